@@ -306,7 +306,16 @@ fn number32(text: &str) -> Result<f32, String> {
 
 /// A warning: to the calling program, or else one line on standard error.
 fn warn(text: &str) {
-    if !caller::tell("warning", serde_json::json!({ "text": text })) {
+    warn_as("warning", text);
+}
+
+/// A warning that depends on rows of the data, which ε does not cover.
+fn warn_of_data(text: &str) {
+    warn_as("data_warning", text);
+}
+
+fn warn_as(event: &str, text: &str) {
+    if !caller::tell(event, serde_json::json!({ "text": text })) {
         let _ = writeln!(io::stderr(), "warning: {text}");
     }
 }

@@ -167,6 +167,7 @@ pub fn rules() -> impl Iterator<Item = &'static str> {
 /// Returns true if gradients pass through operator `op` of a model (that [`Graph`](damper_onnx::graph::Graph) may write as another).
 pub fn is_differentiated(op: &str) -> bool {
     let canonical = match op {
+        "CastLike" => "Cast",
         "DepthToSpace" | "SpaceToDepth" => "Transpose",
         "Dropout" => "Identity",
         "Einsum" => "MatMul",

@@ -101,12 +101,33 @@ class Recurrent(nn.Module):
 
 
 class Bag(nn.Module):
-    def __init__(self):
+    def __init__(self, **options):
         super().__init__()
-        self.table, self.head = nn.Embedding(20, 8), nn.Linear(8, 4)
+        self.bag, self.head = nn.EmbeddingBag(20, 8, **options), nn.Linear(8, 4)
 
     def forward(self, ids):
-        return self.head(self.table(ids).mean(1))
+        return self.head(self.bag(ids))
+
+
+class WeightedBag(Bag):
+    """Each id with a number of its own."""
+
+    def forward(self, ids, weights):
+        return self.head(self.bag(ids, per_sample_weights=weights))
+
+
+class Adapted(nn.Module):
+    """A frozen layer with a low-rank adapter that the user wrote."""
+
+    def __init__(self, rank=2):
+        super().__init__()
+        self.base, self.head = nn.Linear(64, 16), nn.Linear(16, 4)
+        self.base.requires_grad_(False)
+        self.down, self.up = nn.Parameter(0.1 * torch.randn(rank, 64)), nn.Parameter(0.1 * torch.randn(16, rank))
+
+    def forward(self, x):
+        x = x.flatten(1)
+        return self.head(torch.tanh(self.base(x) + x @ self.down.T @ self.up.T))
 
 
 class GPT(nn.Module):
@@ -232,10 +253,15 @@ CASES = {
     "lstm-stacked": (lambda: Recurrent(nn.LSTM, num_layers=2, bidirectional=True), sequences(), y, None),
     "gru": (lambda: Recurrent(nn.GRU), sequences(), y, None),
     "rnn": (lambda: Recurrent(nn.RNN), sequences(), y, None),
-    "bag": (Bag, tokens(), y, None),
+    "bag-mean": (Bag, tokens(), y, None),
+    "bag-sum": (lambda: Bag(mode="sum"), tokens(), y, None),
+    "bag-max": (lambda: Bag(mode="max"), tokens(), y, None),
+    "bag-padded": (lambda: Bag(padding_idx=-1), tokens(), y, None),
+    "bag-weighted": (lambda: WeightedBag(mode="sum"), (tokens(), sequences(7, 1)[..., 0]), y, None),
     "gpt": (GPT, tokens(), np.roll(tokens(), -1, 1), "softmax-cross-entropy"),
     "buffered": (Buffered, images(), y, None),
     "frozen": (frozen, images(), y, None),
+    "adapted": (Adapted, images(), y, None),
     "shared": (Shared, images(), y, None),
     "conv1d": (conv1d, np.random.default_rng(5).standard_normal((N, 6, 17)).astype(np.float32), y, None),
     "depthwise": (depthwise, images(3), y, None),

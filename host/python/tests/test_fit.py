@@ -2,11 +2,13 @@
 
 import _thread
 import json
+import math
 import threading
 import warnings
 
 import damper
 import numpy as np
+import onnx
 import pytest
 import torch
 from conftest import QUICK, mlp, separable
@@ -76,10 +78,71 @@ def test_loader_gives_batch_size():
         damper.fit(mlp(), (x, y), **settings)
 
 
-@pytest.mark.parametrize("settings", [{"not_private": True}, {"lora": 4, "lora_target": "*"}])
-def test_settings_of_the_command_alone(settings):
-    with pytest.raises(damper.Error, match="use the command damper train"):
-        damper.fit(mlp(), separable(), **settings, **QUICK)
+BASELINE = {"epochs": 4, "batch_size": 64, "lr": 0.3, "progress": False}
+
+
+def test_a_baseline_is_marked_everywhere(tmp_path):
+    x, y = separable(2000)
+    module = mlp()
+    with pytest.warns(damper.PrivacyWarning, match="not_private: no gradient is clipped"):
+        run = damper.fit(module, (x, y), test=0.2, not_private=True, out="run", **BASELINE)
+    assert run.not_private and not run.simulation and run.finished
+    assert run.epsilon == math.inf and run.delta is None and run.noise_multiplier == 0.0
+    assert "NOT PRIVATE" in repr(run) and "epsilon" not in repr(run)
+    for name in ("report.json", "statement.json", "events.json"):
+        assert json.loads((run.path / name).read_text())["run"] == "not private"
+    assert "Not private." in run.report("page.html").read_text()
+    assert all(row["run"] == "not private" and row["epsilon"] is None for row in run.history)
+    metadata = {entry.key: entry.value for entry in onnx.load(run.save("model.onnx")).metadata_props}
+    assert metadata["damper.run"] == "not private"
+    assert run.load_into(module) is module and run.accuracy > 0.8
+    with pytest.raises(damper.Error, match="not private"):
+        damper.epsilon(run.path)
+    assert damper.Run("run").not_private
+
+    private = quiet(damper.fit, mlp(), (x, y), **QUICK)
+    assert not private.not_private and "NOT PRIVATE" not in repr(private)
+
+
+@pytest.mark.parametrize("setting", [{"epsilon": 3.0}, {"noise_multiplier": 1.0}, {"delta": 1e-5}, {"clip": 1.0}, {"budget": "b.json"}])
+def test_baselines_have_no_privacy_settings(setting):
+    with pytest.raises(damper.Error, match="not_private"):
+        damper.fit(mlp(), separable(), not_private=True, **BASELINE, **setting)
+
+
+def test_a_stopped_baseline_goes_on(capfd, monkeypatch):
+    x, y = separable(4000)
+    settings = {**BASELINE, "seed": 3, "checkpoint_every": 0, "not_private": True}
+    whole = quiet(damper.fit, mlp(), (x, y), **settings)
+    step = damper._fit._Bar._step
+
+    def interrupt(self, event):
+        step(self, event)
+        _thread.interrupt_main()
+
+    monkeypatch.setattr(damper._fit._Bar, "_step", interrupt)
+    torch.manual_seed(0)
+    with pytest.raises(damper.Interrupted, match="NOT PRIVATE") as raised:
+        quiet(damper.fit, mlp(), (x, y), out="stopped", **{**settings, "progress": True})
+    monkeypatch.undo()
+    assert "NOT PRIVATE" in capfd.readouterr().err
+    run = raised.value.run
+    assert run.not_private and not run.finished and 0 < run.steps < whole.steps and run.epsilon == math.inf
+    assert "NOT PRIVATE" in repr(run)
+
+
+def test_warnings_of_rows_stay_out_of_notebooks(monkeypatch):
+    x, y = separable()
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", damper.DataWarning)
+        run = damper.fit(mlp(), (x, np.full_like(y, 2)), **QUICK)
+    assert len(run.data_warnings) == 1 and "label 2" in run.data_warnings[0]
+    shown = "".join(file.read_text(errors="ignore") for file in run.path.glob("*.*"))
+    assert "every training row" not in shown
+    assert quiet(damper.fit, mlp(), (x, y), **QUICK).data_warnings == []
+    monkeypatch.setattr(damper._fit.sys.stderr, "isatty", lambda: True, raising=False)
+    with pytest.warns(damper.DataWarning, match="label 2"):
+        damper.fit(mlp(), (x, np.full_like(y, 2)), **QUICK)
 
 
 def test_unpriced_data_is_refused():

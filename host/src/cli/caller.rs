@@ -8,8 +8,8 @@ use std::path::PathBuf;
 
 /// What a calling program hears.
 pub trait Listener {
-    /// Something happened: an object with `event`, as docs/events.md lists them. Released and public values alone, but warnings of the
-    /// data.
+    /// Something happened: an object with `event`, as docs/events.md lists them. Released and public values alone, but `data_warning`, which
+    /// depends on rows.
     fn event(&mut self, event: &Value);
 
     /// Returns true if a run is to end after its step.

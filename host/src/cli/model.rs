@@ -38,8 +38,8 @@ pub(super) struct ModelArgs {
     #[arg(long, value_name = "G", default_value_t = 0.0, hide_default_value = true, value_parser = number32)]
     pub focal_gamma: f32,
     /// Trains exactly the initializers of these names, each one weight for all its uses, and takes nothing from their values: for programs
-    /// that know them (may be repeated)
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["only", "train", "freeze", "tie", "untie", "lora"])]
+    /// that know them; with --lora, those of them that --train names (may be repeated)
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["only", "freeze", "tie", "untie"])]
     pub parameter: Vec<String>,
     /// Trains exactly the initializers that match, and no others (`*` and `?`; may be repeated)
     #[arg(long, value_name = "PATTERN", conflicts_with_all = ["train", "freeze"])]

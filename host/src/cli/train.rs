@@ -13,7 +13,7 @@ use super::optimizer::OptimizerArgs;
 use super::resume;
 use super::signals::Signals;
 use super::watch::RunWatcher;
-use super::{Failure, FailureKind, number32, warn};
+use super::{Failure, FailureKind, number32, warn, warn_of_data};
 use clap::{Args, ValueEnum};
 use damper_accounting::{Accountant, Sampler};
 use damper_core::average::Averaging;
@@ -558,10 +558,9 @@ fn train(
         run.terms.steps,
         Some(run.config.delta).filter(|_| !run.config.is_not_private()),
     );
-    for warning in run.warnings.iter().chain(&run.warnings_of_data) {
-        warn(warning);
-    }
-    // Warnings of the data depend on its rows.
+    run.warnings.iter().for_each(|warning| warn(warning));
+    run.warnings_of_data.iter().for_each(|warning| warn_of_data(warning));
+    // Not those of the data, which depend on its rows.
     run.warnings.iter().for_each(|warning| events.warning(warning));
     if let Some(Record { file, .. }) = run.config.record.as_ref().filter(|_| !args.quiet) {
         let size = bytes_text(train::recording_bytes(run));

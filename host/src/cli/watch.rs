@@ -78,11 +78,12 @@ impl Progress for RunWatcher<'_> {
         self.events.resumed(at);
     }
 
-    fn unrecorded(&mut self, why: &str) {
+    fn unrecorded(&mut self, why: &str, is_there: bool) {
         let Some(Record { file, .. }) = &self.run.config.record else { return };
         let text = format!("--record: the recording cannot go on ({why}), so the run goes on without it");
         let part = recording_part(file);
-        self.watcher.warning(&format!("{text}; {} is as secret as the data: remove it if it is there", part.display()));
+        let left = format!("; {} is as secret as the data: remove it", part.display());
+        self.watcher.warning(&format!("{text}{}", if is_there { left.as_str() } else { "" }));
         // The place of a recording is secret.
         self.events.warning(&text);
     }

@@ -167,16 +167,33 @@ fn recording_of_a_resumed_run_is_whole() {
     assert!(damper().arg("replay").arg(&file).stdout(Stdio::null()).status().unwrap().success());
 }
 
+/// The part is named for removal if it is there and of this run.
 #[test]
 fn lost_recording_is_warned_of() {
-    let (guard, out) = folder();
-    let file = guard.path().join("run.pack");
-    stopped(recorded(&out, &file), &out, "INT");
-    fs::remove_file(guard.path().join(".damper-run.pack.part")).unwrap();
-    let resumed = resume(&out, &["--quiet"]).output().unwrap();
-    let said = stderr(&resumed);
-    assert!(resumed.status.success() && !file.exists(), "{said}");
-    assert!(said.contains("\nwarning: --record: the recording cannot go on (it is no longer there)"), "{said}");
-    let report: Value = serde_json::from_slice(&fs::read(out.join("report.json")).unwrap()).unwrap();
-    assert!(report["recording"].is_null());
+    type Change = fn(&Path);
+    let cases: [(Change, &str, bool); 3] = [
+        (|part| fs::remove_file(part).unwrap(), "it is no longer there", false),
+        (|part| fs::write(part, "another run's").unwrap(), "it is of another run, or was cut", false),
+        (
+            |part| {
+                let part = fs::File::options().write(true).open(part).unwrap();
+                part.set_len(part.metadata().unwrap().len() / 2).unwrap();
+            },
+            "it is of another run, or was cut",
+            true,
+        ),
+    ];
+    for (change, why, is_named) in cases {
+        let (guard, out) = folder();
+        let file = guard.path().join("run.pack");
+        stopped(recorded(&out, &file), &out, "INT");
+        change(&guard.path().join(".damper-run.pack.part"));
+        let resumed = resume(&out, &["--quiet"]).output().unwrap();
+        let said = stderr(&resumed);
+        assert!(resumed.status.success() && !file.exists(), "{said}");
+        assert!(said.contains(&format!("\nwarning: --record: the recording cannot go on ({why})")), "{said}");
+        assert_eq!(said.contains(".damper-run.pack.part is as secret as the data: remove it"), is_named, "{said}");
+        let report: Value = serde_json::from_slice(&fs::read(out.join("report.json")).unwrap()).unwrap();
+        assert!(report["recording"].is_null());
+    }
 }

@@ -24,6 +24,8 @@ pub(crate) struct Evaluator {
     batch: Batch,
     kind: Kind,
     reduction: Reduction,
+    /// Labels and answers of the last evaluation.
+    tally: Option<Tally>,
 }
 
 /// The figures of one row.
@@ -97,7 +99,7 @@ impl Evaluator {
         let names: Vec<&str> = outputs.iter().map(|spec| &*spec.name).collect();
         let model = keep_outputs(&grad.model, &names);
         let session = backend.load(&model.encode_to_vec(), &plan)?;
-        Ok(Self { session, batch: Batch::new(split, ROWS), kind, reduction: run.derive.reduction })
+        Ok(Self { session, batch: Batch::new(split, ROWS), kind, reduction: run.derive.reduction, tally: None })
     }
 
     /// Mean loss and, where the loss has classes, the share of right answers. Where labels are classes, both are means
@@ -111,13 +113,19 @@ impl Evaluator {
         let (mut loss, mut losses) = (0.0, 0.0);
         let (mut right, mut answers) = (0u64, 0u64);
         let mean = self.reduction == Reduction::Mean;
-        self.each_row(split, layout, params, &mut |row| {
+        let (kind, mut tally) = (self.kind, self.empty_tally(split));
+        self.each_output(split, layout, params, &mut |loss_of_row, output, labels| {
+            if let Some(tally) = &mut tally {
+                kind.tally(output, labels, tally);
+            }
+            let row = kind.row(loss_of_row, output, labels);
             let counted = row.labels.map_or(1.0, |labels| labels as f64);
             loss += f64::from(row.loss) * if mean && row.labels.is_some() { counted } else { 1.0 };
             losses += counted;
             right += row.right;
             answers += row.answers;
         })?;
+        self.tally = tally;
         let accuracy = (answers > 0).then(|| right as f64 / answers as f64);
         Ok((loss / losses.max(1.0), accuracy))
     }
@@ -137,34 +145,34 @@ impl Evaluator {
         Ok(loss.is_finite().then_some(LastIterate { loss, accuracy }))
     }
 
-    /// Figures by class; none if the loss has no classes, or too many.
+    /// Figures by class of the last evaluation, or, if this process has made none, of a new one with `params`. None if the loss has no
+    /// classes, or too many.
     pub(crate) fn class_metrics(
         &mut self,
         split: &Split,
         layout: &Layout,
         params: &[f32],
     ) -> Result<Option<ClassMetrics>, BackendError> {
-        let kind = self.kind;
+        if self.tally.is_none() && self.empty_tally(split).is_some() {
+            self.evaluate(split, layout, params)?;
+        }
+        Ok(self.tally.take().map(Tally::metrics))
+    }
+
+    /// For figures by class; none if the loss has no classes, or too many.
+    fn empty_tally(&self, split: &Split) -> Option<Tally> {
         let outputs = match split.labels() {
             Labels::Values { values, .. } => values.len() / split.len().max(1),
             Labels::Stored { shape, values } if !values.is_integer() => shape.iter().product(),
             _ => 0,
         };
-        let mut tally = match kind {
-            Kind::Classes(Classes { count, .. }) if (2..=MOST_CLASSES).contains(&count) => Tally::of_classes(count),
-            Kind::Signs if (1..=MOST_CLASSES).contains(&outputs) => Tally::of_outputs(outputs),
-            _ => return Ok(None),
-        };
-        self.each_output(split, layout, params, &mut |_, output, labels| match (kind, labels) {
-            (Kind::Classes(classes), RowLabels::Classes(labels)) => classes.tally(output, labels, &mut tally),
-            (Kind::Signs, RowLabels::Values(labels)) => {
-                let all = output.iter().zip(labels).enumerate();
-                all.filter(|(_, (_, label))| **label != -100.0)
-                    .for_each(|(at, (score, label))| tally.add_output(at, *label > 0.5, *score > 0.0, *score));
+        match self.kind {
+            Kind::Classes(Classes { count, .. }) if (2..=MOST_CLASSES).contains(&count) => {
+                Some(Tally::of_classes(count))
             }
-            _ => {}
-        })?;
-        Ok(Some(tally.metrics()))
+            Kind::Signs if (1..=MOST_CLASSES).contains(&outputs) => Some(Tally::of_outputs(outputs)),
+            _ => None,
+        }
     }
 
     /// Sums over the rows of `split`, for a release with noise: each row's share of right answers, and its loss over `loss_bound`.
@@ -176,34 +184,13 @@ impl Evaluator {
         loss_bound: f32,
     ) -> Result<HeldOutSums<2>, BackendError> {
         let mut sums = HeldOutSums::default();
-        self.each_row(split, layout, params, &mut |row| {
+        let kind = self.kind;
+        self.each_output(split, layout, params, &mut |loss, output, labels| {
+            let row = kind.row(loss, output, labels);
             let share = if row.answers > 0 { row.right as f32 / row.answers as f32 } else { 0.0 };
             sums.add([share, row.loss / loss_bound]);
         })?;
         Ok(sums)
-    }
-
-    /// Hands the figures of each row that is not null to `reader`, in order.
-    fn each_row(
-        &mut self,
-        split: &Split,
-        layout: &Layout,
-        params: &[f32],
-        reader: &mut dyn FnMut(Row),
-    ) -> Result<(), BackendError> {
-        let kind = self.kind;
-        self.each_output(split, layout, params, &mut |loss, output, labels| {
-            let counted = match labels {
-                RowLabels::Classes(labels) => Some(labels.iter().filter(|label| **label >= 0).count() as u64),
-                _ => None,
-            };
-            let (right, answers) = match (kind, labels) {
-                (Kind::Classes(classes), RowLabels::Classes(labels)) => classes.judge(output, labels),
-                (Kind::Signs, RowLabels::Values(labels)) => signs(output, labels),
-                _ => (0, 0),
-            };
-            reader(Row { loss, labels: counted, right, answers });
-        })
     }
 
     /// Hands loss, output and labels of each row that is not null to `reader`, in order.
@@ -232,6 +219,35 @@ impl Evaluator {
             })?;
         }
         Ok(())
+    }
+}
+
+impl Kind {
+    /// The figures of one row.
+    fn row(self, loss: f32, output: &[f32], labels: RowLabels<'_>) -> Row {
+        let counted = match labels {
+            RowLabels::Classes(labels) => Some(labels.iter().filter(|label| **label >= 0).count() as u64),
+            _ => None,
+        };
+        let (right, answers) = match (self, labels) {
+            (Self::Classes(classes), RowLabels::Classes(labels)) => classes.judge(output, labels),
+            (Self::Signs, RowLabels::Values(labels)) => signs(output, labels),
+            _ => (0, 0),
+        };
+        Row { loss, labels: counted, right, answers }
+    }
+
+    /// Adds the labels of one row that count, their answers and their scores to `tally`.
+    fn tally(self, output: &[f32], labels: RowLabels<'_>, tally: &mut Tally) {
+        match (self, labels) {
+            (Self::Classes(classes), RowLabels::Classes(labels)) => classes.tally(output, labels, tally),
+            (Self::Signs, RowLabels::Values(labels)) => {
+                let all = output.iter().zip(labels).enumerate();
+                all.filter(|(_, (_, label))| **label != -100.0)
+                    .for_each(|(at, (score, label))| tally.add_output(at, *label > 0.5, *score > 0.0, *score));
+            }
+            _ => {}
+        }
     }
 }
 

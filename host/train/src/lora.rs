@@ -32,6 +32,13 @@ impl Adapted {
     pub fn options(&self, options: &GraphOptions) -> GraphOptions {
         GraphOptions { adapters: self.adapters.names(), ..options.clone() }
     }
+
+    /// The options with which the model without adapters is read: of given parameters `train` then names none.
+    #[must_use]
+    pub fn plain_options(&self, options: &GraphOptions) -> GraphOptions {
+        let train = if options.parameter.is_empty() { options.train.clone() } else { vec![] };
+        GraphOptions { train, ..options.clone() }
+    }
 }
 
 /// Reads the model in `path`, makes the values that it leaves out, and adds adapters. `seed`, or 0, is that of both. An adapter's `A` is
@@ -49,10 +56,6 @@ pub fn load(
     if !options.only.is_empty() {
         let problem = "`lora` trains its adapters, and of the rest what `train` names; use that";
         return Err(SettingError::new("only", "", problem).into());
-    }
-    if !options.parameter.is_empty() {
-        let problem = "names all that is trained, and `lora` trains its adapters; leave one of them out";
-        return Err(SettingError::new("parameter", "", problem).into());
     }
     if !options.untie.is_empty() {
         let problem = "`lora` adapts a weight for all its uses; leave one of them out";
@@ -190,6 +193,19 @@ mod tests {
         let (loaded, adapted) = with(None);
         assert_eq!((loaded.init_seed, with(Some(0)).1, with(None).1), (Some(0), adapted.clone(), adapted.clone()));
         assert!(with(Some(1)).1 != adapted);
+        // Of given parameters, `train` names those that are trained beside the adapters.
+        let names = |graph: &Graph| graph.trained().map(|parameter| parameter.name.clone()).collect::<Vec<_>>();
+        let given = GraphOptions {
+            parameter: ["fc1.weight", "fc2.weight", "fc2.bias"].map(String::from).into(),
+            train: vec!["*bias".into()],
+            ..GraphOptions::default()
+        };
+        let (_, adapted) = load(&path, None, &given, &lora).unwrap();
+        let mut found = names(&Graph::from_model(&adapted.model, &adapted.options(&given)).unwrap());
+        found.sort();
+        let expected = ["fc1.weight.lora_A", "fc1.weight.lora_B", "fc2.bias", "fc2.weight.lora_A", "fc2.weight.lora_B"];
+        assert_eq!(found, expected);
+        assert!(Graph::from_model(&loaded.model, &given).unwrap_err().to_string().contains("`parameter` names all"));
         let only = GraphOptions { only: vec!["*".into()], ..GraphOptions::default() };
         assert!(load(&path, None, &only, &lora).unwrap_err().to_string().starts_with("`only`: `lora` trains"));
     }

@@ -105,8 +105,8 @@ pub trait Progress {
     fn evaluated(&mut self, evaluation: &Evaluation);
     /// A run that had stopped goes on.
     fn resumed(&mut self, _at: &Resumed<'_>) {}
-    /// A run that goes on cannot go on with its recording, and why.
-    fn unrecorded(&mut self, _why: &str) {}
+    /// A run that goes on cannot go on with its recording: why, and whether a part of it is there.
+    fn unrecorded(&mut self, _why: &str, _part: bool) {}
     /// The state after `step` steps is on the disk.
     fn saved(&mut self, _step: u32) {}
     /// Returns true if the run is to stop after the step that it has taken.

@@ -95,8 +95,9 @@ pub fn read(source: &Source) -> Result<Read, TrainError> {
             // What is released is for any batch, with adapters and without.
             let (with, of_model) = review(adapted.model.clone(), &graph, &adapted.options(&source.graph), &derive);
             adapted.model = with;
-            let plain = Graph::from_model(&model, &source.graph)?;
-            (review(model, &plain, &source.graph, &derive).0, of_model)
+            let options = adapted.plain_options(&source.graph);
+            let plain = Graph::from_model(&model, &options)?;
+            (review(model, &plain, &options, &derive).0, of_model)
         }
     };
     warnings.extend(of_model);

@@ -158,24 +158,14 @@ pub(super) enum Begun {
     Recording(Option<Recording>),
     /// The process before has finished it.
     Whole,
-    /// It cannot be gone on with, and why.
-    Lost(&'static str),
+    /// It cannot be gone on with: why, and whether a part of it is there.
+    Lost(&'static str, bool),
 }
 
 impl Recording {
     /// Begins the recording that was asked for: the configuration and the parameters.
     pub(super) fn begin(run: &Run, origin: Origin<'_>, from: Beginning) -> Result<Begun, TrainError> {
         let Some(record) = &run.config.record else { return Ok(Begun::Recording(None)) };
-        if let Beginning::Resumed { step, len, lost } = from {
-            let lost = match (lost, step, len) {
-                (1.., ..) => Some("steps are lost"),
-                (0, 1.., None) => Some("the steps so far are not in it"),
-                _ => None,
-            };
-            if let Some(why) = lost {
-                return Ok(Begun::Lost(why));
-            }
-        }
         let config = &run.config;
         let mut pack = PackWriter::new(SET, run.params.len() * 4 + 4096);
         pack.u8(RUN);
@@ -203,13 +193,24 @@ impl Recording {
         config.method.noise_schedule.record(&mut pack)?;
         pack.f32s(&run.params);
         let (steps, done) = (run.terms.steps, if let Beginning::Resumed { step, .. } = from { step } else { 0 });
+        let own = matches!(from, Beginning::Resumed { .. }) && pack.owns_part(&record.file, SETTING);
+        if let Beginning::Resumed { step, len, lost } = from {
+            let lost = match (lost, step, len) {
+                (1.., ..) => Some("steps are lost"),
+                (0, 1.., None) => Some("the steps so far are not in it"),
+                _ => None,
+            };
+            if let Some(why) = lost {
+                return Ok(Begun::Lost(why, own));
+            }
+        }
         let pack = match from {
             Beginning::New { kept: false } => pack.into_file(&record.file, SETTING)?,
             Beginning::New { kept: true } => pack.into_part(&record.file, SETTING)?,
             Beginning::Resumed { len, .. } => match pack.resume(&record.file, SETTING, len)? {
                 replay::Begun::Part(pack) => pack,
                 replay::Begun::Whole => return Ok(Begun::Whole),
-                replay::Begun::None(why) => return Ok(Begun::Lost(why)),
+                replay::Begun::None(why) => return Ok(Begun::Lost(why, own)),
             },
         };
         pack.check()?;

@@ -117,8 +117,8 @@ pub(crate) fn observed(
             (recording, is_recorded)
         }
         Begun::Whole => (None, true),
-        Begun::Lost(why) => {
-            progress.unrecorded(why);
+        Begun::Lost(why, part) => {
+            progress.unrecorded(why, part);
             (None, false)
         }
     };
@@ -327,8 +327,8 @@ where
         && !stopped
         && config.test_metrics == TestMetrics::Exact
     {
-        last_iterate = evaluator.last_iterate(split, &layout, &params, average.mean())?;
         class_metrics = evaluator.class_metrics(split, &layout, average.mean().unwrap_or(&params))?;
+        last_iterate = evaluator.last_iterate(split, &layout, &params, average.mean())?;
     }
     let params = average.mean().map_or_else(|| params.clone(), <[f32]>::to_vec);
     Ok(Outcome {

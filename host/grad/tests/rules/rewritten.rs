@@ -35,6 +35,7 @@ pub fn models() -> Vec<Rewritten> {
     let mut models = einsums();
     models.extend(spatial());
     models.extend(recurrent());
+    models.extend(casts());
     models
 }
 
@@ -102,6 +103,18 @@ impl Sketch {
         };
         Rewritten { name: name.into(), model }
     }
+}
+
+/// A mask of truth values as floats, by the type of an activation.
+fn casts() -> Vec<Rewritten> {
+    let of_mask = Sketch::new(17)
+        .activation("a", &[3])
+        .weight("v", &[3])
+        .node("Greater", &["v", "a"], "above", vec![])
+        .node("CastLike", &["above", "a"], "mask", vec![])
+        .node("CastLike", &["a", "mask"], "same", vec![])
+        .node("Mul", &["same", "mask"], "y", vec![]);
+    vec![of_mask.end("CastLike: of truth values and of floats")]
 }
 
 fn einsums() -> Vec<Rewritten> {

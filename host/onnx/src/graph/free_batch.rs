@@ -92,8 +92,19 @@ fn name_nodes(body: &mut GraphProto) {
 }
 
 /// Operators that the graph leaves out where they change nothing.
-const LEFT_OUT: [&str; 10] =
-    ["Cast", "Dropout", "Expand", "Flatten", "Identity", "Reshape", "Slice", "Squeeze", "Tile", "Unsqueeze"];
+const LEFT_OUT: [&str; 11] = [
+    "Cast",
+    "CastLike",
+    "Dropout",
+    "Expand",
+    "Flatten",
+    "Identity",
+    "Reshape",
+    "Slice",
+    "Squeeze",
+    "Tile",
+    "Unsqueeze",
+];
 
 /// The typed values of the model's names. A name whose node the graph left out has the value of that node's first input.
 struct Values(HashMap<String, Value>);
@@ -103,7 +114,9 @@ impl Values {
         let mut values: HashMap<String, Value> =
             graph.values.iter().map(|value| (value.name.clone(), value.clone())).collect();
         // An output's name goes to the node in front of what was left out.
-        for node in body.node.iter().rev().filter(|node| matches!(&*node.op_type, "Identity" | "Dropout" | "Cast")) {
+        for node in
+            body.node.iter().rev().filter(|node| matches!(&*node.op_type, "Identity" | "Dropout" | "Cast" | "CastLike"))
+        {
             if let (Some(input), Some(value)) =
                 (node.input.first(), node.output.first().and_then(|name| values.get(name)).cloned())
             {

@@ -10,7 +10,8 @@ pub struct GraphOptions {
     /// Patterns of the initializers that are trained, and no others. Where it is not empty, `train` and `freeze` count for nothing.
     pub only: Vec<String>,
     /// Names of the initializers that are the parameters, each one weight for all its uses: given by a caller that knows them. Where it
-    /// is not empty, nothing is taken from values or names, and `train`, `freeze`, `only`, `tie` and `untie` count for nothing.
+    /// is not empty, nothing is taken from values or names, and `freeze`, `only`, `tie` and `untie` count for nothing. If there are
+    /// `adapters`, those of them that `train` names are trained; else `train` is an error.
     pub parameter: Vec<String>,
     /// Patterns of initializers that are one parameter for all their uses, whatever the rule says.
     pub tie: Vec<String>,

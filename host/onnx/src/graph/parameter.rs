@@ -175,6 +175,12 @@ pub(super) fn decide(graph: &GraphProto, options: &GraphOptions) -> Result<Decis
             }
         }
     }
+    if let (false, true, Some(pattern)) =
+        (options.parameter.is_empty(), options.adapters.is_empty(), options.train.first())
+    {
+        let problem = "`parameter` names all that is trained; leave one of them out";
+        return Err(SettingError::new("train", format!("'{pattern}'"), problem).into());
+    }
     for name in &options.parameter {
         if floats.iter().all(|float| float.name != *name) {
             let problem = "is no float initializer; damper inspect lists their names";
@@ -230,9 +236,13 @@ fn judge(
         let by = if constants::stops_gradients(reader, slot) { "takes" } else { "and what follows it take" };
         return frozen(&format!("{} '{called}' {by} no gradient back", reader.op_type));
     }
-    if !options.parameter.is_empty() {
+    let is_adapter = options.adapters.iter().any(|adapter| adapter == name);
+    if !options.parameter.is_empty() && !is_adapter {
         return match options.parameter.iter().any(|given| given == name) {
-            true => (true, "trained: `parameter` names it".into(), None),
+            true if options.adapters.is_empty() || glob::any(&options.train, name) => {
+                (true, "trained: `parameter` names it".into(), None)
+            }
+            true => frozen("adapters are trained instead"),
             false => frozen("`parameter` does not name it"),
         };
     }
@@ -249,7 +259,7 @@ fn judge(
     if let Some(pattern) = options.train.iter().find(|pattern| glob::any(std::slice::from_ref(pattern), name)) {
         return (true, format!("trained: `train` '{pattern}'"), None);
     }
-    if options.adapters.iter().any(|adapter| adapter == name) {
+    if is_adapter {
         return (true, "trained: a low-rank adapter".into(), None);
     }
     if !options.adapters.is_empty() {

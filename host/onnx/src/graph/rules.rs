@@ -18,6 +18,7 @@ pub(super) const RULES: &[(&str, Rule)] = &[
     ("ArgMin", arg::arg),
     ("AveragePool", pool::window),
     ("Cast", constant::cast),
+    ("CastLike", constant::cast_like),
     ("Ceil", elementwise::unary),
     ("Celu", elementwise::unary),
     ("Clip", elementwise::clip),

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from ._bags import fixed_bags
 from ._damper import Error
 from ._metadata import METADATA
 
@@ -44,10 +45,12 @@ class Exported:
     notes: list[str]
 
 
-def export(module: Any, example: dict[str, np.ndarray], by_name: bool, exporter: str, has_labels: bool = True) -> Exported:
+def export(
+    module: Any, example: dict[str, np.ndarray], by_name: bool, exporter: str, has_labels: bool = True, whole: bool = False
+) -> Exported:
     """Exports `module` for inputs like `example`, `{name: array [N, ...]}`, of which only shapes and types are used.
 
-    The network that is exported is a copy whose parameters are random and all different, so that no exporter takes two for
+    With `whole`, all parameters are to be trained, also those without `requires_grad`. The network that is exported is a copy whose parameters are random and all different, so that no exporter takes two for
     one. Each parameter is then found by its values, wherever the exporter put it, and gets the module's own.
     """
     import torch
@@ -61,10 +64,10 @@ def export(module: Any, example: dict[str, np.ndarray], by_name: bool, exporter:
     unused = _unused(torch, twin, inputs, by_name)
     named = dict(module.named_parameters())
     used = [name for name in named if name not in unused]
-    trained_names = [name for name in used if named[name].requires_grad]
+    trained_names = [name for name in used if whole or named[name].requires_grad]
     if not trained_names:
         raise Error("the module has no parameter with requires_grad that its output depends on; unfreeze some")
-    spare = [name for name in unused if named[name].requires_grad]
+    spare = [name for name in unused if not whole and named[name].requires_grad]
     if spare:
         notes.append(f"{_list(spare)}: not trained, for no output depends on it")
 
@@ -76,13 +79,20 @@ def export(module: Any, example: dict[str, np.ndarray], by_name: bool, exporter:
             problems.append(f"{kind}: {problem}")
             continue
         trained = sorted({places[name]["tensor"] for name in trained_names})
-        entry = model.metadata_props.add()
-        entry.key = METADATA
-        entry.value = json.dumps(
-            {"places": places, "trained": trained, "parameters": list(named), "inputs": list(example), "labels": has_labels}
-        )
+        known = {"places": places, "trained": trained, "parameters": list(named), "inputs": list(example), "labels": has_labels}
+        model.metadata_props.add(key=METADATA, value=json.dumps(known))
         return Exported(model.SerializeToString(deterministic=True), trained, notes)
     raise Error(f"PyTorch does not export the module ({'; '.join(dict.fromkeys(problems))}); docs/models.md lists what helps")
+
+
+def with_trained(file: bytes, trained: list[str]) -> bytes:
+    """The exported `file`, of whose initializers `trained` are trained."""
+    import onnx
+
+    model = onnx.load_from_string(file)
+    (entry,) = [entry for entry in model.metadata_props if entry.key == METADATA]
+    entry.value = json.dumps({**json.loads(entry.value), "trained": trained})
+    return model.SerializeToString(deterministic=True)
 
 
 class _Unfit(Exception):
@@ -104,6 +114,7 @@ def _attempt(
     lost = [name for name in used if name not in places]
     if lost:
         raise _Unfit(f"'{lost[0]}' is not one tensor of the file, so its trained values would not lead back")
+    _rename(model.graph, places)
     # With other random values too: a constant that the exporter made out of a parameter would keep the first ones.
     for values in (_randomised(module, seed=2), module):
         _set_values(onnx, values, model.graph, places)
@@ -115,7 +126,7 @@ def _refuse_or_note(module: Any) -> list[str]:
     """Notes on layers that act otherwise in training. Refuses those that mix samples."""
     import torch
 
-    dropped = []
+    dropped, padded, notes = [], [], []
     for name, layer in module.named_modules():
         if isinstance(layer, torch.nn.modules.batchnorm._BatchNorm):
             raise Error(
@@ -124,13 +135,19 @@ def _refuse_or_note(module: Any) -> list[str]:
             )
         if isinstance(layer, torch.nn.modules.instancenorm._InstanceNorm) and layer.track_running_stats:
             raise Error(f"'{name}' tracks statistics of batches; use track_running_stats=False")
+        if isinstance(layer, (torch.nn.Embedding, torch.nn.EmbeddingBag)) and (layer.max_norm is not None or layer.scale_grad_by_freq):
+            raise Error(f"'{name}': max_norm and scale_grad_by_freq count the ids of a batch; leave them out")
+        if isinstance(layer, torch.nn.Embedding) and layer.padding_idx is not None:
+            padded.append(name or type(layer).__name__)
         rate = getattr(layer, "p", None) if isinstance(layer, torch.nn.modules.dropout._DropoutNd) else None
         rate = layer.dropout if isinstance(layer, (torch.nn.RNNBase, torch.nn.MultiheadAttention)) else rate
         if rate:
             dropped.append(name or type(layer).__name__)
-    if not dropped:
-        return []
-    return [f"dropout of {_list(dropped)}: off while training, as in module.eval(); the noise regularises"]
+    if dropped:
+        notes.append(f"dropout of {_list(dropped)}: off while training, as in module.eval(); the noise regularises")
+    if padded:
+        notes.append(f"padding_idx of {_list(padded)}: its row is trained as the others, which PyTorch leaves as it is; mask it in forward")
+    return notes
 
 
 def _list(names: list[str]) -> str:
@@ -207,7 +224,7 @@ def _export_with(torch: Any, twin: Any, inputs: dict[str, Any], exporter: str, f
     file = io.BytesIO()
     common = {"input_names": list(inputs), "output_names": ["output"], "opset_version": OPSET}
     args = tuple(inputs.values())
-    with _silence(), torch.no_grad():
+    with _silence(), fixed_bags(), torch.no_grad():
         if exporter == "torchscript":
             # Without folding, parameters keep names, shapes and ties.
             axes = {name: {0: "batch"} for name in inputs}
@@ -281,6 +298,28 @@ def _places(twin: Any, graph: Any, prefix: str) -> dict[str, dict[str, Any]]:
         if len(found) == 1 or found and name not in parameters:
             places[name] = found[0]
     return places
+
+
+def _rename(graph: Any, places: dict[str, dict[str, Any]]) -> None:
+    """Gives initializers the names that the module's tensors have: messages and patterns then use those."""
+    taken = {name for node in graph.node for name in [*node.input, *node.output]}
+    taken.update(one.name for ones in (graph.initializer, graph.input, graph.output) for one in ones)
+    new: dict[str, str] = {}
+    for name, place in places.items():
+        if place["tensor"] not in new and name not in taken:
+            new[place["tensor"]] = name
+        place["tensor"] = new.get(place["tensor"], place["tensor"])
+    for tensor in graph.initializer:
+        tensor.name = new.get(tensor.name, tensor.name)
+
+    def rename(graph: Any) -> None:
+        for node in graph.node:
+            node.input[:] = [new.get(name, name) for name in node.input]
+            for attribute in node.attribute:
+                for inner in [attribute.g, *attribute.graphs]:
+                    rename(inner)
+
+    rename(graph)
 
 
 def _unused(torch: Any, twin: Any, inputs: dict[str, Any], by_name: bool) -> list[str]:

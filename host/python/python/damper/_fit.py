@@ -9,13 +9,13 @@ import pathlib
 import sys
 import tempfile
 import warnings
-from typing import Any
+from typing import Any, Sequence
 
 from . import _damper
 from ._command import use_onnxruntime
 from ._data import Samples, samples
 from ._damper import Error
-from ._export import export
+from ._export import export, with_trained
 from ._loss import loss_settings
 from ._metadata import METADATA
 from ._plain import plain
@@ -26,9 +26,18 @@ RUNS = "damper-runs"
 # Arguments that the command has as part of another, or that name files.
 PATHS = ("budget", "cache", "events", "tensorboard", "record", "tokenizer")
 
+# Settings that say how a model is read.
+OF_MODEL = ("loss", "output", "class_axis", "reduction", "class_weights", "label_smoothing", "focal_gamma", "parameter", "train", "lora")
+OF_MODEL += ("lora_target", "lora_alpha", "shape", "init_seed")
+
 
 class PrivacyWarning(UserWarning):
     """What the command warns of."""
+
+
+class DataWarning(PrivacyWarning):
+    """What rows of the data show, such as labels that are all of one class. Epsilon does not cover it, so it is shown in a terminal
+    alone: a notebook or a log keeps what it shows. `Run.data_warnings` has it there."""
 
 
 def fit(
@@ -51,6 +60,9 @@ def fit(
     test_metrics: str | None = None,
     eval_every: float | None = None,
     seed: int | None = None,
+    not_private: bool = False,
+    lora: int | None = None,
+    lora_target: str | Sequence[str] | None = None,
     out: str | os.PathLike[str] | None = None,
     budget: str | os.PathLike[str] | None = None,
     accountant: str | None = None,
@@ -91,6 +103,13 @@ def fit(
         Evaluates every so many epochs, beside the end.
     seed
         Makes the run a simulation that can be repeated: not private.
+    not_private
+        Trains a baseline without clipping and noise, which protects nobody: every output says so, `run.not_private` is True and
+        `run.epsilon` infinite. Leave out `epsilon`, `delta`, `noise_multiplier` and `clip`.
+    lora, lora_target
+        Rank of low-rank adapters `A: [in, rank]`, `B: [rank, out]`, and the weights that get one: patterns (`*`, `?`) of names in
+        `module.named_parameters()`, of linear layers alone. The weights themselves are frozen, and of the rest what `train=` names is
+        trained, whatever `requires_grad` says. `load_into` gives the module `W + lora_alpha / rank * A B`, merged.
     out
         The output folder; if not given, the next free one in `damper-runs`. Its folder `checkpoint` is as secret as the data.
     budget
@@ -113,9 +132,8 @@ def fit(
     """
     if isinstance(data, (str, os.PathLike)):
         raise Error("data: give arrays, a Dataset or a DataLoader; files are for the command damper train")
-    for name in ("not_private", "lora", "lora_target"):
-        if options.get(name):
-            raise Error(f"{name}: damper.fit has it not yet; export the module, and use the command damper train")
+    if options.get("lora_keep"):
+        raise Error("lora_keep: the module that was given has no place for adapters; leave it out: load_into gives it merged weights")
     module = plain(module)
     names = input_names(module)
     wants_labels = not (isinstance(loss, str) and loss.split(":")[0] == "output")
@@ -142,6 +160,9 @@ def fit(
         test_metrics=test_metrics,
         eval_every=eval_every,
         seed=seed,
+        not_private=not_private,
+        lora=lora,
+        lora_target=lora_target,
         budget=budget,
         accountant=accountant,
         backend=backend,
@@ -156,7 +177,8 @@ def fit(
     if settings["batch_size"] is None:
         raise Error("batch_size: give it, the expected number of samples in a draw")
 
-    exported = export(module, train.inputs, train.by_name, exporter, train.labels is not None)
+    adapts = lora is not None
+    exported = export(module, train.inputs, train.by_name, exporter, train.labels is not None, whole=adapts)
     settings["parameter"] = exported.parameters
     settings["copy_model"] = True
     folder = pathlib.Path(out).absolute() if out is not None else _next_folder()
@@ -166,8 +188,18 @@ def fit(
     with tempfile.TemporaryDirectory() as temporary:
         file = pathlib.Path(temporary) / "module.onnx"
         file.write_bytes(exported.model)
+        if adapts:
+            file.write_bytes(with_trained(exported.model, _trained_with_adapters(file, settings)))
         settings["model_file"] = str(file)
         return _train(settings, train, held_out, folder, progress)
+
+
+def _trained_with_adapters(file: pathlib.Path, settings: dict[str, Any]) -> list[str]:
+    """The tensors that change: those with an adapter, and what is trained beside them."""
+    asked = {name: settings.get(name) for name in OF_MODEL}
+    answer, _ = _damper.call("inspect", [str(file)], {"json": True, **asked}, lambda _: None)
+    trained = [one["name"] for one in json.loads(answer)["parameters"] if one["trained"]]
+    return sorted({name.removesuffix(".lora_A").removesuffix(".lora_B") for name in trained})
 
 
 def resume(path: str | os.PathLike[str], data: Any, test: Any = None, *, workers: int | None = None, progress: bool = True) -> Run:
@@ -197,6 +229,7 @@ def _train(settings: dict[str, Any], train: Samples, test: Samples | None, folde
     finally:
         bar.close()
     run = Run(folder)
+    run.data_warnings = bar.of_data
     if interrupted and not run.finished:
         raise Interrupted(run)
     return run
@@ -226,12 +259,17 @@ class _Bar:
     def __init__(self, shown: bool) -> None:
         self.shown = shown
         self.bar: Any = None
+        self.of_data: list[str] = []
 
     def __call__(self, text: str) -> None:
         event = json.loads(text)
         kind = event["event"]
         if kind == "warning":
             warnings.warn(event["text"], PrivacyWarning, stacklevel=4)
+        elif kind == "data_warning":
+            self.of_data.append(event["text"])
+            if sys.stderr.isatty():
+                warnings.warn(event["text"], DataWarning, stacklevel=4)
         elif self.shown and kind == "step":
             self._step(event)
         elif self.shown and kind == "evaluation" and self.bar is not None:
@@ -245,7 +283,8 @@ class _Bar:
 
             self.bar = tqdm(total=event["steps"], unit="step", desc="damper")
         by = f" by step {event['by_step']}" if event["by_step"] > event["step"] else ""
-        self.bar.set_postfix_str(f"epsilon {upward(event['epsilon'])}{by}", refresh=False)
+        epsilon = event["epsilon"]
+        self.bar.set_postfix_str("NOT PRIVATE" if epsilon is None else f"epsilon {upward(epsilon)}{by}", refresh=False)
         self.bar.update(event["step"] - self.bar.n)
 
     def close(self) -> None:

@@ -8,6 +8,7 @@ import math
 import os
 import pathlib
 import shutil
+import tempfile
 from typing import Any
 
 import numpy as np
@@ -30,11 +31,9 @@ class Run:
         self.path = pathlib.Path(path).absolute()
         file = self.path / "report.json"
         self._report: dict[str, Any] | None = json.loads(file.read_text()) if file.is_file() else None
-        if self._report is None:
-            answer, _ = _damper.call("epsilon", [str(self.path)], {"json": True}, lambda _: None)
-            self._known = json.loads(answer)
-        else:
-            self._known = self._report
+        #: What rows of the data showed: not covered by epsilon, and in no file. Empty of a run that was opened by its folder.
+        self.data_warnings: list[str] = []
+        self._known = self._report if self._report is not None else _unfinished(self.path)
 
     @property
     def finished(self) -> bool:
@@ -43,22 +42,23 @@ class Run:
 
     @property
     def epsilon(self) -> float:
-        """ε of the whole run, rounded up; of an unfinished run, of the steps charged so far."""
-        return float(self._known["epsilon"])
+        """ε of the whole run, rounded up; of an unfinished run, of the steps charged so far. Infinite if the run is not private."""
+        return math.inf if self.not_private else float(self._known["epsilon"])
 
     @property
-    def delta(self) -> float:
-        """δ."""
-        return float(self._known["delta"])
+    def delta(self) -> float | None:
+        """δ; None if the run is not private."""
+        return None if self.not_private else float(self._known["delta"])
 
     @property
     def noise_multiplier(self) -> float:
-        """Standard deviation of the noise over the clip; under a noise schedule that of the step with the least noise."""
-        return float(self._known["noise_multiplier"])
+        """Standard deviation of the noise over the clip; under a noise schedule that of the step with the least noise. 0 if the run is
+        not private."""
+        return 0.0 if self.not_private else float(self._known["noise_multiplier"])
 
     @property
     def steps(self) -> int:
-        """Steps charged."""
+        """Steps charged, or taken if the run is not private."""
         return int(self._known["steps"])
 
     @property
@@ -79,8 +79,15 @@ class Run:
         return self._known.get("run") == "simulation"
 
     @property
+    def not_private(self) -> bool:
+        """True of a baseline, trained by `not_private=True`: without clipping and noise, so whoever has the model may learn any training
+        sample."""
+        return self._known.get("run") == "not private"
+
+    @property
     def details(self) -> dict[str, Any]:
-        """`report.json` as a dict; of an unfinished run, what `damper epsilon DIR --json` answers."""
+        """`report.json` as a dict; of an unfinished run, what `damper epsilon DIR --json` answers, or `damper report DIR --json` if it is
+        not private."""
         return dict(self._known)
 
     @property
@@ -101,7 +108,7 @@ class Run:
     def load_into(self, module: Any) -> Any:
         """Copies the trained parameters into `module`, bit for bit, and returns it.
 
-        Frozen parameters and buffers that the outputs depend on get the values they had in the run. `module` must have exactly the
+        Of adapters (`lora=`) it copies the merged weights. Frozen parameters and buffers that the outputs depend on get the values they had in the run. `module` must have exactly the
         parameters of the module that was trained.
 
         Raises `damper.Error` if a parameter is missing, or has another shape; then nothing is copied.
@@ -142,7 +149,7 @@ class Run:
     def __repr__(self) -> str:
         state = "" if self.finished else ", unfinished"
         state += ", simulation: not private" if self.simulation else ""
-        shown = [f"epsilon={upward(self.epsilon)}", f"delta={self.delta:g}"]
+        shown = ["NOT PRIVATE"] if self.not_private else [f"epsilon={upward(self.epsilon)}", f"delta={self.delta:g}"]
         shown += [f"accuracy={self.accuracy:.4f}"] if self.accuracy is not None else []
         shown += [f"loss={self.loss:.4g}"] if self.loss is not None else []
         return f"<damper.Run {', '.join(shown)}, steps={self.steps}{state}, path={str(self.path)!r}>"
@@ -171,6 +178,17 @@ class Run:
         return values, known["places"], set(known["trained"])
 
 
+def _unfinished(path: pathlib.Path) -> dict[str, Any]:
+    """What is known of a run that was stopped."""
+    plan = path / "checkpoint" / "plan.json"
+    if plan.is_file() and json.loads(plan.read_text())["plan"]["run"] == "not private":
+        with tempfile.TemporaryDirectory() as pages:
+            answer, _ = _damper.call("report", [str(path)], {"json": True, "out": pages}, lambda _: None)
+    else:
+        answer, _ = _damper.call("epsilon", [str(path)], {"json": True}, lambda _: None)
+    return json.loads(answer)
+
+
 def _number(text: str) -> float | str | None:
     try:
         return float(text)
@@ -187,7 +205,6 @@ class Interrupted(KeyboardInterrupt):
     """Ctrl-C ended a run after a step. What was charged counts; `run` is the run so far."""
 
     def __init__(self, run: Run) -> None:
-        super().__init__(
-            f"stopped after step {run.steps} at epsilon {upward(run.epsilon)}, which counts; go on with damper.resume({str(run.path)!r})"
-        )
+        state = "NOT PRIVATE" if run.not_private else f"at epsilon {upward(run.epsilon)}, which counts"
+        super().__init__(f"stopped after step {run.steps}, {state}; go on with damper.resume({str(run.path)!r})")
         self.run = run

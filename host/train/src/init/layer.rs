@@ -121,7 +121,7 @@ impl<'a> Layers<'a> {
                 break;
             };
             shape = match (at.op_type.as_str(), slot) {
-                ("Identity" | "Cast", 0) => shape,
+                ("Identity" | "Cast" | "CastLike", 0) => shape,
                 ("Transpose", 0) => shape.and_then(|shape| transposed(at, &shape)),
                 ("Reshape" | "Slice" | "Squeeze" | "Unsqueeze" | "Flatten", 0) => None,
                 _ => break,
@@ -148,7 +148,7 @@ impl<'a> Layers<'a> {
             }
             let node = &self.graph.node[*self.producer.get(at)?];
             match node.op_type.as_str() {
-                "Identity" | "Cast" => {}
+                "Identity" | "Cast" | "CastLike" => {}
                 "Transpose" => transposes.push(node),
                 _ => return None,
             }

@@ -120,8 +120,8 @@ pub(crate) fn train(
     if let Some((evaluator, split)) = &mut evaluator
         && !stopped
     {
-        last_iterate = evaluator.last_iterate(split, &layout, &params, average.mean())?;
         class_metrics = evaluator.class_metrics(split, &layout, average.mean().unwrap_or(&params))?;
+        last_iterate = evaluator.last_iterate(split, &layout, &params, average.mean())?;
     }
     let params = average.mean().map_or_else(|| params.clone(), <[f32]>::to_vec);
     Ok(Outcome {

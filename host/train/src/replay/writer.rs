@@ -128,6 +128,13 @@ impl PackWriter {
         Ok(Begun::Part(Self { to: Target::Part(file), digest, error: None }))
     }
 
+    /// Returns true if the part of the file `path` is there and begins as this pack, which is in memory.
+    pub fn owns_part(&self, path: &Path, setting: &'static str) -> bool {
+        let Target::Memory(beginning) = &self.to else { return false };
+        let Ok(Some(file)) = PartFile::open(path, setting) else { return false };
+        file.reader().and_then(|mut reader| starts_with(&mut reader, beginning)).is_ok_and(|found| found.is_some())
+    }
+
     /// Bytes that are on the disk: all so far. None if the file goes with the process.
     ///
     /// # Errors

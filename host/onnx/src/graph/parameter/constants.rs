@@ -83,7 +83,7 @@ pub(super) fn stops_gradients(node: &NodeProto, slot: usize) -> bool {
         | "IsInf" | "IsNaN" | "Less" | "LessOrEqual" | "NonZero" | "Not" | "Or" | "Range" | "Round" | "Shape"
         | "Sign" | "Size" | "Xor" => true,
         "Where" => slot == 0,
-        "Gather" | "GatherElements" | "GatherND" => slot == 1,
+        "CastLike" | "Gather" | "GatherElements" | "GatherND" => slot == 1,
         "OneHot" => slot < 2,
         _ => false,
     }

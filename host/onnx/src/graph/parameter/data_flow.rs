@@ -40,6 +40,7 @@ fn moves(op: &str) -> bool {
     matches!(
         op,
         "Cast"
+            | "CastLike"
             | "Expand"
             | "Flatten"
             | "Gather"

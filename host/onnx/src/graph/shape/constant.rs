@@ -1,9 +1,10 @@
-//! `Shape`, `Size`, `ConstantOfShape`, `Cast`: where data and shape arithmetic meet.
+//! `Shape`, `Size`, `ConstantOfShape`, `Cast`, `CastLike`: where data and shape arithmetic meet.
 
 use super::super::affine::Affine;
 use super::super::node::{Ints, Item, MAX_EXTENT, MAX_FOLDED, MAX_RANK, Outcome, Ruled, Shaped, Site};
 use super::super::{BatchAxis, DType, Tensor, TensorData};
-use crate::{attr_int, attr_tensor, decode_tensor};
+use super::rewrite::Rewrite;
+use crate::{attr_int, attr_tensor, data_type, decode_tensor, make_attr_int};
 
 /// `Shape`: the extents, the batch axis as a multiple of the number of samples.
 pub(in super::super) fn shape(site: &Site<'_>) -> Ruled {
@@ -148,4 +149,14 @@ pub(in super::super) fn cast(site: &Site<'_>) -> Ruled {
         return Ok(Outcome::Alias(Item::Value(site.id(0)?)));
     }
     Ok(Outcome::Node(vec![Shaped { dtype, ..Shaped::of(value) }]))
+}
+
+/// `CastLike`, as the `Cast` to the type of its second input, of which nothing else counts.
+pub(in super::super) fn cast_like(site: &Site<'_>) -> Ruled {
+    let dtype = match site.inputs.get(1) {
+        Some(Some(Item::Ints(ints))) => ints.dtype,
+        _ => site.value(1)?.dtype,
+    };
+    let to = make_attr_int("to", data_type(dtype) as i64);
+    Ok(Rewrite::of(site).end("Cast", &[&site.node.input[0]], vec![to]))
 }
