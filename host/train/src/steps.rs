@@ -327,6 +327,7 @@ where
         && !stopped
         && config.test_metrics == TestMetrics::Exact
     {
+        // Of the evaluation before, so it comes first.
         class_metrics = evaluator.class_metrics(split, &layout, average.mean().unwrap_or(&params))?;
         last_iterate = evaluator.last_iterate(split, &layout, &params, average.mean())?;
     }

@@ -120,6 +120,7 @@ pub(crate) fn train(
     if let Some((evaluator, split)) = &mut evaluator
         && !stopped
     {
+        // Of the evaluation before, so it comes first.
         class_metrics = evaluator.class_metrics(split, &layout, average.mean().unwrap_or(&params))?;
         last_iterate = evaluator.last_iterate(split, &layout, &params, average.mean())?;
     }
