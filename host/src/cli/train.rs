@@ -1,7 +1,7 @@
 //! `damper train`: from a model, a data set and a budget to a folder with a private model and its report.
 
 use super::charge::Charge;
-use super::data::{DataArgs, TestMetricsArg};
+use super::data::{DataArgs, TestMetricsArg, TestMetricsArgs};
 use super::epsilon::accountant;
 use super::events::Events;
 use super::finish::{Target, finished, stopped};
@@ -111,6 +111,8 @@ pub(super) struct TrainArgs {
     pub(super) quiet: bool,
     #[command(flatten)]
     data: DataArgs,
+    #[command(flatten)]
+    test_metrics: TestMetricsArgs,
     #[command(flatten)]
     privacy: PrivacyArgs,
     #[command(flatten)]
@@ -352,7 +354,7 @@ impl TrainArgs {
             average: self.training.average,
             evaluate_every: self.training.eval_every,
             stop_early: self.training.stop_early,
-            test_metrics: match (self.data.test_metrics, self.data.test_loss_bound) {
+            test_metrics: match (self.test_metrics.test_metrics, self.test_metrics.test_loss_bound) {
                 (TestMetricsArg::Private, bound) => TestMetrics::Private { loss_bound: bound.unwrap_or(LOSS_BOUND) },
                 (_, Some(_)) => {
                     return Err(Failure::new("--test-loss-bound: is for --test-metrics private; leave it out"));
