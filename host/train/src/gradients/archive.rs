@@ -78,7 +78,11 @@ fn npy_header(shape: &[usize]) -> Vec<u8> {
         Ok(len) => (Bytes([start.0, vec![1, 0]].concat()).u16(len), usize::from(len)),
         Err(_) => (Bytes([start.0, vec![2, 0]].concat()).u32(padded(12) as u32), padded(12)),
     };
-    start.text(&format!("{text:<width$}\n", width = len - 1)).0
+    let whole = start.0.len() + len;
+    let mut header = start.text(&text).0;
+    header.resize(whole - 1, b' ');
+    header.push(b'\n');
+    header
 }
 
 impl Archive {
