@@ -296,7 +296,9 @@ impl<const W: usize, const E: usize> ReadNorFlash for Flash<W, E> {
             return Err(Failed::NoPower);
         }
         for word in (self.from + offset) / W..(self.from + offset + bytes.len()).div_ceil(W) {
-            if chip.checks[word] == Check::Wrong || chip.checks[word] == Check::Doubtful && chip.next() % 2 == 0 {
+            if chip.checks[word] == Check::Wrong
+                || chip.checks[word] == Check::Doubtful && chip.next().is_multiple_of(2)
+            {
                 assert!(chip.ecc != Ecc::Fault, "a fault: the device resets");
                 return Err(Failed::Uncorrectable);
             }
