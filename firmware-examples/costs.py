@@ -118,7 +118,7 @@ def instructions(target, image, region):
 
 def features(image):
     """The features that make `train` the image `train-...`."""
-    model, method = re.fullmatch(r"train(-mlp)?(-.+)?", image).groups()
+    model, method = re.fullmatch(r"train(-mlp|-streamed)?(-.+)?", image).groups()
     chosen = ([f"model{model}"] if model else []) + ([f"method{method}"] if method else [])
     return ",".join(f"damper-firmware-program/{feature}" for feature in chosen)
 

@@ -15,6 +15,7 @@ mod layers;
 mod per_layer;
 mod pieces;
 mod rule;
+mod segments;
 
 pub use automatic::Automatic;
 pub use flat::FlatL2;
@@ -22,6 +23,7 @@ pub use layers::{Layer, Layers};
 pub use per_layer::PerLayer;
 pub(crate) use pieces::Pieces;
 pub use rule::Clip;
+pub use segments::Segments;
 
 use crate::described::variants;
 use crate::mutant::{self, Mutant};

@@ -29,7 +29,7 @@ impl fmt::Display for ConfigError {
 
 impl core::error::Error for ConfigError {}
 
-/// A call did not fit the configuration. Nothing was added or released by it.
+/// A call did not fit the configuration. Nothing was released by it, and, but for [`CallError::Broken`], nothing added.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -47,6 +47,9 @@ pub enum CallError {
     Clip,
     /// A shard of another step was merged, or one point of a sample was given twice, left out, or out of order.
     Order(&'static str),
+    /// A producer yielded one sample's gradient in another way when it was asked again, or did not come to its end. The step
+    /// cannot be released.
+    Broken,
 }
 
 impl fmt::Display for CallError {
@@ -57,6 +60,7 @@ impl fmt::Display for CallError {
             }
             Self::Clip => f.write_str("the clip of this step is out of the mechanism's range"),
             Self::Order(what) => write!(f, "out of order: {what}"),
+            Self::Broken => f.write_str("a producer yielded two gradients for one sample: the step is over"),
         }
     }
 }

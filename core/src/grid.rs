@@ -29,6 +29,10 @@
 //! What one sample adds has an exact Euclidean norm of at most `C`. Sums wrap: reduction modulo a power of two is linear,
 //! hence private and independent of order, while saturation or an overflow error would depend on the data.
 
+mod streamed;
+
+pub(crate) use streamed::StreamError;
+
 use crate::clip::{AddLayer, Clip, Layer, Pieces, each_layer};
 use crate::error::{CallError, ConfigError, check_len};
 use crate::mutant::{self, Mutant};
@@ -320,7 +324,7 @@ mod tests {
     }
 
     /// Gradients that have tried to slip past a bound: one coordinate, equal coordinates, powers of two, huge, tiny, mixed.
-    fn adversarial() -> impl Strategy<Value = Vec<f32>> {
+    pub(super) fn adversarial() -> impl Strategy<Value = Vec<f32>> {
         let any_finite = prop::num::f32::NORMAL | prop::num::f32::SUBNORMAL | prop::num::f32::ZERO;
         let plain = prop::collection::vec(-2f32..2.0, 1..40);
         prop_oneof![

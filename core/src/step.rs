@@ -154,7 +154,9 @@
 //!
 //! # Memory
 //!
-//! `D` words of sum and what filter and optimizer state in their docs; the step itself streams a few dozen coordinates at a time.
+//! `D` words of sum and what filter and optimizer state in their docs; the step itself streams a few dozen coordinates at a time. Beside it
+//! lies the gradient of one sample, `D` floats of the caller's; with [`Open::add_streamed`] only a segment of it, at the cost of computing it
+//! three times.
 
 mod adder;
 #[cfg(feature = "audit")]
@@ -166,6 +168,7 @@ mod mixing;
 mod open;
 mod shard;
 
+pub use crate::clip::Segments;
 pub use config::StepConfig;
 pub use emit::Sender;
 pub use float_sum::FloatSum;
@@ -569,6 +572,7 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> Priva
             optimizer_state: checked.optimizer,
             learning_rate: slots.schedule.learning_rate(charged),
             expected_batch: slots.expected_batch,
+            is_broken: false,
         }
     }
 }

@@ -23,6 +23,7 @@ mod filter;
 mod finish;
 mod fix;
 mod flags;
+mod gradients;
 mod init;
 mod inspect;
 mod method;
@@ -80,6 +81,7 @@ enum Command {
     Train(Box<train::TrainArgs>),
     Compare(compare::CompareArgs),
     Derive(derive::DeriveArgs),
+    Gradients(gradients::GradientsArgs),
     Init(init::InitArgs),
     Fix(fix::FixArgs),
     Inspect(inspect::InspectArgs),
@@ -269,6 +271,7 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
     damper_core::self_test().map_err(TrainError::from)?;
     match command {
         Command::Train(args) => return train::run(&args),
+        Command::Gradients(args) => return gradients::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Derive(args) => derive::run(&args),
         Command::Init(args) => init::run(&args),

@@ -22,6 +22,8 @@ mod fix;
 mod good_data;
 #[path = "cli/good_runs.rs"]
 mod good_runs;
+#[path = "cli/gradients.rs"]
+mod gradients;
 #[path = "cli/held_out.rs"]
 mod held_out;
 #[path = "cli/init.rs"]
@@ -36,6 +38,8 @@ mod methods;
 mod noise;
 #[path = "cli/not_private.rs"]
 mod not_private;
+#[path = "support/npz.rs"]
+mod npz;
 #[path = "cli/progress.rs"]
 mod progress;
 #[path = "cli/record.rs"]

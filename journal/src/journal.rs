@@ -30,10 +30,28 @@
 //! again, to the next slot, before it is reported: nothing rests on a word that may change its mind.
 //!
 //! A flash that refuses words that a cut has touched is taken at its word, and the next slot is used. A word that cannot be
-//! read counts as damaged; the driver of a flash that raises an exception for such words must turn it into an error.
+//! read counts as damaged.
 //!
 //! A sector is erased only when it is not the one that holds the newest charge, so a cut erase loses nothing, whatever it
 //! leaves behind.
+//!
+//! # What a driver must do
+//!
+//! - **Write and erase**: return `Ok` only when the words are in the cells, not in a buffer. Refuse or accept words that a cut has touched;
+//!   both will do.
+//! - **Read**: return an error for a word that error correction (ECC) cannot correct. On many parts (STM32 L4, G4 and H7 among them) such a
+//!   read raises a fault or a non-maskable interrupt instead, and a cut leaves such words. A driver that lets the fault reset the
+//!   device makes it reset at every start, for [`Journal::open`] reads the whole region. So: mask the fault or handle it (on a Cortex-M7 a
+//!   read with `FAULTMASK` and `BFHFNMIGN` set; on an STM32L4 an NMI handler that clears `ECCD`), and after each read look at the flag of
+//!   the flash controller; if it is set, clear it and return an error.
+//! - **No stale reads**: read past caches, or invalidate them, after a write or an erase. The journal reads back what it wrote.
+//!
+//! # Page disturb
+//!
+//! On some parts a cut write or erase also damages a word that was written long before, in the same page or a sector beside it. A cut
+//! may so tear one copy of the newest charge and damage another. The third is left, and the next restart writes three copies again before
+//! it reports the charge. If that restart is cut too, and the next, each may take one more copy. A charge with no copy left is
+//! noticed as [`JournalError::Corrupted`]: the run ends, and no charge is forgotten.
 //!
 //! # What is noticed
 //!

@@ -14,6 +14,9 @@
 //! - [`Region`] is a part of a flash: one for the journal, one for the snapshots.
 //! - [`Configuration`] is what each of them is bound to.
 //!
+//! A flash is a driver that implements `NorFlash` of `embedded-storage`, as those of the chips' HALs do. With the feature
+//! `embedded-storage-async`, `BlockOn` makes one of an asynchronous driver. [`Journal`] states what it expects of a driver.
+//!
 //! What they protect from, and what they do not, is in `docs/threat-model.md`.
 //!
 //! ```
@@ -50,6 +53,8 @@
 #![forbid(unsafe_code)]
 
 mod block;
+#[cfg(feature = "embedded-storage-async")]
+mod block_on;
 mod configuration;
 mod first_boot;
 mod journal;
@@ -57,6 +62,8 @@ mod region;
 mod sealed;
 mod snapshot;
 
+#[cfg(feature = "embedded-storage-async")]
+pub use block_on::BlockOn;
 pub use configuration::Configuration;
 pub use first_boot::FirstBoot;
 pub use journal::{Journal, JournalError};

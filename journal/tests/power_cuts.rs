@@ -8,15 +8,28 @@ mod training;
 
 use damper_core::accounting::{Record, Store};
 use damper_journal::{FirstBoot, Journal, JournalError};
-use flash::Flash;
+use flash::{Chip, Ecc, Flash};
 use training::{Plan, Story, cuts_after, journaled};
 
 const LEDGER: Plan = Plan { ledger: Some((24, 1)), snapshot_every: 3, journal: 2, snapshots: 2 };
 const PREPAYING: Plan = Plan { ledger: Some((40, 5)), snapshot_every: 1, journal: 3, snapshots: 2 };
 const FILTER: Plan = Plan { ledger: None, snapshot_every: 2, journal: 2, snapshots: 2 };
 
+/// A flash that takes what it can of data for words that a cut touched, one that refuses them, and one with error correction.
+const KINDS: [fn(&mut Chip); 3] = [takes, refuses, corrects];
+
+fn takes(_: &mut Chip) {}
+
+fn refuses(chip: &mut Chip) {
+    chip.refuses_touched = true;
+}
+
+fn corrects(chip: &mut Chip) {
+    chip.ecc = Ecc::Error;
+}
+
 /// Cuts a run at each of its events; how many there were.
-fn cut_everywhere<const W: usize, const E: usize>(plan: &Plan, refuses: bool) -> u64 {
+fn cut_everywhere<const W: usize, const E: usize>(plan: &Plan, kind: fn(&mut Chip)) -> u64 {
     let whole = plan.flash::<W, E>(1);
     let story = journaled(plan, &whole, |_| None).unwrap();
     let events = whole.events();
@@ -25,7 +38,7 @@ fn cut_everywhere<const W: usize, const E: usize>(plan: &Plan, refuses: bool) ->
     for (round, first) in (0..rounds).flat_map(|round| (0..events).map(move |first| (round, first))) {
         let seed = round * events + first + 2;
         let flash = plan.flash::<W, E>(seed);
-        flash.chip.borrow_mut().refuses_touched = refuses;
+        kind(&mut flash.chip.borrow_mut());
         let mean = if round % 2 == 0 { events / 6 } else { 20 };
         let cut = journaled(plan, &flash, cuts_after(first, seed, mean));
         let cut = cut.unwrap_or_else(|law| panic!("words of {W}, sectors of {E}, cut at {first}: {law}"));
@@ -53,27 +66,27 @@ fn holds_together(plan: &Plan, whole: &Story, cut: &Story) {
 #[test]
 fn ledger_holds_at_every_power_loss() {
     let mut events = 0;
-    for refuses in [false, true] {
-        events += cut_everywhere::<4, 512>(&LEDGER, refuses);
-        events += cut_everywhere::<8, 512>(&LEDGER, refuses);
-        events += cut_everywhere::<16, 512>(&LEDGER, refuses);
-        events += cut_everywhere::<32, 1024>(&LEDGER, refuses);
+    for kind in KINDS {
+        events += cut_everywhere::<4, 512>(&LEDGER, kind);
+        events += cut_everywhere::<8, 512>(&LEDGER, kind);
+        events += cut_everywhere::<16, 512>(&LEDGER, kind);
+        events += cut_everywhere::<32, 1024>(&LEDGER, kind);
     }
-    events += cut_everywhere::<1, 512>(&Plan { ledger: Some((12, 1)), ..LEDGER }, false);
+    events += cut_everywhere::<1, 512>(&Plan { ledger: Some((12, 1)), ..LEDGER }, takes);
     println!("cut at {events} events");
 }
 
 // A ledger with a reserve passes its checks for a power loss at any event.
 #[test]
 fn reserving_ledger_holds_at_power_loss() {
-    let events = cut_everywhere::<4, 512>(&PREPAYING, false) + cut_everywhere::<8, 512>(&PREPAYING, true);
+    let events = cut_everywhere::<4, 512>(&PREPAYING, takes) + cut_everywhere::<8, 512>(&PREPAYING, refuses);
     println!("cut at {events} events");
 }
 
 // A Rényi filter passes its checks for a power loss at any event.
 #[test]
 fn renyi_filter_holds_at_every_power_loss() {
-    let events = cut_everywhere::<4, 512>(&FILTER, false) + cut_everywhere::<8, 512>(&FILTER, true);
+    let events = cut_everywhere::<4, 512>(&FILTER, takes) + cut_everywhere::<8, 512>(&FILTER, refuses);
     println!("cut at {events} events");
 }
 

@@ -1,10 +1,13 @@
 //! Adds a sample to the sum of a step.
 
-use crate::clip::Clip;
+use crate::clip::{Clip, Segments};
 use crate::count::{Counts, Query};
+use crate::error::{CallError, check_len};
+use crate::grid::{StreamError, Word};
 use crate::mutant::{self, Mutant};
+use crate::noise::DiscreteGaussian;
 use crate::noise::sealed::Inside;
-use crate::private::Mechanism;
+use crate::private::{Mechanism, SumWord};
 
 /// Elements of a vector that arrives in parts.
 #[inline(always)]
@@ -46,5 +49,35 @@ impl<M: Mechanism, C: Clip> Adder<M, C> {
             }
             None => counts.non_finite(&self.query),
         }
+    }
+}
+
+impl<W: Word, C: Clip> Adder<DiscreteGaussian<W>, C> {
+    /// As [`Adder::add`], of the gradient that `producer` yields. `is_broken` becomes true if a part was added and the rest was not.
+    pub(super) fn add_streamed<K: Counts>(
+        &self,
+        producer: &mut dyn FnMut(&mut Segments<'_>),
+        sum: &mut [SumWord<W>],
+        counts: &mut K,
+        is_broken: &mut bool,
+    ) -> Result<(), CallError> {
+        if *is_broken {
+            return Err(CallError::Broken);
+        }
+        mutant::take();
+        // A producer that panics is not asked again.
+        *is_broken = true;
+        let dim = sum.len();
+        match self.mechanism.grid().add_streamed(&self.clip, self.threshold, producer, sum) {
+            Ok(Some(norm)) => self.query.count(norm, counts.as_mut()),
+            Ok(None) => counts.non_finite(&self.query),
+            Err(StreamError::Changed) => return Err(CallError::Broken),
+            Err(StreamError::Length(len)) => {
+                *is_broken = false;
+                return check_len("the streamed gradient", dim, len);
+            }
+        }
+        *is_broken = false;
+        Ok(())
     }
 }

@@ -52,13 +52,16 @@ where
     ///
     /// # Errors
     ///
-    /// A sum of 2³² coordinates or more; nothing is released.
+    /// A sum of 2³² coordinates or more, or the step is [broken](CallError::Broken); nothing is released.
     pub fn emit<G: Generator>(
         self,
         sender: Sender,
         generator: &G,
         mut sink: impl FnMut(&[u8]),
     ) -> Result<(), CallError> {
+        if self.is_broken {
+            return Err(CallError::Broken);
+        }
         let mechanism = self.adder.mechanism;
         let Ok(dim) = u32::try_from(self.sum.sum.len()) else {
             return Err(CallError::Order("an update of more coordinates than 32 bits count"));

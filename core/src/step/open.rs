@@ -4,12 +4,14 @@ use super::adder::{Adder, total_len};
 use super::config::{CountsOf, StepConfig};
 use super::{Mixing, Shard};
 use crate::accounting::Rate;
+use crate::clip::Segments;
 use crate::count::{CountNoise, Counts, ReleasedCounts};
 use crate::error::{CallError, check_len};
 use crate::filter::Filter;
+use crate::grid::Word;
 use crate::mutant::{self, Mutant};
 use crate::noise::sealed::Inside;
-use crate::noise::{Address, CHUNK, Generator, Purpose};
+use crate::noise::{Address, CHUNK, DiscreteGaussian, Generator, Purpose};
 use crate::optimizer::{Begin, Optimizer, piece};
 use crate::private::{ClippedSum, Mechanism, Released};
 use crate::sampling::{PoissonBatch, poisson};
@@ -36,6 +38,8 @@ pub struct Open<'a, P: StepConfig, FS = (), OS = ()> {
     pub(super) optimizer_state: &'a mut OS,
     pub(super) learning_rate: f64,
     pub(super) expected_batch: u32,
+    /// True if a producer's sample was partly added.
+    pub(super) is_broken: bool,
 }
 
 /// A worker's share of a step.
@@ -123,16 +127,19 @@ where
     /// The memory has another number of words.
     pub fn shard<'s>(&self, sum: &'s mut [<P::Mechanism as Mechanism>::Word]) -> Result<ShardOf<'s, P>, CallError> {
         check_len("the shard's sum", self.sum.sum.len(), sum.len())?;
-        Ok(Shard { adder: self.adder, sum: ClippedSum::new(sum), counts: self.counts.empty() })
+        Ok(Shard { adder: self.adder, sum: ClippedSum::new(sum), counts: self.counts.empty(), is_broken: false })
     }
 
     /// Returns true if a shard belongs to this step, so that it can be merged.
     ///
     /// # Errors
     ///
-    /// The shard is another step's, or of another length.
+    /// The shard is another step's, of another length, or [broken](CallError::Broken).
     pub fn takes(&self, shard: &ShardOf<'_, P>) -> Result<(), CallError> {
         check_len("the shard's sum", self.sum.sum.len(), shard.sum.sum.len())?;
+        if shard.is_broken {
+            return Err(CallError::Broken);
+        }
         if shard.adder.is_of(&self.adder) {
             Ok(())
         } else {
@@ -144,7 +151,7 @@ where
     ///
     /// # Errors
     ///
-    /// The shard is another step's, or of another length.
+    /// The shard is another step's, of another length, or [broken](CallError::Broken).
     pub fn merge(&mut self, shard: ShardOf<'_, P>) -> Result<(), CallError> {
         self.takes(&shard)?;
         self.adder.mechanism.merge(self.sum.sum, shard.sum.sum, Inside(()));
@@ -163,12 +170,18 @@ where
     ///
     /// # Errors
     ///
-    /// `params` has another number of elements; nothing is released, and the charge stays.
+    /// `params` has another number of elements, or the step is [broken](CallError::Broken); nothing is released, and the charge stays.
     pub fn finish<G: Generator>(mut self, params: &mut [f32], generator: &G) -> Result<(), CallError> {
+        self.check_unbroken()?;
         check_len("the parameters", self.sum.sum.len(), params.len())?;
         self.move_params(params, generator);
         self.learn_threshold(params.len(), generator);
         Ok(())
+    }
+
+    /// Fails if a producer's sample was partly added.
+    pub(super) fn check_unbroken(&self) -> Result<(), CallError> {
+        if self.is_broken { Err(CallError::Broken) } else { Ok(()) }
     }
 
     fn move_params<G: Generator>(&mut self, params: &mut [f32], generator: &G) {
@@ -260,5 +273,68 @@ where
             released.iter_mut().zip(self.counts.as_ref()).for_each(|(out, count)| *out = f64::from(*count));
         }
         self.threshold.update(self.threshold_state, &ReleasedCounts::new(released), constants);
+    }
+}
+
+/// Samples without a gradient in memory, on the exact path. The bound on floats needs the whole gradient,
+///
+/// ```compile_fail,E0599
+/// use damper_core::{filter::Identity, noise::*, optimizer::*, step::{Open, PrivateStep}};
+/// type Floats<'a> = Open<'a, PrivateStep<Identity, Sgd, ContinuousGaussian>, (), SgdState<[f32; 1]>>;
+/// fn add(open: &mut Floats<'_>) {
+///     let _ = open.add_streamed(|segments| segments.push(&[1.0]));
+/// }
+/// ```
+impl<W: Word, P: StepConfig<Mechanism = DiscreteGaussian<W>>, FS, OS> Open<'_, P, FS, OS>
+where
+    P::Filter: Filter<FS>,
+    P::Optimizer: Optimizer<OS>,
+{
+    /// Adds one sample by its gradient at the parameters (`[D]`), which `producer` yields in segments of any length, in order, each time it
+    /// is called. The sum has the bits that [`Open::add`] of the stored gradient gives it. A gradient whose squared norm is not a finite
+    /// f32 adds exactly nothing.
+    ///
+    /// ```
+    /// # use damper_core::prelude::*;
+    /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let config = DpSgd::new().clip(1.0).noise_multiplier(1.1).learning_rate(0.1).expected_batch(60).build()?;
+    /// # let (mut state, mut ledger) = (config.state::<6>(), Ledger::volatile(1));
+    /// # let (error, features) = ([0.5f32, -0.5], [1.0f32, 0.25, -1.0]);
+    /// // A dense layer's gradient is an outer product: a row at a time is enough.
+    /// let mut step = config.open(&mut state, &mut ledger)?;
+    /// step.add_streamed(|segments| {
+    ///     for e in error {
+    ///         segments.push(&features.map(|x| e * x));
+    ///     }
+    /// })?;
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// The calls: one for the norm, one for the integers' norm, one to add them; one more for each time that the sample shrinks, which is
+    /// rare. With [`PerLayer`](crate::clip::PerLayer) three for each layer and one for the whole: [`Segments::skip`] saves a producer the
+    /// other layers. Memory: what the producer keeps, and 16 words of stack (64 on 64-bit processors).
+    ///
+    /// # Errors
+    ///
+    /// The producer yielded another number of coordinates in its first call, or the filter wants gradients at other points than the
+    /// parameters: nothing was added. [`CallError::Broken`] if it yielded something else in a later call: then at most the clip was added,
+    /// no part of the step is ever released. The charge stays. So is a step whose producer panics. If two calls
+    /// differ and neither the length nor the integers' norm shows it, what is added has a norm of at most the clip, as always.
+    pub fn add_streamed(&mut self, producer: impl FnMut(&mut Segments<'_>)) -> Result<(), CallError> {
+        if !self.filter.evaluates_at_params() {
+            return Err(CallError::Order("the filter wants gradients at other points than the parameters"));
+        }
+        self.add_combined_streamed(producer)
+    }
+
+    /// As [`Open::add_streamed`], of a sample whose gradients at all points are already mixed, a segment at a time
+    /// ([`mix`](crate::filter::mix)).
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Open::add_streamed`]; any filter will do.
+    pub fn add_combined_streamed(&mut self, mut producer: impl FnMut(&mut Segments<'_>)) -> Result<(), CallError> {
+        self.adder.add_streamed(&mut producer, self.sum.sum, &mut self.counts, &mut self.is_broken)
     }
 }

@@ -1,9 +1,11 @@
 //! One worker's share of a step.
 
 use super::adder::{Adder, total_len};
-use crate::clip::Clip;
+use crate::clip::{Clip, Segments};
 use crate::count::Counts;
 use crate::error::{CallError, check_len};
+use crate::grid::Word;
+use crate::noise::DiscreteGaussian;
 use crate::private::{ClippedSum, Mechanism};
 
 /// One worker's sum of a step. Dropping it adds nothing and wipes it.
@@ -12,6 +14,8 @@ pub struct Shard<'a, M: Mechanism, C, K> {
     pub(super) adder: Adder<M, C>,
     pub(super) sum: ClippedSum<'a, M::Word>,
     pub(super) counts: K,
+    /// True if a producer's sample was partly added.
+    pub(super) is_broken: bool,
 }
 
 impl<M: Mechanism, C: Clip, K: Counts> Shard<'_, M, C, K> {
@@ -25,5 +29,17 @@ impl<M: Mechanism, C: Clip, K: Counts> Shard<'_, M, C, K> {
         check_len("the gradient", self.sum.sum.len(), total_len(parts))?;
         self.adder.add(parts, self.sum.sum, &mut self.counts);
         Ok(())
+    }
+}
+
+impl<W: Word, C: Clip, K: Counts> Shard<'_, DiscreteGaussian<W>, C, K> {
+    /// As [`Open::add_combined_streamed`](super::Open::add_combined_streamed).
+    ///
+    /// # Errors
+    ///
+    /// The gradient has another number of elements, and nothing was added; or the shard is [broken](CallError::Broken), and cannot be
+    /// merged.
+    pub fn add_combined_streamed(&mut self, mut producer: impl FnMut(&mut Segments<'_>)) -> Result<(), CallError> {
+        self.adder.add_streamed(&mut producer, self.sum.sum, &mut self.counts, &mut self.is_broken)
     }
 }

@@ -3,6 +3,8 @@
 //!
 //! Parameters of a layer from `I` inputs to `O` outputs, `[O·I + O]`: a row of `I` weights for each output, then the biases.
 
+#[cfg(any(test, feature = "model-streamed"))]
+use damper_core::clip::Segments;
 use damper_core::numerics::function::exp_f32;
 
 /// `out_j = b_j + Σ_i w_ji·x_i`, `[O]`.
@@ -27,6 +29,21 @@ pub fn gradient(errors: &[f32], inputs: impl Iterator<Item = f32> + Clone, grad:
         }
         *bias = *error;
     }
+}
+
+/// Yields the same gradient; `row`, `[I]`, is all the memory of it.
+#[cfg(any(test, feature = "model-streamed"))]
+pub fn stream(errors: &[f32], inputs: impl Iterator<Item = f32> + Clone, row: &mut [f32], segments: &mut Segments<'_>) {
+    for error in errors {
+        if segments.skip(row.len()) {
+            continue;
+        }
+        for (weight, input) in row.iter_mut().zip(inputs.clone()) {
+            *weight = error * input;
+        }
+        segments.push(row);
+    }
+    segments.push(errors);
 }
 
 /// The gradient of the inputs, `[I]`: `∂x_i = Σ_j w_ji·e_j`.

@@ -15,8 +15,15 @@ const FIRST: usize = HIDDEN * PIXELS + HIDDEN;
 pub const DIM: usize = FIRST + CLASSES * HIDDEN + CLASSES;
 
 /// The model.
-pub const MODEL: Model<DIM> =
-    Model { name: "mlp", tensors: &[FIRST - HIDDEN, HIDDEN, CLASSES * HIDDEN, CLASSES], start, gradient, is_right };
+pub const MODEL: Model<DIM> = Model {
+    name: "mlp",
+    tensors: &[FIRST - HIDDEN, HIDDEN, CLASSES * HIDDEN, CLASSES],
+    start,
+    gradient,
+    #[cfg(any(test, feature = "model-streamed"))]
+    stream: None,
+    is_right,
+};
 
 /// Evenly from −1/4 to 1/4, public, by a linear congruential generator: equal units would stay equal.
 fn start(params: &mut [f32; DIM]) {

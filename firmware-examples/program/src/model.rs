@@ -1,11 +1,18 @@
 //! Models of the digits whose gradients are computed on the device, one sample at a time.
 
 use crate::digits::Digit;
+#[cfg(any(test, feature = "model-streamed"))]
+use crate::softmax::CLASSES;
+#[cfg(any(test, feature = "model-streamed"))]
+use damper_core::clip::Segments;
 
 #[cfg(feature = "model-mlp")]
 pub use crate::mlp::MODEL as CHOSEN;
 #[cfg(not(feature = "model-mlp"))]
 pub use crate::softmax::MODEL as CHOSEN;
+
+#[cfg(all(feature = "model-streamed", feature = "model-mlp"))]
+compile_error!("a build trains one model: `model-mlp` and `model-streamed` are two");
 
 /// A model with `DIM` parameters.
 pub struct Model<const DIM: usize> {
@@ -17,16 +24,29 @@ pub struct Model<const DIM: usize> {
     pub start: fn(&mut [f32; DIM]),
     /// Writes the gradient of the cross-entropy of one digit.
     pub gradient: fn(&[f32; DIM], Digit, &mut [f32; DIM]),
+    /// The same gradient a segment at a time, if the model can.
+    #[cfg(any(test, feature = "model-streamed"))]
+    pub stream: Option<Stream<DIM>>,
     /// Whether it names the digit.
     pub is_right: fn(&[f32; DIM], Digit) -> bool,
+}
+
+/// A gradient of a model with `DIM` parameters that is never in memory.
+#[cfg(any(test, feature = "model-streamed"))]
+#[derive(Clone, Copy)]
+pub struct Stream<const DIM: usize> {
+    /// The gradient of the scores of one digit: once a sample.
+    pub errors: fn(&[f32; DIM], Digit) -> [f32; CLASSES],
+    /// Yields the gradient of the parameters: as often as the step asks.
+    pub rows: fn(&[f32; CLASSES], Digit, &mut Segments<'_>),
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::digits;
-    use crate::softmax::CLASSES;
     use crate::{mlp, softmax};
+    use damper_core::prelude::*;
 
     extern crate std;
     use std::vec::Vec;
@@ -83,6 +103,31 @@ mod tests {
     fn gradients_match_finite_differences() {
         check(&softmax::MODEL, of_softmax);
         check(&mlp::MODEL, of_mlp);
+    }
+
+    // Streamed segments are the gradient in memory, bit for bit: a step on them has the same sum.
+    #[test]
+    fn streamed_step_has_stored_bits() {
+        let config = DpSgd::new().clip(0.5).noise_multiplier(1.0).learning_rate(0.1).expected_batch(4).build().unwrap();
+        let stream = softmax::MODEL.stream.unwrap();
+        let params = core::array::from_fn(|i| ((i * 37 % 101) as f32 - 50.0) / 400.0);
+        let released = [true, false].map(|streamed| {
+            let (mut state, mut ledger, mut moved) = (config.state::<{ softmax::DIM }>(), Ledger::volatile(1), params);
+            let mut open = config.open(&mut state, &mut ledger).unwrap();
+            for digit in (0..5).filter_map(digits::train) {
+                let mut grad = [0.0; softmax::DIM];
+                softmax::gradient(&params, digit, &mut grad);
+                if streamed {
+                    let errors = (stream.errors)(&params, digit);
+                    open.add_streamed(|segments| (stream.rows)(&errors, digit, segments)).unwrap();
+                } else {
+                    open.add(&grad).unwrap();
+                }
+            }
+            open.finish(&mut moved, &NoiseRng::simulation(5)).unwrap();
+            moved.map(f32::to_bits)
+        });
+        assert!(released[0] == released[1]);
     }
 
     #[test]

@@ -3,6 +3,10 @@
 use crate::digits::{Digit, PIXELS};
 use crate::layer;
 use crate::model::Model;
+#[cfg(any(test, feature = "model-streamed"))]
+use crate::model::Stream;
+#[cfg(any(test, feature = "model-streamed"))]
+use damper_core::clip::Segments;
 
 /// Classes.
 pub const CLASSES: usize = 10;
@@ -15,16 +19,30 @@ pub const MODEL: Model<DIM> = Model {
     tensors: &[CLASSES * PIXELS, CLASSES],
     start: |params| params.fill(0.0),
     gradient,
+    #[cfg(any(test, feature = "model-streamed"))]
+    stream: Some(Stream { errors, rows }),
     is_right,
 };
 
 /// Writes the gradient (`[DIM]`) of the cross-entropy of one digit to `grad`.
 #[inline(never)] // So that an image shows what of it is the model.
 pub fn gradient(params: &[f32; DIM], digit: Digit, grad: &mut [f32; DIM]) {
+    layer::gradient(&errors(params, digit), digit.inputs(), grad);
+}
+
+/// The gradient of the scores.
+#[inline(always)] // As a part of each of its callers.
+fn errors(params: &[f32; DIM], digit: Digit) -> [f32; CLASSES] {
     let mut errors = [0.0; CLASSES];
     layer::outputs(params, digit.inputs(), &mut errors);
     layer::cross_entropy(&mut errors, digit.label);
-    layer::gradient(&errors, digit.inputs(), grad);
+    errors
+}
+
+/// Yields the gradient of the parameters: a row of the outer product for each class, then the biases.
+#[cfg(any(test, feature = "model-streamed"))]
+fn rows(errors: &[f32; CLASSES], digit: Digit, segments: &mut Segments<'_>) {
+    layer::stream(errors, digit.inputs(), &mut [0.0; PIXELS], segments);
 }
 
 /// Whether the model names the digit.

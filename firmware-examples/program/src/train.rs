@@ -4,7 +4,7 @@
 //! # Memory
 //!
 //! Three vectors of `D` words, parameters, gradient and sum, and what the method takes: DP-SGD one more, for the momentum. 10.4 KB
-//! with the softmax regression.
+//! with the softmax regression. With `model-streamed` there is no gradient, but a row of one.
 
 pub mod method;
 
@@ -73,7 +73,9 @@ impl<const D: usize> Run<'_, D> {
         // A product takes its key from the chip's true random generator, and keeps its ledger in flash.
         let generator = ChaCha20::<1>::simulation(2026);
         let mut ledger = Ledger::volatile(BUDGET);
-        let (mut sum, mut params, mut grad) = ([SumWord::ZERO; D], [0.0; D], [0.0; D]);
+        let (mut sum, mut params) = ([SumWord::ZERO; D], [0.0; D]);
+        #[cfg(not(feature = "model-streamed"))]
+        let mut grad = [0.0; D];
         (model.start)(&mut params);
         let mut state = StepState::new(&mut sum[..], filter, optimizer, threshold);
         say(Line::Start { model: model.name, method, dim: D as u32, samples: TRAIN, private: generator.is_private() });
@@ -87,6 +89,13 @@ impl<const D: usize> Run<'_, D> {
                 Err(OpenError::Store(never)) => match never {},
             };
             for digit in poisson(&generator, open.number(), rate, TRAIN).filter_map(digits::train) {
+                #[cfg(feature = "model-streamed")]
+                {
+                    let stream = model.stream.ok_or(Failure::Refused("the model's gradients in segments"))?;
+                    let errors = GRADIENT.of(|| (stream.errors)(&params, digit));
+                    open.add_streamed(|segments| (stream.rows)(&errors, digit, segments))?;
+                }
+                #[cfg(not(feature = "model-streamed"))]
                 if let [point, mixed] = &mut *buffers {
                     let mut mixing = open.add_points(mixed)?;
                     while mixing.next_eval_point(&params, point)? {

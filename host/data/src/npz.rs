@@ -1,9 +1,8 @@
 //! `npz:PATH`: arrays as `numpy.savez` and `numpy.savez_compressed` write them.
 //!
-//! Features are the array `x_train`, or `x` (or `X`) where there is no such array; labels `y_train` or `y`; the test
-//! split, if there is one, `x_test` and `y_test`. Other names by [`DataOptions::arrays`]. A model with several inputs
-//! takes its features from arrays of the inputs' names. Element types: f4, f8, u1, bool, and the integers up to i8; C
-//! order.
+//! Features are the array `x`, `X`, or the one of the model input's name; labels `y` or `labels`. A file with a test split has
+//! `x_train`, `y_train`, `x_test` and `y_test`. Other names by [`DataOptions::arrays`]. A model with several inputs takes its
+//! features from arrays of the inputs' names. Element types: f4, f8, u1, bool, and the integers up to i8; C order.
 
 use super::array::{Array, DEFLATE_RATIO, FETCH_AGAIN, open_plain, read_failed};
 use super::assemble::{Raw, assemble};
@@ -36,7 +35,7 @@ pub(super) fn load(path: &Path, options: &DataOptions) -> Result<(Split, Option<
     let labels = match (&options.labels, &options.arrays) {
         (LabelKind::None, _) => None,
         (_, Some((_, labels))) => Some(labels.clone()),
-        (_, None) => Some("y".to_string()),
+        (_, None) => Some(archive.labels_name(&features)?.to_owned()),
     };
     let suffix = if archive.has(&format!("{}_train", features[0])) { "_train" } else { "" };
     let train = archive.split(&features, labels.as_deref(), suffix, options)?;
@@ -59,6 +58,11 @@ impl Archive {
         self.names().any(|other| other == name)
     }
 
+    /// Returns true if the archive has the array, or that of the training split.
+    fn has_split(&self, name: &str) -> bool {
+        self.has(name) || self.has(&format!("{name}_train"))
+    }
+
     /// The names of the arrays.
     fn names(&self) -> impl Iterator<Item = String> {
         self.zip.file_names().flatten().filter_map(|name| name.strip_suffix(".npy").map(str::to_owned))
@@ -70,11 +74,25 @@ impl Archive {
         }
         let name = match &options.arrays {
             Some((features, _)) => features,
-            None if ["x", "x_train"].iter().any(|name| self.has(name)) => "x",
-            None if ["X", "X_train"].iter().any(|name| self.has(name)) => "X",
-            None => "x",
+            None => {
+                let of_input = options.inputs.first().map(|input| &*input.name);
+                ["x", "X"].into_iter().chain(of_input).find(|name| self.has_split(name)).unwrap_or("x")
+            }
         };
         vec![name.to_string()]
+    }
+
+    /// The array of the labels, which is none of `features`.
+    fn labels_name(&self, features: &[String]) -> Result<&'static str, DataError> {
+        let is_there = |name: &&str| self.has_split(name) && features.iter().all(|feature| feature != name);
+        match (Some("y").filter(is_there), Some("labels").filter(is_there)) {
+            (Some(_), Some(_)) => Err(DataError::File(format!(
+                "{}: has an array 'y' and an array 'labels': name that of the labels by `arrays` X,Y",
+                self.path.display()
+            ))),
+            (None, Some(labels)) => Ok(labels),
+            _ => Ok("y"),
+        }
     }
 
     fn split(

@@ -476,6 +476,34 @@ fn npz_loads_usual_and_given_names() {
     assert_eq!(data.train.features()[1].floats(), [2.0, 0.0, 1.0]);
 }
 
+// Labels are `y` or `labels`, features the array of the input's name; what is both an input and a label is an error.
+#[test]
+fn npz_finds_inputs_and_labels_by_name() {
+    let folder = folder();
+    let input = |name: &str| InputShape { name: name.into(), shape: vec![2], dtype: DType::F32, rows: None };
+    let options = |names: &[&str]| DataOptions {
+        inputs: names.iter().map(|name| input(name)).collect(),
+        labels: LabelKind::Classes { classes: Some(3), shape: Some(vec![]) },
+        ..DataOptions::default()
+    };
+    let read = |arrays: &[(&str, Vec<u8>)], names: &[&str]| {
+        let path = put(&folder, "t.npz", &npz(arrays));
+        load(&spec("npz", &path), &options(names)).map_err(|error| error.to_string())
+    };
+    let want = read(&[("x", x4()), ("y", y8())], &["pixels"]).unwrap();
+    assert_eq!(classes(want.train.labels()), [2, 0, 1]);
+    assert_eq!(read(&[("x", x4()), ("labels", y8())], &["pixels"]).unwrap(), want);
+    assert_eq!(read(&[("pixels", x4()), ("labels", y8()), ("z", y8())], &["pixels"]).unwrap(), want);
+    let both = read(&[("x", x4()), ("labels", y8()), ("y", y8())], &["pixels"]).unwrap_err();
+    assert!(both.contains("'y'") && both.contains("'labels'") && both.contains("`arrays`"), "{both}");
+    // An input may be called y, or labels.
+    assert_eq!(read(&[("y", x4()), ("labels", y8())], &["y"]).unwrap(), want);
+    let two = read(&[("y", x4()), ("a", x4()), ("labels", y8())], &["a", "y"]).unwrap();
+    assert_eq!((two.train.features().len(), classes(two.train.labels())), (2, &[2i64, 0, 1][..]));
+    let split = [("pixels_train", x4()), ("labels_train", y8()), ("pixels_test", x4()), ("labels_test", y8())];
+    assert!(read(&split, &["pixels"]).unwrap_err().contains("held-out rows are the training rows"));
+}
+
 #[test]
 fn every_npz_element_type_is_read() {
     let folder = folder();

@@ -25,13 +25,6 @@ pub(super) struct DataArgs {
     /// protects the rest of a row
     #[arg(long, value_name = "public-classes")]
     stratify: Option<Stratify>,
-    /// What is released of the held-out samples: `exact`: accuracy and loss, exact functions of samples that epsilon does not
-    /// protect; `private`: both with noise, charged so that epsilon protects these samples too; `none`: nothing
-    #[arg(long, value_name = "exact|private|none", default_value = "exact")]
-    pub test_metrics: TestMetricsArg,
-    /// With --test-metrics private: a sample's loss counts as L at most, above and below zero [default: 10]
-    #[arg(long, value_name = "L", value_parser = number32)]
-    pub test_loss_bound: Option<f32>,
     /// Public mean and standard deviation: every feature becomes (x - MEAN) / STD; bytes are divided by 255 first. One each for every
     /// channel or column as MEAN,MEAN,...:STD,STD,...
     #[arg(long, value_name = "MEAN,STD", allow_hyphen_values = true)]
@@ -74,7 +67,7 @@ pub(super) struct DataArgs {
     /// csv, parquet: a column and public constants: its numbers become (x - MEAN) / STD. Can be given for several columns
     #[arg(long, value_name = "COLUMN=MEAN,STD", value_parser = scale)]
     scale: Vec<(String, f32, f32)>,
-    /// npz: names of the arrays of features and labels [default: x,y]
+    /// npz: names of the arrays of features and labels [default: x, or the model input's name; y, or labels]
     #[arg(long, value_name = "X,Y", value_parser = pair::<String>)]
     arrays: Option<(String, String)>,
     /// npy: the file of the labels, an array like the samples'
@@ -107,6 +100,18 @@ pub(super) struct DataArgs {
     /// damper never removes it
     #[arg(long, value_name = "DIR")]
     image_cache: Option<PathBuf>,
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Data")]
+pub(super) struct TestMetricsArgs {
+    /// What is released of the held-out samples: `exact`: accuracy and loss, exact functions of samples that epsilon does not
+    /// protect; `private`: both with noise, charged so that epsilon protects these samples too; `none`: nothing
+    #[arg(long, value_name = "exact|private|none", default_value = "exact")]
+    pub test_metrics: TestMetricsArg,
+    /// With --test-metrics private: a sample's loss counts as L at most, above and below zero [default: 10]
+    #[arg(long, value_name = "L", value_parser = number32)]
+    pub test_loss_bound: Option<f32>,
 }
 
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]

@@ -2,7 +2,7 @@
 
 use super::augment::augment;
 use super::charge::Charge;
-use super::data::{DataArgs, TestMetricsArg};
+use super::data::{DataArgs, TestMetricsArg, TestMetricsArgs};
 use super::epsilon::accountant;
 use super::events::Events;
 use super::finish::{Target, finished, stopped};
@@ -113,6 +113,8 @@ pub(super) struct TrainArgs {
     pub(super) quiet: bool,
     #[command(flatten)]
     data: DataArgs,
+    #[command(flatten)]
+    test_metrics: TestMetricsArgs,
     #[command(flatten)]
     privacy: PrivacyArgs,
     #[command(flatten)]
@@ -367,7 +369,7 @@ impl TrainArgs {
             average: self.training.average,
             evaluate_every: self.training.eval_every,
             stop_early: self.training.stop_early,
-            test_metrics: match (self.data.test_metrics, self.data.test_loss_bound) {
+            test_metrics: match (self.test_metrics.test_metrics, self.test_metrics.test_loss_bound) {
                 (TestMetricsArg::Private, bound) => TestMetrics::Private { loss_bound: bound.unwrap_or(LOSS_BOUND) },
                 (_, Some(_)) => {
                     return Err(Failure::new("--test-loss-bound: is for --test-metrics private; leave it out"));

@@ -20,6 +20,7 @@ pub(crate) mod evaluate;
 pub mod files;
 pub mod filter;
 mod galore;
+pub mod gradients;
 mod held_out;
 pub mod init;
 pub mod lora;

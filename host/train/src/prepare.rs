@@ -52,10 +52,12 @@ pub struct Source {
 pub struct Read {
     model: ModelProto,
     adapted: Option<Adapted>,
-    warnings: Vec<String>,
+    /// What to know about the model: one line each.
+    pub warnings: Vec<String>,
     init_seed: Option<u64>,
-    graph: Graph,
-    grad: GradGraph,
+    pub(crate) graph: Graph,
+    /// The graph that computes per-sample gradients.
+    pub grad: GradGraph,
     derive: DeriveOptions,
     /// The data.
     pub data: Dataset,
@@ -161,7 +163,8 @@ pub fn prepare(source: &Source, mut config: TrainConfig) -> Result<Run, TrainErr
         let problem = "the data has no held-out samples to evaluate on; add `test`, or leave it out";
         return Err(SettingError::new("stop_early", patience, problem).into());
     }
-    let physical_batch = physical_batch(&config, clipped.as_ref().unwrap_or(&grad).cost)?;
+    let cost = clipped.as_ref().unwrap_or(&grad).cost;
+    let physical_batch = physical_batch(config.physical_batch, config.memory, cost)?;
     let Truncated { price: priced, delta: plan_delta } = match &plan {
         Some(plan) => of_training(&config, plan, terms.truncation, cut)?,
         None => not_private::PRICE,
@@ -297,7 +300,8 @@ pub(crate) fn on_network(run: &Run, model: ModelProto, train: Split, steps: u32)
     let clipped = clipped(&graph, &options, &run.config)?;
     let output = loss_output(&options, &graph)?;
     let derive = DeriveOptions { output: Some(graph.value(output).name.clone()), ..options };
-    let physical_batch = physical_batch(&run.config, clipped.as_ref().unwrap_or(&grad).cost)?;
+    let cost = clipped.as_ref().unwrap_or(&grad).cost;
+    let physical_batch = physical_batch(run.config.physical_batch, run.config.memory, cost)?;
     let params = initial(&graph, &grad);
     Ok(Run {
         model,
@@ -335,9 +339,9 @@ fn clipped(graph: &Graph, derived: &DeriveOptions, config: &TrainConfig) -> Resu
     Ok(Some(derive(graph, &options)?))
 }
 
-/// The rows asked for, or as many as the memory holds.
-fn physical_batch(config: &TrainConfig, cost: Cost) -> Result<NonZeroUsize, TrainError> {
-    config.physical_batch.or_else(|| cost.rows(config.memory)).ok_or_else(|| {
+/// The rows asked for, or as many as `memory` bytes hold.
+pub(crate) fn physical_batch(rows: Option<NonZeroUsize>, memory: u64, cost: Cost) -> Result<NonZeroUsize, TrainError> {
+    rows.or_else(|| cost.rows(memory)).ok_or_else(|| {
         let needed = cost.bytes(1).div_ceil(1 << 20);
         let problem = format!(
             "one sample's tensors take {needed}MiB; give at least so much (damper inspect counts it for each readout)"
@@ -486,7 +490,7 @@ fn fixed(spec: &TensorSpec) -> Vec<usize> {
 }
 
 /// The model file's values of the trained parameters, flat, in the gradient graph's order.
-fn initial(graph: &Graph, grad: &GradGraph) -> Vec<f32> {
+pub(crate) fn initial(graph: &Graph, grad: &GradGraph) -> Vec<f32> {
     grad.parameters
         .iter()
         .filter_map(|spec| graph.parameters.iter().find(|parameter| parameter.name == spec.name))

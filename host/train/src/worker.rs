@@ -5,6 +5,7 @@
 //! (`clipped_sum`).
 
 mod clipped_sum;
+mod exact;
 mod ordered_lock;
 mod parts;
 mod per_sample;
@@ -12,6 +13,7 @@ mod plain_sum;
 mod views;
 
 pub(super) use clipped_sum::ClippedSums;
+pub(super) use exact::{ExactGradients, Rows};
 pub(super) use parts::OUTPUTS;
 pub(crate) use per_sample::PerSampleGradients;
 pub(super) use plain_sum::PlainSums;
@@ -61,8 +63,8 @@ pub(crate) trait Accumulate<M: Mechanism> {
     fn count(&self) -> usize;
 }
 
-/// A one-thread session of `grad` for `rows` rows, for the outputs whose names begin so: no loss of a private sample is ever
-/// computed.
+/// A one-thread session of `grad` for `rows` rows, for the outputs whose names begin so: training computes no loss of a private
+/// sample.
 fn load(
     backend: &dyn Backend,
     grad: &GradGraph,

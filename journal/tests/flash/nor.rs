@@ -16,6 +16,28 @@ pub enum Failed {
     NoPower,
     /// A word that a power cut touched takes no more data.
     Refused,
+    /// A word that error correction cannot correct: what a driver makes of the chip's fault.
+    Uncorrectable,
+}
+
+/// Whether error correction can correct a word.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Check {
+    Right,
+    /// At some reads.
+    Doubtful,
+    Wrong,
+}
+
+/// What a read of a word that cannot be corrected does.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Ecc {
+    /// There is no error correction.
+    None,
+    /// The driver returns an error.
+    Error,
+    /// The driver does nothing about the chip's fault, which resets the device: a panic.
+    Fault,
 }
 
 impl NorFlashError for Failed {
@@ -40,6 +62,7 @@ pub struct Chip {
     /// Bits that read differently each time.
     unstable: Vec<u8>,
     words: Vec<Word>,
+    checks: Vec<Check>,
     word: usize,
     sector: usize,
     random: u64,
@@ -55,6 +78,10 @@ pub struct Chip {
     pub stuck: HashMap<usize, u8>,
     /// Whether a word that a cut touched is refused (flash with error correction) or takes what it can.
     pub refuses_touched: bool,
+    /// What error correction does, if there is some. Then touched words are refused.
+    pub ecc: Ecc,
+    /// Bytes of a page: a cut write also damages another word of its page, a cut erase one of a sector beside it. 0: no such damage.
+    pub disturbed_page: usize,
 }
 
 impl Chip {
@@ -82,7 +109,7 @@ impl Chip {
             Word::Erased => {}
             Word::Written => panic!("the word at {at} was written twice"),
             Word::HalfErased => panic!("the word at {at} was written without a whole erase"),
-            Word::Touched if self.refuses_touched => return Err(Failed::Refused),
+            Word::Touched if self.refuses_touched || self.ecc != Ecc::None => return Err(Failed::Refused),
             Word::Touched => {}
         }
         if self.fails() {
@@ -106,8 +133,39 @@ impl Chip {
             self.unstable[byte] = self.unstable[byte] & data | doubtful;
         }
         self.words[word] = if cut { Word::Touched } else { Word::Written };
+        if cut && self.ecc != Ecc::None && style > 1 {
+            // A check that was not whole.
+            self.checks[word] = if style % 2 == 0 { Check::Wrong } else { Check::Doubtful };
+        }
+        if cut && self.disturbed_page > 0 {
+            let page = at / self.disturbed_page * self.disturbed_page;
+            self.disturb(page..page + self.disturbed_page, word);
+        }
         self.writes += 1;
         if cut { Err(Failed::NoPower) } else { Ok(()) }
+    }
+
+    /// Damages a word among these bytes, but not `cut`, mostly one that holds something.
+    fn disturb(&mut self, bytes: std::ops::Range<usize>, cut: usize) {
+        let words = bytes.start / self.word..bytes.end / self.word;
+        let held: Vec<usize> = words.clone().filter(|word| self.words[*word] != Word::Erased && *word != cut).collect();
+        let word = match self.next() as usize {
+            random if held.is_empty() || random.is_multiple_of(8) => words.start + (random >> 8) % words.len(),
+            random => held[(random >> 8) % held.len()],
+        };
+        if word == cut {
+            return;
+        }
+        if self.ecc != Ecc::None {
+            self.checks[word] = Check::Wrong;
+            self.words[word] = Word::Touched;
+        }
+        let random = self.next();
+        let lost = (0..self.word * 8).map(|bit| (bit + random as usize) % (self.word * 8));
+        let lost = lost.map(|bit| (word * self.word + bit / 8, 1u8 << (bit % 8)));
+        if let Some((byte, bit)) = lost.into_iter().find(|(byte, bit)| self.bytes[*byte] & bit != 0) {
+            self.bytes[byte] &= !bit;
+        }
     }
 
     fn wipe(&mut self, from: usize) -> Result<(), Failed> {
@@ -125,6 +183,18 @@ impl Chip {
             };
             self.bytes[byte] |= !kept;
             self.unstable[byte] = doubtful;
+        }
+        for word in from / self.word..(from + self.sector) / self.word {
+            self.checks[word] = match (self.ecc, style, self.next() % 3) {
+                (Ecc::None, ..) | (_, 0, _) | (.., 0) => Check::Right,
+                (.., 1) => Check::Doubtful,
+                _ => Check::Wrong,
+            };
+        }
+        if cut && self.disturbed_page > 0 {
+            let end = self.bytes.len();
+            let beside = if from + self.sector < end { from + self.sector } else { from - self.sector };
+            self.disturb(beside..beside + self.sector, usize::MAX);
         }
         self.words[from / self.word..][..self.sector / self.word].fill(if cut {
             Word::HalfErased
@@ -161,6 +231,7 @@ impl<const W: usize, const E: usize> Flash<W, E> {
             bytes: vec![0xff; len],
             unstable: vec![0; len],
             words: vec![Word::Erased; len / W],
+            checks: vec![Check::Right; len / W],
             word: W,
             sector: E,
             random: seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1,
@@ -172,6 +243,8 @@ impl<const W: usize, const E: usize> Flash<W, E> {
             worn: Vec::new(),
             stuck: HashMap::new(),
             refuses_touched: false,
+            ecc: Ecc::None,
+            disturbed_page: 0,
         };
         Self { chip: Rc::new(RefCell::new(chip)), from: 0, len }
     }
@@ -221,6 +294,14 @@ impl<const W: usize, const E: usize> ReadNorFlash for Flash<W, E> {
         let chip = &mut *self.chip.borrow_mut();
         if chip.dead {
             return Err(Failed::NoPower);
+        }
+        for word in (self.from + offset) / W..(self.from + offset + bytes.len()).div_ceil(W) {
+            if chip.checks[word] == Check::Wrong
+                || chip.checks[word] == Check::Doubtful && chip.next().is_multiple_of(2)
+            {
+                assert!(chip.ecc != Ecc::Fault, "a fault: the device resets");
+                return Err(Failed::Uncorrectable);
+            }
         }
         for (place, byte) in (self.from + offset..).zip(bytes) {
             let random = chip.next() as u8;

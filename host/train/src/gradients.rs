@@ -1,0 +1,114 @@
+//! The gradient and loss of every training sample in an `.npz` file, **not private**: exact functions of single samples.
+
+mod archive;
+
+use crate::files::{Access, AtomicFile, FileError};
+use crate::prepare::{initial, physical_batch};
+use crate::rehearsal::self_test;
+use crate::worker::{ExactGradients, OUTPUTS, Rows};
+use crate::{Read, TrainError};
+use archive::Archive;
+use damper_data::chunks;
+use damper_onnx::{Dim, TensorSpec};
+use damper_runtime::{Backend, BackendError};
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::thread::available_parallelism;
+
+/// The array of the losses, `[N]`.
+const LOSS: &str = "loss";
+
+/// How gradients are computed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct GradientOptions {
+    /// Rows of the physical batch. As many as `memory` holds if not given.
+    pub physical_batch: Option<NonZeroUsize>,
+    /// Bytes that the tensors of one worker may take.
+    pub memory: u64,
+    /// Number of threads. That of processors if not given.
+    pub workers: Option<NonZeroUsize>,
+}
+
+/// Writes `grad/NAME` (`[N, *shape]`, float32) for each trained parameter and `loss` (`[N]`) of the N training samples of `read`,
+/// in their order, at the model file's parameters. A bad row that was dropped has the gradient 0 and the loss NaN.
+///
+/// The gradients have the bits that training on the same backend, with the same physical batch, hands to the private step. The
+/// file is as secret as the data: its owner alone may read it. Memory: a physical batch of gradients for each worker. `is_stopped`
+/// is asked after each batch. Returns false if it stopped the work; there is no file then.
+///
+/// # Errors
+///
+/// The graph does not fit the memory, the backend cannot run it, or the file cannot be written. There is no file then, or the
+/// one that was there.
+pub fn write(
+    path: &Path,
+    read: &Read,
+    backend: &dyn Backend,
+    options: &GradientOptions,
+    is_stopped: &(dyn Fn() -> bool + Sync),
+) -> Result<bool, TrainError> {
+    let Read { graph, grad, data, .. } = read;
+    let split = &data.train;
+    let rows = physical_batch(options.physical_batch, options.memory, grad.cost)?;
+    let threads = options.workers.or_else(|| available_parallelism().ok()).map_or(1, NonZeroUsize::get);
+    let params = initial(graph, grad);
+    let count = u32::try_from(split.len()).map_err(|_| TrainError::Run("more samples than 2^32; give fewer".into()))?;
+    let samples: Vec<u32> = (0..count).collect();
+    let chunks: Vec<_> = chunks(&samples, rows).collect();
+    self_test(backend, grad, &OUTPUTS, rows, &params)?;
+    let mut gradients = ExactGradients::new(backend, grad, split, rows, threads.min(chunks.len()))?;
+
+    let arrays: Vec<_> = arrays(&grad.parameters, split.len()).collect();
+    let mut archive = Archive::create(AtomicFile::create(path, Access::Private)?, &arrays)?;
+    let ended = gradients.each_chunk(split, &chunks, &params, &mut |rows: &Rows| {
+        for (index, values) in rows.grads.iter().chain([&rows.losses]).enumerate() {
+            archive.append(index, values)?;
+        }
+        if is_stopped() { Err(End::Stopped) } else { Ok(()) }
+    });
+    match ended {
+        Ok(()) => {}
+        Err(End::Stopped) => return Ok(false),
+        Err(End::Backend(error)) => return Err(error.into()),
+        Err(End::File(error)) => return Err(error.into()),
+    }
+    archive.commit()?;
+    Ok(true)
+}
+
+/// Bytes of the file's numbers.
+pub fn size(read: &Read) -> u64 {
+    let numbers =
+        |(_, shape): (String, Vec<usize>)| shape.iter().fold(1u64, |n, extent| n.saturating_mul(*extent as u64));
+    let numbers = arrays(&read.grad.parameters, read.data.train.len()).map(numbers);
+    numbers.fold(0u64, u64::saturating_add).saturating_mul(4)
+}
+
+/// Names and shapes of the arrays of `samples` samples.
+fn arrays(parameters: &[TensorSpec], samples: usize) -> impl Iterator<Item = (String, Vec<usize>)> {
+    let fixed = |dim: &Dim| if let Dim::Fixed(extent) = dim { Some(*extent) } else { None };
+    let of_parameter = move |spec: &TensorSpec| {
+        let shape = [samples].into_iter().chain(spec.shape.iter().filter_map(fixed));
+        (format!("grad/{}", spec.name), shape.collect())
+    };
+    parameters.iter().map(of_parameter).chain([(LOSS.to_owned(), vec![samples])])
+}
+
+/// Why the chunks end before the last.
+enum End {
+    Stopped,
+    Backend(BackendError),
+    File(FileError),
+}
+
+impl From<BackendError> for End {
+    fn from(error: BackendError) -> Self {
+        Self::Backend(error)
+    }
+}
+
+impl From<FileError> for End {
+    fn from(error: FileError) -> Self {
+        Self::File(error)
+    }
+}
