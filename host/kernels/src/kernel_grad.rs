@@ -1,66 +1,97 @@
 //! One sample's gradient of a convolution's kernel: `dW[o, c, k, j] = Σ_{y, x} dY[o, y, x] · X[c, s y + d k − p, s x + j − p]`.
 //!
-//! Nothing is unfolded. Where the channels lie innermost, the taps of a line and their channels are consecutive under every
-//! window, so a tile of outputs by floats of a line is summed in registers, over the windows in their order, and the sample
-//! stays in the processor's caches.
+//! A product of two matrices over the windows: `[outputs, windows]` with `[windows, taps of some channels]`. Both are packed as they are
+//! read, window after window from a line of the caches on, for windows are often a power of two apart. The channels are taken in groups: a
+//! group's windows stay near while all outputs go by, and its part of an output's gradient is written in one piece.
 //!
-//! Memory: the padded sample, its output gradient, and the gradient of a few outputs.
+//! Memory: the padded sample, its output gradient, the windows of a group, and the gradient of a few outputs.
 //!
 //! Numerics: each entry is one running sum over the windows in row-major order, with fused multiply-adds where the processor
 //! has them: its bits depend on the sample, the parameters and the kind of processor, not on the vectors' width.
 
 use crate::convolution::Windows;
+use crate::simd::{Aligned, MAX_LANES, turn};
 use pulp::{Arch, Simd, WithSimd};
 
-/// Floats of the widest vectors.
-const MAX_LANES: usize = 16;
 /// Vectors of the widest tile.
 const VECTORS: usize = 3;
-/// Outputs of a tile, and of one whose lines fit a vector.
+/// Outputs of a tile: as many as there are registers for, in the widest vectors and in others.
+const WIDE_TILE: usize = 8;
 const TILE: usize = 4;
-const THIN_TILE: usize = 8;
 
 /// Of a kernel `[O, C, *kernel]`, with memory for a sample.
 #[derive(Clone, Debug)]
 pub struct KernelGrad {
-    channels: usize,
-    /// Lines and columns of each.
-    input: [usize; 2],
-    output: [usize; 2],
-    kernel: [usize; 2],
-    stride: [usize; 2],
-    before: [usize; 2],
-    dilation: usize,
+    windows: Windows,
     /// Lines and columns that the windows reach over.
     reach: [usize; 2],
-    /// `[*reach, C]`, zero where it is padding, and room for a tile behind it.
-    padded: Vec<f32>,
-    /// `[tiles, L, outputs of a tile]`.
-    left: Vec<f32>,
-    /// `[outputs of a tile, lines of the kernel, columns · C rounded up to vectors]`.
-    tile: Vec<f32>,
+    groups: Vec<Group>,
+    /// `[*reach, C]`, zero where it is padding, and room for a piece behind it.
+    padded: Aligned,
+    /// `[tiles, windows, outputs of a tile]`.
+    left: Aligned,
+    /// `[windows, floats of a group]`, rows an odd number of lines of the caches apart: by a power of two they would shut each other out.
+    panel: Aligned,
+    /// `[outputs of a tile, floats of a group]`.
+    tile: Aligned,
     vectors: Arch,
+}
+
+/// Channels side by side, with their taps in the order `[taps, channels]`.
+#[derive(Clone, Debug)]
+struct Group {
+    first: usize,
+    channels: usize,
+    /// Where a window's floats lie in the padded sample, a vector's at a time, and where they go. What is copied too much, the next
+    /// overwrites.
+    pieces: Vec<[usize; 2]>,
+}
+
+impl Group {
+    /// Floats of a window.
+    fn floats(&self, taps: usize) -> usize {
+        taps * self.channels
+    }
+}
+
+/// Distance of rows of so many floats.
+fn apart(floats: usize) -> usize {
+    (floats.div_ceil(MAX_LANES) | 1) * MAX_LANES
 }
 
 impl KernelGrad {
     /// Of windows whose taps are next to each other along a line.
     pub fn new(windows: &Windows) -> Self {
-        let Windows { channels, outputs, input, output, kernel, stride, dilation: [dilation, _], before } = *windows;
+        let Windows { channels, outputs, output, kernel, stride, dilation: [dilation, _], .. } = *windows;
         let reach =
             [(output[0] - 1) * stride[0] + (kernel[0] - 1) * dilation + 1, (output[1] - 1) * stride[1] + kernel[1]];
-        let wide = (kernel[1] * channels).next_multiple_of(MAX_LANES);
+        let (taps, positions) = (kernel[0] * kernel[1], output[0] * output[1]);
+        let line = reach[1] * channels;
+        // A whole vector of channels, of several where taps are too few to fill a tile.
+        let wide = MAX_LANES * (VECTORS / taps).max(1);
+        let count = channels.div_ceil(wide);
+        let most = channels.div_ceil(count).next_multiple_of(MAX_LANES).min(channels);
+        let group = |first: usize| {
+            let channels = most.min(channels - first);
+            // Taps of a line are one run where all channels are in the group.
+            let (runs, len) =
+                if channels == windows.channels { (1, kernel[1] * channels) } else { (kernel[1], channels) };
+            let mut pieces = vec![];
+            for (run, (k, j)) in (0..kernel[0]).flat_map(|k| (0..runs).map(move |j| (k, j))).enumerate() {
+                let from = k * dilation * line + j * windows.channels + first;
+                pieces.extend((0..len).step_by(MAX_LANES).map(|at| [from + at, run * len + at]));
+            }
+            Group { first, channels, pieces }
+        };
+        let groups: Vec<_> = (0..channels).step_by(most).map(group).collect();
         Self {
-            channels,
-            input,
-            output,
-            kernel,
-            stride,
-            before,
-            dilation,
+            windows: *windows,
             reach,
-            padded: vec![0.0; reach[0] * reach[1] * channels + VECTORS * MAX_LANES],
-            left: vec![0.0; outputs.next_multiple_of(THIN_TILE) * output[0] * output[1]],
-            tile: vec![0.0; THIN_TILE * kernel[0] * wide],
+            groups,
+            padded: Aligned::zeros(reach[0] * line + MAX_LANES),
+            left: Aligned::zeros(outputs.next_multiple_of(WIDE_TILE) * positions),
+            panel: Aligned::zeros(positions * apart(taps * most) + MAX_LANES),
+            tile: Aligned::zeros(WIDE_TILE * apart(taps * most)),
             vectors: Arch::new(),
         }
     }
@@ -68,114 +99,102 @@ impl KernelGrad {
     /// Writes the gradient `[O, C, *kernel]` of a sample with the output gradient `left` `[O, *output]` and the input `x`
     /// `[C, *input]`.
     pub fn write(&mut self, left: &[f32], x: &[f32], grad: &mut [f32]) {
-        self.pad(x);
-        // A line that fits narrower vectors leaves most of the widest ones empty.
-        #[cfg(target_arch = "x86_64")]
-        if self.line() <= MAX_LANES / 2
-            && let Some(narrow) = pulp::x86::V3::try_new()
-        {
-            return Simd::vectorize(narrow, Write { of: self, left, grad });
-        }
-        self.vectors.dispatch(Write { of: self, left, grad });
-    }
-
-    /// Floats under one line of a window.
-    fn line(&self) -> usize {
-        self.kernel[1] * self.channels
+        let vectors = self.vectors;
+        vectors.dispatch(Write { of: self, left, x, grad });
     }
 
     /// Moves the channels innermost, into the padding.
+    #[inline(always)]
     fn pad(&mut self, x: &[f32]) {
-        let ([lines, columns], [top, start]) = (self.input, self.before);
-        let (line, channels) = (self.reach[1] * self.channels, self.channels);
-        for (channel, plane) in x.chunks_exact(lines * columns).enumerate() {
-            let into = self.padded[..self.reach[0] * line].chunks_exact_mut(line).skip(top);
-            for (into, from) in into.zip(plane.chunks_exact(columns)) {
-                for (into, x) in into.chunks_exact_mut(channels).skip(start).zip(from) {
-                    into[channel] = *x;
-                }
-            }
+        let Windows { channels, input: [lines, columns], before: [top, start], .. } = self.windows;
+        let line = self.reach[1] * channels;
+        let [lines_read, columns_read] =
+            [lines.min(self.reach[0].saturating_sub(top)), columns.min(self.reach[1].saturating_sub(start))];
+        if columns_read == 0 {
+            return;
+        }
+        for l in 0..lines_read {
+            let into = &mut self.padded[(top + l) * line + start * channels..];
+            turn(&x[l * columns..], into, [channels, columns_read], [lines * columns, channels]);
         }
     }
 
-    /// The sums of a tile: of `M` outputs by `N` vectors from float `at` of line `tap` of the windows.
+    /// Packs the output gradients by tiles of `M`.
     #[inline(always)]
-    fn sums<S: Simd, const M: usize, const N: usize>(
-        &self,
-        simd: S,
-        left: &[f32],
-        tap: usize,
-        at: usize,
-    ) -> [[S::f32s; N]; M] {
-        let mut sums = [[simd.splat_f32s(0.0); N]; M];
-        let (line, step) = (self.reach[1] * self.channels, self.stride[1] * self.channels);
-        let wide = N * S::F32_LANES;
-        for (y, left) in left.chunks_exact(self.output[1] * M).enumerate() {
-            let start = (y * self.stride[0] + tap * self.dilation) * line + at;
-            let windows = &self.padded[start..][..(self.output[1] - 1) * step + wide];
-            for (x, left) in left.chunks_exact(M).enumerate() {
-                let (vectors, _) = S::as_simd_f32s(&windows[x * step..][..wide]);
-                let vectors: [S::f32s; N] = std::array::from_fn(|n| vectors[n]);
-                for (sums, left) in sums.iter_mut().zip(left) {
-                    let left = simd.splat_f32s(*left);
-                    for (sum, vector) in sums.iter_mut().zip(vectors) {
-                        *sum = simd.mul_add_e_f32s(left, vector, *sum);
-                    }
-                }
-            }
-        }
-        sums
-    }
-
-    /// Writes such a tile's sums to its memory.
-    #[inline(always)]
-    fn sum<S: Simd, const M: usize, const N: usize>(&mut self, simd: S, place: usize, tap: usize, at: usize) {
-        let positions = self.output[0] * self.output[1];
-        let sums = self.sums::<S, M, N>(simd, &self.left[place * M * positions..][..M * positions], tap, at);
-        let wide = self.line().next_multiple_of(MAX_LANES);
-        for (sums, tile) in sums.iter().zip(self.tile.chunks_exact_mut(self.kernel[0] * wide)) {
-            let (tile, _) = S::as_mut_simd_f32s(&mut tile[tap * wide + at..][..N * S::F32_LANES]);
-            tile.copy_from_slice(sums);
-        }
-    }
-
-    /// All tiles, of `M` outputs by at most `vectors` vectors.
-    #[inline(always)]
-    fn tiles<S: Simd, const M: usize>(&mut self, simd: S, vectors: usize, left: &[f32], grad: &mut [f32]) {
-        let positions = self.output[0] * self.output[1];
-        let (line, wide, taps) =
-            (self.line(), self.line().next_multiple_of(MAX_LANES), self.kernel[0] * self.kernel[1]);
+    fn pack_left<const M: usize>(&mut self, left: &[f32]) {
+        let positions = self.windows.output[0] * self.windows.output[1];
         for (tile, outputs) in self.left.chunks_exact_mut(M * positions).zip(left.chunks(M * positions)) {
-            for (output, from) in outputs.chunks_exact(positions).enumerate() {
-                for (into, from) in tile.chunks_exact_mut(M).zip(from) {
-                    into[output] = *from;
+            turn(outputs, tile, [outputs.len() / positions, positions], [positions, M]);
+        }
+    }
+
+    /// Packs the windows of a group.
+    #[inline(always)]
+    fn pack_windows(&mut self, group: &Group, apart: usize) {
+        let Windows { channels, output: [lines, columns], stride, .. } = self.windows;
+        let (line, step) = (self.reach[1] * channels * stride[0], stride[1] * channels);
+        for (position, (y, x)) in (0..lines).flat_map(|y| (0..columns).map(move |x| (y, x))).enumerate() {
+            let (from, into) = (&self.padded[y * line + x * step..], &mut self.panel[position * apart..]);
+            for [at, place] in &group.pieces {
+                *into[*place..].first_chunk_mut::<MAX_LANES>().expect("room") =
+                    *from[*at..].first_chunk().expect("room for a piece");
+            }
+        }
+    }
+
+    /// Sums `M` outputs by the `N` vectors from float `at` on.
+    #[inline(always)]
+    fn sum<S: Simd, const M: usize, const N: usize>(&mut self, simd: S, tile: usize, at: usize, apart: usize) {
+        let positions = self.windows.output[0] * self.windows.output[1];
+        let wide = N * S::F32_LANES;
+        let left = self.left[tile * M * positions..][..M * positions].as_chunks::<M>().0;
+        let mut sums = [[simd.splat_f32s(0.0); N]; M];
+        for (left, row) in left.iter().zip(self.panel.chunks_exact(apart)) {
+            let vectors: [S::f32s; N] = *S::as_simd_f32s(&row[at..][..wide]).0.first_chunk().expect("a tile's vectors");
+            for (sums, left) in sums.iter_mut().zip(left) {
+                let left = simd.splat_f32s(*left);
+                for (sum, vector) in sums.iter_mut().zip(vectors) {
+                    *sum = simd.mul_add_e_f32s(left, vector, *sum);
                 }
             }
         }
-        for (place, grad) in grad.chunks_mut(M * taps * self.channels).enumerate() {
-            for tap in 0..self.kernel[0] {
-                let mut at = 0;
-                while at < line {
-                    let count = (line - at).div_ceil(S::F32_LANES).min(vectors);
-                    match count {
-                        1 => self.sum::<S, M, 1>(simd, place, tap, at),
-                        2 => self.sum::<S, M, 2>(simd, place, tap, at),
-                        _ => self.sum::<S, M, VECTORS>(simd, place, tap, at),
+        for (sums, tile) in sums.iter().zip(self.tile.chunks_exact_mut(apart)) {
+            S::as_mut_simd_f32s(&mut tile[at..][..wide]).0.copy_from_slice(sums);
+        }
+    }
+
+    /// All groups, by tiles of `M` outputs.
+    #[inline(always)]
+    fn groups<S: Simd, const M: usize>(&mut self, simd: S, left: &[f32], grad: &mut [f32]) {
+        self.pack_left::<M>(left);
+        let Windows { channels, outputs, kernel, .. } = self.windows;
+        let taps = kernel[0] * kernel[1];
+        let groups = std::mem::take(&mut self.groups);
+        for group in &groups {
+            let floats = group.floats(taps);
+            let apart = apart(floats);
+            self.pack_windows(group, apart);
+            let vectors = floats.div_ceil(S::F32_LANES);
+            let blocks = vectors.div_ceil(VECTORS);
+            for (tile, first) in (0..outputs).step_by(M).enumerate() {
+                for block in 0..blocks {
+                    // As even as they can be.
+                    let [start, end] = [block, block + 1].map(|block| block * vectors / blocks);
+                    let at = start * S::F32_LANES;
+                    match end - start {
+                        1 => self.sum::<S, M, 1>(simd, tile, at, apart),
+                        2 => self.sum::<S, M, 2>(simd, tile, at, apart),
+                        _ => self.sum::<S, M, VECTORS>(simd, tile, at, apart),
                     }
-                    at += count * S::F32_LANES;
                 }
-            }
-            // From taps by channels to channels by taps.
-            let tiles = self.tile.chunks_exact(self.kernel[0] * wide);
-            for (tile, grad) in tiles.zip(grad.chunks_exact_mut(taps * self.channels)) {
-                let by_tap = tile.chunks_exact(wide).flat_map(|tile| tile[..line].chunks_exact(self.channels));
-                for (tap, channels) in by_tap.enumerate() {
-                    for (grad, sum) in grad[tap..].iter_mut().step_by(taps).zip(channels) {
-                        *grad = *sum;
-                    }
+                // From taps by channels to channels by taps.
+                for (output, sums) in (first..outputs.min(first + M)).zip(self.tile.chunks_exact(apart)) {
+                    let grad = &mut grad[(output * channels + group.first) * taps..][..floats];
+                    turn(sums, grad, [taps, group.channels], [group.channels, taps]);
                 }
             }
         }
+        self.groups = groups;
     }
 }
 
@@ -183,6 +202,7 @@ impl KernelGrad {
 struct Write<'a> {
     of: &'a mut KernelGrad,
     left: &'a [f32],
+    x: &'a [f32],
     grad: &'a mut [f32],
 }
 
@@ -191,13 +211,12 @@ impl WithSimd for Write<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Self { of, left, grad } = self;
-        if of.line() <= S::F32_LANES {
-            of.tiles::<S, THIN_TILE>(simd, 1, left, grad);
+        let Self { of, left, x, grad } = self;
+        of.pad(x);
+        if S::F32_LANES >= MAX_LANES {
+            of.groups::<S, WIDE_TILE>(simd, left, grad)
         } else {
-            // As many sums as there are registers for: the widest vectors have twice as many.
-            let vectors = if S::F32_LANES >= MAX_LANES { VECTORS } else { VECTORS - 1 };
-            of.tiles::<S, TILE>(simd, vectors, left, grad);
+            of.groups::<S, TILE>(simd, left, grad)
         }
     }
 }
@@ -280,12 +299,11 @@ mod tests {
                 };
                 of.write(&left, &x, &mut grad);
                 check(&mut grad, "as dispatched");
-                of.pad(&x);
-                Simd::vectorize(Scalar, Write { of: &mut of, left: &left, grad: &mut grad });
+                Simd::vectorize(Scalar, Write { of: &mut of, left: &left, x: &x, grad: &mut grad });
                 check(&mut grad, "one at a time");
                 #[cfg(target_arch = "x86_64")]
                 if let Some(narrow) = pulp::x86::V3::try_new() {
-                    Simd::vectorize(narrow, Write { of: &mut of, left: &left, grad: &mut grad });
+                    Simd::vectorize(narrow, Write { of: &mut of, left: &left, x: &x, grad: &mut grad });
                     check(&mut grad, "of eight");
                 }
             }

@@ -2,8 +2,9 @@
 //!
 //! Outputs lie side by side in the vectors; a tile of rows by outputs is summed in registers. Weights are packed by blocks of outputs, as
 //! many at a time as stay near the processor while all rows go by. That costs no more than to compare them with those of the call before,
-//! so that nothing is kept. Where rows are few, weights are read where they lie; transposed ones take the place of the rows
-//! where that costs less, `Yᵀ = Wᵀ · Xᵀ`.
+//! so that nothing is kept: rows of weights are often a power of two apart, where they would shut each other out of the caches, and packed they
+//! lie one after the other from a line of the caches on. Transposed weights take the place of few rows where that costs less,
+//! `Yᵀ = Wᵀ · Xᵀ`.
 //!
 //! Memory: packed weights, 256 KiB and a block (of 32 outputs in the widest vectors) at most; where rows and weights change places, the
 //! few rows and their outputs once more.
@@ -11,7 +12,7 @@
 //! Numerics: each entry is one running sum over the terms in their order, with fused multiply-adds where the processor has them, and then
 //! the bias: its bits depend on the row, the parameters and the kind of processor, not on other rows nor on the vectors' width.
 
-use crate::simd::{MAX_LANES, Run, SimdKernel, fetch, turn};
+use crate::simd::{Aligned, MAX_LANES, Run, SimdKernel, fetch, turn};
 use pulp::{Simd, WithSimd};
 use std::ops::Range;
 
@@ -37,17 +38,17 @@ pub struct Product {
     terms: usize,
     outputs: usize,
     transposed: bool,
-    /// `[blocks of outputs, terms, outputs of a block]`, or of rows where weights are in their place.
-    packed: Vec<f32>,
+    /// `[blocks of outputs, terms, outputs of a block]`, or of rows where weights are in their place; blocks are [`apart`] each other.
+    packed: Aligned,
     /// `[outputs, rows]`, where weights are in the place of rows.
-    across: Vec<f32>,
+    across: Aligned,
 }
 
 impl Product {
     /// Of rows of `terms` entries with weights `[terms, outputs]`, or `[outputs, terms]` where they are `transposed`; at
     /// least one of each.
     pub fn new([terms, outputs]: [usize; 2], transposed: bool) -> Self {
-        Self { terms, outputs, transposed, packed: vec![], across: vec![] }
+        Self { terms, outputs, transposed, packed: Aligned::default(), across: Aligned::default() }
     }
 
     /// Returns true if it costs less that transposed weights take the place of so many rows.
@@ -64,18 +65,11 @@ impl Product {
         let Self { terms, outputs, .. } = *self;
         let rows = y.len() / outputs;
         let wide = rows.next_multiple_of(S::F32_LANES);
-        let packed = of_len(&mut self.packed, terms * wide);
+        let packed = self.packed.of_len(terms * wide);
         turn_block::<S>(x, [rows, terms], packed);
-        let across = of_len(&mut self.across, outputs * wide);
+        let across = self.across.of_len(outputs * wide);
         let sizes = [terms, wide];
-        simd.vectorize(Rows {
-            x: weights,
-            weights: Weights::Packed(packed),
-            within: 0..wide,
-            bias: None,
-            y: across,
-            sizes,
-        });
+        simd.vectorize(Rows { x: weights, packed, within: 0..wide, bias: None, y: across, sizes });
         turn(across, y, [outputs, rows], [wide, outputs]);
         if let Some(bias) = bias {
             for y in y.chunks_exact_mut(outputs) {
@@ -92,40 +86,20 @@ impl Product {
         let Self { terms, outputs, transposed, .. } = *self;
         let block = 2 * S::F32_LANES;
         let near = (NEAR / terms).max(1).next_multiple_of(block);
-        let whole = outputs - outputs % block;
-        let few = !transposed && y.len() / outputs <= block;
-        let mut first = 0;
-        while first < outputs {
-            let as_given = few && first < whole;
-            let within = first..if as_given { whole } else { outputs.min(first + near) };
-            first = within.end;
-            let weights = if as_given {
-                Weights::Given(weights)
-            } else {
-                let packed = of_len(&mut self.packed, within.len().next_multiple_of(S::F32_LANES) * terms);
-                for (output, packed) in within.clone().step_by(block).zip(packed.chunks_mut(block * terms)) {
-                    let count = block.min(within.end - output);
-                    if transposed {
-                        turn_block::<S>(&weights[output * terms..], [count, terms], packed);
-                    } else if count > S::F32_LANES {
-                        pack::<S, 2>(simd, &weights[output..], outputs, count, packed);
-                    } else {
-                        pack::<S, 1>(simd, &weights[output..], outputs, count, packed);
-                    }
+        for first in (0..outputs).step_by(near) {
+            let within = first..outputs.min(first + near);
+            let blocks = within.len().div_ceil(block);
+            let packed = self.packed.of_len(blocks * apart::<S>(terms));
+            if transposed {
+                for (output, packed) in within.clone().step_by(block).zip(packed.chunks_mut(apart::<S>(terms))) {
+                    turn_block::<S>(&weights[output * terms..], [block.min(within.end - output), terms], packed);
                 }
-                Weights::Packed(packed)
-            };
-            simd.vectorize(Rows { x, weights, within, bias, y, sizes: [terms, outputs] });
+            } else {
+                pack(simd, weights, [terms, outputs], within.clone(), packed);
+            }
+            simd.vectorize(Rows { x, packed, within, bias, y, sizes: [terms, outputs] });
         }
     }
-}
-
-/// The first `len` floats of `memory`, which grows where it must.
-fn of_len(memory: &mut Vec<f32>, len: usize) -> &mut [f32] {
-    if memory.len() < len {
-        memory.resize(len, 0.0);
-    }
-    &mut memory[..len]
 }
 
 /// Packs `[lines, terms]` to a block `[terms, lines]`, whose lines are whole vectors; what their ends hold is never looked at.
@@ -139,35 +113,38 @@ fn turn_block<S: Simd>(from: &[f32], [lines, terms]: [usize; 2], block: &mut [f3
     }
 }
 
-/// Packs `count` outputs of lines that lie `apart` to a block of `N` vectors; what the vectors' ends hold is never looked at.
+/// Floats of a block, and a line of the caches: blocks a power of two apart would shut each other out while they are packed abreast.
 #[inline(always)]
-fn pack<S: Simd, const N: usize>(simd: S, from: &[f32], apart: usize, count: usize, block: &mut [f32]) {
-    let block = S::as_mut_simd_f32s(block).0.as_chunks_mut::<N>().0;
-    for (term, block) in block.iter_mut().enumerate() {
-        let from = &from[term * apart..];
-        if let Some(vectors) = S::as_simd_f32s(from).0.first_chunk() {
-            *block = *vectors;
-        } else {
-            for (vector, from) in block.iter_mut().zip(from[..count].chunks(S::F32_LANES)) {
-                *vector = simd.partial_load_f32s(from);
-            }
-        }
-    }
+fn apart<S: Simd>(terms: usize) -> usize {
+    2 * S::F32_LANES * terms + MAX_LANES
 }
 
-/// The layout of the weights.
-#[derive(Clone, Copy)]
-enum Weights<'a> {
-    /// `[terms, outputs]`.
-    Given(&'a [f32]),
-    /// `[blocks of outputs, terms, outputs of a block]`, of the outputs that are asked for.
-    Packed(&'a [f32]),
+/// Packs the outputs `within` of weights `[terms, outputs]` to blocks, line by line as they lie; what the vectors' ends hold is never looked
+/// at.
+#[inline(always)]
+fn pack<S: Simd>(simd: S, weights: &[f32], [terms, outputs]: [usize; 2], within: Range<usize>, packed: &mut [f32]) {
+    let (block, whole) = (2 * S::F32_LANES, within.len() / (2 * S::F32_LANES));
+    // Of what is left of a block: one vector, or two.
+    let wide = (within.len() % block).next_multiple_of(S::F32_LANES);
+    for (term, line) in weights.chunks_exact(outputs).enumerate().take(terms) {
+        let line = &line[within.clone()];
+        for (from, into) in line.chunks_exact(block).zip(packed.chunks_exact_mut(apart::<S>(terms))) {
+            let into = S::as_mut_simd_f32s(&mut into[term * block..][..block]).0;
+            into.copy_from_slice(S::as_simd_f32s(from).0);
+        }
+        let rest = &line[whole * block..];
+        let into = &mut packed[whole * apart::<S>(terms) + term * wide..];
+        for (from, into) in rest.chunks(S::F32_LANES).zip(S::as_mut_simd_f32s(into).0) {
+            *into = simd.partial_load_f32s(from);
+        }
+    }
 }
 
 /// The outputs `within` of all rows.
 struct Rows<'a> {
     x: &'a [f32],
-    weights: Weights<'a>,
+    /// Blocks [`apart`] each other.
+    packed: &'a [f32],
     within: Range<usize>,
     bias: Option<&'a [f32]>,
     y: &'a mut [f32],
@@ -186,12 +163,7 @@ impl Rows<'_> {
         let mut after = after[..x.len().min(after.len())].chunks(x.len().div_ceil(blocks.len()));
         for first in blocks {
             let count = (2 * S::F32_LANES).min(self.within.end - first);
-            let (block, apart) = match self.weights {
-                Weights::Given(weights) => (&weights[first..], outputs),
-                Weights::Packed(packed) => {
-                    (&packed[(first - self.within.start) * terms..], count.next_multiple_of(S::F32_LANES))
-                }
-            };
+            let block = &self.packed[(first - self.within.start) / (2 * S::F32_LANES) * apart::<S>(terms)..];
             // Added to a number, -0 leaves it as it is.
             let mut biases = [-0.0; 2 * MAX_LANES];
             if let Some(bias) = self.bias {
@@ -208,9 +180,9 @@ impl Rows<'_> {
             }
             // Functions of their own: in a larger one the sums would not all have registers.
             if count > S::F32_LANES {
-                simd.vectorize(Tile::<M, 2> { x, block, apart, bias, y, sizes });
+                simd.vectorize(Tile::<M, 2> { x, block, bias, y, sizes });
             } else {
-                simd.vectorize(Tile::<M, 1> { x, block, apart, bias, y, sizes });
+                simd.vectorize(Tile::<M, 1> { x, block, bias, y, sizes });
             }
         }
     }
@@ -220,8 +192,6 @@ impl Rows<'_> {
 struct Tile<'a, const M: usize, const N: usize> {
     x: &'a [f32],
     block: &'a [f32],
-    /// Between the block's lines.
-    apart: usize,
     bias: &'a [f32],
     y: &'a mut [f32],
     /// Terms, all outputs, and the outputs of the block that there are.
@@ -233,15 +203,14 @@ impl<const M: usize, const N: usize> WithSimd for Tile<'_, M, N> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Self { x, block, apart, bias, y, sizes: [terms, outputs, count] } = self;
+        let Self { x, block, bias, y, sizes: [terms, outputs, count] } = self;
         let mut sums = [[simd.splat_f32s(0.0); N]; M];
         let mut rows = [&[] as &[f32]; M];
         for m in 0..M {
             rows[m] = &x[m * terms..][..terms];
         }
-        for term in 0..terms {
-            let vectors: &[S::f32s; N] =
-                S::as_simd_f32s(&block[term * apart..]).0.first_chunk().expect("a block's outputs");
+        let block = &S::as_simd_f32s(block).0.as_chunks::<N>().0[..terms];
+        for (term, vectors) in block.iter().enumerate() {
             for m in 0..M {
                 let x = simd.splat_f32s(rows[m][term]);
                 for n in 0..N {

@@ -3,7 +3,9 @@
 #[cfg(test)]
 pub(crate) mod testing;
 
+use pulp::bytemuck::{self, Pod, Zeroable};
 use pulp::{Arch, Simd, WithSimd};
+use std::ops::{Deref, DerefMut};
 
 /// Floats of the widest vectors.
 pub const MAX_LANES: usize = 16;
@@ -13,6 +15,49 @@ pub const SIDE: usize = 4;
 
 /// Squares side by side that are turned at a time: their lines are those of the caches.
 const SQUARES: usize = 4;
+
+/// A line of the caches, and the widest vector.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(64))]
+struct Line([f32; MAX_LANES]);
+
+// SAFETY: all zeros are floats.
+unsafe impl Zeroable for Line {}
+// SAFETY: sixteen floats fill a line without padding, and any bits are floats.
+unsafe impl Pod for Line {}
+
+/// Floats from where a line of the caches begins: a vector that crosses two lines takes two loads.
+#[derive(Clone, Debug, Default)]
+pub struct Aligned(Vec<Line>);
+
+impl Aligned {
+    /// Zeros, `len` of them and what fills the last line.
+    pub fn zeros(len: usize) -> Self {
+        Self(vec![Line::zeroed(); len.div_ceil(MAX_LANES)])
+    }
+
+    /// The first `len` floats of it, which grows where it must.
+    pub fn of_len(&mut self, len: usize) -> &mut [f32] {
+        if self.len() < len {
+            self.0.resize(len.div_ceil(MAX_LANES), Line::zeroed());
+        }
+        &mut self[..len]
+    }
+}
+
+impl Deref for Aligned {
+    type Target = [f32];
+
+    fn deref(&self) -> &[f32] {
+        bytemuck::cast_slice(&self.0)
+    }
+}
+
+impl DerefMut for Aligned {
+    fn deref_mut(&mut self) -> &mut [f32] {
+        bytemuck::cast_slice_mut(&mut self.0)
+    }
+}
 
 /// The sum of products of `x` and weights, with memory for it.
 pub trait SimdKernel: Sized {

@@ -9,7 +9,7 @@
 //! its bits depend on the sample, the parameters and the kind of processor, not on the vectors' width.
 
 use super::windows::{Windows, copy_lines, take};
-use crate::simd::{MAX_LANES, Run, SimdKernel, turn};
+use crate::simd::{Aligned, MAX_LANES, Run, SimdKernel, turn};
 use pulp::Simd;
 use std::ops::Range;
 
@@ -30,9 +30,8 @@ pub struct Convolution {
     transposed: bool,
     /// As they were given.
     weights: Vec<f32>,
-    /// `[blocks of outputs, taps, outputs of a block]`, from where the first vector fills a line of the caches.
-    kernels: Vec<f32>,
-    aligned: usize,
+    /// `[blocks of outputs, taps, outputs of a block]`.
+    kernels: Aligned,
     /// Where each tap lies in a sample.
     offsets: Vec<usize>,
     /// Taps of a channel that are not with all their line on padding, for each line of outputs.
@@ -67,8 +66,7 @@ impl Convolution {
             windows,
             transposed,
             weights: vec![],
-            kernels: vec![],
-            aligned: 0,
+            kernels: Aligned::default(),
             within: (0..windows.output[0]).map(within).collect(),
             offsets: (0..channels).flat_map(taps).collect(),
             plane,
@@ -85,11 +83,8 @@ impl Convolution {
         }
         let Windows { channels, outputs, kernel, .. } = self.windows;
         let (taps, of_kernel) = (self.windows.taps(), kernel[0] * kernel[1]);
-        self.kernels.clear();
         let len = outputs.next_multiple_of(S::F32_LANES) * taps;
-        self.kernels.resize(len + MAX_LANES, 0.0);
-        self.aligned = self.kernels.as_ptr().align_offset(size_of::<[f32; MAX_LANES]>()).min(MAX_LANES);
-        for (block, kernels) in self.kernels[self.aligned..][..len].chunks_mut(2 * S::F32_LANES * taps).enumerate() {
+        for (block, kernels) in self.kernels.of_len(len).chunks_mut(2 * S::F32_LANES * taps).enumerate() {
             let (first, wide) = (block * 2 * S::F32_LANES, kernels.len() / taps);
             for output in first..outputs.min(first + wide) {
                 for channel in 0..channels {
@@ -131,8 +126,7 @@ impl Convolution {
         let mut sums = [[simd.splat_f32s(0.0); N]; M];
         let taps = self.offsets.len();
         for channel in (0..taps).step_by(of_kernel) {
-            let kernels =
-                self.kernels[self.aligned + first * taps + (channel + within.start) * wide..].chunks_exact(wide);
+            let kernels = self.kernels[first * taps + (channel + within.start) * wide..].chunks_exact(wide);
             let offsets = &self.offsets[channel + within.start..channel + within.end];
             for (kernel, offset) in kernels.zip(offsets) {
                 let vectors: [S::f32s; N] = *S::as_simd_f32s(kernel).0.first_chunk().expect("a block's outputs");

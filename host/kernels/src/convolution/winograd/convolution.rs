@@ -8,7 +8,7 @@
 
 use super::super::windows::{Windows, take};
 use super::{POINTS, TILE, VECTORS, WIDE_TILE, at_points, column_of, load, store, tiles, two};
-use crate::simd::{MAX_LANES, Run, SimdKernel};
+use crate::simd::{Aligned, MAX_LANES, Run, SimdKernel};
 use pulp::Simd;
 
 /// Tiles of the largest block.
@@ -24,9 +24,9 @@ pub struct Convolution {
     /// `[tiles of outputs, POINTS, C, outputs of a tile]`.
     kernels: Vec<f32>,
     /// `[POINTS, C, tiles]`, a cache line after each point's: a power of two apart they would shut each other out.
-    inputs: Vec<f32>,
+    inputs: Aligned,
     /// `[POINTS, outputs of a tile, tiles]`.
-    sums: Vec<f32>,
+    sums: Aligned,
     /// The rows under some lines of tiles, even columns before odd ones, each with the columns of a vector behind them.
     rows: Vec<f32>,
     /// Floats of a row's even columns.
@@ -61,8 +61,8 @@ impl Convolution {
             transposed,
             weights: vec![],
             kernels: vec![],
-            inputs: vec![0.0; POINTS * (windows.channels * BLOCK + MAX_LANES)],
-            sums: vec![0.0; POINTS * WIDE_TILE * BLOCK],
+            inputs: Aligned::zeros(POINTS * (windows.channels * BLOCK + MAX_LANES)),
+            sums: Aligned::zeros(POINTS * WIDE_TILE * BLOCK),
             rows: vec![0.0; (2 * (BLOCK / across) + 2) * 2 * pitch],
             pitch,
             even: halves(),

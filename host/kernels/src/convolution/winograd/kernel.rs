@@ -1,17 +1,22 @@
 //! One sample's gradient of a kernel: `dW[o, c, k, j] = Σ_{y, x} dY[o, y, x] · X[c, y + k − p, x + j − p]`.
 //!
 //! Channels lie side by side in the vectors, so that tiles are summed one after the other: each entry is a running sum over the tiles in
-//! row-major order.
+//! row-major order. Both sides are packed as they are read, tile after tile, and a block's channels stay near while all outputs go by.
 //!
-//! Memory: a sample's input and output gradient with their channels innermost, and both at their points: 5 times as much each.
+//! Memory: a sample's input and output gradient with their channels innermost, both at their points: 5 times as much each, and the sums of
+//! a few outputs.
 
 use super::super::windows::Windows;
 use super::{POINTS, TILE, VECTORS, WIDE_TILE, at_points, column_of, load, store, three, tiles};
-use crate::simd::{MAX_LANES, SIDE, turn};
+use crate::simd::{Aligned, MAX_LANES, SIDE, turn};
 use pulp::{Arch, Simd, WithSimd};
 
 /// Weights of a kernel: two squares' and one.
 const TAPS: usize = 2 * SIDE + 1;
+
+/// Outputs whose sums are made point by point, where there are many tiles: each point's channels are read once for them.
+const ABREAST: usize = 4 * WIDE_TILE;
+const MANY_TILES: usize = 64;
 
 /// With memory for a sample.
 #[derive(Clone, Debug)]
@@ -21,16 +26,17 @@ pub struct KernelGrad {
     wide: usize,
     tall: usize,
     /// `[lines, columns, wide]` of the padded input, zero where it is padding.
-    x: Vec<f32>,
+    x: Aligned,
     /// `[lines, columns, tall]` of whole tiles, zero beyond the outputs.
-    left: Vec<f32>,
-    /// `[POINTS, tiles, wide]` and `[POINTS, tiles, tall]`, a cache line after each point's.
-    x_points: Vec<f32>,
-    left_points: Vec<f32>,
-    /// `[POINTS, outputs of a tile, channels of one]`.
-    sums: Vec<f32>,
-    /// `[outputs of a tile, TAPS, wide]`.
-    taps: Vec<f32>,
+    left: Aligned,
+    /// `[blocks of channels, POINTS, tiles, channels of a block]` and `[vectors of outputs, POINTS, tiles, outputs of a vector]`, a line of
+    /// the caches after each point's: a power of two apart they would shut each other out.
+    x_points: Aligned,
+    left_points: Aligned,
+    /// `[POINTS, outputs, channels of a block]`, of the outputs abreast.
+    sums: Aligned,
+    /// `[TAPS, channels of a block]`.
+    taps: Aligned,
     vectors: Arch,
 }
 
@@ -44,12 +50,12 @@ impl KernelGrad {
             windows,
             wide,
             tall,
-            x: vec![0.0; (2 * lines + 2) * (2 * columns + 2) * wide],
-            left: vec![0.0; 4 * tiles * tall],
-            x_points: vec![0.0; POINTS * (tiles * wide + MAX_LANES)],
-            left_points: vec![0.0; POINTS * (tiles * tall + MAX_LANES)],
-            sums: vec![0.0; POINTS * WIDE_TILE * VECTORS * MAX_LANES],
-            taps: vec![0.0; WIDE_TILE * TAPS * wide],
+            x: Aligned::zeros((2 * lines + 2) * (2 * columns + 2) * wide),
+            left: Aligned::zeros(4 * tiles * tall),
+            x_points: Aligned::default(),
+            left_points: Aligned::default(),
+            sums: Aligned::zeros(POINTS * (ABREAST * VECTORS + 1) * MAX_LANES),
+            taps: Aligned::zeros(TAPS * VECTORS * MAX_LANES),
             vectors: Arch::new(),
         }
     }
@@ -60,30 +66,39 @@ impl KernelGrad {
         vectors.dispatch(Write { of: self, left, x, grad });
     }
 
-    /// Transforms all tiles.
+    /// Transforms all tiles, for output tiles of `M`.
     #[inline(always)]
-    fn transform<S: Simd>(&mut self, simd: S) {
+    fn transform<S: Simd, const M: usize>(&mut self, simd: S) {
         let (wide, tall) = (self.wide, self.tall);
         let [lines, columns] = tiles(&self.windows);
+        let tiles = lines * columns;
         let (zero, half) = (simd.splat_f32s(0.0), simd.splat_f32s(0.5));
-        let apart = lines * columns * wide + MAX_LANES;
-        let apart_left = lines * columns * tall + MAX_LANES;
+        let x_points = self.x_points.of_len(POINTS * (tiles * wide + Block::all::<S>(wide).count() * MAX_LANES));
+        let across_left = S::F32_LANES.max(M);
+        let left_points = self.left_points.of_len(POINTS * (tiles * tall + tall / across_left * MAX_LANES));
         for (line, column) in (0..lines).flat_map(|line| (0..columns).map(move |column| (line, column))) {
             let place = line * columns + column;
-            for channel in (0..wide).step_by(S::F32_LANES) {
-                let mut tile = [[zero; 4]; 4];
-                for (i, tile) in tile.iter_mut().enumerate() {
-                    let from = ((2 * line + i) * (2 * columns + 2) + 2 * column) * wide + channel;
-                    let row = &self.x[from..][..3 * wide + S::F32_LANES];
-                    let row =
-                        [load::<S>(row, 0), load::<S>(row, wide), load::<S>(row, 2 * wide), load::<S>(row, 3 * wide)];
-                    *tile = at_points(simd, row);
-                }
-                for j in 0..4 {
-                    let points = at_points(simd, column_of(&tile, j));
-                    for (i, point) in points.into_iter().enumerate() {
-                        let into = (4 * i + j) * apart + place * wide + channel;
-                        store(simd, &mut self.x_points[into..][..S::F32_LANES], point);
+            for block in Block::all::<S>(wide) {
+                let panel = &mut x_points[block.start(tiles)..][..POINTS * block.apart(tiles)];
+                for at in (0..block.across).step_by(S::F32_LANES) {
+                    let mut tile = [[zero; 4]; 4];
+                    for (i, tile) in tile.iter_mut().enumerate() {
+                        let from = ((2 * line + i) * (2 * columns + 2) + 2 * column) * wide + block.first + at;
+                        let row = &self.x[from..][..3 * wide + S::F32_LANES];
+                        let row = [
+                            load::<S>(row, 0),
+                            load::<S>(row, wide),
+                            load::<S>(row, 2 * wide),
+                            load::<S>(row, 3 * wide),
+                        ];
+                        *tile = at_points(simd, row);
+                    }
+                    for j in 0..4 {
+                        let points = at_points(simd, column_of(&tile, j));
+                        for (i, point) in points.into_iter().enumerate() {
+                            let into = (4 * i + j) * block.apart(tiles) + place * block.across + at;
+                            store(simd, &mut panel[into..][..S::F32_LANES], point);
+                        }
                     }
                 }
             }
@@ -94,102 +109,135 @@ impl KernelGrad {
                     let row = &self.left[from..][..tall + S::F32_LANES];
                     *tile = left_at_points(simd, half, [load::<S>(row, 0), load::<S>(row, tall)]);
                 }
+                let (panel, at) = (output / across_left, output % across_left);
                 for j in 0..4 {
                     let points = left_at_points(simd, half, column_of(&tile, j));
                     for (i, point) in points.into_iter().enumerate() {
-                        let into = (4 * i + j) * apart_left + place * tall + output;
-                        store(simd, &mut self.left_points[into..][..S::F32_LANES], point);
+                        let point_at = (panel * POINTS + 4 * i + j) * (tiles * across_left + MAX_LANES);
+                        let into = point_at + place * across_left + at;
+                        store(simd, &mut left_points[into..][..S::F32_LANES], point);
                     }
                 }
             }
         }
     }
 
-    /// Sums the products of `M` outputs with `N` vectors of channels, and writes their taps.
+    /// Sums the products of the outputs from `first` on, `M` at a time, with the `N` vectors of a block of channels.
     #[inline(always)]
-    fn multiply<S: Simd, const M: usize, const N: usize>(&mut self, simd: S, output: usize, channel: usize) {
-        let (wide, tall, across) = (self.wide, self.tall, N * S::F32_LANES);
+    fn multiply<S: Simd, const M: usize, const N: usize>(&mut self, simd: S, first: usize, end: usize, block: Block) {
+        let (across, across_left) = (N * S::F32_LANES, S::F32_LANES.max(M));
         let [lines, columns] = tiles(&self.windows);
         let tiles = lines * columns;
-        let points = self.x_points.chunks_exact(tiles * wide + MAX_LANES);
-        let points = points.zip(self.left_points.chunks_exact(tiles * tall + MAX_LANES));
-        for ((x, left), into) in points.zip(self.sums.chunks_exact_mut(M * across)) {
-            let mut sums = [[simd.splat_f32s(0.0); N]; M];
-            let (x, left) = (x[..tiles * wide].chunks_exact(wide), left[..tiles * tall].chunks_exact(tall));
-            for (x, left) in x.zip(left) {
-                let (vectors, _) = S::as_simd_f32s(&x[channel..][..across]);
-                let vectors: [S::f32s; N] = std::array::from_fn(|n| vectors[n]);
-                let left: &[f32; M] = left[output..][..M].try_into().expect("a tile's outputs");
-                for (sums, left) in sums.iter_mut().zip(left) {
-                    let left = simd.splat_f32s(*left);
-                    for (sum, vector) in sums.iter_mut().zip(vectors) {
-                        *sum = simd.mul_add_e_f32s(left, vector, *sum);
+        let points = self.x_points[block.start(tiles)..].chunks_exact(block.apart(tiles));
+        for (point, (x, into)) in points.zip(self.sums.chunks_exact_mut(sums_apart(across))).take(POINTS).enumerate() {
+            let x = x[..tiles * across].chunks_exact(across);
+            for output in (first..end).step_by(M) {
+                let (panel, at) = (output / across_left, output % across_left);
+                let left = &self.left_points[(panel * POINTS + point) * (tiles * across_left + MAX_LANES)..];
+                let left = left[..tiles * across_left].chunks_exact(across_left);
+                let mut sums = [[simd.splat_f32s(0.0); N]; M];
+                for (x, left) in x.clone().zip(left) {
+                    let vectors: [S::f32s; N] = *S::as_simd_f32s(x).0.first_chunk().expect("a block's channels");
+                    let left: &[f32; M] = left[at..].first_chunk().expect("a tile's outputs");
+                    for (sums, left) in sums.iter_mut().zip(left) {
+                        let left = simd.splat_f32s(*left);
+                        for (sum, vector) in sums.iter_mut().zip(vectors) {
+                            *sum = simd.mul_add_e_f32s(left, vector, *sum);
+                        }
                     }
                 }
-            }
-            for (sums, into) in sums.iter().zip(into.chunks_exact_mut(across)) {
-                S::as_mut_simd_f32s(into).0.copy_from_slice(sums);
-            }
-        }
-        let zero = simd.splat_f32s(0.0);
-        for (m, at) in (0..M).flat_map(|m| (0..across).step_by(S::F32_LANES).map(move |at| (m, at))) {
-            let mut sums = [[zero; 3]; 4];
-            for (i, sums) in sums.iter_mut().enumerate() {
-                let mut points = [zero; 4];
-                for (j, point) in points.iter_mut().enumerate() {
-                    *point = load::<S>(&self.sums, ((4 * i + j) * M + m) * across + at);
-                }
-                *sums = three(simd, points);
-            }
-            for j in 0..3 {
-                let taps = three(simd, column_of(&sums, j));
-                for (i, tap) in taps.into_iter().enumerate() {
-                    let into = (m * TAPS + 3 * i + j) * wide + channel + at;
-                    store(simd, &mut self.taps[into..][..S::F32_LANES], tap);
+                let into = into[(output - first) * across..][..M * across].chunks_exact_mut(across);
+                for (sums, into) in sums.iter().zip(into) {
+                    S::as_mut_simd_f32s(into).0.copy_from_slice(sums);
                 }
             }
         }
     }
 
-    /// All tiles, of `M` outputs each.
+    /// Writes the weights' gradients of those sums.
     #[inline(always)]
-    fn tiles<S: Simd, const M: usize>(&mut self, simd: S, grad: &mut [f32]) {
-        let (wide, channels) = (self.wide, self.windows.channels);
-        for (index, grad) in grad.chunks_mut(M * TAPS * channels).enumerate() {
-            let (mut at, end) = (0, wide / S::F32_LANES);
-            while at < end {
-                // Four as two and two: a lone vector keeps no processor busy.
-                let count = if end - at == VECTORS + 1 { VECTORS - 1 } else { (end - at).min(VECTORS) };
-                match count {
-                    1 => self.multiply::<S, M, 1>(simd, index * M, at * S::F32_LANES),
-                    2 => self.multiply::<S, M, 2>(simd, index * M, at * S::F32_LANES),
-                    _ => self.multiply::<S, M, VECTORS>(simd, index * M, at * S::F32_LANES),
+    fn write_taps<S: Simd>(&mut self, simd: S, first: usize, end: usize, block: Block, grad: &mut [f32]) {
+        let (across, channels, zero) = (block.across, self.windows.channels, simd.splat_f32s(0.0));
+        let count = across.min(channels - block.first);
+        for output in first..end {
+            for at in (0..across).step_by(S::F32_LANES) {
+                let mut sums = [[zero; 3]; 4];
+                for (i, sums) in sums.iter_mut().enumerate() {
+                    let mut points = [zero; 4];
+                    for (j, point) in points.iter_mut().enumerate() {
+                        let from = (4 * i + j) * sums_apart(across) + (output - first) * across + at;
+                        *point = load::<S>(&self.sums, from);
+                    }
+                    *sums = three(simd, points);
                 }
-                at += count;
+                for j in 0..3 {
+                    let taps = three(simd, column_of(&sums, j));
+                    for (i, tap) in taps.into_iter().enumerate() {
+                        store(simd, &mut self.taps[(3 * i + j) * across + at..][..S::F32_LANES], tap);
+                    }
+                }
             }
-            let taps = self.taps.chunks_exact(TAPS * wide);
-            for (grad, taps) in grad.chunks_exact_mut(TAPS * channels).zip(taps) {
-                interleave(taps, wide, grad);
+            let grad = &mut grad[(output * channels + block.first) * TAPS..][..count * TAPS];
+            turn(&self.taps, grad, [TAPS, count], [across, TAPS]);
+        }
+    }
+
+    /// All outputs, `M` at a time.
+    #[inline(always)]
+    fn outputs<S: Simd, const M: usize>(&mut self, simd: S, grad: &mut [f32]) {
+        self.transform::<S, M>(simd);
+        let ([lines, columns], Windows { channels, outputs, .. }) = (tiles(&self.windows), self.windows);
+        let abreast = if lines * columns >= MANY_TILES { ABREAST } else { M };
+        for block in Block::all::<S>(self.wide).take_while(|block| block.first < channels) {
+            for first in (0..outputs).step_by(abreast) {
+                let end = outputs.min(first + abreast);
+                match block.across / S::F32_LANES {
+                    1 => self.multiply::<S, M, 1>(simd, first, end, block),
+                    2 => self.multiply::<S, M, 2>(simd, first, end, block),
+                    _ => self.multiply::<S, M, VECTORS>(simd, first, end, block),
+                }
+                self.write_taps(simd, first, end, block, grad);
             }
         }
     }
 }
 
-/// From `TAPS` lines of channels to channels of taps, in squares that fit registers.
+/// Floats of a point's sums, and a line of the caches.
 #[inline(always)]
-fn interleave(taps: &[f32], wide: usize, grad: &mut [f32]) {
-    for (square, grad) in grad.chunks_mut(SIDE * TAPS).enumerate() {
-        let mut from = [[0.0; SIDE]; TAPS];
-        for (from, line) in from.iter_mut().zip(taps.chunks_exact(wide)) {
-            from.copy_from_slice(&line[SIDE * square..][..SIDE]);
-        }
-        for (channel, grad) in grad.chunks_exact_mut(TAPS).enumerate() {
-            for (four, grad) in [0, SIDE].into_iter().zip(grad.chunks_exact_mut(SIDE)) {
-                let taps: [f32; SIDE] = std::array::from_fn(|tap| from[four + tap][channel]);
-                grad.copy_from_slice(&taps);
-            }
-            grad[TAPS - 1] = from[TAPS - 1][channel];
-        }
+fn sums_apart(across: usize) -> usize {
+    ABREAST * across + MAX_LANES
+}
+
+/// Some vectors of channels.
+#[derive(Clone, Copy)]
+struct Block {
+    index: usize,
+    /// Its first channel.
+    first: usize,
+    /// Its channels.
+    across: usize,
+}
+
+impl Block {
+    /// As few blocks as there can be, as even as they can be: a lone vector keeps no processor busy.
+    #[inline(always)]
+    fn all<S: Simd>(wide: usize) -> impl Iterator<Item = Self> {
+        let vectors = wide / S::F32_LANES;
+        let count = vectors.div_ceil(VECTORS);
+        let start = move |index| index * vectors / count * S::F32_LANES;
+        (0..count).map(move |index| Self { index, first: start(index), across: start(index + 1) - start(index) })
+    }
+
+    /// Where its points begin.
+    #[inline(always)]
+    fn start(&self, tiles: usize) -> usize {
+        POINTS * (tiles * self.first + self.index * MAX_LANES)
+    }
+
+    /// Between its points: a line of the caches more than they take.
+    #[inline(always)]
+    fn apart(&self, tiles: usize) -> usize {
+        tiles * self.across + MAX_LANES
     }
 }
 
@@ -211,8 +259,11 @@ impl WithSimd for Write<'_> {
         let columns = 2 * tiles(&of.windows)[1];
         turn_inside_out(x, input, &mut of.x[(top * (columns + 2) + start) * of.wide..], columns + 2, of.wide);
         turn_inside_out(left, output, &mut of.left, columns, of.tall);
-        of.transform(simd);
-        if S::F32_LANES >= MAX_LANES { of.tiles::<S, WIDE_TILE>(simd, grad) } else { of.tiles::<S, TILE>(simd, grad) }
+        if S::F32_LANES >= MAX_LANES {
+            of.outputs::<S, WIDE_TILE>(simd, grad)
+        } else {
+            of.outputs::<S, TILE>(simd, grad)
+        }
     }
 }
 
