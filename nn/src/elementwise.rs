@@ -1,0 +1,325 @@
+//! One output for each position: functions, arithmetic, comparisons and choices, with operands broadcast by a [`Walk`].
+//!
+//! Each entry is rounded by itself, so there is no order to define. `+ − · ÷` and the square root are rounded correctly; the other functions
+//! have the bits of the pinned `libm`.
+
+use crate::{Error, Walk, check};
+
+/// A function of one number.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Unary {
+    /// `|x|`.
+    Abs,
+    /// The least whole number not below `x`.
+    Ceil,
+    /// `x` between two bounds, NaN where it is NaN.
+    Clip {
+        /// The lower bound.
+        low: f32,
+        /// The upper one, which wins where it is below the lower.
+        high: f32,
+    },
+    /// Cosine.
+    Cos,
+    /// The error function.
+    Erf,
+    /// `eˣ`.
+    Exp,
+    /// The largest whole number not above `x`.
+    Floor,
+    /// `x`, or `slope · x` below 0.
+    LeakyRelu {
+        /// The slope below 0.
+        slope: f32,
+    },
+    /// Natural logarithm.
+    Log,
+    /// `−x`.
+    Neg,
+    /// `1 / x`.
+    Reciprocal,
+    /// `x`, or 0 below 0. NaN stays.
+    Relu,
+    /// The nearest whole number, the even one of two.
+    Round,
+    /// `1 / (1 + e⁻ˣ)`.
+    Sigmoid,
+    /// −1, 0 or 1. NaN stays.
+    Sign,
+    /// Sine.
+    Sin,
+    /// Square root.
+    Sqrt,
+    /// Hyperbolic tangent.
+    Tanh,
+}
+
+/// `op` of each entry of `x`, into `out` of the same length.
+///
+/// # Errors
+///
+/// The lengths differ.
+#[inline(always)]
+pub fn unary(op: Unary, x: &[f32], out: &mut [f32]) -> Result<(), Error> {
+    match op {
+        Unary::Abs => map(x, out, |x| f32::from_bits(x.to_bits() & 0x7fff_ffff)),
+        Unary::Ceil => map(x, out, libm::ceilf),
+        Unary::Clip { low, high } => map(x, out, |x| {
+            let raised = if x < low { low } else { x };
+            if raised > high { high } else { raised }
+        }),
+        Unary::Cos => map(x, out, libm::cosf),
+        Unary::Erf => map(x, out, libm::erff),
+        Unary::Exp => map(x, out, libm::expf),
+        Unary::Floor => map(x, out, libm::floorf),
+        Unary::LeakyRelu { slope } => map(x, out, |x| if x < 0.0 { slope * x } else { x }),
+        Unary::Log => map(x, out, libm::logf),
+        Unary::Neg => map(x, out, |x| -x),
+        Unary::Reciprocal => map(x, out, |x| 1.0 / x),
+        Unary::Relu => map(x, out, |x| if x < 0.0 { 0.0 } else { x }),
+        Unary::Round => map(x, out, libm::rintf),
+        Unary::Sigmoid => map(x, out, |x| 1.0 / (1.0 + libm::expf(-x))),
+        Unary::Sign => map(x, out, |x| {
+            if x > 0.0 {
+                1.0
+            } else if x < 0.0 {
+                -1.0
+            } else {
+                x * 0.0
+            }
+        }),
+        Unary::Sin => map(x, out, libm::sinf),
+        Unary::Sqrt => map(x, out, libm::sqrtf),
+        Unary::Tanh => map(x, out, libm::tanhf),
+    }
+}
+
+/// `f` of each entry of `x`, into `out` of the same length.
+///
+/// # Errors
+///
+/// The lengths differ.
+#[inline(always)]
+pub fn map<A: Copy, B>(x: &[A], out: &mut [B], f: impl Fn(A) -> B) -> Result<(), Error> {
+    check(x.len() == out.len())?;
+    for (out, x) in out.iter_mut().zip(x) {
+        *out = f(*x);
+    }
+    Ok(())
+}
+
+/// A function of two numbers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Binary {
+    /// `a + b`.
+    Add,
+    /// `a / b`.
+    Div,
+    /// The larger, `b` where they are equal. NaN where one is.
+    Max,
+    /// The smaller, `b` where they are equal. NaN where one is.
+    Min,
+    /// `a · b`.
+    Mul,
+    /// `aᵇ`.
+    Pow,
+    /// `a − b`.
+    Sub,
+}
+
+/// `op` of `a` and `b`, broadcast by `walk`, into `out`.
+///
+/// # Errors
+///
+/// A slice is shorter than the walk needs, or `out` has another length.
+#[inline(always)]
+pub fn binary(op: Binary, walk: &Walk<2>, a: &[f32], b: &[f32], out: &mut [f32]) -> Result<(), Error> {
+    match op {
+        Binary::Add => zip(walk, a, b, out, |a, b| a + b),
+        Binary::Div => zip(walk, a, b, out, |a, b| a / b),
+        Binary::Max => zip(walk, a, b, out, larger),
+        Binary::Min => zip(walk, a, b, out, smaller),
+        Binary::Mul => zip(walk, a, b, out, |a, b| a * b),
+        Binary::Pow => zip(walk, a, b, out, libm::powf),
+        Binary::Sub => zip(walk, a, b, out, |a, b| a - b),
+    }
+}
+
+/// The larger, `b` where they are equal; NaN where one is.
+#[inline(always)]
+#[must_use]
+pub fn larger(a: f32, b: f32) -> f32 {
+    if a > b || a.is_nan() { a } else { b }
+}
+
+/// The smaller, `b` where they are equal; NaN where one is.
+#[inline(always)]
+#[must_use]
+pub fn smaller(a: f32, b: f32) -> f32 {
+    if a < b || a.is_nan() { a } else { b }
+}
+
+/// A comparison: false where an operand is NaN.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Compare {
+    /// `a = b`.
+    Equal,
+    /// `a > b`.
+    Greater,
+    /// `a ≥ b`.
+    GreaterOrEqual,
+    /// `a < b`.
+    Less,
+    /// `a ≤ b`.
+    LessOrEqual,
+}
+
+/// `op` of `a` and `b`, broadcast by `walk`, into `out`.
+///
+/// # Errors
+///
+/// A slice is shorter than the walk needs, or `out` has another length.
+#[inline(always)]
+pub fn compare<T: Copy + PartialOrd>(
+    op: Compare,
+    walk: &Walk<2>,
+    a: &[T],
+    b: &[T],
+    out: &mut [bool],
+) -> Result<(), Error> {
+    match op {
+        Compare::Equal => zip(walk, a, b, out, |a, b| a == b),
+        Compare::Greater => zip(walk, a, b, out, |a, b| a > b),
+        Compare::GreaterOrEqual => zip(walk, a, b, out, |a, b| a >= b),
+        Compare::Less => zip(walk, a, b, out, |a, b| a < b),
+        Compare::LessOrEqual => zip(walk, a, b, out, |a, b| a <= b),
+    }
+}
+
+/// A function of two whole numbers, which wraps where it overflows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Whole {
+    /// `a + b`.
+    Add,
+    /// `a / b`, towards 0; 0 where `b` is 0.
+    Div,
+    /// The larger.
+    Max,
+    /// The smaller.
+    Min,
+    /// `a · b`.
+    Mul,
+    /// `a − b`.
+    Sub,
+}
+
+/// `op` of `a` and `b`, broadcast by `walk`, into `out`.
+///
+/// # Errors
+///
+/// A slice is shorter than the walk needs, or `out` has another length.
+#[inline(always)]
+pub fn whole(op: Whole, walk: &Walk<2>, a: &[i64], b: &[i64], out: &mut [i64]) -> Result<(), Error> {
+    match op {
+        Whole::Add => zip(walk, a, b, out, i64::wrapping_add),
+        Whole::Div => zip(walk, a, b, out, |a, b| if b == 0 { 0 } else { a.wrapping_div(b) }),
+        Whole::Max => zip(walk, a, b, out, i64::max),
+        Whole::Min => zip(walk, a, b, out, i64::min),
+        Whole::Mul => zip(walk, a, b, out, i64::wrapping_mul),
+        Whole::Sub => zip(walk, a, b, out, i64::wrapping_sub),
+    }
+}
+
+/// `f` of `a` and `b`, broadcast by `walk`, into `out`.
+///
+/// # Errors
+///
+/// A slice is shorter than the walk needs, or `out` has another length.
+#[inline(always)]
+pub fn zip<A: Copy, B: Copy, C>(
+    walk: &Walk<2>,
+    a: &[A],
+    b: &[B],
+    out: &mut [C],
+    f: impl Fn(A, B) -> C,
+) -> Result<(), Error> {
+    check(a.len() >= walk.needed(0) && b.len() >= walk.needed(1) && out.len() == walk.len())?;
+    let row = walk.row();
+    let [a_stride, b_stride] = walk.row_strides();
+    let (all_a, all_b) = (a, b);
+    walk.each_row(|position, [a_at, b_at]| {
+        let Some(out) = out.get_mut(position..position.wrapping_add(row)) else { return };
+        let (Some(a), Some(b)) = (a.get(a_at..), b.get(b_at..)) else { return };
+        match (a_stride, b_stride) {
+            (1, 1) => {
+                for ((out, a), b) in out.iter_mut().zip(a).zip(b) {
+                    *out = f(*a, *b);
+                }
+            }
+            (1, 0) => {
+                let Some(b) = b.first().copied() else { return };
+                for (out, a) in out.iter_mut().zip(a) {
+                    *out = f(*a, b);
+                }
+            }
+            (0, 1) => {
+                let Some(a) = a.first().copied() else { return };
+                for (out, b) in out.iter_mut().zip(b) {
+                    *out = f(a, *b);
+                }
+            }
+            _ => {
+                let (mut a_at, mut b_at) = (a_at, b_at);
+                for out in out {
+                    if let (Some(a), Some(b)) = (all_a.get(a_at), all_b.get(b_at)) {
+                        *out = f(*a, *b);
+                    }
+                    a_at = a_at.wrapping_add_signed(a_stride);
+                    b_at = b_at.wrapping_add_signed(b_stride);
+                }
+            }
+        }
+    });
+    Ok(())
+}
+
+/// `a` where `condition` holds, else `b`, all broadcast by `walk`, into `out`.
+///
+/// # Errors
+///
+/// A slice is shorter than the walk needs, or `out` has another length.
+#[inline(always)]
+pub fn select<T: Copy>(walk: &Walk<3>, condition: &[bool], a: &[T], b: &[T], out: &mut [T]) -> Result<(), Error> {
+    check(condition.len() >= walk.needed(0) && a.len() >= walk.needed(1) && b.len() >= walk.needed(2))?;
+    check(out.len() == walk.len())?;
+    let row = walk.row();
+    let strides = walk.row_strides();
+    walk.each_row(|position, [mut c_at, mut a_at, mut b_at]| {
+        let Some(out) = out.get_mut(position..position.wrapping_add(row)) else { return };
+        match strides {
+            [1, 1, 0] => {
+                let (Some(c), Some(a), Some(b)) = (condition.get(c_at..), a.get(a_at..), b.get(b_at)) else { return };
+                for ((out, c), a) in out.iter_mut().zip(c).zip(a) {
+                    *out = if *c { *a } else { *b };
+                }
+            }
+            [1, 1, 1] => {
+                let (Some(c), Some(a), Some(b)) = (condition.get(c_at..), a.get(a_at..), b.get(b_at..)) else { return };
+                for (((out, c), a), b) in out.iter_mut().zip(c).zip(a).zip(b) {
+                    *out = if *c { *a } else { *b };
+                }
+            }
+            [c_stride, a_stride, b_stride] => {
+                for out in out {
+                    if let (Some(c), Some(a), Some(b)) = (condition.get(c_at), a.get(a_at), b.get(b_at)) {
+                        *out = if *c { *a } else { *b };
+                    }
+                    c_at = c_at.wrapping_add_signed(c_stride);
+                    a_at = a_at.wrapping_add_signed(a_stride);
+                    b_at = b_at.wrapping_add_signed(b_stride);
+                }
+            }
+        }
+    });
+    Ok(())
+}

@@ -1,0 +1,63 @@
+//! Moving numbers: transposes, slices and expansions are copies by a [`Walk`]; concatenation and padding place blocks in a larger tensor.
+
+use crate::{Error, Walk, check};
+
+/// What `walk` reads of `x`, in order, into `out`.
+///
+/// # Errors
+///
+/// `x` is shorter than the walk needs, or `out` has another length.
+#[inline(always)]
+pub fn copy<T: Copy>(walk: &Walk<1>, x: &[T], out: &mut [T]) -> Result<(), Error> {
+    check(x.len() >= walk.needed(0) && out.len() == walk.len())?;
+    let row = walk.row();
+    let [stride] = walk.row_strides();
+    walk.each_row(|position, [mut at]| {
+        let Some(out) = out.get_mut(position..position.wrapping_add(row)) else { return };
+        match (stride, x.get(at..)) {
+            (1, Some(x)) => {
+                for (out, x) in out.iter_mut().zip(x) {
+                    *out = *x;
+                }
+            }
+            (0, Some([x, ..])) => out.fill(*x),
+            _ => {
+                for out in out {
+                    if let Some(x) = x.get(at) {
+                        *out = *x;
+                    }
+                    at = at.wrapping_add_signed(stride);
+                }
+            }
+        }
+    });
+    Ok(())
+}
+
+/// `x`, in order, to where `walk` points in `out`: the opposite of [`copy`]. The rest of `out` stays.
+///
+/// # Errors
+///
+/// `out` is shorter than the walk needs, or `x` has another length.
+#[inline(always)]
+pub fn place<T: Copy>(walk: &Walk<1>, x: &[T], out: &mut [T]) -> Result<(), Error> {
+    check(out.len() >= walk.needed(0) && x.len() == walk.len())?;
+    let row = walk.row();
+    let [stride] = walk.row_strides();
+    walk.each_row(|position, [mut at]| {
+        let Some(x) = x.get(position..position.wrapping_add(row)) else { return };
+        if stride == 1 {
+            for (out, x) in out.iter_mut().skip(at).zip(x) {
+                *out = *x;
+            }
+            return;
+        }
+        for x in x {
+            if let Some(out) = out.get_mut(at) {
+                *out = *x;
+            }
+            at = at.wrapping_add_signed(stride);
+        }
+    });
+    Ok(())
+}
