@@ -95,3 +95,39 @@ pub fn scatter_add(along: &Along, indices: &[i64], updates: &[f32], out: &mut [f
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Rows, entries and sums at indices of [2, 3, 2], by hand.
+    #[test]
+    fn indices_match_hand_results() {
+        let along = Along::new(2, 3, 2).unwrap();
+        let x: std::vec::Vec<f32> = (0..12).map(|x| x as f32).collect();
+        let mut out = [0.0; 8];
+        gather(&along, &x, &[2, -3], &mut out).unwrap();
+        assert_eq!(out, [4.0, 5.0, 0.0, 1.0, 10.0, 11.0, 6.0, 7.0]);
+        let mut out = [0.0; 4];
+        gather_elements(&along, &x, &[2, 0, 1, 1], &mut out).unwrap();
+        assert_eq!(out, [4.0, 1.0, 8.0, 9.0]);
+        let mut sums = [0.0; 12];
+        scatter_add(&along, &[2, 0, 2, 1, 1, 1, -1, 0], &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0], &mut sums).unwrap();
+        assert_eq!(sums, [0.0, 2.0, 0.0, 8.0, 5.0, 0.0, 0.0, 128.0, 16.0, 32.0, 64.0, 0.0]);
+    }
+
+    #[test]
+    fn indices_outside_are_refused() {
+        let along = Along::new(1, 3, 1).unwrap();
+        let mut out = [0.0];
+        for index in [3, -4, i64::MAX, i64::MIN] {
+            assert_eq!(gather(&along, &[1.0, 2.0, 3.0], &[index], &mut out), Err(Error::Index));
+            assert_eq!(gather_elements(&along, &[1.0, 2.0, 3.0], &[index], &mut out), Err(Error::Index));
+            assert_eq!(scatter_add(&along, &[index], &[1.0], &mut [0.0; 3]), Err(Error::Index));
+        }
+        assert_eq!(gather(&along, &[1.0], &[0], &mut out), Err(Error::Length));
+        assert!(Along::new(usize::MAX, 2, 2).is_none());
+        let empty = Along::new(0, 3, 2).unwrap();
+        assert_eq!(gather::<f32>(&empty, &[], &[1], &mut []), Ok(()));
+    }
+}

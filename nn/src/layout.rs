@@ -61,3 +61,30 @@ pub fn place<T: Copy>(walk: &Walk<1>, x: &[T], out: &mut [T]) -> Result<(), Erro
     });
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // A transpose with one axis backwards, and the same block placed into a larger tensor.
+    #[test]
+    fn copies_and_places_follow_strides() {
+        let turned = Walk::new(&[3, 2], [&[-1, 3]], [2]).unwrap();
+        let mut out = [0; 6];
+        copy(&turned, &[1, 2, 3, 4, 5, 6], &mut out).unwrap();
+        assert_eq!(out, [3, 6, 2, 5, 1, 4]);
+        let mut back = [0; 6];
+        place(&turned, &out, &mut back).unwrap();
+        assert_eq!(back, [1, 2, 3, 4, 5, 6]);
+        let block = Walk::new(&[2, 2], [&[4, 1]], [1]).unwrap();
+        let mut whole = [9; 8];
+        place(&block, &[1, 2, 3, 4], &mut whole).unwrap();
+        assert_eq!(whole, [9, 1, 2, 9, 9, 3, 4, 9]);
+        let repeat = Walk::broadcast(&[2, 3], [&[2, 1]]).unwrap();
+        let mut out = [0; 6];
+        copy(&repeat, &[7, 8], &mut out).unwrap();
+        assert_eq!(out, [7, 7, 7, 8, 8, 8]);
+        assert_eq!(copy(&repeat, &[7], &mut out), Err(Error::Length));
+        assert_eq!(place(&block, &[1, 2, 3, 4], &mut [0; 6]), Err(Error::Length));
+    }
+}

@@ -59,3 +59,35 @@ fn each<S: Copy>(
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::window::Axis;
+
+    // Windows of 3 at stride 2 with one element of padding, over a line of 5 in two channels.
+    #[test]
+    fn pools_match_hand_results() {
+        let line = Axis { input: 5, output: 3, kernel: 3, stride: 2, dilation: 1, before: 1 };
+        let window = Window::new(2, 2, 2, [Axis::POINT, line]).unwrap();
+        let x = [1.0, 5.0, 2.0, 4.0, 3.0, -1.0, -5.0, -2.0, f32::NAN, -3.0];
+        let mut out = [0.0; 6];
+        max_pool(&window, &x, &mut out).unwrap();
+        assert_eq!(out[..4], [5.0, 5.0, 4.0, -1.0]);
+        assert!(out[4].is_nan() && out[5].is_nan());
+        average_pool(&window, false, &x, &mut out).unwrap();
+        assert_eq!(out[..4], [3.0, 11.0 / 3.0, 3.5, -3.0]);
+        average_pool(&window, true, &x, &mut out).unwrap();
+        assert_eq!(out[..4], [2.0, 11.0 / 3.0, 7.0 / 3.0, -2.0]);
+        assert_eq!(max_pool(&window, &x[1..], &mut out), Err(Error::Length));
+    }
+
+    #[test]
+    fn windows_outside_hold_nothing() {
+        let line = Axis { input: 1, output: 3, kernel: 1, stride: 2, dilation: 1, before: 2 };
+        let window = Window::new(1, 1, 1, [Axis::POINT, line]).unwrap();
+        let mut out = [0.0; 3];
+        max_pool(&window, &[4.0], &mut out).unwrap();
+        assert_eq!(out, [f32::NEG_INFINITY, 4.0, f32::NEG_INFINITY]);
+    }
+}

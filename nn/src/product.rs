@@ -166,3 +166,56 @@ fn pack_matrix(x: &[f32], term_stride: usize, column_stride: usize, place: Place
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use damper_testing::Random;
+    use std::vec::Vec;
+
+    // Products at every stride are sums of products in f64, and the wide form has the bits of the small one.
+    #[test]
+    fn products_match_sums_in_f64() {
+        let mut random = Random(13);
+        for case in 0..300 {
+            let mut draw = |most: usize| random.below(most);
+            let (rows, columns, terms, count) = (draw(21), draw(37), draw(if case % 10 == 0 { 300 } else { 40 }), 1 + draw(3));
+            let (turns_a, turns_b, shares_b) = (draw(2) == 1, draw(2) == 1, draw(2) == 1);
+            let values = |random: &mut Random, len: usize| -> Vec<f32> {
+                (0..len).map(|_| (random.below(1 << 16) as f32 - 32768.0) * 3.1e-5).collect()
+            };
+            let a = values(&mut random, count * rows * terms);
+            let b = values(&mut random, count * terms * columns);
+            let a_strides = if turns_a { [1, rows] } else { [terms, 1] };
+            let b_strides = if turns_b { [1, terms] } else { [columns, 1] };
+            let b_stack = if shares_b { 0 } else { (terms * columns) as isize };
+            let stack = Walk::new(&[count], [&[(rows * terms) as isize], &[b_stack]], [0, 0]).unwrap();
+            let shape = Product::new([rows, columns, terms], a_strides, b_strides, stack).unwrap();
+            let (mut small, mut wide) = (std::vec![f32::NAN; count * rows * columns], std::vec![f32::NAN; count * rows * columns]);
+            product(&shape, &a, &b, &mut small).unwrap();
+            product_wide(&shape, &a, &b, &mut wide).unwrap();
+            for (at, (small, wide)) in small.iter().zip(&wide).enumerate() {
+                let (n, i, j) = (at / (rows * columns), at / columns % rows, at % columns);
+                let mut want = 0.0f64;
+                for k in 0..terms {
+                    let left = a[n * rows * terms + i * a_strides[0] + k * a_strides[1]];
+                    let right = b[n * b_stack as usize + k * b_strides[0] + j * b_strides[1]];
+                    want += f64::from(left) * f64::from(right);
+                }
+                assert!((f64::from(*small) - want).abs() <= 1e-5 * want.abs().max(1.0), "{small}, not {want}");
+                assert_eq!(small.to_bits(), wide.to_bits(), "{shape:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn wrong_lengths_are_refused() {
+        let stack = Walk::new(&[], [&[], &[]], [0, 0]).unwrap();
+        let shape = Product::new([2, 2, 2], [2, 1], [2, 1], stack).unwrap();
+        let mut out = [0.0; 4];
+        assert_eq!(product(&shape, &[0.0; 3], &[0.0; 4], &mut out), Err(Error::Length));
+        assert_eq!(product_wide(&shape, &[0.0; 4], &[0.0; 3], &mut out), Err(Error::Length));
+        assert_eq!(product(&shape, &[0.0; 4], &[0.0; 4], &mut out[..3]), Err(Error::Length));
+        assert!(Product::new([usize::MAX, 2, 2], [2, 1], [2, 1], stack).is_none());
+    }
+}

@@ -168,3 +168,62 @@ fn terms(reduced: &Walk<1>, x: &[f32], start: usize, mut term: impl FnMut(f32)) 
         }
     });
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use damper_testing::Random;
+    use std::vec::Vec;
+
+    // Every set of axes of random shapes, against one sum after the other in the order of the elements.
+    #[test]
+    fn reductions_match_plain_loops() {
+        let mut random = Random(17);
+        for case in 0..300usize {
+            let rank = 1 + random.below(4);
+            let long = if case % 7 == 0 { 130 } else { 6 };
+            let shape: Vec<usize> = (0..rank).map(|axis| random.below(if axis == 0 { long } else { 20 }) + 1).collect();
+            let mask = random.below(1 << rank);
+            let reduces = |axis: usize| mask >> axis & 1 == 1;
+            let len = shape.iter().fold(1, |len, extent| len * extent);
+            let x: Vec<f32> = (0..len).map(|_| random.below(1 << 16) as f32 * 1e-3 - 30.0).collect();
+            let kept: Vec<usize> = (0..rank).filter(|axis| !reduces(*axis)).collect();
+            let mut terms: Vec<Vec<f32>> = std::vec![Vec::new(); kept.iter().fold(1, |len, axis| len * shape[*axis])];
+            for (flat, x) in x.iter().enumerate() {
+                let index = |axis: usize| flat / shape[axis + 1..].iter().fold(1, |len, extent| len * extent) % shape[axis];
+                terms[kept.iter().fold(0, |at, axis| at * shape[*axis] + index(*axis))].push(*x);
+            }
+            let reduction = Reduction::new(&shape, reduces).unwrap();
+            assert_eq!(reduction.len(), terms.len());
+            let of = |fold: Fold| {
+                let mut out = std::vec![f32::NAN; terms.len()];
+                reduce(fold, &reduction, &x, &mut out).unwrap();
+                out
+            };
+            let want = |f: &dyn Fn(&[f32]) -> f32| terms.iter().map(|terms| f(terms)).collect::<Vec<f32>>();
+            let sum = |terms: &[f32]| {
+                let mut sum = Sum::default();
+                terms.iter().for_each(|term| sum.add(*term));
+                sum.value()
+            };
+            assert_eq!(of(Fold::Sum), want(&sum), "{shape:?} {mask:b}");
+            assert_eq!(of(Fold::Mean), want(&|terms| sum(terms) / terms.len() as f32));
+            assert_eq!(of(Fold::Max), want(&|terms| terms.iter().copied().fold(f32::NEG_INFINITY, f32::max)));
+            assert_eq!(of(Fold::Min), want(&|terms| terms.iter().copied().fold(f32::INFINITY, f32::min)));
+            assert_eq!(of(Fold::Product), want(&|terms| terms.iter().fold(1.0, |whole, x| whole * x)));
+        }
+    }
+
+    #[test]
+    fn nothing_and_nan_are_reduced() {
+        let reduction = Reduction::new(&[2, 0], |axis| axis == 1).unwrap();
+        let mut out = [7.0; 2];
+        reduce(Fold::Sum, &reduction, &[], &mut out).unwrap();
+        assert_eq!(out, [0.0; 2]);
+        let reduction = Reduction::new(&[2], |_| true).unwrap();
+        let mut out = [0.0];
+        reduce(Fold::Max, &reduction, &[f32::NAN, 1.0], &mut out).unwrap();
+        assert!(out[0].is_nan());
+        assert_eq!(reduce(Fold::Sum, &reduction, &[1.0], &mut out), Err(Error::Length));
+    }
+}

@@ -195,8 +195,8 @@ mod tests {
     fn walk_matches_index_arithmetic() {
         let mut random = damper_testing::Random(11);
         for _ in 0..500 {
-            let rank = random.below(6) as usize;
-            let shape: Vec<usize> = (0..rank).map(|_| random.below(4) as usize + usize::from(random.below(9) > 0)).collect();
+            let rank = random.below(6);
+            let shape: Vec<usize> = (0..rank).map(|_| random.below(4) + usize::from(random.below(9) > 0)).collect();
             let mut draw = || (0..rank).map(|_| random.below(7) as isize - 3).collect::<Vec<isize>>();
             let strides = [draw(), draw()];
             let walk = Walk::new(&shape, [&strides[0], &strides[1]], [100, 200]).unwrap();
