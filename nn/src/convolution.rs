@@ -12,7 +12,7 @@
 //! is a plane of height 1 ([`Axis::POINT`](crate::Axis::POINT)).
 
 use crate::sum::{BLOCK, Sum};
-use crate::tile::{self, LANES, Left, Panel, Place, ROWS};
+use crate::tile::{self, LANES, Left, Panel, Place};
 use crate::window::{Window, split};
 use crate::{Error, check};
 
@@ -22,13 +22,7 @@ use crate::{Error, check};
 ///
 /// A slice has another length than the window says.
 #[inline(always)]
-pub fn forward(
-    window: &Window,
-    x: &[f32],
-    kernel: &[f32],
-    bias: Option<&[f32]>,
-    out: &mut [f32],
-) -> Result<(), Error> {
+pub fn forward(window: &Window, x: &[f32], kernel: &[f32], bias: Option<&[f32]>, out: &mut [f32]) -> Result<(), Error> {
     check_forward(window, x, kernel, bias, out)?;
     let [_, width] = window.axes;
     let (positions, taps, area) = (window.positions(), window.taps(), window.area());
@@ -84,19 +78,25 @@ pub fn forward_wide(
     {
         let left = Left { x: kernel, row_stride: terms, term_stride: 1 };
         let bias = bias.and_then(|bias| bias.get(group.wrapping_mul(rows)..));
-        let pack = |place: Place, panel: &mut Panel| pack_windows(window, image, place, panel);
-        tile::product((rows, positions, terms), left, pack, |row, place, sums| {
-            let start = row.wrapping_mul(positions).wrapping_add(place.column);
-            let Some(out) = out.get_mut(start..start.wrapping_add(place.columns)) else { return };
-            for (out, sum) in out.iter_mut().zip(sums) {
-                *out = if place.term == 0 { *sum } else { *out + sum };
-            }
-            if place.term + place.terms == terms
-                && let Some(bias) = bias.and_then(|bias| bias.get(row))
-            {
-                out.iter_mut().for_each(|out| *out += bias);
-            }
-        });
+        tile::product(
+            (rows, positions, terms),
+            left,
+            #[inline(always)]
+            |place: Place, panel: &mut Panel| pack_windows(window, image, place, panel),
+            #[inline(always)]
+            |row, place, sums| {
+                let start = row.wrapping_mul(positions).wrapping_add(place.column);
+                let Some(out) = out.get_mut(start..start.wrapping_add(place.columns)) else { return };
+                for (out, sum) in out.iter_mut().zip(sums) {
+                    *out = if place.term == 0 { *sum } else { *out + sum };
+                }
+                if place.term + place.terms == terms
+                    && let Some(bias) = bias.and_then(|bias| bias.get(row))
+                {
+                    out.iter_mut().for_each(|out| *out += bias);
+                }
+            },
+        );
     }
     Ok(())
 }
@@ -244,7 +244,8 @@ pub fn transposed_wide(
     let [_, width] = window.axes;
     let (positions, outputs, channels) = (window.positions(), window.group_outputs(), window.group_channels());
     let area = window.area();
-    let groups = y.chunks(outputs.wrapping_mul(positions).max(1)).zip(out.chunks_mut(channels.wrapping_mul(area).max(1)));
+    let groups =
+        y.chunks(outputs.wrapping_mul(positions).max(1)).zip(out.chunks_mut(channels.wrapping_mul(area).max(1)));
     let mut panel = [[0.0; LANES]; BLOCK];
     for (group, (y, out)) in groups.enumerate() {
         let kernel = kernel.get(group.wrapping_mul(outputs).wrapping_mul(strides.output)..).unwrap_or_default();
@@ -258,20 +259,13 @@ pub fn transposed_wide(
                 for (lane, place) in places.iter_mut().enumerate().take(columns) {
                     *place = window.inside(split(column + lane, width.output), tap).unwrap_or(usize::MAX);
                 }
-                let mut channel = 0;
-                while channel < channels {
-                    if channel + ROWS <= channels {
-                        let sums =
-                            over_outputs::<ROWS>(left, channel, (outputs, positions), (column, columns), y, &mut panel);
-                        for (lead, sums) in sums.iter().enumerate() {
-                            add_at(out.get_mut((channel + lead) * area..), &places, sums);
+                for (channel, out) in out.chunks_mut(area.max(1)).enumerate() {
+                    let sums = over_outputs(left, channel, (outputs, positions), (column, columns), y, &mut panel);
+                    for (place, sum) in places.iter().zip(sums) {
+                        // What has no place is outside.
+                        if let Some(out) = out.get_mut(*place) {
+                            *out += sum;
                         }
-                        channel += ROWS;
-                    } else {
-                        let [sums] =
-                            over_outputs::<1>(left, channel, (outputs, positions), (column, columns), y, &mut panel);
-                        add_at(out.get_mut(channel * area..), &places, &sums);
-                        channel += 1;
                     }
                 }
             }
@@ -285,20 +279,20 @@ pub fn transposed_wide(
     Ok(())
 }
 
-/// Sums over the channels of the output for `R` channels of the image from `channel` on, at `columns` windows from `column` on.
+/// Sums over the channels of the output for channel `channel` of the image, at `columns` windows from `column` on.
 #[inline(always)]
-fn over_outputs<const R: usize>(
+fn over_outputs(
     left: Left<'_>,
     channel: usize,
     (outputs, positions): (usize, usize),
     (column, columns): (usize, usize),
     y: &[f32],
     panel: &mut Panel,
-) -> [[f32; LANES]; R] {
-    let mut whole = [[0.0f32; LANES]; R];
+) -> [f32; LANES] {
+    let mut whole = [0.0f32; LANES];
     for term in (0..outputs).step_by(BLOCK) {
         let place = Place { term, terms: BLOCK.min(outputs - term), column, columns };
-        // The panel of a single block stays from one group of channels to the next.
+        // The panel of a single block stays from one channel to the next.
         if channel == 0 || outputs > BLOCK {
             let rows = y.get(term.wrapping_mul(positions)..).unwrap_or_default().chunks(positions.max(1));
             for (lanes, row) in panel.iter_mut().take(place.terms).zip(rows) {
@@ -309,25 +303,11 @@ fn over_outputs<const R: usize>(
                 }
             }
         }
-        let block = tile::tile::<R>(left, channel, place, panel);
-        for (whole, block) in whole.iter_mut().zip(&block) {
-            for (whole, block) in whole.iter_mut().zip(block) {
-                *whole += block;
-            }
+        for (whole, block) in whole.iter_mut().zip(tile::tile(left, channel, place, panel)) {
+            *whole += block;
         }
     }
     whole
-}
-
-/// Adds each of `sums` at its place in a channel; what has none is outside.
-#[inline(always)]
-fn add_at(channel: Option<&mut [f32]>, places: &[usize; LANES], sums: &[f32; LANES]) {
-    let Some(channel) = channel else { return };
-    for (place, sum) in places.iter().zip(sums) {
-        if let Some(out) = channel.get_mut(*place) {
-            *out += sum;
-        }
-    }
 }
 
 /// The gradient of [`forward`] by its kernel, of the gradient `dy` `[outputs, *windows]` and the image `x` `[channels, H, W]`, into `out`
@@ -383,14 +363,20 @@ pub fn kernel_grad_wide(window: &Window, dy: &[f32], x: &[f32], out: &mut [f32])
     let kernels = out.chunks_mut(rows.wrapping_mul(columns).max(1));
     for ((image, dy), out) in images.zip(dy.chunks(rows.wrapping_mul(positions).max(1))).zip(kernels) {
         let left = Left { x: dy, row_stride: positions, term_stride: 1 };
-        let pack = |place: Place, panel: &mut Panel| pack_taps(window, image, place, panel);
-        tile::product((rows, columns, positions), left, pack, |row, place, sums| {
-            let start = row.wrapping_mul(columns).wrapping_add(place.column);
-            let Some(out) = out.get_mut(start..start.wrapping_add(place.columns)) else { return };
-            for (out, sum) in out.iter_mut().zip(sums) {
-                *out = if place.term == 0 { *sum } else { *out + sum };
-            }
-        });
+        tile::product(
+            (rows, columns, positions),
+            left,
+            #[inline(always)]
+            |place: Place, panel: &mut Panel| pack_taps(window, image, place, panel),
+            #[inline(always)]
+            |row, place, sums| {
+                let start = row.wrapping_mul(columns).wrapping_add(place.column);
+                let Some(out) = out.get_mut(start..start.wrapping_add(place.columns)) else { return };
+                for (out, sum) in out.iter_mut().zip(sums) {
+                    *out = if place.term == 0 { *sum } else { *out + sum };
+                }
+            },
+        );
     }
     Ok(())
 }
@@ -451,8 +437,12 @@ mod tests {
     fn each_product(window: &Window, mut each: impl FnMut(usize, usize, usize)) {
         let [h, w] = window.axes;
         let (cs, os) = (window.group_channels(), window.group_outputs());
-        for (o, y, x) in (0..window.outputs).flat_map(|o| (0..h.output).flat_map(move |y| (0..w.output).map(move |x| (o, y, x)))) {
-            for (c, i, j) in (0..cs).flat_map(|c| (0..h.kernel).flat_map(move |i| (0..w.kernel).map(move |j| (c, i, j)))) {
+        for (o, y, x) in
+            (0..window.outputs).flat_map(|o| (0..h.output).flat_map(move |y| (0..w.output).map(move |x| (o, y, x))))
+        {
+            for (c, i, j) in
+                (0..cs).flat_map(|c| (0..h.kernel).flat_map(move |i| (0..w.kernel).map(move |j| (c, i, j))))
+            {
                 let row = (y * h.stride + i * h.dilation) as isize - h.before as isize;
                 let column = (x * w.stride + j * w.dilation) as isize - w.before as isize;
                 if (0..h.input as isize).contains(&row) && (0..w.input as isize).contains(&column) {

@@ -62,32 +62,72 @@ pub enum Unary {
 #[inline(always)]
 pub fn unary(op: Unary, x: &[f32], out: &mut [f32]) -> Result<(), Error> {
     match op {
-        Unary::Abs => map(x, out, |x| f32::from_bits(x.to_bits() & 0x7fff_ffff)),
+        Unary::Abs => map(
+            x,
+            out,
+            #[inline(always)]
+            |x| f32::from_bits(x.to_bits() & 0x7fff_ffff),
+        ),
         Unary::Ceil => map(x, out, libm::ceilf),
-        Unary::Clip { low, high } => map(x, out, |x| {
-            let raised = if x < low { low } else { x };
-            if raised > high { high } else { raised }
-        }),
+        Unary::Clip { low, high } => map(
+            x,
+            out,
+            #[inline(always)]
+            |x| {
+                let raised = if x < low { low } else { x };
+                if raised > high { high } else { raised }
+            },
+        ),
         Unary::Cos => map(x, out, libm::cosf),
         Unary::Erf => map(x, out, libm::erff),
         Unary::Exp => map(x, out, libm::expf),
         Unary::Floor => map(x, out, libm::floorf),
-        Unary::LeakyRelu { slope } => map(x, out, |x| if x < 0.0 { slope * x } else { x }),
+        Unary::LeakyRelu { slope } => map(
+            x,
+            out,
+            #[inline(always)]
+            |x| if x < 0.0 { slope * x } else { x },
+        ),
         Unary::Log => map(x, out, libm::logf),
-        Unary::Neg => map(x, out, |x| -x),
-        Unary::Reciprocal => map(x, out, |x| 1.0 / x),
-        Unary::Relu => map(x, out, |x| if x < 0.0 { 0.0 } else { x }),
+        Unary::Neg => map(
+            x,
+            out,
+            #[inline(always)]
+            |x| -x,
+        ),
+        Unary::Reciprocal => map(
+            x,
+            out,
+            #[inline(always)]
+            |x| 1.0 / x,
+        ),
+        Unary::Relu => map(
+            x,
+            out,
+            #[inline(always)]
+            |x| if x < 0.0 { 0.0 } else { x },
+        ),
         Unary::Round => map(x, out, libm::rintf),
-        Unary::Sigmoid => map(x, out, |x| 1.0 / (1.0 + libm::expf(-x))),
-        Unary::Sign => map(x, out, |x| {
-            if x > 0.0 {
-                1.0
-            } else if x < 0.0 {
-                -1.0
-            } else {
-                x * 0.0
-            }
-        }),
+        Unary::Sigmoid => map(
+            x,
+            out,
+            #[inline(always)]
+            |x| 1.0 / (1.0 + libm::expf(-x)),
+        ),
+        Unary::Sign => map(
+            x,
+            out,
+            #[inline(always)]
+            |x| {
+                if x > 0.0 {
+                    1.0
+                } else if x < 0.0 {
+                    -1.0
+                } else {
+                    x * 0.0
+                }
+            },
+        ),
         Unary::Sin => map(x, out, libm::sinf),
         Unary::Sqrt => map(x, out, libm::sqrtf),
         Unary::Tanh => map(x, out, libm::tanhf),
@@ -135,13 +175,41 @@ pub enum Binary {
 #[inline(always)]
 pub fn binary(op: Binary, walk: &Walk<2>, a: &[f32], b: &[f32], out: &mut [f32]) -> Result<(), Error> {
     match op {
-        Binary::Add => zip(walk, a, b, out, |a, b| a + b),
-        Binary::Div => zip(walk, a, b, out, |a, b| a / b),
+        Binary::Add => zip(
+            walk,
+            a,
+            b,
+            out,
+            #[inline(always)]
+            |a, b| a + b,
+        ),
+        Binary::Div => zip(
+            walk,
+            a,
+            b,
+            out,
+            #[inline(always)]
+            |a, b| a / b,
+        ),
         Binary::Max => zip(walk, a, b, out, larger),
         Binary::Min => zip(walk, a, b, out, smaller),
-        Binary::Mul => zip(walk, a, b, out, |a, b| a * b),
+        Binary::Mul => zip(
+            walk,
+            a,
+            b,
+            out,
+            #[inline(always)]
+            |a, b| a * b,
+        ),
         Binary::Pow => zip(walk, a, b, out, libm::powf),
-        Binary::Sub => zip(walk, a, b, out, |a, b| a - b),
+        Binary::Sub => zip(
+            walk,
+            a,
+            b,
+            out,
+            #[inline(always)]
+            |a, b| a - b,
+        ),
     }
 }
 
@@ -188,11 +256,46 @@ pub fn compare<T: Copy + PartialOrd>(
     out: &mut [bool],
 ) -> Result<(), Error> {
     match op {
-        Compare::Equal => zip(walk, a, b, out, |a, b| a == b),
-        Compare::Greater => zip(walk, a, b, out, |a, b| a > b),
-        Compare::GreaterOrEqual => zip(walk, a, b, out, |a, b| a >= b),
-        Compare::Less => zip(walk, a, b, out, |a, b| a < b),
-        Compare::LessOrEqual => zip(walk, a, b, out, |a, b| a <= b),
+        Compare::Equal => zip(
+            walk,
+            a,
+            b,
+            out,
+            #[inline(always)]
+            |a, b| a == b,
+        ),
+        Compare::Greater => zip(
+            walk,
+            a,
+            b,
+            out,
+            #[inline(always)]
+            |a, b| a > b,
+        ),
+        Compare::GreaterOrEqual => zip(
+            walk,
+            a,
+            b,
+            out,
+            #[inline(always)]
+            |a, b| a >= b,
+        ),
+        Compare::Less => zip(
+            walk,
+            a,
+            b,
+            out,
+            #[inline(always)]
+            |a, b| a < b,
+        ),
+        Compare::LessOrEqual => zip(
+            walk,
+            a,
+            b,
+            out,
+            #[inline(always)]
+            |a, b| a <= b,
+        ),
     }
 }
 
@@ -222,7 +325,14 @@ pub enum Whole {
 pub fn whole(op: Whole, walk: &Walk<2>, a: &[i64], b: &[i64], out: &mut [i64]) -> Result<(), Error> {
     match op {
         Whole::Add => zip(walk, a, b, out, i64::wrapping_add),
-        Whole::Div => zip(walk, a, b, out, |a, b| if b == 0 { 0 } else { a.wrapping_div(b) }),
+        Whole::Div => zip(
+            walk,
+            a,
+            b,
+            out,
+            #[inline(always)]
+            |a, b| if b == 0 { 0 } else { a.wrapping_div(b) },
+        ),
         Whole::Max => zip(walk, a, b, out, i64::max),
         Whole::Min => zip(walk, a, b, out, i64::min),
         Whole::Mul => zip(walk, a, b, out, i64::wrapping_mul),
@@ -247,39 +357,42 @@ pub fn zip<A: Copy, B: Copy, C>(
     let row = walk.row();
     let [a_stride, b_stride] = walk.row_strides();
     let (all_a, all_b) = (a, b);
-    walk.each_row(|position, [a_at, b_at]| {
-        let Some(out) = out.get_mut(position..position.wrapping_add(row)) else { return };
-        let (Some(a), Some(b)) = (a.get(a_at..), b.get(b_at..)) else { return };
-        match (a_stride, b_stride) {
-            (1, 1) => {
-                for ((out, a), b) in out.iter_mut().zip(a).zip(b) {
-                    *out = f(*a, *b);
-                }
-            }
-            (1, 0) => {
-                let Some(b) = b.first().copied() else { return };
-                for (out, a) in out.iter_mut().zip(a) {
-                    *out = f(*a, b);
-                }
-            }
-            (0, 1) => {
-                let Some(a) = a.first().copied() else { return };
-                for (out, b) in out.iter_mut().zip(b) {
-                    *out = f(a, *b);
-                }
-            }
-            _ => {
-                let (mut a_at, mut b_at) = (a_at, b_at);
-                for out in out {
-                    if let (Some(a), Some(b)) = (all_a.get(a_at), all_b.get(b_at)) {
+    walk.each_row(
+        #[inline(always)]
+        |position, [a_at, b_at]| {
+            let Some(out) = out.get_mut(position..position.wrapping_add(row)) else { return };
+            let (Some(a), Some(b)) = (a.get(a_at..), b.get(b_at..)) else { return };
+            match (a_stride, b_stride) {
+                (1, 1) => {
+                    for ((out, a), b) in out.iter_mut().zip(a).zip(b) {
                         *out = f(*a, *b);
                     }
-                    a_at = a_at.wrapping_add_signed(a_stride);
-                    b_at = b_at.wrapping_add_signed(b_stride);
+                }
+                (1, 0) => {
+                    let Some(b) = b.first().copied() else { return };
+                    for (out, a) in out.iter_mut().zip(a) {
+                        *out = f(*a, b);
+                    }
+                }
+                (0, 1) => {
+                    let Some(a) = a.first().copied() else { return };
+                    for (out, b) in out.iter_mut().zip(b) {
+                        *out = f(a, *b);
+                    }
+                }
+                _ => {
+                    let (mut a_at, mut b_at) = (a_at, b_at);
+                    for out in out {
+                        if let (Some(a), Some(b)) = (all_a.get(a_at), all_b.get(b_at)) {
+                            *out = f(*a, *b);
+                        }
+                        a_at = a_at.wrapping_add_signed(a_stride);
+                        b_at = b_at.wrapping_add_signed(b_stride);
+                    }
                 }
             }
-        }
-    });
+        },
+    );
     Ok(())
 }
 
@@ -294,33 +407,40 @@ pub fn select<T: Copy>(walk: &Walk<3>, condition: &[bool], a: &[T], b: &[T], out
     check(out.len() == walk.len())?;
     let row = walk.row();
     let strides = walk.row_strides();
-    walk.each_row(|position, [mut c_at, mut a_at, mut b_at]| {
-        let Some(out) = out.get_mut(position..position.wrapping_add(row)) else { return };
-        match strides {
-            [1, 1, 0] => {
-                let (Some(c), Some(a), Some(b)) = (condition.get(c_at..), a.get(a_at..), b.get(b_at)) else { return };
-                for ((out, c), a) in out.iter_mut().zip(c).zip(a) {
-                    *out = if *c { *a } else { *b };
-                }
-            }
-            [1, 1, 1] => {
-                let (Some(c), Some(a), Some(b)) = (condition.get(c_at..), a.get(a_at..), b.get(b_at..)) else { return };
-                for (((out, c), a), b) in out.iter_mut().zip(c).zip(a).zip(b) {
-                    *out = if *c { *a } else { *b };
-                }
-            }
-            [c_stride, a_stride, b_stride] => {
-                for out in out {
-                    if let (Some(c), Some(a), Some(b)) = (condition.get(c_at), a.get(a_at), b.get(b_at)) {
+    walk.each_row(
+        #[inline(always)]
+        |position, [mut c_at, mut a_at, mut b_at]| {
+            let Some(out) = out.get_mut(position..position.wrapping_add(row)) else { return };
+            match strides {
+                [1, 1, 0] => {
+                    let (Some(c), Some(a), Some(b)) = (condition.get(c_at..), a.get(a_at..), b.get(b_at)) else {
+                        return;
+                    };
+                    for ((out, c), a) in out.iter_mut().zip(c).zip(a) {
                         *out = if *c { *a } else { *b };
                     }
-                    c_at = c_at.wrapping_add_signed(c_stride);
-                    a_at = a_at.wrapping_add_signed(a_stride);
-                    b_at = b_at.wrapping_add_signed(b_stride);
+                }
+                [1, 1, 1] => {
+                    let (Some(c), Some(a), Some(b)) = (condition.get(c_at..), a.get(a_at..), b.get(b_at..)) else {
+                        return;
+                    };
+                    for (((out, c), a), b) in out.iter_mut().zip(c).zip(a).zip(b) {
+                        *out = if *c { *a } else { *b };
+                    }
+                }
+                [c_stride, a_stride, b_stride] => {
+                    for out in out {
+                        if let (Some(c), Some(a), Some(b)) = (condition.get(c_at), a.get(a_at), b.get(b_at)) {
+                            *out = if *c { *a } else { *b };
+                        }
+                        c_at = c_at.wrapping_add_signed(c_stride);
+                        a_at = a_at.wrapping_add_signed(a_stride);
+                        b_at = b_at.wrapping_add_signed(b_stride);
+                    }
                 }
             }
-        }
-    });
+        },
+    );
     Ok(())
 }
 
@@ -329,20 +449,8 @@ mod tests {
     use super::*;
     use std::vec::Vec;
 
-    const UNUSUAL: [f32; 12] = [
-        0.0,
-        -0.0,
-        1.0,
-        -1.5,
-        2.5,
-        1e-40,
-        -1e-40,
-        88.8,
-        -104.0,
-        f32::INFINITY,
-        f32::NEG_INFINITY,
-        f32::NAN,
-    ];
+    const UNUSUAL: [f32; 12] =
+        [0.0, -0.0, 1.0, -1.5, 2.5, 1e-40, -1e-40, 88.8, -104.0, f32::INFINITY, f32::NEG_INFINITY, f32::NAN];
 
     // Every function is near that of std in f64, also where it overflows, and NaN stays NaN.
     #[test]
@@ -376,7 +484,10 @@ mod tests {
                 let want = want(f64::from(*x));
                 let near = (f64::from(*got) - want).abs() <= 4e-7 * want.abs() + 1e-37;
                 let same = near || got.is_nan() && want.is_nan() || f64::from(*got) == want;
-                assert!(same || want.abs() > f64::from(f32::MAX) && got.is_infinite(), "{op:?} of {x}: {got}, not {want}");
+                assert!(
+                    same || want.abs() > f64::from(f32::MAX) && got.is_infinite(),
+                    "{op:?} of {x}: {got}, not {want}"
+                );
             }
         }
         let mut out = [0.0; 4];

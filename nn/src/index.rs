@@ -112,7 +112,8 @@ mod tests {
         gather_elements(&along, &x, &[2, 0, 1, 1], &mut out).unwrap();
         assert_eq!(out, [4.0, 1.0, 8.0, 9.0]);
         let mut sums = [0.0; 12];
-        scatter_add(&along, &[2, 0, 2, 1, 1, 1, -1, 0], &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0], &mut sums).unwrap();
+        scatter_add(&along, &[2, 0, 2, 1, 1, 1, -1, 0], &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0], &mut sums)
+            .unwrap();
         assert_eq!(sums, [0.0, 2.0, 0.0, 8.0, 5.0, 0.0, 0.0, 128.0, 16.0, 32.0, 64.0, 0.0]);
     }
 

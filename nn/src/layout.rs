@@ -12,25 +12,28 @@ pub fn copy<T: Copy>(walk: &Walk<1>, x: &[T], out: &mut [T]) -> Result<(), Error
     check(x.len() >= walk.needed(0) && out.len() == walk.len())?;
     let row = walk.row();
     let [stride] = walk.row_strides();
-    walk.each_row(|position, [mut at]| {
-        let Some(out) = out.get_mut(position..position.wrapping_add(row)) else { return };
-        match (stride, x.get(at..)) {
-            (1, Some(x)) => {
-                for (out, x) in out.iter_mut().zip(x) {
-                    *out = *x;
-                }
-            }
-            (0, Some([x, ..])) => out.fill(*x),
-            _ => {
-                for out in out {
-                    if let Some(x) = x.get(at) {
+    walk.each_row(
+        #[inline(always)]
+        |position, [mut at]| {
+            let Some(out) = out.get_mut(position..position.wrapping_add(row)) else { return };
+            match (stride, x.get(at..)) {
+                (1, Some(x)) => {
+                    for (out, x) in out.iter_mut().zip(x) {
                         *out = *x;
                     }
-                    at = at.wrapping_add_signed(stride);
+                }
+                (0, Some([x, ..])) => out.fill(*x),
+                _ => {
+                    for out in out {
+                        if let Some(x) = x.get(at) {
+                            *out = *x;
+                        }
+                        at = at.wrapping_add_signed(stride);
+                    }
                 }
             }
-        }
-    });
+        },
+    );
     Ok(())
 }
 
@@ -44,21 +47,24 @@ pub fn place<T: Copy>(walk: &Walk<1>, x: &[T], out: &mut [T]) -> Result<(), Erro
     check(out.len() >= walk.needed(0) && x.len() == walk.len())?;
     let row = walk.row();
     let [stride] = walk.row_strides();
-    walk.each_row(|position, [mut at]| {
-        let Some(x) = x.get(position..position.wrapping_add(row)) else { return };
-        if stride == 1 {
-            for (out, x) in out.iter_mut().skip(at).zip(x) {
-                *out = *x;
+    walk.each_row(
+        #[inline(always)]
+        |position, [mut at]| {
+            let Some(x) = x.get(position..position.wrapping_add(row)) else { return };
+            if stride == 1 {
+                for (out, x) in out.iter_mut().skip(at).zip(x) {
+                    *out = *x;
+                }
+                return;
             }
-            return;
-        }
-        for x in x {
-            if let Some(out) = out.get_mut(at) {
-                *out = *x;
+            for x in x {
+                if let Some(out) = out.get_mut(at) {
+                    *out = *x;
+                }
+                at = at.wrapping_add_signed(stride);
             }
-            at = at.wrapping_add_signed(stride);
-        }
-    });
+        },
+    );
     Ok(())
 }
 

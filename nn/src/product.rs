@@ -55,15 +55,18 @@ impl Product {
     fn each(&self, a: &[f32], b: &[f32], out: &mut [f32], mut each: impl FnMut(&[f32], &[f32], &mut [f32])) {
         let size = self.rows.wrapping_mul(self.columns);
         let [a_stride, b_stride] = self.stack.row_strides();
-        self.stack.each_row(|position, [mut a_at, mut b_at]| {
-            for position in position..position.wrapping_add(self.stack.row()) {
-                let start = position.wrapping_mul(size);
-                let Some(out) = out.get_mut(start..start.wrapping_add(size)) else { return };
-                each(a.get(a_at..).unwrap_or_default(), b.get(b_at..).unwrap_or_default(), out);
-                a_at = a_at.wrapping_add_signed(a_stride);
-                b_at = b_at.wrapping_add_signed(b_stride);
-            }
-        });
+        self.stack.each_row(
+            #[inline(always)]
+            |position, [mut a_at, mut b_at]| {
+                for position in position..position.wrapping_add(self.stack.row()) {
+                    let start = position.wrapping_mul(size);
+                    let Some(out) = out.get_mut(start..start.wrapping_add(size)) else { return };
+                    each(a.get(a_at..).unwrap_or_default(), b.get(b_at..).unwrap_or_default(), out);
+                    a_at = a_at.wrapping_add_signed(a_stride);
+                    b_at = b_at.wrapping_add_signed(b_stride);
+                }
+            },
+        );
     }
 }
 
@@ -76,21 +79,27 @@ impl Product {
 pub fn product(shape: &Product, a: &[f32], b: &[f32], out: &mut [f32]) -> Result<(), Error> {
     shape.check(a, b, out)?;
     let ([a_row, a_term], [b_term, b_column]) = (shape.a, shape.b);
-    shape.each(a, b, out, |a, b, out| {
-        for (row, out) in out.chunks_exact_mut(shape.columns.max(1)).enumerate() {
-            for (column, out) in out.iter_mut().enumerate() {
-                let (mut a_at, mut b_at) = (row.wrapping_mul(a_row), column.wrapping_mul(b_column));
-                let mut sum = Sum::default();
-                for _ in 0..shape.terms {
-                    if let (Some(a), Some(b)) = (a.get(a_at), b.get(b_at)) {
-                        sum.add(a * b);
+    shape.each(
+        a,
+        b,
+        out,
+        #[inline(always)]
+        |a, b, out| {
+            for (row, out) in out.chunks_exact_mut(shape.columns.max(1)).enumerate() {
+                for (column, out) in out.iter_mut().enumerate() {
+                    let (mut a_at, mut b_at) = (row.wrapping_mul(a_row), column.wrapping_mul(b_column));
+                    let mut sum = Sum::default();
+                    for _ in 0..shape.terms {
+                        if let (Some(a), Some(b)) = (a.get(a_at), b.get(b_at)) {
+                            sum.add(a * b);
+                        }
+                        (a_at, b_at) = (a_at.wrapping_add(a_term), b_at.wrapping_add(b_term));
                     }
-                    (a_at, b_at) = (a_at.wrapping_add(a_term), b_at.wrapping_add(b_term));
+                    *out = sum.value();
                 }
-                *out = sum.value();
             }
-        }
-    });
+        },
+    );
     Ok(())
 }
 
@@ -108,34 +117,52 @@ pub fn product_wide(shape: &Product, a: &[f32], b: &[f32], out: &mut [f32]) -> R
         return Ok(());
     }
     let ([a_row, a_term], [b_term, b_column]) = (shape.a, shape.b);
-    shape.each(a, b, out, |a, b, out| {
-        // The longer side of the output is that of the vectors. A product's factors may change places, which changes no bit.
-        if columns >= rows || columns >= tile::LANES {
-            let left = Left { x: a, row_stride: a_row, term_stride: a_term };
-            let pack = |place: Place, panel: &mut Panel| pack_matrix(b, b_term, b_column, place, panel);
-            tile::product((rows, columns, terms), left, pack, |row, place, sums| {
-                let start = row.wrapping_mul(columns).wrapping_add(place.column);
-                let Some(out) = out.get_mut(start..start.wrapping_add(place.columns)) else { return };
-                if let (0, Some(out)) = (place.term, out.first_chunk_mut()) {
-                    *out = *sums;
-                    return;
-                }
-                for (out, sum) in out.iter_mut().zip(sums) {
-                    *out = if place.term == 0 { *sum } else { *out + sum };
-                }
-            });
-        } else {
-            let left = Left { x: b, row_stride: b_column, term_stride: b_term };
-            let pack = |place: Place, panel: &mut Panel| pack_matrix(a, a_term, a_row, place, panel);
-            tile::product((columns, rows, terms), left, pack, |row, place, sums| {
-                let start = place.column.wrapping_mul(columns).wrapping_add(row);
-                let Some(out) = out.get_mut(start..) else { return };
-                for (out, sum) in out.iter_mut().step_by(columns).zip(sums).take(place.columns) {
-                    *out = if place.term == 0 { *sum } else { *out + sum };
-                }
-            });
-        }
-    });
+    shape.each(
+        a,
+        b,
+        out,
+        #[inline(always)]
+        |a, b, out| {
+            // The longer side of the output is that of the vectors. A product's factors may change places, which changes no bit.
+            if columns >= rows || columns >= tile::LANES {
+                let left = Left { x: a, row_stride: a_row, term_stride: a_term };
+                tile::product(
+                    (rows, columns, terms),
+                    left,
+                    #[inline(always)]
+                    |place: Place, panel: &mut Panel| pack_matrix(b, b_term, b_column, place, panel),
+                    #[inline(always)]
+                    |row, place, sums| {
+                        let start = row.wrapping_mul(columns).wrapping_add(place.column);
+                        let Some(out) = out.get_mut(start..start.wrapping_add(place.columns)) else { return };
+                        if let (0, Some(out)) = (place.term, out.first_chunk_mut()) {
+                            *out = *sums;
+                            return;
+                        }
+                        for (out, sum) in out.iter_mut().zip(sums) {
+                            *out = if place.term == 0 { *sum } else { *out + sum };
+                        }
+                    },
+                );
+            } else {
+                let left = Left { x: b, row_stride: b_column, term_stride: b_term };
+                tile::product(
+                    (columns, rows, terms),
+                    left,
+                    #[inline(always)]
+                    |place: Place, panel: &mut Panel| pack_matrix(a, a_term, a_row, place, panel),
+                    #[inline(always)]
+                    |row, place, sums| {
+                        let start = place.column.wrapping_mul(columns).wrapping_add(row);
+                        let Some(out) = out.get_mut(start..) else { return };
+                        for (out, sum) in out.iter_mut().step_by(columns).zip(sums).take(place.columns) {
+                            *out = if place.term == 0 { *sum } else { *out + sum };
+                        }
+                    },
+                );
+            }
+        },
+    );
     Ok(())
 }
 
@@ -179,7 +206,8 @@ mod tests {
         let mut random = Random(13);
         for case in 0..300 {
             let mut draw = |most: usize| random.below(most);
-            let (rows, columns, terms, count) = (draw(21), draw(37), draw(if case % 10 == 0 { 300 } else { 40 }), 1 + draw(3));
+            let (rows, columns, terms, count) =
+                (draw(21), draw(37), draw(if case % 10 == 0 { 300 } else { 40 }), 1 + draw(3));
             let (turns_a, turns_b, shares_b) = (draw(2) == 1, draw(2) == 1, draw(2) == 1);
             let values = |random: &mut Random, len: usize| -> Vec<f32> {
                 (0..len).map(|_| (random.below(1 << 16) as f32 - 32768.0) * 3.1e-5).collect()
@@ -191,7 +219,8 @@ mod tests {
             let b_stack = if shares_b { 0 } else { (terms * columns) as isize };
             let stack = Walk::new(&[count], [&[(rows * terms) as isize], &[b_stack]], [0, 0]).unwrap();
             let shape = Product::new([rows, columns, terms], a_strides, b_strides, stack).unwrap();
-            let (mut small, mut wide) = (std::vec![f32::NAN; count * rows * columns], std::vec![f32::NAN; count * rows * columns]);
+            let (mut small, mut wide) =
+                (std::vec![f32::NAN; count * rows * columns], std::vec![f32::NAN; count * rows * columns]);
             product(&shape, &a, &b, &mut small).unwrap();
             product_wide(&shape, &a, &b, &mut wide).unwrap();
             for (at, (small, wide)) in small.iter().zip(&wide).enumerate() {

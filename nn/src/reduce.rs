@@ -90,25 +90,28 @@ pub fn reduce(fold: Fold, reduction: &Reduction, x: &[f32], out: &mut [f32]) -> 
 fn sums(Reduction { kept, reduced }: &Reduction, x: &[f32], out: &mut [f32], finish: impl Fn(f32) -> f32) {
     let row = kept.row();
     let [stride] = kept.row_strides();
-    kept.each_row(|position, [start]| {
-        let Some(out) = out.get_mut(position..position.wrapping_add(row)) else { return };
-        // Neighbours are summed side by side: the same sums, each in its own order.
-        let whole = if stride == 1 { row - row % LANES } else { 0 };
-        let Some((lanes, rest)) = out.split_at_mut_checked(whole) else { return };
-        let mut start = start;
-        for lanes in lanes.chunks_exact_mut(LANES) {
-            for (out, sum) in lanes.iter_mut().zip(side_by_side(reduced, x, start)) {
-                *out = finish(sum);
+    kept.each_row(
+        #[inline(always)]
+        |position, [start]| {
+            let Some(out) = out.get_mut(position..position.wrapping_add(row)) else { return };
+            // Neighbours are summed side by side: the same sums, each in its own order.
+            let whole = if stride == 1 { row - row % LANES } else { 0 };
+            let Some((lanes, rest)) = out.split_at_mut_checked(whole) else { return };
+            let mut start = start;
+            for lanes in lanes.chunks_exact_mut(LANES) {
+                for (out, sum) in lanes.iter_mut().zip(side_by_side(reduced, x, start)) {
+                    *out = finish(sum);
+                }
+                start = start.wrapping_add(LANES);
             }
-            start = start.wrapping_add(LANES);
-        }
-        for out in rest {
-            let mut sum = Sum::default();
-            terms(reduced, x, start, |x| sum.add(x));
-            *out = finish(sum.value());
-            start = start.wrapping_add_signed(stride);
-        }
-    });
+            for out in rest {
+                let mut sum = Sum::default();
+                terms(reduced, x, start, |x| sum.add(x));
+                *out = finish(sum.value());
+                start = start.wrapping_add_signed(stride);
+            }
+        },
+    );
 }
 
 /// The sums of the positions from `start` on, next to each other.
@@ -116,23 +119,26 @@ fn sums(Reduction { kept, reduced }: &Reduction, x: &[f32], out: &mut [f32], fin
 fn side_by_side(reduced: &Walk<1>, x: &[f32], start: usize) -> [f32; LANES] {
     let (mut whole, mut block, mut count) = ([0.0f32; LANES], [0.0f32; LANES], 0);
     let [stride] = reduced.row_strides();
-    reduced.each_row(|_, [at]| {
-        let mut at = start.wrapping_add(at);
-        for _ in 0..reduced.row() {
-            let Some(terms) = x.get(at..).and_then(|x| x.first_chunk::<LANES>()) else { return };
-            for (block, term) in block.iter_mut().zip(terms) {
-                *block += term;
-            }
-            count += 1;
-            if count == BLOCK {
-                for (whole, block) in whole.iter_mut().zip(&block) {
-                    *whole += block;
+    reduced.each_row(
+        #[inline(always)]
+        |_, [at]| {
+            let mut at = start.wrapping_add(at);
+            for _ in 0..reduced.row() {
+                let Some(terms) = x.get(at..).and_then(|x| x.first_chunk::<LANES>()) else { return };
+                for (block, term) in block.iter_mut().zip(terms) {
+                    *block += term;
                 }
-                (block, count) = ([0.0; LANES], 0);
+                count += 1;
+                if count == BLOCK {
+                    for (whole, block) in whole.iter_mut().zip(&block) {
+                        *whole += block;
+                    }
+                    (block, count) = ([0.0; LANES], 0);
+                }
+                at = at.wrapping_add_signed(stride);
             }
-            at = at.wrapping_add_signed(stride);
-        }
-    });
+        },
+    );
     for (whole, block) in whole.iter_mut().zip(&block) {
         *whole += block;
     }
@@ -143,30 +149,36 @@ fn side_by_side(reduced: &Walk<1>, x: &[f32], start: usize) -> [f32; LANES] {
 fn folds(Reduction { kept, reduced }: &Reduction, x: &[f32], out: &mut [f32], from: f32, f: impl Fn(f32, f32) -> f32) {
     let row = kept.row();
     let [stride] = kept.row_strides();
-    kept.each_row(|position, [mut start]| {
-        let Some(out) = out.get_mut(position..position.wrapping_add(row)) else { return };
-        for out in out {
-            let mut whole = from;
-            terms(reduced, x, start, |x| whole = f(whole, x));
-            *out = whole;
-            start = start.wrapping_add_signed(stride);
-        }
-    });
+    kept.each_row(
+        #[inline(always)]
+        |position, [mut start]| {
+            let Some(out) = out.get_mut(position..position.wrapping_add(row)) else { return };
+            for out in out {
+                let mut whole = from;
+                terms(reduced, x, start, |x| whole = f(whole, x));
+                *out = whole;
+                start = start.wrapping_add_signed(stride);
+            }
+        },
+    );
 }
 
 /// Hands the terms of the position at `start` to `term`, in order.
 #[inline(always)]
 fn terms(reduced: &Walk<1>, x: &[f32], start: usize, mut term: impl FnMut(f32)) {
     let [stride] = reduced.row_strides();
-    reduced.each_row(|_, [at]| {
-        let mut at = start.wrapping_add(at);
-        for _ in 0..reduced.row() {
-            if let Some(x) = x.get(at) {
-                term(*x);
+    reduced.each_row(
+        #[inline(always)]
+        |_, [at]| {
+            let mut at = start.wrapping_add(at);
+            for _ in 0..reduced.row() {
+                if let Some(x) = x.get(at) {
+                    term(*x);
+                }
+                at = at.wrapping_add_signed(stride);
             }
-            at = at.wrapping_add_signed(stride);
-        }
-    });
+        },
+    );
 }
 
 #[cfg(test)]
@@ -190,7 +202,8 @@ mod tests {
             let kept: Vec<usize> = (0..rank).filter(|axis| !reduces(*axis)).collect();
             let mut terms: Vec<Vec<f32>> = std::vec![Vec::new(); kept.iter().fold(1, |len, axis| len * shape[*axis])];
             for (flat, x) in x.iter().enumerate() {
-                let index = |axis: usize| flat / shape[axis + 1..].iter().fold(1, |len, extent| len * extent) % shape[axis];
+                let index =
+                    |axis: usize| flat / shape[axis + 1..].iter().fold(1, |len, extent| len * extent) % shape[axis];
                 terms[kept.iter().fold(0, |at, axis| at * shape[*axis] + index(*axis))].push(*x);
             }
             let reduction = Reduction::new(&shape, reduces).unwrap();

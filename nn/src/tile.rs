@@ -1,11 +1,9 @@
-//! Blocks of a matrix product for processors with vectors: [`ROWS`] rows by [`LANES`] columns at once, each entry a sum of its own.
+//! Blocks of a matrix product for processors with vectors: [`LANES`] columns of a row at once, each entry a sum of its own.
 //!
 //! Who calls writes the panels: what a product reads may be a matrix, its transpose, or the windows of an image. The stack holds 5 KB.
 
 use crate::sum::BLOCK;
 
-/// Rows that are computed at once.
-pub const ROWS: usize = 4;
 /// Columns that are computed at once.
 pub const LANES: usize = 16;
 /// A block of terms, and for each the columns of a tile.
@@ -66,41 +64,24 @@ pub fn product(
     let mut panel = [[0.0; LANES]; BLOCK];
     for column in (0..columns).step_by(LANES) {
         for term in (0..terms).step_by(BLOCK) {
-            let place =
-                Place { term, terms: BLOCK.min(terms - term), column, columns: LANES.min(columns - column) };
+            let place = Place { term, terms: BLOCK.min(terms - term), column, columns: LANES.min(columns - column) };
             pack(place, &mut panel);
-            let mut row = 0;
-            while row + ROWS <= rows {
-                let sums = tile::<ROWS>(left, row, place, &panel);
-                for (lead, sums) in sums.iter().enumerate() {
-                    store(row + lead, place, sums);
-                }
-                row += ROWS;
-            }
-            while row < rows {
-                let [sums] = tile::<1>(left, row, place, &panel);
-                store(row, place, &sums);
-                row += 1;
+            for row in 0..rows {
+                store(row, place, &tile(left, row, place, &panel));
             }
         }
     }
 }
 
-/// The block sums of rows `row` to `row + R`.
+/// The block sums of row `row`.
 #[inline(always)]
-pub fn tile<const R: usize>(left: Left<'_>, row: usize, place: Place, panel: &Panel) -> [[f32; LANES]; R] {
-    let mut buffers = [[0.0f32; BLOCK]; R];
-    let mut rows = [&[0.0f32; BLOCK]; R];
-    for ((lead, rows), buffer) in rows.iter_mut().enumerate().zip(&mut buffers) {
-        *rows = left.block(row.wrapping_add(lead), place.term, place.terms, buffer);
-    }
-    let mut sums = [[0.0f32; LANES]; R];
-    for (term, columns) in panel.iter().enumerate().take(place.terms) {
-        for (sums, row) in sums.iter_mut().zip(&rows) {
-            let factor = row[term];
-            for (sum, column) in sums.iter_mut().zip(columns) {
-                *sum += factor * column;
-            }
+pub fn tile(left: Left<'_>, row: usize, place: Place, panel: &Panel) -> [f32; LANES] {
+    let mut buffer = [0.0f32; BLOCK];
+    let factors = left.block(row, place.term, place.terms, &mut buffer);
+    let mut sums = [0.0f32; LANES];
+    for (factor, columns) in factors.iter().zip(panel).take(place.terms) {
+        for (sum, column) in sums.iter_mut().zip(columns) {
+            *sum += factor * column;
         }
     }
     sums

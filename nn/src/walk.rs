@@ -27,8 +27,7 @@ impl<const N: usize> Walk<N> {
             return None;
         }
         let len = elements(shape)?;
-        let mut walk =
-            Self { extents: [1; MAX_RANK], strides: [[0; MAX_RANK]; N], starts, needed: [0; N], len };
+        let mut walk = Self { extents: [1; MAX_RANK], strides: [[0; MAX_RANK]; N], starts, needed: [0; N], len };
         if len == 0 {
             *walk.extents.last_mut()? = 0;
             return Some(walk);
@@ -88,7 +87,9 @@ impl<const N: usize> Walk<N> {
                 let place = axis.checked_add(lead)?;
                 match extent {
                     1 => {}
-                    _ if Some(&extent) == shape.get(place) => *strides.get_mut(place)? = isize::try_from(stride).ok()?,
+                    _ if Some(&extent) == shape.get(place) => {
+                        *strides.get_mut(place)? = isize::try_from(stride).ok()?
+                    }
                     _ => return None,
                 }
                 stride = stride.checked_mul(extent)?;

@@ -82,7 +82,9 @@ impl WithSimd for Call<'_, '_> {
         use Slice::{Bool, F32, I64};
         match (self.kernel, self.reads, self.out) {
             (Kernel::Unary(op), [F32(x)], SliceMut::F32(out)) => elementwise::unary(*op, x, out),
-            (Kernel::Binary(op, walk), [F32(a), F32(b)], SliceMut::F32(out)) => elementwise::binary(*op, walk, a, b, out),
+            (Kernel::Binary(op, walk), [F32(a), F32(b)], SliceMut::F32(out)) => {
+                elementwise::binary(*op, walk, a, b, out)
+            }
             (Kernel::Whole(op, walk), [I64(a), I64(b)], SliceMut::I64(out)) => elementwise::whole(*op, walk, a, b, out),
             (Kernel::Compare(op, walk), [F32(a), F32(b)], SliceMut::Bool(out)) => {
                 elementwise::compare(*op, walk, a, b, out)
@@ -146,8 +148,12 @@ impl WithSimd for Call<'_, '_> {
             (Kernel::AveragePool(window, counts_outside), [F32(x)], SliceMut::F32(out)) => {
                 pool::average_pool(window, *counts_outside, x, out)
             }
-            (Kernel::Gather(along), [F32(x), I64(indices)], SliceMut::F32(out)) => index::gather(along, x, indices, out),
-            (Kernel::Gather(along), [I64(x), I64(indices)], SliceMut::I64(out)) => index::gather(along, x, indices, out),
+            (Kernel::Gather(along), [F32(x), I64(indices)], SliceMut::F32(out)) => {
+                index::gather(along, x, indices, out)
+            }
+            (Kernel::Gather(along), [I64(x), I64(indices)], SliceMut::I64(out)) => {
+                index::gather(along, x, indices, out)
+            }
             (Kernel::Gather(along), [Bool(x), I64(indices)], SliceMut::Bool(out)) => {
                 index::gather(along, x, indices, out)
             }

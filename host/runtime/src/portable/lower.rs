@@ -8,11 +8,11 @@ mod reductions;
 mod windows;
 
 use super::builder::{Builder, Id, Refusal};
-pub(super) use layout::tensor_of;
 use damper_nn::elementwise::{Binary, Compare, Unary, Whole};
 use damper_nn::reduce::Fold;
 use damper_onnx::pb::AttributeProto;
 use damper_onnx::{attr_float, attr_int, attr_ints, attr_string};
+pub(super) use layout::tensor_of;
 
 /// A node, with its inputs as values.
 pub(super) struct Node<'a> {

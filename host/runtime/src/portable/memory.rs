@@ -70,7 +70,8 @@ mod tests {
                         assert!(!together || !overlap || x.len == 0 || y.len == 0);
                     }
                 }
-                let alive = |step| lives.iter().filter(|l| l.first <= step && step <= l.last).map(|l| l.len).sum::<usize>();
+                let alive =
+                    |step| lives.iter().filter(|l| l.first <= step && step <= l.last).map(|l| l.len).sum::<usize>();
                 assert!(whole >= (0..30).map(alive).max().unwrap());
             }
         }

@@ -161,7 +161,8 @@ fn laid_out(builder: Builder, plan: &Plan, inputs: &[Id], outputs: &[Id], align:
     steps.reverse();
     // What a sample's steps write lives while it is read; an output until the end, and all else all the time.
     let end = steps.len();
-    let mut lives: Vec<Life> = values.iter().map(|value| Life { len: len(&value.shape), first: 0, last: end }).collect();
+    let mut lives: Vec<Life> =
+        values.iter().map(|value| Life { len: len(&value.shape), first: 0, last: end }).collect();
     for (at, step) in steps.iter().enumerate() {
         if values[step.write].stage == Stage::Sample {
             lives[step.write] = Life { first: at, last: at, ..lives[step.write] };
@@ -174,9 +175,8 @@ fn laid_out(builder: Builder, plan: &Plan, inputs: &[Id], outputs: &[Id], align:
     outputs.iter().for_each(|id| lives[root(*id)].last = end);
     let mut places = vec![None; values.len()];
     let areas = [Kind::F32, Kind::I64, Kind::Bool].map(|kind| {
-        let held: Vec<Id> = (0..values.len())
-            .filter(|id| is_needed[*id] && root(*id) == *id && values[*id].kind == kind)
-            .collect();
+        let held: Vec<Id> =
+            (0..values.len()).filter(|id| is_needed[*id] && root(*id) == *id && values[*id].kind == kind).collect();
         let (starts, whole) = place(&held.iter().map(|id| lives[*id]).collect::<Vec<_>>(), align);
         for (id, start) in held.iter().zip(starts) {
             places[*id] = Some(Place { kind, start, len: lives[*id].len });
@@ -192,8 +192,9 @@ fn laid_out(builder: Builder, plan: &Plan, inputs: &[Id], outputs: &[Id], align:
         reads: step.reads.iter().map(|read| place_of(*read)).collect(),
         write: place_of(step.write),
     };
-    let of_stage =
-        |stage: Stage| steps.iter().filter(|step| values[step.write].stage == stage).map(|step| written(step)).collect();
+    let of_stage = |stage: Stage| {
+        steps.iter().filter(|step| values[step.write].stage == stage).map(|step| written(step)).collect()
+    };
     let constant = |id: Id| values[id].data.as_ref().zip(places[id]).map(|(data, place)| (place, data.clone()));
     Program {
         areas,

@@ -55,7 +55,9 @@ impl Session for PortableSession {
             program.of_sample.iter().try_for_each(|step| areas.run(step, *vectors))?;
             for (port, output) in program.outputs.iter().zip(outputs.iter_mut()) {
                 let value = &areas.f32[port.place.start..][..port.place.len];
-                rows(port, row, plan.batch, |from, to, len| output[to..to + len].copy_from_slice(&value[from..from + len]));
+                rows(port, row, plan.batch, |from, to, len| {
+                    output[to..to + len].copy_from_slice(&value[from..from + len])
+                });
             }
         }
         let slices: Vec<&[f32]> = outputs.iter().map(Vec::as_slice).collect();

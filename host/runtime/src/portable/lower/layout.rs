@@ -120,9 +120,8 @@ pub(super) fn pad(b: &mut Builder, node: &Node<'_>) -> Result<Id, Refusal> {
     for at in 0..rank {
         (starts[at], ends[at]) = ((-before[at]).max(0), from[at] as i64 - (-after[at]).max(0));
     }
-    let cut: Vec<(usize, usize, i64)> = (0..rank)
-        .map(|at| (starts[at] as usize, usize::try_from(ends[at] - starts[at]).unwrap_or(0), 1))
-        .collect();
+    let cut: Vec<(usize, usize, i64)> =
+        (0..rank).map(|at| (starts[at] as usize, usize::try_from(ends[at] - starts[at]).unwrap_or(0), 1)).collect();
     let inner = sliced(b, x, &cut)?;
     let kept = b.shape(inner).to_vec();
     let shape: Vec<usize> =
@@ -202,7 +201,8 @@ fn sliced(b: &mut Builder, x: Id, cut: &[(usize, usize, i64)]) -> Result<Id, Ref
     let shape: Vec<usize> = cut.iter().map(|(_, count, _)| *count).collect();
     let whole = strides(b.shape(x));
     let start = cut.iter().zip(&whole).map(|((start, ..), stride)| start * stride).sum();
-    let steps: Vec<isize> = cut.iter().zip(&whole).map(|((.., step), stride)| *step as isize * *stride as isize).collect();
+    let steps: Vec<isize> =
+        cut.iter().zip(&whole).map(|((.., step), stride)| *step as isize * *stride as isize).collect();
     if shape == b.shape(x) && cut.iter().all(|(.., step)| *step > 0) {
         return Ok(x);
     }
@@ -242,7 +242,6 @@ pub(super) fn unsqueeze(b: &mut Builder, node: &Node<'_>) -> Result<Id, Refusal>
     let rank = b.shape(x).len() + axes.len();
     let axes = axes.iter().map(|at| axis(*at, rank)).collect::<Result<Vec<_>, _>>()?;
     let mut rest = b.shape(x).iter().copied();
-    let shape: Vec<usize> =
-        (0..rank).map(|at| if axes.contains(&at) { 1 } else { rest.next().unwrap_or(1) }).collect();
+    let shape: Vec<usize> = (0..rank).map(|at| if axes.contains(&at) { 1 } else { rest.next().unwrap_or(1) }).collect();
     b.alias(x, shape)
 }

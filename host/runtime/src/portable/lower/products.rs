@@ -75,9 +75,8 @@ fn product(b: &mut Builder, x: Id, y: Id) -> Result<Id, Refusal> {
     let (mut x_matrix, y_matrix) = (matrix(&x_strides, x_lead), matrix(&y_strides, y_lead));
     // Rows of a stack that lie like the rows of one matrix, under one right side, are one matrix.
     let (mut rows, mut count) = (rows, shape.iter().product::<usize>());
-    let is_one = y_stack.iter().all(|stride| *stride == 0)
-        && x_strides == strides(&x_shape)
-        && x_shape[..x_lead] == shape[..];
+    let is_one =
+        y_stack.iter().all(|stride| *stride == 0) && x_strides == strides(&x_shape) && x_shape[..x_lead] == shape[..];
     if is_one && count != 1 {
         (rows, count) = (rows * count, 1);
         x_matrix = [terms, 1];

@@ -82,7 +82,8 @@ fn pool(b: &mut Builder, node: &Node<'_>, kernel: impl FnOnce(Window) -> Kernel)
     let sizes = sizes(node.ints("kernel_shape"), spatial.len(), 1)?;
     let axes = axes(node, spatial, &sizes)?;
     let channels = image[0] * image[1];
-    let window = Window::new(channels, channels, channels.max(1), plane(&axes)).ok_or("its window does not fit its image")?;
+    let window =
+        Window::new(channels, channels, channels.max(1), plane(&axes)).ok_or("its window does not fit its image")?;
     let shape = image[..2].iter().copied().chain(axes.iter().map(|axis| axis.output)).collect();
     b.step(kernel(window), &[x], Kind::F32, shape)
 }
@@ -97,7 +98,10 @@ fn spatial(image: &[usize]) -> Result<&[usize], Refusal> {
 }
 
 fn groups(node: &Node<'_>) -> Result<usize, Refusal> {
-    usize::try_from(node.int("group", 1)).ok().filter(|groups| *groups > 0).ok_or_else(|| "its group is not positive".into())
+    usize::try_from(node.int("group", 1))
+        .ok()
+        .filter(|groups| *groups > 0)
+        .ok_or_else(|| "its group is not positive".into())
 }
 
 /// Sizes of an attribute, or the default for each.
@@ -110,8 +114,7 @@ fn sizes(given: Option<&[i64]>, count: usize, default: usize) -> Result<Vec<usiz
 /// The axes of windows of `kernel` over `spatial`.
 fn axes(node: &Node<'_>, spatial: &[usize], kernel: &[usize]) -> Result<Vec<Axis>, Refusal> {
     let rank = spatial.len();
-    let (strides, dilations) =
-        (sizes(node.ints("strides"), rank, 1)?, sizes(node.ints("dilations"), rank, 1)?);
+    let (strides, dilations) = (sizes(node.ints("strides"), rank, 1)?, sizes(node.ints("dilations"), rank, 1)?);
     let pads = sizes(node.ints("pads"), 2 * rank, 0)?;
     let rounds_up = node.int("ceil_mode", 0) != 0;
     let mut axes = vec![];
@@ -120,7 +123,8 @@ fn axes(node: &Node<'_>, spatial: &[usize], kernel: &[usize]) -> Result<Vec<Axis
         if taps == 0 || stride == 0 || dilation == 0 {
             return Err("a kernel, stride or dilation is 0".into());
         }
-        let reach = (taps - 1).checked_mul(dilation).and_then(|reach| reach.checked_add(1)).ok_or("its sizes overflow")?;
+        let reach =
+            (taps - 1).checked_mul(dilation).and_then(|reach| reach.checked_add(1)).ok_or("its sizes overflow")?;
         let (mut before, mut after) = (pads[at], pads[at + rank]);
         match node.string("auto_pad", "NOTSET") {
             "NOTSET" | "" => {}
