@@ -193,6 +193,18 @@ fn seed_fixes_every_bit_for_any_workers() {
     }
 }
 
+// On the portable backend the whole run, from the pixels on, has these bits: on every target, with any number of workers and rows.
+#[test]
+fn portable_run_has_recorded_bits() {
+    let source = source("digits-cnn.onnx");
+    for (workers, rows) in [(1, 16), (2, 7), (3, 1)] {
+        let (workers, physical_batch) = (NonZeroUsize::new(workers), NonZeroUsize::new(rows));
+        let config = TrainConfig { workers, physical_batch, ..config(Choice::Portable) };
+        let recorded = "";
+        assert_eq!(digest(&source, config), recorded, "{workers:?} workers, {rows} rows");
+    }
+}
+
 #[test]
 fn two_runs_without_a_seed_differ() {
     let source = source("digits-mlp.onnx");

@@ -455,7 +455,8 @@ mod tests {
     // Every function is near that of std in f64, also where it overflows, and NaN stays NaN.
     #[test]
     fn functions_match_f64() {
-        let cases: [(Unary, fn(f64) -> f64); 17] = [
+        type Case = (Unary, fn(f64) -> f64);
+        let cases: [Case; 17] = [
             (Unary::Abs, f64::abs),
             (Unary::Ceil, f64::ceil),
             (Unary::Clip { low: -1.0, high: 2.0 }, |x| x.clamp(-1.0, 2.0)),
@@ -502,7 +503,8 @@ mod tests {
         let grid = Walk::broadcast(&[n, n], [&[n, 1], &[n]]).unwrap();
         let turned = Walk::new(&[n, n], [&[1, n as isize], &[0, 1]], [0, 0]).unwrap();
         let all: Vec<f32> = (0..n * n).map(|at| UNUSUAL[at / n]).collect();
-        let cases: [(Binary, fn(f32, f32) -> f32); 6] = [
+        type Case = (Binary, fn(f32, f32) -> f32);
+        let cases: [Case; 6] = [
             (Binary::Add, |a, b| a + b),
             (Binary::Div, |a, b| a / b),
             (Binary::Mul, |a, b| a * b),

@@ -12,6 +12,7 @@
 
 #![no_std]
 #![forbid(unsafe_code)]
+#![cfg_attr(test, allow(clippy::disallowed_methods))] // References in tests are plain arithmetic.
 
 #[cfg(test)]
 extern crate std;

@@ -197,13 +197,12 @@ mod tests {
             let shape: Vec<usize> = (0..rank).map(|axis| random.below(if axis == 0 { long } else { 20 }) + 1).collect();
             let mask = random.below(1 << rank);
             let reduces = |axis: usize| mask >> axis & 1 == 1;
-            let len = shape.iter().fold(1, |len, extent| len * extent);
+            let len = shape.iter().product::<usize>();
             let x: Vec<f32> = (0..len).map(|_| random.below(1 << 16) as f32 * 1e-3 - 30.0).collect();
             let kept: Vec<usize> = (0..rank).filter(|axis| !reduces(*axis)).collect();
             let mut terms: Vec<Vec<f32>> = std::vec![Vec::new(); kept.iter().fold(1, |len, axis| len * shape[*axis])];
             for (flat, x) in x.iter().enumerate() {
-                let index =
-                    |axis: usize| flat / shape[axis + 1..].iter().fold(1, |len, extent| len * extent) % shape[axis];
+                let index = |axis: usize| flat / shape[axis + 1..].iter().product::<usize>() % shape[axis];
                 terms[kept.iter().fold(0, |at, axis| at * shape[*axis] + index(*axis))].push(*x);
             }
             let reduction = Reduction::new(&shape, reduces).unwrap();

@@ -202,7 +202,7 @@ mod tests {
             let strides = [draw(), draw()];
             let walk = Walk::new(&shape, [&strides[0], &strides[1]], [100, 200]).unwrap();
             let mut want = Vec::new();
-            for flat in 0..shape.iter().fold(1, |len, extent| len * extent) {
+            for flat in 0..shape.iter().product::<usize>() {
                 let (mut rest, mut at) = (flat, [100isize, 200]);
                 for axis in (0..rank).rev() {
                     let index = (rest % shape[axis]) as isize;

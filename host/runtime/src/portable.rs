@@ -6,6 +6,7 @@ mod builder;
 mod kernel;
 mod lower;
 mod memory;
+mod node;
 mod program;
 mod session;
 mod value;

@@ -6,8 +6,9 @@
 
 use super::builder::{Builder, Id, Written, len};
 use super::kernel::Kernel;
-use super::lower::{Node, lower, tensor_of};
+use super::lower::{lower, tensor_of};
 use super::memory::{Life, place};
+use super::node::Node;
 use super::value::{Data, Kind, Stage};
 use crate::backend::{BackendError, Plan, bound_shape};
 use crate::bind::bind;

@@ -2,8 +2,8 @@
 
 use super::super::builder::{Builder, Id, Refusal, TOO_MANY_AXES, broadcast};
 use super::super::kernel::{Kernel, Logic};
+use super::super::node::Node;
 use super::super::value::Kind;
-use super::Node;
 use damper_nn::Walk;
 use damper_nn::elementwise::{Binary, Compare, Unary, Whole};
 

@@ -2,8 +2,8 @@
 
 use super::super::builder::{Builder, Id, Refusal, len};
 use super::super::kernel::Kernel;
+use super::super::node::{Node, axis};
 use super::super::value::{Data, Kind};
-use super::{Node, axis};
 use damper_nn::index::Along;
 
 /// The axis of a node, and what it cuts `x` into.
@@ -51,10 +51,9 @@ fn fits(x: &[usize], indices: &[usize], axis: usize) -> Result<(), Refusal> {
 /// The nearest entry along each axis, at constant indices.
 pub(super) fn resize(b: &mut Builder, node: &Node<'_>) -> Result<Id, Refusal> {
     let modes = ["mode", "coordinate_transformation_mode", "nearest_mode"].map(|name| node.string(name, ""));
-    let [mode @ ("nearest" | ""), "asymmetric", "floor"] = modes else {
+    let ["nearest" | "", "asymmetric", "floor"] = modes else {
         return Err(format!("its modes {modes:?} have no portable kernel; nearest, asymmetric, floor has one"));
     };
-    debug_assert!(mode.is_empty() || mode == "nearest");
     let mut x = node.input(0)?;
     let scales = match node.optional(2).and_then(|id| b.data(id)) {
         Some(Data::F32(scales)) if scales.len() == b.shape(x).len() => scales.clone(),

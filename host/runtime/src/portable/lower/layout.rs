@@ -2,8 +2,8 @@
 
 use super::super::builder::{Builder, Id, Refusal, TOO_MANY_AXES, broadcast, len, strides};
 use super::super::kernel::Kernel;
+use super::super::node::{Node, axis};
 use super::super::value::{Data, Kind};
-use super::{Node, axis};
 use damper_nn::Walk;
 use damper_onnx::{attr_float, attr_tensor, decode_tensor, find_attr};
 

@@ -2,8 +2,8 @@
 
 use super::super::builder::{Builder, Id, Refusal, TOO_MANY_AXES, broadcast, strides};
 use super::super::kernel::Kernel;
+use super::super::node::Node;
 use super::super::value::{Data, Kind};
-use super::Node;
 use super::elementwise::pair;
 use damper_nn::Walk;
 use damper_nn::elementwise::Binary;

@@ -2,8 +2,8 @@
 
 use super::super::builder::{Builder, Id, Refusal, TOO_MANY_AXES};
 use super::super::kernel::Kernel;
+use super::super::node::{Node, axis};
 use super::super::value::Kind;
-use super::{Node, axis};
 use damper_nn::reduce::{Fold, Reduction};
 
 pub(super) fn reduce(b: &mut Builder, node: &Node<'_>, fold: Fold) -> Result<Id, Refusal> {

@@ -2,8 +2,8 @@
 
 use super::super::builder::{Builder, Id, Refusal, TOO_MANY_AXES, len};
 use super::super::kernel::Kernel;
+use super::super::node::Node;
 use super::super::value::{Kind, Stage};
-use super::Node;
 use damper_nn::convolution::KernelStrides;
 use damper_nn::{Axis, Walk, Window};
 
