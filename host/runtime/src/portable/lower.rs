@@ -72,6 +72,8 @@ pub(super) fn lower(b: &mut Builder, node: &Node<'_>) -> Result<Id, Refusal> {
         "Resize" => indices::resize(b, node),
         "ScatterElements" => indices::scatter_add(b, node),
         "Gemm" => products::gemm(b, node),
+        "GlobalAveragePool" => reductions::global(b, node, Fold::Mean),
+        "GlobalMaxPool" => reductions::global(b, node, Fold::Max),
         "MatMul" => products::mat_mul(b, node),
         "ReduceMax" => reductions::reduce(b, node, Fold::Max),
         "ReduceMean" => reductions::reduce(b, node, Fold::Mean),

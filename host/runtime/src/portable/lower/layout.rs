@@ -116,12 +116,11 @@ pub(super) fn pad(b: &mut Builder, node: &Node<'_>) -> Result<Id, Refusal> {
         (before[*axis], after[*axis]) = (pads[at], pads[at + axes.len()]);
     }
     // Negative pads cut.
-    let (mut starts, mut ends) = (vec![0i64; rank], vec![0i64; rank]);
-    for at in 0..rank {
-        (starts[at], ends[at]) = ((-before[at]).max(0), from[at] as i64 - (-after[at]).max(0));
-    }
-    let cut: Vec<(usize, usize, i64)> =
-        (0..rank).map(|at| (starts[at] as usize, usize::try_from(ends[at] - starts[at]).unwrap_or(0), 1)).collect();
+    let kept_of = |at: usize| {
+        let (start, end) = ((-before[at]).max(0), from[at] as i64 - (-after[at]).max(0));
+        (start as usize, usize::try_from(end - start).unwrap_or(0), 1)
+    };
+    let cut: Vec<(usize, usize, i64)> = (0..rank).map(kept_of).collect();
     let inner = sliced(b, x, &cut)?;
     let kept = b.shape(inner).to_vec();
     let shape: Vec<usize> =
@@ -179,12 +178,12 @@ pub(super) fn slice(b: &mut Builder, node: &Node<'_>) -> Result<Id, Refusal> {
         return Err("its starts, ends, axes and steps do not fit together".into());
     }
     let mut cut: Vec<(usize, usize, i64)> = from.iter().map(|extent| (0, *extent, 1)).collect();
-    for at in 0..starts.len() {
+    for (at, first) in starts.into_iter().enumerate() {
         let axis = axis(axes[at], from.len())?;
         let (extent, step) = (from[axis] as i64, steps[at]);
         let place = |at: i64| if at < 0 { at.saturating_add(extent) } else { at };
         let (low, high) = if step > 0 { (0, extent) } else { (-1, extent - 1) };
-        let start = place(starts[at]).clamp(if step > 0 { 0 } else { -1 }, high.max(low));
+        let start = place(first).clamp(if step > 0 { 0 } else { -1 }, high.max(low));
         let end = place(ends[at]).clamp(low, high.max(low));
         let count = match step {
             0 => return Err("a step is 0".into()),

@@ -42,11 +42,11 @@ pub(super) fn conv_transpose(b: &mut Builder, node: &Node<'_>) -> Result<Id, Ref
     let extra = sizes(node.ints("output_padding"), rank, 0)?;
     let (strides, dilations) = (sizes(node.ints("strides"), rank, 1)?, sizes(node.ints("dilations"), rank, 1)?);
     let mut axes = vec![];
-    for at in 0..rank {
+    for (at, output) in spatial.iter().copied().enumerate() {
         let (kernel, stride, dilation) = (weights[at + 2], strides[at], dilations[at]);
-        let whole = (spatial[at].saturating_sub(1)) * stride + extra[at] + (kernel.saturating_sub(1)) * dilation + 1;
+        let whole = output.saturating_sub(1) * stride + extra[at] + kernel.saturating_sub(1) * dilation + 1;
         let input = whole.checked_sub(pads[at] + pads[at + rank]).ok_or("its pads leave nothing")?;
-        axes.push(Axis { input, output: spatial[at], kernel, stride, dilation, before: pads[at] });
+        axes.push(Axis { input, output, kernel, stride, dilation, before: pads[at] });
     }
     let window = Window::new(channels, weights[0], groups, plane(&axes)).ok_or("its window does not fit its image")?;
     let shape: Vec<usize> = [1, channels].into_iter().chain(axes.iter().map(|axis| axis.input)).collect();
@@ -118,8 +118,8 @@ fn axes(node: &Node<'_>, spatial: &[usize], kernel: &[usize]) -> Result<Vec<Axis
     let pads = sizes(node.ints("pads"), 2 * rank, 0)?;
     let rounds_up = node.int("ceil_mode", 0) != 0;
     let mut axes = vec![];
-    for at in 0..rank {
-        let (input, taps, stride, dilation) = (spatial[at], kernel[at], strides[at], dilations[at]);
+    for (at, input) in spatial.iter().copied().enumerate() {
+        let (taps, stride, dilation) = (kernel[at], strides[at], dilations[at]);
         if taps == 0 || stride == 0 || dilation == 0 {
             return Err("a kernel, stride or dilation is 0".into());
         }
