@@ -32,7 +32,7 @@ fn benches(c: &mut Criterion) {
 
     let mut group = c.benchmark_group("per-sample gradients, MNIST CNN, 16 samples");
     group.throughput(Throughput::Elements(BATCH as u64));
-    for choice in [Choice::Tract, Choice::Ort] {
+    for choice in [Choice::Tract, Choice::Portable, Choice::Ort] {
         match open(choice) {
             Ok(backend) => {
                 let mut session = backend.load(&bytes, &plan).unwrap();

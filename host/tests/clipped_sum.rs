@@ -14,7 +14,7 @@ use damper::train::{
     self, Budget, Clipping, FilterChoice, Method, Noise, Outcome, Rule, Run, Source, ThresholdChoice, TrainConfig,
 };
 use digits::{Unwatched, source};
-use models::backends;
+use models::summing_backends;
 use std::num::NonZeroUsize;
 
 /// Six steps of a simulation with little noise and a clip among the norms.
@@ -57,7 +57,7 @@ fn methods() -> Vec<Method> {
 // Training on clipped sums equals training on clipped gradients, except for rounding.
 #[test]
 fn clipped_sums_match_clipped_gradients() {
-    for backend in backends() {
+    for backend in summing_backends() {
         let choice: Choice = backend.name().parse().unwrap();
         for method in methods() {
             let source = source("digits-cnn-groupnorm.onnx");
@@ -76,7 +76,7 @@ fn clipped_sums_match_clipped_gradients() {
 // The number of workers does not change a bit of clipped sums.
 #[test]
 fn clipped_sums_ignore_worker_count() {
-    for backend in backends() {
+    for backend in summing_backends() {
         let choice: Choice = backend.name().parse().unwrap();
         let source = source("digits-mlp.onnx");
         let of = |workers| {

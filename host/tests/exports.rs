@@ -436,7 +436,8 @@ fn tied_weight_is_written_once() {
             stored.iter().filter(|tensor| tensor.dims.iter().product::<i64>() == 50 * 16).count()
         };
         assert_eq!((tables(&model), tables(&write(1.0))), (2, 1), "{file}");
-        for backend in backends() {
+        // The portable backend runs gradient graphs, not models.
+        for backend in backends().into_iter().filter(|backend| !backend.is_portable()) {
             let forward = |model: &ModelProto| forward(backend.as_ref(), model, &grad, network(file));
             assert_eq!(forward(&model), forward(&write(1.0)), "{file} on {}", backend.name());
             assert_ne!(forward(&model), forward(&write(1.5)), "{file} on {}", backend.name());

@@ -18,7 +18,7 @@ pub struct Plan {
 
 /// A way to run ONNX models.
 pub trait Backend {
-    /// `tract`, `ort` or `cuda`, as reports name it.
+    /// `tract`, `portable`, `ort` or `cuda`, as reports name it.
     fn name(&self) -> &'static str;
     /// Version of the runtime that was really loaded.
     fn version(&self) -> String;
@@ -27,6 +27,10 @@ pub trait Backend {
     /// The file of the runtime, if it is not part of the program.
     fn library(&self) -> Option<&Path> {
         None
+    }
+    /// Returns true if its numbers have the same bits on every target. Who computes gradients of its outputs then does so by `damper-nn` too.
+    fn is_portable(&self) -> bool {
+        false
     }
     /// Makes `model` ready for batches of `plan.batch` rows.
     ///

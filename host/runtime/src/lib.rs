@@ -1,7 +1,7 @@
 //! Who runs a graph. A backend loads a model for one fixed batch; a session runs it.
 //!
-//! [`open`] is the way in. Two runtimes stand behind it: [`tract`] (pure Rust, always there) and [`ort`] (onnxruntime,
-//! found and loaded when the program runs, on the processor or on CUDA). Nothing falls back in silence: a runtime that
+//! [`open`] is the way in. Three runtimes stand behind it: [`tract`] (pure Rust, always there), [`portable`] (damper's own kernels, with the
+//! same bits on every target) and [`ort`] (onnxruntime, found and loaded when the program runs, on the processor or on CUDA). Nothing falls back in silence: a runtime that
 //! was asked for and cannot be had is an error, and [`Backend::name`], [`Backend::version`] and [`Backend::note`] say
 //! what really runs.
 
@@ -9,6 +9,7 @@ mod backend;
 mod bind;
 mod library;
 pub mod ort;
+pub mod portable;
 #[cfg(test)]
 mod tests;
 pub mod tract;
@@ -22,6 +23,8 @@ pub enum Choice {
     Auto,
     /// tract.
     Tract,
+    /// The portable backend.
+    Portable,
     /// onnxruntime on the processor.
     Ort,
     /// onnxruntime with its CUDA provider.
@@ -35,9 +38,10 @@ impl std::str::FromStr for Choice {
         match name {
             "auto" => Ok(Choice::Auto),
             "tract" => Ok(Choice::Tract),
+            "portable" => Ok(Choice::Portable),
             "ort" => Ok(Choice::Ort),
             "cuda" => Ok(Choice::Cuda),
-            _ => Err(BackendError(format!("unknown backend '{name}': use auto, tract, ort or cuda"))),
+            _ => Err(BackendError(format!("unknown backend '{name}': use auto, tract, portable, ort or cuda"))),
         }
     }
 }
@@ -51,6 +55,7 @@ impl std::str::FromStr for Choice {
 pub fn open(choice: Choice) -> Result<Box<dyn Backend>, BackendError> {
     match choice {
         Choice::Tract => Ok(Box::new(tract::Tract::new())),
+        Choice::Portable => Ok(Box::new(portable::Portable)),
         Choice::Ort => Ok(Box::new(ort::Ort::open()?)),
         Choice::Cuda => Ok(Box::new(ort::Ort::open_cuda()?)),
         Choice::Auto => match ort::Ort::open() {

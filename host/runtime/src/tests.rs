@@ -11,9 +11,9 @@ pub(crate) fn skip(error: &BackendError) {
     damper_testing::skip("ort", error.0.split(" (").next().unwrap_or_default());
 }
 
-/// Both backends, or tract alone with a printed reason.
+/// All backends, or those that are compiled in with a printed reason.
 fn backends() -> Vec<Box<dyn Backend>> {
-    let mut all = vec![open(Choice::Tract).unwrap()];
+    let mut all = vec![open(Choice::Tract).unwrap(), open(Choice::Portable).unwrap()];
     match open(Choice::Ort) {
         Ok(ort) => all.push(ort),
         Err(error) => skip(&error),
@@ -423,5 +423,5 @@ fn auto_reports_fallback_to_tract() {
 fn backend_names_match_command_line() {
     assert_eq!("cuda".parse::<Choice>().unwrap(), Choice::Cuda);
     assert_eq!("auto".parse::<Choice>().unwrap(), Choice::Auto);
-    assert!("gpu".parse::<Choice>().unwrap_err().to_string().contains("auto, tract, ort or cuda"));
+    assert!("gpu".parse::<Choice>().unwrap_err().to_string().contains("auto, tract, portable, ort or cuda"));
 }

@@ -237,7 +237,8 @@ struct TrainingArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Machine")]
 struct MachineArgs {
-    /// What runs the networks: auto (onnxruntime where it is found, else tract), tract, ort, cuda
+    /// What runs the networks: auto (onnxruntime where it is found, else tract), tract, portable (the same bits on every
+    /// machine), ort, cuda
     #[arg(long, value_name = "NAME", default_value = "auto")]
     backend: Choice,
     /// Rows of the one physical batch shape, of which a draw takes as many as it needs [default: as many as --memory

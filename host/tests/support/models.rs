@@ -33,9 +33,16 @@ pub fn drawn(name: &str) -> Graph {
     Graph::from_model(&model, &GraphOptions::default()).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// tract, and onnxruntime where it is found.
+/// Those that run the samples of a batch together: the portable one clips no sums.
+#[allow(dead_code, reason = "not every test reads them")]
+pub fn summing_backends() -> Vec<Box<dyn Backend>> {
+    backends().into_iter().filter(|backend| !backend.is_portable()).collect()
+}
+
+/// tract and the portable backend, and onnxruntime where it is found.
 pub fn backends() -> Vec<Box<dyn Backend>> {
-    let mut found = vec![open(Choice::Tract).expect("tract is compiled in")];
+    let mut found =
+        vec![open(Choice::Tract).expect("tract is compiled in"), open(Choice::Portable).expect("it is compiled in")];
     match open(Choice::Ort) {
         Ok(ort) => found.push(ort),
         Err(error) => damper_testing::skip("ort", error.0.split(" (").next().unwrap_or_default()),

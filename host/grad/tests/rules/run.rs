@@ -1,10 +1,11 @@
-//! Running emitted graphs on tract and on onnxruntime.
+//! Running emitted graphs on tract, on onnxruntime and on the portable backend.
 
 use std::sync::OnceLock;
 
 use damper_grad::GradGraph;
 use damper_onnx::pb::{ModelProto, TensorShapeProto, tensor_shape_proto::dimension, type_proto};
-use damper_onnx::{Dim, TensorSpec, encode};
+use damper_onnx::{Dim, TensorRef, TensorSpec, encode};
+use damper_runtime::{Backend as _, Plan, Session, portable::Portable};
 use prost::Message as _;
 use tract_onnx::prelude::{Framework as _, *};
 
@@ -71,6 +72,7 @@ pub fn largest_tensor(grad: &GradGraph, n: usize) -> usize {
 pub enum Runner {
     Tract(Arc<TypedRunnableModel>),
     Ort(Box<ort::session::Session>),
+    Portable(Box<dyn Session>),
 }
 
 impl Runner {
@@ -80,6 +82,13 @@ impl Runner {
             .expect("tract reads the graph");
         let model = model.into_optimized().expect("tract optimises the graph");
         Self::Tract(model.into_runnable().expect("tract runs the graph"))
+    }
+
+    /// The message of a graph that has no portable kernels.
+    pub fn portable(grad: &GradGraph, n: usize) -> Result<Self, String> {
+        let plan = Plan { batch: n, threads: 1, inputs: grad.feeds(), outputs: grad.outputs.clone() };
+        let session = Portable.load(&grad.model.encode_to_vec(), &plan).map_err(|error| error.to_string())?;
+        Ok(Self::Portable(session))
     }
 
     /// `None` where the library is not found.
@@ -116,6 +125,19 @@ impl Runner {
                     outputs[at].try_as_plain_ram().unwrap().as_slice::<f32>().unwrap().to_vec()
                 };
                 grad.outputs.iter().map(read).collect()
+            }
+            Self::Portable(session) => {
+                let inputs: Vec<_> = feeds
+                    .iter()
+                    .map(|feed| match feed {
+                        Feed::Float(v) => TensorRef::F32(v),
+                        Feed::Int(v) => TensorRef::I64(v),
+                    })
+                    .collect();
+                let mut read = vec![];
+                let keep = &mut |outputs: &[&[f32]]| read = outputs.iter().map(|output| output.to_vec()).collect();
+                session.run(&inputs, keep).expect("the portable backend runs the graph");
+                read
             }
             Self::Ort(session) => {
                 let inputs: Vec<(String, ort::session::SessionInputValue<'_>)> = specs

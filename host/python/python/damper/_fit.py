@@ -115,7 +115,7 @@ def fit(
     budget
         A file of `damper budget`, against which the whole run is charged first.
     accountant, backend
-        "pld" or "rdp"; "auto", "ort", "tract" or "cuda".
+        "pld" or "rdp"; "auto", "ort", "tract", "portable" or "cuda".
     exporter
         "torchscript", "dynamo", or "auto": the first, and the other if it fails.
     progress

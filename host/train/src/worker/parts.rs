@@ -1,10 +1,14 @@
 //! From a session's outputs to the consecutive parts of one row's gradient: outer products and the gradients of kernels are made
 //! here, a row at a time.
 
-use damper_grad::GradGraph;
+use damper_grad::{GradGraph, Window};
 use damper_kernels::convolution::{Axes, Windows, winograd};
 use damper_kernels::kernel_grad::KernelGrad;
+use damper_nn::Axis;
+use damper_nn::convolution::kernel_grad_wide;
 use damper_onnx::TensorSpec;
+use damper_runtime::Backend;
+use pulp::{Arch, Simd, WithSimd};
 use std::ops::Range;
 
 /// Prefixes of the outputs that a gradient is read from.
@@ -31,17 +35,20 @@ enum Maker {
     Kernel(Box<KernelGrad>),
     /// That of one of 3×3 weights, with fewer products.
     Winograd(Box<winograd::KernelGrad>),
+    /// That of a kernel, with the same bits on every target.
+    Portable(Box<damper_nn::Window>),
 }
 
 /// The forms of all parameters, in order, and memory for one row's gradients that are made here.
 pub(super) struct Parts {
     forms: Vec<Form>,
     made: Vec<f32>,
+    vectors: Arch,
 }
 
 impl Parts {
-    /// Of a session of `grad` with its outputs named [`OUTPUTS`], in their order.
-    pub(super) fn new(grad: &GradGraph) -> Self {
+    /// Of a session of `grad` on `backend` with its outputs named [`OUTPUTS`], in their order.
+    pub(super) fn new(backend: &dyn Backend, grad: &GradGraph) -> Self {
         let is_read = |spec: &&TensorSpec| OUTPUTS.iter().any(|prefix| spec.name.starts_with(prefix));
         let len = |spec: &TensorSpec| spec.elements(1);
         let outputs: Vec<&TensorSpec> = grad.outputs.iter().filter(is_read).collect();
@@ -60,6 +67,13 @@ impl Parts {
                 Some((_, window)) => {
                     let channels = right / window.input.iter().product::<usize>();
                     let outputs = left / window.positions();
+                    if backend.is_portable() {
+                        let window = portable(window, channels, outputs).expect("only lines and planes have this form");
+                        let place = end..end + len(parameter);
+                        (index, end) = (output + 2, place.end);
+                        forms.push(Form::Made { output, left, right, by: Maker::Portable(Box::new(window)), place });
+                        continue;
+                    }
                     let axes = Axes {
                         input: &window.input,
                         output: &window.output,
@@ -80,7 +94,7 @@ impl Parts {
             (index, end) = (output + 2, place.end);
             forms.push(Form::Made { output, left, right, by, place });
         }
-        Self { forms, made: vec![0.0; end] }
+        Self { forms, made: vec![0.0; end], vectors: Arch::new() }
     }
 
     /// The parts of row `row` of `outputs`.
@@ -94,6 +108,7 @@ impl Parts {
                     Maker::Outer => outer(left, right, grad),
                     Maker::Kernel(kernel) => kernel.write(left, right, grad),
                     Maker::Winograd(kernel) => kernel.write(left, right, grad),
+                    Maker::Portable(window) => self.vectors.dispatch(PortableGrad { window, dy: left, x: right, grad }),
                 }
             }
         }
@@ -102,6 +117,41 @@ impl Parts {
             Form::Made { place, .. } => &self.made[place.clone()],
         };
         self.forms.iter().map(part).collect()
+    }
+}
+
+/// The windows of a kernel of one group; `None` where they are over neither a line nor a plane.
+fn portable(window: &Window, channels: usize, outputs: usize) -> Option<damper_nn::Window> {
+    let axis = |at: usize| Axis {
+        input: window.input[at],
+        output: window.output[at],
+        kernel: window.kernel[at],
+        stride: window.stride[at],
+        dilation: window.dilation[at],
+        before: window.before[at],
+    };
+    let axes = match window.input.len() {
+        1 => [Axis::POINT, axis(0)],
+        2 => [axis(0), axis(1)],
+        _ => return None,
+    };
+    damper_nn::Window::new(channels, outputs, 1, axes)
+}
+
+/// The gradient of a kernel, to be compiled for the vectors that the processor has.
+struct PortableGrad<'a> {
+    window: &'a damper_nn::Window,
+    dy: &'a [f32],
+    x: &'a [f32],
+    grad: &'a mut [f32],
+}
+
+impl WithSimd for PortableGrad<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        kernel_grad_wide(self.window, self.dy, self.x, self.grad).expect("the outputs have the window's shapes");
     }
 }
 
@@ -136,7 +186,7 @@ mod tests {
             Form::Whole { output: 3, len: 2 },
             Form::Made { output: 4, left: 1, right: 1, by: Maker::Outer, place: 6..7 },
         ];
-        let mut parts = Parts { forms, made: vec![0.0; 7] };
+        let mut parts = Parts { forms, made: vec![0.0; 7], vectors: Arch::new() };
         let outputs: [&[f32]; 6] = [
             &[9.0, 8.0],
             &[9.0, 9.0, 2.0, 3.0],
@@ -151,7 +201,7 @@ mod tests {
     }
 
     /// Each row's gradients of the model `file`, one after the other, as they are read from this readout's graph.
-    fn rows(file: &str, readout: Readout) -> (usize, Vec<Vec<f32>>) {
+    fn rows(file: &str, readout: Readout, choice: Choice) -> (usize, Vec<Vec<f32>>) {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../onnx-models").join(file);
         let model = init::load(&path, None).unwrap().model;
         let graph = Graph::from_model(&model, &GraphOptions::default()).unwrap();
@@ -160,8 +210,9 @@ mod tests {
         let params: Vec<f32> = graph.trained().flat_map(|p| p.initial.as_f32().unwrap().to_vec()).collect();
         let (bytes, plan) = plan(&grad, &OUTPUTS, ROWS.try_into().unwrap());
         let made = made_up(&grad, &plan, &params);
-        let mut session = open(Choice::Tract).unwrap().load(&bytes, &plan).unwrap();
-        let (mut parts, mut read) = (Parts::new(&grad), vec![]);
+        let backend = open(choice).unwrap();
+        let mut session = backend.load(&bytes, &plan).unwrap();
+        let (mut parts, mut read) = (Parts::new(backend.as_ref(), &grad), vec![]);
         let inputs: Vec<_> = made.iter().map(Made::input).collect();
         session
             .run(&inputs, &mut |outputs| read = (0..ROWS).map(|row| parts.of_row(outputs, row).concat()).collect())
@@ -175,9 +226,12 @@ mod tests {
         for (file, kernels) in
             [("digits-cnn.onnx", 2), ("mnist-cnn.onnx", 3), ("cifar-cnn.onnx", 8), ("digits-cnn-groupnorm.onnx", 1)]
         {
-            let ((made, read), (_, want)) = (rows(file, Readout::Factored), rows(file, Readout::PerSample));
-            assert!(made >= kernels, "{file}: {made} made here");
-            for (read, want) in read.iter().zip(&want) {
+            let (_, want) = rows(file, Readout::PerSample, Choice::Tract);
+            for (read, want) in [Choice::Tract, Choice::Portable].into_iter().flat_map(|choice| {
+                let (made, read) = rows(file, Readout::Factored, choice);
+                assert!(made >= kernels, "{file}: {made} made here");
+                read.into_iter().zip(&want)
+            }) {
                 let square = |x: f32| f64::from(x) * f64::from(x);
                 let off: f64 = read.iter().zip(want).map(|(a, b)| square(a - b)).sum();
                 let size: f64 = want.iter().map(|x| square(*x)).sum();

@@ -38,7 +38,7 @@ impl<W: Copy + Default> PerSampleGradients<W> {
             let session = load(backend, grad, &OUTPUTS, rows)?;
             Ok(Worker {
                 session,
-                parts: Parts::new(grad),
+                parts: Parts::new(backend, grad),
                 batch: Batch::new(split, rows),
                 mixed: vec![],
                 vectors: Arch::new(),

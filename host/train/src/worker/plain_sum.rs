@@ -39,7 +39,7 @@ impl PlainSums {
         let worker = |_| {
             let session = load(backend, grad, &OUTPUTS, rows)?;
             let sum = vec![0.0; layout.dim()];
-            Ok(Worker { session, parts: Parts::new(grad), batch: Batch::new(split, rows), sum })
+            Ok(Worker { session, parts: Parts::new(backend, grad), batch: Batch::new(split, rows), sum })
         };
         let workers = (0..threads).map(worker).collect::<Result<_, BackendError>>()?;
         Ok(Self { workers, layout })

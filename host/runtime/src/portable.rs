@@ -1,0 +1,49 @@
+//! The portable backend: `damper-nn`, compiled in. The same bits on every target, whatever the workers and the batch.
+//!
+//! It runs one sample at a time, on one thread a session, so a sample's numbers depend on that sample and the parameters alone.
+
+mod builder;
+mod kernel;
+mod lower;
+mod memory;
+mod node;
+mod program;
+mod session;
+mod value;
+
+pub use kernel::{Kernel, Logic};
+pub use memory::{Life, place};
+pub use program::{Place, Port, Program, Step};
+pub use value::{Data, Kind, Stage};
+
+use super::backend::{Backend, BackendError, Plan, Session};
+use session::PortableSession;
+
+/// Elements on whose multiples values begin: a line of the processor's cache.
+const ALIGN: usize = 16;
+
+/// The portable backend.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Portable;
+
+impl Backend for Portable {
+    fn name(&self) -> &'static str {
+        "portable"
+    }
+
+    fn version(&self) -> String {
+        env!("CARGO_PKG_VERSION").into()
+    }
+
+    fn note(&self) -> String {
+        "portable, compiled in: the same bits on every target".into()
+    }
+
+    fn is_portable(&self) -> bool {
+        true
+    }
+
+    fn load(&self, model: &[u8], plan: &Plan) -> Result<Box<dyn Session>, BackendError> {
+        Ok(Box::new(PortableSession::new(Program::new(model, plan, ALIGN)?, plan)))
+    }
+}

@@ -1,0 +1,182 @@
+//! The kernels of a program: each a function of `damper-nn` with its shape.
+
+use super::value::{Slice, SliceMut};
+use damper_nn::convolution::{self, KernelStrides};
+use damper_nn::elementwise::{self, Binary, Compare, Unary, Whole};
+use damper_nn::index::{self, Along};
+use damper_nn::product::{self, Product};
+use damper_nn::reduce::{self, Fold, Reduction};
+use damper_nn::{Walk, Window, layout, pool};
+use pulp::{Simd, WithSimd};
+
+/// A function of truth values.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Logic {
+    /// Both.
+    And,
+    /// At least one.
+    Or,
+    /// Exactly one.
+    Xor,
+}
+
+/// What a step of a program computes.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Kernel {
+    /// A function of each entry.
+    Unary(Unary),
+    /// Arithmetic of floats.
+    Binary(Binary, Walk<2>),
+    /// Arithmetic of integers.
+    Whole(Whole, Walk<2>),
+    /// A comparison of floats or integers.
+    Compare(Compare, Walk<2>),
+    /// A function of truth values.
+    Logic(Logic, Walk<2>),
+    /// The opposite of each truth value.
+    Not,
+    /// Which entries are NaN.
+    IsNan,
+    /// The condition's choice.
+    Select(Walk<3>),
+    /// As another type.
+    Cast,
+    /// A transpose, slice or expansion.
+    Copy(Walk<1>),
+    /// All operands, each to its place.
+    Concat(Vec<Walk<1>>),
+    /// The first operand to its place, and the second, a scalar, around it.
+    Pad(Walk<1>),
+    /// A reduction.
+    Reduce(Fold, Reduction),
+    /// Matrix products.
+    Product(Product),
+    /// A convolution: image, kernel, and a bias if there is a third operand.
+    Forward(Window),
+    /// A transposed convolution: likewise.
+    Transposed(Window, KernelStrides),
+    /// The largest entry of each window.
+    MaxPool(Window),
+    /// The mean of each window, and whether what is outside counts.
+    AveragePool(Window, bool),
+    /// Rows at indices.
+    Gather(Along),
+    /// Entries at indices.
+    GatherElements(Along),
+    /// The first operand, and at the indices of the second the entries of the third added to it.
+    ScatterAdd(Along),
+}
+
+/// A kernel with its operands, to be compiled for the vectors that the processor has.
+pub(super) struct Call<'k, 'a> {
+    pub(super) kernel: &'k Kernel,
+    pub(super) reads: &'k [Slice<'a>],
+    pub(super) out: SliceMut<'a>,
+}
+
+impl WithSimd for Call<'_, '_> {
+    type Output = Result<(), damper_nn::Error>;
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) -> Self::Output {
+        use Slice::{Bool, F32, I64};
+        match (self.kernel, self.reads, self.out) {
+            (Kernel::Unary(op), [F32(x)], SliceMut::F32(out)) => elementwise::unary(*op, x, out),
+            (Kernel::Binary(op, walk), [F32(a), F32(b)], SliceMut::F32(out)) => {
+                elementwise::binary(*op, walk, a, b, out)
+            }
+            (Kernel::Whole(op, walk), [I64(a), I64(b)], SliceMut::I64(out)) => elementwise::whole(*op, walk, a, b, out),
+            (Kernel::Compare(op, walk), [F32(a), F32(b)], SliceMut::Bool(out)) => {
+                elementwise::compare(*op, walk, a, b, out)
+            }
+            (Kernel::Compare(op, walk), [I64(a), I64(b)], SliceMut::Bool(out)) => {
+                elementwise::compare(*op, walk, a, b, out)
+            }
+            (Kernel::Compare(op, walk), [Bool(a), Bool(b)], SliceMut::Bool(out)) => {
+                elementwise::compare(*op, walk, a, b, out)
+            }
+            (Kernel::Logic(op, walk), [Bool(a), Bool(b)], SliceMut::Bool(out)) => match op {
+                Logic::And => elementwise::zip(walk, a, b, out, |a, b| a && b),
+                Logic::Or => elementwise::zip(walk, a, b, out, |a, b| a || b),
+                Logic::Xor => elementwise::zip(walk, a, b, out, |a, b| a != b),
+            },
+            (Kernel::Not, [Bool(x)], SliceMut::Bool(out)) => elementwise::map(x, out, |x: bool| !x),
+            (Kernel::IsNan, [F32(x)], SliceMut::Bool(out)) => elementwise::map(x, out, f32::is_nan),
+            (Kernel::Select(walk), [Bool(c), F32(a), F32(b)], SliceMut::F32(out)) => {
+                elementwise::select(walk, c, a, b, out)
+            }
+            (Kernel::Select(walk), [Bool(c), I64(a), I64(b)], SliceMut::I64(out)) => {
+                elementwise::select(walk, c, a, b, out)
+            }
+            (Kernel::Select(walk), [Bool(c), Bool(a), Bool(b)], SliceMut::Bool(out)) => {
+                elementwise::select(walk, c, a, b, out)
+            }
+            (Kernel::Cast, [F32(x)], SliceMut::I64(out)) => elementwise::map(x, out, |x| x as i64),
+            (Kernel::Cast, [F32(x)], SliceMut::Bool(out)) => elementwise::map(x, out, |x| x != 0.0),
+            (Kernel::Cast, [I64(x)], SliceMut::F32(out)) => elementwise::map(x, out, |x| x as f32),
+            (Kernel::Cast, [I64(x)], SliceMut::Bool(out)) => elementwise::map(x, out, |x| x != 0),
+            (Kernel::Cast, [Bool(x)], SliceMut::F32(out)) => elementwise::map(x, out, |x| if x { 1.0 } else { 0.0 }),
+            (Kernel::Cast, [Bool(x)], SliceMut::I64(out)) => elementwise::map(x, out, i64::from),
+            (Kernel::Copy(walk), [F32(x)], SliceMut::F32(out)) => layout::copy(walk, x, out),
+            (Kernel::Copy(walk), [I64(x)], SliceMut::I64(out)) => layout::copy(walk, x, out),
+            (Kernel::Copy(walk), [Bool(x)], SliceMut::Bool(out)) => layout::copy(walk, x, out),
+            (Kernel::Concat(walks), reads, SliceMut::F32(out)) => {
+                walks.iter().zip(reads).try_for_each(|(walk, x)| match x {
+                    F32(x) => layout::place(walk, x, out),
+                    _ => Err(damper_nn::Error::Length),
+                })
+            }
+            (Kernel::Concat(walks), reads, SliceMut::I64(out)) => {
+                walks.iter().zip(reads).try_for_each(|(walk, x)| match x {
+                    I64(x) => layout::place(walk, x, out),
+                    _ => Err(damper_nn::Error::Length),
+                })
+            }
+            (Kernel::Pad(walk), [F32(x), F32([around])], SliceMut::F32(out)) => {
+                out.fill(*around);
+                layout::place(walk, x, out)
+            }
+            (Kernel::Reduce(fold, reduction), [F32(x)], SliceMut::F32(out)) => reduce::reduce(*fold, reduction, x, out),
+            (Kernel::Product(shape), [F32(a), F32(b)], SliceMut::F32(out)) => product::product_wide(shape, a, b, out),
+            (Kernel::Forward(window), [F32(x), F32(kernel), bias @ ..], SliceMut::F32(out)) => {
+                convolution::forward_wide(window, x, kernel, bias_of(bias), out)
+            }
+            (Kernel::Transposed(window, strides), [F32(y), F32(kernel), bias @ ..], SliceMut::F32(out)) => {
+                convolution::transposed_wide(window, y, kernel, *strides, bias_of(bias), out)
+            }
+            (Kernel::MaxPool(window), [F32(x)], SliceMut::F32(out)) => pool::max_pool(window, x, out),
+            (Kernel::AveragePool(window, counts_outside), [F32(x)], SliceMut::F32(out)) => {
+                pool::average_pool(window, *counts_outside, x, out)
+            }
+            (Kernel::Gather(along), [F32(x), I64(indices)], SliceMut::F32(out)) => {
+                index::gather(along, x, indices, out)
+            }
+            (Kernel::Gather(along), [I64(x), I64(indices)], SliceMut::I64(out)) => {
+                index::gather(along, x, indices, out)
+            }
+            (Kernel::Gather(along), [Bool(x), I64(indices)], SliceMut::Bool(out)) => {
+                index::gather(along, x, indices, out)
+            }
+            (Kernel::GatherElements(along), [F32(x), I64(indices)], SliceMut::F32(out)) => {
+                index::gather_elements(along, x, indices, out)
+            }
+            (Kernel::GatherElements(along), [I64(x), I64(indices)], SliceMut::I64(out)) => {
+                index::gather_elements(along, x, indices, out)
+            }
+            (Kernel::ScatterAdd(along), [F32(x), I64(indices), F32(updates)], SliceMut::F32(out)) => {
+                elementwise::map(x, out, |x: f32| x)?;
+                index::scatter_add(along, indices, updates, out)
+            }
+            _ => Err(damper_nn::Error::Length),
+        }
+    }
+}
+
+/// The third operand of a convolution.
+#[inline(always)]
+fn bias_of<'a>(rest: &[Slice<'a>]) -> Option<&'a [f32]> {
+    match rest {
+        [Slice::F32(bias)] => Some(bias),
+        _ => None,
+    }
+}

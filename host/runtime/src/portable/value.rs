@@ -1,0 +1,98 @@
+//! Tensors of a program: their types, and slices of them.
+
+use damper_onnx::{Tensor, TensorData};
+
+/// How elements are held. 32-bit integers are held as 64-bit ones.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// f32.
+    F32,
+    /// i64.
+    I64,
+    /// Truth values.
+    Bool,
+}
+
+/// When a value is known.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Stage {
+    /// When the program is made.
+    Constant,
+    /// When a step begins: it follows from the parameters, and is the same for all samples.
+    Parameters,
+    /// With each sample.
+    Sample,
+}
+
+/// Elements that are known when the program is made.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Data {
+    /// Floats.
+    F32(Vec<f32>),
+    /// Integers.
+    I64(Vec<i64>),
+    /// Truth values.
+    Bool(Vec<bool>),
+}
+
+impl Data {
+    /// The elements of `tensor`; `None` of a type that no kernel computes.
+    pub(super) fn of(tensor: Tensor) -> Option<Self> {
+        match tensor.data {
+            TensorData::F32(data) => Some(Self::F32(data)),
+            TensorData::I64(data) => Some(Self::I64(data)),
+            TensorData::I32(data) => Some(Self::I64(data.into_iter().map(i64::from).collect())),
+            TensorData::Bool(data) => Some(Self::Bool(data)),
+            TensorData::F64(_) => None,
+        }
+    }
+
+    pub(super) fn zeros(kind: Kind, len: usize) -> Self {
+        match kind {
+            Kind::F32 => Self::F32(vec![0.0; len]),
+            Kind::I64 => Self::I64(vec![0; len]),
+            Kind::Bool => Self::Bool(vec![false; len]),
+        }
+    }
+
+    /// How they are held.
+    #[must_use]
+    pub fn kind(&self) -> Kind {
+        match self {
+            Self::F32(_) => Kind::F32,
+            Self::I64(_) => Kind::I64,
+            Self::Bool(_) => Kind::Bool,
+        }
+    }
+
+    pub(super) fn slice(&self) -> Slice<'_> {
+        match self {
+            Self::F32(data) => Slice::F32(data),
+            Self::I64(data) => Slice::I64(data),
+            Self::Bool(data) => Slice::Bool(data),
+        }
+    }
+
+    pub(super) fn slice_mut(&mut self) -> SliceMut<'_> {
+        match self {
+            Self::F32(data) => SliceMut::F32(data),
+            Self::I64(data) => SliceMut::I64(data),
+            Self::Bool(data) => SliceMut::Bool(data),
+        }
+    }
+}
+
+/// What a kernel reads.
+#[derive(Clone, Copy)]
+pub(super) enum Slice<'a> {
+    F32(&'a [f32]),
+    I64(&'a [i64]),
+    Bool(&'a [bool]),
+}
+
+/// What a kernel writes.
+pub(super) enum SliceMut<'a> {
+    F32(&'a mut [f32]),
+    I64(&'a mut [i64]),
+    Bool(&'a mut [bool]),
+}

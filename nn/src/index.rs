@@ -1,0 +1,134 @@
+//! Reading and adding at indices: embeddings and their gradients, along one axis.
+
+use crate::walk::elements;
+use crate::{Error, check};
+
+/// A tensor `[outer, axis, inner]`, read or written at indices along the axis in the middle.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Along {
+    outer: usize,
+    axis: usize,
+    inner: usize,
+}
+
+impl Along {
+    /// `None` where the size overflows.
+    #[must_use]
+    pub fn new(outer: usize, axis: usize, inner: usize) -> Option<Self> {
+        elements(&[outer, axis, inner])?;
+        Some(Self { outer, axis, inner })
+    }
+
+    /// The place of an index on the axis; a negative one counts from the end.
+    #[inline(always)]
+    fn place(&self, index: i64) -> Result<usize, Error> {
+        let index = if index < 0 { index.wrapping_add(self.axis as i64) } else { index };
+        usize::try_from(index).ok().filter(|index| *index < self.axis).ok_or(Error::Index)
+    }
+}
+
+/// `Gather`: rows of `x` `[outer, axis, inner]` at `indices` `[n]`, into `out` `[outer, n, inner]`.
+///
+/// # Errors
+///
+/// A slice has another length, or an index points outside the axis.
+#[inline(always)]
+pub fn gather<T: Copy>(along: &Along, x: &[T], indices: &[i64], out: &mut [T]) -> Result<(), Error> {
+    let Along { outer, axis, inner } = *along;
+    check(x.len() == outer * axis * inner)?;
+    check(Some(out.len()) == elements(&[outer, indices.len(), inner]))?;
+    let mut rows = out.chunks_exact_mut(inner.max(1));
+    for block in x.chunks_exact((axis * inner).max(1)) {
+        for (index, row) in indices.iter().zip(&mut rows) {
+            let start = along.place(*index)? * inner;
+            for (out, x) in row.iter_mut().zip(block.iter().skip(start)) {
+                *out = *x;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// `GatherElements`: `out[o, k, i] = x[o, indices[o, k, i], i]`, with `indices` and `out` `[outer, n, inner]`.
+///
+/// # Errors
+///
+/// A slice has another length, or an index points outside the axis.
+#[inline(always)]
+pub fn gather_elements<T: Copy>(along: &Along, x: &[T], indices: &[i64], out: &mut [T]) -> Result<(), Error> {
+    let Along { outer, axis, inner } = *along;
+    check(x.len() == outer * axis * inner && indices.len() == out.len())?;
+    let each = indices.len().checked_div(outer).unwrap_or(0);
+    check(each * outer == indices.len() && each.checked_rem(inner).unwrap_or(0) == 0)?;
+    let blocks = x.chunks_exact((axis * inner).max(1));
+    for ((block, indices), out) in blocks.zip(indices.chunks(each.max(1))).zip(out.chunks_mut(each.max(1))) {
+        for (indices, out) in indices.chunks(inner.max(1)).zip(out.chunks_mut(inner.max(1))) {
+            for (at, (index, out)) in indices.iter().zip(out).enumerate() {
+                let x = block.get(along.place(*index)? * inner + at).ok_or(Error::Length)?;
+                *out = *x;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// `ScatterElements` with `reduction` add: `out[o, indices[o, k, i], i] += updates[o, k, i]`, with `indices` and `updates`
+/// `[outer, n, inner]` and `out` `[outer, axis, inner]`. Updates are added one after the other in their order: there is no block.
+///
+/// # Errors
+///
+/// A slice has another length, or an index points outside the axis.
+#[inline(always)]
+pub fn scatter_add(along: &Along, indices: &[i64], updates: &[f32], out: &mut [f32]) -> Result<(), Error> {
+    let Along { outer, axis, inner } = *along;
+    check(out.len() == outer * axis * inner && indices.len() == updates.len())?;
+    let each = indices.len().checked_div(outer).unwrap_or(0);
+    check(each * outer == indices.len() && each.checked_rem(inner).unwrap_or(0) == 0)?;
+    let blocks = out.chunks_exact_mut((axis * inner).max(1));
+    for ((block, indices), updates) in blocks.zip(indices.chunks(each.max(1))).zip(updates.chunks(each.max(1))) {
+        for (indices, updates) in indices.chunks(inner.max(1)).zip(updates.chunks(inner.max(1))) {
+            for (at, (index, update)) in indices.iter().zip(updates).enumerate() {
+                let out = block.get_mut(along.place(*index)? * inner + at).ok_or(Error::Length)?;
+                *out += *update;
+            }
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Rows, entries and sums at indices of [2, 3, 2], by hand.
+    #[test]
+    fn indices_match_hand_results() {
+        let along = Along::new(2, 3, 2).unwrap();
+        let x: std::vec::Vec<f32> = (0..12).map(|x| x as f32).collect();
+        let mut out = [0.0; 8];
+        gather(&along, &x, &[2, -3], &mut out).unwrap();
+        assert_eq!(out, [4.0, 5.0, 0.0, 1.0, 10.0, 11.0, 6.0, 7.0]);
+        let mut out = [0.0; 4];
+        gather_elements(&along, &x, &[2, 0, 1, 1], &mut out).unwrap();
+        assert_eq!(out, [4.0, 1.0, 8.0, 9.0]);
+        let mut sums = [0.0; 12];
+        scatter_add(&along, &[2, 0, 2, 1, 1, 1, -1, 0], &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0, 128.0], &mut sums)
+            .unwrap();
+        assert_eq!(sums, [0.0, 2.0, 0.0, 8.0, 5.0, 0.0, 0.0, 128.0, 16.0, 32.0, 64.0, 0.0]);
+    }
+
+    #[test]
+    fn indices_outside_are_refused() {
+        let along = Along::new(1, 3, 1).unwrap();
+        let mut out = [0.0];
+        for index in [3, -4, i64::MAX, i64::MIN] {
+            assert_eq!(gather(&along, &[1.0, 2.0, 3.0], &[index], &mut out), Err(Error::Index));
+            assert_eq!(gather_elements(&along, &[1.0, 2.0, 3.0], &[index], &mut out), Err(Error::Index));
+            assert_eq!(scatter_add(&along, &[index], &[1.0], &mut [0.0; 3]), Err(Error::Index));
+        }
+        assert_eq!(gather(&along, &[1.0], &[0], &mut out), Err(Error::Length));
+        assert!(Along::new(usize::MAX, 2, 2).is_none());
+        let empty = Along::new(0, 3, 2).unwrap();
+        assert_eq!(gather::<f32>(&empty, &[], &[1], &mut []), Ok(()));
+    }
+}

@@ -1,0 +1,93 @@
+//! Pools over the windows of each channel of a line or a plane. The window's outputs and groups are its channels.
+
+use crate::elementwise::larger;
+use crate::sum::Sum;
+use crate::window::{Window, split};
+use crate::{Error, check};
+
+/// The largest entry of each window of `x` `[channels, H, W]`, NaN where one is, into `out` `[channels, *windows]`. What is outside does not
+/// count; −∞ where all is.
+///
+/// # Errors
+///
+/// A slice has another length than the window says.
+#[inline(always)]
+pub fn max_pool(window: &Window, x: &[f32], out: &mut [f32]) -> Result<(), Error> {
+    each(window, x, out, f32::NEG_INFINITY, |most: &mut f32, x| *most = larger(x, *most), |most, _| most)
+}
+
+/// The mean of each window of `x` `[channels, H, W]`, into `out` `[channels, *windows]`: the sum over the taps inside, in the [order of
+/// sums](crate::sum), divided by their count, or by that of all taps where `counts_outside`.
+///
+/// # Errors
+///
+/// A slice has another length than the window says.
+#[inline(always)]
+pub fn average_pool(window: &Window, counts_outside: bool, x: &[f32], out: &mut [f32]) -> Result<(), Error> {
+    let all = window.taps();
+    let mean = |sum: Sum, inside: usize| sum.value() / (if counts_outside { all } else { inside }) as f32;
+    each(window, x, out, Sum::default(), |sum, x| sum.add(x), mean)
+}
+
+/// Folds the taps inside each window, in order.
+#[inline(always)]
+fn each<S: Copy>(
+    window: &Window,
+    x: &[f32],
+    out: &mut [f32],
+    from: S,
+    mut fold: impl FnMut(&mut S, f32),
+    finish: impl Fn(S, usize) -> f32,
+) -> Result<(), Error> {
+    check(x.len() == window.input_len() && out.len() == window.output_len())?;
+    let [height, width] = window.axes;
+    let channels = x.chunks(window.area().max(1)).zip(out.chunks_mut(window.positions().max(1)));
+    for (x, out) in channels {
+        for (position, out) in out.iter_mut().enumerate() {
+            let (y, column) = split(position, width.output);
+            let (mut state, mut inside) = (from, 0);
+            for i in 0..height.kernel {
+                for j in 0..width.kernel {
+                    if let Some(x) = window.inside((y, column), (i, j)).and_then(|at| x.get(at)) {
+                        fold(&mut state, *x);
+                        inside += 1;
+                    }
+                }
+            }
+            *out = finish(state, inside);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::window::Axis;
+
+    // Windows of 3 at stride 2 with one element of padding, over a line of 5 in two channels.
+    #[test]
+    fn pools_match_hand_results() {
+        let line = Axis { input: 5, output: 3, kernel: 3, stride: 2, dilation: 1, before: 1 };
+        let window = Window::new(2, 2, 2, [Axis::POINT, line]).unwrap();
+        let x = [1.0, 5.0, 2.0, 4.0, 3.0, -1.0, -5.0, -2.0, f32::NAN, -3.0];
+        let mut out = [0.0; 6];
+        max_pool(&window, &x, &mut out).unwrap();
+        assert_eq!(out[..4], [5.0, 5.0, 4.0, -1.0]);
+        assert!(out[4].is_nan() && out[5].is_nan());
+        average_pool(&window, false, &x, &mut out).unwrap();
+        assert_eq!(out[..4], [3.0, 11.0 / 3.0, 3.5, -3.0]);
+        average_pool(&window, true, &x, &mut out).unwrap();
+        assert_eq!(out[..4], [2.0, 11.0 / 3.0, 7.0 / 3.0, -2.0]);
+        assert_eq!(max_pool(&window, &x[1..], &mut out), Err(Error::Length));
+    }
+
+    #[test]
+    fn windows_outside_hold_nothing() {
+        let line = Axis { input: 1, output: 3, kernel: 1, stride: 2, dilation: 1, before: 2 };
+        let window = Window::new(1, 1, 1, [Axis::POINT, line]).unwrap();
+        let mut out = [0.0; 3];
+        max_pool(&window, &[4.0], &mut out).unwrap();
+        assert_eq!(out, [f32::NEG_INFINITY, 4.0, f32::NEG_INFINITY]);
+    }
+}

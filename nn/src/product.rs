@@ -1,0 +1,250 @@
+//! Matrix products, stacked and strided: `out[i, j] = Σ_k a[i, k] · b[k, j]`, `k` in order, in the [order of sums](crate::sum).
+//!
+//! Operands are read at strides, so transposes cost nothing. [`product`] is small, for a microcontroller; [`product_wide`] has the same
+//! bits, is fast where there are vectors, and takes 5 KB of stack.
+
+use crate::sum::Sum;
+use crate::tile::{self, Left, Panel, Place};
+use crate::{Error, Walk, check};
+
+/// The shape of products: `stack` of them, each of `a` `[rows, terms]` by `b` `[terms, columns]`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Product {
+    rows: usize,
+    columns: usize,
+    terms: usize,
+    /// From one row of `a` to the next, and from one term.
+    a: [usize; 2],
+    /// From one term of `b` to the next, and from one column.
+    b: [usize; 2],
+    stack: Walk<2>,
+    /// The least lengths of `a` and `b`.
+    needed: [usize; 2],
+    len: usize,
+}
+
+impl Product {
+    /// `rows`, `columns` and `terms`, with the strides of `a` (row, term) and of `b` (term, column), for each position of `stack`, which says
+    /// where the matrices begin. `None` where a size overflows.
+    #[must_use]
+    pub fn new([rows, columns, terms]: [usize; 3], a: [usize; 2], b: [usize; 2], stack: Walk<2>) -> Option<Self> {
+        let span = |[first, second]: [usize; 2], [first_stride, second_stride]: [usize; 2]| {
+            if first == 0 || second == 0 {
+                return Some(0);
+            }
+            (first - 1).checked_mul(first_stride)?.checked_add((second - 1).checked_mul(second_stride)?)?.checked_add(1)
+        };
+        let len = stack.len().checked_mul(rows)?.checked_mul(columns)?;
+        let needed = |operand, span: usize| match span {
+            0 => Some(0),
+            _ if stack.is_empty() => Some(0),
+            _ => stack.needed(operand).checked_add(span)?.checked_sub(1),
+        };
+        let needed = [needed(0, span([rows, terms], a)?)?, needed(1, span([terms, columns], b)?)?];
+        Some(Self { rows, columns, terms, a, b, stack, needed, len })
+    }
+
+    #[inline(always)]
+    fn check(&self, a: &[f32], b: &[f32], out: &[f32]) -> Result<(), Error> {
+        let [a_needed, b_needed] = self.needed;
+        check(a.len() >= a_needed && b.len() >= b_needed && out.len() == self.len)
+    }
+
+    /// Hands the operands and the output of each product to `each`.
+    #[inline(always)]
+    fn each(&self, a: &[f32], b: &[f32], out: &mut [f32], mut each: impl FnMut(&[f32], &[f32], &mut [f32])) {
+        let size = self.rows.wrapping_mul(self.columns);
+        let [a_stride, b_stride] = self.stack.row_strides();
+        self.stack.each_row(
+            #[inline(always)]
+            |position, [mut a_at, mut b_at]| {
+                for position in position..position.wrapping_add(self.stack.row()) {
+                    let start = position.wrapping_mul(size);
+                    let Some(out) = out.get_mut(start..start.wrapping_add(size)) else { return };
+                    each(a.get(a_at..).unwrap_or_default(), b.get(b_at..).unwrap_or_default(), out);
+                    a_at = a_at.wrapping_add_signed(a_stride);
+                    b_at = b_at.wrapping_add_signed(b_stride);
+                }
+            },
+        );
+    }
+}
+
+/// The products of `a` and `b`, into `out` `[stack, rows, columns]`.
+///
+/// # Errors
+///
+/// An operand is shorter than the strides need, or `out` has another length.
+#[inline(always)]
+pub fn product(shape: &Product, a: &[f32], b: &[f32], out: &mut [f32]) -> Result<(), Error> {
+    shape.check(a, b, out)?;
+    let ([a_row, a_term], [b_term, b_column]) = (shape.a, shape.b);
+    shape.each(
+        a,
+        b,
+        out,
+        #[inline(always)]
+        |a, b, out| {
+            for (row, out) in out.chunks_exact_mut(shape.columns.max(1)).enumerate() {
+                for (column, out) in out.iter_mut().enumerate() {
+                    let (mut a_at, mut b_at) = (row.wrapping_mul(a_row), column.wrapping_mul(b_column));
+                    let mut sum = Sum::default();
+                    for _ in 0..shape.terms {
+                        if let (Some(a), Some(b)) = (a.get(a_at), b.get(b_at)) {
+                            sum.add(a * b);
+                        }
+                        (a_at, b_at) = (a_at.wrapping_add(a_term), b_at.wrapping_add(b_term));
+                    }
+                    *out = sum.value();
+                }
+            }
+        },
+    );
+    Ok(())
+}
+
+/// As [`product`], with the same bits, by panels.
+///
+/// # Errors
+///
+/// Those of [`product`].
+#[inline(always)]
+pub fn product_wide(shape: &Product, a: &[f32], b: &[f32], out: &mut [f32]) -> Result<(), Error> {
+    shape.check(a, b, out)?;
+    let Product { rows, columns, terms, .. } = *shape;
+    if terms == 0 {
+        out.fill(0.0);
+        return Ok(());
+    }
+    let ([a_row, a_term], [b_term, b_column]) = (shape.a, shape.b);
+    shape.each(
+        a,
+        b,
+        out,
+        #[inline(always)]
+        |a, b, out| {
+            // The longer side of the output is that of the vectors. A product's factors may change places, which changes no bit.
+            if columns >= rows || columns >= tile::LANES {
+                let left = Left { x: a, row_stride: a_row, term_stride: a_term };
+                tile::product(
+                    (rows, columns, terms),
+                    left,
+                    #[inline(always)]
+                    |place: Place, panel: &mut Panel| pack_matrix(b, b_term, b_column, place, panel),
+                    #[inline(always)]
+                    |row, place, sums| {
+                        let start = row.wrapping_mul(columns).wrapping_add(place.column);
+                        let Some(out) = out.get_mut(start..start.wrapping_add(place.columns)) else { return };
+                        if let (0, Some(out)) = (place.term, out.first_chunk_mut()) {
+                            *out = *sums;
+                            return;
+                        }
+                        for (out, sum) in out.iter_mut().zip(sums) {
+                            *out = if place.term == 0 { *sum } else { *out + sum };
+                        }
+                    },
+                );
+            } else {
+                let left = Left { x: b, row_stride: b_column, term_stride: b_term };
+                tile::product(
+                    (columns, rows, terms),
+                    left,
+                    #[inline(always)]
+                    |place: Place, panel: &mut Panel| pack_matrix(a, a_term, a_row, place, panel),
+                    #[inline(always)]
+                    |row, place, sums| {
+                        let start = place.column.wrapping_mul(columns).wrapping_add(row);
+                        let Some(out) = out.get_mut(start..) else { return };
+                        for (out, sum) in out.iter_mut().step_by(columns).zip(sums).take(place.columns) {
+                            *out = if place.term == 0 { *sum } else { *out + sum };
+                        }
+                    },
+                );
+            }
+        },
+    );
+    Ok(())
+}
+
+/// The panel of a matrix that is read at strides.
+#[inline(always)]
+fn pack_matrix(x: &[f32], term_stride: usize, column_stride: usize, place: Place, panel: &mut Panel) {
+    let start = place.term.wrapping_mul(term_stride).wrapping_add(place.column.wrapping_mul(column_stride));
+    if column_stride == 1 {
+        let mut at = start;
+        for lanes in panel.iter_mut().take(place.terms) {
+            let rest = x.get(at..).unwrap_or_default();
+            match rest.first_chunk() {
+                // What is behind the last column is another row's, and nobody reads its sums.
+                Some(columns) => *lanes = *columns,
+                None => lanes.iter_mut().zip(rest).for_each(|(lane, x)| *lane = *x),
+            }
+            at = at.wrapping_add(term_stride);
+        }
+        return;
+    }
+    for lane in 0..place.columns {
+        let from = start.wrapping_add(lane.wrapping_mul(column_stride));
+        let column = x.get(from..).unwrap_or_default().iter().step_by(term_stride.max(1));
+        for (lanes, x) in panel.iter_mut().take(place.terms).zip(column) {
+            if let Some(lane) = lanes.get_mut(lane) {
+                *lane = *x;
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use damper_testing::Random;
+    use std::vec::Vec;
+
+    // Products at every stride are sums of products in f64, and the wide form has the bits of the small one.
+    #[test]
+    fn products_match_sums_in_f64() {
+        let mut random = Random(13);
+        for case in 0..300 {
+            let mut draw = |most: usize| random.below(most);
+            let (rows, columns, terms, count) =
+                (draw(21), draw(37), draw(if case % 10 == 0 { 300 } else { 40 }), 1 + draw(3));
+            let (turns_a, turns_b, shares_b) = (draw(2) == 1, draw(2) == 1, draw(2) == 1);
+            let values = |random: &mut Random, len: usize| -> Vec<f32> {
+                (0..len).map(|_| (random.below(1 << 16) as f32 - 32768.0) * 3.1e-5).collect()
+            };
+            let a = values(&mut random, count * rows * terms);
+            let b = values(&mut random, count * terms * columns);
+            let a_strides = if turns_a { [1, rows] } else { [terms, 1] };
+            let b_strides = if turns_b { [1, terms] } else { [columns, 1] };
+            let b_stack = if shares_b { 0 } else { (terms * columns) as isize };
+            let stack = Walk::new(&[count], [&[(rows * terms) as isize], &[b_stack]], [0, 0]).unwrap();
+            let shape = Product::new([rows, columns, terms], a_strides, b_strides, stack).unwrap();
+            let (mut small, mut wide) =
+                (std::vec![f32::NAN; count * rows * columns], std::vec![f32::NAN; count * rows * columns]);
+            product(&shape, &a, &b, &mut small).unwrap();
+            product_wide(&shape, &a, &b, &mut wide).unwrap();
+            for (at, (small, wide)) in small.iter().zip(&wide).enumerate() {
+                let (n, i, j) = (at / (rows * columns), at / columns % rows, at % columns);
+                let mut want = 0.0f64;
+                for k in 0..terms {
+                    let left = a[n * rows * terms + i * a_strides[0] + k * a_strides[1]];
+                    let right = b[n * b_stack as usize + k * b_strides[0] + j * b_strides[1]];
+                    want += f64::from(left) * f64::from(right);
+                }
+                assert!((f64::from(*small) - want).abs() <= 1e-5 * want.abs().max(1.0), "{small}, not {want}");
+                assert_eq!(small.to_bits(), wide.to_bits(), "{shape:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn wrong_lengths_are_refused() {
+        let stack = Walk::new(&[], [&[], &[]], [0, 0]).unwrap();
+        let shape = Product::new([2, 2, 2], [2, 1], [2, 1], stack).unwrap();
+        let mut out = [0.0; 4];
+        assert_eq!(product(&shape, &[0.0; 3], &[0.0; 4], &mut out), Err(Error::Length));
+        assert_eq!(product_wide(&shape, &[0.0; 4], &[0.0; 3], &mut out), Err(Error::Length));
+        assert_eq!(product(&shape, &[0.0; 4], &[0.0; 4], &mut out[..3]), Err(Error::Length));
+        assert!(Product::new([usize::MAX, 2, 2], [2, 1], [2, 1], stack).is_none());
+    }
+}

@@ -1,0 +1,141 @@
+//! The windows of convolutions and pools over lines and planes.
+
+use crate::walk::elements;
+
+/// One axis of an image, and the windows along it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Axis {
+    /// Extent of the image.
+    pub input: usize,
+    /// Windows.
+    pub output: usize,
+    /// Taps of a window.
+    pub kernel: usize,
+    /// From one window to the next.
+    pub stride: usize,
+    /// From one tap to the next.
+    pub dilation: usize,
+    /// How far the first window begins before the image.
+    pub before: usize,
+}
+
+impl Axis {
+    /// An axis of one element and one window: the first of a line's.
+    pub const POINT: Self = Self { input: 1, output: 1, kernel: 1, stride: 1, dilation: 1, before: 0 };
+
+    /// Where tap `tap` of window `window` is; what is outside is at least the extent.
+    #[inline(always)]
+    pub(crate) fn at(&self, window: usize, tap: usize) -> usize {
+        window.wrapping_mul(self.stride).wrapping_add(tap.wrapping_mul(self.dilation)).wrapping_sub(self.before)
+    }
+
+    /// The window whose tap `tap` is at `at`, if there is one.
+    #[inline(always)]
+    pub(crate) fn window(&self, at: usize, tap: usize) -> Option<usize> {
+        let way = at.wrapping_add(self.before).checked_sub(tap.wrapping_mul(self.dilation))?;
+        let window = way.checked_div(self.stride)?;
+        (way.checked_rem(self.stride)? == 0 && window < self.output).then_some(window)
+    }
+
+    fn is_sound(&self) -> bool {
+        const MOST: usize = usize::MAX / 8;
+        let way = |count: usize, step: usize| count.checked_mul(step).is_some_and(|way| way < MOST);
+        let extents = [self.input, self.before, self.kernel, self.stride, self.dilation];
+        self.stride > 0
+            && self.dilation > 0
+            && extents.iter().all(|extent| *extent < MOST)
+            && way(self.output, self.stride)
+            && way(self.kernel, self.dilation)
+    }
+}
+
+/// Windows over channels of a plane, in groups: a window of a group reads the group's channels.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Window {
+    /// Channels of the image.
+    pub(crate) channels: usize,
+    /// Channels of the output.
+    pub(crate) outputs: usize,
+    pub(crate) groups: usize,
+    /// Height and width.
+    pub(crate) axes: [Axis; 2],
+}
+
+impl Window {
+    /// Over an image `[channels, height, width]`, to `[outputs, *windows]`. `None` where `groups` does not divide both, a stride or a
+    /// dilation is 0, or a size overflows.
+    #[must_use]
+    pub fn new(channels: usize, outputs: usize, groups: usize, axes: [Axis; 2]) -> Option<Self> {
+        let [height, width] = axes;
+        let divides = channels.checked_rem(groups)? == 0 && outputs.checked_rem(groups)? == 0;
+        elements(&[channels, height.input, width.input])?;
+        elements(&[outputs, height.output, width.output])?;
+        elements(&[outputs, channels, height.kernel, width.kernel])?;
+        (divides && height.is_sound() && width.is_sound()).then_some(Self { channels, outputs, groups, axes })
+    }
+
+    /// Elements of an image's channel.
+    #[inline(always)]
+    pub(crate) fn area(&self) -> usize {
+        let [height, width] = self.axes;
+        height.input.wrapping_mul(width.input)
+    }
+
+    /// Windows over a channel.
+    #[inline(always)]
+    pub(crate) fn positions(&self) -> usize {
+        let [height, width] = self.axes;
+        height.output.wrapping_mul(width.output)
+    }
+
+    /// Taps of a window in a channel.
+    #[inline(always)]
+    pub(crate) fn taps(&self) -> usize {
+        let [height, width] = self.axes;
+        height.kernel.wrapping_mul(width.kernel)
+    }
+
+    /// Channels of the image that a window reads.
+    #[inline(always)]
+    pub(crate) fn group_channels(&self) -> usize {
+        self.channels.checked_div(self.groups).unwrap_or(0)
+    }
+
+    /// Channels of the output in a group.
+    #[inline(always)]
+    pub(crate) fn group_outputs(&self) -> usize {
+        self.outputs.checked_div(self.groups).unwrap_or(0)
+    }
+
+    /// Elements of the image `[channels, height, width]`.
+    #[must_use]
+    pub fn input_len(&self) -> usize {
+        self.channels.wrapping_mul(self.area())
+    }
+
+    /// Elements of the output `[outputs, *windows]`.
+    #[must_use]
+    pub fn output_len(&self) -> usize {
+        self.outputs.wrapping_mul(self.positions())
+    }
+
+    /// Elements of the kernel `[outputs, channels / groups, *taps]`.
+    #[must_use]
+    pub fn kernel_len(&self) -> usize {
+        self.outputs.wrapping_mul(self.group_channels()).wrapping_mul(self.taps())
+    }
+
+    /// Where in a channel of the image tap `(i, j)` of window `(y, x)` is, if it is inside.
+    #[inline(always)]
+    pub(crate) fn inside(&self, (y, x): (usize, usize), (i, j): (usize, usize)) -> Option<usize> {
+        let [height, width] = self.axes;
+        let (row, column) = (height.at(y, i), width.at(x, j));
+        (row < height.input && column < width.input).then(|| row.wrapping_mul(width.input).wrapping_add(column))
+    }
+}
+
+/// `flat` as a row and a column of so many columns.
+#[inline(always)]
+pub(crate) fn split(flat: usize, columns: usize) -> (usize, usize) {
+    (flat.checked_div(columns).unwrap_or(0), flat.checked_rem(columns).unwrap_or(0))
+}
