@@ -12,26 +12,17 @@
 
 mod answer;
 mod blt;
+mod cyclic;
 mod minimize;
+mod objective;
 mod optimize;
 mod participation;
 mod toeplitz;
 
 pub use answer::{FactorizeQuery, Factorized};
 pub use blt::Blt;
+pub use cyclic::CyclicPoisson;
+pub use objective::Objective;
 pub use optimize::{MAX_BUFFERS, optimize};
 pub use participation::{MAX_STEPS, Participation};
 pub use toeplitz::{error, inverse, sensitivity};
-
-use serde::Serialize;
-
-/// The error that a factorisation keeps small, at σ = 1.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Objective {
-    /// The variance of the sum over all steps, the largest.
-    #[default]
-    Max,
-    /// The mean of the variances of all prefix sums.
-    Mean,
-}

@@ -1,6 +1,8 @@
 //! The answer of `damper factorize`: plain data, the fixed JSON keys first.
 
-use super::{Objective, Participation, optimize};
+use super::objective::Objective;
+use super::optimize::optimize;
+use super::participation::Participation;
 use crate::AccountingError;
 use serde::Serialize;
 use std::fmt;
@@ -106,7 +108,8 @@ impl fmt::Display for Factorized {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Blt, error, sensitivity};
+    use super::super::blt::Blt;
+    use super::super::toeplitz::{error, sensitivity};
     use super::*;
 
     // The printed numbers give the printed loss, by plain sums.

@@ -12,7 +12,8 @@
 //! *Error.* `A_j = A + Σ_i h_i θ̂_i^j` with `A = ∏ (1 − θ_i)/(1 − θ̂_i)` and `h_i = −ω̂_i/(1 − θ̂_i) ≥ 0`, so the sums of `A_j²` are sums of
 //! geometric sums, all terms positive.
 
-use super::{Objective, Participation};
+use super::objective::Objective;
+use super::participation::Participation;
 
 /// A BLT: its decays. The output scales follow.
 #[derive(Clone, PartialEq, Debug)]
@@ -216,7 +217,7 @@ fn series(distance: f64, n: f64, first: f64) -> f64 {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{error, inverse, sensitivity};
+    use super::super::toeplitz::{error, inverse, sensitivity};
     use super::*;
 
     fn interlaced() -> [Blt; 4] {

@@ -4,8 +4,10 @@
 //! numbers interlace. There are local minima. The buffers are added one at a time: each new one starts at several places between
 //! those of the last, where it changes almost nothing, and far starts are spread evenly in `ln(1 − θ)`.
 
+use super::blt::Blt;
 use super::minimize::minimize;
-use super::{Blt, Objective, Participation};
+use super::objective::Objective;
+use super::participation::Participation;
 use crate::AccountingError;
 
 /// The most buffers.

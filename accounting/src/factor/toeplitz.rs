@@ -13,7 +13,8 @@
 //! Lampert, theorem 2): `S² = Σ_t v_t²`, `v_t = Σ_{j<k} c_{t−jb}`. Any other C is bounded entry by entry by that of the column
 //! `max_{i≥j} |c_i|`, which does not increase.
 
-use super::{Objective, Participation};
+use super::objective::Objective;
+use super::participation::Participation;
 
 /// The sensitivity, rounded up: exact for a column `c_0 ≥ c_1 ≥ … ≥ 0`, and a bound for any other. Entries beyond the end of `column`
 /// are 0. Takes `O(n)` time and memory for n steps.
