@@ -142,6 +142,40 @@ pub enum AccountingError {
          or, where `samples` is given, `batch_size`"
     )]
     Free,
+    /// More steps than are factorised, or none.
+    #[error("`steps` {0}: must be from 1 to {max}", max = crate::factor::MAX_STEPS)]
+    FactorizedSteps(u64),
+    /// No buffer, or more than are optimised.
+    #[error("`buffers` {0}: must be from 1 to {max}; 2 are usual", max = crate::factor::MAX_BUFFERS)]
+    Buffers(u32),
+    /// Noise that reaches past a cycle of groups.
+    #[error(
+        "`bands` {bands}: more than the {groups} groups, so that two draws of a sample would share noise; give fewer"
+    )]
+    Bands {
+        /// The bands.
+        bands: usize,
+        /// The groups.
+        groups: u64,
+    },
+    /// An expected batch that is larger than a group, or empty.
+    #[error(
+        "`batch_size` {batch}: times {groups} groups must be from 1 to the {samples} samples; lower it, or the groups"
+    )]
+    GroupBatch {
+        /// The expected batch.
+        batch: u64,
+        /// The groups.
+        groups: u64,
+        /// The samples.
+        samples: u64,
+    },
+    /// Steps of a sample that are no distance apart.
+    #[error("`separation` 0: two steps of a sample are at least 1 apart; give the steps of an epoch in a fixed order")]
+    Separation,
+    /// A sample that takes no part.
+    #[error("`participations` 0: a sample takes part at least once; give the number of epochs in a fixed order")]
+    Participations,
     /// Cutting draws costs more than δ.
     #[error(
         "`truncate` {most}: draws are larger so often that cutting them takes {taken:.1e} of `delta` {delta:e}; raise it, or leave it \

@@ -9,6 +9,7 @@ mod calibration;
 mod coins;
 mod delta;
 mod error;
+pub mod factor;
 mod plan;
 pub mod pld;
 mod price;

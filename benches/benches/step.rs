@@ -18,7 +18,7 @@ const DIM: usize = 26_010;
 type Step<M> = PrivateStep<Identity, Sgd, M>;
 type State<W> = StepState<Vec<W>, (), SgdState<Vec<f32>>>;
 
-fn momentum<M: Mechanism>(mechanism: M) -> (Step<M>, State<M::Word>) {
+fn momentum<M: Mechanism<NoiseState = ()>>(mechanism: M) -> (Step<M>, State<M::Word>) {
     let step = PrivateStep::new(Slots {
         mechanism,
         clip: FlatL2,
@@ -38,7 +38,7 @@ fn exact<W: Word>() -> DiscreteGaussian<W> {
 }
 
 /// Clip, round to the grid, check the bound, add: per coordinate of one sample.
-fn add<M: Mechanism>(c: &mut Criterion, name: &str, mechanism: M) {
+fn add<M: Mechanism<NoiseState = ()>>(c: &mut Criterion, name: &str, mechanism: M) {
     let (step, mut state) = momentum(mechanism);
     let grad: Vec<f32> = (0..DIM).map(|i| ((i * 7919) % 1000) as f32 / 1e4 - 0.05).collect();
     let mut ledger = Ledger::volatile(1);
@@ -49,7 +49,7 @@ fn add<M: Mechanism>(c: &mut Criterion, name: &str, mechanism: M) {
 }
 
 /// Noise, release, momentum: per coordinate of one step.
-fn finish<M: Mechanism, G: Generator>(c: &mut Criterion, name: &str, mechanism: M, generator: &G) {
+fn finish<M: Mechanism<NoiseState = ()>, G: Generator>(c: &mut Criterion, name: &str, mechanism: M, generator: &G) {
     let (step, mut state) = momentum(mechanism);
     let mut ledger = Ledger::volatile(u32::MAX);
     let mut group = c.benchmark_group("release");

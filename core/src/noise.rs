@@ -1,10 +1,12 @@
 //! Mechanisms, and the addressed generator they draw from.
 //!
 //! Noise is a function of (key, purpose, step, chunk of [`CHUNK`] coordinates): it can be made by any number of threads in
-//! any order, no block of it is ever used twice, and a draw never crosses a chunk.
+//! any order, no block of it is the fresh noise of two steps, and a draw never crosses a chunk. Noise of successive steps is independent
+//! ([`DiscreteGaussian`], [`ContinuousGaussian`]) or partly cancels ([`CorrelatedGaussian`]).
 
 mod chacha;
 mod continuous_gaussian;
+mod correlated;
 pub(crate) mod discrete_gaussian;
 mod erase;
 mod generator;
@@ -13,6 +15,7 @@ mod xoshiro;
 
 pub use chacha::{ChaCha20, Key, Stream};
 pub use continuous_gaussian::ContinuousGaussian;
+pub use correlated::{Banded, Blt, CorrelatedGaussian, CorrelatedState, Correlation, Lambda, NoiseWord, Participation};
 pub use discrete_gaussian::{DiscreteGaussian, LEAST_SIGMA, MAX_SIGMA};
 pub use generator::{Address, Generator, Purpose};
 pub use xoshiro::{FastStream, Xoshiro};

@@ -139,6 +139,7 @@ pub use word::SumWord;
 
 use crate::clip::Clip;
 use crate::error::{CallError, ConfigError};
+use crate::noise::Participation;
 use crate::noise::sealed::{Inside, Sealed};
 use crate::numerics::basis::Basis;
 use rand_core::Rng;
@@ -147,9 +148,25 @@ use rand_core::Rng;
 pub trait Mechanism: Copy + PartialEq + Sealed {
     /// The type of a sum: a [`SumWord`].
     type Word: Copy + Default;
+    /// The memory of the noise from step to step: none if the noise of steps is independent.
+    type NoiseState;
+    /// Returns true if a step may draw the noise of the step before again.
+    #[doc(hidden)]
+    const DRAWS_AGAIN: bool = false;
 
     /// Standard deviation of the noise over the clip, as it runs.
     fn multiplier(&self) -> f64;
+
+    /// What a charge is bound to: the multiplier that was priced.
+    #[doc(hidden)]
+    fn charged_multiplier(&self) -> f64 {
+        self.multiplier()
+    }
+
+    /// The steps of a sample that the price assumes, where steps are not priced one by one.
+    fn participation(&self) -> Option<Participation> {
+        None
+    }
 
     /// Returns true if `clip` can be represented.
     ///
@@ -186,14 +203,41 @@ pub trait Mechanism: Copy + PartialEq + Sealed {
     #[doc(hidden)]
     fn merge(&self, sum: &mut [Self::Word], other: &[Self::Word], inside: Inside);
 
-    /// Adds noise to `sum`, writes the mean over `expected_batch` to `out`, and wipes `sum`.
+    /// Fails unless the memory of the noise fits a sum of `dim` words.
     #[doc(hidden)]
+    fn check_state(&self, _state: &mut Self::NoiseState, _dim: usize) -> Result<(), CallError> {
+        Ok(())
+    }
+
+    /// Prepares the memory of the noise for this step; the standard deviation of the step's noise over that of independent noise.
+    #[doc(hidden)]
+    fn begin(&self, _state: &mut Self::NoiseState, _step: u32, _inside: Inside) -> f64 {
+        1.0
+    }
+
+    /// Returns true if this step draws the noise of the step before again.
+    #[doc(hidden)]
+    fn draws_again(&self, _state: &Self::NoiseState) -> bool {
+        false
+    }
+
+    /// Marks this step as released.
+    #[doc(hidden)]
+    fn end(&self, _state: &mut Self::NoiseState, _step: u32, _inside: Inside) {}
+
+    /// Adds noise to `sum`, the coordinates from `at`, writes the mean over `expected_batch` to `out`, and wipes `sum`. `before` has the
+    /// words of the step before.
+    #[doc(hidden)]
+    #[allow(clippy::too_many_arguments)] // What a step has at hand.
     fn release<R: Rng>(
         &self,
         threshold: f32,
         expected_batch: u32,
         sum: &mut [Self::Word],
+        at: usize,
+        state: &mut Self::NoiseState,
         words: &mut R,
+        before: Option<&mut R>,
         out: &mut [f32],
         inside: Inside,
     );

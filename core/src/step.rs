@@ -232,7 +232,7 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> StepC
 
 /// The memory of a run: the caller's.
 #[derive(Debug)]
-pub struct StepState<B, FS = (), OS = (), TS = ()> {
+pub struct StepState<B, FS = (), OS = (), TS = (), NS = ()> {
     /// Scratch for the sum of a step, `[D]` words.
     sum: B,
     /// The filter's memory.
@@ -241,18 +241,26 @@ pub struct StepState<B, FS = (), OS = (), TS = ()> {
     pub optimizer: OS,
     /// The threshold's memory.
     pub threshold: TS,
+    /// The memory of the noise: secret, and not part of what is saved.
+    noise: NS,
 }
 
 impl<B, FS, OS, TS> StepState<B, FS, OS, TS> {
     /// The memory of a run: `sum` is scratch of `[D]` words ([`SumWord`](crate::private::SumWord)). Whatever it holds, opening a step
     /// wipes it first.
     pub const fn new(sum: B, filter: FS, optimizer: OS, threshold: TS) -> Self {
-        Self { sum, filter, optimizer, threshold }
+        Self { sum, filter, optimizer, threshold, noise: () }
+    }
+
+    /// The same with memory of [correlated noise](crate::noise::CorrelatedState).
+    pub fn with_noise<NS>(self, noise: NS) -> StepState<B, FS, OS, TS, NS> {
+        let Self { sum, filter, optimizer, threshold, noise: () } = self;
+        StepState { sum, filter, optimizer, threshold, noise }
     }
 }
 
-/// State from step to step, a function of released values. The sum is not part of it.
-impl<B, FS: SaveState, OS: SaveState, TS: SaveState> SaveState for StepState<B, FS, OS, TS> {
+/// State from step to step, a function of released values. The sum and the memory of the noise are not part of it.
+impl<B, FS: SaveState, OS: SaveState, TS: SaveState, NS> SaveState for StepState<B, FS, OS, TS, NS> {
     fn each(&mut self, take: &mut dyn FnMut(StateField<'_>)) {
         self.filter.each(take);
         self.threshold.each(take);
@@ -265,8 +273,8 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> Priva
     ///
     /// # Errors
     ///
-    /// `expected_batch` is 0 or above 2²⁴ (it must be an exact f32), the learning rate is not positive, or the
-    /// schedule is out of its range.
+    /// `expected_batch` is 0 or above 2²⁴ (it must be an exact f32), the learning rate is not positive, the schedule is out of its range;
+    /// or the noise is correlated, and the schedule changes it or the threshold takes counts.
     pub fn new(slots: Slots<F, O, M, T, C, S>) -> Result<Self, ConfigError> {
         if slots.expected_batch == 0 || slots.expected_batch > 1 << 24 {
             return Err(ConfigError::new("expected_batch", "from 1 to 2^24"));
@@ -277,6 +285,14 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> Priva
         }
         slots.schedule.check()?;
         let count_noise = slots.threshold.count_noise();
+        if let Some(participation) = slots.mechanism.participation() {
+            if count_noise.is_some() {
+                return Err(ConfigError::new("threshold", "fixed: counts beside correlated noise have no price"));
+            }
+            if (0..participation.steps()).any(|step| slots.schedule.noise_factor(step) != 1.0) {
+                return Err(ConfigError::new("noise schedule", "constant: correlated noise that changes has no price"));
+            }
+        }
         Ok(Self { slots, count_noise })
     }
 
@@ -334,7 +350,7 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> Priva
     #[allow(clippy::type_complexity)] // A step, the end of the budget, or an error.
     pub fn begin<'a, B, FS, OS, L: Store>(
         &self,
-        state: &'a mut StepState<B, FS, OS, T::State>,
+        state: &'a mut StepState<B, FS, OS, T::State, M::NoiseState>,
         ledger: &mut Ledger<L>,
     ) -> Result<Option<Open<'a, Self, FS, OS>>, OpenError<L::Error>>
     where
@@ -355,7 +371,7 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> Priva
     /// The budget is spent, the store failed, or the state does not fit; nothing is released.
     pub fn open<'a, B, FS, OS, L: Store>(
         &self,
-        state: &'a mut StepState<B, FS, OS, T::State>,
+        state: &'a mut StepState<B, FS, OS, T::State, M::NoiseState>,
         ledger: &mut Ledger<L>,
     ) -> Result<Open<'a, Self, FS, OS>, OpenError<L::Error>>
     where
@@ -364,6 +380,7 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> Priva
         O: Optimizer<OS>,
     {
         let checked = self.check(state).map_err(OpenError::Call)?;
+        self.check_budget(ledger).map_err(OpenError::Call)?;
         let number = ledger.charge()?;
         Ok(self.opened(checked, number, number, self.mechanism_at(number)))
     }
@@ -395,7 +412,7 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> Priva
     /// The budget is spent, or the state does not fit; nothing is charged.
     pub fn prepare<'l, B, FS, OS>(
         &self,
-        state: &mut StepState<B, FS, OS, T::State>,
+        state: &mut StepState<B, FS, OS, T::State, M::NoiseState>,
         ledger: &'l mut Ledger<()>,
     ) -> Result<Due<'l>, OpenError<Infallible>>
     where
@@ -404,6 +421,7 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> Priva
         O: Optimizer<OS>,
     {
         self.check(state).map_err(OpenError::Call)?;
+        self.check_budget(ledger).map_err(OpenError::Call)?;
         let (step, record, durable) = ledger.prepare().ok_or(OpenError::BudgetSpent)?;
         let noise = self.charged_noise(None, &self.mechanism_at(step));
         Ok(Due::new(record, Receipt { step, charged: step, noise }, Some(durable)))
@@ -417,7 +435,7 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> Priva
     /// charged.
     pub fn prepare_adaptive<'l, B, FS, OS>(
         &self,
-        state: &mut StepState<B, FS, OS, T::State>,
+        state: &mut StepState<B, FS, OS, T::State, M::NoiseState>,
         factor: f64,
         rate: Rate,
         filter: &'l mut RenyiFilter,
@@ -442,7 +460,7 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> Priva
     /// The receipt is for other noise than this configuration's, or the state does not fit; the step is burned.
     pub fn open_charged<'a, B, FS, OS>(
         &self,
-        state: &'a mut StepState<B, FS, OS, T::State>,
+        state: &'a mut StepState<B, FS, OS, T::State, M::NoiseState>,
         receipt: Receipt,
     ) -> Result<Open<'a, Self, FS, OS>, CallError>
     where
@@ -478,7 +496,7 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> Priva
     /// above 0; nothing is released.
     pub fn open_adaptive<'a, B, FS, OS, P: Store>(
         &self,
-        state: &'a mut StepState<B, FS, OS, T::State>,
+        state: &'a mut StepState<B, FS, OS, T::State, M::NoiseState>,
         factor: f64,
         rate: Rate,
         filter: &mut RenyiFilter,
@@ -507,8 +525,18 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> Priva
     fn charged_noise(&self, factor: Option<f64>, mechanism: &M) -> ChargedNoise {
         ChargedNoise {
             factor,
-            multiplier: mechanism.multiplier(),
+            multiplier: mechanism.charged_multiplier(),
             counts: self.count_noise.map(|noise| noise.multiplier()),
+        }
+    }
+
+    /// Fails unless the ledger has no more steps than were priced together.
+    fn check_budget<L>(&self, ledger: &Ledger<L>) -> Result<(), CallError> {
+        match self.slots.mechanism.participation() {
+            Some(participation) if ledger.budget() > participation.steps() => {
+                Err(CallError::Order("a ledger of more steps than correlated noise was priced for"))
+            }
+            _ => Ok(()),
         }
     }
 
@@ -516,7 +544,7 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> Priva
     /// checked is what the step uses.
     fn check<'a, B, FS, OS>(
         &self,
-        state: &'a mut StepState<B, FS, OS, T::State>,
+        state: &'a mut StepState<B, FS, OS, T::State, M::NoiseState>,
     ) -> Result<Checked<'a, M, T, FS, OS>, CallError>
     where
         B: AsMut<[M::Word]>,
@@ -537,8 +565,9 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> Priva
         }
         slots.filter.check(&state.filter, dim)?;
         slots.optimizer.check(&state.optimizer, dim)?;
+        slots.mechanism.check_state(&mut state.noise, dim)?;
         let (filter, threshold, optimizer) = (&mut state.filter, &mut state.threshold, &mut state.optimizer);
-        Ok(Checked { sum, filter, threshold, optimizer, clip, query })
+        Ok(Checked { sum, filter, threshold, optimizer, noise: &mut state.noise, clip, query })
     }
 
     /// Counts without noise are not taken.
@@ -570,6 +599,7 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> Priva
             threshold_state: checked.threshold,
             optimizer: slots.optimizer.clone(),
             optimizer_state: checked.optimizer,
+            noise_state: checked.noise,
             learning_rate: slots.schedule.learning_rate(charged),
             expected_batch: slots.expected_batch,
             is_broken: false,
@@ -583,6 +613,7 @@ struct Checked<'a, M: Mechanism, T: Threshold, FS, OS> {
     filter: &'a mut FS,
     threshold: &'a mut T::State,
     optimizer: &'a mut OS,
+    noise: &'a mut M::NoiseState,
     clip: f32,
     query: Query,
 }

@@ -21,7 +21,7 @@ fn exact<W: Word>(multiplier: f64) -> DiscreteGaussian<W> {
 }
 
 /// DP-SGD whose parameters, from zero, become minus the released mean.
-fn plain<M: Mechanism>(mechanism: M, clip: f32, expected_batch: u32) -> Step<M> {
+fn plain<M: Mechanism<NoiseState = ()>>(mechanism: M, clip: f32, expected_batch: u32) -> Step<M> {
     PrivateStep::new(Slots {
         mechanism,
         clip: FlatL2,
@@ -39,7 +39,7 @@ fn state<W: Copy + Default>(dim: usize) -> StepState<Vec<W>, (), SgdState<Vec<f3
 }
 
 /// The released means of `steps` steps in which `samples` take part.
-fn release<M: Mechanism, G: Generator>(
+fn release<M: Mechanism<NoiseState = ()>, G: Generator>(
     step: &Step<M>,
     samples: &[Vec<f32>],
     dim: usize,
@@ -173,7 +173,7 @@ fn spread(means: &[f32], clip: f32, expected_batch: u32) -> f64 {
 /// must fail it.
 #[test]
 fn empty_batch_releases_declared_noise() {
-    fn check<M: Mechanism>(mechanism: M, generator: &impl Generator) {
+    fn check<M: Mechanism<NoiseState = ()>>(mechanism: M, generator: &impl Generator) {
         let (clip, batch) = (0.3, 8);
         let step = plain(mechanism, clip, batch);
         let spread = spread(&release(&step, &[], 2000, generator, 20), clip, batch) / mechanism.multiplier();
@@ -237,7 +237,7 @@ fn failed_call_releases_nothing() {
 /// `mem::forget` runs no destructor: the words stay, and the next step and the next shard wipe them before anything is added.
 #[test]
 fn forgotten_step_or_shard_is_wiped() {
-    fn check<M: Mechanism>(mechanism: M, is_zero: impl Fn(M::Word) -> bool) {
+    fn check<M: Mechanism<NoiseState = ()>>(mechanism: M, is_zero: impl Fn(M::Word) -> bool) {
         let (step, generator, sample) =
             (plain(mechanism, 1.0, 1), ChaCha20::<1>::simulation(3), [0.5f32, -0.25, 0.125]);
         let releases = |forget: bool| {

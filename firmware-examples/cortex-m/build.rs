@@ -6,12 +6,13 @@ use std::{env, fs, path::PathBuf};
 /// faults, where it would else write into them.
 const STATICS: u32 = 1024;
 
-const PROGRAMS: [&str; 16] = [
+const PROGRAMS: [&str; 17] = [
     "replay",
     "replay-further",
     "replay-wide",
     "replay-recorded",
     "train",
+    "correlated",
     "federated",
     "personalise",
     "dp-sgd",
@@ -27,7 +28,7 @@ const PROGRAMS: [&str; 16] = [
 /// Those that must fit the smallest parts.
 const SMALL: [&str; 2] = ["replay", "replay-further"];
 /// Those whose lines can be logged with defmt.
-const LOGGING: [&str; 3] = ["train", "federated", "personalise"];
+const LOGGING: [&str; 4] = ["train", "correlated", "federated", "personalise"];
 
 /// Where flash and RAM of the board that QEMU has for a target begin, and KB of each. A chip's are given where the board's
 /// processor has one, and those of a small part where QEMU has megabytes, so that the linker refuses what would not fit.

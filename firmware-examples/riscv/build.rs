@@ -5,12 +5,13 @@ use std::{env, fs, path::PathBuf};
 /// Bytes of static variables; the rest of the RAM is the stack's, which lies below them.
 const STATICS: u32 = 1024;
 
-const PROGRAMS: [&str; 11] = [
+const PROGRAMS: [&str; 12] = [
     "replay",
     "replay-further",
     "replay-wide",
     "replay-recorded",
     "train",
+    "correlated",
     "federated",
     "personalise",
     "methods",

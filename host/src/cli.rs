@@ -19,6 +19,7 @@ mod derive;
 pub mod embed;
 mod epsilon;
 mod events;
+mod factorize;
 mod filter;
 mod finish;
 mod fix;
@@ -87,6 +88,7 @@ enum Command {
     Inspect(inspect::InspectArgs),
     Epsilon(epsilon::EpsilonArgs),
     Calibrate(calibrate::CalibrateArgs),
+    Factorize(factorize::FactorizeArgs),
     Budget(budget::BudgetArgs),
     Filter(filter::FilterArgs),
     Aggregate(aggregate::AggregateArgs),
@@ -279,6 +281,7 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Inspect(args) => inspect::run(&args),
         Command::Epsilon(args) => epsilon::run(&args),
         Command::Calibrate(args) => calibrate::run(&args),
+        Command::Factorize(args) => factorize::run(&args),
         Command::Budget(args) => budget::run(&args),
         Command::Filter(args) => filter::run(&args),
         Command::Aggregate(args) => aggregate::run(&args),

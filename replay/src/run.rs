@@ -43,7 +43,7 @@ struct Head {
 }
 
 /// A mechanism as runs add to it.
-trait Played: Mechanism {
+trait Played: Mechanism<NoiseState = ()> {
     /// Adds a sum that was clipped elsewhere: sums of floats alone take one.
     fn add_sum<C: Clip, K: Counts>(_shard: &mut Shard<'_, Self, C, K>, _sum: FloatSum<'_>) -> Result<(), PackError> {
         Err(PackError::Field("kind of samples"))

@@ -61,6 +61,7 @@ impl Sealed for ContinuousGaussian {}
 
 impl Mechanism for ContinuousGaussian {
     type Word = SumWord<f32>;
+    type NoiseState = ();
 
     fn multiplier(&self) -> f64 {
         f64::from(self.multiplier)
@@ -101,7 +102,10 @@ impl Mechanism for ContinuousGaussian {
         threshold: f32,
         expected_batch: u32,
         sum: &mut [SumWord<f32>],
+        _at: usize,
+        _state: &mut (),
         words: &mut R,
+        _before: Option<&mut R>,
         out: &mut [f32],
         _: Inside,
     ) {
@@ -205,7 +209,7 @@ mod tests {
         let (mut words, mut same) = (generator.stream(address), generator.stream(address));
         for _ in 0..50 {
             let mut released = [0.0; 2];
-            mechanism.release(1.0, 1, &mut [SumWord::ZERO; 2], &mut same, &mut released, Inside(()));
+            mechanism.release(1.0, 1, &mut [SumWord::ZERO; 2], 0, &mut (), &mut same, None, &mut released, Inside(()));
             assert_eq!(mechanism.sample(&mut words), released);
         }
     }

@@ -128,6 +128,7 @@ impl<W> Sealed for DiscreteGaussian<W> {}
 
 impl<W: Word> Mechanism for DiscreteGaussian<W> {
     type Word = SumWord<W>;
+    type NoiseState = ();
 
     fn multiplier(&self) -> f64 {
         Self::multiplier(self)
@@ -180,7 +181,10 @@ impl<W: Word> Mechanism for DiscreteGaussian<W> {
         threshold: f32,
         expected_batch: u32,
         sum: &mut [SumWord<W>],
+        _at: usize,
+        _state: &mut (),
         words: &mut R,
+        _before: Option<&mut R>,
         out: &mut [f32],
         _: Inside,
     ) {

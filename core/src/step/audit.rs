@@ -39,7 +39,7 @@ impl<M: Mechanism, C, K: Counts> Shard<'_, M, C, K> {
     }
 }
 
-impl<B, FS, OS, TS> StepState<B, FS, OS, TS> {
+impl<B, FS, OS, TS, NS> StepState<B, FS, OS, TS, NS> {
     /// The memory of the sum, outside of a step.
     pub fn sum(&self) -> &B {
         &self.sum

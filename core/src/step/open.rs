@@ -16,6 +16,7 @@ use crate::optimizer::{Begin, Optimizer, piece};
 use crate::private::{ClippedSum, Mechanism, Released};
 use crate::sampling::{PoissonBatch, poisson};
 use crate::threshold::{StepConstants, Threshold};
+use core::ops::Range;
 
 /// Coordinates released, filtered and applied at a time. Even, so that the float mechanism's pairs never straddle.
 /// Fewer on devices, whose stack holds them.
@@ -36,6 +37,7 @@ pub struct Open<'a, P: StepConfig, FS = (), OS = ()> {
     pub(super) threshold_state: &'a mut <P::Threshold as Threshold>::State,
     pub(super) optimizer: P::Optimizer,
     pub(super) optimizer_state: &'a mut OS,
+    pub(super) noise_state: &'a mut <P::Mechanism as Mechanism>::NoiseState,
     pub(super) learning_rate: f64,
     pub(super) expected_batch: u32,
     /// True if a producer's sample was partly added.
@@ -44,6 +46,14 @@ pub struct Open<'a, P: StepConfig, FS = (), OS = ()> {
 
 /// A worker's share of a step.
 pub(super) type ShardOf<'s, P> = Shard<'s, <P as StepConfig>::Mechanism, <P as StepConfig>::Clip, CountsOf<P>>;
+
+/// For noise that is independent from step to step: any other has no price for Poisson batches.
+impl<P: StepConfig<Mechanism: Mechanism<NoiseState = ()>>, FS, OS> Open<'_, P, FS, OS> {
+    /// Draws the batch of this step: each index below `samples` with probability `rate`. One draw a step.
+    pub fn poisson_batch<'g, G: Generator>(&self, generator: &'g G, rate: Rate, samples: u32) -> PoissonBatch<'g, G> {
+        poisson(generator, self.adder.step, rate, samples)
+    }
+}
 
 impl<P: StepConfig, FS, OS> Open<'_, P, FS, OS>
 where
@@ -78,9 +88,14 @@ where
         self.filter.eval_point(self.filter_state, index, params, out)
     }
 
-    /// Draws the batch of this step: each index below `samples` with probability `rate`. One draw a step.
-    pub fn poisson_batch<'g, G: Generator>(&self, generator: &'g G, rate: Rate, samples: u32) -> PoissonBatch<'g, G> {
-        poisson(generator, self.number(), rate, samples)
+    /// The samples of this step, of `samples` in a fixed order, as correlated noise is priced for
+    /// ([`Participation::batch`](crate::noise::Participation::batch)); all samples in each step if the noise of steps is independent.
+    #[must_use]
+    pub fn fixed_order_batch(&self, samples: u32) -> Range<u32> {
+        match self.adder.mechanism.participation() {
+            Some(participation) => participation.batch(self.number(), samples),
+            None => 0..samples,
+        }
     }
 
     /// Adds one sample by its gradient at the parameters (`[D]`). A gradient whose squared norm is not a finite f32 adds
@@ -186,7 +201,9 @@ where
 
     fn move_params<G: Generator>(&mut self, params: &mut [f32], generator: &G) {
         let Adder { mechanism, threshold, step, .. } = self.adder;
-        let noise_std = mechanism.multiplier() * f64::from(threshold) / f64::from(self.expected_batch);
+        let noise_std = mechanism.multiplier() * f64::from(threshold) / f64::from(self.expected_batch)
+            * mechanism.begin(self.noise_state, step, Inside(()));
+        let draws_again = P::Mechanism::DRAWS_AGAIN && mechanism.draws_again(self.noise_state);
         let held = self.optimizer.needs_full_gradient();
         let expected_batch = match () {
             () if mutant::is(Mutant::DivisorTaken) => mutant::taken().max(1),
@@ -211,6 +228,8 @@ where
                     () => {}
                 }
                 let mut words = generator.stream(address);
+                let mut before =
+                    draws_again.then(|| generator.stream(Address { step: address.step.wrapping_sub(1), ..address }));
                 for sum in sum.chunks_mut(BLOCK) {
                     let params = piece(params, at, sum.len());
                     let mut released = [0.0; BLOCK];
@@ -221,7 +240,18 @@ where
                             *word = Default::default();
                         }
                     } else {
-                        mechanism.release(threshold, expected_batch, sum, &mut words, released, Inside(()));
+                        let (state, before) = (&mut *self.noise_state, before.as_mut());
+                        mechanism.release(
+                            threshold,
+                            expected_batch,
+                            sum,
+                            at,
+                            state,
+                            &mut words,
+                            before,
+                            released,
+                            Inside(()),
+                        );
                         if looks {
                             for (word, released) in sum.iter_mut().zip(&*released) {
                                 *word = P::Mechanism::store_released(*released, Inside(()));
@@ -254,6 +284,7 @@ where
                 at += params.len();
             }
         }
+        mechanism.end(self.noise_state, step, Inside(()));
     }
 
     // On a stack of its own, which is over when parameters have moved.

@@ -27,7 +27,7 @@ impl Steps {
 }
 
 /// DP-SGD with batch 1, whose parameters, from zero, become minus the released mean.
-fn dp_sgd<M: Mechanism, T: Threshold>(mechanism: M, threshold: T) -> PrivateStep<Identity, Sgd, M, T> {
+fn dp_sgd<M: Mechanism<NoiseState = ()>, T: Threshold>(mechanism: M, threshold: T) -> PrivateStep<Identity, Sgd, M, T> {
     PrivateStep::new(Slots {
         mechanism,
         clip: FlatL2,
@@ -41,7 +41,7 @@ fn dp_sgd<M: Mechanism, T: Threshold>(mechanism: M, threshold: T) -> PrivateStep
 }
 
 /// What it releases with clip 1 on no samples, step after step. Returns the threshold's memory.
-fn released<M: Mechanism, T: Threshold, G: Generator>(
+fn released<M: Mechanism<NoiseState = ()>, T: Threshold, G: Generator>(
     mechanism: M,
     threshold: T,
     memory: T::State,

@@ -4,7 +4,7 @@
 use damper_core::private::SumWord;
 use damper_firmware_program::model::Model;
 use damper_firmware_program::train::{self, method};
-use damper_firmware_program::{federated, methods::METHODS, mlp, personalise, replay, softmax};
+use damper_firmware_program::{correlated, federated, methods::METHODS, mlp, personalise, replay, softmax};
 use damper_replay::Memory;
 use std::process::ExitCode;
 
@@ -26,12 +26,13 @@ fn main() -> ExitCode {
         ["train", "softmax", method] => by(&softmax::MODEL, method),
         ["train", "mlp", method] => by(&mlp::MODEL, method),
         ["federated"] => federated::run(1, |line| println!("{line}")),
+        ["correlated"] => correlated::run(|line| println!("{line}")),
         ["personalise"] => personalise::run(|line| println!("{line}")),
         ["erase"] => erase(),
         ["methods"] => METHODS.iter().all(|method| method.run() == Some(method.digest)),
         _ => {
             eprintln!(
-                "console replay|replay-further|replay-wide|replay-recorded FILE|train [softmax|mlp METHOD]|federated|personalise\
+                "console replay|replay-further|replay-wide|replay-recorded FILE|train [softmax|mlp METHOD]|federated|correlated|personalise\
                  |methods|erase"
             );
             false

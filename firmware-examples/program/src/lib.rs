@@ -4,6 +4,7 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
+pub mod correlated;
 pub mod digits;
 pub mod dp_sgd;
 pub mod extractor;

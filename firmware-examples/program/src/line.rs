@@ -119,6 +119,15 @@ pub enum Line<'a> {
     },
     /// The digest of the parameters.
     Params(u64),
+    /// Noise in the sum over all steps, against that of independent noise of the same price.
+    PrefixNoise {
+        /// The noise.
+        noise: &'a str,
+        /// Its deviation as measured, in hundredths of a clip.
+        measured: u32,
+        /// As the formula has it.
+        theory: u32,
+    },
     /// What adapts.
     Personalise {
         /// Parameters of the last layer.
@@ -175,6 +184,14 @@ impl fmt::Display for Line<'_> {
             }
             Self::BudgetSpent { steps } => write!(f, "budget spent after {steps} steps"),
             Self::HeldOut { right, samples } => write!(f, "held out: {right} of {samples} right"),
+            Self::PrefixNoise { noise, measured, theory } => write!(
+                f,
+                "{noise}: {}.{:02} clips of noise in the sum, theory {}.{:02}",
+                measured / 100,
+                measured % 100,
+                theory / 100,
+                theory % 100
+            ),
             Self::Params(digest) => write!(f, "params fnv1a64 {digest:016x}"),
             Self::Personalise { dim, features, samples } => write!(
                 f,
@@ -215,6 +232,15 @@ impl defmt::Format for Line<'_> {
             }
             Self::BudgetSpent { steps } => defmt::write!(f, "budget spent after {=u32} steps", steps),
             Self::HeldOut { right, samples } => defmt::write!(f, "held out: {=u32} of {=u32} right", right, samples),
+            Self::PrefixNoise { noise, measured, theory } => defmt::write!(
+                f,
+                "{=str}: {=u32}.{=u32:02} clips of noise in the sum, theory {=u32}.{=u32:02}",
+                noise,
+                measured / 100,
+                measured % 100,
+                theory / 100,
+                theory % 100
+            ),
             Self::Params(digest) => defmt::write!(f, "params fnv1a64 {=u64:016x}", digest),
             Self::Personalise { dim, features, samples } => defmt::write!(
                 f,

@@ -4,7 +4,7 @@ use damper_core::update::Update;
 use damper_firmware_program::methods::{METHODS, NAMES};
 use damper_firmware_program::model::Model;
 use damper_firmware_program::train::{self, method};
-use damper_firmware_program::{federated, mlp, personalise, price, softmax};
+use damper_firmware_program::{correlated, federated, mlp, personalise, price, softmax};
 use std::collections::BTreeMap;
 use std::{fs, path::Path};
 
@@ -13,6 +13,9 @@ fn the_host_says_what_every_board_must_say() {
     let mut said = String::new();
     assert!(personalise::run(|line| said += &format!("{line}\n")), "{said}");
     assert_eq!(said, include_str!("../../expected/personalise.txt"));
+    said.clear();
+    assert!(correlated::run(|line| said += &format!("{line}\n")), "{said}");
+    assert_eq!(said, include_str!("../../expected/correlated.txt"));
     said.clear();
     assert!(federated::run(1, |line| said += &format!("{line}\n")), "{said}");
     assert_eq!(said, include_str!("../../expected/federated.txt"));

@@ -84,7 +84,7 @@ pub(crate) trait StepLoop {
     /// Goes through them.
     fn go<M, G>(self, mechanism: M, workers: G) -> Result<Self::End, TrainError>
     where
-        M: Mechanism<Word: Send> + Send + Sync,
+        M: Mechanism<Word: Send, NoiseState = ()> + Send + Sync,
         G: Accumulate<M>,
         Sum: From<Vec<M::Word>>;
 }
@@ -128,7 +128,7 @@ pub(crate) fn layers(run: &Run) -> Vec<Layer> {
 
 /// The step of `run` and its memory, with what `around` makes of the optimizer and its.
 #[allow(clippy::type_complexity)] // A step and its memory.
-pub(crate) fn step<'a, M: Mechanism, O: Clone, OS>(
+pub(crate) fn step<'a, M: Mechanism<NoiseState = ()>, O: Clone, OS>(
     run: &Run,
     mechanism: M,
     layers: &'a [Layer],
@@ -164,7 +164,7 @@ pub(crate) struct Draw {
 
 impl Draw {
     /// Throws the coins of an open step's samples, those of `split` and as many `others` behind them.
-    pub(crate) fn throw<M: Mechanism, O, OS>(
+    pub(crate) fn throw<M: Mechanism<NoiseState = ()>, O, OS>(
         &mut self,
         run: &Run,
         opened: &Opened<'_, '_, M, O, OS>,
@@ -179,7 +179,7 @@ impl Draw {
 
     /// The gradients of the samples drawn from `split` are taken, clipped and summed by the workers. The generator draws their views.
     #[allow(clippy::too_many_arguments)] // Each is a thing of its own.
-    pub(crate) fn accumulate<M: Mechanism, O, OS>(
+    pub(crate) fn accumulate<M: Mechanism<NoiseState = ()>, O, OS>(
         &mut self,
         run: &Run,
         opened: &mut Opened<'_, '_, M, O, OS>,

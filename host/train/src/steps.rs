@@ -143,7 +143,7 @@ impl StepLoop for Training<'_, '_> {
 
     fn go<M, G>(self, mechanism: M, workers: G) -> Result<Outcome, TrainError>
     where
-        M: Mechanism<Word: Send> + Send + Sync,
+        M: Mechanism<Word: Send, NoiseState = ()> + Send + Sync,
         G: Accumulate<M>,
         Sum: From<Vec<M::Word>>,
     {
@@ -153,7 +153,7 @@ impl StepLoop for Training<'_, '_> {
 }
 
 #[allow(clippy::too_many_arguments)] // One call, and each is a thing of its own.
-fn train<M: Mechanism>(
+fn train<M: Mechanism<NoiseState = ()>>(
     run: &Run,
     mechanism: M,
     mut workers: impl Accumulate<M>,
@@ -385,7 +385,7 @@ fn unopened(error: OpenError<FileError>) -> TrainError {
 
 /// Charges a step, draws its batch, spreads it over the workers, releases. `draw` is memory.
 #[allow(clippy::too_many_arguments)] // One call, and each is a thing of its own.
-fn one_step<M: Mechanism>(
+fn one_step<M: Mechanism<NoiseState = ()>>(
     run: &Run,
     step: &Step<'_, M, Watched<OptimizerSlot>>,
     state: &mut State<M, WatchedState<OptimizerState>>,

@@ -227,7 +227,7 @@ impl StepLoop for Inserted<'_> {
 
     fn go<M, G>(self, mechanism: M, mut workers: G) -> Result<Self::End, TrainError>
     where
-        M: Mechanism<Word: Send> + Send + Sync,
+        M: Mechanism<Word: Send, NoiseState = ()> + Send + Sync,
         G: Accumulate<M>,
         Sum: From<Vec<M::Word>>,
     {

@@ -208,7 +208,7 @@ impl StepLoop for Replay<'_> {
 
     fn go<M, G>(self, mechanism: M, workers: G) -> Result<Vec<Verdict>, TrainError>
     where
-        M: Mechanism<Word: Send> + Send + Sync,
+        M: Mechanism<Word: Send, NoiseState = ()> + Send + Sync,
         G: Accumulate<M>,
         Sum: From<Vec<M::Word>>,
     {
@@ -290,7 +290,7 @@ struct Replayed<'a, M: Mechanism, G> {
 
 impl<M, G> Replayed<'_, M, G>
 where
-    M: Mechanism<Word: Send> + Send + Sync,
+    M: Mechanism<Word: Send, NoiseState = ()> + Send + Sync,
     G: Accumulate<M>,
     Sum: From<Vec<M::Word>>,
 {

@@ -51,7 +51,7 @@ impl Account {
     }
 
     /// Opens a step of the run.
-    pub(super) fn open<'a, 'l, M: Mechanism, O: Optimizer<OS>, OS>(
+    pub(super) fn open<'a, 'l, M: Mechanism<NoiseState = ()>, O: Optimizer<OS>, OS>(
         &mut self,
         step: &Step<'l, M, O>,
         state: &'a mut State<M, OS>,
@@ -107,7 +107,7 @@ pub(super) fn sum_probe<M, O, OS>(
     grad_observer: Option<&mut dyn GradientObserver>,
 ) -> Result<SumProbe, TrainError>
 where
-    M: Mechanism,
+    M: Mechanism<NoiseState = ()>,
     O: Optimizer<OS>,
     Sum: From<Vec<M::Word>>,
 {

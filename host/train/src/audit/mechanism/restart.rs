@@ -44,7 +44,7 @@ impl StepLoop for Restarts<'_> {
 
     fn go<M, G>(self, mechanism: M, _: G) -> Result<u32, TrainError>
     where
-        M: Mechanism<Word: Send> + Send + Sync,
+        M: Mechanism<Word: Send, NoiseState = ()> + Send + Sync,
         G: Accumulate<M>,
         Sum: From<Vec<M::Word>>,
     {

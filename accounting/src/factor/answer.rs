@@ -1,0 +1,141 @@
+//! The answer of `damper factorize`: plain data, the fixed JSON keys first.
+
+use super::objective::Objective;
+use super::optimize::optimize;
+use super::participation::Participation;
+use crate::AccountingError;
+use serde::Serialize;
+use std::fmt;
+
+/// The question: a run, and how many buffers a device has room for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct FactorizeQuery {
+    /// Steps of the run.
+    pub steps: u64,
+    /// The most buffers.
+    pub buffers: u32,
+    /// The least distance of two steps of a sample, and the most steps of one; none for a single one.
+    pub pattern: Option<(u64, u64)>,
+    /// What is kept small.
+    pub objective: Objective,
+}
+
+/// A BLT and what it is worth.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Factorized {
+    /// The decays of C, descending.
+    pub theta: Vec<f64>,
+    /// The scales of C.
+    pub omega: Vec<f64>,
+    /// The decays of C⁻¹, descending.
+    pub theta_hat: Vec<f64>,
+    /// The scales of C⁻¹.
+    pub omega_hat: Vec<f64>,
+    /// S.
+    pub sensitivity: f64,
+    /// `S·√error`: the standard deviation of the prefix sum's noise for a run of multiplier 1.
+    pub root_loss: f64,
+    /// Steps of the run.
+    pub steps: usize,
+    /// The least distance of two steps of a sample.
+    pub separation: usize,
+    /// The most steps of a sample.
+    pub participations: usize,
+    /// The objective.
+    pub objective: Objective,
+    /// The error at σ = 1.
+    pub error: f64,
+    /// The root loss of independent noise at the same ε.
+    pub independent_root_loss: f64,
+}
+
+impl FactorizeQuery {
+    /// Finds the factorisation.
+    ///
+    /// # Errors
+    ///
+    /// A number is out of its range.
+    pub fn answer(&self) -> Result<Factorized, AccountingError> {
+        let Self { steps, buffers, pattern, objective } = *self;
+        let participation = match pattern {
+            None => Participation::single(steps)?,
+            Some((separation, participations)) => Participation::new(steps, separation, participations)?,
+        };
+        let blt = optimize(participation, buffers, objective)?;
+        let (sensitivity, error) = (blt.sensitivity(participation), blt.error(participation.steps(), objective));
+        let n = participation.steps() as f64;
+        let of_one = match objective {
+            Objective::Max => n,
+            Objective::Mean => f64::midpoint(n, 1.0),
+        };
+        Ok(Factorized {
+            theta: blt.theta().to_vec(),
+            omega: blt.omega(),
+            theta_hat: blt.theta_hat().to_vec(),
+            omega_hat: blt.omega_hat(),
+            sensitivity,
+            root_loss: sensitivity * error.sqrt(),
+            steps: participation.steps(),
+            separation: participation.separation(),
+            participations: participation.participations(),
+            objective,
+            error,
+            independent_root_loss: (participation.participations() as f64 * of_one).sqrt(),
+        })
+    }
+}
+
+impl fmt::Display for Factorized {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let of = match self.objective {
+            Objective::Max => "of the sum over all steps",
+            Objective::Mean => "of prefix sums, root mean square",
+        };
+        writeln!(f, "steps           {}", self.steps)?;
+        writeln!(f, "a sample        in at most {}, at least {} apart", self.participations, self.separation)?;
+        if self.theta.is_empty() {
+            writeln!(f, "buffers         none: independent noise is best")?;
+        }
+        for ((theta, omega), number) in self.theta.iter().zip(&self.omega).zip(1..) {
+            writeln!(f, "buffer {number}        theta {theta}  omega {omega}")?;
+        }
+        writeln!(f, "sensitivity     {:.8}", self.sensitivity)?;
+        writeln!(f, "root loss       {:.8}  (noise {of}, at multiplier 1)", self.root_loss)?;
+        let independent = self.independent_root_loss;
+        write!(f, "independent     {independent:.8}  ({:.2} times as much)", independent / self.root_loss)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::blt::Blt;
+    use super::super::toeplitz::{error, sensitivity};
+    use super::*;
+
+    // The printed numbers give the printed loss, by plain sums.
+    #[test]
+    fn printed_numbers_give_printed_loss() {
+        for (objective, pattern) in [(Objective::Max, None), (Objective::Mean, Some((10, 5)))] {
+            let found = FactorizeQuery { steps: 50, buffers: 2, pattern, objective }.answer().unwrap();
+            let json: serde_json::Value = serde_json::from_str(&serde_json::to_string(&found).unwrap()).unwrap();
+            let numbers = |key: &str| -> Vec<f64> {
+                json[key].as_array().unwrap().iter().map(|number| number.as_f64().unwrap()).collect()
+            };
+            let (theta, omega) = (numbers("theta"), numbers("omega"));
+            let entry = |j: i32| match j {
+                0 => 1.0,
+                _ => theta.iter().zip(&omega).map(|(theta, omega)| omega * theta.powi(j - 1)).sum(),
+            };
+            let column: Vec<f64> = (0..50).map(entry).collect();
+            let participation = match pattern {
+                None => Participation::single(50).unwrap(),
+                Some((separation, times)) => Participation::new(50, separation, times).unwrap(),
+            };
+            let loss = sensitivity(&column, participation) * error(&column, 50, objective).sqrt();
+            assert!((loss / json["root_loss"].as_f64().unwrap() - 1.0).abs() < 1e-9);
+            assert!(found.root_loss < found.independent_root_loss);
+            let decays: Vec<f64> = theta.iter().zip(numbers("theta_hat")).flat_map(|(a, b)| [*a, b]).collect();
+            assert!(Blt::of_decays(&decays).is_some_and(|blt| blt.omega() == omega));
+        }
+    }
+}

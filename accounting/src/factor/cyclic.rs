@@ -1,0 +1,112 @@
+//! Banded correlated noise with cyclic Poisson sampling (arXiv 2306.08153).
+//!
+//! The samples are in G fixed groups, and step t draws from group `t mod G`, each sample with probability q. C has p ≤ G bands, and the noise
+//! is a function of earlier **noise** `w` in the last p − 1 steps.
+//!
+//! # Why a draw is one Gaussian release
+//!
+//! Let a sample be drawn at step t. For the same outputs, its noise w differs at t alone, by the integers of the sample. So the noise z differs
+//! in rows t to t + p − 1: by `c_j` times the sample in row t + j, up to the rounding of rows t + 1 and on, at most 1 in each of m
+//! coordinates. The shift has a norm of at most `β_c = ‖c‖Δ + √((p−1)m)` on every path of outputs. The next draw of the sample is at
+//! least G ≥ p steps later, so the blocks of a sample do not overlap: its `⌈n/G⌉` draws are a composition of Poisson-subsampled
+//! Gaussians. (A block's pair of distributions is a post-processing of the Gaussian pair, and a post-processing keeps mixtures.)
+
+use super::participation::MAX_STEPS;
+use crate::AccountingError;
+use crate::calibration::sampling_rate;
+use damper_core::accounting::event::Event;
+
+/// A run whose steps draw from one group after the other.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct CyclicPoisson {
+    /// Steps of the run.
+    pub steps: u64,
+    /// Groups, G.
+    pub groups: u64,
+    /// The expected batch of a step, B.
+    pub batch: u64,
+    /// Samples of all groups together, N: declared, not counted from the data if neighbours differ in size.
+    pub samples: u64,
+}
+
+impl CyclicPoisson {
+    /// The event of each of a sample's draws, and their number, for noise of `sigma` grid units, a clip of `2^grid_bits` units and `dim`
+    /// coordinates. `column` has the p coefficients of C from `c_0 = 1` on; any signs.
+    ///
+    /// # Errors
+    ///
+    /// More bands than groups; an expected batch above a group (`q = B·G/N` above 1) or 0; a number of steps that is not from 1 to
+    /// [`MAX_STEPS`]; or a multiplier that cannot be priced.
+    pub fn events(
+        &self,
+        column: &[f64],
+        sigma: u64,
+        grid_bits: u32,
+        dim: u64,
+    ) -> Result<(Event, u64), AccountingError> {
+        let Self { steps, groups, batch, samples } = *self;
+        if steps == 0 || steps > MAX_STEPS {
+            return Err(AccountingError::FactorizedSteps(steps));
+        }
+        if groups == 0 || column.len() as u64 > groups {
+            return Err(AccountingError::Bands { bands: column.len(), groups });
+        }
+        let of_group = batch.saturating_mul(groups);
+        if batch == 0 || of_group > samples {
+            return Err(AccountingError::GroupBatch { batch, groups, samples });
+        }
+        let rate = sampling_rate(of_group as f64 / samples as f64)?;
+        let square: f64 = column.iter().map(|entry| entry * entry).sum();
+        let rounding = ((column.len().saturating_sub(1)) as f64 * dim as f64).sqrt();
+        // A few roundings a term; all terms are positive.
+        let up = 1.0 + (column.len() + 16) as f64 * f64::EPSILON;
+        let shift = (square.sqrt() * f64::from(grid_bits).exp2() + rounding) * up;
+        let multiplier = sigma as f64 / shift * (1.0 - 2.0 * f64::EPSILON);
+        let event = Event::new(rate, multiplier).map_err(|_| AccountingError::NoiseMultiplier(multiplier))?;
+        Ok((event, steps.div_ceil(groups)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pld::{self, Neighbours};
+    use damper_core::accounting::renyi::least_epsilon;
+
+    const RUN: CyclicPoisson = CyclicPoisson { steps: 2000, groups: 8, batch: 256, samples: 60_000 };
+
+    // ε at σ/β_c, tight and by Rényi divergences, of an independent generator.
+    #[test]
+    fn draws_have_known_epsilon() {
+        for (groups, multiplier, tight, renyi) in
+            [(8u64, 1.0, 3.5426, 4.0215), (32, 1.0, 7.7500, 8.6947), (200, 2.0, 6.5125, 7.0471)]
+        {
+            let run = CyclicPoisson { groups, ..RUN };
+            // One band and no rounding: β_c is the clip.
+            let (event, times) = run.events(&[1.0], (multiplier * f64::from(1u32 << 20)) as u64, 20, 1).unwrap();
+            assert_eq!(times, 2000u64.div_ceil(groups));
+            let found = pld::epsilon(&[(event, times)], Neighbours::AddOrRemove, 1e-5).unwrap();
+            assert!((found - tight).abs() < 2e-3 * tight, "{groups}: {found}");
+            let found = least_epsilon(&[(event, times)], 1e-5).unwrap().epsilon;
+            assert!((found - renyi).abs() < 2e-3 * renyi, "{groups}: {found}");
+        }
+    }
+
+    #[test]
+    fn shift_is_that_of_a_block() {
+        let column = [1.0, 0.5, -0.25];
+        let (event, _) = RUN.events(&column, 5 << 20, 20, 10_000).unwrap();
+        let shift = 1.3125f64.sqrt() + 20_000f64.sqrt() / f64::from(1u32 << 20);
+        assert!(event.multiplier() <= 5.0 / shift && event.multiplier() > 5.0 / shift * (1.0 - 1e-13));
+    }
+
+    #[test]
+    fn overlapping_blocks_are_refused() {
+        assert_eq!(RUN.events(&[1.0; 9], 1 << 20, 20, 1), Err(AccountingError::Bands { bands: 9, groups: 8 }));
+        let large = CyclicPoisson { batch: 7501, ..RUN };
+        let refused = AccountingError::GroupBatch { batch: 7501, groups: 8, samples: 60_000 };
+        assert_eq!(large.events(&[1.0], 1 << 20, 20, 1), Err(refused));
+        let none = CyclicPoisson { steps: 0, ..RUN };
+        assert_eq!(none.events(&[1.0], 1 << 20, 20, 1), Err(AccountingError::FactorizedSteps(0)));
+    }
+}

@@ -1,0 +1,14 @@
+//! What a factorisation is optimised for.
+
+use serde::Serialize;
+
+/// The error that a factorisation keeps small, at σ = 1.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Objective {
+    /// The variance of the sum over all steps, the largest.
+    #[default]
+    Max,
+    /// The mean of the variances of all prefix sums.
+    Mean,
+}

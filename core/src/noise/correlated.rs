@@ -1,0 +1,391 @@
+//! Correlated noise on the grid: noise of successive steps that partly cancels in the sum over steps.
+//!
+//! Step t releases `x_t + w_t` in integers, `w = C⁻¹z` up to rounding: `z_t` independent discrete Gaussians of one integer σ, each at the
+//! address of its step, and C a lower-triangular Toeplitz matrix with `1 = c_0 ≥ c_1 ≥ … ≥ 0`: a [`Correlation`]. The run as a whole is
+//! priced as one Gaussian release ([`CorrelatedGaussian::event`]). Sources: arXiv 2404.16706, 2408.08868 (BLT), 2306.08153 (banded).
+//!
+//! It needs a fixed order of the samples: no sample takes part in two steps closer than the separation of the [`Participation`]. If all
+//! samples take part in every step, independent noise is best. `damper factorize` finds the coefficients.
+//!
+//! # Numerics
+//!
+//! `rnd(v, s) = (v + 2^(s−1)) >> s` on exact products; coefficients are integers over 2³⁰, rounded down; buffers are 0 at first.
+//!
+//! ```text
+//! Blt     w_t = z_t − rnd(Σ_i W_i·s_i, 40);            s_i ← rnd(T_i·s_i, 30) + w_t·2¹⁰
+//! Banded  w_t = z_t − rnd(Σ_{j=1..p−1} M_j·w_{t−j}, 30)
+//! Lambda  w_t = z_t − rnd(P·z_{t−1}, q),  λ = P/2^q    (z_{t−1} is drawn again)
+//! ```
+//!
+//! # Memory
+//!
+//! [`NoiseWord`]s of 8 bytes, the caller's: D a coordinate of `Blt<D>`, p − 1 of `Banded<p>`, none of [`Lambda`], which draws twice.
+//!
+//! # Privacy
+//!
+//! Let Δ = 2^bits be the clip, n the steps, m the coordinates. Neighbours differ in one sample, whose steps satisfy the participation and do not
+//! depend on data. Given all outputs before t, `δ_t = z'_t − z_t` is the integer vector by which the noise of the two data sets must differ for
+//! the same output. On every path `Σ‖δ_t‖² ≤ β²`, `β = S·Δ + R`:
+//!
+//! - `Blt` and `Banded` compute w from earlier **w**, so `Cw = z + ρ` with `|ρ| ≤ E` in each coordinate, and `δ = C(x − x') − (ρ' − ρ)`.
+//!   `Lambda` computes it from z, so `w = C⁻¹z + e`, `|e| ≤ ½`, and `δ = C(x − x') − C(e' − e)`.
+//! - The entries of C are not negative, so `‖C(x − x')‖ ≤ S·Δ`, whatever the sample adds, chosen from earlier outputs or not.
+//! - R is `2E√(nm)`, of `Lambda` `Σ_{j<n} λ^j·√(nm)`. E is ½ for the rounding of w. Of `Blt`, each buffer errs by half a unit of 2⁻¹⁰ at each
+//!   step, which decays with θ: `½ + 2⁻¹¹ Σ ω_i·min(n, 1/(1 − θ_i))`.
+//!
+//! So the run is an adaptive composition of Gaussians whose squared shifts add up to at most β² on every path: it costs what one release of
+//! multiplier σ/β does (arXiv 2210.17520; for the discrete Gaussian, `accounting/src/pld/discrete.rs`). S is computed from the integer
+//! coefficients, and every rounding goes up.
+//!
+//! Outputs are integers. Noise that is not rounded, `z_t − λz_{t−1}` with fractions, would give away `z_{t−1}` modulo the denominator, and with
+//! it `x_{t−1}`.
+//!
+//! *Restarts and burned steps.* The buffers are used at step t only if they were left by step t − 1 of the same mechanism. Else they begin at
+//! zeros: this sets entries of C to 0, and by the second point β holds, whoever chooses the moment. A released row enters the buffers once. So
+//! a restart loses accuracy and no privacy, and buffers are never saved: a stale copy would not be private.
+//!
+//! *Not priced*, and refused: Poisson batches (a sample may come at neighbouring steps), noise that changes over steps, counts of a
+//! threshold, a ledger of more steps than n.
+//!
+//! Buffers are as secret as the key. They have no accessor, and are wiped when they are dropped.
+
+mod banded;
+mod blt;
+mod correlation;
+mod exact;
+mod lambda;
+mod participation;
+mod state;
+#[cfg(test)]
+mod tests;
+mod word;
+
+pub use banded::Banded;
+pub use blt::Blt;
+pub use correlation::Correlation;
+pub use lambda::Lambda;
+pub use participation::Participation;
+pub use state::CorrelatedState;
+pub use word::NoiseWord;
+
+use super::discrete_gaussian::{DiscreteGaussian, LEAST_SIGMA, sample};
+use super::sealed::{Inside, Sealed};
+use crate::accounting::{Event, Rate};
+use crate::clip::Clip;
+use crate::error::{CallError, ConfigError, check_len};
+use crate::grid::{Grid, Word};
+use crate::mutant;
+use crate::numerics::round::{ceil, saturate};
+use crate::numerics::scalar;
+use crate::numerics::up::{add_up, div_up, mul_up, next_down, next_up, sqrt_up};
+use crate::private::{Mechanism, SumWord};
+use core::marker::PhantomData;
+use rand_core::Rng;
+
+/// The discrete Gaussian with correlated noise, on a [`Grid`]. `B` is the memory of the buffers.
+///
+/// ```
+/// use damper_core::accounting::Ledger;
+/// use damper_core::clip::FlatL2;
+/// use damper_core::filter::Identity;
+/// use damper_core::grid::Grid;
+/// use damper_core::noise::{Blt, ChaCha20, CorrelatedGaussian, CorrelatedState, NoiseWord, Participation};
+/// use damper_core::optimizer::{Sgd, SgdState};
+/// use damper_core::private::SumWord;
+/// use damper_core::schedule::Constant;
+/// use damper_core::step::{PrivateStep, Slots, StepState};
+/// use damper_core::threshold::Fixed;
+///
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// // `damper factorize --steps 1000 --buffers 2 --separation 100 --participations 10`
+/// let blt = Blt::new([0.98607187, 0.62314437], [0.23131852, 0.2725381])?;
+/// let run = Participation::new(1000, 100, 10)?;
+/// let mechanism = CorrelatedGaussian::<i32, _, [NoiseWord; 6]>::new(Grid::new(16)?, 800_000, blt, run, 3)?;
+/// // 1.78 instead of 3.86 = σ/(√k·Δ): but the noise of the sum over all steps is 6.7 times smaller.
+/// assert!(mechanism.event()?.multiplier() > 1.78);
+/// let step = PrivateStep::new(Slots {
+///     mechanism,
+///     clip: FlatL2,
+///     threshold: Fixed(1.0),
+///     filter: Identity,
+///     optimizer: Sgd::new(0.0, false, 0.0)?,
+///     schedule: Constant(0.1),
+///     expected_batch: 4,
+/// })?;
+/// let mut state = StepState::new([SumWord::ZERO; 3], (), SgdState { momentum: [] }, ())
+///     .with_noise(CorrelatedState::new([NoiseWord::ZERO; 6]));
+/// let (mut ledger, mut params) = (Ledger::volatile(1000), [0.0f32; 3]);
+/// let generator: ChaCha20 = ChaCha20::simulation(1);
+///
+/// let mut open = step.open(&mut state, &mut ledger)?;
+/// for _sample in open.fixed_order_batch(400) {
+///     open.add_combined(&[&[0.5, -0.2, 0.1]])?;
+/// }
+/// open.finish(&mut params, &generator)?;
+/// # Ok(())
+/// # }
+/// ```
+///
+/// Poisson batches have no price with it:
+///
+/// ```compile_fail,E0271
+/// use damper_core::{accounting::Rate, filter::Identity, noise::*, optimizer::*, step::{Open, PrivateStep}};
+/// type Step = PrivateStep<Identity, Sgd, CorrelatedGaussian<i32, Lambda, [NoiseWord; 0]>>;
+/// fn draw(open: &Open<'_, Step, (), SgdState<[f32; 1]>>, generator: &ChaCha20) {
+///     let _ = open.poisson_batch(generator, Rate::ONE, 10);
+/// }
+/// ```
+#[derive(Debug)]
+pub struct CorrelatedGaussian<W, K, B> {
+    inner: DiscreteGaussian<W>,
+    correlation: K,
+    participation: Participation,
+    dim: u32,
+    /// β, rounded up, and the part of it that is R.
+    shift: f64,
+    rounding: f64,
+    memory: PhantomData<fn() -> B>,
+}
+
+// Whatever the memory is.
+impl<W: Copy, K: Copy, B> Clone for CorrelatedGaussian<W, K, B> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<W: Copy, K: Copy, B> Copy for CorrelatedGaussian<W, K, B> {}
+
+impl<W: PartialEq, K: PartialEq, B> PartialEq for CorrelatedGaussian<W, K, B> {
+    fn eq(&self, other: &Self) -> bool {
+        self.inner == other.inner
+            && self.correlation == other.correlation
+            && self.participation == other.participation
+            && self.dim == other.dim
+    }
+}
+
+impl<W: Word, K: Correlation, B> CorrelatedGaussian<W, K, B> {
+    /// Noise z of standard deviation `sigma` grid units, for a run of these steps on `dim` parameters.
+    ///
+    /// # Errors
+    ///
+    /// σ is outside of 2¹⁰ to 2³¹ − 1, or so small against β that it has no price; `dim` is 0; or buffers might overflow.
+    pub fn new(
+        grid: Grid,
+        sigma: u32,
+        correlation: K,
+        participation: Participation,
+        dim: u32,
+    ) -> Result<Self, ConfigError> {
+        let inner = DiscreteGaussian::new(grid, sigma)?;
+        if sigma < LEAST_SIGMA {
+            return Err(ConfigError::new("sigma in grid units", "from 2^10 to 2^31 - 1"));
+        }
+        if dim == 0 {
+            return Err(ConfigError::new("number of parameters", "above 0"));
+        }
+        let steps = participation.steps();
+        // |w| ≤ Σ|a_j|·(|z| + |ρ|), and |z| < 19σ.
+        let (mut line, mut growth) = (K::START, 0.0);
+        for t in 0..steps {
+            growth += correlation.backward(&mut line, f64::from(u8::from(t == 0))).abs();
+        }
+        let unit = correlation.rounding(steps);
+        if !correlation.fits(steps, 1.01 * growth * (19.0 * f64::from(sigma) + unit)) {
+            return Err(ConfigError::new(
+                "sigma in grid units",
+                "smaller, or the correlation shorter: buffers could overflow",
+            ));
+        }
+        let (shift, rounding) = shift(grid, &correlation, participation, dim);
+        // As for independent noise, whose longest shift is the clip.
+        if mul_up(10.0, shift) > f64::from(sigma) * f64::from(sigma) {
+            return Err(ConfigError::new("sigma in grid units", "larger, or the grid bits more"));
+        }
+        Ok(Self { inner, correlation, participation, dim, shift, rounding, memory: PhantomData })
+    }
+
+    /// Noise of at least `multiplier` times β, `σ = ⌈multiplier·β⌉`: a run that costs at most what one release of this multiplier does.
+    ///
+    /// # Errors
+    ///
+    /// The multiplier must be positive, or as [`CorrelatedGaussian::new`].
+    pub fn with_multiplier(
+        grid: Grid,
+        multiplier: f64,
+        correlation: K,
+        participation: Participation,
+        dim: u32,
+    ) -> Result<Self, ConfigError> {
+        if !(multiplier.is_finite() && multiplier > 0.0) {
+            return Err(ConfigError::new("noise multiplier", "finite and above 0"));
+        }
+        let (shift, _) = shift(grid, &correlation, participation, dim);
+        // One unit more covers that σ/β is rounded down.
+        let sigma = ceil(next_up(mul_up(multiplier, shift))).saturating_add(1);
+        Self::new(grid, sigma, correlation, participation, dim)
+    }
+
+    /// The event that the whole run is: one release of multiplier σ/β without sampling. Its steps have no price of their own.
+    ///
+    /// # Errors
+    ///
+    /// The multiplier cannot be priced.
+    pub fn event(&self) -> Result<Event, ConfigError> {
+        Event::new(Rate::ONE, self.run_multiplier())
+    }
+
+    /// σ/β, rounded down.
+    fn run_multiplier(&self) -> f64 {
+        next_down(f64::from(self.inner.sigma()) / self.shift)
+    }
+
+    /// The part of β that is due to rounding, `R/β`, rounded up. More grid bits make it smaller.
+    #[must_use]
+    pub fn rounding_share(&self) -> f64 {
+        div_up(self.rounding, self.shift)
+    }
+
+    /// σ in grid units.
+    #[must_use]
+    pub fn sigma(&self) -> u32 {
+        self.inner.sigma()
+    }
+
+    /// The grid.
+    #[must_use]
+    pub fn grid(&self) -> Grid {
+        self.inner.grid()
+    }
+
+    /// The correlation.
+    #[must_use]
+    pub fn correlation(&self) -> &K {
+        &self.correlation
+    }
+
+    /// The steps of a sample.
+    #[must_use]
+    pub fn participation(&self) -> Participation {
+        self.participation
+    }
+}
+
+/// β and R, rounded up.
+fn shift<K: Correlation>(grid: Grid, correlation: &K, participation: Participation, dim: u32) -> (f64, f64) {
+    let steps = participation.steps();
+    let rounding = mul_up(correlation.rounding(steps), sqrt_up(mul_up(f64::from(steps), f64::from(dim))));
+    let clip = mul_up(correlation.sensitivity(participation), f64::from(grid.unit()));
+    (add_up(clip, rounding), rounding)
+}
+
+impl<W, K, B> Sealed for CorrelatedGaussian<W, K, B> {}
+
+impl<W: Word, K: Correlation, B: AsMut<[NoiseWord]>> Mechanism for CorrelatedGaussian<W, K, B> {
+    type Word = SumWord<W>;
+    type NoiseState = CorrelatedState<K, B>;
+    const DRAWS_AGAIN: bool = K::DRAWS_AGAIN;
+
+    fn multiplier(&self) -> f64 {
+        self.inner.multiplier()
+    }
+
+    fn charged_multiplier(&self) -> f64 {
+        self.run_multiplier()
+    }
+
+    fn check_clip(&self, clip: f32) -> Result<(), ConfigError> {
+        self.inner.check_clip(clip)
+    }
+
+    /// A step alone has no price.
+    fn check_noise(&self) -> Result<(), ConfigError> {
+        Err(ConfigError::new("correlated noise", "priced as a whole run, by the mechanism's event"))
+    }
+
+    fn participation(&self) -> Option<Participation> {
+        Some(self.participation)
+    }
+
+    // Noise that changes over steps is refused when a step is built.
+    fn scaled(&self, _factor: f64) -> Self {
+        *self
+    }
+
+    #[inline(always)]
+    fn add_sample<C: Clip>(
+        &self,
+        clip: &C,
+        threshold: f32,
+        parts: &[&[f32]],
+        sum: &mut [SumWord<W>],
+        inside: Inside,
+    ) -> Option<f32> {
+        self.inner.add_sample(clip, threshold, parts, sum, inside)
+    }
+
+    fn merge(&self, sum: &mut [SumWord<W>], other: &[SumWord<W>], inside: Inside) {
+        self.inner.merge(sum, other, inside);
+    }
+
+    fn check_state(&self, state: &mut Self::NoiseState, dim: usize) -> Result<(), CallError> {
+        check_len("the sum", self.dim as usize, dim)?;
+        check_len("the noise buffers", dim.saturating_mul(K::WORDS), state.memory.as_mut().len())
+    }
+
+    fn begin(&self, state: &mut Self::NoiseState, step: u32, _: Inside) -> f64 {
+        if !state.follows(step, self.run_multiplier()) {
+            state.restart(self.run_multiplier());
+        }
+        state.open();
+        let entry = self.correlation.backward(&mut state.line, f64::from(u8::from(state.age == 0)));
+        state.variance += entry * entry;
+        scalar::sqrt(state.variance)
+    }
+
+    fn draws_again(&self, state: &Self::NoiseState) -> bool {
+        K::DRAWS_AGAIN && state.age > 0
+    }
+
+    fn end(&self, state: &mut Self::NoiseState, step: u32, _: Inside) {
+        state.finished(step);
+    }
+
+    fn release<R: Rng>(
+        &self,
+        threshold: f32,
+        expected_batch: u32,
+        sum: &mut [SumWord<W>],
+        at: usize,
+        state: &mut Self::NoiseState,
+        words: &mut R,
+        mut before: Option<&mut R>,
+        out: &mut [f32],
+        _: Inside,
+    ) {
+        let unit = self.inner.grid().mean_unit(threshold, expected_batch);
+        let sigma = self.inner.sigma();
+        let age = state.age;
+        let mut buffers = state.memory.as_mut().get_mut(at.saturating_mul(K::WORDS)..).unwrap_or_default();
+        for (sum, out) in sum.iter_mut().zip(out) {
+            let (own, rest) = buffers.split_at_mut(K::WORDS.min(buffers.len()));
+            buffers = rest;
+            let z = mutant::noise(sample(sigma, words), sigma);
+            let before = before.as_mut().map_or(0, |words| mutant::noise(sample(sigma, &mut **words), sigma));
+            let w = self.correlation.correlate(z, before, age, own);
+            *out = saturate(sum.0.wrapping_add(W::wrap(w)).to_f32() * unit);
+            if !mutant::is(mutant::Mutant::SumNotWiped) {
+                *sum = SumWord::default();
+            }
+        }
+    }
+
+    fn store_released(released: f32, inside: Inside) -> SumWord<W> {
+        DiscreteGaussian::<W>::store_released(released, inside)
+    }
+
+    fn load_released(word: SumWord<W>, inside: Inside) -> f32 {
+        DiscreteGaussian::<W>::load_released(word, inside)
+    }
+}

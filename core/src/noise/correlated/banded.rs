@@ -1,0 +1,116 @@
+//! Banded Toeplitz (arXiv 2306.08153): P free coefficients `1 = c_0 ≥ c_1 ≥ … ≥ c_{P−1} > 0`.
+
+use super::correlation::Correlation;
+use super::exact::{Products, UNIT, rounded_down};
+use super::word::NoiseWord;
+use crate::error::ConfigError;
+use crate::noise::sealed::Sealed;
+
+/// P coefficients as integers over 2³⁰.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Banded<const P: usize> {
+    column: [u32; P],
+}
+
+impl<const P: usize> Banded<P> {
+    /// `c_0 = 1, c_1, …`; they are rounded down to multiples of 2⁻³⁰.
+    ///
+    /// # Errors
+    ///
+    /// P is not from 2 to 256, the first is not 1, or one is above the one before it or not above 0.
+    pub fn new(column: [f64; P]) -> Result<Self, ConfigError> {
+        const RANGE: ConfigError =
+            ConfigError::new("bands", "2 to 256 coefficients that start with 1, do not increase and are above 0");
+        let mut units = [0; P];
+        let mut before = 1u32 << UNIT;
+        for (units, entry) in units.iter_mut().zip(column) {
+            *units = rounded_down(entry).filter(|entry| (1..=before).contains(entry)).ok_or(RANGE)?;
+            before = *units;
+        }
+        if !(2..=256).contains(&P) || units.first() != Some(&(1 << UNIT)) {
+            return Err(RANGE);
+        }
+        Ok(Self { column: units })
+    }
+
+    /// The coefficients, as they run.
+    #[must_use]
+    pub fn column(&self) -> [f64; P] {
+        self.column.map(number)
+    }
+}
+
+fn number(units: u32) -> f64 {
+    f64::from(units) / f64::from(1u32 << UNIT)
+}
+
+/// Puts `x` first and moves the others on.
+fn push(line: &mut [f64], x: f64) {
+    line.rotate_right(1);
+    if let Some(first) = line.first_mut() {
+        *first = x;
+    }
+}
+
+impl<const P: usize> Sealed for Banded<P> {}
+
+impl<const P: usize> Correlation for Banded<P> {
+    /// The last P numbers, the latest first.
+    type Line = [f64; P];
+    const START: [f64; P] = [0.0; P];
+    const WORDS: usize = P.saturating_sub(1);
+    const DRAWS_AGAIN: bool = false;
+
+    fn forward(&self, line: &mut [f64; P], x: f64) -> f64 {
+        push(line, x);
+        self.column.iter().zip(line).fold(0.0, |sum, (entry, x)| sum + number(*entry) * *x)
+    }
+
+    fn backward(&self, line: &mut [f64; P], x: f64) -> f64 {
+        let lags = self.column.iter().skip(1).zip(line.iter());
+        let entry = lags.fold(x, |rest, (entry, before)| rest - number(*entry) * *before);
+        push(line, entry);
+        entry
+    }
+
+    fn rounding(&self, _steps: u32) -> f64 {
+        1.0
+    }
+
+    fn fits(&self, _steps: u32, largest: f64) -> bool {
+        largest < (1u64 << 45) as f64
+    }
+
+    /// The buffers are a ring: `w_{t−j}` is at `(t − j) mod (P − 1)`, t counted by age.
+    #[inline(always)]
+    fn correlate(&self, z: i64, _before: i64, age: u32, buffers: &mut [NoiseWord]) -> i64 {
+        let len = buffers.len() as u32;
+        let now = age.checked_rem(len).unwrap_or_default() as usize;
+        let mut products = Products::default();
+        // From the step before at `now − 1` down to 0, then from the end down to `now`, the oldest.
+        let (low, high) = buffers.split_at(now.min(buffers.len()));
+        let lags = low.iter().rev().chain(high.iter().rev());
+        for (entry, before) in self.column.iter().skip(1).zip(lags) {
+            products.add(*entry, before.0);
+        }
+        let w = z.wrapping_sub(products.round(0));
+        if let Some(oldest) = buffers.get_mut(now) {
+            oldest.0 = w;
+        }
+        w
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wrong_columns_are_refused() {
+        assert!(Banded::new([1.0, 0.5, 0.5]).is_ok());
+        for wrong in [[0.9, 0.5, 0.1], [1.0, 0.5, 0.6], [1.0, 0.5, 0.0], [1.0, f64::NAN, 0.1], [1.0, 0.5, -0.1]] {
+            assert!(Banded::new(wrong).is_err(), "{wrong:?}");
+        }
+        assert!(Banded::new([1.0]).is_err());
+    }
+}

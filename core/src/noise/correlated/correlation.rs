@@ -1,0 +1,65 @@
+//! The trait of correlations.
+
+use super::participation::Participation;
+use super::word::NoiseWord;
+use crate::noise::sealed::Sealed;
+use crate::numerics::up::{mul_up, sqrt_up};
+
+/// The first column of C. Sealed: the price rests on it.
+pub trait Correlation: Copy + PartialEq + core::fmt::Debug + Sealed {
+    /// Memory of one sequence of `f64`s through the matrix or its inverse.
+    #[doc(hidden)]
+    type Line: Copy + core::fmt::Debug;
+    /// The line before its first number.
+    #[doc(hidden)]
+    const START: Self::Line;
+    /// [`NoiseWord`]s a coordinate.
+    const WORDS: usize;
+    /// Returns true if the noise of the step before is drawn again.
+    #[doc(hidden)]
+    const DRAWS_AGAIN: bool;
+
+    /// The next entry of `Cx` for the next entry of x.
+    #[doc(hidden)]
+    fn forward(&self, line: &mut Self::Line, x: f64) -> f64;
+
+    /// The next entry of `C⁻¹x`.
+    #[doc(hidden)]
+    fn backward(&self, line: &mut Self::Line, x: f64) -> f64;
+
+    /// `R/√(nm)` over n steps, rounded up.
+    #[doc(hidden)]
+    fn rounding(&self, steps: u32) -> f64;
+
+    /// Returns true if no buffer overflows over n steps of noise w of at most this size.
+    #[doc(hidden)]
+    fn fits(&self, steps: u32, largest: f64) -> bool;
+
+    /// `w_t` of a coordinate, whose buffers it updates. `before` is `z_{t−1}` if it is drawn again; `age` counts the steps since the buffers
+    /// were 0.
+    #[doc(hidden)]
+    fn correlate(&self, z: i64, before: i64, age: u32, buffers: &mut [NoiseWord]) -> i64;
+
+    /// The noise of the sum over all steps has the variance `σ²` times this: `Σ_t A_t²`, A the prefix sums of the first column of C⁻¹.
+    fn error(&self, participation: Participation) -> f64 {
+        let (mut line, mut prefix, mut error) = (Self::START, 0.0, 0.0);
+        for t in 0..participation.steps() {
+            prefix += self.backward(&mut line, f64::from(u8::from(t == 0)));
+            error += prefix * prefix;
+        }
+        error
+    }
+
+    /// S, rounded up: `S² = Σ_t v_t²`, `v = C·(1 at 0, b, 2b, … k times)`. `O(n)` time.
+    fn sensitivity(&self, participation: Participation) -> f64 {
+        let (mut line, mut square) = (Self::START, 0.0);
+        let steps = participation.steps();
+        for t in 0..steps {
+            let v = self.forward(&mut line, f64::from(u8::from(participation.is_worst(t))));
+            square += v * v;
+        }
+        // No term is negative, so every rounding is relative: at most two a step for each buffer's chain, one a square, one a sum.
+        let roundings = 4.0 * f64::from(steps) + 8.0 * Self::WORDS as f64 + 64.0;
+        mul_up(sqrt_up(square), 1.0 + roundings * f64::EPSILON)
+    }
+}

@@ -1,0 +1,94 @@
+//! One step back: `c_j = λ^j`, `w_t = z_t − λz_{t−1}` (arXiv 2601.22334). No buffers: z_{t−1} is drawn again from its address.
+
+use super::correlation::Correlation;
+use super::word::NoiseWord;
+use crate::error::ConfigError;
+use crate::noise::sealed::Sealed;
+use crate::numerics::up::{div_up, next_up};
+
+/// λ = P/2^q.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Lambda {
+    numerator: u32,
+    bits: u32,
+}
+
+impl Lambda {
+    /// λ = `numerator / 2^bits`; `15/16` is 15, 4.
+    ///
+    /// # Errors
+    ///
+    /// λ must be above 0 and below 1, and `bits` from 1 to 16.
+    pub const fn new(numerator: u32, bits: u32) -> Result<Self, ConfigError> {
+        if bits == 0 || bits > 16 || numerator == 0 || numerator >> bits != 0 {
+            return Err(ConfigError::new("lambda", "P/2^q, above 0 and below 1, q from 1 to 16"));
+        }
+        Ok(Self { numerator, bits })
+    }
+
+    /// λ, exactly.
+    #[must_use]
+    pub fn value(&self) -> f64 {
+        f64::from(self.numerator) / f64::from(1u32 << self.bits)
+    }
+}
+
+impl Sealed for Lambda {}
+
+impl Correlation for Lambda {
+    type Line = f64;
+    const START: f64 = 0.0;
+    const WORDS: usize = 0;
+    const DRAWS_AGAIN: bool = true;
+
+    fn forward(&self, line: &mut f64, x: f64) -> f64 {
+        *line = self.value() * *line + x;
+        *line
+    }
+
+    fn backward(&self, line: &mut f64, x: f64) -> f64 {
+        let entry = x - self.value() * *line;
+        *line = x;
+        entry
+    }
+
+    /// `Σ_{j<n} λ^j ≤ min(n, 1/(1−λ))`.
+    fn rounding(&self, steps: u32) -> f64 {
+        let whole = 1u32 << self.bits;
+        let all = div_up(f64::from(whole), f64::from(whole - self.numerator));
+        if all < f64::from(steps) { all } else { next_up(f64::from(steps)) }
+    }
+
+    fn fits(&self, _steps: u32, largest: f64) -> bool {
+        largest < (1u64 << 45) as f64
+    }
+
+    #[inline(always)]
+    fn correlate(&self, z: i64, before: i64, _age: u32, _buffers: &mut [NoiseWord]) -> i64 {
+        // |z| is below 2³⁶, the numerator below 2¹⁶.
+        let half = 1i64 << (self.bits - 1);
+        z.wrapping_sub(i64::from(self.numerator).wrapping_mul(before).wrapping_add(half) >> self.bits)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fractions_outside_zero_to_one_are_refused() {
+        for (numerator, bits) in [(0, 4), (16, 4), (1, 0), (1, 17)] {
+            assert!(Lambda::new(numerator, bits).is_err());
+        }
+        assert_eq!(Lambda::new(15, 4).unwrap().value(), 0.9375);
+    }
+
+    // λ = 1/2 of an odd number is a tie, rounded up before it is taken off.
+    #[test]
+    fn noise_before_is_taken_off() {
+        let lambda = Lambda::new(1, 1).unwrap();
+        assert_eq!(lambda.correlate(10, 5, 1, &mut []), 7);
+        assert_eq!(lambda.correlate(10, -5, 1, &mut []), 12);
+        assert_eq!(lambda.correlate(10, 0, 0, &mut []), 10);
+    }
+}

@@ -1,0 +1,112 @@
+//! How often, and how far apart, a sample takes part in the steps of a run.
+
+use crate::error::ConfigError;
+use core::ops::Range;
+
+/// The most steps of a run with correlated noise.
+pub const MAX_STEPS: u32 = 1_000_000;
+
+/// A sample takes part in at most `participations` of `steps` steps, any two of them at least `separation` apart. The steps of a
+/// sample never depend on data.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Participation {
+    steps: u32,
+    separation: u32,
+    participations: u32,
+}
+
+impl Participation {
+    /// `participations` beyond `⌈steps / separation⌉` count as that many, and a separation beyond the last step as the steps.
+    ///
+    /// # Errors
+    ///
+    /// `steps` is outside of 1 to 1,000,000, or another number is 0.
+    pub fn new(steps: u32, separation: u32, participations: u32) -> Result<Self, ConfigError> {
+        if steps == 0 || steps > MAX_STEPS {
+            return Err(ConfigError::new("steps", "from 1 to 1000000"));
+        }
+        if separation == 0 {
+            return Err(ConfigError::new("separation", "above 0"));
+        }
+        if participations == 0 {
+            return Err(ConfigError::new("participations", "above 0"));
+        }
+        let separation = separation.min(steps);
+        Ok(Self { steps, separation, participations: participations.min(steps.div_ceil(separation)) })
+    }
+
+    /// Steps of the run.
+    #[must_use]
+    pub fn steps(&self) -> u32 {
+        self.steps
+    }
+
+    /// The least distance of two steps of a sample; at most the steps.
+    #[must_use]
+    pub fn separation(&self) -> u32 {
+        self.separation
+    }
+
+    /// The most steps of a sample.
+    #[must_use]
+    pub fn participations(&self) -> u32 {
+        self.participations
+    }
+
+    /// Returns true if the worst pattern, 0, b, 2b, …, has this step.
+    pub(super) fn is_worst(&self, step: u32) -> bool {
+        let epoch = step.checked_div(self.separation).unwrap_or_default();
+        epoch.wrapping_mul(self.separation) == step && epoch < self.participations
+    }
+
+    /// The samples of a step, of `samples` in a fixed order: in epoch after epoch the same batches, each sample in one of them. Empty after the
+    /// last epoch that the participations allow.
+    #[must_use]
+    pub fn batch(&self, step: u32, samples: u32) -> Range<u32> {
+        let epoch = step.checked_div(self.separation).unwrap_or_default();
+        if step >= self.steps || epoch >= self.participations {
+            return 0..0;
+        }
+        let size = samples.div_ceil(self.separation.max(1));
+        let first = (step - epoch.wrapping_mul(self.separation)).saturating_mul(size).min(samples);
+        first..first.saturating_add(size).min(samples)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    extern crate std;
+    use std::vec;
+    use std::vec::Vec;
+
+    #[test]
+    fn wrong_numbers_are_refused_by_name() {
+        let name = |steps, separation, times| Participation::new(steps, separation, times).unwrap_err().parameter;
+        assert_eq!(name(0, 1, 1), "steps");
+        assert_eq!(name(1_000_001, 1, 1), "steps");
+        assert_eq!(name(3, 0, 1), "separation");
+        assert_eq!(name(3, 1, 0), "participations");
+        let most = Participation::new(10, 4, 9).unwrap();
+        assert_eq!((most.steps(), most.separation(), most.participations()), (10, 4, 3));
+    }
+
+    // Batches in a fixed order satisfy what is priced, for sizes that fit and sizes that do not.
+    #[test]
+    fn fixed_order_satisfies_participation() {
+        for samples in [0u32, 1, 3, 7, 10, 11, 100] {
+            for (steps, separation, times) in [(12, 4, 3), (12, 4, 2), (11, 5, 9), (7, 7, 1), (9, 1, 9), (5, 8, 1)] {
+                let participation = Participation::new(steps, separation, times).unwrap();
+                let mut at = vec![Vec::new(); samples as usize];
+                for step in 0..steps + 9 {
+                    participation.batch(step, samples).for_each(|sample| at[sample as usize].push(step));
+                }
+                for at in at {
+                    assert!(at.len() <= participation.participations() as usize && !at.is_empty(), "{at:?}");
+                    assert!(at.windows(2).all(|pair| pair[1] - pair[0] >= participation.separation()), "{at:?}");
+                }
+            }
+        }
+    }
+}
