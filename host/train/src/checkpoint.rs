@@ -35,7 +35,7 @@ use crate::files::FileError;
 use crate::recording::Beginning;
 use crate::run_plan::{LEDGER, RunPlan};
 use crate::store::paid_steps;
-use crate::{Evaluation, Run, TrainError, step_loop};
+use crate::{Evaluation, Run, TrainError, generator};
 use damper_core::state::{self, SaveState};
 use snapshot::{Header, Snapshot};
 use std::fs::{self, File, TryLockError};
@@ -89,7 +89,7 @@ impl Checkpoint {
         for name in snapshot::FILES {
             remove(&folder.join(name))?;
         }
-        let key = step_loop::key(run.config.seed)?;
+        let key = generator::key(run.config.seed)?;
         let header = Header::new(invocation, run)?;
         let mut begun = Self {
             folder: folder.into(),

@@ -20,6 +20,7 @@ pub(crate) mod evaluate;
 pub mod files;
 pub mod filter;
 mod galore;
+mod generator;
 pub mod gradients;
 mod held_out;
 pub mod init;

@@ -3,6 +3,7 @@
 use super::checkpoint::{Checkpoint, Environment, Moment, Place};
 use super::choice::OptimizerState;
 use super::evaluate::Evaluator;
+use super::generator::{self, ChaCha20};
 use super::held_out::{evaluations_until, steps_between};
 use super::not_private;
 use super::observe::{Given, Observer, Summed};
@@ -11,7 +12,7 @@ use super::recording::{Beginning, Begun, Origin, Recording};
 use super::rehearsal::{Independence, independence};
 use super::run_plan::RunPlan;
 use super::sampler::BatchSampler;
-use super::step_loop::{self, ChaCha20, Draw, State, StepLoop, Sum};
+use super::step_loop::{self, Draw, State, StepLoop, Sum};
 use super::store::{LedgerFile, RESERVE};
 use super::watched::{GradientWatch, ThresholdWatch, Watched, WatchedState};
 use super::worker::{Accumulate, GradientObserver, Layout, OUTPUTS, Step};
@@ -84,7 +85,7 @@ pub(crate) fn observed(
     }
     damper_core::self_test()?;
     let mut key =
-        checkpoint.as_ref().map_or_else(|| step_loop::key(run.config.seed), |checkpoint| Ok(checkpoint.key()))?;
+        checkpoint.as_ref().map_or_else(|| generator::key(run.config.seed), |checkpoint| Ok(checkpoint.key()))?;
     let origin = run.config.seed.map_or(Origin::Key(&key), Origin::Seed);
     let backend = open(run.config.backend)?;
     progress.backend(&backend.note());
@@ -123,7 +124,7 @@ pub(crate) fn observed(
         }
     };
     let written = Written { folder, plan, ledger, evaluations, recording, checkpoint, place };
-    let generator = step_loop::generator(run.config.seed, &mut key);
+    let generator = generator::generator(run.config.seed, &mut key);
     let training = Training { run, generator: &generator, backend: backend.as_ref(), written, progress, observer };
     Ok(Outcome { independence, is_recorded, ..step_loop::go(run, backend.as_ref(), training)? })
 }

@@ -25,7 +25,8 @@ pub use made::Canaries;
 use super::bound::{MOST_GUESSES, lower_bound};
 use super::sum_probe::{Account, Order, sum_probe};
 use super::{Claim, VERSION, check_sampler};
-use crate::step_loop::{self, ChaCha20, Draw, StepLoop, Sum};
+use crate::generator::{self, ChaCha20};
+use crate::step_loop::{self, Draw, StepLoop, Sum};
 use crate::watched::{GradientWatch, Watched, WatchedState};
 use crate::worker::Accumulate;
 use crate::{Run, TrainError};
@@ -172,7 +173,7 @@ pub fn canary(
 ) -> Result<(CanaryAudit, Vec<f32>), TrainError> {
     check_sampler(&run.config)?;
     let guesses = options.check(run)?;
-    let generator = step_loop::generator(options.seed, &mut *step_loop::key(options.seed)?);
+    let generator = generator::generator(options.seed, &mut *generator::key(options.seed)?);
     let backend = open(run.config.backend)?;
     told(&format!("backend: {}", backend.note()));
     let included = coins(&generator, options.count);

@@ -11,7 +11,8 @@
 use super::canary::{Canaries, CanaryOptions, canary};
 use super::neighbours::{Chosen, Replay, Verdict};
 use super::sum_probe::{Account, Order, sum_probe};
-use crate::step_loop::{self, ChaCha20, Draw, StepLoop};
+use crate::generator::ChaCha20;
+use crate::step_loop::{self, Draw, StepLoop};
 use crate::worker::{Accumulate, GradientObserver, GradsAt, Opened, PerSampleGradients};
 use crate::{Budget, Method, Run, Source, TrainConfig, prepare};
 use damper_core::error::CallError;

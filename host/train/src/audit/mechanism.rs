@@ -25,6 +25,7 @@ mod tests_of;
 pub use tests_of::{ERROR_RATE, Finding};
 
 use super::{Claim, VERSION, check_sampler};
+use crate::generator;
 use crate::step_loop;
 use crate::{Evaluation, Progress, Run, StepReport, TrainError, observed, on_data, on_network};
 use across::Across;
@@ -218,7 +219,7 @@ impl Auditor<'_> {
         let linear = Linear { features: 40, classes: 40 };
         let made = Self::on(run, linear, 1, false, 64)?;
         let seed = self.seed.map(|seed| seed.wrapping_add(self.courses.len() as u64 * SEEDS));
-        let generator = step_loop::generator(seed, &mut *step_loop::key(seed)?);
+        let generator = generator::generator(seed, &mut *generator::key(seed)?);
         let backend = open(run.config.backend)?;
         let (across, tests) = (&mut self.across, &mut self.tests);
         let steps = step_loop::go(

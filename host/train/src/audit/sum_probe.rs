@@ -4,7 +4,8 @@
 //! by the core's door for audits, and dropped instead of finished. Nothing is released, no state moves, and what is read is what the
 //! mechanism would have added its noise to.
 
-use crate::step_loop::{ChaCha20, Draw, State, Sum};
+use crate::generator::ChaCha20;
+use crate::step_loop::{Draw, State, Sum};
 use crate::worker::{Accumulate, GradientObserver, Opened, Step};
 use crate::{Run, TrainError};
 use damper_core::accounting::{Event, Ledger, Record, Store};

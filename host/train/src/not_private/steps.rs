@@ -3,6 +3,7 @@
 use crate::checkpoint::{Checkpoint, Environment, Moment, Place};
 use crate::evaluate::Evaluator;
 use crate::galore::forms;
+use crate::generator;
 use crate::held_out::steps_between;
 use crate::rehearsal::self_test;
 use crate::run_plan::RunPlan;
@@ -28,8 +29,8 @@ pub(crate) fn train(
     progress: &mut dyn Progress,
 ) -> Result<Outcome, TrainError> {
     let config = &run.config;
-    let mut key = checkpoint.as_ref().map_or_else(|| step_loop::key(config.seed), |checkpoint| Ok(checkpoint.key()))?;
-    let generator = step_loop::generator(config.seed, &mut key);
+    let mut key = checkpoint.as_ref().map_or_else(|| generator::key(config.seed), |checkpoint| Ok(checkpoint.key()))?;
+    let generator = generator::generator(config.seed, &mut key);
     let backend = open(config.backend)?;
     progress.backend(&backend.note());
     let (split, rows, threads) = (&run.data.train, run.physical_batch, step_loop::threads(run));

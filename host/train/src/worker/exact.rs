@@ -51,7 +51,7 @@ impl ExactGradients {
             Ok(Worker {
                 gradients: load(backend, grad, &OUTPUTS, rows)?,
                 losses: load(backend, grad, &[LOSS], rows)?,
-                parts: Parts::new(grad),
+                parts: Parts::new(backend, grad),
                 batch: Batch::new(split, rows),
                 rows: Rows { grads: vec![vec![]; layout.lengths().len()], losses: vec![] },
             })

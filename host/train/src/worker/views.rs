@@ -1,6 +1,6 @@
 //! The random views of each sample in a step.
 
-use crate::step_loop::ChaCha20;
+use crate::generator::ChaCha20;
 use damper_core::noise::{Address, Generator, Purpose};
 use damper_data::{Augment, Batch, Chunk, Split, View};
 use rand_core::Rng;

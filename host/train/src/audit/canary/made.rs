@@ -1,6 +1,6 @@
 //! Canaries, and the coins that put them into the data.
 
-use crate::step_loop::ChaCha20;
+use crate::generator::ChaCha20;
 use damper_core::noise::{Address, Generator, Purpose};
 use rand_core::Rng;
 use serde::Serialize;

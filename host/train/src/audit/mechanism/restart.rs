@@ -3,7 +3,8 @@
 use super::across::Across;
 use super::made::Linear;
 use super::tests_of::Tests;
-use crate::step_loop::{self, ChaCha20, StepLoop, Sum};
+use crate::generator::ChaCha20;
+use crate::step_loop::{self, StepLoop, Sum};
 use crate::watched::{GradientWatch, Watched, WatchedState};
 use crate::worker::Accumulate;
 use crate::{Run, TrainError};
