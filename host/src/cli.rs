@@ -82,7 +82,7 @@ enum Command {
     Train(Box<train::TrainArgs>),
     Compare(compare::CompareArgs),
     Derive(derive::DeriveArgs),
-    Gradients(gradients::GradientsArgs),
+    Gradients(Box<gradients::GradientsArgs>),
     Init(init::InitArgs),
     Fix(fix::FixArgs),
     Inspect(inspect::InspectArgs),
