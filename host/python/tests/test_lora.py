@@ -118,7 +118,7 @@ def test_errors_name_the_modules_weights():
     refused("lora", lora=0, lora_target="*")
     refused("'fc.*': matches no weight of the model; linear weights are '0.weight', '2.weight'", lora=2, lora_target="fc.*")
     refused("'0.bias' gets no adapter: it is no matrix", lora=2, lora_target="0.bias")
-    refused("train 'none': matches no", lora=2, lora_target="*weight", train="none")
+    refused("the exported module: train 'none': matches no", lora=2, lora_target="*weight", train="none")
     refused("lora_keep", lora=2, lora_target="*weight", lora_keep=True)
     refused("lora", lora=2, lora_target="*weight", only="*")
     make, ids, labels, _ = networks.CASES["gpt"]

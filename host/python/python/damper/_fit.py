@@ -188,10 +188,14 @@ def fit(
     with tempfile.TemporaryDirectory() as temporary:
         file = pathlib.Path(temporary) / "module.onnx"
         file.write_bytes(exported.model)
-        if adapts:
-            file.write_bytes(with_trained(exported.model, _trained_with_adapters(file, settings)))
         settings["model_file"] = str(file)
-        return _train(settings, train, held_out, folder, progress)
+        try:
+            if adapts:
+                file.write_bytes(with_trained(exported.model, _trained_with_adapters(file, settings)))
+            return _train(settings, train, held_out, folder, progress)
+        except Error as error:
+            # The file is gone by the time that the user reads its name.
+            raise Error(str(error).replace(str(file), "the exported module")) from None
 
 
 def _trained_with_adapters(file: pathlib.Path, settings: dict[str, Any]) -> list[str]:
