@@ -108,7 +108,7 @@ impl Kalman {
         }
         match look_ahead {
             LookAhead::Two { gamma } if !(gamma.is_finite() && gamma.abs() >= 0.01) => {
-                Err(ConfigError::new("gamma", "finite and at least 0.01 in magnitude"))
+                Err(ConfigError::new("gamma", "at least 0.01 in magnitude"))
             }
             _ => Ok(Self { gain, look_ahead }),
         }

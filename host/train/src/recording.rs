@@ -294,6 +294,7 @@ fn unrecorded(config: &TrainConfig) -> Option<&'static str> {
     let method = &config.method;
     let optimizer = config.optimizer.rule.description();
     let settings = [
+        ("`noise_schedule` clt", method.noise_schedule.name() == "clt"),
         ("`adaptive_fir`", method.filter.name() == "adaptive-fir"),
         ("`no_bias_correction`", method.filter.name().ends_with("-uncorrected")),
         ("`method`", method.filter.description().recorded.is_empty()),
@@ -302,7 +303,6 @@ fn unrecorded(config: &TrainConfig) -> Option<&'static str> {
         ("`clipping`", method.clipping.description().recorded.is_empty()),
         ("`clip_rule`", method.threshold.description().recorded.is_empty()),
         ("`count_non_finite`", method.count_non_finite),
-        ("`noise_schedule` clt", method.noise_schedule.name() == "clt"),
         ("`adam_denominator` floored", optimizer.names[0].0 == "adam-floored"),
         ("`optimizer`", optimizer.recorded.is_empty()),
         ("`norm_weight`", config.optimizer.norm_weight.is_some()),

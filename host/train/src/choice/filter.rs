@@ -27,6 +27,9 @@ impl FilterChoice {
     pub(crate) fn build(&self, dim: usize) -> Result<(FilterSlot, FilterState), ConfigError> {
         let built = build::<ORDER, _>(self.builder(dim)).map_err(|error| match error.parameter {
             "number of iterates" => ConfigError { must_be: "from 1 to 16", ..error },
+            "gamma" if self.get("gamma").is_some_and(|gamma| !gamma.is_finite()) => {
+                ConfigError { must_be: "finite and at least 0.01 in magnitude", ..error }
+            }
             _ => error,
         });
         let state = built?.expect("the description is of the list");
