@@ -33,12 +33,6 @@ pub fn drawn(name: &str) -> Graph {
     Graph::from_model(&model, &GraphOptions::default()).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// Those that run the samples of a batch together: the portable one clips no sums.
-#[allow(dead_code, reason = "not every test reads them")]
-pub fn summing_backends() -> Vec<Box<dyn Backend>> {
-    backends().into_iter().filter(|backend| !backend.is_portable()).collect()
-}
-
 /// tract and the portable backend, and onnxruntime where it is found.
 pub fn backends() -> Vec<Box<dyn Backend>> {
     let mut found =
