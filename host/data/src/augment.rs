@@ -49,7 +49,7 @@ impl Augment {
             Motion::None => 0,
             Motion::Crop(most) | Motion::Shift(most) => {
                 let places = 2 * u64::from(most) + 1;
-                (u64::from(word) * places >> 32) as i32 - most as i32
+                ((u64::from(word) * places) >> 32) as i32 - most as i32
             }
         };
         View { down: by(words[0]), right: by(words[1]), flip: self.flip && words[2] >> 31 == 1 }
