@@ -150,7 +150,7 @@ pub enum AccountingError {
     Buffers(u32),
     /// Noise that reaches past a cycle of groups.
     #[error(
-        "`bands` {bands}: more than the {groups} groups, so that two draws of a sample would share noise; give fewer"
+        "{bands} bands: more than the {groups} groups, so that two draws of a sample would share noise; give fewer"
     )]
     Bands {
         /// The bands.

@@ -10,7 +10,7 @@ use super::lower::{lower, tensor_of};
 use super::memory::{Life, place};
 use super::node::Node;
 use super::value::{Data, Kind, Stage};
-use crate::backend::{BackendError, Plan, bound_shape};
+use crate::backend::{BackendError, Plan, bound_shape, check_plan};
 use crate::bind::bind;
 use damper_onnx::{DType, Dim, TensorSpec, lower_custom, node_name};
 use std::collections::HashMap;
@@ -75,6 +75,7 @@ impl Program {
     /// The bytes are not an ONNX model, an input or output of `plan` is missing or of another type, or a node has no portable kernel: the
     /// message names it.
     pub fn new(model: &[u8], plan: &Plan, align: usize) -> Result<Self, BackendError> {
+        check_plan(plan)?;
         // A sample's numbers depend on that sample alone, so the graph is that of one.
         let mut model = bind(model, &Plan { batch: 1, ..plan.clone() })?;
         lower_custom(&mut model, |_| false);
