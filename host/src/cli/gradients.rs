@@ -51,7 +51,8 @@ pub(super) struct GradientsArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Machine")]
 struct MachineArgs {
-    /// What runs the networks: auto (onnxruntime where it is found, else tract), tract, ort, cuda
+    /// What runs the networks: auto (onnxruntime where it is found, else tract), tract, portable (the same bits on every target), ort,
+    /// cuda
     #[arg(long, value_name = "NAME", default_value = "auto")]
     backend: Choice,
     /// Rows of the one physical batch shape [default: as many as --memory holds, up to 16]
