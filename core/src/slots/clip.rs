@@ -11,7 +11,7 @@ pub struct AnyClip<'a> {
 }
 
 impl<'a> AnyClip<'a> {
-    /// [`FlatL2`].
+    /// [`FlatL2`](crate::clip::FlatL2).
     pub const FLAT: Self = Self { rule: AnyRule::Flat, layers: None };
 
     /// [`Automatic`].
