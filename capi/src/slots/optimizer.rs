@@ -47,8 +47,14 @@ where
 /// without momentum.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_choose_sgd(run: *mut Run, momentum: f32, nesterov: u32, weight_decay: f32) -> Status {
+    // Not by its description: this is the optimizer of the smallest images, which then do without what reads numbers.
+    let make = |idle: &mut IdleMut<'_>| {
+        let optimizer = Sgd::new(momentum, nesterov != 0, weight_decay).map_err(|error| idle.head.refuse(error))?;
+        let state = SgdState { momentum: idle.vectors(usize::from(momentum != 0.0))? };
+        Ok(idle.hold(SlotStorage::optimizer, StatefulSlot::optimizer(optimizer, state)) as &mut dyn KeptOptimizer)
+    };
     // SAFETY: the contract of the header.
-    unsafe { choose_described::<Sgd>(run, &[momentum.into(), nesterov.into(), weight_decay.into()]) }
+    unsafe { choose(run, make) }
 }
 
 /// Adam with `beta1`, `beta2` in [0, 1), `epsilon` above 0 and decoupled weight decay (AdamW). The second moment is of
