@@ -27,6 +27,7 @@ mod flags;
 mod gradients;
 mod init;
 mod inspect;
+mod machine;
 mod method;
 mod model;
 mod near_miss;

@@ -16,7 +16,7 @@ pub struct FactorizeQuery {
     pub buffers: u32,
     /// The least distance of two steps of a sample, and the most steps of one; none for a single one.
     pub pattern: Option<(u64, u64)>,
-    /// What is kept small.
+    /// The error that was minimised.
     pub objective: Objective,
 }
 

@@ -1,4 +1,4 @@
-//! What a factorisation is optimised for.
+//! The objective of a factorisation: the largest or the mean error over the steps.
 
 use serde::Serialize;
 

@@ -1,4 +1,4 @@
-//! How often, and how far apart, a sample takes part in the steps of a run.
+//! Participation: the number of steps that a sample may be in, and their least distance.
 
 use crate::AccountingError;
 

@@ -165,7 +165,7 @@ mod tests {
         }
     }
 
-    /// What the formula says without the running maximum.
+    /// The sensitivity formula without its running maximum, as a control.
     fn unguarded(column: &[f64], steps: usize, separation: usize, times: usize) -> f64 {
         let at: Vec<usize> = (0..times.min(steps.div_ceil(separation))).map(|j| j * separation).collect();
         norm(column, steps, &at, 0)

@@ -14,7 +14,7 @@ const MOST_SAMPLES: usize = 4;
 /// Rows of a call's small linear layers: one a sample of the trainer's physical batch.
 const ROWS: usize = 16;
 
-/// What is computed.
+/// The kernel.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Kernel {
     /// A convolution of [`samples`], or the gradient to its inputs where it is `transposed`.

@@ -2,15 +2,15 @@
 
 use super::data::DataArgs;
 use super::flags::with_flags;
-use super::model::{MEMORY, ModelArgs, bytes_text, memory};
+use super::machine::MachineArgs;
+use super::model::{ModelArgs, bytes_text};
 use super::signals::Signals;
 use super::{Failure, answer, warn};
 use clap::Args;
-use damper_runtime::{Choice, open};
+use damper_runtime::open;
 use damper_train::gradients::{self, GradientOptions};
 use damper_train::{Source, read};
 use std::io::{self, Write};
-use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -46,24 +46,6 @@ pub(super) struct GradientsArgs {
     options: ModelArgs,
     #[command(flatten)]
     machine: MachineArgs,
-}
-
-#[derive(Args, Debug)]
-#[command(next_help_heading = "Machine")]
-struct MachineArgs {
-    /// What runs the networks: auto (onnxruntime where it is found, else tract), tract, portable (the same bits on every target), ort,
-    /// cuda
-    #[arg(long, value_name = "NAME", default_value = "auto")]
-    backend: Choice,
-    /// Rows of the one physical batch shape [default: as many as --memory holds, up to 16]
-    #[arg(long, value_name = "ROWS")]
-    physical_batch: Option<NonZeroUsize>,
-    /// What the tensors of one worker may take, such as 512MiB; counted by `damper inspect`
-    #[arg(long, value_name = "SIZE", default_value = MEMORY, value_parser = memory)]
-    memory: u64,
-    /// Threads, each with sessions of its own; the result does not depend on it [default: processors]
-    #[arg(long, value_name = "N")]
-    workers: Option<NonZeroUsize>,
 }
 
 pub(super) fn run(args: &GradientsArgs) -> Result<ExitCode, Failure> {

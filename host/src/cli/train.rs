@@ -7,8 +7,9 @@ use super::epsilon::accountant;
 use super::events::Events;
 use super::finish::{Target, finished, stopped};
 use super::flags::with_flags;
+use super::machine::MachineArgs;
 use super::method::MethodArgs;
-use super::model::{MEMORY, ModelArgs, bytes_text, memory};
+use super::model::{ModelArgs, bytes_text, memory};
 use super::optimizer::OptimizerArgs;
 use super::resume;
 use super::signals::Signals;
@@ -20,14 +21,13 @@ use damper_core::average::Averaging;
 use damper_data::Augment;
 use damper_grad::Readout;
 use damper_report::{OutputFolder, is_finished};
-use damper_runtime::Choice;
 use damper_train::files::{self, Access};
 use damper_train::{
     self as train, Budget, Checkpoint, Invocation, Noise, Record, Run, Source, TestMetrics, TrainConfig,
 };
 use std::fs;
 use std::io::{self, Write};
-use std::num::{NonZeroU32, NonZeroUsize};
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf, absolute};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -232,25 +232,6 @@ struct TrainingArgs {
     /// planned steps
     #[arg(long, value_name = "N")]
     stop_early: Option<NonZeroU32>,
-}
-
-#[derive(Args, Debug)]
-#[command(next_help_heading = "Machine")]
-struct MachineArgs {
-    /// What runs the networks: auto (onnxruntime where it is found, else tract), tract, portable (the same bits on every
-    /// machine), ort, cuda
-    #[arg(long, value_name = "NAME", default_value = "auto")]
-    backend: Choice,
-    /// Rows of the one physical batch shape, of which a draw takes as many as it needs [default: as many as --memory
-    /// holds, up to 16]
-    #[arg(long, value_name = "ROWS")]
-    physical_batch: Option<NonZeroUsize>,
-    /// What the tensors of one worker may take, such as 512MiB; counted by `damper inspect`
-    #[arg(long, value_name = "SIZE", default_value = MEMORY, value_parser = memory)]
-    memory: u64,
-    /// Threads, each with a session of its own; with discrete noise the result does not depend on it [default: processors]
-    #[arg(long, value_name = "N")]
-    workers: Option<NonZeroUsize>,
 }
 
 #[derive(Args, Debug)]

@@ -1,0 +1,26 @@
+//! The flags of what runs a network: backend, physical batch, memory, threads.
+
+use super::model::{MEMORY, memory};
+use clap::Args;
+use damper_runtime::Choice;
+use std::num::NonZeroUsize;
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Machine")]
+pub(super) struct MachineArgs {
+    /// What runs the networks: auto (onnxruntime where it is found, else tract), tract, portable (the same bits on every
+    /// machine), ort, cuda
+    #[arg(long, value_name = "NAME", default_value = "auto")]
+    pub(super) backend: Choice,
+    /// Rows of the one physical batch shape, of which a draw takes as many as it needs [default: as many as --memory
+    /// holds, up to 16]
+    #[arg(long, value_name = "ROWS")]
+    pub(super) physical_batch: Option<NonZeroUsize>,
+    /// What the tensors of one worker may take, such as 512MiB; counted by `damper inspect`
+    #[arg(long, value_name = "SIZE", default_value = MEMORY, value_parser = memory)]
+    pub(super) memory: u64,
+    /// Threads, each with a session of its own; single gradients, and runs with discrete noise, do not depend on it [default:
+    /// processors]
+    #[arg(long, value_name = "N")]
+    pub(super) workers: Option<NonZeroUsize>,
+}
