@@ -126,6 +126,7 @@ impl<'a> Columns<'a> {
     }
 
     /// Adds a number to a row, or its label.
+    #[cfg(feature = "parquet")]
     pub fn number(&self, column: usize, number: f64, row: &mut Row) -> Result<(), String> {
         match (&self.roles[column], self.classes) {
             (Role::Number { scale }, _) => row.features.push(scaled(number as f32, *scale)),

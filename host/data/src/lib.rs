@@ -15,6 +15,8 @@
 //! - The held-out rows follow from a public seed and the rows' positions alone ([`TestSource::Fraction`]); with
 //!   [`DataOptions::stratify`] also from their classes, which are then public.
 
+#[cfg(not(all(feature = "parquet", feature = "text")))]
+mod absent;
 mod array;
 mod assemble;
 mod augment;
@@ -38,11 +40,13 @@ mod npy;
 mod npz;
 mod options;
 mod overlap;
+#[cfg(feature = "parquet")]
 mod parquet;
 mod pickle;
 mod pictures;
 mod scaling;
 mod stored;
+#[cfg(feature = "text")]
 mod text;
 mod values;
 
@@ -236,11 +240,17 @@ fn read(spec: &str, options: &DataOptions) -> Result<(Split, Option<Split>), Dat
         "csv" => csv::load(path, options),
         "cifar" => cifar::load(path, options),
         "images" | "folder" => images::load(path, options),
+        #[cfg(feature = "parquet")]
         "parquet" => parquet::load(path, options),
+        #[cfg(not(feature = "parquet"))]
+        "parquet" => absent::refuse(kind),
         "memory" if options.memory.is_some() => from_memory::load(&path.to_string_lossy(), options),
         "npy" => npy::load(path, options),
         "npz" => npz::load(path, options),
+        #[cfg(feature = "text")]
         "text" => text::load(path, options),
+        #[cfg(not(feature = "text"))]
+        "text" => absent::refuse(kind),
         _ => Err(DataError::File(format!("{spec}: unknown kind '{kind}': use one of {KINDS}"))),
     }
 }

@@ -2,7 +2,7 @@
 
 use csv::Position;
 use std::cell::{Cell, RefCell};
-use std::io::{self, BufRead, Read};
+use std::io::{self, Read};
 use std::rc::Rc;
 
 /// Bytes of a record, or of a line of text, at most: a small gzipped file may hold one that no memory holds.
@@ -22,18 +22,6 @@ pub(super) fn without_mark(mut reader: impl Read) -> io::Result<impl Read> {
         first.clear();
     }
     Ok(io::Cursor::new(first).chain(reader))
-}
-
-/// Reads a line without its end into `line`. Returns false at the end of the file.
-pub(super) fn next_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
-    line.clear();
-    let read = reader.take(LONGEST + 1).read_until(b'\n', line)?;
-    if line.last() == Some(&b'\n') {
-        line.pop();
-    } else if read as u64 > LONGEST {
-        return Err(too_long());
-    }
-    Ok(read > 0)
 }
 
 /// Runs of blank lines: where each begins, and how many there are.

@@ -2,6 +2,7 @@
 //! hold for all kinds, and the writers of small idx, npy and zip files serve all of them.
 
 mod readers;
+#[cfg(feature = "text")]
 mod text;
 
 use super::*;

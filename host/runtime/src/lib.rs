@@ -1,17 +1,21 @@
 //! Who runs a graph. A backend loads a model for one fixed batch; a session runs it.
 //!
-//! [`open`] is the way in. Three runtimes stand behind it: [`tract`] (pure Rust, always there), [`portable`] (damper's own kernels, with the
-//! same bits on every target) and [`ort`] (onnxruntime, found and loaded when the program runs, on the processor or on CUDA). Nothing falls back in silence: a runtime that
-//! was asked for and cannot be had is an error, and [`Backend::name`], [`Backend::version`] and [`Backend::note`] say
-//! what really runs.
+//! [`open`] is the way in. Three runtimes stand behind it: [`portable`] (damper's own kernels, with the same bits on every target, always
+//! there), `tract` (pure Rust, compiled in by the feature `tract`) and `ort` (onnxruntime, found and loaded when the program runs, on the
+//! processor or on CUDA, by the feature `ort`). Both features are on unless they are left out. Nothing falls back in silence: a runtime
+//! that was asked for and cannot be had is an error, and [`Backend::name`], [`Backend::version`] and [`Backend::note`] say what really
+//! runs.
 
 mod backend;
 mod bind;
+#[cfg(feature = "ort")]
 mod library;
+#[cfg(feature = "ort")]
 pub mod ort;
 pub mod portable;
-#[cfg(test)]
+#[cfg(all(test, feature = "ort", feature = "tract"))]
 mod tests;
+#[cfg(feature = "tract")]
 pub mod tract;
 
 pub use backend::{Backend, BackendError, Plan, Session};
@@ -19,7 +23,7 @@ pub use backend::{Backend, BackendError, Plan, Session};
 /// Which runtime to use.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Choice {
-    /// onnxruntime when it is found, else tract.
+    /// The fastest there is: onnxruntime when it is found, else tract, else the portable backend.
     Auto,
     /// tract.
     Tract,
@@ -50,18 +54,56 @@ impl std::str::FromStr for Choice {
 ///
 /// # Errors
 ///
-/// [`Choice::Ort`] and [`Choice::Cuda`]: onnxruntime is absent, too old, or has no working CUDA provider. Every choice
-/// but tract: the variable `ORT_DYLIB_PATH` is set, and what it names cannot be used.
+/// This build leaves the runtime out. [`Choice::Ort`] and [`Choice::Cuda`]: onnxruntime is absent, too old, or has no working CUDA
+/// provider. These and [`Choice::Auto`]: the variable `ORT_DYLIB_PATH` is set, and what it names cannot be used.
 pub fn open(choice: Choice) -> Result<Box<dyn Backend>, BackendError> {
     match choice {
-        Choice::Tract => Ok(Box::new(tract::Tract::new())),
+        Choice::Auto => open_fastest(),
         Choice::Portable => Ok(Box::new(portable::Portable)),
+        #[cfg(feature = "tract")]
+        Choice::Tract => Ok(Box::new(tract::Tract::new())),
+        #[cfg(feature = "ort")]
         Choice::Ort => Ok(Box::new(ort::Ort::open()?)),
+        #[cfg(feature = "ort")]
         Choice::Cuda => Ok(Box::new(ort::Ort::open_cuda()?)),
-        Choice::Auto => match ort::Ort::open() {
-            Ok(backend) => Ok(Box::new(backend)),
-            Err(error) if library::is_explicit() => Err(error),
-            Err(_) => Ok(Box::new(tract::Tract::fallback())),
-        },
+        #[cfg(not(feature = "tract"))]
+        Choice::Tract => Err(left_out("tract")),
+        #[cfg(not(feature = "ort"))]
+        Choice::Ort | Choice::Cuda => Err(left_out("ort")),
+    }
+}
+
+#[cfg(not(all(feature = "ort", feature = "tract")))]
+fn left_out(feature: &str) -> BackendError {
+    BackendError(format!(
+        "this build leaves this backend out: build damper with its feature {feature}, or use backend portable"
+    ))
+}
+
+/// Opens the fastest runtime that this build and this machine have.
+fn open_fastest() -> Result<Box<dyn Backend>, BackendError> {
+    #[cfg(feature = "ort")]
+    match ort::Ort::open() {
+        Ok(backend) => return Ok(Box::new(backend)),
+        Err(error) if library::is_explicit() => return Err(error),
+        Err(_) => {}
+    }
+    #[cfg(feature = "tract")]
+    return Ok(Box::new(tract::Tract::fallback()));
+    #[cfg(not(feature = "tract"))]
+    Ok(Box::new(portable::Portable))
+}
+
+#[cfg(all(test, not(feature = "tract"), not(feature = "ort")))]
+mod smallest {
+    use super::*;
+
+    #[test]
+    fn what_is_left_out_says_so() {
+        for (choice, feature) in [(Choice::Tract, "tract"), (Choice::Ort, "ort"), (Choice::Cuda, "ort")] {
+            let error = open(choice).err().unwrap().to_string();
+            assert!(error.contains(&format!("its feature {feature}")), "{error}");
+        }
+        assert_eq!(open(Choice::Auto).unwrap().name(), "portable");
     }
 }

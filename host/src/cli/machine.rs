@@ -8,8 +8,8 @@ use std::num::NonZeroUsize;
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Machine")]
 pub(super) struct MachineArgs {
-    /// What runs the networks: auto (onnxruntime where it is found, else tract), tract, portable (the same bits on every
-    /// machine), ort, cuda
+    /// What runs the networks: auto (onnxruntime where it is found, else tract; a build without both: portable), tract,
+    /// portable (the same bits on every machine), ort, cuda
     #[arg(long, value_name = "NAME", default_value = "auto")]
     pub(super) backend: Choice,
     /// Rows of the one physical batch shape, of which a draw takes as many as it needs [default: as many as --memory

@@ -36,6 +36,7 @@ fn damaged_pickles_are_errors() {
     damage("cifar-folder", "data_batch_1", &corpus("cifar/seed-pickle", 2), 5, &labels);
 }
 
+#[cfg(feature = "parquet")]
 #[test]
 fn damaged_parquet_files_are_errors() {
     for name in ["table", "gzip"] {
@@ -44,6 +45,7 @@ fn damaged_parquet_files_are_errors() {
 }
 
 /// The second of three rows has no value in column `b`, so the file was read: with Snappy and a dictionary, and with gzip.
+#[cfg(feature = "parquet")]
 #[test]
 fn parquet_reads_codecs_and_missing_values() {
     let folder = folder();
@@ -163,5 +165,14 @@ fn stratified_rows_ignore_bad_features() {
             + differing(whole.test.as_ref().unwrap(), found.test.as_ref().unwrap());
         // Row 0 is 0 either way.
         assert_eq!(all, usize::from(bad != 0), "{bad}");
+    }
+}
+
+#[cfg(not(any(feature = "parquet", feature = "text")))]
+#[test]
+fn kinds_that_are_left_out_say_so() {
+    for kind in ["parquet", "text"] {
+        let message = refusal(&format!("{kind}:x"), &DataOptions::default());
+        assert!(message.contains(&format!("its feature {kind}")), "{message}");
     }
 }

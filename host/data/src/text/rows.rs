@@ -4,11 +4,11 @@ use super::super::array::{FETCH_AGAIN, open, read_failed};
 use super::super::assemble::DROP;
 use super::super::columns::{column, label, names};
 use super::super::csv::other_delimiter;
-use super::super::lines::{Counted, next_line, without_mark};
+use super::super::lines::{Counted, LONGEST, too_long, without_mark};
 use super::super::options::TextTask;
 use super::super::{DataError, DataOptions, LabelKind};
 use csv::{ByteRecord, ReaderBuilder};
-use std::io::{BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
 
 /// Names that the text's column usually has.
@@ -209,4 +209,16 @@ fn text(bytes: &[u8]) -> Result<String, String> {
         Ok(text) => Ok(text.into()),
         Err(_) => Err(format!("the text is not UTF-8: correct the row{DROP}")),
     }
+}
+
+/// Reads a line without its end into `line`. Returns false at the end of the file.
+fn next_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
+    line.clear();
+    let read = reader.take(LONGEST + 1).read_until(b'\n', line)?;
+    if line.last() == Some(&b'\n') {
+        line.pop();
+    } else if read as u64 > LONGEST {
+        return Err(too_long());
+    }
+    Ok(read > 0)
 }
