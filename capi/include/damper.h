@@ -20,8 +20,8 @@
  *
  * Threads: runs share nothing. One run must not be used by two threads, or by an interrupt and what it interrupts, at once.
  *
- * Sizes: a struct that begins with `size` holds its size in the header that the program was compiled with. DAMPER_CONFIG_INIT and
- * DAMPER_SCHEDULE_INIT set it. Later versions only append fields, take the structs of earlier versions, and read a missing field
+ * Sizes: a struct that begins with `size` holds its size in the header that the program was compiled with. DAMPER_CONFIG_INIT,
+ * DAMPER_SCHEDULE_INIT, DAMPER_FLASH_INIT and DAMPER_JOURNAL_RUN_INIT set it. Later versions only append fields, take the structs of earlier versions, and read a missing field
  * as 0. A library refuses a size that it does not know by DAMPER_STATUS_SIZE.
  */
 
@@ -65,6 +65,11 @@ extern "C" {
 #define DAMPER_SHARD_BYTES(dim) (16 * sizeof(void *) + 128 + 4 * (size_t)(dim))
 
 /**
+ * Bytes of static memory for a journal, to be aligned to 8: enough on every target. `damper_journal_size` is exact.
+ */
+#define DAMPER_JOURNAL_BYTES (9 * sizeof(void *) + 64)
+
+/**
  * A sampling rate of 1.
  */
 #define DAMPER_SAMPLING_RATE_ONE ((uint64_t)1 << 53)
@@ -78,6 +83,16 @@ extern "C" {
  * Initialises a `damper_schedule`: its size, and 0 for the rest, which changes nothing.
  */
 #define DAMPER_SCHEDULE_INIT {sizeof(damper_schedule), 0, 0, 0, 0, 0.0, 0.0, 0.0, 0.0, 0.0}
+
+/**
+ * Initialises a `damper_flash`: its size, and nothing else, which is refused until it is set.
+ */
+#define DAMPER_FLASH_INIT {sizeof(damper_flash), NULL, 0, 0, 0, NULL, NULL, NULL}
+
+/**
+ * Initialises a `damper_journal_run`: its size, and nothing else.
+ */
+#define DAMPER_JOURNAL_RUN_INIT {sizeof(damper_journal_run), 0, 0, 0.0, 0.0, NULL, 0}
 
 
 /**
@@ -109,6 +124,11 @@ extern "C" {
  * Bins of a histogram of norms, as in the paper of DC-SGD.
  */
 #define DAMPER_BINS 20
+
+/**
+ * Says to `damper_journal_provision` that nothing was ever charged to this run.
+ */
+#define DAMPER_FIRST_BOOT 1178742833
 
 /**
  * The most segments of a gradient in one call.
@@ -209,7 +229,31 @@ enum {
   /**
    * The processor computes otherwise than by IEEE 754: see `damper_self_test`.
    */
-  DAMPER_STATUS_ARITHMETIC = 34
+  DAMPER_STATUS_ARITHMETIC = 34,
+  /**
+   * There is no journal at this address: it was closed, moved or copied.
+   */
+  DAMPER_STATUS_NOT_A_JOURNAL = 35,
+  /**
+   * The flash did not do what it was asked.
+   */
+  DAMPER_STATUS_FLASH = 36,
+  /**
+   * The sizes of a region of flash do not fit: see `damper_flash`.
+   */
+  DAMPER_STATUS_GEOMETRY = 37,
+  /**
+   * There is no journal in the flash: the device was not provisioned, or its flash was erased. Nothing may be released.
+   */
+  DAMPER_STATUS_BLANK = 38,
+  /**
+   * A region that is to be provisioned is not erased.
+   */
+  DAMPER_STATUS_OCCUPIED = 39,
+  /**
+   * The flash does not keep what is written.
+   */
+  DAMPER_STATUS_WORN = 40
 };
 
 /**
@@ -257,6 +301,11 @@ enum {
    */
   DAMPER_NOISE_SCHEDULE_POLYNOMIAL = 2
 };
+
+/**
+ * A journal. Opaque: in memory of the caller's, which must not be moved, copied, read or written until it is closed.
+ */
+typedef struct damper_journal damper_journal;
 
 /**
  * A run. Opaque: in memory of the caller's, which must not be moved, copied, read or written until it is closed.
@@ -429,6 +478,96 @@ typedef struct {
  * run's functions answer it `DAMPER_STATUS_BUSY`.
  */
 typedef int (*damper_persist)(void *context, const damper_record *record);
+
+/**
+ * Reads `len` bytes at `offset` of the region into `bytes`. Returns 0, or another number where the flash cannot read them.
+ */
+typedef int (*damper_flash_read)(void *context, uint32_t offset, uint8_t *bytes, uint32_t len);
+
+/**
+ * Writes `len` bytes at `offset` of the region, which are erased. Returns 0 only when they are in the cells.
+ */
+typedef int (*damper_flash_write)(void *context, uint32_t offset, const uint8_t *bytes, uint32_t len);
+
+/**
+ * Erases `len` bytes at `offset` of the region: whole sectors. Returns 0 only when every bit of them is 1.
+ */
+typedef int (*damper_flash_erase)(void *context, uint32_t offset, uint32_t len);
+
+/**
+ * A region of flash, and its driver. The functions return 0 where they did what they were asked, are given `context`, and must not jump
+ * or throw out of the call. Writes and reads are of 32 bytes, at offsets that 32 divides. What a driver must do where a cut write
+ * makes a read fault, and about caches, is in the documentation of the journal (`journal/src/journal.rs`).
+ */
+typedef struct {
+  /**
+   * Bytes of this struct: `DAMPER_FLASH_INIT` sets it.
+   */
+  size_t size;
+  /**
+   * Given to the functions.
+   */
+  void *context;
+  /**
+   * Bytes of the region: two or more times the larger of a sector and `damper_journal_erase_size`.
+   */
+  uint32_t bytes;
+  /**
+   * Bytes of a sector of the chip, which divide `damper_journal_erase_size`.
+   */
+  uint32_t erase_bytes;
+  /**
+   * Bytes of the smallest write, which divide 32.
+   */
+  uint32_t write_bytes;
+  /**
+   * Reads.
+   */
+  damper_flash_read read;
+  /**
+   * Writes.
+   */
+  damper_flash_write write;
+  /**
+   * Erases.
+   */
+  damper_flash_erase erase;
+} damper_flash;
+
+/**
+ * What a journal belongs to. It opens for no other run.
+ */
+typedef struct {
+  /**
+   * Bytes of this struct: `DAMPER_JOURNAL_RUN_INIT` sets it.
+   */
+  size_t size;
+  /**
+   * Steps that may be released in all, as in the run's configuration; 0 for a Renyi filter.
+   */
+  uint32_t budget;
+  /**
+   * The order of a Renyi filter; 0 for a ledger.
+   */
+  uint32_t order;
+  /**
+   * A filter's ε, else 0.
+   */
+  double epsilon;
+  /**
+   * A filter's δ, else 0.
+   */
+  double delta;
+  /**
+   * Bytes that name the run and all that its charges stand for: multiplier, clip, sampling rate, expected batch, number of
+   * parameters, grid, data set, a number of the run.
+   */
+  const uint8_t *description;
+  /**
+   * How many bytes that are.
+   */
+  size_t description_len;
+} damper_journal_run;
 
 /**
  * Consecutive coordinates of a gradient.
@@ -759,6 +898,67 @@ damper_status damper_reserve_steps(damper_run *run,
 DAMPER_MUST_USE
 damper_status damper_charged_steps(const damper_run *run,
                                    damper_record *record);
+
+/**
+ * Bytes of memory that a journal needs, aligned to 8.
+ */
+size_t damper_journal_size(void);
+
+/**
+ * The bytes that the journal erases at once, as the library was built: see `damper_flash`.
+ */
+size_t damper_journal_erase_size(void);
+
+/**
+ * Begins a journal with nothing charged, in a region that the caller has erased, in `size` bytes at `memory`. Once in the life of a
+ * run: in the factory, or by an act of whoever owns the device, and **never because `damper_journal_open` failed**. A region that
+ * was erased after charges looks like a new one, and a new journal would forget them. `first_boot` is `DAMPER_FIRST_BOOT`: a constant
+ * that no other value is by accident.
+ *
+ * `DAMPER_STATUS_OCCUPIED` where the region is not erased; `DAMPER_STATUS_GEOMETRY` where sizes do not fit; `DAMPER_STATUS_RANGE` where
+ * `first_boot` is another number.
+ */
+DAMPER_MUST_USE
+damper_status damper_journal_provision(void *memory,
+                                       size_t size,
+                                       const damper_flash *flash,
+                                       const damper_journal_run *run,
+                                       uint32_t first_boot,
+                                       damper_journal **journal);
+
+/**
+ * Opens the journal of a run after a restart, in `size` bytes at `memory`. Then read its record by `damper_journal_record`, and give it to
+ * `damper_resume`, or to the choice of a Renyi filter.
+ *
+ * Where this fails, nothing may be released: `DAMPER_STATUS_BLANK` where there is no journal (the device was not provisioned, or its
+ * flash was erased), `DAMPER_STATUS_DAMAGED` where charges may be missing, `DAMPER_STATUS_CONFIGURATION` where it is another
+ * run's.
+ */
+DAMPER_MUST_USE
+damper_status damper_journal_open(void *memory,
+                                  size_t size,
+                                  const damper_flash *flash,
+                                  const damper_journal_run *run,
+                                  damper_journal **journal);
+
+/**
+ * Writes the newest record that the journal holds.
+ */
+DAMPER_MUST_USE
+damper_status damper_journal_record(const damper_journal *journal, damper_record *record);
+
+/**
+ * Persists a record: the callback for `damper_set_store`, with the journal as its context. Returns 0 when the record would survive a
+ * power cut, else a status.
+ */
+int damper_journal_persist(void *journal,
+                           const damper_record *record);
+
+/**
+ * Ends the use of a journal and wipes its memory. The flash keeps what was persisted.
+ */
+DAMPER_MUST_USE
+damper_status damper_journal_close(damper_journal *journal);
 
 /**
  * Charges a step, persists the charge, and opens the step; writes its number, counted from 0 over all restarts.

@@ -15,6 +15,7 @@
 //! both end every reference first. While the caller's callback runs, no reference to the head exists: a call within a call reads
 //! the head alone, and is refused.
 
+pub(crate) mod journal;
 pub(crate) mod shard;
 
 use crate::memory::{Body, BudgetState, Head, Live, OpenStep, Phase, Room, Run, SlotStorage, Stage, State, Step};

@@ -4,7 +4,7 @@
 //!
 //! ```text
 //! run (init, configure, choose slots, start, close) ─► step (open, draw, add, finish)  shard
-//!  └─► slots (clip, threshold, filter, optimizer, schedule)   ledger  chosen  snapshot  key  accountant  numerics  version
+//!  └─► slots (clip, threshold, filter, optimizer, schedule)   ledger  journal ─► flash  chosen  snapshot  key  accountant  numerics  version
 //!                                                          all ─► ffi ─► memory ─► status
 //! ```
 //!
@@ -23,6 +23,7 @@
 #![allow(clippy::missing_safety_doc)]
 
 mod ffi;
+mod flash;
 mod memory;
 mod store;
 
@@ -38,6 +39,8 @@ pub mod slots;
 pub mod key;
 
 pub mod ledger;
+
+pub mod journal;
 
 pub mod step;
 

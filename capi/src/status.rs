@@ -50,10 +50,22 @@ pub enum Status {
     Size = 33,
     /// The processor computes otherwise than by IEEE 754: see `damper_self_test`.
     Arithmetic = 34,
+    /// There is no journal at this address: it was closed, moved or copied.
+    NotAJournal = 35,
+    /// The flash did not do what it was asked.
+    Flash = 36,
+    /// The sizes of a region of flash do not fit: see `damper_flash`.
+    Geometry = 37,
+    /// There is no journal in the flash: the device was not provisioned, or its flash was erased. Nothing may be released.
+    Blank = 38,
+    /// A region that is to be provisioned is not erased.
+    Occupied = 39,
+    /// The flash does not keep what is written.
+    Worn = 40,
 }
 
 /// Every status, for tables.
-const ALL: [(Status, &CStr, &CStr); 21] = [
+const ALL: [(Status, &CStr, &CStr); 27] = [
     (Status::Ok, c"DAMPER_STATUS_OK", c"done"),
     (Status::End, c"DAMPER_STATUS_END", c"there is nothing more"),
     (Status::Null, c"DAMPER_STATUS_NULL", c"a pointer is null"),
@@ -83,6 +95,12 @@ const ALL: [(Status, &CStr, &CStr); 21] = [
         c"DAMPER_STATUS_ARITHMETIC",
         c"the processor's floating-point mode is not the one of IEEE 754",
     ),
+    (Status::NotAJournal, c"DAMPER_STATUS_NOT_A_JOURNAL", c"there is no journal here: closed, moved or copied"),
+    (Status::Flash, c"DAMPER_STATUS_FLASH", c"the flash did not do what it was asked"),
+    (Status::Geometry, c"DAMPER_STATUS_GEOMETRY", c"the sizes of the region of flash do not fit"),
+    (Status::Blank, c"DAMPER_STATUS_BLANK", c"there is no journal in the flash: not provisioned, or erased"),
+    (Status::Occupied, c"DAMPER_STATUS_OCCUPIED", c"a region that is to be provisioned must be erased"),
+    (Status::Worn, c"DAMPER_STATUS_WORN", c"the flash does not keep what is written"),
 ];
 
 fn find(status: i32, text: fn(&(Status, &'static CStr, &'static CStr)) -> &'static CStr) -> *const c_char {

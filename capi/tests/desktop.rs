@@ -39,6 +39,7 @@ fn c_tests_cover_every_function() {
     let tests = [
         "tests/c/misuse.c",
         "tests/c/resume.c",
+        "tests/c/journal.c",
         "tests/c/methods.c",
         "tests/c/check.h",
         "tests/c/header.c",
@@ -87,6 +88,12 @@ fn shards_and_states_keep_bits() {
     let filter = RenyiFilter::resume(8, 3.0, 1e-5, steps.parse().unwrap(), spent.parse().unwrap()).unwrap();
     let event = |multiplier| Event::new(Rate::of(1, 50).unwrap(), multiplier).unwrap();
     assert!(filter.spent() <= filter.budget() && !filter.fits_budget(&event(1.0)));
+}
+
+#[test]
+fn a_journal_survives_power_cuts() {
+    let Some(said) = run_c("journal", &["tests/c/journal.c"]) else { return };
+    assert_eq!(said, "no charge forgotten\n");
 }
 
 #[test]

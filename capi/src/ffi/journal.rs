@@ -1,0 +1,115 @@
+//! Journals: what makes references of pointers to them.
+//!
+//! While the caller's flash functions run, no reference to the mark exists: a call within a call reads it alone, and is refused.
+
+use super::{apart, span, wipe};
+use crate::flash::{Driver, Unfit};
+use crate::journal::Journal;
+use crate::status::{FfiResult, Status};
+use core::mem::size_of;
+
+/// The mark of a journal at this address.
+fn mark(journal: *const Journal) -> usize {
+    journal.addr().wrapping_mul(7) ^ 0x4450_4a4c
+}
+
+impl From<Unfit> for Status {
+    fn from(unfit: Unfit) -> Self {
+        match unfit {
+            Unfit::Absent => Self::Null,
+            Unfit::Sizes => Self::Geometry,
+        }
+    }
+}
+
+/// A struct that the caller lends for reading.
+pub(crate) unsafe fn read<T: Copy>(data: *const T) -> FfiResult<T> {
+    span(data, 1)?;
+    // SAFETY: not null, aligned, and a struct of numbers and pointers by the caller's contract.
+    Ok(unsafe { data.read() })
+}
+
+/// As [`read`], of a struct whose first field is its size in the caller's program, a `usize`.
+pub(crate) unsafe fn read_sized<T: Copy>(data: *const T) -> FfiResult<T> {
+    // SAFETY: aligned for a struct that begins with a size, and else the caller's contract.
+    if unsafe { read(data.cast::<usize>()) }? != size_of::<T>() {
+        return Err(Status::Size);
+    }
+    // SAFETY: of this size, and else as `read`.
+    unsafe { read(data) }
+}
+
+/// Bytes that the caller lends for reading. No bytes may be at null.
+pub(crate) unsafe fn input<'a>(data: *const u8, len: usize) -> FfiResult<&'a [u8]> {
+    if len == 0 {
+        return Ok(&[]);
+    }
+    span(data, len)?;
+    // SAFETY: not null and within an allocation by the caller's contract.
+    Ok(unsafe { core::slice::from_raw_parts(data, len) })
+}
+
+/// Keeps what `open` makes, which calls the caller's flash, in `bytes` of memory, which may be uninitialised: it is not read.
+pub(crate) unsafe fn make(
+    memory: *mut u8,
+    bytes: usize,
+    out: *mut *mut Journal,
+    open: impl FnOnce() -> FfiResult<damper_journal::Journal<Driver>>,
+) -> FfiResult {
+    let journal = memory.cast::<Journal>();
+    span(journal, 1)?;
+    apart(span(memory, bytes)?, span(out, 1)?)?;
+    if bytes < size_of::<Journal>() {
+        return Err(Status::TooSmall);
+    }
+    let kept = open()?;
+    // SAFETY: the memory is the caller's to give: not null, aligned, and of that many bytes.
+    unsafe {
+        journal.write(Journal { mark: mark(journal), busy: false, kept });
+        out.write(journal);
+    }
+    Ok(())
+}
+
+/// Fails unless there is a journal at this address that is in no call.
+unsafe fn check(journal: *const Journal) -> FfiResult {
+    span(journal, 1)?;
+    // SAFETY: not null and aligned. By the caller's contract `make` wrote a journal here, and only `close` wrote since: the mark is
+    // initialised.
+    if unsafe { (&raw const (*journal).mark).read() } != mark(journal) {
+        return Err(Status::NotAJournal);
+    }
+    // SAFETY: the mark says that `close` did not wipe it.
+    if unsafe { (&raw const (*journal).busy).read() } { Err(Status::Busy) } else { Ok(()) }
+}
+
+/// The journal at this address.
+pub(crate) unsafe fn journal<'a>(journal: *mut Journal) -> FfiResult<&'a mut Journal> {
+    // SAFETY: the caller's contract; a journal, in no other call, so nobody else has it.
+    unsafe { check(journal).map(|()| &mut *journal) }
+}
+
+/// Calls `act` with the journal at this address, whose other calls are refused meanwhile.
+pub(crate) unsafe fn busy(
+    journal: *mut Journal,
+    act: impl FnOnce(&mut damper_journal::Journal<Driver>) -> FfiResult,
+) -> FfiResult {
+    // SAFETY: the caller's contract. The fields are apart: what the flash's functions may come back with reads mark and `busy` alone.
+    unsafe {
+        check(journal)?;
+        (&raw mut (*journal).busy).write(true);
+        let answer = act(&mut (*journal).kept);
+        (&raw mut (*journal).busy).write(false);
+        answer
+    }
+}
+
+/// Ends a journal and wipes its memory.
+pub(crate) unsafe fn close(journal: *mut Journal) -> FfiResult {
+    // SAFETY: the caller's contract; nothing of a journal needs to be dropped.
+    unsafe {
+        check(journal)?;
+        wipe(journal.cast(), size_of::<Journal>());
+    }
+    Ok(())
+}

@@ -1,0 +1,179 @@
+//! The ledger in flash: a journal that no power cut makes forget a charge, as a store for `damper_set_store`.
+
+use crate::ffi;
+use crate::flash::{Driver, ERASE, Failed};
+pub use crate::flash::{Flash, FlashErase, FlashRead, FlashWrite};
+use crate::status::{FfiResult, Status, status};
+use crate::store::Record;
+use core::ffi::{c_int, c_void};
+use core::mem::size_of;
+use damper_core::accounting::Store as _;
+use damper_journal::{Configuration, FirstBoot, JournalError};
+
+/// Says to `damper_journal_provision` that nothing was ever charged to this run.
+pub const DAMPER_FIRST_BOOT: u32 = 0x4642_3031;
+
+/// Bytes of a journal on any target: what `DAMPER_JOURNAL_BYTES` counts.
+const FIXED: usize = 9 * size_of::<usize>() + 64;
+const _: () = assert!(size_of::<Journal>() <= FIXED);
+
+/// A journal. Opaque: in memory of the caller's, which must not be moved, copied, read or written until it is closed.
+#[repr(C, align(8))]
+pub struct Journal {
+    /// Of the address at which this was written. First: what is no journal has something else there.
+    pub(crate) mark: usize,
+    pub(crate) busy: bool,
+    pub(crate) kept: damper_journal::Journal<Driver>,
+}
+
+/// What a journal belongs to. It opens for no other run.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub struct JournalRun {
+    /// Bytes of this struct: `DAMPER_JOURNAL_RUN_INIT` sets it.
+    pub size: usize,
+    /// Steps that may be released in all, as in the run's configuration; 0 for a Renyi filter.
+    pub budget: u32,
+    /// The order of a Renyi filter; 0 for a ledger.
+    pub order: u32,
+    /// A filter's ε, else 0.
+    pub epsilon: f64,
+    /// A filter's δ, else 0.
+    pub delta: f64,
+    /// Bytes that name the run and all that its charges stand for: multiplier, clip, sampling rate, expected batch, number of
+    /// parameters, grid, data set, a number of the run.
+    pub description: *const u8,
+    /// How many bytes that are.
+    pub description_len: usize,
+}
+
+impl From<JournalError<Failed>> for Status {
+    fn from(error: JournalError<Failed>) -> Self {
+        match error {
+            JournalError::Flash(_) => Self::Flash,
+            JournalError::Geometry => Self::Geometry,
+            JournalError::Blank => Self::Blank,
+            JournalError::Occupied => Self::Occupied,
+            JournalError::OtherConfiguration => Self::Configuration,
+            JournalError::Corrupted => Self::Damaged,
+            JournalError::Backwards => Self::Record,
+            _ => Self::Worn,
+        }
+    }
+}
+
+/// Bytes of memory that a journal needs, aligned to 8.
+#[unsafe(no_mangle)]
+pub extern "C" fn damper_journal_size() -> usize {
+    size_of::<Journal>()
+}
+
+/// The bytes that the journal erases at once, as the library was built: see `damper_flash`.
+#[unsafe(no_mangle)]
+pub extern "C" fn damper_journal_erase_size() -> usize {
+    ERASE
+}
+
+/// Begins a journal with nothing charged, in a region that the caller has erased, in `size` bytes at `memory`. Once in the life of a
+/// run: in the factory, or by an act of whoever owns the device, and **never because `damper_journal_open` failed**. A region that
+/// was erased after charges looks like a new one, and a new journal would forget them. `first_boot` is `DAMPER_FIRST_BOOT`: a constant
+/// that no other value is by accident.
+///
+/// `DAMPER_STATUS_OCCUPIED` where the region is not erased; `DAMPER_STATUS_GEOMETRY` where sizes do not fit; `DAMPER_STATUS_RANGE` where
+/// `first_boot` is another number.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn damper_journal_provision(
+    memory: *mut c_void,
+    size: usize,
+    flash: *const Flash,
+    run: *const JournalRun,
+    first_boot: u32,
+    journal: *mut *mut Journal,
+) -> Status {
+    if first_boot != DAMPER_FIRST_BOOT {
+        return Status::Range;
+    }
+    let begin = |driver, run| {
+        damper_journal::Journal::provision(driver, run, FirstBoot::confirmed_by_owner()).map_err(Status::from)
+    };
+    // SAFETY: the contract of the header.
+    status(unsafe { make(memory, size, flash, run, journal, begin) })
+}
+
+/// Opens the journal of a run after a restart, in `size` bytes at `memory`. Then read its record by `damper_journal_record`, and give it to
+/// `damper_resume`, or to the choice of a Renyi filter.
+///
+/// Where this fails, nothing may be released: `DAMPER_STATUS_BLANK` where there is no journal (the device was not provisioned, or its
+/// flash was erased), `DAMPER_STATUS_DAMAGED` where charges may be missing, `DAMPER_STATUS_CONFIGURATION` where it is another
+/// run's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn damper_journal_open(
+    memory: *mut c_void,
+    size: usize,
+    flash: *const Flash,
+    run: *const JournalRun,
+    journal: *mut *mut Journal,
+) -> Status {
+    let open = |driver, run| damper_journal::Journal::open(driver, run).map_err(Status::from);
+    // SAFETY: the contract of the header.
+    status(unsafe { make(memory, size, flash, run, journal, open) })
+}
+
+unsafe fn make(
+    memory: *mut c_void,
+    size: usize,
+    flash: *const Flash,
+    run: *const JournalRun,
+    journal: *mut *mut Journal,
+    open: impl FnOnce(Driver, Configuration) -> FfiResult<damper_journal::Journal<Driver>>,
+) -> FfiResult {
+    // SAFETY: the caller's contract.
+    let flash = unsafe { ffi::journal::read_sized(flash) }?;
+    // SAFETY: the caller's contract.
+    let JournalRun { budget, order, epsilon, delta, description, description_len, .. } =
+        unsafe { ffi::journal::read_sized(run) }?;
+    // SAFETY: the caller's contract.
+    let description = unsafe { ffi::journal::input(description, description_len) }?;
+    let configuration = match order {
+        0 => Configuration::of_ledger(budget),
+        _ => Configuration::of_filter(order, epsilon, delta),
+    };
+    let make = || open(Driver::new(flash)?, configuration.with(description));
+    // SAFETY: the caller's contract.
+    unsafe { ffi::journal::make(memory.cast(), size, journal, make) }
+}
+
+/// Writes the newest record that the journal holds.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn damper_journal_record(journal: *const Journal, record: *mut Record) -> Status {
+    // SAFETY: the contract of the header.
+    let answer = unsafe { ffi::journal::journal(journal.cast_mut()) }.and_then(|journal| {
+        let damper_core::accounting::Record { budget, paid, divergence, order } = journal.kept.record();
+        // SAFETY: the contract of the header.
+        unsafe { ffi::write_alone(record, Record { budget, paid, divergence, order }) }
+    });
+    status(answer)
+}
+
+/// Persists a record: the callback for `damper_set_store`, with the journal as its context. Returns 0 when the record would survive a
+/// power cut, else a status.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn damper_journal_persist(journal: *mut c_void, record: *const Record) -> c_int {
+    // SAFETY: the contract of the header.
+    status(unsafe { persist(journal.cast(), record) }) as c_int
+}
+
+unsafe fn persist(journal: *mut Journal, record: *const Record) -> FfiResult {
+    // SAFETY: the caller's contract.
+    let Record { budget, paid, divergence, order } = unsafe { ffi::journal::read(record) }?;
+    let record = damper_core::accounting::Record { budget, paid, divergence, order };
+    // SAFETY: the caller's contract.
+    unsafe { ffi::journal::busy(journal, |kept| Ok(kept.persist(record)?)) }
+}
+
+/// Ends the use of a journal and wipes its memory. The flash keeps what was persisted.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn damper_journal_close(journal: *mut Journal) -> Status {
+    // SAFETY: the contract of the header.
+    status(unsafe { ffi::journal::close(journal) })
+}
