@@ -14,6 +14,7 @@ mod caller;
 mod charge;
 mod command_line;
 mod compare;
+mod compile;
 mod data;
 mod derive;
 pub mod embed;
@@ -83,6 +84,7 @@ enum Command {
     Train(Box<train::TrainArgs>),
     Compare(compare::CompareArgs),
     Derive(derive::DeriveArgs),
+    Compile(Box<compile::CompileArgs>),
     Gradients(Box<gradients::GradientsArgs>),
     Init(init::InitArgs),
     Fix(fix::FixArgs),
@@ -277,6 +279,7 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Gradients(args) => return gradients::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Derive(args) => derive::run(&args),
+        Command::Compile(args) => compile::run(&args),
         Command::Init(args) => init::run(&args),
         Command::Fix(args) => fix::run(&args),
         Command::Inspect(args) => inspect::run(&args),
