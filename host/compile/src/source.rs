@@ -160,7 +160,7 @@ impl Writer<'_> {
 //!
 {ports}#![no_std]
 #![forbid(unsafe_code)]
-#![allow(unused_variables, long_running_const_eval)]
+#![allow(unused_variables, long_running_const_eval, clippy::single_range_in_vec_init, clippy::too_many_arguments)]
 
 mod constants;
 mod kernels;
