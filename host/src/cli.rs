@@ -20,6 +20,7 @@ mod derive;
 pub mod embed;
 mod epsilon;
 mod events;
+mod export;
 mod factorize;
 mod filter;
 mod finish;
@@ -85,6 +86,7 @@ enum Command {
     Compare(compare::CompareArgs),
     Derive(derive::DeriveArgs),
     Compile(Box<compile::CompileArgs>),
+    Export(Box<export::ExportArgs>),
     Gradients(Box<gradients::GradientsArgs>),
     Init(init::InitArgs),
     Fix(fix::FixArgs),
@@ -280,6 +282,7 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Compare(args) => compare::run(&args),
         Command::Derive(args) => derive::run(&args),
         Command::Compile(args) => compile::run(&args),
+        Command::Export(args) => export::run(&args),
         Command::Init(args) => init::run(&args),
         Command::Fix(args) => fix::run(&args),
         Command::Inspect(args) => inspect::run(&args),
