@@ -95,15 +95,14 @@ fn is_operand(word: &str) -> bool {
     word.strip_prefix('r').is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// The name of a crate: letters, digits and `-`, beginning with a letter.
+/// The name of a crate: letters, digits and single `-`, beginning with a letter.
 pub(crate) fn crate_name(name: &str) -> String {
-    let word: String =
-        name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' }).collect();
-    let word = word.trim_matches('-');
-    if word.starts_with(|c: char| c.is_ascii_alphabetic()) {
-        word.to_owned()
-    } else {
-        format!("network-{word}").trim_end_matches('-').to_owned()
+    let words = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    let word = words.collect::<Vec<_>>().join("-").to_ascii_lowercase();
+    match word.chars().next() {
+        Some(first) if first.is_ascii_alphabetic() => word,
+        Some(_) => format!("network-{word}"),
+        None => "network".into(),
     }
 }
 
@@ -127,7 +126,7 @@ mod tests {
         let mut names = Names::default();
         let read = ["input.1", "input/1", "params", "3", "", "Ä", "r1", "x"].map(|name| names.of(name));
         assert_eq!(read, ["input_1", "input_1_", "params_", "input_3", "input", "input_", "input_r1", "x"]);
-        assert_eq!(["a_B.c", "3d", "é"].map(crate_name), ["a-b-c", "network-3d", "network"]);
+        assert_eq!(["a_B..c", "3d", "é"].map(crate_name), ["a-b-c", "network-3d", "network"]);
         assert_eq!(literal("a\"\n"), "\"a\\\"\\n\"");
         assert_eq!(comment("a\nb"), "a b");
     }

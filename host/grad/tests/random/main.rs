@@ -29,8 +29,8 @@ use damper_grad::{DeriveOptions, GradGraph, Loss, derive};
 use damper_onnx::graph::{DType, Graph, GraphOptions};
 use damper_onnx::pb::ModelProto;
 use draw::Draw;
-use net::{Network, VOCABULARY};
-use network::{Op, network, ops};
+use net::VOCABULARY;
+use network::{Op, network};
 use run::{Feed, Runner, extents, specs};
 
 /// Networks that a test run draws.
