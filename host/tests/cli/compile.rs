@@ -36,7 +36,7 @@ fn recorded_gradient_is_that_of_gradients() {
     let mut archive = NpzArchive::open(at("one.npz")).unwrap();
     let mut whole: Vec<f32> = vec![];
     for name in ["conv.weight", "conv.bias", "fc.weight", "fc.bias"] {
-        whole.extend(archive.by_name::<f32>(&format!("grad/{name}")).unwrap().unwrap().into_vec().unwrap());
+        whole.extend(archive.by_name(&format!("grad/{name}")).unwrap().unwrap().into_vec::<f32>().unwrap());
     }
     let recorded = floats(&at("network/tests/gradient.f32"));
     assert!(recorded.iter().any(|x| *x != 0.0) && recorded.len() == 2730);
