@@ -60,6 +60,8 @@ def main():
             vectors(name, "mse", net, names, x)
             vectors(name, "bce-with-logits", net, names, x)
 
+    write("sensor-cnn.onnx", seeded(networks.sensor_cnn), (3, 64))
+
     # What tests read besides. Their exports' names and layouts differ, so vectors are in PyTorch's.
     reshaped = seeded(networks.Reshaped)
     for name, net in {

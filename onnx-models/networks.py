@@ -57,6 +57,15 @@ def mnist_cnn():
     )
 
 
+def sensor_cnn():
+    """Three axes of an accelerometer in windows of 64 readings, four kinds of motion: the network of docs/compile.md."""
+    return named(
+        conv1=nn.Conv1d(3, 8, 5, stride=2, padding=2), act1=nn.ReLU(),
+        conv2=nn.Conv1d(8, 16, 5, stride=2, padding=2), act2=nn.ReLU(), pool=nn.AvgPool1d(2),
+        flat=nn.Flatten(), fc=nn.Linear(128, 4),
+    )
+
+
 def digits_cnn_groupnorm():
     return named(
         conv1=nn.Conv2d(1, 8, 3, padding=1), norm1=nn.GroupNorm(2, 8), act1=nn.ReLU(),

@@ -14,11 +14,13 @@ mod caller;
 mod charge;
 mod command_line;
 mod compare;
+mod compile;
 mod data;
 mod derive;
 pub mod embed;
 mod epsilon;
 mod events;
+mod export;
 mod factorize;
 mod filter;
 mod finish;
@@ -83,6 +85,8 @@ enum Command {
     Train(Box<train::TrainArgs>),
     Compare(compare::CompareArgs),
     Derive(derive::DeriveArgs),
+    Compile(Box<compile::CompileArgs>),
+    Export(Box<export::ExportArgs>),
     Gradients(Box<gradients::GradientsArgs>),
     Init(init::InitArgs),
     Fix(fix::FixArgs),
@@ -277,6 +281,8 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Gradients(args) => return gradients::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Derive(args) => derive::run(&args),
+        Command::Compile(args) => compile::run(&args),
+        Command::Export(args) => export::run(&args),
         Command::Init(args) => init::run(&args),
         Command::Fix(args) => fix::run(&args),
         Command::Inspect(args) => inspect::run(&args),

@@ -12,6 +12,8 @@ mod budget;
 mod by_class;
 #[path = "cli/claims.rs"]
 mod claims;
+#[path = "cli/compile.rs"]
+mod compile;
 #[path = "cli/data_files.rs"]
 mod data_files;
 #[path = "cli/events.rs"]

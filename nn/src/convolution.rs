@@ -24,7 +24,7 @@ use crate::{Error, check};
 #[inline(always)]
 pub fn forward(window: &Window, x: &[f32], kernel: &[f32], bias: Option<&[f32]>, out: &mut [f32]) -> Result<(), Error> {
     check_forward(window, x, kernel, bias, out)?;
-    let [_, width] = window.axes;
+    let [height, width] = window.axes;
     let (positions, taps, area) = (window.positions(), window.taps(), window.area());
     let group_len = window.group_channels().wrapping_mul(area);
     let kernels = kernel.chunks((window.group_channels().wrapping_mul(taps)).max(1));
@@ -33,20 +33,34 @@ pub fn forward(window: &Window, x: &[f32], kernel: &[f32], bias: Option<&[f32]>,
         let image = x.get(group.wrapping_mul(group_len)..).unwrap_or_default();
         let bias = bias.and_then(|bias| bias.get(output)).copied();
         for (position, out) in out.iter_mut().enumerate() {
-            let position = split(position, width.output);
+            let (y, x) = split(position, width.output);
             let mut sum = Sum::default();
             let channels = image.chunks(area.max(1)).zip(kernel.chunks(taps.max(1)));
             for (channel, weights) in channels {
-                for (tap, weight) in weights.iter().enumerate() {
-                    let at = window.inside(position, split(tap, width.kernel));
-                    let value = at.and_then(|at| channel.get(at)).copied().unwrap_or(0.0);
-                    sum.add(weight * value);
+                for (i, weights) in weights.chunks(width.kernel.max(1)).enumerate() {
+                    let row = line(window, channel, height.at(y, i));
+                    let mut at = width.at(x, 0);
+                    for weight in weights {
+                        sum.add(weight * row.get(at).copied().unwrap_or(0.0));
+                        at = at.wrapping_add(width.dilation);
+                    }
                 }
             }
             *out = bias.map_or(sum.value(), |bias| sum.value() + bias);
         }
     }
     Ok(())
+}
+
+/// Row `at` of a channel; nothing outside.
+#[inline(always)]
+fn line<'a>(window: &Window, channel: &'a [f32], at: usize) -> &'a [f32] {
+    let [height, width] = window.axes;
+    if at >= height.input {
+        return &[];
+    }
+    let start = at.wrapping_mul(width.input);
+    channel.get(start..start.wrapping_add(width.input)).unwrap_or_default()
 }
 
 #[inline(always)]
@@ -319,7 +333,7 @@ fn over_outputs(
 #[inline(always)]
 pub fn kernel_grad(window: &Window, dy: &[f32], x: &[f32], out: &mut [f32]) -> Result<(), Error> {
     check(dy.len() == window.output_len() && x.len() == window.input_len() && out.len() == window.kernel_len())?;
-    let [_, width] = window.axes;
+    let [height, width] = window.axes;
     let (positions, taps, area) = (window.positions(), window.taps(), window.area());
     let group_len = window.group_channels().wrapping_mul(area);
     let kernels = out.chunks_mut(window.group_channels().wrapping_mul(taps).max(1));
@@ -328,12 +342,15 @@ pub fn kernel_grad(window: &Window, dy: &[f32], x: &[f32], out: &mut [f32]) -> R
         let image = x.get(group.wrapping_mul(group_len)..).unwrap_or_default();
         for (out, channel) in out.chunks_mut(taps.max(1)).zip(image.chunks(area.max(1))) {
             for (tap, out) in out.iter_mut().enumerate() {
-                let tap = split(tap, width.kernel);
+                let (i, j) = split(tap, width.kernel);
                 let mut sum = Sum::default();
-                for (position, dy) in dy.iter().enumerate() {
-                    let at = window.inside(split(position, width.output), tap);
-                    let value = at.and_then(|at| channel.get(at)).copied().unwrap_or(0.0);
-                    sum.add(dy * value);
+                for (y, dy) in dy.chunks(width.output.max(1)).enumerate() {
+                    let row = line(window, channel, height.at(y, i));
+                    let mut at = width.at(0, j);
+                    for dy in dy {
+                        sum.add(dy * row.get(at).copied().unwrap_or(0.0));
+                        at = at.wrapping_add(width.stride);
+                    }
                 }
                 *out = sum.value();
             }

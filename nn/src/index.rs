@@ -3,12 +3,15 @@
 use crate::walk::elements;
 use crate::{Error, check};
 
-/// A tensor `[outer, axis, inner]`, read or written at indices along the axis in the middle.
+/// A tensor `[outer, axis, inner]`, read or written at indices along the axis in the middle. [`Along::new`] checks it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Along {
-    outer: usize,
-    axis: usize,
-    inner: usize,
+    /// Elements of the axes before.
+    pub outer: usize,
+    /// Extent of the axis.
+    pub axis: usize,
+    /// Elements of the axes behind.
+    pub inner: usize,
 }
 
 impl Along {

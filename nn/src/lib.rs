@@ -3,7 +3,8 @@
 //! - **No heap, no `unsafe`, no panic.** A slice of another length than the shape says is an [`Error`].
 //! - **One defined order of every sum** ([`sum`]), whatever the target, the vectors of the processor and the threads. No product is fused
 //!   with a sum. Functions beyond `+ − · ÷` come from a pinned `libm`.
-//! - **Shapes are values**: small `Copy` structs, made once and checked then. A kernel takes the shape, its operands and its output.
+//! - **Shapes are values**: small `Copy` structs, checked when `new` makes them. A kernel takes the shape, its operands and its output. Their
+//!   fields are public, so that a compiled network has them as constants: a wrong one gives wrong numbers or an [`Error`], never a panic.
 //!
 //! What is the same where: NaN is NaN on every target, but its payload and sign bit are the processor's.
 //!

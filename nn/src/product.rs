@@ -7,20 +7,25 @@ use crate::sum::Sum;
 use crate::tile::{self, Left, Panel, Place};
 use crate::{Error, Walk, check};
 
-/// The shape of products: `stack` of them, each of `a` `[rows, terms]` by `b` `[terms, columns]`.
+/// The shape of products: `stack` of them, each of `a` `[rows, terms]` by `b` `[terms, columns]`. [`Product::new`] checks it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Product {
-    rows: usize,
-    columns: usize,
-    terms: usize,
+    /// Rows of `a`.
+    pub rows: usize,
+    /// Columns of `b`.
+    pub columns: usize,
+    /// Columns of `a`, which are the rows of `b`.
+    pub terms: usize,
     /// From one row of `a` to the next, and from one term.
-    a: [usize; 2],
+    pub a: [usize; 2],
     /// From one term of `b` to the next, and from one column.
-    b: [usize; 2],
-    stack: Walk<2>,
+    pub b: [usize; 2],
+    /// Where each product's matrices begin.
+    pub stack: Walk<2>,
     /// The least lengths of `a` and `b`.
-    needed: [usize; 2],
-    len: usize,
+    pub needed: [usize; 2],
+    /// Elements of the output.
+    pub len: usize,
 }
 
 impl Product {

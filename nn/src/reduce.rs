@@ -19,11 +19,13 @@ pub enum Fold {
     Sum,
 }
 
-/// What is reduced: the positions that are kept, and for each those that are made one.
+/// What is reduced. [`Reduction::new`] checks it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reduction {
-    kept: Walk<1>,
-    reduced: Walk<1>,
+    /// The positions that are kept.
+    pub kept: Walk<1>,
+    /// For each of them, those that are made one.
+    pub reduced: Walk<1>,
 }
 
 /// Kept positions that are summed side by side.

@@ -6,16 +6,19 @@
 /// Axes that a walk has at most, after joining.
 pub const MAX_RANK: usize = 6;
 
-/// How `N` operands are read over one shape.
+/// How `N` operands are read over one shape. [`Walk::new`] checks it. Its fields are public for constants of compiled networks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Walk<const N: usize> {
     /// Extents, the last axis innermost; leading ones pad.
-    extents: [usize; MAX_RANK],
-    strides: [[isize; MAX_RANK]; N],
-    starts: [usize; N],
+    pub extents: [usize; MAX_RANK],
+    /// Of each operand, one an axis.
+    pub strides: [[isize; MAX_RANK]; N],
+    /// The first element of each operand.
+    pub starts: [usize; N],
     /// The least length of each operand.
-    needed: [usize; N],
-    len: usize,
+    pub needed: [usize; N],
+    /// Positions in all.
+    pub len: usize,
 }
 
 impl<const N: usize> Walk<N> {

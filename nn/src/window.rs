@@ -49,16 +49,17 @@ impl Axis {
     }
 }
 
-/// Windows over channels of a plane, in groups: a window of a group reads the group's channels.
+/// Windows over channels of a plane, in groups: a window of a group reads the group's channels. [`Window::new`] checks it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Window {
     /// Channels of the image.
-    pub(crate) channels: usize,
+    pub channels: usize,
     /// Channels of the output.
-    pub(crate) outputs: usize,
-    pub(crate) groups: usize,
+    pub outputs: usize,
+    /// Groups of channels.
+    pub groups: usize,
     /// Height and width.
-    pub(crate) axes: [Axis; 2],
+    pub axes: [Axis; 2],
 }
 
 impl Window {

@@ -11,16 +11,14 @@ mod program;
 mod session;
 mod value;
 
+pub use builder::Form;
 pub use kernel::{Kernel, Logic};
 pub use memory::{Life, place};
-pub use program::{Place, Port, Program, Step};
+pub use program::{ADVICE, Place, Port, Program, Step};
 pub use value::{Data, Kind, Stage};
 
 use super::backend::{Backend, BackendError, Plan, Session};
 use session::PortableSession;
-
-/// Elements on whose multiples values begin: a line of the processor's cache.
-const ALIGN: usize = 16;
 
 /// The portable backend.
 #[derive(Clone, Copy, Debug, Default)]
@@ -44,6 +42,6 @@ impl Backend for Portable {
     }
 
     fn load(&self, model: &[u8], plan: &Plan) -> Result<Box<dyn Session>, BackendError> {
-        Ok(Box::new(PortableSession::new(Program::new(model, plan, ALIGN)?, plan)))
+        Ok(Box::new(PortableSession::new(Program::new(model, plan, Form::Fast)?, plan)))
     }
 }

@@ -73,7 +73,7 @@ fn files_match_pytorch() {
         let expected = format!("onnx-models/vectors/{vectors}.npz");
         let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(&expected);
         let names: Vec<String> = NpzArchive::open(&file).unwrap().array_names().collect();
-        for backend in [Some("tract"), library.as_ref().map(|_| "ort")].into_iter().flatten() {
+        for backend in [Some("tract"), Some("portable"), library.as_ref().map(|_| "ort")].into_iter().flatten() {
             let out = folder.path().join(format!("{vectors}.{backend}.npz"));
             let mut command = gradients(
                 &format!("onnx-models/{model}.onnx"),

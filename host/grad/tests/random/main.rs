@@ -14,6 +14,7 @@ mod draw;
 mod elementwise;
 mod layout;
 mod net;
+mod network;
 mod readouts;
 #[path = "../rules/reference.rs"]
 mod reference;
@@ -28,15 +29,14 @@ use damper_grad::{DeriveOptions, GradGraph, Loss, derive};
 use damper_onnx::graph::{DType, Graph, GraphOptions};
 use damper_onnx::pb::ModelProto;
 use draw::Draw;
-use net::{Net, Network, VOCABULARY};
+use net::VOCABULARY;
+use network::{Op, network};
 use run::{Feed, Runner, extents, specs};
 
 /// Networks that a test run draws.
 const NETWORKS: u64 = 420;
 /// Networks of longer runs that once failed.
 const FOUND: [u64; 1] = [2455];
-/// Operators in a network.
-const LENGTH: usize = 12;
 /// Rows of the batch.
 const BATCH: usize = 3;
 /// Coordinates of one parameter that are compared, at most.
@@ -45,31 +45,6 @@ const PROBES: usize = 6;
 static REFUSED: AtomicU64 = AtomicU64::new(0);
 /// How far a gradient in f64 may be from the finite difference, of the largest entry of the sample's gradient.
 const CLOSE: f64 = 1e-6;
-
-/// Writes an operator into the network, if some value fits it.
-type Maker = fn(&mut Net, &str) -> Option<()>;
-/// An operator, and what writes it.
-type Op = (&'static str, Maker);
-
-/// Every operator that is drawn and that damper has.
-fn ops() -> Vec<Op> {
-    let all = [elementwise::OPS, contraction::OPS, layout::OPS].concat();
-    all.into_iter().filter(|(op, _)| Net::knows(op) && damper_grad::is_differentiated(op)).collect()
-}
-
-fn network(seed: u64) -> Network {
-    let ops = ops();
-    let mut net = Net::new(seed);
-    let mut written = 0;
-    for _ in 0..20 * LENGTH {
-        let (op, make) = *net.draw.pick(&ops);
-        written += usize::from(make(&mut net, op).is_some());
-        if written == LENGTH {
-            break;
-        }
-    }
-    net.finish()
-}
 
 fn feeds(grad: &GradGraph, graph: &Graph, loss: &Loss, seed: u64) -> Vec<Feed> {
     let mut draw = Draw::new(!seed);

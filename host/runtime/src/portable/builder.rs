@@ -28,8 +28,19 @@ pub(super) struct Written {
     pub(super) write: Id,
 }
 
+/// What a program is made for.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Form {
+    /// For speed: values begin at a cache line, and what each sample reads is laid out once in the order in which it is read.
+    #[default]
+    Fast,
+    /// For little memory: no gaps, and nothing is copied that can be read where it is. The same bits.
+    Small,
+}
+
 #[derive(Default)]
 pub(super) struct Builder {
+    pub(super) form: Form,
     pub(super) values: Vec<Value>,
     pub(super) steps: Vec<Written>,
     /// The node that is being lowered.
@@ -134,10 +145,10 @@ impl Builder {
     }
 
     /// `id` as memory and strides: the transposed value where it is a sample's transpose of one, so that a product reads through it and
-    /// nothing is copied.
+    /// nothing is copied. In the small form any transposed value.
     pub(super) fn strided(&self, id: Id) -> (Id, Vec<usize>) {
         match &self.values[id].transpose {
-            Some((from, perm)) if self.stage(id) == Stage::Sample => {
+            Some((from, perm)) if self.stage(id) == Stage::Sample || self.form == Form::Small => {
                 let strides = strides(self.shape(*from));
                 (*from, perm.iter().map(|axis| strides[*axis]).collect())
             }

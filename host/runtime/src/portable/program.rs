@@ -4,7 +4,7 @@
 //! is computed once for each point at which gradients are taken; the rest for each sample. Values lie in three areas, one for each
 //! [`Kind`], and those of a sample share memory where they are not alive together.
 
-use super::builder::{Builder, Id, Written, len};
+use super::builder::{Builder, Form, Id, Written, len};
 use super::kernel::Kernel;
 use super::lower::{lower, tensor_of};
 use super::memory::{Life, place};
@@ -15,8 +15,14 @@ use crate::bind::bind;
 use damper_onnx::{DType, Dim, TensorSpec, lower_custom, node_name};
 use std::collections::HashMap;
 
+/// How a refusal of a node or a constant ends: where else the model runs.
+pub const ADVICE: &str = "; use `backend` tract or ort";
+
+/// Elements on whose multiples values of a fast program begin: a line of the processor's cache.
+const ALIGN: usize = 16;
+
 /// Where a value lies.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Place {
     /// The area.
     pub kind: Kind,
@@ -68,19 +74,19 @@ pub struct Program {
 }
 
 impl Program {
-    /// Of `model`, for the inputs and outputs of `plan`; values begin at multiples of `align`.
+    /// Of `model`, for the inputs and outputs of `plan`.
     ///
     /// # Errors
     ///
     /// The bytes are not an ONNX model, an input or output of `plan` is missing or of another type, or a node has no portable kernel: the
     /// message names it.
-    pub fn new(model: &[u8], plan: &Plan, align: usize) -> Result<Self, BackendError> {
+    pub fn new(model: &[u8], plan: &Plan, form: Form) -> Result<Self, BackendError> {
         check_plan(plan)?;
         // A sample's numbers depend on that sample alone, so the graph is that of one.
         let mut model = bind(model, &Plan { batch: 1, ..plan.clone() })?;
         lower_custom(&mut model, |_| false);
         let graph = model.graph.ok_or_else(|| BackendError("the ONNX model has no graph: export it again".into()))?;
-        let mut builder = Builder::default();
+        let mut builder = Builder { form, ..Builder::default() };
         let mut ids: HashMap<&str, Id> = HashMap::new();
         let mut inputs = vec![];
         for spec in &plan.inputs {
@@ -98,10 +104,7 @@ impl Program {
         for (at, node) in graph.node.iter().enumerate() {
             let name = node_name(node, at);
             let refuse = |why: String| {
-                BackendError(format!(
-                    "portable cannot run node '{name}' ({}): {why}; use `backend` tract or ort",
-                    node.op_type
-                ))
+                BackendError(format!("portable cannot run node '{name}' ({}): {why}{ADVICE}", node.op_type))
             };
             let mut given = vec![];
             for input in &node.input {
@@ -143,12 +146,13 @@ impl Program {
             }
             outputs.push(id);
         }
-        Ok(laid_out(builder, plan, &inputs, &outputs, align))
+        Ok(laid_out(builder, plan, &inputs, &outputs))
     }
 }
 
 /// The program of what `outputs` need, in planned memory.
-fn laid_out(builder: Builder, plan: &Plan, inputs: &[Id], outputs: &[Id], align: usize) -> Program {
+fn laid_out(builder: Builder, plan: &Plan, inputs: &[Id], outputs: &[Id]) -> Program {
+    let align = if builder.form == Form::Fast { ALIGN } else { 1 };
     let values = &builder.values;
     let root = |id: Id| values[id].root;
     let mut is_needed = vec![false; values.len()];

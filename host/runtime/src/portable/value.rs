@@ -3,7 +3,7 @@
 use damper_onnx::{Tensor, TensorData};
 
 /// How elements are held. 32-bit integers are held as 64-bit ones.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Kind {
     /// f32.
     F32,

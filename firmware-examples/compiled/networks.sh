@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# networks.sh DAMPER: the command DAMPER writes the networks of this folder, and trains each on the host by the portable backend, as the
+# boards do. Prints the digest of each one's parameters.
+set -euo pipefail
+cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")"
+runs=$(mktemp -d)
+trap 'rm -rf "$runs"' EXIT
+rm -rf networks
+mkdir networks
+network() { # name, data, batch, epochs, flags of the model...
+  local name=$1 data=$2 batch=$3 epochs=$4
+  shift 4
+  "$damper" compile "../../onnx-models/$name.onnx" "$@" --damper ../../../.. --out "networks/$name" >&2
+  "$damper" train "../../onnx-models/$name.onnx" "$@" --data "idx:data/$data" --backend portable --seed 7 --noise-multiplier 1 \
+    --clip 0.5 --grid-bits 16 --batch-size "$batch" --epochs "$epochs" --lr 0.5 --quiet --json --record "$runs/$name.pack" \
+    --out "$runs/$name" >"$runs/$name.json"
+  sed -n "s/.*\"params\": \"\([0-9a-f]\{16\}\)\".*/$name \1/p" "$runs/$name.json"
+}
+damper=$1
+network digits-cnn digits 20 0.4
+network mnist-cnn images 6 0.5 --only 'fc*'

@@ -1,0 +1,296 @@
+//! From kernels to calls of functions: each function is a kernel of `damper-nn`, compiled once, and each shape a constant.
+
+use crate::schedule::Step;
+use damper_nn::elementwise::Unary;
+use damper_runtime::portable::{Kernel, Kind, Logic};
+use std::collections::BTreeMap;
+use std::fmt::Debug;
+
+/// The functions and shapes that calls need.
+#[derive(Default, Debug)]
+pub(crate) struct Library {
+    /// Sources, by name.
+    functions: BTreeMap<String, String>,
+    /// Types and values.
+    shapes: Vec<(&'static str, String)>,
+}
+
+/// How the type of elements is written.
+pub(crate) fn type_of(kind: Kind) -> &'static str {
+    match kind {
+        Kind::F32 => "f32",
+        Kind::I64 => "i64",
+        Kind::Bool => "bool",
+    }
+}
+
+impl Library {
+    /// A reference to the shape. The fields of shapes are numbers, so what `Debug` writes is a literal.
+    pub(crate) fn shape(&mut self, of: &'static str, shape: &impl Debug) -> String {
+        let shape = (of, format!("{shape:?}"));
+        let at = self.shapes.iter().position(|known| *known == shape).unwrap_or_else(|| {
+            self.shapes.push(shape);
+            self.shapes.len() - 1
+        });
+        format!("&S{at}")
+    }
+
+    /// The statement that runs `step` on `reads` into `out`.
+    pub(crate) fn call(&mut self, step: &Step, reads: &[String], out: &str) -> String {
+        let write = type_of(step.write.kind);
+        let read = step.reads.first().map_or(write, |read| type_of(read.kind));
+        let one = reads.join(", ");
+        match &step.kernel {
+            Kernel::Unary(op) => {
+                let (name, op) = unary(*op);
+                self.mapped(&name, ("f32", "f32"), &format!("elementwise::unary({op}, x, out)"), &one, out)
+            }
+            Kernel::Binary(op, walk) => {
+                let (name, body) = (lower(op), format!("elementwise::binary(Binary::{op:?}, walk, a, b, out)"));
+                self.pair(&name, ("f32", "f32"), &body, walk, &one, out)
+            }
+            Kernel::Whole(op, walk) => {
+                let body = format!("elementwise::whole(Whole::{op:?}, walk, a, b, out)");
+                self.pair(&format!("whole_{}", lower(op)), ("i64", "i64"), &body, walk, &one, out)
+            }
+            Kernel::Compare(op, walk) => {
+                let body = format!("elementwise::compare(Compare::{op:?}, walk, a, b, out)");
+                self.pair(&format!("{}_{read}", lower(op)), (read, "bool"), &body, walk, &one, out)
+            }
+            Kernel::Logic(op, walk) => {
+                let (name, sign) = match op {
+                    Logic::And => ("and", "a & b"),
+                    Logic::Or => ("or", "a | b"),
+                    Logic::Xor => ("xor", "a != b"),
+                };
+                let body = format!("elementwise::zip(walk, a, b, out, |a: bool, b: bool| {sign})");
+                self.pair(name, ("bool", "bool"), &body, walk, &one, out)
+            }
+            Kernel::Not => self.mapped("not", ("bool", "bool"), "elementwise::map(x, out, |x: bool| !x)", &one, out),
+            Kernel::IsNan => self.mapped("is_nan", ("f32", "bool"), "elementwise::map(x, out, f32::is_nan)", &one, out),
+            Kernel::Cast => {
+                let cast = match (read, write) {
+                    ("f32", "bool") => "x != 0.0",
+                    ("i64", "bool") => "x != 0",
+                    ("bool", "f32") => "if x { 1.0 } else { 0.0 }",
+                    ("bool", "i64") => "i64::from(x)",
+                    (_, "i64") => "x as i64",
+                    _ => "x as f32",
+                };
+                let body = format!("elementwise::map(x, out, |x: {read}| {cast})");
+                self.mapped(&format!("{read}_as_{write}"), (read, write), &body, &one, out)
+            }
+            Kernel::Select(walk) => {
+                let walk = self.shape("Walk<3>", walk);
+                self.function(
+                    &format!("select_{write}"),
+                    &format!("walk: &Walk<3>, c: &[bool], a: &[{write}], b: &[{write}], out: &mut [{write}]"),
+                    "elementwise::select(walk, c, a, b, out)",
+                    &[&walk, &one, out],
+                )
+            }
+            Kernel::Copy(walk) => {
+                let walk = self.shape("Walk<1>", walk);
+                let operands = format!("walk: &Walk<1>, x: &[{write}], out: &mut [{write}]");
+                self.function(&format!("copy_{write}"), &operands, "layout::copy(walk, x, out)", &[&walk, &one, out])
+            }
+            Kernel::Concat(walks) => {
+                let calls = walks.iter().zip(reads).map(|(walk, read)| self.place(write, walk, read, out));
+                calls.collect::<Vec<_>>().join("\n        ")
+            }
+            Kernel::Pad(walk) => {
+                let fill = self.mapped("fill", ("f32", "f32"), FILL, &reads[1], out);
+                format!("{fill}\n        {}", self.place(write, walk, &reads[0], out))
+            }
+            Kernel::Reduce(fold, reduction) => {
+                let reduction = self.shape("Reduction", reduction);
+                self.function(
+                    &format!("reduce_{}", lower(fold)),
+                    "reduction: &Reduction, x: &[f32], out: &mut [f32]",
+                    &format!("reduce::reduce(Fold::{fold:?}, reduction, x, out)"),
+                    &[&reduction, &one, out],
+                )
+            }
+            Kernel::Product(product) => {
+                let shape = self.shape("Product", product);
+                self.function(
+                    "product",
+                    "shape: &Product, a: &[f32], b: &[f32], out: &mut [f32]",
+                    "product::product(shape, a, b, out)",
+                    &[&shape, &one, out],
+                )
+            }
+            Kernel::Forward(window) => {
+                let window = self.shape("Window", window);
+                self.function(
+                    "forward",
+                    "window: &Window, x: &[f32], kernel: &[f32], bias: Option<&[f32]>, out: &mut [f32]",
+                    "convolution::forward(window, x, kernel, bias, out)",
+                    &[&window, &reads[0], &reads[1], &bias(reads), out],
+                )
+            }
+            Kernel::Transposed(window, strides) => {
+                let (window, strides) = (self.shape("Window", window), self.shape("KernelStrides", strides));
+                self.function(
+                    "transposed",
+                    "window: &Window, y: &[f32], kernel: &[f32], strides: &KernelStrides, bias: Option<&[f32]>, out: &mut [f32]",
+                    "convolution::transposed(window, y, kernel, *strides, bias, out)",
+                    &[&window, &reads[0], &reads[1], &strides, &bias(reads), out],
+                )
+            }
+            Kernel::MaxPool(window) => {
+                let window = self.shape("Window", window);
+                let body = "pool::max_pool(window, x, out)";
+                self.function("max_pool", "window: &Window, x: &[f32], out: &mut [f32]", body, &[&window, &one, out])
+            }
+            Kernel::AveragePool(window, counts_outside) => {
+                let window = self.shape("Window", window);
+                let name = if *counts_outside { "average_pool_of_all" } else { "average_pool" };
+                let body = format!("pool::average_pool(window, {counts_outside}, x, out)");
+                self.function(name, "window: &Window, x: &[f32], out: &mut [f32]", &body, &[&window, &one, out])
+            }
+            Kernel::Gather(along) => {
+                let along = self.shape("Along", along);
+                let operands = format!("along: &Along, x: &[{write}], indices: &[i64], out: &mut [{write}]");
+                let body = "index::gather(along, x, indices, out)";
+                self.function(&format!("gather_{write}"), &operands, body, &[&along, &one, out])
+            }
+            Kernel::GatherElements(along) => {
+                let along = self.shape("Along", along);
+                let operands = format!("along: &Along, x: &[{write}], indices: &[i64], out: &mut [{write}]");
+                let body = "index::gather_elements(along, x, indices, out)";
+                self.function(&format!("gather_elements_{write}"), &operands, body, &[&along, &one, out])
+            }
+            Kernel::ScatterAdd(along) => {
+                let along = self.shape("Along", along);
+                let body =
+                    "elementwise::map(x, out, |x: f32| x)?;\n    index::scatter_add(along, indices, updates, out)";
+                let operands = "along: &Along, x: &[f32], indices: &[i64], updates: &[f32], out: &mut [f32]";
+                self.function("scatter_add", operands, body, &[&along, &one, out])
+            }
+        }
+    }
+
+    fn place(&mut self, of: &str, walk: &damper_nn::Walk<1>, read: &str, out: &str) -> String {
+        let walk = self.shape("Walk<1>", walk);
+        let operands = format!("walk: &Walk<1>, x: &[{of}], out: &mut [{of}]");
+        self.function(&format!("place_{of}"), &operands, "layout::place(walk, x, out)", &[&walk, read, out])
+    }
+
+    fn mapped(&mut self, name: &str, (from, to): (&str, &str), body: &str, read: &str, out: &str) -> String {
+        self.function(name, &format!("x: &[{from}], out: &mut [{to}]"), body, &[read, out])
+    }
+
+    fn pair(
+        &mut self,
+        name: &str,
+        (from, to): (&str, &str),
+        body: &str,
+        walk: &damper_nn::Walk<2>,
+        reads: &str,
+        out: &str,
+    ) -> String {
+        let walk = self.shape("Walk<2>", walk);
+        let operands = format!("walk: &Walk<2>, a: &[{from}], b: &[{from}], out: &mut [{to}]");
+        self.function(name, &operands, body, &[&walk, reads, out])
+    }
+
+    /// A call of the function, which is made if it is new.
+    pub(crate) fn function(&mut self, name: &str, operands: &str, body: &str, arguments: &[&str]) -> String {
+        let source = format!("#[inline(never)]\npub fn {name}({operands}) -> Result<(), Error> {{\n    {body}\n}}\n");
+        self.functions.entry(name.to_owned()).or_insert(source);
+        format!("kernels::{name}({})?;", arguments.join(", "))
+    }
+
+    /// The module of the functions.
+    pub(crate) fn functions_source(&self) -> String {
+        let body = self.functions.values().map(String::as_str).collect::<Vec<_>>().join("\n");
+        let paths = [
+            ("Along", "damper_nn::index::Along"),
+            ("Binary", "damper_nn::elementwise::Binary"),
+            ("Compare", "damper_nn::elementwise::Compare"),
+            ("Error", "damper_nn::Error"),
+            ("Fold", "damper_nn::reduce::Fold"),
+            ("KernelStrides", "damper_nn::convolution::KernelStrides"),
+            ("Product", "damper_nn::product::Product"),
+            ("Reduction", "damper_nn::reduce::Reduction"),
+            ("Unary", "damper_nn::elementwise::Unary"),
+            ("Walk", "damper_nn::Walk"),
+            ("Whole", "damper_nn::elementwise::Whole"),
+            ("Window", "damper_nn::Window"),
+            ("convolution", "damper_nn::convolution"),
+            ("elementwise", "damper_nn::elementwise"),
+            ("index", "damper_nn::index"),
+            ("layout", "damper_nn::layout"),
+            ("pool", "damper_nn::pool"),
+            ("product", "damper_nn::product"),
+            ("reduce", "damper_nn::reduce"),
+        ];
+        let is_word =
+            |text: &str, name: &str| text.split(|c: char| !c.is_alphanumeric() && c != '_').any(|word| word == name);
+        let is_used = |name: &str| match name.chars().next() {
+            Some(first) if first.is_lowercase() => body.contains(&format!("    {name}::")),
+            _ => is_word(&body, name),
+        };
+        let uses: String =
+            paths.iter().filter(|(name, _)| is_used(name)).map(|(_, path)| format!("use {path};\n")).collect();
+        format!("//! The kernels of this network: functions of `damper-nn`, each compiled once.\n\n{uses}\n{body}")
+    }
+
+    /// The constants of the shapes, and what they use.
+    pub(crate) fn shapes_source(&self) -> String {
+        let has = |word: &str| self.shapes.iter().any(|(of, value)| of.contains(word) || value.contains(word));
+        let paths = [
+            ("Along", "damper_nn::index::Along"),
+            ("Axis", "damper_nn::Axis"),
+            ("KernelStrides", "damper_nn::convolution::KernelStrides"),
+            ("Product", "damper_nn::product::Product"),
+            ("Reduction", "damper_nn::reduce::Reduction"),
+            ("Walk", "damper_nn::Walk"),
+            ("Window", "damper_nn::Window"),
+        ];
+        let uses: String =
+            paths.iter().filter(|(word, _)| has(word)).map(|(_, path)| format!("use {path};\n")).collect();
+        let consts = self.shapes.iter().enumerate();
+        let consts: String = consts.map(|(at, (of, value))| format!("pub static S{at}: {of} = {value};\n")).collect();
+        format!("//! The shapes of this network.\n\n{uses}\n{consts}")
+    }
+}
+
+const FILL: &str = "let [around] = x else { return Err(Error::Length) };\n    out.fill(*around);\n    Ok(())";
+
+/// The third operand of a convolution.
+fn bias(reads: &[String]) -> String {
+    reads.get(2).map_or("None".into(), |bias| format!("Some({bias})"))
+}
+
+fn lower(op: &impl Debug) -> String {
+    snake(&format!("{op:?}"))
+}
+
+/// `GreaterOrEqual` as `greater_or_equal`.
+fn snake(name: &str) -> String {
+    let mut snake = String::new();
+    for c in name.chars() {
+        if c.is_uppercase() && !snake.is_empty() {
+            snake.push('_');
+        }
+        snake.extend(c.to_lowercase());
+    }
+    snake
+}
+
+/// A function's name, and how it is written.
+fn unary(op: Unary) -> (String, String) {
+    let bits = |x: f32| format!("f32::from_bits({:#x})", x.to_bits());
+    match op {
+        Unary::Clip { low, high } => (
+            format!("clip_{:x}_{:x}", low.to_bits(), high.to_bits()),
+            format!("Unary::Clip {{ low: {}, high: {} }}", bits(low), bits(high)),
+        ),
+        Unary::LeakyRelu { slope } => {
+            (format!("leaky_relu_{:x}", slope.to_bits()), format!("Unary::LeakyRelu {{ slope: {} }}", bits(slope)))
+        }
+        _ => (lower(&op), format!("Unary::{op:?}")),
+    }
+}

@@ -1,0 +1,120 @@
+//! Compiles a network with its loss into a crate that trains it privately, without an operating system or a heap.
+//!
+//! ```text
+//! Graph ─ grad ─► GradGraph ─ Program (damper-runtime's, of one sample) ─► Schedule ─► source
+//! ```
+//!
+//! The crate calls the kernels that the portable backend calls, with the same shapes and in the same order, so each sample's gradient has
+//! that backend's bits. Shapes, constants and the plan of memory are fixed when it is written.
+
+mod call;
+mod error;
+mod expected;
+mod manifest;
+mod names;
+mod network;
+mod readme;
+mod schedule;
+mod source;
+mod test;
+
+pub use error::CompileError;
+
+use damper_grad::GradGraph;
+use damper_onnx::graph::Graph;
+use network::Network;
+use std::path::PathBuf;
+
+/// How a network is compiled.
+#[derive(Clone, Debug, Default)]
+pub struct CompileOptions {
+    /// The crate's name: what of it is no letter or digit becomes `-`.
+    pub name: String,
+    /// The repository of damper whose `core` and `nn` the crate uses. If not given, the crate has a copy of both.
+    pub damper: Option<PathBuf>,
+}
+
+/// A file of the crate.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct File {
+    /// Its path in the crate, with `/`.
+    pub path: String,
+    /// Its content.
+    pub bytes: Vec<u8>,
+}
+
+/// A compiled network.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Compiled {
+    /// The crate's files.
+    pub files: Vec<File>,
+    /// What it takes of a device.
+    pub figures: Figures,
+}
+
+/// What a compiled network takes of a device, but for code.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Figures {
+    /// Trained parameters, `D`.
+    pub params: usize,
+    /// Bytes of RAM for a sample's numbers.
+    pub memory: usize,
+    /// Bytes of flash for what does not change, shapes left out.
+    pub constants: usize,
+    /// Multiply-adds of the outputs of one sample.
+    pub forward: u64,
+    /// Multiply-adds of one sample's gradient, made once; a step without a gradient in memory makes some three times.
+    pub gradient: u64,
+    /// Of `gradient`, those that are made again in each pass of a step.
+    pub passes: u64,
+}
+
+/// Compiles the gradient graph `grad` of `graph`, which is read as factored gradients at one point.
+///
+/// # Errors
+///
+/// A node has no portable kernel: the message names it. Or a size does not fit a device of 32 bits.
+pub fn compile(graph: &Graph, grad: &GradGraph, options: &CompileOptions) -> Result<Compiled, CompileError> {
+    if grad.points != 1 {
+        return Err(CompileError::new("gradients at several points cannot be compiled"));
+    }
+    let network = Network::new(grad)?;
+    let figures = Figures::of(&network);
+    const MOST: usize = 1 << 31;
+    if [4 * figures.params, figures.memory, figures.constants].iter().any(|bytes| *bytes >= MOST) {
+        return Err(CompileError::new("its numbers take more than the 2 GiB that a device of 32 bits may have"));
+    }
+    let initial = initial(graph, grad);
+    let name = names::crate_name(&options.name);
+    let sources = source::sources(&network, &options.name);
+    let text = |path: &str, text: String| File { path: path.into(), bytes: text.into_bytes() };
+    let floats = |path: &str, floats: &[f32]| File {
+        path: path.into(),
+        bytes: floats.iter().flat_map(|float| float.to_le_bytes()).collect(),
+    };
+    let mut files = vec![
+        text("Cargo.toml", manifest::of_crate(&name, options.damper.as_deref())),
+        text("README.md", readme::readme(&network, &name, &figures)),
+        text("src/lib.rs", sources.lib),
+        text("src/kernels.rs", sources.kernels),
+        text("src/shapes.rs", sources.shapes),
+        text("src/constants.rs", sources.constants),
+        floats("src/params.f32", &initial),
+        text("tests/same_bits.rs", test::source(&network, &name)),
+        floats("tests/gradient.f32", &expected::gradient(&network, grad, &initial)?),
+    ];
+    if !network.constants.f32.is_empty() {
+        files.push(floats("src/constants.f32", &network.constants.f32));
+    }
+    if options.damper.is_none() {
+        files.extend(manifest::copied());
+    }
+    Ok(Compiled { files, figures })
+}
+
+/// The model file's values of the trained parameters, flat, in the gradient graph's order.
+fn initial(graph: &Graph, grad: &GradGraph) -> Vec<f32> {
+    let of_name = |name: &str| graph.parameters.iter().find(|parameter| parameter.name == name);
+    let found = grad.parameters.iter().filter_map(|spec| of_name(&spec.name));
+    found.filter_map(|parameter| parameter.initial.as_f32()).flatten().copied().collect()
+}

@@ -1,0 +1,133 @@
+//! Names of a model as identifiers of Rust.
+
+use std::collections::HashSet;
+
+/// Names that the generated functions have taken, and keywords.
+const TAKEN: [&str; 62] = [
+    "params",
+    "memory",
+    "grad",
+    "open",
+    "sink",
+    "kernels",
+    "constants",
+    "shapes",
+    "f32s",
+    "i64s",
+    "bools",
+    "out",
+    "part",
+    "write",
+    "outer",
+    "kernel",
+    "segments",
+    "buffer",
+    "as",
+    "async",
+    "await",
+    "box",
+    "break",
+    "const",
+    "continue",
+    "crate",
+    "do",
+    "dyn",
+    "else",
+    "enum",
+    "extern",
+    "final",
+    "fn",
+    "for",
+    "gen",
+    "if",
+    "impl",
+    "in",
+    "let",
+    "loop",
+    "macro",
+    "match",
+    "mod",
+    "move",
+    "mut",
+    "pub",
+    "ref",
+    "return",
+    "self",
+    "static",
+    "struct",
+    "super",
+    "trait",
+    "try",
+    "type",
+    "unsafe",
+    "use",
+    "where",
+    "while",
+    "yield",
+    "true",
+    "false",
+];
+
+/// Identifiers in lower case, each another one.
+#[derive(Default, Debug)]
+pub(crate) struct Names {
+    taken: HashSet<String>,
+}
+
+impl Names {
+    /// The identifier of `name`.
+    pub(crate) fn of(&mut self, name: &str) -> String {
+        let mut word: String =
+            name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '_' }).collect();
+        word = word.trim_matches('_').to_owned();
+        if word.is_empty() || word.starts_with(|c: char| c.is_ascii_digit()) || is_operand(&word) {
+            word = format!("input_{word}").trim_end_matches('_').to_owned();
+        }
+        while TAKEN.contains(&&*word) || !self.taken.insert(word.clone()) {
+            word.push('_');
+        }
+        word
+    }
+}
+
+/// Returns true of `r0`, `r1`, …: operands in memory.
+fn is_operand(word: &str) -> bool {
+    word.strip_prefix('r').is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|byte| byte.is_ascii_digit()))
+}
+
+/// The name of a crate: letters, digits and single `-`, beginning with a letter.
+pub(crate) fn crate_name(name: &str) -> String {
+    let words = name.split(|c: char| !c.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    let word = words.collect::<Vec<_>>().join("-").to_ascii_lowercase();
+    match word.chars().next() {
+        Some(first) if first.is_ascii_alphabetic() => word,
+        Some(_) => format!("network-{word}"),
+        None => "network".into(),
+    }
+}
+
+/// Text as a literal.
+pub(crate) fn literal(text: &str) -> String {
+    let escaped: String = text.chars().flat_map(char::escape_default).collect();
+    format!("\"{escaped}\"")
+}
+
+/// Text of a model inside a comment of one line.
+pub(crate) fn comment(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') { ' ' } else { c }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_become_identifiers() {
+        let mut names = Names::default();
+        let read = ["input.1", "input/1", "params", "3", "", "Ä", "r1", "x"].map(|name| names.of(name));
+        assert_eq!(read, ["input_1", "input_1_", "params_", "input_3", "input", "input_", "input_r1", "x"]);
+        assert_eq!(["a_B..c", "3d", "é"].map(crate_name), ["a-b-c", "network-3d", "network"]);
+        assert_eq!(literal("a\"\n"), "\"a\\\"\\n\"");
+        assert_eq!(comment("a\nb"), "a b");
+    }
+}

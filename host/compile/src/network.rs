@@ -1,0 +1,168 @@
+//! What is compiled of a gradient graph: its programs with their memory, and the form of each parameter's gradient.
+
+use crate::error::CompileError;
+use crate::schedule::{Constants, Operand, Schedule};
+use damper_grad::GradGraph;
+use damper_nn::Axis;
+use damper_onnx::{DType, Dim, TensorSpec};
+use damper_runtime::Plan;
+use damper_runtime::portable::{ADVICE, Form, Kind, Program};
+use prost::Message as _;
+
+/// How the gradient of a parameter is read.
+#[derive(Debug)]
+pub(crate) enum Part {
+    /// All of it, from memory.
+    Whole(Operand),
+    /// The outer product of two vectors.
+    Outer(Operand, Operand),
+    /// The gradient of a kernel: of the gradient `[O, *windows]` and the image `[C, *image]`, under windows over one channel.
+    Kernel(Operand, Operand, damper_nn::Window),
+}
+
+/// A trained parameter.
+#[derive(Debug)]
+pub(crate) struct Parameter {
+    pub(crate) name: String,
+    pub(crate) shape: Vec<usize>,
+    /// Where it begins in the vector of all.
+    pub(crate) start: usize,
+    pub(crate) len: usize,
+    pub(crate) grad: Part,
+}
+
+/// An input or an output.
+#[derive(Debug)]
+pub(crate) struct Port {
+    pub(crate) name: String,
+    pub(crate) shape: Vec<usize>,
+    pub(crate) kind: Kind,
+    pub(crate) len: usize,
+}
+
+/// A network to be written.
+#[derive(Debug)]
+pub(crate) struct Network {
+    /// The sample's inputs, and its labels last where there are any.
+    pub(crate) inputs: Vec<Port>,
+    pub(crate) has_labels: bool,
+    pub(crate) outputs: Vec<Port>,
+    pub(crate) parameters: Vec<Parameter>,
+    pub(crate) forward: Schedule,
+    pub(crate) loss: Schedule,
+    pub(crate) gradient: Schedule,
+    pub(crate) constants: Constants,
+}
+
+impl Network {
+    pub(crate) fn new(grad: &GradGraph) -> Result<Self, CompileError> {
+        let model = grad.model.encode_to_vec();
+        let mut constants = Constants::default();
+        let mut schedule = |outputs: Vec<TensorSpec>| {
+            let program = Program::new(&model, &plan(grad, outputs), Form::Small)
+                .map_err(|error| CompileError::new(error.0.strip_suffix(ADVICE).unwrap_or(&error.0)))?;
+            Ok(Schedule::new(&program, &mut constants))
+        };
+        let outputs: Vec<TensorSpec> = grad
+            .outputs
+            .iter()
+            .filter(|spec| {
+                !spec.name.starts_with("dp.") && spec.dtype == DType::F32 && spec.shape.contains(&Dim::Batch)
+            })
+            .cloned()
+            .collect();
+        let loss = grad.outputs.iter().filter(|spec| spec.name == "dp.loss").cloned().collect();
+        let (forward, loss) = (schedule(outputs.clone())?, schedule(loss)?);
+        let gradient = schedule(gradients(grad))?;
+        let inputs = grad.inputs.iter().chain(&grad.labels).map(port).collect();
+        Ok(Self {
+            inputs,
+            has_labels: grad.labels.is_some(),
+            outputs: outputs.iter().map(port).collect(),
+            parameters: parameters(grad, &gradient)?,
+            forward,
+            loss,
+            gradient,
+            constants,
+        })
+    }
+
+    /// Elements of all trained parameters.
+    pub(crate) fn dim(&self) -> usize {
+        self.parameters.iter().map(|parameter| parameter.len).sum()
+    }
+
+    /// Lengths of the memories of f32, i64 and bool that each program fits in.
+    pub(crate) fn areas(&self) -> [usize; 3] {
+        let most = |at: usize| [&self.forward, &self.loss, &self.gradient].map(|schedule| schedule.areas[at]);
+        [0, 1, 2].map(|at| most(at).into_iter().max().unwrap_or(0))
+    }
+}
+
+/// For one sample.
+pub(crate) fn plan(grad: &GradGraph, outputs: Vec<TensorSpec>) -> Plan {
+    Plan { batch: 1, threads: 1, inputs: grad.feeds(), outputs }
+}
+
+/// The outputs that a gradient is read from.
+pub(crate) fn gradients(grad: &GradGraph) -> Vec<TensorSpec> {
+    let is_read =
+        |spec: &&TensorSpec| ["dp.grad.", LEFT, "dp.right."].iter().any(|prefix| spec.name.starts_with(prefix));
+    grad.outputs.iter().filter(is_read).cloned().collect()
+}
+
+/// Prefix of the first of two outputs of which a gradient is made.
+const LEFT: &str = "dp.left.";
+
+fn port(spec: &TensorSpec) -> Port {
+    let kind = if spec.dtype == DType::I64 { Kind::I64 } else { Kind::F32 };
+    Port { name: spec.name.clone(), shape: shape(spec), kind, len: spec.elements(1) }
+}
+
+/// The shape of one sample's: without the batch.
+fn shape(spec: &TensorSpec) -> Vec<usize> {
+    spec.shape.iter().filter(|dim| **dim != Dim::Batch).map(|dim| dim.extent(1)).collect()
+}
+
+fn parameters(grad: &GradGraph, gradient: &Schedule) -> Result<Vec<Parameter>, CompileError> {
+    let outputs = gradients(grad);
+    let mut read = outputs.iter().zip(gradient.outputs.iter().copied());
+    let mut next = || read.next().ok_or_else(|| CompileError::new("a gradient has no output: a defect in damper"));
+    let (mut parameters, mut start) = (vec![], 0);
+    for spec in &grad.parameters {
+        let (output, operand) = next()?;
+        let part = match output.name.strip_prefix(LEFT) {
+            None => Part::Whole(operand),
+            Some(name) => {
+                let (_, right) = next()?;
+                match grad.windows.iter().find(|(kernel, _)| kernel == name) {
+                    None => Part::Outer(operand, right),
+                    Some((_, window)) => Part::Kernel(operand, right, one_channel(window)?),
+                }
+            }
+        };
+        let len = spec.elements(1);
+        parameters.push(Parameter { name: spec.name.clone(), shape: shape(spec), start, len, grad: part });
+        start += len;
+    }
+    Ok(parameters)
+}
+
+/// The windows over one channel, for one channel of the output.
+fn one_channel(window: &damper_grad::Window) -> Result<damper_nn::Window, CompileError> {
+    let axis = |at: usize| Axis {
+        input: window.input[at],
+        output: window.output[at],
+        kernel: window.kernel[at],
+        stride: window.stride[at],
+        dilation: window.dilation[at],
+        before: window.before[at],
+    };
+    let axes = match window.input.len() {
+        1 => Some([Axis::POINT, axis(0)]),
+        2 => Some([axis(0), axis(1)]),
+        _ => None,
+    };
+    let one = axes.and_then(|axes| damper_nn::Window::new(1, 1, 1, axes));
+    one.ok_or_else(|| CompileError::new("a convolution is over neither a line nor a plane: a defect in damper"))
+}

@@ -1,0 +1,166 @@
+//! A program as a compiled network runs it: what it computes lies in one memory, and what is known beforehand does not.
+//!
+//! [`Program`] keeps constants, parameters and samples in its areas. On a device constants stay in flash, and parameters and the sample are
+//! the caller's. So the values that steps write are told apart again and placed anew, by the same plan of memory.
+
+use damper_runtime::portable::{Data, Kernel, Kind, Life, Place, Program, place};
+use std::collections::HashMap;
+
+/// Where an operand is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Source {
+    /// Among the constants of its kind.
+    Constant,
+    /// An input of the program, by its number.
+    Input(usize),
+    /// In the memory of its kind.
+    Memory,
+}
+
+/// An operand.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Operand {
+    pub(crate) source: Source,
+    pub(crate) kind: Kind,
+    /// The first element; of an input always 0.
+    pub(crate) start: usize,
+    pub(crate) len: usize,
+}
+
+/// A kernel with its operands.
+#[derive(Debug)]
+pub(crate) struct Step {
+    pub(crate) node: String,
+    pub(crate) kernel: Kernel,
+    pub(crate) reads: Vec<Operand>,
+    pub(crate) write: Operand,
+}
+
+/// What computes the outputs of a program.
+#[derive(Debug)]
+pub(crate) struct Schedule {
+    pub(crate) steps: Vec<Step>,
+    pub(crate) outputs: Vec<Operand>,
+    /// Lengths of the memories of f32, i64 and bool.
+    pub(crate) areas: [usize; 3],
+}
+
+/// The constants of a network, each once.
+#[derive(Default, Debug)]
+pub(crate) struct Constants {
+    pub(crate) f32: Vec<f32>,
+    pub(crate) i64: Vec<i64>,
+    pub(crate) bool: Vec<bool>,
+    known: Vec<(Kind, usize, usize)>,
+}
+
+impl Constants {
+    /// Where `data` begins among those of its kind.
+    fn intern(&mut self, data: &Data) -> usize {
+        let Self { f32, i64, bool, known } = self;
+        match data {
+            Data::F32(data) => intern(f32, known, (Kind::F32, data), |a, b| a.to_bits() == b.to_bits()),
+            Data::I64(data) => intern(i64, known, (Kind::I64, data), i64::eq),
+            Data::Bool(data) => intern(bool, known, (Kind::Bool, data), bool::eq),
+        }
+    }
+
+    /// Bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        4 * self.f32.len() + 8 * self.i64.len() + self.bool.len()
+    }
+}
+
+fn intern<T: Copy>(
+    all: &mut Vec<T>,
+    known: &mut Vec<(Kind, usize, usize)>,
+    (kind, data): (Kind, &[T]),
+    is_same: impl Fn(&T, &T) -> bool,
+) -> usize {
+    let is_it = |&&(of, start, len): &&(Kind, usize, usize)| {
+        of == kind && len == data.len() && all[start..start + len].iter().zip(data).all(|(a, b)| is_same(a, b))
+    };
+    if let Some((_, start, _)) = known.iter().find(is_it) {
+        return *start;
+    }
+    known.push((kind, all.len(), data.len()));
+    all.extend_from_slice(data);
+    all.len() - data.len()
+}
+
+/// A value that a step writes.
+struct Written {
+    kind: Kind,
+    life: Life,
+}
+
+/// What a place holds at a step.
+#[derive(Clone, Copy)]
+enum Holder {
+    Known(Operand),
+    Written(usize),
+}
+
+impl Schedule {
+    /// Of `program`, whose constants join `constants`.
+    pub(crate) fn new(program: &Program, constants: &mut Constants) -> Self {
+        let mut holders: HashMap<Place, Holder> = HashMap::new();
+        let known =
+            |source, place: &Place, start| Holder::Known(Operand { source, kind: place.kind, start, len: place.len });
+        for (place, data) in &program.constants {
+            holders.insert(*place, known(Source::Constant, place, constants.intern(data)));
+        }
+        for (at, port) in program.inputs.iter().enumerate() {
+            holders.insert(port.place, known(Source::Input(at), &port.place, 0));
+        }
+        // Of a step that writes nothing there is nothing to run.
+        let steps: Vec<_> =
+            program.of_parameters.iter().chain(&program.of_sample).filter(|step| step.write.len > 0).collect();
+        let mut values: Vec<Written> = vec![];
+        let mut read = vec![];
+        for (at, step) in steps.iter().enumerate() {
+            let reads: Vec<Option<Holder>> = step.reads.iter().map(|place| holders.get(place).copied()).collect();
+            for holder in reads.iter().flatten() {
+                if let Holder::Written(value) = holder {
+                    values[*value].life.last = at;
+                }
+            }
+            read.push(reads);
+            holders.insert(step.write, Holder::Written(values.len()));
+            values.push(Written { kind: step.write.kind, life: Life { len: step.write.len, first: at, last: at } });
+        }
+        let outputs: Vec<_> =
+            program.outputs.iter().map(|port| (holders.get(&port.place).copied(), port.place)).collect();
+        for (holder, _) in &outputs {
+            if let Some(Holder::Written(value)) = holder {
+                values[*value].life.last = steps.len();
+            }
+        }
+        let mut starts = vec![0; values.len()];
+        let areas = [Kind::F32, Kind::I64, Kind::Bool].map(|kind| {
+            let of_kind: Vec<usize> = (0..values.len()).filter(|value| values[*value].kind == kind).collect();
+            let lives: Vec<Life> = of_kind.iter().map(|value| values[*value].life).collect();
+            let (places, whole) = place(&lives, 1);
+            of_kind.iter().zip(places).for_each(|(value, start)| starts[*value] = start);
+            whole
+        });
+        let in_memory = |kind, start, len| Operand { source: Source::Memory, kind, start, len };
+        let operand = |holder: Option<Holder>, place: &Place| match holder {
+            Some(Holder::Known(operand)) => operand,
+            Some(Holder::Written(value)) => in_memory(place.kind, starts[value], place.len),
+            // Nobody writes a value without elements.
+            None => in_memory(place.kind, 0, 0),
+        };
+        let step = |(at, step): (usize, &&damper_runtime::portable::Step)| Step {
+            node: step.node.clone(),
+            kernel: step.kernel.clone(),
+            reads: read[at].iter().zip(&step.reads).map(|(holder, place)| operand(*holder, place)).collect(),
+            write: in_memory(step.write.kind, starts[at], step.write.len),
+        };
+        Self {
+            outputs: outputs.iter().map(|(holder, place)| operand(*holder, place)).collect(),
+            steps: steps.iter().enumerate().map(step).collect(),
+            areas,
+        }
+    }
+}

@@ -1,0 +1,251 @@
+//! Compiled networks, shipped and random ones: each crate's own test compares its gradient with the portable backend's bits, and a step of
+//! streamed gradients with one of stored ones. They are built by Cargo, without a network.
+
+#[path = "../../grad/tests/random/contraction.rs"]
+mod contraction;
+#[path = "../../grad/tests/random/draw.rs"]
+mod draw;
+#[path = "../../grad/tests/random/elementwise.rs"]
+mod elementwise;
+#[path = "../../grad/tests/random/layout.rs"]
+mod layout;
+#[expect(dead_code, reason = "the tests of the gradients read more of a network")]
+#[path = "../../grad/tests/random/net.rs"]
+mod net;
+#[path = "../../grad/tests/random/network.rs"]
+mod network;
+
+use damper_compile::{CompileError, CompileOptions, Compiled, compile};
+use damper_grad::{DeriveOptions, Loss, Readout, derive};
+use damper_onnx::graph::{DType, Graph, GraphOptions};
+use damper_onnx::pb::{GraphProto, ModelProto, OperatorSetIdProto};
+use damper_onnx::{Extent, load, make_attr_int, make_attr_ints, make_node, make_tensor_f32, make_value_info};
+use damper_testing::Random;
+use network::Op;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// Random networks of every operator that are compiled.
+const RANDOM: usize = 18;
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+fn compiled(
+    name: &str,
+    model: &ModelProto,
+    graph: &GraphOptions,
+    options: &DeriveOptions,
+    damper: Option<PathBuf>,
+) -> Result<Compiled, CompileError> {
+    let graph = Graph::from_model(model, graph).unwrap();
+    let grad = derive(&graph, &DeriveOptions { readout: Readout::Factored, ..options.clone() }).unwrap();
+    compile(&graph, &grad, &CompileOptions { name: name.into(), damper })
+}
+
+fn shipped(file: &str, only: &[&str], loss: Loss, damper: Option<PathBuf>) -> Compiled {
+    let model = load(&root().join("onnx-models").join(file)).unwrap();
+    let only: Vec<String> = only.iter().map(|pattern| (*pattern).to_owned()).collect();
+    let graph = GraphOptions { only: only.clone(), ..GraphOptions::default() };
+    let name = format!("{file} {only:?} {loss:?}").replace('"', "");
+    compiled(&name, &model, &graph, &DeriveOptions::new(loss), damper).unwrap()
+}
+
+fn write(folder: &Path, compiled: &Compiled) {
+    for file in &compiled.files {
+        let path = folder.join(&file.path);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        // What stays the same is not built again.
+        if fs::read(&path).ok().as_ref() != Some(&file.bytes) {
+            fs::write(path, &file.bytes).unwrap();
+        }
+    }
+}
+
+fn cargo_test(folder: &Path, target: &Path) -> String {
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(["test", "--offline", "--quiet"]).current_dir(folder).env("CARGO_TARGET_DIR", target);
+    let output = command.env_remove("RUSTFLAGS").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    said
+}
+
+/// A network of convolutions over a line, as sensors have.
+fn line_network(random: &mut Random) -> ModelProto {
+    let (channels, length) = (1 + random.below(3), 24 + random.below(16));
+    let mut initializers = vec![];
+    let mut parameter = |name: &str, shape: &[usize]| {
+        let values: Vec<f32> = (0..shape.iter().product()).map(|_| random.signed() * 0.4).collect();
+        initializers.push(make_tensor_f32(name, shape, &values));
+    };
+    parameter("w1", &[4, channels, 5]);
+    parameter("b1", &[4]);
+    parameter("w2", &[6, 2, 3]);
+    let first = (length + 2 - 5) / 2 + 1;
+    let second = (first / 2 - 3) + 1;
+    parameter("w3", &[3, 6 * second]);
+    parameter("b3", &[3]);
+    let ints = make_attr_ints;
+    let node = vec![
+        make_node("Conv", "conv1", &["x", "w1", "b1"], &["c1"], vec![ints("strides", &[2]), ints("pads", &[1, 1])]),
+        make_node("Relu", "relu", &["c1"], &["r1"], vec![]),
+        make_node("MaxPool", "pool", &["r1"], &["p1"], vec![ints("kernel_shape", &[2]), ints("strides", &[2])]),
+        make_node("Conv", "conv2", &["p1", "w2"], &["c2"], vec![make_attr_int("group", 2)]),
+        make_node("Tanh", "tanh", &["c2"], &["t2"], vec![]),
+        make_node("Flatten", "flatten", &["t2"], &["f"], vec![]),
+        make_node("Gemm", "dense", &["f", "w3", "b3"], &["y"], vec![make_attr_int("transB", 1)]),
+    ];
+    let info = |name: &str, shape: &[usize]| {
+        let extents = [Extent::Batch].into_iter().chain(shape.iter().map(|extent| Extent::Fixed(*extent)));
+        make_value_info(name, DType::F32, &extents.collect::<Vec<_>>())
+    };
+    let graph = GraphProto {
+        node,
+        input: vec![info("x", &[channels, length])],
+        output: vec![info("y", &[3])],
+        initializer: initializers,
+        ..GraphProto::default()
+    };
+    ModelProto {
+        ir_version: 8,
+        opset_import: vec![OperatorSetIdProto { domain: String::new(), version: 17 }],
+        graph: Some(graph),
+        ..ModelProto::default()
+    }
+}
+
+/// All networks in one build: a crate whose tests are those of all of them.
+#[test]
+fn networks_have_portable_bits() {
+    let root = root();
+    let mut networks = vec![];
+    for (file, only, loss) in [
+        ("digits-linear.onnx", &[][..], Loss::SoftmaxCrossEntropy),
+        ("digits-mlp.onnx", &[], Loss::SoftmaxCrossEntropy),
+        ("digits-mlp.onnx", &["fc2*"], Loss::Mse),
+        ("digits-mlp.onnx", &[], Loss::BceWithLogits),
+        ("digits-cnn.onnx", &[], Loss::SoftmaxCrossEntropy),
+        ("digits-cnn-groupnorm.onnx", &[], Loss::SoftmaxCrossEntropy),
+        ("mnist-cnn.onnx", &["fc*"], Loss::SoftmaxCrossEntropy),
+        ("exports/digits-cnn.dynamo.onnx", &["conv*"], Loss::SoftmaxCrossEntropy),
+        ("exports/reshaped.torchscript.onnx", &[], Loss::SoftmaxCrossEntropy),
+        ("exports/foreign/keras-cnn.opset15.tf2onnx.onnx", &[], Loss::SoftmaxCrossEntropy),
+    ] {
+        networks.push(shipped(file, only, loss, Some(root.clone())));
+    }
+    let mut random = Random(21);
+    for _ in 0..4 {
+        let model = line_network(&mut random);
+        let options = DeriveOptions::new(Loss::SoftmaxCrossEntropy);
+        networks.push(
+            compiled(
+                &format!("line {}", networks.len()),
+                &model,
+                &GraphOptions::default(),
+                &options,
+                Some(root.clone()),
+            )
+            .unwrap(),
+        );
+    }
+    let (mut seed, mut refused) = (0, 0);
+    let count = networks.len() + RANDOM;
+    while networks.len() < count {
+        let network = network::network(seed);
+        let name = format!("random-{seed}");
+        match compiled(&name, &network.model, &GraphOptions::default(), &network.options, Some(root.clone())) {
+            Ok(compiled) => networks.push(compiled),
+            Err(error) => {
+                assert!(error.to_string().contains("node '"), "{error}");
+                refused += 1;
+            }
+        }
+        seed += 1;
+    }
+    assert!(networks.len() >= 30 && refused * 4 <= RANDOM, "{refused} of {seed} random networks are refused");
+
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("compiled");
+    let (mut manifest, mut tests) = (String::from(ALL), String::new());
+    for (at, compiled) in networks.iter().enumerate() {
+        let crate_folder = folder.join(format!("networks/n{at}"));
+        write(&crate_folder, compiled);
+        let text = fs::read_to_string(crate_folder.join("Cargo.toml")).unwrap();
+        let package = text.split('"').nth(1).unwrap();
+        let module = package.replace('-', "_");
+        // The test takes the crate by its name; the names of several may be one.
+        manifest += &format!("n{at} = {{ path = \"networks/n{at}\", package = \"{package}\" }}\n");
+        let test = fs::read_to_string(crate_folder.join("tests/same_bits.rs")).unwrap();
+        let test = test.replace(&format!("use {module}::"), &format!("use n{at}::"));
+        fs::write(crate_folder.join("tests/of_all.rs"), test).unwrap();
+        tests += &format!("#[path = \"../networks/n{at}/tests/of_all.rs\"]\nmod n{at};\n");
+    }
+    fs::create_dir_all(folder.join("tests")).unwrap();
+    fs::create_dir_all(folder.join("src")).unwrap();
+    fs::write(folder.join("src/lib.rs"), "").unwrap();
+    fs::write(folder.join("Cargo.toml"), manifest).unwrap();
+    fs::write(folder.join("tests/all.rs"), tests).unwrap();
+    let said = cargo_test(&folder, &folder.join("target"));
+    assert!(said.contains(&format!("test result: ok. {} passed; 0 failed", 2 * count)), "{said}");
+}
+
+const ALL: &str = "[workspace]
+exclude = [\"networks\"]
+
+[package]
+name = \"all\"
+version = \"0.1.0\"
+edition = \"2024\"
+
+[profile.dev]
+opt-level = 1
+debug = false
+
+[dependencies]
+";
+
+// A crate with copies of what it uses builds in a folder of its own, unedited, and passes its tests without a warning.
+#[test]
+fn crate_builds_unedited() {
+    let folder = tempfile::tempdir().unwrap();
+    write(folder.path(), &shipped("digits-mlp.onnx", &[], Loss::SoftmaxCrossEntropy, None));
+    for file in ["src/lib.rs", "src/kernels.rs", "src/shapes.rs", "src/constants.rs"] {
+        let text = fs::read_to_string(folder.path().join(file)).unwrap();
+        for word in ["std::", "alloc::", "extern crate"] {
+            assert!(!text.contains(word), "{file} has {word}");
+        }
+    }
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let mut command = Command::new(cargo);
+    command.args(["test", "--offline"]).current_dir(folder.path());
+    command.env("CARGO_TARGET_DIR", folder.path().join("target")).env_remove("RUSTFLAGS");
+    let output = command.output().unwrap();
+    let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    assert!(output.status.success() && said.contains("2 passed"), "{said}");
+    assert!(!said.contains("warning"), "{said}");
+}
+
+// An operator without a portable kernel is refused by its node's name, and without advice that is another command's.
+#[test]
+fn refusal_names_the_node() {
+    let mut model = line_network(&mut Random(1));
+    let graph = model.graph.as_mut().unwrap();
+    // Its windows are over three axes.
+    graph.node[0] = make_node("Conv", "volume", &["x", "w1", "b1"], &["c1"], vec![]);
+    graph.node.truncate(1);
+    graph.node.push(make_node("GlobalAveragePool", "mean", &["c1"], &["m"], vec![]));
+    graph.node.push(make_node("Flatten", "flatten", &["m"], &["y"], vec![]));
+    let dims = |shape: &[usize]| -> Vec<Extent> {
+        [Extent::Batch].into_iter().chain(shape.iter().map(|extent| Extent::Fixed(*extent))).collect()
+    };
+    graph.input = vec![make_value_info("x", DType::F32, &dims(&[2, 4, 4, 4]))];
+    graph.output = vec![make_value_info("y", DType::F32, &dims(&[3]))];
+    graph.initializer =
+        vec![make_tensor_f32("w1", &[3, 2, 2, 2, 2], &[0.1; 48]), make_tensor_f32("b1", &[3], &[0.0; 3])];
+    let options = DeriveOptions::new(Loss::SoftmaxCrossEntropy);
+    let error = compiled("volume", &model, &GraphOptions::default(), &options, None).unwrap_err().to_string();
+    assert!(error.contains("cannot run node 'volume' (Conv)") && !error.contains("backend"), "{error}");
+}

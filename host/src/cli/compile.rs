@@ -1,0 +1,105 @@
+//! `damper compile`: writes a network as a crate that trains on a device.
+
+use super::Failure;
+use super::model::{ModelArgs, bytes_text};
+use super::{answer, warn};
+use clap::{Args, ValueEnum};
+use damper_compile::{CompileOptions, File, compile};
+use damper_grad::{DeriveOptions, Readout, derive};
+use damper_onnx::graph::Graph;
+use damper_train::files::{Access, write};
+use damper_train::init::Loaded;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const AFTER_HELP: &str = "\
+The crate is no_std, without a heap, and builds in any folder: it has copies of
+damper-core and damper-nn, or uses those of --damper. It has forward, loss,
+gradient, and add_sample, which adds a sample's gradient to a private step
+without a copy of it in memory. Its README says what it takes of a device.
+
+Train a part with --only: what is not trained stays in flash.
+
+Example:
+  damper compile onnx-models/digits-cnn.onnx --out digits-cnn";
+
+/// What is written.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum, Debug)]
+enum Target {
+    /// A crate
+    Rust,
+}
+
+/// Writes a network as a crate that trains on a microcontroller, with the bits of --backend portable.
+#[derive(Args, Debug)]
+#[command(allow_negative_numbers = true, after_help = AFTER_HELP)]
+pub(super) struct CompileArgs {
+    /// The model, exported as .onnx
+    #[arg(value_name = "MODEL.onnx")]
+    model: PathBuf,
+    /// The folder to write, which is not there or is empty
+    #[arg(short, long, value_name = "DIR")]
+    out: PathBuf,
+    /// What is written
+    #[arg(long, value_name = "LANGUAGE", default_value = "rust")]
+    target: Target,
+    /// The crate's name [default: the model file's]
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+    /// Uses the crates `core` and `nn` of damper's sources in this folder, as the crate names it, in the place of copies
+    #[arg(long, value_name = "DIR")]
+    damper: Option<PathBuf>,
+    #[command(flatten)]
+    options: ModelArgs,
+}
+
+pub(super) fn run(args: &CompileArgs) -> Result<(), Failure> {
+    let CompileArgs { model, out, target: Target::Rust, name, damper, options } = args;
+    if !is_free(out) {
+        return Err(Failure::in_file(out, "is there and no empty folder; name another --out"));
+    }
+    let (Loaded { model: proto, warnings, .. }, graph_options) = options.load(model)?;
+    warnings.iter().for_each(|warning| warn(warning));
+    let graph = Graph::from_model(&proto, &graph_options).map_err(|error| Failure::of_file(model, error))?;
+    let derived = DeriveOptions { readout: Readout::Factored, ..options.derive_options() };
+    let grad = derive(&graph, &derived).map_err(|error| Failure::of_file(model, error))?;
+    let stem = || model.file_stem().map_or("network".into(), |stem| stem.to_string_lossy().into_owned());
+    let compiled = CompileOptions { name: name.clone().unwrap_or_else(stem), damper: damper.clone() };
+    let compiled = compile(&graph, &grad, &compiled).map_err(|error| Failure::of_file(model, error))?;
+    place(out, &compiled.files).map_err(|(path, error)| Failure::in_file(&path, error))?;
+    let figures = compiled.figures;
+    answer(&format!(
+        "{}: {} trained parameters; {} of memory beside them and their sum; {} of constants; {} multiply-adds a gradient",
+        out.display(),
+        figures.params,
+        bytes_text(figures.memory as u64),
+        bytes_text(figures.constants as u64),
+        figures.gradient,
+    ))
+}
+
+/// Returns true if nothing is there, or an empty folder.
+fn is_free(out: &Path) -> bool {
+    match fs::read_dir(out) {
+        Ok(mut entries) => entries.next().is_none(),
+        Err(_) => !out.exists(),
+    }
+}
+
+/// Writes the files beside `out`, and moves them there when they are whole.
+fn place(out: &Path, files: &[File]) -> Result<(), (PathBuf, String)> {
+    let mut staged = out.as_os_str().to_owned();
+    staged.push(format!(".damper-{}", std::process::id()));
+    let staged = PathBuf::from(staged);
+    let written = files.iter().try_for_each(|file| {
+        let path = staged.join(&file.path);
+        let folder = path.parent().unwrap_or(&staged);
+        fs::create_dir_all(folder).map_err(|error| (folder.to_owned(), error.to_string()))?;
+        write(&path, &file.bytes, Access::Public).map_err(|error| (path.clone(), error.to_string()))
+    });
+    let moved = written.and_then(|()| fs::rename(&staged, out).map_err(|error| (out.to_owned(), error.to_string())));
+    if moved.is_err() {
+        let _ = fs::remove_dir_all(&staged);
+    }
+    moved
+}
