@@ -158,7 +158,9 @@ fn other_sets_report_mismatches() {
 fn a_filter_that_ends_elsewhere_is_told() {
     let run = group("renyi-filter i32");
     let epsilon = 1 + 1 + "renyi-filter i32".len() + 4;
-    for (to, told) in [(1.90625f64, "not after step 230: "), (2.5, "not after step 230: "), (1.8, "not after step 180: ")] {
+    for (to, told) in
+        [(1.90625f64, "not after step 230: "), (2.5, "not after step 230: "), (1.8, "not after step 180: ")]
+    {
         let mut changed = run.clone();
         changed[epsilon..epsilon + 8].copy_from_slice(&to.to_le_bytes());
         let (_, said) = said(&packed(&[changed]), 256);
