@@ -87,6 +87,34 @@ fn noise_equals_the_vectors() {
     }
 }
 
+/// Words of a row, in their order.
+struct Given(std::vec::IntoIter<u32>);
+
+impl rand_core::TryRng for Given {
+    type Error = std::convert::Infallible;
+    fn try_next_u32(&mut self) -> Result<u32, Self::Error> {
+        Ok(self.0.next().expect("more words than the vector's draw takes"))
+    }
+    fn try_next_u64(&mut self) -> Result<u64, Self::Error> {
+        unreachable!("a draw takes words")
+    }
+    fn try_fill_bytes(&mut self, _: &mut [u8]) -> Result<(), Self::Error> {
+        unreachable!("a draw takes words")
+    }
+}
+
+/// Draws whose cell is decided by all digits, on both sides of its beginning, and in far cells.
+#[test]
+fn draws_at_edges_equal_the_vectors() {
+    for row in rows("draw") {
+        let words: Vec<u32> = row[3].split(' ').map(|word| u32::from_str_radix(word, 16).unwrap()).collect();
+        let mut given = Given(words.into_iter());
+        let mechanism = DiscreteGaussian::<i64>::new(Grid::new(16).unwrap(), number(row[1])).unwrap();
+        assert_eq!(mechanism.sample(&mut given), number::<i64>(row[2]), "{row:?}");
+        assert_eq!(given.0.len(), 0, "{row:?}");
+    }
+}
+
 #[test]
 fn samples_drawn_equal_the_vectors() {
     for row in rows("sampling") {

@@ -257,24 +257,24 @@ macro_rules! methods {
 }
 
 methods! {
-    "dp-sgd": |_, work| with_filter(work, &mut StatefulSlot::filter(Identity, ())), 0xed01_5f9f_e6a1_f661;
-    "doppler": doppler, 0x1874_745d_b6b1_2a36;
-    "dp-pmlf": dp_pmlf, 0x478d_6aa0_36bc_d0bd;
-    "disk": |vectors, work| kalman(vectors, work, LookAhead::One), 0x9d06_6b01_6c49_bd24;
-    "disk, two points": |vectors, work| kalman(vectors, work, LookAhead::Two { gamma: 0.5 }), 0x81b7_6b4e_b38e_0d2e;
-    "dc-sgd-p": dc_sgd_p, 0x09e8_0040_96c0_d7f3;
-    "dc-sgd-e": |vectors, work| dc_sgd_e(vectors, work, Solver::PaperGrid), 0xa94f_6b27_ba6e_d48b;
-    "dc-sgd-e, exact": |vectors, work| dc_sgd_e(vectors, work, Solver::Exact), 0xf032_6eec_e077_e318;
-    "adp": adp, 0xb90e_e412_bff8_2f4b;
-    "quantile": quantile, 0xa6f2_9f30_8985_05d3;
-    "inner-outer": inner_outer, 0xf863_f093_babf_ba29;
-    "automatic": automatic, 0xedd1_1573_269e_077a;
-    "per-layer": per_layer, 0x7ab9_9c8c_e0c1_5ee6;
-    "nesterov": nesterov, 0xeb34_a92e_10ae_d037;
-    "adamw": adamw, 0x2771_0aa6_7821_2fb4;
-    "adam-bc": adam_bc, 0x5195_b967_2c05_c6d2;
-    "adagrad": adagrad, 0x4d15_31df_69a1_49a7;
-    "rmsprop": rmsprop, 0xcc47_4e49_0bb5_0a94;
-    "adagrad-norm": adagrad_norm, 0x3e86_c2d0_f0b4_2e96;
-    "filter of order 0": order_0, 0xed01_5f9f_e6a1_f661;
+    "dp-sgd": |_, work| with_filter(work, &mut StatefulSlot::filter(Identity, ())), 0xabb3_3465_50a4_8ac0;
+    "doppler": doppler, 0x20a9_40d1_17ba_8ace;
+    "dp-pmlf": dp_pmlf, 0x4a1b_7553_6601_8a04;
+    "disk": |vectors, work| kalman(vectors, work, LookAhead::One), 0x2145_e260_5cf5_1fc7;
+    "disk, two points": |vectors, work| kalman(vectors, work, LookAhead::Two { gamma: 0.5 }), 0xbedd_9684_4bd2_1e50;
+    "dc-sgd-p": dc_sgd_p, 0xfef7_77d1_cf66_8011;
+    "dc-sgd-e": |vectors, work| dc_sgd_e(vectors, work, Solver::PaperGrid), 0x2575_9273_a6fc_09d0;
+    "dc-sgd-e, exact": |vectors, work| dc_sgd_e(vectors, work, Solver::Exact), 0xe33b_0922_bc6f_3810;
+    "adp": adp, 0xd951_08cd_76ae_1752;
+    "quantile": quantile, 0x2f67_5661_d728_4719;
+    "inner-outer": inner_outer, 0x7ad3_0919_8c13_1aa0;
+    "automatic": automatic, 0x9ec0_87a4_db98_f7f8;
+    "per-layer": per_layer, 0x706d_a298_b9cc_9396;
+    "nesterov": nesterov, 0x990e_0abd_eca1_5bdc;
+    "adamw": adamw, 0xd477_a698_81b7_b15a;
+    "adam-bc": adam_bc, 0x9e15_4b68_a30e_dc8a;
+    "adagrad": adagrad, 0x25e4_4e6f_c63c_960f;
+    "rmsprop": rmsprop, 0x2e33_ed94_7daf_5dc6;
+    "adagrad-norm": adagrad_norm, 0xff69_f74e_f7ee_f5ea;
+    "filter of order 0": order_0, 0xabb3_3465_50a4_8ac0;
 }

@@ -42,7 +42,7 @@ fn replay_matches_reported_digest() {
 
     let output = replay(&[&file], &[]);
     assert!(output.status.success() && output.stderr.is_empty(), "{}", stderr(&output));
-    let lines = format!("set recorded run, contract 1\ndisk: 5 steps, params {params}\n1 group, all the same\n");
+    let lines = format!("set recorded run, contract 2\ndisk: 5 steps, params {params}\n1 group, all the same\n");
     assert_eq!(stdout(&output), lines);
     let twice = json(&replay(&[&file, &file], &["--json"]));
     assert_eq!((&twice["groups"], &twice["differ"]), (&2.into(), &0.into()));
@@ -254,7 +254,7 @@ fn invalid_pack_error_names_file() {
         (BASE[..BASE.len() / 2].to_vec(), ["a.pack", "ends before the pack does"]),
         (with(0, b'X'), ["a.pack", "this is no pack"]),
         (with(6, 9), ["a.pack", "this is no pack, or one of another version"]),
-        (with(8, 2), ["a.pack", "the pack's bits are of contract 2, those here of 1"]),
+        (with(8, 1), ["a.pack", "the pack's bits are of contract 1, those here of 2"]),
         (with(BASE.len() - 1, !BASE[BASE.len() - 1]), ["a.pack", "it was damaged"]),
         ([BASE, &[0; 3]].concat(), ["a.pack", "3 bytes follow the end"]),
     ] {

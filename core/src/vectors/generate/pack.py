@@ -19,7 +19,7 @@ from motion import (
 )  # fmt: skip
 from release import F
 
-CONTRACT = 1
+CONTRACT = 2
 RUN, FILTERED, UPDATES = 16, 17, 18
 
 

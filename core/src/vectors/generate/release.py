@@ -76,20 +76,20 @@ class Stream:
 
 # The discrete Gaussian ----------------------------------------------------------------------------------------------
 mp.prec = 600
-TOTAL = nsum(lambda k: exp(-(k**2) / mpf(2)), [0, inf])
-CUMULATIVE, partial = [], mpf(0)
-for i in range(18):
-    partial += exp(-mpf(i) ** 2 / 2) / TOTAL
-    CUMULATIVE.append(int(floor(partial * mpf(2) ** 287)))
+WEIGHTS = [exp(-mpf(i) ** 2 / 128) for i in range(200)]
+TOTAL = nsum(lambda i: exp(-(i**2) / mpf(128)), [0, inf])
+# P(I < i), the first 288 bits.
+CUMULATIVE = [int(floor(sum(WEIGHTS[:i]) / TOTAL * mpf(2) ** 288)) for i in range(152)]
+HEADS = [c >> 264 for c in CUMULATIVE[:64]]
 
 
-def magnitude(head, stream):
-    if any(head == c >> 256 for c in CUMULATIVE):
-        value = head
-        for _ in range(8):
-            value = value << 32 | stream.next()
-        return sum(value >= c for c in CUMULATIVE)
-    return sum(head > c >> 256 for c in CUMULATIVE)
+def cell(head, stream):
+    if head not in HEADS:
+        return sum(head >= c for c in HEADS) - 1
+    value = head << 8 | stream.next() >> 24
+    for _ in range(8):
+        value = value << 32 | stream.next()
+    return sum(value >= c for c in CUMULATIVE) - 1
 
 
 def below(n, stream):
@@ -111,29 +111,37 @@ def ratio(numerator, denominator, stream):
             return True
 
 
-def accept_once(k, j, sigma, stream):
-    n = 1
-    while True:
-        if not ratio(j, sigma, stream):
-            break
-        r = below(2 * k + 2, stream)
-        if not (ratio(j, sigma, stream) if r == 2 * k else r < 2 * k):
-            break
-        if n > 1 and below(n, stream) != 0:
-            break
-        n += 1
-    return n % 2 == 1
+def accept(i, a, sigma, coin, stream):
+    """With probability exp(-x(2i + x)/128), x = a/sigma: `trials` trials of exp(-x(2i + x)/(128 trials))."""
+    trials = i // 64 + 1
+    for trial in range(trials):
+        heads = 0
+        while True:
+            if trials > 1 or heads > 0:
+                coin = below(128 * trials * (heads + 1), stream)
+            if coin > 2 * i:
+                break
+            if coin == 2 * i and not ratio(a, sigma, stream):
+                break
+            if not ratio(a, sigma, stream):
+                break
+            heads += 1
+        if heads % 2 == 1:
+            return False
+    return True
 
 
 def discrete_gaussian(sigma, stream):
     while True:
         word = stream.next()
-        k = magnitude(word & 0x7FFFFFFF, stream)
-        negative = word >> 31 == 1
-        j = below(sigma, stream)
-        if all(accept_once(k, j, sigma, stream) for _ in range(k + 1)) and not (negative and k == 0 and j == 0):
-            z = k * sigma + j
-            return -z if negative else z
+        negative, head, coin = word >> 31 == 1, word >> 7 & 0xFFFFFF, word & 0x7F
+        i = cell(head, stream)
+        j = below(-(-sigma // 8), stream)
+        a = 8 * j + -i * sigma % 8
+        if a < sigma and accept(i, a, sigma, coin, stream):
+            z = (i * sigma + a) // 8
+            if z != 0 or not negative:
+                return -z if negative else z
 
 
 # Clipping on the grid -----------------------------------------------------------------------------------------------

@@ -8,7 +8,7 @@ import pathlib
 
 import numpy as np
 
-from release import F, GRADIENT_NOISE, SAMPLING, Gradients, Stream, bits_of, clipped, discrete_gaussian
+from release import CUMULATIVE, F, GRADIENT_NOISE, SAMPLING, Gradients, Stream, bits_of, clipped, discrete_gaussian
 
 
 def run(optimizer, dim, steps, batch, bits, sigma, clip, seed):
@@ -48,6 +48,34 @@ def run(optimizer, dim, steps, batch, bits, sigma, clip, seed):
     return params
 
 
+class Given:
+    """These words, then those of a stream; it writes down all that are taken."""
+
+    def __init__(self, words, rest):
+        self.words, self.rest, self.taken = words, rest, []
+
+    def next(self):
+        self.taken.append(self.words.pop(0) if self.words else self.rest.next())
+        return self.taken[-1]
+
+
+def edge(value, sign, coin):
+    """The words of a draw whose cell is decided by all 288 bits of `value`."""
+    low = value & 2**264 - 1
+    return [sign << 31 | value >> 264 << 7 | coin, low >> 256 << 24 | 0x5A5A5A] + [low >> 32 * i & 0xFFFFFFFF for i in reversed(range(8))]
+
+
+def draws():
+    """Draws on both sides of where a cell begins, as near as 2^-258, and in far cells: words almost never decide so."""
+    for i in [1, 2, 7, 20, 43, 44, 63, 64, 65, 127, 128, 140]:
+        for near in -1, 1:
+            for coin in 0, 127:
+                sigma = [1000, 65537, 1 << 20, (1 << 31) - 1][(i + coin) % 4]
+                value = CUMULATIVE[i] + near * 2**30
+                stream = Given(edge(value, i % 2, coin), Stream(i, GRADIENT_NOISE, coin, near + 1))
+                yield sigma, discrete_gaussian(sigma, stream), " ".join(f"{word:08x}" for word in stream.taken)
+
+
 def main():
     lines = ["# Written by generate/step.py; do not edit. Floats and words are bits in hexadecimal."]
 
@@ -60,6 +88,8 @@ def main():
     for sigma in [1, 2, 3, 1000, 65536, 1 << 20, (1 << 31) - 1]:
         stream = Stream(sigma, GRADIENT_NOISE, 5, 1)
         row("noise", sigma, " ".join(str(discrete_gaussian(sigma, stream)) for _ in range(60)))
+    for draw in draws():
+        row("draw", *draw)
     coins = []
     for index in range(2500):
         if index % 1024 == 0:
