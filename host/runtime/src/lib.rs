@@ -7,14 +7,18 @@
 
 mod backend;
 mod bind;
+mod inputs;
 mod library;
+mod operators;
 pub mod ort;
 pub mod portable;
 #[cfg(test)]
 mod tests;
 pub mod tract;
 
-pub use backend::{Backend, BackendError, Plan, Session};
+pub use backend::{Backend, BackendError, ChunkPlace, Plan, Session, SummingSession};
+pub use inputs::{Inputs, Kept};
+pub use operators::Operators;
 
 /// Which runtime to use.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -27,6 +31,8 @@ pub enum Choice {
     Portable,
     /// onnxruntime on the processor.
     Ort,
+    /// onnxruntime on the processor as on a device: standard operators alone, bound inputs and outputs, sums that stay.
+    OrtStandard,
     /// onnxruntime with its CUDA provider.
     Cuda,
 }
@@ -50,13 +56,14 @@ impl std::str::FromStr for Choice {
 ///
 /// # Errors
 ///
-/// [`Choice::Ort`] and [`Choice::Cuda`]: onnxruntime is absent, too old, or has no working CUDA provider. Every choice
+/// [`Choice::Ort`], [`Choice::OrtStandard`] and [`Choice::Cuda`]: onnxruntime is absent, too old, or has no working CUDA provider. Every choice
 /// but tract: the variable `ORT_DYLIB_PATH` is set, and what it names cannot be used.
 pub fn open(choice: Choice) -> Result<Box<dyn Backend>, BackendError> {
     match choice {
         Choice::Tract => Ok(Box::new(tract::Tract::new())),
         Choice::Portable => Ok(Box::new(portable::Portable)),
         Choice::Ort => Ok(Box::new(ort::Ort::open()?)),
+        Choice::OrtStandard => Ok(Box::new(ort::Ort::open_standard()?)),
         Choice::Cuda => Ok(Box::new(ort::Ort::open_cuda()?)),
         Choice::Auto => match ort::Ort::open() {
             Ok(backend) => Ok(Box::new(backend)),

@@ -5,11 +5,13 @@
 //! (`clipped_sum`).
 
 mod clipped_sum;
+mod device_sum;
 mod exact;
 mod ordered_lock;
 mod parts;
 mod per_sample;
 mod plain_sum;
+mod reader;
 mod views;
 
 pub(super) use clipped_sum::ClippedSums;
@@ -27,10 +29,10 @@ use damper_core::private::Mechanism;
 use damper_core::schedule::{AnyNoise, Declared};
 use damper_core::slots::{AnyClip, FilterSlot};
 use damper_core::step::{Open, PrivateStep};
-use damper_data::{Chunk, Split};
+use damper_data::{Batch, Chunk, Split};
 use damper_grad::GradGraph;
-use damper_onnx::TensorSpec;
-use damper_runtime::{Backend, BackendError, Plan, Session};
+use damper_onnx::{TensorRef, TensorSpec};
+use damper_runtime::{Backend, BackendError, Kept, Plan, Session};
 use prost::Message;
 use std::num::NonZeroUsize;
 
@@ -63,16 +65,40 @@ pub(crate) trait Accumulate<M: Mechanism> {
     fn count(&self) -> usize;
 }
 
-/// A one-thread session of `grad` for `rows` rows, for the outputs whose names begin so: training computes no loss of a private
-/// sample.
-fn load(
-    backend: &dyn Backend,
-    grad: &GradGraph,
-    prefixes: &[&str],
-    rows: NonZeroUsize,
-) -> Result<Box<dyn Session>, BackendError> {
-    let (model, plan) = plan(grad, prefixes, rows);
-    backend.load(&model, &plan)
+/// What the sessions of all workers have in common.
+#[derive(Clone, Copy)]
+pub(crate) struct Sessions<'a> {
+    /// What runs them.
+    pub(crate) backend: &'a dyn Backend,
+    /// The graph that they run.
+    pub(crate) grad: &'a GradGraph,
+    /// The samples they are fed.
+    pub(crate) split: &'a Split,
+    /// Rows of the physical batch.
+    pub(crate) rows: NonZeroUsize,
+    /// Number of workers.
+    pub(crate) threads: usize,
+}
+
+impl Sessions<'_> {
+    /// A one-thread session for the outputs whose names begin so: training computes no loss of a private sample.
+    fn load(&self, prefixes: &[&str]) -> Result<Box<dyn Session>, BackendError> {
+        let (model, plan) = plan(self.grad, prefixes, self.rows);
+        self.backend.load(&model, &plan)
+    }
+
+    fn batch(&self) -> Batch {
+        Batch::new(self.split, self.rows)
+    }
+
+    /// One for each thread.
+    fn each<W>(&self, make: impl Fn(&Self) -> Result<W, BackendError>) -> Result<Vec<W>, BackendError> {
+        (0..self.threads).map(|_| make(self)).collect()
+    }
+}
+
+fn fill(batch: &mut Batch, split: &Split, chunk: Chunk<'_>) -> Result<(), BackendError> {
+    batch.fill(split, chunk).map_err(|error| BackendError(error.to_string()))
 }
 
 /// `grad` cut down to those outputs, encoded, and what it is to be loaded for.
@@ -106,6 +132,11 @@ impl Layout {
     /// Lengths of the parameters.
     pub(crate) fn lengths(&self) -> &[usize] {
         &self.lengths
+    }
+
+    /// The parts of a flat vector as inputs of many runs.
+    pub(crate) fn kept<'a>(&'a self, flat: &'a [f32]) -> Kept<'a> {
+        Kept::new(self.split(flat).map(TensorRef::F32).collect())
     }
 
     /// The parts of a flat vector, one a parameter.

@@ -10,7 +10,7 @@ use crate::run_plan::RunPlan;
 use crate::sampler::BatchSampler;
 use crate::step_loop;
 use crate::steps::{TICK, diverged, in_range};
-use crate::worker::{Layout, OUTPUTS, PlainSums, Views};
+use crate::worker::{Layout, OUTPUTS, PlainSums, Sessions, Views};
 use crate::{Evaluation, Independence, Outcome, Progress, Resumed, Run, StepReport, TestMetrics, TrainError};
 use damper_accounting::{Recorded, RunKind};
 use damper_core::average::Average;
@@ -35,7 +35,8 @@ pub(crate) fn train(
     progress.backend(&backend.note());
     let (split, rows, threads) = (&run.data.train, run.physical_batch, step_loop::threads(run));
     self_test(backend.as_ref(), &run.grad, &OUTPUTS, rows, &run.params)?;
-    let mut workers = PlainSums::new(backend.as_ref(), &run.grad, split, rows, threads)?;
+    let sessions = Sessions { backend: backend.as_ref(), grad: &run.grad, split, rows, threads };
+    let mut workers = PlainSums::new(&sessions)?;
     let layout = Layout::new(&run.grad);
     let mut evaluator = match &run.data.test {
         Some(split) if config.test_metrics != TestMetrics::None => {
