@@ -130,6 +130,10 @@ impl<W: Word> Mechanism for DiscreteGaussian<W> {
     type Word = SumWord<W>;
     type NoiseState = ();
 
+    fn independent_state() -> Option<()> {
+        Some(())
+    }
+
     fn multiplier(&self) -> f64 {
         Self::multiplier(self)
     }

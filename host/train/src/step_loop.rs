@@ -23,7 +23,6 @@ use damper_core::slots::OptimizerSlot;
 use damper_core::step::{PrivateStep, Slots, StepState};
 use damper_data::{Chunk, Split, chunks};
 use damper_runtime::{Backend, BackendError};
-use std::num::NonZeroUsize;
 
 /// Its memory, the optimizer's of type `OS`.
 pub(crate) type State<M, OS> = StepState<Vec<<M as Mechanism>::Word>, FilterState, OS, WatchedThresholdState>;
@@ -62,15 +61,10 @@ pub(crate) trait StepLoop {
         Sum: From<Vec<M::Word>>;
 }
 
-/// Workers of `run`: as many as asked for, or as there are processors.
-pub(crate) fn threads(run: &Run) -> usize {
-    run.config.workers.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get)
-}
-
 /// Rehearses the run's graph on `backend`, loads it for each thread, and goes the course.
 pub(crate) fn go<C: StepLoop>(run: &Run, backend: &dyn Backend, step_loop: C) -> Result<C::End, TrainError> {
     let rows = run.physical_batch;
-    let sessions = Sessions { backend, grad: &run.grad, split: &run.data.train, rows, threads: threads(run) };
+    let sessions = Sessions { backend, grad: &run.grad, split: &run.data.train, rows, threads: run.threads() };
     match &run.clipped {
         Some(clipped) => self_test(backend, clipped, &SUMS, rows, &run.params)?,
         None => self_test(backend, &run.grad, &OUTPUTS, rows, &run.params)?,

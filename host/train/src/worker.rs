@@ -24,6 +24,8 @@ pub(crate) use views::Views;
 use super::choice::FilterState;
 use super::prune::keep_outputs;
 use super::watched::WatchedThreshold;
+use damper_core::error::CallError;
+use damper_core::noise::Generator;
 use damper_core::optimizer::Optimizer;
 use damper_core::private::Mechanism;
 use damper_core::schedule::{AnyNoise, Declared};
@@ -61,9 +63,40 @@ pub(crate) trait Accumulate<M: Mechanism> {
         grad_observer: Option<&mut dyn GradientObserver>,
     ) -> Result<(), BackendError>;
 
-    /// Number of threads.
+    /// Number of sessions.
     fn count(&self) -> usize;
+
+    /// Number of threads.
+    fn threads(&self) -> usize {
+        self.count()
+    }
+
+    /// Finishes the step: the noise is drawn by all threads, and its bits do not depend on their number.
+    fn finish<O: Optimizer<OS>, OS>(
+        &self,
+        opened: Opened<'_, '_, M, O, OS>,
+        params: &mut [f32],
+        generator: &(impl Generator + Sync),
+    ) -> Result<(), CallError>
+    where
+        M: Send + Sync,
+        M::Word: Send,
+    {
+        let parts = (params.len() / WORTH_A_THREAD).clamp(1, self.threads());
+        opened.finish_on(params, generator, parts, |parts| {
+            std::thread::scope(|scope| {
+                let (own, others) = parts.split_first_mut().expect("there is a part");
+                for part in others {
+                    scope.spawn(|| part.draw());
+                }
+                own.draw();
+            });
+        })
+    }
 }
+
+/// Coordinates whose noise takes as long as a thread to start, some times over.
+const WORTH_A_THREAD: usize = 1 << 12;
 
 /// What the sessions of all workers have in common.
 #[derive(Clone, Copy)]

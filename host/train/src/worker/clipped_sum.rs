@@ -25,6 +25,7 @@ pub(crate) struct ClippedSums {
     layout: Layout,
     /// Points of the graph, at least as many as a step has.
     points: usize,
+    threads: usize,
 }
 
 /// Who adds the chunks.
@@ -51,7 +52,13 @@ impl ClippedSums {
                 Ok(Worker { session: sessions.load(&SUMS)?, batch: sessions.batch(), norms: vec![] })
             })?),
         };
-        Ok(Self { by, sum: vec![SumWord::ZERO; layout.dim()], layout, points: sessions.grad.points })
+        Ok(Self {
+            by,
+            sum: vec![SumWord::ZERO; layout.dim()],
+            layout,
+            points: sessions.grad.points,
+            threads: sessions.threads,
+        })
     }
 }
 
@@ -97,6 +104,10 @@ impl Accumulate<ContinuousGaussian> for ClippedSums {
             By::Device(_) => 1,
             By::Workers(workers) => workers.len(),
         }
+    }
+
+    fn threads(&self) -> usize {
+        self.threads
     }
 }
 
