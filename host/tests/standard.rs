@@ -16,7 +16,7 @@ use digits::{Unwatched, source};
 use models::{SKELETONS, path};
 use std::num::NonZeroUsize;
 
-/// Three steps over the samples of the model's vectors, in chunks of two rows.
+/// Some steps over the samples of the model's vectors, in chunks of one row.
 fn train(model: &str, backend: Choice, readout: Readout) -> (Run, Outcome) {
     let source = Source {
         init_seed: SKELETONS.contains(&model).then_some(1),
@@ -30,9 +30,9 @@ fn train(model: &str, backend: Choice, readout: Readout) -> (Run, Outcome) {
         backend,
         seed: Some(5),
         allow_large_delta: true,
-        physical_batch: NonZeroUsize::new(2),
+        physical_batch: NonZeroUsize::new(1),
         workers: NonZeroUsize::new(2),
-        ..TrainConfig::new(Budget::NoiseMultiplier(0.01), 0.2, 3, 3.0, Method::dp_sgd(1.0, 0.1))
+        ..TrainConfig::new(Budget::NoiseMultiplier(0.01), 0.2, 2, 3.0, Method::dp_sgd(1.0, 0.1))
     };
     let folder = tempfile::tempdir().unwrap();
     let run = train::prepare(&source, config).unwrap_or_else(|error| panic!("{model}: {error}"));
@@ -54,7 +54,7 @@ fn check(model: &str) {
         let moved = run.params.iter().zip(&own.params).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
         let apart = standard.params.iter().zip(&own.params).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
         println!("{what}: apart by {:.1e} of the farthest move, {seconds:.1} s", apart / moved);
-        assert!(moved > 0.0 && apart <= 1e-3 * moved, "{what}: apart by {apart}, where the farthest moved {moved}");
+        assert!(moved > 0.0 && apart <= 1e-4 * moved, "{what}: apart by {apart}, where the farthest moved {moved}");
         for (outcome, operators) in [(&standard, "standard"), (&own, "own")] {
             let report = TrainReport::new(&run, outcome);
             assert_eq!((&*report.backend, &*report.versions.operators), ("ort", operators));

@@ -14,7 +14,7 @@ use damper_data::{Chunk, Split};
 use damper_runtime::{BackendError, Kept};
 use pulp::{Arch, Simd, WithSimd};
 
-/// The workers, and the memory of their sums.
+/// The workers, and the memory of the sums of all but the first, which adds to the step's.
 pub(crate) struct PerSampleGradients<W> {
     workers: Vec<Worker>,
     sums: Vec<Vec<W>>,
@@ -27,7 +27,7 @@ impl<W: Copy + Default> PerSampleGradients<W> {
         let layout = Layout::new(sessions.grad);
         let workers = sessions
             .each(|sessions| Ok(Worker { gradients: Reader::new(sessions)?, mixed: vec![], vectors: Arch::new() }))?;
-        Ok(Self { sums: vec![vec![W::default(); layout.dim()]; workers.len()], workers, layout })
+        Ok(Self { sums: vec![vec![W::default(); layout.dim()]; workers.len().saturating_sub(1)], workers, layout })
     }
 }
 
@@ -46,25 +46,30 @@ impl<M: Mechanism<Word: Send> + Send + Sync> Accumulate<M> for PerSampleGradient
         let params = &params;
         let turn = grad_observer.map(OrderedLock::new);
         let turn = turn.as_ref();
+        let share = |index| chunks.iter().skip(index).step_by(threads).copied();
+        // No thread without a chunk.
+        let Some((first, others)) = self.workers.get_mut(..threads.min(chunks.len())).and_then(<[_]>::split_first_mut)
+        else {
+            return Ok(());
+        };
         let shards = std::thread::scope(|scope| {
-            let handles: Vec<_> = self
-                .workers
+            let handles: Vec<_> = others
                 .iter_mut()
                 .zip(&mut self.sums)
-                // No thread without a chunk.
-                .take(chunks.len())
                 .enumerate()
                 .map(|(index, (worker, sum))| {
                     let mut shard = opened.shard(sum).expect("a worker's sum has the parameters' length");
-                    let share = chunks.iter().skip(index).step_by(threads).copied();
                     scope.spawn(move || {
                         let leave = turn.map(Leave);
-                        worker.add(split, share, dim, at, params, turn, &mut shard)?;
+                        worker.add(split, share(index + 1), dim, at, params, turn, &mut shard)?;
                         std::mem::forget(leave);
                         Ok(shard)
                     })
                 })
                 .collect();
+            let leave = turn.map(Leave);
+            first.add(split, share(0), dim, at, params, turn, opened)?;
+            std::mem::forget(leave);
             handles
                 .into_iter()
                 .map(|handle| handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
@@ -81,6 +86,25 @@ impl<M: Mechanism<Word: Send> + Send + Sync> Accumulate<M> for PerSampleGradient
     }
 }
 
+/// What a sample's gradient is added to.
+trait SampleSum {
+    fn add_sample(&mut self, parts: &[&[f32]]);
+}
+
+impl<M: Mechanism, O: Optimizer<OS>, OS> SampleSum for Opened<'_, '_, M, O, OS> {
+    #[inline(always)]
+    fn add_sample(&mut self, parts: &[&[f32]]) {
+        self.add_combined(parts).expect(SHAPES);
+    }
+}
+
+impl<M: Mechanism, C: Clip, K: Counts> SampleSum for Shard<'_, M, C, K> {
+    #[inline(always)]
+    fn add_sample(&mut self, parts: &[&[f32]]) {
+        self.add_combined(parts).expect(SHAPES);
+    }
+}
+
 /// One thread's session and buffers. The memory of its shard is beside it, for the step borrows that.
 struct Worker {
     gradients: Reader,
@@ -90,10 +114,10 @@ struct Worker {
 }
 
 impl Worker {
-    /// Adds the samples of `chunks` to `shard`, taking gradients where `at` says, at `params` of each point, and mixing them per sample. A
+    /// Adds the samples of `chunks` to `sum`, taking gradients where `at` says, at `params` of each point, and mixing them per sample. A
     /// witness is shown a chunk's when it is its turn.
     #[allow(clippy::too_many_arguments)] // One call, and each is a thing of its own.
-    fn add<'c, M: Mechanism, C: Clip, K: Counts>(
+    fn add<'c, S: SampleSum>(
         &mut self,
         split: &Split,
         chunks: impl Iterator<Item = Chunk<'c>>,
@@ -101,7 +125,7 @@ impl Worker {
         at: GradsAt<'_>,
         params: &[Kept<'_>],
         turn: Option<&OrderedLock<&mut dyn GradientObserver>>,
-        shard: &mut Shard<'_, M, C, K>,
+        sum: &mut S,
     ) -> Result<(), BackendError> {
         let Self { gradients, mixed, vectors } = self;
         for chunk in chunks {
@@ -122,13 +146,13 @@ impl Worker {
                     let is_padded = chunk.samples.len() < gradients.batch.rows() && mixed.is_empty();
                     let padding = (mutant::is(Mutant::PaddingCounted) && is_padded).then_some(chunk.samples.len());
                     gradients.each_row(rows().chain(padding), &params[0], &mut |_, parts| {
-                        vectors.dispatch(Add { parts, shard });
+                        vectors.dispatch(Add { parts, sum });
                     })?;
                 }
                 _ if mutant::is(Mutant::MixAfterClip) => {
                     for params in params {
                         gradients.each_row(rows(), params, &mut |_, parts| {
-                            vectors.dispatch(Add { parts, shard });
+                            vectors.dispatch(Add { parts, sum });
                         })?;
                     }
                 }
@@ -155,13 +179,13 @@ impl Worker {
                         });
                     }
                     if mutant::is(Mutant::ClipOfSum) {
-                        let mut sum = vec![0.0; dim];
-                        mixed.for_each(|(_, mixed)| sum.iter_mut().zip(mixed).for_each(|(sum, x)| *sum += x));
-                        vectors.dispatch(Add { parts: &[&sum], shard });
+                        let mut whole = vec![0.0; dim];
+                        mixed.for_each(|(_, mixed)| whole.iter_mut().zip(mixed).for_each(|(whole, x)| *whole += x));
+                        vectors.dispatch(Add { parts: &[&whole], sum });
                         continue;
                     }
                     for (_, mixed) in mixed {
-                        vectors.dispatch(Add { parts: &[mixed], shard });
+                        vectors.dispatch(Add { parts: &[mixed], sum });
                     }
                 }
             }
@@ -170,17 +194,17 @@ impl Worker {
     }
 }
 
-/// One sample's gradient on its way into a shard. Wider vectors change no bits: nothing is fused or reordered.
-struct Add<'a, 's, M: Mechanism, C, K> {
+/// One sample's gradient on its way into a sum. Wider vectors change no bits: nothing is fused or reordered.
+struct Add<'a, S> {
     parts: &'a [&'a [f32]],
-    shard: &'a mut Shard<'s, M, C, K>,
+    sum: &'a mut S,
 }
 
-impl<M: Mechanism, C: Clip, K: Counts> WithSimd for Add<'_, '_, M, C, K> {
+impl<S: SampleSum> WithSimd for Add<'_, S> {
     type Output = ();
 
     #[inline(always)]
-    fn with_simd<S: Simd>(self, _: S) {
-        self.shard.add_combined(self.parts).expect(SHAPES);
+    fn with_simd<V: Simd>(self, _: V) {
+        self.sum.add_sample(self.parts);
     }
 }
