@@ -32,7 +32,7 @@ pub(super) fn add_totals(model: &mut pb::ModelProto, plan: &Plan, first: usize) 
         let own = format!("dp.own.{}", sum.name);
         let names = graph.node.iter_mut().flat_map(|node| node.output.iter_mut().chain(&mut node.input));
         names.filter(|name| **name == sum.name).for_each(|name| name.clone_from(&own));
-        graph.node.push(make_node("Add", &sum.name, &[&before.name, &own], &[&sum.name], vec![]));
+        graph.node.push(make_node("Add", &format!("{}.add", before.name), &[&before.name, &own], &[&sum.name], vec![]));
         let extents: Vec<_> = bound_shape(before, plan.batch).into_iter().map(Extent::Fixed).collect();
         graph.input.push(make_value_info(&before.name, before.dtype, &extents));
     }
