@@ -5,13 +5,17 @@
 //! # Privacy
 //!
 //! A part that was not drawn would be a sum without noise. The parts are lent as a slice, so none of them can be forgotten, dropped or
-//! exchanged for another step's (each has a lifetime of its own), and [`Drawing::each_part`] draws at the end what is left.
+//! exchanged for another step's (each has a lifetime of its own), and [`Drawing::each_part`] draws at the end what is left. Drawing does not
+//! panic, so no part is drawn in half.
 
-use super::open::BLOCK;
 use crate::mutant::{self, Mutant};
 use crate::noise::sealed::Inside;
 use crate::noise::{Address, CHUNK, Generator, Purpose};
 use crate::private::Mechanism;
+
+/// Coordinates released, filtered and applied at a time. Even, so that the float mechanism's pairs never straddle.
+/// Fewer on devices, whose stack holds them.
+pub(super) const BLOCK: usize = if cfg!(target_pointer_width = "64") { 64 } else { 16 };
 
 /// The address of the noise of a chunk.
 pub(super) fn address(step: u32, chunk: u32) -> Address {

@@ -2,7 +2,7 @@
 
 use super::adder::{Adder, total_len};
 use super::config::{CountsOf, StepConfig};
-use super::noise_part::{Drawing, NoisePart, address};
+use super::noise_part::{BLOCK, Drawing, NoisePart, address};
 use super::{Mixing, Shard};
 use crate::accounting::Rate;
 use crate::clip::Segments;
@@ -18,10 +18,6 @@ use crate::private::{ClippedSum, Mechanism, Released};
 use crate::sampling::{PoissonBatch, poisson};
 use crate::threshold::{StepConstants, Threshold};
 use core::ops::Range;
-
-/// Coordinates released, filtered and applied at a time. Even, so that the float mechanism's pairs never straddle.
-/// Fewer on devices, whose stack holds them.
-pub(super) const BLOCK: usize = if cfg!(target_pointer_width = "64") { 64 } else { 16 };
 
 /// A step that is charged and takes samples. Dropping it releases nothing and wipes the sum; the charge stays.
 ///

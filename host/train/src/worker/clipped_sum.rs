@@ -4,12 +4,11 @@
 //! The sums of the chunks are added in the chunks' order whoever made them, so the result does not depend on the number of
 //! workers. A backend that keeps sums on its device has one worker (`device_sum`).
 
-use super::device_sum::DeviceSum;
+use super::device_sum::{DeviceSum, counted, unclipped};
 use super::ordered_lock::{OrderedLock, share_chunks};
 use super::{Accumulate, GradientObserver, GradsAt, Layout, Opened, SUMS, Sessions, fill};
 use damper_core::clip::Clip;
 use damper_core::count::Counts;
-use damper_core::error::CallError;
 use damper_core::noise::ContinuousGaussian;
 use damper_core::optimizer::Optimizer;
 use damper_core::private::SumWord;
@@ -135,14 +134,4 @@ impl Worker {
         })?;
         added.map_err(unclipped)
     }
-}
-
-/// The norms of the rows that count.
-pub(super) fn counted(norms: &[f32], batch: &Batch) -> impl Iterator<Item = f32> {
-    norms.iter().zip(batch.weights()).filter(|(_, weight)| **weight != 0.0).map(|(norm, _)| *norm)
-}
-
-/// The core refused a sum.
-pub(super) fn unclipped(error: CallError) -> BackendError {
-    BackendError(format!("the backend's clipped sum: {error}; use `readout` per-sample"))
 }

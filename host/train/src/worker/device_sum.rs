@@ -2,10 +2,10 @@
 //!
 //! One session runs the chunks in their order, so the sum does not depend on the number of workers. While it runs one, the next is read.
 
-use super::clipped_sum::{counted, unclipped};
 use super::{SUMS, Sessions, fill, plan};
 use damper_core::clip::Clip;
 use damper_core::count::Counts;
+use damper_core::error::CallError;
 use damper_core::noise::ContinuousGaussian;
 use damper_core::step::{FloatSum, Shard};
 use damper_data::{Batch, Chunk, Split};
@@ -64,4 +64,14 @@ impl DeviceSum {
         }
         added.map_err(unclipped)
     }
+}
+
+/// The norms of the rows that count.
+pub(super) fn counted(norms: &[f32], batch: &Batch) -> impl Iterator<Item = f32> {
+    norms.iter().zip(batch.weights()).filter(|(_, weight)| **weight != 0.0).map(|(norm, _)| *norm)
+}
+
+/// The core refused a sum.
+pub(super) fn unclipped(error: CallError) -> BackendError {
+    BackendError(format!("the backend's clipped sum: {error}; use `readout` per-sample"))
 }
