@@ -32,7 +32,7 @@ enum By {
     /// The core, in the chunks' order.
     Workers(Vec<Worker>),
     /// The backend, where its memory is.
-    Device(DeviceSum),
+    Device(Box<DeviceSum>),
 }
 
 struct Worker {
@@ -46,7 +46,7 @@ impl ClippedSums {
     pub(crate) fn new(sessions: &Sessions<'_>) -> Result<Self, BackendError> {
         let layout = Layout::new(sessions.grad);
         let by = match DeviceSum::new(sessions)? {
-            Some(device) => By::Device(device),
+            Some(device) => By::Device(Box::new(device)),
             None => By::Workers(sessions.each(|sessions| {
                 Ok(Worker { session: sessions.load(&SUMS)?, batch: sessions.batch(), norms: vec![] })
             })?),
