@@ -190,6 +190,7 @@ fn empty_batch_releases_declared_noise() {
 /// The noise in any number of parts, drawn by threads, in any order, twice, in part or not at all by others, gives the bits of one part.
 #[test]
 fn parts_of_the_noise_give_the_same_bits() {
+    #[allow(clippy::type_complexity)] // What finishes a step, and what draws its noise.
     fn check<M: Mechanism<Word: Send, NoiseState = ()> + Send + Sync>(mechanism: M, dim: usize) {
         let (step, generator) = (plain(mechanism, 1.0, 4), ChaCha20::<4>::simulation(9));
         let grad: Vec<f32> = (0..dim).map(|at| (at % 13) as f32 / 400.0).collect();
