@@ -8,10 +8,11 @@ use damper_core::grid::{Grid, Word};
 use damper_core::noise::{ChaCha20, ContinuousGaussian, DiscreteGaussian, Generator, Xoshiro};
 use damper_core::optimizer::{Sgd, SgdState};
 use damper_core::private::Mechanism;
-use damper_core::sampling::poisson;
+use damper_core::sampling::{poisson, poisson_part};
 use damper_core::schedule::Constant;
-use damper_core::step::{PrivateStep, Slots, StepState};
+use damper_core::step::{NoisePart, PrivateStep, Slots, StepState};
 use damper_core::threshold::Fixed;
+use std::thread;
 
 const DIM: usize = 26_010;
 
@@ -66,7 +67,44 @@ fn finish<M: Mechanism<NoiseState = ()>, G: Generator>(c: &mut Criterion, name: 
     });
 }
 
+/// What a step does outside the graph, on one worker and on two: the draw from MNIST's samples, and noise and update of `dim` parameters.
+fn outside(c: &mut Criterion, name: &str, dim: usize) {
+    let generator = ChaCha20::<16>::simulation(1);
+    for threads in [1, 2] {
+        let (step, _) = momentum(exact::<i64>());
+        let mut state = StepState::new(vec![Default::default(); dim], (), SgdState { momentum: vec![0.0; dim] }, ());
+        let (mut ledger, mut params) = (Ledger::volatile(u32::MAX), vec![0f32; dim]);
+        let mut group = c.benchmark_group(format!("outside the graph, {name}, {threads} workers"));
+        group.bench_function("noise and update", |b| {
+            b.iter(|| {
+                let open = step.open(&mut state, &mut ledger).unwrap();
+                let draw = |parts: &mut [NoisePart<'_, _, ChaCha20<16>>]| {
+                    thread::scope(|scope| {
+                        let (own, others) = parts.split_first_mut().unwrap();
+                        others.iter_mut().for_each(|part| drop(scope.spawn(|| part.draw())));
+                        own.draw();
+                    });
+                };
+                open.finish_on(&mut params, &generator, threads, draw).unwrap();
+            });
+        });
+        let (rate, border) = (Rate::of(256, 60_000).unwrap(), 60_000 / threads as u32);
+        group.bench_function("Poisson draw from 60,000", |b| {
+            b.iter(|| {
+                let part = |range| poisson_part(&generator, 3, rate, range).collect::<Vec<u32>>();
+                thread::scope(|scope| {
+                    let other = (threads > 1).then(|| scope.spawn(|| part(border..60_000)));
+                    let own = part(0..border);
+                    own.len() + other.map_or(0, |other| other.join().unwrap().len())
+                })
+            });
+        });
+    }
+}
+
 fn benches(c: &mut Criterion) {
+    outside(c, "MNIST CNN", DIM);
+    outside(c, "CIFAR CNN", 550_570);
     add(c, "exact, i32", exact::<i32>());
     add(c, "exact, i64", exact::<i64>());
     add(c, "float", ContinuousGaussian::new(1.0).unwrap());

@@ -203,6 +203,12 @@ pub trait Mechanism: Copy + PartialEq + Sealed {
     #[doc(hidden)]
     fn merge(&self, sum: &mut [Self::Word], other: &[Self::Word], inside: Inside);
 
+    /// The memory of the noise of any chunk of coordinates, if chunks need none of each other: any number of workers may draw them.
+    #[doc(hidden)]
+    fn independent_state() -> Option<Self::NoiseState> {
+        None
+    }
+
     /// Fails unless the memory of the noise fits a sum of `dim` words.
     #[doc(hidden)]
     fn check_state(&self, _state: &mut Self::NoiseState, _dim: usize) -> Result<(), CallError> {

@@ -16,6 +16,7 @@
 use crate::accounting::Rate;
 use crate::mutant::{self, Mutant};
 use crate::noise::{Address, Generator, Purpose};
+use core::ops::Range;
 use rand_core::Rng;
 
 /// Samples that share one address.
@@ -34,7 +35,18 @@ pub struct PoissonBatch<'a, G: Generator> {
 /// Draws from `0..samples`, each with probability `rate`. One draw a step.
 #[must_use]
 pub fn poisson<G: Generator>(generator: &G, step: u32, rate: Rate, samples: u32) -> PoissonBatch<'_, G> {
-    PoissonBatch { generator, stream: coins(generator, step, 0), step, rate, next: 0, samples }
+    poisson_part(generator, step, rate, 0..samples)
+}
+
+/// The part of that draw that lies in `samples`, for whoever draws it in parts.
+#[must_use]
+pub fn poisson_part<G: Generator>(generator: &G, step: u32, rate: Rate, samples: Range<u32>) -> PoissonBatch<'_, G> {
+    let Range { start, end } = samples;
+    let mut stream = coins(generator, step, start / CHUNK);
+    for _ in 0..start % CHUNK {
+        stream.next_u64();
+    }
+    PoissonBatch { generator, stream, step, rate, next: start, samples: end }
 }
 
 /// The words that are coins of the samples of a chunk.
@@ -137,6 +149,16 @@ mod tests {
             let drawn = |samples| poisson(&Told { k }, 7, rate, samples).collect::<Vec<u32>>();
             assert_eq!(drawn(3500), [0, 1025, 2050, 3075]);
             assert_eq!((drawn(0), drawn(1), drawn(2050)), (Vec::new(), Vec::from([0]), Vec::from([0, 1025])));
+        }
+    }
+
+    #[test]
+    fn parts_of_a_draw_are_the_draw() {
+        let (generator, rate) = (ChaCha20::<4>::simulation(9), Rate::at_most(0.3).unwrap());
+        let whole = draw(5, 0.3, 5000);
+        for border in [0, 1, 1023, 1024, 1025, 3000, 5000] {
+            let part = |range| poisson_part(&generator, 5, rate, range);
+            assert_eq!(part(0..border).chain(part(border..5000)).collect::<Vec<_>>(), whole);
         }
     }
 

@@ -165,6 +165,7 @@ mod config;
 mod emit;
 mod float_sum;
 mod mixing;
+mod noise_part;
 mod open;
 mod shard;
 
@@ -173,6 +174,7 @@ pub use config::StepConfig;
 pub use emit::Sender;
 pub use float_sum::FloatSum;
 pub use mixing::Mixing;
+pub use noise_part::NoisePart;
 pub use open::Open;
 pub use shard::Shard;
 

@@ -10,7 +10,7 @@ use damper_core::noise::{ChaCha20, ContinuousGaussian, DiscreteGaussian, Generat
 use damper_core::optimizer::{Adam, AdamState, Begin, Sgd, SgdState};
 use damper_core::private::{Mechanism, Released, SumWord};
 use damper_core::schedule::Constant;
-use damper_core::step::{FloatSum, PrivateStep, Slots, StepState};
+use damper_core::step::{FloatSum, NoisePart, Open, PrivateStep, Slots, StepState};
 use damper_core::threshold::{Fixed, Threshold};
 use proptest::prelude::*;
 
@@ -187,6 +187,46 @@ fn empty_batch_releases_declared_noise() {
 }
 
 // No two blocks of noise are equal over steps, chunks and keys.
+/// The noise in any number of parts, drawn by threads, in any order, twice, in part or not at all by others, gives the bits of one part.
+#[test]
+fn parts_of_the_noise_give_the_same_bits() {
+    #[allow(clippy::type_complexity)] // What finishes a step, and what draws its noise.
+    fn check<M: Mechanism<Word: Send, NoiseState = ()> + Send + Sync>(mechanism: M, dim: usize) {
+        let (step, generator) = (plain(mechanism, 1.0, 4), ChaCha20::<4>::simulation(9));
+        let grad: Vec<f32> = (0..dim).map(|at| (at % 13) as f32 / 400.0).collect();
+        let after = |finish: &dyn Fn(Open<'_, Step<M>, (), SgdState<Vec<f32>>>, &mut [f32])| {
+            let (mut state, mut ledger) = (state(dim), Ledger::volatile(2));
+            let mut params = vec![0.25; dim];
+            for _ in 0..2 {
+                let mut open = step.open(&mut state, &mut ledger).unwrap();
+                open.add(&grad).unwrap();
+                finish(open, &mut params);
+            }
+            bits(&params)
+        };
+        let want = after(&|open, params| open.finish(params, &generator).unwrap());
+        for parts in [0, 1, 2, 3, 7, 64, 1000] {
+            let on = |draw: &dyn Fn(&mut [NoisePart<'_, M, ChaCha20<4>>])| {
+                after(&|open, params| open.finish_on(params, &generator, parts, |parts| draw(parts)).unwrap())
+            };
+            assert_eq!(on(&|_| {}), want, "{dim} in {parts} parts");
+            assert_eq!(on(&|parts| parts.iter_mut().rev().step_by(2).for_each(NoisePart::draw)), want);
+            let threads = |parts: &mut [NoisePart<'_, M, ChaCha20<4>>]| {
+                assert!(parts.len() <= NoisePart::<M, ChaCha20<4>>::MOST);
+                std::thread::scope(|scope| parts.iter_mut().for_each(|part| drop(scope.spawn(|| part.draw()))));
+                parts.reverse();
+                parts.iter_mut().for_each(NoisePart::draw);
+            };
+            assert_eq!(on(&threads), want, "{dim} in {parts} parts");
+        }
+    }
+    for dim in [1, 1023, 1024, 1025, 5000] {
+        check(exact::<i64>(1.0), dim);
+        check(exact::<i32>(1.0), dim);
+        check(ContinuousGaussian::new(1.0).unwrap(), dim);
+    }
+}
+
 #[test]
 fn noise_blocks_are_unique() {
     let step = plain(exact::<i64>(1.0), 1.0, 1);

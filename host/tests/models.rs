@@ -233,7 +233,7 @@ fn check(name: &str) {
     let turned: Vec<usize> = (0..n).rev().collect();
     for backend in backends() {
         let clock = std::time::Instant::now();
-        let what = format!("{name} on {}", backend.name());
+        let what = format!("{name} on {} ({} operators)", backend.name(), backend.operators().name());
         let mut judge = Judge { what: what.clone(), vectors: &vectors, worst: 0.0 };
 
         let ran = outputs(backend.as_ref(), &vectors, &grad, &values, 1.0, &[&straight, &turned]);

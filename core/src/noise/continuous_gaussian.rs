@@ -63,6 +63,10 @@ impl Mechanism for ContinuousGaussian {
     type Word = SumWord<f32>;
     type NoiseState = ();
 
+    fn independent_state() -> Option<()> {
+        Some(())
+    }
+
     fn multiplier(&self) -> f64 {
         f64::from(self.multiplier)
     }

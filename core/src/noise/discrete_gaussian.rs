@@ -148,6 +148,10 @@ impl<W: Word> Mechanism for DiscreteGaussian<W> {
     type Word = SumWord<W>;
     type NoiseState = ();
 
+    fn independent_state() -> Option<()> {
+        Some(())
+    }
+
     fn multiplier(&self) -> f64 {
         Self::multiplier(self)
     }

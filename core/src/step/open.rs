@@ -2,6 +2,7 @@
 
 use super::adder::{Adder, total_len};
 use super::config::{CountsOf, StepConfig};
+use super::noise_part::{BLOCK, Drawing, NoisePart, address};
 use super::{Mixing, Shard};
 use crate::accounting::Rate;
 use crate::clip::Segments;
@@ -17,10 +18,6 @@ use crate::private::{ClippedSum, Mechanism, Released};
 use crate::sampling::{PoissonBatch, poisson};
 use crate::threshold::{StepConstants, Threshold};
 use core::ops::Range;
-
-/// Coordinates released, filtered and applied at a time. Even, so that the float mechanism's pairs never straddle.
-/// Fewer on devices, whose stack holds them.
-const BLOCK: usize = if cfg!(target_pointer_width = "64") { 64 } else { 16 };
 
 /// A step that is charged and takes samples. Dropping it releases nothing and wipes the sum; the charge stays.
 ///
@@ -189,9 +186,45 @@ where
     pub fn finish<G: Generator>(mut self, params: &mut [f32], generator: &G) -> Result<(), CallError> {
         self.check_unbroken()?;
         check_len("the parameters", self.sum.sum.len(), params.len())?;
-        self.move_params(params, generator);
+        self.move_params::<G, false>(params, generator);
         self.learn_threshold(params.len(), generator);
         Ok(())
+    }
+
+    /// As [`Open::finish`], with the same bits; the noise is drawn in `parts` parts (at most [`NoisePart::MOST`]) by whoever
+    /// `draw` hands them to, such as threads. Noise that needs that of other coordinates has one part, which is not handed out. What `draw`
+    /// leaves undrawn is drawn after it, so nothing is released without noise.
+    ///
+    /// # Errors
+    ///
+    /// As [`Open::finish`].
+    pub fn finish_on<G: Generator>(
+        mut self,
+        params: &mut [f32],
+        generator: &G,
+        parts: usize,
+        draw: impl for<'p> FnOnce(&mut [NoisePart<'p, P::Mechanism, G>]),
+    ) -> Result<(), CallError> {
+        if P::Mechanism::independent_state().is_none() {
+            return self.finish(params, generator);
+        }
+        self.check_unbroken()?;
+        check_len("the parameters", self.sum.sum.len(), params.len())?;
+        let Adder { mechanism, threshold, step, .. } = self.adder;
+        let drawing = Drawing { mechanism, threshold, step, expected_batch: self.divisor(), generator };
+        drawing.each_part(self.sum.sum, parts, draw);
+        self.move_params::<G, true>(params, generator);
+        self.learn_threshold(params.len(), generator);
+        Ok(())
+    }
+
+    /// What the sum is divided by.
+    fn divisor(&self) -> u32 {
+        match () {
+            () if mutant::is(Mutant::DivisorTaken) => mutant::taken().max(1),
+            () if mutant::is(Mutant::DivisorOffByOne) => self.expected_batch.saturating_add(1),
+            () => self.expected_batch,
+        }
     }
 
     /// Fails if a producer's sample was partly added.
@@ -199,17 +232,14 @@ where
         if self.is_broken { Err(CallError::Broken) } else { Ok(()) }
     }
 
-    fn move_params<G: Generator>(&mut self, params: &mut [f32], generator: &G) {
+    /// Releases, filters and updates. If `DRAWN`, the released values are where the sum was already.
+    fn move_params<G: Generator, const DRAWN: bool>(&mut self, params: &mut [f32], generator: &G) {
         let Adder { mechanism, threshold, step, .. } = self.adder;
         let noise_std = mechanism.multiplier() * f64::from(threshold) / f64::from(self.expected_batch)
             * mechanism.begin(self.noise_state, step, Inside(()));
         let draws_again = P::Mechanism::DRAWS_AGAIN && mechanism.draws_again(self.noise_state);
         let held = self.optimizer.needs_full_gradient();
-        let expected_batch = match () {
-            () if mutant::is(Mutant::DivisorTaken) => mutant::taken().max(1),
-            () if mutant::is(Mutant::DivisorOffByOne) => self.expected_batch.saturating_add(1),
-            () => self.expected_batch,
-        };
+        let expected_batch = self.divisor();
         // An optimizer that looks ahead sees all of the gradient first; what was released is held where the sum was.
         for looks in [true, false] {
             if looks && !held {
@@ -220,13 +250,7 @@ where
                 .then(|| (self.filter.begin(self.filter_state), self.optimizer.begin(self.optimizer_state, begin)));
             let mut at = 0;
             for (chunk, sum) in self.sum.sum.chunks_mut(CHUNK).enumerate() {
-                let mut address = Address { purpose: Purpose::GradientNoise, step, chunk: chunk as u32 };
-                match () {
-                    () if mutant::is(Mutant::SameNoiseEveryStep) => address.step = 0,
-                    () if mutant::is(Mutant::NoiseTwice) => address.step &= !1,
-                    () if mutant::is(Mutant::SameNoiseEveryChunk) => address.chunk = 0,
-                    () => {}
-                }
+                let address = address(step, chunk as u32);
                 let mut words = generator.stream(address);
                 let mut before =
                     draws_again.then(|| generator.stream(Address { step: address.step.wrapping_sub(1), ..address }));
@@ -234,10 +258,12 @@ where
                     let params = piece(params, at, sum.len());
                     let mut released = [0.0; BLOCK];
                     let (released, _) = released.split_at_mut(sum.len().min(BLOCK));
-                    if held && !looks {
+                    if DRAWN || held && !looks {
                         for (released, word) in released.iter_mut().zip(sum) {
                             *released = P::Mechanism::load_released(*word, Inside(()));
-                            *word = Default::default();
+                            if !looks {
+                                *word = Default::default();
+                            }
                         }
                     } else {
                         let (state, before) = (&mut *self.noise_state, before.as_mut());

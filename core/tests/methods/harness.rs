@@ -12,7 +12,7 @@ use damper_core::noise::{ChaCha20, DiscreteGaussian};
 use damper_core::private::SumWord;
 use damper_core::schedule::Declared;
 use damper_core::step::audit::ByRule;
-use damper_core::step::{Open, PrivateStep, StepState};
+use damper_core::step::{NoisePart, Open, PrivateStep, StepState};
 
 /// One sample: its gradient at any point.
 #[derive(Clone, PartialEq, Debug)]
@@ -211,7 +211,13 @@ fn end<W: Word>(
         }
     }
     let (number, clip) = (open.number(), open.clip());
-    open.finish(params, generator).unwrap();
+    match how {
+        // Some parts of the noise are drawn by others, from the last to the first.
+        How::Shards(count) => open
+            .finish_on(params, generator, count, |parts| parts.iter_mut().rev().step_by(2).for_each(NoisePart::draw))
+            .unwrap(),
+        _ => open.finish(params, generator).unwrap(),
+    }
     Taken { number, clip, points, ..Taken::default() }
 }
 

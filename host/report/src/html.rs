@@ -333,7 +333,7 @@ fn ran(out: &mut String, statement: &Statement) {
         out,
         &[
             ("path", format!("{}: {}", record.privacy.path, record.privacy.path_note)),
-            ("backend", format!("{} {}", record.backend, versions.backend)),
+            ("backend", versions.of_backend(&record.backend)),
             ("a sample's gradient is its own", versions.sample_independence.to_string()),
             ("generator", record.mechanism.generator.to_string()),
             ("damper", format!("{}, bits contract {}", versions.damper, versions.bits_contract)),

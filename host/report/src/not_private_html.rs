@@ -74,7 +74,7 @@ fn of_record(out: &mut String, record: &NotPrivateReport) {
                 format!("{} of {} planned", grouped(u64::from(record.steps)), grouped(u64::from(record.planned_steps))),
             ),
             ("trained numbers", grouped(training.parameters as u64)),
-            ("backend", format!("{} {}", record.backend, record.versions.backend)),
+            ("backend", record.versions.of_backend(&record.backend)),
             ("parameters, SHA-256", record.params_digest.clone()),
         ],
     );

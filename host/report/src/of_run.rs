@@ -79,6 +79,7 @@ impl Versions {
             damper: env!("CARGO_PKG_VERSION").into(),
             bits_contract: damper_core::numerics::CONTRACT,
             backend: outcome.backend_version.clone(),
+            operators: outcome.operators.name().into(),
             sample_independence: sample_independence.into(),
             platform: format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS),
         }

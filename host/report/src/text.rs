@@ -17,7 +17,7 @@ pub(super) fn write_time(
     workers: usize,
 ) -> fmt::Result {
     let threads = if workers == 1 { "thread" } else { "threads" };
-    write!(f, "time      {seconds} s on {backend} {}, {workers} {threads}", versions.backend)
+    write!(f, "time      {seconds} s on {}, {workers} {threads}", versions.of_backend(backend))
 }
 
 /// The line of accuracy, loss and perplexity on the held-out samples.

@@ -266,8 +266,17 @@ pub struct Versions {
     pub bits_contract: u32,
     /// The backend's version, as it reports it.
     pub backend: String,
+    /// The operators of the graphs that it ran: `own` (those of the ONNX standard and damper's) or `standard`.
+    pub operators: Cow<'static, str>,
     /// Whether a sample's gradient was shown not to depend on its row, chunk and neighbours.
     pub sample_independence: Cow<'static, str>,
     /// Processor and system.
     pub platform: String,
+}
+
+impl Versions {
+    /// A backend's name, version and operators.
+    pub(super) fn of_backend(&self, name: &str) -> String {
+        format!("{name} {} ({} operators)", self.backend, self.operators)
+    }
 }

@@ -1,5 +1,7 @@
 //! The traits of backends and sessions, and the checks that all backends share. A backend loads a model for a plan; a session runs it.
 
+use super::inputs::Inputs;
+use super::operators::Operators;
 use damper_onnx::{DType, Dim, TensorRef, TensorSpec};
 use std::path::Path;
 
@@ -32,6 +34,10 @@ pub trait Backend {
     fn is_portable(&self) -> bool {
         false
     }
+    /// The operators of its graphs.
+    fn operators(&self) -> Operators {
+        Operators::Standard
+    }
     /// Makes `model` ready for batches of `plan.batch` rows.
     ///
     /// # Errors
@@ -39,6 +45,21 @@ pub trait Backend {
     /// The bytes are not an ONNX model, an input or output of `plan` is missing or of another type, or the runtime
     /// refuses the model: the message names the runtime and gives its reason, with the node where it names one.
     fn load(&self, model: &[u8], plan: &Plan) -> Result<Box<dyn Session>, BackendError>;
+
+    /// As [`Backend::load`], for a session that adds up the outputs from `first` on over the runs of a step, where its device keeps them;
+    /// none if the backend keeps nothing there.
+    ///
+    /// # Errors
+    ///
+    /// As [`Backend::load`].
+    fn load_summing(
+        &self,
+        _model: &[u8],
+        _plan: &Plan,
+        _first: usize,
+    ) -> Result<Option<Box<dyn SummingSession>>, BackendError> {
+        Ok(None)
+    }
 
     /// Computes `model` on numbers that are nobody's in two ways, where the runtime has two, and compares.
     ///
@@ -54,6 +75,36 @@ pub trait Backend {
 pub trait Session: Send {
     /// Runs once. `inputs` in `plan.inputs` order; `read` sees the outputs in `plan.outputs` order, without a copy.
     fn run(&mut self, inputs: &[TensorRef<'_>], read: &mut dyn FnMut(&[&[f32]])) -> Result<(), BackendError>;
+
+    /// As [`Session::run`]. A session with a device uploads the kept inputs once, not for each run.
+    fn run_kept(&mut self, inputs: Inputs<'_>, read: &mut dyn FnMut(&[&[f32]])) -> Result<(), BackendError> {
+        self.run(&inputs.all(), read)
+    }
+}
+
+/// A loaded model whose last outputs are added up over the chunks of a step.
+pub trait SummingSession: Send {
+    /// Runs on one chunk. `read` sees the outputs that are not added up, and after the last chunk the sums too, in `plan.outputs` order. The
+    /// sums have the order of the chunks, and begin with the first.
+    ///
+    /// # Errors
+    ///
+    /// The inputs do not fit, or the runtime failed. The next chunk must be a first one.
+    fn add(
+        &mut self,
+        inputs: Inputs<'_>,
+        place: ChunkPlace,
+        read: &mut dyn FnMut(&[&[f32]]),
+    ) -> Result<(), BackendError>;
+}
+
+/// The place of a chunk in its step.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ChunkPlace {
+    /// True of the first chunk.
+    pub is_first: bool,
+    /// True of the last chunk.
+    pub is_last: bool,
 }
 
 /// A backend is absent, or refused a model.

@@ -8,8 +8,10 @@
 
 mod backend;
 mod bind;
+mod inputs;
 #[cfg(feature = "ort")]
 mod library;
+mod operators;
 #[cfg(feature = "ort")]
 pub mod ort;
 pub mod portable;
@@ -18,7 +20,9 @@ mod tests;
 #[cfg(feature = "tract")]
 pub mod tract;
 
-pub use backend::{Backend, BackendError, Plan, Session};
+pub use backend::{Backend, BackendError, ChunkPlace, Plan, Session, SummingSession};
+pub use inputs::{Inputs, Kept};
+pub use operators::Operators;
 
 /// Which runtime to use.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -31,6 +35,8 @@ pub enum Choice {
     Portable,
     /// onnxruntime on the processor.
     Ort,
+    /// onnxruntime on the processor as on a device: standard operators alone, bound inputs and outputs, sums that stay.
+    OrtStandard,
     /// onnxruntime with its CUDA provider.
     Cuda,
 }
@@ -54,7 +60,7 @@ impl std::str::FromStr for Choice {
 ///
 /// # Errors
 ///
-/// This build leaves the runtime out. [`Choice::Ort`] and [`Choice::Cuda`]: onnxruntime is absent, too old, or has no working CUDA
+/// This build leaves the runtime out. [`Choice::Ort`], [`Choice::OrtStandard`] and [`Choice::Cuda`]: onnxruntime is absent, too old, or has no working CUDA
 /// provider. These and [`Choice::Auto`]: the variable `ORT_DYLIB_PATH` is set, and what it names cannot be used.
 pub fn open(choice: Choice) -> Result<Box<dyn Backend>, BackendError> {
     match choice {
@@ -65,11 +71,13 @@ pub fn open(choice: Choice) -> Result<Box<dyn Backend>, BackendError> {
         #[cfg(feature = "ort")]
         Choice::Ort => Ok(Box::new(ort::Ort::open()?)),
         #[cfg(feature = "ort")]
+        Choice::OrtStandard => Ok(Box::new(ort::Ort::open_standard()?)),
+        #[cfg(feature = "ort")]
         Choice::Cuda => Ok(Box::new(ort::Ort::open_cuda()?)),
         #[cfg(not(feature = "tract"))]
         Choice::Tract => Err(left_out("tract")),
         #[cfg(not(feature = "ort"))]
-        Choice::Ort | Choice::Cuda => Err(left_out("ort")),
+        Choice::Ort | Choice::OrtStandard | Choice::Cuda => Err(left_out("ort")),
     }
 }
 

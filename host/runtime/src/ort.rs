@@ -3,7 +3,13 @@
 //! One library and one environment a process: the first successful [`Ort::open`] decides. Sessions are deterministic
 //! (onnxruntime's own switch), run their operators one after the other on `plan.threads` threads that do not spin, and
 //! send no telemetry.
+//!
+//! A session runs in one of two ways. On the processor it has damper's operators and reads the caller's slices (`session.rs`). On a device it
+//! has standard operators alone, and inputs, outputs and sums are bound (`bound.rs`, `summing.rs`); the processor can run that, too.
 
+mod around;
+mod binding;
+mod bound;
 mod convolution;
 mod elements;
 mod errors;
@@ -17,21 +23,25 @@ mod rows;
 mod session;
 mod softmax;
 mod softmax_grad;
+mod summing;
 mod tanh_grad;
 mod tensors;
 #[cfg(test)]
 mod testing;
 
 use super::bind::bind;
-use super::{Backend, BackendError, Plan, Session, library};
-use damper_onnx::lower_custom;
+use super::{Backend, BackendError, Operators, Plan, Session, SummingSession, library};
+use bound::BoundSession;
+use damper_onnx::{lower_custom, pb};
 use errors::one_line;
 use ort::ep::CUDA;
+use ort::memory::AllocationDevice;
 use ort::session::builder::{GraphOptimizationLevel, SessionBuilder};
 use prost::Message as _;
 use session::OrtSession;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
+use summing::Summing;
 
 /// The library in use, and the environment made with it.
 #[derive(Clone)]
@@ -46,7 +56,15 @@ static RUNTIME: Mutex<Option<Runtime>> = Mutex::new(None);
 /// The onnxruntime runtime.
 pub struct Ort {
     runtime: Runtime,
-    cuda: bool,
+    device: Device,
+    operators: Operators,
+}
+
+/// The memory that graphs run in.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Device {
+    Processor,
+    Cuda,
 }
 
 impl Ort {
@@ -56,7 +74,16 @@ impl Ort {
     ///
     /// No usable library: the message says what was looked at, what was wrong with what was found, and what to install.
     pub fn open() -> Result<Self, BackendError> {
-        Ok(Self { runtime: runtime()?, cuda: false })
+        Ok(Self { runtime: runtime()?, device: Device::Processor, operators: Operators::Own })
+    }
+
+    /// onnxruntime on the processor, running what it runs on a device: graphs of standard operators, with bound inputs and outputs.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`Ort::open`].
+    pub fn open_standard() -> Result<Self, BackendError> {
+        Ok(Self { operators: Operators::Standard, ..Self::open()? })
     }
 
     /// onnxruntime with its CUDA provider. Operators that the provider lacks run on the processor, as onnxruntime
@@ -66,7 +93,7 @@ impl Ort {
     ///
     /// Those of [`Ort::open`], and a CUDA provider that cannot be registered.
     pub fn open_cuda() -> Result<Self, BackendError> {
-        let backend = Self { runtime: runtime()?, cuda: true };
+        let backend = Self { device: Device::Cuda, ..Self::open_standard()? };
         backend.builder(1)?;
         Ok(backend)
     }
@@ -85,7 +112,7 @@ impl Ort {
                 .with_memory_pattern(true)?)
         };
         let builder = configure().map_err(|error| self.failed("cannot make session options", &error))?;
-        if !self.cuda {
+        if self.device == Device::Processor {
             return Ok(builder);
         }
         builder
@@ -98,6 +125,12 @@ impl Ort {
                     one_line(&error)
                 ))
             })
+    }
+
+    /// A session of standard operators.
+    fn standard(&self, model: &pb::ModelProto, threads: usize) -> Result<ort::session::Session, BackendError> {
+        let session = self.builder(threads)?.commit_from_memory(&model.encode_to_vec());
+        session.map_err(|error| self.failed("cannot run the model", &error))
     }
 
     /// A session with our operators; the process's first is made alone: onnxruntime looks whether it knows their domain and then writes it
@@ -129,7 +162,14 @@ impl Backend for Ort {
     }
 
     fn name(&self) -> &'static str {
-        if self.cuda { "cuda" } else { "ort" }
+        match self.device {
+            Device::Processor => "ort",
+            Device::Cuda => "cuda",
+        }
+    }
+
+    fn operators(&self) -> Operators {
+        self.operators
     }
 
     fn version(&self) -> String {
@@ -137,15 +177,21 @@ impl Backend for Ort {
     }
 
     fn note(&self) -> String {
-        format!("onnxruntime {} at {}", self.runtime.version, self.runtime.path.display())
+        let operators = match self.operators {
+            Operators::Own => "",
+            Operators::Standard => ", standard operators",
+        };
+        format!("onnxruntime {} at {}{operators}", self.runtime.version, self.runtime.path.display())
     }
 
     fn load(&self, model: &[u8], plan: &Plan) -> Result<Box<dyn Session>, BackendError> {
         let mut model = bind(model, plan)?;
-        match self.cuda {
-            true => lower_custom(&mut model, |_| false),
-            false => operators::put(&mut model, plan),
+        if self.operators == Operators::Standard {
+            lower_custom(&mut model, |_| false);
+            let session = BoundSession::new(self.standard(&model, plan.threads)?, plan);
+            return Ok(Box::new(session.map_err(|error| self.failed("cannot run the model", &error))?));
         }
+        operators::put(&mut model, plan);
         let bytes = model.encode_to_vec();
         let session = self.session(&bytes, plan.threads)?;
         let declared: Vec<&str> = session.inputs().iter().map(|input| input.name()).collect();
@@ -155,6 +201,26 @@ impl Backend for Ort {
         }
         let session = OrtSession::new(session, plan).map_err(|error| self.failed("cannot run the model", &error))?;
         Ok(Box::new(session))
+    }
+
+    fn load_summing(
+        &self,
+        model: &[u8],
+        plan: &Plan,
+        first: usize,
+    ) -> Result<Option<Box<dyn SummingSession>>, BackendError> {
+        if self.operators == Operators::Own {
+            return Ok(None);
+        }
+        let mut model = bind(model, plan)?;
+        lower_custom(&mut model, |_| false);
+        let totals = summing::add_totals(&mut model, plan, first);
+        let device = match self.device {
+            Device::Processor => AllocationDevice::CPU,
+            Device::Cuda => AllocationDevice::CUDA,
+        };
+        let session = Summing::new(self.standard(&model, plan.threads)?, device, plan, totals);
+        Ok(Some(Box::new(session.map_err(|error| self.failed("cannot run the model", &error))?)))
     }
 }
 

@@ -65,7 +65,7 @@ pub(super) fn run(args: &GradientsArgs) -> Result<ExitCode, Failure> {
     let read = read(&source).map_err(|error| Failure::in_model(model, error))?;
     read.warnings.iter().for_each(|warning| warn(&with_flags(warning)));
     let signals = Signals::listen()?;
-    let backend = open(machine.backend)?;
+    let backend = open(machine.backend()?)?;
     let options =
         GradientOptions { physical_batch: machine.physical_batch, memory: machine.memory, workers: machine.workers };
     let written = gradients::write(out, &read, backend.as_ref(), &options, &|| signals.code().is_some());

@@ -1,8 +1,9 @@
 //! The flags of what runs a network: backend, physical batch, memory, threads.
 
+use super::Failure;
 use super::model::{MEMORY, memory};
 use clap::Args;
-use damper_runtime::Choice;
+use damper_runtime::{Choice, Operators};
 use std::num::NonZeroUsize;
 
 #[derive(Args, Debug)]
@@ -11,7 +12,11 @@ pub(super) struct MachineArgs {
     /// What runs the networks: auto (onnxruntime where it is found, else tract; a build without both: portable), tract,
     /// portable (the same bits on every machine), ort, cuda
     #[arg(long, value_name = "NAME", default_value = "auto")]
-    pub(super) backend: Choice,
+    backend: Choice,
+    /// Operators of the gradient graph, with onnxruntime: own (damper's kernels) or standard (ONNX alone, with parameters and sums kept on the
+    /// device; what cuda runs, on the processor) [default: own; with cuda: standard]
+    #[arg(long, value_name = "NAME")]
+    operators: Option<Operators>,
     /// Rows of the one physical batch shape, of which a draw takes as many as it needs [default: as many as --memory
     /// holds, up to 16]
     #[arg(long, value_name = "ROWS")]
@@ -23,4 +28,22 @@ pub(super) struct MachineArgs {
     /// processors]
     #[arg(long, value_name = "N")]
     pub(super) workers: Option<NonZeroUsize>,
+}
+
+impl MachineArgs {
+    /// What runs the networks.
+    pub(super) fn backend(&self) -> Result<Choice, Failure> {
+        match (self.operators, self.backend) {
+            (None, backend) | (Some(Operators::Own), backend @ Choice::Ort) => Ok(backend),
+            (Some(Operators::Standard), Choice::Ort) => Ok(Choice::OrtStandard),
+            (Some(Operators::Standard), Choice::Cuda) => Ok(Choice::Cuda),
+            (Some(Operators::Own), Choice::Cuda) => Err(Failure::new(
+                "--operators own: damper's kernels are the processor's; with --backend cuda leave it out",
+            )),
+            (Some(operators), _) => Err(Failure::new(format!(
+                "--operators {}: only onnxruntime has both; add --backend ort, or leave it out",
+                operators.name()
+            ))),
+        }
+    }
 }

@@ -342,7 +342,7 @@ impl TrainArgs {
             },
             readout: privacy.readout,
             grid_bits: privacy.grid_bits,
-            backend: self.machine.backend,
+            backend: self.machine.backend()?,
             seed: privacy.seed,
             physical_batch: self.machine.physical_batch,
             memory: self.machine.memory,

@@ -33,12 +33,12 @@ pub fn drawn(name: &str) -> Graph {
     Graph::from_model(&model, &GraphOptions::default()).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// tract and the portable backend, and onnxruntime where it is found.
+/// tract and the portable backend, and where it is found onnxruntime with its own and with standard operators.
 pub fn backends() -> Vec<Box<dyn Backend>> {
     let mut found =
         vec![open(Choice::Tract).expect("tract is compiled in"), open(Choice::Portable).expect("it is compiled in")];
     match open(Choice::Ort) {
-        Ok(ort) => found.push(ort),
+        Ok(ort) => found.extend([ort, open(Choice::OrtStandard).expect("it was opened")]),
         Err(error) => damper_testing::skip("ort", error.0.split(" (").next().unwrap_or_default()),
     }
     found

@@ -10,8 +10,7 @@ use damper_core::held_out::HeldOutSums;
 use damper_data::{Batch, BatchLabels, Labels, Split, chunks};
 use damper_grad::{Loss, Reduction};
 use damper_onnx::Dim;
-use damper_onnx::TensorRef;
-use damper_runtime::{Backend, BackendError, Plan, Session};
+use damper_runtime::{Backend, BackendError, Inputs, Plan, Session};
 use prost::Message;
 use std::num::NonZeroUsize;
 
@@ -203,11 +202,12 @@ impl Evaluator {
     ) -> Result<(), BackendError> {
         let samples: Vec<u32> = (0..split.len() as u32).filter(|sample| !split.is_null(*sample as usize)).collect();
         let Self { session, batch, .. } = self;
+        let params = layout.kept(params);
         for chunk in chunks(&samples, ROWS) {
             batch.fill(split, chunk).map_err(|error| BackendError(error.to_string()))?;
-            let inputs: Vec<_> = batch.inputs().chain(layout.split(params).map(TensorRef::F32)).collect();
+            let before: Vec<_> = batch.inputs().collect();
             let labels = batch.labels();
-            session.run(&inputs, &mut |outputs| {
+            session.run_kept(Inputs { before: &before, kept: &params, after: &[] }, &mut |outputs| {
                 for (row, loss) in outputs[0][..chunk.samples.len()].iter().enumerate() {
                     let labels = match labels {
                         BatchLabels::Classes(labels) => RowLabels::Classes(of_row(labels, row)),

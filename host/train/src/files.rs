@@ -10,6 +10,7 @@ use std::fs::{self, File};
 use std::io::{self, BufWriter, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
+use zeroize::Zeroizing;
 
 /// Access to a file.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -106,6 +107,38 @@ pub fn write(path: &Path, bytes: &[u8], access: Access) -> Result<(), FileError>
     let mut file = AtomicFile::create(path, access)?;
     // Past the buffer, in which a copy of a key would stay.
     if let Err(error) = file.writer.get_mut().write_all(bytes) {
+        return Err(file.failed(&error));
+    }
+    file.commit()
+}
+
+/// Bytes that are written at a time.
+const PIECE: usize = 1 << 16;
+
+/// Writes what `produce` hands to its sink to `path`, whole or not at all. No copy of it stays in memory.
+///
+/// # Errors
+///
+/// Those of [`AtomicFile`].
+pub(crate) fn write_pieces(
+    path: &Path,
+    access: Access,
+    produce: impl FnOnce(&mut dyn FnMut(&[u8])),
+) -> Result<(), FileError> {
+    let mut file = AtomicFile::create(path, access)?;
+    let mut piece = Zeroizing::new(Vec::with_capacity(PIECE));
+    let mut written = Ok(());
+    let raw = file.writer.get_mut();
+    produce(&mut |bytes| {
+        for bytes in bytes.chunks(PIECE) {
+            if piece.len() + bytes.len() > PIECE {
+                written = std::mem::replace(&mut written, Ok(())).and_then(|()| raw.write_all(&piece));
+                piece.clear();
+            }
+            piece.extend_from_slice(bytes);
+        }
+    });
+    if let Err(error) = written.and_then(|()| raw.write_all(&piece)) {
         return Err(file.failed(&error));
     }
     file.commit()

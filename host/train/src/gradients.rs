@@ -5,7 +5,7 @@ mod archive;
 use crate::files::{Access, AtomicFile, FileError};
 use crate::prepare::{initial, physical_batch};
 use crate::rehearsal::self_test;
-use crate::worker::{ExactGradients, OUTPUTS, Rows};
+use crate::worker::{ExactGradients, OUTPUTS, Rows, Sessions};
 use crate::{Read, TrainError};
 use archive::Archive;
 use damper_data::chunks;
@@ -56,7 +56,8 @@ pub fn write(
     let samples: Vec<u32> = (0..count).collect();
     let chunks: Vec<_> = chunks(&samples, rows).collect();
     self_test(backend, grad, &OUTPUTS, rows, &params)?;
-    let mut gradients = ExactGradients::new(backend, grad, split, rows, threads.min(chunks.len()))?;
+    let threads = threads.min(chunks.len());
+    let mut gradients = ExactGradients::new(&Sessions { backend, grad, split, rows, threads })?;
 
     let arrays: Vec<_> = arrays(&grad.parameters, split.len()).collect();
     let mut archive = Archive::create(AtomicFile::create(path, Access::Private)?, &arrays)?;

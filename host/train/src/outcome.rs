@@ -3,6 +3,7 @@
 use crate::class_metrics::ClassMetrics;
 use crate::rehearsal::Independence;
 use damper_accounting::Recorded;
+use damper_runtime::Operators;
 use serde::{Deserialize, Serialize};
 
 /// The outcome of training: all of it released or public.
@@ -36,6 +37,8 @@ pub struct Outcome {
     pub backend: &'static str,
     /// Its version.
     pub backend_version: String,
+    /// The operators that it ran.
+    pub operators: Operators,
     /// Threads that ran.
     pub workers: usize,
     /// The clip of a next step: a constant, or learned from released counts.

@@ -70,6 +70,12 @@ impl Run {
         self.config.kind()
     }
 
+    /// Workers: as many as asked for, or as there are processors.
+    pub(crate) fn threads(&self) -> usize {
+        let processors = || std::thread::available_parallelism().ok();
+        self.config.workers.or_else(processors).map_or(1, NonZeroUsize::get)
+    }
+
     /// The rate that is priced: of a shuffled epoch 1.
     pub fn priced_rate(&self) -> Rate {
         match self.config.sampler {

@@ -15,12 +15,15 @@ use damper_accounting::{Sampler, Truncation};
 use damper_core::accounting::Rate;
 use damper_core::mutant::{self, Mutant};
 use damper_core::noise::{Address, Generator, Purpose};
-use damper_core::sampling::poisson;
+use damper_core::sampling::{poisson, poisson_part};
 use rand_core::Rng;
 use std::ops::Range;
 
 /// Samples that share one address, as the coins of Poisson draws do.
 const CHUNK: u32 = 1024;
+
+/// Samples whose coins take as long as a thread to start, some times over.
+const WORTH_A_THREAD: u32 = 1 << 14;
 
 /// The steps of an epoch of shuffled batches: `⌈N / B⌉`.
 pub(super) fn epoch_steps(samples: u64, batch: u32) -> u32 {
@@ -35,6 +38,8 @@ pub(super) struct BatchSampler {
     samples: u32,
     batch: u32,
     steps: u32,
+    /// Workers that draw.
+    threads: u32,
     /// The order of the epoch, by random words.
     order: Vec<(u64, u32)>,
     epoch: Option<u32>,
@@ -50,17 +55,35 @@ impl BatchSampler {
             samples,
             batch: run.config.batch_size,
             steps: run.terms.steps,
+            threads: u32::try_from(run.threads()).unwrap_or(u32::MAX),
             order: Vec::new(),
             epoch: None,
         }
     }
 
+    /// A Poisson draw, in as many parts as are worth a thread. Each coin is a sample's own, so the draw does not depend on them.
+    fn draw_parts(&self, generator: &(impl Generator + Sync), step: u32, draw: &mut Vec<u32>) {
+        let parts = (self.samples / WORTH_A_THREAD).clamp(1, self.threads);
+        let width = self.samples.div_ceil(parts);
+        let part = |index: u32| {
+            let range = (index * width).min(self.samples)..((index + 1).saturating_mul(width)).min(self.samples);
+            poisson_part(generator, step, self.rate, range)
+        };
+        std::thread::scope(|scope| {
+            let others: Vec<_> = (1..parts).map(|index| scope.spawn(move || part(index).collect::<Vec<_>>())).collect();
+            draw.extend(part(0));
+            for other in others {
+                draw.extend(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)));
+            }
+        });
+    }
+
     /// The samples of step `step`, ascending.
-    pub(super) fn draw(&mut self, generator: &impl Generator, step: u32, draw: &mut Vec<u32>) {
+    pub(super) fn draw(&mut self, generator: &(impl Generator + Sync), step: u32, draw: &mut Vec<u32>) {
         draw.clear();
         match self.sampler {
             Sampler::Poisson => {
-                draw.extend(poisson(generator, step, self.rate, self.samples));
+                self.draw_parts(generator, step, draw);
                 if mutant::is(Mutant::TwoDraws) {
                     draw.extend(poisson(generator, step | 1 << 30, self.rate, self.samples));
                     draw.sort_unstable();
@@ -117,7 +140,8 @@ mod tests {
     fn draws(sampler: Sampler, samples: u32, batch: u32, most: Option<u64>) -> BatchSampler {
         let truncation = most.map(|most| Truncation { samples: u64::from(samples), most });
         let rate = Rate::of(u64::from(batch), u64::from(samples)).unwrap();
-        BatchSampler { sampler, rate, truncation, samples, batch, steps: 1000, order: Vec::new(), epoch: None }
+        let (steps, order, epoch) = (1000, Vec::new(), None);
+        BatchSampler { sampler, rate, truncation, samples, batch, steps, threads: 1, order, epoch }
     }
 
     fn steps(mut draws: BatchSampler, steps: std::ops::Range<u32>) -> Vec<Vec<u32>> {
@@ -157,6 +181,15 @@ mod tests {
         assert_eq!((events[0].clone(), events[249].clone()), (0..4, 996..1000));
         let poisson = draws(Sampler::Poisson, 10, 3, None);
         assert!((0..1000).all(|step| poisson.event(step) == Some(step..step + 1)));
+    }
+
+    #[test]
+    fn draws_ignore_the_number_of_threads() {
+        for samples in [1, WORTH_A_THREAD - 1, 3 * WORTH_A_THREAD + 1, 200_003] {
+            let of = |threads| steps(BatchSampler { threads, ..draws(Sampler::Poisson, samples, 1, None) }, 0..20);
+            let one = of(1);
+            assert!([2, 3, 8, 64].into_iter().all(|threads| of(threads) == one), "{samples} samples");
+        }
     }
 
     #[test]

@@ -8,8 +8,8 @@ use super::rehearsal::self_test;
 use super::sampler::BatchSampler;
 use super::watched::{WatchedThreshold, WatchedThresholdState};
 use super::worker::{
-    Accumulate, ClippedSums, GradientObserver, GradsAt, Layout, OUTPUTS, Opened, PerSampleGradients, Point, SUMS, Step,
-    Views,
+    Accumulate, ClippedSums, GradientObserver, GradsAt, Layout, OUTPUTS, Opened, PerSampleGradients, Point, SUMS,
+    Sessions, Step, Views,
 };
 use super::{Noise, Run, TrainError};
 use damper_core::clip::Layer;
@@ -23,7 +23,6 @@ use damper_core::slots::OptimizerSlot;
 use damper_core::step::{PrivateStep, Slots, StepState};
 use damper_data::{Chunk, Split, chunks};
 use damper_runtime::{Backend, BackendError};
-use std::num::NonZeroUsize;
 
 /// Its memory, the optimizer's of type `OS`.
 pub(crate) type State<M, OS> = StepState<Vec<<M as Mechanism>::Word>, FilterState, OS, WatchedThresholdState>;
@@ -62,16 +61,10 @@ pub(crate) trait StepLoop {
         Sum: From<Vec<M::Word>>;
 }
 
-/// Workers of `run`: as many as asked for, or as there are processors.
-pub(crate) fn threads(run: &Run) -> usize {
-    run.config.workers.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get)
-}
-
 /// Rehearses the run's graph on `backend`, loads it for each thread, and goes the course.
 pub(crate) fn go<C: StepLoop>(run: &Run, backend: &dyn Backend, step_loop: C) -> Result<C::End, TrainError> {
     let rows = run.physical_batch;
-    let threads = threads(run);
-    let split = &run.data.train;
+    let sessions = Sessions { backend, grad: &run.grad, split: &run.data.train, rows, threads: run.threads() };
     match &run.clipped {
         Some(clipped) => self_test(backend, clipped, &SUMS, rows, &run.params)?,
         None => self_test(backend, &run.grad, &OUTPUTS, rows, &run.params)?,
@@ -79,16 +72,16 @@ pub(crate) fn go<C: StepLoop>(run: &Run, backend: &dyn Backend, step_loop: C) ->
     let continuous = || ContinuousGaussian::new(run.terms.multiplier);
     match (run.config.noise, run.terms.sigma_grid, &run.clipped) {
         (Noise::Discrete, Some(sigma), None) => {
-            let workers = PerSampleGradients::new(backend, &run.grad, split, rows, threads)?;
+            let workers = PerSampleGradients::new(&sessions)?;
             let grid = Grid::new(run.config.grid_bits)?;
             step_loop.go(DiscreteGaussian::<i64>::new(grid, sigma)?, workers)
         }
         (_, _, Some(clipped)) => {
-            let workers = ClippedSums::new(backend, clipped, split, rows, threads)?;
+            let workers = ClippedSums::new(&Sessions { grad: clipped, ..sessions })?;
             step_loop.go(continuous()?, workers)
         }
         _ => {
-            let workers = PerSampleGradients::new(backend, &run.grad, split, rows, threads)?;
+            let workers = PerSampleGradients::new(&sessions)?;
             step_loop.go(continuous()?, workers)
         }
     }

@@ -98,7 +98,7 @@ pub(crate) fn observed(
     let place = match &mut checkpoint {
         None => Place { first: 0, charged: 0, lost: 0 },
         Some(checkpoint) => {
-            let workers = step_loop::threads(run);
+            let workers = run.threads();
             checkpoint.place(Environment::of(run, backend.as_ref(), workers), &plan)?
         }
     };
@@ -154,7 +154,7 @@ impl StepLoop for Training<'_, '_> {
 }
 
 #[allow(clippy::too_many_arguments)] // One call, and each is a thing of its own.
-fn train<M: Mechanism<NoiseState = ()>>(
+fn train<M: Mechanism<Word: Send, NoiseState = ()> + Send + Sync>(
     run: &Run,
     mechanism: M,
     mut workers: impl Accumulate<M>,
@@ -355,6 +355,7 @@ where
         is_recorded: false,
         backend: backend.name(),
         backend_version: backend.version(),
+        operators: backend.operators(),
         workers: workers.count(),
         clip: step.slots().threshold.clip(&state.threshold),
     })
@@ -386,7 +387,7 @@ fn unopened(error: OpenError<FileError>) -> TrainError {
 
 /// Charges a step, draws its batch, spreads it over the workers, releases. `draw` is memory.
 #[allow(clippy::too_many_arguments)] // One call, and each is a thing of its own.
-fn one_step<M: Mechanism<NoiseState = ()>>(
+fn one_step<M: Mechanism<Word: Send, NoiseState = ()> + Send + Sync>(
     run: &Run,
     step: &Step<'_, M, Watched<OptimizerSlot>>,
     state: &mut State<M, WatchedState<OptimizerState>>,
@@ -429,7 +430,7 @@ where
             counts: probe.counts,
         });
     }
-    opened.finish(params, generator).expect("the parameters have the state's length");
+    workers.finish(opened, params, generator).expect("the parameters have the state's length");
     let slots = step.slots();
     if let Some(recording) = &mut written.recording {
         recording.released(

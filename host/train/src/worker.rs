@@ -5,11 +5,13 @@
 //! (`clipped_sum`).
 
 mod clipped_sum;
+mod device_sum;
 mod exact;
 mod ordered_lock;
 mod parts;
 mod per_sample;
 mod plain_sum;
+mod reader;
 mod views;
 
 pub(super) use clipped_sum::ClippedSums;
@@ -22,15 +24,17 @@ pub(crate) use views::Views;
 use super::choice::FilterState;
 use super::prune::keep_outputs;
 use super::watched::WatchedThreshold;
+use damper_core::error::CallError;
+use damper_core::noise::Generator;
 use damper_core::optimizer::Optimizer;
 use damper_core::private::Mechanism;
 use damper_core::schedule::{AnyNoise, Declared};
 use damper_core::slots::{AnyClip, FilterSlot};
 use damper_core::step::{Open, PrivateStep};
-use damper_data::{Chunk, Split};
+use damper_data::{Batch, Chunk, Split};
 use damper_grad::GradGraph;
-use damper_onnx::TensorSpec;
-use damper_runtime::{Backend, BackendError, Plan, Session};
+use damper_onnx::{TensorRef, TensorSpec};
+use damper_runtime::{Backend, BackendError, Kept, Plan, Session};
 use prost::Message;
 use std::num::NonZeroUsize;
 
@@ -59,20 +63,75 @@ pub(crate) trait Accumulate<M: Mechanism> {
         grad_observer: Option<&mut dyn GradientObserver>,
     ) -> Result<(), BackendError>;
 
-    /// Number of threads.
+    /// Number of sessions.
     fn count(&self) -> usize;
+
+    /// Number of threads.
+    fn threads(&self) -> usize {
+        self.count()
+    }
+
+    /// Finishes the step: the noise is drawn by all threads, and its bits do not depend on their number.
+    fn finish<O: Optimizer<OS>, OS>(
+        &self,
+        opened: Opened<'_, '_, M, O, OS>,
+        params: &mut [f32],
+        generator: &(impl Generator + Sync),
+    ) -> Result<(), CallError>
+    where
+        M: Send + Sync,
+        M::Word: Send,
+    {
+        let parts = (params.len() / WORTH_A_THREAD).clamp(1, self.threads());
+        opened.finish_on(params, generator, parts, |parts| {
+            std::thread::scope(|scope| {
+                let (own, others) = parts.split_first_mut().expect("there is a part");
+                for part in others {
+                    scope.spawn(|| part.draw());
+                }
+                own.draw();
+            });
+        })
+    }
 }
 
-/// A one-thread session of `grad` for `rows` rows, for the outputs whose names begin so: training computes no loss of a private
-/// sample.
-fn load(
-    backend: &dyn Backend,
-    grad: &GradGraph,
-    prefixes: &[&str],
-    rows: NonZeroUsize,
-) -> Result<Box<dyn Session>, BackendError> {
-    let (model, plan) = plan(grad, prefixes, rows);
-    backend.load(&model, &plan)
+/// Coordinates whose noise takes as long as a thread to start, some times over.
+const WORTH_A_THREAD: usize = 1 << 12;
+
+/// What the sessions of all workers have in common.
+#[derive(Clone, Copy)]
+pub(crate) struct Sessions<'a> {
+    /// What runs them.
+    pub(crate) backend: &'a dyn Backend,
+    /// The graph that they run.
+    pub(crate) grad: &'a GradGraph,
+    /// The samples they are fed.
+    pub(crate) split: &'a Split,
+    /// Rows of the physical batch.
+    pub(crate) rows: NonZeroUsize,
+    /// Number of workers.
+    pub(crate) threads: usize,
+}
+
+impl Sessions<'_> {
+    /// A one-thread session for the outputs whose names begin so: training computes no loss of a private sample.
+    fn load(&self, prefixes: &[&str]) -> Result<Box<dyn Session>, BackendError> {
+        let (model, plan) = plan(self.grad, prefixes, self.rows);
+        self.backend.load(&model, &plan)
+    }
+
+    fn batch(&self) -> Batch {
+        Batch::new(self.split, self.rows)
+    }
+
+    /// One for each thread.
+    fn each<W>(&self, make: impl Fn(&Self) -> Result<W, BackendError>) -> Result<Vec<W>, BackendError> {
+        (0..self.threads).map(|_| make(self)).collect()
+    }
+}
+
+fn fill(batch: &mut Batch, split: &Split, chunk: Chunk<'_>) -> Result<(), BackendError> {
+    batch.fill(split, chunk).map_err(|error| BackendError(error.to_string()))
 }
 
 /// `grad` cut down to those outputs, encoded, and what it is to be loaded for.
@@ -106,6 +165,11 @@ impl Layout {
     /// Lengths of the parameters.
     pub(crate) fn lengths(&self) -> &[usize] {
         &self.lengths
+    }
+
+    /// The parts of a flat vector as inputs of many runs.
+    pub(crate) fn kept<'a>(&'a self, flat: &'a [f32]) -> Kept<'a> {
+        Kept::new(self.split(flat).map(TensorRef::F32).collect())
     }
 
     /// The parts of a flat vector, one a parameter.

@@ -4,13 +4,13 @@
 //! its parameters. Here the names are made once, and a tensor is made again only where a slice lies elsewhere than in the last run.
 
 use super::super::backend::{BackendError, Plan, Session, bound_shape, check_inputs};
+use super::around::{Around, Made, names};
 use super::errors::one_line;
 use damper_onnx::TensorRef;
-use ort::memory::{Allocator, MemoryInfo};
-use ort::value::Tensor;
-use ort::{AsPointer as _, Error, sys};
-use std::ffi::{CString, c_char, c_void};
-use std::{ptr, slice};
+use ort::memory::MemoryInfo;
+use ort::{AsPointer as _, Error};
+use std::ffi::{CString, c_char};
+use std::ptr;
 
 pub(super) struct OrtSession {
     session: ort::session::Session,
@@ -27,19 +27,13 @@ pub(super) struct OrtSession {
 impl OrtSession {
     /// A session's, whose inputs are the plan's, in their order.
     pub(super) fn new(session: ort::session::Session, plan: &Plan) -> Result<Self, String> {
-        let name = |name: &str| CString::new(name).map_err(|error| error.to_string());
-        let made = |spec| {
-            let tensor = Tensor::<f32>::new(&Allocator::default(), bound_shape(spec, plan.batch));
-            let tensor = tensor.map_err(|error| format!("no memory for output '{}': {}", spec.name, one_line(&error)));
-            tensor.map(|tensor| Made { len: spec.elements(plan.batch), tensor })
-        };
         Ok(Self {
             session,
             memory: MemoryInfo::default(),
             inputs: plan.inputs.iter().map(|spec| Around::new(bound_shape(spec, plan.batch))).collect(),
-            outputs: plan.outputs.iter().map(made).collect::<Result<_, _>>()?,
-            input_names: plan.inputs.iter().map(|spec| name(&spec.name)).collect::<Result<_, _>>()?,
-            output_names: plan.outputs.iter().map(|spec| name(&spec.name)).collect::<Result<_, _>>()?,
+            outputs: plan.outputs.iter().map(|spec| Made::new(spec, plan.batch)).collect::<Result<_, _>>()?,
+            input_names: names(&plan.inputs)?,
+            output_names: names(&plan.outputs)?,
             plan: plan.clone(),
         })
     }
@@ -74,80 +68,6 @@ impl Session for OrtSession {
         let slices: Vec<&[f32]> = self.outputs.iter().map(Made::entries).collect();
         read(&slices);
         Ok(())
-    }
-}
-
-/// An output.
-struct Made {
-    tensor: Tensor<f32>,
-    len: usize,
-}
-
-impl Made {
-    fn entries(&self) -> &[f32] {
-        match self.len {
-            0 => &[],
-            // SAFETY: the tensor was made in the processor's memory for so many floats, and is borrowed.
-            len => unsafe { slice::from_raw_parts(self.tensor.data_ptr().cast(), len) },
-        }
-    }
-}
-
-/// onnxruntime's tensor around a slice of the last run, which is read in runs over that very slice alone.
-struct Around {
-    shape: Vec<i64>,
-    /// Where the slice lay.
-    address: usize,
-    /// Null before the first run.
-    value: *mut sys::OrtValue,
-}
-
-// SAFETY: the value is nobody else's, and belongs to no thread.
-unsafe impl Send for Around {}
-
-impl Around {
-    fn new(shape: Vec<usize>) -> Self {
-        Self { shape: shape.into_iter().map(|extent| extent as i64).collect(), address: 0, value: ptr::null_mut() }
-    }
-
-    /// The tensor around `input`, which has as many entries as the shape says.
-    fn value(&mut self, input: &TensorRef<'_>, memory: &MemoryInfo<'_>) -> ort::Result<*const sys::OrtValue> {
-        use sys::ONNXTensorElementDataType as Kind;
-        let (first, bytes, kind): (*const c_void, _, _) = match input {
-            TensorRef::F32(entries) => {
-                (entries.as_ptr().cast(), size_of_val(*entries), Kind::ONNX_TENSOR_ELEMENT_DATA_TYPE_FLOAT)
-            }
-            TensorRef::I64(entries) => {
-                (entries.as_ptr().cast(), size_of_val(*entries), Kind::ONNX_TENSOR_ELEMENT_DATA_TYPE_INT64)
-            }
-        };
-        if self.value.is_null() || self.address != first.addr() {
-            let mut value = ptr::null_mut();
-            let (shape, rank) = (self.shape.as_ptr(), self.shape.len());
-            // SAFETY: shape and entries are as long as it is told; a run writes to no input.
-            unsafe {
-                let first = first.cast_mut();
-                let make = ort::api().CreateTensorWithDataAsOrtValue;
-                Error::result_from_status(make(memory.ptr(), first, bytes, shape, rank, kind, &mut value))?;
-            }
-            self.release();
-            (self.address, self.value) = (first.addr(), value);
-        }
-        Ok(self.value)
-    }
-
-    fn release(&mut self) {
-        if !self.value.is_null() {
-            // SAFETY: it was made here, and is gone then.
-            unsafe { (ort::api().ReleaseValue)(self.value) };
-            self.value = ptr::null_mut();
-        }
-    }
-}
-
-impl Drop for Around {
-    fn drop(&mut self) {
-        self.release();
     }
 }
 

@@ -13,7 +13,7 @@ use super::neighbours::{Chosen, Replay, Verdict};
 use super::sum_probe::{Account, Order, sum_probe};
 use crate::generator::ChaCha20;
 use crate::step_loop::{self, Draw, StepLoop};
-use crate::worker::{Accumulate, GradientObserver, GradsAt, Opened, PerSampleGradients};
+use crate::worker::{Accumulate, GradientObserver, GradsAt, Opened, PerSampleGradients, Sessions};
 use crate::{Budget, Method, Run, Source, TrainConfig, prepare};
 use damper_core::error::CallError;
 use damper_core::grid::Grid;
@@ -56,7 +56,8 @@ fn mechanism(run: &Run) -> Exact {
 
 fn workers(run: &Run) -> PerSampleGradients<SumWord<i64>> {
     let backend = open(run.config.backend).unwrap();
-    PerSampleGradients::new(backend.as_ref(), &run.grad, &run.data.train, run.physical_batch, 2).unwrap()
+    let (grad, split, rows) = (&run.grad, &run.data.train, run.physical_batch);
+    PerSampleGradients::new(&Sessions { backend: backend.as_ref(), grad, split, rows, threads: 2 }).unwrap()
 }
 
 /// What a broken trainer makes of the gradients of a step's samples before the core sees them.

@@ -28,7 +28,7 @@ impl Environment {
     pub(crate) fn of(run: &Run, backend: &dyn Backend, workers: usize) -> Self {
         Self {
             program: program(backend.library()).ok(),
-            backend: backend.name().into(),
+            backend: format!("{}, {} operators", backend.name(), backend.operators().name()),
             backend_version: backend.version(),
             processor: processor(),
             workers: (run.path() != EXACT).then_some(workers),
@@ -37,7 +37,7 @@ impl Environment {
 
     /// Returns true if the same sample has the same gradient in every run here.
     pub(crate) fn repeats_bits(&self) -> bool {
-        self.program.is_some() && self.backend != "cuda"
+        self.program.is_some() && !self.backend.starts_with("cuda,")
     }
 }
 

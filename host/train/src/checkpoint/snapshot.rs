@@ -8,7 +8,7 @@
 
 use super::environment::Environment;
 use super::error::CheckpointError;
-use crate::files::{Access, FileError, sha256, write as write_file};
+use crate::files::{Access, FileError, sha256, write_pieces};
 use crate::replay::PART;
 use crate::run_plan::RunPlan;
 use crate::sealed;
@@ -194,20 +194,23 @@ pub(super) fn write(
     key: &[u8; 32],
     memory: &mut dyn SaveState,
 ) -> Result<(), FileError> {
-    let len = if header.step > 0 { state::saved_len(memory) } else { 0 };
-    // Made at once, so that no copy of the key stays behind where it grew.
-    let mut body = Zeroizing::new(Vec::with_capacity(key.len() + len));
-    body.extend_from_slice(key);
-    if header.step > 0 {
-        state::save(memory, header.step, |part| body.extend_from_slice(part));
-    }
-    header.body = sha256(&body);
+    // Twice, first for its digest: a copy of the state would be the largest thing in memory.
+    let step = header.step;
+    let mut body = |sink: &mut dyn FnMut(&[u8])| {
+        sink(key);
+        if step > 0 {
+            state::save(memory, step, sink);
+        }
+    };
+    let mut digest = Sha256::new();
+    body(&mut |part| digest.update(part));
+    header.body = hex(digest);
     header.written += 1;
     let (line, _) = sealed::line("state", "", header);
-    let mut bytes = Zeroizing::new(Vec::with_capacity(line.len() + body.len()));
-    bytes.extend_from_slice(line.as_bytes());
-    bytes.extend_from_slice(&body);
-    write_file(path, &bytes, Access::Private)
+    write_pieces(path, Access::Private, |sink| {
+        sink(line.as_bytes());
+        body(sink);
+    })
 }
 
 /// Removes what a kill left of files on their way, but of a recording.
@@ -229,5 +232,9 @@ fn digest(data: &Dataset) -> Result<String, DataError> {
             None => digest.update([0]),
         }
     }
-    Ok(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hex(digest))
+}
+
+fn hex(digest: Sha256) -> String {
+    digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -8,9 +8,8 @@ use crate::held_out::steps_between;
 use crate::rehearsal::self_test;
 use crate::run_plan::RunPlan;
 use crate::sampler::BatchSampler;
-use crate::step_loop;
 use crate::steps::{TICK, diverged, in_range};
-use crate::worker::{Layout, OUTPUTS, PlainSums, Views};
+use crate::worker::{Layout, OUTPUTS, PlainSums, Sessions, Views};
 use crate::{Evaluation, Independence, Outcome, Progress, Resumed, Run, StepReport, TestMetrics, TrainError};
 use damper_accounting::{Recorded, RunKind};
 use damper_core::average::Average;
@@ -33,9 +32,10 @@ pub(crate) fn train(
     let generator = generator::generator(config.seed, &mut key);
     let backend = open(config.backend)?;
     progress.backend(&backend.note());
-    let (split, rows, threads) = (&run.data.train, run.physical_batch, step_loop::threads(run));
+    let (split, rows, threads) = (&run.data.train, run.physical_batch, run.threads());
     self_test(backend.as_ref(), &run.grad, &OUTPUTS, rows, &run.params)?;
-    let mut workers = PlainSums::new(backend.as_ref(), &run.grad, split, rows, threads)?;
+    let sessions = Sessions { backend: backend.as_ref(), grad: &run.grad, split, rows, threads };
+    let mut workers = PlainSums::new(&sessions)?;
     let layout = Layout::new(&run.grad);
     let mut evaluator = match &run.data.test {
         Some(split) if config.test_metrics != TestMetrics::None => {
@@ -145,6 +145,7 @@ pub(crate) fn train(
         is_recorded: false,
         backend: backend.name(),
         backend_version: backend.version(),
+        operators: backend.operators(),
         workers: workers.count(),
         clip: f32::INFINITY,
     })

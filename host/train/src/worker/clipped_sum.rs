@@ -2,10 +2,11 @@
 //! leaves it.
 //!
 //! The sums of the chunks are added in the chunks' order whoever made them, so the result does not depend on the number of
-//! workers.
+//! workers. A backend that keeps sums on its device has one worker (`device_sum`).
 
+use super::device_sum::{DeviceSum, counted, unclipped};
 use super::ordered_lock::{OrderedLock, share_chunks};
-use super::{Accumulate, GradientObserver, GradsAt, Layout, Opened, SUMS, load};
+use super::{Accumulate, GradientObserver, GradsAt, Layout, Opened, SUMS, Sessions, fill};
 use damper_core::clip::Clip;
 use damper_core::count::Counts;
 use damper_core::noise::ContinuousGaussian;
@@ -13,18 +14,25 @@ use damper_core::optimizer::Optimizer;
 use damper_core::private::SumWord;
 use damper_core::step::{FloatSum, Shard};
 use damper_data::{Batch, Chunk, Split};
-use damper_grad::GradGraph;
 use damper_onnx::TensorRef;
-use damper_runtime::{Backend, BackendError, Session};
-use std::num::NonZeroUsize;
+use damper_runtime::{BackendError, Inputs, Kept, Session};
 
 /// The workers, and the memory of their one sum.
 pub(crate) struct ClippedSums {
-    workers: Vec<Worker>,
+    by: By,
     sum: Vec<SumWord<f32>>,
     layout: Layout,
     /// Points of the graph, at least as many as a step has.
     points: usize,
+    threads: usize,
+}
+
+/// Who adds the chunks.
+enum By {
+    /// The core, in the chunks' order.
+    Workers(Vec<Worker>),
+    /// The backend, where its memory is.
+    Device(Box<DeviceSum>),
 }
 
 struct Worker {
@@ -34,21 +42,22 @@ struct Worker {
 }
 
 impl ClippedSums {
-    /// Loads the graph of clipped sums for each of `threads` threads.
-    pub(crate) fn new(
-        backend: &dyn Backend,
-        grad: &GradGraph,
-        split: &Split,
-        rows: NonZeroUsize,
-        threads: usize,
-    ) -> Result<Self, BackendError> {
-        let layout = Layout::new(grad);
-        let worker = |_| {
-            let session = load(backend, grad, &SUMS, rows)?;
-            Ok(Worker { session, batch: Batch::new(split, rows), norms: vec![] })
+    /// Loads the graph of clipped sums for each thread, or once for the backend's device.
+    pub(crate) fn new(sessions: &Sessions<'_>) -> Result<Self, BackendError> {
+        let layout = Layout::new(sessions.grad);
+        let by = match DeviceSum::new(sessions)? {
+            Some(device) => By::Device(Box::new(device)),
+            None => By::Workers(sessions.each(|sessions| {
+                Ok(Worker { session: sessions.load(&SUMS)?, batch: sessions.batch(), norms: vec![] })
+            })?),
         };
-        let workers = (0..threads).map(worker).collect::<Result<_, BackendError>>()?;
-        Ok(Self { workers, sum: vec![SumWord::ZERO; layout.dim()], layout, points: grad.points })
+        Ok(Self {
+            by,
+            sum: vec![SumWord::ZERO; layout.dim()],
+            layout,
+            points: sessions.grad.points,
+            threads: sessions.threads,
+        })
     }
 }
 
@@ -69,26 +78,35 @@ impl Accumulate<ContinuousGaussian> for ClippedSums {
         let mix: Vec<f32> = (0..self.points).map(|index| points.get(index).map_or(0.0, |point| point.weight)).collect();
         debug_assert!(self.points > 1 || mix == [1.0], "a filter's only point has weight 1");
         let layout = &self.layout;
-        let params: Vec<TensorRef<'_>> =
-            (0..self.points).flat_map(|index| layout.split(&at(index).params)).map(TensorRef::F32).collect();
-        let mut rest: Vec<TensorRef<'_>> = Vec::new();
-        if self.points > 1 {
-            rest.push(TensorRef::F32(&mix));
-        }
-        rest.push(TensorRef::F32(&clip));
+        let params = (0..self.points).flat_map(|index| layout.split(&at(index).params));
+        let mix = Some(&mix[..]).filter(|_| self.points > 1);
+        let kept = Kept::new(params.chain(mix).chain([&clip[..]]).map(TensorRef::F32).collect());
 
-        let shard = opened.shard(&mut self.sum).expect("the sum has the parameters' length");
-        let turn = OrderedLock::new(shard);
-        share_chunks(&mut self.workers, chunks, &turn, |worker, chunk| {
-            worker.add(split, chunk, &params, &rest, clip[0], &turn)
-        })?;
-        let shard = turn.into_inner().expect("no worker failed");
+        let mut shard = opened.shard(&mut self.sum).expect("the sum has the parameters' length");
+        let shard = match &mut self.by {
+            By::Device(device) => {
+                device.add(split, chunks, &kept, clip[0], &mut shard)?;
+                shard
+            }
+            By::Workers(workers) => {
+                let turn = OrderedLock::new(shard);
+                share_chunks(workers, chunks, &turn, |worker, chunk| worker.add(split, chunk, &kept, clip[0], &turn))?;
+                turn.into_inner().expect("no worker failed")
+            }
+        };
         opened.merge(shard).expect("the shard is this step's");
         Ok(())
     }
 
     fn count(&self) -> usize {
-        self.workers.len()
+        match &self.by {
+            By::Device(_) => 1,
+            By::Workers(workers) => workers.len(),
+        }
+    }
+
+    fn threads(&self) -> usize {
+        self.threads
     }
 }
 
@@ -98,25 +116,22 @@ impl Worker {
         &mut self,
         split: &Split,
         chunk: Chunk<'_>,
-        params: &[TensorRef<'_>],
-        rest: &[TensorRef<'_>],
+        kept: &Kept<'_>,
         bound: f32,
         turn: &OrderedLock<Shard<'_, ContinuousGaussian, C, K>>,
     ) -> Result<(), BackendError> {
         let Self { session, batch, norms } = self;
-        batch.fill(split, chunk).map_err(|error| BackendError(error.to_string()))?;
-        let data = batch.inputs().chain(params.iter().copied()).chain(rest.iter().copied());
-        let inputs: Vec<TensorRef<'_>> = data.chain([TensorRef::F32(batch.weights())]).collect();
+        fill(batch, split, chunk)?;
+        let before: Vec<TensorRef<'_>> = batch.inputs().collect();
+        let inputs = Inputs { before: &before, kept, after: &[TensorRef::F32(batch.weights())] };
         let mut added = Ok(());
-        session.run(&inputs, &mut |outputs| {
+        session.run_kept(inputs, &mut |outputs| {
             let (all_norms, parts) = outputs.split_first().expect("dp.norm is read");
             norms.clear();
-            norms.extend(
-                all_norms.iter().zip(batch.weights()).filter(|(_, weight)| **weight != 0.0).map(|(norm, _)| *norm),
-            );
+            norms.extend(counted(all_norms, batch));
             let sum = FloatSum { parts, bound, norms };
             added = turn.take(chunk.index, |shard| shard.add_float_sum(sum)).unwrap_or(Ok(()));
         })?;
-        added.map_err(|error| BackendError(format!("the backend's clipped sum: {error}; use `readout` per-sample")))
+        added.map_err(unclipped)
     }
 }

@@ -3,13 +3,10 @@
 //! The gradients come from the sessions that training loads, so they have its bits. The losses are of sessions of their own.
 
 use super::ordered_lock::{OrderedLock, share_chunks};
-use super::parts::{OUTPUTS, Parts};
-use super::{Layout, load};
-use damper_data::{Batch, Chunk, Split};
-use damper_grad::GradGraph;
-use damper_onnx::TensorRef;
-use damper_runtime::{Backend, BackendError, Session};
-use std::num::NonZeroUsize;
+use super::reader::Reader;
+use super::{Layout, Sessions};
+use damper_data::{Chunk, Split};
+use damper_runtime::{BackendError, Inputs, Kept, Session};
 
 /// The output that holds the samples' losses.
 const LOSS: &str = "dp.loss";
@@ -21,10 +18,8 @@ pub(crate) struct ExactGradients {
 }
 
 struct Worker {
-    gradients: Box<dyn Session>,
+    gradients: Reader,
     losses: Box<dyn Session>,
-    parts: Parts,
-    batch: Batch,
     rows: Rows,
 }
 
@@ -38,25 +33,13 @@ pub(crate) struct Rows {
 }
 
 impl ExactGradients {
-    /// Loads the gradient graph for each of `threads` threads.
-    pub(crate) fn new(
-        backend: &dyn Backend,
-        grad: &GradGraph,
-        split: &Split,
-        rows: NonZeroUsize,
-        threads: usize,
-    ) -> Result<Self, BackendError> {
-        let layout = Layout::new(grad);
-        let worker = |_| {
-            Ok(Worker {
-                gradients: load(backend, grad, &OUTPUTS, rows)?,
-                losses: load(backend, grad, &[LOSS], rows)?,
-                parts: Parts::new(backend, grad),
-                batch: Batch::new(split, rows),
-                rows: Rows { grads: vec![vec![]; layout.lengths().len()], losses: vec![] },
-            })
-        };
-        let workers = (0..threads).map(worker).collect::<Result<_, BackendError>>()?;
+    /// Loads the gradient graph for each thread.
+    pub(crate) fn new(sessions: &Sessions<'_>) -> Result<Self, BackendError> {
+        let layout = Layout::new(sessions.grad);
+        let workers = sessions.each(|sessions| {
+            let rows = Rows { grads: vec![vec![]; layout.lengths().len()], losses: vec![] };
+            Ok(Worker { gradients: Reader::new(sessions)?, losses: sessions.load(&[LOSS])?, rows })
+        })?;
         Ok(Self { workers, layout })
     }
 
@@ -69,9 +52,10 @@ impl ExactGradients {
         take: &mut (dyn FnMut(&Rows) -> Result<(), E> + Send),
     ) -> Result<(), E> {
         let Self { workers, layout } = self;
+        let params = layout.kept(params);
         let turn = OrderedLock::new(take);
         share_chunks(workers, chunks, &turn, |worker, chunk| {
-            worker.compute(split, chunk, layout, params)?;
+            worker.compute(split, chunk, &params)?;
             turn.take(chunk.index, |take| take(&worker.rows)).unwrap_or(Ok(()))
         })
     }
@@ -79,30 +63,22 @@ impl ExactGradients {
 
 impl Worker {
     /// Fills `rows` with those of a chunk's samples.
-    fn compute(
-        &mut self,
-        split: &Split,
-        chunk: Chunk<'_>,
-        layout: &Layout,
-        params: &[f32],
-    ) -> Result<(), BackendError> {
-        let Self { gradients, losses, parts, batch, rows: Rows { grads, losses: of_rows } } = self;
-        batch.fill(split, chunk).map_err(|error| BackendError(error.to_string()))?;
-        let inputs: Vec<_> = batch.inputs().chain(layout.split(params).map(TensorRef::F32)).collect();
+    fn compute(&mut self, split: &Split, chunk: Chunk<'_>, params: &Kept<'_>) -> Result<(), BackendError> {
+        let Self { gradients, losses, rows: Rows { grads, losses: of_rows } } = self;
+        gradients.fill(split, chunk)?;
         let is_null = |row: usize| split.is_null(chunk.samples[row] as usize);
         grads.iter_mut().for_each(Vec::clear);
-        gradients.run(&inputs, &mut |outputs| {
-            for row in 0..chunk.samples.len() {
-                for (grads, part) in grads.iter_mut().zip(parts.of_row(outputs, row)) {
-                    if is_null(row) {
-                        grads.resize(grads.len() + part.len(), 0.0);
-                    } else {
-                        grads.extend_from_slice(part);
-                    }
+        gradients.each_row(0..chunk.samples.len(), params, &mut |row, parts| {
+            for (grads, part) in grads.iter_mut().zip(parts) {
+                if is_null(row) {
+                    grads.resize(grads.len() + part.len(), 0.0);
+                } else {
+                    grads.extend_from_slice(part);
                 }
             }
         })?;
-        losses.run(&inputs, &mut |outputs| {
+        let before: Vec<_> = gradients.batch.inputs().collect();
+        losses.run_kept(Inputs { before: &before, kept: params, after: &[] }, &mut |outputs| {
             of_rows.clear();
             let losses = outputs[0].iter().take(chunk.samples.len()).enumerate();
             of_rows.extend(losses.map(|(row, loss)| if is_null(row) { f32::NAN } else { *loss }));

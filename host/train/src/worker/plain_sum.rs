@@ -4,13 +4,10 @@
 //! is not finite adds nothing, as in a private step.
 
 use super::ordered_lock::{OrderedLock, share_chunks};
-use super::parts::{OUTPUTS, Parts};
-use super::{Layout, Views, load};
-use damper_data::{Batch, Chunk, Split};
-use damper_grad::GradGraph;
-use damper_onnx::TensorRef;
-use damper_runtime::{Backend, BackendError, Session};
-use std::num::NonZeroUsize;
+use super::reader::Reader;
+use super::{Layout, Sessions, Views};
+use damper_data::{Chunk, Split};
+use damper_runtime::{BackendError, Kept};
 
 /// The workers.
 pub(crate) struct PlainSums {
@@ -19,29 +16,17 @@ pub(crate) struct PlainSums {
 }
 
 struct Worker {
-    session: Box<dyn Session>,
-    parts: Parts,
-    batch: Batch,
+    gradients: Reader,
     /// A chunk's sum, `[D]`.
     sum: Vec<f64>,
 }
 
 impl PlainSums {
-    /// Loads the gradient graph for each of `threads` threads.
-    pub(crate) fn new(
-        backend: &dyn Backend,
-        grad: &GradGraph,
-        split: &Split,
-        rows: NonZeroUsize,
-        threads: usize,
-    ) -> Result<Self, BackendError> {
-        let layout = Layout::new(grad);
-        let worker = |_| {
-            let session = load(backend, grad, &OUTPUTS, rows)?;
-            let sum = vec![0.0; layout.dim()];
-            Ok(Worker { session, parts: Parts::new(backend, grad), batch: Batch::new(split, rows), sum })
-        };
-        let workers = (0..threads).map(worker).collect::<Result<_, BackendError>>()?;
+    /// Loads the gradient graph for each thread.
+    pub(crate) fn new(sessions: &Sessions<'_>) -> Result<Self, BackendError> {
+        let layout = Layout::new(sessions.grad);
+        let workers =
+            sessions.each(|sessions| Ok(Worker { gradients: Reader::new(sessions)?, sum: vec![0.0; layout.dim()] }))?;
         Ok(Self { workers, layout })
     }
 
@@ -61,15 +46,16 @@ impl PlainSums {
     ) -> Result<(), BackendError> {
         sum.fill(0.0);
         let Self { workers, layout } = self;
+        let params = layout.kept(params);
         let turn = OrderedLock::new(sum);
         share_chunks(workers, chunks, &turn, |worker, chunk| {
             worker.sum.fill(0.0);
             for view in 0..views.map_or(1, |views| views.count()) {
-                worker.batch.fill(split, chunk).map_err(|error| BackendError(error.to_string()))?;
+                worker.gradients.fill(split, chunk)?;
                 if let Some(views) = views {
-                    views.apply(&mut worker.batch, split, chunk, view);
+                    views.apply(&mut worker.gradients.batch, split, chunk, view);
                 }
-                worker.add(split, chunk, layout, params)?;
+                worker.add(split, chunk, &params)?;
             }
             if let Some(views) = views {
                 worker.sum.iter_mut().for_each(|x| *x /= f64::from(views.count()));
@@ -82,16 +68,13 @@ impl PlainSums {
 
 impl Worker {
     /// Adds the gradients of a chunk to its sum. The rows after its samples are padding, and a null sample adds nothing.
-    fn add(&mut self, split: &Split, chunk: Chunk<'_>, layout: &Layout, params: &[f32]) -> Result<(), BackendError> {
-        let Self { session, parts, batch, sum } = self;
-        let inputs: Vec<_> = batch.inputs().chain(layout.split(params).map(TensorRef::F32)).collect();
-        session.run(&inputs, &mut |outputs| {
-            for (row, sample) in chunk.samples.iter().enumerate() {
-                let grad = parts.of_row(outputs, row);
-                if !split.is_null(*sample as usize) && grad.iter().all(|part| part.iter().all(|x| x.is_finite())) {
-                    let grad = grad.iter().flat_map(|part| part.iter());
-                    sum.iter_mut().zip(grad).for_each(|(sum, x)| *sum += f64::from(*x));
-                }
+    fn add(&mut self, split: &Split, chunk: Chunk<'_>, params: &Kept<'_>) -> Result<(), BackendError> {
+        let Self { gradients, sum } = self;
+        let rows = (0..chunk.samples.len()).filter(|row| !split.is_null(chunk.samples[*row] as usize));
+        gradients.each_row(rows, params, &mut |_, grad| {
+            if grad.iter().all(|part| part.iter().all(|x| x.is_finite())) {
+                let grad = grad.iter().flat_map(|part| part.iter());
+                sum.iter_mut().zip(grad).for_each(|(sum, x)| *sum += f64::from(*x));
             }
         })
     }

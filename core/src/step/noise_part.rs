@@ -1,0 +1,119 @@
+//! The noise of a step in parts, which any number of workers may draw.
+//!
+//! Noise is addressed by chunks of coordinates, so its bits do not depend on who draws it. A part puts the released values where the sum was.
+//!
+//! # Privacy
+//!
+//! A part that was not drawn would be a sum without noise. The parts are lent as a slice, so none of them can be forgotten, dropped or
+//! exchanged for another step's (each has a lifetime of its own), and [`Drawing::each_part`] draws at the end what is left. Drawing does not
+//! panic, so no part is drawn in half.
+
+use crate::mutant::{self, Mutant};
+use crate::noise::sealed::Inside;
+use crate::noise::{Address, CHUNK, Generator, Purpose};
+use crate::private::Mechanism;
+
+/// Coordinates released, filtered and applied at a time. Even, so that the float mechanism's pairs never straddle.
+/// Fewer on devices, whose stack holds them.
+pub(super) const BLOCK: usize = if cfg!(target_pointer_width = "64") { 64 } else { 16 };
+
+/// The address of the noise of a chunk.
+pub(super) fn address(step: u32, chunk: u32) -> Address {
+    let mut address = Address { purpose: Purpose::GradientNoise, step, chunk };
+    match () {
+        () if mutant::is(Mutant::SameNoiseEveryStep) => address.step = 0,
+        () if mutant::is(Mutant::NoiseTwice) => address.step &= !1,
+        () if mutant::is(Mutant::SameNoiseEveryChunk) => address.chunk = 0,
+        () => {}
+    }
+    address
+}
+
+/// What all parts of a step have in common.
+pub(super) struct Drawing<'a, M, G> {
+    pub(super) mechanism: M,
+    pub(super) threshold: f32,
+    pub(super) step: u32,
+    pub(super) expected_batch: u32,
+    pub(super) generator: &'a G,
+}
+
+/// The sum over some coordinates of a step, on its way to released values. Its memory is the step's.
+pub struct NoisePart<'a, M: Mechanism, G> {
+    drawing: Drawing<'a, M, G>,
+    /// The number of its first chunk.
+    first: u32,
+    sum: &'a mut [M::Word],
+    is_drawn: bool,
+}
+
+impl<M: Mechanism, G> NoisePart<'_, M, G> {
+    /// The largest number of parts.
+    pub const MOST: usize = 64;
+}
+
+impl<M: Mechanism, G: Generator> NoisePart<'_, M, G> {
+    /// Draws its noise and releases its coordinates; the second time does nothing.
+    pub fn draw(&mut self) {
+        let Some(mut state) = M::independent_state() else { return };
+        if core::mem::replace(&mut self.is_drawn, true) {
+            return;
+        }
+        let Drawing { mechanism, threshold, step, expected_batch, generator } = self.drawing;
+        let mut at = (self.first as usize).wrapping_mul(CHUNK);
+        for (chunk, sum) in (self.first..).zip(self.sum.chunks_mut(CHUNK)) {
+            let mut words = generator.stream(address(step, chunk));
+            for sum in sum.chunks_mut(BLOCK) {
+                let mut released = [0.0; BLOCK];
+                let (released, _) = released.split_at_mut(sum.len().min(BLOCK));
+                mechanism.release(
+                    threshold,
+                    expected_batch,
+                    sum,
+                    at,
+                    &mut state,
+                    &mut words,
+                    None,
+                    released,
+                    Inside(()),
+                );
+                for (word, released) in sum.iter_mut().zip(&*released) {
+                    *word = M::store_released(*released, Inside(()));
+                }
+                at = at.wrapping_add(sum.len());
+            }
+        }
+    }
+}
+
+impl<M: Copy, G> Clone for Drawing<'_, M, G> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M: Copy, G> Copy for Drawing<'_, M, G> {}
+
+impl<M: Mechanism, G: Generator> Drawing<'_, M, G> {
+    /// Splits `sum` into parts of whole chunks, hands them to `draw`, and draws what is left.
+    pub(super) fn each_part(
+        self,
+        sum: &mut [M::Word],
+        parts: usize,
+        draw: impl for<'p> FnOnce(&mut [NoisePart<'p, M, G>]),
+    ) {
+        let count = parts.clamp(1, NoisePart::<M, G>::MOST);
+        let chunks = sum.len().div_ceil(CHUNK).div_ceil(count).max(1);
+        let (mut rest, mut first) = (sum, 0);
+        let mut all: [NoisePart<'_, M, G>; 64] = core::array::from_fn(|_| {
+            let sum = core::mem::take(&mut rest);
+            let (sum, after) = sum.split_at_mut(chunks.saturating_mul(CHUNK).min(sum.len()));
+            rest = after;
+            let part = NoisePart { drawing: self, first, sum, is_drawn: false };
+            first = first.wrapping_add(chunks as u32);
+            part
+        });
+        draw(all.get_mut(..count).unwrap_or_default());
+        all.iter_mut().for_each(NoisePart::draw);
+    }
+}

@@ -1,0 +1,46 @@
+//! The inputs of a run, and those of them that stay from run to run.
+
+use damper_onnx::TensorRef;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// The inputs of a run, in `plan.inputs` order: `before`, the kept ones, `after`.
+#[derive(Clone, Copy)]
+pub struct Inputs<'a> {
+    /// Those in front.
+    pub before: &'a [TensorRef<'a>],
+    /// Those whose values stay from run to run.
+    pub kept: &'a Kept<'a>,
+    /// The others.
+    pub after: &'a [TensorRef<'a>],
+}
+
+impl<'a> Inputs<'a> {
+    /// All of them.
+    pub(crate) fn all(&self) -> Vec<TensorRef<'a>> {
+        [self.before, &self.kept.values, self.after].concat()
+    }
+}
+
+/// Inputs whose values stay as long as this lives: it borrows them, and its number is its own in this process.
+pub struct Kept<'a> {
+    values: Vec<TensorRef<'a>>,
+    number: u64,
+}
+
+impl<'a> Kept<'a> {
+    /// These values.
+    pub fn new(values: Vec<TensorRef<'a>>) -> Self {
+        static NEXT: AtomicU64 = AtomicU64::new(1);
+        Self { values, number: NEXT.fetch_add(1, Ordering::Relaxed) }
+    }
+
+    /// How many.
+    pub(crate) fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    /// Above 0.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+}

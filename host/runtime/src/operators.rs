@@ -1,0 +1,31 @@
+//! The operators of the graphs that a backend runs.
+
+/// The operators that a backend runs.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Operators {
+    /// Those of the ONNX standard, and damper's own.
+    Own,
+    /// Those of the ONNX standard alone.
+    Standard,
+}
+
+impl Operators {
+    /// `own` or `standard`.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Own => "own",
+            Self::Standard => "standard",
+        }
+    }
+}
+
+impl std::str::FromStr for Operators {
+    type Err = String;
+
+    fn from_str(name: &str) -> Result<Self, String> {
+        let all = [Self::Own, Self::Standard];
+        let found = all.into_iter().find(|operators| operators.name() == name);
+        found.ok_or_else(|| format!("unknown operators '{name}': use own or standard"))
+    }
+}

@@ -1,0 +1,77 @@
+//! Clipped sums that the backend adds up over the chunks of a step, where its device keeps them: they come to the core once a step.
+//!
+//! One session runs the chunks in their order, so the sum does not depend on the number of workers. While it runs one, the next is read.
+
+use super::{SUMS, Sessions, fill, plan};
+use damper_core::clip::Clip;
+use damper_core::count::Counts;
+use damper_core::error::CallError;
+use damper_core::noise::ContinuousGaussian;
+use damper_core::step::{FloatSum, Shard};
+use damper_data::{Batch, Chunk, Split};
+use damper_onnx::TensorRef;
+use damper_runtime::{BackendError, ChunkPlace, Inputs, Kept, SummingSession};
+
+/// The one session, and its physical batch and the next.
+pub(super) struct DeviceSum {
+    session: Box<dyn SummingSession>,
+    batches: [Batch; 2],
+    norms: Vec<f32>,
+}
+
+impl DeviceSum {
+    /// Loads the graph of clipped sums; none if the backend keeps no sums.
+    pub(super) fn new(sessions: &Sessions<'_>) -> Result<Option<Self>, BackendError> {
+        let (model, mut plan) = plan(sessions.grad, &SUMS, sessions.rows);
+        plan.threads = sessions.threads;
+        // The norms are in front of the sums.
+        let session = sessions.backend.load_summing(&model, &plan, 1)?;
+        let of = |session| Self { session, batches: [sessions.batch(), sessions.batch()], norms: vec![] };
+        Ok(session.map(of))
+    }
+
+    /// Adds the clipped sum of all `chunks`.
+    pub(super) fn add<C: Clip, K: Counts>(
+        &mut self,
+        split: &Split,
+        chunks: &[Chunk<'_>],
+        kept: &Kept<'_>,
+        bound: f32,
+        shard: &mut Shard<'_, ContinuousGaussian, C, K>,
+    ) -> Result<(), BackendError> {
+        let Self { session, batches: [batch, next], norms } = self;
+        norms.clear();
+        if let Some(first) = chunks.first() {
+            fill(batch, split, *first)?;
+        }
+        let mut added = Ok(());
+        for index in 0..chunks.len() {
+            let place = ChunkPlace { is_first: index == 0, is_last: index + 1 == chunks.len() };
+            let before: Vec<TensorRef<'_>> = batch.inputs().collect();
+            let inputs = Inputs { before: &before, kept, after: &[TensorRef::F32(batch.weights())] };
+            std::thread::scope(|scope| {
+                let read = chunks.get(index + 1).map(|chunk| scope.spawn(|| fill(next, split, *chunk)));
+                session.add(inputs, place, &mut |outputs| {
+                    let (all_norms, parts) = outputs.split_first().expect("dp.norm is read");
+                    norms.extend(counted(all_norms, batch));
+                    if place.is_last {
+                        added = shard.add_float_sum(FloatSum { parts, bound, norms });
+                    }
+                })?;
+                read.map_or(Ok(()), |read| read.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+            })?;
+            std::mem::swap(batch, next);
+        }
+        added.map_err(unclipped)
+    }
+}
+
+/// The norms of the rows that count.
+pub(super) fn counted(norms: &[f32], batch: &Batch) -> impl Iterator<Item = f32> {
+    norms.iter().zip(batch.weights()).filter(|(_, weight)| **weight != 0.0).map(|(norm, _)| *norm)
+}
+
+/// The core refused a sum.
+pub(super) fn unclipped(error: CallError) -> BackendError {
+    BackendError(format!("the backend's clipped sum: {error}; use `readout` per-sample"))
+}
