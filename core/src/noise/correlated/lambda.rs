@@ -38,8 +38,12 @@ impl Sealed for Lambda {}
 impl Correlation for Lambda {
     type Line = f64;
     const START: f64 = 0.0;
-    const WORDS: usize = 0;
     const DRAWS_AGAIN: bool = true;
+
+    #[inline(always)]
+    fn words(&self) -> usize {
+        0
+    }
 
     fn forward(&self, line: &mut f64, x: f64) -> f64 {
         *line = self.value() * *line + x;
