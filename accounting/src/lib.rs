@@ -7,6 +7,7 @@
 mod answer;
 mod calibration;
 mod coins;
+mod correlated;
 mod delta;
 mod error;
 pub mod factor;
@@ -22,6 +23,7 @@ mod truncation;
 
 pub use answer::{AccountingResult, CalibrateQuery, EpsilonQuery};
 pub use calibration::{calibrate, calibrate_batch, calibrate_on_grid, calibrate_rate, calibrate_steps, sampling_rate};
+pub use correlated::{Correlated, CorrelatedRun};
 pub use delta::{DeltaVerdict, judge_delta};
 pub use error::{AccountingError, SMALLEST_SIGMA};
 pub use plan::{Plan, Spent, epsilon};

@@ -62,7 +62,7 @@ mod state;
 mod tests;
 mod word;
 
-pub use any::AnyCorrelation;
+pub use any::{AnyCorrelation, Bands};
 pub use banded::Banded;
 pub use blt::Blt;
 pub use correlation::Correlation;

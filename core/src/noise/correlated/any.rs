@@ -14,32 +14,53 @@ use super::word::NoiseWord;
 use crate::error::ConfigError;
 use crate::noise::sealed::Sealed;
 
-/// One of [`Lambda`], [`Blt`] of 1 to 4 buffers, and [`Banded`](super::Banded) of 2 to 256 coefficients.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct AnyCorrelation(Kind);
-
+/// One of the correlations.
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[allow(clippy::large_enum_variant)] // Without an allocator there is no box.
-enum Kind {
+pub enum AnyCorrelation {
+    /// One step back.
     Lambda(Lambda),
+    /// A BLT of one buffer.
     Blt1(Blt<1>),
+    /// Of two.
     Blt2(Blt<2>),
+    /// Of three.
     Blt3(Blt<3>),
+    /// Of four.
     Blt4(Blt<4>),
-    Banded { column: [u32; MOST], bands: usize },
+    /// Bands, as [`Banded`](super::Banded).
+    Banded(Bands),
 }
 
-/// Calls an expression with the BLT of any number of buffers, and its part of a line.
+/// 2 to 256 coefficients as integers over 2³⁰.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Bands {
+    column: [u32; MOST],
+    bands: usize,
+}
+
+impl Bands {
+    /// The coefficients, as they run.
+    pub fn column(&self) -> impl Iterator<Item = f64> {
+        self.units().iter().map(|units| banded::number(*units))
+    }
+
+    fn units(&self) -> &[u32] {
+        self.column.get(..self.bands).unwrap_or_default()
+    }
+}
+
+/// Matches, with one arm for the BLTs.
 macro_rules! match_kind {
     ($self:expr, lambda $lambda:ident => $of_lambda:expr, blt $blt:ident => $of_blt:expr, banded $column:ident => $of_banded:expr) => {
-        match &$self.0 {
-            Kind::Lambda($lambda) => $of_lambda,
-            Kind::Blt1($blt) => $of_blt,
-            Kind::Blt2($blt) => $of_blt,
-            Kind::Blt3($blt) => $of_blt,
-            Kind::Blt4($blt) => $of_blt,
-            Kind::Banded { column, bands } => {
-                let $column = column.get(..*bands).unwrap_or_default();
+        match $self {
+            AnyCorrelation::Lambda($lambda) => $of_lambda,
+            AnyCorrelation::Blt1($blt) => $of_blt,
+            AnyCorrelation::Blt2($blt) => $of_blt,
+            AnyCorrelation::Blt3($blt) => $of_blt,
+            AnyCorrelation::Blt4($blt) => $of_blt,
+            AnyCorrelation::Banded(bands) => {
+                let $column = bands.units();
                 $of_banded
             }
         }
@@ -48,7 +69,7 @@ macro_rules! match_kind {
 
 impl From<Lambda> for AnyCorrelation {
     fn from(lambda: Lambda) -> Self {
-        Self(Kind::Lambda(lambda))
+        Self::Lambda(lambda)
     }
 }
 
@@ -65,12 +86,12 @@ impl AnyCorrelation {
                 _ => Err(ConfigError::new("decays and scales", "1 to 4 of each, as many of one as of the other")),
             }
         }
-        Ok(Self(match theta.len() {
-            1 => Kind::Blt1(of(theta, omega)?),
-            2 => Kind::Blt2(of(theta, omega)?),
-            3 => Kind::Blt3(of(theta, omega)?),
-            _ => Kind::Blt4(of(theta, omega)?),
-        }))
+        Ok(match theta.len() {
+            1 => Self::Blt1(of(theta, omega)?),
+            2 => Self::Blt2(of(theta, omega)?),
+            3 => Self::Blt3(of(theta, omega)?),
+            _ => Self::Blt4(of(theta, omega)?),
+        })
     }
 
     /// Bands with these coefficients, as [`Banded::new`](super::Banded::new).
@@ -81,7 +102,7 @@ impl AnyCorrelation {
     pub fn banded(column: &[f64]) -> Result<Self, ConfigError> {
         let mut units = [0; MOST];
         banded::read(column, &mut units)?;
-        Ok(Self(Kind::Banded { column: units, bands: column.len() }))
+        Ok(Self::Banded(Bands { column: units, bands: column.len() }))
     }
 
     /// Writes the first column of C, `c_0 = 1, c_1, …`, as it runs.
@@ -95,7 +116,7 @@ impl AnyCorrelation {
     /// The number of coefficients, if all others are 0.
     #[must_use]
     pub fn bands(&self) -> Option<usize> {
-        if let Kind::Banded { bands, .. } = self.0 { Some(bands) } else { None }
+        if let Self::Banded(bands) = self { Some(bands.bands) } else { None }
     }
 }
 
@@ -112,7 +133,7 @@ impl Correlation for AnyCorrelation {
     }
 
     fn draws_again(&self) -> bool {
-        matches!(self.0, Kind::Lambda(_))
+        matches!(self, Self::Lambda(_))
     }
 
     fn forward(&self, line: &mut [f64; MOST], x: f64) -> f64 {

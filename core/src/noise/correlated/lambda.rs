@@ -26,6 +26,12 @@ impl Lambda {
         Ok(Self { numerator, bits })
     }
 
+    /// P and `2^q`.
+    #[must_use]
+    pub fn fraction(&self) -> (u32, u32) {
+        (self.numerator, 1 << self.bits)
+    }
+
     /// λ, exactly.
     #[must_use]
     pub fn value(&self) -> f64 {
