@@ -16,7 +16,8 @@ mod xoshiro;
 pub use chacha::{ChaCha20, Key, Stream};
 pub use continuous_gaussian::ContinuousGaussian;
 pub use correlated::{
-    AnyCorrelation, Banded, Bands, Blt, CorrelatedGaussian, CorrelatedState, Correlation, Lambda, NoiseWord, Participation,
+    AnyCorrelation, Banded, Bands, Blt, CorrelatedGaussian, CorrelatedState, Correlation, Lambda, NoiseWord,
+    Participation,
 };
 pub use discrete_gaussian::{DiscreteGaussian, LEAST_SIGMA, MAX_SIGMA};
 pub use generator::{Address, Generator, Purpose};

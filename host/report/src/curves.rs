@@ -52,7 +52,9 @@ impl Curves {
         // Steps of an event: one, or those of an epoch.
         let steps = |at: u64| match recorded.sampler {
             Sampler::Poisson => at,
-            Sampler::Shuffled => (u128::from(at) * u128::from(recorded.steps()) / u128::from(events.max(1))) as u64,
+            Sampler::Shuffled | Sampler::CyclicPoisson | Sampler::MinSeparation => {
+                (u128::from(at) * u128::from(recorded.steps()) / u128::from(events.max(1))) as u64
+            }
         };
         let mut at: Vec<u64> =
             (1..=points).map(|point| (u128::from(events) * u128::from(point) / u128::from(points)) as u64).collect();

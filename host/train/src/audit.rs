@@ -88,7 +88,7 @@ pub fn check_sampler(config: &TrainConfig) -> Result<(), TrainError> {
     let (setting, value) = match (config.sampler, config.truncate) {
         (Sampler::Poisson, None) => return Ok(()),
         (Sampler::Poisson, Some(_)) => ("truncate", ""),
-        (Sampler::Shuffled, _) => ("sampler", "shuffled"),
+        (sampler, _) => ("sampler", sampler.name()),
     };
     Err(SettingError::new(setting, value, "audits replay whole Poisson draws; leave it out").into())
 }

@@ -192,7 +192,7 @@ impl Auditor<'_> {
         let wanted = (8.0 / run.terms.rate.as_f64()).round().max(4.0) as usize;
         let samples = wanted.min(train.len()).min(NUMBERS / numbers.max(1)).max(1);
         let needed = draws_for(self.precision).div_ceil(run.params.len() as u64).clamp(3, u64::from(OWN_STEPS));
-        let made = on_data(run, like(train, samples), Self::steps(run, needed));
+        let made = on_data(run, like(train, samples), Self::steps(run, needed))?;
         self.step_loop("own", &made, None, 1, true)
     }
 
