@@ -109,7 +109,7 @@ pub(super) fn check(config: &TrainConfig) -> Result<(), TrainError> {
             Some("is proven for integers, where rounding is part of the price; use `noise` discrete")
         }
         _ if config.method.threshold.wants_count_noise() => Some(
-            "noise of steps cancels in units of one clip, and counts beside it have no price; use a fixed `clip`, or noise_correlation none",
+            "noise of steps cancels in units of one clip, and counts beside it have no price; use a fixed `clip`, or `noise_correlation` none",
         ),
         _ if config.method.noise_schedule != NoiseChoice::default() => {
             Some("noise that changes over steps does not cancel and has no price; leave out `noise_schedule`")

@@ -109,9 +109,10 @@ pub(crate) fn layers(run: &Run) -> Vec<Layer> {
 
 /// The event of step `number`, which is priced with others if an event is several steps.
 pub(crate) fn event<M: Trained, O: Clone>(run: &Run, step: &Step<'_, M, O>, number: u32) -> Result<Event, TrainError> {
-    Ok(match &run.terms.correlated {
-        Some(correlated) => correlated.event()?.0,
-        None => step.event_at(number, run.priced_rate())?,
+    Ok(match (&run.terms.correlated, step.slots().mechanism.whole()) {
+        (Some(correlated), _) if correlated.rate.is_some() => correlated.event()?.0,
+        (_, Some(whole)) => whole?,
+        _ => step.event_at(number, run.priced_rate())?,
     })
 }
 

@@ -1,7 +1,8 @@
 //! The mechanisms of the trainer, and the memory of their noise.
 
 use crate::generator::ChaCha20;
-use damper_core::error::CallError;
+use damper_core::accounting::Event;
+use damper_core::error::{CallError, ConfigError};
 use damper_core::noise::{
     AnyCorrelation, ContinuousGaussian, CorrelatedGaussian, CorrelatedState, DiscreteGaussian, NoiseWord,
 };
@@ -15,6 +16,11 @@ pub(crate) trait Trained: Mechanism<Word: Send> + Send + Sync {
     ///
     /// The mechanism is for another number of parameters.
     fn noise(&self, dim: usize, first: u32, generator: &ChaCha20) -> Result<Self::NoiseState, CallError>;
+
+    /// The event of the whole run, if its steps have no price of their own.
+    fn whole(&self) -> Option<Result<Event, ConfigError>> {
+        None
+    }
 }
 
 impl Trained for DiscreteGaussian<i64> {
@@ -40,5 +46,9 @@ impl Trained for Correlated {
             self.rebuild(&mut state, generator, first)?;
         }
         Ok(state)
+    }
+
+    fn whole(&self) -> Option<Result<Event, ConfigError>> {
+        Some(self.event())
     }
 }
