@@ -1,8 +1,8 @@
 //! The configuration of a run.
 
 use crate::choice::OptimizerChoice;
-use crate::correlation::NoiseCorrelation;
 use crate::method::Method;
+use crate::noise_correlation::NoiseCorrelation;
 use damper_accounting::factor::Objective;
 use damper_accounting::{Accountant, RunKind, Sampler};
 use damper_core::average::Averaging;

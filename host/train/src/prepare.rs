@@ -1,8 +1,9 @@
 //! Everything that is fixed before the first step: the graph, the data's checks by its owner, the rate, the noise.
 
-use super::correlation::{self, NoiseCorrelation, fitted};
+use super::correlation::{self, fitted};
 use super::galore::forms;
 use super::held_out::{PrivateMetrics, evaluations, steps_between};
+use super::noise_correlation::NoiseCorrelation;
 use super::not_private;
 use super::price::{Priced, of_training, price, tuning_rate};
 use super::recording;
