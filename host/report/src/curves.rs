@@ -61,8 +61,10 @@ impl Curves {
         if points > 1 {
             at.insert(0, 1);
         }
+        // Of few events, several points are the same one.
+        at.retain(|at| *at > 0);
         at.dedup();
-        let over_steps = at.into_iter().filter(|at| *at > 0).filter_map(|at| {
+        let over_steps = at.into_iter().filter_map(|at| {
             let epsilon = price(&training.first(at), accountant, recorded.delta).ok()?;
             Some(AtSteps { steps: steps(at), epsilon })
         });
