@@ -2,6 +2,7 @@
 
 use super::price::upward;
 use damper_core::accounting::event::Rate;
+use damper_core::error::ConfigError;
 use thiserror::Error;
 
 /// The smallest σ in grid units whose discrete Gaussian is priced as the continuous one at fractional orders
@@ -170,6 +171,18 @@ pub enum AccountingError {
         /// The samples.
         samples: u64,
     },
+    /// Correlated noise that cannot run.
+    #[error("`noise_correlation`: {0}")]
+    CorrelatedNoise(#[from] ConfigError),
+    /// σ of correlated noise is larger than what is sampled.
+    #[error("`grid_bits` {0}: too many, sigma is above 2^31 grid units; lower it")]
+    SigmaOfGrid(u32),
+    /// A record whose events are cheaper than its noise.
+    #[error("the record of correlated noise: its events are not those of its coefficients; the file is damaged")]
+    Correlated,
+    /// Blocks of correlated noise have no price of a replaced sample.
+    #[error("`neighbours` replace: correlated noise with cyclic Poisson draws is not priced for it; use add-or-remove")]
+    ReplacedBlocks,
     /// Steps of a sample that are no distance apart.
     #[error("`separation` 0: two steps of a sample are at least 1 apart; give the steps of an epoch in a fixed order")]
     Separation,

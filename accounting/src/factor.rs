@@ -11,6 +11,7 @@
 //! Toeplitz, BLT).
 
 mod answer;
+mod banded;
 mod blt;
 mod cyclic;
 mod minimize;
@@ -20,8 +21,9 @@ mod participation;
 mod toeplitz;
 
 pub use answer::{FactorizeQuery, Factorized};
+pub use banded::{MAX_BANDS, optimize_banded};
 pub use blt::Blt;
-pub use cyclic::CyclicPoisson;
+pub use cyclic::{CyclicPoisson, block_shift};
 pub use objective::Objective;
 pub use optimize::{MAX_BUFFERS, optimize};
 pub use participation::{MAX_STEPS, Participation};

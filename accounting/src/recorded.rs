@@ -2,7 +2,7 @@
 
 use super::delta::check_delta;
 use super::pld::Neighbours;
-use super::{Accountant, AccountingError, EpsilonBound, Plan, Truncation, pld, smaller};
+use super::{Accountant, AccountingError, Correlated, EpsilonBound, Plan, Sampler, Truncation, pld, smaller};
 use damper_core::accounting::event::{Event, Rate};
 use damper_core::accounting::renyi::least_epsilon;
 use serde::{Deserialize, Serialize};
@@ -33,24 +33,6 @@ impl RecordedEvent {
     #[must_use]
     pub fn new((event, times): &(Event, u64)) -> Self {
         Self { sampling_rate_numerator: event.rate().numerator(), noise_multiplier: event.multiplier(), times: *times }
-    }
-}
-
-/// The sampler of a step.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Sampler {
-    /// Each sample by a coin of its own, again at every step: an event is a draw.
-    #[default]
-    Poisson,
-    /// Batches of a fixed size out of a new order of all samples each epoch: an event is an epoch, at a rate of 1, for its batches
-    /// are disjoint and nothing is claimed of the order.
-    Shuffled,
-}
-
-impl Sampler {
-    fn is_poisson(&self) -> bool {
-        *self == Self::Poisson
     }
 }
 
@@ -97,6 +79,9 @@ pub struct Recorded {
     /// At which size draws were cut, where they were.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub truncation: Option<Truncation>,
+    /// The correlated noise that the events are of, if noise was correlated.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub correlation: Option<Correlated>,
     /// Every draw from which something was released.
     pub events: Vec<RecordedEvent>,
     /// Noisy releases from held-out samples. A sample is either a training sample or a held-out one, by public choice, so ε is the
@@ -118,6 +103,7 @@ impl Recorded {
             sampler: Sampler::Poisson,
             steps: None,
             truncation: None,
+            correlation: None,
             events,
             held_out: Vec::new(),
         }
@@ -142,6 +128,7 @@ impl Recorded {
             sampler: Sampler::Poisson,
             steps: None,
             truncation: None,
+            correlation: None,
             events: self.held_out.clone(),
             held_out: Vec::new(),
             ..*self
@@ -188,7 +175,7 @@ impl Recorded {
         let event = |event: &RecordedEvent| {
             let asked = event.sampling_rate_numerator as f64 / Rate::DENOMINATOR as f64;
             let rate = match Rate::from_numerator(event.sampling_rate_numerator) {
-                Ok(rate) if rate != Rate::ZERO && (self.sampler.is_poisson() || rate == Rate::ONE) => rate,
+                Ok(rate) if rate != Rate::ZERO && (self.sampler.has_coins() || rate == Rate::ONE) => rate,
                 _ => return Err(AccountingError::SamplingRate(asked)),
             };
             let found = Event::new(rate, event.noise_multiplier)
@@ -196,6 +183,9 @@ impl Recorded {
             Ok((found, event.times))
         };
         let mut events = self.events.iter().map(event).collect::<Result<Vec<_>, AccountingError>>()?;
+        if let Some(correlation) = &self.correlation {
+            correlation.check(self.sampler, &events)?;
+        }
         events.retain(|(_, times)| *times > 0);
         events.sort_by(|(a, _), (b, _)| (a.multiplier().total_cmp(&b.multiplier())).then(a.rate().cmp(&b.rate())));
         events.dedup_by(|next, kept| {
@@ -230,9 +220,18 @@ impl Recorded {
     ///
     /// As [`Recorded::epsilon`].
     pub fn epsilon_of_replaced(&self, delta: f64) -> Result<EpsilonBound, AccountingError> {
+        if self.has_blocks() {
+            return Err(AccountingError::ReplacedBlocks);
+        }
         self.priced(delta, |events, delta| {
             Ok(EpsilonBound { epsilon: pld::of_discrete(events, Neighbours::Replace, delta)?, order: None })
         })
+    }
+
+    /// Returns true if draws by coins have blocks of correlated noise, which have no price of a replaced sample.
+    #[must_use]
+    pub fn has_blocks(&self) -> bool {
+        self.correlation.is_some() && self.sampler.has_coins()
     }
 
     /// The price at what truncation leaves of δ.

@@ -15,7 +15,10 @@ mod xoshiro;
 
 pub use chacha::{ChaCha20, Key, Stream};
 pub use continuous_gaussian::ContinuousGaussian;
-pub use correlated::{Banded, Blt, CorrelatedGaussian, CorrelatedState, Correlation, Lambda, NoiseWord, Participation};
+pub use correlated::{
+    AnyCorrelation, Banded, Bands, Blt, CorrelatedGaussian, CorrelatedState, Correlation, Lambda, NoiseWord,
+    Participation,
+};
 pub use discrete_gaussian::{DiscreteGaussian, LEAST_SIGMA, MAX_SIGMA};
 pub use generator::{Address, Generator, Purpose};
 pub use xoshiro::{FastStream, Xoshiro};

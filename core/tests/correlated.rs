@@ -7,7 +7,8 @@ use damper_core::error::{CallError, OpenError};
 use damper_core::filter::Identity;
 use damper_core::grid::Grid;
 use damper_core::noise::{
-    Banded, Blt, ChaCha20, CorrelatedGaussian, CorrelatedState, Correlation, Lambda, NoiseWord, Participation,
+    AnyCorrelation, Banded, Blt, ChaCha20, CorrelatedGaussian, CorrelatedState, Correlation, Lambda, NoiseWord,
+    Participation,
 };
 use damper_core::optimizer::{Adam, AdamState, Begin, Optimizer, Sgd, SgdState};
 use damper_core::private::{Mechanism, Released, SumWord};
@@ -39,18 +40,21 @@ fn slots<M: Mechanism>(mechanism: M) -> Slots<Identity, Sgd, M> {
     }
 }
 
+fn words(count: usize) -> Vec<NoiseWord> {
+    (0..count).map(|_| NoiseWord::ZERO).collect()
+}
+
 /// Parameters, from zero, become minus the released integers.
 fn step<K: Correlation>(mechanism: Correlated<K>) -> Step<K> {
     PrivateStep::new(slots(mechanism)).unwrap()
 }
 
-fn words(count: usize) -> Vec<NoiseWord> {
-    (0..count).map(|_| NoiseWord::ZERO).collect()
+fn state<K: Correlation>(correlation: K, dim: usize) -> State<K> {
+    with(CorrelatedState::new(words(dim * correlation.words())), dim)
 }
 
-fn state<K: Correlation>(dim: usize) -> State<K> {
-    StepState::new(vec![SumWord::ZERO; dim], (), SgdState { momentum: [] }, ())
-        .with_noise(CorrelatedState::new(words(dim * K::WORDS)))
+fn with<K: Correlation>(noise: CorrelatedState<K, Vec<NoiseWord>>, dim: usize) -> State<K> {
+    StepState::new(vec![SumWord::ZERO; dim], (), SgdState { momentum: [] }, ()).with_noise(noise)
 }
 
 /// What step `number` releases, in grid units; no sample takes part.
@@ -85,16 +89,18 @@ fn play<K: Correlation>(correlation: K, row: &[&str]) {
     assert!(found.rate() == Rate::ONE && found.multiplier() <= multiplier, "{row:?}: {found:?} {multiplier}");
     assert!(found.multiplier() >= multiplier * (1.0 - 1e-11), "{row:?}: {found:?} {multiplier}");
     assert!((mechanism.rounding_share() - rounding / (clip + rounding)).abs() < 1e-10);
-    let (step, mut state) = (step(mechanism), state::<K>(dim));
+    let (step, mut state) = (step(mechanism), state(correlation, dim));
     for (number, noise) in list::<u32>(row[10]).into_iter().zip(list::<i64>(row[11])) {
         assert_eq!(released(&step, &mut state, number, dim, seed)[coordinate], noise, "{row:?} step {number}");
     }
 }
 
 fn numbers<const N: usize>(cell: &str) -> [f64; N] {
-    let units: Vec<u32> = list(cell);
-    let numbers: Vec<f64> = units.iter().map(|units| f64::from(*units) / f64::from(1u32 << 30)).collect();
-    numbers.try_into().unwrap()
+    many(cell).try_into().unwrap()
+}
+
+fn many(cell: &str) -> Vec<f64> {
+    list::<u32>(cell).into_iter().map(|units| f64::from(units) / f64::from(1u32 << 30)).collect()
 }
 
 #[test]
@@ -104,10 +110,17 @@ fn noise_and_price_equal_the_vectors() {
         let row: Vec<&str> = line.split('\t').collect();
         let parts: Vec<&str> = row[1].split(" ; ").collect();
         let count = parts[0].split(' ').count();
+        match row[0] {
+            "blt" => play(AnyCorrelation::blt(&many(parts[0]), &many(parts[1])).unwrap(), &row),
+            "banded" => play(AnyCorrelation::banded(&many(parts[0])).unwrap(), &row),
+            _ => {}
+        }
         match (row[0], count) {
             ("lambda", 2) => {
                 let fraction: Vec<u32> = list(parts[0]);
-                play(Lambda::new(fraction[0], fraction[1]).unwrap(), &row);
+                let lambda = Lambda::new(fraction[0], fraction[1]).unwrap();
+                play(lambda, &row);
+                play(AnyCorrelation::from(lambda), &row);
                 played[0] += 1;
             }
             ("blt", 1) => play(Blt::<1>::new(numbers(parts[0]), numbers(parts[1])).unwrap(), &row),
@@ -143,10 +156,10 @@ fn restarts<K: Correlation>(correlation: K) {
     let mechanism = mechanism(correlation, 5000, run(), dim);
     let step = step(mechanism);
     let fresh = |from: u32, to: u32| {
-        let mut state = state(dim);
+        let mut state = state(correlation, dim);
         (from..to).map(|number| released(&step, &mut state, number, dim, 4)).collect::<Vec<_>>()
     };
-    let mut kept = state(dim);
+    let mut kept = state(correlation, dim);
     for number in 0..3 {
         released(&step, &mut kept, number, dim, 4);
     }
@@ -156,14 +169,14 @@ fn restarts<K: Correlation>(correlation: K) {
         assert_eq!(released(&step, &mut kept, number, dim, 4), noise);
     }
     // Stale: a step of the same number, but others were released since.
-    let mut other = state(dim);
+    let mut other = state(correlation, dim);
     released(&step, &mut other, 6, dim, 4);
     assert_eq!(released(&step, &mut kept, 7, dim, 4), fresh(7, 8)[0]);
     // In a row they differ from fresh ones: the checks above can fail.
     assert_ne!(released(&step, &mut kept, 8, dim, 4), fresh(8, 9)[0]);
     // Buffers of a mechanism that is priced otherwise.
     let larger = PrivateStep::new(slots(self::mechanism(correlation, 5001, run(), dim))).unwrap();
-    let mut own = state(dim);
+    let mut own = state(correlation, dim);
     assert_eq!(released(&larger, &mut kept, 9, dim, 4), released(&larger, &mut own, 9, dim, 4));
 }
 
@@ -174,12 +187,47 @@ fn gaps_and_stale_buffers_begin_at_zeros() {
     restarts(Banded::<3>::new([1.0, 0.7, 0.5]).unwrap());
 }
 
+/// A state that is rebuilt from the key goes on with the bits of one that never stopped, and says the same deviation of its noise.
+fn rebuilds<K: Correlation>(correlation: K) {
+    // More than a chunk of coordinates.
+    let dim = 1030;
+    let mechanism = mechanism(correlation, 5000, run(), dim);
+    let step = step(mechanism);
+    let mut whole = state(correlation, dim);
+    let rows: Vec<_> = (0..9).map(|number| released(&step, &mut whole, number, dim, 4)).collect();
+    for from in [1, 6] {
+        let mut noise = CorrelatedState::new(words(dim * correlation.words()));
+        mechanism.rebuild(&mut noise, &ChaCha20::<2>::simulation(4), from).unwrap();
+        let mut state = with(noise, dim);
+        for number in from..9 {
+            assert_eq!(released(&step, &mut state, number, dim, 4), rows[number as usize], "{correlation:?} {from}");
+        }
+        // From zeros they differ, so the check can fail.
+        let mut zeros = self::state(correlation, dim);
+        assert_ne!(released(&step, &mut zeros, from, dim, 4), rows[from as usize]);
+    }
+    let mut short = CorrelatedState::<K, _>::new(words(dim * correlation.words() + 1));
+    assert!(mechanism.rebuild(&mut short, &ChaCha20::<2>::simulation(4), 1).is_err());
+}
+
+#[test]
+fn rebuilt_buffers_equal_kept_ones() {
+    rebuilds(Lambda::new(15, 4).unwrap());
+    rebuilds(blt());
+    rebuilds(Banded::<3>::new([1.0, 0.7, 0.5]).unwrap());
+    rebuilds(AnyCorrelation::from(Lambda::new(15, 4).unwrap()));
+    rebuilds(AnyCorrelation::blt(&blt().theta(), &blt().omega()).unwrap());
+    rebuilds(AnyCorrelation::banded(&[1.0, 0.7, 0.5]).unwrap());
+    assert!(AnyCorrelation::blt(&[0.5; 5], &[0.1; 5]).is_err() && AnyCorrelation::blt(&[0.5], &[]).is_err());
+    assert!(AnyCorrelation::blt(&[], &[]).is_err() && AnyCorrelation::banded(&[1.0]).is_err());
+}
+
 /// Refuses before anything is charged.
 #[test]
 fn unpriced_uses_are_refused() {
     let mechanism = mechanism(blt(), 5000, run(), 3);
     let step = step(mechanism);
-    let mut state = state(3);
+    let mut state = state(blt(), 3);
     let mut longer = Ledger::volatile(1001);
     let refused = OpenError::Call(CallError::Order("a ledger of more steps than correlated noise was priced for"));
     assert_eq!(step.open(&mut state, &mut longer).err(), Some(refused));
@@ -316,7 +364,7 @@ fn noise_std_follows_the_inverse() {
 fn prefix_variance<K: Correlation>(correlation: K, steps: u32, dim: usize, error: impl Fn(u32) -> f64) {
     let sigma = 2000;
     let step = step(mechanism(correlation, sigma, Participation::new(steps, 10, 10).unwrap(), dim));
-    let (mut state, mut sums) = (state::<K>(dim), vec![0i64; dim]);
+    let (mut state, mut sums) = (state(correlation, dim), vec![0i64; dim]);
     for number in 0..steps {
         let noise = released(&step, &mut state, number, dim, 9);
         sums.iter_mut().zip(noise).for_each(|(sum, noise)| *sum += noise);

@@ -10,6 +10,7 @@ mod models;
 
 use damper::accounting::Sampler;
 use damper::data::DataOptions;
+use damper::runtime::Choice;
 use damper::train::{
     self, Checkpoint, Evaluation, FilterChoice, Invocation, LowRank, Noise, NormStep, OptimizerChoice, Outcome,
     Progress, Resumed, Rule, Run, Source, StepReport, TestMetrics, TrainConfig,
@@ -117,6 +118,18 @@ fn others() -> Vec<(&'static str, TrainConfig)> {
         ("uncorrected", of(&|config| config.method.filter = FilterChoice::new("doppler-uncorrected", &[]).unwrap())),
         ("mean", of(&|config| config.average = Some(Averaging::new(0.4).unwrap().by_learning_rate()))),
         ("shuffled", of(&|config| (config.sampler, config.epochs) = (Sampler::Shuffled, 2.3))),
+        ("fixed order", of(&|config| (config.sampler, config.epochs) = (Sampler::MinSeparation, 2.3))),
+        ("cyclic", of(&|config| (config.sampler, config.groups) = (Sampler::CyclicPoisson, NonZeroU32::new(4)))),
+        ("lambda", of(&|config| correlated(config, "lambda:15/16", Sampler::MinSeparation))),
+        (
+            "blt of a mean",
+            of(&|config| {
+                correlated(config, "blt:2", Sampler::MinSeparation);
+                config.average = Some(Averaging::exponential(0.9).unwrap());
+            }),
+        ),
+        ("bands", of(&|config| correlated(config, "banded:3", Sampler::MinSeparation))),
+        ("cyclic bands", of(&|config| correlated(config, "banded:3", Sampler::CyclicPoisson))),
         ("cut", of(&|config| config.truncate = Some(160))),
         ("evaluations", of(&|config| config.evaluate_every = Some(0.2))),
         (
@@ -153,6 +166,31 @@ fn every_method_resumes_with_same_bits() {
         let again = train::run_resumable(&run, &mut resume(other.path(), &run), &mut Stopping::default()).unwrap();
         assert_same(name, &again, &whole);
     }
+}
+
+/// Noise that is correlated over steps, whose buffers are in no file.
+fn correlated(config: &mut TrainConfig, noise: &str, sampler: Sampler) {
+    config.noise_correlation = noise.parse().unwrap();
+    (config.sampler, config.epochs) = (sampler, 2.3);
+}
+
+// With correlated noise in a fixed order the first step pays for the run; where steps are lost, later ones have the noise that they would have had.
+#[test]
+fn lost_steps_of_correlated_noise_stay_in_it() {
+    let run = |backend| {
+        let mut config = TrainConfig { backend, ..config() };
+        correlated(&mut config, "blt:2", Sampler::MinSeparation);
+        train::prepare(&source(SMALL), config).unwrap()
+    };
+    let (one, two) = (run(Choice::Tract), run(Choice::Portable));
+    let folder = tempfile::tempdir().unwrap();
+    killed(folder.path(), &one, 5);
+    let plan = train::RunPlan::new(&one).unwrap();
+    assert!(plan.paid(1).events() == 1 && plan.paid(1).events == plan.paid(one.terms.steps).events);
+    let mut watcher = Stopping::default();
+    let outcome = train::run_resumable(&two, &mut resume(folder.path(), &two), &mut watcher).unwrap();
+    assert_eq!((watcher.resumed, outcome.lost_steps), (Some((5, 3)), 3));
+    assert_eq!(outcome.recorded.events, plan.events.events);
 }
 
 /// Steps that the ledger in `folder` counts as paid.

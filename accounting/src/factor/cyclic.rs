@@ -56,15 +56,20 @@ impl CyclicPoisson {
             return Err(AccountingError::GroupBatch { batch, groups, samples });
         }
         let rate = sampling_rate(of_group as f64 / samples as f64)?;
-        let square: f64 = column.iter().map(|entry| entry * entry).sum();
-        let rounding = ((column.len().saturating_sub(1)) as f64 * dim as f64).sqrt();
-        // A few roundings a term; all terms are positive.
-        let up = 1.0 + (column.len() + 16) as f64 * f64::EPSILON;
-        let shift = (square.sqrt() * f64::from(grid_bits).exp2() + rounding) * up;
-        let multiplier = sigma as f64 / shift * (1.0 - 2.0 * f64::EPSILON);
+        let multiplier = sigma as f64 / block_shift(column, grid_bits, dim) * (1.0 - 2.0 * f64::EPSILON);
         let event = Event::new(rate, multiplier).map_err(|_| AccountingError::NoiseMultiplier(multiplier))?;
         Ok((event, steps.div_ceil(groups)))
     }
+}
+
+/// `β_c = ‖c‖·2^grid_bits + √((p−1)·dim)`, rounded up.
+#[must_use]
+pub fn block_shift(column: &[f64], grid_bits: u32, dim: u64) -> f64 {
+    let square: f64 = column.iter().map(|entry| entry * entry).sum();
+    let rounding = ((column.len().saturating_sub(1)) as f64 * dim as f64).sqrt();
+    // A few roundings a term; all terms are positive.
+    let up = 1.0 + (column.len() + 16) as f64 * f64::EPSILON;
+    (square.sqrt() * f64::from(grid_bits).exp2() + rounding) * up
 }
 
 #[cfg(test)]

@@ -55,7 +55,7 @@ pub fn optimize(participation: Participation, buffers: u32, objective: Objective
 }
 
 /// The BLT of these numbers.
-fn blt(u: &[f64]) -> Option<Blt> {
+pub(super) fn blt(u: &[f64]) -> Option<Blt> {
     let mut decay = 1.0;
     let decays: Vec<f64> = u
         .iter()
@@ -85,7 +85,7 @@ fn numbers(decays: &[f64]) -> Vec<f64> {
 }
 
 /// Starts for `count` buffers, from the best of one fewer.
-fn starts(best: &[f64], count: usize, reach: usize) -> Vec<Vec<f64>> {
+pub(super) fn starts(best: &[f64], count: usize, reach: usize) -> Vec<Vec<f64>> {
     let decays: Vec<f64> = blt(best).map_or_else(Vec::new, |blt| {
         blt.theta().iter().zip(blt.theta_hat()).flat_map(|(theta, hat)| [*theta, *hat]).collect()
     });

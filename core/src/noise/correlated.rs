@@ -42,13 +42,15 @@
 //!
 //! *Restarts and burned steps.* The buffers are used at step t only if they were left by step t − 1 of the same mechanism. Else they begin at
 //! zeros: this sets entries of C to 0, and by the second point β holds, whoever chooses the moment. A released row enters the buffers once. So
-//! a restart loses accuracy and no privacy, and buffers are never saved: a stale copy would not be private.
+//! a restart loses accuracy and no privacy, and buffers are never saved: a stale copy would not be private. A host rebuilds them from the key
+//! instead ([`CorrelatedGaussian::rebuild`]): the w of earlier steps do not depend on data, so the buffers are those of a run that never stopped.
 //!
 //! *Not priced*, and refused: Poisson batches (a sample may come at neighbouring steps), noise that changes over steps, counts of a
 //! threshold, a ledger of more steps than n.
 //!
 //! Buffers are as secret as the key. They have no accessor, and are wiped when they are dropped.
 
+mod any;
 mod banded;
 mod blt;
 mod correlation;
@@ -60,6 +62,7 @@ mod state;
 mod tests;
 mod word;
 
+pub use any::{AnyCorrelation, Bands};
 pub use banded::Banded;
 pub use blt::Blt;
 pub use correlation::Correlation;
@@ -68,7 +71,9 @@ pub use participation::Participation;
 pub use state::CorrelatedState;
 pub use word::NoiseWord;
 
+use super::CHUNK;
 use super::discrete_gaussian::{DiscreteGaussian, LEAST_SIGMA, sample};
+use super::generator::{Address, Generator, Purpose};
 use super::sealed::{Inside, Sealed};
 use crate::accounting::{Event, Rate};
 use crate::clip::Clip;
@@ -241,6 +246,52 @@ impl<W: Word, K: Correlation, B> CorrelatedGaussian<W, K, B> {
         next_down(f64::from(self.inner.sigma()) / self.shift)
     }
 
+    /// Brings the buffers to where the first `steps` steps of a run leave them, from the generator alone: each step's noise is drawn again.
+    /// A run that goes on has then the bits of one that never stopped. Takes `O(steps · m)` time; nothing is drawn again with no buffers.
+    ///
+    /// A run does this after each restart, or after none: rows released from zeros and rows from exact buffers have no price together.
+    ///
+    /// # Errors
+    ///
+    /// The memory does not fit the mechanism.
+    pub fn rebuild<G: Generator>(
+        &self,
+        state: &mut CorrelatedState<K, B>,
+        generator: &G,
+        steps: u32,
+    ) -> Result<(), CallError>
+    where
+        B: AsMut<[NoiseWord]>,
+    {
+        self.check_state(state, self.dim as usize)?;
+        state.restart(self.run_multiplier());
+        let count = self.correlation.words();
+        for (chunk, buffers) in state.memory.as_mut().chunks_mut((CHUNK * count).max(1)).enumerate() {
+            for step in 0..steps {
+                let address = Address { purpose: Purpose::GradientNoise, step, chunk: chunk as u32 };
+                let mut words = generator.stream(address);
+                for own in buffers.chunks_mut(count.max(1)) {
+                    let z = sample(self.inner.sigma(), &mut words);
+                    self.correlation.correlate(z, 0, step, own);
+                }
+            }
+        }
+        for step in 0..steps {
+            self.grow(state);
+            state.finished(step);
+        }
+        Ok(())
+    }
+
+    /// Adds the next entry of the inverse to the variance of w over that of z.
+    fn grow(&self, state: &mut CorrelatedState<K, B>)
+    where
+        B: AsMut<[NoiseWord]>,
+    {
+        let entry = self.correlation.backward(&mut state.line, f64::from(u8::from(state.age == 0)));
+        state.variance += entry * entry;
+    }
+
     /// The part of β that is due to rounding, `R/β`, rounded up. More grid bits make it smaller.
     #[must_use]
     pub fn rounding_share(&self) -> f64 {
@@ -331,7 +382,7 @@ impl<W: Word, K: Correlation, B: AsMut<[NoiseWord]>> Mechanism for CorrelatedGau
 
     fn check_state(&self, state: &mut Self::NoiseState, dim: usize) -> Result<(), CallError> {
         check_len("the sum", self.dim as usize, dim)?;
-        check_len("the noise buffers", dim.saturating_mul(K::WORDS), state.memory.as_mut().len())
+        check_len("the noise buffers", dim.saturating_mul(self.correlation.words()), state.memory.as_mut().len())
     }
 
     fn begin(&self, state: &mut Self::NoiseState, step: u32, _: Inside) -> f64 {
@@ -339,13 +390,12 @@ impl<W: Word, K: Correlation, B: AsMut<[NoiseWord]>> Mechanism for CorrelatedGau
             state.restart(self.run_multiplier());
         }
         state.open();
-        let entry = self.correlation.backward(&mut state.line, f64::from(u8::from(state.age == 0)));
-        state.variance += entry * entry;
+        self.grow(state);
         scalar::sqrt(state.variance)
     }
 
     fn draws_again(&self, state: &Self::NoiseState) -> bool {
-        K::DRAWS_AGAIN && state.age > 0
+        K::DRAWS_AGAIN && self.correlation.draws_again() && state.age > 0
     }
 
     fn end(&self, state: &mut Self::NoiseState, step: u32, _: Inside) {
@@ -367,9 +417,10 @@ impl<W: Word, K: Correlation, B: AsMut<[NoiseWord]>> Mechanism for CorrelatedGau
         let unit = self.inner.grid().mean_unit(threshold, expected_batch);
         let sigma = self.inner.sigma();
         let age = state.age;
-        let mut buffers = state.memory.as_mut().get_mut(at.saturating_mul(K::WORDS)..).unwrap_or_default();
+        let count = self.correlation.words();
+        let mut buffers = state.memory.as_mut().get_mut(at.saturating_mul(count)..).unwrap_or_default();
         for (sum, out) in sum.iter_mut().zip(out) {
-            let (own, rest) = buffers.split_at_mut(K::WORDS.min(buffers.len()));
+            let (own, rest) = buffers.split_at_mut(count.min(buffers.len()));
             buffers = rest;
             let z = mutant::noise(sample(sigma, words), sigma);
             let before = before.as_mut().map_or(0, |words| mutant::noise(sample(sigma, &mut **words), sigma));

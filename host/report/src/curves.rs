@@ -52,15 +52,19 @@ impl Curves {
         // Steps of an event: one, or those of an epoch.
         let steps = |at: u64| match recorded.sampler {
             Sampler::Poisson => at,
-            Sampler::Shuffled => (u128::from(at) * u128::from(recorded.steps()) / u128::from(events.max(1))) as u64,
+            Sampler::Shuffled | Sampler::CyclicPoisson | Sampler::MinSeparation => {
+                (u128::from(at) * u128::from(recorded.steps()) / u128::from(events.max(1))) as u64
+            }
         };
         let mut at: Vec<u64> =
             (1..=points).map(|point| (u128::from(events) * u128::from(point) / u128::from(points)) as u64).collect();
         if points > 1 {
             at.insert(0, 1);
         }
+        // Of few events, several points are the same one.
+        at.retain(|at| *at > 0);
         at.dedup();
-        let over_steps = at.into_iter().filter(|at| *at > 0).filter_map(|at| {
+        let over_steps = at.into_iter().filter_map(|at| {
             let epsilon = price(&training.first(at), accountant, recorded.delta).ok()?;
             Some(AtSteps { steps: steps(at), epsilon })
         });

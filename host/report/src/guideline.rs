@@ -66,6 +66,10 @@ pub(super) fn items(record: &TrainReport, recorded: &Recorded, audits: &[Audit])
             "sampling",
             match recorded.sampler {
                 Sampler::Poisson => "Poisson sampling; rate and coins are the same exact fraction.".into(),
+                Sampler::CyclicPoisson => {
+                    "Poisson sampling within groups; rate and coins are the same exact fraction.".into()
+                }
+                Sampler::MinSeparation => "None is claimed: batches came in one order.".into(),
                 Sampler::Shuffled => "None is claimed: batches were shuffled.".into(),
             },
         ),

@@ -231,6 +231,19 @@ fn mechanism(out: &mut String, statement: &Statement) {
             ("noise multiplier of the gradient", mechanism.gradient_multiplier.to_string()),
             ("sigma", grid),
             (
+                "correlated noise",
+                mechanism.correlation.as_ref().map_or(String::new(), |correlation| {
+                    format!(
+                        "{}: sensitivity {:.6} clips, {:.3} % of the noise for rounding; a sample in at most {} steps, at least {} apart",
+                        correlation.noise_correlation,
+                        correlation.sensitivity,
+                        100.0 * correlation.rounding_share,
+                        grouped(correlation.participations.into()),
+                        grouped(correlation.separation.into())
+                    )
+                }),
+            ),
+            (
                 "noise on each released count",
                 mechanism.count_noise_multiplier.map_or(String::new(), |noise| noise.to_string()),
             ),
@@ -290,7 +303,17 @@ fn sampling(out: &mut String, statement: &Statement) {
         Sampler::Poisson => {
             format!("{} draws, each priced as one event with everything released from it", grouped(statement.steps))
         }
-        Sampler::Shuffled => {
+        Sampler::CyclicPoisson => {
+            format!(
+                "{} events, each a draw of every group; {} steps",
+                grouped(privacy.events),
+                grouped(statement.steps)
+            )
+        }
+        Sampler::MinSeparation if statement.record.mechanism.correlation.is_some() => {
+            format!("the whole run, priced as one event at a rate of 1; {} steps", grouped(statement.steps))
+        }
+        Sampler::Shuffled | Sampler::MinSeparation => {
             format!(
                 "{} epochs, each priced as one event at a rate of 1; {} steps",
                 grouped(privacy.events),

@@ -118,10 +118,11 @@ impl fmt::Display for NotPrivateReport {
         super::by_class::line(f, self.held_out.as_ref())?;
         let (steps, batch, samples) = (self.steps, self.expected_batch, self.samples);
         match self.sampler {
-            Sampler::Poisson => {
+            Sampler::Poisson | Sampler::CyclicPoisson => {
                 writeln!(f, "draws     {steps} Poisson draws, {batch} of {samples} samples expected in each")?;
             }
             Sampler::Shuffled => writeln!(f, "batches   {steps} of {batch} of {samples} samples, shuffled")?,
+            Sampler::MinSeparation => writeln!(f, "batches   {steps} of {batch} of {samples} samples, in one order")?,
         }
         super::text::write_time(f, self.seconds, &self.versions, &self.backend, self.training.workers)
     }

@@ -62,10 +62,11 @@ fn of_record(out: &mut String, record: &NotPrivateReport) {
             (
                 "batches",
                 match record.sampler {
-                    Sampler::Poisson => {
+                    Sampler::Poisson | Sampler::CyclicPoisson => {
                         format!("Poisson, rate {}; {} expected", record.sampling_rate, record.expected_batch)
                     }
                     Sampler::Shuffled => format!("shuffled, {}", record.expected_batch),
+                    Sampler::MinSeparation => format!("in one order, {}", record.expected_batch),
                 },
             ),
             ("samples", grouped(record.samples)),

@@ -4,10 +4,10 @@ use super::digest::digest;
 use super::loss::{label_weights_text, loss_name, reduction_name};
 use super::method::{GaLoreReport, LoraReport, MethodReport, NormStepReport};
 use super::train_report::{
-    HeldOut, HeldOutNoise, MechanismReport, NOT_TESTED, Privacy, REFUTED, RecordingReport, TESTED, TrainReport,
-    Training, Versions,
+    CorrelationReport, HeldOut, HeldOutNoise, MechanismReport, NOT_TESTED, Privacy, REFUTED, RecordingReport, TESTED,
+    TrainReport, Training, Versions,
 };
-use damper_accounting::{Accountant, Plan, Sampler, Truncation};
+use damper_accounting::{Accountant, Correlated, Plan, Sampler, Truncation};
 use damper_core::accounting::Rate;
 use damper_grad::Loss;
 use damper_train::{CLIPPED_BY_BACKEND, EXACT, Evaluation, Independence, Named, Noise, Outcome, Run, TestMetrics};
@@ -263,6 +263,18 @@ fn sampling(run: &Run) -> Cow<'static, str> {
              were cut to {most}, which is paid for out of delta"
         )
         .into(),
+        (Sampler::CyclicPoisson, _) => format!(
+            "cyclic Poisson: each sample is in one of {} groups, and in each draw from it independently with exactly the sampling rate; a draw \
+             of each group is one event",
+            run.config.groups()
+        )
+        .into(),
+        (Sampler::MinSeparation, _) if run.terms.correlated.is_some() => {
+            "minimum separation: the same batches of a fixed size in the same order each epoch; the whole run is one event at a rate of 1".into()
+        }
+        (Sampler::MinSeparation, _) => {
+            "minimum separation: the same batches of a fixed size in the same order each epoch; an epoch is one event at a rate of 1".into()
+        }
         (Sampler::Shuffled, _) => "shuffled: batches of a fixed size out of a new order of all samples each epoch; an epoch is one \
                                    event at a rate of 1, for nothing is claimed of the order"
             .into(),
@@ -276,7 +288,18 @@ fn mechanism(run: &Run) -> MechanismReport {
         sigma_grid: run.terms.sigma_grid,
         grid_bits: exact.then_some(run.config.grid_bits),
         clip: run.config.method.threshold.clip(),
-        gradient_multiplier: run.terms.multiplier,
+        gradient_multiplier: match &run.terms.correlated {
+            Some(correlated) => f64::from(correlated.sigma) / f64::from(correlated.grid_bits).exp2(),
+            None => run.terms.multiplier,
+        },
+        correlation: run.terms.correlated.as_ref().map(|correlated| CorrelationReport {
+            noise_correlation: Correlated::from(correlated).to_string(),
+            sensitivity: correlated.sensitivity(),
+            separation: correlated.participation.separation(),
+            participations: correlated.participation.participations(),
+            // The run was prepared with it.
+            rounding_share: correlated.rounding_share().unwrap_or_default(),
+        }),
         count_noise_multiplier: run.terms.count_noise.map(|noise| noise.multiplier()),
         expected_batch: run.config.batch_size,
         generator: match run.config.seed {

@@ -234,6 +234,12 @@ fn assumptions(record: &TrainReport, recorded: &Recorded) -> Vec<String> {
             Sampler::Poisson => "Each draw was an independent Poisson draw at exactly the recorded rate, and nobody outside saw which \
                                  samples it held."
                 .into(),
+            Sampler::CyclicPoisson => "Each sample was in a fixed group, and drawn by a Poisson coin of exactly the recorded rate at the steps of \
+                                       its group alone; nobody outside saw which samples a draw held."
+                .into(),
+            Sampler::MinSeparation => "All epochs had one order of the samples, so that two steps of a sample were an epoch apart; nothing \
+                                       is assumed of the order."
+                .into(),
             Sampler::Shuffled => "Each sample was in one batch of an epoch at most; nothing is assumed of the order.".into(),
         },
         format!("How sums were bounded: {}.", record.privacy.path_note),
@@ -279,7 +285,7 @@ fn differences(record: &TrainReport, recorded: &Recorded, epsilon: f64) -> Vec<D
         ),
         exact("a number of steps of", record.steps.to_string(), recorded.steps().to_string()),
         exact("the accountant", record.accountant.to_string(), recorded.accountant.to_string()),
-        exact("the sampler", name(record.privacy.sampler).into(), name(recorded.sampler).into()),
+        exact("the sampler", record.privacy.sampler.name().into(), recorded.sampler.name().into()),
         exact(
             "draws cut at",
             cut(record.privacy.truncation.map(|cut| cut.most)),
@@ -300,7 +306,13 @@ fn differences(record: &TrainReport, recorded: &Recorded, epsilon: f64) -> Vec<D
         let runs = f64::from(sigma) / 2f64.powi(bits.min(1000) as i32);
         all.push(number("noise on the gradient of", mechanism.gradient_multiplier, runs));
     }
-    if record.method.noise_schedule == "constant" {
+    let correlation = |name: Option<String>| name.unwrap_or_else(|| "none".into());
+    all.push(exact(
+        "noise correlated by",
+        correlation(mechanism.correlation.as_ref().map(|correlation| correlation.noise_correlation.clone())),
+        correlation(recorded.correlation.as_ref().map(ToString::to_string)),
+    ));
+    if record.method.noise_schedule == "constant" && mechanism.correlation.is_none() {
         let gradient = Event::new(Rate::ONE, mechanism.gradient_multiplier).ok();
         let joint = gradient.and_then(|event| match mechanism.count_noise_multiplier {
             None => Some(event.multiplier()),
@@ -324,13 +336,6 @@ fn differences(record: &TrainReport, recorded: &Recorded, epsilon: f64) -> Vec<D
     all.push(exact("private held-out metrics:", is_private.to_string(), released.is_some().to_string()));
     let different = all.into_iter().filter(|(_, same, ..)| !same);
     different.map(|(of, _, claimed, found)| Difference { file: "report.json", of, claimed, found }).collect()
-}
-
-fn name(sampler: Sampler) -> &'static str {
-    match sampler {
-        Sampler::Poisson => "poisson",
-        Sampler::Shuffled => "shuffled",
-    }
 }
 
 fn cut(most: Option<u64>) -> String {

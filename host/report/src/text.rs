@@ -85,6 +85,12 @@ impl fmt::Display for TrainReport {
             "sigma     {:.4} x clip {}{when}{on_grid}",
             self.mechanism.gradient_multiplier, self.mechanism.clip
         )?;
+        if let Some(correlation) = &self.mechanism.correlation {
+            let (name, times, multiplier) =
+                (&correlation.noise_correlation, self.privacy.events, self.noise_multiplier);
+            let events = if times == 1 { "one event".into() } else { format!("{times} events") };
+            writeln!(f, "noise     {name}, correlated over steps: {events} of multiplier {multiplier:.4}")?;
+        }
         if self.method.clip_last != self.method.clip_first {
             writeln!(f, "clip      {} at first, {} at the end", self.method.clip_first, self.method.clip_last)?;
         }
@@ -100,6 +106,17 @@ impl fmt::Display for TrainReport {
                 let steps = self.steps;
                 writeln!(f, "draws     {steps} Poisson draws, {batch} of {samples} samples expected in each")?;
             }
+            Sampler::CyclicPoisson => writeln!(
+                f,
+                "draws     {} Poisson draws, {batch} of {samples} samples expected in each, a sample in one of {} at most",
+                self.steps,
+                self.steps.div_ceil(u32::try_from(self.privacy.events).unwrap_or(u32::MAX).max(1))
+            )?,
+            Sampler::MinSeparation => writeln!(
+                f,
+                "batches   {} of {batch} of {samples} samples, in one order: {} event(s) at a rate of 1",
+                self.steps, self.privacy.events
+            )?,
             Sampler::Shuffled => writeln!(
                 f,
                 "batches   {} of {batch} of {samples} samples, shuffled: {} epochs, each an event at a rate of 1",

@@ -158,6 +158,9 @@ pub struct MechanismReport {
     pub clip: f32,
     /// σ over the clip of the gradient's noise, before a noise schedule scales it.
     pub gradient_multiplier: f64,
+    /// The correlation of the noise of successive steps; σ is then of the noise before it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub correlation: Option<CorrelationReport>,
     /// σ of the noise on each released count, where counts are released.
     pub count_noise_multiplier: Option<f64>,
     /// The constant that the noisy sum is divided by; where the number of samples was declared, no expected number of samples.
@@ -166,6 +169,21 @@ pub struct MechanismReport {
     pub generator: Cow<'static, str>,
     /// The seed of a simulation; that of a private run is never told.
     pub seed: Option<u64>,
+}
+
+/// Correlated noise of a run.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct CorrelationReport {
+    /// As the command takes it: `blt:2`.
+    pub noise_correlation: String,
+    /// S, the most that one sample moves the sums times the matrix, in clips; with cyclic draws that of one draw.
+    pub sensitivity: f64,
+    /// The least distance of two steps of a sample, or the groups of cyclic draws.
+    pub separation: u32,
+    /// The most steps of a sample.
+    pub participations: u32,
+    /// The part of the price that is due to rounding on the grid.
+    pub rounding_share: f64,
 }
 
 /// The training settings.

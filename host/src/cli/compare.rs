@@ -14,7 +14,7 @@ use damper_report::compare::{
 };
 use damper_report::{TrainReport, create_ledger_folder};
 use damper_train::files::{Access, create_output_folder, may_hold_ledger, write};
-use damper_train::{self as train, Run, TestMetrics, tuning_rate};
+use damper_train::{self as train, Run, TestMetrics};
 use std::fs;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -295,7 +295,7 @@ impl Runner<'_> {
 fn for_tuning(run: &mut Run, split_seed: u64) -> Result<(), Failure> {
     let too_few = || Failure::new("the training split has too few samples to tune on: give one value for each key");
     let (train, held_out) = run.data.train.hold_out(TUNING_PART, split_seed).ok_or_else(too_few)?;
-    run.terms.rate = tuning_rate(&run.config, run.data.train.len() as u64, train.len() as u64)?;
+    train::set_tuning_rate(run, train.len() as u64)?;
     run.data = Dataset { train, test: Some(held_out), sample: run.data.sample };
     Ok(())
 }

@@ -40,7 +40,7 @@ pub(super) struct FactorizeArgs {
     json: bool,
 }
 
-fn objective(name: &str) -> Result<Objective, String> {
+pub(super) fn objective(name: &str) -> Result<Objective, String> {
     match name {
         "max" => Ok(Objective::Max),
         "mean" => Ok(Objective::Mean),

@@ -5,6 +5,7 @@ use super::charge::Charge;
 use super::data::{DataArgs, TestMetricsArg, TestMetricsArgs};
 use super::epsilon::accountant;
 use super::events::Events;
+use super::factorize::objective;
 use super::finish::{Target, finished, stopped};
 use super::flags::with_flags;
 use super::machine::MachineArgs;
@@ -16,6 +17,7 @@ use super::signals::Signals;
 use super::watch::RunWatcher;
 use super::{Failure, FailureKind, number32, warn, warn_of_data};
 use clap::{Args, ValueEnum};
+use damper_accounting::factor::Objective;
 use damper_accounting::{Accountant, Sampler};
 use damper_core::average::Averaging;
 use damper_data::Augment;
@@ -23,7 +25,8 @@ use damper_grad::Readout;
 use damper_report::{OutputFolder, is_finished};
 use damper_train::files::{self, Access};
 use damper_train::{
-    self as train, Budget, Checkpoint, Invocation, Noise, Record, Run, Source, TestMetrics, TrainConfig,
+    self as train, Budget, Checkpoint, Invocation, Noise, NoiseCorrelation, Record, Run, Source, TestMetrics,
+    TrainConfig,
 };
 use std::fs;
 use std::io::{self, Write};
@@ -177,10 +180,22 @@ struct PrivacyArgs {
     /// size / N0, and the batch size is a divisor, not the expected number of samples
     #[arg(long, value_name = "N0")]
     dataset_size: Option<u64>,
-    /// How the samples of a step are chosen: `poisson`, each by a coin of its own; or `shuffled`, batches of a fixed size, where
-    /// sampling gains nothing and an epoch is priced as one event at a rate of 1
+    /// How the samples of a step are chosen: `poisson`, each by a coin of its own; `shuffled`, batches of a fixed size, where
+    /// sampling gains nothing and an epoch is priced as one event at a rate of 1; `min-separation`, the same batches each epoch; or
+    /// `cyclic-poisson`, by coins from one of --groups groups after the other, where a group's samples come at every G-th step
     #[arg(long, value_name = "NAME", default_value = "poisson")]
     sampler: SamplerArg,
+    /// Groups of --sampler cyclic-poisson [default with --noise-correlation banded:B: B]
+    #[arg(long, value_name = "G")]
+    groups: Option<NonZeroU32>,
+    /// Noise of successive steps that partly cancels in their sum: `lambda:P/Q`, one step back; `blt:D`, D buffers a parameter; both with
+    /// --sampler min-separation. `banded:B`, B bands, with it or with cyclic-poisson. The run is priced as a whole
+    #[arg(long, value_name = "none|lambda:P/Q|blt:D|banded:B", default_value = "none", value_parser = correlation)]
+    noise_correlation: NoiseCorrelation,
+    /// What --noise-correlation blt and banded make small: the noise of the sum over all steps (`max`), or of the sums up to each step
+    /// (`mean`) [default: mean]
+    #[arg(long, value_name = "max|mean", value_parser = objective)]
+    noise_objective: Option<Objective>,
     /// Cuts Poisson draws of more than M samples to M, and pays for it out of delta. Memory does not need it: a draw of any size
     /// is split over physical batches
     #[arg(long, value_name = "M")]
@@ -263,12 +278,18 @@ struct RecordingArgs {
 enum SamplerArg {
     Poisson,
     Shuffled,
+    CyclicPoisson,
+    MinSeparation,
 }
 
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 enum NoiseArg {
     Discrete,
     Continuous,
+}
+
+fn correlation(text: &str) -> Result<NoiseCorrelation, String> {
+    text.parse().map_err(str::to_owned)
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
@@ -332,7 +353,12 @@ impl TrainArgs {
             sampler: match privacy.sampler {
                 SamplerArg::Poisson => Sampler::Poisson,
                 SamplerArg::Shuffled => Sampler::Shuffled,
+                SamplerArg::CyclicPoisson => Sampler::CyclicPoisson,
+                SamplerArg::MinSeparation => Sampler::MinSeparation,
             },
+            groups: privacy.groups,
+            noise_correlation: privacy.noise_correlation,
+            noise_objective: privacy.noise_objective,
             truncate: privacy.truncate,
             method: self.method.choice(&self.optimizer.schedule, privacy.clip, self.training.batch_size)?,
             optimizer: self.optimizer.choice(&self.method)?,

@@ -361,6 +361,51 @@ fn shuffled_epoch_costs_unamplified_event() {
     assert!(poisson["epsilon"].as_f64() < shuffled["epsilon"].as_f64());
 }
 
+// The price of correlated noise follows from its coefficients, and a record that claims more is refused.
+#[test]
+fn correlated_noise_is_priced_from_its_record() {
+    let of = |flags: &[&str]| {
+        let (guard, out) = folder();
+        let all = [&["--epsilon", "4", "--delta", "1e-5", "--epochs", "2", "--json"], flags].concat();
+        (json(&train(MLP, DIGITS, &out, &all).output().unwrap()), guard, out)
+    };
+    for (flags, events, name) in [
+        (&["--sampler", "min-separation", "--noise-correlation", "lambda:3/4"][..], 1, "lambda:3/4"),
+        (
+            &["--sampler", "min-separation", "--noise-correlation", "banded:3", "--noise-objective", "max"],
+            1,
+            "banded:3",
+        ),
+        // 45 steps in cycles of five groups.
+        (&["--sampler", "cyclic-poisson", "--noise-correlation", "banded:3", "--groups", "5"], 9, "banded:3"),
+    ] {
+        let (found, _guard, out) = of(flags);
+        assert_eq!((&found["privacy"]["events"], &found["run"]), (&json!(events), &json!("private")));
+        let epsilon = found["epsilon"].as_f64().unwrap();
+        assert!(epsilon <= 4.0 && epsilon > 3.9, "{epsilon}");
+        let correlation = &found["mechanism"]["correlation"];
+        assert_eq!(correlation["noise_correlation"], name);
+        // sigma over beta is the event's multiplier.
+        let sigma = found["mechanism"]["gradient_multiplier"].as_f64().unwrap();
+        let beta =
+            correlation["sensitivity"].as_f64().unwrap() / (1.0 - correlation["rounding_share"].as_f64().unwrap());
+        assert!((sigma / beta / found["noise_multiplier"].as_f64().unwrap() - 1.0).abs() < 1e-6);
+        let again = json(&damper().args(["epsilon", out.to_str().unwrap(), "--json"]).output().unwrap());
+        assert_eq!(again["epsilon"], found["epsilon"]);
+        let statement = json(&report(&out, &["--json"]));
+        assert_eq!((&statement["agrees"], &statement["guaranteed"]), (&json!(true), &json!(true)), "{statement}");
+        assert_eq!(statement["epsilon_of_replaced"].is_null(), events > 1);
+        assert_calm(&page(&out));
+        assert!(page(&out).contains(name));
+        edit(&out.join("events.json"), |file| {
+            let sigma = file["events"][0]["noise_multiplier"].as_f64().unwrap();
+            file["events"][0]["noise_multiplier"] = json!(1.001 * sigma);
+        });
+        let refused = damper().args(["epsilon", out.to_str().unwrap()]).output().unwrap();
+        assert_refused(&refused, &["correlated noise", "the file is damaged"]);
+    }
+}
+
 // A truncated batch uses a part of delta. A split into physical batches costs nothing.
 #[test]
 fn truncation_uses_delta_and_split_is_free() {

@@ -32,6 +32,46 @@ fn stopped(mut command: Command, out: &Path, signal: &str) {
 /// 450 steps.
 const LONG: [&str; 4] = ["--epochs", "20", "--seed", "1"];
 
+// A killed run with correlated noise goes on with the bits of one that was not: no file has its buffers.
+#[test]
+fn killed_run_with_correlated_noise_ends_with_same_bits() {
+    let noise = ["--noise-correlation", "blt:2", "--sampler", "min-separation"];
+    let flags = [&LONG[..], &noise].concat();
+    let (guard, out) = folder();
+    let command = || {
+        let mut command = damper();
+        command.args([
+            "train",
+            MLP,
+            "--data",
+            DIGITS,
+            "--epsilon",
+            "8",
+            "--delta",
+            "1e-5",
+            "--batch-size",
+            "64",
+            "--lr",
+            "0.1",
+        ]);
+        command.args(&flags);
+        command
+    };
+    let mut killed = command();
+    killed.arg("--out").arg(&out);
+    stopped(killed, &out, "KILL");
+    // All of it is paid from the first step on.
+    let paid = json(&damper().arg("epsilon").arg(&out).arg("--json").output().unwrap());
+    let whole = guard.path().join("whole");
+    let expected = json(&command().args(["--json", "--out"]).arg(&whole).output().unwrap());
+    assert_eq!(paid["epsilon"], expected["epsilon"]);
+    let report = json(&resume(&out, &["--quiet", "--json"]).output().unwrap());
+    assert_eq!(report["params_digest"], expected["params_digest"]);
+    for name in ["model.onnx", "events.json", "metrics.csv"] {
+        assert!(fs::read(out.join(name)).unwrap() == fs::read(whole.join(name)).unwrap(), "{name}");
+    }
+}
+
 #[test]
 fn only_what_changes_no_bit_may_be_given() {
     let (guard, out) = folder();

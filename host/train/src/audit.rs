@@ -75,6 +75,18 @@ impl Claim {
     }
 }
 
+/// Refuses a run that claims nothing, or whose draws are no events of their own.
+///
+/// # Errors
+///
+/// Samples are shuffled, draws are cut, or the run is not private: the error names the setting.
+pub fn check_claim(config: &TrainConfig) -> Result<(), TrainError> {
+    match config.sampler {
+        Sampler::CyclicPoisson | Sampler::MinSeparation if !config.is_not_private() => Ok(()),
+        _ => check_sampler(config),
+    }
+}
+
 /// Refuses the samplers whose draws no audit replays: with one sample more or less, theirs are others. Refuses a run that claims nothing.
 ///
 /// # Errors
@@ -88,7 +100,7 @@ pub fn check_sampler(config: &TrainConfig) -> Result<(), TrainError> {
     let (setting, value) = match (config.sampler, config.truncate) {
         (Sampler::Poisson, None) => return Ok(()),
         (Sampler::Poisson, Some(_)) => ("truncate", ""),
-        (Sampler::Shuffled, _) => ("sampler", "shuffled"),
+        (sampler, _) => ("sampler", sampler.name()),
     };
     Err(SettingError::new(setting, value, "audits replay whole Poisson draws; leave it out").into())
 }

@@ -2,6 +2,8 @@
 
 use crate::choice::OptimizerChoice;
 use crate::method::Method;
+use crate::noise_correlation::NoiseCorrelation;
+use damper_accounting::factor::Objective;
 use damper_accounting::{Accountant, RunKind, Sampler};
 use damper_core::average::Averaging;
 use damper_data::Augment;
@@ -36,6 +38,12 @@ pub struct TrainConfig {
     pub dataset_size: Option<u64>,
     /// The sampler of a step.
     pub sampler: Sampler,
+    /// Groups of cyclic Poisson draws; as many as bands if not given.
+    pub groups: Option<NonZeroU32>,
+    /// The correlation of the noise of successive steps.
+    pub noise_correlation: NoiseCorrelation,
+    /// The error that an optimised correlation makes small; the mean over all prefix sums if not given.
+    pub noise_objective: Option<Objective>,
     /// Draws of more samples are cut to so many, which is charged out of δ.
     pub truncate: Option<u64>,
     /// The private method.
@@ -86,6 +94,9 @@ impl TrainConfig {
             epochs,
             dataset_size: None,
             sampler: Sampler::default(),
+            groups: None,
+            noise_correlation: NoiseCorrelation::None,
+            noise_objective: None,
             truncate: None,
             method,
             optimizer: OptimizerChoice::default(),
@@ -103,6 +114,16 @@ impl TrainConfig {
             stop_early: None,
             test_metrics: TestMetrics::default(),
             record: None,
+        }
+    }
+
+    /// Groups that steps draw from in turn: 1 unless draws are cyclic.
+    #[must_use]
+    pub fn groups(&self) -> u32 {
+        match (self.sampler, self.groups, self.noise_correlation) {
+            (Sampler::CyclicPoisson, Some(groups), _) => groups.get(),
+            (Sampler::CyclicPoisson, None, NoiseCorrelation::Banded(bands)) => bands,
+            _ => 1,
         }
     }
 

@@ -29,7 +29,9 @@ impl Odometer {
         let plan = run.plan.as_ref().ok_or(AccountingError::NotPrivate)?;
         let spent = plan.spent(run.config.accountant, run.plan_delta)?;
         let of_plan = |metrics: &PrivateMetrics| {
-            metrics.event().map(|event| Ok((metrics.plan.spent(run.config.accountant, run.config.delta)?, event)))
+            metrics.event().map(|event| -> Result<_, AccountingError> {
+                Ok((metrics.plan.spent(run.config.accountant, run.config.delta)?, event))
+            })
         };
         let evaluations = run.private_metrics.as_ref().and_then(of_plan).transpose()?;
         let evaluate_every = steps_between(&run.config, run.terms.rate);

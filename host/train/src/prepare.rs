@@ -1,12 +1,16 @@
 //! Everything that is fixed before the first step: the graph, the data's checks by its owner, the rate, the noise.
 
+use super::correlation::{self, fitted};
 use super::galore::forms;
 use super::held_out::{PrivateMetrics, evaluations, steps_between};
+use super::noise_correlation::NoiseCorrelation;
 use super::not_private;
 use super::price::{Priced, of_training, price, tuning_rate};
 use super::recording;
 use super::review::review;
 use super::run_plan::RunPlan;
+use super::sampler::steps_per_event;
+use super::worker::Layout;
 use super::{Budget, Clipping, Noise, Run, Terms, TestMetrics, TrainConfig, TrainError};
 use crate::init;
 use crate::lora::{self, Adapted, Lora};
@@ -47,6 +51,35 @@ pub struct Source {
     pub data_options: DataOptions,
 }
 
+/// A model, read.
+struct Network {
+    model: ModelProto,
+    adapted: Option<Adapted>,
+    warnings: Vec<String>,
+    init_seed: Option<u64>,
+    graph: Graph,
+    grad: GradGraph,
+}
+
+/// Reads and derives the model of `source`, without its data.
+fn network(source: &Source) -> Result<Network, TrainError> {
+    let (loaded, adapted) = match &source.lora {
+        None => (init::load(&source.model, source.init_seed)?, None),
+        Some(lora) => {
+            let (loaded, adapted) = lora::load(&source.model, source.init_seed, &source.graph, lora)?;
+            (loaded, Some(adapted))
+        }
+    };
+    let init::Loaded { model, init_seed, warnings } = loaded;
+    let model = retie(&model, &source.graph)?.into_owned();
+    let graph = match &adapted {
+        None => Graph::from_model(&model, &source.graph)?,
+        Some(adapted) => Graph::from_model(&adapted.model, &adapted.options(&source.graph))?,
+    };
+    let grad = derive(&graph, &as_read(&source.derive))?;
+    Ok(Network { model, adapted, warnings, init_seed, graph, grad })
+}
+
 /// A model and its data, read.
 #[derive(Debug)]
 pub struct Read {
@@ -69,20 +102,7 @@ pub struct Read {
 ///
 /// The model or the data is at fault; the message says which, and what to do.
 pub fn read(source: &Source) -> Result<Read, TrainError> {
-    let (loaded, mut adapted) = match &source.lora {
-        None => (init::load(&source.model, source.init_seed)?, None),
-        Some(lora) => {
-            let (loaded, adapted) = lora::load(&source.model, source.init_seed, &source.graph, lora)?;
-            (loaded, Some(adapted))
-        }
-    };
-    let init::Loaded { model, init_seed, mut warnings } = loaded;
-    let model = retie(&model, &source.graph)?.into_owned();
-    let graph = match &adapted {
-        None => Graph::from_model(&model, &source.graph)?,
-        Some(adapted) => Graph::from_model(&adapted.model, &adapted.options(&source.graph))?,
-    };
-    let grad = derive(&graph, &as_read(&source.derive))?;
+    let Network { model, mut adapted, mut warnings, init_seed, graph, grad } = network(source)?;
     let output = loss_output(&source.derive, &graph)?;
     let data_options = DataOptions {
         labels: label_kind(&source.derive, &graph, &grad, output),
@@ -124,7 +144,8 @@ pub fn prepare(source: &Source, mut config: TrainConfig) -> Result<Run, TrainErr
     let Read { model, adapted, warnings: of_model, init_seed, graph, grad, derive, data } = read(source)?;
     let clipped = clipped(&graph, &source.derive, &config)?;
 
-    let Priced { terms, cut, plan, mut warnings, mut warnings_of_data } = price(&mut config, data.train.len() as u64)?;
+    let Priced { terms, cut, plan, mut warnings, mut warnings_of_data } =
+        price(&mut config, data.train.len() as u64, Layout::new(&grad).dim())?;
     if config.kind() == RunKind::Simulation {
         warnings.push(
             "`seed` makes this run a simulation: its noise can be recomputed, so nothing of it is private".into(),
@@ -269,7 +290,17 @@ pub fn plan(
 ) -> Result<RunPlan, TrainError> {
     check_settings(source, &config)?;
     config.method.check(&config.optimizer)?;
-    let Priced { terms, cut, plan, .. } = price(&mut config, samples)?;
+    if tuning.is_some() && !matches!(config.sampler, Sampler::Poisson | Sampler::Shuffled) {
+        let problem =
+            "is priced for the samples of the last run, and tuning holds some out; give one value for each key";
+        return Err(SettingError::new("sampler", config.sampler.name(), problem).into());
+    }
+    // Rounding of correlated noise costs by the number of parameters.
+    let parameters = match config.noise_correlation {
+        NoiseCorrelation::None => 0,
+        _ => Layout::new(&network(source)?.grad).dim(),
+    };
+    let Priced { terms, cut, plan, .. } = price(&mut config, samples, parameters)?;
     let metrics = match (config.test_metrics, &plan) {
         (TestMetrics::Private { .. }, Some(plan)) => {
             let training = of_training(&config, plan, terms.truncation, cut)?;
@@ -279,13 +310,24 @@ pub fn plan(
     };
     let left = tuning.map_or(samples, |part| samples - held_out_rows(samples, part));
     let rate = if left == samples { terms.rate } else { tuning_rate(&config, samples, left)? };
-    RunPlan::of(&config, left, &Terms { rate, ..terms }, metrics.as_ref())
+    let event_rate = if config.sampler == Sampler::Poisson { rate } else { terms.event_rate };
+    RunPlan::of(&config, left, &Terms { rate, event_rate, ..terms }, metrics.as_ref())
 }
 
 /// `run` on other data for so many steps: what it costs stays as it is.
-pub(crate) fn on_data(run: &Run, train: Split, steps: u32) -> Run {
+///
+/// # Errors
+///
+/// Correlated noise of so many steps has no price.
+pub(crate) fn on_data(run: &Run, train: Split, steps: u32) -> Result<Run, TrainError> {
+    let correlated = run.terms.correlated;
+    let correlated = correlated
+        .map(|noise| fitted(noise, &run.config, steps, train.len() as u64, Layout::new(&run.grad).dim()))
+        .transpose()?;
+    let steps_per_event = steps_per_event(&run.config, train.len() as u64, steps);
     let data = Dataset { train, test: None, sample: run.data.sample };
-    Run { data, terms: Terms { steps, ..run.terms }, private_metrics: None, ..run.clone() }
+    let terms = Terms { steps, correlated, steps_per_event, ..run.terms };
+    Ok(Run { data, terms, private_metrics: None, ..run.clone() })
 }
 
 /// `run` with another network and other data, for so many steps: what it costs stays as it is.
@@ -303,6 +345,8 @@ pub(crate) fn on_network(run: &Run, model: ModelProto, train: Split, steps: u32)
     let cost = clipped.as_ref().unwrap_or(&grad).cost;
     let physical_batch = physical_batch(run.config.physical_batch, run.config.memory, cost)?;
     let params = initial(&graph, &grad);
+    let run = &Run { grad, ..run.clone() };
+    let grad = run.grad.clone();
     Ok(Run {
         model,
         adapted: None,
@@ -313,7 +357,7 @@ pub(crate) fn on_network(run: &Run, model: ModelProto, train: Split, steps: u32)
         derive,
         params,
         physical_batch,
-        ..on_data(run, train, steps)
+        ..on_data(run, train, steps)?
     })
 }
 
@@ -382,8 +426,9 @@ fn check_settings(source: &Source, config: &TrainConfig) -> Result<(), TrainErro
             "needs figures of the held-out samples; use `test_metrics` exact or private",
         );
     }
-    if config.dataset_size.is_some() && (config.sampler == Sampler::Shuffled || config.truncate.is_some()) {
-        let problem = "shuffled batches and cut draws are priced for a public number of samples; leave it out, or use `sampler` \
+    let has_batches = matches!(config.sampler, Sampler::Shuffled | Sampler::MinSeparation);
+    if config.dataset_size.is_some() && (has_batches || config.truncate.is_some()) {
+        let problem = "batches of a fixed size and cut draws are priced for a public number of samples; leave it out, or use `sampler` \
                        poisson without `truncate`";
         return refuse("dataset_size", &"", problem);
     }
@@ -392,8 +437,8 @@ fn check_settings(source: &Source, config: &TrainConfig) -> Result<(), TrainErro
                        or leave `dataset_size` out";
         return refuse("dataset_size", &"", problem);
     }
-    if config.sampler == Sampler::Shuffled && config.truncate.is_some() {
-        return refuse("truncate", &"", "shuffled batches have a fixed size; leave it out");
+    if has_batches && config.truncate.is_some() {
+        return refuse("truncate", &"", "the batches have a fixed size; leave it out");
     }
     if matches!(config.budget, Budget::Equation6(_)) && config.method.noise_schedule.name() == "clt" {
         let problem =
@@ -406,6 +451,7 @@ fn check_settings(source: &Source, config: &TrainConfig) -> Result<(), TrainErro
     if config.batch_size == 0 {
         return refuse("batch_size", &0, "must be at least 1");
     }
+    correlation::check(config)?;
     if config.is_not_private() { not_private::check(config) } else { Ok(()) }
 }
 

@@ -1,14 +1,16 @@
 //! The price of a run: rate, steps and noise, from the configuration and the number of samples alone.
 
+use super::correlation;
 use super::equation6;
-use super::sampler::epoch_steps;
-use super::{Budget, Noise, Terms, TrainConfig, TrainError};
+use super::sampler::{epoch_steps, steps_per_event};
+use super::{Budget, Noise, Run, Terms, TrainConfig, TrainError};
 use damper_accounting::{
-    AccountingError, DeltaVerdict, Factors, Plan, SMALLEST_SIGMA, Sampler, Schedule, Truncated, Truncation, judge_delta,
+    AccountingError, CorrelatedRun, DeltaVerdict, Factors, Plan, SMALLEST_SIGMA, Sampler, Schedule, Truncated,
+    Truncation, judge_delta,
 };
 use damper_core::accounting::{Event, Rate};
 use damper_core::grid::Grid;
-use damper_core::noise::{ContinuousGaussian, DiscreteGaussian};
+use damper_core::noise::{ContinuousGaussian, DiscreteGaussian, NoiseWord};
 use damper_core::private::Mechanism;
 use damper_core::schedule::{AnyNoise, LearningRate, Noise as _, NoiseSchedule};
 use damper_core::threshold::CountNoise;
@@ -25,8 +27,8 @@ pub(super) struct Priced {
     pub(super) warnings_of_data: Vec<String>,
 }
 
-/// Prices a run on `samples` samples, without their data. Sets the noise of counts that `config` leaves open.
-pub(super) fn price(config: &mut TrainConfig, samples: u64) -> Result<Priced, TrainError> {
+/// Prices a run of so many parameters on `samples` samples, without their data. Sets the noise of counts that `config` leaves open.
+pub(super) fn price(config: &mut TrainConfig, samples: u64, parameters: usize) -> Result<Priced, TrainError> {
     let declared = config.dataset_size.unwrap_or(samples);
     let batch = u64::from(config.batch_size);
     let rate = Rate::of(batch, declared).map_err(|_| {
@@ -38,8 +40,8 @@ pub(super) fn price(config: &mut TrainConfig, samples: u64) -> Result<Priced, Tr
         SettingError::new("dataset_size", declared, problem)
     })?;
     let per_epoch = match config.sampler {
-        Sampler::Poisson => declared as f64 / batch as f64,
-        Sampler::Shuffled => f64::from(epoch_steps(samples, config.batch_size)),
+        Sampler::Poisson | Sampler::CyclicPoisson => declared as f64 / batch as f64,
+        Sampler::Shuffled | Sampler::MinSeparation => f64::from(epoch_steps(samples, config.batch_size)),
     };
     let steps = (config.epochs * per_epoch).ceil();
     if !(steps >= 1.0 && steps < f64::from(u32::MAX)) {
@@ -47,6 +49,18 @@ pub(super) fn price(config: &mut TrainConfig, samples: u64) -> Result<Priced, Tr
         return Err(SettingError::new("epochs", config.epochs, format!("gives {steps} steps; give {fix}")).into());
     }
     let steps = steps as u32;
+    let steps_per_event = steps_per_event(config, samples, steps);
+    let event_rate = match config.sampler {
+        Sampler::Poisson => rate,
+        Sampler::Shuffled | Sampler::MinSeparation => Rate::ONE,
+        Sampler::CyclicPoisson => {
+            let groups = config.groups();
+            Rate::of(batch.saturating_mul(groups.into()), samples).map_err(|_| {
+                let problem = format!("times {groups} groups is above the {samples} samples; lower it, or `groups`");
+                SettingError::new("batch_size", batch, problem)
+            })?
+        }
+    };
     let mut warnings = Vec::new();
     if !config.is_not_private() {
         warnings.extend(judge_delta(config.delta, declared, config.allow_large_delta)?.warning(config.delta, declared));
@@ -60,6 +74,9 @@ pub(super) fn price(config: &mut TrainConfig, samples: u64) -> Result<Priced, Tr
         let noise_schedule = config.method.noise_schedule.build(1.0)?;
         let terms = Terms {
             rate,
+            event_rate,
+            steps_per_event,
+            correlated: None,
             truncation: None,
             steps,
             learning_rate,
@@ -69,6 +86,25 @@ pub(super) fn price(config: &mut TrainConfig, samples: u64) -> Result<Priced, Tr
             count_noise: None,
         };
         return Ok(Priced { terms, cut: 0.0, plan: None, warnings: vec![], warnings_of_data: vec![] });
+    }
+    if !config.noise_correlation.is_none() {
+        let (correlated, plan) = correlation::priced(config, steps, samples, parameters, event_rate)?;
+        warnings.extend(of_correlated(config, &correlated)?);
+        let terms = Terms {
+            rate,
+            event_rate,
+            steps_per_event,
+            correlated: Some(correlated),
+            truncation: None,
+            steps,
+            learning_rate,
+            noise_schedule: config.method.noise_schedule.build(1.0)?,
+            multiplier: plan.smallest_multiplier(),
+            sigma_grid: Some(correlated.sigma),
+            count_noise: None,
+        };
+        correlated.mechanism::<[NoiseWord; 0]>()?.check_clip(config.method.threshold.clip())?;
+        return Ok(Priced { terms, cut: 0.0, plan: Some(plan), warnings, warnings_of_data });
     }
     if let Budget::Equation6(epsilon) = config.budget {
         let factors = factors(config.method.noise_schedule.build(1.0)?, &learning_rate, steps);
@@ -83,22 +119,17 @@ pub(super) fn price(config: &mut TrainConfig, samples: u64) -> Result<Priced, Tr
         _ => 1.0,
     })?;
     let mut factors = factors(noise_schedule, &learning_rate, steps);
-    let (mut priced_rate, mut events) = (rate, u64::from(steps));
-    let per_event = |factors: Option<Vec<f64>>| match config.sampler {
-        Sampler::Poisson => factors,
-        Sampler::Shuffled => {
-            // An epoch is one event, with the least noise of its steps.
-            let per_epoch = epoch_steps(samples, config.batch_size) as usize;
-            let least = |epoch: &[f64]| epoch.iter().copied().fold(f64::INFINITY, f64::min);
-            factors.map(|factors| factors.chunks(per_epoch).map(least).collect())
-        }
+    let events = u64::from(steps.div_ceil(steps_per_event));
+    let per_event = |factors: Option<Vec<f64>>| {
+        // Of several steps, such as an epoch, the least noise counts.
+        let least = |steps: &[f64]| steps.iter().copied().fold(f64::INFINITY, f64::min);
+        factors.map(|factors| factors.chunks(steps_per_event as usize).map(least).collect())
     };
     factors = per_event(factors);
-    if config.sampler == Sampler::Shuffled {
-        let per_epoch = epoch_steps(samples, config.batch_size) as usize;
-        (priced_rate, events) = (Rate::ONE, u64::from(steps).div_ceil(per_epoch as u64));
+    if matches!(config.sampler, Sampler::Shuffled | Sampler::MinSeparation) {
+        let sampler = config.sampler.name();
         warnings.push(format!(
-            "`sampler` shuffled: nothing is gained by sampling, an epoch counts as one event at a rate of 1 ({events} of them)"
+            "`sampler` {sampler}: nothing is gained by sampling, an epoch counts as one event at a rate of 1 ({events} of them)"
         ));
     }
     let truncation = config.truncate.map(|most| Truncation { samples, most });
@@ -111,7 +142,7 @@ pub(super) fn price(config: &mut TrainConfig, samples: u64) -> Result<Priced, Tr
     };
     let mut schedule = Schedule {
         accountant: config.accountant,
-        rate: priced_rate,
+        rate: event_rate,
         factors: factors.as_deref().map_or(Factors::Constant(events), Factors::Each),
         joint: None,
     };
@@ -150,8 +181,49 @@ pub(super) fn price(config: &mut TrainConfig, samples: u64) -> Result<Priced, Tr
         Some(sigma) => schedule.plan_on_grid(u64::from(sigma), config.grid_bits)?,
         None => schedule.plan(multiplier)?,
     };
-    let terms = Terms { rate, truncation, steps, learning_rate, noise_schedule, multiplier, sigma_grid, count_noise };
+    let terms = Terms {
+        rate,
+        event_rate,
+        steps_per_event,
+        correlated: None,
+        truncation,
+        steps,
+        learning_rate,
+        noise_schedule,
+        multiplier,
+        sigma_grid,
+        count_noise,
+    };
     Ok(Priced { terms, cut, plan: Some(plan), warnings, warnings_of_data })
+}
+
+/// The part of the price that rounding may take before it is worth a warning.
+const LARGE_ROUNDING: f64 = 0.01;
+
+/// What to know about a run with correlated noise.
+fn of_correlated(config: &TrainConfig, run: &CorrelatedRun) -> Result<Vec<String>, TrainError> {
+    let correlation = config.noise_correlation;
+    let mut warnings = Vec::new();
+    let share = run.rounding_share()?;
+    if share > LARGE_ROUNDING {
+        warnings.push(format!(
+            "`noise_correlation` {correlation}: rounding on the grid takes {:.1} % of the noise; raise `grid_bits` {}",
+            100.0 * share,
+            config.grid_bits
+        ));
+    }
+    let loss = correlation::loss_share(run);
+    if loss >= 1.0 {
+        warnings.push(format!(
+            "`noise_correlation` {correlation}: the sum over all steps has {loss:.2} times the noise of independent noise; use none"
+        ));
+    }
+    if config.method.filter.name() == "disk" {
+        warnings.push(format!(
+            "`noise_correlation` {correlation}: the filter of `method` disk is derived for white noise, and is not tuned for this"
+        ));
+    }
+    Ok(warnings)
 }
 
 /// The price of training; and the δ that it is of, less than the run's where draws are cut.
@@ -168,17 +240,34 @@ pub(super) fn of_training(
     })
 }
 
-/// The rate of draws from `left` of `samples` samples. Expected batch and number of steps stay.
+/// Sets the rates of `run` to those of draws from `left` of its training samples. Expected batch, noise and number of steps stay, and nothing
+/// is claimed of such a run.
 ///
 /// # Errors
 ///
 /// There are fewer samples than the expected batch.
-pub fn tuning_rate(config: &TrainConfig, samples: u64, left: u64) -> Result<Rate, TrainError> {
+pub fn set_tuning_rate(run: &mut Run, left: u64) -> Result<(), TrainError> {
+    let (config, samples) = (&run.config, run.data.train.len() as u64);
+    let rate = tuning_rate(config, samples, left)?;
+    let event_rate = match config.sampler {
+        Sampler::Poisson => rate,
+        Sampler::Shuffled | Sampler::MinSeparation => Rate::ONE,
+        Sampler::CyclicPoisson => {
+            let of_groups = u64::from(config.batch_size).saturating_mul(config.groups().into());
+            Rate::of(of_groups, left).map_err(|_| TrainError::Run(TOO_FEW.into()))?
+        }
+    };
+    (run.terms.rate, run.terms.event_rate) = (rate, event_rate);
+    Ok(())
+}
+
+const TOO_FEW: &str = "the training split has too few samples to tune on: give one value for each key";
+
+/// The rate of draws from `left` of `samples` samples.
+pub(super) fn tuning_rate(config: &TrainConfig, samples: u64, left: u64) -> Result<Rate, TrainError> {
     let declared = u128::from(config.dataset_size.unwrap_or(samples));
     let left = (declared * u128::from(left) / u128::from(samples.max(1))) as u64;
-    Rate::of(u64::from(config.batch_size), left).map_err(|_| {
-        TrainError::Run("the training split has too few samples to tune on: give one value for each key".into())
-    })
+    Rate::of(u64::from(config.batch_size), left).map_err(|_| TrainError::Run(TOO_FEW.into()))
 }
 
 /// Holds δ against the number of samples counted, where fewer are declared. The messages do not give that number.

@@ -307,6 +307,7 @@ fn unrecorded(config: &TrainConfig) -> Option<&'static str> {
         ("`optimizer`", optimizer.recorded.is_empty()),
         ("`norm_weight`", config.optimizer.norm_weight.is_some()),
         ("`average`", config.average.is_some()),
+        ("`noise_correlation`", !config.noise_correlation.is_none()),
     ];
     settings.into_iter().find(|(_, given)| *given).map(|(setting, _)| setting)
 }

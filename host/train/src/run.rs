@@ -4,7 +4,7 @@ use crate::config::TrainConfig;
 use crate::held_out::PrivateMetrics;
 use crate::lora::Adapted;
 use crate::terms::Terms;
-use damper_accounting::{Plan, RunKind, Sampler};
+use damper_accounting::{Plan, RunKind};
 use damper_core::accounting::Rate;
 use damper_data::Dataset;
 use damper_grad::{DeriveOptions, GradGraph};
@@ -76,11 +76,8 @@ impl Run {
         self.config.workers.or_else(processors).map_or(1, NonZeroUsize::get)
     }
 
-    /// The rate that is priced: of a shuffled epoch 1.
+    /// The rate that is priced: 1 where a sample has no coin.
     pub fn priced_rate(&self) -> Rate {
-        match self.config.sampler {
-            Sampler::Poisson => self.terms.rate,
-            Sampler::Shuffled => Rate::ONE,
-        }
+        self.terms.event_rate
     }
 }

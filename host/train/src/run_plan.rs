@@ -3,12 +3,12 @@
 //! The ledger counts paid steps. The plan says what each step costs. Together they give ε of a run that was killed or failed.
 
 use super::held_out::{evaluations_until, steps_between};
-use super::sampler::epoch_steps;
+use super::sampler::steps_per_event;
 use super::{EXACT, NOT_PRIVATE, Noise, PrivateMetrics, Run, Terms, TrainConfig, TrainError};
 use crate::files::{Access, write};
 use crate::sealed;
-use damper_accounting::{Recorded, RecordedEvent, Sampler};
-use damper_core::accounting::{Event, Rate};
+use damper_accounting::{CorrelatedRun, Recorded, RecordedEvent};
+use damper_core::accounting::Event;
 use damper_core::grid::Grid;
 use damper_core::noise::{ContinuousGaussian, DiscreteGaussian};
 use damper_core::private::Mechanism;
@@ -31,7 +31,7 @@ pub struct RunPlan {
     pub path: String,
     /// Number of steps.
     pub steps: u32,
-    /// Steps of one event: 1, or those of an epoch of shuffled batches.
+    /// Steps of one event: 1, or those of an epoch or of a cycle of groups, or all with correlated noise in a fixed order.
     pub steps_per_event: u32,
     /// Steps from one evaluation to the next, where some come before the last step.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -57,17 +57,17 @@ impl RunPlan {
         terms: &Terms,
         held_out: Option<&PrivateMetrics>,
     ) -> Result<Self, TrainError> {
-        let steps_per_event = match config.sampler {
-            Sampler::Poisson => 1,
-            Sampler::Shuffled => epoch_steps(samples, config.batch_size),
-        };
+        let steps_per_event = steps_per_event(config, samples, terms.steps);
         let events = match (config.noise, terms.sigma_grid) {
             _ if config.is_not_private() => Ok(vec![]),
+            _ if terms.correlated.is_some() => {
+                Ok(terms.correlated.iter().map(CorrelatedRun::event).collect::<Result<_, _>>()?)
+            }
             (Noise::Discrete, Some(sigma)) => {
                 let mechanism = DiscreteGaussian::<i64>::new(Grid::new(config.grid_bits)?, sigma)?;
-                events(config.sampler, terms, steps_per_event, mechanism)
+                events(terms, steps_per_event, mechanism)
             }
-            _ => events(config.sampler, terms, steps_per_event, ContinuousGaussian::new(terms.multiplier)?),
+            _ => events(terms, steps_per_event, ContinuousGaussian::new(terms.multiplier)?),
         }?;
         Ok(Self {
             run: config.kind().to_string(),
@@ -81,14 +81,16 @@ impl RunPlan {
                     .map(|metrics| metrics.plan.events().iter().map(RecordedEvent::new).collect())
                     .unwrap_or_default(),
                 sampler: config.sampler,
-                steps: (config.sampler == Sampler::Shuffled).then_some(u64::from(terms.steps)),
+                steps: (!config.sampler.has_event_each_step()).then_some(u64::from(terms.steps)),
+                correlation: terms.correlated.as_ref().map(Into::into),
                 truncation: terms.truncation,
                 ..Recorded::new(config.accountant, config.delta, &events)
             },
         })
     }
 
-    /// The events of the first `paid` steps. A part of an epoch counts as an epoch. Releases from held-out rows come after the step that
+    /// The events of the first `paid` steps. A part of an event counts as an event: with correlated noise in a fixed order, the first step pays
+    /// for the whole run. Releases from held-out rows come after the step that
     /// they evaluate, so those of the paid steps count.
     #[must_use]
     pub fn paid(&self, paid: u32) -> Recorded {
@@ -160,16 +162,10 @@ impl RunPlan {
 }
 
 /// Each event and how often it comes in a row, in the order of the steps.
-fn events<M: Mechanism>(
-    sampler: Sampler,
-    terms: &Terms,
-    steps_per_event: u32,
-    mechanism: M,
-) -> Result<Vec<(Event, u64)>, TrainError> {
+fn events<M: Mechanism>(terms: &Terms, steps_per_event: u32, mechanism: M) -> Result<Vec<(Event, u64)>, TrainError> {
     let schedule = Declared { learning_rate: terms.learning_rate, noise: terms.noise_schedule };
-    let rate = if sampler == Sampler::Shuffled { Rate::ONE } else { terms.rate };
     let of_step = |step| {
-        let event = Event::new(rate, mechanism.scaled(schedule.noise_factor(step)).multiplier())?;
+        let event = Event::new(terms.event_rate, mechanism.scaled(schedule.noise_factor(step)).multiplier())?;
         terms.count_noise.map_or(Ok(event), |counts| event.and(counts.multiplier()))
     };
     let mut events: Vec<(Event, u64)> = Vec::new();

@@ -6,12 +6,14 @@ use super::galore::forms;
 use super::generator::ChaCha20;
 use super::rehearsal::self_test;
 use super::sampler::BatchSampler;
+use super::trained::{Correlated, Trained};
 use super::watched::{WatchedThreshold, WatchedThresholdState};
 use super::worker::{
     Accumulate, ClippedSums, GradientObserver, GradsAt, Layout, OUTPUTS, Opened, PerSampleGradients, Point, SUMS,
     Sessions, Step, Views,
 };
 use super::{Noise, Run, TrainError};
+use damper_core::accounting::Event;
 use damper_core::clip::Layer;
 use damper_core::grid::Grid;
 use damper_core::mutant::{self, Mutant};
@@ -25,7 +27,8 @@ use damper_data::{Chunk, Split, chunks};
 use damper_runtime::{Backend, BackendError};
 
 /// Its memory, the optimizer's of type `OS`.
-pub(crate) type State<M, OS> = StepState<Vec<<M as Mechanism>::Word>, FilterState, OS, WatchedThresholdState>;
+pub(crate) type State<M, OS> =
+    StepState<Vec<<M as Mechanism>::Word>, FilterState, OS, WatchedThresholdState, <M as Mechanism>::NoiseState>;
 
 /// The words of a sum.
 #[derive(Clone, PartialEq, Debug)]
@@ -56,7 +59,7 @@ pub(crate) trait StepLoop {
     /// Goes through them.
     fn go<M, G>(self, mechanism: M, workers: G) -> Result<Self::End, TrainError>
     where
-        M: Mechanism<Word: Send, NoiseState = ()> + Send + Sync,
+        M: Trained,
         G: Accumulate<M>,
         Sum: From<Vec<M::Word>>;
 }
@@ -70,6 +73,11 @@ pub(crate) fn go<C: StepLoop>(run: &Run, backend: &dyn Backend, step_loop: C) ->
         None => self_test(backend, &run.grad, &OUTPUTS, rows, &run.params)?,
     }
     let continuous = || ContinuousGaussian::new(run.terms.multiplier);
+    if let Some(correlated) = &run.terms.correlated {
+        let workers = PerSampleGradients::new(&sessions)?;
+        let mechanism: Correlated = correlated.mechanism()?;
+        return step_loop.go(mechanism, workers);
+    }
     match (run.config.noise, run.terms.sigma_grid, &run.clipped) {
         (Noise::Discrete, Some(sigma), None) => {
             let workers = PerSampleGradients::new(&sessions)?;
@@ -92,11 +100,21 @@ pub(crate) fn layers(run: &Run) -> Vec<Layer> {
     run.config.method.clipping.layers(Layout::new(&run.grad).lengths())
 }
 
-/// The step of `run` and its memory, with what `around` makes of the optimizer and its.
+/// The event of step `number`, which is priced with others if an event is several steps.
+pub(crate) fn event<M: Trained, O: Clone>(run: &Run, step: &Step<'_, M, O>, number: u32) -> Result<Event, TrainError> {
+    Ok(match (&run.terms.correlated, step.slots().mechanism.whole()) {
+        (Some(correlated), _) if correlated.rate.is_some() => correlated.event()?.0,
+        (_, Some(whole)) => whole?,
+        _ => step.event_at(number, run.priced_rate())?,
+    })
+}
+
+/// The step of `run` and its memory, with `noise` as the memory of the noise and what `around` makes of the optimizer and its.
 #[allow(clippy::type_complexity)] // A step and its memory.
-pub(crate) fn step<'a, M: Mechanism<NoiseState = ()>, O: Clone, OS>(
+pub(crate) fn step<'a, M: Trained, O: Clone, OS>(
     run: &Run,
     mechanism: M,
+    noise: M::NoiseState,
     layers: &'a [Layer],
     around: impl FnOnce(OptimizerSlot, OptimizerState) -> (O, OS),
 ) -> Result<(Step<'a, M, O>, State<M, OS>), TrainError> {
@@ -117,7 +135,7 @@ pub(crate) fn step<'a, M: Mechanism<NoiseState = ()>, O: Clone, OS>(
     })?;
     let threshold_state = WatchedThresholdState { inner: threshold_state, watch: None };
     let state = StepState::new(vec![M::Word::default(); dim], filter_state, optimizer_state, threshold_state);
-    Ok((step, state))
+    Ok((step, state.with_noise(noise)))
 }
 
 /// What a step drew and where it takes gradients: memory that is used again.
@@ -130,7 +148,7 @@ pub(crate) struct Draw {
 
 impl Draw {
     /// Throws the coins of an open step's samples, those of `split` and as many `others` behind them.
-    pub(crate) fn throw<M: Mechanism<NoiseState = ()>, O, OS>(
+    pub(crate) fn throw<M: Trained, O, OS>(
         &mut self,
         run: &Run,
         opened: &Opened<'_, '_, M, O, OS>,
@@ -145,7 +163,7 @@ impl Draw {
 
     /// The gradients of the samples drawn from `split` are taken, clipped and summed by the workers. The generator draws their views.
     #[allow(clippy::too_many_arguments)] // Each is a thing of its own.
-    pub(crate) fn accumulate<M: Mechanism<NoiseState = ()>, O, OS>(
+    pub(crate) fn accumulate<M: Trained, O, OS>(
         &mut self,
         run: &Run,
         opened: &mut Opened<'_, '_, M, O, OS>,

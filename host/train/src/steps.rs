@@ -14,16 +14,16 @@ use super::run_plan::RunPlan;
 use super::sampler::BatchSampler;
 use super::step_loop::{self, Draw, State, StepLoop, Sum};
 use super::store::{LedgerFile, RESERVE};
+use super::trained::Trained;
 use super::watched::{GradientWatch, ThresholdWatch, Watched, WatchedState};
 use super::worker::{Accumulate, GradientObserver, Layout, OUTPUTS, Step};
 use super::{Evaluation, Outcome, Progress, Resumed, Run, StepReport, TestMetrics, TrainError};
 use crate::files::FileError;
-use damper_accounting::{Recorded, RecordedEvent, Sampler};
+use damper_accounting::{CorrelatedRun, Recorded, RecordedEvent};
 use damper_core::accounting::{Event, Ledger};
 use damper_core::average::{Average, Averaging};
 use damper_core::error::{ConfigError, OpenError};
 use damper_core::mutant::{self, Mutant};
-use damper_core::private::Mechanism;
 use damper_core::slots::OptimizerSlot;
 use damper_core::threshold::Threshold;
 use damper_data::Labels;
@@ -144,7 +144,7 @@ impl StepLoop for Training<'_, '_> {
 
     fn go<M, G>(self, mechanism: M, workers: G) -> Result<Outcome, TrainError>
     where
-        M: Mechanism<Word: Send, NoiseState = ()> + Send + Sync,
+        M: Trained,
         G: Accumulate<M>,
         Sum: From<Vec<M::Word>>,
     {
@@ -154,7 +154,7 @@ impl StepLoop for Training<'_, '_> {
 }
 
 #[allow(clippy::too_many_arguments)] // One call, and each is a thing of its own.
-fn train<M: Mechanism<Word: Send, NoiseState = ()> + Send + Sync>(
+fn train<M: Trained>(
     run: &Run,
     mechanism: M,
     mut workers: impl Accumulate<M>,
@@ -170,7 +170,10 @@ where
     let config = &run.config;
     let layout = Layout::new(&run.grad);
     let layers = step_loop::layers(run);
-    let (step, mut state) = step_loop::step(run, mechanism, &layers, |optimizer, state| {
+    let Place { first, lost, .. } = written.place;
+    // After a stop it is rebuilt from the key, also for steps that were lost: a burned row stays in later ones.
+    let noise = mechanism.noise(layout.dim(), first, generator).map_err(|error| TrainError::Run(error.to_string()))?;
+    let (step, mut state) = step_loop::step(run, mechanism, noise, &layers, |optimizer, state| {
         (Watched(optimizer), WatchedState { inner: state, watch: None })
     })?;
     if observer.is_some() {
@@ -180,7 +183,6 @@ where
     }
     let mut params = run.params.clone();
     let mut average = Average::new(vec![0.0; if config.average.is_some() { params.len() } else { 0 }]);
-    let Place { first, lost, .. } = written.place;
     let mut before = Moment::default();
     let mut lost_steps = 0;
     if let Some(checkpoint) = &mut written.checkpoint {
@@ -201,9 +203,14 @@ where
     let is_evaluated = |done: u32| done == steps || evaluate_every.is_some_and(|every| done.is_multiple_of(every));
     let mut draws = BatchSampler::new(run, run.data.train.len() as u32);
     let mut draw = Draw::default();
-    // What a step adds to the price: a draw's event, or at the first step of an epoch the epoch's.
+    let of_correlated = run.terms.correlated.as_ref().map(CorrelatedRun::event).transpose()?.map(|(event, _)| event);
+    // What a step adds to the price: the event of the steps that it begins, such as a draw or an epoch.
     let event = |draws: &BatchSampler, at: u32| -> Result<Option<Event>, ConfigError> {
-        let steps = draws.event(at).into_iter().flatten();
+        let steps = draws.event(at);
+        if of_correlated.is_some() {
+            return Ok(steps.and(of_correlated));
+        }
+        let steps = steps.into_iter().flatten();
         let events = steps.map(|at| step.event_at(at, run.priced_rate())).collect::<Result<Vec<_>, _>>()?;
         Ok(events.into_iter().min_by(|a, b| a.multiplier().total_cmp(&b.multiplier())))
     };
@@ -344,7 +351,8 @@ where
         recorded: Recorded {
             run: Some(run.kind()),
             sampler: config.sampler,
-            steps: (config.sampler == Sampler::Shuffled).then_some(u64::from(steps)),
+            steps: (!config.sampler.has_event_each_step()).then_some(u64::from(steps)),
+            correlation: run.terms.correlated.as_ref().map(Into::into),
             truncation: run.terms.truncation,
             held_out: spent.evaluations().iter().map(RecordedEvent::new).collect(),
             ..Recorded::new(config.accountant, config.delta, spent.events())
@@ -387,7 +395,7 @@ fn unopened(error: OpenError<FileError>) -> TrainError {
 
 /// Charges a step, draws its batch, spreads it over the workers, releases. `draw` is memory.
 #[allow(clippy::too_many_arguments)] // One call, and each is a thing of its own.
-fn one_step<M: Mechanism<Word: Send, NoiseState = ()> + Send + Sync>(
+fn one_step<M: Trained>(
     run: &Run,
     step: &Step<'_, M, Watched<OptimizerSlot>>,
     state: &mut State<M, WatchedState<OptimizerState>>,
@@ -421,7 +429,7 @@ where
         let probe = opened.probe();
         observer.summed(Summed {
             number: opened.number(),
-            event: step.event_at(opened.number(), run.priced_rate())?,
+            event: step_loop::event(run, step, opened.number())?,
             clip: opened.clip(),
             samples: &draw.samples,
             points: draw.points(),

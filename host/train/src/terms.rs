@@ -1,6 +1,6 @@
 //! The terms of a run: rate, steps and noise, from which its ε follows.
 
-use damper_accounting::Truncation;
+use damper_accounting::{CorrelatedRun, Truncation};
 use damper_core::accounting::Rate;
 use damper_core::schedule::{AnyNoise, LearningRate};
 use damper_core::threshold::CountNoise;
@@ -10,6 +10,12 @@ use damper_core::threshold::CountNoise;
 pub struct Terms {
     /// The share of the samples that a step expects, exactly: the sampling rate of Poisson draws.
     pub rate: Rate,
+    /// The rate of an event: that of a draw, and 1 where a sample has no coin.
+    pub event_rate: Rate,
+    /// Steps of one event.
+    pub steps_per_event: u32,
+    /// Correlated noise, if the noise of steps is not independent.
+    pub correlated: Option<CorrelatedRun>,
     /// At which size draws are cut, where they are.
     pub truncation: Option<Truncation>,
     /// Number of steps.
@@ -18,7 +24,7 @@ pub struct Terms {
     pub learning_rate: LearningRate,
     /// The noise of each step beside the mechanism's own.
     pub noise_schedule: AnyNoise,
-    /// The multiplier of the gradient's noise that runs, before a noise schedule scales it.
+    /// The multiplier of the gradient's noise that runs, before a noise schedule scales it. Of correlated noise that of its event.
     pub multiplier: f64,
     /// σ in grid units, on the exact path.
     pub sigma_grid: Option<u32>,

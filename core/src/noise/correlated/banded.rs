@@ -19,17 +19,8 @@ impl<const P: usize> Banded<P> {
     ///
     /// P is not from 2 to 256, the first is not 1, or one is above the one before it or not above 0.
     pub fn new(column: [f64; P]) -> Result<Self, ConfigError> {
-        const RANGE: ConfigError =
-            ConfigError::new("bands", "2 to 256 coefficients that start with 1, do not increase and are above 0");
         let mut units = [0; P];
-        let mut before = 1u32 << UNIT;
-        for (units, entry) in units.iter_mut().zip(column) {
-            *units = rounded_down(entry).filter(|entry| (1..=before).contains(entry)).ok_or(RANGE)?;
-            before = *units;
-        }
-        if !(2..=256).contains(&P) || units.first() != Some(&(1 << UNIT)) {
-            return Err(RANGE);
-        }
+        read(&column, &mut units)?;
         Ok(Self { column: units })
     }
 
@@ -40,7 +31,26 @@ impl<const P: usize> Banded<P> {
     }
 }
 
-fn number(units: u32) -> f64 {
+/// The most bands.
+pub(super) const MOST: usize = 256;
+
+/// Writes the coefficients as integers over 2³⁰, rounded down, to `units`, which has room for them.
+pub(super) fn read(column: &[f64], units: &mut [u32]) -> Result<(), ConfigError> {
+    const RANGE: ConfigError =
+        ConfigError::new("bands", "2 to 256 coefficients that start with 1, do not increase and are above 0");
+    if !(2..=MOST).contains(&column.len()) || column.len() > units.len() || column.first() != Some(&1.0) {
+        return Err(RANGE);
+    }
+    let mut before = 1u32 << UNIT;
+    for (units, entry) in units.iter_mut().zip(column) {
+        *units = rounded_down(*entry).filter(|entry| (1..=before).contains(entry)).ok_or(RANGE)?;
+        before = *units;
+    }
+    Ok(())
+}
+
+/// A coefficient as it runs.
+pub(super) fn number(units: u32) -> f64 {
     f64::from(units) / f64::from(1u32 << UNIT)
 }
 
@@ -52,25 +62,63 @@ fn push(line: &mut [f64], x: f64) {
     }
 }
 
+/// [`Correlation::rounding`] of bands is 1, and this is [`Correlation::fits`].
+pub(super) fn fits(largest: f64) -> bool {
+    largest < (1u64 << 45) as f64
+}
+
+/// [`Correlation::forward`] of these coefficients; `line` has the last numbers, the latest first.
+pub(super) fn forward(column: &[u32], line: &mut [f64], x: f64) -> f64 {
+    push(line, x);
+    column.iter().zip(line).fold(0.0, |sum, (entry, x)| sum + number(*entry) * *x)
+}
+
+/// [`Correlation::backward`] of these coefficients.
+pub(super) fn backward(column: &[u32], line: &mut [f64], x: f64) -> f64 {
+    let lags = column.iter().skip(1).zip(line.iter());
+    let entry = lags.fold(x, |rest, (entry, before)| rest - number(*entry) * *before);
+    push(line, entry);
+    entry
+}
+
+/// [`Correlation::correlate`] of these coefficients. The buffers are a ring: `w_{t−j}` is at `(t − j) mod (P − 1)`, t counted by age.
+#[inline(always)]
+pub(super) fn correlate(column: &[u32], z: i64, age: u32, buffers: &mut [NoiseWord]) -> i64 {
+    let len = buffers.len() as u32;
+    let now = age.checked_rem(len).unwrap_or_default() as usize;
+    let mut products = Products::default();
+    // From the step before at `now − 1` down to 0, then from the end down to `now`, the oldest.
+    let (low, high) = buffers.split_at(now.min(buffers.len()));
+    let lags = low.iter().rev().chain(high.iter().rev());
+    for (entry, before) in column.iter().skip(1).zip(lags) {
+        products.add(*entry, before.0);
+    }
+    let w = z.wrapping_sub(products.round(0));
+    if let Some(oldest) = buffers.get_mut(now) {
+        oldest.0 = w;
+    }
+    w
+}
+
 impl<const P: usize> Sealed for Banded<P> {}
 
 impl<const P: usize> Correlation for Banded<P> {
     /// The last P numbers, the latest first.
     type Line = [f64; P];
     const START: [f64; P] = [0.0; P];
-    const WORDS: usize = P.saturating_sub(1);
     const DRAWS_AGAIN: bool = false;
 
+    #[inline(always)]
+    fn words(&self) -> usize {
+        P.saturating_sub(1)
+    }
+
     fn forward(&self, line: &mut [f64; P], x: f64) -> f64 {
-        push(line, x);
-        self.column.iter().zip(line).fold(0.0, |sum, (entry, x)| sum + number(*entry) * *x)
+        forward(&self.column, line, x)
     }
 
     fn backward(&self, line: &mut [f64; P], x: f64) -> f64 {
-        let lags = self.column.iter().skip(1).zip(line.iter());
-        let entry = lags.fold(x, |rest, (entry, before)| rest - number(*entry) * *before);
-        push(line, entry);
-        entry
+        backward(&self.column, line, x)
     }
 
     fn rounding(&self, _steps: u32) -> f64 {
@@ -78,26 +126,12 @@ impl<const P: usize> Correlation for Banded<P> {
     }
 
     fn fits(&self, _steps: u32, largest: f64) -> bool {
-        largest < (1u64 << 45) as f64
+        fits(largest)
     }
 
-    /// The buffers are a ring: `w_{t−j}` is at `(t − j) mod (P − 1)`, t counted by age.
     #[inline(always)]
     fn correlate(&self, z: i64, _before: i64, age: u32, buffers: &mut [NoiseWord]) -> i64 {
-        let len = buffers.len() as u32;
-        let now = age.checked_rem(len).unwrap_or_default() as usize;
-        let mut products = Products::default();
-        // From the step before at `now − 1` down to 0, then from the end down to `now`, the oldest.
-        let (low, high) = buffers.split_at(now.min(buffers.len()));
-        let lags = low.iter().rev().chain(high.iter().rev());
-        for (entry, before) in self.column.iter().skip(1).zip(lags) {
-            products.add(*entry, before.0);
-        }
-        let w = z.wrapping_sub(products.round(0));
-        if let Some(oldest) = buffers.get_mut(now) {
-            oldest.0 = w;
-        }
-        w
+        correlate(&self.column, z, age, buffers)
     }
 }
 

@@ -93,8 +93,12 @@ impl<const D: usize> Sealed for Blt<D> {}
 impl<const D: usize> Correlation for Blt<D> {
     type Line = [f64; D];
     const START: [f64; D] = [0.0; D];
-    const WORDS: usize = D;
     const DRAWS_AGAIN: bool = false;
+
+    #[inline(always)]
+    fn words(&self) -> usize {
+        D
+    }
 
     fn forward(&self, line: &mut [f64; D], x: f64) -> f64 {
         let mut sum = x;

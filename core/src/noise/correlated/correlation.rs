@@ -13,11 +13,19 @@ pub trait Correlation: Copy + PartialEq + core::fmt::Debug + Sealed {
     /// The line before its first number.
     #[doc(hidden)]
     const START: Self::Line;
-    /// [`NoiseWord`]s a coordinate.
-    const WORDS: usize;
-    /// Returns true if the noise of the step before is drawn again.
+    /// Returns false if no correlation of this type draws the noise of the step before again.
     #[doc(hidden)]
     const DRAWS_AGAIN: bool;
+
+    /// [`NoiseWord`]s a coordinate.
+    #[must_use]
+    fn words(&self) -> usize;
+
+    /// Returns true if the noise of the step before is drawn again.
+    #[doc(hidden)]
+    fn draws_again(&self) -> bool {
+        Self::DRAWS_AGAIN
+    }
 
     /// The next entry of `Cx` for the next entry of x.
     #[doc(hidden)]
@@ -59,7 +67,7 @@ pub trait Correlation: Copy + PartialEq + core::fmt::Debug + Sealed {
             square += v * v;
         }
         // No term is negative, so every rounding is relative: at most two a step for each buffer's chain, one a square, one a sum.
-        let roundings = 4.0 * f64::from(steps) + 8.0 * Self::WORDS as f64 + 64.0;
+        let roundings = 4.0 * f64::from(steps) + 8.0 * self.words() as f64 + 64.0;
         mul_up(sqrt_up(square), 1.0 + roundings * f64::EPSILON)
     }
 }

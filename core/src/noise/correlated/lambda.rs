@@ -26,6 +26,12 @@ impl Lambda {
         Ok(Self { numerator, bits })
     }
 
+    /// P and `2^q`.
+    #[must_use]
+    pub fn fraction(&self) -> (u32, u32) {
+        (self.numerator, 1 << self.bits)
+    }
+
     /// λ, exactly.
     #[must_use]
     pub fn value(&self) -> f64 {
@@ -38,8 +44,12 @@ impl Sealed for Lambda {}
 impl Correlation for Lambda {
     type Line = f64;
     const START: f64 = 0.0;
-    const WORDS: usize = 0;
     const DRAWS_AGAIN: bool = true;
+
+    #[inline(always)]
+    fn words(&self) -> usize {
+        0
+    }
 
     fn forward(&self, line: &mut f64, x: f64) -> f64 {
         *line = self.value() * *line + x;

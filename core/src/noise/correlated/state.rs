@@ -5,7 +5,7 @@ use super::word::NoiseWord;
 use core::fmt;
 use zeroize::optimization_barrier;
 
-/// The buffers of a run, `[m · WORDS]` in the caller's memory. They are wiped when they are made and when they are dropped, and are in no
+/// The buffers of a run, `[m · words]` in the caller's memory. They are wiped when they are made and when they are dropped, and are in no
 /// snapshot: after a restart, a run goes on with new ones.
 pub struct CorrelatedState<K: Correlation, B: AsMut<[NoiseWord]>> {
     pub(super) memory: B,

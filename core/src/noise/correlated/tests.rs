@@ -43,7 +43,7 @@ struct Coordinate<K> {
 
 impl<K: Correlation> Coordinate<K> {
     fn new(correlation: K) -> Self {
-        Self { correlation, buffers: (0..K::WORDS).map(|_| NoiseWord::ZERO).collect(), before: 0, age: 0 }
+        Self { correlation, buffers: (0..correlation.words()).map(|_| NoiseWord::ZERO).collect(), before: 0, age: 0 }
     }
 
     fn next(&mut self, z: i64) -> i64 {

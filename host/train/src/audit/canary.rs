@@ -27,10 +27,10 @@ use super::sum_probe::{Account, Order, sum_probe};
 use super::{Claim, VERSION, check_sampler};
 use crate::generator::{self, ChaCha20};
 use crate::step_loop::{self, Draw, StepLoop, Sum};
+use crate::trained::Trained;
 use crate::watched::{GradientWatch, Watched, WatchedState};
 use crate::worker::Accumulate;
 use crate::{Run, TrainError};
-use damper_core::private::Mechanism;
 use damper_onnx::SettingError;
 use damper_runtime::open;
 use made::{Directions, coins};
@@ -228,14 +228,16 @@ impl StepLoop for Inserted<'_> {
 
     fn go<M, G>(self, mechanism: M, mut workers: G) -> Result<Self::End, TrainError>
     where
-        M: Mechanism<Word: Send, NoiseState = ()> + Send + Sync,
+        M: Trained,
         G: Accumulate<M>,
         Sum: From<Vec<M::Word>>,
     {
         let Self { run, options, generator, included, told } = self;
         let dim = run.params.len();
         let layers = step_loop::layers(run);
-        let (step, mut state) = step_loop::step(run, mechanism, &layers, |optimizer, state| {
+        let noise =
+            mechanism.noise(run.params.len(), 0, generator).map_err(|error| TrainError::Run(error.to_string()))?;
+        let (step, mut state) = step_loop::step(run, mechanism, noise, &layers, |optimizer, state| {
             (Watched(optimizer), WatchedState { inner: state, watch: Some(GradientWatch::new(dim)) })
         })?;
         let mut params = run.params.clone();

@@ -6,15 +6,19 @@
 //! | divides a gradient by the number of samples that came | replay: other samples' gradients move |
 //! | draws twice for one charge | replay: events and draws |
 //! | takes the noise of another step again | distinctness of blocks |
+//! | correlated noise: half of it, or Poisson draws | mechanism |
 //! | no noise, or an eighth of it, at a claim of ε = 1 | canaries |
 
 use super::canary::{Canaries, CanaryOptions, canary};
+use super::mechanism::{MechanismOptions, mechanism as audit_mechanism};
 use super::neighbours::{Chosen, Replay, Verdict};
 use super::sum_probe::{Account, Order, sum_probe};
 use crate::generator::ChaCha20;
 use crate::step_loop::{self, Draw, StepLoop};
 use crate::worker::{Accumulate, GradientObserver, GradsAt, Opened, PerSampleGradients, Sessions};
 use crate::{Budget, Method, Run, Source, TrainConfig, prepare};
+use damper_accounting::Sampler;
+use damper_core::accounting::Rate;
 use damper_core::error::CallError;
 use damper_core::grid::Grid;
 use damper_core::noise::{CHUNK, DiscreteGaussian};
@@ -30,6 +34,10 @@ use std::path::Path;
 
 /// The digits, by a model of the folder of models.
 fn run(model: &str, budget: Budget, epochs: f64) -> Run {
+    run_with(model, budget, epochs, |_| {})
+}
+
+fn run_with(model: &str, budget: Budget, epochs: f64, change: impl FnOnce(&mut TrainConfig)) -> Run {
     let models = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../onnx-models");
     let source = Source {
         model: models.join(model),
@@ -40,11 +48,12 @@ fn run(model: &str, budget: Budget, epochs: f64) -> Run {
         data: format!("idx:{}", models.join("digits").display()),
         data_options: DataOptions::default(),
     };
-    let config = TrainConfig {
+    let mut config = TrainConfig {
         backend: Choice::Tract,
         workers: NonZeroUsize::new(2),
         ..TrainConfig::new(budget, 1e-5, 128, epochs, Method::dp_sgd(1.0, 0.3))
     };
+    change(&mut config);
     prepare(&source, config).unwrap()
 }
 
@@ -91,7 +100,7 @@ impl Accumulate<Exact> for Broken<'_> {
     ) -> Result<(), BackendError> {
         // Honest gradients, by a step beside this one that is dropped.
         let layers = step_loop::layers(self.run);
-        let (step, mut state) = step_loop::step(self.run, mechanism(self.run), &layers, |o, s| (o, s)).unwrap();
+        let (step, mut state) = step_loop::step(self.run, mechanism(self.run), (), &layers, |o, s| (o, s)).unwrap();
         let mut beside = Account::new(1).open(&step, &mut state).unwrap();
         let mut collect = Collect::default();
         self.honest.accumulate(&mut beside, split, chunks, at, Some(&mut collect))?;
@@ -211,7 +220,7 @@ fn replay_detects_realised_divisor() {
 fn detects_batch_without_charge() {
     let run = digits();
     let layers = step_loop::layers(&run);
-    let (step, mut state) = step_loop::step(&run, mechanism(&run), &layers, |o, s| (o, s)).unwrap();
+    let (step, mut state) = step_loop::step(&run, mechanism(&run), (), &layers, |o, s| (o, s)).unwrap();
     let (mut account, mut draw, generator) = (Account::new(3), Draw::default(), ChaCha20::simulation(1));
     let mut workers = workers(&run);
     let split = &run.data.train;
@@ -264,7 +273,7 @@ impl Optimizer<Vec<f32>> for Keep {
 /// own has the number, hence the noise, of the first.
 fn blocks_are_distinct(run: &Run, steps: u32, reuses: bool) -> bool {
     let layers = step_loop::layers(run);
-    let (step, mut state) = step_loop::step(run, mechanism(run), &layers, |_, _| (Keep, vec![])).unwrap();
+    let (step, mut state) = step_loop::step(run, mechanism(run), (), &layers, |_, _| (Keep, vec![])).unwrap();
     let (mut account, generator) = (Account::new(steps), ChaCha20::simulation(4));
     let mut params = run.params.clone();
     for _ in 0..steps {
@@ -287,6 +296,56 @@ fn detects_reused_noise() {
     assert!(run.params.len() > 2 * CHUNK);
     assert!(blocks_are_distinct(&run, 12, false));
     assert!(!blocks_are_distinct(&run, 2, true));
+}
+
+/// A run with correlated noise.
+fn correlated(noise: &str, sampler: Sampler) -> Run {
+    run_with("digits-linear.onnx", Budget::NoiseMultiplier(1.0), 4.0, |config| {
+        (config.noise_correlation, config.sampler) = (noise.parse().unwrap(), sampler);
+    })
+}
+
+/// What the audit of the mechanism refutes.
+fn refuted(run: &Run) -> Vec<String> {
+    let options = MechanismOptions { precision: 0.1, seed: Some(3) };
+    let audit = audit_mechanism(run, options, &mut |_| {}).unwrap();
+    audit.findings.into_iter().filter(|finding| !finding.holds).map(|finding| finding.what).collect()
+}
+
+// Right correlated noise is not refuted, in a fixed order and with cyclic draws.
+#[test]
+fn correct_correlated_noise_is_not_refuted() {
+    for (noise, sampler) in [
+        ("lambda:3/4", Sampler::MinSeparation),
+        ("blt:2", Sampler::MinSeparation),
+        ("banded:4", Sampler::MinSeparation),
+        ("banded:4", Sampler::CyclicPoisson),
+    ] {
+        assert_eq!(refuted(&correlated(noise, sampler)), Vec::<String>::new(), "{noise}");
+    }
+}
+
+// Each way in which a run may leave what correlated noise is priced for is found.
+#[test]
+fn detects_broken_correlated_noise() {
+    let finds = |run: &Run, what: &str| {
+        let refuted = refuted(run);
+        assert!(refuted.iter().any(|finding| finding.contains(what)), "{what}: {refuted:?}");
+    };
+    // Poisson draws may bring a sample at neighbouring steps.
+    let mut run = correlated("blt:2", Sampler::MinSeparation);
+    run.config.sampler = Sampler::Poisson;
+    run.terms.event_rate = run.terms.rate;
+    finds(&run, "the steps of a sample are as far apart as is priced");
+    // Half the noise that is planned.
+    let mut run = correlated("blt:2", Sampler::MinSeparation);
+    run.terms.correlated.as_mut().unwrap().sigma /= 2;
+    finds(&run, "deviation of the noise, all of it");
+    finds(&run, "the event of each step is the one that is planned");
+    // Draws of a group at more than the priced rate.
+    let mut run = correlated("banded:4", Sampler::CyclicPoisson);
+    run.terms.event_rate = Rate::of(1, 2).unwrap();
+    finds(&run, "the event of each step is the one that is planned");
 }
 
 fn audited(run: &Run, canaries: Canaries, seed: u64) -> (bool, f64) {

@@ -24,7 +24,7 @@ mod tests_of;
 
 pub use tests_of::{ERROR_RATE, Finding};
 
-use super::{Claim, VERSION, check_sampler};
+use super::{Claim, VERSION, check_claim};
 use crate::generator;
 use crate::step_loop;
 use crate::{Evaluation, Progress, Run, StepReport, TrainError, observed, on_data, on_network};
@@ -106,7 +106,7 @@ pub fn mechanism(
     options: MechanismOptions,
     told: &mut dyn FnMut(&str),
 ) -> Result<MechanismAudit, TrainError> {
-    check_sampler(&run.config)?;
+    check_claim(&run.config)?;
     let MechanismOptions { precision, seed } = options;
     if !(0.001..=0.5).contains(&precision) {
         let problem = "must be from 0.001 to 0.5; 0.01 is usual";
@@ -159,6 +159,8 @@ const SEEDS: u64 = 10_000;
 /// Steps of `own` and of `wide`.
 const OWN_STEPS: u32 = 48;
 const WIDE_STEPS: u32 = 6;
+/// Steps of the run of `restarts`.
+const RESTARTED: u32 = 64;
 
 struct Auditor<'a> {
     precision: f64,
@@ -171,9 +173,11 @@ struct Auditor<'a> {
 }
 
 impl Auditor<'_> {
-    /// Steps of a run that a schedule of noise allows: beyond its end it means nothing.
+    /// Steps of a run that a schedule of noise or correlated noise allows: beyond its end it means nothing.
     fn steps(run: &Run, wanted: u64) -> u32 {
         let most = match run.terms.noise_schedule {
+            // Long runs are whitened in quadratic time.
+            _ if run.terms.correlated.is_some() => run.terms.steps.max(RESTARTED),
             AnyNoise::Schedule(NoiseSchedule::Constant) => u32::MAX - 1,
             _ => run.terms.steps,
         };
@@ -192,7 +196,7 @@ impl Auditor<'_> {
         let wanted = (8.0 / run.terms.rate.as_f64()).round().max(4.0) as usize;
         let samples = wanted.min(train.len()).min(NUMBERS / numbers.max(1)).max(1);
         let needed = draws_for(self.precision).div_ceil(run.params.len() as u64).clamp(3, u64::from(OWN_STEPS));
-        let made = on_data(run, like(train, samples), Self::steps(run, needed));
+        let made = on_data(run, like(train, samples), Self::steps(run, needed))?;
         self.step_loop("own", &made, None, 1, true)
     }
 
@@ -217,7 +221,7 @@ impl Auditor<'_> {
     /// Four lives of a run.
     fn restarts(&mut self, run: &Run) -> Result<(), TrainError> {
         let linear = Linear { features: 40, classes: 40 };
-        let made = Self::on(run, linear, 1, false, 64)?;
+        let made = Self::on(run, linear, 1, false, RESTARTED.into())?;
         let seed = self.seed.map(|seed| seed.wrapping_add(self.courses.len() as u64 * SEEDS));
         let generator = generator::generator(seed, &mut *generator::key(seed)?);
         let backend = open(run.config.backend)?;
@@ -260,7 +264,7 @@ impl Auditor<'_> {
         let mut made = made.clone();
         // The course costs nothing, and what is told of it is not shown: the faster accountant, and a price of one event.
         (made.config.accountant, made.config.record, made.config.evaluate_every) = (Accountant::Rdp, None, None);
-        made.plan = Some(Plan::constant(made.terms.rate, 1.0, None, 1)?);
+        made.plan = Some(Plan::constant(made.terms.event_rate, 1.0, None, 1)?);
         made.plan_delta = made.config.delta;
         let mut steps = 0;
         // The ledger of made data is worth no disk: it is kept in memory where memory is a folder.

@@ -30,12 +30,12 @@ use super::{Claim, VERSION, check_sampler, seed_or_drawn};
 use crate::choice::OptimizerState;
 use crate::generator::ChaCha20;
 use crate::step_loop::{self, Draw, State, StepLoop, Sum};
+use crate::trained::Trained;
 use crate::worker::{Accumulate, GradientObserver, Layout, Step};
 use crate::{Run, TrainError};
 use case::Case;
 use damper_core::numerics::digest::Digest;
 use damper_core::numerics::reduce::sum_of_squares;
-use damper_core::private::Mechanism;
 use damper_core::sampling::poisson;
 use damper_core::slots::OptimizerSlot;
 use damper_data::Split;
@@ -209,13 +209,16 @@ impl StepLoop for Replay<'_> {
 
     fn go<M, G>(self, mechanism: M, workers: G) -> Result<Vec<Verdict>, TrainError>
     where
-        M: Mechanism<Word: Send, NoiseState = ()> + Send + Sync,
+        M: Trained,
         G: Accumulate<M>,
         Sum: From<Vec<M::Word>>,
     {
         let Self { run, steps, chosen, told } = self;
         let layers = step_loop::layers(run);
-        let (step, state) = step_loop::step(run, mechanism, &layers, |optimizer, state| (optimizer, state))?;
+        let noise = mechanism
+            .noise(run.params.len(), 0, &chosen.generator)
+            .map_err(|error| TrainError::Run(error.to_string()))?;
+        let (step, state) = step_loop::step(run, mechanism, noise, &layers, |optimizer, state| (optimizer, state))?;
         let mut split = run.data.train.in_memory()?;
         let cases = Case::all(&split, chosen.index, chosen.donor);
         let laws = Checks { grid_bits: run.config.grid_bits, layers: &layers };
@@ -279,7 +282,7 @@ fn moved_verdict() -> Verdict {
 }
 
 /// A run that goes on by what the data set releases, and is looked at from its neighbours.
-struct Replayed<'a, M: Mechanism, G> {
+struct Replayed<'a, M: Trained, G> {
     run: &'a Run,
     step: &'a Step<'a, M, OptimizerSlot>,
     state: State<M, OptimizerState>,
@@ -291,7 +294,7 @@ struct Replayed<'a, M: Mechanism, G> {
 
 impl<M, G> Replayed<'_, M, G>
 where
-    M: Mechanism<Word: Send, NoiseState = ()> + Send + Sync,
+    M: Trained,
     G: Accumulate<M>,
     Sum: From<Vec<M::Word>>,
 {

@@ -5,14 +5,14 @@
 //! mechanism would have added its noise to.
 
 use crate::generator::ChaCha20;
-use crate::step_loop::{Draw, State, Sum};
+use crate::step_loop::{Draw, State, Sum, event};
+use crate::trained::Trained;
 use crate::worker::{Accumulate, GradientObserver, Opened, Step};
 use crate::{Run, TrainError};
 use damper_core::accounting::{Event, Ledger, Record, Store};
 use damper_core::error::OpenError;
 use damper_core::numerics::digest::Digest;
 use damper_core::optimizer::Optimizer;
-use damper_core::private::Mechanism;
 use damper_data::Split;
 use std::convert::Infallible;
 
@@ -52,7 +52,7 @@ impl Account {
     }
 
     /// Opens a step of the run.
-    pub(super) fn open<'a, 'l, M: Mechanism<NoiseState = ()>, O: Optimizer<OS>, OS>(
+    pub(super) fn open<'a, 'l, M: Trained, O: Optimizer<OS>, OS>(
         &mut self,
         step: &Step<'l, M, O>,
         state: &'a mut State<M, OS>,
@@ -108,7 +108,7 @@ pub(super) fn sum_probe<M, O, OS>(
     grad_observer: Option<&mut dyn GradientObserver>,
 ) -> Result<SumProbe, TrainError>
 where
-    M: Mechanism<NoiseState = ()>,
+    M: Trained,
     O: Optimizer<OS>,
     Sum: From<Vec<M::Word>>,
 {
@@ -127,13 +127,5 @@ where
     let probe = opened.probe();
     let (sum, counts) = (Sum::from(probe.sum.to_vec()), probe.counts[..probe.query.len()].to_vec());
     drop(opened);
-    Ok(SumProbe {
-        number,
-        event: step.event_at(number, run.terms.rate)?,
-        clip,
-        points,
-        draw: draw.samples.clone(),
-        sum,
-        counts,
-    })
+    Ok(SumProbe { number, event: event(run, step, number)?, clip, points, draw: draw.samples.clone(), sum, counts })
 }

@@ -13,6 +13,9 @@ use damper_core::accounting::{Event, Rate};
 ///
 /// An event is damaged, there are too many different ones, or no finite ε holds.
 pub fn cost(runs: &[&Recorded], delta: f64, neighbours: Neighbours) -> Result<f64, AccountingError> {
+    if neighbours == Neighbours::Replace && runs.iter().any(|run| run.has_blocks()) {
+        return Err(AccountingError::ReplacedBlocks);
+    }
     let mut cut = 0.0;
     let mut truncation = None;
     for run in runs {
@@ -33,6 +36,8 @@ pub fn cost(runs: &[&Recorded], delta: f64, neighbours: Neighbours) -> Result<f6
         sampler: Sampler::Poisson,
         steps: None,
         truncation: None,
+        // Each event is the price of its noise, correlated or not.
+        correlation: None,
         // A row that one run holds out may be a training row of another: all releases count for it.
         events: runs.iter().flat_map(|run| run.events.iter().chain(&run.held_out).copied()).collect(),
         run: None,

@@ -5,11 +5,11 @@ use super::made::Linear;
 use super::tests_of::Tests;
 use crate::generator::ChaCha20;
 use crate::step_loop::{self, StepLoop, Sum};
+use crate::trained::Trained;
 use crate::watched::{GradientWatch, Watched, WatchedState};
 use crate::worker::Accumulate;
 use crate::{Run, TrainError};
 use damper_core::accounting::{Ledger, Record, Store};
-use damper_core::private::Mechanism;
 use std::convert::Infallible;
 
 /// The content of a store: the last record.
@@ -45,14 +45,16 @@ impl StepLoop for Restarts<'_> {
 
     fn go<M, G>(self, mechanism: M, _: G) -> Result<u32, TrainError>
     where
-        M: Mechanism<Word: Send, NoiseState = ()> + Send + Sync,
+        M: Trained,
         G: Accumulate<M>,
         Sum: From<Vec<M::Word>>,
     {
         let Self { run, linear, generator, across, tests } = self;
         let dim = linear.dim();
         let layers = step_loop::layers(run);
-        let (step, mut state) = step_loop::step(run, mechanism, &layers, |optimizer, state| {
+        let noise =
+            mechanism.noise(run.params.len(), 0, generator).map_err(|error| TrainError::Run(error.to_string()))?;
+        let (step, mut state) = step_loop::step(run, mechanism, noise, &layers, |optimizer, state| {
             (Watched(optimizer), WatchedState { inner: state, watch: Some(GradientWatch::new(dim)) })
         })?;
         let mut params = run.params.clone();
@@ -75,6 +77,10 @@ impl StepLoop for Restarts<'_> {
                 }
                 next = next.max(number + 1);
                 opened.finish(&mut params, generator).expect("the parameters have the state's length");
+                if run.terms.correlated.is_some() {
+                    // A life that misses steps has other noise than its rows show; numbers and charges are compared.
+                    continue;
+                }
                 let watch = state.optimizer.watch.as_ref().expect("the optimizer is watched");
                 let noise: Vec<f64> = watch.released.iter().map(|x| f64::from(*x) / watch.noise_std).collect();
                 across.step(&format!("restarts, life {life}"), number, &noise);

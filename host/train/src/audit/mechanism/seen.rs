@@ -5,6 +5,7 @@ mod laws;
 mod noise;
 mod open;
 mod recount;
+mod whitened;
 
 use super::across::Across;
 use super::made::Linear;
@@ -20,6 +21,7 @@ use noise::{MOST_COORDINATES, SeenNoise};
 use open::{Open, assumed};
 use recount::recount;
 use std::path::{Path, PathBuf};
+use whitened::{Whitened, multipliers};
 
 /// The observer of a course.
 pub(super) struct Seen<'a> {
@@ -36,6 +38,8 @@ pub(super) struct Seen<'a> {
     /// Of the runs before this one.
     first: u32,
     noise: SeenNoise,
+    /// Takes the correlation of noise off, if it is correlated.
+    whitened: Option<Whitened>,
     draws: BatchSampler,
     /// The clip of the next step, as it follows from released counts.
     learned: Option<f32>,
@@ -62,7 +66,8 @@ impl<'a> Seen<'a> {
             steps: 0,
             first: 0,
             noise: SeenNoise::new(run, per_window),
-            draws: BatchSampler::new(run.data.train.len()),
+            whitened: run.terms.correlated.as_ref().map(Whitened::new),
+            draws: BatchSampler::new(run),
             learned: None,
             laws: Checks::default(),
         }
@@ -74,6 +79,7 @@ impl<'a> Seen<'a> {
         self.first = self.steps;
         self.learned = None;
         self.noise.again();
+        self.whitened.iter_mut().for_each(Whitened::again);
         self.draws.again();
     }
 
@@ -89,7 +95,7 @@ impl<'a> Seen<'a> {
     pub(super) fn conclude(self, tests: &mut Tests) {
         let Self { run, name, linear, steps, noise, draws, laws, .. } = self;
         noise.conclude(&name, run, steps, tests);
-        draws.conclude(&name, linear, run.terms.rate.as_f64(), u64::from(steps), tests);
+        draws.conclude(&name, linear, run.terms.event_rate.as_f64(), u64::from(steps), tests);
         laws.conclude(&name, tests);
     }
 }
@@ -129,14 +135,18 @@ impl Observer for Seen<'_> {
         let planned = precision.powf(-0.5);
         let told = event.multiplier();
         // Prices round down.
-        let holds = (told / planned - 1.0).abs() < 1e-6 && event.rate() == terms.rate;
+        let (least, most) = match &terms.correlated {
+            None => ((1.0 - 1e-6) * planned, (1.0 + 1e-6) * planned),
+            Some(noise) => multipliers(noise, self.open.deviation),
+        };
+        let holds = told > least && told < most && event.rate() == terms.event_rate;
         laws.price.hold(holds, || format!("step {number}: a multiplier of {told}, where {planned} was planned"));
         if let Some(learned) = self.learned {
             laws.threshold.hold(clip.to_bits() == learned.to_bits(), || {
                 format!("step {number}: a clip of {clip:e}, where the released counts give {learned:e}")
             });
         }
-        self.draws.add(samples, steps);
+        self.draws.add(samples, steps, laws);
         if self.reads_ledger || steps.is_multiple_of(4096) {
             let said = paid(&self.ledger);
             laws.paid.hold(said.is_some_and(|paid| paid > u64::from(number)), || {
@@ -162,13 +172,20 @@ impl Observer for Seen<'_> {
             }
             (units - sum) * scale
         });
-        self.noise.set(in_units);
+        match &mut self.whitened {
+            None => self.noise.set(in_units),
+            Some(whitened) => {
+                let noise = in_units.collect();
+                self.noise.set(whitened.next(noise).into_iter());
+            }
+        }
         if self.run.config.noise == Noise::Discrete {
             laws.grid.hold(off.is_none(), || {
                 let (at, units) = off.unwrap_or_default();
                 format!("step {number}, coordinate {at}: {units:.3} grid units")
             });
         }
+        let deviation = deviation * self.whitened.as_ref().map_or(1.0, |whitened| whitened.deviation(number));
         let (told, planned) = (given.noise_std, deviation * f64::from(clip) / f64::from(self.run.config.batch_size));
         laws.scale.hold((told / planned - 1.0).abs() < 1e-6, || {
             format!("step {number}: told {told:e}, and {planned:e} was planned")

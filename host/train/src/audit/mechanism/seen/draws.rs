@@ -3,9 +3,20 @@
 use super::super::chance::binomial;
 use super::super::made::Linear;
 use super::super::tests_of::Tests;
+use super::laws::Checks;
+use crate::Run;
+use damper_accounting::Sampler;
 
 /// The draws of a course.
 pub(super) struct BatchSampler {
+    sampler: Sampler,
+    /// Groups of cyclic draws, and how many steps each had; else one.
+    groups: Vec<u64>,
+    /// The least distance of two steps of a sample that is priced, the largest batch, and the step that each sample was in last.
+    has_pattern: bool,
+    separation: u32,
+    most: usize,
+    last: Vec<Option<u32>>,
     /// How often each sample was drawn.
     drawn: Vec<u64>,
     /// Pairs of draws that should be independent, and how often both came up: of neighbours, of samples a chunk apart, and of one sample
@@ -16,19 +27,57 @@ pub(super) struct BatchSampler {
 }
 
 impl BatchSampler {
-    /// Of so many samples.
-    pub(super) fn new(samples: usize) -> Self {
-        Self { drawn: vec![0; samples], both: [(0, 0); 3], before: vec![] }
+    /// Of the samples of `run`.
+    pub(super) fn new(run: &Run) -> Self {
+        let (config, samples) = (&run.config, run.data.train.len());
+        Self {
+            sampler: config.sampler,
+            has_pattern: config.sampler != Sampler::Poisson || run.terms.correlated.is_some(),
+            groups: vec![0; config.groups() as usize],
+            separation: match (&run.terms.correlated, config.sampler) {
+                (Some(noise), _) => noise.participation.separation(),
+                (None, Sampler::CyclicPoisson) => config.groups(),
+                (None, Sampler::MinSeparation) => samples.div_ceil(config.batch_size as usize) as u32,
+                (None, _) => 1,
+            },
+            most: if config.sampler == Sampler::MinSeparation { config.batch_size as usize } else { usize::MAX },
+            last: vec![None; samples],
+            drawn: vec![0; samples],
+            both: [(0, 0); 3],
+            before: vec![],
+        }
     }
 
     /// The draw of a step, after `steps` of the same run.
-    pub(super) fn add(&mut self, samples: &[u32], steps: u32) {
+    pub(super) fn add(&mut self, samples: &[u32], steps: u32, laws: &mut Checks) {
+        let group = steps as usize % self.groups.len();
+        self.groups[group] += 1;
+        if self.has_pattern {
+            let of_group = samples.iter().all(|sample| *sample as usize % self.groups.len() == group);
+            laws.pattern.hold(of_group && samples.len() <= self.most, || {
+                format!("step {steps}: {} samples, of which some are of another group, or too many", samples.len())
+            });
+            for sample in samples {
+                let Some(last) = self.last.get_mut(*sample as usize) else { continue };
+                let distance = last.map_or(u32::MAX, |last| steps - last);
+                laws.pattern.hold(distance >= self.separation, || {
+                    format!(
+                        "sample {sample}: steps {} and {steps}, {} apart are priced",
+                        steps - distance,
+                        self.separation
+                    )
+                });
+                *last = Some(steps);
+            }
+        }
         for sample in samples {
             if let Some(drawn) = self.drawn.get_mut(*sample as usize) {
                 *drawn += 1;
             }
         }
-        self.pair(samples, steps);
+        if self.sampler == Sampler::Poisson {
+            self.pair(samples, steps);
+        }
     }
 
     /// Counts the pairs of samples that were both drawn. No sample is in two pairs of a kind.
@@ -53,15 +102,23 @@ impl BatchSampler {
     /// The next run begins.
     pub(super) fn again(&mut self) {
         self.before.clear();
+        self.last.fill(None);
     }
 
     /// The tests of `steps` steps at `rate`.
     pub(super) fn conclude(self, name: &str, linear: Option<Linear>, rate: f64, steps: u64, tests: &mut Tests) {
         let of = |what: &str| format!("{name}: {what}");
+        if self.sampler == Sampler::MinSeparation || self.sampler == Sampler::Shuffled {
+            return;
+        }
         for (sample, drawn) in self.drawn.iter().enumerate() {
+            let steps = if self.groups.len() > 1 { self.groups[sample % self.groups.len()] } else { steps };
             tests.test(&of("draws of each sample, at the priced rate"), steps, binomial(*drawn, steps, rate), || {
                 format!("sample {sample}: drawn {drawn} times in {steps} steps, at a rate of {rate:.6}")
             });
+        }
+        if self.sampler != Sampler::Poisson {
+            return;
         }
         let mut group = |what: &str, of_group: &dyn Fn(usize) -> bool| {
             let members = (0..self.drawn.len()).filter(|sample| of_group(*sample));

@@ -33,12 +33,26 @@ pub(super) struct Checks {
     pub(super) order: Law,
     pub(super) points: Law,
     pub(super) ended: Law,
+    pub(super) pattern: Law,
 }
 
 impl Checks {
     /// What came of those that were compared.
     pub(super) fn conclude(self, name: &str, tests: &mut Tests) {
-        let Checks { grid, scale, price, threshold, sums, counts, released_counts, paid, order, points, ended } = self;
+        let Checks {
+            grid,
+            scale,
+            price,
+            threshold,
+            sums,
+            counts,
+            released_counts,
+            paid,
+            order,
+            points,
+            ended,
+            pattern,
+        } = self;
         for (what, law) in [
             ("the divisor and the clip: released means are whole grid units", grid),
             ("the noise that optimizers are told of", scale),
@@ -50,6 +64,7 @@ impl Checks {
             ("each step is paid in the ledger's file before its release", paid),
             ("steps follow one another", order),
             ("as many events are recorded and paid as steps were released", ended),
+            ("the steps of a sample are as far apart as is priced", pattern),
             ("points have the parameters' length", points),
         ] {
             if law.comparisons > 0 {

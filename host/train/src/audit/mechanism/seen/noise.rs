@@ -2,6 +2,7 @@
 
 use super::super::chance::{Moments, Products, binomial_between, detected};
 use super::super::tests_of::Tests;
+use super::whitened::rounding;
 use crate::Run;
 use crate::worker::Layout;
 use damper_core::schedule::{AnyNoise, NoiseSchedule};
@@ -45,7 +46,10 @@ impl SeenNoise {
         let dim: usize = lengths.iter().sum();
         let (slack, tail_slack) = match run.terms.sigma_grid {
             // What a float of 24 bits rounds.
-            Some(sigma) => (1e-6, 1.0 / f64::from(sigma)),
+            Some(sigma) => {
+                let rounded = rounding(run);
+                (1e-6 + 4.0 * rounded, 1.0 / f64::from(sigma) + 2.0 * rounded)
+            }
             // Sums and noise round, and no draw exceeds 6.67 deviations.
             None => (2e-4, 2e-5),
         };

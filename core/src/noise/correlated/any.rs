@@ -1,0 +1,185 @@
+//! A correlation that is chosen when the program runs: one type, so that a program with all of them has one copy of the step.
+//!
+//! The functions are those of the typed correlations, and so are the bits.
+//!
+//! # Memory
+//!
+//! Room for 256 coefficients, 1 KiB, in each copy of the mechanism; 2 KiB in its state.
+
+use super::banded::{self, MOST};
+use super::blt::Blt;
+use super::correlation::Correlation;
+use super::lambda::Lambda;
+use super::word::NoiseWord;
+use crate::error::ConfigError;
+use crate::noise::sealed::Sealed;
+
+/// One of the correlations.
+#[derive(Clone, Copy, PartialEq, Debug)]
+#[allow(clippy::large_enum_variant)] // Without an allocator there is no box.
+pub enum AnyCorrelation {
+    /// One step back.
+    Lambda(Lambda),
+    /// A BLT of one buffer.
+    Blt1(Blt<1>),
+    /// Of two.
+    Blt2(Blt<2>),
+    /// Of three.
+    Blt3(Blt<3>),
+    /// Of four.
+    Blt4(Blt<4>),
+    /// Bands, as [`Banded`](super::Banded).
+    Banded(Bands),
+}
+
+/// 2 to 256 coefficients as integers over 2³⁰.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Bands {
+    column: [u32; MOST],
+    bands: usize,
+}
+
+impl Bands {
+    /// The coefficients, as they run.
+    pub fn column(&self) -> impl Iterator<Item = f64> {
+        self.units().iter().map(|units| banded::number(*units))
+    }
+
+    fn units(&self) -> &[u32] {
+        self.column.get(..self.bands).unwrap_or_default()
+    }
+}
+
+/// Matches, with one arm for the BLTs.
+macro_rules! match_kind {
+    ($self:expr, lambda $lambda:ident => $of_lambda:expr, blt $blt:ident => $of_blt:expr, banded $column:ident => $of_banded:expr) => {
+        match $self {
+            AnyCorrelation::Lambda($lambda) => $of_lambda,
+            AnyCorrelation::Blt1($blt) => $of_blt,
+            AnyCorrelation::Blt2($blt) => $of_blt,
+            AnyCorrelation::Blt3($blt) => $of_blt,
+            AnyCorrelation::Blt4($blt) => $of_blt,
+            AnyCorrelation::Banded(bands) => {
+                let $column = bands.units();
+                $of_banded
+            }
+        }
+    };
+}
+
+impl From<Lambda> for AnyCorrelation {
+    fn from(lambda: Lambda) -> Self {
+        Self::Lambda(lambda)
+    }
+}
+
+impl AnyCorrelation {
+    /// A BLT of these decays and scales, as [`Blt::new`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Blt::new`], or the numbers of decays and scales differ.
+    pub fn blt(theta: &[f64], omega: &[f64]) -> Result<Self, ConfigError> {
+        fn of<const D: usize>(theta: &[f64], omega: &[f64]) -> Result<Blt<D>, ConfigError> {
+            match (theta.try_into(), omega.try_into()) {
+                (Ok(theta), Ok(omega)) => Blt::new(theta, omega),
+                _ => Err(ConfigError::new("decays and scales", "1 to 4 of each, as many of one as of the other")),
+            }
+        }
+        Ok(match theta.len() {
+            1 => Self::Blt1(of(theta, omega)?),
+            2 => Self::Blt2(of(theta, omega)?),
+            3 => Self::Blt3(of(theta, omega)?),
+            _ => Self::Blt4(of(theta, omega)?),
+        })
+    }
+
+    /// Bands with these coefficients, as [`Banded::new`](super::Banded::new).
+    ///
+    /// # Errors
+    ///
+    /// As [`Banded::new`](super::Banded::new).
+    pub fn banded(column: &[f64]) -> Result<Self, ConfigError> {
+        let mut units = [0; MOST];
+        banded::read(column, &mut units)?;
+        Ok(Self::Banded(Bands { column: units, bands: column.len() }))
+    }
+
+    /// Writes the first column of C, `c_0 = 1, c_1, …`, as it runs.
+    pub fn column(&self, out: &mut [f64]) {
+        let mut line = Self::START;
+        for (t, out) in out.iter_mut().enumerate() {
+            *out = self.forward(&mut line, f64::from(u8::from(t == 0)));
+        }
+    }
+
+    /// The number of coefficients, if all others are 0.
+    #[must_use]
+    pub fn bands(&self) -> Option<usize> {
+        if let Self::Banded(bands) = self { Some(bands.bands) } else { None }
+    }
+}
+
+impl Sealed for AnyCorrelation {}
+
+impl Correlation for AnyCorrelation {
+    type Line = [f64; MOST];
+    const START: [f64; MOST] = [0.0; MOST];
+    const DRAWS_AGAIN: bool = true;
+
+    #[inline]
+    fn words(&self) -> usize {
+        match_kind!(self, lambda lambda => lambda.words(), blt blt => blt.words(), banded column => column.len().saturating_sub(1))
+    }
+
+    fn draws_again(&self) -> bool {
+        matches!(self, Self::Lambda(_))
+    }
+
+    fn forward(&self, line: &mut [f64; MOST], x: f64) -> f64 {
+        match_kind!(
+            self,
+            lambda lambda => line.first_mut().map_or(0.0, |line| lambda.forward(line, x)),
+            blt blt => line.first_chunk_mut().map_or(0.0, |line| blt.forward(line, x)),
+            banded column => {
+                let (line, _) = line.split_at_mut(column.len().min(MOST));
+                banded::forward(column, line, x)
+            }
+        )
+    }
+
+    fn backward(&self, line: &mut [f64; MOST], x: f64) -> f64 {
+        match_kind!(
+            self,
+            lambda lambda => line.first_mut().map_or(0.0, |line| lambda.backward(line, x)),
+            blt blt => line.first_chunk_mut().map_or(0.0, |line| blt.backward(line, x)),
+            banded column => {
+                let (line, _) = line.split_at_mut(column.len().min(MOST));
+                banded::backward(column, line, x)
+            }
+        )
+    }
+
+    fn rounding(&self, steps: u32) -> f64 {
+        match_kind!(self, lambda lambda => lambda.rounding(steps), blt blt => blt.rounding(steps), banded _column => 1.0)
+    }
+
+    fn fits(&self, steps: u32, largest: f64) -> bool {
+        match_kind!(
+            self,
+            lambda lambda => lambda.fits(steps, largest),
+            blt blt => blt.fits(steps, largest),
+            banded _column => banded::fits(largest)
+        )
+    }
+
+    #[inline]
+    fn correlate(&self, z: i64, before: i64, age: u32, buffers: &mut [NoiseWord]) -> i64 {
+        match_kind!(
+            self,
+            lambda lambda => lambda.correlate(z, before, age, buffers),
+            blt blt => blt.correlate(z, before, age, buffers),
+            banded column => banded::correlate(column, z, age, buffers)
+        )
+    }
+}

@@ -1,0 +1,54 @@
+//! The mechanisms of the trainer, and the memory of their noise.
+
+use crate::generator::ChaCha20;
+use damper_core::accounting::Event;
+use damper_core::error::{CallError, ConfigError};
+use damper_core::noise::{
+    AnyCorrelation, ContinuousGaussian, CorrelatedGaussian, CorrelatedState, DiscreteGaussian, NoiseWord,
+};
+use damper_core::private::Mechanism;
+
+/// A mechanism with the memory of its noise.
+pub(crate) trait Trained: Mechanism<Word: Send> + Send + Sync {
+    /// The memory for `dim` parameters before step `first`: that of a run which never stopped.
+    ///
+    /// # Errors
+    ///
+    /// The mechanism is for another number of parameters.
+    fn noise(&self, dim: usize, first: u32, generator: &ChaCha20) -> Result<Self::NoiseState, CallError>;
+
+    /// The event of the whole run, if its steps have no price of their own.
+    fn whole(&self) -> Option<Result<Event, ConfigError>> {
+        None
+    }
+}
+
+impl Trained for DiscreteGaussian<i64> {
+    fn noise(&self, _: usize, _: u32, _: &ChaCha20) -> Result<(), CallError> {
+        Ok(())
+    }
+}
+
+impl Trained for ContinuousGaussian {
+    fn noise(&self, _: usize, _: u32, _: &ChaCha20) -> Result<(), CallError> {
+        Ok(())
+    }
+}
+
+/// Correlated noise. Its buffers are as secret as the key: they are wiped with the state, and no file has them. The key has them all.
+pub(crate) type Correlated = CorrelatedGaussian<i64, AnyCorrelation, Vec<NoiseWord>>;
+
+impl Trained for Correlated {
+    fn noise(&self, dim: usize, first: u32, generator: &ChaCha20) -> Result<Self::NoiseState, CallError> {
+        let words = dim * damper_core::noise::Correlation::words(self.correlation());
+        let mut state = CorrelatedState::new((0..words).map(|_| NoiseWord::ZERO).collect());
+        if first > 0 {
+            self.rebuild(&mut state, generator, first)?;
+        }
+        Ok(state)
+    }
+
+    fn whole(&self) -> Option<Result<Event, ConfigError>> {
+        Some(self.event())
+    }
+}
