@@ -60,7 +60,10 @@ def main():
             vectors(name, "mse", net, names, x)
             vectors(name, "bce-with-logits", net, names, x)
 
-    write("sensor-cnn.onnx", seeded(networks.sensor_cnn), (3, 64))
+    sensor_cnn = seeded(networks.sensor_cnn)
+    names = write("sensor-cnn.onnx", sensor_cnn, (3, 64))
+    x = np.random.default_rng(5).standard_normal((4, 3, 64)).astype(np.float32)
+    vectors("sensor-cnn", "softmax-cross-entropy", sensor_cnn, names, x, classes=4)
 
     # What tests read besides. Their exports' names and layouts differ, so vectors are in PyTorch's.
     reshaped = seeded(networks.Reshaped)
@@ -265,9 +268,11 @@ def per_sample(net, loss, x, labels, dtype):
     return np.stack([loss.numpy() for _, loss in each]), grads
 
 
-def vectors(name, loss, net, names, x):
+def vectors(name, loss, net, names, x, classes=10):
     """Writes `vectors/NAME.npz`, or `vectors/NAME.LOSS.npz` for another loss than softmax-cross-entropy."""
     labels = labels_for(loss, len(x))
+    if loss == "softmax-cross-entropy":
+        labels = labels % classes
     losses, grads = per_sample(net, loss, x, labels, torch.float32)
     losses64, grads64 = per_sample(net, loss, x, labels, torch.float64)
     arrays = {"x": x, "labels": labels, "loss": losses, "loss64": losses64}

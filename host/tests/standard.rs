@@ -93,6 +93,7 @@ models! {
     digits_cnn_trains: "digits-cnn",
     digits_groupnorm_trains: "digits-cnn-groupnorm",
     mnist_cnn_trains: "mnist-cnn",
+    sensor_cnn_trains: "sensor-cnn",
     cifar_cnn_trains: "cifar-cnn",
     cifar_cnn5_trains: "cifar-cnn5",
     resnet_trains: "resnet18-groupnorm",

@@ -112,6 +112,7 @@ fn cases() -> Vec<Case> {
         groupnorm("exports/groupnorm.opset21.dynamo.onnx"),
         Case::new("mnist-cnn.onnx", "mnist-cnn"),
         Case::new("exports/mnist-cnn.dynamo.onnx", "mnist-cnn"),
+        Case::new("sensor-cnn.onnx", "sensor-cnn"),
         Case::new("exports/reshaped.torchscript.onnx", "reshaped"),
         Case::new("exports/reshaped.dynamo.onnx", "reshaped"),
         Case::new("exports/fixed-batch.torchscript.onnx", "reshaped"),

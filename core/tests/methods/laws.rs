@@ -258,8 +258,8 @@ fn clip_is_chosen_one_step_before() {
         let data = full_batches(9, 8, method.dim);
         let mut changed = data.clone();
         changed[4] = vec![Sample::constant(vec![50.0; method.dim]); 40];
-        let run = |data: &[Vec<Sample>]| {
-            let mut run = method.start::<i64>(8);
+        let run = |data: &[Vec<Sample>], seed| {
+            let mut run = Method { seed, ..method }.start::<i64>(8);
             data.iter()
                 .map(|samples| {
                     let chosen = run.clip();
@@ -269,12 +269,19 @@ fn clip_is_chosen_one_step_before() {
                 })
                 .collect::<Vec<_>>()
         };
-        let (before, after) = (run(&data), run(&changed));
-        assert_eq!(before[..5], after[..5], "{method:?}");
-        if method.threshold == ThresholdChoice::Fixed {
-            assert!(after.iter().all(|(clip, _)| *clip == method.first_clip));
+        // A rule that chooses among few clips may choose the same one by its noise.
+        let moves = (1..=8).filter(|&seed| {
+            let (before, after) = (run(&data, seed), run(&changed, seed));
+            assert_eq!(before[..5], after[..5], "{method:?}");
+            if method.threshold == ThresholdChoice::Fixed {
+                assert!(after.iter().all(|(clip, _)| *clip == method.first_clip));
+            }
+            before[5].0 != after[5].0
+        });
+        if method.threshold != ThresholdChoice::Fixed {
+            assert!(moves.count() >= 4, "40 samples of large norm move the next clip: {method:?}");
         } else {
-            assert!(before[5].0 != after[5].0, "40 samples of large norm move the next clip: {method:?}");
+            assert_eq!(moves.count(), 0);
         }
     }
 }

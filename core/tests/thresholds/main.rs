@@ -292,9 +292,19 @@ proptest! {
 
 /// Runs `rule` over changing data; the clips used, and what was released.
 fn run<T: Threshold>(rule: T, start: T::State, data: &[Vec<Vec<f32>>]) -> (Vec<f32>, State<Record<T::State>>) {
+    run_of(rule, start, data, 11)
+}
+
+/// As [`run`], with the noise of a seed.
+fn run_of<T: Threshold>(
+    rule: T,
+    start: T::State,
+    data: &[Vec<Vec<f32>>],
+    seed: u64,
+) -> (Vec<f32>, State<Record<T::State>>) {
     let step = step(Recorder(rule), 1.25, 256);
     let (mut state, mut ledger, mut params) = (state(record(start), 1), Ledger::volatile(u32::MAX), [0.0]);
-    let clips = data.iter().map(|samples| take(&step, &mut state, &mut ledger, samples, &mut params, 11)).collect();
+    let clips = data.iter().map(|samples| take(&step, &mut state, &mut ledger, samples, &mut params, seed)).collect();
     (clips, state)
 }
 
@@ -309,10 +319,14 @@ fn clip_ignores_samples_of_own_step() {
         let data: Vec<_> = (0..8).map(|_| lognormal(1.0, 0.5, &mut source)).collect();
         let mut changed = data.clone();
         changed[4] = lognormal(0.05, 0.5, &mut source);
-        let (before, _) = run(rule, start, &data);
-        let (after, _) = run(rule, start, &changed);
-        assert_eq!(bits(&before[..5]), bits(&after[..5]));
-        assert!(before[5] != after[5], "but the next does");
+        // A rule that chooses among few clips may choose the same one by its noise.
+        let moves = (1..=8).filter(|&seed| {
+            let (before, _) = run_of(rule, start, &data, seed);
+            let (after, _) = run_of(rule, start, &changed, seed);
+            assert_eq!(bits(&before[..5]), bits(&after[..5]));
+            before[5] != after[5]
+        });
+        assert!(moves.count() >= 4, "but the next does");
     }
     let (rule, start) = percentile(0.5);
     check(rule, start);
