@@ -175,19 +175,39 @@ fn sample_bits_ignore_row_and_chunk() {
     }
 }
 
-// The bits of a sample depend on that sample alone, in the models without weights.
-#[test]
-fn sample_bits_are_own_in_skeletons() {
+/// The bits of a sample depend on that sample alone, in the models without weights. With the backend at a place of [`backends`], if
+/// it is there.
+fn check_skeletons(place: usize) {
     let rows = |name: &str| match name {
         "resnet18-groupnorm" | "wrn-16-4-groupnorm" => 3,
         "vit-tiny" => 5,
         _ => 16,
     };
-    for backend in backends() {
+    if let Some(backend) = backends().get(place) {
         let all: Vec<String> =
             SKELETONS.iter().flat_map(|name| moved(backend.as_ref(), name, &drawn(name), rows(name), 1.0)).collect();
         assert_none(&all, backend.as_ref());
     }
+}
+
+#[test]
+fn skeletons_keep_bits_on_tract() {
+    check_skeletons(0);
+}
+
+#[test]
+fn skeletons_keep_bits_on_portable() {
+    check_skeletons(1);
+}
+
+#[test]
+fn skeletons_keep_bits_on_ort() {
+    check_skeletons(2);
+}
+
+#[test]
+fn skeletons_keep_bits_on_ort_standard() {
+    check_skeletons(3);
 }
 
 fn assert_none(moved: &[String], backend: &dyn Backend) {
