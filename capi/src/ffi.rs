@@ -64,10 +64,19 @@ impl Head {
 
 /// Elements that the caller lends for reading. No elements may be at null.
 pub(crate) unsafe fn input<'a, T>(head: &Head, data: *const T, len: usize) -> FfiResult<&'a [T]> {
+    if len > 0 {
+        apart(span(data, len)?, head.span())?;
+    }
+    // SAFETY: the caller's contract; apart from the run.
+    unsafe { input_alone(data, len) }
+}
+
+/// As [`input`], without a run.
+pub(crate) unsafe fn input_alone<'a, T>(data: *const T, len: usize) -> FfiResult<&'a [T]> {
     if len == 0 {
         return Ok(&[]);
     }
-    apart(span(data, len)?, head.span())?;
+    span(data, len)?;
     // SAFETY: not null, aligned, within an allocation by the caller's contract, and apart from what this crate writes.
     Ok(unsafe { core::slice::from_raw_parts(data, len) })
 }
@@ -120,6 +129,13 @@ impl Pair {
 /// A struct that the caller lends for reading.
 pub(crate) unsafe fn read<T: Copy>(head: &Head, data: *const T) -> FfiResult<T> {
     apart(span(data, 1)?, head.span())?;
+    // SAFETY: the caller's contract.
+    unsafe { read_alone(data) }
+}
+
+/// As [`read`], without a run.
+pub(crate) unsafe fn read_alone<T: Copy>(data: *const T) -> FfiResult<T> {
+    span(data, 1)?;
     // SAFETY: not null, aligned, and a struct of numbers and pointers by the caller's contract.
     Ok(unsafe { data.read() })
 }
@@ -127,6 +143,13 @@ pub(crate) unsafe fn read<T: Copy>(head: &Head, data: *const T) -> FfiResult<T> 
 /// As [`read`], of a struct whose first field is its size in the caller's program, a `usize`.
 pub(crate) unsafe fn read_sized<T: Copy>(head: &Head, data: *const T) -> FfiResult<T> {
     apart(span(data, 1)?, head.span())?;
+    // SAFETY: the caller's contract.
+    unsafe { read_sized_alone(data) }
+}
+
+/// As [`read_sized`], without a run.
+pub(crate) unsafe fn read_sized_alone<T: Copy>(data: *const T) -> FfiResult<T> {
+    span(data, 1)?;
     // SAFETY: not null, aligned for a struct that begins with a size, and initialised by the caller's contract.
     if unsafe { data.cast::<usize>().read() } != size_of::<T>() {
         return Err(Status::Size);

@@ -128,12 +128,12 @@ unsafe fn make(
     open: impl FnOnce(Driver, Configuration) -> FfiResult<damper_journal::Journal<Driver>>,
 ) -> FfiResult {
     // SAFETY: the caller's contract.
-    let flash = unsafe { ffi::journal::read_sized(flash) }?;
+    let flash = unsafe { ffi::read_sized_alone(flash) }?;
     // SAFETY: the caller's contract.
     let JournalRun { budget, order, epsilon, delta, description, description_len, .. } =
-        unsafe { ffi::journal::read_sized(run) }?;
+        unsafe { ffi::read_sized_alone(run) }?;
     // SAFETY: the caller's contract.
-    let description = unsafe { ffi::journal::input(description, description_len) }?;
+    let description = unsafe { ffi::input_alone(description, description_len) }?;
     let configuration = match order {
         0 => Configuration::of_ledger(budget),
         _ => Configuration::of_filter(order, epsilon, delta),
@@ -165,7 +165,7 @@ pub unsafe extern "C" fn damper_journal_persist(journal: *mut c_void, record: *c
 
 unsafe fn persist(journal: *mut Journal, record: *const Record) -> FfiResult {
     // SAFETY: the caller's contract.
-    let Record { budget, paid, divergence, order } = unsafe { ffi::journal::read(record) }?;
+    let Record { budget, paid, divergence, order } = unsafe { ffi::read_alone(record) }?;
     let record = damper_core::accounting::Record { budget, paid, divergence, order };
     // SAFETY: the caller's contract.
     unsafe { ffi::journal::busy(journal, |kept| Ok(kept.persist(record)?)) }

@@ -22,33 +22,6 @@ impl From<Unfit> for Status {
     }
 }
 
-/// A struct that the caller lends for reading.
-pub(crate) unsafe fn read<T: Copy>(data: *const T) -> FfiResult<T> {
-    span(data, 1)?;
-    // SAFETY: not null, aligned, and a struct of numbers and pointers by the caller's contract.
-    Ok(unsafe { data.read() })
-}
-
-/// As [`read`], of a struct whose first field is its size in the caller's program, a `usize`.
-pub(crate) unsafe fn read_sized<T: Copy>(data: *const T) -> FfiResult<T> {
-    // SAFETY: aligned for a struct that begins with a size, and else the caller's contract.
-    if unsafe { read(data.cast::<usize>()) }? != size_of::<T>() {
-        return Err(Status::Size);
-    }
-    // SAFETY: of this size, and else as `read`.
-    unsafe { read(data) }
-}
-
-/// Bytes that the caller lends for reading. No bytes may be at null.
-pub(crate) unsafe fn input<'a>(data: *const u8, len: usize) -> FfiResult<&'a [u8]> {
-    if len == 0 {
-        return Ok(&[]);
-    }
-    span(data, len)?;
-    // SAFETY: not null and within an allocation by the caller's contract.
-    Ok(unsafe { core::slice::from_raw_parts(data, len) })
-}
-
 /// Keeps what `open` makes, which calls the caller's flash, in `bytes` of memory, which may be uninitialised: it is not read.
 pub(crate) unsafe fn make(
     memory: *mut u8,

@@ -1,6 +1,6 @@
 //! Shards: what makes references of pointers to them, and of a run beside one.
 
-use super::{Stepping, apart, span, stepping, wipe};
+use super::{Stepping, apart, input_alone, span, stepping, wipe};
 use crate::memory::{Run, Shard, ShardSum};
 use crate::status::{FfiResult, Status};
 use core::mem::size_of;
@@ -53,13 +53,12 @@ pub(crate) unsafe fn shard<'a>(shard: *mut Shard) -> FfiResult<&'a mut Shard> {
 impl Shard {
     /// Elements that the caller lends for reading, apart from the shard's memory. No elements may be at null.
     pub(crate) unsafe fn input<'a, T>(&self, data: *const T, len: usize) -> FfiResult<&'a [T]> {
-        if len == 0 {
-            return Ok(&[]);
+        if len > 0 {
+            let start = ptr::from_ref(self).addr();
+            apart(span(data, len)?, (start, start.saturating_add(self.bytes)))?;
         }
-        let start = ptr::from_ref(self).addr();
-        apart(span(data, len)?, (start, start.saturating_add(self.bytes)))?;
         // SAFETY: as `input` of the parent.
-        Ok(unsafe { core::slice::from_raw_parts(data, len) })
+        unsafe { input_alone(data, len) }
     }
 }
 
