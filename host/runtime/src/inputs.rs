@@ -24,6 +24,8 @@ impl<'a> Inputs<'a> {
 /// Inputs whose values stay as long as this lives: it borrows them, and its number is its own in this process.
 pub struct Kept<'a> {
     values: Vec<TensorRef<'a>>,
+    // Read by the bindings of onnxruntime alone.
+    #[cfg_attr(not(feature = "ort"), allow(dead_code))]
     number: u64,
 }
 
@@ -35,11 +37,13 @@ impl<'a> Kept<'a> {
     }
 
     /// How many.
+    #[cfg(feature = "ort")]
     pub(crate) fn len(&self) -> usize {
         self.values.len()
     }
 
     /// Above 0.
+    #[cfg(feature = "ort")]
     pub(crate) fn number(&self) -> u64 {
         self.number
     }
