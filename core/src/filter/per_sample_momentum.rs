@@ -27,6 +27,7 @@
 //! sensitivity at `C`. Clipping each gradient on its own would let one sample add `Σ w_j·C`, or `k·C` without weights.
 
 use super::base::Filter;
+use super::identity::Identity;
 use super::iir::taps;
 use crate::described::{Described, Description, Flag, Kind, Setting, Values, Vector};
 use crate::error::{CallError, ConfigError, check_len};
@@ -241,7 +242,6 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>, S, F: Filter<S>, const K: usize> Filter<Per
         params: &[f32],
         out: &mut [f32],
     ) -> Result<f32, CallError> {
-        check_len("the point's buffer", params.len(), out.len())?;
         if index >= self.eval_points(state) {
             return Err(CallError::Order("points of per-sample momentum"));
         }
@@ -250,9 +250,7 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>, S, F: Filter<S>, const K: usize> Filter<Per
             Some(age) => state.iterate(age, self.past(), params.len()),
         };
         check_len("the past iterate", params.len(), from.len())?;
-        for (out, from) in out.iter_mut().zip(from) {
-            *out = *from;
-        }
+        Identity.eval_point(&(), 0, from, out)?;
         Ok(self.weight(state, index))
     }
 
