@@ -17,7 +17,7 @@ use libm::{erfc, exp, lgamma, log, log1p, sqrt};
 
 /// Multipliers below this one are priced here too: privacy loss distributions end at a 64th.
 const BELOW: f64 = 1.0 / 32.0;
-/// So many numbers of draws are summed over; of more the largest that is likely prices all.
+/// Most numbers of draws that are summed over; beyond, the largest likely number prices all.
 const TERMS: u64 = 1 << 14;
 /// Rounding of one term.
 const SLACK: f64 = 1e-10;

@@ -766,7 +766,7 @@ mod tests {
         }
     }
 
-    /// So many knots that nodes lie wider apart.
+    /// So many events that nodes lie wider apart.
     #[test]
     fn answers_hold_for_many_events() {
         let events: Vec<_> = (0..60).map(|k| (event(1.0, 2.0 * 1.09f64.powi(k)), 1 + k as u64)).collect();

@@ -8,9 +8,9 @@ use damper_core::accounting::renyi::least_epsilon;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// So many draws are listed one by one.
+/// Most draws that are listed one by one.
 const SCHEDULE: u64 = 1 << 24;
-/// So many different draws are priced where rates change, in some seconds; at one rate, a hundred thousand take one.
+/// Most different draws that are priced where rates change (some seconds; at one rate, 100,000 draws take one second).
 const CHANGING: usize = 1 << 14;
 /// The smallest δ that is looked for, and by how much it may lie above the least that would do.
 const LEAST_DELTA: f64 = 1e-15;

@@ -26,7 +26,7 @@ pub(super) const SMALLEST: f64 = 1e-9;
 pub struct Calibrated {
     /// The noise multiplier.
     pub multiplier: f64,
-    /// Its ε, at most the target.
+    /// The ε of what was found, at most the target.
     pub epsilon: f64,
     /// The Rényi order that gave it; of the tight accountant none.
     pub order: Option<f64>,

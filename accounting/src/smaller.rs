@@ -14,7 +14,7 @@ use super::{AccountingError, EpsilonBound, coins};
 use damper_core::accounting::event::Event;
 use damper_core::accounting::renyi::least_epsilon;
 
-/// So many different events are priced one by one; a divergence takes microseconds at each of a hundred orders.
+/// Most different events that are priced one by one; a divergence takes microseconds at each of 100 orders.
 const ONE_BY_ONE: usize = 128;
 
 /// ε at `delta` of `events` where a sample is there or not; infinite where nothing is found to hold. `knots` are events that cost at

@@ -55,7 +55,7 @@ fn apart(a: (usize, usize), b: (usize, usize)) -> FfiResult {
 }
 
 impl Head {
-    /// Where the run's memory lies.
+    /// Address and length of the run's memory.
     fn span(&self) -> (usize, usize) {
         let start = ptr::from_ref(self).addr();
         (start, start.saturating_add(self.bytes))
@@ -385,7 +385,7 @@ pub(crate) unsafe fn open_step<'a>(run: *const Run) -> FfiResult<(&'a Head, &'a 
     Ok((head, open.as_ref().ok_or(Status::Order)?))
 }
 
-/// What is answered to a payer that the run does not have.
+/// The error for a payer that the run does not have.
 pub(crate) const NOT_CHARGED: OpenError<Undurable> = OpenError::Call(CallError::Order("paid by something else"));
 
 /// Opens a step by `pay`, which may call back into the caller's code, and keeps it: from here on it borrows the body.

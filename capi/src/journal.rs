@@ -26,7 +26,7 @@ pub struct Journal {
     pub(crate) kept: damper_journal::Journal<Driver>,
 }
 
-/// What a journal belongs to. It opens for no other run.
+/// The run that a journal belongs to. The journal opens for no other run.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct JournalRun {
@@ -43,7 +43,7 @@ pub struct JournalRun {
     /// Bytes that name the run and all that its charges stand for: multiplier, clip, sampling rate, expected batch, number of
     /// parameters, grid, data set, a number of the run.
     pub description: *const u8,
-    /// How many bytes that are.
+    /// Length of `description`, in bytes.
     pub description_len: usize,
 }
 

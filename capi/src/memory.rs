@@ -252,7 +252,7 @@ pub(crate) type ShardSum = Sum<'static, Mechanism, AnyClip<'static>, [i32; DAMPE
 pub struct Shard {
     /// Of the address at which this was written.
     pub(crate) mark: usize,
-    /// Where its run lies.
+    /// Address of the run.
     pub(crate) run: usize,
     pub(crate) bytes: usize,
     pub(crate) dim: usize,

@@ -62,7 +62,7 @@ pub unsafe extern "C" fn damper_run_init(memory: *mut c_void, size: usize, dim: 
     status(unsafe { ffi::init(memory.cast(), size, dim, run) })
 }
 
-/// What every run declares: DP-SGD with flat clipping, no momentum and a constant learning rate.
+/// Configuration that every run needs: DP-SGD with flat clipping, no momentum and a constant learning rate.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Config {
@@ -193,7 +193,7 @@ pub struct LastErrorText {
     pub parameter: *const c_char,
     /// Bytes of it.
     pub parameter_len: usize,
-    /// What it must be.
+    /// The permitted values, in words.
     pub must_be: *const c_char,
     /// Bytes of it.
     pub must_be_len: usize,

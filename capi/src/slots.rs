@@ -23,7 +23,7 @@ pub(crate) unsafe fn choosing<'a>(run: *mut Run, slot: Slot) -> FfiResult<IdleMu
 }
 
 impl IdleMut<'_> {
-    /// What `take` takes of the run's memory is given back if it fails.
+    /// Calls `take`; if it fails, the memory that it took from the run is given back.
     pub(crate) fn attempt<T>(&mut self, take: impl FnOnce(&mut Self) -> FfiResult<T>) -> FfiResult<T> {
         let used = self.head.used;
         let taken = take(self);
@@ -33,7 +33,7 @@ impl IdleMut<'_> {
         taken
     }
 
-    /// What fills the slots.
+    /// The memory of the methods in the slots.
     pub(crate) fn state(&mut self) -> FfiResult<&mut State> {
         self.body.state.as_mut().ok_or(Status::Order)
     }

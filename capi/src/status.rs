@@ -3,8 +3,8 @@
 use core::ffi::{CStr, c_char};
 use damper_core::error::{CallError, OpenError};
 
-/// What a function answers. Below 16 all is well; whatever is not was refused as a whole: nothing was added, released
-/// or changed, but where the sentence says so. Numbers are stable.
+/// The result of a call. Below 16 it succeeded. Any other call was refused as a whole: nothing was added, released or changed, unless
+/// the status' sentence says so. Numbers are stable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(i32)]
 pub enum Status {
@@ -44,7 +44,7 @@ pub enum Status {
     NotAShard = 30,
     /// The bytes are not what was saved.
     Damaged = 31,
-    /// What was saved is of another configuration.
+    /// The saved state belongs to another configuration.
     Configuration = 32,
     /// The `size` of a struct is not one that this library knows: header and library are of different versions.
     Size = 33,
@@ -119,7 +119,7 @@ pub extern "C" fn damper_status_message(status: i32) -> *const c_char {
     find(status, |entry| entry.2)
 }
 
-/// What a function inside this crate answers.
+/// The result of a function inside this crate.
 pub(crate) type FfiResult<T = ()> = Result<T, Status>;
 
 /// The status of an answer.

@@ -16,7 +16,7 @@ pub const DAMPER_MAX_SEGMENTS: usize = 32;
 pub struct Segment {
     /// The first; may be null where there are none.
     pub data: *const f32,
-    /// How many.
+    /// Number of elements.
     pub len: usize,
 }
 

@@ -3,7 +3,7 @@
 use core::ffi::{c_int, c_void};
 use damper_core::accounting::Store;
 
-/// What survives a restart.
+/// A record that survives a restart.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct Record {
@@ -13,7 +13,7 @@ pub struct Record {
     pub paid: u32,
     /// The divergence that a Renyi filter spent; 0 of a ledger.
     pub divergence: f64,
-    /// Its order; 0 of a ledger.
+    /// The Rényi order of a filter; 0 for a ledger.
     pub order: u32,
 }
 
@@ -22,7 +22,7 @@ pub struct Record {
 /// run's functions answer it `DAMPER_STATUS_BUSY`.
 pub type Persist = Option<unsafe extern "C" fn(context: *mut c_void, record: *const Record) -> c_int>;
 
-/// Where the caller persists.
+/// The caller's function that persists a record.
 #[derive(Clone, Copy)]
 pub(crate) enum Callback {
     None,

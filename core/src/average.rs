@@ -87,7 +87,7 @@ impl<B: AsMut<[f32]>> SaveState for Average<B> {
 pub struct Weight {
     /// The weight of the step, above 0.
     pub weight: f64,
-    /// What the weights of all earlier steps are multiplied by, from 0 to 1.
+    /// Factor on the weights of all earlier steps, from 0 to 1.
     pub keep: f64,
 }
 

@@ -87,7 +87,7 @@ impl Query {
 
 /// Memory for a step's counts: `[i32; N]` with `N` at least the length of any query.
 pub trait Counts: Copy + sealed::Sealed {
-    /// As many numbers.
+    /// Memory for the released counts, as many as are counted.
     type Released: AsMut<[f64]>;
 
     /// No sample counted yet.

@@ -34,12 +34,12 @@ pub enum Kind {
 /// A flag of the command, which settings of several methods may share.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Flag {
-    /// Its name, with `_`.
+    /// The setting's name, with `_`.
     pub name: &'static str,
     /// Placeholder of the value in the help; empty for a switch. With commas, the flag sets all settings of the method that have it;
     /// with `|`, the word before it is the default.
     pub value: &'static str,
-    /// Its help: which methods read it, what it is, and their defaults. Empty if the command has it apart from the method's.
+    /// Help text: which methods read the setting, what it is, and their defaults. Empty if the command defines the flag elsewhere.
     pub help: &'static str,
 }
 
@@ -72,17 +72,17 @@ impl Range {
 /// A setting of a method.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Setting {
-    /// Its key in reports.
+    /// The setting's key in reports.
     pub name: &'static str,
-    /// Its type.
+    /// The setting's type.
     pub kind: Kind,
     /// The flag that sets it.
     pub flag: Option<Flag>,
-    /// Its [`parameter`](crate::error::ConfigError::parameter) in errors.
+    /// The setting's [`parameter`](crate::error::ConfigError::parameter) in errors.
     pub parameter: &'static str,
     /// A switch or words, and whether they are 1 where this setting is read: giving this setting sets them.
     pub when: (&'static str, bool),
-    /// Its values, if the method's constructor does not check them.
+    /// Permitted values, if the method's constructor does not check them.
     pub range: Option<Range>,
 }
 
@@ -103,11 +103,11 @@ pub const UNSET: f64 = f64::MIN;
 /// A method.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Description {
-    /// Its settings, in the order in which it reads them and recordings have them.
+    /// The method's settings, in the order in which they are read, and stored in recordings.
     pub settings: &'static [Setting],
-    /// Its names, the usual one first, each with its default settings.
+    /// The method's names, the usual one first, each with its default settings.
     pub names: &'static [(&'static str, &'static [f64])],
-    /// Its kinds in recordings: with its switch or words at 0, and at 1 if it has any. Empty if recordings cannot have it.
+    /// The method's kinds in recordings: with its switch or words at 0, and at 1 if it has any. Empty if it cannot be recorded.
     pub recorded: &'static [u8],
     /// Reports' words for it, with settings in braces; empty if reports list the settings.
     pub words: &'static str,
@@ -177,7 +177,7 @@ pub trait Values {
         Ok(self.switch())
     }
 
-    /// So many are not read.
+    /// Skips `count` settings.
     fn skip(&mut self, _count: usize) {}
 
     /// The next: fills `a` and `b` from their beginnings, and returns how many there are of each.
@@ -200,10 +200,10 @@ pub trait Values {
 
 /// A method that can be chosen by name.
 pub trait Described: Sized {
-    /// Its state, with vectors of type `B`.
+    /// The method's state, with vectors of type `B`.
     type State<B: Vector>: SaveState;
 
-    /// Its names and settings.
+    /// The method's names and settings.
     const DESCRIPTION: Description;
 
     /// The method with these settings, and its state.
@@ -289,7 +289,7 @@ mod tests {
     use crate::threshold::{self, THRESHOLDS, Threshold};
     use std::vec::Vec;
 
-    /// Whose settings, all of them, and how many were read.
+    /// The description, all its values, and the number of values read so far.
     struct Read<'a>(&'a Description, &'a [f64], usize);
 
     impl Read<'_> {

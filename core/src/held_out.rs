@@ -137,7 +137,7 @@ mod tests {
         assert!((ratio - 1.0).abs() < 4.0 * (2.0f64 / 40_000.0).sqrt(), "{ratio}");
     }
 
-    /// Its second write fails.
+    /// A store whose second write fails.
     struct FailsOnce {
         writes: u32,
         paid: u32,

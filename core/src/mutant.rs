@@ -146,7 +146,7 @@ pub use chosen::choose;
 #[cfg(feature = "mutants")]
 pub(crate) use chosen::{begin, magnitude, noise, rate, take, taken};
 
-/// Whether this mutant runs.
+/// Returns true if this mutant is active.
 #[inline(always)]
 #[must_use]
 pub fn is(mutant: Mutant) -> bool {

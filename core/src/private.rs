@@ -157,7 +157,7 @@ pub trait Mechanism: Copy + PartialEq + Sealed {
     /// Standard deviation of the noise over the clip, as it runs.
     fn multiplier(&self) -> f64;
 
-    /// What a charge is bound to: the multiplier that was priced.
+    /// The multiplier that was priced. A charge is bound to it.
     #[doc(hidden)]
     fn charged_multiplier(&self) -> f64 {
         self.multiplier()

@@ -99,7 +99,7 @@ mod tests {
         assert!(draw(3, 0.0, 2500).is_empty());
     }
 
-    /// Its coins at step 7 are as large as `k`, but for that of sample `c` of chunk `c`, which is smaller by one.
+    /// A generator whose coins at step 7 equal `k`, except that of sample `c` of chunk `c`, which is smaller by one.
     struct Told {
         k: u64,
     }

@@ -80,6 +80,6 @@ use crate::step::{PrivateStep, StepState};
 pub type AnyStep<'a, M, const COUNTS: usize = 20> =
     PrivateStep<FilterSlot, OptimizerSlot, M, ThresholdSlot<'a, COUNTS>, AnyClip<'a>, &'a AnySchedule>;
 
-/// Its memory: sums in `B`, and what fills the slots.
+/// The state of an [`AnyStep`]: sums in `B`, and the memory of the methods in the slots.
 pub type AnyState<'a, B> =
     StepState<B, &'a mut (dyn AnyFilter + 'a), &'a mut (dyn AnyOptimizer + 'a), &'a mut (dyn AnyThreshold + 'a)>;

@@ -66,7 +66,7 @@ pub struct Header {
     pub clip: f32,
 }
 
-/// Whose payload it is.
+/// The mechanism whose sums a payload holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Word {
     /// A device's: four bytes an integer.
@@ -240,7 +240,7 @@ impl<'a> Update<'a> {
         &self.header
     }
 
-    /// Whose it is.
+    /// The mechanism of the update.
     #[must_use]
     pub fn word(&self) -> Word {
         self.word

@@ -35,7 +35,7 @@ fn models() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../onnx-models")
 }
 
-/// Whether the audit finds that something is wrong; its record says so.
+/// Returns true if the audit finds that something is wrong; its record says so.
 fn caught(audit: &str, mutant: Option<(Mutant, &str)>, precision: &str) -> bool {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("out");

@@ -2,7 +2,7 @@
 
 use crate::{Error, Walk, check};
 
-/// What `walk` reads of `x`, in order, into `out`.
+/// Copies the elements of `x` that `walk` visits, in order, into `out`.
 ///
 /// # Errors
 ///

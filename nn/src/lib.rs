@@ -33,7 +33,7 @@ mod window;
 pub use walk::{MAX_RANK, Walk};
 pub use window::{Axis, Window};
 
-/// What a kernel was given does not fit together. Nothing is wrong with the numbers: those may be anything.
+/// The arguments of a kernel do not fit together. Any values of the numbers are permitted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Error {
     /// A slice has another length than the shape says.

@@ -20,7 +20,7 @@ pub struct Product {
     pub a: [usize; 2],
     /// From one term of `b` to the next, and from one column.
     pub b: [usize; 2],
-    /// Where each product's matrices begin.
+    /// The beginning of each product's matrices.
     pub stack: Walk<2>,
     /// The least lengths of `a` and `b`.
     pub needed: [usize; 2],

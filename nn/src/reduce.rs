@@ -19,7 +19,7 @@ pub enum Fold {
     Sum,
 }
 
-/// What is reduced. [`Reduction::new`] checks it.
+/// The axes that are reduced. [`Reduction::new`] checks them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Reduction {
     /// The positions that are kept.

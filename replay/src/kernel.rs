@@ -169,7 +169,7 @@ fn functions(pack: &mut Reader<'_>) -> Result<Compared, PackError> {
     Ok(compared)
 }
 
-/// What one sample adds, in grid units; then the bits of its norm, all ones where it is not finite.
+/// The integers that one sample adds; then the bits of its norm, all ones where it is not finite.
 fn clipped(pack: &mut Reader<'_>, memory: &mut Memory<'_>) -> Result<Compared, PackError> {
     let mut layers = [Layer { len: 0, share: 0 }; MOST_LAYERS];
     let clip = described::clip(pack, &mut layers)?;

@@ -9,7 +9,7 @@ use core::fmt;
 pub struct Value {
     /// The index of the value, from 0.
     pub index: u32,
-    /// Its bits.
+    /// The bits that were found.
     pub found: u64,
     /// The expected values.
     pub recorded: u64,
@@ -37,7 +37,7 @@ impl Part {
     pub const ALL: [Self; 6] =
         [Self::Params, Self::Filter, Self::Optimizer, Self::Threshold, Self::Ledger, Self::Update];
 
-    /// Its name, as a line says it.
+    /// The part's name, as a line says it.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -110,7 +110,7 @@ pub enum Line {
     },
     /// A kernel.
     Kernel {
-        /// Its name.
+        /// Name of the kernel.
         name: Name,
         /// Values compared.
         values: u32,
@@ -119,9 +119,9 @@ pub enum Line {
     },
     /// A run.
     Run {
-        /// Its name.
+        /// Name of the run.
         name: Name,
-        /// Its steps.
+        /// Number of steps.
         steps: u32,
         /// The digest of its parameters at the end, as they are here.
         params: u64,

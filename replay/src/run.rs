@@ -28,16 +28,16 @@ use damper_core::threshold::Threshold;
 /// Most samples of a step that generates them.
 const MOST_SAMPLES: usize = 7;
 
-/// What a run is of, beside its slots.
+/// A run's sizes and key: all but its slots.
 struct Head {
     dim: usize,
     steps: u32,
     /// Steps between checkpoints.
     every: u16,
     generator: ChaCha20,
-    /// Where generated samples start; none where the pack holds them.
+    /// The seed of generated samples; none where the pack holds the samples.
     seed: Option<u64>,
-    /// Whether they are clipped and summed elsewhere.
+    /// True if samples are clipped and summed outside of the core.
     elsewhere: bool,
     expected_batch: u32,
 }
@@ -69,7 +69,7 @@ pub(super) struct Ended {
 /// The parts of the state that may have memory, as checkpoints have them.
 const STATE: [Part; 3] = [Part::Filter, Part::Optimizer, Part::Threshold];
 
-/// What fills the slots of a run.
+/// The methods in a run's slots.
 struct Lent<'s> {
     clip: AnyClip<'s>,
     threshold: &'s mut dyn AnyThreshold,
@@ -267,7 +267,7 @@ fn compare(
     parts
 }
 
-/// Where the samples of a run come from.
+/// The source of a run's samples.
 enum Samples<'a, W> {
     Generated {
         numbers: Numbers,

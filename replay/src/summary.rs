@@ -5,6 +5,6 @@
 pub struct Summary {
     /// Groups.
     pub groups: u32,
-    /// Those that differ from what was recorded.
+    /// Number of groups that differ from the recording.
     pub differ: u32,
 }

@@ -259,7 +259,7 @@ mod tests {
         }
     }
 
-    /// What is allowed for roundings goes up in the upper bound, and down in the lower one: with a large slack it is seen.
+    /// The allowance for rounding raises the upper bound and lowers the lower one; a large slack shows it.
     #[test]
     fn slack_is_added_above_and_taken_below() {
         let point = Point { ln_mass: -2.0, ln_ratio: 0.5, slack: 1e-6 };

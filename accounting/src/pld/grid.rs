@@ -170,7 +170,7 @@ pub(super) fn merge(losses: &Losses, tilt: f64, step: f64, len: usize) -> Folded
 /// The rest between the points gathered from both ends.
 struct Bulk {
     mass: f64,
-    /// Its mean loss, less the offset.
+    /// The cell's mean loss, less the offset.
     above: f64,
 }
 

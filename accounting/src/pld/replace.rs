@@ -389,7 +389,7 @@ mod tests {
         }
     }
 
-    /// What is allowed for roundings lifts the nodes' masses and losses, both ways.
+    /// The allowance for rounding raises the nodes' masses and losses, both ways.
     #[test]
     fn nodes_are_lifted_by_their_slack() {
         let rate = Rate::at_least(0.2).unwrap();

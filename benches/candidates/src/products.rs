@@ -83,7 +83,7 @@ fn candidates(shape: &Shape) -> [Call; 4] {
     ]
 }
 
-/// Whether the bits of a row's outputs are the same in each place, among other rows and alone.
+/// Returns true if the bits of a row's outputs are the same in each place, among other rows and alone.
 fn keeps_bits(shape: &Shape, call: &mut Call, x: &[f32], weights: &[f32]) -> bool {
     let [rows, terms, outputs] = shape.sizes;
     let mut alone = vec![0.0; outputs];

@@ -21,7 +21,7 @@ pub enum Kernel {
     Convolution {
         /// What it reads.
         windows: Windows,
-        /// Whether weights are turned.
+        /// True if weights are turned.
         transposed: bool,
     },
     /// The gradient of a convolution's weights, of one sample.
@@ -30,7 +30,7 @@ pub enum Kernel {
     Product {
         /// Rows, terms and outputs.
         sizes: [usize; 3],
-        /// Whether weights are turned.
+        /// True if weights are turned.
         transposed: bool,
     },
 }

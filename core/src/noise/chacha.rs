@@ -154,7 +154,7 @@ pub struct Stream<'a, const BLOCKS: usize> {
     place: [u32; 4],
     /// Word `w` of block `b` is `buffer[w][b]`: so laid out, one instruction serves several blocks.
     buffer: [[u32; BLOCKS]; 16],
-    /// How many of the buffer's words are taken.
+    /// Number of the buffer's words that were taken.
     next: usize,
 }
 

@@ -120,7 +120,7 @@ pub struct Adam<N = Added> {
     weight_decay: f64,
     /// `(b, n)` of both moments.
     weights: [(f32, f32); 2],
-    /// Whether `v` is of the filtered gradient.
+    /// True if `v` averages squares of the filtered gradient.
     filtered_second: bool,
     denominator: PhantomData<N>,
 }
@@ -183,7 +183,7 @@ impl<B> AdamState<B> {
     }
 }
 
-/// What the pieces of one of Adam's steps share.
+/// Constants of one step of Adam, shared by all pieces of the parameters.
 #[derive(Clone, Copy, Debug)]
 pub struct AdamStep {
     /// `1 − ηλ`.

@@ -117,7 +117,7 @@ impl<B> AdamBcState<B> {
     }
 }
 
-/// What the pieces of one of DP-AdamBC's steps share.
+/// Constants of one step of DP-AdamBC, shared by all pieces of the parameters.
 #[derive(Clone, Copy, Debug)]
 pub struct AdamBcStep {
     /// `1 − ηλ`.

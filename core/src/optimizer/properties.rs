@@ -8,7 +8,7 @@ use std::vec::Vec;
 /// Parameters in the laws' steps.
 pub(super) const DIM: usize = 5;
 
-/// What one step brings.
+/// The input of one step.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
     pub(super) begin: Begin,

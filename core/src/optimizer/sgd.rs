@@ -60,7 +60,7 @@ impl Sgd {
         Ok(Self { momentum, nesterov, weight_decay })
     }
 
-    /// How many elements [`SgdState::momentum`] must have for `dim` parameters.
+    /// Number of elements of [`SgdState::momentum`] for `dim` parameters.
     #[must_use]
     pub fn momentum_len(&self, dim: usize) -> usize {
         if self.momentum == 0.0 { 0 } else { dim }

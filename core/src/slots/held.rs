@@ -18,7 +18,7 @@ impl<C, S: SaveState, P> SaveState for StatefulSlot<C, S, P> {
     }
 }
 
-/// What two runs of it are compared by: [`Digested`] as an object.
+/// [`Digested`] as a trait object: the digest by which two runs are compared.
 pub trait AnyDigested {
     /// As [`Digested::add_to`].
     fn add_to(&self, digest: &mut Digest);

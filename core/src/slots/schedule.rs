@@ -17,7 +17,7 @@ enum Kind {
     Declared(Declared, Functions),
 }
 
-/// What is called for a declared schedule.
+/// The functions of a declared schedule.
 #[derive(Clone, Copy, Debug)]
 struct Functions {
     learning_rate: fn(&Declared, &Self, u32) -> f64,
@@ -57,7 +57,7 @@ impl AnySchedule {
         Self(Kind::Declared(declared, functions))
     }
 
-    /// Whether learning rate and noise are those of step 0 at every step.
+    /// Returns true if learning rate and noise never change.
     #[must_use]
     pub fn is_constant(&self) -> bool {
         matches!(self.0, Kind::Constant(_))

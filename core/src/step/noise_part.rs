@@ -29,7 +29,7 @@ pub(super) fn address(step: u32, chunk: u32) -> Address {
     address
 }
 
-/// What all parts of a step have in common.
+/// Constants of a step, shared by all parts.
 pub(super) struct Drawing<'a, M, G> {
     pub(super) mechanism: M,
     pub(super) threshold: f32,

@@ -218,7 +218,7 @@ where
         Ok(())
     }
 
-    /// What the sum is divided by.
+    /// The divisor of the sum.
     fn divisor(&self) -> u32 {
         match () {
             () if mutant::is(Mutant::DivisorTaken) => mutant::taken().max(1),

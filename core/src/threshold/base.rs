@@ -16,13 +16,13 @@ pub struct StepConstants {
 
 /// A rule for the clip.
 pub trait Threshold: Clone {
-    /// Its memory.
+    /// The rule's state.
     type State;
 
     /// Memory for its counts: `[i32; N]`, `N = 0` for a rule that counts nothing.
     type Counts: Counts;
 
-    /// Its counts at the beginning of a step.
+    /// The counts at the beginning of a step.
     fn counts(&self) -> Self::Counts {
         Self::Counts::ZERO
     }

@@ -102,7 +102,7 @@ pub enum Line<'a> {
         dim: u32,
         /// Samples to train on.
         samples: u32,
-        /// Whether the generator's key is secret.
+        /// True if the generator's key is secret.
         private: bool,
     },
     /// The ledger refused a further step.
@@ -141,7 +141,7 @@ pub enum Line<'a> {
     PowerUp {
         /// Steps released so far.
         released: u32,
-        /// Whether the ledger refused a further step.
+        /// True if the ledger refused a further step.
         spent: bool,
     },
     /// What the program took of the board that it runs on: no two boards say the same.

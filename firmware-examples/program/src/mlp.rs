@@ -70,7 +70,7 @@ fn gradient(params: &[f32; DIM], digit: Digit, grad: &mut [f32; DIM]) {
     layer::gradient(&errors, hidden.iter().copied(), second);
 }
 
-/// Whether the model names the digit.
+/// Returns true if the model names the digit.
 fn is_right(params: &[f32; DIM], digit: Digit) -> bool {
     layer::best(&scores(params, &hidden(params, digit))) == usize::from(digit.label)
 }

@@ -8,7 +8,7 @@ use damper_core::accounting::{Event, Rate};
 /// ε of 1,000 steps at δ = 10⁻⁵, of 60 of 6,000 samples each with noise of ¾, at the best of the orders (4.25), by mpmath.
 const EPSILON: f64 = 4.435_403_441_895_149;
 
-/// Whether the step ran, and the price on the device is an upper bound that is within a millionth.
+/// Returns true if the step ran, and the price on the device is an upper bound that is within a millionth.
 #[must_use]
 pub fn run() -> bool {
     let epsilon = || {

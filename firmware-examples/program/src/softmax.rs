@@ -45,7 +45,7 @@ fn rows(errors: &[f32; CLASSES], digit: Digit, segments: &mut Segments<'_>) {
     layer::stream(errors, digit.inputs(), &mut [0.0; PIXELS], segments);
 }
 
-/// Whether the model names the digit.
+/// Returns true if the model names the digit.
 #[must_use]
 pub fn is_right(params: &[f32; DIM], digit: Digit) -> bool {
     let mut scores = [0.0; CLASSES];

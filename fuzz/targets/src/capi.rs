@@ -54,7 +54,7 @@ struct Machine {
     point: [f32; ELEMENTS],
     saved: Vec<u8>,
     counter: Box<u64>,
-    /// Whether the noise has a schedule: the price then takes time in proportion to the steps.
+    /// True if the noise has a schedule: the price then takes time in proportion to the steps.
     has_schedule: bool,
 }
 

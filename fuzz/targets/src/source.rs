@@ -4,7 +4,7 @@
 pub struct Source<'a>(pub &'a [u8]);
 
 impl<'a> Source<'a> {
-    /// Whether all were taken.
+    /// Returns true if all were taken.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }

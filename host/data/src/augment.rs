@@ -55,7 +55,7 @@ impl Augment {
         View { down: by(words[0]), right: by(words[1]), flip: self.flip && words[2] >> 31 == 1 }
     }
 
-    /// Whether the samples of `split` have such views.
+    /// Fails unless the samples of `split` have such views.
     ///
     /// # Errors
     ///
@@ -111,7 +111,7 @@ pub(super) struct Picture {
 }
 
 impl Picture {
-    /// That of samples of `shape`; none if they are no pictures.
+    /// The picture that a sample of `shape` is; none if it is no picture.
     pub(super) fn of(shape: &[usize]) -> Option<Self> {
         let (planes, height, width, channels) = match *shape {
             [height, width] => (1, height, width, 1),

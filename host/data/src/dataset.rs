@@ -121,7 +121,7 @@ impl Split {
         self.rows
     }
 
-    /// Whether there is no sample at all; a loaded split always has one.
+    /// Returns true if there is no sample at all; a loaded split always has one.
     pub fn is_empty(&self) -> bool {
         self.rows == 0
     }
@@ -136,7 +136,7 @@ impl Split {
         &self.labels
     }
 
-    /// Whether sample `index` is a null sample: a dropped row, which contributes nothing. Private, as the data is.
+    /// Returns true if sample `index` is a null sample: a dropped row, which contributes nothing. Private, as the data is.
     pub fn is_null(&self, index: usize) -> bool {
         self.null.get(index).copied().unwrap_or(false)
     }

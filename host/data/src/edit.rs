@@ -12,7 +12,7 @@ pub struct Sample {
 }
 
 impl Split {
-    /// So many made samples.
+    /// A data set of `rows` made-up samples.
     pub fn made(rows: usize, features: Vec<Features>, labels: Labels) -> Self {
         Self { rows, features, labels, null: vec![] }
     }

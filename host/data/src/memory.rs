@@ -25,7 +25,7 @@ pub struct MemoryArray {
     pub name: String,
     /// Its extents, the number of samples first.
     pub shape: Vec<usize>,
-    /// As many values as the extents give.
+    /// The values, as many as the extents give.
     pub values: MemoryValues,
 }
 

@@ -31,7 +31,7 @@ impl Stored {
         matches!(self.kind, StoredKind::I64)
     }
 
-    /// Those of `rows`.
+    /// The samples `rows`.
     pub(super) fn select(&self, rows: impl Iterator<Item = usize>) -> Self {
         let of_file = |row: usize| self.rows.as_ref().map_or(row as u32, |rows| rows[row]);
         Self { rows: Some(rows.map(of_file).collect()), ..self.clone() }

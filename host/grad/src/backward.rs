@@ -8,7 +8,7 @@ use super::integers::reduced_axes;
 use damper_onnx::graph::{BatchAxis, Graph, Node, Tensor, TensorData, Value, ValueId};
 use damper_onnx::{attr_float, attr_int, attr_ints, attr_string};
 
-/// What a rule sees of one node: inputs `x(i)`, outputs `y(i)`, the output's gradient `gy()`; it answers with `gx(i, …)`.
+/// A rule's view of one node: inputs `x(i)`, outputs `y(i)`, the output's gradient `gy()`. The rule answers with `gx(i, …)`.
 pub struct BackwardContext<'a> {
     pub em: &'a mut Emitter,
     graph: &'a Graph,
@@ -42,7 +42,7 @@ impl<'a> BackwardContext<'a> {
         self.node.inputs.len()
     }
 
-    /// Whether input `i` is given.
+    /// Returns true if input `i` is given.
     pub fn has(&self, i: usize) -> bool {
         self.node.inputs.get(i).is_some_and(Option::is_some)
     }
@@ -52,7 +52,7 @@ impl<'a> BackwardContext<'a> {
         self.forward[self.node.outputs[0].0].clone().expect("emitted before the sweep")
     }
 
-    /// Whether the gradient of input `i` leads to a trained parameter.
+    /// Returns true if the gradient of input `i` leads to a trained parameter.
     pub fn wants(&self, i: usize) -> bool {
         self.node.inputs.get(i).copied().flatten().is_some_and(|id| self.wanted[id.0])
     }

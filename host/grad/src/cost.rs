@@ -124,7 +124,7 @@ fn bytes(var: &Var) -> u64 {
     var.len() as u64 * each
 }
 
-/// Whether an operator's output is its first input, seen in another shape.
+/// Returns true if an operator's output is its first input, seen in another shape.
 fn shares_memory(op: &str) -> bool {
     matches!(op, "Reshape" | "Flatten" | "Squeeze" | "Unsqueeze" | "Identity")
 }

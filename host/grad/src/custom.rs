@@ -142,18 +142,18 @@ pub fn tanh_grad(em: &mut Emitter, gy: &Var, y: &Var) -> Var {
     }
 }
 
-/// Whether `axes` are the last axis of `x` alone, of floats and of more than one entry.
+/// Returns true if `axes` are the last axis of `x` alone, of floats and of more than one entry.
 fn has_rows(x: &Var, axes: &[usize]) -> bool {
     let is_last = |last: usize| last > 0 && *axes == [last] && x.shape[last] > 1;
     x.dtype == DType::F32 && x.rank().checked_sub(1).is_some_and(is_last) && x.batch.is_none_or(|b| [b.axis] != *axes)
 }
 
-/// Whether `vector` has an entry for each of a row of `x`, the same for all samples.
+/// Returns true if `vector` has an entry for each of a row of `x`, the same for all samples.
 fn is_vector_of(x: &Var, vector: &Var) -> bool {
     vector.batch.is_none() && vector.shape[..] == x.shape[x.rank() - 1..]
 }
 
-/// Whether `value` has the shape of `grad`, but for the samples in front where it is the same for all.
+/// Returns true if `value` has the shape of `grad`, but for the samples in front where it is the same for all.
 fn lies_as(value: &Var, grad: &Var) -> bool {
     let value_lies = value.batch == grad.batch || value.batch.is_none() && grad.is_batch_first();
     let lead = grad.rank() - value.rank().min(grad.rank());

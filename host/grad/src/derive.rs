@@ -164,7 +164,7 @@ fn check(graph: &Graph, points: usize) -> Result<(), DeriveError> {
     Ok(())
 }
 
-/// Whether the model itself uses one of the names that a parameter has at the points.
+/// Returns true if the model itself uses one of the names that a parameter has at the points.
 fn names_at_points(graph: &Graph, parameter: &Parameter, points: usize) -> bool {
     let at_point = |name: &str| {
         let index = name.strip_prefix(&*parameter.name).and_then(|rest| rest.strip_prefix('@'));
@@ -257,7 +257,7 @@ fn emit_forward(em: &mut Emitter, graph: &Graph, point: Point<'_>) -> Vec<Option
     forward
 }
 
-/// Whether each value is another at other values of the trained parameters.
+/// For each value, true if it depends on the trained parameters.
 fn depends_on_trained(graph: &Graph) -> Vec<bool> {
     let mut depends = vec![false; graph.values.len()];
     for parameter in graph.trained() {

@@ -8,9 +8,9 @@ use damper_onnx::graph::Node;
 pub struct DeriveError {
     /// `node NAME (OP)`, or the part of the model or the setting at fault.
     pub at: String,
-    /// What is wrong.
+    /// The fault.
     pub reason: String,
-    /// What to do.
+    /// The remedy.
     pub remedy: String,
 }
 

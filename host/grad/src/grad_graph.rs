@@ -36,7 +36,7 @@ pub struct GradGraph {
     pub unreached: Vec<String>,
     /// In which form the gradient of each of `parameters` is taken.
     pub strategies: Vec<GradStrategy>,
-    /// What running it costs.
+    /// The cost of a run.
     pub cost: Cost,
 }
 

@@ -47,7 +47,7 @@ impl LabelWeights {
     }
 }
 
-/// What [`derive()`](crate::derive()) is to emit.
+/// Options of [`derive()`](crate::derive()).
 #[derive(Clone, PartialEq, Debug)]
 pub struct DeriveOptions {
     /// The loss whose gradient is taken.
@@ -60,7 +60,7 @@ pub struct DeriveOptions {
     pub reduction: Reduction,
     /// How much each label counts.
     pub label_weights: LabelWeights,
-    /// What is read out of the sweep.
+    /// The outputs of the reverse sweep.
     pub readout: Readout,
     /// At how many points gradients are taken, to be mixed for each sample.
     pub points: NonZeroUsize,

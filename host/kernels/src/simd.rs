@@ -74,13 +74,13 @@ pub trait SimdKernel: Sized {
 pub struct Run<'a, K> {
     /// The kernel and its memory.
     pub of: &'a mut K,
-    /// What it reads.
+    /// The input.
     pub x: &'a [f32],
-    /// What it multiplies by.
+    /// The weights.
     pub weights: &'a [f32],
-    /// What it adds.
+    /// The bias.
     pub bias: Option<&'a [f32]>,
-    /// What it writes.
+    /// The output.
     pub y: &'a mut [f32],
 }
 

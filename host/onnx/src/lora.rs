@@ -47,7 +47,7 @@ pub struct Adapter {
     pub inputs: usize,
     /// `out`.
     pub outputs: usize,
-    /// Whether the weight is stored as `[out, in]`.
+    /// True if the weight is stored as `[out, in]`.
     pub transposed: bool,
 }
 
@@ -60,7 +60,7 @@ pub struct Adapters {
     pub alpha: f32,
     /// One for each weight, in the order of the initializers.
     pub list: Vec<Adapter>,
-    /// What matched and has no adapter, and other things to know: one line each.
+    /// Warnings, one line each: matching tensors without an adapter, and the like.
     pub notes: Vec<String>,
 }
 
@@ -145,7 +145,7 @@ fn origin<'a>(graph: &'a GraphProto, name: &'a str) -> &'a str {
 #[derive(Clone, Copy, Debug)]
 struct Read {
     node: usize,
-    /// Whether the layer multiplies by the weight's transpose.
+    /// True if the layer multiplies by the weight's transpose.
     transposed: bool,
     /// Gemm's `alpha`.
     factor: f32,

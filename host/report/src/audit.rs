@@ -90,7 +90,7 @@ pub struct Audit {
 /// A figure of an audit.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Figure {
-    /// Of what.
+    /// Name of the figure.
     pub of: &'static str,
     /// As the page shows it.
     pub value: String,

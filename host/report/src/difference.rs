@@ -10,7 +10,7 @@ const SAME: f64 = 1e-6;
 pub struct Difference {
     /// The file that claims it.
     pub file: &'static str,
-    /// Of what.
+    /// Name of the figure.
     pub of: &'static str,
     /// The claimed value.
     pub claimed: String,

@@ -37,7 +37,7 @@ pub struct Evidence {
     pub(super) mechanism: Option<Mechanism>,
     /// `audit-neighbours.json`, if that audit ran.
     pub(super) neighbours: Option<Neighbours>,
-    /// Whether `model.onnx` has the mark of a model that is no result.
+    /// True if `model.onnx` has the mark of a model that is no result.
     pub marked: bool,
     /// Of the parameters in `model.onnx`, as the record gives it; none where there is no model, or the record names no tensors.
     pub params_digest: Option<String>,
@@ -147,7 +147,7 @@ fn audit_in<T: DeserializeOwned>(folder: &Path, name: &str) -> Result<Option<T>,
     }
 }
 
-/// Whether the folder has not lost a file. Of one that cannot be looked at, the reading says why.
+/// Returns true if the file is there. If it cannot be looked at, reading it gives the reason.
 pub(super) fn is_there(path: &Path) -> Result<bool, EvidenceError> {
     match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),

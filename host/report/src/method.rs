@@ -54,7 +54,7 @@ impl MethodReport {
         parts.join("; ")
     }
 
-    /// Whether steps differ in their noise.
+    /// Returns true if steps differ in their noise.
     pub(super) fn has_schedule(&self) -> bool {
         self.noise_schedule != "constant"
     }
@@ -206,7 +206,7 @@ pub struct GaLoreReport {
     pub rank: usize,
     /// Steps from one basis to the next.
     pub every: u32,
-    /// What the projected step is multiplied by.
+    /// Factor on the projected step.
     pub scale: f32,
     /// The tensors that are projected.
     pub projected: Vec<String>,
@@ -241,7 +241,7 @@ pub struct LoraReport {
     pub alpha: f32,
     /// The weights that have one.
     pub weights: Vec<String>,
-    /// Whether `model.onnx` holds them merged into the weights, or as adapters.
+    /// True if `model.onnx` holds them merged into the weights; false if as adapters.
     pub merged: bool,
 }
 

@@ -57,12 +57,12 @@ pub struct NotPrivateReport {
     pub training: Training,
     /// The samples that `test_accuracy` and `test_loss` are of.
     pub held_out: Option<HeldOut>,
-    /// What ran it.
+    /// Versions of the program and the libraries.
     pub versions: Versions,
     /// The settings as they were given, one argument each; empty if the command did not run it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub command: Vec<String>,
-    /// What the user was warned about.
+    /// The warnings given.
     pub warnings: Vec<String>,
 }
 
@@ -135,13 +135,13 @@ pub struct NotPrivate {
     pub epsilon: Option<f64>,
     /// None.
     pub delta: Option<f64>,
-    /// That there is none, and why.
+    /// Says that there is no guarantee, and why.
     pub guarantee: &'static str,
     /// False.
     pub guaranteed: bool,
     /// `not private`.
     pub run: &'static str,
-    /// Whether the run has finished.
+    /// True if the run has finished.
     pub finished: bool,
     /// Steps taken; none if no state of an unfinished run says it.
     pub steps: Option<u32>,
@@ -149,7 +149,7 @@ pub struct NotPrivate {
     pub files: Vec<Released>,
     /// The damper that wrote this.
     pub damper: &'static str,
-    /// What the run says of itself, once it has finished.
+    /// The run's own record, once it has finished.
     pub record: Option<NotPrivateReport>,
 }
 

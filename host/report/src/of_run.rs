@@ -57,7 +57,7 @@ impl TrainReport {
     }
 }
 
-/// What the trained model holds, by its names.
+/// The trained model's values, by name.
 fn released<'a>(run: &Run, outcome: &'a Outcome) -> Named<'a> {
     run.released(&outcome.params).unwrap_or_default()
 }
@@ -73,7 +73,7 @@ pub(super) fn params_digest(run: &Run, outcome: &Outcome) -> String {
 }
 
 impl Versions {
-    /// What ran `outcome`, and what is known of the independence of samples.
+    /// Versions and processor of `outcome`, and what is known about the independence of samples.
     pub(super) fn new(outcome: &Outcome, sample_independence: &'static str) -> Self {
         Self {
             damper: env!("CARGO_PKG_VERSION").into(),
@@ -140,7 +140,7 @@ pub(super) fn held_out(run: &Run, outcome: &Outcome) -> Option<HeldOut> {
     })
 }
 
-/// Whether a sample has several class labels.
+/// Returns true if a sample has several class labels.
 fn per_token(run: &Run) -> bool {
     run.data.test.as_ref().is_some_and(|split| split.labels().are_several_classes())
 }
@@ -333,7 +333,7 @@ pub(super) fn training(run: &Run, outcome: &Outcome) -> Training {
     }
 }
 
-/// What the user was warned about, and the steps that stops have lost.
+/// The warnings given, and the steps lost to interruptions.
 fn warnings(run: &Run, outcome: &Outcome) -> Vec<String> {
     let lost = (outcome.lost_steps > 0).then(|| {
         format!(

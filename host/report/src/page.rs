@@ -59,7 +59,7 @@ impl Axis {
         Self { low: 0.0, ..Self::new(0.0, high) }
     }
 
-    /// Where the rules are.
+    /// Positions of the rules.
     pub fn ticks(&self) -> impl Iterator<Item = f64> {
         let count = ((self.high - self.low) / self.step).round() as usize;
         (0..=count).map(|index| self.low + self.step * index as f64)
@@ -83,7 +83,7 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Where `value` is on the vertical axis.
+    /// Position of `value` on the vertical axis.
     pub fn y(&self, axis: &Axis, value: f64) -> f64 {
         self.top + (axis.high - value) / (axis.high - axis.low) * (self.height - self.top - self.bottom)
     }
@@ -111,7 +111,7 @@ impl Frame {
         let _ = writeln!(out, "<text class=\"soft\" x=\"{x:.1}\" y=\"{y}\" text-anchor=\"middle\">{label}</text>");
     }
 
-    /// What the axes are of: `across` under the horizontal one, `up` beside the vertical one.
+    /// Draws the axes' titles: `across` under the horizontal one, `up` beside the vertical one.
     pub fn names(&self, out: &mut String, across: &str, up: &str) {
         let middle = (self.top + self.height - self.bottom) / 2.0;
         let _ = writeln!(

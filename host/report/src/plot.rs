@@ -18,7 +18,7 @@ pub(super) enum Scale {
 pub(super) struct Plot<'a> {
     /// Its anchor on the page.
     pub id: &'a str,
-    /// What it shows, for who does not see it.
+    /// The plot in words, for readers who cannot see it.
     pub title: &'a str,
     /// Under the horizontal axis.
     pub across: &'a str,
@@ -71,7 +71,7 @@ impl Plot<'_> {
         out
     }
 
-    /// Where the horizontal axis has labels.
+    /// Positions and texts of the horizontal axis' labels.
     fn ticks(&self, from: f64, to: f64) -> Vec<(f64, String)> {
         match self.scale {
             Scale::Even => {

@@ -40,7 +40,7 @@ pub struct Statement {
     pub sample: String,
     /// True if what the run claims is what its events say.
     pub agrees: bool,
-    /// Where not.
+    /// Differences between the files.
     pub differences: Vec<Difference>,
     /// True if `model.onnx` is marked as no result: one that an audit trained.
     pub marked: bool,
@@ -52,7 +52,7 @@ pub struct Statement {
     pub curves: Curves,
     /// The audits that ran.
     pub audits: Vec<Audit>,
-    /// What a claim of differential privacy must state, and where this one does.
+    /// The items that a claim of differential privacy must state, and where this one does.
     pub guideline: Vec<Item>,
     /// The released files.
     pub files: Vec<Released>,
@@ -67,7 +67,7 @@ const SAMPLE: &str = "one row of the training data: an image, a table's row or a
 const SEVERAL: &str = "A person with several of them is several samples, and a document cut into pieces is several samples: for them ε \
                        grows about in proportion";
 
-/// What is said of a model that an audit trained.
+/// The warning about a model that an audit trained.
 const NO_RESULT: &str =
     "There is no guarantee, and no result: the model was trained with made-up samples, to audit its training.";
 
@@ -135,7 +135,7 @@ impl Statement {
         })
     }
 
-    /// Whether something is wrong: files that disagree, or an audit that failed.
+    /// The fault, if there is one: files that disagree, or an audit that failed.
     #[must_use]
     pub fn fault(&self) -> Option<String> {
         if let Some(Difference { file, of, claimed, found }) = self.differences.first() {
@@ -267,7 +267,7 @@ fn assumptions(record: &TrainReport, recorded: &Recorded) -> Vec<String> {
     all
 }
 
-/// What the run claims and what its events say, where that differs.
+/// The differences between the run's claim and its recorded events.
 fn differences(record: &TrainReport, recorded: &Recorded, epsilon: f64) -> Vec<Difference> {
     let number =
         |of: &'static str, claimed: f64, real: f64| (of, near(claimed, real), claimed.to_string(), real.to_string());

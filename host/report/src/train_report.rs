@@ -73,7 +73,7 @@ impl TrainReport {
     }
 }
 
-/// What may be said of a recording.
+/// A run's recording.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct RecordingReport {
     /// The parameters' digest as `damper replay` and every board that plays the recording say it.
@@ -85,7 +85,7 @@ pub struct RecordingReport {
 /// The claims and assumptions of the figures.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Privacy {
-    /// Whose presence ε hides.
+    /// The neighbouring relation: whose presence ε hides.
     pub neighbours: Cow<'static, str>,
     /// The meaning of one sample; none in a record of an earlier version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -99,7 +99,7 @@ pub struct Privacy {
     pub sampler: Sampler,
     /// The sampler.
     pub sampling: Cow<'static, str>,
-    /// What was priced: one event a draw, or one an epoch of shuffled batches.
+    /// Number of priced events: one a draw, or one an epoch of shuffled batches.
     #[serde(default)]
     pub events: u64,
     /// At which size draws were cut, where they were.
@@ -116,24 +116,24 @@ pub struct Privacy {
     pub order: Option<f64>,
     /// `exact` or `float`.
     pub path: Cow<'static, str>,
-    /// What that means.
+    /// The path in words.
     pub path_note: Cow<'static, str>,
-    /// What was fixed before the data was used, and what followed from releases.
+    /// The settings fixed before the data was used, and those that followed from releases.
     pub fixed_beforehand: String,
-    /// What ε does not protect because it is taken to be public.
+    /// What ε does not protect because it is treated as public.
     pub taken_as_public: Cow<'static, str>,
     /// Other runs are not counted.
     pub composition: Cow<'static, str>,
     /// The outputs that ε covers.
     pub covered: Cow<'static, str>,
-    /// What it does not, and what was not released.
+    /// What ε does not cover, and what was not released.
     pub not_covered: Cow<'static, str>,
     /// Which iterate `model.onnx` is.
     pub released_model: Cow<'static, str>,
 }
 
 impl Privacy {
-    /// Whether the figures are of what ran, bit for bit.
+    /// Returns true if the figures are of what ran, bit for bit.
     pub(super) fn is_exact(&self) -> bool {
         self.path == EXACT
     }
@@ -234,9 +234,9 @@ pub struct Training {
 pub struct HeldOut {
     /// Their number.
     pub samples: usize,
-    /// What accuracy and loss are averaged over: `samples`, or their `labels` where a sample has several (tokens).
+    /// The unit that accuracy and loss are averaged over: `samples`, or their `labels` if a sample has several (tokens).
     pub counted: Cow<'static, str>,
-    /// Whether ε protects them.
+    /// Says whether ε protects the held-out samples.
     pub public: Cow<'static, str>,
     /// `exact`, `private` or `none`.
     #[serde(default = "exact")]
@@ -286,7 +286,7 @@ pub struct Versions {
     pub backend: String,
     /// The operators of the graphs that it ran: `own` (those of the ONNX standard and damper's) or `standard`.
     pub operators: Cow<'static, str>,
-    /// Whether a sample's gradient was shown not to depend on its row, chunk and neighbours.
+    /// Says whether a sample's gradient was shown not to depend on its row, chunk and neighbours.
     pub sample_independence: Cow<'static, str>,
     /// Processor and system.
     pub platform: String,

@@ -5,7 +5,7 @@ use super::operators::Operators;
 use damper_onnx::{DType, Dim, TensorRef, TensorSpec};
 use std::path::Path;
 
-/// What a session is loaded for.
+/// The shapes and settings that a session is loaded for.
 #[derive(Clone, Debug)]
 pub struct Plan {
     /// Rows of the one physical batch shape of the run.

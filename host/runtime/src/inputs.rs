@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// The inputs of a run, in `plan.inputs` order: `before`, the kept ones, `after`.
 #[derive(Clone, Copy)]
 pub struct Inputs<'a> {
-    /// Those in front.
+    /// The inputs in front.
     pub before: &'a [TensorRef<'a>],
-    /// Those whose values stay from run to run.
+    /// The inputs whose values stay from run to run.
     pub kept: &'a Kept<'a>,
     /// The others.
     pub after: &'a [TensorRef<'a>],
@@ -36,7 +36,7 @@ impl<'a> Kept<'a> {
         Self { values, number: NEXT.fetch_add(1, Ordering::Relaxed) }
     }
 
-    /// How many.
+    /// Number of inputs.
     #[cfg(feature = "ort")]
     pub(crate) fn len(&self) -> usize {
         self.values.len()

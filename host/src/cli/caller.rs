@@ -6,7 +6,7 @@ use std::cell::RefCell;
 use std::env;
 use std::path::PathBuf;
 
-/// What a calling program hears.
+/// Callbacks to a calling program.
 pub trait Listener {
     /// Something happened: an object with `event`, as docs/events.md lists them. Released and public values alone, but `data_warning`, which
     /// depends on rows.

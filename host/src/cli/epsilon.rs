@@ -101,7 +101,7 @@ struct OfRun {
     #[serde(skip_serializing_if = "Option::is_none")]
     order: Option<f64>,
     neighbours: Neighbours,
-    /// Whether the run has finished; false of one that is known by its plan alone.
+    /// True if the run has finished; false of one that is known by its plan alone.
     finished: bool,
     /// Steps of the whole plan, if the run is unfinished: `steps` are the paid ones.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -11,7 +11,7 @@ use std::io::Write;
 use std::path::Path;
 use tensorboard::TensorBoard;
 
-/// Where events go.
+/// The receiver of events.
 pub(super) struct Events {
     lines: Option<File>,
     board: Option<TensorBoard>,
@@ -31,7 +31,7 @@ impl Events {
         Ok(Self { lines, board, failed: None })
     }
 
-    /// Whether anybody listens.
+    /// Returns true if anybody listens.
     pub(super) fn is_open(&self) -> bool {
         self.lines.is_some() || self.board.is_some()
     }
@@ -73,7 +73,7 @@ impl Events {
         self.line("resumed", json!({ "step": at.step, "lost_steps": at.lost }));
     }
 
-    /// So many steps are released, at this ε.
+    /// Reports the steps released so far, and their ε.
     pub(super) fn step(&mut self, at: &StepReport, epsilon: f64) {
         self.line(
             "step",

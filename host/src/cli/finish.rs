@@ -17,7 +17,7 @@ use damper_train::{Outcome, Record, Run, files, recording_part};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Where a run's outputs go, and how it answers.
+/// The place of a run's outputs, and the form of its answer.
 pub(super) struct Target<'a> {
     pub out: &'a Path,
     pub json: bool,

@@ -31,7 +31,7 @@ pub(super) struct MachineArgs {
 }
 
 impl MachineArgs {
-    /// What runs the networks.
+    /// The chosen backend.
     pub(super) fn backend(&self) -> Result<Choice, Failure> {
         match (self.operators, self.backend) {
             (None, backend) | (Some(Operators::Own), backend @ Choice::Ort) => Ok(backend),

@@ -125,7 +125,8 @@ impl ModelArgs {
 
 fn loss(text: &str) -> Result<Loss, String> {
     match text {
-        "softmax-cross-entropy" => Ok(Loss::SoftmaxCrossEntropy),
+        // The second is PyTorch's name.
+        "softmax-cross-entropy" | "cross-entropy" => Ok(Loss::SoftmaxCrossEntropy),
         "mse" => Ok(Loss::Mse),
         "bce-with-logits" => Ok(Loss::BceWithLogits),
         _ => match text.strip_prefix("output:") {

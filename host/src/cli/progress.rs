@@ -15,7 +15,7 @@ const AHEAD: u32 = 20;
 /// No longer than this without a line.
 const MINUTE: Duration = Duration::from_secs(60);
 
-/// Who watches.
+/// The watcher of a run.
 pub(super) enum Watcher {
     /// A terminal; up to which step ε was priced, and that ε.
     Bar { bar: ProgressBar, steps: u32, priced: (u32, f64) },

@@ -133,7 +133,7 @@ fn beside(file: &Path, key: &str, value: &Value) -> Value {
     Value::String(if here { text.clone() } else { format!("{kind}{}", moved.display()) })
 }
 
-/// What is said of a key that is no flag.
+/// The message about a key that is no flag.
 pub(super) fn unknown(train: &Command, key: &str) -> String {
     let with_dashes = key.replace('_', "-");
     if with_dashes != key && argument(train, &with_dashes).is_some() {
@@ -142,7 +142,7 @@ pub(super) fn unknown(train: &Command, key: &str) -> String {
     format!("unknown key `{key}`: damper train --help lists the flags")
 }
 
-/// What the parser says to the value of a flag alone.
+/// The parser's message about the value of one flag.
 pub(super) fn refuses(train: &Command, flags: &[String]) -> Option<String> {
     let line = ["train".to_owned()].into_iter().chain(flags.iter().cloned());
     let error = train.clone().try_get_matches_from(line).err()?;

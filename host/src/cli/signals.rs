@@ -6,7 +6,7 @@ use signal_hook::flag;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-/// Whether the process was asked to stop.
+/// Counts the requests to stop the process.
 pub(super) struct Signals(Arc<AtomicUsize>);
 
 impl Signals {

@@ -29,9 +29,9 @@ pub const VERSION: u32 = 1;
 
 /// The record of [`mechanism`](mod@mechanism), in a run's folder.
 pub const MECHANISM: &str = "audit-mechanism.json";
-/// That of [`neighbours`].
+/// File of the audit [`neighbours`].
 pub const NEIGHBOURS: &str = "audit-neighbours.json";
-/// That of [`canary`](mod@canary).
+/// File of the audit [`canary`](mod@canary).
 pub const CANARY: &str = "audit-canary.json";
 
 /// The claim that a run makes, by which an audit's record is known to be of the same settings.

@@ -53,11 +53,11 @@ pub struct Checkpoint {
     folder: PathBuf,
     header: Header,
     key: Zeroizing<[u8; 32]>,
-    /// Whether another process began the run.
+    /// True if another process began the run.
     resumed: bool,
     /// State to go on from, if the run was resumed after a step.
     restored: Option<Snapshot>,
-    /// Whether the state on the disk is of another environment.
+    /// True if the state on the disk is of another environment.
     moved: bool,
     /// The slot of the next state: 0 or 1.
     next: usize,
@@ -242,7 +242,7 @@ impl Checkpoint {
         self.header.moment.clone()
     }
 
-    /// What there is of the run's recording, if the run goes on at `place`.
+    /// The part of the run's recording that is on the disk, if the run goes on at `place`.
     pub(crate) fn recorded(&self, place: Place) -> Beginning {
         match self.resumed {
             false => Beginning::New { kept: true },

@@ -74,7 +74,7 @@ pub(crate) struct Tally {
     columns: Columns,
 }
 
-/// What a column of scores is.
+/// The meaning of a column of scores.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Columns {
     /// A class of one label.

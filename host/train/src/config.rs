@@ -127,7 +127,7 @@ impl TrainConfig {
         }
     }
 
-    /// Whether the run is private, a simulation, or not private.
+    /// The kind of run: private, a simulation, or not private.
     #[must_use]
     pub fn kind(&self) -> RunKind {
         match self.seed {
@@ -211,6 +211,6 @@ pub struct Record {
     pub file: PathBuf,
     /// Bytes that it is expected to have at most.
     pub limit: u64,
-    /// Whether the run goes on, and so has begun it already.
+    /// True if the run goes on, and so has begun it already.
     pub resumed: bool,
 }

@@ -50,7 +50,7 @@ enum RowLabels<'a> {
     None,
 }
 
-/// What counts as right.
+/// The rule by which a prediction counts as right.
 #[derive(Clone, Copy)]
 enum Kind {
     /// The largest entry of the output along its class axis is the label's.

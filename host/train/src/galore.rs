@@ -68,7 +68,7 @@ pub struct LowRank {
 }
 
 impl LowRank {
-    /// Whether a tensor of this form is projected.
+    /// Returns true if a tensor of this form is projected.
     pub fn projects(&self, form: Form) -> bool {
         form.rows.min(form.columns) > self.rank.get()
     }

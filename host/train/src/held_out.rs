@@ -92,7 +92,7 @@ pub(super) fn evaluations(steps: u32, between: Option<u32>) -> u32 {
     1 + between.map_or(0, |between| steps.saturating_sub(1) / between.max(1))
 }
 
-/// Those of them that come after the first `charged` steps at the latest.
+/// Number of evaluations after the first `charged` steps or before.
 pub(super) fn evaluations_until(charged: u32, steps: u32, between: Option<u32>) -> u32 {
     if charged >= steps { evaluations(steps, between) } else { between.map_or(0, |between| charged / between.max(1)) }
 }

@@ -6,12 +6,12 @@ use damper_onnx::pb::ModelProto;
 use damper_onnx::{Adapters, LoraOptions, SettingError, add_adapters};
 use std::path::Path;
 
-/// What is asked for.
+/// The adapters that were asked for.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Lora {
     /// Rank, alpha and weights.
     pub options: LoraOptions,
-    /// Whether the trained model keeps the adapters, instead of weights that they are merged into.
+    /// True if the trained model keeps the adapters, instead of weights that they are merged into.
     pub keep: bool,
 }
 
@@ -20,7 +20,7 @@ pub struct Lora {
 pub struct Adapted {
     /// The model with them.
     pub model: ModelProto,
-    /// What was added.
+    /// The adapters that were added.
     pub adapters: Adapters,
     /// [`Lora::keep`].
     pub keep: bool,

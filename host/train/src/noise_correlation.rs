@@ -13,9 +13,9 @@ pub enum NoiseCorrelation {
     None,
     /// One step back.
     Lambda(Lambda),
-    /// A BLT of at most so many buffers, optimised for the run.
+    /// A buffered linear Toeplitz matrix (BLT) of at most that many buffers, optimised for the run.
     Blt(u32),
-    /// So many bands, optimised for the run.
+    /// A matrix of that many bands, optimised for the run.
     Banded(u32),
 }
 

@@ -22,7 +22,7 @@ use damper_accounting::{EpsilonBound, Truncated};
 use damper_grad::Readout;
 use damper_onnx::SettingError;
 
-/// What such a run warns about.
+/// The warning of a run without privacy.
 pub(super) const WARNING: &str = "`not_private`: no gradient is clipped and no noise is added, so whoever has the model may learn any \
                                   training sample; no epsilon holds";
 

@@ -9,17 +9,17 @@ use damper_core::count::Query;
 pub(crate) struct Summed<'a> {
     /// Its number.
     pub(crate) number: u32,
-    /// What the core says that it is priced as.
+    /// The event that the core prices.
     pub(crate) event: Event,
     /// Its clip.
     pub(crate) clip: f32,
     /// The samples drawn.
     pub(crate) samples: &'a [u32],
-    /// Where their gradients were taken.
+    /// The points at which the gradients were taken.
     pub(crate) points: &'a [Point],
     /// The clipped sum.
     pub(crate) sum: Sum,
-    /// What the samples were counted for.
+    /// The threshold's query that the samples were counted for.
     pub(crate) query: Query,
     /// The counts, without noise.
     pub(crate) counts: &'a [i32],
@@ -35,7 +35,7 @@ pub(crate) struct Given<'a> {
     pub(crate) counts: &'a [f64],
     /// The clip of the next step.
     pub(crate) next_clip: f32,
-    /// That clip as it follows from the released counts alone.
+    /// The learned clip, computed from the released counts alone.
     pub(crate) learned_clip: f32,
 }
 

@@ -29,7 +29,7 @@ pub struct Outcome {
     pub class_metrics: Option<ClassMetrics>,
     /// Exact held-out figures of the last parameters at the end of the run, where a mean of parameters is what is evaluated and written.
     pub last_iterate: Option<LastIterate>,
-    /// Whether a sample's gradient was its own, in a test before the run.
+    /// The result of a test before the run: does a sample's gradient depend on that sample alone?
     pub independence: Independence,
     /// True if the recording that was asked for holds the run.
     pub is_recorded: bool,

@@ -85,7 +85,7 @@ fn network(source: &Source) -> Result<Network, TrainError> {
 pub struct Read {
     model: ModelProto,
     adapted: Option<Adapted>,
-    /// What to know about the model: one line each.
+    /// Warnings about the model, one line each.
     pub warnings: Vec<String>,
     init_seed: Option<u64>,
     pub(crate) graph: Graph,

@@ -200,7 +200,7 @@ pub(super) fn price(config: &mut TrainConfig, samples: u64, parameters: usize) -
 /// The part of the price that rounding may take before it is worth a warning.
 const LARGE_ROUNDING: f64 = 0.01;
 
-/// What to know about a run with correlated noise.
+/// Warnings about a run with correlated noise.
 fn of_correlated(config: &TrainConfig, run: &CorrelatedRun) -> Result<Vec<String>, TrainError> {
     let correlation = config.noise_correlation;
     let mut warnings = Vec::new();

@@ -38,7 +38,7 @@ const EVERY: u16 = 10;
 /// No draw of the discrete Gaussian is so many σ from 0: its multiples of σ end at 18.
 const FARTHEST: u64 = 19;
 
-/// Where the run's randomness comes from.
+/// The source of the run's randomness.
 #[derive(Clone, Copy)]
 pub(super) enum Origin<'a> {
     Seed(u64),
@@ -144,11 +144,11 @@ pub(super) struct Recording {
     done: u32,
 }
 
-/// What there is of a recording before the first step that is taken.
+/// The state of a recording before the first step of this process.
 pub(super) enum Beginning {
     /// No process before this one. If kept, it stays where the process ends.
     New { kept: bool },
-    /// That of a state after `step` steps, of so many bytes; some may have been lost.
+    /// The recording of a state after `step` steps, `len` bytes long; `lost` steps may be missing.
     Resumed { step: u32, len: Option<u64>, lost: u32 },
 }
 

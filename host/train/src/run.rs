@@ -60,12 +60,12 @@ pub struct Run {
 }
 
 impl Run {
-    /// Whether sums and noise are integers, or else how they are floats: `exact`, `float`, or `float, clipped by the backend`.
+    /// The arithmetic of sums and noise: `exact` (integers), `float`, or `float, clipped by the backend`.
     pub fn path(&self) -> &'static str {
         self.config.path()
     }
 
-    /// Whether the run is private, a simulation, or not private.
+    /// The kind of run: private, a simulation, or not private.
     pub fn kind(&self) -> RunKind {
         self.config.kind()
     }

@@ -65,7 +65,7 @@ pub(super) struct BatchSampler {
 }
 
 impl BatchSampler {
-    /// Those of `run`, out of `samples`.
+    /// The draws of `run`, out of `samples`.
     pub(super) fn new(run: &Run, samples: u32) -> Self {
         Self {
             sampler: run.config.sampler,

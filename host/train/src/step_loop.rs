@@ -138,7 +138,7 @@ pub(crate) fn step<'a, M: Trained, O: Clone, OS>(
     Ok((step, state.with_noise(noise)))
 }
 
-/// What a step drew and where it takes gradients: memory that is used again.
+/// The samples that a step drew and the points of its gradients. The memory is used again.
 #[derive(Default, Debug)]
 pub(crate) struct Draw {
     /// The samples drawn, ascending.
@@ -200,7 +200,7 @@ impl Draw {
         workers.accumulate(opened, split, &all, GradsAt { points: &self.points, views }, grad_observer)
     }
 
-    /// Where the last step took gradients.
+    /// The points at which the last step took gradients.
     pub(crate) fn points(&self) -> &[Point] {
         &self.points
     }

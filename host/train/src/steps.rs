@@ -34,7 +34,7 @@ use std::time::{Duration, Instant};
 /// How often progress is told.
 pub(super) const TICK: Duration = Duration::from_millis(100);
 
-/// What a run writes as it goes, as secret as the data.
+/// The files that a run writes as it goes, as secret as the data.
 struct Written<'a> {
     folder: &'a Path,
     plan: RunPlan,

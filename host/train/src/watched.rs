@@ -15,7 +15,7 @@ pub(crate) struct Watched<O>(pub(crate) O);
 /// Its memory.
 pub(crate) struct WatchedState<OS> {
     pub(crate) inner: OS,
-    /// What was released last; nothing is kept where nobody watches.
+    /// The values released last; kept only if somebody watches.
     pub(crate) watch: Option<GradientWatch>,
 }
 
@@ -88,7 +88,7 @@ pub(crate) struct WatchedThreshold(pub(crate) AnyThreshold);
 /// Its memory.
 pub(crate) struct WatchedThresholdState {
     pub(crate) inner: AnyThresholdState,
-    /// What was released to it; nothing is kept where nobody watches.
+    /// The values released to it; kept only if somebody watches.
     pub(crate) watch: Option<ThresholdWatch>,
 }
 

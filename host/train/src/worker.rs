@@ -98,10 +98,10 @@ pub(crate) trait Accumulate<M: Mechanism> {
 /// Coordinates whose noise takes as long as a thread to start, some times over.
 const WORTH_A_THREAD: usize = 1 << 12;
 
-/// What the sessions of all workers have in common.
+/// The parts that the sessions of all workers share.
 #[derive(Clone, Copy)]
 pub(crate) struct Sessions<'a> {
-    /// What runs them.
+    /// The backend.
     pub(crate) backend: &'a dyn Backend,
     /// The graph that they run.
     pub(crate) grad: &'a GradGraph,
@@ -183,7 +183,7 @@ impl Layout {
     }
 }
 
-/// Where a step takes each sample's gradients: at every point for every view. Their mean over views, weighted over points, is the sample's.
+/// The points and views at which a step takes each sample's gradients. Their mean over views, weighted over points, is the sample's.
 #[derive(Clone, Copy)]
 pub(crate) struct GradsAt<'a> {
     /// The evaluation points.

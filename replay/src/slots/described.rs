@@ -24,11 +24,11 @@ pub(crate) trait PlayedOptimizer: AnyOptimizer + AnyDigested {}
 
 impl<T: AnyOptimizer + AnyDigested> PlayedOptimizer for T {}
 
-/// What plays a run with its filter. The last argument is true if that has memory.
+/// Plays a run with its filter. The last argument is true if the filter has memory.
 type ThenFilter<'t, 'a, R> = dyn FnMut(Input<'_, '_, 'a>, &mut dyn PlayedFilter, bool) -> Result<R, PackError> + 't;
-/// What plays a run with its optimizer.
+/// Plays a run with its optimizer.
 type ThenOptimizer<'t, 'a, R> = dyn FnMut(Input<'_, '_, 'a>, &mut dyn PlayedOptimizer) -> Result<R, PackError> + 't;
-/// What plays a run with its threshold. The last argument is true if that has memory.
+/// Plays a run with its threshold. The last argument is true if the threshold has memory.
 type ThenThreshold<'t, 'a, R> = dyn FnMut(Input<'_, '_, 'a>, &mut dyn AnyThreshold, bool) -> Result<R, PackError> + 't;
 
 /// Lends the filter that the pack has next to `then`.

@@ -3,7 +3,7 @@
 /// A published filter.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Set {
-    /// Its name: `momentum`, `d2`, `f6`, `p7`.
+    /// Name of the set: `momentum`, `d2`, `f6`, `p7`.
     pub name: &'static str,
     /// `a_1, a_2, …`, without the leading 1.
     pub a: &'static [f32],

@@ -62,7 +62,7 @@ impl<O> WeightedNorm<O> {
 
 /// Memory of weighted AdaGrad-norm over an optimizer with memory `S`.
 pub struct WeightedNormState<S> {
-    /// That of AdaGrad-norm.
+    /// The state of AdaGrad-norm.
     pub norm: AdaGradNormState<S>,
     /// `t`.
     pub step: u32,

@@ -104,7 +104,7 @@ pub fn norm_squared(em: &mut Emitter, factors: &Factors) -> (Var, Var) {
     (non_negative(em, &total), scatter)
 }
 
-/// How many units of rounding of the second number of [`norm_squared`] the first may be off by.
+/// Bound on the error of [`norm_squared`]'s first number, in units of rounding of the second.
 pub fn rounding(factors: &Factors) -> f64 {
     let positions: usize = factors.terms.iter().map(Term::positions).sum();
     let extent = |side: &Side| if side.is_indices() { 1 } else { side.extent() };

@@ -95,7 +95,7 @@ impl Side {
         matches!(self.layout, Layout::PositionsLast | Layout::Patches { by_conv: true, .. })
     }
 
-    /// What patches are taken of, and the window.
+    /// The value that patches are taken of, and the window.
     pub fn window(&self) -> Option<(&Var, &Window)> {
         if let Layout::Patches { window, .. } = &self.layout { Some((&self.var, window)) } else { None }
     }

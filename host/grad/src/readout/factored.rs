@@ -17,7 +17,7 @@ use damper_onnx::graph::DType;
 /// Entries from which on two outputs are cheaper than one.
 const LEAST: usize = 1 << 10;
 
-/// What is read of one parameter's gradient.
+/// The outputs for one parameter's gradient.
 pub enum Part {
     /// `[N, *shape]`.
     Whole(Var),

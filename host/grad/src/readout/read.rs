@@ -3,7 +3,7 @@
 use crate::factor::{Costs, Grad};
 use damper_onnx::graph::DType;
 
-/// What to read out of one sweep.
+/// The outputs of a reverse sweep.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 #[non_exhaustive]
 pub enum Readout {

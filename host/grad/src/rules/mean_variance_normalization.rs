@@ -10,7 +10,7 @@ use crate::derive_error::DeriveError;
 
 pub const RULE: Rule = Rule { op: "MeanVarianceNormalization", backward };
 
-/// What is added to the variance.
+/// Added to the variance.
 pub const EPSILON: f64 = 1e-18;
 
 /// The axes, where the node names none.

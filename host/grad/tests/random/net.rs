@@ -113,7 +113,7 @@ impl Net {
         format!("{what}{}", self.next)
     }
 
-    /// Whether damper has the operator.
+    /// Returns true if damper has the operator.
     pub fn knows(op: &str) -> bool {
         support("", op) == Support::Ruled
     }

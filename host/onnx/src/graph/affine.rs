@@ -55,7 +55,7 @@ impl Affine {
         (other.mul(Affine::fixed(ratio))? == self).then(|| Affine::fixed(ratio))
     }
 
-    /// Whether the two are equal for every `N ≥ 1` (`Some(true)`), for none (`Some(false)`), or it depends on `N`.
+    /// Compares for every `N ≥ 1`: `Some(true)` if always equal, `Some(false)` if never, `None` if it depends on `N`.
     pub fn equals(self, other: Affine) -> Option<bool> {
         let difference = self.sub(other)?;
         match (difference.per_sample, difference.fixed) {

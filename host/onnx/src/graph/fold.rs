@@ -33,8 +33,10 @@ pub(super) fn evaluate(site: &Site<'_>) -> Option<Outcome> {
         return layout.map(Outcome::Constant);
     }
     let known = site.inputs.iter().map(|item| known(site, item.as_ref()?)).collect::<Option<Vec<_>>>()?;
-    if site.op() == "Range" {
-        return range(&known).map(Outcome::Constant);
+    match site.op() {
+        "Range" => return range(&known).map(Outcome::Constant),
+        "Concat" => return joined(&known).map(Outcome::Constant),
+        _ => {}
     }
     let (f, dtype) = function(site, &known)?;
     let shape = broadcast(&known)?;
@@ -172,6 +174,14 @@ fn range(known: &[Known<'_>]) -> Option<Tensor> {
         _ => return None,
     };
     Some(Tensor { shape: vec![data.len()], data })
+}
+
+/// `Concat` of vectors, such as the scales of a `Resize`.
+fn joined(known: &[Known<'_>]) -> Option<Tensor> {
+    let vectors = known.iter().all(|x| x.shape.len() == 1 && x.dtype == DType::F32);
+    count(&[known.iter().map(|x| x.data.len()).sum()]).filter(|_| vectors)?;
+    let data: Vec<f32> = known.iter().flat_map(|x| &x.data).map(|&x| x as f32).collect();
+    Some(Tensor { shape: vec![data.len()], data: TensorData::F32(data) })
 }
 
 /// The output of an operator that moves elements; `None` for any other operator, `Some(None)` where it has no case.

@@ -42,7 +42,7 @@ pub struct Initializer {
     pub name: String,
     /// Its extents.
     pub shape: Vec<usize>,
-    /// Whether it is trained.
+    /// True if it is trained.
     pub trained: bool,
     /// Why, or why not.
     pub reason: String,

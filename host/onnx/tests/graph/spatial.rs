@@ -128,6 +128,15 @@ fn pad_and_resize_stay_within_sample() {
         model.node("Resize", &["x", "", "s"], "h", &[]).scaled("h")
     };
     assert_eq!(layout(&examined(&resize(&[1.0, 1.0, 2.0, 0.5])), "h"), (vec![1, 2, 8, 2], Some((0, 1, 1))));
+    // Scales that the exporter joins.
+    let scale = |value| damper_onnx::make_attr_tensor("value", damper_onnx::make_tensor_f32("", &[2], &[value, value]));
+    let model = Sketch::new(17, &[N, 2, 4, 5])
+        .node("Constant", &[], "same", &[scale(1.0)])
+        .node("Constant", &[], "twice", &[scale(2.0)])
+        .node("Concat", &["same", "twice"], "s", &[int("axis", 0)])
+        .node("Resize", &["x", "", "s"], "h", &[])
+        .scaled("h");
+    assert_eq!(layout(&examined(&model), "h"), (vec![1, 2, 8, 10], Some((0, 1, 1))));
     assert_eq!(
         mixes(&resize(&[2.0, 1.0, 1.0, 1.0])),
         "h (Resize): it interpolates along axis 0, which holds the samples"

@@ -2,7 +2,7 @@
 
 use super::Plan;
 
-/// Where a comparison is, as a run begins.
+/// A comparison's progress, as a run begins.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Position {
     /// The number of the run, from 1.
@@ -40,13 +40,13 @@ impl Clock {
         tally.seconds += seconds;
     }
 
-    /// So many runs of method `index` will not be.
+    /// Skips `runs` runs of method `index`.
     pub(super) fn skip(&mut self, index: usize, runs: usize) {
         let tally = &mut self.methods[index];
         tally.left = tally.left.saturating_sub(runs);
     }
 
-    /// Where the comparison is, as a run of method `index` begins.
+    /// The comparison's progress, as a run of method `index` begins.
     pub(super) fn position(&self, index: usize) -> Position {
         debug_assert!(self.methods[index].left > 0, "a run that begins is one of those left");
         let finished: usize = self.methods.iter().map(|tally| tally.finished).sum();

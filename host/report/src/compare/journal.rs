@@ -120,7 +120,7 @@ impl Journal {
         self.records.is_empty()
     }
 
-    /// What `task` gave, where it has been run.
+    /// The figures of `task`, if it has been run.
     pub(super) fn find(&self, task: &Task) -> Option<&Figures> {
         self.records.iter().find(|record| record.task.is_same_run(task)).map(|record| &record.figures)
     }

@@ -14,7 +14,7 @@ pub struct Plan {
     pub repeats: Repeats,
     /// The rows, at least one.
     pub methods: Vec<Method>,
-    /// What all methods share, for people.
+    /// The settings that all methods share, in words.
     pub shared: Vec<String>,
 }
 
@@ -53,7 +53,7 @@ pub struct Method {
     pub label: String,
     /// Its settings, the shared ones among them; for each, the values to choose from, at least one.
     pub settings: Vec<Vec<Setting>>,
-    /// What its own table says, for people.
+    /// The settings of the method's own table, in words.
     pub own: Vec<String>,
     /// SHA-256 of the model file, in hexadecimal; empty where it cannot be read.
     pub model: String,
@@ -101,7 +101,7 @@ impl Method {
         self.settings.iter().map(Vec::len).fold(1, usize::saturating_mul)
     }
 
-    /// What of `settings`, one of the candidates, was chosen.
+    /// The tuned settings among `settings`, one of the candidates.
     pub(super) fn chosen(&self, settings: &[&Setting]) -> Vec<String> {
         let pairs = self.settings.iter().zip(settings);
         pairs.filter(|(values, _)| values.len() > 1).map(|(_, setting)| setting.text.clone()).collect()
@@ -202,7 +202,7 @@ impl Budgets {
         format!("--{}={value}", self.flag)
     }
 
-    /// What the budgets are, in words.
+    /// The kind of budget, in words.
     pub fn name(&self) -> &'static str {
         match self.flag {
             "epsilon" => "epsilon",

@@ -8,7 +8,7 @@ use super::clock::{Clock, Position};
 use super::summary::{Chosen, Comparison, DeriveError, Finished, Untried};
 use super::{Figures, Journal, JournalError, Method, Plan, Purpose, Record, Setting, Task};
 
-/// Where a run stands: the number of its cell, and its place in it.
+/// A run's cell in the table, and its place in that cell.
 pub(super) type Place = (usize, usize);
 
 /// The next action of a thread.
@@ -105,7 +105,7 @@ impl<'a> Board<'a> {
         self.running().next().is_some()
     }
 
-    /// What comes next. What the journal holds is taken from there.
+    /// The next task. Results that the journal holds are taken from there.
     pub(super) fn next(&mut self) -> Next {
         if self.error.is_some() || self.abandoned {
             return Next::End;

@@ -10,7 +10,7 @@ use serde::Serialize;
 pub struct Comparison {
     /// The compared setting.
     pub metric: Metric,
-    /// What the columns are: `epsilon`, `noise multiplier` or `equation 6`.
+    /// The kind of column: `epsilon`, `noise multiplier` or `equation 6`.
     pub budget: &'static str,
     /// The columns.
     pub budgets: Vec<f64>,
@@ -20,11 +20,11 @@ pub struct Comparison {
     pub seeds: Option<Vec<u64>>,
     /// `simulation` or `private`.
     pub run: &'static str,
-    /// What all methods share.
+    /// The settings that all methods share.
     pub shared: Vec<String>,
     /// The rows.
     pub methods: Vec<Row>,
-    /// What tuning cost, where there was any.
+    /// The cost of tuning, if there was any.
     pub tuning: Option<Tuning>,
     /// The claims of the figures, and their limits.
     pub notes: Vec<String>,
@@ -39,7 +39,7 @@ pub struct Comparison {
     pub runs: Vec<Record>,
 }
 
-/// What is compared, on the test split.
+/// The figure that is compared, on the test split.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Metric {
@@ -54,7 +54,7 @@ pub enum Metric {
 pub struct Row {
     /// Its name.
     pub label: String,
-    /// What its own table says.
+    /// The settings of the method's own table.
     pub settings: Vec<String>,
     /// Mean seconds of training a run.
     pub seconds: Option<f64>,

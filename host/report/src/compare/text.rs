@@ -18,7 +18,7 @@ pub(super) fn figure(cell: &Cell, metric: Metric) -> String {
     }
 }
 
-/// What the figures are, for a heading.
+/// The heading of the figures.
 pub(super) fn heading(comparison: &Comparison) -> String {
     match comparison.metric {
         Metric::TestAccuracy => "test accuracy in %, mean ± standard deviation (runs)".into(),
@@ -26,7 +26,7 @@ pub(super) fn heading(comparison: &Comparison) -> String {
     }
 }
 
-/// What the marks mean.
+/// Legend of the marks.
 pub(super) const MARKS: &str = "* the best mean; = within one standard deviation of it (the best's)";
 
 pub(super) fn seconds(seconds: Option<f64>) -> String {
@@ -112,7 +112,7 @@ fn prices(comparison: &Comparison) -> Vec<String> {
     comparison.methods.iter().filter_map(price).collect()
 }
 
-/// What is said of single rows under the table.
+/// Notes on single rows, printed under the table.
 pub(super) fn below(comparison: &Comparison) -> Vec<String> {
     [refusals(comparison), choices(comparison), untried(comparison), prices(comparison)].concat()
 }

@@ -11,7 +11,7 @@ use ort::value::{SymbolicDimensions, TensorElementType, ValueType};
 /// A custom operator, over floats.
 pub(super) struct Operator<K> {
     pub(super) name: &'static str,
-    /// How many inputs are required, and how many more may be given.
+    /// Numbers of required and of optional inputs.
     pub(super) inputs: [usize; 2],
     /// As of the inputs.
     pub(super) outputs: [usize; 2],

@@ -95,7 +95,7 @@ impl<'g> Reads<'g> {
         }
     }
 
-    /// Whether `name` is a parameter or a constant of shape `[n]`.
+    /// Returns true if `name` is a parameter or a constant of shape `[n]`.
     fn is_vector(&self, name: &str, n: usize) -> bool {
         if let Some(tensor) = self.graph.initializer.iter().find(|tensor| tensor.name == name) {
             return tensor.dims == [n as i64] && tensor.data_type == data_type(DType::F32) as i32;

@@ -69,7 +69,7 @@ pub(super) fn put((model, plan): &(pb::ModelProto, Plan)) -> Vec<String> {
     model.graph.unwrap().node.into_iter().map(is_ours).collect()
 }
 
-/// What a model makes of these inputs; `None`, and why, where there is no onnxruntime.
+/// Runs a model on these inputs; `None` and a message if there is no onnxruntime.
 pub(super) fn run((model, plan): &(pb::ModelProto, Plan), inputs: &[Vec<f32>]) -> Option<Vec<Vec<f32>>> {
     let backend = match Ort::open() {
         Ok(backend) => backend,
@@ -101,7 +101,7 @@ pub(super) fn apart(ours: &[f32], theirs: &[f64]) -> f64 {
     ours.iter().zip(theirs).map(apart).fold(0.0, f64::max)
 }
 
-/// Whether a sample's bits stay, wherever it lies, whatever the others are, and where another holds one of `bad`, which makes it not finite.
+/// Asserts that a sample's bits depend on neither its row nor the other samples, even if another holds one of `bad` and is not finite.
 /// The batched inputs are the first `count`.
 pub(super) fn assert_samples_stay_alone((model, plan): &(pb::ModelProto, Plan), count: usize, bad: &[f32]) {
     let inputs = numbers(plan);

@@ -28,7 +28,7 @@ pub(super) struct Written {
     pub(super) write: Id,
 }
 
-/// What a program is made for.
+/// The form of a program: for speed or for little memory.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub enum Form {
     /// For speed: values begin at a cache line, and what each sample reads is laid out once in the order in which it is read.
@@ -50,7 +50,7 @@ pub(super) struct Builder {
 /// Why a node cannot be run.
 pub(super) type Refusal = String;
 
-/// What a walk that cannot be made says.
+/// The error of a walk with too many axes.
 pub(super) const TOO_MANY_AXES: &str = "its operands have more axes than the portable kernels take";
 
 impl Builder {

@@ -20,7 +20,7 @@ pub enum Logic {
     Xor,
 }
 
-/// What a step of a program computes.
+/// The computation of a step.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Kernel {
     /// A function of each entry.

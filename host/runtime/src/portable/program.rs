@@ -21,7 +21,7 @@ pub const ADVICE: &str = "; use `backend` tract or ort";
 /// Elements on whose multiples values of a fast program begin: a line of the processor's cache.
 const ALIGN: usize = 16;
 
-/// Where a value lies.
+/// The place of a value in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Place {
     /// The area.
@@ -37,11 +37,11 @@ pub struct Place {
 pub struct Step {
     /// The node it is of.
     pub node: String,
-    /// What is computed.
+    /// The computation.
     pub kernel: Kernel,
-    /// What it reads.
+    /// The operands.
     pub reads: Vec<Place>,
-    /// What it writes. No operand of it lies there.
+    /// The result's place. No operand overlaps it.
     pub write: Place,
 }
 
@@ -50,7 +50,7 @@ pub struct Step {
 pub struct Port {
     /// Its name, type and shape, with the batch.
     pub spec: TensorSpec,
-    /// Where a sample's lies.
+    /// The place of one sample's values.
     pub place: Place,
     /// When it is known.
     pub stage: Stage,
@@ -61,15 +61,15 @@ pub struct Port {
 pub struct Program {
     /// Lengths of the areas of f32, i64 and bool.
     pub areas: [usize; 3],
-    /// What lies in them before anything runs.
+    /// The constants, and their places.
     pub constants: Vec<(Place, Data)>,
     /// In the plan's order.
     pub inputs: Vec<Port>,
     /// In the plan's order.
     pub outputs: Vec<Port>,
-    /// What follows from the parameters.
+    /// Steps that depend on the parameters alone.
     pub of_parameters: Vec<Step>,
-    /// What follows from a sample.
+    /// Steps that depend on a sample.
     pub of_sample: Vec<Step>,
 }
 

@@ -82,7 +82,7 @@ impl Data {
     }
 }
 
-/// What a kernel reads.
+/// An operand of a kernel.
 #[derive(Clone, Copy)]
 pub(super) enum Slice<'a> {
     F32(&'a [f32]),
@@ -90,7 +90,7 @@ pub(super) enum Slice<'a> {
     Bool(&'a [bool]),
 }
 
-/// What a kernel writes.
+/// The result of a kernel.
 pub(super) enum SliceMut<'a> {
     F32(&'a mut [f32]),
     I64(&'a mut [i64]),

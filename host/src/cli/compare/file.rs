@@ -21,7 +21,7 @@ const BUDGETS: [&str; 3] = ["epsilon", "noise-multiplier", "equation-6"];
 /// Why nothing can be compared.
 pub(super) const NO_TEST: &str = "the data has no held-out samples to compare on: give some with `test`";
 
-/// What the file says.
+/// The content of the file.
 pub(super) struct Read {
     pub(super) plan: Plan,
     pub(super) out: PathBuf,

@@ -10,7 +10,7 @@ use std::io::{self, IsTerminal, Write};
 use std::num::NonZeroUsize;
 use std::sync::{Mutex, PoisonError};
 
-/// Who watches.
+/// The watcher of a comparison.
 pub(super) struct Watch {
     quiet: bool,
     /// On a terminal, if runs go one after another.
@@ -27,7 +27,7 @@ struct Heard {
     warned: Vec<String>,
 }
 
-/// Who watches one run.
+/// The watcher of one run.
 pub(super) struct RunWatch<'a> {
     watch: &'a Watch,
     /// Which run it is, of how many.

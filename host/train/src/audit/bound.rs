@@ -19,7 +19,7 @@
 //! divided once, so that the relative error is below `(16·r + 64)·2^-53`; the result is raised by twice that, and ε is a multiple
 //! of 1e-4 that was tried itself.
 
-/// So many multiples to 1 are tried.
+/// Number of multiples up to 1 that are tried.
 const STEPS: f64 = 1e4;
 
 /// End of the search: no number of guesses that fits into memory refutes more.

@@ -125,7 +125,7 @@ pub struct CanaryAudit {
     pub correct: u32,
     /// The view of the adversary.
     pub adversary: &'static str,
-    /// Whose bound it is.
+    /// The source of the bound.
     pub bound: &'static str,
     /// Seed of all randomness, where it was given.
     pub seed: Option<u64>,

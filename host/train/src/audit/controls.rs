@@ -69,7 +69,7 @@ fn workers(run: &Run) -> PerSampleGradients<SumWord<i64>> {
     PerSampleGradients::new(&Sessions { backend: backend.as_ref(), grad, split, rows, threads: 2 }).unwrap()
 }
 
-/// What a broken trainer makes of the gradients of a step's samples before the core sees them.
+/// A fault of a trainer: it changes the gradients of a step's samples before the core sees them.
 type Break = fn(Vec<(u32, Vec<f32>)>) -> Vec<(u32, Vec<f32>)>;
 
 /// Workers whose gradients are broken.
@@ -269,7 +269,7 @@ impl Optimizer<Vec<f32>> for Keep {
     }
 }
 
-/// Whether all blocks of noise that so many empty steps of a run release are different. A step that is opened by a ledger of its
+/// Returns true if all blocks of noise that so many empty steps of a run release are different. A step that is opened by a ledger of its
 /// own has the number, hence the noise, of the first.
 fn blocks_are_distinct(run: &Run, steps: u32, reuses: bool) -> bool {
     let layers = step_loop::layers(run);
@@ -305,7 +305,7 @@ fn correlated(noise: &str, sampler: Sampler) -> Run {
     })
 }
 
-/// What the audit of the mechanism refutes.
+/// The claims that the audit of the mechanism refutes.
 fn refuted(run: &Run) -> Vec<String> {
     let options = MechanismOptions { precision: 0.1, seed: Some(3) };
     let audit = audit_mechanism(run, options, &mut |_| {}).unwrap();

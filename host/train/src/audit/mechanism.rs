@@ -61,7 +61,7 @@ pub struct MechanismAudit {
     pub version: u32,
     /// `mechanism`.
     pub audit: &'static str,
-    /// Whether everything holds.
+    /// True if everything holds.
     pub holds: bool,
     /// Of the run that was audited.
     pub claim: Claim,
@@ -200,7 +200,7 @@ impl Auditor<'_> {
         self.step_loop("own", &made, None, 1, true)
     }
 
-    /// As many parameters as one step needs.
+    /// Tests one step with many parameters.
     fn wide(&mut self, run: &Run) -> Result<(), TrainError> {
         let side = (draws_for(self.precision) as f64 / 2.0).sqrt().ceil().max(24.0) as usize;
         let linear = Linear { features: side, classes: side };
@@ -235,7 +235,7 @@ impl Auditor<'_> {
         Ok(())
     }
 
-    /// As many steps as a coordinate needs, nearly all of them without a sample.
+    /// Tests one coordinate over many steps, nearly all of them without a sample.
     fn narrow(&mut self, run: &Run) -> Result<(), TrainError> {
         let linear = SMALL;
         let samples = ((0.1 / run.terms.rate.as_f64()).round() as usize).clamp(1, 64);

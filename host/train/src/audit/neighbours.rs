@@ -64,7 +64,7 @@ pub struct NeighbourAudit {
     pub version: u32,
     /// `neighbours`.
     pub audit: &'static str,
-    /// Whether no law was broken.
+    /// True if no law was broken.
     pub holds: bool,
     /// Of the run that was replayed.
     pub claim: Claim,
@@ -326,7 +326,7 @@ where
         Ok(())
     }
 
-    /// Where a breach is, in the words of the model; if a gradient moved, by another look at it on both sides.
+    /// The place of a breach, in the model's names; if a gradient moved, found by computing it again on both sides.
     fn violation(
         &mut self,
         step: u32,

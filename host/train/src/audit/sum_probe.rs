@@ -45,7 +45,7 @@ impl Account {
         Self { ledger: Ledger::resume(Paid(paid), steps, paid), draws: paid }
     }
 
-    /// As many charges were persisted as draws were made.
+    /// Fails unless a charge was persisted for each draw.
     pub(super) fn settled(&self) -> Result<(), String> {
         let (Paid(paid), draws) = (self.ledger.store(), self.draws);
         if *paid == draws { Ok(()) } else { Err(format!("{draws} draws were made and {paid} paid")) }

@@ -24,7 +24,7 @@ pub(crate) struct Environment {
 }
 
 impl Environment {
-    /// That of `run` on `backend` here, with so many workers.
+    /// The environment of `run` on `backend` here, with `workers` workers.
     pub(crate) fn of(run: &Run, backend: &dyn Backend, workers: usize) -> Self {
         Self {
             program: program(backend.library()).ok(),

@@ -55,7 +55,7 @@ pub struct OptimizerChoice {
 }
 
 impl From<Rule> for OptimizerChoice {
-    /// That rule and nothing around it.
+    /// The rule `rule` with nothing around it.
     fn from(rule: Rule) -> Self {
         Self { rule, norm_step: None, norm_weight: None, galore: None }
     }
@@ -68,7 +68,7 @@ pub struct NormStep {
     pub initial: f64,
     /// `ν`.
     pub floor: f64,
-    /// Whether the noise's own share of the norm is taken off.
+    /// True if the noise's own share of the norm is taken off.
     pub subtract_noise: bool,
 }
 

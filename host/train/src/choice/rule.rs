@@ -15,7 +15,7 @@ const MOST: usize = 2 * ORDER + 8;
 pub trait Slot {
     /// The setting that takes the name.
     const SETTING: &'static str;
-    /// What can fill it, what is usual first.
+    /// The methods of the slot, the default first.
     const METHODS: &'static [Description];
 }
 
@@ -23,7 +23,7 @@ pub trait Slot {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Choice<S> {
     description: &'static Description,
-    /// Those of the description, in order.
+    /// The description's settings, in order.
     values: [f64; MOST],
     slot: PhantomData<S>,
 }
@@ -159,19 +159,19 @@ impl<S: Slot> Choice<S> {
         Err(SettingError::new(S::SETTING, value, format!("{parameter} must be {}", range.must_be)))
     }
 
-    /// What builds it for `dim` parameters.
+    /// Builds the method for `dim` parameters.
     pub(super) fn builder(&self, dim: usize) -> Boxed<'_> {
         Boxed { wanted: self.description, values: &self.values, dim, pack: None, rate: 1.0, steps: 0 }
     }
 
-    /// What writes it as recordings have it while it builds it.
+    /// Builds the method and writes it in the form of recordings.
     pub(super) fn recorder<'a>(&'a self, pack: &'a mut PackWriter) -> Boxed<'a> {
         Boxed { pack: Some(pack), ..self.builder(0) }
     }
 }
 
 impl<S: Slot> Default for Choice<S> {
-    /// What is usual.
+    /// The default method.
     fn default() -> Self {
         Self::new(S::METHODS[0].names[0].0, &[]).expect("the list has the name")
     }
@@ -180,7 +180,7 @@ impl<S: Slot> Default for Choice<S> {
 /// Builds a method in a box, and writes its settings to a pack if there is one.
 pub(super) struct Boxed<'a> {
     wanted: &'static Description,
-    /// What is not read yet.
+    /// The values not read yet.
     values: &'a [f64],
     dim: usize,
     pack: Option<&'a mut PackWriter>,
@@ -190,7 +190,7 @@ pub(super) struct Boxed<'a> {
     steps: u32,
 }
 
-/// So many epochs in steps. A part of a step is one.
+/// Converts epochs to steps: the nearest number, and at least 1 for a part of a step.
 pub(super) fn draws(epochs: f64, rate: f64) -> u32 {
     match (epochs / rate).round().clamp(0.0, f64::from(u32::MAX)) as u32 {
         0 if epochs > 0.0 => 1,

@@ -35,12 +35,12 @@ impl ThresholdChoice {
         self.with(&[("clip", clip.into())]).unwrap_or(self)
     }
 
-    /// Whether `σ_H` is to be set by the noise of the whole event.
+    /// Returns true if `σ_H` is to be set by the noise of the whole event.
     pub(crate) fn wants_count_noise(&self) -> bool {
         self.get("count_noise") == Some(UNSET)
     }
 
-    /// Whether a histogram of norms is released.
+    /// Returns true if a histogram of norms is released.
     pub(crate) fn has_histogram(&self) -> bool {
         self.get("range").is_some()
     }
@@ -57,7 +57,7 @@ impl ThresholdChoice {
         if self.wants_count_noise() { self.with(&[("count_noise", noise)]).unwrap_or(self) } else { self }
     }
 
-    /// Where a learned clip stays.
+    /// The bounds of a learned clip.
     #[must_use]
     pub fn clip_bounds(&self) -> Option<(f32, f32)> {
         Some((self.get("min")? as f32, self.get("max")? as f32))
@@ -141,7 +141,7 @@ impl SaveState for AnyThresholdState {
 }
 
 impl AnyThreshold {
-    /// What recordings compare of it; none if the clip is fixed.
+    /// The digest that recordings compare; none if the clip is fixed.
     pub(crate) fn learned(&self, state: &AnyThresholdState) -> Option<Digest> {
         (!self.is_fixed).then(|| self.digest(state))
     }

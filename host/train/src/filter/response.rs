@@ -81,7 +81,7 @@ pub struct Analysis {
     pub mean_delay: f64,
     /// `|H|` at the Nyquist frequency.
     pub nyquist_gain: f64,
-    /// Where `|H|` first falls to `1/√2`, in units of the Nyquist frequency; none if nowhere.
+    /// The frequency at which `|H|` first falls to `1/√2`, in units of the Nyquist frequency; none if it never does.
     pub cutoff_3db: Option<f64>,
     /// The largest `|H|`.
     pub max_gain: f64,
@@ -186,7 +186,7 @@ impl Coefficients {
         })
     }
 
-    /// Where `|H|` first falls to `1/√2`, and its maximum, for a DC gain of 1.
+    /// The frequency at which `|H|` first falls to `1/√2`, and the maximum of `|H|`, for a DC gain of 1.
     fn landmarks(&self, poles: &[Complex]) -> (Option<f64>, f64) {
         // Half a per cent apart from 1e-8 to 1, and where a pole makes a peak.
         let mut grid: Vec<f64> = (0..=4000).map(|i| 10f64.powf(f64::from(i) / 500.0 - 8.0)).collect();

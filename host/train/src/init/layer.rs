@@ -63,7 +63,7 @@ impl<'a> Layers<'a> {
         }
     }
 
-    /// What the parameter `name` of shape `shape` is: an initializer, an alias, or split off for one node.
+    /// The role of the parameter `name` of shape `shape`, which is an initializer, an alias, or split off for one node.
     pub fn place(&self, name: &str, shape: &[usize]) -> LayerRole {
         let fallback = torch_fans(shape);
         let first = self.readers.get(name).and_then(|readers| readers.first()).copied();

@@ -106,7 +106,7 @@ impl Initialiser {
     pub const ZEROS: Self = Self::Plain(Distribution::Constant(0.0));
     /// All ones.
     pub const ONES: Self = Self::Plain(Distribution::Constant(1.0));
-    /// What PyTorch's Linear and Conv layers start from: uniform within `±1/√fan_in`, weight and bias.
+    /// The initial values of PyTorch's Linear and Conv layers: uniform within `±1/√fan_in`, weight and bias.
     pub const LAYER: Self = Self::Kaiming { form: Form::Uniform, fan: Fan::In, a: SQRT_5 };
 
     /// The distribution for a tensor with these fans; none where it needs fans and there are none.

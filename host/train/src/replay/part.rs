@@ -53,7 +53,7 @@ impl PartFile {
         }
     }
 
-    /// What is in it, from the start.
+    /// Reads the part from its start.
     pub(super) fn reader(&self) -> io::Result<impl Read + '_> {
         let mut file = self.writer.get_ref();
         file.rewind()?;

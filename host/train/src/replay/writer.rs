@@ -36,7 +36,7 @@ enum Target {
     Part(PartFile),
 }
 
-/// What is there of a pack that another process began.
+/// The state of a pack that another process began.
 #[derive(Debug)]
 pub enum Begun {
     /// As much as is asked for, behind which it goes on.
@@ -60,7 +60,7 @@ impl PackWriter {
         pack
     }
 
-    /// What is in memory goes to the file `path`, which `setting` named. Dropped, the file is gone.
+    /// Moves the pack from memory to the file `path`, which `setting` named. The file is removed if the writer is dropped.
     ///
     /// # Errors
     ///
@@ -211,7 +211,7 @@ impl PackWriter {
         self.bytes(&bytes);
     }
 
-    /// Whether all of it was written so far.
+    /// Fails unless all of the pack was written so far.
     ///
     /// # Errors
     ///

@@ -27,7 +27,7 @@ pub(crate) struct ClippedSums {
     threads: usize,
 }
 
-/// Who adds the chunks.
+/// The place where chunks are added.
 enum By {
     /// The core, in the chunks' order.
     Workers(Vec<Worker>),

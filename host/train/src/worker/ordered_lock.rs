@@ -3,7 +3,7 @@
 use damper_data::Chunk;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Whose turn it is to add: the number of the chunk, and what it adds to; none once a worker failed.
+/// The number of the chunk whose turn it is, and the sum; none once a worker failed.
 pub(super) struct OrderedLock<S> {
     next: Mutex<Option<(usize, S)>>,
     moved: Condvar,
@@ -28,7 +28,7 @@ impl<S> OrderedLock<S> {
         Some(done)
     }
 
-    /// What was added to; none where a worker failed.
+    /// The sum; none if a worker failed.
     pub(super) fn into_inner(self) -> Option<S> {
         self.next.into_inner().unwrap_or_else(PoisonError::into_inner).map(|(_, sum)| sum)
     }

@@ -86,7 +86,7 @@ impl<M: Mechanism<Word: Send> + Send + Sync> Accumulate<M> for PerSampleGradient
     }
 }
 
-/// What a sample's gradient is added to.
+/// A sum that samples' gradients are added to.
 trait SampleSum {
     fn add_sample(&mut self, parts: &[&[f32]]);
 }

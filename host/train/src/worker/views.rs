@@ -5,7 +5,7 @@ use damper_core::noise::{Address, Generator, Purpose};
 use damper_data::{Augment, Batch, Chunk, Split, View};
 use rand_core::Rng;
 
-/// Those of a step. They follow from key, step and sample alone, whatever row or worker a sample has.
+/// The views of a step. They follow from key, step and sample alone, whatever row or worker a sample has.
 #[derive(Clone, Copy)]
 pub(crate) struct Views<'a> {
     augment: Augment,
@@ -14,7 +14,7 @@ pub(crate) struct Views<'a> {
 }
 
 impl<'a> Views<'a> {
-    /// Those of step `step`; none if samples are taken as they are.
+    /// The views of step `step`; none if samples are taken as they are.
     pub(crate) fn new(augment: Option<Augment>, generator: &'a ChaCha20, step: u32) -> Option<Self> {
         augment.map(|augment| Self { augment, generator, step })
     }

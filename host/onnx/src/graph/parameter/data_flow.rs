@@ -10,7 +10,7 @@ use super::reads::Reads;
 use crate::node_name;
 use crate::pb::{GraphProto, NodeProto};
 
-/// What depends on the data of a model, and how.
+/// How each value of a model depends on the data.
 pub(super) struct DataFlow<'a> {
     graph: &'a GraphProto,
     reads: &'a Reads<'a>,
@@ -26,7 +26,7 @@ pub(super) struct DataFlow<'a> {
     losses: HashSet<&'a str>,
 }
 
-/// What an initializer is besides a weight.
+/// The roles of an initializer that is no weight.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Constant {
     /// It only shifts or scales an input: node and input.
@@ -201,7 +201,7 @@ impl<'a> DataFlow<'a> {
         met
     }
 
-    /// What an initializer that `read_by` read is, if it is no weight.
+    /// The role of an initializer that `read_by` read, if it is no weight.
     pub fn constant(&self, read_by: &[(usize, usize)], tensors: &HashMap<&str, Tensor>) -> Option<Constant> {
         let met = self.meetings(read_by);
         let node = |index: usize| &self.graph.node[index];

@@ -54,7 +54,7 @@ impl<'a> Reads<'a> {
         Reads { live, aliases, by_name, producer, sloped }
     }
 
-    /// Whether a gradient may come back from an output through input `slot` of `node`.
+    /// Returns true if a gradient may come back from an output through input `slot` of `node`.
     pub fn returns_gradients(&self, graph: &GraphProto, node: usize, slot: usize) -> bool {
         self.sloped.contains(&node) && !stops_gradients(&graph.node[node], slot)
     }
@@ -125,7 +125,7 @@ impl<'a> Reads<'a> {
         (node, slot)
     }
 
-    /// Whether `node` is the `InstanceNormalization` of an exported GroupNorm (it normalises a reshape into groups), and
+    /// Returns true if `node` is the `InstanceNormalization` of an exported GroupNorm (it normalises a reshape into groups), and
     /// `slot` its scale or bias.
     pub fn is_decomposed_group_norm(&self, graph: &GraphProto, node: usize, slot: usize) -> bool {
         let norm = &graph.node[node];
@@ -151,7 +151,7 @@ fn sloped(graph: &GraphProto) -> HashSet<usize> {
     sloped
 }
 
-/// What input `slot` of an operator is.
+/// The role of input `slot` of an operator.
 pub(super) fn role(op: &str, slot: usize) -> &'static str {
     match (op, slot) {
         ("Conv" | "ConvTranspose" | "GRU" | "LSTM" | "RNN", 1) | ("MatMul", _) | ("Gemm", 0 | 1) => "weight",

@@ -115,7 +115,7 @@ pub(super) fn find(graph: &GraphProto, options: &GraphOptions) -> Result<Vec<Tie
     Ok(ties)
 }
 
-/// Whether `node` brings a tied weight into a copy's shape.
+/// Returns true if `node` brings a tied weight into a copy's shape.
 pub(super) fn is_exchange(node: &NodeProto) -> bool {
     node.output.first().is_some_and(|copy| node.name.strip_suffix("/tied") == Some(copy))
 }
@@ -192,12 +192,12 @@ fn matrix(shape: &[usize]) -> Option<[usize; 2]> {
     <[usize; 2]>::try_from(long).ok()
 }
 
-/// Whether equal values in the same order are one layer's: an exporter named the copy, and not for another layer.
+/// Returns true if equal values in the same order are one layer's: an exporter named the copy, and not for another layer.
 fn proves_one_layer(graph: &GraphProto, reads: &Reads<'_>, first: &str, copy: &str) -> bool {
     is_exporters_name(copy) && (!is_exporters_name(first) || one_scope(graph, reads, first, copy))
 }
 
-/// Whether both are read in one scope of the source, as `/layers.0/linear` of `/layers.0/linear/MatMul_1`.
+/// Returns true if both are read in one scope of the source, as `/layers.0/linear` of `/layers.0/linear/MatMul_1`.
 fn one_scope(graph: &GraphProto, reads: &Reads<'_>, first: &str, copy: &str) -> bool {
     let scope = |name: &str| {
         let node: &NodeProto = &graph.node[reads.of_name(name).first()?.0];

@@ -15,7 +15,7 @@ pub enum Canaries {
     Random,
 }
 
-/// What the words of an audit are for, by their step.
+/// Purposes of an audit's random words, by their step.
 const COINS: u32 = 0;
 const COORDINATES: u32 = 1;
 const SIGNS: u32 = 2;
@@ -67,7 +67,7 @@ pub(super) enum Directions {
 }
 
 impl Directions {
-    /// As many as asked for.
+    /// Makes `count` canaries.
     pub(super) fn new(canaries: Canaries, count: u32, dim: usize, generator: &ChaCha20) -> Self {
         match canaries {
             Canaries::Dirac => Self::Dirac(different(&mut words(generator, COORDINATES, 0), count as usize, dim)),
@@ -97,7 +97,7 @@ impl Directions {
         }
     }
 
-    /// What lies along each canary's direction.
+    /// The released value along each canary's direction.
     pub(super) fn along(&self, released: &dyn Fn(usize) -> f64) -> Vec<f64> {
         match self {
             Self::Dirac(coordinates) => coordinates.iter().map(|coordinate| released(*coordinate as usize)).collect(),

@@ -13,7 +13,7 @@ const BLOCK: usize = 6;
 /// Cells of a block's numbers in one deviation: two blocks agree by chance once in 10²⁴.
 const CELLS: f64 = 4096.0;
 
-/// What outlasts a course: noise that no other course may repeat.
+/// State kept across courses: noise that no other course may repeat.
 #[derive(Default)]
 pub(super) struct Across {
     blocks: HashSet<[u16; BLOCK]>,

@@ -74,7 +74,7 @@ impl Moments {
     }
 }
 
-/// What is not a number is never taken for chance.
+/// NaN never counts as chance.
 fn p_value(bound: f64) -> f64 {
     // Not by `min` alone, which drops a NaN.
     if bound.is_nan() { 0.0 } else { bound.min(1.0) }

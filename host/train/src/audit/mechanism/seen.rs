@@ -83,7 +83,7 @@ impl<'a> Seen<'a> {
         self.draws.again();
     }
 
-    /// What a run says of itself at its end.
+    /// Compares a finished run's record and ledger with the releases that were seen.
     pub(super) fn ended(&mut self, recorded: &Recorded, paid: u32) {
         let steps = self.steps - self.first;
         self.laws.ended.hold(recorded.steps() == u64::from(steps) && paid == steps, || {

@@ -10,7 +10,7 @@ pub const ERROR_RATE: f64 = 1e-6;
 pub struct Finding {
     /// On which course, and of what.
     pub what: String,
-    /// How many tests or comparisons.
+    /// Number of tests or comparisons.
     pub tests: u64,
     /// Draws, steps or samples that the smallest of these tests is made of.
     pub draws: u64,
@@ -20,7 +20,7 @@ pub struct Finding {
     pub least_p: Option<f64>,
     /// True if it holds.
     pub holds: bool,
-    /// What broke it first, or else where the smallest p-value was.
+    /// The first failure, or else the place of the smallest p-value.
     pub detail: Option<String>,
 }
 

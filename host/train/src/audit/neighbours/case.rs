@@ -46,11 +46,11 @@ pub(crate) struct Case {
     pub(crate) made: Option<Made>,
     /// The sample that differs.
     pub(crate) index: u32,
-    /// What comes in; none where something is removed.
+    /// The added sample; none if one is removed.
     sample: Option<Sample>,
 }
 
-/// What makes it the data set again.
+/// The change that restores the data set.
 #[must_use]
 pub(crate) enum Undo {
     Pop,
@@ -126,7 +126,7 @@ impl Case {
     }
 }
 
-/// What the data's integers range over: made-up ones stay among them.
+/// The range of the data's integers: made-up ones stay within.
 struct Extent {
     /// Of each integer input.
     features: Vec<(i64, i64)>,

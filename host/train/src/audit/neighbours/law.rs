@@ -212,7 +212,7 @@ fn counted_once(base: &Side, seen: &Side, case: &Case) -> Result<(), CheckFailur
     Err(CheckFailure { what, sample: case.index, coordinate: None, moved: false })
 }
 
-/// Where the largest is.
+/// Index of the largest value.
 fn largest<T: PartialOrd>(values: impl Iterator<Item = T>) -> usize {
     let mut best = None;
     for (at, value) in values.enumerate() {

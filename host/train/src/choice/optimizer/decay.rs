@@ -3,7 +3,7 @@
 use crate::choice::slot::Rule;
 use damper_core::optimizer::DECOUPLED;
 
-/// What weight decay is to an optimizer.
+/// How an optimizer treats weight decay.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Decay {
     None,

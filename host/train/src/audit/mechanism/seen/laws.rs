@@ -2,7 +2,7 @@
 
 use super::super::tests_of::Tests;
 
-/// What must hold, without chance.
+/// An equation that must hold exactly.
 #[derive(Default)]
 pub(super) struct Law {
     comparisons: u64,
@@ -37,7 +37,7 @@ pub(super) struct Checks {
 }
 
 impl Checks {
-    /// What came of those that were compared.
+    /// Adds the result of the comparisons to `tests`.
     pub(super) fn conclude(self, name: &str, tests: &mut Tests) {
         let Checks {
             grid,

@@ -7,9 +7,9 @@ use crate::Run;
 use crate::worker::Layout;
 use damper_core::schedule::{AnyNoise, NoiseSchedule};
 
-/// So many coordinates are tested one by one.
+/// Most coordinates that are tested one by one.
 pub(super) const MOST_COORDINATES: usize = 64;
-/// So many samples and coordinates are paired to compare coins with noise.
+/// Number of samples and coordinates that are paired to compare coins with noise.
 const PAIRED: usize = 4;
 /// The part of a coordinate's draws that a test of a class of places uses: places within a block of the release.
 const PLACES: usize = 64;

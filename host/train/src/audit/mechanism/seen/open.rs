@@ -4,7 +4,7 @@ use crate::{Noise, Run};
 use damper_core::count::Query;
 use damper_core::schedule::Noise as _;
 
-/// What was summed and is not released yet.
+/// Samples that were summed and are not released yet.
 pub(super) struct Open {
     pub(super) number: u32,
     pub(super) clip: f32,
@@ -22,7 +22,7 @@ impl Open {
         Self { number: 0, clip: 0.0, deviation: 0.0, sum: vec![], query: Query::None, counts: vec![], samples: vec![] }
     }
 
-    /// What a unit of the released mean is worth, as a float.
+    /// A unit of the released mean, as a float.
     pub(super) fn unit(&self, run: &Run) -> f64 {
         match run.config.noise {
             Noise::Discrete => {
