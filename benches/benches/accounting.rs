@@ -1,4 +1,4 @@
-//! What a price costs: compositions, schedules, calibration.
+//! The cost of accounting: compositions, schedules, calibration.
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use damper_accounting::{Accountant, Factors, Plan, Schedule, calibrate, sampling_rate};

@@ -1,4 +1,4 @@
-//! What turns pointers into references: every one is checked here first, as far as a pointer can be.
+//! Turns pointers into references. Every pointer is checked here first, as far as a pointer can be.
 //!
 //! The contract at the top of the header covers the rest.
 //!

@@ -1,4 +1,4 @@
-//! What filter, threshold and optimizer remember, as bytes: a device that restarts goes on from them. Linked where it is called.
+//! The state of filter, threshold and optimizer, as bytes: a device that restarts goes on from them. Linked only if called.
 
 use crate::ffi::{self, IdleMut};
 use crate::memory::{Phase, Run};

@@ -1,4 +1,4 @@
-//! What every function answers: a number that is stable, its name, and a sentence.
+//! The status that every function returns: a stable number, its name, and a sentence.
 
 use core::ffi::{CStr, c_char};
 use damper_core::error::{CallError, OpenError};

@@ -1,4 +1,4 @@
-//! What a key leaves in memory.
+//! A key leaves no trace in memory.
 
 use damper_core::noise::Key;
 use std::mem::ManuallyDrop;

@@ -130,7 +130,7 @@ impl Failure {
         Self { message, kind: if is_usage { FailureKind::Usage } else { FailureKind::Other } }
     }
 
-    /// What is wrong with `file`, in the command's words.
+    /// A failure of `file`, in the command's words.
     fn in_file(file: &Path, problem: impl Display) -> Self {
         Self::new(format!("{}: {problem}", file.display()))
     }
@@ -144,7 +144,7 @@ impl Failure {
         Self::in_file(file, with_flags(&error.to_string()))
     }
 
-    /// What is wrong, with the file where the model is at fault.
+    /// A failure of training, with the file's name if the model is at fault.
     fn in_model(model: &Path, error: TrainError) -> Self {
         match error {
             TrainError::Graph(error) => Self::of_file(model, error),

@@ -1,4 +1,4 @@
-//! What the tests of damper's crates share. Nothing that is released depends on it.
+//! Helpers for the tests of damper's crates. Nothing that is released depends on them.
 
 use std::fmt::Display;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! What one sample may add: flat, automatic, and either by layers.
+//! Clipping: flat, automatic, and either by layers.
 
 use super::choosing;
 pub use super::layer::EachLayer;

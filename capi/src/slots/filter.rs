@@ -1,4 +1,4 @@
-//! What is done to released gradients, and where gradients are wanted.
+//! Filters of released gradients, and their evaluation points.
 
 pub use super::held::{DAMPER_MAX_ITERATES, DAMPER_MAX_ORDER};
 use super::held::{KeptFilter, Recursive};

@@ -1,4 +1,4 @@
-//! How parameters follow the released gradient.
+//! Optimizers.
 
 use super::held::{KeptOptimizer, Norm, Vector};
 use super::{choosing, described};

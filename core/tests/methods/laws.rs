@@ -1,4 +1,4 @@
-//! Where gradients are taken, what filters and thresholds see, and what does not depend on the private data.
+//! Evaluation points, the inputs of filters and thresholds, and values that do not depend on the private data.
 
 use crate::harness::{How, Sample, Taken, bits};
 use crate::method::{FilterChoice, Method, OptimizerChoice, PLAIN, ThresholdChoice};

@@ -1,4 +1,4 @@
-//! What each method is when its own part is switched off, and what may not make a difference: bit for bit.
+//! Each method with its own part switched off is the plainer method, bit for bit; and what may make no difference makes none.
 
 use crate::harness::{How, bits};
 use crate::method::{ClipChoice, FilterChoice, Method, OptimizerChoice, PLAIN, ThresholdChoice};

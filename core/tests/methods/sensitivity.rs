@@ -1,4 +1,4 @@
-//! What one sample may move, in exact integers: runs that differ in one sample of their last step, under the same noise.
+//! The sensitivity to one sample, in exact integers: runs that differ in one sample of their last step, under the same noise.
 
 use crate::harness::{How, Sample, Taken};
 use crate::method::{ClipChoice, FilterChoice, Method, PLAIN, ThresholdChoice};

@@ -1,4 +1,4 @@
-//! What the time of a draw of discrete Gaussian noise depends on, in random words. `docs/threat-model.md` states this limit.
+//! The time of a draw of discrete Gaussian noise, in random words, and what it depends on. `docs/threat-model.md` states this limit.
 //!
 //! The sampler is written again here and counts its words. A chunk's draws share one stream, so a value agrees only if every draw
 //! before it took as many words: the counts are those of the released noise.

@@ -1,4 +1,4 @@
-//! Where thresholds settle, and how closely they stay there.
+//! The values at which thresholds settle, and how closely they stay there.
 
 use super::*;
 

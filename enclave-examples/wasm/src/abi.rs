@@ -1,4 +1,4 @@
-//! What the module exports: numbers and one buffer. A status is [`Status`]; 0 is success.
+//! The module's exports: numbers and one buffer. A status is [`Status`]; 0 is success.
 
 use crate::enclave::{Enclave, SEALED_STATE, Status};
 use core::cell::RefCell;

@@ -1,4 +1,4 @@
-//! What the module imports. `platform` stands for hardware or a service that the host cannot lie about; `host` is the host,
+//! The module's imports. `platform` stands for hardware or a service that the host cannot lie about; `host` is the host,
 //! which may keep, lose or replay what it is given.
 
 use crate::seal::{self, Label, Refused};

@@ -1,4 +1,4 @@
-//! What the boards run, on any system with a standard output: `console PROGRAM`; `console train MODEL METHOD`, for a build chooses
+//! The boards' programs on any system with a standard output: `console PROGRAM`; `console train MODEL METHOD`, for a build chooses
 //! one; `console replay-recorded FILE`. Fails if something is not as it must be.
 
 use damper_core::private::SumWord;

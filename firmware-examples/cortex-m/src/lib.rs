@@ -1,4 +1,4 @@
-//! What the programs of the Cortex-M boards share: how a line leaves the board, what a program took of it, and how it ends.
+//! Shared by the programs of the Cortex-M boards: output, memory use, exit.
 #![no_std]
 
 use cortex_m_semihosting::debug;

@@ -1,4 +1,4 @@
-//! What the computer behind a debugger gives a board by semihosting: a file that its command line names, read as a pack.
+//! Semihosting: the computer behind the debugger gives the board a file that its command line names, read as a pack.
 //!
 //! # Memory
 //!

@@ -1,4 +1,4 @@
-//! What a run with a key leaves of it in memory: the generator's own, and the stack below.
+//! Searches memory for traces of a run's key: the generator's own memory, and the stack below.
 
 use core::hint::black_box;
 use core::ops::{Range, RangeInclusive};

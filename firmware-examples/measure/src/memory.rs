@@ -1,4 +1,4 @@
-//! What a whole program takes of a board's memories.
+//! A whole program's share of a board's memories.
 
 use crate::stack;
 use core::ops::Range;

@@ -1,4 +1,4 @@
-//! Where a counted region begins and ends: pairs of functions that do nothing and that an emulator finds by name (`costs.py`).
+//! Marks of a counted region: pairs of functions that do nothing and that an emulator finds by name (`costs.py`).
 
 /// A region to count.
 #[derive(Clone, Copy)]

@@ -1,4 +1,4 @@
-//! What the programs of the RISC-V board share: how a line leaves it, what a program took of it, and how it ends.
+//! Shared by the programs of the RISC-V board: output, memory use, exit.
 #![no_std]
 
 use damper_firmware_measure::memory::Memory;

@@ -1,4 +1,4 @@
-//! What is fuzzed: a function a target, from any bytes to nothing. Each must come back, whatever the bytes, without a panic, in
+//! The fuzz targets: a function each, from any bytes to nothing. Each must return, whatever the bytes, without a panic, in
 //! bounded time and memory; where a law can be said of the result, it is asserted.
 //!
 //! libFuzzer's programs (`fuzz/fuzz_targets`) call these functions, and this crate's tests play the corpus through them without

@@ -1,4 +1,4 @@
-//! What the host's commands read beside models and data: a run's events, a comparison's journal, packs, updates, filters.
+//! Files that the host's commands read beside models and data: a run's events, a comparison's journal, packs, updates, filters.
 
 use damper::accounting::{Accountant, Recorded};
 use damper::aggregate::Aggregate;

@@ -1,4 +1,4 @@
-//! What is compiled of a gradient graph: its programs with their memory, and the form of each parameter's gradient.
+//! A compiled gradient graph: its programs with their memory, and the form of each parameter's gradient.
 
 use crate::error::CompileError;
 use crate::schedule::{Constants, Operand, Schedule};

@@ -13,7 +13,7 @@ pub(super) const DEFLATE_RATIO: u64 = 1032;
 /// The remedy for a broken file.
 pub(super) const FETCH_AGAIN: &str = "fetch or export the file again";
 
-/// What files begin with that are evidently packed or written in another way, and what to do.
+/// First bytes of files in other formats, and the remedy.
 const OTHER_FORMS: [(&[u8], &str); 6] = [
     (b"BZh", "is compressed by bzip2: unpack it, or use gzip"),
     (b"\xfd7zXZ\x00", "is compressed by xz: unpack it, or use gzip"),
@@ -105,7 +105,7 @@ pub(super) fn elements(shape: &[usize], width: usize) -> Option<usize> {
 
 /// Why values could not be read.
 pub(super) enum Unread {
-    /// So many bytes were there.
+    /// The number of bytes that were there.
     Short(u64),
     Io(io::Error),
     Data(DataError),

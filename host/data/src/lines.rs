@@ -28,7 +28,7 @@ pub(super) fn without_mark(mut reader: impl Read) -> io::Result<impl Read> {
 #[derive(Clone, Default)]
 pub(super) struct BlankLines {
     runs: Rc<RefCell<Vec<(u64, u64)>>>,
-    /// Where the last record that was asked for begins.
+    /// Beginning of the last record that was asked for.
     record: Rc<Cell<u64>>,
 }
 

@@ -1,4 +1,4 @@
-//! What an emitted graph costs: multiply-adds and memory, counted from its nodes and their shapes.
+//! The cost of an emitted graph: multiply-adds and memory, counted from its nodes and their shapes.
 //!
 //! Memory is that of tensors alive at once when the nodes run in their order: a tensor lives from the node that writes it to the
 //! last that reads it, an input or an output all the time, and a reinterpretation (`Reshape` and its like) shares its

@@ -173,7 +173,7 @@ fn names_at_points(graph: &Graph, parameter: &Parameter, points: usize) -> bool 
     graph.values.iter().map(|v| &v.name).chain(graph.parameters.iter().map(|p| &p.name)).any(|name| at_point(name))
 }
 
-/// Where parameters are taken.
+/// A point at which gradients are taken.
 #[derive(Clone, Copy)]
 struct Point<'a> {
     index: usize,

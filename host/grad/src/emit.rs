@@ -331,7 +331,7 @@ impl Emitter {
     }
 }
 
-/// What a node computes, whatever it is called.
+/// A node's computation, without its names.
 fn key(node: &NodeProto) -> Vec<u8> {
     NodeProto { name: String::new(), output: vec![], ..node.clone() }.encode_to_vec()
 }

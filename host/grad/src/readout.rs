@@ -1,4 +1,4 @@
-//! What an emitted graph says of the gradients: a stage of its own over their factored form.
+//! Readouts: the outputs of an emitted graph, computed from the gradients' factored form.
 
 mod clipped_sum;
 mod factored;

@@ -1,4 +1,4 @@
-//! What a user should know of a graph and its loss before training. Nothing here depends on data.
+//! Warnings about a graph and its loss before training. Nothing here depends on data.
 
 use crate::loss::source;
 use crate::options::{DeriveOptions, Loss};

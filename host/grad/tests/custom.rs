@@ -1,4 +1,4 @@
-//! Where custom operators are written, and that no standard model has one.
+//! Custom operators are written where they should be, and no standard model has one.
 
 use damper_grad::{DeriveOptions, Loss, derive};
 use damper_onnx::graph::{Graph, GraphOptions};

@@ -20,7 +20,7 @@ use super::{
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::num::NonZeroUsize;
 
-/// So many names are listed in a message.
+/// Most names that a message lists.
 const LISTED: usize = 4;
 
 /// Which weights get adapters.
@@ -151,7 +151,7 @@ struct Read {
     factor: f32,
 }
 
-/// What is known of a tensor.
+/// A tensor's properties.
 #[derive(Default, Debug)]
 struct Weight {
     /// Zeros if it has not two axes.
@@ -308,7 +308,7 @@ fn no_target(target: &str, names: &[&str], weights: &HashMap<&str, Weight>) -> S
     SettingError::new("lora_target", format!("'{target}'"), problem)
 }
 
-/// What can be named.
+/// Lists the names that can be given.
 fn candidates(names: &[&str], weights: &HashMap<&str, Weight>) -> String {
     let is_linear = |name: &&&str| weights.get(**name).is_some_and(|weight| weight.refused.is_none());
     let linear: Vec<String> = names.iter().filter(is_linear).map(|name| format!("'{name}'")).collect();

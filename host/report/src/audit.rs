@@ -101,7 +101,7 @@ fn figure(of: &'static str, value: impl ToString) -> Figure {
 }
 
 impl Claim {
-    /// Where the audit tried another claim than the run makes.
+    /// The difference between the audited claim and the run's.
     fn difference(&self, file: &'static str, recorded: &Recorded, epsilon: f64) -> Option<Difference> {
         let same = near(self.epsilon, epsilon)
             && near(self.delta, recorded.delta)

@@ -1,4 +1,4 @@
-//! What a claim of differential privacy must state, after NIST SP 800-226 ("Guidelines for Evaluating Differential Privacy
+//! The items that a claim of differential privacy must state, after NIST SP 800-226 ("Guidelines for Evaluating Differential Privacy
 //! Guarantees", Near, Darais, Lefkovitz, Howarth, 2025), and where a report answers it.
 //!
 //! The wording and the order are ours; the guideline's pyramid goes from the guarantee's parameters and unit over algorithms,

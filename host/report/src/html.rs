@@ -71,7 +71,7 @@ pub fn html(statement: &Statement) -> String {
     out
 }
 
-/// What must be seen first.
+/// The verdict, which must be seen first.
 fn verdict(out: &mut String, statement: &Statement) {
     if !statement.agrees {
         out.push_str("<div class=\"verdict bad\" role=\"alert\">\n<p><strong>Do not rely on this claim: the record and its recomputation disagree.</strong></p>\n<ul>\n");

@@ -255,7 +255,7 @@ pub struct HeldOut {
     pub by_class_missing: Option<Cow<'static, str>>,
 }
 
-/// What a record of an earlier version has.
+/// The value in records of earlier versions.
 fn exact() -> Cow<'static, str> {
     "exact".into()
 }

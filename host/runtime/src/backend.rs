@@ -24,7 +24,7 @@ pub trait Backend {
     fn name(&self) -> &'static str;
     /// Version of the runtime that was really loaded.
     fn version(&self) -> String;
-    /// Where the runtime came from, or why it was chosen: one line for a log.
+    /// The origin of the runtime, or why it was chosen: one line for a log.
     fn note(&self) -> String;
     /// The file of the runtime, if it is not part of the program.
     fn library(&self) -> Option<&Path> {

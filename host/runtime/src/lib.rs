@@ -1,4 +1,4 @@
-//! Who runs a graph. A backend loads a model for one fixed batch; a session runs it.
+//! Backends: they load a graph for one fixed batch, as a session that runs it.
 //!
 //! [`open`] is the way in. Three runtimes stand behind it: [`portable`] (damper's own kernels, with the same bits on every target, always
 //! there), `tract` (pure Rust, compiled in by the feature `tract`) and `ort` (onnxruntime, found and loaded when the program runs, on the

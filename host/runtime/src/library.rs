@@ -1,4 +1,4 @@
-//! Where an onnxruntime library is.
+//! Finds the onnxruntime library.
 //!
 //! `ORT_DYLIB_PATH` decides alone when it is set. Otherwise, in this order: beside the executable, the loader's search
 //! path, the system's library folders, and the `onnxruntime` package of an installed Python, which is asked for its

@@ -3,9 +3,9 @@
 /// The operators that a backend runs.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Operators {
-    /// Those of the ONNX standard, and damper's own.
+    /// The operators of the ONNX standard, and damper's own.
     Own,
-    /// Those of the ONNX standard alone.
+    /// The operators of the ONNX standard alone.
     Standard,
 }
 

@@ -109,7 +109,7 @@ const OFF: f64 = 1e-2;
 /// And of the largest norm of an output of the kind: that of a bias in front of a norm vanishes but for rounding.
 const NOISE: f64 = 1e-5;
 
-/// What is made of a graph before it runs.
+/// The form of a graph that runs.
 #[derive(Clone, Copy)]
 enum Form {
     Optimised,

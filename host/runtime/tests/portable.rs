@@ -1,4 +1,4 @@
-//! What the portable backend makes of a model: refusals by name, folded constants, shared memory.
+//! Programs of the portable backend: refusals by name, folded constants, shared memory.
 
 use damper_onnx::graph::DType;
 use damper_onnx::pb::{GraphProto, ModelProto, NodeProto, OperatorSetIdProto};

@@ -1,4 +1,4 @@
-//! What is told of a run as it goes, for programs: JSON lines (`--events FILE`) and TensorBoard's files (`--tensorboard DIR`). Each has
+//! Events of a run as it goes, for programs: JSON lines (`--events FILE`) and TensorBoard's files (`--tensorboard DIR`). Each has
 //! released values alone, as the progress on a terminal.
 
 mod tensorboard;

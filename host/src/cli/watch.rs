@@ -1,4 +1,4 @@
-//! Who watches a training run: a bar or lines, events, the file of metrics, and whoever presses Ctrl-C.
+//! The watchers of a training run: a bar or lines, events, the file of metrics, and Ctrl-C.
 
 use super::events::Events;
 use super::progress::{Watcher, twentieths_of};

@@ -1,4 +1,4 @@
-//! What the command does when all is well.
+//! Runs that succeed.
 
 use super::{DIGITS, MLP, damper, folder, json, run, stderr, train};
 use damper::data::{self, Batch, BatchLabels, DataOptions, InputShape, chunks};

@@ -1,4 +1,4 @@
-//! What an auditor is told of a run's folder: the page, the JSON, and every kind of broken, changed or hostile folder.
+//! Reports on a run's folder: the page, the JSON, and every kind of broken, changed or hostile folder.
 
 use super::markup::assert_balanced;
 use super::{DIGITS, MLP, assert_refused, damper, folder, json, stderr, train};

@@ -1,4 +1,4 @@
-//! What would give a wrong model without a word: each is frozen, converted, warned of or refused.
+//! Inputs that would silently give a wrong model: each is frozen, converted, warned of or refused.
 
 use super::{DIGITS, assert_refused, damper, folder, json, run, stderr, train};
 use damper::graph::DType;

@@ -1,4 +1,4 @@
-//! What fills the slots of a step, chosen at run time: the core's types behind one type a slot, the host's only place for
+//! The methods in the slots of a step, chosen at run time: the core's types behind one type a slot, the host's only place for
 //! such choices.
 
 mod clip;

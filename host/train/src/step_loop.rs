@@ -1,4 +1,4 @@
-//! What every loop over the steps of a run shares, `train`'s and the audits': the mechanism and its workers, the step and its
+//! Shared by every loop over the steps of a run, `train`'s and the audits': the mechanism and its workers, the step and its
 //! memory, and the way from a draw to the sum.
 
 use super::choice::{FilterState, OptimizerState};

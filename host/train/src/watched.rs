@@ -1,4 +1,4 @@
-//! What an audit sees of an optimizer and of a threshold: the values that were released to them. They work as they are.
+//! Watched optimizers and thresholds: an audit sees the values that were released to them. They work unchanged.
 
 use super::choice::{AnyThreshold, AnyThresholdState};
 use damper_core::error::CallError;

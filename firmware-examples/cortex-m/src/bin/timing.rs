@@ -1,4 +1,4 @@
-//! How many instructions an empty step of one parameter takes, its draw of discrete Gaussian noise included: a line for each step,
+//! Instructions of an empty step of one parameter, its draw of discrete Gaussian noise included: a line for each step,
 //! `value instructions`.
 //!
 //! Only under QEMU with `-icount shift=10`: an instruction then takes 1024 ns of the timer's time, and a tick 40 ns.

@@ -1,4 +1,4 @@
-//! Where elements lie: other shapes, other orders of axes, parts and wholes.
+//! Operators of layout: shapes, orders of axes, parts and wholes.
 
 use super::Emitter;
 use super::var::{BATCH_FIRST, Var, reshape_target};

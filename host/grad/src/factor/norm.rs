@@ -21,7 +21,7 @@ use crate::emit::{BATCH_FIRST, Emitter, Var};
 use damper_onnx::graph::DType;
 use damper_onnx::make_attr_int;
 
-/// What a float that is written and read again costs, in multiply-adds.
+/// Cost of a float that is written and read again, in multiply-adds.
 const TRAFFIC: usize = 8;
 
 /// Longest sum of one stage.

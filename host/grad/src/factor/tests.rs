@@ -1,4 +1,4 @@
-//! What is made of factors without the gradients is what the gradients give.
+//! Results computed from factors equal those computed from the gradients.
 
 use super::*;
 use crate::lookup::checked;

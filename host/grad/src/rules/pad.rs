@@ -88,7 +88,7 @@ fn pads(graph: &Graph, node: &Node) -> Option<Vec<(i64, i64)>> {
     Some(before.iter().copied().zip(after.iter().copied()).collect())
 }
 
-/// Where each element along each axis is copied from; `None` for constant padding.
+/// The source of each element along each axis; `None` for constant padding.
 fn copies(node: &Node, shape: &[usize], pads: &[(i64, i64)]) -> Option<Vec<AxisMap>> {
     let from: fn(i64, i64) -> i64 = match attr_string(&node.attributes, "mode", "constant") {
         "reflect" => |at, extent| {

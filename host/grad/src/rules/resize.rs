@@ -68,7 +68,7 @@ fn maps(graph: &Graph, node: &Node) -> Option<Vec<AxisMap>> {
     Some(scales.iter().zip(input).zip(output).map(axis).collect())
 }
 
-/// Where along the input element `at` of the output lies.
+/// The position of the output's element `at` along the input.
 fn coordinate(node: &Node, at: f32, scale: f32, input: f32, output: f32) -> f32 {
     match attr_string(&node.attributes, "coordinate_transformation_mode", "half_pixel") {
         "asymmetric" => at / scale,

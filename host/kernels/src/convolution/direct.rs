@@ -32,7 +32,7 @@ pub struct Convolution {
     weights: Vec<f32>,
     /// `[blocks of outputs, taps, outputs of a block]`.
     kernels: Aligned,
-    /// Where each tap lies in a sample.
+    /// Offset of each tap in a sample.
     offsets: Vec<usize>,
     /// Taps of a channel that are not with all their line on padding, for each line of outputs.
     within: Vec<Range<usize>>,
@@ -244,7 +244,7 @@ mod tests {
     use super::super::tests::{Convolves, convolutions_are_their_definition, plain_cases, samples_keep_to_themselves};
     use super::*;
 
-    /// Those of 3×3, and kernels of all shapes, strides, dilations, lines, more columns and outputs than a tile, single outputs.
+    /// Windows of 3×3, and kernels of all shapes, strides, dilations, lines, more columns and outputs than a tile, single outputs.
     fn cases() -> Vec<Windows> {
         let others = [
             ([1, 16], [28, 28], [[3, 3], [3, 3]], [[8, 8], [2, 2], [1, 1]]),

@@ -57,7 +57,7 @@ pub struct Convolution {
     weights: Vec<f32>,
     /// `[tiles of outputs, taps, OUTPUTS]`.
     kernels: Vec<f32>,
-    /// Where each tap's plane begins in the copies.
+    /// Offset of each tap's plane in the copies.
     offsets: Vec<usize>,
     /// Lines of a copy.
     lines: usize,

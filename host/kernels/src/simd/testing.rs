@@ -1,4 +1,4 @@
-//! What tests of kernels share.
+//! Helpers for the tests of kernels.
 
 use pulp::{Arch, Scalar, Simd, WithSimd};
 

@@ -205,7 +205,7 @@ fn is_uniform(tensor: &Tensor) -> bool {
     tensor.as_f32().is_some_and(|data| !data.is_empty() && equal(data))
 }
 
-/// Whether the candidate is trained, why, and what a user should know of that.
+/// Decides if the candidate is trained; gives the reason and warnings.
 #[expect(clippy::too_many_arguments)]
 fn judge(
     graph: &GraphProto,
@@ -323,7 +323,7 @@ fn judge(
     (true, format!("trained: {role} of {} '{called}'", reader.op_type), doubt)
 }
 
-/// Whether the exporter merged a trained candidate with another, or may have.
+/// Reports if the exporter merged a trained candidate with another, or may have.
 fn merged(
     graph: &GraphProto,
     options: &GraphOptions,
@@ -340,7 +340,7 @@ fn merged(
     }
 }
 
-/// What a user should know about a trained candidate.
+/// Warnings about a trained candidate.
 fn remarks(graph: &GraphProto, name: &str, tensor: &Tensor, source: &Source<'_>, read_by: &[(usize, usize)]) -> String {
     let mut text = String::new();
     let (copies, nodes): (HashSet<usize>, HashSet<usize>) =

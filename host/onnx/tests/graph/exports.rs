@@ -1,4 +1,4 @@
-//! What both of PyTorch's exporters write, where the repository's models are there.
+//! Files of both of PyTorch's exporters, if the repository's models are there.
 
 use super::*;
 

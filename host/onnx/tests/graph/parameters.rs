@@ -1,4 +1,4 @@
-//! What is trained, and the reason given.
+//! The choice of trained parameters, and the reasons given.
 
 use super::*;
 use damper_onnx::graph::{BatchAxis, Initializer, initializers, retie};

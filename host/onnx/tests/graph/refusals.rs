@@ -1,4 +1,4 @@
-//! What is refused, and in which words.
+//! Refusals and their messages.
 
 use super::*;
 use damper_onnx::{make_attr_int as int, make_attr_ints as ints};

@@ -1,4 +1,4 @@
-//! Where a comparison is, and how long it will still take.
+//! Progress of a comparison, and the time it will still take.
 
 use super::Plan;
 

@@ -86,7 +86,7 @@ pub(super) fn svg(comparison: &Comparison) -> String {
     out
 }
 
-/// Where the budgets stand: by their logarithms.
+/// Positions of the budgets, by their logarithms.
 fn positions(budgets: &[f64]) -> Vec<f64> {
     let (from, to) = (FRAME.left + 50.0, FRAME.width - FRAME.right - 50.0);
     let logs: Vec<f64> = budgets.iter().map(|budget| budget.ln()).collect();

@@ -57,7 +57,7 @@ fn refusals(comparison: &Comparison) -> Vec<String> {
     lines
 }
 
-/// What tuning chose: one line a method.
+/// The settings that tuning chose, one line a method.
 fn choices(comparison: &Comparison) -> Vec<String> {
     let mut lines = Vec::new();
     for row in &comparison.methods {
@@ -221,7 +221,7 @@ pub(super) fn settings(comparison: &Comparison) -> Vec<String> {
     lines
 }
 
-/// What Markdown would take for markup in a table or a list.
+/// Escapes text that Markdown would take for markup in a table or a list.
 fn escaped(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {

@@ -40,7 +40,7 @@ impl Made {
 /// onnxruntime's tensor around a slice of the last run, which is read in runs over that very slice alone.
 pub(super) struct Around {
     shape: Vec<i64>,
-    /// Where the slice lay.
+    /// Address of the slice.
     address: usize,
     /// Null before the first run.
     value: *mut sys::OrtValue,

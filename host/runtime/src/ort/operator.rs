@@ -1,4 +1,4 @@
-//! What a custom operator says of itself, and how onnxruntime loads and runs it.
+//! Description of a custom operator, and how onnxruntime loads and runs it.
 //!
 //! Shapes are worked out when a model is loaded, for what comes behind, and at the first call of a node. As long as the inputs keep their
 //! shapes, a call is little more than its work.

@@ -25,7 +25,7 @@ pub(super) fn put(graph: &mut pb::GraphProto, plan: &Plan) {
     graph.node.retain(|node| !node.output.is_empty());
 }
 
-/// Who makes and who reads each tensor of a graph.
+/// The producer and the readers of each tensor of a graph.
 struct Reads<'g> {
     graph: &'g pb::GraphProto,
     plan: &'g Plan,

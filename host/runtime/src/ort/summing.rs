@@ -18,7 +18,7 @@ use std::ffi::CString;
 /// The sums of a plan: its last outputs.
 pub(super) struct Totals {
     first: usize,
-    /// What the graph takes: the sums so far, as they are named there.
+    /// The graph's inputs for the sums so far.
     before: Vec<TensorSpec>,
 }
 
@@ -43,7 +43,7 @@ pub(super) fn add_totals(model: &mut pb::ModelProto, plan: &Plan, first: usize) 
 pub(super) struct Summing {
     inputs: BoundInputs,
     binding: Binding,
-    /// Where the sums are: the input of the next run is the first, its output the second.
+    /// Memory of the sums: the first is the next run's input, the second its output.
     totals: [Vec<Tensor<f32>>; 2],
     zeros: Vec<f32>,
     zero: Vec<Around>,

@@ -1,4 +1,4 @@
-//! What the tests of the custom operators share.
+//! Helpers for the tests of the custom operators.
 
 use super::super::backend::{Backend, Plan, bound_shape};
 use super::Ort;

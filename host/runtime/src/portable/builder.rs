@@ -16,7 +16,7 @@ pub(super) struct Value {
     pub(super) data: Option<Data>,
     /// The value whose memory it is, seen in another shape: itself, where it is written by a step.
     pub(super) root: Id,
-    /// What it is a transpose of, and how.
+    /// The value that it is a transpose of, and the permutation.
     transpose: Option<(Id, Vec<usize>)>,
 }
 

@@ -127,7 +127,7 @@ impl Areas {
 struct Parts<'a, T> {
     before: &'a mut [T],
     behind: &'a mut [T],
-    /// Where `behind` begins.
+    /// Index at which `behind` begins.
     start: usize,
 }
 

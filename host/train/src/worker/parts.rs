@@ -26,7 +26,7 @@ enum Form {
     Made { output: usize, left: usize, right: usize, by: Maker, place: Range<usize> },
 }
 
-/// What makes a gradient of two rows.
+/// The computation of a gradient from two rows.
 #[derive(Debug)]
 enum Maker {
     /// Their outer product, row-major.

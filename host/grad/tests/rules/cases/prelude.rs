@@ -1,4 +1,4 @@
-//! What cases are built of.
+//! Building blocks of the cases.
 
 pub use super::super::builder::{BATCH_FIRST, Case, GraphBuilder};
 pub use damper_onnx::graph::{BatchAxis, DType, ValueId};

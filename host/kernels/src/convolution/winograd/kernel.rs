@@ -228,7 +228,7 @@ impl Block {
         (0..count).map(move |index| Self { index, first: start(index), across: start(index + 1) - start(index) })
     }
 
-    /// Where its points begin.
+    /// Offset of its points.
     #[inline(always)]
     fn start(&self, tiles: usize) -> usize {
         POINTS * (tiles * self.first + self.index * MAX_LANES)

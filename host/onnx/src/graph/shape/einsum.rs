@@ -21,7 +21,7 @@ const ELLIPSIS: Label = 0x11_0000;
 struct Operand {
     /// Its name in the graph.
     name: String,
-    /// What messages call it.
+    /// Its name in messages.
     called: String,
     labels: Vec<Label>,
     extents: Vec<Affine>,

@@ -65,7 +65,7 @@ pub(in super::super) fn pad(site: &Site<'_>) -> Ruled {
     Ok(Outcome::Node(vec![Shaped { dtype: x.dtype, shape, batch: x.batch }]))
 }
 
-/// What it pads with has to be one number, known now.
+/// Fails unless the padding value is one number, known now.
 fn constant_value(site: &Site<'_>) -> Result<(), GraphError> {
     match site.inputs.get(2) {
         None | Some(None) => Ok(()),

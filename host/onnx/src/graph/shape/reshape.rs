@@ -15,7 +15,7 @@ use crate::{attr_int, attr_ints};
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Entry {
     Fixed(usize),
-    /// So many times the number of samples.
+    /// A multiple of the number of samples.
     Samples(usize),
     /// `-1`.
     Rest,

@@ -1,4 +1,4 @@
-//! What a `Slice` and a `Split` take of an axis.
+//! The ranges that a `Slice` and a `Split` take of an axis.
 
 use super::super::GraphError;
 use super::super::node::Site;
