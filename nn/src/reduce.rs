@@ -21,6 +21,7 @@ pub enum Fold {
 
 /// What is reduced. [`Reduction::new`] checks it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C)]
 pub struct Reduction {
     /// The positions that are kept.
     pub kept: Walk<1>,
