@@ -77,8 +77,12 @@ impl Library {
                 let body = format!("elementwise::zip(walk, a, b, out, |a: bool, b: bool| {sign})");
                 self.pair(name, ("bool", "bool"), &body, walk, &one, out)
             }
-            Kernel::Not => self.mapped("not", ("bool", "bool"), "elementwise::map(x, out, |x: bool| !x)", &one, len),
-            Kernel::IsNan => self.mapped("is_nan", ("f32", "bool"), "elementwise::map(x, out, f32::is_nan)", &one, len),
+            Kernel::Not => {
+                self.mapped("not", ("bool", "bool"), "elementwise::map(x, out, |x: bool| !x)", &one, (out, len))
+            }
+            Kernel::IsNan => {
+                self.mapped("is_nan", ("f32", "bool"), "elementwise::map(x, out, f32::is_nan)", &one, (out, len))
+            }
             Kernel::Cast => {
                 let cast = match (read, write) {
                     ("f32", "bool") => "x != 0.0",
@@ -89,7 +93,7 @@ impl Library {
                     _ => "x as f32",
                 };
                 let body = format!("elementwise::map(x, out, |x: {read}| {cast})");
-                self.mapped(&format!("{read}_as_{write}"), (read, write), &body, &one, len)
+                self.mapped(&format!("{read}_as_{write}"), (read, write), &body, &one, (out, len))
             }
             Kernel::Select(walk) => {
                 let walk = self.shape("Walk<3>", walk);
@@ -110,7 +114,7 @@ impl Library {
                 calls.collect::<Vec<_>>().join("\n        ")
             }
             Kernel::Pad(walk) => {
-                let fill = self.mapped("fill", ("f32", "f32"), FILL, &reads[1], len);
+                let fill = self.mapped("fill", ("f32", "f32"), FILL, &reads[1], (out, len));
                 format!("{fill}\n        {}", self.place(write, walk, &reads[0], out))
             }
             Kernel::Reduce(fold, reduction) => {
@@ -188,8 +192,15 @@ impl Library {
         self.function(&format!("place_{of}"), &operands, "layout::place(walk, x, out)", &[&walk, read, out])
     }
 
-    fn mapped(&mut self, name: &str, (from, to): (&str, &str), body: &str, read: &str, len: usize) -> String {
-        self.measured(name, &format!("x: &[{from}], out: &mut [{to}]"), body, &[read, "out"], &len.to_string())
+    fn mapped(
+        &mut self,
+        name: &str,
+        (from, to): (&str, &str),
+        body: &str,
+        read: &str,
+        (out, len): (&str, usize),
+    ) -> String {
+        self.measured(name, &format!("x: &[{from}], out: &mut [{to}]"), body, &[read, out], &len.to_string())
     }
 
     fn pair(

@@ -194,6 +194,7 @@ fn networks_have_portable_bits() {
     assert!(said.contains(&passed), "{said}");
 
     let cross = std::env::var_os("DAMPER_CROSS").unwrap_or(cargo);
+    let mut record = String::from(RECORD);
     for on in std::env::var("DAMPER_COMPILED_ON").unwrap_or_default().split_whitespace() {
         if !on.contains("-none-") {
             let said = cargo_run(&cross, &["test", "--offline", "--quiet", "--target", on], &folder, &target);
@@ -205,6 +206,12 @@ fn networks_have_portable_bits() {
             board::run(&root(), on, &target.join(on).join("release/board"));
         }
         println!("{} networks have the host's bits on {on}", networks.len());
+        record += &format!("| {on} | {} |\n", networks.len());
+    }
+    if let Some(path) = std::env::var_os("DAMPER_COMPILED_RECORD") {
+        let head = Command::new("git").args(["rev-parse", "--short", "HEAD"]).current_dir(root()).output().unwrap();
+        record += &format!("\nCommit {}.\n", String::from_utf8_lossy(&head.stdout).trim());
+        fs::write(path, record).unwrap();
     }
 }
 
@@ -256,6 +263,15 @@ fn memory_picks_a_plan() {
         assert!(error.contains(part), "{error}");
     }
 }
+
+const RECORD: &str = "# Compiled networks on other targets
+
+Written by `.ci/long compiled`; do not edit. Networks of `host/compile/tests/compiled.rs`, shipped and random ones, whose gradient has the bits of the
+host's portable backend there, under QEMU. On a system the crate's own tests run, with a step of streamed gradients too.
+
+| target | networks |
+| --- | ---: |
+";
 
 const ALL: &str = "[workspace]
 exclude = [\"networks\"]
