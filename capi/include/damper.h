@@ -319,6 +319,11 @@ typedef struct damper_run damper_run;
 typedef struct damper_shard damper_shard;
 
 /**
+ * Who takes a gradient in segments. Only the producer that was given it may use it, before that returns.
+ */
+typedef struct damper_sink damper_sink;
+
+/**
  * What every run declares: DP-SGD with flat clipping, no momentum and a constant learning rate.
  */
 typedef struct {
@@ -582,6 +587,12 @@ typedef struct {
    */
   size_t len;
 } damper_segment;
+
+/**
+ * Yields a sample's gradient: all of it, in order, in segments of any length, and the same each time it is asked. It calls no function
+ * of the run.
+ */
+typedef void (*damper_produce)(void *context, damper_sink *sink);
 
 
 /**
@@ -1079,6 +1090,35 @@ damper_status damper_step_finish(damper_run *run, float *params, size_t len);
  */
 DAMPER_MUST_USE
 damper_status damper_step_abandon(damper_run *run);
+
+/**
+ * Returns 1 if none of the next `len` numbers are wanted this time: then they must not be pushed. A producer need not ask.
+ */
+uint32_t damper_sink_skip(damper_sink *sink,
+                          size_t len);
+
+/**
+ * Hands over the next `len` numbers of the gradient.
+ */
+void damper_sink_push(damper_sink *sink, const float *segment, size_t len);
+
+/**
+ * As `damper_add`, of a gradient that is not in memory: `produce` is asked for it several times. The sum has the same bits.
+ * `DAMPER_STATUS_LENGTH` where it yields another number than `[dim]`, and nothing was added.
+ */
+DAMPER_MUST_USE
+damper_status damper_add_streamed(damper_run *run,
+                                  damper_produce produce,
+                                  void *context);
+
+/**
+ * Writes the gradient that `produce` yields to `grad`. `DAMPER_STATUS_LENGTH` where it yields another number than `len`.
+ */
+DAMPER_MUST_USE
+damper_status damper_store_streamed(damper_produce produce,
+                                    void *context,
+                                    float *grad,
+                                    size_t len);
 
 /**
  * Bytes of memory that a shard over `dim` parameters needs, aligned as a run's. 0 where no memory is that large.

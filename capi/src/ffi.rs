@@ -81,6 +81,16 @@ pub(crate) unsafe fn input_alone<'a, T>(data: *const T, len: usize) -> FfiResult
     Ok(unsafe { core::slice::from_raw_parts(data, len) })
 }
 
+/// Elements that the caller lends for writing, without a run: initialised.
+pub(crate) unsafe fn output_alone<'a, T>(data: *mut T, len: usize) -> FfiResult<&'a mut [T]> {
+    if len == 0 {
+        return Ok(&mut []);
+    }
+    span(data, len)?;
+    // SAFETY: as `input_alone`, and apart from whatever else the call has.
+    Ok(unsafe { core::slice::from_raw_parts_mut(data, len) })
+}
+
 /// Fails unless `len` elements, which must be `expected`, may be written.
 pub(crate) fn writable_all<T>(head: &Head, data: *mut T, len: usize, expected: usize) -> FfiResult {
     if len != expected {
@@ -383,6 +393,19 @@ pub(crate) unsafe fn open_step<'a>(run: *const Run) -> FfiResult<(&'a Head, &'a 
     // SAFETY: a run; the fields are apart.
     let open = unsafe { &(*run).live.open };
     Ok((head, open.as_ref().ok_or(Status::Order)?))
+}
+
+/// Hands the open step of the run at this address to `take`, which may call back into the caller's code: the run is busy meanwhile.
+pub(crate) unsafe fn with_open(run: *mut Run, take: impl FnOnce(&mut OpenStep<'static>) -> FfiResult) -> FfiResult {
+    // SAFETY: the caller's contract.
+    let Stepping { head, live, .. } = unsafe { stepping(run) }?;
+    let open = live.open.as_mut().ok_or(Status::Order)?;
+    head.busy = true;
+    // The callback may come back with `run`, and is refused by the head, to which no reference is used meanwhile.
+    let taken = take(open);
+    // SAFETY: the callback has returned; the head is apart from the step.
+    unsafe { (*run).head.busy = false };
+    taken
 }
 
 /// The error for a payer that the run does not have.

@@ -5,7 +5,7 @@
 //! ```text
 //! run (init, configure, choose slots, start, close) ─► step (open, draw, add, finish)  shard
 //!  └─► slots (clip, threshold, filter, optimizer, schedule)   ledger  journal ─► flash  chosen  snapshot  key  accountant  numerics  version
-//!                                                          all ─► ffi ─► memory ─► status
+//!  segments ◄─ nn                                          all ─► ffi ─► memory ─► status
 //! ```
 //!
 //! A method is linked where it is chosen: what fills a slot is an object in the run whose type only its `damper_choose_…` names,
@@ -44,6 +44,8 @@ pub mod journal;
 
 pub mod step;
 
+pub mod segments;
+
 pub mod shard;
 
 pub mod adaptive;
@@ -53,6 +55,8 @@ pub mod snapshot;
 pub mod accountant;
 
 pub mod numerics;
+
+pub mod nn;
 
 // Where panics unwind there is an operating system, and tests: the standard library has the handler.
 #[cfg(panic = "unwind")]

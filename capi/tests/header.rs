@@ -1,5 +1,6 @@
 //! The header: made from the code, C89 and C++98, and of the library's version.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::process::Command;
 
@@ -92,6 +93,36 @@ fn every_standard_compiles_the_header() {
             }
         }
     }
+}
+
+/// The kernels' header, in the standards that it needs; and each function that it declares is one that `src/nn.rs` defines.
+#[test]
+fn the_kernels_header_is_whole() {
+    for (name, language, standard) in [("gcc", "c", "c99"), ("g++", "c++", "c++11")] {
+        let Some(mut compiler) = c::tool(name) else { return };
+        let standard = format!("-std={standard}");
+        c::run(
+            compiler
+                .args(["-x", language, &standard, "-Wall", "-Wextra", "-Wpedantic", "-Werror", "-Iinclude"])
+                .args(["-fsyntax-only", "include/damper_nn.h"]),
+        );
+    }
+    let names = |text: &str| -> BTreeSet<String> {
+        let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        words.filter(|word| word.starts_with("damper_nn_")).map(str::to_owned).collect()
+    };
+    let expanded = c::run(c::tool("gcc").expect("it was there").args([
+        "-E",
+        "-P",
+        "-DDAMPER_MUST_USE=",
+        "-Iinclude",
+        "include/damper_nn.h",
+    ]));
+    let declared = expanded.split(';').filter_map(|line| line.split_once('(')).flat_map(|(before, _)| names(before));
+    let declared: BTreeSet<String> = declared.collect();
+    let source = fs::read_to_string(c::folder().join("src/nn.rs")).expect("the source");
+    assert!(declared.len() > 70);
+    assert_eq!(declared, names(&source));
 }
 
 /// On the board `long` has 32 bits, and constants of 64 bits are not C89.

@@ -18,4 +18,5 @@ network() { # name, data, batch, epochs, flags of the model...
 }
 damper=$1
 network digits-cnn digits 20 0.4
+"$damper" compile ../../onnx-models/digits-cnn.onnx --target c --out networks/digits-cnn-c >&2
 network mnist-cnn images 6 0.5 --only 'fc*'

@@ -99,11 +99,7 @@ pub fn forward_wide(
             |place: Place, panel: &mut Panel| pack_windows(window, image, place, panel),
             #[inline(always)]
             |row, place, sums| {
-                let start = row.wrapping_mul(positions).wrapping_add(place.column);
-                let Some(out) = out.get_mut(start..start.wrapping_add(place.columns)) else { return };
-                for (out, sum) in out.iter_mut().zip(sums) {
-                    *out = if place.term == 0 { *sum } else { *out + sum };
-                }
+                let out = tile::store(out, row.wrapping_mul(positions), place, sums);
                 if place.term + place.terms == terms
                     && let Some(bias) = bias.and_then(|bias| bias.get(row))
                 {
@@ -153,6 +149,7 @@ fn pack_windows(window: &Window, image: &[f32], place: Place, panel: &mut Panel)
 
 /// How a kernel lies: from one channel of the output to the next, one channel of the image in its group, one tap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C)]
 pub struct KernelStrides {
     /// From one channel of the output to the next.
     pub output: usize,
@@ -362,6 +359,28 @@ pub fn kernel_grad(window: &Window, dy: &[f32], x: &[f32], out: &mut [f32]) -> R
     Ok(())
 }
 
+/// [`kernel_grad`] of one group, handed to `take` the taps of one channel at a time, by way of `taps`. `window` is over one channel, to one.
+///
+/// # Errors
+///
+/// A slice has another length than the window says.
+#[inline(always)]
+pub fn kernel_grad_by_channels(
+    window: &Window,
+    dy: &[f32],
+    x: &[f32],
+    taps: &mut [f32],
+    mut take: impl FnMut(&[f32]),
+) -> Result<(), Error> {
+    for dy in dy.chunks(window.output_len().max(1)) {
+        for x in x.chunks(window.input_len().max(1)) {
+            kernel_grad(window, dy, x, taps)?;
+            take(taps);
+        }
+    }
+    Ok(())
+}
+
 /// As [`kernel_grad`], with the same bits, by panels.
 ///
 /// # Errors
@@ -387,11 +406,7 @@ pub fn kernel_grad_wide(window: &Window, dy: &[f32], x: &[f32], out: &mut [f32])
             |place: Place, panel: &mut Panel| pack_taps(window, image, place, panel),
             #[inline(always)]
             |row, place, sums| {
-                let start = row.wrapping_mul(columns).wrapping_add(place.column);
-                let Some(out) = out.get_mut(start..start.wrapping_add(place.columns)) else { return };
-                for (out, sum) in out.iter_mut().zip(sums) {
-                    *out = if place.term == 0 { *sum } else { *out + sum };
-                }
+                tile::store(out, row.wrapping_mul(columns), place, sums);
             },
         );
     }

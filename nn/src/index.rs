@@ -5,6 +5,7 @@ use crate::{Error, check};
 
 /// A tensor `[outer, axis, inner]`, read or written at indices along the axis in the middle. [`Along::new`] checks it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C)]
 pub struct Along {
     /// Elements of the axes before.
     pub outer: usize,

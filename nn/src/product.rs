@@ -9,6 +9,7 @@ use crate::{Error, Walk, check};
 
 /// The shape of products: `stack` of them, each of `a` `[rows, terms]` by `b` `[terms, columns]`. [`Product::new`] checks it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C)]
 pub struct Product {
     /// Rows of `a`.
     pub rows: usize,
@@ -108,6 +109,21 @@ pub fn product(shape: &Product, a: &[f32], b: &[f32], out: &mut [f32]) -> Result
     Ok(())
 }
 
+/// The outer product of `left` and `right`, in row-major order, handed to `take` a piece of a row at a time.
+#[inline(always)]
+pub fn outer(left: &[f32], right: &[f32], mut take: impl FnMut(&[f32])) {
+    const PIECE: usize = 16;
+    for l in left {
+        for right in right.chunks(PIECE) {
+            let mut row = [0.0; PIECE];
+            for (product, r) in row.iter_mut().zip(right) {
+                *product = l * r;
+            }
+            take(row.get(..right.len()).unwrap_or_default());
+        }
+    }
+}
+
 /// As [`product`], with the same bits, by panels.
 ///
 /// # Errors
@@ -138,15 +154,7 @@ pub fn product_wide(shape: &Product, a: &[f32], b: &[f32], out: &mut [f32]) -> R
                     |place: Place, panel: &mut Panel| pack_matrix(b, b_term, b_column, place, panel),
                     #[inline(always)]
                     |row, place, sums| {
-                        let start = row.wrapping_mul(columns).wrapping_add(place.column);
-                        let Some(out) = out.get_mut(start..start.wrapping_add(place.columns)) else { return };
-                        if let (0, Some(out)) = (place.term, out.first_chunk_mut()) {
-                            *out = *sums;
-                            return;
-                        }
-                        for (out, sum) in out.iter_mut().zip(sums) {
-                            *out = if place.term == 0 { *sum } else { *out + sum };
-                        }
+                        tile::store(out, row.wrapping_mul(columns), place, sums);
                     },
                 );
             } else {

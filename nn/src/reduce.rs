@@ -21,6 +21,7 @@ pub enum Fold {
 
 /// The axes that are reduced. [`Reduction::new`] checks them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C)]
 pub struct Reduction {
     /// The positions that are kept.
     pub kept: Walk<1>,

@@ -73,6 +73,22 @@ pub fn product(
     }
 }
 
+/// Stores block sums in the row of `out` that begins at `row`: the first block's as they are, others added. Returns where they lie.
+#[inline(always)]
+pub fn store<'a>(out: &'a mut [f32], row: usize, place: Place, sums: &[f32; LANES]) -> &'a mut [f32] {
+    let start = row.wrapping_add(place.column);
+    let Some(out) = out.get_mut(start..start.wrapping_add(place.columns)) else { return &mut [] };
+    match (place.term, out.first_chunk_mut()) {
+        (0, Some(out)) => *out = *sums,
+        _ => {
+            for (out, sum) in out.iter_mut().zip(sums) {
+                *out = if place.term == 0 { *sum } else { *out + sum };
+            }
+        }
+    }
+    out
+}
+
 /// The block sums of row `row`.
 #[inline(always)]
 pub fn tile(left: Left<'_>, row: usize, place: Place, panel: &Panel) -> [f32; LANES] {

@@ -8,6 +8,7 @@ pub const MAX_RANK: usize = 6;
 
 /// How `N` operands are read over one shape. [`Walk::new`] checks it. Its fields are public for constants of compiled networks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C)]
 pub struct Walk<const N: usize> {
     /// Extents, the last axis innermost; leading ones pad.
     pub extents: [usize; MAX_RANK],

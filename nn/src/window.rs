@@ -4,6 +4,7 @@ use crate::walk::elements;
 
 /// One axis of an image, and the windows along it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C)]
 pub struct Axis {
     /// Extent of the image.
     pub input: usize,
@@ -51,6 +52,7 @@ impl Axis {
 
 /// Windows over channels of a plane, in groups: a window of a group reads the group's channels. [`Window::new`] checks it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C)]
 pub struct Window {
     /// Channels of the image.
     pub channels: usize,
@@ -73,6 +75,35 @@ impl Window {
         elements(&[outputs, height.output, width.output])?;
         elements(&[outputs, channels, height.kernel, width.kernel])?;
         (divides && height.is_sound() && width.is_sound()).then_some(Self { channels, outputs, groups, axes })
+    }
+
+    /// As [`Window::new`], over one axis, a line, or two, a plane; `None` of another number.
+    #[must_use]
+    pub fn over(channels: usize, outputs: usize, groups: usize, axes: &[Axis]) -> Option<Self> {
+        match *axes {
+            [line] => Self::new(channels, outputs, groups, [Axis::POINT, line]),
+            [height, width] => Self::new(channels, outputs, groups, [height, width]),
+            _ => None,
+        }
+    }
+
+    /// As [`Window::over`], of one group, with a list of each number of its axes, in the order of [`Axis`]'s fields.
+    #[must_use]
+    pub fn of_lists(channels: usize, outputs: usize, lists: [&[usize]; 6]) -> Option<Self> {
+        let [inputs, ..] = lists;
+        let mut axes = [Axis::POINT; 2];
+        for (at, axis) in axes.iter_mut().enumerate().take(inputs.len()) {
+            let [input, output, kernel, stride, dilation, before] = lists.map(|list| list.get(at).copied());
+            *axis = Axis {
+                input: input?,
+                output: output?,
+                kernel: kernel?,
+                stride: stride?,
+                dilation: dilation?,
+                before: before?,
+            };
+        }
+        Self::over(channels, outputs, 1, axes.get(..inputs.len())?)
     }
 
     /// Elements of an image's channel.

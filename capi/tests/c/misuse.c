@@ -551,6 +551,62 @@ static void what_a_run_costs_is_what_the_core_says(void) {
   CHECK(other > one);
 }
 
+/* A gradient that a producer yields, which finds its run busy. */
+typedef struct {
+  damper_run *run;
+  size_t len;
+  int asked;
+  float grad[DIM];
+} produced;
+
+static void produce(void *context, damper_sink *sink) {
+  produced *of = context;
+  uint32_t number;
+  of->asked++;
+  if (of->run) {
+    IS(BUSY, damper_step_open(of->run, &number));
+    IS(BUSY, damper_add(of->run, of->grad, DIM));
+    IS(BUSY, damper_run_close(of->run));
+  }
+  if (!damper_sink_skip(sink, 40)) damper_sink_push(sink, of->grad, 40);
+  /* What cannot be read is missing. */
+  damper_sink_push(sink, NULL, 5);
+  damper_sink_push(NULL, of->grad, 5);
+  damper_sink_push(sink, of->grad + 40, of->len - 40);
+}
+
+static void a_streamed_gradient_is_a_stored_one(void) {
+  damper_run *stored = started(0, NULL), *streamed = started(0, NULL);
+  produced of = {NULL, DIM, 0, {0}};
+  float params[2][DIM] = {{0}}, copy[DIM + 1];
+  uint32_t number;
+  for (int i = 0; i < DIM; i++) of.grad[i] = (float)(i * 37 % 101) - 50.0f;
+  of.run = streamed;
+  IS(ORDER, damper_add_streamed(streamed, produce, &of));
+  OK(damper_step_open(stored, &number));
+  OK(damper_step_open(streamed, &number));
+  IS(NULL, damper_add_streamed(NULL, produce, &of));
+  IS(NULL, damper_add_streamed(streamed, NULL, &of));
+  of.len = DIM - 1;
+  IS(LENGTH, damper_add_streamed(streamed, produce, &of));
+  of.len = DIM;
+  of.asked = 0;
+  OK(damper_add_streamed(streamed, produce, &of));
+  CHECK(of.asked > 1 && damper_sink_skip(NULL, 1) == 0);
+  OK(damper_add(stored, of.grad, DIM));
+  OK(damper_step_finish(stored, params[0], DIM));
+  OK(damper_step_finish(streamed, params[1], DIM));
+  CHECK(memcmp(params[0], params[1], sizeof params[0]) == 0);
+  /* Into memory. */
+  of.run = NULL;
+  OK(damper_store_streamed(produce, &of, copy, DIM));
+  CHECK(memcmp(copy, of.grad, sizeof of.grad) == 0);
+  IS(LENGTH, damper_store_streamed(produce, &of, copy, DIM - 1));
+  IS(LENGTH, damper_store_streamed(produce, &of, copy, DIM + 1));
+  IS(NULL, damper_store_streamed(NULL, &of, copy, DIM));
+  IS(NULL, damper_store_streamed(produce, &of, NULL, DIM));
+}
+
 static void every_status_has_a_name(void) {
   CHECK(strcmp(damper_status_name(DAMPER_STATUS_OK), "DAMPER_STATUS_OK") == 0);
   CHECK(strcmp(damper_status_name(DAMPER_STATUS_BUDGET_SPENT), "DAMPER_STATUS_BUDGET_SPENT") == 0);
@@ -571,6 +627,7 @@ int main(void) {
   what_is_not_durable_is_not_released();
   a_restarted_run_draws_other_noise_and_samples();
   what_a_run_costs_is_what_the_core_says();
+  a_streamed_gradient_is_a_stored_one();
   every_status_has_a_name();
   CHECK(damper_exp(0.0f) == 1.0f && damper_ln(1.0f) == 0.0f && damper_sqrt(9.0f) == 3.0f && damper_bits_contract() == 2);
   return 0;

@@ -1,5 +1,7 @@
-//! From kernels to calls of functions: each function is a kernel of `damper-nn`, compiled once, and each shape a constant.
+//! From kernels to calls of functions: each function is a kernel of `damper-nn`, compiled once, and each shape a constant. In C the functions
+//! are those of `damper_nn.h`, which take their numbers and lengths as arguments.
 
+use crate::Language;
 use crate::schedule::Step;
 use damper_nn::elementwise::Unary;
 use damper_runtime::portable::{Kernel, Kind, Logic};
@@ -7,8 +9,9 @@ use std::collections::BTreeMap;
 use std::fmt::Debug;
 
 /// The functions and shapes that calls need.
-#[derive(Default, Debug)]
+#[derive(Debug)]
 pub(crate) struct Library {
+    language: Language,
     /// Sources, by name.
     functions: BTreeMap<String, String>,
     /// Types and values.
@@ -25,6 +28,10 @@ pub(crate) fn type_of(kind: Kind) -> &'static str {
 }
 
 impl Library {
+    pub(crate) fn new(language: Language) -> Self {
+        Self { language, functions: BTreeMap::new(), shapes: vec![] }
+    }
+
     /// A reference to the shape. The fields of shapes are numbers, so what `Debug` writes is a literal.
     pub(crate) fn shape(&mut self, of: &'static str, shape: &impl Debug) -> String {
         let shape = (of, format!("{shape:?}"));
@@ -40,10 +47,14 @@ impl Library {
         let write = type_of(step.write.kind);
         let read = step.reads.first().map_or(write, |read| type_of(read.kind));
         let one = reads.join(", ");
+        let len = step.write.len;
+        // Of the second operand, which are indices.
+        let count = step.reads.get(1).map_or(0, |read| read.len).to_string();
         match &step.kernel {
             Kernel::Unary(op) => {
-                let (name, op) = unary(*op);
-                self.mapped(&name, ("f32", "f32"), &format!("elementwise::unary({op}, x, out)"), &one, out)
+                let (name, rust, numbers) = unary(*op, self.language);
+                let body = format!("elementwise::unary({rust}, x, out)");
+                self.measured(&name, "x: &[f32], out: &mut [f32]", &body, &[&one, out], &format!("{len}{numbers}"))
             }
             Kernel::Binary(op, walk) => {
                 let (name, body) = (lower(op), format!("elementwise::binary(Binary::{op:?}, walk, a, b, out)"));
@@ -66,8 +77,12 @@ impl Library {
                 let body = format!("elementwise::zip(walk, a, b, out, |a: bool, b: bool| {sign})");
                 self.pair(name, ("bool", "bool"), &body, walk, &one, out)
             }
-            Kernel::Not => self.mapped("not", ("bool", "bool"), "elementwise::map(x, out, |x: bool| !x)", &one, out),
-            Kernel::IsNan => self.mapped("is_nan", ("f32", "bool"), "elementwise::map(x, out, f32::is_nan)", &one, out),
+            Kernel::Not => {
+                self.mapped("not", ("bool", "bool"), "elementwise::map(x, out, |x: bool| !x)", &one, (out, len))
+            }
+            Kernel::IsNan => {
+                self.mapped("is_nan", ("f32", "bool"), "elementwise::map(x, out, f32::is_nan)", &one, (out, len))
+            }
             Kernel::Cast => {
                 let cast = match (read, write) {
                     ("f32", "bool") => "x != 0.0",
@@ -78,7 +93,7 @@ impl Library {
                     _ => "x as f32",
                 };
                 let body = format!("elementwise::map(x, out, |x: {read}| {cast})");
-                self.mapped(&format!("{read}_as_{write}"), (read, write), &body, &one, out)
+                self.mapped(&format!("{read}_as_{write}"), (read, write), &body, &one, (out, len))
             }
             Kernel::Select(walk) => {
                 let walk = self.shape("Walk<3>", walk);
@@ -99,7 +114,7 @@ impl Library {
                 calls.collect::<Vec<_>>().join("\n        ")
             }
             Kernel::Pad(walk) => {
-                let fill = self.mapped("fill", ("f32", "f32"), FILL, &reads[1], out);
+                let fill = self.mapped("fill", ("f32", "f32"), FILL, &reads[1], (out, len));
                 format!("{fill}\n        {}", self.place(write, walk, &reads[0], out))
             }
             Kernel::Reduce(fold, reduction) => {
@@ -126,16 +141,16 @@ impl Library {
                     "forward",
                     "window: &Window, x: &[f32], kernel: &[f32], bias: Option<&[f32]>, out: &mut [f32]",
                     "convolution::forward(window, x, kernel, bias, out)",
-                    &[&window, &reads[0], &reads[1], &bias(reads), out],
+                    &[&window, &reads[0], &reads[1], &self.bias(reads), out],
                 )
             }
             Kernel::Transposed(window, strides) => {
                 let (window, strides) = (self.shape("Window", window), self.shape("KernelStrides", strides));
                 self.function(
                     "transposed",
-                    "window: &Window, y: &[f32], kernel: &[f32], strides: &KernelStrides, bias: Option<&[f32]>, out: &mut [f32]",
+                    "window: &Window, strides: &KernelStrides, y: &[f32], kernel: &[f32], bias: Option<&[f32]>, out: &mut [f32]",
                     "convolution::transposed(window, y, kernel, *strides, bias, out)",
-                    &[&window, &reads[0], &reads[1], &strides, &bias(reads), out],
+                    &[&window, &strides, &reads[0], &reads[1], &self.bias(reads), out],
                 )
             }
             Kernel::MaxPool(window) => {
@@ -153,20 +168,20 @@ impl Library {
                 let along = self.shape("Along", along);
                 let operands = format!("along: &Along, x: &[{write}], indices: &[i64], out: &mut [{write}]");
                 let body = "index::gather(along, x, indices, out)";
-                self.function(&format!("gather_{write}"), &operands, body, &[&along, &one, out])
+                self.measured(&format!("gather_{write}"), &operands, body, &[&along, &one, out], &count)
             }
             Kernel::GatherElements(along) => {
                 let along = self.shape("Along", along);
                 let operands = format!("along: &Along, x: &[{write}], indices: &[i64], out: &mut [{write}]");
                 let body = "index::gather_elements(along, x, indices, out)";
-                self.function(&format!("gather_elements_{write}"), &operands, body, &[&along, &one, out])
+                self.measured(&format!("gather_elements_{write}"), &operands, body, &[&along, &one, out], &count)
             }
             Kernel::ScatterAdd(along) => {
                 let along = self.shape("Along", along);
                 let body =
                     "elementwise::map(x, out, |x: f32| x)?;\n    index::scatter_add(along, indices, updates, out)";
                 let operands = "along: &Along, x: &[f32], indices: &[i64], updates: &[f32], out: &mut [f32]";
-                self.function("scatter_add", operands, body, &[&along, &one, out])
+                self.measured("scatter_add", operands, body, &[&along, &one, out], &count)
             }
         }
     }
@@ -177,8 +192,15 @@ impl Library {
         self.function(&format!("place_{of}"), &operands, "layout::place(walk, x, out)", &[&walk, read, out])
     }
 
-    fn mapped(&mut self, name: &str, (from, to): (&str, &str), body: &str, read: &str, out: &str) -> String {
-        self.function(name, &format!("x: &[{from}], out: &mut [{to}]"), body, &[read, out])
+    fn mapped(
+        &mut self,
+        name: &str,
+        (from, to): (&str, &str),
+        body: &str,
+        read: &str,
+        (out, len): (&str, usize),
+    ) -> String {
+        self.measured(name, &format!("x: &[{from}], out: &mut [{to}]"), body, &[read, out], &len.to_string())
     }
 
     fn pair(
@@ -197,9 +219,28 @@ impl Library {
 
     /// A call of the function, which is made if it is new.
     pub(crate) fn function(&mut self, name: &str, operands: &str, body: &str, arguments: &[&str]) -> String {
+        self.measured(name, operands, body, arguments, "")
+    }
+
+    /// As [`Library::function`], with the lengths and numbers that a function of C takes last.
+    fn measured(&mut self, name: &str, operands: &str, body: &str, arguments: &[&str], measures: &str) -> String {
+        let arguments = arguments.join(", ");
+        if self.language == Language::C {
+            let comma = if measures.is_empty() { "" } else { ", " };
+            return format!("TRY(damper_nn_{name}({arguments}{comma}{measures}));");
+        }
         let source = format!("#[inline(never)]\npub fn {name}({operands}) -> Result<(), Error> {{\n    {body}\n}}\n");
         self.functions.entry(name.to_owned()).or_insert(source);
-        format!("kernels::{name}({})?;", arguments.join(", "))
+        format!("kernels::{name}({arguments})?;")
+    }
+
+    /// The third operand of a convolution.
+    fn bias(&self, reads: &[String]) -> String {
+        match (reads.get(2), self.language) {
+            (Some(bias), Language::Rust) => format!("Some({bias})"),
+            (None, Language::Rust) => "None".into(),
+            (bias, Language::C) => bias.map_or("0", String::as_str).into(),
+        }
     }
 
     /// The module of the functions.
@@ -237,6 +278,19 @@ impl Library {
         format!("//! The kernels of this network: functions of `damper-nn`, each compiled once.\n\n{uses}\n{body}")
     }
 
+    /// The constants of the shapes in C: what `Debug` writes, with other brackets.
+    pub(crate) fn c_shapes(&self) -> String {
+        let shape = |(at, (of, value)): (usize, &(&str, String))| {
+            let of = match *of {
+                "Product" => "product_shape".into(),
+                "KernelStrides" => "strides".into(),
+                of => of.to_lowercase().replace(['<', '>'], ""),
+            };
+            format!("static const damper_nn_{of} S{at} = {};\n", designated(value))
+        };
+        self.shapes.iter().enumerate().map(shape).collect()
+    }
+
     /// The constants of the shapes, and what they use.
     pub(crate) fn shapes_source(&self) -> String {
         let has = |word: &str| self.shapes.iter().any(|(of, value)| of.contains(word) || value.contains(word));
@@ -257,12 +311,23 @@ impl Library {
     }
 }
 
-const FILL: &str = "let [around] = x else { return Err(Error::Length) };\n    out.fill(*around);\n    Ok(())";
-
-/// The third operand of a convolution.
-fn bias(reads: &[String]) -> String {
-    reads.get(2).map_or("None".into(), |bias| format!("Some({bias})"))
+/// A struct as `Debug` writes it, as an initializer of C99: `Name { field: [1] }` as `{ .field = {1} }`.
+fn designated(value: &str) -> String {
+    let mut words = vec![];
+    for word in value.split(' ') {
+        match word.strip_suffix(':') {
+            Some(field) => words.push(format!(".{field} =")),
+            // The name of a struct, whose bracket follows: of a list's first the list's bracket is before it.
+            None if word.ends_with(|c: char| c.is_ascii_alphabetic()) => {
+                words.extend(word.starts_with('[').then(|| "[".to_owned()));
+            }
+            None => words.push(word.to_owned()),
+        }
+    }
+    words.join(" ").replace('[', "{").replace(']', "}")
 }
+
+const FILL: &str = "let [around] = x else { return Err(Error::Length) };\n    out.fill(*around);\n    Ok(())";
 
 fn lower(op: &impl Debug) -> String {
     snake(&format!("{op:?}"))
@@ -280,17 +345,27 @@ fn snake(name: &str) -> String {
     snake
 }
 
-/// A function's name, and how it is written.
-fn unary(op: Unary) -> (String, String) {
-    let bits = |x: f32| format!("f32::from_bits({:#x})", x.to_bits());
-    match op {
-        Unary::Clip { low, high } => (
-            format!("clip_{:x}_{:x}", low.to_bits(), high.to_bits()),
-            format!("Unary::Clip {{ low: {}, high: {} }}", bits(low), bits(high)),
-        ),
-        Unary::LeakyRelu { slope } => {
-            (format!("leaky_relu_{:x}", slope.to_bits()), format!("Unary::LeakyRelu {{ slope: {} }}", bits(slope)))
-        }
-        _ => (lower(&op), format!("Unary::{op:?}")),
+/// A function's name, how it is written in Rust, and the numbers that it takes in C: a function of Rust has its own.
+fn unary(op: Unary, language: Language) -> (String, String, String) {
+    let (name, fields): (&str, &[(&str, f32)]) = match &op {
+        Unary::Clip { low, high } => ("clip", &[("low", *low), ("high", *high)]),
+        Unary::LeakyRelu { slope } => ("leaky_relu", &[("slope", *slope)]),
+        _ => return (lower(&op), format!("Unary::{op:?}"), String::new()),
+    };
+    let listed = |of: &dyn Fn(&(&str, f32)) -> String| fields.iter().map(of).collect::<String>();
+    let rust = listed(&|(field, x)| format!(" {field}: f32::from_bits({:#x}),", x.to_bits()));
+    let variant = format!("{op:?}");
+    let variant = variant.split_once(' ').map_or("", |(variant, _)| variant);
+    let suffix = if language == Language::C { String::new() } else { listed(&|(_, x)| format!("_{:x}", x.to_bits())) };
+    (format!("{name}{suffix}"), format!("Unary::{variant} {{{rust} }}"), listed(&|(_, x)| format!(", {}", c_float(*x))))
+}
+
+/// A float in C.
+pub(crate) fn c_float(x: f32) -> String {
+    if x.is_finite() {
+        format!("{x:?}f")
+    } else {
+        let sign = if x.is_sign_negative() { "-" } else { "" };
+        format!("{sign}{}", if x.is_nan() { "NAN" } else { "INFINITY" })
     }
 }

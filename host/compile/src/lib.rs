@@ -1,4 +1,4 @@
-//! Compiles a network with its loss into a crate that trains it privately, without an operating system or a heap.
+//! Compiles a network with its loss into a crate or C99 files that train it privately, without an operating system or a heap.
 //!
 //! ```text
 //! Graph ─ grad ─► GradGraph ─ Program (damper-runtime's, of one sample) ─► Schedule ─► source
@@ -7,6 +7,7 @@
 //! The crate calls the kernels that the portable backend calls, with the same shapes and in the same order, so each sample's gradient has
 //! that backend's bits. Shapes, constants and the plan of memory are fixed when it is written.
 
+mod c;
 mod call;
 mod error;
 mod expected;
@@ -25,11 +26,26 @@ use damper_onnx::graph::Graph;
 use network::Network;
 use std::path::PathBuf;
 
+/// In what a network is written.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub enum Language {
+    /// A crate.
+    #[default]
+    Rust,
+    /// C99 files over the library and the headers of `capi`.
+    C,
+}
+
 /// How a network is compiled.
 #[derive(Clone, Debug, Default)]
 pub struct CompileOptions {
-    /// The crate's name: what of it is no letter or digit becomes `-`.
+    /// The crate's name, or that of the C files: what of it is no letter or digit becomes `-`.
     pub name: String,
+    /// Bytes of RAM for the parameters, the step's sum and a sample: if a gradient fits too, it is kept, and computed once. If not given, it
+    /// is not kept.
+    pub memory: Option<usize>,
+    /// In what it is written.
+    pub language: Language,
     /// The repository of damper whose `core` and `nn` the crate uses. If not given, the crate has a copy of both.
     pub damper: Option<PathBuf>,
 }
@@ -67,18 +83,21 @@ pub struct Figures {
     pub gradient: u64,
     /// Of `gradient`, those that are made again in each pass of a step.
     pub passes: u64,
+    /// Whether a step takes a gradient from memory: then there is one pass.
+    pub is_stored: bool,
 }
 
 /// Compiles the gradient graph `grad` of `graph`, which is read as factored gradients at one point.
 ///
 /// # Errors
 ///
-/// A node has no portable kernel: the message names it. Or a size does not fit a device of 32 bits.
+/// A node has no portable kernel: the message names it. Or the numbers take more memory than is given or a device of 32 bits has.
 pub fn compile(graph: &Graph, grad: &GradGraph, options: &CompileOptions) -> Result<Compiled, CompileError> {
     if grad.points != 1 {
         return Err(CompileError::new("gradients at several points cannot be compiled"));
     }
-    let network = Network::new(grad)?;
+    let mut network = Network::new(grad)?;
+    network.fit(options.memory)?;
     let figures = Figures::of(&network);
     const MOST: usize = 1 << 31;
     if [4 * figures.params, figures.memory, figures.constants].iter().any(|bytes| *bytes >= MOST) {
@@ -86,22 +105,35 @@ pub fn compile(graph: &Graph, grad: &GradGraph, options: &CompileOptions) -> Res
     }
     let initial = initial(graph, grad);
     let name = names::crate_name(&options.name);
-    let sources = source::sources(&network, &options.name);
     let text = |path: &str, text: String| File { path: path.into(), bytes: text.into_bytes() };
+    let readme = text("README.md", readme::readme(&network, &name, &figures, options.language));
+    let gradient = expected::gradient(&network, grad, &initial)?;
+    if options.language == Language::C {
+        let prefix = name.replace('-', "_");
+        let sources = c::sources(&network, &options.name, &prefix, &initial);
+        let files = vec![
+            readme,
+            text(&format!("{prefix}.h"), sources.header),
+            text(&format!("{prefix}.c"), sources.source),
+            text("test.c", c::test(&network, &prefix, &gradient)),
+        ];
+        return Ok(Compiled { files, figures });
+    }
+    let sources = source::sources(&network, &options.name);
     let floats = |path: &str, floats: &[f32]| File {
         path: path.into(),
         bytes: floats.iter().flat_map(|float| float.to_le_bytes()).collect(),
     };
     let mut files = vec![
+        readme,
         text("Cargo.toml", manifest::of_crate(&name, options.damper.as_deref())),
-        text("README.md", readme::readme(&network, &name, &figures)),
         text("src/lib.rs", sources.lib),
         text("src/kernels.rs", sources.kernels),
         text("src/shapes.rs", sources.shapes),
         text("src/constants.rs", sources.constants),
         floats("src/params.f32", &initial),
         text("tests/same_bits.rs", test::source(&network, &name)),
-        floats("tests/gradient.f32", &expected::gradient(&network, grad, &initial)?),
+        floats("tests/gradient.f32", &gradient),
     ];
     if !network.constants.f32.is_empty() {
         files.push(floats("src/constants.f32", &network.constants.f32));

@@ -1,71 +1,17 @@
-//! Names of a model as identifiers of Rust.
+//! Names of a model as identifiers of Rust and C, in literals and in comments.
 
 use std::collections::HashSet;
 
 /// Names that the generated functions have taken, and keywords.
-const TAKEN: [&str; 62] = [
-    "params",
-    "memory",
-    "grad",
-    "open",
-    "sink",
-    "kernels",
-    "constants",
-    "shapes",
-    "f32s",
-    "i64s",
-    "bools",
-    "out",
-    "part",
-    "write",
-    "outer",
-    "kernel",
-    "segments",
-    "buffer",
-    "as",
-    "async",
-    "await",
-    "box",
-    "break",
-    "const",
-    "continue",
-    "crate",
-    "do",
-    "dyn",
-    "else",
-    "enum",
-    "extern",
-    "final",
-    "fn",
-    "for",
-    "gen",
-    "if",
-    "impl",
-    "in",
-    "let",
-    "loop",
-    "macro",
-    "match",
-    "mod",
-    "move",
-    "mut",
-    "pub",
-    "ref",
-    "return",
-    "self",
-    "static",
-    "struct",
-    "super",
-    "trait",
-    "try",
-    "type",
-    "unsafe",
-    "use",
-    "where",
-    "while",
-    "yield",
-    "true",
-    "false",
+#[rustfmt::skip]
+const TAKEN: &[&str] = &[
+    "params", "memory", "grad", "open", "sink", "kernels", "constants", "shapes", "f32s", "i64s", "bools", "out", "part", "write",
+    "outer", "kernel", "segments", "buffer", "as", "async", "await", "box", "break", "const", "continue", "crate", "do", "dyn", "else",
+    "enum", "extern", "final", "fn", "for", "gen", "if", "impl", "in", "let", "loop", "macro", "match", "mod", "move", "mut", "pub",
+    "ref", "return", "self", "static", "struct", "super", "trait", "try", "type", "unsafe", "use", "where", "while", "yield", "true",
+    "false", "run", "loss", "answer", "copy", "context", "sample", "stored", "streamed", "recorded", "same", "step", "main", "run_memory",
+    "time", "at", "number", "config", "produce", "factors", "auto", "case", "char", "default", "double", "float", "goto", "inline", "int",
+    "long", "register", "restrict", "short", "signed", "sizeof", "switch", "typedef", "union", "unsigned", "void", "volatile",
 ];
 
 /// Identifiers in lower case, each another one.
@@ -83,7 +29,12 @@ impl Names {
         if word.is_empty() || word.starts_with(|c: char| c.is_ascii_digit()) || is_operand(&word) {
             word = format!("input_{word}").trim_end_matches('_').to_owned();
         }
-        while TAKEN.contains(&&*word) || !self.taken.insert(word.clone()) {
+        // Types of C end so, and functions and types of damper begin so.
+        let is_taken = |word: &str| TAKEN.contains(&word) || word.ends_with("_t") || word.starts_with("damper_");
+        if is_taken(&word) {
+            word = format!("input_{word}_");
+        }
+        while !self.taken.insert(word.clone()) {
             word.push('_');
         }
         word
@@ -117,6 +68,24 @@ pub(crate) fn comment(text: &str) -> String {
     text.chars().map(|c| if c.is_control() || matches!(c, '\u{2028}' | '\u{2029}') { ' ' } else { c }).collect()
 }
 
+/// As [`literal`], in C: bytes that are not plain text as octal numbers.
+pub(crate) fn c_literal(text: &str) -> String {
+    let escaped: String = text
+        .bytes()
+        .map(|byte| match byte {
+            b'"' | b'\\' | b'?' => format!("\\{byte:03o}"),
+            b' '..=b'~' => char::from(byte).to_string(),
+            _ => format!("\\{byte:03o}"),
+        })
+        .collect();
+    format!("\"{escaped}\"")
+}
+
+/// As [`comment`], in C.
+pub(crate) fn c_comment(text: &str) -> String {
+    comment(text).replace("*/", "* /").replace("/*", "/ *").replace("??", "? ?")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -125,9 +94,10 @@ mod tests {
     fn names_become_identifiers() {
         let mut names = Names::default();
         let read = ["input.1", "input/1", "params", "3", "", "Ä", "r1", "x"].map(|name| names.of(name));
-        assert_eq!(read, ["input_1", "input_1_", "params_", "input_3", "input", "input_", "input_r1", "x"]);
+        assert_eq!(read, ["input_1", "input_1_", "input_params_", "input_3", "input", "input_", "input_r1", "x"]);
         assert_eq!(["a_B..c", "3d", "é"].map(crate_name), ["a-b-c", "network-3d", "network"]);
         assert_eq!(literal("a\"\n"), "\"a\\\"\\n\"");
         assert_eq!(comment("a\nb"), "a b");
+        assert_eq!((c_literal("ä?\"a"), c_comment("*/*")), ("\"\\303\\244\\077\\042a\"".into(), "* / *".into()));
     }
 }

@@ -3,7 +3,6 @@
 use crate::error::CompileError;
 use crate::schedule::{Constants, Operand, Schedule};
 use damper_grad::GradGraph;
-use damper_nn::Axis;
 use damper_onnx::{DType, Dim, TensorSpec};
 use damper_runtime::Plan;
 use damper_runtime::portable::{ADVICE, Form, Kind, Program};
@@ -52,6 +51,8 @@ pub(crate) struct Network {
     pub(crate) loss: Schedule,
     pub(crate) gradient: Schedule,
     pub(crate) constants: Constants,
+    /// Whether a step takes a sample's gradient from memory, computed once, or asks for it three times.
+    pub(crate) is_stored: bool,
 }
 
 impl Network {
@@ -84,12 +85,39 @@ impl Network {
             loss,
             gradient,
             constants,
+            is_stored: false,
         })
     }
 
     /// Elements of all trained parameters.
     pub(crate) fn dim(&self) -> usize {
         self.parameters.iter().map(|parameter| parameter.len).sum()
+    }
+
+    /// Plans for `limit` bytes of RAM, if it is given: what a sample takes beside the parameters and the step's sum, and the gradient too if
+    /// there is room for it.
+    pub(crate) fn fit(&mut self, limit: Option<usize>) -> Result<(), CompileError> {
+        let Some(limit) = limit else { return Ok(()) };
+        let (vector, numbers) = (4 * self.dim(), self.memory());
+        let needed = 2 * vector + numbers;
+        self.is_stored = needed + vector <= limit;
+        if needed <= limit {
+            return Ok(());
+        }
+        let largest = self.gradient.steps.iter().max_by_key(|step| step.write.bytes());
+        let largest = largest.map_or(String::new(), |step| {
+            format!("; the largest value, {} bytes, is of node '{}'", step.write.bytes(), step.node)
+        });
+        Err(CompileError::new(format!(
+            "needs {needed} bytes of memory and {limit} are given: {vector} for the parameters, {vector} for the step's sum, {numbers} for \
+             the numbers of a sample{largest}; train fewer parameters or give more"
+        )))
+    }
+
+    /// Bytes of a sample's numbers.
+    pub(crate) fn memory(&self) -> usize {
+        let [f32s, i64s, bools] = self.areas();
+        4 * f32s + 8 * i64s + bools
     }
 
     /// Lengths of the memories of f32, i64 and bool that each program fits in.
@@ -150,19 +178,6 @@ fn parameters(grad: &GradGraph, gradient: &Schedule) -> Result<Vec<Parameter>, C
 
 /// The windows over one channel, for one channel of the output.
 fn one_channel(window: &damper_grad::Window) -> Result<damper_nn::Window, CompileError> {
-    let axis = |at: usize| Axis {
-        input: window.input[at],
-        output: window.output[at],
-        kernel: window.kernel[at],
-        stride: window.stride[at],
-        dilation: window.dilation[at],
-        before: window.before[at],
-    };
-    let axes = match window.input.len() {
-        1 => Some([Axis::POINT, axis(0)]),
-        2 => Some([axis(0), axis(1)]),
-        _ => None,
-    };
-    let one = axes.and_then(|axes| damper_nn::Window::new(1, 1, 1, axes));
+    let one = damper_nn::Window::of_lists(1, 1, window.lists());
     one.ok_or_else(|| CompileError::new("a convolution is over neither a line nor a plane: a defect in damper"))
 }

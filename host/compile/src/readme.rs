@@ -1,15 +1,14 @@
 //! The crate's README: what it takes of a device, and how it is used.
 
-use crate::Figures;
 use crate::names::comment;
 use crate::network::{Network, Part, Port};
 use crate::schedule::{Schedule, Step};
 use crate::source::{arguments, output_arguments};
+use crate::{Figures, Language};
 use damper_runtime::portable::Kernel;
 
 impl Figures {
     pub(crate) fn of(network: &Network) -> Self {
-        let [f32s, i64s, bools] = network.areas();
         let of = |schedule: &Schedule| schedule.steps.iter().map(multiply_adds).sum::<u64>();
         let passes = network.parameters.iter().map(|parameter| match &parameter.grad {
             Part::Whole(_) => 0,
@@ -19,11 +18,12 @@ impl Figures {
         let passes = passes.sum();
         Self {
             params: network.dim(),
-            memory: 4 * f32s + 8 * i64s + bools,
+            memory: network.memory(),
             constants: network.constants.bytes(),
             forward: of(&network.forward),
             gradient: of(&network.gradient) + passes,
             passes,
+            is_stored: network.is_stored,
         }
     }
 }
@@ -42,9 +42,9 @@ fn multiply_adds(step: &Step) -> u64 {
     count as u64
 }
 
-pub(crate) fn readme(network: &Network, name: &str, figures: &Figures) -> String {
+pub(crate) fn readme(network: &Network, name: &str, figures: &Figures, language: Language) -> String {
     let module = name.replace('-', "_");
-    let Figures { params, memory, constants, forward, gradient, passes } = *figures;
+    let Figures { params, memory, constants, forward, gradient, passes, is_stored } = *figures;
     let rows = |ports: &[Port], names: &[String]| -> String {
         let row = |(port, argument): (&Port, &String)| {
             format!("| `{argument}` | {} | `{:?}` |\n", comment(&port.name).replace('|', "\\|"), port.shape)
@@ -73,12 +73,14 @@ pub(crate) fn readme(network: &Network, name: &str, figures: &Figures) -> String
         .collect();
     let given = inputs.iter().map(|name| format!("&{name}[i], ")).collect::<String>();
     let (words, stored) = (4 * params, 4 * params);
-    let streamed = memory + 2 * words;
-    format!(
-        "# {name}
-
-Written by `damper compile`: a network that trains privately on a device, `no_std`, without a heap, `unsafe` or a panic. Its gradients have
-the bits of `damper train --backend portable` on every target.
+    let (of_step, passes, how, and_gradient) = match is_stored {
+        true => (memory + 3 * words, gradient, "one pass", ", and a gradient"),
+        false => (memory + 2 * words, gradient + 2 * passes, "three passes over what is not in memory", ""),
+    };
+    let use_of_it = match language {
+        Language::Rust => format!(
+            "Written by `damper compile`: a network that trains privately on a device, `no_std`, without a heap, `unsafe` or a panic. Its gradients
+have the bits of `damper train --backend portable` on every target.
 
 ```rust
 use {module}::damper_core::prelude::*;
@@ -94,7 +96,47 @@ while let Some(mut step) = config.begin(&mut state, &mut ledger)? {{
 }}
 ```
 
-`cargo test` compares a gradient with the recorded one, and a step of streamed gradients with one of gradients in memory.
+`cargo test` compares a gradient with the recorded one, and a step of streamed gradients with one of gradients in memory."
+        ),
+        Language::C => format!(
+            "Written by `damper compile`: a network in C99 that trains privately on a device, without a heap. Its gradients have the bits of
+`damper train --backend portable` on every target.
+
+`{module}.c` calls the kernels of damper's C library: link `libdamper_capi.a`, whose headers `damper.h` and `damper_nn.h` are in
+`capi/include`. What is not called is not linked, with `-ffunction-sections -Wl,--gc-sections`.
+
+```c
+static {module}_memory memory;
+/* ... a run that is started, and params that begin as {module}_initial ... */
+while ((status = damper_step_open(run, &number)) == DAMPER_STATUS_OK) {{
+  status = damper_batch_begin(run, rate, N);
+  while (status == DAMPER_STATUS_OK && (status = damper_batch_next(run, &i)) == DAMPER_STATUS_OK) {{
+    status = {module}_add_sample(run, params, {}&memory);
+  }}
+  if (status == DAMPER_STATUS_END) status = damper_step_finish(run, params, {}_PARAMS);
+  if (status != DAMPER_STATUS_OK) break;
+}}
+```
+
+`test.c` compares a gradient with the recorded one, and a step of streamed gradients with one of gradients in memory. It returns 0:
+
+```sh
+cc -std=c99 -I capi/include {module}.c test.c libdamper_capi.a -lm -o test && ./test
+```",
+            given.replace('&', ""),
+            module.to_uppercase()
+        ),
+    };
+    let [memory_name, forward_name, gradient_name, add_name, initial_name] = match language {
+        Language::Rust => ["Memory", "forward", "gradient", "add_sample", "INITIAL"].map(String::from),
+        Language::C => {
+            ["memory", "forward", "gradient", "add_sample", "initial"].map(|part| format!("{module}_{part}"))
+        }
+    };
+    format!(
+        "# {name}
+
+{use_of_it}
 
 | argument | of the model | shape of a sample |
 | --- | --- | --- |
@@ -106,23 +148,22 @@ while let Some(mut step) = config.begin(&mut state, &mut ledger)? {{
 
 | | bytes |
 | --- | ---: |
-| RAM: `Memory`, the numbers of a sample | {memory} |
+| RAM: `{memory_name}`, the numbers of a sample | {memory} |
 | RAM: parameters | {words} |
 | RAM: the step's sum, of `i32` | {words} |
-| RAM of `add_sample`: these three, stack and the optimizer's memory aside | {streamed} |
-| RAM: a gradient in memory, which `gradient` fills and `add_sample` does without | {stored} |
+| RAM of `{add_name}`: these three{and_gradient}; stack and the optimizer's memory aside | {of_step} |
+| RAM: a gradient in memory, which `{gradient_name}` fills | {stored} |
 | flash: weights that are not trained, and other constants | {constants} |
-| flash: `INITIAL`, if the device begins with it | {words} |
+| flash: `{initial_name}`, if the device begins with it | {words} |
 
 | of one sample | multiply-adds |
 | --- | ---: |
-| `forward` | {forward} |
-| `gradient` | {gradient} |
-| `add_sample`, three passes over what is not in memory | {} |
+| `{forward_name}` | {forward} |
+| `{gradient_name}` | {gradient} |
+| `{add_name}`, {how} | {passes} |
 
-An estimate for a board: `add_sample` takes about 35 instructions a multiply-add on a Cortex-M4F or M33, and about 200 on an RV32IMAC, which
+An estimate for a board: `{add_name}` takes about 35 instructions a multiply-add on a Cortex-M4F or M33, and about 200 on an RV32IMAC, which
 computes floats in software. That is of all that a sample takes; two convolutional networks measured 33 to 35, and 188 to 216.
 ",
-        gradient + 2 * passes,
     )
 }

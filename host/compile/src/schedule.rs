@@ -27,6 +27,18 @@ pub(crate) struct Operand {
     pub(crate) len: usize,
 }
 
+impl Operand {
+    /// Bytes.
+    pub(crate) fn bytes(&self) -> usize {
+        self.len
+            * match self.kind {
+                Kind::F32 => 4,
+                Kind::I64 => 8,
+                Kind::Bool => 1,
+            }
+    }
+}
+
 /// A kernel with its operands.
 #[derive(Debug)]
 pub(crate) struct Step {

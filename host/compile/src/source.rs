@@ -1,14 +1,12 @@
 //! The source of a compiled network: `src/lib.rs`.
 
+use crate::Language;
 use crate::call::{Library, type_of};
 use crate::names::{Names, comment, literal};
 use crate::network::{Network, Part, Port};
 use crate::schedule::{Operand, Schedule, Source, Step};
 use damper_runtime::portable::Kind;
 use std::fmt::Write as _;
-
-/// Elements of an outer product's row that are made at a time.
-const ROW: usize = 16;
 
 /// The sources of the modules.
 pub(crate) struct Sources {
@@ -42,7 +40,7 @@ struct Writer<'a> {
 }
 
 pub(crate) fn sources(network: &Network, title: &str) -> Sources {
-    let mut writer = Writer { network, inputs: arguments(network), library: Library::default() };
+    let mut writer = Writer { network, inputs: arguments(network), library: Library::new(Language::Rust) };
     let lib = writer.lib(title);
     Sources {
         lib,
@@ -145,6 +143,26 @@ impl Writer<'_> {
         let yielded = self.yielded();
         let (dim, count) = (network.dim(), network.parameters.len());
         let helpers = self.helpers();
+        let (how, added) = match network.is_stored {
+            true => (
+                "with a copy of it on the stack",
+                format!(
+                    "    let mut grad = [0.0; PARAMS];\n    gradient(params, {given}memory, &mut grad)?;\n    open.add(&grad[..])?;\n"
+                ),
+            ),
+            false => (
+                "without a copy of it in memory: the step asks for it three times",
+                format!(
+                    "    factors(params, {given}memory)?;
+    let memory = &*memory;
+    open.add_streamed(|segments| {{
+        // What a gradient lacks, the step finds.
+        let _ = yield_gradient(params, {given}memory, segments);
+    }})?;
+"
+                ),
+            ),
+        };
         let documented = |ports: &[Port], names: &[String]| -> String {
             let of = |(port, name): (&Port, &String)| {
                 format!("//! - `{name}`: '{}' `{:?}`, {}\n", comment(&port.name), port.shape, type_of(port.kind))
@@ -272,8 +290,7 @@ pub fn gradient(params: &[f32; PARAMS], {labelled}memory: &mut Memory, grad: &mu
     yield_gradient(params, {given}memory, &mut Stored {{ rest: grad }})
 }}
 
-/// Adds one sample's gradient to the step, without a copy of it in memory: the step asks for it three times. The sum has the bits that
-/// adding [`gradient`] gives it.
+/// Adds one sample's gradient to the step, {how}. The sum has the bits that adding [`gradient`] gives it.
 ///
 /// # Errors
 ///
@@ -287,13 +304,7 @@ where
     P::Filter: Filter<FS>,
     P::Optimizer: Optimizer<OS>,
 {{
-    factors(params, {given}memory)?;
-    let memory = &*memory;
-    open.add_streamed(|segments| {{
-        // What a gradient lacks, the step finds.
-        let _ = yield_gradient(params, {given}memory, segments);
-    }})?;
-    Ok(())
+{added}    Ok(())
 }}
 
 /// Computes what the gradient is made of.
@@ -402,49 +413,26 @@ const fn floats<const N: usize>(bytes: &[u8]) -> [f32; N] {{
     }
 
     /// What makes gradients of factors, where there are such.
-    fn helpers(&mut self) -> String {
+    fn helpers(&self) -> String {
         let parts = || self.network.parameters.iter().map(|parameter| &parameter.grad);
         let (has_outer, has_kernel) =
             (parts().any(|part| matches!(part, Part::Outer(..))), parts().any(|part| matches!(part, Part::Kernel(..))));
         let mut helpers = String::new();
         if has_outer {
-            let _ = writeln!(
-                helpers,
-                r#"/// The outer product, a piece of a row at a time.
-#[inline(never)]
-fn outer(left: &[f32], right: &[f32], sink: &mut dyn Sink) {{
-    for l in left {{
-        for right in right.chunks({ROW}) {{
-            let mut row = [0.0; {ROW}];
-            for (product, r) in row.iter_mut().zip(right) {{
-                *product = l * r;
-            }}
-            sink.push(part(&row, 0, right.len()));
-        }}
-    }}
-}}
-"#
-            );
+            helpers += r#"#[inline(never)]
+fn outer(left: &[f32], right: &[f32], sink: &mut dyn Sink) {
+    damper_nn::product::outer(left, right, |row| sink.push(row));
+}
+
+"#;
         }
         if has_kernel {
-            self.library.function(
-                "kernel_grad",
-                "window: &Window, dy: &[f32], x: &[f32], out: &mut [f32]",
-                "convolution::kernel_grad(window, dy, x, out)",
-                &[],
-            );
-            helpers += r#"/// The gradient of a kernel, the taps of one channel at a time.
+            helpers += r#"/// The gradient of a kernel, by way of `taps`.
 #[inline(never)]
 fn kernel(
     window: &damper_nn::Window, dy: &[f32], x: &[f32], taps: &mut [f32], sink: &mut dyn Sink,
 ) -> Result<(), Error> {
-    for dy in dy.chunks(window.output_len().max(1)) {
-        for x in x.chunks(window.input_len().max(1)) {
-            kernels::kernel_grad(window, dy, x, taps)?;
-            sink.push(taps);
-        }
-    }
-    Ok(())
+    damper_nn::convolution::kernel_grad_by_channels(window, dy, x, taps, |taps| sink.push(taps))
 }
 "#;
         }

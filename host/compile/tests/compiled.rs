@@ -1,6 +1,9 @@
 //! Compiled networks, shipped and random ones: each crate's own test compares its gradient with the portable backend's bits, and a step of
-//! streamed gradients with one of stored ones. They are built by Cargo, without a network.
+//! streamed gradients with one of stored ones. They are built by Cargo, without a network. `DAMPER_COMPILED_ON` names targets, with spaces
+//! between, where they run too, built by the command that `DAMPER_CROSS` names (`cargo`).
 
+#[path = "compiled/board.rs"]
+mod board;
 #[path = "../../grad/tests/random/contraction.rs"]
 mod contraction;
 #[path = "../../grad/tests/random/draw.rs"]
@@ -15,13 +18,14 @@ mod net;
 #[path = "../../grad/tests/random/network.rs"]
 mod network;
 
-use damper_compile::{CompileError, CompileOptions, Compiled, compile};
+use damper_compile::{CompileError, CompileOptions, Compiled, File, Language, compile};
 use damper_grad::{DeriveOptions, Loss, Readout, derive};
 use damper_onnx::graph::{DType, Graph, GraphOptions};
 use damper_onnx::pb::{GraphProto, ModelProto, OperatorSetIdProto};
 use damper_onnx::{Extent, load, make_attr_int, make_attr_ints, make_node, make_tensor_f32, make_value_info};
 use damper_testing::Random;
 use network::Op;
+use std::ffi::OsStr;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -38,23 +42,23 @@ fn compiled(
     model: &ModelProto,
     graph: &GraphOptions,
     options: &DeriveOptions,
-    damper: Option<PathBuf>,
+    to: CompileOptions,
 ) -> Result<Compiled, CompileError> {
     let graph = Graph::from_model(model, graph).unwrap();
     let grad = derive(&graph, &DeriveOptions { readout: Readout::Factored, ..options.clone() }).unwrap();
-    compile(&graph, &grad, &CompileOptions { name: name.into(), damper })
+    compile(&graph, &grad, &CompileOptions { name: name.into(), ..to })
 }
 
-fn shipped(file: &str, only: &[&str], loss: Loss, damper: Option<PathBuf>) -> Compiled {
+fn shipped(file: &str, only: &[&str], loss: Loss, to: CompileOptions) -> Result<Compiled, CompileError> {
     let model = load(&root().join("onnx-models").join(file)).unwrap();
     let only: Vec<String> = only.iter().map(|pattern| (*pattern).to_owned()).collect();
     let graph = GraphOptions { only: only.clone(), ..GraphOptions::default() };
     let name = format!("{file} {only:?} {loss:?}").replace('"', "");
-    compiled(&name, &model, &graph, &DeriveOptions::new(loss), damper).unwrap()
+    compiled(&name, &model, &graph, &DeriveOptions::new(loss), to)
 }
 
-fn write(folder: &Path, compiled: &Compiled) {
-    for file in &compiled.files {
+fn write(folder: &Path, files: &[File]) {
+    for file in files {
         let path = folder.join(&file.path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         // What stays the same is not built again.
@@ -64,10 +68,9 @@ fn write(folder: &Path, compiled: &Compiled) {
     }
 }
 
-fn cargo_test(folder: &Path, target: &Path) -> String {
-    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+fn cargo_run(cargo: &OsStr, arguments: &[&str], folder: &Path, target: &Path) -> String {
     let mut command = Command::new(cargo);
-    command.args(["test", "--offline", "--quiet"]).current_dir(folder).env("CARGO_TARGET_DIR", target);
+    command.args(arguments).current_dir(folder).env("CARGO_TARGET_DIR", target);
     let output = command.env_remove("RUSTFLAGS").output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
@@ -118,10 +121,8 @@ fn line_network(random: &mut Random) -> ModelProto {
     }
 }
 
-/// All networks in one build: a crate whose tests are those of all of them.
-#[test]
-fn networks_have_portable_bits() {
-    let root = root();
+/// Shipped and random networks, written in `to`.
+fn networks(to: &CompileOptions) -> Vec<Compiled> {
     let mut networks = vec![];
     for (file, only, loss) in [
         ("digits-linear.onnx", &[][..], Loss::SoftmaxCrossEntropy),
@@ -135,29 +136,21 @@ fn networks_have_portable_bits() {
         ("exports/reshaped.torchscript.onnx", &[], Loss::SoftmaxCrossEntropy),
         ("exports/foreign/keras-cnn.opset15.tf2onnx.onnx", &[], Loss::SoftmaxCrossEntropy),
     ] {
-        networks.push(shipped(file, only, loss, Some(root.clone())));
+        networks.push(shipped(file, only, loss, to.clone()).unwrap());
     }
     let mut random = Random(21);
     for _ in 0..4 {
         let model = line_network(&mut random);
         let options = DeriveOptions::new(Loss::SoftmaxCrossEntropy);
-        networks.push(
-            compiled(
-                &format!("line {}", networks.len()),
-                &model,
-                &GraphOptions::default(),
-                &options,
-                Some(root.clone()),
-            )
-            .unwrap(),
-        );
+        let name = format!("line {}", networks.len());
+        networks.push(compiled(&name, &model, &GraphOptions::default(), &options, to.clone()).unwrap());
     }
     let (mut seed, mut refused) = (0, 0);
     let count = networks.len() + RANDOM;
     while networks.len() < count {
         let network = network::network(seed);
         let name = format!("random-{seed}");
-        match compiled(&name, &network.model, &GraphOptions::default(), &network.options, Some(root.clone())) {
+        match compiled(&name, &network.model, &GraphOptions::default(), &network.options, to.clone()) {
             Ok(compiled) => networks.push(compiled),
             Err(error) => {
                 assert!(error.to_string().contains("node '"), "{error}");
@@ -167,17 +160,23 @@ fn networks_have_portable_bits() {
         seed += 1;
     }
     assert!(networks.len() >= 30 && refused * 4 <= RANDOM, "{refused} of {seed} random networks are refused");
+    networks
+}
 
+/// All networks in one build: a crate whose tests are those of all of them.
+#[test]
+fn networks_have_portable_bits() {
+    let networks = networks(&CompileOptions { damper: Some(root()), ..CompileOptions::default() });
     let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("compiled");
-    let (mut manifest, mut tests) = (String::from(ALL), String::new());
+    let (mut dependencies, mut tests) = (String::new(), String::new());
     for (at, compiled) in networks.iter().enumerate() {
         let crate_folder = folder.join(format!("networks/n{at}"));
-        write(&crate_folder, compiled);
+        write(&crate_folder, &compiled.files);
         let text = fs::read_to_string(crate_folder.join("Cargo.toml")).unwrap();
         let package = text.split('"').nth(1).unwrap();
         let module = package.replace('-', "_");
         // The test takes the crate by its name; the names of several may be one.
-        manifest += &format!("n{at} = {{ path = \"networks/n{at}\", package = \"{package}\" }}\n");
+        dependencies += &format!("n{at} = {{ path = \"{}\", package = \"{package}\" }}\n", crate_folder.display());
         let test = fs::read_to_string(crate_folder.join("tests/same_bits.rs")).unwrap();
         let test = test.replace(&format!("use {module}::"), &format!("use n{at}::"));
         fs::write(crate_folder.join("tests/of_all.rs"), test).unwrap();
@@ -186,11 +185,93 @@ fn networks_have_portable_bits() {
     fs::create_dir_all(folder.join("tests")).unwrap();
     fs::create_dir_all(folder.join("src")).unwrap();
     fs::write(folder.join("src/lib.rs"), "").unwrap();
-    fs::write(folder.join("Cargo.toml"), manifest).unwrap();
+    fs::write(folder.join("Cargo.toml"), format!("{ALL}{dependencies}")).unwrap();
     fs::write(folder.join("tests/all.rs"), tests).unwrap();
-    let said = cargo_test(&folder, &folder.join("target"));
-    assert!(said.contains(&format!("test result: ok. {} passed; 0 failed", 2 * count)), "{said}");
+    let target = folder.join("target");
+    let passed = format!("test result: ok. {} passed; 0 failed", 2 * networks.len());
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let said = cargo_run(&cargo, &["test", "--offline", "--quiet"], &folder, &target);
+    assert!(said.contains(&passed), "{said}");
+
+    let cross = std::env::var_os("DAMPER_CROSS").unwrap_or(cargo);
+    let mut record = String::from(RECORD);
+    for on in std::env::var("DAMPER_COMPILED_ON").unwrap_or_default().split_whitespace() {
+        if !on.contains("-none-") {
+            let said = cargo_run(&cross, &["test", "--offline", "--quiet", "--target", on], &folder, &target);
+            assert!(said.contains(&passed), "{on}: {said}");
+        } else {
+            let board = folder.join("board");
+            write(&board, &board::program(&root(), &networks, &dependencies));
+            cargo_run(&cross, &["build", "--release", "--target", on], &board, &target);
+            board::run(&root(), on, &target.join(on).join("release/board"));
+        }
+        println!("{} networks have the host's bits on {on}", networks.len());
+        record += &format!("| {on} | {} |\n", networks.len());
+    }
+    if let Some(path) = std::env::var_os("DAMPER_COMPILED_RECORD") {
+        let head = Command::new("git").args(["rev-parse", "--short", "HEAD"]).current_dir(root()).output().unwrap();
+        record += &format!("\nCommit {}.\n", String::from_utf8_lossy(&head.stdout).trim());
+        fs::write(path, record).unwrap();
+    }
 }
+
+/// In C99 without a warning, over the static library: the bits of the host's compiler, and of all the networks.
+#[test]
+fn c_has_portable_bits() {
+    let Ok(gcc) = Command::new("gcc").arg("--version").output() else {
+        return damper_testing::skip("gcc", format_args!("there is no gcc"));
+    };
+    assert!(gcc.status.success());
+    let (capi, folder) = (root().join("capi"), Path::new(env!("CARGO_TARGET_TMPDIR")).join("compiled-c"));
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    cargo_run(&cargo, &["build", "--locked", "--release"], &capi, &capi.join("target"));
+    let to = CompileOptions { language: Language::C, ..CompileOptions::default() };
+    // One that keeps the gradient beside them.
+    let stored = CompileOptions { memory: Some(1 << 20), ..to.clone() };
+    let stored = shipped("digits-mlp.onnx", &[], Loss::SoftmaxCrossEntropy, stored).unwrap();
+    assert!(stored.figures.is_stored);
+    for (at, compiled) in networks(&to).iter().chain([&stored]).enumerate() {
+        let folder = folder.join(at.to_string());
+        let _ = fs::remove_dir_all(&folder);
+        write(&folder, &compiled.files);
+        let sources = compiled.files.iter().map(|file| &file.path).filter(|path| path.ends_with(".c"));
+        let mut command = Command::new("gcc");
+        command.args(["-std=c99", "-Wall", "-Wextra", "-pedantic", "-Werror", "-O1", "-I"]).arg(capi.join("include"));
+        command.args(sources).arg(capi.join("target/release/libdamper_capi.a")).args(["-lm", "-o", "test"]);
+        for command in [command.current_dir(&folder), &mut Command::new(folder.join("test"))] {
+            let output = command.output().unwrap();
+            let said = String::from_utf8_lossy(&output.stderr);
+            assert!(output.status.success(), "{}: {}: {said}", folder.display(), output.status);
+        }
+    }
+}
+
+// The plan is that which fits; if none does, the message has the numbers.
+#[test]
+fn memory_picks_a_plan() {
+    let plan = |memory| {
+        let to = CompileOptions { memory, ..CompileOptions::default() };
+        shipped("digits-cnn.onnx", &[], Loss::SoftmaxCrossEntropy, to)
+    };
+    let figures = plan(None).unwrap().figures;
+    let (vector, least) = (4 * figures.params, 8 * figures.params + figures.memory);
+    assert!(!figures.is_stored && !plan(Some(least)).unwrap().figures.is_stored);
+    assert!(!plan(Some(least + vector - 1)).unwrap().figures.is_stored);
+    assert!(plan(Some(least + vector)).unwrap().figures.is_stored);
+    let error = plan(Some(least - 1)).unwrap_err().to_string();
+    for part in [&*format!("needs {least} bytes"), &format!("{} are given", least - 1), "of node '"] {
+        assert!(error.contains(part), "{error}");
+    }
+}
+
+const RECORD: &str = "# Compiled networks on other targets
+
+Written by `.ci/long compiled`; do not edit. Networks of `host/compile/tests/compiled.rs`, shipped and random ones, whose gradient has the bits of the
+host's portable backend there, under QEMU. On a system the crate's own tests run, with a step of streamed gradients too.
+
+| target | networks |
+| --- | ---: |
+";
 
 const ALL: &str = "[workspace]
 exclude = [\"networks\"]
@@ -211,7 +292,8 @@ debug = false
 #[test]
 fn crate_builds_unedited() {
     let folder = tempfile::tempdir().unwrap();
-    write(folder.path(), &shipped("digits-mlp.onnx", &[], Loss::SoftmaxCrossEntropy, None));
+    let compiled = shipped("digits-mlp.onnx", &[], Loss::SoftmaxCrossEntropy, CompileOptions::default()).unwrap();
+    write(folder.path(), &compiled.files);
     for file in ["src/lib.rs", "src/kernels.rs", "src/shapes.rs", "src/constants.rs"] {
         let text = fs::read_to_string(folder.path().join(file)).unwrap();
         for word in ["std::", "alloc::", "extern crate"] {
@@ -246,6 +328,8 @@ fn refusal_names_the_node() {
     graph.initializer =
         vec![make_tensor_f32("w1", &[3, 2, 2, 2, 2], &[0.1; 48]), make_tensor_f32("b1", &[3], &[0.0; 3])];
     let options = DeriveOptions::new(Loss::SoftmaxCrossEntropy);
-    let error = compiled("volume", &model, &GraphOptions::default(), &options, None).unwrap_err().to_string();
+    let error = compiled("volume", &model, &GraphOptions::default(), &options, CompileOptions::default())
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("cannot run node 'volume' (Conv)") && !error.contains("backend"), "{error}");
 }

@@ -24,6 +24,11 @@ pub struct Window {
 }
 
 impl Window {
+    /// Extents, windows, elements, steps, dilations and padding before: the lists that say what each window reads.
+    pub fn lists(&self) -> [&[usize]; 6] {
+        [&self.input, &self.output, &self.kernel, &self.stride, &self.dilation, &self.before]
+    }
+
     /// The same windows an axis at a time, the last first: lines over the input's last axis, then over the axis before of what is
     /// left, and so on.
     pub fn by_axis(&self) -> Vec<Self> {

@@ -1,10 +1,10 @@
-//! `damper compile`: writes a network as a crate that trains on a device.
+//! `damper compile`: writes a network as a crate or C files that train on a device.
 
 use super::Failure;
-use super::model::{ModelArgs, bytes_text};
+use super::model::{ModelArgs, bytes_text, memory as size};
 use super::{answer, warn};
 use clap::{Args, ValueEnum};
-use damper_compile::{CompileOptions, File, compile};
+use damper_compile::{CompileOptions, File, Language, compile};
 use damper_grad::{DeriveOptions, Readout, derive};
 use damper_onnx::graph::Graph;
 use damper_train::files::{Access, write};
@@ -18,6 +18,8 @@ damper-core and damper-nn, or uses those of --damper. It has forward, loss,
 gradient, and add_sample, which adds a sample's gradient to a private step
 without a copy of it in memory. Its README says what it takes of a device.
 
+With --target c it is C99 over damper's C library, libdamper_capi.a.
+
 Train a part with --only: what is not trained stays in flash.
 
 Example:
@@ -28,9 +30,11 @@ Example:
 enum Target {
     /// A crate
     Rust,
+    /// C99 files over damper's C library
+    C,
 }
 
-/// Writes a network as a crate that trains on a microcontroller, with the bits of --backend portable.
+/// Writes a network as a crate or C files that train on a microcontroller, with the bits of --backend portable.
 #[derive(Args, Debug)]
 #[command(allow_negative_numbers = true, after_help = AFTER_HELP)]
 pub(super) struct CompileArgs {
@@ -49,12 +53,15 @@ pub(super) struct CompileArgs {
     /// Uses the crates `core` and `nn` of damper's sources in this folder, as the crate names it, in the place of copies
     #[arg(long, value_name = "DIR")]
     damper: Option<PathBuf>,
+    /// RAM for parameters, the step's sum and a sample, such as 64K: if a gradient fits too, it is kept and computed once
+    #[arg(long, value_name = "SIZE", value_parser = size)]
+    memory: Option<u64>,
     #[command(flatten)]
     options: ModelArgs,
 }
 
 pub(super) fn run(args: &CompileArgs) -> Result<(), Failure> {
-    let CompileArgs { model, out, target: Target::Rust, name, damper, options } = args;
+    let CompileArgs { model, out, target, name, damper, memory, options } = args;
     if !is_free(out) {
         return Err(Failure::in_file(out, "is there and no empty folder; name another --out"));
     }
@@ -64,7 +71,12 @@ pub(super) fn run(args: &CompileArgs) -> Result<(), Failure> {
     let derived = DeriveOptions { readout: Readout::Factored, ..options.derive_options() };
     let grad = derive(&graph, &derived).map_err(|error| Failure::of_file(model, error))?;
     let stem = || model.file_stem().map_or("network".into(), |stem| stem.to_string_lossy().into_owned());
-    let compiled = CompileOptions { name: name.clone().unwrap_or_else(stem), damper: damper.clone() };
+    let language = match target {
+        Target::Rust => Language::Rust,
+        Target::C => Language::C,
+    };
+    let memory = memory.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
+    let compiled = CompileOptions { name: name.clone().unwrap_or_else(stem), memory, language, damper: damper.clone() };
     let compiled = compile(&graph, &grad, &compiled).map_err(|error| Failure::of_file(model, error))?;
     place(out, &compiled.files).map_err(|(path, error)| Failure::in_file(&path, error))?;
     let figures = compiled.figures;

@@ -163,9 +163,9 @@ pub(super) fn memory(text: &str) -> Result<u64, String> {
     let (number, unit) = text.split_at(end);
     let unit = match unit.trim() {
         "" | "B" => 1.0,
-        "KiB" => 1024.0,
-        "MiB" => 1048576.0,
-        "GiB" => 1073741824.0,
+        "K" | "KiB" => 1024.0,
+        "M" | "MiB" => 1048576.0,
+        "G" | "GiB" => 1073741824.0,
         "kB" | "KB" => 1e3,
         "MB" => 1e6,
         "GB" => 1e9,

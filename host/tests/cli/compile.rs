@@ -64,6 +64,20 @@ fn folders_are_whole_or_not_there() {
     }
 }
 
+// C files, planned for a size; one that does not fit is refused with what takes it.
+#[test]
+fn c_is_planned_for_a_size() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("c");
+    run(&["compile", CNN, "--target", "c", "--memory", "64K", "--out", out.to_str().unwrap()]);
+    assert!(fs::read_to_string(out.join("digits_cnn.h")).unwrap().contains("float grad[2730];"));
+    let none = folder.path().join("none");
+    let output = damper().args(["compile", CNN, "--memory", "32K", "--out"]).arg(&none).output().unwrap();
+    let said = stderr(&output);
+    assert!(!output.status.success() && said.contains("needs 35459 bytes of memory and 32768 are given"), "{said}");
+    assert!(!none.exists());
+}
+
 // A device's parameters come back into the model, and no others.
 #[test]
 fn export_puts_params_into_model() {

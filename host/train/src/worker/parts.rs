@@ -1,10 +1,9 @@
 //! From a session's outputs to the consecutive parts of one row's gradient: outer products and the gradients of kernels are made
 //! here, a row at a time.
 
-use damper_grad::{GradGraph, Window};
+use damper_grad::GradGraph;
 use damper_kernels::convolution::{Axes, Windows, winograd};
 use damper_kernels::kernel_grad::KernelGrad;
-use damper_nn::Axis;
 use damper_nn::convolution::kernel_grad_wide;
 use damper_onnx::TensorSpec;
 use damper_runtime::Backend;
@@ -68,7 +67,8 @@ impl Parts {
                     let channels = right / window.input.iter().product::<usize>();
                     let outputs = left / window.positions();
                     if backend.is_portable() {
-                        let window = portable(window, channels, outputs).expect("only lines and planes have this form");
+                        let window = damper_nn::Window::of_lists(channels, outputs, window.lists())
+                            .expect("only lines and planes have this form");
                         let place = end..end + len(parameter);
                         (index, end) = (output + 2, place.end);
                         forms.push(Form::Made { output, left, right, by: Maker::Portable(Box::new(window)), place });
@@ -118,24 +118,6 @@ impl Parts {
         };
         self.forms.iter().map(part).collect()
     }
-}
-
-/// The windows of a kernel of one group; `None` where they are over neither a line nor a plane.
-fn portable(window: &Window, channels: usize, outputs: usize) -> Option<damper_nn::Window> {
-    let axis = |at: usize| Axis {
-        input: window.input[at],
-        output: window.output[at],
-        kernel: window.kernel[at],
-        stride: window.stride[at],
-        dilation: window.dilation[at],
-        before: window.before[at],
-    };
-    let axes = match window.input.len() {
-        1 => [Axis::POINT, axis(0)],
-        2 => [axis(0), axis(1)],
-        _ => return None,
-    };
-    damper_nn::Window::new(channels, outputs, 1, axes)
 }
 
 /// The gradient of a kernel, to be compiled for the vectors that the processor has.

@@ -19,7 +19,7 @@ pub(super) fn conv(b: &mut Builder, node: &Node<'_>) -> Result<Id, Refusal> {
     if weights[1].checked_mul(groups) != Some(image[1]) {
         return Err("its kernel does not fit its channels".into());
     }
-    let window = Window::new(image[1], weights[0], groups, plane(&axes)).ok_or("its window does not fit its image")?;
+    let window = Window::over(image[1], weights[0], groups, &axes).ok_or("its window does not fit its image")?;
     let shape: Vec<usize> = [1, weights[0]].into_iter().chain(axes.iter().map(|axis| axis.output)).collect();
     let reads: Vec<Id> = [x, kernel].into_iter().chain(node.optional(2)).collect();
     b.step(Kernel::Forward(window), &reads, Kind::F32, shape)
@@ -48,7 +48,7 @@ pub(super) fn conv_transpose(b: &mut Builder, node: &Node<'_>) -> Result<Id, Ref
         let input = whole.checked_sub(pads[at] + pads[at + rank]).ok_or("its pads leave nothing")?;
         axes.push(Axis { input, output, kernel, stride, dilation, before: pads[at] });
     }
-    let window = Window::new(channels, weights[0], groups, plane(&axes)).ok_or("its window does not fit its image")?;
+    let window = Window::over(channels, weights[0], groups, &axes).ok_or("its window does not fit its image")?;
     let shape: Vec<usize> = [1, channels].into_iter().chain(axes.iter().map(|axis| axis.input)).collect();
     // What does not change from sample to sample is laid out once, in the order in which it is read.
     let (mut kernel, mut strides) = (kernel, KernelStrides::onnx(&window));
@@ -82,8 +82,7 @@ fn pool(b: &mut Builder, node: &Node<'_>, kernel: impl FnOnce(Window) -> Kernel)
     let sizes = sizes(node.ints("kernel_shape"), spatial.len(), 1)?;
     let axes = axes(node, spatial, &sizes)?;
     let channels = image[0] * image[1];
-    let window =
-        Window::new(channels, channels, channels.max(1), plane(&axes)).ok_or("its window does not fit its image")?;
+    let window = Window::over(channels, channels, channels.max(1), &axes).ok_or("its window does not fit its image")?;
     let shape = image[..2].iter().copied().chain(axes.iter().map(|axis| axis.output)).collect();
     b.step(kernel(window), &[x], Kind::F32, shape)
 }
@@ -145,13 +144,4 @@ fn axes(node: &Node<'_>, spatial: &[usize], kernel: &[usize]) -> Result<Vec<Axis
         axes.push(Axis { input, output, kernel: taps, stride, dilation, before });
     }
     Ok(axes)
-}
-
-/// A plane; of a line, one of height 1.
-fn plane(axes: &[Axis]) -> [Axis; 2] {
-    match axes {
-        [line] => [Axis::POINT, *line],
-        [height, width, ..] => [*height, *width],
-        [] => [Axis::POINT; 2],
-    }
 }
