@@ -2,16 +2,16 @@
 //! suitable for cryptography. It is a clock sampled by another, so bits that are read fast are alike, and whoever heats, cools
 //! or feeds the chip can make them more so.
 //!
-//! What is done about it: 8192 bits, read in the clear of each other by the time of a hash of the chip's clock, are condensed to 256
-//! by SHA-256, so a thirty-second part of a bit each would do. The test of repetitions of SP 800-90B (4.4.1) refuses an
-//! oscillator that stands still or is locked. No one has assessed the entropy of a bit. A product takes its key from elsewhere: a
-//! secure element, or a secret written in the factory, by `Key::derive`.
+//! What is done about it: SHA-256 condenses 8192 bits, read with a pause after every eight, to 256. A thirty-second of a bit of entropy in
+//! each would do. The repetition count test of SP 800-90B (4.4.1) refuses an oscillator that stands still or is locked. Nobody has
+//! assessed the entropy of a bit. A product takes its key from elsewhere: a secure element, or a secret written in the factory, by
+//! `Key::derive`.
 
 use embassy_rp::clocks::RoscRng;
 use sha2::{Digest, Sha256};
 
 const BITS: u32 = 8192;
-/// Equal bits in a row that a source of a sixteenth of a bit each has less often than once in 2⁴⁰: 1 + 40 · 16.
+/// Equal bits in a row that end the fill. A source of a sixteenth of a bit each has so many once in 2⁴⁰: 1 + 40 · 16.
 const CUTOFF: u32 = 641;
 
 /// The oscillator stands still, or is locked to the clock that samples it.
