@@ -6,7 +6,7 @@ use std::{env, fs, path::PathBuf};
 /// faults, where it would else write into them.
 const STATICS: u32 = 1024;
 
-const PROGRAMS: [&str; 17] = [
+const PROGRAMS: [&str; 18] = [
     "replay",
     "replay-further",
     "replay-wide",
@@ -24,6 +24,7 @@ const PROGRAMS: [&str; 17] = [
     "timing",
     "journal",
     "costs",
+    "background",
 ];
 /// Those that must fit the smallest parts.
 const SMALL: [&str; 2] = ["replay", "replay-further"];

@@ -1,9 +1,12 @@
 //! The module's exports: numbers and one buffer. A status is [`Status`]; 0 is success.
 
-use crate::enclave::{Enclave, SEALED_STATE, Status};
+use crate::platform::Imports;
 use core::cell::RefCell;
+use damper_enclave_run::{SEALED_STATE, Status};
 use damper_firmware_program::digits::{self, TRAIN};
 use damper_firmware_program::softmax::DIM;
+
+type Enclave = damper_enclave_run::Enclave<Imports>;
 
 struct Module {
     enclave: Option<Enclave>,
@@ -48,7 +51,7 @@ pub extern "C" fn state_len() -> usize {
 pub extern "C" fn provision() -> u32 {
     call(|module| {
         module.enclave = None;
-        module.enclave = Some(Enclave::provision()?);
+        module.enclave = Some(Enclave::provision(Imports)?);
         Ok(())
     })
 }
@@ -58,7 +61,7 @@ pub extern "C" fn provision() -> u32 {
 pub extern "C" fn resume(burn: u32) -> u32 {
     call(|module| {
         module.enclave = None;
-        let enclave = Enclave::resume(&mut module.buffer, burn == 1);
+        let enclave = Enclave::resume(Imports, &mut module.buffer, burn == 1);
         // What was opened must not stay where the host reads.
         module.buffer = [0; SEALED_STATE];
         module.enclave = Some(enclave?);
@@ -75,7 +78,7 @@ pub extern "C" fn step() -> u32 {
 /// Seals the state into the buffer.
 #[unsafe(no_mangle)]
 pub extern "C" fn seal() -> u32 {
-    call(|module| module.enclave.as_ref().ok_or(Status::Refused)?.seal(&mut module.buffer))
+    call(|module| module.enclave.as_mut().ok_or(Status::Refused)?.seal(&mut module.buffer))
 }
 
 /// Where the released parameters are, [`dim`] f32; null without a run.

@@ -2,8 +2,7 @@
 //! counter. What the host gets is released parameters and blobs that it can neither read nor change.
 //!
 //! ```text
-//! abi ─► enclave ─► damper-core, damper-journal, the model and samples of the firmware examples
-//!           └─► seal ─► platform ◄─ imports: counter, sealing key, entropy; the host's shelf of blobs
+//! abi ─► damper-enclave-run ─► platform: imports of counter, sealing key, entropy; the host's shelf of blobs
 //! ```
 //!
 //! `../../docs/enclaves.md` says what stands in for what, and what a product must do otherwise.
@@ -11,9 +10,7 @@
 #![deny(unsafe_op_in_unsafe_fn)]
 
 mod abi;
-mod enclave;
 mod platform;
-mod seal;
 
 // Where panics unwind there is an operating system: the standard library has the handler.
 #[cfg(panic = "unwind")]

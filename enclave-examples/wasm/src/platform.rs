@@ -1,8 +1,7 @@
 //! The module's imports. `platform` stands for hardware or a service that the host cannot lie about; `host` is the host,
 //! which may keep, lose or replay what it is given.
 
-use crate::seal::{self, Label, Refused};
-use damper_journal::{BLOB, MonotonicCounter, Vault};
+use damper_enclave_run::{Platform, Refused, SEALED_LEDGER};
 
 #[link(wasm_import_module = "platform")]
 unsafe extern "C" {
@@ -24,59 +23,43 @@ unsafe extern "C" {
     fn get_ledger(to: *mut u8, len: usize) -> usize;
 }
 
-/// The sealing key.
-pub fn key() -> [u8; 32] {
-    let mut key = [0; 32];
-    // SAFETY: the platform writes 32 bytes.
-    unsafe { sealing_key(key.as_mut_ptr()) };
-    key
-}
+/// Both, by the imports.
+#[derive(Clone, Copy)]
+pub struct Imports;
 
-/// Random bytes.
-pub fn random<const N: usize>() -> [u8; N] {
-    let mut bytes = [0; N];
-    // SAFETY: the platform writes as many bytes as it is told.
-    unsafe { entropy(bytes.as_mut_ptr(), N) };
-    bytes
-}
-
-/// The platform's counter.
-pub struct Counter;
-
-impl MonotonicCounter for Counter {
-    type Error = core::convert::Infallible;
-
-    fn read(&mut self) -> Result<u64, Self::Error> {
+impl Platform for Imports {
+    fn count(&mut self) -> Result<u64, Refused> {
         Ok(counter_read())
     }
 
-    fn increment(&mut self) -> Result<u64, Self::Error> {
+    fn increment(&mut self) -> Result<u64, Refused> {
         Ok(counter_increment())
     }
-}
 
-/// The ledger's blob, sealed here and kept by the host.
-pub struct Shelf;
-
-const SEALED: usize = BLOB + seal::OVERHEAD;
-
-impl Vault for Shelf {
-    type Error = Refused;
-
-    fn put(&mut self, blob: &[u8; BLOB]) -> Result<(), Refused> {
-        let mut sealed = [0; SEALED];
-        sealed.iter_mut().zip(blob).for_each(|(to, byte)| *to = *byte);
-        seal::seal(Label::Ledger, &mut sealed)?;
-        // SAFETY: the host reads `SEALED` bytes.
-        if unsafe { put_ledger(sealed.as_ptr(), SEALED) } == 1 { Ok(()) } else { Err(Refused) }
+    fn sealing_key(&mut self) -> Result<[u8; 32], Refused> {
+        let mut key = [0; 32];
+        // SAFETY: the platform writes 32 bytes.
+        unsafe { sealing_key(key.as_mut_ptr()) };
+        Ok(key)
     }
 
-    fn get(&mut self) -> Result<Option<[u8; BLOB]>, Refused> {
-        let mut sealed = [0; SEALED];
-        // SAFETY: the host writes at most `SEALED` bytes.
-        match unsafe { get_ledger(sealed.as_mut_ptr(), SEALED) } {
+    fn fill(&mut self, bytes: &mut [u8]) -> Result<(), Refused> {
+        // SAFETY: the platform writes as many bytes as it is told.
+        unsafe { entropy(bytes.as_mut_ptr(), bytes.len()) };
+        Ok(())
+    }
+
+    fn put_ledger(&mut self, sealed: &[u8; SEALED_LEDGER]) -> Result<(), Refused> {
+        // SAFETY: the host reads `SEALED_LEDGER` bytes.
+        if unsafe { put_ledger(sealed.as_ptr(), SEALED_LEDGER) } == 1 { Ok(()) } else { Err(Refused) }
+    }
+
+    fn get_ledger(&mut self) -> Result<Option<[u8; SEALED_LEDGER]>, Refused> {
+        let mut sealed = [0; SEALED_LEDGER];
+        // SAFETY: the host writes at most `SEALED_LEDGER` bytes.
+        match unsafe { get_ledger(sealed.as_mut_ptr(), SEALED_LEDGER) } {
             0 => Ok(None),
-            SEALED => seal::open(Label::Ledger, &mut sealed)?.first_chunk().copied().ok_or(Refused).map(Some),
+            SEALED_LEDGER => Ok(Some(sealed)),
             _ => Err(Refused),
         }
     }

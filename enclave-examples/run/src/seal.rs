@@ -7,7 +7,7 @@
 //! What a blob is, is authenticated with it: a ledger is never taken for a state. Which of two blobs is the newer a seal cannot
 //! say; that is the counter's part.
 
-use crate::platform;
+use crate::Platform;
 use chacha20poly1305::{AeadInOut, KeyInit, XChaCha20Poly1305};
 
 const NONCE: usize = 24;
@@ -15,7 +15,8 @@ const TAG: usize = 16;
 /// Bytes that a sealed message is longer.
 pub const OVERHEAD: usize = NONCE + TAG;
 
-/// It was not sealed here, for this, or it was changed.
+/// It was not sealed here, for this, or it was changed; or the platform or the host did not answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Refused;
 
 /// What a blob is.
@@ -35,26 +36,28 @@ impl Label {
     }
 }
 
-fn cipher() -> XChaCha20Poly1305 {
-    XChaCha20Poly1305::new(&platform::key().into())
+fn cipher(platform: &mut impl Platform) -> Result<XChaCha20Poly1305, Refused> {
+    Ok(XChaCha20Poly1305::new(&platform.sealing_key()?.into()))
 }
 
 /// Seals the message in front of the last [`OVERHEAD`] bytes of `blob`, in place.
-pub fn seal(label: Label, blob: &mut [u8]) -> Result<(), Refused> {
+pub fn seal(platform: &mut impl Platform, label: Label, blob: &mut [u8]) -> Result<(), Refused> {
     let (message, tail) = blob.split_at_mut_checked(blob.len().wrapping_sub(OVERHEAD)).ok_or(Refused)?;
-    let nonce: [u8; NONCE] = platform::random();
-    let tag = cipher().encrypt_inout_detached(&nonce.into(), label.bytes(), message.into()).map_err(|_| Refused)?;
+    let mut nonce = [0; NONCE];
+    platform.fill(&mut nonce)?;
+    let tag =
+        cipher(platform)?.encrypt_inout_detached(&nonce.into(), label.bytes(), message.into()).map_err(|_| Refused)?;
     tail.iter_mut().zip(nonce.iter().chain(&tag)).for_each(|(to, byte)| *to = *byte);
     Ok(())
 }
 
 /// Opens a blob in place; the message.
-pub fn open(label: Label, blob: &mut [u8]) -> Result<&mut [u8], Refused> {
+pub fn open<'a>(platform: &mut impl Platform, label: Label, blob: &'a mut [u8]) -> Result<&'a mut [u8], Refused> {
     let (message, tail) = blob.split_at_mut_checked(blob.len().wrapping_sub(OVERHEAD)).ok_or(Refused)?;
     let (nonce, tag) = tail.split_at(NONCE);
     let nonce: [u8; NONCE] = nonce.try_into().map_err(|_| Refused)?;
     let tag: [u8; TAG] = tag.try_into().map_err(|_| Refused)?;
-    cipher()
+    cipher(platform)?
         .decrypt_inout_detached(&nonce.into(), label.bytes(), (&mut *message).into(), &tag.into())
         .map_err(|_| Refused)?;
     Ok(message)

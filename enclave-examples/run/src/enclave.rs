@@ -1,6 +1,6 @@
 //! The run inside: DP-SGD with momentum as in the firmware examples' `train`, paid behind the counter.
 
-use crate::platform::{Counter, Shelf};
+use crate::platform::{Counter, Platform, Shelf};
 use crate::seal::{self, Label, OVERHEAD};
 use damper_core::noise::ChaCha20;
 use damper_core::prelude::*;
@@ -44,8 +44,9 @@ const RUN: Configuration = Configuration::of_ledger(BUDGET)
     .with(&TRAIN.to_le_bytes());
 
 /// A run in memory.
-pub struct Enclave {
-    ledger: Ledger<Sealed<Counter, Shelf>>,
+pub struct Enclave<P: Platform> {
+    platform: P,
+    ledger: Ledger<Sealed<Counter<P>, Shelf<P>>>,
     config: DpSgdConfig,
     state: DpSgdState<DIM>,
     params: [f32; DIM],
@@ -67,20 +68,22 @@ fn status<C, V>(error: &SealedError<C, V>) -> Status {
     }
 }
 
-impl Enclave {
+impl<P: Platform> Enclave<P> {
     /// Begins the run: once, by its owner's act.
-    pub fn provision() -> Result<Self, Status> {
-        let store = Sealed::provision(Counter, Shelf, RUN, ALLOWANCE, FirstBoot::confirmed_by_owner())
+    pub fn provision(platform: P) -> Result<Self, Status> {
+        let (counter, shelf) = (Counter(platform.clone()), Shelf(platform.clone()));
+        let store = Sealed::provision(counter, shelf, RUN, ALLOWANCE, FirstBoot::confirmed_by_owner())
             .map_err(|e| status(&e))?;
-        Self::from(store)
+        Self::from(platform, store)
     }
 
     /// Goes on from a sealed state, which must be that of the newest charge; with `burn`, an older one will do, and the
     /// steps since are lost and stay paid.
-    pub fn resume(sealed: &mut [u8; SEALED_STATE], burn: bool) -> Result<Self, Status> {
-        let store = Sealed::open(Counter, Shelf, RUN, ALLOWANCE).map_err(|e| status(&e))?;
-        let mut enclave = Self::from(store)?;
-        let message = seal::open(Label::State, sealed).map_err(|_| Status::NotAuthentic)?;
+    pub fn resume(mut platform: P, sealed: &mut [u8; SEALED_STATE], burn: bool) -> Result<Self, Status> {
+        let (counter, shelf) = (Counter(platform.clone()), Shelf(platform.clone()));
+        let store = Sealed::open(counter, shelf, RUN, ALLOWANCE).map_err(|e| status(&e))?;
+        let mut enclave = Self::from(platform.clone(), store)?;
+        let message = seal::open(&mut platform, Label::State, sealed).map_err(|_| Status::NotAuthentic)?;
         let mut words =
             message.chunks_exact(4).map(|bytes| bytes.iter().rev().fold(0, |word, b| word << 8 | u32::from(*b)));
         enclave.released = words.next().unwrap_or_default();
@@ -94,10 +97,10 @@ impl Enclave {
         Ok(enclave)
     }
 
-    fn from(store: Sealed<Counter, Shelf>) -> Result<Self, Status> {
+    fn from(platform: P, store: Sealed<Counter<P>, Shelf<P>>) -> Result<Self, Status> {
         let ledger = Ledger::open(store, BUDGET).map_err(|_| Status::Ledger)?;
         let (released, config) = (ledger.charged_steps(), configured().ok_or(Status::Refused)?);
-        Ok(Self { ledger, config, state: config.state(), params: [0.0; DIM], released })
+        Ok(Self { platform, ledger, config, state: config.state(), params: [0.0; DIM], released })
     }
 
     /// One private step: pays, persists, releases.
@@ -122,11 +125,11 @@ impl Enclave {
     }
 
     /// Seals the state into `to` (`[SEALED_STATE]`).
-    pub fn seal(&self, to: &mut [u8; SEALED_STATE]) -> Result<(), Status> {
+    pub fn seal(&mut self, to: &mut [u8; SEALED_STATE]) -> Result<(), Status> {
         let numbers = self.params.iter().chain(&self.state.optimizer.momentum).map(|x| x.to_bits());
         let words = core::iter::once(self.released).chain(numbers);
         to.iter_mut().zip(words.flat_map(u32::to_le_bytes)).for_each(|(to, byte)| *to = byte);
-        seal::seal(Label::State, to).map_err(|_| Status::Refused)
+        seal::seal(&mut self.platform, Label::State, to).map_err(|_| Status::Refused)
     }
 
     /// Released parameters.

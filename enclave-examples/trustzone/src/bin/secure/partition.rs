@@ -1,0 +1,86 @@
+//! The run inside: DP-SGD with momentum as in the firmware examples' `train`, its charges in flash that only the secure state writes.
+
+use core::cell::RefCell;
+use damper_core::prelude::*;
+use damper_enclave_trustzone::Status;
+use damper_firmware_program::digits::{self, TRAIN};
+use damper_firmware_program::flash::{Ram, SECTOR};
+use damper_firmware_program::softmax::{self, DIM};
+use damper_firmware_program::train::{BUDGET, EXPECTED_BATCH};
+use damper_journal::{Configuration, FirstBoot, Journal};
+
+/// What a charge stands for.
+const RUN: Configuration = Configuration::of_ledger(BUDGET)
+    .with(b"trustzone example, digits, multiplier 1, clip 1, grid 16")
+    .with(&(DIM as u32).to_le_bytes())
+    .with(&EXPECTED_BATCH.to_le_bytes())
+    .with(&TRAIN.to_le_bytes());
+
+struct Run {
+    ledger: Ledger<Journal<Ram<'static>>>,
+    config: DpSgdConfig,
+    state: DpSgdState<DIM>,
+    params: [f32; DIM],
+    noise: NoiseRng,
+}
+
+struct OneCore(RefCell<Option<Run>>);
+
+// SAFETY: there is one core. An interrupt of the non-secure state may call while a call is under way: the borrow refuses it.
+unsafe impl Sync for OneCore {}
+
+static PARTITION: OneCore = OneCore(RefCell::new(None));
+
+fn call(body: impl FnOnce(&mut Option<Run>) -> Result<(), Status>) -> Status {
+    let result = PARTITION.0.try_borrow_mut().map_err(|_| Status::Refused).and_then(|mut run| body(&mut run));
+    result.err().unwrap_or(Status::Ok)
+}
+
+/// Begins the run. The flash is simulated in secure RAM, so each start of the machine is a first boot, and it is taken once.
+pub fn provision() -> Status {
+    call(|run| {
+        let flash = cortex_m::singleton!(: [u8; 4 * SECTOR] = [0xff; 4 * SECTOR]).ok_or(Status::Refused)?;
+        let journal =
+            Journal::provision(Ram(flash), RUN, FirstBoot::confirmed_by_owner()).map_err(|_| Status::Refused)?;
+        let ledger = Ledger::open(journal, BUDGET).map_err(|_| Status::Refused)?;
+        let config = DpSgd::new().clip(1.0).noise_multiplier(1.0).learning_rate(0.5).momentum(0.9);
+        let config = config.expected_batch(EXPECTED_BATCH).build().map_err(|_| Status::Refused)?;
+        // The same digest as everywhere needs the same, known key: a simulation. A product: `Key::fresh`, from the generator of the
+        // secure side.
+        let noise = NoiseRng::simulation(2026);
+        *run = Some(Run { ledger, config, state: config.state(), params: [0.0; DIM], noise });
+        Ok(())
+    })
+}
+
+/// One private step: pays, persists, releases.
+pub fn step() -> Status {
+    call(|run| {
+        let Run { ledger, config, state, params, noise } = run.as_mut().ok_or(Status::Refused)?;
+        let rate = Rate::of(EXPECTED_BATCH.into(), TRAIN.into()).map_err(|_| Status::Refused)?;
+        let mut grad = [0.0; DIM];
+        let mut step = match config.begin(state, ledger) {
+            Ok(Some(step)) => step,
+            Ok(None) | Err(OpenError::BudgetSpent) => return Err(Status::BudgetSpent),
+            Err(_) => return Err(Status::Refused),
+        };
+        for digit in step.poisson_batch(noise, rate, TRAIN).filter_map(digits::train) {
+            softmax::gradient(params, digit, &mut grad);
+            step.add(&grad).map_err(|_| Status::Refused)?;
+        }
+        step.finish(params, noise).map(|_| ()).map_err(|_| Status::Refused)
+    })
+}
+
+/// Hands the released parameters out.
+pub fn params(to: impl FnOnce(&[f32; DIM]) -> Status) -> Status {
+    call(|run| match to(&run.as_ref().ok_or(Status::Refused)?.params) {
+        Status::Ok => Ok(()),
+        refused => Err(refused),
+    })
+}
+
+/// Steps charged.
+pub fn charged() -> u32 {
+    PARTITION.0.try_borrow().ok().and_then(|run| run.as_ref().map(|run| run.ledger.charged_steps())).unwrap_or_default()
+}

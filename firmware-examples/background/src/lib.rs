@@ -1,0 +1,174 @@
+//! Private training in the background of other tasks: what every board shares. An `async` function that any executor polls: Embassy's,
+//! RTIC's, or a loop.
+//!
+//! Each step is charged to a journal in the chip's flash, then released, then kept in a snapshot. The function gives way after every
+//! sample, and sleeps between steps. What blocks the executor longest is the noise and the update of one step, or an erase of flash.
+//! It may be dropped wherever it waits, and the power may fail anywhere: the next call goes on from the flash.
+//!
+//! A board gives a flash, a key from its true random generator, the owner's word at the first boot, a delay and a clock.
+//!
+//! # Memory
+//!
+//! Four vectors of [`DIM`](softmax::DIM) words in the future, 10.4 KB; [`bytes`] of flash.
+#![no_std]
+#![forbid(unsafe_code)]
+
+pub mod rehearsal;
+
+use core::cell::RefCell;
+use core::ops::Range;
+use damper_core::prelude::*;
+use damper_core::{ArithmeticError, self_test};
+use damper_firmware_program::digits::{self, TRAIN};
+use damper_firmware_program::softmax::{self, DIM};
+pub use damper_firmware_program::train::BUDGET;
+use damper_firmware_program::train::EXPECTED_BATCH;
+pub use damper_journal::FirstBoot;
+use damper_journal::{Configuration, Journal, JournalError, Region, RegionError, SnapshotError, Snapshots};
+use embedded_hal_async::delay::DelayNs;
+use embedded_storage::nor_flash::NorFlash;
+
+/// Milliseconds of sleep between steps.
+const PAUSE: u32 = 1000;
+
+/// What a charge stands for.
+const RUN: Configuration = Configuration::of_ledger(BUDGET)
+    .with(b"background 1, digits, multiplier 1, clip 1, grid 16")
+    .with(&(DIM as u32).to_le_bytes())
+    .with(&EXPECTED_BATCH.to_le_bytes())
+    .with(&TRAIN.to_le_bytes());
+
+/// What a board gives.
+pub struct Board<'a, F, D> {
+    /// The chip's flash.
+    pub flash: &'a RefCell<F>,
+    /// Where [`bytes`] of it begin that no program lies in: the first byte of a sector.
+    pub from: u32,
+    /// The generator of noise and batches.
+    pub noise: &'a NoiseRng,
+    /// The owner's word that the run begins: a button held, not the failure to find a journal.
+    pub first_boot: Option<FirstBoot>,
+    /// Sleeps between steps.
+    pub delay: D,
+    /// A counter of cycles that goes up and wraps.
+    pub clock: fn() -> u32,
+}
+
+/// A released step.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct Report {
+    /// Steps charged so far.
+    pub charged: u32,
+    /// Held-out digits, which are public, that the released parameters name rightly: of 100.
+    pub right: u32,
+    /// Cycles from opening the step to its release. They tell how many samples were drawn, so a product does not have them.
+    #[cfg(feature = "cycles")]
+    pub cycles: u32,
+}
+
+/// Why training ended before its budget was spent.
+#[derive(Clone, Copy, PartialEq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum Failure<E> {
+    /// The processor's arithmetic is not what the bounds assume.
+    Arithmetic(ArithmeticError),
+    /// A setting was refused.
+    Config(ConfigError),
+    /// A call was refused.
+    Call(CallError),
+    /// The journal was not opened, or a charge was not persisted.
+    Journal(JournalError<RegionError<E>>),
+    /// The snapshot was not read or not kept.
+    Snapshot(SnapshotError<RegionError<E>>),
+}
+
+impl<E> From<ConfigError> for Failure<E> {
+    fn from(error: ConfigError) -> Self {
+        Self::Config(error)
+    }
+}
+
+impl<E> From<CallError> for Failure<E> {
+    fn from(error: CallError) -> Self {
+        Self::Call(error)
+    }
+}
+
+impl<E> From<JournalError<RegionError<E>>> for Failure<E> {
+    fn from(error: JournalError<RegionError<E>>) -> Self {
+        Self::Journal(error)
+    }
+}
+
+impl<E> From<SnapshotError<RegionError<E>>> for Failure<E> {
+    fn from(error: SnapshotError<RegionError<E>>) -> Self {
+        Self::Snapshot(error)
+    }
+}
+
+/// Bytes of flash from [`Board::from`] on: two sectors of journal, then two halves with room for parameters, momentum and a head of 64.
+#[must_use]
+pub const fn bytes<F: NorFlash>() -> usize {
+    let half = (64 + 8 * DIM).div_ceil(F::ERASE_SIZE);
+    (2 + 2 * half) * F::ERASE_SIZE
+}
+
+/// The places of journal and snapshots.
+fn places<F: NorFlash>(from: u32) -> [Range<u32>; 2] {
+    let middle = from.saturating_add(2 * F::ERASE_SIZE as u32);
+    [from..middle, middle..from.saturating_add(bytes::<F>() as u32)]
+}
+
+/// Trains until the budget is spent, and returns the released parameters. Every released step goes to `report`.
+///
+/// # Errors
+///
+/// The first that any part has. What was charged stays charged.
+pub async fn train<F: NorFlash, D: DelayNs>(
+    board: Board<'_, F, D>,
+    mut report: impl FnMut(Report),
+) -> Result<[f32; DIM], Failure<F::Error>> {
+    self_test().map_err(Failure::Arithmetic)?;
+    let Board { flash, from, noise, first_boot, mut delay, clock } = board;
+    let [ledger_place, snapshot_place] = places::<F>(from);
+    let region = || Region::new(flash, ledger_place.clone());
+    let journal = match first_boot.map(|owner| Journal::provision(region(), RUN, owner)) {
+        // The button is held though the run has begun: it goes on.
+        None | Some(Err(JournalError::Occupied)) => Journal::open(region(), RUN)?,
+        Some(begun) => begun?,
+    };
+    let mut ledger = Ledger::open(journal, BUDGET)?;
+    let mut snapshots = Snapshots::open(Region::new(flash, snapshot_place), RUN, ledger.charged_steps())?;
+    let config = DpSgd::new().clip(1.0).noise_multiplier(1.0).learning_rate(0.5).momentum(0.9);
+    let config = config.expected_batch(EXPECTED_BATCH).build()?;
+    let rate = Rate::of(EXPECTED_BATCH.into(), TRAIN.into())?;
+    let (mut state, mut params, mut grad) = (config.state::<DIM>(), [0.0; DIM], [0.0; DIM]);
+    if snapshots.newest().is_some() {
+        snapshots.load(&mut (&mut params[..], &mut state))?;
+    }
+    loop {
+        let begun = clock();
+        let mut step = match config.begin(&mut state, &mut ledger) {
+            Ok(Some(step)) => step,
+            Ok(None) | Err(OpenError::BudgetSpent) => return Ok(params),
+            Err(OpenError::Store(error)) => return Err(error.into()),
+            Err(OpenError::Call(error)) => return Err(error.into()),
+        };
+        for digit in step.poisson_batch(noise, rate, TRAIN).filter_map(digits::train) {
+            softmax::gradient(&params, digit, &mut grad);
+            step.add(&grad)?;
+            embassy_futures::yield_now().await;
+        }
+        step.finish(&mut params, noise)?;
+        let _cycles = clock().wrapping_sub(begun);
+        snapshots.save(ledger.charged_steps(), &mut (&mut params[..], &mut state))?;
+        report(Report {
+            charged: ledger.charged_steps(),
+            right: digits::held_out().filter(|digit| softmax::is_right(&params, *digit)).count() as u32,
+            #[cfg(feature = "cycles")]
+            cycles: _cycles,
+        });
+        delay.delay_ms(PAUSE).await;
+    }
+}

@@ -1,0 +1,60 @@
+//! The nRF52840's own part, for an Embassy and an RTIC program: key, flash, clock and button of the development kit (PCA10056).
+#![no_std]
+
+use core::cell::RefCell;
+use core::convert::Infallible;
+use cortex_m::peripheral::{DCB, DWT};
+use damper_core::prelude::*;
+use damper_firmware_background::{Board, FirstBoot, train};
+use defmt_rtt as _;
+use embassy_nrf::Peri;
+use embassy_nrf::gpio::{Input, Pull};
+use embassy_nrf::nvmc::Nvmc;
+use embassy_nrf::peripherals::{NVMC, P0_11, RNG};
+use embassy_nrf::rng::Rng;
+use embassy_time::Delay;
+use panic_probe as _;
+
+/// Where the flash of journal and snapshots begins: `memory.x` ends there.
+const REGION: u32 = 0xf_0000;
+
+/// What training takes of the chip.
+pub struct Chip {
+    /// The controller of the flash.
+    pub nvmc: Peri<'static, NVMC>,
+    /// The true random generator.
+    pub rng: Peri<'static, RNG>,
+    /// Button 1: held at reset, the owner's word that the run begins.
+    pub button: Peri<'static, P0_11>,
+    /// Turns the counter of cycles on.
+    pub dcb: DCB,
+    /// The counter of cycles.
+    pub dwt: DWT,
+}
+
+/// Trains until the budget is spent, and logs what is released.
+pub async fn run(chip: Chip) {
+    let Chip { nvmc, rng, button, mut dcb, mut dwt } = chip;
+    dcb.enable_trace();
+    dwt.enable_cycle_counter();
+    let key = Key::fresh(|bytes| {
+        let mut rng = Rng::new_blocking(rng);
+        // Slower, and without the bias of the bare bits.
+        rng.set_bias_correction(true);
+        rng.blocking_fill_bytes(bytes);
+        Ok::<_, Infallible>(())
+    });
+    let Ok(key) = key;
+    let board = Board {
+        flash: &RefCell::new(Nvmc::new(nvmc)),
+        from: REGION,
+        noise: &NoiseRng::from_key(key),
+        first_boot: Input::new(button, Pull::Up).is_low().then(FirstBoot::confirmed_by_owner),
+        delay: Delay,
+        clock: DWT::cycle_count,
+    };
+    match train(board, |report| defmt::info!("{}", report)).await {
+        Ok(params) => defmt::info!("budget spent; the first parameters: {}", params.first_chunk::<4>()),
+        Err(failure) => defmt::error!("{}", failure),
+    }
+}
