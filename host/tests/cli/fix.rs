@@ -269,12 +269,14 @@ fn fix_standardises_filters() {
 fn fix_normalises_residual_sums() {
     let shape = [4, 2, 3];
     let nodes = vec![
-        make_node("Relu", "branch", &["x"], &["h"], vec![]),
+        make_node("Conv", "branch", &["x", "branch.weight"], &["h"], vec![]),
         make_node("Add", "sum", &["x", "h"], &["s"], vec![]),
         make_node("Tanh", "tanh", &["s"], &["t"], vec![]),
         make_node("Add", "last", &["t", "s"], &["y"], vec![]),
     ];
-    let plain = model(&shape, &shape, &[], GraphProto { node: nodes, ..GraphProto::default() });
+    let weight = numbers(16, 3);
+    let tensors = [("branch.weight", &[4usize, 4, 1, 1][..], weight.clone())];
+    let plain = model(&shape, &shape, &tensors, GraphProto { node: nodes, ..GraphProto::default() });
     let (folder, _) = folder();
     let answer = json(&fix(&plain, folder.path(), &["--json", "--scale-norm"]));
     assert_eq!(
@@ -282,7 +284,14 @@ fn fix_normalises_residual_sums() {
         "{answer}"
     );
     assert_eq!(answer["changes"][1]["to"], "kept: it is an output");
-    let sums: Vec<f64> = numbers(ROWS * 24, 77).iter().map(|x| f64::from(x + x.max(0.0))).collect();
+    let mut sums = Vec::new();
+    for row in numbers(ROWS * 24, 77).chunks(24) {
+        sums.extend((0..24).map(|at| {
+            let branch =
+                (0..4).map(|c| f64::from(weight[at / 6 * 4 + c]) * f64::from(row[c * 6 + at % 6])).sum::<f64>();
+            f64::from(row[at]) + branch
+        }));
+    }
     let sums = sums.chunks(12).flat_map(|group| normal(group, f64::from(EPSILON)));
     let expected: Vec<f32> = sums.map(|x| (x + x.tanh()) as f32).collect();
     close(&outputs(&folder.path().join("fixed.onnx"), &shape), &expected);
