@@ -5,7 +5,7 @@
 
 use super::pb::ModelProto;
 use super::rewrite::{list_new, readers};
-use super::{make_attr_int, make_attr_ints, make_node, make_tensor_f32, make_tensor_i64, node_name};
+use super::{make_attr_int, make_attr_ints, make_attr_tensor, make_node, make_tensor_f32, make_tensor_i64, node_name};
 use std::collections::HashSet;
 
 /// What is added to the mean square of a filter, so that one of equal numbers becomes zeros.
@@ -56,8 +56,16 @@ pub fn standardize_weights(model: &mut ModelProto) -> Vec<WeightChange> {
             let [along, tiny, root] = ["axes", "epsilon", "root"].map(own);
             let [mean, centred, square, variance, padded, deviation, normal, standard] =
                 ["mean", "centred", "square", "variance", "padded", "deviation", "normal", "weight"].map(own);
-            graph.initializer.push(make_tensor_f32(&tiny, &[], &[EPSILON]));
-            graph.initializer.push(make_tensor_f32(&root, &[], &[length.sqrt()]));
+            // Nodes, for a float initializer would be trained.
+            let number = |name: &str, value: f32| {
+                make_node(
+                    "Constant",
+                    name,
+                    &[],
+                    &[name],
+                    vec![make_attr_tensor("value", make_tensor_f32("", &[], &[value]))],
+                )
+            };
             if axes_are_inputs {
                 graph.initializer.push(make_tensor_i64(&along, &[axes.len()], &axes));
             }
@@ -70,6 +78,8 @@ pub fn standardize_weights(model: &mut ModelProto) -> Vec<WeightChange> {
             };
             let step = |op: &str, name: &str, inputs: &[&str], y: &str| make_node(op, &own(name), inputs, &[y], vec![]);
             let nodes = [
+                number(&tiny, EPSILON),
+                number(&root, length.sqrt()),
                 average("Mean", &weight, &mean),
                 step("Sub", "Centre", &[&weight, &mean], &centred),
                 step("Mul", "Square", &[&centred, &centred], &square),

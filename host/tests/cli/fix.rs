@@ -262,6 +262,8 @@ fn fix_standardises_filters() {
         .unwrap();
         let [found, expected] = ["fixed.onnx", "plain.onnx"].map(|file| outputs(&folder.path().join(file), &[2, 5, 5]));
         close(&found, &expected);
+        let list = json(&damper().arg("inspect").arg(folder.path().join("fixed.onnx")).arg("--json").output().unwrap());
+        assert_eq!(trained_names(&list), ["norm.bias", "layer.weight"], "{list}");
     }
 }
 
