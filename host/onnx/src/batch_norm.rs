@@ -8,10 +8,8 @@
 
 use super::attribute::{attr_float, attr_int};
 use super::pb::{GraphProto, ModelProto, NodeProto};
-use super::{
-    DType, Extent, SettingError, Tensor, decode_tensor, make_attr_float, make_node, make_tensor_f32, make_tensor_i64,
-    make_value_info, node_name,
-};
+use super::rewrite::{depends_on_data, group_norm, list_new, readers, remove_unread, set, usual_groups};
+use super::{SettingError, Tensor, decode_tensor, make_node, make_tensor_f32, make_tensor_i64, node_name};
 use std::collections::HashSet;
 
 /// The replacement of each BatchNormalization.
@@ -71,9 +69,6 @@ pub enum Replacement {
         why: &'static str,
     },
 }
-
-/// The most groups of a GroupNorm, as Opacus has it.
-const MOST_GROUPS: usize = 32;
 
 /// A BatchNormalization with its values.
 struct Norm {
@@ -206,24 +201,6 @@ fn own_name(graph: &GraphProto, norm: &Norm, name: &str) -> String {
     if is_own { name.into() } else { format!("{}/{name}", norm.name) }
 }
 
-/// Returns true if an input of the model is behind `value`.
-fn depends_on_data(graph: &GraphProto, value: &str) -> bool {
-    let stored: HashSet<&str> = graph.initializer.iter().map(|tensor| tensor.name.as_str()).collect();
-    let inputs = graph.input.iter().map(|input| input.name.as_str()).filter(|name| !stored.contains(name));
-    let mut data: HashSet<&str> = inputs.collect();
-    for node in &graph.node {
-        if node.input.iter().any(|name| data.contains(name.as_str())) {
-            data.extend(node.output.iter().map(String::as_str));
-        }
-    }
-    data.contains(value)
-}
-
-/// The largest divisor of `channels` up to 32 that leaves two channels a group: with one, a normalisation of vectors would give zeros.
-fn usual_groups(channels: usize) -> usize {
-    (1..=MOST_GROUPS.min(channels / 2)).rev().find(|groups| channels.is_multiple_of(*groups)).unwrap_or(1)
-}
-
 fn group(graph: &mut GraphProto, norm: &Norm, groups: Option<usize>) -> Result<Replacement, SettingError> {
     let channels = norm.scale.len();
     let groups = groups.unwrap_or_else(|| usual_groups(channels));
@@ -231,16 +208,7 @@ fn group(graph: &mut GraphProto, norm: &Norm, groups: Option<usize>) -> Result<R
         let problem = format!("does not divide the {channels} channels of '{}'; give a divisor", norm.name);
         return Err(SettingError::new("groups", groups, problem));
     }
-    let own = |part: &str| format!("{}/GroupNorm/{part}", norm.name);
-    let [shape, ones, zeros, grouped, normed] = ["groups", "ones", "zeros", "grouped", "normed"].map(own);
-    graph.initializer.push(make_tensor_i64(&shape, &[3], &[0, groups as i64, -1]));
-    graph.initializer.push(make_tensor_f32(&ones, &[groups], &vec![1.0; groups]));
-    graph.initializer.push(make_tensor_f32(&zeros, &[groups], &vec![0.0; groups]));
-    let epsilon = vec![make_attr_float("epsilon", norm.epsilon)];
-    let nodes = vec![
-        make_node("Reshape", &own("Reshape"), &[&norm.x, &shape], &[&grouped], vec![]),
-        make_node("InstanceNormalization", &own("Normalize"), &[&grouped, &ones, &zeros], &[&normed], epsilon),
-    ];
+    let (nodes, normed) = group_norm(graph, &norm.name, &norm.x, groups, norm.epsilon);
     put_affine(graph, norm, nodes, &normed, &norm.names.clone());
     Ok(Replacement::GroupNorm { groups, channels })
 }
@@ -333,39 +301,4 @@ fn merge_into_layer(graph: &mut GraphProto, norm: &Norm, scale: &[f64], shift: &
     node.input[2] = bias_name;
     node.output = vec![norm.y.clone()];
     Some(node_name(node, at))
-}
-
-/// The reads of `name`: (node, slot).
-fn readers(graph: &GraphProto, name: &str) -> Vec<(usize, usize)> {
-    let of_node = |(at, node): (usize, &NodeProto)| {
-        let slots = node.input.iter().enumerate().filter(|(_, input)| *input == name);
-        slots.map(|(slot, _)| (at, slot)).collect::<Vec<_>>()
-    };
-    graph.node.iter().enumerate().flat_map(of_node).collect()
-}
-
-/// Puts a tensor in the place of the one with its name, or adds it.
-fn set(graph: &mut GraphProto, tensor: super::pb::TensorProto) {
-    match graph.initializer.iter_mut().find(|old| old.name == tensor.name) {
-        Some(old) => *old = tensor,
-        None => graph.initializer.push(tensor),
-    }
-}
-
-/// Removes those initializers of `names` that nothing reads any more.
-fn remove_unread(graph: &mut GraphProto, names: &HashSet<String>) {
-    let read: HashSet<String> = graph.node.iter().flat_map(|node| node.input.iter().cloned()).collect();
-    let stays = |name: &String| !names.contains(name) || read.contains(name);
-    graph.initializer.retain(|tensor| stays(&tensor.name));
-    graph.input.retain(|input| stays(&input.name));
-    graph.value_info.retain(|info| stays(&info.name));
-}
-
-/// Lists the initializers that are not in `before` among the inputs, as models before IR version 4 have them.
-fn list_new(graph: &mut GraphProto, before: &HashSet<String>) {
-    for tensor in graph.initializer.iter().filter(|tensor| !before.contains(&tensor.name)) {
-        let Ok(dtype) = DType::from_onnx(tensor.data_type) else { continue };
-        let shape: Vec<Extent> = tensor.dims.iter().map(|&extent| Extent::Fixed(extent as usize)).collect();
-        graph.input.push(make_value_info(&tensor.name, dtype, &shape));
-    }
 }

@@ -17,8 +17,11 @@ mod lora;
 mod mark;
 #[allow(missing_docs, clippy::all, rustdoc::all)]
 pub mod pb;
+mod rewrite;
+mod scale_norm;
 mod setting;
 mod spec;
+mod standardize;
 mod tensor;
 mod trained;
 
@@ -35,8 +38,10 @@ pub use load::{LoadError, MAX_MODEL_BYTES, decode, encode, load};
 pub use lora::{Adapter, Adapters, LoraOptions, add_adapters};
 pub use mark::{is_marked, mark};
 pub use mark::{set_finished, set_run, set_unfinished};
+pub use scale_norm::{ScaleChange, add_scale_norms};
 pub use setting::SettingError;
 pub use spec::{Dim, TensorRef, TensorSpec};
+pub use standardize::{WeightChange, standardize_weights};
 pub use tensor::{DType, Tensor, TensorData, TensorError, decode_tensor};
 pub use trained::split_name;
 pub use trained::{TrainedError, write_trained};

@@ -1,10 +1,11 @@
-//! `damper fix`: a model without layers that mix the samples of a batch.
+//! `damper fix`: a model without layers that mix the samples of a batch, and with those that help private training.
 
 use super::{Failure, answer, answer_json, warn};
 use clap::Args;
 use damper_onnx::graph::{Graph, GraphOptions};
 use damper_onnx::{
-    self as onnx, BatchNormChange, BatchNormFix, Replacement, TensorError, decode_tensor, fix_batch_norm,
+    self as onnx, BatchNormChange, BatchNormFix, Replacement, ScaleChange, TensorError, WeightChange, add_scale_norms,
+    decode_tensor, fix_batch_norm, standardize_weights,
 };
 use damper_train::files::{Access, write};
 use damper_train::init::converted;
@@ -19,11 +20,16 @@ with statistics, as of a pretrained model, is a scale and a shift: it is merged
 into the convolution or linear layer before it, or else stays a scale and a
 shift, which are trained. That changes no output.
 
-Example:
-  damper fix resnet18.onnx -o resnet18-fixed.onnx
-  damper train resnet18-fixed.onnx --data cifar:cifar-10-binary.tar.gz ...";
+--weight-standardisation and --scale-norm change the outputs, so train the model
+afterwards. The first centres each filter of a convolution and gives it length 1.
+The second puts a normalisation without parameters after each sum of two branches.
 
-/// Replaces BatchNormalization, which cannot be trained privately.
+Examples:
+  damper fix resnet18.onnx -o resnet18-fixed.onnx
+  damper train resnet18-fixed.onnx --data cifar:cifar-10-binary.tar.gz ...
+  damper fix wrn.onnx --weight-standardisation --scale-norm -o wrn-ws.onnx";
+
+/// Replaces BatchNormalization, which cannot be trained privately, and adds normalisations that help.
 #[derive(Args, Debug)]
 #[command(after_help = AFTER_HELP)]
 pub(super) struct FixArgs {
@@ -40,6 +46,12 @@ pub(super) struct FixArgs {
     /// Groups of each GroupNorm [default: the largest divisor of the channels up to 32 that leaves two channels a group]
     #[arg(long, value_name = "G")]
     groups: Option<usize>,
+    /// Standardises the filters of convolutions: each is its parameters less their mean, scaled to length 1
+    #[arg(long)]
+    weight_standardisation: bool,
+    /// Normalises groups of channels after each sum of two branches, unless a normalisation follows
+    #[arg(long)]
+    scale_norm: bool,
     /// Prints one JSON object
     #[arg(long)]
     json: bool,
@@ -75,6 +87,28 @@ impl From<BatchNormChange> for Change {
     }
 }
 
+impl From<WeightChange> for Change {
+    fn from(WeightChange { node, weight, kept }: WeightChange) -> Self {
+        let to = match kept {
+            None => format!("filters of '{weight}' centred and scaled to length 1; the outputs change"),
+            Some(why) => format!("kept '{weight}': {why}"),
+        };
+        Self { node, operator: "Conv", to }
+    }
+}
+
+impl From<ScaleChange> for Change {
+    fn from(ScaleChange { node, to }: ScaleChange) -> Self {
+        let to = match to {
+            Ok((groups, channels)) => {
+                format!("normalised in {groups} groups of {channels} channels, without parameters; the outputs change")
+            }
+            Err(why) => format!("kept: {why}"),
+        };
+        Self { node, operator: "Add", to }
+    }
+}
+
 pub(super) fn run(args: &FixArgs) -> Result<(), Failure> {
     if args.out.exists() && !args.out.is_file() {
         return Err(Failure::in_file(&args.out, "is there and no plain file; name another -o"));
@@ -90,14 +124,18 @@ pub(super) fn run(args: &FixArgs) -> Result<(), Failure> {
     }
     let changes = fix_batch_norm(&mut model, args.batch_norm, args.groups)
         .map_err(|error| Failure::of_file(&args.model, error))?;
+    let mut changes: Vec<Change> = changes.into_iter().map(Change::from).collect();
+    if args.weight_standardisation {
+        changes.extend(standardize_weights(&mut model).into_iter().map(Change::from));
+    }
+    if args.scale_norm {
+        let scaled = add_scale_norms(&mut model, &GraphOptions::default());
+        changes.extend(scaled.map_err(|error| Failure::of_file(&args.model, error))?.into_iter().map(Change::from));
+    }
     let refusal = Graph::from_model(&model, &GraphOptions::default()).err().map(|error| error.to_string());
     write(&args.out, &onnx::encode(&model), Access::Public)?;
-    let fixed = Fixed {
-        model: args.model.display().to_string(),
-        out: args.out.display().to_string(),
-        changes: changes.into_iter().map(Change::from).collect(),
-        refusal,
-    };
+    let fixed =
+        Fixed { model: args.model.display().to_string(), out: args.out.display().to_string(), changes, refusal };
     if args.json { answer_json(&fixed) } else { answer(&fixed.to_string()) }
 }
 
@@ -106,8 +144,9 @@ impl std::fmt::Display for Fixed {
         for Change { node, operator, to } in &self.changes {
             writeln!(f, "  {operator} '{node}': {to}")?;
         }
-        let changed = self.changes.iter().filter(|change| !change.to.starts_with("kept")).count();
-        write!(f, "{}: {changed} of {} BatchNormalization replaced", self.out, self.changes.len())?;
+        let norms = || self.changes.iter().filter(|change| change.operator == "BatchNormalization");
+        let changed = norms().filter(|change| !change.to.starts_with("kept")).count();
+        write!(f, "{}: {changed} of {} BatchNormalization replaced", self.out, norms().count())?;
         match &self.refusal {
             None => Ok(()),
             Some(refusal) => write!(f, "\nit still cannot be trained: {refusal}"),

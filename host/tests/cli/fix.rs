@@ -220,3 +220,85 @@ fn rejects_bad_groups_and_keeps_the_rest() {
     assert_eq!(answer["changes"][0]["to"], "kept: it normalises weights, not samples");
     assert!(answer["refusal"].as_str().unwrap().contains("BatchNormalization"), "{answer}");
 }
+
+/// What of `values` has mean 0 and mean square 1.
+fn normal(values: &[f64], epsilon: f64) -> Vec<f64> {
+    let mean = values.iter().sum::<f64>() / values.len() as f64;
+    let square = values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / values.len() as f64;
+    values.iter().map(|x| (x - mean) / (square + epsilon).sqrt()).collect()
+}
+
+#[test]
+fn fix_standardises_filters() {
+    for opset in [17, 18] {
+        let (folder, _) = folder();
+        let mut model = layer_and_norm("Conv", &[2, 5, 5], &[6, 3, 3], &[6, 2, 3, 3], None, true);
+        model.opset_import[0].version = opset;
+        let answer = json(&fix(&model, folder.path(), &["--json", "--weight-standardisation"]));
+        assert!(answer["refusal"].is_null(), "{answer}");
+        let said = &answer["changes"][1];
+        assert_eq!(said["to"], "filters of 'layer.weight' centred and scaled to length 1; the outputs change");
+        // The same convolution with filters that are standardised here. The normalisation is merged before.
+        let graph = onnx::load(&folder.path().join("fixed.onnx")).unwrap().graph.unwrap();
+        let tensor = |name: &str| {
+            let proto = graph.initializer.iter().find(|tensor| tensor.name == name).unwrap();
+            onnx::decode_tensor(proto).unwrap().as_f32().unwrap().to_vec()
+        };
+        let filters: Vec<f32> = tensor("layer.weight")
+            .chunks(18)
+            .flat_map(|filter| normal(&filter.iter().map(|x| f64::from(*x)).collect::<Vec<_>>(), 0.0))
+            .map(|x| (x / 18f64.sqrt()) as f32)
+            .collect();
+        let bias = tensor("norm.bias");
+        let plain = GraphProto {
+            node: vec![make_node("Conv", "layer", &["x", "w", "b"], &["y"], vec![])],
+            ..GraphProto::default()
+        };
+        let tensors = [("w", &[6, 2, 3, 3][..], filters), ("b", &[6], bias)];
+        fs::write(
+            folder.path().join("plain.onnx"),
+            onnx::encode(&self::model(&[2, 5, 5], &[6, 3, 3], &tensors, plain)),
+        )
+        .unwrap();
+        let [found, expected] = ["fixed.onnx", "plain.onnx"].map(|file| outputs(&folder.path().join(file), &[2, 5, 5]));
+        close(&found, &expected);
+        let list = json(&damper().arg("inspect").arg(folder.path().join("fixed.onnx")).arg("--json").output().unwrap());
+        assert_eq!(trained_names(&list), ["norm.bias", "layer.weight"], "{list}");
+    }
+}
+
+#[test]
+fn fix_normalises_residual_sums() {
+    let shape = [4, 2, 3];
+    let nodes = vec![
+        make_node("Conv", "branch", &["x", "branch.weight"], &["h"], vec![]),
+        make_node("Add", "sum", &["x", "h"], &["s"], vec![]),
+        make_node("Tanh", "tanh", &["s"], &["t"], vec![]),
+        make_node("Add", "last", &["t", "s"], &["y"], vec![]),
+    ];
+    let weight = numbers(16, 3);
+    let tensors = [("branch.weight", &[4usize, 4, 1, 1][..], weight.clone())];
+    let plain = model(&shape, &shape, &tensors, GraphProto { node: nodes, ..GraphProto::default() });
+    let (folder, _) = folder();
+    let answer = json(&fix(&plain, folder.path(), &["--json", "--scale-norm"]));
+    assert_eq!(
+        answer["changes"][0]["to"], "normalised in 2 groups of 4 channels, without parameters; the outputs change",
+        "{answer}"
+    );
+    assert_eq!(answer["changes"][1]["to"], "kept: it is an output");
+    let mut sums = Vec::new();
+    for row in numbers(ROWS * 24, 77).chunks(24) {
+        sums.extend((0..24).map(|at| {
+            let branch =
+                (0..4).map(|c| f64::from(weight[at / 6 * 4 + c]) * f64::from(row[c * 6 + at % 6])).sum::<f64>();
+            f64::from(row[at]) + branch
+        }));
+    }
+    let sums = sums.chunks(12).flat_map(|group| normal(group, f64::from(EPSILON)));
+    let expected: Vec<f32> = sums.map(|x| (x + x.tanh()) as f32).collect();
+    close(&outputs(&folder.path().join("fixed.onnx"), &shape), &expected);
+    // A second time there is nothing left to do.
+    let once = onnx::load(&folder.path().join("fixed.onnx")).unwrap();
+    let again = json(&fix(&once, folder.path(), &["--json", "--scale-norm"]));
+    assert_eq!(again["changes"][0]["to"], "kept: a normalisation follows", "{again}");
+}
