@@ -79,7 +79,10 @@ fn every_method_has_the_bits_of_one_process() {
             let folder = tempfile::tempdir().unwrap();
             let ranks = train_on(size, &run, folder.path(), (index + size).is_multiple_of(2));
             if is_float {
-                assert!(ranks.iter().all(|rank| rank.as_ref().unwrap_err().to_string().contains("adds floats")), "{name}");
+                assert!(
+                    ranks.iter().all(|rank| rank.as_ref().unwrap_err().to_string().contains("adds floats")),
+                    "{name}"
+                );
             } else {
                 assert_same(name, &ranks, &whole);
             }
@@ -94,7 +97,7 @@ fn noise_drawn_in_parts_has_the_same_bits() {
     let data = made_up_images(folder.path());
     let images = |config| {
         let source = train::Source { data: data.clone(), ..source("mnist-cnn.onnx") };
-        train::prepare(&source, TrainConfig { batch_size: 24, epochs: 0.5, ..config }).unwrap()
+        train::prepare(&source, TrainConfig { batch_size: 24, epochs: 1.0, ..config }).unwrap()
     };
     let digits = |config| train::prepare(&source(LARGER), config).unwrap();
     let wide = TrainConfig { grid_bits: 22, batch_size: 512, epochs: 2.0, ..config() };
@@ -198,7 +201,8 @@ fn an_error_of_one_rank_ends_all() {
         });
         for rank in ranks {
             let error = rank.unwrap_err();
-            let is_it = matches!(&error, TrainError::Rank(RankError::Differs { rank: 2, what: found }) if found == what);
+            let is_it =
+                matches!(&error, TrainError::Rank(RankError::Differs { rank: 2, what: found }) if found == what);
             assert!(is_it, "{what}: {error}");
         }
     }

@@ -8,11 +8,11 @@
 //! Each process adds the samples of its share alone, and all of them release one sum with one noise. A process that released the sum of its
 //! own share would use that noise for a second sum. So a step whose exchange failed is [broken](CallError::Broken), and releases nothing.
 
+use super::Open;
 use super::config::StepConfig;
 use super::noise_part::NoisePart;
-use super::Open;
-use crate::error::{CallError, check_len};
 use crate::count::Counts;
+use crate::error::{CallError, check_len};
 use crate::filter::Filter;
 use crate::noise::sealed::Inside;
 use crate::noise::{CHUNK, Generator};

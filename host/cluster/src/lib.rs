@@ -38,7 +38,9 @@ impl std::fmt::Display for JoinError {
                 f,
                 "started as one of {size} processes, and this damper is built without MPI: build it with --features mpi, or start one"
             ),
-            Self::Failed => f.write_str("MPI does not start: use mpirun or srun of the MPI library that damper was built with"),
+            Self::Failed => {
+                f.write_str("MPI does not start: use mpirun or srun of the MPI library that damper was built with")
+            }
         }
     }
 }

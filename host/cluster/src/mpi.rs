@@ -3,6 +3,7 @@
 //! MPI's own errors, such as a lost connection, end all processes: that is its default. So calls here do not fail.
 
 use damper_train::{Group, RankError, Words};
+use mpi::Threading;
 use mpi::collective::SystemOperation;
 use mpi::datatype::PartitionMut;
 use mpi::environment::Universe;
@@ -31,7 +32,8 @@ impl std::fmt::Debug for Mpi {
 impl Mpi {
     /// Starts MPI; none if it does not start or was started before.
     pub(super) fn start() -> Option<Self> {
-        let universe = mpi::initialize()?;
+        // Workers are threads, and one thread calls MPI.
+        let (universe, _) = mpi::initialize_with_threading(Threading::Funneled)?;
         let world = universe.world();
         let leaving = world.duplicate();
         Some(Self { world, leaving, _universe: universe })

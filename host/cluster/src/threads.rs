@@ -127,7 +127,8 @@ mod tests {
     #[test]
     fn an_error_of_one_rank_is_one_of_all() {
         let all = on_ranks(3, |group| {
-            let own = if group.rank() == 1 { Err(RankError::Elsewhere { rank: 9, message: "x".into() }) } else { Ok(()) };
+            let own =
+                if group.rank() == 1 { Err(RankError::Elsewhere { rank: 9, message: "x".into() }) } else { Ok(()) };
             agree(group, own)
         });
         let message = RankError::Elsewhere { rank: 9, message: "x".into() }.to_string();

@@ -91,7 +91,8 @@ impl Batch {
         assert!(!chunk.samples.is_empty() && chunk.samples.len() <= self.rows, "a chunk fits its batch");
         assert_eq!(self.features.len(), split.features.len(), "a batch is of its split's shape");
         let padding = std::iter::repeat_n(chunk.samples[0], self.rows - chunk.samples.len());
-        let samples = || chunk.samples.iter().copied().chain(padding.clone()).map(|sample| split.place(sample as usize));
+        let samples =
+            || chunk.samples.iter().copied().chain(padding.clone()).map(|sample| split.place(sample as usize));
         for (to, from) in self.features.iter_mut().zip(&split.features) {
             match (to, &from.values) {
                 (Numbers::F32(to), Numbers::F32(from)) => gather(to, from, self.rows, samples()),

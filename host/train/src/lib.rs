@@ -64,8 +64,8 @@ pub use choice::{
 pub use class_metrics::{ClassFigures, ClassMetrics};
 pub use config::{Budget, CLIPPED_BY_BACKEND, EXACT, NOT_PRIVATE, Noise, Record, TestMetrics, TrainConfig};
 pub use error::TrainError;
-pub use group::{Alone, Group, RankError, Words, agree};
 pub use galore::{Form, LowRank, forms};
+pub use group::{Alone, Group, RankError, Words, agree};
 pub use held_out::PrivateMetrics;
 pub use method::Method;
 pub use noise_correlation::NoiseCorrelation;

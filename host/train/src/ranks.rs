@@ -90,12 +90,7 @@ impl<'a> Ranks<'a> {
     }
 
     /// Gives all ranks what rank 0 has restored of a run after `step` steps.
-    pub(crate) fn restore(
-        &self,
-        step: u32,
-        before: &mut Moment,
-        memory: &mut dyn SaveState,
-    ) -> Result<(), TrainError> {
+    pub(crate) fn restore(&self, step: u32, before: &mut Moment, memory: &mut dyn SaveState) -> Result<(), TrainError> {
         if !self.are_several() {
             return Ok(());
         }
@@ -108,7 +103,8 @@ impl<'a> Ranks<'a> {
         self.group.broadcast(&mut bytes)?;
         if !self.leads() {
             *before = Moment::of_bytes(&moment).ok_or(RankError::Left)?;
-            state::restore(memory, step, &bytes).map_err(|error| TrainError::Run(format!("the state of rank 0: {error}")))?;
+            state::restore(memory, step, &bytes)
+                .map_err(|error| TrainError::Run(format!("the state of rank 0: {error}")))?;
         }
         Ok(())
     }

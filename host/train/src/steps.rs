@@ -115,8 +115,10 @@ pub(crate) fn observed(
     }
     damper_core::self_test()?;
     let ranks = Ranks::new(group, run, run.threads())?;
-    let own =
-        checkpoint.as_ref().map_or_else(|| generator::key(run.config.seed), |checkpoint| Ok(checkpoint.key())).map(Some);
+    let own = checkpoint
+        .as_ref()
+        .map_or_else(|| generator::key(run.config.seed), |checkpoint| Ok(checkpoint.key()))
+        .map(Some);
     let key = ranks.of_rank_0(own, |key| key.to_vec(), |bytes| bytes.try_into().ok().map(Zeroizing::new))?;
     let mut key = key.ok_or(RankError::Left)?;
     let origin = run.config.seed.map_or(Origin::Key(&key), Origin::Seed);
@@ -175,10 +177,18 @@ fn check_ranks(run: &Run) -> Result<(), TrainError> {
         return refused("readout", "clipped-sum", "adds floats, whose sum depends on the ranks; leave it out");
     }
     if run.config.path() != EXACT {
-        return refused("noise", "continuous", "adds floats, whose sum depends on the ranks; use discrete, or one process");
+        return refused(
+            "noise",
+            "continuous",
+            "adds floats, whose sum depends on the ranks; use discrete, or one process",
+        );
     }
     if run.config.record.is_some() {
-        return refused("record", "", "has the gradients of all samples, of which a rank has its own; record it in one process");
+        return refused(
+            "record",
+            "",
+            "has the gradients of all samples, of which a rank has its own; record it in one process",
+        );
     }
     Ok(())
 }
@@ -383,9 +393,8 @@ where
             if let Some(checkpoint) = &mut written.checkpoint {
                 let recorded = written.recording.as_mut().map_or(Ok(None), Recording::sync).map_err(TrainError::from);
                 let memory = &mut (&mut params[..], (&mut average, &mut state));
-                saved = recorded.and_then(|recorded| {
-                    Ok(checkpoint.save(done, elapsed(), &evaluations, recorded, memory)?)
-                });
+                saved = recorded
+                    .and_then(|recorded| Ok(checkpoint.save(done, elapsed(), &evaluations, recorded, memory)?));
             }
             agree(ranks.group(), saved)?;
             if written.checkpoint.is_some() {

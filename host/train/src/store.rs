@@ -2,8 +2,8 @@
 
 use super::run_plan::{LEDGER, RunPlan};
 use super::{Run, TrainError};
-use crate::group::{Group, agree};
 use crate::files::{Access, FileError, write};
+use crate::group::{Group, agree};
 use crate::sealed;
 use damper_core::accounting::{Record, Store};
 use serde::{Deserialize, Serialize};
@@ -31,7 +31,6 @@ impl LedgerFile {
     pub(super) fn of_held_out(checkpoint: &Path, plan: &RunPlan) -> Self {
         Self { path: checkpoint.join("ledger-held-out.json"), plan: plan.digest(), paid: 0 }
     }
-
 }
 
 /// The ledger of a run on several ranks. Rank 0 keeps the file. A charge is made on a rank when it knows that the file is written.

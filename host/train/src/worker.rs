@@ -88,7 +88,9 @@ pub(crate) trait Accumulate<M: Mechanism> {
 }
 
 /// Draws parts of the noise, each on a thread.
-pub(crate) fn draw_parts<M: Mechanism<Word: Send> + Send + Sync>(parts: &mut [NoisePart<'_, M, impl Generator + Sync>]) {
+pub(crate) fn draw_parts<M: Mechanism<Word: Send> + Send + Sync>(
+    parts: &mut [NoisePart<'_, M, impl Generator + Sync>],
+) {
     std::thread::scope(|scope| {
         let Some((own, others)) = parts.split_first_mut() else { return };
         for part in others {

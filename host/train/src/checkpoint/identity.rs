@@ -5,6 +5,7 @@ use super::snapshot::{Header, Invocation};
 use crate::files::sha256;
 use crate::group::{Group, RankError};
 use crate::{Run, TrainConfig, TrainError};
+use damper_core::numerics::digest::Digest;
 use prost::Message;
 
 /// Names and values, in the order in which a difference is looked for.
@@ -16,8 +17,9 @@ pub(crate) fn identity(run: &Run, environment: &Environment) -> Result<Identity,
     let header = Header::new(invocation, run)?;
     // What changes no bit may differ.
     let config = TrainConfig { workers: None, memory: 0, record: None, ..run.config.clone() };
-    let mut settings = format!("{config:?}; {:?}; {}; {}; {}; ", run.terms, run.physical_batch, run.data.train.len(), run.is_sharded());
-    settings.push_str(&sha256(&run.grad.model.encode_to_vec()));
+    let graph = sha256(&run.grad.model.encode_to_vec());
+    let (batch, samples, params) = (run.physical_batch, run.data.train.len(), Digest::of(&run.params).value());
+    let settings = format!("{config:?}; {:?}; {batch}; {samples}; {}; {params}; {graph}", run.terms, run.is_sharded());
     let mut all: Identity = environment.parts();
     for (name, value) in [
         ("another model", header.model),
@@ -36,7 +38,9 @@ pub(crate) fn check_same(group: &dyn Group, own: &Identity) -> Result<(), RankEr
     let all = group.all_gather(&own)?;
     let all: Vec<Identity> = all.iter().map(|bytes| serde_json::from_slice(bytes).unwrap_or_default()).collect();
     for (rank, other) in all.iter().enumerate() {
-        if let Some((what, _)) = all[0].iter().enumerate().find(|(at, part)| other.get(*at) != Some(part)).map(|(_, part)| part) {
+        if let Some((what, _)) =
+            all[0].iter().enumerate().find(|(at, part)| other.get(*at) != Some(part)).map(|(_, part)| part)
+        {
             return Err(RankError::Differs { rank, what: what.clone() });
         }
     }

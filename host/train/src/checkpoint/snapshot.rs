@@ -8,9 +8,9 @@
 
 use super::environment::Environment;
 use super::error::CheckpointError;
+use crate::data_digest::data_digest;
 use crate::files::{Access, FileError, sha256, write_pieces};
 use crate::replay::PART;
-use crate::data_digest::data_digest;
 use crate::run_plan::RunPlan;
 use crate::sealed;
 use crate::{Evaluation, Run, TrainError};
