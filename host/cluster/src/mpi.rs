@@ -79,7 +79,8 @@ impl Group for Mpi {
         self.world.all_gather_into(&count(own.len()), &mut lens[..]);
         let starts: Vec<i32> = lens.iter().scan(0i32, |at, len| Some(std::mem::replace(at, *at + len))).collect();
         let mut all = vec![0u8; lens.iter().map(|len| *len as usize).sum()];
-        {
+        // MPI takes no empty buffer.
+        if !all.is_empty() {
             let mut parts = PartitionMut::new(&mut all[..], &lens[..], &starts[..]);
             self.world.all_gather_varcount_into(own, &mut parts);
         }

@@ -86,7 +86,9 @@ impl<'a> Ranks<'a> {
         }
         let mut bytes = value.as_ref().map(to).unwrap_or_default();
         self.group.broadcast(&mut bytes)?;
-        Ok(if self.leads() { value } else { of(&bytes) })
+        let value = if self.leads() { value } else { of(&bytes) };
+        bytes.zeroize();
+        Ok(value)
     }
 
     /// Gives all ranks what rank 0 has restored of a run after `step` steps.

@@ -128,6 +128,11 @@ pub(crate) fn observed(
         None => independence(backend.as_ref(), &run.grad, &OUTPUTS, run.physical_batch, &run.params)?,
         Some(_) => Independence::NotTested,
     };
+    if run.is_sharded() && independence != Independence::Tested {
+        // Which samples share a batch depends on the shards.
+        let problem = "on this backend a sample's gradient has other bits beside other samples, and shards change those; leave it out";
+        return Err(SettingError::new("shard_data", "", problem).into());
+    }
     let plan = RunPlan::new(run)?;
     let steps = run.terms.steps;
     let environment = Environment::of(run, backend.as_ref(), run.threads());
