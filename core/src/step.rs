@@ -161,6 +161,8 @@
 mod adder;
 #[cfg(feature = "audit")]
 pub mod audit;
+#[cfg(feature = "cluster")]
+mod cluster;
 mod config;
 mod emit;
 mod float_sum;
@@ -170,6 +172,8 @@ mod open;
 mod shard;
 
 pub use crate::clip::Segments;
+#[cfg(feature = "cluster")]
+pub use cluster::{ExchangeError, part_range};
 pub use config::StepConfig;
 pub use emit::Sender;
 pub use float_sum::FloatSum;

@@ -35,6 +35,7 @@ mod model;
 mod near_miss;
 mod optimizer;
 mod progress;
+mod ranks;
 mod replay;
 mod report;
 mod resume;
@@ -213,7 +214,7 @@ fn parse_and_run(args: Vec<OsString>) -> ExitCode {
         Err(failure) => {
             complain(&failure.message);
             if in_json {
-                complain_in_json(&one_line(&failure.message));
+                fail_in_json(&failure);
             }
             ExitCode::from(failure.exit_code())
         }
@@ -264,6 +265,10 @@ fn plain_words(message: &str) -> String {
         ("number too large to fit in target type", "give a smaller number"),
     ];
     WORDS.iter().fold(message.to_owned(), |text, (said, meant)| text.replace(said, meant))
+}
+
+fn fail_in_json(failure: &Failure) {
+    complain_in_json(&one_line(&failure.message));
 }
 
 /// An error of a command that answers in JSON, on standard output, unless the answer stands there already.

@@ -12,6 +12,7 @@
 pub mod cli;
 
 pub use damper_accounting as accounting;
+pub use damper_cluster as cluster;
 pub use damper_compile as compile;
 pub use damper_data as data;
 pub use damper_grad as grad;

@@ -12,15 +12,14 @@ use damper::accounting::Sampler;
 use damper::data::DataOptions;
 use damper::runtime::Choice;
 use damper::train::{
-    self, Checkpoint, Evaluation, FilterChoice, Invocation, LowRank, Noise, NormStep, OptimizerChoice, Outcome,
-    Progress, Resumed, Rule, Run, Source, StepReport, TestMetrics, TrainConfig,
+    self, Checkpoint, Evaluation, Invocation, Noise, Outcome, Progress, Resumed, Run, Source, StepReport, TestMetrics,
+    TrainConfig,
 };
-use damper_core::average::Averaging;
 use damper_core::numerics::digest::Digest;
 use digits::source;
-use methods::{config, methods};
+use methods::{config, correlated, methods, others};
 use std::fs;
-use std::num::{NonZeroU32, NonZeroUsize};
+use std::num::NonZeroUsize;
 use std::path::Path;
 use std::time::Duration;
 
@@ -89,60 +88,6 @@ fn assert_same(name: &str, stopped: &Outcome, whole: &Outcome) {
     assert_eq!((stopped.steps, stopped.lost_steps, stopped.clip), (whole.steps, 0, whole.clip), "{name}");
 }
 
-/// Runs of what no recording holds.
-fn others() -> Vec<(&'static str, TrainConfig)> {
-    let of = |change: &dyn Fn(&mut TrainConfig)| {
-        let mut config = config();
-        change(&mut config);
-        config
-    };
-    let adam = Rule::new("adamw", &[("beta2", 0.99), ("weight_decay", 0.1)]).unwrap();
-    let galore = LowRank { rank: NonZeroUsize::MIN, every: NonZeroU32::new(4).unwrap(), scale: 0.5 };
-    let norm_step = Some(NormStep { initial: 1.0, floor: 1e-3, subtract_noise: false });
-    vec![
-        ("galore", of(&|config| config.optimizer = OptimizerChoice { galore: Some(galore), ..adam.into() })),
-        (
-            "weighted norm",
-            of(&|config| {
-                let norm_weight = Some((4.0, NonZeroU32::new(6).unwrap()));
-                config.optimizer = OptimizerChoice { norm_step, norm_weight, ..adam.into() };
-            }),
-        ),
-        (
-            "adaptive fir",
-            of(&|config| {
-                config.method.filter =
-                    FilterChoice::new("adaptive-fir", &[("lags", 3.0), ("memory", 0.9), ("floor", 1e-3)]).unwrap()
-            }),
-        ),
-        ("uncorrected", of(&|config| config.method.filter = FilterChoice::new("doppler-uncorrected", &[]).unwrap())),
-        ("mean", of(&|config| config.average = Some(Averaging::new(0.4).unwrap().by_learning_rate()))),
-        ("shuffled", of(&|config| (config.sampler, config.epochs) = (Sampler::Shuffled, 2.3))),
-        ("fixed order", of(&|config| (config.sampler, config.epochs) = (Sampler::MinSeparation, 2.3))),
-        ("cyclic", of(&|config| (config.sampler, config.groups) = (Sampler::CyclicPoisson, NonZeroU32::new(4)))),
-        ("lambda", of(&|config| correlated(config, "lambda:15/16", Sampler::MinSeparation))),
-        (
-            "blt of a mean",
-            of(&|config| {
-                correlated(config, "blt:2", Sampler::MinSeparation);
-                config.average = Some(Averaging::exponential(0.9).unwrap());
-            }),
-        ),
-        ("bands", of(&|config| correlated(config, "banded:3", Sampler::MinSeparation))),
-        ("cyclic bands", of(&|config| correlated(config, "banded:3", Sampler::CyclicPoisson))),
-        ("cut", of(&|config| config.truncate = Some(160))),
-        ("evaluations", of(&|config| config.evaluate_every = Some(0.2))),
-        (
-            "private evaluations",
-            of(&|config| {
-                config.evaluate_every = Some(0.2);
-                config.test_metrics = TestMetrics::Private { loss_bound: 10.0 };
-            }),
-        ),
-        ("floats of two workers", of(&|config| config.noise = Noise::Continuous)),
-    ]
-}
-
 // Every method resumes with the bits of an uninterrupted run.
 #[test]
 fn every_method_resumes_with_same_bits() {
@@ -166,12 +111,6 @@ fn every_method_resumes_with_same_bits() {
         let again = train::run_resumable(&run, &mut resume(other.path(), &run), &mut Stopping::default()).unwrap();
         assert_same(name, &again, &whole);
     }
-}
-
-/// Noise that is correlated over steps, whose buffers are in no file.
-fn correlated(config: &mut TrainConfig, noise: &str, sampler: Sampler) {
-    config.noise_correlation = noise.parse().unwrap();
-    (config.sampler, config.epochs) = (sampler, 2.3);
 }
 
 // With correlated noise in a fixed order the first step pays for the run; where steps are lost, later ones have the noise that they would have had.

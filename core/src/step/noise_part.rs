@@ -29,6 +29,14 @@ pub(super) fn address(step: u32, chunk: u32) -> Address {
     address
 }
 
+/// The largest number of parts.
+const MOST: usize = 64;
+
+/// Chunks of each of `parts` parts of `dim` coordinates; the last ones may have fewer.
+pub(super) fn chunks_of_part(dim: usize, parts: usize) -> usize {
+    dim.div_ceil(CHUNK).div_ceil(parts.clamp(1, MOST)).max(1)
+}
+
 /// Constants of a step, shared by all parts.
 pub(super) struct Drawing<'a, M, G> {
     pub(super) mechanism: M,
@@ -42,14 +50,14 @@ pub(super) struct Drawing<'a, M, G> {
 pub struct NoisePart<'a, M: Mechanism, G> {
     drawing: Drawing<'a, M, G>,
     /// The number of its first chunk.
-    first: u32,
-    sum: &'a mut [M::Word],
-    is_drawn: bool,
+    pub(super) first: u32,
+    pub(super) sum: &'a mut [M::Word],
+    pub(super) is_drawn: bool,
 }
 
 impl<M: Mechanism, G> NoisePart<'_, M, G> {
     /// The largest number of parts.
-    pub const MOST: usize = 64;
+    pub const MOST: usize = MOST;
 }
 
 impl<M: Mechanism, G: Generator> NoisePart<'_, M, G> {
@@ -96,16 +104,16 @@ impl<M: Copy, G> Copy for Drawing<'_, M, G> {}
 
 impl<M: Mechanism, G: Generator> Drawing<'_, M, G> {
     /// Splits `sum` into parts of whole chunks, hands them to `draw`, and draws what is left.
-    pub(super) fn each_part(
+    pub(super) fn each_part<T>(
         self,
         sum: &mut [M::Word],
         parts: usize,
-        draw: impl for<'p> FnOnce(&mut [NoisePart<'p, M, G>]),
-    ) {
-        let count = parts.clamp(1, NoisePart::<M, G>::MOST);
-        let chunks = sum.len().div_ceil(CHUNK).div_ceil(count).max(1);
+        draw: impl for<'p> FnOnce(&mut [NoisePart<'p, M, G>]) -> T,
+    ) -> T {
+        let count = parts.clamp(1, MOST);
+        let chunks = chunks_of_part(sum.len(), parts);
         let (mut rest, mut first) = (sum, 0);
-        let mut all: [NoisePart<'_, M, G>; 64] = core::array::from_fn(|_| {
+        let mut all: [NoisePart<'_, M, G>; MOST] = core::array::from_fn(|_| {
             let sum = core::mem::take(&mut rest);
             let (sum, after) = sum.split_at_mut(chunks.saturating_mul(CHUNK).min(sum.len()));
             rest = after;
@@ -113,7 +121,8 @@ impl<M: Mechanism, G: Generator> Drawing<'_, M, G> {
             first = first.wrapping_add(chunks as u32);
             part
         });
-        draw(all.get_mut(..count).unwrap_or_default());
+        let drawn = draw(all.get_mut(..count).unwrap_or_default());
         all.iter_mut().for_each(NoisePart::draw);
+        drawn
     }
 }

@@ -210,12 +210,16 @@ where
         }
         self.check_unbroken()?;
         check_len("the parameters", self.sum.sum.len(), params.len())?;
-        let Adder { mechanism, threshold, step, .. } = self.adder;
-        let drawing = Drawing { mechanism, threshold, step, expected_batch: self.divisor(), generator };
-        drawing.each_part(self.sum.sum, parts, draw);
+        self.drawing(generator).each_part(self.sum.sum, parts, draw);
         self.move_params::<G, true>(params, generator);
         self.learn_threshold(params.len(), generator);
         Ok(())
+    }
+
+    /// Constants of the step's noise, shared by its parts.
+    pub(super) fn drawing<'g, G>(&self, generator: &'g G) -> Drawing<'g, P::Mechanism, G> {
+        let Adder { mechanism, threshold, step, .. } = self.adder;
+        Drawing { mechanism, threshold, step, expected_batch: self.divisor(), generator }
     }
 
     /// The divisor of the sum.
@@ -233,7 +237,7 @@ where
     }
 
     /// Releases, filters and updates. If `DRAWN`, the released values are where the sum was already.
-    fn move_params<G: Generator, const DRAWN: bool>(&mut self, params: &mut [f32], generator: &G) {
+    pub(super) fn move_params<G: Generator, const DRAWN: bool>(&mut self, params: &mut [f32], generator: &G) {
         let Adder { mechanism, threshold, step, .. } = self.adder;
         let noise_std = mechanism.multiplier() * f64::from(threshold) / f64::from(self.expected_batch)
             * mechanism.begin(self.noise_state, step, Inside(()));
@@ -315,7 +319,7 @@ where
 
     // On a stack of its own, which is over when parameters have moved.
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
-    fn learn_threshold<G: Generator>(&mut self, dim: usize, generator: &G) {
+    pub(super) fn learn_threshold<G: Generator>(&mut self, dim: usize, generator: &G) {
         let Some(noise) = self.count_noise else { return };
         let Adder { mechanism, query, step, .. } = self.adder;
         let constants = StepConstants { multiplier: mechanism.multiplier(), dim, expected_batch: self.expected_batch };

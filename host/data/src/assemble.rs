@@ -78,7 +78,7 @@ pub(super) fn assemble(raw: Raw, options: &DataOptions) -> Result<Split, DataErr
         None => Labels::None,
     };
     bad.refuse_many()?;
-    let mut split = Split { rows, features, labels, null: bad.null };
+    let mut split = Split { rows, features, labels, null: bad.null, held: None };
     blank(&mut split, options.stratify);
     Ok(split)
 }

@@ -206,6 +206,7 @@ mod tests {
             features: vec![Features { shape: shape.to_vec(), values: Numbers::F32(vec![0.0; shape.iter().product()]) }],
             labels,
             null: vec![],
+            held: None,
         };
         let classes = |shape: &[usize]| Labels::Classes { shape: shape.to_vec(), values: vec![0] };
         let crop = augment(Motion::Crop(4), true);

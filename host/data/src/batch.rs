@@ -91,7 +91,8 @@ impl Batch {
         assert!(!chunk.samples.is_empty() && chunk.samples.len() <= self.rows, "a chunk fits its batch");
         assert_eq!(self.features.len(), split.features.len(), "a batch is of its split's shape");
         let padding = std::iter::repeat_n(chunk.samples[0], self.rows - chunk.samples.len());
-        let samples = || chunk.samples.iter().copied().chain(padding.clone()).map(|sample| sample as usize);
+        let samples =
+            || chunk.samples.iter().copied().chain(padding.clone()).map(|sample| split.place(sample as usize));
         for (to, from) in self.features.iter_mut().zip(&split.features) {
             match (to, &from.values) {
                 (Numbers::F32(to), Numbers::F32(from)) => gather(to, from, self.rows, samples()),
@@ -198,7 +199,7 @@ fn read<T: Copy>(
 ) -> Result<(), DataError> {
     let width = to.len() / rows;
     for (to, sample) in to.chunks_exact_mut(width.max(1)).zip(samples) {
-        if split.is_null(sample) {
+        if split.null.get(sample).copied().unwrap_or(false) {
             to.fill(zero);
         } else {
             reader(sample, to)?;
@@ -227,6 +228,7 @@ mod tests {
             }],
             labels: Labels::Classes { shape: vec![], values: (0..len).map(|i| 10 * i as i64).collect() },
             null: (0..len).map(|i| null.contains(&i)).collect(),
+            held: None,
         }
     }
 

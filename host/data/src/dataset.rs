@@ -2,6 +2,7 @@
 
 use super::held_out::held_out;
 use super::{DataError, Stored};
+use std::ops::Range;
 
 /// The label of a class or token that does not count.
 pub(super) const IGNORED: i64 = -100;
@@ -25,6 +26,8 @@ pub struct Split {
     pub(super) labels: Labels,
     /// One flag a row, or none at all where no row is null.
     pub(super) null: Vec<bool>,
+    /// The rows that are held, if not all are. The others cannot be read.
+    pub(super) held: Option<Range<usize>>,
 }
 
 /// The values of one model input for all samples.
@@ -138,7 +141,27 @@ impl Split {
 
     /// Returns true if sample `index` is a null sample: a dropped row, which contributes nothing. Private, as the data is.
     pub fn is_null(&self, index: usize) -> bool {
-        self.null.get(index).copied().unwrap_or(false)
+        self.null.get(self.place(index)).copied().unwrap_or(false)
+    }
+
+    /// The rows that the split holds, if not all.
+    pub fn held(&self) -> Option<Range<usize>> {
+        self.held.clone()
+    }
+
+    /// Drops all rows but these from memory. Rows keep their numbers and N stays; what a batch reads must be among the rows that are held.
+    pub fn keep_rows(&mut self, rows: Range<usize>) {
+        let kept = self.select(|row| rows.contains(&row));
+        *self = Self { rows: self.rows, held: Some(rows), ..kept };
+    }
+
+    /// The place of row `index` among the rows that are held.
+    ///
+    /// # Panics
+    ///
+    /// It lies before them.
+    pub(super) fn place(&self, index: usize) -> usize {
+        self.held.as_ref().map_or(index, |held| index.checked_sub(held.start).expect("a row that is not held"))
     }
 
     /// Gives all that the split holds, with its shapes, to `take`: for a digest that tells data sets apart.
@@ -329,6 +352,7 @@ impl Split {
                 Labels::None => Labels::None,
             },
             null,
+            held: None,
         }
     }
 

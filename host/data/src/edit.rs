@@ -14,7 +14,7 @@ pub struct Sample {
 impl Split {
     /// A data set of `rows` made-up samples.
     pub fn made(rows: usize, features: Vec<Features>, labels: Labels) -> Self {
-        Self { rows, features, labels, null: vec![] }
+        Self { rows, features, labels, null: vec![], held: None }
     }
 
     /// A copy of sample `index`.
@@ -164,6 +164,7 @@ mod tests {
             ],
             labels: Labels::Classes { shape: vec![], values: vec![0, 1, 2] },
             null: vec![],
+            held: None,
         }
     }
 

@@ -10,8 +10,8 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf, absolute};
 
 /// What may be given beside --resume: it changes no bit.
-const FREE: [&str; 8] =
-    ["resume", "json", "quiet", "workers", "checkpoint_every", "no_checkpoint", "events", "tensorboard"];
+const FREE: [&str; 9] =
+    ["resume", "json", "quiet", "workers", "checkpoint_every", "no_checkpoint", "events", "tensorboard", "shard_data"];
 /// What is not part of a run's settings: where it writes, and what is told of it.
 const NOT_KEPT: [&str; 4] = ["out", "resume", "json", "quiet"];
 

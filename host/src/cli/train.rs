@@ -12,6 +12,7 @@ use super::machine::MachineArgs;
 use super::method::MethodArgs;
 use super::model::{ModelArgs, bytes_text, memory};
 use super::optimizer::OptimizerArgs;
+use super::ranks::{follow, keep_shard, on_ranks};
 use super::resume;
 use super::signals::Signals;
 use super::watch::RunWatcher;
@@ -25,8 +26,8 @@ use damper_grad::Readout;
 use damper_report::{OutputFolder, is_finished};
 use damper_train::files::{self, Access};
 use damper_train::{
-    self as train, Budget, Checkpoint, Invocation, Noise, NoiseCorrelation, Record, Run, Source, TestMetrics,
-    TrainConfig,
+    self as train, Budget, Checkpoint, Group, Invocation, Noise, NoiseCorrelation, Record, Run, Source, TestMetrics,
+    TrainConfig, agree,
 };
 use std::fs;
 use std::io::{self, Write};
@@ -105,6 +106,10 @@ pub(super) struct TrainArgs {
     /// Keeps no state to go on from, and so no key on the disk: a run that stops cannot be resumed
     #[arg(long, conflicts_with = "resume")]
     no_checkpoint: bool,
+    /// If MPI has started several processes, each holds its shard of the training samples alone, after it has read them; samples beyond
+    /// --data-memory are in a file of the temporary folder
+    #[arg(long)]
+    shard_data: bool,
     /// The settings as they were given.
     #[arg(skip)]
     pub(super) invocation: Option<Invocation>,
@@ -409,6 +414,12 @@ impl TrainArgs {
         Ok(run)
     }
 
+    /// Trains as another rank than 0.
+    fn follow(&self, group: &dyn Group) -> Result<ExitCode, Failure> {
+        let model = self.model()?;
+        follow(model, group, || keep_shard(self.prepare(model, self.config()?)?, self.shard_data, group))
+    }
+
     /// Returns true if events are written, for programs or for TensorBoard.
     pub(super) fn is_observed(&self) -> bool {
         self.progress.events.is_some() || self.progress.tensorboard.is_some()
@@ -472,15 +483,23 @@ impl TrainArgs {
 }
 
 pub(super) fn run(args: &TrainArgs) -> Result<ExitCode, Failure> {
+    on_ranks(args.json, |group| if group.rank() == 0 { lead(args, group) } else { args.follow(group) })
+}
+
+/// Trains as the only process, or as the one of several that writes.
+fn lead(args: &TrainArgs, group: &dyn Group) -> Result<ExitCode, Failure> {
     args.refuse_covered_recording()?;
     let invocation = args.invocation.clone().ok_or_else(|| Failure::new("the command line is not known"))?;
     let charge = match &args.resume {
-        None => args.charge("train", None)?,
-        Some(out) => args.charge_again(Checkpoint::invocation(&out.join("checkpoint"))?.charge)?,
+        None => args.charge("train", None),
+        Some(out) => Checkpoint::invocation(&out.join("checkpoint"))
+            .map_err(Failure::from)
+            .and_then(|invocation| args.charge_again(invocation.charge)),
     };
+    let charge = agree(group, charge)?;
     let invocation = Invocation { charge: charge.number(), ..invocation };
     let mut folder = None;
-    let result = prepared(args, invocation, &charge, &mut folder);
+    let result = prepared(args, invocation, &charge, group, &mut folder);
     if !matches!(result, Ok(ExitCode::SUCCESS)) {
         charge.narrow(folder.as_ref().map(|_| &*args.out));
     }
@@ -526,10 +545,24 @@ fn prepared(
     args: &TrainArgs,
     invocation: Invocation,
     charge: &Charge,
+    group: &dyn Group,
     folder: &mut Option<OutputFolder>,
 ) -> Result<ExitCode, Failure> {
+    let (run, checkpoint) = agree(group, begun(args, invocation, charge, group, folder))?;
+    let folder = folder.as_ref().expect("the run has its folder");
+    train(args, args.model()?, &run, checkpoint, group, folder)
+}
+
+/// The run, its folder, and its state if it keeps one.
+fn begun(
+    args: &TrainArgs,
+    invocation: Invocation,
+    charge: &Charge,
+    group: &dyn Group,
+    folder: &mut Option<OutputFolder>,
+) -> Result<(Run, Option<Checkpoint>), Failure> {
     let model = args.model()?;
-    let run = args.prepare(model, args.config()?)?;
+    let run = keep_shard(args.prepare(model, args.config()?)?, args.shard_data, group)?;
     charge.check(&run)?;
     let folder = folder.insert(match &args.resume {
         None => OutputFolder::create(&args.out)?,
@@ -542,7 +575,14 @@ fn prepared(
         let kept = format!("--model-file={}", absolute(&kept)?.display());
         invocation.args.iter_mut().filter(|arg| arg.starts_with("--model-file=")).for_each(|arg| arg.clone_from(&kept));
     }
-    train(args, model, &run, invocation, folder)
+    let every = Duration::from_secs_f64(args.checkpoint_every);
+    let private = folder.checkpoint();
+    let checkpoint = match (&args.resume, args.no_checkpoint) {
+        (Some(_), _) => Some(Checkpoint::resume(&private, &run, every)?),
+        (None, true) => None,
+        (None, false) => Some(Checkpoint::begin(&private, &run, invocation, every)?),
+    };
+    Ok((run, checkpoint))
 }
 
 /// Trains and writes the outputs.
@@ -550,17 +590,12 @@ fn train(
     args: &TrainArgs,
     model: &Path,
     run: &Run,
-    invocation: Invocation,
+    mut checkpoint: Option<Checkpoint>,
+    group: &dyn Group,
     folder: &OutputFolder,
 ) -> Result<ExitCode, Failure> {
     let in_model = |error| Failure::in_model(model, error);
-    let every = Duration::from_secs_f64(args.checkpoint_every);
     let private = folder.checkpoint();
-    let mut checkpoint = match (&args.resume, args.no_checkpoint) {
-        (Some(_), _) => Some(Checkpoint::resume(&private, run, every)?),
-        (None, true) => None,
-        (None, false) => Some(Checkpoint::begin(&private, run, invocation, every)?),
-    };
     let ProgressArgs { events, tensorboard } = &args.progress;
     let mut events = Events::open(events.as_deref(), tensorboard.as_deref())?;
     events.begin(
@@ -582,16 +617,16 @@ fn train(
         folder.set_uncharged();
     }
     let target = Target { out: &args.out, json: args.json, no_checkpoint: args.no_checkpoint };
-    let outcome = match &mut checkpoint {
-        Some(checkpoint) => train::run_resumable(run, checkpoint, &mut watcher),
-        None => train::run(run, &private, &mut watcher),
-    };
+    let outcome = train::run_on(run, group, Some(&private), checkpoint.as_mut(), &mut watcher);
+    let is_over = outcome.is_ok();
     let failed = watcher.finish();
     let ended = match (outcome.map_err(in_model), failed) {
         (Err(failure), _) | (Ok(_), Some(failure)) => Err(failure),
         (Ok(outcome), None) if outcome.stopped => stopped(&target, run, &outcome, folder, &mut events, signals.code()),
         (Ok(outcome), None) => finished(&target, run, &outcome, folder, &mut events),
     };
+    // An error of the run itself is one of all ranks.
+    let ended = if is_over { agree(group, ended) } else { ended };
     if let Err(failure) = &ended {
         events.error(&failure.message);
     } else if matches!(ended, Ok(ExitCode::SUCCESS)) {

@@ -24,10 +24,12 @@
 
 mod environment;
 mod error;
+mod identity;
 mod snapshot;
 
 pub(crate) use environment::Environment;
 pub use error::CheckpointError;
+pub(crate) use identity::{check_same, identity};
 pub use snapshot::Invocation;
 pub(crate) use snapshot::Moment;
 
@@ -75,6 +77,18 @@ pub(crate) struct Place {
     pub(crate) charged: u32,
     /// Steps that this stop has lost.
     pub(crate) lost: u32,
+}
+
+/// For the other ranks of a run.
+impl Place {
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        [self.first, self.charged, self.lost].iter().flat_map(|steps| steps.to_le_bytes()).collect()
+    }
+
+    pub(crate) fn of_bytes(bytes: &[u8]) -> Option<Self> {
+        let [first, charged, lost] = <[[u8; 4]; 3]>::try_from(bytes.as_chunks().0).ok()?.map(u32::from_le_bytes);
+        Some(Self { first, charged, lost })
+    }
 }
 
 impl Checkpoint {

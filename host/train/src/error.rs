@@ -3,6 +3,7 @@
 use crate::checkpoint::CheckpointError;
 use crate::choice::methods;
 use crate::files::FileError;
+use crate::group::RankError;
 use crate::init::InitError;
 use damper_accounting::AccountingError;
 use damper_core::error::ConfigError;
@@ -35,6 +36,8 @@ pub enum TrainError {
     /// The processor computes otherwise than IEEE 754 by default.
     #[error("this thread's arithmetic: {0}; reset MXCSR (x86-64) or FPCR (AArch64), which a loaded library has set")]
     Arithmetic(#[from] damper_core::ArithmeticError),
+    #[error(transparent)]
+    Rank(#[from] RankError),
     /// A setting at fault, and what to do.
     #[error(transparent)]
     Setting(#[from] SettingError),

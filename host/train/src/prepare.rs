@@ -253,6 +253,7 @@ pub fn prepare(source: &Source, mut config: TrainConfig) -> Result<Run, TrainErr
         order: priced.order,
         warnings,
         warnings_of_data,
+        data_digest: None,
     };
     recording::check(&run)?;
     Ok(run)

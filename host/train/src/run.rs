@@ -1,6 +1,8 @@
 //! A model made ready to be trained, with everything fixed that must be fixed before the first step.
 
+use crate::TrainError;
 use crate::config::TrainConfig;
+use crate::data_digest::data_digest;
 use crate::held_out::PrivateMetrics;
 use crate::lora::Adapted;
 use crate::terms::Terms;
@@ -53,6 +55,8 @@ pub struct Run {
     pub epsilon: f64,
     /// The Rényi order that gave it; none where privacy loss distributions did.
     pub order: Option<f64>,
+    /// The digest of all data, if only a shard of the training rows is in memory.
+    pub(crate) data_digest: Option<String>,
     /// One line each for whoever starts the run, and for the report: functions of public figures alone.
     pub warnings: Vec<String>,
     /// One line each for whoever holds the data: what depends on its rows, and goes into no released file.
@@ -68,6 +72,29 @@ impl Run {
     /// The kind of run: private, a simulation, or not private.
     pub fn kind(&self) -> RunKind {
         self.config.kind()
+    }
+
+    /// Keeps the training rows of shard `rank` of `size` alone, and the held-out rows on rank 0, for [`run_on`](crate::run_on).
+    ///
+    /// # Errors
+    ///
+    /// Rows in a file cannot be read, or there are more shards than rows.
+    pub fn keep_shard(&mut self, rank: usize, size: usize) -> Result<(), TrainError> {
+        let rows = self.data.train.len();
+        if size > rows {
+            return Err(TrainError::Run(format!("{rows} training rows make no {size} shards; use fewer ranks")));
+        }
+        self.data_digest = Some(data_digest(&self.data)?);
+        self.data.train.keep_rows(rank * rows / size..(rank + 1) * rows / size);
+        if rank > 0 {
+            self.data.test = None;
+        }
+        Ok(())
+    }
+
+    /// Returns true if only a shard of the training rows is in memory.
+    pub(crate) fn is_sharded(&self) -> bool {
+        self.data_digest.is_some()
     }
 
     /// Workers: as many as asked for, or as there are processors.

@@ -55,6 +55,8 @@ pub(super) struct BatchSampler {
     steps_per_event: u32,
     truncation: Option<Truncation>,
     samples: u32,
+    /// The samples that are given, of all that are drawn.
+    own: Range<u32>,
     batch: u32,
     steps: u32,
     /// Workers that draw.
@@ -74,6 +76,7 @@ impl BatchSampler {
             steps_per_event: steps_per_event(&run.config, samples.into(), run.terms.steps),
             truncation: run.terms.truncation,
             samples,
+            own: 0..samples,
             batch: run.config.batch_size,
             steps: run.terms.steps,
             threads: u32::try_from(run.threads()).unwrap_or(u32::MAX),
@@ -82,12 +85,21 @@ impl BatchSampler {
         }
     }
 
+    /// Gives the samples of `own` alone: those of the same draws.
+    pub(super) fn limit(&mut self, own: Range<u32>) {
+        self.own = own;
+    }
+
     /// A Poisson draw, in as many parts as are worth a thread. Each coin is a sample's own, so the draw does not depend on them.
     fn draw_parts(&self, generator: &(impl Generator + Sync), step: u32, draw: &mut Vec<u32>) {
-        let parts = (self.samples / WORTH_A_THREAD).clamp(1, self.threads);
-        let width = self.samples.div_ceil(parts);
+        // A cut draw is that of all samples.
+        let all = if self.truncation.is_some() { 0..self.samples } else { self.own.clone() };
+        let samples = all.end - all.start;
+        let parts = (samples / WORTH_A_THREAD).clamp(1, self.threads);
+        let width = samples.div_ceil(parts);
         let part = |index: u32| {
-            let range = (index * width).min(self.samples)..((index + 1).saturating_mul(width)).min(self.samples);
+            let at = |index: u32| all.start + index.saturating_mul(width).min(samples);
+            let range = at(index)..at(index + 1);
             poisson_part(generator, step, self.rate, range)
         };
         std::thread::scope(|scope| {
@@ -135,6 +147,9 @@ impl BatchSampler {
                 draw.sort_unstable();
             }
         }
+        if self.own.end - self.own.start < self.samples {
+            draw.retain(|sample| self.own.contains(sample));
+        }
     }
 
     /// Orders the samples by a word each, from the addresses that their coins would have.
@@ -175,6 +190,7 @@ mod tests {
             steps_per_event,
             truncation,
             samples,
+            own: 0..samples,
             batch,
             steps: 1000,
             threads: 1,

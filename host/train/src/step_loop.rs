@@ -144,9 +144,16 @@ pub(crate) struct Draw {
     /// The samples drawn, ascending.
     pub(crate) samples: Vec<u32>,
     points: Vec<Point>,
+    /// This rank's number and the number of ranks, if it takes its share of the chunks alone.
+    share: Option<(usize, usize)>,
 }
 
 impl Draw {
+    /// From now on takes the gradients of each `share.1`-th chunk, from number `share.0`.
+    pub(crate) fn take_share(&mut self, share: (usize, usize)) {
+        self.share = Some(share);
+    }
+
     /// Throws the coins of an open step's samples, those of `split` and as many `others` behind them.
     pub(crate) fn throw<M: Trained, O, OS>(
         &mut self,
@@ -162,6 +169,7 @@ impl Draw {
     }
 
     /// The gradients of the samples drawn from `split` are taken, clipped and summed by the workers. The generator draws their views.
+    /// Returns the number of samples.
     #[allow(clippy::too_many_arguments)] // Each is a thing of its own.
     pub(crate) fn accumulate<M: Trained, O, OS>(
         &mut self,
@@ -172,7 +180,7 @@ impl Draw {
         params: &[f32],
         generator: &ChaCha20,
         grad_observer: Option<&mut dyn GradientObserver>,
-    ) -> Result<(), BackendError>
+    ) -> Result<usize, BackendError>
     where
         O: Optimizer<OS>,
     {
@@ -180,6 +188,9 @@ impl Draw {
         let mut all: Vec<Chunk<'_>> = chunks(&self.samples[..own], run.physical_batch).collect();
         if mutant::is(Mutant::BorderTwice) && all.len() > 1 {
             all.push(Chunk { index: all.len(), samples: &self.samples[own - 1..own] });
+        }
+        if let Some((rank, ranks)) = self.share {
+            all = all.into_iter().skip(rank).step_by(ranks).collect();
         }
         self.points.resize_with(opened.eval_points(), Point::default);
         for (index, point) in self.points.iter_mut().enumerate() {
@@ -197,7 +208,8 @@ impl Draw {
             }
         }
         let views = Views::new(run.config.augment, generator, opened.number());
-        workers.accumulate(opened, split, &all, GradsAt { points: &self.points, views }, grad_observer)
+        workers.accumulate(opened, split, &all, GradsAt { points: &self.points, views }, grad_observer)?;
+        Ok(all.iter().map(|chunk| chunk.samples.len()).sum())
     }
 
     /// The points at which the last step took gradients.

@@ -1,24 +1,26 @@
 //! The loop: draw, gradients, pay, release, again.
 
-use super::checkpoint::{Checkpoint, Environment, Moment, Place};
+use super::checkpoint::{Checkpoint, Environment, Moment, Place, check_same, identity};
 use super::choice::OptimizerState;
 use super::evaluate::Evaluator;
 use super::generator::{self, ChaCha20};
+use super::group::{Alone, Group, RankError, agree};
 use super::held_out::{evaluations_until, steps_between};
 use super::not_private;
 use super::observe::{Given, Observer, Summed};
 use super::odometer::Odometer;
+use super::ranks::Ranks;
 use super::recording::{Beginning, Begun, Origin, Recording};
 use super::rehearsal::{Independence, independence};
 use super::run_plan::RunPlan;
 use super::sampler::BatchSampler;
 use super::step_loop::{self, Draw, State, StepLoop, Sum};
-use super::store::{LedgerFile, RESERVE};
+use super::store::{LedgerFile, RESERVE, RanksLedger};
 use super::trained::Trained;
 use super::watched::{GradientWatch, ThresholdWatch, Watched, WatchedState};
 use super::worker::{Accumulate, GradientObserver, Layout, OUTPUTS, Step};
 use super::{Evaluation, Outcome, Progress, Resumed, Run, StepReport, TestMetrics, TrainError};
-use crate::files::FileError;
+use crate::EXACT;
 use damper_accounting::{CorrelatedRun, Recorded, RecordedEvent};
 use damper_core::accounting::{Event, Ledger};
 use damper_core::average::{Average, Averaging};
@@ -26,21 +28,24 @@ use damper_core::error::{ConfigError, OpenError};
 use damper_core::mutant::{self, Mutant};
 use damper_core::slots::OptimizerSlot;
 use damper_core::threshold::Threshold;
-use damper_data::Labels;
+use damper_data::{Labels, Split};
+use damper_onnx::SettingError;
 use damper_runtime::{Backend, open};
 use std::path::Path;
 use std::time::{Duration, Instant};
+use zeroize::Zeroizing;
 
 /// How often progress is told.
 pub(super) const TICK: Duration = Duration::from_millis(100);
 
 /// The files that a run writes as it goes, as secret as the data.
 struct Written<'a> {
-    folder: &'a Path,
+    /// The private folder, which rank 0 has.
+    folder: Option<&'a Path>,
     plan: RunPlan,
-    ledger: Ledger<LedgerFile>,
-    /// The ledger of releases from held-out rows.
-    evaluations: Ledger<LedgerFile>,
+    ledger: Ledger<RanksLedger<'a>>,
+    /// The ledger of releases from held-out rows, which rank 0 makes.
+    evaluations: Ledger<RanksLedger<'a>>,
     recording: Option<Recording>,
     /// The state to go on from after a stop, where it is kept; and where the steps begin.
     checkpoint: Option<&'a mut Checkpoint>,
@@ -54,7 +59,7 @@ struct Written<'a> {
 ///
 /// The backend is absent or fails, the ledger or the recording cannot be written, or the operating system gives no key.
 pub fn run(run: &Run, folder: &Path, progress: &mut dyn Progress) -> Result<Outcome, TrainError> {
-    observed(run, folder, None, progress, None)
+    observed(run, &Alone, Some(folder), None, progress, None)
 }
 
 /// [`run`], with its state in `checkpoint`, from which it begins and can go on after a stop. The private folder is that of the
@@ -69,45 +74,82 @@ pub fn run_resumable(
     progress: &mut dyn Progress,
 ) -> Result<Outcome, TrainError> {
     let folder = checkpoint.folder().to_path_buf();
-    observed(run, &folder, Some(checkpoint), progress, None)
+    run_on(run, &Alone, Some(&folder), Some(checkpoint), progress)
+}
+
+/// [`run`] or [`run_resumable`] on the ranks of `group`, which end with the bits of one process. Rank 0 gives `folder`, its private folder,
+/// and the `checkpoint` in it if the run has one; the others give none, and have the same parameters in the end. All ranks have prepared
+/// the same run. A rank may hold a shard of the data alone ([`Run::keep_shard`]).
+///
+/// A step is released on a rank after rank 0 has written that it is charged. An error of one rank is one of all.
+///
+/// # Errors
+///
+/// As [`run`], on any rank; a rank's run, program, backend or processor is another than rank 0's; a rank has left; or the run cannot be
+/// on ranks.
+pub fn run_on(
+    run: &Run,
+    group: &dyn Group,
+    folder: Option<&Path>,
+    checkpoint: Option<&mut Checkpoint>,
+    progress: &mut dyn Progress,
+) -> Result<Outcome, TrainError> {
+    observed(run, group, folder, checkpoint, progress, None)
 }
 
 /// [`run`], seen from the inside.
 pub(crate) fn observed(
     run: &Run,
-    folder: &Path,
+    group: &dyn Group,
+    folder: Option<&Path>,
     mut checkpoint: Option<&mut Checkpoint>,
     progress: &mut dyn Progress,
     observer: Option<&mut dyn Observer>,
 ) -> Result<Outcome, TrainError> {
+    if group.size() > 1 {
+        check_ranks(run)?;
+    }
     if run.config.is_not_private() {
+        let folder = folder.expect("a run without ranks has its folder");
         return not_private::train(run, folder, checkpoint, progress);
     }
     damper_core::self_test()?;
-    let mut key =
-        checkpoint.as_ref().map_or_else(|| generator::key(run.config.seed), |checkpoint| Ok(checkpoint.key()))?;
+    let ranks = Ranks::new(group, run, run.threads())?;
+    let own = checkpoint
+        .as_ref()
+        .map_or_else(|| generator::key(run.config.seed), |checkpoint| Ok(checkpoint.key()))
+        .map(Some);
+    let key = ranks.of_rank_0(own, |key| key.to_vec(), |bytes| bytes.try_into().ok().map(Zeroizing::new))?;
+    let mut key = key.ok_or(RankError::Left)?;
     let origin = run.config.seed.map_or(Origin::Key(&key), Origin::Seed);
-    let backend = open(run.config.backend)?;
+    let backend = agree(group, open(run.config.backend).map_err(TrainError::from))?;
     progress.backend(&backend.note());
     let independence = match &run.clipped {
         None => independence(backend.as_ref(), &run.grad, &OUTPUTS, run.physical_batch, &run.params)?,
         Some(_) => Independence::NotTested,
     };
+    if run.is_sharded() && independence != Independence::Tested {
+        // Which samples share a batch depends on the shards.
+        let problem = "on this backend a sample's gradient has other bits beside other samples, and shards change those; leave it out";
+        return Err(SettingError::new("shard_data", "", problem).into());
+    }
     let plan = RunPlan::new(run)?;
     let steps = run.terms.steps;
+    let environment = Environment::of(run, backend.as_ref(), run.threads());
+    if group.size() > 1 {
+        check_same(group, &agree(group, identity(run, &environment))?)?;
+    }
     let place = match &mut checkpoint {
-        None => Place { first: 0, charged: 0, lost: 0 },
-        Some(checkpoint) => {
-            let workers = run.threads();
-            checkpoint.place(Environment::of(run, backend.as_ref(), workers), &plan)?
-        }
+        None => Ok(Place { first: 0, charged: 0, lost: 0 }),
+        Some(checkpoint) => checkpoint.place(environment, &plan),
     };
-    let ledger = LedgerFile::new(folder, &plan, place.charged);
-    let ledger = Ledger::resume(ledger, steps, place.first).with_reserve(RESERVE);
+    let place = ranks.of_rank_0(place.map(Some), Place::to_bytes, Place::of_bytes)?.ok_or(RankError::Left)?;
+    let file = folder.map(|folder| LedgerFile::new(folder, &plan, place.charged));
+    let ledger = Ledger::resume(RanksLedger::new(file, group), steps, place.first).with_reserve(RESERVE);
     let releases = run.private_metrics.as_ref().map_or(0, |metrics| metrics.releases);
     let released = evaluations_until(place.first, steps, steps_between(&run.config, run.terms.rate)).min(releases);
-    let evaluations = LedgerFile::of_held_out(folder, &plan);
-    let evaluations = Ledger::resume(evaluations, releases, released).with_reserve(releases);
+    let file = folder.map(|folder| LedgerFile::of_held_out(folder, &plan));
+    let evaluations = Ledger::resume(RanksLedger::new(file, &Alone), releases, released).with_reserve(releases);
     let begun = match &checkpoint {
         None => Beginning::New { kept: false },
         Some(checkpoint) => checkpoint.recorded(place),
@@ -125,13 +167,41 @@ pub(crate) fn observed(
     };
     let written = Written { folder, plan, ledger, evaluations, recording, checkpoint, place };
     let generator = generator::generator(run.config.seed, &mut key);
-    let training = Training { run, generator: &generator, backend: backend.as_ref(), written, progress, observer };
-    Ok(Outcome { independence, is_recorded, ..step_loop::go(run, backend.as_ref(), training)? })
+    let backend = backend.as_ref();
+    let training = Training { run, ranks, generator: &generator, backend, written, progress, observer };
+    Ok(Outcome { independence, is_recorded, ..step_loop::go(run, backend, training)? })
+}
+
+/// Refuses what several ranks would change the bits of, or what one of them does not see whole.
+fn check_ranks(run: &Run) -> Result<(), TrainError> {
+    let refused = |setting, value: &str, problem| Err(SettingError::new(setting, value, problem).into());
+    if run.config.is_not_private() {
+        return refused("not_private", "", "adds floats, whose sum depends on the ranks; run it in one process");
+    }
+    if run.clipped.is_some() {
+        return refused("readout", "clipped-sum", "adds floats, whose sum depends on the ranks; leave it out");
+    }
+    if run.config.path() != EXACT {
+        return refused(
+            "noise",
+            "continuous",
+            "adds floats, whose sum depends on the ranks; use discrete, or one process",
+        );
+    }
+    if run.config.record.is_some() {
+        return refused(
+            "record",
+            "",
+            "has the gradients of all samples, of which a rank has its own; record it in one process",
+        );
+    }
+    Ok(())
 }
 
 /// Training, on its way to an outcome.
 struct Training<'a, 'o> {
     run: &'a Run,
+    ranks: Ranks<'a>,
     generator: &'a ChaCha20,
     backend: &'a dyn Backend,
     written: Written<'a>,
@@ -148,8 +218,8 @@ impl StepLoop for Training<'_, '_> {
         G: Accumulate<M>,
         Sum: From<Vec<M::Word>>,
     {
-        let Self { run, generator, backend, written, progress, observer } = self;
-        train(run, mechanism, workers, generator, backend, written, progress, observer)
+        let Self { run, mut ranks, generator, backend, written, progress, observer } = self;
+        train(run, mechanism, workers, &mut ranks, generator, backend, written, progress, observer)
     }
 }
 
@@ -158,6 +228,7 @@ fn train<M: Trained>(
     run: &Run,
     mechanism: M,
     mut workers: impl Accumulate<M>,
+    ranks: &mut Ranks<'_>,
     generator: &ChaCha20,
     backend: &dyn Backend,
     mut written: Written<'_>,
@@ -185,14 +256,20 @@ where
     let mut average = Average::new(vec![0.0; if config.average.is_some() { params.len() } else { 0 }]);
     let mut before = Moment::default();
     let mut lost_steps = 0;
+    let mut restored = Ok(());
     if let Some(checkpoint) = &mut written.checkpoint {
-        checkpoint.restore(written.place, &mut (&mut params[..], (&mut average, &mut state)))?;
+        restored = checkpoint.restore(written.place, &mut (&mut params[..], (&mut average, &mut state)));
         before = checkpoint.moment();
         lost_steps = checkpoint.lost();
+    }
+    agree(ranks.group(), restored)?;
+    if first > 0 {
+        ranks.restore(first, &mut before, &mut (&mut params[..], (&mut average, &mut state)))?;
     }
     let mut evaluations = before.evaluations;
 
     let mut evaluator = match &run.data.test {
+        _ if !ranks.leads() => None,
         Some(split) if config.test_metrics != TestMetrics::None => Some((Evaluator::new(backend, run, split)?, split)),
         _ => None,
     };
@@ -203,6 +280,11 @@ where
     let is_evaluated = |done: u32| done == steps || evaluate_every.is_some_and(|every| done.is_multiple_of(every));
     let mut draws = BatchSampler::new(run, run.data.train.len() as u32);
     let mut draw = Draw::default();
+    match run.data.train.held() {
+        // The shards of the ranks are their shares.
+        Some(held) => draws.limit(held.start as u32..held.end as u32),
+        None => draw.take_share(ranks.share()),
+    }
     let of_correlated = run.terms.correlated.as_ref().map(CorrelatedRun::event).transpose()?.map(|(event, _)| event);
     // What a step adds to the price: the event of the steps that it begins, such as a draw or an epoch.
     let event = |draws: &BatchSampler, at: u32| -> Result<Option<Event>, ConfigError> {
@@ -222,7 +304,7 @@ where
     if first > 0 {
         progress.resumed(&Resumed { step: first - lost, lost, evaluations: &evaluations });
     }
-    written.plan.write(written.folder)?;
+    agree(ranks.group(), written.folder.map_or(Ok(()), |folder| written.plan.write(folder)))?;
     let started = Instant::now();
     let elapsed = || before.seconds + started.elapsed().as_secs_f64();
     let mut told = started;
@@ -245,6 +327,7 @@ where
                 &mut state,
                 &mut written,
                 &mut workers,
+                ranks,
                 &mut draws,
                 &mut draw,
                 &mut params,
@@ -274,39 +357,54 @@ where
             };
             progress.step(&at, &mut |first| spent.of_first(first, |at| event(&draws, at)));
         }
-        if let Some((evaluator, split)) = evaluator.as_mut().filter(|_| is_evaluated(done)) {
+        if is_evaluated(done) {
             let evaluated = average.mean().unwrap_or(&params);
-            let figures = match &run.private_metrics {
-                None => Some(evaluator.evaluate(split, &layout, evaluated)?),
-                // Its noise was used, or may have been, by a release that a stop has lost.
-                Some(_) if done == first => None,
-                Some(metrics) => {
-                    let sums = evaluator.sums(split, &layout, evaluated, metrics.loss_bound)?;
-                    let ledger = &mut written.evaluations;
-                    let noisy = sums.release(metrics.noise, ledger, generator).map_err(unopened)?;
-                    spent.count_evaluation();
-                    Some(metrics.figures(noisy, split.len()))
-                }
+            let mut figures = |(evaluator, split): &mut (Evaluator, &Split)| {
+                Ok(match &run.private_metrics {
+                    None => Some(evaluator.evaluate(split, &layout, evaluated)?),
+                    // Its noise was used, or may have been, by a release that a stop has lost.
+                    Some(_) if done == first => None,
+                    Some(metrics) => {
+                        let sums = evaluator.sums(split, &layout, evaluated, metrics.loss_bound)?;
+                        let ledger = &mut written.evaluations;
+                        let noisy = sums.release(metrics.noise, ledger, generator).map_err(unopened)?;
+                        spent.count_evaluation();
+                        Some(metrics.figures(noisy, split.len()))
+                    }
+                })
             };
-            if let Some((loss, accuracy)) = figures {
-                let epsilon = spent.of_first(done, |at| event(&draws, at));
-                let at = Evaluation { step: done, epoch: epoch_of(done), epsilon, loss, accuracy };
+            let figures = evaluator.as_mut().map_or(Ok(None), &mut figures);
+            let at = figures.map(|figures| {
+                figures.map(|(loss, accuracy)| {
+                    let epsilon = spent.of_first(done, |at| event(&draws, at));
+                    Evaluation { step: done, epoch: epoch_of(done), epsilon, loss, accuracy }
+                })
+            });
+            if let Some(at) = ranks.of_rank_0(at, Moment::one_to_bytes, Moment::one_of_bytes)? {
                 progress.evaluated(&at);
                 evaluations.push(at);
-                if !loss.is_finite() {
+                if !at.loss.is_finite() {
                     return Err(diverged(done, "the held-out loss is"));
                 }
                 ended_early = (done < steps && stalls(&evaluations)).then_some(done);
             }
         }
-        stopped = done < steps && ended_early.is_none() && progress.stop();
-        if let Some(checkpoint) = &mut written.checkpoint
-            && (stopped || ended_early.is_some() || done == steps || checkpoint.is_due())
-        {
-            let recorded = written.recording.as_mut().map_or(Ok(None), Recording::sync)?;
-            let memory = &mut (&mut params[..], (&mut average, &mut state));
-            checkpoint.save(done, elapsed(), &evaluations, recorded, memory)?;
-            progress.saved(done);
+        let is_due = written.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.is_due());
+        let is_stop = done < steps && ended_early.is_none() && progress.stop();
+        let [is_stop, is_due] = ranks.any([is_stop, is_due])?;
+        stopped = is_stop;
+        if stopped || ended_early.is_some() || done == steps || is_due {
+            let mut saved: Result<(), TrainError> = Ok(());
+            if let Some(checkpoint) = &mut written.checkpoint {
+                let recorded = written.recording.as_mut().map_or(Ok(None), Recording::sync).map_err(TrainError::from);
+                let memory = &mut (&mut params[..], (&mut average, &mut state));
+                saved = recorded
+                    .and_then(|recorded| Ok(checkpoint.save(done, elapsed(), &evaluations, recorded, memory)?));
+            }
+            agree(ranks.group(), saved)?;
+            if written.checkpoint.is_some() {
+                progress.saved(done);
+            }
         }
         if stopped {
             written.ledger.store_mut().settle(steps, done)?;
@@ -385,9 +483,9 @@ pub(super) fn diverged(step: u32, what: &'static str) -> TrainError {
 }
 
 /// A step or a release that did not open.
-fn unopened(error: OpenError<FileError>) -> TrainError {
+fn unopened(error: OpenError<TrainError>) -> TrainError {
     match error {
-        OpenError::Store(error) => TrainError::File(error),
+        OpenError::Store(error) => error,
         // The budgets are the numbers of steps and evaluations of the loop, and the state was made for the graph.
         OpenError::BudgetSpent | OpenError::Call(_) => TrainError::Run(format!("the step did not open: {error}")),
     }
@@ -401,6 +499,7 @@ fn one_step<M: Trained>(
     state: &mut State<M, WatchedState<OptimizerState>>,
     written: &mut Written<'_>,
     workers: &mut impl Accumulate<M>,
+    ranks: &mut Ranks<'_>,
     draws: &mut BatchSampler,
     draw: &mut Draw,
     params: &mut [f32],
@@ -424,7 +523,8 @@ where
         recording.step(draw.counted(split));
     }
     let grad_observer = written.recording.as_mut().map(|recording| recording as &mut dyn GradientObserver);
-    draw.accumulate(run, &mut opened, split, workers, params, generator, grad_observer)?;
+    let added = draw.accumulate(run, &mut opened, split, workers, params, generator, grad_observer);
+    ranks.total(&mut opened, added.map_err(TrainError::from))?;
     if let Some(observer) = &mut observer {
         let probe = opened.probe();
         observer.summed(Summed {
@@ -438,7 +538,7 @@ where
             counts: probe.counts,
         });
     }
-    workers.finish(opened, params, generator).expect("the parameters have the state's length");
+    ranks.finish(opened, workers, params, generator)?;
     let slots = step.slots();
     if let Some(recording) = &mut written.recording {
         recording.released(

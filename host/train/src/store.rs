@@ -3,6 +3,7 @@
 use super::run_plan::{LEDGER, RunPlan};
 use super::{Run, TrainError};
 use crate::files::{Access, FileError, write};
+use crate::group::{Group, agree};
 use crate::sealed;
 use damper_core::accounting::{Record, Store};
 use serde::{Deserialize, Serialize};
@@ -30,11 +31,33 @@ impl LedgerFile {
     pub(super) fn of_held_out(checkpoint: &Path, plan: &RunPlan) -> Self {
         Self { path: checkpoint.join("ledger-held-out.json"), plan: plan.digest(), paid: 0 }
     }
+}
+
+/// The ledger of a run on several ranks. Rank 0 keeps the file. A charge is made on a rank when it knows that the file is written.
+pub(super) struct RanksLedger<'a> {
+    file: Option<LedgerFile>,
+    group: &'a dyn Group,
+}
+
+impl<'a> RanksLedger<'a> {
+    /// `file` is rank 0's.
+    pub(super) fn new(file: Option<LedgerFile>, group: &'a dyn Group) -> Self {
+        Self { file, group }
+    }
 
     /// Counts `steps` steps as paid, and not those that were reserved after them: the run stops, and none of those was opened. Steps that
     /// an earlier process paid for stay.
-    pub(super) fn settle(&mut self, budget: u32, steps: u32) -> Result<(), FileError> {
+    pub(super) fn settle(&mut self, budget: u32, steps: u32) -> Result<(), TrainError> {
         self.persist(Record { budget, paid: steps, divergence: 0.0, order: 0 })
+    }
+}
+
+impl Store for RanksLedger<'_> {
+    type Error = TrainError;
+
+    fn persist(&mut self, record: Record) -> Result<(), TrainError> {
+        let written = self.file.as_mut().map_or(Ok(()), |file| file.persist(record));
+        agree(self.group, written.map_err(TrainError::from))
     }
 }
 

@@ -6,7 +6,7 @@ use damper_core::error::{CallError, ConfigError};
 use damper_core::noise::{
     AnyCorrelation, ContinuousGaussian, CorrelatedGaussian, CorrelatedState, DiscreteGaussian, NoiseWord,
 };
-use damper_core::private::Mechanism;
+use damper_core::private::{Mechanism, SumWord};
 
 /// A mechanism with the memory of its noise.
 pub(crate) trait Trained: Mechanism<Word: Send> + Send + Sync {
@@ -16,6 +16,9 @@ pub(crate) trait Trained: Mechanism<Word: Send> + Send + Sync {
     ///
     /// The mechanism is for another number of parameters.
     fn noise(&self, dim: usize, first: u32, generator: &ChaCha20) -> Result<Self::NoiseState, CallError>;
+
+    /// Words of a sum on the grid; none if they are floats, whose totals over ranks depend on the order.
+    fn grid(words: &mut [Self::Word]) -> Option<&mut [SumWord<i64>]>;
 
     /// The event of the whole run, if its steps have no price of their own.
     fn whole(&self) -> Option<Result<Event, ConfigError>> {
@@ -27,11 +30,19 @@ impl Trained for DiscreteGaussian<i64> {
     fn noise(&self, _: usize, _: u32, _: &ChaCha20) -> Result<(), CallError> {
         Ok(())
     }
+
+    fn grid(words: &mut [SumWord<i64>]) -> Option<&mut [SumWord<i64>]> {
+        Some(words)
+    }
 }
 
 impl Trained for ContinuousGaussian {
     fn noise(&self, _: usize, _: u32, _: &ChaCha20) -> Result<(), CallError> {
         Ok(())
+    }
+
+    fn grid(_: &mut [SumWord<f32>]) -> Option<&mut [SumWord<i64>]> {
+        None
     }
 }
 
@@ -46,6 +57,10 @@ impl Trained for Correlated {
             self.rebuild(&mut state, generator, first)?;
         }
         Ok(state)
+    }
+
+    fn grid(words: &mut [SumWord<i64>]) -> Option<&mut [SumWord<i64>]> {
+        Some(words)
     }
 
     fn whole(&self) -> Option<Result<Event, ConfigError>> {

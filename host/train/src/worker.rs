@@ -30,7 +30,7 @@ use damper_core::optimizer::Optimizer;
 use damper_core::private::Mechanism;
 use damper_core::schedule::{AnyNoise, Declared};
 use damper_core::slots::{AnyClip, FilterSlot};
-use damper_core::step::{Open, PrivateStep};
+use damper_core::step::{NoisePart, Open, PrivateStep};
 use damper_data::{Batch, Chunk, Split};
 use damper_grad::GradGraph;
 use damper_onnx::{TensorRef, TensorSpec};
@@ -83,16 +83,21 @@ pub(crate) trait Accumulate<M: Mechanism> {
         M::Word: Send,
     {
         let parts = (params.len() / WORTH_A_THREAD).clamp(1, self.threads());
-        opened.finish_on(params, generator, parts, |parts| {
-            std::thread::scope(|scope| {
-                let (own, others) = parts.split_first_mut().expect("there is a part");
-                for part in others {
-                    scope.spawn(|| part.draw());
-                }
-                own.draw();
-            });
-        })
+        opened.finish_on(params, generator, parts, draw_parts)
     }
+}
+
+/// Draws parts of the noise, each on a thread.
+pub(crate) fn draw_parts<M: Mechanism<Word: Send> + Send + Sync>(
+    parts: &mut [NoisePart<'_, M, impl Generator + Sync>],
+) {
+    std::thread::scope(|scope| {
+        let Some((own, others)) = parts.split_first_mut() else { return };
+        for part in others {
+            scope.spawn(|| part.draw());
+        }
+        own.draw();
+    });
 }
 
 /// Coordinates whose noise takes as long as a thread to start, some times over.

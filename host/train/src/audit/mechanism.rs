@@ -27,7 +27,7 @@ pub use tests_of::{ERROR_RATE, Finding};
 use super::{Claim, VERSION, check_claim};
 use crate::generator;
 use crate::step_loop;
-use crate::{Evaluation, Progress, Run, StepReport, TrainError, observed, on_data, on_network};
+use crate::{Alone, Evaluation, Progress, Run, StepReport, TrainError, observed, on_data, on_network};
 use across::Across;
 use chance::draws_for;
 use damper_accounting::{Accountant, Plan};
@@ -285,7 +285,7 @@ impl Auditor<'_> {
             std::fs::create_dir_all(&checkpoint)
                 .map_err(|error| TrainError::Run(format!("{}: {error}", checkpoint.display())))?;
             seen.again(&checkpoint);
-            let outcome = observed(one, &checkpoint, None, &mut Silent, Some(&mut seen))?;
+            let outcome = observed(one, &Alone, Some(&checkpoint), None, &mut Silent, Some(&mut seen))?;
             seen.ended(&outcome.recorded, outcome.steps);
             steps += u64::from(outcome.steps);
         }

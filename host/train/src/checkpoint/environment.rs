@@ -35,6 +35,15 @@ impl Environment {
         }
     }
 
+    /// Its parts by name, but the workers.
+    pub(super) fn parts(&self) -> Vec<(String, String)> {
+        vec![
+            ("another program or runtime".into(), self.program.clone().unwrap_or_default()),
+            ("another backend".into(), format!("{} {}", self.backend, self.backend_version)),
+            ("another processor".into(), self.processor.clone()),
+        ]
+    }
+
     /// Returns true if the same sample has the same gradient in every run here.
     pub(crate) fn repeats_bits(&self) -> bool {
         self.program.is_some() && !self.backend.starts_with("cuda,")

@@ -8,13 +8,13 @@
 
 use super::environment::Environment;
 use super::error::CheckpointError;
+use crate::data_digest::data_digest;
 use crate::files::{Access, FileError, sha256, write_pieces};
 use crate::replay::PART;
 use crate::run_plan::RunPlan;
 use crate::sealed;
 use crate::{Evaluation, Run, TrainError};
 use damper_core::state::{self, SaveState};
-use damper_data::{DataError, Dataset, Split};
 use damper_onnx as onnx;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -48,6 +48,26 @@ pub(crate) struct Moment {
     pub(crate) seconds: f64,
     #[serde(with = "evaluations")]
     pub(crate) evaluations: Vec<Evaluation>,
+}
+
+/// For the other ranks of a run.
+impl Moment {
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("numbers and lists are JSON")
+    }
+
+    pub(crate) fn of_bytes(bytes: &[u8]) -> Option<Self> {
+        serde_json::from_slice(bytes).ok()
+    }
+
+    /// Of one evaluation.
+    pub(crate) fn one_to_bytes(evaluation: &Evaluation) -> Vec<u8> {
+        Self { seconds: 0.0, evaluations: vec![*evaluation] }.to_bytes()
+    }
+
+    pub(crate) fn one_of_bytes(bytes: &[u8]) -> Option<Evaluation> {
+        Self::of_bytes(bytes)?.evaluations.first().copied()
+    }
 }
 
 /// Evaluations bit for bit: JSON has no infinity, and a loss may be one.
@@ -114,7 +134,7 @@ impl Header {
                 // With the values that the adapters start from, and their scale.
                 Some(adapted) => onnx::encode(&adapted.model),
             }),
-            data: digest(&run.data)?,
+            data: run.data_digest.clone().map_or_else(|| data_digest(&run.data), Ok)?,
             plan: RunPlan::new(run)?.digest(),
             environment: None,
             step: 0,
@@ -220,19 +240,6 @@ pub(super) fn remove_unfinished(folder: &Path) {
             let _ = fs::remove_file(entry.path());
         }
     }
-}
-
-/// SHA-256 of all rows and labels, with their shapes.
-fn digest(data: &Dataset) -> Result<String, DataError> {
-    let mut digest = Sha256::new();
-    let splits: [Option<&Split>; 2] = [Some(&data.train), data.test.as_ref()];
-    for split in splits {
-        match split {
-            Some(split) => split.digest(&mut |bytes| digest.update(bytes))?,
-            None => digest.update([0]),
-        }
-    }
-    Ok(hex(digest))
 }
 
 fn hex(digest: Sha256) -> String {

@@ -1,0 +1,146 @@
+//! Processes that a launcher of MPI has started.
+//!
+//! MPI's own errors, such as a lost connection, end all processes: that is its default. So calls here do not fail.
+
+use damper_train::{Group, RankError, Words};
+use mpi::Threading;
+use mpi::collective::SystemOperation;
+use mpi::datatype::PartitionMut;
+use mpi::environment::Universe;
+use mpi::topology::SimpleCommunicator;
+use mpi::traits::{Communicator, CommunicatorCollectives, Root};
+use std::time::{Duration, Instant};
+
+/// How long a process that has failed waits for the others to fail too, before it ends them.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// This process among all.
+pub struct Mpi {
+    // Before the universe, whose end is that of MPI.
+    world: SimpleCommunicator,
+    /// For processes that leave: no call of a run is mistaken for it.
+    leaving: SimpleCommunicator,
+    _universe: Universe,
+}
+
+impl std::fmt::Debug for Mpi {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Mpi({} of {})", self.rank(), self.size())
+    }
+}
+
+impl Mpi {
+    /// Starts MPI; none if it does not start or was started before.
+    pub(super) fn start() -> Option<Self> {
+        // Workers are threads, and one thread calls MPI.
+        let (universe, _) = mpi::initialize_with_threading(Threading::Funneled)?;
+        let world = universe.world();
+        let leaving = world.duplicate();
+        Some(Self { world, leaving, _universe: universe })
+    }
+
+    pub(super) fn fail(self, code: u8) {
+        let mut left = self.leaving.immediate_barrier();
+        let start = Instant::now();
+        loop {
+            match left.test() {
+                Ok(_) => return,
+                Err(request) => left = request,
+            }
+            if start.elapsed() > PATIENCE {
+                // The others wait for this process in a call that it does not make.
+                self.world.abort(code.into());
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+impl Drop for Mpi {
+    /// The end of MPI waits for all processes. One that panics does not: the others may wait for it.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            self.world.abort(101);
+        }
+    }
+}
+
+impl Group for Mpi {
+    fn rank(&self) -> usize {
+        self.world.rank() as usize
+    }
+
+    fn size(&self) -> usize {
+        self.world.size() as usize
+    }
+
+    fn all_gather(&self, own: &[u8]) -> Result<Vec<Vec<u8>>, RankError> {
+        let mut lens = vec![0i32; self.size()];
+        self.world.all_gather_into(&count(own.len()), &mut lens[..]);
+        let starts: Vec<i32> = lens.iter().scan(0i32, |at, len| Some(std::mem::replace(at, *at + len))).collect();
+        let mut all = vec![0u8; lens.iter().map(|len| *len as usize).sum()];
+        // MPI takes no empty buffer.
+        if !all.is_empty() {
+            let mut parts = PartitionMut::new(&mut all[..], &lens[..], &starts[..]);
+            self.world.all_gather_varcount_into(own, &mut parts);
+        }
+        let part = |(start, len): (&i32, &i32)| all[*start as usize..][..*len as usize].to_vec();
+        Ok(starts.iter().zip(&lens).map(part).collect())
+    }
+
+    fn broadcast(&self, bytes: &mut Vec<u8>) -> Result<(), RankError> {
+        let root = self.world.process_at_rank(0);
+        let mut len = bytes.len() as u64;
+        root.broadcast_into(&mut len);
+        bytes.resize(len as usize, 0);
+        bytes.chunks_mut(PIECE).for_each(|piece| root.broadcast_into(piece));
+        Ok(())
+    }
+
+    fn all_reduce(&self, words: Words<'_>) -> Result<(), RankError> {
+        match words {
+            Words::U32(words) => words.chunks_mut(PIECE).for_each(|piece| {
+                let own = piece.to_vec();
+                self.world.all_reduce_into(&own[..], piece, SystemOperation::sum());
+            }),
+            Words::U64(words) => words.chunks_mut(PIECE).for_each(|piece| {
+                let own = piece.to_vec();
+                self.world.all_reduce_into(&own[..], piece, SystemOperation::sum());
+            }),
+        }
+        Ok(())
+    }
+
+    fn reduce_scatter(&self, words: Words<'_>) -> Result<(), RankError> {
+        let (rank, size) = (self.rank(), self.size());
+        match words {
+            Words::U32(words) => {
+                let block = words.len() / size;
+                let mut own = vec![0u32; block];
+                self.world.reduce_scatter_block_into(&*words, &mut own[..], SystemOperation::sum());
+                words[rank * block..][..block].copy_from_slice(&own);
+            }
+            Words::U64(words) => {
+                let block = words.len() / size;
+                let mut own = vec![0u64; block];
+                self.world.reduce_scatter_block_into(&*words, &mut own[..], SystemOperation::sum());
+                words[rank * block..][..block].copy_from_slice(&own);
+            }
+        }
+        Ok(())
+    }
+
+    fn all_gather_floats(&self, floats: &mut [f32]) -> Result<(), RankError> {
+        let block = floats.len() / self.size();
+        let own = floats[self.rank() * block..][..block].to_vec();
+        self.world.all_gather_into(&own[..], floats);
+        Ok(())
+    }
+}
+
+/// Elements of a call: MPI counts them in 32 bits.
+const PIECE: usize = 1 << 28;
+
+fn count(len: usize) -> i32 {
+    i32::try_from(len).expect("texts and figures are below 2 GiB")
+}

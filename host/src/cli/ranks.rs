@@ -1,0 +1,76 @@
+//! `damper train` as one of several processes that MPI has started.
+
+use super::signals::Signals;
+use super::{Failure, complain, fail_in_json};
+use damper_cluster::join;
+use damper_train::{Evaluation, Group, Progress, Run, StepReport, agree, run_on};
+use std::fmt;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Gives `train` the process's group. If there are several ranks, each says itself why it fails, for then it may be ended.
+pub(super) fn on_ranks(
+    in_json: bool,
+    train: impl FnOnce(&dyn Group) -> Result<ExitCode, Failure>,
+) -> Result<ExitCode, Failure> {
+    let joined = join()?;
+    let result = train(joined.group());
+    let is_leader = joined.group().rank() == 0;
+    match result {
+        Err(failure) if joined.group().size() > 1 => {
+            complain(&failure.message);
+            if in_json && is_leader {
+                fail_in_json(&failure);
+            }
+            let code = failure.exit_code();
+            joined.fail(code);
+            Ok(ExitCode::from(code))
+        }
+        result => result,
+    }
+}
+
+/// Trains as another rank than 0, which writes and tells nothing.
+pub(super) fn follow(
+    model: &Path,
+    group: &dyn Group,
+    prepare: impl FnOnce() -> Result<Run, Failure>,
+) -> Result<ExitCode, Failure> {
+    // The charge is rank 0's.
+    agree(group, Ok::<(), Failure>(()))?;
+    let run = agree(group, prepare())?;
+    let signals = Signals::listen()?;
+    let outcome = run_on(&run, group, None, None, &mut Follower(&signals));
+    let outcome = outcome.map_err(|error| Failure::in_model(model, error))?;
+    // Rank 0 writes the outputs.
+    agree(group, Ok::<(), Failure>(()))?;
+    Ok(signals.code().filter(|_| outcome.stopped).map_or(ExitCode::SUCCESS, ExitCode::from))
+}
+
+/// Says nothing, and stops the run if this process is asked to stop.
+struct Follower<'a>(&'a Signals);
+
+impl Progress for Follower<'_> {
+    fn backend(&mut self, _: &str) {}
+    fn step(&mut self, _: &StepReport, _: &mut dyn FnMut(u32) -> f64) {}
+    fn evaluated(&mut self, _: &Evaluation) {}
+
+    fn stop(&mut self) -> bool {
+        self.0.code().is_some()
+    }
+}
+
+/// For the other ranks.
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+/// The shard of the data that a rank holds, if it is to hold one alone.
+pub(super) fn keep_shard(mut run: Run, is_sharded: bool, group: &dyn Group) -> Result<Run, Failure> {
+    if is_sharded && group.size() > 1 {
+        run.keep_shard(group.rank(), group.size())?;
+    }
+    Ok(run)
+}

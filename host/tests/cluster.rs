@@ -1,0 +1,225 @@
+//! Training on several ranks has the bits of one process: with ranks that are threads, and with processes that `mpirun` has started.
+
+#[path = "support/digits.rs"]
+mod digits;
+#[path = "support/methods.rs"]
+mod methods;
+#[path = "support/models.rs"]
+#[expect(dead_code, reason = "one backend is enough")]
+mod models;
+
+use damper::cluster::Threads;
+use damper::train::{
+    self, Checkpoint, Evaluation, Group, Invocation, Noise, Outcome, Progress, RankError, Run, StepReport, TrainConfig,
+    TrainError,
+};
+use damper_core::numerics::digest::Digest;
+use digits::{Unwatched, source};
+use methods::{config, methods, others};
+use std::fs;
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::time::Duration;
+
+const SMALL: &str = "digits-linear.onnx";
+/// More parameters than two ranks' chunks.
+const LARGER: &str = "digits-mlp.onnx";
+
+/// What each rank of a group of threads ends with, in their order.
+fn on_ranks<T: Send>(size: usize, rank: impl Fn(&dyn Group) -> T + Sync) -> Vec<T> {
+    std::thread::scope(|scope| {
+        let rank = &rank;
+        let threads: Vec<_> =
+            Threads::group(size).into_iter().map(|group| scope.spawn(move || rank(&{ group }))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+/// `run` as the rank of `group`, with one worker or two, and with its shard of the data if `is_sharded`.
+fn of_rank(run: &Run, group: &dyn Group, is_sharded: bool) -> Run {
+    let mut run = run.clone();
+    run.config.workers = NonZeroUsize::new(1 + group.rank() % 2);
+    if is_sharded {
+        run.keep_shard(group.rank(), group.size()).unwrap();
+    }
+    run
+}
+
+/// Trains on `size` ranks, which write to `folder`.
+fn train_on(size: usize, run: &Run, folder: &Path, is_sharded: bool) -> Vec<Result<Outcome, TrainError>> {
+    on_ranks(size, |group| {
+        let run = of_rank(run, group, is_sharded);
+        train::run_on(&run, group, (group.rank() == 0).then_some(folder), None, &mut Unwatched)
+    })
+}
+
+fn bits(params: &[f32]) -> u64 {
+    Digest::of(params).value()
+}
+
+fn assert_same(name: &str, ranks: &[Result<Outcome, TrainError>], whole: &Outcome) {
+    for (rank, outcome) in ranks.iter().enumerate() {
+        let outcome = outcome.as_ref().unwrap_or_else(|error| panic!("{name}: rank {rank}: {error}"));
+        assert_eq!(bits(&outcome.params), bits(&whole.params), "{name}: rank {rank} of {}", ranks.len());
+        assert_eq!(outcome.evaluations, whole.evaluations, "{name}: rank {rank}");
+        assert_eq!((outcome.steps, outcome.clip), (whole.steps, whole.clip), "{name}: rank {rank}");
+    }
+    assert_eq!(ranks[0].as_ref().unwrap().recorded, whole.recorded, "{name}");
+}
+
+// Every method whose sums are integers, on 2, 3 and 4 ranks with one worker or two, ends as one process does. Those of floats are refused.
+#[test]
+fn every_method_has_the_bits_of_one_process() {
+    for (index, (name, config)) in methods().into_iter().chain(others()).enumerate() {
+        let is_float = config.noise == Noise::Continuous;
+        let run = train::prepare(&source(SMALL), TrainConfig { seed: Some(3), ..config }).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let whole = train::run(&run, folder.path(), &mut Unwatched).unwrap();
+        for size in 2..=4 {
+            let folder = tempfile::tempdir().unwrap();
+            let ranks = train_on(size, &run, folder.path(), (index + size).is_multiple_of(2));
+            if is_float {
+                assert!(
+                    ranks.iter().all(|rank| rank.as_ref().unwrap_err().to_string().contains("adds floats")),
+                    "{name}"
+                );
+            } else {
+                assert_same(name, &ranks, &whole);
+            }
+        }
+    }
+}
+
+// Ranks that each draw the noise of some coordinates, with sums of 32 bits and of 64.
+#[test]
+fn noise_drawn_in_parts_has_the_same_bits() {
+    let folder = tempfile::tempdir().unwrap();
+    let data = made_up_images(folder.path());
+    let images = |config| {
+        let source = train::Source { data: data.clone(), ..source("mnist-cnn.onnx") };
+        train::prepare(&source, TrainConfig { batch_size: 24, epochs: 1.0, ..config }).unwrap()
+    };
+    let digits = |config| train::prepare(&source(LARGER), config).unwrap();
+    let wide = TrainConfig { grid_bits: 22, batch_size: 512, epochs: 2.0, ..config() };
+    let of_method = |name: &str| methods().into_iter().find(|(found, _)| *found == name).unwrap().1;
+    for (name, run) in [
+        ("images", images(config())),
+        ("images, adam, filter and counts", images(TrainConfig { seed: Some(3), ..of_method("everything") })),
+        ("digits", digits(config())),
+        ("digits, norm", digits(of_method("adagrad-norm"))),
+        ("digits, wide", digits(wide)),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let whole = train::run(&run, folder.path(), &mut Unwatched).unwrap();
+        for size in 2..=4 {
+            let folder = tempfile::tempdir().unwrap();
+            assert_same(name, &train_on(size, &run, folder.path(), size == 3), &whole);
+        }
+    }
+}
+
+/// Images of 28 by 28 bytes in two classes, as IDX files in `folder`; the data set's name.
+fn made_up_images(folder: &Path) -> String {
+    let (images, side) = (96u32, 28u32);
+    let mut words = damper_testing::Random(5);
+    for (name, count) in [("train", images), ("t10k", 8)] {
+        let mut pixels: Vec<u8> = [0x803, count, side, side].iter().flat_map(|word| word.to_be_bytes()).collect();
+        pixels.extend((0..count * side * side).map(|_| words.below(256) as u8));
+        fs::write(folder.join(format!("{name}-images-idx3-ubyte")), pixels).unwrap();
+        let mut labels: Vec<u8> = [0x801, count].iter().flat_map(|word| word.to_be_bytes()).collect();
+        labels.extend((0..count).map(|at| (at % 10) as u8));
+        fs::write(folder.join(format!("{name}-labels-idx1-ubyte")), labels).unwrap();
+    }
+    format!("idx:{}", folder.display())
+}
+
+/// Stops after a step.
+struct StopAfter(u32);
+
+impl Progress for StopAfter {
+    fn backend(&mut self, _: &str) {}
+    fn step(&mut self, _: &StepReport, _: &mut dyn FnMut(u32) -> f64) {}
+    fn evaluated(&mut self, _: &Evaluation) {}
+    fn stop(&mut self) -> bool {
+        self.0 = self.0.saturating_sub(1);
+        self.0 == 0
+    }
+}
+
+// A run goes on with other numbers of ranks, and ends with the bits of one process that was never stopped. Any rank may stop it.
+#[test]
+fn resumes_with_other_ranks() {
+    let every = Duration::from_secs(60);
+    let find = |name: &str| methods().into_iter().chain(others()).find(|(found, _)| *found == name).unwrap().1;
+    for name in ["private", "everything", "blt of a mean", "evaluations"] {
+        let run = train::prepare(&source(SMALL), find(name)).unwrap();
+        let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let invocation = Invocation { folder: String::new(), args: vec![], charge: None };
+        let mut checkpoint = Checkpoint::begin(one.path(), &run, invocation, every).unwrap();
+        for entry in fs::read_dir(one.path()).unwrap() {
+            let entry = entry.unwrap();
+            fs::copy(entry.path(), other.path().join(entry.file_name())).unwrap();
+        }
+        let whole = train::run_resumable(&run, &mut checkpoint, &mut Unwatched).unwrap();
+        for (size, stopper) in [(2, Some(1)), (1, Some(0)), (4, Some(2)), (3, None)] {
+            let folder = other.path();
+            let ranks = on_ranks(size, |group| {
+                let run = of_rank(&run, group, size == 4);
+                let leads = group.rank() == 0;
+                let mut checkpoint = leads.then(|| Checkpoint::resume(folder, &run, every).unwrap());
+                let mut progress = StopAfter(if stopper == Some(group.rank()) { 5 } else { u32::MAX });
+                train::run_on(&run, group, leads.then_some(folder), checkpoint.as_mut(), &mut progress)
+            });
+            if stopper.is_none() {
+                assert_same(name, &ranks, &whole);
+            } else {
+                assert!(ranks.iter().all(|rank| rank.as_ref().is_ok_and(|outcome| outcome.stopped)), "{name}");
+            }
+        }
+    }
+}
+
+// Ranks of different runs, and a rank that cannot write or fails: an error on every rank, and nothing is charged that was not written.
+#[test]
+fn an_error_of_one_rank_ends_all() {
+    let run = train::prepare(&source(SMALL), config()).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    type Change = fn(&mut Run);
+    let changes: [(&str, Change); 4] = [
+        ("settings", |run| run.physical_batch = NonZeroUsize::new(3).unwrap()),
+        ("settings", |run| run.params[0] += 1.0),
+        ("another model", |run| run.model.producer_name.push('x')),
+        ("data", |run| run.data.test = None),
+    ];
+    for (what, change) in changes {
+        let ranks = on_ranks(3, |group| {
+            let mut run = run.clone();
+            if group.rank() == 2 {
+                change(&mut run);
+            }
+            train::run_on(&run, group, (group.rank() == 0).then(|| folder.path()), None, &mut Unwatched).map(|_| ())
+        });
+        for rank in ranks {
+            let error = rank.unwrap_err();
+            let is_it =
+                matches!(&error, TrainError::Rank(RankError::Differs { rank: 2, what: found }) if found == what);
+            assert!(is_it, "{what}: {error}");
+        }
+    }
+    assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0, "nothing was charged");
+    // The folder is gone, as a full disk is.
+    let gone = folder.path().join("gone");
+    let ranks = train_on(3, &run, &gone, false);
+    let messages: Vec<String> = ranks.into_iter().map(|rank| rank.unwrap_err().to_string()).collect();
+    assert!(messages[0].contains("gone") && !messages[0].contains("rank"), "{messages:?}");
+    assert!(messages[1..].iter().all(|message| *message == format!("rank 0: {}", messages[0])), "{messages:?}");
+    // A rank leaves: the others do not wait for it.
+    let ranks = on_ranks(3, |group| match group.rank() {
+        1 => Ok(()),
+        _ => {
+            let folder = (group.rank() == 0).then(|| folder.path());
+            train::run_on(&run, group, folder, None, &mut Unwatched).map(|_| ())
+        }
+    });
+    assert!(ranks[0].is_err() && ranks[2].is_err());
+}
