@@ -35,9 +35,10 @@ pub trait Group {
 
     /// Replaces `words`, of one length on all ranks, by their totals.
     fn all_reduce(&self, words: Words<'_>) -> Result<(), RankError> {
+        type Gather<'g> = dyn Fn(&[u8]) -> Result<Vec<Vec<u8>>, RankError> + 'g;
         fn total<const N: usize, W: Copy>(
             words: &mut [W],
-            gather: &dyn Fn(&[u8]) -> Result<Vec<Vec<u8>>, RankError>,
+            gather: &Gather<'_>,
             to: fn(W) -> [u8; N],
             of: fn([u8; N]) -> W,
             add: fn(W, W) -> W,
