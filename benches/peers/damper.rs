@@ -1,25 +1,29 @@
-//! The trainer as a candidate of `run.py`: `damper-peer MODEL.onnx DATA.npz BATCH discrete|continuous`.
+//! The trainer as a candidate of `run.py`: `damper-peer MODEL.onnx DATA.npz BATCH discrete|continuous|clipped-sum`.
 //!
-//! It is [`damper::train::run`] itself with one worker, on a data set of exactly one batch, so that every step draws all of
-//! it. Like `candidate.py` it takes numbers of steps from standard input and answers with CPU seconds a step and the peak
-//! of its resident memory in KiB.
+//! It is [`damper::train::run`] itself, with as many workers as `OMP_NUM_THREADS` says, on a data set of exactly one batch, so that every
+//! step draws all of it. Like `candidate.py` it takes numbers of steps from standard input and answers with CPU seconds and wall
+//! seconds a step and the peak of its resident memory in KiB.
 
 use cpu_time::ProcessTime;
 use damper::data::DataOptions;
-use damper::grad::{DeriveOptions, Loss};
+use damper::grad::{DeriveOptions, Loss, Readout};
 use damper::graph::GraphOptions;
 use damper::runtime::Choice;
 use damper::train::{Budget, Evaluation, Method, Noise, Progress, Rule, Source, StepReport, TrainConfig, prepare, run};
 use std::error::Error;
 use std::io::BufRead;
-use std::num::NonZeroUsize;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [model, data, batch, noise] = &arguments[..] else {
-        return Err("damper-peer MODEL.onnx DATA.npz BATCH discrete|continuous".into());
+        return Err("damper-peer MODEL.onnx DATA.npz BATCH discrete|continuous|clipped-sum".into());
     };
-    let noise = if noise == "continuous" { Noise::Continuous } else { Noise::Discrete };
+    let (noise, readout) = match &**noise {
+        "discrete" => (Noise::Discrete, Readout::PerSample),
+        "continuous" => (Noise::Continuous, Readout::PerSample),
+        _ => (Noise::Continuous, Readout::ClippedSum),
+    };
+    let workers = std::env::var("OMP_NUM_THREADS")?.parse()?;
     let source = Source {
         model: model.into(),
         init_seed: None,
@@ -29,7 +33,8 @@ fn main() -> Result<(), Box<dyn Error>> {
         data: format!("npz:{data}"),
         data_options: DataOptions::default(),
     };
-    let mut prepared = prepare(&source, config(batch.parse()?, noise))?;
+    let mut prepared =
+        prepare(&source, TrainConfig { noise, readout, workers: Some(workers), ..config(batch.parse()?) })?;
     let folder = tempfile::tempdir()?;
     let mut train = |steps: u32| {
         prepared.terms.steps = steps;
@@ -40,33 +45,32 @@ fn main() -> Result<(), Box<dyn Error>> {
     println!("ready");
     for line in std::io::stdin().lock().lines() {
         let clock = train(line?.trim().parse()?)?;
-        println!("{} {}", clock.seconds_a_step().ok_or("give more steps: the trainer reports every 0.1 s")?, peak()?);
+        let [cpu, wall] = clock.seconds_a_step().ok_or("give more steps: the trainer reports every 0.1 s")?;
+        println!("{cpu} {wall} {}", peak()?);
     }
     Ok(())
 }
 
-fn config(batch_size: u32, noise: Noise) -> TrainConfig {
+fn config(batch_size: u32) -> TrainConfig {
     TrainConfig {
         optimizer: Rule::new("momentum", &[]).unwrap().into(),
-        noise,
         backend: Choice::Ort,
         seed: Some(1),
-        workers: NonZeroUsize::new(1),
         ..TrainConfig::new(Budget::NoiseMultiplier(1.0), 1e-5, batch_size, 1e4, Method::dp_sgd(1.0, 0.01))
     }
 }
 
-/// CPU seconds between the trainer's first report and its last: loading a session is no part of a step.
+/// CPU and wall seconds between the trainer's first report and its last: loading a session is no part of a step.
 #[derive(Default)]
 struct Clock {
-    first: Option<(u32, f64)>,
-    last: Option<(u32, f64)>,
+    first: Option<(u32, [f64; 2])>,
+    last: Option<(u32, [f64; 2])>,
 }
 
 impl Clock {
-    fn seconds_a_step(&self) -> Option<f64> {
+    fn seconds_a_step(&self) -> Option<[f64; 2]> {
         let ((first, from), (last, to)) = (self.first?, self.last?);
-        (last > first).then(|| (to - from) / f64::from(last - first))
+        (last > first).then(|| std::array::from_fn(|i| (to[i] - from[i]) / f64::from(last - first)))
     }
 }
 
@@ -74,7 +78,7 @@ impl Progress for Clock {
     fn backend(&mut self, _: &str) {}
 
     fn step(&mut self, at: &StepReport, _: &mut dyn FnMut(u32) -> f64) {
-        let now = (at.step, ProcessTime::now().as_duration().as_secs_f64());
+        let now = (at.step, [ProcessTime::now().as_duration().as_secs_f64(), at.seconds]);
         self.first.get_or_insert(now);
         self.last = Some(now);
     }

@@ -1,9 +1,11 @@
-"""CPU time and memory of one private training step: damper beside PyTorch, Opacus and JAX.
+"""Time and memory of one private training step: damper next to PyTorch, Opacus, torch.func and JAX.
 
     python3 benches/peers/run.py [--rounds 7] [--seconds 2] [--networks mnist,cifar] [--batches 64,256] [--only PyTorch,damper]
+    python3 benches/peers/run.py --networks resnet18,wrn,vit,bert,gpt --batches 32 [--threads 2]
 
-Every candidate is a process of its own on one thread. They run interleaved: a round gives each candidate its turn, about
-`--seconds` of steps, one after the other; the table has the median over the rounds. README.md says what a step is.
+Every candidate is a process of its own, on one thread (CPU time) or on `--threads` (wall time). They run interleaved: a round gives
+each candidate its turn, about `--seconds` of steps, one after the other; the table has the median over the rounds. README.md says
+what a step is.
 """
 
 import argparse
@@ -16,30 +18,37 @@ import tempfile
 
 import numpy as np
 
+from shapes import MODELS, batch as samples
+
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-SHAPES = {"mnist": (1, 28, 28), "cifar": (3, 32, 32)}
-ONE_THREAD = {
-    "OMP_NUM_THREADS": "1",
-    "MKL_NUM_THREADS": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    "JAX_PLATFORMS": "cpu",
-    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
-    "CUDA_VISIBLE_DEVICES": "",
-}
 CANDIDATES = {
     "PyTorch, not private": ["with_torch.py", "plain"],
     "Opacus, hooks": ["with_torch.py", "hooks"],
     "Opacus, ghost": ["with_torch.py", "ghost"],
+    "torch.func, vmap(grad)": ["with_torch.py", "func"],
     "JAX, vmap(grad)": ["with_jax.py"],
     "damper, exact": ["discrete"],
     "damper, float": ["continuous"],
+    "damper, clipped-sum": ["clipped-sum"],
 }
 YARDSTICK = "Opacus, hooks"
 
 
+def environment(threads):
+    return os.environ | {
+        "OMP_NUM_THREADS": str(threads),
+        "MKL_NUM_THREADS": str(threads),
+        "OPENBLAS_NUM_THREADS": str(threads),
+        "JAX_PLATFORMS": "cpu",
+        "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1" if threads == 1 else "",
+        "CUDA_VISIBLE_DEVICES": "",
+    }
+
+
 def main():
     arguments = parse()
+    print(f"{'CPU' if arguments.threads == 1 else 'wall'} time, threads: {arguments.threads}, load at the start: {os.getloadavg()[0]:.1f}")
     print(f"{'network':8}{'batch':>6}  {'candidate':24}{'ms a step':>10}{'us a sample':>13}{'x':>7}{'peak MB':>9}")
     with tempfile.TemporaryDirectory() as folder:
         for network in arguments.networks.split(","):
@@ -57,20 +66,24 @@ def parse():
     parser.add_argument("--seconds", type=float, default=2.0)
     parser.add_argument("--networks", default="mnist,cifar")
     parser.add_argument("--batches", default="64,256")
-    parser.add_argument("--only", default="PyTorch,Opacus,JAX,damper", help="candidates, by how their names begin")
+    parser.add_argument("--only", default="PyTorch,Opacus,torch,JAX,damper", help="candidates, by how their names begin")
+    parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--peer", default=ROOT / "target/release/damper-peer", help="the built damper-peer")
     parser.add_argument("--models", default=ROOT / "onnx-models", type=pathlib.Path)
     return parser.parse_args()
 
 
 def measure(arguments, folder, network, batch):
-    """Median CPU seconds a step and peak KiB, by candidate."""
+    """Median seconds a step and peak KiB, by candidate."""
     names = [name for name in CANDIDATES if name.startswith(tuple(arguments.only.split(",")))]
-    running = {name: start(arguments, folder, name, network, batch) for name in names}
+    started = {name: start(arguments, folder, name, network, batch) for name in names}
+    running = {name: process for name, process in started.items() if process}
+    names = list(running)
+    clock = 0 if arguments.threads == 1 else 1
     try:
         # How many steps a turn takes, from a first turn that does not count. damper's trainer reports every 0.1 s.
-        first = {"mnist": 40, "cifar": 3}[network]
-        steps = {name: max(2, round(arguments.seconds / turn(running[name], first if "damper" in name else 2)[0]))
+        first = {"mnist": 40, "bert": 8, "gpt": 8}.get(network, 3)
+        steps = {name: max(2, round(arguments.seconds / turn(running[name], first if "damper" in name else 2)[clock]))
                  for name in names}
         turns = {name: [] for name in names}
         for _ in range(arguments.rounds):
@@ -80,39 +93,42 @@ def measure(arguments, folder, network, batch):
         for process in running.values():
             process.stdin.close()
             process.wait()
-    return {name: (statistics.median(t[0] for t in turns[name]), turns[name][-1][1]) for name in names}
+    return {name: (statistics.median(t[clock] for t in turns[name]), turns[name][-1][2]) for name in names}
 
 
 def start(arguments, folder, name, network, batch):
-    """The candidate's process, warmed up."""
+    """The candidate's process, warmed up; none if it cannot do this network, which is printed."""
     command = CANDIDATES[name]
     if name.startswith("damper"):
-        command = [arguments.peer, arguments.models / f"{network}-cnn.onnx", data(folder, network, batch), batch, *command]
+        command = [arguments.peer, arguments.models / f"{MODELS[network]}.onnx", data(folder, network, batch), batch, *command]
     else:
         command = [sys.executable, HERE / command[0], *command[1:], network, batch]
     process = subprocess.Popen(
-        list(map(str, command)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=os.environ | ONE_THREAD
+        list(map(str, command)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+        env=environment(arguments.threads),
     )
     answer = process.stdout.readline()
     if answer.strip() != "ready":
-        sys.exit(f"{name} did not start: {answer}")
+        reason = (process.communicate()[1].strip().splitlines() or ["no reason given"])[-1]
+        print(f"{network:8}{batch:6}  {name:24}not measured: {reason[:90]}", flush=True)
+        return None
     return process
 
 
 def turn(process, steps):
     process.stdin.write(f"{steps}\n")
     process.stdin.flush()
-    seconds, peak = process.stdout.readline().split()
-    return float(seconds), int(peak)
+    cpu, wall, peak = process.stdout.readline().split()
+    return float(cpu), float(wall), int(peak)
 
 
 def data(folder, network, batch):
     """A data set of one batch."""
     path = folder / f"{network}-{batch}.npz"
     if not path.exists():
-        draw = np.random.default_rng(0)
-        x = draw.random((batch, *SHAPES[network]), dtype=np.float32)
-        np.savez(path, x=x, y=draw.integers(10, size=batch))
+        x, y = samples(network, batch)
+        names = dict(zip(("input_ids", "attention_mask"), x.transpose(1, 0, 2))) if network == "bert" else {"x": x}
+        np.savez(path, **names, y=y)
     return path
 
 

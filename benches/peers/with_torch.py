@@ -1,32 +1,35 @@
-"""PyTorch without privacy, and Opacus by hooks and by ghost clipping: `with_torch.py plain|hooks|ghost NETWORK BATCH`.
+"""PyTorch without privacy, Opacus by hooks and by ghost clipping, `torch.func`: `with_torch.py plain|hooks|ghost|func NETWORK BATCH`.
 
 One step: forward, backward, clip, noise, momentum SGD, on a batch that is already in memory.
 """
 
+import os
 import sys
 import warnings
 
 import torch
-from opacus import PrivacyEngine
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
 
 import candidate
-from networks import NETWORKS, SHAPES
+from modules import NETWORKS, batch
 
 
 def main():
     warnings.filterwarnings("ignore")
-    kind, network, batch = sys.argv[1], sys.argv[2], int(sys.argv[3])
-    torch.set_num_threads(1)
+    kind, network, size = sys.argv[1], sys.argv[2], int(sys.argv[3])
+    torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     torch.manual_seed(0)
-    x = torch.rand(batch, *SHAPES[network])
-    y = torch.randint(10, (batch,))
+    x, y = map(torch.from_numpy, batch(network, size))
     net = NETWORKS[network]()
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9)
+    if kind == "func":
+        return candidate.serve(by_func(net, optimizer, x, y))
     criterion = nn.CrossEntropyLoss()
     if kind != "plain":
-        loader = DataLoader(TensorDataset(x, y), batch_size=batch)
+        from opacus import PrivacyEngine
+
+        loader = DataLoader(TensorDataset(x, y), batch_size=size)
         options = {"module": net, "optimizer": optimizer, "data_loader": loader, "noise_multiplier": 1.0,
                    "max_grad_norm": 1.0, "poisson_sampling": False}
         engine = PrivacyEngine()
@@ -43,6 +46,29 @@ def main():
         optimizer.step()
 
     candidate.serve(step)
+
+
+def by_func(net, optimizer, x, y):
+    """`vmap(grad)`, and the rest by hand."""
+    from torch.func import functional_call, grad, vmap
+
+    params = dict(net.named_parameters())
+
+    def loss(params, x, y):
+        return nn.functional.cross_entropy(functional_call(net, params, (x[None],)), y[None])
+
+    per_sample = vmap(grad(loss), (None, 0, 0))
+
+    def step():
+        grads = per_sample({name: p.detach() for name, p in params.items()}, x, y)
+        norms = torch.stack([g.flatten(1).norm(dim=1) for g in grads.values()]).norm(dim=0)
+        factors = (1 / norms).clamp(max=1)
+        for name, p in params.items():
+            summed = torch.einsum("n,n...->...", factors, grads[name])
+            p.grad = (summed + torch.randn_like(summed)) / len(x)
+        optimizer.step()
+
+    return step
 
 
 if __name__ == "__main__":

@@ -61,17 +61,23 @@ pub(crate) trait AddLayer<W> {
     fn add_layer(&self, layer: Layer, norm: f32, pieces: Pieces<'_>, sum: &mut [W]);
 }
 
+/// The norm of the gradient whose consecutive parts are `parts`, `len` coordinates; `None` if its square is not a finite f32.
+#[inline(always)]
+pub(crate) fn norm(parts: &[&[f32]], len: usize) -> Option<f32> {
+    let norm_sq = sum_of_squares(Pieces::new(parts, 0, len));
+    let added = mutant::is(Mutant::NonFiniteAdds) && norm_sq > 0.0;
+    if !(norm_sq.is_finite() || added) {
+        return None;
+    }
+    Some(if mutant::is(Mutant::NonFiniteAdds) && norm_sq > f32::MAX { 1.0 } else { sqrt_f32(norm_sq) })
+}
+
 /// Hands each layer of the gradient whose consecutive parts are `parts` to `to`, with its norm, its coordinates and its place
 /// in `sum` (`[D]`); without layers the whole gradient is one. Returns the whole's norm; nothing is handed over if its square
 /// is not a finite f32.
 #[inline(always)]
 pub(crate) fn each_layer<C: Clip, W>(clip: &C, parts: &[&[f32]], sum: &mut [W], to: &impl AddLayer<W>) -> Option<f32> {
-    let norm_sq = sum_of_squares(Pieces::new(parts, 0, sum.len()));
-    let added = mutant::is(Mutant::NonFiniteAdds) && norm_sq > 0.0;
-    if !(norm_sq.is_finite() || added) {
-        return None;
-    }
-    let norm = if mutant::is(Mutant::NonFiniteAdds) && norm_sq > f32::MAX { 1.0 } else { sqrt_f32(norm_sq) };
+    let norm = norm(parts, sum.len())?;
     let Some(layers) = clip.layers() else {
         let whole = Layer::whole(sum.len());
         to.add_layer(whole, norm, Pieces::new(parts, 0, whole.len), sum);

@@ -13,7 +13,8 @@
 //!
 //! Where `s` is not finite nothing is added. `s` and `g_i · s` round, so `Σ q_i²` may come out above `u²`. It is computed
 //! exactly, in integers, on what was summed; a sample that fails is taken out again, shrunk, and added again: with
-//! `h = 2^-20` at first, `s ← F(s·F(1 − h))`, `h ← 2h`, until it passes. Truncation pulls each coordinate toward zero by
+//! `h = 2^-20` at first, `s ← F(s·F(1 − h))`, `h ← 2h`, until it passes. `F` and truncation are monotone, so a scale fails if a smaller
+//! one does: on processors with vectors the scales up to one that fails are left out, with the same result. Truncation pulls each coordinate toward zero by
 //! half a unit on average: choose `2^bits ≫ √D`. A layer is clipped like a gradient of its own: lanes count from its first
 //! coordinate, `u = ⌊s_l·2^bits⌋`, and its threshold is `F(C·s_l)`.
 //!
@@ -33,10 +34,11 @@ mod streamed;
 
 pub(crate) use streamed::StreamError;
 
-use crate::clip::{AddLayer, Clip, Layer, Pieces, each_layer};
+use crate::clip::{AddLayer, Clip, Layer, Pieces, each_layer, norm};
 use crate::error::{CallError, ConfigError, check_len};
 use crate::mutant::{self, Mutant};
 use crate::numerics::round::truncate;
+use crate::numerics::scalar::sqrt;
 use crate::private::{ClippedSum, SumWord};
 
 /// The integer a sum is kept in: `i32` on devices, `i64` on the host. Where nothing overflows `i32`, both give the same bits.
@@ -100,6 +102,8 @@ const BLOCK: usize = if cfg!(target_pointer_width = "64") { 16 } else { 1 };
 /// Coordinates whose squares are added in lanes.
 const LANES: usize = if BLOCK == 1 { 1 } else { 8 };
 const RUN: usize = 1 << 12;
+/// Samples added abreast.
+const ABREAST: usize = 8;
 
 impl Grid {
     /// A grid on which the clip is `2^bits` units, `bits` in `8..=22`.
@@ -159,6 +163,50 @@ impl Grid {
         each_layer(clip, parts, sum, &OnGrid { grid: self, clip, threshold })
     }
 
+    /// As [`add_sample`](Self::add_sample) of each of `samples` in turn, with the same bits; the norms go to `each`. A run of coordinates of
+    /// the sum stays near the processor while the samples go by, so that it is read and written once for up to eight of them.
+    #[inline(always)]
+    pub(crate) fn add_samples<C: Clip, W: Word>(
+        self,
+        clip: &C,
+        threshold: f32,
+        samples: &[&[&[f32]]],
+        sum: &mut [SumWord<W>],
+        mut each: impl FnMut(Option<f32>),
+    ) {
+        if clip.layers().is_some() {
+            samples.iter().for_each(|parts| each(self.add_sample(clip, threshold, parts, sum)));
+            return;
+        }
+        let rule = OnGrid { grid: self, clip, threshold };
+        let whole = Layer::whole(sum.len());
+        for samples in samples.chunks(ABREAST) {
+            // Of a sample that adds nothing the scale stays infinite.
+            let mut added = [(f32::INFINITY, 0u64); ABREAST];
+            for (parts, (scale, _)) in samples.iter().zip(&mut added) {
+                let norm = norm(parts, sum.len());
+                each(norm);
+                if let Some(norm) = norm {
+                    *scale = rule.scale(whole, norm).1;
+                }
+            }
+            let units = rule.units(whole);
+            for (run, sum) in sum.chunks_mut(RUN).enumerate() {
+                for (parts, (scale, total)) in samples.iter().zip(&mut added) {
+                    if scale.is_finite() {
+                        let pieces = Pieces::new(parts, run.wrapping_mul(RUN), sum.len());
+                        *total = total.saturating_add(quantise(units, *scale, pieces, sum));
+                    }
+                }
+            }
+            for (parts, (scale, total)) in samples.iter().zip(added) {
+                if scale.is_finite() {
+                    add_bounded((units, scale), Some(total), Pieces::new(parts, 0, sum.len()), sum);
+                }
+            }
+        }
+    }
+
     /// Clips the caller's gradient, rounds it onto the grid and passes each coordinate, in grid units, to `each`. Returns the norm before
     /// clipping; without a finite norm all coordinates are 0. `memory` (`[D]`) is wiped before and after: nothing of a sum is read.
     ///
@@ -198,32 +246,112 @@ impl<C: Clip, W: Word> AddLayer<SumWord<W>> for OnGrid<'_, C> {
     #[cfg_attr(target_pointer_width = "64", inline(always))]
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     fn add_layer(&self, layer: Layer, norm: f32, pieces: Pieces<'_>, sum: &mut [SumWord<W>]) {
-        let units = layer.units(self.grid.bits) << u32::from(mutant::is(Mutant::ClipDoubled));
-        let mut scale = units as f32 / self.clip.divisor(norm, self.threshold * layer.share_f32());
+        let (units, scale) = self.scale(layer, norm);
         // A rule that gives no number adds nothing.
-        if !scale.is_finite() {
-            return;
-        }
-        let bound = u64::from(units) * u64::from(units);
-        let mut shrink = 1.0 / (1u32 << 20) as f32;
-        let mut taking_out = false;
-        // The shrinking doubles up to the whole, at which nothing is added: it ends.
-        loop {
-            // Truncation is symmetric: the opposite takes out again what was added, and has the same squares.
-            let signed = if taking_out { -scale } else { scale };
-            if quantise(units, signed, pieces.clone(), sum) <= bound
-                || mutant::is(Mutant::RoundOutward)
-                || mutant::is(Mutant::NonFiniteAdds)
-            {
-                return;
-            }
-            if taking_out {
-                scale *= 1.0 - shrink;
-                shrink *= 2.0;
-            }
-            taking_out = !taking_out;
+        if scale.is_finite() {
+            add_bounded((units, scale), None, pieces, sum);
         }
     }
+}
+
+impl<C: Clip> OnGrid<'_, C> {
+    /// The bound of a layer's norm on the grid.
+    #[inline(always)]
+    fn units(&self, layer: Layer) -> u32 {
+        layer.units(self.grid.bits) << u32::from(mutant::is(Mutant::ClipDoubled))
+    }
+
+    /// The bound of a layer's norm on the grid, and the scale of its coordinates.
+    #[inline(always)]
+    fn scale(&self, layer: Layer, norm: f32) -> (u32, f32) {
+        let units = self.units(layer);
+        (units, units as f32 / self.clip.divisor(norm, self.threshold * layer.share_f32()))
+    }
+}
+
+/// Adds a layer at `scale`, and takes it out and adds it again, shrunk, until its norm is at most `units`. If it is added already, `added`
+/// has its squares.
+#[inline(always)]
+fn add_bounded<W: Word>(
+    (units, scale): (u32, f32),
+    mut added: Option<u64>,
+    pieces: Pieces<'_>,
+    sum: &mut [SumWord<W>],
+) {
+    let bound = u64::from(units) * u64::from(units);
+    let mut scale = Scale { scale, shrink: 1.0 / (1u32 << 20) as f32 };
+    let mut taking_out = false;
+    // The shrinking doubles up to the whole, at which nothing is added: it ends.
+    loop {
+        // Truncation is symmetric: the opposite takes out again what was added, and has the same squares.
+        let signed = if taking_out { -scale.scale } else { scale.scale };
+        // Not by a closure: that would not be compiled for the processor's vectors.
+        let total = match added.take() {
+            Some(total) => total,
+            None => quantise(units, signed, pieces.clone(), sum),
+        };
+        if total <= bound || mutant::is(Mutant::RoundOutward) || mutant::is(Mutant::NonFiniteAdds) {
+            return;
+        }
+        if taking_out {
+            // On devices gradients are short, and code is.
+            scale = if BLOCK == 1 { scale.next() } else { scale.next_that_may_fit((units, bound), total, &pieces) };
+        }
+        taking_out = !taking_out;
+    }
+}
+
+/// A scale of a layer's coordinates, and by how much the next is smaller.
+#[derive(Clone, Copy)]
+struct Scale {
+    scale: f32,
+    shrink: f32,
+}
+
+impl Scale {
+    /// Scales that are tried after one another, at most.
+    const TRIES: usize = 24;
+
+    #[inline(always)]
+    fn next(self) -> Self {
+        Self { scale: self.scale * (1.0 - self.shrink), shrink: self.shrink * 2.0 }
+    }
+
+    /// The first of the next scales at which the squares may be within the bound, after this one gave `total`: the norm of millions of
+    /// coordinates is often some 10⁻⁴ too small. The squares do not grow as the scale shrinks, for products round and truncate
+    /// monotonically: if they exceed the bound at one scale, they do at each before it. So one count replaces trying them all.
+    #[inline(always)]
+    fn next_that_may_fit(self, (units, bound): (u32, u64), total: u64, pieces: &Pieces<'_>) -> Self {
+        let wanted = f64::from(self.scale) * sqrt(bound as f64 / total as f64);
+        let mut tries = [self.next(); Self::TRIES];
+        let mut last = tries[0];
+        for scale in tries.iter_mut().skip(1) {
+            last = last.next();
+            *scale = last;
+        }
+        let mut first = tries.iter().take_while(|scale| f64::from(scale.scale) > wanted).count();
+        while let Some(before) = first.checked_sub(1).and_then(|before| tries.get(before)) {
+            if squares(units, before.scale, pieces.clone()) > bound {
+                break;
+            }
+            first -= 1;
+        }
+        tries.get(first).copied().unwrap_or(last)
+    }
+}
+
+/// `Σ q_i²` (saturating) of `q_i = trunc(g_i · scale)`; nothing is added.
+#[inline(always)]
+fn squares<'a>(units: u32, scale: f32, parts: impl Iterator<Item = &'a [f32]>) -> u64 {
+    let mut nowhere = [SumWord(0i32); 1 << 10];
+    let mut total = 0u64;
+    for part in parts {
+        for grads in part.chunks(1 << 10) {
+            let (here, _) = nowhere.split_at_mut(grads.len().min(1 << 10));
+            total = total.saturating_add(quantise_run(units as f32, scale, grads, here));
+        }
+    }
+    total
 }
 
 /// Adds `trunc(g_i · scale)` to the sum; returns `Σ q_i²` (saturating).
@@ -379,6 +507,57 @@ mod tests {
             let at = at % grad.len();
             grad[at] = bad;
             prop_assert!(added(20, 1.0, &[&grad]).iter().all(|q| *q == 0));
+        }
+
+        // Samples added abreast have the bits and norms of samples added in turn: of any number, with any parts, where some are not finite
+        // and some are shrunk, with every clip rule.
+        #[test]
+        fn samples_abreast_have_bits_of_samples_in_turn(
+            grads in prop::collection::vec(adversarial(), 0..20), len in 1usize..5000, cut in 0usize..5000,
+            threshold in prop_oneof![1e-30f32..1e-20, 1e-3f32..10.0],
+        ) {
+            let grads: Vec<Vec<f32>> = grads.iter().map(|grad| grad.iter().copied().cycle().take(len).collect()).collect();
+            let cut = cut.min(len);
+            let parts: Vec<[&[f32]; 2]> = grads.iter().map(|grad| [&grad[..cut], &grad[cut..]]).collect();
+            let samples: Vec<&[&[f32]]> = parts.iter().map(|parts| &parts[..]).collect();
+            let layers = [Layer::equal(cut, 2), Layer::equal(len - cut, 2)];
+            let layered = PerLayer::new(FlatL2, Layers::new(&layers).unwrap()).unwrap();
+            let grid = Grid::new(20).unwrap();
+            fn same<C: Clip>(grid: Grid, clip: &C, threshold: f32, samples: &[&[&[f32]]], len: usize) -> Result<(), TestCaseError> {
+                let (mut abreast, mut in_turn) = (vec![SumWord(3i64); len], vec![SumWord(3i64); len]);
+                let mut norms = vec![];
+                grid.add_samples(clip, threshold, samples, &mut abreast, |norm| norms.push(norm));
+                let want: Vec<_> =
+                    samples.iter().map(|parts| grid.add_sample(clip, threshold, parts, &mut in_turn)).collect();
+                prop_assert_eq!(norms, want);
+                prop_assert!(abreast.iter().zip(&in_turn).all(|(a, b)| a.0 == b.0));
+                Ok(())
+            }
+            same(grid, &FlatL2, threshold, &samples, len)?;
+            same(grid, &layered, threshold, &samples, len)?;
+        }
+
+        // Scales that are left out would not have fitted: the scale found is the first of the sequence, whatever norm it began with.
+        #[test]
+        fn scale_is_first_that_fits(grad in adversarial(), n in 1usize..5000, bits in 8u32..=22, low in 0f32..0.9) {
+            let grad: Vec<f32> = grad.iter().copied().cycle().take(n).collect();
+            let (units, norm) = (1u32 << bits, sqrt_f32(crate::numerics::reduce::sum_of_squares([&grad[..]].into_iter())));
+            // A norm that is too small.
+            let scale = units as f32 / (norm * (1.0 - low * low * low * low * low * low));
+            prop_assume!(scale.is_finite());
+            let (parts, bound) = ([&grad[..]], 1u64 << (2 * bits));
+            let mut plain = Scale { scale, shrink: 1.0 / (1u32 << 20) as f32 };
+            let mut want = vec![SumWord(5i64); n];
+            while squares(units, plain.scale, parts.into_iter()) > bound {
+                plain = plain.next();
+            }
+            quantise(units, plain.scale, parts.into_iter(), &mut want);
+            for added in [false, true] {
+                let mut found = vec![SumWord(5i64); n];
+                let total = added.then(|| quantise(units, scale, parts.into_iter(), &mut found));
+                add_bounded((units, scale), total, Pieces::new(&parts, 0, n), &mut found);
+                prop_assert!(found.iter().zip(&want).all(|(a, b)| a.0 == b.0), "{} {}", scale, plain.scale);
+            }
         }
 
         // Sums in i32 and i64 agree below overflow.

@@ -200,6 +200,21 @@ pub trait Mechanism: Copy + PartialEq + Sealed {
         inside: Inside,
     ) -> Option<f32>;
 
+    /// As [`add_sample`](Self::add_sample) of each of `samples` in turn, with the same bits; the norms go to `each`.
+    #[doc(hidden)]
+    #[inline(always)]
+    fn add_samples<C: Clip>(
+        &self,
+        clip: &C,
+        threshold: f32,
+        samples: &[&[&[f32]]],
+        sum: &mut [Self::Word],
+        mut each: impl FnMut(Option<f32>),
+        inside: Inside,
+    ) {
+        samples.iter().for_each(|parts| each(self.add_sample(clip, threshold, parts, sum, inside)));
+    }
+
     #[doc(hidden)]
     fn merge(&self, sum: &mut [Self::Word], other: &[Self::Word], inside: Inside);
 

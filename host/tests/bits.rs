@@ -131,7 +131,10 @@ fn chunks(n: usize) -> Vec<Vec<usize>> {
 
 /// The outputs in which a sample's bits were not its own.
 fn moved(backend: &dyn Backend, file: &str, graph: &Graph, n: usize, scale: f32) -> Vec<String> {
-    let as_trained = DeriveOptions { readout: Readout::Factored, ..DeriveOptions::new(Loss::SoftmaxCrossEntropy) };
+    let as_trained = DeriveOptions {
+        readout: Readout::Factored { positions: true },
+        ..DeriveOptions::new(Loss::SoftmaxCrossEntropy)
+    };
     let grad = derive(graph, &as_trained).unwrap();
     let mut values = values(graph, &grad);
     values.iter_mut().flatten().for_each(|value| *value *= scale);

@@ -24,7 +24,6 @@
 
 use super::{Grid, OnGrid, Word, quantise};
 use crate::clip::{Clip, Layer, Segments};
-use crate::mutant::{self, Mutant};
 use crate::numerics::function::sqrt_f32;
 use crate::numerics::reduce::SumOfSquares;
 use crate::private::SumWord;
@@ -99,8 +98,7 @@ impl Stream<'_> {
         norm: f32,
         sum: &mut [SumWord<W>],
     ) -> Result<(), StreamError> {
-        let units = layer.units(rule.grid.bits) << u32::from(mutant::is(Mutant::ClipDoubled));
-        let mut scale = units as f32 / rule.clip.divisor(norm, rule.threshold * layer.share_f32());
+        let (units, mut scale) = rule.scale(layer, norm);
         if !scale.is_finite() {
             return Ok(());
         }

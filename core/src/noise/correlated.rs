@@ -376,6 +376,19 @@ impl<W: Word, K: Correlation, B: AsMut<[NoiseWord]>> Mechanism for CorrelatedGau
         self.inner.add_sample(clip, threshold, parts, sum, inside)
     }
 
+    #[inline(always)]
+    fn add_samples<C: Clip>(
+        &self,
+        clip: &C,
+        threshold: f32,
+        samples: &[&[&[f32]]],
+        sum: &mut [SumWord<W>],
+        each: impl FnMut(Option<f32>),
+        inside: Inside,
+    ) {
+        self.inner.add_samples(clip, threshold, samples, sum, each, inside);
+    }
+
     fn merge(&self, sum: &mut [SumWord<W>], other: &[SumWord<W>], inside: Inside) {
         self.inner.merge(sum, other, inside);
     }

@@ -192,6 +192,19 @@ impl<W: Word> Mechanism for DiscreteGaussian<W> {
         self.grid.add_sample(clip, threshold, parts, sum)
     }
 
+    #[inline(always)]
+    fn add_samples<C: Clip>(
+        &self,
+        clip: &C,
+        threshold: f32,
+        samples: &[&[&[f32]]],
+        sum: &mut [SumWord<W>],
+        each: impl FnMut(Option<f32>),
+        _: Inside,
+    ) {
+        self.grid.add_samples(clip, threshold, samples, sum, each);
+    }
+
     fn merge(&self, sum: &mut [SumWord<W>], other: &[SumWord<W>], _: Inside) {
         for (sum, other) in sum.iter_mut().zip(other) {
             sum.0 = sum.0.wrapping_add(other.0);

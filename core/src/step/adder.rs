@@ -39,8 +39,21 @@ impl<M: Mechanism, C: Clip> Adder<M, C> {
     #[cfg_attr(target_pointer_width = "64", inline(always))]
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     pub(super) fn add<K: Counts>(&self, parts: &[&[f32]], sum: &mut [M::Word], counts: &mut K) {
+        let norm = self.mechanism.add_sample(&self.clip, self.threshold, parts, sum, Inside(()));
+        self.count(norm, counts);
+    }
+
+    /// As [`add`](Self::add) of each of `samples` in turn, with the same bits.
+    #[inline(always)]
+    pub(super) fn add_each<K: Counts>(&self, samples: &[&[&[f32]]], sum: &mut [M::Word], counts: &mut K) {
+        let count = |norm| self.count(norm, counts);
+        self.mechanism.add_samples(&self.clip, self.threshold, samples, sum, count, Inside(()));
+    }
+
+    #[inline(always)]
+    fn count<K: Counts>(&self, norm: Option<f32>, counts: &mut K) {
         mutant::take();
-        match self.mechanism.add_sample(&self.clip, self.threshold, parts, sum, Inside(())) {
+        match norm {
             Some(norm) => {
                 self.query.count(norm, counts.as_mut());
                 if mutant::is(Mutant::CountsTwice) {

@@ -30,6 +30,18 @@ impl<M: Mechanism, C: Clip, K: Counts> Shard<'_, M, C, K> {
         self.adder.add(parts, self.sum.sum, &mut self.counts);
         Ok(())
     }
+
+    /// As [`Open::add_each_combined`](super::Open::add_each_combined).
+    ///
+    /// # Errors
+    ///
+    /// A sample's parts have another number of elements; nothing was added.
+    #[inline(always)]
+    pub fn add_each_combined(&mut self, samples: &[&[&[f32]]]) -> Result<(), CallError> {
+        samples.iter().try_for_each(|parts| check_len("the gradient", self.sum.sum.len(), total_len(parts)))?;
+        self.adder.add_each(samples, self.sum.sum, &mut self.counts);
+        Ok(())
+    }
 }
 
 impl<W: Word, C: Clip, K: Counts> Shard<'_, DiscreteGaussian<W>, C, K> {

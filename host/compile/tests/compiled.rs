@@ -45,7 +45,8 @@ fn compiled(
     to: CompileOptions,
 ) -> Result<Compiled, CompileError> {
     let graph = Graph::from_model(model, graph).unwrap();
-    let grad = derive(&graph, &DeriveOptions { readout: Readout::Factored, ..options.clone() }).unwrap();
+    let grad =
+        derive(&graph, &DeriveOptions { readout: Readout::Factored { positions: false }, ..options.clone() }).unwrap();
     compile(&graph, &grad, &CompileOptions { name: name.into(), ..to })
 }
 

@@ -79,12 +79,12 @@ pub fn derive(graph: &Graph, options: &DeriveOptions) -> Result<GradGraph, Deriv
     let named = |prefix, vars: Vec<Var>| names().map(|name| format!("{prefix}{name}")).zip(vars).collect();
     let (norm, each): (_, Vec<(String, Var)>) = match (options.readout, &bounds) {
         (Readout::PerSample, _) => (None, named("dp.grad.", per_sample(&mut em, &grads))),
-        (Readout::Factored, _) => {
-            let parts = names().zip(factored(&mut em, &grads)).flat_map(|(name, part)| {
+        (Readout::Factored { positions }, _) => {
+            let parts = names().zip(factored(&mut em, &grads, positions)).flat_map(|(name, part)| {
                 left_to_reader += part.multiply_adds();
                 let (l, r) = match part {
                     Part::Whole(var) => return vec![(format!("dp.grad.{name}"), var)],
-                    Part::Outer(l, r) => (l, r),
+                    Part::Outer(l, r) | Part::Positions(l, r) => (l, r),
                     Part::Kernel(l, r, window) => {
                         windows.push((name.clone(), window));
                         (l, r)
@@ -115,7 +115,7 @@ pub fn derive(graph: &Graph, options: &DeriveOptions) -> Result<GradGraph, Deriv
     let public: Vec<&str> = graph.inputs.iter().chain(&graph.outputs).map(|id| &*graph.values[id.0].name).collect();
     for (name, var) in norm.map(|norm| ("dp.norm".to_string(), norm)).into_iter().chain(each) {
         match options.readout {
-            Readout::Factored if !public.contains(&&*var.name) => em.take_over(&var, &name),
+            Readout::Factored { .. } if !public.contains(&&*var.name) => em.take_over(&var, &name),
             _ => em.output(&var, &name),
         }
         outputs.push((name, var));

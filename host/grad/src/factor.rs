@@ -231,14 +231,35 @@ impl Factors {
 impl Factors {
     /// The two factors `[N, r]` and `[N, c]` of a gradient that is one outer product, in the parameter's order.
     pub fn outer(&self, em: &mut Emitter) -> Option<(Var, Var)> {
-        let [term] = &self.terms[..] else { return None };
-        let in_order = self.views.iter().all(|view| matches!(view, View::Reshape(_)));
-        if term.is_indexed() || term.positions() != 1 || self.groups().is_some() || !in_order {
+        let term = self.matrix()?;
+        if term.positions() != 1 {
             return None;
         }
         let (rows, columns) = self.extents();
         let (left, right) = (term.left.unfolded(em), term.right.unfolded(em));
         Some((em.per_sample(&left.var, &[rows]), em.per_sample(&right.var, &[columns])))
+    }
+}
+
+impl Factors {
+    /// The two factors `[N, T, r]` and `[N, T, c]` of a gradient that is a sum over `T > 1` positions, in the parameter's order; `None` where
+    /// they are larger than the gradient.
+    pub fn positions(&self, em: &mut Emitter) -> Option<(Var, Var)> {
+        let term = self.matrix()?;
+        let (rows, columns) = self.extents();
+        let is_smaller = term.positions() * (rows + columns) <= rows * columns;
+        let is_unfolded = term.left.window().is_none() && term.right.window().is_none();
+        if term.positions() == 1 || !is_smaller || !is_unfolded || term.dtype() != DType::F32 {
+            return None;
+        }
+        Some((term.left.with_positions_first(em), term.right.with_positions_first(em)))
+    }
+
+    /// The only term of a gradient that is one matrix in the parameter's order.
+    fn matrix(&self) -> Option<&Term> {
+        let [term] = &self.terms[..] else { return None };
+        let in_order = self.views.iter().all(|view| matches!(view, View::Reshape(_)));
+        (!term.is_indexed() && self.groups().is_none() && in_order).then_some(term)
     }
 }
 

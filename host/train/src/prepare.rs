@@ -128,7 +128,8 @@ pub fn read(source: &Source) -> Result<Read, TrainError> {
 
 /// The graph that the workers read: they take outer products themselves.
 fn as_read(options: &DeriveOptions) -> DeriveOptions {
-    let readout = if options.readout == Readout::PerSample { Readout::Factored } else { options.readout };
+    let readout =
+        if options.readout == Readout::PerSample { Readout::Factored { positions: true } } else { options.readout };
     DeriveOptions { readout, ..options.clone() }
 }
 

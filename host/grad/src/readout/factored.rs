@@ -1,11 +1,12 @@
 //! The `per-sample` readout for a reader that multiplies: a gradient that is one outer product, or a convolution's kernel's, comes
 //! as its two factors.
 //!
-//! A linear layer met once by each sample has the gradient `l ⊗ r`; that of a kernel is the sum over the windows of `l_t ⊗ patch_t`.
+//! A linear layer met once by each sample has the gradient `l ⊗ r`, one met at several positions (tokens) the sum of `l_t ⊗ r_t`; that of a
+//! kernel is the sum over the windows of `l_t ⊗ patch_t`.
 //! A reader that takes them one sample at a time keeps them in the processor's caches, and reads the patches where they lie:
 //! unfolded they are as many times the input as a window has taps.
 //!
-//! Memory: `N · (r + c)` floats for an outer product of `r · c`; those of the input and of the output for a kernel; `N · len` for
+//! Memory: `N · T · (r + c)` floats for outer products of `r · c` at `T` positions; those of the input and of the output for a kernel; `N · len` for
 //! others.
 
 use super::read::Read;
@@ -23,6 +24,8 @@ pub enum Part {
     Whole(Var),
     /// `[N, r]` and `[N, c]`: their outer product, in row-major order, is the gradient.
     Outer(Var, Var),
+    /// `[N, T, r]` and `[N, T, c]`: the sum over the positions of their outer products.
+    Positions(Var, Var),
     /// `[N, O, *output]`, `[N, C, *input]`: the gradient of a kernel `[O, C, *kernel]` is the sum over the windows of the former's
     /// vector times the latter's patch.
     Kernel(Var, Var, Window),
@@ -34,18 +37,25 @@ impl Part {
         let products = match self {
             Self::Whole(_) => 0,
             Self::Outer(left, right) => left.len() * right.len(),
+            Self::Positions(left, right) => left.len() * right.shape[2],
             Self::Kernel(left, input, window) => left.len() * input.shape[1] * window.taps(),
         };
         products as u64
     }
 }
 
-/// One part a parameter.
-pub fn factored(em: &mut Emitter, grads: &[Read]) -> Vec<Part> {
+/// One part a parameter. With `positions` sums over them are left to the reader, where factors are smaller than what they give.
+pub fn factored(em: &mut Emitter, grads: &[Read], positions: bool) -> Vec<Part> {
     let part = |read: &Read| {
         let Grad::Factored(factors) = &read.grad else { return Part::Whole(read.grad.dense(em)) };
         if let Some((left, input, window)) = kernel(em, factors) {
             return Part::Kernel(left, input, window);
+        }
+        if positions
+            && factors.len() >= LEAST
+            && let Some((left, right)) = factors.positions(em)
+        {
+            return Part::Positions(left, right);
         }
         match factors.outer(em) {
             Some((left, right)) if factors.len() >= LEAST => Part::Outer(left, right),

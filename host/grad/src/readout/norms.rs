@@ -74,7 +74,7 @@ fn plus(em: &mut Emitter, sum: Option<Var>, next: &Var) -> Var {
 /// smallest first, as may be kept.
 pub fn strategies(grads: &[Read], readout: Readout) -> Vec<GradStrategy> {
     let sum = readout == Readout::ClippedSum;
-    let whole = matches!(readout, Readout::PerSample | Readout::Factored);
+    let whole = matches!(readout, Readout::PerSample | Readout::Factored { .. });
     let mut order: Vec<usize> = (0..grads.len()).collect();
     let len = |i: usize| grads[i].shape.iter().product::<usize>();
     order.sort_by_key(|&i| len(i));

@@ -18,8 +18,12 @@ pub enum Readout {
     ClippedSum,
     /// As [`PerSample`](Self::PerSample), for a reader that multiplies: a gradient that is one outer product comes as
     /// `dp.left.NAME` `[N, r]` and `dp.right.NAME` `[N, c]`, whose product `[N, r · c]` is the gradient in row-major order, and that
-    /// of a convolution's kernel as [`GradGraph::windows`](crate::GradGraph::windows) says.
-    Factored,
+    /// of a convolution's kernel as [`GradGraph::windows`](crate::GradGraph::windows) says. With `positions` a gradient that is a sum of outer
+    /// products over `T` positions of a sample (tokens) comes as `[N, T, r]` and `[N, T, c]`.
+    Factored {
+        /// Sums over positions are left to the reader.
+        positions: bool,
+    },
 }
 
 impl std::str::FromStr for Readout {
@@ -39,7 +43,7 @@ impl Readout {
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
-            Self::PerSample | Self::Factored => "per-sample",
+            Self::PerSample | Self::Factored { .. } => "per-sample",
             Self::Norms => "norms",
             Self::ClippedSum => "clipped-sum",
         }

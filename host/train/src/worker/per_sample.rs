@@ -88,20 +88,20 @@ impl<M: Mechanism<Word: Send> + Send + Sync> Accumulate<M> for PerSampleGradient
 
 /// A sum that samples' gradients are added to.
 trait SampleSum {
-    fn add_sample(&mut self, parts: &[&[f32]]);
+    fn add_samples(&mut self, samples: &[&[&[f32]]]);
 }
 
 impl<M: Mechanism, O: Optimizer<OS>, OS> SampleSum for Opened<'_, '_, M, O, OS> {
     #[inline(always)]
-    fn add_sample(&mut self, parts: &[&[f32]]) {
-        self.add_combined(parts).expect(SHAPES);
+    fn add_samples(&mut self, samples: &[&[&[f32]]]) {
+        self.add_each_combined(samples).expect(SHAPES);
     }
 }
 
 impl<M: Mechanism, C: Clip, K: Counts> SampleSum for Shard<'_, M, C, K> {
     #[inline(always)]
-    fn add_sample(&mut self, parts: &[&[f32]]) {
-        self.add_combined(parts).expect(SHAPES);
+    fn add_samples(&mut self, samples: &[&[&[f32]]]) {
+        self.add_each_combined(samples).expect(SHAPES);
     }
 }
 
@@ -145,14 +145,14 @@ impl Worker {
                 [point] if point.weight == 1.0 && views == 1 && turn.is_none() && !mutant::is(Mutant::ClipOfSum) => {
                     let is_padded = chunk.samples.len() < gradients.batch.rows() && mixed.is_empty();
                     let padding = (mutant::is(Mutant::PaddingCounted) && is_padded).then_some(chunk.samples.len());
-                    gradients.each_row(rows().chain(padding), &params[0], &mut |_, parts| {
-                        vectors.dispatch(Add { parts, sum });
+                    gradients.each_group(rows().chain(padding), &params[0], &mut |samples| {
+                        vectors.dispatch(Add { samples, sum });
                     })?;
                 }
                 _ if mutant::is(Mutant::MixAfterClip) => {
                     for params in params {
                         gradients.each_row(rows(), params, &mut |_, parts| {
-                            vectors.dispatch(Add { parts, sum });
+                            vectors.dispatch(Add { samples: &[parts], sum });
                         })?;
                     }
                 }
@@ -181,11 +181,11 @@ impl Worker {
                     if mutant::is(Mutant::ClipOfSum) {
                         let mut whole = vec![0.0; dim];
                         mixed.for_each(|(_, mixed)| whole.iter_mut().zip(mixed).for_each(|(whole, x)| *whole += x));
-                        vectors.dispatch(Add { parts: &[&whole], sum });
+                        vectors.dispatch(Add { samples: &[&[&whole]], sum });
                         continue;
                     }
                     for (_, mixed) in mixed {
-                        vectors.dispatch(Add { parts: &[mixed], sum });
+                        vectors.dispatch(Add { samples: &[&[mixed]], sum });
                     }
                 }
             }
@@ -194,9 +194,9 @@ impl Worker {
     }
 }
 
-/// One sample's gradient on its way into a sum. Wider vectors change no bits: nothing is fused or reordered.
+/// Samples' gradients on their way into a sum. Wider vectors change no bits: nothing is fused or reordered.
 struct Add<'a, S> {
-    parts: &'a [&'a [f32]],
+    samples: &'a [&'a [&'a [f32]]],
     sum: &'a mut S,
 }
 
@@ -205,6 +205,6 @@ impl<S: SampleSum> WithSimd for Add<'_, S> {
 
     #[inline(always)]
     fn with_simd<V: Simd>(self, _: V) {
-        self.sum.add_sample(self.parts);
+        self.sum.add_samples(self.samples);
     }
 }

@@ -30,17 +30,36 @@ impl Reader {
     /// Runs at `params`, and hands the gradient of each of `rows` to `take`, in consecutive parts.
     pub(super) fn each_row(
         &mut self,
-        rows: impl Iterator<Item = usize>,
+        mut rows: impl Iterator<Item = usize>,
         params: &Kept<'_>,
         take: &mut dyn FnMut(usize, &[&[f32]]),
     ) -> Result<(), BackendError> {
-        let Self { session, parts, batch } = self;
-        let mut rows = Some(rows);
-        let before: Vec<TensorRef<'_>> = batch.inputs().collect();
-        session.run_kept(Inputs { before: &before, kept: params, after: &[] }, &mut |outputs| {
-            for row in rows.take().into_iter().flatten() {
-                take(row, &parts.of_row(outputs, row));
+        self.run(params, &mut |outputs, parts| {
+            for row in rows.by_ref() {
+                take(row, &parts.of_rows(outputs, &[row])[0]);
             }
         })
+    }
+
+    /// Runs at `params`, and hands the gradients of `rows` to `take`, some at a time, each in consecutive parts.
+    pub(super) fn each_group(
+        &mut self,
+        rows: impl Iterator<Item = usize>,
+        params: &Kept<'_>,
+        take: &mut dyn FnMut(&[&[&[f32]]]),
+    ) -> Result<(), BackendError> {
+        let rows: Vec<usize> = rows.collect();
+        self.run(params, &mut |outputs, parts| {
+            for rows in rows.chunks(parts.abreast()) {
+                let samples = parts.of_rows(outputs, rows);
+                take(&samples.iter().map(Vec::as_slice).collect::<Vec<_>>());
+            }
+        })
+    }
+
+    fn run(&mut self, params: &Kept<'_>, read: &mut dyn FnMut(&[&[f32]], &mut Parts)) -> Result<(), BackendError> {
+        let Self { session, parts, batch } = self;
+        let before: Vec<TensorRef<'_>> = batch.inputs().collect();
+        session.run_kept(Inputs { before: &before, kept: params, after: &[] }, &mut |outputs| read(outputs, parts))
     }
 }
