@@ -35,6 +35,7 @@ pub trait Group {
 
     /// Replaces `words`, of one length on all ranks, by their totals.
     fn all_reduce(&self, words: Words<'_>) -> Result<(), RankError> {
+        #[allow(clippy::type_complexity)] // A call of the group.
         fn total<const N: usize, W: Copy>(
             words: &mut [W],
             gather: &dyn Fn(&[u8]) -> Result<Vec<Vec<u8>>, RankError>,
