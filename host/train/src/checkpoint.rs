@@ -81,7 +81,7 @@ pub(crate) struct Place {
 
 /// For the other ranks of a run.
 impl Place {
-    pub(crate) fn to_bytes(self) -> Vec<u8> {
+    pub(crate) fn bytes(&self) -> Vec<u8> {
         [self.first, self.charged, self.lost].iter().flat_map(|steps| steps.to_le_bytes()).collect()
     }
 

@@ -143,7 +143,7 @@ pub(crate) fn observed(
         None => Ok(Place { first: 0, charged: 0, lost: 0 }),
         Some(checkpoint) => checkpoint.place(environment, &plan),
     };
-    let place = ranks.of_rank_0(place.map(Some), Place::to_bytes, Place::of_bytes)?.ok_or(RankError::Left)?;
+    let place = ranks.of_rank_0(place.map(Some), Place::bytes, Place::of_bytes)?.ok_or(RankError::Left)?;
     let file = folder.map(|folder| LedgerFile::new(folder, &plan, place.charged));
     let ledger = Ledger::resume(RanksLedger::new(file, group), steps, place.first).with_reserve(RESERVE);
     let releases = run.private_metrics.as_ref().map_or(0, |metrics| metrics.releases);
