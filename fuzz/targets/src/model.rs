@@ -34,9 +34,12 @@ pub(crate) fn stages(model: &ModelProto, how: usize) {
         _ => Loss::BceWithLogits,
     };
     let output = graph.outputs.first().map(|id| graph.value(*id).name.clone());
-    for (readout, points) in
-        [(Readout::PerSample, 1), (Readout::Norms, 1), (Readout::ClippedSum, 2), (Readout::Factored, 1)]
-    {
+    for (readout, points) in [
+        (Readout::PerSample, 1),
+        (Readout::Norms, 1),
+        (Readout::ClippedSum, 2),
+        (Readout::Factored { positions: true }, 1),
+    ] {
         let options = DeriveOptions {
             output: output.clone(),
             reduction: if (how / 8).is_multiple_of(2) { Reduction::Mean } else { Reduction::Sum },

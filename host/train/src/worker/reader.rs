@@ -6,6 +6,9 @@ use damper_data::{Batch, Chunk, Split};
 use damper_onnx::TensorRef;
 use damper_runtime::{BackendError, Inputs, Kept, Session};
 
+/// A sample's gradient in consecutive parts.
+type InParts<'a> = &'a [&'a [f32]];
+
 /// One thread's.
 pub(super) struct Reader {
     session: Box<dyn Session>,
@@ -46,7 +49,7 @@ impl Reader {
         &mut self,
         rows: impl Iterator<Item = usize>,
         params: &Kept<'_>,
-        take: &mut dyn FnMut(&[&[&[f32]]]),
+        take: &mut dyn FnMut(&[InParts<'_>]),
     ) -> Result<(), BackendError> {
         let rows: Vec<usize> = rows.collect();
         self.run(params, &mut |outputs, parts| {
