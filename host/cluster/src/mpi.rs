@@ -10,6 +10,7 @@ use mpi::environment::Universe;
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator, CommunicatorCollectives, Root};
 use std::time::{Duration, Instant};
+use zeroize::Zeroize;
 
 /// How long a process that has failed waits for the others to fail too, before it ends them.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -100,12 +101,14 @@ impl Group for Mpi {
     fn all_reduce(&self, words: Words<'_>) -> Result<(), RankError> {
         match words {
             Words::U32(words) => words.chunks_mut(PIECE).for_each(|piece| {
-                let own = piece.to_vec();
+                let mut own = piece.to_vec();
                 self.world.all_reduce_into(&own[..], piece, SystemOperation::sum());
+                own.zeroize();
             }),
             Words::U64(words) => words.chunks_mut(PIECE).for_each(|piece| {
-                let own = piece.to_vec();
+                let mut own = piece.to_vec();
                 self.world.all_reduce_into(&own[..], piece, SystemOperation::sum());
+                own.zeroize();
             }),
         }
         Ok(())
@@ -119,12 +122,14 @@ impl Group for Mpi {
                 let mut own = vec![0u32; block];
                 self.world.reduce_scatter_block_into(&*words, &mut own[..], SystemOperation::sum());
                 words[rank * block..][..block].copy_from_slice(&own);
+                own.zeroize();
             }
             Words::U64(words) => {
                 let block = words.len() / size;
                 let mut own = vec![0u64; block];
                 self.world.reduce_scatter_block_into(&*words, &mut own[..], SystemOperation::sum());
                 words[rank * block..][..block].copy_from_slice(&own);
+                own.zeroize();
             }
         }
         Ok(())
