@@ -141,8 +141,8 @@ extern "C" {
 #define DAMPER_RENYI_FILTER_BYTES 40
 
 /**
- * What a function answers. Below 16 all is well; whatever is not was refused as a whole: nothing was added, released
- * or changed, but where the sentence says so. Numbers are stable.
+ * The result of a call. Below 16 it succeeded. Any other call was refused as a whole: nothing was added, released or changed, unless
+ * the status' sentence says so. Numbers are stable.
  */
 typedef int32_t damper_status;
 enum {
@@ -219,7 +219,7 @@ enum {
    */
   DAMPER_STATUS_DAMAGED = 31,
   /**
-   * What was saved is of another configuration.
+   * The saved state belongs to another configuration.
    */
   DAMPER_STATUS_CONFIGURATION = 32,
   /**
@@ -324,7 +324,7 @@ typedef struct damper_shard damper_shard;
 typedef struct damper_sink damper_sink;
 
 /**
- * What every run declares: DP-SGD with flat clipping, no momentum and a constant learning rate.
+ * Configuration that every run needs: DP-SGD with flat clipping, no momentum and a constant learning rate.
  */
 typedef struct {
   /**
@@ -372,7 +372,7 @@ typedef struct {
    */
   size_t parameter_len;
   /**
-   * What it must be.
+   * The permitted values, in words.
    */
   const char *must_be;
   /**
@@ -456,7 +456,7 @@ typedef struct {
 } damper_interval;
 
 /**
- * What survives a restart.
+ * A record that survives a restart.
  */
 typedef struct {
   /**
@@ -472,7 +472,7 @@ typedef struct {
    */
   double divergence;
   /**
-   * Its order; 0 of a ledger.
+   * The Rényi order of a filter; 0 for a ledger.
    */
   uint32_t order;
 } damper_record;
@@ -540,7 +540,7 @@ typedef struct {
 } damper_flash;
 
 /**
- * What a journal belongs to. It opens for no other run.
+ * The run that a journal belongs to. The journal opens for no other run.
  */
 typedef struct {
   /**
@@ -569,7 +569,7 @@ typedef struct {
    */
   const uint8_t *description;
   /**
-   * How many bytes that are.
+   * Length of `description`, in bytes.
    */
   size_t description_len;
 } damper_journal_run;
@@ -583,7 +583,7 @@ typedef struct {
    */
   const float *data;
   /**
-   * How many.
+   * Number of elements.
    */
   size_t len;
 } damper_segment;
