@@ -82,23 +82,67 @@ class Scattering(nn.Module):
         return torch.cat(parts, dim=2).reshape(-1, channels * CHANNELS, h, w)
 
 
-class Encoder(nn.Module):
-    """Scales pixels by public constants, scatters, and gives groups of channels mean 0 and variance 1, sample by sample.
+def mirrored(channels):
+    """Which channel of the scattered mirror image each channel of the scattered image is. The filters' angles are (3 - l) pi / 8."""
+    angle = (6 - np.arange(L)) % L
+    first = [1 + j * L + angle for j in range(J)]
+    second = 1 + J * L + (angle[:, None] * L + angle).ravel()
+    return np.concatenate([CHANNELS * c + np.concatenate([[0], *first, second]) for c in range(channels)])
 
-    The normalisation has no parameters and sees one sample at a time, so it costs no privacy.
+
+class Encoder(nn.Module):
+    """Scales pixels by public constants, scatters, and normalises without parameters, at no cost in privacy.
+
+    Either each group of channels of each sample has mean 0 and variance 1, or each channel is scaled by its mean and
+    standard deviation over public crops. `opponent`: colours become R + G + B, R - B and R - 2 G + B. `mirror`: the features are the
+    average over an image and its mirror image, up to the places of the outputs; its right half repeats the left one and is left out.
     """
 
-    def __init__(self, height, width, groups, mean, std):
+    def __init__(self, shape, groups, mean, std, opponent=False, mirror=False, public=None):
         super().__init__()
+        channels, height, width = shape
         self.scattering, self.groups, self.mean, self.std = Scattering(height, width), groups, mean, std
+        self.mirror = torch.tensor(mirrored(channels)) if mirror else None
+        colours = torch.tensor([[1.0, 1.0, 1.0], [1.0, 0.0, -1.0], [1.0, -2.0, 1.0]])
+        self.register_buffer("colours", colours / colours.norm(dim=1, keepdim=True) if opponent else None)
+        if public is not None:
+            with torch.no_grad():
+                x = self.scatter(torch.tensor(public).float() / 255)
+            self.register_buffer("center", x.mean((0, 2, 3), keepdim=True))
+            self.register_buffer("scale", x.std((0, 2, 3), keepdim=True))
+
+    def scatter(self, x):
+        x = (x - self.mean) / self.std
+        if self.colours is not None:
+            x = (self.colours @ x.flatten(2)).reshape(-1, *x.shape[1:])
+        return self.scattering(x)
 
     def forward(self, x):
-        x = self.scattering((x - self.mean) / self.std)
+        x = self.scatter(x)
         shape = x.shape[1:]
-        x = x.reshape(-1, self.groups, shape.numel() // self.groups)
-        x = x - x.mean(2, keepdim=True)
-        x = x / torch.sqrt((x * x).mean(2, keepdim=True) + 1e-5)
-        return x.reshape(-1, *shape)
+        if self.groups:
+            x = x.reshape(-1, self.groups, shape.numel() // self.groups)
+            x = x - x.mean(2, keepdim=True)
+            x = (x / torch.sqrt((x * x).mean(2, keepdim=True) + 1e-5)).reshape(-1, *shape)
+        else:
+            x = (x - self.center) / self.scale
+        if self.mirror is not None:
+            half = (shape[2] + 1) // 2
+            x = (x[..., :half] + x[:, self.mirror].flip(3)[..., :half]) / 2
+        return x
+
+
+def crops(files, height, width):
+    """Crops of photographs at four scales, every half a crop."""
+    from PIL import Image
+    parts = []
+    for file in files:
+        photo = Image.open(file).convert("RGB")
+        for h in (height * 3 // 2, height * 2, height * 3, height * 4):
+            a = np.asarray(photo.resize((round(photo.width * h / photo.height), h), Image.LANCZOS)).transpose(2, 0, 1)
+            parts += [a[:, i : i + height, j : j + width] for i in range(0, h - height + 1, height // 2)
+                      for j in range(0, a.shape[2] - width + 1, width // 2)]
+    return np.stack(parts)
 
 
 def linear(channels, height, width, classes):
@@ -121,8 +165,8 @@ def export(module, shape, path, names):
                       output_names=[names[1]], dynamic_axes={name: {0: "batch"} for name in names})
 
 
-def write_encoder(shape, groups, mean, std, path):
-    export(Encoder(*shape[1:], groups, mean, std), shape, path, ("x", "features"))
+def write_encoder(shape, groups, mean, std, path, **options):
+    export(Encoder(shape, groups, mean, std, **options), shape, path, ("x", "features"))
 
 
 def write_head(kind, shape, classes, seed, path):
@@ -174,7 +218,11 @@ def main():
     shape = {"type": lambda text: tuple(map(int, text.split(","))), "metavar": "C,H,W", "required": True}
     encoder = commands.add_parser("encoder")
     encoder.add_argument("--shape", help="of an image", **shape)
-    encoder.add_argument("--groups", type=int, required=True, help="groups of channels that are normalised, a divisor of 81 C")
+    normal = encoder.add_mutually_exclusive_group(required=True)
+    normal.add_argument("--groups", type=int, help="groups of channels that are normalised in each sample, a divisor of 81 C")
+    normal.add_argument("--public", nargs="+", metavar="FILE", help="public photographs: each channel is scaled by constants from their crops")
+    encoder.add_argument("--opponent", action="store_true", help="colours become R + G + B, R - B and R - 2 G + B")
+    encoder.add_argument("--mirror", action="store_true", help="averages over an image and its mirror image: half the features")
     encoder.add_argument("--mean", type=float, default=0.0, help="public constant: pixels become (x - mean) / std")
     encoder.add_argument("--std", type=float, default=1.0)
     features = commands.add_parser("features")
@@ -194,7 +242,9 @@ def main():
         command.add_argument("--out", required=True)
     args = parser.parse_args()
     match args.command:
-        case "encoder": write_encoder(args.shape, args.groups, args.mean, args.std, args.out)
+        case "encoder":
+            public = crops(args.public, *args.shape[1:]) if args.public else None
+            write_encoder(args.shape, args.groups, args.mean, args.std, args.out, opponent=args.opponent, mirror=args.mirror, public=public)
         case "features": write_features(args.encoder, {"train": args.train, "test": args.test}, args.out, args.threads)
         case "head": write_head(args.kind, args.shape, args.classes, args.seed, args.out)
         case "join": join(args.encoder, args.head, args.out)

@@ -27,3 +27,22 @@ def test_encoder_is_kymatio(tmp_path, shape, groups, kind):
     scattering.write_head(kind, expected.shape[1:], 7, 3, head)
     scattering.join(encoder, head, joined)
     np.testing.assert_allclose(run(joined, x), run(head, features), atol=1e-5)
+
+
+def test_mirror_averages_over_an_image_and_its_mirror_image(tmp_path):
+    x = np.random.default_rng(0).random((4, 3, 32, 32), dtype=np.float32)
+    public = (255 * np.random.default_rng(1).random((8, 3, 32, 32))).astype(np.uint8)
+    encoder = scattering.Encoder((3, 32, 32), None, 0.5, 0.25, opponent=True, public=public).eval()
+    with torch.no_grad():
+        plain, flipped, known = (encoder(torch.tensor(part.copy())).numpy() for part in (x, x[..., ::-1], public / np.float32(255)))
+    np.testing.assert_allclose(known.mean((0, 2, 3)), 0, atol=1e-3)
+    np.testing.assert_allclose(known.std((0, 2, 3)), 1, atol=1e-2)
+
+    # Means over all places hardly depend on where the outputs are: channels change places as the angles do.
+    mean = [part.mean((2, 3)) for part in (flipped, plain[:, scattering.mirrored(3)], plain)]
+    assert np.linalg.norm(mean[0] - mean[1]) < 0.5 * np.linalg.norm(mean[0] - mean[2])
+
+    path = tmp_path / "encoder.onnx"
+    scattering.write_encoder((3, 32, 32), None, 0.5, 0.25, path, opponent=True, mirror=True, public=public)
+    expected = (plain + plain[:, scattering.mirrored(3)][..., ::-1])[..., :4] / 2
+    np.testing.assert_allclose(run(path, x), expected, atol=2e-3)
