@@ -319,7 +319,7 @@ typedef struct damper_run damper_run;
 typedef struct damper_shard damper_shard;
 
 /**
- * Who takes a gradient in segments. Only the producer that was given it may use it, before that returns.
+ * A sink: it takes a gradient in segments. Only the producer that was given it may use it, before that returns.
  */
 typedef struct damper_sink damper_sink;
 

@@ -6,7 +6,7 @@ use crate::status::{Status, status};
 use core::ffi::c_void;
 use damper_core::clip::Segments;
 
-/// Who takes a gradient in segments. Only the producer that was given it may use it, before that returns.
+/// A sink: it takes a gradient in segments. Only the producer that was given it may use it, before that returns.
 pub enum Sink<'a, 'b> {
     /// A step, which keeps none of it.
     Step(&'a mut Segments<'b>),

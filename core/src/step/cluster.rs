@@ -1,6 +1,6 @@
 //! The door for training on several processes, behind the feature `cluster`: a step's sum goes to the others and comes back added to theirs.
 //!
-//! What passes is as secret as the data, and all processes hold the key. Sums are integers modulo a power of two, so that the order in
+//! The words that ranks exchange are as secret as the data, and all processes hold the key. Sums are integers modulo a power of two, so that the order in
 //! which processes are added changes no bit.
 //!
 //! # Privacy

@@ -1,4 +1,4 @@
-//! Where a stream begins or ends: `vsock:CID:PORT`, as in an enclave, or `unix:PATH`, which imitates it.
+//! Addresses of streams: `vsock:CID:PORT`, as in an enclave, or `unix:PATH`, which imitates it.
 
 use std::io::{Read, Result, Write};
 use std::os::unix::net::{UnixListener, UnixStream};

@@ -10,7 +10,7 @@ mod frame;
 pub use address::{Address, Stream};
 pub use frame::{LONGEST, receive, send};
 
-/// What the parent asks, the first byte of its frame.
+/// A call of the parent: the first byte of its frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Call {
@@ -30,7 +30,7 @@ pub enum Call {
     Report = 6,
 }
 
-/// What the enclave says to its parent, the first byte of its frame.
+/// An answer of the enclave to its parent: the first byte of its frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Say {
@@ -42,7 +42,7 @@ pub enum Say {
     GetLedger = 2,
 }
 
-/// What the enclave asks the platform, the frame's one byte.
+/// A request of the enclave to the platform: the frame's one byte.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Ask {

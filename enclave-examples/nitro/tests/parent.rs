@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-/// What the enclave can rely on: a key service that has seen the attestation, and a counter that only goes up.
+/// The trusted platform: a key service that has seen the attestation, and a counter that only goes up.
 #[derive(Clone)]
 struct Machine {
     count: Arc<Mutex<u64>>,
@@ -45,7 +45,7 @@ impl Machine {
     }
 }
 
-/// What nobody relies on: every blob that the parent was ever given.
+/// The untrusted store: every blob that the parent was ever given.
 #[derive(Default)]
 struct Shelf {
     ledgers: Vec<Vec<u8>>,

@@ -319,7 +319,7 @@ fn yield_gradient(params: &[f32; PARAMS], {labelled}memory: &Memory, sink: &mut 
 {yielded}    Ok(())
 }}
 
-/// Who takes a gradient in segments.
+/// A sink: it takes a gradient in segments.
 trait Sink {{
     /// Returns true if the next so many numbers are not wanted; then they must not be pushed.
     fn skip(&mut self, len: usize) -> bool;
