@@ -8,7 +8,7 @@ use mpi::collective::SystemOperation;
 use mpi::datatype::PartitionMut;
 use mpi::environment::Universe;
 use mpi::topology::SimpleCommunicator;
-use mpi::traits::{Communicator, CommunicatorCollectives, Root};
+use mpi::traits::{Communicator, CommunicatorCollectives, Equivalence, Root};
 use std::time::{Duration, Instant};
 use zeroize::Zeroize;
 
@@ -38,6 +38,23 @@ impl Mpi {
         let world = universe.world();
         let leaving = world.duplicate();
         Some(Self { world, leaving, _universe: universe })
+    }
+
+    fn total<W: Equivalence + Copy + Zeroize>(&self, words: &mut [W]) {
+        for piece in words.chunks_mut(PIECE) {
+            let mut own = piece.to_vec();
+            self.world.all_reduce_into(&own[..], piece, SystemOperation::sum());
+            own.zeroize();
+        }
+    }
+
+    fn total_block<W: Equivalence + Copy + Default + Zeroize>(&self, words: &mut [W]) {
+        let (rank, size) = (self.rank(), self.size());
+        let block = words.len() / size;
+        let mut own = vec![W::default(); block];
+        self.world.reduce_scatter_block_into(&*words, &mut own[..], SystemOperation::sum());
+        words[rank * block..][..block].copy_from_slice(&own);
+        own.zeroize();
     }
 
     pub(super) fn fail(self, code: u8) {
@@ -100,37 +117,16 @@ impl Group for Mpi {
 
     fn all_reduce(&self, words: Words<'_>) -> Result<(), RankError> {
         match words {
-            Words::U32(words) => words.chunks_mut(PIECE).for_each(|piece| {
-                let mut own = piece.to_vec();
-                self.world.all_reduce_into(&own[..], piece, SystemOperation::sum());
-                own.zeroize();
-            }),
-            Words::U64(words) => words.chunks_mut(PIECE).for_each(|piece| {
-                let mut own = piece.to_vec();
-                self.world.all_reduce_into(&own[..], piece, SystemOperation::sum());
-                own.zeroize();
-            }),
+            Words::U32(words) => self.total(words),
+            Words::U64(words) => self.total(words),
         }
         Ok(())
     }
 
     fn reduce_scatter(&self, words: Words<'_>) -> Result<(), RankError> {
-        let (rank, size) = (self.rank(), self.size());
         match words {
-            Words::U32(words) => {
-                let block = words.len() / size;
-                let mut own = vec![0u32; block];
-                self.world.reduce_scatter_block_into(&*words, &mut own[..], SystemOperation::sum());
-                words[rank * block..][..block].copy_from_slice(&own);
-                own.zeroize();
-            }
-            Words::U64(words) => {
-                let block = words.len() / size;
-                let mut own = vec![0u64; block];
-                self.world.reduce_scatter_block_into(&*words, &mut own[..], SystemOperation::sum());
-                words[rank * block..][..block].copy_from_slice(&own);
-                own.zeroize();
-            }
+            Words::U32(words) => self.total_block(words),
+            Words::U64(words) => self.total_block(words),
         }
         Ok(())
     }
