@@ -202,6 +202,31 @@ pub enum AccountingError {
         /// δ.
         delta: f64,
     },
+    /// A sum without a share of noise.
+    #[error(
+        "`smallest_cohort` 0: noise comes from at least one device; give the fewest devices whose sum may be released"
+    )]
+    NoShares,
+    /// Shares of noise whose sum is too far from a discrete Gaussian, or too small to be priced.
+    #[error(
+        "`grid_bits`: the noise of a device is {sigma} grid units, too few for the sum of {shares} to have a price; raise the bits, or          `noise_multiplier`"
+    )]
+    SharesTooCoarse {
+        /// σ of a share in grid units.
+        sigma: u32,
+        /// Shares in a sum.
+        shares: u32,
+    },
+    /// Integers leave their range too often.
+    #[error(
+        "`delta` {delta:e}: integers leave their range with a probability of {probability:.1e}, which takes all of it; lower          `grid_bits` or `noise_multiplier`"
+    )]
+    OutOfRange {
+        /// The probability, of all rounds.
+        probability: f64,
+        /// δ.
+        delta: f64,
+    },
     /// More different events than are priced.
     #[error("{0} different events at changing rates: too many to be priced, and more than any run of damper has")]
     TooMany(usize),

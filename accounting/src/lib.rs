@@ -19,6 +19,7 @@ mod replaced;
 mod sampler;
 mod schedule;
 mod search;
+mod shares;
 mod smaller;
 mod truncation;
 
@@ -33,4 +34,5 @@ pub use recorded::{Recorded, RecordedEvent, RunKind};
 pub use sampler::Sampler;
 pub use schedule::{Factors, Schedule};
 pub use search::{Calibrated, OnGrid};
+pub use shares::{NoiseShares, SharedRounds, tail};
 pub use truncation::{Truncated, Truncation};

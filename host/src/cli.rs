@@ -22,6 +22,7 @@ mod epsilon;
 mod events;
 mod export;
 mod factorize;
+mod federation;
 mod filter;
 mod finish;
 mod fix;
@@ -97,6 +98,7 @@ enum Command {
     Factorize(factorize::FactorizeArgs),
     Budget(budget::BudgetArgs),
     Filter(filter::FilterArgs),
+    Federation(federation::FederationArgs),
     Aggregate(aggregate::AggregateArgs),
     Replay(replay::ReplayArgs),
     Report(report::ReportArgs),
@@ -296,6 +298,7 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Factorize(args) => factorize::run(&args),
         Command::Budget(args) => budget::run(&args),
         Command::Filter(args) => filter::run(&args),
+        Command::Federation(args) => federation::run(&args),
         Command::Aggregate(args) => aggregate::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Report(args) => report::run(&args),

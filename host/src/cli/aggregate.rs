@@ -1,13 +1,16 @@
 //! `damper aggregate`: adds the updates of a federation's devices.
 
-use super::{Failure, answer, answer_json};
+use super::federation::read_plan;
+use super::{Failure, answer, answer_json, warn};
 use clap::Args;
+use damper_accounting::upward;
 use damper_train::aggregate::Aggregate;
+use damper_train::federated::{FederationError, FederationPlan, RoundLedger, Unit};
 use damper_train::files::{Access, AtomicFile};
 use serde::Serialize;
 use std::fs;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const AFTER_HELP: &str = "\
 Each file is what one device emitted in one round: a clipped sum of its
@@ -15,8 +18,14 @@ samples' gradients with the device's own noise, as integers on a grid. The
 sum is a file of the same format with integers of eight bytes. An integer is
 worth clip / 2^bits; divide by devices x expected batch for the mean.
 
+With --federation the updates must be of its plan. The round is charged to the
+server's ledger, on the disk, before a sum is written. What does not fit is left
+out, and named: a device that lies about its configuration cannot stop the others.
+
 Examples:
-  damper aggregate round-7/*.upd --out round-7.sum";
+  damper aggregate round-7/*.upd --out round-7.sum
+  damper aggregate round-7/*.upd --federation federation.json --round 7 \\
+    --ledger server --out round-7.sum";
 
 /// Adds the updates of a federation's devices: of one round and one configuration, each device once.
 #[derive(Args, Debug)]
@@ -28,9 +37,40 @@ pub(super) struct AggregateArgs {
     /// The sum
     #[arg(long, value_name = "FILE")]
     out: PathBuf,
+    /// The plan of the federation: updates that do not fit it are left out and named, and the others are added
+    #[arg(long, value_name = "FILE", requires_all = ["round", "ledger"])]
+    federation: Option<PathBuf>,
+    /// With --federation: the round, counted from 0
+    #[arg(long, value_name = "T", requires = "federation")]
+    round: Option<u32>,
+    /// With --federation: the server's folder with the rounds that are charged; made if it is not there
+    #[arg(long, value_name = "DIR", requires = "federation")]
+    ledger: Option<PathBuf>,
     /// Prints one JSON object
     #[arg(long)]
     json: bool,
+}
+
+/// A file that is not in the sum.
+#[derive(Serialize)]
+struct Refused {
+    file: String,
+    reason: String,
+}
+
+/// What a federation's sum costs, with the rounds before.
+#[derive(Serialize)]
+struct Cost {
+    /// The plan's unit.
+    unit: Unit,
+    /// Of the sums so far, for whoever sees no single update.
+    epsilon: f64,
+    /// Of the updates so far, for whoever reads them; none if not claimed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    epsilon_of_updates: Option<f64>,
+    delta: f64,
+    rounds_charged: u32,
+    rounds: u32,
 }
 
 #[derive(Serialize)]
@@ -46,16 +86,59 @@ struct AccountingResult {
     /// Of each device.
     expected_batch: u32,
     out: String,
+    #[serde(flatten)]
+    cost: Option<Cost>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    refused: Vec<Refused>,
+}
+
+/// Charges `round` to the server's ledger, and gives what the rounds so far cost.
+fn charge(plan: &FederationPlan, round: u32, ledger: &Path) -> Result<Cost, Failure> {
+    let mut ledger = RoundLedger::open(ledger, plan)?;
+    let cost = plan.epsilon(ledger.charged().max(round.saturating_add(1).min(plan.rounds)))?;
+    ledger.charge(round)?;
+    Ok(Cost {
+        unit: plan.unit,
+        epsilon: cost.released,
+        epsilon_of_updates: cost.updates,
+        delta: plan.delta,
+        rounds_charged: ledger.charged(),
+        rounds: plan.rounds,
+    })
 }
 
 pub(super) fn run(args: &AggregateArgs) -> Result<(), Failure> {
     if args.files.contains(&args.out) {
         return Err(Failure::new(format!("--out {}: an update to be added; name another file", args.out.display())));
     }
-    let mut sum = Aggregate::default();
+    let plan = args.federation.as_deref().map(|file| Ok::<_, Failure>((file, read_plan(file)?))).transpose()?;
+    let (mut sum, mut cost) = (Aggregate::default(), None);
+    if let (Some((file, plan)), Some(round), Some(ledger)) = (&plan, args.round, &args.ledger) {
+        cost = Some(charge(plan, round, ledger)?);
+        sum = Aggregate::of_plan(&file.display().to_string(), plan.header(0, round), plan.devices);
+    }
+    let mut refused = vec![];
     for file in &args.files {
-        let bytes = fs::read(file).map_err(|error| Failure::of_file(file, error))?;
-        sum.add(&file.display().to_string(), &bytes)?;
+        let read = fs::read(file).map_err(|error| Failure::of_file(file, error));
+        let added = read.and_then(|bytes| Ok(sum.add(&file.display().to_string(), &bytes)?));
+        match added {
+            Ok(()) => {}
+            Err(failure) if plan.is_some() => {
+                refused.push(Refused { file: file.display().to_string(), reason: failure.message });
+            }
+            Err(failure) => return Err(failure),
+        }
+    }
+    if !args.json {
+        refused.iter().for_each(|refused| warn(&refused.reason));
+    }
+    let accepted = sum.header().map_or(0, |header| header.devices);
+    if let Some((_, plan)) = &plan
+        && accepted < plan.smallest_cohort
+    {
+        let reasons: Vec<&str> = refused.iter().map(|refused| refused.reason.as_str()).collect();
+        let small = FederationError::SmallCohort { accepted, smallest: plan.smallest_cohort };
+        return Err(Failure::new(format!("{small}: {}", reasons.join("; "))));
     }
     let (Some(header), Some(bytes)) = (sum.header(), sum.to_bytes()) else {
         return Err(Failure::new("no updates: name at least one FILE"));
@@ -73,12 +156,25 @@ pub(super) fn run(args: &AggregateArgs) -> Result<(), Failure> {
         noise_multiplier: header.multiplier(),
         expected_batch: header.expected_batch,
         out: args.out.display().to_string(),
+        cost,
+        refused,
     };
     if args.json {
         return answer_json(&found);
     }
+    let cost = found.cost.as_ref().map_or(String::new(), |cost| {
+        let updates = cost.epsilon_of_updates.map_or("not claimed".into(), upward);
+        format!(
+            "\nepsilon {} of each {} at delta {:e} after {} of {} rounds, for whoever sees the sums; of single updates {updates}",
+            upward(cost.epsilon),
+            cost.unit,
+            cost.delta,
+            cost.rounds_charged,
+            cost.rounds,
+        )
+    });
     answer(&format!(
-        "run {}, round {}: {} devices, {} parameters, clip {}, noise multiplier {} on each device\nwrote {}",
+        "run {}, round {}: {} devices, {} parameters, clip {}, noise multiplier {} on each device{cost}\nwrote {}",
         found.run, found.round, found.devices, found.parameters, found.clip, found.noise_multiplier, found.out
     ))
 }

@@ -1,10 +1,12 @@
 //! `damper epsilon`: what a noise multiplier costs, or what a run did.
 
+use super::federation::{cost_text, read_plan};
 use super::{Failure, answer, answer_json};
 use clap::{Args, ValueEnum};
 use damper_accounting::pld::Neighbours;
 use damper_accounting::{self, Accountant, AccountingError, EpsilonQuery, Plan, Recorded, RunKind, upward};
 use damper_report::{SIMULATION, Unfinished, is_not_private, planned, recorded};
+use damper_train::federated::Unit;
 use damper_train::{LEDGER, PLAN};
 use serde::Serialize;
 use std::fs;
@@ -19,6 +21,8 @@ The same of a run that damper train has made, from its recorded draws:
   damper epsilon DIR
 Its delta at another epsilon:
   damper epsilon DIR --epsilon 2
+Of the rounds of a federation, whose plan says which unit is protected:
+  damper epsilon federation.json
 
 Of a run that was killed or failed, it gives epsilon of the steps that the ledger
 in DIR/checkpoint counts as paid: an upper bound. A run that is not private
@@ -31,8 +35,9 @@ pub(super) const EVENTS: &str = "events.json";
 #[derive(Args, Debug)]
 #[command(allow_negative_numbers = true, after_help = AFTER_HELP)]
 pub(super) struct EpsilonArgs {
-    /// A run's folder: epsilon is computed again from its events.json alone; of an unfinished run, from its plan and ledger
-    #[arg(value_name = "DIR", conflicts_with_all = ["noise_multiplier", "sampling_rate", "steps", "count_noise_multiplier"])]
+    /// A run's folder: epsilon is computed again from its events.json alone; of an unfinished run, from its plan and ledger. Or the plan
+    /// of a federation
+    #[arg(value_name = "DIR|FEDERATION.json", conflicts_with_all = ["noise_multiplier", "sampling_rate", "steps", "count_noise_multiplier"])]
     folder: Option<PathBuf>,
     /// With DIR: epsilon of all planned steps, an upper bound if the ledger is damaged
     #[arg(long, requires = "folder")]
@@ -56,6 +61,10 @@ pub(super) struct EpsilonArgs {
     /// which moves a release by up to twice the clip
     #[arg(long, value_name = "NAME", default_value = "add-or-remove")]
     neighbours: NeighboursArg,
+    /// What one clip holds, and so what epsilon protects: `sample`, one sample's gradient; `user`, all that a user's samples
+    /// contribute to a step or round
+    #[arg(long, value_name = "sample|user", default_value = "sample")]
+    unit: UnitArg,
     /// Standard deviation of the noise on one-hot counts that each step releases beside its gradient
     #[arg(long, value_name = "H")]
     count_noise_multiplier: Option<f64>,
@@ -73,6 +82,17 @@ enum NeighboursArg {
     AddOrRemove,
     Replace,
 }
+
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum UnitArg {
+    Sample,
+    User,
+}
+
+/// The neighbours where users are protected, in the place of an accountant's sentence about samples.
+const USERS: &str = "neighbours: one user with all of its samples, there or not; all that they contribute to a step is clipped once, as one vector";
+const REPLACED_USERS: &str = "neighbours: one user with all of its samples in the place of another, drawn by the same coin; the sum moves by up to twice the clip";
+const USER_SAMPLING: &str = "sampling: each step an independent coin for each user at exactly this rate; the released mean divides by a constant";
 
 impl From<NeighboursArg> for Neighbours {
     fn from(arg: NeighboursArg) -> Self {
@@ -178,7 +198,7 @@ pub(super) fn accountant(name: &str) -> Result<Accountant, String> {
 
 pub(super) fn run(args: &EpsilonArgs) -> Result<(), Failure> {
     if let Some(folder) = &args.folder {
-        return of_run(args, folder);
+        return if folder.is_file() { of_federation(args, folder) } else { of_run(args, folder) };
     }
     let (Some(noise_multiplier), Some(sampling_rate), Some(steps)) =
         (args.noise_multiplier, args.sampling_rate, args.steps)
@@ -204,7 +224,15 @@ pub(super) fn run(args: &EpsilonArgs) -> Result<(), Failure> {
         }
         (None, None) => return Err(Failure::new("give --delta, or --epsilon to find it")),
     };
-    let found = query(delta).answer()?;
+    let mut found = query(delta).answer()?;
+    if args.unit == UnitArg::User {
+        let neighbours = if args.neighbours == NeighboursArg::Replace { REPLACED_USERS } else { USERS };
+        for (at, assumption) in [neighbours, USER_SAMPLING].into_iter().enumerate() {
+            if let Some(place) = found.assumptions.get_mut(at) {
+                *place = assumption;
+            }
+        }
+    }
     if args.json { answer_json(&found) } else { answer(&found.to_string()) }
 }
 
@@ -216,7 +244,57 @@ fn below_one(delta: f64, epsilon: f64) -> Result<f64, Failure> {
     Err(Failure::new(format!("--epsilon {epsilon}: no delta below 1 is found that it holds at; raise it")))
 }
 
+/// What the rounds of a federation cost, in JSON.
+#[derive(Serialize)]
+struct OfFederation {
+    epsilon: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    epsilon_of_updates: Option<f64>,
+    delta: f64,
+    unit: Unit,
+    run: RunKind,
+    rounds: u32,
+    smallest_cohort: u32,
+}
+
+fn of_federation(args: &EpsilonArgs, file: &Path) -> Result<(), Failure> {
+    let refused = [
+        ("--planned", args.planned),
+        ("--delta", args.delta.is_some()),
+        ("--epsilon", args.epsilon.is_some()),
+        ("--neighbours", args.neighbours != NeighboursArg::AddOrRemove),
+        ("--accountant rdp", args.accountant == Some(Accountant::Rdp)),
+    ];
+    if let Some((flag, _)) = refused.iter().find(|(_, given)| *given) {
+        return Err(Failure::new(format!("{flag}: a federation's plan fixes it; leave it out")));
+    }
+    let plan = read_plan(file)?;
+    if args.unit == UnitArg::User && plan.unit == Unit::Sample {
+        return Err(Failure::new(
+            "--unit user: the plan protects samples; leave it out, or make a plan with --unit user",
+        ));
+    }
+    if !args.json {
+        return answer(&cost_text(&plan)?);
+    }
+    let cost = plan.epsilon(plan.rounds)?;
+    answer_json(&OfFederation {
+        epsilon: cost.released,
+        epsilon_of_updates: cost.updates,
+        delta: plan.delta,
+        unit: plan.unit,
+        run: plan.run,
+        rounds: plan.rounds,
+        smallest_cohort: plan.smallest_cohort,
+    })
+}
+
 fn of_run(args: &EpsilonArgs, folder: &Path) -> Result<(), Failure> {
+    if args.unit == UnitArg::User {
+        return Err(Failure::new(
+            "--unit user: damper train clips each sample, so a run protects samples; leave it out",
+        ));
+    }
     if is_not_private(folder)? {
         return Err(Failure::in_file(
             folder,

@@ -40,6 +40,18 @@ pub enum AggregateError {
         /// The first file's.
         wanted: String,
     },
+    /// A device that the federation does not have.
+    #[error(
+        "{name}: an update of device {device}, and the plan has devices 1 to {devices}; it is not of this federation"
+    )]
+    Unknown {
+        /// The file.
+        name: String,
+        /// The device.
+        device: u64,
+        /// Devices of the plan.
+        devices: u32,
+    },
     /// A device that is there twice.
     #[error("{name}: an update of device {device}, as {other} is; a device is added once a round, leave one out")]
     Duplicate {
@@ -58,9 +70,17 @@ pub struct Aggregate {
     sum: Vec<i64>,
     first: Option<(String, Header)>,
     names: HashMap<u64, String>,
+    /// Devices of the plan, numbered from 1, if there is a plan.
+    devices: Option<u32>,
 }
 
 impl Aggregate {
+    /// A sum of updates that must have the fields of `header`, which the plan called `name` gives, of devices 1 to `devices`.
+    #[must_use]
+    pub fn of_plan(name: &str, header: Header, devices: u32) -> Self {
+        Self { first: Some((name.to_owned(), header)), devices: Some(devices), ..Self::default() }
+    }
+
     /// Adds an update, the content of the file `name`.
     ///
     /// # Errors
@@ -80,6 +100,9 @@ impl Aggregate {
         if let Some((what, got, wanted)) = difference(&header, wanted) {
             return Err(AggregateError::Mixed { name, what, got, first: first.clone(), wanted });
         }
+        if let Some(devices) = self.devices.filter(|devices| !(1..=u64::from(*devices)).contains(&header.device)) {
+            return Err(AggregateError::Unknown { name, device: header.device, devices });
+        }
         if let Some(other) = self.names.get(&header.device) {
             return Err(AggregateError::Duplicate { name, device: header.device, other: other.clone() });
         }
@@ -95,7 +118,7 @@ impl Aggregate {
     /// The sum's header; none before anything was added.
     #[must_use]
     pub fn header(&self) -> Option<Header> {
-        let (_, header) = self.first.as_ref()?;
+        let (_, header) = self.first.as_ref().filter(|_| !self.names.is_empty())?;
         Some(Header { device: 0, devices: u32::try_from(self.names.len()).unwrap_or(u32::MAX), ..*header })
     }
 
@@ -231,5 +254,61 @@ mod tests {
         damaged[500] ^= 1;
         assert!(sum.add("bad.upd", &damaged).unwrap_err().to_string().contains("bad.upd: damaged"));
         assert_eq!((sum.sum(), sum.header().unwrap().devices), (&before[..], 1));
+    }
+
+    /// The bytes of an update with this header and these integers, whoever made them.
+    fn forged(header: Header, units: &[i32]) -> Vec<u8> {
+        let mut bytes = header.bytes(Word::Device).to_vec();
+        units.iter().for_each(|unit| bytes.extend(unit.to_le_bytes()));
+        let mut digest = Digest::default();
+        digest.add_bytes(&bytes);
+        bytes.extend(digest.value().to_le_bytes());
+        bytes
+    }
+
+    const HEADER: Header = Header {
+        run: 9,
+        device: 1,
+        round: 4,
+        devices: 1,
+        dim: 2,
+        grid_bits: 16,
+        expected_batch: 3,
+        sigma: 1 << 16,
+        clip: 0.5,
+    };
+
+    // The largest and least integers of many devices do not overflow the sum.
+    #[test]
+    fn extreme_integers_do_not_overflow() {
+        let mut sum = Aggregate::default();
+        for device in 1..=5000 {
+            sum.add("one", &forged(Header { device, ..HEADER }, &[i32::MIN, i32::MAX])).unwrap();
+        }
+        assert_eq!(sum.sum(), [5000 * i64::from(i32::MIN), 5000 * i64::from(i32::MAX)]);
+    }
+
+    // The plan decides what fits, not the update that comes first.
+    #[test]
+    fn plan_decides_what_fits() {
+        let mut sum = Aggregate::of_plan("federation.json", Header { device: 0, ..HEADER }, 3);
+        assert!(sum.header().is_none() && sum.to_bytes().is_none());
+        for (header, word) in [
+            (Header { clip: 0.25, ..HEADER }, "clip is 0.25, that of federation.json is 0.5"),
+            (Header { sigma: 1, ..HEADER }, "multiplier"),
+            (Header { run: 8, ..HEADER }, "run is 8"),
+            (Header { round: 3, ..HEADER }, "round is 3"),
+            (Header { grid_bits: 17, ..HEADER }, "grid bits is 17"),
+            (Header { expected_batch: 4, ..HEADER }, "expected batch is 4"),
+            (Header { device: 4, ..HEADER }, "devices 1 to 3"),
+            (Header { device: 0, ..HEADER }, "devices 1 to 3"),
+        ] {
+            let error = sum.add("bad.upd", &forged(header, &[1, 2])).unwrap_err().to_string();
+            assert!(error.contains(word) && error.starts_with("bad.upd"), "{error}");
+        }
+        assert!(sum.add("long.upd", &forged(Header { dim: 3, ..HEADER }, &[1, 2, 3])).is_err());
+        sum.add("good.upd", &forged(HEADER, &[1, -2])).unwrap();
+        assert!(sum.add("again.upd", &forged(HEADER, &[1, -2])).unwrap_err().to_string().contains("added once"));
+        assert_eq!((sum.sum(), sum.header().unwrap().devices), (&[1, -2][..], 1));
     }
 }

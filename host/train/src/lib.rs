@@ -19,6 +19,7 @@ mod data_digest;
 mod equation6;
 mod error;
 pub(crate) mod evaluate;
+pub mod federated;
 pub mod files;
 pub mod filter;
 mod galore;

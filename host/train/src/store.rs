@@ -27,6 +27,11 @@ impl LedgerFile {
         Self { path: checkpoint.join(LEDGER), plan: plan.digest(), paid }
     }
 
+    /// The ledger `path` of a plan with this digest, which counts `paid` steps as paid.
+    pub(super) fn of_plan(path: PathBuf, plan: String, paid: u32) -> Self {
+        Self { path, plan, paid }
+    }
+
     /// The ledger of noisy releases from held-out rows. The run's cost counts all that are planned.
     pub(super) fn of_held_out(checkpoint: &Path, plan: &RunPlan) -> Self {
         Self { path: checkpoint.join("ledger-held-out.json"), plan: plan.digest(), paid: 0 }
@@ -90,6 +95,14 @@ struct PaidRecord {
 ///
 /// `bytes` is no ledger, its digest does not match, or it is of another plan.
 pub fn paid_steps(bytes: &[u8], plan: &RunPlan) -> Result<u32, String> {
+    match paid_of(bytes, &plan.digest(), plan.steps)? {
+        0 => Err(format!("it counts 0 paid steps of {}", plan.steps)),
+        paid => Ok(paid),
+    }
+}
+
+/// Steps that the ledger of a plan with this digest, of `steps` steps, counts as paid.
+pub(super) fn paid_of(bytes: &[u8], plan: &str, steps: u32) -> Result<u32, String> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct File {
@@ -100,11 +113,11 @@ pub fn paid_steps(bytes: &[u8], plan: &RunPlan) -> Result<u32, String> {
     if sealed::digest(&ledger) != sha256 {
         return Err("its digest does not match".into());
     }
-    if ledger.plan != plan.digest() || ledger.budget != plan.steps {
+    if ledger.plan != plan || ledger.budget != steps {
         return Err("it is the ledger of another plan".into());
     }
-    if ledger.paid == 0 || ledger.paid > plan.steps {
-        return Err(format!("it counts {} paid steps of {}", ledger.paid, plan.steps));
+    if ledger.paid > steps {
+        return Err(format!("it counts {} paid steps of {steps}", ledger.paid));
     }
     Ok(ledger.paid)
 }

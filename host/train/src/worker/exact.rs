@@ -19,7 +19,7 @@ pub(crate) struct ExactGradients {
 
 struct Worker {
     gradients: Reader,
-    losses: Box<dyn Session>,
+    losses: Option<Box<dyn Session>>,
     rows: Rows,
 }
 
@@ -28,17 +28,27 @@ struct Worker {
 pub(crate) struct Rows {
     /// One `[rows, *shape]` a parameter. Zeros for a null sample.
     pub(crate) grads: Vec<Vec<f32>>,
-    /// `[rows]`. NaN for a null sample.
+    /// `[rows]`. NaN for a null sample. Empty if no losses are computed.
     pub(crate) losses: Vec<f32>,
 }
 
 impl ExactGradients {
-    /// Loads the gradient graph for each thread.
+    /// Loads the gradient graph and that of the losses for each thread.
     pub(crate) fn new(sessions: &Sessions<'_>) -> Result<Self, BackendError> {
+        Self::load(sessions, true)
+    }
+
+    /// Loads the gradient graph alone for each thread.
+    pub(crate) fn without_losses(sessions: &Sessions<'_>) -> Result<Self, BackendError> {
+        Self::load(sessions, false)
+    }
+
+    fn load(sessions: &Sessions<'_>, with_losses: bool) -> Result<Self, BackendError> {
         let layout = Layout::new(sessions.grad);
         let workers = sessions.each(|sessions| {
             let rows = Rows { grads: vec![vec![]; layout.lengths().len()], losses: vec![] };
-            Ok(Worker { gradients: Reader::new(sessions)?, losses: sessions.load(&[LOSS])?, rows })
+            let losses = with_losses.then(|| sessions.load(&[LOSS])).transpose()?;
+            Ok(Worker { gradients: Reader::new(sessions)?, losses, rows })
         })?;
         Ok(Self { workers, layout })
     }
@@ -77,6 +87,7 @@ impl Worker {
                 }
             }
         })?;
+        let Some(losses) = losses else { return Ok(()) };
         let before: Vec<_> = gradients.batch.inputs().collect();
         losses.run_kept(Inputs { before: &before, kept: params, after: &[] }, &mut |outputs| {
             of_rows.clear();

@@ -1,0 +1,78 @@
+//! What the subcommands of `damper federation` read.
+
+use super::super::data::DataArgs;
+use super::super::flags::with_flags;
+use super::super::model::ModelArgs;
+use super::super::{Failure, warn};
+use damper_accounting::{RunKind, upward};
+use damper_train::federated::{FederationPlan, Unit, Users};
+use damper_train::{Read, Source, read};
+use std::fs;
+use std::path::Path;
+
+/// The plan in `file`.
+pub(in super::super) fn read_plan(file: &Path) -> Result<FederationPlan, Failure> {
+    let bytes = fs::read(file).map_err(|error| Failure::of_file(file, error))?;
+    FederationPlan::from_json(&bytes).map_err(|error| Failure::of_file(file, error))
+}
+
+/// What all rounds of `plan` cost, in words.
+pub(in super::super) fn cost_text(plan: &FederationPlan) -> Result<String, Failure> {
+    let cost = plan.epsilon(plan.rounds)?;
+    let protects = match plan.unit {
+        Unit::Sample => "one sample, there or not",
+        Unit::User => "one user with all of its samples, there or not",
+    };
+    let updates = match cost.updates {
+        Some(epsilon) => format!("{}, for whoever reads updates", upward(epsilon)),
+        None => "not claimed: keep updates from everybody by secure aggregation, or trust the server".into(),
+    };
+    let simulation = if plan.run == RunKind::Simulation {
+        "\nNO GUARANTEE      a simulation: its noise can be recomputed"
+    } else {
+        ""
+    };
+    Ok(format!(
+        "epsilon           {}, for whoever sees the sums\nof updates        {updates}\ndelta             {:e}\nprotects          \
+         {protects}\nrounds            {}, all of them\nnoise             of {} honest devices, {} grid units each{simulation}",
+        upward(cost.released),
+        plan.delta,
+        plan.rounds,
+        plan.smallest_cohort,
+        plan.sigma,
+    ))
+}
+
+/// Reads a device's model and its data at `place`.
+pub(super) fn read_device(model: &Path, data: &DataArgs, place: &str, options: &ModelArgs) -> Result<Read, Failure> {
+    let source = Source {
+        model: model.into(),
+        init_seed: options.init_seed,
+        graph: options.graph_options(),
+        lora: options.lora(),
+        derive: options.derive_options(),
+        data: place.into(),
+        data_options: data.options(),
+    };
+    let read = read(&source).map_err(|error| Failure::in_model(model, error))?;
+    read.warnings.iter().for_each(|warning| warn(&with_flags(warning)));
+    Ok(read)
+}
+
+/// The users of the rows of `read`.
+pub(super) fn read_users(file: Option<&Path>, read: &Read, plan: &FederationPlan) -> Result<Users, Failure> {
+    let rows = read.data.train.len();
+    match file {
+        Some(file) if plan.unit == Unit::Sample => {
+            Err(Failure::new(format!("--users {}: the plan protects samples; leave it out", file.display())))
+        }
+        Some(file) => {
+            let text = fs::read_to_string(file).map_err(|error| Failure::of_file(file, error))?;
+            Ok(Users::read(&text, rows, file)?)
+        }
+        None => {
+            let rows = u32::try_from(rows).map_err(|_| Failure::new("--data: more rows than 2^32; give fewer"))?;
+            Ok(Users::one(rows))
+        }
+    }
+}

@@ -1,0 +1,158 @@
+//! `damper federation plan`: fixes what all sides of a federation must agree on, before data is read.
+
+use super::super::model::ModelArgs;
+use super::super::{Failure, answer, answer_json, number32};
+use super::common::cost_text;
+use clap::{Args, ValueEnum};
+use damper_accounting::RunKind;
+use damper_train::federated::{DeviceNoise, FederationPlan, LocalSteps, PlanSettings, ServerModel, Unit};
+use damper_train::files::{Access, sha256, write};
+use serde::Serialize;
+use std::fs;
+use std::path::PathBuf;
+
+/// Writes the plan that devices and server are given, and says what its rounds cost.
+#[derive(Args, Debug)]
+#[command(allow_negative_numbers = true)]
+pub(super) struct PlanArgs {
+    /// The model before the first round
+    #[arg(value_name = "MODEL.onnx")]
+    model: PathBuf,
+    /// The plan
+    #[arg(short, long, value_name = "FILE")]
+    out: PathBuf,
+    /// What is protected: `sample`, a sample's gradient is clipped; `user`, what a user's local steps change is clipped once
+    #[arg(long, value_name = "sample|user", default_value = "sample")]
+    unit: UnitArg,
+    /// The noise of a device: `local`, all of it, so that an update is private for whoever reads it; `shares`, a part of it, so that the
+    /// sum of the smallest cohort has all, for secure aggregation or a trusted server
+    #[arg(long, value_name = "local|shares", default_value = "local")]
+    noise: NoiseArg,
+    /// Standard deviation of the noise in units of the clip: of an update, or with shares of the smallest cohort's sum
+    #[arg(long, value_name = "S")]
+    noise_multiplier: f64,
+    /// Probability of each unit in each round; a device draws its own units
+    #[arg(long, value_name = "Q", default_value_t = 1.0)]
+    sampling_rate: f64,
+    /// Rounds, all of which are priced
+    #[arg(long, value_name = "T")]
+    rounds: u32,
+    /// Devices, numbered from 1
+    #[arg(long, value_name = "N")]
+    devices: u32,
+    /// The fewest devices whose sum is released, all of them honest [default: all]
+    #[arg(long, value_name = "N")]
+    smallest_cohort: Option<u32>,
+    /// Expected units of a device's draw: with the devices that took part, the divisor of the sum
+    #[arg(long, value_name = "B")]
+    batch_size: u32,
+    /// Largest Euclidean norm of one unit's contribution
+    #[arg(long, value_name = "C", default_value_t = 1.0, value_parser = number32)]
+    clip: f32,
+    /// The clip is 2^BITS grid units
+    #[arg(long, value_name = "BITS", default_value_t = 16)]
+    grid_bits: u32,
+    /// The server's learning rate; with users, 1 takes the mean of their parameters
+    #[arg(long, value_name = "LR", default_value_t = 1.0, value_parser = number32)]
+    lr: f32,
+    /// With --unit user: steps of SGD on a user's own samples in each round
+    #[arg(long, value_name = "K", requires_all = ["local_lr", "local_batch"])]
+    local_steps: Option<u32>,
+    /// With --unit user: the learning rate of these steps
+    #[arg(long, value_name = "LR", requires = "local_steps", value_parser = number32)]
+    local_lr: Option<f32>,
+    /// With --unit user: samples of such a step, or all that a user has
+    #[arg(long, value_name = "B", requires = "local_steps")]
+    local_batch: Option<u32>,
+    /// Delta; well below 1 / number of units
+    #[arg(long, value_name = "D")]
+    delta: f64,
+    /// Makes keys from a seed, so that the rounds can be repeated and nothing is private
+    #[arg(long)]
+    simulation: bool,
+    /// Prints one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    options: ModelArgs,
+}
+
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum UnitArg {
+    Sample,
+    User,
+}
+
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum NoiseArg {
+    Local,
+    Shares,
+}
+
+/// What all rounds cost.
+#[derive(Serialize)]
+struct Planned {
+    epsilon: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    epsilon_of_updates: Option<f64>,
+    delta: f64,
+    unit: Unit,
+    run: RunKind,
+    rounds: u32,
+    parameters: u32,
+    sigma: u32,
+    sha256: String,
+    out: String,
+}
+
+pub(super) fn run(args: &PlanArgs) -> Result<(), Failure> {
+    let PlanArgs { model, options, out, .. } = args;
+    let bytes = fs::read(model).map_err(|error| Failure::of_file(model, error))?;
+    let read = ServerModel::read(model, options.init_seed, &options.graph_options(), &options.derive_options());
+    let read = read.map_err(|error| Failure::in_model(model, error))?;
+    let local = match (args.local_steps, args.local_lr, args.local_batch) {
+        (Some(steps), Some(lr), Some(batch)) => Some(LocalSteps { steps, lr, batch }),
+        _ => None,
+    };
+    let settings = PlanSettings {
+        unit: match args.unit {
+            UnitArg::Sample => Unit::Sample,
+            UnitArg::User => Unit::User,
+        },
+        noise: match args.noise {
+            NoiseArg::Local => DeviceNoise::Local,
+            NoiseArg::Shares => DeviceNoise::Shares,
+        },
+        noise_multiplier: args.noise_multiplier,
+        sampling_rate: args.sampling_rate,
+        rounds: args.rounds,
+        devices: args.devices,
+        smallest_cohort: args.smallest_cohort.unwrap_or(args.devices),
+        expected_batch: args.batch_size,
+        clip: args.clip,
+        grid_bits: args.grid_bits,
+        lr: args.lr,
+        local,
+        delta: args.delta,
+        simulation: args.simulation,
+    };
+    let plan = FederationPlan::new(&settings, read.params().len(), sha256(&bytes))?;
+    let cost = plan.epsilon(plan.rounds)?;
+    write(out, plan.to_json().as_bytes(), Access::Public)?;
+    let found = Planned {
+        epsilon: cost.released,
+        epsilon_of_updates: cost.updates,
+        delta: plan.delta,
+        unit: plan.unit,
+        run: plan.run,
+        rounds: plan.rounds,
+        parameters: plan.parameters,
+        sigma: plan.sigma,
+        sha256: plan.digest(),
+        out: out.display().to_string(),
+    };
+    if args.json {
+        return answer_json(&found);
+    }
+    answer(&format!("{}\nwrote {}", cost_text(&plan)?, found.out))
+}

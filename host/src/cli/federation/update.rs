@@ -1,0 +1,115 @@
+//! `damper federation update`: a device's round on its own data.
+
+use super::super::data::DataArgs;
+use super::super::machine::MachineArgs;
+use super::super::model::ModelArgs;
+use super::super::{Failure, answer, answer_json};
+use super::common::{read_device, read_plan, read_users};
+use clap::Args;
+use damper_runtime::open;
+use damper_train::federated::{Device, DeviceData, DeviceNoise, Machine, RoundLedger, Unit};
+use damper_train::files::{Access, sha256, write};
+use damper_train::gradients::GradientOptions;
+use serde::Serialize;
+use std::fs;
+use std::path::PathBuf;
+
+const AFTER_HELP: &str = "\
+The round is charged to --ledger, on the disk, before a unit is drawn. A round is
+charged once: keep FILE until it has arrived, and send it again as it is. The noise
+has a fresh key, which is nowhere kept.";
+
+/// Makes a device's update: clips the contribution of each unit that it draws, adds them on the grid, and adds its noise.
+#[derive(Args, Debug)]
+#[command(allow_negative_numbers = true, after_help = AFTER_HELP)]
+pub(super) struct UpdateArgs {
+    /// The plan of the federation
+    #[arg(value_name = "FEDERATION.json")]
+    plan: PathBuf,
+    /// The model of the round
+    #[arg(value_name = "MODEL.onnx")]
+    model: PathBuf,
+    /// The update
+    #[arg(short, long, value_name = "FILE")]
+    out: PathBuf,
+    /// This device's number, from 1
+    #[arg(long, value_name = "N")]
+    device: u32,
+    /// The round, counted from 0
+    #[arg(long, value_name = "T")]
+    round: u32,
+    /// This device's folder with the rounds that are charged; made if it is not there
+    #[arg(long, value_name = "DIR")]
+    ledger: PathBuf,
+    /// With --unit user: a text with the user of each training row, a name a line [default: all rows are one user's]
+    #[arg(long, value_name = "FILE")]
+    users: Option<PathBuf>,
+    /// The seed of a simulation's noise
+    #[arg(long, value_name = "SEED")]
+    seed: Option<u64>,
+    /// Prints one JSON object
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    data: DataArgs,
+    #[command(flatten)]
+    options: ModelArgs,
+    #[command(flatten)]
+    machine: MachineArgs,
+}
+
+#[derive(Serialize)]
+struct Made {
+    device: u32,
+    round: u32,
+    run: u64,
+    unit: Unit,
+    bytes: usize,
+    /// Of the round's model, as it was read.
+    model_sha256: String,
+    rounds_charged: u32,
+    rounds: u32,
+    out: String,
+}
+
+pub(super) fn run(args: &UpdateArgs) -> Result<(), Failure> {
+    let UpdateArgs { model, out, device, round, data, options, machine, .. } = args;
+    let plan = read_plan(&args.plan)?;
+    let member = Device::new(&plan, *device, args.seed)?;
+    let model_sha256 = sha256(&fs::read(model).map_err(|error| Failure::of_file(model, error))?);
+    if *round == 0 && model_sha256 != plan.model_sha256 {
+        return Err(Failure::in_file(
+            model,
+            "not the model of the plan, whose first round this is; ask the server for it",
+        ));
+    }
+    let read = read_device(model, data, &data.data, options)?;
+    let users = read_users(args.users.as_deref(), &read, &plan)?;
+    let mut ledger = RoundLedger::open(&args.ledger, &plan)?;
+    let backend = open(machine.backend()?)?;
+    let settings =
+        GradientOptions { physical_batch: machine.physical_batch, memory: machine.memory, workers: machine.workers };
+    let running = Machine { backend: backend.as_ref(), options: &settings };
+    let bytes = member.update(DeviceData { read: &read, users: &users }, *round, running, &mut ledger)?;
+    // An update with a share of the noise is for a secure aggregation.
+    let access = if plan.noise == DeviceNoise::Local { Access::Public } else { Access::Private };
+    write(out, &bytes, access)?;
+    let made = Made {
+        device: *device,
+        round: *round,
+        run: plan.run_number(),
+        unit: plan.unit,
+        bytes: bytes.len(),
+        model_sha256,
+        rounds_charged: ledger.charged(),
+        rounds: plan.rounds,
+        out: out.display().to_string(),
+    };
+    if args.json {
+        return answer_json(&made);
+    }
+    answer(&format!(
+        "device {device}, round {round}: {} bytes, {} of {} rounds are charged\nwrote {}",
+        made.bytes, made.rounds_charged, made.rounds, made.out
+    ))
+}

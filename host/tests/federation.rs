@@ -1,0 +1,322 @@
+//! `damper federation` and the server's side of `damper aggregate`: whole rounds against one process, and what devices may do wrong.
+
+use damper_core::update::Update;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use tempfile::TempDir;
+
+const MODEL: &str = "onnx-models/digits-linear.onnx";
+/// The same bits in every process.
+const SAMPLES: [&str; 8] =
+    ["--data", "idx:onnx-models/digits", "--train-size", "24", "--backend", "portable", "--workers", "1"];
+const USERS: [&str; 8] = ["--unit", "user", "--local-steps", "3", "--local-lr", "0.2", "--local-batch", "2"];
+
+/// A federation in a folder, and the command from the workspace's root.
+struct Federation {
+    folder: TempDir,
+}
+
+impl Federation {
+    /// A simulation's plan `federation.json` of three devices and two rounds, with these flags more.
+    fn new(more: &[&str]) -> Self {
+        let made = Self { folder: tempfile::tempdir().unwrap() };
+        made.plan("federation.json", more);
+        made
+    }
+
+    fn plan(&self, name: &str, more: &[&str]) {
+        let mut command =
+            damper(&["federation", "plan", MODEL, "--rounds", "2", "--devices", "3", "--batch-size", "4"]);
+        command.args(["--sampling-rate", "0.5", "--noise-multiplier", "1", "--delta", "1e-5", "--simulation", "--out"]);
+        succeeds(command.arg(self.at(name)).args(more));
+        // A text with the users of the 24 rows, five of them.
+        let users: String = (0..24).map(|row| format!("user {}\n", row % 5)).collect();
+        fs::write(self.at("users"), users).unwrap();
+    }
+
+    fn at(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    /// The update of a device in a round, `DEVICE-ROUND.upd`.
+    fn update(&self, plan: &str, model: &Path, device: u32, round: u32, more: &[&str]) -> Output {
+        let mut command = damper(&["federation", "update"]);
+        command.arg(self.at(plan)).arg(model).args(SAMPLES).args(["--device", &device.to_string()]);
+        command.args(["--round", &round.to_string(), "--seed", "5", "--json"]).args(more);
+        command.arg("--ledger").arg(self.at(&format!("state-{device}"))).arg("--out");
+        command.arg(self.at(&format!("{device}-{round}.upd"))).output().unwrap()
+    }
+
+    fn aggregate(&self, files: &[&str], round: u32) -> Output {
+        let mut command = damper(&["aggregate", "--json", "--round", &round.to_string(), "--federation"]);
+        command.arg(self.at("federation.json")).args(files.iter().map(|file| self.at(file)));
+        command
+            .arg("--ledger")
+            .arg(self.at("server"))
+            .arg("--out")
+            .arg(self.at(&format!("{round}.sum")))
+            .output()
+            .unwrap()
+    }
+
+    fn apply(&self, model: &Path, sum: &str, out: &str) -> Output {
+        let mut command = damper(&["federation", "apply"]);
+        command
+            .arg(self.at("federation.json"))
+            .arg(model)
+            .arg("--sum")
+            .arg(self.at(sum))
+            .arg("--out")
+            .arg(self.at(out));
+        command.output().unwrap()
+    }
+
+    fn simulate(&self, out: &str, more: &[&str]) -> Output {
+        let mut command = damper(&["federation", "simulate"]);
+        command.arg(self.at("federation.json")).args([MODEL, "--seed", "5"]).args(SAMPLES).args(more);
+        command.arg("--out").arg(self.at(out)).output().unwrap()
+    }
+}
+
+fn damper(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_damper"));
+    command.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("..")).env_remove("ORT_DYLIB_PATH").args(args);
+    command
+}
+
+#[track_caller]
+fn ok(output: &Output) -> serde_json::Value {
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).unwrap_or_default()
+}
+
+#[track_caller]
+fn succeeds(command: &mut Command) -> serde_json::Value {
+    ok(&command.output().unwrap())
+}
+
+/// A failure with one line that has all of `words`.
+#[track_caller]
+fn refused(output: &Output, words: &[&str]) {
+    let message = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.code().is_some_and(|code| (1..3).contains(&code)), "{:?} {message}", output.status);
+    assert!(message.starts_with("error: ") && message.lines().count() == 1, "{message}");
+    words.iter().for_each(|word| assert!(message.contains(word), "`{word}` is not in: {message}"));
+}
+
+// Devices, server and files give the model of one process, for each unit and kind of noise, with a device that drops out.
+#[test]
+fn rounds_equal_one_process() {
+    let [users, samples]: [&[&str]; 2] = [&USERS, &["--clip", "0.5"]];
+    for (flags, with_users) in [(users, true), (samples, false)] {
+        for noise in ["local", "shares"] {
+            let all = [flags, &["--noise", noise, "--smallest-cohort", "2"]].concat();
+            let federation = Federation::new(&all);
+            let users = federation.at("users").display().to_string();
+            let more: &[&str] = if with_users { &["--users", &users] } else { &[] };
+            let mut model = PathBuf::from(MODEL);
+            for round in 0..2u32 {
+                let present: &[u32] = if round == 1 { &[1, 3] } else { &[1, 2, 3] };
+                let mut files = vec![];
+                for device in present {
+                    let said = ok(&federation.update("federation.json", &model, *device, round, more));
+                    assert_eq!(said["rounds_charged"], round + 1);
+                    files.push(format!("{device}-{round}.upd"));
+                }
+                let files: Vec<&str> = files.iter().map(String::as_str).collect();
+                let sum = ok(&federation.aggregate(&files, round));
+                assert_eq!(
+                    (sum["devices"].as_u64(), sum["rounds_charged"].as_u64()),
+                    (Some(files.len() as u64), Some(u64::from(round) + 1))
+                );
+                assert_eq!(sum["unit"], if with_users { "user" } else { "sample" });
+                assert_eq!(sum.get("epsilon_of_updates").is_some(), noise == "local");
+                ok(&federation.apply(&model, &format!("{round}.sum"), &format!("{round}.onnx")));
+                model = federation.at(&format!("{round}.onnx"));
+            }
+            ok(&federation.simulate("one.onnx", &[more, &["--absent", "1:2"]].concat()));
+            let (found, one) = (fs::read(&model).unwrap(), fs::read(federation.at("one.onnx")).unwrap());
+            assert!(found == one, "{flags:?} {noise}");
+            assert!(found != fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(MODEL)).unwrap());
+            ok(&federation.simulate("other.onnx", more));
+            assert!(found != fs::read(federation.at("other.onnx")).unwrap(), "a device more changes nothing");
+        }
+    }
+}
+
+// A round is charged once, on a device and on the server, and after the last nothing is released.
+#[test]
+fn rounds_are_charged_once() {
+    let federation = Federation::new(&[]);
+    let model = Path::new(MODEL);
+    for device in 1..=3 {
+        ok(&federation.update("federation.json", model, device, 0, &[]));
+    }
+    let first = fs::read(federation.at("1-0.upd")).unwrap();
+    refused(&federation.update("federation.json", model, 1, 0, &[]), &["--round 0", "charged already"]);
+    assert_eq!(fs::read(federation.at("1-0.upd")).unwrap(), first);
+    let files = ["1-0.upd", "2-0.upd", "3-0.upd"];
+    let first = ok(&federation.aggregate(&files, 0));
+    fs::remove_file(federation.at("0.sum")).unwrap();
+    refused(&federation.aggregate(&files[..2], 0), &["--round 0", "charged already"]);
+    assert!(!federation.at("0.sum").exists());
+    // Round 1 with the updates of round 0: charged, and nothing is released.
+    refused(&federation.aggregate(&files, 1), &["0 updates", "3 devices", "its round is 0"]);
+    assert!(!federation.at("1.sum").exists());
+    refused(&federation.aggregate(&files, 2), &["--round 2", "budget is spent"]);
+    refused(&federation.update("federation.json", model, 1, 2, &[]), &["--round 2", "budget is spent"]);
+    let whole = succeeds(damper(&["epsilon", "--json"]).arg(federation.at("federation.json")));
+    assert!(first["epsilon"].as_f64().unwrap() < whole["epsilon"].as_f64().unwrap());
+}
+
+// What does not fit the plan is named and left out, and the others are added, whichever comes first.
+#[test]
+fn misfits_are_named_and_left_out() {
+    let federation = Federation::new(&["--smallest-cohort", "2"]);
+    federation.plan("other.json", &["--smallest-cohort", "2", "--clip", "2"]);
+    let model = Path::new(MODEL);
+    // Device 3 has another plan.
+    ok(&federation.update("other.json", model, 3, 0, &[]));
+    fs::rename(federation.at("3-0.upd"), federation.at("lie.upd")).unwrap();
+    for device in [1, 2] {
+        ok(&federation.update("federation.json", model, device, 0, &[]));
+    }
+    let one = fs::read(federation.at("1-0.upd")).unwrap();
+    fs::write(federation.at("again.upd"), &one).unwrap();
+    fs::write(federation.at("cut.upd"), &one[..one.len() - 3]).unwrap();
+    fs::write(federation.at("text.upd"), "no update").unwrap();
+    fs::write(federation.at("empty.upd"), "").unwrap();
+    let mut flipped = one;
+    flipped[100] ^= 4;
+    fs::write(federation.at("flipped.upd"), flipped).unwrap();
+    let bad = ["lie.upd", "cut.upd", "text.upd", "empty.upd", "flipped.upd", "absent.upd"];
+    let files = [&bad[..], &["1-0.upd", "again.upd", "2-0.upd"]].concat();
+    let sum = ok(&federation.aggregate(&files, 0));
+    assert_eq!(sum["devices"], 2);
+    let reasons: Vec<_> =
+        sum["refused"].as_array().unwrap().iter().map(|one| one["reason"].as_str().unwrap()).collect();
+    let words = ["its run is", "truncated", "not an update", "not an update", "checksum", "No such file", "added once"];
+    assert_eq!(reasons.len(), words.len(), "{reasons:?}");
+    for ((reason, word), file) in reasons.iter().zip(words).zip(bad.iter().chain(&["again.upd"])) {
+        assert!(reason.contains(word) && reason.contains(file), "{reason}");
+    }
+    let total = fs::read(federation.at("0.sum")).unwrap();
+    let units =
+        |name: &str| Update::parse(&fs::read(federation.at(name)).unwrap()).unwrap().units().collect::<Vec<_>>();
+    let wanted: Vec<i64> = units("1-0.upd").iter().zip(units("2-0.upd")).map(|(a, b)| a + b).collect();
+    assert!(Update::parse(&total).unwrap().units().eq(wanted));
+}
+
+// With fewer devices than the noise is for, or none, the round is charged and no sum is written.
+#[test]
+fn small_cohort_releases_nothing() {
+    let federation = Federation::new(&["--noise", "shares"]);
+    for device in [1, 2] {
+        ok(&federation.update("federation.json", Path::new(MODEL), device, 0, &[]));
+    }
+    refused(&federation.aggregate(&["1-0.upd", "2-0.upd"], 0), &["2 updates", "3 devices or more"]);
+    assert!(!federation.at("0.sum").exists());
+    refused(&federation.aggregate(&["1-0.upd", "2-0.upd"], 0), &["charged already"]);
+    fs::write(federation.at("none.upd"), "").unwrap();
+    refused(&federation.aggregate(&["none.upd"], 1), &["0 updates", "none.upd"]);
+    // An update with a share of the noise is not for others on this machine.
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        let mode = |name: &str| fs::metadata(federation.at(name)).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode("1-0.upd"), mode("state-1"), mode("state-1/ledger.json")), (0o600, 0o700, 0o600));
+    }
+}
+
+// A sum of another plan, a device's update and a damaged sum move no parameter.
+#[test]
+fn only_sums_of_the_plan_are_applied() {
+    let federation = Federation::new(&["--smallest-cohort", "1"]);
+    let model = Path::new(MODEL);
+    ok(&federation.update("federation.json", model, 1, 0, &[]));
+    ok(&federation.aggregate(&["1-0.upd"], 0));
+    refused(&federation.apply(model, "1-0.upd", "out.onnx"), &["1-0.upd", "not a sum of this plan"]);
+    let sum = fs::read(federation.at("0.sum")).unwrap();
+    fs::write(federation.at("cut.sum"), &sum[..sum.len() / 2]).unwrap();
+    refused(&federation.apply(model, "cut.sum", "out.onnx"), &["cut.sum", "truncated"]);
+    federation.plan("federation.json", &["--smallest-cohort", "1", "--clip", "2"]);
+    refused(&federation.apply(model, "0.sum", "out.onnx"), &["0.sum", "not a sum of this plan"]);
+    refused(&federation.apply(Path::new("onnx-models/digits-mlp.onnx"), "0.sum", "out.onnx"), &["0.sum"]);
+    assert!(!federation.at("out.onnx").exists());
+}
+
+// Wrong settings are named, and no round is charged for them.
+#[test]
+fn wrong_settings_charge_nothing() {
+    let federation = Federation::new(&USERS);
+    let model = Path::new(MODEL);
+    let update = |device, more: &[&str]| federation.update("federation.json", model, device, 0, more);
+    refused(&update(4, &[]), &["--device 4", "devices 1 to 3"]);
+    refused(&update(0, &[]), &["--device 0"]);
+    let short = federation.at("short");
+    fs::write(&short, "a\nb\n").unwrap();
+    refused(&update(1, &["--users", &short.display().to_string()]), &["--users", "2 lines", "24 training rows"]);
+    refused(
+        &federation.update("federation.json", Path::new("onnx-models/digits-mlp.onnx"), 1, 0, &[]),
+        &["digits-mlp.onnx", "not the model of the plan"],
+    );
+    let damaged = fs::read_to_string(federation.at("federation.json")).unwrap().replace("\"rounds\":2", "\"rounds\":9");
+    fs::write(federation.at("damaged.json"), damaged).unwrap();
+    refused(&federation.update("damaged.json", model, 1, 0, &[]), &["damaged.json", "digest does not match"]);
+    ok(&update(1, &[]));
+
+    let mut private = damper(&["federation", "plan", MODEL, "--rounds", "2", "--devices", "3", "--batch-size", "4"]);
+    succeeds(private.args(["--noise-multiplier", "1", "--delta", "1e-5", "--out"]).arg(federation.at("private.json")));
+    refused(&federation.update("private.json", model, 2, 0, &[]), &["--seed 5", "plan is private"]);
+    let simulated = federation.simulate("one.onnx", &["--users", &short.display().to_string()]);
+    refused(&simulated, &["2 lines"]);
+}
+
+// Two private updates of one device's samples have different noise: no key is kept.
+#[test]
+fn private_noise_is_fresh() {
+    let federation = Federation::new(&[]);
+    let mut plan = damper(&["federation", "plan", MODEL, "--rounds", "2", "--devices", "3", "--batch-size", "24"]);
+    succeeds(plan.args(["--noise-multiplier", "1", "--delta", "1e-5", "--out"]).arg(federation.at("federation.json")));
+    let update = |round: &str, out: &str, state: &str| {
+        let mut command = damper(&["federation", "update"]);
+        command
+            .arg(federation.at("federation.json"))
+            .arg(MODEL)
+            .args(SAMPLES)
+            .args(["--device", "1", "--round", round]);
+        succeeds(command.arg("--ledger").arg(federation.at(state)).arg("--out").arg(federation.at(out)).arg("--json"));
+        Update::parse(&fs::read(federation.at(out)).unwrap()).unwrap().units().collect::<Vec<_>>()
+    };
+    // The rate is 1 and the model the same: without noise both would be equal.
+    let (a, b) = (update("0", "a", "one"), update("0", "b", "two"));
+    let deviation = (a.iter().zip(&b).map(|(a, b)| ((a - b) as f64).powi(2)).sum::<f64>() / a.len() as f64).sqrt();
+    let wanted = 2f64.sqrt() * 65536.0;
+    assert!((deviation / wanted - 1.0).abs() < 0.15, "{deviation} {wanted}");
+    let mut kept: Vec<_> =
+        fs::read_dir(federation.at("one")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    kept.sort();
+    assert_eq!(kept, ["ledger.json", "lock"]);
+}
+
+// `damper epsilon` names the unit that it protects.
+#[test]
+fn epsilon_names_the_unit() {
+    let federation = Federation::new(&USERS);
+    let of = |more: &[&str]| damper(&["epsilon"]).arg(federation.at("federation.json")).args(more).output().unwrap();
+    let said = ok(&of(&["--json"]));
+    assert_eq!((said["unit"].as_str(), said["run"].as_str()), (Some("user"), Some("simulation")));
+    let text = String::from_utf8(of(&["--unit", "user"]).stdout).unwrap();
+    assert!(text.contains("one user with all of its samples") && text.contains("NO GUARANTEE"), "{text}");
+    refused(&of(&["--delta", "1e-6"]), &["--delta"]);
+    federation.plan("samples.json", &[]);
+    let wrong = damper(&["epsilon", "--unit", "user"]).arg(federation.at("samples.json")).output().unwrap();
+    refused(&wrong, &["--unit user", "protects samples"]);
+    let plain = ["epsilon", "--noise-multiplier", "1", "--sampling-rate", "0.1", "--steps", "9", "--delta", "1e-5"];
+    for (more, words) in [(&[][..], "one sample replaced"), (&["--unit", "user"], "one user with all of its samples")] {
+        let said = damper(&plain).args(more).output().unwrap();
+        let text = String::from_utf8(said.stdout).unwrap();
+        assert!(text.contains(words), "{text}");
+    }
+}

@@ -1,0 +1,153 @@
+//! A device's round: draw its units, charge, clip and add their contributions, add its noise, and give the bytes.
+//!
+//! Each round has a fresh key from the operating system, which is erased: no key is on the disk, and noise of two rounds is independent
+//! whatever was lost in between.
+
+use super::contributions::Contributions;
+use super::{FederationError, FederationPlan, RoundLedger, Unit, Users};
+use crate::TrainError;
+use crate::generator::{self, ChaCha20};
+use crate::gradients::GradientOptions;
+use crate::prepare::Read;
+use damper_accounting::RunKind;
+use damper_core::clip::FlatL2;
+use damper_core::error::OpenError;
+use damper_core::filter::Identity;
+use damper_core::grid::Grid;
+use damper_core::noise::DiscreteGaussian;
+use damper_core::optimizer::{Sgd, SgdState};
+use damper_core::private::SumWord;
+use damper_core::sampling::poisson;
+use damper_core::schedule::Constant;
+use damper_core::step::{PrivateStep, Sender, Slots, StepState};
+use damper_core::threshold::Fixed;
+use damper_onnx::SettingError;
+use damper_runtime::Backend;
+
+/// A device's model and samples, and whose they are.
+#[derive(Clone, Copy, Debug)]
+pub struct DeviceData<'a> {
+    /// The round's model, and the device's data.
+    pub read: &'a Read,
+    /// Its users. Not used if the unit is a sample.
+    pub users: &'a Users,
+}
+
+/// What runs the network.
+#[derive(Clone, Copy)]
+pub struct Machine<'a> {
+    /// The backend.
+    pub backend: &'a dyn Backend,
+    /// Physical batch, memory and threads.
+    pub options: &'a GradientOptions,
+}
+
+/// A device of a federation.
+#[derive(Clone, Copy, Debug)]
+pub struct Device<'a> {
+    plan: &'a FederationPlan,
+    number: u32,
+    seed: Option<u64>,
+}
+
+impl<'a> Device<'a> {
+    /// Device `number`, counted from 1. `seed` is that of a simulation.
+    ///
+    /// # Errors
+    ///
+    /// The plan has no such device; it is a simulation and there is no seed, or the other way round.
+    pub fn new(plan: &'a FederationPlan, number: u32, seed: Option<u64>) -> Result<Self, FederationError> {
+        if !(1..=plan.devices).contains(&number) {
+            let problem = format!("the plan has devices 1 to {}; give the device's own number", plan.devices);
+            return Err(SettingError::new("device", number, problem).into());
+        }
+        match (plan.run, seed) {
+            (RunKind::Simulation, None) => {
+                Err(SettingError::new("seed", "", "the plan is a simulation's; give the seed of its noise").into())
+            }
+            (RunKind::Private, Some(seed)) => {
+                let problem =
+                    "the plan is private, and with a seed nothing is; leave it out, or make a plan of a simulation";
+                Err(SettingError::new("seed", seed, problem).into())
+            }
+            _ => Ok(Self { plan, number, seed }),
+        }
+    }
+
+    /// The generator of `round`. Of a simulation it is one for all rounds of the device, as the noise of a round has its own address.
+    pub(super) fn generator(&self) -> Result<ChaCha20, FederationError> {
+        let seed = self.seed.map(|seed| (seed << 32).wrapping_add(u64::from(self.number)));
+        let mut key = generator::key(seed)?;
+        Ok(generator::generator(seed, &mut key))
+    }
+
+    /// The units of the draw of `round`, ascending.
+    pub(super) fn draw(&self, generator: &ChaCha20, round: u32, units: u32) -> Result<Vec<u32>, FederationError> {
+        Ok(poisson(generator, round, self.plan.rate()?, units).collect())
+    }
+
+    /// The contributions of the device, checked against the plan.
+    pub(super) fn contributions<'d>(
+        &self,
+        data: DeviceData<'d>,
+        machine: Machine<'_>,
+    ) -> Result<Contributions<'d>, FederationError> {
+        let found = Contributions::new(self.plan, data.read, data.users, machine.backend, machine.options)?;
+        self.plan.check_units(u64::from(found.count()))?;
+        Ok(found)
+    }
+
+    /// The bytes of the device's update of `round`. The round is charged to `ledger`, on the disk, before a unit is drawn; an error after
+    /// that gives the round up.
+    ///
+    /// # Errors
+    ///
+    /// The round is charged already or not in the plan, the data or the model does not fit, or the disk fails.
+    pub fn update(
+        &self,
+        data: DeviceData<'_>,
+        round: u32,
+        machine: Machine<'_>,
+        ledger: &mut RoundLedger,
+    ) -> Result<Vec<u8>, FederationError> {
+        let Device { plan, number, .. } = *self;
+        let mut charges = ledger.at(round)?;
+        let mut contributions = self.contributions(data, machine)?;
+        let generator = self.generator()?;
+        let step = PrivateStep::new(Slots {
+            mechanism: DiscreteGaussian::<i32>::new(Grid::new(plan.grid_bits)?, plan.sigma)?,
+            clip: FlatL2,
+            threshold: Fixed(plan.clip),
+            filter: Identity,
+            // The server moves the parameters.
+            optimizer: Sgd::new(0.0, false, 0.0)?,
+            schedule: Constant(1.0),
+            expected_batch: plan.expected_batch,
+        })?;
+        let sum = vec![SumWord::<i32>::ZERO; plan.parameters as usize];
+        let mut state = StepState::new(sum, (), SgdState { momentum: [0.0f32; 0] }, ());
+        ledger.passed(round);
+        let mut open = match step.open(&mut state, &mut charges) {
+            Ok(open) => open,
+            Err(OpenError::Store(error)) => return Err(error.into()),
+            Err(OpenError::BudgetSpent) => return Err(FederationError::Spent { round, rounds: plan.rounds }),
+            Err(error @ OpenError::Call(_)) => return Err(TrainError::Run(error.to_string()).into()),
+        };
+        let drawn = self.draw(&generator, open.number(), contributions.count())?;
+        contributions.each(&drawn, &mut |parts| open.add_combined(parts).map(|_| ()))?;
+        let mut bytes = vec![];
+        let sender = Sender { run: plan.run_number(), device: u64::from(number), round };
+        let emitted = open.emit(sender, &generator, |part| bytes.extend_from_slice(part));
+        emitted.map_err(|error| TrainError::Run(format!("the update was not released: {error}")))?;
+        Ok(bytes)
+    }
+
+    /// The number of units of `data`.
+    #[must_use]
+    pub fn units(&self, data: DeviceData<'_>) -> usize {
+        match self.plan.unit {
+            Unit::Sample => data.read.data.train.len(),
+            Unit::User => data.users.len(),
+        }
+    }
+}

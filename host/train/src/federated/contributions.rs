@@ -1,0 +1,124 @@
+//! The contribution of each unit of a device, **not private**: neither clipped nor with noise. The core takes them one by one.
+
+use super::{FederationError, FederationPlan, LocalSteps, Users};
+use crate::TrainError;
+use crate::gradients::GradientOptions;
+use crate::prepare::{Read, initial, physical_batch};
+use crate::rehearsal::self_test;
+use crate::worker::{ExactGradients, OUTPUTS, PlainSums, Rows, Sessions};
+use damper_core::error::CallError;
+use damper_data::{Split, chunks};
+use damper_runtime::Backend;
+use std::num::NonZeroUsize;
+use std::thread::available_parallelism;
+
+/// Takes a contribution in consecutive parts.
+pub(super) type Take<'a> = dyn FnMut(&[&[f32]]) -> Result<(), CallError> + Send + 'a;
+
+/// The units of a device, at the parameters of its model.
+pub(super) struct Contributions<'a> {
+    params: Vec<f32>,
+    split: &'a Split,
+    rows: NonZeroUsize,
+    units: Units<'a>,
+}
+
+enum Units<'a> {
+    Samples { gradients: ExactGradients, lengths: Vec<usize> },
+    Users { sums: PlainSums, users: &'a Users, local: LocalSteps, sum: Vec<f64> },
+}
+
+impl<'a> Contributions<'a> {
+    /// Loads the gradient graph of `read`, whose parameters are the round's.
+    ///
+    /// # Errors
+    ///
+    /// The model is not the plan's, or the backend cannot run it.
+    pub(super) fn new(
+        plan: &FederationPlan,
+        read: &'a Read,
+        users: &'a Users,
+        backend: &dyn Backend,
+        options: &GradientOptions,
+    ) -> Result<Self, FederationError> {
+        let Read { graph, grad, data, .. } = read;
+        let (split, params) = (&data.train, initial(graph, grad));
+        if params.len() != plan.parameters as usize {
+            let (got, wanted) = (params.len(), plan.parameters);
+            let problem = format!(
+                "the model has {got} trained parameters, and the plan is for {wanted}; give the plan's model, and its flags"
+            );
+            return Err(TrainError::Run(problem).into());
+        }
+        let rows = physical_batch(options.physical_batch, options.memory, grad.cost)?;
+        let threads = options.workers.or_else(|| available_parallelism().ok()).map_or(1, NonZeroUsize::get);
+        self_test(backend, grad, &OUTPUTS, rows, &params).map_err(TrainError::from)?;
+        let sessions = Sessions { backend, grad, split, rows, threads };
+        let units = match plan.local {
+            None => Units::Samples {
+                gradients: ExactGradients::without_losses(&sessions).map_err(TrainError::from)?,
+                lengths: grad.parameters.iter().map(|spec| spec.elements(1)).collect(),
+            },
+            Some(local) => Units::Users {
+                sums: PlainSums::new(&sessions).map_err(TrainError::from)?,
+                users,
+                local,
+                sum: vec![0.0; params.len()],
+            },
+        };
+        Ok(Self { params, split, rows, units })
+    }
+
+    /// Takes contributions at other parameters from now on, those of a later round.
+    pub(super) fn move_to(&mut self, params: &[f32]) {
+        self.params.copy_from_slice(params);
+    }
+
+    /// The units of the device.
+    pub(super) fn count(&self) -> u32 {
+        let count = match &self.units {
+            Units::Samples { .. } => self.split.len(),
+            Units::Users { users, .. } => users.len(),
+        };
+        u32::try_from(count).unwrap_or(u32::MAX)
+    }
+
+    /// Hands the contribution of each of `drawn` to `take`, in their order.
+    pub(super) fn each(&mut self, drawn: &[u32], take: &mut Take<'_>) -> Result<(), FederationError> {
+        let Self { params, split, rows, units } = self;
+        match units {
+            Units::Samples { gradients, lengths } => {
+                let chunks: Vec<_> = chunks(drawn, *rows).collect();
+                gradients.each_chunk(split, &chunks, params, &mut |rows: &Rows| {
+                    let count = rows.grads.iter().zip(&*lengths).map(|(grads, len)| grads.len() / len).max();
+                    (0..count.unwrap_or(0)).try_for_each(|row| {
+                        let parts = rows.grads.iter().zip(&*lengths).map(|(grads, len)| &grads[row * len..][..*len]);
+                        take(&parts.collect::<Vec<_>>()).map_err(refused)
+                    })
+                })?;
+            }
+            Units::Users { sums, users, local, sum } => {
+                let mut own = vec![0.0; params.len()];
+                for user in drawn {
+                    let samples = users.samples(*user);
+                    own.copy_from_slice(params);
+                    for step in 0..local.steps {
+                        let batch = local.samples_of(step, samples);
+                        let chunks: Vec<_> = chunks(&batch, *rows).collect();
+                        sums.sum(split, &chunks, None, &own, sum).map_err(TrainError::from)?;
+                        local.apply(sum, batch.len(), &mut own);
+                    }
+                    own.iter_mut().zip(&*params).for_each(|(own, param)| *own = param - *own);
+                    take(&[&own]).map_err(refused)?;
+                }
+                own.fill(0.0);
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The core takes every gradient that has the parameters' shapes.
+fn refused(error: CallError) -> TrainError {
+    TrainError::Run(format!("a contribution was not taken: {error}"))
+}

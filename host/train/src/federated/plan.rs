@@ -1,0 +1,409 @@
+//! The plan of a federation: public, equal on all sides, and fixed before data is read.
+
+use super::{FederationError, LocalSteps};
+use crate::sealed;
+use damper_accounting::{RunKind, SMALLEST_SIGMA};
+use damper_core::accounting::Rate;
+use damper_core::grid::Grid;
+use damper_core::noise::DiscreteGaussian;
+use damper_core::update::Header;
+use damper_onnx::SettingError;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// What one clip and one ε protect.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Unit {
+    /// One sample: its gradient is clipped.
+    Sample,
+    /// One user with all of its samples: what its local steps change is clipped once.
+    User,
+}
+
+impl fmt::Display for Unit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Sample => "sample",
+            Self::User => "user",
+        })
+    }
+}
+
+/// The noise of a device's update.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum DeviceNoise {
+    /// All of the multiplier on each device: an update is private for whoever reads it.
+    Local,
+    /// A share on each device, so that the sum of the smallest cohort has the multiplier. An update alone has little noise: it is for a
+    /// secure aggregation, or for a server that is trusted.
+    Shares,
+}
+
+/// Settings of a plan, as they are asked for.
+#[derive(Clone, PartialEq, Debug)]
+pub struct PlanSettings {
+    /// What is protected.
+    pub unit: Unit,
+    /// The noise of a device.
+    pub noise: DeviceNoise,
+    /// The standard deviation of the noise in clips: of each update, or of the smallest cohort's sum.
+    pub noise_multiplier: f64,
+    /// The probability of each unit in each round.
+    pub sampling_rate: f64,
+    /// Rounds.
+    pub rounds: u32,
+    /// Devices, numbered from 1.
+    pub devices: u32,
+    /// The fewest devices whose sum is released. All of them are honest.
+    pub smallest_cohort: u32,
+    /// The expected number of units of a device's draw.
+    pub expected_batch: u32,
+    /// The largest norm of a unit's contribution.
+    pub clip: f32,
+    /// The clip is `2^grid_bits` grid units.
+    pub grid_bits: u32,
+    /// The server's learning rate.
+    pub lr: f32,
+    /// Local steps of a user. None if the unit is a sample.
+    pub local: Option<LocalSteps>,
+    /// δ.
+    pub delta: f64,
+    /// True if keys are made from a seed, so that the federation can be repeated and nothing is private.
+    pub simulation: bool,
+}
+
+/// The plan of a federation, as its file has it.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FederationPlan {
+    /// `private`, or `simulation`.
+    pub run: RunKind,
+    /// What is protected.
+    pub unit: Unit,
+    /// The noise of a device.
+    pub noise: DeviceNoise,
+    /// Its standard deviation in grid units.
+    pub sigma: u32,
+    /// `k` of the probability `k/2^53` of each unit in each round.
+    pub sampling_rate_numerator: u64,
+    /// Rounds.
+    pub rounds: u32,
+    /// Devices.
+    pub devices: u32,
+    /// The fewest devices whose sum is released.
+    pub smallest_cohort: u32,
+    /// The expected number of units of a device's draw: with the devices, the divisor.
+    pub expected_batch: u32,
+    /// The largest norm of a unit's contribution.
+    pub clip: f32,
+    /// The clip is `2^grid_bits` grid units.
+    pub grid_bits: u32,
+    /// The server's learning rate.
+    pub lr: f32,
+    /// Local steps of a user.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub local: Option<LocalSteps>,
+    /// δ.
+    pub delta: f64,
+    /// Trained parameters.
+    pub parameters: u32,
+    /// SHA-256 of the model's file before the first round.
+    pub model_sha256: String,
+}
+
+/// Devices and rounds that a plan may have at most.
+const MOST: u32 = 1 << 24;
+/// Standard deviations of noise that a device's integers have room for.
+const ROOM: u64 = 12;
+
+impl FederationPlan {
+    /// The plan of these settings for a model of `parameters` trained parameters.
+    ///
+    /// # Errors
+    ///
+    /// A setting is out of its range.
+    pub fn new(settings: &PlanSettings, parameters: usize, model_sha256: String) -> Result<Self, FederationError> {
+        let refuse = |setting, value: &dyn fmt::Display, problem: &str| {
+            Err::<(), FederationError>(SettingError::new(setting, value, problem).into())
+        };
+        let PlanSettings { devices, smallest_cohort, rounds, .. } = *settings;
+        if !(1..=MOST).contains(&rounds) {
+            refuse("rounds", &rounds, "must be from 1 to 2^24")?;
+        }
+        if !(1..=MOST).contains(&devices) {
+            refuse("devices", &devices, "must be from 1 to 2^24")?;
+        }
+        if !(1..=devices).contains(&smallest_cohort) {
+            refuse("smallest_cohort", &smallest_cohort, "must be from 1 to the number of devices")?;
+        }
+        if !(settings.lr.is_normal() && settings.lr > 0.0) {
+            refuse("lr", &settings.lr, "must be a finite number above 0")?;
+        }
+        match (settings.unit, settings.local) {
+            (Unit::Sample, Some(_)) => {
+                refuse("local_steps", &"", "belong to users; use `unit` user, or leave them out")?;
+            }
+            (Unit::User, None) => refuse("local_steps", &"", "needed with `unit` user; give 1 or more")?,
+            (Unit::User, Some(local)) => {
+                if !(1..=MOST).contains(&local.steps) {
+                    refuse("local_steps", &local.steps, "must be from 1 to 2^24")?;
+                }
+                if !(local.lr.is_normal() && local.lr > 0.0) {
+                    refuse("local_lr", &local.lr, "must be a finite number above 0")?;
+                }
+                if local.batch == 0 {
+                    refuse("local_batch", &0, "must be at least 1")?;
+                }
+            }
+            (Unit::Sample, None) => {}
+        }
+        let share = match settings.noise {
+            DeviceNoise::Local => settings.noise_multiplier,
+            DeviceNoise::Shares => settings.noise_multiplier / f64::from(smallest_cohort).sqrt(),
+        };
+        let mechanism = DiscreteGaussian::<i32>::with_multiplier(Grid::new(settings.grid_bits)?, share)?;
+        let clip_units = settings.clip / mechanism.grid().unit() as f32;
+        if !(settings.clip.is_finite() && clip_units.is_normal() && clip_units > 0.0) {
+            refuse("clip", &settings.clip, "must be above 0, and a normal number on the grid")?;
+        }
+        if !(1..=1 << 24).contains(&settings.expected_batch) {
+            refuse("batch_size", &settings.expected_batch, "must be from 1 to 2^24")?;
+        }
+        if u64::from(settings.expected_batch) * u64::from(devices) > 1 << 24 {
+            refuse("batch_size", &settings.expected_batch, "times the devices must be at most 2^24; lower it")?;
+        }
+        if u64::from(mechanism.sigma()) < SMALLEST_SIGMA && settings.noise == DeviceNoise::Local {
+            refuse("grid_bits", &settings.grid_bits, "too few for this noise; raise them")?;
+        }
+        let rate = Rate::at_least(settings.sampling_rate).ok().filter(|rate| *rate != Rate::ZERO).ok_or_else(|| {
+            SettingError::new("sampling_rate", settings.sampling_rate, "must be above 0 and at most 1")
+        })?;
+        let plan = Self {
+            run: if settings.simulation { RunKind::Simulation } else { RunKind::Private },
+            unit: settings.unit,
+            noise: settings.noise,
+            sigma: mechanism.sigma(),
+            sampling_rate_numerator: rate.numerator(),
+            rounds,
+            devices,
+            smallest_cohort,
+            expected_batch: settings.expected_batch,
+            clip: settings.clip,
+            grid_bits: settings.grid_bits,
+            lr: settings.lr,
+            local: settings.local,
+            delta: settings.delta,
+            parameters: u32::try_from(parameters).map_err(|_| {
+                SettingError::new("only", "", "more than 2^32 parameters do not fit an update; train fewer")
+            })?,
+            model_sha256,
+        };
+        plan.check_units(u64::from(plan.expected_batch))?;
+        plan.epsilon(plan.rounds)?;
+        Ok(plan)
+    }
+
+    /// Fails if the sum of `units` contributions and the noise may leave an update's 32 bits.
+    pub(super) fn check_units(&self, units: u64) -> Result<(), FederationError> {
+        let largest = units.saturating_mul(1 << self.grid_bits).saturating_add(ROOM * u64::from(self.sigma));
+        if largest < 1 << 31 {
+            return Ok(());
+        }
+        let problem =
+            format!("the sum of {units} units and their noise may leave 32 bits; lower the bits, or split the device");
+        Err(SettingError::new("grid_bits", self.grid_bits, problem).into())
+    }
+
+    /// The probability that an integer of any round leaves its range, at most.
+    pub(super) fn out_of_range(&self) -> f64 {
+        let integers = f64::from(self.parameters) * f64::from(self.devices) * f64::from(self.rounds);
+        damper_accounting::tail(ROOM as f64) * integers * (1.0 + 1e-9)
+    }
+
+    /// The sampling rate.
+    ///
+    /// # Errors
+    ///
+    /// The plan is damaged.
+    pub fn rate(&self) -> Result<Rate, FederationError> {
+        Ok(Rate::from_numerator(self.sampling_rate_numerator)?)
+    }
+
+    /// SHA-256 of the plan, in hexadecimal. Ledgers hold it too.
+    #[must_use]
+    pub fn digest(&self) -> String {
+        sealed::digest(self)
+    }
+
+    /// The number of the federation's run in updates: the first bytes of the digest. An update of another plan has another.
+    #[must_use]
+    pub fn run_number(&self) -> u64 {
+        let digest = self.digest();
+        u64::from_str_radix(digest.get(..16).unwrap_or_default(), 16).unwrap_or_default()
+    }
+
+    /// The header of a device's update in `round`. Device 0 stands for none.
+    #[must_use]
+    pub fn header(&self, device: u64, round: u32) -> Header {
+        Header {
+            run: self.run_number(),
+            device,
+            round,
+            devices: 1,
+            dim: self.parameters,
+            grid_bits: self.grid_bits,
+            expected_batch: self.expected_batch,
+            sigma: self.sigma,
+            clip: self.clip,
+        }
+    }
+
+    /// The file's content: the plan and its digest.
+    #[must_use]
+    pub fn to_json(&self) -> String {
+        sealed::line("federation", "", self).0
+    }
+
+    /// Reads the file's content.
+    ///
+    /// # Errors
+    ///
+    /// It is no plan, its digest does not match, or a value is out of its range.
+    pub fn from_json(bytes: &[u8]) -> Result<Self, FederationError> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct File {
+            federation: FederationPlan,
+            sha256: String,
+        }
+        let damaged = |problem: &str| FederationError::Plan(problem.into());
+        let File { federation, sha256 } =
+            serde_json::from_slice(bytes).map_err(|error| FederationError::Plan(error.to_string()))?;
+        if federation.digest() != sha256 {
+            return Err(damaged("its digest does not match"));
+        }
+        // The rules for a new plan hold for one that is read: whoever wrote it may have made the digest match.
+        let again =
+            Self::new(&federation.settings()?, federation.parameters as usize, federation.model_sha256.clone())?;
+        if again == federation { Ok(federation) } else { Err(damaged("its values are no plan's")) }
+    }
+
+    /// The settings that give this plan.
+    fn settings(&self) -> Result<PlanSettings, FederationError> {
+        let grid = Grid::new(self.grid_bits)?;
+        let own = f64::from(self.sigma) / f64::from(grid.unit());
+        let noise_multiplier = match self.noise {
+            DeviceNoise::Local => own,
+            // A little less, so that rounding up to the grid gives the same.
+            DeviceNoise::Shares => own * f64::from(self.smallest_cohort).sqrt() * (1.0 - 1e-12),
+        };
+        Ok(PlanSettings {
+            unit: self.unit,
+            noise: self.noise,
+            noise_multiplier,
+            sampling_rate: self.rate()?.as_f64(),
+            rounds: self.rounds,
+            devices: self.devices,
+            smallest_cohort: self.smallest_cohort,
+            expected_batch: self.expected_batch,
+            clip: self.clip,
+            grid_bits: self.grid_bits,
+            lr: self.lr,
+            local: self.local,
+            delta: self.delta,
+            simulation: self.run == RunKind::Simulation,
+        })
+    }
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+
+    /// A plan of four devices of users, with noise of each.
+    pub(in super::super) fn settings() -> PlanSettings {
+        PlanSettings {
+            unit: Unit::User,
+            noise: DeviceNoise::Local,
+            noise_multiplier: 2.0,
+            sampling_rate: 0.5,
+            rounds: 5,
+            devices: 4,
+            smallest_cohort: 3,
+            expected_batch: 10,
+            clip: 0.5,
+            grid_bits: 16,
+            lr: 1.0,
+            local: Some(LocalSteps { steps: 3, lr: 0.1, batch: 8 }),
+            delta: 1e-5,
+            simulation: true,
+        }
+    }
+
+    fn plan(settings: &PlanSettings) -> Result<FederationPlan, FederationError> {
+        FederationPlan::new(settings, 650, "m".repeat(64))
+    }
+
+    #[test]
+    fn plan_round_trips() {
+        for noise in [DeviceNoise::Local, DeviceNoise::Shares] {
+            for multiplier in [0.3, 1.0, 1.37, 2.0, 50.0] {
+                let plan = plan(&PlanSettings { noise, noise_multiplier: multiplier, ..settings() }).unwrap();
+                assert_eq!(FederationPlan::from_json(plan.to_json().as_bytes()).unwrap(), plan);
+            }
+        }
+    }
+
+    // Every changed character is an error, and so is a sealed plan whose values no settings give.
+    #[test]
+    fn damaged_or_forged_plan_is_error() {
+        let plan = plan(&settings()).unwrap();
+        let text = plan.to_json();
+        for at in 0..text.len() - 1 {
+            let mut bytes = text.clone().into_bytes();
+            bytes[at] ^= 1;
+            assert!(FederationPlan::from_json(&bytes).is_err(), "{at}");
+        }
+        for forged in [
+            FederationPlan { sigma: 3, ..plan.clone() },
+            FederationPlan { smallest_cohort: 9, ..plan.clone() },
+            FederationPlan { delta: 2.0, ..plan.clone() },
+            FederationPlan { grid_bits: 40, ..plan.clone() },
+            FederationPlan { sampling_rate_numerator: 1 << 60, ..plan.clone() },
+            FederationPlan { run: RunKind::NotPrivate, ..plan.clone() },
+            FederationPlan { local: None, ..plan.clone() },
+        ] {
+            assert!(FederationPlan::from_json(forged.to_json().as_bytes()).is_err(), "{forged:?}");
+        }
+    }
+
+    #[test]
+    fn settings_out_of_range_are_named() {
+        let good = settings();
+        let local = good.local.unwrap();
+        for (bad, word) in [
+            (PlanSettings { rounds: 0, ..good.clone() }, "rounds"),
+            (PlanSettings { devices: 0, ..good.clone() }, "devices"),
+            (PlanSettings { smallest_cohort: 5, ..good.clone() }, "smallest_cohort"),
+            (PlanSettings { smallest_cohort: 0, ..good.clone() }, "smallest_cohort"),
+            (PlanSettings { lr: f32::NAN, ..good.clone() }, "lr"),
+            (PlanSettings { clip: 0.0, ..good.clone() }, "clip"),
+            (PlanSettings { local: None, ..good.clone() }, "local_steps"),
+            (PlanSettings { unit: Unit::Sample, ..good.clone() }, "local_steps"),
+            (PlanSettings { local: Some(LocalSteps { steps: 0, ..local }), ..good.clone() }, "local_steps"),
+            (PlanSettings { local: Some(LocalSteps { lr: 0.0, ..local }), ..good.clone() }, "local_lr"),
+            (PlanSettings { local: Some(LocalSteps { batch: 0, ..local }), ..good.clone() }, "local_batch"),
+            (PlanSettings { sampling_rate: 0.0, ..good.clone() }, "sampling_rate"),
+            (PlanSettings { noise_multiplier: 0.0, ..good.clone() }, "noise_multiplier"),
+            (PlanSettings { noise_multiplier: 0.001, ..good.clone() }, "grid_bits"),
+            (PlanSettings { expected_batch: 0, ..good.clone() }, "batch_size"),
+            (PlanSettings { expected_batch: 1 << 15, ..good.clone() }, "grid_bits"),
+            (PlanSettings { delta: 0.0, ..good.clone() }, "delta"),
+        ] {
+            let error = plan(&bad).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("`{word}`")), "{word}: {error}");
+        }
+    }
+}

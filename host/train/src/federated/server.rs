@@ -1,0 +1,117 @@
+//! The server's round: which updates are added, and how their sum moves the parameters.
+//!
+//! ```text
+//! θ_i ← F(θ_i − F(lr · F(F(sum_i) · F(clip / 2^b / (B·n)))))
+//! ```
+//!
+//! F rounds to float32, B is a device's expected units and n the number of updates that were added: a public number.
+
+use super::{FederationError, FederationPlan};
+use crate::TrainError;
+use crate::init::{self, Loaded};
+use crate::prepare::initial;
+use damper_core::update::{Header, Update, Word};
+use damper_grad::{DeriveOptions, GradGraph, derive};
+use damper_onnx::graph::{Graph, GraphOptions};
+use damper_onnx::pb::ModelProto;
+use damper_onnx::write_trained;
+use std::path::Path;
+
+/// The model of a round, without data.
+#[derive(Debug)]
+pub struct ServerModel {
+    model: ModelProto,
+    grad: GradGraph,
+    params: Vec<f32>,
+}
+
+impl ServerModel {
+    /// Reads the model in `file`.
+    ///
+    /// # Errors
+    ///
+    /// It is no model that can be trained.
+    pub fn read(
+        file: &Path,
+        init_seed: Option<u64>,
+        graph: &GraphOptions,
+        options: &DeriveOptions,
+    ) -> Result<Self, TrainError> {
+        let Loaded { model, .. } = init::load(file, init_seed)?;
+        let graph = Graph::from_model(&model, graph)?;
+        let grad = derive(&graph, options)?;
+        let params = initial(&graph, &grad);
+        Ok(Self { model, grad, params })
+    }
+
+    /// Moves the parameters by the mean of the updates whose sum is `sum`, the bytes that [`Aggregate`](crate::aggregate::Aggregate) gives.
+    ///
+    /// # Errors
+    ///
+    /// They are not a sum of this plan, it has fewer updates than the plan's noise is for, or the model has other parameters.
+    pub fn apply(&mut self, plan: &FederationPlan, sum: &[u8]) -> Result<(), FederationError> {
+        let update = Update::parse(sum).map_err(|error| FederationError::Sum(error.to_string()))?;
+        let header = *update.header();
+        let wanted = Header { devices: header.devices, ..plan.header(0, header.round) };
+        if update.word() != Word::Sum
+            || header != wanted
+            || header.round >= plan.rounds
+            || header.devices > plan.devices
+        {
+            return Err(FederationError::Sum("not a sum of this plan's updates; make it with the plan".into()));
+        }
+        let units: Vec<i64> = update.units().collect();
+        self.apply_sum(plan, &units, header.devices)
+    }
+
+    /// [`apply`](Self::apply) of the sum of `devices` updates, `[D]`, in grid units.
+    pub(super) fn apply_sum(
+        &mut self,
+        plan: &FederationPlan,
+        sum: &[i64],
+        devices: u32,
+    ) -> Result<(), FederationError> {
+        if devices < plan.smallest_cohort {
+            return Err(FederationError::SmallCohort { accepted: devices, smallest: plan.smallest_cohort });
+        }
+        if sum.len() != self.params.len() {
+            let (got, wanted) = (self.params.len(), sum.len());
+            let problem = format!(
+                "the model has {got} trained parameters, and the sum {wanted}; give the round's model, and its flags"
+            );
+            return Err(TrainError::Run(problem).into());
+        }
+        let grid = (1u32 << plan.grid_bits) as f32;
+        let unit = plan.clip / grid / (plan.expected_batch * devices) as f32;
+        for (param, sum) in self.params.iter_mut().zip(sum) {
+            *param -= plan.lr * (*sum as f32 * unit);
+        }
+        Ok(())
+    }
+
+    /// The parameters, flat, in the gradient graph's order.
+    #[must_use]
+    pub fn params(&self) -> &[f32] {
+        &self.params
+    }
+
+    /// The model with its parameters.
+    ///
+    /// # Errors
+    ///
+    /// A parameter is not in the model.
+    pub fn to_model(&self) -> Result<ModelProto, TrainError> {
+        let mut rest = &self.params[..];
+        let named: Vec<(&str, &[f32])> = self
+            .grad
+            .parameters
+            .iter()
+            .map(|spec| {
+                let (values, after) = rest.split_at(spec.elements(1).min(rest.len()));
+                rest = after;
+                (spec.name.as_str(), values)
+            })
+            .collect();
+        write_trained(&self.model, &named).map_err(|error| TrainError::Run(error.to_string()))
+    }
+}

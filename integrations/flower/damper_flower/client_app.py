@@ -1,0 +1,55 @@
+"""The ClientApp: a device's round.
+
+Its --node-config has `federation` (the device's own copy of the plan), `device` (its number, from 1), `data` (KIND:PATH), `folder` (private: the
+ledger and the updates that were sent), and if needed `users`, `seed` (of a simulation), `flags` (more flags of `damper federation update`) and
+`damper` (the command).
+"""
+
+import hashlib
+import shlex
+from pathlib import Path
+
+from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
+from flwr.clientapp import ClientApp
+
+from damper_flower.command import damper
+from damper_flower.wire import model_from_array, update_to_array
+
+app = ClientApp()
+
+
+def plan_digest(plan: Path) -> str:
+    """SHA-256 of a plan's file."""
+    return hashlib.sha256(plan.read_bytes()).hexdigest()
+
+
+def make_update(context: Context, message: Message) -> tuple[bytes, dict]:
+    """The update of the round that the server asks for, and what `damper` says of it."""
+    node, asked = context.node_config, message.content["config"]
+    plan, folder = Path(str(node["federation"])), Path(str(node["folder"]))
+    if asked["federation"] != plan_digest(plan):
+        raise ValueError(f"the server's plan is not {plan}; both must have the same, and nothing was computed")
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    round_ = int(asked["round"])
+    model, out = folder / "model.onnx", folder / f"{round_}.upd"
+    model.write_bytes(model_from_array(message.content["arrays"]["model"]))
+    args = ["federation", "update", plan, model, "--data", node["data"], "--device", node["device"]]
+    args += ["--round", round_, "--ledger", folder / "ledger", "--out", out]
+    args += ["--users", node["users"]] if "users" in node else []
+    args += ["--seed", node["seed"]] if "seed" in node else []
+    said = damper(str(node.get("damper", "damper")), *args, *shlex.split(str(node.get("flags", ""))))
+    return out.read_bytes(), said
+
+
+def reply(message: Message, said: dict, *updates: bytes) -> Message:
+    """The reply that carries updates, one as a rule."""
+    arrays = ArrayRecord({f"update{number or ''}": update_to_array(one) for number, one in enumerate(updates)})
+    config = ConfigRecord({"device": said["device"], "model": said["model_sha256"]})
+    return Message(RecordDict({"arrays": arrays, "config": config}), reply_to=message)
+
+
+@app.train()
+def train(message: Message, context: Context) -> Message:
+    """One round."""
+    update, said = make_update(context, message)
+    return reply(message, said, update)

@@ -1,0 +1,202 @@
+#!/usr/bin/env python3
+"""One SuperLink, four SuperNodes and five rounds on this machine, against a simulation in one process.
+
+    DAMPER=target/release/damper python integrations/flower/tests/federation.py [--digits]
+
+Device 1 sends its update of round 0 twice, device 2 leaves in round 2, device 3 lies about its configuration in round 1, device 4 sends the update
+of round 2 again in round 3. The server is asked for a sixth round. Data: MNIST in ../shared/data, else the digits of onnx-models.
+"""
+
+import argparse
+import gzip
+import json
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[2]
+MNIST = ROOT.parent / "shared" / "data" / "mnist"
+DAMPER = os.environ.get("DAMPER", str(ROOT / "target" / "release" / "damper"))
+BIN = Path(sys.executable).parent
+DEVICES, USERS, ROWS, ROUNDS = 4, 6, 8, 5
+BEHAVIOURS = {1: "doubles:0", 2: "leaves:2", 3: "lies:1", 4: "replays:3"}
+# A round and a device that its sum goes without.
+ABSENT = ["2:2", "1:3", "3:4"]
+# The same bits in every process.
+FLAGS = ["--backend", "portable", "--workers", "1"]
+SECONDS = 240
+
+
+def idx(path: Path) -> np.ndarray:
+    """The array in an IDX file, gzipped or not."""
+    raw = gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
+    dims = [int.from_bytes(raw[4 + 4 * axis : 8 + 4 * axis], "big") for axis in range(raw[3])]
+    return np.frombuffer(raw, np.uint8, offset=4 + 4 * len(dims)).reshape(dims)
+
+
+def shards(folder: Path, digits: bool) -> Path:
+    """Writes each device's samples and users; the model."""
+    source, model = (MNIST, "mnist-cnn.onnx") if MNIST.is_dir() and not digits else (ROOT / "onnx-models/digits", "digits-linear.onnx")
+    files = {kind: next(source.glob(f"train-{kind}-*")) for kind in ("images", "labels")}
+    images, labels = idx(files["images"]), idx(files["labels"])
+    scale = 255.0
+    for device in range(1, DEVICES + 1):
+        own = slice((device - 1) * USERS * ROWS, device * USERS * ROWS)
+        x = (images[own] / scale).astype(np.float32)
+        shape = (len(x), 1, *x.shape[1:])
+        np.savez(folder / f"{device}.npz", x=x.reshape(shape), y=labels[own].astype(np.int64))
+        (folder / f"{device}.users").write_text("".join(f"user-{row % USERS}\n" for row in range(len(x))))
+    return ROOT / "onnx-models" / model
+
+
+def run(*args: object, **more: object) -> str:
+    """A command that must succeed; its standard output."""
+    done = subprocess.run([*map(str, args)], capture_output=True, text=True, check=False, **more)
+    if done.returncode:
+        sys.exit(f"{' '.join(map(str, args))}\n{done.stdout}{done.stderr}")
+    return done.stdout
+
+
+def free_port() -> int:
+    """A port that nobody has."""
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+def plan(model: Path, out: Path, clip: float) -> None:
+    """A simulation's plan for the devices' users."""
+    run(
+        DAMPER, "federation", "plan", model, "--out", out, "--unit", "user", "--noise", "local", "--noise-multiplier", 1,
+        "--sampling-rate", 0.5, "--rounds", ROUNDS, "--devices", DEVICES, "--smallest-cohort", 3, "--batch-size", 3, "--clip", clip,
+        "--local-steps", 3, "--local-lr", 0.1, "--local-batch", 4, "--delta", 1e-5, "--simulation",
+    )  # fmt: skip
+
+
+def app(folder: Path, settings: dict) -> Path:
+    """The integration with the test's ClientApp, as a Flower app."""
+    made = folder / "app"
+    shutil.copytree(HERE.parent / "damper_flower", made / "damper_flower", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(HERE / "misbehaving.py", made / "damper_flower")
+    text = (HERE.parent / "pyproject.toml").read_text().replace("client_app:app", "misbehaving:app")
+    head, _ = text.split("[tool.flwr.app.config]")
+    lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in settings.items())
+    (made / "pyproject.toml").write_text(f"{head}[tool.flwr.app.config]\n{lines}")
+    return made
+
+
+def federate(folder: Path, model: Path, settings: dict) -> str:
+    """Runs SuperLink, SuperNodes and the app until the server has said that the budget is spent; the log."""
+    port, home = free_port(), folder / "flwr"
+    home.mkdir()
+    (home / "config.toml").write_text(
+        f'[superlink]\ndefault = "test"\n[superlink.test]\naddress = "127.0.0.1:{port}"\ninsecure = true\n'
+    )
+    environment = {
+        **os.environ, "FLWR_HOME": str(home), "FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1",
+        "PATH": f"{BIN}:{os.environ['PATH']}",
+    }  # fmt: skip
+    log = folder / "log"
+    started = []
+    with log.open("w") as out:
+        def start(*args: object) -> None:
+            started.append(subprocess.Popen([*map(str, args)], stdout=out, stderr=out, env=environment, cwd=folder))
+
+        try:
+            start(BIN / "flower-superlink", "--insecure", "--port", port, "--disable-runtime-dependency-installation")
+            for device, behaviour in BEHAVIOURS.items():
+                node = {
+                    "federation": folder / "federation.json", "other": folder / "other.json", "device": device, "seed": 7,
+                    "data": f"npz:{folder / str(device)}.npz", "users": folder / f"{device}.users", "folder": folder / f"node-{device}",
+                    "flags": " ".join(FLAGS), "damper": DAMPER, "behaviour": behaviour,
+                }  # fmt: skip
+                config = " ".join(f"{key}={json.dumps(value if isinstance(value, int) else str(value))}" for key, value in node.items())
+                start(
+                    BIN / "flower-supernode", "--insecure", "--superlink", f"127.0.0.1:{port}", "--port", free_port(),
+                    "--node-config", config,
+                )  # fmt: skip
+            made = app(folder, settings)
+            until = time.monotonic() + SECONDS
+            while subprocess.run([BIN / "flwr", "run", made, "test"], stdout=out, stderr=out, env=environment, check=False).returncode:
+                if time.monotonic() > until:
+                    break
+                time.sleep(1)
+            while "Strategy execution finished" not in log.read_text() and time.monotonic() < until:
+                if any(one.poll() is not None for one in started):
+                    break
+                time.sleep(0.5)
+        finally:
+            for one in reversed(started):
+                one.terminate()
+            for one in started:
+                try:
+                    one.wait(10)
+                except subprocess.TimeoutExpired:
+                    one.kill()
+    return log.read_text()
+
+
+def main() -> None:
+    """The test."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--digits", action="store_true", help="the digits, if MNIST is there too")
+    parser.add_argument("--keep", type=Path, help="a new folder for all files of the run, which stays")
+    args = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = args.keep or Path(name)
+        folder.mkdir(exist_ok=True)
+        model = shards(folder, args.digits)
+        plan(model, folder / "federation.json", 0.5)
+        plan(model, folder / "other.json", 1.0)
+        settings = {
+            "damper": DAMPER, "federation": str(folder / "federation.json"), "model": str(model), "folder": str(folder / "server"),
+            "flags": "", "rounds": ROUNDS + 1, "wait": 60.0, "timeout": 120.0,
+        }  # fmt: skip
+        begun = time.monotonic()
+        log = federate(folder, model, settings)
+        seconds = time.monotonic() - begun
+        check(folder, model, log)
+        print(f"{ROUNDS} rounds of {DEVICES} SuperNodes on {model.stem}: the bits of one process, {seconds:.0f} s")
+
+
+def check(folder: Path, model: Path, log: str) -> None:
+    """Compares what happened with what had to."""
+    def expect(holds: bool, what: str) -> None:
+        if not holds:
+            sys.exit(f"{what}\n{log[-12000:]}")
+
+    server = folder / "server"
+    last = server / f"model-{ROUNDS}.onnx"
+    expect(last.exists(), "the last round has no model")
+    expect("budget is spent" in log, "the sixth round did not stop")
+    for words in (
+        ["added once", "node-"],
+        ["no update: ", "round 2"],
+        ["its run is", "federation.json"],
+        ["its round is 2", "federation.json"],
+    ):
+        found = [line for line in log.splitlines() if all(word in line for word in words)]
+        expect(len(found) == 1, f"{words}: {len(found)} lines")
+    ledger = json.loads((server / "ledger" / "ledger.json").read_bytes())["ledger"]
+    expect((ledger["paid"], ledger["budget"]) == (ROUNDS, ROUNDS), f"{ledger}")
+    epsilon = json.loads(run(DAMPER, "epsilon", folder / "federation.json", "--json"))
+    expect(epsilon["unit"] == "user" and f"{epsilon['epsilon']:.4f}"[:5] in log, f"epsilon {epsilon['epsilon']} is not in the metrics")
+    absent = [word for one in ABSENT for word in ("--absent", one)]
+    run(
+        DAMPER, "federation", "simulate", folder / "federation.json", model, "--out", folder / "simulated.onnx", "--seed", 7,
+        "--data", f"npz:{folder}/{{device}}.npz", "--users", f"{folder}/{{device}}.users", *absent, *FLAGS,
+    )  # fmt: skip
+    expect(last.read_bytes() == (folder / "simulated.onnx").read_bytes(), "other bits than one process")
+    expect(last.read_bytes() != model.read_bytes(), "the model did not move")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,41 @@
+//! The gateway: makes a report of a device's update.
+
+use crate::report::{InputShare, Report};
+use crate::{PrioError, Scheme};
+use damper_core::update::{Update, Word};
+use prio::codec::Encode;
+use prio::vdaf::Client;
+
+/// Shares the update in `bytes` between two aggregators, with a proof that each of its integers is in the range.
+///
+/// # Errors
+///
+/// The bytes are no device's update, it is not of this round, or an integer is out of range. That has the probability that the range was chosen
+/// for, whatever the data is ([`Range::fitting`](crate::Range::fitting)).
+pub fn shard(scheme: &Scheme, bytes: &[u8]) -> Result<Report, PrioError> {
+    let update = Update::parse(bytes)?;
+    let header = *update.header();
+    if update.word() != Word::Device {
+        return Err(PrioError::Mixed { device: header.device, field: "size of integers" });
+    }
+    scheme.check(&header)?;
+    let encoded: Option<Vec<u128>> = update.units().map(|units| scheme.range.encode(units)).collect();
+    let out_of_range = PrioError::OutOfRange { device: header.device, bits: scheme.range.bits() };
+    share(scheme, header, &encoded.ok_or(out_of_range)?)
+}
+
+/// Shares integers that have their offset.
+pub(crate) fn share(
+    scheme: &Scheme,
+    header: damper_core::update::Header,
+    integers: &[u128],
+) -> Result<Report, PrioError> {
+    let mut nonce = [0; 16];
+    getrandom::fill(&mut nonce).map_err(PrioError::Randomness)?;
+    let device = header.device;
+    let refused = |error| PrioError::Refused { device, error };
+    let (public, shares) = scheme.vdaf.shard(&scheme.context(&header), &integers.to_vec(), &nonce).map_err(refused)?;
+    let mut encoded = shares.iter().map(|share| share.get_encoded().map(InputShare));
+    let mut next = || encoded.next().unwrap_or_else(|| Ok(InputShare(vec![])));
+    Ok(Report { header, nonce, public_share: public.get_encoded()?, leader: next()?, helper: next()? })
+}

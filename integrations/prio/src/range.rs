@@ -1,0 +1,111 @@
+//! The range in which the integers of an update are proved to be: `[-2^(bits-1), 2^(bits-1))`, moved up by `2^(bits-1)` for the proof.
+
+use crate::PrioError;
+
+/// A range of signed integers of so many bits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Range {
+    bits: u32,
+}
+
+/// Standard deviations of noise that a range must have room for: less likely by `2·e^-72` a coordinate.
+const ROOM: u64 = 12;
+
+impl Range {
+    /// The range of signed integers of `bits` bits, 2 to 32.
+    ///
+    /// # Errors
+    ///
+    /// Another number of bits.
+    pub fn new(bits: u32) -> Result<Self, PrioError> {
+        if (2..=32).contains(&bits) { Ok(Self { bits }) } else { Err(PrioError::Bits(bits)) }
+    }
+
+    /// The least range that holds the sum of `units` contributions of at most `2^grid_bits` each and noise of `sigma` units up to twelve standard
+    /// deviations. None if that is more than 32 bits.
+    ///
+    /// Updates are then out of range with a probability that an accountant can charge (`damper_accounting::tail`), whatever the data is.
+    #[must_use]
+    pub fn fitting(units: u32, grid_bits: u32, sigma: u32) -> Option<Self> {
+        let largest =
+            u64::from(units).checked_mul(1u64.checked_shl(grid_bits)?)?.checked_add(ROOM * u64::from(sigma))?;
+        let bits = u64::BITS - largest.leading_zeros() + 1;
+        Self::new(bits).ok()
+    }
+
+    /// Bits of an integer.
+    #[must_use]
+    pub fn bits(self) -> u32 {
+        self.bits
+    }
+
+    /// The offset.
+    pub(crate) fn offset(self) -> i64 {
+        1 << (self.bits - 1)
+    }
+
+    /// The largest integer after the offset.
+    pub(crate) fn largest(self) -> u128 {
+        (1 << self.bits) - 1
+    }
+
+    /// An integer with the offset; none if it is out of range.
+    pub(crate) fn encode(self, units: i64) -> Option<u128> {
+        let moved = units.checked_add(self.offset())?;
+        u128::try_from(moved).ok().filter(|moved| *moved <= self.largest())
+    }
+
+    /// The sum of `count` integers from the sum with their offsets; none if no such integers have it.
+    pub(crate) fn decode(self, sum: u128, count: u32) -> Option<i64> {
+        if sum > self.largest() * u128::from(count) {
+            return None;
+        }
+        let offsets = i128::from(self.offset()) * i128::from(count);
+        i64::try_from(i128::try_from(sum).ok()? - offsets).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn edges_are_in_range_and_no_more() {
+        for bits in [2, 8, 20, 31, 32] {
+            let range = Range::new(bits).unwrap();
+            let half = 1i64 << (bits - 1);
+            for units in [-half, -1, 0, half - 1] {
+                assert_eq!(range.decode(range.encode(units).unwrap(), 1), Some(units));
+            }
+            for units in [-half - 1, half, i64::MIN, i64::MAX] {
+                assert_eq!(range.encode(units), None, "{bits} {units}");
+            }
+        }
+        assert!(Range::new(1).is_err() && Range::new(33).is_err());
+    }
+
+    // Sums of the largest and least integers of as many devices as there can be do not overflow.
+    #[test]
+    fn sums_decode_without_overflow() {
+        let range = Range::new(32).unwrap();
+        let count = u32::MAX;
+        assert_eq!(range.decode(0, count), Some(-(1i64 << 31) * i64::from(count)));
+        assert_eq!(
+            range.decode(range.largest() * u128::from(count), count),
+            Some(((1i64 << 31) - 1) * i64::from(count))
+        );
+        assert_eq!(range.decode(range.largest() * u128::from(count) + 1, count), None);
+        assert_eq!(range.decode(u128::MAX, 3), None);
+        assert_eq!(range.decode(0, 0), Some(0));
+    }
+
+    #[test]
+    fn fitting_range_is_the_least() {
+        assert_eq!(Range::fitting(1, 8, 0).unwrap().bits(), 10);
+        // 100 samples of 2^16 and 12 · 2^17 units are below 2^23.
+        assert_eq!(Range::fitting(100, 16, 1 << 17).unwrap().bits(), 24);
+        assert_eq!(Range::fitting(1 << 15, 16, 1), None);
+        assert_eq!(Range::fitting(u32::MAX, 40, u32::MAX), None);
+        assert_eq!(Range::fitting(1, 64, 1), None);
+    }
+}
