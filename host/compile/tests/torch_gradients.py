@@ -259,7 +259,7 @@ def resize(at, x, roi=None, scales=None, sizes=None):
         scales = [s / x.shape[a] for s, a in zip(ints(sizes), axes)]
     else:
         scales = [float(s) for s in scales]
-    if modes[0] != "nearest":
+    if modes[0] not in ("nearest", "linear"):
         raise NotImplementedError(f"Resize {modes}")
     for axis, scale in zip(axes, scales):
         extent = x.shape[axis]
@@ -271,6 +271,13 @@ def resize(at, x, roi=None, scales=None, sizes=None):
             "pytorch_half_pixel": (place + 0.5) / scale - 0.5 if count > 1 else place * 0,
             "align_corners": place * (extent - 1) / max(count - 1, 1),
         }[modes[1]]
+        if modes[0] == "linear":
+            place = np.clip(place, 0, extent - 1)
+            below = np.floor(place).astype(np.int64)
+            share = torch.from_numpy(place - below).reshape([-1 if i == axis % x.dim() else 1 for i in range(x.dim())])
+            first, second = (torch.from_numpy(np.minimum(below + i, extent - 1)) for i in (0, 1))
+            x = x.index_select(axis, first) * (1 - share) + x.index_select(axis, second) * share
+            continue
         rounded = {"floor": np.floor, "ceil": np.ceil, "round_prefer_floor": lambda p: np.ceil(p - 0.5), "round_prefer_ceil": lambda p: np.floor(p + 0.5)}
         index = np.clip(rounded[modes[2]](place), 0, extent - 1).astype(np.int64)
         x = x.index_select(axis, torch.from_numpy(index))
@@ -306,7 +313,7 @@ def folded(f):
     return run
 
 
-def smooth_sign(f):
+def stepped(f):
     """A step: no gradient."""
     return lambda at, x: f(x).detach()
 
@@ -336,10 +343,10 @@ OPS = {
     "Tanh": lambda at, x: torch.tanh(x),
     "ThresholdedRelu": lambda at, x: torch.where(x > at.get("alpha", 1.0), x, torch.zeros_like(x)),
     "Cast": cast,
-    "Ceil": smooth_sign(torch.ceil),
-    "Floor": smooth_sign(torch.floor),
-    "Round": smooth_sign(torch.round),
-    "Sign": smooth_sign(torch.sign),
+    "Ceil": stepped(torch.ceil),
+    "Floor": stepped(torch.floor),
+    "Round": stepped(torch.round),
+    "Sign": stepped(torch.sign),
     "Log": lambda at, x: x.log(),
     "Reciprocal": lambda at, x: 1 / x,
     "Sqrt": lambda at, x: x.sqrt(),

@@ -24,8 +24,8 @@ pub fn networks(random: &mut Random, to: &CompileOptions) -> Vec<Compiled> {
         rounded("mnist-cnn.onnx", &["conv*"], 2),
         // The first layer learns through rounded ones.
         rounded("mnist-cnn.onnx", &["conv2*", "fc1*"], 2),
-        rounded("digits-cnn-groupnorm.onnx", &["conv4*", "conv3*", "fc*"], 3),
-        rounded("sensor-cnn.onnx", &["2.weight"], 1),
+        rounded("digits-cnn-groupnorm.onnx", &["conv2*", "depthwise*", "conv3*"], 3),
+        rounded("sensor-cnn.onnx", &["conv2*", "fc*"], 2),
         compile("foreign int8", &foreign(random), to),
     ];
     let kernels: String = networks.iter().flat_map(|network| &network.files).map(text).collect();
