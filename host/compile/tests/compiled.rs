@@ -1,7 +1,7 @@
 //! Compiled networks, shipped and random ones: each crate's own test compares its gradient with the portable backend's bits, and a step of
 //! streamed gradients with one of stored ones. They are built by Cargo, without a network. `DAMPER_COMPILED_ON` names targets, with spaces
 //! between, where they run too, built by the command that `DAMPER_CROSS` names (`cargo`); on boards the last `DAMPER_COMPILED_SAMPLE` of them.
-//! `DAMPER_COMPILED_MODELS` names a folder for the models with their gradients, which `torch_gradients.py` compares with PyTorch's.
+//! `DAMPER_COMPILED_SEED` is the first random network's seed (0). `DAMPER_COMPILED_MODELS` names a folder for the models with their gradients, which `torch_gradients.py` compares with PyTorch's.
 
 #[path = "compiled/board.rs"]
 mod board;
@@ -154,7 +154,8 @@ fn networks(to: &CompileOptions) -> Vec<Compiled> {
         networks.push(compiled(&name, &model, &GraphOptions::default(), &options, to.clone()).unwrap());
     }
     networks.extend(integers::networks(&mut random, to));
-    let (mut seed, mut refused) = (0, 0);
+    let first = std::env::var("DAMPER_COMPILED_SEED").map_or(0, |seed| seed.parse().unwrap());
+    let (mut seed, mut refused) = (first, 0);
     let count = networks.len() + RANDOM;
     while networks.len() < count {
         let network = network::network(seed);
