@@ -57,6 +57,14 @@ typedef struct {
   size_t output, channel, tap;
 } damper_nn_strides;
 
+/* A weight of `len` 8-bit integers: element i is (values[i] - zeros[c]) * scales[c] with c = i / inner % channels. */
+typedef struct {
+  const int8_t *values;
+  const float *scales;
+  const int8_t *zeros;
+  size_t len, channels, inner;
+} damper_nn_quantized;
+
 /* Each entry of `x`. */
 #define DAMPER_NN_MAP(name, from, to) DAMPER_MUST_USE damper_status damper_nn_##name(const from *x, to *out, size_t len)
 DAMPER_NN_MAP(abs, float, float);
@@ -171,6 +179,21 @@ DAMPER_MUST_USE
 damper_status damper_nn_average_pool(const damper_nn_window *window, const float *x, float *out);
 DAMPER_MUST_USE
 damper_status damper_nn_average_pool_of_all(const damper_nn_window *window, const float *x, float *out);
+
+/* As the functions of their names, with the same bits, where one operand is a weight of 8-bit integers: of a product the left or the right. */
+DAMPER_MUST_USE
+damper_status damper_nn_product_left(const damper_nn_product_shape *shape, const damper_nn_quantized *a, const float *b, float *out);
+DAMPER_MUST_USE
+damper_status damper_nn_product_right(const damper_nn_product_shape *shape, const damper_nn_quantized *b, const float *a, float *out);
+DAMPER_MUST_USE
+damper_status damper_nn_forward_quantized(const damper_nn_window *window, const damper_nn_quantized *kernel, const float *x,
+                                          const float *bias, float *out);
+DAMPER_MUST_USE
+damper_status damper_nn_transposed_quantized(const damper_nn_window *window, const damper_nn_strides *strides,
+                                             const damper_nn_quantized *kernel, const float *y, const float *bias, float *out);
+DAMPER_MUST_USE
+damper_status damper_nn_gather_quantized(const damper_nn_along *along, const damper_nn_quantized *table, const int64_t *indices, float *out,
+                                         size_t count);
 
 /* Gradients that are not in memory, for a producer: an outer product, and the gradient of a convolution's kernel, whose windows are over
  * one channel and to one, by way of `taps` (as many as the kernel has). What a sink lacks at the end is answered to the sample. */

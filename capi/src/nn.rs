@@ -8,6 +8,7 @@ use damper_nn::convolution::{self, KernelStrides};
 use damper_nn::elementwise::{self, Binary, Compare, Unary, Whole};
 use damper_nn::index::{self, Along};
 use damper_nn::product::{self, Product};
+use damper_nn::quantized::{self, Quantized};
 use damper_nn::reduce::{self, Fold, Reduction};
 use damper_nn::{Error, Walk, Window, layout, pool};
 
@@ -23,6 +24,30 @@ fn answer(answer: Result<(), Error>) -> FfiResult {
 unsafe fn shape<'a, T>(shape: *const T) -> FfiResult<&'a T> {
     // SAFETY: the caller's contract.
     unsafe { input_alone(shape, 1) }?.first().ok_or(Status::Null)
+}
+
+/// A weight of 8-bit integers, as C has it.
+#[repr(C)]
+struct QuantizedWeight {
+    values: *const i8,
+    scales: *const f32,
+    zeros: *const i8,
+    len: usize,
+    channels: usize,
+    inner: usize,
+}
+
+/// The weight's slices.
+unsafe fn weight(of: &QuantizedWeight) -> FfiResult<Quantized<'_>> {
+    // SAFETY: the caller's contract.
+    unsafe {
+        Ok(Quantized {
+            values: input_alone(of.values, of.len)?,
+            scales: input_alone(of.scales, of.channels)?,
+            zeros: input_alone(of.zeros, of.channels)?,
+            inner: of.inner,
+        })
+    }
 }
 
 /// Elements of a tensor.
@@ -237,6 +262,25 @@ kernels! {
         &window: Window, &strides: KernelStrides, y: [f32; window.output_len()], kernel: [f32; window.kernel_len()],
         bias: [f32; if bias.is_null() { 0 } else { window.channels }], => out: [f32; window.input_len()]
     ) convolution::transposed(window, y, kernel, *strides, (!bias.is_empty()).then_some(bias), out);
+}
+
+kernels! {
+    damper_nn_product_left(&of: Product, &a: QuantizedWeight, b: [f32; of.needed[1]], => out: [f32; of.len])
+        quantized::product_left(of, &weight(a)?, b, out);
+    damper_nn_product_right(&of: Product, &b: QuantizedWeight, a: [f32; of.needed[0]], => out: [f32; of.len])
+        quantized::product_right(of, a, &weight(b)?, out);
+    damper_nn_forward_quantized(
+        &window: Window, &kernel: QuantizedWeight, x: [f32; window.input_len()],
+        bias: [f32; if bias.is_null() { 0 } else { window.outputs }], => out: [f32; window.output_len()]
+    ) quantized::forward(window, x, &weight(kernel)?, (!bias.is_empty()).then_some(bias), out);
+    damper_nn_transposed_quantized(
+        &window: Window, &strides: KernelStrides, &kernel: QuantizedWeight, y: [f32; window.output_len()],
+        bias: [f32; if bias.is_null() { 0 } else { window.channels }], => out: [f32; window.input_len()]
+    ) quantized::transposed(window, y, &weight(kernel)?, *strides, (!bias.is_empty()).then_some(bias), out);
+    damper_nn_gather_quantized(
+        &along: Along, &table: QuantizedWeight, indices: [i64; count],
+        => out: [f32; elements([along.outer, count, along.inner])], count: usize
+    ) quantized::gather(along, &weight(table)?, indices, out);
 }
 
 /// Hands the outer product of `left` and `right` to `sink`. What is missing, its taker finds.

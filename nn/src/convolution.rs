@@ -54,7 +54,7 @@ pub fn forward(window: &Window, x: &[f32], kernel: &[f32], bias: Option<&[f32]>,
 
 /// Row `at` of a channel; nothing outside.
 #[inline(always)]
-fn line<'a>(window: &Window, channel: &'a [f32], at: usize) -> &'a [f32] {
+pub(crate) fn line<'a>(window: &Window, channel: &'a [f32], at: usize) -> &'a [f32] {
     let [height, width] = window.axes;
     if at >= height.input {
         return &[];

@@ -25,7 +25,7 @@ impl Along {
 
     /// The place of an index on the axis; a negative one counts from the end.
     #[inline(always)]
-    fn place(&self, index: i64) -> Result<usize, Error> {
+    pub(crate) fn place(&self, index: i64) -> Result<usize, Error> {
         let index = if index < 0 { index.wrapping_add(self.axis as i64) } else { index };
         usize::try_from(index).ok().filter(|index| *index < self.axis).ok_or(Error::Index)
     }

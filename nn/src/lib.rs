@@ -24,6 +24,7 @@ pub mod index;
 pub mod layout;
 pub mod pool;
 pub mod product;
+pub mod quantized;
 pub mod reduce;
 pub mod sum;
 mod tile;

@@ -59,6 +59,16 @@ impl Product {
     /// Hands the operands and the output of each product to `each`.
     #[inline(always)]
     fn each(&self, a: &[f32], b: &[f32], out: &mut [f32], mut each: impl FnMut(&[f32], &[f32], &mut [f32])) {
+        self.each_place(
+            out,
+            #[inline(always)]
+            |a_at, b_at, out| each(a.get(a_at..).unwrap_or_default(), b.get(b_at..).unwrap_or_default(), out),
+        );
+    }
+
+    /// As [`Product::each`], with where each product's matrices begin.
+    #[inline(always)]
+    pub(crate) fn each_place(&self, out: &mut [f32], mut each: impl FnMut(usize, usize, &mut [f32])) {
         let size = self.rows.wrapping_mul(self.columns);
         let [a_stride, b_stride] = self.stack.row_strides();
         self.stack.each_row(
@@ -67,7 +77,7 @@ impl Product {
                 for position in position..position.wrapping_add(self.stack.row()) {
                     let start = position.wrapping_mul(size);
                     let Some(out) = out.get_mut(start..start.wrapping_add(size)) else { return };
-                    each(a.get(a_at..).unwrap_or_default(), b.get(b_at..).unwrap_or_default(), out);
+                    each(a_at, b_at, out);
                     a_at = a_at.wrapping_add_signed(a_stride);
                     b_at = b_at.wrapping_add_signed(b_stride);
                 }

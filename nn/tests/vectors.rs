@@ -6,6 +6,7 @@ use damper_nn::convolution::{
 use damper_nn::elementwise::{Binary, Unary, binary, unary};
 use damper_nn::pool::{average_pool, max_pool};
 use damper_nn::product::{Product, product, product_wide};
+use damper_nn::quantized::{self, Quantized};
 use damper_nn::reduce::{Fold, Reduction, reduce};
 use damper_nn::{Axis, Error, Walk, Window};
 
@@ -83,6 +84,29 @@ fn computed(vector: &Vector) -> Vec<Vec<f32>> {
                 run(&|out| kernel_grad_wide(&window, a, second(), out)),
             ]
         }
+        "product_quantized" => {
+            let [rows, columns, terms, inner] = vector.sizes[..] else { panic!("it has four sizes") };
+            let stack = Walk::new(&[], [&[], &[]], [0, 0]).unwrap();
+            let shape = Product::new([rows, columns, terms], [terms, 1], [columns, 1], stack).unwrap();
+            // The product of the transposes has the weight on the left.
+            let turned = Product::new([columns, rows, terms], [1, columns], [1, terms], stack).unwrap();
+            let right = run(&|out| with_weight(rest, inner, |weight| quantized::product_right(&shape, a, weight, out)));
+            let left = run(&|out| with_weight(rest, inner, |weight| quantized::product_left(&turned, weight, a, out)));
+            let left = (0..left.len()).map(|at| left[at % columns * rows + at / columns]).collect();
+            vec![right, left]
+        }
+        "forward_quantized" => {
+            let window = window(&vector.sizes);
+            let inner = window.kernel_len() / window.outputs;
+            vec![run(&|out| with_weight(rest, inner, |kernel| quantized::forward(&window, a, kernel, None, out)))]
+        }
+        "transposed_quantized" => {
+            let window = window(&vector.sizes);
+            let (inner, strides) = (window.kernel_len() / window.outputs, KernelStrides::onnx(&window));
+            let run_it =
+                |kernel: &Quantized<'_>, out: &mut [f32]| quantized::transposed(&window, a, kernel, strides, None, out);
+            vec![run(&|out| with_weight(rest, inner, |kernel| run_it(kernel, out)))]
+        }
         "average_pool" => vec![run(&|out| average_pool(&pooled(&vector.sizes), false, a, out))],
         "max_pool" => vec![run(&|out| max_pool(&pooled(&vector.sizes), a, out))],
         "sum" => {
@@ -99,6 +123,13 @@ fn computed(vector: &Vector) -> Vec<Vec<f32>> {
         "sqrt" => vec![run(&|out| unary(Unary::Sqrt, a, out))],
         other => panic!("no kernel {other}"),
     }
+}
+
+/// Calls `run` with the weight whose integers, scales and zero points are `operands`.
+fn with_weight<T>(operands: &[Vec<f32>], inner: usize, run: impl FnOnce(&Quantized<'_>) -> T) -> T {
+    let [values, scales, zeros] = operands else { panic!("a weight has three operands") };
+    let [values, zeros] = [values, zeros].map(|of| of.iter().map(|x| *x as i8).collect::<Vec<i8>>());
+    run(&Quantized { values: &values, scales, zeros: &zeros, inner })
 }
 
 /// A pool's window: each channel by itself.

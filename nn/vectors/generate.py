@@ -112,3 +112,38 @@ y = numbers(50)
 for name, result in [("add", x + y), ("sub", x - y), ("mul", x * y), ("div", x / y)]:
     line(name, [50], x, y, result)
 line("sqrt", [50], abs(x), np.sqrt(abs(x)))
+
+# Weights of 8-bit integers: the integers, scales and zero points as floats, then what the kernel of floats reads beside them.
+for rows, columns, terms, channels in [(2, 5, 70, "rows"), (3, 4, 130, "one"), (1, 6, 64, "columns")]:
+    count = {"rows": terms, "columns": columns, "one": 1}[channels]
+    q, zero = rng.integers(-128, 128, (terms, columns)), rng.integers(-128, 128, count)
+    scale = numbers(count)
+    along = {"rows": (count, 1), "columns": (1, count), "one": (1, 1)}[channels]
+    weight = (q - zero.reshape(along)).astype(f32) * scale.reshape(along)
+    a = numbers(rows, terms)
+    inner = {"rows": columns, "columns": 1, "one": terms * columns}[channels]
+    output = ordered_sum(a.T[:, :, None] * weight[:, None, :])
+    line("product_quantized", [rows, columns, terms, inner], a, q.astype(f32), scale, zero.astype(f32), output)
+for c, o, g, h, w, kh, kw, s, d, p in [(3, 4, 1, 7, 6, 3, 3, 1, 1, 1), (12, 70, 2, 1, 20, 1, 5, 2, 1, 0)]:
+    oh, ow = h if kh == 1 else h + 2 * p - (kh - 1) * d, (w + 2 * p - (kw - 1) * d - 1) // s + 1
+    q, zero, scale = rng.integers(-128, 128, (o, c // g, kh, kw)), rng.integers(-128, 128, o), numbers(o)
+    kernel = (q - zero.reshape(-1, 1, 1, 1)).astype(f32) * scale.reshape(-1, 1, 1, 1)
+    x, dy, cg, og = numbers(c, h, w), numbers(o, oh, ow), c // g, o // g
+    picked, rows, columns, inside = taps(x, (c, h, w, oh, ow, kh, kw, s, d, p))
+    out, dx = np.zeros((o, oh, ow), f32), np.zeros((c, h, w), f32)
+    for channel in range(o):
+        group = picked[channel // og * cg : (channel // og + 1) * cg]
+        out[channel] = ordered_sum((kernel[channel][..., None, None] * group).reshape(-1, oh, ow))
+    for channel in range(c):
+        first = channel // cg * og
+        for i in range(kh):
+            for j in range(kw):
+                sums = ordered_sum(kernel[first : first + og, channel % cg, i, j][:, None, None] * dy[first : first + og])
+                for y in range(oh):
+                    for z in range(ow):
+                        if inside[i, j, y, z]:
+                            at = channel, rows[i, y], columns[j, z]
+                            dx[at] = dx[at] + sums[y, z]
+    sizes = [c, o, g, h, w, oh, ow, kh, kw, s, d, p]
+    line("forward_quantized", sizes, x, q.astype(f32), scale, zero.astype(f32), out)
+    line("transposed_quantized", sizes, dy, q.astype(f32), scale, zero.astype(f32), dx)

@@ -63,6 +63,7 @@ impl Writer<'_> {
         match source {
             _ if len == 0 => "0".into(),
             Source::Constant => format!("{} + {start}", area_of(kind).to_uppercase()),
+            Source::Quantized(number) => format!("&Q{number}"),
             Source::Memory => format!("memory->{} + {start}", area_of(kind)),
             Source::Input(at) => match at.checked_sub(self.inputs.len()) {
                 None => self.inputs[at].clone(),
@@ -255,6 +256,17 @@ DAMPER_MUST_USE
         }
         if !constants.bool.is_empty() {
             arrays += &array("static const uint8_t BOOLS[]", constants.bool.iter().map(|x| u8::from(*x).to_string()));
+        }
+        for (at, weight) in constants.quantized.iter().enumerate() {
+            let integers = |declaration: String, values: &[i8]| array(&declaration, values.iter().map(i8::to_string));
+            arrays += &integers(format!("static const int8_t V{at}[]"), &weight.values);
+            arrays += &floats(&format!("static const float SCALES{at}[]"), &weight.scales);
+            arrays += &integers(format!("static const int8_t ZEROS{at}[]"), &weight.zeros);
+            let (len, channels, inner) = (weight.values.len(), weight.scales.len(), weight.inner);
+            let _ = writeln!(
+                arrays,
+                "static const damper_nn_quantized Q{at} = {{V{at}, SCALES{at}, ZEROS{at}, {len}, {channels}, {inner}}};"
+            );
         }
         let [declared_forward, declared_loss, declared_gradient, declared_add] = self.functions(prefix);
         let shapes = self.library.c_shapes();

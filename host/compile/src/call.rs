@@ -2,7 +2,7 @@
 //! are those of `damper_nn.h`, which take their numbers and lengths as arguments.
 
 use crate::Language;
-use crate::schedule::Step;
+use crate::schedule::{Source, Step};
 use damper_nn::elementwise::Unary;
 use damper_runtime::portable::{Kernel, Kind, Logic};
 use std::collections::BTreeMap;
@@ -48,6 +48,10 @@ impl Library {
         let read = step.reads.first().map_or(write, |read| type_of(read.kind));
         let one = reads.join(", ");
         let len = step.write.len;
+        let quantized = step.reads.iter().position(|read| matches!(read.source, Source::Quantized(_)));
+        if let Some(slot) = quantized {
+            return self.quantized(step, slot, reads, out);
+        }
         // Of the second operand, which are indices.
         let count = step.reads.get(1).map_or(0, |read| read.len).to_string();
         match &step.kernel {
@@ -186,6 +190,48 @@ impl Library {
         }
     }
 
+    /// As [`Library::call`], where operand `slot` is a weight of 8-bit integers.
+    fn quantized(&mut self, step: &Step, slot: usize, reads: &[String], out: &str) -> String {
+        let weight = &reads[slot];
+        match &step.kernel {
+            Kernel::Product(product) => {
+                let shape = self.shape("Product", product);
+                let (name, body) = match slot {
+                    0 => ("product_left", "quantized::product_left(shape, weight, x, out)"),
+                    _ => ("product_right", "quantized::product_right(shape, x, weight, out)"),
+                };
+                let operands = "shape: &Product, weight: &Quantized<'_>, x: &[f32], out: &mut [f32]";
+                self.function(name, operands, body, &[&shape, weight, &reads[1 - slot], out])
+            }
+            Kernel::Forward(window) => {
+                let window = self.shape("Window", window);
+                self.function(
+                    "forward_quantized",
+                    "window: &Window, kernel: &Quantized<'_>, x: &[f32], bias: Option<&[f32]>, out: &mut [f32]",
+                    "quantized::forward(window, x, kernel, bias, out)",
+                    &[&window, weight, &reads[0], &self.bias(reads), out],
+                )
+            }
+            Kernel::Transposed(window, strides) => {
+                let (window, strides) = (self.shape("Window", window), self.shape("KernelStrides", strides));
+                self.function(
+                    "transposed_quantized",
+                    "window: &Window, strides: &KernelStrides, kernel: &Quantized<'_>, y: &[f32], bias: Option<&[f32]>, out: &mut [f32]",
+                    "quantized::transposed(window, y, kernel, *strides, bias, out)",
+                    &[&window, &strides, weight, &reads[0], &self.bias(reads), out],
+                )
+            }
+            Kernel::Gather(along) => {
+                let along = self.shape("Along", along);
+                let operands = "along: &Along, table: &Quantized<'_>, indices: &[i64], out: &mut [f32]";
+                let body = "quantized::gather(along, table, indices, out)";
+                let count = step.reads[1].len.to_string();
+                self.measured("gather_quantized", operands, body, &[&along, weight, &reads[1], out], &count)
+            }
+            kernel => unreachable!("{kernel:?} reads floats"),
+        }
+    }
+
     fn place(&mut self, of: &str, walk: &damper_nn::Walk<1>, read: &str, out: &str) -> String {
         let walk = self.shape("Walk<1>", walk);
         let operands = format!("walk: &Walk<1>, x: &[{of}], out: &mut [{of}]");
@@ -254,6 +300,7 @@ impl Library {
             ("Fold", "damper_nn::reduce::Fold"),
             ("KernelStrides", "damper_nn::convolution::KernelStrides"),
             ("Product", "damper_nn::product::Product"),
+            ("Quantized", "damper_nn::quantized::Quantized"),
             ("Reduction", "damper_nn::reduce::Reduction"),
             ("Unary", "damper_nn::elementwise::Unary"),
             ("Walk", "damper_nn::Walk"),
@@ -265,6 +312,7 @@ impl Library {
             ("layout", "damper_nn::layout"),
             ("pool", "damper_nn::pool"),
             ("product", "damper_nn::product"),
+            ("quantized", "damper_nn::quantized"),
             ("reduce", "damper_nn::reduce"),
         ];
         let is_word =

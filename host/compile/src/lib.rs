@@ -96,7 +96,7 @@ pub fn compile(graph: &Graph, grad: &GradGraph, options: &CompileOptions) -> Res
     if grad.points != 1 {
         return Err(CompileError::new("gradients at several points cannot be compiled"));
     }
-    let mut network = Network::new(grad)?;
+    let mut network = Network::new(graph, grad)?;
     network.fit(options.memory)?;
     let figures = Figures::of(&network);
     const MOST: usize = 1 << 31;
@@ -137,6 +137,10 @@ pub fn compile(graph: &Graph, grad: &GradGraph, options: &CompileOptions) -> Res
     ];
     if !network.constants.f32.is_empty() {
         files.push(floats("src/constants.f32", &network.constants.f32));
+    }
+    for (at, weight) in network.constants.quantized.iter().enumerate() {
+        let bytes = weight.values.iter().map(|value| *value as u8).collect();
+        files.push(File { path: format!("src/q{at}.i8"), bytes });
     }
     if options.damper.is_none() {
         files.extend(manifest::copied());

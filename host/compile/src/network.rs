@@ -3,6 +3,7 @@
 use crate::error::CompileError;
 use crate::schedule::{Constants, Operand, Schedule};
 use damper_grad::GradGraph;
+use damper_onnx::graph::Graph;
 use damper_onnx::{DType, Dim, TensorSpec};
 use damper_runtime::Plan;
 use damper_runtime::portable::{ADVICE, Form, Kind, Program};
@@ -56,9 +57,11 @@ pub(crate) struct Network {
 }
 
 impl Network {
-    pub(crate) fn new(grad: &GradGraph) -> Result<Self, CompileError> {
+    pub(crate) fn new(graph: &Graph, grad: &GradGraph) -> Result<Self, CompileError> {
         let model = grad.model.encode_to_vec();
-        let mut constants = Constants::default();
+        let weights = graph.parameters.iter();
+        let weights = weights.filter_map(|weight| Some((weight.quantized.as_ref()?, weight.initial.as_f32()?)));
+        let mut constants = Constants::new(weights);
         let mut schedule = |outputs: Vec<TensorSpec>| {
             let program = Program::new(&model, &plan(grad, outputs), Form::Small)
                 .map_err(|error| CompileError::new(error.0.strip_suffix(ADVICE).unwrap_or(&error.0)))?;

@@ -3,6 +3,7 @@
 //! [`Program`] keeps constants, parameters and samples in its areas. On a device constants stay in flash, and parameters and the sample are
 //! the caller's. So the values that steps write are told apart again and placed anew, by the same plan of memory.
 
+use damper_onnx::graph::QuantizedTensor;
 use damper_runtime::portable::{Data, Kernel, Kind, Life, Place, Program, place};
 use std::collections::HashMap;
 
@@ -11,6 +12,8 @@ use std::collections::HashMap;
 pub(crate) enum Source {
     /// Among the constants of its kind.
     Constant,
+    /// A weight of 8-bit integers, by its number.
+    Quantized(usize),
     /// An input of the program, by its number.
     Input(usize),
     /// In the memory of its kind.
@@ -63,13 +66,34 @@ pub(crate) struct Constants {
     pub(crate) f32: Vec<f32>,
     pub(crate) i64: Vec<i64>,
     pub(crate) bool: Vec<bool>,
+    /// Weights that kernels read as integers.
+    pub(crate) quantized: Vec<QuantizedTensor>,
     known: Vec<(Kind, usize, usize)>,
+    /// The model's weights of integers, each with its elements as floats, and its number among `quantized` if a kernel reads it.
+    weights: Vec<(QuantizedTensor, Vec<f32>, Option<usize>)>,
 }
 
 impl Constants {
+    /// None yet, of a model with these weights of integers and their elements as floats.
+    pub(crate) fn new<'a>(weights: impl Iterator<Item = (&'a QuantizedTensor, &'a [f32])>) -> Self {
+        Self { weights: weights.map(|(of, floats)| (of.clone(), floats.to_vec(), None)).collect(), ..Self::default() }
+    }
+
+    /// The number of the weight of integers whose elements are `data`, if there is one: whoever reads it need not have floats.
+    fn quantize(&mut self, data: &Data) -> Option<usize> {
+        let Data::F32(data) = data else { return None };
+        let is_it = |floats: &[f32]| floats.iter().map(|x| x.to_bits()).eq(data.iter().map(|x| x.to_bits()));
+        let (weight, _, number) = self.weights.iter_mut().find(|(_, floats, _)| is_it(floats))?;
+        let quantized = &mut self.quantized;
+        Some(*number.get_or_insert_with(|| {
+            quantized.push(weight.clone());
+            quantized.len() - 1
+        }))
+    }
+
     /// Where `data` begins among those of its kind.
     fn intern(&mut self, data: &Data) -> usize {
-        let Self { f32, i64, bool, known } = self;
+        let Self { f32, i64, bool, known, .. } = self;
         match data {
             Data::F32(data) => intern(f32, known, (Kind::F32, data), |a, b| a.to_bits() == b.to_bits()),
             Data::I64(data) => intern(i64, known, (Kind::I64, data), i64::eq),
@@ -79,7 +103,8 @@ impl Constants {
 
     /// Bytes.
     pub(crate) fn bytes(&self) -> usize {
-        4 * self.f32.len() + 8 * self.i64.len() + self.bool.len()
+        let quantized = self.quantized.iter().map(|weight| weight.values.len() + 5 * weight.scales.len());
+        4 * self.f32.len() + 8 * self.i64.len() + self.bool.len() + quantized.sum::<usize>()
     }
 }
 
@@ -109,21 +134,32 @@ struct Written {
 /// What a place holds at a step.
 #[derive(Clone, Copy)]
 enum Holder {
-    Known(Operand),
+    /// A constant of the program, by its number.
+    Constant(usize),
+    Input(Operand),
     Written(usize),
+}
+
+/// Returns true if `kernel` has a form that reads operand `slot` as 8-bit integers.
+fn reads_quantized(kernel: &Kernel, slot: usize) -> bool {
+    match kernel {
+        Kernel::Product(_) => true,
+        Kernel::Forward(_) | Kernel::Transposed(..) => slot == 1,
+        Kernel::Gather(_) => slot == 0,
+        _ => false,
+    }
 }
 
 impl Schedule {
     /// Of `program`, whose constants join `constants`.
     pub(crate) fn new(program: &Program, constants: &mut Constants) -> Self {
         let mut holders: HashMap<Place, Holder> = HashMap::new();
-        let known =
-            |source, place: &Place, start| Holder::Known(Operand { source, kind: place.kind, start, len: place.len });
-        for (place, data) in &program.constants {
-            holders.insert(*place, known(Source::Constant, place, constants.intern(data)));
+        let known = |source, place: &Place, start| Operand { source, kind: place.kind, start, len: place.len };
+        for (at, (place, _)) in program.constants.iter().enumerate() {
+            holders.insert(*place, Holder::Constant(at));
         }
         for (at, port) in program.inputs.iter().enumerate() {
-            holders.insert(port.place, known(Source::Input(at), &port.place, 0));
+            holders.insert(port.place, Holder::Input(known(Source::Input(at), &port.place, 0)));
         }
         // Of a step that writes nothing there is nothing to run.
         let steps: Vec<_> =
@@ -157,22 +193,31 @@ impl Schedule {
             whole
         });
         let in_memory = |kind, start, len| Operand { source: Source::Memory, kind, start, len };
-        let operand = |holder: Option<Holder>, place: &Place| match holder {
-            Some(Holder::Known(operand)) => operand,
+        let mut operand = |holder: Option<Holder>, place: &Place, may_be_quantized: bool| match holder {
+            Some(Holder::Constant(at)) => {
+                let (_, data) = &program.constants[at];
+                match may_be_quantized.then(|| constants.quantize(data)).flatten() {
+                    Some(number) => known(Source::Quantized(number), place, 0),
+                    None => known(Source::Constant, place, constants.intern(data)),
+                }
+            }
+            Some(Holder::Input(operand)) => operand,
             Some(Holder::Written(value)) => in_memory(place.kind, starts[value], place.len),
             // Nobody writes a value without elements.
             None => in_memory(place.kind, 0, 0),
         };
-        let step = |(at, step): (usize, &&damper_runtime::portable::Step)| Step {
-            node: step.node.clone(),
-            kernel: step.kernel.clone(),
-            reads: read[at].iter().zip(&step.reads).map(|(holder, place)| operand(*holder, place)).collect(),
-            write: in_memory(step.write.kind, starts[at], step.write.len),
+        let outputs = outputs.iter().map(|(holder, place)| operand(*holder, place, false)).collect();
+        let step = |(at, step): (usize, &&damper_runtime::portable::Step)| {
+            let reads = read[at].iter().zip(&step.reads).enumerate();
+            Step {
+                node: step.node.clone(),
+                kernel: step.kernel.clone(),
+                reads: reads
+                    .map(|(slot, (holder, place))| operand(*holder, place, reads_quantized(&step.kernel, slot)))
+                    .collect(),
+                write: in_memory(step.write.kind, starts[at], step.write.len),
+            }
         };
-        Self {
-            outputs: outputs.iter().map(|(holder, place)| operand(*holder, place)).collect(),
-            steps: steps.iter().enumerate().map(step).collect(),
-            areas,
-        }
+        Self { steps: steps.iter().enumerate().map(step).collect(), outputs, areas }
     }
 }

@@ -58,6 +58,7 @@ impl Writer<'_> {
         match source {
             _ if len == 0 => "&[]".into(),
             Source::Constant => format!("part(&constants::{}, {range})", type_of(kind).to_uppercase()),
+            Source::Quantized(number) => format!("&constants::Q{number}"),
             Source::Memory => format!("part(&{memory}{}s[..], {range})", type_of(kind)),
             Source::Input(at) => match at.checked_sub(self.inputs.len()) {
                 None => self.inputs[at].clone(),
@@ -171,6 +172,7 @@ impl Writer<'_> {
         };
         let ports = documented(&network.inputs, &self.inputs) + &documented(&network.outputs, &outputs);
         let title = comment(title);
+        let bytes = if network.constants.quantized.is_empty() { "" } else { BYTES };
         format!(
             r#"//! The network {title}, compiled by damper: {dim} trained parameters, one sample at a time, the same bits on every target.
 //!
@@ -373,7 +375,7 @@ fn write(values: &[f32], out: &mut [f32]) -> Result<(), Error> {{
     damper_nn::elementwise::map(values, out, |value: f32| value)
 }}
 
-/// Little-endian bytes as numbers, when this is compiled.
+{bytes}/// Little-endian bytes as numbers, when this is compiled.
 const fn floats<const N: usize>(bytes: &[u8]) -> [f32; N] {{
     let mut floats = [0.0; N];
     let mut at = 0;
@@ -440,6 +442,19 @@ fn kernel(
     }
 }
 
+const BYTES: &str = "/// Bytes as integers, when this is compiled.
+const fn bytes<const N: usize>(bytes: &[u8; N]) -> [i8; N] {
+    let mut integers = [0; N];
+    let mut at = 0;
+    while at < N {
+        integers[at] = i8::from_le_bytes([bytes[at]]);
+        at += 1;
+    }
+    integers
+}
+
+";
+
 /// The module of the constants: long ones of floats in a file beside it.
 fn constants(network: &Network) -> String {
     let constants = &network.constants;
@@ -457,6 +472,22 @@ fn constants(network: &Network) -> String {
     }
     if !constants.bool.is_empty() {
         let _ = write!(source, "\npub static BOOL: [bool; {}] = {:?};\n", constants.bool.len(), constants.bool);
+    }
+    if !constants.quantized.is_empty() {
+        source = source.replacen("\n\n", "\n\nuse damper_nn::quantized::Quantized;\n\n", 1);
+    }
+    for (at, weight) in constants.quantized.iter().enumerate() {
+        let bits: Vec<String> = weight.scales.iter().map(|x| format!("f32::from_bits({:#x})", x.to_bits())).collect();
+        let _ = write!(
+            source,
+            "\nstatic V{at}: [i8; {}] = crate::bytes(include_bytes!(\"q{at}.i8\"));\n\
+             pub static Q{at}: Quantized<'static> =\n    \
+             Quantized {{ values: &V{at}, scales: &[{}], zeros: &{:?}, inner: {} }};\n",
+            weight.values.len(),
+            bits.join(", "),
+            weight.zeros,
+            weight.inner
+        );
     }
     source
 }

@@ -1,6 +1,7 @@
 //! Compiled networks, shipped and random ones: each crate's own test compares its gradient with the portable backend's bits, and a step of
 //! streamed gradients with one of stored ones. They are built by Cargo, without a network. `DAMPER_COMPILED_ON` names targets, with spaces
-//! between, where they run too, built by the command that `DAMPER_CROSS` names (`cargo`).
+//! between, where they run too, built by the command that `DAMPER_CROSS` names (`cargo`); on boards the last `DAMPER_COMPILED_SAMPLE` of them.
+//! `DAMPER_COMPILED_SEED` is the first random network's seed (0). `DAMPER_COMPILED_MODELS` names a folder for the models with their gradients, which `torch_gradients.py` compares with PyTorch's.
 
 #[path = "compiled/board.rs"]
 mod board;
@@ -10,8 +11,12 @@ mod contraction;
 mod draw;
 #[path = "../../grad/tests/random/elementwise.rs"]
 mod elementwise;
+#[path = "compiled/integers.rs"]
+mod integers;
 #[path = "../../grad/tests/random/layout.rs"]
 mod layout;
+#[path = "compiled/models.rs"]
+mod models;
 #[expect(dead_code, reason = "the tests of the gradients read more of a network")]
 #[path = "../../grad/tests/random/net.rs"]
 mod net;
@@ -40,14 +45,16 @@ fn root() -> PathBuf {
 fn compiled(
     name: &str,
     model: &ModelProto,
-    graph: &GraphOptions,
+    graph_options: &GraphOptions,
     options: &DeriveOptions,
     to: CompileOptions,
 ) -> Result<Compiled, CompileError> {
-    let graph = Graph::from_model(model, graph).unwrap();
+    let graph = Graph::from_model(model, graph_options).unwrap();
     let grad =
         derive(&graph, &DeriveOptions { readout: Readout::Factored { positions: false }, ..options.clone() }).unwrap();
-    compile(&graph, &grad, &CompileOptions { name: name.into(), ..to })
+    let compiled = compile(&graph, &grad, &CompileOptions { name: name.into(), ..to })?;
+    models::write(name, (model, graph_options), options, &grad, &compiled);
+    Ok(compiled)
 }
 
 fn shipped(file: &str, only: &[&str], loss: Loss, to: CompileOptions) -> Result<Compiled, CompileError> {
@@ -146,7 +153,9 @@ fn networks(to: &CompileOptions) -> Vec<Compiled> {
         let name = format!("line {}", networks.len());
         networks.push(compiled(&name, &model, &GraphOptions::default(), &options, to.clone()).unwrap());
     }
-    let (mut seed, mut refused) = (0, 0);
+    networks.extend(integers::networks(&mut random, to));
+    let first = std::env::var("DAMPER_COMPILED_SEED").map_or(0, |seed| seed.parse().unwrap());
+    let (mut seed, mut refused) = (first, 0);
     let count = networks.len() + RANDOM;
     while networks.len() < count {
         let network = network::network(seed);
@@ -162,6 +171,12 @@ fn networks(to: &CompileOptions) -> Vec<Compiled> {
     }
     assert!(networks.len() >= 30 && refused * 4 <= RANDOM, "{refused} of {seed} random networks are refused");
     networks
+}
+
+/// The networks that boards run: the last ones, which are random, as many as `DAMPER_COMPILED_SAMPLE` says, or all.
+fn sample(networks: &[Compiled]) -> &[Compiled] {
+    let count = std::env::var("DAMPER_COMPILED_SAMPLE").map_or(networks.len(), |count| count.parse().unwrap());
+    &networks[networks.len() - count.min(networks.len())..]
 }
 
 /// All networks in one build: a crate whose tests are those of all of them.
@@ -202,12 +217,16 @@ fn networks_have_portable_bits() {
             assert!(said.contains(&passed), "{on}: {said}");
         } else {
             let board = folder.join("board");
-            write(&board, &board::program(&root(), &networks, &dependencies));
+            let sample = sample(&networks);
+            let first = networks.len() - sample.len();
+            let dependencies: String = dependencies.split_inclusive('\n').skip(first).collect();
+            write(&board, &board::program(&root(), sample, first, &dependencies));
             cargo_run(&cross, &["build", "--release", "--target", on], &board, &target);
             board::run(&root(), on, &target.join(on).join("release/board"));
         }
-        println!("{} networks have the host's bits on {on}", networks.len());
-        record += &format!("| {on} | {} |\n", networks.len());
+        let count = if on.contains("-none-") { sample(&networks).len() } else { networks.len() };
+        println!("{count} networks have the host's bits on {on}");
+        record += &format!("| {on} | {count} |\n");
     }
     if let Some(path) = std::env::var_os("DAMPER_COMPILED_RECORD") {
         let head = Command::new("git").args(["rev-parse", "--short", "HEAD"]).current_dir(root()).output().unwrap();

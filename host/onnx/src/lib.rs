@@ -17,6 +17,7 @@ mod lora;
 mod mark;
 #[allow(missing_docs, clippy::all, rustdoc::all)]
 pub mod pb;
+mod quantize;
 mod rewrite;
 mod scale_norm;
 mod setting;
@@ -38,6 +39,7 @@ pub use load::{LoadError, MAX_MODEL_BYTES, decode, encode, load};
 pub use lora::{Adapter, Adapters, LoraOptions, add_adapters};
 pub use mark::{is_marked, mark};
 pub use mark::{set_finished, set_run, set_unfinished};
+pub use quantize::{QuantizeChange, quantize_weights};
 pub use scale_norm::{ScaleChange, add_scale_norms};
 pub use setting::SettingError;
 pub use spec::{Dim, TensorRef, TensorSpec};

@@ -302,3 +302,29 @@ fn fix_normalises_residual_sums() {
     let again = json(&fix(&once, folder.path(), &["--json", "--scale-norm"]));
     assert_eq!(again["changes"][0]["to"], "kept: a normalisation follows", "{again}");
 }
+
+// Weights that are named become integers and are not trained; the trained model keeps them; every backend and a compiled network read them.
+#[test]
+fn fix_rounds_frozen_weights() {
+    let (folder, out) = folder();
+    let fixed = folder.path().join("int8.onnx").display().to_string();
+    let mlp = "onnx-models/digits-mlp.onnx";
+    let answer = json(&damper().args(["fix", mlp, "--int8", "fc1*", "-o", &fixed, "--json"]).output().unwrap());
+    let to = |at: usize| answer["changes"][at]["to"].as_str().unwrap().to_owned();
+    assert!(to(0).starts_with("'fc1.weight' as int8 of 32 channels, not trained"), "{answer}");
+    assert!(to(1).starts_with("kept 'fc1.bias': it has one number for a channel"), "{answer}");
+    let list = json(&damper().args(["inspect", &fixed, "--json"]).output().unwrap());
+    assert_eq!(trained_names(&list), ["fc1.bias", "fc2.weight", "fc2.bias"], "{list}");
+    let done = train(&fixed, DIGITS, &out, &[]).output().unwrap();
+    assert!(done.status.success(), "{}", stderr(&done));
+    let tensors = |file: &Path| onnx::load(file).unwrap().graph.unwrap().initializer;
+    let (before, after) = (tensors(Path::new(&fixed)), tensors(&out.join("model.onnx")));
+    let integers = before.iter().find(|tensor| tensor.name == "fc1.weight/int8").unwrap();
+    assert!(after.contains(integers) && integers.raw_data.len() == 32 * 64);
+    let crate_folder = folder.path().join("crate");
+    let compiled = damper().args(["compile", &fixed, "--out"]).arg(&crate_folder).output().unwrap();
+    assert!(compiled.status.success(), "{}", stderr(&compiled));
+    assert_eq!(fs::read(crate_folder.join("src/q0.i8")).unwrap(), integers.raw_data);
+    let refused = damper().args(["fix", mlp, "--int8", "nothing*", "-o", &fixed]).output().unwrap();
+    assert_refused(&refused, &["--int8 'nothing*'", "matches no float32 initializer"]);
+}

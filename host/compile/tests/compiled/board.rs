@@ -4,10 +4,10 @@ use damper_compile::{Compiled, File};
 use std::path::Path;
 use std::process::Command;
 
-/// The program's crate. It has 4 MB of flash and of RAM, as QEMU's boards do.
-pub fn program(root: &Path, networks: &[Compiled], dependencies: &str) -> Vec<File> {
+/// The program's crate, of the networks from number `first` on. It has 4 MB of flash and of RAM, as QEMU's boards do.
+pub fn program(root: &Path, networks: &[Compiled], first: usize, dependencies: &str) -> Vec<File> {
     let (mut functions, mut calls) = (String::new(), String::new());
-    for (at, network) in networks.iter().enumerate() {
+    for (at, network) in (first..).zip(networks) {
         let text = |path: &str| {
             let file = network.files.iter().find(|file| file.path == path).unwrap();
             String::from_utf8_lossy(&file.bytes).into_owned()

@@ -10,7 +10,7 @@ use std::collections::{HashMap, HashSet};
 use super::node::{Ints, Item, Outcome, Rewritten, Shaped, Site};
 use super::parameter::{self, Decisions};
 use super::{DType, Graph, GraphError, GraphOptions, Node, Origin, Parameter, Tensor, TensorData, Value, ValueId};
-use super::{affine::Affine, batch::show, fold, integers, refused, rules};
+use super::{affine::Affine, batch::show, fold, integers, quantized, refused, rules};
 use crate::pb::{GraphProto, ModelProto, NodeProto};
 use crate::{attr_tensor, decode_tensor, find_attr, node_name};
 
@@ -112,6 +112,7 @@ impl<'a> Builder<'a> {
                 name: float.name,
                 value,
                 initial: float.tensor,
+                quantized: float.quantized,
                 trained: float.trained,
                 reason: float.reason,
             });
@@ -144,8 +145,11 @@ impl<'a> Builder<'a> {
         let Some(output) = node.output.first() else {
             return Err(invalid("it has no output".into()));
         };
-        if self.items.contains_key(output) && matches!(node.op_type.as_str(), "Identity" | "Constant") {
+        if self.items.contains_key(output) && matches!(&*node.op_type, "Identity" | "Constant" | "DequantizeLinear") {
             // Already there as a parameter of its own.
+            return Ok(());
+        }
+        if self.is_of_quantized_weight(node) {
             return Ok(());
         }
         if self.add_rows(index, node)? {
@@ -227,6 +231,18 @@ impl<'a> Builder<'a> {
         };
         self.items.insert(output.clone(), item);
         Ok(())
+    }
+
+    /// Returns true if `node` is a constant of integers that are a weight's.
+    fn is_of_quantized_weight(&self, node: &NodeProto) -> bool {
+        let reads = |reader: &&NodeProto| reader.input.iter().any(|input| node.output.first() == Some(input));
+        let is_weight = |reader: &NodeProto| {
+            reader.op_type == "DequantizeLinear"
+                && reader.output.first().is_some_and(|out| self.items.contains_key(out))
+        };
+        node.op_type == "Constant"
+            && attr_tensor(&node.attribute, "value").is_some_and(quantized::is_quantized)
+            && self.graph.node.iter().filter(reads).all(is_weight)
     }
 
     /// The nodes that `node` is written as; what is wrong with them is said of `node`.

@@ -24,7 +24,7 @@ mod ties;
 
 use std::collections::{HashMap, HashSet};
 
-use super::{GraphError, GraphOptions, Tensor};
+use super::{GraphError, GraphOptions, Tensor, quantized};
 use crate::pb::{GraphProto, ModelProto};
 use crate::{DType, SettingError, attr_tensor, decode_tensor, node_name, split_name};
 
@@ -95,7 +95,9 @@ enum Source<'a> {
 
 pub(super) fn decide(graph: &GraphProto, options: &GraphOptions) -> Result<Decisions, GraphError> {
     let reads = Reads::of(graph);
-    let tensors = decoded(graph)?;
+    let mut tensors = decoded(graph)?;
+    let weights = weights_of_integers(graph, &reads)?;
+    tensors.extend(weights.iter().map(|(name, read)| (*name, read.tensor.clone())));
     let flow = DataFlow::of(graph, &reads, &tensors);
     let mut others = Vec::new();
     for proto in &graph.initializer {
@@ -121,7 +123,7 @@ pub(super) fn decide(graph: &GraphProto, options: &GraphOptions) -> Result<Decis
                 reason.push_str(&remarks(graph, called, tensor, source, read_by));
                 note = note.or_else(|| merged(graph, options, called, source, read_by));
             }
-            Float { name: called.to_string(), tensor: tensor.clone(), trained, reason, note }
+            Float { name: called.to_string(), tensor: tensor.clone(), quantized: None, trained, reason, note }
         };
         let mut layers = reads.layers(graph, name, &tensors, &uniform, options).into_iter();
         let first = layers.next().unwrap_or_default();
@@ -164,6 +166,10 @@ pub(super) fn decide(graph: &GraphProto, options: &GraphOptions) -> Result<Decis
             add(name, &tensor, Source::Constant);
         }
     }
+    for (name, read) in weights {
+        let quantized::Read { tensor, quantized, reason } = read;
+        floats.push(Float { name: name.into(), tensor, quantized, trained: false, reason, note: None });
+    }
     for (setting, patterns) in [("only", &options.only), ("train", &options.train), ("freeze", &options.freeze)] {
         for pattern in patterns {
             let one = [pattern.clone()];
@@ -198,6 +204,27 @@ pub(super) fn decide(graph: &GraphProto, options: &GraphOptions) -> Result<Decis
     }
     let warnings = if options.parameter.is_empty() { notes::warnings(graph, &floats) } else { Vec::new() };
     Ok(Decisions { floats, others, splits, live: reads.live, warnings })
+}
+
+/// The weights of integers, each under the name of the node's output that has it as floats.
+fn weights_of_integers<'a>(
+    graph: &'a GraphProto,
+    reads: &Reads<'_>,
+) -> Result<Vec<(&'a str, quantized::Read)>, GraphError> {
+    let mut weights = Vec::new();
+    for (index, node) in graph.node.iter().enumerate() {
+        let is_read = node.op_type == "DequantizeLinear" && reads.live.contains(&index);
+        let (true, Some(output)) = (is_read, node.output.first()) else { continue };
+        match quantized::read(graph, node) {
+            None => {}
+            Some(Ok(read)) => weights.push((output.as_str(), read)),
+            Some(Err(reason)) => {
+                let (node, op) = (node_name(node, index), node.op_type.clone());
+                return Err(GraphError::Invalid { node, op, reason });
+            }
+        }
+    }
+    Ok(weights)
 }
 
 fn is_uniform(tensor: &Tensor) -> bool {

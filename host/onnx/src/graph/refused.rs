@@ -16,7 +16,7 @@ const POWERS: &str = "its root has an infinite slope where a window is 0";
 const MEANS: &str = "use AveragePool, or write the powers out with a small number added before the root";
 const REMOVE: &str = "export in evaluation mode (model.eval()) without it";
 const QUANTIZED: &str = "rounded weights have no gradient";
-const UNQUANTIZED: &str = "export the float32 model, train it, and quantise afterwards";
+const UNQUANTIZED: &str = "export the float32 model, train it, and quantise afterwards; weights that are not trained may be integers, as damper fix writes them";
 
 const SCATTERED: &str = "writing at indices is not differentiated";
 const JOINED: &str = "write it without assignments to parts of a tensor, with torch.where or torch.cat";

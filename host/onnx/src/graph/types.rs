@@ -1,5 +1,6 @@
 //! The typed graph and its parts.
 
+use super::QuantizedTensor;
 use crate::{DType, Tensor};
 
 /// Index of a value in [`Graph::values`].
@@ -75,6 +76,8 @@ pub struct Parameter {
     pub value: ValueId,
     /// The values in the model file.
     pub initial: Tensor,
+    /// The same values as the file has them, if they are 8-bit integers. Then it is not trained.
+    pub quantized: Option<QuantizedTensor>,
     /// True if it gets a gradient. One that does not is a constant of the run: see [`Graph::constant`].
     pub trained: bool,
     /// Why it is trained or not, as `damper inspect` prints it.

@@ -79,9 +79,9 @@ pub(super) fn is_rotary(data: &[f32], other: &[f32]) -> bool {
 pub(super) fn stops_gradients(node: &NodeProto, slot: usize) -> bool {
     match node.op_type.as_str() {
         "Cast" => DType::from_onnx(attr_int(&node.attribute, "to", 0) as i32).is_ok_and(|dtype| !dtype.is_float()),
-        "And" | "ArgMax" | "ArgMin" | "Ceil" | "Equal" | "EyeLike" | "Floor" | "Greater" | "GreaterOrEqual"
-        | "IsInf" | "IsNaN" | "Less" | "LessOrEqual" | "NonZero" | "Not" | "Or" | "Range" | "Round" | "Shape"
-        | "Sign" | "Size" | "Xor" => true,
+        "And" | "ArgMax" | "ArgMin" | "Ceil" | "DequantizeLinear" | "Equal" | "EyeLike" | "Floor" | "Greater"
+        | "GreaterOrEqual" | "IsInf" | "IsNaN" | "Less" | "LessOrEqual" | "NonZero" | "Not" | "Or" | "Range"
+        | "Round" | "Shape" | "Sign" | "Size" | "Xor" => true,
         "Where" => slot == 0,
         "CastLike" | "Gather" | "GatherElements" | "GatherND" => slot == 1,
         "OneHot" => slot < 2,

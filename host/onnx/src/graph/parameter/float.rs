@@ -1,11 +1,14 @@
 //! The verdict on one initializer of floats.
 
+use super::super::QuantizedTensor;
 use crate::Tensor;
 
-/// A float initializer, alias or split, or a trained `Constant`.
+/// A float initializer, alias or split, a trained `Constant`, or the output of a `DequantizeLinear` of constants.
 pub struct Float {
     pub name: String,
     pub tensor: Tensor,
+    /// As it is stored, if as integers.
+    pub quantized: Option<QuantizedTensor>,
     pub trained: bool,
     pub reason: String,
     pub note: Option<Note>,

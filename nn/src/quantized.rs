@@ -1,0 +1,148 @@
+//! Weights as 8-bit integers with a scale for each channel: element `i` is `(values[i] − zeros[c]) · scales[c]`, rounded once to f32, where
+//! `c` is its channel. This is ONNX's `DequantizeLinear`.
+//!
+//! Each kernel has the bits of the kernel of floats on the same numbers. It turns a [block](crate::sum::BLOCK) of weights into floats at a
+//! time, on the stack, so the weights stay where they are, at a byte each.
+
+mod convolution;
+mod gather;
+mod product;
+
+pub use convolution::{forward, transposed};
+pub use gather::gather;
+pub use product::{product_left, product_right};
+
+use crate::sum::BLOCK;
+use crate::window::split;
+use crate::{Error, check};
+
+/// A weight. Any lengths are permitted: a kernel checks them.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Quantized<'a> {
+    /// The integers, in row-major order.
+    pub values: &'a [i8],
+    /// The scale of each channel: one channel for all elements, or one for each index of an axis.
+    pub scales: &'a [f32],
+    /// The integer that stands for 0, of each channel.
+    pub zeros: &'a [i8],
+    /// Elements of the axes behind that of the channels.
+    pub inner: usize,
+}
+
+/// A block of weights as floats.
+type Block = [f32; BLOCK];
+
+impl Quantized<'_> {
+    /// Writes the elements at `start`, `start + stride`, … as floats.
+    #[inline(always)]
+    fn read(&self, start: usize, stride: usize, out: &mut [f32]) {
+        let (mut at, mut end) = (start, 0);
+        let (mut scale, mut zero) = (0.0f32, 0i16);
+        for out in out {
+            // Elements up to `end` are of one channel.
+            if at >= end {
+                let (block, _) = split(at, self.inner);
+                let (_, channel) = split(block, self.scales.len());
+                end = block.wrapping_add(1).wrapping_mul(self.inner);
+                scale = self.scales.get(channel).copied().unwrap_or(0.0);
+                zero = self.zeros.get(channel).copied().unwrap_or(0).into();
+            }
+            let value: i16 = self.values.get(at).copied().unwrap_or(0).into();
+            // Between −255 and 255: exact as a float.
+            *out = f32::from(value.wrapping_sub(zero)) * scale;
+            at = at.wrapping_add(stride);
+        }
+    }
+
+    /// Errors unless there are `len` elements or more, of whole channels.
+    #[inline(always)]
+    fn check(&self, len: usize) -> Result<(), Error> {
+        let channel = self.scales.len().wrapping_mul(self.inner);
+        check(self.values.len() >= len && self.zeros.len() == self.scales.len())?;
+        check(len == 0 || self.values.len().checked_rem(channel) == Some(0))
+    }
+
+    /// The elements as floats, into `out`.
+    ///
+    /// # Errors
+    ///
+    /// `out` has another length, or the lengths do not fit together.
+    #[inline(always)]
+    pub fn dequantize(&self, out: &mut [f32]) -> Result<(), Error> {
+        check(out.len() == self.values.len())?;
+        self.check(out.len())?;
+        self.read(0, 1, out);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+    use damper_testing::Random;
+    use std::vec::Vec;
+
+    /// A weight of `len` elements that owns its numbers, and the same as floats.
+    pub struct Owned {
+        values: Vec<i8>,
+        scales: Vec<f32>,
+        zeros: Vec<i8>,
+        inner: usize,
+        pub floats: Vec<f32>,
+    }
+
+    impl Owned {
+        /// Of a tensor `[outer, channels, inner]`, with extreme integers, zeros and scales of either sign among them.
+        pub fn new(random: &mut Random, outer: usize, channels: usize, inner: usize) -> Self {
+            let mut integer = |edge: usize| match random.below(edge) {
+                0 => -128,
+                1 => 127,
+                _ => (random.below(256) as i16 - 128) as i8,
+            };
+            let values: Vec<i8> = (0..outer * channels * inner).map(|_| integer(8)).collect();
+            let zeros: Vec<i8> = (0..channels).map(|_| integer(3)).collect();
+            let scales: Vec<f32> = (0..channels).map(|_| random.signed() * 0.1).collect();
+            let float = |(at, value): (usize, &i8)| {
+                let channel = at / inner % channels;
+                (i32::from(*value) - i32::from(zeros[channel])) as f32 * scales[channel]
+            };
+            let floats = values.iter().enumerate().map(float).collect();
+            Self { values, scales, zeros, inner, floats }
+        }
+
+        pub fn weight(&self) -> Quantized<'_> {
+            Quantized { values: &self.values, scales: &self.scales, zeros: &self.zeros, inner: self.inner }
+        }
+    }
+
+    pub fn floats(random: &mut Random, len: usize) -> Vec<f32> {
+        (0..len).map(|_| (random.below(1 << 16) as f32 - 32768.0) * 3.1e-5).collect()
+    }
+
+    pub fn assert_same(got: &[f32], want: &[f32]) {
+        assert!(got.iter().map(|x| x.to_bits()).eq(want.iter().map(|x| x.to_bits())), "{got:?}, not {want:?}");
+    }
+
+    // Elements are those of the definition, from any start at any stride; lengths that do not fit are errors.
+    #[test]
+    fn elements_match_definition() {
+        let mut random = Random(31);
+        for _ in 0..200 {
+            let [outer, channels, inner] = [1, 2, 3].map(|_| 1 + random.below(5));
+            let owned = Owned::new(&mut random, outer, channels, inner);
+            let len = owned.floats.len();
+            let mut all = std::vec![0.0; len];
+            owned.weight().dequantize(&mut all).unwrap();
+            assert_same(&all, &owned.floats);
+            let (start, stride) = (random.below(len), 1 + random.below(7));
+            let want: Vec<f32> = owned.floats.iter().skip(start).step_by(stride).copied().collect();
+            let mut some = std::vec![0.0; want.len()];
+            owned.weight().read(start, stride, &mut some);
+            assert_same(&some, &want);
+            let short = Quantized { zeros: &owned.zeros[1..], ..owned.weight() };
+            assert_eq!(short.dequantize(&mut all), Err(Error::Length));
+            let ragged = Quantized { inner: len + 1, ..owned.weight() };
+            assert_eq!(ragged.dequantize(&mut all), Err(Error::Length));
+        }
+    }
+}

@@ -1,0 +1,61 @@
+//! Rows of a quantised table.
+
+use super::Quantized;
+use crate::index::Along;
+use crate::walk::elements;
+use crate::{Error, check};
+
+/// As [`gather`](crate::index::gather), of a quantised `x`.
+///
+/// # Errors
+///
+/// A slice has another length, or an index points outside the axis.
+#[inline(always)]
+pub fn gather(along: &Along, x: &Quantized<'_>, indices: &[i64], out: &mut [f32]) -> Result<(), Error> {
+    let Along { outer, axis, inner } = *along;
+    let block = axis.wrapping_mul(inner);
+    x.check(x.values.len())?;
+    check(Some(x.values.len()) == elements(&[outer, axis, inner]))?;
+    check(Some(out.len()) == elements(&[outer, indices.len(), inner]))?;
+    let mut rows = out.chunks_exact_mut(inner.max(1));
+    for outer in 0..outer {
+        for (index, row) in indices.iter().zip(&mut rows) {
+            let start = outer.wrapping_mul(block).wrapping_add(along.place(*index)?.wrapping_mul(inner));
+            x.read(start, 1, row);
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{Owned, assert_same};
+    use super::*;
+    use damper_testing::Random;
+
+    // Rows have the bits of a table of floats, whatever the axis of the channels; indices outside are errors.
+    #[test]
+    fn rows_have_float_bits() {
+        let mut random = Random(43);
+        for _ in 0..200 {
+            let [outer, axis, inner] = [1, 2, 3].map(|_| 1 + random.below(5));
+            let table = match random.below(3) {
+                0 => Owned::new(&mut random, outer, axis, inner),
+                1 => Owned::new(&mut random, outer * axis, inner, 1),
+                _ => Owned::new(&mut random, 1, 1, outer * axis * inner),
+            };
+            let along = Along::new(outer, axis, inner).unwrap();
+            let indices: std::vec::Vec<i64> =
+                (0..random.below(5)).map(|_| random.below(2 * axis) as i64 - axis as i64).collect();
+            let (mut got, mut want) =
+                (std::vec![0.0; outer * indices.len() * inner], std::vec![0.0; outer * indices.len() * inner]);
+            gather(&along, &table.weight(), &indices, &mut got).unwrap();
+            crate::index::gather(&along, &table.floats, &indices, &mut want).unwrap();
+            assert_same(&got, &want);
+            let outside = [axis as i64];
+            let mut one = std::vec![0.0; outer * inner];
+            assert_eq!(gather(&along, &table.weight(), &outside, &mut one), Err(Error::Index));
+            assert_eq!(gather(&along, &table.weight(), &[0], &mut got[..0]), Err(Error::Length));
+        }
+    }
+}
