@@ -288,6 +288,19 @@ impl<'a, W: Copy + Default> ClippedSum<'a, W> {
     }
 }
 
+#[cfg(feature = "cluster")]
+impl<W: Copy + Default> ClippedSum<'_, W> {
+    /// Wipes all but the words `block`, which are the sum from now on; their number.
+    pub(crate) fn narrow(&mut self, block: core::ops::Range<usize>) -> usize {
+        let (head, rest) = core::mem::take(&mut self.sum).split_at_mut_checked(block.start).unwrap_or_default();
+        let (own, tail) = rest.split_at_mut(block.len().min(rest.len()));
+        // Each is wiped when it is dropped.
+        drop([ClippedSum { sum: head }, ClippedSum { sum: tail }]);
+        self.sum = own;
+        self.sum.len()
+    }
+}
+
 impl<W: Copy + Default> Drop for ClippedSum<'_, W> {
     fn drop(&mut self) {
         if !crate::mutant::is(crate::mutant::Mutant::SumNotWiped) {

@@ -173,7 +173,7 @@ mod shard;
 
 pub use crate::clip::Segments;
 #[cfg(feature = "cluster")]
-pub use cluster::{ExchangeError, part_range};
+pub use cluster::{ExchangeError, OpenBlock, part_range};
 pub use config::StepConfig;
 pub use emit::Sender;
 pub use float_sum::FloatSum;
@@ -557,6 +557,21 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> Priva
         F: Filter<FS>,
         O: Optimizer<OS>,
     {
+        self.check_of(state, None)
+    }
+
+    /// As [`check`](Self::check), with filter and optimizer of so many coordinates, if not of all.
+    #[inline(always)]
+    fn check_of<'a, B, FS, OS>(
+        &self,
+        state: &'a mut StepState<B, FS, OS, T::State, M::NoiseState>,
+        coordinates: Option<usize>,
+    ) -> Result<Checked<'a, M, T, FS, OS>, CallError>
+    where
+        B: AsMut<[M::Word]>,
+        F: Filter<FS>,
+        O: Optimizer<OS>,
+    {
         let slots = &self.slots;
         let sum = state.sum.as_mut();
         let dim = sum.len();
@@ -569,8 +584,9 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> Priva
         if query.len() > T::Counts::ZERO.as_ref().len() {
             return Err(CallError::Order("more counts than the threshold has memory for"));
         }
-        slots.filter.check(&state.filter, dim)?;
-        slots.optimizer.check(&state.optimizer, dim)?;
+        let coordinates = coordinates.unwrap_or(dim);
+        slots.filter.check(&state.filter, coordinates)?;
+        slots.optimizer.check(&state.optimizer, coordinates)?;
         slots.mechanism.check_state(&mut state.noise, dim)?;
         let (filter, threshold, optimizer) = (&mut state.filter, &mut state.threshold, &mut state.optimizer);
         Ok(Checked { sum, filter, threshold, optimizer, noise: &mut state.noise, clip, query })

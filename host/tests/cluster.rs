@@ -90,20 +90,33 @@ fn every_method_has_the_bits_of_one_process() {
     }
 }
 
-// Ranks that each draw the noise of some coordinates, with sums of 32 bits and of 64.
+/// A run of a network of 26,010 parameters on images in `folder`.
+fn images(folder: &Path, epochs: f64, config: TrainConfig) -> Run {
+    let source = train::Source { data: made_up_images(folder), ..source("mnist-cnn.onnx") };
+    train::prepare(&source, TrainConfig { batch_size: 24, epochs, ..config }).unwrap()
+}
+
+/// Adam after a filter: of both, a rank has the state of its coordinates alone.
+fn filtered() -> TrainConfig {
+    let of_method = |name: &str| methods().into_iter().find(|(found, _)| *found == name).unwrap().1;
+    TrainConfig { optimizer: of_method("adam").optimizer, ..of_method("doppler") }
+}
+
+// Ranks that each draw the noise of some coordinates, with sums of 32 bits and of 64. They move them with the state of these coordinates, or
+// all have the state of all.
 #[test]
 fn noise_drawn_in_parts_has_the_same_bits() {
     let folder = tempfile::tempdir().unwrap();
-    let data = made_up_images(folder.path());
-    let images = |config| {
-        let source = train::Source { data: data.clone(), ..source("mnist-cnn.onnx") };
-        train::prepare(&source, TrainConfig { batch_size: 24, epochs: 1.0, ..config }).unwrap()
-    };
+    let images = |config| images(folder.path(), 1.0, config);
     let digits = |config| train::prepare(&source(LARGER), config).unwrap();
     let wide = TrainConfig { grid_bits: 22, batch_size: 512, epochs: 2.0, ..config() };
-    let of_method = |name: &str| methods().into_iter().find(|(found, _)| *found == name).unwrap().1;
+    let of_method = |name: &str| methods().into_iter().chain(others()).find(|(found, _)| *found == name).unwrap().1;
     for (name, run) in [
         ("images", images(config())),
+        ("images, filtered", images(filtered())),
+        ("images, disk", images(of_method("disk"))),
+        ("images, adaptive filter", images(of_method("adaptive fir"))),
+        ("images, galore", images(of_method("galore"))),
         ("images, adam, filter and counts", images(TrainConfig { seed: Some(3), ..of_method("everything") })),
         ("digits", digits(config())),
         ("digits, norm", digits(of_method("adagrad-norm"))),
@@ -151,8 +164,10 @@ impl Progress for StopAfter {
 fn resumes_with_other_ranks() {
     let every = Duration::from_secs(60);
     let find = |name: &str| methods().into_iter().chain(others()).find(|(found, _)| *found == name).unwrap().1;
-    for name in ["private", "everything", "blt of a mean", "evaluations"] {
-        let run = train::prepare(&source(SMALL), find(name)).unwrap();
+    let small = |name| (name, train::prepare(&source(SMALL), find(name)).unwrap());
+    let data = tempfile::tempdir().unwrap();
+    let sharded = ("state of blocks", images(data.path(), 4.0, filtered()));
+    for (name, run) in [small("private"), small("everything"), small("blt of a mean"), small("evaluations"), sharded] {
         let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let invocation = Invocation { folder: String::new(), args: vec![], charge: None };
         let mut checkpoint = Checkpoint::begin(one.path(), &run, invocation, every).unwrap();

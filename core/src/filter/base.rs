@@ -59,6 +59,12 @@ pub trait Filter<S: ?Sized>: Clone {
         false
     }
 
+    /// Returns true if no coordinate depends on another one: then several processes may each filter a block.
+    #[cfg(feature = "cluster")]
+    fn filters_by_coordinate(&self) -> bool {
+        self.is_identity()
+    }
+
     /// Filters the coordinates `at..at + filtered.len()`.
     fn apply(&self, step: Self::Step, state: &mut S, at: usize, released: &Released<'_>, filtered: &mut [f32]);
 

@@ -30,6 +30,12 @@ pub trait Optimizer<S: ?Sized>: Clone {
         false
     }
 
+    /// Returns true if no coordinate's step depends on another coordinate: then several processes may each move a block.
+    #[cfg(feature = "cluster")]
+    fn moves_by_coordinate(&self) -> bool {
+        !self.needs_full_gradient()
+    }
+
     /// Sees a piece of the released gradient, `at..`, before [`Optimizer::begin`]; all pieces, in order, if
     /// [`Optimizer::needs_full_gradient`].
     fn observe(&self, _state: &mut S, _at: usize, _released: &Released<'_>) {}

@@ -37,6 +37,10 @@ pub trait AnyFilter {
     /// As [`Filter::is_identity`].
     fn is_identity(&self) -> bool;
 
+    /// As [`Filter::filters_by_coordinate`].
+    #[cfg(feature = "cluster")]
+    fn filters_by_coordinate(&self) -> bool;
+
     /// As [`Filter::apply`]; nothing before the first step.
     fn apply(&mut self, at: usize, released: &Released<'_>, filtered: &mut [f32]);
 
@@ -83,6 +87,11 @@ impl<F: Filter<S>, S> AnyFilter for StatefulSlot<F, S, F::Step> {
         self.config.is_identity()
     }
 
+    #[cfg(feature = "cluster")]
+    fn filters_by_coordinate(&self) -> bool {
+        self.config.filters_by_coordinate()
+    }
+
     fn apply(&mut self, at: usize, released: &Released<'_>, filtered: &mut [f32]) {
         if let Some(step) = self.step {
             self.config.apply(step, &mut self.state, at, released, filtered);
@@ -107,12 +116,19 @@ impl<F: Filter<S>, S> AnyFilter for StatefulSlot<F, S, F::Step> {
 pub struct FilterSlot {
     stays: bool,
     passes: bool,
+    #[cfg(feature = "cluster")]
+    filters_by_coordinate: bool,
 }
 
 impl FilterSlot {
     /// The slot of this filter.
     pub fn of(filter: &(impl AnyFilter + ?Sized)) -> Self {
-        Self { stays: filter.evaluates_at_params(), passes: filter.is_identity() }
+        Self {
+            stays: filter.evaluates_at_params(),
+            passes: filter.is_identity(),
+            #[cfg(feature = "cluster")]
+            filters_by_coordinate: filter.filters_by_coordinate(),
+        }
     }
 }
 
@@ -148,6 +164,11 @@ impl<P: DerefMut<Target: AnyFilter>> Filter<P> for FilterSlot {
 
     fn is_identity(&self) -> bool {
         self.passes
+    }
+
+    #[cfg(feature = "cluster")]
+    fn filters_by_coordinate(&self) -> bool {
+        self.filters_by_coordinate
     }
 
     fn apply(&self, (): (), state: &mut P, at: usize, released: &Released<'_>, filtered: &mut [f32]) {

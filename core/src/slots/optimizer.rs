@@ -19,6 +19,10 @@ pub trait AnyOptimizer {
     /// As [`Optimizer::needs_full_gradient`].
     fn needs_full_gradient(&self) -> bool;
 
+    /// As [`Optimizer::moves_by_coordinate`].
+    #[cfg(feature = "cluster")]
+    fn moves_by_coordinate(&self) -> bool;
+
     /// As [`Optimizer::observe`].
     fn observe(&mut self, at: usize, released: &Released<'_>);
 
@@ -48,6 +52,11 @@ impl<O: Optimizer<S>, S> AnyOptimizer for StatefulSlot<O, S, O::Step> {
         self.config.needs_full_gradient()
     }
 
+    #[cfg(feature = "cluster")]
+    fn moves_by_coordinate(&self) -> bool {
+        self.config.moves_by_coordinate()
+    }
+
     fn observe(&mut self, at: usize, released: &Released<'_>) {
         self.config.observe(&mut self.state, at, released);
     }
@@ -73,12 +82,18 @@ impl<O: Optimizer<S>, S> AnyOptimizer for StatefulSlot<O, S, O::Step> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OptimizerSlot {
     needs_full_gradient: bool,
+    #[cfg(feature = "cluster")]
+    moves_by_coordinate: bool,
 }
 
 impl OptimizerSlot {
     /// The slot of this optimizer.
     pub fn of(optimizer: &(impl AnyOptimizer + ?Sized)) -> Self {
-        Self { needs_full_gradient: optimizer.needs_full_gradient() }
+        Self {
+            needs_full_gradient: optimizer.needs_full_gradient(),
+            #[cfg(feature = "cluster")]
+            moves_by_coordinate: optimizer.moves_by_coordinate(),
+        }
     }
 }
 
@@ -94,6 +109,11 @@ impl<P: DerefMut<Target: AnyOptimizer>> Optimizer<P> for OptimizerSlot {
 
     fn needs_full_gradient(&self) -> bool {
         self.needs_full_gradient
+    }
+
+    #[cfg(feature = "cluster")]
+    fn moves_by_coordinate(&self) -> bool {
+        self.moves_by_coordinate
     }
 
     fn observe(&self, state: &mut P, at: usize, released: &Released<'_>) {

@@ -8,16 +8,20 @@
 //! Each process adds the samples of its share alone, and all of them release one sum with one noise. A process that released the sum of its
 //! own share would use that noise for a second sum. So a step whose exchange failed is [broken](CallError::Broken), and releases nothing.
 
-use super::Open;
 use super::config::StepConfig;
 use super::noise_part::NoisePart;
+use super::{Open, PrivateStep, StepState};
+use crate::accounting::{Ledger, Store};
+use crate::clip::Clip;
 use crate::count::Counts;
-use crate::error::{CallError, check_len};
+use crate::error::{CallError, OpenError, check_len};
 use crate::filter::Filter;
 use crate::noise::sealed::Inside;
 use crate::noise::{CHUNK, Generator};
 use crate::optimizer::Optimizer;
 use crate::private::Mechanism;
+use crate::schedule::Schedule;
+use crate::threshold::Threshold;
 use core::ops::Range;
 
 /// Why a step of several processes was not finished; it releases nothing, and its charge stays.
@@ -69,7 +73,7 @@ where
         }
         self.check_unbroken().map_err(ExchangeError::Call)?;
         check_len("the parameters", self.sum.sum.len(), params.len()).map_err(ExchangeError::Call)?;
-        self.drawing(generator).each_part(self.sum.sum, parts, draw).map_err(ExchangeError::Exchange)?;
+        self.drawing(generator).each_part(self.sum.sum, 0, parts, draw).map_err(ExchangeError::Exchange)?;
         self.move_params::<G, true>(params, generator);
         self.learn_threshold(params.len(), generator);
         Ok(())
@@ -79,6 +83,84 @@ where
     #[must_use]
     pub fn has_noise_parts(&self) -> bool {
         P::Mechanism::independent_state().is_some()
+    }
+}
+
+/// A step of which this process moves one block of coordinates alone: its filter and optimizer have the state of no other. The other
+/// processes move the rest, with the bits of one process if no coordinate's step depends on another coordinate.
+#[must_use = "a step that is not finished releases nothing, and its charge stays"]
+pub struct OpenBlock<'a, P: StepConfig, FS = (), OS = ()> {
+    open: Open<'a, P, FS, OS>,
+    block: Range<usize>,
+}
+
+impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> PrivateStep<F, O, M, T, C, S> {
+    /// As [`PrivateStep::open`], of which [`OpenBlock::finish`] moves the coordinates `block`: a range within `0..D` that begins at a whole
+    /// chunk of noise. Filter and optimizer have the state of `block` alone, its first coordinate at 0.
+    ///
+    /// # Errors
+    ///
+    /// As [`PrivateStep::open`]; or the block is none, the noise has no parts, or a coordinate's step depends on others.
+    pub fn open_block<'a, B, FS, OS, L: Store>(
+        &self,
+        state: &'a mut StepState<B, FS, OS, T::State, M::NoiseState>,
+        ledger: &mut Ledger<L>,
+        block: Range<usize>,
+    ) -> Result<OpenBlock<'a, Self, FS, OS>, OpenError<L::Error>>
+    where
+        B: AsMut<[M::Word]>,
+        F: Filter<FS>,
+        O: Optimizer<OS>,
+    {
+        let slots = &self.slots;
+        let is_by_coordinate = M::independent_state().is_some()
+            && slots.filter.filters_by_coordinate()
+            && slots.optimizer.moves_by_coordinate();
+        let checked = self.check_of(state, Some(block.len())).map_err(OpenError::Call)?;
+        let is_block = block.start <= block.end && block.end <= checked.sum.len() && block.start.is_multiple_of(CHUNK);
+        if !is_by_coordinate || !is_block {
+            return Err(OpenError::Call(CallError::Order("a block of a step that is taken whole")));
+        }
+        self.check_budget(ledger).map_err(OpenError::Call)?;
+        let number = ledger.charge()?;
+        Ok(OpenBlock { open: self.opened(checked, number, number, self.mechanism_at(number)), block })
+    }
+}
+
+impl<'a, P: StepConfig, FS, OS> OpenBlock<'a, P, FS, OS>
+where
+    P::Filter: Filter<FS>,
+    P::Optimizer: Optimizer<OS>,
+{
+    /// The step, for samples and the exchange.
+    pub fn open(&mut self) -> &mut Open<'a, P, FS, OS> {
+        &mut self.open
+    }
+
+    /// As [`Open::finish_on`], of the block: the totals of its coordinates are there, and `params` (`[D]`) moves in it alone. The words of
+    /// the other coordinates are wiped. The threshold learns in every process.
+    ///
+    /// # Errors
+    ///
+    /// As [`Open::finish_on`].
+    pub fn finish<G: Generator>(
+        self,
+        params: &mut [f32],
+        generator: &G,
+        parts: usize,
+        draw: impl for<'p> FnOnce(&mut [NoisePart<'p, P::Mechanism, G>]),
+    ) -> Result<(), CallError> {
+        let Self { mut open, block } = self;
+        open.check_unbroken()?;
+        let dim = open.sum.sum.len();
+        check_len("the parameters", dim, params.len())?;
+        let first = (block.start / CHUNK) as u32;
+        let own = open.sum.narrow(block.clone());
+        check_len("the block", block.len(), own)?;
+        open.drawing(generator).each_part(open.sum.sum, first, parts, draw);
+        open.move_params::<G, true>(params.get_mut(block).unwrap_or_default(), generator);
+        open.learn_threshold(dim, generator);
+        Ok(())
     }
 }
 
@@ -120,5 +202,102 @@ impl<M: Mechanism, G> NoisePart<'_, M, G> {
         }
         self.is_drawn = true;
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clip::FlatL2;
+    use crate::filter::{AdaptiveFir, AdaptiveFirState, Identity, Iir, IirState};
+    use crate::grid::Grid;
+    use crate::noise::{ChaCha20, DiscreteGaussian};
+    use crate::optimizer::{AdaGradNorm, AdaGradNormState, Adam, AdamState, Sgd, SgdState};
+    use crate::private::SumWord;
+    use crate::schedule::Constant;
+    use crate::step::Slots;
+    use crate::threshold::Fixed;
+    use std::vec;
+    use std::vec::Vec;
+
+    const DIM: usize = 2 * CHUNK + 5;
+
+    fn step<F: Clone, O: Clone>(filter: F, optimizer: O) -> PrivateStep<F, O, DiscreteGaussian<i64>> {
+        PrivateStep::new(Slots {
+            mechanism: DiscreteGaussian::with_multiplier(Grid::new(16).unwrap(), 1.0).unwrap(),
+            clip: FlatL2,
+            threshold: Fixed(1.0),
+            filter,
+            optimizer,
+            schedule: Constant(0.1),
+            expected_batch: 4,
+        })
+        .unwrap()
+    }
+
+    /// Three steps of Adam after a filter of order 2, as each process of `blocks` takes them; the parameters of all blocks.
+    fn train(blocks: &[Range<usize>]) -> Vec<f32> {
+        let step = step(Iir::<2>::new(&[-0.9], &[0.1, 0.2]).unwrap(), Adam::new(0.9, 0.99, 1e-6, 0.1).unwrap());
+        let generator: ChaCha20 = ChaCha20::simulation(1);
+        let mut states: Vec<_> = blocks
+            .iter()
+            .map(|block| {
+                let zeros = |rows: usize| vec![0f32; rows * block.len()];
+                let filter = IirState::new(zeros(step.slots().filter.order()));
+                let state = StepState::new(vec![SumWord::ZERO; DIM], filter, AdamState::new(zeros(1), zeros(1)), ());
+                (state, Ledger::volatile(3))
+            })
+            .collect();
+        let mut params: Vec<f32> = (0..DIM).map(|at| at as f32 / DIM as f32).collect();
+        for _ in 0..3 {
+            let before = params.clone();
+            for (block, (state, ledger)) in blocks.iter().zip(&mut states) {
+                let mut own = before.clone();
+                let mut opened = step.open_block(state, ledger, block.clone()).unwrap();
+                opened.open().add_combined(&[&before]).unwrap();
+                opened.finish(&mut own, &generator, 2, |_| ()).unwrap();
+                params[block.clone()].copy_from_slice(&own[block.clone()]);
+                assert_eq!(own[..block.start], before[..block.start]);
+                assert_eq!(own[block.end..], before[block.end..]);
+                assert!(state.sum.iter().all(|word| word.0 == 0));
+            }
+        }
+        params
+    }
+
+    #[test]
+    fn blocks_have_the_bits_of_the_whole() {
+        let whole = train(&[0..DIM]);
+        assert_ne!(whole[..3], [0.0, 1.0 / DIM as f32, 2.0 / DIM as f32]);
+        assert_eq!(train(&[0..CHUNK, CHUNK..DIM]), whole);
+        assert_eq!(train(&[0..2 * CHUNK, 2 * CHUNK..DIM]), whole);
+    }
+
+    // What depends on other coordinates, or is no block, is refused, and nothing is charged.
+    #[test]
+    fn what_has_no_blocks_is_refused() {
+        let sgd = || (Sgd::new(0.0, false, 0.0).unwrap(), SgdState { momentum: Vec::<f32>::new() });
+        let mut ledger = Ledger::volatile(3);
+        let (optimizer, state) = sgd();
+        let norm = step(Identity, AdaGradNorm::new(1.0, 1e-5, true, optimizer).unwrap());
+        let mut of_norm = StepState::new(vec![SumWord::ZERO; DIM], (), AdaGradNormState::new(state), ());
+        assert!(norm.open_block(&mut of_norm, &mut ledger, 0..CHUNK).is_err());
+        let adaptive = AdaptiveFir::<4>::new(2, 0.5, 0.1).unwrap();
+        let past = AdaptiveFirState::new(vec![0f32; adaptive.memory_len(CHUNK)]);
+        let (optimizer, state) = sgd();
+        let mut of_adaptive = StepState::new(vec![SumWord::ZERO; DIM], past, state, ());
+        assert!(step(adaptive, optimizer).open_block(&mut of_adaptive, &mut ledger, 0..CHUNK).is_err());
+        let (optimizer, state) = sgd();
+        let (plain, mut of_plain) =
+            (step(Identity, optimizer), StepState::new(vec![SumWord::ZERO; DIM], (), state, ()));
+        for block in [1..CHUNK, 0..DIM + 1, DIM..DIM + 5] {
+            assert!(plain.open_block(&mut of_plain, &mut ledger, block).is_err());
+        }
+        assert_eq!(ledger.charged_steps(), 0);
+        // Parameters of another length: nothing is released, and the charge stays.
+        let opened = plain.open_block(&mut of_plain, &mut ledger, 0..CHUNK).unwrap();
+        let generator: ChaCha20 = ChaCha20::simulation(1);
+        assert!(opened.finish(&mut [0.0; 3], &generator, 1, |_| ()).is_err());
+        assert_eq!(ledger.charged_steps(), 1);
     }
 }

@@ -103,16 +103,17 @@ impl<M: Copy, G> Clone for Drawing<'_, M, G> {
 impl<M: Copy, G> Copy for Drawing<'_, M, G> {}
 
 impl<M: Mechanism, G: Generator> Drawing<'_, M, G> {
-    /// Splits `sum` into parts of whole chunks, hands them to `draw`, and draws what is left.
+    /// Splits `sum`, whose first chunk has number `first`, into parts of whole chunks, hands them to `draw`, and draws what is left.
     pub(super) fn each_part<T>(
         self,
         sum: &mut [M::Word],
+        mut first: u32,
         parts: usize,
         draw: impl for<'p> FnOnce(&mut [NoisePart<'p, M, G>]) -> T,
     ) -> T {
         let count = parts.clamp(1, MOST);
         let chunks = chunks_of_part(sum.len(), parts);
-        let (mut rest, mut first) = (sum, 0);
+        let mut rest = sum;
         let mut all: [NoisePart<'_, M, G>; MOST] = core::array::from_fn(|_| {
             let sum = core::mem::take(&mut rest);
             let (sum, after) = sum.split_at_mut(chunks.saturating_mul(CHUNK).min(sum.len()));

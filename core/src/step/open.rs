@@ -223,7 +223,7 @@ where
         }
         self.check_unbroken()?;
         check_len("the parameters", self.sum.sum.len(), params.len())?;
-        self.drawing(generator).each_part(self.sum.sum, parts, draw);
+        self.drawing(generator).each_part(self.sum.sum, 0, parts, draw);
         self.move_params::<G, true>(params, generator);
         self.learn_threshold(params.len(), generator);
         Ok(())

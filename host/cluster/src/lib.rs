@@ -56,7 +56,7 @@ pub fn join() -> Result<Joined, JoinError> {
     match launched() {
         None | Some(1) => Ok(Joined::Alone(Alone)),
         #[cfg(feature = "mpi")]
-        Some(_) => mpi::Mpi::start().map(Joined::Mpi).ok_or(JoinError::Failed),
+        Some(size) => mpi::Mpi::start(size).map(Joined::Mpi).ok_or(JoinError::Failed),
         #[cfg(not(feature = "mpi"))]
         Some(size) => Err(JoinError::NoMpi(size)),
     }

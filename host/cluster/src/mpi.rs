@@ -2,18 +2,53 @@
 //!
 //! MPI's own errors, such as a lost connection, end all processes: that is its default. So calls here do not fail.
 
-use damper_train::{Group, RankError, Words};
+use damper_train::{Cut, Group, Pieces, RankError, Word, Words, block_of};
 use mpi::Threading;
 use mpi::collective::SystemOperation;
 use mpi::datatype::PartitionMut;
 use mpi::environment::Universe;
+use mpi::request::WaitGuard;
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator, CommunicatorCollectives, Equivalence, Root};
+use std::sync::mpsc;
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use zeroize::Zeroize;
 
 /// How long a process that has failed waits for the others to fail too, before it ends them.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long the start of MPI may take, and how much longer for each rank.
+const START: Duration = Duration::from_secs(20);
+const START_OF_RANK: Duration = Duration::from_millis(100);
+
+/// Ends this process if it is not dropped in time. If a rank is killed while MPI starts, the others wait for it in that call, and a launcher
+/// may wait for them.
+struct Deadline(Option<mpsc::Sender<()>>, Option<JoinHandle<()>>);
+
+impl Deadline {
+    fn begin(limit: Duration) -> Self {
+        let (sender, dropped) = mpsc::channel::<()>();
+        let watch = std::thread::spawn(move || {
+            if dropped.recv_timeout(limit) == Err(mpsc::RecvTimeoutError::Timeout) {
+                eprintln!(
+                    "damper: MPI has not started in {} s: a rank or a machine is missing; start the run again",
+                    limit.as_secs()
+                );
+                // No exit: MPI's own handlers would wait as well.
+                std::process::abort();
+            }
+        });
+        Self(Some(sender), Some(watch))
+    }
+}
+
+impl Drop for Deadline {
+    fn drop(&mut self) {
+        self.0.take();
+        let _ = self.1.take().map(JoinHandle::join);
+    }
+}
 
 /// This process among all.
 pub struct Mpi {
@@ -31,8 +66,9 @@ impl std::fmt::Debug for Mpi {
 }
 
 impl Mpi {
-    /// Starts MPI; none if it does not start or was started before.
-    pub(super) fn start() -> Option<Self> {
+    /// Starts MPI with `size` processes; none if it does not start or was started before.
+    pub(super) fn start(size: usize) -> Option<Self> {
+        let _in_time = Deadline::begin(START + START_OF_RANK * u32::try_from(size).unwrap_or(u32::MAX));
         // Workers are threads, and one thread calls MPI.
         let (universe, _) = mpi::initialize_with_threading(Threading::Funneled)?;
         let world = universe.world();
@@ -55,6 +91,37 @@ impl Mpi {
         self.world.reduce_scatter_block_into(&*words, &mut own[..], SystemOperation::sum());
         words[rank * block..][..block].copy_from_slice(&own);
         own.zeroize();
+    }
+
+    /// One piece is on its way while the next is filled and the one before taken.
+    fn total_pieces<W: Word + Equivalence>(&self, cut: Cut, pieces: &mut dyn Pieces) {
+        let buffers = |len: usize| [vec![W::default(); len], vec![W::default(); len]];
+        let ([mut sent, mut next], [mut total, mut before]) = (buffers(cut.width * self.size()), buffers(cut.width));
+        pieces.fill(0, W::words(&mut sent));
+        for index in 0..cut.pieces {
+            mpi::request::scope(|scope| {
+                let sum = SystemOperation::sum();
+                let on_its_way = self.world.immediate_reduce_scatter_block_into(scope, &sent[..], &mut total[..], sum);
+                let on_its_way = WaitGuard::from(on_its_way);
+                if index + 1 < cut.pieces {
+                    pieces.fill(index + 1, W::words(&mut next));
+                }
+                if index > 0 {
+                    pieces.take(index - 1, W::words(&mut before));
+                }
+                drop(on_its_way);
+            });
+            std::mem::swap(&mut sent, &mut next);
+            std::mem::swap(&mut total, &mut before);
+        }
+        pieces.take(cut.pieces - 1, W::words(&mut before));
+        [sent, next, total, before].iter_mut().for_each(|buffer| buffer.zeroize());
+    }
+
+    /// Lengths and starts of the ranks' blocks of `block` values in a vector of `len`.
+    fn blocks(&self, block: usize, len: usize) -> (Vec<i32>, Vec<i32>) {
+        let blocks = (0..self.size()).map(|rank| block_of(rank, block, len));
+        blocks.map(|block| (count(block.len()), count(block.start))).unzip()
     }
 
     pub(super) fn fail(self, code: u8) {
@@ -131,10 +198,30 @@ impl Group for Mpi {
         Ok(())
     }
 
-    fn all_gather_floats(&self, floats: &mut [f32]) -> Result<(), RankError> {
-        let block = floats.len() / self.size();
-        let own = floats[self.rank() * block..][..block].to_vec();
-        self.world.all_gather_into(&own[..], floats);
+    fn reduce_scatter_pieces(&self, cut: Cut, pieces: &mut dyn Pieces) -> Result<(), RankError> {
+        if cut.is_narrow {
+            self.total_pieces::<u32>(cut, pieces)
+        } else {
+            self.total_pieces::<u64>(cut, pieces)
+        }
+        Ok(())
+    }
+
+    fn all_gather_floats(&self, floats: &mut [f32], block: usize) -> Result<(), RankError> {
+        let own = floats[block_of(self.rank(), block, floats.len())].to_vec();
+        let (lens, starts) = self.blocks(block, floats.len());
+        self.world.all_gather_varcount_into(&own[..], &mut PartitionMut::new(floats, lens, starts));
+        Ok(())
+    }
+
+    fn gather_floats(&self, own: &[f32], all: &mut [f32], block: usize) -> Result<(), RankError> {
+        let root = self.world.process_at_rank(0);
+        if self.rank() > 0 {
+            root.gather_varcount_into(own);
+            return Ok(());
+        }
+        let (lens, starts) = self.blocks(block, all.len());
+        root.gather_varcount_into_root(own, &mut PartitionMut::new(all, lens, starts));
         Ok(())
     }
 }

@@ -106,7 +106,7 @@ mod tests {
                 group.reduce_scatter(Words::U32(&mut narrow)).unwrap();
                 let mut floats = vec![f32::NAN; size];
                 floats[group.rank()] = group.rank() as f32;
-                group.all_gather_floats(&mut floats).unwrap();
+                group.all_gather_floats(&mut floats, 1).unwrap();
                 let mut said = format!("of {}", group.rank()).into_bytes();
                 group.broadcast(&mut said).unwrap();
                 (wide, narrow[3 * group.rank()..][..3].to_vec(), floats, said)

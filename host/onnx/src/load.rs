@@ -1,9 +1,11 @@
 //! A file's bytes to a `ModelProto`, and back.
 
-use std::io::Read as _;
+use std::fs::File;
+use std::io::{self, Read as _};
 use std::path::Path;
 
 use prost::Message as _;
+use prost::bytes::{Buf, Bytes};
 
 use super::pb::{ModelProto, NodeProto};
 
@@ -40,17 +42,37 @@ pub enum LoadError {
     },
 }
 
-/// Reads a model.
+/// Files of at least so many bytes are mapped.
+const MAPPED: u64 = 32 << 20;
+
+/// Reads a model. Weights of a large file stay in the file, which all copies of the model share, until they are used. Do not write to the
+/// file while they are; a file that takes its place does not matter.
 ///
 /// # Errors
 /// [`LoadError`], which names the file.
 pub fn load(path: &Path) -> Result<ModelProto, LoadError> {
     let file = path.display().to_string();
-    let unreadable = |error: std::io::Error| LoadError::Unreadable { file: file.clone(), reason: error.to_string() };
-    let opened = std::fs::File::open(path).map_err(unreadable)?;
-    let mut bytes = Vec::new();
-    opened.take(MAX_MODEL_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
-    decode(&file, &bytes)
+    let unreadable = |error: io::Error| LoadError::Unreadable { file: file.clone(), reason: error.to_string() };
+    let opened = File::open(path).map_err(unreadable)?;
+    let bytes = match map(&opened) {
+        Some(bytes) => bytes,
+        None => {
+            let mut bytes = Vec::new();
+            opened.take(MAX_MODEL_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+            bytes.into()
+        }
+    };
+    read(file, bytes)
+}
+
+/// The bytes of a large regular file, in the file.
+fn map(file: &File) -> Option<Bytes> {
+    let data =
+        file.metadata().ok().filter(|data| data.is_file() && (MAPPED..=MAX_MODEL_BYTES).contains(&data.len()))?;
+    // SAFETY: the map is read alone. Whoever writes to the file meanwhile changes weights, and whoever cuts it ends the process, as `load`
+    // says; damper replaces files and writes to none.
+    let map = unsafe { memmap2::Mmap::map(file) }.ok()?;
+    (map.len() as u64 == data.len()).then(|| Bytes::from_owner(map))
 }
 
 /// Decodes a model; `file` is what errors call it.
@@ -58,11 +80,15 @@ pub fn load(path: &Path) -> Result<ModelProto, LoadError> {
 /// # Errors
 /// [`LoadError`], which names `file`.
 pub fn decode(file: &str, bytes: &[u8]) -> Result<ModelProto, LoadError> {
-    let file = file.to_string();
-    if bytes.is_empty() {
+    read(file.to_string(), bytes)
+}
+
+/// Weights share the memory of `bytes` if that can be shared.
+fn read(file: String, bytes: impl Buf) -> Result<ModelProto, LoadError> {
+    if !bytes.has_remaining() {
         return Err(LoadError::Empty(file));
     }
-    if bytes.len() as u64 > MAX_MODEL_BYTES {
+    if bytes.remaining() as u64 > MAX_MODEL_BYTES {
         return Err(LoadError::TooLarge(file));
     }
     let Ok(model) = ModelProto::decode(bytes) else {

@@ -511,8 +511,8 @@ pub struct TensorProto {
     /// that in some cases (e.g. int data), protobuf does a better packing via
     /// variable length storage, and may lead to smaller binary footprint.
     /// When this field is present, the data_type field MUST NOT be STRING or UNDEFINED
-    #[prost(bytes = "vec", tag = "9")]
-    pub raw_data: ::prost::alloc::vec::Vec<u8>,
+    #[prost(bytes = "bytes", tag = "9")]
+    pub raw_data: ::prost::bytes::Bytes,
     /// For double
     /// Complex64 tensors are encoded as a single array of doubles,
     /// with the real components appearing in odd numbered positions,

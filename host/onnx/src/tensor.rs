@@ -235,7 +235,7 @@ mod tests {
             cut.raw_data.truncate(keep);
             assert!(matches!(decode_tensor(&cut), Err(TensorError::Length { .. })), "{keep} bytes");
         }
-        let none = TensorProto { raw_data: vec![], ..whole.clone() };
+        let none = TensorProto { raw_data: Default::default(), ..whole.clone() };
         assert!(matches!(decode_tensor(&none), Err(TensorError::Absent { .. })));
         for dims in [vec![-3], vec![i64::MAX, i64::MAX], vec![4]] {
             let bad = TensorProto { dims, ..whole.clone() };

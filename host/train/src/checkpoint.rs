@@ -38,7 +38,7 @@ use crate::recording::Beginning;
 use crate::run_plan::{LEDGER, RunPlan};
 use crate::store::paid_steps;
 use crate::{Evaluation, Run, TrainError, generator};
-use damper_core::state::{self, SaveState};
+use damper_core::state::{self, RestoreError, SaveState};
 use snapshot::{Header, Snapshot};
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -77,6 +77,38 @@ pub(crate) struct Place {
     pub(crate) charged: u32,
     /// Steps that this stop has lost.
     pub(crate) lost: u32,
+}
+
+/// The state after a step, as a file has it.
+#[derive(Debug)]
+pub(crate) struct Saved {
+    step: u32,
+    state: Vec<u8>,
+}
+
+impl Saved {
+    /// Gives `memory` its values.
+    ///
+    /// # Errors
+    ///
+    /// The state is of another method.
+    pub(crate) fn restore(&self, memory: &mut dyn SaveState) -> Result<(), RestoreError> {
+        state::restore(memory, self.step, &self.state)
+    }
+
+    /// For the other ranks of a run.
+    pub(crate) fn into_bytes(mut self) -> Vec<u8> {
+        self.state.extend(self.step.to_le_bytes());
+        self.state
+    }
+
+    /// From [`into_bytes`](Self::into_bytes).
+    pub(crate) fn of_bytes(mut bytes: Vec<u8>) -> Option<Self> {
+        let (state, step) = bytes.split_last_chunk()?;
+        let (len, step) = (state.len(), u32::from_le_bytes(*step));
+        bytes.truncate(len);
+        Some(Self { step, state: bytes })
+    }
 }
 
 /// For the other ranks of a run.
@@ -235,12 +267,29 @@ impl Checkpoint {
     ///
     /// The state is of another method, or cannot be written.
     pub(crate) fn restore(&mut self, place: Place, memory: &mut dyn SaveState) -> Result<(), TrainError> {
-        if let Some(snapshot) = self.restored.take() {
-            state::restore(memory, self.header.step, &snapshot.state).map_err(|error| CheckpointError::Damaged {
-                folder: self.folder.clone(),
-                problem: error.to_string(),
-            })?;
+        if let Some(saved) = self.take_saved() {
+            saved.restore(memory).map_err(|error| self.damaged(error))?;
         }
+        self.go_on(place, memory)
+    }
+
+    /// The error of a state that cannot be restored.
+    pub(crate) fn damaged(&self, error: RestoreError) -> TrainError {
+        CheckpointError::Damaged { folder: self.folder.clone(), problem: error.to_string() }.into()
+    }
+
+    /// The state to go on from, if the run was resumed after a step; once.
+    pub(crate) fn take_saved(&mut self) -> Option<Saved> {
+        let Snapshot { header, state, .. } = self.restored.take()?;
+        Some(Saved { step: header.step, state })
+    }
+
+    /// Notes that the run goes on at `place` from `memory`, which has been restored.
+    ///
+    /// # Errors
+    ///
+    /// The state cannot be written.
+    pub(crate) fn go_on(&mut self, place: Place, memory: &mut dyn SaveState) -> Result<(), TrainError> {
         self.header.step = place.first;
         self.header.lost += place.lost;
         if self.moved {

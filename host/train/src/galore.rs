@@ -222,6 +222,10 @@ impl Optimizer<GaLoreState> for GaLore {
         self.inner.check(&state.inner, state.tensors.iter().map(|tensor| tensor.coordinates).sum())
     }
 
+    fn moves_by_coordinate(&self) -> bool {
+        false
+    }
+
     fn begin(&self, state: &mut GaLoreState, begin: Begin) {
         if let Decay::Decoupled(decay) = self.decay {
             state.keep = saturate((1.0 - begin.lr * decay) as f32);

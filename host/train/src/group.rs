@@ -1,5 +1,8 @@
 //! The processes of one run, its ranks, and what they exchange. Each has the key and sees sums that are not released.
 
+use std::ops::Range;
+use zeroize::Zeroize;
+
 /// The words of a sum, added modulo a power of two: no order of the ranks changes a bit.
 #[derive(Debug)]
 pub enum Words<'a> {
@@ -7,6 +10,44 @@ pub enum Words<'a> {
     U32(&'a mut [u32]),
     /// Any other.
     U64(&'a mut [u64]),
+}
+
+/// Sums whose blocks are totalled piece by piece.
+pub trait Pieces {
+    /// Writes this rank's words of piece `index` to `words`: of each block the same part, in the order of ranks.
+    fn fill(&mut self, index: usize, words: Words<'_>);
+
+    /// Takes the totals of this rank's part of piece `index`.
+    fn take(&mut self, index: usize, totals: Words<'_>);
+}
+
+/// A word of a sum.
+pub trait Word: Copy + Default + Zeroize {
+    /// Slices of it.
+    fn words(words: &mut [Self]) -> Words<'_>;
+}
+
+impl Word for u32 {
+    fn words(words: &mut [Self]) -> Words<'_> {
+        Words::U32(words)
+    }
+}
+
+impl Word for u64 {
+    fn words(words: &mut [Self]) -> Words<'_> {
+        Words::U64(words)
+    }
+}
+
+/// The number and the width of the pieces of a block.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cut {
+    /// Pieces.
+    pub pieces: usize,
+    /// Words of a rank's part of a piece.
+    pub width: usize,
+    /// True if totals fit 32 bits.
+    pub is_narrow: bool,
 }
 
 /// One rank's end of a group of ranks. All ranks make the same calls in the same order; each call waits for the others.
@@ -65,17 +106,58 @@ pub trait Group {
         self.all_reduce(words)
     }
 
-    /// Fills the blocks of the other ranks in `floats`, which has one block of one length a rank, with theirs.
-    fn all_gather_floats(&self, floats: &mut [f32]) -> Result<(), RankError> {
-        let block = (floats.len() / self.size()).max(1);
-        let own: Vec<u8> =
-            floats.chunks(block).nth(self.rank()).unwrap_or(&[]).iter().flat_map(|x| x.to_le_bytes()).collect();
-        for (floats, bytes) in floats.chunks_mut(block).zip(self.all_gather(&own)?) {
-            for (float, bytes) in floats.iter_mut().zip(bytes.as_chunks().0) {
-                *float = f32::from_le_bytes(*bytes);
-            }
+    /// As [`reduce_scatter`](Group::reduce_scatter) of all pieces, with the memory of a few of them. A group may fill one piece and take
+    /// another while it adds a third.
+    fn reduce_scatter_pieces(&self, cut: Cut, pieces: &mut dyn Pieces) -> Result<(), RankError> {
+        fn each<W: Word>(group: &(impl Group + ?Sized), cut: Cut, pieces: &mut dyn Pieces) -> Result<(), RankError> {
+            let mut words = vec![W::default(); cut.width * group.size()];
+            let own = group.rank() * cut.width..(group.rank() + 1) * cut.width;
+            let result = (0..cut.pieces).try_for_each(|index| {
+                pieces.fill(index, W::words(&mut words));
+                group.reduce_scatter(W::words(&mut words))?;
+                pieces.take(index, W::words(&mut words[own.clone()]));
+                Ok(())
+            });
+            words.zeroize();
+            result
+        }
+        if cut.is_narrow { each::<u32>(self, cut, pieces) } else { each::<u64>(self, cut, pieces) }
+    }
+
+    /// Fills the blocks of the other ranks in `floats` with theirs. Each rank has a block of `block` values, in the order of ranks; the last
+    /// ones may have fewer.
+    fn all_gather_floats(&self, floats: &mut [f32], block: usize) -> Result<(), RankError> {
+        let own = to_bytes(&floats[block_of(self.rank(), block, floats.len())]);
+        for (rank, bytes) in self.all_gather(&own)?.iter().enumerate() {
+            let at = block_of(rank, block, floats.len());
+            of_bytes(bytes, &mut floats[at]);
         }
         Ok(())
+    }
+
+    /// Gives rank 0 the blocks of all ranks in `all`, which is empty on the others, as [`all_gather_floats`](Group::all_gather_floats).
+    fn gather_floats(&self, own: &[f32], all: &mut [f32], block: usize) -> Result<(), RankError> {
+        for (rank, bytes) in self.all_gather(&to_bytes(own))?.iter().enumerate() {
+            let at = block_of(rank, block, all.len());
+            of_bytes(bytes, &mut all[at]);
+        }
+        Ok(())
+    }
+}
+
+/// The block of rank `rank` in a vector of `len` values.
+#[must_use]
+pub fn block_of(rank: usize, block: usize, len: usize) -> Range<usize> {
+    rank.saturating_mul(block).min(len)..(rank + 1).saturating_mul(block).min(len)
+}
+
+fn to_bytes(floats: &[f32]) -> Vec<u8> {
+    floats.iter().flat_map(|x| x.to_le_bytes()).collect()
+}
+
+fn of_bytes(bytes: &[u8], floats: &mut [f32]) {
+    for (float, bytes) in floats.iter_mut().zip(bytes.as_chunks().0) {
+        *float = f32::from_le_bytes(*bytes);
     }
 }
 

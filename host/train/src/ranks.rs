@@ -1,22 +1,26 @@
 //! A step on several ranks: shares of the draw, totals of sums, and noise that each rank draws for a part of the coordinates.
 //!
 //! Each rank takes the gradients of a share of the samples. Of the sums, rank r gets the totals of its coordinates alone. It draws their
-//! noise, and all ranks exchange released values. Small sums, and noise that has no parts, are totalled and drawn on every rank: the noise
-//! follows from its address, so all have the same.
+//! noise, filters and moves them with the state of its coordinates, and all ranks exchange parameters. If a coordinate's step depends on
+//! others, they exchange released values, and each rank moves all. Small sums, and noise that has no parts, are totalled and drawn on every
+//! rank: the noise follows from its address, so all have the same.
 //!
 //! Sums pass as 32-bit integers if the number of samples shows that the total fits.
 
-use crate::checkpoint::Moment;
+use crate::checkpoint::{Moment, Saved};
+use crate::choice::FilterState;
 use crate::generator::ChaCha20;
-use crate::group::{Group, RankError, Words, agree};
+use crate::group::{Cut, Group, Pieces, RankError, Word, Words, agree, block_of};
+use crate::sharded_state::{Block, WholeState, answer};
 use crate::trained::Trained;
-use crate::worker::{Accumulate, Opened, draw_parts};
+use crate::worker::{Accumulate, Layout, Opened, Step, draw_parts};
 use crate::{Run, TrainError};
+use damper_core::average::Average;
 use damper_core::noise::CHUNK;
 use damper_core::optimizer::Optimizer;
 use damper_core::private::SumWord;
-use damper_core::state::{self, SaveState};
-use damper_core::step::{ExchangeError, NoisePart, part_range};
+use damper_core::state::SaveState;
+use damper_core::step::{ExchangeError, NoisePart, OpenBlock, StepState, part_range};
 use std::ops::Range;
 use zeroize::Zeroize;
 
@@ -27,8 +31,10 @@ pub(crate) struct Ranks<'a> {
     parts: usize,
     /// A sample adds at most so many grid units to a coordinate.
     unit: u64,
-    narrow: Vec<u32>,
-    wide: Vec<u64>,
+    /// The coordinates whose noise this rank draws; none if every rank draws all.
+    noise: Option<Block>,
+    /// Those whose filter and optimizer it has; none if every rank has all.
+    shard: Option<Block>,
     floats: Vec<f32>,
 }
 
@@ -40,7 +46,16 @@ impl<'a> Ranks<'a> {
         let most = (NoisePart::<damper_core::noise::ContinuousGaussian, ChaCha20>::MOST / group.size()).max(1);
         let parts = usize::try_from(threads.unwrap_or(1)).unwrap_or(most).clamp(1, most);
         let unit = 1 << run.config.grid_bits;
-        Ok(Self { group, parts, unit, narrow: vec![], wide: vec![], floats: vec![] })
+        let (rank, size, dim) = (group.rank(), group.size(), Layout::new(&run.grad).dim());
+        // Less than a chunk a rank is not worth an exchange.
+        let has_blocks = size > 1 && run.terms.correlated.is_none() && dim >= size * CHUNK;
+        let noise = has_blocks.then(|| {
+            let len = part_range(dim, size * parts, 0).len() * parts;
+            Block { own: block_of(rank, len, dim), len, dim }
+        });
+        let has_own = |block: &Block| block_of(size - 1, block.len, dim).len() > 0;
+        let shard = if moves_by_coordinate(run)? { noise.clone().filter(has_own) } else { None };
+        Ok(Self { group, parts, unit, noise, shard, floats: vec![] })
     }
 
     /// Returns true if this rank writes files and tells progress.
@@ -91,37 +106,52 @@ impl<'a> Ranks<'a> {
         Ok(value)
     }
 
-    /// Gives all ranks what rank 0 has restored of a run after `step` steps.
-    pub(crate) fn restore(&self, step: u32, before: &mut Moment, memory: &mut dyn SaveState) -> Result<(), TrainError> {
+    /// The state that rank 0 goes on from, on all ranks.
+    pub(crate) fn saved(&self, saved: Option<Saved>) -> Result<Option<Saved>, TrainError> {
+        if !self.are_several() {
+            return Ok(saved);
+        }
+        let mut bytes = saved.map(Saved::into_bytes).unwrap_or_default();
+        self.group.broadcast(&mut bytes)?;
+        Ok(Saved::of_bytes(bytes))
+    }
+
+    /// Tells all ranks the progress of the run before a stop.
+    pub(crate) fn tell(&self, before: &mut Moment) -> Result<(), TrainError> {
         if !self.are_several() {
             return Ok(());
         }
-        let mut moment = if self.leads() { before.to_bytes() } else { vec![] };
-        self.group.broadcast(&mut moment)?;
-        let mut bytes = Vec::new();
-        if self.leads() {
-            state::save(memory, step, |part| bytes.extend_from_slice(part));
-        }
+        let mut bytes = if self.leads() { before.to_bytes() } else { vec![] };
         self.group.broadcast(&mut bytes)?;
-        if !self.leads() {
-            *before = Moment::of_bytes(&moment).ok_or(RankError::Left)?;
-            state::restore(memory, step, &bytes)
-                .map_err(|error| TrainError::Run(format!("the state of rank 0: {error}")))?;
-        }
+        *before = Moment::of_bytes(&bytes).ok_or(RankError::Left)?;
         Ok(())
     }
 
-    /// The coordinates whose noise this rank draws, and the length of the blocks of all ranks; none if every rank draws all, for
-    /// there is less than a chunk a rank.
-    fn block(&self, dim: usize, has_parts: bool) -> Option<(Range<usize>, usize)> {
-        let (rank, size) = self.share();
-        if !has_parts || dim < size * CHUNK {
-            return None;
-        }
-        let part = |index: usize| part_range(dim, size * self.parts, index);
-        let block = part(0).len() * self.parts;
-        let start = (rank * block).min(dim);
-        Some((start..(start + block).min(dim), block))
+    /// Calls `save` with the whole state on rank 0. The other ranks give it what they have. An error is one on all ranks.
+    pub(crate) fn save<B, FS: SaveState, OS: SaveState, TS: SaveState, NS>(
+        &self,
+        params: &mut [f32],
+        average: &mut Average<Vec<f32>>,
+        state: &mut StepState<B, FS, OS, TS, NS>,
+        save: impl FnOnce(&mut dyn SaveState) -> Result<(), TrainError>,
+    ) -> Result<(), TrainError> {
+        let saved = match &self.shard {
+            None if self.leads() => save(&mut (params, (average, state))),
+            None => Ok(()),
+            Some(shard) if self.leads() => {
+                let mut state = WholeState::to_save(state, shard, self.group);
+                let saved = save(&mut (params, (average, &mut state)));
+                state.end()?;
+                saved
+            }
+            Some(shard) => Ok(answer(state, shard, self.group)?),
+        };
+        agree(self.group, saved)
+    }
+
+    /// The coordinates whose filter and optimizer this rank has, if it does not have all.
+    pub(crate) fn shard(&self) -> Option<&Block> {
+        self.shard.as_ref()
     }
 
     /// Replaces the sum and the counts of the open step by their totals, or by those that this rank needs to finish it. `added` is the
@@ -134,7 +164,6 @@ impl<'a> Ranks<'a> {
         if !self.are_several() {
             return added.map(|_| ());
         }
-        let has_parts = opened.has_noise_parts();
         opened.exchange(|words, counts| {
             let is_failed = added.is_err();
             let counted = counts.iter().map(|count| i64::from(*count) as u64);
@@ -150,69 +179,68 @@ impl<'a> Ranks<'a> {
                 *count = *total as i32;
             }
             let words = M::grid(words).expect("ranks are refused sums of floats");
-            self.total_words(words, samples.saturating_mul(self.unit) < 1 << 31, has_parts)?;
+            self.total_words(words, samples.saturating_mul(self.unit) < 1 << 31)?;
             small.zeroize();
             Ok(())
         })
     }
 
-    fn total_words(&mut self, words: &mut [SumWord<i64>], is_narrow: bool, has_parts: bool) -> Result<(), RankError> {
-        let block = self.block(words.len(), has_parts);
-        let len = block.as_ref().map_or(words.len(), |(_, block)| block * self.group.size());
-        let own = block.as_ref().map_or(0..words.len(), |(own, _)| own.clone());
-        let values = words.iter().map(|word| word.get());
-        let exchange = |words: Words<'_>| match block {
-            None => self.group.all_reduce(words),
-            Some(_) => self.group.reduce_scatter(words),
-        };
-        if is_narrow {
-            self.narrow.clear();
-            self.narrow.extend(values.map(|value| value as u32));
-            self.narrow.resize(len, 0);
-            exchange(Words::U32(&mut self.narrow))?;
-        } else {
-            self.wide.clear();
-            self.wide.extend(values.map(|value| value as u64));
-            self.wide.resize(len, 0);
-            exchange(Words::U64(&mut self.wide))?;
+    fn total_words(&mut self, words: &mut [SumWord<i64>], is_narrow: bool) -> Result<(), RankError> {
+        if let Some(Block { own, len, .. }) = &self.noise {
+            let width = PIECE.min(*len);
+            let cut = Cut { pieces: len.div_ceil(width), width, is_narrow };
+            let mut blocks = Blocks { words, own: own.clone(), len: *len, width };
+            self.group.reduce_scatter_pieces(cut, &mut blocks)?;
+            words[..own.start].fill(SumWord::ZERO);
+            words[own.end..].fill(SumWord::ZERO);
+            return Ok(());
         }
-        words.fill(SumWord::ZERO);
-        let totals = words.get_mut(own.clone()).unwrap_or_default().iter_mut();
         if is_narrow {
-            totals.zip(&self.narrow[own]).for_each(|(word, total)| *word = SumWord::new(i64::from(*total as i32)));
+            let mut totals: Vec<u32> = words.iter().map(|word| word.get() as u32).collect();
+            self.group.all_reduce(Words::U32(&mut totals))?;
+            take(words, Words::U32(&mut totals));
+            totals.zeroize();
         } else {
-            totals.zip(&self.wide[own]).for_each(|(word, total)| *word = SumWord::new(*total as i64));
+            let mut totals: Vec<u64> = words.iter().map(|word| word.get() as u64).collect();
+            self.group.all_reduce(Words::U64(&mut totals))?;
+            take(words, Words::U64(&mut totals));
+            totals.zeroize();
         }
-        self.narrow.zeroize();
-        self.wide.zeroize();
         Ok(())
     }
 
     /// Finishes a step whose totals are there, as [`Accumulate::finish`](crate::worker::Accumulate::finish).
     pub(crate) fn finish<M: Trained, O: Optimizer<OS>, OS>(
         &mut self,
-        opened: Opened<'_, '_, M, O, OS>,
+        taken: Taken<'_, '_, M, O, OS>,
         workers: &impl Accumulate<M>,
         params: &mut [f32],
         generator: &ChaCha20,
     ) -> Result<(), TrainError> {
-        let block = self.block(params.len(), opened.has_noise_parts());
-        let Some((_, block)) = block.filter(|_| self.are_several()) else {
-            workers.finish(opened, params, generator).expect(LENGTH);
-            return Ok(());
+        let opened = match (taken, &self.noise) {
+            (Taken::Block(opened), _) => {
+                opened.finish(params, generator, self.parts, draw_parts).expect(LENGTH);
+                let len = self.shard.as_ref().map_or(params.len(), |shard| shard.len);
+                return Ok(self.group.all_gather_floats(params, len)?);
+            }
+            (Taken::Whole(opened), None) => {
+                workers.finish(opened, params, generator).expect(LENGTH);
+                return Ok(());
+            }
+            (Taken::Whole(opened), Some(_)) => opened,
         };
         let (rank, size) = self.share();
-        let Self { group, parts, floats, .. } = self;
-        let parts = *parts;
+        let Self { group, parts, floats, noise, .. } = self;
+        let (parts, len) = (*parts, noise.as_ref().map_or(0, |block| block.len));
         let finished = opened.finish_exchanged(params, generator, size * parts, |all| {
             let own = rank * parts..((rank + 1) * parts).min(all.len());
             draw_parts(all.get_mut(own.clone()).unwrap_or_default());
             floats.clear();
-            floats.resize(block * size, 0.0);
+            floats.resize(all.iter().map(|part| part.coordinates().len()).sum(), 0.0);
             for part in all.get(own).unwrap_or_default() {
                 part.read_released(&mut floats[part.coordinates()]);
             }
-            group.all_gather_floats(floats)?;
+            group.all_gather_floats(floats, len)?;
             for part in all {
                 // Refused by those that were drawn here.
                 part.take_released(&floats[part.coordinates()]);
@@ -226,4 +254,82 @@ impl<'a> Ranks<'a> {
     }
 }
 
+/// Words of a rank's part of a piece: small enough for a cache, large enough for a message.
+const PIECE: usize = 1 << 16;
+
 const LENGTH: &str = "the parameters have the state's length";
+
+/// The words of a sum as one block of `len` a rank, of which this rank has `own`.
+struct Blocks<'a> {
+    words: &'a mut [SumWord<i64>],
+    own: Range<usize>,
+    len: usize,
+    width: usize,
+}
+
+impl Blocks<'_> {
+    /// The words of piece `index` in the block of rank `rank`.
+    fn part(&self, rank: usize, index: usize) -> Range<usize> {
+        let block = block_of(rank, self.len, self.words.len());
+        let start = (block.start + index * self.width).min(block.end);
+        start..(start + self.width).min(block.end)
+    }
+}
+
+impl Pieces for Blocks<'_> {
+    fn fill(&mut self, index: usize, to: Words<'_>) {
+        fn fill<W: Word>(blocks: &Blocks<'_>, index: usize, to: &mut [W], of: fn(i64) -> W) {
+            for (rank, to) in to.chunks_mut(blocks.width).enumerate() {
+                let words = &blocks.words[blocks.part(rank, index)];
+                let (to, rest) = to.split_at_mut(words.len());
+                to.iter_mut().zip(words).for_each(|(to, word)| *to = of(word.get()));
+                rest.fill(W::default());
+            }
+        }
+        match to {
+            Words::U32(to) => fill(self, index, to, |value| value as u32),
+            Words::U64(to) => fill(self, index, to, |value| value as u64),
+        }
+    }
+
+    fn take(&mut self, index: usize, totals: Words<'_>) {
+        let start = (self.own.start + index * self.width).min(self.own.end);
+        let end = (start + self.width).min(self.own.end);
+        take(&mut self.words[start..end], totals);
+    }
+}
+
+/// Replaces `words` by totals.
+fn take(words: &mut [SumWord<i64>], totals: Words<'_>) {
+    match totals {
+        Words::U32(totals) => {
+            words.iter_mut().zip(totals).for_each(|(word, total)| *word = SumWord::new(i64::from(*total as i32)));
+        }
+        Words::U64(totals) => {
+            words.iter_mut().zip(totals).for_each(|(word, total)| *word = SumWord::new(*total as i64));
+        }
+    }
+}
+
+/// A step that is open: of all coordinates, or of those of a rank.
+pub(crate) enum Taken<'a, 'l, M: Trained, O: Optimizer<OS>, OS> {
+    Whole(Opened<'a, 'l, M, O, OS>),
+    Block(OpenBlock<'a, Step<'l, M, O>, FilterState, OS>),
+}
+
+impl<'a, 'l, M: Trained, O: Optimizer<OS>, OS> Taken<'a, 'l, M, O, OS> {
+    /// The step, for samples and totals.
+    pub(crate) fn open(&mut self) -> &mut Opened<'a, 'l, M, O, OS> {
+        match self {
+            Self::Whole(opened) => opened,
+            Self::Block(opened) => opened.open(),
+        }
+    }
+}
+
+/// Returns true if no coordinate's step depends on others.
+fn moves_by_coordinate(run: &Run) -> Result<bool, TrainError> {
+    let (_, filter) = run.config.method.filter.build(0)?;
+    let (_, optimizer) = run.config.optimizer.build(&[])?;
+    Ok(filter.filters_by_coordinate() && optimizer.moves_by_coordinate())
+}

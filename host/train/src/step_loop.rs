@@ -2,7 +2,7 @@
 //! memory, and the way from a draw to the sum.
 
 use super::choice::{FilterState, OptimizerState};
-use super::galore::forms;
+use super::galore::{Form, forms};
 use super::generator::ChaCha20;
 use super::rehearsal::self_test;
 use super::sampler::BatchSampler;
@@ -118,11 +118,25 @@ pub(crate) fn step<'a, M: Trained, O: Clone, OS>(
     layers: &'a [Layer],
     around: impl FnOnce(OptimizerSlot, OptimizerState) -> (O, OS),
 ) -> Result<(Step<'a, M, O>, State<M, OS>), TrainError> {
+    step_of(run, mechanism, noise, layers, None, around)
+}
+
+/// As [`step`], with a filter and an optimizer of so many `coordinates`, if not of all.
+#[allow(clippy::type_complexity)] // A step and its memory.
+pub(crate) fn step_of<'a, M: Trained, O: Clone, OS>(
+    run: &Run,
+    mechanism: M,
+    noise: M::NoiseState,
+    layers: &'a [Layer],
+    coordinates: Option<usize>,
+    around: impl FnOnce(OptimizerSlot, OptimizerState) -> (O, OS),
+) -> Result<(Step<'a, M, O>, State<M, OS>), TrainError> {
     let (config, method) = (&run.config, &run.config.method);
     let dim = Layout::new(&run.grad).dim();
-    let (filter, filter_state) = method.filter.build(dim)?;
+    let (filter, filter_state) = method.filter.build(coordinates.unwrap_or(dim))?;
     let (threshold, threshold_state) = method.threshold.build(method.count_non_finite)?;
-    let (optimizer, optimizer_state) = config.optimizer.build(&forms(&run.grad))?;
+    let forms = coordinates.map_or_else(|| forms(&run.grad), |rows| vec![Form { rows, columns: 1 }]);
+    let (optimizer, optimizer_state) = config.optimizer.build(&forms)?;
     let (optimizer, optimizer_state) = around(optimizer, optimizer_state);
     let step = PrivateStep::new(Slots {
         mechanism,

@@ -9,11 +9,12 @@ use super::held_out::{evaluations_until, steps_between};
 use super::not_private;
 use super::observe::{Given, Observer, Summed};
 use super::odometer::Odometer;
-use super::ranks::Ranks;
+use super::ranks::{Ranks, Taken};
 use super::recording::{Beginning, Begun, Origin, Recording};
 use super::rehearsal::{Independence, independence};
 use super::run_plan::RunPlan;
 use super::sampler::BatchSampler;
+use super::sharded_state::WholeState;
 use super::step_loop::{self, Draw, State, StepLoop, Sum};
 use super::store::{LedgerFile, RESERVE, RanksLedger};
 use super::trained::Trained;
@@ -244,7 +245,9 @@ where
     let Place { first, lost, .. } = written.place;
     // After a stop it is rebuilt from the key, also for steps that were lost: a burned row stays in later ones.
     let noise = mechanism.noise(layout.dim(), first, generator).map_err(|error| TrainError::Run(error.to_string()))?;
-    let (step, mut state) = step_loop::step(run, mechanism, noise, &layers, |optimizer, state| {
+    let shard = ranks.shard().cloned();
+    let coordinates = shard.as_ref().map(|shard| shard.own.len());
+    let (step, mut state) = step_loop::step_of(run, mechanism, noise, &layers, coordinates, |optimizer, state| {
         (Watched(optimizer), WatchedState { inner: state, watch: None })
     })?;
     if observer.is_some() {
@@ -256,15 +259,30 @@ where
     let mut average = Average::new(vec![0.0; if config.average.is_some() { params.len() } else { 0 }]);
     let mut before = Moment::default();
     let mut lost_steps = 0;
-    let mut restored = Ok(());
+    if let Some(saved) = ranks.saved(written.checkpoint.as_mut().and_then(|checkpoint| checkpoint.take_saved()))? {
+        let restored = match &shard {
+            None => saved.restore(&mut (&mut params[..], (&mut average, &mut state))),
+            Some(shard) => {
+                let state = WholeState::to_restore(&mut state, shard);
+                saved.restore(&mut (&mut params[..], (&mut average, state)))
+            }
+        };
+        let restored = restored.map_err(|error| match &written.checkpoint {
+            Some(checkpoint) => checkpoint.damaged(error),
+            None => TrainError::Run(format!("the state of rank 0: {error}")),
+        });
+        agree(ranks.group(), restored)?;
+    }
     if let Some(checkpoint) = &mut written.checkpoint {
-        restored = checkpoint.restore(written.place, &mut (&mut params[..], (&mut average, &mut state)));
         before = checkpoint.moment();
         lost_steps = checkpoint.lost();
     }
-    agree(ranks.group(), restored)?;
+    ranks.save(&mut params, &mut average, &mut state, |memory| match &mut written.checkpoint {
+        Some(checkpoint) => checkpoint.go_on(written.place, memory),
+        None => Ok(()),
+    })?;
     if first > 0 {
-        ranks.restore(first, &mut before, &mut (&mut params[..], (&mut average, &mut state)))?;
+        ranks.tell(&mut before)?;
     }
     let mut evaluations = before.evaluations;
 
@@ -394,14 +412,11 @@ where
         let [is_stop, is_due] = ranks.any([is_stop, is_due])?;
         stopped = is_stop;
         if stopped || ended_early.is_some() || done == steps || is_due {
-            let mut saved: Result<(), TrainError> = Ok(());
-            if let Some(checkpoint) = &mut written.checkpoint {
-                let recorded = written.recording.as_mut().map_or(Ok(None), Recording::sync).map_err(TrainError::from);
-                let memory = &mut (&mut params[..], (&mut average, &mut state));
-                saved = recorded
-                    .and_then(|recorded| Ok(checkpoint.save(done, elapsed(), &evaluations, recorded, memory)?));
-            }
-            agree(ranks.group(), saved)?;
+            ranks.save(&mut params, &mut average, &mut state, |memory| {
+                let Some(checkpoint) = &mut written.checkpoint else { return Ok(()) };
+                let recorded = written.recording.as_mut().map_or(Ok(None), Recording::sync)?;
+                Ok(checkpoint.save(done, elapsed(), &evaluations, recorded, memory)?)
+            })?;
             if written.checkpoint.is_some() {
                 progress.saved(done);
             }
@@ -509,7 +524,11 @@ fn one_step<M: Trained>(
 where
     Sum: From<Vec<M::Word>>,
 {
-    let mut opened = step.open(state, &mut written.ledger).map_err(unopened)?;
+    let mut taken = match ranks.shard() {
+        None => Taken::Whole(step.open(state, &mut written.ledger).map_err(unopened)?),
+        Some(shard) => Taken::Block(step.open_block(state, &mut written.ledger, shard.own.clone()).map_err(unopened)?),
+    };
+    let opened = taken.open();
     let split = &run.data.train;
     draws.draw(generator, opened.number(), &mut draw.samples);
     if mutant::is(Mutant::LabelDraws)
@@ -523,8 +542,8 @@ where
         recording.step(draw.counted(split));
     }
     let grad_observer = written.recording.as_mut().map(|recording| recording as &mut dyn GradientObserver);
-    let added = draw.accumulate(run, &mut opened, split, workers, params, generator, grad_observer);
-    ranks.total(&mut opened, added.map_err(TrainError::from))?;
+    let added = draw.accumulate(run, opened, split, workers, params, generator, grad_observer);
+    ranks.total(opened, added.map_err(TrainError::from))?;
     if let Some(observer) = &mut observer {
         let probe = opened.probe();
         observer.summed(Summed {
@@ -538,7 +557,7 @@ where
             counts: probe.counts,
         });
     }
-    ranks.finish(opened, workers, params, generator)?;
+    ranks.finish(taken, workers, params, generator)?;
     let slots = step.slots();
     if let Some(recording) = &mut written.recording {
         recording.released(

@@ -52,6 +52,10 @@ impl<O: Optimizer<OS>, OS> Optimizer<WatchedState<OS>> for Watched<O> {
         self.0.needs_full_gradient()
     }
 
+    fn moves_by_coordinate(&self) -> bool {
+        self.0.moves_by_coordinate()
+    }
+
     fn observe(&self, state: &mut WatchedState<OS>, at: usize, released: &Released<'_>) {
         self.0.observe(&mut state.inner, at, released);
     }

@@ -81,9 +81,11 @@ proptest! {
         if pick % (count + 4) < count {
             *numbers[pick % (count + 4)] = value;
         } else {
-            let data = &mut tensors[pick % 4];
+            let raw = &mut tensors[pick % 4];
+            let mut data = raw.to_vec();
             let start = entry % (data.len() / 8) * 8;
             data[start..start + 8].copy_from_slice(&value.to_le_bytes());
+            **raw = data.into();
         }
         survives(&onnx::encode(&model));
     }

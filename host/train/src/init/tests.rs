@@ -176,7 +176,7 @@ fn invalid_skeleton_error_names_parameter() {
     let options = GraphOptions { freeze: vec!["*".into()], ..GraphOptions::default() };
     assert!(matches!(initialise(&model(), &options, &[], 0), Err(InitError::Nothing)));
     let mut unused = model();
-    let tensor = TensorProto { raw_data: vec![], ..make_tensor_f32("unused", &[2, 2], &[0.0; 4]) };
+    let tensor = TensorProto { raw_data: Default::default(), ..make_tensor_f32("unused", &[2, 2], &[0.0; 4]) };
     unused.graph.as_mut().unwrap().initializer.push(tensor);
     let error = initialise(&unused, &GraphOptions::default(), &[], 0).unwrap_err();
     assert!(matches!(&error, InitError::NoValues(name) if name == "unused"), "{error}");
