@@ -96,7 +96,7 @@ def app(folder: Path, settings: dict) -> Path:
     return made
 
 
-def federate(folder: Path, model: Path, settings: dict) -> str:
+def federate(folder: Path, settings: dict) -> str:
     """Runs SuperLink, SuperNodes and the app until the server has said that the budget is spent; the log."""
     port, home = free_port(), folder / "flwr"
     home.mkdir()
@@ -115,13 +115,8 @@ def federate(folder: Path, model: Path, settings: dict) -> str:
 
         try:
             start(BIN / "flower-superlink", "--insecure", "--port", port, "--disable-runtime-dependency-installation")
-            for device, behaviour in BEHAVIOURS.items():
-                node = {
-                    "federation": folder / "federation.json", "other": folder / "other.json", "device": device, "seed": 7,
-                    "data": f"npz:{folder / str(device)}.npz", "users": folder / f"{device}.users", "folder": folder / f"node-{device}",
-                    "flags": " ".join(FLAGS), "damper": DAMPER, "behaviour": behaviour,
-                }  # fmt: skip
-                config = " ".join(f"{key}={json.dumps(value if isinstance(value, int) else str(value))}" for key, value in node.items())
+            for device in BEHAVIOURS:
+                config = " ".join(f"{key}={json.dumps(value)}" for key, value in node_config(folder, device).items())
                 start(
                     BIN / "flower-supernode", "--insecure", "--superlink", f"127.0.0.1:{port}", "--port", free_port(),
                     "--node-config", config,
@@ -147,10 +142,56 @@ def federate(folder: Path, model: Path, settings: dict) -> str:
     return log.read_text()
 
 
+def in_process(folder: Path, settings: dict) -> str:
+    """The app's ClientApps and its Strategy in this process, without Flower's processes; the log."""
+    import logging
+
+    sys.path.insert(0, str(app(folder, settings)))
+    from damper_flower.misbehaving import app as client
+    from damper_flower.strategy import Federation
+    from flwr.app import Context, Error, Message, RecordDict
+    from flwr.supercore.task_identity import TaskIdentity
+
+    TaskIdentity.task_id = TaskIdentity.run_id = TaskIdentity.node_id = 1
+
+    class Nodes:
+        """A grid that calls the ClientApps itself."""
+
+        def get_node_ids(self) -> list[int]:
+            return list(BEHAVIOURS)
+
+        def send_and_receive(self, messages: list[Message], timeout: float) -> list[Message]:
+            return [self.call(message) for message in messages]
+
+        def call(self, message: Message) -> Message:
+            device = message.metadata.dst_node_id
+            context = Context(1, device, node_config(folder, device), RecordDict(), {})
+            try:
+                return client(message, context)
+            except RuntimeError as error:
+                return Message(Error(code=1, reason=str(error)), reply_to=message)
+
+    log = folder / "log"
+    logging.getLogger("flwr").addHandler(logging.FileHandler(log))
+    strategy = Federation(Path(settings["federation"]), Path(settings["folder"]), settings["damper"], settings["flags"])
+    strategy.start(Nodes(), strategy.newest(Path(settings["model"])), num_rounds=settings["rounds"])
+    return log.read_text()
+
+
+def node_config(folder: Path, device: int) -> dict:
+    """What a device's --node-config has."""
+    return {
+        "federation": str(folder / "federation.json"), "other": str(folder / "other.json"), "device": device, "seed": 7,
+        "data": f"npz:{folder / str(device)}.npz", "users": str(folder / f"{device}.users"), "folder": str(folder / f"node-{device}"),
+        "flags": " ".join(FLAGS), "damper": DAMPER, "behaviour": BEHAVIOURS[device],
+    }  # fmt: skip
+
+
 def main() -> None:
     """The test."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--digits", action="store_true", help="the digits, if MNIST is there too")
+    parser.add_argument("--in-process", action="store_true", help="without SuperLink and SuperNodes: the app's parts alone")
     parser.add_argument("--keep", type=Path, help="a new folder for all files of the run, which stays")
     args = parser.parse_args()
     # Stopped, it takes its processes along.
@@ -166,7 +207,7 @@ def main() -> None:
             "flags": "", "rounds": ROUNDS + 1, "wait": 300.0, "timeout": 600.0,
         }  # fmt: skip
         begun = time.monotonic()
-        log = federate(folder, model, settings)
+        log = in_process(folder, settings) if args.in_process else federate(folder, settings)
         seconds = time.monotonic() - begun
         check(folder, model, log)
         print(f"{ROUNDS} rounds of {DEVICES} SuperNodes on {model.stem}: the bits of one process, {seconds:.0f} s")
