@@ -219,7 +219,8 @@ pub enum AccountingError {
     },
     /// Integers leave their range too often.
     #[error(
-        "`delta` {delta:e}: integers leave their range with a probability of {probability:.1e}, which takes all of it; lower          `grid_bits` or `noise_multiplier`"
+        "`delta` {delta:e}: integers leave their range with a probability of {probability:.1e}, which at so large an epsilon takes all of \
+         it; raise `noise_multiplier`"
     )]
     OutOfRange {
         /// The probability, of all rounds.

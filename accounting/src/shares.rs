@@ -296,7 +296,7 @@ mod tests {
         };
         // Too little noise in all; then enough, of shares that are no Gaussians.
         assert!(matches!(coarse(500, 4, 1), Err(AccountingError::SharesTooCoarse { sigma: 500, shares: 4 })));
-        assert!(matches!(coarse(1, 1 << 21, 1), Err(AccountingError::SharesTooCoarse { .. })));
+        assert!(matches!(coarse(1, 1 << 21, 1 << 10), Err(AccountingError::SharesTooCoarse { .. })));
         assert!(coarse(2, 1 << 20, 1 << 20).is_ok());
         assert_eq!(NoiseShares::new(5, 0), Err(AccountingError::NoShares));
         assert!(NoiseShares::new(0, 5).is_err());

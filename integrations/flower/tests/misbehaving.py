@@ -29,8 +29,9 @@ def train(message: Message, context: Context) -> Message:
         node = dict(context.node_config)
         node["folder"] = f"{node['folder']}-other"
         node["federation"] = node["other"]
-        message.content["config"]["federation"] = plan_digest(Path(str(node["other"])))
-        update, said = make_update(SimpleNamespace(node_config=node), message)
+        asked = {**message.content["config"], "federation": plan_digest(Path(str(node["other"])))}
+        content = {"arrays": message.content["arrays"], "config": asked}
+        update, said = make_update(SimpleNamespace(node_config=node), SimpleNamespace(content=content))
         return reply(message, said, update)
     update, said = make_update(context, message)
     if what == "replays":
