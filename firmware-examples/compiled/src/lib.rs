@@ -67,11 +67,6 @@ program! {
     images, mnist_cnn, "images", 24, 28, 2, 6
 }
 
-program! {
-    /// The same network with its convolutions as 8-bit integers.
-    images_int8, mnist_cnn_int8, "images", 24, 28, 2, 6
-}
-
 /// Ends the program of a board with the digest said, or with a failure.
 pub fn say(digest: Option<u64>, say: impl FnOnce(damper_firmware_program::line::Line<'_>)) -> bool {
     if let Some(digest) = digest {
