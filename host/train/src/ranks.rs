@@ -53,7 +53,7 @@ impl<'a> Ranks<'a> {
             let len = part_range(dim, size * parts, 0).len() * parts;
             Block { own: block_of(rank, len, dim), len, dim }
         });
-        let has_own = |block: &Block| block_of(size - 1, block.len, dim).len() > 0;
+        let has_own = |block: &Block| !block_of(size - 1, block.len, dim).is_empty();
         let shard = if moves_by_coordinate(run)? { noise.clone().filter(has_own) } else { None };
         Ok(Self { group, parts, unit, noise, shard, floats: vec![] })
     }
