@@ -5,6 +5,9 @@
     benches/kernels/misses.py [PART OF A NAME...]           prints the rows of these kernels, or of all
     benches/kernels/misses.py --check [PART OF A NAME...]   fails where a figure is more than 3 % off the record
     benches/kernels/misses.py --record [PART OF A NAME...]  writes their rows to the record (all: ten minutes of a core)
+    benches/kernels/misses.py --neon PROGRAM --plugin LIBRARY [PART OF A NAME...]
+                                                            prints instructions in the NEON form, by the program built for aarch64, under
+                                                            QEMU with its plugin that counts instructions (record/kernel-neon.md)
 
 valgrind simulates two levels: L2 is given as the last. It counts one call of a kernel after another one: callgrind, whose caches are
 cachegrind's, can count within one function.
@@ -60,6 +63,19 @@ def counted(kernel, caches):
     return totals["Ir"], l1, l2
 
 
+def counted_neon(kernel, program, plugin):
+    """Instructions of one call on aarch64: QEMU counts those of a process, so that of a longer one less that of a shorter one."""
+    totals = []
+    for calls in (1, 2):
+        command = ["qemu-aarch64", "-L", "/usr/aarch64-linux-gnu", "-plugin", plugin, "-d", "plugin", program, "count", kernel, str(calls)]
+        run = subprocess.run(command, capture_output=True, text=True)
+        said = re.findall(r"insns\D*(\d+)", run.stderr)
+        if run.returncode != 0 or not said:
+            sys.exit(f"QEMU failed on '{kernel}':\n{run.stderr}")
+        totals.append(int(said[-1]))
+    return totals[1] - totals[0]
+
+
 def row(kernel, networks):
     """Of a kernel's table: instructions do not depend on the caches."""
     figures = [counted(kernel, caches) for caches in CACHES.values()]
@@ -112,11 +128,20 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true", help="fail where a figure is not the recorded one")
     parser.add_argument("--record", action="store_true", help="write the record, of all kernels")
+    parser.add_argument("--neon", metavar="PROGRAM", help="damper-kernels, built for aarch64")
+    parser.add_argument("--plugin", help="QEMU's plugin that counts instructions")
     parser.add_argument("parts", nargs="*", help="parts of the names of kernels or networks")
     args = parser.parse_args()
     if args.record and args.check:
         parser.error("--check or --record")
+    if bool(args.neon) != bool(args.plugin) or args.neon and (args.record or args.check):
+        parser.error("--neon and --plugin go together, without --check and --record")
     kernels = listed(args.parts)
+    if args.neon:
+        print("| kernel | networks | instructions |\n| --- | --- | ---: |")
+        for kernel, networks in kernels:
+            print(f"| {kernel} | {networks} | {counted_neon(kernel, args.neon, args.plugin):,} |", flush=True)
+        return 0
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         rows = []
         for new in pool.map(lambda kernel: row(*kernel), kernels):

@@ -3,9 +3,10 @@
     python3 benches/peers/run.py [--rounds 7] [--seconds 2] [--networks mnist,cifar] [--batches 64,256] [--only PyTorch,damper]
     python3 benches/peers/run.py --networks resnet18,wrn,vit,bert,gpt --batches 32 [--threads 2]
 
-Every candidate is a process of its own, on one thread (CPU time) or on `--threads` (wall time). They run interleaved: a round gives
-each candidate its turn, about `--seconds` of steps, one after the other; the table has the median over the rounds. README.md says
-what a step is.
+Every candidate is a process of its own, on one thread (CPU time) or on `--threads` (wall time). A round gives each candidate its turn, about
+`--seconds` of steps; the table has the median over the rounds. Candidates run interleaved where that fits into memory, all alive at once. Those
+of the networks in LARGE, and all with `--alone`, run one after the other, each alone with all its rounds. Rows are printed as
+they are measured. README.md says what a step is.
 """
 
 import argparse
@@ -33,6 +34,8 @@ CANDIDATES = {
     "damper, clipped-sum": ["clipped-sum"],
 }
 YARDSTICK = "Opacus, hooks"
+# Their candidates together take 12 GB.
+LARGE = ("resnet18", "wrn", "vit", "bert", "gpt")
 
 
 def environment(threads):
@@ -53,11 +56,18 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         for network in arguments.networks.split(","):
             for batch in map(int, arguments.batches.split(",")):
-                rows = measure(arguments, pathlib.Path(folder), network, batch)
-                yardstick = rows.get(YARDSTICK, (float("nan"),))[0]
-                for name, (seconds, peak) in rows.items():
-                    print(f"{network:8}{batch:6}  {name:24}{seconds * 1e3:10.2f}{seconds / batch * 1e6:13.1f}"
-                          f"{yardstick / seconds:7.2f}{peak / 1024:9.0f}", flush=True)
+                candidates = [name for name in CANDIDATES if name.startswith(tuple(arguments.only.split(",")))]
+                is_alone = arguments.alone or network in LARGE
+                if is_alone:
+                    # First, so that the others' rows can be compared with it.
+                    candidates.sort(key=lambda name: name != YARDSTICK)
+                yardstick = float("nan")
+                for group in [[name] for name in candidates] if is_alone else [candidates]:
+                    rows = measure(arguments, pathlib.Path(folder), network, batch, group)
+                    yardstick = rows.get(YARDSTICK, (yardstick,))[0]
+                    for name, (seconds, peak) in rows.items():
+                        print(f"{network:8}{batch:6}  {name:24}{seconds * 1e3:10.2f}{seconds / batch * 1e6:13.1f}"
+                              f"{yardstick / seconds:7.2f}{peak / 1024:9.0f}", flush=True)
 
 
 def parse():
@@ -68,32 +78,47 @@ def parse():
     parser.add_argument("--batches", default="64,256")
     parser.add_argument("--only", default="PyTorch,Opacus,torch,JAX,damper", help="candidates, by how their names begin")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--alone", action="store_true", help="one candidate's process at a time; always so for large networks")
     parser.add_argument("--peer", default=ROOT / "target/release/damper-peer", help="the built damper-peer")
     parser.add_argument("--models", default=ROOT / "onnx-models", type=pathlib.Path)
     return parser.parse_args()
 
 
-def measure(arguments, folder, network, batch):
-    """Median seconds a step and peak KiB, by candidate."""
-    names = [name for name in CANDIDATES if name.startswith(tuple(arguments.only.split(",")))]
+def measure(arguments, folder, network, batch, names):
+    """Median seconds a step and peak KiB of each of these candidates, alive at once. Those that fail are printed and left out."""
     started = {name: start(arguments, folder, name, network, batch) for name in names}
     running = {name: process for name, process in started.items() if process}
-    names = list(running)
     clock = 0 if arguments.threads == 1 else 1
+    steps, turns = {}, {name: [] for name in running}
     try:
         # How many steps a turn takes, from a first turn that does not count. damper's trainer reports every 0.1 s.
         first = {"mnist": 40, "bert": 8, "gpt": 8}.get(network, 3)
-        steps = {name: max(2, round(arguments.seconds / turn(running[name], first if "damper" in name else 2)[clock]))
-                 for name in names}
-        turns = {name: [] for name in names}
-        for _ in range(arguments.rounds):
-            for name in names:
-                turns[name].append(turn(running[name], steps[name]))
+        for of_round in range(-1, arguments.rounds):
+            for name, process in list(running.items()):
+                least = first if "damper" in name else 2
+                try:
+                    took = turn(process, steps.get(name, least))
+                except (OSError, ValueError):
+                    fail(folder, network, batch, name, running.pop(name))
+                    continue
+                if of_round < 0:
+                    # damper's first step is no part of its figure.
+                    steps[name] = max(2, round(arguments.seconds / took[clock])) + ("damper" in name)
+                else:
+                    turns[name].append(took)
     finally:
         for process in running.values():
             process.stdin.close()
             process.wait()
-    return {name: (statistics.median(t[clock] for t in turns[name]), turns[name][-1][2]) for name in names}
+    return {name: (statistics.median(t[clock] for t in turns[name]), turns[name][-1][2]) for name in running}
+
+
+def fail(folder, network, batch, name, process):
+    """Prints why a candidate has ended."""
+    process.communicate()
+    lines = (folder / name).read_text().strip().splitlines()
+    killed = "killed, perhaps for want of memory" if process.returncode == -9 else f"no reason given (status {process.returncode})"
+    print(f"{network:8}{batch:6}  {name:24}not measured: {(lines or [killed])[-1][:90]}", flush=True)
 
 
 def start(arguments, folder, name, network, batch):
@@ -103,15 +128,15 @@ def start(arguments, folder, name, network, batch):
         command = [arguments.peer, arguments.models / f"{MODELS[network]}.onnx", data(folder, network, batch), batch, *command]
     else:
         command = [sys.executable, HERE / command[0], *command[1:], network, batch]
-    process = subprocess.Popen(
-        list(map(str, command)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        env=environment(arguments.threads),
-    )
+    # Not a pipe: nobody reads it while the process runs, and it would fill up.
+    with open(folder / name, "w") as errors:
+        process = subprocess.Popen(
+            list(map(str, command)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
+            env=environment(arguments.threads),
+        )
     answer = process.stdout.readline()
     if answer.strip() != "ready":
-        reason = (process.communicate()[1].strip().splitlines() or ["no reason given"])[-1]
-        print(f"{network:8}{batch:6}  {name:24}not measured: {reason[:90]}", flush=True)
-        return None
+        return fail(folder, network, batch, name, process)
     return process
 
 

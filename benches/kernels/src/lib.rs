@@ -2,6 +2,7 @@
 
 use damper_kernels::convolution::{Convolution, Windows, winograd};
 use damper_kernels::kernel_grad::KernelGrad;
+use damper_kernels::position_grad::PositionGrad;
 use damper_kernels::product::Product;
 use damper_kernels::simd::SimdKernel as _;
 use std::fmt::{Display, Formatter, Result};
@@ -26,6 +27,13 @@ pub enum Kernel {
     },
     /// The gradient of a convolution's weights, of one sample.
     KernelGrad(Windows),
+    /// The gradient of a linear layer's weights `[rows, columns]`, of one sample with so many tokens.
+    PositionGrad {
+        /// Tokens.
+        positions: usize,
+        /// Rows and columns.
+        sizes: [usize; 2],
+    },
     /// Rows `[rows, terms]` times weights `[terms, outputs]`, or `[outputs, terms]` where they are `transposed`.
     Product {
         /// Rows, terms and outputs.
@@ -65,6 +73,13 @@ fn linear(rows: usize, [terms, outputs]: [usize; 2], turned: bool) -> Vec<Kernel
     ]
 }
 
+/// The kernels of a linear layer of a transformer: its products, with weights `[terms, outputs]`, and the gradient of its weights.
+fn of_tokens(tokens: usize, sizes: [usize; 2]) -> Vec<Kernel> {
+    let mut kernels = linear(MOST_SAMPLES * tokens, sizes, true);
+    kernels.push(Kernel::PositionGrad { positions: tokens, sizes });
+    kernels
+}
+
 /// The kernels of each network's gradients, each shape once.
 #[must_use]
 pub fn networks() -> Vec<(&'static str, Vec<Kernel>)> {
@@ -84,7 +99,7 @@ pub fn networks() -> Vec<(&'static str, Vec<Kernel>)> {
         }
         kernels
     };
-    let tokens = 65 * MOST_SAMPLES;
+    let tokens = 65;
     let of = [
         (
             "mnist-cnn",
@@ -116,9 +131,9 @@ pub fn networks() -> Vec<(&'static str, Vec<Kernel>)> {
             "vit-tiny",
             vec![
                 convolution([3, 192], 32, [4, 4, 0], true),
-                linear(tokens, [192, 192], true),
-                linear(tokens, [192, 768], true),
-                linear(tokens, [768, 192], true),
+                of_tokens(tokens, [192, 192]),
+                of_tokens(tokens, [192, 768]),
+                of_tokens(tokens, [768, 192]),
                 linear(ROWS, [192, 10], false),
             ],
         ),
@@ -163,6 +178,9 @@ impl Display for Kernel {
             Self::Convolution { windows, transposed: false } => of_windows(f, "convolution", windows),
             Self::Convolution { windows, transposed: true } => of_windows(f, "gradient to inputs", windows),
             Self::KernelGrad(windows) => of_windows(f, "gradient to weights", windows),
+            Self::PositionGrad { positions, sizes: [rows, columns] } => {
+                write!(f, "gradient to weights {rows}×{columns}, {positions} tokens")
+            }
             Self::Product { sizes: [rows, terms, outputs], transposed } => {
                 write!(f, "product {rows}×{terms}→{outputs}{}", if *transposed { ", turned" } else { "" })
             }
@@ -178,6 +196,7 @@ impl Kernel {
         match self {
             Self::Convolution { windows, .. } => samples(windows) * of(windows),
             Self::KernelGrad(windows) => of(windows),
+            Self::PositionGrad { positions, sizes } => positions * sizes[0] * sizes[1],
             Self::Product { sizes, .. } => sizes.iter().product(),
         }
     }
@@ -203,6 +222,12 @@ impl Kernel {
                     let mut of = KernelGrad::new(&windows);
                     Box::new(move || of.write(&left, &x, &mut grad))
                 }
+            }
+            Self::PositionGrad { positions, sizes: [rows, columns] } => {
+                let mut of = PositionGrad::new(positions, [rows, columns]);
+                let (left, right) = (numbers(positions * rows, 1), numbers(positions * columns, 2));
+                let mut grad = vec![0.0; rows * columns];
+                Box::new(move || of.write(&left, &right, &mut grad))
             }
             Self::Product { sizes: [rows, terms, outputs], transposed } => {
                 let mut of = Product::new([terms, outputs], transposed);

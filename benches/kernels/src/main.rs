@@ -1,5 +1,5 @@
 //! `damper-kernels time [PART...]` times the kernels whose names, or those of their networks, have a part. `damper-kernels list [PART...]`
-//! lists them. `damper-kernels count NAME` calls one for valgrind (`misses.py`).
+//! lists them. `damper-kernels count NAME [CALLS]` calls one for valgrind and QEMU (`misses.py`).
 
 use cpu_time::ThreadTime;
 use damper_kernel_benches::{Kernel, kernels};
@@ -95,17 +95,20 @@ fn main() -> ExitCode {
             }
         }
         (Some("count"), chosen) => {
-            let Some((kernel, _)) = chosen.iter().find(|(kernel, _)| parts == [kernel.to_string()]) else {
-                eprintln!("`count` takes one kernel, by its whole name");
+            let (name, calls) =
+                (parts.first().map_or("", String::as_str), parts.get(1).map_or(Ok(1), |calls| calls.parse::<u32>()));
+            let (Some((kernel, _)), Ok(calls)) = (chosen.iter().find(|(kernel, _)| kernel.to_string() == name), calls)
+            else {
+                eprintln!("`count` takes one kernel, by its whole name, and a number of calls");
                 return ExitCode::FAILURE;
             };
             let mut call = kernel.prepare();
             call();
             // What is in the caches now stays there.
-            measured(&mut *call);
+            (0..calls).for_each(|_| measured(&mut *call));
         }
         _ => {
-            eprintln!("usage: damper-kernels time|list [PART OF A NAME...], damper-kernels count NAME");
+            eprintln!("usage: damper-kernels time|list [PART OF A NAME...], damper-kernels count NAME [CALLS]");
             return ExitCode::from(2);
         }
     }

@@ -115,7 +115,8 @@ impl Alive {
     }
 }
 
-fn bytes(var: &Var) -> u64 {
+/// Bytes of one sample.
+pub fn bytes(var: &Var) -> u64 {
     let each = match var.dtype {
         DType::F64 | DType::I64 => 8,
         DType::Bool => 1,
@@ -125,7 +126,7 @@ fn bytes(var: &Var) -> u64 {
 }
 
 /// Returns true if an operator's output is its first input, seen in another shape.
-fn shares_memory(op: &str) -> bool {
+pub fn shares_memory(op: &str) -> bool {
     matches!(op, "Reshape" | "Flatten" | "Squeeze" | "Unsqueeze" | "Identity")
 }
 

@@ -1,5 +1,6 @@
 //! From a graph to the ONNX model of its per-sample gradients.
 
+use super::checkpoint::{Emitted, checkpoint};
 use super::cost::{Cost, count};
 use super::derive_error::DeriveError;
 use super::emit::{BATCH_FIRST, Emitter, Var, reshape_target};
@@ -12,6 +13,7 @@ use super::sweep::sweep;
 use damper_onnx::graph::{Graph, Node, Origin, Parameter};
 use damper_onnx::pb::{GraphProto, ModelProto, NodeProto, OperatorSetIdProto, ValueInfoProto};
 use damper_onnx::{CUSTOM_DOMAIN, Dim, Extent, TensorSpec, lower_nodes, make_value_info};
+use std::ops::Range;
 
 /// The oldest operator set whose forms of the operators are emitted.
 const OLDEST_OPSET: i64 = 13;
@@ -32,13 +34,16 @@ pub fn derive(graph: &Graph, options: &DeriveOptions) -> Result<GradGraph, Deriv
     let mut em = Emitter::new(graph.opset);
     let current = emit_forward(&mut em, graph, Point { index: 0, of: points, current: None });
     let loss = loss::emit(&mut em, graph, &current, options)?;
+    let mut passes = vec![0..em.position()];
     let dtype = loss.loss.dtype;
     let mix = Var { name: MIX.into(), dtype, shape: vec![points], batch: None };
     let seed = weighted(&mut em, &loss.seed.1, &mix, 0);
     let mut grads = sweep(&mut em, graph, &current, vec![(loss.seed.0, seed)])?;
     for index in 1..points {
+        let start = em.position();
         let forward = emit_forward(&mut em, graph, Point { index, of: points, current: Some(&current) });
         let (output, seed) = loss::emit(&mut em, graph, &forward, options)?.seed;
+        passes.push(start..em.position());
         let seed = weighted(&mut em, &seed, &mix, index);
         let there = sweep(&mut em, graph, &forward, vec![(output, seed)])?;
         for (grad, there) in grads.iter_mut().zip(there) {
@@ -123,8 +128,16 @@ pub fn derive(graph: &Graph, options: &DeriveOptions) -> Result<GradGraph, Deriv
     let mix = (points > 1).then_some(mix);
     let (clip, weight) = bounds.map(|bounds| (bounds.clip, bounds.weight)).unzip();
     let own = [loss.labels, mix, clip, weight].map(|var| var.map(|var| spec(&var.name, &var)));
-    let mut grad = GradGraph { strategies, windows, ..assemble(em, graph, &current, points, own, &outputs) };
+    let passes = if options.checkpoint_activations { passes } else { vec![] };
+    let mut grad = GradGraph { strategies, windows, ..assemble(em, graph, &current, points, own, &outputs, &passes) };
     grad.cost.multiply_adds += left_to_reader;
+    if options.checkpoint_activations {
+        // Where what is read out holds as much, nothing is won.
+        let plain = derive(graph, &DeriveOptions { checkpoint_activations: false, ..options.clone() })?;
+        if plain.cost.sample_bytes <= grad.cost.sample_bytes {
+            return Ok(plain);
+        }
+    }
     Ok(grad)
 }
 
@@ -307,6 +320,7 @@ fn assemble(
     points: usize,
     [labels, mix, clip, weight]: [Option<TensorSpec>; 4],
     outputs: &[(String, Var)],
+    checkpointed: &[Range<usize>],
 ) -> GradGraph {
     let inputs: Vec<TensorSpec> =
         graph.inputs.iter().filter_map(|i| forward[i.0].as_ref()).map(|v| spec(&v.name, v)).collect();
@@ -319,7 +333,12 @@ fn assemble(
         })
         .collect();
     let opset = graph.opset;
-    let (nodes, initializers, known) = em.finish();
+    let (mut nodes, mut initializers, mut known) = em.finish();
+    if !checkpointed.is_empty() {
+        let outputs = outputs.iter().map(|(name, _)| name.as_str()).collect();
+        let emitted = Emitted { nodes, initializers: &mut initializers, known: &mut known, outputs: &outputs };
+        nodes = checkpoint(emitted, checkpointed);
+    }
     let imported = |domain: &str, version| OperatorSetIdProto { domain: domain.into(), version };
     let custom = nodes.iter().find(|node| node.domain == CUSTOM_DOMAIN).map(|_| imported(CUSTOM_DOMAIN, 1));
     let model = ModelProto {

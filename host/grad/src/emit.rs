@@ -61,6 +61,11 @@ impl Emitter {
         self.batch_source.get_or_insert(var);
     }
 
+    /// The number of nodes written so far.
+    pub fn position(&self) -> usize {
+        self.nodes.len()
+    }
+
     /// The nodes and initializers written so far, and the tensors that they read and write.
     pub fn finish(self) -> (Vec<NodeProto>, Vec<TensorProto>, Known) {
         (self.nodes, self.initializers, self.known)

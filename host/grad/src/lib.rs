@@ -3,11 +3,13 @@
 //!
 //! The stages: the forward pass is written as it stands; a loss gives the first gradient; one walk over the nodes in
 //! reverse order (`sweep`) asks each operator's rule (`rules`) for the gradients of its inputs; parameter gradients
-//! stay in factored form (`factor`) until a readout (`readout`) writes what was asked for.
+//! stay in factored form (`factor`) until a readout (`readout`) writes what was asked for; on request activations are computed
+//! again (`checkpoint`).
 
 mod axis_map;
 mod backward;
 mod broadcast;
+mod checkpoint;
 mod cost;
 mod custom;
 mod derive;

@@ -64,6 +64,9 @@ pub struct DeriveOptions {
     pub readout: Readout,
     /// At how many points gradients are taken, to be mixed for each sample.
     pub points: NonZeroUsize,
+    /// Keeps few activations and computes the others again in the reverse sweep: less memory, no other bits, at most one more
+    /// forward pass.
+    pub checkpoint_activations: bool,
 }
 
 impl DeriveOptions {
@@ -77,6 +80,7 @@ impl DeriveOptions {
             label_weights: LabelWeights::default(),
             readout: Readout::PerSample,
             points: NonZeroUsize::MIN,
+            checkpoint_activations: false,
         }
     }
 }

@@ -9,6 +9,10 @@ use std::collections::{HashMap, HashSet};
 /// The domain of the custom operators.
 pub const CUSTOM_DOMAIN: &str = "damper";
 
+/// How names of nodes begin that compute again what other nodes have computed. A runtime must run them as it runs those: it may not replace
+/// either by an operator with other bits.
+pub const AGAIN: &str = "dp.again.";
+
 /// Name of the attribute that holds the lowering.
 const LOWERING: &str = "lowering";
 

@@ -32,7 +32,7 @@ pub use build::{
     Extent, data_type, make_attr_float, make_attr_int, make_attr_ints, make_attr_string, make_attr_strings,
     make_attr_tensor, make_node, make_tensor, make_tensor_f32, make_tensor_i64, make_value_info,
 };
-pub use custom::{CUSTOM_DOMAIN, lower_custom, lower_nodes, lowering, make_custom, rename_tensor};
+pub use custom::{AGAIN, CUSTOM_DOMAIN, lower_custom, lower_nodes, lowering, make_custom, rename_tensor};
 pub use float32::convert_to_float32;
 pub use load::node_name;
 pub use load::{LoadError, MAX_MODEL_BYTES, decode, encode, load};

@@ -32,7 +32,7 @@ mod testing;
 use super::bind::bind;
 use super::{Backend, BackendError, Operators, Plan, Session, SummingSession, library};
 use bound::BoundSession;
-use damper_onnx::{lower_custom, pb};
+use damper_onnx::{AGAIN, lower_custom, pb};
 use errors::one_line;
 use ort::ep::CUDA;
 use ort::memory::AllocationDevice;
@@ -50,6 +50,10 @@ struct Runtime {
     version: String,
     path: PathBuf,
 }
+
+/// onnxruntime's fusions that a node which the backward pass reads does not get, and the same node without it does: with activations computed
+/// again the forward pass would have other bits.
+const FUSED_APART: &str = "GeluFusionL1;GeluFusionL2;BiasGeluFusion;FastGeluFusion;QuickGeluFusion";
 
 static RUNTIME: Mutex<Option<Runtime>> = Mutex::new(None);
 
@@ -127,23 +131,33 @@ impl Ort {
             })
     }
 
+    /// The options of a session of `model`.
+    fn builder_of(&self, model: &pb::ModelProto, threads: usize) -> Result<SessionBuilder, BackendError> {
+        let builder = self.builder(threads)?;
+        if !model.graph.iter().flat_map(|graph| &graph.node).any(|node| node.name.starts_with(AGAIN)) {
+            return Ok(builder);
+        }
+        let builder = builder.with_disabled_optimizers(FUSED_APART);
+        builder.map_err(|error| self.failed("cannot make session options", &error))
+    }
+
     /// A session of standard operators.
     fn standard(&self, model: &pb::ModelProto, threads: usize) -> Result<ort::session::Session, BackendError> {
-        let session = self.builder(threads)?.commit_from_memory(&model.encode_to_vec());
+        let session = self.builder_of(model, threads)?.commit_from_memory(&model.encode_to_vec());
         session.map_err(|error| self.failed("cannot run the model", &error))
     }
 
     /// A session with our operators; the process's first is made alone: onnxruntime looks whether it knows their domain and then writes it
     /// down, and of two that do so at once it refuses one.
-    fn session(&self, model: &[u8], threads: usize) -> Result<ort::session::Session, BackendError> {
+    fn session(&self, model: &pb::ModelProto, threads: usize) -> Result<ort::session::Session, BackendError> {
         static IS_DOMAIN_KNOWN: Mutex<bool> = Mutex::new(false);
         let is_known = IS_DOMAIN_KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         let alone = (!*is_known).then_some(is_known);
         let session = self
-            .builder(threads)?
+            .builder_of(model, threads)?
             .with_operators(operators::domain().map_err(|error| self.failed("cannot make operators", &error))?)
             .map_err(|error| self.failed("cannot take operators", &error))?
-            .commit_from_memory(model)
+            .commit_from_memory(&model.encode_to_vec())
             .map_err(|error| self.failed("cannot run the model", &error))?;
         if let Some(mut is_known) = alone {
             *is_known = true;
@@ -192,8 +206,7 @@ impl Backend for Ort {
             return Ok(Box::new(session.map_err(|error| self.failed("cannot run the model", &error))?));
         }
         operators::put(&mut model, plan);
-        let bytes = model.encode_to_vec();
-        let session = self.session(&bytes, plan.threads)?;
+        let session = self.session(&model, plan.threads)?;
         let declared: Vec<&str> = session.inputs().iter().map(|input| input.name()).collect();
         let planned: Vec<&str> = plan.inputs.iter().map(|spec| spec.name.as_str()).collect();
         if declared != planned {

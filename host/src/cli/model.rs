@@ -72,6 +72,10 @@ pub(super) struct ModelArgs {
     /// Size of a dynamic axis other than the batch, by its name, or as INPUT[AXIS]=N (may be repeated)
     #[arg(long, value_name = "NAME=N", value_parser = extent)]
     pub shape: Vec<(String, usize)>,
+    /// Computes most activations again in the backward pass instead of keeping them: for long networks, less memory for up to one more
+    /// forward pass; the same bits
+    #[arg(long)]
+    pub checkpoint_activations: bool,
     /// Seed of the weights that the model file leaves out; public [default: 0]
     #[arg(long, value_name = "SEED")]
     pub init_seed: Option<u64>,
@@ -118,6 +122,7 @@ impl ModelArgs {
                 label_smoothing: self.label_smoothing,
                 focal_gamma: self.focal_gamma,
             },
+            checkpoint_activations: self.checkpoint_activations,
             ..DeriveOptions::new(self.loss.clone())
         }
     }

@@ -161,6 +161,24 @@ fn check_near(grad: &GradGraph, got: &[Vec<f32>], want: &[Vec<f32>]) -> Result<(
     Ok(())
 }
 
+/// Activations that are computed again have their bits.
+fn check_checkpointed(
+    grad: &GradGraph,
+    again: &GradGraph,
+    feeds: &[Feed],
+    runner: [&mut Runner; 2],
+) -> Result<(), String> {
+    let [plain, checkpointed] = runner;
+    let outputs = plain.run(grad, feeds, BATCH);
+    for ((spec, a), b) in grad.outputs.iter().zip(&outputs).zip(&checkpointed.run(again, feeds, BATCH)) {
+        let bits = |values: &[f32]| values.iter().map(|v| v.to_bits()).collect::<Vec<_>>();
+        if bits(a) != bits(b) {
+            return Err(format!("{}: other bits where activations are computed again", spec.name));
+        }
+    }
+    Ok(())
+}
+
 /// Weights that are not trained: in one network of four, about a third of them, never the last bias.
 fn frozen(model: &ModelProto, seed: u64) -> Vec<String> {
     let mut draw = Draw::new(seed.wrapping_add(1 << 32));
@@ -189,9 +207,15 @@ fn check(seed: u64) -> Result<(), String> {
     check_against_finite_differences(&graph, &options, &feeds)?;
     let mut tract = Runner::tract(&grad, BATCH);
     check_independence(&grad, &feeds, &mut tract).map_err(|error| format!("tract: {error}"))?;
+    let again = derive(&graph, &DeriveOptions { checkpoint_activations: true, ..options.clone() });
+    let again = again.map_err(|derive_error| derive_error.to_string())?;
+    check_checkpointed(&grad, &again, &feeds, [&mut tract, &mut Runner::tract(&again, BATCH)])
+        .map_err(|error| format!("tract: {error}"))?;
     match Runner::portable(&grad, BATCH) {
         Ok(mut portable) => {
-            check_independence(&grad, &feeds, &mut portable)
+            let mut checkpointed = Runner::portable(&again, BATCH)?;
+            check_checkpointed(&grad, &again, &feeds, [&mut portable, &mut checkpointed])
+                .and_then(|()| check_independence(&grad, &feeds, &mut portable))
                 .and_then(|()| check_near(&grad, &portable.run(&grad, &feeds, BATCH), &tract.run(&grad, &feeds, BATCH)))
                 .map_err(|error| format!("portable: {error}"))?;
         }
@@ -200,9 +224,11 @@ fn check(seed: u64) -> Result<(), String> {
         }
         Err(error) => return Err(error),
     }
-    match Runner::ort(&grad, BATCH) {
-        Some(mut ort) => check_independence(&grad, &feeds, &mut ort).map_err(|error| format!("onnxruntime: {error}")),
-        None => Ok(()),
+    match (Runner::ort(&grad, BATCH), Runner::ort(&again, BATCH)) {
+        (Some(mut ort), Some(mut checkpointed)) => check_independence(&grad, &feeds, &mut ort)
+            .and_then(|()| check_checkpointed(&grad, &again, &feeds, [&mut ort, &mut checkpointed]))
+            .map_err(|error| format!("onnxruntime: {error}")),
+        _ => Ok(()),
     }
 }
 

@@ -247,7 +247,7 @@ mod tests {
                 panic!("the output is a tensor")
             };
             kind.shape = None;
-            let session = backend.session(&model.encode_to_vec(), 1).unwrap();
+            let session = backend.session(&model, 1).unwrap();
             let shape = session.outputs()[0].dtype().tensor_shape().unwrap();
             assert_eq!(
                 shape.iter().map(|extent| *extent as usize).collect::<Vec<_>>(),
