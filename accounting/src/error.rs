@@ -183,6 +183,18 @@ pub enum AccountingError {
     /// Blocks of correlated noise have no price of a replaced sample.
     #[error("`neighbours` replace: correlated noise with cyclic Poisson draws is not priced for it; use add-or-remove")]
     ReplacedBlocks,
+    /// No distribution of the number of candidates.
+    #[error(
+        "`tune_private`: give geometric:G, logarithmic:G or negative-binomial:SHAPE,G with G above 0 and below 1 and SHAPE above -1 and at \
+         most 1, or poisson:MEAN with MEAN from 1 to 10000; numbers with at most six decimals, such as geometric:0.1"
+    )]
+    CandidateNumber,
+    /// The best of a search has no price of a replaced sample.
+    #[error("`neighbours` replace: a private search is not priced for it; use add-or-remove")]
+    ReplacedSearch,
+    /// The best of a search has no price if draws are cut.
+    #[error("`truncate`: a private search has no price if draws are cut; leave it out")]
+    TruncatedSearch,
     /// Steps of a sample that are no distance apart.
     #[error("`separation` 0: two steps of a sample are at least 1 apart; give the steps of an epoch in a fixed order")]
     Separation,

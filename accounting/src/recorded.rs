@@ -2,7 +2,9 @@
 
 use super::delta::check_delta;
 use super::pld::Neighbours;
-use super::{Accountant, AccountingError, Correlated, EpsilonBound, Plan, Sampler, Truncation, pld, smaller};
+use super::recorded_event::RecordedEvent;
+use super::selection::{self, Curve};
+use super::{Accountant, AccountingError, Correlated, EpsilonBound, Plan, Sampler, Search, Truncation, pld, smaller};
 use damper_core::accounting::event::{Event, Rate};
 use damper_core::accounting::renyi::least_epsilon;
 use serde::{Deserialize, Serialize};
@@ -15,26 +17,6 @@ const CHANGING: usize = 1 << 14;
 /// The smallest δ that is looked for, and by how much it may lie above the least that would do.
 const LEAST_DELTA: f64 = 1e-15;
 const DELTA_RATIO: f64 = 1e-3;
-
-/// Draws that were all alike.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct RecordedEvent {
-    /// `k` of the sampling rate `k/2^53`.
-    pub sampling_rate_numerator: u64,
-    /// σ over the sensitivity, all releases of the draw together.
-    pub noise_multiplier: f64,
-    /// Number of draws.
-    pub times: u64,
-}
-
-impl RecordedEvent {
-    /// An event, and how often it came.
-    #[must_use]
-    pub fn new((event, times): &(Event, u64)) -> Self {
-        Self { sampling_rate_numerator: event.rate().numerator(), noise_multiplier: event.multiplier(), times: *times }
-    }
-}
 
 /// A private run, a simulation, or a run without privacy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -82,6 +64,9 @@ pub struct Recorded {
     /// The correlated noise that the events are of, if noise was correlated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correlation: Option<Correlated>,
+    /// The private search whose best candidate was released, if there was one: the events are those of one candidate.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub search: Option<Search>,
     /// Every draw from which something was released.
     pub events: Vec<RecordedEvent>,
     /// Noisy releases from held-out samples. A sample is either a training sample or a held-out one, by public choice, so ε is the
@@ -104,6 +89,7 @@ impl Recorded {
             steps: None,
             truncation: None,
             correlation: None,
+            search: None,
             events,
             held_out: Vec::new(),
         }
@@ -129,6 +115,7 @@ impl Recorded {
             steps: None,
             truncation: None,
             correlation: None,
+            search: None,
             events: self.held_out.clone(),
             held_out: Vec::new(),
             ..*self
@@ -209,6 +196,9 @@ impl Recorded {
     /// The run is not private; a rate above 1 or a multiplier that is not above 0, as a damaged file may have; no event; or no finite
     /// ε.
     pub fn epsilon(&self, accountant: Accountant, delta: f64) -> Result<EpsilonBound, AccountingError> {
+        if self.search.is_some() {
+            return Self::epsilon_of_all(std::slice::from_ref(self), delta);
+        }
         self.priced(delta, |events, delta| self.uncut(accountant, events, delta))
     }
 
@@ -223,9 +213,59 @@ impl Recorded {
         if self.has_blocks() {
             return Err(AccountingError::ReplacedBlocks);
         }
+        if self.search.is_some() {
+            return Err(AccountingError::ReplacedSearch);
+        }
         self.priced(delta, |events, delta| {
             Ok(EpsilonBound { epsilon: pld::of_discrete(events, Neighbours::Replace, delta)?, order: None })
         })
+    }
+
+    /// Rényi divergences of everything in the record, whatever the accountant: of the best candidate of a search, or of a run.
+    ///
+    /// # Errors
+    ///
+    /// The run is not private, an event is damaged, or draws were cut, which has no divergence.
+    pub fn divergences(&self) -> Result<Curve, AccountingError> {
+        if self.run == Some(RunKind::NotPrivate) {
+            return Err(AccountingError::NotPrivate);
+        }
+        if self.truncation.is_some() {
+            return Err(AccountingError::TruncatedSearch);
+        }
+        let others = self.search.iter().flat_map(|search| &search.others);
+        let of_others = others.map(|other| {
+            Self { events: other.events.clone(), held_out: other.held_out.clone(), search: None, ..self.clone() }
+                .divergences()
+        });
+        let mut worst = selection::of_events(&self.checked()?)?;
+        if let Some(held_out) = self.of_held_out() {
+            worst = selection::larger(&worst, &held_out.divergences()?);
+        }
+        for other in of_others {
+            worst = selection::larger(&worst, &other?);
+        }
+        Ok(self.search.as_ref().map_or(worst, |search| search.candidates.best(&worst)))
+    }
+
+    /// ε at `delta` of everything in `records`, one after the other, by Rényi divergences: for records of which one is of a search.
+    ///
+    /// # Errors
+    ///
+    /// As [`Recorded::divergences`], or no finite ε holds.
+    pub fn epsilon_of_all(records: &[Self], delta: f64) -> Result<EpsilonBound, AccountingError> {
+        check_delta(delta)?;
+        let mut all = selection::NOTHING;
+        for record in records {
+            all = selection::sum(&all, &record.divergences()?);
+        }
+        let (epsilon, order) = selection::epsilon(&all, delta);
+        if epsilon.is_finite() {
+            return Ok(EpsilonBound { epsilon, order: Some(order) });
+        }
+        let least = records.iter().map(Self::smallest_multiplier).fold(f64::INFINITY, f64::min);
+        let steps = records.iter().fold(0u64, |sum, record| sum.saturating_add(record.steps()));
+        Err(AccountingError::NothingHolds { multiplier: least, steps })
     }
 
     /// Returns true if draws by coins have blocks of correlated noise, which have no price of a replaced sample.

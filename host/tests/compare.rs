@@ -215,6 +215,24 @@ fn invalid_file_error_names_table_and_key() {
         (change("lr = 0.5", "rl = 0.5"), vec!["[method.\"with | momentum\"]: unknown key `rl`"]),
         (change("lr = 0.5", "momentum = 0.5"), vec!["[method.\"with | momentum\"]", "--lr", "add"]),
         (change("lr = 0.5", "lr = \"fast\""), vec!["[method.\"with | momentum\"]", "`lr = \"fast\"`", "invalid"]),
+        (
+            change("lr = [0.05, 1]", "lr = 1\n") + "tune-private = \"geometric:0.1\"",
+            vec!["[method.\"with | momentum\"]", "at the top"],
+        ),
+        (
+            change("[3, 8]", "3\ntune-private = \"geometric:2\""),
+            vec!["`tune-private = \"geometric:2\"`", "geometric:0.1"],
+        ),
+        (change("[3, 8]", "3\ntune-private = 5"), vec!["`tune-private = 5`", "give a text"]),
+        (change("[3, 8]", "3\ntune-score = \"private\""), vec!["`tune-score`", "tune-private = "]),
+        (
+            change("[3, 8]", "3\ntune-private = \"poisson:3\"\ntune-score = \"exact\""),
+            vec!["`tune-score = \"exact\"`", "public"],
+        ),
+        (
+            change("[3, 8]", "3\ntune-private = \"poisson:3\"").replace("[0.05, 1]", "1"),
+            vec!["no method has several values"],
+        ),
         (change("lr = [0.05, 1]", "lr = []"), vec!["[method.dp-sgd]: `lr = []`", "empty"]),
         (change("lr = [0.05, 1]", "lr = [0.05, \"x\"]"), vec!["[method.dp-sgd]", "'x'"]),
         (change("lr = [0.05, 1]", "epsilon = 3"), vec!["[method.dp-sgd]: `epsilon`", "at the top"]),
@@ -372,4 +390,92 @@ fn resumed_runs_are_charged_again() {
     assert_eq!((charges(), ledgers()), (runs + 1, runs + 1));
     assert!(case.read("runs.jsonl").starts_with(&kept.join("\n")));
     assert!(case.out.join("ledgers/0001/checkpoint/command.json").exists());
+}
+
+/// The search of `comparison`, and its run.
+fn searches(comparison: &Value) -> Vec<&Value> {
+    comparison["runs"].as_array().unwrap().iter().filter(|run| run["search"].is_object()).collect()
+}
+
+// A private search costs the budget as a whole, is one charge, and releases its best candidate alone.
+#[test]
+fn private_search_is_one_charge_and_one_model() {
+    let folder = tempfile::tempdir().unwrap();
+    let budget = folder.path().join("budget.json");
+    let damper = |args: &[&str]| {
+        let output = Command::new(env!("CARGO_BIN_EXE_damper")).args(args).output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let path = budget.to_str().unwrap();
+    damper(&["budget", path, "--create", "digits", "--delta", "1e-5"]);
+    let case = Case::new(&SMALL.replace("seeds = [1, 2]", "seeds = 2\nsamples = 1437").replace("[3, 8]", "3"));
+    let output = case.run(&["--tune-private", "geometric:0.3", "--budget", path]);
+    let (text, told) = (String::from_utf8(output.stdout.clone()).unwrap(), stderr(&output));
+    assert!(output.status.success(), "{told}");
+    assert!(
+        text.contains("found: dp-sgd at epsilon 3, repeat 1: lr = ") && text.contains("Tuning was private"),
+        "{text}"
+    );
+    // Two searches and two runs, whatever the searches drew.
+    assert!(
+        told.contains("private search 2") && !told.contains("trying") && told.matches("\nrun ").count() == 4,
+        "{told}"
+    );
+    assert_eq!((case.read("runs.jsonl").lines().count(), case.ledgers().len()), (4, 4));
+    assert_eq!(fs::read_to_string(&budget).unwrap().matches("\"unix_seconds\"").count(), 4);
+
+    let found: Value = serde_json::from_str(&case.read("compare.json")).unwrap();
+    assert_eq!((found["run"].as_str(), found["search"][0].as_str()), (Some("private"), Some("geometric:0.3")));
+    assert!(found.get("tuning").is_none_or(Value::is_null), "{found}");
+    let runs = searches(&found);
+    assert_eq!(runs.len(), 2);
+    for run in &runs {
+        let (epsilon, candidate) =
+            (run["epsilon"].as_f64().unwrap(), run["search"]["candidate_epsilon"].as_f64().unwrap());
+        assert!(epsilon <= 3.0 && epsilon > 0.98 * 3.0 && candidate < 2.0 && candidate > 0.5, "{run}");
+        let out = case.out.join(run["search"]["folder"].as_str().unwrap());
+        assert!(out.join("model.onnx").exists() && !out.join("checkpoint/candidate").exists());
+        let answer: Value = serde_json::from_str(&damper(&["epsilon", out.to_str().unwrap(), "--json"])).unwrap();
+        assert_eq!((answer["epsilon"].as_f64(), answer["search"].as_str()), (Some(epsilon), Some("geometric:0.3")));
+        // Of the 287 samples of the score, with noise.
+        let right = run["search"]["score"].as_f64().unwrap() * 287.0;
+        assert!((right - right.round()).abs() > 1e-9 || right == 0.0 || right == 287.0, "{run}");
+        let right = run["test_accuracy"].as_f64().unwrap() * 360.0;
+        assert!((right - right.round()).abs() < 1e-9, "{run}");
+    }
+    // Four things of ε 3 cost more than one, and less than their sum.
+    let total: Value = serde_json::from_str(&damper(&["budget", path, "--json"])).unwrap();
+    let total = total["epsilon"].as_f64().unwrap();
+    assert!(total > 4.0 && total < 12.0, "{total}");
+
+    // As if it had been killed in the second search: that is charged again.
+    let journal = case.read("runs.jsonl");
+    let kept: Vec<&str> = journal.lines().filter(|line| !line.contains("ledgers/0002")).collect();
+    fs::write(case.out.join("runs.jsonl"), kept.join("\n") + "\n").unwrap();
+    assert!(case.run(&["--tune-private", "geometric:0.3", "--budget", path, "--resume", "--quiet"]).status.success());
+    assert_eq!(
+        (fs::read_to_string(&budget).unwrap().matches("\"unix_seconds\"").count(), case.ledgers().len()),
+        (5, 5)
+    );
+}
+
+// Searches of equal seeds are equal, and a public score is the exact figure of the test split.
+#[test]
+fn searches_of_seeds_can_be_repeated() {
+    let text = SMALL.replace(
+        "epsilon = [3, 8]",
+        "noise-multiplier = 2\ntune-private = \"negative-binomial:0.5,0.2\"\ntune-score = \"public\"",
+    );
+    let run = || {
+        let case = Case::new(&text);
+        case.json()
+    };
+    let found = run();
+    assert_eq!(digests(&found), digests(&run()));
+    for run in searches(&found) {
+        assert_eq!(run["search"]["score"], run["test_accuracy"], "{run}");
+        assert!(run["epsilon"].as_f64() > run["search"]["candidate_epsilon"].as_f64(), "{run}");
+    }
+    assert_eq!(searches(&found).len(), 2);
 }

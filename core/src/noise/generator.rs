@@ -22,6 +22,8 @@ pub enum Purpose {
     HeldOutNoise = 7,
     /// Keys of runs, from a secret: [`Key::derive`](super::Key::derive).
     RunKey = 8,
+    /// The candidates of a private search.
+    Search = 9,
 }
 
 /// The address of random words in a run.

@@ -122,7 +122,7 @@ fn seeds_and_float_path_are_independent() {
 #[test]
 #[cfg_attr(debug_assertions, ignore = "in releases alone: minutes")]
 fn purposes_share_no_words() {
-    const PURPOSES: [Purpose; 7] = [
+    const PURPOSES: [Purpose; 9] = [
         Purpose::GradientNoise,
         Purpose::HistogramNoise,
         Purpose::Sampling,
@@ -130,6 +130,8 @@ fn purposes_share_no_words() {
         Purpose::Augmentation,
         Purpose::Audit,
         Purpose::HeldOutNoise,
+        Purpose::RunKey,
+        Purpose::Search,
     ];
     let source = generator();
     // Ten million words in all, at the same addresses but for the purpose.

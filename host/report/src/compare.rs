@@ -5,7 +5,8 @@
 //! ```
 //!
 //! A method whose settings are lists is tuned first: every combination is tried once at every budget, on a held-out part
-//! of the training split, and the best is used for all seeds at that budget. Nothing is chosen by the test split.
+//! of the training split, and the best is used for all seeds at that budget. Nothing is chosen by the test split. Or each repeat is a private
+//! search, whose budget covers the choice.
 //!
 //! Runs are taken in the order of the table, by several threads: `schedule` says which comes next.
 
@@ -15,6 +16,7 @@ mod journal;
 mod plan;
 mod plot;
 mod schedule;
+mod search;
 mod summary;
 mod text;
 
@@ -22,6 +24,7 @@ pub use clock::Position;
 pub use html::html;
 pub use journal::{Figures, Journal, JournalError, Record};
 pub use plan::{Budgets, Method, Plan, Purpose, Repeats, Setting, TUNING_PART, Task};
+pub use search::{Found, Score, SearchPlan};
 pub use summary::{Cell, Chosen, Comparison, DeriveError, Mark, Metric, Row, Tuning, Untried};
 pub use text::{markdown, text};
 

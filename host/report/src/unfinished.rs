@@ -111,7 +111,12 @@ impl Unfinished {
         let epsilon = priced.map_err(|error| fault(&folder.join("checkpoint").join(PLAN), &error.to_string()))?.epsilon;
         let figures = format!("ε = {} at δ = {:e}", upward(epsilon), events.delta);
         let guaranteed = plan.is_guaranteed();
-        let guarantee = if guaranteed {
+        let guarantee = if guaranteed && events.search.is_some() {
+            format!(
+                "The best candidate of this search is differentially private with {figures}: that is the cost of the whole search, which is charged \
+                 before its first candidate."
+            )
+        } else if guaranteed {
             format!(
                 "Whatever this run released is differentially private with {figures}: that is the cost of its {steps} paid steps, \
                  and it released at most those."

@@ -32,6 +32,12 @@ impl Charge {
         Ok(Self(Some(Budget::open(budget)?.reserve(command, out, plan)?)))
     }
 
+    /// Charges the whole of `plan`, if there is a budget.
+    pub(super) fn of_plan(budget: Option<&Path>, plan: &RunPlan, command: &str, out: &Path) -> Result<Self, Failure> {
+        let Some(budget) = budget else { return Ok(Self::none()) };
+        Ok(Self(Some(Budget::open(budget)?.reserve(command, out, plan.clone())?)))
+    }
+
     /// The whole plan of the run with this charge, which goes on after a stop.
     pub(super) fn again(budget: &Path, number: u64) -> Result<Self, Failure> {
         Ok(Self(Some(Budget::open(budget)?.reserve_again(number)?)))

@@ -1,6 +1,8 @@
 //! `damper compare`: methods × seeds × ε to one table and plots.
 
+mod count;
 mod file;
+mod search;
 mod watch;
 
 use super::charge::Charge;
@@ -8,9 +10,11 @@ use super::command_line;
 use super::train::TrainArgs;
 use super::{Failure, answer};
 use clap::Args;
+use count::count;
+use damper_accounting::CandidateCount;
 use damper_data::Dataset;
 use damper_report::compare::{
-    self, Comparison, Figures, Jobs, Journal, Plan, Position, Purpose, TUNING_PART, Task, Trainer,
+    self, Comparison, Figures, Jobs, Journal, Plan, Position, Purpose, SearchPlan, TUNING_PART, Task, Trainer,
 };
 use damper_report::{TrainReport, create_ledger_folder};
 use damper_train::files::{Access, create_output_folder, may_hold_ledger, write};
@@ -54,6 +58,19 @@ A list of values for a flag that takes one value tunes the method: every
 combination is tried once at each budget, on four fifths of the training split
 and judged by the other fifth, never by the test split. Tuning is not private.
 
+With --tune-private COUNT (or a key tune-private) that choice is private, and
+each repeat of a method with several values is a search of its own: it draws the
+number of its candidates from COUNT, and their settings at random from the
+values, with a secret key. It is charged as a whole before the first candidate
+is trained, so that epsilon of the search is the budget; its best candidate is
+released, and nothing of the others. COUNT is geometric:G, logarithmic:G,
+negative-binomial:SHAPE,G or poisson:MEAN: geometric:0.1 draws 10 on average.
+The key tune-score says what selects: \"private\", figures with noise of a fifth
+of the training split, which candidates do not train on, and which are charged;
+or \"public\", the test split, if its rows are public. A search that is stopped is
+run again and charged again. Its model is in ledgers/. How long a search takes
+shows roughly how many candidates it had, and no epsilon covers that.
+
 With --budget FILE (or a key budget) and samples = N, each run is charged
 against the budget of a data set before it reads data, tuning runs too; a run
 that would exceed the limit is refused. The figures on held-out rows are exact
@@ -65,10 +82,11 @@ same flags, model and version are not run again. A run that was stopped on its
 way is run again and charged again, and what it had paid stays charged. Data
 that changed is not noticed: name another folder then.
 
-Several runs go at a time, --jobs of them, and share the processors. The figures
-do not depend on it, but for `seconds` and the number of workers. With
---noise continuous they do depend on the workers of a run: without --jobs, such
-runs go one after another unless `workers` is set.
+Several runs go at a time, --jobs of them, and share the processors. Each holds
+its data in memory. The figures do not depend on it, but for `seconds` and the
+number of workers. With --noise continuous they do depend on the workers of a
+run. Without --jobs, such runs go one after another, and so do all if the file
+has `workers`.
 
 The folder then holds compare.html (table and plot), compare.md (the table,
 for a record), compare.json (all figures), runs.jsonl, and in ledgers/ the plan
@@ -93,7 +111,11 @@ pub(super) struct CompareArgs {
     /// Goes on with the comparison in the folder, and refuses a folder without one
     #[arg(long)]
     resume: bool,
-    /// Runs at a time [default: as many as the processors hold with one worker each, or with `workers` of the file]
+    /// Tunes in private, by searches whose number of candidates is drawn from geometric:G, logarithmic:G, negative-binomial:SHAPE,G or
+    /// poisson:MEAN, instead of the file's `tune-private`
+    #[arg(long, value_name = "COUNT", value_parser = count)]
+    tune_private: Option<CandidateCount>,
+    /// Runs at a time [default: as many as there are processors; one if the file has `workers`]
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
     /// Prints the comparison as one JSON object on standard output, and nothing else there
@@ -106,7 +128,7 @@ pub(super) struct CompareArgs {
 
 pub(super) fn run(args: &CompareArgs) -> Result<(), Failure> {
     let file::Read { plan, out, budget, json, quiet } =
-        file::read(&args.file, args.out.as_deref(), args.budget.as_deref())?;
+        file::read(&args.file, args.out.as_deref(), args.budget.as_deref(), args.tune_private)?;
     let journal = out.join("runs.jsonl");
     let is_new = !out.exists();
     if args.resume && !journal.exists() {
@@ -124,6 +146,8 @@ pub(super) fn run(args: &CompareArgs) -> Result<(), Failure> {
         budget_file: budget.as_deref(),
         watch: Watch::new(args.quiet || quiet, count),
         workers,
+        search: plan.search,
+        settings: SettingsOf(&plan),
         folders: Mutex::new(()),
     };
     runner.watch.begins(plan.runs(), journal.len(), unfinished(&out, journal.len()));
@@ -166,13 +190,10 @@ fn summary(comparison: &Comparison, out: &Path) -> String {
 fn share(plan: &Plan, jobs: Option<NonZeroUsize>, processors: NonZeroUsize) -> (NonZeroUsize, Option<NonZeroUsize>) {
     let settings = plan.methods.iter().flat_map(|method| method.settings.iter().flatten());
     let flags: Vec<&str> = settings.flat_map(|setting| setting.flags.iter().map(String::as_str)).collect();
-    let workers = flags.iter().filter_map(|flag| flag.strip_prefix("--workers=")?.parse::<usize>().ok()).max();
+    let has_workers = flags.iter().any(|flag| flag.starts_with("--workers="));
     let is_continuous = flags.contains(&"--noise=continuous");
-    let fit = match workers {
-        Some(workers) => processors.get() / workers.max(1),
-        None if is_continuous => 1,
-        None => processors.get(),
-    };
+    // Whoever limits the workers limits the memory, too: a second run would have its data once more.
+    let fit = if has_workers || is_continuous { 1 } else { processors.get() };
     let count = jobs.map_or(fit, NonZeroUsize::get).min(plan.runs());
     let at_least_one = |number: usize| NonZeroUsize::new(number).unwrap_or(NonZeroUsize::MIN);
     let count = at_least_one(count);
@@ -195,12 +216,30 @@ struct Runner<'a> {
     watch: Watch,
     /// The workers of a run that names none.
     workers: Option<NonZeroUsize>,
+    /// How settings are searched in private.
+    search: Option<SearchPlan>,
+    settings: SettingsOf<'a>,
     /// Held while a run's folder is made.
     folders: Mutex<()>,
 }
 
+/// The settings of a method's candidates, in words.
+struct SettingsOf<'a>(&'a Plan);
+
+impl SettingsOf<'_> {
+    fn of(&self, label: &str, number: usize) -> Vec<String> {
+        self.0.settings_of(label, number)
+    }
+}
+
 /// A run that is charged.
-struct Started {
+enum Started {
+    Run(Box<StartedRun>),
+    Search(Box<search::Search>),
+}
+
+/// A run of one setting.
+struct StartedRun {
     args: Box<TrainArgs>,
     model: PathBuf,
     charge: Charge,
@@ -210,7 +249,13 @@ impl Trainer for Runner<'_> {
     type Started = Started;
 
     fn start(&self, task: &Task) -> Result<Started, String> {
-        self.charge(task).map_err(|failure| failure.message)
+        let started = match self.search {
+            Some(search) if !task.candidates.is_empty() => {
+                self.charge_search(task, search).map(|search| Started::Search(Box::new(search)))
+            }
+            _ => self.charge(task).map(|run| Started::Run(Box::new(run))),
+        };
+        started.map_err(|failure| failure.message)
     }
 
     fn refused(&self, task: &Task, at: &Position, reason: &str) {
@@ -220,10 +265,22 @@ impl Trainer for Runner<'_> {
     fn train(&self, task: &Task, started: Started, at: &Position) -> Result<Figures, String> {
         let mut watch = self.watch.run(task, at, self.budget);
         let mut paid = None;
-        let result = self.charged(task, &started, &mut paid, &mut watch);
-        if result.is_err() {
-            started.charge.narrow(paid.as_deref());
-        }
+        let result = match started {
+            Started::Run(run) => {
+                let result = self.charged(task, &run, &mut paid, &mut watch);
+                if result.is_err() {
+                    run.charge.narrow(paid.as_deref());
+                }
+                result
+            }
+            Started::Search(search) => {
+                let result = self.search(task, &search, &mut paid);
+                if result.is_err() {
+                    search.narrow(paid.as_deref());
+                }
+                result
+            }
+        };
         let result = result.map_err(|failure| failure.message);
         watch.ends(&result);
         result
@@ -231,20 +288,20 @@ impl Trainer for Runner<'_> {
 }
 
 impl Runner<'_> {
-    fn charge(&self, task: &Task) -> Result<Started, Failure> {
+    fn charge(&self, task: &Task) -> Result<StartedRun, Failure> {
         let (args, model) = file::parse(&task.flags, self.budget_file, self.out)?;
         if args.config()?.test_metrics != TestMetrics::Exact {
             return Err(Failure::new("test-metrics: a comparison is of exact figures of the test split; leave it out"));
         }
         let charge = args.charge("compare", (task.purpose == Purpose::Tuning).then_some(TUNING_PART))?;
-        Ok(Started { args, model, charge })
+        Ok(StartedRun { args, model, charge })
     }
 
     /// Trains, once the run is charged. `paid` is the folder of its ledger.
     fn charged(
         &self,
         task: &Task,
-        Started { args, model, charge }: &Started,
+        StartedRun { args, model, charge }: &StartedRun,
         paid: &mut Option<PathBuf>,
         watch: &mut RunWatch<'_>,
     ) -> Result<Figures, Failure> {
@@ -286,6 +343,7 @@ impl Runner<'_> {
             params_digest: report.params_digest,
             parameters: report.training.parameters,
             training: serde_json::to_value(&report.training)?,
+            search: None,
         })
     }
 }
@@ -314,7 +372,7 @@ mod tests {
             model: String::new(),
         };
         let budgets = Budgets { flag: "epsilon", values: vec![1.0, 2.0] };
-        let plan = Plan { budgets, repeats: Repeats::Keys(3), methods: vec![method], shared: vec![] };
+        let plan = Plan { budgets, repeats: Repeats::Keys(3), methods: vec![method], shared: vec![], search: None };
         let (count, workers) = share(&plan, jobs.and_then(NonZeroUsize::new), NonZeroUsize::new(16).unwrap());
         (count.get(), workers.map(NonZeroUsize::get))
     }
@@ -324,10 +382,10 @@ mod tests {
         assert_eq!(shared(&["--lr=1"], None), (6, Some(2)));
         assert_eq!(shared(&["--lr=1"], Some(4)), (4, Some(4)));
         assert_eq!(shared(&["--lr=1"], Some(100)), (6, Some(2)));
-        assert_eq!(shared(&["--workers=5"], None).0, 3);
-        assert_eq!(shared(&["--workers=32"], None).0, 1);
+        assert_eq!(shared(&["--workers=1"], None).0, 1);
+        assert_eq!(shared(&["--workers=5"], Some(3)).0, 3);
         assert_eq!(shared(&["--noise=continuous"], None), (1, None));
         assert_eq!(shared(&["--noise=continuous"], Some(3)), (3, None));
-        assert_eq!(shared(&["--noise=continuous", "--workers=8"], None), (2, None));
+        assert_eq!(shared(&["--noise=continuous", "--workers=8"], None), (1, None));
     }
 }

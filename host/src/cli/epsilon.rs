@@ -121,6 +121,9 @@ struct OfRun {
     #[serde(skip_serializing_if = "Option::is_none")]
     order: Option<f64>,
     neighbours: Neighbours,
+    /// The distribution of the number of candidates, if this is a private search: the events are those of one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    search: Option<String>,
     /// True if the run has finished; false of one that is known by its plan alone.
     finished: bool,
     /// Steps of the whole plan, if the run is unfinished: `steps` are the paid ones.
@@ -325,6 +328,7 @@ fn of_run(args: &EpsilonArgs, folder: &Path) -> Result<(), Failure> {
         run: recorded.run,
         order: priced.order,
         neighbours,
+        search: recorded.search.as_ref().map(|search| search.candidates.to_string()),
         finished,
         planned_steps,
     };
@@ -332,10 +336,13 @@ fn of_run(args: &EpsilonArgs, folder: &Path) -> Result<(), Failure> {
         return answer_json(&found);
     }
     answer(&format!(
-        "epsilon           {}{}\ndelta             {:e}\nnoise multiplier  {} (smallest of a draw)\nsampling rate     {} \
+        "epsilon           {}{}{}\ndelta             {:e}\nnoise multiplier  {} (smallest of a draw)\nsampling rate     {} \
          (largest of a draw)\nsteps             {}\naccountant        {}\nneighbours        {}\nfrom              {}{note}",
         upward(found.epsilon),
         if found.run == Some(RunKind::Simulation) { SIMULATION } else { "" },
+        found.search.as_ref().map_or(String::new(), |count| format!(
+            "\nsearch            the best of {count} candidates, each with the draws below"
+        )),
         found.delta,
         found.noise_multiplier,
         found.sampling_rate,

@@ -26,8 +26,8 @@ use damper_grad::Readout;
 use damper_report::{OutputFolder, is_finished};
 use damper_train::files::{self, Access};
 use damper_train::{
-    self as train, Budget, Checkpoint, Group, Invocation, Noise, NoiseCorrelation, Record, Run, Source, TestMetrics,
-    TrainConfig, agree,
+    self as train, Budget, Checkpoint, Group, Invocation, Noise, NoiseCorrelation, Record, Run, RunPlan, Source,
+    TestMetrics, TrainConfig, agree,
 };
 use std::fs;
 use std::io::{self, Write};
@@ -453,6 +453,20 @@ impl TrainArgs {
             (Some(_), None) => Err(Failure::new("--budget: needs --samples N, the number of training samples")),
             (None, _) => Ok(Charge::none()),
         }
+    }
+
+    /// Number of training samples that --budget is charged for, if it is given.
+    pub(super) fn samples(&self) -> Option<u64> {
+        self.privacy.samples
+    }
+
+    /// Charges `plan` against --budget, if it is given.
+    pub(super) fn charge_plan(&self, command: &str, plan: &RunPlan) -> Result<Charge, Failure> {
+        let PrivacyArgs { budget, samples, .. } = &self.privacy;
+        if budget.is_some() && samples.is_none() {
+            return Err(Failure::new("--budget: needs --samples N, the number of training samples"));
+        }
+        Charge::of_plan(budget.as_deref(), plan, command, &self.out)
     }
 
     /// Charges the rest of the run in `out`, whose charge has this number, against --budget.

@@ -138,11 +138,25 @@ fn as_read(options: &DeriveOptions) -> DeriveOptions {
 /// # Errors
 ///
 /// A setting, the model or the data is at fault; the message says which, and what to do.
-pub fn prepare(source: &Source, mut config: TrainConfig) -> Result<Run, TrainError> {
+pub fn prepare(source: &Source, config: TrainConfig) -> Result<Run, TrainError> {
+    prepare_on(source, config, |data| Ok(data))
+}
+
+/// [`prepare`], on what `change` makes of the data: a part of the samples, which is chosen without looking at them.
+///
+/// # Errors
+///
+/// As [`prepare`], or those of `change`.
+pub fn prepare_on(
+    source: &Source,
+    mut config: TrainConfig,
+    change: impl FnOnce(Dataset) -> Result<Dataset, TrainError>,
+) -> Result<Run, TrainError> {
     damper_core::self_test()?;
     check_settings(source, &config)?;
     config.method.check(&config.optimizer)?;
     let Read { model, adapted, warnings: of_model, init_seed, graph, grad, derive, data } = read(source)?;
+    let data = change(data)?;
     let clipped = clipped(&graph, &source.derive, &config)?;
 
     let Priced { terms, cut, plan, mut warnings, mut warnings_of_data } =

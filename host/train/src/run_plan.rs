@@ -94,6 +94,10 @@ impl RunPlan {
     /// they evaluate, so those of the paid steps count.
     #[must_use]
     pub fn paid(&self, paid: u32) -> Recorded {
+        if self.events.search.is_some() && paid > 0 {
+            // A search is charged as a whole before its first candidate: how many of them there were is secret.
+            return self.events.clone();
+        }
         let paid = paid.min(self.steps);
         let first = self.events.first(u64::from(paid.div_ceil(self.steps_per_event.max(1))));
         let evaluated = evaluations_until(paid, self.steps, self.evaluate_every);

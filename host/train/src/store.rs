@@ -128,8 +128,16 @@ pub(super) fn paid_of(bytes: &[u8], plan: &str, steps: u32) -> Result<u32, Strin
 ///
 /// The disk is full or fails.
 pub fn pay_all(run: &Run, checkpoint: &Path) -> Result<(), TrainError> {
-    let plan = RunPlan::new(run)?;
+    pay_plan(&RunPlan::new(run)?, checkpoint)
+}
+
+/// Writes `plan` into `checkpoint`, and a ledger in which all its steps are charged. When it returns, both survive a power cut.
+///
+/// # Errors
+///
+/// The disk is full or fails.
+pub fn pay_plan(plan: &RunPlan, checkpoint: &Path) -> Result<(), TrainError> {
     plan.write(checkpoint)?;
-    let all = Record { budget: run.terms.steps, paid: run.terms.steps, divergence: 0.0, order: 0 };
-    Ok(LedgerFile::new(checkpoint, &plan, 0).persist(all)?)
+    let all = Record { budget: plan.steps, paid: plan.steps, divergence: 0.0, order: 0 };
+    Ok(LedgerFile::new(checkpoint, plan, 0).persist(all)?)
 }

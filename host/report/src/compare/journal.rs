@@ -3,7 +3,7 @@
 //! A line is appended and on the disk before the next run begins. A last line that was cut off is dropped; its run is
 //! run again. Lines of runs that are not of the present plan stay.
 
-use super::Task;
+use super::{Found, Task};
 use serde::{Deserialize, Serialize};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -34,6 +34,9 @@ pub struct Figures {
     pub parameters: usize,
     /// Its training, in the words of the run's report.
     pub training: serde_json::Value,
+    /// The outcome of a private search, whose best candidate the run is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub search: Option<Found>,
 }
 
 impl Figures {

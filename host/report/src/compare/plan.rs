@@ -1,5 +1,6 @@
 //! Plan of a comparison: methods, budgets, repeats, and the single runs that follow from them.
 
+use super::search::SearchPlan;
 use serde::{Deserialize, Serialize};
 
 /// The part of the training split that tuning holds out.
@@ -16,6 +17,8 @@ pub struct Plan {
     pub methods: Vec<Method>,
     /// The settings that all methods share, in words.
     pub shared: Vec<String>,
+    /// How methods with several values are tuned, if that is to be private.
+    pub search: Option<SearchPlan>,
 }
 
 /// The budgets, smallest first as given.
@@ -133,8 +136,12 @@ pub struct Task {
     pub repeat: usize,
     /// The seed of a simulation.
     pub seed: Option<u64>,
-    /// Flags of `damper train`, sorted: budget and seed among them, model and outputs too.
+    /// Flags of `damper train`, sorted: budget and seed among them, model and outputs too. Of a private search budget and seed alone, and how it
+    /// searches.
     pub flags: Vec<String>,
+    /// The candidates of a private search: the flags of each, without budget and seed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub candidates: Vec<Vec<String>>,
     /// SHA-256 of the model file.
     pub model: String,
     /// The version of damper that ran it.
@@ -144,11 +151,12 @@ pub struct Task {
 impl Task {
     /// Returns true if the two are the same run. Its name in the table does not matter.
     pub(super) fn is_same_run(&self, other: &Self) -> bool {
-        let Self { label: _, budget: _, chosen: _, purpose, repeat, seed, flags, model, damper } = self;
+        let Self { label: _, budget: _, chosen: _, purpose, repeat, seed, flags, candidates, model, damper } = self;
         // Runs of a seed are the same wherever the seed stands in the list.
         (*purpose, *seed) == (other.purpose, other.seed)
             && (seed.is_some() || *repeat == other.repeat)
             && *flags == other.flags
+            && *candidates == other.candidates
             && *model == other.model
             && *damper == other.damper
     }
@@ -162,7 +170,7 @@ impl Plan {
 
     pub(super) fn runs_of(&self, method: &Method) -> usize {
         let candidates = method.candidate_count();
-        let tuning = if candidates > 1 { candidates } else { 0 };
+        let tuning = if candidates > 1 && self.search.is_none() { candidates } else { 0 };
         self.budgets.values.len().saturating_mul(tuning.saturating_add(self.repeats.count()))
     }
 
@@ -190,9 +198,41 @@ impl Plan {
             repeat: repeat + 1,
             seed,
             flags,
+            candidates: Vec::new(),
             model: method.model.clone(),
             damper: env!("CARGO_PKG_VERSION").into(),
         }
+    }
+}
+
+impl Plan {
+    /// A private search among `candidates` of `method`.
+    pub(super) fn search_task(
+        &self,
+        method: &Method,
+        budget: f64,
+        candidates: &[Vec<&Setting>],
+        repeat: usize,
+        search: &SearchPlan,
+    ) -> Task {
+        let mut task = self.task(method, budget, &[], repeat, Purpose::Final);
+        task.flags.extend(search.flags());
+        task.flags.sort();
+        let flags = |settings: &Vec<&Setting>| {
+            let mut flags: Vec<String> = settings.iter().flat_map(|setting| setting.flags.iter().cloned()).collect();
+            flags.sort();
+            flags
+        };
+        task.candidates = candidates.iter().map(flags).collect();
+        task
+    }
+
+    /// The settings of candidate `number` of `method`, in words.
+    #[must_use]
+    pub fn settings_of(&self, label: &str, number: usize) -> Vec<String> {
+        let method = self.methods.iter().find(|method| method.label == label);
+        let settings = method.and_then(|method| Some((method, method.candidates().into_iter().nth(number)?)));
+        settings.map_or_else(Vec::new, |(method, settings)| method.chosen(&settings))
     }
 }
 

@@ -69,7 +69,7 @@ impl<'a> Board<'a> {
         for (index, method) in plan.methods.iter().enumerate() {
             for budget in &plan.budgets.values {
                 let candidates = method.candidates();
-                let tuning = if candidates.len() > 1 { candidates.len() } else { 0 };
+                let tuning = if candidates.len() > 1 && plan.search.is_none() { candidates.len() } else { 0 };
                 let task = |settings| plan.task(method, *budget, settings, 0, Purpose::Tuning);
                 let entries = candidates[..tuning]
                     .iter()
@@ -172,7 +172,12 @@ impl<'a> Board<'a> {
             }
         };
         for repeat in 0..self.plan.repeats.count() {
-            let task = self.plan.task(cell.method, cell.budget, settings, repeat, Purpose::Final);
+            let task = match &self.plan.search {
+                Some(search) if cell.candidates.len() > 1 => {
+                    self.plan.search_task(cell.method, cell.budget, &cell.candidates, repeat, search)
+                }
+                _ => self.plan.task(cell.method, cell.budget, settings, repeat, Purpose::Final),
+            };
             cell.entries.push(Entry { task, state: State::Waiting });
         }
     }

@@ -1,6 +1,6 @@
 //! Means and deviations over the repeats, and which method is best at each budget.
 
-use super::{Figures, Method, Plan, Record, Repeats, TUNING_PART};
+use super::{Figures, Method, Plan, Record, Repeats, Score, TUNING_PART};
 use crate::Software;
 use damper_train::files;
 use serde::Serialize;
@@ -26,6 +26,9 @@ pub struct Comparison {
     pub methods: Vec<Row>,
     /// The cost of tuning, if there was any.
     pub tuning: Option<Tuning>,
+    /// The distribution of the number of candidates of each private search, and the figure that selected, if there was one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub search: Option<(String, Score)>,
     /// The claims of the figures, and their limits.
     pub notes: Vec<String>,
     /// The version of damper.
@@ -187,6 +190,7 @@ impl Comparison {
             shared: plan.shared.clone(),
             methods,
             tuning,
+            search: plan.search.map(|search| (search.candidates.to_string(), search.score)),
             notes: Vec::new(),
             damper: env!("CARGO_PKG_VERSION"),
             command: Vec::new(),
@@ -221,7 +225,10 @@ impl Comparison {
                 }
             ),
             None => {
-                let settings = if self.tuning.is_some() {
+                let settings = if self.search.is_some() {
+                    "or that of the whole private search where settings had several values: it covers the choice of the settings, not that of \
+                     the values in the file"
+                } else if self.tuning.is_some() {
                     "whose settings were chosen on the same private data: no epsilon here counts that choice"
                 } else {
                     "with the settings of the file: if they were found on this data, no epsilon here counts that"
@@ -248,6 +255,24 @@ impl Comparison {
                 if tuning.runs == 1 { "run" } else { "runs" },
                 if self.seeds.is_some() { "with the first seed" } else { "with a key of its own" },
                 100.0 * (1.0 - tuning.held_out)
+            ));
+        }
+        if let Some((candidates, score)) = &self.search {
+            notes.push(format!(
+                "Tuning was private. A search draws the number of its candidates from {candidates} and their settings at random from the values \
+                 in the file, with a secret key. It is charged as a whole before the first is trained (Papernot and Steinke, arXiv 2110.03620, \
+                 through Rényi divergences). The best by score is released, and nothing of the others: not even how many there were. {} How \
+                 long a search takes depends on their number, and epsilon does not cover that.",
+                match score {
+                    Score::Private => format!(
+                        "The score is the accuracy, or the loss, on {:.0} % of the training split, with noise that is charged; candidates train on \
+                         the rest.",
+                        100.0 * TUNING_PART
+                    ),
+                    Score::Public =>
+                        "The score is the figure of the test split, which is taken to be public: so that figure is the best of several, and too good."
+                            .into(),
+                }
             ));
         }
         notes.push(if self.repeats > 1 {

@@ -62,6 +62,7 @@ impl Fake {
             params_digest: "00".into(),
             parameters: 3,
             training: serde_json::json!({"lr": value("lr")}),
+            search: None,
         })
     }
 }
@@ -83,6 +84,7 @@ fn plan(methods: Vec<Method>) -> Plan {
         repeats: Repeats::Seeds(vec![1, 2, 3]),
         methods,
         shared: vec!["model = \"m\"".into()],
+        search: None,
     }
 }
 
@@ -158,6 +160,33 @@ fn mixed() -> Plan {
         method("equal to b", &[1.0]),
         method("c", &[3.0, 2.0]),
     ])
+}
+
+/// A private search is one run a repeat, with all candidates in it.
+#[test]
+fn searches_take_the_place_of_tuning() {
+    let search = SearchPlan { candidates: "geometric:0.1".parse().unwrap(), score: Score::Private };
+    let plan = Plan { search: Some(search), ..plan(vec![method("a", &[1.0, 4.0, 8.0]), method("b", &[1.0])]) };
+    assert_eq!(plan.runs(), 12);
+    let (folder, mut fake) = (tempfile::tempdir().unwrap(), Fake::default());
+    let comparison = compare(&plan, &folder, &mut fake);
+    assert_eq!((fake.trained.len(), comparison.tuning.clone()), (12, None));
+    let of_a: Vec<&Task> = fake.trained.iter().filter(|task| task.label == "a").collect();
+    assert_eq!((of_a.len(), of_a[0].candidates.len(), of_a[0].purpose), (6, 3, Purpose::Final));
+    assert_eq!(of_a[0].candidates[1], ["--lr=4", "--model-file=m"]);
+    assert_eq!(of_a[0].flags, ["--epsilon=1", "--seed=1", "--tune-private=geometric:0.1", "--tune-score=private"]);
+    assert!(fake.trained.iter().filter(|task| task.label == "b").all(|task| task.candidates.is_empty()));
+    assert_eq!(plan.settings_of("a", 2), ["lr = 8"]);
+    assert!(comparison.notes.iter().any(|note| note.contains("Tuning was private") && note.contains("geometric:0.1")));
+    // Another distribution, or another list, is another search.
+    for other in [
+        Plan { search: Some(SearchPlan { candidates: "geometric:0.2".parse().unwrap(), ..search }), ..plan.clone() },
+        Plan { methods: vec![method("a", &[1.0, 4.0])], ..plan.clone() },
+    ] {
+        let mut fake = Fake::default();
+        compare(&other, &folder, &mut fake);
+        assert_eq!(fake.trained.len(), 6, "{other:?}");
+    }
 }
 
 #[test]

@@ -67,6 +67,19 @@ fn choices(comparison: &Comparison) -> Vec<String> {
                 chosen.entry(choice.settings.join(", ")).or_default().push(cell.budget.to_string());
             }
         }
+        let found = comparison.runs.iter().filter(|run| run.task.label == row.label);
+        for run in found {
+            let Some(search) = &run.figures.search else { continue };
+            let (at, settings) = (format!("{} {}", comparison.budget, run.task.budget), search.settings.join(", "));
+            lines.push(format!(
+                "found: {} at {at}, {}: {settings} (score {:.4}, epsilon of a candidate {}; model in {})",
+                row.label,
+                run.task.seed.map_or_else(|| format!("repeat {}", run.task.repeat), |seed| format!("seed {seed}")),
+                search.score,
+                upward(search.candidate_epsilon),
+                search.folder,
+            ));
+        }
         if !chosen.is_empty() {
             let parts = chosen
                 .iter()

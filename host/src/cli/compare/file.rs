@@ -4,8 +4,10 @@
 //! what it refuses is refused here in the same words. All of the file is checked before the first run.
 
 use super::super::{Cli, Command, Failure, run_file, train::TrainArgs};
+use super::count::count;
 use clap::{Arg, ArgAction, CommandFactory, FromArgMatches};
-use damper_report::compare::{Budgets, Method, Plan, Repeats, Setting};
+use damper_accounting::CandidateCount;
+use damper_report::compare::{Budgets, Method, Plan, Repeats, Score, SearchPlan, Setting};
 use damper_report::hex;
 use damper_train as train;
 use sha2::{Digest, Sha256};
@@ -15,7 +17,19 @@ use std::path::{Path, PathBuf};
 use toml::{Table, Value};
 
 /// Keys that stand at the top alone.
-const TOP: [&str; 9] = ["out", "budget", "json", "quiet", "seeds", "seed", "epsilon", "noise-multiplier", "equation-6"];
+const TOP: [&str; 11] = [
+    "out",
+    "budget",
+    "json",
+    "quiet",
+    "seeds",
+    "seed",
+    "epsilon",
+    "noise-multiplier",
+    "equation-6",
+    "tune-private",
+    "tune-score",
+];
 const BUDGETS: [&str; 3] = ["epsilon", "noise-multiplier", "equation-6"];
 
 /// Why nothing can be compared.
@@ -31,8 +45,14 @@ pub(super) struct Read {
     pub(super) quiet: bool,
 }
 
-/// Reads and checks `file`; `out` is the command line's folder, and `budget` its budget of the data set.
-pub(super) fn read(file: &Path, out: Option<&Path>, budget: Option<&Path>) -> Result<Read, Failure> {
+/// Reads and checks `file`; `out` is the command line's folder, `budget` its budget of the data set, and `candidates` how many a private search
+/// draws.
+pub(super) fn read(
+    file: &Path,
+    out: Option<&Path>,
+    budget: Option<&Path>,
+    candidates: Option<CandidateCount>,
+) -> Result<Read, Failure> {
     let table = run_file::read(file)?;
     let mut reader = Reader {
         file,
@@ -90,7 +110,14 @@ pub(super) fn read(file: &Path, out: Option<&Path>, budget: Option<&Path>) -> Re
         methods.push(reader.method(label, own, &shared, &mut digests)?);
     }
     let shared = shared.iter().map(|(key, value)| format!("{key} = {value}")).collect();
-    let plan = Plan { budgets, repeats, methods, shared };
+    let search = reader.search(&table, candidates)?;
+    if search.is_some() && methods.iter().all(|method: &Method| method.settings.iter().all(|values| values.len() == 1))
+    {
+        return Err(reader.failure(
+            "`tune-private`: no method has several values to choose from; give a list, such as lr = [1, 2], or leave it out",
+        ));
+    }
+    let plan = Plan { budgets, repeats, methods, shared, search };
     reader.try_all(&plan)?;
     Ok(Read { plan, out, budget: reader.budget, json, quiet })
 }
@@ -172,6 +199,30 @@ impl Reader<'_> {
             return Err(self.at(flag, value, "the list is empty; give at least one number"));
         }
         Ok(Budgets { flag, values })
+    }
+
+    /// How settings are searched in private, if they are.
+    fn search(&self, table: &Table, candidates: Option<CandidateCount>) -> Result<Option<SearchPlan>, Failure> {
+        let of_file = match table.get("tune-private") {
+            None => None,
+            Some(value @ Value::String(text)) => {
+                Some(count(text).map_err(|reason| self.at("tune-private", value, &reason))?)
+            }
+            Some(other) => return Err(self.at("tune-private", other, "give a text, such as \"geometric:0.1\"")),
+        };
+        let score = match table.get("tune-score") {
+            None => Score::default(),
+            Some(Value::String(text)) if text == "private" => Score::Private,
+            Some(Value::String(text)) if text == "public" => Score::Public,
+            Some(other) => return Err(self.at("tune-score", other, "give \"private\" or \"public\"")),
+        };
+        match candidates.or(of_file) {
+            Some(candidates) => Ok(Some(SearchPlan { candidates, score })),
+            None if table.contains_key("tune-score") => Err(self.failure(
+                "`tune-score`: is for a private search; add tune-private = \"geometric:0.1\", or leave it out",
+            )),
+            None => Ok(None),
+        }
     }
 
     fn repeats(&self, table: &Table) -> Result<Repeats, Failure> {

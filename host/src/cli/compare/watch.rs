@@ -87,6 +87,10 @@ impl Watch {
     /// A run begins.
     pub(super) fn run(&self, task: &Task, at: &Position, budget: &str) -> RunWatch<'_> {
         let what = match task.purpose {
+            Purpose::Final if !task.candidates.is_empty() => match task.seed {
+                Some(seed) => format!("private search, seed {seed}"),
+                None => format!("private search {}", task.repeat),
+            },
             Purpose::Final => match task.seed {
                 Some(seed) => format!("seed {seed}"),
                 None => format!("repeat {}", task.repeat),

@@ -4,7 +4,8 @@ use damper_accounting::pld::Neighbours;
 use damper_accounting::{Accountant, AccountingError, Recorded, Sampler};
 use damper_core::accounting::{Event, Rate};
 
-/// ε at `delta` of all `runs` together, by privacy loss distributions of all their events. 0 if there is no event.
+/// ε at `delta` of all `runs` together, by privacy loss distributions of all their events, or by Rényi divergences if one of them is a private
+/// search. 0 if there is no event.
 ///
 /// Draws that are cut are other draws with some probability. The probabilities of all runs add up, and the total is priced as one run
 /// that is cut with that probability.
@@ -38,6 +39,7 @@ pub fn cost(runs: &[&Recorded], delta: f64, neighbours: Neighbours) -> Result<f6
         truncation: None,
         // Each event is the price of its noise, correlated or not.
         correlation: None,
+        search: None,
         // A row that one run holds out may be a training row of another: all releases count for it.
         events: runs.iter().flat_map(|run| run.events.iter().chain(&run.held_out).copied()).collect(),
         run: None,
@@ -45,6 +47,22 @@ pub fn cost(runs: &[&Recorded], delta: f64, neighbours: Neighbours) -> Result<f6
     };
     if all.events() == 0 {
         return Ok(0.0);
+    }
+    let (searches, others): (Vec<&Recorded>, Vec<&Recorded>) =
+        runs.iter().copied().partition(|run| run.search.is_some());
+    if !searches.is_empty() {
+        if neighbours == Neighbours::Replace {
+            return Err(AccountingError::ReplacedSearch);
+        }
+        let events = others.iter().flat_map(|run| run.events.iter().chain(&run.held_out).copied()).collect();
+        let mut parts: Vec<Recorded> = searches.into_iter().cloned().collect();
+        parts.push(Recorded { events, ..all });
+        parts.retain(|part| part.events() > 0);
+        let price = |delta| Recorded::epsilon_of_all(&parts, delta);
+        return match truncation {
+            Some(truncation) => Ok(truncation.price(delta, cut.min(1.0), price)?.price.epsilon),
+            None => Ok(price(delta)?.epsilon),
+        };
     }
     let price = |delta| match neighbours {
         Neighbours::AddOrRemove => all.epsilon(Accountant::Pld, delta),

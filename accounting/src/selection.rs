@@ -1,0 +1,25 @@
+//! The privacy cost of releasing the best of a random number of candidates.
+//!
+//! A search draws K from a [`CandidateCount`], runs a mechanism K times and releases the outcome with the best score. The score is a part of
+//! the outcome: it is a release that is charged with the candidate, or a function of public data. K is secret, and so are
+//! the other outcomes. A candidate draws its settings at random from a public list; the divergence of the mixture is at most the largest of
+//! the list at each order. Then the cost of all of the search is little more than that of two or three candidates, however
+//! many there are.
+//!
+//! - [`CandidateCount`] is a distribution of K; `negative_binomial` and `poisson` have its bounds, with proofs.
+//! - [`Search`] is a search as a record holds it.
+
+mod count;
+mod curve;
+mod fraction;
+mod negative_binomial;
+mod poisson;
+mod record;
+#[cfg(test)]
+mod tests;
+
+pub use count::CandidateCount;
+pub use curve::Curve;
+pub(crate) use curve::{NOTHING, epsilon, larger, of_events, sum};
+pub use fraction::Fraction;
+pub use record::{CandidateEvents, Search};

@@ -1,0 +1,43 @@
+//! A private search: the best of a random number of candidates, charged as a whole before the first one is trained.
+//!
+//! ```text
+//! charge the search ─ draw K and K settings ─ train and score each ─► the best alone
+//! ```
+//!
+//! [`damper_accounting::selection`] has the price and its proof. It asks that K and the settings are drawn as declared (`draw`, exact), that
+//! each candidate has a fresh key, that the score is a release of the candidate or a function of public data, and that nothing else is
+//! released. So the number of candidates, their order and the others' scores reach no output and no progress. The time that a search
+//! takes does depend on K.
+
+mod draw;
+mod noise;
+
+pub use draw::{Candidate, candidates};
+pub use noise::calibrated;
+
+use crate::RunPlan;
+use damper_accounting::selection::CandidateEvents;
+use damper_accounting::{AccountingError, CandidateCount, Search};
+
+/// The plan of a search among candidates with these plans: that of the first, with the events of the others.
+///
+/// # Errors
+///
+/// Draws are cut, which has no divergence.
+pub fn plan(candidates: CandidateCount, plans: &[RunPlan]) -> Result<Option<RunPlan>, AccountingError> {
+    let Some(first) = plans.first() else { return Ok(None) };
+    let mut others: Vec<CandidateEvents> = Vec::new();
+    for plan in plans {
+        if plan.events.truncation.is_some() {
+            return Err(AccountingError::TruncatedSearch);
+        }
+        let of_plan = CandidateEvents { events: plan.events.events.clone(), held_out: plan.events.held_out.clone() };
+        let is_first = of_plan.events == first.events.events && of_plan.held_out == first.events.held_out;
+        if !is_first && !others.contains(&of_plan) {
+            others.push(of_plan);
+        }
+    }
+    let mut found = first.clone();
+    found.events.search = Some(Search { candidates, others });
+    Ok(Some(found))
+}
