@@ -267,7 +267,8 @@ mod tests {
 
     #[test]
     fn blocks_have_the_bits_of_the_whole() {
-        let whole = train(&[0..DIM]);
+        let all = 0..DIM;
+        let whole = train(core::slice::from_ref(&all));
         assert_ne!(whole[..3], [0.0, 1.0 / DIM as f32, 2.0 / DIM as f32]);
         assert_eq!(train(&[0..CHUNK, CHUNK..DIM]), whole);
         assert_eq!(train(&[0..2 * CHUNK, 2 * CHUNK..DIM]), whole);

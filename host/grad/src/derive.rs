@@ -34,7 +34,8 @@ pub fn derive(graph: &Graph, options: &DeriveOptions) -> Result<GradGraph, Deriv
     let mut em = Emitter::new(graph.opset);
     let current = emit_forward(&mut em, graph, Point { index: 0, of: points, current: None });
     let loss = loss::emit(&mut em, graph, &current, options)?;
-    let mut passes = vec![0..em.position()];
+    let mut passes = Vec::with_capacity(points);
+    passes.push(0..em.position());
     let dtype = loss.loss.dtype;
     let mix = Var { name: MIX.into(), dtype, shape: vec![points], batch: None };
     let seed = weighted(&mut em, &loss.seed.1, &mix, 0);

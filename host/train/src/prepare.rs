@@ -139,7 +139,7 @@ fn as_read(options: &DeriveOptions) -> DeriveOptions {
 ///
 /// A setting, the model or the data is at fault; the message says which, and what to do.
 pub fn prepare(source: &Source, config: TrainConfig) -> Result<Run, TrainError> {
-    prepare_on(source, config, |data| Ok(data))
+    prepare_on(source, config, Ok)
 }
 
 /// [`prepare`], on what `change` makes of the data: a part of the samples, which is chosen without looking at them.

@@ -55,7 +55,7 @@ fn foreign(random: &mut Random) -> ModelProto {
             raw_data.chunks_exact_mut(4).for_each(|value| value[2..].fill(0));
         }
         let (name, dims, data_type) = (name.into(), dims.to_vec(), data_type as i32);
-        initializer.push(TensorProto { name, dims, data_type, raw_data, ..TensorProto::default() });
+        initializer.push(TensorProto { name, dims, data_type, raw_data: raw_data.into(), ..TensorProto::default() });
     };
     integers("table_q", DataType::Uint8, &[7, 6]);
     integers("table_z", DataType::Uint8, &[6]);

@@ -166,7 +166,7 @@ mod tests {
     use crate::{make_attr_int, make_node, make_tensor_f32};
 
     fn bytes(name: &str, data_type: DataType, dims: &[i64], data: &[u8]) -> TensorProto {
-        let (name, dims, raw_data) = (name.into(), dims.to_vec(), data.to_vec());
+        let (name, dims, raw_data) = (name.into(), dims.to_vec(), data.to_vec().into());
         TensorProto { name, dims, data_type: data_type as i32, raw_data, ..TensorProto::default() }
     }
 
@@ -203,8 +203,11 @@ mod tests {
         let read = elements(&graph(vec![signed, one], &["q", "s", ""], None)).unwrap();
         assert_eq!(read.tensor.as_f32().unwrap(), [-256.0, -2.0, 0.0, 254.0]);
         assert_eq!(read.reason, "not trained: int8 with 1 scale; rounded weights have no gradient");
-        let bias =
-            TensorProto { int32_data: vec![1 << 20, -3], raw_data: vec![], ..bytes("q", DataType::Int32, &[2], &[]) };
+        let bias = TensorProto {
+            int32_data: vec![1 << 20, -3],
+            raw_data: Default::default(),
+            ..bytes("q", DataType::Int32, &[2], &[])
+        };
         let read = elements(&graph(vec![bias, scales()], &["q", "s"], Some(0))).unwrap();
         assert!(read.tensor.as_f32().unwrap() == [524288.0, 0.75] && read.quantized.is_none());
     }
