@@ -60,8 +60,8 @@ mod tests {
     /// A key of reports.
     const OTHERS: [&str; 1] = ["seconds"];
     /// Filters and the runs of a comparison are recorded as command lines; the others are styles of pages.
-    const COMMAND_LINES: [&str; 4] =
-        ["filter/coefficients.rs", "compare/plan.rs", "compare/plot.rs", "compare/html.rs"];
+    const COMMAND_LINES: [&str; 5] =
+        ["filter/coefficients.rs", "compare/plan.rs", "compare/plot.rs", "compare/html.rs", "compare/search.rs"];
 
     #[test]
     fn settings_are_shown_as_flags() {
