@@ -237,13 +237,14 @@ impl<'a> Ranks<'a> {
             draw_parts(all.get_mut(own.clone()).unwrap_or_default());
             floats.clear();
             floats.resize(all.iter().map(|part| part.coordinates().len()).sum(), 0.0);
+            // The last parts may be empty, and then lie behind the end.
             for part in all.get(own).unwrap_or_default() {
-                part.read_released(&mut floats[part.coordinates()]);
+                part.read_released(floats.get_mut(part.coordinates()).unwrap_or_default());
             }
             group.all_gather_floats(floats, len)?;
             for part in all {
                 // Refused by those that were drawn here.
-                part.take_released(&floats[part.coordinates()]);
+                part.take_released(floats.get(part.coordinates()).unwrap_or_default());
             }
             Ok(())
         });
