@@ -273,14 +273,14 @@ where
         });
         agree(ranks.group(), restored)?;
     }
-    if let Some(checkpoint) = &mut written.checkpoint {
-        before = checkpoint.moment();
-        lost_steps = checkpoint.lost();
-    }
     ranks.save(&mut params, &mut average, &mut state, |memory| match &mut written.checkpoint {
         Some(checkpoint) => checkpoint.go_on(written.place, memory),
         None => Ok(()),
     })?;
+    if let Some(checkpoint) = &written.checkpoint {
+        before = checkpoint.moment();
+        lost_steps = checkpoint.lost();
+    }
     if first > 0 {
         ranks.tell(&mut before)?;
     }
