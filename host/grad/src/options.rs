@@ -64,8 +64,8 @@ pub struct DeriveOptions {
     pub readout: Readout,
     /// At how many points gradients are taken, to be mixed for each sample.
     pub points: NonZeroUsize,
-    /// Keeps few activations and computes the others again in the reverse sweep: less memory, no other bits, at most one more
-    /// forward pass.
+    /// Keeps few activations and computes the others again in the reverse sweep: less memory for at most one more forward
+    /// pass. The numbers are the same; so are their bits, if a runtime runs the graph as it is (tract does not).
     pub checkpoint_activations: bool,
 }
 

@@ -73,7 +73,7 @@ pub(super) struct ModelArgs {
     #[arg(long, value_name = "NAME=N", value_parser = extent)]
     pub shape: Vec<(String, usize)>,
     /// Computes most activations again in the backward pass instead of keeping them: for long networks, less memory for up to one more
-    /// forward pass; the same bits
+    /// forward pass; the same bits, but on tract
     #[arg(long)]
     pub checkpoint_activations: bool,
     /// Seed of the weights that the model file leaves out; public [default: 0]
