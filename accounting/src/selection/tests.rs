@@ -127,7 +127,7 @@ fn bound_is_that_of_another_implementation() {
 
 // The paper's corollaries: a pure candidate of ε costs (2+η)ε, and one of ρ-zCDP ρλ + (1+η)(2√(ρ ln(1/γ)) − ρ) + ln E[K]/(λ−1).
 #[test]
-fn pure_and_concentrated_candidates_cost_the_papers() {
+fn candidates_cost_what_the_paper_says() {
     for (text, shape) in [("geometric:0.01", 1.0), ("logarithmic:0.01", 0.0), ("negative-binomial:-0.5,0.01", -0.5)] {
         let pure = count(text).best(&[0.1; ORDER_COUNT]);
         let (last, mean) = (pure[ORDER_COUNT - 1], count(text).mean());

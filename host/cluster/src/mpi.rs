@@ -18,7 +18,7 @@ use zeroize::Zeroize;
 /// How long a process that has failed waits for the others to fail too, before it ends them.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How long the start of MPI may take, and how much longer for each rank.
+/// The longest that the start of MPI may take, and the more for each rank.
 const START: Duration = Duration::from_secs(20);
 const START_OF_RANK: Duration = Duration::from_millis(100);
 

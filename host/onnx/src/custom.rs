@@ -9,7 +9,7 @@ use std::collections::{HashMap, HashSet};
 /// The domain of the custom operators.
 pub const CUSTOM_DOMAIN: &str = "damper";
 
-/// How names of nodes begin that compute again what other nodes have computed. A runtime must run them as it runs those: it may not replace
+/// The prefix of names of nodes that compute again what other nodes have computed. A runtime must run them as it runs those: it may not replace
 /// either by an operator with other bits.
 pub const AGAIN: &str = "dp.again.";
 

@@ -58,7 +58,7 @@ struct Refused {
     reason: String,
 }
 
-/// What a federation's sum costs, with the rounds before.
+/// ε of a federation's rounds, this one included.
 #[derive(Serialize)]
 struct Cost {
     /// The plan's unit.

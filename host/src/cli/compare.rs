@@ -216,7 +216,7 @@ struct Runner<'a> {
     watch: Watch,
     /// The workers of a run that names none.
     workers: Option<NonZeroUsize>,
-    /// How settings are searched in private.
+    /// The private search for settings, if the file asks for one.
     search: Option<SearchPlan>,
     settings: SettingsOf<'a>,
     /// Held while a run's folder is made.
@@ -330,22 +330,28 @@ impl Runner<'_> {
         command_line::write_record(&checkpoint)?;
         let outcome = train::run(&run, &checkpoint, watch);
         let report = TrainReport::new(&run, &outcome.map_err(|error| Failure::in_model(model, error))?);
-        Ok(Figures {
-            test_accuracy: report.test_accuracy,
-            test_loss: report.test_loss.filter(|loss| loss.is_finite()),
-            // Fewer samples drawn at a higher rate than was priced.
-            epsilon: (task.purpose == Purpose::Final).then_some(report.epsilon),
-            delta: report.delta,
-            noise_multiplier: report.noise_multiplier,
-            steps: report.steps,
-            seconds: report.seconds,
-            backend: report.backend.into(),
-            params_digest: report.params_digest,
-            parameters: report.training.parameters,
-            training: serde_json::to_value(&report.training)?,
-            search: None,
-        })
+        let figures = figures(report)?;
+        // A tuning run draws fewer samples at a higher rate than was priced.
+        Ok(Figures { epsilon: figures.epsilon.filter(|_| task.purpose == Purpose::Final), ..figures })
     }
+}
+
+/// The figures of a run as it reports them.
+fn figures(report: TrainReport) -> Result<Figures, Failure> {
+    Ok(Figures {
+        test_accuracy: report.test_accuracy,
+        test_loss: report.test_loss.filter(|loss| loss.is_finite()),
+        epsilon: Some(report.epsilon),
+        delta: report.delta,
+        noise_multiplier: report.noise_multiplier,
+        steps: report.steps,
+        seconds: report.seconds,
+        backend: report.backend.into(),
+        params_digest: report.params_digest,
+        parameters: report.training.parameters,
+        training: serde_json::to_value(&report.training)?,
+        search: None,
+    })
 }
 
 /// Holds a part of the training split out for the figures. Noise, expected batch and number of steps stay those of the

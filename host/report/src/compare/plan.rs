@@ -17,7 +17,7 @@ pub struct Plan {
     pub methods: Vec<Method>,
     /// The settings that all methods share, in words.
     pub shared: Vec<String>,
-    /// How methods with several values are tuned, if that is to be private.
+    /// The private search that tunes methods with several values, if the file asks for one.
     pub search: Option<SearchPlan>,
 }
 

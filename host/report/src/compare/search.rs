@@ -3,7 +3,7 @@
 use damper_accounting::CandidateCount;
 use serde::{Deserialize, Serialize};
 
-/// How settings are searched in private.
+/// A private search for settings, as the file asks for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SearchPlan {
     /// The distribution of the number of candidates.

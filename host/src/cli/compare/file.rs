@@ -201,7 +201,7 @@ impl Reader<'_> {
         Ok(Budgets { flag, values })
     }
 
-    /// How settings are searched in private, if they are.
+    /// The private search for settings that the file asks for, if it does.
     fn search(&self, table: &Table, candidates: Option<CandidateCount>) -> Result<Option<SearchPlan>, Failure> {
         let of_file = match table.get("tune-private") {
             None => None,

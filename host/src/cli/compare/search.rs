@@ -4,7 +4,7 @@ use super::super::Failure;
 use super::super::charge::Charge;
 use super::super::command_line;
 use super::super::train::TrainArgs;
-use super::{Runner, file};
+use super::{Runner, figures, file};
 use damper_data::{Dataset, held_out_rows};
 use damper_onnx as onnx;
 use damper_report::compare::{Figures, Found, Score, SearchPlan, TUNING_PART, Task};
@@ -130,19 +130,13 @@ impl Runner<'_> {
             test_loss: Some(loss).filter(|loss| loss.is_finite()),
             epsilon: Some(events.epsilon(events.accountant, events.delta)?.epsilon),
             delta: events.delta,
-            noise_multiplier: report.noise_multiplier,
-            steps: report.steps,
-            seconds: report.seconds,
-            backend: report.backend.into(),
-            params_digest: report.params_digest,
-            parameters: report.training.parameters,
-            training: serde_json::to_value(&report.training)?,
             search: Some(Found {
                 settings: self.settings.of(&task.label, settings),
                 score,
                 candidate_epsilon: candidate.epsilon(candidate.accountant, candidate.delta)?.epsilon,
                 folder: folder.strip_prefix(self.out).unwrap_or(&folder).display().to_string(),
             }),
+            ..figures(report)?
         })
     }
 }
