@@ -17,6 +17,7 @@ import argparse
 import concurrent.futures
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -47,10 +48,11 @@ def counted(kernel, caches):
     l1, l2 = caches
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "out")
-        command = ["valgrind", "--tool=callgrind", "--cache-sim=yes", f"--I1={l1}", f"--D1={l1}", f"--LL={l2}",
-                   "--toggle-collect=damper_kernels::measured*", f"--callgrind-out-file={out}", PROGRAM, "count", kernel]
-        # The length of the environment moves the stack.
-        run = subprocess.run(command, capture_output=True, text=True, env={"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8"})
+        Path(folder, PROGRAM.name).symlink_to(PROGRAM)
+        command = [shutil.which("valgrind"), "--tool=callgrind", "--cache-sim=yes", f"--I1={l1}", f"--D1={l1}", f"--LL={l2}",
+                   "--toggle-collect=damper_kernels::measured*", "--callgrind-out-file=out", f"./{PROGRAM.name}", "count", kernel]
+        # The environment and the program's path lie on the stack: with other lengths its variables lie in other lines of the caches.
+        run = subprocess.run(command, capture_output=True, text=True, cwd=folder, env={"LC_ALL": "C.UTF-8"})
         if run.returncode != 0:
             sys.exit(f"valgrind failed on '{kernel}':\n{run.stderr}")
         text = out.read_text()
