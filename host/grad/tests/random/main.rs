@@ -23,7 +23,8 @@ mod reference;
 mod run;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use damper_grad::{DeriveOptions, GradGraph, Loss, derive};
 use damper_onnx::graph::{DType, Graph, GraphOptions};
@@ -245,17 +246,27 @@ fn gradients_match_finite_differences() {
         return;
     }
     let count = environment("DAMPER_RANDOM_NETWORKS").unwrap_or(NETWORKS);
-    let mut failed = BTreeMap::new();
-    for seed in (0..count).chain(FOUND) {
-        let outcome = std::panic::catch_unwind(|| check(seed));
-        let outcome = outcome.unwrap_or_else(|panic| {
-            let text = panic.downcast_ref::<String>().cloned();
-            Err(format!("panic: {}", text.unwrap_or_else(|| "without a text".into())))
-        });
-        if let Err(error) = outcome {
-            failed.insert(seed, error);
+    let seeds: Vec<u64> = (0..count).chain(FOUND).collect();
+    let next = AtomicUsize::new(0);
+    let check_next = || {
+        let mut failed = BTreeMap::new();
+        while let Some(&seed) = seeds.get(next.fetch_add(1, Ordering::Relaxed)) {
+            let outcome = std::panic::catch_unwind(|| check(seed));
+            let outcome = outcome.unwrap_or_else(|panic| {
+                let text = panic.downcast_ref::<String>().cloned();
+                Err(format!("panic: {}", text.unwrap_or_else(|| "without a text".into())))
+            });
+            if let Err(error) = outcome {
+                failed.insert(seed, error);
+            }
         }
-    }
+        failed
+    };
+    let threads = std::thread::available_parallelism().map_or(1, NonZeroUsize::get);
+    let failed: BTreeMap<u64, String> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(check_next)).collect();
+        threads.into_iter().flat_map(|thread| thread.join().unwrap()).collect()
+    });
     let refused = REFUSED.load(Ordering::Relaxed);
     println!("the portable backend refused {refused} of {count} networks");
     assert!(refused * 10 <= count, "the portable backend refused {refused} of {count} networks");
