@@ -50,7 +50,7 @@ def counted(kernel, caches):
         out = Path(folder, "out")
         Path(folder, PROGRAM.name).symlink_to(PROGRAM)
         command = [shutil.which("valgrind"), "--tool=callgrind", "--cache-sim=yes", f"--I1={l1}", f"--D1={l1}", f"--LL={l2}",
-                   "--toggle-collect=damper_kernels::measured*", "--callgrind-out-file=out", f"./{PROGRAM.name}", "count", kernel]
+                   "--toggle-collect=damper_kernels::measured*", f"--callgrind-out-file={out.name}", f"./{PROGRAM.name}", "count", kernel]
         # The environment and the program's path lie on the stack: with other lengths its variables lie in other lines of the caches.
         run = subprocess.run(command, capture_output=True, text=True, cwd=folder, env={"LC_ALL": "C.UTF-8"})
         if run.returncode != 0:
