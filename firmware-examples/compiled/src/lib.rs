@@ -66,6 +66,10 @@ program! {
     /// The last two layers of the MNIST CNN, the others frozen in flash.
     images, mnist_cnn, "images", 24, 28, 2, 6
 }
+program! {
+    /// The same layers; the frozen ones lie in flash as 8-bit integers.
+    images_int8, mnist_cnn_int8, "images", 24, 28, 2, 6
+}
 
 /// Ends the program of a board with the digest said, or with a failure.
 pub fn say(digest: Option<u64>, say: impl FnOnce(damper_firmware_program::line::Line<'_>)) -> bool {

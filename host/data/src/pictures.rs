@@ -89,17 +89,17 @@ impl Form {
     pub fn all(&self, files: &[Vec<u8>]) -> Vec<Result<Vec<u8>, String>> {
         let threads = thread::available_parallelism().map_or(1, NonZeroUsize::get);
         let each = files.len().div_ceil(threads).max(1);
+        let pixels = |part: &[Vec<u8>]| part.iter().map(|file| self.pixels(file)).collect::<Vec<_>>();
+        let pixels = &pixels;
         thread::scope(|scope| {
-            let parts: Vec<_> = files
-                .chunks(each)
-                .map(|part| {
-                    (part.len(), scope.spawn(move || part.iter().map(|file| self.pixels(file)).collect::<Vec<_>>()))
-                })
-                .collect();
-            parts
+            let mut parts = files.chunks(each);
+            let own = parts.next_back();
+            let others: Vec<_> = parts.map(|part| (part.len(), scope.spawn(move || pixels(part)))).collect();
+            let own = own.map(pixels);
+            let others = others
                 .into_iter()
-                .flat_map(|(len, part)| part.join().unwrap_or_else(|_| vec![Err(broken("its decoder failed")); len]))
-                .collect()
+                .flat_map(|(len, part)| part.join().unwrap_or_else(|_| vec![Err(broken("its decoder failed")); len]));
+            others.chain(own.into_iter().flatten()).collect()
         })
     }
 }

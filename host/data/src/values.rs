@@ -21,7 +21,9 @@ pub(super) struct Room {
 impl Room {
     /// Room for `memory` bytes, without a limit if not given. Files are made in `folder`, or in the system's folder for such.
     pub fn new(memory: Option<u64>, folder: Option<&Path>) -> Self {
-        let folder = folder.map_or_else(std::env::temp_dir, Path::to_path_buf);
+        // WebAssembly knows no folder for temporary files.
+        let usual = || if cfg!(target_family = "wasm") { PathBuf::from(".") } else { std::env::temp_dir() };
+        let folder = folder.map_or_else(usual, Path::to_path_buf);
         Self { memory: memory.unwrap_or(u64::MAX), folder }
     }
 
@@ -123,6 +125,14 @@ fn read_at(file: &File, mut offset: u64, mut bytes: &mut [u8]) -> io::Result<()>
         }
     }
     Ok(())
+}
+
+// One thread: nothing else moves the file's position.
+#[cfg(target_family = "wasm")]
+fn read_at(mut file: &File, offset: u64, bytes: &mut [u8]) -> io::Result<()> {
+    use std::io::{Read, Seek, SeekFrom};
+    file.seek(SeekFrom::Start(offset))?;
+    file.read_exact(bytes)
 }
 
 impl<T: Element> Held<T> {

@@ -1,10 +1,8 @@
 //! Ctrl-C and SIGTERM: the first ends the run after its step, the second ends the process.
 
 use super::{Failure, caller};
-use signal_hook::consts::{SIGINT, SIGTERM};
-use signal_hook::flag;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Counts the requests to stop the process.
 pub(super) struct Signals(Arc<AtomicUsize>);
@@ -15,12 +13,9 @@ impl Signals {
         if caller::is_active() {
             return Ok(Self(Arc::default()));
         }
-        let (seen, number) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
-        for signal in [SIGINT, SIGTERM] {
-            flag::register_conditional_shutdown(signal, code(signal as usize).into(), seen.clone())?;
-            flag::register(signal, seen.clone())?;
-            flag::register_usize(signal, number.clone(), signal as usize)?;
-        }
+        let number = Arc::new(AtomicUsize::new(0));
+        #[cfg(not(target_family = "wasm"))]
+        register(&number)?;
         Ok(Self(number))
     }
 
@@ -31,6 +26,20 @@ impl Signals {
             signal => Some(code(signal)),
         }
     }
+}
+
+/// WebAssembly has no signals: its host ends the program.
+#[cfg(not(target_family = "wasm"))]
+fn register(number: &Arc<AtomicUsize>) -> Result<(), Failure> {
+    use signal_hook::{consts, flag};
+
+    let seen = Arc::new(std::sync::atomic::AtomicBool::new(false));
+    for signal in [consts::SIGINT, consts::SIGTERM] {
+        flag::register_conditional_shutdown(signal, code(signal as usize).into(), seen.clone())?;
+        flag::register(signal, seen.clone())?;
+        flag::register_usize(signal, number.clone(), signal as usize)?;
+    }
+    Ok(())
 }
 
 fn code(signal: usize) -> u8 {

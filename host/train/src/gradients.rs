@@ -5,7 +5,7 @@ mod archive;
 use crate::files::{Access, AtomicFile, FileError};
 use crate::prepare::{initial, physical_batch};
 use crate::rehearsal::self_test;
-use crate::worker::{ExactGradients, OUTPUTS, Rows, Sessions};
+use crate::worker::{ExactGradients, OUTPUTS, Rows, Sessions, threads};
 use crate::{Read, TrainError};
 use archive::Archive;
 use damper_data::chunks;
@@ -13,7 +13,6 @@ use damper_onnx::{Dim, TensorSpec};
 use damper_runtime::{Backend, BackendError};
 use std::num::NonZeroUsize;
 use std::path::Path;
-use std::thread::available_parallelism;
 
 /// The array of the losses, `[N]`.
 const LOSS: &str = "loss";
@@ -50,7 +49,7 @@ pub fn write(
     let Read { graph, grad, data, .. } = read;
     let split = &data.train;
     let rows = physical_batch(options.physical_batch, options.memory, grad.cost)?;
-    let threads = options.workers.or_else(|| available_parallelism().ok()).map_or(1, NonZeroUsize::get);
+    let threads = threads(options.workers);
     let params = initial(graph, grad);
     let count = u32::try_from(split.len()).map_err(|_| TrainError::Run("more samples than 2^32; give fewer".into()))?;
     let samples: Vec<u32> = (0..count).collect();

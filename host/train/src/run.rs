@@ -6,6 +6,7 @@ use crate::data_digest::data_digest;
 use crate::held_out::PrivateMetrics;
 use crate::lora::Adapted;
 use crate::terms::Terms;
+use crate::worker;
 use damper_accounting::{Plan, RunKind};
 use damper_core::accounting::Rate;
 use damper_data::Dataset;
@@ -97,10 +98,9 @@ impl Run {
         self.data_digest.is_some()
     }
 
-    /// Workers: as many as asked for, or as there are processors.
+    /// Number of workers.
     pub(crate) fn threads(&self) -> usize {
-        let processors = || std::thread::available_parallelism().ok();
-        self.config.workers.or_else(processors).map_or(1, NonZeroUsize::get)
+        worker::threads(self.config.workers)
     }
 
     /// The rate that is priced: 1 where a sample has no coin.

@@ -87,6 +87,14 @@ pub(crate) trait Accumulate<M: Mechanism> {
     }
 }
 
+/// Number of threads: `asked`, or that of processors. One in WebAssembly, which has no threads.
+pub(crate) fn threads(asked: Option<NonZeroUsize>) -> usize {
+    if cfg!(target_family = "wasm") {
+        return 1;
+    }
+    asked.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get)
+}
+
 /// Draws parts of the noise, each on a thread.
 pub(crate) fn draw_parts<M: Mechanism<Word: Send> + Send + Sync>(
     parts: &mut [NoisePart<'_, M, impl Generator + Sync>],

@@ -5,12 +5,11 @@ use crate::TrainError;
 use crate::gradients::GradientOptions;
 use crate::prepare::{Read, initial, physical_batch};
 use crate::rehearsal::self_test;
-use crate::worker::{ExactGradients, OUTPUTS, PlainSums, Rows, Sessions};
+use crate::worker::{ExactGradients, OUTPUTS, PlainSums, Rows, Sessions, threads};
 use damper_core::error::CallError;
 use damper_data::{Split, chunks};
 use damper_runtime::Backend;
 use std::num::NonZeroUsize;
-use std::thread::available_parallelism;
 
 /// Takes a contribution in consecutive parts.
 pub(super) type Take<'a> = dyn FnMut(&[&[f32]]) -> Result<(), CallError> + Send + 'a;
@@ -51,7 +50,7 @@ impl<'a> Contributions<'a> {
             return Err(TrainError::Run(problem).into());
         }
         let rows = physical_batch(options.physical_batch, options.memory, grad.cost)?;
-        let threads = options.workers.or_else(|| available_parallelism().ok()).map_or(1, NonZeroUsize::get);
+        let threads = threads(options.workers);
         self_test(backend, grad, &OUTPUTS, rows, &params).map_err(TrainError::from)?;
         let sessions = Sessions { backend, grad, split, rows, threads };
         let units = match plan.local {

@@ -47,25 +47,21 @@ pub(super) fn share_chunks<W: Send, S: Send, E: Send>(
     work: impl Fn(&mut W, Chunk<'_>) -> Result<(), E> + Sync,
 ) -> Result<(), E> {
     let threads = workers.len();
-    let work = &work;
+    let share = |index, worker: &mut W| {
+        let leave = Leave(turn);
+        chunks.iter().skip(index).step_by(threads).try_for_each(|chunk| work(worker, *chunk))?;
+        std::mem::forget(leave);
+        Ok(())
+    };
+    let share = &share;
     std::thread::scope(|scope| {
-        let handles: Vec<_> = workers
-            .iter_mut()
-            .take(chunks.len())
-            .enumerate()
-            .map(|(index, worker)| {
-                let mut share = chunks.iter().skip(index).step_by(threads).copied();
-                scope.spawn(move || {
-                    let leave = Leave(turn);
-                    share.try_for_each(|chunk| work(worker, chunk))?;
-                    std::mem::forget(leave);
-                    Ok(())
-                })
-            })
-            .collect();
-        handles
-            .into_iter()
-            .try_for_each(|handle| handle.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        let mut workers = workers.iter_mut().take(chunks.len()).enumerate();
+        let own = workers.next();
+        let others: Vec<_> = workers.map(|(index, worker)| scope.spawn(move || share(index, worker))).collect();
+        let done = own.map_or(Ok(()), |(index, worker)| share(index, worker));
+        others.into_iter().fold(done, |done, other| {
+            done.and(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
+        })
     })
 }
 
