@@ -18,7 +18,11 @@ use crate::{attr_tensor, decode_tensor, find_attr, node_name};
 const OPSETS: std::ops::RangeInclusive<i64> = 13..=21;
 
 /// No value of one sample has more elements, so that products of extents cannot overflow.
-const MAX_ELEMENTS: usize = 1 << 40;
+const MAX_ELEMENTS: usize = match 1usize.checked_shl(40) {
+    Some(most) => most,
+    // Of 32 bits.
+    None => usize::MAX,
+};
 
 impl Graph {
     /// The typed, canonical graph of `model`.
