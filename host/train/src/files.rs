@@ -263,6 +263,7 @@ pub fn create_output_folder(path: &Path) -> Result<(), FileError> {
 ///
 /// The folder cannot be made, or its name is taken by a file.
 pub fn create_private_folder(path: &Path) -> Result<(), FileError> {
+    #[cfg_attr(not(unix), expect(unused_mut, reason = "the mode is Unix'"))]
     let mut builder = fs::DirBuilder::new();
     #[cfg(unix)]
     std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);

@@ -59,9 +59,9 @@ pub(super) fn share_chunks<W: Send, S: Send, E: Send>(
         let own = workers.next();
         let others: Vec<_> = workers.map(|(index, worker)| scope.spawn(move || share(index, worker))).collect();
         let done = own.map_or(Ok(()), |(index, worker)| share(index, worker));
-        others.into_iter().fold(done, |done, other| {
-            done.and(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-        })
+        others
+            .into_iter()
+            .fold(done, |done, other| done.and(other.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))))
     })
 }
 
