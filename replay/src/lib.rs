@@ -12,7 +12,8 @@
 //! use damper_replay::{Memory, play, BASE};
 //!
 //! let (mut narrow, mut wide, mut sums) = ([SumWord::ZERO; 256], [SumWord::ZERO; 256], [SumWord::ZERO; 256]);
-//! let memory = Memory { floats: &mut [0.0; 1024], narrow: &mut narrow, wide: &mut wide, float_sums: &mut sums };
+//! let (floats, noise) = (&mut [0.0; 1024], &mut []);
+//! let memory = Memory { floats, narrow: &mut narrow, wide: &mut wide, float_sums: &mut sums, noise };
 //! let summary = play(&mut &BASE[..], memory, |line| println!("{line}")).unwrap();
 //! assert_eq!(summary.differ, 0);
 //! ```
@@ -49,6 +50,9 @@
 //! SAMPLES   u8:0 u64:seed | u8:3 u64:seed                                       generated, in a simulation; clipped elsewhere
 //!           u8:1 u64:seed | u8:2 32*u8:key                                    recorded, in a simulation or privately
 //! MECHANISM u8:0 (sums of i32) or 1 (of i64) u8:bits u32:sigma | u8:2 f64:multiplier (continuous)
+//!           | u8:3 (correlated, sums of i32) or 4 (of i64) u8:bits u32:sigma u32:separation u32:participations CORRELATION
+//! CORRELATION u8:0 (lambda) u16:2 u32:P u32:q | u8:1 (BLT) u16:2*D D*(u32:theta*2^30) D*(u32:omega*2^30) | u8:2 (banded) u16:n
+//!           n*(u32:coefficient*2^30)
 //! CLIP      u8:0 (flat) or 1 f32:gamma (automatic), then u8:layers layers*(u32:length u32:share)
 //! THRESHOLD u8:0 f32:C | u8:1 f64:fraction f64:noise f32:C f32:R BOUNDS | u8:2 (grid) or 3 (exact) f64:noise f32:C f32:R
 //!           BOUNDS BOUNDS | u8:4 f64:quantile f64:rate f64:sigma_b f32:C BOUNDS
@@ -97,6 +101,7 @@ mod error;
 pub mod grammar;
 mod kernel;
 mod line;
+mod mechanism;
 mod memory;
 mod pack;
 mod run;
