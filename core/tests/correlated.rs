@@ -252,7 +252,9 @@ fn recorded_integers_are_the_correlation() {
         units.resize(257, 1);
         assert!(AnyCorrelation::from_recorded(kind, &units).is_err());
     }
-    for (kind, units) in [(0, &[][..]), (1, &[]), (2, &[]), (2, &[1 << 30]), (2, &[1 << 29, 1]), (1, &[1 << 29, (1 << 29) + 1])] {
+    for (kind, units) in
+        [(0, &[][..]), (1, &[]), (2, &[]), (2, &[1 << 30]), (2, &[1 << 29, 1]), (1, &[1 << 29, (1 << 29) + 1])]
+    {
         assert!(AnyCorrelation::from_recorded(kind, units).is_err(), "{kind} {units:?}");
     }
 }

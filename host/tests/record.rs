@@ -188,9 +188,12 @@ fn recorded_coefficients_are_checked() {
         changed[at] = byte;
         play(&signed(changed), LIMIT, |_| {})
     };
-    let (after, by) = run_of(&with(table + 3 + 4 + 1, !pack[table + 3 + 4 + 1]).unwrap()).1.map(|at| (at.after, at.by)).unwrap();
+    let (after, by) =
+        run_of(&with(table + 3 + 4 + 1, !pack[table + 3 + 4 + 1]).unwrap()).1.map(|at| (at.after, at.by)).unwrap();
     assert_eq!((after, by), (0, 10));
-    for (at, byte) in [(table, 3), (table, 0), (table + 1, 1), (table + 2, 255), (table + 3 + 3, 0x40), (MECHANISM + 6, 0)] {
+    for (at, byte) in
+        [(table, 3), (table, 0), (table + 1, 1), (table + 2, 255), (table + 3 + 3, 0x40), (MECHANISM + 6, 0)]
+    {
         assert!(matches!(with(at, byte), Err(PlayError::Pack { .. })), "{at}");
     }
     for len in MECHANISM..table + 3 + 8 {

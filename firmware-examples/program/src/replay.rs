@@ -44,7 +44,8 @@ pub fn recorded<S: Source<Error: Display>>(
     mut say: impl FnMut(&dyn Display),
 ) -> bool {
     let say_line = |line: &Line| say(line);
-    let played = if cfg!(target_has_atomic = "32") { play(pack, memory, say_line) } else { play_base(pack, memory, say_line) };
+    let played =
+        if cfg!(target_has_atomic = "32") { play(pack, memory, say_line) } else { play_base(pack, memory, say_line) };
     all_same(played, &mut say)
 }
 

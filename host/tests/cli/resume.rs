@@ -171,8 +171,8 @@ fn budget_counts_a_resumed_run_once() {
 fn recorded(out: &Path, file: &Path, noise: &[&str]) -> Command {
     let flags = ["--epochs", "2.5", "--batch-size", "8", "--seed", "1", "--record", file.to_str().unwrap()];
     let mut command = damper();
-    command.args(["train", "onnx-models/digits-linear.onnx", "--data", DIGITS, "--out"]).arg(out).args(flags).args(noise);
-    command.args(["--noise-multiplier", "1", "--lr", "0.5", "--backend", "tract", "--workers", "1"]);
+    command.args(["train", "onnx-models/digits-linear.onnx", "--data", DIGITS, "--out"]).arg(out).args(flags);
+    command.args(["--noise-multiplier", "1", "--lr", "0.5", "--backend", "tract", "--workers", "1"]).args(noise);
     command
 }
 

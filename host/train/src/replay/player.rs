@@ -145,8 +145,7 @@ impl Vectors {
 
     /// Makes room for `needed` elements of a vector where `got` were free, and for as many again where the limit lets it.
     fn grow(&mut self, of: Vector, needed: usize, got: usize, limit: u64) -> Result<(), PlayError> {
-        let lengths =
-            [self.floats.len(), self.narrow.len(), self.wide.len(), self.float_sums.len(), self.noise.len()];
+        let lengths = [self.floats.len(), self.narrow.len(), self.wide.len(), self.float_sums.len(), self.noise.len()];
         let at = of as usize;
         let wanted = lengths[at].saturating_add(needed.saturating_sub(got));
         let bytes = |length: usize| -> u64 {
