@@ -154,7 +154,7 @@ fn correlated<W: Word, const ALL: bool>(
     sums: &mut [SumWord<W>],
     buffers: &mut [NoiseWord],
 ) -> Result<Ended, PackError> {
-    let mechanism = mechanism::correlated::<W, _>(input.pack, head.steps, head.dim as u32)?;
+    let mechanism = mechanism::correlated::<W, &mut [NoiseWord]>(input.pack, head.steps, head.dim as u32)?;
     let needed = head.dim.saturating_mul(mechanism.correlation().words());
     let got = buffers.len();
     let mut buffers = buffers.get_mut(..needed).ok_or(PackError::Memory { of: Vector::Noise, needed, got })?;
