@@ -145,7 +145,7 @@ pub fn play<S: Source>(
     memory: Memory<'_>,
     say: impl FnMut(&Line),
 ) -> Result<Summary, ReplayError<S::Error>> {
-    play_any::<S, true>(source, memory, say)
+    play_any::<S, true, true>(source, memory, say)
 }
 
 /// As [`play`], for the kinds of groups that the base set has (kinds 1 to 8 and 16, with samples and mechanisms of kinds 0 to 2): a
@@ -159,25 +159,38 @@ pub fn play_base<S: Source>(
     memory: Memory<'_>,
     say: impl FnMut(&Line),
 ) -> Result<Summary, ReplayError<S::Error>> {
-    play_any::<S, false>(source, memory, say)
+    play_any::<S, false, false>(source, memory, say)
 }
 
-/// `ALL`: whether beyond what the base set has.
-fn play_any<S: Source, const ALL: bool>(
+/// As [`play`], but for correlated noise (mechanisms of kinds 3 and 4): a program that plays none has no code for it.
+///
+/// # Errors
+///
+/// As [`play`], and at correlated noise.
+pub fn play_independent<S: Source>(
+    source: &mut S,
+    memory: Memory<'_>,
+    say: impl FnMut(&Line),
+) -> Result<Summary, ReplayError<S::Error>> {
+    play_any::<S, true, false>(source, memory, say)
+}
+
+/// `ALL`: whether beyond what the base set has, but for correlated noise, which is `CORRELATED`.
+fn play_any<S: Source, const ALL: bool, const CORRELATED: bool>(
     source: &mut S,
     memory: Memory<'_>,
     mut say: impl FnMut(&Line),
 ) -> Result<Summary, ReplayError<S::Error>> {
     let mut error = None;
     let mut read = |out: &mut [u8]| source.read(out).map_err(|failure| error = Some(failure)).is_ok();
-    let played = play_groups::<ALL>(&mut Reader::new(&mut read), memory, &mut say);
+    let played = play_groups::<ALL, CORRELATED>(&mut Reader::new(&mut read), memory, &mut say);
     match error {
         Some(error) => Err(ReplayError::Source(error)),
         None => played.map_err(ReplayError::Pack),
     }
 }
 
-fn play_groups<const ALL: bool>(
+fn play_groups<const ALL: bool, const CORRELATED: bool>(
     pack: &mut Reader<'_>,
     mut memory: Memory<'_>,
     say: &mut dyn FnMut(&Line),
@@ -202,12 +215,12 @@ fn play_groups<const ALL: bool>(
         let name = pack.name()?;
         let (line, differs) = match kind {
             RUN => {
-                let run::Ended { steps, params, mismatch } = run::play::<ALL>(pack, None, &mut memory)?;
+                let run::Ended { steps, params, mismatch } = run::play::<ALL, CORRELATED>(pack, None, &mut memory)?;
                 (Line::Run { name, steps, params, mismatch }, mismatch.is_some())
             }
             FILTERED if ALL => {
                 let tracker = Some(tracker::BudgetTracker::filter(pack)?);
-                let run::Ended { steps, params, mismatch } = run::play::<ALL>(pack, tracker, &mut memory)?;
+                let run::Ended { steps, params, mismatch } = run::play::<ALL, CORRELATED>(pack, tracker, &mut memory)?;
                 (Line::Run { name, steps, params, mismatch }, mismatch.is_some())
             }
             UPDATES if ALL => {

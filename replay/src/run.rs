@@ -90,7 +90,7 @@ type Step<'s, M> = PrivateStep<FilterSlot, OptimizerSlot, M, ThresholdSlot<'s>, 
 type Opened<'o, 's, M> = Open<'o, Step<'s, M>, &'s mut (dyn PlayedFilter + 's), &'s mut (dyn PlayedOptimizer + 's)>;
 
 /// Plays the run that the pack has next, charged to `tracker`, or to a ledger of as many steps.
-pub(super) fn play<const ALL: bool>(
+pub(super) fn play<const ALL: bool, const CORRELATED: bool>(
     pack: &mut Reader<'_>,
     tracker: Option<BudgetTracker>,
     memory: &mut Memory<'_>,
@@ -128,8 +128,8 @@ pub(super) fn play<const ALL: bool>(
             let (multiplier, sums) = (input.pack.f64(), head.sums(float_sums, Vector::FloatSums)?);
             independent::<_, ALL>(input, head, tracker, ContinuousGaussian::new(multiplier)?, sums)
         }
-        3 if ALL => correlated::<i32, ALL>(input, head, tracker, head.sums(narrow, Vector::Narrow)?, noise),
-        4 if ALL => correlated::<i64, ALL>(input, head, tracker, head.sums(wide, Vector::Wide)?, noise),
+        3 if CORRELATED => correlated::<i32, ALL>(input, head, tracker, head.sums(narrow, Vector::Narrow)?, noise),
+        4 if CORRELATED => correlated::<i64, ALL>(input, head, tracker, head.sums(wide, Vector::Wide)?, noise),
         _ => Err(PackError::Field("kind of mechanism")),
     }
 }

@@ -6,7 +6,9 @@
 
 use core::fmt::Display;
 use damper_core::private::SumWord;
-use damper_replay::{BASE, FURTHER, Line, Memory, ReplayError, Source, Summary, WIDE, play, play_base};
+use damper_replay::{
+    BASE, FURTHER, Line, Memory, ReplayError, Source, Summary, WIDE, play, play_base, play_independent,
+};
 
 /// Plays the set that runs everywhere; whether everything is the same. Every line goes to `say`.
 pub fn base(mut say: impl FnMut(&dyn Display)) -> bool {
@@ -24,7 +26,7 @@ pub fn further(mut say: impl FnMut(&dyn Display)) -> bool {
         ([0.0; 232], [SumWord::ZERO; 40], [SumWord::ZERO; 40], [SumWord::ZERO; 40]);
     let (float_sums, noise) = (&mut float_sums[..], &mut []);
     let memory = Memory { floats: &mut floats, narrow: &mut narrow, wide: &mut wide, float_sums, noise };
-    let played = play(&mut &FURTHER[..], memory, |line| say(line));
+    let played = play_independent(&mut &FURTHER[..], memory, |line| say(line));
     all_same(played, &mut say)
 }
 
@@ -33,7 +35,7 @@ pub fn wide(mut say: impl FnMut(&dyn Display)) -> bool {
     let (mut floats, mut narrow, mut float_sums) = ([0.0; 8_240], [SumWord::ZERO; 2_060], [SumWord::ZERO; 2_060]);
     let (wide, noise) = (&mut [], &mut []);
     let memory = Memory { floats: &mut floats, narrow: &mut narrow, wide, float_sums: &mut float_sums, noise };
-    let played = play(&mut &WIDE[..], memory, |line| say(line));
+    let played = play_independent(&mut &WIDE[..], memory, |line| say(line));
     all_same(played, &mut say)
 }
 
