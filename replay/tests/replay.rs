@@ -6,7 +6,7 @@ use damper_core::numerics::digest::Digest;
 use damper_core::private::SumWord;
 use damper_replay::{
     BASE, BASE_SAID, FURTHER, FURTHER_SAID, Memory, PackError, ReplayError, Source, Summary, Truncated, Vector, WIDE,
-    WIDE_SAID, play, play_base,
+    WIDE_SAID, play, play_base, play_independent,
 };
 use proptest::prelude::*;
 use std::cell::Cell;
@@ -196,6 +196,23 @@ fn broken_correlation_is_refused() {
     let filter = [&8u32.to_le_bytes()[..], &3f64.to_le_bytes(), &1e-5f64.to_le_bytes(), &(1u64 << 50).to_le_bytes()];
     charged.splice(2 + WHOLE.len()..2 + WHOLE.len(), filter.concat());
     assert!(matches!(refused(charged), PackError::Config(_)));
+}
+
+// The player of independent noise plays all that the further set has, and nothing correlated.
+#[test]
+fn independent_player_refuses_correlation() {
+    let played = |pack: &[u8]| {
+        let (mut floats, mut narrow, mut wide, mut float_sums) =
+            ([0.0; 256], [SumWord::ZERO; 40], [SumWord::ZERO; 40], [SumWord::ZERO; 40]);
+        let (float_sums, noise) = (&mut float_sums[..], &mut []);
+        let memory = Memory { floats: &mut floats, narrow: &mut narrow, wide: &mut wide, float_sums, noise };
+        let mut said = String::new();
+        (play_independent(&mut &pack[..], memory, |line| said += &format!("{line}\n")), said)
+    };
+    let (further, said) = played(FURTHER);
+    assert_eq!((further.unwrap().differ, &said[..]), (0, FURTHER_SAID));
+    let refused = played(&packed(&[correlated([2, 2], 0, &[15, 4])])).0;
+    assert_eq!(refused, Err(ReplayError::Pack(PackError::Field("kind of mechanism"))));
 }
 
 #[test]
