@@ -18,7 +18,7 @@ const VECTORS: usize = if cfg!(target_has_atomic = "32") { 8 } else { 2 };
 /// Words of sums of i64, and of f32, which the Cortex-M0 has no room for either.
 const WIDE: usize = if VECTORS > 2 { DIM } else { 0 };
 /// Buffers of correlated noise.
-const NOISE: usize = 3 * WIDE;
+const NOISE: usize = 2 * WIDE;
 
 #[cortex_m_rt::entry]
 fn main() -> ! {

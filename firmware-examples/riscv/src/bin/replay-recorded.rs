@@ -15,7 +15,7 @@ const DIM: usize = 650;
 /// Vectors of floats beside sums: parameters, a gradient, and what filter and optimizer keep.
 const VECTORS: usize = 8;
 /// Buffers of correlated noise.
-const NOISE: usize = 3 * DIM;
+const NOISE: usize = 2 * DIM;
 
 #[riscv_rt::entry]
 fn main() -> ! {
