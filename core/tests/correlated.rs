@@ -222,6 +222,43 @@ fn rebuilt_buffers_equal_kept_ones() {
     assert!(AnyCorrelation::blt(&[], &[]).is_err() && AnyCorrelation::banded(&[1.0]).is_err());
 }
 
+// What a recording keeps is the correlation as it runs, and no other integers are taken.
+#[test]
+fn recorded_integers_are_the_correlation() {
+    let all = [
+        AnyCorrelation::from(Lambda::new(15, 4).unwrap()),
+        AnyCorrelation::blt(&[0.9], &[0.9]).unwrap(),
+        AnyCorrelation::blt(&blt().theta(), &blt().omega()).unwrap(),
+        AnyCorrelation::blt(&[0.9999, 0.99, 0.9, 0.5], &[0.02, 0.05, 0.1, 0.2]).unwrap(),
+        // Scales that were lowered: decays have no finite binary digits.
+        AnyCorrelation::blt(&[1.0 / 3.0], &[1.0 / 3.0]).unwrap(),
+        AnyCorrelation::banded(&[1.0, 0.7, 0.5]).unwrap(),
+        AnyCorrelation::banded(&[1.0; 256]).unwrap(),
+    ];
+    for correlation in all {
+        let mut units = Vec::new();
+        let kind = correlation.recorded(|unit| units.push(unit));
+        assert_eq!(AnyCorrelation::from_recorded(kind, &units), Ok(correlation));
+        for other in (0..=3).filter(|other| *other != kind) {
+            assert_ne!(AnyCorrelation::from_recorded(other, &units).ok(), Some(correlation));
+        }
+        let fewer = AnyCorrelation::from_recorded(kind, &units[..units.len() - 1]);
+        assert!(fewer.is_err() || kind == 2, "{correlation:?}");
+        for at in 0..units.len() {
+            let mut changed = units.clone();
+            changed[at] ^= 1 << 31;
+            assert!(AnyCorrelation::from_recorded(kind, &changed).is_err(), "{correlation:?} {at}");
+        }
+        units.resize(257, 1);
+        assert!(AnyCorrelation::from_recorded(kind, &units).is_err());
+    }
+    for (kind, units) in
+        [(0, &[][..]), (1, &[]), (2, &[]), (2, &[1 << 30]), (2, &[1 << 29, 1]), (1, &[1 << 29, (1 << 29) + 1])]
+    {
+        assert!(AnyCorrelation::from_recorded(kind, units).is_err(), "{kind} {units:?}");
+    }
+}
+
 /// Refuses before anything is charged.
 #[test]
 fn unpriced_uses_are_refused() {

@@ -7,6 +7,7 @@ mod methods;
 #[path = "support/models.rs"]
 mod models;
 
+use damper::accounting::Sampler;
 use damper::filter::Coefficients;
 use damper::grad::Readout;
 use damper::graph::DType;
@@ -21,7 +22,7 @@ use damper_core::average::Averaging;
 use damper_core::numerics::digest::Digest;
 use damper_replay::{Line, Mismatch, PackError, Part};
 use digits::{Unwatched, source};
-use methods::{config, methods};
+use methods::{config, correlated, methods};
 use models::{backends, path};
 use proptest::prelude::*;
 use std::fs;
@@ -168,6 +169,35 @@ fn recording_is_i32_if_nothing_overflows() {
         let (params, _, pack) = record(SMALL, config);
         assert_eq!(pack[MECHANISM], kind, "{grid_bits} bits, {multiplier}");
         assert_eq!(run_of(&play(&pack, LIMIT, |_| {}).unwrap()), (params, None));
+    }
+}
+
+// A recording has the coefficients of correlated noise, and one that has others is another run or is refused.
+#[test]
+fn recorded_coefficients_are_checked() {
+    let mut config = config();
+    correlated(&mut config, "blt:1", Sampler::MinSeparation);
+    let (params, _, pack) = record(SMALL, config);
+    assert_eq!(run_of(&play(&pack, LIMIT, |_| {}).unwrap()), (params, None));
+    // Sums of i32, bits, σ, separation, participations; a BLT of two coefficients.
+    let table = MECHANISM + 14;
+    assert_eq!((pack[MECHANISM], &pack[MECHANISM + 6..table]), (3, &[23, 0, 0, 0, 3, 0, 0, 0][..]));
+    assert_eq!(&pack[table..table + 3], [1, 2, 0]);
+    let with = |at: usize, byte: u8| {
+        let mut changed = pack.clone();
+        changed[at] = byte;
+        play(&signed(changed), LIMIT, |_| {})
+    };
+    let (after, by) =
+        run_of(&with(table + 3 + 4 + 1, !pack[table + 3 + 4 + 1]).unwrap()).1.map(|at| (at.after, at.by)).unwrap();
+    assert_eq!((after, by), (0, 10));
+    for (at, byte) in
+        [(table, 3), (table, 0), (table + 1, 1), (table + 2, 255), (table + 3 + 3, 0x40), (MECHANISM + 6, 0)]
+    {
+        assert!(matches!(with(at, byte), Err(PlayError::Pack { .. })), "{at}");
+    }
+    for len in MECHANISM..table + 3 + 8 {
+        assert!(matches!(play(&pack[..len], LIMIT, |_| {}), Err(PlayError::Truncated)), "{len}");
     }
 }
 

@@ -12,7 +12,8 @@
 //! use damper_replay::{Memory, play, BASE};
 //!
 //! let (mut narrow, mut wide, mut sums) = ([SumWord::ZERO; 256], [SumWord::ZERO; 256], [SumWord::ZERO; 256]);
-//! let memory = Memory { floats: &mut [0.0; 1024], narrow: &mut narrow, wide: &mut wide, float_sums: &mut sums };
+//! let (floats, noise) = (&mut [0.0; 1024], &mut []);
+//! let memory = Memory { floats, narrow: &mut narrow, wide: &mut wide, float_sums: &mut sums, noise };
 //! let summary = play(&mut &BASE[..], memory, |line| println!("{line}")).unwrap();
 //! assert_eq!(summary.differ, 0);
 //! ```
@@ -49,6 +50,9 @@
 //! SAMPLES   u8:0 u64:seed | u8:3 u64:seed                                       generated, in a simulation; clipped elsewhere
 //!           u8:1 u64:seed | u8:2 32*u8:key                                    recorded, in a simulation or privately
 //! MECHANISM u8:0 (sums of i32) or 1 (of i64) u8:bits u32:sigma | u8:2 f64:multiplier (continuous)
+//!           | u8:3 (correlated, sums of i32) or 4 (of i64) u8:bits u32:sigma u32:separation u32:participations CORRELATION
+//! CORRELATION u8:0 (lambda) u16:2 u32:P u32:q | u8:1 (BLT) u16:2*D D*(u32:theta*2^30) D*(u32:omega*2^30) | u8:2 (banded) u16:n
+//!           n*(u32:coefficient*2^30)
 //! CLIP      u8:0 (flat) or 1 f32:gamma (automatic), then u8:layers layers*(u32:length u32:share)
 //! THRESHOLD u8:0 f32:C | u8:1 f64:fraction f64:noise f32:C f32:R BOUNDS | u8:2 (grid) or 3 (exact) f64:noise f32:C f32:R
 //!           BOUNDS BOUNDS | u8:4 f64:quantile f64:rate f64:sigma_b f32:C BOUNDS
@@ -97,6 +101,7 @@ mod error;
 pub mod grammar;
 mod kernel;
 mod line;
+mod mechanism;
 mod memory;
 mod pack;
 mod run;
@@ -140,7 +145,7 @@ pub fn play<S: Source>(
     memory: Memory<'_>,
     say: impl FnMut(&Line),
 ) -> Result<Summary, ReplayError<S::Error>> {
-    play_any::<S, true>(source, memory, say)
+    play_any::<S, true, true>(source, memory, say)
 }
 
 /// As [`play`], for the kinds of groups that the base set has (kinds 1 to 8 and 16, with samples and mechanisms of kinds 0 to 2): a
@@ -154,25 +159,38 @@ pub fn play_base<S: Source>(
     memory: Memory<'_>,
     say: impl FnMut(&Line),
 ) -> Result<Summary, ReplayError<S::Error>> {
-    play_any::<S, false>(source, memory, say)
+    play_any::<S, false, false>(source, memory, say)
 }
 
-/// `ALL`: whether beyond what the base set has.
-fn play_any<S: Source, const ALL: bool>(
+/// As [`play`], but for correlated noise (mechanisms of kinds 3 and 4): a program that plays none has no code for it.
+///
+/// # Errors
+///
+/// As [`play`], and at correlated noise.
+pub fn play_independent<S: Source>(
+    source: &mut S,
+    memory: Memory<'_>,
+    say: impl FnMut(&Line),
+) -> Result<Summary, ReplayError<S::Error>> {
+    play_any::<S, true, false>(source, memory, say)
+}
+
+/// `ALL`: whether beyond what the base set has, but for correlated noise, which is `CORRELATED`.
+fn play_any<S: Source, const ALL: bool, const CORRELATED: bool>(
     source: &mut S,
     memory: Memory<'_>,
     mut say: impl FnMut(&Line),
 ) -> Result<Summary, ReplayError<S::Error>> {
     let mut error = None;
     let mut read = |out: &mut [u8]| source.read(out).map_err(|failure| error = Some(failure)).is_ok();
-    let played = play_groups::<ALL>(&mut Reader::new(&mut read), memory, &mut say);
+    let played = play_groups::<ALL, CORRELATED>(&mut Reader::new(&mut read), memory, &mut say);
     match error {
         Some(error) => Err(ReplayError::Source(error)),
         None => played.map_err(ReplayError::Pack),
     }
 }
 
-fn play_groups<const ALL: bool>(
+fn play_groups<const ALL: bool, const CORRELATED: bool>(
     pack: &mut Reader<'_>,
     mut memory: Memory<'_>,
     say: &mut dyn FnMut(&Line),
@@ -197,12 +215,12 @@ fn play_groups<const ALL: bool>(
         let name = pack.name()?;
         let (line, differs) = match kind {
             RUN => {
-                let run::Ended { steps, params, mismatch } = run::play::<ALL>(pack, None, &mut memory)?;
+                let run::Ended { steps, params, mismatch } = run::play::<ALL, CORRELATED>(pack, None, &mut memory)?;
                 (Line::Run { name, steps, params, mismatch }, mismatch.is_some())
             }
             FILTERED if ALL => {
                 let tracker = Some(tracker::BudgetTracker::filter(pack)?);
-                let run::Ended { steps, params, mismatch } = run::play::<ALL>(pack, tracker, &mut memory)?;
+                let run::Ended { steps, params, mismatch } = run::play::<ALL, CORRELATED>(pack, tracker, &mut memory)?;
                 (Line::Run { name, steps, params, mismatch }, mismatch.is_some())
             }
             UPDATES if ALL => {

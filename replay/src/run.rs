@@ -3,6 +3,7 @@
 use super::error::PackError;
 use super::grammar::{MOST_LAYERS, MOST_STEPS};
 use super::line::{Mismatch, Part, Parts};
+use super::mechanism::{self, discrete};
 use super::memory::{Memory, Vector};
 use super::pack::Reader;
 use super::samples::{Kind, Numbers, further, inject_non_finite, ordinary};
@@ -14,8 +15,11 @@ use damper_core::clip::{Clip, Layer};
 use damper_core::count::Counts;
 use damper_core::error::{CallError, OpenError};
 use damper_core::filter::mix;
-use damper_core::grid::{Grid, Word};
-use damper_core::noise::{ChaCha20, ContinuousGaussian, DiscreteGaussian, Key};
+use damper_core::grid::Word;
+use damper_core::noise::{
+    AnyCorrelation, ChaCha20, ContinuousGaussian, CorrelatedGaussian, CorrelatedState, Correlation as _,
+    DiscreteGaussian, Key, NoiseWord,
+};
 use damper_core::numerics::digest::Digest;
 use damper_core::numerics::function::sqrt_f32;
 use damper_core::numerics::reduce::sum_of_squares;
@@ -43,7 +47,7 @@ struct Head {
 }
 
 /// A mechanism as runs add to it.
-trait Played: Mechanism<NoiseState = ()> {
+trait Played: Mechanism {
     /// Adds a sum that was clipped elsewhere: sums of floats alone take one.
     fn add_sum<C: Clip, K: Counts>(_shard: &mut Shard<'_, Self, C, K>, _sum: FloatSum<'_>) -> Result<(), PackError> {
         Err(PackError::Field("kind of samples"))
@@ -51,6 +55,8 @@ trait Played: Mechanism<NoiseState = ()> {
 }
 
 impl<W: Word> Played for DiscreteGaussian<W> {}
+
+impl<W: Word> Played for CorrelatedGaussian<W, AnyCorrelation, &mut [NoiseWord]> {}
 
 impl Played for ContinuousGaussian {
     fn add_sum<C: Clip, K: Counts>(shard: &mut Shard<'_, Self, C, K>, sum: FloatSum<'_>) -> Result<(), PackError> {
@@ -84,7 +90,7 @@ type Step<'s, M> = PrivateStep<FilterSlot, OptimizerSlot, M, ThresholdSlot<'s>, 
 type Opened<'o, 's, M> = Open<'o, Step<'s, M>, &'s mut (dyn PlayedFilter + 's), &'s mut (dyn PlayedOptimizer + 's)>;
 
 /// Plays the run that the pack has next, charged to `tracker`, or to a ledger of as many steps.
-pub(super) fn play<const ALL: bool>(
+pub(super) fn play<const ALL: bool, const CORRELATED: bool>(
     pack: &mut Reader<'_>,
     tracker: Option<BudgetTracker>,
     memory: &mut Memory<'_>,
@@ -105,52 +111,76 @@ pub(super) fn play<const ALL: bool>(
     };
     let head = Head { dim, steps, every, generator, seed, elsewhere: samples == 3, expected_batch: pack.u32() };
     let mut tracker = tracker.unwrap_or_else(|| BudgetTracker::Ledger(Ledger::volatile(steps)));
-    let Memory { floats, narrow, wide, float_sums } = memory;
-    let mut mechanism = match pack.u8() {
-        0 => AnyMechanism::Narrow(discrete(pack)?, head.sums(narrow, Vector::Narrow)?),
-        1 => AnyMechanism::Wide(discrete(pack)?, head.sums(wide, Vector::Wide)?),
-        2 => {
-            let continuous = ContinuousGaussian::new(pack.f64())?;
-            AnyMechanism::Continuous(continuous, head.sums(float_sums, Vector::FloatSums)?)
-        }
-        _ => return Err(PackError::Field("kind of mechanism")),
-    };
-    let mut layers = [Layer { len: 0, share: 0 }; MOST_LAYERS];
-    let clip = described::clip(pack, &mut layers)?;
+    let Memory { floats, narrow, wide, float_sums, noise } = memory;
+    let kind = pack.u8();
     let input = Input { pack, floats: Floats(floats), dim };
+    let (head, tracker) = (&head, &mut tracker);
+    match kind {
+        0 => {
+            let (mechanism, sums) = (discrete::<i32>(input.pack)?, head.sums(narrow, Vector::Narrow)?);
+            independent::<_, ALL>(input, head, tracker, mechanism, sums)
+        }
+        1 => {
+            let (mechanism, sums) = (discrete::<i64>(input.pack)?, head.sums(wide, Vector::Wide)?);
+            independent::<_, ALL>(input, head, tracker, mechanism, sums)
+        }
+        2 => {
+            let (multiplier, sums) = (input.pack.f64(), head.sums(float_sums, Vector::FloatSums)?);
+            independent::<_, ALL>(input, head, tracker, ContinuousGaussian::new(multiplier)?, sums)
+        }
+        3 if CORRELATED => correlated::<i32, ALL>(input, head, tracker, head.sums(narrow, Vector::Narrow)?, noise),
+        4 if CORRELATED => correlated::<i64, ALL>(input, head, tracker, head.sums(wide, Vector::Wide)?, noise),
+        _ => Err(PackError::Field("kind of mechanism")),
+    }
+}
+
+/// Plays the run with noise that is independent from step to step.
+fn independent<M: Played<NoiseState = ()>, const ALL: bool>(
+    input: Input<'_, '_, '_>,
+    head: &Head,
+    tracker: &mut BudgetTracker,
+    mechanism: M,
+    sums: &mut [M::Word],
+) -> Result<Ended, PackError> {
+    with_slots(input, &mut |input, lent| configured::<_, ALL>(input, head, tracker, mechanism, sums, (), lent))
+}
+
+/// Plays the run with correlated noise, whose coefficients lie on a stack of its own.
+#[inline(never)]
+fn correlated<W: Word, const ALL: bool>(
+    input: Input<'_, '_, '_>,
+    head: &Head,
+    tracker: &mut BudgetTracker,
+    sums: &mut [SumWord<W>],
+    buffers: &mut [NoiseWord],
+) -> Result<Ended, PackError> {
+    let mechanism = mechanism::correlated::<W, &mut [NoiseWord]>(input.pack, head.steps, head.dim as u32)?;
+    let needed = head.dim.saturating_mul(mechanism.correlation().words());
+    let got = buffers.len();
+    let mut buffers = buffers.get_mut(..needed).ok_or(PackError::Memory { of: Vector::Noise, needed, got })?;
+    with_slots(input, &mut |input, lent| {
+        let noise = CorrelatedState::new(core::mem::take(&mut buffers));
+        configured::<_, ALL>(input, head, tracker, mechanism, sums, noise, lent)
+    })
+}
+
+/// Lends the methods that the pack has next to `then`.
+#[inline(never)]
+fn with_slots<'a>(
+    input: Input<'_, '_, 'a>,
+    then: &mut dyn FnMut(Input<'_, '_, 'a>, Lent<'_>) -> Result<Ended, PackError>,
+) -> Result<Ended, PackError> {
+    let mut layers = [Layer { len: 0, share: 0 }; MOST_LAYERS];
+    let clip = described::clip(input.pack, &mut layers)?;
     described::threshold(input, &mut |input, threshold, learns| {
         described::filter(input, &mut |input, filter, filters| {
             described::optimizer(input, &mut |input, optimizer| {
                 let has_memory = [filters, learns];
                 let schedule = described::schedule(input.pack)?;
-                let lent = Lent { clip, threshold, filter, optimizer, schedule, has_memory };
-                let tracker = &mut tracker;
-                match &mut mechanism {
-                    AnyMechanism::Narrow(mechanism, sums) => {
-                        configured::<_, ALL>(input, &head, tracker, *mechanism, sums, lent)
-                    }
-                    AnyMechanism::Wide(mechanism, sums) => {
-                        configured::<_, ALL>(input, &head, tracker, *mechanism, sums, lent)
-                    }
-                    AnyMechanism::Continuous(mechanism, sums) => {
-                        configured::<_, ALL>(input, &head, tracker, *mechanism, sums, lent)
-                    }
-                }
+                then(input, Lent { clip, threshold, filter, optimizer, schedule, has_memory })
             })
         })
     })
-}
-
-/// A mechanism, and its sums.
-enum AnyMechanism<'m> {
-    Narrow(DiscreteGaussian<i32>, &'m mut [SumWord<i32>]),
-    Wide(DiscreteGaussian<i64>, &'m mut [SumWord<i64>]),
-    Continuous(ContinuousGaussian, &'m mut [SumWord<f32>]),
-}
-
-fn discrete<W: Word>(pack: &mut Reader<'_>) -> Result<DiscreteGaussian<W>, PackError> {
-    let grid = Grid::new(u32::from(pack.u8()))?;
-    Ok(DiscreteGaussian::new(grid, pack.u32())?)
 }
 
 impl Head {
@@ -170,6 +200,7 @@ fn configured<'a, M: Played, const ALL: bool>(
     tracker: &mut BudgetTracker,
     mechanism: M,
     sums: &mut [M::Word],
+    noise: M::NoiseState,
     lent: Lent<'_>,
 ) -> Result<Ended, PackError> {
     let Input { pack, mut floats, .. } = input;
@@ -184,7 +215,7 @@ fn configured<'a, M: Played, const ALL: bool>(
         schedule,
         expected_batch: head.expected_batch,
     })?;
-    let mut state = StepState::new(sum, filter, optimizer, threshold);
+    let mut state = StepState::new(sum, filter, optimizer, threshold).with_noise(noise);
     let params = floats.take(head.dim)?;
     let mut samples = Samples::new(head, params, shard, &mut floats)?;
     if head.seed.is_none() {

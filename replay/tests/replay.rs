@@ -1,11 +1,12 @@
 //! Replay: the sets give on this machine what every target must say, and whatever else a pack holds is found and told.
 #![allow(clippy::disallowed_methods)] // References are plain arithmetic.
 
+use damper_core::noise::NoiseWord;
 use damper_core::numerics::digest::Digest;
 use damper_core::private::SumWord;
 use damper_replay::{
-    BASE, BASE_SAID, FURTHER, FURTHER_SAID, Memory, PackError, ReplayError, Source, Summary, Truncated, WIDE,
-    WIDE_SAID, play, play_base,
+    BASE, BASE_SAID, FURTHER, FURTHER_SAID, Memory, PackError, ReplayError, Source, Summary, Truncated, Vector, WIDE,
+    WIDE_SAID, play, play_base, play_independent,
 };
 use proptest::prelude::*;
 use std::cell::Cell;
@@ -21,7 +22,9 @@ fn said(pack: &[u8], floats: usize) -> (Result<Summary, ReplayError<Truncated>>,
     let mut floats = vec![7.0; floats];
     let (mut narrow, mut wide) = (vec![SumWord::new(7); 2_060], vec![SumWord::new(7); 40]);
     let mut float_sums = vec![SumWord::new(7.0); 2_060];
-    let memory = Memory { floats: &mut floats, narrow: &mut narrow, wide: &mut wide, float_sums: &mut float_sums };
+    let mut noise: Vec<_> = (0..40).map(|_| NoiseWord::ZERO).collect();
+    let (float_sums, noise) = (&mut float_sums[..], &mut noise[..]);
+    let memory = Memory { floats: &mut floats, narrow: &mut narrow, wide: &mut wide, float_sums, noise };
     let mut said = String::new();
     let played = play(&mut &pack[..], memory, |line| said += &format!("{line}\n"));
     (played, said)
@@ -48,7 +51,8 @@ static GROUPS: LazyLock<Vec<(String, &[u8])>> = LazyLock::new(|| {
         ([0.0; 256], [SumWord::ZERO; 40], [SumWord::ZERO; 40], [SumWord::ZERO; 40]);
     let mut groups = Vec::new();
     for (pack, head) in [(BASE, HEAD), (FURTHER, HEAD + 3)] {
-        let memory = Memory { floats: &mut floats, narrow: &mut narrow, wide: &mut wide, float_sums: &mut float_sums };
+        let (float_sums, noise) = (&mut float_sums[..], &mut []);
+        let memory = Memory { floats: &mut floats, narrow: &mut narrow, wide: &mut wide, float_sums, noise };
         let read = Cell::new(0);
         let mut start = 0;
         let mut found: Vec<(String, Range<usize>)> = Vec::new();
@@ -112,7 +116,8 @@ fn base_player_rejects_other_groups() {
     let (mut floats, mut narrow, mut wide, mut float_sums) =
         ([0.0; 256], [SumWord::ZERO; 40], [SumWord::ZERO; 40], [SumWord::ZERO; 40]);
     let mut played = |pack: &[u8]| {
-        let memory = Memory { floats: &mut floats, narrow: &mut narrow, wide: &mut wide, float_sums: &mut float_sums };
+        let (float_sums, noise) = (&mut float_sums[..], &mut []);
+        let memory = Memory { floats: &mut floats, narrow: &mut narrow, wide: &mut wide, float_sums, noise };
         let mut said = String::new();
         let played = play_base(&mut &pack[..], memory, |line| said += &format!("{line}\n"));
         (played, said)
@@ -128,6 +133,94 @@ fn base_player_rejects_other_groups() {
     }
     let elsewhere = played(&packed(&[group("clipped-elsewhere f32")])).0;
     assert_eq!(elsewhere, Err(ReplayError::Pack(PackError::Field("kind of samples"))));
+    let correlated = played(&packed(&[correlated([2, 2], 0, &[15, 4])])).0;
+    assert_eq!(correlated, Err(ReplayError::Pack(PackError::Field("kind of mechanism"))));
+}
+
+const WHOLE: &str = "whole-steps i32";
+/// Where this group has its mechanism.
+const MECHANISM: usize = 1 + 1 + WHOLE.len() + 4 + 4 + 2 + 9 + 4;
+
+/// The run of four whole steps on five parameters, with correlated noise.
+fn correlated(pattern: [u32; 2], kind: u8, units: &[u32]) -> Vec<u8> {
+    let mut run = group(WHOLE);
+    run[MECHANISM] = 3;
+    let mut described: Vec<u8> = pattern.iter().flat_map(|steps| steps.to_le_bytes()).collect();
+    described.push(kind);
+    described.extend((units.len() as u16).to_le_bytes());
+    described.extend(units.iter().flat_map(|unit| unit.to_le_bytes()));
+    run.splice(MECHANISM + 6..MECHANISM + 6, described);
+    run
+}
+
+const ONE: u32 = 1 << 30;
+const HALF: u32 = 1 << 29;
+
+// Nothing comes before the first step, so its noise is that of an independent run.
+#[test]
+fn correlated_run_parts_after_first_step() {
+    for (kind, units) in [(0, &[15, 4][..]), (1, &[HALF, HALF / 2]), (2, &[ONE, HALF])] {
+        let (played, said) = said(&packed(&[correlated([2, 2], kind, units)]), 256);
+        assert_eq!(played.unwrap(), Summary { groups: 1, differ: 1 });
+        assert!(said.contains("DIFFERS: the same after step 1, not after step 2: params"), "{said}");
+    }
+}
+
+#[test]
+fn broken_correlation_is_refused() {
+    let refused = |run: Vec<u8>| match said(&packed(&[run]), 256).0 {
+        Err(ReplayError::Pack(error)) => error,
+        other => panic!("{other:?}"),
+    };
+    for (pattern, kind, units) in [
+        ([0, 2], 0, &[15, 4][..]),
+        ([2, 0], 0, &[15, 4]),
+        ([2, 2], 0, &[16, 4]),
+        ([2, 2], 0, &[15]),
+        ([2, 2], 1, &[HALF, HALF + 1]),
+        ([2, 2], 1, &[HALF]),
+        ([2, 2], 2, &[ONE, HALF, HALF + 1]),
+        ([2, 2], 2, &[HALF, 1]),
+        ([2, 2], 3, &[15, 4]),
+    ] {
+        let error = refused(correlated(pattern, kind, units));
+        assert!(matches!(error, PackError::Config(_)), "{kind} {units:?}: {error}");
+    }
+    assert_eq!(refused(correlated([2, 2], 2, &[ONE; 257])), PackError::Field("number of coefficients"));
+    // Nine buffers of five parameters, where the tests lend forty words.
+    let memory = PackError::Memory { of: Vector::Noise, needed: 45, got: 40 };
+    assert_eq!(refused(correlated([2, 2], 2, &[ONE; 10])), memory);
+    // A step has no price of its own that a filter could be charged.
+    let mut charged = correlated([2, 2], 0, &[15, 4]);
+    charged[0] = 17;
+    let filter = [&8u32.to_le_bytes()[..], &3f64.to_le_bytes(), &1e-5f64.to_le_bytes(), &(1u64 << 50).to_le_bytes()];
+    charged.splice(2 + WHOLE.len()..2 + WHOLE.len(), filter.concat());
+    assert!(matches!(refused(charged), PackError::Config(_)));
+}
+
+// The player of independent noise plays all that the further set has, and nothing correlated.
+#[test]
+fn independent_player_refuses_correlation() {
+    let played = |pack: &[u8]| {
+        let (mut floats, mut narrow, mut wide, mut float_sums) =
+            ([0.0; 256], [SumWord::ZERO; 40], [SumWord::ZERO; 40], [SumWord::ZERO; 40]);
+        let (float_sums, noise) = (&mut float_sums[..], &mut []);
+        let memory = Memory { floats: &mut floats, narrow: &mut narrow, wide: &mut wide, float_sums, noise };
+        let mut said = String::new();
+        (play_independent(&mut &pack[..], memory, |line| said += &format!("{line}\n")), said)
+    };
+    let (further, said) = played(FURTHER);
+    assert_eq!((further.unwrap().differ, &said[..]), (0, FURTHER_SAID));
+    let refused = played(&packed(&[correlated([2, 2], 0, &[15, 4])])).0;
+    assert_eq!(refused, Err(ReplayError::Pack(PackError::Field("kind of mechanism"))));
+}
+
+#[test]
+fn truncated_correlation_is_error() {
+    let pack = packed(&[correlated([2, 2], 1, &[HALF, HALF / 2])]);
+    for len in HEAD..pack.len() {
+        assert_eq!(said(&pack[..len], 256).0, Err(ReplayError::Source(Truncated)), "{len} bytes");
+    }
 }
 
 // Groups outside the base set report their mismatches, too.
@@ -218,7 +311,7 @@ fn function_check_mismatch_shows_value() {
 #[test]
 fn a_key_that_is_given_whole_is_the_key() {
     let simulation = group("whole-steps i32");
-    let at = 1 + 1 + "whole-steps i32".len() + 4 + 4 + 2;
+    let at = MECHANISM - 4 - 9;
     let mut private = simulation[..at].to_vec();
     private.push(2);
     private.extend(&simulation[at + 1..at + 9]);
@@ -257,7 +350,8 @@ fn truncated_header_is_error() {
 #[test]
 fn too_little_memory_is_told() {
     assert!(matches!(said(BASE, 100).0, Err(ReplayError::Pack(PackError::Memory { .. }))));
-    let memory = Memory { floats: &mut [0.0; 256], narrow: &mut [], wide: &mut [], float_sums: &mut [] };
+    let (narrow, wide, float_sums, noise) = (&mut [], &mut [], &mut [], &mut []);
+    let memory = Memory { floats: &mut [0.0; 256], narrow, wide, float_sums, noise };
     let played = play(&mut &BASE[..], memory, |_| {});
     assert!(matches!(played, Err(ReplayError::Pack(PackError::Memory { .. }))), "{played:?}");
 }
@@ -288,7 +382,8 @@ proptest! {
     fn changed_group_plays_or_is_error(
         which in any::<prop::sample::Index>(), changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
     ) {
-        let mut bytes = GROUPS[which.index(GROUPS.len())].1.to_vec();
+        let found = GROUPS.get(which.index(GROUPS.len() + 1));
+        let mut bytes = found.map_or_else(|| correlated([2, 2], 2, &[ONE, HALF]), |(_, bytes)| bytes.to_vec());
         // Most of what decides is at the beginning.
         let early = bytes.len().min(120);
         for (at, byte) in changes {

@@ -7,6 +7,18 @@ use std::process::{Command, Output};
 /// Names what must not be skipped, separated by commas: `DAMPER_REQUIRE=ort,qemu`.
 pub const REQUIRE: &str = "DAMPER_REQUIRE";
 
+/// Distributions of a private search's number of candidates: their price and their draws are tested.
+pub const COUNTS: [&str; 8] = [
+    "geometric:0.1",
+    "geometric:0.5",
+    "logarithmic:0.05",
+    "negative-binomial:-0.5,0.02",
+    "negative-binomial:0.5,0.2",
+    "poisson:1",
+    "poisson:2.5",
+    "poisson:10",
+];
+
 /// Prints that a test, or a part of one, does not run because `need` is missing.
 ///
 /// # Panics

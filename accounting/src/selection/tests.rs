@@ -2,6 +2,7 @@ use super::*;
 use crate::{Accountant, AccountingError, Plan, Recorded};
 use damper_core::accounting::event::Rate;
 use damper_core::accounting::renyi::{ORDER_COUNT, ORDERS};
+use damper_testing::COUNTS;
 use proptest::prelude::*;
 
 fn count(text: &str) -> CandidateCount {
@@ -59,17 +60,6 @@ fn excess(count: CandidateCount, p: &[f64], q: &[f64]) -> f64 {
     let at = |(order, bound): (&f64, &f64)| divergence(&p, &q, *order) - bound;
     ORDERS.iter().zip(&bound).filter(|(order, _)| **order <= 64.0).map(at).fold(f64::NEG_INFINITY, f64::max)
 }
-
-const COUNTS: [&str; 8] = [
-    "geometric:0.1",
-    "geometric:0.5",
-    "logarithmic:0.05",
-    "negative-binomial:-0.5,0.02",
-    "negative-binomial:0.5,0.2",
-    "poisson:1",
-    "poisson:2.5",
-    "poisson:10",
-];
 
 #[test]
 fn means_are_those_of_the_chances() {

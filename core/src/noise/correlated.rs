@@ -190,14 +190,7 @@ impl<W: Word, K: Correlation, B> CorrelatedGaussian<W, K, B> {
         if dim == 0 {
             return Err(ConfigError::new("number of parameters", "above 0"));
         }
-        let steps = participation.steps();
-        // |w| ≤ Σ|a_j|·(|z| + |ρ|), and |z| < 19σ.
-        let (mut line, mut growth) = (K::START, 0.0);
-        for t in 0..steps {
-            growth += correlation.backward(&mut line, f64::from(u8::from(t == 0))).abs();
-        }
-        let unit = correlation.rounding(steps);
-        if !correlation.fits(steps, 1.01 * growth * (19.0 * f64::from(sigma) + unit)) {
+        if !correlation.fits(participation.steps(), largest(&correlation, participation, sigma)) {
             return Err(ConfigError::new(
                 "sigma in grid units",
                 "smaller, or the correlation shorter: buffers could overflow",
@@ -298,6 +291,12 @@ impl<W: Word, K: Correlation, B> CorrelatedGaussian<W, K, B> {
         div_up(self.rounding, self.shift)
     }
 
+    /// A bound on the noise of a coordinate in any step, in grid units. `O(n)` time.
+    #[must_use]
+    pub fn largest_noise(&self) -> f64 {
+        largest(&self.correlation, self.participation, self.sigma())
+    }
+
     /// σ in grid units.
     #[must_use]
     pub fn sigma(&self) -> u32 {
@@ -321,6 +320,15 @@ impl<W: Word, K: Correlation, B> CorrelatedGaussian<W, K, B> {
     pub fn participation(&self) -> Participation {
         self.participation
     }
+}
+
+/// `|w| ≤ Σ|a_j|·(|z| + |ρ|)`, and `|z| < 19σ`.
+fn largest<K: Correlation>(correlation: &K, participation: Participation, sigma: u32) -> f64 {
+    let (mut line, mut growth) = (K::START, 0.0);
+    for t in 0..participation.steps() {
+        growth += correlation.backward(&mut line, f64::from(u8::from(t == 0))).abs();
+    }
+    1.01 * growth * (19.0 * f64::from(sigma) + correlation.rounding(participation.steps()))
 }
 
 /// β and R, rounded up.

@@ -1,6 +1,7 @@
 //! The boards' programs on any system with a standard output: `console PROGRAM`; `console train MODEL METHOD`, for a build chooses
 //! one; `console replay-recorded FILE`. Fails if something is not as it must be.
 
+use damper_core::noise::NoiseWord;
 use damper_core::private::SumWord;
 use damper_firmware_program::model::Model;
 use damper_firmware_program::train::{self, method};
@@ -57,8 +58,9 @@ fn recorded(file: &str) -> bool {
         Ok(bytes) => {
             let (mut floats, mut narrow) = (vec![0.0; 2_000_000], vec![SumWord::ZERO; 100_000]);
             let (mut wide, mut float_sums) = (vec![SumWord::ZERO; 100_000], vec![SumWord::ZERO; 100_000]);
-            let memory =
-                Memory { floats: &mut floats, narrow: &mut narrow, wide: &mut wide, float_sums: &mut float_sums };
+            let mut noise: Vec<_> = (0..400_000).map(|_| NoiseWord::ZERO).collect();
+            let (float_sums, noise) = (&mut float_sums[..], &mut noise[..]);
+            let memory = Memory { floats: &mut floats, narrow: &mut narrow, wide: &mut wide, float_sums, noise };
             replay::recorded(&mut &bytes[..], memory, |line| println!("{line}"))
         }
         Err(error) => {

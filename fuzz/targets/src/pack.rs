@@ -1,5 +1,6 @@
 //! Packs that are played on devices: whatever they say, in the memory that is lent.
 
+use damper_core::noise::NoiseWord;
 use damper_core::private::SumWord;
 use damper_replay::{Memory, play, play_base};
 
@@ -15,7 +16,14 @@ pub fn pack(bytes: &[u8]) {
             vec![SumWord::ZERO; ELEMENTS],
             vec![SumWord::ZERO; ELEMENTS],
         );
-        let memory = Memory { floats: &mut floats, narrow: &mut narrow, wide: &mut wide, float_sums: &mut float_sums };
+        let mut noise: Vec<NoiseWord> = (0..ELEMENTS).map(|_| NoiseWord::ZERO).collect();
+        let memory = Memory {
+            floats: &mut floats,
+            narrow: &mut narrow,
+            wide: &mut wide,
+            float_sums: &mut float_sums,
+            noise: &mut noise,
+        };
         let (mut lines, mut bytes) = (0, bytes);
         let say = |line: &damper_replay::Line| {
             lines += 1;

@@ -1,6 +1,6 @@
 //! `damper epsilon`: what a noise multiplier costs, or what a run did.
 
-use super::federation::{cost_text, read_plan};
+use super::federation::{Cost, cost_text, read_plan};
 use super::{Failure, answer, answer_json};
 use clap::{Args, ValueEnum};
 use damper_accounting::pld::Neighbours;
@@ -250,13 +250,8 @@ fn below_one(delta: f64, epsilon: f64) -> Result<f64, Failure> {
 /// What the rounds of a federation cost, in JSON.
 #[derive(Serialize)]
 struct OfFederation {
-    epsilon: f64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    epsilon_of_updates: Option<f64>,
-    delta: f64,
-    unit: Unit,
-    run: RunKind,
-    rounds: u32,
+    #[serde(flatten)]
+    cost: Cost,
     smallest_cohort: u32,
 }
 
@@ -277,19 +272,11 @@ fn of_federation(args: &EpsilonArgs, file: &Path) -> Result<(), Failure> {
             "--unit user: the plan protects samples; leave it out, or make a plan with --unit user",
         ));
     }
+    let cost = Cost::of(&plan)?;
     if !args.json {
-        return answer(&cost_text(&plan)?);
+        return answer(&cost_text(&plan, &cost));
     }
-    let cost = plan.epsilon(plan.rounds)?;
-    answer_json(&OfFederation {
-        epsilon: cost.released,
-        epsilon_of_updates: cost.updates,
-        delta: plan.delta,
-        unit: plan.unit,
-        run: plan.run,
-        rounds: plan.rounds,
-        smallest_cohort: plan.smallest_cohort,
-    })
+    answer_json(&OfFederation { cost, smallest_cohort: plan.smallest_cohort })
 }
 
 fn of_run(args: &EpsilonArgs, folder: &Path) -> Result<(), Failure> {

@@ -6,7 +6,7 @@ mod plan;
 mod simulate;
 mod update;
 
-pub(super) use common::{cost_text, read_plan};
+pub(super) use common::{Cost, cost_text, read_plan};
 
 use super::Failure;
 use clap::{Args, Subcommand};

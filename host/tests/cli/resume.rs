@@ -167,23 +167,32 @@ fn budget_counts_a_resumed_run_once() {
     assert!((total["epsilon"].as_f64().unwrap() - report["epsilon"].as_f64().unwrap()).abs() < 1e-9, "{total}");
 }
 
-/// A recorded run of 450 steps, and the name of its recording until it is whole.
-fn recorded(out: &Path, file: &Path) -> Command {
+/// A recorded run of 450 steps with this noise.
+fn recorded(out: &Path, file: &Path, noise: &[&str]) -> Command {
     let flags = ["--epochs", "2.5", "--batch-size", "8", "--seed", "1", "--record", file.to_str().unwrap()];
     let mut command = damper();
     command.args(["train", "onnx-models/digits-linear.onnx", "--data", DIGITS, "--out"]).arg(out).args(flags);
-    command.args(["--noise-multiplier", "1", "--lr", "0.5", "--backend", "tract", "--workers", "1"]);
+    command.args(["--noise-multiplier", "1", "--lr", "0.5", "--backend", "tract", "--workers", "1"]).args(noise);
     command
 }
 
-/// Kills and Ctrl-C in turn; then the recording is that of a run that was not stopped, byte for byte.
 #[test]
 fn recording_of_a_resumed_run_is_whole() {
+    resumed_recording_is_whole(&[]);
+}
+
+#[test]
+fn resumed_recording_has_correlated_noise() {
+    resumed_recording_is_whole(&["--noise-correlation", "blt:2", "--sampler", "min-separation"]);
+}
+
+/// Kills and Ctrl-C in turn; then the recording is that of a run that was not stopped, byte for byte.
+fn resumed_recording_is_whole(noise: &[&str]) {
     let (guard, out) = folder();
     let (whole, file, other) = (guard.path().join("whole"), guard.path().join("run.pack"), guard.path().join("w.pack"));
-    assert!(recorded(&whole, &other).arg("--quiet").stdout(Stdio::null()).status().unwrap().success());
+    assert!(recorded(&whole, &other, noise).arg("--quiet").stdout(Stdio::null()).status().unwrap().success());
     let part = guard.path().join(".damper-run.pack.part");
-    stopped(recorded(&out, &file), &out, "KILL");
+    stopped(recorded(&out, &file, noise), &out, "KILL");
     for (number, signal) in ["KILL", "INT", "KILL", "TERM", "KILL"].iter().enumerate() {
         assert!(part.exists() && !file.exists());
         let mut child = resume(&out, &["--checkpoint-every", if number % 2 == 0 { "0" } else { "60" }]);
@@ -196,7 +205,7 @@ fn recording_of_a_resumed_run_is_whole() {
     // Another run does not take it.
     let message = [".damper-run.pack.part", "resume that run", "name another"];
     if part.exists() {
-        assert_refused(&recorded(&guard.path().join("new"), &file).arg("--quiet").output().unwrap(), &message);
+        assert_refused(&recorded(&guard.path().join("new"), &file, noise).arg("--quiet").output().unwrap(), &message);
     }
     let ended = resume(&out, &["--quiet"]).output().unwrap();
     assert!(ended.status.success() || stderr(&ended).contains("is finished"), "{}", stderr(&ended));
@@ -226,7 +235,7 @@ fn lost_recording_is_warned_of() {
     for (change, why, is_named) in cases {
         let (guard, out) = folder();
         let file = guard.path().join("run.pack");
-        stopped(recorded(&out, &file), &out, "INT");
+        stopped(recorded(&out, &file, &[]), &out, "INT");
         change(&guard.path().join(".damper-run.pack.part"));
         let resumed = resume(&out, &["--quiet"]).output().unwrap();
         let said = stderr(&resumed);

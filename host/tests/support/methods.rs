@@ -97,6 +97,40 @@ pub fn methods() -> Vec<(&'static str, TrainConfig)> {
         ("growing noise", schedule(NoiseChoice::parse("polynomial:0.1,0.5").unwrap())),
         ("equation 6", of(&|config| config.budget = Budget::Equation6(0.8))),
         ("wide sums", of(&|config| config.grid_bits = 21)),
+        ("shuffled", of(&|config| (config.sampler, config.epochs) = (Sampler::Shuffled, 2.3))),
+        ("fixed order", of(&|config| (config.sampler, config.epochs) = (Sampler::MinSeparation, 2.3))),
+        ("cyclic", of(&|config| (config.sampler, config.groups) = (Sampler::CyclicPoisson, NonZeroU32::new(4)))),
+        ("lambda", of(&|config| correlated(config, "lambda:15/16", Sampler::MinSeparation))),
+        (
+            "blt, adam, doppler",
+            of(&|config| {
+                correlated(config, "blt:2", Sampler::MinSeparation);
+                config.optimizer = adam.into();
+                config.method.filter = iir(&Coefficients::named("f6").unwrap());
+            }),
+        ),
+        (
+            "blt, wide sums, private",
+            of(&|config| {
+                correlated(config, "blt:4", Sampler::MinSeparation);
+                (config.grid_bits, config.seed) = (21, None);
+            }),
+        ),
+        (
+            "bands, disk, cosine",
+            of(&|config| {
+                correlated(config, "banded:3", Sampler::MinSeparation);
+                config.method.filter = FilterChoice::new("disk", &[]).unwrap();
+                config.method.learning_rate.decay = DecayChoice::parse("cosine:0.1").unwrap();
+            }),
+        ),
+        (
+            "cyclic bands, per layer",
+            of(&|config| {
+                correlated(config, "banded:3", Sampler::CyclicPoisson);
+                config.method.clipping = Clipping::new("per-layer", &[]).unwrap();
+            }),
+        ),
         (
             "floats",
             of(&|config| {
@@ -152,10 +186,6 @@ pub fn others() -> Vec<(&'static str, TrainConfig)> {
         ),
         ("uncorrected", of(&|config| config.method.filter = FilterChoice::new("doppler-uncorrected", &[]).unwrap())),
         ("mean", of(&|config| config.average = Some(Averaging::new(0.4).unwrap().by_learning_rate()))),
-        ("shuffled", of(&|config| (config.sampler, config.epochs) = (Sampler::Shuffled, 2.3))),
-        ("fixed order", of(&|config| (config.sampler, config.epochs) = (Sampler::MinSeparation, 2.3))),
-        ("cyclic", of(&|config| (config.sampler, config.groups) = (Sampler::CyclicPoisson, NonZeroU32::new(4)))),
-        ("lambda", of(&|config| correlated(config, "lambda:15/16", Sampler::MinSeparation))),
         (
             "blt of a mean",
             of(&|config| {
@@ -163,8 +193,6 @@ pub fn others() -> Vec<(&'static str, TrainConfig)> {
                 config.average = Some(Averaging::exponential(0.9).unwrap());
             }),
         ),
-        ("bands", of(&|config| correlated(config, "banded:3", Sampler::MinSeparation))),
-        ("cyclic bands", of(&|config| correlated(config, "banded:3", Sampler::CyclicPoisson))),
         ("cut", of(&|config| config.truncate = Some(160))),
         ("evaluations", of(&|config| config.evaluate_every = Some(0.2))),
         (
@@ -179,7 +207,6 @@ pub fn others() -> Vec<(&'static str, TrainConfig)> {
 }
 
 /// Noise that is correlated over steps, whose buffers are in no file.
-#[allow(dead_code, reason = "recordings do not hold them")]
 pub fn correlated(config: &mut TrainConfig, noise: &str, sampler: Sampler) {
     config.noise_correlation = noise.parse().unwrap();
     (config.sampler, config.epochs) = (sampler, 2.3);

@@ -3,7 +3,7 @@
 //!
 //! The samples of a step are written in the order of its chunks, whoever took their gradients, so that a seed gives one recording.
 //! Sums are recorded as those of i32, which small devices have room for, where no draw and no noise could ever leave them: then
-//! they have the bits of the i64 that ran.
+//! they have the bits of the i64 that ran. Of correlated noise the coefficients are recorded as they run; its buffers follow from the key.
 //!
 //! # Privacy
 //!
@@ -18,7 +18,7 @@ use crate::files::FileError;
 use crate::replay::{self, PackWriter, part_of};
 use damper_core::clip::Layer;
 use damper_core::grid::Grid;
-use damper_core::noise::DiscreteGaussian;
+use damper_core::noise::{DiscreteGaussian, NoiseWord};
 use damper_core::numerics::digest::Digest;
 use damper_core::private::Mechanism;
 use damper_core::schedule::Noise as _;
@@ -268,23 +268,34 @@ impl GradientObserver for Recording {
 
 /// The mechanism and its sums: of i32 where all samples in one draw and the noise cannot leave them.
 fn mechanism(pack: &mut PackWriter, run: &Run) -> Result<(), TrainError> {
-    match run.terms.sigma_grid {
-        Some(sigma) => {
-            let grid = Grid::new(run.config.grid_bits)?;
-            let mechanism = DiscreteGaussian::<i64>::new(grid, sigma)?;
+    let Some(sigma) = run.terms.sigma_grid else {
+        pack.u8(2);
+        pack.f64(run.terms.multiplier);
+        return Ok(());
+    };
+    let correlated = &run.terms.correlated;
+    let farthest = match correlated {
+        Some(correlated) => correlated.mechanism::<[NoiseWord; 0]>()?.largest_noise().ceil() as u64,
+        None => {
+            let mechanism = DiscreteGaussian::<i64>::new(Grid::new(run.config.grid_bits)?, sigma)?;
             let noise = run.terms.noise_schedule;
             let each =
                 (0..run.terms.steps).map(|step| mechanism.scaled(noise.factor(step, &run.terms.learning_rate)).sigma());
-            let farthest = FARTHEST * u64::from(each.max().unwrap_or(sigma));
-            let units = (run.data.train.len() as u64).saturating_mul(1 << run.config.grid_bits);
-            pack.u8(u8::from(units.saturating_add(farthest) > i32::MAX as u64));
-            pack.u8(run.config.grid_bits as u8);
-            pack.u32(sigma);
+            FARTHEST * u64::from(each.max().unwrap_or(sigma))
         }
-        None => {
-            pack.u8(2);
-            pack.f64(run.terms.multiplier);
-        }
+    };
+    let units = (run.data.train.len() as u64).saturating_mul(1 << run.config.grid_bits);
+    let is_wide = units.saturating_add(farthest) > i32::MAX as u64;
+    pack.u8(u8::from(is_wide) + if correlated.is_some() { 3 } else { 0 });
+    pack.u8(run.config.grid_bits as u8);
+    pack.u32(sigma);
+    if let Some(correlated) = correlated {
+        pack.u32(correlated.participation.separation());
+        pack.u32(correlated.participation.participations());
+        let mut units = Vec::new();
+        pack.u8(correlated.correlation.recorded(|unit| units.push(unit)));
+        pack.u16(units.len() as u16);
+        units.into_iter().for_each(|unit| pack.u32(unit));
     }
     Ok(())
 }
@@ -307,7 +318,6 @@ fn unrecorded(config: &TrainConfig) -> Option<&'static str> {
         ("`optimizer`", optimizer.recorded.is_empty()),
         ("`norm_weight`", config.optimizer.norm_weight.is_some()),
         ("`average`", config.average.is_some()),
-        ("`noise_correlation`", !config.noise_correlation.is_none()),
     ];
     settings.into_iter().find(|(_, given)| *given).map(|(setting, _)| setting)
 }

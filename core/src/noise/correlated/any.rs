@@ -105,6 +105,54 @@ impl AnyCorrelation {
         Ok(Self::Banded(Bands { column: units, bands: column.len() }))
     }
 
+    /// Hands on the integers that a recording keeps, and returns its kind: 0 (lambda: P and q), 1 (BLT: θ, then ω) or 2 (bands). Those of
+    /// kinds 1 and 2 are over 2³⁰.
+    pub fn recorded(&self, mut take: impl FnMut(u32)) -> u8 {
+        match_kind!(
+            self,
+            lambda lambda => {
+                let (numerator, whole) = lambda.fraction();
+                take(numerator);
+                take(whole.trailing_zeros());
+                0
+            },
+            blt blt => {
+                blt.units().for_each(take);
+                1
+            },
+            banded column => {
+                column.iter().copied().for_each(take);
+                2
+            }
+        )
+    }
+
+    /// The correlation that a recording has as these integers.
+    ///
+    /// # Errors
+    ///
+    /// [`recorded`](Self::recorded) hands on no such integers.
+    #[inline(never)]
+    pub fn from_recorded(kind: u8, units: &[u32]) -> Result<Self, ConfigError> {
+        const RANGE: ConfigError = ConfigError::new("recorded correlation", "one that can run");
+        let mut numbers = [0.0; MOST];
+        let (numbers, _) = numbers.split_at_mut(units.len().min(MOST));
+        numbers.iter_mut().zip(units).for_each(|(number, units)| *number = banded::number(*units));
+        let found = match (kind, units) {
+            (0, [numerator, bits]) => Lambda::new(*numerator, *bits)?.into(),
+            (1, _) => {
+                let (theta, omega) = numbers.split_at(numbers.len() / 2);
+                Self::blt(theta, omega)?
+            }
+            (2, _) => Self::banded(numbers)?,
+            _ => return Err(RANGE),
+        };
+        // Scales that are too large were lowered, and integers beyond the room left out.
+        let (mut rest, mut same) = (units.iter(), true);
+        found.recorded(|units| same &= rest.next() == Some(&units));
+        if same && rest.next().is_none() { Ok(found) } else { Err(RANGE) }
+    }
+
     /// Writes the first column of C, `c_0 = 1, c_1, …`, as it runs.
     pub fn column(&self, out: &mut [f64]) {
         let mut line = Self::START;

@@ -76,6 +76,11 @@ impl<const D: usize> Blt<D> {
         self.omega.map(number)
     }
 
+    /// θ, then ω, as integers over 2³⁰.
+    pub(super) fn units(&self) -> impl Iterator<Item = u32> {
+        self.theta.into_iter().chain(self.omega)
+    }
+
     /// `min(n, 1/(1−θ))`, rounded up.
     fn reach(theta: u32, steps: u32) -> f64 {
         let whole = f64::from(1u32 << UNIT);

@@ -103,6 +103,26 @@ fn follows_the_inverse<K: Plain>(correlation: K, sigma: u32) {
     }
 }
 
+// Noise that is as large as can be and has the worst signs comes near the bound, and stays below it.
+#[test]
+fn largest_noise_is_hardly_above_the_worst() {
+    fn check<K: Plain>(correlation: K) {
+        const STEPS: usize = 60;
+        let (sigma, run) = (40_000, Participation::new(STEPS as u32, 6, 5).unwrap());
+        let grid = Grid::new(8).unwrap();
+        let bound = CorrelatedGaussian::<i64, K, Vec<NoiseWord>>::new(grid, sigma, correlation, run, 3).unwrap();
+        let inverse = inverse(&correlation.column(STEPS));
+        let mut coordinate = Coordinate::new(correlation);
+        let worst = (0..STEPS).map(|t| 19 * i64::from(sigma) * if inverse[STEPS - 1 - t] < 0.0 { -1 } else { 1 });
+        let last = worst.fold(0, |_, z| coordinate.next(z)) as f64;
+        let share = last / bound.largest_noise();
+        assert!((0.98..1.0).contains(&share), "{correlation:?}: {share}");
+    }
+    check(Lambda::new(15, 4).unwrap());
+    check(blt());
+    check(Banded::new([1.0, 0.76, 0.67, 0.59]).unwrap());
+}
+
 #[test]
 fn noise_follows_the_inverse() {
     for sigma in [1024, 1 << 20] {

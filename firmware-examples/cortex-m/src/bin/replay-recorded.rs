@@ -3,6 +3,7 @@
 #![no_main]
 
 use cortex_m_semihosting::hprintln;
+use damper_core::noise::NoiseWord;
 use damper_core::private::SumWord;
 use damper_firmware_cortex_m::exit;
 use damper_firmware_hosted::File;
@@ -16,12 +17,15 @@ const DIM: usize = 650;
 const VECTORS: usize = if cfg!(target_has_atomic = "32") { 8 } else { 2 };
 /// Words of sums of i64, and of f32, which the Cortex-M0 has no room for either.
 const WIDE: usize = if VECTORS > 2 { DIM } else { 0 };
+/// Buffers of correlated noise.
+const NOISE: usize = 2 * WIDE;
 
 #[cortex_m_rt::entry]
 fn main() -> ! {
     let (mut floats, mut narrow, mut wide, mut float_sums) =
         ([0.0; VECTORS * DIM], [SumWord::ZERO; DIM], [SumWord::ZERO; WIDE], [SumWord::ZERO; WIDE]);
-    let memory = Memory { floats: &mut floats, narrow: &mut narrow, wide: &mut wide, float_sums: &mut float_sums };
+    let (float_sums, noise) = (&mut float_sums[..], &mut [NoiseWord::ZERO; NOISE]);
+    let memory = Memory { floats: &mut floats, narrow: &mut narrow, wide: &mut wide, float_sums, noise };
     exit(match File::named() {
         Ok(mut file) => replay::recorded(&mut file, memory, |line| hprintln!("{}", line)),
         Err(fault) => {

@@ -2,6 +2,7 @@
 #![no_std]
 #![no_main]
 
+use damper_core::noise::NoiseWord;
 use damper_core::private::SumWord;
 use damper_firmware_hosted::File;
 use damper_firmware_program::replay;
@@ -13,12 +14,15 @@ use semihosting::println;
 const DIM: usize = 650;
 /// Vectors of floats beside sums: parameters, a gradient, and what filter and optimizer keep.
 const VECTORS: usize = 8;
+/// Buffers of correlated noise.
+const NOISE: usize = 2 * DIM;
 
 #[riscv_rt::entry]
 fn main() -> ! {
     let (mut floats, mut narrow, mut wide, mut float_sums) =
         ([0.0; VECTORS * DIM], [SumWord::ZERO; DIM], [SumWord::ZERO; DIM], [SumWord::ZERO; DIM]);
-    let memory = Memory { floats: &mut floats, narrow: &mut narrow, wide: &mut wide, float_sums: &mut float_sums };
+    let (float_sums, noise) = (&mut float_sums[..], &mut [NoiseWord::ZERO; NOISE]);
+    let memory = Memory { floats: &mut floats, narrow: &mut narrow, wide: &mut wide, float_sums, noise };
     exit(match File::named() {
         Ok(mut file) => replay::recorded(&mut file, memory, |line| println!("{line}")),
         Err(fault) => {

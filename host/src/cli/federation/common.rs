@@ -7,6 +7,7 @@ use super::super::{Failure, warn};
 use damper_accounting::{RunKind, upward};
 use damper_train::federated::{FederationPlan, Unit, Users};
 use damper_train::{Read, Source, read};
+use serde::Serialize;
 use std::fs;
 use std::path::Path;
 
@@ -16,14 +17,40 @@ pub(in super::super) fn read_plan(file: &Path) -> Result<FederationPlan, Failure
     FederationPlan::from_json(&bytes).map_err(|error| Failure::of_file(file, error))
 }
 
-/// What all rounds of `plan` cost, in words.
-pub(in super::super) fn cost_text(plan: &FederationPlan) -> Result<String, Failure> {
-    let cost = plan.epsilon(plan.rounds)?;
+/// What all rounds of a plan cost, in JSON.
+#[derive(Serialize)]
+pub(in super::super) struct Cost {
+    epsilon: f64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    epsilon_of_updates: Option<f64>,
+    delta: f64,
+    unit: Unit,
+    run: RunKind,
+    rounds: u32,
+}
+
+impl Cost {
+    /// Of `plan`.
+    pub(in super::super) fn of(plan: &FederationPlan) -> Result<Self, Failure> {
+        let cost = plan.epsilon(plan.rounds)?;
+        Ok(Self {
+            epsilon: cost.released,
+            epsilon_of_updates: cost.updates,
+            delta: plan.delta,
+            unit: plan.unit,
+            run: plan.run,
+            rounds: plan.rounds,
+        })
+    }
+}
+
+/// `cost`, that of `plan`, in words.
+pub(in super::super) fn cost_text(plan: &FederationPlan, cost: &Cost) -> String {
     let protects = match plan.unit {
         Unit::Sample => "one sample, there or not",
         Unit::User => "one user with all of its samples, there or not",
     };
-    let updates = match cost.updates {
+    let updates = match cost.epsilon_of_updates {
         Some(epsilon) => format!("{}, for whoever reads updates", upward(epsilon)),
         None => "not claimed: keep updates from everybody by secure aggregation, or trust the server".into(),
     };
@@ -32,15 +59,15 @@ pub(in super::super) fn cost_text(plan: &FederationPlan) -> Result<String, Failu
     } else {
         ""
     };
-    Ok(format!(
+    format!(
         "epsilon           {}, for whoever sees the sums\nof updates        {updates}\ndelta             {:e}\nprotects          \
          {protects}\nrounds            {}, all of them\nnoise             of {} honest devices, {} grid units each{simulation}",
-        upward(cost.released),
+        upward(cost.epsilon),
         plan.delta,
         plan.rounds,
         plan.smallest_cohort,
         plan.sigma,
-    ))
+    )
 }
 
 /// Reads a device's model and its data at `place`.

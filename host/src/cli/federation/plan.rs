@@ -2,9 +2,8 @@
 
 use super::super::model::ModelArgs;
 use super::super::{Failure, answer, answer_json, number32};
-use super::common::cost_text;
+use super::common::{Cost, cost_text};
 use clap::{Args, ValueEnum};
-use damper_accounting::RunKind;
 use damper_train::federated::{DeviceNoise, FederationPlan, LocalSteps, PlanSettings, ServerModel, Unit};
 use damper_train::files::{Access, sha256, write};
 use serde::Serialize;
@@ -89,16 +88,11 @@ enum NoiseArg {
     Shares,
 }
 
-/// What all rounds cost.
+/// What all rounds cost, and the plan.
 #[derive(Serialize)]
 struct Planned {
-    epsilon: f64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    epsilon_of_updates: Option<f64>,
-    delta: f64,
-    unit: Unit,
-    run: RunKind,
-    rounds: u32,
+    #[serde(flatten)]
+    cost: Cost,
     parameters: u32,
     sigma: u32,
     sha256: String,
@@ -137,15 +131,10 @@ pub(super) fn run(args: &PlanArgs) -> Result<(), Failure> {
         simulation: args.simulation,
     };
     let plan = FederationPlan::new(&settings, read.params().len(), sha256(&bytes))?;
-    let cost = plan.epsilon(plan.rounds)?;
+    let cost = Cost::of(&plan)?;
     write(out, plan.to_json().as_bytes(), Access::Public)?;
     let found = Planned {
-        epsilon: cost.released,
-        epsilon_of_updates: cost.updates,
-        delta: plan.delta,
-        unit: plan.unit,
-        run: plan.run,
-        rounds: plan.rounds,
+        cost,
         parameters: plan.parameters,
         sigma: plan.sigma,
         sha256: plan.digest(),
@@ -154,5 +143,5 @@ pub(super) fn run(args: &PlanArgs) -> Result<(), Failure> {
     if args.json {
         return answer_json(&found);
     }
-    answer(&format!("{}\nwrote {}", cost_text(&plan)?, found.out))
+    answer(&format!("{}\nwrote {}", cost_text(&plan, &found.cost), found.out))
 }

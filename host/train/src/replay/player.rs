@@ -1,5 +1,6 @@
 //! Playing packs in memory that grows to what they need, up to a limit: a pack of strangers may ask for anything.
 
+use damper_core::noise::NoiseWord;
 use damper_core::private::SumWord;
 use damper_replay::{Line, Memory, PackError, ReplayError, Source, Summary, Vector};
 use std::fs::File;
@@ -92,6 +93,7 @@ fn play_all<R: BufRead>(
         narrow: vec![SumWord::ZERO; FIRST],
         wide: vec![SumWord::ZERO; FIRST],
         float_sums: vec![SumWord::ZERO; FIRST],
+        noise: vec![],
     };
     let mut lines = Vec::new();
     loop {
@@ -127,6 +129,7 @@ struct Vectors {
     narrow: Vec<SumWord<i32>>,
     wide: Vec<SumWord<i64>>,
     float_sums: Vec<SumWord<f32>>,
+    noise: Vec<NoiseWord>,
 }
 
 impl Vectors {
@@ -136,18 +139,19 @@ impl Vectors {
             narrow: &mut self.narrow,
             wide: &mut self.wide,
             float_sums: &mut self.float_sums,
+            noise: &mut self.noise,
         }
     }
 
     /// Makes room for `needed` elements of a vector where `got` were free, and for as many again where the limit lets it.
     fn grow(&mut self, of: Vector, needed: usize, got: usize, limit: u64) -> Result<(), PlayError> {
-        let lengths = [self.floats.len(), self.narrow.len(), self.wide.len(), self.float_sums.len()];
+        let lengths = [self.floats.len(), self.narrow.len(), self.wide.len(), self.float_sums.len(), self.noise.len()];
         let at = of as usize;
         let wanted = lengths[at].saturating_add(needed.saturating_sub(got));
         let bytes = |length: usize| -> u64 {
             let mut all = lengths;
             all[at] = length;
-            let sizes = all.into_iter().zip([4, 4, 8, 4]).map(|(length, size)| (length as u64).saturating_mul(size));
+            let sizes = all.into_iter().zip([4, 4, 8, 4, 8]).map(|(length, size)| (length as u64).saturating_mul(size));
             sizes.fold(0, u64::saturating_add)
         };
         let too_much = PlayError::Memory { limit };
@@ -161,16 +165,17 @@ impl Vectors {
             Vector::Narrow => resize(&mut self.narrow, length),
             Vector::Wide => resize(&mut self.wide, length),
             Vector::FloatSums => resize(&mut self.float_sums, length),
+            Vector::Noise => resize(&mut self.noise, length),
         }
         .ok_or(too_much)
     }
 }
 
 /// None where the system has no such memory.
-fn resize<T: Copy + Default>(vector: &mut Vec<T>, length: usize) -> Option<()> {
+fn resize<T: Default>(vector: &mut Vec<T>, length: usize) -> Option<()> {
     *vector = Vec::new();
     vector.try_reserve_exact(length).ok()?;
-    vector.resize(length, T::default());
+    vector.resize_with(length, T::default);
     Some(())
 }
 

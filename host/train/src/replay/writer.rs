@@ -310,7 +310,8 @@ mod tests {
         pack.finish().unwrap();
         let bytes = std::fs::read(&path).unwrap();
         assert_eq!(bytes.len() as u64, PackWriter::size(name, 1 + 8 + 2 + 12));
-        let memory = Memory { floats: &mut [0.0; 2], narrow: &mut [], wide: &mut [], float_sums: &mut [] };
+        let memory =
+            Memory { floats: &mut [0.0; 2], narrow: &mut [], wide: &mut [], float_sums: &mut [], noise: &mut [] };
         let mut said = String::new();
         let summary = play(&mut &bytes[..], memory, |line| said += &format!("{line}\n")).unwrap();
         assert_eq!((summary.groups, summary.differ), (1, 0));

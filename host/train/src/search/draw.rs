@@ -104,6 +104,7 @@ fn below<R: Rng>(n: u64, words: &mut R) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use damper_testing::COUNTS;
 
     /// `P[K = k]` of the distribution, by multiplication.
     fn chances(count: CandidateCount) -> Vec<f64> {
@@ -130,16 +131,7 @@ mod tests {
     #[test]
     fn numbers_have_the_priced_distribution() {
         const DRAWS: usize = 40_000;
-        for text in [
-            "geometric:0.1",
-            "geometric:0.5",
-            "logarithmic:0.05",
-            "negative-binomial:-0.5,0.02",
-            "negative-binomial:0.5,0.2",
-            "poisson:1",
-            "poisson:2.5",
-            "poisson:10",
-        ] {
+        for text in COUNTS {
             let count: CandidateCount = text.parse().unwrap();
             let chances = chances(count);
             let generator = ChaCha20::simulation(7);
