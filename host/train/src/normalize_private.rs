@@ -130,7 +130,7 @@ impl NormalizePrivate {
         ((low + high) / 2.0, (high - low) / 2.0)
     }
 
-    /// What a row adds to the two sums of each column.
+    /// The numbers that a row adds to the two sums of each column.
     pub(crate) fn added(&self, row: &[f32], first: &mut [f32], second: &mut [f32]) {
         for (column, ((x, first), second)) in row.iter().zip(first).zip(second).enumerate() {
             let (middle, half) = self.range(column);
