@@ -31,8 +31,12 @@ pub(super) struct Priced {
 /// that `config` leaves open.
 pub(super) fn price(config: &mut TrainConfig, samples: u64, parameters: usize) -> Result<Priced, TrainError> {
     let (accountant, delta) = (config.accountant, config.delta);
-    if let (Some(normalize), Budget::Epsilon(target)) = (&mut config.normalize_private, config.budget) {
-        normalize.settle(accountant, target, delta)?;
+    if let Some(normalize) = &mut config.normalize_private {
+        match config.budget {
+            Budget::Epsilon(target) => normalize.settle(accountant, target, delta)?,
+            _ if normalize.noise_multiplier.is_some() => normalize.settle(accountant, f64::INFINITY, delta)?,
+            _ => {}
+        }
     }
     let mut priced = price_steps(config, samples, parameters)?;
     if let (Some(normalize), Some(plan)) = (&mut config.normalize_private, &mut priced.plan) {

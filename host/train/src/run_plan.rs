@@ -91,8 +91,8 @@ impl RunPlan {
         })
     }
 
-    /// The events of the first `paid` steps, and the release before them, even if no step is paid. A part of an event counts as an event: with correlated noise in a fixed order, the first step pays
-    /// for the whole run. Releases from held-out rows come after the step that
+    /// The events of the first `paid` steps, and the release before them, even if no step is paid. A part of an event counts as an event: with
+    /// correlated noise in a fixed order, the first step pays for the whole run. Releases from held-out rows come after the step that
     /// they evaluate, so those of the paid steps count.
     #[must_use]
     pub fn paid(&self, paid: u32) -> Recorded {
