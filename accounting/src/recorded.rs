@@ -194,18 +194,22 @@ impl Recorded {
         if times != 1 {
             return Err(AccountingError::Steps);
         }
-        if event.rate() == Rate::ONE { Ok(Some(event)) } else { Err(AccountingError::SamplingRate(event.rate().as_f64())) }
+        if event.rate() == Rate::ONE {
+            Ok(Some(event))
+        } else {
+            Err(AccountingError::SamplingRate(event.rate().as_f64()))
+        }
     }
 
     fn event(&self, event: &RecordedEvent) -> Result<(Event, u64), AccountingError> {
-            let asked = event.sampling_rate_numerator as f64 / Rate::DENOMINATOR as f64;
-            let rate = match Rate::from_numerator(event.sampling_rate_numerator) {
-                Ok(rate) if rate != Rate::ZERO && (self.sampler.has_coins() || rate == Rate::ONE) => rate,
-                _ => return Err(AccountingError::SamplingRate(asked)),
-            };
-            let found = Event::new(rate, event.noise_multiplier)
-                .map_err(|_| AccountingError::NoiseMultiplier(event.noise_multiplier))?;
-            Ok((found, event.times))
+        let asked = event.sampling_rate_numerator as f64 / Rate::DENOMINATOR as f64;
+        let rate = match Rate::from_numerator(event.sampling_rate_numerator) {
+            Ok(rate) if rate != Rate::ZERO && (self.sampler.has_coins() || rate == Rate::ONE) => rate,
+            _ => return Err(AccountingError::SamplingRate(asked)),
+        };
+        let found = Event::new(rate, event.noise_multiplier)
+            .map_err(|_| AccountingError::NoiseMultiplier(event.noise_multiplier))?;
+        Ok((found, event.times))
     }
 
     /// ε at `delta`, from the events alone.
@@ -607,7 +611,8 @@ mod tests {
         let release = Event::new(Rate::ONE, 6.0).unwrap();
         let ramp: Vec<f64> = (0..200).map(|t| 0.9 + 0.003 * f64::from(t)).collect();
         for multipliers in [vec![1.1; 300], ramp] {
-            let plan = Plan::new(Rate::of(256, 50_000).unwrap(), multipliers, None).unwrap().with_release(Some(release));
+            let plan =
+                Plan::new(Rate::of(256, 50_000).unwrap(), multipliers, None).unwrap().with_release(Some(release));
             for accountant in [Accountant::Pld, Accountant::Rdp] {
                 let alone = Recorded::new(accountant, 1e-5, plan.events());
                 let both = Recorded { normalize: Some(RecordedEvent::new(&(release, 1))), ..alone.clone() };
@@ -629,7 +634,9 @@ mod tests {
         }
         let broken = |event: RecordedEvent| Recorded { normalize: Some(event), ..recorded() };
         let event = RecordedEvent::new(&(release, 1));
-        assert!(broken(event).epsilon(Accountant::Pld, 1e-5).is_ok() && broken(event).epsilon_of_replaced(1e-5).is_ok());
+        assert!(
+            broken(event).epsilon(Accountant::Pld, 1e-5).is_ok() && broken(event).epsilon_of_replaced(1e-5).is_ok()
+        );
         let damaged = [
             RecordedEvent { times: 0, ..event },
             RecordedEvent { sampling_rate_numerator: 1 << 50, ..event },

@@ -10,8 +10,8 @@ use damper::accounting::{Accountant, Recorded, Sampler};
 use damper::data::{DataOptions, Normalize};
 use damper::runtime::Choice;
 use damper::train::{
-    self, Budget, Checkpoint, Evaluation, Invocation, Method, NormalizePrivate, NoiseCorrelation, Outcome, Progress, Run, Source, StepReport,
-    TrainConfig,
+    self, Budget, Checkpoint, Evaluation, Invocation, Method, NoiseCorrelation, NormalizePrivate, Outcome, Progress,
+    Run, Source, StepReport, TrainConfig,
 };
 use damper_core::numerics::digest::Digest;
 use digits::{Unwatched, source};
@@ -56,7 +56,10 @@ fn little_noise_gives_mean_and_deviation() {
         assert!((f64::from(*found) - mean).abs() < 2e-4, "{found} {mean}");
         // A column without variance counts with that of the noise.
         let least = 0.5 * (0.01 * (1.25 * 64.0f64).sqrt() / rows).sqrt();
-        assert!((f64::from(*found_std) - std.max(least)).abs() < 5e-3 && f64::from(*found_std) > 0.999 * least, "{found_std} {std}");
+        assert!(
+            (f64::from(*found_std) - std.max(least)).abs() < 5e-3 && f64::from(*found_std) > 0.999 * least,
+            "{found_std} {std}"
+        );
     }
 }
 
@@ -88,7 +91,13 @@ fn price_composes_release_and_steps() {
             ("banded:3", Sampler::CyclicPoisson),
         ] {
             let noise_correlation: NoiseCorrelation = noise.parse().unwrap();
-            let config = TrainConfig { accountant, sampler, noise_correlation, epochs: 2.0, ..config(Budget::Epsilon(3.0), None) };
+            let config = TrainConfig {
+                accountant,
+                sampler,
+                noise_correlation,
+                epochs: 2.0,
+                ..config(Budget::Epsilon(3.0), None)
+            };
             let plain = TrainConfig { normalize_private: None, ..config.clone() };
             let plain = train::prepare(&source(MODEL), plain).unwrap();
             let (run, outcome) = trained(&source(MODEL), config);
@@ -152,7 +161,8 @@ fn release_is_charged_first_and_made_once() {
     fs::create_dir(uncharged.path().join(CHARGE)).unwrap();
     assert!(resumed(uncharged.path(), &run, &mut Unwatched).unwrap_err().to_string().contains(CHARGE));
     let state = |folder: &Path| ["state-a", "state-b"].map(|name| fs::read(folder.join(name)).unwrap_or_default());
-    let has_constants = |folder: &Path| state(folder).iter().any(|bytes| bytes.windows(11).any(|part| part == b"\"normalize\""));
+    let has_constants =
+        |folder: &Path| state(folder).iter().any(|bytes| bytes.windows(11).any(|part| part == b"\"normalize\""));
     assert!(!has_constants(uncharged.path()) && !uncharged.path().join("ledger.json").exists());
 
     fs::write(crashed.path().join(CHARGE), charge).unwrap();

@@ -356,9 +356,10 @@ fn make_labels(array: Array, options: &DataOptions, bad: &mut BadRows) -> Result
             })?;
             match sink.finish()? {
                 Values::F32(Held::Memory(values)) => Ok(Labels::Values { shape, values }),
-                Values::F32(Held::File(values)) => {
-                    Ok(Labels::Stored { shape, values: Stored { values, kind: StoredKind::F32, width, rows: None, scaling: None } })
-                }
+                Values::F32(Held::File(values)) => Ok(Labels::Stored {
+                    shape,
+                    values: Stored { values, kind: StoredKind::F32, width, rows: None, scaling: None },
+                }),
                 _ => unreachable!("the sink is of floats"),
             }
         }
@@ -414,9 +415,10 @@ fn make_labels(array: Array, options: &DataOptions, bad: &mut BadRows) -> Result
             })?;
             match sink.finish()? {
                 Values::I64(Held::Memory(values)) => Ok(Labels::Classes { shape, values }),
-                Values::I64(Held::File(values)) => {
-                    Ok(Labels::Stored { shape, values: Stored { values, kind: StoredKind::I64, width, rows: None, scaling: None } })
-                }
+                Values::I64(Held::File(values)) => Ok(Labels::Stored {
+                    shape,
+                    values: Stored { values, kind: StoredKind::I64, width, rows: None, scaling: None },
+                }),
                 _ => unreachable!("the sink is of integers"),
             }
         }

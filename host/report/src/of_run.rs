@@ -4,12 +4,12 @@ use super::digest::digest;
 use super::loss::{label_weights_text, loss_name, reduction_name};
 use super::method::{GaLoreReport, LoraReport, MethodReport, NormStepReport};
 use super::train_report::{
-    CorrelationReport, HeldOut, HeldOutNoise, MechanismReport, NOT_TESTED, NormalizeReport, Privacy, REFUTED, RecordingReport, TESTED,
-    TrainReport, Training, Versions,
+    CorrelationReport, HeldOut, HeldOutNoise, MechanismReport, NOT_TESTED, NormalizeReport, Privacy, REFUTED,
+    RecordingReport, TESTED, TrainReport, Training, Versions,
 };
 use damper_accounting::{Accountant, Correlated, Plan, Recorded, Sampler, Truncation};
-use damper_data::Normalize;
 use damper_core::accounting::Rate;
+use damper_data::Normalize;
 use damper_grad::Loss;
 use damper_train::{CLIPPED_BY_BACKEND, EXACT, Evaluation, Independence, Named, Noise, Outcome, Run, TestMetrics};
 use std::borrow::Cow;

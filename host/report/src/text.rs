@@ -87,7 +87,10 @@ impl fmt::Display for TrainReport {
         )?;
         if let Some(normalize) = &self.normalize {
             let (multiplier, epsilon) = (normalize.noise_multiplier, upward(normalize.epsilon));
-            writeln!(f, "features  scaled by released means and deviations (sigma {multiplier:.4}; epsilon {epsilon} alone, part of the above)")?;
+            writeln!(
+                f,
+                "features  scaled by released means and deviations (sigma {multiplier:.4}; epsilon {epsilon} alone, part of the above)"
+            )?;
         }
         if let Some(correlation) = &self.mechanism.correlation {
             let (name, times, multiplier) =

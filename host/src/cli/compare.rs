@@ -295,7 +295,9 @@ impl Runner<'_> {
             return Err(Failure::new("test-metrics: a comparison is of exact figures of the test split; leave it out"));
         }
         if config.normalize_private.is_some() {
-            return Err(Failure::new("normalize-private: each run would release it again; use public constants (`normalize`)"));
+            return Err(Failure::new(
+                "normalize-private: each run would release it again; use public constants (`normalize`)",
+            ));
         }
         let charge = args.charge("compare", (task.purpose == Purpose::Tuning).then_some(TUNING_PART))?;
         Ok(StartedRun { args, model, charge })

@@ -3,8 +3,8 @@
 use super::model::memory;
 use super::{caller, number32, pair};
 use clap::{Args, ValueEnum};
-use damper_train::NormalizePrivate;
 use damper_data::{DataOptions, Layout, Normalize, OnBadRow, Resize, TestSource, TextOptions, TextTask};
+use damper_train::NormalizePrivate;
 use std::fs;
 use std::path::{Path, PathBuf};
 

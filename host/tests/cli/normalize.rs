@@ -11,7 +11,11 @@ fn outputs_name_the_release() {
     let flags = ["--epsilon", "3", "--delta", "1e-5", "--epochs", "1", "--normalize-private", "0,1"];
     let output = train(MLP, DIGITS, &out, &flags).output().unwrap();
     let terminal = String::from_utf8(output.stdout.clone()).unwrap();
-    assert!(output.status.success() && terminal.contains("scaled by released means and deviations"), "{}", stderr(&output));
+    assert!(
+        output.status.success() && terminal.contains("scaled by released means and deviations"),
+        "{}",
+        stderr(&output)
+    );
     let file = |name: &str| serde_json::from_str::<Value>(&fs::read_to_string(out.join(name)).unwrap()).unwrap();
     let (report, events) = (file("report.json"), file("events.json"));
     let constants = report["normalize"]["constants"].as_str().unwrap();
@@ -32,11 +36,14 @@ fn outputs_name_the_release() {
     assert!(text.contains("one release of the features' means and deviations"), "{text}");
 
     // A record without the release, or with more noise, disagrees.
-    for change in [json!(null), json!({ "sampling_rate_numerator": 1u64 << 53, "noise_multiplier": 40.0, "times": 1 })] {
+    for change in [json!(null), json!({ "sampling_rate_numerator": 1u64 << 53, "noise_multiplier": 40.0, "times": 1 })]
+    {
         let mut changed = events.clone();
         changed["normalize"] = change;
         fs::write(out.join("events.json"), changed.to_string()).unwrap();
         assert_eq!(run(&["report", folder]).status.code(), Some(1));
-        assert!(fs::read_to_string(out.join("report.html")).unwrap().contains("means and deviations with a multiplier of"));
+        assert!(
+            fs::read_to_string(out.join("report.html")).unwrap().contains("means and deviations with a multiplier of")
+        );
     }
 }

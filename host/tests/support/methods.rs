@@ -3,8 +3,8 @@
 use damper::accounting::Sampler;
 use damper::filter::Coefficients;
 use damper::train::{
-    Budget, Clipping, DecayChoice, FilterChoice, LowRank, Method, Noise, NoiseChoice, NormStep, NormalizePrivate, OptimizerChoice, Rule,
-    TestMetrics, ThresholdChoice, TrainConfig,
+    Budget, Clipping, DecayChoice, FilterChoice, LowRank, Method, Noise, NoiseChoice, NormStep, NormalizePrivate,
+    OptimizerChoice, Rule, TestMetrics, ThresholdChoice, TrainConfig,
 };
 use damper_core::average::Averaging;
 use std::num::{NonZeroU32, NonZeroUsize};

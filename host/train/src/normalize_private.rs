@@ -47,7 +47,10 @@ impl NormalizePrivate {
     /// Refuses bounds that are none.
     pub(crate) fn check(&self) -> Result<(), SettingError> {
         let ordered = |(low, high): (&f32, &f32)| low.is_finite() && high.is_finite() && low < high;
-        if !self.lows.is_empty() && self.lows.len() == self.highs.len() && self.lows.iter().zip(&self.highs).all(ordered) {
+        if !self.lows.is_empty()
+            && self.lows.len() == self.highs.len()
+            && self.lows.iter().zip(&self.highs).all(ordered)
+        {
             return Ok(());
         }
         Err(self.refused("give finite bounds, each lower one below its upper one"))
@@ -68,7 +71,8 @@ impl NormalizePrivate {
         if self.lows.len() == 1 || self.lows.len() == columns {
             return Ok((input, columns));
         }
-        let problem = format!("{} bounds for samples of {columns} values; give one for all, or one for each", self.lows.len());
+        let problem =
+            format!("{} bounds for samples of {columns} values; give one for all, or one for each", self.lows.len());
         Err(self.refused(problem))
     }
 
@@ -89,7 +93,9 @@ impl NormalizePrivate {
         let alone = Plan::constant(Rate::ONE, found, None, 1)?.epsilon(accountant, delta)?.epsilon;
         if self.noise_multiplier.is_some() && alone >= target {
             let cost = upward(alone);
-            return Err(refuse(format!("the release alone costs epsilon {cost}, and all may cost {target}; raise it")).into());
+            return Err(
+                refuse(format!("the release alone costs epsilon {cost}, and all may cost {target}; raise it")).into()
+            );
         }
         self.noise_multiplier = Some(found);
         Ok(())
@@ -164,7 +170,8 @@ mod tests {
     /// On the grid of all rows at bounds, at the middle, outside and not finite.
     #[test]
     fn row_is_at_most_the_clip_long() {
-        let values = [-3.0, -1.0, -0.999, -0.5, 0.0, 1e-30, 0.3, 0.7, 1.0, 8.0, f32::NAN, f32::INFINITY, f32::NEG_INFINITY];
+        let values =
+            [-3.0, -1.0, -0.999, -0.5, 0.0, 1e-30, 0.3, 0.7, 1.0, 8.0, f32::NAN, f32::INFINITY, f32::NEG_INFINITY];
         let normalize = bounded(&[-1.0], &[1.0]);
         let mut longest = 0.0f64;
         for a in values {
@@ -183,7 +190,8 @@ mod tests {
 
     #[test]
     fn exact_sums_give_mean_and_deviation() {
-        let rows: Vec<[f32; 2]> = (0..500u32).map(|row| [(row * 37 % 101) as f32 - 20.0, 5.0 + (row % 7) as f32 / 10.0]).collect();
+        let rows: Vec<[f32; 2]> =
+            (0..500u32).map(|row| [(row * 37 % 101) as f32 - 20.0, 5.0 + (row % 7) as f32 / 10.0]).collect();
         let normalize = bounded(&[-30.0, 4.0], &[90.0, 6.0]);
         let (mut a, mut b) = ([0.0f64; 2], [0.0f64; 2]);
         for row in &rows {

@@ -82,7 +82,8 @@ fn release(
     let (input, columns) = normalize.input(split)?;
     let rows = run.config.dataset_size.unwrap_or(split.len() as u64);
     let divisor = rows.clamp(1, LARGEST);
-    let mechanism = normalize.mechanism()?.ok_or_else(|| TrainError::Run("the noise of `normalize_private` is open".into()))?;
+    let mechanism =
+        normalize.mechanism()?.ok_or_else(|| TrainError::Run("the noise of `normalize_private` is open".into()))?;
     let step = PrivateStep::new(Slots {
         mechanism,
         clip: FlatL2,
@@ -97,7 +98,7 @@ fn release(
     let mut batch = Batch::new(split, NonZeroUsize::MIN);
     let (mut first, mut second) = (vec![0.0; columns], vec![0.0; columns]);
     let own = split.held().unwrap_or(0..split.len());
-    let added = own.into_iter().try_for_each(|row| {
+    let added = own.into_iter().try_for_each(|row| -> Result<(), TrainError> {
         batch.fill(split, Chunk { index: 0, samples: &[row as u32] })?;
         if let (TensorRef::F32(values), [1.0]) = (batch.features(input), batch.weights()) {
             normalize.added(values, &mut first, &mut second);
