@@ -42,6 +42,8 @@ pub struct Plan {
     knots: Vec<Knot>,
     /// The events as they are, and how often.
     events: Vec<(Event, u64)>,
+    /// A release of its own before the first draw.
+    release: Option<Event>,
 }
 
 /// A multiplier that is priced, and the steps from it up to the next.
@@ -113,7 +115,7 @@ impl Plan {
         if steps == 0 {
             return Err(AccountingError::Steps);
         }
-        Ok(Self { knots: vec![Knot::new(event, steps)], events: vec![(event, steps)] })
+        Ok(Self { knots: vec![Knot::new(event, steps)], events: vec![(event, steps)], release: None })
     }
 
     /// One draw at `rate` for each of `multipliers`; `joint` as in [`Plan::constant`].
@@ -153,12 +155,18 @@ impl Plan {
             count(&mut knots, event.multiplier());
             tally(&mut counted, event);
         }
-        Ok(Self { knots, events: counted })
+        Ok(Self { knots, events: counted, release: None })
+    }
+
+    /// This plan with a release of its own before the first draw, such as of the features' means and deviations.
+    #[must_use]
+    pub fn with_release(self, release: Option<Event>) -> Self {
+        Self { release, ..self }
     }
 
     /// Few events that cost at least as much in Rényi divergences.
     pub(super) fn knots(&self) -> Vec<(Event, u64)> {
-        counts(&self.knots)
+        with(self.release, &counts(&self.knots))
     }
 
     /// The number of draws.
@@ -193,17 +201,18 @@ impl Plan {
             Accountant::Rdp => least_epsilon(&self.knots(), delta)
                 .map(|found| EpsilonBound { epsilon: found.epsilon, order: Some(found.order) })
                 .map_err(|_| AccountingError::Delta(delta)),
-            Accountant::Pld => smaller::price(&self.events, || Some(self.knots()), delta),
+            Accountant::Pld => smaller::price(&with(self.release, &self.events), || Some(self.knots()), delta),
         }
     }
 
-    /// The privacy cost of this plan at `delta`, step by step; nothing yet.
+    /// The privacy cost of this plan at `delta`, step by step; nothing yet but the release before the first.
     pub fn spent(&self, accountant: Accountant, delta: f64) -> Result<Spent, AccountingError> {
         Ok(Spent {
             knots: self.knots.iter().map(|knot| Knot::new(knot.event, 0)).collect(),
             accountant,
             most: self.price(accountant, delta)?.epsilon,
             taken: Vec::new(),
+            release: self.release,
             delta,
             unplanned: false,
         })
@@ -219,6 +228,7 @@ pub struct Spent {
     most: f64,
     /// The steps as they were.
     taken: Vec<(Event, u64)>,
+    release: Option<Event>,
     delta: f64,
     unplanned: bool,
 }
@@ -245,18 +255,22 @@ impl Spent {
             return f64::INFINITY;
         }
         let steps = self.taken.iter().map(|(_, times)| times).sum::<u64>();
-        if steps == 0 {
+        if steps == 0 && self.release.is_none() {
             return 0.0;
         }
+        let knots = || with(self.release, &counts(&self.knots));
         let priced = match self.accountant {
-            Accountant::Rdp => {
-                least_epsilon(&counts(&self.knots), self.delta).map_or(f64::INFINITY, |priced| priced.epsilon)
-            }
-            Accountant::Pld => smaller::price(&self.taken, || Some(counts(&self.knots)), self.delta)
+            Accountant::Rdp => least_epsilon(&knots(), self.delta).map_or(f64::INFINITY, |priced| priced.epsilon),
+            Accountant::Pld => smaller::price(&with(self.release, &self.taken), || Some(knots()), self.delta)
                 .map_or(f64::INFINITY, |priced| priced.epsilon),
         };
         priced.min(self.most)
     }
+}
+
+/// A release before the first draw, and the draws.
+pub(super) fn with(release: Option<Event>, draws: &[(Event, u64)]) -> Vec<(Event, u64)> {
+    release.map(|event| (event, 1)).into_iter().chain(draws.iter().copied()).collect()
 }
 
 /// Counts an event with the last one, where they are equal.

@@ -1,6 +1,7 @@
 //! The record of a run for an auditor: the events, from which ε follows without anything else.
 
 use super::delta::check_delta;
+use super::plan::with;
 use super::pld::Neighbours;
 use super::recorded_event::RecordedEvent;
 use super::selection::{self, Curve};
@@ -74,6 +75,10 @@ pub struct Recorded {
     /// releases here do not depend on a training sample.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub held_out: Vec<RecordedEvent>,
+    /// The release of the features' means and deviations from all training samples before the first draw, if there was one. ε composes
+    /// it with the draws.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub normalize: Option<RecordedEvent>,
 }
 
 impl Recorded {
@@ -92,6 +97,7 @@ impl Recorded {
             search: None,
             events,
             held_out: Vec::new(),
+            normalize: None,
         }
     }
 
@@ -118,18 +124,19 @@ impl Recorded {
             search: None,
             events: self.held_out.clone(),
             held_out: Vec::new(),
+            normalize: None,
             ..*self
         };
         (!self.held_out.is_empty()).then_some(alone)
     }
 
-    /// The draws alone: what a training sample is protected from.
+    /// The draws and the release before them: what a training sample is protected from.
     #[must_use]
     pub fn of_training(&self) -> Self {
         Self { held_out: Vec::new(), ..self.clone() }
     }
 
-    /// The first `events` events, with all releases from held-out samples.
+    /// The first `events` events, with the release before them and all releases from held-out samples.
     #[must_use]
     pub fn first(&self, events: u64) -> Self {
         let mut left = events;
@@ -159,17 +166,7 @@ impl Recorded {
 
     /// The events, those that are alike together, as a plan orders them.
     fn checked(&self) -> Result<Vec<(Event, u64)>, AccountingError> {
-        let event = |event: &RecordedEvent| {
-            let asked = event.sampling_rate_numerator as f64 / Rate::DENOMINATOR as f64;
-            let rate = match Rate::from_numerator(event.sampling_rate_numerator) {
-                Ok(rate) if rate != Rate::ZERO && (self.sampler.has_coins() || rate == Rate::ONE) => rate,
-                _ => return Err(AccountingError::SamplingRate(asked)),
-            };
-            let found = Event::new(rate, event.noise_multiplier)
-                .map_err(|_| AccountingError::NoiseMultiplier(event.noise_multiplier))?;
-            Ok((found, event.times))
-        };
-        let mut events = self.events.iter().map(event).collect::<Result<Vec<_>, AccountingError>>()?;
+        let mut events = self.events.iter().map(|event| self.event(event)).collect::<Result<Vec<_>, _>>()?;
         if let Some(correlation) = &self.correlation {
             correlation.check(self.sampler, &events)?;
         }
@@ -182,11 +179,37 @@ impl Recorded {
             }
             alike
         });
-        if events.is_empty() {
+        if events.is_empty() && self.normalize.is_none() {
             return Err(AccountingError::Steps);
         }
         let alike = events.iter().all(|(event, _)| event.rate() == events[0].0.rate());
         if alike || events.len() <= CHANGING { Ok(events) } else { Err(AccountingError::TooMany(events.len())) }
+    }
+
+    /// The release before the draws, if there was one.
+    fn release(&self) -> Result<Option<Event>, AccountingError> {
+        let Some(recorded) = &self.normalize else { return Ok(None) };
+        let (event, times) = self.event(recorded)?;
+        // A damaged record is no free release.
+        if times != 1 {
+            return Err(AccountingError::Steps);
+        }
+        if event.rate() == Rate::ONE {
+            Ok(Some(event))
+        } else {
+            Err(AccountingError::SamplingRate(event.rate().as_f64()))
+        }
+    }
+
+    fn event(&self, event: &RecordedEvent) -> Result<(Event, u64), AccountingError> {
+        let asked = event.sampling_rate_numerator as f64 / Rate::DENOMINATOR as f64;
+        let rate = match Rate::from_numerator(event.sampling_rate_numerator) {
+            Ok(rate) if rate != Rate::ZERO && (self.sampler.has_coins() || rate == Rate::ONE) => rate,
+            _ => return Err(AccountingError::SamplingRate(asked)),
+        };
+        let found = Event::new(rate, event.noise_multiplier)
+            .map_err(|_| AccountingError::NoiseMultiplier(event.noise_multiplier))?;
+        Ok((found, event.times))
     }
 
     /// ε at `delta`, from the events alone.
@@ -199,7 +222,7 @@ impl Recorded {
         if self.search.is_some() {
             return Self::epsilon_of_all(std::slice::from_ref(self), delta);
         }
-        self.priced(delta, |events, delta| self.uncut(accountant, events, delta))
+        self.priced(delta, |record, events, delta| record.uncut(accountant, events, delta))
     }
 
     /// ε at `delta` where neighbours have one sample in the place of another, by privacy loss distributions.
@@ -216,8 +239,9 @@ impl Recorded {
         if self.search.is_some() {
             return Err(AccountingError::ReplacedSearch);
         }
-        self.priced(delta, |events, delta| {
-            Ok(EpsilonBound { epsilon: pld::of_discrete(events, Neighbours::Replace, delta)?, order: None })
+        self.priced(delta, |record, events, delta| {
+            let all = with(record.release()?, events);
+            Ok(EpsilonBound { epsilon: pld::of_discrete(&all, Neighbours::Replace, delta)?, order: None })
         })
     }
 
@@ -238,7 +262,7 @@ impl Recorded {
             Self { events: other.events.clone(), held_out: other.held_out.clone(), search: None, ..self.clone() }
                 .divergences()
         });
-        let mut worst = selection::of_events(&self.checked()?)?;
+        let mut worst = selection::of_events(&with(self.release()?, &self.checked()?))?;
         if let Some(held_out) = self.of_held_out() {
             worst = selection::larger(&worst, &held_out.divergences()?);
         }
@@ -278,18 +302,18 @@ impl Recorded {
     fn priced(
         &self,
         delta: f64,
-        price: impl Fn(&[(Event, u64)], f64) -> Result<EpsilonBound, AccountingError>,
+        price: impl Fn(&Self, &[(Event, u64)], f64) -> Result<EpsilonBound, AccountingError>,
     ) -> Result<EpsilonBound, AccountingError> {
         let held_out = self.of_held_out().map(|held_out| held_out.priced_alone(delta, &price)).transpose()?;
         let training = self.priced_alone(delta, price)?;
         Ok(held_out.filter(|held_out| held_out.epsilon > training.epsilon).unwrap_or(training))
     }
 
-    /// The price of the draws.
+    /// The price of the draws and of the release before them.
     fn priced_alone(
         &self,
         delta: f64,
-        price: impl Fn(&[(Event, u64)], f64) -> Result<EpsilonBound, AccountingError>,
+        price: impl Fn(&Self, &[(Event, u64)], f64) -> Result<EpsilonBound, AccountingError>,
     ) -> Result<EpsilonBound, AccountingError> {
         if self.run == Some(RunKind::NotPrivate) {
             return Err(AccountingError::NotPrivate);
@@ -297,7 +321,7 @@ impl Recorded {
         check_delta(delta)?;
         let events = self.checked()?;
         let finite = |delta| {
-            let priced = price(&events, delta)?;
+            let priced = price(self, &events, delta)?;
             if priced.epsilon.is_finite() {
                 return Ok(priced);
             }
@@ -316,18 +340,21 @@ impl Recorded {
         delta: f64,
     ) -> Result<EpsilonBound, AccountingError> {
         // A schedule's draws differ, and Rényi's accountant prices them by a plan's few knots.
+        let release = self.release()?;
+        let all = with(release, events);
         let alike = events.iter().all(|(event, _)| event.rate() == events[0].0.rate());
         let plan = || {
             let each =
                 events.iter().flat_map(|(event, times)| std::iter::repeat_n(event.multiplier(), *times as usize));
-            (alike && self.events() <= SCHEDULE).then(|| Plan::new(events[0].0.rate(), each, None))
+            let plan = |rate| Plan::new(rate, each, None).map(|plan| plan.with_release(release));
+            events.first().filter(|_| alike && self.events() <= SCHEDULE).map(|(event, _)| plan(event.rate()))
         };
         match accountant {
-            Accountant::Pld => smaller::price(events, || plan()?.ok().map(|plan| plan.knots()), delta),
+            Accountant::Pld => smaller::price(&all, || plan()?.ok().map(|plan| plan.knots()), delta),
             Accountant::Rdp => match plan() {
                 Some(plan) => plan?.price(accountant, delta),
                 None => {
-                    let found = least_epsilon(events, delta).map_err(|_| AccountingError::Delta(delta))?;
+                    let found = least_epsilon(&all, delta).map_err(|_| AccountingError::Delta(delta))?;
                     Ok(EpsilonBound { epsilon: found.epsilon, order: Some(found.order) })
                 }
             },
@@ -576,6 +603,46 @@ mod tests {
             assert!(broken.epsilon(Accountant::Pld, 1e-5).is_err());
         }
         assert!(training.of_held_out().is_none());
+    }
+
+    // A release before the draws costs what its plan costs, with either accountant, and counts where no draw came.
+    #[test]
+    fn release_is_composed_with_draws() {
+        let release = Event::new(Rate::ONE, 6.0).unwrap();
+        let ramp: Vec<f64> = (0..200).map(|t| 0.9 + 0.003 * f64::from(t)).collect();
+        for multipliers in [vec![1.1; 300], ramp] {
+            let plan =
+                Plan::new(Rate::of(256, 50_000).unwrap(), multipliers, None).unwrap().with_release(Some(release));
+            for accountant in [Accountant::Pld, Accountant::Rdp] {
+                let alone = Recorded::new(accountant, 1e-5, plan.events());
+                let both = Recorded { normalize: Some(RecordedEvent::new(&(release, 1))), ..alone.clone() };
+                let read: Recorded = serde_json::from_str(&serde_json::to_string(&both).unwrap()).unwrap();
+                let found = read.epsilon(accountant, 1e-5).unwrap();
+                assert_eq!((&read, found), (&both, plan.epsilon(accountant, 1e-5).unwrap()));
+                assert!(found.epsilon > alone.epsilon(accountant, 1e-5).unwrap().epsilon);
+                // One event more, priced one by one: the slow reference.
+                let listed = Recorded { events: [both.normalize.as_slice(), &alone.events].concat(), ..alone.clone() };
+                let exact = listed.epsilon(accountant, 1e-5).unwrap().epsilon;
+                assert!((found.epsilon / exact - 1.0).abs() < 1e-3, "{} {exact}", found.epsilon);
+                let first = both.first(0).epsilon(accountant, 1e-5).unwrap();
+                assert_eq!(first, Recorded::new(accountant, 1e-5, &[(release, 1)]).epsilon(accountant, 1e-5).unwrap());
+                let mut spent = plan.spent(accountant, 1e-5).unwrap();
+                assert!((spent.least_epsilon() / first.epsilon - 1.0).abs() < 1e-9);
+                plan.events().iter().for_each(|(event, times)| (0..*times).for_each(|_| spent.count(event)));
+                assert_eq!(spent.least_epsilon(), found.epsilon);
+            }
+        }
+        let broken = |event: RecordedEvent| Recorded { normalize: Some(event), ..recorded() };
+        let event = RecordedEvent::new(&(release, 1));
+        assert!(
+            broken(event).epsilon(Accountant::Pld, 1e-5).is_ok() && broken(event).epsilon_of_replaced(1e-5).is_ok()
+        );
+        let damaged = [
+            RecordedEvent { times: 0, ..event },
+            RecordedEvent { sampling_rate_numerator: 1 << 50, ..event },
+            RecordedEvent { noise_multiplier: f64::NAN, ..event },
+        ];
+        assert!(damaged.iter().all(|event| broken(*event).epsilon(Accountant::Pld, 1e-5).is_err()));
     }
 
     // The epsilon of the first events grows up to the epsilon of all events.

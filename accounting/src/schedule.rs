@@ -4,7 +4,7 @@
 use super::delta::check_delta;
 use super::search::{ACCURACY, Calibrated, Nearness, OnGrid, search};
 use super::{Accountant, AccountingError, Plan, SMALLEST_SIGMA};
-use damper_core::accounting::event::Rate;
+use damper_core::accounting::event::{Event, Rate};
 use damper_core::noise::MAX_SIGMA;
 
 /// The draws of a run and their noise, up to the size that is to be found.
@@ -18,6 +18,8 @@ pub struct Schedule<'a> {
     pub factors: Factors<'a>,
     /// The multiplier of a further release of every draw, of this size whatever is found: a histogram's σ_H.
     pub joint: Option<f64>,
+    /// A release of its own before the first draw, priced with the draws whatever is found.
+    pub release: Option<Event>,
 }
 
 /// The noise of each draw, relative to a common size: α_t.
@@ -32,7 +34,7 @@ pub enum Factors<'a> {
 impl Schedule<'static> {
     /// `steps` draws with the same noise.
     pub fn constant(accountant: Accountant, rate: Rate, steps: u64) -> Self {
-        Self { accountant, rate, factors: Factors::Constant(steps), joint: None }
+        Self { accountant, rate, factors: Factors::Constant(steps), joint: None, release: None }
     }
 }
 
@@ -51,10 +53,11 @@ impl Schedule<'_> {
 
     fn plan_of(&self, multiplier: impl Fn(f64) -> f64) -> Result<Plan, AccountingError> {
         self.smallest_factor()?;
-        match self.factors {
+        let plan = match self.factors {
             Factors::Constant(steps) => Plan::constant(self.rate, multiplier(1.0), self.joint, steps),
             Factors::Each(factors) => Plan::new(self.rate, factors.iter().map(|f| multiplier(*f)), self.joint),
-        }
+        };
+        Ok(plan?.with_release(self.release))
     }
 
     /// The smallest common multiplier, to a ten-thousandth of ε, at which ε at `delta` is at most `target`.
@@ -193,8 +196,13 @@ mod tests {
             (vec![7.0; 40], 0.5, None, 20),
         ];
         for (factors, target, joint, bits) in cases {
-            let schedule =
-                Schedule { accountant: Accountant::Rdp, rate: rate(), factors: Factors::Each(&factors), joint };
+            let schedule = Schedule {
+                accountant: Accountant::Rdp,
+                rate: rate(),
+                factors: Factors::Each(&factors),
+                joint,
+                release: None,
+            };
             let found = schedule.calibrate(target, DELTA).unwrap();
             assert!(found.epsilon <= target && found.epsilon >= 0.9999 * target, "{target}: {found:?}");
             let plan = schedule.plan(found.multiplier).unwrap();
@@ -214,8 +222,13 @@ mod tests {
     #[test]
     fn equal_factors_match_constant() {
         let factors = vec![1.0; 300];
-        let each =
-            Schedule { accountant: Accountant::Rdp, rate: rate(), factors: Factors::Each(&factors), joint: None };
+        let each = Schedule {
+            accountant: Accountant::Rdp,
+            rate: rate(),
+            factors: Factors::Each(&factors),
+            joint: None,
+            release: None,
+        };
         let constant = Schedule::constant(Accountant::Rdp, rate(), 300);
         assert_eq!(each.calibrate(1.0, DELTA), constant.calibrate(1.0, DELTA));
         assert_eq!(each.calibrate_on_grid(1.0, DELTA, 16), constant.calibrate_on_grid(1.0, DELTA, 16));
@@ -230,6 +243,7 @@ mod tests {
                 rate: rate(),
                 factors: Factors::Constant(3910),
                 joint: Some(count),
+                release: None,
             };
             let gradient = schedule.calibrate(target, DELTA).unwrap().multiplier;
             let total = calibrate(Accountant::Rdp, target, DELTA, rate(), 3910).unwrap().multiplier;
@@ -246,6 +260,7 @@ mod tests {
             rate: rate(),
             factors: Factors::Constant(3910),
             joint: Some(joint),
+            release: None,
         };
         let total = calibrate(Accountant::Rdp, 2.0, DELTA, rate(), 3910).unwrap().multiplier;
         for joint in [0.5 * total, 0.99 * total, 0.999 * total] {
@@ -266,7 +281,13 @@ mod tests {
     #[test]
     fn invalid_schedule_error_names_fix() {
         fn each(factors: &[f64]) -> Schedule<'_> {
-            Schedule { accountant: Accountant::Rdp, rate: rate(), factors: Factors::Each(factors), joint: None }
+            Schedule {
+                accountant: Accountant::Rdp,
+                rate: rate(),
+                factors: Factors::Each(factors),
+                joint: None,
+                release: None,
+            }
         }
         for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
             let message = each(&[1.0, bad]).calibrate(1.0, DELTA).unwrap_err().to_string();
@@ -286,8 +307,13 @@ mod tests {
     #[test]
     fn charged_sigma_matches_mechanism() {
         let factors = [0.3, 1.0, 2.114_742_526_881_128, 1e9];
-        let schedule =
-            Schedule { accountant: Accountant::Rdp, rate: rate(), factors: Factors::Each(&factors), joint: None };
+        let schedule = Schedule {
+            accountant: Accountant::Rdp,
+            rate: rate(),
+            factors: Factors::Each(&factors),
+            joint: None,
+            release: None,
+        };
         for sigma in [4096, 698_599, 1 << 30] {
             let mechanism = DiscreteGaussian::<i64>::new(Grid::new(20).unwrap(), sigma).unwrap();
             for factor in factors {
@@ -310,13 +336,19 @@ mod tests {
                 rate: Rate::ONE,
                 factors: Factors::Each(&factors),
                 joint: None,
+                release: None,
             };
             let ideal = schedule.calibrate(0.5, DELTA).unwrap().multiplier * 4_194_304.0;
             let factor = 1.004 * 2_147_483_647.0 / ideal;
             factors[40..].fill(factor);
         }
-        let schedule =
-            Schedule { accountant: Accountant::Rdp, rate: Rate::ONE, factors: Factors::Each(&factors), joint: None };
+        let schedule = Schedule {
+            accountant: Accountant::Rdp,
+            rate: Rate::ONE,
+            factors: Factors::Each(&factors),
+            joint: None,
+            release: None,
+        };
         let started = (schedule.calibrate(0.5, DELTA).unwrap().multiplier * 4_194_304.0).ceil() as u64;
         let grid = schedule.calibrate_on_grid(0.5, DELTA, 22).unwrap();
         assert!(grid.sigma > started && grid.sigma < started + started / 200, "{started} {grid:?}");
@@ -340,8 +372,13 @@ mod tests {
     #[test]
     fn sigma_never_exceeds_sampler_limit() {
         let factors = linear(2000);
-        let schedule =
-            Schedule { accountant: Accountant::Rdp, rate: rate(), factors: Factors::Each(&factors), joint: None };
+        let schedule = Schedule {
+            accountant: Accountant::Rdp,
+            rate: rate(),
+            factors: Factors::Each(&factors),
+            joint: None,
+            release: None,
+        };
         let largest = u64::from(MAX_SIGMA) - 1;
         assert_eq!(schedule.sigma_at(1 << 20, 1e5), largest);
         let grid = schedule.calibrate_on_grid(2.0, DELTA, 22).unwrap();

@@ -52,8 +52,13 @@ fn benches(c: &mut Criterion) {
     });
     for (name, factor) in SCHEDULES {
         let factors: Vec<f64> = (1..=STEPS).map(factor).collect();
-        let schedule =
-            Schedule { accountant: Accountant::Pld, rate: rate(0.005), factors: Factors::Each(&factors), joint: None };
+        let schedule = Schedule {
+            accountant: Accountant::Pld,
+            rate: rate(0.005),
+            factors: Factors::Each(&factors),
+            joint: None,
+            release: None,
+        };
         group.bench_function(name, |b| b.iter(|| schedule.calibrate(2.0, 1e-5).unwrap()));
     }
     group.finish();

@@ -38,6 +38,8 @@ mod markup;
 mod methods;
 #[path = "cli/noise.rs"]
 mod noise;
+#[path = "cli/normalize.rs"]
+mod normalize;
 #[path = "cli/not_private.rs"]
 mod not_private;
 #[path = "support/npz.rs"]

@@ -208,7 +208,7 @@ fn floats(
     room: &Room,
     bad: &mut BadRows,
 ) -> Result<Numbers, DataError> {
-    let stored = |values, kind| Numbers::Stored(Stored { values, kind, width, rows: None });
+    let stored = |values, kind| Numbers::Stored(Stored { values, kind, width, rows: None, scaling: None });
     let fault = |value: &f32| format!("a feature is {value}: correct the row{DROP}");
     let values = match array.values {
         // Bytes take a quarter of the room of what they become.
@@ -313,7 +313,7 @@ fn integers(
     match sink.finish()? {
         Values::I64(Held::Memory(values)) => Ok(Numbers::I64(values)),
         Values::I64(Held::File(values)) => {
-            Ok(Numbers::Stored(Stored { values, kind: StoredKind::I64, width, rows: None }))
+            Ok(Numbers::Stored(Stored { values, kind: StoredKind::I64, width, rows: None, scaling: None }))
         }
         _ => unreachable!("the sink is of integers"),
     }
@@ -356,9 +356,10 @@ fn make_labels(array: Array, options: &DataOptions, bad: &mut BadRows) -> Result
             })?;
             match sink.finish()? {
                 Values::F32(Held::Memory(values)) => Ok(Labels::Values { shape, values }),
-                Values::F32(Held::File(values)) => {
-                    Ok(Labels::Stored { shape, values: Stored { values, kind: StoredKind::F32, width, rows: None } })
-                }
+                Values::F32(Held::File(values)) => Ok(Labels::Stored {
+                    shape,
+                    values: Stored { values, kind: StoredKind::F32, width, rows: None, scaling: None },
+                }),
                 _ => unreachable!("the sink is of floats"),
             }
         }
@@ -414,9 +415,10 @@ fn make_labels(array: Array, options: &DataOptions, bad: &mut BadRows) -> Result
             })?;
             match sink.finish()? {
                 Values::I64(Held::Memory(values)) => Ok(Labels::Classes { shape, values }),
-                Values::I64(Held::File(values)) => {
-                    Ok(Labels::Stored { shape, values: Stored { values, kind: StoredKind::I64, width, rows: None } })
-                }
+                Values::I64(Held::File(values)) => Ok(Labels::Stored {
+                    shape,
+                    values: Stored { values, kind: StoredKind::I64, width, rows: None, scaling: None },
+                }),
                 _ => unreachable!("the sink is of integers"),
             }
         }

@@ -1,7 +1,8 @@
 //! A data set: rows in memory, or beyond a limit in a file.
 
 use super::held_out::held_out;
-use super::{DataError, Stored};
+use super::scaling::Scaling;
+use super::{DataError, Normalize, Stored};
 use std::ops::Range;
 
 /// The label of a class or token that does not count.
@@ -153,6 +154,23 @@ impl Split {
     pub fn keep_rows(&mut self, rows: Range<usize>) {
         let kept = self.select(|row| rows.contains(&row));
         *self = Self { rows: self.rows, held: Some(rows), ..kept };
+    }
+
+    /// Scales the values of each float input, one constant for each value of a sample or one for all.
+    ///
+    /// # Errors
+    ///
+    /// An input has another number of values.
+    pub fn normalize(&mut self, constants: &Normalize) -> Result<(), DataError> {
+        for features in self.features.iter_mut().filter(|features| !features.values.are_integers()) {
+            let scaling = Scaling::new(Some(constants), &features.shape, true)?;
+            match &mut features.values {
+                Numbers::F32(values) => scaling.apply(values, features.shape.iter().product()),
+                Numbers::Stored(stored) => stored.scaling = Some(scaling),
+                Numbers::I64(_) => {}
+            }
+        }
+        Ok(())
     }
 
     /// The place of row `index` among the rows that are held.

@@ -8,7 +8,8 @@
 //! What is private and what is public here:
 //!
 //! - Preprocessing uses public constants alone: bytes are scaled by 1/255, and [`DataOptions::normalize`] takes a mean
-//!   and a standard deviation that the user knows in advance. Nothing is computed from the samples.
+//!   and a standard deviation that the user knows in advance. Nothing is computed from the samples here;
+//!   [`Split::normalize`] takes what was released of them.
 //! - The number of rows N is public. Under [`OnBadRow::Drop`] a bad row keeps its place and becomes a null sample,
 //!   which contributes nothing: N, the draw, the split and every other sample are what they were. How many rows were
 //!   bad is private, and nothing here reports it.
@@ -65,7 +66,6 @@ pub use stored::Stored;
 
 use columns::check_classes;
 use damper_onnx::SettingError;
-use scaling::normalize_text;
 use std::path::Path;
 
 /// Kinds of data set, as messages list them.
@@ -79,11 +79,11 @@ const KINDS: &str = "idx, csv, npz, npy, images, cifar, parquet, text";
 /// match; samples that do not fit the model's inputs; a bad row under [`OnBadRow::Error`]; a test split that is asked
 /// for twice or cannot be made.
 pub fn load(spec: &str, options: &DataOptions) -> Result<Dataset, DataError> {
-    if let Some(Normalize { means, stds }) = &options.normalize
+    if let Some(normalize @ Normalize { means, stds }) = &options.normalize
         && !(means.iter().all(|mean| mean.is_finite()) && stds.iter().all(|std| std.is_normal() && *std > 0.0))
     {
         let problem = "give finite means and standard deviations above 0";
-        return Err(SettingError::new("normalize", normalize_text(means, stds), problem).into());
+        return Err(SettingError::new("normalize", normalize, problem).into());
     }
     check_classes(options)?;
     check_kinds(spec, options)?;

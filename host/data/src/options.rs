@@ -72,7 +72,7 @@ impl DataOptions {
     }
 }
 
-/// Public constants: one mean and standard deviation for all values, or one each for every channel or column.
+/// Constants, public or released: one mean and standard deviation for all values, or one each for every channel or column.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Normalize {
     /// The means.
@@ -84,6 +84,15 @@ pub struct Normalize {
 impl From<(f32, f32)> for Normalize {
     fn from((mean, std): (f32, f32)) -> Self {
         Self { means: vec![mean], stds: vec![std] }
+    }
+}
+
+/// As [`FromStr`](std::str::FromStr) takes it, bit for bit.
+impl std::fmt::Display for Normalize {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let list = |values: &[f32]| values.iter().map(f32::to_string).collect::<Vec<_>>().join(",");
+        let between = if self.means.len() == 1 { "," } else { ":" };
+        write!(f, "{}{between}{}", list(&self.means), list(&self.stds))
     }
 }
 

@@ -16,7 +16,7 @@ impl Scaling {
     /// For samples of `shape`. Bytes are divided by 255 unless they are `raw`.
     pub fn new(normalize: Option<&Normalize>, shape: &[usize], raw: bool) -> Result<Self, SettingError> {
         let bytes = if raw { 1.0 } else { 255.0 };
-        let Some(Normalize { means, stds }) = normalize else {
+        let Some(normalize @ Normalize { means, stds }) = normalize else {
             return Ok(Self { bytes, constants: vec![], run: 1 });
         };
         let constants: Vec<_> = means.iter().copied().zip(stds.iter().copied()).collect();
@@ -35,7 +35,7 @@ impl Scaling {
                         [] => "samples".into(),
                     }
                 );
-                return Err(SettingError::new("normalize", normalize_text(means, stds), problem));
+                return Err(SettingError::new("normalize", normalize, problem));
             }
         };
         Ok(Self { bytes, constants, run })
@@ -71,12 +71,6 @@ impl Scaling {
         let ends = [0, 255].map(|byte| self.byte(byte));
         self.constants.iter().all(|(mean, std)| ends.iter().all(|end| ((end - mean) / std).is_finite()))
     }
-}
-
-/// Constants as the setting takes them.
-pub(super) fn normalize_text(means: &[f32], stds: &[f32]) -> String {
-    let list = |values: &[f32]| values.iter().map(f32::to_string).collect::<Vec<_>>().join(",");
-    format!("{}{}{}", list(means), if means.len() == 1 { "," } else { ":" }, list(stds))
 }
 
 #[cfg(test)]

@@ -14,6 +14,8 @@ pub struct Stored {
     pub(super) width: usize,
     /// The rows of the file; all if not given.
     pub(super) rows: Option<Arc<[u32]>>,
+    /// Scales floats after they are read.
+    pub(super) scaling: Option<Scaling>,
 }
 
 #[derive(Clone, PartialEq, Debug)]
@@ -61,6 +63,7 @@ impl Stored {
                 }
             }
         }
+        self.scaling.iter().for_each(|scaling| scaling.apply(to, self.width));
         Ok(())
     }
 

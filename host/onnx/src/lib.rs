@@ -38,7 +38,7 @@ pub use load::node_name;
 pub use load::{LoadError, MAX_MODEL_BYTES, decode, encode, load};
 pub use lora::{Adapter, Adapters, LoraOptions, add_adapters};
 pub use mark::{is_marked, mark};
-pub use mark::{set_finished, set_run, set_unfinished};
+pub use mark::{set_finished, set_normalize, set_run, set_unfinished};
 pub use quantize::{QuantizeChange, quantize_weights};
 pub use scale_norm::{ScaleChange, add_scale_norms};
 pub use setting::SettingError;

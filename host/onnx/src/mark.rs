@@ -12,6 +12,8 @@ const TEXT: &str = "canary model: trained with made-up samples in the data, to a
 const RUN: &str = "damper.run";
 /// The entry of a run that was stopped.
 const UNFINISHED: &str = "damper.unfinished";
+/// The entry of released means and deviations that the model's inputs are scaled by.
+const NORMALIZE: &str = "damper.normalize";
 
 /// Marks `model`, for readers of metadata and for people who look at the file.
 pub fn mark(model: &mut ModelProto) {
@@ -33,6 +35,12 @@ pub fn set_unfinished(model: &mut ModelProto, steps: u32, planned: u32) {
 /// Removes what [`set_unfinished`] says.
 pub fn set_finished(model: &mut ModelProto) {
     model.metadata_props.retain(|entry| entry.key != UNFINISHED);
+}
+
+/// Says in the metadata which released constants the inputs are to be scaled by, or removes what says so.
+pub fn set_normalize(model: &mut ModelProto, constants: Option<&str>) {
+    model.metadata_props.retain(|entry| entry.key != NORMALIZE);
+    constants.iter().for_each(|constants| set(model, NORMALIZE, constants));
 }
 
 /// The one entry `key` of the metadata becomes `value`.

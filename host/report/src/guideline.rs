@@ -59,7 +59,11 @@ pub(super) fn items(record: &TrainReport, recorded: &Recorded, audits: &[Audit])
         item(
             "Composition: what was released how often, and how it adds up",
             "sampling",
-            format!("{steps} steps, priced together by the accountant {}.", recorded.accountant),
+            format!(
+                "{}{steps} steps, priced together by the accountant {}.",
+                if recorded.normalize.is_some() { "The features' means and deviations once, and " } else { "" },
+                recorded.accountant
+            ),
         ),
         item(
             "Amplification by sampling, and whether the sampler that ran is the one that was priced",

@@ -3,7 +3,7 @@
 use super::audit::Figure;
 use super::guideline::{SECTIONS, capital};
 use super::plot::{Plot, Scale};
-use super::{Audit, HeldOut, LoraReport, OptimizerReport, Statement, by_class};
+use super::{Audit, HeldOut, LoraReport, NormalizeReport, OptimizerReport, Statement, by_class};
 use crate::page;
 use damper_accounting::{Sampler, upward};
 use damper_train::LastIterate;
@@ -259,6 +259,16 @@ fn mechanism(out: &mut String, statement: &Statement) {
                 },
             ),
             ("sensitivity", method.sensitivity.clone()),
+            (
+                "release before the steps",
+                record.normalize.as_ref().map_or(String::new(), |NormalizeReport { noise_multiplier, epsilon, bounds, .. }| {
+                    format!(
+                        "means and deviations of the features, σ {noise_multiplier} times the largest norm that a sample adds within the \
+                         bounds {bounds}; ε {} alone, part of the run's",
+                        upward(*epsilon)
+                    )
+                }),
+            ),
             ("divisor of the noisy sum", format!("{}, a constant", mechanism.expected_batch)),
             ("noise over the run", method.noise_schedule.clone()),
             ("method", method.name.clone()),

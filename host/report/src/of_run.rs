@@ -4,11 +4,12 @@ use super::digest::digest;
 use super::loss::{label_weights_text, loss_name, reduction_name};
 use super::method::{GaLoreReport, LoraReport, MethodReport, NormStepReport};
 use super::train_report::{
-    CorrelationReport, HeldOut, HeldOutNoise, MechanismReport, NOT_TESTED, Privacy, REFUTED, RecordingReport, TESTED,
-    TrainReport, Training, Versions,
+    CorrelationReport, HeldOut, HeldOutNoise, MechanismReport, NOT_TESTED, NormalizeReport, Privacy, REFUTED,
+    RecordingReport, TESTED, TrainReport, Training, Versions,
 };
-use damper_accounting::{Accountant, Correlated, Plan, Sampler, Truncation};
+use damper_accounting::{Accountant, Correlated, Plan, Recorded, Sampler, Truncation};
 use damper_core::accounting::Rate;
+use damper_data::Normalize;
 use damper_grad::Loss;
 use damper_train::{CLIPPED_BY_BACKEND, EXACT, Evaluation, Independence, Named, Noise, Outcome, Run, TestMetrics};
 use std::borrow::Cow;
@@ -37,6 +38,7 @@ impl TrainReport {
             method: MethodReport::new(run, outcome),
             training: training(run, outcome),
             held_out: held_out(run, outcome),
+            normalize: normalize(run, outcome),
             versions: Versions::new(
                 outcome,
                 match outcome.independence {
@@ -140,6 +142,19 @@ pub(super) fn held_out(run: &Run, outcome: &Outcome) -> Option<HeldOut> {
     })
 }
 
+fn normalize(run: &Run, outcome: &Outcome) -> Option<NormalizeReport> {
+    let (normalize, constants) = (run.config.normalize_private.as_ref()?, outcome.normalize.as_ref()?);
+    let release = outcome.recorded.normalize?;
+    let alone = Recorded { events: vec![release], ..Recorded::new(run.config.accountant, run.config.delta, &[]) };
+    Some(NormalizeReport {
+        constants: constants.to_string(),
+        bounds: Normalize { means: normalize.lows.clone(), stds: normalize.highs.clone() }.to_string(),
+        noise_multiplier: release.noise_multiplier,
+        noise: normalize.noise(constants.means.len(), run.config.dataset_size.unwrap_or(run.data.train.len() as u64)),
+        epsilon: alone.epsilon(run.config.accountant, run.config.delta).ok()?.epsilon,
+    })
+}
+
 /// Returns true if a sample has several class labels.
 fn per_token(run: &Run) -> bool {
     run.data.test.as_ref().is_some_and(|split| split.labels().are_several_classes())
@@ -212,22 +227,26 @@ fn privacy(run: &Run, simulation: bool) -> Privacy {
                 (None, None) => "",
             }
         ),
-        taken_as_public: "the number of samples as given here, the classes, scaling, shapes and tokenizer of the data, and the model \
-                          file with its initial parameters or their seed"
-            .into(),
+        taken_as_public: format!(
+            "the number of samples as given here, the classes, {}, shapes and tokenizer of the data, and the model file with its initial \
+             parameters or their seed",
+            if run.config.normalize_private.is_some() { "bounds of the features" } else { "scaling" }
+        )
+        .into(),
         composition: "this run alone: every further run on the same data, hyperparameter searches included, adds to epsilon".into(),
         covered: if simulation {
-            "nothing: the seed was given, so the noise can be recomputed; epsilon is what a private run would have"
+            "nothing: the seed was given, so the noise can be recomputed; epsilon is what a private run would have".into()
         } else {
-            match (run.config.test_metrics, &run.data.test) {
-                (TestMetrics::Private { .. }, Some(_)) => {
-                    "the training samples and the held-out samples, in model.onnx, events.json, metrics.csv and this report without \
-                     `seconds`"
-                }
-                _ => "the training samples, in model.onnx, events.json, metrics.csv and this report without `seconds`",
-            }
-        }
-        .into(),
+            let held_out = match (run.config.test_metrics, &run.data.test) {
+                (TestMetrics::Private { .. }, Some(_)) => " and the held-out samples",
+                _ => "",
+            };
+            let normalize = match run.config.normalize_private {
+                None => "",
+                Some(_) => "the released means and deviations of the features, ",
+            };
+            format!("the training samples{held_out}, in {normalize}model.onnx, events.json, metrics.csv and this report without `seconds`").into()
+        },
         not_covered: not_covered(run),
         released_model: match run.config.average {
             None => "the last iterate".into(),

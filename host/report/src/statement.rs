@@ -332,6 +332,12 @@ fn differences(record: &TrainReport, recorded: &Recorded, epsilon: f64) -> Vec<D
         let real = released.smallest_multiplier();
         all.push(number("held-out metrics with a multiplier of", claimed.joint_noise_multiplier, real));
     }
+    let noise = |multiplier: Option<f64>| multiplier.map_or("none".into(), |multiplier| multiplier.to_string());
+    all.push(exact(
+        "a release of the features' means and deviations with a multiplier of",
+        noise(record.normalize.as_ref().map(|normalize| normalize.noise_multiplier)),
+        noise(recorded.normalize.map(|release| release.noise_multiplier)),
+    ));
     let is_private = record.held_out.as_ref().is_some_and(|held_out| held_out.metrics == "private");
     all.push(exact("private held-out metrics:", is_private.to_string(), released.is_some().to_string()));
     let different = all.into_iter().filter(|(_, same, ..)| !same);

@@ -85,6 +85,13 @@ impl fmt::Display for TrainReport {
             "sigma     {:.4} x clip {}{when}{on_grid}",
             self.mechanism.gradient_multiplier, self.mechanism.clip
         )?;
+        if let Some(normalize) = &self.normalize {
+            let (multiplier, epsilon) = (normalize.noise_multiplier, upward(normalize.epsilon));
+            writeln!(
+                f,
+                "features  scaled by released means and deviations (sigma {multiplier:.4}; epsilon {epsilon} alone, part of the above)"
+            )?;
+        }
         if let Some(correlation) = &self.mechanism.correlation {
             let (name, times, multiplier) =
                 (&correlation.noise_correlation, self.privacy.events, self.noise_multiplier);

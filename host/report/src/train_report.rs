@@ -55,6 +55,9 @@ pub struct TrainReport {
     pub training: Training,
     /// The samples that `test_accuracy` and `test_loss` are of.
     pub held_out: Option<HeldOut>,
+    /// The released means and deviations that features are normalised by, if the run released some.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub normalize: Option<NormalizeReport>,
     /// The versions of the software.
     pub versions: Versions,
     /// The recording of the run, where it was recorded.
@@ -253,6 +256,21 @@ pub struct HeldOut {
     /// Why there are none by class.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub by_class_missing: Option<Cow<'static, str>>,
+}
+
+/// Released means and deviations of the features.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct NormalizeReport {
+    /// As `normalize` takes them: what the model's inputs are to be scaled by.
+    pub constants: String,
+    /// The public bounds, in the same form.
+    pub bounds: String,
+    /// σ of the release over the bound on what one sample adds.
+    pub noise_multiplier: f64,
+    /// Standard deviation of the noise on each mean, in halves of its column's range.
+    pub noise: f64,
+    /// ε of the release alone, at the run's δ.
+    pub epsilon: f64,
 }
 
 /// The value in records of earlier versions.

@@ -111,6 +111,8 @@ impl Unfinished {
         let epsilon = priced.map_err(|error| fault(&folder.join("checkpoint").join(PLAN), &error.to_string()))?.epsilon;
         let figures = format!("ε = {} at δ = {:e}", upward(epsilon), events.delta);
         let guaranteed = plan.is_guaranteed();
+        let release =
+            if events.normalize.is_some() { " and of the features' released means and deviations" } else { "" };
         let guarantee = if guaranteed && events.search.is_some() {
             format!(
                 "The best candidate of this search is differentially private with {figures}: that is the cost of the whole search, which is charged \
@@ -118,8 +120,8 @@ impl Unfinished {
             )
         } else if guaranteed {
             format!(
-                "Whatever this run released is differentially private with {figures}: that is the cost of its {steps} paid steps, \
-                 and it released at most those."
+                "Whatever this run released is differentially private with {figures}: that is the cost of its {steps} paid \
+                 steps{release}, and it released at most those."
             )
         } else if plan.run == "private" {
             format!(

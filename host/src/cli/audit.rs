@@ -329,6 +329,11 @@ fn prepare(args: &TrainArgs) -> Result<(&Path, Run, Option<u64>), Failure> {
     let model = args.model()?;
     let mut config = args.config()?;
     check_sampler(&config)?;
+    if config.normalize_private.is_some() {
+        let problem =
+            "an audit is of steps alone, on made-up samples; leave it out, or give public constants (--normalize)";
+        return Err(Failure::new(format!("--normalize-private: {problem}")));
+    }
     let seed = config.seed.take();
     config.record = None;
     let run = args.prepare(model, config)?;

@@ -290,8 +290,14 @@ impl Trainer for Runner<'_> {
 impl Runner<'_> {
     fn charge(&self, task: &Task) -> Result<StartedRun, Failure> {
         let (args, model) = file::parse(&task.flags, self.budget_file, self.out)?;
-        if args.config()?.test_metrics != TestMetrics::Exact {
+        let config = args.config()?;
+        if config.test_metrics != TestMetrics::Exact {
             return Err(Failure::new("test-metrics: a comparison is of exact figures of the test split; leave it out"));
+        }
+        if config.normalize_private.is_some() {
+            return Err(Failure::new(
+                "normalize-private: each run would release it again; use public constants (`normalize`)",
+            ));
         }
         let charge = args.charge("compare", (task.purpose == Purpose::Tuning).then_some(TUNING_PART))?;
         Ok(StartedRun { args, model, charge })

@@ -4,6 +4,7 @@ use super::model::memory;
 use super::{caller, number32, pair};
 use clap::{Args, ValueEnum};
 use damper_data::{DataOptions, Layout, Normalize, OnBadRow, Resize, TestSource, TextOptions, TextTask};
+use damper_train::NormalizePrivate;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -114,6 +115,26 @@ pub(super) struct TestMetricsArgs {
     pub test_loss_bound: Option<f32>,
 }
 
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Data")]
+pub(super) struct NormalizeArgs {
+    /// Public bounds of the features: their means and standard deviations over the training samples are released with noise before the first
+    /// step, priced with the run, and every feature becomes (x - MEAN) / STD. One pair for all columns, or one each as
+    /// LOW,LOW,...:HIGH,HIGH,... A value outside counts as the nearest bound
+    #[arg(long, value_name = "LOW,HIGH", allow_hyphen_values = true, value_parser = bounds, conflicts_with = "normalize")]
+    normalize_private: Option<Normalize>,
+    /// Noise of that release, over the largest norm that one sample adds [default: four times that of one release at the run's epsilon]
+    #[arg(long, value_name = "S", requires = "normalize_private")]
+    normalize_noise_multiplier: Option<f64>,
+}
+
+impl NormalizeArgs {
+    pub(super) fn choice(&self) -> Option<NormalizePrivate> {
+        let Normalize { means: lows, stds: highs } = self.normalize_private.clone()?;
+        Some(NormalizePrivate { lows, highs, noise_multiplier: self.normalize_noise_multiplier })
+    }
+}
+
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum TestMetricsArg {
     Exact,
@@ -130,6 +151,10 @@ enum Stratify {
 /// Names of classes; a type, so that one flag holds them all.
 #[derive(Clone, Debug)]
 struct Names(Vec<String>);
+
+fn bounds(text: &str) -> Result<Normalize, &'static str> {
+    text.parse().map_err(|_| "give LOW,HIGH, or LOW,LOW,...:HIGH,HIGH,...")
+}
 
 fn delimiter(text: &str) -> Result<u8, String> {
     match text.as_bytes() {

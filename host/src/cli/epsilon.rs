@@ -124,6 +124,9 @@ struct OfRun {
     /// The distribution of the number of candidates, if this is a private search: the events are those of one.
     #[serde(skip_serializing_if = "Option::is_none")]
     search: Option<String>,
+    /// The noise multiplier of the release of the features' means and deviations, if there was one: epsilon covers it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    normalize_noise_multiplier: Option<f64>,
     /// True if the run has finished; false of one that is known by its plan alone.
     finished: bool,
     /// Steps of the whole plan, if the run is unfinished: `steps` are the paid ones.
@@ -316,6 +319,7 @@ fn of_run(args: &EpsilonArgs, folder: &Path) -> Result<(), Failure> {
         order: priced.order,
         neighbours,
         search: recorded.search.as_ref().map(|search| search.candidates.to_string()),
+        normalize_noise_multiplier: recorded.normalize.map(|release| release.noise_multiplier),
         finished,
         planned_steps,
     };
@@ -323,12 +327,15 @@ fn of_run(args: &EpsilonArgs, folder: &Path) -> Result<(), Failure> {
         return answer_json(&found);
     }
     answer(&format!(
-        "epsilon           {}{}{}\ndelta             {:e}\nnoise multiplier  {} (smallest of a draw)\nsampling rate     {} \
+        "epsilon           {}{}{}{}\ndelta             {:e}\nnoise multiplier  {} (smallest of a draw)\nsampling rate     {} \
          (largest of a draw)\nsteps             {}\naccountant        {}\nneighbours        {}\nfrom              {}{note}",
         upward(found.epsilon),
         if found.run == Some(RunKind::Simulation) { SIMULATION } else { "" },
         found.search.as_ref().map_or(String::new(), |count| format!(
             "\nsearch            the best of {count} candidates, each with the draws below"
+        )),
+        found.normalize_noise_multiplier.map_or(String::new(), |multiplier| format!(
+            "\nbefore the draws  one release of the features' means and deviations, noise multiplier {multiplier}"
         )),
         found.delta,
         found.noise_multiplier,

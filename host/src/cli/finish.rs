@@ -10,6 +10,7 @@ use super::watch::metrics;
 use super::{Failure, answer, answer_json};
 use damper_accounting::upward;
 use damper_onnx as onnx;
+use damper_onnx::pb::ModelProto;
 use damper_report::{
     NotPrivate, NotPrivateReport, OutputFolder, TrainReport, Unfinished, trained_model, unfinished_model,
 };
@@ -98,7 +99,7 @@ pub(super) fn stopped(
     events: &mut Events,
     code: Option<u8>,
 ) -> Result<ExitCode, Failure> {
-    let model = trained_model(run, &outcome.params)?;
+    let model = model(run, outcome)?;
     folder.write("model.onnx", &onnx::encode(&unfinished_model(model, outcome.steps, run.terms.steps)))?;
     folder.write("metrics.csv", metrics(run, &outcome.evaluations).as_bytes())?;
     let out = target.out.display();
@@ -148,9 +149,17 @@ fn next(target: &Target<'_>) -> String {
     if target.no_checkpoint { "it cannot be resumed".into() } else { resume::command(target.out) }
 }
 
+/// The trained model, with the constants that its inputs are to be scaled by if the run released some.
+fn model(run: &Run, outcome: &Outcome) -> Result<ModelProto, Failure> {
+    let mut model = trained_model(run, &outcome.params)?;
+    let constants = outcome.normalize.as_ref().map(ToString::to_string);
+    onnx::set_normalize(&mut model, constants.as_deref());
+    Ok(model)
+}
+
 /// Writes the files that each finished run has.
 fn write(run: &Run, outcome: &Outcome, folder: &OutputFolder, report: &str) -> Result<(), Failure> {
-    folder.write("model.onnx", &onnx::encode(&trained_model(run, &outcome.params)?))?;
+    folder.write("model.onnx", &onnx::encode(&model(run, outcome)?))?;
     folder.write("metrics.csv", metrics(run, &outcome.evaluations).as_bytes())?;
     folder.write("report.json", report.as_bytes())?;
     folder.write(EVENTS, files::json(&outcome.recorded)?.as_bytes())?;

@@ -2,7 +2,7 @@
 
 use super::augment::augment;
 use super::charge::Charge;
-use super::data::{DataArgs, TestMetricsArg, TestMetricsArgs};
+use super::data::{DataArgs, NormalizeArgs, TestMetricsArg, TestMetricsArgs};
 use super::epsilon::accountant;
 use super::events::Events;
 use super::factorize::objective;
@@ -123,6 +123,8 @@ pub(super) struct TrainArgs {
     data: DataArgs,
     #[command(flatten)]
     test_metrics: TestMetricsArgs,
+    #[command(flatten)]
+    normalize: NormalizeArgs,
     #[command(flatten)]
     privacy: PrivacyArgs,
     #[command(flatten)]
@@ -390,6 +392,7 @@ impl TrainArgs {
                 (TestMetricsArg::Exact, None) => TestMetrics::Exact,
                 (TestMetricsArg::None, None) => TestMetrics::None,
             },
+            normalize_private: self.normalize.choice(),
             record: self.record(),
         })
     }

@@ -3,8 +3,8 @@
 use damper::accounting::Sampler;
 use damper::filter::Coefficients;
 use damper::train::{
-    Budget, Clipping, DecayChoice, FilterChoice, LowRank, Method, Noise, NoiseChoice, NormStep, OptimizerChoice, Rule,
-    TestMetrics, ThresholdChoice, TrainConfig,
+    Budget, Clipping, DecayChoice, FilterChoice, LowRank, Method, Noise, NoiseChoice, NormStep, NormalizePrivate,
+    OptimizerChoice, Rule, TestMetrics, ThresholdChoice, TrainConfig,
 };
 use damper_core::average::Averaging;
 use std::num::{NonZeroU32, NonZeroUsize};
@@ -200,6 +200,13 @@ pub fn others() -> Vec<(&'static str, TrainConfig)> {
             of(&|config| {
                 config.evaluate_every = Some(0.2);
                 config.test_metrics = TestMetrics::Private { loss_bound: 10.0 };
+            }),
+        ),
+        (
+            "normalised",
+            of(&|config| {
+                let normalize = NormalizePrivate { lows: vec![0.0], highs: vec![1.0], noise_multiplier: None };
+                config.normalize_private = Some(normalize);
             }),
         ),
         ("floats of two workers", of(&|config| config.noise = Noise::Continuous)),

@@ -39,6 +39,7 @@ use crate::run_plan::{LEDGER, RunPlan};
 use crate::store::paid_steps;
 use crate::{Evaluation, Run, TrainError, generator};
 use damper_core::state::{self, RestoreError, SaveState};
+use damper_data::Normalize;
 use snapshot::{Header, Snapshot};
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -303,6 +304,21 @@ impl Checkpoint {
     /// Returns the progress of the run before the stop.
     pub(crate) fn moment(&self) -> Moment {
         self.header.moment.clone()
+    }
+
+    /// The constants that features are normalised by, if they are released.
+    pub(crate) fn normalize(&self) -> Option<Normalize> {
+        self.header.normalize.as_ref()?.parse().ok()
+    }
+
+    /// Keeps released constants. No step is taken before.
+    ///
+    /// # Errors
+    ///
+    /// The disk is full or fails.
+    pub(crate) fn keep_normalize(&mut self, constants: &Normalize) -> Result<(), FileError> {
+        self.header.normalize = Some(constants.to_string());
+        self.write(&mut ())
     }
 
     /// The part of the run's recording that is on the disk, if the run goes on at `place`.

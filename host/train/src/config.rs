@@ -3,6 +3,7 @@
 use crate::choice::OptimizerChoice;
 use crate::method::Method;
 use crate::noise_correlation::NoiseCorrelation;
+use crate::normalize_private::NormalizePrivate;
 use damper_accounting::factor::Objective;
 use damper_accounting::{Accountant, RunKind, Sampler};
 use damper_core::average::Averaging;
@@ -77,6 +78,8 @@ pub struct TrainConfig {
     pub stop_early: Option<NonZeroU32>,
     /// Released metrics of the held-out rows.
     pub test_metrics: TestMetrics,
+    /// Normalises features by means and deviations that are released before the first step.
+    pub normalize_private: Option<NormalizePrivate>,
     /// Records the run.
     pub record: Option<Record>,
 }
@@ -113,6 +116,7 @@ impl TrainConfig {
             evaluate_every: None,
             stop_early: None,
             test_metrics: TestMetrics::default(),
+            normalize_private: None,
             record: None,
         }
     }

@@ -4,7 +4,7 @@
 //! Poisson draws give the pattern ([`sampler`](super::sampler)); the core proves and runs the noise (`damper_core::noise::CorrelatedGaussian`).
 
 use super::sampler::epoch_steps;
-use super::{Budget, Noise, NoiseChoice, NoiseCorrelation, TrainConfig, TrainError};
+use super::{Budget, Noise, NoiseChoice, NoiseCorrelation, NormalizePrivate, TrainConfig, TrainError};
 use damper_accounting::factor::{self, MAX_STEPS, Objective, optimize, optimize_banded};
 use damper_accounting::{AccountingError, CorrelatedRun, Plan, Sampler, Schedule};
 use damper_core::accounting::Rate;
@@ -143,11 +143,12 @@ pub(super) fn priced(
 ) -> Result<(CorrelatedRun, Plan), TrainError> {
     let run = unpriced(config, steps, samples, parameters, rate)?;
     let (event, times) = run.event()?;
-    let schedule = Schedule::constant(config.accountant, event.rate(), times);
+    let release = NormalizePrivate::event_of(config.normalize_private.as_ref())?;
+    let schedule = Schedule { release, ..Schedule::constant(config.accountant, event.rate(), times) };
     let at = |multiplier: f64| -> Result<(CorrelatedRun, Plan), AccountingError> {
         let run = run.with_multiplier(multiplier)?;
         let (event, times) = run.event()?;
-        Ok((run, Plan::constant(event.rate(), event.multiplier(), None, times)?))
+        Ok((run, Plan::constant(event.rate(), event.multiplier(), None, times)?.with_release(release)))
     };
     match config.budget {
         Budget::NoiseMultiplier(multiplier) => Ok(at(multiplier)?),

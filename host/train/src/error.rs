@@ -6,7 +6,7 @@ use crate::files::FileError;
 use crate::group::RankError;
 use crate::init::InitError;
 use damper_accounting::AccountingError;
-use damper_core::error::ConfigError;
+use damper_core::error::{ConfigError, OpenError};
 use damper_data::DataError;
 use damper_grad::DeriveError;
 use damper_onnx::SettingError;
@@ -52,6 +52,17 @@ pub enum TrainError {
     /// The operating system gave no randomness.
     #[error("the operating system gave no random key ({0}); a private run needs one, a simulation takes `seed`")]
     Key(getrandom::Error),
+}
+
+/// A step or a release that did not open.
+impl From<OpenError<Self>> for TrainError {
+    fn from(error: OpenError<Self>) -> Self {
+        match error {
+            OpenError::Store(error) => error,
+            // The budgets are the numbers of steps and releases, and the state was made for them.
+            OpenError::BudgetSpent | OpenError::Call(_) => Self::Run(format!("the step did not open: {error}")),
+        }
+    }
 }
 
 /// The core's configuration errors by the trainer's settings.

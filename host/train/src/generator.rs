@@ -2,7 +2,8 @@
 
 use super::TrainError;
 use damper_core::mutant::{self, Mutant};
-use damper_core::noise::{self, Key};
+use damper_core::noise::{self, Address, Generator as _, Key, Purpose};
+use rand_core::Rng as _;
 use zeroize::Zeroizing;
 
 /// Blocks of key stream made at once: from sixteen on they are made in vectors, in less than half the time. The words are the
@@ -30,4 +31,11 @@ pub(crate) fn generator(seed: Option<u64>, key: &mut [u8; 32]) -> ChaCha20 {
         Some(seed) => ChaCha20::simulation(seed),
         None => ChaCha20::from_key(Key::from_bytes(key)),
     }
+}
+
+/// A generator whose key is derived from that of `generator`.
+pub(crate) fn derived(generator: &ChaCha20) -> ChaCha20 {
+    let mut key = Zeroizing::new([0; 32]);
+    generator.stream(Address { purpose: Purpose::RunKey, step: 0, chunk: 0 }).fill_bytes(&mut *key);
+    ChaCha20::from_key(Key::from_bytes(&mut key))
 }

@@ -31,6 +31,8 @@ pub mod init;
 pub mod lora;
 mod method;
 mod noise_correlation;
+mod normalize_private;
+mod normalize_release;
 mod not_private;
 pub(crate) mod observe;
 mod odometer;
@@ -73,6 +75,7 @@ pub use group::{Alone, Cut, Group, Pieces, RankError, Word, Words, agree, block_
 pub use held_out::PrivateMetrics;
 pub use method::Method;
 pub use noise_correlation::NoiseCorrelation;
+pub use normalize_private::NormalizePrivate;
 pub use outcome::{Evaluation, LastIterate, Outcome, Progress, Resumed, StepReport};
 pub use prepare::{Read, Source, plan, prepare, prepare_on, read};
 pub(crate) use prepare::{on_data, on_network};

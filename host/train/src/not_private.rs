@@ -54,6 +54,10 @@ pub(super) fn check(config: &TrainConfig) -> Result<(), TrainError> {
             let problem = "the model is not private, so noise on its metrics protects no row; use exact, or none";
             ("test_metrics", "private", problem)
         }
+        () if config.normalize_private.is_some() => {
+            let problem = "is charged to epsilon, which a run that is not private has none of; use `normalize`";
+            ("normalize_private", "", problem)
+        }
         () if config.record.is_some() => {
             ("record", "", "a recording plays a private step, and this run has none; leave one of them out")
         }

@@ -3,6 +3,7 @@
 use crate::class_metrics::ClassMetrics;
 use crate::rehearsal::Independence;
 use damper_accounting::Recorded;
+use damper_data::Normalize;
 use damper_runtime::Operators;
 use serde::{Deserialize, Serialize};
 
@@ -33,6 +34,8 @@ pub struct Outcome {
     pub independence: Independence,
     /// True if the recording that was asked for holds the run.
     pub is_recorded: bool,
+    /// The released means and deviations that features were normalised by, if the run released some.
+    pub normalize: Option<Normalize>,
     /// Name of the backend that ran.
     pub backend: &'static str,
     /// Its version.

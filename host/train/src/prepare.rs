@@ -11,7 +11,7 @@ use super::review::review;
 use super::run_plan::RunPlan;
 use super::sampler::steps_per_event;
 use super::worker::Layout;
-use super::{Budget, Clipping, Noise, Run, Terms, TestMetrics, TrainConfig, TrainError};
+use super::{Budget, Clipping, Noise, NormalizePrivate, Run, Terms, TestMetrics, TrainConfig, TrainError};
 use crate::init;
 use crate::lora::{self, Adapted, Lora};
 use damper_accounting::{RunKind, Sampler, Truncated, upward};
@@ -28,6 +28,9 @@ use std::path::PathBuf;
 
 /// Learning rates above this are beyond sense.
 const LARGE_LR: f64 = 1e3;
+
+/// Noise on a mean above this share of half a column's range says little of the column.
+const LARGE_NOISE: f64 = 0.1;
 
 /// An ε above this is hardly a guarantee.
 const WEAK_EPSILON: f64 = 20.0;
@@ -161,6 +164,16 @@ pub fn prepare_on(
 
     let Priced { terms, cut, plan, mut warnings, mut warnings_of_data } =
         price(&mut config, data.train.len() as u64, Layout::new(&grad).dim())?;
+    if let Some(normalize) = &config.normalize_private {
+        let (_, columns) = normalize.input(&data.train)?;
+        let noise = normalize.noise(columns, config.dataset_size.unwrap_or(data.train.len() as u64));
+        if noise > LARGE_NOISE {
+            warnings.push(format!(
+                "`normalize_private`: the noise on a mean is {noise:.2} of half its column's range; use fewer columns or more rows, lower \
+                 `normalize_noise_multiplier`, or use public constants (`normalize`)"
+            ));
+        }
+    }
     if config.kind() == RunKind::Simulation {
         warnings.push(
             "`seed` makes this run a simulation: its noise can be recomputed, so nothing of it is private".into(),
@@ -467,6 +480,7 @@ fn check_settings(source: &Source, config: &TrainConfig) -> Result<(), TrainErro
     if config.batch_size == 0 {
         return refuse("batch_size", &0, "must be at least 1");
     }
+    config.normalize_private.iter().try_for_each(NormalizePrivate::check)?;
     correlation::check(config)?;
     if config.is_not_private() { not_private::check(config) } else { Ok(()) }
 }

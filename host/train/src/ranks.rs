@@ -200,12 +200,18 @@ impl<'a> Ranks<'a> {
             self.group.all_reduce(Words::U32(&mut totals))?;
             take(words, Words::U32(&mut totals));
             totals.zeroize();
+            Ok(())
         } else {
-            let mut totals: Vec<u64> = words.iter().map(|word| word.get() as u64).collect();
-            self.group.all_reduce(Words::U64(&mut totals))?;
-            take(words, Words::U64(&mut totals));
-            totals.zeroize();
+            self.total_wide(words)
         }
+    }
+
+    /// Replaces the words of a sum by their totals over all ranks.
+    pub(crate) fn total_wide(&self, words: &mut [SumWord<i64>]) -> Result<(), RankError> {
+        let mut totals: Vec<u64> = words.iter().map(|word| word.get() as u64).collect();
+        self.group.all_reduce(Words::U64(&mut totals))?;
+        take(words, Words::U64(&mut totals));
+        totals.zeroize();
         Ok(())
     }
 

@@ -6,6 +6,7 @@ use super::evaluate::Evaluator;
 use super::generator::{self, ChaCha20};
 use super::group::{Alone, Group, RankError, agree};
 use super::held_out::{evaluations_until, steps_between};
+use super::normalize_release::{constants, normalized};
 use super::not_private;
 use super::observe::{Given, Observer, Summed};
 use super::odometer::Odometer;
@@ -25,7 +26,7 @@ use crate::EXACT;
 use damper_accounting::{CorrelatedRun, Recorded, RecordedEvent};
 use damper_core::accounting::{Event, Ledger};
 use damper_core::average::{Average, Averaging};
-use damper_core::error::{ConfigError, OpenError};
+use damper_core::error::ConfigError;
 use damper_core::mutant::{self, Mutant};
 use damper_core::slots::OptimizerSlot;
 use damper_core::threshold::Threshold;
@@ -166,11 +167,14 @@ pub(crate) fn observed(
             (None, false)
         }
     };
-    let written = Written { folder, plan, ledger, evaluations, recording, checkpoint, place };
     let generator = generator::generator(run.config.seed, &mut key);
+    let normalize = constants(run, &ranks, folder, checkpoint.as_deref_mut(), &plan, &generator)?;
+    let normalized = normalize.as_ref().map(|constants| normalized(run, constants)).transpose()?;
+    let run = normalized.as_ref().unwrap_or(run);
+    let written = Written { folder, plan, ledger, evaluations, recording, checkpoint, place };
     let backend = backend.as_ref();
     let training = Training { run, ranks, generator: &generator, backend, written, progress, observer };
-    Ok(Outcome { independence, is_recorded, ..step_loop::go(run, backend, training)? })
+    Ok(Outcome { independence, is_recorded, normalize, ..step_loop::go(run, backend, training)? })
 }
 
 /// Refuses what several ranks would change the bits of, or what one of them does not see whole.
@@ -385,7 +389,7 @@ where
                     Some(metrics) => {
                         let sums = evaluator.sums(split, &layout, evaluated, metrics.loss_bound)?;
                         let ledger = &mut written.evaluations;
-                        let noisy = sums.release(metrics.noise, ledger, generator).map_err(unopened)?;
+                        let noisy = sums.release(metrics.noise, ledger, generator)?;
                         spent.count_evaluation();
                         Some(metrics.figures(noisy, split.len()))
                     }
@@ -468,12 +472,14 @@ where
             correlation: run.terms.correlated.as_ref().map(Into::into),
             truncation: run.terms.truncation,
             held_out: spent.evaluations().iter().map(RecordedEvent::new).collect(),
+            normalize: written.plan.events.normalize,
             ..Recorded::new(config.accountant, config.delta, spent.events())
         },
         seconds: elapsed(),
         evaluations,
         independence: Independence::NotTested,
         is_recorded: false,
+        normalize: None,
         backend: backend.name(),
         backend_version: backend.version(),
         operators: backend.operators(),
@@ -497,15 +503,6 @@ pub(super) fn diverged(step: u32, what: &'static str) -> TrainError {
     TrainError::Diverged { step, what, limit: LARGEST }
 }
 
-/// A step or a release that did not open.
-fn unopened(error: OpenError<TrainError>) -> TrainError {
-    match error {
-        OpenError::Store(error) => error,
-        // The budgets are the numbers of steps and evaluations of the loop, and the state was made for the graph.
-        OpenError::BudgetSpent | OpenError::Call(_) => TrainError::Run(format!("the step did not open: {error}")),
-    }
-}
-
 /// Charges a step, draws its batch, spreads it over the workers, releases. `draw` is memory.
 #[allow(clippy::too_many_arguments)] // One call, and each is a thing of its own.
 fn one_step<M: Trained>(
@@ -525,8 +522,8 @@ where
     Sum: From<Vec<M::Word>>,
 {
     let mut taken = match ranks.shard() {
-        None => Taken::Whole(step.open(state, &mut written.ledger).map_err(unopened)?),
-        Some(shard) => Taken::Block(step.open_block(state, &mut written.ledger, shard.own.clone()).map_err(unopened)?),
+        None => Taken::Whole(step.open(state, &mut written.ledger)?),
+        Some(shard) => Taken::Block(step.open_block(state, &mut written.ledger, shard.own.clone())?),
     };
     let opened = taken.open();
     let split = &run.data.train;

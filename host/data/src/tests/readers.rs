@@ -108,6 +108,8 @@ fn stored_rows_equal_rows_in_memory() {
         npy("<f4", false, &[300, 2, 2, 3], &le(&floats, f32::to_le_bytes)),
         npy("|u1", false, &[300, 2, 2, 3], &bytes),
     ];
+    let constants = Normalize { means: (0..12).map(|at| at as f32 / 7.0).collect(), stds: vec![0.3; 12] };
+    assert_eq!(constants.to_string().parse::<Normalize>().unwrap(), constants);
     for array in arrays {
         let path = put(&folder, "x.npy", &array);
         for (normalize, layout) in
@@ -132,6 +134,9 @@ fn stored_rows_equal_rows_in_memory() {
                 assert_eq!(found.train.in_memory().unwrap(), wanted.train);
                 assert_eq!(found.test.as_ref().unwrap().in_memory().unwrap(), *wanted.test.as_ref().unwrap());
                 assert_eq!(found.shares_rows().unwrap(), wanted.shares_rows().unwrap());
+                let (mut found, mut wanted) = (found.train, wanted.train.clone());
+                [&mut found, &mut wanted].into_iter().for_each(|split| split.normalize(&constants).unwrap());
+                assert_eq!(found.in_memory().unwrap(), wanted);
             }
         }
     }

@@ -63,6 +63,11 @@ impl Runner<'_> {
             if config.test_metrics != TestMetrics::Exact {
                 return Err(Failure::new("test-metrics: `tune-score` says what selects; leave it out"));
             }
+            if config.normalize_private.is_some() {
+                return Err(Failure::new(
+                    "normalize-private: each candidate would release it again; use public constants (`normalize`)",
+                ));
+            }
             if matches!(config.budget, Budget::Equation6(_)) {
                 return Err(Failure::new("equation-6: a private search needs `epsilon` or `noise-multiplier`"));
             }

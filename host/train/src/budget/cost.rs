@@ -1,8 +1,13 @@
 //! ε of several runs on the same data, under composition.
 
 use damper_accounting::pld::Neighbours;
-use damper_accounting::{Accountant, AccountingError, Recorded, Sampler};
+use damper_accounting::{Accountant, AccountingError, Recorded, RecordedEvent, Sampler};
 use damper_core::accounting::{Event, Rate};
+
+/// All releases of a run.
+fn all_of(run: &Recorded) -> impl Iterator<Item = RecordedEvent> {
+    run.events.iter().chain(&run.held_out).chain(&run.normalize).copied()
+}
 
 /// ε at `delta` of all `runs` together, by privacy loss distributions of all their events, or by Rényi divergences if one of them is a private
 /// search. 0 if there is no event.
@@ -41,9 +46,10 @@ pub fn cost(runs: &[&Recorded], delta: f64, neighbours: Neighbours) -> Result<f6
         correlation: None,
         search: None,
         // A row that one run holds out may be a training row of another: all releases count for it.
-        events: runs.iter().flat_map(|run| run.events.iter().chain(&run.held_out).copied()).collect(),
+        events: runs.iter().flat_map(|run| all_of(run)).collect(),
         run: None,
         held_out: Vec::new(),
+        normalize: None,
     };
     if all.events() == 0 {
         return Ok(0.0);
@@ -54,7 +60,7 @@ pub fn cost(runs: &[&Recorded], delta: f64, neighbours: Neighbours) -> Result<f6
         if neighbours == Neighbours::Replace {
             return Err(AccountingError::ReplacedSearch);
         }
-        let events = others.iter().flat_map(|run| run.events.iter().chain(&run.held_out).copied()).collect();
+        let events = others.iter().flat_map(|run| all_of(run)).collect();
         let mut parts: Vec<Recorded> = searches.into_iter().cloned().collect();
         parts.push(Recorded { events, ..all });
         parts.retain(|part| part.events() > 0);

@@ -117,6 +117,9 @@ pub(super) struct Header {
     /// Bytes of the recording after `step` steps, if the run is recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) recorded: Option<u64>,
+    /// The constants that features are normalised by, once they are released.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) normalize: Option<String>,
     /// SHA-256 of the body.
     body: String,
     /// Writes so far: the newer of two files of one step has more.
@@ -141,6 +144,7 @@ impl Header {
             lost: 0,
             moment: Moment::default(),
             recorded: None,
+            normalize: None,
             body: String::new(),
             written: 0,
         })

@@ -143,6 +143,7 @@ pub(crate) fn train(
         evaluations,
         independence: Independence::NotTested,
         is_recorded: false,
+        normalize: None,
         backend: backend.name(),
         backend_version: backend.version(),
         operators: backend.operators(),
