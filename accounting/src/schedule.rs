@@ -172,6 +172,16 @@ mod tests {
         Rate::of(256, 50_000).unwrap()
     }
 
+    fn each(factors: &[f64]) -> Schedule<'_> {
+        Schedule {
+            accountant: Accountant::Rdp,
+            rate: rate(),
+            factors: Factors::Each(factors),
+            joint: None,
+            release: None,
+        }
+    }
+
     fn polynomial(steps: u32) -> Vec<f64> {
         (1..=steps).map(|t| (20.0 + f64::from(t)).powf(0.25)).collect()
     }
@@ -196,13 +206,7 @@ mod tests {
             (vec![7.0; 40], 0.5, None, 20),
         ];
         for (factors, target, joint, bits) in cases {
-            let schedule = Schedule {
-                accountant: Accountant::Rdp,
-                rate: rate(),
-                factors: Factors::Each(&factors),
-                joint,
-                release: None,
-            };
+            let schedule = Schedule { joint, ..each(&factors) };
             let found = schedule.calibrate(target, DELTA).unwrap();
             assert!(found.epsilon <= target && found.epsilon >= 0.9999 * target, "{target}: {found:?}");
             let plan = schedule.plan(found.multiplier).unwrap();
@@ -222,16 +226,10 @@ mod tests {
     #[test]
     fn equal_factors_match_constant() {
         let factors = vec![1.0; 300];
-        let each = Schedule {
-            accountant: Accountant::Rdp,
-            rate: rate(),
-            factors: Factors::Each(&factors),
-            joint: None,
-            release: None,
-        };
+        let varying = each(&factors);
         let constant = Schedule::constant(Accountant::Rdp, rate(), 300);
-        assert_eq!(each.calibrate(1.0, DELTA), constant.calibrate(1.0, DELTA));
-        assert_eq!(each.calibrate_on_grid(1.0, DELTA, 16), constant.calibrate_on_grid(1.0, DELTA, 16));
+        assert_eq!(varying.calibrate(1.0, DELTA), constant.calibrate(1.0, DELTA));
+        assert_eq!(varying.calibrate_on_grid(1.0, DELTA, 16), constant.calibrate_on_grid(1.0, DELTA, 16));
     }
 
     // Calibration subtracts the precision of the counts from that of the gradient.
@@ -307,13 +305,7 @@ mod tests {
     #[test]
     fn charged_sigma_matches_mechanism() {
         let factors = [0.3, 1.0, 2.114_742_526_881_128, 1e9];
-        let schedule = Schedule {
-            accountant: Accountant::Rdp,
-            rate: rate(),
-            factors: Factors::Each(&factors),
-            joint: None,
-            release: None,
-        };
+        let schedule = each(&factors);
         for sigma in [4096, 698_599, 1 << 30] {
             let mechanism = DiscreteGaussian::<i64>::new(Grid::new(20).unwrap(), sigma).unwrap();
             for factor in factors {
@@ -331,24 +323,12 @@ mod tests {
         let mut factors = vec![1.0; 40];
         factors.extend([7.0; 2000]);
         for _ in 0..4 {
-            let schedule = Schedule {
-                accountant: Accountant::Rdp,
-                rate: Rate::ONE,
-                factors: Factors::Each(&factors),
-                joint: None,
-                release: None,
-            };
+            let schedule = Schedule { rate: Rate::ONE, ..each(&factors) };
             let ideal = schedule.calibrate(0.5, DELTA).unwrap().multiplier * 4_194_304.0;
             let factor = 1.004 * 2_147_483_647.0 / ideal;
             factors[40..].fill(factor);
         }
-        let schedule = Schedule {
-            accountant: Accountant::Rdp,
-            rate: Rate::ONE,
-            factors: Factors::Each(&factors),
-            joint: None,
-            release: None,
-        };
+        let schedule = Schedule { rate: Rate::ONE, ..each(&factors) };
         let started = (schedule.calibrate(0.5, DELTA).unwrap().multiplier * 4_194_304.0).ceil() as u64;
         let grid = schedule.calibrate_on_grid(0.5, DELTA, 22).unwrap();
         assert!(grid.sigma > started && grid.sigma < started + started / 200, "{started} {grid:?}");
@@ -372,13 +352,7 @@ mod tests {
     #[test]
     fn sigma_never_exceeds_sampler_limit() {
         let factors = linear(2000);
-        let schedule = Schedule {
-            accountant: Accountant::Rdp,
-            rate: rate(),
-            factors: Factors::Each(&factors),
-            joint: None,
-            release: None,
-        };
+        let schedule = each(&factors);
         let largest = u64::from(MAX_SIGMA) - 1;
         assert_eq!(schedule.sigma_at(1 << 20, 1e5), largest);
         let grid = schedule.calibrate_on_grid(2.0, DELTA, 22).unwrap();

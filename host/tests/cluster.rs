@@ -9,12 +9,9 @@ mod methods;
 mod models;
 
 use damper::cluster::Threads;
-use damper::train::{
-    self, Checkpoint, Evaluation, Group, Invocation, Noise, Outcome, Progress, RankError, Run, StepReport, TrainConfig,
-    TrainError,
-};
+use damper::train::{self, Checkpoint, Group, Invocation, Noise, Outcome, RankError, Run, TrainConfig, TrainError};
 use damper_core::numerics::digest::Digest;
-use digits::{Unwatched, source};
+use digits::{StopAfter, Unwatched, source};
 use methods::{config, methods, others};
 use std::fs;
 use std::num::NonZeroUsize;
@@ -144,19 +141,6 @@ fn made_up_images(folder: &Path) -> String {
         fs::write(folder.join(format!("{name}-labels-idx1-ubyte")), labels).unwrap();
     }
     format!("idx:{}", folder.display())
-}
-
-/// Stops after a step.
-struct StopAfter(u32);
-
-impl Progress for StopAfter {
-    fn backend(&mut self, _: &str) {}
-    fn step(&mut self, _: &StepReport, _: &mut dyn FnMut(u32) -> f64) {}
-    fn evaluated(&mut self, _: &Evaluation) {}
-    fn stop(&mut self) -> bool {
-        self.0 = self.0.saturating_sub(1);
-        self.0 == 0
-    }
 }
 
 // A run goes on with other numbers of ranks, and ends with the bits of one process that was never stopped. Any rank may stop it.

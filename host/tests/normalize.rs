@@ -10,11 +10,11 @@ use damper::accounting::{Accountant, Recorded, Sampler};
 use damper::data::{DataOptions, Normalize};
 use damper::runtime::Choice;
 use damper::train::{
-    self, Budget, Checkpoint, Evaluation, Invocation, Method, NoiseCorrelation, NormalizePrivate, Outcome, Progress,
-    Run, Source, StepReport, TrainConfig,
+    self, Budget, Checkpoint, Invocation, Method, NoiseCorrelation, NormalizePrivate, Outcome, Progress, Run, Source,
+    TrainConfig,
 };
 use damper_core::numerics::digest::Digest;
-use digits::{Unwatched, source};
+use digits::{StopAfter, Unwatched, source};
 use std::fs;
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -118,19 +118,6 @@ fn price_composes_release_and_steps() {
     }
 }
 
-/// Stops after some steps.
-struct Stopping(u32);
-
-impl Progress for Stopping {
-    fn backend(&mut self, _: &str) {}
-    fn step(&mut self, _: &StepReport, _: &mut dyn FnMut(u32) -> f64) {}
-    fn evaluated(&mut self, _: &Evaluation) {}
-    fn stop(&mut self) -> bool {
-        self.0 = self.0.saturating_sub(1);
-        self.0 == 0
-    }
-}
-
 fn resumed(folder: &Path, run: &Run, progress: &mut dyn Progress) -> Result<Outcome, train::TrainError> {
     train::run_resumable(run, &mut Checkpoint::resume(folder, run, Duration::from_secs(60)).unwrap(), progress)
 }
@@ -166,7 +153,7 @@ fn release_is_charged_first_and_made_once() {
     assert!(!has_constants(uncharged.path()) && !uncharged.path().join("ledger.json").exists());
 
     fs::write(crashed.path().join(CHARGE), charge).unwrap();
-    let stopped = resumed(crashed.path(), &run, &mut Stopping(3)).unwrap();
+    let stopped = resumed(crashed.path(), &run, &mut StopAfter(3)).unwrap();
     assert!(stopped.stopped && stopped.normalize == whole.normalize && has_constants(crashed.path()));
     fs::remove_file(crashed.path().join(CHARGE)).unwrap();
     let ended = resumed(crashed.path(), &run, &mut Unwatched).unwrap();

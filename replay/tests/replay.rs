@@ -138,7 +138,7 @@ fn base_player_rejects_other_groups() {
 }
 
 const WHOLE: &str = "whole-steps i32";
-/// Where this group has its mechanism.
+/// Offset of the mechanism in this group, in bytes.
 const MECHANISM: usize = 1 + 1 + WHOLE.len() + 4 + 4 + 2 + 9 + 4;
 
 /// The run of four whole steps on five parameters, with correlated noise.

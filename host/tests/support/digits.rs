@@ -16,6 +16,20 @@ impl Progress for Unwatched {
     fn evaluated(&mut self, _: &Evaluation) {}
 }
 
+/// Stops after some steps.
+#[allow(dead_code, reason = "not every test stops a run")]
+pub struct StopAfter(pub u32);
+
+impl Progress for StopAfter {
+    fn backend(&mut self, _: &str) {}
+    fn step(&mut self, _: &StepReport, _: &mut dyn FnMut(u32) -> f64) {}
+    fn evaluated(&mut self, _: &Evaluation) {}
+    fn stop(&mut self) -> bool {
+        self.0 = self.0.saturating_sub(1);
+        self.0 == 0
+    }
+}
+
 /// The digits, for the model `model` of the folder of models.
 pub fn source(model: &str) -> Source {
     Source {

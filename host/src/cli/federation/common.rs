@@ -17,7 +17,7 @@ pub(in super::super) fn read_plan(file: &Path) -> Result<FederationPlan, Failure
     FederationPlan::from_json(&bytes).map_err(|error| Failure::of_file(file, error))
 }
 
-/// What all rounds of a plan cost, in JSON.
+/// Privacy cost of all rounds of a plan, in JSON.
 #[derive(Serialize)]
 pub(in super::super) struct Cost {
     epsilon: f64,

@@ -88,7 +88,7 @@ enum NoiseArg {
     Shares,
 }
 
-/// What all rounds cost, and the plan.
+/// Privacy cost of all rounds, and size of the model.
 #[derive(Serialize)]
 struct Planned {
     #[serde(flatten)]
