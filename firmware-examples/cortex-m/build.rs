@@ -6,7 +6,7 @@ use std::{env, fs, path::PathBuf};
 /// faults, where it would else write into them.
 const STATICS: u32 = 1024;
 
-const PROGRAMS: [&str; 18] = [
+const PROGRAMS: [&str; 19] = [
     "replay",
     "replay-further",
     "replay-wide",
@@ -17,6 +17,7 @@ const PROGRAMS: [&str; 18] = [
     "personalise",
     "dp-sgd",
     "methods",
+    "nn-vectors",
     "step",
     "erase",
     "self-test",

@@ -5,7 +5,7 @@ use std::{env, fs, path::PathBuf};
 /// Bytes of static variables; the rest of the RAM is the stack's, which lies below them.
 const STATICS: u32 = 1024;
 
-const PROGRAMS: [&str; 12] = [
+const PROGRAMS: [&str; 13] = [
     "replay",
     "replay-further",
     "replay-wide",
@@ -15,6 +15,7 @@ const PROGRAMS: [&str; 12] = [
     "federated",
     "personalise",
     "methods",
+    "nn-vectors",
     "step",
     "journal",
     "costs",

@@ -30,11 +30,12 @@ fn main() -> ExitCode {
         ["correlated"] => correlated::run(|line| println!("{line}")),
         ["personalise"] => personalise::run(|line| println!("{line}")),
         ["erase"] => erase(),
+        ["nn-vectors"] => damper_firmware_vectors::run(),
         ["methods"] => METHODS.iter().all(|method| method.run() == Some(method.digest)),
         _ => {
             eprintln!(
                 "console replay|replay-further|replay-wide|replay-recorded FILE|train [softmax|mlp METHOD]|federated|correlated|personalise\
-                 |methods|erase"
+                 |methods|nn-vectors|erase"
             );
             false
         }

@@ -1,0 +1,213 @@
+// Computes recorded vectors by all forms of their kernels, without memory of its own: the crate's tests play them on systems, and
+// `firmware-examples/vectors` on boards.
+
+use damper_nn::convolution::{
+    KernelStrides, forward, forward_wide, kernel_grad, kernel_grad_wide, transposed, transposed_wide,
+};
+use damper_nn::elementwise::{Binary, Unary, binary, unary};
+use damper_nn::pool::{average_pool, max_pool};
+use damper_nn::product::{Product, product, product_wide};
+use damper_nn::quantized::{self, Quantized};
+use damper_nn::reduce::{Fold, Reduction, reduce};
+use damper_nn::{Axis, Error, Walk, Window};
+
+/// The kernel, its sizes, its operands and its output.
+pub struct Vector<'a> {
+    pub name: &'a str,
+    pub sizes: &'a [usize],
+    pub operands: &'a [&'a [f32]],
+    pub output: &'a [f32],
+}
+
+/// Most entries of an output.
+pub const LONGEST: usize = 3150;
+/// Most integers of a quantised weight, and most rows of one.
+const INTEGERS: usize = 2100;
+const ROWS: usize = 128;
+
+/// The first difference from the record: form, entry, computed value.
+pub type Difference = (usize, usize, f32);
+
+/// Computes the forms of the vector's kernel, at most `most`. Returns how many were computed: none of a kernel that is not known, or with other sizes.
+pub fn play(vector: &Vector<'_>, memory: &mut [f32], most: usize) -> Result<usize, Difference> {
+    let Some(out) = memory.get_mut(..vector.output.len()) else { return Ok(0) };
+    let mut form = 0;
+    loop {
+        out.fill(f32::NAN);
+        if form == most || !matches!(compute(vector, form, out), Some(Ok(()))) {
+            return Ok(form);
+        }
+        for (at, want) in vector.output.iter().enumerate() {
+            let got = out.get(place(vector, form, at)).copied().unwrap_or(f32::NAN);
+            if !(got.to_bits() == want.to_bits() || got.is_nan() && want.is_nan()) {
+                return Err((form, at, got));
+            }
+        }
+        form += 1;
+    }
+}
+
+/// The place of entry `at` of the output in what a form computes.
+fn place(vector: &Vector<'_>, form: usize, at: usize) -> usize {
+    match (vector.name, form, vector.sizes) {
+        // The product of the transposes.
+        ("product_quantized", 1, &[rows, columns, ..]) => at % columns * rows + at / columns,
+        _ => at,
+    }
+}
+
+// Families of kernels are apart: the memory of one is not to lie beside that of another, for a board has little.
+fn compute(vector: &Vector<'_>, form: usize, out: &mut [f32]) -> Option<Result<(), Error>> {
+    let (&a, rest) = vector.operands.split_first()?;
+    match vector.name {
+        "forward" | "transposed" | "kernel_grad" => match form {
+            0 => convolution(vector, a, rest, out),
+            1 => convolution_wide(vector, a, rest, out),
+            _ => None,
+        },
+        "product" => multiply(vector, form, a, rest.first()?, out),
+        "product_quantized" => multiply_quantized(vector, form, a, rest, out),
+        "forward_quantized" | "transposed_quantized" if form == 0 => convolution_quantized(vector, a, rest, out),
+        _ if form == 0 => other(vector, a, rest.first().copied().unwrap_or_default(), out),
+        _ => None,
+    }
+}
+
+#[inline(never)]
+fn convolution(vector: &Vector<'_>, a: &[f32], rest: &[&[f32]], out: &mut [f32]) -> Option<Result<(), Error>> {
+    let (window, second, bias) = (window(vector.sizes)?, *rest.first()?, rest.get(1).copied());
+    Some(match vector.name {
+        "forward" => forward(&window, a, second, bias, out),
+        "transposed" => transposed(&window, a, second, KernelStrides::onnx(&window), bias, out),
+        _ => kernel_grad(&window, a, second, out),
+    })
+}
+
+#[inline(never)]
+fn convolution_wide(vector: &Vector<'_>, a: &[f32], rest: &[&[f32]], out: &mut [f32]) -> Option<Result<(), Error>> {
+    let (window, second, bias) = (window(vector.sizes)?, *rest.first()?, rest.get(1).copied());
+    Some(match vector.name {
+        "forward" => forward_wide(&window, a, second, bias, out),
+        "transposed" => transposed_wide(&window, a, second, KernelStrides::onnx(&window), bias, out),
+        _ => kernel_grad_wide(&window, a, second, out),
+    })
+}
+
+#[inline(never)]
+fn multiply(vector: &Vector<'_>, form: usize, a: &[f32], second: &[f32], out: &mut [f32]) -> Option<Result<(), Error>> {
+    let &[rows, columns, terms] = vector.sizes else { return None };
+    let stack = Walk::new(&[], [&[], &[]], [0, 0])?;
+    let shape = Product::new([rows, columns, terms], [terms, 1], [columns, 1], stack)?;
+    match form {
+        0 => Some(product(&shape, a, second, out)),
+        1 => Some(product_wide(&shape, a, second, out)),
+        _ => None,
+    }
+}
+
+#[inline(never)]
+fn multiply_quantized(
+    vector: &Vector<'_>,
+    form: usize,
+    a: &[f32],
+    rest: &[&[f32]],
+    out: &mut [f32],
+) -> Option<Result<(), Error>> {
+    let &[rows, columns, terms, inner] = vector.sizes else { return None };
+    let stack = Walk::new(&[], [&[], &[]], [0, 0])?;
+    match form {
+        0 => {
+            let shape = Product::new([rows, columns, terms], [terms, 1], [columns, 1], stack)?;
+            with_weight(rest, inner, |weight| quantized::product_right(&shape, a, weight, out))
+        }
+        // The product of the transposes has the weight on the left.
+        1 => {
+            let turned = Product::new([columns, rows, terms], [1, columns], [1, terms], stack)?;
+            with_weight(rest, inner, |weight| quantized::product_left(&turned, weight, a, out))
+        }
+        _ => None,
+    }
+}
+
+#[inline(never)]
+fn convolution_quantized(
+    vector: &Vector<'_>,
+    a: &[f32],
+    rest: &[&[f32]],
+    out: &mut [f32],
+) -> Option<Result<(), Error>> {
+    let window = window(vector.sizes)?;
+    let (inner, strides) = (window.kernel_len() / window.outputs, KernelStrides::onnx(&window));
+    with_weight(rest, inner, |kernel| match vector.name {
+        "forward_quantized" => quantized::forward(&window, a, kernel, None, out),
+        _ => quantized::transposed(&window, a, kernel, strides, None, out),
+    })
+}
+
+#[inline(never)]
+fn other(vector: &Vector<'_>, a: &[f32], second: &[f32], out: &mut [f32]) -> Option<Result<(), Error>> {
+    let op = match vector.name {
+        "average_pool" => return Some(average_pool(&pooled(vector.sizes)?, false, a, out)),
+        "max_pool" => return Some(max_pool(&pooled(vector.sizes)?, a, out)),
+        "sum" => {
+            let (&rank, sizes) = vector.sizes.split_first()?;
+            let (shape, &[axis]) = sizes.split_at_checked(rank)? else { return None };
+            // An axis beyond the last: all of them.
+            let reduction = Reduction::new(shape, |at| at == axis || axis == rank)?;
+            return Some(reduce(Fold::Sum, &reduction, a, out));
+        }
+        "sqrt" => return Some(unary(Unary::Sqrt, a, out)),
+        "add" => Binary::Add,
+        "sub" => Binary::Sub,
+        "mul" => Binary::Mul,
+        "div" => Binary::Div,
+        _ => return None,
+    };
+    let walk = Walk::broadcast(&[a.len()], [&[a.len()], &[a.len()]])?;
+    Some(binary(op, &walk, a, second, out))
+}
+
+fn window(sizes: &[usize]) -> Option<Window> {
+    let &[channels, outputs, groups, h, w, oh, ow, kh, kw, stride, dilation, before] = sizes else { return None };
+    let axis = |input, output, kernel| Axis { input, output, kernel, stride, dilation, before };
+    Window::new(channels, outputs, groups, [axis(h, oh, kh), axis(w, ow, kw)])
+}
+
+/// A pool's window: each channel by itself.
+fn pooled(sizes: &[usize]) -> Option<Window> {
+    let mut own: [usize; 12] = sizes.try_into().ok()?;
+    own[2] = own[0];
+    window(&own)
+}
+
+/// Calls `run` with the weight whose integers, scales and zero points are `operands`.
+fn with_weight<T>(operands: &[&[f32]], inner: usize, run: impl FnOnce(&Quantized<'_>) -> T) -> Option<T> {
+    let &[values, scales, zeros] = operands else { return None };
+    let (mut integers, mut rows) = ([0; INTEGERS], [0; ROWS]);
+    Some(run(&Quantized { values: small(values, &mut integers)?, scales, zeros: small(zeros, &mut rows)?, inner }))
+}
+
+fn small<'m>(floats: &[f32], memory: &'m mut [i8]) -> Option<&'m [i8]> {
+    let memory = memory.get_mut(..floats.len())?;
+    memory.iter_mut().zip(floats).for_each(|(integer, float)| *integer = *float as i8);
+    Some(memory)
+}
+
+/// FNV-1a of the bits of functions of `libm` over a grid: recorded on x86-64, the same on every target.
+pub const FUNCTIONS: u64 = 3_984_082_756_321_604_042;
+
+/// The digest of [`FUNCTIONS`], computed here.
+pub fn functions() -> Option<u64> {
+    let mut digest = 0xcbf2_9ce4_8422_2325u64;
+    for op in [Unary::Cos, Unary::Erf, Unary::Exp, Unary::Log, Unary::Sigmoid, Unary::Sin, Unary::Tanh] {
+        for first in (0..4000u16).step_by(50) {
+            let x: [f32; 50] = core::array::from_fn(|at| (f32::from(first + at as u16) - 2000.0) * 0.0137);
+            let mut out = [0.0; 50];
+            unary(op, &x, &mut out).ok()?;
+            for value in out.iter().filter(|value| !value.is_nan()) {
+                digest = (digest ^ u64::from(value.to_bits())).wrapping_mul(0x0000_0100_0000_01b3);
+            }
+        }
+    }
+    Some(digest)
+}
