@@ -8,8 +8,9 @@ use super::assemble::DROP;
 use super::fit::to_front;
 use super::guard::guarded;
 use super::{DataOptions, Resize};
-use fast_image_resize::images::{Image, ImageRef};
-use fast_image_resize::{FilterType, PixelType, ResizeAlg, ResizeOptions, Resizer};
+use fast_image_resize::images::{TypedImage, TypedImageRef};
+use fast_image_resize::pixels::{U8, U8x3};
+use fast_image_resize::{FilterType, PixelTrait, ResizeAlg, ResizeOptions, Resizer};
 use png::Transformations;
 use std::fmt::Display;
 use std::io::Cursor;
@@ -117,18 +118,28 @@ impl Picture {
         if (self.height, self.width) == (height, width) {
             return Ok(self);
         }
-        let failed = |error: &dyn Display| broken(&error.to_string());
-        let side = |side: usize| u32::try_from(side).map_err(|error| failed(&error));
-        let kind = if self.channels == 3 { PixelType::U8x3 } else { PixelType::U8 };
-        let from = ImageRef::new(side(self.width)?, side(self.height)?, &self.pixels, kind).map_err(|e| failed(&e))?;
-        let mut to = Image::new(side(width)?, side(height)?, kind);
         let options = ResizeOptions::new().resize_alg(ResizeAlg::Convolution(FilterType::Bilinear));
         let options = match resize {
             Resize::Stretch => options,
             Resize::Crop => options.fit_into_destination(None),
         };
-        Resizer::new().resize(&from, &mut to, &options).map_err(|error| failed(&error))?;
-        Ok(Self { height, width, channels: self.channels, pixels: to.into_vec() })
+        let pixels = match self.channels {
+            3 => self.pixels_resized::<U8x3>((height, width), &options),
+            _ => self.pixels_resized::<U8>((height, width), &options),
+        };
+        Ok(Self { height, width, channels: self.channels, pixels: pixels? })
+    }
+
+    /// The crate's function over images of any pixel compiles for thirteen kinds, which doubles this crate's build.
+    fn pixels_resized<P: PixelTrait>(&self, (height, width): Size, options: &ResizeOptions) -> Result<Vec<u8>, String> {
+        let failed = |error: &dyn Display| broken(&error.to_string());
+        let side = |side: usize| u32::try_from(side).map_err(|error| failed(&error));
+        let mut pixels = vec![0; height * width * self.channels];
+        let from = TypedImageRef::<P>::from_buffer(side(self.width)?, side(self.height)?, &self.pixels);
+        let to = TypedImage::<P>::from_buffer(side(width)?, side(height)?, &mut pixels);
+        let (from, mut to) = (from.map_err(|error| failed(&error))?, to.map_err(|error| failed(&error))?);
+        Resizer::new().resize_typed(&from, &mut to, options).map_err(|error| failed(&error))?;
+        Ok(pixels)
     }
 }
 
