@@ -144,7 +144,7 @@ pub enum AccountingError {
     )]
     Free,
     /// More steps than are factorised, or none.
-    #[error("`steps` {0}: must be from 1 to {max}", max = crate::factor::MAX_STEPS)]
+    #[error("`steps` {0}: must be from 1 to {max}", max = crate::factor::Participation::MAX_STEPS)]
     FactorizedSteps(u64),
     /// No buffer, or more than are optimised.
     #[error("`buffers` {0}: must be from 1 to {max}; 2 are usual", max = crate::factor::MAX_BUFFERS)]

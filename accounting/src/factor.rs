@@ -17,8 +17,9 @@ mod cyclic;
 mod minimize;
 mod objective;
 mod optimize;
-mod participation;
 mod toeplitz;
+
+pub use damper_core::noise::Participation;
 
 pub use answer::{FactorizeQuery, Factorized};
 pub use banded::{MAX_BANDS, optimize_banded};
@@ -26,5 +27,4 @@ pub use blt::Blt;
 pub use cyclic::{CyclicPoisson, block_shift};
 pub use objective::Objective;
 pub use optimize::{MAX_BUFFERS, optimize};
-pub use participation::{MAX_STEPS, Participation};
 pub use toeplitz::{error, inverse, sensitivity};

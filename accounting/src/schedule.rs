@@ -278,15 +278,6 @@ mod tests {
     // The error for an invalid schedule names the step and the fix.
     #[test]
     fn invalid_schedule_error_names_fix() {
-        fn each(factors: &[f64]) -> Schedule<'_> {
-            Schedule {
-                accountant: Accountant::Rdp,
-                rate: rate(),
-                factors: Factors::Each(factors),
-                joint: None,
-                release: None,
-            }
-        }
         for bad in [0.0, -1.0, f64::NAN, f64::INFINITY] {
             let message = each(&[1.0, bad]).calibrate(1.0, DELTA).unwrap_err().to_string();
             assert!(message.contains("step 1"), "{message}");

@@ -3,20 +3,19 @@
 use damper_accounting::factor::{FactorizeQuery, Objective, Participation, error, sensitivity};
 use damper_accounting::pld::{self, Neighbours};
 use damper_core::grid::Grid;
-use damper_core::noise::{self, Banded, Blt, CorrelatedGaussian, Correlation, Lambda, NoiseWord};
+use damper_core::noise::{Banded, Blt, CorrelatedGaussian, Correlation, Lambda, NoiseWord};
 use libm::{erf, exp, sqrt};
 
 /// The core's sensitivity and error of all schemes of up to 12 steps, and of long ones, against sums over the column.
 fn agrees<K: Correlation>(correlation: K, column: impl Fn(usize) -> Vec<f64>) {
     let short = (1..=12u32).flat_map(|n| (1..=n).flat_map(move |b| (1..=n.div_ceil(b)).map(move |k| (n, b, k))));
     for (steps, separation, times) in short.chain([(1000, 100, 10), (1000, 7, 20), (500, 500, 1)]) {
-        let ours = noise::Participation::new(steps, separation, times).unwrap();
-        let participation = Participation::new(steps.into(), separation.into(), times.into()).unwrap();
+        let participation = Participation::new(steps, separation, times).unwrap();
         let column = column(steps as usize);
-        let (found, exact) = (correlation.sensitivity(ours), sensitivity(&column, participation));
+        let (found, exact) = (correlation.sensitivity(participation), sensitivity(&column, participation));
         // Both are rounded up.
         assert!((found / exact - 1.0).abs() < 1e-11, "{correlation:?} {steps} {separation} {times}: {found} {exact}");
-        let (found, exact) = (correlation.error(ours), error(&column, steps as usize, Objective::Max));
+        let (found, exact) = (correlation.error(participation), error(&column, steps as usize, Objective::Max));
         assert!((found / exact - 1.0).abs() < 1e-9, "{correlation:?} {steps}: {found} {exact}");
     }
 }
@@ -48,7 +47,7 @@ fn printed_tables_fit_a_device() {
     ] {
         let query = FactorizeQuery { steps, buffers: 2, pattern: Some((separation, times)), objective };
         let found = query.answer().unwrap();
-        let run = noise::Participation::new(steps as u32, separation as u32, times as u32).unwrap();
+        let run = Participation::new(steps as u32, separation as u32, times as u32).unwrap();
         let sensitivity = match (&found.theta[..], &found.omega[..]) {
             ([theta], [omega]) => Blt::new([*theta], [*omega]).unwrap().sensitivity(run),
             ([a, b], [c, d]) => Blt::new([*a, *b], [*c, *d]).unwrap().sensitivity(run),
@@ -68,7 +67,7 @@ fn gaussian_delta(multiplier: f64, epsilon: f64) -> f64 {
 // A whole run costs what one release of multiplier σ/β does: an upper bound, and a tight one.
 #[test]
 fn run_costs_one_release() {
-    let run = noise::Participation::new(1000, 100, 10).unwrap();
+    let run = Participation::new(1000, 100, 10).unwrap();
     let blt = Blt::new([0.98607187, 0.62314437], [0.23131852, 0.2725381]).unwrap();
     for multiplier in [0.5, 1.0, 4.0] {
         let grid = Grid::new(16).unwrap();

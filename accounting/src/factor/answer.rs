@@ -2,8 +2,8 @@
 
 use super::objective::Objective;
 use super::optimize::optimize;
-use super::participation::Participation;
 use crate::AccountingError;
+use damper_core::noise::Participation;
 use serde::Serialize;
 use std::fmt;
 
@@ -57,13 +57,11 @@ impl FactorizeQuery {
     /// A number is out of its range.
     pub fn answer(&self) -> Result<Factorized, AccountingError> {
         let Self { steps, buffers, pattern, objective } = *self;
-        let participation = match pattern {
-            None => Participation::single(steps)?,
-            Some((separation, participations)) => Participation::new(steps, separation, participations)?,
-        };
+        let participation = participation(steps, pattern)?;
         let blt = optimize(participation, buffers, objective)?;
-        let (sensitivity, error) = (blt.sensitivity(participation), blt.error(participation.steps(), objective));
-        let n = participation.steps() as f64;
+        let steps = participation.steps() as usize;
+        let (sensitivity, error) = (blt.sensitivity(participation), blt.error(steps, objective));
+        let n = steps as f64;
         let of_one = match objective {
             Objective::Max => n,
             Objective::Mean => f64::midpoint(n, 1.0),
@@ -75,14 +73,32 @@ impl FactorizeQuery {
             omega_hat: blt.omega_hat(),
             sensitivity,
             root_loss: sensitivity * error.sqrt(),
-            steps: participation.steps(),
-            separation: participation.separation(),
-            participations: participation.participations(),
+            steps,
+            separation: participation.separation() as usize,
+            participations: participation.participations() as usize,
             objective,
             error,
-            independent_root_loss: (participation.participations() as f64 * of_one).sqrt(),
+            independent_root_loss: (f64::from(participation.participations()) * of_one).sqrt(),
         })
     }
+}
+
+/// The steps of a sample, as they are asked for.
+fn participation(steps: u64, pattern: Option<(u64, u64)>) -> Result<Participation, AccountingError> {
+    // What is beyond the last step is the same.
+    let number = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
+    let made = match pattern {
+        _ if !(1..=Participation::MAX_STEPS).contains(&number(steps)) => {
+            return Err(AccountingError::FactorizedSteps(steps));
+        }
+        None => Participation::single(number(steps)),
+        Some((0, _)) => return Err(AccountingError::Separation),
+        Some((_, 0)) => return Err(AccountingError::Participations),
+        Some((separation, participations)) => {
+            Participation::new(number(steps), number(separation), number(participations))
+        }
+    };
+    made.map_err(|_| AccountingError::FactorizedSteps(steps))
 }
 
 impl fmt::Display for Factorized {
@@ -112,6 +128,20 @@ mod tests {
     use super::super::toeplitz::{error, sensitivity};
     use super::*;
 
+    #[test]
+    fn wrong_numbers_are_refused_by_name() {
+        let error = |steps, pattern| participation(steps, pattern).unwrap_err();
+        let most = u64::from(Participation::MAX_STEPS);
+        for steps in [0, most + 1, 1 << 32, u64::MAX] {
+            assert_eq!(error(steps, None), AccountingError::FactorizedSteps(steps));
+            assert_eq!(error(steps, Some((0, 0))), AccountingError::FactorizedSteps(steps));
+        }
+        assert_eq!(error(3, Some((0, 1))), AccountingError::Separation);
+        assert_eq!(error(3, Some((1, 0))), AccountingError::Participations);
+        assert_eq!(participation(10, Some((u64::MAX, 9))), participation(10, None));
+        assert_eq!(participation(most, Some((1, u64::MAX))).unwrap().participations(), Participation::MAX_STEPS);
+    }
+
     // The printed numbers give the printed loss, by plain sums.
     #[test]
     fn printed_numbers_give_printed_loss() {
@@ -127,10 +157,7 @@ mod tests {
                 _ => theta.iter().zip(&omega).map(|(theta, omega)| omega * theta.powi(j - 1)).sum(),
             };
             let column: Vec<f64> = (0..50).map(entry).collect();
-            let participation = match pattern {
-                None => Participation::single(50).unwrap(),
-                Some((separation, times)) => Participation::new(50, separation, times).unwrap(),
-            };
+            let participation = participation(50, pattern).unwrap();
             let loss = sensitivity(&column, participation) * error(&column, 50, objective).sqrt();
             assert!((loss / json["root_loss"].as_f64().unwrap() - 1.0).abs() < 1e-9);
             assert!(found.root_loss < found.independent_root_loss);

@@ -7,9 +7,9 @@ use super::blt::Blt;
 use super::minimize::minimize;
 use super::objective::Objective;
 use super::optimize::{blt, starts};
-use super::participation::Participation;
 use super::toeplitz::{error, sensitivity};
 use crate::AccountingError;
+use damper_core::noise::Participation;
 
 /// The most bands.
 pub const MAX_BANDS: u32 = 256;
@@ -27,14 +27,15 @@ pub fn optimize_banded(
     objective: Objective,
 ) -> Result<Vec<f64>, AccountingError> {
     let separation = participation.separation();
-    if !(2..=MAX_BANDS).contains(&bands) || bands as usize > separation {
-        return Err(AccountingError::Bands { bands: bands as usize, groups: separation as u64 });
+    if !(2..=MAX_BANDS).contains(&bands) || bands > separation {
+        return Err(AccountingError::Bands { bands: bands as usize, groups: separation.into() });
     }
     let column = |blt: &Blt| blt.column(bands as usize);
     let loss = |u: &[f64]| {
         blt(u).map_or(f64::NAN, |blt| {
             let column = column(&blt);
-            sensitivity(&column, participation).ln() + 0.5 * error(&column, participation.steps(), objective).ln()
+            sensitivity(&column, participation).ln()
+                + 0.5 * error(&column, participation.steps() as usize, objective).ln()
         })
     };
     let mut best: (Vec<f64>, f64) = (Vec::new(), f64::INFINITY);
@@ -47,7 +48,7 @@ pub fn optimize_banded(
         }
     }
     let found = blt(&best.0).map(|blt| column(&blt)).filter(|column| column.iter().all(|entry| *entry > 1e-6));
-    found.ok_or(AccountingError::Bands { bands: bands as usize, groups: separation as u64 })
+    found.ok_or(AccountingError::Bands { bands: bands as usize, groups: separation.into() })
 }
 
 #[cfg(test)]

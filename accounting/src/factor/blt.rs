@@ -13,7 +13,7 @@
 //! geometric sums, all terms positive.
 
 use super::objective::Objective;
-use super::participation::Participation;
+use damper_core::noise::Participation;
 
 /// A BLT: its decays. The output scales follow.
 #[derive(Clone, PartialEq, Debug)]
@@ -83,7 +83,7 @@ impl Blt {
     #[must_use]
     pub fn sensitivity(&self, participation: Participation) -> f64 {
         let omega = self.omega();
-        let (steps, separation) = (participation.steps(), participation.separation());
+        let (steps, separation) = (participation.steps() as usize, participation.separation() as usize);
         // Steps after the first of a block, of whole blocks and of the last.
         let whole = Decaying::new(&self.theta, separation - 1);
         let last = Decaying::new(&self.theta, (steps - 1) % separation);
@@ -91,7 +91,7 @@ impl Blt {
         let mut square = 0.0;
         let blocks = steps.div_ceil(separation);
         for block in 0..blocks {
-            let takes_part = f64::from(u8::from(block < participation.participations()));
+            let takes_part = f64::from(u8::from(block < participation.participations() as usize));
             let first = takes_part + dot(&omega, &buffers);
             square += first * first;
             for (buffer, theta) in buffers.iter_mut().zip(&self.theta) {
@@ -132,7 +132,7 @@ impl Blt {
     /// `S·√error`.
     #[must_use]
     pub fn root_loss(&self, participation: Participation, objective: Objective) -> f64 {
-        self.sensitivity(participation) * self.error(participation.steps(), objective).sqrt()
+        self.sensitivity(participation) * self.error(participation.steps() as usize, objective).sqrt()
     }
 }
 

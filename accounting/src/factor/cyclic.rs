@@ -11,10 +11,10 @@
 //! least G ≥ p steps later, so the blocks of a sample do not overlap: its `⌈n/G⌉` draws are a composition of Poisson-subsampled
 //! Gaussians. (A block's pair of distributions is a post-processing of the Gaussian pair, and a post-processing keeps mixtures.)
 
-use super::participation::MAX_STEPS;
 use crate::AccountingError;
 use crate::calibration::sampling_rate;
 use damper_core::accounting::event::Event;
+use damper_core::noise::Participation;
 
 /// A run whose steps draw from one group after the other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,7 +36,7 @@ impl CyclicPoisson {
     /// # Errors
     ///
     /// More bands than groups; an expected batch above a group (`q = B·G/N` above 1) or 0; a number of steps that is not from 1 to
-    /// [`MAX_STEPS`]; or a multiplier that cannot be priced.
+    /// [`Participation::MAX_STEPS`]; or a multiplier that cannot be priced.
     pub fn events(
         &self,
         column: &[f64],
@@ -45,7 +45,7 @@ impl CyclicPoisson {
         dim: u64,
     ) -> Result<(Event, u64), AccountingError> {
         let Self { steps, groups, batch, samples } = *self;
-        if steps == 0 || steps > MAX_STEPS {
+        if steps == 0 || steps > Participation::MAX_STEPS.into() {
             return Err(AccountingError::FactorizedSteps(steps));
         }
         if groups == 0 || column.len() as u64 > groups {

@@ -7,8 +7,8 @@
 use super::blt::Blt;
 use super::minimize::minimize;
 use super::objective::Objective;
-use super::participation::Participation;
 use crate::AccountingError;
+use damper_core::noise::Participation;
 
 /// The most buffers.
 pub const MAX_BUFFERS: u32 = 8;
@@ -34,13 +34,13 @@ pub fn optimize(participation: Participation, buffers: u32, objective: Objective
     }
     let loss = |u: &[f64]| {
         blt(u).map_or(f64::NAN, |blt| {
-            blt.sensitivity(participation).ln() + 0.5 * blt.error(participation.steps(), objective).ln()
+            blt.sensitivity(participation).ln() + 0.5 * blt.error(participation.steps() as usize, objective).ln()
         })
     };
     let (mut best, mut least): (Vec<f64>, f64) = (Vec::new(), identity.root_loss(participation, objective).ln());
     for count in 1..=buffers as usize {
         let mut grown = (best.clone(), least);
-        for start in starts(&best, count, participation.separation()) {
+        for start in starts(&best, count, participation.separation() as usize) {
             let found = minimize(loss, &start);
             if found.1 < grown.1 {
                 grown = found;
@@ -115,7 +115,7 @@ pub(super) fn starts(best: &[f64], count: usize, reach: usize) -> Vec<Vec<f64>> 
 mod tests {
     use super::*;
 
-    fn loss(steps: u64, separation: u64, times: u64, buffers: u32, objective: Objective) -> f64 {
+    fn loss(steps: u32, separation: u32, times: u32, buffers: u32, objective: Objective) -> f64 {
         let participation = Participation::new(steps, separation, times).unwrap();
         optimize(participation, buffers, objective).unwrap().root_loss(participation, objective)
     }
@@ -169,7 +169,7 @@ mod tests {
         for steps in 1..5 {
             let single = Participation::single(steps).unwrap();
             let blt = optimize(single, 8, Objective::Mean).unwrap();
-            assert!(blt.root_loss(single, Objective::Mean) <= ((steps + 1) as f64 / 2.0).sqrt() * (1.0 + 1e-12));
+            assert!(blt.root_loss(single, Objective::Mean) <= (f64::from(steps + 1) / 2.0).sqrt() * (1.0 + 1e-12));
         }
     }
 }

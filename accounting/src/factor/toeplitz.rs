@@ -14,7 +14,7 @@
 //! `max_{i≥j} |c_i|`, which does not increase.
 
 use super::objective::Objective;
-use super::participation::Participation;
+use damper_core::noise::Participation;
 
 /// The sensitivity, rounded up: exact for a column `c_0 ≥ c_1 ≥ … ≥ 0`, and a bound for any other. Entries beyond the end of `column`
 /// are 0. Takes `O(n)` time and memory for n steps.
@@ -22,8 +22,9 @@ use super::participation::Participation;
 /// NaN in the column gives NaN.
 #[must_use]
 pub fn sensitivity(column: &[f64], participation: Participation) -> f64 {
-    let (steps, separation, times) =
-        (participation.steps(), participation.separation(), participation.participations());
+    let [steps, separation, times] =
+        [participation.steps(), participation.separation(), participation.participations()]
+            .map(|number| number as usize);
     let mut bound = vec![0.0; steps];
     let mut largest = 0.0f64;
     for (bound, entry) in bound.iter_mut().zip(column).rev() {
@@ -126,7 +127,7 @@ mod tests {
     }
 
     fn of(column: &[f64], steps: usize, separation: usize, times: usize) -> f64 {
-        sensitivity(column, Participation::new(steps as u64, separation as u64, times as u64).unwrap())
+        sensitivity(column, Participation::new(steps as u32, separation as u32, times as u32).unwrap())
     }
 
     // Exact for all non-increasing columns and all schemes of up to 12 steps.
@@ -204,7 +205,7 @@ mod tests {
     // The square root of the prefix sum (Fichtenberger et al.): the known root losses.
     #[test]
     fn best_toeplitz_has_known_loss() {
-        for (steps, loss) in [(100u64, 2.53135211), (1000, 3.26500308)] {
+        for (steps, loss) in [(100u32, 2.53135211), (1000, 3.26500308)] {
             let mut column = vec![1.0f64];
             for i in 1..steps as usize {
                 column.push(column[i - 1] * (2 * i - 1) as f64 / (2 * i) as f64);

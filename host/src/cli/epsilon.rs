@@ -61,7 +61,7 @@ pub(super) struct EpsilonArgs {
     /// which moves a release by up to twice the clip
     #[arg(long, value_name = "NAME", default_value = "add-or-remove")]
     neighbours: NeighboursArg,
-    /// What one clip holds, and so what epsilon protects: `sample`, one sample's gradient; `user`, all that a user's samples
+    /// The unit that is clipped, and so what epsilon protects: `sample`, one sample's gradient; `user`, all that a user's samples
     /// contribute to a step or round
     #[arg(long, value_name = "sample|user", default_value = "sample")]
     unit: UnitArg,

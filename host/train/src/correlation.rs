@@ -5,7 +5,7 @@
 
 use super::sampler::epoch_steps;
 use super::{Budget, Noise, NoiseChoice, NoiseCorrelation, NormalizePrivate, TrainConfig, TrainError};
-use damper_accounting::factor::{self, MAX_STEPS, Objective, optimize, optimize_banded};
+use damper_accounting::factor::{Objective, optimize, optimize_banded};
 use damper_accounting::{AccountingError, CorrelatedRun, Plan, Sampler, Schedule};
 use damper_core::accounting::Rate;
 use damper_core::noise::{AnyCorrelation, Correlation, Participation};
@@ -72,7 +72,7 @@ pub(super) fn check(config: &TrainConfig) -> Result<(), TrainError> {
 
 /// The steps of a sample in a run of `steps` steps on `samples` samples.
 fn participation(config: &TrainConfig, steps: u32, samples: u64) -> Result<Participation, TrainError> {
-    if u64::from(steps) > MAX_STEPS {
+    if steps > Participation::MAX_STEPS {
         return Err(AccountingError::FactorizedSteps(steps.into()).into());
     }
     let separation = match config.sampler {
@@ -95,17 +95,12 @@ fn unpriced(
     if participation.separation() == 1 {
         return Err(refuse("every sample is in every step, where independent noise is best; use none"));
     }
-    let of_factor = factor::Participation::new(
-        steps.into(),
-        participation.separation().into(),
-        participation.participations().into(),
-    )?;
     let objective = config.noise_objective.unwrap_or(Objective::Mean);
     let correlation = match config.noise_correlation {
         NoiseCorrelation::None => return Err(refuse("nothing is correlated")),
         NoiseCorrelation::Lambda(lambda) => lambda.into(),
         NoiseCorrelation::Blt(buffers) => {
-            let blt = optimize(of_factor, buffers, objective)?;
+            let blt = optimize(participation, buffers, objective)?;
             if blt.theta().is_empty() {
                 return Err(refuse("no buffer gains anything over independent noise in this run; use none"));
             }
@@ -118,7 +113,7 @@ fn unpriced(
             );
             return Err(SettingError::new("noise_correlation", config.noise_correlation, problem).into());
         }
-        NoiseCorrelation::Banded(bands) => AnyCorrelation::banded(&optimize_banded(of_factor, bands, objective)?)?,
+        NoiseCorrelation::Banded(bands) => AnyCorrelation::banded(&optimize_banded(participation, bands, objective)?)?,
     };
     Ok(CorrelatedRun {
         correlation,

@@ -3,9 +3,6 @@
 use crate::error::ConfigError;
 use core::ops::Range;
 
-/// The most steps of a run with correlated noise.
-pub const MAX_STEPS: u32 = 1_000_000;
-
 /// A sample takes part in at most `participations` of `steps` steps, any two of them at least `separation` apart. The steps of a
 /// sample never depend on data.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -16,13 +13,16 @@ pub struct Participation {
 }
 
 impl Participation {
+    /// The most steps of a run with correlated noise.
+    pub const MAX_STEPS: u32 = 1_000_000;
+
     /// `participations` beyond `⌈steps / separation⌉` count as that many, and a separation beyond the last step as the steps.
     ///
     /// # Errors
     ///
     /// `steps` is outside of 1 to 1,000,000, or another number is 0.
     pub fn new(steps: u32, separation: u32, participations: u32) -> Result<Self, ConfigError> {
-        if steps == 0 || steps > MAX_STEPS {
+        if steps == 0 || steps > Self::MAX_STEPS {
             return Err(ConfigError::new("steps", "from 1 to 1000000"));
         }
         if separation == 0 {
@@ -33,6 +33,15 @@ impl Participation {
         }
         let separation = separation.min(steps);
         Ok(Self { steps, separation, participations: participations.min(steps.div_ceil(separation)) })
+    }
+
+    /// Each sample takes part once.
+    ///
+    /// # Errors
+    ///
+    /// As [`Participation::new`].
+    pub fn single(steps: u32) -> Result<Self, ConfigError> {
+        Self::new(steps, steps.max(1), 1)
     }
 
     /// Steps of the run.
@@ -90,6 +99,7 @@ mod tests {
         assert_eq!(name(3, 1, 0), "participations");
         let most = Participation::new(10, 4, 9).unwrap();
         assert_eq!((most.steps(), most.separation(), most.participations()), (10, 4, 3));
+        assert_eq!(Participation::new(10, 40, 9), Participation::single(10));
     }
 
     // Batches in a fixed order satisfy what is priced, for sizes that fit and sizes that do not.

@@ -16,7 +16,7 @@ pub(crate) fn identity(run: &Run, environment: &Environment) -> Result<Identity,
     let invocation = Invocation { folder: String::new(), args: vec![], charge: None };
     let header = Header::new(invocation, run)?;
     // What changes no bit may differ.
-    let config = TrainConfig { workers: None, memory: 0, record: None, ..run.config.clone() };
+    let config = TrainConfig { workers: None, memory: 0, record: None, tune: None, ..run.config.clone() };
     let graph = sha256(&run.grad.model.encode_to_vec());
     let (batch, samples, params) = (run.physical_batch, run.data.train.len(), Digest::of(&run.params).value());
     let settings = format!("{config:?}; {:?}; {batch}; {samples}; {}; {params}; {graph}", run.terms, run.is_sharded());

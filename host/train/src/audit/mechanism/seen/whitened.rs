@@ -5,7 +5,7 @@
 
 use crate::Run;
 use damper_accounting::CorrelatedRun;
-use damper_accounting::factor::{self, inverse, sensitivity};
+use damper_accounting::factor::{inverse, sensitivity};
 use damper_core::noise::Correlation as _;
 
 /// The noise of a run, before its correlation is taken off.
@@ -70,12 +70,9 @@ pub(super) fn multipliers(noise: &CorrelatedRun, sigma: f64) -> (f64, f64) {
     let steps = noise.participation.steps();
     let mut column = vec![0.0; noise.correlation.bands().unwrap_or(steps as usize).min(steps as usize)];
     noise.correlation.column(&mut column);
-    let (separation, times) = (noise.participation.separation(), noise.participation.participations());
-    let of_run = factor::Participation::new(steps.into(), separation.into(), times.into());
-    let most = match (noise.rate, of_run) {
-        (None, Ok(of_run)) => sensitivity(&column, of_run),
-        (Some(_), _) => column.iter().map(|entry| entry * entry).sum::<f64>().sqrt(),
-        (None, Err(_)) => f64::NAN,
+    let most = match noise.rate {
+        None => sensitivity(&column, noise.participation),
+        Some(_) => column.iter().map(|entry| entry * entry).sum::<f64>().sqrt(),
     };
     (0.8 * sigma / most, (1.0 + 1e-9) * sigma / most)
 }
