@@ -64,7 +64,12 @@ pub(crate) trait AddLayer<W> {
 /// The norm of the gradient whose consecutive parts are `parts`, `len` coordinates; `None` if its square is not a finite f32.
 #[inline(always)]
 pub(crate) fn norm(parts: &[&[f32]], len: usize) -> Option<f32> {
-    let norm_sq = sum_of_squares(Pieces::new(parts, 0, len));
+    norm_of(sum_of_squares(Pieces::new(parts, 0, len)))
+}
+
+/// The norm whose square is `norm_sq`; `None` if that is not a finite f32.
+#[inline(always)]
+pub(crate) fn norm_of(norm_sq: f32) -> Option<f32> {
     let added = mutant::is(Mutant::NonFiniteAdds) && norm_sq > 0.0;
     if !(norm_sq.is_finite() || added) {
         return None;
