@@ -1,11 +1,13 @@
-//! The custom operators of gradient graphs, each with its lowering: rows brought to mean 0 and variance 1, softmax, tanh, and the
-//! gradients of these. onnxruntime has kernels for them (`host/runtime/src/ort/`) that pass over memory once.
+//! The custom operators of gradient graphs, each with its lowering: rows brought to mean 0 and variance 1, softmax, GELU, the
+//! gradients of these and of tanh, and the two passes of a clipped sum over samples' gradients. onnxruntime has kernels for them
+//! (`host/runtime/src/ort/`) that pass over memory once.
 //!
 //! The kernels take floats, and rows: the last axis. Along other axes the emitter writes the lowering itself.
 
-use super::emit::{Emitter, Var};
-use damper_onnx::graph::DType;
-use damper_onnx::make_attr_float;
+use super::emit::{BATCH_FIRST, Emitter, Var};
+use super::factor::masked;
+use damper_onnx::graph::{BatchAxis, DType};
+use damper_onnx::{make_attr_float, make_attr_int};
 
 /// `x̂ = (x − mean) · scale` with `scale = 1 / √(variance + ε)`.
 pub struct Normalized {
@@ -138,6 +140,47 @@ pub fn tanh_grad(em: &mut Emitter, gy: &Var, y: &Var) -> Var {
     };
     match y.dtype == DType::F32 && (&gy.shape, gy.batch) == (&y.shape, y.batch) {
         true => em.custom("TanhGrad", &[gy, y], vec![], lowering).remove(0),
+        false => lowering(em).remove(0),
+    }
+}
+
+/// `Gelu`: `X → Y`, and `GeluGrad`: `(dY, X) → dX`, all of one shape, with the attribute `approximate`, 1 of tanh's form. `inputs` end with
+/// `X`. The lowerings are in `rules/gelu.rs`.
+pub fn gelu(
+    em: &mut Emitter,
+    op: &str,
+    inputs: &[&Var],
+    approximate: bool,
+    lowering: impl FnOnce(&mut Emitter) -> Var,
+) -> Var {
+    let is_like =
+        |var: &&Var| var.dtype == DType::F32 && (&var.shape, var.batch) == (&inputs[0].shape, inputs[0].batch);
+    if !inputs.iter().all(is_like) {
+        return lowering(em);
+    }
+    let attributes = vec![make_attr_int("approximate", i64::from(approximate))];
+    em.custom(op, inputs, attributes, |em| vec![lowering(em)]).remove(0)
+}
+
+/// `SquaredNorms`: `X [N, ..] → (Σ X²) [N]`, the sum over each sample's entries. Its rounding errors are those of sums of a few hundred.
+pub fn squared_norms(em: &mut Emitter, x: &Var, lowering: impl FnOnce(&mut Emitter) -> Var) -> Var {
+    match x.dtype == DType::F32 && x.is_batch_first() && x.len() > 1 {
+        true => em.custom("SquaredNorms", &[x], vec![], |em| vec![lowering(em)]).remove(0),
+        false => lowering(em),
+    }
+}
+
+/// `WeightedSum`: `(weight [N], X [N, n]) → (Σ weight · X) [1, n]`. A sample of weight 0 adds exactly nothing, whatever its entries are.
+pub fn weighted_sum(em: &mut Emitter, weight: &Var, x: &Var) -> Var {
+    let lowering = |em: &mut Emitter| {
+        let zero = em.scalar(x.dtype, 0.0);
+        let keep = em.compare("Greater", weight, &zero);
+        let kept = masked(em, x, &keep);
+        let row = em.reshape(weight, &[1, 1], Some(BatchAxis { axis: 1, ..BATCH_FIRST }));
+        vec![em.node("MatMul", &[&row, &kept], vec![], x.dtype, vec![1, x.len()], None)]
+    };
+    match x.dtype == DType::F32 {
+        true => em.custom("WeightedSum", &[weight, x], vec![], lowering).remove(0),
         false => lowering(em).remove(0),
     }
 }

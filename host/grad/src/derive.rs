@@ -121,7 +121,7 @@ pub fn derive(graph: &Graph, options: &DeriveOptions) -> Result<GradGraph, Deriv
     let public: Vec<&str> = graph.inputs.iter().chain(&graph.outputs).map(|id| &*graph.values[id.0].name).collect();
     for (name, var) in norm.map(|norm| ("dp.norm".to_string(), norm)).into_iter().chain(each) {
         match options.readout {
-            Readout::Factored { .. } if !public.contains(&&*var.name) => em.take_over(&var, &name),
+            Readout::Factored { .. } if !public.contains(&&*em.original(&var.name)) => em.take_over(&var, &name),
             _ => em.output(&var, &name),
         }
         outputs.push((name, var));

@@ -286,7 +286,7 @@ impl Emitter {
     }
 
     /// The name of the tensor that `name` is another name for.
-    fn original(&self, name: &str) -> String {
+    pub fn original(&self, name: &str) -> String {
         self.aliases.get(name).map_or(name, |original| original).into()
     }
 
@@ -299,8 +299,9 @@ impl Emitter {
     /// As [`output`](Self::output), for a graph whose reader knows the model's tensors by no other name: one that a node writes is not
     /// copied.
     pub fn take_over(&mut self, var: &Var, name: &str) {
-        let is_written = self.nodes.iter().any(|node| node.output.iter().any(|output| **output == *var.name));
-        self.write_as(var, name, is_written);
+        let original = Var { name: self.original(&var.name).into(), ..var.clone() };
+        let is_written = self.nodes.iter().any(|node| node.output.iter().any(|output| **output == *original.name));
+        self.write_as(&original, name, is_written);
     }
 
     fn write_as(&mut self, var: &Var, name: &str, may_rename: bool) {

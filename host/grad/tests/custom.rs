@@ -14,11 +14,13 @@ fn custom(model: &ModelProto) -> BTreeSet<&str> {
 }
 
 #[test]
-fn norms_and_softmax_are_custom_operators() {
-    let expected: [(&str, &[&str]); 3] = [
+fn norms_softmax_and_gelu_are_custom_operators() {
+    let expected: [(&str, &[&str]); 5] = [
         ("digits-mlp.onnx", &["Softmax", "TanhGrad"]),
         ("digits-cnn-groupnorm.onnx", &["Normalize", "NormalizeGrad", "Softmax"]),
         ("exports/foreign/bert.opset18.dynamo.onnx", &["Normalize", "NormalizeGrad", "Softmax", "SoftmaxGrad"]),
+        ("exports/foreign/bert.opset14.torchscript.onnx", &["Gelu", "GeluGrad"]),
+        ("exports/foreign/gpt2.opset15.torchscript.onnx", &["Gelu", "GeluGrad"]),
     ];
     for (file, expected) in expected {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../onnx-models").join(file);

@@ -10,13 +10,16 @@
 mod around;
 mod binding;
 mod bound;
+mod clipped_sum;
 mod convolution;
 mod elements;
 mod errors;
+mod gelu;
 mod normalize;
 mod normalize_grad;
 mod operator;
 mod operators;
+mod order;
 mod pool;
 mod product;
 mod rows;
@@ -28,11 +31,12 @@ mod tanh_grad;
 mod tensors;
 #[cfg(test)]
 mod testing;
+mod tune;
 
 use super::bind::bind;
-use super::{Backend, BackendError, Operators, Plan, Session, SummingSession, library};
+use super::{Backend, BackendError, Operators, Plan, Session, SummingSession, Ways, library};
 use bound::BoundSession;
-use damper_onnx::{AGAIN, lower_custom, pb};
+use damper_onnx::{AGAIN, TensorRef, lower_custom, pb};
 use errors::one_line;
 use ort::ep::CUDA;
 use ort::memory::AllocationDevice;
@@ -62,6 +66,7 @@ pub struct Ort {
     runtime: Runtime,
     device: Device,
     operators: Operators,
+    ways: Ways,
 }
 
 /// The memory that graphs run in.
@@ -78,7 +83,7 @@ impl Ort {
     ///
     /// No usable library: the message says what was looked at, what was wrong with what was found, and what to install.
     pub fn open() -> Result<Self, BackendError> {
-        Ok(Self { runtime: runtime()?, device: Device::Processor, operators: Operators::Own })
+        Ok(Self { runtime: runtime()?, device: Device::Processor, operators: Operators::Own, ways: Ways::default() })
     }
 
     /// onnxruntime on the processor, running what it runs on a device: graphs of standard operators, with bound inputs and outputs.
@@ -113,7 +118,8 @@ impl Ort {
                 .with_intra_threads(threads)?
                 .with_intra_op_spinning(false)?
                 .with_inter_op_spinning(false)?
-                .with_memory_pattern(true)?)
+                // With patterns what the first run took stays beside one block for all that follow.
+                .with_memory_pattern(false)?)
         };
         let builder = configure().map_err(|error| self.failed("cannot make session options", &error))?;
         if self.device == Device::Processor {
@@ -142,19 +148,21 @@ impl Ort {
     }
 
     /// A session of standard operators.
-    fn standard(&self, model: &pb::ModelProto, threads: usize) -> Result<ort::session::Session, BackendError> {
-        let session = self.builder_of(model, threads)?.commit_from_memory(&model.encode_to_vec());
+    fn standard(&self, mut model: pb::ModelProto, threads: usize) -> Result<ort::session::Session, BackendError> {
+        order::release_early(&mut model);
+        let session = self.builder_of(&model, threads)?.commit_from_memory(&model.encode_to_vec());
         session.map_err(|error| self.failed("cannot run the model", &error))
     }
 
     /// A session with our operators; the process's first is made alone: onnxruntime looks whether it knows their domain and then writes it
     /// down, and of two that do so at once it refuses one.
-    fn session(&self, model: &pb::ModelProto, threads: usize) -> Result<ort::session::Session, BackendError> {
+    fn session(&self, mut model: pb::ModelProto, threads: usize) -> Result<ort::session::Session, BackendError> {
         static IS_DOMAIN_KNOWN: Mutex<bool> = Mutex::new(false);
         let is_known = IS_DOMAIN_KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         let alone = (!*is_known).then_some(is_known);
+        order::release_early(&mut model);
         let session = self
-            .builder_of(model, threads)?
+            .builder_of(&model, threads)?
             .with_operators(operators::domain().map_err(|error| self.failed("cannot make operators", &error))?)
             .map_err(|error| self.failed("cannot take operators", &error))?
             .commit_from_memory(&model.encode_to_vec())
@@ -163,6 +171,19 @@ impl Ort {
             *is_known = true;
         }
         Ok(session)
+    }
+
+    /// A session of a bound model with our operators, but for the layers that `ways` leave to onnxruntime.
+    fn with_own(&self, mut model: pb::ModelProto, plan: &Plan, ways: &Ways) -> Result<Box<dyn Session>, BackendError> {
+        operators::put(&mut model, plan, ways);
+        let session = self.session(model, plan.threads)?;
+        let declared: Vec<&str> = session.inputs().iter().map(|input| input.name()).collect();
+        let planned: Vec<&str> = plan.inputs.iter().map(|spec| spec.name.as_str()).collect();
+        if declared != planned {
+            return Err(self.failed("cannot run the model", &format!("its inputs are {declared:?}, not {planned:?}")));
+        }
+        let session = OrtSession::new(session, plan).map_err(|error| self.failed("cannot run the model", &error))?;
+        Ok(Box::new(session))
     }
 
     fn failed(&self, what: &str, error: &dyn std::fmt::Display) -> BackendError {
@@ -202,18 +223,31 @@ impl Backend for Ort {
         let mut model = bind(model, plan)?;
         if self.operators == Operators::Standard {
             lower_custom(&mut model, |_| false);
-            let session = BoundSession::new(self.standard(&model, plan.threads)?, plan);
+            let session = BoundSession::new(self.standard(model, plan.threads)?, plan);
             return Ok(Box::new(session.map_err(|error| self.failed("cannot run the model", &error))?));
         }
-        operators::put(&mut model, plan);
-        let session = self.session(&model, plan.threads)?;
-        let declared: Vec<&str> = session.inputs().iter().map(|input| input.name()).collect();
-        let planned: Vec<&str> = plan.inputs.iter().map(|spec| spec.name.as_str()).collect();
-        if declared != planned {
-            return Err(self.failed("cannot run the model", &format!("its inputs are {declared:?}, not {planned:?}")));
+        self.with_own(model, plan, &self.ways)
+    }
+
+    fn tune(
+        &self,
+        model: &[u8],
+        plan: &Plan,
+        inputs: &[TensorRef<'_>],
+        keeps: &mut dyn FnMut(&mut dyn Session) -> Result<bool, BackendError>,
+    ) -> Result<Option<Ways>, BackendError> {
+        if self.operators == Operators::Standard {
+            return Ok(None);
         }
-        let session = OrtSession::new(session, plan).map_err(|error| self.failed("cannot run the model", &error))?;
-        Ok(Box::new(session))
+        tune::tune(self, model, plan, inputs, keeps).map(Some)
+    }
+
+    fn set_ways(&mut self, ways: Ways) {
+        self.ways = ways;
+    }
+
+    fn ways(&self) -> Ways {
+        self.ways.clone()
     }
 
     fn load_summing(
@@ -232,7 +266,7 @@ impl Backend for Ort {
             Device::Processor => AllocationDevice::CPU,
             Device::Cuda => AllocationDevice::CUDA,
         };
-        let session = Summing::new(self.standard(&model, plan.threads)?, device, plan, totals);
+        let session = Summing::new(self.standard(model, plan.threads)?, device, plan, totals);
         Ok(Some(Box::new(session.map_err(|error| self.failed("cannot run the model", &error))?)))
     }
 }

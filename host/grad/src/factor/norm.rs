@@ -17,6 +17,7 @@
 
 use super::side::Side;
 use super::{Factors, Term};
+use crate::custom::squared_norms;
 use crate::emit::{BATCH_FIRST, Emitter, Var};
 use damper_onnx::graph::DType;
 use damper_onnx::make_attr_int;
@@ -189,8 +190,10 @@ fn position_squares(em: &mut Emitter, term: &Term, above: bool) -> Var {
 
 /// The sum of the squares of each sample's elements, `[N]`.
 pub fn sum_of_squares(em: &mut Emitter, x: &Var) -> Var {
-    let squares = em.mul(x, x);
-    sum_each(em, &squares)
+    squared_norms(em, x, |em| {
+        let squares = em.mul(x, x);
+        sum_each(em, &squares)
+    })
 }
 
 /// The sum of each sample's elements, `[N]`, in stages short enough not to lose any: over columns while there are many

@@ -10,13 +10,14 @@
 //! **Not exact**: the bound holds in the backend's floats. The factor is `C(1 − 2^-k)/‖g_n‖` with `2^-k` = 64 units of
 //! rounding, and to squared norms by Gram matrices what rounding may have taken from them is added (`factor::norm`), so
 //! that a sample adds at most `C` wherever the runtime's norms and products are that close to exact. Rows of weight 0, and rows
-//! whose squared norm is not finite, add exactly nothing, whatever is in them: both factors are masked.
+//! whose squared norm is not finite, add exactly nothing, whatever is in them: they are masked.
 
 use super::norms::{Form, squares};
 use super::read::{GradStrategy, Read};
+use crate::custom;
 use crate::emit::{BATCH_FIRST, Emitter, Var};
-use crate::factor::{masked, weighted_sum};
-use damper_onnx::graph::{BatchAxis, DType};
+use crate::factor::weighted_sum;
+use damper_onnx::graph::DType;
 
 /// Name of the clip's input.
 const CLIP: &str = "dp.clip";
@@ -74,9 +75,7 @@ pub fn clipped_sum(em: &mut Emitter, grads: &[Read], strategies: &[GradStrategy]
             Form::Materialised(grad) => {
                 let len = read.shape.iter().product();
                 let rows = em.per_sample(grad, &[len]);
-                let rows = masked(em, &rows, &keep);
-                let weight = em.reshape(&weight, &[1, 1], Some(BatchAxis { axis: 1, ..BATCH_FIRST }));
-                let sum = em.node("MatMul", &[&weight, &rows], vec![], read.dtype, vec![1, len], None);
+                let sum = custom::weighted_sum(em, &weight, &rows);
                 em.reshape(&sum, &read.shape, None)
             }
             Form::Factored(factors) => weighted_sum(em, factors, &keep, &weight),

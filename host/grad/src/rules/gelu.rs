@@ -8,6 +8,7 @@ use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_PI, PI};
 
 use super::rule::Rule;
 use crate::backward::BackwardContext;
+use crate::custom::gelu;
 use crate::derive_error::DeriveError;
 use crate::emit::{Emitter, Var};
 
@@ -18,8 +19,10 @@ const CUBIC: f64 = 0.044715;
 
 /// `Y`.
 pub fn forward(em: &mut Emitter, x: &Var, approximate: bool) -> Var {
-    let below = if approximate { approximation(em, x).0 } else { distribution(em, x) };
-    em.mul(x, &below)
+    gelu(em, "Gelu", &[x], approximate, |em| {
+        let below = if approximate { approximation(em, x).0 } else { distribution(em, x) };
+        em.mul(x, &below)
+    })
 }
 
 /// `Φ(X)`.
@@ -56,20 +59,23 @@ fn polynomial(em: &mut Emitter, x: &Var, c: f64) -> Var {
 
 fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (x, gy) = (p.x(0), p.gy());
-    let (below, density) = if p.string("approximate") == "tanh" {
-        let (below, product) = approximation(p.em, &x);
-        let derivative = polynomial(p.em, &x, 3.0 * CUBIC);
-        let half = p.em.mul(&product, &derivative);
-        (below, p.em.scale(&half, 2.0))
-    } else {
-        let square = p.em.mul(&x, &x);
-        let exponent = p.em.scale(&square, -0.5);
-        let bell = p.em.unary("Exp", &exponent);
-        (distribution(p.em, &x), p.em.scale(&bell, 1.0 / (2.0 * PI).sqrt()))
-    };
-    let across = p.em.mul(&x, &density);
-    let derivative = p.em.add(&below, &across);
-    let gx = p.em.mul(&gy, &derivative);
+    let approximate = p.string("approximate") == "tanh";
+    let gx = gelu(p.em, "GeluGrad", &[&gy, &x], approximate, |em| {
+        let (below, density) = if approximate {
+            let (below, product) = approximation(em, &x);
+            let derivative = polynomial(em, &x, 3.0 * CUBIC);
+            let half = em.mul(&product, &derivative);
+            (below, em.scale(&half, 2.0))
+        } else {
+            let square = em.mul(&x, &x);
+            let exponent = em.scale(&square, -0.5);
+            let bell = em.unary("Exp", &exponent);
+            (distribution(em, &x), em.scale(&bell, 1.0 / (2.0 * PI).sqrt()))
+        };
+        let across = em.mul(&x, &density);
+        let derivative = em.add(&below, &across);
+        em.mul(&gy, &derivative)
+    });
     p.gx(0, gx);
     Ok(())
 }

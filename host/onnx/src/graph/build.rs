@@ -1,6 +1,7 @@
 //! From a `ModelProto` to a [`Graph`]: walks the nodes once, each by its rule.
 
 mod compact;
+mod gelu;
 mod inputs;
 mod rows;
 mod steps;
@@ -55,6 +56,7 @@ impl Graph {
                 builder.add_node(index, node)?;
             }
         }
+        builder.join_gelu_chains();
         builder.finish()
     }
 }

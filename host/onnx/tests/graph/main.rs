@@ -4,6 +4,7 @@
 mod elementwise;
 mod exports;
 mod free_batch;
+mod gelu;
 mod hostile;
 mod layout;
 mod lora;

@@ -1,7 +1,10 @@
 //! Operators of our own in onnxruntime, on the processor.
 
 use super::super::Plan;
+use super::super::ways::{Layer, Ways};
+use super::clipped_sum::{SQUARED_NORMS, WEIGHTED_SUM};
 use super::convolution::{self, CONVOLUTION};
+use super::gelu::{GELU, GELU_GRAD};
 use super::normalize::NORMALIZE;
 use super::normalize_grad::NORMALIZE_GRAD;
 use super::pool::{self, AVERAGE_POOL, MAX_POOL};
@@ -21,22 +24,39 @@ pub(super) fn domain() -> ort::Result<OperatorDomain> {
         .add(MAX_POOL)?
         .add(AVERAGE_POOL)?
         .add(TANH_GRAD)?
+        .add(GELU)?
+        .add(GELU_GRAD)?
         .add(NORMALIZE)?
         .add(SOFTMAX)?
         .add(NORMALIZE_GRAD)?
-        .add(SOFTMAX_GRAD)
+        .add(SOFTMAX_GRAD)?
+        .add(SQUARED_NORMS)?
+        .add(WEIGHTED_SUM)
 }
 
-/// Keeps the gradient graph's own, and puts others in the place of nodes that are better done by them. `model` is bound to `plan`.
-pub(super) fn put(model: &mut pb::ModelProto, plan: &Plan) {
+/// Keeps the gradient graph's own, and puts others in the place of nodes that are better done by them. `model` is bound to `plan`. Returns the layers that
+/// have other ways than their own.
+pub(super) fn put(model: &mut pb::ModelProto, plan: &Plan, ways: &Ways) -> Vec<Layer> {
+    let mut layers = vec![];
     if let Some(graph) = &mut model.graph {
-        convolution::put(graph, plan);
+        layers.extend(convolution::put(graph, plan, ways));
         pool::put(graph);
-        product::put(graph, plan);
+        layers.extend(product::put(graph, plan, ways));
         leave_out_unread(graph);
     }
-    let kept = [NORMALIZE.name, NORMALIZE_GRAD.name, SOFTMAX.name, SOFTMAX_GRAD.name, TANH_GRAD.name];
+    let kept = [
+        NORMALIZE.name,
+        NORMALIZE_GRAD.name,
+        SOFTMAX.name,
+        SOFTMAX_GRAD.name,
+        TANH_GRAD.name,
+        GELU.name,
+        GELU_GRAD.name,
+        SQUARED_NORMS.name,
+        WEIGHTED_SUM.name,
+    ];
     lower_custom(model, |op| kept.contains(&op));
+    layers
 }
 
 /// Leaves out the outputs of custom operators that nothing reads.

@@ -1,0 +1,192 @@
+//! GELU and its gradient, each in one pass over memory: as nodes they are five to eight and twelve to twenty, and a backward pass keeps
+//! four tensors for them instead of one.
+//!
+//! `Y = X · Φ(X)` with `Φ(X) = (1 + erf(X/√2)) / 2`, or with `approximate` `Φ(X) = σ(2u)`, `u = √(2/π) · (X + 0.044715 · X³)`;
+//! `dX = dY · (Φ(X) + X · Φ'(X))`.
+
+use super::elements::{erf, exp};
+use super::operator::{Attributes, Kernel, Operator};
+use pulp::{Arch, Simd, WithSimd};
+use std::f32::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
+
+/// `X → Y`, with the attribute `approximate`.
+pub(super) const GELU: Operator<Elements> =
+    Operator { name: "Gelu", inputs: [1, 0], outputs: [1, 0], kernel: Elements::of };
+
+/// `(dY, X) → dX`, all of one shape, with the attribute `approximate`.
+pub(super) const GELU_GRAD: Operator<Elements> =
+    Operator { name: "GeluGrad", inputs: [2, 0], outputs: [1, 0], kernel: Elements::of };
+
+/// A node's.
+pub(super) struct Elements {
+    approximate: bool,
+    vectors: Arch,
+}
+
+impl Elements {
+    fn of(attributes: &Attributes<'_>) -> Self {
+        Self { approximate: attributes.int("approximate") != 0, vectors: Arch::new() }
+    }
+}
+
+impl Kernel for Elements {
+    fn fit(&mut self, inputs: &[Option<&[i64]>]) -> Option<Vec<Vec<i64>>> {
+        let shape = inputs.first().copied().flatten()?;
+        inputs.iter().all(|input| *input == Some(shape)).then(|| vec![shape.to_vec()])
+    }
+
+    fn run(&mut self, inputs: &[Option<&[f32]>], outputs: &mut [Option<&mut [f32]>]) -> Option<()> {
+        let (approximate, [Some(into)]) = (self.approximate, outputs) else { return None };
+        match *inputs {
+            [Some(x)] => self.vectors.dispatch(Forward { x, approximate, y: into }),
+            [Some(gy), Some(x)] => self.vectors.dispatch(Backward { gy, x, approximate, gx: into }),
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
+struct Forward<'a> {
+    x: &'a [f32],
+    approximate: bool,
+    y: &'a mut [f32],
+}
+
+impl WithSimd for Forward<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        let elements = self.y.iter_mut().zip(self.x);
+        // A loop for each form: a choice inside would be made for each element.
+        if self.approximate {
+            for (y, x) in elements {
+                *y = x * approximation(*x).0;
+            }
+        } else {
+            for (y, x) in elements {
+                *y = x * distribution(*x);
+            }
+        }
+    }
+}
+
+struct Backward<'a> {
+    gy: &'a [f32],
+    x: &'a [f32],
+    approximate: bool,
+    gx: &'a mut [f32],
+}
+
+impl WithSimd for Backward<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        let elements = self.gx.iter_mut().zip(self.gy).zip(self.x);
+        if self.approximate {
+            for ((gx, gy), x) in elements {
+                let (below, density) = approximation(*x);
+                *gx = gy * (below + x * density);
+            }
+        } else {
+            for ((gx, gy), x) in elements {
+                let density = exp(-0.5 * x * x) * (0.5 * FRAC_1_SQRT_2 * FRAC_2_SQRT_PI);
+                *gx = gy * (distribution(*x) + x * density);
+            }
+        }
+    }
+}
+
+/// `Φ(x)`.
+#[inline(always)]
+fn distribution(x: f32) -> f32 {
+    0.5 + 0.5 * erf(x * FRAC_1_SQRT_2)
+}
+
+/// `σ(2u)` and its derivative by `x`, by `v = exp(−2|u|)`, which overflows nowhere: `σ = 1 / (1 + v)` where `u > 0`, else `v / (1 + v)`,
+/// and `σ · (1 − σ) = v / (1 + v)²`.
+#[inline(always)]
+fn approximation(x: f32) -> (f32, f32) {
+    const CUBIC: f32 = 0.044_715;
+    const ROOT: f32 = FRAC_2_SQRT_PI * FRAC_1_SQRT_2;
+    let square = x * x;
+    let u = x * (ROOT + ROOT * CUBIC * square);
+    let v = exp(-2.0 * u.abs());
+    let above = 1.0 / (1.0 + v);
+    let below = v * above;
+    let slope = ROOT + 3.0 * ROOT * CUBIC * square;
+    (if u > 0.0 { above } else { below }, 2.0 * above * below * slope)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::operator::node;
+    use super::super::testing::{apart, assert_samples_stay_alone, batched, model, numbers, run};
+    use super::*;
+    use crate::Plan;
+    use damper_onnx::{make_attr_int, pb};
+    use pulp::Scalar;
+    use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_PI, PI};
+
+    const WIDTH: usize = 37;
+
+    fn of(name: &str, approximate: bool) -> (pb::ModelProto, Plan) {
+        let inputs = if name == "Gelu" { vec!["x"] } else { vec!["gy", "x"] };
+        let made = node(name, &inputs, &["made"], vec![make_attr_int("approximate", i64::from(approximate))]);
+        let inputs = inputs.into_iter().map(|name| batched(name, &[WIDTH])).collect();
+        model(vec![made], &[], inputs, vec![batched("made", &[WIDTH])])
+    }
+
+    /// `Φ(x)` and its derivative.
+    fn exact(x: f64, approximate: bool) -> (f64, f64) {
+        if !approximate {
+            return (0.5 * (1.0 + libm::erf(x * FRAC_1_SQRT_2)), (-0.5 * x * x).exp() / (2.0 * PI).sqrt());
+        }
+        let root = FRAC_2_PI.sqrt();
+        let tanh = (root * (x + 0.044715 * x.powi(3))).tanh();
+        (0.5 * (1.0 + tanh), 0.5 * (1.0 - tanh * tanh) * root * (1.0 + 3.0 * 0.044715 * x * x))
+    }
+
+    #[test]
+    fn they_are_gelu_and_its_gradient() {
+        for approximate in [false, true] {
+            for name in ["Gelu", "GeluGrad"] {
+                let model = of(name, approximate);
+                let mut inputs = numbers(&model.1);
+                let x = inputs.len() - 1;
+                inputs[x].iter_mut().enumerate().for_each(|(i, x)| *x = (i as f32 - 90.0) / 12.0);
+                let Some(made) = run(&model, &inputs) else { return };
+                let values = inputs[x].iter().zip(&inputs[0]).map(|(x, gy)| {
+                    let (x, gy) = (f64::from(*x), f64::from(*gy));
+                    let (below, density) = exact(x, approximate);
+                    if name == "Gelu" { x * below } else { gy * (below + x * density) }
+                });
+                let values: Vec<f64> = values.collect();
+                assert!(apart(&made[0], &values) < 5e-7, "{name} {approximate}: {}", apart(&made[0], &values));
+            }
+        }
+    }
+
+    #[test]
+    fn a_sample_is_taken_alone() {
+        for (name, inputs) in [("Gelu", 1), ("GeluGrad", 2)] {
+            assert_samples_stay_alone(&of(name, false), inputs, &[f32::NAN, f32::INFINITY]);
+        }
+    }
+
+    #[test]
+    fn their_bits_are_those_of_any_processor() {
+        let x: Vec<f32> = (0..4 * 259).map(|i| ((i * 17 + 7) % 611) as f32 / 61.1 - 5.0).collect();
+        for approximate in [false, true] {
+            let mut made = [(); 4].map(|()| vec![0.0; x.len()]);
+            let [y, slow_y, gx, slow_gx] = &mut made;
+            Arch::new().dispatch(Forward { x: &x, approximate, y });
+            Forward { x: &x, approximate, y: slow_y }.with_simd(Scalar::new());
+            Arch::new().dispatch(Backward { gy: &x, x: &x, approximate, gx });
+            Backward { gy: &x, x: &x, approximate, gx: slow_gx }.with_simd(Scalar::new());
+            let [y, slow_y, gx, slow_gx] = made.map(|made| made.iter().map(|x| x.to_bits()).collect::<Vec<_>>());
+            assert_eq!((y, gx), (slow_y, slow_gx));
+        }
+    }
+}
