@@ -10,7 +10,7 @@
 //! has them: its bits depend on the sample, the parameters and the kind of processor, not on the vectors' width.
 
 use crate::convolution::Windows;
-use crate::simd::{Aligned, MAX_LANES, turn};
+use crate::simd::{Aligned, MAX_LANES, most_vectors, turn};
 use pulp::{Arch, Simd, WithSimd};
 
 /// Vectors of the widest tile.
@@ -175,7 +175,7 @@ impl KernelGrad {
             let apart = apart(floats);
             self.pack_windows(group, apart);
             let vectors = floats.div_ceil(S::F32_LANES);
-            let blocks = vectors.div_ceil(VECTORS);
+            let blocks = vectors.div_ceil(most_vectors::<S>());
             for (tile, first) in (0..outputs).step_by(M).enumerate() {
                 for block in 0..blocks {
                     // As even as they can be.

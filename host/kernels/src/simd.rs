@@ -10,6 +10,13 @@ use std::ops::{Deref, DerefMut};
 /// Floats of the widest vectors.
 pub const MAX_LANES: usize = 16;
 
+/// Vectors of a tile of sums whose lines have four or eight factors, the widest. In vectors of eight lanes three of them, their twelve sums and the
+/// factors are more than sixteen registers, and one sum would go through memory for each product.
+#[inline(always)]
+pub fn most_vectors<S: Simd>() -> usize {
+    if S::F32_LANES >= MAX_LANES { 3 } else { 2 }
+}
+
 /// Floats of the side of a square that is turned in registers.
 pub const SIDE: usize = 4;
 

@@ -7,12 +7,15 @@
 //! Memory: the kernels, as they were given and transformed (`25/9` of their size), and a block's inputs, `16 · 48 · C` floats.
 
 use super::super::windows::{Windows, take};
-use super::{POINTS, TILE, VECTORS, WIDE_TILE, at_points, column_of, load, store, tiles, two};
+use super::{POINTS, VECTORS, WIDE_TILE, at_points, column_of, load, store, tiles, two};
 use crate::simd::{Aligned, MAX_LANES, Run, SimdKernel};
 use pulp::Simd;
 
 /// Tiles of the largest block.
 const BLOCK: usize = VECTORS * MAX_LANES;
+/// Outputs of a tile of sums in vectors of eight lanes: with four, their weights, three vectors of inputs and twelve of sums are one more than
+/// sixteen registers, and a sum goes through memory each time.
+const NARROW_TILE: usize = 3;
 
 /// With memory for a block, and for the kernels of the last call.
 #[derive(Debug)]
@@ -290,7 +293,7 @@ impl SimdKernel for Convolution {
         if S::F32_LANES >= MAX_LANES {
             of.by_vectors::<S, WIDE_TILE>(simd, x, weights, bias, y);
         } else {
-            of.by_vectors::<S, TILE>(simd, x, weights, bias, y);
+            of.by_vectors::<S, NARROW_TILE>(simd, x, weights, bias, y);
         }
     }
 }

@@ -8,7 +8,7 @@
 
 use super::super::windows::Windows;
 use super::{POINTS, TILE, VECTORS, WIDE_TILE, at_points, column_of, load, store, three, tiles};
-use crate::simd::{Aligned, MAX_LANES, SIDE, turn};
+use crate::simd::{Aligned, MAX_LANES, SIDE, most_vectors, turn};
 use pulp::{Arch, Simd, WithSimd};
 
 /// Weights of a kernel: two squares' and one.
@@ -223,7 +223,7 @@ impl Block {
     #[inline(always)]
     fn all<S: Simd>(wide: usize) -> impl Iterator<Item = Self> {
         let vectors = wide / S::F32_LANES;
-        let count = vectors.div_ceil(VECTORS);
+        let count = vectors.div_ceil(most_vectors::<S>());
         let start = move |index| index * vectors / count * S::F32_LANES;
         (0..count).map(move |index| Self { index, first: start(index), across: start(index + 1) - start(index) })
     }
