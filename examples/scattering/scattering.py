@@ -2,7 +2,7 @@
 
     scattering.py encoder  writes the encoder: pixels [N, C, H, W] to normalised features [N, 81 C, H/4, W/4]
     scattering.py features runs the encoder over the data once and writes an .npz for `damper train --data npz:...`
-    scattering.py head     writes a head without training: linear, or the paper's CNN
+    scattering.py head     writes a head without training: linear, the paper's CNN, or a smaller CNN
     scattering.py join     puts a trained head behind the encoder: one .onnx from pixels to logits
 """
 
@@ -94,11 +94,12 @@ class Encoder(nn.Module):
     """Scales pixels by public constants, scatters, and normalises without parameters, at no cost in privacy.
 
     Either each group of channels of each sample has mean 0 and variance 1, or each channel is scaled by its mean and
-    standard deviation over public crops. `opponent`: colours become R + G + B, R - B and R - 2 G + B. `mirror`: the features are the
+    standard deviation over public images. `opponent`: colours become R + G + B, R - B and R - 2 G + B. `mirror`: the features are the
     average over an image and its mirror image, up to the places of the outputs; its right half repeats the left one and is left out.
+    `whiten`: the channels are multiplied by the power -1/4 of their covariance over the public images, plus a tenth of its mean eigenvalue.
     """
 
-    def __init__(self, shape, groups, mean, std, opponent=False, mirror=False, public=None):
+    def __init__(self, shape, groups, mean, std, opponent=False, mirror=False, public=None, whiten=False):
         super().__init__()
         channels, height, width = shape
         self.scattering, self.groups, self.mean, self.std = Scattering(height, width), groups, mean, std
@@ -110,6 +111,15 @@ class Encoder(nn.Module):
                 x = self.scatter(torch.tensor(public).float() / 255)
             self.register_buffer("center", x.mean((0, 2, 3), keepdim=True))
             self.register_buffer("scale", x.std((0, 2, 3), keepdim=True))
+        self.register_buffer("white", self.whitener(self.normalise(x)) if whiten else None)
+
+    def whitener(self, x):
+        x = x.double().transpose(0, 1).flatten(1)
+        covariance = torch.cov(x, correction=0)
+        if self.mirror is not None:  # the public images and their mirror images
+            covariance = (covariance + covariance[self.mirror][:, self.mirror]) / 2
+        values, vectors = torch.linalg.eigh(covariance)
+        return (vectors * (values.clamp(min=0) + values.mean() / 10) ** -0.25 @ vectors.T).float()
 
     def scatter(self, x):
         x = (x - self.mean) / self.std
@@ -117,19 +127,20 @@ class Encoder(nn.Module):
             x = (self.colours @ x.flatten(2)).reshape(-1, *x.shape[1:])
         return self.scattering(x)
 
-    def forward(self, x):
-        x = self.scatter(x)
+    def normalise(self, x):
+        if not self.groups:
+            return (x - self.center) / self.scale
         shape = x.shape[1:]
-        if self.groups:
-            x = x.reshape(-1, self.groups, shape.numel() // self.groups)
-            x = x - x.mean(2, keepdim=True)
-            x = (x / torch.sqrt((x * x).mean(2, keepdim=True) + 1e-5)).reshape(-1, *shape)
-        else:
-            x = (x - self.center) / self.scale
+        x = x.reshape(-1, self.groups, shape.numel() // self.groups)
+        x = x - x.mean(2, keepdim=True)
+        return (x / torch.sqrt((x * x).mean(2, keepdim=True) + 1e-5)).reshape(-1, *shape)
+
+    def forward(self, x):
+        x = self.normalise(self.scatter(x))
         if self.mirror is not None:
-            half = (shape[2] + 1) // 2
+            half = (x.shape[3] + 1) // 2
             x = (x[..., :half] + x[:, self.mirror].flip(3)[..., :half]) / 2
-        return x
+        return x if self.white is None else (self.white @ x.flatten(2)).reshape(x.shape)
 
 
 def crops(files, height, width):
@@ -143,6 +154,14 @@ def crops(files, height, width):
             parts += [a[:, i : i + height, j : j + width] for i in range(0, h - height + 1, height // 2)
                       for j in range(0, a.shape[2] - width + 1, width // 2)]
     return np.stack(parts)
+
+
+def digits(name, height, width):
+    """Public digits at the size that MNIST's have, 20 of 28 pixels."""
+    inner = [side * 5 // 7 for side in (height, width)]
+    x = nn.functional.interpolate(torch.tensor(images(name)[0]).float(), inner, mode="bilinear").round().byte()
+    (a, b), (c, d) = ((side // 2, side - side // 2) for side in (height - inner[0], width - inner[1]))
+    return nn.functional.pad(x, (c, d, a, b)).numpy()
 
 
 def linear(channels, height, width, classes):
@@ -159,6 +178,12 @@ def cnn(channels, height, width, classes):
                          nn.Flatten(), nn.Linear(64 * (height // 2) * (width // 2), classes))
 
 
+def pointwise(channels, height, width, classes):
+    """A smaller CNN: a convolution of 1×1 with 128 channels, tanh, an average pool, a linear layer."""
+    return nn.Sequential(nn.Conv2d(channels, 128, 1), nn.Tanh(), nn.AvgPool2d(2), nn.Flatten(),
+                         nn.Linear(128 * (height // 2) * (width // 2), classes))
+
+
 def export(module, shape, path, names):
     x = torch.rand(2, *shape)
     torch.onnx.export(module.eval(), (x,), path, dynamo=False, opset_version=17, do_constant_folding=True, input_names=[names[0]],
@@ -171,7 +196,7 @@ def write_encoder(shape, groups, mean, std, path, **options):
 
 def write_head(kind, shape, classes, seed, path):
     torch.manual_seed(seed)
-    export(nn.Sequential(*{"linear": linear, "cnn": cnn}[kind](*shape, classes)), shape, path, ("features", "logits"))
+    export(nn.Sequential(*{"linear": linear, "cnn": cnn, "pointwise": pointwise}[kind](*shape, classes)), shape, path, ("features", "logits"))
 
 
 def join(encoder, head, path):
@@ -218,11 +243,14 @@ def main():
     shape = {"type": lambda text: tuple(map(int, text.split(","))), "metavar": "C,H,W", "required": True}
     encoder = commands.add_parser("encoder")
     encoder.add_argument("--shape", help="of an image", **shape)
-    normal = encoder.add_mutually_exclusive_group(required=True)
-    normal.add_argument("--groups", type=int, help="groups of channels that are normalised in each sample, a divisor of 81 C")
-    normal.add_argument("--public", nargs="+", metavar="FILE", help="public photographs: each channel is scaled by constants from their crops")
+    encoder.add_argument("--groups", type=int, help="groups of channels that are normalised in each sample, a divisor of 81 C")
+    public = encoder.add_mutually_exclusive_group()
+    public.add_argument("--public", nargs="+", metavar="FILE",
+                        help="public photographs, for --whiten; without --groups, each channel is scaled by constants from them")
+    public.add_argument("--digits", help="the same with public digits: what the names of two files begin with, as MNIST's")
     encoder.add_argument("--opponent", action="store_true", help="colours become R + G + B, R - B and R - 2 G + B")
     encoder.add_argument("--mirror", action="store_true", help="averages over an image and its mirror image: half the features")
+    encoder.add_argument("--whiten", action="store_true", help="partly whitens the channels, by their covariance over the public images")
     encoder.add_argument("--mean", type=float, default=0.0, help="public constant: pixels become (x - mean) / std")
     encoder.add_argument("--std", type=float, default=1.0)
     features = commands.add_parser("features")
@@ -231,10 +259,10 @@ def main():
     features.add_argument("--test", required=True)
     features.add_argument("--threads", type=int, default=0)
     head = commands.add_parser("head")
-    head.add_argument("kind", choices=["linear", "cnn"])
+    head.add_argument("kind", choices=["linear", "cnn", "pointwise"])
     head.add_argument("--shape", help="of the features", **shape)
     head.add_argument("--classes", type=int, default=10)
-    head.add_argument("--seed", type=int, default=0, help="of the CNN's first parameters, public")
+    head.add_argument("--seed", type=int, default=0, help="of a CNN's first parameters, public")
     joined = commands.add_parser("join")
     joined.add_argument("encoder")
     joined.add_argument("head")
@@ -243,8 +271,11 @@ def main():
     args = parser.parse_args()
     match args.command:
         case "encoder":
-            public = crops(args.public, *args.shape[1:]) if args.public else None
-            write_encoder(args.shape, args.groups, args.mean, args.std, args.out, opponent=args.opponent, mirror=args.mirror, public=public)
+            public = crops(args.public, *args.shape[1:]) if args.public else digits(args.digits, *args.shape[1:]) if args.digits else None
+            if public is None and (args.whiten or not args.groups):
+                parser.error("give --public or --digits with --whiten, and if there is no --groups")
+            write_encoder(args.shape, args.groups, args.mean, args.std, args.out, opponent=args.opponent, mirror=args.mirror, public=public,
+                          whiten=args.whiten)
         case "features": write_features(args.encoder, {"train": args.train, "test": args.test}, args.out, args.threads)
         case "head": write_head(args.kind, args.shape, args.classes, args.seed, args.out)
         case "join": join(args.encoder, args.head, args.out)
