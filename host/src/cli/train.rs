@@ -24,6 +24,7 @@ use damper_core::average::Averaging;
 use damper_data::Augment;
 use damper_grad::Readout;
 use damper_report::{OutputFolder, is_finished};
+use damper_runtime::Choice;
 use damper_train::files::{self, Access};
 use damper_train::{
     self as train, Budget, Checkpoint, Group, Invocation, Noise, NoiseCorrelation, Record, Run, RunPlan, Source,
@@ -113,6 +114,10 @@ pub(super) struct TrainArgs {
     /// The settings as they were given.
     #[arg(skip)]
     pub(super) invocation: Option<Invocation>,
+    /// Measures, before the first step, which way of computing each kind of layer is the fastest here: damper's kernels or onnxruntime's. Kept for
+    /// the network, the processor and the program in DIR [default: the user's folder of caches]. Another way has other bits
+    #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true)]
+    tune: Option<Option<PathBuf>>,
     /// Prints the report as one JSON object on standard output, and nothing else there
     #[arg(long)]
     pub(super) json: bool,
@@ -380,6 +385,11 @@ impl TrainArgs {
             physical_batch: self.machine.physical_batch,
             memory: self.machine.memory,
             workers: self.machine.workers,
+            tune: self
+                .tune
+                .as_ref()
+                .map(|folder| tune_folder(folder.as_deref(), self.machine.backend()?))
+                .transpose()?,
             augment: self.training.augment,
             average: self.training.average,
             evaluate_every: self.training.eval_every,
@@ -547,6 +557,23 @@ fn lead(args: &TrainArgs, group: &dyn Group) -> Result<ExitCode, Failure> {
         }
         _ => failure,
     })
+}
+
+/// The folder of measured ways: the given one, or the user's.
+fn tune_folder(given: Option<&Path>, backend: Choice) -> Result<PathBuf, Failure> {
+    if backend != Choice::Ort {
+        let problem =
+            "--tune: only onnxruntime with damper's operators has several ways; add --backend ort, or leave it out";
+        return Err(Failure::new(problem));
+    }
+    if let Some(given) = given {
+        return Ok(given.into());
+    }
+    let own = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|folder| folder.is_absolute());
+    let folder = own.or_else(|| Some(std::env::home_dir()?.join(".cache")));
+    Ok(folder
+        .ok_or_else(|| Failure::new("--tune: the user has no folder of caches; give one: --tune=DIR"))?
+        .join("damper"))
 }
 
 /// Names the part of a recording that an unfinished run leaves.

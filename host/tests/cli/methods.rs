@@ -53,6 +53,7 @@ fn trivial_methods_are_dp_sgd_bit_for_bit() {
             &["--method", "disk", "--kappa", "1"],
             &["--method", "disk", "--kappa", "1", "--gamma", "0.5"],
             &["--method", "adp", "--lr-schedule", "constant"],
+            // Sums of 64 bits, which every noise schedule has; the others here are of 32.
             &["--method", "adp", "--lr-schedule", "constant", "--noise-schedule", "polynomial:3,0"],
         ] {
             let same: Vec<&str> = match same.iter().position(|flag| *flag == "--betas") {

@@ -57,6 +57,7 @@ mod steps;
 mod store;
 mod terms;
 mod trained;
+mod tune;
 pub(crate) mod watched;
 pub(crate) mod worker;
 

@@ -19,7 +19,7 @@ use damper_data::{DataOptions, Dataset, InputShape, LabelKind, Split, TestSource
 use damper_grad::{Cost, DeriveOptions, GradGraph, Loss, Readout, derive};
 use damper_onnx::SettingError;
 use damper_onnx::attr_int;
-use damper_onnx::graph::{Graph, GraphOptions, Value, ValueId, retie};
+use damper_onnx::graph::{Graph, GraphOptions, TensorData, Value, ValueId, retie};
 use damper_onnx::pb::ModelProto;
 use damper_onnx::{Dim, TensorSpec};
 use std::fmt::Display;
@@ -158,7 +158,7 @@ pub fn prepare_on(
     damper_core::self_test()?;
     check_settings(source, &config)?;
     config.method.check(&config.optimizer)?;
-    let Read { model, adapted, warnings: of_model, init_seed, graph, grad, derive, data } = read(source)?;
+    let Read { model, adapted, warnings: of_model, init_seed, mut graph, grad, derive, data } = read(source)?;
     let data = change(data)?;
     let clipped = clipped(&graph, &source.derive, &config)?;
 
@@ -259,6 +259,8 @@ pub fn prepare_on(
             .push(format!("`data`: every training row has the label {class}, so the model learns to give no other"));
     }
     let params = initial(&graph, &grad);
+    // A copy of all parameters less for the whole run.
+    graph.parameters.iter_mut().filter(|p| p.trained).for_each(|p| p.initial.data = TensorData::F32(vec![]));
     let run = Run {
         config,
         model,
@@ -567,11 +569,7 @@ fn fixed(spec: &TensorSpec) -> Vec<usize> {
 
 /// The model file's values of the trained parameters, flat, in the gradient graph's order.
 pub(crate) fn initial(graph: &Graph, grad: &GradGraph) -> Vec<f32> {
-    grad.parameters
-        .iter()
-        .filter_map(|spec| graph.parameters.iter().find(|parameter| parameter.name == spec.name))
-        .filter_map(|parameter| parameter.initial.as_f32())
-        .flatten()
-        .copied()
-        .collect()
+    let of = |name: &str| graph.parameters.iter().find(|parameter| parameter.name == name)?.initial.as_f32();
+    // Grown value by value, they would take up to twice their memory for the whole run.
+    grad.parameters.iter().filter_map(|spec| of(&spec.name)).collect::<Vec<_>>().concat()
 }

@@ -16,6 +16,7 @@ use crate::trained::Trained;
 use crate::worker::{Accumulate, Layout, Opened, Step, draw_parts};
 use crate::{Run, TrainError};
 use damper_core::average::Average;
+use damper_core::grid;
 use damper_core::noise::CHUNK;
 use damper_core::optimizer::Optimizer;
 use damper_core::private::SumWord;
@@ -185,18 +186,22 @@ impl<'a> Ranks<'a> {
         })
     }
 
-    fn total_words(&mut self, words: &mut [SumWord<i64>], is_narrow: bool) -> Result<(), RankError> {
+    fn total_words<W: grid::Word + Into<i64>>(
+        &mut self,
+        words: &mut [SumWord<W>],
+        is_narrow: bool,
+    ) -> Result<(), RankError> {
         if let Some(Block { own, len, .. }) = &self.noise {
             let width = PIECE.min(*len);
             let cut = Cut { pieces: len.div_ceil(width), width, is_narrow };
             let mut blocks = Blocks { words, own: own.clone(), len: *len, width };
             self.group.reduce_scatter_pieces(cut, &mut blocks)?;
-            words[..own.start].fill(SumWord::ZERO);
-            words[own.end..].fill(SumWord::ZERO);
+            words[..own.start].fill(SumWord::default());
+            words[own.end..].fill(SumWord::default());
             return Ok(());
         }
         if is_narrow {
-            let mut totals: Vec<u32> = words.iter().map(|word| word.get() as u32).collect();
+            let mut totals: Vec<u32> = words.iter().map(|word| word.get().into() as u32).collect();
             self.group.all_reduce(Words::U32(&mut totals))?;
             take(words, Words::U32(&mut totals));
             totals.zeroize();
@@ -207,8 +212,8 @@ impl<'a> Ranks<'a> {
     }
 
     /// Replaces the words of a sum by their totals over all ranks.
-    pub(crate) fn total_wide(&self, words: &mut [SumWord<i64>]) -> Result<(), RankError> {
-        let mut totals: Vec<u64> = words.iter().map(|word| word.get() as u64).collect();
+    pub(crate) fn total_wide<W: grid::Word + Into<i64>>(&self, words: &mut [SumWord<W>]) -> Result<(), RankError> {
+        let mut totals: Vec<u64> = words.iter().map(|word| word.get().into() as u64).collect();
         self.group.all_reduce(Words::U64(&mut totals))?;
         take(words, Words::U64(&mut totals));
         totals.zeroize();
@@ -267,14 +272,14 @@ const PIECE: usize = 1 << 16;
 const LENGTH: &str = "the parameters have the state's length";
 
 /// The words of a sum as one block of `len` a rank, of which this rank has `own`.
-struct Blocks<'a> {
-    words: &'a mut [SumWord<i64>],
+struct Blocks<'a, W> {
+    words: &'a mut [SumWord<W>],
     own: Range<usize>,
     len: usize,
     width: usize,
 }
 
-impl Blocks<'_> {
+impl<W> Blocks<'_, W> {
     /// The words of piece `index` in the block of rank `rank`.
     fn part(&self, rank: usize, index: usize) -> Range<usize> {
         let block = block_of(rank, self.len, self.words.len());
@@ -283,13 +288,18 @@ impl Blocks<'_> {
     }
 }
 
-impl Pieces for Blocks<'_> {
+impl<S: grid::Word + Into<i64>> Pieces for Blocks<'_, S> {
     fn fill(&mut self, index: usize, to: Words<'_>) {
-        fn fill<W: Word>(blocks: &Blocks<'_>, index: usize, to: &mut [W], of: fn(i64) -> W) {
+        fn fill<S: grid::Word + Into<i64>, W: Word>(
+            blocks: &Blocks<'_, S>,
+            index: usize,
+            to: &mut [W],
+            of: fn(i64) -> W,
+        ) {
             for (rank, to) in to.chunks_mut(blocks.width).enumerate() {
                 let words = &blocks.words[blocks.part(rank, index)];
                 let (to, rest) = to.split_at_mut(words.len());
-                to.iter_mut().zip(words).for_each(|(to, word)| *to = of(word.get()));
+                to.iter_mut().zip(words).for_each(|(to, word)| *to = of(word.get().into()));
                 rest.fill(W::default());
             }
         }
@@ -307,13 +317,16 @@ impl Pieces for Blocks<'_> {
 }
 
 /// Replaces `words` by totals.
-fn take(words: &mut [SumWord<i64>], totals: Words<'_>) {
+fn take<W: grid::Word>(words: &mut [SumWord<W>], totals: Words<'_>) {
     match totals {
         Words::U32(totals) => {
-            words.iter_mut().zip(totals).for_each(|(word, total)| *word = SumWord::new(i64::from(*total as i32)));
+            words
+                .iter_mut()
+                .zip(totals)
+                .for_each(|(word, total)| *word = SumWord::new(W::wrap((*total as i32).into())));
         }
         Words::U64(totals) => {
-            words.iter_mut().zip(totals).for_each(|(word, total)| *word = SumWord::new(*total as i64));
+            words.iter_mut().zip(totals).for_each(|(word, total)| *word = SumWord::new(W::wrap(*total as i64)));
         }
     }
 }

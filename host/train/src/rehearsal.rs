@@ -6,7 +6,8 @@ use damper_grad::GradGraph;
 use damper_onnx::TensorRef;
 use damper_onnx::graph::DType;
 use damper_onnx::{Dim, TensorSpec};
-use damper_runtime::{Backend, BackendError, Plan};
+use damper_runtime::{Backend, BackendError, Plan, Session};
+use std::hash::{DefaultHasher, Hasher};
 use std::num::NonZeroUsize;
 
 /// Rows that are enough, and are not one.
@@ -44,8 +45,8 @@ pub enum Independence {
     NotTested,
 }
 
-/// Compares the gradients of made-up samples, bit for bit, with those in the next row of the batch, and with those next to other
-/// samples. A batch of one row has no other row.
+/// Compares the gradients of made-up samples, by 64-bit hashes of their bits, with those in the next row of the batch, and with those next
+/// to other samples. A batch of one row has no other row.
 ///
 /// # Errors
 ///
@@ -58,24 +59,34 @@ pub(super) fn independence(
     params: &[f32],
 ) -> Result<Independence, BackendError> {
     let (model, plan) = plan(grad, prefixes, rows);
+    independence_of(backend.load(&model, &plan)?.as_mut(), grad, &plan, params)
+}
+
+/// [`independence`] of the outputs of a session that is loaded for `plan`.
+pub(super) fn independence_of(
+    session: &mut dyn Session,
+    grad: &GradGraph,
+    plan: &Plan,
+    params: &[f32],
+) -> Result<Independence, BackendError> {
     let by_row = |spec: &TensorSpec| spec.shape.first() == Some(&Dim::Batch);
     if !plan.outputs.iter().all(by_row) {
         return Ok(Independence::NotTested);
     }
-    let mut session = backend.load(&model, &plan)?;
-    let rows = rows.get();
-    let mut gradients = |made: &[Made]| -> Result<Vec<Vec<u32>>, BackendError> {
-        let mut of_rows = vec![Vec::new(); rows];
+    let rows = plan.batch;
+    // Of each row a hash of 64 bits: three gradients of all rows would be the most memory that a run takes.
+    let mut gradients = |made: &[Made]| -> Result<Vec<u64>, BackendError> {
+        let mut of_rows = vec![DefaultHasher::new(); rows];
         session.run(&made.iter().map(Made::input).collect::<Vec<_>>(), &mut |outputs| {
             for output in outputs {
                 for (row, values) in of_rows.iter_mut().zip(output.chunks((output.len() / rows).max(1))) {
-                    row.extend(values.iter().map(|value| value.to_bits()));
+                    values.iter().for_each(|value| row.write_u32(value.to_bits()));
                 }
             }
         })?;
-        Ok(of_rows)
+        Ok(of_rows.iter().map(Hasher::finish).collect())
     };
-    let mut made = made_up(grad, &plan, params);
+    let mut made = made_up(grad, plan, params);
     let first = gradients(&made)?;
     let edit = |made: &mut [Made], change: &dyn Fn(&mut Made, usize)| {
         let of_samples = plan.inputs.iter().zip(made).filter(|(spec, _)| by_row(spec));

@@ -30,7 +30,7 @@ pub struct Run {
     pub grad: GradGraph,
     /// The graph that computes clipped sums, where the backend clips.
     pub clipped: Option<GradGraph>,
-    /// The model as a graph.
+    /// The model as a graph, without the initial values of the trained parameters, which are `params`.
     pub graph: Graph,
     /// The loss; the output that feeds it is named.
     pub derive: DeriveOptions,

@@ -20,10 +20,11 @@ use damper_core::mutant::{self, Mutant};
 use damper_core::noise::{ContinuousGaussian, DiscreteGaussian};
 use damper_core::optimizer::Optimizer;
 use damper_core::private::{Mechanism, SumWord};
-use damper_core::schedule::Declared;
+use damper_core::schedule::{AnyNoise, Declared, NoiseSchedule};
 use damper_core::slots::OptimizerSlot;
 use damper_core::step::{PrivateStep, Slots, StepState};
 use damper_data::{Chunk, Split, chunks};
+use damper_grad::GradGraph;
 use damper_runtime::{Backend, BackendError};
 
 /// Its memory, the optimizer's of type `OS`.
@@ -42,6 +43,12 @@ pub(crate) enum Sum {
 impl From<Vec<SumWord<i64>>> for Sum {
     fn from(words: Vec<SumWord<i64>>) -> Self {
         Self::Grid(words.into_iter().map(SumWord::get).collect())
+    }
+}
+
+impl From<Vec<SumWord<i32>>> for Sum {
+    fn from(words: Vec<SumWord<i32>>) -> Self {
+        Self::Grid(words.into_iter().map(|word| word.get().into()).collect())
     }
 }
 
@@ -64,14 +71,20 @@ pub(crate) trait StepLoop {
         Sum: From<Vec<M::Word>>;
 }
 
+/// The graph that the workers of `run` take samples through, and how the outputs that they read begin.
+pub(crate) fn graph_of(run: &Run) -> (&GradGraph, &'static [&'static str]) {
+    match &run.clipped {
+        Some(clipped) => (clipped, &SUMS),
+        None => (&run.grad, &OUTPUTS),
+    }
+}
+
 /// Rehearses the run's graph on `backend`, loads it for each thread, and goes the course.
 pub(crate) fn go<C: StepLoop>(run: &Run, backend: &dyn Backend, step_loop: C) -> Result<C::End, TrainError> {
     let rows = run.physical_batch;
     let sessions = Sessions { backend, grad: &run.grad, split: &run.data.train, rows, threads: run.threads() };
-    match &run.clipped {
-        Some(clipped) => self_test(backend, clipped, &SUMS, rows, &run.params)?,
-        None => self_test(backend, &run.grad, &OUTPUTS, rows, &run.params)?,
-    }
+    let (grad, prefixes) = graph_of(run);
+    self_test(backend, grad, prefixes, rows, &run.params)?;
     let continuous = || ContinuousGaussian::new(run.terms.multiplier);
     if let Some(correlated) = &run.terms.correlated {
         let workers = PerSampleGradients::new(&sessions)?;
@@ -80,8 +93,14 @@ pub(crate) fn go<C: StepLoop>(run: &Run, backend: &dyn Backend, step_loop: C) ->
     }
     match (run.config.noise, run.terms.sigma_grid, &run.clipped) {
         (Noise::Discrete, Some(sigma), None) => {
-            let workers = PerSampleGradients::new(&sessions)?;
             let grid = Grid::new(run.config.grid_bits)?;
+            let has_one_sigma = run.terms.noise_schedule == AnyNoise::Schedule(NoiseSchedule::Constant);
+            // The same bits, and half the memory to go through for each sample.
+            if has_one_sigma && !grid.may_overflow_i32(run.config.batch_size, sigma) {
+                let workers = PerSampleGradients::new(&sessions)?;
+                return step_loop.go(DiscreteGaussian::<i32>::new(grid, sigma)?, workers);
+            }
+            let workers = PerSampleGradients::new(&sessions)?;
             step_loop.go(DiscreteGaussian::<i64>::new(grid, sigma)?, workers)
         }
         (_, _, Some(clipped)) => {

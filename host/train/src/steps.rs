@@ -19,6 +19,7 @@ use super::sharded_state::WholeState;
 use super::step_loop::{self, Draw, State, StepLoop, Sum};
 use super::store::{LedgerFile, RESERVE, RanksLedger};
 use super::trained::Trained;
+use super::tune::backend_of;
 use super::watched::{GradientWatch, ThresholdWatch, Watched, WatchedState};
 use super::worker::{Accumulate, GradientObserver, Layout, OUTPUTS, Step};
 use super::{Evaluation, Outcome, Progress, Resumed, Run, StepReport, TestMetrics, TrainError};
@@ -32,7 +33,7 @@ use damper_core::slots::OptimizerSlot;
 use damper_core::threshold::Threshold;
 use damper_data::{Labels, Split};
 use damper_onnx::SettingError;
-use damper_runtime::{Backend, open};
+use damper_runtime::Backend;
 use std::path::Path;
 use std::time::{Duration, Instant};
 use zeroize::Zeroizing;
@@ -124,7 +125,7 @@ pub(crate) fn observed(
     let key = ranks.of_rank_0(own, |key| key.to_vec(), |bytes| bytes.try_into().ok().map(Zeroizing::new))?;
     let mut key = key.ok_or(RankError::Left)?;
     let origin = run.config.seed.map_or(Origin::Key(&key), Origin::Seed);
-    let backend = agree(group, open(run.config.backend).map_err(TrainError::from))?;
+    let backend = agree(group, backend_of(run))?;
     progress.backend(&backend.note());
     let independence = match &run.clipped {
         None => independence(backend.as_ref(), &run.grad, &OUTPUTS, run.physical_batch, &run.params)?,
@@ -483,6 +484,7 @@ where
         backend: backend.name(),
         backend_version: backend.version(),
         operators: backend.operators(),
+        ways: backend.ways(),
         workers: workers.count(),
         clip: step.slots().threshold.clip(&state.threshold),
     })

@@ -28,7 +28,12 @@ impl Environment {
     pub(crate) fn of(run: &Run, backend: &dyn Backend, workers: usize) -> Self {
         Self {
             program: program(backend.library()).ok(),
-            backend: format!("{}, {} operators", backend.name(), backend.operators().name()),
+            backend: backend
+                .ways()
+                .iter()
+                .fold(format!("{}, {} operators", backend.name(), backend.operators().name()), |text, (layer, way)| {
+                    format!("{text}; {layer}: {}", way.name())
+                }),
             backend_version: backend.version(),
             processor: processor(),
             workers: (run.path() != EXACT).then_some(workers),

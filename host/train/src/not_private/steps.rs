@@ -9,6 +9,7 @@ use crate::rehearsal::self_test;
 use crate::run_plan::RunPlan;
 use crate::sampler::BatchSampler;
 use crate::steps::{TICK, diverged, in_range};
+use crate::tune::backend_of;
 use crate::worker::{Layout, OUTPUTS, PlainSums, Sessions, Views};
 use crate::{Evaluation, Independence, Outcome, Progress, Resumed, Run, StepReport, TestMetrics, TrainError};
 use damper_accounting::{Recorded, RunKind};
@@ -16,7 +17,6 @@ use damper_core::average::Average;
 use damper_core::optimizer::{Begin, Optimizer};
 use damper_core::private::Released;
 use damper_data::chunks;
-use damper_runtime::open;
 use std::path::Path;
 use std::time::Instant;
 
@@ -30,7 +30,7 @@ pub(crate) fn train(
     let config = &run.config;
     let mut key = checkpoint.as_ref().map_or_else(|| generator::key(config.seed), |checkpoint| Ok(checkpoint.key()))?;
     let generator = generator::generator(config.seed, &mut key);
-    let backend = open(config.backend)?;
+    let backend = backend_of(run)?;
     progress.backend(&backend.note());
     let (split, rows, threads) = (&run.data.train, run.physical_batch, run.threads());
     self_test(backend.as_ref(), &run.grad, &OUTPUTS, rows, &run.params)?;
@@ -147,6 +147,7 @@ pub(crate) fn train(
         backend: backend.name(),
         backend_version: backend.version(),
         operators: backend.operators(),
+        ways: backend.ways(),
         workers: workers.count(),
         clip: f32::INFINITY,
     })
