@@ -12,7 +12,7 @@ def test_the_notebook_runs(tmp_path):
     nbformat = pytest.importorskip("nbformat")
     pytest.importorskip("ipykernel")
     notebook = nbformat.read(NOTEBOOK, as_version=4)
-    nbclient.NotebookClient(notebook, timeout=240, resources={"metadata": {"path": str(tmp_path)}}).execute()
+    nbclient.NotebookClient(notebook, timeout=900, resources={"metadata": {"path": str(tmp_path)}}).execute()
     assert (tmp_path / "report.html").is_file() and (tmp_path / "digits.onnx").is_file()
     texts = [output.get("text", "") for cell in notebook.cells for output in cell.get("outputs", [])]
     assert any("damper.fix" in text for text in texts)
