@@ -4,7 +4,9 @@ import _thread
 import json
 import math
 import threading
+import time
 import warnings
+from pathlib import Path
 
 import damper
 import numpy as np
@@ -309,7 +311,15 @@ def test_ctrl_c_keeps_what_was_charged():
     x, y = separable(4000)
     module = mlp()
     settings = {**QUICK, "epochs": 3000, "noise_multiplier": 4.0, "out": "run"}
-    threading.Timer(4.0, _thread.interrupt_main).start()
+
+    def interrupt():
+        # Wherever a slow machine is by then, steps are being charged.
+        while not Path("run/checkpoint/ledger.json").exists():
+            time.sleep(0.01)
+        time.sleep(0.2)
+        _thread.interrupt_main()
+
+    threading.Thread(target=interrupt, daemon=True).start()
     with pytest.raises(damper.Interrupted) as raised:
         quiet(damper.fit, module, (x, y), **settings)
     run = raised.value.run
