@@ -1,4 +1,4 @@
-//! The exponential and the error function for the custom operators, the same for every element wherever it lies: sums, products and
+//! The exponential for the custom operators, the same for every element wherever it lies: sums, products and
 //! fused products, rounded one by one, comparisons and shifts, of which compilers make vectors of any width with the same bits.
 
 /// `exp(x)` within 2 units of the last place; 0 where the result is below the normal numbers, ∞ above all, NaN of NaN.
@@ -23,27 +23,6 @@ pub(super) fn exp(x: f32) -> f32 {
     if is_gone { 0.0 } else { y }
 }
 
-/// `erf(x)` within 1e-7; NaN of NaN.
-///
-/// By N. Juffa's polynomials: of `x²` near 0, in the exponent of `1 − exp(p(|x|))` beyond.
-#[inline(always)]
-pub(super) fn erf(x: f32) -> f32 {
-    let (size, square) = (x.abs(), x * x);
-    let near = horner(
-        -5.967_617e-4,
-        [4.991_194_2e-3, -2.676_813_5e-2, 1.128_199_25e-1, -3.761_253_4e-1, 1.283_791_7e-1],
-        square,
-    );
-    let near = near.mul_add(x, x);
-    let far = horner(
-        -1.728_534_7e-5,
-        [3.831_972e-4, -3.883_963_8e-3, 2.425_462_2e-2, -1.067_778_8e-1, -6.348_467e-1, -1.287_175_1e-1],
-        size,
-    );
-    let far = (1.0 - exp(far.mul_add(size, -size))).copysign(x);
-    if size > 0.927_734_4 { far } else { near }
-}
-
 /// `2ⁿ`, of normal numbers.
 #[inline(always)]
 fn power(n: i32) -> f32 {
@@ -52,7 +31,7 @@ fn power(n: i32) -> f32 {
 
 /// The polynomial of `x` with these coefficients, the highest first.
 #[inline(always)]
-fn horner<const N: usize>(first: f32, others: [f32; N], x: f32) -> f32 {
+pub(super) fn horner<const N: usize>(first: f32, others: [f32; N], x: f32) -> f32 {
     let mut p = first;
     for coefficient in others {
         p = p.mul_add(x, coefficient);
@@ -70,15 +49,6 @@ mod tests {
         let points = (0..=steps).map(|i| from + (to - from) * (i as f32 / steps as f32));
         let off = points.map(|x| exp(x).to_bits().abs_diff((f64::from(x).exp() as f32).to_bits()));
         assert!(off.max() <= Some(2));
-    }
-
-    #[test]
-    fn erf_is_near_the_exact_value() {
-        let points = (-2_000_000..=2_000_000).map(|i| i as f32 / 4e5);
-        let off = points.map(|x| (f64::from(erf(x)) - libm::erf(f64::from(x))).abs());
-        assert!(off.fold(0.0, f64::max) < 1.2e-7);
-        assert_eq!([0.0, -0.0, 9.0, -9.0, f32::INFINITY, f32::NEG_INFINITY].map(erf), [0.0, 0.0, 1.0, -1.0, 1.0, -1.0]);
-        assert!(erf(f32::NAN).is_nan() && erf(1e-30) > 1.128e-30);
     }
 
     #[test]

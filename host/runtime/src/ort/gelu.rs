@@ -4,7 +4,7 @@
 //! `Y = X · Φ(X)` with `Φ(X) = (1 + erf(X/√2)) / 2`, or with `approximate` `Φ(X) = σ(2u)`, `u = √(2/π) · (X + 0.044715 · X³)`;
 //! `dX = dY · (Φ(X) + X · Φ'(X))`.
 
-use super::elements::{erf, exp};
+use super::elements::{exp, horner};
 use super::operator::{Attributes, Kernel, Operator};
 use pulp::{Arch, Simd, WithSimd};
 use std::f32::consts::{FRAC_1_SQRT_2, FRAC_2_SQRT_PI};
@@ -65,7 +65,7 @@ impl WithSimd for Forward<'_> {
             }
         } else {
             for (y, x) in elements {
-                *y = x * distribution(*x);
+                *y = x * distribution(*x).0;
             }
         }
     }
@@ -91,17 +91,26 @@ impl WithSimd for Backward<'_> {
             }
         } else {
             for ((gx, gy), x) in elements {
-                let density = exp(-0.5 * x * x) * (0.5 * FRAC_1_SQRT_2 * FRAC_2_SQRT_PI);
-                *gx = gy * (distribution(*x) + x * density);
+                let (below, density) = distribution(*x);
+                *gx = gy * (below + x * density);
             }
         }
     }
 }
 
-/// `Φ(x)`.
+/// `Φ(x)` within 2e-7, and its derivative, by one exponential: `Φ(−|x|) = exp(−x²/2) · t · P(t)`, `t = 1 / (1 + 0.34 · |x|)`, as in M. Abramowitz and
+/// I. Stegun's 26.2.17. `P` is fitted to `Φ` from −9 to 0: 8e-9 off at most.
 #[inline(always)]
-fn distribution(x: f32) -> f32 {
-    0.5 + 0.5 * erf(x * FRAC_1_SQRT_2)
+fn distribution(x: f32) -> (f32, f32) {
+    let bell = exp(-0.5 * x * x);
+    let t = 1.0 / x.abs().mul_add(0.34, 1.0);
+    let p = horner(
+        4.289_744e-2,
+        [-1.916_810_6e-1, 2.474_874_3e-1, -1.448_102_9e-2, 1.478_503_6e-1, 1.321_748_6e-1, 1.357_520_2e-1],
+        t,
+    );
+    let tail = bell * (t * p);
+    (if x > 0.0 { 1.0 - tail } else { tail }, bell * (0.5 * FRAC_1_SQRT_2 * FRAC_2_SQRT_PI))
 }
 
 /// `σ(2u)` and its derivative by `x`, by `v = exp(−2|u|)`, which overflows nowhere: `σ = 1 / (1 + v)` where `u > 0`, else `v / (1 + v)`,
@@ -166,6 +175,22 @@ mod tests {
                 assert!(apart(&made[0], &values) < 5e-7, "{name} {approximate}: {}", apart(&made[0], &values));
             }
         }
+    }
+
+    #[test]
+    fn distribution_is_near_the_exact_value() {
+        let points = (-2_000_000..=2_000_000).map(|i| i as f32 / 2e5);
+        let off = points.map(|x| {
+            let ((below, density), exact) = (distribution(x), exact(x.into(), false));
+            (f64::from(below) - exact.0).abs().max((f64::from(density) - exact.1).abs())
+        });
+        assert!(off.fold(0.0, f64::max) < 2e-7);
+        let (least, most) = (f32::NEG_INFINITY, f32::INFINITY);
+        assert_eq!(
+            [least, f32::MIN, f32::MAX, most].map(distribution),
+            [(0.0, 0.0), (0.0, 0.0), (1.0, 0.0), (1.0, 0.0)]
+        );
+        assert!(distribution(f32::NAN).0.is_nan() && distribution(f32::NAN).1.is_nan());
     }
 
     #[test]
