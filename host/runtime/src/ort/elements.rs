@@ -1,5 +1,5 @@
-//! The exponential for the custom operators, the same for every element wherever it lies: sums, products and
-//! fused products, rounded one by one, comparisons and shifts, of which compilers make vectors of any width with the same bits.
+//! The exponential for the custom operators, the same for every element wherever it lies: sums, products and fused products, rounded one
+//! by one, comparisons and shifts, of which compilers make vectors of any width with the same bits.
 
 /// `exp(x)` within 2 units of the last place; 0 where the result is below the normal numbers, ∞ above all, NaN of NaN.
 ///

@@ -57,16 +57,16 @@ impl WithSimd for Forward<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {
-        let elements = self.y.iter_mut().zip(self.x);
         // A loop for each form: a choice inside would be made for each element.
-        if self.approximate {
-            for (y, x) in elements {
-                *y = x * approximation(*x).0;
-            }
-        } else {
-            for (y, x) in elements {
-                *y = x * distribution(*x).0;
-            }
+        if self.approximate { self.by(approximation) } else { self.by(distribution) }
+    }
+}
+
+impl Forward<'_> {
+    #[inline(always)]
+    fn by(self, form: impl Fn(f32) -> (f32, f32)) {
+        for (y, x) in self.y.iter_mut().zip(self.x) {
+            *y = x * form(*x).0;
         }
     }
 }
@@ -83,17 +83,16 @@ impl WithSimd for Backward<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {
-        let elements = self.gx.iter_mut().zip(self.gy).zip(self.x);
-        if self.approximate {
-            for ((gx, gy), x) in elements {
-                let (below, density) = approximation(*x);
-                *gx = gy * (below + x * density);
-            }
-        } else {
-            for ((gx, gy), x) in elements {
-                let (below, density) = distribution(*x);
-                *gx = gy * (below + x * density);
-            }
+        if self.approximate { self.by(approximation) } else { self.by(distribution) }
+    }
+}
+
+impl Backward<'_> {
+    #[inline(always)]
+    fn by(self, form: impl Fn(f32) -> (f32, f32)) {
+        for ((gx, gy), x) in self.gx.iter_mut().zip(self.gy).zip(self.x) {
+            let (below, density) = form(*x);
+            *gx = gy * (below + x * density);
         }
     }
 }
