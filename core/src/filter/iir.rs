@@ -54,7 +54,7 @@ use super::identity::Identity;
 use crate::described::{Described, Description, Flag, Kind, Setting, Values, Vector};
 use crate::error::{CallError, ConfigError, check_len};
 use crate::numerics::digest::{Digest, Digested};
-use crate::numerics::order::is_within;
+use crate::numerics::order::{is_at_most, is_within};
 use crate::numerics::round::saturate;
 use crate::optimizer::piece;
 use crate::private::Released;
@@ -95,8 +95,8 @@ impl<const ORDER: usize> Iir<ORDER> {
     /// # Errors
     ///
     /// A coefficient is not finite, the order exceeds `ORDER`, a pole is on or outside the unit circle, the DC gain
-    /// `Σ b / (1 + Σ a)` is not from 2⁻³² to 2³², some `c_t` is not above 0, or the poles are so near the unit circle
-    /// that 10,000 steps do not show it.
+    /// `Σ b / (1 + Σ a)` is not from 2⁻³² to 2³², some `c_t` is not above 0 or not within 2³² times that, or the poles are
+    /// so near the unit circle that 10,000 steps do not show it.
     pub fn new(a: &[f32], b: &[f32]) -> Result<Self, ConfigError> {
         if !a.iter().chain(b).all(|coefficient| coefficient.is_finite()) {
             return Err(ConfigError::new("a filter's coefficients", "finite"));
@@ -173,14 +173,11 @@ impl<const ORDER: usize> Iir<ORDER> {
         let mut ones = [0.0; ORDER];
         for t in 0..SETTLING_STEPS {
             let c = self.advance(&mut ones);
-            if limit / RANGE >= c {
+            if !is_within(c, limit / RANGE, limit * RANGE) {
                 return Err(ConfigError::new(
                     "a filter's step response",
-                    "above 0 at every step, for the bias correction divides by it",
+                    "above 0 at every step, for the bias correction divides by it, and within 2^32 times the DC gain",
                 ));
-            }
-            if c > limit * RANGE {
-                return Err(ConfigError::new("a filter's step response", "not that far from its limit, the DC gain"));
             }
             let mut newest = c - limit;
             for deviation in deviations.iter_mut().rev() {
@@ -189,7 +186,7 @@ impl<const ORDER: usize> Iir<ORDER> {
             // From here on all of b is in c_t, and deviations follow the recursion of a alone. The margin is rounding's.
             let unforced = t as usize >= self.order();
             let peak = if unforced { self.peak(deviations) } else { None };
-            if peak.is_some_and(|peak| limit * limit * (1.0 - 1e-9) > peak) {
+            if peak.is_some_and(|peak| is_at_most(peak, limit * limit * (1.0 - 1e-9))) {
                 return Ok(());
             }
         }

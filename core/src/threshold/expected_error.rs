@@ -62,7 +62,7 @@ use super::histogram::{check_bins, midpoint, total};
 use crate::count::{CountNoise, Query, ReleasedCounts};
 use crate::described::{Described, Description, Flag, Kind, Setting, UNSET, Values, Vector};
 use crate::error::ConfigError;
-use crate::numerics::order::is_above_zero;
+use crate::numerics::order::{is_above_zero, is_within};
 use crate::state::{SaveState, StateField};
 
 /// Passes of the grid after which `C` stays as it was. From one end of the default bounds to the other is 55.
@@ -217,7 +217,7 @@ impl Objective<'_> {
             moment += count * midpoint;
             let clip = moment / (floor + weight);
             // E falls up to the midpoint below, and it was seen to rise from this one on: min is against rounding only.
-            if k.checked_sub(1).is_none_or(|below| clip >= self.midpoint(below)) {
+            if k.checked_sub(1).is_none_or(|below| is_within(clip, self.midpoint(below), f64::INFINITY)) {
                 return Some(if midpoint > clip { clip } else { midpoint });
             }
         }
@@ -229,12 +229,12 @@ impl Objective<'_> {
         let bins = self.counts.len();
         let last = self.counts.last().copied().unwrap_or_default();
         let right = total(self.counts.get(bins / 2..).unwrap_or_default());
-        if last >= 0.5 * self.total {
+        if is_within(last, 0.5 * self.total, f64::INFINITY) {
             2.0 * self.range
-        } else if self.total / bins as f64 >= right {
-            self.range / 2.0
-        } else {
+        } else if right > self.total / bins as f64 {
             self.range
+        } else {
+            self.range / 2.0
         }
     }
 }

@@ -40,7 +40,7 @@ use super::histogram::{check_bins, midpoint, total};
 use crate::count::{CountNoise, Query, ReleasedCounts};
 use crate::described::{Described, Description, UNSET, Values, Vector};
 use crate::error::ConfigError;
-use crate::numerics::order::is_above_zero;
+use crate::numerics::order::{is_above_zero, is_within};
 use crate::state::{SaveState, StateField};
 
 /// Configuration of DC-SGD-P, with a histogram of `BINS` bins.
@@ -113,7 +113,7 @@ fn percentile(counts: &[f64], fraction: f64, range: f64) -> Option<f64> {
     for (i, count) in counts.iter().enumerate() {
         sum += count;
         bin = i;
-        if sum >= goal {
+        if is_within(sum, goal, f64::INFINITY) {
             break;
         }
     }

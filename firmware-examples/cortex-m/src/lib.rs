@@ -1,6 +1,8 @@
 //! Shared by the programs of the Cortex-M boards: output, memory use, exit.
 #![no_std]
 
+mod copy;
+
 use cortex_m_semihosting::debug;
 use damper_firmware_measure::memory::Memory;
 use damper_firmware_program::line::Line;
