@@ -362,12 +362,20 @@ impl Scale {
 /// `Σ q_i²` (saturating) of `q_i = trunc(g_i · scale)`; nothing is added.
 #[inline(always)]
 fn squares<'a>(units: u32, scale: f32, parts: impl Iterator<Item = &'a [f32]>) -> u64 {
-    let mut nowhere = [SumWord(0i32); 1 << 10];
     let mut total = 0u64;
     for part in parts {
-        for grads in part.chunks(1 << 10) {
-            let (here, _) = nowhere.split_at_mut(grads.len().min(1 << 10));
-            total = total.saturating_add(quantise_run(units as f32, scale, grads, here));
+        for grads in part.chunks(RUN) {
+            let (mut rest, mut lanes, mut last) = (grads, [0u64; LANES], [0]);
+            while let Some((grads, more)) = rest.split_first_chunk::<BLOCK>() {
+                add_squares(units as f32, scale, grads, &mut lanes);
+                rest = more;
+            }
+            for grad in rest {
+                add_squares(units as f32, scale, &[*grad], &mut last);
+            }
+            for squares in lanes.into_iter().chain(last) {
+                total = total.saturating_add(squares);
+            }
         }
     }
     total
@@ -446,5 +454,20 @@ fn quantise_block<W: Word, const N: usize, const L: usize>(
     for ((sum, magnitude), sign) in sum.iter_mut().zip(magnitudes).zip(signs) {
         let q = (magnitude ^ sign).wrapping_sub(sign) as i32;
         sum.0 = sum.0.wrapping_add(W::wrap(i64::from(q)));
+    }
+}
+
+/// Adds the squares of `N` coordinates to their lanes, as [`quantise_block`], without a sum.
+#[inline(always)]
+fn add_squares<const N: usize, const L: usize>(unit: f32, scale: f32, grads: &[f32; N], squares: &mut [u64; L]) {
+    let mut magnitudes = [0u32; N];
+    for (magnitude, grad) in magnitudes.iter_mut().zip(grads) {
+        let size = (grad * scale).abs();
+        *magnitude = mutant::magnitude(truncate(if size > unit { unit } else { size }), size);
+    }
+    for magnitudes in magnitudes.chunks_exact(L) {
+        for (square, magnitude) in squares.iter_mut().zip(magnitudes) {
+            *square += u64::from(*magnitude) * u64::from(*magnitude);
+        }
     }
 }

@@ -224,7 +224,7 @@ impl Kernel {
                 }
             }
             Self::PositionGrad { positions, sizes: [rows, columns] } => {
-                let mut of = PositionGrad::new(positions, [rows, columns]);
+                let mut of = PositionGrad::new(positions, columns);
                 let (left, right) = (numbers(positions * rows, 1), numbers(positions * columns, 2));
                 let mut grad = vec![0.0; rows * columns];
                 Box::new(move || of.write(&left, &right, &mut grad))

@@ -9,7 +9,9 @@
 //! The prediction chooses no bits: if the squares that were added exceed the bound, or those at the scale before do not, the sample is
 //! taken out again and added as a short one.
 
-use super::{LANES, OnGrid, RUN, Scale, SumWord, Word, add_bounded, quantise, quantise_run, squares};
+use super::{
+    BLOCK, LANES, OnGrid, RUN, Scale, SumWord, Word, add_bounded, add_squares, quantise, quantise_block, quantise_run,
+};
 use crate::clip::{Clip, Layer, Pieces, norm_of};
 use crate::numerics::reduce::SumOfSquares;
 
@@ -32,23 +34,9 @@ impl Measured {
         let (mut squares, mut sizes) = (0.0, 0.0);
         for piece in Pieces::new(parts, 0, dim) {
             for run in piece.chunks(RUN) {
-                norm_sq.add(run);
-                let (mut of_run, mut lanes) = (SumOfSquares::default(), [0f32; LANES]);
-                of_run.add(run);
-                let blocks = run.chunks_exact(LANES);
-                let rest = blocks.remainder();
-                for block in blocks {
-                    for (size, x) in lanes.iter_mut().zip(block) {
-                        *size += x.abs();
-                    }
-                }
-                for (size, x) in lanes.iter_mut().zip(rest) {
-                    *size += x.abs();
-                }
-                squares += f64::from(of_run.total());
-                for size in lanes {
-                    sizes += f64::from(size);
-                }
+                let [of_run, sizes_of_run] = norm_sq.add_measured(run);
+                squares += f64::from(of_run);
+                sizes += f64::from(sizes_of_run);
             }
         }
         Self { norm_sq: norm_sq.total(), squares, sizes, dim }
@@ -98,10 +86,12 @@ pub(super) fn add_long<W: Word>(
     for piece in pieces.clone() {
         let (here, after) = rest.split_at_mut(piece.len().min(rest.len()));
         for (grads, sums) in piece.chunks(RUN).zip(here.chunks_mut(RUN)) {
-            total = total.saturating_add(quantise_run(units as f32, scale.scale, grads, sums));
-            if let Some(before) = before {
-                total_before = total_before.saturating_add(squares(units, before, core::iter::once(grads)));
-            }
+            let [squares, squares_before] = match before {
+                Some(before) => quantise_counting(units as f32, [scale.scale, before], grads, sums),
+                None => [quantise_run(units as f32, scale.scale, grads, sums), 0],
+            };
+            total = total.saturating_add(squares);
+            total_before = total_before.saturating_add(squares_before);
         }
         rest = after;
     }
@@ -109,4 +99,28 @@ pub(super) fn add_long<W: Word>(
         quantise(units, -scale.scale, pieces.clone(), sum);
         add_bounded((units, first), None, pieces.clone(), sum);
     }
+}
+
+/// As [`quantise_run`]; also `Σ q_i²` at a second scale, at which nothing is added.
+#[inline(always)]
+fn quantise_counting<W: Word>(unit: f32, [scale, other]: [f32; 2], grads: &[f32], sums: &mut [SumWord<W>]) -> [u64; 2] {
+    let (mut grads, mut sums) = (grads, sums);
+    let (mut lanes, mut counted) = ([0u64; LANES], [0u64; LANES]);
+    while let Some((grad, more)) = grads.split_first_chunk() {
+        let Some((sum, others)) = core::mem::take(&mut sums).split_first_chunk_mut() else { break };
+        quantise_block::<W, BLOCK, LANES>(unit, scale, grad, sum, &mut lanes);
+        add_squares(unit, other, grad, &mut counted);
+        (grads, sums) = (more, others);
+    }
+    let (mut last, mut last_counted) = ([0], [0]);
+    for (grad, sum) in grads.iter().zip(sums) {
+        quantise_block(unit, scale, &[*grad], core::array::from_mut(sum), &mut last);
+        add_squares(unit, other, &[*grad], &mut last_counted);
+    }
+    let mut totals = [last[0], last_counted[0]];
+    // Squares are at most 2⁴⁴: those of a run fit with room to spare.
+    for (squares, counted) in lanes.into_iter().zip(counted) {
+        totals = [totals[0] + squares, totals[1] + counted];
+    }
+    totals
 }

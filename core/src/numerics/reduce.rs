@@ -36,6 +36,31 @@ impl SumOfSquares {
         self.add_each(tail);
     }
 
+    /// As [`add`](Self::add); also `[Σ x², Σ |x|]` of this part alone, whose order is not fixed.
+    #[inline(always)]
+    pub(crate) fn add_measured(&mut self, part: &[f32]) -> [f32; 2] {
+        let (head, rest) = part.split_at(((LANES - self.next) % LANES).min(part.len()));
+        self.add_each(head);
+        let blocks = rest.chunks_exact(LANES);
+        let tail = blocks.remainder();
+        // Three sums abreast: each addition waits for the one before it.
+        let (mut lanes, mut squares, mut sizes) = (self.lanes, [0f32; LANES], [0f32; LANES]);
+        for block in blocks {
+            for (((lane, square), size), x) in lanes.iter_mut().zip(&mut squares).zip(&mut sizes).zip(block) {
+                *lane += x * x;
+                *square += x * x;
+                *size += x.abs();
+            }
+        }
+        self.lanes = lanes;
+        self.add_each(tail);
+        let mut measured = [0f32; 2];
+        for (square, size) in squares.into_iter().zip(sizes).chain(head.iter().chain(tail).map(|x| (x * x, x.abs()))) {
+            measured = [measured[0] + square, measured[1] + size];
+        }
+        measured
+    }
+
     #[inline(always)]
     fn add_each(&mut self, part: &[f32]) {
         for x in part {

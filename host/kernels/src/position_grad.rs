@@ -1,35 +1,26 @@
 //! The gradient of a matrix that is multiplied at many positions of a sample (the tokens of a linear layer):
 //! `G[r, c] = Σ_t L[t, r] · R[t, c]`.
 //!
-//! Memory: the left factor once more, and the packed right one of [`Product`].
+//! Memory: that of [`Product`], where `Lᵀ` is of rows that lie as columns.
 //!
 //! Numerics: those of [`Product`], the positions its terms.
 
 use crate::product::Product;
-use crate::simd::{Aligned, SimdKernel, turn};
+use crate::simd::SimdKernel;
 
 /// The gradient of one matrix, with the memory that it needs.
 #[derive(Debug)]
-pub struct PositionGrad {
-    positions: usize,
-    rows: usize,
-    product: Product,
-    /// `[rows, positions]`.
-    turned: Aligned,
-}
+pub struct PositionGrad(Product);
 
 impl PositionGrad {
-    /// Of a matrix `[rows, columns]` at so many positions; at least one of each.
-    pub fn new(positions: usize, [rows, columns]: [usize; 2]) -> Self {
-        Self { positions, rows, product: Product::new([positions, columns], false), turned: Aligned::default() }
+    /// Of a matrix of so many columns at so many positions; at least one of each.
+    pub fn new(positions: usize, columns: usize) -> Self {
+        Self(Product::of_columns([positions, columns]))
     }
 
     /// Writes the gradient `[rows, columns]` of `left` `[positions, rows]` and `right` `[positions, columns]`.
     pub fn write(&mut self, left: &[f32], right: &[f32], grad: &mut [f32]) {
-        let Self { positions, rows, product, turned } = self;
-        let turned = turned.of_len(*rows * *positions);
-        turn(left, turned, [*positions, *rows], [*rows, *positions]);
-        product.run(turned, right, None, grad);
+        self.0.run(left, right, None, grad);
     }
 }
 
@@ -42,7 +33,7 @@ mod tests {
     #[test]
     fn gradient_is_sum_over_positions() {
         for (positions, rows, columns) in [(1, 3, 5), (2, 40, 3), (65, 24, 33), (64, 7, 96), (3, 1, 1)] {
-            let mut kernel = PositionGrad::new(positions, [rows, columns]);
+            let mut kernel = PositionGrad::new(positions, columns);
             for seed in 1..3 {
                 let (left, right) = (numbers(positions * rows, seed), numbers(positions * columns, seed + 7));
                 let mut grad = vec![f32::NAN; rows * columns];

@@ -4,10 +4,10 @@
 //! many at a time as stay near the processor while all rows go by. That costs no more than to compare them with those of the call before,
 //! so that nothing is kept: rows of weights are often a power of two apart, where they would shut each other out of the caches, and packed they
 //! lie one after the other from a line of the caches on. Transposed weights take the place of few rows where that costs less,
-//! `Yᵀ = Wᵀ · Xᵀ`.
+//! `Yᵀ = Wᵀ · Xᵀ`. Rows that lie as columns are packed too, those of a tile at a time: side by side, they need no turning.
 //!
 //! Memory: packed weights, 256 KiB and a block (of 32 outputs in the widest vectors) at most; where rows and weights change places, the
-//! few rows and their outputs once more.
+//! few rows and their outputs once more; of columns, those of a tile.
 //!
 //! Numerics: each entry is one running sum over the terms in their order, with fused multiply-adds where the processor has them, and then
 //! the bias: its bits depend on the row, the parameters and the kind of processor, not on other rows nor on the vectors' width.
@@ -38,9 +38,11 @@ pub struct Product {
     terms: usize,
     outputs: usize,
     transposed: bool,
+    /// Rows lie as columns: `x` is `[terms, rows]`.
+    of_columns: bool,
     /// `[blocks of outputs, terms, outputs of a block]`, or of rows where weights are in their place; blocks are [`apart`] each other.
     packed: Aligned,
-    /// `[outputs, rows]`, where weights are in the place of rows.
+    /// `[outputs, rows]`, where weights are in the place of rows; `[terms, rows]` of a tile of columns, and few columns as rows.
     across: Aligned,
 }
 
@@ -48,7 +50,12 @@ impl Product {
     /// Of rows of `terms` entries with weights `[terms, outputs]`, or `[outputs, terms]` where they are `transposed`; at
     /// least one of each.
     pub fn new([terms, outputs]: [usize; 2], transposed: bool) -> Self {
-        Self { terms, outputs, transposed, packed: Aligned::default(), across: Aligned::default() }
+        Self { terms, outputs, transposed, of_columns: false, packed: Aligned::default(), across: Aligned::default() }
+    }
+
+    /// Of rows that lie as columns, `[terms, rows]`, with weights `[terms, outputs]`; at least one of each.
+    pub fn of_columns(sizes: [usize; 2]) -> Self {
+        Self { of_columns: true, ..Self::new(sizes, false) }
     }
 
     /// Returns true if it costs less that transposed weights take the place of so many rows.
@@ -69,7 +76,7 @@ impl Product {
         turn_block::<S>(x, [rows, terms], packed);
         let across = self.across.of_len(outputs * wide);
         let sizes = [terms, wide];
-        simd.vectorize(Rows { x: weights, packed, within: 0..wide, bias: None, y: across, sizes });
+        simd.vectorize(Rows { x: weights, panel: &mut [], packed, within: 0..wide, bias: None, y: across, sizes });
         turn(across, y, [outputs, rows], [wide, outputs]);
         if let Some(bias) = bias {
             for y in y.chunks_exact_mut(outputs) {
@@ -83,7 +90,8 @@ impl Product {
     /// By groups of outputs whose weights stay near.
     #[inline(always)]
     fn by_groups<S: Simd>(&mut self, simd: S, x: &[f32], weights: &[f32], bias: Option<&[f32]>, y: &mut [f32]) {
-        let Self { terms, outputs, transposed, .. } = *self;
+        let Self { terms, outputs, transposed, of_columns, .. } = *self;
+        let rows = y.len() / outputs;
         let block = 2 * S::F32_LANES;
         let near = (NEAR / terms).max(1).next_multiple_of(block);
         for first in (0..outputs).step_by(near) {
@@ -97,7 +105,16 @@ impl Product {
             } else {
                 pack(simd, weights, [terms, outputs], within.clone(), packed);
             }
-            simd.vectorize(Rows { x, packed, within, bias, y, sizes: [terms, outputs] });
+            let (x, panel): (_, &mut [f32]) = if !of_columns {
+                (x, &mut [])
+            } else if rows >= ROWS {
+                (x, self.across.of_len(ROWS * terms))
+            } else {
+                let turned = self.across.of_len(rows * terms);
+                turn(x, turned, [terms, rows], [rows, terms]);
+                (&*turned, &mut [])
+            };
+            simd.vectorize(Rows { x, panel, packed, within, bias, y, sizes: [terms, outputs] });
         }
     }
 }
@@ -143,6 +160,8 @@ fn pack<S: Simd>(simd: S, weights: &[f32], [terms, outputs]: [usize; 2], within:
 /// The outputs `within` of all rows.
 struct Rows<'a> {
     x: &'a [f32],
+    /// Memory for a tile's rows, `[terms, M]`, where they lie as columns; else none.
+    panel: &'a mut [f32],
     /// Blocks [`apart`] each other.
     packed: &'a [f32],
     within: Range<usize>,
@@ -155,12 +174,39 @@ struct Rows<'a> {
 impl Rows<'_> {
     /// Of the `M` rows from `row` on.
     #[inline(always)]
-    fn panel<S: Simd, const M: usize>(&mut self, simd: S, row: usize) {
-        let [terms, outputs] = self.sizes;
+    fn tile_of_rows<S: Simd, const M: usize>(&mut self, simd: S, row: usize) {
+        let terms = self.sizes[0];
         let (x, after) = self.x[row * terms..].split_at(M * terms);
+        let after = after[..x.len().min(after.len())].iter().step_by(LINE);
+        self.tile::<S, M, false>(simd, row, x, after);
+    }
+
+    /// Of the `M` columns from `row` on.
+    #[inline(always)]
+    fn tile_of_columns<S: Simd, const M: usize>(&mut self, simd: S, row: usize) {
+        let lines = self.x.chunks_exact(self.y.len() / self.sizes[1]);
+        let panel = std::mem::take(&mut self.panel);
+        for (line, rows) in lines.clone().zip(panel.as_chunks_mut().0) {
+            *rows = *line[row..].first_chunk::<M>().expect("a tile's rows");
+        }
+        let after = lines.map(|line| &line[line.len().min(row + 2 * M) - 1]);
+        self.tile::<S, M, true>(simd, row, &panel[..M * self.sizes[0]], after);
+        self.panel = panel;
+    }
+
+    /// Of `x`, the `M` rows from `row` on, or those as columns. Meanwhile the processor fetches what comes `after`.
+    #[inline(always)]
+    fn tile<'f, S: Simd, const M: usize, const COLUMNS: bool>(
+        &mut self,
+        simd: S,
+        row: usize,
+        x: &[f32],
+        mut after: impl ExactSizeIterator<Item = &'f f32>,
+    ) {
+        let [terms, outputs] = self.sizes;
         let blocks = self.within.clone().step_by(2 * S::F32_LANES);
         let fetches = x.len() <= FETCHED && self.y.len() > 2 * S::F32_LANES * outputs;
-        let mut after = after[..x.len().min(after.len())].chunks(x.len().div_ceil(blocks.len()));
+        let part = after.len().div_ceil(blocks.len());
         for first in blocks {
             let count = (2 * S::F32_LANES).min(self.within.end - first);
             let block = &self.packed[(first - self.within.start) / (2 * S::F32_LANES) * apart::<S>(terms)..];
@@ -176,20 +222,20 @@ impl Rows<'_> {
                     let y = &y[m * outputs..][..count];
                     [0, count / 2, count - 1].into_iter().for_each(|output| fetch(&y[output]));
                 }
-                after.next().unwrap_or_default().iter().step_by(LINE).for_each(fetch);
+                after.by_ref().take(part).for_each(fetch);
             }
             // Functions of their own: in a larger one the sums would not all have registers.
             if count > S::F32_LANES {
-                simd.vectorize(Tile::<M, 2> { x, block, bias, y, sizes });
+                simd.vectorize(Tile::<M, 2, COLUMNS> { x, block, bias, y, sizes });
             } else {
-                simd.vectorize(Tile::<M, 1> { x, block, bias, y, sizes });
+                simd.vectorize(Tile::<M, 1, COLUMNS> { x, block, bias, y, sizes });
             }
         }
     }
 }
 
-/// `M` rows of a block of `N` vectors of outputs.
-struct Tile<'a, const M: usize, const N: usize> {
+/// `M` rows, which may lie as columns, of a block of `N` vectors of outputs.
+struct Tile<'a, const M: usize, const N: usize, const COLUMNS: bool> {
     x: &'a [f32],
     block: &'a [f32],
     bias: &'a [f32],
@@ -198,7 +244,7 @@ struct Tile<'a, const M: usize, const N: usize> {
     sizes: [usize; 3],
 }
 
-impl<const M: usize, const N: usize> WithSimd for Tile<'_, M, N> {
+impl<const M: usize, const N: usize, const COLUMNS: bool> WithSimd for Tile<'_, M, N, COLUMNS> {
     type Output = ();
 
     #[inline(always)]
@@ -209,10 +255,11 @@ impl<const M: usize, const N: usize> WithSimd for Tile<'_, M, N> {
         for m in 0..M {
             rows[m] = &x[m * terms..][..terms];
         }
+        let columns = &x.as_chunks::<M>().0[..terms];
         let block = &S::as_simd_f32s(block).0.as_chunks::<N>().0[..terms];
         for (term, vectors) in block.iter().enumerate() {
             for m in 0..M {
-                let x = simd.splat_f32s(rows[m][term]);
+                let x = simd.splat_f32s(if COLUMNS { columns[term][m] } else { rows[m][term] });
                 for n in 0..N {
                     sums[m][n] = simd.mul_add_e_f32s(x, vectors[n], sums[m][n]);
                 }
@@ -246,6 +293,17 @@ impl WithSimd for Rows<'_> {
     fn with_simd<S: Simd>(mut self, simd: S) {
         let most = if S::F32_LANES >= MAX_LANES || self.within.len() <= S::F32_LANES { ROWS } else { FEWER_ROWS };
         let rows = self.y.len() / self.sizes[1];
+        if !self.panel.is_empty() {
+            for row in (0..rows).step_by(most) {
+                // The last tile ends with the rows.
+                let row = row.min(rows - most);
+                match most {
+                    ROWS => self.tile_of_columns::<S, ROWS>(simd, row),
+                    _ => self.tile_of_columns::<S, FEWER_ROWS>(simd, row),
+                }
+            }
+            return;
+        }
         let mut done = 0;
         while done < rows {
             // As even as they can be.
@@ -253,8 +311,8 @@ impl WithSimd for Rows<'_> {
             macro_rules! of_rows {
                 ($($m:literal)*) => {
                     match tall {
-                        $($m => self.panel::<S, $m>(simd, done),)*
-                        _ => self.panel::<S, ROWS>(simd, done),
+                        $($m => self.tile_of_rows::<S, $m>(simd, done),)*
+                        _ => self.tile_of_rows::<S, ROWS>(simd, done),
                     }
                 };
             }

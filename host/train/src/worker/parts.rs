@@ -83,7 +83,7 @@ impl Parts {
                         if backend.is_portable() {
                             Maker::PortablePositions(Box::new(portable_positions(positions, sizes)))
                         } else {
-                            Maker::Positions(Box::new(PositionGrad::new(positions, sizes)))
+                            Maker::Positions(Box::new(PositionGrad::new(positions, sizes[1])))
                         }
                     }
                     _ => Maker::Outer,
