@@ -15,7 +15,8 @@ fn custom(model: &ModelProto) -> BTreeSet<&str> {
 
 #[test]
 fn norms_softmax_and_gelu_are_custom_operators() {
-    let expected: [(&str, &[&str]); 5] = [
+    let expected: [(&str, &[&str]); 6] = [
+        ("mnist-cnn.onnx", &["MaxPoolGrad", "TanhGrad"]),
         ("digits-mlp.onnx", &["Softmax", "TanhGrad"]),
         ("digits-cnn-groupnorm.onnx", &["Normalize", "NormalizeGrad", "Softmax"]),
         ("exports/foreign/bert.opset18.dynamo.onnx", &["Normalize", "NormalizeGrad", "Softmax", "SoftmaxGrad"]),

@@ -15,6 +15,7 @@ mod convolution;
 mod elements;
 mod errors;
 mod gelu;
+mod max_pool_grad;
 mod normalize;
 mod normalize_grad;
 mod operator;

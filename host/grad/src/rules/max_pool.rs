@@ -12,6 +12,7 @@
 
 use super::rule::Rule;
 use crate::backward::BackwardContext;
+use crate::custom::max_pool_grad;
 use crate::derive_error::DeriveError;
 use crate::emit::{Emitter, Var};
 use crate::window::Window;
@@ -22,19 +23,30 @@ fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let window = Window::of_pool(p)?;
     let (x, y, gy) = (p.x_rows(0), p.y_rows(), p.gy_rows());
     let stages = if window.tiles() { vec![window] } else { window.by_axis() };
-    let mut largest = vec![x];
-    for stage in stages.iter().take(stages.len().saturating_sub(1)) {
-        let next = stage.largest(p.em, &largest[largest.len() - 1]);
-        largest.push(next);
-    }
-    let mut grad = gy;
-    let mut above = y;
-    for (stage, x) in stages.iter().zip(&largest).rev() {
-        grad = hand_back(p.em, stage, x, &above, grad);
-        above = x.clone();
-    }
+    let is_pairs = matches!(&stages[..], [columns, lines] if columns.pairs() == Some(1) && lines.pairs() == Some(0));
+    let lowering = |em: &mut Emitter| hand_back_by(em, &stages, &x, &y, &gy);
+    let grad = match is_pairs {
+        true => max_pool_grad(p.em, [&gy, &x, &y], lowering),
+        false => lowering(p.em),
+    };
     p.gx_rows(0, grad);
     Ok(())
+}
+
+/// The gradient of `x`, where `y` is the largest under each window of all stages, one after the other, and has the gradient `gy`.
+fn hand_back_by(em: &mut Emitter, stages: &[Window], x: &Var, y: &Var, gy: &Var) -> Var {
+    let mut largest = vec![x.clone()];
+    for stage in stages.iter().take(stages.len().saturating_sub(1)) {
+        let next = stage.largest(em, &largest[largest.len() - 1]);
+        largest.push(next);
+    }
+    let mut grad = gy.clone();
+    let mut above = y.clone();
+    for (stage, x) in stages.iter().zip(&largest).rev() {
+        grad = hand_back(em, stage, x, &above, grad);
+        above = x.clone();
+    }
+    grad
 }
 
 /// The gradient of `x`, where `y` is the largest under each window over it and has the gradient `gy`.
