@@ -1,5 +1,5 @@
 //! The custom operators of gradient graphs, each with its lowering: rows brought to mean 0 and variance 1, softmax, GELU, the
-//! gradients of these, of tanh and of pools whose windows overlap, and the two passes of a clipped sum over samples' gradients. onnxruntime has kernels for them
+//! gradients of these, of tanh and of max pools, and the two passes of a clipped sum over samples' gradients. onnxruntime has kernels for them
 //! (`host/runtime/src/ort/`) that pass over memory once.
 //!
 //! The kernels take floats, and rows: the last axis. Along other axes the emitter writes the lowering itself.
@@ -144,13 +144,18 @@ pub fn tanh_grad(em: &mut Emitter, gy: &Var, y: &Var) -> Var {
     }
 }
 
-/// `MaxPoolGrad`: `(dY [.., l − 1, c − 1], X [.., l, c], Y [.., l − 1, c − 1]) → dX [.., l, c]` of windows of 2×2 next to each other, each two
-/// overlapping. Each entry is rounded as the lowering rounds it, which is in `rules/max_pool.rs`.
-pub fn max_pool_grad(em: &mut Emitter, inputs: [&Var; 3], lowering: impl FnOnce(&mut Emitter) -> Var) -> Var {
-    match inputs.iter().all(|var| var.dtype == DType::F32 && var.batch == inputs[0].batch) {
-        true => em.custom("MaxPoolGrad", &inputs, vec![], |em| vec![lowering(em)]).remove(0),
-        false => lowering(em),
+/// `MaxPoolGrad`: `(dY [.., *windows], X [.., l, c], Y [.., *windows]) → dX [.., l, c]` of windows of 2×2 over all of a plane, with the
+/// attribute `stride`, 1 or 2. Each entry is rounded as the lowering rounds it, which is in `rules/max_pool.rs`.
+pub fn max_pool_grad(
+    em: &mut Emitter,
+    stride: i64,
+    inputs: [&Var; 3],
+    lowering: impl FnOnce(&mut Emitter) -> Var,
+) -> Var {
+    if !inputs.iter().all(|var| var.dtype == DType::F32 && var.batch == inputs[0].batch) {
+        return lowering(em);
     }
+    em.custom("MaxPoolGrad", &inputs, vec![make_attr_int("stride", stride)], |em| vec![lowering(em)]).remove(0)
 }
 
 /// `Gelu`: `X → Y`, and `GeluGrad`: `(dY, X) → dX`, all of one shape, with the attribute `approximate`, 1 of tanh's form. `inputs` end with

@@ -23,11 +23,15 @@ fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let window = Window::of_pool(p)?;
     let (x, y, gy) = (p.x_rows(0), p.y_rows(), p.gy_rows());
     let stages = if window.tiles() { vec![window] } else { window.by_axis() };
-    let is_pairs = matches!(&stages[..], [columns, lines] if columns.pairs() == Some(1) && lines.pairs() == Some(0));
+    let stride = match &stages[..] {
+        [columns, lines] if columns.pairs() == Some(1) && lines.pairs() == Some(0) => Some(1),
+        [tiles] if tiles.kernel == [2, 2] => Some(2),
+        _ => None,
+    };
     let lowering = |em: &mut Emitter| hand_back_by(em, &stages, &x, &y, &gy);
-    let grad = match is_pairs {
-        true => max_pool_grad(p.em, [&gy, &x, &y], lowering),
-        false => lowering(p.em),
+    let grad = match stride {
+        Some(stride) => max_pool_grad(p.em, stride, [&gy, &x, &y], lowering),
+        None => lowering(p.em),
     };
     p.gx_rows(0, grad);
     Ok(())

@@ -1,47 +1,98 @@
-//! The gradient of a `MaxPool` of 2×2 windows that overlap, in one pass over memory as a custom operator: as nodes it is eighteen, a tap at
-//! a time. Each entry is rounded as the nodes round it: the bits are theirs.
+//! The gradient of a `MaxPool` of 2×2 windows, which lie next to each other or overlap, in one pass over memory as a custom operator: as
+//! nodes it is eighteen, a tap at a time. Each entry is rounded as the nodes round it: the bits are theirs.
 
 use super::operator::{Kernel, Operator};
 use pulp::{Arch, Simd, WithSimd};
 
-/// `(dY [.., l − 1, c − 1], X [.., l, c], Y [.., l − 1, c − 1]) → dX [.., l, c]`.
+/// `(dY [.., *windows], X [.., l, c], Y [.., *windows]) → dX [.., l, c]` with the attribute `stride`: 1, where there are `l − 1` by `c − 1`
+/// windows, or 2, where there are `l/2` by `c/2`.
 pub(super) const MAX_POOL_GRAD: Operator<HandBack> = Operator {
     name: "MaxPoolGrad",
     inputs: [3, 0],
     outputs: [1, 0],
-    kernel: |_| HandBack { vectors: Arch::new(), lines: [1; 2], memory: vec![] },
+    kernel: |attributes| HandBack {
+        vectors: Arch::new(),
+        overlap: attributes.int("stride") == 1,
+        lines: [1; 2],
+        memory: vec![],
+    },
 };
 
 /// With the vectors that the processor has.
 pub(super) struct HandBack {
     vectors: Arch,
+    overlap: bool,
     /// Lines and columns of `X`.
     lines: [usize; 2],
-    /// Five lines.
+    /// Five lines, where windows overlap.
     memory: Vec<f32>,
 }
 
 impl Kernel for HandBack {
     fn fit(&mut self, inputs: &[Option<&[i64]>]) -> Option<Vec<Vec<i64>>> {
         let [Some(grad), Some(x), Some(y)] = *inputs else { return None };
-        let (planes, [lines, columns]) = x.split_last_chunk()?;
-        if grad != y || y.split_last_chunk() != Some((planes, &[lines - 1, columns - 1])) || *lines < 2 || *columns < 2
-        {
+        let (planes, &[lines, columns]) = x.split_last_chunk()?;
+        let windows = if self.overlap { [lines - 1, columns - 1] } else { [lines / 2, columns / 2] };
+        let fits = lines >= 2 && columns >= 2 && (self.overlap || lines % 2 == 0 && columns % 2 == 0);
+        if grad != y || y.split_last_chunk() != Some((planes, &windows)) || !fits {
             return None;
         }
-        self.lines = [usize::try_from(*lines).ok()?, usize::try_from(*columns).ok()?];
+        self.lines = [usize::try_from(lines).ok()?, usize::try_from(columns).ok()?];
         self.memory = vec![0.0; 5 * self.lines[1]];
         Some(vec![x.to_vec()])
     }
 
     fn run(&mut self, inputs: &[Option<&[f32]>], outputs: &mut [Option<&mut [f32]>]) -> Option<()> {
         let ([Some(grad), Some(x), Some(y)], [Some(into)]) = (inputs, outputs) else { return None };
-        self.vectors.dispatch(Run { grad, x, y, into, lines: self.lines, memory: &mut self.memory });
+        let lines = self.lines;
+        if self.overlap {
+            self.vectors.dispatch(Overlapping { grad, x, y, into, lines, memory: &mut self.memory });
+        } else {
+            self.vectors.dispatch(Tiles { grad, x, y, into, columns: lines[1] });
+        }
         Some(())
     }
 }
 
-struct Run<'a> {
+/// Windows that lie next to each other.
+struct Tiles<'a> {
+    grad: &'a [f32],
+    x: &'a [f32],
+    y: &'a [f32],
+    into: &'a mut [f32],
+    columns: usize,
+}
+
+impl WithSimd for Tiles<'_> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, _: S) {
+        let Self { grad, x, y, into, columns } = self;
+        for (((x, into), grad), y) in x
+            .chunks_exact(2 * columns)
+            .zip(into.chunks_exact_mut(2 * columns))
+            .zip(grad.chunks_exact(columns / 2))
+            .zip(y.chunks_exact(columns / 2))
+        {
+            let ((x, below), (into, into_below)) = (x.split_at(columns), into.split_at_mut(columns));
+            let lines = x.as_chunks::<2>().0.iter().zip(below.as_chunks::<2>().0);
+            let into = into.as_chunks_mut::<2>().0.iter_mut().zip(into_below.as_chunks_mut::<2>().0);
+            for ((((x, below), (into, into_below)), grad), y) in lines.zip(into).zip(grad).zip(y) {
+                // Each keeps what those before it have passed on, or passes it on; the last keeps what is left.
+                let first = if x[0] == *y { *grad } else { 0.0 };
+                let passed = grad - first;
+                let second = if x[1] == *y { passed } else { 0.0 };
+                let passed = passed - second;
+                let third = if below[0] == *y { passed } else { 0.0 };
+                (*into, *into_below) = ([first, second], [third, passed - third]);
+            }
+        }
+    }
+}
+
+/// Windows that overlap.
+struct Overlapping<'a> {
     grad: &'a [f32],
     x: &'a [f32],
     y: &'a [f32],
@@ -50,7 +101,7 @@ struct Run<'a> {
     memory: &'a mut [f32],
 }
 
-impl WithSimd for Run<'_> {
+impl WithSimd for Overlapping<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -108,17 +159,21 @@ impl WithSimd for Run<'_> {
 mod tests {
     use super::super::operator;
     use super::super::testing::{BATCH, batched, model, run};
-    use damper_onnx::{make_attr_ints, make_node};
+    use damper_onnx::{make_attr_int, make_attr_ints, make_node};
 
     const PLANES: usize = 3;
 
     /// Of equal elements the first takes all, as in the definition; sums of whole numbers have no rounding.
     #[test]
     fn first_of_the_largest_takes_the_gradient() {
-        for [lines, columns] in [[5, 7], [2, 2], [3, 18], [14, 14]] {
-            let windows = [lines - 1, columns - 1];
-            let pool = make_node("MaxPool", "", &["x"], &["y"], vec![make_attr_ints("kernel_shape", vec![2, 2])]);
-            let ours = operator::node("MaxPoolGrad", &["gy", "x", "y"], &["gx"], vec![]);
+        let shapes = [(1, [5, 7]), (1, [2, 2]), (1, [3, 18]), (1, [14, 14]), (2, [2, 2]), (2, [6, 4]), (2, [8, 34])];
+        for (stride, [lines, columns]) in shapes {
+            let windows = [lines, columns].map(|extent| (extent - 2) / stride + 1);
+            let strides = [stride as i64; 2];
+            let attributes = vec![make_attr_ints("kernel_shape", &[2, 2]), make_attr_ints("strides", &strides)];
+            let pool = make_node("MaxPool", "", &["x"], &["y"], attributes);
+            let attributes = vec![make_attr_int("stride", stride as i64)];
+            let ours = operator::node("MaxPoolGrad", &["gy", "x", "y"], &["gx"], attributes);
             let inputs =
                 vec![batched("gy", &[PLANES, windows[0], windows[1]]), batched("x", &[PLANES, lines, columns])];
             let of = model(vec![pool, ours], &[], inputs, vec![batched("gx", &[PLANES, lines, columns])]);
@@ -131,13 +186,14 @@ mod tests {
             let mut want = vec![0.0; x.len()];
             for (window, gy) in gy.iter().enumerate() {
                 let (plane, line) = (window / (windows[0] * windows[1]), window / windows[1] % windows[0]);
-                let first = (plane * lines + line) * columns + window % windows[1];
+                let first = (plane * lines + stride * line) * columns + stride * (window % windows[1]);
                 let taps = [first, first + 1, first + columns, first + columns + 1];
                 // Of equal ones `max_by` has the last.
-                let largest = taps.into_iter().rev().max_by(|a, b| x[*a].total_cmp(&x[*b])).expect("four taps");
+                let by_value = |a: &usize, b: &usize| x[*a].partial_cmp(&x[*b]).expect("numbers");
+                let largest = taps.into_iter().rev().max_by(by_value).expect("four taps");
                 want[largest] += gy;
             }
-            assert_eq!(made[0], want, "{lines} × {columns}");
+            assert!(made[0] == want, "{lines} × {columns} by {stride}");
         }
     }
 }
