@@ -153,6 +153,10 @@ impl Emitter {
         let outputs = lowering(self);
         let lowering = std::mem::replace(&mut self.nodes, outside.0);
         self.emitted = outside.1;
+        for output in &outputs {
+            // What it is another shape of stands inside.
+            self.reshaped_from.remove(&output.name);
+        }
         node.output = outputs.iter().map(|var| var.name.to_string()).collect();
         node.name = outputs[0].name.to_string();
         self.nodes.push(make_custom(node, lowering));
