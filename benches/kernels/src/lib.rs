@@ -1,6 +1,6 @@
 //! Each kernel of `damper-kernels` at the shapes of the shipped networks.
 
-use damper_kernels::convolution::{Convolution, Windows, winograd};
+use damper_kernels::convolution::{Convolution, Windows};
 use damper_kernels::kernel_grad::KernelGrad;
 use damper_kernels::position_grad::PositionGrad;
 use damper_kernels::product::Product;
@@ -215,13 +215,8 @@ impl Kernel {
             Self::KernelGrad(windows) => {
                 let [len, made] = lens(&windows);
                 let (x, left, mut grad) = (numbers(len, 1), numbers(made, 2), vec![0.0; of_weights(&windows)]);
-                if winograd::suits(&windows) {
-                    let mut of = winograd::KernelGrad::new(windows);
-                    Box::new(move || of.write(&left, &x, &mut grad))
-                } else {
-                    let mut of = KernelGrad::new(&windows);
-                    Box::new(move || of.write(&left, &x, &mut grad))
-                }
+                let mut of = KernelGrad::new(windows);
+                Box::new(move || of.write(&left, &x, &mut grad))
             }
             Self::PositionGrad { positions, sizes: [rows, columns] } => {
                 let mut of = PositionGrad::new(positions, columns);

@@ -1,13 +1,13 @@
 //! The custom operators of gradient graphs, each with its lowering: rows brought to mean 0 and variance 1, softmax, GELU, the
-//! gradients of these, of tanh and of max pools, and the two passes of a clipped sum over samples' gradients. onnxruntime has kernels for them
-//! (`host/runtime/src/ort/`) that pass over memory once.
+//! gradients of these, of tanh, of max pools and of convolutions' kernels, and the two passes of a clipped sum over samples' gradients.
+//! onnxruntime has kernels for them (`host/runtime/src/ort/`) that pass over memory once.
 //!
 //! The kernels take floats, and rows: the last axis. Along other axes the emitter writes the lowering itself.
 
 use super::emit::{BATCH_FIRST, Emitter, Var};
-use super::factor::masked;
+use super::window::Window;
 use damper_onnx::graph::{BatchAxis, DType};
-use damper_onnx::{make_attr_float, make_attr_int};
+use damper_onnx::{make_attr_float, make_attr_int, make_attr_ints};
 
 /// `x̂ = (x − mean) · scale` with `scale = 1 / √(variance + ε)`.
 pub struct Normalized {
@@ -158,6 +158,25 @@ pub fn max_pool_grad(
     em.custom("MaxPoolGrad", &inputs, vec![make_attr_int("stride", stride)], |em| vec![lowering(em)]).remove(0)
 }
 
+/// `KernelGrad`: `(dY [N, O, *windows], X [N, C, *input]) → dW [N, O, C, *kernel]`, each sample's gradient of a convolution's kernel under
+/// `window`, over a line or a plane. The lowering is in `factor.rs`.
+pub fn kernel_grad(
+    em: &mut Emitter,
+    inputs: [&Var; 2],
+    window: &Window,
+    lowering: impl FnOnce(&mut Emitter) -> Var,
+) -> Var {
+    let lists = [
+        ("kernel_shape", &window.kernel),
+        ("strides", &window.stride),
+        ("dilations", &window.dilation),
+        ("before", &window.before),
+    ];
+    let extents = |list: &[usize]| list.iter().map(|extent| *extent as i64).collect::<Vec<_>>();
+    let attributes = lists.map(|(name, list)| make_attr_ints(name, &extents(list)));
+    em.custom("KernelGrad", &inputs, attributes.into(), |em| vec![lowering(em)]).remove(0)
+}
+
 /// `Gelu`: `X → Y`, and `GeluGrad`: `(dY, X) → dX`, all of one shape, with the attribute `approximate`, 1 of tanh's form. `inputs` end with
 /// `X`. The lowerings are in `rules/gelu.rs`.
 pub fn gelu(
@@ -189,7 +208,7 @@ pub fn weighted_sum(em: &mut Emitter, weight: &Var, x: &Var) -> Var {
     let lowering = |em: &mut Emitter| {
         let zero = em.scalar(x.dtype, 0.0);
         let keep = em.compare("Greater", weight, &zero);
-        let kept = masked(em, x, &keep);
+        let kept = em.masked(x, &keep);
         let row = em.reshape(weight, &[1, 1], Some(BatchAxis { axis: 1, ..BATCH_FIRST }));
         vec![em.node("MatMul", &[&row, &kept], vec![], x.dtype, vec![1, x.len()], None)]
     };

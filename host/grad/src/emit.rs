@@ -262,6 +262,13 @@ impl Emitter {
         self.node("Where", &[condition, a, b], vec![], a.dtype, shape, batch)
     }
 
+    /// `x` `[N, …]` with zeros in the rows where `keep` does not hold.
+    pub fn masked(&mut self, x: &Var, keep: &Var) -> Var {
+        let keep = self.per_sample(keep, &vec![1; x.rank() - 1]);
+        let zero = self.scalar(x.dtype, 0.0);
+        self.choose(&keep, x, &zero)
+    }
+
     pub fn cast(&mut self, x: &Var, dtype: DType) -> Var {
         if x.dtype == dtype {
             return x.clone();

@@ -16,10 +16,11 @@ mod side;
 #[cfg(test)]
 mod tests;
 
-pub use contract::{masked, weighted_sum};
+pub use contract::weighted_sum;
 pub use norm::{Costs, norm_squared, rounding, sum_of_squares};
 pub use side::Side;
 
+use super::custom::kernel_grad;
 use super::emit::{BATCH_FIRST, Emitter, Var};
 use super::window::Window;
 use damper_onnx::graph::DType;
@@ -86,12 +87,20 @@ impl Factors {
     }
 
     /// The gradient of a convolution's kernel as it was given to [`of_kernel`](Self::of_kernel): the gradient of the products
-    /// `[N, O, L]`, what patches are taken of, `[N, C, *input]`, and the window.
+    /// `[N, O, *output]`, what patches are taken of, `[N, C, *input]`, and the window. Of floats, under windows over a line or a plane that have
+    /// no holes along the line.
     pub fn kernel(&self, em: &mut Emitter) -> Option<(Var, Var, Window)> {
         let [Term { left, right }] = &self.terms[..] else { return None };
         let (x, window) = right.window()?;
         let as_given = Self::of_kernel(left.clone(), x.clone(), window.clone(), right.has_positions_last());
-        (self.views == as_given.views).then(|| (left.with_positions_last(em), x.clone(), window.clone()))
+        let has_form = x.dtype == DType::F32 && window.kernel.len() <= 2 && window.dilation.last() == Some(&1);
+        if self.views != as_given.views || !has_form {
+            return None;
+        }
+        let left = left.with_positions_last(em);
+        // As it came from the sweep, not reshaped.
+        let by_window = [&left.shape[..2], &window.output[..]].concat();
+        Some((em.reshape(&left, &by_window, left.batch), x.clone(), window.clone()))
     }
 
     fn groups(&self) -> Option<usize> {
@@ -225,6 +234,16 @@ impl Factors {
             };
         }
         grad
+    }
+
+    /// As [`materialise`](Self::materialise); the gradient of a convolution's kernel is one operator, which unfolds nothing.
+    pub fn materialise_at_once(&self, em: &mut Emitter) -> Var {
+        let Some((left, input, window)) = self.kernel(em) else { return self.materialise(em) };
+        let by_conv = self.terms[0].right.has_positions_last();
+        kernel_grad(em, [&left, &input], &window, |em| {
+            let rows = em.per_sample(&left, &[left.shape[1], window.positions()]);
+            Self::of_kernel(Side::positions_last(rows), input.clone(), window.clone(), by_conv).materialise(em)
+        })
     }
 }
 

@@ -8,7 +8,7 @@ mod shifted;
 #[cfg(test)]
 mod tests;
 mod windows;
-pub mod winograd;
+pub(crate) mod winograd;
 
 pub use windows::{Axes, Windows};
 

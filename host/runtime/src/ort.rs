@@ -15,6 +15,7 @@ mod convolution;
 mod elements;
 mod errors;
 mod gelu;
+mod kernel_grad;
 mod max_pool_grad;
 mod normalize;
 mod normalize_grad;

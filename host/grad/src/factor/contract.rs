@@ -52,7 +52,7 @@ pub fn weighted_sum(em: &mut Emitter, factors: &Factors, keep: &Var, weight: &Va
 fn weighted(em: &mut Emitter, term: &Term, keep: &Var, weight: &Var) -> Term {
     let mask = |em: &mut Emitter, side: &Side| match side.is_indices() {
         true => side.clone(),
-        false => side.map(|var| masked(em, var, keep)),
+        false => side.map(|var| em.masked(var, keep)),
     };
     let (mut left, mut right) = (mask(em, &term.left), mask(em, &term.right));
     let smaller = if right.is_indices() || (!left.is_indices() && left.var.len() <= right.var.len()) {
@@ -63,13 +63,6 @@ fn weighted(em: &mut Emitter, term: &Term, keep: &Var, weight: &Var) -> Term {
     let weight = em.per_sample(weight, &vec![1; smaller.var.rank() - 1]);
     *smaller = smaller.map(|var| em.mul(var, &weight));
     Term { left, right }
-}
-
-/// `x` `[N, …]` with zeros in the rows where `keep` does not hold.
-pub fn masked(em: &mut Emitter, x: &Var, keep: &Var) -> Var {
-    let keep = em.per_sample(keep, &vec![1; x.rank() - 1]);
-    let zero = em.scalar(x.dtype, 0.0);
-    em.choose(&keep, x, &zero)
 }
 
 /// `[N, T, r]` as `[N·T, r]`.

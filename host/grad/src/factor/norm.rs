@@ -63,7 +63,7 @@ impl Costs {
             product = product.saturating_add(a.positions().saturating_mul(groups * width));
             copies = copies.saturating_add(2 * groups * a.positions() * (rows.min(columns) + TRAFFIC));
         }
-        let norm = entries.saturating_mul(1 + 2 * TRAFFIC);
+        let norm = entries.saturating_mul(1 + TRAFFIC);
         let weighted = entries.saturating_mul(1 + TRAFFIC);
         let materialised = product.saturating_add(norm).saturating_add(if sum { weighted } else { 0 });
         let gram = if sum { gram.saturating_add(product).saturating_add(copies) } else { gram };

@@ -11,9 +11,8 @@
 
 use super::read::Read;
 use crate::emit::{Emitter, Var};
-use crate::factor::{Factors, Grad};
+use crate::factor::Grad;
 use crate::window::Window;
-use damper_onnx::graph::DType;
 
 /// Entries from which on two outputs are cheaper than one.
 const LEAST: usize = 1 << 10;
@@ -48,7 +47,7 @@ impl Part {
 pub fn factored(em: &mut Emitter, grads: &[Read], positions: bool) -> Vec<Part> {
     let part = |read: &Read| {
         let Grad::Factored(factors) = &read.grad else { return Part::Whole(read.grad.dense(em)) };
-        if let Some((left, input, window)) = kernel(em, factors) {
+        if let Some((left, input, window)) = factors.kernel(em) {
             return Part::Kernel(left, input, window);
         }
         if positions
@@ -63,14 +62,4 @@ pub fn factored(em: &mut Emitter, grads: &[Read], positions: bool) -> Vec<Part> 
         }
     };
     grads.iter().map(part).collect()
-}
-
-/// The parts of a kernel's gradient that the reader takes: of floats, under windows over a line or a plane that have no holes
-/// along the line.
-fn kernel(em: &mut Emitter, factors: &Factors) -> Option<(Var, Var, Window)> {
-    let (left, input, window) = factors.kernel(em)?;
-    let is_read = input.dtype == DType::F32 && window.kernel.len() <= 2 && window.dilation.last() == Some(&1);
-    // As it came from the sweep, not reshaped.
-    let by_window = [&left.shape[..2], &window.output[..]].concat();
-    is_read.then(|| (em.reshape(&left, &by_window, left.batch), input, window))
 }

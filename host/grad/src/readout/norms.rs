@@ -51,7 +51,10 @@ pub fn squares(em: &mut Emitter, grads: &[Read], dtype: DType, strategies: &[Gra
                 (squared, Form::Factored(factors.clone()))
             }
             grad => {
-                let grad = grad.dense(em);
+                let grad = match grad {
+                    Grad::Factored(factors) => factors.materialise_at_once(em),
+                    Grad::Dense(grad) => grad.clone(),
+                };
                 (sum_of_squares(em, &grad), Form::Materialised(grad))
             }
         };

@@ -5,6 +5,7 @@ use super::super::ways::{Layer, Ways};
 use super::clipped_sum::{SQUARED_NORMS, WEIGHTED_SUM};
 use super::convolution::{self, CONVOLUTION};
 use super::gelu::{GELU, GELU_GRAD};
+use super::kernel_grad::KERNEL_GRAD;
 use super::max_pool_grad::MAX_POOL_GRAD;
 use super::normalize::NORMALIZE;
 use super::normalize_grad::NORMALIZE_GRAD;
@@ -25,6 +26,7 @@ pub(super) fn domain() -> ort::Result<OperatorDomain> {
         .add(MAX_POOL)?
         .add(AVERAGE_POOL)?
         .add(MAX_POOL_GRAD)?
+        .add(KERNEL_GRAD)?
         .add(TANH_GRAD)?
         .add(GELU)?
         .add(GELU_GRAD)?
@@ -52,6 +54,7 @@ pub(super) fn put(model: &mut pb::ModelProto, plan: &Plan, ways: &Ways) -> Vec<L
         SOFTMAX.name,
         SOFTMAX_GRAD.name,
         MAX_POOL_GRAD.name,
+        KERNEL_GRAD.name,
         TANH_GRAD.name,
         GELU.name,
         GELU_GRAD.name,

@@ -2,7 +2,7 @@
 //! here, some rows at a time.
 
 use damper_grad::GradGraph;
-use damper_kernels::convolution::{Axes, Windows, winograd};
+use damper_kernels::convolution::{Axes, Windows};
 use damper_kernels::kernel_grad::KernelGrad;
 use damper_kernels::position_grad::PositionGrad;
 use damper_nn::Walk;
@@ -38,9 +38,7 @@ enum Maker {
     /// That sum with the same bits on every target.
     PortablePositions(Box<Product>),
     /// The gradient of a convolution's kernel.
-    Kernel(Box<KernelGrad>),
-    /// That of one of 3×3 weights, with fewer products.
-    Winograd(Box<winograd::KernelGrad>),
+    Kernel(KernelGrad),
     /// That of a kernel, with the same bits on every target.
     Portable(Box<damper_nn::Window>),
 }
@@ -108,11 +106,7 @@ impl Parts {
                         before: &window.before,
                     };
                     let windows = Windows::over(channels, outputs, axes).expect("only lines and planes have this form");
-                    if winograd::suits(&windows) {
-                        Maker::Winograd(Box::new(winograd::KernelGrad::new(windows)))
-                    } else {
-                        Maker::Kernel(Box::new(KernelGrad::new(&windows)))
-                    }
+                    Maker::Kernel(KernelGrad::new(windows))
                 }
             };
             let place = end..end + len(parameter);
@@ -147,7 +141,6 @@ impl Parts {
                         vectors.dispatch(PortablePositions { shape, left, right, grad });
                     }
                     Maker::Kernel(kernel) => kernel.write(left, right, grad),
-                    Maker::Winograd(kernel) => kernel.write(left, right, grad),
                     Maker::Portable(window) => vectors.dispatch(PortableGrad { window, dy: left, x: right, grad }),
                 }
             }
