@@ -90,7 +90,7 @@ pub fn derive(graph: &Graph, options: &DeriveOptions) -> Result<GradGraph, Deriv
                 left_to_reader += part.multiply_adds();
                 let (l, r) = match part {
                     Part::Whole(var) => return vec![(format!("dp.grad.{name}"), var)],
-                    Part::Outer(l, r) | Part::Positions(l, r) => (l, r),
+                    Part::Outer(l, r) | Part::Positions(l, r) | Part::Rows(l, r) => (l, r),
                     Part::Kernel(l, r, window) => {
                         windows.push((name.clone(), window));
                         (l, r)

@@ -26,6 +26,9 @@ use super::window::Window;
 use damper_onnx::graph::DType;
 use side::scatter_add;
 
+/// Integers below it are floats.
+const EXACT_IN_F32: usize = 1 << f32::MANTISSA_DIGITS;
+
 /// How the parameter is seen from the matrix; shapes and permutations do not count the sample axis.
 #[derive(Clone, PartialEq, Debug)]
 enum View {
@@ -274,11 +277,30 @@ impl Factors {
         Some((term.left.with_positions_first(em), term.right.with_positions_first(em)))
     }
 
+    /// The index of the row that each position adds to, as floats `[N, T]`, and what it adds, `[N, T, c]`, of a gradient of a table's rows
+    /// (an embedding), in the parameter's order; `None` where they are larger than the gradient.
+    pub fn rows(&self, em: &mut Emitter) -> Option<(Var, Var)> {
+        let [Term { left, right }] = &self.terms[..] else { return None };
+        let (rows, columns) = self.extents();
+        let is_smaller = left.positions() * (columns + 1) <= rows * columns;
+        let is_read = left.is_indices() && right.window().is_none() && right.var.dtype == DType::F32;
+        if !is_read || !is_smaller || rows > EXACT_IN_F32 || !self.is_in_order() {
+            return None;
+        }
+        let indices = em.cast(&left.var, DType::F32);
+        let indices = em.per_sample(&indices, &[left.positions()]);
+        Some((indices, right.with_positions_first(em)))
+    }
+
     /// The only term of a gradient that is one matrix in the parameter's order.
     fn matrix(&self) -> Option<&Term> {
         let [term] = &self.terms[..] else { return None };
-        let in_order = self.views.iter().all(|view| matches!(view, View::Reshape(_)));
-        (!term.is_indexed() && self.groups().is_none() && in_order).then_some(term)
+        (!term.is_indexed() && self.groups().is_none() && self.is_in_order()).then_some(term)
+    }
+
+    /// Returns true if the matrix's entries have the parameter's order.
+    fn is_in_order(&self) -> bool {
+        self.views.iter().all(|view| matches!(view, View::Reshape(_)))
     }
 }
 

@@ -6,6 +6,8 @@
 //! A reader that takes them one sample at a time keeps them in the processor's caches, and reads the patches where they lie:
 //! unfolded they are as many times the input as a window has taps.
 //!
+//! Of a table's rows (an embedding) at most one a position is not zero: the reader gets these alone.
+//!
 //! Memory: `N · T · (r + c)` floats for outer products of `r · c` at `T` positions; those of the input and of the output for a kernel; `N · len` for
 //! others.
 
@@ -25,6 +27,8 @@ pub enum Part {
     Outer(Var, Var),
     /// `[N, T, r]` and `[N, T, c]`: the sum over the positions of their outer products.
     Positions(Var, Var),
+    /// `[N, T]` and `[N, T, c]`: position `t` adds its row to that of the gradient whose index it has.
+    Rows(Var, Var),
     /// `[N, O, *output]`, `[N, C, *input]`: the gradient of a kernel `[O, C, *kernel]` is the sum over the windows of the former's
     /// vector times the latter's patch.
     Kernel(Var, Var, Window),
@@ -34,7 +38,7 @@ impl Part {
     /// Multiply-adds of one sample that are left to the reader.
     pub fn multiply_adds(&self) -> u64 {
         let products = match self {
-            Self::Whole(_) => 0,
+            Self::Whole(_) | Self::Rows(..) => 0,
             Self::Outer(left, right) => left.len() * right.len(),
             Self::Positions(left, right) => left.len() * right.shape[2],
             Self::Kernel(left, input, window) => left.len() * input.shape[1] * window.taps(),
@@ -50,11 +54,13 @@ pub fn factored(em: &mut Emitter, grads: &[Read], positions: bool) -> Vec<Part> 
         if let Some((left, input, window)) = factors.kernel(em) {
             return Part::Kernel(left, input, window);
         }
-        if positions
-            && factors.len() >= LEAST
-            && let Some((left, right)) = factors.positions(em)
-        {
-            return Part::Positions(left, right);
+        if positions && factors.len() >= LEAST {
+            if let Some((left, right)) = factors.positions(em) {
+                return Part::Positions(left, right);
+            }
+            if let Some((indices, rows)) = factors.rows(em) {
+                return Part::Rows(indices, rows);
+            }
         }
         match factors.outer(em) {
             Some((left, right)) if factors.len() >= LEAST => Part::Outer(left, right),

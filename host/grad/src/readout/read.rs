@@ -19,7 +19,8 @@ pub enum Readout {
     /// As [`PerSample`](Self::PerSample), for a reader that multiplies: a gradient that is one outer product comes as
     /// `dp.left.NAME` `[N, r]` and `dp.right.NAME` `[N, c]`, whose product `[N, r · c]` is the gradient in row-major order, and that
     /// of a convolution's kernel as [`GradGraph::windows`](crate::GradGraph::windows) says. With `positions` a gradient that is a sum of outer
-    /// products over `T` positions of a sample (tokens) comes as `[N, T, r]` and `[N, T, c]`.
+    /// products over `T` positions of a sample (tokens) comes as `[N, T, r]` and `[N, T, c]`, and that of a table's rows as the indices `[N, T]`,
+    /// as floats, of the rows that `[N, T, c]` are added to, position after position.
     Factored {
         /// Sums over positions are left to the reader.
         positions: bool,

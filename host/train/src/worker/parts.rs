@@ -37,6 +37,8 @@ enum Maker {
     Positions(Box<PositionGrad>),
     /// That sum with the same bits on every target.
     PortablePositions(Box<Product>),
+    /// Rows of so many floats, each added to that of its index; and the indices of the last sample in each place, the rest is zero.
+    Rows(usize, Vec<Vec<usize>>),
     /// The gradient of a convolution's kernel.
     Kernel(KernelGrad),
     /// That of a kernel, with the same bits on every target.
@@ -76,6 +78,9 @@ impl Parts {
             let (left, right) = (len(outputs[output]), len(outputs[output + 1]));
             let by = match grad.windows.iter().find(|(kernel, _)| kernel == name) {
                 None => match outputs[output].shape[..] {
+                    [_, Dim::Fixed(positions)] if outputs[output + 1].shape.len() == 3 => {
+                        Maker::Rows(right / positions, vec![])
+                    }
                     [_, Dim::Fixed(positions), Dim::Fixed(rows)] => {
                         let sizes = [rows, right / positions];
                         if backend.is_portable() {
@@ -140,6 +145,10 @@ impl Parts {
                     Maker::PortablePositions(shape) => {
                         vectors.dispatch(PortablePositions { shape, left, right, grad });
                     }
+                    Maker::Rows(width, last) => {
+                        last.resize_with(last.len().max(index + 1), Vec::new);
+                        add_rows(left, right, *width, grad, &mut last[index]);
+                    }
                     Maker::Kernel(kernel) => kernel.write(left, right, grad),
                     Maker::Portable(window) => vectors.dispatch(PortableGrad { window, dy: left, x: right, grad }),
                 }
@@ -197,6 +206,21 @@ impl WithSimd for PortableGrad<'_> {
     }
 }
 
+/// Each row of `rows`, of `width` floats, added to the row of `grad` that its index says. `grad` is zero but for the rows `last`, and then but
+/// for these.
+fn add_rows(indices: &[f32], rows: &[f32], width: usize, grad: &mut [f32], last: &mut Vec<usize>) {
+    for index in last.drain(..) {
+        grad[index * width..][..width].fill(0.0);
+    }
+    for (index, row) in indices.iter().zip(rows.chunks_exact(width.max(1))) {
+        let index = *index as usize;
+        for (sum, x) in grad[index * width..][..width].iter_mut().zip(row) {
+            *sum += x;
+        }
+        last.push(index);
+    }
+}
+
 /// `left ⊗ right`, row-major.
 fn outer(left: &[f32], right: &[f32], product: &mut [f32]) {
     for (l, line) in left.iter().zip(product.chunks_exact_mut(right.len().max(1))) {
@@ -244,6 +268,19 @@ mod tests {
         assert_eq!(rows[1], other);
     }
 
+    // A table's rows are added position after position, and nothing of the last sample is left.
+    #[test]
+    fn table_rows_are_of_one_sample() {
+        let by = Maker::Rows(2, vec![]);
+        let forms = vec![Form::Made { output: 0, left: 3, right: 6, by, place: 0..8 }];
+        let mut parts = Parts { forms, len: 8, made: vec![], vectors: Arch::new() };
+        let indices = [3.0, 0.0, 3.0, 1.0, 1.0, 1.0];
+        let rows: Vec<f32> = (1..=12).map(|x| x as f32).collect();
+        let want = [[3.0, 4.0, 0.0, 0.0, 0.0, 0.0, 6.0, 8.0], [0.0, 0.0, 27.0, 30.0, 0.0, 0.0, 0.0, 0.0]];
+        assert_eq!(parts.of_rows(&[&indices, &rows], &[0, 1]), want.each_ref().map(|row| vec![&row[..]]));
+        assert_eq!(parts.of_rows(&[&indices, &rows], &[1, 0]), [vec![&want[1][..]], vec![&want[0][..]]]);
+    }
+
     /// Each row's gradients of the model `file`, one after the other, as they are read from this readout's graph.
     fn rows(file: &str, readout: Readout, choice: Choice) -> (usize, Vec<Vec<f32>>) {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../onnx-models").join(file);
@@ -275,7 +312,7 @@ mod tests {
             ("mnist-cnn.onnx", 3),
             ("cifar-cnn.onnx", 8),
             ("digits-cnn-groupnorm.onnx", 1),
-            ("bert-tiny.onnx", 12),
+            ("bert-tiny.onnx", 13),
         ] {
             let (_, want) = rows(file, Readout::PerSample, Choice::Tract);
             for (read, want) in [Choice::Tract, Choice::Portable].into_iter().flat_map(|choice| {
