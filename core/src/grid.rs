@@ -134,10 +134,12 @@ impl Grid {
     }
 
     /// Returns true if `expected_batch` samples and noise of `sigma` units may come near the edge of `i32`: eight times the
-    /// batch, all aligned, plus twelve standard deviations.
+    /// batch, or from 8 samples on four times and 32 (a Poisson draw has as many with probability 2⁻¹¹¹ or less), all aligned, plus twelve
+    /// standard deviations.
     #[must_use]
     pub fn may_overflow_i32(self, expected_batch: u32, sigma: u32) -> bool {
-        let samples = u64::from(expected_batch).saturating_mul(8 * u64::from(self.unit()));
+        let batch = u64::from(expected_batch);
+        let samples = (8 * batch).min(4 * batch + 32).saturating_mul(self.unit().into());
         samples.saturating_add(12 * u64::from(sigma)) >= 1 << 31
     }
 

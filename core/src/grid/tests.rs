@@ -218,9 +218,10 @@ fn sums_wrap_and_do_not_depend_on_order() {
 #[test]
 fn i32_warning_precedes_overflow() {
     let grid = Grid::new(20).unwrap();
-    assert!(!grid.may_overflow_i32(200, 1 << 20));
-    assert!(grid.may_overflow_i32(256, 1 << 20));
+    assert!(!grid.may_overflow_i32(500, 1 << 20));
+    assert!(grid.may_overflow_i32(501, 1 << 20));
     assert!(grid.may_overflow_i32(1, 1 << 28));
-    // Twice the expected batch, all aligned, and ten standard deviations still fit where there is no warning.
-    assert!(2 * 200 * i64::from(grid.unit()) + 10 * (1 << 20) < i64::from(i32::MAX));
+    // Four times the expected batch, all aligned, and ten standard deviations still fit where there is no warning.
+    assert!(4 * 500 * i64::from(grid.unit()) + 10 * (1 << 20) < i64::from(i32::MAX));
+    assert!((0..4000).all(|batch| grid.may_overflow_i32(batch, 1) == ((8 * batch).min(4 * batch + 32) >= 2048)));
 }
