@@ -1,0 +1,368 @@
+//! ε of one pair of distributions: the grid for it, and the answer.
+//!
+//! Step and length are chosen for the question: the excess that a step costs is known before anything is transformed, by the
+//! tilted moments. An upper bound is never above that of the moments alone (Chernoff's), which also answers where a
+//! transform would be too long.
+
+#[cfg(test)]
+mod tests;
+
+use super::bound::Bound;
+use super::compose::{Composer, Window};
+use super::draw::{self, Direction, Losses};
+use super::knots::{self, Knots};
+use super::{gaussian, grid, replace};
+use damper_core::accounting::event::Event;
+use libm::{exp, expm1, log, log1p, sqrt};
+
+/// The longest transform: its product and its parts stay far below a gibibyte.
+const LONGEST: usize = 1 << 20;
+const SHORTEST: usize = 1 << 10;
+/// Numbers that the transformed parts of a schedule may take in all.
+const PARTS: usize = 1 << 24;
+/// The share of ε, and the least ε, that the grid's step may cost.
+const SHARE: f64 = 1e-3;
+const LEAST: f64 = 1.5e-5;
+/// A finer grid that gains no more than this share of ε is the last.
+const SETTLED: f64 = 1.5e-3;
+/// Spacing of nodes in units of σ, for few events and for many.
+const FINE: f64 = 1.0 / 128.0;
+const MEDIUM: f64 = 1.0 / 64.0;
+const MANY: usize = 32;
+/// The mass beyond the nodes, of all events, over δ.
+const BEYOND: f64 = 1e-7;
+/// The logarithm of one over that share is at most this, for any number of events.
+const FARTHEST: f64 = 1000.0;
+/// Losses above so many times ε are cut, where few large ones decide.
+const CUT: f64 = 2.0;
+/// The share of δ that those may be, of an upper bound.
+const LOST: f64 = 2e-4;
+/// The width of a window, in standard deviations of the tilted distribution, and the loss of a lower bound to folding.
+const REACH: f64 = 9.0;
+const FOLDED: f64 = 1e-11;
+/// Multipliers from here on are priced as this one.
+const LARGEST: f64 = 1e9;
+
+/// The two distributions that are told apart.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(super) enum Pair {
+    /// With one sample, and without it.
+    Sampled(Direction),
+    /// With one sample, and with another in its place. `apart` is how far the two releases lie from each other at most, over how far either
+    /// lies from the one without the sample.
+    Replaced { apart: f64 },
+}
+
+/// ε of one pair.
+pub(super) struct Question {
+    events: Knots,
+    pair: Pair,
+    delta: f64,
+    bound: Bound,
+    /// Nodes reach so many standard deviations.
+    reach: f64,
+    /// An upper bound need not be sharper than this: the other pair's is.
+    pub(super) least: f64,
+}
+
+/// An ε, and whether few large losses make up δ.
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    epsilon: f64,
+    heavy: bool,
+}
+
+/// A tilt, and what it says before anything is transformed.
+#[derive(Clone, Copy, Debug)]
+struct Aim {
+    tilt: f64,
+    /// Chernoff's ε.
+    epsilon: f64,
+    mean: f64,
+    deviation: f64,
+    /// The window reaches at least so far from the mean.
+    reach: f64,
+}
+
+impl Question {
+    pub(super) fn new(events: &[(Event, u64)], pair: Pair, delta: f64, bound: Bound) -> Self {
+        let capped = |(event, times): &(Event, u64)| {
+            let event = if event.multiplier() > LARGEST { Event::new(event.rate(), LARGEST) } else { Ok(*event) };
+            (event.unwrap_or(events[0].0), *times)
+        };
+        let capped: Vec<_> = events.iter().map(capped).collect();
+        let times: f64 = events.iter().map(|(_, times)| *times as f64).sum();
+        // Of a δ that is hardly a number, the share underflows: nothing is found for it, but not on endless nodes.
+        let reach = sqrt(2.0 * log(times / (BEYOND * delta)).min(FARTHEST));
+        let spread = if pair == (Pair::Replaced { apart: 2.0 }) { 2.0 } else { 1.0 };
+        let events = if bound == Bound::Upper { knots::few(&capped, spread) } else { knots::exact(&capped) };
+        Self { events, pair, delta, bound, reach, least: 0.0 }
+    }
+
+    fn losses(&self, spacing: f64) -> Vec<Losses> {
+        let (bound, reach) = (self.bound, self.reach);
+        let one = |event: &Event| match (self.pair, bound) {
+            (Pair::Sampled(direction), Bound::Upper) => {
+                draw::upper_pld(&gaussian::nodes(event.multiplier(), spacing, reach), event.rate(), direction)
+            }
+            (Pair::Sampled(direction), Bound::Lower) => {
+                draw::lower_pld(&gaussian::cells(event.multiplier(), spacing, reach), event.rate(), direction)
+            }
+            (Pair::Replaced { apart }, Bound::Upper) => {
+                replace::upper_pld(event.multiplier(), apart, event.rate(), spacing, reach)
+            }
+            (Pair::Replaced { .. }, Bound::Lower) => {
+                replace::lower_pld(event.multiplier(), event.rate(), spacing, reach)
+            }
+        };
+        self.events.knots.iter().map(one).collect()
+    }
+
+    /// Events a knot stands for, by weight.
+    fn counts(&self) -> Vec<f64> {
+        let mut counts = vec![0.0; self.events.knots.len()];
+        for (mixture, times) in &self.events.mixtures {
+            for (knot, weight) in mixture {
+                counts[*knot] += weight * *times as f64;
+            }
+        }
+        counts
+    }
+
+    /// The tilt at which Chernoff's ε is smallest.
+    fn aim(&self, losses: &[Losses], counts: &[f64], room: f64) -> Aim {
+        // The mass at 0 of a replacement is one point, and no density.
+        let thin: Vec<Losses> = match self.pair {
+            Pair::Replaced { .. } => losses.to_vec(),
+            Pair::Sampled(_) => losses.iter().map(Losses::thinned).collect(),
+        };
+        let at = |ln_tilt: f64| {
+            let tilt = exp(ln_tilt);
+            let (mut ln_moment, mut mean, mut variance) = (0.0, 0.0, 0.0);
+            for (losses, count) in thin.iter().zip(counts) {
+                let moments = losses.tilted(tilt);
+                ln_moment += count * moments.ln_moment;
+                mean += count * moments.mean;
+                variance += count * moments.variance;
+            }
+            Aim {
+                tilt,
+                epsilon: chernoff(ln_moment, tilt, room),
+                mean,
+                deviation: sqrt(variance),
+                reach: REACH * sqrt(variance),
+            }
+        };
+        const FROM: f64 = -7.0;
+        const TO: f64 = 13.0;
+        const STEP: f64 = 0.5;
+        let grid = (0..=((TO - FROM) / STEP) as i32).map(|k| FROM + STEP * f64::from(k));
+        let best = |a: (f64, Aim), b: (f64, Aim)| if b.1.epsilon < a.1.epsilon { b } else { a };
+        let (mut middle, mut found) = grid.map(|x| (x, at(x))).reduce(best).unwrap_or((0.0, at(0.0)));
+        let mut width = STEP / 2.0;
+        while width > 0.02 {
+            (middle, found) =
+                [middle - width, middle + width].map(|x| (x, at(x))).into_iter().fold((middle, found), best);
+            width /= 2.0;
+        }
+        found
+    }
+
+    /// ε, finite; `None` where nothing is found. A lower bound is sought up to `limit`.
+    pub(super) fn answer(&self, limit: f64) -> Option<f64> {
+        let knots = &self.events.knots;
+        if knots.iter().any(|event| event.multiplier() < gaussian::SMALLEST) {
+            return None;
+        }
+        let all = self.losses(if self.bound == Bound::Upper && knots.len() > MANY { MEDIUM } else { FINE });
+        let counts = self.counts();
+        let mut found = match self.bound {
+            Bound::Upper => self.settled(&all, &counts, limit, true)?,
+            Bound::Lower => Found { epsilon: 0.0, heavy: limit.is_finite() },
+        };
+        // Where few large losses make up δ, those far above ε only widen the window.
+        let mut cut = CUT * if self.bound == Bound::Upper { found.epsilon } else { limit };
+        while found.heavy && cut > 0.0 {
+            let mut losses = self.cut(&all, cut);
+            // What is cut off is taken from δ: so little that ε hardly moves.
+            while self.bound == Bound::Upper
+                && self.beyond(&losses, &counts, limit) > LOST * self.delta
+                && cut < FARTHEST
+            {
+                cut *= 1.25;
+                losses = self.cut(&all, cut);
+            }
+            let Some(next) = self.settled(&losses, &counts, limit, false) else { break };
+            let gained = (next.epsilon - found.epsilon) * if self.bound == Bound::Upper { -1.0 } else { 1.0 };
+            if gained > 0.0 {
+                found.epsilon = next.epsilon;
+            }
+            if self.bound == Bound::Lower || gained <= 0.01 * found.epsilon {
+                break;
+            }
+            cut = CUT * found.epsilon;
+        }
+        if self.bound == Bound::Lower {
+            let whole = self.settled(&all, &counts, limit, false).map_or(0.0, |whole| whole.epsilon);
+            found.epsilon = found.epsilon.max(whole);
+        }
+        Some(found.epsilon)
+    }
+
+    fn cut(&self, losses: &[Losses], cut: f64) -> Vec<Losses> {
+        losses.iter().map(|one| one.cut(cut, self.bound)).collect()
+    }
+
+    /// ε on a grid so fine that a finer one gains little; on the first one where it is `rough` and few losses decide.
+    fn settled(&self, losses: &[Losses], counts: &[f64], limit: f64, rough: bool) -> Option<Found> {
+        let beyond = self.beyond(losses, counts, limit);
+        let room = self.delta - beyond;
+        if room <= 0.0 {
+            return None;
+        }
+        let mut aim = self.aim(losses, counts, room);
+        if self.bound == Bound::Lower {
+            while aim.reach < 1e3 * aim.deviation
+                && self.folded(losses, counts, &aim, aim.mean - aim.reach, aim.mean + aim.reach) > FOLDED
+            {
+                aim.reach *= 1.5;
+            }
+        }
+        if self.bound == Bound::Upper {
+            let ln_moment = losses.iter().zip(counts).map(|(one, count)| count * one.tilted(aim.tilt).ln_moment);
+            let moments = chernoff(ln_moment.sum(), aim.tilt, room) * (1.0 + 1e-6);
+            if moments < self.least {
+                return Some(Found { epsilon: moments.max(0.0), heavy: false });
+            }
+        }
+        let (mut step, mut len) = self.step(losses, counts, &aim);
+        let mut found = self.at(losses, counts, &aim, beyond, limit, step, len)?;
+        // Chernoff's bound is about right where many losses add up, and what a step costs is then known in advance.
+        let heavy = found < 0.75 * aim.epsilon;
+        while len < self.longest() && (self.bound == Bound::Lower || (heavy && !rough)) {
+            (step, len) = (step / 2.0, len * 2);
+            let finer = self.at(losses, counts, &aim, beyond, limit, step, len)?;
+            let gained = (finer - found).abs();
+            found = if self.bound == Bound::Upper { found.min(finer) } else { found.max(finer) };
+            if gained <= (SETTLED * found).max(LEAST) {
+                break;
+            }
+        }
+        Some(Found { epsilon: found, heavy })
+    }
+
+    /// The part of δ, for every ε up to `limit`, of the losses that are not on the grid.
+    fn beyond(&self, losses: &[Losses], counts: &[f64], limit: f64) -> f64 {
+        let some = |mass: fn(&Losses) -> f64| -> f64 {
+            -expm1(losses.iter().zip(counts).map(|(one, count)| count * log1p(-mass(one).min(1.0))).sum())
+        };
+        match self.bound {
+            Bound::Upper => some(|one| one.beyond) * (1.0 + 1e-10 + 1e-12 * counts.iter().sum::<f64>()),
+            Bound::Lower if limit.is_finite() => {
+                (some(|one| one.beyond) * (1.0 - 1e-10) - exp(limit) * some(|one| one.second) * (1.0 + 1e-10)).max(0.0)
+            }
+            Bound::Lower => 0.0,
+        }
+    }
+
+    /// ε on one grid.
+    #[expect(clippy::too_many_arguments)]
+    fn at(
+        &self,
+        losses: &[Losses],
+        counts: &[f64],
+        aim: &Aim,
+        beyond: f64,
+        limit: f64,
+        step: f64,
+        len: usize,
+    ) -> Option<f64> {
+        let mut composer = Composer::new(len);
+        for one in losses {
+            composer.part(match self.bound {
+                Bound::Upper => grid::spread(one, aim.tilt, step, len),
+                Bound::Lower => grid::merge(one, aim.tilt, step, len),
+            });
+        }
+        for (mixture, times) in &self.events.mixtures {
+            composer.compose(mixture, *times);
+        }
+        let composed = composer.finish();
+        let top = top(aim, step, composed.offset);
+        if self.bound == Bound::Lower {
+            let edge = |at: i64| composed.offset + at as f64 * step;
+            let folded = self.folded(losses, counts, aim, edge(top - len as i64), edge(top));
+            let window = Window { tilt: aim.tilt, step, top, folded };
+            return Some(composed.epsilon(&window, self.bound, self.delta, beyond, 0.0).unwrap_or(0.0).min(limit));
+        }
+        let moments = chernoff(composed.ln_moment + composed.ln_slack, aim.tilt, self.delta - beyond) * (1.0 + 1e-14);
+        let window = Window { tilt: aim.tilt, step, top, folded: 0.0 };
+        let found = composed.epsilon(&window, self.bound, self.delta, beyond, 0.0).unwrap_or(f64::INFINITY);
+        Some(found.min(moments).max(0.0)).filter(|epsilon| epsilon.is_finite())
+    }
+
+    /// The longest transform for so many parts.
+    fn longest(&self) -> usize {
+        LONGEST.min((PARTS / self.events.knots.len()).next_power_of_two()).max(SHORTEST)
+    }
+
+    /// A step, a power of two, and a length, so that the excess stays within its share and the window holds what matters.
+    fn step(&self, losses: &[Losses], counts: &[f64], aim: &Aim) -> (f64, usize) {
+        let bottom = (aim.mean - aim.reach).min(aim.epsilon - 30.0 / aim.tilt);
+        let width = above(aim) - bottom;
+        let moments: Vec<f64> = losses.iter().map(|one| one.tilted(aim.tilt).ln_moment).collect();
+        let mut len = SHORTEST;
+        loop {
+            let step = exp2_up(width / len as f64);
+            let excess = losses
+                .iter()
+                .zip(counts)
+                .zip(&moments)
+                .map(|((one, count), ln_moment)| count * one.excess(aim.tilt, *ln_moment, step));
+            if len >= self.longest() || (step * (aim.tilt + 1.0) < 0.5 && excess.sum::<f64>() <= allowed(aim)) {
+                return (step, len);
+            }
+            len *= 2;
+        }
+    }
+
+    /// A bound on the tilted mass outside `[bottom, top)`, times the largest weight that it may get.
+    fn folded(&self, losses: &[Losses], counts: &[f64], aim: &Aim, bottom: f64, top: f64) -> f64 {
+        let ln_moment = |tilt: f64| -> f64 {
+            losses.iter().zip(counts).map(|(one, count)| count * one.tilted(tilt).ln_moment).sum()
+        };
+        let here = ln_moment(aim.tilt);
+        let beyond = |edge: f64| {
+            let sign = if edge > aim.mean { 1.0 } else { -1.0 };
+            let changes = (-8..24).map(|k| sign * exp(0.5 * f64::from(k)) / (9.0 * aim.deviation));
+            let bounds = changes.map(|change| exp(ln_moment(aim.tilt + change) - here - change * edge));
+            bounds.filter(|bound| bound.is_finite()).fold(1.0, f64::min)
+        };
+        (beyond(top) + beyond(bottom)) * 1.001
+    }
+}
+
+/// `ε = (ln M − ln δ + ln max κ)/λ`, with `κ(y) = e^{−λy}(1 − e^{−y})`.
+fn chernoff(ln_moment: f64, tilt: f64, delta: f64) -> f64 {
+    let ln_most = -tilt * log1p(1.0 / tilt) - log1p(tilt);
+    (ln_moment - log(delta) + ln_most) / tilt
+}
+
+/// By how much the grid may change `ln M`.
+fn allowed(aim: &Aim) -> f64 {
+    (SHARE * aim.epsilon).max(LEAST) * aim.tilt
+}
+
+/// The end of the part that is read.
+fn above(aim: &Aim) -> f64 {
+    (aim.epsilon + 30.0 / aim.tilt).max(aim.mean + aim.reach)
+}
+
+fn top(aim: &Aim, step: f64, offset: f64) -> i64 {
+    ((above(aim) - offset) / step).ceil() as i64
+}
+
+/// The smallest power of two that is at least x.
+fn exp2_up(x: f64) -> f64 {
+    libm::exp2(libm::log2(x).ceil())
+}
