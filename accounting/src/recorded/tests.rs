@@ -1,0 +1,281 @@
+//! Tests of records of runs.
+
+use super::*;
+
+// Recorded events cost the same as their plan after a round trip through JSON.
+#[test]
+fn cost_survives_serialization() {
+    let rate = Rate::of(256, 50_000).unwrap();
+    for (multipliers, joint) in
+        [(vec![1.1; 300], None), ((0..40).map(|t| 0.9 + 0.01 * f64::from(t)).collect(), Some(5.0))]
+    {
+        let plan = Plan::new(rate, multipliers, joint).unwrap();
+        for accountant in [Accountant::Pld, Accountant::Rdp] {
+            let recorded = Recorded::new(accountant, 1e-5, plan.events());
+            let file = serde_json::to_string(&recorded).unwrap();
+            let read: Recorded = serde_json::from_str(&file).unwrap();
+            assert_eq!(read, recorded);
+            let (ours, plan) = (read.epsilon(accountant, 1e-5).unwrap(), plan.epsilon(accountant, 1e-5).unwrap());
+            assert_eq!(ours, plan);
+        }
+    }
+}
+
+#[test]
+fn changing_rates_are_priced_each_as_it_is() {
+    let event = |of: u64, sigma: f64| Event::new(Rate::of(1, of).unwrap(), sigma).unwrap();
+    let events = [(event(100, 1.0), 300), (event(10, 2.0), 200)];
+    let recorded = Recorded::new(Accountant::Rdp, 1e-5, &events);
+    let (found, exact) = (recorded.epsilon(Accountant::Rdp, 1e-5).unwrap(), least_epsilon(&events, 1e-5).unwrap());
+    assert_eq!((found.epsilon, found.order), (exact.epsilon, Some(exact.order)));
+    assert_eq!((recorded.largest_rate(), recorded.smallest_multiplier()), (events[1].0.rate().as_f64(), 1.0));
+    assert_eq!(
+        (recorded.events(), recorded.steps(), Recorded { events: vec![], ..recorded.clone() }.largest_rate()),
+        (500, 500, 0.0)
+    );
+    // In any order, and in parts.
+    let parts = [(event(10, 2.0), 150), (event(100, 1.0), 300), (event(10, 2.0), 50)];
+    assert_eq!(Recorded::new(Accountant::Rdp, 1e-5, &parts).epsilon(Accountant::Rdp, 1e-5), Ok(found));
+}
+
+/// A schedule is priced by its plan's knots, however long; a record of more draws than are listed, each by itself.
+#[test]
+fn long_records_are_priced_without_a_plan() {
+    let rate = Rate::of(1, 1000).unwrap();
+    let record = |times: u64| {
+        let events: Vec<_> = (0..40).map(|t| (Event::new(rate, 5.0 + 0.002 * f64::from(t)).unwrap(), times)).collect();
+        let found = Recorded::new(Accountant::Rdp, 1e-5, &events).epsilon(Accountant::Rdp, 1e-5).unwrap();
+        (found.epsilon, least_epsilon(&events, 1e-5).unwrap().epsilon)
+    };
+    let (found, each) = record(100);
+    assert!(found > each && found < 1.001 * each, "{found} {each}");
+    let (found, each) = record(SCHEDULE / 40 + 1);
+    assert_eq!(found, each);
+}
+
+#[test]
+fn what_a_record_says_is_in_its_file() {
+    let (private, simulation) = (RunKind::Private, RunKind::Simulation);
+    assert_eq!((private.to_string(), simulation.to_string()), ("private".into(), "simulation".into()));
+    assert_eq!(RunKind::NotPrivate.to_string(), "not private");
+    let file = serde_json::to_value(Recorded { run: Some(private), ..recorded() }).unwrap();
+    assert_eq!((file.get("sampler"), &file["run"]), (None, &serde_json::json!("private")));
+    let coins = serde_json::from_value::<Recorded>(file).unwrap();
+    assert_eq!((coins.sampler, coins.run), (Sampler::Poisson, Some(private)));
+}
+
+/// Whatever events its file lists.
+#[test]
+fn no_epsilon_of_a_run_not_private() {
+    let event = (Event::new(Rate::of(1, 10).unwrap(), 5.0).unwrap(), 3);
+    let of = |run| Recorded { run, ..Recorded::new(Accountant::Pld, 1e-5, &[event]) };
+    assert!(of(Some(RunKind::Private)).epsilon(Accountant::Pld, 1e-5).is_ok());
+    let not_private = of(Some(RunKind::NotPrivate));
+    for found in [
+        not_private.epsilon(Accountant::Pld, 1e-5),
+        not_private.epsilon(Accountant::Rdp, 1e-5),
+        not_private.epsilon_of_replaced(1e-5),
+        not_private.first(1).epsilon(Accountant::Pld, 1e-5),
+        Recorded { events: vec![], ..not_private.clone() }.epsilon(Accountant::Pld, 1e-5),
+    ] {
+        assert_eq!(found, Err(AccountingError::NotPrivate));
+    }
+    assert_eq!(not_private.delta(Accountant::Pld, 1.0), Err(AccountingError::NotPrivate));
+    let file = serde_json::to_value(&not_private).unwrap();
+    assert_eq!(file["run"], "not private");
+    assert_eq!(serde_json::from_value::<Recorded>(file).unwrap(), not_private);
+}
+
+#[test]
+fn first_events_are_those_in_order() {
+    let event = |sigma: f64, times| RecordedEvent { noise_multiplier: sigma, times, sampling_rate_numerator: 1 << 50 };
+    let all = Recorded { events: vec![event(1.0, 3), event(2.0, 5), event(3.0, 2)], ..recorded() };
+    for (events, exact) in [
+        (0, vec![]),
+        (2, vec![event(1.0, 2)]),
+        (3, vec![event(1.0, 3)]),
+        (7, vec![event(1.0, 3), event(2.0, 4)]),
+        (99, all.events.clone()),
+    ] {
+        assert_eq!(all.first(events).events, exact);
+    }
+}
+
+#[test]
+fn a_damaged_record_is_refused() {
+    let event = RecordedEvent { sampling_rate_numerator: 1 << 50, noise_multiplier: 1.0, times: 5 };
+    let epsilon = |event| {
+        Recorded { events: vec![event], ..Recorded::new(Accountant::Pld, 1e-5, &[]) }.epsilon(Accountant::Pld, 1e-5)
+    };
+    assert!(epsilon(event).is_ok());
+    assert!(epsilon(RecordedEvent { times: 0, ..event }).is_err());
+    assert!(epsilon(RecordedEvent { sampling_rate_numerator: u64::MAX, ..event }).is_err());
+    assert!(epsilon(RecordedEvent { noise_multiplier: -1.0, ..event }).is_err());
+    let above = RecordedEvent { sampling_rate_numerator: 3 * Rate::DENOMINATOR / 2, ..event };
+    assert_eq!(epsilon(above), Err(AccountingError::SamplingRate(1.5)));
+    let changing = |count: u64| {
+        let one = |k: u64| RecordedEvent { sampling_rate_numerator: (1 << 45) + k, ..event };
+        Recorded { events: (0..count).map(one).collect(), ..Recorded::new(Accountant::Pld, 1e-5, &[]) }
+    };
+    assert!(changing(1000).epsilon(Accountant::Pld, 1e-5).is_ok());
+    let many = changing(CHANGING as u64 + 1).epsilon(Accountant::Pld, 1e-5);
+    assert_eq!(many, Err(AccountingError::TooMany(CHANGING + 1)));
+}
+
+fn recorded() -> Recorded {
+    let event = Event::new(Rate::of(128, 1437).unwrap(), 1.6).unwrap();
+    Recorded::new(Accountant::Pld, 1e-5, &[(event, 113)])
+}
+
+// The delta at an epsilon and the epsilon at a delta are inverse to each other, within 2 %.
+#[test]
+fn delta_and_epsilon_are_inverse() {
+    let ramp: Vec<f64> = (0..30).map(|t| 0.9 + 0.01 * f64::from(t)).collect();
+    let schedule = Plan::new(Rate::of(256, 50_000).unwrap(), ramp, None).unwrap();
+    for recorded in [recorded(), Recorded::new(Accountant::Pld, 1e-5, schedule.events())] {
+        for accountant in [Accountant::Pld, Accountant::Rdp] {
+            for delta in [1e-3, 1e-5, 1e-9] {
+                let epsilon = recorded.epsilon(accountant, delta).unwrap().epsilon;
+                let found = recorded.delta(accountant, epsilon).unwrap();
+                assert!((found / delta - 1.0).abs() < 0.02, "{accountant} {delta:e}: {found:e}");
+                assert!(recorded.epsilon(accountant, found).unwrap().epsilon <= epsilon);
+            }
+        }
+    }
+    assert_eq!(recorded().delta(Accountant::Pld, 1e3).unwrap(), LEAST_DELTA);
+    assert!(recorded().delta(Accountant::Pld, 0.0).unwrap() > 0.2);
+    for bad in [-1.0, f64::NAN, f64::INFINITY] {
+        assert!(recorded().delta(Accountant::Pld, bad).is_err());
+    }
+}
+
+/// Halving finds the least δ at which ε is small enough.
+#[test]
+fn delta_is_the_least_within_a_thousandth() {
+    let steep = Recorded::new(Accountant::Rdp, 1e-5, &[(Event::new(Rate::ONE, 40.0).unwrap(), 9)]);
+    for (recorded, epsilons) in [(recorded(), [0.5, 1.2, 4.0]), (steep, [0.02, 0.2, 0.4])] {
+        for epsilon in epsilons {
+            let holds = |ln: f64| recorded.epsilon(Accountant::Rdp, libm::exp(ln)).unwrap().epsilon <= epsilon;
+            let (mut low, mut high) = (libm::log(LEAST_DELTA), 0.99f64.ln());
+            for _ in 0..40 {
+                let middle = (low + high) / 2.0;
+                if holds(middle) { high = middle } else { low = middle }
+            }
+            let found = recorded.delta(Accountant::Rdp, epsilon).unwrap();
+            let above = libm::log(found) - high;
+            assert!(above > -1e-9 && above < 1.001 * DELTA_RATIO, "{epsilon}: {found:e}, {above:e} above");
+        }
+    }
+}
+
+#[test]
+fn epsilon_is_of_the_part_that_costs_more() {
+    let training = recorded();
+    let release = |multiplier, times| RecordedEvent::new(&(Event::new(Rate::ONE, multiplier).unwrap(), times));
+    let epsilon = |recorded: &Recorded| recorded.epsilon(Accountant::Pld, 1e-5).unwrap().epsilon;
+    for (multiplier, held_out_is_more) in [(0.8, true), (50.0, false)] {
+        let both = Recorded { held_out: vec![release(multiplier, 3)], ..training.clone() };
+        let alone = both.of_held_out().unwrap();
+        assert_eq!(alone.events, both.held_out);
+        let (a, b) = (epsilon(&training), epsilon(&alone));
+        assert_eq!((epsilon(&both), b > a), (a.max(b), held_out_is_more));
+        assert_eq!(both.of_training(), training);
+        let (a, b) = [&both, &alone].map(|one| one.epsilon_of_replaced(1e-5).unwrap().epsilon).into();
+        assert!(a >= b);
+        let read: Recorded = serde_json::from_str(&serde_json::to_string(&both).unwrap()).unwrap();
+        assert_eq!(read, both);
+        // A damaged release is no free one.
+        let broken = Recorded { held_out: vec![release(multiplier, 0)], ..training.clone() };
+        assert!(broken.epsilon(Accountant::Pld, 1e-5).is_err());
+    }
+    assert!(training.of_held_out().is_none());
+}
+
+// A release before the draws costs what its plan costs, with either accountant, and counts where no draw came.
+#[test]
+fn release_is_composed_with_draws() {
+    let release = Event::new(Rate::ONE, 6.0).unwrap();
+    let ramp: Vec<f64> = (0..200).map(|t| 0.9 + 0.003 * f64::from(t)).collect();
+    for multipliers in [vec![1.1; 300], ramp] {
+        let plan = Plan::new(Rate::of(256, 50_000).unwrap(), multipliers, None).unwrap().with_release(Some(release));
+        for accountant in [Accountant::Pld, Accountant::Rdp] {
+            let alone = Recorded::new(accountant, 1e-5, plan.events());
+            let both = Recorded { normalize: Some(RecordedEvent::new(&(release, 1))), ..alone.clone() };
+            let read: Recorded = serde_json::from_str(&serde_json::to_string(&both).unwrap()).unwrap();
+            let found = read.epsilon(accountant, 1e-5).unwrap();
+            assert_eq!((&read, found), (&both, plan.epsilon(accountant, 1e-5).unwrap()));
+            assert!(found.epsilon > alone.epsilon(accountant, 1e-5).unwrap().epsilon);
+            // One event more, priced one by one: the slow reference.
+            let listed = Recorded { events: [both.normalize.as_slice(), &alone.events].concat(), ..alone.clone() };
+            let exact = listed.epsilon(accountant, 1e-5).unwrap().epsilon;
+            assert!((found.epsilon / exact - 1.0).abs() < 1e-3, "{} {exact}", found.epsilon);
+            let first = both.first(0).epsilon(accountant, 1e-5).unwrap();
+            assert_eq!(first, Recorded::new(accountant, 1e-5, &[(release, 1)]).epsilon(accountant, 1e-5).unwrap());
+            let mut spent = plan.spent(accountant, 1e-5).unwrap();
+            assert!((spent.least_epsilon() / first.epsilon - 1.0).abs() < 1e-9);
+            plan.events().iter().for_each(|(event, times)| (0..*times).for_each(|_| spent.count(event)));
+            assert_eq!(spent.least_epsilon(), found.epsilon);
+        }
+    }
+    let broken = |event: RecordedEvent| Recorded { normalize: Some(event), ..recorded() };
+    let event = RecordedEvent::new(&(release, 1));
+    assert!(broken(event).epsilon(Accountant::Pld, 1e-5).is_ok() && broken(event).epsilon_of_replaced(1e-5).is_ok());
+    let damaged = [
+        RecordedEvent { times: 0, ..event },
+        RecordedEvent { sampling_rate_numerator: 1 << 50, ..event },
+        RecordedEvent { noise_multiplier: f64::NAN, ..event },
+    ];
+    assert!(damaged.iter().all(|event| broken(*event).epsilon(Accountant::Pld, 1e-5).is_err()));
+}
+
+// The epsilon of the first events grows up to the epsilon of all events.
+#[test]
+fn prefix_epsilon_grows_to_total() {
+    let whole = recorded();
+    let each: Vec<f64> =
+        [1, 20, 80, 113, 500].map(|events| whole.first(events).epsilon(Accountant::Pld, 1e-5).unwrap().epsilon).into();
+    assert!(each.windows(2).all(|pair| pair[0] <= pair[1]), "{each:?}");
+    assert_eq!(each[3], whole.epsilon(Accountant::Pld, 1e-5).unwrap().epsilon);
+    assert_eq!(each[4], each[3]);
+    assert_eq!(whole.first(0).epsilon(Accountant::Pld, 1e-5), Err(AccountingError::Steps));
+}
+
+// Replacing a sample costs at least 1.5 times as much as removing it.
+#[test]
+fn replacement_costs_more_than_removal() {
+    let (out, replaced) = (recorded().epsilon(Accountant::Pld, 1e-5), recorded().epsilon_of_replaced(1e-5));
+    assert!(replaced.unwrap().epsilon > 1.5 * out.unwrap().epsilon);
+}
+
+// One epoch of shuffled batches is one event, without amplification by sampling.
+#[test]
+fn shuffled_epoch_is_one_unsampled_event() {
+    let event = Event::new(Rate::ONE, 8.0).unwrap();
+    let shuffled = Recorded {
+        sampler: Sampler::Shuffled,
+        steps: Some(113),
+        ..Recorded::new(Accountant::Pld, 1e-5, &[(event, 10)])
+    };
+    assert_eq!((shuffled.steps(), shuffled.events()), (113, 10));
+    let epochs = Plan::constant(Rate::ONE, 8.0, None, 10).unwrap().epsilon(Accountant::Pld, 1e-5).unwrap();
+    assert_eq!(shuffled.epsilon(Accountant::Pld, 1e-5).unwrap(), epochs);
+    let file = serde_json::to_string(&shuffled).unwrap();
+    assert!(file.contains("\"sampler\":\"shuffled\",\"steps\":113"), "{file}");
+    assert_eq!(serde_json::from_str::<Recorded>(&file).unwrap(), shuffled);
+
+    let amplified = Recorded { sampler: Sampler::Shuffled, ..recorded() };
+    assert!(matches!(amplified.epsilon(Accountant::Pld, 1e-5), Err(AccountingError::SamplingRate(_))));
+}
+
+// Truncated batches add to the cost, and the truncation survives a round trip through JSON.
+#[test]
+fn truncation_is_charged_and_serialized() {
+    let cut = |most| Recorded { truncation: Some(Truncation { samples: 1437, most }), ..recorded() };
+    let epsilon = |recorded: Recorded| recorded.epsilon(Accountant::Pld, 1e-5).map(|priced| priced.epsilon);
+    let plain = epsilon(recorded()).unwrap();
+    assert!(epsilon(cut(200)).unwrap() > plain);
+    assert!(epsilon(cut(1437)).unwrap() == plain);
+    assert!(epsilon(cut(128)).is_err());
+    let file = serde_json::to_string(&cut(200)).unwrap();
+    assert_eq!(serde_json::from_str::<Recorded>(&file).unwrap(), cut(200));
+}
