@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(name(DpSgd { noise_multiplier: None, ..FULL }), "noise multiplier");
         assert_eq!(name(DpSgd { learning_rate: None, ..FULL }), "learning rate");
         assert_eq!(name(DpSgd { expected_batch: None, ..FULL }), "expected_batch");
-        assert_eq!(name(FULL.expected_batch(5000)), "expected_batch");
+        assert_eq!(name(FULL.expected_batch(9000)), "expected_batch");
         assert_eq!(name(FULL.clip(f32::NAN)), "clip");
         assert_eq!(name(FULL.noise_multiplier(0.0)), "noise multiplier");
         assert_eq!(name(FULL.learning_rate(-1.0)), "learning rate");
