@@ -635,10 +635,9 @@ damper_status damper_run_init(void *memory, size_t size, size_t dim, damper_run 
 /**
  * Configures a run. Then slots are chosen, each at most once, in any order.
  *
- * `DAMPER_STATUS_RANGE` also where sums in 32 bits could overflow: eight times the expected batch, or from 8 samples on four times and 32,
- * and twelve standard deviations of the noise must stay below 2^31 grid units. Fewer `grid_bits` make room. And where the noise is too
- * coarse for its price: its standard deviation σ must be at least 2^10 grid units, and σ^2 at least 10 * 2^grid_bits. More `grid_bits`
- * help.
+ * `DAMPER_STATUS_RANGE` also where sums in 32 bits could overflow: with an expected batch B and noise of σ grid units,
+ * min(8·B, 4·B + 32)·2^grid_bits + 12·σ must stay below 2^31. Fewer `grid_bits` make room. And where the noise is too coarse for its price: σ
+ * must be at least 2^10 grid units, and σ^2 at least 10 * 2^grid_bits. More `grid_bits` help.
  */
 DAMPER_MUST_USE
 damper_status damper_run_configure(damper_run *run,

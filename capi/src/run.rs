@@ -85,10 +85,9 @@ pub struct Config {
 
 /// Configures a run. Then slots are chosen, each at most once, in any order.
 ///
-/// `DAMPER_STATUS_RANGE` also where sums in 32 bits could overflow: eight times the expected batch, or from 8 samples on four times and 32,
-/// and twelve standard deviations of the noise must stay below 2^31 grid units. Fewer `grid_bits` make room. And where the noise is too
-/// coarse for its price: its standard deviation σ must be at least 2^10 grid units, and σ^2 at least 10 * 2^grid_bits. More `grid_bits`
-/// help.
+/// `DAMPER_STATUS_RANGE` also where sums in 32 bits could overflow: with an expected batch B and noise of σ grid units,
+/// min(8·B, 4·B + 32)·2^grid_bits + 12·σ must stay below 2^31. Fewer `grid_bits` make room. And where the noise is too coarse for its price: σ
+/// must be at least 2^10 grid units, and σ^2 at least 10 * 2^grid_bits. More `grid_bits` help.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_run_configure(run: *mut Run, config: *const Config) -> Status {
     // SAFETY: the contract of the header.

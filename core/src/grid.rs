@@ -133,9 +133,9 @@ impl Grid {
         self.bits
     }
 
-    /// Returns true if `expected_batch` samples and noise of `sigma` units may come near the edge of `i32`: eight times the
-    /// batch, or from 8 samples on four times and 32 (a Poisson draw has as many with probability 2⁻¹¹¹ or less), all aligned, plus twelve
-    /// standard deviations.
+    /// Returns true if `expected_batch` samples and noise of `sigma` units may come near the edge of `i32`: `min(8·B, 4·B + 32)` samples
+    /// of an expected batch `B`, all aligned, plus twelve standard deviations. From `B` = 8 on a Poisson draw has that many or more with probability
+    /// 2⁻¹¹¹ or less.
     #[must_use]
     pub fn may_overflow_i32(self, expected_batch: u32, sigma: u32) -> bool {
         let batch = u64::from(expected_batch);

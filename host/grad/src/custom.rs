@@ -158,8 +158,9 @@ pub fn max_pool_grad(
     em.custom("MaxPoolGrad", &inputs, vec![make_attr_int("stride", stride)], |em| vec![lowering(em)]).remove(0)
 }
 
-/// `KernelGrad`: `(dY [N, O, *windows], X [N, C, *input]) → dW [N, O, C, *kernel]`, each sample's gradient of a convolution's kernel under
-/// `window`, over a line or a plane. The lowering is in `factor.rs`.
+/// `KernelGrad`: `(dY [N, O, *windows], X [N, C, *input]) → dW [N, O, C, *kernel]`, each sample's gradient of a convolution's kernel, of floats
+/// under a `window` over a line or a plane without holes along the line, with the attributes `kernel_shape`, `strides`, `dilations` and `before`.
+/// The lowering is in `factor.rs`.
 pub fn kernel_grad(
     em: &mut Emitter,
     inputs: [&Var; 2],

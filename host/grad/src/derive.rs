@@ -79,15 +79,17 @@ pub fn derive(graph: &Graph, options: &DeriveOptions) -> Result<GradGraph, Deriv
     }
 
     let strategies = strategies(&grads, options.readout);
-    let (mut windows, mut left_to_reader) = (Vec::new(), 0u64);
+    let (mut windows, mut left_to_reader, mut made) = (Vec::new(), 0u64, 0);
     let bounds = (options.readout == Readout::ClippedSum).then(|| Bounds::new(dtype));
     let names = || graph.trained().map(|parameter| &parameter.name);
     let named = |prefix, vars: Vec<Var>| names().map(|name| format!("{prefix}{name}")).zip(vars).collect();
     let (norm, each): (_, Vec<(String, Var)>) = match (options.readout, &bounds) {
         (Readout::PerSample, _) => (None, named("dp.grad.", per_sample(&mut em, &grads))),
         (Readout::Factored { positions }, _) => {
-            let parts = names().zip(factored(&mut em, &grads, positions)).flat_map(|(name, part)| {
+            let parts = factored(&mut em, &grads, positions).into_iter().zip(&grads);
+            let parts = names().zip(parts).flat_map(|(name, (part, read))| {
                 left_to_reader += part.multiply_adds();
+                made += if matches!(part, Part::Whole(_)) { 0 } else { read.shape.iter().product::<usize>() };
                 let (l, r) = match part {
                     Part::Whole(var) => return vec![(format!("dp.grad.{name}"), var)],
                     Part::Outer(l, r) | Part::Positions(l, r) | Part::Rows(l, r) => (l, r),
@@ -132,6 +134,8 @@ pub fn derive(graph: &Graph, options: &DeriveOptions) -> Result<GradGraph, Deriv
     let passes = if options.checkpoint_activations { passes } else { vec![] };
     let mut grad = GradGraph { strategies, windows, ..assemble(em, graph, &current, points, own, &outputs, &passes) };
     grad.cost.multiply_adds += left_to_reader;
+    // The reader makes them one sample at a time, or a few where they are small.
+    grad.cost.fixed_bytes += (made * size_of::<f32>()) as u64;
     if options.checkpoint_activations {
         // Where what is read out holds as much, nothing is won.
         let plain = derive(graph, &DeriveOptions { checkpoint_activations: false, ..options.clone() })?;

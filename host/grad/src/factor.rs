@@ -26,7 +26,7 @@ use super::window::Window;
 use damper_onnx::graph::DType;
 use side::scatter_add;
 
-/// Integers below it are floats.
+/// Every integer up to it is an `f32`.
 const EXACT_IN_F32: usize = 1 << f32::MANTISSA_DIGITS;
 
 /// How the parameter is seen from the matrix; shapes and permutations do not count the sample axis.
@@ -90,8 +90,8 @@ impl Factors {
     }
 
     /// The gradient of a convolution's kernel as it was given to [`of_kernel`](Self::of_kernel): the gradient of the products
-    /// `[N, O, *output]`, what patches are taken of, `[N, C, *input]`, and the window. Of floats, under windows over a line or a plane that have
-    /// no holes along the line.
+    /// `[N, O, *output]`, what patches are taken of, `[N, C, *input]`, and the window. `None` but for floats under windows over a line or a plane,
+    /// without holes along the line.
     pub fn kernel(&self, em: &mut Emitter) -> Option<(Var, Var, Window)> {
         let [Term { left, right }] = &self.terms[..] else { return None };
         let (x, window) = right.window()?;
@@ -239,7 +239,7 @@ impl Factors {
         grad
     }
 
-    /// As [`materialise`](Self::materialise); the gradient of a convolution's kernel is one operator, which unfolds nothing.
+    /// As [`materialise`](Self::materialise); the gradient of a convolution's kernel is one operator.
     pub fn materialise_at_once(&self, em: &mut Emitter) -> Var {
         let Some((left, input, window)) = self.kernel(em) else { return self.materialise(em) };
         let by_conv = self.terms[0].right.has_positions_last();

@@ -27,7 +27,7 @@ pub struct GradGraph {
     /// `dp.weight` `[N]`, each 0 or 1, of a clipped sum.
     pub weight: Option<TensorSpec>,
     /// `dp.loss`, the model's outputs (both at point 0), then what was read out: `dp.grad.NAME` for each of `parameters`
-    /// (or `dp.left.NAME` and `dp.right.NAME`, of one outer product or of one a position), or `dp.norm`, or `dp.norm` and `dp.sum.NAME` for each of them.
+    /// (or `dp.left.NAME` and `dp.right.NAME`, of one outer product, of one a position, or of a table's rows), or `dp.norm`, or `dp.norm` and `dp.sum.NAME` for each of them.
     pub outputs: Vec<TensorSpec>,
     /// The kernels whose gradient the reader takes of `dp.left.NAME` `[N, O, *output]` and `dp.right.NAME` `[N, C, *input]`, and the
     /// windows over the latter.

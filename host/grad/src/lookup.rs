@@ -1,7 +1,7 @@
 //! Looking elements up by index, and the way back: every operator that selects uses these.
 //!
-//! Indices that are data are never trusted: what they read lies inside the table whatever they are, and none is ever used
-//! to write. An index below zero counts from the end, as ONNX has it. One that lies outside the table makes what it looked
+//! Indices that are data are never trusted: what they read, and what their gradients are added to, lies inside the table
+//! whatever they are. An index below zero counts from the end, as ONNX has it. One that lies outside the table makes what it looked
 //! up not a number, and so that sample's gradient, which then contributes nothing; other samples do not notice.
 
 use super::emit::{BATCH_FIRST, Emitter, Var};

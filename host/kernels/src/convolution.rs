@@ -1,6 +1,6 @@
 //! Convolutions over planes and lines, with weights that change from step to step.
 //!
-//! [`winograd`] takes the fewest products where it can; all other windows are summed as they are defined, with positions side by side in
+//! `winograd` takes the fewest products where it can; all other windows are summed as they are defined, with positions side by side in
 //! the vectors, in `shifted`, or outputs, in `direct`.
 
 mod direct;

@@ -13,6 +13,7 @@ use super::worker::{
     Sessions, Step, Views,
 };
 use super::{Noise, Run, TrainError};
+use damper_accounting::Sampler;
 use damper_core::accounting::Event;
 use damper_core::clip::Layer;
 use damper_core::grid::Grid;
@@ -96,7 +97,7 @@ pub(crate) fn go<C: StepLoop>(run: &Run, backend: &dyn Backend, step_loop: C) ->
             let grid = Grid::new(run.config.grid_bits)?;
             let has_one_sigma = run.terms.noise_schedule == AnyNoise::Schedule(NoiseSchedule::Constant);
             // The same bits, and half the memory to go through for each sample.
-            if has_one_sigma && !grid.may_overflow_i32(run.config.batch_size, sigma) {
+            if has_one_sigma && !grid.may_overflow_i32(expected_draw(run), sigma) {
                 let workers = PerSampleGradients::new(&sessions)?;
                 return step_loop.go(DiscreteGaussian::<i32>::new(grid, sigma)?, workers);
             }
@@ -112,6 +113,13 @@ pub(crate) fn go<C: StepLoop>(run: &Run, backend: &dyn Backend, step_loop: C) ->
             step_loop.go(continuous()?, workers)
         }
     }
+}
+
+/// Samples of a step that are expected: more than the batch size where fewer samples were declared than there are.
+fn expected_draw(run: &Run) -> u32 {
+    let is_thrown = matches!(run.config.sampler, Sampler::Poisson | Sampler::CyclicPoisson);
+    let thrown = run.priced_rate().as_f64() * run.data.train.len() as f64;
+    run.config.batch_size.max(if is_thrown { thrown.ceil() as u32 } else { 0 })
 }
 
 /// The layers of the run's clipping rule, which its step borrows.

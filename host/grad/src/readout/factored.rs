@@ -1,5 +1,5 @@
-//! The `per-sample` readout for a reader that multiplies: a gradient that is one outer product, or a convolution's kernel's, comes
-//! as its two factors.
+//! The `per-sample` readout for a reader that multiplies: a gradient that is one outer product, a convolution's kernel's, or a table's,
+//! comes as its two factors.
 //!
 //! A linear layer met once by each sample has the gradient `l ⊗ r`, one met at several positions (tokens) the sum of `l_t ⊗ r_t`; that of a
 //! kernel is the sum over the windows of `l_t ⊗ patch_t`.

@@ -1,5 +1,5 @@
-//! From a session's outputs to the consecutive parts of one row's gradient: outer products and the gradients of kernels are made
-//! here, some rows at a time.
+//! From a session's outputs to the consecutive parts of one row's gradient: outer products and the gradients of kernels and of
+//! tables are made here, some rows at a time.
 
 use damper_grad::GradGraph;
 use damper_kernels::convolution::{Axes, Windows};
@@ -37,7 +37,7 @@ enum Maker {
     Positions(Box<PositionGrad>),
     /// That sum with the same bits on every target.
     PortablePositions(Box<Product>),
-    /// Rows of so many floats, each added to that of its index; and the indices of the last sample in each place, the rest is zero.
+    /// Rows of so many floats, each added to that of its index. Of the last sample in each place, the rows that may not be zero.
     Rows(usize, Vec<Vec<usize>>),
     /// The gradient of a convolution's kernel.
     Kernel(KernelGrad),
@@ -206,8 +206,8 @@ impl WithSimd for PortableGrad<'_> {
     }
 }
 
-/// Each row of `rows`, of `width` floats, added to the row of `grad` that its index says. `grad` is zero but for the rows `last`, and then but
-/// for these.
+/// Each row of `rows`, of `width` floats, added to the row of `grad` that its index says. Before, only the rows `last` of `grad` may not be
+/// zero; afterwards only those of this sample, which are `last` then.
 fn add_rows(indices: &[f32], rows: &[f32], width: usize, grad: &mut [f32], last: &mut Vec<usize>) {
     for index in last.drain(..) {
         grad[index * width..][..width].fill(0.0);
