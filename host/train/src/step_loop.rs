@@ -12,9 +12,9 @@ use super::worker::{
     Accumulate, ClippedSums, GradientObserver, GradsAt, Layout, OUTPUTS, Opened, PerSampleGradients, Point, SUMS,
     Sessions, Step, Views,
 };
-use super::{Noise, Run, TrainError};
+use super::{Noise, Run, TrainConfig, TrainError};
 use damper_accounting::Sampler;
-use damper_core::accounting::Event;
+use damper_core::accounting::{Event, Rate};
 use damper_core::clip::Layer;
 use damper_core::grid::Grid;
 use damper_core::mutant::{self, Mutant};
@@ -97,7 +97,8 @@ pub(crate) fn go<C: StepLoop>(run: &Run, backend: &dyn Backend, step_loop: C) ->
             let grid = Grid::new(run.config.grid_bits)?;
             let has_one_sigma = run.terms.noise_schedule == AnyNoise::Schedule(NoiseSchedule::Constant);
             // The same bits, and half the memory to go through for each sample.
-            if has_one_sigma && !grid.may_overflow_i32(expected_draw(run), sigma) {
+            let draw = expected_draw(&run.config, run.priced_rate(), run.data.train.len());
+            if has_one_sigma && !grid.may_overflow_i32(draw, sigma) {
                 let workers = PerSampleGradients::new(&sessions)?;
                 return step_loop.go(DiscreteGaussian::<i32>::new(grid, sigma)?, workers);
             }
@@ -115,11 +116,10 @@ pub(crate) fn go<C: StepLoop>(run: &Run, backend: &dyn Backend, step_loop: C) ->
     }
 }
 
-/// Samples of a step that are expected: more than the batch size where fewer samples were declared than there are.
-fn expected_draw(run: &Run) -> u32 {
-    let is_thrown = matches!(run.config.sampler, Sampler::Poisson | Sampler::CyclicPoisson);
-    let thrown = run.priced_rate().as_f64() * run.data.train.len() as f64;
-    run.config.batch_size.max(if is_thrown { thrown.ceil() as u32 } else { 0 })
+/// Samples of a step that are expected, of so many: more than the batch size where fewer samples were declared than there are.
+fn expected_draw(config: &TrainConfig, rate: Rate, samples: usize) -> u32 {
+    let is_thrown = matches!(config.sampler, Sampler::Poisson | Sampler::CyclicPoisson);
+    config.batch_size.max(if is_thrown { (rate.as_f64() * samples as f64).ceil() as u32 } else { 0 })
 }
 
 /// The layers of the run's clipping rule, which its step borrows.
@@ -261,5 +261,22 @@ impl Draw {
     /// Samples drawn that are not null.
     pub(crate) fn counted(&self, split: &Split) -> u32 {
         self.samples.iter().filter(|sample| !split.is_null(**sample as usize)).count() as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Budget, Method};
+
+    // A declared number of samples below the real one makes draws larger than the batch size.
+    #[test]
+    fn declared_samples_make_draws_larger() {
+        let usual = TrainConfig::new(Budget::NoiseMultiplier(1.0), 1e-5, 500, 1.0, Method::dp_sgd(1.0, 0.1));
+        let rate = Rate::of(500, 2_500).unwrap();
+        assert_eq!(expected_draw(&usual, rate, 10_000), 2_000);
+        assert_eq!(expected_draw(&usual, rate, 2_500), 500);
+        let shuffled = TrainConfig { sampler: Sampler::Shuffled, ..usual };
+        assert_eq!(expected_draw(&shuffled, Rate::ONE, 10_000), 500);
     }
 }
