@@ -169,17 +169,15 @@ fn rows_without_gradient_are_null_rows() {
     let runs = ["3e38,3e38,1", "nan,1,1"].map(|row| {
         fs::write(&data, with(row)).unwrap();
         let (_, out) = kept(folder, &data, "one", &flags, &[]);
-        let count = json_of(&out.join("checkpoint/non-finite.json"));
+        let count = fs::read_to_string(out.join("checkpoint/non-finite.json")).ok();
         let report = json_of(&out.join("report.json"));
         (fs::read(out.join("model.onnx")).unwrap(), report["params_digest"].clone(), count)
     });
     assert!(runs[0].0 == runs[1].0 && runs[0].1 == runs[1].1);
-    assert!(runs[0].2["non_finite"].as_u64() > Some(0), "{}", runs[0].2);
-    assert_eq!(runs[1].2["non_finite"], 0);
-    assert_eq!(
-        runs[0].2["drawn"].as_u64(),
-        runs[1].2["drawn"].as_u64().map(|drawn| drawn + runs[0].2["non_finite"].as_u64().unwrap())
-    );
+    let count: serde_json::Value = serde_json::from_str(runs[0].2.as_ref().unwrap()).unwrap();
+    assert!(count["non_finite"].as_u64() > Some(0), "{count}");
+    // A null row has no gradient to count.
+    assert_eq!(runs[1].2, None);
 }
 
 fn json_of(file: &Path) -> serde_json::Value {

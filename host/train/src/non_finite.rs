@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use std::fs;
 use std::path::Path;
 
-/// The file of the count in the private folder.
+/// The file of the count in the private folder; absent if there is none such.
 pub const NON_FINITE: &str = "non-finite.json";
 
 /// Samples that are looked at before the first step, at most.
@@ -24,7 +24,7 @@ const REMEDY: &str =
 /// The samples drawn so far, and those of them without a finite gradient.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct NonFinite {
-    /// Steps before the first that is counted: more than 0 if an earlier process left no count.
+    /// Steps before the first that is counted: more than 0 if an earlier process found none such.
     first_step: u32,
     /// Steps so far.
     steps: u32,
@@ -63,7 +63,7 @@ impl NonFinite {
         }
     }
 
-    /// Adds what other ranks counted.
+    /// Samples drawn, and those without a finite gradient.
     pub(crate) fn counts(&self) -> [u64; 2] {
         [self.drawn, self.non_finite]
     }
@@ -73,8 +73,11 @@ impl NonFinite {
         Self { drawn, non_finite, ..self }
     }
 
-    /// Writes the count into the private folder.
+    /// Writes the count into the private folder, if it is not 0.
     pub(crate) fn write(&self, folder: &Path) -> Result<(), TrainError> {
+        if self.non_finite == 0 {
+            return Ok(());
+        }
         let text = files::json(self).map_err(|error| TrainError::Run(error.to_string()))?;
         Ok(files::write(&folder.join(NON_FINITE), text.as_bytes(), Access::Private)?)
     }

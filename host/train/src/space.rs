@@ -10,7 +10,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Room for reports, metrics, the plan and ledgers.
-const SMALL_FILES: u64 = 1 << 20;
+const SMALL_FILES: u64 = 1 << 17;
 
 /// Refuses a run whose outputs do not fit the disks that they go to: the model and the small files next to the private folder `folder`, one
 /// more state beside those that are there, and the rest of the recording. What this process or another writes later is not looked at.
@@ -22,9 +22,10 @@ pub(crate) fn check_room(run: &Run, folder: &Path) -> Result<(), TrainError> {
     // A new state is whole before an old one goes.
     let state = STATES.iter().filter_map(|name| Some(fs::metadata(folder.join(name)).ok()?.len())).max().unwrap_or(0);
     let model = run.model.encoded_len() as u64;
-    let mut needed = vec![Need { what: "model", setting: "out", at: folder.into(), bytes: model + SMALL_FILES }];
+    let out = folder.parent().unwrap_or(folder);
+    let mut needed = vec![Need { what: "model", setting: "out", at: out.into(), bytes: model + SMALL_FILES }];
     if state > 0 {
-        needed.push(Need { what: "checkpoint", setting: "out", at: folder.into(), bytes: state });
+        needed.push(Need { what: "checkpoint", setting: "out", at: out.into(), bytes: state });
     }
     if let Some(record) = &run.config.record {
         let part = fs::metadata(part_of(&record.file)).map_or(0, |part| part.len());
