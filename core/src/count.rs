@@ -113,6 +113,16 @@ pub trait Counts: Copy + sealed::Sealed {
     /// A sample whose gradient is not finite, which adds nothing to the sum: counted nowhere.
     #[doc(hidden)]
     fn non_finite(&mut self, _query: &Query) {}
+
+    /// Adds the samples of another worker whose gradients were not finite.
+    #[doc(hidden)]
+    fn merge_non_finite(&mut self, _other: &Self) {}
+
+    /// Number of samples whose gradient was not finite, which is never released; 0 if they are not counted.
+    #[doc(hidden)]
+    fn non_finite_samples(&self) -> u32 {
+        0
+    }
 }
 
 impl<const N: usize> sealed::Sealed for [i32; N] {}
@@ -138,13 +148,15 @@ impl<const N: usize> Counts for [i32; N] {
 pub struct AllCounts<const N: usize> {
     counts: [i32; N],
     non_finite: bool,
+    /// Samples that were not finite, whether they are in a count or not.
+    non_finite_samples: u32,
 }
 
 impl<const N: usize> AllCounts<N> {
     /// No sample counted yet; whether those that are not finite will be.
     #[must_use]
     pub const fn new(non_finite: bool) -> Self {
-        Self { counts: [0; N], non_finite }
+        Self { counts: [0; N], non_finite, non_finite_samples: 0 }
     }
 }
 
@@ -168,7 +180,16 @@ impl<const N: usize> Counts for AllCounts<N> {
         Self::new(self.non_finite)
     }
 
+    fn merge_non_finite(&mut self, other: &Self) {
+        self.non_finite_samples = self.non_finite_samples.saturating_add(other.non_finite_samples);
+    }
+
+    fn non_finite_samples(&self) -> u32 {
+        self.non_finite_samples
+    }
+
     fn non_finite(&mut self, query: &Query) {
+        self.non_finite_samples = self.non_finite_samples.saturating_add(1);
         if let Query::Histogram { bins, .. } = query
             && self.non_finite
             && let Some(last) = self.counts.get_mut(bins.saturating_sub(1) as usize)

@@ -40,6 +40,7 @@ mod ranks;
 mod replay;
 mod report;
 mod resume;
+mod rows;
 mod run_file;
 mod settings;
 mod shell;
@@ -325,18 +326,9 @@ fn number32(text: &str) -> Result<f32, String> {
     Ok(number)
 }
 
-/// A warning: to the calling program, or else one line on standard error.
+/// A warning of public facts alone: to the calling program, or else one line on standard error. One about rows is for [`rows`].
 fn warn(text: &str) {
-    warn_as("warning", text);
-}
-
-/// A warning that depends on rows of the data, which ε does not cover.
-fn warn_of_data(text: &str) {
-    warn_as("data_warning", text);
-}
-
-fn warn_as(event: &str, text: &str) {
-    if !caller::tell(event, serde_json::json!({ "text": text })) {
+    if !caller::tell("warning", serde_json::json!({ "text": text })) {
         let _ = writeln!(io::stderr(), "warning: {text}");
     }
 }

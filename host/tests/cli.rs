@@ -6,6 +6,8 @@ mod aggregate;
 mod audit;
 #[path = "cli/bad_input.rs"]
 mod bad_input;
+#[path = "cli/before_charge.rs"]
+mod before_charge;
 #[path = "cli/budget.rs"]
 mod budget;
 #[path = "cli/by_class.rs"]
@@ -52,6 +54,8 @@ mod record;
 mod report;
 #[path = "cli/resume.rs"]
 mod resume;
+#[path = "cli/rows.rs"]
+mod rows;
 #[path = "cli/shell.rs"]
 mod shell;
 #[path = "cli/silent.rs"]

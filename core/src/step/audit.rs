@@ -23,19 +23,31 @@ pub struct Probe<'a, W> {
     pub query: Query,
     /// The counts, without noise. The query's answer comes first; the rest is memory without use.
     pub counts: &'a [i32],
+    /// Samples whose gradient was not finite, so that they added nothing; 0 if the threshold's counts do not count them.
+    pub non_finite: u32,
 }
 
 impl<P: StepConfig, FS, OS> Open<'_, P, FS, OS> {
     /// Reads the sum and the counts, which are not released.
     pub fn probe(&self) -> Probe<'_, <P::Mechanism as Mechanism>::Word> {
-        Probe { sum: self.sum.sum, query: self.adder.query, counts: self.counts.as_ref() }
+        Probe {
+            sum: self.sum.sum,
+            query: self.adder.query,
+            counts: self.counts.as_ref(),
+            non_finite: self.counts.non_finite_samples(),
+        }
     }
 }
 
 impl<M: Mechanism, C, K: Counts> Shard<'_, M, C, K> {
     /// Reads the sum and the counts, which are not released.
     pub fn probe(&self) -> Probe<'_, M::Word> {
-        Probe { sum: self.sum.sum, query: self.adder.query, counts: self.counts.as_ref() }
+        Probe {
+            sum: self.sum.sum,
+            query: self.adder.query,
+            counts: self.counts.as_ref(),
+            non_finite: self.counts.non_finite_samples(),
+        }
     }
 }
 

@@ -187,6 +187,7 @@ where
         for (count, other) in self.counts.as_mut().iter_mut().zip(shard.counts.as_ref()) {
             *count = count.wrapping_add(*other * times);
         }
+        self.counts.merge_non_finite(&shard.counts);
         Ok(())
     }
 

@@ -26,6 +26,7 @@ mod cifar;
 mod columns;
 mod csv;
 mod dataset;
+mod declared;
 mod decoded;
 mod edit;
 mod error;
@@ -87,6 +88,7 @@ pub fn load(spec: &str, options: &DataOptions) -> Result<Dataset, DataError> {
     }
     check_classes(options)?;
     check_kinds(spec, options)?;
+    declared::check(options)?;
     if options.stratify && !matches!(options.test, Some(TestSource::Fraction(_))) {
         let problem = "divides the rows that `test` FRACTION holds out by class; give a fraction, or leave it out";
         return Err(SettingError::new("stratify", "", problem).into());

@@ -25,6 +25,8 @@ create_exception!(
 /// Hands what the command tells to a Python function, and looks for Ctrl-C.
 struct Caller {
     tell: Py<PyAny>,
+    /// Hears of rows of the data, which no event tells.
+    tell_of_rows: Option<Py<PyAny>>,
     /// What Python raised: by Ctrl-C, or in the function.
     raised: Arc<Mutex<Option<PyErr>>>,
 }
@@ -42,6 +44,13 @@ impl Listener for Caller {
             *text = python_words(text);
         }
         if let Err(error) = Python::attach(|py| self.tell.call1(py, (event.to_string(),))) {
+            self.raise(error);
+        }
+    }
+
+    fn data_warning(&mut self, text: &str) {
+        let Some(tell) = &self.tell_of_rows else { return };
+        if let Err(error) = Python::attach(|py| tell.call1(py, (python_words(text),))) {
             self.raise(error);
         }
     }
@@ -113,9 +122,10 @@ fn split(py: Python<'_>, (features, labels): Split<'_>) -> PyResult<MemorySplit>
     })
 }
 
-/// Runs the subcommand `name`. Returns its answer, and whether Ctrl-C ended it early.
+/// Runs the subcommand `name`. `tell` hears events, and `tell_of_rows` warnings that depend on rows of the data. Returns its answer, and whether Ctrl-C ended it early.
 #[pyfunction]
-#[pyo3(signature = (name, args, settings, tell, train=None, test=None))]
+#[pyo3(signature = (name, args, settings, tell, train=None, test=None, tell_of_rows=None))]
+#[allow(clippy::too_many_arguments)] // Python's keywords.
 fn call(
     py: Python<'_>,
     name: &str,
@@ -124,6 +134,7 @@ fn call(
     tell: Py<PyAny>,
     train: Option<Split<'_>>,
     test: Option<Split<'_>>,
+    tell_of_rows: Option<Py<PyAny>>,
 ) -> PyResult<(String, bool)> {
     let mut given = Vec::new();
     for (key, value) in settings.iter().filter(|(_, value)| !value.is_none()) {
@@ -136,7 +147,7 @@ fn call(
     let raised = Arc::new(Mutex::new(None));
     let shared = raised.clone();
     let result = py.detach(move || {
-        let listener = Box::new(Caller { tell, raised: shared });
+        let listener = Box::new(Caller { tell, tell_of_rows, raised: shared });
         embed::call(name, &args, &given, memory, listener)
     });
     let raised = raised.lock().unwrap_or_else(PoisonError::into_inner).take();

@@ -1,8 +1,11 @@
 """damper.fit and its run: data, accuracy, folders, errors, Ctrl-C, resuming."""
 
 import _thread
+import io
 import json
+import logging
 import math
+import sys
 import threading
 import time
 import warnings
@@ -136,18 +139,54 @@ def test_a_stopped_baseline_goes_on(capfd, monkeypatch):
     assert resumed.details["params_digest"] == whole.details["params_digest"]
 
 
-def test_warnings_of_rows_stay_out_of_notebooks(monkeypatch):
+def test_warnings_of_rows_stay_out_of_notebooks(monkeypatch, capfd, caplog):
     x, y = separable()
-    with warnings.catch_warnings():
-        warnings.simplefilter("error", damper.DataWarning)
-        run = damper.fit(mlp(), (x, np.full_like(y, 2)), **QUICK)
+    one = np.full_like(y, 2)
+    logging.captureWarnings(True)
+    try:
+        with warnings.catch_warnings():
+            # What is no public warning would be an exception here.
+            warnings.simplefilter("error")
+            warnings.simplefilter("ignore", damper.PrivacyWarning)
+            run = damper.fit(mlp(), (x, one), **QUICK)
+    finally:
+        logging.captureWarnings(False)
     assert len(run.data_warnings) == 1 and "label 2" in run.data_warnings[0]
-    shown = "".join(file.read_text(errors="ignore") for file in run.path.glob("*.*"))
-    assert "every training row" not in shown
+    assert "epsilon does not cover" in run.data_warnings[0]
+    kept = "".join(file.read_text(errors="ignore") for file in run.path.glob("*.*"))
+    assert "every training row" not in kept + "".join(capfd.readouterr()) + caplog.text
     assert quiet(damper.fit, mlp(), (x, y), **QUICK).data_warnings == []
-    monkeypatch.setattr(damper._fit.sys.stderr, "isatty", lambda: True, raising=False)
-    with pytest.warns(damper.DataWarning, match="label 2"):
-        damper.fit(mlp(), (x, np.full_like(y, 2)), **QUICK)
+    # A terminal of the process shows them, and one of a job does not.
+    for job, shown in [("true", 0), ("", 1)]:
+        lines = io.StringIO()
+        lines.isatty = lambda: True
+        monkeypatch.setattr(sys, "stderr", lines)
+        monkeypatch.setattr(sys, "__stderr__", lines)
+        monkeypatch.setenv("CI", job)
+        quiet(damper.fit, mlp(), (x, one), **QUICK)
+        assert lines.getvalue().count("label 2") == shown
+
+
+def test_samples_without_gradient_are_counted():
+    x, y = separable()
+    # Finite features whose logits overflow: no gradient is finite.
+    bad = x.copy()
+    bad[:] = 3e38
+    quick = dict(QUICK, clip=1.0)
+    run = quiet(damper.fit, mlp(), (bad, y), **quick)
+    texts = [text for text in run.data_warnings if "finite gradient" in text]
+    assert texts and any("noise alone" in text for text in texts)
+    count = json.loads((run.path / "checkpoint" / "non-finite.json").read_text())
+    assert count["drawn"] == count["non_finite"] > 0
+    kept = "".join(file.read_text(errors="ignore") for file in run.path.glob("*.*"))
+    assert "finite gradient" not in kept
+    # Some rows alone.
+    bad = x.copy()
+    bad[::4] = 3e38
+    run = quiet(damper.fit, mlp(), (bad, y), **quick)
+    count = json.loads((run.path / "checkpoint" / "non-finite.json").read_text())
+    assert 0 < count["non_finite"] < count["drawn"]
+    assert any(f"{count['non_finite']} of the {count['drawn']} samples" in text for text in run.data_warnings)
 
 
 def test_unpriced_data_is_refused():

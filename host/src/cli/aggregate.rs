@@ -5,12 +5,13 @@ use super::{Failure, answer, answer_json, warn};
 use clap::Args;
 use damper_accounting::upward;
 use damper_train::aggregate::Aggregate;
+use damper_train::check_file_fits;
 use damper_train::federated::{FederationError, FederationPlan, RoundLedger, Unit};
 use damper_train::files::{Access, AtomicFile};
 use serde::Serialize;
 use std::fs;
 use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 const AFTER_HELP: &str = "\
 Each file is what one device emitted in one round: a clipped sum of its
@@ -93,8 +94,7 @@ struct AccountingResult {
 }
 
 /// Charges `round` to the server's ledger, and gives what the rounds so far cost.
-fn charge(plan: &FederationPlan, round: u32, ledger: &Path) -> Result<Cost, Failure> {
-    let mut ledger = RoundLedger::open(ledger, plan)?;
+fn charge(plan: &FederationPlan, round: u32, ledger: &mut RoundLedger) -> Result<Cost, Failure> {
     let cost = plan.epsilon(ledger.charged().max(round.saturating_add(1).min(plan.rounds)))?;
     ledger.charge(round)?;
     Ok(Cost {
@@ -112,9 +112,13 @@ pub(super) fn run(args: &AggregateArgs) -> Result<(), Failure> {
         return Err(Failure::new(format!("--out {}: an update to be added; name another file", args.out.display())));
     }
     let plan = args.federation.as_deref().map(|file| Ok::<_, Failure>((file, read_plan(file)?))).transpose()?;
-    let (mut sum, mut cost) = (Aggregate::default(), None);
+    // A file that cannot be written is found out before the round is charged.
+    let bytes = plan.as_ref().map_or(0, |(_, plan)| 8 * u64::from(plan.parameters));
+    check_file_fits(&args.out, bytes, "out")?;
+    let mut out = AtomicFile::create(&args.out, Access::Public)?;
+    let (mut sum, mut charged) = (Aggregate::default(), None);
     if let (Some((file, plan)), Some(round), Some(ledger)) = (&plan, args.round, &args.ledger) {
-        cost = Some(charge(plan, round, ledger)?);
+        charged = Some((plan, round, RoundLedger::open(ledger, plan)?));
         sum = Aggregate::of_plan(&file.display().to_string(), plan.header(0, round), plan.devices);
     }
     let mut refused = vec![];
@@ -143,7 +147,8 @@ pub(super) fn run(args: &AggregateArgs) -> Result<(), Failure> {
     let (Some(header), Some(bytes)) = (sum.header(), sum.to_bytes()) else {
         return Err(Failure::new("no updates: name at least one FILE"));
     };
-    let mut out = AtomicFile::create(&args.out, Access::Public)?;
+    // The sum is released when its file appears.
+    let cost = charged.map(|(plan, round, mut ledger)| charge(plan, round, &mut ledger)).transpose()?;
     out.write_all(&bytes).map_err(|error| Failure::of_file(&args.out, error))?;
     out.commit()?;
     let found = AccountingResult {

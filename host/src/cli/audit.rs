@@ -2,6 +2,7 @@
 
 use super::charge::Charge;
 use super::flags::with_flags;
+use super::rows::RowWarnings;
 use super::train::TrainArgs;
 use super::{Failure, answer, answer_json};
 use clap::{Args, Subcommand, ValueEnum};
@@ -13,7 +14,7 @@ use damper_train::audit::mechanism::{MechanismAudit, MechanismOptions, PRECISION
 use damper_train::audit::neighbours::{NeighbourAudit, NeighbourOptions, neighbours};
 use damper_train::audit::{CANARY, Claim, MECHANISM, NEIGHBOURS, check_sampler};
 use damper_train::files::{self, Access, AtomicFile, MadeFolders, write};
-use damper_train::{Run, pay_all};
+use damper_train::{Run, pay_all, rehearse};
 use serde::Serialize;
 use std::fs;
 use std::io::{self, Write};
@@ -283,6 +284,7 @@ fn charged_canary(args: &CanaryArgs, charge: &Charge, paid: &mut Option<PathBuf>
     };
     // The audit trains on the data: all steps are paid before the first.
     options.check(&run).map_err(|error| Failure::in_model(model, error))?;
+    rehearse(&run).map_err(|error| Failure::in_model(model, error))?;
     let checkpoint = create_ledger_folder(&args.train.out)?;
     *paid = checkpoint.parent().map(Path::to_path_buf);
     pay_all(&run, &checkpoint)?;
@@ -338,9 +340,11 @@ fn prepare(args: &TrainArgs) -> Result<(&Path, Run, Option<u64>), Failure> {
     config.record = None;
     let run = args.prepare(model, config)?;
     check_folder(&args.out, &Claim::new(&run))?;
-    for warning in run.warnings.iter().chain(&run.warnings_of_data) {
+    for warning in &run.warnings {
         let _ = writeln!(io::stderr(), "warning: {warning}");
     }
+    let of_rows = RowWarnings::new(args.quiet, args.json);
+    run.warnings_of_data.iter().for_each(|warning| of_rows.warn(warning));
     Ok((model, run, seed))
 }
 

@@ -8,9 +8,12 @@ use std::path::PathBuf;
 
 /// Callbacks to a calling program.
 pub trait Listener {
-    /// Something happened: an object with `event`, as docs/events.md lists them. Released and public values alone, but `data_warning`, which
-    /// depends on rows.
+    /// Something happened: an object with `event`, as docs/events.md lists them. Released and public values alone.
     fn event(&mut self, event: &Value);
+
+    /// A warning that depends on rows of the data, which ε does not cover. It is for a value that somebody asks for, not for a log, a
+    /// notebook or an exception. Not heard if not implemented.
+    fn data_warning(&mut self, _text: &str) {}
 
     /// Returns true if a run is to end after its step.
     fn stop(&mut self) -> bool;
@@ -64,6 +67,15 @@ pub(super) fn tell(event: &str, mut fields: Value) -> bool {
         listener.event(&told);
         true
     })
+}
+
+/// Tells the caller of rows, if there is one.
+pub(super) fn tell_of_rows(text: &str) {
+    CALLED.with_borrow_mut(|called| {
+        if let Some(called) = called {
+            called.listener.data_warning(text);
+        }
+    });
 }
 
 /// Returns true if the caller wants the run to stop.

@@ -144,7 +144,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<(), Failure> {
         out: &out,
         budget: plan.budgets.name(),
         budget_file: budget.as_deref(),
-        watch: Watch::new(args.quiet || quiet, count),
+        watch: Watch::new(args.quiet || quiet, args.json || json, count),
         workers,
         search: plan.search,
         settings: SettingsOf(&plan),
@@ -317,13 +317,12 @@ impl Runner<'_> {
         if run.data.test.is_none() {
             return Err(Failure::new(file::NO_TEST));
         }
-        let warnings = run.warnings.iter().chain(&run.warnings_of_data).map(|warning| {
-            match warning.strip_prefix("--seed makes this run") {
-                Some(rest) => format!("`seeds` makes every run{rest}"),
-                None => warning.clone(),
-            }
+        let warnings = run.warnings.iter().map(|warning| match warning.strip_prefix("--seed makes this run") {
+            Some(rest) => format!("`seeds` makes every run{rest}"),
+            None => warning.clone(),
         });
         self.watch.warn(warnings);
+        run.warnings_of_data.iter().for_each(|warning| self.watch.of_rows(warning));
         if task.purpose == Purpose::Tuning {
             for_tuning(&mut run, args.split_seed())?;
         }
@@ -335,10 +334,22 @@ impl Runner<'_> {
         *paid = checkpoint.parent().map(Path::to_path_buf);
         command_line::write_record(&checkpoint)?;
         let outcome = train::run(&run, &checkpoint, watch);
+        if outcome.is_err() {
+            leave_unpaid(paid);
+        }
         let report = TrainReport::new(&run, &outcome.map_err(|error| Failure::in_model(model, error))?);
         let figures = figures(report)?;
         // A tuning run draws fewer samples at a higher rate than was priced.
         Ok(Figures { epsilon: figures.epsilon.filter(|_| task.purpose == Purpose::Final), ..figures })
+    }
+}
+
+/// Takes the folder of a run away that failed before it paid for anything. One with a ledger stays.
+fn leave_unpaid(paid: &mut Option<PathBuf>) {
+    if let Some(folder) = paid.take_if(|folder| !may_hold_ledger(folder)) {
+        let _ = fs::remove_dir_all(&folder);
+        // Goes if no other run has left a folder in it.
+        let _ = folder.parent().map(fs::remove_dir);
     }
 }
 

@@ -13,7 +13,7 @@ use damper_onnx::pb::{ModelProto, ValueInfoProto, tensor_shape_proto::dimension,
 use damper_report::page;
 use damper_report::{loss_name, reduction_name};
 use damper_train::init::Loaded;
-use damper_train::review;
+use damper_train::{check_weights, review};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
@@ -134,6 +134,8 @@ pub(super) fn run(args: &InspectArgs) -> Result<(), Failure> {
         let tied = retie(&model, &options).map_err(|error| Failure::of_file(&args.model, error))?.into_owned();
         let (_, of_model) = review(tied, graph, &options, &args.options.derive_options());
         warnings.extend(of_model.iter().map(|line| with_flags(line)));
+        // Training refuses these weights; what is trained and why is shown all the same.
+        warnings.extend(check_weights(graph, &options).err().map(|error| with_flags(&error.to_string())));
     }
     let (refusal, grads) = match grads {
         Ok(grads) => (None, grads),

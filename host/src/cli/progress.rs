@@ -77,6 +77,17 @@ impl Watcher {
         }
     }
 
+    /// A line about rows, on a terminal.
+    pub(super) fn of_rows(&self, line: &str) {
+        let write = || {
+            let _ = writeln!(io::stderr(), "{line}");
+        };
+        match self {
+            Self::Bar { bar, .. } => bar.suspend(write),
+            Self::Lines { .. } | Self::Caller { .. } | Self::Quiet => write(),
+        }
+    }
+
     /// Clears the bar.
     pub(super) fn finish(self) {
         if let Self::Bar { bar, .. } = self {

@@ -14,9 +14,10 @@ use super::flags::with_flags;
 use super::model::bytes_text;
 use super::ranks::{follow, keep_shard, on_ranks};
 use super::resume;
+use super::rows::RowWarnings;
 use super::signals::Signals;
 use super::watch::RunWatcher;
-use super::{Failure, FailureKind, warn, warn_of_data};
+use super::{Failure, FailureKind, warn};
 use damper_accounting::Sampler;
 use damper_report::{OutputFolder, is_finished};
 use damper_runtime::Choice;
@@ -359,7 +360,8 @@ fn train(
         Some(run.config.delta).filter(|_| !run.config.is_not_private()),
     );
     run.warnings.iter().for_each(|warning| warn(warning));
-    run.warnings_of_data.iter().for_each(|warning| warn_of_data(warning));
+    let of_rows = RowWarnings::new(args.quiet, args.json);
+    run.warnings_of_data.iter().for_each(|warning| of_rows.warn(warning));
     // Not those of the data, which depend on its rows.
     run.warnings.iter().for_each(|warning| events.warning(warning));
     if let Some(Record { file, .. }) = run.config.record.as_ref().filter(|_| !args.quiet) {
@@ -367,7 +369,7 @@ fn train(
         let _ = writeln!(io::stderr(), "recording in {}, about {size}, as secret as the data", file.display());
     }
     let signals = Signals::listen()?;
-    let mut watcher = RunWatcher::new(run, folder, args.quiet, &mut events, &signals);
+    let mut watcher = RunWatcher::new(run, folder, (args.quiet, of_rows), &mut events, &signals);
     if run.config.is_not_private() {
         folder.set_uncharged();
     }

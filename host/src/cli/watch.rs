@@ -1,7 +1,9 @@
 //! The watchers of a training run: a bar or lines, events, the file of metrics, and Ctrl-C.
 
 use super::events::Events;
+use super::flags::with_flags;
 use super::progress::{Watcher, twentieths_of};
+use super::rows::RowWarnings;
 use super::signals::Signals;
 use super::{Failure, caller};
 use damper_report::{OutputFolder, TrainReport};
@@ -10,6 +12,8 @@ use damper_train::{Evaluation, Progress, Record, Resumed, Run, StepReport, recor
 /// The watcher of `damper train`.
 pub(super) struct RunWatcher<'a> {
     watcher: Watcher,
+    /// Who hears of rows.
+    of_rows: RowWarnings,
     run: &'a Run,
     folder: &'a OutputFolder,
     events: &'a mut Events,
@@ -25,12 +29,12 @@ impl<'a> RunWatcher<'a> {
     pub(super) fn new(
         run: &'a Run,
         folder: &'a OutputFolder,
-        quiet: bool,
+        (quiet, of_rows): (bool, RowWarnings),
         events: &'a mut Events,
         signals: &'a Signals,
     ) -> Self {
         let watcher = Watcher::new(run.terms.steps, quiet);
-        Self { watcher, run, folder, events, signals, evaluations: vec![], twentieths: 0, failed: None }
+        Self { watcher, of_rows, run, folder, events, signals, evaluations: vec![], twentieths: 0, failed: None }
     }
 
     /// Clears the bar. Returns why the run had to end, if it had to.
@@ -76,6 +80,16 @@ impl Progress for RunWatcher<'_> {
         self.evaluations = at.evaluations.to_vec();
         self.watcher.resumed(at);
         self.events.resumed(at);
+    }
+
+    fn warning(&mut self, text: &str) {
+        let text = with_flags(text);
+        self.watcher.warning(&text);
+        self.events.warning(&text);
+    }
+
+    fn data_warning(&mut self, text: &str) {
+        self.of_rows.tell(text, |line| self.watcher.of_rows(line));
     }
 
     fn unrecorded(&mut self, why: &str, is_there: bool) {

@@ -315,7 +315,7 @@ fn failed_write_keeps_ledger() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn full_disk_keeps_ledger() {
+fn full_disk_is_found_before_the_ledger() {
     let (folder, _) = folder();
     if !damper_testing::may_mount(folder.path()) {
         damper_testing::skip("mount", "this user may not mount a small disk");
@@ -323,8 +323,14 @@ fn full_disk_keeps_ledger() {
     }
     let mount = "mount -t tmpfs -o size=16k tmpfs \"$1\"";
     let (output, listed) = under_shell(&["unshare", "-Urm"], mount, folder.path());
-    assert_refused(&output, &["model.onnx", "free some space", "unfinished"]);
-    assert_eq!(listed, "ledger.json\nplan.json\n");
+    // Found out before the first step: nothing is charged and nothing left.
+    assert_eq!(output.status.code(), Some(1));
+    let said = stderr(&output);
+    assert!(
+        said.starts_with("error: ") && said.contains("its disk has 17 kB free, and the run writes about"),
+        "{said}"
+    );
+    assert!(said.contains("free some space") && !said.contains("unfinished") && listed.is_empty(), "{said} {listed}");
 }
 
 #[test]

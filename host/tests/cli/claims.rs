@@ -138,7 +138,8 @@ fn declared_size_hides_counted_size() {
     refused(train(MLP, DIGITS, &out, &declared), &out, &["--dataset-size 900", "--delta 0.001", "--allow-large-delta"]);
     // Above 1437^-1.1 = 3.36e-4 and below 900^-1.1 = 5.6e-4.
     let output = train(MLP, DIGITS, &out, &["--dataset-size", "900", "--delta", "5e-4"]).output().unwrap();
-    assert!(stderr(&output).contains("--dataset-size 900") && !stderr(&output).contains("1437"), "{}", stderr(&output));
+    // The warning depends on the counted size, so a terminal alone shows it.
+    assert!(output.status.success() && stderr(&output).is_empty(), "{}", stderr(&output));
     assert_eq!(read_json(&out, "report.json")["warnings"], json!([]));
 
     let (guard, out) = folder();

@@ -99,7 +99,7 @@ fn recording_is_private_and_labelled() {
 fn killed_run_leaves_no_recording() {
     let (folder, out) = folder();
     let file = folder.path().join("run.pack");
-    let flags = ["--epochs", "100000", "--record-limit", "1000GiB", "--record", file.to_str().unwrap()];
+    let flags = ["--epochs", "500", "--record-limit", "1000GiB", "--record", file.to_str().unwrap()];
     let mut child = train(LINEAR, DIGITS, &out, &flags).spawn().unwrap();
     let hidden = || {
         let entries = fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap());

@@ -9,14 +9,14 @@ use std::path::{Path, PathBuf};
 
 /// A model under construction: `x` [N, 64], and what is added.
 #[derive(Clone, Default)]
-struct Sketch(GraphProto);
+pub(super) struct Sketch(GraphProto);
 
 impl Sketch {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         Self::default().input("x", DType::F32, &[64])
     }
 
-    fn input(mut self, name: &str, dtype: DType, shape: &[usize]) -> Self {
+    pub(super) fn input(mut self, name: &str, dtype: DType, shape: &[usize]) -> Self {
         let shape: Vec<Extent> =
             [Extent::Batch].into_iter().chain(shape.iter().map(|&extent| Extent::Fixed(extent))).collect();
         self.0.input.push(onnx::make_value_info(name, dtype, &shape));
@@ -24,18 +24,18 @@ impl Sketch {
     }
 
     /// Small numbers, all different and none 0.
-    fn weight(self, name: &str, shape: &[usize]) -> Self {
+    pub(super) fn weight(self, name: &str, shape: &[usize]) -> Self {
         let count: usize = shape.iter().product();
         let data: Vec<f32> = (0..count).map(|at| ((at * 37 + 11) % 613) as f32 / 2000.0 + 0.01).collect();
         self.tensor(name, shape, TensorData::F32(data))
     }
 
-    fn tensor(mut self, name: &str, shape: &[usize], data: TensorData) -> Self {
+    pub(super) fn tensor(mut self, name: &str, shape: &[usize], data: TensorData) -> Self {
         self.0.initializer.push(onnx::make_tensor(name, &Tensor { shape: shape.to_vec(), data }));
         self
     }
 
-    fn node(mut self, op: &str, inputs: &[&str], output: &str) -> Self {
+    pub(super) fn node(mut self, op: &str, inputs: &[&str], output: &str) -> Self {
         self.0.node.push(onnx::make_node(op, &format!("node_{output}"), inputs, &[output], vec![]));
         self
     }
@@ -64,7 +64,7 @@ impl Sketch {
     }
 
     /// Writes it into `folder`, with the output `output`.
-    fn write(self, folder: &Path, output: &str) -> String {
+    pub(super) fn write(self, folder: &Path, output: &str) -> String {
         write(folder, &self.model(output))
     }
 }
@@ -76,14 +76,14 @@ fn write(folder: &Path, model: &ModelProto) -> String {
 }
 
 /// An initializer's numbers in a model file.
-fn values(model: &Path, name: &str) -> Vec<f32> {
+pub(super) fn values(model: &Path, name: &str) -> Vec<f32> {
     let graph = onnx::load(model).unwrap().graph.unwrap();
     let tensor = graph.initializer.iter().find(|tensor| tensor.name == name).unwrap();
     onnx::decode_tensor(tensor).unwrap().as_f32().unwrap().to_vec()
 }
 
 /// The warnings of `damper inspect`.
-fn inspected(model: &str, extra: &[&str]) -> Vec<String> {
+pub(super) fn inspected(model: &str, extra: &[&str]) -> Vec<String> {
     let found = json(&run(&[&["inspect", model, "--json"], extra].concat()));
     found["warnings"].as_array().unwrap().iter().map(|line| line.as_str().unwrap().to_owned()).collect()
 }
@@ -98,7 +98,7 @@ fn trained(model: &str, out: &Path, extra: &[&str]) -> (Vec<String>, PathBuf) {
 }
 
 #[track_caller]
-fn named(warnings: &[String], words: &[&str]) {
+pub(super) fn named(warnings: &[String], words: &[&str]) {
     let found = warnings.iter().any(|line| words.iter().all(|word| line.contains(word)));
     assert!(found, "{words:?} are not in one line of {warnings:#?}");
 }

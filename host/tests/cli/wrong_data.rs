@@ -216,8 +216,9 @@ const CASES: &[Case] = &[
         "single",
         "csv:DIR/good.csv",
         &[],
-        "DIR/good.csv: line 3: the label 1 is not one of the model's classes 0 to 0: for an output of one number use --loss bce-with-logits, or mse",
-        1,
+        "--loss softmax-cross-entropy: the model's output has one number where classes are, and of one class nothing is learned; use \
+         bce-with-logits, or mse",
+        2,
     ),
     (
         "two",

@@ -30,6 +30,7 @@ mod snapshot;
 pub(crate) use environment::Environment;
 pub use error::CheckpointError;
 pub(crate) use identity::{check_same, identity};
+pub(crate) use snapshot::FILES as STATES;
 pub use snapshot::Invocation;
 pub(crate) use snapshot::Moment;
 

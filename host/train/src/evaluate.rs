@@ -6,6 +6,7 @@ use super::class_metrics::{ClassMetrics, MOST_CLASSES, Tally};
 use super::outcome::LastIterate;
 use super::prepare::class_axis;
 use super::prune::keep_outputs;
+use super::rehearsal::{Made, made_up};
 use super::worker::Layout;
 use damper_core::held_out::HeldOutSums;
 use damper_data::{Batch, BatchLabels, Labels, Split, chunks};
@@ -109,7 +110,10 @@ impl Evaluator {
         };
         let names: Vec<&str> = outputs.iter().map(|spec| &*spec.name).collect();
         let model = keep_outputs(&grad.model, &names);
-        let session = backend.load(&model.encode_to_vec(), &plan)?;
+        let mut session = backend.load(&model.encode_to_vec(), &plan)?;
+        // Whatever the backend cannot run is found out before anything is charged.
+        let made = made_up(grad, &plan, &run.params);
+        session.run(&made.iter().map(Made::input).collect::<Vec<_>>(), &mut |_| {})?;
         Ok(Self { session, batch: Batch::new(split, ROWS), kind, reduction: run.derive.reduction, tally: None })
     }
 

@@ -209,12 +209,15 @@ impl Drop for MadeFolders {
     }
 }
 
-/// Returns true unless it is sure that the run in `folder` charged no step.
+/// The ledgers in a private folder whose first charge may be the run's first: that of the steps, and that of the release before them.
+pub(crate) const LEDGERS: [&str; 2] = ["ledger.json", "ledger-normalize.json"];
+
+/// Returns true unless it is sure that the run in `folder` charged nothing: no step, and no release before the steps.
 pub fn may_hold_ledger(folder: &Path) -> bool {
-    match fs::symlink_metadata(folder.join("checkpoint").join("ledger.json")) {
+    LEDGERS.iter().any(|ledger| match fs::symlink_metadata(folder.join("checkpoint").join(ledger)) {
         Err(error) => error.kind() != io::ErrorKind::NotFound,
         Ok(_) => true,
-    }
+    })
 }
 
 /// Makes the folder for a run's outputs, with its parents. An empty folder that is there is taken.

@@ -113,6 +113,11 @@ pub trait Progress {
     fn evaluated(&mut self, evaluation: &Evaluation);
     /// A run that had stopped goes on.
     fn resumed(&mut self, _at: &Resumed<'_>) {}
+    /// A public fact that is worth a warning: no row of the data decides it.
+    fn warning(&mut self, _text: &str) {}
+    /// A warning that depends on rows of the data, which ε does not cover: for an interactive terminal and for a caller that asks for it,
+    /// never for a file, a log or an event.
+    fn data_warning(&mut self, _text: &str) {}
     /// A run that goes on cannot go on with its recording: why, and whether a part of it is there.
     fn unrecorded(&mut self, _why: &str, _part: bool) {}
     /// The state after `step` steps is on the disk.

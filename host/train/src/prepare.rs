@@ -10,6 +10,7 @@ use super::recording;
 use super::review::review;
 use super::run_plan::RunPlan;
 use super::sampler::steps_per_event;
+use super::weights::check_weights;
 use super::worker::Layout;
 use super::{Budget, Clipping, Noise, NormalizePrivate, Run, Terms, TestMetrics, TrainConfig, TrainError};
 use crate::init;
@@ -22,6 +23,7 @@ use damper_onnx::attr_int;
 use damper_onnx::graph::{Graph, GraphOptions, TensorData, Value, ValueId, retie};
 use damper_onnx::pb::ModelProto;
 use damper_onnx::{Dim, TensorSpec};
+use std::collections::HashMap;
 use std::fmt::Display;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -79,6 +81,7 @@ fn network(source: &Source) -> Result<Network, TrainError> {
         None => Graph::from_model(&model, &source.graph)?,
         Some(adapted) => Graph::from_model(&adapted.model, &adapted.options(&source.graph))?,
     };
+    check_weights(&graph, &source.graph)?;
     let grad = derive(&graph, &as_read(&source.derive))?;
     Ok(Network { model, adapted, warnings, init_seed, graph, grad })
 }
@@ -536,25 +539,39 @@ fn input_shape(spec: &TensorSpec, graph: &Graph) -> InputShape {
     }
 }
 
-/// The rows of the smallest table that `input`'s numbers are looked up in, where they are.
+/// The rows of the smallest table that `input`'s numbers are looked up in, where they are: below it each of them must be. Where constants
+/// are added to them first, fewer rows by the least of these.
 fn rows_looked_up(graph: &Graph, input: ValueId) -> Option<usize> {
-    let mut same = vec![input];
+    // Values that are the input's numbers and a constant each, of which the least.
+    let mut same = HashMap::from([(input, 0i64)]);
     let mut least: Option<usize> = None;
     for node in &graph.nodes {
-        let reads = |slot: usize| node.inputs.get(slot).copied().flatten().is_some_and(|id| same.contains(&id));
+        let id = |slot: usize| node.inputs.get(slot).copied().flatten();
+        let offset = |slot: usize| id(slot).and_then(|id| same.get(&id).copied());
         match &*node.op {
-            "Gather" if reads(1) => {
+            "Gather" if offset(1).is_some() => {
                 let table = node.inputs[0].map(|id| &graph.value(id).shape);
                 let axis = attr_int(&node.attributes, "axis", 0);
                 let rows = table.and_then(|shape| {
                     let axis = if axis < 0 { axis + shape.len() as i64 } else { axis };
                     shape.get(usize::try_from(axis).ok()?).copied()
                 });
+                let rows = rows.map(|rows| usize::try_from(rows as i64 - offset(1).unwrap_or(0)).unwrap_or(0));
                 least = [least, rows].into_iter().flatten().min();
             }
             // Numbers that only change their place or type.
-            "Cast" | "Identity" | "Reshape" | "Squeeze" | "Unsqueeze" | "Transpose" if reads(0) => {
-                same.extend(&node.outputs);
+            "Cast" | "Identity" | "Reshape" | "Squeeze" | "Unsqueeze" | "Transpose" => {
+                same.extend(offset(0).into_iter().flat_map(|offset| node.outputs.iter().map(move |id| (*id, offset))));
+            }
+            "Add" => {
+                let constants = [(0, 1), (1, 0)].into_iter().find_map(|(numbers, constant)| {
+                    let least = graph.constant(id(constant)?).and_then(|tensor| match &tensor.data {
+                        TensorData::I64(values) => values.iter().copied().min(),
+                        _ => None,
+                    })?;
+                    Some(offset(numbers)?.saturating_add(least))
+                });
+                same.extend(constants.into_iter().flat_map(|offset| node.outputs.iter().map(move |id| (*id, offset))));
             }
             _ => {}
         }

@@ -89,6 +89,14 @@ impl<'a> Ranks<'a> {
         Ok(words.map(|word| word > 0))
     }
 
+    /// The sums over all ranks.
+    pub(crate) fn summed<const N: usize>(&self, mut words: [u64; N]) -> Result<[u64; N], TrainError> {
+        if self.are_several() {
+            self.group.all_reduce(Words::U64(&mut words))?;
+        }
+        Ok(words)
+    }
+
     /// `result` of rank 0 on all ranks. The others have none.
     pub(crate) fn of_rank_0<T>(
         &self,

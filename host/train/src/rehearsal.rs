@@ -1,7 +1,11 @@
 //! The gradient graph on made-up numbers, before any sample is read: a runtime that computes a gradient wrong would train a
 //! wrong model without a word.
 
-use super::worker::{Layout, plan};
+use super::evaluate::Evaluator;
+use super::step_loop::graph_of;
+use super::tune::backend_of;
+use super::worker::{Layout, OUTPUTS, plan};
+use super::{Run, TestMetrics, TrainError};
 use damper_grad::GradGraph;
 use damper_onnx::TensorRef;
 use damper_onnx::graph::DType;
@@ -45,6 +49,59 @@ pub enum Independence {
     NotTested,
 }
 
+/// What made-up samples show of a network before a run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Rehearsed {
+    /// Does a sample's gradient depend on that sample alone?
+    pub(super) independence: Independence,
+    /// True if no made-up sample had a finite gradient. That is a public fact.
+    pub(super) none_is_finite: bool,
+}
+
+/// Goes through all that a run needs of its backend and its model on made-up numbers: gradients, clipped sums, figures of held-out
+/// samples, and the model that it writes. Whatever fails here would fail after something was charged.
+///
+/// # Errors
+///
+/// The backend cannot run the network or computes it wrong, or the trained model cannot be made.
+pub fn rehearse(run: &Run) -> Result<(), TrainError> {
+    let backend = backend_of(run)?;
+    rehearse_on(run, backend.as_ref()).map(|_| ())
+}
+
+/// [`rehearse`] on an open backend.
+pub(super) fn rehearse_on(run: &Run, backend: &dyn Backend) -> Result<Rehearsed, TrainError> {
+    let (grad, prefixes) = graph_of(run);
+    self_test(backend, grad, prefixes, run.physical_batch, &run.params)?;
+    let rehearsed = of_gradients(run, backend)?;
+    if let Some(split) = run.data.test.as_ref().filter(|_| run.config.test_metrics != TestMetrics::None) {
+        Evaluator::new(backend, run, split)?;
+    }
+    check_result(run)?;
+    Ok(rehearsed)
+}
+
+/// The part of a rehearsal that loads the run's own graph, for its own physical batch.
+pub(super) fn of_gradients(run: &Run, backend: &dyn Backend) -> Result<Rehearsed, BackendError> {
+    if run.clipped.is_none() {
+        return independence(backend, &run.grad, &OUTPUTS, run.physical_batch, &run.params);
+    }
+    let (grad, prefixes) = graph_of(run);
+    let (model, plan) = plan(grad, prefixes, run.physical_batch);
+    let made = made_up(grad, &plan, &run.params);
+    let mut norms = vec![];
+    let inputs: Vec<_> = made.iter().map(Made::input).collect();
+    backend.load(&model, &plan)?.run(&inputs, &mut |outputs| norms.extend_from_slice(outputs[0]))?;
+    let none_is_finite = norms.iter().all(|norm| !norm.is_finite());
+    Ok(Rehearsed { independence: Independence::NotTested, none_is_finite })
+}
+
+/// Makes the model that the run will write, of the initial parameters.
+pub(super) fn check_result(run: &Run) -> Result<(), TrainError> {
+    let made = run.trained(&run.params);
+    made.map(drop).map_err(|error| TrainError::Run(format!("the trained model cannot be written: {error}")))
+}
+
 /// Compares the gradients of made-up samples, by 64-bit hashes of their bits, with those in the next row of the batch, and with those next
 /// to other samples. A batch of one row has no other row.
 ///
@@ -57,9 +114,9 @@ pub(super) fn independence(
     prefixes: &[&str],
     rows: NonZeroUsize,
     params: &[f32],
-) -> Result<Independence, BackendError> {
+) -> Result<Rehearsed, BackendError> {
     let (model, plan) = plan(grad, prefixes, rows);
-    independence_of(backend.load(&model, &plan)?.as_mut(), grad, &plan, params)
+    rehearsed_by(backend.load(&model, &plan)?.as_mut(), grad, &plan, params)
 }
 
 /// [`independence`] of the outputs of a session that is loaded for `plan`.
@@ -69,18 +126,35 @@ pub(super) fn independence_of(
     plan: &Plan,
     params: &[f32],
 ) -> Result<Independence, BackendError> {
+    Ok(rehearsed_by(session, grad, plan, params)?.independence)
+}
+
+/// [`independence_of`], and whether any gradient is finite.
+fn rehearsed_by(
+    session: &mut dyn Session,
+    grad: &GradGraph,
+    plan: &Plan,
+    params: &[f32],
+) -> Result<Rehearsed, BackendError> {
     let by_row = |spec: &TensorSpec| spec.shape.first() == Some(&Dim::Batch);
     if !plan.outputs.iter().all(by_row) {
-        return Ok(Independence::NotTested);
+        // One run, to see that it runs.
+        let made = made_up(grad, plan, params);
+        session.run(&made.iter().map(Made::input).collect::<Vec<_>>(), &mut |_| {})?;
+        return Ok(Rehearsed { independence: Independence::NotTested, none_is_finite: false });
     }
     let rows = plan.batch;
     // Of each row a hash of 64 bits: three gradients of all rows would be the most memory that a run takes.
+    let mut finite = vec![true; rows];
     let mut gradients = |made: &[Made]| -> Result<Vec<u64>, BackendError> {
+        finite.fill(true);
         let mut of_rows = vec![DefaultHasher::new(); rows];
         session.run(&made.iter().map(Made::input).collect::<Vec<_>>(), &mut |outputs| {
             for output in outputs {
-                for (row, values) in of_rows.iter_mut().zip(output.chunks((output.len() / rows).max(1))) {
+                let values = output.chunks((output.len() / rows).max(1));
+                for ((row, finite), values) in of_rows.iter_mut().zip(&mut finite).zip(values) {
                     values.iter().for_each(|value| row.write_u32(value.to_bits()));
+                    *finite &= values.iter().all(|value| value.is_finite());
                 }
             }
         })?;
@@ -99,7 +173,8 @@ pub(super) fn independence_of(
     edit(&mut made, &|made, width| made.replace_odd(width));
     let beside = gradients(&made)?;
     let same_beside_others = (0..rows).step_by(2).all(|row| moved[row] == beside[row]);
-    Ok(if same_when_moved && same_beside_others { Independence::Tested } else { Independence::Refuted })
+    let independence = if same_when_moved && same_beside_others { Independence::Tested } else { Independence::Refuted };
+    Ok(Rehearsed { independence, none_is_finite: finite.iter().all(|finite| !finite) })
 }
 
 /// Made-up numbers for the inputs of `plan`.

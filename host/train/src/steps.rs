@@ -6,22 +6,25 @@ use super::evaluate::Evaluator;
 use super::generator::{self, ChaCha20};
 use super::group::{Alone, Group, RankError, agree};
 use super::held_out::{evaluations_until, steps_between};
+use super::non_finite::{NonFinite, first_samples, tell_first};
 use super::normalize_release::{constants, normalized};
 use super::not_private;
 use super::observe::{Given, Observer, Summed};
 use super::odometer::Odometer;
 use super::ranks::{Ranks, Taken};
 use super::recording::{Beginning, Begun, Origin, Recording};
-use super::rehearsal::{Independence, independence};
+use super::rehearsal::{Independence, Rehearsed, check_result, of_gradients, rehearse_on};
 use super::run_plan::RunPlan;
 use super::sampler::BatchSampler;
 use super::sharded_state::WholeState;
+use super::space::check_room;
 use super::step_loop::{self, Draw, State, StepLoop, Sum};
 use super::store::{LedgerFile, RESERVE, RanksLedger};
 use super::trained::Trained;
 use super::tune::backend_of;
 use super::watched::{GradientWatch, ThresholdWatch, Watched, WatchedState};
-use super::worker::{Accumulate, GradientObserver, Layout, OUTPUTS, Step};
+use super::weights::LARGEST;
+use super::worker::{Accumulate, GradientObserver, Layout, Step};
 use super::{Evaluation, Outcome, Progress, Resumed, Run, StepReport, TestMetrics, TrainError};
 use crate::EXACT;
 use damper_accounting::{CorrelatedRun, Recorded, RecordedEvent};
@@ -40,6 +43,10 @@ use zeroize::Zeroizing;
 
 /// How often progress is told.
 pub(super) const TICK: Duration = Duration::from_millis(100);
+
+/// What made-up samples may show.
+const NONE_IS_FINITE: &str = "no made-up sample has a finite gradient at the model's initial weights, so steps may be noise alone; look for \
+                              infinities in frozen weights, and for logarithms, roots and divisions in the model";
 
 /// The files that a run writes as it goes, as secret as the data.
 struct Written<'a> {
@@ -127,10 +134,16 @@ pub(crate) fn observed(
     let origin = run.config.seed.map_or(Origin::Key(&key), Origin::Seed);
     let backend = agree(group, backend_of(run))?;
     progress.backend(&backend.note());
-    let independence = match &run.clipped {
-        None => independence(backend.as_ref(), &run.grad, &OUTPUTS, run.physical_batch, &run.params)?,
-        Some(_) => Independence::NotTested,
+    let Rehearsed { independence, none_is_finite } = if run.config.normalize_private.is_some() {
+        // Constants are charged before the steps are rehearsed.
+        rehearse_on(run, backend.as_ref())?
+    } else {
+        of_gradients(run, backend.as_ref())?
     };
+    check_result(run)?;
+    if none_is_finite {
+        progress.warning(NONE_IS_FINITE);
+    }
     if run.is_sharded() && independence != Independence::Tested {
         // Which samples share a batch depends on the shards.
         let problem = "on this backend a sample's gradient has other bits beside other samples, and shards change those; leave it out";
@@ -327,6 +340,14 @@ where
     if first > 0 {
         progress.resumed(&Resumed { step: first - lost, lost, evaluations: &evaluations });
     }
+    let looked_at = first_samples(run);
+    let found = workers.count_non_finite(&run.data.train, &looked_at, &params).map_err(TrainError::from);
+    let found = agree(ranks.group(), found)?;
+    if ranks.leads() && first == 0 {
+        tell_first(found, looked_at.len(), progress);
+    }
+    let mut non_finite = NonFinite::begin(written.folder, first - lost);
+    agree(ranks.group(), written.folder.map_or(Ok(()), |folder| check_room(run, folder)))?;
     agree(ranks.group(), written.folder.map_or(Ok(()), |folder| written.plan.write(folder)))?;
     let started = Instant::now();
     let elapsed = || before.seconds + started.elapsed().as_secs_f64();
@@ -344,7 +365,7 @@ where
     };
     for done in last {
         if done > first {
-            one_step(
+            let (drawn, without) = one_step(
                 run,
                 &step,
                 &mut state,
@@ -357,6 +378,7 @@ where
                 generator,
                 observer.as_mut().map(|observer| &mut **observer as &mut dyn Observer),
             )?;
+            non_finite.add(drawn, without, progress);
             in_range(done, &params)?;
             if !(mutant::is(Mutant::EventsFewer) && done % 10 == 0) {
                 spent.count(event(&draws, done - 1)?);
@@ -417,6 +439,11 @@ where
         let [is_stop, is_due] = ranks.any([is_stop, is_due])?;
         stopped = is_stop;
         if stopped || ended_early.is_some() || done == steps || is_due {
+            let all = non_finite.with_counts(ranks.summed(non_finite.counts())?);
+            if stopped || ended_early.is_some() || done == steps {
+                all.tell(progress);
+            }
+            agree(ranks.group(), written.folder.map_or(Ok(()), |folder| all.write(folder)))?;
             ranks.save(&mut params, &mut average, &mut state, |memory| {
                 let Some(checkpoint) = &mut written.checkpoint else { return Ok(()) };
                 let recorded = written.recording.as_mut().map_or(Ok(None), Recording::sync)?;
@@ -490,9 +517,6 @@ where
     })
 }
 
-/// The square of a larger parameter is infinite in float32.
-const LARGEST: f32 = 1.8e19;
-
 /// Checks what step `number` released. Optimizers saturate, so a parameter that diverges is large, not infinite.
 pub(super) fn in_range(number: u32, params: &[f32]) -> Result<(), TrainError> {
     if params.iter().all(|x| x.abs() <= LARGEST) {
@@ -505,7 +529,8 @@ pub(super) fn diverged(step: u32, what: &'static str) -> TrainError {
     TrainError::Diverged { step, what, limit: LARGEST }
 }
 
-/// Charges a step, draws its batch, spreads it over the workers, releases. `draw` is memory.
+/// Charges a step, draws its batch, spreads it over the workers, releases. `draw` is memory. Returns the samples that this rank added, and
+/// those among them without a finite gradient, which are as secret as the data.
 #[allow(clippy::too_many_arguments)] // One call, and each is a thing of its own.
 fn one_step<M: Trained>(
     run: &Run,
@@ -519,7 +544,7 @@ fn one_step<M: Trained>(
     params: &mut [f32],
     generator: &ChaCha20,
     mut observer: Option<&mut dyn Observer>,
-) -> Result<(), TrainError>
+) -> Result<(usize, u32), TrainError>
 where
     Sum: From<Vec<M::Word>>,
 {
@@ -542,6 +567,11 @@ where
     }
     let grad_observer = written.recording.as_mut().map(|recording| recording as &mut dyn GradientObserver);
     let added = draw.accumulate(run, opened, split, workers, params, generator, grad_observer);
+    let without = opened.probe().non_finite;
+    let drawn = match &added {
+        Ok(added) if ranks.are_several() => *added,
+        _ => draw.counted(split) as usize,
+    };
     ranks.total(opened, added.map_err(TrainError::from))?;
     if let Some(observer) = &mut observer {
         let probe = opened.probe();
@@ -577,5 +607,5 @@ where
             learned_clip: slots.threshold.0.clip(&threshold.shadow),
         });
     }
-    Ok(())
+    Ok((drawn, without))
 }

@@ -63,6 +63,12 @@ pub(crate) trait Accumulate<M: Mechanism> {
         grad_observer: Option<&mut dyn GradientObserver>,
     ) -> Result<(), BackendError>;
 
+    /// The number of `samples`, which fit one physical batch, whose gradient at `params` is not finite; 0 if this way does not
+    /// look. Nothing is added to a sum.
+    fn count_non_finite(&mut self, _split: &Split, _samples: &[u32], _params: &[f32]) -> Result<usize, BackendError> {
+        Ok(0)
+    }
+
     /// Number of sessions.
     fn count(&self) -> usize;
 

@@ -28,6 +28,7 @@ use super::{GraphError, GraphOptions, Tensor, quantized};
 use crate::pb::{GraphProto, ModelProto};
 use crate::{DType, SettingError, attr_tensor, decode_tensor, node_name, split_name};
 
+use constants::Mask;
 use data_flow::{Constant, DataFlow};
 use decoded::decoded;
 pub(super) use float::Float;
@@ -322,6 +323,17 @@ fn judge(
             "a scalar with {} readers, which exporters merge from equal constants; `train` '{name}' if it is one weight",
             read_by.len()
         ));
+    }
+    // The weight of a layer is no mask, whatever it holds.
+    if all(&|node, _| !reads::is_layer(&graph.node[node].op_type)) {
+        let why = "a mask: it holds infinities or numbers far below 0";
+        match constants::mask(&tensor.shape, data) {
+            Mask::Certain => return frozen(why),
+            Mask::Doubtful => {
+                return (false, format!("not trained: {why}; `train` '{name}' if it is a weight"), Some(Note::Mask));
+            }
+            Mask::Damaged | Mask::No => {}
+        }
     }
     if let Some(why) = constants::written(tensor, data) {
         return frozen(why);

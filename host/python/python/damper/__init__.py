@@ -9,14 +9,13 @@ The training is that of the command `damper`, which the package brings along.
 """
 
 from ._damper import Error, __version__
-from ._fit import DataWarning, PrivacyWarning, fit, resume
+from ._fit import PrivacyWarning, fit, resume
 from ._fix import fix
 from ._price import Calibration, calibrate, epsilon
 from ._run import Interrupted, Run
 
 __all__ = [
     "Calibration",
-    "DataWarning",
     "Error",
     "Interrupted",
     "PrivacyWarning",

@@ -17,11 +17,12 @@ def call(
     tell: Callable[[str], None],
     train: tuple[list[tuple[str, np.ndarray]], np.ndarray | None] | None = None,
     test: tuple[list[tuple[str, np.ndarray]], np.ndarray | None] | None = None,
+    tell_of_rows: Callable[[str], None] | None = None,
 ) -> tuple[str, bool]:
     """Runs the subcommand `name`. Returns its answer, and whether Ctrl-C ended it early.
 
     `settings` are flags without dashes: a bool is a switch, a list a flag that is repeated, None is left out. `tell` gets one JSON
-    object for each thing that happens.
+    object for each thing that happens, and `tell_of_rows` each warning that depends on rows of the data.
     """
 
 def main(args: list[str]) -> int:

@@ -35,11 +35,6 @@ class PrivacyWarning(UserWarning):
     """What the command warns of."""
 
 
-class DataWarning(PrivacyWarning):
-    """What rows of the data show, such as labels that are all of one class. Epsilon does not cover it, so it is shown in a terminal
-    alone: a notebook or a log keeps what it shows. `Run.data_warnings` has it there."""
-
-
 def fit(
     module: Any,
     data: Any,
@@ -229,11 +224,13 @@ def _train(settings: dict[str, Any], train: Samples, test: Samples | None, folde
     use_onnxruntime()
     bar = _Bar(progress)
     try:
-        _, interrupted = _damper.call("train", [], {"json": True, **settings}, bar, train.split(), None if test is None else test.split())
+        held_out = None if test is None else test.split()
+        of_rows = _OfRows()
+        _, interrupted = _damper.call("train", [], {"json": True, **settings}, bar, train.split(), held_out, of_rows)
     finally:
         bar.close()
     run = Run(folder)
-    run.data_warnings = bar.of_data
+    run.data_warnings = of_rows.texts
     if interrupted and not run.finished:
         raise Interrupted(run)
     return run
@@ -263,17 +260,12 @@ class _Bar:
     def __init__(self, shown: bool) -> None:
         self.shown = shown
         self.bar: Any = None
-        self.of_data: list[str] = []
 
     def __call__(self, text: str) -> None:
         event = json.loads(text)
         kind = event["event"]
         if kind == "warning":
             warnings.warn(event["text"], PrivacyWarning, stacklevel=4)
-        elif kind == "data_warning":
-            self.of_data.append(event["text"])
-            if sys.stderr.isatty():
-                warnings.warn(event["text"], DataWarning, stacklevel=4)
         elif self.shown and kind == "step":
             self._step(event)
         elif self.shown and kind == "evaluation" and self.bar is not None:
@@ -294,3 +286,22 @@ class _Bar:
     def close(self) -> None:
         if self.bar is not None:
             self.bar.close()
+
+
+class _OfRows:
+    """Keeps what rows of the data show, for `Run.data_warnings`. An interactive terminal shows it, and nothing that is kept does: no
+    warning, which a filter makes an exception and logging a line, and no notebook."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def __call__(self, text: str) -> None:
+        self.texts.append(text)
+        if _is_interactive():
+            print(f"damper: {text}", file=sys.stderr)
+
+
+def _is_interactive() -> bool:
+    """Is standard error the process's own, and a terminal? Systems that run jobs give some a terminal, and keep what it shows."""
+    is_job = os.environ.get("CI", "") not in ("", "0", "false")
+    return sys.stderr is not None and sys.stderr is sys.__stderr__ and sys.stderr.isatty() and not is_job

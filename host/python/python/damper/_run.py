@@ -31,7 +31,8 @@ class Run:
         self.path = pathlib.Path(path).absolute()
         file = self.path / "report.json"
         self._report: dict[str, Any] | None = json.loads(file.read_text()) if file.is_file() else None
-        #: What rows of the data showed: not covered by epsilon, and in no file. Empty of a run that was opened by its folder.
+        #: What rows of the data showed, such as samples without a finite gradient: one text each. Epsilon does not cover it, so it is in no
+        #: warning, event or file but those of the private folder. Empty of a run that was opened by its folder.
         self.data_warnings: list[str] = []
         self._known = self._report if self._report is not None else _unfinished(self.path)
 

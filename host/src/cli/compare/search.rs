@@ -97,7 +97,14 @@ impl Runner<'_> {
             settings.iter_mut().for_each(|one| one.config.budget = Budget::Epsilon(epsilon));
         }
         let charge = args.charge_plan("compare", &plan)?;
-        Ok(Search { settings, search, plan, plans, charge })
+        let search = Search { settings, search, plan, plans, charge };
+        // Whatever would fail in a candidate is found out before the search is paid for. No candidate is drawn for it.
+        let rehearsed = (0..search.settings.len()).try_for_each(|at| search.rehearse(at));
+        if let Err(failure) = rehearsed {
+            search.narrow(None);
+            return Err(failure);
+        }
+        Ok(search)
     }
 
     /// Searches, once the search is charged. `paid` is the folder of its ledger.
@@ -147,10 +154,10 @@ impl Runner<'_> {
 }
 
 impl Search {
-    /// Trains and scores one candidate. `None` if its training diverged, which is the lowest score.
-    fn candidate(&self, candidate: Candidate, checkpoint: &Path) -> Result<Option<Best>, Failure> {
-        let Settings { source, config, split_seed } = &self.settings[candidate.settings];
-        let config = TrainConfig { seed: candidate.seed, ..config.clone() };
+    /// Prepares a run of one of the settings, with what is held out for the figures.
+    fn prepare(&self, at: usize, seed: Option<u64>) -> Result<(Run, damper_data::Split), Failure> {
+        let Settings { source, config, split_seed } = &self.settings[at];
+        let config = TrainConfig { seed, ..config.clone() };
         let mut public = None;
         let run = train::prepare_on(source, config, |data| match self.search.score {
             Score::Public => {
@@ -170,11 +177,25 @@ impl Search {
         });
         let run = run.map_err(|error| Failure::in_model(&source.model, error))?;
         let test = public.ok_or_else(|| Failure::new(file::NO_TEST))?;
-        if RunPlan::new(&run)?.events != self.plans[candidate.settings].events {
+        if RunPlan::new(&run)?.events != self.plans[at].events {
             return Err(Failure::new(
                 "--samples: gives another plan than the data; give the number of its training samples",
             ));
         }
+        Ok((run, test))
+    }
+
+    /// Prepares and rehearses a run of one of the settings.
+    fn rehearse(&self, at: usize) -> Result<(), Failure> {
+        let Settings { source, config, .. } = &self.settings[at];
+        let (run, _) = self.prepare(at, config.seed)?;
+        train::rehearse(&run).map_err(|error| Failure::in_model(&source.model, error))
+    }
+
+    /// Trains and scores one candidate. `None` if its training diverged, which is the lowest score.
+    fn candidate(&self, candidate: Candidate, checkpoint: &Path) -> Result<Option<Best>, Failure> {
+        let source = &self.settings[candidate.settings].source;
+        let (run, test) = self.prepare(candidate.settings, candidate.seed)?;
         // Its ledger is that of the search: what it writes here as it trains is as secret as the data, and goes.
         let scratch = checkpoint.join("candidate");
         if scratch.exists() {

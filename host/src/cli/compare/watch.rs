@@ -2,6 +2,7 @@
 
 use super::super::flags::with_flags;
 use super::super::progress::duration;
+use super::super::rows::RowWarnings;
 use damper_report::compare::{Figures, Position, Purpose, Task};
 use damper_train::{Evaluation, Progress, StepReport};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -13,6 +14,8 @@ use std::sync::{Mutex, PoisonError};
 /// The watcher of a comparison.
 pub(super) struct Watch {
     quiet: bool,
+    /// Who hears of rows.
+    of_rows: RowWarnings,
     /// On a terminal, if runs go one after another.
     bar: Option<ProgressBar>,
     heard: Mutex<Heard>,
@@ -35,14 +38,14 @@ pub(super) struct RunWatch<'a> {
 }
 
 impl Watch {
-    pub(super) fn new(quiet: bool, jobs: NonZeroUsize) -> Self {
+    pub(super) fn new(quiet: bool, json: bool, jobs: NonZeroUsize) -> Self {
         let terminal = !quiet && jobs == NonZeroUsize::MIN && io::stderr().is_terminal();
         let bar = terminal.then(|| {
             let style =
                 ProgressStyle::with_template("{bar:30} {pos}/{len} steps  {msg}").expect("the template is a constant");
             ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr()).with_style(style)
         });
-        Self { quiet, bar, heard: Mutex::default() }
+        Self { quiet, of_rows: RowWarnings::new(quiet, json), bar, heard: Mutex::default() }
     }
 
     fn line(&self, text: &str) {
@@ -81,6 +84,15 @@ impl Watch {
                 self.always(&format!("warning: {warning}"));
                 warned.push(warning);
             }
+        }
+    }
+
+    /// A warning about rows, once.
+    pub(super) fn of_rows(&self, text: &str) {
+        let warned = &mut self.heard.lock().unwrap_or_else(PoisonError::into_inner).warned;
+        if !warned.iter().any(|other| other == text) {
+            warned.push(text.to_owned());
+            self.of_rows.tell(text, |line| self.always(line));
         }
     }
 
@@ -154,4 +166,12 @@ impl Progress for RunWatch<'_> {
     }
 
     fn evaluated(&mut self, _: &Evaluation) {}
+
+    fn warning(&mut self, text: &str) {
+        self.watch.warn([with_flags(text)].into_iter());
+    }
+
+    fn data_warning(&mut self, text: &str) {
+        self.watch.of_rows(text);
+    }
 }

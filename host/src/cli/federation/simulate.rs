@@ -8,9 +8,11 @@ use super::common::{read_device, read_plan, read_users};
 use clap::Args;
 use damper_onnx as onnx;
 use damper_runtime::open;
+use damper_train::check_file_fits;
 use damper_train::federated::{Absent, DeviceData, Machine, ServerModel, simulate};
-use damper_train::files::{Access, write};
+use damper_train::files::{Access, AtomicFile};
 use damper_train::gradients::GradientOptions;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// What stands for a device's number in --data and --users.
@@ -71,7 +73,12 @@ pub(super) fn run(args: &SimulateArgs) -> Result<(), Failure> {
     let settings =
         GradientOptions { physical_batch: machine.physical_batch, memory: machine.memory, workers: machine.workers };
     let running = Machine { backend: backend.as_ref(), options: &settings };
+    // A file that cannot be written is found out before the rounds.
+    let model = onnx::encode(&server.to_model()?);
+    check_file_fits(out, model.len() as u64, "out")?;
+    let mut file = AtomicFile::create(out, Access::Public)?;
     simulate(&plan, &mut server, &devices, &args.absent, args.seed, running)?;
-    write(out, &onnx::encode(&server.to_model()?), Access::Public)?;
+    file.write_all(&onnx::encode(&server.to_model()?)).map_err(|error| file.failed(&error))?;
+    file.commit()?;
     answer(&format!("{} rounds of {} devices, a simulation\nwrote {}", plan.rounds, plan.devices, out.display()))
 }

@@ -7,11 +7,13 @@ use super::super::{Failure, answer, answer_json};
 use super::common::{read_device, read_plan, read_users};
 use clap::Args;
 use damper_runtime::open;
+use damper_train::check_file_fits;
 use damper_train::federated::{Device, DeviceData, DeviceNoise, Machine, RoundLedger, Unit};
-use damper_train::files::{Access, sha256, write};
+use damper_train::files::{Access, AtomicFile, sha256};
 use damper_train::gradients::GradientOptions;
 use serde::Serialize;
 use std::fs;
+use std::io::Write;
 use std::path::PathBuf;
 
 const AFTER_HELP: &str = "\
@@ -90,10 +92,14 @@ pub(super) fn run(args: &UpdateArgs) -> Result<(), Failure> {
     let settings =
         GradientOptions { physical_batch: machine.physical_batch, memory: machine.memory, workers: machine.workers };
     let running = Machine { backend: backend.as_ref(), options: &settings };
-    let bytes = member.update(DeviceData { read: &read, users: &users }, *round, running, &mut ledger)?;
     // An update with a share of the noise is for a secure aggregation.
     let access = if plan.noise == DeviceNoise::Local { Access::Public } else { Access::Private };
-    write(out, &bytes, access)?;
+    // A file that cannot be written is found out before the round is charged.
+    check_file_fits(out, 4 * u64::from(plan.parameters) + 4096, "out")?;
+    let mut file = AtomicFile::create(out, access)?;
+    let bytes = member.update(DeviceData { read: &read, users: &users }, *round, running, &mut ledger)?;
+    file.write_all(&bytes).map_err(|error| file.failed(&error))?;
+    file.commit()?;
     let made = Made {
         device: *device,
         round: *round,

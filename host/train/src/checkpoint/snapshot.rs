@@ -24,7 +24,7 @@ use std::path::Path;
 use zeroize::Zeroizing;
 
 /// The files, written in turn.
-pub(super) const FILES: [&str; 2] = ["state-a", "state-b"];
+pub(crate) const FILES: [&str; 2] = ["state-a", "state-b"];
 
 const VERSION: u32 = 1;
 

@@ -113,6 +113,7 @@ impl<'a> Device<'a> {
         let Device { plan, number, .. } = *self;
         let mut charges = ledger.at(round)?;
         let mut contributions = self.contributions(data, machine)?;
+        contributions.rehearse()?;
         let generator = self.generator()?;
         let step = PrivateStep::new(Slots {
             mechanism: DiscreteGaussian::<i32>::new(Grid::new(plan.grid_bits)?, plan.sigma)?,

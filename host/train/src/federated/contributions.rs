@@ -82,6 +82,27 @@ impl<'a> Contributions<'a> {
         u32::try_from(count).unwrap_or(u32::MAX)
     }
 
+    /// Takes the first sample's gradient and drops it, so that a backend that cannot run the network says so before a round is charged.
+    ///
+    /// # Errors
+    ///
+    /// The backend fails.
+    pub(super) fn rehearse(&mut self) -> Result<(), FederationError> {
+        let Self { params, split, rows, units } = self;
+        let first = [0];
+        let chunks: Vec<_> = chunks(&first[..split.len().min(1)], *rows).collect();
+        match units {
+            Units::Samples { gradients, .. } => {
+                gradients.each_chunk::<TrainError>(split, &chunks, params, &mut |_: &Rows| Ok(()))?;
+            }
+            Units::Users { sums, sum, .. } => {
+                sums.sum(split, &chunks, None, params, sum).map_err(TrainError::from)?;
+                sum.fill(0.0);
+            }
+        }
+        Ok(())
+    }
+
     /// Hands the contribution of each of `drawn` to `take`, in their order.
     pub(super) fn each(&mut self, drawn: &[u32], take: &mut Take<'_>) -> Result<(), FederationError> {
         let Self { params, split, rows, units } = self;

@@ -5,9 +5,11 @@ use crate::evaluate::Evaluator;
 use crate::galore::forms;
 use crate::generator;
 use crate::held_out::steps_between;
-use crate::rehearsal::self_test;
+use crate::non_finite::NonFinite;
+use crate::rehearsal::{check_result, self_test};
 use crate::run_plan::RunPlan;
 use crate::sampler::BatchSampler;
+use crate::space::check_room;
 use crate::steps::{TICK, diverged, in_range};
 use crate::tune::backend_of;
 use crate::worker::{Layout, OUTPUTS, PlainSums, Sessions, Views};
@@ -59,6 +61,9 @@ pub(crate) fn train(
     if first > 0 {
         progress.resumed(&Resumed { step: first, lost: 0, evaluations: &evaluations });
     }
+    check_result(run)?;
+    check_room(run, folder)?;
+    let mut non_finite = NonFinite::begin(Some(folder), first);
     plan.write(folder)?;
 
     let steps = run.terms.steps;
@@ -80,6 +85,8 @@ pub(crate) fn train(
         let all: Vec<_> = chunks(&samples, rows).collect();
         let views = Views::new(config.augment, &generator, done);
         workers.sum(split, &all, views, &params, &mut sum)?;
+        let taken = samples.len() * views.map_or(1, |views| views.count() as usize);
+        non_finite.add(taken, workers.non_finite(), progress);
         divide(&sum, config.batch_size, &mut mean);
         let lr = run.terms.learning_rate.at(done);
         update(&optimizer, &mut state, lr, &mean, &mut params);
@@ -109,6 +116,13 @@ pub(crate) fn train(
             stalled = done < steps && stalls(&evaluations);
         }
         stopped = done < steps && !stalled && progress.stop();
+        let is_last = stopped || stalled || done == steps;
+        if is_last {
+            non_finite.tell(progress);
+        }
+        if is_last || checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.is_due()) {
+            non_finite.write(folder)?;
+        }
         if let Some(checkpoint) = &mut checkpoint
             && (stopped || stalled || done == steps || checkpoint.is_due())
         {

@@ -6,7 +6,7 @@
 
 use super::device_sum::{DeviceSum, counted, unclipped};
 use super::ordered_lock::{OrderedLock, share_chunks};
-use super::{Accumulate, GradientObserver, GradsAt, Layout, Opened, SUMS, Sessions, fill};
+use super::{Accumulate, GradientObserver, GradsAt, Layout, Opened, Point, SUMS, Sessions, fill};
 use damper_core::clip::Clip;
 use damper_core::count::Counts;
 use damper_core::noise::ContinuousGaussian;
@@ -61,6 +61,15 @@ impl ClippedSums {
     }
 }
 
+impl ClippedSums {
+    /// The weights of as many points as the graph has.
+    fn mix(&self, points: &[Point]) -> Vec<f32> {
+        let mix: Vec<f32> = (0..self.points).map(|index| points.get(index).map_or(0.0, |point| point.weight)).collect();
+        debug_assert!(self.points > 1 || mix == [1.0], "a filter's only point has weight 1");
+        mix
+    }
+}
+
 impl Accumulate<ContinuousGaussian> for ClippedSums {
     fn accumulate<O: Optimizer<OS>, OS>(
         &mut self,
@@ -71,16 +80,9 @@ impl Accumulate<ContinuousGaussian> for ClippedSums {
         _: Option<&mut dyn GradientObserver>,
     ) -> Result<(), BackendError> {
         debug_assert!(at.views.is_none(), "views are for per-sample gradients");
-        let points = at.points;
         let clip = [opened.clip()];
-        // A step may have fewer points than the graph: the others are point 0 once more, with weight 0.
-        let at = |index: usize| points.get(index).unwrap_or(&points[0]);
-        let mix: Vec<f32> = (0..self.points).map(|index| points.get(index).map_or(0.0, |point| point.weight)).collect();
-        debug_assert!(self.points > 1 || mix == [1.0], "a filter's only point has weight 1");
-        let layout = &self.layout;
-        let params = (0..self.points).flat_map(|index| layout.split(&at(index).params));
-        let mix = Some(&mix[..]).filter(|_| self.points > 1);
-        let kept = Kept::new(params.chain(mix).chain([&clip[..]]).map(TensorRef::F32).collect());
+        let mix = self.mix(at.points);
+        let kept = kept(&self.layout, at.points, &mix, &clip);
 
         let mut shard = opened.shard(&mut self.sum).expect("the sum has the parameters' length");
         let shard = match &mut self.by {
@@ -98,6 +100,24 @@ impl Accumulate<ContinuousGaussian> for ClippedSums {
         Ok(())
     }
 
+    fn count_non_finite(&mut self, split: &Split, samples: &[u32], params: &[f32]) -> Result<usize, BackendError> {
+        let points = [Point { params: params.to_vec(), weight: 1.0 }];
+        let mix = self.mix(&points);
+        let kept = kept(&self.layout, &points, &mix, &[1.0]);
+        let Worker { session, batch, .. } = match &mut self.by {
+            By::Device(device) => return device.count_non_finite(split, samples, &kept),
+            By::Workers(workers) => &mut workers[0],
+        };
+        fill(batch, split, Chunk { index: 0, samples })?;
+        let before: Vec<TensorRef<'_>> = batch.inputs().collect();
+        let inputs = Inputs { before: &before, kept: &kept, after: &[TensorRef::F32(batch.weights())] };
+        let mut count = 0;
+        session.run_kept(inputs, &mut |outputs| {
+            count = counted(outputs[0], batch).filter(|norm| !norm.is_finite()).count();
+        })?;
+        Ok(count)
+    }
+
     fn count(&self) -> usize {
         match &self.by {
             By::Device(_) => 1,
@@ -108,6 +128,16 @@ impl Accumulate<ContinuousGaussian> for ClippedSums {
     fn threads(&self) -> usize {
         self.threads
     }
+}
+
+/// The inputs that the chunks of a step share: the parameters at each of as many points as `mix` has weights, the weights if there are
+/// several, and the clip.
+fn kept<'a>(layout: &'a Layout, points: &'a [Point], mix: &'a [f32], clip: &'a [f32]) -> Kept<'a> {
+    // A step may have fewer points than the graph: the others are point 0 once more, with weight 0.
+    let at = |index: usize| points.get(index).unwrap_or(&points[0]);
+    let params = (0..mix.len()).flat_map(|index| layout.split(&at(index).params));
+    let weights = Some(mix).filter(|mix| mix.len() > 1);
+    Kept::new(params.chain(weights).chain([clip]).map(TensorRef::F32).collect())
 }
 
 impl Worker {

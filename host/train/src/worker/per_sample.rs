@@ -7,6 +7,7 @@ use damper_core::clip::Clip;
 use damper_core::count::Counts;
 use damper_core::filter::mix;
 use damper_core::mutant::{self, Mutant};
+use damper_core::numerics::reduce::sum_of_squares;
 use damper_core::optimizer::Optimizer;
 use damper_core::private::Mechanism;
 use damper_core::step::Shard;
@@ -79,6 +80,17 @@ impl<M: Mechanism<Word: Send> + Send + Sync> Accumulate<M> for PerSampleGradient
             opened.merge(shard).expect("the shards are this step's");
         }
         Ok(())
+    }
+
+    fn count_non_finite(&mut self, split: &Split, samples: &[u32], params: &[f32]) -> Result<usize, BackendError> {
+        let Some(Worker { gradients, .. }) = self.workers.first_mut() else { return Ok(0) };
+        gradients.fill(split, Chunk { index: 0, samples })?;
+        let mut count = 0;
+        // As the core judges it.
+        gradients.each_row(0..samples.len(), &self.layout.kept(params), &mut |_, parts| {
+            count += usize::from(!sum_of_squares(parts.iter().copied()).is_finite());
+        })?;
+        Ok(count)
     }
 
     fn count(&self) -> usize {

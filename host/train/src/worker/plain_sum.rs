@@ -19,15 +19,23 @@ struct Worker {
     gradients: Reader,
     /// A chunk's sum, `[D]`.
     sum: Vec<f64>,
+    /// Gradients of the last sum that were not finite: of views, where samples have several.
+    non_finite: u32,
 }
 
 impl PlainSums {
     /// Loads the gradient graph for each thread.
     pub(crate) fn new(sessions: &Sessions<'_>) -> Result<Self, BackendError> {
         let layout = Layout::new(sessions.grad);
-        let workers =
-            sessions.each(|sessions| Ok(Worker { gradients: Reader::new(sessions)?, sum: vec![0.0; layout.dim()] }))?;
+        let workers = sessions.each(|sessions| {
+            Ok(Worker { gradients: Reader::new(sessions)?, sum: vec![0.0; layout.dim()], non_finite: 0 })
+        })?;
         Ok(Self { workers, layout })
+    }
+
+    /// The gradients of the last sum that were not finite, over all views.
+    pub(crate) fn non_finite(&self) -> u32 {
+        self.workers.iter().map(|worker| worker.non_finite).sum()
     }
 
     /// Number of threads.
@@ -45,6 +53,7 @@ impl PlainSums {
         sum: &mut [f64],
     ) -> Result<(), BackendError> {
         sum.fill(0.0);
+        self.workers.iter_mut().for_each(|worker| worker.non_finite = 0);
         let Self { workers, layout } = self;
         let params = layout.kept(params);
         let turn = OrderedLock::new(sum);
@@ -69,12 +78,14 @@ impl PlainSums {
 impl Worker {
     /// Adds the gradients of a chunk to its sum. The rows after its samples are padding, and a null sample adds nothing.
     fn add(&mut self, split: &Split, chunk: Chunk<'_>, params: &Kept<'_>) -> Result<(), BackendError> {
-        let Self { gradients, sum } = self;
+        let Self { gradients, sum, non_finite } = self;
         let rows = (0..chunk.samples.len()).filter(|row| !split.is_null(chunk.samples[*row] as usize));
         gradients.each_row(rows, params, &mut |_, grad| {
             if grad.iter().all(|part| part.iter().all(|x| x.is_finite())) {
                 let grad = grad.iter().flat_map(|part| part.iter());
                 sum.iter_mut().zip(grad).for_each(|(sum, x)| *sum += f64::from(*x));
+            } else {
+                *non_finite += 1;
             }
         })
     }

@@ -20,7 +20,7 @@ impl<'a> Views<'a> {
     }
 
     /// Their number.
-    pub(super) fn count(&self) -> u32 {
+    pub(crate) fn count(&self) -> u32 {
         self.augment.views.get()
     }
 

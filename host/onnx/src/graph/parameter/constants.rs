@@ -7,11 +7,8 @@ use crate::{DType, attr_int};
 /// How far a square of sine and cosine may be from 1.
 const UNIT: f32 = 1e-4;
 
-/// Why `data` is written by no initialiser of weights; `None` where it may be a weight.
+/// Why `data` is written by no initialiser of weights; `None` where it may be a weight. Masks are told by [`mask`].
 pub(super) fn written(tensor: &Tensor, data: &[f32]) -> Option<&'static str> {
-    if is_mask(data) {
-        return Some("a mask: it holds infinities or numbers below -1e9");
-    }
     if is_causal(&tensor.shape, data) {
         return Some("a causal mask: one number below the diagonal, another above it");
     }
@@ -21,10 +18,59 @@ pub(super) fn written(tensor: &Tensor, data: &[f32]) -> Option<&'static str> {
     is_frequencies(data).then_some("the frequencies of sines and cosines: powers of one number")
 }
 
-/// Infinities, the least float, or only 0 and one number of at most -1e4.
-fn is_mask(data: &[f32]) -> bool {
+/// How much of a mask a tensor is that values are added to, multiplied by or chosen from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Mask {
+    /// No number marks a place.
+    No,
+    /// It is written as exporters write masks.
+    Certain,
+    /// It may be one.
+    Doubtful,
+    /// It holds infinities, and nothing else of it is a mask: more likely a damaged weight.
+    Damaged,
+}
+
+/// A number that marks a place to be left out: minus infinity, or far below every weight.
+fn is_mark(x: f32) -> bool {
+    x <= -1e9
+}
+
+/// Judges `data` as a mask. One is of at least two axes and holds marks beside one number (0, where it is added; 1, where it is
+/// multiplied), or only 0 and one number of at most -1e4, or has its marks on one side of the diagonal, as biases by distance have them. NaN
+/// and plus infinity are in no mask.
+pub(super) fn mask(shape: &[usize], data: &[f32]) -> Mask {
     let least = data.iter().copied().fold(0.0, f32::min);
-    data.iter().any(|x| x.is_infinite() || *x <= -1e9) || least <= -1e4 && data.iter().all(|&x| x == 0.0 || x == least)
+    let has_axes = shape.iter().filter(|extent| **extent > 1).count() >= 2 || data.len() == 1;
+    if data.iter().any(|x| x.is_nan() || *x == f32::INFINITY) {
+        return Mask::Damaged;
+    }
+    if !data.iter().any(|x| is_mark(*x)) {
+        let is_written = least <= -1e4 && data.iter().all(|&x| x == 0.0 || x == least);
+        return match (is_written, has_axes) {
+            (false, _) => Mask::No,
+            (true, true) => Mask::Certain,
+            (true, false) => Mask::Doubtful,
+        };
+    }
+    let mut others = data.iter().copied().filter(|x| !is_mark(*x));
+    let first = others.next().unwrap_or(0.0);
+    if [0.0, 1.0].contains(&first) && others.all(|x| x == first) {
+        return if has_axes { Mask::Certain } else { Mask::Doubtful };
+    }
+    if is_one_sided(shape, data) {
+        return Mask::Certain;
+    }
+    if data.iter().any(|x| x.is_infinite()) { Mask::Damaged } else { Mask::Doubtful }
+}
+
+/// The last two axes are square, and all marks lie on one side of the diagonal, which has none.
+fn is_one_sided(shape: &[usize], data: &[f32]) -> bool {
+    let &[.., rows, columns] = shape else { return false };
+    let sides = data.iter().enumerate().filter(|(_, x)| is_mark(**x));
+    let mut sides = sides.map(|(flat, _)| (flat / columns % rows).cmp(&(flat % columns)));
+    let first = sides.next();
+    rows == columns && first.is_some_and(|first| first.is_ne() && sides.all(|side| side == first))
 }
 
 /// The last two axes are square, with one number below the diagonal and another above; the diagonal goes with either.
@@ -108,6 +154,31 @@ mod tests {
         (0..rows * columns).map(|flat| f(flat / columns, flat % columns)).collect()
     }
 
+    // A mask has one number beside its marks, or its marks on one side. A weight with an infinity is damaged.
+    #[test]
+    fn masks_differ_from_damaged_weights() {
+        let (inf, weight) = (f32::INFINITY, |r: usize, c: usize| (r * 4 + c) as f32 * 0.1 - 0.7);
+        let above = |mark: f32| grid(4, 4, move |r, c| if c > r { mark } else { 0.0 });
+        for mark in [f32::MIN, -inf, -1e9, -1e4] {
+            assert_eq!(mask(&[1, 4, 4], &above(mark)), Mask::Certain, "{mark}");
+        }
+        assert_eq!(mask(&[2, 3], &[1.0, -inf, 1.0, 1.0, -inf, 1.0]), Mask::Certain);
+        assert_eq!(mask(&[], &[-inf]), Mask::Certain);
+        let by_distance = grid(4, 4, |r, c| if c > r { -inf } else { -0.25 * (r - c) as f32 });
+        assert_eq!(mask(&[1, 4, 4], &by_distance), Mask::Certain);
+        assert_eq!(mask(&[4], &[0.0, -10000.0, 0.0, -10000.0]), Mask::Doubtful);
+        assert_eq!(mask(&[4], &[0.0, -inf, 0.0, 0.0]), Mask::Doubtful);
+        assert_eq!(mask(&[2, 2], &[0.3, -2e9, 0.1, 0.2]), Mask::Doubtful);
+        for bad in [inf, f32::NAN, -inf] {
+            let damaged = grid(4, 4, |r, c| if (r, c) == (2, 2) { bad } else { weight(r, c) });
+            assert_eq!(mask(&[4, 4], &damaged), Mask::Damaged, "{bad}");
+            assert_eq!(mask(&[3], &[0.1, bad, 0.2]), Mask::Damaged, "{bad}");
+        }
+        assert_eq!(mask(&[2], &[0.0, inf]), Mask::Damaged);
+        assert_eq!(mask(&[4, 4], &grid(4, 4, weight)), Mask::No);
+        assert_eq!(mask(&[4], &[0.0; 4]), Mask::No);
+    }
+
     // Masks and position tables of exporters are constants. Initial weights are not.
     #[test]
     fn exported_constants_differ_from_weights() {
@@ -120,8 +191,6 @@ mod tests {
             let (sine, cosine) = angle(row, column % 2).sin_cos();
             if column < 2 { sine } else { cosine }
         };
-        assert!(why(&[1, 4, 4], grid(4, 4, |r, c| if c > r { f32::MIN } else { 0.0 })).unwrap().starts_with("a mask"));
-        assert!(why(&[4], vec![0.0, -10000.0, 0.0, -10000.0]).unwrap().starts_with("a mask"));
         assert!(why(&[4, 4], grid(4, 4, |r, c| f32::from(c <= r))).unwrap().starts_with("a causal mask"));
         assert!(why(&[1, 6, 4], grid(6, 4, table)).unwrap().contains("sines"));
         assert!(why(&[6, 4], grid(6, 4, halves)).unwrap().contains("sines"));

@@ -21,6 +21,8 @@ pub enum Note {
     OfInput,
     /// It weights the loss, and is not trained.
     OfLoss,
+    /// It is not trained, for it may be a mask.
+    Mask,
     /// It is trained, and may be a constant of the source.
     Doubtful,
     /// It is trained apart from one of equal value, with which the exporter merged it.

@@ -28,6 +28,10 @@ pub(super) fn warnings(graph: &GraphProto, floats: &[Float]) -> Vec<String> {
         ),
         (Note::OfLoss, "not trained, for it weights the loss; give `train` with the name if it is a parameter"),
         (
+            Note::Mask,
+            "not trained, for it looks like a mask; give `train` with the name if it is a weight, or `freeze` if it is a mask",
+        ),
+        (
             Note::Doubtful,
             "trained, though it may be a constant that shifts or scales values; give `freeze` with the name if it is one",
         ),

@@ -171,6 +171,14 @@ pub(super) fn role(op: &str, slot: usize) -> &'static str {
     }
 }
 
+/// Returns true if `op` is a layer with weights. A mask is added, multiplied or chosen from, and no layer reads one.
+pub(super) fn is_layer(op: &str) -> bool {
+    match op {
+        "MatMul" | "Gemm" | "Conv" | "ConvTranspose" | "GRU" | "LSTM" | "RNN" | "Einsum" | "PRelu" => true,
+        _ => op.ends_with("Normalization"),
+    }
+}
+
 /// Inputs that configure an operator, or that it counts itself.
 pub(super) fn is_setting(op: &str, slot: usize) -> bool {
     matches!((op, slot), ("Pow" | "Dropout", 1) | ("Clip" | "Resize" | "Pad", 1..) | ("BatchNormalization", 3 | 4))

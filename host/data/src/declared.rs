@@ -1,0 +1,24 @@
+//! What the settings of the data declare, held against the model before any row is read: public facts, so they are refused as such.
+
+use crate::options::{DataOptions, LabelKind};
+use damper_onnx::{DType, SettingError};
+
+/// Refuses lists of categories that are longer than the table that they look up, and an output of one number as classes.
+pub(crate) fn check(options: &DataOptions) -> Result<(), SettingError> {
+    if let LabelKind::Classes { classes: Some(1), .. } = &options.labels {
+        let problem = "the model's output has one number where classes are, and of one class nothing is learned; use bce-with-logits, or mse";
+        return Err(SettingError::new("loss", "softmax-cross-entropy", problem));
+    }
+    // Columns of categories become numbers of an integer input, which looks up rows of a table.
+    let tables = options.inputs.iter().filter(|input| input.dtype == DType::I64).filter_map(|input| input.rows);
+    let Some(rows) = tables.min() else { return Ok(()) };
+    for (column, list) in options.categories.iter().filter(|(_, list)| list.len() > rows) {
+        let problem = format!(
+            "lists {} values, and the model looks up rows 0 to {} of a table; train a model with a larger table, or shorten the list",
+            list.len(),
+            rows.saturating_sub(1)
+        );
+        return Err(SettingError::new("categories", column, problem));
+    }
+    Ok(())
+}
