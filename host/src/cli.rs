@@ -330,6 +330,13 @@ fn warn(text: &str) {
     warn_as("warning", text);
 }
 
+/// A line about the files of the data: public, as names are.
+fn say_of_data(note: &str) {
+    if !caller::tell("data", serde_json::json!({ "text": note })) {
+        let _ = writeln!(io::stderr(), "data: {}", one_line(note));
+    }
+}
+
 /// A warning that depends on rows of the data, which ε does not cover.
 fn warn_of_data(text: &str) {
     warn_as("data_warning", text);

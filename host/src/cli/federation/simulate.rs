@@ -61,7 +61,7 @@ pub(super) fn run(args: &SimulateArgs) -> Result<(), Failure> {
     let mut devices = vec![];
     for number in 1..=plan.devices {
         let own = |text: &str| text.replace(DEVICE, &number.to_string());
-        let read = read_device(model, data, &own(&data.data), options)?;
+        let read = read_device(&plan, model, data, &own(&data.data), options)?;
         let file = args.users.as_deref().map(own);
         let users = read_users(file.as_deref().map(Path::new), &read, &plan)?;
         devices.push((read, users));
@@ -72,6 +72,6 @@ pub(super) fn run(args: &SimulateArgs) -> Result<(), Failure> {
         GradientOptions { physical_batch: machine.physical_batch, memory: machine.memory, workers: machine.workers };
     let running = Machine { backend: backend.as_ref(), options: &settings };
     simulate(&plan, &mut server, &devices, &args.absent, args.seed, running)?;
-    write(out, &onnx::encode(&server.to_model()?), Access::Public)?;
+    write(out, &onnx::encode(&server.to_model(&plan)?), Access::Public)?;
     answer(&format!("{} rounds of {} devices, a simulation\nwrote {}", plan.rounds, plan.devices, out.display()))
 }
