@@ -332,7 +332,7 @@ fn warn(text: &str) {
 
 /// A line about the files of the data: public, as names are.
 fn say_of_data(note: &str) {
-    if !caller::tell("data", serde_json::json!({ "text": note })) {
+    if !caller::tell("note", serde_json::json!({ "text": note })) {
         let _ = writeln!(io::stderr(), "data: {}", one_line(note));
     }
 }
