@@ -333,6 +333,13 @@ fn warn(text: &str) {
     }
 }
 
+/// A line about the files of the data: public, as names are.
+fn say_of_data(note: &str) {
+    if !caller::tell("note", serde_json::json!({ "text": note })) {
+        let _ = writeln!(io::stderr(), "data: {}", one_line(note));
+    }
+}
+
 /// One line on standard error.
 fn complain(message: &str) {
     let _ = writeln!(io::stderr(), "error: {}", one_line(message));

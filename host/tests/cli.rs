@@ -38,6 +38,8 @@ mod lora;
 mod markup;
 #[path = "cli/methods.rs"]
 mod methods;
+#[path = "cli/names.rs"]
+mod names;
 #[path = "cli/noise.rs"]
 mod noise;
 #[path = "cli/normalize.rs"]

@@ -13,7 +13,23 @@ const MISSING: [&str; 7] = ["", "NA", "N/A", "na", "null", "NULL", "?"];
 pub(super) struct Columns<'a> {
     roles: Vec<Role<'a>>,
     names: Vec<String>,
-    classes: Option<&'a [String]>,
+    classes: Option<Classes>,
+}
+
+/// The names of the classes.
+pub(super) struct Classes {
+    names: Vec<String>,
+    /// True if a label may be the number of a class as well: where the user does not say that labels are names, and no name is a number.
+    or_numbers: bool,
+    /// The number of each class that the file numbers otherwise.
+    numbers: Option<Vec<usize>>,
+}
+
+impl Classes {
+    pub fn new(names: &[String], options: &DataOptions) -> Self {
+        let or_numbers = options.classes.is_none() && !names.iter().any(|name| name.parse::<f64>().is_ok());
+        Self { names: names.to_vec(), or_numbers, numbers: None }
+    }
 }
 
 enum Role<'a> {
@@ -28,24 +44,11 @@ impl<'a> Columns<'a> {
         path: &Path,
         names: Vec<String>,
         label: Option<usize>,
+        classes: Option<&[String]>,
         options: &'a DataOptions,
     ) -> Result<Self, DataError> {
-        if let Some((number, name)) = names.iter().enumerate().find(|(_, name)| is_row_number(name)) {
-            return Err(DataError::File(format!(
-                "{}: column {number} (counted from 0) {}: take it out (in pandas write with index=False), or name it",
-                path.display(),
-                if name.is_empty() { "has no name".into() } else { format!("is '{name}', numbers of rows") }
-            )));
-        }
         let mut roles: Vec<Role<'a>> = names.iter().map(|_| Role::Number { scale: None }).collect();
         if let Some(label) = label {
-            if let Some(other) = (0..names.len()).find(|other| *other != label && names[*other] == names[label]) {
-                return Err(DataError::File(format!(
-                    "{}: column {other} (counted from 0) is named '{}' as the label's: a model would see the label; correct the file",
-                    path.display(),
-                    names[label]
-                )));
-            }
             roles[label] = Role::Label;
         }
         let one_hot = !options.inputs.iter().any(|input| input.dtype == DType::I64);
@@ -72,8 +75,17 @@ impl<'a> Columns<'a> {
             }
             roles[column] = Role::Number { scale: Some((*mean, *std)) };
         }
-        let classes = options.classes.as_deref();
+        let classes = classes.map(|names| Classes::new(names, options));
         Ok(Self { roles, names, classes })
+    }
+
+    /// With labels that are numbers by a list of the file's own: the class of each.
+    #[cfg(feature = "parquet")]
+    pub fn numbered(mut self, numbers: Option<Vec<usize>>) -> Self {
+        if let Some(classes) = &mut self.classes {
+            classes.numbers = numbers;
+        }
+        self
     }
 
     /// Values of a sample.
@@ -92,7 +104,7 @@ impl<'a> Columns<'a> {
         match &self.roles[column] {
             Role::Label => {
                 row.label = f64::NAN;
-                row.label = label(name, field, self.classes)?;
+                row.label = label(name, field, self.classes.as_ref())?;
                 Ok(())
             }
             Role::Number { scale } => match field.parse::<f32>() {
@@ -128,9 +140,21 @@ impl<'a> Columns<'a> {
     /// Adds a number to a row, or its label.
     #[cfg(feature = "parquet")]
     pub fn number(&self, column: usize, number: f64, row: &mut Row) -> Result<(), String> {
-        match (&self.roles[column], self.classes) {
+        match (&self.roles[column], &self.classes) {
             (Role::Number { scale }, _) => row.features.push(scaled(number as f32, *scale)),
-            (Role::Label, None) => row.label = number,
+            (Role::Label, None | Some(Classes { or_numbers: true, numbers: None, .. })) => row.label = number,
+            (Role::Label, Some(Classes { names, numbers: Some(numbers), .. })) => {
+                let own = (number.fract() == 0.0 && number >= 0.0).then_some(number as usize);
+                let Some(class) = own.and_then(|own| numbers.get(own)) else {
+                    row.label = f64::NAN;
+                    return Err(format!(
+                        "the label {number} is none of the file's {} classes ({}): correct the row",
+                        numbers.len(),
+                        self::names(names)
+                    ));
+                };
+                row.label = *class as f64;
+            }
             // A list may name numbers.
             _ => return self.text(column, &number.to_string(), row),
         }
@@ -140,11 +164,6 @@ impl<'a> Columns<'a> {
 
 fn scaled(number: f32, scale: Option<(f32, f32)>) -> f32 {
     scale.map_or(number, |(mean, std)| (number - mean) / std)
-}
-
-/// Returns true if a column of this name numbers the rows, as pandas writes it: such numbers are no feature.
-fn is_row_number(name: &str) -> bool {
-    name.is_empty() || name.starts_with("Unnamed: ") || name.starts_with("__index_level_")
 }
 
 /// Returns true if each comma of a number has three digits after it.
@@ -177,10 +196,14 @@ fn not_a_number(name: &str, field: &str) -> String {
 }
 
 /// The number of a label: of its class, if classes have names.
-pub(super) fn label(name: &str, field: &str, classes: Option<&[String]>) -> Result<f64, String> {
+pub(super) fn label(name: &str, field: &str, classes: Option<&Classes>) -> Result<f64, String> {
     match classes {
-        Some(classes) => match classes.iter().position(|class| class == field) {
+        Some(Classes { names, or_numbers, .. }) => match names.iter().position(|class| class == field) {
             Some(class) => Ok(class as f64),
+            None if *or_numbers && let Ok(number) = field.parse() => Ok(number),
+            None if *or_numbers => {
+                Err(format!("the label '{field}' is not one of the classes {}: correct the row", self::names(names)))
+            }
             None => Err(format!("the label '{field}' is not in `classes`: correct the row or the list")),
         },
         None => field.parse().map_err(|_| {

@@ -9,12 +9,17 @@ use super::array::{Array, FETCH_AGAIN, open, read_failed};
 use super::assemble::{Raw, assemble};
 use super::columns::{Columns, Row, label_column};
 use super::lines::{BlankLines, Counted, without_mark};
+use super::names::{Naming, Order};
 use super::values::{Sink, Values};
 use super::{DataError, DataOptions, Split};
 use csv::{ReaderBuilder, StringRecord, Trim};
 use std::path::Path;
 
-pub(super) fn load(path: &Path, options: &DataOptions) -> Result<(Split, Option<Split>), DataError> {
+pub(super) fn load(
+    path: &Path,
+    options: &DataOptions,
+    naming: &mut Naming,
+) -> Result<(Split, Option<Split>), DataError> {
     let delimiter = options.delimiter.unwrap_or(b',');
     let file = without_mark(open(path)?.reader).map_err(|error| read_failed(path, &error))?;
     let (file, blank) = Counted::new(file);
@@ -42,17 +47,15 @@ pub(super) fn load(path: &Path, options: &DataOptions) -> Result<(Split, Option<
     // A first line of categories is no header.
     let is_number = |field: &str| field.is_empty() || field.parse::<f64>().is_ok();
     let is_listed = |field: &str| {
-        let mut lists = options.categories.iter().map(|(_, list)| list).chain(&options.classes);
+        let mut lists = options.categories.iter().map(|(_, list)| &**list).chain(naming.classes());
         lists.any(|list| list.iter().any(|entry| entry == field))
     };
     let header = options.header.unwrap_or_else(|| record.iter().any(|field| !is_number(field) && !is_listed(field)));
-    let names: Vec<String> = if header {
-        record.iter().map(String::from).collect()
-    } else {
-        (0..record.len()).map(|column| column.to_string()).collect()
-    };
-    let label = label_column(path, &names, options)?;
-    let columns = Columns::new(path, names, label, options)?;
+    let names = header.then(|| record.iter().map(String::from).collect());
+    let choose = |names: &[String]| label_column(path, names, options);
+    let Order { names, places, label } =
+        naming.table(path, names, record.len(), &choose, options.label_column.as_deref())?;
+    let columns = Columns::new(path, names, label, naming.classes(), options)?;
     let width = columns.width();
     if width == 0 {
         return Err(DataError::File(format!("{}: has no column of features: use a file that does", path.display())));
@@ -64,8 +67,8 @@ pub(super) fn load(path: &Path, options: &DataOptions) -> Result<(Split, Option<
     while more {
         row.features.clear();
         let mut fault = None;
-        for (column, field) in record.iter().enumerate() {
-            if let Err(problem) = columns.text(column, field, &mut row) {
+        for (column, place) in places.iter().enumerate() {
+            if let Err(problem) = columns.text(column, &record[*place], &mut row) {
                 fault.get_or_insert(problem);
             }
         }

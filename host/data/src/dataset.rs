@@ -2,7 +2,7 @@
 
 use super::held_out::held_out;
 use super::scaling::Scaling;
-use super::{DataError, Normalize, Stored};
+use super::{DataError, DataNames, Normalize, Stored};
 use std::ops::Range;
 
 /// The label of a class or token that does not count.
@@ -17,6 +17,10 @@ pub struct Dataset {
     pub test: Option<Split>,
     /// The meaning of one sample, in words that fit its kind.
     pub sample: &'static str,
+    /// The names of columns and classes, which are public.
+    pub names: DataNames,
+    /// What the files do not say themselves and is public, a line each: columns that are matched by place, or left out.
+    pub notes: Vec<String>,
 }
 
 /// N samples.

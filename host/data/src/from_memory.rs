@@ -4,10 +4,15 @@
 
 use super::array::{Array, elements};
 use super::assemble::{Raw, assemble};
+use super::names::Naming;
 use super::values::{Held, Values};
 use super::{DataError, DataOptions, LabelKind, MemoryArray, MemorySplit, MemoryValues, Split};
 
-pub(super) fn load(which: &str, options: &DataOptions) -> Result<(Split, Option<Split>), DataError> {
+pub(super) fn load(
+    which: &str,
+    options: &DataOptions,
+    naming: &mut Naming,
+) -> Result<(Split, Option<Split>), DataError> {
     let taken = options.memory.as_ref().and_then(|memory| memory.take(which));
     let MemorySplit { features, labels } = taken.ok_or_else(|| {
         DataError::File(format!(
@@ -30,6 +35,21 @@ pub(super) fn load(which: &str, options: &DataOptions) -> Result<(Split, Option<
         }
         arrays = sorted;
     }
+    let columns = options.memory.as_ref().and_then(|memory| memory.columns(which));
+    match (&mut arrays[..], columns) {
+        ([array], columns) if array.shape.len() == 2 => {
+            let width = array.shape[1];
+            if let Some(places) = naming.array(&format!("memory:{which}"), columns, width)? {
+                in_order(&mut array.values, width, &places);
+            }
+        }
+        (_, Some(_)) => {
+            return Err(DataError::File(format!(
+                "memory:{which}: names of columns are for one array with two axes; leave them out"
+            )));
+        }
+        (_, None) => {}
+    }
     let labels = match options.labels {
         LabelKind::None => None,
         _ => labels.map(Array::try_from).transpose()?,
@@ -38,6 +58,23 @@ pub(super) fn load(which: &str, options: &DataOptions) -> Result<(Split, Option<
         return Err(DataError::File(format!("memory:{which}: has no labels, and the loss takes some: give them")));
     }
     Ok((assemble(Raw::new(arrays, labels), options)?, None))
+}
+
+/// Puts the columns of a table of `width` columns in another order: `places` has the place of each.
+fn in_order(values: &mut Values, width: usize, places: &[usize]) {
+    fn reorder<T: Copy>(values: &mut [T], width: usize, places: &[usize]) {
+        let mut row = Vec::with_capacity(width);
+        for values in values.chunks_mut(width) {
+            row.clear();
+            row.extend_from_slice(values);
+            values.iter_mut().zip(places).for_each(|(value, place)| *value = row[*place]);
+        }
+    }
+    match values {
+        Values::F32(Held::Memory(values)) => reorder(values, width, places),
+        Values::I64(Held::Memory(values)) => reorder(values, width, places),
+        _ => unreachable!("the program's arrays are in memory, and of these types"),
+    }
 }
 
 impl TryFrom<MemoryArray> for Array {

@@ -1,11 +1,12 @@
 //! `images:PATH`: a folder of PNG and JPEG files, in a folder for each class, as torchvision's `ImageFolder` has it.
 //!
 //! If PATH holds a folder `train`, its classes are in that, and the test split is in `test`, `val`, `valid` or `validation`, if one is
-//! there. Classes are numbered in the order of their folders' names, or as [`DataOptions::classes`] lists them. The names of folders
-//! are public. Each file is decoded once. Samples are in the order of class folders and file names.
+//! there. Classes are numbered by the names that are known: of the model, of [`DataOptions::classes`], or in the order of the training
+//! folders' names. A folder of another name is an error; a class without a folder is none. The names of folders are public. Each file is decoded once. Samples are in the order of class folders and file names.
 
 use super::array::{Array, read_failed};
 use super::assemble::{Raw, assemble};
+use super::names::Naming;
 use super::pictures::Form;
 use super::values::{Sink, Values};
 use super::{DataError, DataOptions, LabelKind, Split, decoded};
@@ -18,7 +19,11 @@ const TEST: [&str; 4] = ["test", "val", "valid", "validation"];
 /// Files that are read before they are decoded.
 const BLOCK: usize = 256;
 
-pub(super) fn load(path: &Path, options: &DataOptions) -> Result<(Split, Option<Split>), DataError> {
+pub(super) fn load(
+    path: &Path,
+    options: &DataOptions,
+    naming: &mut Naming,
+) -> Result<(Split, Option<Split>), DataError> {
     if matches!(options.labels, LabelKind::Values { .. } | LabelKind::Chances { .. }) {
         let problem = "folders of images are classes; use softmax-cross-entropy, or npz for other labels";
         return Err(SettingError::new("loss", "", problem).into());
@@ -29,23 +34,29 @@ pub(super) fn load(path: &Path, options: &DataOptions) -> Result<(Split, Option<
     } else {
         (path.to_path_buf(), None)
     };
-    let own = class_folders(&train)?;
-    let classes = match &options.classes {
-        Some(classes) => classes.clone(),
-        None => own,
-    };
-    if let LabelKind::Classes { classes: Some(count), .. } = options.labels
-        && classes.len() > count
-    {
-        return Err(DataError::File(format!(
-            "{}: has {} class folders, and the model has {count} classes: name the folder above the classes, or train a model with \
-             more outputs",
-            train.display(),
-            classes.len()
-        )));
+    // Files are read once all folders are known.
+    let all: Vec<&PathBuf> = [&train].into_iter().chain(&test).collect();
+    let mut folders = Vec::with_capacity(all.len());
+    for path in &all {
+        let own = class_folders(path)?;
+        let has_labels = options.labels != LabelKind::None;
+        if has_labels && let LabelKind::Classes { classes: Some(count), .. } = options.labels
+            && own.len() > count
+        {
+            return Err(DataError::File(format!(
+                "{}: has {} class folders, and the model has {count} classes: name the folder above the classes, or train a model with \
+                 more outputs",
+                path.display(),
+                own.len()
+            )));
+        }
+        let numbers = if has_labels { naming.numbers(path, &own)? } else { (0..own.len()).collect() };
+        folders.push(own.into_iter().zip(numbers).collect::<Vec<_>>());
     }
-    let test = test.map(|test| split(&test, &classes, options)).transpose()?;
-    Ok((split(&train, &classes, options)?, test))
+    let splits = all.iter().zip(folders).map(|(path, folders)| split(path, folders, options));
+    let mut splits = splits.collect::<Result<Vec<_>, _>>()?;
+    let test = (splits.len() > 1).then(|| splits.remove(1));
+    Ok((splits.remove(0), test))
 }
 
 /// The entries of a folder by name, without hidden ones.
@@ -90,16 +101,9 @@ fn class_folders(path: &Path) -> Result<Vec<String>, DataError> {
     }
 }
 
-fn split(path: &Path, classes: &[String], options: &DataOptions) -> Result<Split, DataError> {
+fn split(path: &Path, folders: Vec<(String, usize)>, options: &DataOptions) -> Result<Split, DataError> {
     let mut files: Vec<(PathBuf, f64)> = Vec::new();
-    for folder in class_folders(path)? {
-        let class = classes.iter().position(|class| *class == folder).ok_or_else(|| {
-            let known = super::columns::names(classes);
-            DataError::File(format!(
-                "{}: is not one of the classes {known}: add it to `classes`, or take the folder away",
-                path.join(&folder).display()
-            ))
-        })?;
+    for (folder, class) in folders {
         for file in entries(&path.join(folder))? {
             let end = file.extension().unwrap_or_default().to_string_lossy().to_lowercase();
             if file.is_dir() || fs::metadata(&file).is_err() {

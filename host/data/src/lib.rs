@@ -38,6 +38,7 @@ mod idx;
 mod images;
 mod lines;
 mod memory;
+mod names;
 mod npy;
 mod npz;
 mod options;
@@ -60,6 +61,7 @@ pub use error::DataError;
 pub use guard::catches_panics;
 pub use held_out::held_out_rows;
 pub use memory::{Memory, MemoryArray, MemorySplit, MemoryValues};
+pub use names::{DataNames, KnownNames, TableNames};
 pub use options::{
     DataOptions, InputShape, LabelKind, Layout, Normalize, OnBadRow, Resize, TestSource, TextOptions, TextTask,
 };
@@ -67,6 +69,7 @@ pub use stored::Stored;
 
 use columns::check_classes;
 use damper_onnx::SettingError;
+use names::Naming;
 use std::path::Path;
 
 /// Kinds of data set, as messages list them.
@@ -97,7 +100,9 @@ pub fn load(spec: &str, options: &DataOptions) -> Result<Dataset, DataError> {
         let problem = "divides by class, and these labels are not classes; leave it out";
         return Err(SettingError::new("stratify", "", problem).into());
     }
-    let (train, own_test) = read(spec, options)?;
+    let known = options.names.as_ref();
+    let mut naming = Naming::new(known, options.classes.as_deref())?;
+    let (train, own_test) = read(spec, options, &mut naming)?;
     let own_test_is_absent = own_test.is_none();
     let (train, test) = match &options.test {
         None => (train, own_test),
@@ -126,7 +131,7 @@ pub fn load(spec: &str, options: &DataOptions) -> Result<Dataset, DataError> {
         }
         Some(TestSource::Spec(other)) => {
             let of_test = DataOptions { labels_file: options.test_labels_file.clone(), ..options.clone() };
-            let (all, test) = read(other, &of_test)?;
+            let (all, test) = read(other, &of_test, &mut naming)?;
             (train, Some(test.unwrap_or(all)))
         }
     };
@@ -151,7 +156,8 @@ pub fn load(spec: &str, options: &DataOptions) -> Result<Dataset, DataError> {
             )));
         }
     };
-    Ok(Dataset { train, test, sample: sample(spec, options) })
+    let (names, notes) = naming.finish();
+    Ok(Dataset { train, test, sample: sample(spec, options), names, notes })
 }
 
 /// Settings that some kinds take, and these are others.
@@ -162,7 +168,7 @@ fn check_kinds(spec: &str, options: &DataOptions) -> Result<(), DataError> {
     };
     let taken: [(&'static str, bool, &[&str]); 10] = [
         ("delimiter", options.delimiter.is_some(), &["csv", "text"]),
-        ("classes", options.classes.is_some(), &["csv", "text", "images", "folder", "parquet"]),
+        ("classes", options.classes.is_some(), &["idx", "csv", "npz", "npy", "images", "folder", "cifar", "parquet", "text", "memory"]),
         ("categories", !options.categories.is_empty(), &["csv", "parquet"]),
         ("scale", !options.scale.is_empty(), &["csv", "parquet"]),
         ("labels", options.labels_file.is_some(), &["npy"]),
@@ -231,7 +237,7 @@ fn likely_kind(path: &str) -> Option<&'static str> {
     ends.iter().find(|(end, _)| name.ends_with(end)).map(|(_, kind)| *kind)
 }
 
-fn read(spec: &str, options: &DataOptions) -> Result<(Split, Option<Split>), DataError> {
+fn read(spec: &str, options: &DataOptions, naming: &mut Naming) -> Result<(Split, Option<Split>), DataError> {
     let (kind, path) = spec.split_once(':').filter(|(_, path)| !path.is_empty()).ok_or_else(|| {
         let likely = likely_kind(spec).map_or(String::new(), |kind| format!(", such as {kind}:{spec}"));
         DataError::File(format!("{spec}: give KIND:PATH{likely}; KIND is one of {KINDS}"))
@@ -239,18 +245,18 @@ fn read(spec: &str, options: &DataOptions) -> Result<(Split, Option<Split>), Dat
     let path = Path::new(path);
     match kind {
         "idx" => idx::load(path, options),
-        "csv" => csv::load(path, options),
+        "csv" => csv::load(path, options, naming),
         "cifar" => cifar::load(path, options),
-        "images" | "folder" => images::load(path, options),
+        "images" | "folder" => images::load(path, options, naming),
         #[cfg(feature = "parquet")]
-        "parquet" => parquet::load(path, options),
+        "parquet" => parquet::load(path, options, naming),
         #[cfg(not(feature = "parquet"))]
         "parquet" => absent::refuse(kind),
-        "memory" if options.memory.is_some() => from_memory::load(&path.to_string_lossy(), options),
+        "memory" if options.memory.is_some() => from_memory::load(&path.to_string_lossy(), options, naming),
         "npy" => npy::load(path, options),
         "npz" => npz::load(path, options),
         #[cfg(feature = "text")]
-        "text" => text::load(path, options),
+        "text" => text::load(path, options, naming),
         #[cfg(not(feature = "text"))]
         "text" => absent::refuse(kind),
         _ => Err(DataError::File(format!("{spec}: unknown kind '{kind}': use one of {KINDS}"))),

@@ -7,6 +7,8 @@ use std::sync::{Arc, Mutex};
 pub struct Memory {
     train: Arc<Mutex<Option<MemorySplit>>>,
     test: Arc<Mutex<Option<MemorySplit>>>,
+    /// The names of the columns of both splits.
+    columns: [Option<Vec<String>>; 2],
 }
 
 /// The samples of a split.
@@ -49,7 +51,20 @@ impl Memory {
     /// The arrays of both splits.
     #[must_use]
     pub fn new(train: MemorySplit, test: Option<MemorySplit>) -> Self {
-        Self { train: Arc::new(Mutex::new(Some(train))), test: Arc::new(Mutex::new(test)) }
+        Self { train: Arc::new(Mutex::new(Some(train))), test: Arc::new(Mutex::new(test)), columns: [None, None] }
+    }
+
+    /// With the names of the columns of the training and of the test split, features alone, in the order of the array's last axis: of
+    /// splits with one array `[N, columns]`. Both splits are put in the order of the model's names, or of the training split's; another
+    /// set of names is an error.
+    #[must_use]
+    pub fn with_columns(self, train: Option<Vec<String>>, test: Option<Vec<String>>) -> Self {
+        Self { columns: [train, test], ..self }
+    }
+
+    /// The names of the columns of `train` or `test`, if they have names.
+    pub(super) fn columns(&self, which: &str) -> Option<&[String]> {
+        self.columns[usize::from(which != "train")].as_deref()
     }
 
     /// The arrays of `train` or `test`, once.

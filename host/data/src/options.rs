@@ -2,6 +2,7 @@
 
 use super::error::DataError;
 use super::memory::Memory;
+use super::names::KnownNames;
 use super::values::Room;
 use damper_onnx::DType;
 use std::path::PathBuf;
@@ -42,6 +43,9 @@ pub struct DataOptions {
     /// Names of the classes, in the order of the model's: public. If not given, labels are numbers, and folders of images are classes in
     /// the order of their names.
     pub classes: Option<Vec<String>>,
+    /// Names of columns and classes that the data must have: those of the model, of the run that is resumed, of a federation's plan. If
+    /// not given, the training split decides.
+    pub names: Option<KnownNames>,
     /// `csv` and `parquet`: columns of categories, and all their values, public. They become one number for each value, 0 or 1; for
     /// inputs of integers, the value's place.
     pub categories: Vec<(String, Vec<String>)>,

@@ -8,14 +8,18 @@
 //! samples, and other columns than the label's are not read. Otherwise all columns but the label's are features: numbers, and categories
 //! by public lists. Uncompressed, Snappy, gzip and LZ4; Zstandard with the feature `zstd`.
 
+mod written;
+
 use super::array::{Array, FETCH_AGAIN, open_plain};
 use super::assemble::{Raw, assemble};
 use super::columns::{Columns, Row, column, names};
 use super::guard::guarded;
+use super::names::{Naming, Order};
 use super::pictures::Form;
 use super::values::{Sink, Values};
 use super::{DataError, DataOptions, LabelKind, Split, decoded};
 use damper_onnx::SettingError;
+use written::Written;
 use parquet::basic::{ConvertedType, Type as Physical};
 use parquet::column::reader::ColumnReader;
 use parquet::data_type::ByteArray;
@@ -35,14 +39,19 @@ const NO_IMAGE: &str = "the image has no bytes: write the data set with its imag
 /// Rows that are read at once.
 const BLOCK: usize = 256;
 
-pub(super) fn load(path: &Path, options: &DataOptions) -> Result<(Split, Option<Split>), DataError> {
+pub(super) fn load(
+    path: &Path,
+    options: &DataOptions,
+    naming: &mut Naming,
+) -> Result<(Split, Option<Split>), DataError> {
     let (train, test) = if path.is_dir() { of_folder(path)? } else { (vec![path.to_path_buf()], vec![]) };
     // The library panics on some malformed files.
-    let read = |files: &[PathBuf]| {
-        guarded(|| split(path, files, options)).unwrap_or_else(|| Err(corrupt(path, &"a page is malformed")))
+    let mut read = |files: &[PathBuf]| {
+        guarded(|| split(path, files, options, naming)).unwrap_or_else(|| Err(corrupt(path, &"a page is malformed")))
     };
+    let train = read(&train)?;
     let test = if test.is_empty() { None } else { Some(read(&test)?) };
-    Ok((read(&train)?, test))
+    Ok((train, test))
 }
 
 fn corrupt(path: &Path, error: &dyn std::fmt::Display) -> DataError {
@@ -113,9 +122,15 @@ fn open(path: &Path) -> Result<SerializedFileReader<File>, DataError> {
     SerializedFileReader::new(file).map_err(|error| corrupt(path, &error))
 }
 
-fn plan<'a>(path: &Path, reader: &dyn FileReader, options: &'a DataOptions) -> Result<Plan<'a>, DataError> {
+fn plan<'a>(
+    path: &Path,
+    reader: &dyn FileReader,
+    options: &'a DataOptions,
+    naming: &mut Naming,
+) -> Result<Plan<'a>, DataError> {
     let schema = reader.metadata().file_metadata().schema_descr();
-    let refuse = |fault: String| Err(DataError::File(format!("{}: {fault}", path.display())));
+    let written = Written::read(path, reader.metadata().file_metadata().key_value_metadata())?;
+    let refused = |fault: String| DataError::File(format!("{}: {fault}", path.display()));
     let leaves = schema.columns();
     let parts = |leaf: usize| leaves[leaf].path().parts();
     // Columns by their leaves: a struct of an image is one.
@@ -126,44 +141,68 @@ fn plan<'a>(path: &Path, reader: &dyn FileReader, options: &'a DataOptions) -> R
     };
     let image = (0..leaves.len()).find(|leaf| is_image(*leaf));
     let flat: Vec<usize> = match image {
-        Some(_) => (0..leaves.len()).filter(|leaf| parts(*leaf).len() == 1).collect(),
+        Some(_) => (0..leaves.len()).filter(|leaf| parts(*leaf).len() == 1 && Some(*leaf) != image).collect(),
         None => (0..leaves.len()).collect(),
     };
+    let is_index = |leaf: &usize| written.index.contains(&parts(*leaf)[0]);
+    let (index, flat): (Vec<usize>, Vec<usize>) = flat.into_iter().partition(is_index);
+    let index: Vec<String> = index.iter().map(|leaf| leaves[*leaf].path().string()).collect();
+    for (setting, wanted) in named(options) {
+        if index.contains(wanted) {
+            let problem = "is pandas' index in the file, and no column; write with reset_index(), or name a column";
+            return Err(SettingError::new(setting, wanted, problem).into());
+        }
+    }
+    if !index.is_empty() {
+        naming.note(format!("{}: left out, for pandas wrote it as the index: {}", path.display(), names(&index)));
+    }
     let all: Vec<String> = flat.iter().map(|leaf| leaves[*leaf].path().string()).collect();
-    let label = match (&options.labels, &options.label_column) {
-        (LabelKind::None, _) => None,
-        (_, Some(_)) if all.is_empty() => return refuse("has no column of labels: use a file that does".into()),
-        (_, Some(wanted)) => Some(column(path, &all, wanted)?),
-        (_, None) => {
-            let usual = LABELS.iter().find_map(|label| all.iter().position(|name| name == label));
-            match (usual, image) {
-                (Some(usual), _) => Some(usual),
-                (None, None) if !all.is_empty() => Some(all.len() - 1),
-                _ => {
-                    let problem = format!("no column is named label, class or target; name one of {}", names(&all));
-                    return Err(SettingError::new("label_column", "", problem).into());
+    let choose = |all: &[String]| -> Result<Option<usize>, DataError> {
+        match (&options.labels, &options.label_column) {
+            (LabelKind::None, _) => Ok(None),
+            (_, Some(_)) if all.is_empty() => Err(refused("has no column of labels: use a file that does".into())),
+            (_, Some(wanted)) => Ok(Some(column(path, all, wanted)?)),
+            (_, None) => {
+                let usual = LABELS.iter().find_map(|label| all.iter().position(|name| name == label));
+                match (usual, image) {
+                    (Some(usual), _) => Ok(Some(usual)),
+                    (None, None) if !all.is_empty() => Ok(Some(all.len() - 1)),
+                    _ => {
+                        let problem = format!("no column is named label, class or target; name one of {}", names(all));
+                        Err(SettingError::new("label_column", "", problem).into())
+                    }
                 }
             }
         }
     };
-    let used: Vec<usize> = match image {
-        Some(_) => label.map(|label| flat[label]).into_iter().collect(),
-        None => flat,
-    };
-    for leaf in &used {
-        check_type(path, &leaves[*leaf])?;
-    }
+    let wanted = options.label_column.as_deref();
     if let Some(image) = image {
+        // The image's column and the label's are the table.
+        let label = naming.label(path, &all, &choose, wanted)?;
+        let used: Vec<usize> = label.map(|label| flat[label]).into_iter().collect();
+        used.iter().try_for_each(|leaf| check_type(path, &leaves[*leaf]))?;
         let only: Vec<String> = label.map(|label| all[label].clone()).into_iter().collect();
-        let columns = Columns::new(path, only, label.map(|_| 0), options)?;
+        let numbers = written.numbers(path, only.first(), options, naming)?;
+        let columns = Columns::new(path, only, label.map(|_| 0), naming.classes(), options)?.numbered(numbers);
         let leaves = [vec![image], used].concat();
         return Ok(Plan { leaves, content: Content::Images { label: columns }, has_label: label.is_some() });
     }
-    let columns = Columns::new(path, all, label, options)?;
+    let Order { names, places, label } = naming.table(path, Some(all), flat.len(), &choose, wanted)?;
+    let used: Vec<usize> = places.into_iter().map(|place| flat[place]).collect();
+    used.iter().try_for_each(|leaf| check_type(path, &leaves[*leaf]))?;
+    let numbers = written.numbers(path, label.map(|label| &names[label]), options, naming)?;
+    let columns = Columns::new(path, names, label, naming.classes(), options)?.numbered(numbers);
     if columns.width() == 0 {
-        return refuse("has no column of features: use a file that does".into());
+        return Err(refused("has no column of features: use a file that does".into()));
     }
     Ok(Plan { leaves: used, content: Content::Table(columns), has_label: label.is_some() })
+}
+
+/// Columns that the settings name.
+fn named(options: &DataOptions) -> impl Iterator<Item = (&'static str, &String)> {
+    let label = options.label_column.iter().map(|name| ("label_column", name));
+    let categories = options.categories.iter().map(|(name, _)| ("categories", name));
+    label.chain(categories).chain(options.scale.iter().map(|(name, ..)| ("scale", name)))
 }
 
 fn check_type(path: &Path, leaf: &ColumnDescriptor) -> Result<(), DataError> {
@@ -232,13 +271,18 @@ fn cells(reader: &mut ColumnReader, rows: usize, is_unsigned: bool) -> Result<Ve
     })
 }
 
-fn split(path: &Path, files: &[PathBuf], options: &DataOptions) -> Result<Split, DataError> {
+fn split(
+    path: &Path,
+    files: &[PathBuf],
+    options: &DataOptions,
+    naming: &mut Naming,
+) -> Result<Split, DataError> {
     let mut features = Features::new(options);
     let (mut labels, mut unreadable, mut rows, mut has_label) = (Vec::new(), Vec::new(), 0, false);
     for file in files {
         let reader = open(file)?;
         let failed = |error: ParquetError| corrupt(file, &error);
-        let plan = plan(file, &reader, options)?;
+        let plan = plan(file, &reader, options, naming)?;
         has_label = plan.has_label;
         let schema = reader.metadata().file_metadata().schema_descr_ptr();
         let is_unsigned: Vec<bool> = plan

@@ -18,6 +18,7 @@ use super::array::Array;
 use super::assemble::{Raw, assemble};
 use super::dataset::Split;
 use super::error::DataError;
+use super::names::Naming;
 use super::options::{DataOptions, LabelKind, TextTask};
 use super::values::Values;
 use damper_onnx::SettingError;
@@ -29,7 +30,11 @@ use tokens::Tokens;
 const TRAIN: &[&str] = &["train"];
 const TEST: &[&str] = &["dev", "validation", "valid", "test"];
 
-pub(super) fn load(path: &Path, options: &DataOptions) -> Result<(Split, Option<Split>), DataError> {
+pub(super) fn load(
+    path: &Path,
+    options: &DataOptions,
+    naming: &mut Naming,
+) -> Result<(Split, Option<Split>), DataError> {
     if options.normalize.is_some() {
         return Err(SettingError::new("normalize", "", "tokens are not scaled; leave it out").into());
     }
@@ -51,7 +56,7 @@ pub(super) fn load(path: &Path, options: &DataOptions) -> Result<(Split, Option<
         (path.to_path_buf(), None)
     };
     let tokens = Tokens::open(options)?;
-    let split = |path: &Path| -> Result<Split, DataError> { assemble(raw(path, &tokens, options)?, options) };
+    let mut split = |path: &Path| -> Result<Split, DataError> { assemble(raw(path, &tokens, options, naming)?, options) };
     let train = split(&train)?;
     let test = test.as_deref().map(split).transpose()?;
     Ok((train, test))
@@ -64,10 +69,10 @@ fn find(folder: &Path, stems: &[&str]) -> Option<PathBuf> {
     names.map(|name| folder.join(name)).find(|file| file.is_file())
 }
 
-fn raw(path: &Path, tokens: &Tokens, options: &DataOptions) -> Result<Raw, DataError> {
+fn raw(path: &Path, tokens: &Tokens, options: &DataOptions, naming: &mut Naming) -> Result<Raw, DataError> {
     let origin = path.display().to_string();
     let mut encoder = tokens.encoder(&options.room());
-    let Rows { labels, lines, mut unreadable } = rows::read(path, options, &mut |texts| encoder.add(texts))?;
+    let Rows { labels, lines, mut unreadable } = rows::read(path, options, naming, &mut |texts| encoder.add(texts))?;
     let encoded = encoder.finish(&origin)?;
     unreadable.extend(encoded.unreadable);
     let labels = match (&options.labels, options.text.task) {

@@ -37,6 +37,7 @@ pub use float32::convert_to_float32;
 pub use load::node_name;
 pub use load::{LoadError, MAX_MODEL_BYTES, decode, encode, load};
 pub use lora::{Adapter, Adapters, LoraOptions, add_adapters};
+pub use mark::{CLASSES, COLUMNS, metadata, set_metadata};
 pub use mark::{is_marked, mark};
 pub use mark::{set_finished, set_normalize, set_run, set_unfinished};
 pub use quantize::{QuantizeChange, quantize_weights};

@@ -39,8 +39,24 @@ pub fn set_finished(model: &mut ModelProto) {
 
 /// Says in the metadata which released constants the inputs are to be scaled by, or removes what says so.
 pub fn set_normalize(model: &mut ModelProto, constants: Option<&str>) {
-    model.metadata_props.retain(|entry| entry.key != NORMALIZE);
-    constants.iter().for_each(|constants| set(model, NORMALIZE, constants));
+    set_metadata(model, NORMALIZE, constants);
+}
+
+/// Keys of the metadata entries that hold names as JSON: of a table's columns, `{"columns":[...],"label":"..."}`, and of classes, `[...]`.
+pub const COLUMNS: &str = "damper.columns";
+/// That of classes.
+pub const CLASSES: &str = "damper.classes";
+
+/// The metadata's entry `key`, if there is one.
+#[must_use]
+pub fn metadata<'a>(model: &'a ModelProto, key: &str) -> Option<&'a str> {
+    model.metadata_props.iter().find(|entry| entry.key == key).map(|entry| &*entry.value)
+}
+
+/// The metadata's entry `key` becomes `value`, or is removed.
+pub fn set_metadata(model: &mut ModelProto, key: &str, value: Option<&str>) {
+    model.metadata_props.retain(|entry| entry.key != key);
+    value.iter().for_each(|value| set(model, key, value));
 }
 
 /// The one entry `key` of the metadata becomes `value`.

@@ -2,7 +2,7 @@
 
 use super::HeldOut;
 use crate::page;
-use damper_train::ClassMetrics;
+use damper_train::{ClassFigures, ClassMetrics};
 use std::fmt::{self, Write};
 
 /// A matrix of more classes is in `report.json` alone.
@@ -12,11 +12,23 @@ const SHOWN: usize = 32;
 pub(super) fn line(f: &mut fmt::Formatter<'_>, held_out: Option<&HeldOut>) -> fmt::Result {
     let Some(found) = held_out.and_then(|held_out| held_out.by_class.as_ref()) else { return Ok(()) };
     let number = |name: &str, figure: Option<f64>| figure.map(|figure| format!("{name} {figure:.4}"));
-    let known = found.classes.iter().filter_map(|class| Some((class.class, class.accuracy?)));
+    let known = found.classes.iter().filter_map(|class| Some((class, class.accuracy?)));
     let worst = known.min_by(|a, b| a.1.total_cmp(&b.1));
-    let worst = worst.map(|(class, accuracy)| format!("least right: class {class}, {:.2} %", 100.0 * accuracy));
+    let worst = worst.map(|(class, accuracy)| format!("least right: class {}, {:.2} %", name(class), 100.0 * accuracy));
     let parts = [number("macro F1", found.macro_f1), number("AUC", found.macro_auc), worst];
     writeln!(f, "classes   {}", parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
+}
+
+/// A class by its number, and its name if it has one.
+fn name(class: &ClassFigures) -> String {
+    match &class.name {
+        // A name comes out of a file: what would move a terminal's cursor is left out.
+        Some(name) => {
+            let name: String = name.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+            format!("{} ({name})", class.class)
+        }
+        None => class.class.to_string(),
+    }
 }
 
 /// The tables of a page.
@@ -58,7 +70,7 @@ fn figures(out: &mut String, found: &ClassMetrics) {
         out.push_str("</tr>\n");
     };
     for class in &found.classes {
-        row(&class.class.to_string(), class.labels, [class.accuracy, class.precision, class.f1, class.auc]);
+        row(&page::escape(&name(class)), class.labels, [class.accuracy, class.precision, class.f1, class.auc]);
     }
     row("macro mean", found.labels, [None, None, found.macro_f1, found.macro_auc]);
     out.push_str(
@@ -80,13 +92,15 @@ fn confusion(out: &mut String, found: &ClassMetrics) {
     out.push_str(
         "<h3>Confusion matrix</h3>\n<table class=\"heat\">\n<thead><tr><th scope=\"col\">label, answered as</th>",
     );
-    for class in 0..classes {
-        let _ = write!(out, "<th scope=\"col\" class=\"number\">{class}</th>");
+    let names: Vec<String> = found.classes.iter().map(|class| page::escape(&name(class))).collect();
+    for name in &names {
+        let _ = write!(out, "<th scope=\"col\" class=\"number\">{name}</th>");
     }
     out.push_str("</tr></thead>\n<tbody>\n");
     for (label, row) in found.confusion.iter().enumerate() {
         let all = row.iter().sum::<u64>().max(1);
-        let _ = write!(out, "<tr><th scope=\"row\">{label}</th>");
+        let shown = names.get(label).cloned().unwrap_or_else(|| label.to_string());
+        let _ = write!(out, "<tr><th scope=\"row\">{shown}</th>");
         for (answer, count) in row.iter().enumerate() {
             let color = if label == answer { "good" } else { "bad" };
             let share = (100 * count).div_ceil(all);

@@ -46,7 +46,7 @@ pub use software::Software;
 pub use statement::Statement;
 pub use text::SIMULATION;
 pub use train_report::{
-    CorrelationReport, HeldOut, HeldOutNoise, MechanismReport, NormalizeReport, Privacy, RecordingReport, TrainReport,
+    DataReport, CorrelationReport, HeldOut, HeldOutNoise, MechanismReport, NormalizeReport, Privacy, RecordingReport, TrainReport,
     Training, Versions,
 };
 pub use trained::{trained_model, unfinished_model};

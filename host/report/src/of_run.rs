@@ -4,12 +4,12 @@ use super::digest::digest;
 use super::loss::{label_weights_text, loss_name, reduction_name};
 use super::method::{GaLoreReport, LoraReport, MethodReport, NormStepReport};
 use super::train_report::{
-    CorrelationReport, HeldOut, HeldOutNoise, MechanismReport, NOT_TESTED, NormalizeReport, Privacy, REFUTED,
+    CorrelationReport, DataReport, HeldOut, HeldOutNoise, MechanismReport, NOT_TESTED, NormalizeReport, Privacy, REFUTED,
     RecordingReport, TESTED, TrainReport, Training, Versions,
 };
 use damper_accounting::{Accountant, Correlated, Plan, Recorded, Sampler, Truncation};
 use damper_core::accounting::Rate;
-use damper_data::Normalize;
+use damper_data::{DataNames, Normalize, TableNames};
 use damper_grad::Loss;
 use damper_train::{CLIPPED_BY_BACKEND, EXACT, Evaluation, Independence, Named, Noise, Outcome, Run, TestMetrics};
 use std::borrow::Cow;
@@ -37,6 +37,7 @@ impl TrainReport {
             mechanism: mechanism(run),
             method: MethodReport::new(run, outcome),
             training: training(run, outcome),
+            data: data(run),
             held_out: held_out(run, outcome),
             normalize: normalize(run, outcome),
             versions: Versions::new(
@@ -57,6 +58,18 @@ impl TrainReport {
             warnings: warnings(run, outcome),
         }
     }
+}
+
+/// What is public of the data's files; none if there is nothing.
+fn data(run: &Run) -> Option<DataReport> {
+    let DataNames { table, classes } = run.data.names.clone();
+    let found = DataReport {
+        columns: table.iter().flat_map(TableNames::features).cloned().collect(),
+        label: table.and_then(|table| table.label),
+        classes: classes.unwrap_or_default(),
+        notes: run.data.notes.clone(),
+    };
+    (found != DataReport::default()).then_some(found)
 }
 
 /// The trained model's values, by name.

@@ -66,6 +66,9 @@ impl fmt::Display for TrainReport {
             _ if !self.privacy.is_exact() => "  NOT GUARANTEED: sums and noise are floats",
             _ => "",
         };
+        for note in self.data.iter().flat_map(|data| &data.notes) {
+            writeln!(f, "data      {note}")?;
+        }
         writeln!(f, "epsilon   {}{kind}", upward(self.epsilon))?;
         writeln!(f, "delta     {:e}", self.delta)?;
         let on_grid = match (self.mechanism.sigma_grid, self.mechanism.grid_bits) {

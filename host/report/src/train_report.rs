@@ -53,6 +53,9 @@ pub struct TrainReport {
     pub method: MethodReport,
     /// The training settings.
     pub training: Training,
+    /// The names of the data's columns and classes, and what was done with its files that they do not say.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub data: Option<DataReport>,
     /// The samples that `test_accuracy` and `test_loss` are of.
     pub held_out: Option<HeldOut>,
     /// The released means and deviations that features are normalised by, if the run released some.
@@ -67,6 +70,23 @@ pub struct TrainReport {
     pub command: Vec<String>,
     /// The warnings to the user.
     pub warnings: Vec<String>,
+}
+
+/// What is public of the data's files.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+pub struct DataReport {
+    /// The names of the features' columns, in the order of the model's input.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub columns: Vec<String>,
+    /// The name of the label's column.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+    /// The names of the classes, in the order of their numbers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<String>,
+    /// Columns that were matched by place, or left out, a line each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
 }
 
 impl TrainReport {

@@ -2,10 +2,10 @@
 
 use damper_onnx::pb::ModelProto;
 use damper_onnx::{TrainedError, set_finished, set_run, set_unfinished};
-use damper_train::Run;
+use damper_train::{Run, set_data_names};
 
 /// `model.onnx`: the model of `run` with the trained parameters `params`, flat, in the gradient graph's order, adapters merged unless they
-/// are kept, and `damper.run` in its metadata: `private`, `simulation` or `not private`.
+/// are kept, and in its metadata `damper.run`: `private`, `simulation` or `not private`, and the names of columns and classes.
 ///
 /// # Errors
 ///
@@ -14,6 +14,7 @@ pub fn trained_model(run: &Run, params: &[f32]) -> Result<ModelProto, TrainedErr
     let mut model = run.trained(params)?;
     set_run(&mut model, &run.kind().to_string());
     set_finished(&mut model);
+    set_data_names(&mut model, &run.data.names);
     Ok(model)
 }
 

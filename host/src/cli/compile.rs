@@ -5,8 +5,10 @@ use super::model::{ModelArgs, bytes_text, memory as size};
 use super::{answer, warn};
 use clap::{Args, ValueEnum};
 use damper_compile::{CompileOptions, File, Language, compile};
+use damper_data::DataNames;
 use damper_grad::{DeriveOptions, Readout, derive};
 use damper_onnx::graph::Graph;
+use damper_train::data_names;
 use damper_train::files::{Access, write};
 use damper_train::init::Loaded;
 use std::fs;
@@ -77,7 +79,11 @@ pub(super) fn run(args: &CompileArgs) -> Result<(), Failure> {
     };
     let memory = memory.map(|bytes| usize::try_from(bytes).unwrap_or(usize::MAX));
     let compiled = CompileOptions { name: name.clone().unwrap_or_else(stem), memory, language, damper: damper.clone() };
-    let compiled = compile(&graph, &grad, &compiled).map_err(|error| Failure::of_file(model, error))?;
+    let mut compiled = compile(&graph, &grad, &compiled).map_err(|error| Failure::of_file(model, error))?;
+    let names = data_names(&proto).map_err(|error| Failure::of_file(model, error))?;
+    for file in compiled.files.iter_mut().filter(|file| file.path.ends_with("README.md") && !names.is_empty()) {
+        file.bytes.extend(data_section(&names).into_bytes());
+    }
     place(out, &compiled.files).map_err(|(path, error)| Failure::in_file(&path, error))?;
     let figures = compiled.figures;
     answer(&format!(
@@ -88,6 +94,23 @@ pub(super) fn run(args: &CompileArgs) -> Result<(), Failure> {
         bytes_text(figures.constants as u64),
         figures.gradient,
     ))
+}
+
+/// What the device's own data must be, by the names that the model holds: the network takes numbers, which have none.
+fn data_section(names: &DataNames) -> String {
+    let row = |(place, name): (usize, &String)| {
+        format!("| {place} | {} |\n", name.replace(char::is_control, " ").replace('|', "\\|"))
+    };
+    let mut text = "\n## Its data\n\nThe network takes numbers by place. A device must give them in the order of training.\n".to_owned();
+    if let Some(table) = &names.table {
+        text += "\n| place in the input | column |\n| ---: | --- |\n";
+        text.extend(table.features().enumerate().map(row));
+    }
+    if let Some(classes) = &names.classes {
+        text += "\n| label | class |\n| ---: | --- |\n";
+        text.extend(classes.iter().enumerate().map(row));
+    }
+    text
 }
 
 /// Returns true if nothing is there, or an empty folder.

@@ -57,8 +57,9 @@ pub(super) struct DataArgs {
     /// csv, text: what separates fields, one character or `tab` [default: a comma; in .tsv files a tab]
     #[arg(long, value_name = "CHARACTER", value_parser = delimiter)]
     delimiter: Option<u8>,
-    /// csv, parquet, text, images: the names of the classes in the model's order, with commas between them, or a file with one a line.
-    /// They are public [default: labels are numbers; images: the folders in the order of their names]
+    /// The names of the classes in the model's order, with commas between them, or a file with one a line: csv, parquet and text have them
+    /// as labels, images as folders, other kinds their numbers. They are public [default: those that the model holds, else labels are
+    /// numbers; images: the training folders in the order of their names]
     #[arg(long, value_name = "NAME,NAME,...|FILE", value_parser = classes)]
     classes: Option<Names>,
     /// csv, parquet: a column of categories, and all its values, public: a number for each, 0 or 1; for inputs of integers, its place.
@@ -150,7 +151,7 @@ enum Stratify {
 
 /// Names of classes; a type, so that one flag holds them all.
 #[derive(Clone, Debug)]
-struct Names(Vec<String>);
+pub(super) struct Names(pub Vec<String>);
 
 fn bounds(text: &str) -> Result<Normalize, &'static str> {
     text.parse().map_err(|_| "give LOW,HIGH, or LOW,LOW,...:HIGH,HIGH,...")
@@ -164,7 +165,7 @@ fn delimiter(text: &str) -> Result<u8, String> {
     }
 }
 
-fn classes(text: &str) -> Result<Names, String> {
+pub(super) fn classes(text: &str) -> Result<Names, String> {
     let names = if text.contains(',') {
         list(text)
     } else {

@@ -5,7 +5,7 @@ use super::flags::with_flags;
 use super::machine::MachineArgs;
 use super::model::{ModelArgs, bytes_text};
 use super::signals::Signals;
-use super::{Failure, answer, warn};
+use super::{Failure, answer, say_of_data, warn};
 use clap::Args;
 use damper_runtime::open;
 use damper_train::gradients::{self, GradientOptions};
@@ -64,6 +64,7 @@ pub(super) fn run(args: &GradientsArgs) -> Result<ExitCode, Failure> {
     };
     let read = read(&source).map_err(|error| Failure::in_model(model, error))?;
     read.warnings.iter().for_each(|warning| warn(&with_flags(warning)));
+    read.data.notes.iter().for_each(|note| say_of_data(note));
     let signals = Signals::listen()?;
     let backend = open(machine.backend()?)?;
     let options =

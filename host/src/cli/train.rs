@@ -17,7 +17,7 @@ use super::resume;
 use super::rows::RowWarnings;
 use super::signals::Signals;
 use super::watch::RunWatcher;
-use super::{Failure, FailureKind, warn};
+use super::{Failure, FailureKind, say_of_data, warn};
 use damper_accounting::Sampler;
 use damper_report::{OutputFolder, is_finished};
 use damper_runtime::Choice;
@@ -50,6 +50,15 @@ impl TrainArgs {
             data: data.data.clone(),
             data_options: data.options(),
         }
+    }
+
+    /// [`source`](Self::source), with the names that the data of a run that is resumed must have.
+    fn source_of_run(&self, model: PathBuf) -> Result<Source, Failure> {
+        let mut source = self.source(model);
+        if let Some(out) = &self.resume {
+            source.data_options.names = Some(Checkpoint::names(&out.join("checkpoint"))?);
+        }
+        Ok(source)
     }
 
     /// The seed of the rows that are held out.
@@ -131,7 +140,7 @@ impl TrainArgs {
 
     /// The run of these flags, with flags in its warnings.
     pub(super) fn prepare(&self, model: &Path, config: TrainConfig) -> Result<Run, Failure> {
-        let run = train::prepare(&self.source(model.to_path_buf()), config);
+        let run = train::prepare(&self.source_of_run(model.to_path_buf())?, config);
         let mut run = run.map_err(|error| Failure::in_model(model, error))?;
         for warning in run.warnings.iter_mut().chain(&mut run.warnings_of_data) {
             *warning = with_flags(warning);
@@ -360,6 +369,9 @@ fn train(
         Some(run.config.delta).filter(|_| !run.config.is_not_private()),
     );
     run.warnings.iter().for_each(|warning| warn(warning));
+    if !args.quiet {
+        run.data.notes.iter().for_each(|note| say_of_data(note));
+    }
     let of_rows = RowWarnings::new(args.quiet, args.json);
     run.warnings_of_data.iter().for_each(|warning| of_rows.warn(warning));
     // Not those of the data, which depend on its rows.

@@ -43,6 +43,10 @@ fn write_files(folder: &Path) {
     linear(folder, "single", &[2], 1);
     put("signs.csv", rows("a,b,y\n", "1,2,1\n3,4,-1\n").as_bytes());
     put("twice.csv", rows("y,a,y\n", "1,2,0\n").as_bytes());
+    put("case.csv", rows("a,A,y\n", "1,2,0\n").as_bytes());
+    put("other.csv", rows("a,c,y\n", "1,2,0\n3,4,1\n").as_bytes());
+    put("capital.csv", rows("A,b,y\n", "1,2,0\n3,4,1\n").as_bytes());
+    put("bare.csv", rows("", "5,2,0\n3,4,1\n").as_bytes());
     put("index.csv", rows(",a,y\n", "0,2,0\n").as_bytes());
     put("unnamed.csv", rows("Unnamed: 0,a,y\n", "0,2,0\n").as_bytes());
     put("thousands.csv", rows("a,b,y\n", "\"1,500\",2,0\n").as_bytes());
@@ -159,7 +163,42 @@ const CASES: &[Case] = &[
         "two",
         "csv:DIR/twice.csv",
         &["--label-column", "y"],
-        "DIR/twice.csv: has two columns 'y', 0 and 2 (counted from 0): name one by its number, or correct the file",
+        "DIR/twice.csv: has two columns 'y', 0 and 2 (counted from 0): rename or take out one of them",
+        1,
+    ),
+    (
+        "two",
+        "csv:DIR/case.csv",
+        &[],
+        "DIR/case.csv: columns 'a' and 'A', 0 and 1 (counted from 0), differ by case alone: rename one",
+        1,
+    ),
+    (
+        "two",
+        "csv:DIR/good.csv",
+        &["--test", "csv:DIR/other.csv"],
+        "DIR/other.csv: has other columns than DIR/good.csv: it lacks 'b', and has besides 'c': rename them, or use files that belong together",
+        1,
+    ),
+    (
+        "two",
+        "csv:DIR/good.csv",
+        &["--test", "csv:DIR/capital.csv"],
+        "DIR/capital.csv: has other columns than DIR/good.csv: it lacks 'a', and has besides 'A' (names that differ by case are other names): rename them, or use files that belong together",
+        1,
+    ),
+    (
+        "two",
+        "csv:DIR/good.csv",
+        &["--test", "csv:DIR/bare.csv"],
+        "DIR/bare.csv: its first line names no columns, and DIR/good.csv names them: write the names into the first line of both, or of neither",
+        1,
+    ),
+    (
+        "two",
+        "csv:DIR/bare.csv",
+        &["--test", "csv:DIR/good.csv"],
+        "DIR/good.csv: its columns have names, and those of DIR/bare.csv have none: write the names into the first line of both, or of neither",
         1,
     ),
     (
@@ -202,7 +241,7 @@ const CASES: &[Case] = &[
         "two",
         "csv:DIR/twice.csv",
         &[],
-        "DIR/twice.csv: column 0 (counted from 0) is named 'y' as the label's: a model would see the label; correct the file",
+        "DIR/twice.csv: has two columns 'y', 0 and 2 (counted from 0): rename or take out one of them",
         1,
     ),
     (
@@ -289,13 +328,6 @@ const CASES: &[Case] = &[
         &[],
         "DIR/bad-class.csv: line 2: the label 7 is not one of the model's classes 0 to 1: train a model with more outputs, or correct the row",
         1,
-    ),
-    (
-        "cifar",
-        "cifar:DIR/cifar.tar",
-        &["--classes", "a,b"],
-        "--classes: is for csv, text, images, folder, parquet; leave it out",
-        2,
     ),
     // Columns.
     (
@@ -584,14 +616,14 @@ const CASES: &[Case] = &[
         "rgb",
         "images:DIR/new",
         &[],
-        "DIR/new/test/cow: is not one of the classes 'cat': add it to --classes, or take the folder away",
+        "DIR/new/test: the class 'cow' is not one of those of DIR/new/train, 'cat': rename it, take it away, or train with it",
         1,
     ),
     (
         "rgb",
         "images:DIR/pets",
         &["--classes", "cat,cow"],
-        "DIR/pets/dog: is not one of the classes 'cat', 'cow': add it to --classes, or take the folder away",
+        "DIR/pets: the class 'dog' is not one of those of --classes, 'cat', 'cow': rename it, take it away, or train with it",
         1,
     ),
     ("rgb", "images:DIR/pets", &["--layout", "nhwc"], "--layout: is for idx, csv, npz, npy, parquet; leave it out", 2),

@@ -40,7 +40,7 @@ use crate::run_plan::{LEDGER, RunPlan};
 use crate::store::paid_steps;
 use crate::{Evaluation, Run, TrainError, generator};
 use damper_core::state::{self, RestoreError, SaveState};
-use damper_data::Normalize;
+use damper_data::{KnownNames, Normalize};
 use snapshot::{Header, Snapshot};
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -199,6 +199,17 @@ impl Checkpoint {
     /// There is none, or all of it is damaged.
     pub fn invocation(folder: &Path) -> Result<Invocation, CheckpointError> {
         Ok(snapshot::newest(folder)?.1.header.invocation)
+    }
+
+    /// Returns the names of columns and classes of the data of the run whose state is in `folder`: the data that it goes on with must have
+    /// them, in any order.
+    ///
+    /// # Errors
+    ///
+    /// There is none, or all of it is damaged.
+    pub fn names(folder: &Path) -> Result<KnownNames, CheckpointError> {
+        let names = snapshot::newest(folder)?.1.header.names;
+        Ok(KnownNames { names, origin: "the run".into(), are_all: false })
     }
 
     /// Steps that the run whose state is in `folder` has taken, as far as the state goes.

@@ -40,11 +40,27 @@ pub struct ClassMetrics {
     pub confusion: Vec<Vec<u64>>,
 }
 
+impl ClassMetrics {
+    /// With the names of the classes. Several outputs, which have no matrix, are no classes.
+    #[must_use]
+    pub fn named(mut self, names: Option<&[String]>) -> Self {
+        if !self.confusion.is_empty() {
+            for (class, name) in self.classes.iter_mut().zip(names.unwrap_or_default()) {
+                class.name = Some(name.clone());
+            }
+        }
+        self
+    }
+}
+
 /// Figures of one class.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct ClassFigures {
     /// The class, or the output, from 0.
     pub class: usize,
+    /// The name of the class, if classes have names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
     /// Labels of this class.
     pub labels: u64,
     /// Answers of this class.
@@ -139,6 +155,7 @@ impl Tally {
             let share = |part: u64, whole: u64| (whole > 0).then(|| part as f64 / whole as f64);
             ClassFigures {
                 class,
+                name: None,
                 labels,
                 answers,
                 right,

@@ -16,6 +16,7 @@ mod class_metrics;
 mod config;
 mod correlation;
 mod data_digest;
+mod data_names;
 mod equation6;
 mod error;
 pub(crate) mod evaluate;
@@ -71,6 +72,7 @@ pub use choice::{
     NormStep, OptimizerChoice, Optimizers, Rule, Slot, ThresholdChoice, Thresholds,
 };
 pub use class_metrics::{ClassFigures, ClassMetrics};
+pub use data_names::{data_names, set_data_names};
 pub use config::{Budget, CLIPPED_BY_BACKEND, EXACT, NOT_PRIVATE, Noise, Record, TestMetrics, TrainConfig};
 pub use error::TrainError;
 pub use evaluate::exact_figures;

@@ -1,6 +1,7 @@
 //! Everything that is fixed before the first step: the graph, the data's checks by its owner, the rate, the noise.
 
 use super::correlation::{self, fitted};
+use super::data_names;
 use super::galore::forms;
 use super::held_out::{PrivateMetrics, evaluations, steps_between};
 use super::noise_correlation::NoiseCorrelation;
@@ -113,6 +114,7 @@ pub fn read(source: &Source) -> Result<Read, TrainError> {
     let data_options = DataOptions {
         labels: label_kind(&source.derive, &graph, &grad, output),
         inputs: grad.inputs.iter().map(|spec| input_shape(spec, &graph)).collect(),
+        names: data_names::known(source.data_options.names.as_ref(), &model)?,
         ..source.data_options.clone()
     };
     let derive = DeriveOptions { output: Some(graph.value(output).name.clone()), ..source.derive.clone() };
@@ -258,6 +260,10 @@ pub fn prepare_on(
         );
     }
     if let Some(class) = data.train.only_class() {
+        let class = match data.names.classes.as_ref().and_then(|names| names.get(usize::try_from(class).ok()?)) {
+            Some(name) => format!("'{name}' ({class})"),
+            None => class.to_string(),
+        };
         warnings_of_data
             .push(format!("`data`: every training row has the label {class}, so the model learns to give no other"));
     }
@@ -359,7 +365,7 @@ pub(crate) fn on_data(run: &Run, train: Split, steps: u32) -> Result<Run, TrainE
         .map(|noise| fitted(noise, &run.config, steps, train.len() as u64, Layout::new(&run.grad).dim()))
         .transpose()?;
     let steps_per_event = steps_per_event(&run.config, train.len() as u64, steps);
-    let data = Dataset { train, test: None, sample: run.data.sample };
+    let data = Dataset { train, test: None, ..run.data.clone() };
     let terms = Terms { steps, correlated, steps_per_event, ..run.terms };
     Ok(Run { data, terms, private_metrics: None, ..run.clone() })
 }

@@ -481,7 +481,8 @@ where
         && config.test_metrics == TestMetrics::Exact
     {
         // Of the evaluation before, so it comes first.
-        class_metrics = evaluator.class_metrics(split, &layout, average.mean().unwrap_or(&params))?;
+        let found = evaluator.class_metrics(split, &layout, average.mean().unwrap_or(&params))?;
+        class_metrics = found.map(|found| found.named(run.data.names.classes.as_deref()));
         last_iterate = evaluator.last_iterate(split, &layout, &params, average.mean())?;
     }
     let params = average.mean().map_or_else(|| params.clone(), <[f32]>::to_vec);

@@ -7,10 +7,13 @@ ledger and the updates that were sent), and if needed `users`, `seed` (of a simu
 
 import hashlib
 import shlex
+from collections.abc import Callable
+from logging import ERROR
 from pathlib import Path
 
 from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
+from flwr.common.logger import log
 
 from damper_flower.command import damper
 from damper_flower.wire import model_from_array, update_to_array
@@ -48,8 +51,29 @@ def reply(message: Message, said: dict, *updates: bytes) -> Message:
     return Message(RecordDict({"arrays": arrays, "config": config}), reply_to=message)
 
 
+class NoUpdate(Exception):
+    """All that the server is told of a round that failed here: one text, whatever was wrong. What was may depend on rows."""
+
+    def __init__(self) -> None:
+        super().__init__("this device made no update; its own log says why")
+
+
+def answer(context: Context, message: Message, act: Callable[[Context, Message], Message]) -> Message:
+    """What `act` replies. Whatever it fails with stays on the device, in its log."""
+    try:
+        return act(context, message)
+    except Exception as error:  # noqa: BLE001
+        log(ERROR, "damper: %s", error)
+    # Outside of the handler: the exception has no other behind it.
+    raise NoUpdate
+
+
 @app.train()
 def train(message: Message, context: Context) -> Message:
     """One round."""
-    update, said = make_update(context, message)
-    return reply(message, said, update)
+
+    def act(context: Context, message: Message) -> Message:
+        update, said = make_update(context, message)
+        return reply(message, said, update)
+
+    return answer(context, message, act)

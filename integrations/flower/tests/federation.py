@@ -200,6 +200,7 @@ def main() -> None:
     args = parser.parse_args()
     # Stopped, it takes its processes along.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
+    refusals()
     with tempfile.TemporaryDirectory() as name:
         folder = args.keep or Path(name)
         folder.mkdir(exist_ok=True)
@@ -216,6 +217,24 @@ def main() -> None:
         check(folder, model, log)
         nodes = "ClientApps in one process" if args.in_process else "SuperNodes"
         print(f"{ROUNDS} rounds of {DEVICES} {nodes} on {model.stem}: the bits of a simulation, {seconds:.0f} s")
+
+
+def refusals() -> None:
+    """What the server is told of a failure: one text, of whatever on the device."""
+    sys.path.insert(0, str(HERE.parent))
+    from damper_flower.client_app import answer
+
+    told = set()
+    for secret in ("row 7 (counted from 0): the label 'ill'", "column 'hiv' is missing"):
+        def fail(_context: object, _message: object, secret: str = secret) -> None:
+            raise ValueError(secret)
+
+        try:
+            answer(None, None, fail)
+        except Exception as error:
+            told.add((type(error).__name__, str(error), str(error.__cause__), str(error.__context__)))
+    if len(told) != 1 or told.pop()[2:] != ("None", "None"):
+        sys.exit("the server is told what is wrong on a device")
 
 
 def check(folder: Path, model: Path, log: str) -> None:

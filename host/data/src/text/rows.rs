@@ -2,9 +2,10 @@
 
 use super::super::array::{FETCH_AGAIN, open, read_failed};
 use super::super::assemble::DROP;
-use super::super::columns::{column, label, names};
+use super::super::columns::{Classes, column, label, names};
 use super::super::csv::other_delimiter;
 use super::super::lines::{Counted, LONGEST, too_long, without_mark};
+use super::super::names::Naming;
 use super::super::options::TextTask;
 use super::super::{DataError, DataOptions, LabelKind};
 use csv::{ByteRecord, ReaderBuilder};
@@ -39,7 +40,12 @@ enum Form {
 }
 
 /// Reads a file row by row and hands all texts, in order, to `take`. A row without one has an empty text.
-pub(super) fn read(path: &Path, options: &DataOptions, take: &mut Take<'_>) -> Result<Rows, DataError> {
+pub(super) fn read(
+    path: &Path,
+    options: &DataOptions,
+    naming: &mut Naming,
+    take: &mut Take<'_>,
+) -> Result<Rows, DataError> {
     let form = form(path)?;
     let file = without_mark(open(path)?.reader).map_err(|error| read_failed(path, &error))?;
     let labelled = options.labels != LabelKind::None && options.text.task == TextTask::Classify;
@@ -52,8 +58,8 @@ pub(super) fn read(path: &Path, options: &DataOptions, take: &mut Take<'_>) -> R
             )));
         }
         Form::Lines => reader.lines(path, file)?,
-        Form::Tsv => reader.table(path, file, options.delimiter.unwrap_or(b'\t'), false, labelled, options)?,
-        Form::Csv => reader.table(path, file, options.delimiter.unwrap_or(b','), true, labelled, options)?,
+        Form::Tsv => reader.table(path, file, options.delimiter.unwrap_or(b'\t'), false, labelled, options, naming)?,
+        Form::Csv => reader.table(path, file, options.delimiter.unwrap_or(b','), true, labelled, options, naming)?,
     }
     let rows = reader.finish()?;
     if rows.lines.is_empty() {
@@ -105,6 +111,7 @@ impl Reader<'_, '_> {
         quoted: bool,
         labelled: bool,
         options: &DataOptions,
+        naming: &mut Naming,
     ) -> Result<(), DataError> {
         let (bytes, blank) = Counted::new(file);
         let mut reader = ReaderBuilder::new()
@@ -156,8 +163,19 @@ impl Reader<'_, '_> {
             }),
         }
         };
-        let text_column = find("`text_column`", &options.text.text_column, TEXTS)?;
-        let label_at = if labelled { Some(find("`label_column`", &options.label_column, LABELS)?) } else { None };
+        let named = header.then_some(&columns[..]);
+        let text_column =
+            naming.text(path, "`text_column`", named, options.text.text_column.is_some(), || {
+                find("`text_column`", &options.text.text_column, TEXTS)
+            })?;
+        let of_label = || find("`label_column`", &options.label_column, LABELS);
+        let is_asked_for = options.label_column.is_some();
+        let label_at = if labelled {
+            Some(naming.text(path, "`label_column`", named, is_asked_for, of_label)?)
+        } else {
+            None
+        };
+        let classes = naming.classes().map(|names| Classes::new(names, options));
 
         self.rows.labels = label_at.map(|_| vec![]);
         let mut more = !header || next(&mut record)?;
@@ -168,7 +186,7 @@ impl Reader<'_, '_> {
             } else {
                 let number = |column: usize| {
                     let field = String::from_utf8_lossy(&record[column]);
-                    label(&columns[column], field.trim(), options.classes.as_deref())
+                    label(&columns[column], field.trim(), classes.as_ref())
                 };
                 (text(&record[text_column]), label_at.map_or(Ok(f64::NAN), number))
             };

@@ -165,14 +165,13 @@ impl Search {
                 Ok(data)
             }
             Score::Private => {
-                let Dataset { train, test, sample } = data;
-                public = test;
-                let Some((train, held_out)) = train.hold_out(TUNING_PART, *split_seed) else {
+                public.clone_from(&data.test);
+                let Some((train, held_out)) = data.train.hold_out(TUNING_PART, *split_seed) else {
                     let problem =
                         "the training split has too few samples to hold some out; give one value for each key";
                     return Err(onnx::SettingError::new("tune_private", "", problem).into());
                 };
-                Ok(Dataset { train, test: Some(held_out), sample })
+                Ok(Dataset { train, test: Some(held_out), ..data })
             }
         });
         let run = run.map_err(|error| Failure::in_model(&source.model, error))?;

@@ -47,7 +47,7 @@ pub(super) fn run(args: &ApplyArgs) -> Result<(), Failure> {
     let mut read = read.map_err(|error| Failure::in_model(model, error))?;
     let bytes = fs::read(sum).map_err(|error| Failure::of_file(sum, error))?;
     read.apply(&plan, &bytes).map_err(|error| Failure::of_file(sum, error))?;
-    write(out, &onnx::encode(&read.to_model()?), Access::Public)?;
+    write(out, &onnx::encode(&read.to_model(&plan)?), Access::Public)?;
     let applied = Applied { parameters: read.params().len(), out: out.display().to_string() };
     if args.json { answer_json(&applied) } else { answer(&format!("wrote {}", applied.out)) }
 }

@@ -3,8 +3,9 @@
 use super::super::data::DataArgs;
 use super::super::flags::with_flags;
 use super::super::model::ModelArgs;
-use super::super::{Failure, warn};
+use super::super::{Failure, say_of_data, warn};
 use damper_accounting::{RunKind, upward};
+use damper_data::{DataOptions, KnownNames};
 use damper_train::federated::{FederationPlan, Unit, Users};
 use damper_train::{Read, Source, read};
 use serde::Serialize;
@@ -71,7 +72,15 @@ pub(in super::super) fn cost_text(plan: &FederationPlan, cost: &Cost) -> String 
 }
 
 /// Reads a device's model and its data at `place`.
-pub(super) fn read_device(model: &Path, data: &DataArgs, place: &str, options: &ModelArgs) -> Result<Read, Failure> {
+pub(super) fn read_device(
+    plan: &FederationPlan,
+    model: &Path,
+    data: &DataArgs,
+    place: &str,
+    options: &ModelArgs,
+) -> Result<Read, Failure> {
+    let names = KnownNames { names: plan.names.clone(), origin: "the plan".into(), are_all: true };
+
     let source = Source {
         model: model.into(),
         init_seed: options.init_seed,
@@ -79,10 +88,11 @@ pub(super) fn read_device(model: &Path, data: &DataArgs, place: &str, options: &
         lora: options.lora(),
         derive: options.derive_options(),
         data: place.into(),
-        data_options: data.options(),
+        data_options: DataOptions { names: Some(names), ..data.options() },
     };
     let read = read(&source).map_err(|error| Failure::in_model(model, error))?;
     read.warnings.iter().for_each(|warning| warn(&with_flags(warning)));
+    read.data.notes.iter().for_each(|note| say_of_data(note));
     Ok(read)
 }
 

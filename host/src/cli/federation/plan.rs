@@ -1,9 +1,11 @@
 //! `damper federation plan`: fixes what all sides of a federation must agree on, before data is read.
 
+use super::super::data::{Names, classes};
 use super::super::model::ModelArgs;
 use super::super::{Failure, answer, answer_json, number32};
 use super::common::{Cost, cost_text};
 use clap::{Args, ValueEnum};
+use damper_data::{DataNames, TableNames};
 use damper_train::federated::{DeviceNoise, FederationPlan, LocalSteps, PlanSettings, ServerModel, Unit};
 use damper_train::files::{Access, sha256, write};
 use serde::Serialize;
@@ -66,6 +68,17 @@ pub(super) struct PlanArgs {
     /// Delta; well below 1 / number of units
     #[arg(long, value_name = "D")]
     delta: f64,
+    /// The names of the columns of devices' tables, the label's among them, with commas between them, or a file with one a line: each device
+    /// matches its own by them [default: those that the model holds]
+    #[arg(long, value_name = "NAME,NAME,...|FILE", value_parser = classes)]
+    columns: Option<Names>,
+    /// The label's column among them [default: the last]
+    #[arg(long, value_name = "COLUMN", requires = "columns")]
+    label_column: Option<String>,
+    /// The names of the classes in the model's order, with commas between them, or a file with one a line: all devices number them so
+    /// [default: those that the model holds]
+    #[arg(long, value_name = "NAME,NAME,...|FILE", value_parser = classes)]
+    classes: Option<Names>,
     /// Makes keys from a seed, so that the rounds can be repeated and nothing is private
     #[arg(long)]
     simulation: bool,
@@ -99,6 +112,27 @@ struct Planned {
     out: String,
 }
 
+/// The names that are asked for, or those of the model; both if they are the same.
+fn names(args: &PlanArgs, of_model: DataNames) -> Result<DataNames, Failure> {
+    let table = args.columns.as_ref().map(|Names(columns)| TableNames {
+        label: args.label_column.clone().or_else(|| columns.last().cloned()),
+        columns: columns.clone(),
+    });
+    let classes = args.classes.as_ref().map(|Names(classes)| classes.clone());
+    let differs = |flag: &str, known: &[String]| {
+        Failure::new(format!("{flag}: the model has {}; leave the flag out, or use another model", known.join(", ")))
+    };
+    match (&table, &of_model.table) {
+        (Some(given), Some(known)) if given != known => return Err(differs("--columns", &known.columns)),
+        _ => {}
+    }
+    match (&classes, &of_model.classes) {
+        (Some(given), Some(known)) if given != known => return Err(differs("--classes", known)),
+        _ => {}
+    }
+    Ok(DataNames { table: table.or(of_model.table), classes: classes.or(of_model.classes) })
+}
+
 pub(super) fn run(args: &PlanArgs) -> Result<(), Failure> {
     let PlanArgs { model, options, out, .. } = args;
     let bytes = fs::read(model).map_err(|error| Failure::of_file(model, error))?;
@@ -129,6 +163,7 @@ pub(super) fn run(args: &PlanArgs) -> Result<(), Failure> {
         local,
         delta: args.delta,
         simulation: args.simulation,
+        names: names(args, read.names()?)?,
     };
     let plan = FederationPlan::new(&settings, read.params().len(), sha256(&bytes))?;
     let cost = Cost::of(&plan)?;

@@ -63,7 +63,7 @@ pub(super) fn run(args: &SimulateArgs) -> Result<(), Failure> {
     let mut devices = vec![];
     for number in 1..=plan.devices {
         let own = |text: &str| text.replace(DEVICE, &number.to_string());
-        let read = read_device(model, data, &own(&data.data), options)?;
+        let read = read_device(&plan, model, data, &own(&data.data), options)?;
         let file = args.users.as_deref().map(own);
         let users = read_users(file.as_deref().map(Path::new), &read, &plan)?;
         devices.push((read, users));
@@ -74,11 +74,11 @@ pub(super) fn run(args: &SimulateArgs) -> Result<(), Failure> {
         GradientOptions { physical_batch: machine.physical_batch, memory: machine.memory, workers: machine.workers };
     let running = Machine { backend: backend.as_ref(), options: &settings };
     // A file that cannot be written is found out before the rounds.
-    let model = onnx::encode(&server.to_model()?);
+    let model = onnx::encode(&server.to_model(&plan)?);
     check_file_fits(out, model.len() as u64, "out")?;
     let mut file = AtomicFile::create(out, Access::Public)?;
     simulate(&plan, &mut server, &devices, &args.absent, args.seed, running)?;
-    file.write_all(&onnx::encode(&server.to_model()?)).map_err(|error| file.failed(&error))?;
+    file.write_all(&onnx::encode(&server.to_model(&plan)?)).map_err(|error| file.failed(&error))?;
     file.commit()?;
     answer(&format!("{} rounds of {} devices, a simulation\nwrote {}", plan.rounds, plan.devices, out.display()))
 }

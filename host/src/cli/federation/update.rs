@@ -85,7 +85,7 @@ pub(super) fn run(args: &UpdateArgs) -> Result<(), Failure> {
             "not the model of the plan, whose first round this is; ask the server for it",
         ));
     }
-    let read = read_device(model, data, &data.data, options)?;
+    let read = read_device(&plan, model, data, &data.data, options)?;
     let users = read_users(args.users.as_deref(), &read, &plan)?;
     let mut ledger = RoundLedger::open(&args.ledger, &plan)?;
     let backend = open(machine.backend()?)?;

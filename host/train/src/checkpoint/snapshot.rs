@@ -15,6 +15,7 @@ use crate::run_plan::RunPlan;
 use crate::sealed;
 use crate::{Evaluation, Run, TrainError};
 use damper_core::state::{self, SaveState};
+use damper_data::DataNames;
 use damper_onnx as onnx;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -120,6 +121,9 @@ pub(super) struct Header {
     /// The constants that features are normalised by, once they are released.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) normalize: Option<String>,
+    /// The names of the data's columns and classes.
+    #[serde(default, skip_serializing_if = "DataNames::is_empty")]
+    pub(super) names: DataNames,
     /// SHA-256 of the body.
     body: String,
     /// Writes so far: the newer of two files of one step has more.
@@ -145,6 +149,7 @@ impl Header {
             moment: Moment::default(),
             recorded: None,
             normalize: None,
+            names: run.data.names.clone(),
             body: String::new(),
             written: 0,
         })

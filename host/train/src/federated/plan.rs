@@ -7,6 +7,7 @@ use damper_core::accounting::Rate;
 use damper_core::grid::Grid;
 use damper_core::noise::DiscreteGaussian;
 use damper_core::update::Header;
+use damper_data::{DataNames, TableNames};
 use damper_onnx::SettingError;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -72,12 +73,16 @@ pub struct PlanSettings {
     pub delta: f64,
     /// True if keys are made from a seed, so that the federation can be repeated and nothing is private.
     pub simulation: bool,
+    /// The names of the columns of devices' tables, and of classes.
+    pub names: DataNames,
 }
 
 /// The plan of a federation, as its file has it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FederationPlan {
+    /// The format of the file, 2. Format 1 had no number, and no names.
+    pub format: u32,
     /// `private`, or `simulation`.
     pub run: RunKind,
     /// What is protected.
@@ -111,7 +116,13 @@ pub struct FederationPlan {
     pub parameters: u32,
     /// SHA-256 of the model's file before the first round.
     pub model_sha256: String,
+    /// The names of the columns of devices' tables, in the order of the model's input, and of classes, in the order of their numbers: all
+    /// devices read their data by them.
+    pub names: DataNames,
 }
+
+/// The format of plans.
+const FORMAT: u32 = 2;
 
 /// Devices and rounds that a plan may have at most.
 const MOST: u32 = 1 << 24;
@@ -180,7 +191,9 @@ impl FederationPlan {
         let rate = Rate::at_least(settings.sampling_rate).ok().filter(|rate| *rate != Rate::ZERO).ok_or_else(|| {
             SettingError::new("sampling_rate", settings.sampling_rate, "must be above 0 and at most 1")
         })?;
+        check_names(&settings.names)?;
         let plan = Self {
+            format: FORMAT,
             run: if settings.simulation { RunKind::Simulation } else { RunKind::Private },
             unit: settings.unit,
             noise: settings.noise,
@@ -199,6 +212,7 @@ impl FederationPlan {
                 SettingError::new("only", "", "more than 2^32 parameters do not fit an update; train fewer")
             })?,
             model_sha256,
+            names: settings.names.clone(),
         };
         plan.check_units(u64::from(plan.expected_batch))?;
         plan.epsilon(plan.rounds)?;
@@ -279,6 +293,14 @@ impl FederationPlan {
             sha256: String,
         }
         let damaged = |problem: &str| FederationError::Plan(problem.into());
+        if let Ok(file) = serde_json::from_slice::<serde_json::Value>(bytes)
+            && file["federation"].is_object()
+        {
+            let format = file["federation"]["format"].as_u64().unwrap_or(1);
+            if format != u64::from(FORMAT) {
+                return Err(FederationError::Plan(format!("of format {format}, and this damper reads format {FORMAT}")));
+            }
+        }
         let File { federation, sha256 } =
             serde_json::from_slice(bytes).map_err(|error| FederationError::Plan(error.to_string()))?;
         if federation.digest() != sha256 {
@@ -314,8 +336,32 @@ impl FederationPlan {
             local: self.local,
             delta: self.delta,
             simulation: self.run == RunKind::Simulation,
+            names: self.names.clone(),
         })
     }
+}
+
+/// Each name once, and the label among the columns.
+fn check_names(names: &DataNames) -> Result<(), FederationError> {
+    let check = |setting: &'static str, names: &[String]| -> Result<(), FederationError> {
+        let lower: Vec<String> = names.iter().map(|name| name.to_lowercase()).collect();
+        let twice = (1..names.len()).find(|at| match setting {
+            "columns" => lower[..*at].contains(&lower[*at]),
+            _ => names[..*at].contains(&names[*at]),
+        });
+        match (twice, names.iter().any(String::is_empty)) {
+            (Some(at), _) => Err(SettingError::new(setting, &names[at], "is named twice; name each once").into()),
+            (None, true) => Err(SettingError::new(setting, names.join(","), "a name is empty; name each").into()),
+            (None, false) => Ok(()),
+        }
+    };
+    if let Some(TableNames { columns, label }) = &names.table {
+        check("columns", columns)?;
+        if let Some(label) = label.as_ref().filter(|label| !columns.contains(label)) {
+            return Err(SettingError::new("label_column", label, "is none of `columns`; name one of them").into());
+        }
+    }
+    names.classes.iter().try_for_each(|classes| check("classes", classes))
 }
 
 #[cfg(test)]
@@ -339,11 +385,29 @@ pub(super) mod tests {
             local: Some(LocalSteps { steps: 3, lr: 0.1, batch: 8 }),
             delta: 1e-5,
             simulation: true,
+            names: DataNames::default(),
         }
     }
 
     fn plan(settings: &PlanSettings) -> Result<FederationPlan, FederationError> {
         FederationPlan::new(settings, 650, "m".repeat(64))
+    }
+
+    fn table(columns: &[&str], label: &str) -> DataNames {
+        let columns = columns.iter().map(|name| (*name).to_owned()).collect();
+        DataNames { table: Some(TableNames { columns, label: Some(label.into()) }), classes: None }
+    }
+
+    // The names are part of the digest: a plan with other names is another plan. One of the first format is refused by name.
+    #[test]
+    fn names_and_format_are_of_the_plan() {
+        let named = |columns: &[&str]| plan(&PlanSettings { names: table(columns, "y"), ..settings() }).unwrap();
+        let (first, second) = (named(&["a", "b", "y"]), named(&["b", "a", "y"]));
+        assert_eq!(FederationPlan::from_json(first.to_json().as_bytes()).unwrap().names, table(&["a", "b", "y"], "y"));
+        assert_ne!(first.digest(), second.digest());
+        let old = br#"{"federation":{"run":"simulation","unit":"user"},"sha256":"00"}"#;
+        let message = FederationPlan::from_json(old).unwrap_err().to_string();
+        assert!(message.contains("of format 1") && message.contains("format 2"), "{message}");
     }
 
     #[test]
@@ -366,6 +430,8 @@ pub(super) mod tests {
             bytes[at] ^= 1;
             assert!(FederationPlan::from_json(&bytes).is_err(), "{at}");
         }
+        let twice = TableNames { columns: ["a", "b", "A"].map(String::from).into(), label: None };
+        let twice = DataNames { table: Some(twice), classes: None };
         for forged in [
             FederationPlan { sigma: 3, ..plan.clone() },
             FederationPlan { smallest_cohort: 9, ..plan.clone() },
@@ -374,6 +440,8 @@ pub(super) mod tests {
             FederationPlan { sampling_rate_numerator: 1 << 60, ..plan.clone() },
             FederationPlan { run: RunKind::NotPrivate, ..plan.clone() },
             FederationPlan { local: None, ..plan.clone() },
+            FederationPlan { format: 1, ..plan.clone() },
+            FederationPlan { names: twice.clone(), ..plan.clone() },
         ] {
             assert!(FederationPlan::from_json(forged.to_json().as_bytes()).is_err(), "{forged:?}");
         }
@@ -401,6 +469,10 @@ pub(super) mod tests {
             (PlanSettings { expected_batch: 0, ..good.clone() }, "batch_size"),
             (PlanSettings { expected_batch: 1 << 15, ..good.clone() }, "grid_bits"),
             (PlanSettings { delta: 0.0, ..good.clone() }, "delta"),
+            (PlanSettings { names: table(&["a", "a"], "a"), ..good.clone() }, "columns"),
+            (PlanSettings { names: table(&["a", "A"], "a"), ..good.clone() }, "columns"),
+            (PlanSettings { names: table(&["a", "b"], "c"), ..good.clone() }, "label_column"),
+            (PlanSettings { names: DataNames { table: None, classes: Some(vec!["x".into(); 2]) }, ..good.clone() }, "classes"),
         ] {
             let error = plan(&bad).unwrap_err().to_string();
             assert!(error.starts_with(&format!("`{word}`")), "{word}: {error}");

@@ -7,10 +7,11 @@
 //! F rounds to float32, B is a device's expected units and n the number of updates that were added: a public number.
 
 use super::{FederationError, FederationPlan};
-use crate::TrainError;
+use crate::{TrainError, data_names, set_data_names};
 use crate::init::{self, Loaded};
 use crate::prepare::initial;
 use damper_core::update::{Header, Update, Word};
+use damper_data::DataNames;
 use damper_grad::{DeriveOptions, GradGraph, derive};
 use damper_onnx::graph::{Graph, GraphOptions};
 use damper_onnx::pb::ModelProto;
@@ -95,12 +96,21 @@ impl ServerModel {
         &self.params
     }
 
-    /// The model with its parameters.
+    /// The names of columns and classes that the model holds.
+    ///
+    /// # Errors
+    ///
+    /// Its metadata is damaged.
+    pub fn names(&self) -> Result<DataNames, TrainError> {
+        data_names(&self.model)
+    }
+
+    /// The model with its parameters, and with the names of `plan`.
     ///
     /// # Errors
     ///
     /// A parameter is not in the model.
-    pub fn to_model(&self) -> Result<ModelProto, TrainError> {
+    pub fn to_model(&self, plan: &FederationPlan) -> Result<ModelProto, TrainError> {
         let mut rest = &self.params[..];
         let named: Vec<(&str, &[f32])> = self
             .grad
@@ -112,6 +122,8 @@ impl ServerModel {
                 (spec.name.as_str(), values)
             })
             .collect();
-        write_trained(&self.model, &named).map_err(|error| TrainError::Run(error.to_string()))
+        let mut model = write_trained(&self.model, &named).map_err(|error| TrainError::Run(error.to_string()))?;
+        set_data_names(&mut model, &plan.names);
+        Ok(model)
     }
 }

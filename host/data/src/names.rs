@@ -1,0 +1,459 @@
+//! Names of columns and of classes: tables are put in one order by them, and classes numbered.
+//!
+//! The first table of a data set decides the order of the columns, or the names that were known before: of the model, of the run that
+//! is resumed, of a federation's plan. Every later table must have the same names, each once, in any order. A number of a column means
+//! that place of the first table. A table without names is read by place, and a note says so; tables with names and without them in one
+//! data set are an error. Classes are numbered by the first list of names in the same way.
+//!
+//! Names are public: of columns, of classes, of the folders of images.
+
+use super::DataError;
+use damper_onnx::SettingError;
+use serde::{Deserialize, Serialize};
+use std::path::Path;
+
+/// The names of a data set.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct DataNames {
+    /// Of a table's columns; none if the samples are no table, or its columns have no names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub table: Option<TableNames>,
+    /// Of the classes, in the order of their numbers; none if they have numbers alone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub classes: Option<Vec<String>>,
+}
+
+impl DataNames {
+    /// Returns true if nothing has a name.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.table.is_none() && self.classes.is_none()
+    }
+}
+
+/// The names of a table's columns.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct TableNames {
+    /// All that are used, the label's among them, in the order of the first table.
+    pub columns: Vec<String>,
+    /// The label's; none if there is none, or it is not of the table.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label: Option<String>,
+}
+
+impl TableNames {
+    /// The names of the features, in the order of the model's input.
+    pub fn features(&self) -> impl Iterator<Item = &String> {
+        self.columns.iter().filter(|name| Some(*name) != self.label.as_ref())
+    }
+}
+
+/// Names that data must have, and where they come from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct KnownNames {
+    /// The names.
+    pub names: DataNames,
+    /// What has them, in the words of a message: `the model`.
+    pub origin: String,
+    /// True if data may not add names where there are none: other data that this process does not see would be read in another order.
+    pub are_all: bool,
+}
+
+/// The names found so far, while a data set is read.
+#[derive(Default)]
+pub(super) struct Naming {
+    table: Option<Known<TableNames>>,
+    classes: Option<Known<Vec<String>>>,
+    /// What knew all names before.
+    all_of: Option<String>,
+    /// The first table of this data set whose columns have no names.
+    unnamed: Option<String>,
+    /// Columns of texts by their use, by the first table.
+    texts: Vec<(&'static str, String, String)>,
+    notes: Vec<String>,
+}
+
+/// Names, and what has them.
+struct Known<T> {
+    names: T,
+    origin: String,
+    /// True if they are of this data set.
+    is_own: bool,
+}
+
+/// A table's columns in the order of the first table.
+pub(super) struct Order {
+    pub names: Vec<String>,
+    /// The place of each in the file.
+    pub places: Vec<usize>,
+    pub label: Option<usize>,
+}
+
+/// Chooses the label's column among the names: by the settings, or as the kind of file usually has it.
+pub(super) type Choose<'a> = &'a dyn Fn(&[String]) -> Result<Option<usize>, DataError>;
+
+impl Naming {
+    /// With names that were known before, and the list of classes that the user gives.
+    pub fn new(known: Option<&KnownNames>, given: Option<&[String]>) -> Result<Self, DataError> {
+        let mut naming = Self::default();
+        if let Some(KnownNames { names, origin, are_all }) = known {
+            let is_own = false;
+            naming.table = names.table.clone().map(|names| Known { names, origin: origin.clone(), is_own });
+            naming.classes = names.classes.clone().map(|names| Known { names, origin: origin.clone(), is_own });
+            naming.all_of = are_all.then(|| origin.clone());
+        }
+        let Some(given) = given else { return Ok(naming) };
+        match (&naming.classes, &naming.all_of) {
+            (Some(known), _) if known.names != given => {
+                let problem = format!("{} has the classes {}; leave it out", known.origin, list(&known.names));
+                Err(SettingError::new("classes", given.join(","), problem).into())
+            }
+            (None, Some(origin)) => {
+                let problem = format!("{origin} names no classes, and all who take part must number them alike; name them there");
+                Err(SettingError::new("classes", given.join(","), problem).into())
+            }
+            (Some(_), _) => Ok(naming),
+            (None, None) => {
+                naming.classes = Some(Known { names: given.into(), origin: "`classes`".into(), is_own: true });
+                Ok(naming)
+            }
+        }
+    }
+
+    /// The columns of a table with these names; `None`, and how many there are, if it has no names.
+    pub fn table(
+        &mut self,
+        path: &Path,
+        own: Option<Vec<String>>,
+        width: usize,
+        choose: Choose<'_>,
+        wanted: Option<&str>,
+    ) -> Result<Order, DataError> {
+        let refuse = |problem: String| Err(DataError::File(format!("{}: {problem}", path.display())));
+        let Some(own) = own else { return self.unnamed(path, width, choose, wanted) };
+        check_names(path, &own)?;
+        if let Some(unnamed) = &self.unnamed {
+            return refuse(format!(
+                "its columns have names, and those of {unnamed} have none: write the names into the first line of both, or of neither"
+            ));
+        }
+        let Some(known) = &self.table else {
+            if let Some(origin) = &self.all_of {
+                return refuse(format!(
+                    "its columns have names, and {origin} names none, so that others may have another order: name the columns there, or use \
+                     data without names"
+                ));
+            }
+            let label = choose(&own)?;
+            let names = TableNames { columns: own.clone(), label: label.map(|label| own[label].clone()) };
+            self.table = Some(Known { names, origin: path.display().to_string(), is_own: true });
+            return Ok(Order { places: (0..own.len()).collect(), names: own, label });
+        };
+        let (names, label) = self.expected(known, &own, choose, wanted)?;
+        let missing: Vec<&String> = names.iter().filter(|name| !own.contains(name)).collect();
+        let extra: Vec<&String> = own.iter().filter(|name| !names.contains(name)).collect();
+        if !(missing.is_empty() && extra.is_empty()) {
+            return refuse(other_names("column", &known.origin, &missing, &extra));
+        }
+        let places = names.iter().filter_map(|name| own.iter().position(|own| own == name)).collect();
+        Ok(Order { names, places, label })
+    }
+
+    /// The names that a table of the columns `own` must have, in their order, and the label's place among them.
+    fn expected(
+        &self,
+        known: &Known<TableNames>,
+        own: &[String],
+        choose: Choose<'_>,
+        wanted: Option<&str>,
+    ) -> Result<(Vec<String>, Option<usize>), DataError> {
+        let TableNames { columns, label } = &known.names;
+        match label {
+            Some(label) => {
+                let at = columns.iter().position(|name| name == label);
+                if wanted.is_some() && let Some(chosen) = choose(columns)? && Some(chosen) != at {
+                    let problem = format!("{} has the label '{label}'; leave it out", known.origin);
+                    return Err(SettingError::new("label_column", &columns[chosen], problem).into());
+                }
+                Ok((columns.clone(), at))
+            }
+            // Only the features have names yet: the label is the file's.
+            None => {
+                let label = choose(own)?.map(|label| own[label].clone());
+                let names: Vec<String> = columns.iter().chain(&label).cloned().collect();
+                let at = label.map(|_| columns.len());
+                Ok((names, at))
+            }
+        }
+    }
+
+    /// The label's column beside a column of images: that of the first file, wherever it is in this one.
+    #[cfg(feature = "parquet")]
+    pub fn label(
+        &mut self,
+        path: &Path,
+        own: &[String],
+        choose: Choose<'_>,
+        wanted: Option<&str>,
+    ) -> Result<Option<usize>, DataError> {
+        let chosen = choose(own)?;
+        let known = self.table.as_ref().and_then(|known| Some((known.names.label.as_ref()?, &known.origin)));
+        let (Some(at), Some((label, origin))) = (chosen, known) else {
+            if let (Some(at), None) = (chosen, &self.table) {
+                let names = TableNames { columns: vec![own[at].clone()], label: Some(own[at].clone()) };
+                self.table = Some(Known { names, origin: path.display().to_string(), is_own: true });
+            }
+            return Ok(chosen);
+        };
+        if wanted.is_some_and(|wanted| own[at] == wanted && wanted != label) {
+            let problem = format!("{origin} has the label '{label}'; leave it out");
+            return Err(SettingError::new("label_column", &own[at], problem).into());
+        }
+        let found = own.iter().position(|name| name == label).map(Some);
+        found.ok_or_else(|| {
+            let problem = other_names("column", origin, &[label], &[]);
+            DataError::File(format!("{}: {problem}", path.display()))
+        })
+    }
+
+    fn unnamed(
+        &mut self,
+        path: &Path,
+        width: usize,
+        choose: Choose<'_>,
+        wanted: Option<&str>,
+    ) -> Result<Order, DataError> {
+        let file = path.display();
+        let places = || (0..width).collect::<Vec<_>>();
+        match &self.table {
+            Some(known) if known.is_own => Err(DataError::File(format!(
+                "{file}: its first line names no columns, and {} names them: write the names into the first line of both, or of neither",
+                known.origin
+            ))),
+            Some(known) => {
+                let names = match (choose(&known.names.columns), &known.names.label) {
+                    // The label is the file's own.
+                    (_, None) => (0..width).map(|column| column.to_string()).collect(),
+                    _ => known.names.columns.clone(),
+                };
+                if names.len() != width {
+                    return Err(DataError::File(format!(
+                        "{file}: has {width} columns without names, and {} has {}: {}: use data of the same columns",
+                        known.origin,
+                        names.len(),
+                        list(&names)
+                    )));
+                }
+                let label = match &known.names.label {
+                    Some(_) => self.expected(known, &[], choose, wanted)?.1,
+                    None => choose(&names)?,
+                };
+                let note = format!("{file}: its columns have no names, so they are taken for those of {} by place", known.origin);
+                self.note(note);
+                self.unnamed.get_or_insert(file.to_string());
+                Ok(Order { names, places: places(), label })
+            }
+            None => {
+                let names: Vec<String> = (0..width).map(|column| column.to_string()).collect();
+                let label = choose(&names)?;
+                self.note(format!("{file}: its columns have no names, so they are matched by place"));
+                self.unnamed.get_or_insert(file.to_string());
+                Ok(Order { names, places: places(), label })
+            }
+        }
+    }
+
+    /// The places of an array's columns, features alone, in the order of the names that are known; none if it is that order.
+    pub fn array(
+        &mut self,
+        origin: &str,
+        own: Option<&[String]>,
+        width: usize,
+    ) -> Result<Option<Vec<usize>>, DataError> {
+        let Some(own) = own else {
+            if let Some(known) = &self.table {
+                let note = format!("{origin}: its columns have no names, so they are taken for those of {} by place", known.origin);
+                self.note(note);
+            }
+            return Ok(None);
+        };
+        if own.len() != width {
+            let counted = own.len();
+            return Err(DataError::File(format!("{origin}: has {width} columns and {counted} names: give one name for each")));
+        }
+        let features = |known: &Known<TableNames>| known.names.features().cloned().collect::<Vec<_>>();
+        let before = self.table.as_ref().map(features);
+        let order = match (before, &mut self.table) {
+            (Some(features), Some(known)) => {
+                // As if it were a table of the features alone.
+                let label = known.names.label.take();
+                let columns = std::mem::replace(&mut known.names.columns, features);
+                let order = self.table(Path::new(origin), Some(own.into()), width, &|_| Ok(None), None);
+                if let Some(known) = &mut self.table {
+                    known.names = TableNames { columns, label };
+                }
+                order?
+            }
+            _ => self.table(Path::new(origin), Some(own.into()), width, &|_| Ok(None), None)?,
+        };
+        Ok((!order.places.is_sorted()).then_some(order.places))
+    }
+
+    /// The column of a table of texts that has this use: that of the first table, wherever `find` finds it in this one.
+    pub fn text(
+        &mut self,
+        path: &Path,
+        setting: &'static str,
+        names: Option<&[String]>,
+        is_asked_for: bool,
+        find: impl FnOnce() -> Result<usize, DataError>,
+    ) -> Result<usize, DataError> {
+        let Some(names) = names else { return find() };
+        if let Some((_, first, name)) = self.texts.iter().find(|(known, ..)| *known == setting) {
+            let found = names.iter().position(|own| own == name);
+            if found.is_none() && is_asked_for {
+                return Err(DataError::File(format!(
+                    "{}: has no column '{name}', which {first} has for {setting}: rename its column, or use files that belong together",
+                    path.display()
+                )));
+            }
+            // Each file has one of the usual names.
+            let Some(found) = found else {
+                let found = find()?;
+                let note = format!("{}: its column '{}' is taken for '{name}' of {first}", path.display(), names[found]);
+                self.note(note);
+                return Ok(found);
+            };
+            return Ok(found);
+        }
+        let found = find()?;
+        if let Some(second) = (0..names.len()).find(|other| *other != found && names[*other] == names[found]) {
+            return Err(twice(path, &names[found], found.min(second), found.max(second)));
+        }
+        self.texts.push((setting, path.display().to_string(), names[found].clone()));
+        Ok(found)
+    }
+
+    /// The names of the classes, if they have names.
+    pub fn classes(&self) -> Option<&[String]> {
+        self.classes.as_ref().map(|known| &*known.names)
+    }
+
+    /// The number of each class of a list that data has of its own, by the classes that are known; they are these if none are.
+    pub fn numbers(&mut self, path: &Path, own: &[String]) -> Result<Vec<usize>, DataError> {
+        if let Some((first, second)) = doubled(own) {
+            return Err(DataError::File(format!(
+                "{}: classes {first} and {second} are named '{}': name each class once",
+                path.display(),
+                own[first]
+            )));
+        }
+        if let (None, Some(origin)) = (&self.classes, &self.all_of) {
+            return Err(DataError::File(format!(
+                "{}: its classes have names, and {origin} names none, so that others may number them otherwise: name the classes there",
+                path.display()
+            )));
+        }
+        let known = self.classes.get_or_insert_with(|| Known {
+            names: own.to_vec(),
+            origin: path.display().to_string(),
+            is_own: true,
+        });
+        let number = |name: &String| {
+            known.names.iter().position(|class| class == name).ok_or_else(|| {
+                let (origin, known) = (&known.origin, list(&known.names));
+                DataError::File(format!(
+                    "{}: the class '{name}' is not one of those of {origin}, {known}: rename it, take it away, or train with it",
+                    path.display()
+                ))
+            })
+        };
+        own.iter().map(number).collect()
+    }
+
+    /// Says something that is public of the data's files.
+    pub fn note(&mut self, note: String) {
+        // Names come out of files: what would move a terminal's cursor is left out.
+        let note = note.replace(char::is_control, " ");
+        if !self.notes.contains(&note) {
+            self.notes.push(note);
+        }
+    }
+
+    /// The names, and what is to be said of the files.
+    pub fn finish(self) -> (DataNames, Vec<String>) {
+        let names = DataNames {
+            table: self.table.map(|known| known.names),
+            classes: self.classes.map(|known| known.names),
+        };
+        (names, self.notes)
+    }
+}
+
+/// Each column must have a name of its own that no other differs from by case alone, and no column may number the rows.
+fn check_names(path: &Path, names: &[String]) -> Result<(), DataError> {
+    if let Some((number, name)) = names.iter().enumerate().find(|(_, name)| is_row_number(name)) {
+        return Err(DataError::File(format!(
+            "{}: column {number} (counted from 0) {}: take it out (in pandas write with index=False), or name it",
+            path.display(),
+            if name.is_empty() { "has no name".into() } else { format!("is '{name}', numbers of rows") }
+        )));
+    }
+    if let Some((first, second)) = doubled(names) {
+        return Err(twice(path, &names[first], first, second));
+    }
+    let lower: Vec<String> = names.iter().map(|name| name.to_lowercase()).collect();
+    match doubled(&lower) {
+        Some((first, second)) => Err(DataError::File(format!(
+            "{}: columns '{}' and '{}', {first} and {second} (counted from 0), differ by case alone: rename one",
+            path.display(),
+            names[first],
+            names[second]
+        ))),
+        None => Ok(()),
+    }
+}
+
+fn twice(path: &Path, name: &str, first: usize, second: usize) -> DataError {
+    DataError::File(format!(
+        "{}: has two columns '{name}', {first} and {second} (counted from 0): rename or take out one of them",
+        path.display()
+    ))
+}
+
+/// The first name that is there again, and where.
+fn doubled(names: &[String]) -> Option<(usize, usize)> {
+    let mut first = std::collections::HashMap::new();
+    names.iter().enumerate().find_map(|(at, name)| first.insert(name, at).map(|before| (before, at)))
+}
+
+/// Returns true if a column of this name numbers the rows, as pandas writes it: such numbers are no feature.
+fn is_row_number(name: &str) -> bool {
+    name.is_empty() || name.starts_with("Unnamed: ") || name.starts_with("__index_level_")
+}
+
+/// What is wrong with another set of names.
+fn other_names(what: &str, origin: &str, missing: &[&String], extra: &[&String]) -> String {
+    let part = |names: &[&String], word: &str| match names {
+        [] => None,
+        names => Some(format!("{word} {}", list(names))),
+    };
+    let parts = [part(missing, "lacks"), part(extra, "has besides")].into_iter().flatten().collect::<Vec<_>>().join(", and ");
+    let lower = |names: &[&String]| {
+        let mut lower: Vec<String> = names.iter().map(|name| name.to_lowercase()).collect();
+        lower.sort();
+        lower
+    };
+    let case = if lower(missing) == lower(extra) { " (names that differ by case are other names)" } else { "" };
+    format!("has other {what}s than {origin}: it {parts}{case}: rename them, or use files that belong together")
+}
+
+/// Names, as messages list them.
+fn list<S: AsRef<str>>(names: &[S]) -> String {
+    const SHOWN: usize = 20;
+    let shown: Vec<String> = names.iter().take(SHOWN).map(|name| format!("'{}'", name.as_ref())).collect();
+    let more = if names.len() > SHOWN { format!(" and {} more", names.len() - SHOWN) } else { String::new() };
+    shown.join(", ") + &more
+}

@@ -1,0 +1,58 @@
+//! What writers of Parquet files say of their columns beside the schema: pandas, which are its index; Hugging Face, what the classes are
+//! called.
+
+use super::super::names::Naming;
+use super::super::{DataError, DataOptions, LabelKind};
+use parquet::file::metadata::KeyValue;
+use serde_json::Value;
+use std::path::Path;
+
+/// The file's own words.
+pub(super) struct Written {
+    /// Columns that are pandas' index (<https://pandas.pydata.org/docs/development/developer.html>).
+    pub index: Vec<String>,
+    /// Hugging Face's features.
+    features: Value,
+}
+
+impl Written {
+    /// Of these entries. An entry that is none of theirs says nothing.
+    pub fn read(path: &Path, entries: Option<&Vec<KeyValue>>) -> Result<Self, DataError> {
+        let entry = |key: &str| -> Result<Option<Value>, DataError> {
+            let text = entries.and_then(|all| all.iter().find(|entry| entry.key == key)?.value.as_ref());
+            text.map(|text| serde_json::from_str(text)).transpose().map_err(|error| {
+                DataError::File(format!(
+                    "{}: its metadata '{key}' cannot be read ({error}), so its index is not known: write the file again",
+                    path.display()
+                ))
+            })
+        };
+        let pandas = entry("pandas")?.unwrap_or_default();
+        // A range of numbers is an object, and no column.
+        let index = pandas["index_columns"].as_array().into_iter().flatten();
+        let index = index.filter_map(|column| column.as_str().map(String::from)).collect();
+        let mut features = entry("huggingface")?.unwrap_or_default();
+        Ok(Self { index, features: features["info"]["features"].take() })
+    }
+
+    /// The class of each number of the column `label`, if the file gives the numbers names.
+    pub fn numbers(
+        &self,
+        path: &Path,
+        label: Option<&String>,
+        options: &DataOptions,
+        naming: &mut Naming,
+    ) -> Result<Option<Vec<usize>>, DataError> {
+        let LabelKind::Classes { classes, .. } = options.labels else { return Ok(None) };
+        let Some(names) = label.and_then(|label| self.features[label]["names"].as_array()) else { return Ok(None) };
+        let names: Vec<String> = names.iter().map(|name| name.as_str().unwrap_or_default().to_owned()).collect();
+        if let Some(count) = classes.filter(|count| names.len() > *count) {
+            return Err(DataError::File(format!(
+                "{}: names {} classes, and the model has {count}: use other data, or train a model with more outputs",
+                path.display(),
+                names.len()
+            )));
+        }
+        naming.numbers(path, &names).map(Some)
+    }
+}
