@@ -1,7 +1,8 @@
 //! The command inside another program: settings and arrays go in, and what the command answers comes back. What it would print while it
 //! works is told to a listener.
 //!
-//! A call belongs to its thread, and two threads may call at once, if neither of them resumes a run.
+//! A call belongs to its thread. Any number of threads may call at once, and a listener may call again. Nothing of the process is changed: not
+//! the working folder, the environment, signals or standard output.
 
 use super::caller::{Call, take_answer};
 use super::{Cli, Failure, command_line, flags, near_miss, one_line, parse, resume, run, run_file};
@@ -46,8 +47,10 @@ pub fn call(
     let _call = Call::begin(listener, memory);
     let of = |failure: Failure| CallError { message: one_line(&failure.message) };
     let line = line(name, args, settings).map_err(|message| CallError { message })?;
-    let line = resume::expand(&Cli::command(), line).map_err(of)?;
-    let command = parse(command_line::registered(line.clone())).map_err(|error| misused(error, &line))?;
+    let mut expanded = resume::expand(&Cli::command(), line).map_err(of)?;
+    expanded.args = command_line::registered(expanded.args);
+    let line = expanded.rebased(&Cli::command());
+    let command = parse(line.clone()).map_err(|error| misused(error, &line))?;
     command.and_then(run).map_err(of)?;
     Ok(take_answer())
 }
