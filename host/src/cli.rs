@@ -36,6 +36,7 @@ mod model;
 mod near_miss;
 mod optimizer;
 mod progress;
+mod python_words;
 mod ranks;
 mod replay;
 mod report;

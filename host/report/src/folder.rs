@@ -3,7 +3,8 @@
 
 use damper_train::PLAN;
 use damper_train::files::{
-    Access, FileError, MadeFolders, claim_private_folder, create_output_folder, create_private_folder, may_hold_ledger, write,
+    Access, FileError, MadeFolders, claim_private_folder, create_output_folder, create_private_folder, may_hold_ledger,
+    write,
 };
 use std::cell::Cell;
 use std::fs;

@@ -34,7 +34,13 @@ pub fn math() -> Vec<usize> {
 pub fn code(address: usize, read: &mut dyn FnMut(&[u8])) -> bool {
     #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd", target_vendor = "apple", windows))]
     return format::code(address, read);
-    #[cfg(not(any(target_os = "linux", target_os = "android", target_os = "freebsd", target_vendor = "apple", windows)))]
+    #[cfg(not(any(
+        target_os = "linux",
+        target_os = "android",
+        target_os = "freebsd",
+        target_vendor = "apple",
+        windows
+    )))]
     {
         let _ = (address, read);
         false
@@ -93,8 +99,18 @@ fn features() -> Option<String> {
 /// The system's description of the processor: lines of `/proc/cpuinfo`, each different value once.
 fn described() -> Option<String> {
     const KEYS: [&str; 12] = [
-        "vendor_id", "cpu family", "model", "model name", "stepping", "flags", "Features", "CPU implementer", "CPU variant", "CPU part",
-        "isa", "uarch",
+        "vendor_id",
+        "cpu family",
+        "model",
+        "model name",
+        "stepping",
+        "flags",
+        "Features",
+        "CPU implementer",
+        "CPU variant",
+        "CPU part",
+        "isa",
+        "uarch",
     ];
     let info = std::fs::read_to_string("/proc/cpuinfo").ok()?;
     let mut found: Vec<String> = Vec::new();
@@ -171,7 +187,10 @@ mod tests {
     #[test]
     fn code_is_the_same_at_any_address() {
         if std::env::var_os("DAMPER_TEST_CODE").is_some() {
-            let sum = bytes(here()).unwrap().iter().fold(0u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(*byte)));
+            let sum = bytes(here())
+                .unwrap()
+                .iter()
+                .fold(0u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(*byte)));
             println!("code {sum} at {}", here());
             return;
         }
@@ -183,7 +202,10 @@ mod tests {
                 .unwrap();
             let text = String::from_utf8(child.stdout).unwrap();
             let line = text.lines().find(|line| line.contains("code ")).unwrap().to_owned();
-            let (code, at) = line[line.find("code ").unwrap()..].split_once(" at ").map(|(a, b)| (a.to_owned(), b.to_owned())).unwrap();
+            let (code, at) = line[line.find("code ").unwrap()..]
+                .split_once(" at ")
+                .map(|(a, b)| (a.to_owned(), b.to_owned()))
+                .unwrap();
             (code, at)
         };
         let all: Vec<_> = (0..4).map(|_| line()).collect();

@@ -101,7 +101,10 @@ mod tests {
             registered(["d".into(), "two".into()].into());
             command()
         });
-        assert_eq!((command(), other.join().unwrap()), (vec!["damper".into(), "one".into()], vec!["damper".into(), "two".into()]));
+        assert_eq!(
+            (command(), other.join().unwrap()),
+            (vec!["damper".into(), "one".into()], vec!["damper".into(), "two".into()])
+        );
     }
 
     #[test]

@@ -11,6 +11,7 @@ use damper_data::Memory;
 use std::ffi::OsString;
 
 pub use super::caller::Listener;
+pub use super::python_words::python_words;
 
 /// A setting of a call, by its flag without dashes.
 #[derive(Clone, PartialEq, Debug)]
@@ -130,6 +131,35 @@ mod tests {
         let found: Value = serde_json::from_str(&answer).unwrap();
         assert!(found["epsilon"].as_f64().unwrap() > 0.1, "{answer}");
         assert!(!super::super::caller::is_active());
+    }
+
+    /// Calls the command while it listens, and stops a run at once.
+    struct Calling(Rc<RefCell<Vec<String>>>);
+
+    impl Listener for Calling {
+        fn event(&mut self, event: &Value) {
+            let settings = [("noise_multiplier", "1"), ("sampling_rate", "0.01"), ("steps", "9"), ("delta", "1e-5")];
+            let settings: Vec<_> = settings.map(|(key, value)| (key, one(value))).into();
+            self.0.borrow_mut().push(format!("{} {}", event["event"], called("epsilon", &settings).is_ok()));
+        }
+
+        fn stop(&mut self) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn a_listener_may_call() {
+        let heard = Rc::new(RefCell::new(Vec::new()));
+        command_line::registered(["d".into(), "around".into()].into());
+        {
+            let _call = Call::begin(Box::new(Calling(heard.clone())), None);
+            command_line::registered(["d".into(), "outer".into()].into());
+            assert!(super::super::caller::tell("step", serde_json::json!({})));
+            assert_eq!(command_line::command(), ["damper", "outer"]);
+        }
+        assert_eq!(*heard.borrow(), ["\"step\" true"]);
+        assert_eq!(command_line::command(), ["damper", "around"]);
     }
 
     #[test]

@@ -40,7 +40,10 @@ fn rebased(train: &Command, folder: &Path, text: &str) -> Option<String> {
     let (flag, value) = text.strip_prefix("--")?.split_once('=')?;
     let arg = train.get_arguments().find(|arg| arg.get_long() == Some(flag))?;
     let (before, path) = match flag {
-        "data" | "test" => value.split_once(':').filter(|(kind, _)| *kind != "memory").map(|(kind, path)| (format!("{kind}:"), path))?,
+        "data" | "test" => value
+            .split_once(':')
+            .filter(|(kind, _)| *kind != "memory")
+            .map(|(kind, path)| (format!("{kind}:"), path))?,
         // Names, or the file that has them.
         "classes" if value.contains(',') => return None,
         "classes" => (String::new(), value),

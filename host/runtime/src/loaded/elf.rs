@@ -1,4 +1,7 @@
 //! Code of an ELF module: its segments that are never written, and what is read-only after relocation, with pointers relative to the module.
+//!
+//! A program without libraries has variables of the system's library among the latter, such as random numbers. If it has a build id, that
+//! stands for this part. If not, each start may be another program, which repeats nothing.
 
 use super::memory::{Module, Part, each};
 use std::ops::Range;
@@ -6,6 +9,7 @@ use std::ops::Range;
 const WORD: usize = size_of::<usize>();
 
 // Tags of the dynamic section.
+const NEEDED: usize = 1;
 const PLTRELSZ: usize = 2;
 const RELA: usize = 7;
 const RELASZ: usize = 8;
@@ -68,6 +72,9 @@ fn hand_over(module: &Module<'_>, read: &mut dyn FnMut(&[u8])) -> Option<()> {
         read(&place.map(usize::to_le_bytes).concat());
         read(module.bytes(part.start, part.len)?);
     }
+    if is_static(module) && has_build_id(module) {
+        return Some(());
+    }
     for part in module.parts.iter().filter(|part| part.kind == libc::PT_GNU_RELRO) {
         let filed = loads(module).find_map(|load| {
             let end = load.start.checked_add(load.filed)?;
@@ -81,9 +88,41 @@ fn hand_over(module: &Module<'_>, read: &mut dyn FnMut(&[u8])) -> Option<()> {
     Some(())
 }
 
+fn dynamic<'a>(module: &'a Module<'_>) -> Option<&'a Part> {
+    module.parts.iter().find(|part| part.kind == libc::PT_DYNAMIC)
+}
+
+/// Returns true if `module` needs no library.
+fn is_static(module: &Module<'_>) -> bool {
+    let table = dynamic(module).map(|part| module.bytes(part.start, part.len).map(words));
+    match table {
+        None => true,
+        Some(None) => false,
+        Some(Some(table)) => table.chunks_exact(2).all(|entry| entry[0] != NEEDED),
+    }
+}
+
+/// Returns true if the linker left a digest of the whole file in a note.
+fn has_build_id(module: &Module<'_>) -> bool {
+    let notes = module.parts.iter().filter(|part| part.kind == libc::PT_NOTE);
+    notes.filter_map(|part| module.bytes(part.start, part.len)).any(|mut notes| {
+        let number = |notes: &[u8], at: usize| {
+            notes.get(at..at + 4).and_then(|word| word.try_into().ok()).map(|word| u32::from_ne_bytes(word) as usize)
+        };
+        while let (Some(name), Some(digest), Some(kind)) = (number(notes, 0), number(notes, 4), number(notes, 8)) {
+            if kind == 3 && digest >= 16 && notes.get(12..16) == Some(b"GNU\0") {
+                return true;
+            }
+            let len = 12usize.saturating_add(name.saturating_add(3) & !3).saturating_add(digest.saturating_add(3) & !3);
+            notes = notes.get(len..).unwrap_or_default();
+        }
+        false
+    })
+}
+
 /// Takes out of `bytes`, which lie at `start`, what the loader wrote there: pointers into the module become relative to it, others zero.
 fn make_relative(module: &Module<'_>, start: usize, bytes: &mut [u8]) -> Option<()> {
-    let Some(dynamic) = module.parts.iter().find(|part| part.kind == libc::PT_DYNAMIC) else { return Some(()) };
+    let Some(dynamic) = dynamic(module) else { return Some(()) };
     let end = loads(module).map(|part| part.start.saturating_add(part.len)).max()?;
     let own = loads(module).map(|part| part.start).min()?..=end;
     let mut each_target = |target: usize, words: usize| {
@@ -121,7 +160,9 @@ fn make_relative(module: &Module<'_>, start: usize, bytes: &mut [u8]) -> Option<
             }
             // A bit for each of the words that follow.
             let bits = WORD * 8 - 1;
-            (0..bits).filter(|bit| entry >> (bit + 1) & 1 == 1).for_each(|bit| each_target(next.wrapping_add(bit * WORD), 1));
+            (0..bits)
+                .filter(|bit| entry >> (bit + 1) & 1 == 1)
+                .for_each(|bit| each_target(next.wrapping_add(bit * WORD), 1));
             next = next.wrapping_add(bits * WORD);
         }
     }

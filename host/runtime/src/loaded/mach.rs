@@ -27,7 +27,9 @@ pub(super) fn code(address: usize, read: &mut dyn FnMut(&[u8])) -> bool {
         }
         let (command, rest) = commands.split_at(len);
         if kind == SEGMENT_64 && command.get(8..24).is_some_and(|name| name.starts_with(b"__TEXT\0")) {
-            let Some(size) = command.get(32..40).and_then(|b| b.try_into().ok()).map(u64::from_ne_bytes) else { return false };
+            let Some(size) = command.get(32..40).and_then(|b| b.try_into().ok()).map(u64::from_ne_bytes) else {
+                return false;
+            };
             // SAFETY: this segment begins with the header, is mapped to be read and executed, and is never written.
             read(unsafe { bytes(header, size as usize) });
             return true;

@@ -34,7 +34,8 @@ impl Part {
 impl Module<'_> {
     /// The bytes at `start`; none unless they lie in a segment that is mapped to be read, and that nothing writes after loading.
     pub(super) fn bytes(&self, start: usize, len: usize) -> Option<&[u8]> {
-        let is_in = |takes: &dyn Fn(&Part) -> bool| self.parts.iter().any(|part| takes(part) && part.contains(start, len));
+        let is_in =
+            |takes: &dyn Fn(&Part) -> bool| self.parts.iter().any(|part| takes(part) && part.contains(start, len));
         let mapped = is_in(&|part| part.kind == libc::PT_LOAD && part.flags & libc::PF_R != 0);
         let fixed = is_in(&|part| part.kind == libc::PT_LOAD && part.flags & libc::PF_W == 0)
             || is_in(&|part| part.kind == libc::PT_GNU_RELRO);
@@ -50,7 +51,11 @@ impl Module<'_> {
 /// Looks at each module of the process.
 #[cfg(any(target_os = "linux", target_os = "android", target_os = "freebsd"))]
 pub(super) fn each(mut visit: &mut dyn FnMut(&Module<'_>)) {
-    unsafe extern "C" fn visited(info: *mut libc::dl_phdr_info, _: libc::size_t, visit: *mut libc::c_void) -> libc::c_int {
+    unsafe extern "C" fn visited(
+        info: *mut libc::dl_phdr_info,
+        _: libc::size_t,
+        visit: *mut libc::c_void,
+    ) -> libc::c_int {
         // SAFETY: the loader hands over a whole record, and `visit` is what `each` gave it, borrowed by nobody else meanwhile.
         let (info, visit) = unsafe { (&*info, &mut *visit.cast::<&mut dyn FnMut(&Module<'_>)>()) };
         if info.dlpi_phdr.is_null() {
@@ -153,7 +158,9 @@ pub(super) fn processor() -> Option<String> {
     let (basic, extended) = unsafe { (__cpuid(0).eax, __cpuid(0x8000_0000).eax) };
     let mut text = String::from("cpuid");
     // Kind and features; then the features of 64 bits, and the name.
-    for (leaf, part) in [(0, 0), (1, 0), (7, 0), (7, 1), (0x8000_0001, 0), (0x8000_0002, 0), (0x8000_0003, 0), (0x8000_0004, 0)] {
+    for (leaf, part) in
+        [(0, 0), (1, 0), (7, 0), (7, 1), (0x8000_0001, 0), (0x8000_0002, 0), (0x8000_0003, 0), (0x8000_0004, 0)]
+    {
         if leaf > if leaf < 0x8000_0000 { basic } else { extended } {
             continue;
         }
@@ -173,7 +180,13 @@ pub(super) fn processor() -> Option<String> {
     let mut len = name.len();
     // SAFETY: the buffer has `len` bytes, to which the call writes at most, and the name ends with a zero.
     let failed = unsafe {
-        libc::sysctlbyname(c"machdep.cpu.brand_string".as_ptr(), name.as_mut_ptr().cast(), &raw mut len, std::ptr::null_mut(), 0)
+        libc::sysctlbyname(
+            c"machdep.cpu.brand_string".as_ptr(),
+            name.as_mut_ptr().cast(),
+            &raw mut len,
+            std::ptr::null_mut(),
+            0,
+        )
     };
     (failed == 0).then(|| String::from_utf8_lossy(&name[..len.min(name.len())]).trim_end_matches('\0').to_owned())
 }

@@ -61,7 +61,9 @@ fn hand_over(base: usize, read: &mut dyn FnMut(&[u8])) -> Option<()> {
         let mut own = unsafe { bytes(base + start, len) }.to_vec();
         each_relocation(relocations, |target, wide| {
             let width = if wide { 8 } else { 4 };
-            let Some(word) = target.checked_sub(start).and_then(|at| own.get_mut(at..at.checked_add(width)?)) else { return };
+            let Some(word) = target.checked_sub(start).and_then(|at| own.get_mut(at..at.checked_add(width)?)) else {
+                return;
+            };
             let mut value = [0; 8];
             value[..width].copy_from_slice(word);
             let relative = u64::from_le_bytes(value).wrapping_sub(base as u64);

@@ -107,8 +107,9 @@ fn code(address: usize) -> Option<String> {
 /// The processor, and the variables by which its code is chosen.
 fn processor() -> Option<String> {
     let mut text = loaded::processor()?;
-    let mut chosen: Vec<_> =
-        std::env::vars_os().filter(|(name, _)| CHOOSING.iter().any(|begin| name.to_string_lossy().starts_with(begin))).collect();
+    let mut chosen: Vec<_> = std::env::vars_os()
+        .filter(|(name, _)| CHOOSING.iter().any(|begin| name.to_string_lossy().starts_with(begin)))
+        .collect();
     chosen.sort();
     for (name, value) in chosen {
         let _ = write!(text, "; {}={}", name.to_string_lossy(), value.to_string_lossy());
