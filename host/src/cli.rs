@@ -36,6 +36,7 @@ mod model;
 mod near_miss;
 mod optimizer;
 mod progress;
+mod python_words;
 mod ranks;
 mod replay;
 mod report;
@@ -201,11 +202,14 @@ fn choose_mutant() -> Result<(), ExitCode> {
 fn parse_and_run(args: Vec<OsString>) -> ExitCode {
     flags::register(&Cli::command());
     let given = args.iter().any(|arg| arg == "--json");
-    let all = resume::expand(&Cli::command(), args.clone()).and_then(|args| run_file::expand(Cli::command(), args));
+    let all = resume::expand(&Cli::command(), args.clone()).and_then(|all| {
+        let args = command_line::registered(run_file::expand(Cli::command(), all.args)?);
+        Ok(resume::Expanded { args, ..all }.rebased(&Cli::command()))
+    });
     let (in_json, result) = match all {
         Ok(all) => {
             let in_json = given || all.iter().any(|arg| arg == "--json");
-            match parse(command_line::registered(all)) {
+            match parse(all) {
                 Ok(command) => (in_json, command.and_then(run)),
                 Err(error) => return misused(error, &args, in_json),
             }

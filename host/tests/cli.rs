@@ -30,6 +30,9 @@ mod good_runs;
 mod gradients;
 #[path = "cli/held_out.rs"]
 mod held_out;
+#[cfg(target_os = "linux")]
+#[path = "cli/identity.rs"]
+mod identity;
 #[path = "cli/init.rs"]
 mod init;
 #[path = "cli/lora.rs"]

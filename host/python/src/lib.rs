@@ -1,7 +1,7 @@
 //! The extension module `damper._damper`: the command for Python. It has no mathematics: it hands settings and arrays to the command and
 //! gives back what that answers.
 
-use damper::cli::embed::{self, Listener, Setting};
+use damper::cli::embed::{self, Listener, Setting, python_words};
 use damper_data::{Memory, MemoryArray, MemorySplit, MemoryValues};
 use damper_onnx::decode_tensor;
 use pyo3::buffer::PyBuffer;
@@ -27,6 +27,8 @@ struct Caller {
     tell: Py<PyAny>,
     /// Hears of rows of the data, which no event tells.
     tell_of_rows: Option<Py<PyAny>>,
+    /// The names of the call's settings.
+    given: Vec<String>,
     /// What Python raised: by Ctrl-C, or in the function.
     raised: Arc<Mutex<Option<PyErr>>>,
 }
@@ -41,7 +43,7 @@ impl Listener for Caller {
     fn event(&mut self, event: &Value) {
         let mut event = event.clone();
         if let Some(Value::String(text)) = event.get_mut("text") {
-            *text = python_words(text);
+            *text = python_words(text, &self.given);
         }
         if let Err(error) = Python::attach(|py| self.tell.call1(py, (event.to_string(),))) {
             self.raise(error);
@@ -50,7 +52,7 @@ impl Listener for Caller {
 
     fn data_warning(&mut self, text: &str) {
         let Some(tell) = &self.tell_of_rows else { return };
-        if let Err(error) = Python::attach(|py| tell.call1(py, (python_words(text),))) {
+        if let Err(error) = Python::attach(|py| tell.call1(py, (python_words(text, &self.given),))) {
             self.raise(error);
         }
     }
@@ -63,32 +65,8 @@ impl Listener for Caller {
     }
 }
 
-/// The command's message with arguments in the place of flags, and functions in the place of what they call.
-fn python_words(message: &str) -> String {
-    let mut text = String::new();
-    let mut rest = message;
-    while let Some(at) = rest.find("--") {
-        let (before, flag) = rest.split_at(at);
-        let name: String =
-            flag[2..].chars().take_while(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || *c == '-').collect();
-        let is_flag = name.starts_with(|c: char| c.is_ascii_lowercase())
-            && !before.ends_with(|c: char| c.is_alphanumeric() || c == '-');
-        text += before;
-        if let ("resume", Some(before)) = (&*name, text.strip_suffix("damper train ")) {
-            let path = flag["--resume".len()..].trim_start();
-            let end = path.find([';', ',', '\n']).unwrap_or(path.len());
-            text = format!("{before}damper.resume({:?})", &path[..end]);
-            rest = &path[end..];
-            continue;
-        }
-        text += &if is_flag { name.replace('-', "_") } else { flag[..2 + name.len()].to_owned() };
-        rest = &flag[2 + name.len()..];
-    }
-    text + rest
-}
-
-fn error(message: &str) -> PyErr {
-    Error::new_err(python_words(message))
+fn error(message: &str, given: &[String]) -> PyErr {
+    Error::new_err(python_words(message, given))
 }
 
 /// A Python value as the value of a flag.
@@ -108,7 +86,7 @@ fn array(py: Python<'_>, (name, value): (String, Bound<'_, PyAny>)) -> PyResult<
     if let Ok(buffer) = PyBuffer::<f32>::get(&value) {
         return Ok(MemoryArray { name, shape: buffer.shape().to_vec(), values: MemoryValues::F32(buffer.to_vec(py)?) });
     }
-    let buffer = PyBuffer::<i64>::get(&value).map_err(|_| error(&format!("{name}: give float32 or int64")))?;
+    let buffer = PyBuffer::<i64>::get(&value).map_err(|_| error(&format!("{name}: give float32 or int64"), &[]))?;
     Ok(MemoryArray { name, shape: buffer.shape().to_vec(), values: MemoryValues::I64(buffer.to_vec(py)?) })
 }
 
@@ -146,8 +124,10 @@ fn call(
     };
     let raised = Arc::new(Mutex::new(None));
     let shared = raised.clone();
+    let names: Vec<String> = given.iter().map(|(key, _): &(String, Setting)| key.replace('-', "_")).collect();
+    let own = names.clone();
     let result = py.detach(move || {
-        let listener = Box::new(Caller { tell, tell_of_rows, raised: shared });
+        let listener = Box::new(Caller { tell, tell_of_rows, given: own, raised: shared });
         embed::call(name, &args, &given, memory, listener)
     });
     let raised = raised.lock().unwrap_or_else(PoisonError::into_inner).take();
@@ -155,7 +135,7 @@ fn call(
         Some(raised) if !raised.is_instance_of::<PyKeyboardInterrupt>(py) => return Err(raised),
         raised => raised.is_some(),
     };
-    let answer = result.map_err(|failure| error(&failure.message))?;
+    let answer = result.map_err(|failure| error(&failure.message, &names))?;
     Ok((answer, interrupted))
 }
 
@@ -166,11 +146,17 @@ fn main(py: Python<'_>, args: Vec<OsString>) -> u8 {
     (0..=u8::MAX).find(|number| ExitCode::from(*number) == code).unwrap_or(1)
 }
 
+/// Names onnxruntime's library if the user's environment does not. The first call decides.
+#[pyfunction]
+fn use_library(path: PathBuf) {
+    damper_runtime::suggest(path);
+}
+
 /// The float32 initializers of an .onnx file: `{name: (shape, bytes)}`, and its metadata.
 #[pyfunction]
 fn read_model<'py>(py: Python<'py>, path: PathBuf) -> PyResult<(Bound<'py, PyDict>, Bound<'py, PyDict>)> {
-    let failed = |problem: &dyn std::fmt::Display| error(&format!("{}: {problem}", path.display()));
-    let model = damper_onnx::load(&path).map_err(|problem| error(&problem.to_string()))?;
+    let failed = |problem: &dyn std::fmt::Display| error(&format!("{}: {problem}", path.display()), &[]);
+    let model = damper_onnx::load(&path).map_err(|problem| error(&problem.to_string(), &[]))?;
     let (tensors, metadata) = (PyDict::new(py), PyDict::new(py));
     for proto in model.graph.iter().flat_map(|graph| &graph.initializer) {
         let tensor = decode_tensor(proto).map_err(|problem| failed(&problem))?;
@@ -187,7 +173,7 @@ fn read_model<'py>(py: Python<'py>, path: PathBuf) -> PyResult<(Bound<'py, PyDic
 #[pymodule]
 mod _damper {
     #[pymodule_export]
-    use super::{Error, call, main, read_model};
+    use super::{Error, call, main, read_model, use_library};
 
     #[pymodule_export]
     #[allow(non_upper_case_globals)]

@@ -3,12 +3,16 @@
 
 use damper_train::PLAN;
 use damper_train::files::{
-    Access, FileError, MadeFolders, create_output_folder, create_private_folder, may_hold_ledger, write,
+    Access, FileError, MadeFolders, claim_private_folder, create_output_folder, create_private_folder, may_hold_ledger,
+    write,
 };
 use std::cell::Cell;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+
+/// The folder for what is as secret as the data.
+const CHECKPOINT: &str = "checkpoint";
 
 /// A folder on its way. Dropped before [`keep`](OutputFolder::keep) and before a step was paid, it is gone, with the parents made
 /// for it.
@@ -31,10 +35,9 @@ impl OutputFolder {
     pub fn create(path: &Path) -> Result<Self, FileError> {
         let made = MadeFolders::for_path(path);
         create_output_folder(path)?;
+        claim_private_folder(&path.join(CHECKPOINT))?;
         // From here on everything in the folder is this run's.
-        let folder = Self { path: path.to_path_buf(), kept: false, uncharged: Cell::new(false), _made: made };
-        create_private_folder(&folder.checkpoint())?;
-        Ok(folder)
+        Ok(Self { path: path.to_path_buf(), kept: false, uncharged: Cell::new(false), _made: made })
     }
 
     /// The folder of a run that goes on after a stop: it stays, whatever comes.
@@ -46,7 +49,7 @@ impl OutputFolder {
 
     /// The folder for what is as secret as the data.
     pub fn checkpoint(&self) -> PathBuf {
-        self.path.join("checkpoint")
+        self.path.join(CHECKPOINT)
     }
 
     /// Writes one of the public outputs.
@@ -96,11 +99,20 @@ pub fn create_ledger_folder(out: &Path) -> Result<PathBuf, FileError> {
         let name = entry.map_err(failed)?.file_name();
         last = last.max(name.to_str().and_then(|name| name.parse::<u32>().ok()).unwrap_or(0));
     }
-    let run = ledgers.join(format!("{:04}", last.saturating_add(1)));
-    create_output_folder(&run)?;
-    let checkpoint = run.join("checkpoint");
-    create_private_folder(&checkpoint)?;
-    Ok(checkpoint)
+    // Another run may have taken the next number since.
+    loop {
+        last = last.saturating_add(1);
+        let run = ledgers.join(format!("{last:04}"));
+        match fs::create_dir(&run) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists && last < u32::MAX => {}
+            made => {
+                made.map_err(failed)?;
+                let checkpoint = run.join(CHECKPOINT);
+                claim_private_folder(&checkpoint)?;
+                return Ok(checkpoint);
+            }
+        }
+    }
 }
 
 impl Drop for OutputFolder {
@@ -166,6 +178,41 @@ mod tests {
             assert_eq!(made, root.path().join("ledgers").join(name).join("checkpoint"));
             assert!(made.is_dir());
         }
+    }
+
+    // Of threads that begin in one folder at once, one has it, and the others' ends take nothing away.
+    #[test]
+    fn a_folder_is_one_runs() {
+        let root = tempfile::tempdir().unwrap();
+        for round in 0..20 {
+            let path = root.path().join(format!("run-{round}"));
+            let start = std::sync::Barrier::new(4);
+            let begun = || {
+                start.wait();
+                let folder = OutputFolder::create(&path).ok()?;
+                folder.write("report.json", b"{}").unwrap();
+                folder.keep();
+                Some(())
+            };
+            let won = std::thread::scope(|scope| {
+                let all: Vec<_> = (0..4).map(|_| scope.spawn(begun)).collect();
+                all.into_iter().filter_map(|one| one.join().unwrap()).count()
+            });
+            assert!(won <= 1, "{won}");
+            assert_eq!(path.join("report.json").exists(), won == 1);
+        }
+    }
+
+    #[test]
+    fn ledgers_of_threads_have_folders_of_their_own() {
+        let root = tempfile::tempdir().unwrap();
+        let mut made: Vec<_> = std::thread::scope(|scope| {
+            let all: Vec<_> = (0..8).map(|_| scope.spawn(|| create_ledger_folder(root.path()).unwrap())).collect();
+            all.into_iter().map(|one| one.join().unwrap()).collect()
+        });
+        made.sort();
+        made.dedup();
+        assert_eq!(made.len(), 8);
     }
 
     #[test]

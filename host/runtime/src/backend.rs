@@ -4,7 +4,6 @@ use super::inputs::Inputs;
 use super::operators::Operators;
 use super::ways::Ways;
 use damper_onnx::{DType, Dim, TensorRef, TensorSpec};
-use std::path::Path;
 
 /// The shapes and settings that a session is loaded for.
 #[derive(Clone, Debug)]
@@ -27,8 +26,8 @@ pub trait Backend {
     fn version(&self) -> String;
     /// The origin of the runtime, or why it was chosen: one line for a log.
     fn note(&self) -> String;
-    /// The file of the runtime, if it is not part of the program.
-    fn library(&self) -> Option<&Path> {
+    /// An address in the runtime's code, which stays loaded, if it is not part of the program: [`loaded::code`](crate::loaded::code) reads it.
+    fn code(&self) -> Option<usize> {
         None
     }
     /// Returns true if its numbers have the same bits on every target. Who computes gradients of its outputs then does so by `damper-nn` too.

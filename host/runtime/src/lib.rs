@@ -11,6 +11,7 @@ mod bind;
 mod inputs;
 #[cfg(feature = "ort")]
 mod library;
+pub mod loaded;
 mod operators;
 #[cfg(feature = "ort")]
 pub mod ort;
@@ -23,6 +24,8 @@ mod ways;
 
 pub use backend::{Backend, BackendError, ChunkPlace, Plan, Session, SummingSession};
 pub use inputs::{Inputs, Kept};
+#[cfg(feature = "ort")]
+pub use library::suggest;
 pub use operators::Operators;
 pub use ways::{Way, Ways};
 

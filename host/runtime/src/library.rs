@@ -1,12 +1,14 @@
 //! Finds the onnxruntime library.
 //!
-//! `ORT_DYLIB_PATH` decides alone when it is set. Otherwise, in this order: beside the executable, the loader's search
-//! path, the system's library folders, and the `onnxruntime` package of an installed Python, which is asked for its
-//! folder without being imported.
+//! `ORT_DYLIB_PATH` decides alone when it is set, and else the library that the calling program suggests ([`suggest`]). Otherwise, in this
+//! order: next to the program or extension module with damper's code, the loader's search path, the system's library folders, and the
+//! `onnxruntime` package of an installed Python, which is asked for its folder without being imported.
 
+use crate::loaded;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
 /// The variable that names the library.
 pub(super) const VARIABLE: &str = "ORT_DYLIB_PATH";
@@ -16,14 +18,23 @@ pub(super) const VARIABLE: &str = "ORT_DYLIB_PATH";
 const ASK_PYTHON: &str = "import sys; sys.path = [p for p in sys.path if p]; import importlib.util as u; \
     s = u.find_spec('onnxruntime'); print(s.submodule_search_locations[0] if s else '')";
 
-/// Returns true if the user named the library.
+/// The library of the program that calls.
+static SUGGESTED: OnceLock<PathBuf> = OnceLock::new();
+
+/// Names the library to load if the user names none by `ORT_DYLIB_PATH`. The first call decides, for the whole process.
+pub fn suggest(library: PathBuf) {
+    let _ = SUGGESTED.set(library);
+}
+
+/// Returns true if the user, or the program that calls, named the library.
 pub(super) fn is_explicit() -> bool {
     explicit().is_some()
 }
 
-/// The library the user named.
-pub(super) fn explicit() -> Option<PathBuf> {
-    std::env::var_os(VARIABLE).filter(|path| !path.is_empty()).map(PathBuf::from)
+/// The library that was named, and by what.
+pub(super) fn explicit() -> Option<(PathBuf, &'static str)> {
+    let given = std::env::var_os(VARIABLE).filter(|path| !path.is_empty()).map(|path| (path.into(), VARIABLE));
+    given.or_else(|| Some((SUGGESTED.get()?.clone(), "the installed package")))
 }
 
 /// Libraries found, best first, and the places looked at.
@@ -36,7 +47,7 @@ pub(super) struct Found {
 /// Looks in the usual places.
 pub(super) fn search() -> Found {
     let mut found = Found::default();
-    if let Some(folder) = std::env::current_exe().ok().and_then(|exe| exe.parent().map(Path::to_path_buf)) {
+    if let Some(folder) = loaded::file().and_then(|file| file.parent().map(Path::to_path_buf)) {
         found.folder(&folder);
     }
     let loader_path = if cfg!(windows) {

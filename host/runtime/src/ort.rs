@@ -55,6 +55,8 @@ struct Runtime {
     environment: ort::environment::Environment,
     version: String,
     path: PathBuf,
+    /// Of a function in it.
+    code: usize,
 }
 
 /// onnxruntime's fusions that a node which the backward pass reads does not get, and the same node without it does: with activations computed
@@ -78,6 +80,16 @@ enum Device {
     Cuda,
 }
 
+impl Device {
+    /// The Python package that has onnxruntime for it.
+    fn package(self) -> &'static str {
+        match self {
+            Self::Processor => "onnxruntime",
+            Self::Cuda => "onnxruntime-gpu",
+        }
+    }
+}
+
 impl Ort {
     /// onnxruntime on the processor.
     ///
@@ -85,7 +97,7 @@ impl Ort {
     ///
     /// No usable library: the message says what was looked at, what was wrong with what was found, and what to install.
     pub fn open() -> Result<Self, BackendError> {
-        Ok(Self { runtime: runtime()?, device: Device::Processor, operators: Operators::Own, ways: Ways::default() })
+        Self::open_on(Device::Processor)
     }
 
     /// onnxruntime on the processor, running what it runs on a device: graphs of standard operators, with bound inputs and outputs.
@@ -104,9 +116,13 @@ impl Ort {
     ///
     /// Those of [`Ort::open`], and a CUDA provider that cannot be registered.
     pub fn open_cuda() -> Result<Self, BackendError> {
-        let backend = Self { device: Device::Cuda, ..Self::open_standard()? };
+        let backend = Self { operators: Operators::Standard, ..Self::open_on(Device::Cuda)? };
         backend.builder(1)?;
         Ok(backend)
+    }
+
+    fn open_on(device: Device) -> Result<Self, BackendError> {
+        Ok(Self { runtime: runtime(device)?, device, operators: Operators::Own, ways: Ways::default() })
     }
 
     fn builder(&self, threads: usize) -> Result<SessionBuilder, BackendError> {
@@ -131,7 +147,7 @@ impl Ort {
             .with_execution_providers([CUDA::default().with_tf32(false).build().error_on_failure()])
             .map_err(|error| {
                 BackendError(format!(
-                    "the CUDA provider of {} cannot be registered ({}): install `onnxruntime-gpu`, an NVIDIA driver and \
+                    "the CUDA provider of {} cannot be registered ({}): `pip install onnxruntime-gpu`, an NVIDIA driver and \
                      the CUDA and cuDNN libraries it asks for (on LD_LIBRARY_PATH), or use `backend` ort",
                     self.runtime.path.display(),
                     one_line(&error)
@@ -194,8 +210,8 @@ impl Ort {
 }
 
 impl Backend for Ort {
-    fn library(&self) -> Option<&Path> {
-        Some(&self.runtime.path)
+    fn code(&self) -> Option<usize> {
+        Some(self.runtime.code)
     }
 
     fn name(&self) -> &'static str {
@@ -274,26 +290,26 @@ impl Backend for Ort {
 }
 
 /// The process's one runtime, loaded at the first call that succeeds.
-fn runtime() -> Result<Runtime, BackendError> {
+fn runtime(device: Device) -> Result<Runtime, BackendError> {
     let mut current = RUNTIME.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(runtime) = &*current {
         return Ok(runtime.clone());
     }
     let runtime = match library::explicit() {
-        Some(path) => load(&path).map_err(|reason| {
-            BackendError(format!(
-                "{} names {}, which cannot be used: {reason}; correct the variable or unset it",
-                library::VARIABLE,
-                path.display()
-            ))
+        Some((path, by)) => load(&path).map_err(|reason| {
+            let remedy = match by {
+                library::VARIABLE => "correct the variable or unset it".to_owned(),
+                _ => format!("`pip install -U {}`, or set {}=FILE", device.package(), library::VARIABLE),
+            };
+            BackendError(format!("{by} names {}, which cannot be used: {reason}; {remedy}", path.display()))
         })?,
-        None => find()?,
+        None => find(device)?,
     };
     *current = Some(runtime.clone());
     Ok(runtime)
 }
 
-fn find() -> Result<Runtime, BackendError> {
+fn find(device: Device) -> Result<Runtime, BackendError> {
     let found = library::search();
     let mut reasons = Vec::new();
     for path in &found.libraries {
@@ -302,20 +318,24 @@ fn find() -> Result<Runtime, BackendError> {
             Err(reason) => reasons.push(format!("{}: {reason}", path.display())),
         }
     }
-    Err(BackendError(if reasons.is_empty() {
+    Err(absent(device, &found.looked, &reasons))
+}
+
+/// The error where no library was found in the places `looked`, or none that can be used, for these `reasons`.
+fn absent(device: Device, looked: &[String], reasons: &[String]) -> BackendError {
+    let (package, variable) = (device.package(), library::VARIABLE);
+    BackendError(if reasons.is_empty() {
+        let looked = looked.join(", ");
         format!(
-            "onnxruntime was not found (looked in {}): `pip install onnxruntime`, or set {}=FILE, or use `backend` tract",
-            found.looked.join(", "),
-            library::VARIABLE
+            "onnxruntime was not found (looked in {looked}): `pip install {package}`, or set {variable}=FILE, or use `backend` tract"
         )
     } else {
+        let reasons = reasons.join("; ");
         format!(
-            "no onnxruntime that was found can be used ({}): `pip install -U onnxruntime`, or set {}=FILE, or use \
-             `backend` tract",
-            reasons.join("; "),
-            library::VARIABLE
+            "no onnxruntime that was found can be used ({reasons}): `pip install -U {package}`, or set {variable}=FILE, or use \
+             `backend` tract"
         )
-    }))
+    })
 }
 
 /// Loads the library at `path`; on failure the reason alone.
@@ -330,7 +350,8 @@ fn load(path: &Path) -> Result<Runtime, String> {
         .with_telemetry(false)
         .build()
         .map_err(|error| one_line(&error))?;
-    Ok(Runtime { environment, version: version(&path).map_err(|error| one_line(&error))?, path })
+    let (version, code) = version(&path).map_err(|error| one_line(&error))?;
+    Ok(Runtime { environment, version, path, code })
 }
 
 /// Why a library cannot be used.
@@ -345,8 +366,8 @@ fn refusal(error: &ort::LoadDynamicError) -> String {
     }
 }
 
-/// Asks the library at `path`, which is loaded already, for its version.
-fn version(path: &Path) -> Result<String, libloading::Error> {
+/// Asks the library at `path`, which is loaded already, for its version, and for the address of a function.
+fn version(path: &Path) -> Result<(String, usize), libloading::Error> {
     // SAFETY: `ort` has loaded this very file and run its initialisers; this takes one more reference to it.
     let library = unsafe { libloading::Library::new(path)? };
     // SAFETY: the type of `OrtGetApiBase` in onnxruntime's C interface; `ort` calls the same symbol by the same type.
@@ -354,7 +375,8 @@ fn version(path: &Path) -> Result<String, libloading::Error> {
     // SAFETY: no arguments; what it returns is a static of the library, not null (`ort` has checked it) ...
     let version = unsafe { ((*base()).GetVersionString)() };
     // SAFETY: ... and so is the zero-terminated string, which is copied while the library is held.
-    Ok(unsafe { std::ffi::CStr::from_ptr(version) }.to_string_lossy().into_owned())
+    let version = unsafe { std::ffi::CStr::from_ptr(version) }.to_string_lossy().into_owned();
+    Ok((version, *base as usize))
 }
 
 #[cfg(test)]
@@ -366,6 +388,17 @@ mod tests {
     fn old_library_error_shows_both_versions() {
         let error = ort::LoadDynamicError::BadVersion { version_str: "1.5.2".into(), path: "lib".into() };
         assert_eq!(refusal(&error), "it is version 1.5.2, and 1.24.0 or newer is needed");
+    }
+
+    // Each device has a package of its own, and the error names it.
+    #[test]
+    fn error_names_the_package_of_the_device() {
+        for (device, package) in [(Device::Processor, "onnxruntime`"), (Device::Cuda, "onnxruntime-gpu`")] {
+            let absent = [absent(device, &["lib".into()], &[]), absent(device, &[], &["lib: old".into()])];
+            for error in absent.map(|error| error.to_string()) {
+                assert!(error.contains("`pip install ") && error.contains(package), "{error}");
+            }
+        }
     }
 
     // The error for a file that is not a library has a reason.

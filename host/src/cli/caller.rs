@@ -1,10 +1,10 @@
 //! The program that calls the command inside its own process, if there is one: see `embed`.
 
+use super::command_line;
 use damper_data::Memory;
 use serde_json::{Value, json};
 use std::cell::RefCell;
-use std::env;
-use std::path::PathBuf;
+use std::rc::Rc;
 
 /// Callbacks to a calling program.
 pub trait Listener {
@@ -19,54 +19,58 @@ pub trait Listener {
     fn stop(&mut self) -> bool;
 }
 
-/// What a thread's call has.
+/// What a thread's call has. A listener is lent out while it listens, for it may make a call of its own.
 struct Called {
-    listener: Box<dyn Listener>,
+    listener: Rc<RefCell<Box<dyn Listener>>>,
     memory: Option<Memory>,
     answer: Option<String>,
+    /// The command line of the call around this one.
+    line: Vec<String>,
 }
 
 thread_local! {
-    static CALLED: RefCell<Option<Called>> = const { RefCell::new(None) };
+    /// The calls of this thread, the innermost last.
+    static CALLED: RefCell<Vec<Called>> = const { RefCell::new(Vec::new()) };
 }
 
-/// A call of this thread. Its end goes back to the working folder, which a resumed run leaves.
-pub(super) struct Call {
-    folder: Option<PathBuf>,
-}
+/// A call of this thread.
+pub(super) struct Call;
 
 impl Call {
     pub(super) fn begin(listener: Box<dyn Listener>, memory: Option<Memory>) -> Self {
-        CALLED.replace(Some(Called { listener, memory, answer: None }));
-        Self { folder: env::current_dir().ok() }
+        let line = command_line::replaced(Vec::new());
+        let called = Called { listener: Rc::new(RefCell::new(listener)), memory, answer: None, line };
+        CALLED.with_borrow_mut(|calls| calls.push(called));
+        Self
     }
 }
 
 impl Drop for Call {
     fn drop(&mut self) {
-        if let Some(folder) = &self.folder {
-            let _ = env::set_current_dir(folder);
+        if let Some(ended) = CALLED.with_borrow_mut(Vec::pop) {
+            command_line::replaced(ended.line);
         }
-        CALLED.with_borrow_mut(Option::take);
     }
 }
 
 /// Returns true if this thread serves a call.
 pub(super) fn is_active() -> bool {
-    CALLED.with_borrow(Option::is_some)
+    CALLED.with_borrow(|calls| !calls.is_empty())
+}
+
+fn listener() -> Option<Rc<RefCell<Box<dyn Listener>>>> {
+    CALLED.with_borrow(|calls| Some(calls.last()?.listener.clone()))
 }
 
 /// Tells the caller, if there is one. Returns true if so.
 pub(super) fn tell(event: &str, mut fields: Value) -> bool {
-    CALLED.with_borrow_mut(|called| {
-        let Some(Called { listener, .. }) = called else { return false };
-        let mut told = json!({ "event": event });
-        if let (Some(told), Some(fields)) = (told.as_object_mut(), fields.as_object_mut()) {
-            told.append(fields);
-        }
-        listener.event(&told);
-        true
-    })
+    let Some(listener) = listener() else { return false };
+    let mut told = json!({ "event": event });
+    if let (Some(told), Some(fields)) = (told.as_object_mut(), fields.as_object_mut()) {
+        told.append(fields);
+    }
+    listener.borrow_mut().event(&told);
+    true
 }
 
 /// Tells the caller of rows, if there is one.
@@ -80,20 +84,20 @@ pub(super) fn tell_of_rows(text: &str) {
 
 /// Returns true if the caller wants the run to stop.
 pub(super) fn stop() -> bool {
-    CALLED.with_borrow_mut(|called| called.as_mut().is_some_and(|called| called.listener.stop()))
+    listener().is_some_and(|listener| listener.borrow_mut().stop())
 }
 
 /// Keeps an answer for the caller, if there is one. Returns true if so.
 pub(super) fn keep_answer(text: &str) -> bool {
-    CALLED.with_borrow_mut(|called| called.as_mut().map(|called| called.answer = Some(text.to_owned())).is_some())
+    CALLED.with_borrow_mut(|calls| calls.last_mut().map(|called| called.answer = Some(text.to_owned())).is_some())
 }
 
 /// The caller's arrays.
 pub(super) fn memory() -> Option<Memory> {
-    CALLED.with_borrow(|called| called.as_ref()?.memory.clone())
+    CALLED.with_borrow(|calls| calls.last()?.memory.clone())
 }
 
 /// The answer of this thread's call.
 pub(super) fn take_answer() -> String {
-    CALLED.with_borrow_mut(|called| called.as_mut()?.answer.take()).unwrap_or_default()
+    CALLED.with_borrow_mut(|calls| calls.last_mut()?.answer.take()).unwrap_or_default()
 }

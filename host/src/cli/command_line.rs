@@ -1,19 +1,24 @@
 //! The command line and the versions, as every output folder records them.
+//!
+//! A command line belongs to the thread that serves its process or call, so calls in several threads each record their own. Threads that one
+//! of them starts are handed it.
 
 use super::Failure;
 use damper_report::Software;
 use damper_train::files::{self, Access, write};
 use serde::Serialize;
+use std::cell::RefCell;
 use std::ffi::OsString;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 
 /// The record's file in a private folder `checkpoint`.
 const FILE: &str = "command.json";
 /// In the place of a value that no output may have.
 const LEFT_OUT: &str = "(left out)";
 
-static LINE: Mutex<Vec<String>> = Mutex::new(Vec::new());
+thread_local! {
+    static LINE: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+}
 
 #[derive(Serialize)]
 struct Record {
@@ -21,20 +26,25 @@ struct Record {
     versions: Software,
 }
 
-/// Keeps the command line of this process or call, with the flags of its run file, and returns it.
+/// Keeps the command line of this thread's process or call, with the flags of its run file, and returns it.
 pub(super) fn registered(args: Vec<OsString>) -> Vec<OsString> {
-    *LINE.lock().unwrap_or_else(PoisonError::into_inner) = recorded(&args);
+    LINE.set(recorded(&args));
     args
 }
 
-/// The command line, the program's name first.
+/// This thread's command line, the program's name first.
 pub(super) fn command() -> Vec<String> {
-    LINE.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    LINE.with_borrow(Vec::clone)
 }
 
-/// Writes command line and versions into a private folder, before anything is charged there.
-pub(super) fn write_record(checkpoint: &Path) -> Result<(), Failure> {
-    let record = Record { command: command(), versions: Software::current() };
+/// Forgets this thread's command line, or goes back to the one that was before.
+pub(super) fn replaced(line: Vec<String>) -> Vec<String> {
+    LINE.replace(line)
+}
+
+/// Writes the command line `command` and the versions into a private folder, before anything is charged there.
+pub(super) fn write_record(checkpoint: &Path, command: &[String]) -> Result<(), Failure> {
+    let record = Record { command: command.to_vec(), versions: Software::current() };
     Ok(write(&checkpoint.join(FILE), files::json(&record)?.as_bytes(), Access::Private)?)
 }
 
@@ -81,6 +91,20 @@ mod tests {
             );
             assert_eq!(of(&format!("d train --samples=7 {size}")), format!("damper train --samples=(left out) {size}"));
         }
+    }
+
+    #[test]
+    fn threads_have_their_own() {
+        registered(["d".into(), "one".into()].into());
+        let other = std::thread::spawn(|| {
+            assert_eq!(command(), [""; 0]);
+            registered(["d".into(), "two".into()].into());
+            command()
+        });
+        assert_eq!(
+            (command(), other.join().unwrap()),
+            (vec!["damper".into(), "one".into()], vec!["damper".into(), "two".into()])
+        );
     }
 
     #[test]

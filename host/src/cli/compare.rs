@@ -141,6 +141,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<(), Failure> {
     let processors = available_parallelism().unwrap_or(NonZeroUsize::MIN);
     let (count, workers) = share(&plan, args.jobs, processors);
     let runner = Runner {
+        command: command_line::command(),
         out: &out,
         budget: plan.budgets.name(),
         budget_file: budget.as_deref(),
@@ -209,6 +210,8 @@ fn unfinished(out: &Path, finished: usize) -> usize {
 /// Trains in this process.
 struct Runner<'a> {
     out: &'a Path,
+    /// The command line, for threads other than that of the command.
+    command: Vec<String>,
     /// What the budgets are.
     budget: &'static str,
     /// The budget of the data set.
@@ -332,7 +335,7 @@ impl Runner<'_> {
             create_ledger_folder(self.out)?
         };
         *paid = checkpoint.parent().map(Path::to_path_buf);
-        command_line::write_record(&checkpoint)?;
+        command_line::write_record(&checkpoint, &self.command)?;
         let outcome = train::run(&run, &checkpoint, watch);
         if outcome.is_err() {
             leave_unpaid(paid);

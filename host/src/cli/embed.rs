@@ -1,7 +1,8 @@
 //! The command inside another program: settings and arrays go in, and what the command answers comes back. What it would print while it
 //! works is told to a listener.
 //!
-//! A call belongs to its thread, and two threads may call at once, if neither of them resumes a run.
+//! A call belongs to its thread. Any number of threads may call at once, and a listener may call again. Nothing of the process is changed: not
+//! the working folder, the environment, signals or standard output.
 
 use super::caller::{Call, take_answer};
 use super::{Cli, Failure, command_line, flags, near_miss, one_line, parse, resume, run, run_file};
@@ -10,6 +11,7 @@ use damper_data::Memory;
 use std::ffi::OsString;
 
 pub use super::caller::Listener;
+pub use super::python_words::python_words;
 
 /// A setting of a call, by its flag without dashes.
 #[derive(Clone, PartialEq, Debug)]
@@ -46,8 +48,10 @@ pub fn call(
     let _call = Call::begin(listener, memory);
     let of = |failure: Failure| CallError { message: one_line(&failure.message) };
     let line = line(name, args, settings).map_err(|message| CallError { message })?;
-    let line = resume::expand(&Cli::command(), line).map_err(of)?;
-    let command = parse(command_line::registered(line.clone())).map_err(|error| misused(error, &line))?;
+    let mut expanded = resume::expand(&Cli::command(), line).map_err(of)?;
+    expanded.args = command_line::registered(expanded.args);
+    let line = expanded.rebased(&Cli::command());
+    let command = parse(line.clone()).map_err(|error| misused(error, &line))?;
     command.and_then(run).map_err(of)?;
     Ok(take_answer())
 }
@@ -127,6 +131,35 @@ mod tests {
         let found: Value = serde_json::from_str(&answer).unwrap();
         assert!(found["epsilon"].as_f64().unwrap() > 0.1, "{answer}");
         assert!(!super::super::caller::is_active());
+    }
+
+    /// Calls the command while it listens, and stops a run at once.
+    struct Calling(Rc<RefCell<Vec<String>>>);
+
+    impl Listener for Calling {
+        fn event(&mut self, event: &Value) {
+            let settings = [("noise_multiplier", "1"), ("sampling_rate", "0.01"), ("steps", "9"), ("delta", "1e-5")];
+            let settings: Vec<_> = settings.map(|(key, value)| (key, one(value))).into();
+            self.0.borrow_mut().push(format!("{} {}", event["event"], called("epsilon", &settings).is_ok()));
+        }
+
+        fn stop(&mut self) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn a_listener_may_call() {
+        let heard = Rc::new(RefCell::new(Vec::new()));
+        command_line::registered(["d".into(), "around".into()].into());
+        {
+            let _call = Call::begin(Box::new(Calling(heard.clone())), None);
+            command_line::registered(["d".into(), "outer".into()].into());
+            assert!(super::super::caller::tell("step", serde_json::json!({})));
+            assert_eq!(command_line::command(), ["damper", "outer"]);
+        }
+        assert_eq!(*heard.borrow(), ["\"step\" true"]);
+        assert_eq!(command_line::command(), ["damper", "around"]);
     }
 
     #[test]

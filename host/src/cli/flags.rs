@@ -27,12 +27,16 @@ pub(super) fn register(command: &Command) {
     FLAGS.get_or_init(|| longs(command).into_iter().collect());
 }
 
+/// Returns true if a subcommand has this flag.
+pub(super) fn is_known(flag: &str) -> bool {
+    FLAGS.get().is_some_and(|flags| flags.contains(flag))
+}
+
 /// The flag of a setting, if there is one.
 fn flag_of(setting: &str) -> Option<String> {
     let renamed = RENAMED.iter().find(|(name, _)| *name == setting);
     let flag = renamed.map_or_else(|| setting.replace('_', "-"), |(_, flag)| (*flag).to_owned());
-    let is_known = FLAGS.get().is_some_and(|flags| flags.contains(&flag));
-    (!setting.contains('-') && is_known).then(|| format!("--{flag}"))
+    (!setting.contains('-') && is_known(&flag)).then(|| format!("--{flag}"))
 }
 
 /// A library's message with the flags of the settings.

@@ -176,7 +176,12 @@ pub fn json(value: &impl Serialize) -> serde_json::Result<String> {
 
 /// SHA-256 of `bytes`, in hexadecimal.
 pub fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().map(|byte| format!("{byte:02x}")).collect()
+    hex(Sha256::new_with_prefix(bytes))
+}
+
+/// The digest's value, in hexadecimal.
+pub(crate) fn hex(digest: Sha256) -> String {
+    digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 /// Folders that are about to be made, innermost first. Dropped, those that are empty are gone.
@@ -266,16 +271,35 @@ pub fn create_output_folder(path: &Path) -> Result<(), FileError> {
 ///
 /// The folder cannot be made, or its name is taken by a file.
 pub fn create_private_folder(path: &Path) -> Result<(), FileError> {
-    #[cfg_attr(not(unix), expect(unused_mut, reason = "the mode is Unix'"))]
-    let mut builder = fs::DirBuilder::new();
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    match builder.create(path) {
+    match make_private_folder(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => restrict(path),
         other => other,
     }
     .and_then(|()| sync_folder(folder_of(path)))
     .map_err(|error| failed(path, OUT, &error))
+}
+
+/// The same for a folder that must not be there. Of several threads or processes that make it at once, one does.
+///
+/// # Errors
+///
+/// The folder is there, or cannot be made.
+pub fn claim_private_folder(path: &Path) -> Result<(), FileError> {
+    match make_private_folder(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(FileError(format!(
+            "{}: another run has just begun in this folder: name another `out`",
+            folder_of(path).display()
+        ))),
+        made => made.and_then(|()| sync_folder(folder_of(path))).map_err(|error| failed(path, OUT, &error)),
+    }
+}
+
+fn make_private_folder(path: &Path) -> io::Result<()> {
+    #[cfg_attr(not(unix), expect(unused_mut, reason = "the mode is Unix'"))]
+    let mut builder = fs::DirBuilder::new();
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path)
 }
 
 #[cfg(unix)]

@@ -5,17 +5,22 @@ from __future__ import annotations
 import contextlib
 from typing import Any, Iterator
 
+from ._alone import exports
 from ._damper import Error
 
 
 @contextlib.contextmanager
 def fixed_bags() -> Iterator[None]:
-    """Lets `nn.EmbeddingBag` look up all bags `[N, length]` at once and reduce over the length."""
+    """Lets `nn.EmbeddingBag` look up all bags `[N, length]` at once and reduce over the length, in the thread that exports."""
     from torch.nn import functional
 
     own = functional.embedding_bag
-    functional.embedding_bag = _embedding_bag
+
+    def embedding_bag(*args: Any, **settings: Any) -> Any:
+        return (_embedding_bag if exports() else own)(*args, **settings)
+
     try:
+        functional.embedding_bag = embedding_bag
         yield
     finally:
         functional.embedding_bag = own

@@ -14,7 +14,8 @@ LIBRARY = "ORT_DYLIB_PATH"
 
 
 def use_onnxruntime() -> None:
-    """Lets damper load the library of the installed package `onnxruntime`, without importing it; the user's own choice stays."""
+    """Lets damper load the library of the installed package `onnxruntime`, without importing it; the user's own choice stays. The
+    environment stays as it is: other threads may be reading it."""
     if os.environ.get(LIBRARY):
         return
     spec = importlib.util.find_spec("onnxruntime")
@@ -22,7 +23,7 @@ def use_onnxruntime() -> None:
         capi = pathlib.Path(folder) / "capi"
         for pattern in ("libonnxruntime.so.*", "libonnxruntime.*dylib", "onnxruntime.dll"):
             for library in sorted(capi.glob(pattern)):
-                os.environ[LIBRARY] = str(library)
+                _damper.use_library(str(library))
                 return
 
 

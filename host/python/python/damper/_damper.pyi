@@ -28,5 +28,8 @@ def call(
 def main(args: list[str]) -> int:
     """Runs the command line `args`, the program's name first. Returns the exit code."""
 
+def use_library(path: str) -> None:
+    """Names onnxruntime's library if ORT_DYLIB_PATH does not. The first call decides."""
+
 def read_model(path: str | PathLike[str]) -> tuple[dict[str, tuple[tuple[int, ...], bytes]], dict[str, str]]:
     """The float32 initializers of an .onnx file, `{name: (shape, bytes)}`, and its metadata."""

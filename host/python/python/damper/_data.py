@@ -1,4 +1,4 @@
-"""Arrays, Datasets and DataLoaders as arrays that the command takes: float32 or int64, the samples along axis 0."""
+"""Arrays, DataFrames, Datasets and DataLoaders as arrays that the command takes: float32 or int64, the samples along axis 0."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from typing import Any, Iterator
 
 import numpy as np
 
+from . import _frames
 from ._damper import Error
+from ._frames import Columns, Reading, Table
 
 # Samples that a Dataset is asked for at once.
 CHUNK = 256
@@ -25,20 +27,37 @@ class Samples:
     by_name: bool
     #: Of a DataLoader.
     batch_size: int | None = None
+    #: The inputs that came as DataFrames.
+    tables: dict[str, Table] = dataclasses.field(default_factory=dict)
+
+    def columns(self) -> dict[str, Columns]:
+        """The columns of the inputs that have names."""
+        return {name: table.columns for name, table in self.tables.items()}
 
     def split(self) -> tuple[list[tuple[str, np.ndarray]], np.ndarray | None]:
         """As the extension takes them."""
         return list(self.inputs.items()), self.labels
 
 
-def samples(data: Any, names: list[str], what: str = "data", wants_labels: bool = True) -> Samples:
-    """`data` in memory, walked once: `(X, y)`, a `Dataset` or a `DataLoader`.
+def samples(
+    data: Any, names: list[str], what: str = "data", wants_labels: bool = True, reading: Reading | None = None, loss: Any = None
+) -> Samples:
+    """`data` in memory, walked once: `(X, y)`, a DataFrame, a `Dataset` or a `DataLoader`.
 
-    `X` is an array `[N, ...]`, a tuple of arrays (inputs by position) or a dict of arrays (inputs by name); `y` an array
-    `[N, ...]`. `names` are those of the module's inputs.
+    `X` is an array `[N, ...]`, a DataFrame, a tuple of them (inputs by position) or a dict of them (inputs by name); `y` an array
+    `[N, ...]`, a Series, or the name of a column of `X`. `names` are those of the module's inputs.
     """
+    reading = reading or Reading()
     batch_size = None
-    if _is_loader(data):
+    if _frames.is_table(data):
+        if not wants_labels:
+            features, labels = data, None
+        elif reading.label is None or not _frames.is_frame(data):
+            kind = type(data).__name__
+            raise Error(f"{what}: a {kind} alone has no labels; give (X, y), (df, 'COLUMN') or label='COLUMN', the labels' column")
+        else:
+            features, labels = _frames.taken_apart(data, reading.label, what)
+    elif _is_loader(data):
         batch_size = data.batch_size
         features, labels = _stack(_walk(data), what, wants_labels)
     elif isinstance(data, (tuple, list)):
@@ -46,8 +65,10 @@ def samples(data: Any, names: list[str], what: str = "data", wants_labels: bool 
             features, labels = data[0], None
         elif len(data) == 2:
             features, labels = data
+            if _frames.is_frame(features) and _is_column(labels):
+                features, labels = _frames.taken_apart(features, labels, what)
         else:
-            raise Error(f"{what}: give (X, y), a Dataset or a DataLoader; this is a {type(data).__name__} of {len(data)}")
+            raise Error(f"{what}: give (X, y), a DataFrame, a Dataset or a DataLoader; this is a {type(data).__name__} of {len(data)}")
     elif isinstance(data, np.ndarray) or _is_tensor(data) or isinstance(data, dict):
         if wants_labels:
             raise Error(f"{what}: has no labels; give (X, y)")
@@ -60,12 +81,47 @@ def samples(data: Any, names: list[str], what: str = "data", wants_labels: bool 
             "a Dataset with __len__ and __getitem__"
         )
     else:
-        raise Error(f"{what}: a {type(data).__name__}; give (X, y), a Dataset or a DataLoader")
+        raise Error(f"{what}: a {type(data).__name__}; give (X, y), a DataFrame, a Dataset or a DataLoader")
+    _frames.check_rows(features, labels, what)
     inputs, by_name = _by_name(features, names, what)
-    arrays = {name: _array(value, f"{what}, input '{name}'") for name, value in inputs.items()}
-    labels = None if labels is None else _array(labels, f"{what}, labels", are_labels=True)
+    arrays, tables = {}, {}
+    for name, value in inputs.items():
+        known = reading.known.get(name)
+        if _frames.is_table(value):
+            tables[name] = _frames.table(value, what, reading, known)
+            arrays[name] = tables[name].floats
+            continue
+        arrays[name] = _array(value, f"{what}, input '{name}'")
+        if known is not None:
+            _take_by_place(arrays[name], known, what, reading)
+    _check_settings(tables, what, reading)
+    if _frames.is_table(labels):
+        labels = _frames.labels(labels, f"{what}, labels", reading, loss)
+    elif labels is not None:
+        labels = _array(labels, f"{what}, labels", are_labels=True)
     _check_lengths(arrays, labels, what)
-    return Samples(arrays, labels, by_name, batch_size)
+    return Samples(arrays, labels, by_name, batch_size, tables)
+
+
+def _is_column(labels: Any) -> bool:
+    return isinstance(labels, str) or isinstance(labels, list) and bool(labels) and all(isinstance(one, str) for one in labels)
+
+
+def _take_by_place(array: np.ndarray, known: Columns, what: str, reading: Reading) -> None:
+    """Notes that columns without names stand in the place of those of the run."""
+    width = sum(len(known.categories.get(name, [0])) for name in known.names)
+    if array.shape[1:] not in ((width,), (len(known.names),)):
+        raise Error(f"{what}: has the shape {list(array.shape)} where the training data have {len(known.names)} named columns; give a DataFrame")
+    reading.note(f"{what}: its columns have no names, so they are taken by place: {', '.join(known.names)}")
+
+
+def _check_settings(tables: dict[str, Table], what: str, reading: Reading) -> None:
+    """Refuses settings of columns that no DataFrame has."""
+    columns = {name for table in tables.values() for name in table.columns.names}
+    for setting, given in (("categories", reading.categories), ("scale", reading.scale)):
+        unknown = [name for name in given if name not in columns]
+        if unknown and not reading.known:
+            raise Error(f"{setting}: {what} has no column '{unknown[0]}' of a DataFrame; correct it or leave it out")
 
 
 def _is_tensor(value: Any) -> bool:

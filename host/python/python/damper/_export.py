@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
 import copy
 import dataclasses
 import inspect
 import io
 import json
-import logging
 import re
-import warnings
 from typing import Any
 
 import numpy as np
 
+from ._alone import alone, silence
 from ._bags import fixed_bags
 from ._damper import Error
 from ._metadata import METADATA
@@ -46,13 +44,40 @@ class Exported:
 
 
 def export(
-    module: Any, example: dict[str, np.ndarray], by_name: bool, exporter: str, has_labels: bool = True, whole: bool = False
+    module: Any,
+    example: dict[str, np.ndarray],
+    by_name: bool,
+    exporter: str,
+    has_labels: bool = True,
+    whole: bool = False,
+    known: dict[str, Any] | None = None,
 ) -> Exported:
     """Exports `module` for inputs like `example`, `{name: array [N, ...]}`, of which only shapes and types are used.
 
     With `whole`, all parameters are to be trained, also those without `requires_grad`. The network that is exported is a copy whose parameters are random and all different, so that no exporter takes two for
-    one. Each parameter is then found by its values, wherever the exporter put it, and gets the module's own.
+    one. Each parameter is then found by its values, wherever the exporter put it, and gets the module's own. The file's metadata have `known`
+    too.
+
+    One thread exports at a time. The module stays as it is, and so does the process.
     """
+    with alone():
+        return _export(module, example, by_name, exporter, has_labels, whole, known or {})
+
+
+def takes(module: Any, example: dict[str, np.ndarray], by_name: bool) -> bool:
+    """Returns true if `module` takes inputs like `example`."""
+    import torch
+
+    try:
+        _try(torch, _randomised(module), {name: _example(torch, array, ROWS) for name, array in example.items()}, by_name)
+    except Error:
+        return False
+    return True
+
+
+def _export(
+    module: Any, example: dict[str, np.ndarray], by_name: bool, exporter: str, has_labels: bool, whole: bool, more: dict[str, Any]
+) -> Exported:
     import torch
 
     if exporter not in ATTEMPTS:
@@ -80,6 +105,7 @@ def export(
             continue
         trained = sorted({places[name]["tensor"] for name in trained_names})
         known = {"places": places, "trained": trained, "parameters": list(named), "inputs": list(example), "labels": has_labels}
+        known |= more
         model.metadata_props.add(key=METADATA, value=json.dumps(known))
         return Exported(model.SerializeToString(deterministic=True), trained, notes)
     raise Error(f"PyTorch does not export the module ({'; '.join(dict.fromkeys(problems))}); docs/models.md lists what helps")
@@ -224,7 +250,7 @@ def _export_with(torch: Any, twin: Any, inputs: dict[str, Any], exporter: str, f
     file = io.BytesIO()
     common = {"input_names": list(inputs), "output_names": ["output"], "opset_version": OPSET}
     args = tuple(inputs.values())
-    with _silence(), fixed_bags(), torch.no_grad():
+    with silence(), fixed_bags(), torch.no_grad():
         if exporter == "torchscript":
             # Without folding, parameters keep names, shapes and ties.
             axes = {name: {0: "batch"} for name in inputs}
@@ -237,30 +263,6 @@ def _export_with(torch: Any, twin: Any, inputs: dict[str, Any], exporter: str, f
             shapes = (shapes,) if variadic else shapes
         program = torch.onnx.export(twin, args, dynamo=True, optimize=folds, dynamic_shapes=shapes, verbose=False, **common)
         return program.model_proto
-
-
-@contextlib.contextmanager
-def _silence() -> Any:
-    """Without what exporters say of themselves."""
-    import torch
-
-    loggers = [logging.getLogger(name) for name in ("torch.onnx", "onnxscript", "torch.export", "torch.utils.flop_counter")]
-    levels = [logger.level for logger in loggers]
-    # The fast path of nn.TransformerEncoder is one operator that nothing but PyTorch knows.
-    fast = torch.backends.mha.get_fastpath_enabled()
-    torch.backends.mha.set_fastpath_enabled(False)
-    try:
-        for logger in loggers:
-            logger.setLevel(logging.CRITICAL)
-        with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(
-            io.StringIO()
-        ):
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        torch.backends.mha.set_fastpath_enabled(fast)
-        for logger, level in zip(loggers, levels):
-            logger.setLevel(level)
 
 
 def _places(twin: Any, graph: Any, prefix: str) -> dict[str, dict[str, Any]]:

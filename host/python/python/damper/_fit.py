@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import dataclasses
 import inspect
 import json
 import os
@@ -9,13 +11,13 @@ import pathlib
 import sys
 import tempfile
 import warnings
-from typing import Any, Sequence
+from typing import Any, Iterator, Sequence
 
-from . import _damper
+from . import _damper, _frames
 from ._command import use_onnxruntime
 from ._data import Samples, samples
 from ._damper import Error
-from ._export import export, with_trained
+from ._export import export, takes, with_trained
 from ._loss import loss_settings
 from ._metadata import METADATA
 from ._plain import plain
@@ -52,6 +54,7 @@ def fit(
     lr_schedule: str | None = None,
     loss: Any = None,
     test: Any = None,
+    label: str | Sequence[str] | None = None,
     test_metrics: str | None = None,
     eval_every: float | None = None,
     seed: int | None = None,
@@ -75,8 +78,12 @@ def fit(
         exported in evaluation mode: dropout is off, and BatchNorm is refused (`damper.fix` replaces it).
     data
         The training samples, one row of `X` and `y` each: `(X, y)` with arrays or tensors `[N, ...]`, `X` also a tuple (inputs by
-        position) or a dict (by name); a `Dataset`; or a `DataLoader`, whose data set is walked once, in its order. `y` is `[N]` of
-        class numbers, `[N, S]` of those of tokens, or numbers of the output's shape. One row is what epsilon protects.
+        position) or a dict (by name); a DataFrame; a `Dataset`; or a `DataLoader`, whose data set is walked once, in its order. `y` is `[N]`
+        of class numbers, `[N, S]` of those of tokens, or numbers of the output's shape. One row is what epsilon protects.
+
+        A DataFrame's columns are the features in their order, by name: bools are 0 or 1, and a column of categories becomes a column of 0
+        or 1 for each public value: the categories of its type, or `categories={"COLUMN": [...]}`. `scale={"COLUMN": (mean, std)}` has
+        public constants. Other data of the run (`test`, `damper.resume`) are matched by name.
     epsilon, delta
         The budget of the whole run. `delta` well below 1 / N.
     noise_multiplier
@@ -94,6 +101,9 @@ def fit(
     test
         Held-out samples: a fraction of the training rows, or data as above. Their metrics are exact and epsilon does not cover them, unless
         `test_metrics="private"`, or "none".
+    label
+        The column of the labels if the data are a DataFrame alone; or `(df, "COLUMN")`. A list of columns for outputs of several numbers.
+        Labels that are no numbers need `classes=[...]`, their public names in the model's order, or a Categorical.
     eval_every
         Evaluates every so many epochs, beside the end.
     seed
@@ -132,13 +142,23 @@ def fit(
     module = plain(module)
     names = input_names(module)
     wants_labels = not (isinstance(loss, str) and loss.split(":")[0] == "output")
-    train = samples(data, names, "data", wants_labels)
+    settings = dict(options)
+    reading = _frames.of_options(settings, label)
+    said: list[str] = []
+    reading.note = said.append
+    train = samples(data, names, "data", wants_labels, reading, loss)
     held_out = None
     if test is not None and not isinstance(test, (int, float)):
-        held_out = samples(test, names, "test", wants_labels)
+        reading.known = train.columns()
+        held_out = samples(test, names, "test", wants_labels, reading, loss)
         if set(held_out.inputs) != set(train.inputs):
             raise Error(f"test: has the inputs {', '.join(held_out.inputs)} where data has {', '.join(train.inputs)}")
-    settings = dict(options)
+        unnamed = [name for name in held_out.tables if name not in train.tables]
+        if unnamed:
+            said.append(f"test: the columns of data have no names, so those of test are taken by place: {', '.join(held_out.tables[unnamed[0]].columns.names)}")
+    _choose_types(module, train, held_out)
+    if reading.classes is not None and not _frames.is_table(data) and not any(map(_frames.is_table, data if isinstance(data, (tuple, list)) else [])):
+        settings["classes"] = ",".join(map(str, reading.classes))
     settings.update(loss_settings(loss, train.labels))
     settings.update(
         epsilon=epsilon,
@@ -173,14 +193,14 @@ def fit(
         raise Error("batch_size: give it, the expected number of samples in a draw")
 
     adapts = lora is not None
-    exported = export(module, train.inputs, train.by_name, exporter, train.labels is not None, whole=adapts)
+    known = _known(train, reading)
+    exported = export(module, train.inputs, train.by_name, exporter, train.labels is not None, whole=adapts, known=known)
     settings["parameter"] = exported.parameters
     settings["copy_model"] = True
-    folder = pathlib.Path(out).absolute() if out is not None else _next_folder()
-    settings["out"] = str(folder)
-    for note in exported.notes:
+    for note in dict.fromkeys([*said, *exported.notes]):
         warnings.warn(note, PrivacyWarning, stacklevel=2)
-    with tempfile.TemporaryDirectory() as temporary:
+    with _folder(out) as folder, tempfile.TemporaryDirectory() as temporary:
+        settings["out"] = str(folder)
         file = pathlib.Path(temporary) / "module.onnx"
         file.write_bytes(exported.model)
         settings["model_file"] = str(file)
@@ -191,6 +211,41 @@ def fit(
         except Error as error:
             # The file is gone by the time that the user reads its name.
             raise Error(str(error).replace(str(file), "the exported module")) from None
+
+
+def _known(train: Samples, reading: _frames.Reading) -> dict[str, Any]:
+    """What the model's file says of the tables that it was trained on, all of it public."""
+    if not train.tables and reading.classes is None:
+        return {}
+    columns = {name: dataclasses.asdict(one) for name, one in train.columns().items()}
+    types = {name: str(train.inputs[name].dtype) for name in train.tables}
+    label = reading.label if reading.label is None or isinstance(reading.label, str) else list(map(str, reading.label))
+    return {"columns": columns, "types": types, "label": label, "classes": reading.classes, "scale": reading.scale} | (
+        {} if train.labels is None else {"label_type": str(train.labels.dtype)}
+    )
+
+
+def _choose_types(module: Any, train: Samples, test: Samples | None) -> None:
+    """Gives the inputs that are tables the type that the module takes: ids as integers, or numbers."""
+    for name, table in train.tables.items():
+        kinds = [table.floats, table.integers]
+        kinds = [kind for kind in (reversed(kinds) if table.only_integers else kinds) if kind is not None]
+        train.inputs[name] = kinds[0]
+        for kind in kinds if len(kinds) > 1 else []:
+            if takes(module, {**train.inputs, name: kind}, train.by_name):
+                train.inputs[name] = kind
+                break
+        if test is not None and name in test.tables:
+            other = test.tables[name]
+            test.inputs[name] = _as_type(other, train.inputs[name].dtype, "test")
+
+
+def _as_type(table: _frames.Table, kind: Any, what: str) -> Any:
+    if str(kind) == "float32":
+        return table.floats
+    if table.integers is None:
+        raise Error(f"{what}: has missing values or numbers that are no integers, and the module takes integers; leave such rows out")
+    return table.integers
 
 
 def _trained_with_adapters(file: pathlib.Path, settings: dict[str, Any]) -> list[str]:
@@ -215,8 +270,14 @@ def resume(path: str | os.PathLike[str], data: Any, test: Any = None, *, workers
         raise Error(f"{folder}: there is nothing to resume that damper.fit has begun; damper train --resume goes on with other runs")
     _, metadata = _damper.read_model(model)
     known = json.loads(metadata[METADATA])
-    train = samples(data, known["inputs"], "data", known["labels"])
-    held_out = None if test is None else samples(test, known["inputs"], "test", known["labels"])
+    reading = _frames.Reading(known.get("label"), classes=known.get("classes"), scale=known.get("scale") or {}, drops=True)
+    reading.known = {name: _frames.Columns(**one) for name, one in (known.get("columns") or {}).items()}
+    loss = "mse" if known.get("label_type") == "float32" else None
+    train = samples(data, known["inputs"], "data", known["labels"], reading, loss)
+    held_out = None if test is None else samples(test, known["inputs"], "test", known["labels"], reading, loss)
+    for what, split in (("data", train), ("test", held_out)):
+        for name, table in split.tables.items() if split is not None else []:
+            split.inputs[name] = _as_type(table, known["types"].get(name, "float32"), what)
     return _train({"resume": str(folder), "workers": workers}, train, held_out, folder, progress)
 
 
@@ -247,11 +308,33 @@ def input_names(module: Any) -> list[str]:
     return names
 
 
+@contextlib.contextmanager
+def _folder(out: str | os.PathLike[str] | None) -> Iterator[pathlib.Path]:
+    """The output folder: `out`, or the next free one of `damper-runs`, which is gone again if nothing came of the run."""
+    if out is not None:
+        yield pathlib.Path(out).absolute()
+        return
+    folder = _next_folder()
+    try:
+        yield folder
+    finally:
+        for empty in (folder, folder.parent):
+            # Not empty, or another thread's or process's by now.
+            with contextlib.suppress(OSError):
+                empty.rmdir()
+
+
 def _next_folder() -> pathlib.Path:
-    """The next free folder of `damper-runs`."""
+    """Makes the next free folder of `damper-runs`. Of several threads or processes at once, each gets its own."""
     runs = pathlib.Path(RUNS).absolute()
-    taken = [int(one.name) for one in runs.glob("*") if one.name.isdigit()] if runs.is_dir() else []
-    return runs / f"{max(taken, default=0) + 1:04d}"
+    while True:
+        runs.mkdir(parents=True, exist_ok=True)
+        # Of a folder that another run has just removed, the loop makes a new one.
+        with contextlib.suppress(FileExistsError, FileNotFoundError):
+            taken = [int(one.name) for one in runs.iterdir() if one.name.isdigit()]
+            folder = runs / f"{max(taken, default=0) + 1:04d}"
+            folder.mkdir()
+            return folder
 
 
 class _Bar:

@@ -115,7 +115,7 @@ impl Runner<'_> {
         };
         let folder = checkpoint.parent().unwrap_or(&checkpoint).to_path_buf();
         *paid = Some(folder.clone());
-        command_line::write_record(&checkpoint)?;
+        command_line::write_record(&checkpoint, &self.command)?;
         train::pay_plan(&search.plan, &checkpoint)?;
         let mut best: Option<Best> = None;
         for candidate in candidates(search.search.candidates, search.settings.len(), task.seed)? {

@@ -9,7 +9,7 @@
 use super::environment::Environment;
 use super::error::CheckpointError;
 use crate::data_digest::data_digest;
-use crate::files::{Access, FileError, sha256, write_pieces};
+use crate::files::{Access, FileError, hex, sha256, write_pieces};
 use crate::replay::PART;
 use crate::run_plan::RunPlan;
 use crate::sealed;
@@ -249,8 +249,4 @@ pub(super) fn remove_unfinished(folder: &Path) {
             let _ = fs::remove_file(entry.path());
         }
     }
-}
-
-fn hex(digest: Sha256) -> String {
-    digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }

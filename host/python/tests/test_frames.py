@@ -1,0 +1,161 @@
+"""DataFrames: columns by name, categories by public lists."""
+
+import json
+import warnings
+
+import damper
+import numpy as np
+import pytest
+import torch
+from conftest import QUICK, mlp, separable
+
+pd = pytest.importorskip("pandas")
+
+
+def quiet(call, *args, **settings):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return call(*args, **settings)
+
+
+def linear(width, classes=2):
+    return torch.nn.Sequential(torch.nn.Linear(width, 8), torch.nn.Tanh(), torch.nn.Linear(8, classes))
+
+
+def people(n=300):
+    rng = np.random.default_rng(1)
+    age, city, member = rng.normal(40, 15, n), rng.choice(["Oslo", "Rome", "Lima"], n), rng.random(n) < 0.5
+    y = ((age > 40) ^ member).astype(np.int64)
+    return pd.DataFrame({"age": age, "city": city, "member": member, "y": y})
+
+
+CITIES = ["Lima", "Oslo", "Rome"]
+
+
+def as_array(df, cities=CITIES):
+    """What the columns mean, computed here."""
+    one_hot = [(df["city"] == city).to_numpy() for city in cities]
+    return np.stack([df["age"], *one_hot, df["member"]], 1).astype(np.float32)
+
+
+def digest(module, data, **settings):
+    return quiet(damper.fit, module, data, seed=1, **{**QUICK, **settings}).details["params_digest"]
+
+
+def test_every_form_has_the_same_bits():
+    df, module = people(), linear(5)
+    expected = digest(module, (as_array(df), df["y"].to_numpy()))
+    typed = df.assign(city=pd.Categorical(df["city"], categories=CITIES))
+    dummies = pd.get_dummies(df[["age", "city"]]).assign(member=df["member"])
+    listed = {"categories": {"city": CITIES}}
+    forms = {
+        "alone": (df, {"label": "y", **listed}),
+        "flag": (df, {"label_column": "y", "categories": ["city=Lima,Oslo,Rome"]}),
+        "pair": ((df.drop(columns="y"), df["y"]), listed),
+        "name": ((df, "y"), listed),
+        "typed": ((typed, "y"), {}),
+        "array of labels": ((typed.drop(columns="y"), df["y"].to_numpy()), {}),
+        "bool dummies": ((dummies, df["y"]), {}),
+        "float dummies": ((dummies.astype(float), df["y"]), {}),
+        "sparse dummies": ((pd.get_dummies(df[["age", "city"]], sparse=True).assign(member=df["member"]), df["y"]), {}),
+        "nullable": ((typed.convert_dtypes(), "y"), {}),
+        "nullable labels": ((typed.drop(columns="y"), df["y"].astype("Int64")), {}),
+        "bool labels": ((typed.drop(columns="y"), df["y"] == 1), {}),
+        "another index": ((typed.set_index(df.index[::-1] + 7), "y"), {}),
+    }
+    if __import__("importlib").util.find_spec("pyarrow"):
+        forms["pyarrow"] = (typed.convert_dtypes(dtype_backend="pyarrow"), {"label": "y"})
+    found = {name: digest(module, data, **settings) for name, (data, settings) in forms.items()}
+    assert {name for name, one in found.items() if one != expected} == set(), found
+
+
+def test_test_data_match_by_name():
+    df, module = people(), linear(5)
+    test = people(200).sample(frac=1, random_state=0)
+    listed = {"label": "y", "categories": {"city": CITIES}}
+    by_name = quiet(damper.fit, module, df, test=test[["y", "member", "city", "age"]], seed=1, **listed, **QUICK)
+    expected = quiet(damper.fit, module, (as_array(df), df["y"].to_numpy()), test=(as_array(test), test["y"].to_numpy()), seed=1, **QUICK)
+    assert by_name.accuracy == expected.accuracy and by_name.loss == expected.loss
+    # A type whose categories have another order.
+    typed = test.assign(city=pd.Categorical(test["city"], categories=CITIES[::-1]))
+    assert quiet(damper.fit, module, df, test=typed, seed=1, **listed, **QUICK).loss == expected.loss
+    for other, match in (
+        (test.rename(columns={"age": "years"}), "no column 'age' and has 'years'"),
+        (test.drop(columns="member"), "no column 'member'"),
+        (test.assign(more=1.0), "has 'more'"),
+    ):
+        with pytest.raises(damper.Error, match=match):
+            quiet(damper.fit, module, df, test=other, **listed, **QUICK)
+    with pytest.warns(damper.PrivacyWarning, match="taken by place: age, city, member"):
+        damper.fit(module, df, test=(as_array(test), test["y"].to_numpy()), **listed, **QUICK)
+    with pytest.raises(damper.Error, match="3 named columns"):
+        quiet(damper.fit, module, df, test=(as_array(test)[:, :4], test["y"].to_numpy()), **listed, **QUICK)
+
+
+def test_names_travel_with_the_model(monkeypatch):
+    df, module = people(2000), linear(5)
+    settings = {**QUICK, "epochs": 3, "seed": 3, "checkpoint_every": 0, "label": "y", "categories": {"city": CITIES}, "scale": {"age": (40, 15)}}
+    whole = quiet(damper.fit, module, df, **settings)
+    known = whole._metadata()
+    assert known["columns"] == {"input": {"names": ["age", "city", "member"], "categories": {"city": CITIES}}}
+    import _thread
+
+    monkeypatch.setattr(damper._fit._Bar, "_step", lambda self, event: _thread.interrupt_main())
+    with pytest.raises(damper.Interrupted) as raised:
+        quiet(damper.fit, module, df, **{**settings, "progress": True})
+    monkeypatch.undo()
+    with pytest.raises(damper.Error, match="no column 'city'"):
+        damper.resume(raised.value.run.path, df.drop(columns="city"))
+    resumed = quiet(damper.resume, raised.value.run.path, df[["member", "y", "city", "age"]], progress=False)
+    assert resumed.details["params_digest"] == whole.details["params_digest"]
+
+
+def test_what_has_no_number_is_refused_by_name():
+    df = people()
+
+    def refused(data, match, **settings):
+        with pytest.raises(damper.Error, match=match):
+            quiet(damper.fit, linear(5), data, **QUICK, **settings)
+
+    refused(df, "alone has no labels.*label=")
+    refused((df, "y"), r"column 'city': has values of type .*categories={'city'")
+    refused((df.assign(city=df["city"].astype(object)), "y"), "column 'city'")
+    refused((df, "z"), "no column 'z'")
+    refused((df, "y"), "column 'city': has a value that is not in its public list", categories={"city": ["Oslo", "Rome"]})
+    refused((df, "y"), "no column 'town'", categories={"town": ["a", "b"]})
+    refused((df.drop(columns="city").assign(born=pd.Timestamp(0)), "y"), "column 'born': has times")
+    refused((df.drop(columns="y").assign(city=1), df["city"]), r"labels, column 'city'.*classes=\[")
+    refused((df.drop(columns="y").assign(city=1), df["y"].sample(frac=1, random_state=0)), "another order.*X.index")
+    refused((df.drop(columns="city").assign(AGE=1), "y"), "'age' and 'AGE' differ by case")
+    twice = df[["age", "age", "member", "y"]]
+    refused((twice, "y"), "'age' is there twice")
+    missing = df.drop(columns="city").assign(age=pd.array([None, *df["age"][1:]], dtype="Float64"))
+    refused((missing, "y"), "(?i)row.*NaN|NaN.*row")
+    refused((df.drop(columns="city"), df["y"].astype("Int64").mask(df.index == 3)), "missing label")
+
+
+def test_bad_rows_can_be_dropped():
+    df = people(400)
+    data = df.drop(columns="city").assign(age=pd.array([None, *df["age"][1:]], dtype="Float64"))
+    run = quiet(damper.fit, linear(2), (data.drop(columns="y"), df["y"].astype("Int64").mask(df.index == 3)), on_bad_row="drop", **QUICK)
+    assert run.finished
+
+
+def test_integers_are_what_the_module_takes():
+    rng = np.random.default_rng(0)
+    df = pd.DataFrame(rng.integers(0, 9, (200, 4)), columns=list("abcd"))
+    y = (df["a"] > 4).astype(int)
+    ids = torch.nn.Sequential(torch.nn.Embedding(9, 3), torch.nn.Flatten(), torch.nn.Linear(12, 2))
+    for module in (ids, linear(4)):
+        assert digest(module, (df, y)) == digest(module, (df.to_numpy() if module is ids else df.to_numpy(np.float32), y.to_numpy()))
+
+
+def test_classes_have_public_names():
+    df, module = people(), linear(5)
+    x, expected = as_array(df), digest(module, (as_array(df), df["y"].to_numpy()))
+    names = df["y"].map({0: "no", 1: "yes"})
+    frame = pd.DataFrame(x, columns=list("abcde"))
+    assert digest(module, (frame, names), classes=["no", "yes"]) == expected
+    assert digest(module, (frame, pd.Series(pd.Categorical(names, categories=["no", "yes"])))) == expected
+    with pytest.warns(damper.PrivacyWarning, match="count as public classes"):
+        damper.fit(module, (frame, names.astype("category")), **QUICK)
