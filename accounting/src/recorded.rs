@@ -21,6 +21,8 @@ const CHANGING: usize = 1 << 14;
 /// The smallest δ that is looked for, and by how much it may lie above the least that would do.
 const LEAST_DELTA: f64 = 1e-15;
 const DELTA_RATIO: f64 = 1e-3;
+/// The largest δ that is looked for is below 1 by this.
+const LARGEST_DELTA: f64 = 1e-9;
 
 /// A private run, a simulation, or a run without privacy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -168,7 +170,7 @@ impl Recorded {
     }
 
     /// The events, those that are alike together, as a plan orders them.
-    fn checked(&self) -> Result<Vec<(Event, u64)>, AccountingError> {
+    pub(super) fn checked(&self) -> Result<Vec<(Event, u64)>, AccountingError> {
         let mut events = self.events.iter().map(|event| self.event(event)).collect::<Result<Vec<_>, _>>()?;
         if let Some(correlation) = &self.correlation {
             correlation.check(self.sampler, &events)?;
@@ -190,7 +192,7 @@ impl Recorded {
     }
 
     /// The release before the draws, if there was one.
-    fn release(&self) -> Result<Option<Event>, AccountingError> {
+    pub(super) fn release(&self) -> Result<Option<Event>, AccountingError> {
         let Some(recorded) = &self.normalize else { return Ok(None) };
         let (event, times) = self.event(recorded)?;
         // A damaged record is no free release.
@@ -204,7 +206,7 @@ impl Recorded {
         }
     }
 
-    fn event(&self, event: &RecordedEvent) -> Result<(Event, u64), AccountingError> {
+    pub(super) fn event(&self, event: &RecordedEvent) -> Result<(Event, u64), AccountingError> {
         let asked = event.sampling_rate_numerator as f64 / Rate::DENOMINATOR as f64;
         let rate = match Rate::from_numerator(event.sampling_rate_numerator) {
             Ok(rate) if rate != Rate::ZERO && (self.sampler.has_coins() || rate == Rate::ONE) => rate,
@@ -371,17 +373,30 @@ impl Recorded {
     ///
     /// ε is not a finite number of at least 0, or as [`Recorded::epsilon`].
     pub fn delta(&self, accountant: Accountant, epsilon: f64) -> Result<f64, AccountingError> {
+        self.delta_by(epsilon, |delta| self.epsilon(accountant, delta))
+    }
+
+    /// δ at `epsilon` by a price at each δ.
+    pub(super) fn delta_by(
+        &self,
+        epsilon: f64,
+        price: impl Fn(f64) -> Result<EpsilonBound, AccountingError>,
+    ) -> Result<f64, AccountingError> {
         if !(epsilon >= 0.0 && epsilon.is_finite()) {
             return Err(AccountingError::Epsilon(epsilon));
         }
-        let at = |ln_delta: f64| match self.epsilon(accountant, libm::exp(ln_delta)) {
+        let at = |ln_delta: f64| match price(libm::exp(ln_delta)) {
             Ok(priced) => Ok(priced.epsilon - epsilon),
-            Err(AccountingError::NothingHolds { .. } | AccountingError::Truncation { .. }) => Ok(f64::INFINITY),
+            Err(
+                AccountingError::NothingHolds { .. }
+                | AccountingError::Truncation { .. }
+                | AccountingError::Group { .. },
+            ) => Ok(f64::INFINITY),
             Err(error) => Err(error),
         };
         let least = libm::log(LEAST_DELTA);
         // low: too small a δ; high: one that holds.
-        let (mut low, mut high) = ((least, at(least)?), (libm::log(0.99), 0.0));
+        let (mut low, mut high) = ((least, at(least)?), (libm::log1p(-LARGEST_DELTA), 0.0));
         if low.1 <= 0.0 {
             return Ok(LEAST_DELTA);
         }
@@ -390,16 +405,19 @@ impl Recorded {
             return Ok(1.0);
         }
         let mut weights = (1.0, 1.0);
-        for _ in 0..100 {
-            if high.0 - low.0 <= DELTA_RATIO {
-                break;
-            }
+        // A secant that does not halve its bracket is followed by a bisection: ε is 0 from some δ on, and there a secant stands still.
+        let mut is_secant = true;
+        while high.0 - low.0 > DELTA_RATIO {
+            let width = high.0 - low.0;
             let (above, below) = (low.1 * weights.0, -high.1 * weights.1);
             let share = above / (above + below);
             // Not so near an end that only the other one would move.
-            let margin = (0.25 * DELTA_RATIO / (high.0 - low.0)).min(0.5);
-            let share = if share.is_finite() { share.clamp(margin, 1.0 - margin) } else { 0.5 };
-            let middle = low.0 + share * (high.0 - low.0);
+            let margin = (0.25 * DELTA_RATIO / width).min(0.5);
+            let share = if is_secant && share.is_finite() { share.clamp(margin, 1.0 - margin) } else { 0.5 };
+            let middle = low.0 + share * width;
+            if !(low.0 < middle && middle < high.0) {
+                break;
+            }
             let value = at(middle)?;
             if value <= 0.0 {
                 high = (middle, value);
@@ -408,6 +426,7 @@ impl Recorded {
                 low = (middle, value);
                 weights = (1.0, weights.1 / 2.0);
             }
+            is_secant = high.0 - low.0 <= width / 2.0;
         }
         Ok(libm::exp(high.0))
     }
