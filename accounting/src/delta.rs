@@ -1,10 +1,76 @@
-//! The allowed δ for N samples.
+//! δ: the allowed range for N samples, and the search for the δ of an ε.
 
 use super::AccountingError;
+use libm::{exp, log, log1p};
+
+/// The smallest δ that [`smallest_delta`] returns.
+pub(super) const LEAST_DELTA: f64 = 1e-15;
+/// The largest relative excess of a δ, and of `1 − δ`, over the smallest one that holds.
+pub(super) const DELTA_RATIO: f64 = 1e-3;
+/// The largest δ that is tried: `1 − MARGIN`.
+const MARGIN: f64 = 1e-9;
 
 /// Fails unless δ is between 0 and 1.
 pub(super) fn check_delta(delta: f64) -> Result<(), AccountingError> {
     if delta > 0.0 && delta < 1.0 { Ok(()) } else { Err(AccountingError::Delta(delta)) }
+}
+
+/// The logit `ln(δ / (1 − δ))`: a step of it bounds the relative change of δ and of `1 − δ`.
+fn logit(delta: f64) -> f64 {
+    log(delta) - log1p(-delta)
+}
+
+/// The δ of a [`logit`].
+fn of_logit(x: f64) -> f64 {
+    if x < 0.0 { exp(x) / (1.0 + exp(x)) } else { 1.0 / (1.0 + exp(-x)) }
+}
+
+/// The smallest δ at which `epsilon_at` is at most `epsilon`, rounded up by at most [`DELTA_RATIO`]; at least [`LEAST_DELTA`], and 1 if no
+/// smaller one holds.
+///
+/// `epsilon_at` falls with δ, and may be infinite or 0 over a whole range. The secant of one end with such a range says nothing, so the
+/// search bisects wherever three steps have not halved the bracket.
+pub(super) fn smallest_delta(
+    epsilon: f64,
+    epsilon_at: impl Fn(f64) -> Result<f64, AccountingError>,
+) -> Result<f64, AccountingError> {
+    let at = |x: f64| epsilon_at(of_logit(x)).map(|found| found - epsilon);
+    let start = logit(LEAST_DELTA);
+    // low: δ is too small; high: δ holds.
+    let (mut low, mut high) = ((start, at(start)?), (logit(1.0 - MARGIN), 0.0));
+    if low.1 <= 0.0 {
+        return Ok(LEAST_DELTA);
+    }
+    high.1 = at(high.0)?;
+    if high.1 > 0.0 {
+        return Ok(1.0);
+    }
+    let (mut weights, mut width, mut slow) = ((1.0, 1.0), high.0 - low.0, 0);
+    while high.0 - low.0 > DELTA_RATIO {
+        let (above, below) = (low.1 * weights.0, -high.1 * weights.1);
+        let share = above / (above + below);
+        // Not so near an end that only the other one would move.
+        let margin = (0.25 * DELTA_RATIO / (high.0 - low.0)).min(0.5);
+        let is_slow = slow >= 3 || !share.is_finite() || below == 0.0;
+        let share = if is_slow { 0.5 } else { share.clamp(margin, 1.0 - margin) };
+        let middle = low.0 + share * (high.0 - low.0);
+        if middle <= low.0 || middle >= high.0 {
+            break;
+        }
+        let value = at(middle)?;
+        if value <= 0.0 {
+            high = (middle, value);
+            weights = (weights.0 / 2.0, 1.0);
+        } else {
+            low = (middle, value);
+            weights = (1.0, weights.1 / 2.0);
+        }
+        slow += 1;
+        if high.0 - low.0 <= width / 2.0 {
+            (width, slow) = (high.0 - low.0, 0);
+        }
+    }
+    Ok(of_logit(high.0))
 }
 
 /// A remark on δ.
@@ -46,6 +112,30 @@ pub fn judge_delta(delta: f64, samples: u64, allow_large: bool) -> Result<DeltaV
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    // Curves with a flat part at either end, and a jump: the search finds where they meet ε.
+    #[test]
+    fn search_finds_smallest_delta_of_any_curve() {
+        let curves: [(&str, fn(f64) -> f64); 5] = [
+            ("0 from 0.3 on", |delta| (-(delta / 0.3).ln()).max(0.0)),
+            ("0 from 1 - 1e-6 on", |delta| (-(delta / (1.0 - 1e-6)).ln()).max(0.0)),
+            ("0 from 2e-15 on", |delta| (-(delta / 2e-15).ln()).max(0.0)),
+            ("infinite below 0.01", |delta| if delta < 0.01 { f64::INFINITY } else { 2.0 * (1.0 - delta) }),
+            ("a step at 1e-7", |delta| if delta < 1e-7 { 50.0 } else { 0.0 }),
+        ];
+        for (name, curve) in curves {
+            for epsilon in [0.0, 1e-9, 0.1, 1.0, 20.0] {
+                let found = smallest_delta(epsilon, |delta| Ok(curve(delta))).unwrap();
+                assert!(found == 1.0 || curve(found) <= epsilon, "{name}, {epsilon}: {found}");
+                let less = of_logit(logit(found) - 1.01 * DELTA_RATIO);
+                assert!(found == LEAST_DELTA || found == 1.0 || curve(less) > epsilon, "{name}, {epsilon}: {found}");
+            }
+        }
+        assert_eq!(smallest_delta(1.0, |_| Ok(f64::INFINITY)), Ok(1.0));
+        assert_eq!(smallest_delta(0.0, |_| Ok(0.0)), Ok(LEAST_DELTA));
+        let found = smallest_delta(0.0, |delta| Ok(f64::from(u8::from(delta < 0.999_999)))).unwrap();
+        assert!((found - 0.999_999).abs() < 2e-9, "{found}");
+    }
 
     #[test]
     fn delta_is_between_0_and_1() {

@@ -3,7 +3,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::delta::check_delta;
+use super::delta::{check_delta, smallest_delta};
 use super::plan::with;
 use super::pld::Neighbours;
 use super::recorded_event::RecordedEvent;
@@ -18,11 +18,6 @@ use std::fmt;
 const SCHEDULE: u64 = 1 << 24;
 /// Most different draws that are priced where rates change (some seconds; at one rate, 100,000 draws take one second).
 const CHANGING: usize = 1 << 14;
-/// The smallest δ that is looked for, and by how much it may lie above the least that would do.
-const LEAST_DELTA: f64 = 1e-15;
-const DELTA_RATIO: f64 = 1e-3;
-/// The largest δ that is looked for is below 1 by this.
-const LARGEST_DELTA: f64 = 1e-9;
 
 /// A private run, a simulation, or a run without privacy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -367,7 +362,7 @@ impl Recorded {
     }
 
     /// δ at `epsilon`, from the events alone: an upper bound, at most a thousandth above the least that this accountant certifies, at least
-    /// 1e-15, and 1 where no smaller one is found.
+    /// [`LEAST_DELTA`](super::delta::LEAST_DELTA), and 1 if no smaller one is found.
     ///
     /// # Errors
     ///
@@ -385,49 +380,14 @@ impl Recorded {
         if !(epsilon >= 0.0 && epsilon.is_finite()) {
             return Err(AccountingError::Epsilon(epsilon));
         }
-        let at = |ln_delta: f64| match price(libm::exp(ln_delta)) {
-            Ok(priced) => Ok(priced.epsilon - epsilon),
+        smallest_delta(epsilon, |delta| match price(delta) {
+            Ok(bound) => Ok(bound.epsilon),
             Err(
                 AccountingError::NothingHolds { .. }
                 | AccountingError::Truncation { .. }
                 | AccountingError::Group { .. },
             ) => Ok(f64::INFINITY),
             Err(error) => Err(error),
-        };
-        let least = libm::log(LEAST_DELTA);
-        // low: too small a δ; high: one that holds.
-        let (mut low, mut high) = ((least, at(least)?), (libm::log1p(-LARGEST_DELTA), 0.0));
-        if low.1 <= 0.0 {
-            return Ok(LEAST_DELTA);
-        }
-        high.1 = at(high.0)?;
-        if high.1 > 0.0 {
-            return Ok(1.0);
-        }
-        let mut weights = (1.0, 1.0);
-        // A secant that does not halve its bracket is followed by a bisection: ε is 0 from some δ on, and there a secant stands still.
-        let mut is_secant = true;
-        while high.0 - low.0 > DELTA_RATIO {
-            let width = high.0 - low.0;
-            let (above, below) = (low.1 * weights.0, -high.1 * weights.1);
-            let share = above / (above + below);
-            // Not so near an end that only the other one would move.
-            let margin = (0.25 * DELTA_RATIO / width).min(0.5);
-            let share = if is_secant && share.is_finite() { share.clamp(margin, 1.0 - margin) } else { 0.5 };
-            let middle = low.0 + share * width;
-            if !(low.0 < middle && middle < high.0) {
-                break;
-            }
-            let value = at(middle)?;
-            if value <= 0.0 {
-                high = (middle, value);
-                weights = (weights.0 / 2.0, 1.0);
-            } else {
-                low = (middle, value);
-                weights = (1.0, weights.1 / 2.0);
-            }
-            is_secant = high.0 - low.0 <= width / 2.0;
-        }
-        Ok(libm::exp(high.0))
+        })
     }
 }

@@ -1,5 +1,6 @@
 //! Tests of records of runs.
 
+use super::super::delta::{DELTA_RATIO, LEAST_DELTA};
 use super::*;
 
 // Recorded events cost the same as their plan after a round trip through JSON.
@@ -156,7 +157,7 @@ fn delta_is_the_least_within_a_thousandth() {
     for (recorded, epsilons) in [(recorded(), [0.5, 1.2, 4.0]), (steep, [0.02, 0.2, 0.4])] {
         for epsilon in epsilons {
             let holds = |ln: f64| recorded.epsilon(Accountant::Rdp, libm::exp(ln)).unwrap().epsilon <= epsilon;
-            let (mut low, mut high) = (libm::log(LEAST_DELTA), 0.99f64.ln());
+            let (mut low, mut high) = (libm::log(LEAST_DELTA), (1.0f64 - 1e-9).ln());
             for _ in 0..40 {
                 let middle = (low + high) / 2.0;
                 if holds(middle) { high = middle } else { low = middle }
@@ -165,6 +166,33 @@ fn delta_is_the_least_within_a_thousandth() {
             let above = libm::log(found) - high;
             assert!(above > -1e-9 && above < 1.001 * DELTA_RATIO, "{epsilon}: {found:e}, {above:e} above");
         }
+    }
+}
+
+// At ε = 0, δ is the total variation of the pair: `q·(2Φ(√T/(2σ)) − 1)` for T draws at rate 1 (Balle and Wang, theorem 8), or for one
+// draw at rate q. At any ε of T draws at rate 1: `Φ(1/(2s) − εs) − e^ε·Φ(−1/(2s) − εs)` with `s = σ/√T`.
+#[test]
+fn delta_meets_closed_forms() {
+    let phi = |x: f64| 0.5 * libm::erfc(-x / std::f64::consts::SQRT_2);
+    let gaussian = |s: f64, epsilon: f64| phi(0.5 / s - epsilon * s) - libm::exp(epsilon) * phi(-0.5 / s - epsilon * s);
+    for multiplier in [0.5, 1.1, 8.0, 1000.0] {
+        for steps in [1u64, 9] {
+            let s = multiplier / (steps as f64).sqrt();
+            let recorded = Recorded::new(Accountant::Pld, 1e-5, &[(Event::new(Rate::ONE, multiplier).unwrap(), steps)]);
+            for epsilon in [0.0, 0.01, 3.0] {
+                let (exact, found) = (gaussian(s, epsilon), recorded.delta(Accountant::Pld, epsilon).unwrap());
+                let least = exact.max(LEAST_DELTA);
+                assert!(
+                    found >= exact * (1.0 - 1e-12),
+                    "σ {multiplier}, T {steps}, ε {epsilon}: {found} below {exact}"
+                );
+                assert!(found <= least * 1.01, "σ {multiplier}, T {steps}, ε {epsilon}: {found} above {exact}");
+            }
+        }
+        let rate = Rate::of(1, 10).unwrap();
+        let recorded = Recorded::new(Accountant::Pld, 1e-5, &[(Event::new(rate, multiplier).unwrap(), 1)]);
+        let (exact, found) = (0.1 * gaussian(multiplier, 0.0), recorded.delta(Accountant::Pld, 0.0).unwrap());
+        assert!((exact * (1.0 - 1e-12)..=exact * 1.01).contains(&found), "σ {multiplier}: {found} beside {exact}");
     }
 }
 
