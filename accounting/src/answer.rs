@@ -1,6 +1,7 @@
 //! Results of `damper epsilon` and `damper calibrate`: plain data, the fixed JSON keys first.
 
 use std::fmt;
+use std::num::NonZeroU32;
 
 use serde::Serialize;
 
@@ -9,8 +10,8 @@ use super::pld::{self, Neighbours};
 use super::price::upward;
 use super::replaced::apart;
 use super::{
-    Accountant, AccountingError, EpsilonBound, Plan, calibrate, calibrate_batch, calibrate_on_grid, calibrate_rate,
-    calibrate_steps, epsilon, sampling_rate,
+    Accountant, AccountingError, EpsilonBound, Plan, Recorded, calibrate, calibrate_batch, calibrate_on_grid,
+    calibrate_rate, calibrate_steps, epsilon, sampling_rate,
 };
 use damper_core::accounting::event::{Event, Rate};
 
@@ -31,6 +32,10 @@ const PLD_ASSUMES: [&str; 5] = [
 ];
 const REPLACED: &str =
     "neighbours: one sample in the place of another, drawn by the same coin; the sum moves by up to twice the clip";
+const GROUP: &str = "neighbours: all samples of the group there, or none of them, each drawn by a coin of its own and clipped by itself; the number of \
+     samples is public";
+const REPLACED_GROUP: &str =
+    "neighbours: all samples of the group in the places of as many others; k changes of one sample each";
 const NEIGHBOURS: &str =
     "neighbours: one sample replaced by a null sample that contributes nothing; the number of samples is public";
 const SAMPLING: &str =
@@ -72,6 +77,8 @@ pub struct EpsilonQuery {
     pub neighbours: Neighbours,
     /// Multiplier of one-hot counts that each step releases next to the gradient.
     pub count_noise_multiplier: Option<f64>,
+    /// Samples that are all there or none of them, in the place of one; none for one.
+    pub group: Option<NonZeroU32>,
 }
 
 /// The question of `damper calibrate`: one of ε, multiplier, steps and rate is left out, and found; of the rate's two numbers, where
@@ -127,6 +134,9 @@ pub struct AccountingResult {
     pub batch_size: Option<u64>,
     /// The neighbour relation.
     pub neighbours: Neighbours,
+    /// The samples of the group that ε is of; none if it is of one sample.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<u32>,
     /// The multiplier of counts released beside the gradient.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count_noise_multiplier: Option<f64>,
@@ -165,6 +175,7 @@ impl AccountingResult {
             samples: None,
             batch_size: None,
             neighbours: Neighbours::AddOrRemove,
+            group: None,
             count_noise_multiplier: None,
             target_epsilon: None,
             sigma_grid: None,
@@ -175,10 +186,60 @@ impl AccountingResult {
 }
 
 impl EpsilonQuery {
+    /// The draws as a record, for what a group of samples costs.
+    fn recorded(&self) -> Result<Recorded, AccountingError> {
+        if self.accountant == Accountant::Rdp {
+            return Err(AccountingError::GroupByOrders);
+        }
+        let rate = sampling_rate(self.sampling_rate)?;
+        let plan = Plan::constant(rate, self.noise_multiplier, self.count_noise_multiplier, self.steps)?;
+        Ok(Recorded::new(self.accountant, self.delta, plan.events()))
+    }
+
+    /// δ at `epsilon`: an upper bound, as [`Recorded::delta`]; 1 if none is found. The query's own δ is not used.
+    ///
+    /// # Errors
+    ///
+    /// As [`EpsilonQuery::answer`], or ε is not a finite number of at least 0.
+    pub fn delta_at(&self, epsilon: f64) -> Result<f64, AccountingError> {
+        // The price at each δ, whatever the δ of the query.
+        let plan = Plan::constant(
+            sampling_rate(self.sampling_rate)?,
+            self.noise_multiplier,
+            self.count_noise_multiplier,
+            self.steps,
+        )?;
+        let record = Recorded::new(self.accountant, self.delta, plan.events());
+        let is_one = self.group.is_none_or(|size| size == NonZeroU32::MIN);
+        if is_one && self.neighbours == Neighbours::AddOrRemove {
+            return record.delta(self.accountant, epsilon);
+        }
+        record.delta_by(epsilon, |delta| {
+            let found = Self { delta, ..*self }.answer()?;
+            Ok(EpsilonBound { epsilon: found.epsilon, order: found.order })
+        })
+    }
+
     /// Prices the query.
     pub fn answer(&self) -> Result<AccountingResult, AccountingError> {
         let Self { accountant, noise_multiplier, steps, delta, neighbours, count_noise_multiplier, .. } = *self;
         let rate = sampling_rate(self.sampling_rate)?;
+        if let Some(size) = self.group.filter(|size| *size > NonZeroU32::MIN) {
+            let priced = self.recorded()?.epsilon_of_group(size, neighbours, delta)?;
+            let answer =
+                AccountingResult::new(accountant, delta, noise_multiplier, rate, self.sampling_rate, steps, priced);
+            let mut assumptions = assumptions(accountant, neighbours, priced.order);
+            if let Some(first) = assumptions.first_mut() {
+                *first = if neighbours == Neighbours::Replace { REPLACED_GROUP } else { GROUP };
+            }
+            return Ok(AccountingResult {
+                neighbours,
+                count_noise_multiplier,
+                group: Some(size.get()),
+                assumptions,
+                ..answer
+            });
+        }
         let priced = match (neighbours, accountant) {
             (Neighbours::AddOrRemove, _) => {
                 Plan::constant(rate, noise_multiplier, count_noise_multiplier, steps)?.epsilon(accountant, delta)?
@@ -264,6 +325,9 @@ impl CalibrateQuery {
 impl fmt::Display for AccountingResult {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "epsilon           {}", upward(self.epsilon))?;
+        if let Some(size) = self.group {
+            writeln!(f, "                  of a group of {size}")?;
+        }
         writeln!(f, "delta             {:e}", self.delta)?;
         writeln!(f, "noise multiplier  {}", self.noise_multiplier)?;
         if let Some(counts) = self.count_noise_multiplier {
@@ -302,6 +366,7 @@ mod tests {
         delta: 1e-5,
         neighbours: Neighbours::AddOrRemove,
         count_noise_multiplier: None,
+        group: None,
     };
     const SIGMA: CalibrateQuery = CalibrateQuery {
         accountant: Accountant::Rdp,

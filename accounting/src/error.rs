@@ -183,6 +183,24 @@ pub enum AccountingError {
     /// Blocks of correlated noise have no price of a replaced sample.
     #[error("`neighbours` replace: correlated noise with cyclic Poisson draws is not priced for it; use add-or-remove")]
     ReplacedBlocks,
+    /// A group that is larger than any that is priced.
+    #[error("`group` {0}: must be at most {max}", max = super::LARGEST_GROUP)]
+    GroupSize(u32),
+    /// No useful ε is found for a group.
+    #[error(
+        "`group` {size}: no useful bound: at `delta` {delta:e} epsilon is above {max} or infinite; give a smaller group or a larger \
+         `delta`, or train with more noise",
+        max = super::LARGEST_USEFUL
+    )]
+    Group {
+        /// The samples of the group.
+        size: u32,
+        /// δ.
+        delta: f64,
+    },
+    /// The Rényi accountant has no price of a group.
+    #[error("`group`: is priced by privacy loss distributions alone; use `accountant` pld")]
+    GroupByOrders,
     /// No distribution of the number of candidates.
     #[error(
         "`tune_private`: give geometric:G, logarithmic:G or negative-binomial:SHAPE,G with G above 0 and below 1 and SHAPE above -1 and at \

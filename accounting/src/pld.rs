@@ -6,7 +6,7 @@
 //! 1. `gaussian`: the Gaussian and its shift as finitely many points, from above by splitting mass, from below by
 //!    merging it;
 //! 2. `draw`: the privacy loss of each point under the draw's mixture; what lies beyond the points is a loss of infinity. A replaced sample
-//!    has a dominating pair of its own, in `replace`;
+//!    has a dominating pair of its own, in `replace`, and so has a group of samples, in `group`;
 //! 3. `knots`: events of many sizes as mixtures of few, from above;
 //! 4. `grid`: losses on multiples of a step, split from above and merged from below; tilted, so that the bulk lies where δ is
 //!    decided;
@@ -25,6 +25,7 @@ mod double_double;
 mod draw;
 mod gaussian;
 mod grid;
+mod group;
 mod knots;
 mod question;
 mod replace;
@@ -35,6 +36,7 @@ use damper_core::accounting::event::Event;
 use draw::Direction;
 use question::{Pair, Question};
 use serde::Serialize;
+use std::num::NonZeroU32;
 
 /// The neighbour relation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
@@ -91,6 +93,30 @@ pub(crate) fn of_replaced(event: Event, times: u64, apart: f64, delta: f64) -> R
     })
 }
 
+/// [`of_discrete`] where neighbours have all of a group's `size` samples, or none of them.
+///
+/// # Errors
+///
+/// As [`epsilon`].
+pub fn of_group(events: &[(Event, u64)], size: NonZeroU32, delta: f64) -> Result<f64, AccountingError> {
+    check(events, delta)?;
+    Ok(continuous(events).map_or(f64::INFINITY, |events| upper(&events, &of_size(size), delta)))
+}
+
+/// A lower bound of ε at `delta` of all `events` for groups, of the continuous Gaussian: the truth lies between it and [`of_group`].
+///
+/// # Errors
+///
+/// As [`epsilon`].
+pub fn group_lower_bound(events: &[(Event, u64)], size: NonZeroU32, delta: f64) -> Result<f64, AccountingError> {
+    check(events, delta)?;
+    Ok(lower(events, &of_size(size), delta))
+}
+
+fn of_size(size: NonZeroU32) -> [Pair; 2] {
+    [Direction::Remove, Direction::Add].map(|direction| Pair::Group { size: size.get(), direction })
+}
+
 /// The continuous events of which discrete ones are a post-processing, up to a factor below every rounding; `None` where a multiplier
 /// vanishes.
 pub(crate) fn continuous(events: &[(Event, u64)]) -> Option<Vec<(Event, u64)>> {
@@ -113,12 +139,16 @@ pub fn epsilon_lower_bound(
     delta: f64,
 ) -> Result<f64, AccountingError> {
     check(events, delta)?;
+    Ok(lower(events, pairs(neighbours), delta))
+}
+
+fn lower(events: &[(Event, u64)], pairs: &[Pair], delta: f64) -> f64 {
     let mut most = 0.0f64;
-    for pair in pairs(neighbours) {
+    for pair in pairs {
         let limit = Question::new(events, *pair, delta, Bound::Upper).answer(f64::INFINITY).unwrap_or(f64::INFINITY);
         most = most.max(Question::new(events, *pair, delta, Bound::Lower).answer(limit).unwrap_or(0.0));
     }
-    Ok(most)
+    most
 }
 
 fn check(events: &[(Event, u64)], delta: f64) -> Result<(), AccountingError> {

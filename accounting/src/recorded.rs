@@ -165,7 +165,7 @@ impl Recorded {
     }
 
     /// The events, those that are alike together, as a plan orders them.
-    fn checked(&self) -> Result<Vec<(Event, u64)>, AccountingError> {
+    pub(super) fn checked(&self) -> Result<Vec<(Event, u64)>, AccountingError> {
         let mut events = self.events.iter().map(|event| self.event(event)).collect::<Result<Vec<_>, _>>()?;
         if let Some(correlation) = &self.correlation {
             correlation.check(self.sampler, &events)?;
@@ -187,7 +187,7 @@ impl Recorded {
     }
 
     /// The release before the draws, if there was one.
-    fn release(&self) -> Result<Option<Event>, AccountingError> {
+    pub(super) fn release(&self) -> Result<Option<Event>, AccountingError> {
         let Some(recorded) = &self.normalize else { return Ok(None) };
         let (event, times) = self.event(recorded)?;
         // A damaged record is no free release.
@@ -201,7 +201,7 @@ impl Recorded {
         }
     }
 
-    fn event(&self, event: &RecordedEvent) -> Result<(Event, u64), AccountingError> {
+    pub(super) fn event(&self, event: &RecordedEvent) -> Result<(Event, u64), AccountingError> {
         let asked = event.sampling_rate_numerator as f64 / Rate::DENOMINATOR as f64;
         let rate = match Rate::from_numerator(event.sampling_rate_numerator) {
             Ok(rate) if rate != Rate::ZERO && (self.sampler.has_coins() || rate == Rate::ONE) => rate,
@@ -368,12 +368,25 @@ impl Recorded {
     ///
     /// ε is not a finite number of at least 0, or as [`Recorded::epsilon`].
     pub fn delta(&self, accountant: Accountant, epsilon: f64) -> Result<f64, AccountingError> {
+        self.delta_by(epsilon, |delta| self.epsilon(accountant, delta))
+    }
+
+    /// δ at `epsilon` by a price at each δ.
+    pub(super) fn delta_by(
+        &self,
+        epsilon: f64,
+        price: impl Fn(f64) -> Result<EpsilonBound, AccountingError>,
+    ) -> Result<f64, AccountingError> {
         if !(epsilon >= 0.0 && epsilon.is_finite()) {
             return Err(AccountingError::Epsilon(epsilon));
         }
-        smallest_delta(epsilon, |delta| match self.epsilon(accountant, delta) {
+        smallest_delta(epsilon, |delta| match price(delta) {
             Ok(bound) => Ok(bound.epsilon),
-            Err(AccountingError::NothingHolds { .. } | AccountingError::Truncation { .. }) => Ok(f64::INFINITY),
+            Err(
+                AccountingError::NothingHolds { .. }
+                | AccountingError::Truncation { .. }
+                | AccountingError::Group { .. },
+            ) => Ok(f64::INFINITY),
             Err(error) => Err(error),
         })
     }

@@ -1,7 +1,7 @@
 //! The search for a noise multiplier.
 //!
 //! ε falls as the multiplier grows, so the multiplier is bracketed by doubling and then found by bisection of `ln σ`
-//! sharpened by the secant (the Illinois variant of regula falsi). What comes back is checked by pricing it: its ε lies
+//! sharpened by the secant (the Illinois variant of regula falsi, safeguarded). What comes back is checked by pricing it: its ε lies
 //! in `[0.99 ε, ε]`, or there is an error that says what to change.
 
 use super::plan::LARGEST;
@@ -97,7 +97,8 @@ pub(super) fn search(
         let above = (low.epsilon.ln() - aim) * low_weight;
         let below = (aim - high.epsilon.ln()) * high_weight;
         let share = above / (above + below);
-        let share = if share.is_finite() { share.clamp(0.001, 0.999) } else { 0.5 };
+        // At a large δ ε is 0 from some multiplier on, and infinite up to some other: no secant leads from there.
+        let share = if below.is_finite() && share.is_finite() { share.clamp(0.001, 0.999) } else { 0.5 };
         let next = at((low.multiplier.ln() + share * (high.multiplier / low.multiplier).ln()).exp())?;
         if next.epsilon <= target {
             high = next;

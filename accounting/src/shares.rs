@@ -44,10 +44,12 @@
 //! A device that leaves takes its share along, so n is the smallest number of honest devices whose sum may be released.
 
 use super::delta::check_delta;
-use super::{Accountant, AccountingError, EpsilonBound, Plan, SMALLEST_SIGMA};
+use super::pld::Neighbours;
+use super::{Accountant, AccountingError, EpsilonBound, Plan, Recorded, SMALLEST_SIGMA};
 use damper_core::accounting::event::Rate;
 use damper_core::numerics::up::{add_up, div_up, exp_up, from_u64_up, mul_up, next_down, sub_up};
 use libm::{exp, log1p, sqrt};
+use std::num::NonZeroU32;
 
 /// A number below `2π²`.
 const TWO_PI_SQUARED: f64 = 19.739_208_802_178;
@@ -133,6 +135,21 @@ impl NoiseShares {
     ///
     /// A setting of `rounds` or `delta` is out of range, the noise is too small, or no finite ε holds.
     pub fn epsilon(&self, rounds: &SharedRounds, delta: f64) -> Result<EpsilonBound, AccountingError> {
+        self.epsilon_of_group(rounds, NonZeroU32::MIN, delta)
+    }
+
+    /// [`NoiseShares::epsilon`] of a group of `size` units, all there or none of them. What noise in shares adds to the price does not
+    /// depend on the units.
+    ///
+    /// # Errors
+    ///
+    /// As [`NoiseShares::epsilon`], or no useful ε is found for the group.
+    pub fn epsilon_of_group(
+        &self,
+        rounds: &SharedRounds,
+        size: NonZeroU32,
+        delta: f64,
+    ) -> Result<EpsilonBound, AccountingError> {
         check_delta(delta)?;
         let too_coarse = AccountingError::SharesTooCoarse { sigma: self.sigma, shares: self.shares };
         let grid = f64::from(1u32.checked_shl(rounds.grid_bits).ok_or(AccountingError::GridBits(rounds.grid_bits))?);
@@ -145,7 +162,12 @@ impl NoiseShares {
         let multiplier = self.sigma() / grid;
         let plan = Plan::constant(rounds.rate, multiplier, None, rounds.rounds)?;
         let at = |delta| {
-            let found = plan.epsilon(rounds.accountant, delta)?;
+            let found = if size == NonZeroU32::MIN {
+                plan.epsilon(rounds.accountant, delta)?
+            } else {
+                let record = Recorded::new(rounds.accountant, delta, plan.events());
+                record.epsilon_of_group(size, Neighbours::AddOrRemove, delta)?
+            };
             Ok::<_, AccountingError>(EpsilonBound { epsilon: plus(found.epsilon, 2.0 * ratio), ..found })
         };
         let mut guess = at(delta)?.epsilon;
@@ -161,7 +183,8 @@ impl NoiseShares {
             if found.epsilon <= guess {
                 return Ok(found);
             }
-            guess = found.epsilon;
+            // A little beyond, so that the next price lies below its guess.
+            guess = found.epsilon * (1.0 + 1e-6);
         }
         Err(AccountingError::OutOfRange { probability: rounds.out_of_range, delta })
     }
@@ -286,6 +309,41 @@ mod tests {
         let shared = epsilon(1 << 16, 4);
         assert!(shared >= plain && shared < plain * (1.0 + 1e-9), "{shared} {plain}");
         assert!(epsilon(1 << 16, 3) > 1.1 * shared);
+    }
+
+    /// A group of users is priced at the noise of the sum: with one share as any draw, and always drawn as a Gaussian.
+    #[test]
+    fn group_of_units_is_that_of_the_draws() {
+        let run = SharedRounds { rate: Rate::of(1, 10).unwrap(), dim: 1_000_000, ..rounds(16, 100) };
+        let five = NonZeroU32::new(5).unwrap();
+        let plan = Plan::constant(run.rate, 4.0, None, 100).unwrap();
+        let plain = Recorded::new(Accountant::Pld, 1e-5, plan.events())
+            .epsilon_of_group(five, Neighbours::AddOrRemove, 1e-5)
+            .unwrap()
+            .epsilon;
+        let shared = NoiseShares::new(1 << 17, 4).unwrap().epsilon_of_group(&run, five, 1e-5).unwrap().epsilon;
+        assert!(shared >= plain && shared < plain * (1.0 + 1e-9), "{shared} {plain}");
+        let always = SharedRounds { rate: Rate::ONE, ..run };
+        let epsilon = |sigma, size| {
+            let noise = NoiseShares::new(sigma, 1).unwrap();
+            noise.epsilon_of_group(&always, NonZeroU32::new(size).unwrap(), 1e-5).unwrap().epsilon
+        };
+        let (group, one) = (epsilon(250 << 16, 5), epsilon(50 << 16, 1));
+        assert!((group / one - 1.0).abs() < 1e-6, "{group} {one}");
+    }
+
+    /// Half of δ lost to integers out of range: the price of the rest, to a millionth, however slowly guesses come near it.
+    #[test]
+    fn large_loss_is_priced_not_refused() {
+        let run = SharedRounds { rate: Rate::ONE, ..rounds(16, 1) };
+        let noise = NoiseShares::new(1 << 17, 1).unwrap();
+        let lost = |out_of_range| noise.epsilon(&SharedRounds { out_of_range, ..run }, 1e-5);
+        for out_of_range in [1e-8, 1e-7, 2e-7, 3e-7] {
+            let found = lost(out_of_range).unwrap().epsilon;
+            let left = 1e-5 - (1.0 + exp(found)) * out_of_range;
+            let exact = noise.epsilon(&run, left).unwrap().epsilon;
+            assert!((found / exact - 1.0).abs() < 1e-4, "{out_of_range:e}: {found} {exact}");
+        }
     }
 
     #[test]

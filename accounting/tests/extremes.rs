@@ -37,6 +37,7 @@ fn extreme_queries_are_finite_or_error() {
                         delta,
                         neighbours: Neighbours::default(),
                         count_noise_multiplier: None,
+                        group: None,
                     };
                     let answer = query.answer();
                     match &answer {
@@ -95,6 +96,7 @@ fn invalid_number_names_parameter() {
         delta: 1e-5,
         neighbours: Neighbours::default(),
         count_noise_multiplier: None,
+        group: None,
     };
     for accountant in ACCOUNTANTS {
         let right = EpsilonQuery { accountant, ..right };
@@ -218,6 +220,7 @@ fn calibration_meets_extreme_budgets() {
                 delta: 1e-5,
                 neighbours: Neighbours::default(),
                 count_noise_multiplier: None,
+                group: None,
             };
             assert!(less.answer().unwrap().epsilon > epsilon, "{query:?}: {answer:?}");
             met += 1;
@@ -245,4 +248,98 @@ fn ten_million_steps_have_a_cost() {
         assert_eq!(endless.steps(), u64::MAX);
         assert!(endless.epsilon(accountant, 1e-15).map_or(true, |price| is_told(price.epsilon)));
     }
+}
+
+/// `Φ(x)`.
+fn phi(x: f64) -> f64 {
+    0.5 * libm::erfc(-x / libm::sqrt(2.0))
+}
+
+/// δ of a Gaussian moved by `mu` standard deviations (Balle, Wang, "Improving the Gaussian mechanism for differential privacy", 2018).
+fn gaussian_delta(mu: f64, epsilon: f64) -> f64 {
+    phi(mu / 2.0 - epsilon / mu) - libm::exp(epsilon) * phi(-mu / 2.0 - epsilon / mu)
+}
+
+// δ at ε = 0, at the largest ε, and between, is the Gaussian's: at ε = 0 it is 2Φ(1/2σ) − 1.
+#[test]
+fn delta_is_right_at_both_ends() {
+    for sigma in [0.2, 0.5, 1.0, 2.0, 4.0, 20.0, 300.0] {
+        let plan = Plan::constant(Rate::ONE, sigma, None, 1).unwrap();
+        let record = Recorded::new(Accountant::Pld, 1e-5, plan.events());
+        let total = 2.0 * phi(0.5 / sigma) - 1.0;
+        for epsilon in [0.0, 1e-9, 0.01, 0.5, 3.0, 30.0, 1e3, 1e300] {
+            let found = record.delta(Accountant::Pld, epsilon).unwrap();
+            let exact = if epsilon < 1e3 { gaussian_delta(1.0 / sigma, epsilon).max(1e-15) } else { 1e-15 };
+            assert!(found >= exact * (1.0 - 1e-9), "{sigma} {epsilon}: {found:e} {exact:e}");
+            // ε is within a thousandth or 1.5e-5 of the truth, which is more of δ.
+            let most = gaussian_delta(1.0 / sigma, (epsilon - 1e-3 * epsilon - 2e-5).max(0.0)).max(1e-15);
+            if epsilon < 1e3 {
+                assert!(found <= 1.005 * most.max(exact) + 3e-5, "{sigma} {epsilon}: {found:e} {most:e}");
+            } else {
+                assert_eq!(found, 1e-15, "{sigma} {epsilon}");
+            }
+        }
+        let zero = record.delta(Accountant::Pld, 0.0).unwrap();
+        assert!(zero >= total && zero <= 1.003 * total + 1e-5, "{sigma}: {zero} {total}");
+    }
+    // By Rényi divergences ε is 0 from some δ on, too, and by any accountant it falls as ε grows.
+    for accountant in ACCOUNTANTS {
+        let plan = Plan::constant(Rate::at_least(0.01).unwrap(), 1.0, None, 100).unwrap();
+        let record = Recorded::new(accountant, 1e-5, plan.events());
+        let deltas: Vec<f64> =
+            [0.0, 1e-6, 0.1, 1.0, 5.0].into_iter().map(|at| record.delta(accountant, at).unwrap()).collect();
+        assert!(deltas.windows(2).all(|pair| pair[0] >= pair[1] * (1.0 - 2e-3)) && deltas[0] < 0.9, "{deltas:?}");
+        // It holds, and a smaller one does not.
+        for (epsilon, delta) in [0.0, 1e-6, 0.1, 1.0, 5.0].into_iter().zip(deltas) {
+            let at = |delta| record.epsilon(accountant, delta).unwrap().epsilon;
+            assert!(at(delta) <= epsilon && (delta == 1e-15 || at(delta * 0.99) > epsilon), "{epsilon}: {delta:e}");
+        }
+    }
+}
+
+/// The multiplier at which the Gaussian has this ε and δ.
+fn gaussian_multiplier(epsilon: f64, delta: f64) -> f64 {
+    let (mut low, mut high) = (1e-6f64, 1e9f64);
+    for _ in 0..200 {
+        let middle = (low * high).sqrt();
+        if gaussian_delta(1.0 / middle, epsilon) > delta { low = middle } else { high = middle }
+    }
+    high
+}
+
+// The multiplier of one release, between the ends: a δ at which a little more noise has ε = 0, and a large ε.
+#[test]
+fn multiplier_is_right_at_both_ends() {
+    let query = |epsilon, delta| CalibrateQuery {
+        accountant: Accountant::Pld,
+        epsilon: Some(epsilon),
+        delta,
+        noise_multiplier: None,
+        sampling_rate: Some(1.0),
+        samples: None,
+        batch_size: None,
+        steps: Some(1),
+        grid_bits: None,
+    };
+    for (epsilon, delta) in [(0.01, 0.3), (0.05, 0.1), (0.1, 0.45), (1.0, 0.5), (0.02, 1e-3), (50.0, 1e-5), (90.0, 0.2)]
+    {
+        let found = query(epsilon, delta).answer().unwrap();
+        let exact = gaussian_multiplier(epsilon, delta);
+        let share = found.noise_multiplier / exact;
+        assert!((0.9999..1.02).contains(&share), "{epsilon} {delta}: {} {exact}", found.noise_multiplier);
+    }
+    // Steps, rate and batch at their ends: one step alone, every sample, all samples.
+    let base = CalibrateQuery { noise_multiplier: Some(5.0), ..query(1.0, 1e-5) };
+    let one = gaussian_multiplier(1.0, 1e-5) / 5.0;
+    let steps = CalibrateQuery { steps: None, noise_multiplier: Some(5.0 * one * 1.01), ..base }.answer().unwrap();
+    assert_eq!(steps.steps, 1, "{steps:?}");
+    let four = CalibrateQuery { steps: None, noise_multiplier: Some(5.0 * one * 2.01), ..base }.answer().unwrap();
+    assert_eq!(four.steps, 4, "{four:?}");
+    let rate = CalibrateQuery { sampling_rate: None, noise_multiplier: Some(5.0 * one * 1.01), ..base };
+    assert_eq!(rate.answer().unwrap().sampling_rate, 1.0);
+    let batch = CalibrateQuery { samples: Some(77), ..rate }.answer().unwrap();
+    assert_eq!(batch.batch_size, Some(77));
+    let tiny = CalibrateQuery { noise_multiplier: Some(0.05), ..rate }.answer().unwrap();
+    // A sample that is drawn less often than δ costs nothing: the rate is about δ.
+    assert!(tiny.sampling_rate >= 1e-5 * 0.999 && tiny.sampling_rate < 1.1e-5, "{tiny:?}");
 }

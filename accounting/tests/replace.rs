@@ -182,6 +182,7 @@ fn record_and_query_agree() {
         delta: 1e-5,
         neighbours: Neighbours::Replace,
         count_noise_multiplier: None,
+        group: None,
     };
     let events = [(event(0.01, 0.9), 300)];
     let answered = query.answer().unwrap().epsilon;
@@ -234,6 +235,7 @@ proptest! {
             delta: truth - 2e-4,
             neighbours: Neighbours::Replace,
             count_noise_multiplier: Some(counts),
+            group: None,
         };
         prop_assert!(query.answer().unwrap().epsilon >= epsilon, "{query:?}");
         let plain = EpsilonQuery { delta: truth, ..query }.answer().unwrap().epsilon;

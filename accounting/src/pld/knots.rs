@@ -23,7 +23,10 @@
 //! d/da ln(dH/dτ) = a(y² − βy + β² − 1) + a ≥ ¾aβ² ≥ 0.
 //! ```
 //!
-//! The excess is of second order in the distance of the knots; weights are rounded up to a [`LEVELS`]-th so that equal ones
+//! For a group of samples (`group`) neither is shown, and an event is priced as the knot above it: divergences grow with precision and
+//! rate.
+//!
+//! The excess of a mixture is of second order in the distance of the knots; weights are rounded up to a [`LEVELS`]-th so that equal ones
 //! are counted together.
 
 use damper_core::accounting::event::{Event, Rate};
@@ -61,8 +64,8 @@ pub(super) fn exact(events: &[(Event, u64)]) -> Knots {
 }
 
 /// Few knots, never cheaper than the events. The two releases that are told apart lie at most `apart/σ` from each other: 1 for a sample
-/// that is there or not, 2 for a replaced one.
-pub(super) fn few(events: &[(Event, u64)], apart: f64) -> Knots {
+/// that is there or not, 2 for a replaced one; none if only the knot above an event is known to dominate it.
+pub(super) fn few(events: &[(Event, u64)], apart: Option<f64>) -> Knots {
     let exact = exact(events);
     if exact.knots.len() <= FEW {
         return exact;
@@ -73,8 +76,9 @@ pub(super) fn few(events: &[(Event, u64)], apart: f64) -> Knots {
     let mut wanted = BTreeSet::new();
     let mut counts = BTreeMap::<((usize, u32), (usize, u32)), u64>::new();
     for (event, (_, times)) in exact.knots.iter().zip(&exact.mixtures) {
-        let precision = precisions.place(1.0 / event.multiplier(), |low, high| variation(apart * low, apart * high));
-        let rate = rates.place(event.rate().as_f64(), |low, high| high - low);
+        let variation = |low: f64, high: f64| apart.map_or(f64::NAN, |apart| variation(apart * low, apart * high));
+        let precision = precisions.place(1.0 / event.multiplier(), variation);
+        let rate = rates.place(event.rate().as_f64(), |low, high| apart.map_or(f64::NAN, |_| high - low));
         *counts.entry((precision, rate)).or_insert(0) += times;
         for (p, _) in parts(precision) {
             for (r, _) in parts(rate) {
@@ -222,7 +226,7 @@ mod tests {
             let pairs = multipliers.iter().zip(&rates);
             let events: Vec<(Event, u64)> =
                 pairs.map(|(z, q)| (Event::new(Rate::at_least(*q).unwrap(), *z).unwrap(), 2)).collect();
-            let found = few(&events, 1.0);
+            let found = few(&events, Some(1.0));
             let times: u64 = found.mixtures.iter().map(|(_, times)| times).sum();
             prop_assert_eq!(times, 2 * events.len() as u64);
             for (mixture, _) in &found.mixtures {

@@ -11,8 +11,8 @@ use super::bound::Bound;
 use super::compose::{Composer, Window};
 use super::draw::{self, Direction, Losses};
 use super::knots::{self, Knots};
-use super::{gaussian, grid, replace};
-use damper_core::accounting::event::Event;
+use super::{gaussian, grid, group, replace};
+use damper_core::accounting::event::{Event, Rate};
 use libm::{exp, expm1, log, log1p, sqrt};
 
 /// The longest transform: its product and its parts stay far below a gibibyte.
@@ -51,6 +51,27 @@ pub(super) enum Pair {
     /// With one sample, and with another in its place. `apart` is how far the two releases lie from each other at most, over how far either
     /// lies from the one without the sample.
     Replaced { apart: f64 },
+    /// With all samples of a group, and with none of them.
+    Group { size: u32, direction: Direction },
+}
+
+impl Pair {
+    /// The place of events among knots, if mixtures of two knots dominate them.
+    fn spread(self) -> Option<f64> {
+        match self {
+            Self::Sampled(_) => Some(1.0),
+            Self::Replaced { apart } => Some(if apart == 2.0 { 2.0 } else { 1.0 }),
+            Self::Group { .. } => None,
+        }
+    }
+
+    /// By how much the largest shift exceeds that of one sample.
+    fn size(self) -> f64 {
+        match self {
+            Self::Group { size, .. } => f64::from(size),
+            Self::Sampled(_) | Self::Replaced { .. } => 1.0,
+        }
+    }
 }
 
 /// ε of one pair.
@@ -94,14 +115,28 @@ impl Question {
         let times: f64 = events.iter().map(|(_, times)| *times as f64).sum();
         // Of a δ that is hardly a number, the share underflows: nothing is found for it, but not on endless nodes.
         let reach = sqrt(2.0 * log(times / (BEYOND * delta)).min(FARTHEST));
-        let spread = if pair == (Pair::Replaced { apart: 2.0 }) { 2.0 } else { 1.0 };
-        let events = if bound == Bound::Upper { knots::few(&capped, spread) } else { knots::exact(&capped) };
+        let events = if bound == Bound::Upper { knots::few(&capped, pair.spread()) } else { knots::exact(&capped) };
         Self { events, pair, delta, bound, reach, least: 0.0 }
     }
 
     fn losses(&self, spacing: f64) -> Vec<Losses> {
         let (bound, reach) = (self.bound, self.reach);
         let one = |event: &Event| match (self.pair, bound) {
+            // A group that is always drawn is one Gaussian, as far away as all of its samples together.
+            (Pair::Group { size, direction }, Bound::Upper) if event.rate() == Rate::ONE => {
+                let multiplier = (event.multiplier() / f64::from(size)).next_down();
+                draw::upper_pld(&gaussian::nodes(multiplier, spacing, reach), Rate::ONE, direction)
+            }
+            (Pair::Group { size, direction }, Bound::Lower) if event.rate() == Rate::ONE => {
+                let multiplier = (event.multiplier() / f64::from(size)).next_up();
+                draw::lower_pld(&gaussian::cells(multiplier, spacing, reach), Rate::ONE, direction)
+            }
+            (Pair::Group { size, direction }, Bound::Upper) => {
+                group::upper_pld(event.multiplier(), size, event.rate(), direction, spacing, reach)
+            }
+            (Pair::Group { size, direction }, Bound::Lower) => {
+                group::lower_pld(event.multiplier(), size, event.rate(), direction, spacing, reach)
+            }
             (Pair::Sampled(direction), Bound::Upper) => {
                 draw::upper_pld(&gaussian::nodes(event.multiplier(), spacing, reach), event.rate(), direction)
             }
@@ -134,7 +169,7 @@ impl Question {
         // The mass at 0 of a replacement is one point, and no density.
         let thin: Vec<Losses> = match self.pair {
             Pair::Replaced { .. } => losses.to_vec(),
-            Pair::Sampled(_) => losses.iter().map(Losses::thinned).collect(),
+            Pair::Sampled(_) | Pair::Group { .. } => losses.iter().map(Losses::thinned).collect(),
         };
         let at = |ln_tilt: f64| {
             let tilt = exp(ln_tilt);
@@ -171,7 +206,7 @@ impl Question {
     /// ε, finite; `None` where nothing is found. A lower bound is sought up to `limit`.
     pub(super) fn answer(&self, limit: f64) -> Option<f64> {
         let knots = &self.events.knots;
-        if knots.iter().any(|event| event.multiplier() < gaussian::SMALLEST) {
+        if knots.iter().any(|event| event.multiplier() < gaussian::SMALLEST * self.pair.size()) {
             return None;
         }
         let all = self.losses(if self.bound == Bound::Upper && knots.len() > MANY { MEDIUM } else { FINE });

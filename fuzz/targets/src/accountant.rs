@@ -53,6 +53,7 @@ pub fn accountant(bytes: &[u8]) {
                 delta,
                 neighbours: if source.below(2) == 0 { Neighbours::AddOrRemove } else { Neighbours::Replace },
                 count_noise_multiplier: (source.below(2) == 0).then(|| source.f64()),
+                group: None,
             };
             if let Ok(answer) = query.answer() {
                 assert!(answer.epsilon >= 0.0 && answer.epsilon.is_finite(), "{answer:?}");

@@ -1,0 +1,415 @@
+//! ε of a group of samples: of everything that one person, document or device gave.
+//!
+//! Three bounds, the first that applies:
+//!
+//! - **Poisson draws** with independent noise: the pair of [`pld::of_group`], composed like the pair of one sample. Tight.
+//! - **No draw by coins** (a fixed order, shuffled batches, correlated noise in a fixed order, the features' means, held-out metrics): the
+//!   releases move by at most k times as much as for one sample, so they are Gaussians of a k-th of the multiplier.
+//! - **Anything else** (blocks of correlated noise, a private search, replaced samples that are drawn by coins): k changes of one sample
+//!   each. If one sample has ε₀ at δ₀ then `P₀(S) ≤ e^{kε₀} P_k(S) + δ₀(1 + e^{ε₀} + … + e^{(k−1)ε₀})`, for every ε₀; the smallest that
+//!   leaves δ is taken.
+//!
+//! A group may have training samples and held-out ones. The worst of all partitions is reported.
+//!
+//! Cut draws cost the group the same part of δ as a sample (`truncation`): coins do not depend on the data.
+
+use super::plan::with;
+use super::pld::{self, Neighbours};
+use super::{Accountant, AccountingError, EpsilonBound, Recorded, smaller};
+use damper_core::accounting::event::{Event, Rate};
+use damper_core::numerics::up::{add_up, exp_up, mul_up, next_down};
+use std::num::NonZeroU32;
+
+/// The largest group that is priced.
+pub const LARGEST_GROUP: u32 = 1000;
+/// A larger ε is no useful bound, and none is reported.
+pub const LARGEST_USEFUL: f64 = 100.0;
+/// Rounds of the search for ε₀, and by how much each goes beyond what it found.
+const ROUNDS: usize = 200;
+const BEYOND: f64 = 1e-4;
+
+impl Recorded {
+    /// ε at `delta` of a group of samples, by privacy loss distributions: neighbours have all of the group's `size` samples, or none of
+    /// them (or other ones in their places).
+    ///
+    /// # Errors
+    ///
+    /// As [`Recorded::epsilon`], the group is larger than [`LARGEST_GROUP`], or no ε of at most [`LARGEST_USEFUL`] is found.
+    pub fn epsilon_of_group(
+        &self,
+        size: NonZeroU32,
+        neighbours: Neighbours,
+        delta: f64,
+    ) -> Result<EpsilonBound, AccountingError> {
+        let of_one = |delta| match neighbours {
+            Neighbours::AddOrRemove => self.epsilon(Accountant::Pld, delta),
+            Neighbours::Replace => self.epsilon_of_replaced(delta),
+        };
+        let one = of_one(delta);
+        if size == NonZeroU32::MIN {
+            return one;
+        }
+        check_size(size)?;
+        // A group has no bound where a sample has none.
+        let one = one?;
+        let none = AccountingError::Group { size: size.get(), delta };
+        let has_coins = self.sampler.has_coins();
+        let is_covered = self.search.is_none()
+            && !self.has_blocks()
+            && self.held_out.iter().all(|event| event.sampling_rate_numerator == Rate::DENOMINATOR)
+            && (neighbours == Neighbours::AddOrRemove || !has_coins);
+        if is_covered {
+            match self.of_partitions(size.get(), neighbours, delta) {
+                Ok(found) if found.epsilon <= LARGEST_USEFUL => return Ok(found),
+                Ok(_) | Err(AccountingError::NothingHolds { .. } | AccountingError::Truncation { .. }) => {}
+                Err(error) => return Err(error),
+            }
+        }
+        chained(size.get(), delta, one.epsilon, of_one)?.ok_or(none)
+    }
+
+    /// δ at `epsilon` of a group: an upper bound, as [`Recorded::delta`].
+    ///
+    /// # Errors
+    ///
+    /// ε is not a finite number of at least 0, or as [`Recorded::epsilon_of_group`].
+    pub fn delta_of_group(
+        &self,
+        size: NonZeroU32,
+        neighbours: Neighbours,
+        epsilon: f64,
+    ) -> Result<f64, AccountingError> {
+        self.delta_by(epsilon, |delta| self.epsilon_of_group(size, neighbours, delta))
+    }
+
+    /// The largest ε of the partitions of a group into training samples and held-out ones.
+    fn of_partitions(&self, size: u32, neighbours: Neighbours, delta: f64) -> Result<EpsilonBound, AccountingError> {
+        let mut worst = self.of_partition(size, 0, neighbours, delta)?;
+        if self.held_out.is_empty() {
+            return Ok(worst);
+        }
+        for held_out in 1..=size {
+            let found = self.of_partition(size - held_out, held_out, neighbours, delta)?;
+            if found.epsilon > worst.epsilon {
+                worst = found;
+            }
+            if worst.epsilon > LARGEST_USEFUL {
+                break;
+            }
+        }
+        Ok(worst)
+    }
+
+    /// ε of a group with so many samples in either set.
+    fn of_partition(
+        &self,
+        training: u32,
+        held_out: u32,
+        neighbours: Neighbours,
+        delta: f64,
+    ) -> Result<EpsilonBound, AccountingError> {
+        let draws = self.checked()?;
+        let mut events = if training > 0 { with(self.release()?, &draws) } else { Vec::new() };
+        if held_out > 0 {
+            for event in &self.held_out {
+                let (event, times) = self.event(event)?;
+                // As far as this many samples move it, in the unit in which the others move it by one.
+                let multiplier = event.multiplier() * f64::from(training.max(1)) / f64::from(held_out);
+                let multiplier = next_down(next_down(multiplier));
+                let event = Event::new(event.rate(), multiplier)
+                    .map_err(|_| AccountingError::NoiseMultiplier(event.multiplier()))?;
+                events.push((event, times));
+            }
+        }
+        let price = |delta| {
+            let found = price(&events, training.max(1), neighbours, delta)?;
+            let least = self.smallest_multiplier();
+            let none = AccountingError::NothingHolds { multiplier: least, steps: self.steps() };
+            if found.epsilon.is_finite() { Ok(found) } else { Err(none) }
+        };
+        match self.truncation {
+            Some(truncation) if training > 0 => Ok(truncation.price(delta, truncation.any(&draws), price)?.price),
+            _ => price(delta),
+        }
+    }
+}
+
+/// Fails if the group is larger than any that is priced.
+pub(crate) fn check_size(size: NonZeroU32) -> Result<(), AccountingError> {
+    if size.get() <= LARGEST_GROUP { Ok(()) } else { Err(AccountingError::GroupSize(size.get())) }
+}
+
+/// ε of events if all of a group's samples are there, or none of them.
+fn price(
+    events: &[(Event, u64)],
+    size: u32,
+    neighbours: Neighbours,
+    delta: f64,
+) -> Result<EpsilonBound, AccountingError> {
+    if events.iter().any(|(event, _)| event.rate() != Rate::ONE) {
+        let size = NonZeroU32::new(size).unwrap_or(NonZeroU32::MIN);
+        return Ok(EpsilonBound { epsilon: pld::of_group(events, size, delta)?, order: None });
+    }
+    let nearer = |(event, times): &(Event, u64)| {
+        let multiplier = next_down(event.multiplier() / f64::from(size));
+        let nearer = Event::new(Rate::ONE, multiplier);
+        nearer.map(|event| (event, *times)).map_err(|_| AccountingError::NoiseMultiplier(multiplier))
+    };
+    let nearer = events.iter().map(nearer).collect::<Result<Vec<_>, _>>()?;
+    match neighbours {
+        Neighbours::AddOrRemove => smaller::price(&nearer, || None, delta),
+        Neighbours::Replace => Ok(EpsilonBound { epsilon: pld::of_discrete(&nearer, neighbours, delta)?, order: None }),
+    }
+}
+
+/// kε₀ of k changes of one sample each; `least` is ε of one sample at `delta`. None where no useful bound is found.
+fn chained(
+    size: u32,
+    delta: f64,
+    least: f64,
+    of_one: impl Fn(f64) -> Result<EpsilonBound, AccountingError>,
+) -> Result<Option<EpsilonBound>, AccountingError> {
+    let size = f64::from(size);
+    let mut guess = least;
+    for _ in 0..ROUNDS {
+        if !(size * guess <= LARGEST_USEFUL) {
+            return Ok(None);
+        }
+        // δ₀ for which the sum is δ. A price at it that is no more than the guess holds at the guess.
+        let share = next_down(delta / sum_of_powers(size as u32, guess));
+        if !(share > f64::MIN_POSITIVE) {
+            return Ok(None);
+        }
+        match of_one(share) {
+            Ok(found) if found.epsilon <= guess => {
+                return Ok(Some(EpsilonBound { epsilon: mul_up(size, guess), order: found.order }));
+            }
+            Ok(found) => guess = found.epsilon * (1.0 + BEYOND),
+            Err(AccountingError::NothingHolds { .. } | AccountingError::Truncation { .. }) => return Ok(None),
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(None)
+}
+
+/// `1 + e^ε + … + e^{(k−1)ε}`, rounded up.
+fn sum_of_powers(size: u32, epsilon: f64) -> f64 {
+    let ratio = exp_up(epsilon);
+    (1..size).fold(1.0, |sum, _| add_up(1.0, mul_up(ratio, sum)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{RecordedEvent, Sampler, Search, Truncation};
+    use libm::{erfc, exp, log, sqrt};
+
+    fn size(size: u32) -> NonZeroU32 {
+        NonZeroU32::new(size).unwrap()
+    }
+
+    fn run(rate: Rate, multiplier: f64, steps: u64, delta: f64) -> Recorded {
+        Recorded::new(Accountant::Pld, delta, &[(Event::new(rate, multiplier).unwrap(), steps)])
+    }
+
+    fn of(recorded: &Recorded, k: u32) -> f64 {
+        recorded.epsilon_of_group(size(k), Neighbours::AddOrRemove, recorded.delta).unwrap().epsilon
+    }
+
+    /// ε at δ of a Gaussian moved by `mu` standard deviations.
+    fn gaussian(mu: f64, delta: f64) -> f64 {
+        let phi = |x: f64| 0.5 * erfc(-x / sqrt(2.0));
+        let at = |epsilon: f64| phi(mu / 2.0 - epsilon / mu) - exp(epsilon) * phi(-mu / 2.0 - epsilon / mu);
+        let (mut low, mut high) = (0.0, 200.0);
+        for _ in 0..200 {
+            let middle = (low + high) / 2.0;
+            if at(middle) > delta { low = middle } else { high = middle }
+        }
+        high
+    }
+
+    /// ε at δ of one draw, by the half-lines of the mixture: `above` and `below` of both distributions at each end.
+    fn one_draw(q: f64, sigma: f64, k: u32, delta: f64) -> f64 {
+        let tail = |x: f64| 0.5 * erfc(x / sqrt(2.0));
+        let weights: Vec<f64> = (0..=k)
+            .map(|j| {
+                let choose = (1..=j).map(|i| f64::from(k - j + i) / f64::from(i)).product::<f64>();
+                choose * q.powi(j as i32) * (1.0 - q).powi((k - j) as i32)
+            })
+            .collect();
+        let mixed =
+            |f: &dyn Fn(f64) -> f64| -> f64 { weights.iter().enumerate().map(|(j, w)| w * f(j as f64 / sigma)).sum() };
+        let at = |epsilon: f64| {
+            let end = |wanted: f64| {
+                let (mut low, mut high) = (-60.0, 80.0);
+                for _ in 0..200 {
+                    let x = (low + high) / 2.0;
+                    if log(mixed(&|m| exp(m * x - m * m / 2.0))) < wanted { low = x } else { high = x }
+                }
+                high
+            };
+            let (removed, added) = (end(epsilon), end(-epsilon));
+            let first = mixed(&|m| tail(removed - m)) - exp(epsilon) * tail(removed);
+            let second = tail(-added) - exp(epsilon) * mixed(&|m| tail(m - added));
+            first.max(second)
+        };
+        let (mut low, mut high) = (0.0, 80.0);
+        for _ in 0..100 {
+            let middle = (low + high) / 2.0;
+            if at(middle) > delta { low = middle } else { high = middle }
+        }
+        high
+    }
+
+    #[test]
+    fn one_draw_is_its_half_line() {
+        for (q, sigma, k, delta) in [
+            (0.1, 1.0, 5, 1e-5),
+            (0.01, 0.8, 5, 1e-6),
+            (0.5, 3.0, 3, 1e-5),
+            (0.9, 8.0, 10, 1e-7),
+            (0.004, 1.1, 20, 1e-5),
+            (0.3, 20.0, 50, 1e-4),
+        ] {
+            let rate = Rate::at_least(q).unwrap();
+            let found = of(&run(rate, sigma, 1, delta), k);
+            let exact = one_draw(rate.as_f64(), sigma, k, delta);
+            assert!(found >= exact && found <= 1.01 * exact, "{q} {sigma} {k}: {found} {exact}");
+        }
+    }
+
+    #[test]
+    fn drawn_always_is_one_gaussian() {
+        let shuffled =
+            |multiplier, times| Recorded { sampler: Sampler::Shuffled, ..run(Rate::ONE, multiplier, times, 1e-5) };
+        let fixed =
+            |multiplier, times| Recorded { sampler: Sampler::MinSeparation, ..run(Rate::ONE, multiplier, times, 1e-5) };
+        let poisson = |multiplier, times| run(Rate::ONE, multiplier, times, 1e-5);
+        for (multiplier, times, k) in [(10.0, 1u64, 5u32), (40.0, 25, 3), (30.0, 4, 10)] {
+            let exact = gaussian(f64::from(k) * sqrt(times as f64) / multiplier, 1e-5);
+            for record in [shuffled(multiplier, times), fixed(multiplier, times), poisson(multiplier, times)] {
+                let found = of(&record, k);
+                assert!(found >= exact && found <= 1.01 * exact, "{multiplier} {times} {k}: {found} {exact}");
+                let replaced = record.epsilon_of_group(size(k), Neighbours::Replace, 1e-5);
+                if record.sampler != Sampler::Poisson {
+                    let exact = gaussian(2.0 * f64::from(k) * sqrt(times as f64) / multiplier, 1e-5);
+                    let found = replaced.unwrap().epsilon;
+                    assert!(found >= exact && found <= 1.01 * exact, "{found} {exact}");
+                }
+            }
+        }
+    }
+
+    /// Many draws, enclosed: what is given lies above the lower bound of the same pair, by little.
+    #[test]
+    fn many_draws_are_enclosed() {
+        for (q, sigma, steps, k, delta) in [
+            (0.01, 1.0, 1000, 5, 1e-5),
+            (0.004, 1.1, 3516, 2, 1e-5),
+            (0.05, 4.0, 500, 10, 1e-6),
+            (0.2, 9.0, 60, 4, 1e-8),
+        ] {
+            let rate = Rate::at_least(q).unwrap();
+            let events = [(Event::new(rate, sigma).unwrap(), steps)];
+            let found = of(&run(rate, sigma, steps, delta), k);
+            let below = pld::group_lower_bound(&events, size(k), delta).unwrap();
+            assert!(found >= below && found <= 1.005 * below, "{q} {sigma} {steps} {k}: {below} {found}");
+        }
+    }
+
+    /// Not about five times ε: the claim that this replaces.
+    #[test]
+    fn five_samples_cost_more_than_five_times() {
+        let record = run(Rate::of(256, 60_000).unwrap(), 1.1, 3516, 1e-5);
+        let one = record.epsilon(Accountant::Pld, 1e-5).unwrap().epsilon;
+        let five = of(&record, 5);
+        assert!(five > 6.0 * one && five < 8.0 * one, "{one} {five}");
+        assert_eq!(of(&record, 1), one);
+        let all: Vec<f64> = (1..=6).map(|k| of(&record, k)).collect();
+        assert!(all.windows(2).all(|pair| pair[1] > pair[0]), "{all:?}");
+    }
+
+    /// A schedule of many multipliers is priced by knots above them: never below one of its least multipliers alone, and near.
+    #[test]
+    fn schedule_is_priced_from_above() {
+        let rate = Rate::at_least(0.02).unwrap();
+        let event = |at: u32| Event::new(rate, 2.0 + 0.01 * f64::from(at)).unwrap();
+        let many: Vec<_> = (0..100).map(|at| (event(at), 3)).collect();
+        let found = of(&Recorded::new(Accountant::Pld, 1e-5, &many), 3);
+        let below = pld::group_lower_bound(&many, size(3), 1e-5).unwrap();
+        assert!(found >= below && found <= 1.03 * below, "{below} {found}");
+    }
+
+    /// A valid chain for every run: above the tight bound, and the sum of a geometric series by hand.
+    #[test]
+    fn chain_holds_and_is_above_the_tight_bound() {
+        let record = run(Rate::of(1, 100).unwrap(), 2.0, 300, 1e-5);
+        let of_one = |delta| record.epsilon(Accountant::Pld, delta);
+        let least = of_one(1e-5).unwrap().epsilon;
+        for k in [2, 5] {
+            let chain = chained(k, 1e-5, least, of_one).unwrap().unwrap().epsilon;
+            let one = chain / f64::from(k);
+            let spent = (exp(f64::from(k) * one) - 1.0) / (exp(one) - 1.0);
+            assert!(of_one(1e-5 / spent).unwrap().epsilon <= one, "{k}");
+            assert!(of_one(1e-5 / spent).unwrap().epsilon > 0.998 * one, "{k}");
+            assert!(chain > of(&record, k), "{k}");
+        }
+    }
+
+    /// A search, blocks and replaced samples by coins have the chain; cut draws pay for the cut.
+    #[test]
+    fn other_runs_have_a_bound() {
+        let plain = run(Rate::of(1, 100).unwrap(), 4.0, 100, 1e-5);
+        let tight = of(&plain, 3);
+        let replaced = plain.epsilon_of_group(size(3), Neighbours::Replace, 1e-5).unwrap().epsilon;
+        assert!(replaced > tight && replaced < 20.0 * tight, "{replaced} {tight}");
+        let search = Search { candidates: "geometric:0.2".parse().unwrap(), others: Vec::new() };
+        let searched = Recorded { search: Some(search), ..plain.clone() };
+        let one = searched.epsilon(Accountant::Pld, 1e-5).unwrap().epsilon;
+        assert!(of(&searched, 3) > 3.0 * one && of(&searched, 3) > tight);
+        assert_eq!(searched.epsilon_of_group(size(3), Neighbours::Replace, 1e-5), Err(AccountingError::ReplacedSearch));
+        let cut = |most| Recorded { truncation: Some(Truncation { samples: 5000, most }), ..plain.clone() };
+        let (near, far) = (of(&cut(100), 3), of(&cut(400), 3));
+        assert!(near > far && far >= tight && far < 1.001 * tight, "{near} {far} {tight}");
+        let cyclic = Recorded { sampler: Sampler::CyclicPoisson, ..plain };
+        assert_eq!(of(&cyclic, 3), tight);
+    }
+
+    /// All samples of a group may be held-out ones, or some of them.
+    #[test]
+    fn worst_partition_is_priced() {
+        let metrics =
+            |multiplier, times| vec![RecordedEvent::new(&(Event::new(Rate::ONE, multiplier).unwrap(), times))];
+        let plain = run(Rate::ONE, 20.0, 4, 1e-5);
+        let both = Recorded { held_out: metrics(20.0, 4), ..plain.clone() };
+        // Both parts move by j and k - j: the longest vector is that of one part.
+        let (found, alone) = (of(&both, 4), of(&plain, 4));
+        assert!(found >= alone && found <= 1.001 * alone, "{found} {alone}");
+        let exact = gaussian(4.0 * 2.0 / 20.0, 1e-5);
+        assert!(found >= exact && found <= 1.01 * exact, "{found} {exact}");
+        // Weaker noise on the held-out ones.
+        let weak = Recorded { held_out: metrics(8.0, 1), ..run(Rate::of(1, 100).unwrap(), 8.0, 20, 1e-5) };
+        let exact = gaussian(4.0 / 8.0, 1e-5);
+        let found = of(&weak, 4);
+        assert!(found >= exact && found <= 1.02 * exact, "{found} {exact}");
+    }
+
+    #[test]
+    fn useless_bounds_are_named() {
+        let record = run(Rate::of(1, 10).unwrap(), 0.6, 500, 1e-5);
+        let error = record.epsilon_of_group(size(20), Neighbours::AddOrRemove, 1e-5).unwrap_err();
+        assert_eq!(error, AccountingError::Group { size: 20, delta: 1e-5 });
+        assert!(error.to_string().contains("no useful bound"), "{error}");
+        let large = record.epsilon_of_group(size(1001), Neighbours::AddOrRemove, 1e-5);
+        assert_eq!(large, Err(AccountingError::GroupSize(1001)));
+    }
+
+    /// δ of a group at its own ε is its δ again.
+    #[test]
+    fn delta_is_the_inverse() {
+        let record = run(Rate::of(1, 50).unwrap(), 3.0, 200, 1e-5);
+        let epsilon = of(&record, 4);
+        let found = record.delta_of_group(size(4), Neighbours::AddOrRemove, epsilon).unwrap();
+        assert!((found / 1e-5 - 1.0).abs() < 0.01, "{found:e}");
+    }
+}
