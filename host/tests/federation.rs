@@ -145,6 +145,33 @@ fn rounds_equal_one_process() {
     }
 }
 
+// An output that cannot be written is found out before the round is charged, on a device and on the server.
+#[test]
+fn unwritable_outputs_charge_nothing() {
+    let federation = Federation::new(&[]);
+    let model = Path::new(MODEL);
+    for device in 1..=3 {
+        let command = damper(&["federation", "update"]);
+        let elsewhere = |mut command: Command| {
+            command
+                .arg(federation.at("federation.json"))
+                .arg(model)
+                .args(SAMPLES)
+                .args(["--device", &device.to_string()]);
+            command.args(["--round", "0", "--seed", "5", "--ledger"]).arg(federation.at(&format!("state-{device}")));
+            command.arg("--out").arg(federation.at("absent/1.upd")).output().unwrap()
+        };
+        refused(&elsewhere(command), &["absent/1.upd", "make its folder first"]);
+        assert_eq!(ok(&federation.update("federation.json", model, device, 0, &[]))["rounds_charged"], 1);
+    }
+    let files = ["1-0.upd", "2-0.upd", "3-0.upd"];
+    let mut command = damper(&["aggregate", "--round", "0", "--federation"]);
+    command.arg(federation.at("federation.json")).args(files.map(|file| federation.at(file))).arg("--ledger");
+    command.arg(federation.at("server")).arg("--out").arg(federation.at("absent/0.sum"));
+    refused(&command.output().unwrap(), &["absent/0.sum", "make its folder first"]);
+    assert_eq!(ok(&federation.aggregate(&files, 0))["rounds_charged"], 1);
+}
+
 // A round is charged once, on a device and on the server, and after the last nothing is released.
 #[test]
 fn rounds_are_charged_once() {

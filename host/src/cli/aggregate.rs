@@ -11,7 +11,7 @@ use damper_train::files::{Access, AtomicFile};
 use serde::Serialize;
 use std::fs;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 const AFTER_HELP: &str = "\
 Each file is what one device emitted in one round: a clipped sum of its
@@ -94,7 +94,8 @@ struct AccountingResult {
 }
 
 /// Charges `round` to the server's ledger, and gives what the rounds so far cost.
-fn charge(plan: &FederationPlan, round: u32, ledger: &mut RoundLedger) -> Result<Cost, Failure> {
+fn charge(plan: &FederationPlan, round: u32, ledger: &Path) -> Result<Cost, Failure> {
+    let mut ledger = RoundLedger::open(ledger, plan)?;
     let cost = plan.epsilon(ledger.charged().max(round.saturating_add(1).min(plan.rounds)))?;
     ledger.charge(round)?;
     Ok(Cost {
@@ -116,9 +117,9 @@ pub(super) fn run(args: &AggregateArgs) -> Result<(), Failure> {
     let bytes = plan.as_ref().map_or(0, |(_, plan)| 8 * u64::from(plan.parameters));
     check_file_fits(&args.out, bytes, "out")?;
     let mut out = AtomicFile::create(&args.out, Access::Public)?;
-    let (mut sum, mut charged) = (Aggregate::default(), None);
+    let (mut sum, mut cost) = (Aggregate::default(), None);
     if let (Some((file, plan)), Some(round), Some(ledger)) = (&plan, args.round, &args.ledger) {
-        charged = Some((plan, round, RoundLedger::open(ledger, plan)?));
+        cost = Some(charge(plan, round, ledger)?);
         sum = Aggregate::of_plan(&file.display().to_string(), plan.header(0, round), plan.devices);
     }
     let mut refused = vec![];
@@ -147,8 +148,6 @@ pub(super) fn run(args: &AggregateArgs) -> Result<(), Failure> {
     let (Some(header), Some(bytes)) = (sum.header(), sum.to_bytes()) else {
         return Err(Failure::new("no updates: name at least one FILE"));
     };
-    // The sum is released when its file appears.
-    let cost = charged.map(|(plan, round, mut ledger)| charge(plan, round, &mut ledger)).transpose()?;
     out.write_all(&bytes).map_err(|error| Failure::of_file(&args.out, error))?;
     out.commit()?;
     let found = AccountingResult {

@@ -181,7 +181,7 @@ fn full_disks_are_named_before_the_charge() {
         damper_testing::skip("mount", "no mount namespace can be made here");
         return;
     }
-    let output = on_disk("1m", &usual);
+    let output = on_disk("64k", &usual);
     let said = stderr(&output);
     assert_eq!(output.status.code(), Some(1), "{said}");
     let words = ["its disk has ", " free, and the run writes about ", "(model ", "checkpoint ", "name another --out"];

@@ -3,6 +3,7 @@
 use super::super::data::DataArgs;
 use super::super::machine::MachineArgs;
 use super::super::model::ModelArgs;
+use super::super::rows::RowWarnings;
 use super::super::{Failure, answer, answer_json};
 use super::common::{read_device, read_plan, read_users};
 use clap::Args;
@@ -97,7 +98,9 @@ pub(super) fn run(args: &UpdateArgs) -> Result<(), Failure> {
     // A file that cannot be written is found out before the round is charged.
     check_file_fits(out, 4 * u64::from(plan.parameters) + 4096, "out")?;
     let mut file = AtomicFile::create(out, access)?;
-    let bytes = member.update(DeviceData { read: &read, users: &users }, *round, running, &mut ledger)?;
+    let own = DeviceData { read: &read, users: &users };
+    let of_rows = RowWarnings::new(false, args.json);
+    let bytes = member.update_telling(own, *round, running, &mut ledger, &mut |text| of_rows.warn(text))?;
     file.write_all(&bytes).map_err(|error| file.failed(&error))?;
     file.commit()?;
     let made = Made {

@@ -15,6 +15,7 @@ use damper_core::error::OpenError;
 use damper_core::filter::Identity;
 use damper_core::grid::Grid;
 use damper_core::noise::DiscreteGaussian;
+use damper_core::numerics::reduce::sum_of_squares;
 use damper_core::optimizer::{Sgd, SgdState};
 use damper_core::private::SumWord;
 use damper_core::sampling::poisson;
@@ -110,6 +111,23 @@ impl<'a> Device<'a> {
         machine: Machine<'_>,
         ledger: &mut RoundLedger,
     ) -> Result<Vec<u8>, FederationError> {
+        self.update_telling(data, round, machine, ledger, &mut |_| {})
+    }
+
+    /// As [`update`](Self::update). `tell_of_rows` hears how many drawn contributions were not finite, if any, so that they added nothing: it
+    /// depends on the device's rows and no ε covers it.
+    ///
+    /// # Errors
+    ///
+    /// As [`update`](Self::update).
+    pub fn update_telling(
+        &self,
+        data: DeviceData<'_>,
+        round: u32,
+        machine: Machine<'_>,
+        ledger: &mut RoundLedger,
+        tell_of_rows: &mut dyn FnMut(&str),
+    ) -> Result<Vec<u8>, FederationError> {
         let Device { plan, number, .. } = *self;
         let mut charges = ledger.at(round)?;
         let mut contributions = self.contributions(data, machine)?;
@@ -135,7 +153,19 @@ impl<'a> Device<'a> {
             Err(error @ OpenError::Call(_)) => return Err(TrainError::Run(error.to_string()).into()),
         };
         let drawn = self.draw(&generator, open.number(), contributions.count())?;
-        contributions.each(&drawn, &mut |parts| open.add_combined(parts).map(|_| ()))?;
+        let mut non_finite = 0;
+        contributions.each(&drawn, &mut |parts| {
+            // As the core judges it.
+            non_finite += usize::from(!sum_of_squares(parts.iter().copied()).is_finite());
+            open.add_combined(parts).map(|_| ())
+        })?;
+        if non_finite > 0 {
+            tell_of_rows(&format!(
+                "{non_finite} of the {} drawn units' contributions were not finite and added nothing; scale the features (`scale`, \
+                 `normalize`), or look for values that overflow",
+                drawn.len()
+            ));
+        }
         let mut bytes = vec![];
         let sender = Sender { run: plan.run_number(), device: u64::from(number), round };
         let emitted = open.emit(sender, &generator, |part| bytes.extend_from_slice(part));

@@ -3,6 +3,7 @@
 use super::Tensor;
 use crate::pb::{GraphProto, NodeProto};
 use crate::{DType, attr_int};
+use std::cmp::Ordering;
 
 /// How far a square of sine and cosine may be from 1.
 const UNIT: f32 = 1e-4;
@@ -37,7 +38,7 @@ fn is_mark(x: f32) -> bool {
 }
 
 /// Judges `data` as a mask. One is of at least two axes and holds marks beside one number (0, where it is added; 1, where it is
-/// multiplied), or only 0 and one number of at most -1e4, or has its marks on one side of the diagonal, as biases by distance have them. NaN
+/// multiplied), or only 0 and one number of at most -1e4, or has a mark in each place on one side of the diagonal, as biases by distance have them. NaN
 /// and plus infinity are in no mask.
 pub(super) fn mask(shape: &[usize], data: &[f32]) -> Mask {
     let least = data.iter().copied().fold(0.0, f32::min);
@@ -64,13 +65,14 @@ pub(super) fn mask(shape: &[usize], data: &[f32]) -> Mask {
     if data.iter().any(|x| x.is_infinite()) { Mask::Damaged } else { Mask::Doubtful }
 }
 
-/// The last two axes are square, and all marks lie on one side of the diagonal, which has none.
+/// The last two axes are square, and the marks are all places on one side of the diagonal and no others.
 fn is_one_sided(shape: &[usize], data: &[f32]) -> bool {
     let &[.., rows, columns] = shape else { return false };
-    let sides = data.iter().enumerate().filter(|(_, x)| is_mark(**x));
-    let mut sides = sides.map(|(flat, _)| (flat / columns % rows).cmp(&(flat % columns)));
-    let first = sides.next();
-    rows == columns && first.is_some_and(|first| first.is_ne() && sides.all(|side| side == first))
+    let fits = |side: Ordering| {
+        let place = |flat: usize| (flat / columns % rows).cmp(&(flat % columns));
+        data.iter().enumerate().all(|(flat, x)| is_mark(*x) == (place(flat) == side))
+    };
+    rows == columns && rows > 1 && (fits(Ordering::Less) || fits(Ordering::Greater))
 }
 
 /// The last two axes are square, with one number below the diagonal and another above; the diagonal goes with either.
@@ -85,9 +87,9 @@ fn is_causal(shape: &[usize], data: &[f32]) -> bool {
     let fits = |(flat, &x): (usize, &f32)| {
         let (row, column) = (flat / columns % rows, flat % columns);
         match row.cmp(&column) {
-            std::cmp::Ordering::Less => x == above,
-            std::cmp::Ordering::Greater => x == below,
-            std::cmp::Ordering::Equal => x == data[0] && (x == above || x == below),
+            Ordering::Less => x == above,
+            Ordering::Greater => x == below,
+            Ordering::Equal => x == data[0] && (x == above || x == below),
         }
     };
     above != below && data.iter().enumerate().all(fits)
@@ -168,11 +170,13 @@ mod tests {
         assert_eq!(mask(&[1, 4, 4], &by_distance), Mask::Certain);
         assert_eq!(mask(&[4], &[0.0, -10000.0, 0.0, -10000.0]), Mask::Doubtful);
         assert_eq!(mask(&[4], &[0.0, -inf, 0.0, 0.0]), Mask::Doubtful);
-        assert_eq!(mask(&[2, 2], &[0.3, -2e9, 0.1, 0.2]), Mask::Doubtful);
+        assert_eq!(mask(&[2, 2], &[-2e9, 0.3, 0.1, 0.2]), Mask::Doubtful);
         for bad in [inf, f32::NAN, -inf] {
             let damaged = grid(4, 4, |r, c| if (r, c) == (2, 2) { bad } else { weight(r, c) });
             assert_eq!(mask(&[4, 4], &damaged), Mask::Damaged, "{bad}");
             assert_eq!(mask(&[3], &[0.1, bad, 0.2]), Mask::Damaged, "{bad}");
+            let above = grid(4, 4, |r, c| if (r, c) == (1, 2) { bad } else { weight(r, c) });
+            assert_eq!(mask(&[4, 4], &above), Mask::Damaged, "{bad}");
         }
         assert_eq!(mask(&[2], &[0.0, inf]), Mask::Damaged);
         assert_eq!(mask(&[4, 4], &grid(4, 4, weight)), Mask::No);
