@@ -151,6 +151,17 @@ impl Recorded {
         Self { events: first, ..self.clone() }
     }
 
+    /// One of the events, in words.
+    #[must_use]
+    pub fn event_name(&self) -> &'static str {
+        match (self.sampler, &self.correlation) {
+            (Sampler::Poisson, _) => "a draw",
+            (Sampler::CyclicPoisson, _) => "a draw of each group",
+            (Sampler::MinSeparation, Some(_)) => "the whole run",
+            (Sampler::Shuffled, _) | (Sampler::MinSeparation, None) => "an epoch",
+        }
+    }
+
     /// The smallest multiplier of a draw.
     #[must_use]
     pub fn smallest_multiplier(&self) -> f64 {

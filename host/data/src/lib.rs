@@ -36,6 +36,7 @@ mod guard;
 mod held_out;
 mod idx;
 mod images;
+mod kind;
 mod lines;
 mod memory;
 mod names;
@@ -69,11 +70,9 @@ pub use stored::Stored;
 
 use columns::check_classes;
 use damper_onnx::SettingError;
+use kind::{KINDS, Kind};
 use names::Naming;
 use std::path::Path;
-
-/// Kinds of data set, as messages list them.
-const KINDS: &str = "idx, csv, npz, npy, images, cifar, parquet, text";
 
 /// Loads the data set `KIND:PATH`.
 ///
@@ -157,7 +156,9 @@ pub fn load(spec: &str, options: &DataOptions) -> Result<Dataset, DataError> {
         }
     };
     let (names, notes) = naming.finish();
-    Ok(Dataset { train, test, sample: sample(spec, options), names, notes })
+    // Read by its kind just now.
+    let kind = Kind::of(spec.split(':').next().unwrap_or_default()).ok_or_else(|| unknown(spec))?;
+    Ok(Dataset { train, test, sample: kind.sample(options), names, notes })
 }
 
 /// Settings that some kinds take, and these are others.
@@ -196,31 +197,6 @@ fn is_same_file(spec: &str, other: &str) -> bool {
     path(spec).is_some_and(|file| path(other) == Some(file))
 }
 
-/// The meaning of one sample of `KIND:PATH`.
-fn sample(spec: &str, options: &DataOptions) -> &'static str {
-    match (spec.split(':').next(), options.text.task, &options.labels) {
-        (Some("idx"), _, LabelKind::None) => "one image, an entry of the IDX file",
-        (Some("idx"), ..) => "one image, an entry of the IDX file, with its label",
-        (Some("csv"), ..) => "one row of the CSV file, its label included",
-        (Some("cifar"), ..) => "one image of the CIFAR batches, with its label",
-        (Some("images" | "folder"), _, LabelKind::None) => "one image, a file of the folder",
-        (Some("images" | "folder"), ..) => "one image, a file of the folder, with its class",
-        (Some("parquet"), ..) => "one row of the Parquet files, its label included",
-        (Some("memory"), _, LabelKind::None) => "one entry of the program's array along its first axis",
-        (Some("memory"), ..) => "one entry of the program's arrays along their first axis, with its label",
-        (Some("npy"), _, LabelKind::None) => "one entry of the NPY file's array along its first axis",
-        (Some("npy"), ..) => "one entry of the NPY file's array along its first axis, with its label",
-        (Some("npz"), _, LabelKind::None) => "one entry of the NPZ file's array along its first axis",
-        (Some("npz"), ..) => "one entry of the NPZ file's arrays along their first axis, with its label",
-        (_, TextTask::LanguageModel, _) => {
-            "one text, a line or row of the text file, as far as the model's length holds it"
-        }
-        (_, TextTask::Classify, _) => {
-            "one text, a row of the text file, as far as the model's length holds it, with its label"
-        }
-    }
-}
-
 /// The kind that a path looks like.
 fn likely_kind(path: &str) -> Option<&'static str> {
     let name = path.strip_suffix(".gz").unwrap_or(path);
@@ -237,29 +213,34 @@ fn likely_kind(path: &str) -> Option<&'static str> {
     ends.iter().find(|(end, _)| name.ends_with(end)).map(|(_, kind)| *kind)
 }
 
+fn unknown(spec: &str) -> DataError {
+    let kind = spec.split(':').next().unwrap_or_default();
+    DataError::File(format!("{spec}: unknown kind '{kind}': use one of {KINDS}"))
+}
+
 fn read(spec: &str, options: &DataOptions, naming: &mut Naming) -> Result<(Split, Option<Split>), DataError> {
     let (kind, path) = spec.split_once(':').filter(|(_, path)| !path.is_empty()).ok_or_else(|| {
         let likely = likely_kind(spec).map_or(String::new(), |kind| format!(", such as {kind}:{spec}"));
         DataError::File(format!("{spec}: give KIND:PATH{likely}; KIND is one of {KINDS}"))
     })?;
     let path = Path::new(path);
-    match kind {
-        "idx" => idx::load(path, options),
-        "csv" => csv::load(path, options, naming),
-        "cifar" => cifar::load(path, options),
-        "images" | "folder" => images::load(path, options, naming),
+    match Kind::of(kind).ok_or_else(|| unknown(spec))? {
+        Kind::Idx => idx::load(path, options),
+        Kind::Csv => csv::load(path, options, naming),
+        Kind::Cifar => cifar::load(path, options),
+        Kind::Images => images::load(path, options, naming),
         #[cfg(feature = "parquet")]
-        "parquet" => parquet::load(path, options, naming),
+        Kind::Parquet => parquet::load(path, options, naming),
         #[cfg(not(feature = "parquet"))]
-        "parquet" => absent::refuse(kind),
-        "memory" if options.memory.is_some() => from_memory::load(&path.to_string_lossy(), options, naming),
-        "npy" => npy::load(path, options),
-        "npz" => npz::load(path, options),
+        Kind::Parquet => absent::refuse(kind),
+        Kind::Memory if options.memory.is_some() => from_memory::load(&path.to_string_lossy(), options, naming),
+        Kind::Memory => Err(unknown(spec)),
+        Kind::Npy => npy::load(path, options),
+        Kind::Npz => npz::load(path, options),
         #[cfg(feature = "text")]
-        "text" => text::load(path, options, naming),
+        Kind::Text => text::load(path, options, naming),
         #[cfg(not(feature = "text"))]
-        "text" => absent::refuse(kind),
-        _ => Err(DataError::File(format!("{spec}: unknown kind '{kind}': use one of {KINDS}"))),
+        Kind::Text => absent::refuse(kind),
     }
 }
 

@@ -49,7 +49,11 @@ pub(super) fn items(record: &TrainReport, recorded: &Recorded, audits: &[Audit])
             "guarantee",
             format!("{}; beside it the figure for a replaced sample.", record.privacy.neighbours),
         ),
-        item("The unit of privacy", "guarantee", "One sample, not one person.".into()),
+        item(
+            "The unit of privacy",
+            "guarantee",
+            "One sample, not one person; ε of several samples together is beside it.".into(),
+        ),
         item("The bound on what one unit contributes", "mechanism", format!("{}.", record.method.sensitivity)),
         item(
             "The mechanism and its parameters",

@@ -225,8 +225,8 @@ fn mechanism(out: &mut String, statement: &Statement) {
         &[
             ("mechanism", mechanism.name.to_string()),
             (
-                "noise multiplier, all releases of a step",
-                format!("{} (the smallest of a step)", statement.noise_multiplier),
+                "noise multiplier, all releases of an event",
+                format!("{} (the smallest of {})", statement.noise_multiplier, statement.event),
             ),
             ("noise multiplier of the gradient", mechanism.gradient_multiplier.to_string()),
             ("sigma", grid),

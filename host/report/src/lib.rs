@@ -21,6 +21,7 @@ mod method;
 mod metrics;
 mod not_private;
 mod not_private_html;
+mod notes;
 mod of_run;
 pub mod page;
 mod plot;
@@ -43,7 +44,7 @@ pub use loss::{loss_name, reduction_name};
 pub use method::{GaLoreReport, LoraReport, MethodReport, NormStepReport, OptimizerReport};
 pub use not_private::{NotPrivate, NotPrivateReport, is_not_private};
 pub use software::Software;
-pub use statement::Statement;
+pub use statement::{OfGroup, Statement};
 pub use text::SIMULATION;
 pub use train_report::{
     DataReport, CorrelationReport, HeldOut, HeldOutNoise, MechanismReport, NormalizeReport, Privacy, RecordingReport, TrainReport,

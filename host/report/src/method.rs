@@ -1,5 +1,6 @@
 //! The method in words: each slot of the private step, its settings, and the bound on one sample's contribution.
 
+use super::notes;
 use damper_core::described::{Kind, UNSET};
 use damper_core::schedule::{AnyNoise, NoiseSchedule};
 use damper_train::lora::Adapted;
@@ -113,11 +114,12 @@ fn threshold(choice: &ThresholdChoice, count_non_finite: bool) -> String {
 
 fn sensitivity(run: &Run) -> String {
     let gradient = if run.config.method.clipping.is_per_layer() {
-        "one sample moves the sum of gradients by at most the root of the layers' squared clips, which is at most the clip"
+        "one sample moves the sum of gradients of a step by at most the root of the layers' squared clips, which is at most the clip"
     } else {
-        "one sample moves the sum of gradients by at most the clip"
+        "one sample moves the sum of gradients of a step by at most the clip"
     };
-    let Some(noise) = run.terms.count_noise else { return gradient.into() };
+    let gradient = gradient.to_owned() + &notes::over_the_run(run.config.sampler, run.terms.correlated.as_ref());
+    let Some(noise) = run.terms.count_noise else { return gradient };
     let (multiplier, alpha) = match run.terms.noise_schedule {
         AnyNoise::Schedule(NoiseSchedule::Constant) => (format!("{:.6}", run.terms.multiplier), ""),
         _ => (format!("(alpha_t * {:.6})", run.terms.multiplier), ", alpha_t the noise schedule"),

@@ -3,11 +3,12 @@
 use super::digest::digest;
 use super::loss::{label_weights_text, loss_name, reduction_name};
 use super::method::{GaLoreReport, LoraReport, MethodReport, NormStepReport};
+use super::notes;
 use super::train_report::{
     CorrelationReport, DataReport, HeldOut, HeldOutNoise, MechanismReport, NOT_TESTED, NormalizeReport, Privacy, REFUTED,
     RecordingReport, TESTED, TrainReport, Training, Versions,
 };
-use damper_accounting::{Accountant, Correlated, Plan, Recorded, Sampler, Truncation};
+use damper_accounting::{Correlated, Plan, Recorded, Sampler, Truncation};
 use damper_core::accounting::Rate;
 use damper_data::{DataNames, Normalize, TableNames};
 use damper_grad::Loss;
@@ -199,21 +200,13 @@ fn privacy(run: &Run, simulation: bool) -> Privacy {
             run.config.delta / one_over,
             (samples as f64).powf(-1.1)
         ),
-        accountant_note: match run.config.accountant {
-            Accountant::Pld if run.order.is_some() => {
-                "Rényi divergences of the Poisson-subsampled Gaussian, converted to (epsilon, delta), every rounding upward: over so \
-                 many steps a smaller bound than that of privacy loss distributions; the discrete Gaussian is bounded by the continuous \
-                 one at a multiplier 4e-6 smaller"
-            }
-            Accountant::Rdp => {
-                "Rényi divergences of the Poisson-subsampled Gaussian, converted to (epsilon, delta), every rounding upward"
-            }
-            Accountant::Pld => {
-                "privacy loss distributions of the Poisson-subsampled Gaussian, both directions, composed by a Fourier \
-                 transform, every rounding and its own error upward; the discrete Gaussian is bounded by the continuous one \
-                 at a multiplier 4e-6 smaller"
-            }
-        }
+        accountant_note: notes::accountant(
+            run.config.accountant,
+            run.order.is_some(),
+            run.config.sampler,
+            run.terms.correlated.is_some(),
+            run.config.noise == Noise::Discrete,
+        )
         .into(),
         order: run.order,
         path: run.path().into(),
@@ -282,8 +275,9 @@ fn not_covered(run: &Run) -> Cow<'static, str> {
         all.insert(0, "the held-out samples: test_accuracy, test_loss, test_perplexity, the figures by class and metrics.csv are exact functions of them");
     }
     format!(
-        "{}. No gradient, norm, batch size, draw, count of dropped rows or training loss was released",
-        all.join("; ")
+        "{}. No gradient, norm, {}, count of dropped rows or training loss was released",
+        all.join("; "),
+        if run.config.sampler.has_coins() { "draw, number of samples in a draw" } else { "order of the samples" }
     )
     .into()
 }

@@ -10,10 +10,12 @@ use super::difference::{Difference, near};
 use super::evidence::{Evidence, Released};
 use super::guideline::{self, Item};
 use super::train_report::{REFUTED, TrainReport};
+use damper_accounting::pld::Neighbours;
 use damper_accounting::{Accountant, AccountingError, DeltaVerdict, Recorded, Sampler, judge_delta, upward};
 use damper_core::accounting::{Event, Rate};
 use damper_train::files;
 use serde::Serialize;
+use std::num::NonZeroU32;
 
 /// The statement on a run. The fixed keys come first, all of them from `events.json`.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -26,6 +28,8 @@ pub struct Statement {
     pub noise_multiplier: f64,
     /// The largest rate of an event.
     pub sampling_rate: f64,
+    /// An event of the run, in words: what the accountant composes.
+    pub event: &'static str,
     /// Steps that released something.
     pub steps: u64,
     /// The accountant.
@@ -46,6 +50,8 @@ pub struct Statement {
     pub marked: bool,
     /// ε where neighbours have one sample in the place of another; none where nothing finite holds.
     pub epsilon_of_replaced: Option<f64>,
+    /// ε, at the same δ, of several samples of one person that are all there or none of them.
+    pub groups: Vec<OfGroup>,
     /// The most that a guess on one sample may be right, at a false alarm rate of 1 %.
     pub max_true_positive_rate: f64,
     /// ε over steps, and over δ.
@@ -64,8 +70,40 @@ pub struct Statement {
 
 /// One sample, where the record does not say what the data were.
 const SAMPLE: &str = "one row of the training data: an image, a table's row or a text, with its label";
-const SEVERAL: &str = "A person with several of them is several samples, and a document cut into pieces is several samples: for them ε \
-                       grows about in proportion";
+const SEVERAL: &str =
+    "A person with several of them is several samples, and a document cut into pieces is several samples";
+/// The groups of a statement. `damper epsilon DIR --group K` has others.
+const GROUPS: [u32; 2] = [2, 5];
+
+/// ε of a group of samples.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct OfGroup {
+    /// Samples of the group.
+    pub samples: u32,
+    /// ε at the statement's δ, rounded up; none if no useful bound is found.
+    pub epsilon: Option<f64>,
+}
+
+impl OfGroup {
+    fn new(recorded: &Recorded, samples: u32) -> Self {
+        let size = NonZeroU32::new(samples).unwrap_or(NonZeroU32::MIN);
+        let found = recorded.epsilon_of_group(size, Neighbours::AddOrRemove, recorded.delta);
+        Self { samples, epsilon: found.ok().map(|found| found.epsilon) }
+    }
+
+    fn text(self) -> String {
+        let bound = self
+            .epsilon
+            .map_or_else(|| "has no useful bound".into(), |epsilon| format!("is at most {}", upward(epsilon)));
+        format!("of {} of them it {bound}", self.samples)
+    }
+}
+
+/// What holds of several samples together, in a sentence.
+fn several(groups: &[OfGroup]) -> String {
+    let all: Vec<String> = groups.iter().map(|group| group.text()).collect();
+    format!("{SEVERAL}. For them ε at the same δ is larger, by more than their number: {}", all.join(", "))
+}
 
 /// The warning about a model that an audit trained.
 const NO_RESULT: &str =
@@ -91,6 +129,7 @@ impl Statement {
                 found,
             });
         }
+        let groups: Vec<OfGroup> = GROUPS.iter().map(|samples| OfGroup::new(&recorded, *samples)).collect();
         let canary = canary.map(|audit| audit.judge(&recorded, epsilon));
         let mechanism = mechanism.map(|audit| audit.judge(&recorded, epsilon));
         let neighbours = neighbours.map(|audit| audit.judge(&recorded, epsilon));
@@ -115,16 +154,18 @@ impl Statement {
             delta: recorded.delta,
             noise_multiplier: recorded.smallest_multiplier(),
             sampling_rate: recorded.largest_rate(),
+            event: recorded.event_name(),
             steps: recorded.steps(),
             accountant: recorded.accountant,
             guarantee,
             guaranteed,
             assumptions: assumptions(&record, &recorded),
-            sample: format!("{}. {SEVERAL}", record.privacy.sample.as_deref().unwrap_or(SAMPLE)),
+            sample: format!("{}. {}", record.privacy.sample.as_deref().unwrap_or(SAMPLE), several(&groups)),
             agrees: differences.is_empty(),
             differences,
             marked,
             epsilon_of_replaced: recorded.epsilon_of_replaced(recorded.delta).ok().map(|priced| priced.epsilon),
+            groups,
             max_true_positive_rate: true_alarms(epsilon, recorded.delta),
             curves: Curves::new(&recorded),
             guideline: guideline::items(&record, &recorded, &audits),

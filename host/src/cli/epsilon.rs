@@ -4,13 +4,14 @@ use super::federation::{Cost, cost_text, read_plan};
 use super::{Failure, answer, answer_json};
 use clap::{Args, ValueEnum};
 use damper_accounting::pld::Neighbours;
-use damper_accounting::{self, Accountant, AccountingError, EpsilonQuery, Plan, Recorded, RunKind, upward};
+use damper_accounting::{Accountant, AccountingError, EpsilonQuery, Recorded, RunKind, upward};
 use damper_report::{SIMULATION, Unfinished, is_not_private, planned, recorded};
 use damper_train::federated::Unit;
 use damper_train::{LEDGER, PLAN};
 use serde::Serialize;
 use std::fs;
 use std::io;
+use std::num::NonZeroU32;
 use std::path::{Path, PathBuf};
 
 const AFTER_HELP: &str = "\
@@ -21,6 +22,8 @@ The same of a run that damper train has made, from its recorded draws:
   damper epsilon DIR
 Its delta at another epsilon:
   damper epsilon DIR --epsilon 2
+Epsilon of five samples of one person, all there or none of them:
+  damper epsilon DIR --group 5
 Of the rounds of a federation, whose plan says which unit is protected:
   damper epsilon federation.json
 
@@ -61,6 +64,9 @@ pub(super) struct EpsilonArgs {
     /// which moves a release by up to twice the clip
     #[arg(long, value_name = "NAME", default_value = "add-or-remove")]
     neighbours: NeighboursArg,
+    /// Epsilon of K units that one person, document or device gave, all there or none of them: computed, for it grows faster than K times
+    #[arg(long, value_name = "K")]
+    group: Option<NonZeroU32>,
     /// The unit that is clipped, and so what epsilon protects: `sample`, one sample's gradient; `user`, all that a user's samples
     /// contribute to a step or round
     #[arg(long, value_name = "sample|user", default_value = "sample")]
@@ -92,6 +98,8 @@ enum UnitArg {
 /// The neighbours where users are protected, in the place of an accountant's sentence about samples.
 const USERS: &str = "neighbours: one user with all of its samples, there or not; all that they contribute to a step is clipped once, as one vector";
 const REPLACED_USERS: &str = "neighbours: one user with all of its samples in the place of another, drawn by the same coin; the sum moves by up to twice the clip";
+const GROUP_OF_USERS: &str = "neighbours: all users of the group with all of their samples, or none of them, each drawn by a coin of its own and clipped as one vector";
+const REPLACED_GROUP_OF_USERS: &str = "neighbours: all users of the group in the places of as many others; k changes of one user each";
 const USER_SAMPLING: &str = "sampling: each step an independent coin for each user at exactly this rate; the released mean divides by a constant";
 
 impl From<NeighboursArg> for Neighbours {
@@ -121,6 +129,9 @@ struct OfRun {
     #[serde(skip_serializing_if = "Option::is_none")]
     order: Option<f64>,
     neighbours: Neighbours,
+    /// Samples that are all there or none of them; none for one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    group: Option<u32>,
     /// The distribution of the number of candidates, if this is a private search: the events are those of one.
     #[serde(skip_serializing_if = "Option::is_none")]
     search: Option<String>,
@@ -212,6 +223,7 @@ pub(super) fn run(args: &EpsilonArgs) -> Result<(), Failure> {
         return Err(Failure::new("give a run's folder, or --noise-multiplier, --sampling-rate, --steps and --delta"));
     };
     let accountant = args.accountant.unwrap_or_default();
+    let group = args.group.filter(|size| *size > NonZeroU32::MIN);
     let query = |delta| EpsilonQuery {
         accountant,
         noise_multiplier,
@@ -220,19 +232,23 @@ pub(super) fn run(args: &EpsilonArgs) -> Result<(), Failure> {
         delta,
         neighbours: args.neighbours.into(),
         count_noise_multiplier: args.count_noise_multiplier,
+        group,
     };
     let delta = match (args.delta, args.epsilon) {
         (Some(delta), _) => delta,
         (None, Some(epsilon)) => {
-            let rate = damper_accounting::sampling_rate(sampling_rate)?;
-            let plan = Plan::constant(rate, noise_multiplier, None, steps)?;
-            below_one(Recorded::new(accountant, 0.5, plan.events()).delta(accountant, epsilon)?, epsilon)?
+            below_one(query(0.5).delta_at(epsilon)?, epsilon)?
         }
         (None, None) => return Err(Failure::new("give --delta, or --epsilon to find it")),
     };
     let mut found = query(delta).answer()?;
     if args.unit == UnitArg::User {
-        let neighbours = if args.neighbours == NeighboursArg::Replace { REPLACED_USERS } else { USERS };
+        let neighbours = match (args.neighbours, group) {
+            (NeighboursArg::AddOrRemove, None) => USERS,
+            (NeighboursArg::Replace, None) => REPLACED_USERS,
+            (NeighboursArg::AddOrRemove, Some(_)) => GROUP_OF_USERS,
+            (NeighboursArg::Replace, Some(_)) => REPLACED_GROUP_OF_USERS,
+        };
         for (at, assumption) in [neighbours, USER_SAMPLING].into_iter().enumerate() {
             if let Some(place) = found.assumptions.get_mut(at) {
                 *place = assumption;
@@ -275,7 +291,7 @@ fn of_federation(args: &EpsilonArgs, file: &Path) -> Result<(), Failure> {
             "--unit user: the plan protects samples; leave it out, or make a plan with --unit user",
         ));
     }
-    let cost = Cost::of(&plan)?;
+    let cost = Cost::of_group(&plan, args.group)?;
     if !args.json {
         return answer(&cost_text(&plan, &cost));
     }
@@ -298,11 +314,21 @@ fn of_run(args: &EpsilonArgs, folder: &Path) -> Result<(), Failure> {
     let accountant = args.accountant.unwrap_or(recorded.accountant);
     let neighbours = Neighbours::from(args.neighbours);
     let in_file = |error: AccountingError| Failure::of_file(&file, error);
-    let delta = match args.epsilon {
-        Some(epsilon) => below_one(recorded.delta(accountant, epsilon).map_err(in_file)?, epsilon)?,
-        None => args.delta.unwrap_or(recorded.delta),
+    let group = args.group.filter(|size| *size > NonZeroU32::MIN);
+    if group.is_some() && accountant == Accountant::Rdp && args.accountant.is_some() {
+        return Err(in_file(AccountingError::GroupByOrders));
+    }
+    let delta = match (args.epsilon, group) {
+        (Some(epsilon), Some(size)) => {
+            below_one(recorded.delta_of_group(size, neighbours, epsilon).map_err(in_file)?, epsilon)?
+        }
+        (Some(epsilon), None) => below_one(recorded.delta(accountant, epsilon).map_err(in_file)?, epsilon)?,
+        (None, _) => args.delta.unwrap_or(recorded.delta),
     };
+    // A group is priced by privacy loss distributions, whatever the run's accountant.
+    let accountant = if group.is_some() { Accountant::Pld } else { accountant };
     let priced = match (neighbours, accountant) {
+        _ if group.is_some() => recorded.epsilon_of_group(group.unwrap_or(NonZeroU32::MIN), neighbours, delta),
         (Neighbours::AddOrRemove, _) => recorded.epsilon(accountant, delta),
         (Neighbours::Replace, Accountant::Pld) => recorded.epsilon_of_replaced(delta),
         (Neighbours::Replace, Accountant::Rdp) => Err(AccountingError::Replaced),
@@ -318,6 +344,7 @@ fn of_run(args: &EpsilonArgs, folder: &Path) -> Result<(), Failure> {
         run: recorded.run,
         order: priced.order,
         neighbours,
+        group: group.map(NonZeroU32::get),
         search: recorded.search.as_ref().map(|search| search.candidates.to_string()),
         normalize_noise_multiplier: recorded.normalize.map(|release| release.noise_multiplier),
         finished,
@@ -326,16 +353,17 @@ fn of_run(args: &EpsilonArgs, folder: &Path) -> Result<(), Failure> {
     if args.json {
         return answer_json(&found);
     }
+    let event = recorded.event_name();
     answer(&format!(
-        "epsilon           {}{}{}{}\ndelta             {:e}\nnoise multiplier  {} (smallest of a draw)\nsampling rate     {} \
-         (largest of a draw)\nsteps             {}\naccountant        {}\nneighbours        {}\nfrom              {}{note}",
+        "epsilon           {}{}{}{}\ndelta             {:e}\nnoise multiplier  {} (smallest of {event})\nsampling rate     {} \
+         (largest of {event})\nsteps             {}\naccountant        {}\nneighbours        {}\nfrom              {}{note}",
         upward(found.epsilon),
         if found.run == Some(RunKind::Simulation) { SIMULATION } else { "" },
         found.search.as_ref().map_or(String::new(), |count| format!(
-            "\nsearch            the best of {count} candidates, each with the draws below"
+            "\nsearch            the best of {count} candidates, each with the steps below"
         )),
         found.normalize_noise_multiplier.map_or(String::new(), |multiplier| format!(
-            "\nbefore the draws  one release of the features' means and deviations, noise multiplier {multiplier}"
+            "\nbefore the steps  one release of the features' means and deviations, noise multiplier {multiplier}"
         )),
         found.delta,
         found.noise_multiplier,
@@ -345,9 +373,11 @@ fn of_run(args: &EpsilonArgs, folder: &Path) -> Result<(), Failure> {
             (Accountant::Pld, Some(order)) => format!("pld (smaller: rdp at order {order})"),
             (accountant, _) => accountant.to_string(),
         },
-        match neighbours {
-            Neighbours::AddOrRemove => "one sample there or not",
-            Neighbours::Replace => "one sample in the place of another",
+        match (neighbours, found.group) {
+            (Neighbours::AddOrRemove, None) => "one sample there or not".into(),
+            (Neighbours::Replace, None) => "one sample in the place of another".into(),
+            (Neighbours::AddOrRemove, Some(size)) => format!("{size} samples, all there or none of them"),
+            (Neighbours::Replace, Some(size)) => format!("{size} samples in the places of others"),
         },
         file.display(),
     ))

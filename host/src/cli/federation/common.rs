@@ -10,6 +10,7 @@ use damper_train::federated::{FederationPlan, Unit, Users};
 use damper_train::{Read, Source, read};
 use serde::Serialize;
 use std::fs;
+use std::num::NonZeroU32;
 use std::path::Path;
 
 /// The plan in `file`.
@@ -26,19 +27,29 @@ pub(in super::super) struct Cost {
     epsilon_of_updates: Option<f64>,
     delta: f64,
     unit: Unit,
+    /// Units that are all there or none of them; none for one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    group: Option<u32>,
     run: RunKind,
     rounds: u32,
 }
 
 impl Cost {
-    /// Of `plan`.
+    /// Of `plan`, for one unit.
     pub(in super::super) fn of(plan: &FederationPlan) -> Result<Self, Failure> {
-        let cost = plan.epsilon(plan.rounds)?;
+        Self::of_group(plan, None)
+    }
+
+    /// Of `plan`, for so many units together.
+    pub(in super::super) fn of_group(plan: &FederationPlan, group: Option<NonZeroU32>) -> Result<Self, Failure> {
+        let group = group.filter(|size| *size > NonZeroU32::MIN);
+        let cost = plan.epsilon_of_group(plan.rounds, group.unwrap_or(NonZeroU32::MIN))?;
         Ok(Self {
             epsilon: cost.released,
             epsilon_of_updates: cost.updates,
             delta: plan.delta,
             unit: plan.unit,
+            group: group.map(NonZeroU32::get),
             run: plan.run,
             rounds: plan.rounds,
         })
@@ -47,9 +58,11 @@ impl Cost {
 
 /// `cost`, that of `plan`, in words.
 pub(in super::super) fn cost_text(plan: &FederationPlan, cost: &Cost) -> String {
-    let protects = match plan.unit {
-        Unit::Sample => "one sample, there or not",
-        Unit::User => "one user with all of its samples, there or not",
+    let protects = match (plan.unit, cost.group) {
+        (Unit::Sample, None) => "one sample, there or not".into(),
+        (Unit::User, None) => "one user with all of its samples, there or not".into(),
+        (Unit::Sample, Some(size)) => format!("{size} samples, all there or none of them"),
+        (Unit::User, Some(size)) => format!("{size} users with all of their samples, all there or none of them"),
     };
     let updates = match cost.epsilon_of_updates {
         Some(epsilon) => format!("{}, for whoever reads updates", upward(epsilon)),

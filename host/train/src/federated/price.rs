@@ -3,6 +3,7 @@
 use super::{DeviceNoise, FederationError, FederationPlan};
 use damper_accounting::{Accountant, NoiseShares, SharedRounds};
 use serde::Serialize;
+use std::num::NonZeroU32;
 
 /// ε at the plan's δ of the first rounds, of one unit.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
@@ -20,6 +21,15 @@ impl FederationPlan {
     ///
     /// The noise is too small to have a price.
     pub fn epsilon(&self, rounds: u32) -> Result<FederationEpsilon, FederationError> {
+        self.epsilon_of_group(rounds, NonZeroU32::MIN)
+    }
+
+    /// [`FederationPlan::epsilon`] of `size` units, all there or none of them.
+    ///
+    /// # Errors
+    ///
+    /// As [`FederationPlan::epsilon`], or no useful ε is found for so many.
+    pub fn epsilon_of_group(&self, rounds: u32, size: NonZeroU32) -> Result<FederationEpsilon, FederationError> {
         let is_local = self.noise == DeviceNoise::Local;
         if rounds == 0 {
             return Ok(FederationEpsilon { released: 0.0, updates: is_local.then_some(0.0) });
@@ -32,14 +42,17 @@ impl FederationPlan {
             grid_bits: self.grid_bits,
             out_of_range: self.out_of_range(),
         };
-        let released = NoiseShares::new(self.sigma, self.smallest_cohort)?.epsilon(&run, self.delta)?.epsilon;
+        let released = NoiseShares::new(self.sigma, self.smallest_cohort)?.epsilon_of_group(&run, size, self.delta)?;
         // What leaves its range wraps after the noise, so nothing is lost of a single update's guarantee.
         let alone = SharedRounds { out_of_range: 0.0, ..run };
         let updates = match self.noise {
-            DeviceNoise::Local => Some(NoiseShares::new(self.sigma, 1)?.epsilon(&alone, self.delta)?.epsilon),
+            DeviceNoise::Local => {
+                let noise = NoiseShares::new(self.sigma, 1)?;
+                Some(noise.epsilon_of_group(&alone, size, self.delta)?.epsilon)
+            }
             DeviceNoise::Shares => None,
         };
-        Ok(FederationEpsilon { released, updates })
+        Ok(FederationEpsilon { released: released.epsilon, updates })
     }
 }
 
