@@ -1,5 +1,5 @@
 //! Audits of the trainer as it is: replay on neighbouring data breaks no law, for every method, on every backend; and records are
-//! whole. The mechanisms that must be caught are beside the audits, in `host/src/audit/controls.rs`.
+//! whole. The mechanisms that must be caught are beside the audits, in `host/train/src/audit/controls.rs`.
 
 #[path = "support/digits.rs"]
 mod digits;
@@ -13,10 +13,10 @@ use damper::filter::Coefficients;
 use damper::grad::Readout;
 use damper::runtime::Choice;
 use damper::train::{
-    self, Budget, Clipping, FilterChoice, LowRank, Method, Noise, NoiseChoice, NormStep, Rule, ThresholdChoice,
-    TrainConfig,
+    self, Budget, Clipping, FilterChoice, LowRank, Method, Noise, NoiseChoice, NormStep, Rule, TestMetrics,
+    ThresholdChoice, TrainConfig,
 };
-use digits::source;
+use digits::{Unwatched, source};
 use models::backends;
 use std::num::{NonZeroU32, NonZeroUsize};
 
@@ -127,8 +127,42 @@ fn mechanism_of_each_method_is_charged_one() {
         assert_eq!(parts, (name == "growing noise").then_some(12), "{name}");
         let counted = run.terms.count_noise.is_some();
         assert_eq!(audit.findings.iter().any(|finding| finding.what.contains("each count")), counted, "{name}");
-        assert!(audit.holds && audit.courses.len() == 5 && audit.tests > 2000 && audit.error_rate == 1e-6);
+        assert!(audit.holds && audit.courses.len() == 7 && audit.tests > 2000 && audit.error_rate == 1e-6);
     }
+}
+
+// The noise on private figures, of a model that hardly moves: its deviation is the priced one, within five of its own.
+#[test]
+fn noise_on_figures_has_the_priced_deviation() {
+    let folder = tempfile::tempdir().unwrap();
+    let of = |test_metrics| {
+        let mut config =
+            TrainConfig { test_metrics, seed: Some(5), evaluate_every: Some(1.0 / 12.0), epochs: 40.0, ..config() };
+        config.method.learning_rate.lr = 1e-20;
+        let run = train::prepare(&source(SMALL), config).unwrap();
+        let place = folder.path().join(run.config.test_metrics.name());
+        std::fs::create_dir_all(&place).unwrap();
+        let outcome = train::run(&run, &place, &mut Unwatched).unwrap();
+        (run, outcome.evaluations)
+    };
+    let (_, exact) = of(TestMetrics::Exact);
+    let (run, noisy) = of(TestMetrics::Private { loss_bound: 10.0 });
+    let (rows, noise) = (run.data.test.as_ref().unwrap().len() as f64, run.private_metrics.unwrap().noise.multiplier());
+    let (mut squares, mut draws) = (0.0, 0.0);
+    for (exact, noisy) in exact.iter().zip(&noisy) {
+        // A share at 0 or 1 is clamped there.
+        let share = noisy.accuracy.unwrap() - exact.accuracy.unwrap();
+        let of_loss = (noisy.loss - exact.loss) / 10.0;
+        for one in [share, of_loss] {
+            squares += (one * rows / noise).powi(2);
+            draws += 1.0;
+        }
+    }
+    let deviation = f64::sqrt(squares / draws);
+    assert!(
+        draws > 900.0 && (deviation - 1.0).abs() < 5.0 * f64::sqrt(0.5 / draws),
+        "{deviation} of {draws} draws, {noise} of {rows} rows"
+    );
 }
 
 // The error for a precision that shows nothing names its flag.

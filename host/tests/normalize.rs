@@ -63,6 +63,32 @@ fn little_noise_gives_mean_and_deviation() {
     }
 }
 
+// Released means of known rows: the standard deviation of their noise is the priced one, within five of its own.
+#[test]
+fn noise_on_means_has_the_priced_deviation() {
+    let multiplier = 3.0;
+    let config = config(Budget::NoiseMultiplier(1.0), Some(multiplier));
+    let run = train::prepare(&source(MODEL), TrainConfig { epochs: 0.01, ..config }).unwrap();
+    let (values, rows) = (run.data.train.features()[0].floats(), run.data.train.len() as f64);
+    let mean = |column: usize| values.iter().skip(column).step_by(64).map(|x| f64::from(*x)).sum::<f64>() / rows;
+    // Of half the range of a column, as the bound on a row is.
+    let priced = 0.5 * multiplier * (1.25f64 * 64.0).sqrt() / rows;
+    let (mut squares, mut draws) = (0.0, 0.0);
+    for seed in 0..60 {
+        let mut run = run.clone();
+        run.config.seed = Some(seed);
+        let folder = tempfile::tempdir().unwrap();
+        let found = train::run(&run, folder.path(), &mut Unwatched).unwrap().normalize.unwrap();
+        // Means at a bound are clamped there.
+        for column in (0..64).filter(|column| (0.1..0.9).contains(&mean(*column))) {
+            squares += ((f64::from(found.means[column]) - mean(column)) / priced).powi(2);
+            draws += 1.0;
+        }
+    }
+    let deviation = (squares / draws).sqrt();
+    assert!(draws > 1500.0 && (deviation - 1.0).abs() < 5.0 * (0.5 / draws).sqrt(), "{deviation} of {draws} draws");
+}
+
 // The steps of a run have the bits of one with the same constants given as public ones, for rows in memory and in a file.
 #[test]
 fn run_has_bits_of_public_constants() {

@@ -76,6 +76,43 @@ fn audits_write_to_their_run_folder() {
     assert_refused(&audit("neighbours", &out, &[]).output().unwrap(), &["report.json: is no report"]);
 }
 
+// The audit of the mechanism takes every kind of run that trains with a claim, and says what each check finds. The others name it.
+#[test]
+fn mechanism_takes_every_kind_of_run() {
+    let kinds: [&[&str]; 7] = [
+        &["--noise-correlation", "lambda:3/4", "--sampler", "min-separation"],
+        &["--noise-correlation", "banded:4", "--sampler", "cyclic-poisson"],
+        &["--sampler", "cyclic-poisson", "--groups", "3"],
+        &["--sampler", "min-separation"],
+        &["--sampler", "shuffled"],
+        &["--truncate", "200"],
+        &["--normalize-private", "0,1", "--test-metrics", "private"],
+    ];
+    for kind in kinds {
+        let (_guard, out) = folder();
+        let flags = [kind, &["--precision", "0.3", "--epochs", "2"]].concat();
+        let output = audit("mechanism", &out, &flags).output().unwrap();
+        assert!(output.status.success(), "{kind:?}: {}", stderr(&output));
+        let found = record(&out, "audit-mechanism.json");
+        let findings = found["findings"].as_array().unwrap();
+        assert!(findings.iter().all(|finding| !finding["finds"].as_str().unwrap().is_empty()), "{kind:?}");
+        assert!(findings.iter().any(|finding| finding["finds"].as_str().unwrap().starts_with("tails cut")), "{kind:?}");
+        assert!(stdout(&output).contains("; finds "));
+        let private = kind[0] == "--normalize-private";
+        let courses = found["courses"].as_array().unwrap();
+        assert_eq!(courses.len(), if private { 9 } else { 7 }, "{kind:?}");
+        let of_samples = courses.iter().find(|course| course["name"] == "samples").unwrap();
+        assert_eq!(of_samples["samples"], 1437);
+        if private {
+            continue;
+        }
+        for other in ["neighbours", "canary"] {
+            let refused = audit(other, &out, kind).output().unwrap();
+            assert_refused(&refused, &["use damper audit mechanism, or leave it out"]);
+        }
+    }
+}
+
 // On request, a canary model is kept. Its name marks it, and it is never used as a model.
 #[test]
 fn canary_model_is_kept_and_marked() {

@@ -21,6 +21,7 @@ mod controls;
 
 use crate::{Run, TrainConfig, TrainError};
 use damper_accounting::{Accountant, Plan, Sampler};
+use damper_data::Normalize;
 use damper_onnx::SettingError;
 use serde::Serialize;
 
@@ -75,34 +76,42 @@ impl Claim {
     }
 }
 
-/// Refuses a run that claims nothing, or whose draws are no events of their own.
+/// Refuses a run that claims nothing.
 ///
 /// # Errors
 ///
-/// Samples are shuffled, draws are cut, or the run is not private: the error names the setting.
+/// The run is not private: the error names the setting.
 pub fn check_claim(config: &TrainConfig) -> Result<(), TrainError> {
-    match config.sampler {
-        Sampler::CyclicPoisson | Sampler::MinSeparation if !config.is_not_private() => Ok(()),
-        _ => check_sampler(config),
-    }
-}
-
-/// Refuses the samplers whose draws no audit replays: with one sample more or less, theirs are others. Refuses a run that claims nothing.
-///
-/// # Errors
-///
-/// Samples are shuffled, draws are cut, or the run is not private: the error names the setting.
-pub fn check_sampler(config: &TrainConfig) -> Result<(), TrainError> {
     if config.is_not_private() {
         let problem = "the run claims no privacy, so there is nothing to audit; leave it out";
         return Err(SettingError::new("not_private", "", problem).into());
+    }
+    Ok(())
+}
+
+/// Refuses what neighbours and canaries cannot replay: draws that are others with one sample more or less, and a release before the first
+/// step. Refuses a run that claims nothing.
+///
+/// # Errors
+///
+/// Samples are not drawn by coins of their own at each step, draws are cut, features are normalised by a release, or the run is not private:
+/// the error names the setting.
+pub fn check_sampler(config: &TrainConfig) -> Result<(), TrainError> {
+    check_claim(config)?;
+    if let Some(bounds) = &config.normalize_private {
+        let problem = "this audit is of steps alone, on rows that are normalised as they are; damper audit mechanism tests the release; leave \
+                       it out, or give public constants (`normalize`)";
+        let bounds = Normalize { means: bounds.lows.clone(), stds: bounds.highs.clone() };
+        return Err(SettingError::new("normalize_private", bounds, problem).into());
     }
     let (setting, value) = match (config.sampler, config.truncate) {
         (Sampler::Poisson, None) => return Ok(()),
         (Sampler::Poisson, Some(_)) => ("truncate", ""),
         (sampler, _) => ("sampler", sampler.name()),
     };
-    Err(SettingError::new(setting, value, "audits replay whole Poisson draws; leave it out").into())
+    let problem = "this audit replays whole Poisson draws, and with one sample more or less these are others; use damper audit mechanism, or \
+                   leave it out";
+    Err(SettingError::new(setting, value, problem).into())
 }
 
 /// A number from the operating system, where the user gave none.

@@ -17,6 +17,7 @@ use crate::files::LEDGERS;
 use crate::generator::{self, ChaCha20};
 use crate::group::agree;
 use crate::normalize_private::NormalizePrivate;
+use crate::observe::{Normalizing, Observer};
 use crate::ranks::Ranks;
 use crate::run_plan::RunPlan;
 use crate::store::{LedgerFile, RanksLedger};
@@ -46,6 +47,7 @@ pub(crate) fn constants(
     checkpoint: Option<&mut Checkpoint>,
     plan: &RunPlan,
     generator: &ChaCha20,
+    observer: Option<&mut dyn Observer>,
 ) -> Result<Option<Normalize>, TrainError> {
     let Some(normalize) = &run.config.normalize_private else { return Ok(None) };
     let kept = checkpoint.as_ref().and_then(|checkpoint| checkpoint.normalize());
@@ -56,7 +58,7 @@ pub(crate) fn constants(
     agree(ranks.group(), folder.map_or(Ok(()), |folder| plan.write(folder)))?;
     let file = folder.map(|folder| LedgerFile::of_plan(folder.join(LEDGERS[1]), plan.digest(), 0));
     let mut ledger = Ledger::resume(RanksLedger::new(file, ranks.group()), 1, 0);
-    let released = release(run, normalize, ranks, &mut ledger, &generator::derived(generator))?;
+    let released = release(run, normalize, ranks, &mut ledger, &generator::derived(generator), observer)?;
     let kept = checkpoint.map_or(Ok(()), |checkpoint| checkpoint.keep_normalize(&released));
     agree(ranks.group(), kept.map_err(TrainError::from))?;
     Ok(Some(released))
@@ -78,6 +80,7 @@ fn release(
     ranks: &Ranks<'_>,
     ledger: &mut Ledger<RanksLedger<'_>>,
     generator: &ChaCha20,
+    mut observer: Option<&mut dyn Observer>,
 ) -> Result<Normalize, TrainError> {
     let split = &run.data.train;
     let (input, columns) = normalize.input(split)?;
@@ -111,9 +114,15 @@ fn release(
     if run.is_sharded() {
         open.exchange(|words, _| ranks.total_wide(words))?;
     }
+    if let Some(observer) = &mut observer {
+        observer.normalizing(Normalizing::Charged);
+    }
     let mut params = vec![0.0; 2 * columns];
     open.finish(&mut params, generator).expect(LENGTH);
     let means: Vec<f64> = params.iter().map(|x| -f64::from(*x) * divisor as f64 / rows as f64).collect();
+    if let Some(observer) = observer {
+        observer.normalizing(Normalizing::Released { means: &means, rows });
+    }
     let (first, second) = means.split_at(columns);
     Ok(normalize.constants(first, second, rows))
 }

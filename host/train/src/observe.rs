@@ -39,10 +39,27 @@ pub(crate) struct Given<'a> {
     pub(crate) learned_clip: f32,
 }
 
+/// The release of the features' means and deviations.
+pub(crate) enum Normalizing<'a> {
+    /// It is charged, and comes next.
+    Charged,
+    /// What is released: noisy means over so many rows.
+    Released {
+        /// `[2·columns]`.
+        means: &'a [f64],
+        /// Rows.
+        rows: u64,
+    },
+}
+
 /// An observer.
 pub(crate) trait Observer {
     /// Before the release of a step.
     fn summed(&mut self, step: Summed<'_>);
     /// After it.
     fn given(&mut self, given: Given<'_>);
+    /// Around the release of the features' means and deviations.
+    fn normalizing(&mut self, _: Normalizing<'_>) {}
+    /// After a noisy release of sums over held-out rows.
+    fn evaluated(&mut self, _: [f64; 2]) {}
 }

@@ -85,6 +85,11 @@ impl BatchSampler {
         }
     }
 
+    /// The same coins, whole draws of them, at another rate.
+    pub(super) fn at(self, rate: Rate) -> Self {
+        Self { rate, truncation: None, ..self }
+    }
+
     /// Gives the samples of `own` alone: those of the same draws.
     pub(super) fn limit(&mut self, own: Range<u32>) {
         self.own = own;

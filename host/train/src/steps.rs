@@ -114,7 +114,7 @@ pub(crate) fn observed(
     folder: Option<&Path>,
     mut checkpoint: Option<&mut Checkpoint>,
     progress: &mut dyn Progress,
-    observer: Option<&mut dyn Observer>,
+    mut observer: Option<&mut dyn Observer>,
 ) -> Result<Outcome, TrainError> {
     if group.size() > 1 {
         check_ranks(run)?;
@@ -182,7 +182,8 @@ pub(crate) fn observed(
         }
     };
     let generator = generator::generator(run.config.seed, &mut key);
-    let normalize = constants(run, &ranks, folder, checkpoint.as_deref_mut(), &plan, &generator)?;
+    let watched = observer.as_mut().map(|observer| &mut **observer as &mut dyn Observer);
+    let normalize = constants(run, &ranks, folder, checkpoint.as_deref_mut(), &plan, &generator, watched)?;
     let normalized = normalize.as_ref().map(|constants| normalized(run, constants)).transpose()?;
     let run = normalized.as_ref().unwrap_or(run);
     let written = Written { folder, plan, ledger, evaluations, recording, checkpoint, place };
@@ -413,6 +414,9 @@ where
                         let sums = evaluator.sums(split, &layout, evaluated, metrics.loss_bound)?;
                         let ledger = &mut written.evaluations;
                         let noisy = sums.release(metrics.noise, ledger, generator)?;
+                        if let Some(observer) = &mut observer {
+                            observer.evaluated(noisy);
+                        }
                         spent.count_evaluation();
                         Some(metrics.figures(noisy, split.len()))
                     }

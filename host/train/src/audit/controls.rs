@@ -16,7 +16,7 @@ use super::sum_probe::{Account, Order, sum_probe};
 use crate::generator::ChaCha20;
 use crate::step_loop::{self, Draw, StepLoop};
 use crate::worker::{Accumulate, GradientObserver, GradsAt, Opened, PerSampleGradients, Sessions};
-use crate::{Budget, Method, Run, Source, TrainConfig, prepare};
+use crate::{Budget, Method, NormalizePrivate, Run, Source, TestMetrics, TrainConfig, prepare};
 use damper_accounting::Sampler;
 use damper_core::accounting::Rate;
 use damper_core::error::CallError;
@@ -24,12 +24,13 @@ use damper_core::grid::Grid;
 use damper_core::noise::{CHUNK, DiscreteGaussian};
 use damper_core::optimizer::{Begin, Optimizer};
 use damper_core::private::{Released, SumWord};
+use damper_core::threshold::CountNoise;
 use damper_data::{Chunk, DataOptions, Split};
 use damper_grad::{DeriveOptions, Loss};
 use damper_onnx::graph::GraphOptions;
 use damper_runtime::{BackendError, Choice, open};
 use std::collections::HashSet;
-use std::num::NonZeroUsize;
+use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::Path;
 
 /// The digits, by a model of the folder of models.
@@ -346,6 +347,47 @@ fn detects_broken_correlated_noise() {
     let mut run = correlated("banded:4", Sampler::CyclicPoisson);
     run.terms.event_rate = Rate::of(1, 2).unwrap();
     finds(&run, "the event of each step is the one that is planned");
+}
+
+/// A run with both private releases beside its steps.
+fn with_releases() -> Run {
+    run_with("digits-linear.onnx", Budget::Epsilon(3.0), 2.0, |config| {
+        config.test_metrics = TestMetrics::Private { loss_bound: 10.0 };
+        config.normalize_private = Some(NormalizePrivate { lows: vec![0.0], highs: vec![1.0], noise_multiplier: None });
+    })
+}
+
+// Releases beside the steps are audited, and hold; noise that is not the priced one is found.
+#[test]
+fn private_releases_are_audited() {
+    let run = with_releases();
+    let options = MechanismOptions { precision: 0.1, seed: None };
+    let audit = audit_mechanism(&run, options, &mut |_| {}).unwrap();
+    for finding in &audit.findings {
+        assert!(finding.holds, "{finding:?}");
+    }
+    let of = |name: &str| audit.findings.iter().filter(|finding| finding.what.starts_with(name)).count();
+    assert!(of("normalize: ") >= 6 && of("held-out: ") >= 7, "{} {}", of("normalize: "), of("held-out: "));
+    let mut weak = run.clone();
+    let metrics = weak.private_metrics.as_mut().unwrap();
+    assert!(metrics.noise.multiplier() > 0.5);
+    metrics.noise = CountNoise::new(0.25).unwrap();
+    let found = refuted(&weak);
+    assert_eq!(found, ["held-out: the event of a release is the one that is planned"]);
+}
+
+// Batches of a fixed size, groups in turn and cut draws are audited, too.
+#[test]
+fn every_sampler_is_audited() {
+    for sampler in [Sampler::Shuffled, Sampler::MinSeparation, Sampler::CyclicPoisson] {
+        let run = run_with("digits-linear.onnx", Budget::NoiseMultiplier(1.0), 2.0, |config| {
+            config.sampler = sampler;
+            config.groups = (sampler == Sampler::CyclicPoisson).then(|| NonZeroU32::new(3).unwrap());
+        });
+        assert_eq!(refuted(&run), Vec::<String>::new(), "{sampler:?}");
+    }
+    let run = run_with("digits-linear.onnx", Budget::NoiseMultiplier(1.0), 2.0, |config| config.truncate = Some(180));
+    assert_eq!(refuted(&run), Vec::<String>::new());
 }
 
 fn audited(run: &Run, canaries: Canaries, seed: u64) -> (bool, f64) {

@@ -6,6 +6,7 @@
 //! | `Σ z` | `exp(−(Σ z)²/2n)`, on each side: draws are subgaussian |
 //! | `Σ z·z'` of independent pairs | Chernoff with `E[exp(λzz')] ≤ (1 − λ²)^(−1/2)` |
 //! | a count of coins | the binomial's tails, summed |
+//! | the number of draws beyond a bound, the largest one | the binomial's tails, at the probability of a normal, moved by what a grid and floats round |
 //!
 //! The discrete Gaussian: by Poisson summation `E[exp(λz²)] ≤ (1 − 2λ)^(−1/2)` for `λ > 0`, and for `λ < 0` it is above that by a
 //! factor below `1 + 3·exp(−2π²s²)`, `s` the deviation in grid units of a normal that is at most three times narrower. The
@@ -18,9 +19,12 @@ pub(super) struct Moments {
     pub(super) count: u64,
     pub(super) sum: f64,
     pub(super) squares: f64,
-    /// Draws farther out than 1, 2, 3 and 4.
-    pub(super) out: [u64; 4],
+    /// Draws farther out than each of [`FAR`].
+    pub(super) out: [u64; FAR.len()],
 }
+
+/// Bounds, in deviations, beyond which draws are counted.
+pub(super) const FAR: [f64; 9] = [1.0, 2.0, 3.0, 4.0, 4.5, 5.0, 5.5, 6.0, 6.5];
 
 impl Moments {
     pub(super) fn add(&mut self, z: f64) {
@@ -28,8 +32,11 @@ impl Moments {
         self.sum += z;
         self.squares += z * z;
         let far = z.abs();
-        for (out, bound) in self.out.iter_mut().zip([1.0, 2.0, 3.0, 4.0]) {
-            *out += u64::from(far > bound);
+        for (out, bound) in self.out.iter_mut().zip(FAR) {
+            if far <= bound {
+                break;
+            }
+            *out += 1;
         }
     }
 
@@ -54,11 +61,12 @@ impl Moments {
         if self.count == 0 { 1.0 } else { p_value(2.0 * (-self.sum * self.sum / (2.0 * n)).exp()) }
     }
 
-    /// The p-values of the numbers of draws that lie far out, where each probability is known to `slack`.
-    pub(super) fn of_tails(&self, slack: f64) -> [f64; 4] {
-        const OUT: [f64; 4] =
-            [0.317_310_507_862_914, 0.045_500_263_896_358, 0.002_699_796_063_260, 0.000_063_342_483_666];
-        std::array::from_fn(|at| binomial_between(self.out[at], self.count, OUT[at] - slack, OUT[at] + slack))
+    /// The p-values of the numbers of draws that lie beyond each of [`FAR`]: none there refutes as well as too many.
+    pub(super) fn of_tails(&self, slack: TailSlack) -> [f64; FAR.len()] {
+        std::array::from_fn(|at| {
+            let (low, high) = slack.beyond(FAR[at]);
+            binomial_between(self.out[at], self.count, low, high)
+        })
     }
 
     /// The deviation of the draws.
@@ -72,6 +80,35 @@ impl Moments {
         self.squares += other.squares;
         self.out.iter_mut().zip(other.out).for_each(|(out, other)| *out += other);
     }
+}
+
+/// What may be off in the probability of a draw beyond a bound.
+#[derive(Clone, Copy, Default, Debug)]
+pub(super) struct TailSlack {
+    /// So many deviations may a bound lie elsewhere: a grid unit, and what floats round.
+    pub(super) shift: f64,
+    /// And so much the probability itself.
+    pub(super) chance: f64,
+}
+
+impl TailSlack {
+    /// The least and the largest probability of a draw farther out than `bound`. A discrete Gaussian's is between the normal's a grid unit
+    /// farther out and a grid unit nearer, for its weights fall from there on.
+    pub(super) fn beyond(self, bound: f64) -> (f64, f64) {
+        let least = outside(bound + self.shift) - self.chance;
+        let most = outside((bound - self.shift).max(0.0)) + self.chance;
+        (least * (1.0 - 1e-9), most * (1.0 + 1e-9))
+    }
+}
+
+/// `P[|Z| > x]` of a normal.
+pub(super) fn outside(x: f64) -> f64 {
+    libm::erfc(x / std::f64::consts::SQRT_2)
+}
+
+/// The density of a normal.
+pub(super) fn density(x: f64) -> f64 {
+    (-x * x / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt()
 }
 
 /// NaN never counts as chance.
@@ -115,6 +152,13 @@ pub(super) fn detected(n: u64) -> f64 {
     5.1 * (2.0 / n.max(1) as f64).sqrt()
 }
 
+/// The error of a deviation of `n` draws that is found with probability 0.999 at this level, where the sum of squares is what is tested.
+pub(super) fn detected_at(n: u64, level: f64) -> f64 {
+    // 5.1 is of a level of 2.5e-10: 6.4 deviations, 3.1 for what is missed, and a little for the bound.
+    let share = ((2.0 * (2.0 / level).ln()).sqrt() + 3.1) / ((2.0f64 * (2.0f64 / 2.5e-10).ln()).sqrt() + 3.1);
+    share * detected(n)
+}
+
 /// Draws that show a share of `precision`.
 pub(super) fn draws_for(precision: f64) -> u64 {
     (2.0 * (5.1 / precision).powi(2)).ceil() as u64
@@ -132,7 +176,7 @@ pub(super) fn binomial_between(k: u64, n: u64, low: f64, high: f64) -> f64 {
 }
 
 /// `P[X ≥ k]`, or `P[X ≤ k]`, `X ~ Binomial(n, p)`, from above.
-fn tail(k: u64, n: u64, p: f64, above: bool) -> f64 {
+pub(super) fn tail(k: u64, n: u64, p: f64, above: bool) -> f64 {
     if p <= 0.0 {
         return f64::from(if above { k == 0 } else { true });
     }
@@ -254,9 +298,41 @@ mod tests {
         assert!((500_000..550_000).contains(&n));
         let right = normal(n, 1.0);
         assert!(right.of_squares(0.0) > 1e-3 && right.of_sum() > 1e-3, "{right:?}");
-        assert!(right.of_tails(0.0).iter().all(|p| *p > 1e-3));
+        assert!(right.of_tails(TailSlack::default()).iter().all(|p| *p > 1e-3));
         assert!(normal(n, 1.01).of_squares(0.0) < LEVEL && normal(n, 0.99).of_squares(0.0) < LEVEL);
         assert!(normal(n, 0.5).of_squares(1e-4) < 1e-100);
+    }
+
+    // Exact values of 50 digits, by mpmath.
+    #[test]
+    fn far_draws_have_their_probability() {
+        for (bound, exact) in [
+            (1.0, 0.317_310_507_862_914_10),
+            (4.0, 6.334_248_366_623_984e-5),
+            (4.5, 6.795_346_249_460_121e-6),
+            (5.0, 5.733_031_437_583_878e-7),
+            (6.0, 1.973_175_290_075_396e-9),
+        ] {
+            assert!((outside(bound) / exact - 1.0).abs() < 1e-12, "{bound}: {}", outside(bound));
+            let (low, high) = TailSlack { shift: 1e-3, chance: 0.0 }.beyond(bound);
+            let moved = 2e-3 * density(bound);
+            assert!((high - exact) / moved > 0.99 && (exact - low) / moved > 0.97 && high - low < 2.1 * moved);
+        }
+    }
+
+    // Ten million draws with nothing beyond 4.5 deviations are refuted; what few draws may miss is not.
+    #[test]
+    fn missing_tails_are_refuted() {
+        let cut = |count| {
+            let mut moments = Moments { count, ..Moments::default() };
+            for (out, bound) in moments.out.iter_mut().zip(FAR) {
+                *out = if bound < 4.5 { (count as f64 * outside(bound)).round() as u64 } else { 0 };
+            }
+            moments.of_tails(TailSlack { shift: 1e-5, chance: 0.0 })
+        };
+        assert!(cut(10_000_000)[4] < LEVEL && cut(42_000_000)[5] < LEVEL);
+        assert!(cut(10_000_000)[..4].iter().all(|p| *p > 0.5));
+        assert!(cut(100_000).iter().all(|p| *p > 0.3));
     }
 
     // Noise of zeros or of NaN fails the test.

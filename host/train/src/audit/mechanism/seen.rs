@@ -17,11 +17,14 @@ use damper_accounting::Recorded;
 use damper_core::count::UNIT;
 use draws::BatchSampler;
 use laws::Checks;
+pub(super) use noise::Slack;
 use noise::{MOST_COORDINATES, SeenNoise};
-use open::{Open, assumed};
+use open::Open;
+pub(super) use open::assumed;
 use recount::recount;
 use std::path::{Path, PathBuf};
-use whitened::{Whitened, multipliers};
+pub(super) use whitened::Whitened;
+use whitened::multipliers;
 
 /// The observer of a course.
 pub(super) struct Seen<'a> {
@@ -163,9 +166,10 @@ impl Observer for Seen<'_> {
         let unit = self.open.unit(self.run);
         let scale = self.open.clips(self.run) / deviation;
         let laws = &mut self.laws;
-        let mut off = None;
+        let (mut off, mut most) = (None, 0.0f64);
         let in_units = given.grad.iter().zip(&self.open.sum).enumerate().map(|(at, (released, sum))| {
             let units = f64::from(*released) / unit;
+            most = most.max(units.abs());
             // Of few units a float is exact to a tenth.
             if units.abs() < 1e6 && (units - units.round()).abs() > 0.13 {
                 off = Some((at, units));
@@ -179,6 +183,7 @@ impl Observer for Seen<'_> {
                 self.noise.set(whitened.next(noise).into_iter());
             }
         }
+        self.noise.rounds(most * scale * self.whitened.as_ref().map_or(1.0, Whitened::weight));
         if self.run.config.noise == Noise::Discrete {
             laws.grid.hold(off.is_none(), || {
                 let (at, units) = off.unwrap_or_default();

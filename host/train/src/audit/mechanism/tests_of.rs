@@ -1,5 +1,6 @@
 //! Tests that share one probability of error, and laws that have none.
 
+use super::power::Power;
 use serde::Serialize;
 
 /// The probability that all tests together refute a right mechanism.
@@ -16,6 +17,8 @@ pub struct Finding {
     pub draws: u64,
     /// The deviation of the noise that these tests find with a probability of 0.999, as a share; where they are of a deviation.
     pub detects: Option<f64>,
+    /// The smallest violation that these tests find with a probability of 0.999, in words; of laws any violation.
+    pub finds: Option<String>,
     /// The smallest p-value; none of a law, which needs no chance.
     pub least_p: Option<f64>,
     /// True if it holds.
@@ -28,13 +31,22 @@ pub struct Finding {
 #[derive(Default, Debug)]
 pub(super) struct Tests {
     findings: Vec<Finding>,
+    /// The weakest test of each finding.
+    powers: Vec<Option<Power>>,
     /// Tests that share the probability.
     total: u64,
 }
 
 impl Tests {
     fn finding(&mut self, what: String, draws: u64) -> &mut Finding {
-        let at = match self.findings.iter().position(|finding| finding.what == what) {
+        let at = self.place(what, draws);
+        let finding = &mut self.findings[at];
+        finding.draws = finding.draws.min(draws);
+        finding
+    }
+
+    fn place(&mut self, what: String, draws: u64) -> usize {
+        match self.findings.iter().position(|finding| finding.what == what) {
             Some(at) => at,
             None => {
                 self.findings.push(Finding {
@@ -42,16 +54,24 @@ impl Tests {
                     tests: 0,
                     draws,
                     detects: None,
+                    finds: None,
                     least_p: None,
                     holds: true,
                     detail: None,
                 });
+                self.powers.push(None);
                 self.findings.len() - 1
             }
-        };
-        let finding = &mut self.findings[at];
-        finding.draws = finding.draws.min(draws);
-        finding
+        }
+    }
+
+    /// The tests of `what` find this; the weakest of them is told.
+    pub(super) fn finds(&mut self, what: &str, power: Power) {
+        let at = self.place(what.into(), u64::MAX);
+        let known = &mut self.powers[at];
+        if known.as_ref().is_none_or(|known| known.weakness() <= power.weakness()) {
+            *known = Some(power);
+        }
     }
 
     /// A test of `draws` that has this p-value.
@@ -70,6 +90,7 @@ impl Tests {
         self.test(what, draws, p, detail);
         let finding = self.finding(what.into(), draws);
         finding.detects = Some(finding.detects.map_or(detects, |known| known.max(detects)));
+        self.finds(what, Power::Deviation(draws));
     }
 
     /// A law, compared `comparisons` times, and what broke it.
@@ -85,10 +106,15 @@ impl Tests {
     /// The number of tests that share the probability, and what came of each property.
     pub(super) fn judged(mut self) -> (u64, Vec<Finding>) {
         let level = ERROR_RATE / self.total.max(1) as f64;
-        for finding in &mut self.findings {
+        for (finding, power) in self.findings.iter_mut().zip(&self.powers) {
             if finding.least_p.is_some_and(|p| p < level) {
                 finding.holds = false;
             }
+            finding.finds = Some(match power {
+                Some(power) => power.words(level),
+                None if finding.least_p.is_some() => "nothing: too few draws".into(),
+                None => "a single violation".into(),
+            });
         }
         (self.total, self.findings)
     }
@@ -107,6 +133,9 @@ mod tests {
         }
         tests.test("noise", 1000, 0.9e-9, || "the last".into());
         tests.test("coins", 7, 1.1e-9, || "a coin".into());
+        tests.finds("noise", Power::Mean(2000));
+        tests.finds("noise", Power::Mean(1000));
+        tests.finds("noise", Power::Mean(3000));
         tests.law("ledger", 3, None);
         tests.law("ledger", 1, Some("unpaid".into()));
         let (total, findings) = tests.judged();
@@ -114,6 +143,8 @@ mod tests {
         let of = |what: &str| findings.iter().find(|finding| finding.what == what).unwrap();
         assert!(!of("noise").holds && of("noise").detail.as_deref() == Some("the last") && of("noise").tests == 1001);
         assert!(of("coins").holds && of("coins").draws == 7);
+        assert_eq!(of("noise").finds, Some(Power::Mean(1000).words(1e-6 / 1002.0)));
+        assert_eq!(of("ledger").finds.as_deref(), Some("a single violation"));
         assert!(!of("ledger").holds && of("ledger").tests == 4 && of("ledger").least_p.is_none());
     }
 }

@@ -2,23 +2,32 @@
 
 use super::super::chance::binomial;
 use super::super::made::Linear;
+use super::super::power::Power;
+use super::super::rates::Rates;
 use super::super::tests_of::Tests;
 use super::laws::Checks;
 use crate::Run;
+use crate::sampler::epoch_steps;
 use damper_accounting::Sampler;
+
+/// Labels whose samples are tested together, in the small made network.
+const CLASSES: usize = 3;
 
 /// The draws of a course.
 pub(super) struct BatchSampler {
     sampler: Sampler,
-    /// Groups of cyclic draws, and how many steps each had; else one.
-    groups: Vec<u64>,
+    /// Groups of cyclic draws; else one.
+    groups: usize,
+    /// Steps of an epoch of shuffled batches, in which a sample is once.
+    epoch: Option<u32>,
     /// The least distance of two steps of a sample that is priced, the largest batch, and the step that each sample was in last.
     has_pattern: bool,
     separation: u32,
     most: usize,
     last: Vec<Option<u32>>,
-    /// How often each sample was drawn.
-    drawn: Vec<u64>,
+    rates: Rates,
+    /// How often the samples of each of the first labels were drawn.
+    by_class: [u64; CLASSES],
     /// Pairs of draws that should be independent, and how often both came up: of neighbours, of samples a chunk apart, and of one sample
     /// at consecutive steps.
     both: [(u64, u64); 3],
@@ -32,17 +41,25 @@ impl BatchSampler {
         let (config, samples) = (&run.config, run.data.train.len());
         Self {
             sampler: config.sampler,
-            has_pattern: config.sampler != Sampler::Poisson || run.terms.correlated.is_some(),
-            groups: vec![0; config.groups() as usize],
+            has_pattern: config.sampler != Sampler::Poisson
+                || run.terms.correlated.is_some()
+                || run.terms.truncation.is_some(),
+            groups: config.groups() as usize,
+            epoch: (config.sampler == Sampler::Shuffled).then(|| epoch_steps(samples as u64, config.batch_size)),
             separation: match (&run.terms.correlated, config.sampler) {
                 (Some(noise), _) => noise.participation.separation(),
                 (None, Sampler::CyclicPoisson) => config.groups(),
                 (None, Sampler::MinSeparation) => samples.div_ceil(config.batch_size as usize) as u32,
                 (None, _) => 1,
             },
-            most: if config.sampler == Sampler::MinSeparation { config.batch_size as usize } else { usize::MAX },
+            most: match (config.sampler, run.terms.truncation) {
+                (Sampler::MinSeparation | Sampler::Shuffled, _) => config.batch_size as usize,
+                (_, Some(truncation)) => usize::try_from(truncation.most).unwrap_or(usize::MAX),
+                _ => usize::MAX,
+            },
             last: vec![None; samples],
-            drawn: vec![0; samples],
+            rates: Rates::new(run, samples),
+            by_class: [0; CLASSES],
             both: [(0, 0); 3],
             before: vec![],
         }
@@ -50,39 +67,45 @@ impl BatchSampler {
 
     /// The draw of a step, after `steps` of the same run.
     pub(super) fn add(&mut self, samples: &[u32], steps: u32, laws: &mut Checks) {
-        let group = steps as usize % self.groups.len();
-        self.groups[group] += 1;
+        let group = steps as usize % self.groups;
         if self.has_pattern {
-            let of_group = samples.iter().all(|sample| *sample as usize % self.groups.len() == group);
+            let of_group = samples.iter().all(|sample| *sample as usize % self.groups == group);
             laws.pattern.hold(of_group && samples.len() <= self.most, || {
                 format!("step {steps}: {} samples, of which some are of another group, or too many", samples.len())
             });
             for sample in samples {
                 let Some(last) = self.last.get_mut(*sample as usize) else { continue };
                 let distance = last.map_or(u32::MAX, |last| steps - last);
-                laws.pattern.hold(distance >= self.separation, || {
-                    format!(
+                let is_twice = self.epoch.is_some_and(|epoch| last.is_some_and(|last| last / epoch == steps / epoch));
+                laws.pattern.hold(distance >= self.separation && !is_twice, || match self.epoch {
+                    Some(_) => format!("sample {sample}: steps {} and {steps} of one epoch", steps - distance),
+                    None => format!(
                         "sample {sample}: steps {} and {steps}, {} apart are priced",
                         steps - distance,
                         self.separation
-                    )
+                    ),
                 });
                 *last = Some(steps);
             }
         }
-        for sample in samples {
-            if let Some(drawn) = self.drawn.get_mut(*sample as usize) {
-                *drawn += 1;
-            }
+        if !self.has_coins() {
+            return;
         }
+        self.rates.add(samples, steps);
+        samples.iter().for_each(|sample| self.by_class[*sample as usize % CLASSES] += 1);
         if self.sampler == Sampler::Poisson {
             self.pair(samples, steps);
         }
     }
 
+    /// True if each sample is drawn by a coin of its own.
+    fn has_coins(&self) -> bool {
+        matches!(self.sampler, Sampler::Poisson | Sampler::CyclicPoisson)
+    }
+
     /// Counts the pairs of samples that were both drawn. No sample is in two pairs of a kind.
     fn pair(&mut self, samples: &[u32], steps: u32) {
-        let count = self.drawn.len() as u64;
+        let count = self.rates.samples() as u64;
         let drew = |samples: &[u32], sample: u32| samples.binary_search(&sample).is_ok();
         for ((pairs, both), distance) in self.both.iter_mut().zip([1u32, 1024]) {
             let whole = count / (2 * u64::from(distance)) * u64::from(distance);
@@ -108,47 +131,42 @@ impl BatchSampler {
     /// The tests of `steps` steps at `rate`.
     pub(super) fn conclude(self, name: &str, linear: Option<Linear>, rate: f64, steps: u64, tests: &mut Tests) {
         let of = |what: &str| format!("{name}: {what}");
-        if self.sampler == Sampler::MinSeparation || self.sampler == Sampler::Shuffled {
+        if !self.has_coins() {
             return;
         }
-        for (sample, drawn) in self.drawn.iter().enumerate() {
-            let steps = if self.groups.len() > 1 { self.groups[sample % self.groups.len()] } else { steps };
-            tests.test(&of("draws of each sample, at the priced rate"), steps, binomial(*drawn, steps, rate), || {
-                format!("sample {sample}: drawn {drawn} times in {steps} steps, at a rate of {rate:.6}")
-            });
-        }
-        if self.sampler != Sampler::Poisson {
+        let (count, is_cut) = (self.rates.samples(), self.most < usize::MAX);
+        self.rates.conclude(name, rate, tests);
+        if self.sampler != Sampler::Poisson || is_cut {
             return;
         }
-        let mut group = |what: &str, of_group: &dyn Fn(usize) -> bool| {
-            let members = (0..self.drawn.len()).filter(|sample| of_group(*sample));
-            let (count, drawn) = members.fold((0u64, 0u64), |(n, k), sample| (n + 1, k + self.drawn[sample]));
-            tests.test(
-                &of("draws of groups of samples, at the priced rate"),
-                count * steps,
-                binomial(drawn, count * steps, rate),
-                || format!("{what}: {drawn} draws in {steps} steps of {count} samples, at a rate of {rate:.6}"),
-            );
-        };
-        group("all samples", &|_| true);
-        if self.drawn.len() >= 64 {
-            let tenth = self.drawn.len() / 10;
-            group("the first tenth", &|sample| sample < tenth);
-            group("the last tenth", &|sample| sample >= self.drawn.len() - tenth);
-            group("even samples", &|sample| sample % 2 == 0);
-            if let Some(linear) = linear {
-                for class in 0..linear.classes.min(8) {
-                    group(&format!("label {class}"), &|sample| sample % linear.classes == class);
-                }
+        if let Some(linear) = linear.filter(|linear| linear.classes == CLASSES && count >= 64) {
+            for (class, drawn) in self.by_class.into_iter().enumerate() {
+                let trials = ((count + linear.classes - 1 - class) / linear.classes) as u64 * steps;
+                tests.test(
+                    &of("draws of each label, at the priced rate"),
+                    trials,
+                    binomial(drawn, trials, rate),
+                    || format!("label {class}: {drawn} draws of {trials} coins, at a rate of {rate:.6}"),
+                );
+                let what = "the rate of a label";
+                tests.finds(&of("draws of each label, at the priced rate"), Power::Rate { what, trials, rate, of: 1 });
             }
         }
-
         for ((pairs, both), what) in
             self.both.into_iter().zip(["neighbours", "samples a chunk apart", "consecutive steps"])
         {
             tests.test(&of("draws are independent"), pairs, binomial(both, pairs, rate * rate), || {
                 format!("{what}: both drawn {both} times of {pairs}, at a rate of {rate:.6}")
             });
+            if pairs > 0 {
+                let power = Power::Rate {
+                    what: "how often two samples come together",
+                    trials: pairs,
+                    rate: rate * rate,
+                    of: 1,
+                };
+                tests.finds(&of("draws are independent"), power);
+            }
         }
     }
 }

@@ -1,6 +1,7 @@
 //! The noise of a course, in deviations of what is priced: how far out, and whether anything goes with it.
 
-use super::super::chance::{Moments, Products, binomial_between, detected};
+use super::super::chance::{FAR, Moments, Products, TailSlack, binomial_between, detected};
+use super::super::power::Power;
 use super::super::tests_of::Tests;
 use super::whitened::rounding;
 use crate::Run;
@@ -16,11 +17,39 @@ const PLACES: usize = 64;
 /// Parts of a schedule of noise that are tested one by one.
 const PARTS: u64 = 18;
 
+/// What a float of 24 bits may be off, after the two roundings of a release.
+const FLOAT: f64 = 2.0 / (1u32 << 24) as f64;
+
+/// What the noise of a run may be off from that of independent normals, though it is right.
+pub(in super::super) struct Slack {
+    /// A share of the sum of squares.
+    pub(in super::super) squares: f64,
+    /// Of the probability to lie far out.
+    pub(in super::super) tails: TailSlack,
+}
+
+impl Slack {
+    pub(in super::super) fn of(run: &Run) -> Self {
+        match run.terms.sigma_grid {
+            // What a float of 24 bits rounds, and the grid.
+            Some(sigma) => {
+                let rounded = rounding(run);
+                let shift = 1.0 / f64::from(sigma) + 2.0 * rounded + 1e-6;
+                Self { squares: 1e-6 + 4.0 * rounded, tails: TailSlack { shift, chance: 0.0 } }
+            }
+            // Sums and noise round; draws are made of 32 bits, and none exceeds 6.67 deviations.
+            None => Self { squares: 2e-4, tails: TailSlack { shift: 2e-4, chance: 1e-9 } },
+        }
+    }
+}
+
 /// The noise so far.
 pub(super) struct SeenNoise {
     layout: Vec<usize>,
     slack: f64,
-    tail_slack: f64,
+    tail_slack: TailSlack,
+    /// What floats of 24 bits rounded, at most, in deviations.
+    rounded: f64,
     /// Of the step that is being noted, and of the one before it.
     step: Vec<f64>,
     previous: Vec<f64>,
@@ -44,19 +73,12 @@ impl SeenNoise {
     pub(super) fn new(run: &Run, per_window: u64) -> Self {
         let lengths = Layout::new(&run.grad).lengths().to_vec();
         let dim: usize = lengths.iter().sum();
-        let (slack, tail_slack) = match run.terms.sigma_grid {
-            // What a float of 24 bits rounds.
-            Some(sigma) => {
-                let rounded = rounding(run);
-                (1e-6 + 4.0 * rounded, 1.0 / f64::from(sigma) + 2.0 * rounded)
-            }
-            // Sums and noise round, and no draw exceeds 6.67 deviations.
-            None => (2e-4, 2e-5),
-        };
+        let Slack { squares: slack, tails: tail_slack } = Slack::of(run);
         let scheduled = run.terms.noise_schedule != AnyNoise::Schedule(NoiseSchedule::Constant);
         Self {
             slack,
             tail_slack,
+            rounded: 0.0,
             step: vec![],
             previous: vec![],
             all: Moments::default(),
@@ -74,6 +96,11 @@ impl SeenNoise {
             coins: [[[0; 3]; PAIRED]; PAIRED],
             layout: lengths,
         }
+    }
+
+    /// Released numbers of the step were as large as `most` deviations.
+    pub(super) fn rounds(&mut self, most: f64) {
+        self.rounded = self.rounded.max(most * FLOAT);
     }
 
     /// The noise of a step, a coordinate at a time.
@@ -166,6 +193,7 @@ impl SeenNoise {
     pub(super) fn conclude(self, name: &str, run: &Run, steps: u32, tests: &mut Tests) {
         let of = |what: &str| format!("{name}: {what}");
         let slack = self.slack;
+        let tail_slack = TailSlack { shift: self.tail_slack.shift + self.rounded, ..self.tail_slack };
         let mut deviation = |what: &str, moments: &Moments, where_: String| {
             if moments.count == 0 {
                 return;
@@ -176,6 +204,7 @@ impl SeenNoise {
             tests.test(&of("the mean of the noise"), moments.count, moments.of_sum(), || {
                 format!("{what}, {where_}: mean {:.6} deviations", moments.sum / moments.count as f64)
             });
+            tests.finds(&of("the mean of the noise"), Power::Mean(moments.count));
         };
         deviation("deviation of the noise, all of it", &self.all, format!("{steps} steps"));
         let (what, one) = match (self.by_step.len() == steps as usize, self.by_part) {
@@ -198,33 +227,34 @@ impl SeenNoise {
         for (at, moments) in self.by_count.iter().enumerate() {
             deviation("deviation of the noise, each count", moments, format!("count {at}"));
         }
-        for (p, bound) in self.all.of_tails(self.tail_slack).into_iter().zip(1..) {
+        for (p, bound) in self.all.of_tails(tail_slack).into_iter().zip(FAR) {
             tests
                 .test(&of("noise far out, as of a normal"), self.all.count, p, || format!("beyond {bound} deviations"));
         }
-        for (products, distance) in self.neighbours.iter().zip([1, 64, 1024]) {
-            tests.test(&of("noise of other coordinates is uncorrelated"), products.count, products.p(), || {
-                format!("at a distance of {distance}: correlation {:.5}", products.correlation())
+        tests.finds(&of("noise far out, as of a normal"), Power::Cut(self.all.count));
+        let mut correlation = |what: &str, products: &Products, where_: String| {
+            tests.test(&of(what), products.count, products.p(), || {
+                format!("{where_}correlation {:.5}", products.correlation())
             });
+            if products.count > 0 {
+                tests.finds(&of(what), Power::Correlation(products.count));
+            }
+        };
+        for (products, distance) in self.neighbours.iter().zip([1, 64, 1024]) {
+            let where_ = format!("at a distance of {distance}: ");
+            correlation("noise of other coordinates is uncorrelated", products, where_);
         }
         for products in &self.in_turn {
-            tests.test(&of("noise of consecutive steps is uncorrelated"), products.count, products.p(), || {
-                format!("correlation {:.5}", products.correlation())
-            });
+            correlation("noise of consecutive steps is uncorrelated", products, String::new());
         }
         if self.with_counts.count > 0 {
-            tests.test(
-                &of("noise of counts and gradients is uncorrelated"),
-                self.with_counts.count,
-                self.with_counts.p(),
-                || format!("correlation {:.5}", self.with_counts.correlation()),
-            );
+            correlation("noise of counts and gradients is uncorrelated", &self.with_counts, String::new());
         }
         /// `P[frac |z| < 1/2]` of a normal.
         const HALVES: f64 = 0.601_993_55;
         for (sample, row) in self.coins.iter().enumerate().take(run.data.train.len()) {
             for (at, [drawn, negative, low]) in row.iter().enumerate() {
-                let near = self.tail_slack + 1e-5;
+                let near = tail_slack.shift + tail_slack.chance + 1e-5;
                 let signs = binomial_between(*negative, *drawn, 0.5 - near, 0.5 + near);
                 let halves = binomial_between(*low, *drawn, HALVES - near, HALVES + near);
                 tests.test(&of("coins say nothing of noise"), *drawn, (signs.min(halves) * 2.0).min(1.0), || {
@@ -232,6 +262,10 @@ impl SeenNoise {
                         "sample {sample}, coordinate {at}: {negative} of {drawn} draws below 0, {low} in a lower half"
                     )
                 });
+                if *drawn > 0 {
+                    let power = Power::Rate { what: "how often noise is negative", trials: *drawn, rate: 0.5, of: 2 };
+                    tests.finds(&of("coins say nothing of noise"), power);
+                }
             }
         }
     }

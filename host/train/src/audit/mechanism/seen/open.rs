@@ -43,7 +43,7 @@ impl Open {
 }
 
 /// The deviation of the noise that the price assumes of step `number`, in clips.
-pub(super) fn assumed(run: &Run, number: u32) -> f64 {
+pub(in super::super) fn assumed(run: &Run, number: u32) -> f64 {
     let terms = &run.terms;
     let factor = terms.noise_schedule.factor(number, &terms.learning_rate);
     match terms.sigma_grid {

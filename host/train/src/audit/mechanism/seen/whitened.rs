@@ -9,7 +9,7 @@ use damper_accounting::factor::{inverse, sensitivity};
 use damper_core::noise::Correlation as _;
 
 /// The noise of a run, before its correlation is taken off.
-pub(super) struct Whitened {
+pub(in super::super) struct Whitened {
     /// The first column of C, without zeros at its end.
     column: Vec<f64>,
     /// The deviation of each step's noise over that of z.
@@ -19,7 +19,7 @@ pub(super) struct Whitened {
 }
 
 impl Whitened {
-    pub(super) fn new(run: &CorrelatedRun) -> Self {
+    pub(in super::super) fn new(run: &CorrelatedRun) -> Self {
         let steps = run.participation.steps() as usize;
         let mut column = vec![0.0; run.correlation.bands().unwrap_or(steps).min(steps)];
         run.correlation.column(&mut column);
@@ -33,17 +33,22 @@ impl Whitened {
     }
 
     /// The next run begins.
-    pub(super) fn again(&mut self) {
+    pub(in super::super) fn again(&mut self) {
         self.steps.clear();
     }
 
     /// The deviation of step `number`'s noise over that of z.
-    pub(super) fn deviation(&self, number: u32) -> f64 {
+    pub(in super::super) fn deviation(&self, number: u32) -> f64 {
         self.deviations.get(number as usize).copied().unwrap_or(f64::NAN)
     }
 
+    /// How much larger the error of z may be than that of the noise.
+    pub(in super::super) fn weight(&self) -> f64 {
+        self.column.iter().sum()
+    }
+
     /// z of the next step, from its noise.
-    pub(super) fn next(&mut self, noise: Vec<f64>) -> Vec<f64> {
+    pub(in super::super) fn next(&mut self, noise: Vec<f64>) -> Vec<f64> {
         let mut z = noise.clone();
         for (entry, before) in self.column.iter().skip(1).zip(self.steps.iter().rev()) {
             z.iter_mut().zip(before).for_each(|(z, before)| *z += entry * before);
