@@ -30,8 +30,9 @@ pub enum Reduction {
 /// How much each label counts in a loss of classes. All of it is public.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct LabelWeights {
-    /// `w`, by which the loss of each class is multiplied: one for each class, or two for [`Loss::BceWithLogits`], of the labels 0 and 1.
-    /// None if empty. A sample's loss is not divided by its weight, as PyTorch's mean over a batch is: no sample's loss depends on others.
+    /// `w`, by which the loss of each class is multiplied: one for each class, or two for [`Loss::BceWithLogits`], of the labels 0 and 1:
+    /// a label `t` between them has the loss `w₁·t·l₁ + w₀·(1 − t)·l₀`, PyTorch's `pos_weight`. None if empty. A sample's loss is not
+    /// divided by its weight, as PyTorch's mean over a batch is: no sample's loss depends on others.
     pub class_weights: Vec<f32>,
     /// `α`: labels are `1 − α` of their class and `α/K` of each of the K classes (Szegedy et al., 2016). From 0 to below 1.
     pub label_smoothing: f32,

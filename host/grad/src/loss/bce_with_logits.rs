@@ -5,7 +5,7 @@
 //! spread.
 
 use super::head::Head;
-use super::label_weights;
+use super::label_weights::{self, Signs};
 use super::labels::{IGNORED, labels};
 use super::sums::{divisor, sum_each};
 use crate::derive_error::DeriveError;
@@ -17,19 +17,15 @@ pub fn emit(em: &mut Emitter, z: &Head, options: &DeriveOptions) -> Result<(Var,
     let z = &z.var;
     let labels = labels(z.dtype, &z.shape[1..]);
     let hinge = em.unary("Relu", z);
-    let product = em.mul(z, &labels);
-    let linear = em.sub(&hinge, &product);
     let magnitude = em.unary("Abs", z);
     let minus = em.unary("Neg", &magnitude);
     let small = em.unary("Exp", &minus);
     let one = em.scalar(z.dtype, 1.0);
     let sum = em.add(&one, &small);
     let soft = em.log(&sum);
-    let each = em.add(&linear, &soft);
     let probability = em.unary("Sigmoid", z);
-    let difference = em.sub(&probability, &labels);
-    let (each, difference) =
-        label_weights::of_signs(em, (each, difference), (&probability, &labels), &options.label_weights)?;
+    let of = Signs { z, hinge: &hinge, soft: &soft, probability: &probability, labels: &labels };
+    let (each, difference) = label_weights::of_signs(em, &of, &options.label_weights)?;
 
     let ignored = em.scalar(z.dtype, IGNORED as f64);
     let is_ignored = em.compare("Equal", &labels, &ignored);

@@ -3,6 +3,10 @@
 //! Softmax cross-entropy of the log-probabilities `ln p` and the target `t`, `t_c = w_c·((1 − α)·[c = label] + α/K)`:
 //! `ℓ = −Σ t_c·ln p_c` ⇒ `dz = p·Σt − t`. Focal: `ℓ = −w·(1 − p)^γ·ln p` of the label's p and w ⇒ `dz = a·([c = label] − p_c)`,
 //! `a = w·(γ·p·(1 − p)^(γ−1)·ln p − (1 − p)^γ)`.
+//!
+//! Binary cross-entropy of labels `t` from 0 to 1 weighs its two halves, as PyTorch's `pos_weight` does:
+//! `ℓ = w₁·t·l₁ + w₀·(1 − t)·l₀` with `l₁ = −ln σ(z)`, `l₀ = −ln(1 − σ(z))` ⇒ `dz = w₁·t·(σ − 1) + w₀·(1 − t)·σ`. Its focal
+//! form is torchvision's `sigmoid_focal_loss`, whose weight `w₀ + t·(w₁ − w₀)` multiplies the whole loss.
 
 use crate::derive_error::DeriveError;
 use crate::emit::{Emitter, Var};
@@ -128,47 +132,91 @@ fn powers(em: &mut Emitter, p: &Var, gamma: f32) -> (Var, Var) {
     (less, more)
 }
 
-/// The loss `each` of labels `t` from 0 to 1 and its gradient `σ(z) − t`, weighted. Of the label's probability
-/// `p = t·σ + (1 − t)·(1 − σ)`: `ℓ·(1 − p)^γ ⇒ dz·(1 − p)^γ − γ·ℓ·(1 − p)^(γ−1)·σ·(1 − σ)·(2t − 1)`.
-pub fn of_signs(
-    em: &mut Emitter,
-    (each, difference): (Var, Var),
-    (probability, labels): (&Var, &Var),
-    weights: &LabelWeights,
-) -> Result<(Var, Var), DeriveError> {
-    let (mut each, mut difference) = (each, difference);
-    let dtype = each.dtype;
-    if weights.focal_gamma != 0.0 {
-        let one = em.scalar(dtype, 1.0);
-        let other = em.sub(&one, probability);
-        let twice = em.scale(labels, 2.0);
-        let sign = em.sub(&twice, &one);
-        // t·σ + (1 − t)·(1 − σ) = (1 − σ) + t·(2σ − 1)
-        let slope = em.sub(probability, &other);
-        let toward = em.mul(labels, &slope);
-        let p = em.add(&other, &toward);
-        let (less, more) = powers(em, &p, weights.focal_gamma);
-        let variance = em.mul(probability, &other);
-        let moved = em.mul(&variance, &sign);
-        let moved = em.mul(&moved, &less);
-        let moved = em.mul(&moved, &each);
-        let moved = em.scale(&moved, f64::from(weights.focal_gamma));
-        let held = em.mul(&difference, &more);
-        difference = em.sub(&held, &moved);
-        each = em.mul(&each, &more);
-    }
-    match weights.class_weights[..] {
-        [] => Ok((each, difference)),
-        [of_zero, of_one] => {
-            let base = em.scalar(dtype, f64::from(of_zero));
-            let change = em.scale(labels, f64::from(of_one) - f64::from(of_zero));
+/// Binary cross-entropy of logits `z` on its way to a loss.
+pub struct Signs<'a> {
+    /// The logits.
+    pub z: &'a Var,
+    /// `max(z, 0)`.
+    pub hinge: &'a Var,
+    /// `ln(1 + exp(−|z|))`.
+    pub soft: &'a Var,
+    /// `σ(z)`.
+    pub probability: &'a Var,
+    /// `t`, from 0 to 1.
+    pub labels: &'a Var,
+}
+
+/// The weighted loss of each element and its gradient `dz`.
+pub fn of_signs(em: &mut Emitter, of: &Signs<'_>, weights: &LabelWeights) -> Result<(Var, Var), DeriveError> {
+    let pair = match weights.class_weights[..] {
+        [] => None,
+        [of_zero, of_one] => Some((f64::from(of_zero), f64::from(of_one))),
+        _ => {
+            return Err(DeriveError::new(
+                "`class_weights`",
+                "bce-with-logits has labels of 0 and 1",
+                "give two weights, of the label 0 and of the label 1",
+            ));
+        }
+    };
+    match pair {
+        Some(pair) if weights.focal_gamma == 0.0 => Ok(halves(em, of, pair)),
+        _ => {
+            let plain = plain(em, of);
+            if weights.focal_gamma == 0.0 {
+                return Ok(plain);
+            }
+            let (each, difference) = focal(em, plain, of, weights.focal_gamma);
+            let Some((of_zero, of_one)) = pair else { return Ok((each, difference)) };
+            let base = em.scalar(each.dtype, of_zero);
+            let change = em.scale(of.labels, of_one - of_zero);
             let weight = em.add(&base, &change);
             Ok((em.mul(&each, &weight), em.mul(&difference, &weight)))
         }
-        _ => Err(DeriveError::new(
-            "`class_weights`",
-            "bce-with-logits has labels of 0 and 1",
-            "give two weights, of the label 0 and of the label 1",
-        )),
     }
+}
+
+/// `max(z, 0) − z·t + ln(1 + exp(−|z|))` and `σ − t`.
+fn plain(em: &mut Emitter, of: &Signs<'_>) -> (Var, Var) {
+    let product = em.mul(of.z, of.labels);
+    let linear = em.sub(of.hinge, &product);
+    (em.add(&linear, of.soft), em.sub(of.probability, of.labels))
+}
+
+/// `w₁·t·l₁ + w₀·(1 − t)·l₀` and `w₁·t·(σ − 1) + w₀·(1 − t)·σ`.
+fn halves(em: &mut Emitter, of: &Signs<'_>, (of_zero, of_one): (f64, f64)) -> (Var, Var) {
+    let one = em.scalar(of.z.dtype, 1.0);
+    let rest = em.sub(&one, of.labels);
+    let (share_one, share_zero) = (em.scale(of.labels, of_one), em.scale(&rest, of_zero));
+    // In this order nothing cancels: one of `max(z, 0) − z` and `max(z, 0)` is exactly 0.
+    let linear = em.sub(of.hinge, of.z);
+    let (one_loss, zero_loss) = (em.add(&linear, of.soft), em.add(of.hinge, of.soft));
+    let less = em.sub(of.probability, &one);
+    let mut mixed = |one: &Var, zero: &Var| {
+        let (one, zero) = (em.mul(&share_one, one), em.mul(&share_zero, zero));
+        em.add(&one, &zero)
+    };
+    (mixed(&one_loss, &zero_loss), mixed(&less, of.probability))
+}
+
+/// The loss `each` and its gradient with the focal factor. Of the label's probability `p = t·σ + (1 − t)·(1 − σ)`:
+/// `ℓ·(1 − p)^γ ⇒ dz·(1 − p)^γ − γ·ℓ·(1 − p)^(γ−1)·σ·(1 − σ)·(2t − 1)`.
+fn focal(em: &mut Emitter, (each, difference): (Var, Var), of: &Signs<'_>, gamma: f32) -> (Var, Var) {
+    let (probability, labels) = (of.probability, of.labels);
+    let one = em.scalar(each.dtype, 1.0);
+    let other = em.sub(&one, probability);
+    let twice = em.scale(labels, 2.0);
+    let sign = em.sub(&twice, &one);
+    // t·σ + (1 − t)·(1 − σ) = (1 − σ) + t·(2σ − 1)
+    let slope = em.sub(probability, &other);
+    let toward = em.mul(labels, &slope);
+    let p = em.add(&other, &toward);
+    let (less, more) = powers(em, &p, gamma);
+    let variance = em.mul(probability, &other);
+    let moved = em.mul(&variance, &sign);
+    let moved = em.mul(&moved, &less);
+    let moved = em.mul(&moved, &each);
+    let moved = em.scale(&moved, f64::from(gamma));
+    let held = em.mul(&difference, &more);
+    (em.mul(&each, &more), em.sub(&held, &moved))
 }

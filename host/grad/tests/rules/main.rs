@@ -6,6 +6,7 @@ mod cases;
 mod losses;
 mod nets;
 mod pieces;
+mod pytorch;
 mod readouts;
 mod reference;
 mod rewritten;
@@ -90,7 +91,11 @@ fn feeds(case: &Case, grad: &GradGraph, n: usize, seed: u64) -> Vec<Feed> {
                     Feed::Int((0..len).map(|i| label(i, draw.signed())).collect())
                 }
                 (_, Loss::BceWithLogits) if spec.name == "dp.labels" => {
-                    let label = |i: usize, u: f32| if i % 5 == 3 { -100.0 } else { f32::from(u8::from(u > 0.0)) };
+                    let label = |i: usize, u: f32| match (i % 5, i % 3) {
+                        (3, _) => -100.0,
+                        (_, 1) => (u + 1.0) / 2.0,
+                        _ => f32::from(u8::from(u > 0.0)),
+                    };
                     Feed::Float((0..len).map(|i| label(i, draw.signed())).collect())
                 }
                 _ => Feed::Float((0..len).map(|_| draw.signed()).collect()),

@@ -89,12 +89,17 @@ pub fn loss(graph: &Graph, options: &DeriveOptions, inputs: &[Vec<f64>], label: 
             .filter(|(_, t)| **t != -100.0)
             .map(|(z, t)| {
                 let p = 1.0 / (1.0 + (-z).exp());
-                let weight = match options.label_weights.class_weights[..] {
-                    [zero, one] => f64::from(zero) * (1.0 - t) + f64::from(one) * t,
-                    _ => 1.0,
-                };
                 let right = t * p + (1.0 - t) * (1.0 - p);
-                weight * focus(right, &options.label_weights) * (log_sum_exp(&[0.0, *z]) - z * t)
+                let focus = focus(right, &options.label_weights);
+                let (of_one, of_zero) = (log_sum_exp(&[0.0, -*z]), log_sum_exp(&[0.0, *z]));
+                match options.label_weights.class_weights[..] {
+                    [zero, one] if options.label_weights.focal_gamma != 0.0 => {
+                        let alpha = f64::from(zero) * (1.0 - t) + f64::from(one) * t;
+                        alpha * focus * (t * of_one + (1.0 - t) * of_zero)
+                    }
+                    [zero, one] => f64::from(one) * t * of_one + f64::from(zero) * (1.0 - t) * of_zero,
+                    _ => focus * (t * of_one + (1.0 - t) * of_zero),
+                }
             })
             .collect(),
         Loss::Output(_) => return z.data[0],
