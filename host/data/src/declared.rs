@@ -12,7 +12,7 @@ pub(crate) fn check(options: &DataOptions) -> Result<(), SettingError> {
     // Columns of categories become numbers of an integer input, which looks up rows of a table.
     let tables = options.inputs.iter().filter(|input| input.dtype == DType::I64).filter_map(|input| input.rows);
     let Some(rows) = tables.min() else { return Ok(()) };
-    for (column, list) in options.categories.iter().filter(|(_, list)| list.len() > rows) {
+    if let Some((column, list)) = options.categories.iter().find(|(_, list)| list.len() > rows) {
         let problem = format!(
             "lists {} values, and the model looks up rows 0 to {} of a table; train a model with a larger table, or shorten the list",
             list.len(),

@@ -32,7 +32,7 @@ pub fn check_weights(graph: &Graph, options: &GraphOptions) -> Result<(), GraphE
 
 /// The first element that nothing can be trained from, with its place.
 fn fault(parameter: &Parameter) -> Option<(usize, f32)> {
-    let values = parameter.initial.as_f32()?.iter().copied().enumerate();
-    let is_bad = |x: f32| if parameter.trained { !(x.abs() <= LARGEST) } else { x.is_nan() };
-    values.into_iter().find(|(_, x)| is_bad(*x))
+    let mut values = parameter.initial.as_f32()?.iter().copied().enumerate();
+    let is_bad = |x: f32| if parameter.trained { x.is_nan() || x.abs() > LARGEST } else { x.is_nan() };
+    values.find(|(_, x)| is_bad(*x))
 }
