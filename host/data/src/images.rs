@@ -40,7 +40,8 @@ pub(super) fn load(
     for path in &all {
         let own = class_folders(path)?;
         let has_labels = options.labels != LabelKind::None;
-        if has_labels && let LabelKind::Classes { classes: Some(count), .. } = options.labels
+        if has_labels
+            && let LabelKind::Classes { classes: Some(count), .. } = options.labels
             && own.len() > count
         {
             return Err(DataError::File(format!(

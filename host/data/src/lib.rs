@@ -169,7 +169,11 @@ fn check_kinds(spec: &str, options: &DataOptions) -> Result<(), DataError> {
     };
     let taken: [(&'static str, bool, &[&str]); 10] = [
         ("delimiter", options.delimiter.is_some(), &["csv", "text"]),
-        ("classes", options.classes.is_some(), &["idx", "csv", "npz", "npy", "images", "folder", "cifar", "parquet", "text", "memory"]),
+        (
+            "classes",
+            options.classes.is_some(),
+            &["idx", "csv", "npz", "npy", "images", "folder", "cifar", "parquet", "text", "memory"],
+        ),
         ("categories", !options.categories.is_empty(), &["csv", "parquet"]),
         ("scale", !options.scale.is_empty(), &["csv", "parquet"]),
         ("labels", options.labels_file.is_some(), &["npy"]),

@@ -111,7 +111,8 @@ impl Naming {
                 Err(SettingError::new("classes", given.join(","), problem).into())
             }
             (None, Some(origin)) => {
-                let problem = format!("{origin} names no classes, and all who take part must number them alike; name them there");
+                let problem =
+                    format!("{origin} names no classes, and all who take part must number them alike; name them there");
                 Err(SettingError::new("classes", given.join(","), problem).into())
             }
             (Some(_), _) => Ok(naming),
@@ -173,7 +174,10 @@ impl Naming {
         match label {
             Some(label) => {
                 let at = columns.iter().position(|name| name == label);
-                if wanted.is_some() && let Some(chosen) = choose(columns)? && Some(chosen) != at {
+                if wanted.is_some()
+                    && let Some(chosen) = choose(columns)?
+                    && Some(chosen) != at
+                {
                     let problem = format!("{} has the label '{label}'; leave it out", known.origin);
                     return Err(SettingError::new("label_column", &columns[chosen], problem).into());
                 }
@@ -250,7 +254,10 @@ impl Naming {
                     Some(_) => self.expected(known, &[], choose, wanted)?.1,
                     None => choose(&names)?,
                 };
-                let note = format!("{file}: its columns have no names, so they are taken for those of {} by place", known.origin);
+                let note = format!(
+                    "{file}: its columns have no names, so they are taken for those of {} by place",
+                    known.origin
+                );
                 self.note(note);
                 self.unnamed.get_or_insert(file.to_string());
                 Ok(Order { names, places: places(), label })
@@ -274,14 +281,19 @@ impl Naming {
     ) -> Result<Option<Vec<usize>>, DataError> {
         let Some(own) = own else {
             if let Some(known) = &self.table {
-                let note = format!("{origin}: its columns have no names, so they are taken for those of {} by place", known.origin);
+                let note = format!(
+                    "{origin}: its columns have no names, so they are taken for those of {} by place",
+                    known.origin
+                );
                 self.note(note);
             }
             return Ok(None);
         };
         if own.len() != width {
             let counted = own.len();
-            return Err(DataError::File(format!("{origin}: has {width} columns and {counted} names: give one name for each")));
+            return Err(DataError::File(format!(
+                "{origin}: has {width} columns and {counted} names: give one name for each"
+            )));
         }
         let features = |known: &Known<TableNames>| known.names.features().cloned().collect::<Vec<_>>();
         let before = self.table.as_ref().map(features);
@@ -322,7 +334,8 @@ impl Naming {
             // Each file has one of the usual names.
             let Some(found) = found else {
                 let found = find()?;
-                let note = format!("{}: its column '{}' is taken for '{name}' of {first}", path.display(), names[found]);
+                let note =
+                    format!("{}: its column '{}' is taken for '{name}' of {first}", path.display(), names[found]);
                 self.note(note);
                 return Ok(found);
             };
@@ -384,10 +397,8 @@ impl Naming {
 
     /// The names, and what is to be said of the files.
     pub fn finish(self) -> (DataNames, Vec<String>) {
-        let names = DataNames {
-            table: self.table.map(|known| known.names),
-            classes: self.classes.map(|known| known.names),
-        };
+        let names =
+            DataNames { table: self.table.map(|known| known.names), classes: self.classes.map(|known| known.names) };
         (names, self.notes)
     }
 }
@@ -440,7 +451,8 @@ fn other_names(what: &str, origin: &str, missing: &[&String], extra: &[&String])
         [] => None,
         names => Some(format!("{word} {}", list(names))),
     };
-    let parts = [part(missing, "lacks"), part(extra, "has besides")].into_iter().flatten().collect::<Vec<_>>().join(", and ");
+    let parts =
+        [part(missing, "lacks"), part(extra, "has besides")].into_iter().flatten().collect::<Vec<_>>().join(", and ");
     let lower = |names: &[&String]| {
         let mut lower: Vec<String> = names.iter().map(|name| name.to_lowercase()).collect();
         lower.sort();

@@ -19,7 +19,6 @@ use super::pictures::Form;
 use super::values::{Sink, Values};
 use super::{DataError, DataOptions, LabelKind, Split, decoded};
 use damper_onnx::SettingError;
-use written::Written;
 use parquet::basic::{ConvertedType, Type as Physical};
 use parquet::column::reader::ColumnReader;
 use parquet::data_type::ByteArray;
@@ -28,6 +27,7 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::schema::types::ColumnDescriptor;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
+use written::Written;
 
 /// Names of the test split, the first that is there being taken.
 const TEST: [&str; 4] = ["test", "validation", "valid", "dev"];
@@ -271,12 +271,7 @@ fn cells(reader: &mut ColumnReader, rows: usize, is_unsigned: bool) -> Result<Ve
     })
 }
 
-fn split(
-    path: &Path,
-    files: &[PathBuf],
-    options: &DataOptions,
-    naming: &mut Naming,
-) -> Result<Split, DataError> {
+fn split(path: &Path, files: &[PathBuf], options: &DataOptions, naming: &mut Naming) -> Result<Split, DataError> {
     let mut features = Features::new(options);
     let (mut labels, mut unreadable, mut rows, mut has_label) = (Vec::new(), Vec::new(), 0, false);
     for file in files {

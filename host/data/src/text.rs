@@ -56,7 +56,8 @@ pub(super) fn load(
         (path.to_path_buf(), None)
     };
     let tokens = Tokens::open(options)?;
-    let mut split = |path: &Path| -> Result<Split, DataError> { assemble(raw(path, &tokens, options, naming)?, options) };
+    let mut split =
+        |path: &Path| -> Result<Split, DataError> { assemble(raw(path, &tokens, options, naming)?, options) };
     let train = split(&train)?;
     let test = test.as_deref().map(split).transpose()?;
     Ok((train, test))

@@ -47,8 +47,8 @@ pub use software::Software;
 pub use statement::{OfGroup, Statement};
 pub use text::SIMULATION;
 pub use train_report::{
-    DataReport, CorrelationReport, HeldOut, HeldOutNoise, MechanismReport, NormalizeReport, Privacy, RecordingReport, TrainReport,
-    Training, Versions,
+    CorrelationReport, DataReport, HeldOut, HeldOutNoise, MechanismReport, NormalizeReport, Privacy, RecordingReport,
+    TrainReport, Training, Versions,
 };
 pub use trained::{trained_model, unfinished_model};
 pub use unfinished::{Unfinished, is_finished, paid, planned};

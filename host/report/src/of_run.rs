@@ -5,8 +5,8 @@ use super::loss::{label_weights_text, loss_name, reduction_name};
 use super::method::{GaLoreReport, LoraReport, MethodReport, NormStepReport};
 use super::notes;
 use super::train_report::{
-    CorrelationReport, DataReport, HeldOut, HeldOutNoise, MechanismReport, NOT_TESTED, NormalizeReport, Privacy, REFUTED,
-    RecordingReport, TESTED, TrainReport, Training, Versions,
+    CorrelationReport, DataReport, HeldOut, HeldOutNoise, MechanismReport, NOT_TESTED, NormalizeReport, Privacy,
+    REFUTED, RecordingReport, TESTED, TrainReport, Training, Versions,
 };
 use damper_accounting::{Correlated, Plan, Recorded, Sampler, Truncation};
 use damper_core::accounting::Rate;

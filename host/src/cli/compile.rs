@@ -101,7 +101,9 @@ fn data_section(names: &DataNames) -> String {
     let row = |(place, name): (usize, &String)| {
         format!("| {place} | {} |\n", name.replace(char::is_control, " ").replace('|', "\\|"))
     };
-    let mut text = "\n## Its data\n\nThe network takes numbers by place. A device must give them in the order of training.\n".to_owned();
+    let mut text =
+        "\n## Its data\n\nThe network takes numbers by place. A device must give them in the order of training.\n"
+            .to_owned();
     if let Some(table) = &names.table {
         text += "\n| place in the input | column |\n| ---: | --- |\n";
         text.extend(table.features().enumerate().map(row));

@@ -74,14 +74,26 @@ fn order_of_columns_changes_nothing() {
     // The model's names put data in its order, without --classes; other names are refused.
     let gradients = |data: &str, out: &str| {
         let [model, out] = ["1/model.onnx", out].map(|file| folder.join(file).display().to_string());
-        super::run(&["gradients", &model, "--data", &spec("csv", &folder.join(data)), "--out", &out, "--backend", "portable"])
+        super::run(&[
+            "gradients",
+            &model,
+            "--data",
+            &spec("csv", &folder.join(data)),
+            "--out",
+            &out,
+            "--backend",
+            "portable",
+        ])
     };
     for (data, out) in [("train.csv", "usual.npz"), ("moved.csv", "moved.npz")] {
         let output = gradients(data, out);
         assert!(output.status.success(), "{}", stderr(&output));
     }
     assert_eq!(fs::read(folder.join("usual.npz")).unwrap(), fs::read(folder.join("moved.npz")).unwrap());
-    assert_refused(&gradients("other.csv", "other.npz"), &["other.csv: has other columns than the model", "lacks 'b'", "'c'"]);
+    assert_refused(
+        &gradients("other.csv", "other.npz"),
+        &["other.csv: has other columns than the model", "lacks 'b'", "'c'"],
+    );
 }
 
 // A device whose table has another order makes the same update; a plan without names takes no table with names.
@@ -178,14 +190,17 @@ fn image_classes_keep_their_numbers() {
     }
     let at = |name: &str| folder.join(name).display().to_string();
     let train = |model: &str, data: &str, test: &str, out: &str| {
-        let [model, data, test, out] = [at(model), format!("images:{}", at(data)), format!("images:{}", at(test)), at(out)];
-        let flags = ["--noise-multiplier", "1", "--batch-size", "10", "--epochs", "1", "--lr", "0.1", "--json", "--quiet"];
+        let [model, data, test, out] =
+            [at(model), format!("images:{}", at(data)), format!("images:{}", at(test)), at(out)];
+        let flags =
+            ["--noise-multiplier", "1", "--batch-size", "10", "--epochs", "1", "--lr", "0.1", "--json", "--quiet"];
         let files = ["train", &model, "--data", &data, "--test", &test, "--out", &out, "--backend", "portable"];
         super::run(&[&files[..], &flags].concat())
     };
     let found = json(&train("rgb.onnx", "train", "held-out", "run"));
     let classes = found["held_out"]["by_class"]["classes"].as_array().unwrap();
-    let by_name: Vec<_> = classes.iter().map(|class| (class["name"].as_str().unwrap(), class["labels"].as_u64().unwrap())).collect();
+    let by_name: Vec<_> =
+        classes.iter().map(|class| (class["name"].as_str().unwrap(), class["labels"].as_u64().unwrap())).collect();
     assert_eq!(by_name, [("ant", 0), ("bee", 10), ("cat", 10)]);
     assert_refused(&train("rgb.onnx", "train", "new", "2"), &["the class 'dog'", "'ant', 'bee', 'cat'"]);
     // The model goes on with its own numbers.

@@ -14,7 +14,8 @@ use serde::de::DeserializeOwned;
 pub fn data_names(model: &ModelProto) -> Result<DataNames, TrainError> {
     fn entry<T: DeserializeOwned>(model: &ModelProto, key: &str) -> Result<Option<T>, TrainError> {
         metadata(model, key).map(serde_json::from_str).transpose().map_err(|error| {
-            let problem = format!("its metadata '{key}' holds no names ({error}); take the entry out, or use another model");
+            let problem =
+                format!("its metadata '{key}' holds no names ({error}); take the entry out, or use another model");
             DataError::File(problem).into()
         })
     }

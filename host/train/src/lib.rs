@@ -72,8 +72,8 @@ pub use choice::{
     NormStep, OptimizerChoice, Optimizers, Rule, Slot, ThresholdChoice, Thresholds,
 };
 pub use class_metrics::{ClassFigures, ClassMetrics};
-pub use data_names::{data_names, set_data_names};
 pub use config::{Budget, CLIPPED_BY_BACKEND, EXACT, NOT_PRIVATE, Noise, Record, TestMetrics, TrainConfig};
+pub use data_names::{data_names, set_data_names};
 pub use error::TrainError;
 pub use evaluate::exact_figures;
 pub use galore::{Form, LowRank, forms};

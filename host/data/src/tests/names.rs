@@ -88,7 +88,10 @@ fn known_names_put_columns_in_order() {
     let options = DataOptions { names: known(&["a", "c", "y"], Some("y"), false), ..table() };
     let message = refusal(&csv(&folder, "t.csv", "a,b,y"), &options);
     assert!(message.contains("than the model: it lacks 'c', and has besides 'b'"), "{message}");
-    let options = DataOptions { label_column: Some("b".into()), ..DataOptions { names: known(&["a", "b", "y"], Some("y"), false), ..table() } };
+    let options = DataOptions {
+        label_column: Some("b".into()),
+        ..DataOptions { names: known(&["a", "b", "y"], Some("y"), false), ..table() }
+    };
     let message = refusal(&csv(&folder, "t.csv", "a,b,y"), &options);
     assert!(message.contains("`label_column` b: the model has the label 'y'"), "{message}");
 }
@@ -99,7 +102,11 @@ fn files_without_names_match_by_place() {
     let bare = |text: &str| other(&folder, "bare.csv", text);
     let read = load(&bare("1,2,0\n3,4,1\n"), &table()).unwrap();
     assert_eq!(floats(&read.train), [1.0, 2.0, 3.0, 4.0]);
-    assert!(read.notes.len() == 1 && read.notes[0].ends_with("no names, so they are matched by place"), "{:?}", read.notes);
+    assert!(
+        read.notes.len() == 1 && read.notes[0].ends_with("no names, so they are matched by place"),
+        "{:?}",
+        read.notes
+    );
     assert_eq!(read.names, DataNames::default());
     let options = DataOptions { names: known(&["a", "y", "b"], Some("y"), false), ..table() };
     let read = load(&bare("1,0,2\n3,1,4\n"), &options).unwrap();
@@ -203,7 +210,10 @@ fn images_have_the_training_classes() {
         assert_eq!(read.names.classes.unwrap(), ["ant", "bee", "cat"]);
     }
     let message = refusal(&train, &test(images(&folder, "new", &["ant", "dog"]), DataOptions::default()));
-    assert!(message.contains("the class 'dog' is not one of those of") && message.contains("'ant', 'bee', 'cat'"), "{message}");
+    assert!(
+        message.contains("the class 'dog' is not one of those of") && message.contains("'ant', 'bee', 'cat'"),
+        "{message}"
+    );
     // As a model, or a plan, names them.
     let names = DataNames { table: None, classes: Some(["cat", "bee", "ant"].map(String::from).into()) };
     let names = KnownNames { names, origin: "the model".into(), are_all: true };
@@ -283,7 +293,10 @@ mod parquet_files {
         let from = file("ant-bee.parquet");
         std::fs::copy(from.strip_prefix("parquet:").unwrap(), folder.path().join("train-2.parquet")).unwrap();
         let message = refusal(&spec("parquet", folder.path()), &table());
-        assert!(message.contains("train-2.parquet: has other columns") && message.contains("lacks 'b', 'y'"), "{message}");
+        assert!(
+            message.contains("train-2.parquet: has other columns") && message.contains("lacks 'b', 'y'"),
+            "{message}"
+        );
     }
 
     // Hugging Face's numbers have names, and another file other numbers.

@@ -164,17 +164,13 @@ impl Reader<'_, '_> {
         }
         };
         let named = header.then_some(&columns[..]);
-        let text_column =
-            naming.text(path, "`text_column`", named, options.text.text_column.is_some(), || {
-                find("`text_column`", &options.text.text_column, TEXTS)
-            })?;
+        let text_column = naming.text(path, "`text_column`", named, options.text.text_column.is_some(), || {
+            find("`text_column`", &options.text.text_column, TEXTS)
+        })?;
         let of_label = || find("`label_column`", &options.label_column, LABELS);
         let is_asked_for = options.label_column.is_some();
-        let label_at = if labelled {
-            Some(naming.text(path, "`label_column`", named, is_asked_for, of_label)?)
-        } else {
-            None
-        };
+        let label_at =
+            if labelled { Some(naming.text(path, "`label_column`", named, is_asked_for, of_label)?) } else { None };
         let classes = naming.classes().map(|names| Classes::new(names, options));
 
         self.rows.labels = label_at.map(|_| vec![]);

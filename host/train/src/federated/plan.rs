@@ -298,7 +298,9 @@ impl FederationPlan {
         {
             let format = file["federation"]["format"].as_u64().unwrap_or(1);
             if format != u64::from(FORMAT) {
-                return Err(FederationError::Plan(format!("of format {format}, and this damper reads format {FORMAT}")));
+                return Err(FederationError::Plan(format!(
+                    "of format {format}, and this damper reads format {FORMAT}"
+                )));
             }
         }
         let File { federation, sha256 } =
@@ -472,7 +474,10 @@ pub(super) mod tests {
             (PlanSettings { names: table(&["a", "a"], "a"), ..good.clone() }, "columns"),
             (PlanSettings { names: table(&["a", "A"], "a"), ..good.clone() }, "columns"),
             (PlanSettings { names: table(&["a", "b"], "c"), ..good.clone() }, "label_column"),
-            (PlanSettings { names: DataNames { table: None, classes: Some(vec!["x".into(); 2]) }, ..good.clone() }, "classes"),
+            (
+                PlanSettings { names: DataNames { table: None, classes: Some(vec!["x".into(); 2]) }, ..good.clone() },
+                "classes",
+            ),
         ] {
             let error = plan(&bad).unwrap_err().to_string();
             assert!(error.starts_with(&format!("`{word}`")), "{word}: {error}");

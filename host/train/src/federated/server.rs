@@ -7,9 +7,9 @@
 //! F rounds to float32, B is a device's expected units and n the number of updates that were added: a public number.
 
 use super::{FederationError, FederationPlan};
-use crate::{TrainError, data_names, set_data_names};
 use crate::init::{self, Loaded};
 use crate::prepare::initial;
+use crate::{TrainError, data_names, set_data_names};
 use damper_core::update::{Header, Update, Word};
 use damper_data::DataNames;
 use damper_grad::{DeriveOptions, GradGraph, derive};
