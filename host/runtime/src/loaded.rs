@@ -182,35 +182,32 @@ mod tests {
         }
     }
 
-    // The same file, loaded at another address in another process, has the same code.
+    // The same files, loaded at other addresses in other processes, have the same code.
     #[cfg(target_os = "linux")]
     #[test]
     fn code_is_the_same_at_any_address() {
         if std::env::var_os("DAMPER_TEST_CODE").is_some() {
-            let sum = bytes(here())
-                .unwrap()
-                .iter()
-                .fold(0u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(*byte)));
-            println!("code {sum} at {}", here());
+            for address in [here()].into_iter().chain(math()).chain(math_libraries()) {
+                let code = bytes(address).unwrap();
+                let sum = code.iter().fold(0u64, |sum, byte| sum.wrapping_mul(31).wrapping_add(u64::from(*byte)));
+                println!("\ncode {sum} at {address}");
+            }
             return;
         }
-        let line = || {
+        let lines = || -> Vec<(String, String)> {
             let child = std::process::Command::new(std::env::current_exe().unwrap())
                 .args(["--exact", "loaded::tests::code_is_the_same_at_any_address", "--nocapture"])
                 .env("DAMPER_TEST_CODE", "1")
                 .output()
                 .unwrap();
             let text = String::from_utf8(child.stdout).unwrap();
-            let line = text.lines().find(|line| line.contains("code ")).unwrap().to_owned();
-            let (code, at) = line[line.find("code ").unwrap()..]
-                .split_once(" at ")
-                .map(|(a, b)| (a.to_owned(), b.to_owned()))
-                .unwrap();
-            (code, at)
+            let lines = text.lines().filter_map(|line| line.strip_prefix("code ")?.split_once(" at "));
+            lines.map(|(code, at)| (code.to_owned(), at.to_owned())).collect()
         };
-        let all: Vec<_> = (0..4).map(|_| line()).collect();
-        assert!(all.iter().all(|(code, _)| *code == all[0].0), "{all:?}");
-        assert!(all.iter().any(|(_, at)| *at != all[0].1), "every process has one address: {all:?}");
+        let all: Vec<_> = (0..4).map(|_| lines()).collect();
+        let codes = |lines: &[(String, String)]| lines.iter().map(|(code, _)| code.clone()).collect::<Vec<_>>();
+        assert!(all[0].len() > 1 && all.iter().all(|lines| codes(lines) == codes(&all[0])), "{all:?}");
+        assert!(all.iter().any(|lines| lines[0].1 != all[0][0].1), "every process has one address: {all:?}");
     }
 
     #[cfg(all(target_os = "linux", target_env = "gnu"))]

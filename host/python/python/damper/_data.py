@@ -84,6 +84,7 @@ def samples(
         raise Error(f"{what}: a {type(data).__name__}; give (X, y), a DataFrame, a Dataset or a DataLoader")
     _frames.check_rows(features, labels, what)
     inputs, by_name = _by_name(features, names, what)
+    _check_settings(inputs, what, reading)
     arrays, tables = {}, {}
     for name, value in inputs.items():
         known = reading.known.get(name)
@@ -94,7 +95,6 @@ def samples(
         arrays[name] = _array(value, f"{what}, input '{name}'")
         if known is not None:
             _take_by_place(arrays[name], known, what, reading)
-    _check_settings(tables, what, reading)
     if _frames.is_table(labels):
         labels = _frames.labels(labels, f"{what}, labels", reading, loss)
     elif labels is not None:
@@ -115,9 +115,9 @@ def _take_by_place(array: np.ndarray, known: Columns, what: str, reading: Readin
     reading.note(f"{what}: its columns have no names, so they are taken by place: {', '.join(known.names)}")
 
 
-def _check_settings(tables: dict[str, Table], what: str, reading: Reading) -> None:
+def _check_settings(inputs: dict[str, Any], what: str, reading: Reading) -> None:
     """Refuses settings of columns that no DataFrame has."""
-    columns = {name for table in tables.values() for name in table.columns.names}
+    columns = {str(name) for value in inputs.values() if _frames.is_frame(value) for name in value.columns}
     for setting, given in (("categories", reading.categories), ("scale", reading.scale)):
         unknown = [name for name in given if name not in columns]
         if unknown and not reading.known:

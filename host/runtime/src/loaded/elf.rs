@@ -10,6 +10,7 @@ const WORD: usize = size_of::<usize>();
 
 // Tags of the dynamic section.
 const NEEDED: usize = 1;
+const PLTGOT: usize = 3;
 const PLTRELSZ: usize = 2;
 const RELA: usize = 7;
 const RELASZ: usize = 8;
@@ -166,7 +167,11 @@ fn make_relative(module: &Module<'_>, start: usize, bytes: &mut [u8]) -> Option<
             next = next.wrapping_add(bits * WORD);
         }
     }
-    // The loader notes addresses in this section without a relocation. What it says is in the other segments.
+    // The loader notes addresses of its own in the first words of this table, without a relocation.
+    if let Some(address) = tag(PLTGOT) {
+        clear(bytes, start, at(address)..at(address).saturating_add(3 * WORD));
+    }
+    // And addresses in this section, for debuggers. What it says is in the other segments.
     clear(bytes, start, dynamic.start..dynamic.start.saturating_add(dynamic.len));
     Some(())
 }
