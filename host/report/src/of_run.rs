@@ -1,6 +1,7 @@
 //! Builds the report of a run, field by field.
 
 use super::digest::digest;
+use super::early_stop::EarlyStop;
 use super::loss::{label_weights_text, loss_name, reduction_name};
 use super::method::{GaLoreReport, LoraReport, MethodReport, NormStepReport};
 use super::notes;
@@ -41,6 +42,7 @@ impl TrainReport {
             data: data(run),
             held_out: held_out(run, outcome),
             normalize: normalize(run, outcome),
+            early_stop: EarlyStop::new(run, outcome),
             versions: Versions::new(
                 outcome,
                 match outcome.independence {
@@ -372,8 +374,14 @@ fn warnings(run: &Run, outcome: &Outcome) -> Vec<String> {
     let early = outcome.ended_early.map(|taken| {
         format!(
             "the run ended early, after step {taken}, for its evaluations had stopped to improve; epsilon is that of all {} \
-             planned steps",
-            outcome.steps
+             planned steps{}",
+            outcome.steps,
+            match run.config.test_metrics {
+                TestMetrics::Private { .. } => "",
+                TestMetrics::Exact | TestMetrics::None => {
+                    ", and does not cover that exact held-out figures ended it"
+                }
+            }
         )
     });
     run.warnings.iter().cloned().chain(lost).chain(early).collect()

@@ -61,6 +61,9 @@ impl fmt::Display for TrainReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         held_out(f, self.held_out.as_ref(), (self.test_accuracy, self.test_loss, self.test_perplexity))?;
         by_class::line(f, self.held_out.as_ref())?;
+        if let Some(early) = &self.early_stop {
+            writeln!(f, "{}", early.lines())?;
+        }
         let kind = match &*self.run {
             "simulation" => SIMULATION,
             _ if !self.privacy.is_exact() => "  NOT GUARANTEED: sums and noise are floats",

@@ -1,5 +1,6 @@
 //! The report of a run, `report.json`: its fields and what they mean.
 
+use super::early_stop::EarlyStop;
 use super::method::{GaLoreReport, LoraReport, MethodReport, NormStepReport, OptimizerReport};
 use damper_accounting::{Accountant, Sampler, Truncation};
 use damper_train::{ClassMetrics, EXACT, LastIterate, files};
@@ -61,6 +62,9 @@ pub struct TrainReport {
     /// The released means and deviations that features are normalised by, if the run released some.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub normalize: Option<NormalizeReport>,
+    /// The early stop, if the run ended before its plan did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub early_stop: Option<EarlyStop>,
     /// The versions of the software.
     pub versions: Versions,
     /// The recording of the run, where it was recorded.

@@ -99,7 +99,8 @@ enum UnitArg {
 const USERS: &str = "neighbours: one user with all of its samples, there or not; all that they contribute to a step is clipped once, as one vector";
 const REPLACED_USERS: &str = "neighbours: one user with all of its samples in the place of another, drawn by the same coin; the sum moves by up to twice the clip";
 const GROUP_OF_USERS: &str = "neighbours: all users of the group with all of their samples, or none of them, each drawn by a coin of its own and clipped as one vector";
-const REPLACED_GROUP_OF_USERS: &str = "neighbours: all users of the group in the places of as many others; k changes of one user each";
+const REPLACED_GROUP_OF_USERS: &str =
+    "neighbours: all users of the group in the places of as many others; k changes of one user each";
 const USER_SAMPLING: &str = "sampling: each step an independent coin for each user at exactly this rate; the released mean divides by a constant";
 
 impl From<NeighboursArg> for Neighbours {
@@ -236,9 +237,7 @@ pub(super) fn run(args: &EpsilonArgs) -> Result<(), Failure> {
     };
     let delta = match (args.delta, args.epsilon) {
         (Some(delta), _) => delta,
-        (None, Some(epsilon)) => {
-            below_one(query(0.5).delta_at(epsilon)?, epsilon)?
-        }
+        (None, Some(epsilon)) => below_one(query(0.5).delta_at(epsilon)?, epsilon)?,
         (None, None) => return Err(Failure::new("give --delta, or --epsilon to find it")),
     };
     let mut found = query(delta).answer()?;

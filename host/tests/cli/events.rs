@@ -88,6 +88,25 @@ fn early_stop_ends_a_run_and_costs_its_plan() {
     assert_ne!(report["params_digest"], whole["params_digest"]);
     let warnings = report["warnings"].to_string();
     assert!(warnings.contains("ended early") && warnings.contains("all 899 planned steps"), "{warnings}");
+    // Steps taken beside charged ones, ε of both, and the best evaluation, all as metrics.csv has them.
+    let early = &report["early_stop"];
+    let rows: Vec<(u64, f64)> = fs::read_to_string(out.join("metrics.csv"))
+        .unwrap()
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+        .skip(1)
+        .map(|line| {
+            let cells: Vec<&str> = line.split(',').collect();
+            (cells[0].parse().unwrap(), cells[2].parse().unwrap())
+        })
+        .collect();
+    let (last, epsilon) = *rows.last().unwrap();
+    assert_eq!((early["steps_taken"].as_u64(), early["steps_charged"].as_u64()), (Some(last), Some(899)));
+    assert!((early["epsilon_of_taken"].as_f64().unwrap() / epsilon - 1.0).abs() < 1e-3, "{early} {epsilon}");
+    assert!(early["epsilon_of_taken"].as_f64() < report["epsilon"].as_f64());
+    assert_eq!(early["best_step"].as_u64(), Some(rows[rows.len() - 6].0));
+    assert!(early["covered"].as_str().unwrap().starts_with("not covered"), "{early}");
+    assert!(whole.get("early_stop").is_none());
     let command = report["command"].to_string();
     assert!(command.contains("--stop-early") && command.contains("--lr"), "{command}");
     let metrics = fs::read_to_string(out.join("metrics.csv")).unwrap();

@@ -78,6 +78,16 @@ impl Evaluation {
     /// Returns true if none of the last `patience` evaluations is better than the best before them: by accuracy, or by loss where there
     /// is none.
     pub(crate) fn has_stalled(evaluations: &[Self], patience: u32) -> bool {
+        Self::best_index(evaluations).is_some_and(|index| evaluations.len() - 1 - index >= patience as usize)
+    }
+
+    /// The first of the best evaluations: by accuracy, or by loss if there is none.
+    #[must_use]
+    pub fn best(evaluations: &[Self]) -> Option<&Self> {
+        Self::best_index(evaluations).and_then(|index| evaluations.get(index))
+    }
+
+    fn best_index(evaluations: &[Self]) -> Option<usize> {
         let score = |at: &Self| at.accuracy.unwrap_or(-at.loss);
         let mut best: Option<(usize, f64)> = None;
         for (index, score) in evaluations.iter().map(score).enumerate() {
@@ -85,7 +95,7 @@ impl Evaluation {
                 best = Some((index, score));
             }
         }
-        best.is_some_and(|(index, _)| evaluations.len() - 1 - index >= patience as usize)
+        best.map(|(index, _)| index)
     }
 }
 

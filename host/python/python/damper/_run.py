@@ -63,6 +63,16 @@ class Run:
         return int(self._known["steps"])
 
     @property
+    def steps_taken(self) -> int:
+        """Steps that made the model: fewer than `steps`, the charged ones, if the run ended early (`stop_early=`)."""
+        return int((self._known.get("early_stop") or {}).get("steps_taken", self.steps))
+
+    @property
+    def epsilon_of_taken(self) -> float:
+        """ε of a plan of the steps taken alone. After an early stop the claim is `epsilon`, that of all planned steps."""
+        return float((self._known.get("early_stop") or {}).get("epsilon_of_taken", self.epsilon))
+
+    @property
     def accuracy(self) -> float | None:
         """Share of right answers on the held-out samples, 0 to 1; None without such samples, or if the loss has no classes."""
         value = (self._report or {}).get("test_accuracy")
