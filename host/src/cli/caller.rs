@@ -75,11 +75,9 @@ pub(super) fn tell(event: &str, mut fields: Value) -> bool {
 
 /// Tells the caller of rows, if there is one.
 pub(super) fn tell_of_rows(text: &str) {
-    CALLED.with_borrow_mut(|called| {
-        if let Some(called) = called {
-            called.listener.data_warning(text);
-        }
-    });
+    if let Some(listener) = listener() {
+        listener.borrow_mut().data_warning(text);
+    }
 }
 
 /// Returns true if the caller wants the run to stop.
