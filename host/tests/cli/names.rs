@@ -42,7 +42,7 @@ fn train(folder: &Path, data: &str, out: &str, extra: &[&str]) -> Output {
     let data = spec("csv", &folder.join(data));
     let common = ["--noise-multiplier", "1", "--seed", "3", "--batch-size", "16", "--epochs", "1", "--lr", "0.01"];
     let flags = ["--scale", "b=102,2", "--json", "--quiet", "--backend", "portable", "--workers", "1"];
-    run(&[&["train", &model, "--data", &data, "--out", &out], &common[..], &flags, extra].concat())
+    run(&[&["train", &model, "--data", &data, "--out", &out][..], &common, &flags, extra].concat())
 }
 
 const CLASSES: [&str; 4] = ["--classes", "ant,bee", "--label-column", "kind"];
@@ -107,7 +107,7 @@ fn plan_puts_devices_in_order() {
         let [model, out] = [at("two.onnx"), at(out)];
         let flags = ["--rounds", "2", "--devices", "2", "--batch-size", "8", "--sampling-rate", "0.1"];
         let noise = ["--noise-multiplier", "1", "--delta", "1e-5", "--simulation", "--json"];
-        let all = [&["federation", "plan", &model, "--out", &out], &flags[..], &noise, names].concat();
+        let all = [&["federation", "plan", &model, "--out", &out][..], &flags, &noise, names].concat();
         super::run(&all)
     };
     let update = |plan: &str, data: &str, out: &str| {
