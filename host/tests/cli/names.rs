@@ -169,7 +169,7 @@ fn resumed_run_matches_columns_by_name() {
     let moved = damper::train::prepare(&source("moved.csv", names()), config()).unwrap();
     assert_eq!(moved.data.train, begun.data.train);
     damper::train::Checkpoint::resume(&private, &moved, every).unwrap();
-    let message = damper::train::prepare(&source("other.csv", names()), config()).unwrap_err().to_string();
+    let message = damper::train::prepare(&source("other.csv", names()), config()).err().unwrap().to_string();
     assert!(message.contains("has other columns than the run") && message.contains("'c'"), "{message}");
 }
 
