@@ -321,6 +321,8 @@ fn correct_correlated_noise_is_not_refuted() {
         ("blt:2", Sampler::MinSeparation),
         ("banded:4", Sampler::MinSeparation),
         ("banded:4", Sampler::CyclicPoisson),
+        // More groups than some courses have steps.
+        ("banded:12", Sampler::CyclicPoisson),
     ] {
         assert_eq!(refuted(&correlated(noise, sampler)), Vec::<String>::new(), "{noise}");
     }

@@ -213,7 +213,10 @@ impl Auditor<'_> {
             AnyNoise::Schedule(NoiseSchedule::Constant) => u32::MAX - 1,
             _ => run.terms.steps,
         };
-        u32::try_from(wanted).unwrap_or(u32::MAX).clamp(1, most)
+        // Bands reach no farther than a cycle of groups, which has as many steps.
+        let cyclic = run.terms.correlated.filter(|noise| noise.rate.is_some());
+        let least = cyclic.and_then(|noise| noise.correlation.bands()).map_or(1, |bands| bands as u32);
+        u32::try_from(wanted).unwrap_or(u32::MAX).clamp(least.min(most), most)
     }
 
     /// Gradients a drawn sample takes.
@@ -332,7 +335,7 @@ impl Auditor<'_> {
             let broken = normalize::beyond_the_clip(row, normalize::apart(&kept, &other), multiplier);
             self.tests.law("normalize: one row moves the sums by at most the clip", 1, broken);
         }
-        self.record("normalize", &base, 1, 2 + normalize::NEIGHBOURS.len() as u32);
+        self.record("normalize", &base, base.terms.steps.into(), 2 + normalize::NEIGHBOURS.len() as u32);
         Ok(())
     }
 

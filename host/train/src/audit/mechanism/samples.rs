@@ -2,7 +2,7 @@
 //!
 //! - At the run's own rate: each sample, blocks, residues, sizes, and samples with the same draws ([`Rates`]).
 //! - At a rate of one half, where each coin is one bit: of 128 steps, two samples whose bits are the same, opposite, or the same a step later
-//!   are found however seldom they are drawn.
+//!   are found however seldom they are drawn, and so is a sample with another rate.
 //! - At a rate of a thousand samples a step, or the run's if that is less: pairs of samples at each distance come together as often as
 //!   independent coins do.
 //!
@@ -77,6 +77,15 @@ fn same_bits(run: &Run, samples: u32, steps: std::ops::Range<u32>, generator: &C
         }
     }
     let pairs = f64::from(samples) * f64::from(samples.saturating_sub(1)) / 2.0;
+    let ones = || bits.iter().zip(0u32..).map(|(bits, at)| (bits.count_ones(), at));
+    let what = "samples: coins of each sample, at a rate of one half";
+    let extremes = ones().min().into_iter().chain(ones().max());
+    let found = extremes.map(|(ones, at)| (binomial(ones.into(), BITS.into(), 0.5) * f64::from(samples), ones, at));
+    if let Some((p, ones, at)) = found.min_by(|a, b| a.0.total_cmp(&b.0)) {
+        tests.test(what, BITS.into(), p.min(1.0), || format!("sample {at}: drawn {ones} times in {BITS} steps"));
+        let power = Power::Rate { what: "the rate of one sample", trials: BITS.into(), rate: 0.5, of: samples.into() };
+        tests.finds(what, power);
+    }
     // One bit says which of the two opposites it is.
     let folded = |bits: u128| if bits & 1 == 1 { !bits } else { bits };
     let mut order: Vec<(u128, u32)> = bits.iter().zip(0..).map(|(bits, at)| (folded(*bits), at)).collect();
