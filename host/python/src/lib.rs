@@ -149,7 +149,7 @@ fn main(py: Python<'_>, args: Vec<OsString>) -> u8 {
 /// Names onnxruntime's library if the user's environment does not. The first call decides.
 #[pyfunction]
 fn use_library(path: PathBuf) {
-    damper_runtime::suggest(path);
+    damper::runtime::suggest(path);
 }
 
 /// The float32 initializers of an .onnx file: `{name: (shape, bytes)}`, and its metadata.

@@ -1,11 +1,7 @@
 //! The gradient graph on made-up numbers, before any sample is read: a runtime that computes a gradient wrong would train a
 //! wrong model without a word.
 
-use super::evaluate::Evaluator;
-use super::step_loop::graph_of;
-use super::tune::backend_of;
-use super::worker::{Layout, OUTPUTS, plan};
-use super::{Run, TestMetrics, TrainError};
+use super::worker::{Layout, plan};
 use damper_grad::GradGraph;
 use damper_onnx::TensorRef;
 use damper_onnx::graph::DType;
@@ -49,57 +45,13 @@ pub enum Independence {
     NotTested,
 }
 
-/// What made-up samples show of a network before a run.
+/// Result of a dry run of a network on synthetic samples.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Rehearsed {
-    /// Does a sample's gradient depend on that sample alone?
+    /// The test that a sample's gradient depends on that sample alone.
     pub(super) independence: Independence,
     /// True if no made-up sample had a finite gradient. That is a public fact.
     pub(super) none_is_finite: bool,
-}
-
-/// Goes through all that a run needs of its backend and its model on made-up numbers: gradients, clipped sums, figures of held-out
-/// samples, and the model that it writes. Whatever fails here would fail after something was charged.
-///
-/// # Errors
-///
-/// The backend cannot run the network or computes it wrong, or the trained model cannot be made.
-pub fn rehearse(run: &Run) -> Result<(), TrainError> {
-    let backend = backend_of(run)?;
-    rehearse_on(run, backend.as_ref()).map(|_| ())
-}
-
-/// [`rehearse`] on an open backend.
-pub(super) fn rehearse_on(run: &Run, backend: &dyn Backend) -> Result<Rehearsed, TrainError> {
-    let (grad, prefixes) = graph_of(run);
-    self_test(backend, grad, prefixes, run.physical_batch, &run.params)?;
-    let rehearsed = of_gradients(run, backend)?;
-    if let Some(split) = run.data.test.as_ref().filter(|_| run.config.test_metrics != TestMetrics::None) {
-        Evaluator::new(backend, run, split)?;
-    }
-    check_result(run)?;
-    Ok(rehearsed)
-}
-
-/// The part of a rehearsal that loads the run's own graph, for its own physical batch.
-pub(super) fn of_gradients(run: &Run, backend: &dyn Backend) -> Result<Rehearsed, BackendError> {
-    if run.clipped.is_none() {
-        return independence(backend, &run.grad, &OUTPUTS, run.physical_batch, &run.params);
-    }
-    let (grad, prefixes) = graph_of(run);
-    let (model, plan) = plan(grad, prefixes, run.physical_batch);
-    let made = made_up(grad, &plan, &run.params);
-    let mut norms = vec![];
-    let inputs: Vec<_> = made.iter().map(Made::input).collect();
-    backend.load(&model, &plan)?.run(&inputs, &mut |outputs| norms.extend_from_slice(outputs[0]))?;
-    let none_is_finite = norms.iter().all(|norm| !norm.is_finite());
-    Ok(Rehearsed { independence: Independence::NotTested, none_is_finite })
-}
-
-/// Makes the model that the run will write, of the initial parameters.
-pub(super) fn check_result(run: &Run) -> Result<(), TrainError> {
-    let made = run.trained(&run.params);
-    made.map(drop).map_err(|error| TrainError::Run(format!("the trained model cannot be written: {error}")))
 }
 
 /// Compares the gradients of made-up samples, by 64-bit hashes of their bits, with those in the next row of the batch, and with those next

@@ -2,6 +2,7 @@
 
 use super::checkpoint::{Checkpoint, Environment, Moment, Place, check_same, identity};
 use super::choice::OptimizerState;
+use super::dry_run::{check_result, of_gradients, rehearse_on};
 use super::evaluate::Evaluator;
 use super::generator::{self, ChaCha20};
 use super::group::{Alone, Group, RankError, agree};
@@ -13,7 +14,7 @@ use super::observe::{Given, Observer, Summed};
 use super::odometer::Odometer;
 use super::ranks::{Ranks, Taken};
 use super::recording::{Beginning, Begun, Origin, Recording};
-use super::rehearsal::{Independence, Rehearsed, check_result, of_gradients, rehearse_on};
+use super::rehearsal::{Independence, Rehearsed};
 use super::run_plan::RunPlan;
 use super::sampler::BatchSampler;
 use super::sharded_state::WholeState;

@@ -1,12 +1,13 @@
 //! The loop without privacy: draw, mean gradient, update, again.
 
 use crate::checkpoint::{Checkpoint, Environment, Moment, Place};
+use crate::dry_run::check_result;
 use crate::evaluate::Evaluator;
 use crate::galore::forms;
 use crate::generator;
 use crate::held_out::steps_between;
 use crate::non_finite::NonFinite;
-use crate::rehearsal::{check_result, self_test};
+use crate::rehearsal::self_test;
 use crate::run_plan::RunPlan;
 use crate::sampler::BatchSampler;
 use crate::space::check_room;

@@ -221,6 +221,15 @@ fn ln_factorial(n: u64) -> f64 {
     (x - 0.5) * x.ln() - x + 0.5 * (2.0 * std::f64::consts::PI).ln() + tail
 }
 
+/// The probability that two samples have the same draws in `trials` steps, and `drawn` or more of them (or as few, at a rate above a half).
+pub(super) fn same(trials: u64, drawn: u64, rate: f64) -> f64 {
+    let (rate, drawn) = if rate <= 0.5 { (rate, drawn) } else { (1.0 - rate, trials - drawn) };
+    let both = rate * rate;
+    let equal = both + (1.0 - rate) * (1.0 - rate);
+    let share = (trials as f64 * equal.ln()).exp() * tail(drawn, trials, (both / equal).min(1.0), true);
+    share * (1.0 + 1e-6)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -358,5 +367,29 @@ mod tests {
             other.add(a, b);
         }
         assert!(same.p() < 1e-100 && other.p() > 1e-3, "{} {}", same.p(), other.p());
+    }
+
+    // By enumeration of all draws of four steps.
+    #[test]
+    fn same_draws_have_their_probability() {
+        for rate in [0.1, 0.5, 0.8] {
+            for drawn in 0..=4u64 {
+                let exact: f64 = (0..16u32)
+                    .filter(|mask| {
+                        let count = u64::from(mask.count_ones());
+                        if rate <= 0.5 { count >= drawn } else { count <= drawn }
+                    })
+                    .map(|mask| {
+                        (0..4)
+                            .map(|at| if mask >> at & 1 == 1 { rate * rate } else { (1.0 - rate) * (1.0 - rate) })
+                            .product::<f64>()
+                    })
+                    .sum();
+                let found = same(4, drawn, rate);
+                // The half with the mean counts whole.
+                let whole: f64 = (rate * rate + (1.0 - rate) * (1.0 - rate)).powi(4) * (1.0 + 2e-6);
+                assert!(found >= exact && found <= whole, "{rate} {drawn}: {found} {exact}");
+            }
+        }
     }
 }

@@ -1,7 +1,6 @@
 //! The smallest violation that a test finds: at the level that its share of the error probability leaves, with a probability of 0.999.
 
-use super::chance::{detected_at, outside, tail};
-use super::rates::same;
+use super::chance::{detected_at, outside, same, tail};
 
 /// Deviations below which a figure lies with a probability of 0.001.
 const MISSED: f64 = 3.1;

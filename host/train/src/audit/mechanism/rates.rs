@@ -5,7 +5,7 @@
 //! Two samples with coins of their own have the same draws in all of `T` steps, and at least `k` of them, with the probability
 //! `(q² + (1 − q)²)^T · P[Binomial(T, q²/(q² + (1 − q)²)) ≥ k]`.
 
-use super::chance::{binomial, tail};
+use super::chance::{binomial, same, tail};
 use super::power::Power;
 use super::tests_of::Tests;
 use crate::Run;
@@ -244,15 +244,6 @@ impl Rates {
     }
 }
 
-/// The probability that two samples have the same draws in `trials` steps, and `drawn` or more of them (or as few, at a rate above a half).
-pub(super) fn same(trials: u64, drawn: u64, rate: f64) -> f64 {
-    let (rate, drawn) = if rate <= 0.5 { (rate, drawn) } else { (1.0 - rate, trials - drawn) };
-    let both = rate * rate;
-    let equal = both + (1.0 - rate) * (1.0 - rate);
-    let share = (trials as f64 * equal.ln()).exp() * tail(drawn, trials, (both / equal).min(1.0), true);
-    share * (1.0 + 1e-6)
-}
-
 /// SplitMix64: numbers without a pattern that a broken draw could have.
 pub(super) fn mixed(number: u64) -> u64 {
     let mut x = number.wrapping_mul(0x9e37_79b9_7f4a_7c15);
@@ -338,29 +329,5 @@ mod tests {
             chosen.binary_search(&sample).is_ok()
         });
         assert_eq!(fixed, ["draws: sizes of draws, as of independent coins"]);
-    }
-
-    // By enumeration of all draws of four steps.
-    #[test]
-    fn same_draws_have_their_probability() {
-        for rate in [0.1, 0.5, 0.8] {
-            for drawn in 0..=4u64 {
-                let exact: f64 = (0..16u32)
-                    .filter(|mask| {
-                        let count = u64::from(mask.count_ones());
-                        if rate <= 0.5 { count >= drawn } else { count <= drawn }
-                    })
-                    .map(|mask| {
-                        (0..4)
-                            .map(|at| if mask >> at & 1 == 1 { rate * rate } else { (1.0 - rate) * (1.0 - rate) })
-                            .product::<f64>()
-                    })
-                    .sum();
-                let found = same(4, drawn, rate);
-                // The half with the mean counts whole.
-                let whole: f64 = (rate * rate + (1.0 - rate) * (1.0 - rate)).powi(4) * (1.0 + 2e-6);
-                assert!(found >= exact && found <= whole, "{rate} {drawn}: {found} {exact}");
-            }
-        }
     }
 }
