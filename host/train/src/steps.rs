@@ -343,7 +343,11 @@ where
         progress.resumed(&Resumed { step: first - lost, lost, evaluations: &evaluations });
     }
     let looked_at = first_samples(run);
-    let found = workers.count_non_finite(&run.data.train, &looked_at, &params).map_err(TrainError::from);
+    // Data of null samples alone, or none, leaves no chunk to look at.
+    let found = match &*looked_at {
+        [] => Ok(0),
+        samples => workers.count_non_finite(&run.data.train, samples, &params).map_err(TrainError::from),
+    };
     let found = agree(ranks.group(), found)?;
     if ranks.leads() && first == 0 {
         tell_first(found, looked_at.len(), progress);
