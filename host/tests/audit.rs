@@ -127,7 +127,8 @@ fn mechanism_of_each_method_is_charged_one() {
         assert_eq!(parts, (name == "growing noise").then_some(12), "{name}");
         let counted = run.terms.count_noise.is_some();
         assert_eq!(audit.findings.iter().any(|finding| finding.what.contains("each count")), counted, "{name}");
-        assert!(audit.holds && audit.courses.len() == 7 && audit.tests > 2000 && audit.error_rate == 1e-6);
+        // The tests of each sample's rate are a family, which counts as one.
+        assert!(audit.holds && audit.courses.len() == 7 && audit.tests > 600 && audit.error_rate == 1e-6);
     }
 }
 

@@ -294,7 +294,7 @@ fn csv_header_is_optional() {
     let first = put(&folder, "first.csv", "\u{feff}label,a,b\n0,1,2.5\n1,3,4\n".as_bytes());
     for column in ["label", "0"] {
         let options = DataOptions { label_column: Some(column.into()), ..DataOptions::default() };
-        assert_eq!(data, load(&spec("csv", &first), &options).unwrap());
+        assert_eq!(data.train, load(&spec("csv", &first), &options).unwrap().train);
     }
     let options = DataOptions { label_column: Some("wrong".into()), ..DataOptions::default() };
     let message = refusal(&spec("csv", &first), &options);
