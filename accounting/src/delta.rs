@@ -116,7 +116,8 @@ mod tests {
     // Curves with a flat part at either end, and a jump: the search finds where they meet ε.
     #[test]
     fn search_finds_smallest_delta_of_any_curve() {
-        let curves: [(&str, fn(f64) -> f64); 5] = [
+        type Curve = fn(f64) -> f64;
+        let curves: [(&str, Curve); 5] = [
             ("0 from 0.3 on", |delta| (-(delta / 0.3).ln()).max(0.0)),
             ("0 from 1 - 1e-6 on", |delta| (-(delta / (1.0 - 1e-6)).ln()).max(0.0)),
             ("0 from 2e-15 on", |delta| (-(delta / 2e-15).ln()).max(0.0)),

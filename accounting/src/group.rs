@@ -172,12 +172,13 @@ fn chained(
     let size = f64::from(size);
     let mut guess = least;
     for _ in 0..ROUNDS {
-        if !(size * guess <= LARGEST_USEFUL) {
+        let is_useful = size * guess <= LARGEST_USEFUL;
+        if !is_useful {
             return Ok(None);
         }
         // δ₀ for which the sum is δ. A price at it that is no more than the guess holds at the guess.
         let share = next_down(delta / sum_of_powers(size as u32, guess));
-        if !(share > f64::MIN_POSITIVE) {
+        if share.is_nan() || share <= f64::MIN_POSITIVE {
             return Ok(None);
         }
         match of_one(share) {

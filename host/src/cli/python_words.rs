@@ -57,7 +57,7 @@ pub fn python_words(message: &str, given: &[String]) -> String {
         let name: String = flag[2..].chars().take_while(is_part).collect();
         let argument = name.replace('-', "_");
         let is_flag = !before.ends_with(|c: char| c.is_alphanumeric() || c == '-')
-            && (flags::is_known(&name) || given.iter().any(|given| *given == argument));
+            && (flags::is_known(&name) || given.contains(&argument));
         text += before;
         text += if is_flag { &argument } else { &flag[..2 + name.len()] };
         rest = &flag[2 + name.len()..];

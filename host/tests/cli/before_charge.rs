@@ -213,7 +213,7 @@ fn audit_without_backend_pays_nothing() {
     // The helper's own backend comes first, and the last one counts for neither: the flag is given once.
     let args = args.iter().enumerate().filter(|(at, _)| {
         let is_own = |at: usize| args.get(at).is_some_and(|arg| *arg == "--backend") && args[at + 1] == "tract";
-        !is_own(*at) && !(at > &0 && is_own(at - 1))
+        !(is_own(*at) || at > &0 && is_own(at - 1))
     });
     command.args(["audit", "canary"]).args(args.map(|(_, arg)| arg));
     let output = without_runtime(&mut command).output().unwrap();

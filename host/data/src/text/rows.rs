@@ -58,8 +58,10 @@ pub(super) fn read(
             )));
         }
         Form::Lines => reader.lines(path, file)?,
-        Form::Tsv => reader.table(path, file, options.delimiter.unwrap_or(b'\t'), false, labelled, options, naming)?,
-        Form::Csv => reader.table(path, file, options.delimiter.unwrap_or(b','), true, labelled, options, naming)?,
+        Form::Tsv => {
+            reader.table(path, file, (options.delimiter.unwrap_or(b'\t'), false), labelled, options, naming)?
+        }
+        Form::Csv => reader.table(path, file, (options.delimiter.unwrap_or(b','), true), labelled, options, naming)?,
     }
     let rows = reader.finish()?;
     if rows.lines.is_empty() {
@@ -107,8 +109,7 @@ impl Reader<'_, '_> {
         &mut self,
         path: &Path,
         file: impl Read,
-        delimiter: u8,
-        quoted: bool,
+        (delimiter, quoted): (u8, bool),
         labelled: bool,
         options: &DataOptions,
         naming: &mut Naming,

@@ -59,7 +59,7 @@ pub(super) fn libraries(names: &[&str]) -> Vec<usize> {
             file.strip_prefix(name.as_bytes())
                 .is_some_and(|rest| rest.starts_with(b".so") || (rest.starts_with(b"-") && rest.ends_with(b".so")))
         };
-        if names.iter().any(|name| is_one(&name)) {
+        if names.iter().any(is_one) {
             found.extend(loads(module).map(|part| part.start).next());
         }
     });

@@ -92,7 +92,7 @@ impl<'a> SeenFigures<'a> {
         tests.law(&each("released sums are whole units"), self.releases, self.uneven);
         let missing = (self.releases != planned).then(|| format!("{} releases, {planned} are planned", self.releases));
         tests.law(&each("as many releases as are planned"), 1, missing);
-        let both = self.metrics.with_accuracy.then_some(2.0f64.sqrt()).unwrap_or(1.0);
+        let both = if self.metrics.with_accuracy { 2.0f64.sqrt() } else { 1.0 };
         let joint = self.metrics.noise.multiplier() / both;
         let event = self.metrics.event().map_or(f64::NAN, |event| event.multiplier());
         let holds = event > 0.0 && event <= joint * (1.0 + 1e-6);

@@ -159,7 +159,7 @@ mod tests {
     fn words_have_the_figure() {
         assert_eq!(Power::Correlation(3).words(LEVEL), "nothing: too few pairs");
         assert!(Power::Mean(1_000_000).words(LEVEL).starts_with("a mean of 9."));
-        assert!(Power::Cut(10_000_000).words(LEVEL).starts_with("tails cut or clamped at 4.6"));
+        assert!(Power::Cut(10_000_000).words(LEVEL).starts_with("tails cut or clamped at 4.7"));
         let far = Power::Rate { what: "a rate", trials: 100, rate: 0.01, of: 10 };
         assert!(far.words(LEVEL).starts_with("a rate ") && far.words(LEVEL).ends_with(" times as high"));
     }
