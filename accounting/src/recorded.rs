@@ -373,7 +373,7 @@ impl Recorded {
     }
 
     /// δ at `epsilon`, from the events alone: an upper bound, at most a thousandth above the least that this accountant certifies, at least
-    /// [`LEAST_DELTA`](super::delta::LEAST_DELTA), and 1 if no smaller one is found.
+    /// 1e-15, and 1 if no smaller one is found.
     ///
     /// # Errors
     ///
