@@ -335,6 +335,13 @@ fn warn_of_data(text: &str) {
     warn_as("data_warning", text);
 }
 
+/// A line about the files of the data: public, as names are.
+fn say_of_data(note: &str) {
+    if !caller::tell("data", serde_json::json!({ "text": note })) {
+        let _ = writeln!(io::stderr(), "data: {}", one_line(note));
+    }
+}
+
 fn warn_as(event: &str, text: &str) {
     if !caller::tell(event, serde_json::json!({ "text": text })) {
         let _ = writeln!(io::stderr(), "warning: {text}");

@@ -143,5 +143,5 @@ fn split(path: &Path, classes: &[String], options: &DataOptions) -> Result<Split
         values: Values::f64s(files.iter().map(|(_, class)| *class).collect()),
     });
     let features = vec![Array { origin, shape, values: pixels.finish()? }];
-    assemble(Raw { features, labels, unreadable, lines: None }, options)
+    assemble(Raw { unreadable, ..Raw::new(features, labels) }, options)
 }

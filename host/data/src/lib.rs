@@ -39,6 +39,7 @@ mod lines;
 mod memory;
 mod npy;
 mod npz;
+mod number;
 mod options;
 mod overlap;
 #[cfg(feature = "parquet")]
@@ -47,6 +48,7 @@ mod pickle;
 mod pictures;
 mod scaling;
 mod stored;
+mod table;
 #[cfg(feature = "text")]
 mod text;
 mod values;
@@ -95,7 +97,8 @@ pub fn load(spec: &str, options: &DataOptions) -> Result<Dataset, DataError> {
         let problem = "divides by class, and these labels are not classes; leave it out";
         return Err(SettingError::new("stratify", "", problem).into());
     }
-    let (train, own_test) = read(spec, options)?;
+    let mut notes = Vec::new();
+    let (train, own_test) = read(spec, options, &mut notes)?;
     let own_test_is_absent = own_test.is_none();
     let (train, test) = match &options.test {
         None => (train, own_test),
@@ -124,7 +127,7 @@ pub fn load(spec: &str, options: &DataOptions) -> Result<Dataset, DataError> {
         }
         Some(TestSource::Spec(other)) => {
             let of_test = DataOptions { labels_file: options.test_labels_file.clone(), ..options.clone() };
-            let (all, test) = read(other, &of_test)?;
+            let (all, test) = read(other, &of_test, &mut notes)?;
             (train, Some(test.unwrap_or(all)))
         }
     };
@@ -149,7 +152,7 @@ pub fn load(spec: &str, options: &DataOptions) -> Result<Dataset, DataError> {
             )));
         }
     };
-    Ok(Dataset { train, test, sample: sample(spec, options) })
+    Ok(Dataset { train, test, sample: sample(spec, options), notes })
 }
 
 /// Settings that some kinds take, and these are others.
@@ -162,7 +165,7 @@ fn check_kinds(spec: &str, options: &DataOptions) -> Result<(), DataError> {
         ("delimiter", options.delimiter.is_some(), &["csv", "text"]),
         ("classes", options.classes.is_some(), &["csv", "text", "images", "folder", "parquet"]),
         ("categories", !options.categories.is_empty(), &["csv", "parquet"]),
-        ("scale", !options.scale.is_empty(), &["csv", "parquet"]),
+        ("scale", !options.scale.is_empty(), &["csv", "parquet", "npz", "npy", "memory", "idx"]),
         ("labels", options.labels_file.is_some(), &["npy"]),
         ("test_labels", options.test_labels_file.is_some(), &["npy"]),
         ("layout", options.layout != Layout::Nchw, &["idx", "csv", "npz", "npy", "parquet", "memory"]),
@@ -229,7 +232,7 @@ fn likely_kind(path: &str) -> Option<&'static str> {
     ends.iter().find(|(end, _)| name.ends_with(end)).map(|(_, kind)| *kind)
 }
 
-fn read(spec: &str, options: &DataOptions) -> Result<(Split, Option<Split>), DataError> {
+fn read(spec: &str, options: &DataOptions, notes: &mut Vec<String>) -> Result<(Split, Option<Split>), DataError> {
     let (kind, path) = spec.split_once(':').filter(|(_, path)| !path.is_empty()).ok_or_else(|| {
         let likely = likely_kind(spec).map_or(String::new(), |kind| format!(", such as {kind}:{spec}"));
         DataError::File(format!("{spec}: give KIND:PATH{likely}; KIND is one of {KINDS}"))
@@ -237,7 +240,7 @@ fn read(spec: &str, options: &DataOptions) -> Result<(Split, Option<Split>), Dat
     let path = Path::new(path);
     match kind {
         "idx" => idx::load(path, options),
-        "csv" => csv::load(path, options),
+        "csv" => csv::load(path, options, notes),
         "cifar" => cifar::load(path, options),
         "images" | "folder" => images::load(path, options),
         #[cfg(feature = "parquet")]

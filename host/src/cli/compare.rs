@@ -366,7 +366,7 @@ fn for_tuning(run: &mut Run, split_seed: u64) -> Result<(), Failure> {
     let too_few = || Failure::new("the training split has too few samples to tune on: give one value for each key");
     let (train, held_out) = run.data.train.hold_out(TUNING_PART, split_seed).ok_or_else(too_few)?;
     train::set_tuning_rate(run, train.len() as u64)?;
-    run.data = Dataset { train, test: Some(held_out), sample: run.data.sample };
+    run.data = Dataset { train, test: Some(held_out), sample: run.data.sample, notes: run.data.notes.clone() };
     Ok(())
 }
 

@@ -16,7 +16,7 @@ use super::ranks::{follow, keep_shard, on_ranks};
 use super::resume;
 use super::signals::Signals;
 use super::watch::RunWatcher;
-use super::{Failure, FailureKind, warn, warn_of_data};
+use super::{Failure, FailureKind, say_of_data, warn, warn_of_data};
 use damper_accounting::Sampler;
 use damper_report::{OutputFolder, is_finished};
 use damper_runtime::Choice;
@@ -360,6 +360,9 @@ fn train(
     );
     run.warnings.iter().for_each(|warning| warn(warning));
     run.warnings_of_data.iter().for_each(|warning| warn_of_data(warning));
+    if !args.quiet {
+        run.data.notes.iter().for_each(|note| say_of_data(&with_flags(note)));
+    }
     // Not those of the data, which depend on its rows.
     run.warnings.iter().for_each(|warning| events.warning(warning));
     if let Some(Record { file, .. }) = run.config.record.as_ref().filter(|_| !args.quiet) {

@@ -158,14 +158,14 @@ impl Search {
                 Ok(data)
             }
             Score::Private => {
-                let Dataset { train, test, sample } = data;
+                let Dataset { train, test, sample, notes } = data;
                 public = test;
                 let Some((train, held_out)) = train.hold_out(TUNING_PART, *split_seed) else {
                     let problem =
                         "the training split has too few samples to hold some out; give one value for each key";
                     return Err(onnx::SettingError::new("tune_private", "", problem).into());
                 };
-                Ok(Dataset { train, test: Some(held_out), sample })
+                Ok(Dataset { train, test: Some(held_out), sample, notes })
             }
         });
         let run = run.map_err(|error| Failure::in_model(&source.model, error))?;
