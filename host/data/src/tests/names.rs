@@ -108,7 +108,8 @@ fn files_without_names_match_by_place() {
     assert!(
         read.notes.len() == 2
             && read.notes[0].ends_with("no names, so they are matched by place")
-            && read.notes[1].contains("is a row, and columns are numbered from 0 (`header` false): '0', '1', '2'; label '2'"),
+            && read.notes[1]
+                .contains("is a row, and columns are numbered from 0 (`header` false): '0', '1', '2'; label '2'"),
         "{:?}",
         read.notes
     );
