@@ -19,7 +19,7 @@ pub struct Dataset {
     pub sample: &'static str,
     /// The names of columns and classes, which are public.
     pub names: DataNames,
-    /// What the files do not say themselves and is public, a line each: columns that are matched by place, or left out.
+    /// Public notes on the files, a line each: columns that are matched by place, or left out.
     pub notes: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What the settings of the data declare, held against the model before any row is read: public facts, so they are refused as such.
+//! Checks of the declared settings of the data against the model, before any row is read. They use public facts alone.
 
 use crate::options::{DataOptions, LabelKind};
 use damper_onnx::{DType, SettingError};

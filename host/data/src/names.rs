@@ -55,7 +55,7 @@ impl TableNames {
 pub struct KnownNames {
     /// The names.
     pub names: DataNames,
-    /// What has them, in the words of a message: `the model`.
+    /// Owner of the names, in the words of a message: `the model`.
     pub origin: String,
     /// True if data may not add names where there are none: other data that this process does not see would be read in another order.
     pub are_all: bool,
@@ -66,7 +66,7 @@ pub struct KnownNames {
 pub(super) struct Naming {
     table: Option<Known<TableNames>>,
     classes: Option<Known<Vec<String>>>,
-    /// What knew all names before.
+    /// Owner of the names that were known before.
     all_of: Option<String>,
     /// The first table of this data set whose columns have no names.
     unnamed: Option<String>,
@@ -445,7 +445,7 @@ fn is_row_number(name: &str) -> bool {
     name.is_empty() || name.starts_with("Unnamed: ") || name.starts_with("__index_level_")
 }
 
-/// What is wrong with another set of names.
+/// Error of another set of names.
 fn other_names(what: &str, origin: &str, missing: &[&String], extra: &[&String]) -> String {
     let part = |names: &[&String], word: &str| match names {
         [] => None,
