@@ -34,9 +34,9 @@ pub(crate) use snapshot::FILES as STATES;
 pub use snapshot::Invocation;
 pub(crate) use snapshot::Moment;
 
-use crate::files::FileError;
+use crate::files::{FileError, LEDGER};
 use crate::recording::Beginning;
-use crate::run_plan::{LEDGER, RunPlan};
+use crate::run_plan::RunPlan;
 use crate::store::paid_steps;
 use crate::{Evaluation, Run, TrainError, generator};
 use damper_core::state::{self, RestoreError, SaveState};

@@ -214,12 +214,16 @@ impl Drop for MadeFolders {
     }
 }
 
-/// The ledgers in a private folder whose first charge may be the run's first: that of the steps, and that of the release before them.
-pub(crate) const LEDGERS: [&str; 2] = ["ledger.json", "ledger-normalize.json"];
+/// The ledger of the steps, in a private folder.
+pub const LEDGER: &str = "ledger.json";
+/// The ledger of the release of means and deviations before the steps.
+pub(crate) const NORMALIZE_LEDGER: &str = "ledger-normalize.json";
+/// The ledger of the noisy figures of held-out rows, which follow a step.
+pub(crate) const HELD_OUT_LEDGER: &str = "ledger-held-out.json";
 
 /// Returns true unless it is sure that the run in `folder` charged nothing: no step, and no release before the steps.
 pub fn may_hold_ledger(folder: &Path) -> bool {
-    LEDGERS.iter().any(|ledger| match fs::symlink_metadata(folder.join("checkpoint").join(ledger)) {
+    [LEDGER, NORMALIZE_LEDGER].iter().any(|ledger| match fs::symlink_metadata(folder.join("checkpoint").join(ledger)) {
         Err(error) => error.kind() != io::ErrorKind::NotFound,
         Ok(_) => true,
     })
@@ -326,7 +330,7 @@ fn permissions(_: Access) -> Option<fs::Permissions> {
     None
 }
 
-fn folder_of(path: &Path) -> &Path {
+pub(crate) fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => folder,
         _ => Path::new("."),

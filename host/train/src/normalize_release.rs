@@ -13,7 +13,7 @@
 //! Each rank has the noise. It adds the rows that it holds, and shards are totalled, so that all release one sum.
 
 use crate::checkpoint::Checkpoint;
-use crate::files::LEDGERS;
+use crate::files::NORMALIZE_LEDGER;
 use crate::generator::{self, ChaCha20};
 use crate::group::agree;
 use crate::normalize_private::NormalizePrivate;
@@ -56,7 +56,7 @@ pub(crate) fn constants(
         return Ok(Some(kept));
     }
     agree(ranks.group(), folder.map_or(Ok(()), |folder| plan.write(folder)))?;
-    let file = folder.map(|folder| LedgerFile::of_plan(folder.join(LEDGERS[1]), plan.digest(), 0));
+    let file = folder.map(|folder| LedgerFile::of_plan(folder.join(NORMALIZE_LEDGER), plan.digest(), 0));
     let mut ledger = Ledger::resume(RanksLedger::new(file, ranks.group()), 1, 0);
     let released = release(run, normalize, ranks, &mut ledger, &generator::derived(generator), observer)?;
     let kept = checkpoint.map_or(Ok(()), |checkpoint| checkpoint.keep_normalize(&released));

@@ -18,8 +18,6 @@ use std::path::Path;
 
 /// The plan's file in the private folder `checkpoint`.
 pub const PLAN: &str = "plan.json";
-/// The ledger's file in the same folder.
-pub const LEDGER: &str = "ledger.json";
 
 /// The plan of a run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]

@@ -1,7 +1,7 @@
 //! Room on the disk for what a run writes, looked at before anything is charged.
 
 use crate::checkpoint::STATES;
-use crate::files::FileError;
+use crate::files::{FileError, folder_of};
 use crate::recording::recording_bytes;
 use crate::replay::part_of;
 use crate::{Run, TrainError};
@@ -30,8 +30,7 @@ pub(crate) fn check_room(run: &Run, folder: &Path) -> Result<(), TrainError> {
     if let Some(record) = &run.config.record {
         let part = fs::metadata(part_of(&record.file)).map_or(0, |part| part.len());
         let bytes = recording_bytes(run).saturating_sub(part);
-        let at = record.file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        needed.push(Need { what: "recording", setting: "record", at: at.into(), bytes });
+        needed.push(Need { what: "recording", setting: "record", at: folder_of(&record.file).into(), bytes });
     }
     Ok(check_all(&needed, &free)?)
 }
@@ -42,8 +41,7 @@ pub(crate) fn check_room(run: &Run, folder: &Path) -> Result<(), TrainError> {
 ///
 /// There is less room.
 pub fn check_file_fits(file: &Path, bytes: u64, setting: &'static str) -> Result<(), FileError> {
-    let at = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    check_all(&[Need { what: "file", setting, at: at.into(), bytes }], &free)
+    check_all(&[Need { what: "file", setting, at: folder_of(file).into(), bytes }], &free)
 }
 
 /// Bytes that are to be written into a folder.

@@ -139,9 +139,10 @@ pub(crate) fn observed(
         // Constants are charged before the steps are rehearsed.
         rehearse_on(run, backend.as_ref())?
     } else {
-        of_gradients(run, backend.as_ref())?
+        let rehearsed = of_gradients(run, backend.as_ref())?;
+        check_result(run)?;
+        rehearsed
     };
-    check_result(run)?;
     if none_is_finite {
         progress.warning(NONE_IS_FINITE);
     }

@@ -1,8 +1,8 @@
 //! The ledger's file: what was charged, durable before anything is released.
 
-use super::run_plan::{LEDGER, RunPlan};
+use super::run_plan::RunPlan;
 use super::{Run, TrainError};
-use crate::files::{Access, FileError, write};
+use crate::files::{Access, FileError, HELD_OUT_LEDGER, LEDGER, write};
 use crate::group::{Group, agree};
 use crate::sealed;
 use damper_core::accounting::{Record, Store};
@@ -34,7 +34,7 @@ impl LedgerFile {
 
     /// The ledger of noisy releases from held-out rows. The run's cost counts all that are planned.
     pub(super) fn of_held_out(checkpoint: &Path, plan: &RunPlan) -> Self {
-        Self { path: checkpoint.join("ledger-held-out.json"), plan: plan.digest(), paid: 0 }
+        Self { path: checkpoint.join(HELD_OUT_LEDGER), plan: plan.digest(), paid: 0 }
     }
 }
 

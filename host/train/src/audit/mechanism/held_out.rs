@@ -8,13 +8,12 @@ use super::made::Linear;
 use super::released::{ReleasedNoise, paid};
 use super::seen::assumed;
 use super::tests_of::Tests;
+use crate::files::HELD_OUT_LEDGER;
 use crate::observe::{Given, Observer, Summed};
 use crate::{PrivateMetrics, Run};
 use damper_core::count::UNIT;
 use damper_data::{Features, Labels, Numbers, Split};
 use std::path::{Path, PathBuf};
-
-const LEDGER: &str = "ledger-held-out.json";
 
 /// A held-out row: the number in each of its columns, and its label.
 pub(super) type Row = (f32, i64);
@@ -122,7 +121,7 @@ impl Observer for SeenFigures<'_> {
 
     fn evaluated(&mut self, noisy: [f64; 2]) {
         let number = self.released.len() as u64;
-        let said = paid(&self.folder, LEDGER);
+        let said = paid(&self.folder, HELD_OUT_LEDGER);
         if said.is_none_or(|paid| paid <= number) {
             self.unpaid.get_or_insert_with(|| format!("release {number}: the file says {said:?} are paid"));
         }

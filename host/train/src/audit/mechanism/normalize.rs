@@ -8,6 +8,7 @@ use super::made::{Linear, Numbered};
 use super::released::{ReleasedNoise, paid};
 use super::seen::assumed;
 use super::tests_of::Tests;
+use crate::files::NORMALIZE_LEDGER;
 use crate::observe::{Given, Normalizing, Observer, Summed};
 use crate::step_loop::Sum;
 use crate::{Noise, NormalizePrivate, Run, RunPlan, TrainError};
@@ -15,8 +16,6 @@ use damper_core::accounting::Rate;
 use damper_data::{Features, Labels, Numbers, Split};
 use std::path::{Path, PathBuf};
 
-/// The ledger of the release.
-const LEDGER: &str = "ledger-normalize.json";
 /// Made rows.
 const ROWS: usize = 12;
 /// How far a row may move the sums beyond the clip: what the grid rounds, and floats of 24 bits of each clip of noise.
@@ -167,7 +166,7 @@ pub(super) fn beyond_the_clip(row: Row, apart: f64, multiplier: f64) -> Option<S
 impl Observer for SeenRelease<'_> {
     fn normalizing(&mut self, at: Normalizing<'_>) {
         match at {
-            Normalizing::Charged => self.paid = paid(&self.folder, LEDGER),
+            Normalizing::Charged => self.paid = paid(&self.folder, NORMALIZE_LEDGER),
             Normalizing::Released { means, rows } => self.sums = means.iter().map(|mean| mean * rows as f64).collect(),
         }
     }
