@@ -54,7 +54,7 @@ pub struct TrainReport {
     pub method: MethodReport,
     /// The training settings.
     pub training: Training,
-    /// The names of the data's columns and classes, and what was done with its files that they do not say.
+    /// The names of the data's columns and classes, and notes on how its files were read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<DataReport>,
     /// The samples that `test_accuracy` and `test_loss` are of.
@@ -76,7 +76,7 @@ pub struct TrainReport {
     pub warnings: Vec<String>,
 }
 
-/// What is public of the data's files.
+/// Public facts of the data's files.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct DataReport {
     /// The names of the features' columns, in the order of the model's input.

@@ -1,5 +1,6 @@
 //! The digest that tells data sets apart.
 
+use crate::files::hex;
 use damper_data::{DataError, Dataset, Split};
 use sha2::{Digest, Sha256};
 
@@ -13,5 +14,5 @@ pub(crate) fn data_digest(data: &Dataset) -> Result<String, DataError> {
             None => digest.update([0]),
         }
     }
-    Ok(digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect())
+    Ok(hex(digest))
 }

@@ -45,7 +45,7 @@ use zeroize::Zeroizing;
 /// How often progress is told.
 pub(super) const TICK: Duration = Duration::from_millis(100);
 
-/// What made-up samples may show.
+/// Warning of a network whose synthetic samples have no finite gradient.
 const NONE_IS_FINITE: &str = "no made-up sample has a finite gradient at the model's initial weights, so steps may be noise alone; look for \
                               infinities in frozen weights, and for logarithms, roots and divisions in the model";
 
