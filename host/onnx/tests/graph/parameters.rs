@@ -131,7 +131,11 @@ fn each_kind_of_initializer_has_its_reason() {
         ("temperature", true, "trained: scale of Mul 'b'"),
         ("val_3", false, "not trained: a single number that the exporter named; `train` 'val_3' if it is a weight"),
         ("two", false, "not trained: exponent of Pow 'd', not a weight"),
-        ("mask", false, "not trained: a mask: it holds infinities or numbers below -1e9"),
+        (
+            "mask",
+            false,
+            "not trained: a mask: it holds infinities or numbers far below 0; `train` 'mask' if it is a weight",
+        ),
         ("spare", false, "not trained: no output depends on it"),
         ("t", false, "not trained: int64, not a float tensor"),
         (
