@@ -22,13 +22,19 @@ pub(super) struct Classes {
     /// True if a label may be the number of a class as well: where the user does not say that labels are names, and no name is a number.
     or_numbers: bool,
     /// The number of each class that the file numbers otherwise.
+    #[cfg(feature = "parquet")]
     numbers: Option<Vec<usize>>,
 }
 
 impl Classes {
     pub fn new(names: &[String], options: &DataOptions) -> Self {
         let or_numbers = options.classes.is_none() && !names.iter().any(|name| name.parse::<f64>().is_ok());
-        Self { names: names.to_vec(), or_numbers, numbers: None }
+        Self {
+            names: names.to_vec(),
+            or_numbers,
+            #[cfg(feature = "parquet")]
+            numbers: None,
+        }
     }
 }
 

@@ -71,6 +71,7 @@ pub(super) struct Naming {
     /// The first table of this data set whose columns have no names.
     unnamed: Option<String>,
     /// Columns of texts by their use, by the first table.
+    #[cfg(feature = "text")]
     texts: Vec<(&'static str, String, String)>,
     notes: Vec<String>,
 }
@@ -314,6 +315,7 @@ impl Naming {
     }
 
     /// The column of a table of texts that has this use: that of the first table, wherever `find` finds it in this one.
+    #[cfg(feature = "text")]
     pub fn text(
         &mut self,
         path: &Path,

@@ -235,6 +235,10 @@ def refusals() -> None:
             told.add((type(error).__name__, str(error), str(error.__cause__), str(error.__context__)))
     if len(told) != 1 or told.pop()[2:] != ("None", "None"):
         sys.exit("the server is told what is wrong on a device")
+    # The rounds import the app's own copy.
+    sys.path.remove(str(HERE.parent))
+    for module in [module for module in sys.modules if module.split(".")[0] == "damper_flower"]:
+        del sys.modules[module]
 
 
 def check(folder: Path, model: Path, log: str) -> None:
