@@ -4,13 +4,15 @@
 //! text a line, or a folder that holds `train` and, for the test split, `dev`, `validation`, `valid` or `test` with one
 //! of these endings. Each may be gzipped. One row is one sample.
 //!
-//! Every text is cut to the model's sequence length S and padded to it. What the model is given goes by the names of its
+//! A text is taken as it is, white space at its ends included. It is cut to the model's sequence length S and padded to it, on
+//! the sides that the tokenizer file names, and to the file's own length if that is shorter. What the model is given goes by the names of its
 //! inputs: `input_ids`, `attention_mask` (1 on tokens, 0 on padding) and `token_type_ids`, each `[N, S]`; a model with
 //! one input gets the ids, whatever its name. Labels are the label column's numbers ([`TextTask::Classify`]), or each
 //! token's successor ([`TextTask::LanguageModel`]).
 //!
 //! The tokenizer is taken to be public: one that was trained on the private texts carries their words out, outside of ε.
 
+mod pattern;
 mod rows;
 mod tokens;
 

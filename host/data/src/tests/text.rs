@@ -143,6 +143,108 @@ fn stored_texts_equal_texts_in_memory() {
     }
 }
 
+/// `bytes.json` with other parts, in the folder.
+fn changed(folder: &TempDir, name: &str, change: &dyn Fn(&mut serde_json::Value)) -> PathBuf {
+    let mut json = serde_json::from_slice(&std::fs::read(tokenizer("bytes.json")).unwrap()).unwrap();
+    change(&mut json);
+    put(folder, name, &serde_json::to_vec(&json).unwrap())
+}
+
+// The rows are those of the Python package's encode with the same file and enable_padding(length=6).
+#[test]
+fn sides_and_types_are_those_of_the_file() {
+    let folder = folder();
+    let path = put(&folder, "t.tsv", b"label\ttext\n1\tab\n0\tabcdefgh\n");
+    let with = |padding: serde_json::Value, truncation: serde_json::Value| {
+        let file = changed(&folder, "sides.json", &|json| {
+            json["padding"] = padding.clone();
+            json["truncation"] = truncation.clone();
+        });
+        let mut options = bytes(&["input_ids", "attention_mask", "token_type_ids"], 6);
+        options.text.tokenizer = Some(file);
+        options
+    };
+    let padding = |direction: &str, strategy: serde_json::Value| {
+        serde_json::json!({"strategy": strategy, "direction": direction, "pad_to_multiple_of": 8, "pad_id": 7,
+            "pad_type_id": 3, "pad_token": "!"})
+    };
+    let truncation = |direction: &str, length: usize| serde_json::json!({"direction": direction, "max_length": length, "strategy": "LongestFirst", "stride": 1});
+    let rows = |options: &DataOptions| {
+        let data = load(&spec("text", &path), options).unwrap();
+        [0, 1, 2].map(|at| data.train.features()[at].integers().to_vec())
+    };
+    // Fixed padding is none of the tokens that the file adds to a text.
+    let left = with(padding("Left", serde_json::json!({"Fixed": 8})), truncation("Left", 128));
+    assert_eq!(
+        rows(&left),
+        [
+            vec![7, 7, 1, 100, 101, 2, 1, 104, 105, 106, 107, 2],
+            vec![0, 0, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1],
+            vec![3, 3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+        ]
+    );
+    let right = with(padding("Right", "BatchLongest".into()), truncation("Left", 5));
+    assert_eq!(
+        rows(&right),
+        [
+            vec![1, 100, 101, 2, 7, 7, 1, 105, 106, 107, 2, 7],
+            vec![1, 1, 1, 1, 0, 0, 1, 1, 1, 1, 1, 0],
+            vec![0, 0, 0, 0, 3, 3, 0, 0, 0, 0, 0, 3],
+        ]
+    );
+    // A language model's labels stay at their tokens.
+    let lines = put(&folder, "t.txt", b"ab\nabcdefgh\n");
+    let mut options = language_model(6);
+    let again = with(padding("Left", serde_json::json!({"Fixed": 8})), truncation("Left", 128));
+    options.text.tokenizer = again.text.tokenizer;
+    let data = load(&spec("text", &lines), &options).unwrap();
+    assert_eq!(data.train.features()[0].integers(), [7, 7, 1, 100, 101, 2, 103, 104, 105, 106, 107, 2]);
+    assert_eq!(classes(data.train.labels()), [-100, -100, 100, 101, 2, -100, 104, 105, 106, 107, 2, -100]);
+
+    let second = serde_json::json!({"direction": "Right", "max_length": 5, "strategy": "OnlySecond", "stride": 0});
+    let message = refusal(&spec("text", &path), &with(serde_json::Value::Null, second));
+    assert!(message.contains("only_second"), "{message}");
+}
+
+// White space at the ends belongs to a text, a line's end does not.
+#[test]
+fn texts_keep_their_white_space() {
+    let folder = folder();
+    for (name, rows) in [
+        ("t.tsv", "label\ttext\n1\t a \n1\t\u{a0}\u{3000}\n"),
+        ("t.csv", "label,text\r\n1,\" a \"\r\n1,\u{a0}\u{3000}\r\n"),
+    ] {
+        let path = put(&folder, name, rows.as_bytes());
+        let data = load(&spec("text", &path), &bytes(&["x"], 8)).unwrap();
+        let wanted = [ids(" a ", 8), ids("\u{a0}\u{3000}", 8)].concat();
+        assert_eq!(data.train.features()[0].integers(), wanted, "{name}");
+    }
+    let path = put(&folder, "t.txt", b" a\t\r\n\r\n\n \n\x0bb\r");
+    let data = load(&spec("text", &path), &language_model(8)).unwrap();
+    let wanted = [" a\t", " ", "\x0bb\r"].map(|text| ids(text, 8)).concat();
+    assert_eq!(data.train.features()[0].integers(), wanted);
+}
+
+// U+200C and U+200D are no word characters for the Python package, and ² is one.
+#[test]
+fn patterns_have_the_classes_of_the_package() {
+    let folder = folder();
+    let path = put(&folder, "t.tsv", "label\ttext\n1\ta\u{200d}\u{b2}b\n".as_bytes());
+    let with = |pattern: &str| {
+        let file = changed(&folder, "pattern.json", &|json| {
+            json["normalizer"] = serde_json::json!({"type": "Sequence", "normalizers": [
+                {"type": "Replace", "pattern": {"Regex": pattern}, "content": "."}]});
+        });
+        let mut options = bytes(&["x"], 9);
+        options.text.tokenizer = Some(file);
+        options
+    };
+    let data = load(&spec("text", &path), &with(r"\w")).unwrap();
+    assert_eq!(data.train.features()[0].integers(), ids(".\u{200d}..", 9));
+    let message = refusal(&spec("text", &path), &with(r"\X"));
+    assert!(message.contains("pattern.json: its pattern") && message.contains(r"'\X'"), "{message}");
+}
+
 #[test]
 fn byte_order_mark_is_no_part_of_a_name() {
     let folder = folder();

@@ -92,12 +92,12 @@ struct Reader<'a, 'b> {
 }
 
 impl Reader<'_, '_> {
-    /// One text a line; blank lines are none.
+    /// One text a line, without its line end; empty lines are none.
     fn lines(&mut self, path: &Path, file: impl Read) -> Result<(), DataError> {
         let (mut file, mut line, mut number) = (BufReader::new(file), Vec::new(), 0);
         while next_line(&mut file, &mut line).map_err(|error| read_failed(path, &error))? {
             number += 1;
-            if !line.trim_ascii().is_empty() {
+            if !line.is_empty() {
                 self.push(number, text(&line), Ok(f64::NAN))?;
             }
         }
@@ -219,7 +219,7 @@ impl Reader<'_, '_> {
 }
 
 fn text(bytes: &[u8]) -> Result<String, String> {
-    match std::str::from_utf8(bytes).map(str::trim) {
+    match std::str::from_utf8(bytes) {
         Ok("") => Err(format!("the text is empty: correct the row{DROP}")),
         Ok(text) => Ok(text.into()),
         Err(_) => Err(format!("the text is not UTF-8: correct the row{DROP}")),
@@ -232,6 +232,9 @@ fn next_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> 
     let read = reader.take(LONGEST + 1).read_until(b'\n', line)?;
     if line.last() == Some(&b'\n') {
         line.pop();
+        if line.last() == Some(&b'\r') {
+            line.pop();
+        }
     } else if read as u64 > LONGEST {
         return Err(too_long());
     }

@@ -7,11 +7,12 @@ use super::super::guard::guarded;
 use super::super::options::TextTask;
 use super::super::values::{Room, Sink};
 use super::super::{DataError, DataOptions, InputShape, LabelKind};
+use super::pattern::rewrite;
 use damper_onnx::SettingError;
 use damper_onnx::graph::DType;
 use serde_json::Value;
 use std::path::Path;
-use tokenizers::{Encoding, Tokenizer, TruncationParams};
+use tokenizers::{Encoding, PaddingDirection, Tokenizer, TruncationDirection, TruncationParams, TruncationStrategy};
 
 /// Names that a padding token usually has, where the file does not say.
 const PADDING: &[&str] = &["[PAD]", "<pad>", "<|pad|>", "<|padding|>", "<|endoftext|>", "</s>"];
@@ -32,7 +33,12 @@ pub(super) struct Tokens {
     length: usize,
     /// Tokens that are kept of a text.
     kept: usize,
+    /// Tokens are cut off on this side.
+    cut: TruncationDirection,
+    /// Padding goes to this side.
+    padded: PaddingDirection,
     pad: u32,
+    pad_type: u32,
     task: TextTask,
 }
 
@@ -53,7 +59,18 @@ impl Tokens {
         })?;
         let mut tokenizer = read(file)?;
         let (roles, length) = roles(&options.inputs)?;
-        let kept = options.text.max_length.unwrap_or(length);
+        let (padding, truncation) = (tokenizer.get_padding().cloned(), tokenizer.get_truncation().cloned());
+        // What the file adds to an empty text is counted without its padding.
+        tokenizer.with_padding(None);
+        tokenizer.with_truncation(None).map_err(|error| broken(file, &error))?;
+        if truncation.as_ref().is_some_and(|cut| cut.strategy == TruncationStrategy::OnlySecond) {
+            let reason = "its truncation only_second cuts the second of two texts, and a sample is one";
+            return Err(broken(file, &reason.into()));
+        }
+        let kept = options
+            .text
+            .max_length
+            .unwrap_or_else(|| truncation.as_ref().map_or(length, |cut| cut.max_length.min(length)));
         if kept > length {
             let problem = format!("the model takes {length} tokens: give at most that");
             return Err(SettingError::new("max_length", kept, problem).into());
@@ -65,18 +82,22 @@ impl Tokens {
         }
         check_labels(length, options)?;
         check_vocabulary(file, &tokenizer, &roles, options)?;
-        let pad = match tokenizer.get_padding() {
-            Some(padding) => padding.pad_id,
-            None => PADDING.iter().find_map(|token| tokenizer.token_to_id(token)).ok_or_else(|| {
-                DataError::File(format!("{}: names no padding token: save it with enable_padding", file.display()))
-            })?,
+        let (pad, pad_type, padded) = match &padding {
+            Some(padding) => (padding.pad_id, padding.pad_type_id, padding.direction),
+            None => {
+                let named = PADDING.iter().find_map(|token| tokenizer.token_to_id(token)).ok_or_else(|| {
+                    DataError::File(format!("{}: names no padding token: save it with enable_padding", file.display()))
+                })?;
+                (named, 0, PaddingDirection::Right)
+            }
         };
+        let cut = truncation.map_or(TruncationDirection::Right, |cut| cut.direction);
         let task = options.text.task;
-        tokenizer.with_padding(None);
         // A language model learns what follows its last token too; a text that goes on has no end there.
-        let cut = (task == TextTask::Classify).then(|| TruncationParams { max_length: kept, ..Default::default() });
-        tokenizer.with_truncation(cut).map_err(|error| broken(file, &error))?;
-        Ok(Self { tokenizer, roles, length, kept, pad, task })
+        let params = TruncationParams { max_length: kept, direction: cut, ..Default::default() };
+        let params = (task == TextTask::Classify).then_some(params);
+        tokenizer.with_truncation(params).map_err(|error| broken(file, &error))?;
+        Ok(Self { tokenizer, roles, length, kept, cut, padded, pad, pad_type, task })
     }
 
     /// Begins the arrays of a split.
@@ -90,13 +111,22 @@ impl Tokens {
         }
     }
 
+    /// The kept part of a row of all tokens, and the place of its first in a padded row.
+    fn window(&self, tokens: usize) -> (std::ops::Range<usize>, usize) {
+        let kept = tokens.min(self.kept);
+        let first = if self.cut == TruncationDirection::Left { tokens - kept } else { 0 };
+        let place = if matches!(self.padded, PaddingDirection::Left) { self.length - kept } else { 0 };
+        (first..first + kept, place)
+    }
+
     fn fill(&self, role: Role, encoding: &Encoding, row: &mut [i64]) {
         let from = match role {
             Role::Ids => encoding.get_ids(),
             Role::Mask => encoding.get_attention_mask(),
             Role::Types => encoding.get_type_ids(),
         };
-        for (to, from) in row.iter_mut().zip(from.iter().take(self.kept)) {
+        let (kept, place) = self.window(from.len());
+        for (to, from) in row[place..].iter_mut().zip(&from[kept]) {
             *to = i64::from(*from);
         }
     }
@@ -114,8 +144,12 @@ pub(super) struct Encoder<'a> {
 impl Encoder<'_> {
     /// Tokenizes a block of texts side by side. A text that the tokenizer refuses becomes a bad row.
     pub(super) fn add(&mut self, texts: &[String]) -> Result<(), DataError> {
-        let Tokens { tokenizer, roles, length, kept, pad, .. } = self.tokens;
-        let empty = |role: &Role| if *role == Role::Ids { i64::from(*pad) } else { 0 };
+        let Tokens { tokenizer, roles, length, pad, pad_type, .. } = self.tokens;
+        let empty = |role: &Role| match role {
+            Role::Ids => i64::from(*pad),
+            Role::Types => i64::from(*pad_type),
+            Role::Mask => 0,
+        };
         let mut row = vec![0; *length];
         let all = tokenizer.encode_batch_fast(texts.iter().map(String::as_str).collect(), true);
         let each: Vec<_> = match all {
@@ -136,7 +170,9 @@ impl Encoder<'_> {
             if let Some(labels) = &mut self.successors {
                 row.fill(IGNORED);
                 let ids = encoding.as_ref().map_or(&[][..], Encoding::get_ids);
-                for (label, id) in row.iter_mut().zip(ids.iter().skip(1).take(*kept)) {
+                let (kept, place) = self.tokens.window(ids.len());
+                let successors = ids.iter().skip(kept.start + 1).take(kept.len());
+                for (label, id) in row[place..].iter_mut().zip(successors) {
                     *label = i64::from(*id);
                 }
                 labels.push(&row)?;
@@ -168,11 +204,31 @@ fn read(file: &Path) -> Result<Tokenizer, DataError> {
     if let Some(parts) = json.as_object_mut() {
         parts.remove("decoder");
     }
+    rewrite_patterns(&mut json).map_err(|fault| {
+        DataError::File(format!("{}: {fault}: use a tokenizer without that pattern", file.display()))
+    })?;
     // The library panics on some malformed parts.
     let parsed = guarded(|| serde_json::from_value::<Tokenizer>(json));
     parsed
         .ok_or_else(|| broken(file, &"a part of it is malformed".into()))?
         .map_err(|error| broken(file, &error.into()))
+}
+
+/// Gives every pattern of a file the matches that it has in the Python package.
+fn rewrite_patterns(json: &mut Value) -> Result<(), String> {
+    match json {
+        Value::Array(parts) => parts.iter_mut().try_for_each(rewrite_patterns),
+        Value::Object(parts) => {
+            if let Some(Value::String(pattern)) = parts.get_mut("pattern").and_then(|pattern| pattern.get_mut("Regex"))
+            {
+                *pattern = rewrite(pattern)
+                    .map_err(|part| format!("its pattern '{pattern}' has {part}, which may match otherwise here"))?;
+            }
+            // A vocabulary is no part with patterns, and may be large.
+            parts.iter_mut().filter(|(name, _)| *name != "model").try_for_each(|(_, part)| rewrite_patterns(part))
+        }
+        _ => Ok(()),
+    }
 }
 
 fn broken(file: &Path, error: &tokenizers::Error) -> DataError {
