@@ -14,7 +14,8 @@ Each trained parameter is drawn by the last --init that matches it, else by the
 model's metadata (damper.init.NAME), else by its role as PyTorch does: weights
 and biases of Conv, Gemm and MatMul uniform within 1/sqrt(fan_in), scales of
 normalisations 1 and their biases 0, embeddings normal(0, 1), positions and
-class tokens normal(0, 0.02). Anything else keeps its values.
+class tokens normal(0, 0.02), weights and biases of recurrent layers, unfolded
+too, uniform within 1/sqrt(hidden). Anything else keeps its values, and is named.
 
 SPEC is zeros, ones, constant(C), uniform(LOW, HIGH), normal(MEAN, STD),
 truncated-normal(MEAN, STD), kaiming-uniform or kaiming-normal(fan-in|fan-out,
@@ -122,6 +123,10 @@ impl std::fmt::Display for AccountingResult {
         for one in &self.parameters {
             let init = one.init.as_deref().unwrap_or("keeps its values");
             writeln!(f, "  {:width$}  {:?}  {}: {init}", one.name, one.shape, one.role)?;
+        }
+        let kept = self.parameters.iter().filter(|one| one.init.is_none()).map(|one| &*one.name).collect::<Vec<_>>();
+        if !kept.is_empty() {
+            writeln!(f, "not drawn, as no rule is known for their use: {}; give --init NAME=SPEC", kept.join(", "))?;
         }
         match self.seed {
             Some(seed) => write!(f, "{}: {} numbers drawn, seed {seed}", self.out, self.drawn),

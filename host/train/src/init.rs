@@ -12,6 +12,7 @@
 
 mod draw;
 mod layer;
+mod recurrent;
 mod spec;
 
 pub use spec::{Distribution, Fan, Fans, Form, Initialiser};

@@ -13,6 +13,7 @@
 //!
 //! A bias has the fans of its layer's weight.
 
+use super::recurrent::{hidden_of_cell, hidden_of_operator, initialiser};
 use super::spec::{Distribution, Fans, Initialiser};
 use damper_onnx::pb::{GraphProto, NodeProto};
 use damper_onnx::{attr_int, attr_ints, node_name, split_name};
@@ -76,7 +77,14 @@ impl<'a> Layers<'a> {
         let place = |role, usual: Initialiser| LayerRole { role, usual: Some(usual), fans };
         let bias_of = |fans| LayerRole { role: "bias", usual: Some(Initialiser::LAYER), fans: Some(fans) };
         let is_vector = shape.iter().filter(|&&extent| extent != 1).count() <= 1;
+        if let Some((role, hidden)) = self.recurrent(node, slot) {
+            return place(role, initialiser(hidden));
+        }
         match (reader.op_type.as_str(), slot) {
+            // What a weight multiplies, such as a learned query or first state, is none.
+            ("Gemm" | "MatMul", 0) if reader.input.get(1).is_some_and(|name| self.origin(name).is_some()) => {
+                LayerRole { role: "operand", usual: None, fans }
+            }
             ("Conv" | "ConvTranspose" | "Gemm", 0 | 1) | ("MatMul", _) => place("weight", Initialiser::LAYER),
             ("Conv" | "ConvTranspose" | "Gemm", 2) => match self.weight_fans(node) {
                 Some(fans) => bias_of(fans),
@@ -96,9 +104,88 @@ impl<'a> Layers<'a> {
                     None => place("positions", TOKENS),
                 }
             }
-            ("Concat" | "Expand", _) => place("token", TOKENS),
+            ("Concat", _) if self.is_token(shape) => place("token", TOKENS),
             _ => LayerRole { role: "operand", usual: None, fans },
         }
+    }
+
+    /// The role and hidden size of input `slot` of `node`, where that is part of a recurrent layer.
+    fn recurrent(&self, node: usize, slot: usize) -> Option<(&'static str, usize)> {
+        let reader = &self.graph.node[node];
+        if let Some(hidden) = hidden_of_operator(reader, slot) {
+            return Some((if slot == 3 { "recurrent bias" } else { "recurrent weight" }, hidden));
+        }
+        match (reader.op_type.as_str(), slot) {
+            ("Gemm" | "MatMul", 0 | 1) => Some(("recurrent weight", hidden_of_cell(self, node)?)),
+            ("Gemm", 2) => Some(("recurrent bias", hidden_of_cell(self, node)?)),
+            ("Add", slot) => {
+                let layer = self.producer_of(reader.input.get(1 - slot.min(1))?)?;
+                self.product(layer)?;
+                Some(("recurrent bias", hidden_of_cell(self, layer)?))
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns true if a tensor of this shape, which is joined to data, is one token or a few: `[1, tokens, width]`.
+    fn is_token(&self, shape: &[usize]) -> bool {
+        matches!(*shape, [1, .., _]) || shape.len() == 1
+    }
+
+    /// Returns true if no data reach `node`.
+    fn is_packing(&self, node: usize) -> bool {
+        let (mut seen, mut open) = (std::collections::HashSet::from([node]), vec![node]);
+        while let Some(at) = open.pop() {
+            for name in self.graph.node[at].input.iter().filter(|name| !name.is_empty()) {
+                match self.producer_of(name) {
+                    Some(before) if seen.insert(before) => open.push(before),
+                    Some(_) => {}
+                    None if self.shapes.contains_key(name.as_str()) => {}
+                    None => return false,
+                }
+            }
+        }
+        true
+    }
+
+    pub(super) fn node(&self, index: usize) -> &'a NodeProto {
+        &self.graph.node[index]
+    }
+
+    pub(super) fn producer_of(&self, name: &str) -> Option<usize> {
+        self.producer.get(name).copied()
+    }
+
+    /// The nodes that read an output of node `index`.
+    pub(super) fn readers_of(&self, index: usize) -> Vec<usize> {
+        let outputs = self.graph.node[index].output.iter().filter_map(|name| self.readers.get(name.as_str()));
+        outputs.flatten().map(|(reader, _)| *reader).collect()
+    }
+
+    /// The weight that product `index` takes, by the name of its initializer, and its fans.
+    pub(super) fn product(&self, index: usize) -> Option<(&'a str, Fans)> {
+        let layer = &self.graph.node[index];
+        let is_product = matches!(layer.op_type.as_str(), "MatMul" | "Gemm");
+        [1, 0].into_iter().filter(|_| is_product).find_map(|slot| {
+            let name = layer.input.get(slot)?;
+            Some((self.root(name)?, fans(layer, slot, &self.origin(name)?)?))
+        })
+    }
+
+    /// The products with the weight `name`.
+    pub(super) fn products_with(&self, name: &str) -> Vec<usize> {
+        (0..self.graph.node.len()).filter(|&at| self.product(at).is_some_and(|(weight, _)| weight == name)).collect()
+    }
+
+    /// The initializer that `name` is, or is a transpose of.
+    fn root(&self, mut name: &'a str) -> Option<&'a str> {
+        for _ in 0..=self.graph.node.len() {
+            if let Some((known, _)) = self.shapes.get_key_value(name) {
+                return Some(known);
+            }
+            name = self.graph.node[self.producer_of(name)?].input.first()?;
+        }
+        None
     }
 
     /// The read of the parameter `name` that an exporter merged into another.
@@ -123,7 +210,8 @@ impl<'a> Layers<'a> {
             shape = match (at.op_type.as_str(), slot) {
                 ("Identity" | "Cast" | "CastLike", 0) => shape,
                 ("Transpose", 0) => shape.and_then(|shape| transposed(at, &shape)),
-                ("Reshape" | "Slice" | "Squeeze" | "Unsqueeze" | "Flatten", 0) => None,
+                ("Reshape" | "Slice" | "Squeeze" | "Unsqueeze" | "Flatten" | "Expand" | "Split", 0) => None,
+                ("Concat", _) if self.is_packing(node) => None,
                 _ => break,
             };
             (node, slot) = next;
@@ -272,6 +360,70 @@ mod tests {
             [None, None]
         );
         assert_eq!(of(vec![], &[3], &[3, 4]), [None, None]);
+    }
+
+    // PyTorch draws all of a recurrent layer within ±1/√hidden, whatever its inputs.
+    #[test]
+    fn recurrent_weights_follow_hidden_size() {
+        let within = |hidden: usize| Some(initialiser(hidden));
+        // Packed for the operator by Slice, Concat and Unsqueeze, as exporters write it.
+        let lstm = make_node("LSTM", "l", &["x", "v", "r", "b"], &["y"], vec![make_attr_int("hidden_size", 16)]);
+        let packed = vec![
+            node("Slice", &["w", "s", "e"], "i"),
+            node("Concat", &["i", "i"], "c"),
+            node("Unsqueeze", &["c", "a"], "v"),
+            lstm,
+        ];
+        let tensor = |name, shape: &[usize]| make_tensor_f32(name, shape, &vec![0.0; shape.iter().product()]);
+        let initializer = vec![tensor("w", &[64, 4]), tensor("b", &[1, 128]), tensor("s", &[1]), tensor("e", &[1])];
+        let initializer = [initializer, vec![tensor("a", &[1])]].concat();
+        let graph = GraphProto { node: packed, initializer, ..GraphProto::default() };
+        let layers = Layers::of(&graph);
+        assert_eq!(layers.place("w", &[64, 4]).usual, within(16));
+        assert_eq!(layers.place("b", &[1, 128]).usual, within(16));
+
+        // Two steps of an unfolded cell of 16 units on 4 inputs, its gates split.
+        let step = |x: &str, h: &str, out: &str| {
+            let at = |name: &str| format!("{name}{out}");
+            let named = |op: &str, inputs: &[&str], output: &str| {
+                make_node(op, &format!("{op}{output}"), inputs, &[output], vec![])
+            };
+            vec![
+                with(named("Gemm", &[x, "w", "b"], &at("i")), "transB"),
+                with(named("Gemm", &[h, "u", "c"], &at("r")), "transB"),
+                named("Split", &[&at("i")], &at("is")),
+                named("Split", &[&at("r")], &at("rs")),
+                named("Add", &[&at("is"), &at("rs")], &at("g")),
+                named("Sigmoid", &[&at("g")], out),
+            ]
+        };
+        let both = [step("x0", "h0", "h1"), step("x1", "h1", "h2")].concat();
+        let initializer = vec![
+            tensor("w", &[64, 4]),
+            tensor("u", &[64, 16]),
+            tensor("b", &[64]),
+            tensor("c", &[64]),
+            tensor("h0", &[1, 16]),
+        ];
+        let graph = GraphProto { node: both, initializer, ..GraphProto::default() };
+        let layers = Layers::of(&graph);
+        for (name, shape) in [("w", &[64, 4][..]), ("u", &[64, 16]), ("b", &[64]), ("c", &[64])] {
+            assert_eq!(layers.place(name, shape).usual, within(16), "{name}");
+        }
+        assert_eq!(layers.place("h0", &[1, 16]).usual, None, "a first state keeps its values");
+    }
+
+    // A branch that is added to layers that share weights is a layer of its own.
+    #[test]
+    fn shared_layers_are_not_recurrent() {
+        let tied = vec![
+            node("MatMul", &["x", "w"], "e"),
+            make_node("MatMul", "m1", &["e", "b"], &["f"], vec![]),
+            make_node("Add", "a1", &["e", "f"], &["g"], vec![]),
+            make_node("LayerNormalization", "n", &["g", "s"], &["h"], vec![]),
+            make_node("MatMul", "m2", &["h", "b"], &["y"], vec![]),
+        ];
+        assert_eq!(places(tied, &[4, 16], &[16, 16]).map(|place| place.usual), [Some(Initialiser::LAYER); 2]);
     }
 
     // The fans of a reshaped weight are those of PyTorch.
