@@ -16,6 +16,8 @@ and biases of Conv, Gemm and MatMul uniform within 1/sqrt(fan_in), scales of
 normalisations 1 and their biases 0, embeddings normal(0, 1), positions and
 class tokens normal(0, 0.02), weights and biases of recurrent layers, unfolded
 too, uniform within 1/sqrt(hidden). Anything else keeps its values, and is named.
+A packed weight of nn.MultiheadAttention looks as that of any linear layer: where it
+should be xavier-uniform, and its bias 0, as PyTorch draws them, say so by --init.
 
 SPEC is zeros, ones, constant(C), uniform(LOW, HIGH), normal(MEAN, STD),
 truncated-normal(MEAN, STD), kaiming-uniform or kaiming-normal(fan-in|fan-out,

@@ -150,7 +150,7 @@ fn changed(folder: &TempDir, name: &str, change: &dyn Fn(&mut serde_json::Value)
     put(folder, name, &serde_json::to_vec(&json).unwrap())
 }
 
-// The rows are those of the Python package's encode with the same file and enable_padding(length=6).
+// The rows follow from the file by hand; below, those of many texts are compared with the Python package.
 #[test]
 fn sides_and_types_are_those_of_the_file() {
     let folder = folder();
@@ -464,4 +464,52 @@ fn sst2_is_what_its_description_says() {
     assert!(ids.chunks(64).all(|text| text[0] == 2));
     let unknown = ids.iter().filter(|id| **id == 1).count();
     assert!(unknown < 100, "{unknown}");
+}
+
+// Ids, masks and types of 1,500 Unicode texts under 30 tokenizer files, as the Python package makes them (tokenizers/record.py). Line
+// ends inside of texts are quoted in the table.
+#[test]
+fn tokens_are_those_of_the_python_package() {
+    const BLOCK: usize = 50;
+    let texts: Vec<String> = recorded(include_bytes!("tokenizers/texts.json.gz"));
+    let cases: Vec<serde_json::Value> = recorded(include_bytes!("tokenizers/cases.json.gz"));
+    assert_eq!((texts.len(), cases.len()), (1500, 30));
+    let folder = folder();
+    let rows: String = texts.iter().map(|text| format!("1,\"{}\"\n", text.replace('"', "\"\""))).collect();
+    let path = put(&folder, "t.csv", format!("label,text\n{rows}").as_bytes());
+    let mut wrong = Vec::new();
+    for case in &cases {
+        let name = case["name"].as_str().unwrap();
+        let mut options = bytes(&["input_ids", "attention_mask", "token_type_ids"], 24);
+        options.text.tokenizer = Some(put(&folder, "tokenizer.json", &serde_json::to_vec(&case["tokenizer"]).unwrap()));
+        let data = match load(&spec("text", &path), &options) {
+            Ok(data) => data,
+            Err(error) => {
+                wrong.push(format!("{name}: {error}"));
+                continue;
+            }
+        };
+        let columns = [0, 1, 2].map(|at| data.train.features()[at].integers());
+        assert_eq!(columns[0].len(), texts.len() * 24);
+        for (block, sum) in case["sums"].as_array().unwrap().iter().enumerate() {
+            let mut crc = flate2::Crc::new();
+            for text in block * BLOCK..(block + 1) * BLOCK {
+                for column in columns {
+                    column[text * 24..(text + 1) * 24].iter().for_each(|id| crc.update(&id.to_le_bytes()));
+                }
+            }
+            if u64::from(crc.sum()) != sum.as_u64().unwrap() {
+                wrong.push(format!(
+                    "{name}: texts from {}, of which the first is {:?}",
+                    block * BLOCK,
+                    texts[block * BLOCK]
+                ));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+fn recorded<T: serde::de::DeserializeOwned>(packed: &[u8]) -> T {
+    serde_json::from_reader(flate2::read::GzDecoder::new(packed)).unwrap()
 }

@@ -77,14 +77,15 @@ impl<'a> Layers<'a> {
         let place = |role, usual: Initialiser| LayerRole { role, usual: Some(usual), fans };
         let bias_of = |fans| LayerRole { role: "bias", usual: Some(Initialiser::LAYER), fans: Some(fans) };
         let is_vector = shape.iter().filter(|&&extent| extent != 1).count() <= 1;
-        if let Some((role, hidden)) = self.recurrent(node, slot) {
+        // Every reader is looked at: an exporter may have folded a part of an unfolded layer's first step.
+        let ends = self.readers.get(name).into_iter().flatten().map(|at| self.end(*at, shape));
+        let recurrent = ends.map(|(node, slot, _)| (node, slot)).chain([(node, slot)]);
+        if let Some((role, hidden)) = recurrent.filter_map(|(node, slot)| self.recurrent(node, slot)).next() {
             return place(role, initialiser(hidden));
         }
         match (reader.op_type.as_str(), slot) {
             // What a weight multiplies, such as a learned query or first state, is none.
-            ("Gemm" | "MatMul", 0) if reader.input.get(1).is_some_and(|name| self.origin(name).is_some()) => {
-                LayerRole { role: "operand", usual: None, fans }
-            }
+            ("Gemm" | "MatMul", 0) if self.is_operand(node) => LayerRole { role: "operand", usual: None, fans },
             ("Conv" | "ConvTranspose" | "Gemm", 0 | 1) | ("MatMul", _) => place("weight", Initialiser::LAYER),
             ("Conv" | "ConvTranspose" | "Gemm", 2) => match self.weight_fans(node) {
                 Some(fans) => bias_of(fans),
@@ -109,6 +110,11 @@ impl<'a> Layers<'a> {
         }
     }
 
+    /// Returns true if the first input of the product `node` is no weight: the second one is.
+    fn is_operand(&self, node: usize) -> bool {
+        self.graph.node[node].input.get(1).is_some_and(|name| self.origin(name).is_some())
+    }
+
     /// The role and hidden size of input `slot` of `node`, where that is part of a recurrent layer.
     fn recurrent(&self, node: usize, slot: usize) -> Option<(&'static str, usize)> {
         let reader = &self.graph.node[node];
@@ -116,6 +122,7 @@ impl<'a> Layers<'a> {
             return Some((if slot == 3 { "recurrent bias" } else { "recurrent weight" }, hidden));
         }
         match (reader.op_type.as_str(), slot) {
+            ("Gemm" | "MatMul", 0) if self.is_operand(node) => None,
             ("Gemm" | "MatMul", 0 | 1) => Some(("recurrent weight", hidden_of_cell(self, node)?)),
             ("Gemm", 2) => Some(("recurrent bias", hidden_of_cell(self, node)?)),
             ("Add", slot) => {
