@@ -14,6 +14,7 @@ from pathlib import Path
 import damper
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 import torch
 from conftest import QUICK, mlp, separable
@@ -407,3 +408,22 @@ def test_resumed_run_has_same_bits(tmp_path, monkeypatch):
         damper.resume("elsewhere", (x, y))
 
 
+
+
+def test_early_stop_gives_the_best_model():
+    """The model of the best evaluation has that evaluation's figures, computed by onnxruntime."""
+    x, y = separable(600)
+    held = separable(900)[0][600:], separable(900)[1][600:]
+    settings = {**QUICK, "epochs": 40, "noise_multiplier": 6.0, "seed": 5, "eval_every": 0.2, "stop_early": 3}
+    run = damper.fit(mlp(), (x, y), test=held, **settings)
+    early = run.details["early_stop"]
+    assert early["best_step"] < run.steps_taken < run.steps and run.best_model == run.path / "model-best.onnx"
+    scores = {}
+    for file in (run.best_model, run.path / "model.onnx"):
+        session = onnxruntime.InferenceSession(file)
+        (logits, *_) = session.run(None, {session.get_inputs()[0].name: held[0]})
+        scores[file.name] = (logits.argmax(1) == held[1]).mean()
+    assert scores["model-best.onnx"] == pytest.approx(early["best_accuracy"], abs=1e-9)
+    assert scores["model.onnx"] == pytest.approx(run.accuracy, abs=1e-9) and run.accuracy <= early["best_accuracy"]
+    whole = damper.fit(mlp(), (x, y), test=held, **{**settings, "epochs": 1, "stop_early": None})
+    assert whole.best_model is None

@@ -26,6 +26,8 @@ def test_epsilon():
     rdp = damper.epsilon(noise_multiplier=1.1, sampling_rate=0.01, steps=1000, delta=1e-5, accountant="rdp")
     replaced = damper.epsilon(noise_multiplier=1.1, sampling_rate=0.01, steps=1000, delta=1e-5, neighbours="replace")
     assert 1 < found < rdp < 4 and replaced > found
+    group = damper.epsilon(noise_multiplier=2.0, sampling_rate=0.01, steps=1000, delta=1e-6, group=3)
+    assert group == pytest.approx(2.3774, rel=1e-3)
     with pytest.raises(damper.Error, match="sampling_rate 2"):
         damper.epsilon(noise_multiplier=1.1, sampling_rate=2.0, steps=1000, delta=1e-5)
     with pytest.raises(damper.Error, match="steps"):

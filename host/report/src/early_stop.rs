@@ -4,6 +4,9 @@ use damper_train::{Evaluation, Outcome, Run, TestMetrics};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 
+/// The model of the best evaluation, of a run that ended early.
+pub const BEST_MODEL: &str = "model-best.onnx";
+
 /// An early stop.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct EarlyStop {
@@ -19,6 +22,9 @@ pub struct EarlyStop {
     pub best_accuracy: Option<f64>,
     /// Its mean loss.
     pub best_loss: f64,
+    /// The file with the parameters of that evaluation.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub best_model: Option<Cow<'static, str>>,
     /// Says whether ε covers what ended the run.
     pub covered: Cow<'static, str>,
 }
@@ -43,6 +49,7 @@ impl EarlyStop {
             best_step: best.step,
             best_accuracy: best.accuracy,
             best_loss: best.loss,
+            best_model: outcome.best.as_ref().map(|_| BEST_MODEL.into()),
             covered: covered.into(),
         })
     }
@@ -55,12 +62,13 @@ impl EarlyStop {
         );
         format!(
             "stopped   early, after step {} of {}: evaluations had stopped to improve; epsilon is that of all {} planned steps, of those \
-             taken alone it would be {} (no claim)\nbest      {figure} after step {}, which model.onnx is not: it is that of step {}; {}",
+             taken alone it would be {} (no claim)\nbest      {figure} after step {}{}; model.onnx is of step {}; {}",
             self.steps_taken,
             self.steps_charged,
             self.steps_charged,
             damper_accounting::upward(self.epsilon_of_taken),
             self.best_step,
+            self.best_model.as_ref().map_or(String::new(), |file| format!(" ({file})")),
             self.steps_taken,
             self.covered
         )

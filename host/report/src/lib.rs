@@ -37,7 +37,7 @@ pub use audit::{Audit, Figure};
 pub use curves::{AtDelta, AtSteps, Curves};
 pub use difference::Difference;
 pub use digest::{digest, hex};
-pub use early_stop::EarlyStop;
+pub use early_stop::{BEST_MODEL, EarlyStop};
 pub use evidence::{Evidence, EvidenceError, Released, recorded};
 pub use folder::{OutputFolder, create_ledger_folder};
 pub use guideline::Item;

@@ -73,7 +73,7 @@ impl NotPrivateReport {
         let last: Option<&Evaluation> = outcome.evaluations.last();
         let early = outcome.ended_early.map(|taken| {
             format!(
-                "the run ended early, after step {taken} of {}, for its evaluations had stopped to improve",
+                "the run ended early, after step {taken} of {}, for its evaluations had stopped to improve; model-best.onnx has the parameters of the best",
                 run.terms.steps
             )
         });

@@ -12,7 +12,7 @@ use damper_accounting::upward;
 use damper_onnx as onnx;
 use damper_onnx::pb::ModelProto;
 use damper_report::{
-    NotPrivate, NotPrivateReport, OutputFolder, TrainReport, Unfinished, trained_model, unfinished_model,
+    BEST_MODEL, NotPrivate, NotPrivateReport, OutputFolder, TrainReport, Unfinished, trained_model, unfinished_model,
 };
 use damper_train::{Outcome, Record, Run, files, recording_part};
 use std::path::Path;
@@ -99,7 +99,7 @@ pub(super) fn stopped(
     events: &mut Events,
     code: Option<u8>,
 ) -> Result<ExitCode, Failure> {
-    let model = model(run, outcome)?;
+    let model = model(run, outcome, &outcome.params)?;
     folder.write("model.onnx", &onnx::encode(&unfinished_model(model, outcome.steps, run.terms.steps)))?;
     folder.write("metrics.csv", metrics(run, &outcome.evaluations).as_bytes())?;
     let out = target.out.display();
@@ -149,9 +149,9 @@ fn next(target: &Target<'_>) -> String {
     if target.no_checkpoint { "it cannot be resumed".into() } else { resume::command(target.out) }
 }
 
-/// The trained model, with the constants that its inputs are to be scaled by if the run released some.
-fn model(run: &Run, outcome: &Outcome) -> Result<ModelProto, Failure> {
-    let mut model = trained_model(run, &outcome.params)?;
+/// The model of these parameters, with the constants that its inputs are to be scaled by if the run released some.
+fn model(run: &Run, outcome: &Outcome, params: &[f32]) -> Result<ModelProto, Failure> {
+    let mut model = trained_model(run, params)?;
     let constants = outcome.normalize.as_ref().map(ToString::to_string);
     onnx::set_normalize(&mut model, constants.as_deref());
     Ok(model)
@@ -159,7 +159,10 @@ fn model(run: &Run, outcome: &Outcome) -> Result<ModelProto, Failure> {
 
 /// Writes the files that each finished run has.
 fn write(run: &Run, outcome: &Outcome, folder: &OutputFolder, report: &str) -> Result<(), Failure> {
-    folder.write("model.onnx", &onnx::encode(&model(run, outcome)?))?;
+    folder.write("model.onnx", &onnx::encode(&model(run, outcome, &outcome.params)?))?;
+    if let Some(best) = &outcome.best {
+        folder.write(BEST_MODEL, &onnx::encode(&model(run, outcome, &best.params)?))?;
+    }
     folder.write("metrics.csv", metrics(run, &outcome.evaluations).as_bytes())?;
     folder.write("report.json", report.as_bytes())?;
     folder.write(EVENTS, files::json(&outcome.recorded)?.as_bytes())?;

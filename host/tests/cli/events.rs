@@ -107,6 +107,11 @@ fn early_stop_ends_a_run_and_costs_its_plan() {
     assert_eq!(early["best_step"].as_u64(), Some(rows[rows.len() - 6].0));
     assert!(early["covered"].as_str().unwrap().starts_with("not covered"), "{early}");
     assert!(whole.get("early_stop").is_none());
+    // The best parameters are in a model of their own; a run to its end has none.
+    assert_eq!(early["best_model"], "model-best.onnx");
+    assert_ne!(fs::read(out.join("model-best.onnx")).unwrap(), fs::read(out.join("model.onnx")).unwrap());
+    assert!(!guard.path().join("whole/model-best.onnx").exists());
+    assert!(!guard.path().join("whole/checkpoint/best-params.bin").exists());
     let command = report["command"].to_string();
     assert!(command.contains("--stop-early") && command.contains("--lr"), "{command}");
     let metrics = fs::read_to_string(out.join("metrics.csv")).unwrap();

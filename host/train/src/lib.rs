@@ -9,6 +9,7 @@
 
 pub mod aggregate;
 pub mod audit;
+mod best;
 pub mod budget;
 mod checkpoint;
 pub(crate) mod choice;
@@ -66,6 +67,7 @@ pub(crate) mod watched;
 mod weights;
 pub(crate) mod worker;
 
+pub use best::BestParams;
 pub use checkpoint::{Checkpoint, CheckpointError, Invocation};
 pub use choice::short;
 pub use choice::{

@@ -27,6 +27,11 @@ pub(crate) fn check_room(run: &Run, folder: &Path) -> Result<(), TrainError> {
     if state > 0 {
         needed.push(Need { what: "checkpoint", setting: "out", at: out.into(), bytes: state });
     }
+    if run.config.stop_early.is_some() {
+        // One kept beside the states, and a model of it.
+        let bytes = model.saturating_mul(2);
+        needed.push(Need { what: "best parameters", setting: "out", at: out.into(), bytes });
+    }
     if let Some(record) = &run.config.record {
         let part = fs::metadata(part_of(&record.file)).map_or(0, |part| part.len());
         let bytes = recording_bytes(run).saturating_sub(part);

@@ -28,6 +28,7 @@ use super::weights::LARGEST;
 use super::worker::{Accumulate, GradientObserver, Layout, Step};
 use super::{Evaluation, Outcome, Progress, Resumed, Run, StepReport, TestMetrics, TrainError};
 use crate::EXACT;
+use crate::best::BestParams;
 use damper_accounting::{CorrelatedRun, Recorded, RecordedEvent};
 use damper_core::accounting::{Event, Ledger};
 use damper_core::average::{Average, Averaging};
@@ -364,6 +365,7 @@ where
         config.stop_early.is_some_and(|patience| Evaluation::has_stalled(evaluations, patience.get()))
     };
     let mut ended_early = (first < steps && stalls(&evaluations)).then_some(first);
+    let mut best = BestParams::begin(written.folder, &evaluations, params.len());
     // A stop may have lost all steps that were left.
     let last = match ended_early {
         Some(_) => first..first,
@@ -438,6 +440,9 @@ where
             if let Some(at) = ranks.of_rank_0(at, Moment::one_to_bytes, Moment::one_of_bytes)? {
                 progress.evaluated(&at);
                 evaluations.push(at);
+                if ranks.leads() {
+                    best.keep(config, &evaluations, average.mean().unwrap_or(&params));
+                }
                 if !at.loss.is_finite() {
                     return Err(diverged(done, "the held-out loss is"));
                 }
@@ -453,7 +458,8 @@ where
             if stopped || ended_early.is_some() || done == steps {
                 all.tell(progress);
             }
-            agree(ranks.group(), written.folder.map_or(Ok(()), |folder| all.write(folder)))?;
+            let mut write = |folder| all.write(folder).and_then(|()| best.write(folder));
+            agree(ranks.group(), written.folder.map_or(Ok(()), &mut write))?;
             ranks.save(&mut params, &mut average, &mut state, |memory| {
                 let Some(checkpoint) = &mut written.checkpoint else { return Ok(()) };
                 let recorded = written.recording.as_mut().map_or(Ok(None), Recording::sync)?;
@@ -503,6 +509,7 @@ where
         steps: if ended_early.is_some() { steps } else { written.ledger.charged_steps() },
         stopped,
         ended_early,
+        best: ended_early.and_then(|_| best.of_early_end(&evaluations)),
         lost_steps,
         recorded: Recorded {
             run: Some(run.kind()),

@@ -22,7 +22,8 @@ def epsilon(
     """ε of `steps` steps with this noise and sampling rate at `delta`, an upper bound; or of the run in the folder `run`.
 
     `noise_multiplier` is the standard deviation of the noise over the clip, `sampling_rate` the probability of each sample in each
-    step: expected batch / N. `options` are the other flags of `damper epsilon`, such as `neighbours="replace"`.
+    step: expected batch / N. `options` are the other flags of `damper epsilon`, such as `neighbours="replace"`, or
+    `group=5`: ε of five samples that one person gave.
     """
     settings = dict(
         noise_multiplier=noise_multiplier, sampling_rate=sampling_rate, steps=steps, delta=delta, accountant=accountant, **options

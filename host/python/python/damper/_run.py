@@ -68,6 +68,13 @@ class Run:
         return int((self._known.get("early_stop") or {}).get("steps_taken", self.steps))
 
     @property
+    def best_model(self) -> pathlib.Path | None:
+        """The file with the parameters of the best evaluation, if the run ended early (`stop_early=`): with exact held-out figures
+        ε does not cover that they chose it."""
+        name = (self._known.get("early_stop") or {}).get("best_model")
+        return self.path / name if name else None
+
+    @property
     def epsilon_of_taken(self) -> float:
         """ε of a plan of the steps taken alone. After an early stop the claim is `epsilon`, that of all planned steps."""
         return float((self._known.get("early_stop") or {}).get("epsilon_of_taken", self.epsilon))

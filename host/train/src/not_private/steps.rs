@@ -1,5 +1,6 @@
 //! The loop without privacy: draw, mean gradient, update, again.
 
+use crate::best::BestParams;
 use crate::checkpoint::{Checkpoint, Environment, Moment, Place};
 use crate::dry_run::check_result;
 use crate::evaluate::Evaluator;
@@ -81,6 +82,7 @@ pub(crate) fn train(
     let mut done = first;
     let mut stopped = false;
     let mut stalled = first < steps && stalls(&evaluations);
+    let mut best = BestParams::begin(Some(folder), &evaluations, params.len());
     while done < steps && !stopped && !stalled {
         draws.draw(&generator, done, &mut samples);
         let all: Vec<_> = chunks(&samples, rows).collect();
@@ -111,6 +113,7 @@ pub(crate) fn train(
             let at = Evaluation { step: done, epoch, epsilon: f64::INFINITY, loss, accuracy };
             progress.evaluated(&at);
             evaluations.push(at);
+            best.keep(config, &evaluations, average.mean().unwrap_or(&params));
             if !loss.is_finite() {
                 return Err(diverged(done, "the held-out loss is"));
             }
@@ -123,6 +126,7 @@ pub(crate) fn train(
         }
         if is_last || checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.is_due()) {
             non_finite.write(folder)?;
+            best.write(folder)?;
         }
         if let Some(checkpoint) = &mut checkpoint
             && (stopped || stalled || done == steps || checkpoint.is_due())
@@ -149,6 +153,7 @@ pub(crate) fn train(
         steps: done,
         stopped,
         ended_early: stalled.then_some(done),
+        best: stalled.then(|| best.of_early_end(&evaluations)).flatten(),
         lost_steps: 0,
         recorded: Recorded {
             run: Some(RunKind::NotPrivate),
