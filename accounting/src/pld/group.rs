@@ -165,7 +165,7 @@ impl Rule {
         Self { spacing, points: legendre().into_iter().map(point).collect(), whole: factor(0.0, spacing) }
     }
 
-    /// What the nodes at `left` and at `left + spacing` receive of the mass of Q between them, each over the density of Q there.
+    /// The mass of Q between `left` and `left + spacing`, split onto these two nodes; each part is divided by the density of Q at its node.
     fn shares(&self, pair: &Pair, left: f64) -> (f64, f64) {
         let (middle, right) = (left + self.spacing / 2.0, left + self.spacing);
         let exponent = |j: usize| pair.ln_scales[j] + j as f64 * pair.near * middle;

@@ -152,7 +152,7 @@ impl Unfinished {
                 "The run is unfinished. The figure counts paid steps, which are at least the steps that released something: steps \
                  are paid up to 64 at a time, before they release anything."
                     .into(),
-                "Neighbours: one sample replaced by a null sample that contributes nothing; the number of samples is public."
+                "Neighbours: one sample replaced by a null sample that contributes nothing; the number of samples is public, or was declared."
                     .into(),
                 "The run stopped at a moment that does not depend on the data.".into(),
                 "Not covered: exact figures on held-out rows, as the progress shows them; the folder checkpoint/, which is as \

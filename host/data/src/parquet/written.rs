@@ -1,5 +1,4 @@
-//! What writers of Parquet files say of their columns beside the schema: pandas, which are its index; Hugging Face, what the classes are
-//! called.
+//! Metadata that programs write into a Parquet file: pandas names the columns of its index, Hugging Face the classes.
 
 use super::super::names::Naming;
 use super::super::{DataError, DataOptions, LabelKind};

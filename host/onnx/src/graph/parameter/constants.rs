@@ -19,7 +19,7 @@ pub(super) fn written(tensor: &Tensor, data: &[f32]) -> Option<&'static str> {
     is_frequencies(data).then_some("the frequencies of sines and cosines: powers of one number")
 }
 
-/// How much of a mask a tensor is that values are added to, multiplied by or chosen from.
+/// Evidence that a constant tensor is a mask: its numbers are added to data, multiply them, or choose among them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Mask {
     /// No number marks a place.
