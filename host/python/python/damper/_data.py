@@ -224,10 +224,11 @@ def _by_name(features: Any, names: list[str], what: str) -> tuple[dict[str, Any]
 
 
 def _array(value: Any, what: str, are_labels: bool = False) -> np.ndarray:
-    """`value` as a C-contiguous array of float32 or int64."""
+    """`value` as a C-contiguous array of float32, float64, int64 or uint64, without rounding."""
     if _is_tensor(value):
         value = value.detach().cpu()
-        value = (value.float() if value.is_floating_point() else value).numpy()
+        narrow = value.is_floating_point() and str(value.dtype) != "torch.float64"
+        value = (value.float() if narrow else value).numpy()
     array = np.asarray(value)
     if array.ndim == 0:
         raise Error(f"{what}: is a single number; give an array [N, ...]")
@@ -237,9 +238,9 @@ def _array(value: Any, what: str, are_labels: bool = False) -> np.ndarray:
             "X.astype('float32') / 255, or X.astype('int64')"
         )
     if array.dtype.kind == "f":
-        array = array.astype(np.float32, copy=False)
+        array = array.astype(np.float64 if array.dtype.itemsize > 4 else np.float32, copy=False)
     elif array.dtype.kind in "iub":
-        array = array.astype(np.int64, copy=False)
+        array = array.astype(np.uint64 if array.dtype == np.uint64 else np.int64, copy=False)
     else:
         raise Error(f"{what}: has elements of type {array.dtype}; give numbers")
     return np.ascontiguousarray(array)
