@@ -57,7 +57,7 @@ pub(super) fn load(
         Some(header) => header,
         None => names_columns(&fields, options, naming.classes()).ok_or_else(|| {
             DataError::File(format!(
-                "{}: line {}: has the numbers 0 to {}, which are names of columns or a row: give `header` true or false",
+                "{}: line {}: has the numbers 0 to {}, which are names of columns or a row: give `header` yes or no",
                 path.display(),
                 blank.line(record.position()),
                 fields.iter().filter(|field| !field.is_empty()).count() - 1
@@ -132,7 +132,7 @@ fn note(path: &Path, own: Option<&[String]>, names: &[String], label: Option<usi
         None => "is a row",
     };
     let label = label.map_or("no label".into(), |label| format!("label '{}'", names[label]));
-    let (header, names) = (own.is_some(), own.unwrap_or(names));
+    let (header, names) = (if own.is_some() { "yes" } else { "no" }, own.unwrap_or(names));
     let more = if names.len() > 20 { ", ..." } else { "" };
     format!("{}: the first line {first} (`header` {header}): {}{more}; {label}", path.display(), listed(names))
 }

@@ -465,13 +465,9 @@ fn use_of_the_first_line_is_said() {
     linear(folder, "two", &[2], 2);
     let model = folder.join("two.onnx");
     for (first, header, wanted) in [
-        ("", "yes", "the first line names the columns (--header true): '1', '2', '0'; label '0'"),
-        (
-            "",
-            "no",
-            "the first line is a row, and columns are numbered from 0 (--header false): '0', '1', '2'; label '2'",
-        ),
-        ("a,b,y\n", "", "the first line names the columns (--header true): 'a', 'b', 'y'; label 'y'"),
+        ("", "yes", "the first line names the columns (--header yes): '1', '2', '0'; label '0'"),
+        ("", "no", "the first line is a row, and columns are numbered from 0 (--header no): '0', '1', '2'; label '2'"),
+        ("a,b,y\n", "", "the first line names the columns (--header yes): 'a', 'b', 'y'; label 'y'"),
     ] {
         let file = folder.join("t.csv");
         fs::write(&file, format!("{first}{}", "1,2,0\n3,4,1\n".repeat(60))).unwrap();
@@ -486,4 +482,49 @@ fn use_of_the_first_line_is_said() {
         let said = stderr(&output);
         assert!(output.status.success() && said.contains(&format!("t.csv: {wanted}")), "{said}");
     }
+}
+
+/// The server's model has no place for the scale of a device's labels.
+#[test]
+fn devices_scale_no_labels() {
+    let guard = tempfile::tempdir().unwrap();
+    let folder = guard.path();
+    linear(folder, "single", &[2], 1);
+    fs::write(folder.join("t.csv"), format!("a,b,price\n{}", "1,2,0.5\n3,4,1.5\n".repeat(60))).unwrap();
+    let at = |name: &str| folder.join(name).display().to_string();
+    let (model, file, data) = (at("single.onnx"), at("plan.json"), format!("csv:{}", at("t.csv")));
+    let flags = "--loss mse --columns a,b,price --rounds 2 --devices 2 --batch-size 8 --sampling-rate 0.1 --noise-multiplier 1 --delta 1e-5 \
+                 --simulation --json";
+    let args: Vec<&str> =
+        ["federation", "plan", &model, "--out", &file].into_iter().chain(flags.split_whitespace()).collect();
+    let output = run(&args);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let update = |scale: &str| {
+        let (ledger, out) = (at(&format!("ledger-{scale}")), at("1.upd"));
+        let own = "--loss mse --device 1 --round 0 --seed 5 --backend portable --workers 1".split(' ');
+        let files = [
+            "federation",
+            "update",
+            &file,
+            &model,
+            "--data",
+            &data,
+            "--ledger",
+            &ledger,
+            "--out",
+            &out,
+            "--scale",
+            scale,
+        ];
+        run(&files.into_iter().chain(own).collect::<Vec<_>>())
+    };
+    let output = update("price=1,2");
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("--scale 1,2: the server's model cannot undo a scale of labels"),
+        "{}",
+        stderr(&output)
+    );
+    let output = update("price=0,1");
+    assert!(output.status.success(), "{}", stderr(&output));
 }

@@ -169,7 +169,7 @@ pub fn prepare_on(
     // What is scaled by released constants is rounded after that.
     of_run.data_options.unrounded = config.normalize_private.is_some();
     let Read { model, adapted, warnings: of_model, init_seed, mut graph, grad, derive, data } = read(&of_run)?;
-    check_label_unit(&model, &data)?;
+    check_label_scale(&model, &data)?;
     let data = change(data)?;
     let clipped = clipped(&graph, &source.derive, &config)?;
 
@@ -273,6 +273,7 @@ pub fn prepare_on(
         warnings_of_data
             .push(format!("`data`: every training row has the label {class}, so the model learns to give no other"));
     }
+    warnings_of_data.extend(unit_warning(&data));
     let params = initial(&graph, &grad);
     // A copy of all parameters less for the whole run.
     graph.parameters.iter_mut().filter(|p| p.trained).for_each(|p| p.initial.data = TensorData::F32(vec![]));
@@ -304,27 +305,27 @@ pub fn prepare_on(
     Ok(run)
 }
 
-/// Refuses labels whose unit the model cannot learn: most of them far from 0, and no scale.
-fn check_label_unit(model: &ModelProto, data: &Dataset) -> Result<(), TrainError> {
-    let scale = data.train.label_scale();
-    if let (Some(_), Some(before)) = (scale.filter(|scale| *scale != (0.0, 1.0)), label_scale(model)) {
-        let problem = format!(
-            "the model was trained on labels scaled by {before}, and its output is in their unit; start from the model before that, or \
-             give 0,1"
-        );
-        return Err(SettingError::new("scale", "", problem).into());
-    }
-    let Labels::Values { values, .. } = data.train.labels() else { return Ok(()) };
+/// Refuses scaled labels for a model whose output is in the unit of others.
+fn check_label_scale(model: &ModelProto, data: &Dataset) -> Result<(), TrainError> {
+    let scale = data.train.label_scale().filter(|scale| *scale != (0.0, 1.0));
+    let (Some((mean, std)), Some(before)) = (scale, label_scale(model)) else { return Ok(()) };
+    let problem = format!(
+        "the model was trained on labels scaled by {before}, and its output is in their unit; start from the model before that, or give 0,1"
+    );
+    Err(SettingError::new("scale", format!("{mean},{std}"), problem).into())
+}
+
+/// Warns of labels whose unit the model can hardly learn: most of them far from 0, and no scale. It depends on rows.
+fn unit_warning(data: &Dataset) -> Option<String> {
+    let Labels::Values { values, .. } = data.train.labels() else { return None };
     let large = values.iter().filter(|value| value.abs() > LARGE_LABEL).count();
-    if scale.is_none() && 2 * large > values.len() {
-        let problem = format!(
-            "most labels are above {LARGE_LABEL} in size, and clipped gradients do not get there; give their public mean and standard \
-             deviation by `scale` LABEL=MEAN,STD (LABEL is the label's column, or labels where columns have no names), or LABEL=0,1 to \
-             train on them as they are"
-        );
-        return Err(SettingError::new("loss", "mse", problem).into());
-    }
-    Ok(())
+    (data.train.label_scale().is_none() && 2 * large > values.len()).then(|| {
+        format!(
+            "`loss` mse: most labels are above {LARGE_LABEL} in size, and clipped gradients hardly get there; give their public mean and \
+             standard deviation by `scale` LABEL=MEAN,STD (LABEL is the label's column, or labels where columns have no names), or \
+             LABEL=0,1 to train on them as they are"
+        )
+    })
 }
 
 /// The noise of private metrics, if they are asked for. It does not depend on the held-out rows.

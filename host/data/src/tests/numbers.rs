@@ -198,14 +198,14 @@ fn first_line_follows_one_rule() {
                 assert!(message.contains("column 0 (counted from 0) has no name"), "{first}: {message}");
             }
             Some(header) => {
-                let decision = format!("(`header` {header})");
+                let decision = format!("(`header` {})", if header { "yes" } else { "no" });
                 assert!(notes.iter().any(|note| note.contains(&decision)), "{first}: {notes:?}");
             }
             None => {
                 let (result, notes) = given(None, &[]);
                 let message = result.unwrap_err();
                 assert!(message.contains("line 1: has the numbers 0 to") && notes.is_empty(), "{first}: {message}");
-                assert!(message.contains("`header` true or false"), "{message}");
+                assert!(message.contains("`header` yes or no"), "{message}");
             }
         }
     }
