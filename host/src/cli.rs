@@ -339,8 +339,9 @@ fn warn(text: &str) {
 
 /// A line about the files of the data: public, as names are.
 fn say_of_data(note: &str) {
+    let note = flags::with_flags(note);
     if !caller::tell("note", serde_json::json!({ "text": note })) {
-        let _ = writeln!(io::stderr(), "data: {}", one_line(note));
+        let _ = writeln!(io::stderr(), "data: {}", one_line(&note));
     }
 }
 

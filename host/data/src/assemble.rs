@@ -1,11 +1,13 @@
 //! Arrays of a file to a split: counts, shapes, scaling, and the owner's checks of every row.
 
 use super::array::Array;
+use super::columns::{check_scale, labels_scaled};
 use super::dataset::IGNORED;
 use super::fit::{Fit, fit, to_front};
+use super::number::{Number, not_finite, rounded};
 use super::scaling::Scaling;
 use super::stored::{Stored, StoredKind};
-use super::values::{Element, Held, Room, Sink, Values};
+use super::values::{Element, FileValues, Held, Room, Sink, Values};
 use super::{DataError, DataOptions, Features, InputShape, LabelKind, Labels, Numbers, OnBadRow, Split};
 use damper_onnx::SettingError;
 use damper_onnx::graph::DType;
@@ -19,11 +21,15 @@ pub(super) struct Raw {
     pub unreadable: Vec<(usize, String)>,
     /// The name of a row in messages: the line of the file, or nothing for its index.
     pub lines: Option<Vec<u64>>,
+    /// The features are of the model's type, with all constants applied.
+    pub is_scaled: bool,
+    /// The public constants of the labels' column.
+    pub label_scale: Option<(f64, f64)>,
 }
 
 impl Raw {
     pub fn new(features: Vec<Array>, labels: Option<Array>) -> Self {
-        Self { features, labels, unreadable: Vec::new(), lines: None }
+        Self { features, labels, unreadable: Vec::new(), lines: None, is_scaled: false, label_scale: None }
     }
 }
 
@@ -70,17 +76,34 @@ pub(super) fn assemble(raw: Raw, options: &DataOptions) -> Result<Split, DataErr
         )));
     }
     let mut features = Vec::with_capacity(raw.features.len());
+    let are_bytes = raw.features.iter().map(|array| matches!(array.values, Values::U8(_))).collect();
     for (index, array) in raw.features.into_iter().enumerate() {
-        features.push(make_features(array, options.inputs.get(index), options, &mut bad)?);
+        features.push(make_features(array, raw.is_scaled, options.inputs.get(index), options, &mut bad)?);
     }
+    let label_scale = match raw.label_scale {
+        None if !raw.is_scaled => of_array(options)?,
+        given => given,
+    };
     let labels = match raw.labels {
-        Some(array) => make_labels(array, options, &mut bad)?,
+        Some(array) => make_labels(array, label_scale, options, &mut bad)?,
         None => Labels::None,
     };
     bad.refuse_many()?;
-    let mut split = Split { rows, features, labels, null: bad.null, held: None };
+    let mut split = Split { rows, features, labels, null: bad.null, held: None, are_bytes, label_scale };
     blank(&mut split, options.stratify);
     Ok(split)
+}
+
+/// The public constants of labels that are an array, which is called `labels`.
+fn of_array(options: &DataOptions) -> Result<Option<(f64, f64)>, DataError> {
+    options.scale.iter().try_fold(None, |before, (wanted, mean, std)| {
+        check_scale(wanted, *mean, *std)?;
+        if wanted == "labels" {
+            return labels_scaled(options, wanted, before, (*mean, *std));
+        }
+        let problem = "these samples have no columns; use `normalize`, or labels=MEAN,STD for the labels";
+        Err(SettingError::new("scale", wanted, problem).into())
+    })
 }
 
 /// Keeps account of bad rows, or refuses the first.
@@ -153,6 +176,26 @@ impl BadRows {
         Ok(())
     }
 
+    /// Finds the rows with a feature that is not finite as float32, which `values` are of `numbers`.
+    fn check_floats(
+        &mut self,
+        first: usize,
+        width: usize,
+        numbers: impl Iterator<Item = Number>,
+        values: &[f32],
+    ) -> Result<(), DataError> {
+        let width = width.max(1);
+        let wrong = numbers.zip(values).enumerate().filter(|(_, (_, value))| !value.is_finite());
+        for (at, (number, _)) in wrong {
+            if !self.is_null(first + at / width) {
+                self.found(first + at / width, || {
+                    not_finite(number, &self::place("a feature", at % width, width), DROP)
+                })?;
+            }
+        }
+        Ok(())
+    }
+
     fn at(&mut self, origin: &str) {
         if self.lines.is_none() {
             self.origin = origin.into();
@@ -163,8 +206,14 @@ impl BadRows {
 /// The advice on a row that may be left out. Not on one whose label or type is wrong: those are faults of the whole file.
 pub(super) const DROP: &str = ", or use `on_bad_row` drop";
 
+/// The name of the value `at` of a sample's `width` values.
+fn place(what: &str, at: usize, width: usize) -> String {
+    if width > 1 { format!("{what}, value {at} of the sample (counted from 0),") } else { what.into() }
+}
+
 fn make_features(
     array: Array,
+    is_scaled: bool,
     wanted: Option<&InputShape>,
     options: &DataOptions,
     bad: &mut BadRows,
@@ -185,15 +234,16 @@ fn make_features(
     let values = match wanted {
         Some(input) if input.dtype == DType::I64 => integers(array, width, fit, input, room, bad)?,
         _ => {
-            let scaling = Scaling::new(options.normalize.as_ref(), &shape, options.raw_bytes)?;
-            floats(array, width, fit, scaling, room, bad)?
+            let normalize = options.normalize.as_ref().filter(|_| !is_scaled);
+            let scaling = Scaling::new(normalize, &shape, options.raw_bytes)?;
+            floats(array, width, fit, scaling, options.unrounded, room, bad)?
         }
     };
     Ok(Features { shape, values })
 }
 
 /// `values` with the channels where the model has them.
-fn placed<T: Element>(values: &[T], width: usize, fit: Fit) -> Vec<T> {
+fn placed<T: Copy>(values: &[T], width: usize, fit: Fit) -> Vec<T> {
     match fit {
         Fit::AsIs => values.to_vec(),
         Fit::ChannelsFirst(channels) => to_front(values, width, channels),
@@ -205,58 +255,100 @@ fn floats(
     width: usize,
     fit: Fit,
     scaling: Scaling,
+    unrounded: bool,
     room: &Room,
     bad: &mut BadRows,
 ) -> Result<Numbers, DataError> {
     let stored = |values, kind| Numbers::Stored(Stored { values, kind, width, rows: None, scaling: None });
-    let fault = |value: &f32| format!("a feature is {value}: correct the row{DROP}");
     let values = match array.values {
-        // Bytes take a quarter of the room of what they become.
-        Values::U8(bytes) if !room.holds(bytes.len(), f32::WIDTH) && scaling.keeps_bytes_finite() => {
-            let file = match bytes {
-                Held::File(file) if fit == Fit::AsIs => file,
-                bytes => {
-                    let mut sink = Sink::in_file(room);
-                    bytes.blocks(width, |_, block| sink.push(&placed(block, width, fit)))?;
-                    match sink.finish()? {
-                        Values::U8(Held::File(file)) => file,
-                        _ => unreachable!("the sink is of bytes in a file"),
-                    }
-                }
-            };
-            return Ok(stored(file, StoredKind::Bytes(scaling)));
-        }
+        Values::U8(bytes) => return of_bytes(bytes, width, fit, scaling, room, bad),
         Values::F32(Held::Memory(mut values)) if fit == Fit::AsIs => {
+            // What is not finite stays so.
+            let faults: Vec<_> =
+                values.iter().enumerate().filter(|(_, x)| !x.is_finite()).map(|(at, x)| (at, *x)).collect();
             scaling.apply(&mut values, width);
-            bad.check(0, width, &values, |value| value.is_finite(), fault)?;
+            for (at, x) in faults {
+                bad.check_floats(at / width.max(1), 1, std::iter::once(x.into()), &[f32::NAN])?;
+            }
+            let scaled = values.iter().map(|x| Number::from(*x));
+            bad.check_floats(0, width, scaled, &values)?;
             return Ok(Numbers::F32(values));
         }
         Values::F32(Held::File(file)) if fit == Fit::AsIs && scaling.is_identity() => {
             let held = Held::<f32>::File(file.clone());
-            held.blocks(width, |first, block| bad.check(first, width, block, |value| value.is_finite(), fault))?;
+            held.blocks(width, |first, block| {
+                bad.check_floats(first, width, block.iter().map(|x| Number::from(*x)), block)
+            })?;
             return Ok(stored(file, StoredKind::F32));
         }
         values => values,
     };
+    // Floats of 32 bits lose nothing in them.
+    if unrounded && !matches!(values, Values::F32(_)) {
+        let mut sink = Sink::<f64>::new(room);
+        values.blocks(width, |first, block| {
+            let block = placed(block, width, fit);
+            let single: Vec<f32> = block.iter().map(|value| value.f32()).collect();
+            bad.check_floats(first, width, block.iter().copied(), &single)?;
+            let wide = |(at, value): (usize, &Number)| match scaling.constants(at % width.max(1)) {
+                None => value.f64(),
+                Some((mean, std)) => value.scaled(mean, std),
+            };
+            sink.push(&block.iter().enumerate().map(wide).collect::<Vec<_>>())
+        })?;
+        return Ok(match sink.finish()? {
+            Values::F64(Held::Memory(values)) => stored(FileValues::in_memory(&values), StoredKind::F64),
+            Values::F64(Held::File(file)) => stored(file, StoredKind::F64),
+            _ => unreachable!("the sink is of floats"),
+        });
+    }
     let mut sink = Sink::<f32>::new(room);
-    let mut push = |first: usize, block: Vec<f32>| {
-        let mut block = placed(&block, width, fit);
-        scaling.apply(&mut block, width);
-        bad.check(first, width, &block, |value| value.is_finite(), fault)?;
+    values.blocks(width, |first, block| {
+        let block = placed(block, width, fit);
+        let single = |(at, value): (usize, &Number)| rounded(*value, scaling.constants(at % width.max(1)));
+        let floats: Vec<f32> = block.iter().enumerate().map(single).collect();
+        bad.check_floats(first, width, block.into_iter(), &floats)?;
+        sink.push(&floats)
+    })?;
+    match sink.finish()? {
+        Values::F32(Held::Memory(values)) => Ok(Numbers::F32(values)),
+        Values::F32(Held::File(file)) => Ok(stored(file, StoredKind::F32)),
+        _ => unreachable!("the sink is of floats"),
+    }
+}
+
+/// Bytes, such as pixels: divided and scaled in float32, which all records of runs on pictures have the bits of.
+fn of_bytes(
+    bytes: Held<u8>,
+    width: usize,
+    fit: Fit,
+    scaling: Scaling,
+    room: &Room,
+    bad: &mut BadRows,
+) -> Result<Numbers, DataError> {
+    let stored = |values, kind| Numbers::Stored(Stored { values, kind, width, rows: None, scaling: None });
+    // They take a quarter of the room of what they become.
+    if !room.holds(bytes.len(), f32::WIDTH) && scaling.keeps_bytes_finite() {
+        let file = match bytes {
+            Held::File(file) if fit == Fit::AsIs => file,
+            bytes => {
+                let mut sink = Sink::in_file(room);
+                bytes.blocks(width, |_, block| sink.push(&placed(block, width, fit)))?;
+                match sink.finish()? {
+                    Values::U8(Held::File(file)) => file,
+                    _ => unreachable!("the sink is of bytes in a file"),
+                }
+            }
+        };
+        return Ok(stored(file, StoredKind::Bytes(scaling)));
+    }
+    let mut sink = Sink::<f32>::new(room);
+    bytes.blocks(width, |first, block| {
+        let mut block: Vec<f32> = placed(block, width, fit).into_iter().map(|byte| scaling.byte(byte)).collect();
+        scaling.apply_to_bytes(&mut block, width);
+        bad.check_floats(first, width, block.iter().map(|x| Number::from(*x)), &block)?;
         sink.push(&block)
-    };
-    match values {
-        Values::U8(held) => {
-            held.blocks(width, |first, block| push(first, block.iter().map(|byte| scaling.byte(*byte)).collect()))
-        }
-        Values::I64(held) => {
-            held.blocks(width, |first, block| push(first, block.iter().map(|value| *value as f32).collect()))
-        }
-        Values::F32(held) => held.blocks(width, |first, block| push(first, block.to_vec())),
-        Values::F64(held) => {
-            held.blocks(width, |first, block| push(first, block.iter().map(|value| *value as f32).collect()))
-        }
-    }?;
+    })?;
     match sink.finish()? {
         Values::F32(Held::Memory(values)) => Ok(Numbers::F32(values)),
         Values::F32(Held::File(file)) => Ok(stored(file, StoredKind::F32)),
@@ -288,24 +380,22 @@ fn integers(
         }
         sink.push(&block)
     };
-    let whole = |bad: &mut BadRows, first, block: &[f64]| {
-        let is_whole = |value: &f64| value.fract() == 0.0 && value.abs() < 9_007_199_254_740_992.0;
-        bad.check(first, width, block, is_whole, |value| {
-            format!("a feature is {value} where the model's input '{name}' takes whole numbers: correct the row")
-        })?;
-        Ok::<Vec<i64>, DataError>(block.iter().map(|value| *value as i64).collect())
+    let whole = |bad: &mut BadRows, first: usize, block: &[Number]| {
+        let width = width.max(1);
+        let mut integers = Vec::with_capacity(block.len());
+        for (at, value) in block.iter().enumerate() {
+            let (row, integer) = (first + at / width, value.integer());
+            if let (Err(problem), false) = (integer, bad.is_null(row)) {
+                let value_at = place("a feature", at % width, width);
+                bad.found(row, || format!("{value_at} is {value} where the model's input '{name}' {problem}"))?;
+            }
+            integers.push(integer.unwrap_or(0));
+        }
+        Ok::<Vec<i64>, DataError>(integers)
     };
     match array.values {
-        Values::U8(held) => {
-            held.blocks(width, |first, block| push(bad, first, block.iter().map(|byte| i64::from(*byte)).collect()))
-        }
         Values::I64(held) => held.blocks(width, |first, block| push(bad, first, block.to_vec())),
-        Values::F32(held) => held.blocks(width, |first, block| {
-            let block: Vec<f64> = block.iter().map(|value| f64::from(*value)).collect();
-            let block = whole(bad, first, &block)?;
-            push(bad, first, block)
-        }),
-        Values::F64(held) => held.blocks(width, |first, block| {
+        values => values.blocks(width, |first, block| {
             let block = whole(bad, first, block)?;
             push(bad, first, block)
         }),
@@ -319,7 +409,12 @@ fn integers(
     }
 }
 
-fn make_labels(array: Array, options: &DataOptions, bad: &mut BadRows) -> Result<Labels, DataError> {
+fn make_labels(
+    array: Array,
+    scale: Option<(f64, f64)>,
+    options: &DataOptions,
+    bad: &mut BadRows,
+) -> Result<Labels, DataError> {
     bad.at(&array.origin);
     let own = array.sample_shape();
     let fits = |wanted: &[usize]| fit(own, wanted, super::Layout::Nchw).is_ok();
@@ -342,10 +437,15 @@ fn make_labels(array: Array, options: &DataOptions, bad: &mut BadRows) -> Result
             let are_chances = matches!(options.labels, LabelKind::Chances { .. });
             let width = shape.iter().product();
             let mut sink = Sink::<f32>::new(&room(width));
-            array.values.f64_blocks(width, |first, block| {
-                let block: Vec<f32> = block.iter().map(|value| *value as f32).collect();
-                let good = |value: &f32| value.is_finite();
-                bad.check(first, width, &block, good, |value| format!("the label is {value}: correct the row"))?;
+            array.values.blocks(width, |first, block| {
+                let numbers = block;
+                let block: Vec<f32> = block.iter().map(|value| rounded(*value, scale)).collect();
+                for (at, (number, _)) in numbers.iter().zip(&block).enumerate().filter(|(_, (_, x))| !x.is_finite()) {
+                    let row = first + at / width.max(1);
+                    if !bad.is_null(row) {
+                        bad.found(row, || not_finite(*number, "the label", ""))?;
+                    }
+                }
                 if are_chances {
                     let good = |value: &f32| (0.0..=1.0).contains(value) || *value == IGNORED as f32;
                     bad.check(first, width, &block, good, |value| {
@@ -385,15 +485,17 @@ fn make_labels(array: Array, options: &DataOptions, bad: &mut BadRows) -> Result
                 }
             };
             let end = classes.map_or(9_007_199_254_740_992.0, |classes| classes as f64);
-            let good =
-                |label: &f64| *label == IGNORED as f64 || (*label >= 0.0 && *label < end && label.fract() == 0.0);
-            let fault = |label: &f64| {
+            let good = |label: &Number| {
+                let class = label.f64();
+                class == IGNORED as f64 || (class >= 0.0 && class < end && class.fract() == 0.0)
+            };
+            let fault = |label: &Number| {
                 let range = classes.map_or("a class number from 0".into(), |classes| {
                     format!("one of the model's classes 0 to {}", classes.saturating_sub(1))
                 });
                 let remedy = if classes == &Some(1) {
                     "for an output of one number use `loss` bce-with-logits, or mse"
-                } else if label.fract() == 0.0 {
+                } else if label.f64().fract() == 0.0 {
                     "train a model with more outputs, or correct the row"
                 } else {
                     "correct the row, or use `loss` mse if the labels are measures"
@@ -402,7 +504,7 @@ fn make_labels(array: Array, options: &DataOptions, bad: &mut BadRows) -> Result
             };
             let width = shape.iter().product();
             let mut sink = Sink::<i64>::new(&room(width));
-            array.values.f64_blocks(width, |first, block| {
+            array.values.blocks(width, |first, block| {
                 if options.stratify
                     && let Some(place) = block.iter().position(|label| !good(label))
                 {
@@ -411,7 +513,7 @@ fn make_labels(array: Array, options: &DataOptions, bad: &mut BadRows) -> Result
                     return Err(DataError::File(bad.describe(first + place / width, fault)));
                 }
                 bad.check(first, width, block, good, fault)?;
-                sink.push(&block.iter().map(|label| *label as i64).collect::<Vec<_>>())
+                sink.push(&block.iter().map(|label| label.f64() as i64).collect::<Vec<_>>())
             })?;
             match sink.finish()? {
                 Values::I64(Held::Memory(values)) => Ok(Labels::Classes { shape, values }),

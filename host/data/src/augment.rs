@@ -207,6 +207,8 @@ mod tests {
             labels,
             null: vec![],
             held: None,
+            are_bytes: vec![],
+            label_scale: None,
         };
         let classes = |shape: &[usize]| Labels::Classes { shape: shape.to_vec(), values: vec![0] };
         let crop = augment(Motion::Crop(4), true);

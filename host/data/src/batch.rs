@@ -229,6 +229,8 @@ mod tests {
             labels: Labels::Classes { shape: vec![], values: (0..len).map(|i| 10 * i as i64).collect() },
             null: (0..len).map(|i| null.contains(&i)).collect(),
             held: None,
+            are_bytes: vec![],
+            label_scale: None,
         }
     }
 

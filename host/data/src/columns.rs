@@ -1,19 +1,31 @@
 //! The columns of a table: the label, numbers, and categories by public lists.
 
 use super::assemble::DROP;
+use super::number::Number;
 use super::{DataError, DataOptions, LabelKind};
 use damper_onnx::SettingError;
 use damper_onnx::graph::DType;
 use std::path::Path;
 
-/// The mark of a missing value.
-const MISSING: [&str; 7] = ["", "NA", "N/A", "na", "null", "NULL", "?"];
+/// The words for a missing value: those that pandas reads as such, and `?`.
+const MISSING: [&str; 24] = [
+    "", "?", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A",
+    "NA", "NULL", "NaN", "Nan", "None", "n/a", "na", "nan", "none", "nil", "null",
+];
+
+/// Returns true if a field of a CSV file is a number, or says that one is missing.
+pub(super) fn is_value(field: &str) -> bool {
+    MISSING.contains(&field) || Number::parse(field).is_some()
+}
 
 /// The use of the columns of a table.
 pub(super) struct Columns<'a> {
     roles: Vec<Role<'a>>,
     names: Vec<String>,
     classes: Option<Classes>,
+    /// The model's input takes integers.
+    integers: bool,
+    label_scale: Option<(f64, f64)>,
 }
 
 /// The names of the classes.
@@ -28,7 +40,7 @@ pub(super) struct Classes {
 
 impl Classes {
     pub fn new(names: &[String], options: &DataOptions) -> Self {
-        let or_numbers = options.classes.is_none() && !names.iter().any(|name| name.parse::<f64>().is_ok());
+        let or_numbers = options.classes.is_none() && !names.iter().any(|name| Number::parse(name).is_some());
         Self {
             names: names.to_vec(),
             or_numbers,
@@ -40,7 +52,7 @@ impl Classes {
 
 enum Role<'a> {
     Label,
-    Number { scale: Option<(f32, f32)> },
+    Number { scale: Option<(f64, f64)> },
     Category { list: &'a [String], one_hot: bool },
 }
 
@@ -57,7 +69,8 @@ impl<'a> Columns<'a> {
         if let Some(label) = label {
             roles[label] = Role::Label;
         }
-        let one_hot = !options.inputs.iter().any(|input| input.dtype == DType::I64);
+        let integers = options.inputs.iter().any(|input| input.dtype == DType::I64);
+        let one_hot = !integers;
         let find = |setting: &'static str, wanted: &str, roles: &[Role<'_>]| {
             let column = column(path, &names, wanted)?;
             match roles[column] {
@@ -73,16 +86,41 @@ impl<'a> Columns<'a> {
             let column = find("categories", wanted, &roles)?;
             roles[column] = Role::Category { list, one_hot };
         }
+        let mut label_scale = None;
         for (wanted, mean, std) in &options.scale {
-            let column = find("scale", wanted, &roles)?;
-            if !(mean.is_finite() && std.is_normal() && *std > 0.0) {
-                let problem = "give a finite mean and a standard deviation above 0";
-                return Err(SettingError::new("scale", format!("{wanted}={mean},{std}"), problem).into());
+            check_scale(wanted, *mean, *std)?;
+            if label.is_some() && label == column(path, &names, wanted).ok() {
+                label_scale = labels_scaled(options, wanted, label_scale, (*mean, *std))?;
+                continue;
             }
+            let column = find("scale", wanted, &roles)?;
             roles[column] = Role::Number { scale: Some((*mean, *std)) };
         }
         let classes = classes.map(|names| Classes::new(names, options));
-        Ok(Self { roles, names, classes })
+        Ok(Self { roles, names, classes, integers, label_scale })
+    }
+
+    /// The public constants of the label's column.
+    pub fn label_scale(&self) -> Option<(f64, f64)> {
+        self.label_scale
+    }
+
+    /// Returns true if the samples are integers.
+    pub fn are_integers(&self) -> bool {
+        self.integers
+    }
+
+    /// The name of the column of each value of a sample.
+    pub fn value_names(&self) -> Vec<String> {
+        let of = |(role, name): (&Role<'_>, &String)| {
+            let count = match role {
+                Role::Label => 0,
+                Role::Category { list, one_hot: true } => list.len(),
+                _ => 1,
+            };
+            std::iter::repeat_n(name.clone(), count)
+        };
+        self.roles.iter().zip(&self.names).flat_map(of).collect()
     }
 
     /// With labels that are numbers by a list of the file's own: the class of each.
@@ -109,26 +147,26 @@ impl<'a> Columns<'a> {
         let name = &self.names[column];
         match &self.roles[column] {
             Role::Label => {
-                row.label = f64::NAN;
+                row.label = Number::NAN;
                 row.label = label(name, field, self.classes.as_ref())?;
                 Ok(())
             }
-            Role::Number { scale } => match field.parse::<f32>() {
-                Ok(number) => {
+            Role::Number { scale } => match Number::parse(field) {
+                Some(number) => {
                     row.features.push(scaled(number, *scale));
                     Ok(())
                 }
-                Err(_) => {
-                    row.features.push(f32::NAN);
+                None => {
+                    row.features.push(Number::NAN);
                     Err(not_a_number(name, field))
                 }
             },
             Role::Category { list, one_hot } => {
                 let place = list.iter().position(|entry| entry == field);
                 if *one_hot {
-                    row.features.extend((0..list.len()).map(|entry| if Some(entry) == place { 1.0 } else { 0.0 }));
+                    row.features.extend((0..list.len()).map(|entry| Number::Int((Some(entry) == place).into())));
                 } else {
-                    row.features.push(place.map_or(f32::NAN, |place| place as f32));
+                    row.features.push(place.map_or(Number::NAN, |place| Number::Int(place as i64)));
                 }
                 match place {
                     Some(_) => Ok(()),
@@ -145,21 +183,21 @@ impl<'a> Columns<'a> {
 
     /// Adds a number to a row, or its label.
     #[cfg(feature = "parquet")]
-    pub fn number(&self, column: usize, number: f64, row: &mut Row) -> Result<(), String> {
+    pub fn number(&self, column: usize, number: Number, row: &mut Row) -> Result<(), String> {
         match (&self.roles[column], &self.classes) {
-            (Role::Number { scale }, _) => row.features.push(scaled(number as f32, *scale)),
+            (Role::Number { scale }, _) => row.features.push(scaled(number, *scale)),
             (Role::Label, None | Some(Classes { or_numbers: true, numbers: None, .. })) => row.label = number,
             (Role::Label, Some(Classes { names, numbers: Some(numbers), .. })) => {
-                let own = (number.fract() == 0.0 && number >= 0.0).then_some(number as usize);
+                let own = number.integer().ok().and_then(|own| usize::try_from(own).ok());
                 let Some(class) = own.and_then(|own| numbers.get(own)) else {
-                    row.label = f64::NAN;
+                    row.label = Number::NAN;
                     return Err(format!(
                         "the label {number} is none of the file's {} classes ({}): correct the row",
                         numbers.len(),
                         self::names(names)
                     ));
                 };
-                row.label = *class as f64;
+                row.label = Number::Int(*class as i64);
             }
             // A list may name numbers.
             _ => return self.text(column, &number.to_string(), row),
@@ -168,8 +206,33 @@ impl<'a> Columns<'a> {
     }
 }
 
-fn scaled(number: f32, scale: Option<(f32, f32)>) -> f32 {
-    scale.map_or(number, |(mean, std)| (number - mean) / std)
+fn scaled(number: Number, scale: Option<(f64, f64)>) -> Number {
+    scale.map_or(number, |(mean, std)| Number::Float(number.scaled(mean, std)))
+}
+
+/// Refuses constants that are none.
+pub(super) fn check_scale(wanted: &str, mean: f64, std: f64) -> Result<(), DataError> {
+    if mean.is_finite() && std.is_normal() && std > 0.0 {
+        return Ok(());
+    }
+    let problem = "give a finite mean and a standard deviation above 0";
+    Err(SettingError::new("scale", format!("{wanted}={mean},{std}"), problem).into())
+}
+
+/// The public constants of labels: once, and of numbers alone.
+pub(super) fn labels_scaled(
+    options: &DataOptions,
+    wanted: &str,
+    before: Option<(f64, f64)>,
+    (mean, std): (f64, f64),
+) -> Result<Option<(f64, f64)>, DataError> {
+    let refuse = |problem: &'static str| Err(SettingError::new("scale", wanted, problem).into());
+    match options.labels {
+        _ if before.is_some() => refuse("the labels are scaled already; name them once"),
+        LabelKind::Values { .. } => Ok(Some((mean, std))),
+        LabelKind::None => refuse("this loss takes no labels; leave it out"),
+        _ => refuse("the labels are classes or from 0 to 1, which are not scaled; leave it out, or use `loss` mse"),
+    }
 }
 
 /// Returns true if each comma of a number has three digits after it.
@@ -181,20 +244,25 @@ fn has_thousands(field: &str) -> bool {
 }
 
 /// A row on its way to a sample.
-#[derive(Default)]
 pub(super) struct Row {
-    pub features: Vec<f32>,
-    pub label: f64,
+    pub features: Vec<Number>,
+    pub label: Number,
+}
+
+impl Default for Row {
+    fn default() -> Self {
+        Self { features: Vec::new(), label: Number::NAN }
+    }
 }
 
 fn not_a_number(name: &str, field: &str) -> String {
     if MISSING.contains(&field) {
         format!("column '{name}' is not a number but missing: correct the row{DROP}")
-    } else if field.contains(',') && field.replace(',', "").parse::<f32>().is_ok() && has_thousands(field) {
+    } else if field.contains(',') && field.replace(',', "").parse::<f64>().is_ok() && has_thousands(field) {
         format!(
             "column '{name}' is not a number: write {field} without separators of thousands, and with a decimal point"
         )
-    } else if field.contains(',') && field.replacen(',', ".", 1).parse::<f32>().is_ok() {
+    } else if field.contains(',') && field.replacen(',', ".", 1).parse::<f64>().is_ok() {
         format!("column '{name}' is not a number: write {field} with a decimal point")
     } else {
         format!("column '{name}' is not a number: correct the row, or list the column's values with `categories`")
@@ -202,17 +270,17 @@ fn not_a_number(name: &str, field: &str) -> String {
 }
 
 /// The number of a label: of its class, if classes have names.
-pub(super) fn label(name: &str, field: &str, classes: Option<&Classes>) -> Result<f64, String> {
+pub(super) fn label(name: &str, field: &str, classes: Option<&Classes>) -> Result<Number, String> {
     match classes {
         Some(Classes { names, or_numbers, .. }) => match names.iter().position(|class| class == field) {
-            Some(class) => Ok(class as f64),
-            None if *or_numbers && let Ok(number) = field.parse() => Ok(number),
+            Some(class) => Ok(Number::Int(class as i64)),
+            None if *or_numbers && let Some(number) = Number::parse(field) => Ok(number),
             None if *or_numbers => {
                 Err(format!("the label '{field}' is not one of the classes {}: correct the row", self::names(names)))
             }
             None => Err(format!("the label '{field}' is not in `classes`: correct the row or the list")),
         },
-        None => field.parse().map_err(|_| {
+        None => Number::parse(field).ok_or_else(|| {
             if MISSING.contains(&field) {
                 format!("column '{name}', the label, is not a number but missing: correct the row")
             } else {

@@ -1,20 +1,28 @@
 //! `csv:PATH`: one sample a line, fields between commas (RFC 4180, as the `csv` crate reads it), plain or gzipped.
 //!
 //! One column is the label, the others are the features, in the order of the file: numbers, or categories by a public list
-//! ([`DataOptions::categories`]). The first line names the columns if [`DataOptions::header`] says so or, where it does not say, if one
-//! of its fields is not a number. A field that is not a number makes its row a bad row; a line with another number of fields makes the
+//! ([`DataOptions::categories`]). A field that is not a number makes its row a bad row; a line with another number of fields makes the
 //! file unusable.
+//!
+//! # The first line
+//!
+//! It names the columns if [`DataOptions::header`] says so or, if that is not given, by this rule. A field is a *value* if it is a number,
+//! a word for a missing value (as pandas reads it, or `?`), or in a list of categories or classes. The first line names the columns if one
+//! of its fields is no value. Otherwise it is a row. One case is refused until `header` decides: the numbers 0, 1, 2, … in order, which
+//! pandas writes as names of columns without names.
 
 use super::array::{Array, FETCH_AGAIN, open, read_failed};
 use super::assemble::{Raw, assemble};
-use super::columns::{Columns, Row, label_column};
-use super::lines::{BlankLines, Counted, without_mark};
+use super::columns::{Columns, Row, is_value, label_column, names as listed};
+use super::lines::{Counted, LineStarts, without_mark};
 use super::names::{Naming, Order};
-use super::values::{Sink, Values};
+use super::table::Table;
+use super::values::Values;
 use super::{DataError, DataOptions, Split};
 use csv::{ReaderBuilder, StringRecord, Trim};
 use std::path::Path;
 
+/// Reads the file. What was found out about its form goes to the notes of `naming`.
 pub(super) fn load(
     path: &Path,
     options: &DataOptions,
@@ -44,25 +52,31 @@ pub(super) fn load(
             char::from(delimiter).escape_default()
         )));
     }
-    // A first line of categories is no header.
-    let is_number = |field: &str| field.is_empty() || field.parse::<f64>().is_ok();
-    let is_listed = |field: &str| {
-        let mut lists = options.categories.iter().map(|(_, list)| &**list).chain(naming.classes());
-        lists.any(|list| list.iter().any(|entry| entry == field))
+    let fields: Vec<&str> = record.iter().collect();
+    let header = match options.header {
+        Some(header) => header,
+        None => names_columns(&fields, options, naming.classes()).ok_or_else(|| {
+            DataError::File(format!(
+                "{}: line {}: has the numbers 0 to {}, which are names of columns or a row: give `header` yes or no",
+                path.display(),
+                blank.line(record.position()),
+                fields.iter().filter(|field| !field.is_empty()).count() - 1
+            ))
+        })?,
     };
-    let header = options.header.unwrap_or_else(|| record.iter().any(|field| !is_number(field) && !is_listed(field)));
-    let names = header.then(|| record.iter().map(String::from).collect());
+    let own: Option<Vec<String>> = header.then(|| record.iter().map(String::from).collect());
     let choose = |names: &[String]| label_column(path, names, options);
     let Order { names, places, label } =
-        naming.table(path, names, record.len(), &choose, options.label_column.as_deref())?;
+        naming.table(path, own.clone(), record.len(), &choose, options.label_column.as_deref())?;
+    naming.note(note(path, own.as_deref(), &names, label));
     let columns = Columns::new(path, names, label, naming.classes(), options)?;
-    let width = columns.width();
+    let mut table = Table::new(&columns, options)?;
+    let width = table.width();
     if width == 0 {
         return Err(DataError::File(format!("{}: has no column of features: use a file that does", path.display())));
     }
 
-    let (mut features, mut labels) = (Sink::new(&options.room()), Vec::new());
-    let (mut lines, mut unreadable, mut row) = (Vec::new(), Vec::new(), Row::default());
+    let (mut labels, mut lines, mut unreadable, mut row) = (Vec::new(), Vec::new(), Vec::new(), Row::default());
     let mut more = !header || next(&mut record)?;
     while more {
         row.features.clear();
@@ -72,10 +86,9 @@ pub(super) fn load(
                 fault.get_or_insert(problem);
             }
         }
-        if let Some(fault) = fault {
+        if let Some(fault) = table.push(&row, fault)? {
             unreadable.push((lines.len(), fault));
         }
-        features.push(&row.features)?;
         if label.is_some() {
             labels.push(row.label);
         }
@@ -85,12 +98,43 @@ pub(super) fn load(
 
     let origin = path.display().to_string();
     let raw = Raw {
-        features: vec![Array { origin: origin.clone(), shape: vec![lines.len(), width], values: features.finish()? }],
-        labels: label.map(|_| Array { origin, shape: vec![lines.len()], values: Values::f64s(labels) }),
+        features: vec![Array { origin: origin.clone(), shape: vec![lines.len(), width], values: table.finish()? }],
+        labels: label.map(|_| Array { origin, shape: vec![lines.len()], values: Values::Numbers(labels) }),
         unreadable,
         lines: Some(lines),
+        is_scaled: true,
+        label_scale: columns.label_scale(),
     };
     Ok((assemble(raw, options)?, None))
+}
+
+/// Returns true if the first line names the columns, and nothing if that cannot be told. `classes` are names that labels may have.
+fn names_columns(fields: &[&str], options: &DataOptions, classes: Option<&[String]>) -> Option<bool> {
+    let is_listed = |field: &str| {
+        let mut lists = options.categories.iter().map(|(_, list)| &**list).chain(classes);
+        lists.any(|list| list.iter().any(|entry| entry == field))
+    };
+    if fields.iter().any(|field| !is_value(field) && !is_listed(field)) {
+        return Some(true);
+    }
+    // The index of pandas has no name.
+    let numbers = if fields.len() > 1 && fields[0].is_empty() { &fields[1..] } else { fields };
+    let is_count = numbers.iter().enumerate().all(|(at, field)| *field == at.to_string());
+    (!is_count).then_some(false)
+}
+
+/// The note on the first line: `own` are the names that it gives, and `names` those that the columns have.
+fn note(path: &Path, own: Option<&[String]>, names: &[String], label: Option<usize>) -> String {
+    let are_numbers = || names.iter().enumerate().all(|(at, name)| *name == at.to_string());
+    let first = match own {
+        Some(_) => "names the columns",
+        None if are_numbers() => "is a row, and columns are numbered from 0",
+        None => "is a row",
+    };
+    let label = label.map_or("no label".into(), |label| format!("label '{}'", names[label]));
+    let (header, names) = (if own.is_some() { "yes" } else { "no" }, own.unwrap_or(names));
+    let more = if names.len() > 20 { ", ..." } else { "" };
+    format!("{}: the first line {first} (`header` {header}): {}{more}; {label}", path.display(), listed(names))
 }
 
 /// The delimiter that the fields of the first line evidently have instead, as the setting takes it.
@@ -105,7 +149,7 @@ pub(super) fn other_delimiter(fields: &[&str], own: u8) -> Option<&'static str> 
     found.map(|(_, name)| name)
 }
 
-fn failed(path: &Path, blank: &BlankLines, error: csv::Error) -> DataError {
+fn failed(path: &Path, blank: &LineStarts, error: csv::Error) -> DataError {
     let line = blank.line(error.position());
     match error.kind() {
         csv::ErrorKind::UnequalLengths { expected_len, len, .. } => DataError::File(format!(

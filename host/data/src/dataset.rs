@@ -19,7 +19,7 @@ pub struct Dataset {
     pub sample: &'static str,
     /// The names of columns and classes, which are public.
     pub names: DataNames,
-    /// Public notes on the files, a line each: columns that are matched by place, or left out.
+    /// Public notes on the files, a line each: whether a first line names the columns, and columns that are matched by place, or left out.
     pub notes: Vec<String>,
 }
 
@@ -33,6 +33,10 @@ pub struct Split {
     pub(super) null: Vec<bool>,
     /// The rows that are held, if not all are. The others cannot be read.
     pub(super) held: Option<Range<usize>>,
+    /// For each input, whether its values were bytes.
+    pub(super) are_bytes: Vec<bool>,
+    /// The public mean and standard deviation by which labels are scaled.
+    pub(super) label_scale: Option<(f64, f64)>,
 }
 
 /// The values of one model input for all samples.
@@ -144,6 +148,28 @@ impl Split {
         &self.labels
     }
 
+    /// The public mean and standard deviation by which the labels are scaled, if they are.
+    pub fn label_scale(&self) -> Option<(f64, f64)> {
+        self.label_scale
+    }
+
+    /// The values of sample `index` for input `input`, as the data has them: not rounded to 32 bits, if they are kept so. `to` has room for
+    /// one sample. Returns false if they are not.
+    ///
+    /// # Errors
+    ///
+    /// Rows in a file cannot be read.
+    ///
+    /// # Panics
+    ///
+    /// There is no such input or sample.
+    pub fn unrounded(&self, input: usize, index: usize, to: &mut [f64]) -> Result<bool, DataError> {
+        match &self.features[input].values {
+            Numbers::Stored(stored) => stored.wide(self.place(index), to),
+            Numbers::F32(_) | Numbers::I64(_) => Ok(false),
+        }
+    }
+
     /// Returns true if sample `index` is a null sample: a dropped row, which contributes nothing. Private, as the data is.
     pub fn is_null(&self, index: usize) -> bool {
         self.null.get(self.place(index)).copied().unwrap_or(false)
@@ -166,9 +192,13 @@ impl Split {
     ///
     /// An input has another number of values.
     pub fn normalize(&mut self, constants: &Normalize) -> Result<(), DataError> {
-        for features in self.features.iter_mut().filter(|features| !features.values.are_integers()) {
+        let floats = self.features.iter_mut().enumerate().filter(|(_, features)| !features.values.are_integers());
+        for (input, features) in floats {
             let scaling = Scaling::new(Some(constants), &features.shape, true)?;
             match &mut features.values {
+                Numbers::F32(values) if self.are_bytes.get(input) == Some(&true) => {
+                    scaling.apply_to_bytes(values, features.shape.iter().product());
+                }
                 Numbers::F32(values) => scaling.apply(values, features.shape.iter().product()),
                 Numbers::Stored(stored) => stored.scaling = Some(scaling),
                 Numbers::I64(_) => {}
@@ -375,6 +405,8 @@ impl Split {
             },
             null,
             held: None,
+            are_bytes: self.are_bytes.clone(),
+            label_scale: self.label_scale,
         }
     }
 

@@ -14,7 +14,7 @@ pub struct Sample {
 impl Split {
     /// A data set of `rows` made-up samples.
     pub fn made(rows: usize, features: Vec<Features>, labels: Labels) -> Self {
-        Self { rows, features, labels, null: vec![], held: None }
+        Self { rows, features, labels, null: vec![], held: None, are_bytes: vec![], label_scale: None }
     }
 
     /// A copy of sample `index`.
@@ -165,6 +165,8 @@ mod tests {
             labels: Labels::Classes { shape: vec![], values: vec![0, 1, 2] },
             null: vec![],
             held: None,
+            are_bytes: vec![],
+            label_scale: None,
         }
     }
 

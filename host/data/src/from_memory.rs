@@ -72,6 +72,8 @@ fn in_order(values: &mut Values, width: usize, places: &[usize]) {
     }
     match values {
         Values::F32(Held::Memory(values)) => reorder(values, width, places),
+        Values::F64(Held::Memory(values)) => reorder(values, width, places),
+        Values::U64(Held::Memory(values)) => reorder(values, width, places),
         Values::I64(Held::Memory(values)) => reorder(values, width, places),
         _ => unreachable!("the program's arrays are in memory, and of these types"),
     }
@@ -84,7 +86,9 @@ impl TryFrom<MemoryArray> for Array {
         let MemoryArray { name, shape, values } = array;
         let (len, values) = match values {
             MemoryValues::F32(values) => (values.len(), Values::F32(Held::Memory(values))),
+            MemoryValues::F64(values) => (values.len(), Values::F64(Held::Memory(values))),
             MemoryValues::I64(values) => (values.len(), Values::I64(Held::Memory(values))),
+            MemoryValues::U64(values) => (values.len(), Values::U64(Held::Memory(values))),
         };
         if elements(&shape, 1) != Some(len) {
             return Err(DataError::File(format!("{name}: has {len} values where the shape is {shape:?}")));
@@ -117,7 +121,7 @@ mod tests {
         let split = MemorySplit { features: vec![floats("x", &[4, 2])], labels: Some(classes(&[0, 1, 1, 0])) };
         let address = match &split.features[0].values {
             MemoryValues::F32(values) => values.as_ptr(),
-            MemoryValues::I64(_) => unreachable!(),
+            _ => unreachable!(),
         };
         let test = MemorySplit { features: vec![floats("x", &[1, 2])], labels: Some(classes(&[1])) };
         let options = DataOptions {

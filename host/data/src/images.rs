@@ -148,5 +148,5 @@ fn split(path: &Path, folders: Vec<(String, usize)>, options: &DataOptions) -> R
         values: Values::f64s(files.iter().map(|(_, class)| *class).collect()),
     });
     let features = vec![Array { origin, shape, values: pixels.finish()? }];
-    assemble(Raw { features, labels, unreadable, lines: None }, options)
+    assemble(Raw { unreadable, ..Raw::new(features, labels) }, options)
 }

@@ -42,6 +42,7 @@ mod memory;
 mod names;
 mod npy;
 mod npz;
+mod number;
 mod options;
 mod overlap;
 #[cfg(feature = "parquet")]
@@ -50,6 +51,7 @@ mod pickle;
 mod pictures;
 mod scaling;
 mod stored;
+mod table;
 #[cfg(feature = "text")]
 mod text;
 mod values;
@@ -175,7 +177,7 @@ fn check_kinds(spec: &str, options: &DataOptions) -> Result<(), DataError> {
             &["idx", "csv", "npz", "npy", "images", "folder", "cifar", "parquet", "text", "memory"],
         ),
         ("categories", !options.categories.is_empty(), &["csv", "parquet"]),
-        ("scale", !options.scale.is_empty(), &["csv", "parquet"]),
+        ("scale", !options.scale.is_empty(), &["csv", "parquet", "npz", "npy", "memory", "idx"]),
         ("labels", options.labels_file.is_some(), &["npy"]),
         ("test_labels", options.test_labels_file.is_some(), &["npy"]),
         ("layout", options.layout != Layout::Nchw, &["idx", "csv", "npz", "npy", "parquet", "memory"]),

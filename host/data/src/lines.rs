@@ -2,6 +2,7 @@
 
 use csv::Position;
 use std::cell::{Cell, RefCell};
+use std::collections::VecDeque;
 use std::io::{self, Read};
 use std::rc::Rc;
 
@@ -24,63 +25,126 @@ pub(super) fn without_mark(mut reader: impl Read) -> io::Result<impl Read> {
     Ok(io::Cursor::new(first).chain(reader))
 }
 
-/// Runs of blank lines: where each begins, and how many there are.
+/// The lines of what was read and not yet asked for.
 #[derive(Clone, Default)]
-pub(super) struct BlankLines {
-    runs: Rc<RefCell<Vec<(u64, u64)>>>,
+pub(super) struct LineStarts {
+    /// Byte and number, from 1, of each line that is not blank.
+    starts: Rc<RefCell<VecDeque<(u64, u64)>>>,
     /// Beginning of the last record that was asked for.
     record: Rc<Cell<u64>>,
 }
 
-impl BlankLines {
-    /// The line, counted from 1, on which the record at `position` stands. The reader's own number is that of the first of
-    /// the blank lines before it.
+impl LineStarts {
+    /// The line, counted from 1, on which the record at `position` begins. Records are asked for in their order. The reader's position may
+    /// be that of line ends before the record, and its own number of the line is that of the line before.
     pub fn line(&self, position: Option<&Position>) -> u64 {
         let Some(position) = position else { return 0 };
         self.record.set(position.byte());
-        let runs = self.runs.borrow();
-        let run = runs.binary_search_by_key(&position.byte(), |(start, _)| *start);
-        position.line() + run.map_or(0, |run| runs[run].1)
+        let mut starts = self.starts.borrow_mut();
+        // Lines within the record before.
+        while starts.front().is_some_and(|(start, _)| *start < position.byte()) {
+            starts.pop_front();
+        }
+        starts.front().map_or(position.line(), |(_, line)| *line)
     }
 }
 
-/// Reads on, and takes note of blank lines. A record that is too long is an error.
+/// Reads on, and takes note of lines, which end in `\n`, `\r\n` or `\r`. A record that is too long is an error.
 pub(super) struct Counted<R> {
     inner: R,
-    blank: BlankLines,
+    lines: LineStarts,
     at: u64,
-    /// The start of the line, as long as it is blank; and blank lines before it.
-    line: Option<(u64, u64)>,
+    line: u64,
+    is_blank: bool,
+    after_return: bool,
 }
 
 impl<R: Read> Counted<R> {
-    pub fn new(inner: R) -> (Self, BlankLines) {
-        let blank = BlankLines::default();
-        (Self { inner, blank: blank.clone(), at: 0, line: Some((0, 0)) }, blank)
+    pub fn new(inner: R) -> (Self, LineStarts) {
+        let lines = LineStarts::default();
+        (Self { inner, lines: lines.clone(), at: 0, line: 1, is_blank: true, after_return: false }, lines)
     }
 }
 
 impl<R: Read> Read for Counted<R> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        if self.at.saturating_sub(self.blank.record.get()) > LONGEST {
+        if self.at.saturating_sub(self.lines.record.get()) > LONGEST {
             return Err(too_long());
         }
         let read = self.inner.read(bytes)?;
         for byte in &bytes[..read] {
-            self.at += 1;
-            match (byte, &mut self.line) {
-                (b'\n', Some((_, blank))) => *blank += 1,
-                (b'\n', None) => self.line = Some((self.at, 0)),
-                (b'\r', Some(_)) => {}
-                (_, Some((start, blank))) => {
-                    if *blank > 0 {
-                        self.blank.runs.borrow_mut().push((*start, *blank));
-                    }
-                    self.line = None;
+            match byte {
+                b'\n' if self.after_return => {}
+                b'\n' | b'\r' => {
+                    self.line += 1;
+                    self.is_blank = true;
                 }
-                (_, None) => {}
+                _ if self.is_blank => {
+                    self.lines.starts.borrow_mut().push_back((self.at, self.line));
+                    self.is_blank = false;
+                }
+                _ => {}
             }
+            self.after_return = *byte == b'\r';
+            self.at += 1;
         }
         Ok(read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use csv::{ReaderBuilder, StringRecord};
+    use proptest::prelude::*;
+
+    /// The line of each record, as the reader of tables asks.
+    fn found(text: &str, buffer: usize) -> Vec<u64> {
+        let (file, lines) = Counted::new(text.as_bytes());
+        let mut reader =
+            ReaderBuilder::new().has_headers(false).flexible(true).buffer_capacity(buffer).from_reader(file);
+        let (mut record, mut found) = (StringRecord::new(), Vec::new());
+        while reader.read_record(&mut record).unwrap() {
+            found.push(lines.line(record.position()));
+        }
+        found
+    }
+
+    #[test]
+    fn lines_are_those_of_an_editor() {
+        for (text, wanted) in [
+            ("a\r\nb\r\nc\r\n", &[1, 2, 3][..]),
+            ("a\rb\rc", &[1, 2, 3]),
+            ("a\n\n\nb\n\n", &[1, 4]),
+            ("\r\n\r\na\r\n\r\nb\r\n\r\n", &[3, 5]),
+            ("\ra\r\rb", &[2, 4]),
+            ("\"a\r\n\r\nx\",1\r\nb,2\r\n\"c\nd\",3\r\ne,4", &[1, 4, 5, 7]),
+            ("a\r\n\"\"\r\nb", &[1, 2, 3]),
+        ] {
+            for buffer in [1, 2, 3, 7, 64] {
+                assert_eq!(found(text, buffer), wanted, "{text:?}");
+            }
+        }
+    }
+
+    proptest! {
+        /// Each record is a number that its line was given.
+        #[test]
+        fn any_line_end_counts_once(ends in prop::collection::vec(0..3usize, 1..40), blanks in prop::collection::vec(0..3usize, 40), buffer in 1..20usize) {
+            let (mut text, mut line, mut wanted) = (String::new(), 1u64, Vec::new());
+            for (end, blank) in ends.iter().zip(&blanks) {
+                let end = ["\n", "\r\n", "\r"][*end];
+                // A lone return and the newline of the next line would be one end.
+                let blank = if end == "\n" && text.ends_with('\r') { 0 } else { *blank };
+                if !(end == "\n" && text.ends_with('\r')) {
+                    text += &end.repeat(blank);
+                    line += blank as u64;
+                }
+                wanted.push(line);
+                text += &format!("{line}{end}");
+                line += 1;
+            }
+            prop_assert_eq!(found(&text, buffer), wanted);
+        }
     }
 }

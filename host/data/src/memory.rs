@@ -36,8 +36,12 @@ pub struct MemoryArray {
 pub enum MemoryValues {
     /// 32-bit floats.
     F32(Vec<f32>),
+    /// 64-bit floats, which are rounded to 32 bits after they are scaled.
+    F64(Vec<f64>),
     /// 64-bit integers.
     I64(Vec<i64>),
+    /// 64-bit integers without a sign.
+    U64(Vec<u64>),
 }
 
 /// Two are equal if they are of the same arrays.

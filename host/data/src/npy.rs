@@ -1,6 +1,6 @@
 //! `npy:PATH`: one array, as `numpy.save` writes it; its labels are another, [`DataOptions::labels_file`].
 //!
-//! Element types: f4, f8, u1, bool, and the integers up to i8; little-endian, C order.
+//! Element types: f4, f8, bool, and integers with and without a sign up to i8 and u8; little-endian, C order.
 
 use super::array::{Array, FETCH_AGAIN, Source, Unread, each, elements, open, open_plain, read_failed, read_values};
 use super::assemble::{Raw, assemble};
@@ -112,6 +112,7 @@ pub(super) fn read_array(entry: &mut dyn Read, limit: u64, origin: String, room:
         (TypeChar::Float, 4) => read_values(entry, count, width, room, |bytes| each(bytes, f32::from_le_bytes)),
         (TypeChar::Float, _) => read_values(entry, count, width, room, |bytes| each(bytes, f64::from_le_bytes)),
         (TypeChar::Uint, 1) => read_values(entry, count, width, room, <[u8]>::to_vec),
+        (TypeChar::Uint, 8) => read_values(entry, count, width, room, |bytes| each(bytes, u64::from_le_bytes)),
         (kind, width) => read_values(entry, count, width, room, |bytes| integers(kind, width, bytes)),
     };
     let values = values.map_err(|unread| match unread {
@@ -148,7 +149,7 @@ fn element(header: &NpyHeader) -> Option<(TypeChar, usize)> {
     let (kind, width) = (plain.type_char(), plain.num_bytes()?);
     let readable = matches!(
         (kind, width),
-        (TypeChar::Float, 4 | 8) | (TypeChar::Int, 1 | 2 | 4 | 8) | (TypeChar::Uint, 1 | 2 | 4) | (TypeChar::Bool, 1)
+        (TypeChar::Float, 4 | 8) | (TypeChar::Int | TypeChar::Uint, 1 | 2 | 4 | 8) | (TypeChar::Bool, 1)
     );
     (readable && matches!(plain.endianness(), Endianness::Little | Endianness::Irrelevant)).then_some((kind, width))
 }

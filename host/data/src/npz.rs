@@ -2,7 +2,7 @@
 //!
 //! Features are the array `x`, `X`, or the one of the model input's name; labels `y` or `labels`. A file with a test split has
 //! `x_train`, `y_train`, `x_test` and `y_test`. Other names by [`DataOptions::arrays`]. A model with several inputs takes its
-//! features from arrays of the inputs' names. Element types: f4, f8, u1, bool, and the integers up to i8; C order.
+//! features from arrays of the inputs' names. Element types: those of npy; C order.
 
 use super::array::{Array, DEFLATE_RATIO, FETCH_AGAIN, open_plain, read_failed};
 use super::assemble::{Raw, assemble};

@@ -35,8 +35,8 @@ pub struct DataOptions {
     /// `csv`, `parquet` and `text`: the column of the label, by name or counted from 0. If not given, the last one of `csv`, and
     /// `label`, `class` or `target` of `text`; `parquet` as either.
     pub label_column: Option<String>,
-    /// `csv` and `text`: whether the first line names the columns. If not given, it does in `text`, and in `csv` when one
-    /// of its fields is not a number.
+    /// `csv` and `text`: whether the first line names the columns. If not given, it does in `text`, and in `csv` if one of its fields
+    /// is neither a number, nor a word for a missing value, nor in a list of [`Self::categories`] or [`Self::classes`].
     pub header: Option<bool>,
     /// `csv` and `text`: what separates fields; if not given, commas, and tabs in a `.tsv` file of `text`.
     pub delimiter: Option<u8>,
@@ -49,8 +49,11 @@ pub struct DataOptions {
     /// `csv` and `parquet`: columns of categories, and all their values, public. They become one number for each value, 0 or 1; for
     /// inputs of integers, the value's place.
     pub categories: Vec<(String, Vec<String>)>,
-    /// `csv` and `parquet`: columns, and the public mean and standard deviation by which each is scaled.
-    pub scale: Vec<(String, f32, f32)>,
+    /// Columns of `csv` and `parquet`, and the public mean and standard deviation by which each is scaled. The label's column is one of
+    /// them if labels are numbers; of kinds without columns it is called `labels`.
+    pub scale: Vec<(String, f64, f64)>,
+    /// Keeps floats unrounded until [`Split::normalize`](super::Split::normalize) scales them by constants that the run releases.
+    pub unrounded: bool,
     /// `npz`: names of the arrays of features and labels, if not `x` and `y`. `NAME_train` and `NAME_test` are looked
     /// for first.
     pub arrays: Option<(String, String)>,
@@ -80,13 +83,13 @@ impl DataOptions {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Normalize {
     /// The means.
-    pub means: Vec<f32>,
+    pub means: Vec<f64>,
     /// The standard deviations, as many.
-    pub stds: Vec<f32>,
+    pub stds: Vec<f64>,
 }
 
-impl From<(f32, f32)> for Normalize {
-    fn from((mean, std): (f32, f32)) -> Self {
+impl From<(f64, f64)> for Normalize {
+    fn from((mean, std): (f64, f64)) -> Self {
         Self { means: vec![mean], stds: vec![std] }
     }
 }
@@ -94,7 +97,7 @@ impl From<(f32, f32)> for Normalize {
 /// As [`FromStr`](std::str::FromStr) takes it, bit for bit.
 impl std::fmt::Display for Normalize {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let list = |values: &[f32]| values.iter().map(f32::to_string).collect::<Vec<_>>().join(",");
+        let list = |values: &[f64]| values.iter().map(f64::to_string).collect::<Vec<_>>().join(",");
         let between = if self.means.len() == 1 { "," } else { ":" };
         write!(f, "{}{between}{}", list(&self.means), list(&self.stds))
     }
@@ -104,7 +107,7 @@ impl std::str::FromStr for Normalize {
     type Err = DataError;
 
     fn from_str(text: &str) -> Result<Self, DataError> {
-        let list = |text: &str| text.split(',').map(|number| number.trim().parse()).collect::<Result<Vec<f32>, _>>();
+        let list = |text: &str| text.split(',').map(|number| number.trim().parse()).collect::<Result<Vec<f64>, _>>();
         let wrong = || DataError::File(format!("'{text}': give MEAN,STD, or MEAN,MEAN,...:STD,STD,..."));
         let (means, stds) = match text.split_once(':') {
             Some((means, stds)) => (list(means), list(stds)),

@@ -15,11 +15,13 @@ use super::assemble::{Raw, assemble};
 use super::columns::{Columns, Row, column, names};
 use super::guard::guarded;
 use super::names::{Naming, Order};
+use super::number::Number;
 use super::pictures::Form;
+use super::table::Table;
 use super::values::{Sink, Values};
 use super::{DataError, DataOptions, LabelKind, Split, decoded};
 use damper_onnx::SettingError;
-use parquet::basic::{ConvertedType, Type as Physical};
+use parquet::basic::{ConvertedType, LogicalType, Type as Physical};
 use parquet::column::reader::ColumnReader;
 use parquet::data_type::ByteArray;
 use parquet::errors::ParquetError;
@@ -36,6 +38,7 @@ const LABELS: [&str; 3] = ["label", "class", "target"];
 /// Names that a column of images usually has.
 const IMAGES: [&str; 3] = ["image", "img", "images"];
 const NO_IMAGE: &str = "the image has no bytes: write the data set with its images in it, not with their paths";
+const NO_NUMBER: &str = "holds dates, times, decimals, half floats or fixed bytes: write it as float32 or int64";
 /// Rows that are read at once.
 const BLOCK: usize = 256;
 
@@ -115,6 +118,15 @@ enum Content<'a> {
         label: Columns<'a>,
     },
     Table(Columns<'a>),
+}
+
+impl<'a> Content<'a> {
+    fn columns(&self) -> &Columns<'a> {
+        match self {
+            Content::Images { label } => label,
+            Content::Table(columns) => columns,
+        }
+    }
 }
 
 fn open(path: &Path) -> Result<SerializedFileReader<File>, DataError> {
@@ -211,6 +223,10 @@ fn check_type(path: &Path, leaf: &ColumnDescriptor) -> Result<(), DataError> {
     if leaf.max_rep_level() > 0 {
         return refuse("holds lists: write each entry as a column of its own, or use npz");
     }
+    // Nanoseconds have a logical type alone.
+    if matches!(leaf.logical_type_ref(), Some(LogicalType::Timestamp { .. } | LogicalType::Time { .. })) {
+        return refuse(NO_NUMBER);
+    }
     match (leaf.physical_type(), leaf.converted_type()) {
         (
             _,
@@ -221,9 +237,7 @@ fn check_type(path: &Path, leaf: &ColumnDescriptor) -> Result<(), DataError> {
             | ConvertedType::TIMESTAMP_MILLIS
             | ConvertedType::TIMESTAMP_MICROS,
         )
-        | (Physical::INT96 | Physical::FIXED_LEN_BYTE_ARRAY, _) => {
-            refuse("holds dates, times, decimals, half floats or fixed bytes: write it as float32 or int64")
-        }
+        | (Physical::INT96 | Physical::FIXED_LEN_BYTE_ARRAY, _) => refuse(NO_NUMBER),
         _ => Ok(()),
     }
 }
@@ -231,7 +245,7 @@ fn check_type(path: &Path, leaf: &ColumnDescriptor) -> Result<(), DataError> {
 /// A value of a column.
 enum Cell {
     Missing,
-    Number(f64),
+    Number(Number),
     Text(ByteArray),
 }
 
@@ -255,17 +269,17 @@ fn cells(reader: &mut ColumnReader, rows: usize, is_unsigned: bool) -> Result<Ve
         }};
     }
     Ok(match reader {
-        ColumnReader::BoolColumnReader(reader) => read!(reader, |value| Cell::Number(f64::from(u8::from(value)))),
+        ColumnReader::BoolColumnReader(reader) => read!(reader, |value| Cell::Number(Number::from(u8::from(value)))),
         ColumnReader::Int32ColumnReader(reader) if is_unsigned => {
-            read!(reader, |value: i32| Cell::Number(f64::from(value.cast_unsigned())))
+            read!(reader, |value: i32| Cell::Number(i64::from(value.cast_unsigned()).into()))
         }
-        ColumnReader::Int32ColumnReader(reader) => read!(reader, |value| Cell::Number(f64::from(value))),
+        ColumnReader::Int32ColumnReader(reader) => read!(reader, |value| Cell::Number(i64::from(value).into())),
         ColumnReader::Int64ColumnReader(reader) if is_unsigned => {
-            read!(reader, |value: i64| Cell::Number(value.cast_unsigned() as f64))
+            read!(reader, |value: i64| Cell::Number(value.cast_unsigned().into()))
         }
-        ColumnReader::Int64ColumnReader(reader) => read!(reader, |value| Cell::Number(value as f64)),
-        ColumnReader::FloatColumnReader(reader) => read!(reader, |value| Cell::Number(f64::from(value))),
-        ColumnReader::DoubleColumnReader(reader) => read!(reader, Cell::Number),
+        ColumnReader::Int64ColumnReader(reader) => read!(reader, |value: i64| Cell::Number(value.into())),
+        ColumnReader::FloatColumnReader(reader) => read!(reader, |value: f32| Cell::Number(value.into())),
+        ColumnReader::DoubleColumnReader(reader) => read!(reader, |value: f64| Cell::Number(value.into())),
         ColumnReader::ByteArrayColumnReader(reader) => read!(reader, Cell::Text),
         ColumnReader::Int96ColumnReader(_) | ColumnReader::FixedLenByteArrayColumnReader(_) => Vec::new(),
     })
@@ -274,11 +288,13 @@ fn cells(reader: &mut ColumnReader, rows: usize, is_unsigned: bool) -> Result<Ve
 fn split(path: &Path, files: &[PathBuf], options: &DataOptions, naming: &mut Naming) -> Result<Split, DataError> {
     let mut features = Features::new(options);
     let (mut labels, mut unreadable, mut rows, mut has_label) = (Vec::new(), Vec::new(), 0, false);
+    let mut label_scale = None;
     for file in files {
         let reader = open(file)?;
         let failed = |error: ParquetError| corrupt(file, &error);
         let plan = plan(file, &reader, options, naming)?;
         has_label = plan.has_label;
+        label_scale = plan.content.columns().label_scale();
         let schema = reader.metadata().file_metadata().schema_descr_ptr();
         let is_unsigned: Vec<bool> = plan
             .leaves
@@ -312,25 +328,26 @@ fn split(path: &Path, files: &[PathBuf], options: &DataOptions, naming: &mut Nam
         }
     }
     let origin = path.display().to_string();
+    let is_scaled = features.table.is_some();
     let (shape, values) = features.finish()?;
-    let labels = has_label.then(|| Array { origin: origin.clone(), shape: vec![rows], values: Values::f64s(labels) });
+    let labels =
+        has_label.then(|| Array { origin: origin.clone(), shape: vec![rows], values: Values::Numbers(labels) });
     let shape = [&[rows], &shape[..]].concat();
-    assemble(Raw { features: vec![Array { origin, shape, values }], labels, unreadable, lines: None }, options)
+    let features = vec![Array { origin, shape, values }];
+    assemble(Raw { unreadable, is_scaled, label_scale, ..Raw::new(features, labels) }, options)
 }
 
 /// The samples, as they are read.
 struct Features<'a> {
     options: &'a DataOptions,
-    numbers: Sink<f32>,
+    table: Option<Table>,
     pixels: Sink<u8>,
     form: Option<Form>,
-    width: Option<usize>,
 }
 
 impl<'a> Features<'a> {
     fn new(options: &'a DataOptions) -> Self {
-        let room = &options.room();
-        Self { options, numbers: Sink::new(room), pixels: Sink::new(room), form: None, width: None }
+        Self { options, table: None, pixels: Sink::new(&options.room()), form: None }
     }
 
     /// Adds a block of rows. Returns the rows that are bad, and why.
@@ -339,7 +356,7 @@ impl<'a> Features<'a> {
         file: &Path,
         content: &Content<'_>,
         block: &[Vec<Cell>],
-        labels: &mut Vec<f64>,
+        labels: &mut Vec<Number>,
     ) -> Result<Vec<(usize, String)>, DataError> {
         let other = || {
             DataError::File(format!(
@@ -349,9 +366,11 @@ impl<'a> Features<'a> {
         };
         match content {
             Content::Table(columns) => {
-                if *self.width.get_or_insert(columns.width()) != columns.width() || self.form.is_some() {
-                    return Err(other());
+                if self.table.is_none() {
+                    self.table = Some(Table::new(columns, self.options)?);
                 }
+                let table = self.table.as_mut().filter(|table| table.width() == columns.width());
+                let (Some(table), None) = (table, self.form) else { return Err(other()) };
                 let (mut faults, mut row) = (Vec::new(), Row::default());
                 for at in 0..block[0].len() {
                     row.features.clear();
@@ -361,14 +380,13 @@ impl<'a> Features<'a> {
                             fault.get_or_insert(problem);
                         }
                     }
-                    faults.extend(fault.map(|fault| (at, fault)));
-                    self.numbers.push(&row.features)?;
+                    faults.extend(table.push(&row, fault)?.map(|fault| (at, fault)));
                     labels.push(row.label);
                 }
                 Ok(faults)
             }
             Content::Images { label } => {
-                if self.width.is_some() {
+                if self.table.is_some() {
                     return Err(other());
                 }
                 let bytes: Vec<Vec<u8>> = block[0]
@@ -399,9 +417,9 @@ impl<'a> Features<'a> {
     }
 
     fn finish(self) -> Result<(Vec<usize>, Values), DataError> {
-        match self.form {
-            Some(form) => Ok((form.shape(), self.pixels.finish()?)),
-            None => Ok((vec![self.width.unwrap_or_default()], self.numbers.finish()?)),
+        match (self.form, self.table) {
+            (None, Some(table)) => Ok((vec![table.width()], table.finish()?)),
+            (form, _) => Ok((form.map_or(vec![0], |form| form.shape()), self.pixels.finish()?)),
         }
     }
 }

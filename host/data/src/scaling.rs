@@ -7,7 +7,7 @@ use damper_onnx::SettingError;
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Scaling {
     bytes: f32,
-    constants: Vec<(f32, f32)>,
+    constants: Vec<(f64, f64)>,
     /// Neighbouring values with the same constants.
     run: usize,
 }
@@ -50,38 +50,71 @@ impl Scaling {
         f32::from(byte) / self.bytes
     }
 
-    /// Applies the constants to whole samples of `width` values.
-    pub fn apply(&self, samples: &mut [f32], width: usize) {
+    /// The mean and the standard deviation of the value at `place` of a sample, if it is scaled.
+    pub fn constants(&self, place: usize) -> Option<(f64, f64)> {
+        match &*self.constants {
+            [] => None,
+            constants => Some(constants[place / self.run.max(1) % constants.len()]),
+        }
+    }
+
+    /// Applies the constants to whole samples of `width` values, by `scaled(value, mean, std)`.
+    fn each<T>(&self, samples: &mut [T], width: usize, scaled: impl Fn(&T, f64, f64) -> T) {
         match &*self.constants {
             [] => {}
-            [(mean, std)] => samples.iter_mut().for_each(|value| *value = (*value - mean) / std),
+            [(mean, std)] => samples.iter_mut().for_each(|value| *value = scaled(value, *mean, *std)),
             constants => {
                 for sample in samples.chunks_exact_mut(width.max(1)) {
                     let runs = sample.chunks_mut(self.run.max(1));
                     for (run, (mean, std)) in runs.zip(constants.iter().cycle()) {
-                        run.iter_mut().for_each(|value| *value = (*value - mean) / std);
+                        run.iter_mut().for_each(|value| *value = scaled(value, *mean, *std));
                     }
                 }
             }
         }
     }
 
+    /// Applies the constants in float64 to whole samples of `width` values, each rounded once.
+    pub fn apply(&self, samples: &mut [f32], width: usize) {
+        self.each(samples, width, |value, mean, std| ((f64::from(*value) - mean) / std) as f32);
+    }
+
+    /// Applies the constants to values of float64.
+    pub fn apply_wide(&self, samples: &mut [f64], width: usize) {
+        self.each(samples, width, |value, mean, std| (value - mean) / std);
+    }
+
+    /// Applies the constants in float32, to bytes that [`Self::byte`] has made numbers.
+    pub fn apply_to_bytes(&self, samples: &mut [f32], width: usize) {
+        self.each(samples, width, |value, mean, std| byte_scaled(*value, mean, std));
+    }
+
     /// Returns true if bytes stay finite.
     pub fn keeps_bytes_finite(&self) -> bool {
         let ends = [0, 255].map(|byte| self.byte(byte));
-        self.constants.iter().all(|(mean, std)| ends.iter().all(|end| ((end - mean) / std).is_finite()))
+        self.constants.iter().all(|(mean, std)| ends.iter().all(|end| byte_scaled(*end, *mean, *std).is_finite()))
     }
+}
+
+fn byte_scaled(value: f32, mean: f64, std: f64) -> f32 {
+    (value - mean as f32) / std as f32
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn apply(means: &[f32], shape: &[usize], values: &[f32]) -> Vec<f32> {
+    fn apply(means: &[f64], shape: &[usize], values: &[f32]) -> Vec<f32> {
         let normalize = Normalize { means: means.to_vec(), stds: vec![2.0; means.len()] };
-        let mut values = values.to_vec();
-        Scaling::new(Some(&normalize), shape, false).unwrap().apply(&mut values, shape.iter().product());
-        values
+        let mut scaled = values.to_vec();
+        let scaling = Scaling::new(Some(&normalize), shape, false).unwrap();
+        scaling.apply(&mut scaled, shape.iter().product());
+        let width = shape.iter().product::<usize>();
+        for (place, (before, after)) in values.iter().zip(&scaled).enumerate() {
+            let (mean, std) = scaling.constants(place % width).unwrap();
+            assert_eq!(((f64::from(*before) - mean) / std) as f32, *after);
+        }
+        scaled
     }
 
     #[test]

@@ -23,7 +23,21 @@ pub(super) enum StoredKind {
     /// Bytes, scaled as they are read.
     Bytes(Scaling),
     F32,
+    /// Floats that are rounded after they are scaled.
+    F64,
     I64,
+}
+
+impl StoredKind {
+    /// Bytes of a value.
+    fn width(&self) -> usize {
+        match self {
+            Self::Bytes(_) => u8::WIDTH,
+            Self::F32 => f32::WIDTH,
+            Self::F64 => f64::WIDTH,
+            Self::I64 => i64::WIDTH,
+        }
+    }
 }
 
 impl Stored {
@@ -36,7 +50,11 @@ impl Stored {
     /// The samples `rows`.
     pub(super) fn select(&self, rows: impl Iterator<Item = usize>) -> Self {
         let of_file = |row: usize| self.rows.as_ref().map_or(row as u32, |rows| rows[row]);
-        Self { rows: Some(rows.map(of_file).collect()), ..self.clone() }
+        let rows: Arc<[u32]> = rows.map(of_file).collect();
+        match self.values.selected(self.width * self.kind.width(), rows.iter().map(|row| *row as usize)) {
+            Some(values) => Self { values, rows: None, ..self.clone() },
+            None => Self { rows: Some(rows), ..self.clone() },
+        }
     }
 
     /// Reads the bytes of a sample into `bytes`.
@@ -54,17 +72,42 @@ impl Stored {
                 for (to, byte) in to.iter_mut().zip(bytes.iter()) {
                     *to = scaling.byte(*byte);
                 }
-                scaling.apply(to, self.width);
+                scaling.apply_to_bytes(to, self.width);
+                self.scaling.iter().for_each(|scaling| scaling.apply_to_bytes(to, self.width));
+            }
+            StoredKind::F64 => {
+                let mut wide = vec![0.0; self.width];
+                self.unrounded(row, &mut wide, bytes)?;
+                self.scaling.iter().for_each(|scaling| scaling.apply_wide(&mut wide, self.width));
+                to.iter_mut().zip(wide).for_each(|(to, value)| *to = value as f32);
             }
             _ => {
                 self.read(row, f32::WIDTH, bytes)?;
                 for (to, bytes) in to.iter_mut().zip(bytes.as_chunks().0) {
                     *to = f32::from_le_bytes(*bytes);
                 }
+                self.scaling.iter().for_each(|scaling| scaling.apply(to, self.width));
             }
         }
-        self.scaling.iter().for_each(|scaling| scaling.apply(to, self.width));
         Ok(())
+    }
+
+    /// Reads a sample of floats of 64 bits, before they are scaled.
+    fn unrounded(&self, row: usize, to: &mut [f64], bytes: &mut Vec<u8>) -> Result<(), DataError> {
+        self.read(row, f64::WIDTH, bytes)?;
+        for (to, bytes) in to.iter_mut().zip(bytes.as_chunks().0) {
+            *to = f64::from_le_bytes(*bytes);
+        }
+        Ok(())
+    }
+
+    /// Reads a sample as the file holds it, if its floats are not rounded yet.
+    pub(super) fn wide(&self, row: usize, to: &mut [f64]) -> Result<bool, DataError> {
+        let is_wide = matches!(self.kind, StoredKind::F64);
+        if is_wide {
+            self.unrounded(row, to, &mut Vec::new())?;
+        }
+        Ok(is_wide)
     }
 
     /// Reads a sample of integers.

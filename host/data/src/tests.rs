@@ -2,6 +2,7 @@
 //! hold for all kinds, and the writers of small idx, npy and zip files serve all of them.
 
 mod names;
+mod numbers;
 mod readers;
 #[cfg(feature = "text")]
 mod text;
@@ -114,7 +115,7 @@ fn raw_bytes_and_normalization_are_options() {
     let normalized = DataOptions { normalize: Some((0.5, 0.25).into()), ..DataOptions::default() };
     let data = load(&spec("idx", folder.path()), &normalized).unwrap();
     assert_eq!(data.train.features()[0].floats()[..2], [-2.0, 2.0]);
-    for (mean, std) in [(f32::NAN, 1.0), (0.0, 0.0), (0.0, -1.0), (0.0, f32::INFINITY)] {
+    for (mean, std) in [(f64::NAN, 1.0), (0.0, 0.0), (0.0, -1.0), (0.0, f64::INFINITY)] {
         let options = DataOptions { normalize: Some((mean, std).into()), ..DataOptions::default() };
         assert!(refusal(&spec("idx", folder.path()), &options).contains("`normalize`"));
     }
@@ -321,7 +322,13 @@ fn csv_header_is_optional() {
 #[test]
 fn bad_csv_row_is_named_or_null_sample() {
     let folder = folder();
-    for (field, fault) in [("x", "column 'a'"), ("", "column 'a'"), ("NaN", "NaN"), ("inf", "inf"), ("1e39", "inf")] {
+    for (field, fault) in [
+        ("x", "column 'a'"),
+        ("", "column 'a'"),
+        ("NaN", "NaN"),
+        ("inf", "'a' is inf"),
+        ("1e39", "'a' is 1e39, too large for float32"),
+    ] {
         let rest = "5,6,1\n".repeat(98);
         let path = put(&folder, "bad.csv", format!("a,b,y\n1,2,0\n\n{field},4,1\n{rest}").as_bytes());
         let message = refusal(&spec("csv", &path), &DataOptions::default());
@@ -509,7 +516,8 @@ fn npz_finds_inputs_and_labels_by_name() {
 #[test]
 fn every_npz_element_type_is_read() {
     let folder = folder();
-    let cases: [(&str, Vec<u8>, [f32; 2]); 9] = [
+    let cases: [(&str, Vec<u8>, [f32; 2]); 10] = [
+        ("<u8", le(&[300u64, u64::MAX], u64::to_le_bytes), [300.0, u64::MAX as f32]),
         ("<f4", le(&[0.5f32, -1.0], f32::to_le_bytes), [0.5, -1.0]),
         ("<f8", le(&[0.5f64, -1.0], f64::to_le_bytes), [0.5, -1.0]),
         ("|u1", vec![51, 255], [0.2, 1.0]),

@@ -82,9 +82,9 @@ fn raw(path: &Path, tokens: &Tokens, options: &DataOptions, naming: &mut Naming)
         (LabelKind::None, _) => None,
         (_, TextTask::LanguageModel) => encoded.successors,
         (_, TextTask::Classify) => {
-            labels.map(|values| Array { origin, shape: vec![values.len()], values: Values::f64s(values) })
+            labels.map(|values| Array { origin, shape: vec![values.len()], values: Values::Numbers(values) })
         }
     };
     unreadable.sort_by_key(|(row, _)| *row);
-    Ok(Raw { features: encoded.features, labels, unreadable, lines: Some(lines) })
+    Ok(Raw { unreadable, lines: Some(lines), ..Raw::new(encoded.features, labels) })
 }

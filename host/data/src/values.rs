@@ -3,6 +3,7 @@
 //! The file has no name and goes when the process ends, however it ends. Its owner alone can read it. It is as secret as the data.
 
 use super::DataError;
+use super::number::Number;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -71,6 +72,7 @@ macro_rules! element {
 
 element!(u8, U8);
 element!(i64, I64);
+element!(u64, U64);
 element!(f32, F32);
 element!(f64, F64);
 
@@ -80,8 +82,11 @@ pub(super) enum Values {
     /// Bytes: pixels, scaled to [0, 1] as features.
     U8(Held<u8>),
     I64(Held<i64>),
+    U64(Held<u64>),
     F32(Held<f32>),
     F64(Held<f64>),
+    /// Of a table's column, in memory.
+    Numbers(Vec<Number>),
 }
 
 #[derive(Clone, Debug)]
@@ -90,24 +95,54 @@ pub(super) enum Held<T> {
     File(FileValues),
 }
 
-/// Little-endian values in a file.
+/// Little-endian values in a file, or bytes in memory that are read as a file is.
 #[derive(Clone, Debug)]
 pub(super) struct FileValues {
-    file: Arc<File>,
+    place: Place,
     len: usize,
     room: Room,
 }
 
+#[derive(Clone, Debug)]
+enum Place {
+    File(Arc<File>),
+    Memory(Arc<[u8]>),
+}
+
 impl PartialEq for FileValues {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.file, &other.file)
+        match (&self.place, &other.place) {
+            (Place::File(own), Place::File(other)) => Arc::ptr_eq(own, other),
+            (Place::Memory(own), Place::Memory(other)) => own == other,
+            _ => false,
+        }
     }
 }
 
 impl FileValues {
+    /// Of values that are to stay in memory.
+    pub fn in_memory<T: Element>(values: &[T]) -> Self {
+        let mut bytes = Vec::with_capacity(values.len() * T::WIDTH);
+        T::encode(values, &mut bytes);
+        Self { place: Place::Memory(bytes.into()), len: values.len(), room: Room::new(None, None) }
+    }
+
+    /// The bytes of the parts of `width` bytes each, if they are in memory: those of others are freed.
+    pub fn selected(&self, width: usize, parts: impl Iterator<Item = usize>) -> Option<Self> {
+        let Place::Memory(bytes) = &self.place else { return None };
+        let bytes: Vec<u8> = parts.flat_map(|part| &bytes[part * width..][..width]).copied().collect();
+        Some(Self { place: Place::Memory(bytes.into()), ..self.clone() })
+    }
+
     /// Fills `bytes` with those from `offset` on.
     pub fn read(&self, offset: u64, bytes: &mut [u8]) -> Result<(), DataError> {
-        read_at(&self.file, offset, bytes).map_err(|error| self.room.failed(&error))
+        match &self.place {
+            Place::File(file) => read_at(file, offset, bytes).map_err(|error| self.room.failed(&error)),
+            Place::Memory(all) => {
+                bytes.copy_from_slice(&all[offset as usize..][..bytes.len()]);
+                Ok(())
+            }
+        }
     }
 }
 
@@ -171,29 +206,34 @@ impl Values {
         f64::wrap(values)
     }
 
-    /// Hands all values to `reader` as 64-bit floats, as [`Held::blocks`] does.
-    pub fn f64_blocks(
+    /// Hands all values to `reader`, whole rows of `row` values at a time, with the number of the first row.
+    pub fn blocks(
         &self,
         row: usize,
-        mut reader: impl FnMut(usize, &[f64]) -> Result<(), DataError>,
+        mut reader: impl FnMut(usize, &[Number]) -> Result<(), DataError>,
     ) -> Result<(), DataError> {
-        let mut floats = Vec::new();
-        let mut as_floats = |first: usize, values: &mut dyn Iterator<Item = f64>| {
-            floats.clear();
-            floats.extend(values);
-            reader(first, &floats)
+        let mut numbers = Vec::new();
+        let mut as_numbers = |first: usize, values: &mut dyn Iterator<Item = Number>| {
+            numbers.clear();
+            numbers.extend(values);
+            reader(first, &numbers)
         };
+        macro_rules! read {
+            ($held:expr) => {
+                $held.blocks(row, |first, block| as_numbers(first, &mut block.iter().map(|value| Number::from(*value))))
+            };
+        }
         match self {
-            Values::U8(held) => {
-                held.blocks(row, |first, block| as_floats(first, &mut block.iter().map(|value| f64::from(*value))))
+            Values::U8(held) => read!(held),
+            Values::I64(held) => read!(held),
+            Values::U64(held) => read!(held),
+            Values::F32(held) => read!(held),
+            Values::F64(held) => read!(held),
+            Values::Numbers(values) => {
+                let rows = (BLOCK / row.max(1)).max(1);
+                let mut blocks = values.chunks(rows * row.max(1)).enumerate();
+                blocks.try_for_each(|(at, block)| reader(at * rows, block))
             }
-            Values::I64(held) => {
-                held.blocks(row, |first, block| as_floats(first, &mut block.iter().map(|value| *value as f64)))
-            }
-            Values::F32(held) => {
-                held.blocks(row, |first, block| as_floats(first, &mut block.iter().map(|value| f64::from(*value))))
-            }
-            Values::F64(held) => held.blocks(row, |first, block| as_floats(first, &mut block.iter().copied())),
         }
     }
 }
@@ -248,7 +288,9 @@ impl<T: Element> Sink<T> {
         }
         match self.file {
             None => Ok(T::wrap(self.values)),
-            Some(file) => Ok(T::in_file(FileValues { file: Arc::new(file), len: self.written, room: self.room })),
+            Some(file) => {
+                Ok(T::in_file(FileValues { place: Place::File(Arc::new(file)), len: self.written, room: self.room }))
+            }
         }
     }
 }

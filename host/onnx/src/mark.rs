@@ -15,6 +15,9 @@ const UNFINISHED: &str = "damper.unfinished";
 /// The entry of released means and deviations that the model's inputs are scaled by.
 const NORMALIZE: &str = "damper.normalize";
 
+/// The entry of the public constants that labels were scaled by.
+const LABEL_SCALE: &str = "damper.label_scale";
+
 /// Marks `model`, for readers of metadata and for people who look at the file.
 pub fn mark(model: &mut ModelProto) {
     model.metadata_props.retain(|entry| entry.key != RUN);
@@ -57,6 +60,18 @@ pub fn metadata<'a>(model: &'a ModelProto, key: &str) -> Option<&'a str> {
 pub fn set_metadata(model: &mut ModelProto, key: &str, value: Option<&str>) {
     model.metadata_props.retain(|entry| entry.key != key);
     value.iter().for_each(|value| set(model, key, value));
+}
+
+/// Says in the metadata by which mean and standard deviation labels were scaled in training: the model's output is in the labels' unit, and
+/// its parameters are of the scaled ones.
+pub fn set_label_scale(model: &mut ModelProto, mean: f64, std: f64) {
+    set(model, LABEL_SCALE, &format!("{mean},{std}"));
+}
+
+/// What [`set_label_scale`] says, if it does.
+#[must_use]
+pub fn label_scale(model: &ModelProto) -> Option<&str> {
+    model.metadata_props.iter().find(|entry| entry.key == LABEL_SCALE).map(|entry| &*entry.value)
 }
 
 /// The one entry `key` of the metadata becomes `value`.

@@ -81,12 +81,19 @@ fn setting(value: &Bound<'_, PyAny>) -> PyResult<Setting> {
     Ok(Setting::One(text(value)?))
 }
 
-/// `(name, array)`, whose array is C-contiguous and of float32 or int64.
+/// `(name, array)`, whose array is C-contiguous and of float32, float64, int64 or uint64.
 fn array(py: Python<'_>, (name, value): (String, Bound<'_, PyAny>)) -> PyResult<MemoryArray> {
     if let Ok(buffer) = PyBuffer::<f32>::get(&value) {
         return Ok(MemoryArray { name, shape: buffer.shape().to_vec(), values: MemoryValues::F32(buffer.to_vec(py)?) });
     }
-    let buffer = PyBuffer::<i64>::get(&value).map_err(|_| error(&format!("{name}: give float32 or int64"), &[]))?;
+    if let Ok(buffer) = PyBuffer::<f64>::get(&value) {
+        return Ok(MemoryArray { name, shape: buffer.shape().to_vec(), values: MemoryValues::F64(buffer.to_vec(py)?) });
+    }
+    if let Ok(buffer) = PyBuffer::<u64>::get(&value) {
+        return Ok(MemoryArray { name, shape: buffer.shape().to_vec(), values: MemoryValues::U64(buffer.to_vec(py)?) });
+    }
+    let buffer = PyBuffer::<i64>::get(&value)
+        .map_err(|_| error(&format!("{name}: give float32, float64, int64 or uint64"), &[]))?;
     Ok(MemoryArray { name, shape: buffer.shape().to_vec(), values: MemoryValues::I64(buffer.to_vec(py)?) })
 }
 

@@ -109,6 +109,46 @@ def test_names_travel_with_the_model(monkeypatch):
     assert resumed.details["params_digest"] == whole.details["params_digest"]
 
 
+def test_numbers_of_columns_are_rounded_once():
+    times = np.array([1_700_000_000, 1_700_000_001, 1_700_000_002])
+    for constants in ((1.7e9, 1.0), (1_700_000_001.0, 0.5)):
+        table = damper._frames.table(pd.DataFrame({"t": times}), "data", damper._frames.Reading(scale={"t": constants}), None)
+        assert table.floats[:, 0].tolist() == [(int(t) - int(constants[0])) / constants[1] for t in times]
+    nanoseconds = pd.DataFrame({"t": np.array([1_700_000_000_000_000_001, 1_700_000_000_000_000_003])})
+    table = damper._frames.table(nanoseconds, "data", damper._frames.Reading(scale={"t": (1.7e18, 2.0)}), None)
+    assert table.floats[:, 0].tolist() == [0.5, 1.5]
+    # By constants of `normalize` in the command, and by those that a run releases.
+    table = damper._frames.table(pd.DataFrame({"t": times}), "data", damper._frames.Reading(), None)
+    assert table.floats.dtype == np.float64 and table.floats[:, 0].tolist() == times.tolist()
+    assert table.integers[:, 0].tolist() == times.tolist()
+
+
+def test_scaled_labels_keep_their_unit():
+    x = np.linspace(0, 1, 400)
+    df = pd.DataFrame({"a": x, "price": 250_000 + 100_000 * x})
+    settings = {**QUICK, "loss": "mse", "seed": 1}
+    said = {"test": df.iloc[::7], "label": "price", "scale": {"price": (250_000, 100_000)}}
+    of_frame = quiet(damper.fit, linear(1, 1), df, **said, **settings)
+    y = df[["price"]].to_numpy()
+    given = (x[:, None], y)
+    of_arrays = quiet(damper.fit, linear(1, 1), given, test=(given[0][::7], y[::7]), scale={"labels": (250_000, 100_000)}, **settings)
+    module = of_arrays.load_into(linear(1, 1))
+    guessed = 250_000 + 100_000 * module(torch.tensor(given[0][::7], dtype=torch.float32)).detach().numpy()
+    expected = float(((guessed - y[::7]) ** 2).mean())
+    for run in (of_frame, of_arrays):
+        assert abs(run.details["test_loss"] / expected - 1) < 1e-3, (run.details["test_loss"], expected)
+    with pytest.raises(damper.Error, match="column 'town'|no column 'town'"):
+        quiet(damper.fit, linear(1, 1), df, label="price", scale={"town": (0, 1)}, **settings)
+
+
+def test_float_classes_without_a_loss_are_refused():
+    x = np.ones((8, 1), np.float32)
+    with pytest.raises(damper.Error, match="bce-with-logits.*mse"):
+        damper.fit(linear(1, 1), (x, np.array([0.0, 1.0] * 4)[:, None]), **QUICK)
+    with pytest.raises(damper.Error, match="softmax-cross-entropy.*mse"):
+        damper.fit(linear(1), (x, np.eye(2)[[0, 1] * 4]), **QUICK)
+
+
 def test_what_has_no_number_is_refused_by_name():
     df = people()
 

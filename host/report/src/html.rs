@@ -284,6 +284,7 @@ fn mechanism(out: &mut String, statement: &Statement) {
                     Some(&*record.training.loss),
                     record.training.reduction.as_deref(),
                     record.training.label_weights.as_deref(),
+                    record.training.label_scale.as_ref().map(|scale| format!("labels scaled by {scale}")).as_deref(),
                 ]
                 .into_iter()
                 .flatten()

@@ -352,6 +352,7 @@ pub(super) fn training(run: &Run, outcome: &Outcome) -> Training {
         reduction: reduction_name(&run.derive).map(Into::into),
         augment: run.config.augment.map(|augment| augment.to_string()),
         label_weights: label_weights_text(&run.derive.label_weights),
+        label_scale: run.data.train.label_scale().map(|(mean, std)| format!("{mean},{std}")),
         output: run.derive.output.clone().unwrap_or_default(),
         init_seed: run.init_seed,
         parameters: run.grad.trained_len(),

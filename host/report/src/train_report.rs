@@ -241,6 +241,10 @@ pub struct Training {
     /// How much labels count, if not all alike: class weights, label smoothing, focal loss.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label_weights: Option<String>,
+    /// The public mean and standard deviation by which labels were scaled. Losses on held-out samples, but for bounds of private ones, and
+    /// the model's output are in the labels' own unit.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub label_scale: Option<String>,
     /// The model output that feeds it.
     pub output: String,
     /// The public seed of the initial parameters, where the model file leaves them out.

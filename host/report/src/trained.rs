@@ -1,11 +1,12 @@
 //! The model that a run releases.
 
 use damper_onnx::pb::ModelProto;
-use damper_onnx::{TrainedError, set_finished, set_run, set_unfinished};
+use damper_onnx::{TrainedError, scale_output, set_finished, set_label_scale, set_run, set_unfinished};
 use damper_train::{Run, set_data_names};
 
 /// `model.onnx`: the model of `run` with the trained parameters `params`, flat, in the gradient graph's order, adapters merged unless they
-/// are kept, and in its metadata `damper.run`: `private`, `simulation` or `not private`, and the names of columns and classes.
+/// are kept, and in its metadata `damper.run`: `private`, `simulation` or `not private`, and the names of columns and classes. If labels
+/// were scaled, its output is in their unit.
 ///
 /// # Errors
 ///
@@ -15,6 +16,12 @@ pub fn trained_model(run: &Run, params: &[f32]) -> Result<ModelProto, TrainedErr
     set_run(&mut model, &run.kind().to_string());
     set_finished(&mut model);
     set_data_names(&mut model, &run.data.names);
+    let scale = run.data.train.label_scale().filter(|scale| *scale != (0.0, 1.0));
+    if let (Some((mean, std)), Some(output)) = (scale, &run.derive.output)
+        && scale_output(&mut model, output, mean, std)
+    {
+        set_label_scale(&mut model, mean, std);
+    }
     Ok(model)
 }
 

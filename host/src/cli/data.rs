@@ -51,8 +51,9 @@ pub(super) struct DataArgs {
     /// one of these, or the last]. cifar: `fine` or `coarse`, of CIFAR-100 [default: fine]
     #[arg(long, value_name = "COLUMN")]
     label_column: Option<String>,
-    /// csv, text: whether the first line names the columns [default: text true; csv if one of its fields is not a number]
-    #[arg(long, value_name = "true|false")]
+    /// csv, text: whether the first line names the columns [default: text yes; csv if one of its fields is neither a number nor a word for
+    /// a missing value]
+    #[arg(long, value_name = "yes|no", value_parser = yes_or_no)]
     header: Option<bool>,
     /// csv, text: what separates fields, one character or `tab` [default: a comma; in .tsv files a tab]
     #[arg(long, value_name = "CHARACTER", value_parser = delimiter)]
@@ -66,9 +67,10 @@ pub(super) struct DataArgs {
     /// Can be given for several columns
     #[arg(long, value_name = "COLUMN=VALUE,VALUE,...", value_parser = categories)]
     categories: Vec<(String, Vec<String>)>,
-    /// csv, parquet: a column and public constants: its numbers become (x - MEAN) / STD. Can be given for several columns
+    /// csv, parquet: a column and public constants: its numbers become (x - MEAN) / STD. Can be given for several columns. With --loss mse
+    /// also the label's column, which npz and npy call `labels`: losses and predictions stay in the label's unit
     #[arg(long, value_name = "COLUMN=MEAN,STD", value_parser = scale)]
-    scale: Vec<(String, f32, f32)>,
+    scale: Vec<(String, f64, f64)>,
     /// npz: names of the arrays of features and labels [default: x, or the model input's name; y, or labels]
     #[arg(long, value_name = "X,Y", value_parser = pair::<String>)]
     arrays: Option<(String, String)>,
@@ -157,6 +159,15 @@ fn bounds(text: &str) -> Result<Normalize, &'static str> {
     text.parse().map_err(|_| "give LOW,HIGH, or LOW,LOW,...:HIGH,HIGH,...")
 }
 
+/// A switch, also as run files have it.
+fn yes_or_no(text: &str) -> Result<bool, &'static str> {
+    match text {
+        "yes" | "true" => Ok(true),
+        "no" | "false" => Ok(false),
+        _ => Err("give yes or no"),
+    }
+}
+
 fn delimiter(text: &str) -> Result<u8, String> {
     match text.as_bytes() {
         b"tab" | b"\\t" => Ok(b'\t'),
@@ -193,7 +204,7 @@ fn categories(text: &str) -> Result<(String, Vec<String>), String> {
     Ok((column.trim().to_owned(), values))
 }
 
-fn scale(text: &str) -> Result<(String, f32, f32), String> {
+fn scale(text: &str) -> Result<(String, f64, f64), String> {
     let wrong = || "give COLUMN=MEAN,STD".to_owned();
     let (column, constants) = text.rsplit_once('=').ok_or_else(wrong)?;
     let (mean, std) = pair(constants).map_err(|_| wrong())?;

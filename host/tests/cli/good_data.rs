@@ -364,3 +364,167 @@ fn million_rows_train_within_a_gibibyte() {
     let found = json(&output);
     assert_eq!((&found["privacy"]["samples"], &found["steps"]), (&900_000.into(), &5.into()));
 }
+
+/// Integers of 64 bits, with and without a sign, and timestamps in nanoseconds reach the model as they are.
+#[test]
+fn parquet_integers_are_rounded_once() {
+    let guard = tempfile::tempdir().unwrap();
+    let file = guard.path().join("t.parquet");
+    let ids = vec![16_777_217, 9_007_199_254_740_993, 5];
+    let schema = |kind: &str| format!("message schema {{ required int64 id{kind}; required int64 label; }}");
+    let write = |kind: &str| {
+        parquet(&file, &schema(kind), &[(Column::I64(ids.clone()), 0), (Column::I64(vec![0, 1, 0]), 0)]);
+    };
+    let read = |dtype, scale: &[(String, f64, f64)]| {
+        let inputs = vec![InputShape { dtype, ..inputs(&[1]).remove(0) }];
+        load(&spec("parquet", &file), &DataOptions { inputs, scale: scale.to_vec(), ..options(&[1], 2) })
+    };
+    for kind in ["", " (UINT_64)"] {
+        write(kind);
+        assert_eq!(read(DType::I64, &[]).unwrap().train.features()[0].integers(), ids);
+        let scaled = read(DType::F32, &[("id".into(), 16_777_216.0, 0.5)]).unwrap();
+        assert_eq!(scaled.train.features()[0].floats()[0], 2.0);
+        assert_eq!(read(DType::F32, &[]).unwrap().train.features()[0].floats()[1], 9_007_199_254_740_993i64 as f32);
+    }
+    let table = "message schema { required float id; required int64 label; }";
+    parquet(&file, table, &[(Column::F32(vec![1.0, 16_777_216.0, 2.0]), 0), (Column::I64(vec![0, 1, 0]), 0)]);
+    let message = read(DType::I64, &[]).unwrap_err().to_string();
+    assert!(
+        message.contains("row 1 (counted from 0): column 'id'") && message.contains("write it as int64"),
+        "{message}"
+    );
+    write(" (TIMESTAMP(NANOS,true))");
+    let message = read(DType::F32, &[]).unwrap_err().to_string();
+    assert!(message.contains("column 'id' holds dates, times"), "{message}");
+}
+
+/// A model of scaled labels gives predictions, and the run losses, in the labels' own unit; the first line's use is said.
+#[test]
+fn scaled_labels_keep_their_unit() {
+    let guard = tempfile::tempdir().unwrap();
+    let folder = guard.path();
+    linear(folder, "single", &[2], 1);
+    let sample = |at: usize| ((at % 10) as f32 / 10.0, (at % 7) as f32 / 7.0);
+    let price = |at: usize| 250_000.0 + 100_000.0 * f64::from(sample(at).0) - 50_000.0 * f64::from(sample(at).1);
+    let rows = |from: usize, to: usize| -> String {
+        (from..to).map(|at| format!("{},{},{}\r\n", sample(at).0, sample(at).1, price(at))).collect()
+    };
+    fs::write(folder.join("train.csv"), format!("a,b,price\r\n{}", rows(0, 400))).unwrap();
+    fs::write(folder.join("test.csv"), format!("a,b,price\r\n{}", rows(401, 500))).unwrap();
+    let test = spec("csv", &folder.join("test.csv"));
+    let flags = ["--loss", "mse", "--scale", "price=250000,100000", "--test", &test];
+    let found = report(folder, "single", &spec("csv", &folder.join("train.csv")), &flags);
+    assert_eq!(found["training"]["label_scale"], "250000,100000");
+    let model = damper::onnx::load(&folder.join("run/model.onnx")).unwrap();
+    assert!(
+        model.metadata_props.iter().any(|entry| entry.key == "damper.label_scale" && entry.value == "250000,100000")
+    );
+    let graph = model.graph.as_ref().unwrap();
+    let tensor = |name: &str| graph.initializer.iter().find(|tensor| tensor.name == name).unwrap();
+    let values = |name: &str| damper::onnx::decode_tensor(tensor(name)).unwrap().as_f32().unwrap().to_vec();
+    let (weights, bias) = (values("fc.weight"), values("fc.bias"));
+    // What the file computes, by another runtime than the trainer's.
+    let spec_of = |name: &str, width| damper::onnx::TensorSpec {
+        name: name.into(),
+        dtype: DType::F32,
+        shape: vec![damper::onnx::Dim::Batch, damper::onnx::Dim::Fixed(width)],
+    };
+    let plan = damper::runtime::Plan {
+        batch: 1,
+        threads: 1,
+        inputs: vec![spec_of("x", 2)],
+        outputs: vec![spec_of("logits", 1)],
+    };
+    let backend = damper::runtime::open(damper::runtime::Choice::Tract).unwrap();
+    let mut session = backend.load(&fs::read(folder.join("run/model.onnx")).unwrap(), &plan).unwrap();
+    let mut loss = 0.0;
+    for at in 401..500 {
+        let (a, b) = sample(at);
+        let by_hand = 250_000.0 + 1e5 * f64::from(a * weights[0] + b * weights[1] + bias[0]);
+        let mut given = 0.0;
+        let before = [damper::onnx::TensorRef::F32(&[a, b])];
+        let kept = damper::runtime::Kept::new(vec![]);
+        let inputs = damper::runtime::Inputs { before: &before, kept: &kept, after: &[] };
+        session.run_kept(inputs, &mut |outputs| given = f64::from(outputs[0][0])).unwrap();
+        assert!((given - by_hand).abs() < 1.0, "{given} {by_hand}");
+        loss += (by_hand - price(at)).powi(2) / 99.0;
+    }
+    let told = found["test_loss"].as_f64().unwrap();
+    assert!((told / loss - 1.0).abs() < 1e-3, "{told} {loss}");
+    // Further training on scaled labels would scale twice.
+    fs::copy(folder.join("run/model.onnx"), folder.join("again.onnx")).unwrap();
+    let output = trained(folder, "again", &spec("csv", &folder.join("train.csv")), &flags);
+    assert!(stderr(&output).contains("its output is in their unit"), "{}", stderr(&output));
+}
+
+/// The decision on the first line is said before the run, and not if it is to be quiet.
+#[test]
+fn use_of_the_first_line_is_said() {
+    let guard = tempfile::tempdir().unwrap();
+    let folder = guard.path();
+    linear(folder, "two", &[2], 2);
+    let model = folder.join("two.onnx");
+    for (first, header, wanted) in [
+        ("", "yes", "the first line names the columns (--header yes): '1', '2', '0'; label '0'"),
+        ("", "no", "the first line is a row, and columns are numbered from 0 (--header no): '0', '1', '2'; label '2'"),
+        ("a,b,y\n", "", "the first line names the columns (--header yes): 'a', 'b', 'y'; label 'y'"),
+    ] {
+        let file = folder.join("t.csv");
+        fs::write(&file, format!("{first}{}", "1,2,0\n3,4,1\n".repeat(60))).unwrap();
+        let (data, out) = (spec("csv", &file), folder.join("run"));
+        let _ = fs::remove_dir_all(&out);
+        let mut args = vec!["train", model.to_str().unwrap(), "--data", &data, "--out", out.to_str().unwrap()];
+        args.extend("--epsilon 3 --delta 1e-3 --batch-size 16 --epochs 1 --lr 0.1 --backend tract".split(' '));
+        if !header.is_empty() {
+            args.extend(["--header", header]);
+        }
+        let output = run(&args);
+        let said = stderr(&output);
+        assert!(output.status.success() && said.contains(&format!("t.csv: {wanted}")), "{said}");
+    }
+}
+
+/// The server's model has no place for the scale of a device's labels.
+#[test]
+fn devices_scale_no_labels() {
+    let guard = tempfile::tempdir().unwrap();
+    let folder = guard.path();
+    linear(folder, "single", &[2], 1);
+    fs::write(folder.join("t.csv"), format!("a,b,price\n{}", "1,2,0.5\n3,4,1.5\n".repeat(60))).unwrap();
+    let at = |name: &str| folder.join(name).display().to_string();
+    let (model, file, data) = (at("single.onnx"), at("plan.json"), format!("csv:{}", at("t.csv")));
+    let flags = "--loss mse --columns a,b,price --rounds 2 --devices 2 --batch-size 8 --sampling-rate 0.1 --noise-multiplier 1 --delta 1e-5 \
+                 --simulation --json";
+    let args: Vec<&str> =
+        ["federation", "plan", &model, "--out", &file].into_iter().chain(flags.split_whitespace()).collect();
+    let output = run(&args);
+    assert!(output.status.success(), "{}", stderr(&output));
+    let update = |scale: &str| {
+        let (ledger, out) = (at(&format!("ledger-{scale}")), at("1.upd"));
+        let own = "--loss mse --device 1 --round 0 --seed 5 --backend portable --workers 1".split(' ');
+        let files = [
+            "federation",
+            "update",
+            &file,
+            &model,
+            "--data",
+            &data,
+            "--ledger",
+            &ledger,
+            "--out",
+            &out,
+            "--scale",
+            scale,
+        ];
+        run(&files.into_iter().chain(own).collect::<Vec<_>>())
+    };
+    let output = update("price=1,2");
+    assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
+    assert!(
+        stderr(&output).contains("--scale 1,2: the server's model cannot undo a scale of labels"),
+        "{}",
+        stderr(&output)
+    );
+    let output = update("price=0,1");
+    assert!(output.status.success(), "{}", stderr(&output));
+}

@@ -46,6 +46,14 @@ fn pairs(folder: &Path) -> Vec<Pair> {
             words: &["every training row has the label 1"],
         },
         Pair {
+            name: "unit of labels",
+            model: "one",
+            warned: rows(|at| format!("0.{},1,{}", at % 9, if at % 2 == 0 || at == 1 { 250_000 } else { 3 })),
+            other: rows(|at| format!("0.{},1,{}", at % 9, if at % 2 == 0 { 250_000 } else { 3 })),
+            flags: mse(),
+            words: &["--loss mse: most labels are above 1000 in size", "--scale LABEL=MEAN,STD"],
+        },
+        Pair {
             name: "equal rows",
             model: "two",
             warned: rows(usual),

@@ -19,6 +19,9 @@ fn write_files(folder: &Path) {
     let rows = |first: &str, row: &str| [first, &row.repeat(120)].concat();
     put("good.csv", rows("a,b,y\n", "1,2,0\n3,4,1\n").as_bytes());
     put("semi.csv", rows("a;b;y\n", "1;2;0\n").as_bytes());
+    put("counted.csv", rows("0,1,2\n", "1,2,0\n3,4,1\n").as_bytes());
+    put("crlf.csv", rows("a,b,y\r\n1,2,0\r\n1,red,0\r\n", "3,4,1\r\n").as_bytes());
+    put("large.csv", rows("a,b,y\n1e39,2,0\n", "3,4,1\n").as_bytes());
     put("decimal.csv", rows("a;b;y\n", "1,5;2;0\n").as_bytes());
     put("tab.csv", rows("a\tb\ty\n", "1\t2\t0\n").as_bytes());
     put("pipe.csv", rows("1|2|0\n", "1|2|1\n").as_bytes());
@@ -236,6 +239,49 @@ const CASES: &[Case] = &[
         "DIR/packed.zip: is a zip archive: unpack it, or if it is one of arrays use npz",
         1,
     ),
+    // Numbers, and the first line.
+    (
+        "two",
+        "csv:DIR/counted.csv",
+        &[],
+        "DIR/counted.csv: line 1: has the numbers 0 to 2, which are names of columns or a row: give --header yes or no",
+        1,
+    ),
+    (
+        "two",
+        "csv:DIR/good.csv",
+        &["--header", "maybe"],
+        "invalid value 'maybe' for '--header <yes|no>': give yes or no",
+        2,
+    ),
+    (
+        "two",
+        "csv:DIR/crlf.csv",
+        &[],
+        "DIR/crlf.csv: line 3: column 'b' is not a number: correct the row, or list the column's values with --categories",
+        1,
+    ),
+    (
+        "two",
+        "csv:DIR/large.csv",
+        &[],
+        "DIR/large.csv: line 2: column 'a' is 1e39, too large for float32: scale it, or correct the row, or use --on-bad-row drop",
+        1,
+    ),
+    (
+        "two",
+        "csv:DIR/good.csv",
+        &["--scale", "y=1,2"],
+        "--scale y: the labels are classes or from 0 to 1, which are not scaled; leave it out, or use --loss mse",
+        2,
+    ),
+    (
+        "rgb",
+        "npy:DIR/x.npy",
+        &["--labels", "DIR/y.npy", "--scale", "price=1,2"],
+        "--scale price: these samples have no columns; use --normalize, or labels=MEAN,STD for the labels",
+        2,
+    ),
     // Labels.
     (
         "two",
@@ -440,7 +486,7 @@ const CASES: &[Case] = &[
         "two",
         "csv:DIR/many-bad.csv",
         &["--on-bad-row", "drop"],
-        "--on-bad-row drop: more than 1 % of the rows of DIR/many-bad.csv are bad; the first is DIR/many-bad.csv: line 3: a feature is NaN: correct the row",
+        "--on-bad-row drop: more than 1 % of the rows of DIR/many-bad.csv are bad; the first is DIR/many-bad.csv: line 3: column 'b' is NaN: correct the row",
         2,
     ),
     // Held-out rows.

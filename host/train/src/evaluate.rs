@@ -25,6 +25,8 @@ pub(crate) struct Evaluator {
     batch: Batch,
     kind: Kind,
     reduction: Reduction,
+    /// A squared error of scaled labels is so much in the labels' unit.
+    unit: f64,
     /// Labels and answers of the last evaluation.
     tally: Option<Tally>,
 }
@@ -71,6 +73,11 @@ struct Classes {
     stride: usize,
 }
 
+/// A loss of 1 in training, in the unit of the labels: they may be scaled, and then the loss is a squared error.
+pub(crate) fn loss_unit(run: &Run) -> f64 {
+    run.data.train.label_scale().map_or(1.0, |(_, std)| std * std)
+}
+
 /// Mean loss of `run` with `params` on `split`, and the share of right answers where the loss has classes: exact functions of its rows.
 ///
 /// # Errors
@@ -114,7 +121,8 @@ impl Evaluator {
         // Whatever the backend cannot run is found out before anything is charged.
         let made = made_up(grad, &plan, &run.params);
         session.run(&made.iter().map(Made::input).collect::<Vec<_>>(), &mut |_| {})?;
-        Ok(Self { session, batch: Batch::new(split, ROWS), kind, reduction: run.derive.reduction, tally: None })
+        let (reduction, unit) = (run.derive.reduction, loss_unit(run));
+        Ok(Self { session, batch: Batch::new(split, ROWS), kind, reduction, unit, tally: None })
     }
 
     /// Mean loss and, where the loss has classes, the share of right answers. Where labels are classes, both are means
@@ -142,7 +150,7 @@ impl Evaluator {
         })?;
         self.tally = tally;
         let accuracy = (answers > 0).then(|| right as f64 / answers as f64);
-        Ok((loss / losses.max(1.0), accuracy))
+        Ok((self.unit * loss / losses.max(1.0), accuracy))
     }
 
     /// Figures of the last parameters, where `mean` is what is evaluated; none without one, or if their loss is not a number.

@@ -36,9 +36,9 @@ const LEAST_VARIANCE: f64 = 1e-6;
 #[derive(Clone, PartialEq, Debug)]
 pub struct NormalizePrivate {
     /// Public lower bounds: one for all columns, or one for each.
-    pub lows: Vec<f32>,
+    pub lows: Vec<f64>,
     /// The upper bounds, as many.
-    pub highs: Vec<f32>,
+    pub highs: Vec<f64>,
     /// σ over the bound on a row's vector. If not given, it follows from ε.
     pub noise_multiplier: Option<f64>,
 }
@@ -46,7 +46,7 @@ pub struct NormalizePrivate {
 impl NormalizePrivate {
     /// Refuses bounds that are none.
     pub(crate) fn check(&self) -> Result<(), SettingError> {
-        let ordered = |(low, high): (&f32, &f32)| low.is_finite() && high.is_finite() && low < high;
+        let ordered = |(low, high): (&f64, &f64)| low.is_finite() && high.is_finite() && low < high;
         if !self.lows.is_empty()
             && self.lows.len() == self.highs.len()
             && self.lows.iter().zip(&self.highs).all(ordered)
@@ -131,16 +131,16 @@ impl NormalizePrivate {
 
     /// Middle and half of the range of a column.
     fn range(&self, column: usize) -> (f64, f64) {
-        let of = |bounds: &[f32]| f64::from(bounds[if bounds.len() == 1 { 0 } else { column }]);
+        let of = |bounds: &[f64]| bounds[if bounds.len() == 1 { 0 } else { column }];
         let (low, high) = (of(&self.lows), of(&self.highs));
         ((low + high) / 2.0, (high - low) / 2.0)
     }
 
-    /// The numbers that a row adds to the two sums of each column.
-    pub(crate) fn added(&self, row: &[f32], first: &mut [f32], second: &mut [f32]) {
+    /// The numbers that a row, in float64, adds to the two sums of each column.
+    pub(crate) fn added(&self, row: &[f64], first: &mut [f32], second: &mut [f32]) {
         for (column, ((x, first), second)) in row.iter().zip(first).zip(second).enumerate() {
             let (middle, half) = self.range(column);
-            let unit = ((f64::from(*x) - middle) / half).clamp(-1.0, 1.0);
+            let unit = ((x - middle) / half).clamp(-1.0, 1.0);
             *first = if unit.is_nan() { 0.0 } else { unit as f32 };
             *second = *first * *first - 0.5;
         }
@@ -152,7 +152,7 @@ impl NormalizePrivate {
         let each = first.iter().zip(second).enumerate().map(|(column, (a, b))| {
             let ((middle, half), a) = (self.range(column), a.clamp(-1.0, 1.0));
             let std = half * (b + 0.5 - a * a).clamp(least, 1.0).sqrt();
-            ((middle + half * a) as f32, (std as f32).max(f32::MIN_POSITIVE))
+            (middle + half * a, std.max(f64::from(f32::MIN_POSITIVE)))
         });
         let (means, stds) = each.unzip();
         Normalize { means, stds }
@@ -163,7 +163,7 @@ impl NormalizePrivate {
 mod tests {
     use super::*;
 
-    fn bounded(lows: &[f32], highs: &[f32]) -> NormalizePrivate {
+    fn bounded(lows: &[f64], highs: &[f64]) -> NormalizePrivate {
         NormalizePrivate { lows: lows.to_vec(), highs: highs.to_vec(), noise_multiplier: None }
     }
 
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn row_is_at_most_the_clip_long() {
         let values =
-            [-3.0, -1.0, -0.999, -0.5, 0.0, 1e-30, 0.3, 0.7, 1.0, 8.0, f32::NAN, f32::INFINITY, f32::NEG_INFINITY];
+            [-3.0, -1.0, -0.999, -0.5, 0.0, 1e-30, 0.3, 0.7, 1.0, 8.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
         let normalize = bounded(&[-1.0], &[1.0]);
         let mut longest = 0.0f64;
         for a in values {
@@ -190,8 +190,8 @@ mod tests {
 
     #[test]
     fn exact_sums_give_mean_and_deviation() {
-        let rows: Vec<[f32; 2]> =
-            (0..500u32).map(|row| [(row * 37 % 101) as f32 - 20.0, 5.0 + (row % 7) as f32 / 10.0]).collect();
+        let rows: Vec<[f64; 2]> =
+            (0..500u32).map(|row| [f64::from(row * 37 % 101) - 20.0, 5.0 + f64::from(row % 7) / 10.0]).collect();
         let normalize = bounded(&[-30.0, 4.0], &[90.0, 6.0]);
         let (mut a, mut b) = ([0.0f64; 2], [0.0f64; 2]);
         for row in &rows {
@@ -204,10 +204,10 @@ mod tests {
         }
         let found = normalize.constants(&a, &b, rows.len() as u64);
         for column in 0..2 {
-            let mean = rows.iter().map(|row| f64::from(row[column])).sum::<f64>() / rows.len() as f64;
-            let squares = rows.iter().map(|row| (f64::from(row[column]) - mean).powi(2)).sum::<f64>();
+            let mean = rows.iter().map(|row| row[column]).sum::<f64>() / rows.len() as f64;
+            let squares = rows.iter().map(|row| (row[column] - mean).powi(2)).sum::<f64>();
             let std = (squares / rows.len() as f64).sqrt();
-            let (m, s) = (f64::from(found.means[column]), f64::from(found.stds[column]));
+            let (m, s) = (found.means[column], found.stds[column]);
             assert!((m - mean).abs() < 1e-4 && (s / std - 1.0).abs() < 1e-4, "{m} {mean}, {s} {std}");
         }
     }
@@ -219,7 +219,7 @@ mod tests {
         for sum in [-1e9, -2.0, -0.5, -1e-9, 0.0, 0.25, 3.0, 1e9] {
             for multiplier in [1.0, 100.0] {
                 let found = noisy(multiplier).constants(&[sum, 0.5], &[0.0, sum], 1000);
-                let least = 2.0 * noisy(multiplier).noise(2, 1000).sqrt() as f32;
+                let least = 2.0 * noisy(multiplier).noise(2, 1000).sqrt();
                 assert!(found.means.iter().all(|mean| (2.0..=6.0).contains(mean)), "{found:?}");
                 assert!(found.stds.iter().all(|std| *std >= 0.999 * least && *std <= 2.0), "{found:?}");
             }
@@ -244,7 +244,7 @@ mod tests {
             let mut given = NormalizePrivate { noise_multiplier: Some(bad), ..bounded(&[0.0], &[1.0]) };
             assert!(given.settle(Accountant::Pld, 3.0, 1e-5).unwrap_err().to_string().contains("from 0.01 to 2000"));
         }
-        for (low, high) in [(1.0, 1.0), (2.0, 1.0), (f32::NAN, 1.0), (0.0, f32::INFINITY)] {
+        for (low, high) in [(1.0, 1.0), (2.0, 1.0), (f64::NAN, 1.0), (0.0, f64::INFINITY)] {
             assert!(bounded(&[low], &[high]).check().is_err());
         }
         assert!(bounded(&[0.0, 1.0], &[1.0]).check().is_err() && bounded(&[], &[]).check().is_err());

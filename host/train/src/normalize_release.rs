@@ -101,11 +101,15 @@ fn release(
     let mut open = step.open(&mut state, ledger)?;
     let mut batch = Batch::new(split, NonZeroUsize::MIN);
     let (mut first, mut second) = (vec![0.0; columns], vec![0.0; columns]);
+    let mut wide = vec![0.0; columns];
     let own = split.held().unwrap_or(0..split.len());
     let added = own.into_iter().try_for_each(|row| -> Result<(), TrainError> {
         batch.fill(split, Chunk { index: 0, samples: &[row as u32] })?;
         if let (TensorRef::F32(values), [1.0]) = (batch.features(input), batch.weights()) {
-            normalize.added(values, &mut first, &mut second);
+            if !split.unrounded(input, row, &mut wide)? {
+                wide.iter_mut().zip(values).for_each(|(wide, value)| *wide = f64::from(*value));
+            }
+            normalize.added(&wide, &mut first, &mut second);
             open.add_combined(&[&first, &second]).expect(LENGTH);
         }
         Ok(())

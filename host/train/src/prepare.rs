@@ -17,13 +17,12 @@ use super::{Budget, Clipping, Noise, NormalizePrivate, Run, Terms, TestMetrics, 
 use crate::init;
 use crate::lora::{self, Adapted, Lora};
 use damper_accounting::{RunKind, Sampler, Truncated, upward};
-use damper_data::{DataOptions, Dataset, InputShape, LabelKind, Split, TestSource, held_out_rows, load};
+use damper_data::{DataOptions, Dataset, InputShape, LabelKind, Labels, Split, TestSource, held_out_rows, load};
 use damper_grad::{Cost, DeriveOptions, GradGraph, Loss, Readout, derive};
 use damper_onnx::SettingError;
-use damper_onnx::attr_int;
 use damper_onnx::graph::{Graph, GraphOptions, TensorData, Value, ValueId, retie};
 use damper_onnx::pb::ModelProto;
-use damper_onnx::{Dim, TensorSpec};
+use damper_onnx::{Dim, TensorSpec, attr_int, label_scale};
 use std::collections::HashMap;
 use std::fmt::Display;
 use std::num::NonZeroUsize;
@@ -34,6 +33,9 @@ const LARGE_LR: f64 = 1e3;
 
 /// Noise on a mean above this share of half a column's range says little of the column.
 const LARGE_NOISE: f64 = 0.1;
+
+/// Labels above this, most of them, are no scaled ones.
+const LARGE_LABEL: f32 = 1000.0;
 
 /// An ε above this is hardly a guarantee.
 const WEAK_EPSILON: f64 = 20.0;
@@ -163,7 +165,11 @@ pub fn prepare_on(
     damper_core::self_test()?;
     check_settings(source, &config)?;
     config.method.check(&config.optimizer)?;
-    let Read { model, adapted, warnings: of_model, init_seed, mut graph, grad, derive, data } = read(source)?;
+    let mut of_run = source.clone();
+    // What is scaled by released constants is rounded after that.
+    of_run.data_options.unrounded = config.normalize_private.is_some();
+    let Read { model, adapted, warnings: of_model, init_seed, mut graph, grad, derive, data } = read(&of_run)?;
+    check_label_scale(&model, &data)?;
     let data = change(data)?;
     let clipped = clipped(&graph, &source.derive, &config)?;
 
@@ -267,6 +273,7 @@ pub fn prepare_on(
         warnings_of_data
             .push(format!("`data`: every training row has the label {class}, so the model learns to give no other"));
     }
+    warnings_of_data.extend(unit_warning(&data));
     let params = initial(&graph, &grad);
     // A copy of all parameters less for the whole run.
     graph.parameters.iter_mut().filter(|p| p.trained).for_each(|p| p.initial.data = TensorData::F32(vec![]));
@@ -296,6 +303,29 @@ pub fn prepare_on(
     };
     recording::check(&run)?;
     Ok(run)
+}
+
+/// Refuses scaled labels for a model whose output is in the unit of others.
+fn check_label_scale(model: &ModelProto, data: &Dataset) -> Result<(), TrainError> {
+    let scale = data.train.label_scale().filter(|scale| *scale != (0.0, 1.0));
+    let (Some((mean, std)), Some(before)) = (scale, label_scale(model)) else { return Ok(()) };
+    let problem = format!(
+        "the model was trained on labels scaled by {before}, and its output is in their unit; start from the model before that, or give 0,1"
+    );
+    Err(SettingError::new("scale", format!("{mean},{std}"), problem).into())
+}
+
+/// Warns of labels whose unit the model can hardly learn: most of them far from 0, and no scale. It depends on rows.
+fn unit_warning(data: &Dataset) -> Option<String> {
+    let Labels::Values { values, .. } = data.train.labels() else { return None };
+    let large = values.iter().filter(|value| value.abs() > LARGE_LABEL).count();
+    (data.train.label_scale().is_none() && 2 * large > values.len()).then(|| {
+        format!(
+            "`loss` mse: most labels are above {LARGE_LABEL} in size, and clipped gradients hardly get there; give their public mean and \
+             standard deviation by `scale` LABEL=MEAN,STD (LABEL is the label's column, or labels where columns have no names), or \
+             LABEL=0,1 to train on them as they are"
+        )
+    })
 }
 
 /// The noise of private metrics, if they are asked for. It does not depend on the held-out rows.

@@ -3,7 +3,7 @@
 use super::checkpoint::{Checkpoint, Environment, Moment, Place, check_same, identity};
 use super::choice::OptimizerState;
 use super::dry_run::{check_result, of_gradients, rehearse_on};
-use super::evaluate::Evaluator;
+use super::evaluate::{Evaluator, loss_unit};
 use super::generator::{self, ChaCha20};
 use super::group::{Alone, Group, RankError, agree};
 use super::held_out::{evaluations_until, steps_between};
@@ -426,7 +426,8 @@ where
                             observer.evaluated(noisy);
                         }
                         spent.count_evaluation();
-                        Some(metrics.figures(noisy, split.len()))
+                        let (loss, accuracy) = metrics.figures(noisy, split.len());
+                        Some((loss_unit(run) * loss, accuracy))
                     }
                 })
             };

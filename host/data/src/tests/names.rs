@@ -54,7 +54,10 @@ fn columns_of_test_match_by_name() {
     assert_eq!((floats(&held_out), classes(held_out.labels())), (&[7.0, 70.0, 8.0, 80.0][..], &[1, 0][..]));
     let names = read.names.table.unwrap();
     assert_eq!((names.columns, names.label.as_deref()), (["a", "b", "y"].map(String::from).into(), Some("y")));
-    assert_eq!(read.notes, [""; 0]);
+    let said = |name: &str| format!("{name}: the first line names the columns (`header` yes): ");
+    let (train, test) = (said("train.csv") + "'a', 'b', 'y'; label 'y'", said("test.csv") + "'y', 'b', 'a'; label 'y'");
+    assert!(read.notes.len() == 2, "{:?}", read.notes);
+    assert!(read.notes[0].ends_with(&train) && read.notes[1].ends_with(&test), "{:?}", read.notes);
 }
 
 // A number of a column means that place of the first file.
@@ -103,7 +106,10 @@ fn files_without_names_match_by_place() {
     let read = load(&bare("1,2,0\n3,4,1\n"), &table()).unwrap();
     assert_eq!(floats(&read.train), [1.0, 2.0, 3.0, 4.0]);
     assert!(
-        read.notes.len() == 1 && read.notes[0].ends_with("no names, so they are matched by place"),
+        read.notes.len() == 2
+            && read.notes[0].ends_with("no names, so they are matched by place")
+            && read.notes[1]
+                .contains("is a row, and columns are numbered from 0 (`header` no): '0', '1', '2'; label '2'"),
         "{:?}",
         read.notes
     );
@@ -111,7 +117,12 @@ fn files_without_names_match_by_place() {
     let options = DataOptions { names: known(&["a", "y", "b"], Some("y"), false), ..table() };
     let read = load(&bare("1,0,2\n3,1,4\n"), &options).unwrap();
     assert_eq!((floats(&read.train), classes(read.train.labels())), (&[1.0, 2.0, 3.0, 4.0][..], &[0, 1][..]));
-    assert!(read.notes[0].ends_with("taken for those of the model by place"), "{:?}", read.notes);
+    assert!(
+        read.notes[0].ends_with("taken for those of the model by place")
+            && read.notes[1].contains("the first line is a row (`header` no): 'a', 'y', 'b'; label 'y'"),
+        "{:?}",
+        read.notes
+    );
     let message = refusal(&bare("1,2,3,0\n"), &options);
     assert!(message.contains("has 4 columns without names, and the model has 3"), "{message}");
 }

@@ -108,7 +108,7 @@ fn stored_rows_equal_rows_in_memory() {
         npy("<f4", false, &[300, 2, 2, 3], &le(&floats, f32::to_le_bytes)),
         npy("|u1", false, &[300, 2, 2, 3], &bytes),
     ];
-    let constants = Normalize { means: (0..12).map(|at| at as f32 / 7.0).collect(), stds: vec![0.3; 12] };
+    let constants = Normalize { means: (0..12).map(|at| f64::from(at) / 7.0).collect(), stds: vec![0.3; 12] };
     assert_eq!(constants.to_string().parse::<Normalize>().unwrap(), constants);
     for array in arrays {
         let path = put(&folder, "x.npy", &array);

@@ -6,6 +6,7 @@ use super::super::columns::{Classes, column, label, names};
 use super::super::csv::other_delimiter;
 use super::super::lines::{Counted, LONGEST, too_long, without_mark};
 use super::super::names::Naming;
+use super::super::number::Number;
 use super::super::options::TextTask;
 use super::super::{DataError, DataOptions, LabelKind};
 use csv::{ByteRecord, ReaderBuilder};
@@ -23,7 +24,7 @@ const BLOCK: usize = 1024;
 /// The rows of a file, good and bad, without their texts.
 pub(super) struct Rows {
     /// NaN where a row has no number.
-    pub labels: Option<Vec<f64>>,
+    pub labels: Option<Vec<Number>>,
     /// The line on which each row begins, counted from 1.
     pub lines: Vec<u64>,
     /// Rows without a text or a number, ascending, and why.
@@ -98,7 +99,7 @@ impl Reader<'_, '_> {
         while next_line(&mut file, &mut line).map_err(|error| read_failed(path, &error))? {
             number += 1;
             if !line.is_empty() {
-                self.push(number, text(&line), Ok(f64::NAN))?;
+                self.push(number, text(&line), Ok(Number::NAN))?;
             }
         }
         Ok(())
@@ -179,13 +180,13 @@ impl Reader<'_, '_> {
         while more {
             let (text, number) = if record.len() != columns.len() {
                 let fault = format!("has {} fields where the first line has {}", record.len(), columns.len());
-                (Err(format!("{fault}: correct the row{DROP}")), Ok(f64::NAN))
+                (Err(format!("{fault}: correct the row{DROP}")), Ok(Number::NAN))
             } else {
                 let number = |column: usize| {
                     let field = String::from_utf8_lossy(&record[column]);
                     label(&columns[column], field.trim(), classes.as_ref())
                 };
-                (text(&record[text_column]), label_at.map_or(Ok(f64::NAN), number))
+                (text(&record[text_column]), label_at.map_or(Ok(Number::NAN), number))
             };
             self.push(blank.line(record.position()), text, number)?;
             more = next(&mut record)?;
@@ -194,14 +195,19 @@ impl Reader<'_, '_> {
     }
 
     /// Adds a row: its text and label, or what is wrong with them.
-    fn push(&mut self, line: u64, text: Result<String, String>, label: Result<f64, String>) -> Result<(), DataError> {
+    fn push(
+        &mut self,
+        line: u64,
+        text: Result<String, String>,
+        label: Result<Number, String>,
+    ) -> Result<(), DataError> {
         if let Err(fault) = text.as_ref().map(drop).and(label.as_ref().map(drop)) {
             self.rows.unreadable.push((self.rows.lines.len(), fault.clone()));
         }
         self.rows.lines.push(line);
         self.texts.push(text.unwrap_or_default());
         if let Some(labels) = &mut self.rows.labels {
-            labels.push(label.unwrap_or(f64::NAN));
+            labels.push(label.unwrap_or(Number::NAN));
         }
         if self.texts.len() == BLOCK { self.flush() } else { Ok(()) }
     }

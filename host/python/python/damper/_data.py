@@ -84,7 +84,9 @@ def samples(
         raise Error(f"{what}: a {type(data).__name__}; give (X, y), a DataFrame, a Dataset or a DataLoader")
     _frames.check_rows(features, labels, what)
     inputs, by_name = _by_name(features, names, what)
-    _check_settings(inputs, what, reading)
+    if labels is not None:
+        _frames.take_label_scale(labels, reading)
+    _check_settings(inputs, labels, what, reading)
     arrays, tables = {}, {}
     for name, value in inputs.items():
         known = reading.known.get(name)
@@ -115,11 +117,13 @@ def _take_by_place(array: np.ndarray, known: Columns, what: str, reading: Readin
     reading.note(f"{what}: its columns have no names, so they are taken by place: {', '.join(known.names)}")
 
 
-def _check_settings(inputs: dict[str, Any], what: str, reading: Reading) -> None:
+def _check_settings(inputs: dict[str, Any], labels: Any, what: str, reading: Reading) -> None:
     """Refuses settings of columns that no DataFrame has."""
     columns = {str(name) for value in inputs.values() if _frames.is_frame(value) for name in value.columns}
     for setting, given in (("categories", reading.categories), ("scale", reading.scale)):
-        unknown = [name for name in given if name not in columns]
+        own = [str(one) for one in getattr(labels, "columns", [getattr(labels, "name", None)])] + [_frames.LABELS]
+        of_labels = own if setting == "scale" and reading.label_scale is not None else []
+        unknown = [name for name in given if name not in columns and name not in of_labels]
         if unknown and not reading.known:
             raise Error(f"{setting}: {what} has no column '{unknown[0]}' of a DataFrame; correct it or leave it out")
 
@@ -224,10 +228,11 @@ def _by_name(features: Any, names: list[str], what: str) -> tuple[dict[str, Any]
 
 
 def _array(value: Any, what: str, are_labels: bool = False) -> np.ndarray:
-    """`value` as a C-contiguous array of float32 or int64."""
+    """`value` as a C-contiguous array of float32, float64, int64 or uint64, without rounding."""
     if _is_tensor(value):
         value = value.detach().cpu()
-        value = (value.float() if value.is_floating_point() else value).numpy()
+        narrow = value.is_floating_point() and str(value.dtype) != "torch.float64"
+        value = (value.float() if narrow else value).numpy()
     array = np.asarray(value)
     if array.ndim == 0:
         raise Error(f"{what}: is a single number; give an array [N, ...]")
@@ -237,9 +242,9 @@ def _array(value: Any, what: str, are_labels: bool = False) -> np.ndarray:
             "X.astype('float32') / 255, or X.astype('int64')"
         )
     if array.dtype.kind == "f":
-        array = array.astype(np.float32, copy=False)
+        array = array.astype(np.float64 if array.dtype.itemsize > 4 else np.float32, copy=False)
     elif array.dtype.kind in "iub":
-        array = array.astype(np.int64, copy=False)
+        array = array.astype(np.uint64 if array.dtype == np.uint64 else np.int64, copy=False)
     else:
         raise Error(f"{what}: has elements of type {array.dtype}; give numbers")
     return np.ascontiguousarray(array)

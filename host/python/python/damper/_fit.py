@@ -160,6 +160,8 @@ def fit(
     if reading.classes is not None and not _frames.is_table(data) and not any(map(_frames.is_table, data if isinstance(data, (tuple, list)) else [])):
         settings["classes"] = ",".join(map(str, reading.classes))
     settings.update(loss_settings(loss, train.labels))
+    if reading.label_scale is not None:
+        settings["scale"] = "labels={!r},{!r}".format(*reading.label_scale)
     settings.update(
         epsilon=epsilon,
         delta=delta,
@@ -241,7 +243,7 @@ def _choose_types(module: Any, train: Samples, test: Samples | None) -> None:
 
 
 def _as_type(table: _frames.Table, kind: Any, what: str) -> Any:
-    if str(kind) == "float32":
+    if str(kind).startswith("float"):
         return table.floats
     if table.integers is None:
         raise Error(f"{what}: has missing values or numbers that are no integers, and the module takes integers; leave such rows out")
@@ -272,7 +274,7 @@ def resume(path: str | os.PathLike[str], data: Any, test: Any = None, *, workers
     known = json.loads(metadata[METADATA])
     reading = _frames.Reading(known.get("label"), classes=known.get("classes"), scale=known.get("scale") or {}, drops=True)
     reading.known = {name: _frames.Columns(**one) for name, one in (known.get("columns") or {}).items()}
-    loss = "mse" if known.get("label_type") == "float32" else None
+    loss = "mse" if str(known.get("label_type")).startswith("float") else None
     train = samples(data, known["inputs"], "data", known["labels"], reading, loss)
     held_out = None if test is None else samples(test, known["inputs"], "test", known["labels"], reading, loss)
     for what, split in (("data", train), ("test", held_out)):

@@ -9,6 +9,9 @@ import numpy as np
 
 from ._damper import Error
 
+#: The labels' name in `scale` where they are no column.
+LABELS = "labels"
+
 
 @dataclasses.dataclass
 class Columns:
@@ -44,6 +47,8 @@ class Reading:
     classes: list[Any] | None = None
     #: Public constants by column: `(x - mean) / std`.
     scale: dict[str, tuple[float, float]] = dataclasses.field(default_factory=dict)
+    #: Those of the labels.
+    label_scale: tuple[float, float] | None = None
     #: Whether rows that cannot be used are left out rather than an error.
     drops: bool = False
     #: The columns of the run by input.
@@ -74,7 +79,7 @@ def of_options(options: dict[str, Any], label: Any) -> Reading:
         if not (np.isfinite(mean) and np.isfinite(std) and std > 0):
             raise Error(f"scale, column '{name}': give a finite mean and a standard deviation above 0")
         scale[name] = (mean, std)
-    return Reading(column if label is None else label, categories, classes, scale, options.get("on_bad_row") == "drop")
+    return Reading(column if label is None else label, categories, classes, scale, drops=options.get("on_bad_row") == "drop")
 
 
 def _pairs(given: Any, what: str, form: str) -> dict[str, Any]:
@@ -242,7 +247,7 @@ def _codes(series: Any, listed: list[Any], what: str, reading: Reading) -> np.nd
 
 
 def _numbers(series: Any, what: str, name: str, scale: tuple[float, float] | None) -> tuple[np.ndarray, np.ndarray | None, bool]:
-    """A column as float32, as int64 if nothing is lost, and whether its type is one of integers. A missing value is NaN."""
+    """A column as float32, or float64 if that loses digits, as int64 if nothing is lost, and whether its type is one of integers. A missing value is NaN."""
     import pandas
 
     kind, types = series.dtype, pandas.api.types
@@ -256,27 +261,54 @@ def _numbers(series: Any, what: str, name: str, scale: tuple[float, float] | Non
             f"{what}: has values of type {kind}, not numbers; if they are categories, name all public values: categories={{'{name}': "
             "['a', 'b', ...]}, or pd.Categorical(values, categories=['a', 'b', ...]); if they are numbers, .astype('float64'); else drop it"
         )
-    whole = None
+    exact = None
     if (is_bool or is_integer) and not series.isna().any():
         exact = series.to_numpy(dtype="uint64" if str(kind).lower().startswith("uint64") else "int64")
-        if exact.dtype == np.uint64 and (exact > np.iinfo(np.int64).max).any():
-            raise Error(f"{what}: has an integer beyond 64 bits with a sign; scale it")
-        whole = exact.astype(np.int64)
-    numbers = whole if whole is not None else series.to_numpy(dtype="float64", na_value=np.nan)
+    numbers = exact if exact is not None else series.to_numpy(dtype="float64", na_value=np.nan)
     if scale is not None:
-        numbers, whole, is_integer = (numbers.astype(np.float64) - scale[0]) / scale[1], None, False
+        return _narrow(_scaled(numbers, *scale), what), None, False
+    if exact is not None and exact.dtype == np.uint64 and (exact > np.iinfo(np.int64).max).any():
+        raise Error(f"{what}: has an integer beyond 64 bits with a sign; scale it")
+    return _narrow(numbers, what), None if exact is None else exact.astype(np.int64), is_integer
+
+
+def _scaled(numbers: np.ndarray, mean: float, std: float) -> np.ndarray:
+    """`(x - mean) / std` in float64. The difference of an integer and a whole mean is exact, whatever their size."""
+    wide = numbers.astype(np.float64)
+    if numbers.dtype.kind in "iu" and float(mean).is_integer() and (np.abs(wide) >= 2.0**53).any():
+        return (numbers.astype(object) - int(mean)).astype(np.float64) / std
+    return (wide - mean) / std
+
+
+def _narrow(numbers: np.ndarray, what: str) -> np.ndarray:
+    """As float32 if that holds them all, else as float64, which is rounded after it is normalized."""
+    wide = numbers.astype(np.float64)
     with np.errstate(over="ignore"):
         rounded = numbers.astype(np.float32)
-    if (np.isinf(rounded) & np.isfinite(numbers)).any():
+    if (np.isinf(rounded) & np.isfinite(wide)).any():
         raise Error(f"{what}: has a number beyond float32; scale it")
-    return rounded, whole, is_integer
+    return rounded if np.array_equal(rounded.astype(np.float64), wide, equal_nan=True) else wide
+
+
+def take_label_scale(labels: Any, reading: Reading) -> None:
+    """Takes the constants of the labels: those of their column, or of `labels`. The command applies them, and undoes them in figures."""
+    columns = labels.columns if is_frame(labels) else [labels.name] if is_series(labels) else []
+    own = [name for name in dict.fromkeys([*map(str, columns), LABELS]) if name in reading.scale]
+    if len(own) > 1 or own and own[0] != LABELS and len(columns) > 1:
+        raise Error(f"scale: the labels have several columns or names; give one pair for all of them, scale={{'{LABELS}': (mean, std)}}")
+    if own and reading.label_scale is None:
+        mean, std = reading.label_scale = reading.scale[own[0]]
+        reading.note(
+            f"labels: the module learns (y - {mean:g}) / {std:g}; losses and the run's model.onnx are in the labels' unit, and what load_into "
+            "fills gives scaled ones"
+        )
 
 
 def labels(value: Any, what: str, reading: Reading, loss: Any) -> np.ndarray:
-    """The labels of a Series, or a DataFrame of labels: classes as int64, numbers as float32."""
+    """The labels of a Series, or a DataFrame of labels: classes as int64, numbers as float32 or float64, not scaled."""
     if is_frame(value) and len(value.columns) > 1:
         names = _check_names(value, what)
-        parts = [_numbers(value.iloc[:, at], f"{what}, column '{name}'", name, reading.scale.get(name))[0] for at, name in enumerate(names)]
+        parts = [_numbers(value.iloc[:, at], f"{what}, column '{name}'", name, None)[0] for at, name in enumerate(names)]
         return np.ascontiguousarray(np.stack(parts, 1))
     is_wide = is_frame(value)
     series = value.iloc[:, 0] if is_wide else value
@@ -296,7 +328,7 @@ def labels(value: Any, what: str, reading: Reading, loss: Any) -> np.ndarray:
             f"{place}: has values of type {series.dtype}, not numbers; name the classes in the model's order, which are public: "
             "classes=['a', 'b', ...], or pd.Categorical(y, categories=['a', 'b', ...])"
         )
-    numbers, whole, is_integer = _numbers(series, place, str(series.name), reading.scale.get(str(series.name)))
+    numbers, whole, is_integer = _numbers(series, place, str(series.name), None)
     if whole is not None:
         return whole
     takes_numbers = loss is not None and "cross" not in str(getattr(loss, "__name__", type(loss).__name__ if not isinstance(loss, str) else loss)).lower()

@@ -17,12 +17,26 @@ FUNCTIONS = {
 }
 
 
+def _refuse_classes(labels: np.ndarray) -> None:
+    """Refuses floats that are all 0 and 1 where no loss is given: they are classes more often than measures."""
+    if not np.isin(labels, (0.0, 1.0)).all():
+        return
+    if labels.ndim == 2 and labels.shape[1] > 1 and (labels.sum(axis=1) == 1).all():
+        raise Error(
+            "loss: the labels are one-hot rows of floats; give class numbers, y.argmax(1) as integers, with loss='softmax-cross-entropy', or "
+            "loss='mse' to fit the numbers"
+        )
+    raise Error("loss: the labels are floats of 0 and 1; give loss='bce-with-logits' for classes, or loss='mse' to fit the numbers")
+
+
 def loss_settings(loss: Any, labels: np.ndarray | None) -> dict[str, Any]:
     """The settings of `loss`: a name, one of PyTorch's, or None, which the type of the labels decides."""
     if isinstance(loss, str):
         return {"loss": "output:output" if loss == "output" else loss}
     if loss is None:
-        is_number = labels is not None and labels.dtype == np.float32
+        is_number = labels is not None and labels.dtype.kind == "f"
+        if is_number:
+            _refuse_classes(labels)
         return {"loss": "mse" if is_number else "softmax-cross-entropy"}
     name = FUNCTIONS.get(getattr(loss, "__name__", ""))
     if name is not None:

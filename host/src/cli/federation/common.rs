@@ -104,6 +104,11 @@ pub(super) fn read_device(
         data_options: DataOptions { names: Some(names), ..data.options() },
     };
     let read = read(&source).map_err(|error| Failure::in_model(model, error))?;
+    if let Some((mean, std)) = read.data.train.label_scale().filter(|scale| *scale != (0.0, 1.0)) {
+        return Err(Failure::new(format!(
+            "--scale {mean},{std}: the server's model cannot undo a scale of labels; write scaled labels, by the same constants on all devices"
+        )));
+    }
     read.warnings.iter().for_each(|warning| warn(&with_flags(warning)));
     read.data.notes.iter().for_each(|note| say_of_data(note));
     Ok(read)

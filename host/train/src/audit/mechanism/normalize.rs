@@ -212,7 +212,8 @@ mod tests {
             let mut sums = vec![0.0f64; 80];
             for (row, values) in split.features()[0].floats().chunks(40).enumerate() {
                 let (mut first, mut second) = ([0.0; 40], [0.0; 40]);
-                normalize.added(values, &mut first, &mut second);
+                let values: Vec<f64> = values.iter().map(|x| f64::from(*x)).collect();
+                normalize.added(&values, &mut first, &mut second);
                 if !split.is_null(row) {
                     sums.iter_mut().zip(first.iter().chain(&second)).for_each(|(sum, x)| *sum += f64::from(*x));
                 }

@@ -1,0 +1,272 @@
+//! Laws of numbers: what reaches the model is what the file says, rounded once; the first line; the lines of messages.
+
+use super::*;
+use proptest::prelude::*;
+
+const LARGE: i64 = 9_007_199_254_740_993;
+
+fn integers_wanted(shape: &[usize]) -> Vec<InputShape> {
+    vec![InputShape { name: "id".into(), shape: shape.to_vec(), dtype: DType::I64, rows: None }]
+}
+
+fn of_integers() -> DataOptions {
+    DataOptions { inputs: integers_wanted(&[1]), ..DataOptions::default() }
+}
+
+fn y3() -> Vec<u8> {
+    npy("|u1", false, &[3], &[0, 1, 0])
+}
+
+/// Features of three samples of one value, from memory.
+fn memory(values: MemoryValues, options: DataOptions) -> Result<Dataset, DataError> {
+    let labels = MemoryArray { name: "y".into(), shape: vec![3], values: MemoryValues::I64(vec![0, 1, 0]) };
+    let features = MemoryArray { name: "x".into(), shape: vec![3, 1], values };
+    let memory = Memory::new(MemorySplit { features: vec![features], labels: Some(labels) }, None);
+    load("memory:train", &DataOptions { memory: Some(memory), ..options })
+}
+
+#[test]
+fn ids_beyond_floats_reach_the_model() {
+    let folder = folder();
+    let ids = [16_777_217, LARGE, -LARGE];
+    let text: String = ids.iter().map(|id| format!("{id},0\n")).collect();
+    let csv = put(&folder, "ids.csv", text.as_bytes());
+    let found = |data: Dataset| data.train.features()[0].integers().to_vec();
+    assert_eq!(found(load(&spec("csv", &csv), &of_integers()).unwrap()), ids);
+    let arrays = [("x", npy("<i8", false, &[3, 1], &le(&ids, i64::to_le_bytes))), ("y", y3())];
+    let file = put(&folder, "ids.npz", &npz(&arrays));
+    assert_eq!(found(load(&spec("npz", &file), &of_integers()).unwrap()), ids);
+    assert_eq!(found(memory(MemoryValues::I64(ids.to_vec()), of_integers()).unwrap()), ids);
+    assert_eq!(found(memory(MemoryValues::U64(vec![1, 2, LARGE as u64]), of_integers()).unwrap()), [1, 2, LARGE]);
+    // A place in a list is a whole number too.
+    let words = put(&folder, "words.csv", b"w,y\nred,0\nblue,1\n");
+    let options = DataOptions { categories: vec![("w".into(), vec!["blue".into(), "red".into()])], ..of_integers() };
+    assert_eq!(found(load(&spec("csv", &words), &options).unwrap()), [1, 0]);
+}
+
+#[test]
+fn what_does_not_fit_names_row_and_column() {
+    let folder = folder();
+    for (field, fault) in [
+        ("0.5", "column 'id' is 0.5 where the model's input takes whole numbers"),
+        (
+            "18446744073709551615",
+            "column 'id' is 18446744073709551615 where the model's input takes integers from -2^63",
+        ),
+        ("1e300", "column 'id' is 1e300 where the model's input takes integers"),
+        ("9007199254740993.0", "write it as int64"),
+    ] {
+        let csv = put(&folder, "ids.csv", format!("id,y\r\n1,0\r\n{field},1\r\n").as_bytes());
+        let message = refusal(&spec("csv", &csv), &of_integers());
+        assert!(message.contains("ids.csv: line 3: ") && message.contains(fault), "{message}");
+    }
+    let inputs = integers_wanted(&[2]);
+    let x = npy("<u8", false, &[3, 2], &le(&[1, 2, 3, u64::MAX, 5, 6], u64::to_le_bytes));
+    let file = put(&folder, "x.npz", &npz(&[("x", x), ("y", y3())]));
+    let message = refusal(&spec("npz", &file), &DataOptions { inputs, ..DataOptions::default() });
+    assert!(message.contains("array 'x': row 1 (counted from 0): a feature, value 1 of the sample"), "{message}");
+    assert!(message.contains("is 18446744073709551615 where the model's input 'id'"), "{message}");
+    for values in [
+        MemoryValues::F32(vec![1.0, 16_777_216.0, 2.0]),
+        MemoryValues::F64(vec![1.0, 9_007_199_254_740_992.0, 2.0]),
+        MemoryValues::F64(vec![1.0, 0.25, 2.0]),
+    ] {
+        assert!(memory(values, of_integers()).unwrap_err().to_string().contains("row 1"));
+    }
+    let message = memory(MemoryValues::F64(vec![1.0, -1e39, 2.0]), DataOptions::default()).unwrap_err().to_string();
+    assert!(message.contains("row 1") && message.contains("-1e39, too large for float32"), "{message}");
+    // In range once it is scaled.
+    let normalize = Some((0.0, 1e38).into());
+    let data = memory(MemoryValues::F64(vec![1.0, -1e39, 2.0]), DataOptions { normalize, ..DataOptions::default() });
+    assert_eq!(data.unwrap().train.features()[0].floats()[1], -10.0);
+}
+
+#[test]
+fn timestamps_stay_apart_after_scaling() {
+    let folder = folder();
+    let times = [1_700_000_000i64, 1_700_000_001, 1_700_000_002];
+    let text: String = times.iter().map(|time| format!("{time},0\n")).collect();
+    let csv = put(&folder, "times.csv", ["t,y\n", &text].concat().as_bytes());
+    let arrays = [("x", npy("<i8", false, &[3, 1], &le(&times, i64::to_le_bytes))), ("y", y3())];
+    let file = put(&folder, "times.npz", &npz(&arrays));
+    let normalized = DataOptions { normalize: Some((1_700_000_001.0, 0.5).into()), ..DataOptions::default() };
+    let scaled = DataOptions { scale: vec![("t".into(), 1_700_000_001.0, 0.5)], ..DataOptions::default() };
+    let floats = |data: Dataset| data.train.in_memory().unwrap().features()[0].floats().to_vec();
+    for options in [&normalized, &scaled] {
+        assert_eq!(floats(load(&spec("csv", &csv), options).unwrap()), [-2.0, 0.0, 2.0]);
+    }
+    let wide: Vec<f64> = times.iter().map(|time| *time as f64).collect();
+    for data_memory in [None, Some(0)] {
+        let options = DataOptions { data_memory, ..normalized.clone() };
+        assert_eq!(floats(load(&spec("npz", &file), &options).unwrap()), [-2.0, 0.0, 2.0]);
+        assert_eq!(floats(memory(MemoryValues::F64(wide.clone()), options).unwrap()), [-2.0, 0.0, 2.0]);
+        // By constants that a run releases.
+        let options = DataOptions { data_memory, unrounded: true, ..DataOptions::default() };
+        for data in [
+            load(&spec("csv", &csv), &options).unwrap(),
+            load(&spec("npz", &file), &options).unwrap(),
+            memory(MemoryValues::F64(wide.clone()), options.clone()).unwrap(),
+        ] {
+            let mut train = data.train;
+            let mut row = [0.0];
+            assert!(train.unrounded(0, 1, &mut row).unwrap() && row == [1_700_000_001.0]);
+            train.normalize(&(1_700_000_001.0, 0.5).into()).unwrap();
+            train.keep_rows(1..3);
+            assert_eq!(Split { rows: 2, held: None, ..train }.in_memory().unwrap().features()[0].floats(), [0.0, 2.0]);
+        }
+    }
+}
+
+#[test]
+fn labels_are_scaled_once() {
+    let folder = folder();
+    let csv = put(&folder, "prices.csv", b"a,price\n1,250001\n2,350000\n3,9007199254740993\n");
+    let values = LabelKind::Values { shape: None };
+    let options = |name: &str| DataOptions {
+        labels: values.clone(),
+        scale: vec![(name.into(), 250_000.0, 100_000.0)],
+        ..DataOptions::default()
+    };
+    let data = load(&spec("csv", &csv), &options("price")).unwrap();
+    assert_eq!(data.train.label_scale(), Some((250_000.0, 100_000.0)));
+    let Labels::Values { values: found, .. } = data.train.labels() else { panic!() };
+    assert_eq!(found[..], [1e-5, 1.0, ((LARGE - 250_000) as f64 / 1e5) as f32]);
+    let y = npy("<f8", false, &[3], &le(&[250_001.0, 350_000.0, LARGE as f64], f64::to_le_bytes));
+    let file = put(&folder, "prices.npz", &npz(&[("x", x4()), ("y", y)]));
+    let data = load(&spec("npz", &file), &options("labels")).unwrap();
+    assert_eq!(data.train.labels(), &Labels::Values { shape: vec![], values: found.clone() });
+    assert!(refusal(&spec("npz", &file), &options("price")).contains("have no columns"));
+    for labels in [LabelKind::default(), LabelKind::Chances { shape: None }, LabelKind::None] {
+        let options = DataOptions { labels, ..options("labels") };
+        assert!(refusal(&spec("npz", &file), &options).contains("`scale` labels"));
+    }
+    let twice = [options("price").scale, options("price").scale].concat();
+    let message = refusal(&spec("csv", &csv), &DataOptions { scale: twice, ..options("price") });
+    assert!(message.contains("scaled already"), "{message}");
+}
+
+/// Whether the first line names the columns: yes, no, or not to be told.
+#[test]
+fn first_line_follows_one_rule() {
+    let folder = folder();
+    let cases: [(&str, Option<bool>); 22] = [
+        ("a,b,y", Some(true)),
+        ("1,b,2", Some(true)),
+        ("NA,b,y", Some(true)),
+        (",a,y", Some(true)),
+        ("\"a\",\"b\",\"y\"", Some(true)),
+        ("\u{feff}a,b,y", Some(true)),
+        ("\n\na,b,y", Some(true)),
+        ("5,6,7", Some(false)),
+        ("\"5\",\"6\",\"7\"", Some(false)),
+        ("NA,1,2", Some(false)),
+        ("?,1,2", Some(false)),
+        ("null,1,2", Some(false)),
+        ("None,1,2", Some(false)),
+        ("<NA>,nan,2", Some(false)),
+        ("red,1,2", Some(false)),
+        ("2019,2020,2021", Some(false)),
+        ("0.0,1.0,2.0", Some(false)),
+        ("0,1,2", None),
+        ("\"0\",\"1\",\"2\"", None),
+        ("\u{feff}0,1,2", None),
+        (",0,1", None),
+        ("0,1,2,3,4,5,6,7,8,9,10", None),
+    ];
+    let list = vec![("colour".to_owned(), vec!["red".to_owned(), "blue".to_owned()])];
+    for (first, wanted) in cases {
+        let row = vec!["3"; first.matches(',').count() + 1].join(",");
+        let csv = put(&folder, "t.csv", format!("{first}\n{row}\n{row}\n").as_bytes());
+        let given = |header, categories: &[(String, Vec<String>)]| {
+            let options = DataOptions { header, on_bad_row: OnBadRow::Drop, ..DataOptions::default() };
+            let mut naming = crate::names::Naming::new(None, None).unwrap();
+            let options = DataOptions { categories: categories.to_vec(), ..options };
+            let result = crate::csv::load(&csv, &options, &mut naming);
+            (result.map(|(split, _)| split.len()).map_err(|error| error.to_string()), naming.finish().1)
+        };
+        // The list decides on 'red' alone, and a name that is not there ends the reading after the decision.
+        let (result, notes) = if first.starts_with("red") {
+            let named = vec![("0".to_owned(), list[0].1.clone())];
+            given(None, &named)
+        } else {
+            given(None, &[])
+        };
+        match wanted {
+            // A header whose first column has no name.
+            Some(true) if first.starts_with(',') => {
+                let message = result.unwrap_err();
+                assert!(message.contains("column 0 (counted from 0) has no name"), "{first}: {message}");
+            }
+            Some(header) => {
+                let decision = format!("(`header` {})", if header { "yes" } else { "no" });
+                assert!(notes.iter().any(|note| note.contains(&decision)), "{first}: {notes:?}");
+            }
+            None => {
+                let (result, notes) = given(None, &[]);
+                let message = result.unwrap_err();
+                assert!(message.contains("line 1: has the numbers 0 to") && notes.is_empty(), "{first}: {message}");
+                assert!(message.contains("`header` yes or no"), "{message}");
+            }
+        }
+    }
+    let csv = put(&folder, "t.csv", b"0,1,2\n3,4,1\n");
+    // Without names a note says besides that columns are matched by place.
+    for (header, rows, notes) in [(true, 1, 1), (false, 2, 2)] {
+        let data = load(&spec("csv", &csv), &DataOptions { header: Some(header), ..DataOptions::default() }).unwrap();
+        assert_eq!((data.train.len(), data.notes.len()), (rows, notes), "{:?}", data.notes);
+    }
+    // One column, and one row.
+    let alone = DataOptions { labels: LabelKind::None, ..DataOptions::default() };
+    let one = |text: &str| load(&spec("csv", &put(&folder, "one.csv", text.as_bytes())), &alone);
+    assert_eq!(one("7\n").unwrap().train.len(), 1);
+    assert_eq!(one("x\n7\n8\n").unwrap().train.len(), 2);
+    assert!(one("0\n7\n").unwrap_err().to_string().contains("the numbers 0 to 0"));
+    assert!(one("x\n").unwrap_err().to_string().contains("no samples"));
+}
+
+#[test]
+fn messages_name_the_line_of_an_editor() {
+    let folder = folder();
+    for (text, line) in [
+        ("a,y\r\n1,0\r\n\"no\",0\r\n", 3),
+        ("a,y\r1,0\rno,0\r", 3),
+        ("a,y\r\n\r\n\r\n1,0\r\n\r\nno,0", 6),
+        ("\u{feff}a,y\r\nno,0\r\n\r\n\r\n", 2),
+        ("\"a\r\nb\",y\r\n1,0\r\nno,0\r\n", 4),
+        ("a,y\n\n1,0\nno,0\n", 4),
+        ("a,y\r\n1,0\r\n1\r\n", 3),
+    ] {
+        for bytes in [text.as_bytes().to_vec(), gz(text.as_bytes())] {
+            let csv = put(&folder, "lines.csv", &bytes);
+            let message = load(&spec("csv", &csv), &DataOptions::default()).unwrap_err().to_string();
+            assert!(message.contains(&format!("line {line}: ")), "{text:?}: {message}");
+        }
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    /// A text's number reaches an input of float32 or int64 as the standard library rounds it.
+    #[test]
+    fn texts_are_rounded_once(ids in prop::collection::vec(any::<i64>(), 1..20), floats in prop::collection::vec(any::<f32>(), 1..20), shift in 0..60u32) {
+        let folder = folder();
+        let ids: Vec<i64> = ids.iter().map(|id| id >> shift).collect();
+        let rows: String = ids.iter().map(|id| format!("{id},0\n")).collect();
+        let csv = put(&folder, "t.csv", ["id,y\n", &rows].concat().as_bytes());
+        let found = load(&spec("csv", &csv), &of_integers()).unwrap();
+        prop_assert_eq!(found.train.features()[0].integers(), &ids[..]);
+        let found = load(&spec("csv", &csv), &DataOptions::default()).unwrap();
+        let wanted: Vec<f32> = ids.iter().map(|id| i128::from(*id) as f32).collect();
+        prop_assert_eq!(found.train.features()[0].floats(), &wanted[..]);
+        let texts: Vec<String> = floats.iter().filter(|x| x.is_finite()).map(|x| format!("{}", f64::from(*x) * 1.000_000_03)).collect();
+        let texts: Vec<String> = texts.into_iter().filter(|text| (text.parse::<f64>().unwrap() as f32).is_finite()).collect();
+        prop_assume!(!texts.is_empty());
+        let rows: String = texts.iter().map(|text| format!("{text},0\n")).collect();
+        let csv = put(&folder, "t.csv", ["x,y\n", &rows].concat().as_bytes());
+        let found = load(&spec("csv", &csv), &DataOptions::default()).unwrap();
+        let wanted: Vec<u32> = texts.iter().map(|text| (text.parse::<f64>().unwrap() as f32).to_bits()).collect();
+        let bits: Vec<u32> = found.train.features()[0].floats().iter().map(|x| x.to_bits()).collect();
+        prop_assert_eq!(bits, wanted);
+    }
+}
