@@ -15,6 +15,7 @@ pub use learning_rate::{DECAYS, Decay, LearningRate};
 pub use noise::{NOISES, NoiseSchedule};
 
 use crate::error::ConfigError;
+use crate::numerics::digest::Digest;
 
 /// Declared changes from step to step. A function of the step's number, so its values are accounted in advance.
 ///
@@ -39,6 +40,10 @@ pub trait Schedule: Copy + crate::noise::sealed::Sealed {
         1.0
     }
 
+    /// Adds all that the noise of the steps depends on; nothing if it never changes.
+    #[doc(hidden)]
+    fn add_to(&self, _digest: &mut Digest) {}
+
     /// Fails unless the schedule's numbers are in their ranges.
     ///
     /// # Errors
@@ -59,6 +64,10 @@ impl<S: Schedule> Schedule for &S {
 
     fn noise_factor(&self, step: u32) -> f64 {
         (**self).noise_factor(step)
+    }
+
+    fn add_to(&self, digest: &mut Digest) {
+        (**self).add_to(digest);
     }
 
     fn check(&self) -> Result<(), ConfigError> {

@@ -49,6 +49,12 @@ impl Digest {
         self.add_bytes(&value.to_bits().to_le_bytes());
     }
 
+    /// Adds a whole number, eight bytes. Once in a program: fingerprints add many.
+    #[inline(never)]
+    pub(crate) fn add_word(&mut self, word: u64) {
+        self.add_bytes(&word.to_le_bytes());
+    }
+
     /// All 64 bits.
     #[must_use]
     pub fn value(self) -> u64 {

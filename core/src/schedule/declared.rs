@@ -8,6 +8,7 @@ use super::factor::Noise;
 use super::{CltNoise, LearningRate, NoiseSchedule, Schedule};
 use crate::error::ConfigError;
 use crate::noise::sealed::Sealed;
+use crate::numerics::digest::Digest;
 
 impl Sealed for NoiseSchedule {}
 
@@ -15,6 +16,20 @@ impl Noise for NoiseSchedule {
     #[inline]
     fn factor(&self, step: u32, learning_rate: &LearningRate) -> f64 {
         Self::factor(self, step, learning_rate)
+    }
+
+    fn add_to(&self, learning_rate: &LearningRate, digest: &mut Digest) {
+        match *self {
+            Self::Constant => {}
+            Self::Matched { exponent } => {
+                digest.add_word(1);
+                digest.add_word(exponent.to_bits());
+                learning_rate.add_to(digest);
+            }
+            Self::Polynomial { growth, exponent } => {
+                [2, growth.to_bits(), exponent.to_bits()].into_iter().for_each(|word| digest.add_word(word));
+            }
+        }
     }
 
     #[inline]
@@ -39,6 +54,13 @@ impl Noise for AnyNoise {
         match self {
             Self::Schedule(noise) => noise.factor(step, learning_rate),
             Self::Clt(noise) => noise.factor(step, learning_rate),
+        }
+    }
+
+    fn add_to(&self, learning_rate: &LearningRate, digest: &mut Digest) {
+        match self {
+            Self::Schedule(noise) => noise.add_to(learning_rate, digest),
+            Self::Clt(noise) => noise.add_to(learning_rate, digest),
         }
     }
 
@@ -68,6 +90,10 @@ impl<N: Noise> Schedule for Declared<N> {
 
     fn noise_factor(&self, step: u32) -> f64 {
         self.noise.factor(step, &self.learning_rate)
+    }
+
+    fn add_to(&self, digest: &mut Digest) {
+        self.noise.add_to(&self.learning_rate, digest);
     }
 
     #[inline]

@@ -2,6 +2,7 @@
 
 use crate::error::ConfigError;
 use crate::noise::sealed::Sealed;
+use crate::numerics::digest::Digest;
 use crate::schedule::{Constant, Decay, Declared, Schedule};
 
 /// [`Constant`] or [`Declared`].
@@ -23,6 +24,7 @@ struct Functions {
     learning_rate: fn(&Declared, &Self, u32) -> f64,
     noise_factor: fn(&Declared, &Self, u32) -> f64,
     check: fn(&Declared) -> Result<(), ConfigError>,
+    add_to: fn(&Declared, &mut Digest),
     decay: fn(&Decay, u32) -> f64,
     power: fn(f64, f64) -> f64,
 }
@@ -51,6 +53,7 @@ impl AnySchedule {
             learning_rate,
             noise_factor,
             check: if declared.check().is_ok() { |_| Ok(()) } else { Schedule::check },
+            add_to: Schedule::add_to,
             decay: declared.learning_rate.decay().function(),
             power: declared.noise.power(),
         };
@@ -78,6 +81,12 @@ impl Schedule for AnySchedule {
         match &self.0 {
             Kind::Constant(schedule) => schedule.noise_factor(step),
             Kind::Declared(schedule, functions) => (functions.noise_factor)(schedule, functions, step),
+        }
+    }
+
+    fn add_to(&self, digest: &mut Digest) {
+        if let Kind::Declared(schedule, functions) = &self.0 {
+            (functions.add_to)(schedule, digest);
         }
     }
 

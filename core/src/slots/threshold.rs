@@ -1,6 +1,7 @@
 //! Any threshold.
 
 use super::held::StatefulSlot;
+use crate::numerics::digest::Digest;
 use crate::threshold::{CountNoise, Query, ReleasedCounts, StepConstants, Threshold};
 use core::convert::Infallible;
 use core::fmt;
@@ -50,13 +51,15 @@ impl<T: Threshold> AnyThreshold for StatefulSlot<T, T::State, Infallible> {
 /// shard.
 pub struct ThresholdSlot<'a, const COUNTS: usize = 20, A: ?Sized = dyn AnyThreshold + 'a> {
     noise: Option<CountNoise>,
+    /// The first clip.
+    clip: f32,
     lent: PhantomData<&'a mut A>,
 }
 
 impl<const COUNTS: usize, A: AnyThreshold + ?Sized> ThresholdSlot<'_, COUNTS, A> {
     /// The slot of this threshold.
     pub fn of(threshold: &(impl AnyThreshold + ?Sized)) -> Self {
-        Self { noise: threshold.count_noise(), lent: PhantomData }
+        Self { noise: threshold.count_noise(), clip: threshold.clip(), lent: PhantomData }
     }
 }
 
@@ -95,6 +98,10 @@ impl<'a, const COUNTS: usize, A: AnyThreshold + ?Sized> Threshold for ThresholdS
 
     fn count_noise(&self) -> Option<CountNoise> {
         self.noise
+    }
+
+    fn add_to(&self, digest: &mut Digest) {
+        digest.add_f32s(&[self.clip]);
     }
 
     fn update(&self, state: &mut Self::State, released: &ReleasedCounts<'_>, constants: StepConstants) {

@@ -7,6 +7,7 @@
 use super::base::Threshold;
 use super::described::CLIP;
 use crate::described::{Described, Description, Values, Vector};
+use crate::numerics::digest::Digest;
 
 /// The constant threshold.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -18,6 +19,10 @@ impl Threshold for Fixed {
 
     fn clip(&self, (): &()) -> f32 {
         self.0
+    }
+
+    fn add_to(&self, digest: &mut Digest) {
+        digest.add_f32s(&[self.0]);
     }
 }
 

@@ -10,7 +10,7 @@ use damper_core::accounting::Ledger;
 use damper_core::noise::{ChaCha20, Key};
 use damper_core::optimizer::SgdState;
 use damper_core::private::SumWord;
-use damper_core::step::StepState;
+use damper_core::step::{StepConfig, StepState};
 use damper_journal::{Configuration, FirstBoot, Journal, Snapshots};
 
 const BUDGET: u32 = 40;
@@ -18,21 +18,19 @@ const BUDGET: u32 = 40;
 const PREPAID: u32 = 4;
 const TAKEN: u32 = 3;
 
-/// What a charge stands for: every number that changes a step's price or its noise, and the number of the run.
-const RUN: Configuration = Configuration::of_ledger(BUDGET)
-    .with(b"run 1")
-    .with(&(DIM as u32).to_le_bytes())
-    .with(&16u32.to_le_bytes())
-    .with(&1f64.to_bits().to_le_bytes())
-    .with(&60u32.to_le_bytes());
+/// What a charge stands for: the step, and the number of the run.
+fn configuration(step: &impl StepConfig) -> Configuration {
+    Configuration::of_ledger(BUDGET, step, DIM).with(b"run 1")
+}
 
 /// From power on to power off: how many steps were released, and whether the budget is spent. `None` where anything was refused
 /// that should not have been.
 fn session(ledger_flash: Ram<'_>, snapshot_flash: Ram<'_>) -> Option<(u32, bool)> {
     let step = step::with_momentum()?;
-    let journal = Journal::open(ledger_flash, RUN).ok()?;
+    let run = configuration(&step);
+    let journal = Journal::open(ledger_flash, run).ok()?;
     let paid = journal.record().paid;
-    let mut snapshots = Snapshots::open(snapshot_flash, RUN, paid).ok()?;
+    let mut snapshots = Snapshots::open(snapshot_flash, run, paid).ok()?;
     let (mut sum, mut momentum, mut params) = ([SumWord::ZERO; DIM], [0f32; DIM], [0f32; DIM]);
     let generator = ChaCha20::<1>::from_key(Key::from_bytes(&mut black_box([7; 32])));
     let mut ledger = Ledger::open(journal, BUDGET).ok()?.with_reserve(PREPAID);
@@ -56,7 +54,8 @@ fn session(ledger_flash: Ram<'_>, snapshot_flash: Ram<'_>) -> Option<(u32, bool)
 /// Whether the run takes exactly the steps that its budget allows, less those that power cuts burn.
 fn trains(flash: &mut [u8]) -> Option<bool> {
     let (ledger_flash, snapshot_flash) = flash.split_at_mut_checked(2 * SECTOR)?;
-    Journal::provision(Ram(black_box(&mut *ledger_flash)), RUN, FirstBoot::confirmed_by_owner()).ok()?;
+    let run = configuration(&step::with_momentum()?);
+    Journal::provision(Ram(black_box(&mut *ledger_flash)), run, FirstBoot::confirmed_by_owner()).ok()?;
     let (mut released, mut sessions) = (0, 0);
     loop {
         let (steps, spent) = session(Ram(black_box(&mut *ledger_flash)), Ram(black_box(&mut *snapshot_flash)))?;
