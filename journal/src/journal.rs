@@ -257,7 +257,7 @@ impl<F: NorFlash> Journal<F> {
             0 if paid >= self.run.budget => self.all(),
             0 => Payment { paid, divergence: 0 },
             // What is no divergence counts as all.
-            _ if !(divergence >= 0.0) || steps == u32::MAX => self.all(),
+            _ if divergence.is_nan() || divergence < 0.0 || steps == u32::MAX => self.all(),
             _ => Payment { paid, divergence: add_up(f64::from_bits(payment.divergence), divergence).to_bits() },
         }
     }

@@ -71,7 +71,7 @@ static void step(damper_run *run, float *params) {
   void *memory = fresh(size);
   damper_shard *shard;
   OK(damper_step_open(run, number));
-  OK(damper_batch_begin(run);
+  OK(damper_batch_begin(run));
   OK(damper_shard_open(run, memory, size, &shard));
   OK(damper_eval_points(run, &points));
   for (int i = 0; i < DIM; i++) grad[i] = 0.01f * (float)(i % 7);

@@ -48,7 +48,7 @@ static uint64_t train(size_t method, handing how) {
   damper_status status;
   OK(start(method, walled(size), size, how != MIXED_OUTSIDE, &run));
   while ((status = damper_step_open(run, &number)) == DAMPER_STATUS_OK) {
-    OK(damper_batch_begin(run);
+    OK(damper_batch_begin(run));
     while ((status = damper_batch_next(run, &index)) == DAMPER_STATUS_OK) add(run, how, &digits[index], b);
     CHECK(status == DAMPER_STATUS_END);
     OK(damper_step_finish(run, b.params, DIM));

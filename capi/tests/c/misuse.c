@@ -6,7 +6,7 @@ enum { DIM = 70, SIZE = sizeof(damper_config) };
 
 static const damper_config CONFIG = {
     .size = sizeof(damper_config), .grid_bits = 16, .expected_batch = 4, .noise_multiplier = 1.0,
-    .learning_rate = 0.5,          .clip = 1.0f,    .budget = 8,   .samples = 2};
+    .learning_rate = 0.5,          .clip = 1.0f,    .budget = 8};
 static const uint8_t KEY[32] = {1, 2, 3};
 
 /* A run that was configured, with room for `vectors`. */
@@ -91,6 +91,28 @@ static void a_run_is_known_by_its_address(void) {
   for (size_t i = 0; i < size; i++) CHECK(memory[i] == 0);
   IS(NOT_A_RUN, damper_run_close(run));
   IS(NOT_A_RUN, damper_step_open(run, &number));
+}
+
+/* The rate and the number of samples are the configuration's: a step takes none, and no price is below them. */
+static void a_draw_is_the_configurations(void) {
+  uint32_t number;
+  double epsilon;
+  damper_run *run = started(0, NULL);
+  OK(damper_step_open(run, &number));
+  REFUSED("samples", damper_batch_begin(run));
+  OK(damper_run_close(run));
+  damper_config drawing = CONFIG;
+  drawing.samples = 2;
+  drawing.sampling_rate = DAMPER_SAMPLING_RATE_ONE / 2;
+  size_t size = rounded(damper_run_size(DIM, 0, 0));
+  OK(damper_run_init(walled(size), size, DIM, &run));
+  OK(damper_run_configure(run, &drawing));
+  OK(damper_set_key(run, KEY));
+  OK(damper_set_volatile_store(run));
+  OK(damper_run_start(run));
+  OK(damper_epsilon(run, DAMPER_SAMPLING_RATE_ONE / 2, 1, 1e-5, &epsilon));
+  REFUSED("sampling rate", damper_epsilon(run, DAMPER_SAMPLING_RATE_ONE / 2 - 1, 1, 1e-5, &epsilon));
+  OK(damper_run_close(run));
 }
 
 static void numbers_out_of_their_ranges_are_refused_by_name(void) {
@@ -236,7 +258,10 @@ static void calls_out_of_order_are_refused(void) {
   /* A struct that was not initialised with its size. */
   IS(SIZE, damper_run_configure(run, &(const damper_config){.grid_bits = 16}));
   IS(OVERLAP, damper_run_configure(run, (const damper_config *)run));
-  OK(damper_run_configure(run, &CONFIG));
+  damper_config drawing = CONFIG;
+  drawing.samples = 2;
+  drawing.sampling_rate = DAMPER_SAMPLING_RATE_ONE;
+  OK(damper_run_configure(run, &drawing));
   IS(ORDER, damper_run_configure(run, &CONFIG));
   IS(NO_KEY, damper_run_start(run));
   IS(NULL, damper_set_key(run, NULL));
@@ -255,7 +280,7 @@ static void calls_out_of_order_are_refused(void) {
   IS(ORDER, damper_choose_sgd(run, 0.9f, 0, 0.0f));
   IS(ORDER, damper_set_simulation_seed(run, 1));
   IS(ORDER, damper_set_volatile_store(run));
-  IS(ORDER, damper_batch_begin(run);
+  IS(ORDER, damper_batch_begin(run));
   IS(ORDER, damper_batch_next(run, &index));
   IS(ORDER, damper_add(run, grad, DIM));
   IS(ORDER, damper_eval_points(run, &points));
@@ -278,8 +303,8 @@ static void calls_out_of_order_are_refused(void) {
   IS(ORDER, damper_clip(run, &weight));
   IS(ORDER, damper_epsilon(run, DAMPER_SAMPLING_RATE_ONE, 1, 1e-5, &value));
   IS(ORDER, damper_batch_next(run, &index));
-  OK(damper_batch_begin(run);
-  IS(ORDER, damper_batch_begin(run);
+  OK(damper_batch_begin(run));
+  IS(ORDER, damper_batch_begin(run));
   IS(NULL, damper_batch_next(run, NULL));
   OK(damper_batch_next(run, &index));
   CHECK(index == 0);
@@ -622,6 +647,7 @@ int main(void) {
   memory_that_does_not_fit_is_refused();
   a_run_is_known_by_its_address();
   numbers_out_of_their_ranges_are_refused_by_name();
+  a_draw_is_the_configurations();
   calls_out_of_order_are_refused();
   buffers_that_do_not_fit_are_refused();
   a_sample_that_is_not_finite_adds_nothing();

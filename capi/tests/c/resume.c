@@ -267,7 +267,7 @@ static uint32_t spend(int restart, float *x) {
     OK(status);
     CHECK(number == 0x80000000u + steps);
     gradient(steps, 0, x, grad);
-    OK(damper_batch_begin(run);
+    OK(damper_batch_begin(run));
     OK(damper_add(run, grad, DIM));
     OK(damper_step_finish(run, x, DIM));
     steps++;
