@@ -375,33 +375,6 @@ fn full_rollback_is_not_detected() {
     assert_eq!(Journal::open(flash, run()).unwrap().record().paid, 20);
 }
 
-// A journal that was opened for one multiplier takes no step of another: neither when it is opened again, nor while it is open.
-#[test]
-fn a_journal_is_of_one_mechanism() {
-    let with = |multiplier, rate: u64| {
-        let step = DpSgd::new().clip(1.0).noise_multiplier(multiplier).learning_rate(0.1).expected_batch(60);
-        step.poisson_batches(Rate::of(rate, 600).unwrap(), 600).build().unwrap()
-    };
-    let (loud, flash) = (with(1.1, 60), Chip::erased(2, 1));
-    let run = |step: &DpSgdConfig| Configuration::of_ledger(1000, step, 3).with(b"one text");
-    Journal::provision(flash.clone(), run(&loud), FirstBoot::confirmed_by_owner()).unwrap();
-    let mut ledger = Ledger::open(Journal::open(flash.clone(), run(&loud)).unwrap(), 1000).unwrap().with_reserve(4);
-    let mut state = loud.state::<3>();
-    drop(loud.open(&mut state, &mut ledger).unwrap());
-    for other in [with(0.2, 60), with(1.1, 120)] {
-        assert_eq!(Journal::open(flash.clone(), run(&other)).unwrap_err(), JournalError::OtherConfiguration);
-        // Also in the steps that an earlier record covers.
-        assert!(matches!(other.open(&mut state, &mut ledger), Err(OpenError::Call(_))));
-        let mut resumed = Ledger::resume(Journal::open(flash.clone(), run(&loud)).unwrap(), 1000, 4);
-        let refused = other.open(&mut state, &mut resumed).map(drop);
-        assert_eq!(refused, Err(OpenError::Store(JournalError::OtherConfiguration)));
-    }
-    assert_eq!(loud.open(&mut state, &mut ledger).unwrap().number(), 1);
-    // Of another number of parameters.
-    let mut larger = loud.state::<4>();
-    assert!(matches!(loud.open(&mut larger, &mut ledger), Err(OpenError::Call(_))));
-}
-
 #[test]
 fn a_budget_above_2_31_is_refused() {
     let large = |budget| Configuration::of_ledger(budget, &step(), 3);

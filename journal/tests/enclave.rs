@@ -298,6 +298,16 @@ fn what_is_not_this_ledger_is_refused() {
     assert_eq!(store.persist(record(2)), Ok(()));
     assert_eq!(store.persist(record(2)), Err(SealedError::Backwards));
     assert_eq!(open(&host, 3).unwrap_err_kind(), SealedError::OtherConfiguration);
+    // The blob of the format before this one.
+    let newest = *host.0.borrow().blobs.last().unwrap();
+    assert_eq!(newest[..4], *b"DJE2");
+    let at = host.0.borrow().gives;
+    let mut earlier = newest;
+    earlier[3] = b'1';
+    host.0.borrow_mut().blobs.push(earlier);
+    host.0.borrow_mut().gives = at.map(|at| at + 1);
+    assert_eq!(open(&host, 2).unwrap_err_kind(), SealedError::OtherConfiguration);
+    host.0.borrow_mut().gives = at;
     host.0.borrow_mut().count = 0;
     assert_eq!(open(&host, 2).unwrap_err_kind(), SealedError::CounterBehind);
     let again = Enclave::provision(

@@ -77,10 +77,11 @@ impl<S> Ledger<S> {
     }
 
     /// The same, bound to the configuration with this [fingerprint](crate::step::StepConfig::fingerprint), as the store has it; 0 binds it to
-    /// that of its next step.
+    /// that of its next step. What was reserved for another configuration is burned.
     #[must_use]
     pub fn bound_to(self, fingerprint: u64) -> Self {
-        Self { fingerprint, ..self }
+        let charged = if self.fingerprint == fingerprint { self.charged } else { self.charged.max(self.persisted) };
+        Self { fingerprint, charged, ..self }
     }
 
     /// The fingerprint of the configuration that the ledger is bound to; 0 before its first step.

@@ -51,15 +51,16 @@ impl<T: Threshold> AnyThreshold for StatefulSlot<T, T::State, Infallible> {
 /// shard.
 pub struct ThresholdSlot<'a, const COUNTS: usize = 20, A: ?Sized = dyn AnyThreshold + 'a> {
     noise: Option<CountNoise>,
-    /// The first clip.
-    clip: f32,
+    /// The clip, if it never changes.
+    clip: Option<f32>,
     lent: PhantomData<&'a mut A>,
 }
 
 impl<const COUNTS: usize, A: AnyThreshold + ?Sized> ThresholdSlot<'_, COUNTS, A> {
     /// The slot of this threshold.
     pub fn of(threshold: &(impl AnyThreshold + ?Sized)) -> Self {
-        Self { noise: threshold.count_noise(), clip: threshold.clip(), lent: PhantomData }
+        let noise = threshold.count_noise();
+        Self { noise, clip: noise.is_none().then(|| threshold.clip()), lent: PhantomData }
     }
 }
 
@@ -101,7 +102,7 @@ impl<'a, const COUNTS: usize, A: AnyThreshold + ?Sized> Threshold for ThresholdS
     }
 
     fn add_to(&self, digest: &mut Digest) {
-        digest.add_f32s(&[self.clip]);
+        digest.add_f32s(self.clip.as_slice());
     }
 
     fn update(&self, state: &mut Self::State, released: &ReleasedCounts<'_>, constants: StepConstants) {

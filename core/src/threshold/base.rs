@@ -43,7 +43,8 @@ pub trait Threshold: Clone {
     /// Learns from the counts released at a step.
     fn update(&self, _state: &mut Self::State, _released: &ReleasedCounts<'_>, _facts: StepConstants) {}
 
-    /// Adds what a charge stands for beside the noise of the counts, such as a clip that never changes.
+    /// Adds what a charge stands for beside the noise of the counts: a clip that never changes. One that follows released counts is no part of it,
+    /// for a restart may begin at any.
     fn add_to(&self, _digest: &mut Digest) {}
 
     /// Returns the values that two runs are compared by: the clip of the coming step and its histogram's range, 0 without one.
