@@ -321,13 +321,12 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> Priva
             }
         }
         let mut digest = Digest::default();
-        digest.add_word(ACCOUNTING);
+        digest.add_word(ACCOUNTING << 32 | u64::from(slots.expected_batch));
+        let counts = count_noise.map_or(0, |noise| noise.sigma());
+        digest.add_word(u64::from(slots.threshold.fixed_clip().to_bits()) << 32 | u64::from(counts));
         slots.mechanism.add_to(&mut digest);
         slots.clip.add_to(&mut digest);
-        slots.threshold.add_to(&mut digest);
         slots.schedule.add_to(&mut digest);
-        digest.add_word(count_noise.map_or(0, |noise| noise.multiplier().to_bits()));
-        digest.add_word(slots.expected_batch.into());
         Ok(Self { slots, count_noise, draw: Draw { rate: Rate::ZERO, samples: 0 }, digest })
     }
 

@@ -1,15 +1,14 @@
 //! The owner of a journal: a fingerprint of the run's configuration, and the budget of its ledger or filter.
 
 use damper_core::accounting::Record;
+use damper_core::numerics::digest::Digest;
 use damper_core::step::StepConfig;
 
-const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
-const PRIME: u64 = 0x0000_0100_0000_01b3;
 /// The most steps of a ledger: numbers from there on are a filter's.
 const MOST_STEPS: u32 = 1 << 31;
 
 /// The version of what a record stands for: part of every fingerprint. Journals of another are refused.
-const FORMAT: &[u8] = b"2";
+const FORMAT: u64 = 2;
 
 /// A run's budget and the fingerprint of all that its charges stand for.
 ///
@@ -19,7 +18,7 @@ const FORMAT: &[u8] = b"2";
 /// stand in for the step. The fingerprint is FNV-1a of 64 bits: it finds mistakes; it authenticates nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Configuration {
-    pub(crate) fingerprint: u64,
+    digest: Digest,
     /// The fingerprint of the step.
     pub(crate) step: u64,
     pub(crate) budget: u32,
@@ -30,20 +29,29 @@ impl Configuration {
     /// For a ledger of `budget` steps of `step` on `dim` parameters, at most 2³¹.
     #[must_use]
     pub fn of_ledger(budget: u32, step: &impl StepConfig, dim: usize) -> Self {
-        Self { fingerprint: OFFSET, step: step.fingerprint(dim), budget, order: 0 }.begun(&[])
+        Self::begun(budget, 0, step.fingerprint(dim))
     }
 
     /// For a Rényi filter of this order that keeps steps of `step` on `dim` parameters within (`epsilon`, `delta`), whatever their noise factors.
     #[must_use]
     pub fn of_filter(order: u32, epsilon: f64, delta: f64, step: &impl StepConfig, dim: usize) -> Self {
-        let target = [epsilon.to_bits().to_le_bytes(), delta.to_bits().to_le_bytes()];
-        Self { fingerprint: OFFSET, step: step.fingerprint(dim), budget: 0, order }.begun(target.as_flattened())
+        let mut run = Self::begun(0, order, step.fingerprint(dim));
+        run.digest.add_f64(epsilon);
+        run.digest.add_f64(delta);
+        run
     }
 
-    /// The items that every configuration has.
-    fn begun(self, target: &[u8]) -> Self {
-        let Self { step, budget, order, .. } = self;
-        self.with(FORMAT).with(&budget.to_le_bytes()).with(&order.to_le_bytes()).with(target).with(&step.to_le_bytes())
+    /// The numbers that every configuration has.
+    fn begun(budget: u32, order: u32, step: u64) -> Self {
+        let mut digest = Digest::default();
+        digest.add_word(FORMAT);
+        digest.add_word(u64::from(budget) << 32 | u64::from(order));
+        digest.add_word(step);
+        Self { digest, step, budget, order }
+    }
+
+    pub(crate) fn fingerprint(&self) -> u64 {
+        self.digest.value()
     }
 
     /// Returns true if a record is a charge of this run. A filter's may be of no step: it is charged what it costs.
@@ -64,18 +72,11 @@ impl Configuration {
 
     /// This configuration and one more item of it. Items are told apart: their lengths are folded in.
     #[must_use]
-    pub const fn with(self, item: &[u8]) -> Self {
-        let hash = fold(self.fingerprint, item);
-        Self { fingerprint: fold(hash, &(item.len() as u64).to_le_bytes()), ..self }
+    pub fn with(mut self, item: &[u8]) -> Self {
+        self.digest.add_bytes(item);
+        self.digest.add_word(item.len() as u64);
+        self
     }
-}
-
-const fn fold(mut hash: u64, mut bytes: &[u8]) -> u64 {
-    while let [byte, rest @ ..] = bytes {
-        hash = (hash ^ *byte as u64).wrapping_mul(PRIME);
-        bytes = rest;
-    }
-    hash
 }
 
 #[cfg(test)]
@@ -112,7 +113,7 @@ mod tests {
     fn every_priced_number_counts() {
         let rate = |batch| Rate::of(batch, 600).unwrap();
         let base = step().poisson_batches(rate(60), 600);
-        let run = ledger(10, base, 3).fingerprint;
+        let run = ledger(10, base, 3).fingerprint();
         for (what, other) in [
             ("noise", base.noise_multiplier(0.2)),
             ("clip", base.clip(2.0)),
@@ -122,11 +123,11 @@ mod tests {
             ("samples", step().poisson_batches(rate(60), 601)),
             ("no draw", step()),
         ] {
-            assert_ne!(ledger(10, other, 3).fingerprint, run, "{what}");
+            assert_ne!(ledger(10, other, 3).fingerprint(), run, "{what}");
         }
-        assert_ne!(ledger(10, base, 4).fingerprint, run);
+        assert_ne!(ledger(10, base, 4).fingerprint(), run);
         // What no price depends on does not count.
-        assert_eq!(ledger(10, base.learning_rate(0.2).momentum(0.9), 3).fingerprint, run);
+        assert_eq!(ledger(10, base.learning_rate(0.2).momentum(0.9), 3).fingerprint(), run);
     }
 
     // The fingerprint is FNV-1a over the items and their lengths.
@@ -134,11 +135,10 @@ mod tests {
     fn fingerprint_is_fnv_1a_of_items() {
         let run = ledger(10, step(), 3);
         let mut digest = damper_core::numerics::digest::Digest::default();
-        let (zero, step) = (0u32.to_le_bytes(), run.step.to_le_bytes());
-        for item in [&b"2"[..], &10u32.to_le_bytes(), &zero, &[], &step, b"text"] {
-            digest.add_bytes(item);
-            digest.add_bytes(&(item.len() as u64).to_le_bytes());
+        for part in [2, 10 << 32, run.step] {
+            digest.add_bytes(&part.to_le_bytes());
         }
-        assert_eq!(run.with(b"text").fingerprint, digest.value());
+        digest.add_bytes(b"text\x04\0\0\0\0\0\0\0");
+        assert_eq!(run.with(b"text").fingerprint(), digest.value());
     }
 }

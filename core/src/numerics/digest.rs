@@ -30,6 +30,8 @@ impl Digest {
     }
 
     /// Adds bytes.
+    // Once where flash is short.
+    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     pub fn add_bytes(&mut self, bytes: &[u8]) {
         for byte in bytes {
             self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(PRIME);
@@ -51,7 +53,7 @@ impl Digest {
 
     /// Adds a whole number, eight bytes. Once in a program: fingerprints add many.
     #[inline(never)]
-    pub(crate) fn add_word(&mut self, word: u64) {
+    pub fn add_word(&mut self, word: u64) {
         self.add_bytes(&word.to_le_bytes());
     }
 

@@ -1,7 +1,6 @@
 //! Any threshold.
 
 use super::held::StatefulSlot;
-use crate::numerics::digest::Digest;
 use crate::threshold::{CountNoise, Query, ReleasedCounts, StepConstants, Threshold};
 use core::convert::Infallible;
 use core::fmt;
@@ -51,8 +50,8 @@ impl<T: Threshold> AnyThreshold for StatefulSlot<T, T::State, Infallible> {
 /// shard.
 pub struct ThresholdSlot<'a, const COUNTS: usize = 20, A: ?Sized = dyn AnyThreshold + 'a> {
     noise: Option<CountNoise>,
-    /// The clip, if it never changes.
-    clip: Option<f32>,
+    /// The clip if it never changes, else 0.
+    clip: f32,
     lent: PhantomData<&'a mut A>,
 }
 
@@ -60,7 +59,7 @@ impl<const COUNTS: usize, A: AnyThreshold + ?Sized> ThresholdSlot<'_, COUNTS, A>
     /// The slot of this threshold.
     pub fn of(threshold: &(impl AnyThreshold + ?Sized)) -> Self {
         let noise = threshold.count_noise();
-        Self { noise, clip: noise.is_none().then(|| threshold.clip()), lent: PhantomData }
+        Self { noise, clip: if noise.is_none() { threshold.clip() } else { 0.0 }, lent: PhantomData }
     }
 }
 
@@ -101,8 +100,8 @@ impl<'a, const COUNTS: usize, A: AnyThreshold + ?Sized> Threshold for ThresholdS
         self.noise
     }
 
-    fn add_to(&self, digest: &mut Digest) {
-        digest.add_f32s(self.clip.as_slice());
+    fn fixed_clip(&self) -> f32 {
+        self.clip
     }
 
     fn update(&self, state: &mut Self::State, released: &ReleasedCounts<'_>, constants: StepConstants) {

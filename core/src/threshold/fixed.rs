@@ -7,7 +7,6 @@
 use super::base::Threshold;
 use super::described::CLIP;
 use crate::described::{Described, Description, Values, Vector};
-use crate::numerics::digest::Digest;
 
 /// The constant threshold.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -21,8 +20,8 @@ impl Threshold for Fixed {
         self.0
     }
 
-    fn add_to(&self, digest: &mut Digest) {
-        digest.add_f32s(&[self.0]);
+    fn fixed_clip(&self) -> f32 {
+        self.0
     }
 }
 

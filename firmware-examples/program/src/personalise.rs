@@ -84,16 +84,9 @@ fn step() -> Result<Step, Failure> {
     Ok(step.with_poisson_batches(Rate::of(u64::from(EXPECTED_BATCH), u64::from(TRAIN))?, TRAIN)?)
 }
 
-/// What a charge stands for.
-fn configuration(step: &Step) -> Configuration {
-    Configuration::of_ledger(BUDGET, step, DIM).with(b"personalise 1")
-}
-
 /// From power-up to power cut, or until the budget is spent. What is in `params` at first is forgotten: flash has the layer.
-fn session(flash: &mut [u8], params: &mut Params) -> Result<Session, Failure> {
+fn session(step: &Step, run: Configuration, flash: &mut [u8], params: &mut Params) -> Result<Session, Failure> {
     const NO_FLASH: Failure = Failure::Refused("the flash");
-    let step = step()?;
-    let run = configuration(&step);
     let (ledger_flash, snapshot_flash) = flash.split_at_mut_checked(LEDGER_BYTES).ok_or(NO_FLASH)?;
     let journal = Journal::open(Ram(ledger_flash), run).map_err(|_| Failure::Refused("the journal"))?;
     let paid = journal.record().paid;
@@ -132,7 +125,10 @@ fn session(flash: &mut [u8], params: &mut Params) -> Result<Session, Failure> {
 fn adapt(say: &mut impl FnMut(Line<'_>)) -> Result<(), Failure> {
     let mut flash = [0xff; FLASH_BYTES];
     let ledger_flash = flash.get_mut(..LEDGER_BYTES).unwrap_or_default();
-    Journal::provision(Ram(ledger_flash), configuration(&step()?), FirstBoot::confirmed_by_owner())
+    let step = step()?;
+    // What a charge stands for.
+    let run = Configuration::of_ledger(BUDGET, &step, DIM).with(b"personalise 1");
+    Journal::provision(Ram(ledger_flash), run, FirstBoot::confirmed_by_owner())
         .map_err(|_| Failure::Refused("the journal"))?;
     let mut params = [0.0; DIM];
     extractor::public_layer(&mut params);
@@ -140,7 +136,7 @@ fn adapt(say: &mut impl FnMut(Line<'_>)) -> Result<(), Failure> {
     say(held_out(&params));
     let (mut released, mut spent) = (0, false);
     while !spent {
-        let session = session(&mut flash, &mut params)?;
+        let session = session(&step, run, &mut flash, &mut params)?;
         released += session.released;
         spent = session.spent;
         say(Line::PowerUp { released, spent });
