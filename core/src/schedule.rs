@@ -15,7 +15,6 @@ pub use learning_rate::{DECAYS, Decay, LearningRate};
 pub use noise::{NOISES, NoiseSchedule};
 
 use crate::error::ConfigError;
-use crate::numerics::digest::Digest;
 
 /// Declared changes from step to step. A function of the step's number, so its values are accounted in advance.
 ///
@@ -40,9 +39,11 @@ pub trait Schedule: Copy + crate::noise::sealed::Sealed {
         1.0
     }
 
-    /// Adds all that the noise of the steps depends on; nothing if it never changes.
+    /// The fingerprint of all that the noise of the steps depends on; 0 if it never changes.
     #[doc(hidden)]
-    fn add_to(&self, _digest: &mut Digest) {}
+    fn noise_fingerprint(&self) -> u64 {
+        0
+    }
 
     /// Fails unless the schedule's numbers are in their ranges.
     ///
@@ -66,8 +67,8 @@ impl<S: Schedule> Schedule for &S {
         (**self).noise_factor(step)
     }
 
-    fn add_to(&self, digest: &mut Digest) {
-        (**self).add_to(digest);
+    fn noise_fingerprint(&self) -> u64 {
+        (**self).noise_fingerprint()
     }
 
     fn check(&self) -> Result<(), ConfigError> {

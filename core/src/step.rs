@@ -237,7 +237,7 @@ struct Draw {
 }
 
 /// The version of the accounting. A charge under another stands for something else.
-const ACCOUNTING: u64 = 1;
+const ACCOUNTING: u32 = 1;
 
 impl<F, O, M, T, C, S> Sealed for PrivateStep<F, O, M, T, C, S> {}
 
@@ -253,7 +253,7 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> StepC
     fn fingerprint(&self, dim: usize) -> u64 {
         let mut digest = self.digest;
         digest.add_word(dim as u64);
-        digest.value().max(1)
+        digest.value() | 1
     }
 }
 
@@ -321,12 +321,15 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> Priva
             }
         }
         let mut digest = Digest::default();
-        digest.add_word(ACCOUNTING << 32 | u64::from(slots.expected_batch));
+        let pair = |high: u32, low: u32| u64::from(high) << 32 | u64::from(low);
         let counts = count_noise.map_or(0, |noise| noise.sigma());
-        digest.add_word(u64::from(slots.threshold.fixed_clip().to_bits()) << 32 | u64::from(counts));
+        digest.add_words([
+            pair(ACCOUNTING, slots.expected_batch),
+            pair(slots.threshold.fixed_clip().to_bits(), counts),
+            slots.schedule.noise_fingerprint(),
+        ]);
         slots.mechanism.add_to(&mut digest);
         slots.clip.add_to(&mut digest);
-        slots.schedule.add_to(&mut digest);
         Ok(Self { slots, count_noise, draw: Draw { rate: Rate::ZERO, samples: 0 }, digest })
     }
 

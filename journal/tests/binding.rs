@@ -242,7 +242,10 @@ fn an_adaptive_clip_may_begin_anywhere() {
         step(gaussian(), ThresholdSlot::<20>::of(&slot), FlatL2, Constant(0.1)).fingerprint(DIM)
     };
     assert_eq!(quantile(1.0), quantile(2.0));
-    assert_eq!(quantile(1.0), step(gaussian(), Quantile::recommended(60).unwrap(), FlatL2, Constant(0.1)).fingerprint(DIM));
+    assert_eq!(
+        quantile(1.0),
+        step(gaussian(), Quantile::recommended(60).unwrap(), FlatL2, Constant(0.1)).fingerprint(DIM)
+    );
     assert_ne!(fixed(1.0), fixed(2.0));
     assert_eq!(fixed(1.0), step(gaussian(), Fixed(1.0), FlatL2, Constant(0.1)).fingerprint(DIM));
 }

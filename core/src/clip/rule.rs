@@ -33,8 +33,10 @@ pub trait Clip: Copy + Sealed {
     #[doc(hidden)]
     fn add_to(&self, digest: &mut Digest) {
         digest.add_word(self.divisor(0.0, 0.0).to_bits().into());
-        for layer in self.layers().iter().flat_map(|layers| layers.as_slice()) {
-            digest.add_word((layer.len as u64) << 32 | u64::from(layer.share));
+        if let Some(layers) = self.layers() {
+            for layer in layers.as_slice() {
+                digest.add_word((layer.len as u64) << 32 | u64::from(layer.share));
+            }
         }
     }
 }

@@ -57,6 +57,12 @@ impl Digest {
         self.add_bytes(&word.to_le_bytes());
     }
 
+    /// As [`add_word`](Self::add_word) of each.
+    #[inline]
+    pub(crate) fn add_words<const N: usize>(&mut self, words: [u64; N]) {
+        self.add_bytes(words.map(u64::to_le_bytes).as_flattened());
+    }
+
     /// All 64 bits.
     #[must_use]
     pub fn value(self) -> u64 {

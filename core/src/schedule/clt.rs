@@ -106,10 +106,10 @@ pub(super) const CLT: Description = Description::new(&[], &[("clt", &[])], &[]);
 impl Sealed for CltNoise {}
 
 impl Noise for CltNoise {
-    fn add_to(&self, learning_rate: &LearningRate, digest: &mut Digest) {
-        digest.add_word(3);
-        digest.add_word(self.first.to_bits());
-        learning_rate.add_to(digest);
+    fn fingerprint(&self, learning_rate: &LearningRate) -> u64 {
+        let (mut digest, [base, kind, first, second]) = (Digest::default(), learning_rate.words());
+        digest.add_words([3, self.first.to_bits(), base, kind, first, second]);
+        digest.value()
     }
 
     fn factor(&self, step: u32, learning_rate: &LearningRate) -> f64 {

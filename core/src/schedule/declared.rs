@@ -18,18 +18,18 @@ impl Noise for NoiseSchedule {
         Self::factor(self, step, learning_rate)
     }
 
-    fn add_to(&self, learning_rate: &LearningRate, digest: &mut Digest) {
+    #[inline]
+    fn fingerprint(&self, learning_rate: &LearningRate) -> u64 {
+        let mut digest = Digest::default();
         match *self {
-            Self::Constant => {}
+            Self::Constant => return 0,
             Self::Matched { exponent } => {
-                digest.add_word(1);
-                digest.add_word(exponent.to_bits());
-                learning_rate.add_to(digest);
+                let [base, kind, first, second] = learning_rate.words();
+                digest.add_words([1, exponent.to_bits(), base, kind, first, second]);
             }
-            Self::Polynomial { growth, exponent } => {
-                [2, growth.to_bits(), exponent.to_bits()].into_iter().for_each(|word| digest.add_word(word));
-            }
+            Self::Polynomial { growth, exponent } => digest.add_words([2, growth.to_bits(), exponent.to_bits()]),
         }
+        digest.value()
     }
 
     #[inline]
@@ -57,10 +57,10 @@ impl Noise for AnyNoise {
         }
     }
 
-    fn add_to(&self, learning_rate: &LearningRate, digest: &mut Digest) {
+    fn fingerprint(&self, learning_rate: &LearningRate) -> u64 {
         match self {
-            Self::Schedule(noise) => noise.add_to(learning_rate, digest),
-            Self::Clt(noise) => noise.add_to(learning_rate, digest),
+            Self::Schedule(noise) => noise.fingerprint(learning_rate),
+            Self::Clt(noise) => noise.fingerprint(learning_rate),
         }
     }
 
@@ -92,8 +92,9 @@ impl<N: Noise> Schedule for Declared<N> {
         self.noise.factor(step, &self.learning_rate)
     }
 
-    fn add_to(&self, digest: &mut Digest) {
-        self.noise.add_to(&self.learning_rate, digest);
+    #[inline]
+    fn noise_fingerprint(&self) -> u64 {
+        self.noise.fingerprint(&self.learning_rate)
     }
 
     #[inline]

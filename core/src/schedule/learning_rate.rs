@@ -29,7 +29,6 @@
 
 use crate::described::{Description, Flag, Kind, Range, Setting, UNSET, variants};
 use crate::error::ConfigError;
-use crate::numerics::digest::Digest;
 use crate::numerics::scalar::{cos, pow, sqrt};
 
 /// Decay of the learning rate.
@@ -187,17 +186,17 @@ impl LearningRate {
         self.by(self.decay.function(), step)
     }
 
-    /// Adds all that the rates depend on.
-    pub(crate) fn add_to(&self, digest: &mut Digest) {
-        let (kind, first, second) = match self.decay {
+    /// Returns all that the rates depend on.
+    #[inline]
+    pub(super) fn words(&self) -> [u64; 4] {
+        let (kind, first, second): (u64, u64, u64) = match self.decay {
             Decay::Constant => (0, 0, 0),
             Decay::Step { every, factor } => (1, u64::from(every), factor.to_bits()),
             Decay::Cosine { steps, floor } => (2, u64::from(steps), floor.to_bits()),
             Decay::Polynomial { offset, slope } => (3, offset.to_bits(), slope.to_bits()),
             Decay::RootLinear { steps, floor } => (4, u64::from(steps), floor.to_bits()),
         };
-        let words = [self.base.to_bits(), self.warmup.into(), kind, first, second];
-        words.into_iter().for_each(|word| digest.add_word(word));
+        [self.base.to_bits(), kind << 32 | u64::from(self.warmup), first, second]
     }
 
     /// The decay.

@@ -2,7 +2,6 @@
 
 use crate::error::ConfigError;
 use crate::noise::sealed::Sealed;
-use crate::numerics::digest::Digest;
 use crate::schedule::{Constant, Decay, Declared, Schedule};
 
 /// [`Constant`] or [`Declared`].
@@ -15,7 +14,8 @@ pub struct AnySchedule(Kind);
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Constant(Constant),
-    Declared(Declared, Functions),
+    /// With the fingerprint of its noise.
+    Declared(Declared, Functions, u64),
 }
 
 /// The functions of a declared schedule.
@@ -24,7 +24,6 @@ struct Functions {
     learning_rate: fn(&Declared, &Self, u32) -> f64,
     noise_factor: fn(&Declared, &Self, u32) -> f64,
     check: fn(&Declared) -> Result<(), ConfigError>,
-    add_to: fn(&Declared, &mut Digest),
     decay: fn(&Decay, u32) -> f64,
     power: fn(f64, f64) -> f64,
 }
@@ -53,11 +52,10 @@ impl AnySchedule {
             learning_rate,
             noise_factor,
             check: if declared.check().is_ok() { |_| Ok(()) } else { Schedule::check },
-            add_to: Schedule::add_to,
             decay: declared.learning_rate.decay().function(),
             power: declared.noise.power(),
         };
-        Self(Kind::Declared(declared, functions))
+        Self(Kind::Declared(declared, functions, declared.noise_fingerprint()))
     }
 
     /// Returns true if learning rate and noise never change.
@@ -73,27 +71,25 @@ impl Schedule for AnySchedule {
     fn learning_rate(&self, step: u32) -> f64 {
         match &self.0 {
             Kind::Constant(schedule) => schedule.learning_rate(step),
-            Kind::Declared(schedule, functions) => (functions.learning_rate)(schedule, functions, step),
+            Kind::Declared(schedule, functions, _) => (functions.learning_rate)(schedule, functions, step),
         }
     }
 
     fn noise_factor(&self, step: u32) -> f64 {
         match &self.0 {
             Kind::Constant(schedule) => schedule.noise_factor(step),
-            Kind::Declared(schedule, functions) => (functions.noise_factor)(schedule, functions, step),
+            Kind::Declared(schedule, functions, _) => (functions.noise_factor)(schedule, functions, step),
         }
     }
 
-    fn add_to(&self, digest: &mut Digest) {
-        if let Kind::Declared(schedule, functions) = &self.0 {
-            (functions.add_to)(schedule, digest);
-        }
+    fn noise_fingerprint(&self) -> u64 {
+        if let Kind::Declared(_, _, fingerprint) = self.0 { fingerprint } else { 0 }
     }
 
     fn check(&self) -> Result<(), ConfigError> {
         match &self.0 {
             Kind::Constant(schedule) => schedule.check(),
-            Kind::Declared(schedule, functions) => (functions.check)(schedule),
+            Kind::Declared(schedule, functions, _) => (functions.check)(schedule),
         }
     }
 }

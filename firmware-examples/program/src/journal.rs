@@ -59,7 +59,8 @@ fn trains(flash: &mut [u8]) -> Option<bool> {
     Journal::provision(Ram(black_box(&mut *ledger_flash)), run, FirstBoot::confirmed_by_owner()).ok()?;
     let (mut released, mut sessions) = (0, 0);
     loop {
-        let (steps, spent) = session(&step, run, Ram(black_box(&mut *ledger_flash)), Ram(black_box(&mut *snapshot_flash)))?;
+        let (steps, spent) =
+            session(&step, run, Ram(black_box(&mut *ledger_flash)), Ram(black_box(&mut *snapshot_flash)))?;
         (released, sessions) = (released + steps, sessions + 1);
         if spent {
             return Some(sessions == BUDGET / PREPAID && released == sessions * TAKEN);
