@@ -191,8 +191,9 @@ fn correlated(run: Participation, omega: f64, sigma: u32) -> PrivateStep<Identit
     step(mechanism, Fixed(1.0), FlatL2, Constant(0.1))
 }
 
-fn correlated_state()
--> StepState<Vec<SumWord<i32>>, (), SgdState<[f32; 0]>, (), CorrelatedState<AnyCorrelation, Vec<NoiseWord>>> {
+type Noise = CorrelatedState<AnyCorrelation, Vec<NoiseWord>>;
+
+fn correlated_state() -> StepState<Vec<SumWord<i32>>, (), SgdState<[f32; 0]>, (), Noise> {
     let noise = CorrelatedState::new((0..2 * DIM).map(|_| NoiseWord::ZERO).collect());
     state(()).with_noise(noise)
 }
