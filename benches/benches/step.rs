@@ -52,7 +52,7 @@ fn add<M: Mechanism<NoiseState = ()>>(c: &mut Criterion, name: &str, mechanism: 
 /// Noise, release, momentum: per coordinate of one step.
 fn finish<M: Mechanism<NoiseState = ()>, G: Generator>(c: &mut Criterion, name: &str, mechanism: M, generator: &G) {
     let (step, mut state) = momentum(mechanism);
-    let mut ledger = Ledger::volatile(u32::MAX);
+    let mut ledger = Ledger::volatile(1 << 31);
     let mut group = c.benchmark_group("release");
     group.throughput(Throughput::Elements(DIM as u64));
     group.bench_function(name, |b| {
@@ -73,7 +73,7 @@ fn outside(c: &mut Criterion, name: &str, dim: usize) {
     for threads in [1, 2] {
         let (step, _) = momentum(exact::<i64>());
         let mut state = StepState::new(vec![Default::default(); dim], (), SgdState { momentum: vec![0.0; dim] }, ());
-        let (mut ledger, mut params) = (Ledger::volatile(u32::MAX), vec![0f32; dim]);
+        let (mut ledger, mut params) = (Ledger::volatile(1 << 31), vec![0f32; dim]);
         let mut group = c.benchmark_group(format!("outside the graph, {name}, {threads} workers"));
         group.bench_function("noise and update", |b| {
             b.iter(|| {

@@ -57,7 +57,7 @@ extern "C" {
  * Bytes of static memory for a run, to be aligned to 8: enough on every target. `damper_run_size` is exact.
  */
 #define DAMPER_RUN_BYTES(dim, vectors, layers) \
-  (64 * sizeof(void *) + 784 + 4 * (size_t)(dim) * (1 + (size_t)(vectors)) + 2 * sizeof(size_t) * (size_t)(layers))
+  (64 * sizeof(void *) + 880 + 4 * (size_t)(dim) * (1 + (size_t)(vectors)) + 2 * sizeof(size_t) * (size_t)(layers))
 
 /**
  * Bytes of static memory for a shard, to be aligned to 8: enough on every target. `damper_shard_size` is exact.
@@ -77,7 +77,7 @@ extern "C" {
 /**
  * Initialises a `damper_config`: its size, and 0 for the rest, which is refused until it is set.
  */
-#define DAMPER_CONFIG_INIT {sizeof(damper_config), 0, 0, 0.0, 0.0, 0.0f, 0}
+#define DAMPER_CONFIG_INIT {sizeof(damper_config), 0, 0, 0.0, 0.0, 0.0f, 0, 0, 0}
 
 /**
  * Initialises a `damper_schedule`: its size, and 0 for the rest, which changes nothing.
@@ -92,7 +92,7 @@ extern "C" {
 /**
  * Initialises a `damper_journal_run`: its size, and nothing else.
  */
-#define DAMPER_JOURNAL_RUN_INIT {sizeof(damper_journal_run), 0, 0, 0.0, 0.0, NULL, 0}
+#define DAMPER_JOURNAL_RUN_INIT {sizeof(damper_journal_run), NULL, 0, 0.0, 0.0, NULL, 0}
 
 
 /**
@@ -356,6 +356,14 @@ typedef struct {
    * Steps that may be released in all, at most 2^31; 0 where a Renyi filter is charged.
    */
   uint32_t budget;
+  /**
+   * The samples that each step draws from, by `damper_batch_begin`; 0 where the program draws in its own way.
+   */
+  uint32_t samples;
+  /**
+   * The probability of each of them, in units of 2^-53; at most `DAMPER_SAMPLING_RATE_ONE`. It is the rate to be priced.
+   */
+  uint64_t sampling_rate;
 } damper_config;
 
 /**
@@ -475,6 +483,10 @@ typedef struct {
    * The Rényi order of a filter; 0 for a ledger.
    */
   uint32_t order;
+  /**
+   * The fingerprint of the configuration that is charged: of all that the price depends on. 0 where no step was charged.
+   */
+  uint64_t fingerprint;
 } damper_record;
 
 /**
@@ -540,7 +552,7 @@ typedef struct {
 } damper_flash;
 
 /**
- * The run that a journal belongs to. The journal opens for no other run.
+ * The run that a journal belongs to. The journal opens for no other run, and takes the charges of no other.
  */
 typedef struct {
   /**
@@ -548,9 +560,10 @@ typedef struct {
    */
   size_t size;
   /**
-   * Steps that may be released in all, as in the run's configuration; 0 for a Renyi filter.
+   * The run, configured, its slots chosen: its budget and all that the price depends on (noise and its schedule, sampling rate, samples,
+   * number of parameters, expected batch, grid, clip, counts) are what the journal is bound to. It is read in the call alone.
    */
-  uint32_t budget;
+  const damper_run *run;
   /**
    * The order of a Renyi filter; 0 for a ledger.
    */
@@ -564,8 +577,7 @@ typedef struct {
    */
   double delta;
   /**
-   * Bytes that name the run and all that its charges stand for: multiplier, clip, sampling rate, expected batch, number of
-   * parameters, grid, data set, a number of the run.
+   * Bytes that name what the configuration does not know: the data set, a number of the run. An addition; null where there are none.
    */
   const uint8_t *description;
   /**
@@ -645,7 +657,8 @@ damper_status damper_run_configure(damper_run *run,
 
 /**
  * Checks the configuration as a whole, and ends choosing. There must be a key and a store. Where it answers
- * `DAMPER_STATUS_RANGE`, the run is as it was before it was configured.
+ * `DAMPER_STATUS_RANGE`, or `DAMPER_STATUS_CONFIGURATION` because the record that was resumed is of another configuration, the run is as it was
+ * before it was configured.
  */
 DAMPER_MUST_USE
 damper_status damper_run_start(damper_run *run);
@@ -888,7 +901,8 @@ damper_status damper_set_volatile_store(damper_run *run);
 
 /**
  * Goes on after a restart from the record that the store holds: steps that were charged and not released are burned. What
- * is reserved comes after it. `DAMPER_STATUS_RECORD` where the record's budget is not the configuration's, or it is a Renyi
+ * is reserved comes after it. `damper_run_start` answers `DAMPER_STATUS_CONFIGURATION` where the record's fingerprint is of another configuration.
+ * `DAMPER_STATUS_RECORD` where the record's budget is not the configuration's, or it is a Renyi
  * filter's: that takes it where it is chosen.
  */
 DAMPER_MUST_USE
@@ -942,8 +956,8 @@ damper_status damper_journal_provision(void *memory,
  * `damper_resume`, or to the choice of a Renyi filter.
  *
  * Where this fails, nothing may be released: `DAMPER_STATUS_BLANK` where there is no journal (the device was not provisioned, or its
- * flash was erased), `DAMPER_STATUS_DAMAGED` where charges may be missing, `DAMPER_STATUS_CONFIGURATION` where it is another
- * run's.
+ * flash was erased), `DAMPER_STATUS_DAMAGED` where charges may be missing (`damper_journal_recover` goes on), `DAMPER_STATUS_CONFIGURATION` where
+ * it is another configuration's, or an earlier version's. Nothing is erased.
  */
 DAMPER_MUST_USE
 damper_status damper_journal_open(void *memory,
@@ -951,6 +965,20 @@ damper_status damper_journal_open(void *memory,
                                   const damper_flash *flash,
                                   const damper_journal_run *run,
                                   damper_journal **journal);
+
+/**
+ * As `damper_journal_open`; a damaged journal opens as if every charge that the damage may hide had taken `most_steps` (the most that
+ * `damper_reserve_steps` was given, else 1) and, of a Renyi filter, `most_divergence`. It over-counts, and never under-counts if no charge took
+ * more. With `UINT32_MAX` steps the whole budget counts as charged. By an act of whoever owns the device.
+ */
+DAMPER_MUST_USE
+damper_status damper_journal_recover(void *memory,
+                                     size_t size,
+                                     const damper_flash *flash,
+                                     const damper_journal_run *run,
+                                     uint32_t most_steps,
+                                     double most_divergence,
+                                     damper_journal **journal);
 
 /**
  * Writes the newest record that the journal holds.
@@ -982,11 +1010,13 @@ DAMPER_MUST_USE
 damper_status damper_step_open(damper_run *run, uint32_t *number);
 
 /**
- * Begins the draw of the open step: each of `0..samples` with probability `rate / 2^53`, by a coin of its own. One
- * draw a step.
+ * Begins the draw of the open step, as the configuration says: each of `0..samples` with probability `sampling_rate / 2^53`, by a coin
+ * of its own. A step of `damper_step_open_adaptive` is drawn at the rate that it was charged. One draw a step.
+ *
+ * `DAMPER_STATUS_RANGE` where the configuration has no samples.
  */
 DAMPER_MUST_USE
-damper_status damper_batch_begin(damper_run *run, uint64_t rate, uint32_t samples);
+damper_status damper_batch_begin(damper_run *run);
 
 /**
  * Writes the index of the next sample that is drawn, ascending; `DAMPER_STATUS_END` after the last.
@@ -1191,7 +1221,7 @@ damper_status damper_fits_budget(const damper_run *run,
 /**
  * As `damper_step_open`, of a step with noise of `factor` times the configuration's, that is drawn at this rate: the filter is charged,
  * or answers `DAMPER_STATUS_BUDGET_SPENT`, and a step with more noise may be tried. Its number is counted from 2^31; the schedule's
- * noise has no part in it. Draw at the same rate: it is the one that was charged.
+ * noise has no part in it. `damper_batch_begin` draws at this rate.
  */
 DAMPER_MUST_USE
 damper_status damper_step_open_adaptive(damper_run *run,

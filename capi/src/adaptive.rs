@@ -88,7 +88,7 @@ pub unsafe extern "C" fn damper_fits_budget(run: *const Run, factor: f64, rate: 
 
 /// As `damper_step_open`, of a step with noise of `factor` times the configuration's, that is drawn at this rate: the filter is charged,
 /// or answers `DAMPER_STATUS_BUDGET_SPENT`, and a step with more noise may be tried. Its number is counted from 2^31; the schedule's
-/// noise has no part in it. Draw at the same rate: it is the one that was charged.
+/// noise has no part in it. `damper_batch_begin` draws at this rate.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_step_open_adaptive(run: *mut Run, factor: f64, rate: u64, number: *mut u32) -> Status {
     // SAFETY: the contract of the header.

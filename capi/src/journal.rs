@@ -1,14 +1,15 @@
 //! The ledger in flash: a journal that no power cut makes forget a charge, as a store for `damper_set_store`.
 
-use crate::ffi;
+use crate::ffi::{self, IdleRef};
 use crate::flash::{Driver, ERASE, Failed};
 pub use crate::flash::{Flash, FlashErase, FlashRead, FlashWrite};
+use crate::memory::{Run, Stage};
 use crate::status::{FfiResult, Status, status};
 use crate::store::Record;
 use core::ffi::{c_int, c_void};
 use core::mem::size_of;
 use damper_core::accounting::Store as _;
-use damper_journal::{Configuration, FirstBoot, JournalError};
+use damper_journal::{Allowance, Configuration, FirstBoot, JournalError};
 
 /// Says to `damper_journal_provision` that nothing was ever charged to this run.
 pub const DAMPER_FIRST_BOOT: u32 = 0x4642_3031;
@@ -26,22 +27,22 @@ pub struct Journal {
     pub(crate) kept: damper_journal::Journal<Driver>,
 }
 
-/// The run that a journal belongs to. The journal opens for no other run.
+/// The run that a journal belongs to. The journal opens for no other run, and takes the charges of no other.
 #[derive(Clone, Copy)]
 #[repr(C)]
 pub struct JournalRun {
     /// Bytes of this struct: `DAMPER_JOURNAL_RUN_INIT` sets it.
     pub size: usize,
-    /// Steps that may be released in all, as in the run's configuration; 0 for a Renyi filter.
-    pub budget: u32,
+    /// The run, configured, its slots chosen: its budget and all that the price depends on (noise and its schedule, sampling rate, samples,
+    /// number of parameters, expected batch, grid, clip, counts) are what the journal is bound to. It is read in the call alone.
+    pub run: *const Run,
     /// The order of a Renyi filter; 0 for a ledger.
     pub order: u32,
     /// A filter's ε, else 0.
     pub epsilon: f64,
     /// A filter's δ, else 0.
     pub delta: f64,
-    /// Bytes that name the run and all that its charges stand for: multiplier, clip, sampling rate, expected batch, number of
-    /// parameters, grid, data set, a number of the run.
+    /// Bytes that name what the configuration does not know: the data set, a number of the run. An addition; null where there are none.
     pub description: *const u8,
     /// Length of `description`, in bytes.
     pub description_len: usize,
@@ -55,6 +56,7 @@ impl From<JournalError<Failed>> for Status {
             JournalError::Blank => Self::Blank,
             JournalError::Occupied => Self::Occupied,
             JournalError::OtherConfiguration => Self::Configuration,
+            JournalError::Budget => Self::Range,
             JournalError::Corrupted => Self::Damaged,
             JournalError::Backwards => Self::Record,
             _ => Self::Worn,
@@ -104,8 +106,8 @@ pub unsafe extern "C" fn damper_journal_provision(
 /// `damper_resume`, or to the choice of a Renyi filter.
 ///
 /// Where this fails, nothing may be released: `DAMPER_STATUS_BLANK` where there is no journal (the device was not provisioned, or its
-/// flash was erased), `DAMPER_STATUS_DAMAGED` where charges may be missing, `DAMPER_STATUS_CONFIGURATION` where it is another
-/// run's.
+/// flash was erased), `DAMPER_STATUS_DAMAGED` where charges may be missing (`damper_journal_recover` goes on), `DAMPER_STATUS_CONFIGURATION` where
+/// it is another configuration's, or an earlier version's. Nothing is erased.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_journal_open(
     memory: *mut c_void,
@@ -119,6 +121,52 @@ pub unsafe extern "C" fn damper_journal_open(
     status(unsafe { make(memory, size, flash, run, journal, open) })
 }
 
+/// As `damper_journal_open`; a damaged journal opens as if every charge that the damage may hide had taken `most_steps` (the most that
+/// `damper_reserve_steps` was given, else 1) and, of a Renyi filter, `most_divergence`. It over-counts, and never under-counts if no charge took
+/// more. With `UINT32_MAX` steps the whole budget counts as charged. By an act of whoever owns the device.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn damper_journal_recover(
+    memory: *mut c_void,
+    size: usize,
+    flash: *const Flash,
+    run: *const JournalRun,
+    most_steps: u32,
+    most_divergence: f64,
+    journal: *mut *mut Journal,
+) -> Status {
+    let most = Allowance { steps: most_steps.max(1), divergence: most_divergence };
+    let open = |driver, run| damper_journal::Journal::recover(driver, run, most).map_err(Status::from);
+    // SAFETY: the contract of the header.
+    status(unsafe { make(memory, size, flash, run, journal, open) })
+}
+
+/// What the journal of this run is bound to.
+unsafe fn configuration(run: &JournalRun) -> FfiResult<Configuration> {
+    // SAFETY: the caller's contract.
+    let IdleRef { head, budget, body } = unsafe { ffi::settled(run.run) }?;
+    let chosen;
+    let step = match &body.stage {
+        Stage::None => return Err(Status::Order),
+        Stage::Choosing(choices) => {
+            chosen = body.step(*choices).map_err(|error| head.refuse(error))?;
+            &chosen
+        }
+        Stage::Started(step) => step,
+    };
+    // SAFETY: the caller's contract.
+    let description = if run.description.is_null() && run.description_len == 0 {
+        &[]
+    } else {
+        // SAFETY: the caller's contract.
+        unsafe { ffi::input_alone(run.description, run.description_len) }?
+    };
+    let configuration = match run.order {
+        0 => Configuration::of_ledger(budget.ledger.budget(), step, head.dim),
+        order => Configuration::of_filter(order, run.epsilon, run.delta, step, head.dim),
+    };
+    Ok(configuration.with(description))
+}
+
 unsafe fn make(
     memory: *mut c_void,
     size: usize,
@@ -130,15 +178,10 @@ unsafe fn make(
     // SAFETY: the caller's contract.
     let flash = unsafe { ffi::read_sized_alone(flash) }?;
     // SAFETY: the caller's contract.
-    let JournalRun { budget, order, epsilon, delta, description, description_len, .. } =
-        unsafe { ffi::read_sized_alone(run) }?;
+    let run = unsafe { ffi::read_sized_alone(run) }?;
     // SAFETY: the caller's contract.
-    let description = unsafe { ffi::input_alone(description, description_len) }?;
-    let configuration = match order {
-        0 => Configuration::of_ledger(budget),
-        _ => Configuration::of_filter(order, epsilon, delta),
-    };
-    let make = || open(Driver::new(flash)?, configuration.with(description));
+    let configuration = unsafe { configuration(&run) }?;
+    let make = || open(Driver::new(flash)?, configuration);
     // SAFETY: the caller's contract.
     unsafe { ffi::journal::make(memory.cast(), size, journal, make) }
 }
@@ -148,9 +191,9 @@ unsafe fn make(
 pub unsafe extern "C" fn damper_journal_record(journal: *const Journal, record: *mut Record) -> Status {
     // SAFETY: the contract of the header.
     let answer = unsafe { ffi::journal::journal(journal.cast_mut()) }.and_then(|journal| {
-        let damper_core::accounting::Record { budget, paid, divergence, order } = journal.kept.record();
+        let damper_core::accounting::Record { budget, paid, divergence, order, fingerprint } = journal.kept.record();
         // SAFETY: the contract of the header.
-        unsafe { ffi::write_alone(record, Record { budget, paid, divergence, order }) }
+        unsafe { ffi::write_alone(record, Record { budget, paid, divergence, order, fingerprint }) }
     });
     status(answer)
 }
@@ -165,8 +208,8 @@ pub unsafe extern "C" fn damper_journal_persist(journal: *mut c_void, record: *c
 
 unsafe fn persist(journal: *mut Journal, record: *const Record) -> FfiResult {
     // SAFETY: the caller's contract.
-    let Record { budget, paid, divergence, order } = unsafe { ffi::read_alone(record) }?;
-    let record = damper_core::accounting::Record { budget, paid, divergence, order };
+    let Record { budget, paid, divergence, order, fingerprint } = unsafe { ffi::read_alone(record) }?;
+    let record = damper_core::accounting::Record { budget, paid, divergence, order, fingerprint };
     // SAFETY: the caller's contract.
     unsafe { ffi::journal::busy(journal, |kept| Ok(kept.persist(record)?)) }
 }

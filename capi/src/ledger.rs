@@ -35,7 +35,8 @@ pub unsafe extern "C" fn damper_set_volatile_store(run: *mut Run) -> Status {
 }
 
 /// Goes on after a restart from the record that the store holds: steps that were charged and not released are burned. What
-/// is reserved comes after it. `DAMPER_STATUS_RECORD` where the record's budget is not the configuration's, or it is a Renyi
+/// is reserved comes after it. `damper_run_start` answers `DAMPER_STATUS_CONFIGURATION` where the record's fingerprint is of another configuration.
+/// `DAMPER_STATUS_RECORD` where the record's budget is not the configuration's, or it is a Renyi
 /// filter's: that takes it where it is chosen.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_resume(run: *mut Run, record: *const Record) -> Status {
@@ -51,7 +52,8 @@ unsafe fn resume(run: *mut Run, record: *const Record) -> FfiResult {
     if record.budget != idle.budget.ledger.budget() || record.order != 0 || idle.budget.filter.is_some() {
         return Err(Status::Record);
     }
-    idle.budget.ledger = Ledger::resume(*idle.budget.ledger.store(), record.budget, record.paid);
+    idle.budget.ledger =
+        Ledger::resume(*idle.budget.ledger.store(), record.budget, record.paid).bound_to(record.fingerprint);
     Ok(())
 }
 
@@ -78,9 +80,11 @@ pub unsafe extern "C" fn damper_charged_steps(run: *const Run, record: *mut Reco
                 paid: budget.ledger.charged_steps(),
                 divergence: 0.0,
                 order: 0,
+                fingerprint: budget.ledger.fingerprint(),
             },
             Some(filter) => {
-                Record { budget: 0, paid: filter.charged_steps(), divergence: filter.spent(), order: filter.order() }
+                let (paid, divergence, order) = (filter.charged_steps(), filter.spent(), filter.order());
+                Record { budget: 0, paid, divergence, order, fingerprint: 0 }
             }
         };
         // SAFETY: the contract of the header.

@@ -7,7 +7,7 @@ use crate::status::{FfiResult, Status};
 use crate::store::Callback;
 use core::cell::Cell;
 use core::mem::{MaybeUninit, offset_of, size_of};
-use damper_core::accounting::{Ledger, RenyiFilter};
+use damper_core::accounting::{Ledger, Rate, RenyiFilter};
 use damper_core::error::ConfigError;
 use damper_core::noise::{ChaCha20, DiscreteGaussian};
 use damper_core::private::SumWord;
@@ -124,6 +124,8 @@ pub(crate) enum Stage {
 /// The part of a run that an open step borrows. The generator's secret is apart: a step reads it at its end.
 pub(crate) struct Body {
     pub(crate) stage: Stage,
+    /// The run's own draw, if it has one.
+    pub(crate) draw: Option<(Rate, u32)>,
     /// None before the run is configured.
     pub(crate) state: Option<State>,
     pub(crate) generator: Option<ChaCha20>,
@@ -135,6 +137,15 @@ impl Body {
             Stage::None => None,
             Stage::Choosing(choices) => Some(choices),
             Stage::Started(step) => Some(step.slots()),
+        }
+    }
+
+    /// The step of these slots, with the run's own draw.
+    pub(crate) fn step(&self, choices: Choices) -> Result<Step, ConfigError> {
+        let step = PrivateStep::new(choices)?;
+        match self.draw {
+            Some((rate, samples)) => step.with_poisson_batches(rate, samples),
+            None => Ok(step),
         }
     }
 
@@ -231,7 +242,7 @@ impl Run {
         Self {
             head,
             budget: BudgetState { ledger: Ledger::resume(Callback::NONE, 0, 0), filter: None },
-            body: Body { stage: Stage::None, state: None, generator: None },
+            body: Body { stage: Stage::None, draw: None, state: None, generator: None },
             live: Live { open: None, draw: None, mixing: None, point: None, weight: None },
             place: SlotStorage {
                 filter: Room::EMPTY,

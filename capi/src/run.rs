@@ -7,13 +7,13 @@ use crate::slots::optimizer;
 use crate::status::{FfiResult, Status, status};
 use core::ffi::{c_char, c_void};
 use core::mem::{align_of, size_of};
-use damper_core::accounting::Ledger;
+use damper_core::accounting::{Ledger, Rate};
 use damper_core::clip::Layer;
 use damper_core::error::ConfigError;
 use damper_core::filter::Identity;
 use damper_core::grid::Grid;
 use damper_core::slots::{AnyClip, AnySchedule, FilterSlot, OptimizerSlot, StatefulSlot, ThresholdSlot};
-use damper_core::step::{PrivateStep, Slots, StepState};
+use damper_core::step::{Slots, StepConfig as _, StepState};
 use damper_core::threshold::{Fixed, Threshold as _};
 
 impl IdleMut<'_> {
@@ -28,7 +28,7 @@ impl IdleMut<'_> {
 }
 
 /// Bytes of a run on any target, less its vectors and layers: what `DAMPER_RUN_BYTES` counts.
-const FIXED: usize = 64 * size_of::<usize>() + 784;
+const FIXED: usize = 64 * size_of::<usize>() + 880;
 /// Bytes that may lie between vectors and layers.
 const BEFORE_LAYERS: usize = align_of::<Layer>() - align_of::<f32>();
 const _: () = assert!(size_of::<Run>() + BEFORE_LAYERS <= FIXED && align_of::<Run>() == 8);
@@ -81,6 +81,10 @@ pub struct Config {
     pub clip: f32,
     /// Steps that may be released in all, at most 2^31; 0 where a Renyi filter is charged.
     pub budget: u32,
+    /// The samples that each step draws from, by `damper_batch_begin`; 0 where the program draws in its own way.
+    pub samples: u32,
+    /// The probability of each of them, in units of 2^-53; at most `DAMPER_SAMPLING_RATE_ONE`. It is the rate to be priced.
+    pub sampling_rate: u64,
 }
 
 /// Configures a run. Then slots are chosen, each at most once, in any order.
@@ -107,6 +111,11 @@ unsafe fn configure(run: *mut Run, config: *const Config) -> FfiResult {
         return Err(idle.head.refuse(error));
     }
     check_sigma(&mechanism).map_err(|error| idle.head.refuse(error))?;
+    if config.budget > 1 << 31 {
+        return Err(idle.head.refuse(ConfigError { parameter: "budget", must_be: "at most 2^31 steps" }));
+    }
+    let rate = Rate::from_numerator(config.sampling_rate).map_err(|error| idle.head.refuse(error))?;
+    idle.body.draw = (config.samples > 0).then_some((rate, config.samples));
     let plain = optimizer::plain().map_err(|error| idle.head.refuse(error))?;
     let (fixed, plain) = (
         idle.hold(SlotStorage::threshold, StatefulSlot::threshold(Fixed(config.clip), ())),
@@ -125,14 +134,15 @@ unsafe fn configure(run: *mut Run, config: *const Config) -> FfiResult {
     let sum = idle.sum();
     idle.body.state = Some(StepState::new(sum, identity, plain, fixed));
     // After a start that was refused: what was resumed stays charged.
-    let charged = idle.budget.ledger.charged_steps();
-    idle.budget.ledger = Ledger::resume(*idle.budget.ledger.store(), config.budget, charged);
+    let (charged, bound) = (idle.budget.ledger.charged_steps(), idle.budget.ledger.fingerprint());
+    idle.budget.ledger = Ledger::resume(*idle.budget.ledger.store(), config.budget, charged).bound_to(bound);
     idle.head.phase = Phase::Choosing;
     Ok(())
 }
 
 /// Checks the configuration as a whole, and ends choosing. There must be a key and a store. Where it answers
-/// `DAMPER_STATUS_RANGE`, the run is as it was before it was configured.
+/// `DAMPER_STATUS_RANGE`, or `DAMPER_STATUS_CONFIGURATION` because the record that was resumed is of another configuration, the run is as it was
+/// before it was configured.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_run_start(run: *mut Run) -> Status {
     // SAFETY: the contract of the header.
@@ -152,8 +162,13 @@ unsafe fn start(run: *mut Run) -> FfiResult {
         return Err(Status::Order);
     };
     let clip = choices.threshold.clip(&idle.state()?.threshold);
-    match check_clip(&choices.mechanism, clip).and_then(|()| PrivateStep::new(choices)) {
+    match check_clip(&choices.mechanism, clip).and_then(|()| idle.body.step(choices)) {
         Ok(step) => {
+            let bound = idle.budget.ledger.fingerprint();
+            if bound != 0 && bound != step.fingerprint(idle.head.dim) {
+                idle.forget();
+                return Err(Status::Configuration);
+            }
             idle.body.stage = Stage::Started(step);
             idle.head.phase = Phase::Ready;
             Ok(())

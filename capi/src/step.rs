@@ -3,9 +3,8 @@
 use crate::ffi::{self, Stepping};
 use crate::memory::{Phase, Run};
 use crate::status::{FfiResult, Status, status};
-use damper_core::accounting::Rate;
+use damper_core::error::ConfigError;
 use damper_core::filter::mix;
-use damper_core::sampling::poisson;
 
 /// The most segments of a gradient in one call.
 pub const DAMPER_MAX_SEGMENTS: usize = 32;
@@ -36,18 +35,18 @@ pub unsafe extern "C" fn damper_step_open(run: *mut Run, number: *mut u32) -> St
     })
 }
 
-/// Begins the draw of the open step: each of `0..samples` with probability `rate / 2^53`, by a coin of its own. One
-/// draw a step.
+/// Begins the draw of the open step, as the configuration says: each of `0..samples` with probability `sampling_rate / 2^53`, by a coin
+/// of its own. A step of `damper_step_open_adaptive` is drawn at the rate that it was charged. One draw a step.
+///
+/// `DAMPER_STATUS_RANGE` where the configuration has no samples.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn damper_batch_begin(run: *mut Run, rate: u64, samples: u32) -> Status {
+pub unsafe extern "C" fn damper_batch_begin(run: *mut Run) -> Status {
     // SAFETY: the contract of the header.
     status(unsafe { ffi::stepping(run) }.and_then(|step| {
         let Stepping { head, live, generator } = step;
-        let rate = Rate::from_numerator(rate).map_err(|error| head.refuse(error))?;
-        match (&live.open, &live.draw) {
-            (Some(open), None) => live.draw = Some(poisson(generator, open.number(), rate, samples)),
-            _ => return Err(Status::Order),
-        }
+        let (Some(open), None) = (&live.open, &live.draw) else { return Err(Status::Order) };
+        let unset = ConfigError { parameter: "samples", must_be: "set in the configuration, with their sampling rate" };
+        live.draw = Some(open.poisson_batch(generator).map_err(|_| head.refuse(unset))?);
         Ok(())
     }))
 }

@@ -15,6 +15,8 @@ pub struct Record {
     pub divergence: f64,
     /// The Rényi order of a filter; 0 for a ledger.
     pub order: u32,
+    /// The fingerprint of the configuration that is charged: of all that the price depends on. 0 where no step was charged.
+    pub fingerprint: u64,
 }
 
 /// Persists a record in the place of the one before it. Returns 0 only when the record would survive a power cut; else
@@ -44,8 +46,8 @@ impl Store for Callback {
     type Error = Undurable;
 
     fn persist(&mut self, record: damper_core::accounting::Record) -> Result<(), Undurable> {
-        let damper_core::accounting::Record { budget, paid, divergence, order } = record;
-        let record = Record { budget, paid, divergence, order };
+        let damper_core::accounting::Record { budget, paid, divergence, order, fingerprint } = record;
+        let record = Record { budget, paid, divergence, order, fingerprint };
         match *self {
             Self::None => Err(Undurable),
             // SAFETY: a function of this type by the contract of the header, and a record that lives during the call.

@@ -220,6 +220,11 @@ impl CountNoise {
         Ok(Self { sigma: NonZeroU32::new(sigma).unwrap_or(NonZeroU32::MIN) })
     }
 
+    /// The standard deviation in units of `UNIT`, as it runs.
+    pub(crate) fn sigma(self) -> u32 {
+        self.sigma.get()
+    }
+
     /// The multiplier that runs and is priced: σ in counts, exactly.
     #[must_use]
     pub fn multiplier(self) -> f64 {

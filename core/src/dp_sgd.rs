@@ -7,6 +7,7 @@
 //!
 //! [`DpSgdState`]: 8 bytes a parameter, half of them for the momentum.
 
+use crate::accounting::Rate;
 use crate::clip::FlatL2;
 use crate::error::ConfigError;
 use crate::filter::Identity;
@@ -25,6 +26,7 @@ pub struct DpSgd {
     noise_multiplier: Option<f64>,
     learning_rate: Option<f64>,
     expected_batch: Option<u32>,
+    draw: Option<(Rate, u32)>,
     momentum: f32,
     nesterov: bool,
     weight_decay: f32,
@@ -47,6 +49,7 @@ impl DpSgd {
             noise_multiplier: None,
             learning_rate: None,
             expected_batch: None,
+            draw: None,
             momentum: 0.0,
             nesterov: false,
             weight_decay: 0.0,
@@ -76,6 +79,13 @@ impl DpSgd {
     #[must_use]
     pub const fn expected_batch(self, samples: u32) -> Self {
         Self { expected_batch: Some(samples), ..self }
+    }
+
+    /// The Poisson draw of each step: each of `samples` samples with probability `rate` ([`Open::poisson_batch`]). Without it the
+    /// caller draws, at the rate that was priced.
+    #[must_use]
+    pub const fn poisson_batches(self, rate: Rate, samples: u32) -> Self {
+        Self { draw: Some((rate, samples)), ..self }
     }
 
     /// Momentum, from 0 to below 1.
@@ -120,7 +130,7 @@ impl DpSgd {
                 "smaller, or the grid of fewer bits: sums could overflow 32 bits",
             ));
         }
-        PrivateStep::new(Slots {
+        let step = PrivateStep::new(Slots {
             filter: Identity,
             optimizer: Sgd::new(self.momentum, self.nesterov, self.weight_decay)?,
             mechanism,
@@ -128,7 +138,11 @@ impl DpSgd {
             clip: FlatL2,
             schedule: Constant(set("learning rate", self.learning_rate)?),
             expected_batch,
-        })
+        })?;
+        match self.draw {
+            Some((rate, samples)) => step.with_poisson_batches(rate, samples),
+            None => Ok(step),
+        }
     }
 }
 

@@ -12,12 +12,13 @@
 //! # let key = Key::from_bytes(&mut bytes);
 //! const BUDGET: u32 = 100;
 //! let rate = Rate::of(60, N.into())?;
-//! let config = DpSgd::new().clip(1.0).noise_multiplier(1.1).learning_rate(0.1).momentum(0.9).expected_batch(60).build()?;
+//! let config = DpSgd::new().clip(1.0).noise_multiplier(1.1).learning_rate(0.1).momentum(0.9).expected_batch(60);
+//! let config = config.poisson_batches(rate, N).build()?;
 //! let mut state = config.state::<D>();
 //! let mut ledger = Ledger::open(journal, BUDGET)?;
 //! let noise = NoiseRng::from_key(key);
 //! while let Some(mut step) = config.begin(&mut state, &mut ledger)? {
-//!     for i in step.poisson_batch(&noise, rate, N) {
+//!     for i in step.poisson_batch(&noise)? {
 //!         step.add(&gradient(&params, i))?;
 //!     }
 //!     step.finish(&mut params, &noise)?;

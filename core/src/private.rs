@@ -142,6 +142,7 @@ use crate::error::{CallError, ConfigError};
 use crate::noise::Participation;
 use crate::noise::sealed::{Inside, Sealed};
 use crate::numerics::basis::Basis;
+use crate::numerics::digest::Digest;
 use rand_core::Rng;
 
 /// Summation and release of clipped gradients. Sealed: a closed set, so that nobody passes one that breaks the proof.
@@ -150,6 +151,11 @@ pub trait Mechanism: Copy + PartialEq + Sealed {
     type Word: Copy + Default;
     /// The memory of the noise from step to step: none if the noise of steps is independent.
     type NoiseState;
+    /// That memory for one release: the caller's code is asked for it once.
+    #[doc(hidden)]
+    type Lent<'s>
+    where
+        Self: 's;
     /// Returns true if a step may draw the noise of the step before again.
     #[doc(hidden)]
     const DRAWS_AGAIN: bool = false;
@@ -157,16 +163,14 @@ pub trait Mechanism: Copy + PartialEq + Sealed {
     /// Standard deviation of the noise over the clip, as it runs.
     fn multiplier(&self) -> f64;
 
-    /// The multiplier that was priced. A charge is bound to it.
-    #[doc(hidden)]
-    fn charged_multiplier(&self) -> f64 {
-        self.multiplier()
-    }
-
     /// The steps of a sample that the price assumes, where steps are not priced one by one.
     fn participation(&self) -> Option<Participation> {
         None
     }
+
+    /// Adds all that the price of the noise depends on.
+    #[doc(hidden)]
+    fn add_to(&self, digest: &mut Digest);
 
     /// Returns true if `clip` can be represented.
     ///
@@ -220,31 +224,34 @@ pub trait Mechanism: Copy + PartialEq + Sealed {
 
     /// The memory of the noise of any chunk of coordinates, if chunks need none of each other: any number of workers may draw them.
     #[doc(hidden)]
-    fn independent_state() -> Option<Self::NoiseState> {
+    fn independent_state<'s>() -> Option<Self::Lent<'s>>
+    where
+        Self: 's,
+    {
         None
     }
 
-    /// Fails unless the memory of the noise fits a sum of `dim` words.
+    /// The memory of the noise; fails unless it fits a sum of `dim` words.
     #[doc(hidden)]
-    fn check_state(&self, _state: &mut Self::NoiseState, _dim: usize) -> Result<(), CallError> {
-        Ok(())
-    }
+    fn lend<'s>(&self, state: &'s mut Self::NoiseState, dim: usize) -> Result<Self::Lent<'s>, CallError>
+    where
+        Self: 's;
 
     /// Prepares the memory of the noise for this step; the standard deviation of the step's noise over that of independent noise.
     #[doc(hidden)]
-    fn begin(&self, _state: &mut Self::NoiseState, _step: u32, _inside: Inside) -> f64 {
+    fn begin(&self, _state: &mut Self::Lent<'_>, _step: u32, _inside: Inside) -> f64 {
         1.0
     }
 
     /// Returns true if this step draws the noise of the step before again.
     #[doc(hidden)]
-    fn draws_again(&self, _state: &Self::NoiseState) -> bool {
+    fn draws_again(&self, _state: &Self::Lent<'_>) -> bool {
         false
     }
 
     /// Marks this step as released.
     #[doc(hidden)]
-    fn end(&self, _state: &mut Self::NoiseState, _step: u32, _inside: Inside) {}
+    fn end(&self, _state: &mut Self::Lent<'_>, _step: u32, _inside: Inside) {}
 
     /// Adds noise to `sum`, the coordinates from `at`, writes the mean over `expected_batch` to `out`, and wipes `sum`. `before` has the
     /// words of the step before.
@@ -256,7 +263,7 @@ pub trait Mechanism: Copy + PartialEq + Sealed {
         expected_batch: u32,
         sum: &mut [Self::Word],
         at: usize,
-        state: &mut Self::NoiseState,
+        state: &mut Self::Lent<'_>,
         words: &mut R,
         before: Option<&mut R>,
         out: &mut [f32],

@@ -39,6 +39,12 @@ pub trait Schedule: Copy + crate::noise::sealed::Sealed {
         1.0
     }
 
+    /// The fingerprint of all that the noise of the steps depends on; 0 if it never changes.
+    #[doc(hidden)]
+    fn noise_fingerprint(&self) -> u64 {
+        0
+    }
+
     /// Fails unless the schedule's numbers are in their ranges.
     ///
     /// # Errors
@@ -59,6 +65,10 @@ impl<S: Schedule> Schedule for &S {
 
     fn noise_factor(&self, step: u32) -> f64 {
         (**self).noise_factor(step)
+    }
+
+    fn noise_fingerprint(&self) -> u64 {
+        (**self).noise_fingerprint()
     }
 
     fn check(&self) -> Result<(), ConfigError> {

@@ -190,6 +190,7 @@ use crate::filter::{Filter, Identity};
 use crate::mutant::{self, Mutant};
 use crate::noise::DiscreteGaussian;
 use crate::noise::sealed::Sealed;
+use crate::numerics::digest::Digest;
 use crate::optimizer::{Optimizer, Sgd};
 use crate::private::{ClippedSum, Mechanism};
 use crate::schedule::{Constant, Schedule};
@@ -222,7 +223,21 @@ pub struct Slots<F = Identity, O = Sgd, M = DiscreteGaussian<i32>, T = Fixed, C 
 pub struct PrivateStep<F = Identity, O = Sgd, M = DiscreteGaussian<i32>, T = Fixed, C = FlatL2, S = Constant> {
     slots: Slots<F, O, M, T, C, S>,
     count_noise: Option<CountNoise>,
+    /// The draw of each step.
+    draw: Draw,
+    /// Of all that the price depends on but the number of parameters.
+    digest: Digest,
 }
+
+/// A Poisson draw of the step's own: its rate, and the number of samples; 0 if there is none.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Draw {
+    rate: Rate,
+    samples: u32,
+}
+
+/// The version of the accounting. A charge under another stands for something else.
+const ACCOUNTING: u32 = 1;
 
 impl<F, O, M, T, C, S> Sealed for PrivateStep<F, O, M, T, C, S> {}
 
@@ -234,6 +249,12 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> StepC
     type Mechanism = M;
     type Threshold = T;
     type Clip = C;
+
+    fn fingerprint(&self, dim: usize) -> u64 {
+        let mut digest = self.digest;
+        digest.add_word(dim as u64);
+        digest.value() | 1
+    }
 }
 
 /// The memory of a run: the caller's.
@@ -299,15 +320,52 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> Priva
                 return Err(ConfigError::new("noise schedule", "constant: correlated noise that changes has no price"));
             }
         }
-        Ok(Self { slots, count_noise })
+        let mut digest = Digest::default();
+        let pair = |high: u32, low: u32| u64::from(high) << 32 | u64::from(low);
+        let counts = count_noise.map_or(0, |noise| noise.sigma());
+        digest.add_words([
+            pair(ACCOUNTING, slots.expected_batch),
+            pair(slots.threshold.fixed_clip().to_bits(), counts),
+            slots.schedule.noise_fingerprint(),
+        ]);
+        slots.mechanism.add_to(&mut digest);
+        slots.clip.add_to(&mut digest);
+        Ok(Self { slots, count_noise, draw: Draw { rate: Rate::ZERO, samples: 0 }, digest })
+    }
+
+    /// The same step with its draw: each step takes each of `samples` samples with probability `rate`
+    /// ([`Open::poisson_batch`]).
+    ///
+    /// # Errors
+    ///
+    /// The noise is correlated: it has no price for Poisson draws. Or `samples` is 0.
+    pub fn with_poisson_batches(mut self, rate: Rate, samples: u32) -> Result<Self, ConfigError> {
+        if self.slots.mechanism.participation().is_some() {
+            return Err(ConfigError::new(
+                "batches",
+                "in a fixed order: correlated noise has no price for Poisson draws",
+            ));
+        }
+        if samples == 0 {
+            return Err(ConfigError::new("samples", "above 0"));
+        }
+        self.draw = Draw { rate, samples };
+        self.digest.add_word(rate.numerator());
+        self.digest.add_word(samples.into());
+        Ok(self)
     }
 
     /// The event that step `step` is, at this sampling rate: gradient and counts, one draw. What is priced is what runs.
     ///
     /// # Errors
     ///
-    /// The multiplier cannot be priced, or σ on the grid is too small to be ([`Mechanism::check_noise`]).
+    /// The multiplier cannot be priced, or σ on the grid is too small to be ([`Mechanism::check_noise`]); or the rate is below that of
+    /// the step's own draw.
     pub fn event_at(&self, step: u32, rate: Rate) -> Result<Event, ConfigError> {
+        // Without a draw of its own the rate is 0.
+        if rate < self.draw.rate {
+            return Err(ConfigError::new("sampling rate", "at least that of the step's own draw"));
+        }
         self.event(&self.mechanism_at(step), rate)
     }
 
@@ -387,8 +445,8 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> Priva
     {
         let checked = self.check(state).map_err(OpenError::Call)?;
         self.check_budget(ledger).map_err(OpenError::Call)?;
-        let number = ledger.charge()?;
-        Ok(self.opened(checked, number, number, self.mechanism_at(number)))
+        let number = ledger.charge_for(self.fingerprint(checked.sum.len()))?;
+        Ok(self.opened(checked, number, number, None))
     }
 
     /// Charges a step whose record the caller persists, in its own time: the first part of [`PrivateStep::open`].
@@ -426,10 +484,10 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> Priva
         F: Filter<FS>,
         O: Optimizer<OS>,
     {
-        self.check(state).map_err(OpenError::Call)?;
-        self.check_budget(ledger).map_err(OpenError::Call)?;
-        let (step, record, durable) = ledger.prepare().ok_or(OpenError::BudgetSpent)?;
-        let noise = self.charged_noise(None, &self.mechanism_at(step));
+        let fingerprint = self.fingerprint(self.check(state).map_err(OpenError::Call)?.sum.len());
+        self.check_budget(ledger).and_then(|()| ledger.check(fingerprint)).map_err(OpenError::Call)?;
+        let (step, record, durable) = ledger.prepare(fingerprint).ok_or(OpenError::BudgetSpent)?;
+        let noise = ChargedNoise { chosen: None, fingerprint };
         Ok(Due::new(record, Receipt { step, charged: step, noise }, Some(durable)))
     }
 
@@ -451,11 +509,11 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> Priva
         F: Filter<FS>,
         O: Optimizer<OS>,
     {
-        self.check(state).map_err(OpenError::Call)?;
-        let (mechanism, event) = self.adaptive(factor, rate).map_err(OpenError::Call)?;
+        let fingerprint = self.fingerprint(self.check(state).map_err(OpenError::Call)?.sum.len());
+        let event = self.adaptive(factor, rate).map_err(OpenError::Call)?;
         let charged = filter.charged_steps();
-        let (step, record) = filter.take(&event).ok_or(OpenError::BudgetSpent)?;
-        let noise = self.charged_noise(Some(factor), &mechanism);
+        let (step, record) = filter.take(&event, fingerprint).ok_or(OpenError::BudgetSpent)?;
+        let noise = ChargedNoise { chosen: Some((factor, rate)), fingerprint };
         Ok(Due::new(Some(record), Receipt { step, charged, noise }, None))
     }
 
@@ -463,7 +521,7 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> Priva
     ///
     /// # Errors
     ///
-    /// The receipt is for other noise than this configuration's, or the state does not fit; the step is burned.
+    /// The receipt is another configuration's, or the state does not fit; the step is burned.
     pub fn open_charged<'a, B, FS, OS>(
         &self,
         state: &'a mut StepState<B, FS, OS, T::State, M::NoiseState>,
@@ -476,15 +534,10 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> Priva
     {
         let checked = self.check(state)?;
         let Receipt { step, charged, noise } = receipt;
-        let mechanism = match noise.factor {
-            None => self.mechanism_at(step),
-            // The rate is not known here; what else can be refused is the noise.
-            Some(factor) => self.adaptive(factor, Rate::ONE)?.0,
-        };
-        if self.charged_noise(noise.factor, &mechanism) != noise {
+        if self.fingerprint(checked.sum.len()) != noise.fingerprint {
             return Err(CallError::Order("the receipt of another configuration"));
         }
-        Ok(self.opened(checked, step, charged, mechanism))
+        Ok(self.opened(checked, step, charged, noise.chosen))
     }
 
     /// Opens a step whose noise is `factor` times the mechanism's, `factor` chosen from released values: the filter is charged
@@ -514,26 +567,15 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> Priva
         O: Optimizer<OS>,
     {
         let checked = self.check(state).map_err(OpenError::Call)?;
-        let (mechanism, event) = self.adaptive(factor, rate).map_err(OpenError::Call)?;
+        let event = self.adaptive(factor, rate).map_err(OpenError::Call)?;
         let charged = filter.charged_steps();
-        let number = filter.charge(&event, store)?;
-        Ok(self.opened(checked, number, charged, mechanism))
+        let number = filter.charge_for(&event, self.fingerprint(checked.sum.len()), store)?;
+        Ok(self.opened(checked, number, charged, Some((factor, rate))))
     }
 
-    /// The mechanism and the event of a step with this factor.
-    fn adaptive(&self, factor: f64, rate: Rate) -> Result<(M, Event), CallError> {
-        let priced =
-            self.mechanism_adaptive(factor).and_then(|mechanism| Ok((mechanism, self.event(&mechanism, rate)?)));
-        priced.map_err(|_| CallError::Order(NO_PRICE))
-    }
-
-    /// The step and configuration that a receipt is bound to.
-    fn charged_noise(&self, factor: Option<f64>, mechanism: &M) -> ChargedNoise {
-        ChargedNoise {
-            factor,
-            multiplier: mechanism.charged_multiplier(),
-            counts: self.count_noise.map(|noise| noise.multiplier()),
-        }
+    /// The event of a step with this factor.
+    fn adaptive(&self, factor: f64, rate: Rate) -> Result<Event, CallError> {
+        self.event_adaptive(factor, rate).map_err(|_| CallError::Order(NO_PRICE))
     }
 
     /// Fails unless the ledger has no more steps than were priced together.
@@ -587,7 +629,8 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> Priva
         let coordinates = coordinates.unwrap_or(dim);
         slots.filter.check(&state.filter, coordinates)?;
         slots.optimizer.check(&state.optimizer, coordinates)?;
-        slots.mechanism.check_state(&mut state.noise, dim)?;
+        // What is released is made of what the memory gives then, which is checked again.
+        slots.mechanism.lend(&mut state.noise, dim)?;
         let (filter, threshold, optimizer) = (&mut state.filter, &mut state.threshold, &mut state.optimizer);
         Ok(Checked { sum, filter, threshold, optimizer, noise: &mut state.noise, clip, query })
     }
@@ -597,16 +640,20 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> Priva
         if self.count_noise.is_some() { self.slots.threshold.query(state) } else { Query::None }
     }
 
-    /// The step of this number, after `charged` steps.
+    /// The step of this number, after `charged` steps, with the noise factor and the rate that were chosen and charged, if they were.
     #[inline(always)] // Smaller: most programs have one.
     fn opened<'a, FS, OS>(
         &self,
         checked: Checked<'a, M, T, FS, OS>,
         step: u32,
         charged: u32,
-        mechanism: M,
+        chosen: Option<(f64, Rate)>,
     ) -> Open<'a, Self, FS, OS> {
         let slots = &self.slots;
+        let (mechanism, draw) = match chosen {
+            None => (self.mechanism_at(step), self.draw),
+            Some((factor, rate)) => (slots.mechanism.scaled(factor), Draw { rate, ..self.draw }),
+        };
         mutant::begin();
         let drifts = mutant::is(Mutant::ThresholdUnlearned) && step % 2 == 1;
         let threshold = if drifts { 1.25 * checked.clip } else { checked.clip };
@@ -622,6 +669,7 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> Priva
             optimizer: slots.optimizer.clone(),
             optimizer_state: checked.optimizer,
             noise_state: checked.noise,
+            draw,
             learning_rate: slots.schedule.learning_rate(charged),
             expected_batch: slots.expected_batch,
             is_broken: false,

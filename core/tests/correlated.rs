@@ -13,7 +13,7 @@ use damper_core::noise::{
 use damper_core::optimizer::{Adam, AdamState, Begin, Optimizer, Sgd, SgdState};
 use damper_core::private::{Mechanism, Released, SumWord};
 use damper_core::schedule::{Constant, Decay, Declared, LearningRate, NoiseSchedule};
-use damper_core::step::{PrivateStep, Slots, StepState};
+use damper_core::step::{PrivateStep, Slots, StepConfig as _, StepState};
 use damper_core::threshold::{Fixed, Quantile};
 use std::str::FromStr;
 
@@ -439,7 +439,7 @@ fn prefix_sums_have_the_stated_variance() {
 fn fixed_order_steps_move_parameters() {
     let dim = 70;
     let step = PrivateStep::new(Slots {
-        mechanism: mechanism(blt(), 5000, run(), dim),
+        mechanism: mechanism(blt(), 5000, run().of_samples(995).unwrap(), dim),
         clip: FlatL2,
         threshold: Fixed(1.0),
         filter: Identity,
@@ -454,9 +454,146 @@ fn fixed_order_steps_move_parameters() {
     let (mut ledger, mut params) = (Ledger::volatile(1000), vec![0f32; dim]);
     for number in 0..5 {
         let mut open = step.open(&mut state, &mut ledger).unwrap();
-        assert_eq!(open.fixed_order_batch(995), 10 * number..10 * number + 10);
+        assert_eq!(open.fixed_order_batch(), Ok(10 * number..10 * number + 10));
         open.add_combined(&[&vec![0.5; dim]]).unwrap();
         open.finish(&mut params, &ChaCha20::<2>::simulation(1)).unwrap();
     }
     assert!(params.iter().all(|param| *param != 0.0 && param.is_finite()));
+}
+
+/// The squared sensitivity `‖C(x)‖²/Δ²` of a sample that is in these steps, from the coefficients `c_j` in f64.
+fn squared(blt: &Blt<2>, steps: &[u32], of: u32) -> f64 {
+    let (theta, omega) = (blt.theta(), blt.omega());
+    let entry = |j: u32| if j == 0 { 1.0 } else { (0..2).map(|i| omega[i] * theta[i].powi(j as i32 - 1)).sum() };
+    (0..of).map(|t| steps.iter().filter(|at| **at <= t).map(|at| entry(t - at)).sum::<f64>().powi(2)).sum()
+}
+
+/// With another number of samples at each step a sample comes back before the separation, and reaches a sensitivity that was not priced. So
+/// the number is the run's, and a step takes none.
+#[test]
+fn fixed_order_is_of_one_number_of_samples() {
+    let order = |samples| run().of_samples(samples).unwrap();
+    let steps_of = |sample: u32, samples: &dyn Fn(u32) -> u32| -> Vec<u32> {
+        (0..1000).filter(|step| order(samples(*step)).batch(*step).unwrap().contains(&sample)).collect()
+    };
+    let priced = blt().sensitivity(run());
+    let one = steps_of(250, &|_| 400);
+    assert!(squared(&blt(), &one, 1000).sqrt() <= priced, "{one:?}");
+    // As a caller could that named the number at each step: the sample is in two batches of each epoch.
+    let many = steps_of(250, &|step| if step % 100 < 50 { 1000 } else { 400 });
+    assert!(squared(&blt(), &many, 1000).sqrt() > 1.1 * priced, "{many:?}");
+
+    let with = |samples| step(mechanism(blt(), 5000, order(samples), 3));
+    let (first, other) = (with(400), with(401));
+    assert!(first != other && first.fingerprint(3) != other.fingerprint(3));
+    let (mut kept, mut ledger) = (state(blt(), 3), Ledger::volatile(1000));
+    assert_eq!(first.open(&mut kept, &mut ledger).unwrap().fixed_order_batch(), Ok(0..4));
+    let refused = OpenError::Call(CallError::Order("a ledger of another configuration"));
+    assert_eq!(other.open(&mut kept, &mut ledger).err(), Some(refused));
+    assert_eq!(ledger.charged_steps(), 1);
+    // A step whose run does not say.
+    let unset = step(mechanism(blt(), 5000, run(), 3));
+    assert!(unset.open(&mut kept, &mut Ledger::volatile(1000)).unwrap().fixed_order_batch().is_err());
+}
+
+/// Every number that is priced, or that says what the noise is for, is in the fingerprint.
+#[test]
+fn fingerprint_has_every_priced_number() {
+    let of = |step: Step<AnyCorrelation>| step.fingerprint(3);
+    let any = |correlation: AnyCorrelation, sigma, run| of(step(mechanism(correlation, sigma, run, 3)));
+    let blt = |omega| AnyCorrelation::blt(&[0.9, 0.5], &[0.2, omega]).unwrap();
+    let (run, banded) = (run(), |last| AnyCorrelation::banded(&[1.0, 0.5, last]).unwrap());
+    let all = [
+        any(blt(0.1), 5000, run),
+        any(blt(0.11), 5000, run),
+        any(blt(0.1), 5001, run),
+        any(blt(0.1), 5000, Participation::new(1000, 100, 9).unwrap()),
+        any(blt(0.1), 5000, Participation::new(1000, 101, 10).unwrap()),
+        any(blt(0.1), 5000, Participation::new(999, 100, 10).unwrap()),
+        any(blt(0.1), 5000, run.of_samples(400).unwrap()),
+        any(banded(0.5), 5000, run),
+        any(banded(0.25), 5000, run),
+        any(Lambda::new(15, 4).unwrap().into(), 5000, run),
+        any(Lambda::new(7, 4).unwrap().into(), 5000, run),
+        step(mechanism(self::blt(), 5000, run, 4)).fingerprint(4),
+        PrivateStep::new(Slots { expected_batch: 2, ..slots(mechanism(self::blt(), 5000, run, 3)) })
+            .unwrap()
+            .fingerprint(3),
+    ];
+    let distinct: std::collections::HashSet<u64> = all.into_iter().collect();
+    assert_eq!(distinct.len(), all.len());
+    // The same correlation by another type is the same.
+    assert_eq!(
+        any(Lambda::new(15, 4).unwrap().into(), 5000, run),
+        step(mechanism(Lambda::new(15, 4).unwrap(), 5000, run, 3)).fingerprint(3)
+    );
+}
+
+/// Memory that gives other words when it is asked again.
+struct Shifty {
+    words: [Vec<NoiseWord>; 2],
+    asked: u32,
+    /// The request from which on the second words are given.
+    from: u32,
+    /// Returns true if it gives the first words again after that one request.
+    once: bool,
+}
+
+impl AsMut<[NoiseWord]> for Shifty {
+    fn as_mut(&mut self) -> &mut [NoiseWord] {
+        let other = if self.once { self.asked == self.from } else { self.asked >= self.from };
+        self.asked += 1;
+        &mut self.words[usize::from(other)]
+    }
+}
+
+/// What each of four steps releases on buffers whose memory gives other words from request `from` on.
+fn on_shifty(from: u32, once: bool) -> Vec<Vec<i64>> {
+    let dim = 200;
+    let mechanism =
+        CorrelatedGaussian::<i64, _, Shifty>::new(Grid::new(BITS).unwrap(), 5000, blt(), run(), dim as u32).unwrap();
+    let step = PrivateStep::new(slots(mechanism)).unwrap();
+    let noise = CorrelatedState::new(Shifty { words: [words(2 * dim), words(2 * dim)], asked: 0, from, once });
+    let mut state = StepState::new(vec![SumWord::ZERO; dim], (), SgdState { momentum: [] }, ()).with_noise(noise);
+    let mut ledger = Ledger::volatile(4);
+    (0..4)
+        .map(|_| {
+            let mut params = vec![0f32; dim];
+            step.open(&mut state, &mut ledger).unwrap().finish(&mut params, &ChaCha20::<2>::simulation(9)).unwrap();
+            params.iter().map(|param| -*param as i64).collect()
+        })
+        .collect()
+}
+
+/// Whatever the memory gives, each step is that of a run that never stopped, or one that begins at zeros, as a whole: no block of a release
+/// is made of other words than the rest.
+#[test]
+fn other_words_are_a_restart_of_the_whole() {
+    let whole = on_shifty(u32::MAX, false);
+    // The buffers are zeros again at step `at`.
+    let restarted = |at: u32| -> Vec<Vec<i64>> {
+        let (dim, mut all) = (200, Vec::new());
+        let step = step(mechanism(blt(), 5000, run(), dim));
+        let mut kept = state(blt(), dim);
+        for number in 0..4 {
+            if number == at {
+                kept = state(blt(), dim);
+            }
+            all.push(released(&step, &mut kept, number, dim, 9));
+        }
+        all
+    };
+    assert_eq!(whole, restarted(9));
+    let possible: Vec<_> = (0..5).map(restarted).collect();
+    let mut seen = 0;
+    for from in 0..40 {
+        let run = on_shifty(from, false);
+        assert!(possible.contains(&run), "other words from request {from} on");
+        seen += usize::from(run != whole);
+        for (number, one) in on_shifty(from, true).iter().enumerate() {
+            // One request in between: that step is a restart, and so may be the next, whose words the one before did not leave.
+            assert!(possible.iter().any(|run| run[number] == *one), "step {number}, request {from}");
+        }
+    }
+    assert!(seen > 0, "no request was between two steps");
 }

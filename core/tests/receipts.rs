@@ -4,6 +4,7 @@ use damper_core::accounting::RenyiFilter;
 use damper_core::grid::Grid;
 use damper_core::noise::DiscreteGaussian;
 use damper_core::prelude::*;
+use damper_core::step::StepConfig as _;
 use std::future::Future;
 use std::pin::pin;
 use std::task::{Context, Poll, Waker};
@@ -31,7 +32,8 @@ fn split_path_has_the_bits_of_open() {
         let due = config.prepare(&mut state, &mut ledger).unwrap();
         assert_eq!(due.step(), number);
         durable = due.record().unwrap();
-        assert_eq!(durable, Record { budget: 7, paid: number + 1, ..Record::NONE });
+        let fingerprint = config.fingerprint(3);
+        assert_eq!(durable, Record { budget: 7, paid: number + 1, fingerprint, ..Record::NONE });
         let mut step = config.open_charged(&mut state, due.persisted()).unwrap();
         assert_eq!(step.number(), number);
         step.add(&GRAD).unwrap();
@@ -151,7 +153,7 @@ fn stale_ledgers_give_no_number_twice() {
 
 #[test]
 fn filter_opens_its_own_record() {
-    let record = |order| Record { budget: 0, paid: 3, divergence: 0.25, order };
+    let record = |order| Record { budget: 0, paid: 3, divergence: 0.25, order, ..Record::NONE };
     let open = |store: &Newest| RenyiFilter::open(store, 8, 8.0, 1e-5);
     assert_eq!(open(&Newest(Record::NONE)).unwrap().charged_steps(), 0);
     assert_eq!(open(&Newest(record(8))).unwrap().spent(), 0.25);

@@ -51,7 +51,7 @@ fn released(bits: u32, sigma: u32, clip: f32, seed: u64, step_number: u32, grads
     })
     .unwrap();
     let mut state = StepState::new(vec![SumWord::ZERO; dim], (), SgdState { momentum: vec![] }, ());
-    let mut ledger = Ledger::resume(Volatile, u32::MAX, step_number);
+    let mut ledger = Ledger::resume(Volatile, 1 << 31, step_number);
     let mut open = step.open(&mut state, &mut ledger).unwrap();
     for grad in grads {
         open.add_combined(&[grad]).unwrap();

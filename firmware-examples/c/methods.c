@@ -16,13 +16,11 @@ static damper_status add(damper_run *run, const digit *of) {
 
 static damper_status train(size_t index) {
   damper_run *run;
-  uint64_t rate;
   uint32_t number, sample;
   for (int i = 0; i < DIM; i++) params[i] = 0.0f;
-  damper_status status = damper_sampling_rate(EXPECTED_BATCH, TRAIN, &rate);
-  if (status == DAMPER_STATUS_OK) status = start(index, memory, sizeof memory, 1, &run);
+  damper_status status = start(index, memory, sizeof memory, 1, &run);
   while (status == DAMPER_STATUS_OK && (status = damper_step_open(run, &number)) == DAMPER_STATUS_OK) {
-    status = damper_batch_begin(run, rate, TRAIN);
+    status = damper_batch_begin(run);
     while (status == DAMPER_STATUS_OK && (status = damper_batch_next(run, &sample)) == DAMPER_STATUS_OK) {
       status = add(run, &digits[sample]);
     }

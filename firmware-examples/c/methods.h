@@ -112,14 +112,18 @@ enum { METHODS = sizeof methods / sizeof *methods };
 
 /* A run of method `index` in this memory, started. */
 static damper_status start(size_t index, void *memory, size_t size, int with_mixing, damper_run **run) {
+  uint64_t rate;
+  damper_status status = damper_sampling_rate(EXPECTED_BATCH, TRAIN, &rate);
   const damper_config config = {.size = sizeof config,
                                 .grid_bits = 16,
                                 .expected_batch = EXPECTED_BATCH,
                                 .noise_multiplier = 1.0,
                                 .learning_rate = methods[index].learning_rate,
                                 .clip = 1.0f,
-                                .budget = STEPS};
-  damper_status status = damper_run_init(memory, size, DIM, run);
+                                .budget = STEPS,
+                                .samples = TRAIN,
+                                .sampling_rate = rate};
+  if (status == DAMPER_STATUS_OK) status = damper_run_init(memory, size, DIM, run);
   if (status == DAMPER_STATUS_OK) status = damper_run_configure(*run, &config);
   if (status == DAMPER_STATUS_OK) status = methods[index].choose(*run);
   if (status == DAMPER_STATUS_OK && with_mixing) status = damper_reserve_combining(*run);

@@ -22,10 +22,10 @@ static damper_status add(damper_run *run, uint32_t index) {
   return digits_cnn_add_sample(run, params, pixels, label, &numbers);
 }
 
-static damper_status step(damper_run *run, uint64_t rate) {
+static damper_status step(damper_run *run) {
   uint32_t number, index;
   damper_status status = damper_step_open(run, &number);
-  if (status == DAMPER_STATUS_OK) status = damper_batch_begin(run, rate, TRAIN);
+  if (status == DAMPER_STATUS_OK) status = damper_batch_begin(run);
   while (status == DAMPER_STATUS_OK && (status = damper_batch_next(run, &index)) == DAMPER_STATUS_OK) status = add(run, index);
   return status == DAMPER_STATUS_END ? damper_step_finish(run, params, DIM) : status;
 }
@@ -42,13 +42,15 @@ static damper_status train(void) {
   config.budget = BUDGET;
   for (int i = 0; i < DIM; i++) params[i] = digits_cnn_initial[i];
   damper_status status = damper_sampling_rate(EXPECTED_BATCH, TRAIN, &rate);
+  config.samples = TRAIN;
+  config.sampling_rate = rate;
   if (status == DAMPER_STATUS_OK) status = damper_run_init(memory, sizeof memory, DIM, &run);
   if (status == DAMPER_STATUS_OK) status = damper_run_configure(run, &config);
   /* A product takes its key from the chip's true random generator, and keeps its ledger in flash. */
   if (status == DAMPER_STATUS_OK) status = damper_set_simulation_seed(run, 7);
   if (status == DAMPER_STATUS_OK) status = damper_set_volatile_store(run);
   if (status == DAMPER_STATUS_OK) status = damper_run_start(run);
-  while (status == DAMPER_STATUS_OK) status = step(run, rate);
+  while (status == DAMPER_STATUS_OK) status = step(run);
   return status == DAMPER_STATUS_BUDGET_SPENT ? damper_run_close(run) : status;
 }
 

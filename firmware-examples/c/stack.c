@@ -31,7 +31,7 @@ static int persist(void *context, const damper_record *record) {
 
 int main(void) {
   static const uint8_t key[32] = {7, 7, 7};
-  const damper_config config = {sizeof config, 16, 60, 1.0, 0.5, 1.0f, 3};
+  const damper_config config = {sizeof config, 16, 60, 1.0, 0.5, 1.0f, 3, 0, 0};
   damper_run *run;
   uint32_t number;
   for (int i = 0; i < DIM; i++) grad[i] = i < 40 ? 0.25f : -0.25f;

@@ -14,7 +14,7 @@ static int persist(void *writes, const damper_record *record) {
 
 int main(void) {
   static const uint8_t key[32] = {7, 7, 7};
-  const damper_config config = {sizeof config, 16, 60, 1.0, 0.5, 1.0f, 3};
+  const damper_config config = {sizeof config, 16, 60, 1.0, 0.5, 1.0f, 3, 0, 0};
   const damper_record held = {.budget = 3, .paid = 1};
   const damper_segment segments[] = {{grad, 40}, {grad + 40, DIM - 40}};
   uint32_t number, paid = 0;

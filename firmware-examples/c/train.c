@@ -12,7 +12,7 @@ extern const digit digits[TRAIN + HELD_OUT]; /* digits.S */
 static _Alignas(8) uint8_t memory[DAMPER_RUN_BYTES(DIM, 1, 0)];
 static float params[DIM], grad[DIM];
 
-static damper_status configure(damper_run *run) {
+static damper_status configure(damper_run *run, uint64_t rate) {
   const damper_config config = {
       .size = sizeof config,
       .grid_bits = 16,
@@ -21,6 +21,8 @@ static damper_status configure(damper_run *run) {
       .learning_rate = 0.5,
       .clip = 1.0f,
       .budget = BUDGET,
+      .samples = TRAIN,
+      .sampling_rate = rate,
   };
   damper_status status = damper_run_configure(run, &config);
   if (status == DAMPER_STATUS_OK) status = damper_choose_sgd(run, 0.9f, 0, 0.0f);
@@ -31,10 +33,10 @@ static damper_status configure(damper_run *run) {
 }
 
 /* One step: the samples that the draw names, then noise and update. */
-static damper_status step(damper_run *run, uint64_t rate) {
+static damper_status step(damper_run *run) {
   uint32_t number, index;
   damper_status status = damper_step_open(run, &number);
-  if (status == DAMPER_STATUS_OK) status = damper_batch_begin(run, rate, TRAIN);
+  if (status == DAMPER_STATUS_OK) status = damper_batch_begin(run);
   while (status == DAMPER_STATUS_OK && (status = damper_batch_next(run, &index)) == DAMPER_STATUS_OK) {
     gradient(params, &digits[index], grad);
     status = damper_add(run, grad, DIM);
@@ -49,13 +51,13 @@ static damper_status train(void) {
   damper_record paid;
   damper_status status = damper_sampling_rate(EXPECTED_BATCH, TRAIN, &rate);
   if (status == DAMPER_STATUS_OK) status = damper_run_init(memory, sizeof memory, DIM, &run);
-  if (status == DAMPER_STATUS_OK) status = configure(run);
+  if (status == DAMPER_STATUS_OK) status = configure(run, rate);
   if (status == DAMPER_STATUS_OK) status = damper_is_private(run, &is_private);
   if (status != DAMPER_STATUS_OK) return status;
   say("train: dp-sgd, softmax of "), say_number(DIM), say(" parameters, "), say_number(TRAIN), say(" samples, ");
   say(is_private ? "private key\n" : "simulation, the key is known\n");
 
-  while ((status = step(run, rate)) == DAMPER_STATUS_OK) {
+  while ((status = step(run)) == DAMPER_STATUS_OK) {
   }
   if (status != DAMPER_STATUS_BUDGET_SPENT) return status;
 

@@ -52,7 +52,7 @@ pub(crate) fn write<F: NorFlash>(flash: &mut F, at: u32, words: &Words) -> Resul
 
 /// The first four words of a block of this kind and number.
 pub(crate) fn head(kind: u32, number: u32, run: &Configuration) -> [u32; 4] {
-    [kind, number, run.fingerprint as u32, (run.fingerprint >> 32) as u32]
+    [kind, number, run.fingerprint() as u32, (run.fingerprint() >> 32) as u32]
 }
 
 fn crc(words: &[u32]) -> u32 {

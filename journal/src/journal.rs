@@ -60,23 +60,30 @@
 //! ([`JournalError::Blank`]): none is taken for "nothing paid". Not noticed is an older image put back, of the region or of the
 //! sector in use; that takes a [monotonic counter](crate::Sealed).
 //!
+//! A damaged journal does not open. The owner can go on from it by an act of their own, [`Journal::recover`], which charges all that the damage
+//! may hide. A journal of an earlier version is refused by name ([`JournalError::OtherConfiguration`]) and is not erased: its charges are
+//! read by the version that wrote them, and come off the budget of the run that goes on.
+//!
 //! # Cost
 //!
 //! 96 bytes of flash a charge, an erase every `ERASE_SIZE / 96 − 2` charges, taken by the sectors in turn. Opening reads the
-//! region once. Words of up to 32 bytes, sectors of 512 bytes or more, two or more of them. 40 bytes of RAM beside the flash's
+//! region once. Words of up to 32 bytes, sectors of 512 bytes or more, two or more of them. 48 bytes of RAM beside the flash's
 //! driver.
 
 use crate::block::{self, Block, Words};
-use crate::{Configuration, FirstBoot};
+use crate::{Allowance, Configuration, FirstBoot};
 use core::fmt;
 use core::num::NonZeroU32;
 use damper_core::accounting::{ReadStore, Record, Store};
+use damper_core::numerics::up::add_up;
 use embedded_storage::nor_flash::NorFlash;
 
 const COPIES: u32 = 3;
 const SLOT: u32 = COPIES * block::BYTES;
-/// "DJL1": a charge of the first format.
-const KIND: u32 = u32::from_le_bytes(*b"DJL1");
+/// "DJL2": a charge of the second format, whose fingerprint is made of the step.
+const KIND: u32 = u32::from_le_bytes(*b"DJL2");
+/// "DJL1": a charge of the first, whose fingerprint was made of the caller's items.
+const EARLIER: u32 = u32::from_le_bytes(*b"DJL1");
 
 /// Why a journal cannot be used, or a charge was not persisted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -91,9 +98,11 @@ pub enum JournalError<E> {
     Blank,
     /// A region to be provisioned is not erased.
     Occupied,
-    /// The journal is another configuration's, or the ledger is another's than the journal.
+    /// The journal is another configuration's or an earlier version's, or the ledger is another's than the journal. Nothing is erased.
     OtherConfiguration,
-    /// Damage that may hide charges.
+    /// The budget is above 2³¹ steps.
+    Budget,
+    /// Damage that may hide charges. [`Journal::recover`] goes on from it.
     Corrupted,
     /// A charge that is not above the one before it.
     Backwards,
@@ -108,7 +117,8 @@ impl<E: fmt::Display> fmt::Display for JournalError<E> {
             Self::Geometry => "the journal's region must be two or more whole sectors",
             Self::Blank => "there is no journal: it was not provisioned, or it was erased",
             Self::Occupied => "a region that is to be provisioned must be erased",
-            Self::OtherConfiguration => "the journal belongs to another configuration",
+            Self::OtherConfiguration => "the journal belongs to another configuration, or to an earlier version",
+            Self::Budget => "the budget must be at most 2^31 steps",
             Self::Corrupted => "the journal is damaged: charges may be missing",
             Self::Backwards => "a charge must be above the one before it",
             Self::Worn => "the journal's flash does not keep what is written",
@@ -185,9 +195,87 @@ impl<F: NorFlash> Journal<F> {
     /// released.
     pub fn open(flash: F, run: Configuration) -> Result<Self, JournalError<F::Error>> {
         let mut journal = Self::over(flash, run)?;
+        journal.find()?;
+        Ok(journal)
+    }
+
+    /// Opens a journal as [`Journal::open`] does; if it is damaged ([`JournalError::Corrupted`]), as if every charge that the damage may hide had
+    /// taken `most`: the most steps that were reserved at a time, and the divergence of a filter's dearest step. It over-counts and never
+    /// under-counts if no charge took more. With `u32::MAX` steps, or if no charge is left to count from, the whole budget is charged. What is
+    /// charged is persisted, in a sector that has not the newest charge left; the other sectors are not erased unless no charge is left.
+    ///
+    /// *Why.* The slot of the newest charge that is whole, number `n` in the sector that begins with `f`, was not used again. So no slot was
+    /// written with a number from `f + slots` on, and the lost charges have numbers between: fewer than `f + slots − n`, one charge each.
+    ///
+    /// # Errors
+    ///
+    /// As [`Journal::open`] but for the damage; or no sector keeps what is written.
+    pub fn recover(flash: F, run: Configuration, most: Allowance) -> Result<Self, JournalError<F::Error>> {
+        let mut journal = Self::over(flash, run)?;
+        match journal.find() {
+            Err(JournalError::Corrupted) => {}
+            found => return found.map(|()| journal),
+        }
+        let (sectors, turn) = (journal.places.get() / Self::SLOTS, journal.places.get());
+        let (first, others) = match journal.newest_whole()?.0 {
+            Some((number, payment, _)) => {
+                let first = number - number % Self::SLOTS;
+                journal.newest = journal.over_counted(payment, turn - number % Self::SLOTS - 1, most);
+                // Numbers above all that may be hidden, in any sector but this one.
+                (first.checked_add(turn).ok_or(JournalError::Worn)?, 1..sectors)
+            }
+            None => {
+                journal.newest = journal.all();
+                for sector in 0..sectors {
+                    let at = sector * F::ERASE_SIZE as u32;
+                    journal.flash.erase(at, at + F::ERASE_SIZE as u32).map_err(JournalError::Flash)?;
+                }
+                (0, 0..sectors)
+            }
+        };
+        let mut result = Err(JournalError::Worn);
+        for sector in others {
+            let begun = sector.checked_mul(Self::SLOTS).and_then(|ahead| first.checked_add(ahead));
+            let begun = begun.filter(|begun| begun.checked_add(Self::SLOTS).is_some()).ok_or(JournalError::Worn)?;
+            result = journal.begin(begun);
+            if result.is_ok() {
+                if first != 0 {
+                    journal.close(first - turn + Self::SLOTS - 1);
+                }
+                journal.next = begun + 1;
+                break;
+            }
+        }
+        result.map(|()| journal)
+    }
+
+    /// A payment and so many charges of at most `most` after it.
+    fn over_counted(&self, payment: Payment, charges: u32, most: Allowance) -> Payment {
+        let (steps, divergence) = most.times(u64::from(charges));
+        let paid = payment.paid.saturating_add(steps);
+        match self.run.order {
+            0 if paid >= self.run.budget => self.all(),
+            0 => Payment { paid, divergence: 0 },
+            // What is no divergence counts as all.
+            _ if divergence.is_nan() || divergence < 0.0 || steps == u32::MAX => self.all(),
+            _ => Payment { paid, divergence: add_up(f64::from_bits(payment.divergence), divergence).to_bits() },
+        }
+    }
+
+    /// The whole budget.
+    fn all(&self) -> Payment {
+        match self.run.order {
+            0 => Payment { paid: self.run.budget, divergence: 0 },
+            _ => Payment { paid: u32::MAX, divergence: f64::INFINITY.to_bits() },
+        }
+    }
+
+    /// The newest slot that is whole, and whether everything else is blank.
+    #[allow(clippy::type_complexity)] // A slot's number, payment and certainty.
+    fn newest_whole(&mut self) -> Result<(Option<(u32, Payment, bool)>, bool), JournalError<F::Error>> {
         let (mut found, mut blank) = (None, true);
-        for place in 0..journal.places.get() {
-            match journal.slot(place) {
+        for place in 0..self.places.get() {
+            match self.slot(place) {
                 Slot::Blank => {}
                 Slot::OtherConfiguration => return Err(JournalError::OtherConfiguration),
                 Slot::Whole(number, payment, certain) => {
@@ -198,21 +286,27 @@ impl<F: NorFlash> Journal<F> {
                 Slot::Torn | Slot::Damaged => blank = false,
             }
         }
+        Ok((found, blank))
+    }
+
+    /// Finds the newest charge, and where the next one goes.
+    fn find(&mut self) -> Result<(), JournalError<F::Error>> {
+        let (found, blank) = self.newest_whole()?;
         let (newest, payment, mut certain) =
             found.ok_or(if blank { JournalError::Blank } else { JournalError::Corrupted })?;
         let first = newest - newest % Self::SLOTS;
         let end = first.checked_add(Self::SLOTS).ok_or(JournalError::Corrupted)?;
-        (journal.newest, journal.next) = (payment, newest + 1);
+        (self.newest, self.next) = (payment, newest + 1);
         // After the newest there is only what a power cut may leave; another sector has not taken over.
-        for number in journal.next..end {
+        for number in self.next..end {
             let may_be_paid = number + 1 < end;
-            match journal.slot(number) {
+            match self.slot(number) {
                 Slot::Blank => {}
                 Slot::Torn if !may_be_paid => {}
-                Slot::Torn => (journal.next, certain) = (number + 1, false),
+                Slot::Torn => (self.next, certain) = (number + 1, false),
                 // A cut write that reads as whole now and did not before.
                 Slot::Whole(_, payment, _) if may_be_paid => {
-                    (journal.newest, journal.next, certain) = (payment, number + 1, false);
+                    (self.newest, self.next, certain) = (payment, number + 1, false);
                 }
                 _ => return Err(JournalError::Corrupted),
             }
@@ -221,13 +315,16 @@ impl<F: NorFlash> Journal<F> {
             return Err(JournalError::Corrupted);
         }
         if !certain {
-            journal.append(journal.newest)?;
+            self.append(self.newest)?;
         }
-        journal.close_before(first);
-        Ok(journal)
+        self.close_before(first);
+        Ok(())
     }
 
     fn over(flash: F, run: Configuration) -> Result<Self, JournalError<F::Error>> {
+        if !run.fits() {
+            return Err(JournalError::Budget);
+        }
         let places = u32::try_from(flash.capacity()).map_or(0, |bytes| bytes / F::ERASE_SIZE as u32 * Self::SLOTS);
         match NonZeroU32::new(places) {
             Some(places) if flash.capacity().is_multiple_of(F::ERASE_SIZE) && places.get() >= 2 * Self::SLOTS => {
@@ -241,7 +338,7 @@ impl<F: NorFlash> Journal<F> {
     #[must_use]
     pub fn record(&self) -> Record {
         let Payment { paid, divergence } = self.newest;
-        Record { budget: self.run.budget, paid, divergence: f64::from_bits(divergence), order: self.run.order }
+        self.run.record(paid, f64::from_bits(divergence))
     }
 
     /// Gives the flash back.
@@ -270,7 +367,9 @@ impl<F: NorFlash> Journal<F> {
                 _ => Slot::Torn,
             };
         };
-        if kind != KIND || found % self.places != number % self.places {
+        if kind == EARLIER {
+            Slot::OtherConfiguration
+        } else if kind != KIND || found % self.places != number % self.places {
             Slot::Damaged
         } else if [kind, found, low, high] != block::head(KIND, found, &self.run) {
             Slot::OtherConfiguration
@@ -387,7 +486,7 @@ impl<F: NorFlash> Store for Journal<F> {
     }
 
     fn persist(&mut self, record: Record) -> Result<(), Self::Error> {
-        if (record.budget, record.order) != (self.run.budget, self.run.order) {
+        if !self.run.takes(&record) {
             return Err(JournalError::OtherConfiguration);
         }
         let Payment { paid, divergence } = self.newest;

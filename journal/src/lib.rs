@@ -20,16 +20,21 @@
 //! What they protect from, and what they do not, is in `docs/threat-model.md`.
 //!
 //! ```
-//! use damper_core::accounting::Ledger;
+//! use damper_core::prelude::*;
 //! use damper_journal::{Configuration, Journal, JournalError};
 //! use embedded_storage::nor_flash::NorFlash;
 //!
 //! const STEPS: u32 = 1000;
-//! const RUN: Configuration = Configuration::of_ledger(STEPS).with(b"run 7, multiplier 1.0, clip 1.0, batch 60 of 1797");
+//! const D: usize = 650;
 //!
-//! /// After each restart. In the factory, once: `Journal::provision(flash, RUN, FirstBoot::confirmed_by_owner())`.
-//! fn resume<F: NorFlash>(flash: F) -> Result<Ledger<Journal<F>>, JournalError<F::Error>> {
-//!     let journal = Journal::open(flash, RUN)?;
+//! /// Of the step that is charged, and what it does not know: the run's number and its data.
+//! fn run(config: &DpSgdConfig) -> Configuration {
+//!     Configuration::of_ledger(STEPS, config, D).with(b"run 7, digits")
+//! }
+//!
+//! /// After each restart. In the factory, once: `Journal::provision(flash, run(config), FirstBoot::confirmed_by_owner())`.
+//! fn resume<F: NorFlash>(flash: F, config: &DpSgdConfig) -> Result<Ledger<Journal<F>>, JournalError<F::Error>> {
+//!     let journal = Journal::open(flash, run(config))?;
 //!     let ledger = Ledger::open(journal, STEPS).map_err(|_| JournalError::OtherConfiguration)?;
 //!     Ok(ledger.with_reserve(8))
 //! }
@@ -82,7 +87,7 @@ mod tests {
     #[test]
     fn memory_is_what_the_docs_say() {
         assert!(
-            size_of::<Journal<()>>() <= 40 && size_of::<Snapshots<()>>() <= 48 && size_of::<Sealed<(), ()>>() <= 72
+            size_of::<Journal<()>>() <= 48 && size_of::<Snapshots<()>>() <= 56 && size_of::<Sealed<(), ()>>() <= 80
         );
     }
 }

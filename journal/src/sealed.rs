@@ -19,7 +19,7 @@
 //!
 //! # Cost
 //!
-//! One increment a charge: prepay where the counter is slow or wears out. 72 bytes of memory.
+//! One increment a charge: prepay where the counter is slow or wears out. 80 bytes of memory.
 
 use crate::block;
 use crate::{Configuration, FirstBoot};
@@ -29,8 +29,8 @@ use damper_core::numerics::up::{from_u64_up, mul_up};
 
 /// Bytes of a blob before it is sealed.
 pub const BLOB: usize = 40;
-/// "DJE1": a charge of the first format.
-const KIND: u32 = u32::from_le_bytes(*b"DJE1");
+/// "DJE2": a charge of the second format, whose fingerprint is made of the step.
+const KIND: u32 = u32::from_le_bytes(*b"DJE2");
 
 /// A counter that nobody can turn back, not even by cutting power: a TPM's, replay-protected memory's, a quorum's.
 pub trait MonotonicCounter {
@@ -95,8 +95,10 @@ pub enum SealedError<C, V> {
     Blank,
     /// A vault to be provisioned has a blob.
     Occupied,
-    /// The blob is another configuration's or another allowance's, or the ledger is another's.
+    /// The blob is another configuration's, another allowance's or an earlier version's, or the ledger is another's.
     OtherConfiguration,
+    /// The budget is above 2³¹ steps.
+    Budget,
     /// The counter is behind the blob: it is another counter.
     CounterBehind,
     /// Another instance has taken a count. This one is closed.
@@ -116,7 +118,8 @@ impl<C: fmt::Display, V: fmt::Display> fmt::Display for SealedError<C, V> {
             Self::Vault(e) => return write!(f, "the vault failed: {e}"),
             Self::Blank => "there is no sealed ledger",
             Self::Occupied => "a vault that is to be provisioned must be empty",
-            Self::OtherConfiguration => "the sealed ledger belongs to another configuration",
+            Self::OtherConfiguration => "the sealed ledger belongs to another configuration, or to an earlier version",
+            Self::Budget => "the budget must be at most 2^31 steps",
             Self::CounterBehind => "the counter is behind the sealed ledger",
             Self::Forked => "another instance uses the same ledger",
             Self::Backwards => "a charge must be above the one before it",
@@ -163,6 +166,9 @@ impl<C: MonotonicCounter, V: Vault> Sealed<C, V> {
         allowance: Allowance,
         _: FirstBoot,
     ) -> Result<Self, Failure<C, V>> {
+        if !run.fits() {
+            return Err(SealedError::Budget);
+        }
         if vault.get().map_err(SealedError::Vault)?.is_some() {
             return Err(SealedError::Occupied);
         }
@@ -178,6 +184,9 @@ impl<C: MonotonicCounter, V: Vault> Sealed<C, V> {
     ///
     /// There is none, it is another configuration's, or something failed: nothing may be released.
     pub fn open(mut counter: C, mut vault: V, run: Configuration, allowance: Allowance) -> Result<Self, Failure<C, V>> {
+        if !run.fits() {
+            return Err(SealedError::Budget);
+        }
         let found = vault.get().map_err(SealedError::Vault)?.ok_or(SealedError::Blank)?;
         let run = allowed(run, allowance);
         let mut words = [0; BLOB / 4];
@@ -202,13 +211,13 @@ impl<C: MonotonicCounter, V: Vault> Sealed<C, V> {
     /// Returns the charged record, from which a ledger or a filter resumes.
     #[must_use]
     pub fn record(&self) -> Record {
-        Record { budget: self.run.budget, paid: self.paid, divergence: self.divergence, order: self.run.order }
+        self.run.record(self.paid, self.divergence)
     }
 }
 
 impl Allowance {
     /// Returns the charge that so many counts allow: steps, and a divergence that is rounded up.
-    fn times(&self, counts: u64) -> (u32, f64) {
+    pub(crate) fn times(&self, counts: u64) -> (u32, f64) {
         let steps = u32::try_from(counts).unwrap_or(u32::MAX).saturating_mul(self.steps);
         (steps, if self.divergence == 0.0 { 0.0 } else { mul_up(from_u64_up(counts), self.divergence) })
     }
@@ -245,7 +254,7 @@ impl<C: MonotonicCounter, V: Vault> Store for Sealed<C, V> {
     }
 
     fn persist(&mut self, record: Record) -> Result<(), Self::Error> {
-        if (record.budget, record.order) != (self.run.budget, self.run.order) {
+        if !self.run.takes(&record) {
             return Err(SealedError::OtherConfiguration);
         }
         // Of a divergence that is not a number, no comparison holds.

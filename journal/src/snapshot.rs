@@ -21,7 +21,7 @@
 //!
 //! # Cost
 //!
-//! An erase of one half a snapshot, in turn. 48 bytes of RAM beside the flash's driver.
+//! An erase of one half a snapshot, in turn. 56 bytes of RAM beside the flash's driver.
 
 use crate::Configuration;
 use crate::block::{self, Block};
@@ -31,8 +31,10 @@ use embedded_storage::nor_flash::NorFlash;
 
 /// Bytes of the head and its mirror.
 const HEAD: u32 = 2 * block::BYTES;
-/// "DJS1": the head of a snapshot of the first format.
-const KIND: u32 = u32::from_le_bytes(*b"DJS1");
+/// "DJS2": the head of a snapshot of the second format, whose fingerprint is made of the step.
+const KIND: u32 = u32::from_le_bytes(*b"DJS2");
+/// "DJS1": of the first.
+const EARLIER: u32 = u32::from_le_bytes(*b"DJS1");
 const WORDS: usize = block::BYTES as usize / 4;
 
 /// Why there is no snapshot to go on from, or one was not kept.
@@ -44,7 +46,7 @@ pub enum SnapshotError<E> {
     Flash(E),
     /// The region is not two or more whole sectors, an even number of them.
     Geometry,
-    /// A snapshot of another configuration is there.
+    /// A snapshot of another configuration, or of an earlier version, is there.
     OtherConfiguration,
     /// A snapshot is newer than the ledger: the ledger was put back.
     LedgerBehind,
@@ -63,7 +65,7 @@ impl<E: fmt::Display> fmt::Display for SnapshotError<E> {
         f.write_str(match self {
             Self::Flash(e) => return write!(f, "the flash failed: {e}"),
             Self::Geometry => "the region of snapshots must be an even number of whole sectors",
-            Self::OtherConfiguration => "the snapshot belongs to another configuration",
+            Self::OtherConfiguration => "the snapshot belongs to another configuration, or to an earlier version",
             Self::LedgerBehind => "the snapshot is newer than the ledger, which was put back",
             Self::Backwards => "a snapshot must be newer than the one before it",
             Self::TooLong => "the snapshot does not fit its half of the region",
@@ -225,6 +227,9 @@ impl<F: NorFlash> Snapshots<F> {
             return Ok(None);
         };
         let [kind, paid, low, high, words, crc, shape] = words;
+        if kind == EARLIER {
+            return Err(SnapshotError::OtherConfiguration);
+        }
         if kind != KIND {
             return Ok(None);
         }

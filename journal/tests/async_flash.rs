@@ -1,6 +1,8 @@
 //! A journal on an asynchronous flash, whose futures take several polls.
 
 use damper_core::accounting::{Record, Store};
+use damper_core::prelude::*;
+use damper_core::step::StepConfig as _;
 use damper_journal::{BlockOn, Configuration, FirstBoot, Journal, JournalError, Snapshots};
 use embedded_storage::nor_flash::{ErrorType, NorFlash as _, NorFlashErrorKind, ReadNorFlash as _};
 use embedded_storage_async::nor_flash::{NorFlash, ReadNorFlash};
@@ -9,7 +11,15 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 
 const SECTOR: usize = 1024;
-const RUN: Configuration = Configuration::of_ledger(100);
+
+/// The step that is charged.
+fn step() -> DpSgdConfig {
+    DpSgd::new().clip(1.0).noise_multiplier(1.1).learning_rate(0.1).expected_batch(60).build().unwrap()
+}
+
+fn run() -> Configuration {
+    Configuration::of_ledger(100, &step(), 3)
+}
 
 /// Memory as flash. Every call is pending a few times.
 #[derive(Debug)]
@@ -73,27 +83,27 @@ impl NorFlash for Mock {
 }
 
 fn record(paid: u32) -> Record {
-    Record { budget: 100, paid, divergence: 0.0, order: 0 }
+    Record { budget: 100, paid, divergence: 0.0, order: 0, fingerprint: step().fingerprint(3) }
 }
 
 // Charges and snapshots on an asynchronous flash are there after a restart.
 #[test]
 fn async_flash_keeps_charges_and_snapshots() {
     let mock = || BlockOn::new(Mock { bytes: vec![0xff; 4 * SECTOR], polls: 0, fails: false });
-    let mut journal = Journal::provision(mock(), RUN, FirstBoot::confirmed_by_owner()).unwrap();
+    let mut journal = Journal::provision(mock(), run(), FirstBoot::confirmed_by_owner()).unwrap();
     // Over several sectors.
     (1..=40).for_each(|paid| journal.persist(record(paid)).unwrap());
     let mut flash = journal.release().release();
     assert!(flash.polls > 0);
     flash.fails = true;
-    let mut journal = Journal::open(BlockOn::new(flash), RUN).unwrap();
+    let mut journal = Journal::open(BlockOn::new(flash), run()).unwrap();
     assert_eq!(journal.record(), record(40));
     assert_eq!(journal.persist(record(41)), Err(JournalError::Flash(NorFlashErrorKind::Other)));
 
-    let mut snapshots = Snapshots::open(mock(), RUN, 40).unwrap();
+    let mut snapshots = Snapshots::open(mock(), run(), 40).unwrap();
     let mut params = [1.5f32, -2.0];
     snapshots.save(7, &mut params.as_mut_slice()).unwrap();
-    let mut snapshots = Snapshots::open(snapshots.release(), RUN, 40).unwrap();
+    let mut snapshots = Snapshots::open(snapshots.release(), run(), 40).unwrap();
     params.fill(0.0);
     snapshots.load(&mut params.as_mut_slice()).unwrap();
     assert_eq!((params, snapshots.newest()), ([1.5, -2.0], Some(7)));

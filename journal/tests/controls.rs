@@ -94,7 +94,7 @@ impl<const WRONG: u8> Store for Log<WRONG> {
 
 impl<const WRONG: u8> Keeper<Chip> for Log<WRONG> {
     fn open(flash: Chip, _run: Configuration) -> Result<Self, Failed> {
-        let run = Record { budget: 12, paid: 0, divergence: 0.0, order: 0 };
+        let run = Record { budget: 12, ..Record::NONE };
         let mut log = Self { flash, run, next: 0, sector: 0, waiting: None };
         for place in 0..2 * SECTOR / 8 {
             let [paid, check] = log.pair(place * 8);

@@ -5,8 +5,12 @@
 mod flash;
 
 use damper_core::accounting::{Record, Store};
+use damper_core::prelude::*;
 use damper_core::state::{SaveState, StateField};
-use damper_journal::{Configuration, FirstBoot, Journal, JournalError, Region, RegionError, SnapshotError, Snapshots};
+use damper_core::step::StepConfig as _;
+use damper_journal::{
+    Allowance, Configuration, FirstBoot, Journal, JournalError, Region, RegionError, SnapshotError, Snapshots,
+};
 use embedded_storage::nor_flash::{NorFlash, ReadNorFlash};
 use flash::Flash;
 use proptest::prelude::*;
@@ -15,12 +19,21 @@ use std::cell::RefCell;
 type Chip = Flash<4, 512>;
 const SECTOR: usize = 512;
 
+/// The step that is charged.
+fn step() -> DpSgdConfig {
+    DpSgd::new().clip(1.0).noise_multiplier(1.1).learning_rate(0.1).expected_batch(60).build().unwrap()
+}
+
 fn run() -> Configuration {
-    Configuration::of_ledger(1000)
+    Configuration::of_ledger(1000, &step(), 3)
+}
+
+fn filter() -> Configuration {
+    Configuration::of_filter(8, 1.0, 1e-5, &step(), 3)
 }
 
 fn record(paid: u32) -> Record {
-    Record { budget: 1000, paid, divergence: 0.0, order: 0 }
+    Record { budget: 1000, paid, divergence: 0.0, order: 0, fingerprint: step().fingerprint(3) }
 }
 
 /// Something that remembers words.
@@ -90,6 +103,23 @@ fn paid(payments: u32, sectors: usize) -> Chip {
     journal.release()
 }
 
+/// A journal of this many charges of `reserve` steps each.
+fn charged(charges: u32, sectors: usize, reserve: u32) -> Chip {
+    let mut journal = Journal::provision(Chip::erased(sectors, 1), run(), FirstBoot::confirmed_by_owner()).unwrap();
+    (1..=charges).for_each(|charge| journal.persist(record(charge * reserve)).unwrap());
+    journal.release()
+}
+
+fn damage() -> impl Strategy<Value = Vec<Damage>> {
+    let one = prop_oneof![
+        prop::collection::vec(any::<usize>(), 1..40).prop_map(Damage::Flip),
+        (any::<usize>(), 1usize..SECTOR, any::<u64>()).prop_map(|(at, len, seed)| Damage::Noise(at, len, seed)),
+        (any::<usize>(), 1usize..SECTOR).prop_map(|(at, len)| Damage::Fill(at, len, 0)),
+        (0usize..4, any::<u64>()).prop_map(|(sector, seed)| Damage::Noise(sector * SECTOR, SECTOR, seed)),
+    ];
+    prop::collection::vec(one, 1..5)
+}
+
 /// What opens has lost nothing, and stays so.
 fn loses_nothing(flash: &Chip, paid: u32) -> Result<bool, TestCaseError> {
     let Ok(mut journal) = Journal::open(flash.clone(), run()) else { return Ok(false) };
@@ -110,6 +140,15 @@ enum Damage {
 }
 
 impl Damage {
+    /// The same within so many bytes.
+    fn within(&self, bytes: usize) -> Self {
+        match self {
+            Self::Flip(bits) => Self::Flip(bits.iter().map(|bit| bit % (8 * bytes)).collect()),
+            Self::Fill(from, len, with) => Self::Fill(from % (bytes - len + 1), *len, *with),
+            Self::Noise(from, len, seed) => Self::Noise(from % (bytes - len + 1), *len, *seed),
+        }
+    }
+
     fn apply(&self, flash: &Chip) {
         flash.corrupt(|bytes| match self {
             Self::Flip(bits) => bits.iter().for_each(|bit| bytes[bit / 8 % bytes.len()] ^= 1 << (bit % 8)),
@@ -166,6 +205,46 @@ proptest! {
         loses_nothing(&flash, payments)?;
     }
 
+    // Whatever is damaged, a recovered journal has charged at least what was charged, and goes on from there.
+    #[test]
+    fn recovery_only_over_counts(
+        payments in 0u32..60, sectors in 2usize..5, reserve in 1u32..9, damage in damage(), restarts in 1usize..3,
+        cut in prop::option::of(0u64..80),
+    ) {
+        let flash = charged(payments, sectors, reserve);
+        damage.iter().for_each(|damage| damage.within(sectors * SECTOR).apply(&flash));
+        let most = Allowance { steps: reserve, divergence: 0.0 };
+        let opens = Journal::open(flash.clone(), run()).map(|journal| journal.record());
+        if cut.is_some() {
+            flash.power_on(cut);
+            let _ = Journal::recover(flash.clone(), run(), most);
+            flash.power_on(None);
+        }
+        for _ in 0..restarts {
+            let recovered = match Journal::recover(flash.clone(), run(), most) {
+                Ok(recovered) => recovered.record().paid,
+                // Everything was erased: by the damage, or by the recovery of a journal with no charge left.
+                Err(JournalError::Blank) => return Ok(()),
+                Err(error) => return Err(TestCaseError::fail(format!("{error:?}"))),
+            };
+            prop_assert!(recovered >= payments * reserve, "{recovered} of {}", payments * reserve);
+            prop_assert!(recovered <= 1000);
+            match opens {
+                Ok(record) => prop_assert_eq!(recovered, record.paid),
+                // Over-counted once, not at each restart.
+                Err(_) => prop_assert_eq!(
+                    Journal::open(flash.copied(), run()).map(|journal| journal.record().paid), Ok(recovered)
+                ),
+            }
+        }
+        let mut journal = Journal::recover(flash.clone(), run(), most).unwrap();
+        let paid = journal.record().paid;
+        for more in (paid + 1..=1000).take(30) {
+            prop_assert_eq!(journal.persist(record(more)), Ok(()));
+            prop_assert_eq!(Journal::open(flash.copied(), run()).map(|journal| journal.record().paid), Ok(more));
+        }
+    }
+
     #[test]
     fn other_content_is_never_a_journal(seed: u64, with in prop::option::of(any::<u8>()), sectors in 2usize..4) {
         let flash = Chip::erased(sectors, 1);
@@ -207,7 +286,7 @@ proptest! {
 #[test]
 fn other_configuration_is_error() {
     let flash = paid(9, 2);
-    for other in [run().with(b"x"), Configuration::of_ledger(1001), Configuration::of_filter(8, 1.0, 1e-5)] {
+    for other in [run().with(b"x"), Configuration::of_ledger(1001, &step(), 3), filter()] {
         assert_eq!(Journal::open(flash.clone(), other).unwrap_err(), JournalError::OtherConfiguration);
         assert_eq!(
             Journal::provision(flash.clone(), other, FirstBoot::confirmed_by_owner()).unwrap_err(),
@@ -215,7 +294,13 @@ fn other_configuration_is_error() {
         );
     }
     let mut journal = Journal::open(flash, run()).unwrap();
-    for other in [Record { budget: 1001, ..record(10) }, Record { order: 8, ..record(10) }] {
+    let quiet = DpSgd::new().clip(1.0).noise_multiplier(0.2).learning_rate(0.1).expected_batch(60).build().unwrap();
+    for other in [
+        Record { budget: 1001, ..record(10) },
+        Record { order: 8, ..record(10) },
+        Record { fingerprint: quiet.fingerprint(3), ..record(10) },
+        Record { fingerprint: 0, ..record(10) },
+    ] {
         assert_eq!(journal.persist(other), Err(JournalError::OtherConfiguration));
     }
     assert_eq!(journal.record(), record(9));
@@ -228,9 +313,8 @@ fn ledger_without_its_charges_is_error() {
     for paid in [0, 1, 9] {
         assert_eq!(journal.persist(record(paid)), Err(JournalError::Backwards));
     }
-    let filter = Configuration::of_filter(8, 1.0, 1e-5);
-    let mut journal = Journal::provision(Chip::erased(2, 1), filter, FirstBoot::confirmed_by_owner()).unwrap();
-    let spent = |paid, divergence| Record { budget: 0, paid, divergence, order: 8 };
+    let mut journal = Journal::provision(Chip::erased(2, 1), filter(), FirstBoot::confirmed_by_owner()).unwrap();
+    let spent = |paid, divergence| Record { budget: 0, paid, divergence, order: 8, fingerprint: step().fingerprint(3) };
     assert_eq!(journal.persist(spent(1, 0.5)), Ok(()));
     for divergence in [0.25, f64::NAN, -1.0] {
         assert_eq!(journal.persist(spent(2, divergence)), Err(JournalError::Backwards));
@@ -289,4 +373,47 @@ fn full_rollback_is_not_detected() {
     (21..=30).for_each(|paid| journal.persist(record(paid)).unwrap());
     flash.corrupt(|bytes| bytes.copy_from_slice(&image));
     assert_eq!(Journal::open(flash, run()).unwrap().record().paid, 20);
+}
+
+#[test]
+fn a_budget_above_2_31_is_refused() {
+    let large = |budget| Configuration::of_ledger(budget, &step(), 3);
+    let provision = |budget| Journal::provision(Chip::erased(2, 1), large(budget), FirstBoot::confirmed_by_owner());
+    assert_eq!(provision((1 << 31) + 1).unwrap_err(), JournalError::Budget);
+    assert_eq!(Journal::open(Chip::erased(2, 1), large(u32::MAX)).unwrap_err(), JournalError::Budget);
+    assert!(provision(1 << 31).is_ok());
+}
+
+/// A block of seven words and their CRC-32, as a version that this one follows wrote it.
+fn block(words: [u32; 7]) -> [u8; 32] {
+    let bytes = words.map(u32::to_le_bytes);
+    let check = !bytes.as_flattened().iter().fold(!0u32, |crc, byte| {
+        (0..8).fold(crc ^ u32::from(*byte), |crc, _| crc >> 1 ^ (0xedb8_8320 & (crc & 1).wrapping_neg()))
+    });
+    let mut block = [0; 32];
+    block[..28].copy_from_slice(bytes.as_flattened());
+    block[28..].copy_from_slice(&check.to_le_bytes());
+    block
+}
+
+// A journal and a snapshot of the first format are refused by name, and are there afterwards.
+#[test]
+fn an_earlier_version_is_refused_by_name() {
+    let flash = Chip::erased(4, 1);
+    flash.corrupt(|bytes| {
+        for copy in 0..3 {
+            bytes[32 * copy..][..32].copy_from_slice(&block([u32::from_le_bytes(*b"DJL1"), 0, 1, 2, 0, 0, 17]));
+        }
+    });
+    let before = flash.chip.borrow().bytes.clone();
+    assert_eq!(Journal::open(flash.clone(), run()).unwrap_err(), JournalError::OtherConfiguration);
+    let most = Allowance { steps: 1, divergence: 0.0 };
+    assert_eq!(Journal::recover(flash.clone(), run(), most).unwrap_err(), JournalError::OtherConfiguration);
+    let provisioned = Journal::provision(flash.clone(), run(), FirstBoot::confirmed_by_owner());
+    assert_eq!(provisioned.unwrap_err(), JournalError::Occupied);
+    assert_eq!(flash.chip.borrow().bytes, before);
+
+    let flash = Chip::erased(2, 1);
+    flash.corrupt(|bytes| bytes[..32].copy_from_slice(&block([u32::from_le_bytes(*b"DJS1"), 3, 1, 2, 0, 0, 0])));
+    assert_eq!(Snapshots::open(flash, run(), 9).unwrap_err(), SnapshotError::OtherConfiguration);
 }

@@ -5,22 +5,32 @@
 mod flash;
 
 use damper_core::accounting::{Record, Store};
+use damper_core::prelude::*;
+use damper_core::step::StepConfig as _;
 use damper_journal::{Configuration, FirstBoot, Journal, JournalError};
 use flash::{Chip, Ecc, Failed, Flash};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-const RUN: Configuration = Configuration::of_ledger(1000);
+/// The step that is charged.
+fn step() -> DpSgdConfig {
+    DpSgd::new().clip(1.0).noise_multiplier(1.1).learning_rate(0.1).expected_batch(60).build().unwrap()
+}
+
+fn run() -> Configuration {
+    Configuration::of_ledger(1000, &step(), 3)
+}
+
 /// Events in which the charges of a session fall.
 const EVENTS: u64 = 260;
 
 fn record(paid: u32) -> Record {
-    Record { budget: 1000, paid, divergence: 0.0, order: 0 }
+    Record { budget: 1000, paid, divergence: 0.0, order: 0, fingerprint: step().fingerprint(3) }
 }
 
 fn flash<const W: usize, const E: usize>(seed: u64, kind: impl Fn(&mut Chip)) -> Flash<W, E> {
     let flash = Flash::erased(3, seed);
     kind(&mut flash.chip.borrow_mut());
-    Journal::provision(flash.clone(), RUN, FirstBoot::confirmed_by_owner()).unwrap();
+    Journal::provision(flash.clone(), run(), FirstBoot::confirmed_by_owner()).unwrap();
     flash
 }
 
@@ -35,10 +45,10 @@ type Opened<const W: usize, const E: usize> = Result<Journal<Flash<W, E>>, Journ
 fn restart<const W: usize, const E: usize>(flash: &Flash<W, E>, cuts: &[u64]) -> Opened<W, E> {
     for cut in cuts {
         flash.power_on(Some(*cut));
-        let _ = Journal::open(flash.clone(), RUN);
+        let _ = Journal::open(flash.clone(), run());
     }
     flash.power_on(None);
-    Journal::open(flash.clone(), RUN)
+    Journal::open(flash.clone(), run())
 }
 
 // A driver that lets the fault through makes a device that never starts again; one that returns an error loses nothing.
@@ -48,7 +58,7 @@ fn fault_must_become_an_error() {
     for first in 0..EVENTS {
         let run = |ecc: Ecc| {
             let flash = flash::<8, 512>(first + 1, |chip| chip.ecc = ecc);
-            let mut journal = Journal::open(flash.clone(), RUN).unwrap();
+            let mut journal = Journal::open(flash.clone(), run()).unwrap();
             flash.power_on(Some(first));
             let charged = catch_unwind(AssertUnwindSafe(|| charge(&mut journal, 0)));
             let opened = catch_unwind(AssertUnwindSafe(|| restart(&flash, &[])));
@@ -67,7 +77,7 @@ fn survives<const W: usize, const E: usize>(kind: fn(&mut Chip)) {
     for seed in 0..EVENTS * 12 {
         let first = seed % EVENTS;
         let flash = flash::<W, E>(seed + 1, kind);
-        let mut journal = Journal::open(flash.clone(), RUN).unwrap();
+        let mut journal = Journal::open(flash.clone(), run()).unwrap();
         flash.power_on(Some(first));
         let mut paid = charge(&mut journal, 0);
         for again in 0..4 {
@@ -99,7 +109,7 @@ fn third_copy_survives_page_disturb() {
 #[test]
 fn third_copy_survives_loss_of_two() {
     let flash = flash::<4, 512>(1, |_| ());
-    let mut journal = Journal::open(flash.clone(), RUN).unwrap();
+    let mut journal = Journal::open(flash.clone(), run()).unwrap();
     assert_eq!(charge(&mut journal, 0), 9);
     let bytes = flash.chip.borrow().bytes.clone();
     let of_newest = |at: &usize| bytes[*at..][..32].starts_with(b"DJL1") && bytes[at + 24..][..4] == 9u32.to_le_bytes();
@@ -108,7 +118,7 @@ fn third_copy_survives_loss_of_two() {
         let flash = flash.copied();
         let lost = copies.iter().enumerate().filter(|(copy, _)| *copy != kept);
         flash.corrupt(|bytes| lost.for_each(|(_, at)| bytes[at + 4] ^= 0x10));
-        assert_eq!(Journal::open(flash, RUN).unwrap().record().paid, 9, "the copy left is {kept}");
+        assert_eq!(Journal::open(flash, run()).unwrap().record().paid, 9, "the copy left is {kept}");
     }
 }
 
@@ -118,7 +128,7 @@ fn lost_charge_never_opens() {
     let mut refused = 0;
     for seed in 0..4000 {
         let flash = flash::<8, 512>(seed + 1, |chip| (chip.ecc, chip.disturbed_page) = (Ecc::Error, 256));
-        let mut journal = Journal::open(flash.clone(), RUN).unwrap();
+        let mut journal = Journal::open(flash.clone(), run()).unwrap();
         flash.power_on(Some(60 + seed % 150));
         let paid = charge(&mut journal, 0);
         let cuts: Vec<u64> = (0..6).map(|cut| (seed >> cut) % 9).collect();

@@ -9,7 +9,7 @@ use damper_core::noise::DiscreteGaussian;
 use damper_core::optimizer::{Sgd, SgdState};
 use damper_core::private::SumWord;
 use damper_core::schedule::Constant;
-use damper_core::step::{PrivateStep, Slots, StepState};
+use damper_core::step::{PrivateStep, Slots, StepConfig as _, StepState};
 use damper_core::threshold::Fixed;
 use damper_journal::{Allowance, BLOB, Configuration, FirstBoot, MonotonicCounter, Sealed, SealedError, Vault};
 use proptest::prelude::*;
@@ -106,11 +106,11 @@ const BUDGET: u32 = 60;
 const FACTORS: [f64; 3] = [4.0, 5.0, 8.0];
 
 fn ledger_run() -> Configuration {
-    Configuration::of_ledger(BUDGET)
+    Configuration::of_ledger(BUDGET, &step(), 1)
 }
 
 fn filter_run() -> Configuration {
-    Configuration::of_filter(8, 12.0, 1e-5)
+    Configuration::of_filter(8, 12.0, 1e-5, &step(), 1)
 }
 
 fn dearest() -> f64 {
@@ -231,7 +231,7 @@ fn open(host: &Shared, prepay: u32) -> Result<Enclave, SealedError<&'static str,
 }
 
 fn record(paid: u32) -> Record {
-    Record { budget: BUDGET, paid, divergence: 0.0, order: 0 }
+    Record { budget: BUDGET, paid, divergence: 0.0, order: 0, fingerprint: step().fingerprint(1) }
 }
 
 // A crash at any call burns at most one charge, and training continues.
@@ -291,12 +291,23 @@ fn of_two_instances_one_is_closed() {
 #[test]
 fn what_is_not_this_ledger_is_refused() {
     let (host, mut store) = provisioned(2);
-    let wrong = Record { budget: BUDGET + 1, ..record(1) };
-    assert_eq!(store.persist(wrong), Err(SealedError::OtherConfiguration));
+    for wrong in [Record { budget: BUDGET + 1, ..record(1) }, Record { fingerprint: 7, ..record(1) }] {
+        assert_eq!(store.persist(wrong), Err(SealedError::OtherConfiguration));
+    }
     assert_eq!(store.persist(record(3)), Err(SealedError::Allowance));
     assert_eq!(store.persist(record(2)), Ok(()));
     assert_eq!(store.persist(record(2)), Err(SealedError::Backwards));
     assert_eq!(open(&host, 3).unwrap_err_kind(), SealedError::OtherConfiguration);
+    // The blob of the format before this one.
+    let newest = *host.0.borrow().blobs.last().unwrap();
+    assert_eq!(newest[..4], *b"DJE2");
+    let at = host.0.borrow().gives;
+    let mut earlier = newest;
+    earlier[3] = b'1';
+    host.0.borrow_mut().blobs.push(earlier);
+    host.0.borrow_mut().gives = at.map(|at| at + 1);
+    assert_eq!(open(&host, 2).unwrap_err_kind(), SealedError::OtherConfiguration);
+    host.0.borrow_mut().gives = at;
     host.0.borrow_mut().count = 0;
     assert_eq!(open(&host, 2).unwrap_err_kind(), SealedError::CounterBehind);
     let again = Enclave::provision(

@@ -7,6 +7,7 @@ mod flash;
 mod training;
 
 use damper_core::accounting::{Record, Store};
+use damper_core::step::StepConfig as _;
 use damper_journal::{FirstBoot, Journal, JournalError};
 use flash::{Chip, Ecc, Flash};
 use training::{Plan, Story, cuts_after, journaled};
@@ -218,7 +219,8 @@ fn stuck_slot_is_skipped() {
 // The loss of a sector is detected, after a power loss at any event.
 #[test]
 fn lost_sector_is_detected() {
-    let record = |paid| Record { budget: 24, paid, divergence: 0.0, order: 0 };
+    let fingerprint = training::step().fingerprint(training::D);
+    let record = |paid| Record { budget: 24, paid, divergence: 0.0, order: 0, fingerprint };
     for first in 0..400 {
         let flash = Flash::<8, 512>::erased(3, first + 1);
         let mut journal = Journal::provision(flash.clone(), LEDGER.run(), FirstBoot::confirmed_by_owner()).unwrap();

@@ -44,7 +44,7 @@ static damper_status inner(damper_run *run) {
 static chosen *const METHODS[] = {plain, disk, pmlf, layered, inner};
 
 static damper_run *started(size_t size, chosen *choose, uint32_t *paid, const damper_record *record) {
-  const damper_config config = {sizeof config, 16, 4, 1.0, 0.5, 1.0f, 8};
+  const damper_config config = {sizeof config, 16, 4, 1.0, 0.5, 1.0f, 8, 12, DAMPER_SAMPLING_RATE_ONE / 2};
   damper_config wrong = config;
   damper_run *run;
   wrong.clip = -1.0f;
@@ -71,7 +71,7 @@ static void step(damper_run *run, float *params) {
   void *memory = fresh(size);
   damper_shard *shard;
   OK(damper_step_open(run, number));
-  OK(damper_batch_begin(run, DAMPER_SAMPLING_RATE_ONE / 2, 12));
+  OK(damper_batch_begin(run));
   OK(damper_shard_open(run, memory, size, &shard));
   OK(damper_eval_points(run, &points));
   for (int i = 0; i < DIM; i++) grad[i] = 0.01f * (float)(i % 7);

@@ -74,10 +74,29 @@ static damper_flash erased(uint32_t sector, long left) {
   return flash_of(sector);
 }
 
+/* The run that the journals here belong to, started from no record. */
+static damper_config config_of(double multiplier) {
+  return (damper_config){.size = sizeof(damper_config), .grid_bits = 16, .expected_batch = 2, .noise_multiplier = multiplier,
+                         .learning_rate = 0.1, .clip = 1.0f, .budget = BUDGET, .samples = 4, .sampling_rate = DAMPER_SAMPLING_RATE_ONE / 2};
+}
+
+static damper_run *configured(const damper_config *config, size_t dim) {
+  size_t size = rounded(damper_run_size(dim, 0, 0) + DAMPER_RENYI_FILTER_BYTES);
+  damper_run *run;
+  OK(damper_run_init(walled(size), size, dim, &run));
+  OK(damper_run_configure(run, config));
+  return run;
+}
+
 static damper_journal_run owner(void) {
-  static const uint8_t description[] = "run 1, multiplier 1, clip 1, batch 2 of 4";
+  static damper_run *whose;
+  if (whose == NULL) {
+    const damper_config config = config_of(1.0);
+    whose = configured(&config, DIM);
+  }
+  static const uint8_t description[] = "run 1";
   damper_journal_run run = DAMPER_JOURNAL_RUN_INIT;
-  run.budget = BUDGET;
+  run.run = whose;
   run.description = description;
   run.description_len = sizeof description - 1;
   return run;
@@ -86,8 +105,7 @@ static damper_journal_run owner(void) {
 /* Opens the journal and goes on with the run until power fails or the budget is spent. `taken` has the steps that were ever opened. */
 static damper_status live(const damper_flash *flash, uint8_t *taken) {
   const damper_journal_run of = owner();
-  const damper_config config = {.size = sizeof(damper_config), .grid_bits = 16, .expected_batch = 2, .noise_multiplier = 1.0,
-                                .learning_rate = 0.1, .clip = 1.0f, .budget = BUDGET};
+  const damper_config config = config_of(1.0);
   size_t journal_size = rounded(damper_journal_size()), size = rounded(damper_run_size(DIM, 0, 0));
   static void *journal_memory, *run_memory;
   if (journal_memory == NULL) journal_memory = walled(journal_size), run_memory = walled(size);
@@ -214,8 +232,24 @@ static void misuse_is_answered(void) {
   for (size_t i = 0; i < damper_journal_size() / 8; i++) CHECK(room[i] == 0);
 
   IS(OCCUPIED, damper_journal_provision(room, size, &flash, &of, DAMPER_FIRST_BOOT, &journal));
-  another = of, another.budget++;
+  /* Every number that is priced is another run, under the same description. */
+  damper_config changed = config_of(0.2);
+  for (int which = 0; which < 8; which++) {
+    if (which > 0) changed = config_of(1.0);
+    if (which == 1) changed.budget++;
+    if (which == 2) changed.samples++;
+    if (which == 3) changed.sampling_rate++;
+    if (which == 4) changed.expected_batch++;
+    if (which == 5) changed.grid_bits--;
+    if (which == 6) changed.clip = 2.0f;
+    another = of, another.run = configured(&changed, which == 7 ? DIM + 1 : DIM);
+    IS(CONFIGURATION, damper_journal_open(room, size, &flash, &another, &journal));
+  }
+  another.run = configured(&changed, DIM);
+  OK(damper_choose_quantile((damper_run *)another.run, 0.5, 0.2, 1.5, 1.0f, NULL));
   IS(CONFIGURATION, damper_journal_open(room, size, &flash, &another, &journal));
+  another.run = NULL;
+  IS(NULL, damper_journal_open(room, size, &flash, &another, &journal));
   another = of, another.description_len--;
   IS(CONFIGURATION, damper_journal_open(room, size, &flash, &another, &journal));
   OK(damper_journal_open(room, size, &flash, &of, &journal));
@@ -224,12 +258,46 @@ static void misuse_is_answered(void) {
   OK(damper_journal_close(journal));
   memset(chip.cells, 0x55, 4096);
   IS(DAMAGED, damper_journal_open(room, size, &flash, &of, &journal));
+  /* No charge is left to count from: the whole budget is charged. */
+  OK(damper_journal_recover(room, size, &flash, &of, 1, 0.0, &journal));
+  OK(damper_journal_record(journal, &record));
+  CHECK(record.paid == BUDGET);
+  OK(damper_journal_close(journal));
+}
+
+/* A run of another noise charges nothing to the journal, and does not go on from its record. */
+static void a_journal_pays_for_its_run_alone(void) {
+  const damper_journal_run of = owner();
+  const damper_config quiet = config_of(0.2);
+  damper_flash flash = erased(512, 100000);
+  uint64_t room[(DAMPER_JOURNAL_BYTES + 7) / 8];
+  damper_journal *journal;
+  damper_record record;
+  uint32_t number = 7;
+  OK(damper_journal_provision(room, sizeof room, &flash, &of, DAMPER_FIRST_BOOT, &journal));
+  OK(damper_journal_record(journal, &record));
+  CHECK(record.fingerprint != 0);
+  damper_run *run = configured(&quiet, DIM);
+  OK(damper_set_key(run, KEY));
+  OK(damper_set_store(run, damper_journal_persist, journal));
+  OK(damper_run_start(run));
+  IS(NOT_PERSISTED, damper_step_open(run, &number));
+  OK(damper_run_close(run));
+  run = configured(&quiet, DIM);
+  OK(damper_set_key(run, KEY));
+  OK(damper_set_store(run, damper_journal_persist, journal));
+  OK(damper_resume(run, &record));
+  IS(CONFIGURATION, damper_run_start(run));
+  OK(damper_run_close(run));
+  OK(damper_journal_record(journal, &record));
+  CHECK(record.paid == 0 && number == 7);
+  OK(damper_journal_close(journal));
 }
 
 /* A Renyi filter's record survives as a ledger's does. */
 static void a_filters_record_is_kept(void) {
   damper_journal_run of = owner();
-  of.budget = 0, of.order = 8, of.epsilon = 3.0, of.delta = 1e-5;
+  of.order = 8, of.epsilon = 3.0, of.delta = 1e-5;
   damper_flash flash = erased(4096, 100000);
   uint64_t room[(DAMPER_JOURNAL_BYTES + 7) / 8];
   damper_journal *journal;
@@ -249,7 +317,7 @@ static void a_filters_record_is_kept(void) {
 static damper_journal *calling;
 
 static int calls_back(void *context, uint32_t offset, const uint8_t *bytes, uint32_t len) {
-  damper_record record = {BUDGET, 9, 0.0, 0};
+  damper_record record = {BUDGET, 9, 0.0, 0, 0};
   CHECK(damper_journal_persist(calling, &record) == DAMPER_STATUS_BUSY);
   IS(BUSY, damper_journal_record(calling, &record));
   IS(BUSY, damper_journal_close(calling));
@@ -260,8 +328,10 @@ static void a_call_from_the_flash_is_refused(void) {
   const damper_journal_run of = owner();
   damper_flash flash = erased(512, 100000);
   uint64_t room[(DAMPER_JOURNAL_BYTES + 7) / 8];
-  damper_record record = {BUDGET, 1, 0.0, 0};
+  damper_record record;
   OK(damper_journal_provision(room, sizeof room, &flash, &of, DAMPER_FIRST_BOOT, &calling));
+  OK(damper_journal_record(calling, &record));
+  record.paid = 1;
   OK(damper_journal_close(calling));
   flash.write = calls_back;
   OK(damper_journal_open(room, sizeof room, &flash, &of, &calling));
@@ -271,6 +341,7 @@ static void a_call_from_the_flash_is_refused(void) {
 
 int main(void) {
   misuse_is_answered();
+  a_journal_pays_for_its_run_alone();
   a_filters_record_is_kept();
   a_call_from_the_flash_is_refused();
   no_cut_forgets_a_charge();

@@ -44,13 +44,11 @@ static uint64_t train(size_t method, handing how) {
   CHECK(size <= DAMPER_RUN_BYTES(DIM, vectors, layers));
   buffers b = {walled(4 * DIM), walled(4 * DIM), walled(4 * DIM), walled(4 * DIM)};
   damper_run *run;
-  uint64_t rate;
   uint32_t number, index;
   damper_status status;
-  OK(damper_sampling_rate(EXPECTED_BATCH, TRAIN, &rate));
   OK(start(method, walled(size), size, how != MIXED_OUTSIDE, &run));
   while ((status = damper_step_open(run, &number)) == DAMPER_STATUS_OK) {
-    OK(damper_batch_begin(run, rate, TRAIN));
+    OK(damper_batch_begin(run));
     while ((status = damper_batch_next(run, &index)) == DAMPER_STATUS_OK) add(run, how, &digits[index], b);
     CHECK(status == DAMPER_STATUS_END);
     OK(damper_step_finish(run, b.params, DIM));

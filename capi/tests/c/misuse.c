@@ -93,33 +93,57 @@ static void a_run_is_known_by_its_address(void) {
   IS(NOT_A_RUN, damper_step_open(run, &number));
 }
 
+/* The rate and the number of samples are the configuration's: a step takes none, and no price is below them. */
+static void a_draw_is_the_configurations(void) {
+  uint32_t number;
+  double epsilon;
+  damper_run *run = started(0, NULL);
+  OK(damper_step_open(run, &number));
+  REFUSED("samples", damper_batch_begin(run));
+  OK(damper_run_close(run));
+  damper_config drawing = CONFIG;
+  drawing.samples = 2;
+  drawing.sampling_rate = DAMPER_SAMPLING_RATE_ONE / 2;
+  size_t size = rounded(damper_run_size(DIM, 0, 0));
+  OK(damper_run_init(walled(size), size, DIM, &run));
+  OK(damper_run_configure(run, &drawing));
+  OK(damper_set_key(run, KEY));
+  OK(damper_set_volatile_store(run));
+  OK(damper_run_start(run));
+  OK(damper_epsilon(run, DAMPER_SAMPLING_RATE_ONE / 2, 1, 1e-5, &epsilon));
+  REFUSED("sampling rate", damper_epsilon(run, DAMPER_SAMPLING_RATE_ONE / 2 - 1, 1, 1e-5, &epsilon));
+  OK(damper_run_close(run));
+}
+
 static void numbers_out_of_their_ranges_are_refused_by_name(void) {
   static const struct {
     damper_config config;
     const char *parameter;
   } bad[] = {
-      {{SIZE, 7, 4, 1.0, 0.5, 1.0f, 8}, "grid bits"},
-      {{SIZE, 23, 4, 1.0, 0.5, 1.0f, 8}, "grid bits"},
-      {{SIZE, 22, 1 << 20, 1.0, 0.5, 1.0f, 8}, "grid bits"},
-      {{SIZE, 16, 4, 0.0, 0.5, 1.0f, 8}, "noise multiplier"},
-      {{SIZE, 16, 4, NAN, 0.5, 1.0f, 8}, "noise multiplier"},
-      {{SIZE, 16, 4, 1e9, 0.5, 1.0f, 8}, "noise multiplier"},
+      {{SIZE, 7, 4, 1.0, 0.5, 1.0f, 8, 0, 0}, "grid bits"},
+      {{SIZE, 23, 4, 1.0, 0.5, 1.0f, 8, 0, 0}, "grid bits"},
+      {{SIZE, 22, 1 << 20, 1.0, 0.5, 1.0f, 8, 0, 0}, "grid bits"},
+      {{SIZE, 16, 4, 0.0, 0.5, 1.0f, 8, 0, 0}, "noise multiplier"},
+      {{SIZE, 16, 4, NAN, 0.5, 1.0f, 8, 0, 0}, "noise multiplier"},
+      {{SIZE, 16, 4, 1e9, 0.5, 1.0f, 8, 0, 0}, "noise multiplier"},
       /* 1023 grid units; and 6476, whose square is less than 10 * 2^22. */
-      {{SIZE, 16, 4, 1023.0 / 65536.0, 0.5, 1.0f, 8}, "sigma in grid units"},
-      {{SIZE, 22, 4, 6476.0 / 4194304.0, 0.5, 1.0f, 8}, "sigma in grid units"},
+      {{SIZE, 16, 4, 1023.0 / 65536.0, 0.5, 1.0f, 8, 0, 0}, "sigma in grid units"},
+      {{SIZE, 22, 4, 6476.0 / 4194304.0, 0.5, 1.0f, 8, 0, 0}, "sigma in grid units"},
+      {{SIZE, 16, 4, 1.0, 0.5, 1.0f, 0x80000001u, 0, 0}, "budget"},
+      {{SIZE, 16, 4, 1.0, 0.5, 1.0f, 8, 3, DAMPER_SAMPLING_RATE_ONE + 1}, "sampling rate"},
   };
   static const struct {
     damper_config config;
     const char *parameter;
   } late[] = {
-      {{SIZE, 16, 0, 1.0, 0.5, 1.0f, 8}, "expected_batch"},
-      {{SIZE, 16, 0, 1024.0 / 65536.0, 0.5, 1.0f, 8}, "expected_batch"},
-      {{SIZE, 22, 0, 6477.0 / 4194304.0, 0.5, 1.0f, 8}, "expected_batch"},
-      {{SIZE, 16, 4, 1.0, 0.0, 1.0f, 8}, "learning rate"},
-      {{SIZE, 16, 4, 1.0, NAN, 1.0f, 8}, "learning rate"},
-      {{SIZE, 16, 4, 1.0, 0.5, 0.0f, 8}, "clip"},
-      {{SIZE, 16, 4, 1.0, 0.5, INFINITY, 8}, "clip"},
-      {{SIZE, 16, 4, 1.0, 0.5, NAN, 8}, "clip"},
+      {{SIZE, 16, 0, 1.0, 0.5, 1.0f, 8, 0, 0}, "expected_batch"},
+      {{SIZE, 16, 0, 1024.0 / 65536.0, 0.5, 1.0f, 8, 0, 0}, "expected_batch"},
+      {{SIZE, 22, 0, 6477.0 / 4194304.0, 0.5, 1.0f, 8, 0, 0}, "expected_batch"},
+      {{SIZE, 16, 4, 1.0, 0.0, 1.0f, 8, 0, 0}, "learning rate"},
+      {{SIZE, 16, 4, 1.0, NAN, 1.0f, 8, 0, 0}, "learning rate"},
+      {{SIZE, 16, 4, 1.0, 0.5, 0.0f, 8, 0, 0}, "clip"},
+      {{SIZE, 16, 4, 1.0, 0.5, INFINITY, 8, 0, 0}, "clip"},
+      {{SIZE, 16, 4, 1.0, 0.5, NAN, 8, 0, 0}, "clip"},
   };
   static const float pole[] = {-1.5f}, b[] = {1.0f}, many[9] = {1.0f, [8] = 0.5f}, infinite[] = {INFINITY};
   damper_schedule schedule = {.size = sizeof schedule, .decay = 9};
@@ -234,7 +258,10 @@ static void calls_out_of_order_are_refused(void) {
   /* A struct that was not initialised with its size. */
   IS(SIZE, damper_run_configure(run, &(const damper_config){.grid_bits = 16}));
   IS(OVERLAP, damper_run_configure(run, (const damper_config *)run));
-  OK(damper_run_configure(run, &CONFIG));
+  damper_config drawing = CONFIG;
+  drawing.samples = 2;
+  drawing.sampling_rate = DAMPER_SAMPLING_RATE_ONE;
+  OK(damper_run_configure(run, &drawing));
   IS(ORDER, damper_run_configure(run, &CONFIG));
   IS(NO_KEY, damper_run_start(run));
   IS(NULL, damper_set_key(run, NULL));
@@ -253,7 +280,7 @@ static void calls_out_of_order_are_refused(void) {
   IS(ORDER, damper_choose_sgd(run, 0.9f, 0, 0.0f));
   IS(ORDER, damper_set_simulation_seed(run, 1));
   IS(ORDER, damper_set_volatile_store(run));
-  IS(ORDER, damper_batch_begin(run, 0, 1));
+  IS(ORDER, damper_batch_begin(run));
   IS(ORDER, damper_batch_next(run, &index));
   IS(ORDER, damper_add(run, grad, DIM));
   IS(ORDER, damper_eval_points(run, &points));
@@ -276,9 +303,8 @@ static void calls_out_of_order_are_refused(void) {
   IS(ORDER, damper_clip(run, &weight));
   IS(ORDER, damper_epsilon(run, DAMPER_SAMPLING_RATE_ONE, 1, 1e-5, &value));
   IS(ORDER, damper_batch_next(run, &index));
-  IS(RANGE, damper_batch_begin(run, DAMPER_SAMPLING_RATE_ONE + 1, 3));
-  OK(damper_batch_begin(run, DAMPER_SAMPLING_RATE_ONE, 2));
-  IS(ORDER, damper_batch_begin(run, DAMPER_SAMPLING_RATE_ONE, 2));
+  OK(damper_batch_begin(run));
+  IS(ORDER, damper_batch_begin(run));
   IS(NULL, damper_batch_next(run, NULL));
   OK(damper_batch_next(run, &index));
   CHECK(index == 0);
@@ -621,6 +647,7 @@ int main(void) {
   memory_that_does_not_fit_is_refused();
   a_run_is_known_by_its_address();
   numbers_out_of_their_ranges_are_refused_by_name();
+  a_draw_is_the_configurations();
   calls_out_of_order_are_refused();
   buffers_that_do_not_fit_are_refused();
   a_sample_that_is_not_finite_adds_nothing();

@@ -9,7 +9,7 @@ static const uint8_t KEY[32] = {4, 5, 6};
 
 static damper_config config(uint32_t budget) {
   return (damper_config){.size = sizeof(damper_config), .grid_bits = 16, .expected_batch = 8, .noise_multiplier = 1.0, .learning_rate = 0.5, .clip = 1.0f,
-                         .budget = budget};
+                         .budget = budget, .samples = 1};
 }
 
 static damper_run *configured(size_t vectors, size_t layers, uint32_t budget) {
@@ -190,7 +190,7 @@ static damper_run *filtered(const damper_record *record) {
 }
 
 static void filters_are_misused(void) {
-  const damper_record ledger = {8, 3, 0.0, 0}, other = {0, 3, 0.1, 9}, mine = {0, 3, 0.1, 8}, spent = {0, 3, NAN, 8};
+  const damper_record ledger = {8, 3, 0.0, 0, 0}, other = {0, 3, 0.1, 9, 0}, mine = {0, 3, 0.1, 8, 0}, spent = {0, 3, NAN, 8, 0};
   uint32_t number = 7, admits = 7;
   uint64_t rate;
   damper_run *run = configured(0, 0, 8);
@@ -267,7 +267,7 @@ static uint32_t spend(int restart, float *x) {
     OK(status);
     CHECK(number == 0x80000000u + steps);
     gradient(steps, 0, x, grad);
-    OK(damper_batch_begin(run, rate, 1));
+    OK(damper_batch_begin(run));
     OK(damper_add(run, grad, DIM));
     OK(damper_step_finish(run, x, DIM));
     steps++;

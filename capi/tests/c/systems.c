@@ -74,7 +74,13 @@ static void charges(const damper_flash *flash) {
   uint64_t room[(DAMPER_JOURNAL_BYTES + 7) / 8];
   damper_journal *journal;
   damper_record record;
-  run.budget = 1000;
+  static uint64_t memory[(DAMPER_RUN_BYTES(3, 0, 0) + 7) / 8];
+  const damper_config config = {.size = sizeof config, .grid_bits = 16, .expected_batch = 2, .noise_multiplier = 1.0,
+                                .learning_rate = 0.1, .clip = 1.0f, .budget = 1000};
+  damper_run *whose;
+  OK(damper_run_init(memory, sizeof memory, 3, &whose));
+  OK(damper_run_configure(whose, &config));
+  run.run = whose;
   memset(cells, 0xff, BYTES);
   OK(damper_journal_provision(room, sizeof room, flash, &run, DAMPER_FIRST_BOOT, &journal));
   for (uint32_t paid = 1; paid <= 200; paid++) {

@@ -63,7 +63,7 @@ impl RenyiFilter {
     ///
     /// As [`RenyiFilter::new`], or the store's record is of another order, or of a ledger.
     pub fn open(store: &impl ReadStore, order: u32, epsilon: f64, delta: f64) -> Result<Self, ConfigError> {
-        let Record { budget, paid, divergence, order: recorded } = store.record();
+        let Record { budget, paid, divergence, order: recorded, .. } = store.record();
         if budget != 0 || (recorded != order && paid != 0) {
             return Err(ConfigError::new("order", "the order that the store has on record"));
         }
@@ -133,11 +133,12 @@ impl RenyiFilter {
     /// Takes the number of the next step, 2³¹ and the steps charged before it, if its event fits the budget. The number is given
     /// once, whatever becomes of the record, which must be durable before the step opens. A step that is refused costs nothing,
     /// and one with more noise may still fit.
-    pub(crate) fn take(&mut self, event: &Event) -> Option<(u32, Record)> {
+    pub(crate) fn take(&mut self, event: &Event, fingerprint: u64) -> Option<(u32, Record)> {
         let spent = self.after(event)?;
         let step = self.charged;
         (self.charged, self.spent) = (step + 1, spent);
-        Some((FIRST + step, Record { budget: 0, paid: self.charged, divergence: spent, order: self.order }))
+        let record = Record { budget: 0, paid: self.charged, divergence: spent, order: self.order, fingerprint };
+        Some((FIRST + step, record))
     }
 
     /// Charges one step and persists the charge; its number. A step that is not opened after it is burned.
@@ -146,7 +147,18 @@ impl RenyiFilter {
     ///
     /// The event does not fit the budget, or the store failed.
     pub fn charge<S: Store>(&mut self, event: &Event, store: &mut S) -> Result<u32, OpenError<S::Error>> {
-        let (step, record) = self.take(event).ok_or(OpenError::BudgetSpent)?;
+        self.charge_for(event, 0, store)
+    }
+
+    /// As [`charge`](Self::charge), of a step of the configuration with this fingerprint. A filter takes steps of any: each is charged
+    /// what it costs.
+    pub(crate) fn charge_for<S: Store>(
+        &mut self,
+        event: &Event,
+        fingerprint: u64,
+        store: &mut S,
+    ) -> Result<u32, OpenError<S::Error>> {
+        let (step, record) = self.take(event, fingerprint).ok_or(OpenError::BudgetSpent)?;
         // Whether a failed write became durable is unknown: the step is burned either way.
         store.persist(record).map_err(OpenError::Store)?;
         Ok(step)

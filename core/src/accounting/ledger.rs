@@ -7,14 +7,17 @@
 //!
 //! # Memory
 //!
-//! Four `u32`, and the store.
+//! Four `u32`, a `u64`, and the store.
 
 use super::filter::FIRST;
 use super::{ReadStore, Record, Store, Volatile};
-use crate::error::{ConfigError, OpenError};
+use crate::error::{CallError, ConfigError, OpenError};
 use crate::mutant::{self, Mutant};
 
 /// Counts charged steps against a budget, and persists each charge in `S` ([`Store`]) before the step opens.
+///
+/// What a step of it costs was worked out for one configuration. So it is bound to one: to that of its store's record, or of the first step
+/// that it opens. A step of another is refused.
 ///
 /// It has no `Clone`: a budget cannot be spent twice.
 #[derive(PartialEq, Eq, Debug)]
@@ -23,6 +26,8 @@ pub struct Ledger<S> {
     charged: u32,
     persisted: u32,
     reserve: u32,
+    /// Of the configuration that it is bound to; 0 before.
+    fingerprint: u64,
     store: S,
 }
 
@@ -39,13 +44,16 @@ impl<S: ReadStore> Ledger<S> {
     ///
     /// # Errors
     ///
-    /// The store's record is of another budget, or of a [`RenyiFilter`](super::RenyiFilter).
+    /// The budget is above 2³¹; or the store's record is of another budget, or of a [`RenyiFilter`](super::RenyiFilter).
     pub fn open(store: S, budget: u32) -> Result<Self, ConfigError> {
-        let Record { budget: recorded, paid, order, .. } = store.record();
+        if budget > FIRST {
+            return Err(ConfigError::new("budget", "at most 2^31 steps"));
+        }
+        let Record { budget: recorded, paid, order, fingerprint, .. } = store.record();
         if order != 0 || (recorded != budget && (recorded, paid) != (0, 0)) {
             return Err(ConfigError::new("budget", "the budget that the store has on record"));
         }
-        Ok(Self::resume(store, budget, paid))
+        Ok(Self { fingerprint, ..Self::resume(store, budget, paid) })
     }
 }
 
@@ -54,18 +62,45 @@ impl<S> Ledger<S> {
     ///
     /// [`Ledger::open`] reads `charged` itself. This is for a store that cannot be read here, or that is written elsewhere:
     /// with `()` in the place of a store, [`prepare`](crate::step::PrivateStep::prepare) steps and persist their records. A smaller
-    /// `charged` than the store holds gives numbers twice, where the store cannot tell ([`Store::charged_steps`]).
+    /// `charged` than the store holds gives numbers twice, where the store cannot tell ([`Store::charged_steps`]). With a budget above 2³¹
+    /// every step is refused.
     #[must_use]
     pub fn resume(store: S, budget: u32, charged: u32) -> Self {
-        // Numbers from 2³¹ on are those of steps that a filter is charged for.
         let charged = if mutant::is(Mutant::ResumeReplays) { charged.saturating_sub(2) } else { charged };
-        Self { budget: budget.min(FIRST), charged, persisted: charged, reserve: 1, store }
+        Self { budget, charged, persisted: charged, reserve: 1, fingerprint: 0, store }
     }
 
     /// Charges `steps` at a time (at least 1), to write less often; a restart burns what was reserved.
     #[must_use]
     pub fn with_reserve(self, steps: u32) -> Self {
         Self { reserve: steps.max(1), ..self }
+    }
+
+    /// The same, bound to the configuration with this [fingerprint](crate::step::StepConfig::fingerprint), as the store has it; 0 binds it to
+    /// that of its next step. What was reserved for another configuration is burned.
+    #[must_use]
+    pub fn bound_to(self, fingerprint: u64) -> Self {
+        let charged = if self.fingerprint == fingerprint { self.charged } else { self.charged.max(self.persisted) };
+        Self { fingerprint, charged, ..self }
+    }
+
+    /// The fingerprint of the configuration that the ledger is bound to; 0 before its first step.
+    #[must_use]
+    pub fn fingerprint(&self) -> u64 {
+        self.fingerprint
+    }
+
+    /// Fails unless a step of the configuration with this fingerprint can be charged.
+    pub(crate) fn check(&self, fingerprint: u64) -> Result<(), CallError> {
+        // Numbers from 2³¹ on are those of steps that a filter is charged for.
+        if self.budget > FIRST {
+            return Err(CallError::Order("a ledger with a budget of more than 2^31 steps"));
+        }
+        if self.fingerprint == 0 || fingerprint == 0 || self.fingerprint == fingerprint {
+            Ok(())
+        } else {
+            Err(CallError::Order("a ledger of another configuration"))
+        }
     }
 
     /// Steps that may be released in all.
@@ -109,14 +144,16 @@ impl<S> Ledger<S> {
         if is_reserved {
             return Some((step, None));
         }
-        let charged = step.saturating_add(self.reserve).min(self.budget);
-        Some((step, Some(Record { budget: self.budget, paid: charged, divergence: 0.0, order: 0 })))
+        let paid = step.saturating_add(self.reserve).min(self.budget);
+        let Self { budget, fingerprint, .. } = *self;
+        Some((step, Some(Record { budget, paid, divergence: 0.0, order: 0, fingerprint })))
     }
 }
 
 impl Ledger<()> {
-    /// Takes the number of the next step, its record, and where to note that it is durable.
-    pub(crate) fn prepare(&mut self) -> Option<(u32, Option<Record>, &mut u32)> {
+    /// Takes the number of the next step, its record, and where to note that it is durable; bound to this fingerprint.
+    pub(crate) fn prepare(&mut self, fingerprint: u64) -> Option<(u32, Option<Record>, &mut u32)> {
+        self.fingerprint = fingerprint;
         let (step, record) = self.take(0)?;
         Some((step, record, &mut self.persisted))
     }
@@ -127,8 +164,15 @@ impl<S: Store> Ledger<S> {
     ///
     /// # Errors
     ///
-    /// The budget is spent, or the store failed.
+    /// The budget is spent or above 2³¹, or the store failed.
     pub fn charge(&mut self) -> Result<u32, OpenError<S::Error>> {
+        self.charge_for(self.fingerprint)
+    }
+
+    /// As [`charge`](Self::charge), of a step of the configuration with this fingerprint: the ledger is bound to it from now on.
+    pub(crate) fn charge_for(&mut self, fingerprint: u64) -> Result<u32, OpenError<S::Error>> {
+        self.check(fingerprint).map_err(OpenError::Call)?;
+        self.fingerprint = fingerprint;
         // Whoever else charged to this store has the numbers below.
         let (step, record) = self.take(self.store.charged_steps()).ok_or(OpenError::BudgetSpent)?;
         if let Some(record) = record {
@@ -165,8 +209,18 @@ mod tests {
         store.persist(Record { budget: 5, paid: 2, ..Record::NONE }).unwrap();
         assert!(Ledger::open(&mut store, 6).is_err());
         assert_eq!(Ledger::open(&mut store, 5).unwrap().charged_steps(), 2);
-        store.persist(Record { budget: 0, paid: 2, divergence: 0.5, order: 8 }).unwrap();
+        store.persist(Record { budget: 0, paid: 2, divergence: 0.5, order: 8, ..Record::NONE }).unwrap();
         assert!(Ledger::open(&mut store, 0).is_err());
+    }
+
+    // A budget whose steps would be numbered as a filter's is refused by name, and is not cut.
+    #[test]
+    fn a_budget_above_2_31_is_refused() {
+        assert_eq!(Ledger::open(Recorder::new(), FIRST + 1).unwrap_err().parameter, "budget");
+        assert!(Ledger::open(Recorder::new(), FIRST).is_ok());
+        let mut resumed = Ledger::resume(Recorder::new(), FIRST + 1, 0);
+        assert!(matches!(resumed.charge(), Err(OpenError::Call(_))));
+        assert_eq!((resumed.budget(), resumed.store().writes), (FIRST + 1, 0));
     }
 
     proptest! {

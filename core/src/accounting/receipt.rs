@@ -16,7 +16,7 @@
 //! let receipt = first.persisted();
 //! ```
 
-use super::Record;
+use super::{Rate, Record};
 use core::marker::PhantomData;
 
 /// A step that may open once its record is durable. Dropping it burns the step: its number is never given again.
@@ -58,7 +58,7 @@ impl<'l> Due<'l> {
     }
 }
 
-/// Opens one step, once: a charge that is durable. It has no `Clone`, and is bound to the step's number and to the noise that
+/// Opens one step, once: a charge that is durable. It has no `Clone`, and is bound to the step's number and to the configuration that
 /// was charged.
 #[must_use = "the step's number is burned if it is not opened"]
 #[derive(Debug)]
@@ -73,10 +73,8 @@ pub struct Receipt {
 /// The noise that was charged for.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct ChargedNoise {
-    /// The noise factor, if it was chosen from released values.
-    pub(crate) factor: Option<f64>,
-    /// The noise multiplier of the gradient.
-    pub(crate) multiplier: f64,
-    /// The noise multiplier of the counts, if any are taken.
-    pub(crate) counts: Option<f64>,
+    /// The noise factor and the sampling rate, if they were chosen from released values.
+    pub(crate) chosen: Option<(f64, Rate)>,
+    /// The configuration's fingerprint.
+    pub(crate) fingerprint: u64,
 }

@@ -12,11 +12,13 @@ pub struct Record {
     pub divergence: f64,
     /// The order of that divergence; 0 of a ledger of steps.
     pub order: u32,
+    /// The [fingerprint](crate::step::StepConfig::fingerprint) of the configuration that is charged; 0 if no step was opened.
+    pub fingerprint: u64,
 }
 
 impl Record {
     /// Nothing was charged yet.
-    pub const NONE: Self = Self { budget: 0, paid: 0, divergence: 0.0, order: 0 };
+    pub const NONE: Self = Self { budget: 0, paid: 0, divergence: 0.0, order: 0, fingerprint: 0 };
 }
 
 /// Durable memory for a ledger or a filter. `persist` returns only when the record would survive a power cut.

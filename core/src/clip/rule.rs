@@ -2,6 +2,7 @@
 
 use super::layers::Layers;
 use crate::noise::sealed::Sealed;
+use crate::numerics::digest::Digest;
 
 /// A rule of clipping: a function of norm and threshold alone.
 ///
@@ -26,5 +27,16 @@ pub trait Clip: Copy + Sealed {
     /// The layers that are clipped each on its own; `None`: all coordinates together.
     fn layers(&self) -> Option<Layers<'_>> {
         None
+    }
+
+    /// Adds what the rule is: its divisor of a zero tells it from others, and so do its layers.
+    #[doc(hidden)]
+    fn add_to(&self, digest: &mut Digest) {
+        digest.add_word(self.divisor(0.0, 0.0).to_bits().into());
+        if let Some(layers) = self.layers() {
+            for layer in layers.as_slice() {
+                digest.add_word((layer.len as u64) << 32 | u64::from(layer.share));
+            }
+        }
     }
 }

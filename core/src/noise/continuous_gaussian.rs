@@ -17,8 +17,9 @@
 //! (Mironov 2012). Reports name this path as not exact.
 
 use crate::clip::{AddLayer, Clip, Layer, Pieces, each_layer};
-use crate::error::ConfigError;
+use crate::error::{CallError, ConfigError};
 use crate::noise::sealed::{Inside, Sealed};
+use crate::numerics::digest::Digest;
 use crate::numerics::function::{ln_f32, sin_cos_f32, sqrt_f32};
 use crate::numerics::round::saturate;
 use crate::private::{Mechanism, SumWord};
@@ -62,9 +63,28 @@ impl Sealed for ContinuousGaussian {}
 impl Mechanism for ContinuousGaussian {
     type Word = SumWord<f32>;
     type NoiseState = ();
+    type Lent<'s>
+        = ()
+    where
+        Self: 's;
 
-    fn independent_state() -> Option<()> {
+    fn independent_state<'s>() -> Option<()>
+    where
+        Self: 's,
+    {
         Some(())
+    }
+
+    fn lend<'s>(&self, (): &'s mut (), _dim: usize) -> Result<(), CallError>
+    where
+        Self: 's,
+    {
+        Ok(())
+    }
+
+    // No grid has so few bits.
+    fn add_to(&self, digest: &mut Digest) {
+        digest.add_word(u64::from(self.multiplier.to_bits()) << 32 | 1);
     }
 
     fn multiplier(&self) -> f64 {

@@ -42,7 +42,8 @@
 //!
 //! *Restarts and burned steps.* The buffers are used at step t only if they were left by step t − 1 of the same mechanism. Else they begin at
 //! zeros: this sets entries of C to 0, and by the second point β holds, whoever chooses the moment. A released row enters the buffers once. So
-//! a restart loses accuracy and no privacy, and buffers are never saved: a stale copy would not be private. A host rebuilds them from the key
+//! a restart loses accuracy and no privacy, and buffers are never saved: a stale copy would not be private. The memory is asked for its words once a
+//! release, and words that the step before did not leave there count as a restart. A host rebuilds them from the key
 //! instead ([`CorrelatedGaussian::rebuild`]): the w of earlier steps do not depend on data, so the buffers are those of a run that never stopped.
 //!
 //! *Not priced*, and refused: Poisson batches (a sample may come at neighbouring steps), noise that changes over steps, counts of a
@@ -68,7 +69,7 @@ pub use blt::Blt;
 pub use correlation::Correlation;
 pub use lambda::Lambda;
 pub use participation::Participation;
-pub use state::CorrelatedState;
+pub use state::{Buffers, CorrelatedState};
 pub use word::NoiseWord;
 
 use super::CHUNK;
@@ -80,6 +81,7 @@ use crate::clip::Clip;
 use crate::error::{CallError, ConfigError, check_len};
 use crate::grid::{Grid, Word};
 use crate::mutant;
+use crate::numerics::digest::Digest;
 use crate::numerics::round::{ceil, saturate};
 use crate::numerics::scalar;
 use crate::numerics::up::{add_up, div_up, mul_up, next_down, next_up, sqrt_up};
@@ -104,7 +106,7 @@ use rand_core::Rng;
 /// # fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// // `damper factorize --steps 1000 --buffers 2 --separation 100 --participations 10`
 /// let blt = Blt::new([0.98607187, 0.62314437], [0.23131852, 0.2725381])?;
-/// let run = Participation::new(1000, 100, 10)?;
+/// let run = Participation::new(1000, 100, 10)?.of_samples(400)?;
 /// let mechanism = CorrelatedGaussian::<i32, _, [NoiseWord; 6]>::new(Grid::new(16)?, 800_000, blt, run, 3)?;
 /// // 1.78 instead of 3.86 = σ/(√k·Δ): but the noise of the sum over all steps is 6.7 times smaller.
 /// assert!(mechanism.event()?.multiplier() > 1.78);
@@ -123,7 +125,7 @@ use rand_core::Rng;
 /// let generator: ChaCha20 = ChaCha20::simulation(1);
 ///
 /// let mut open = step.open(&mut state, &mut ledger)?;
-/// for _sample in open.fixed_order_batch(400) {
+/// for _sample in open.fixed_order_batch()? {
 ///     open.add_combined(&[&[0.5, -0.2, 0.1]])?;
 /// }
 /// open.finish(&mut params, &generator)?;
@@ -134,10 +136,10 @@ use rand_core::Rng;
 /// Poisson batches have no price with it:
 ///
 /// ```compile_fail,E0271
-/// use damper_core::{accounting::Rate, filter::Identity, noise::*, optimizer::*, step::{Open, PrivateStep}};
+/// use damper_core::{filter::Identity, noise::*, optimizer::*, step::{Open, PrivateStep}};
 /// type Step = PrivateStep<Identity, Sgd, CorrelatedGaussian<i32, Lambda, [NoiseWord; 0]>>;
 /// fn draw(open: &Open<'_, Step, (), SgdState<[f32; 1]>>, generator: &ChaCha20) {
-///     let _ = open.poisson_batch(generator, Rate::ONE, 10);
+///     let _ = open.poisson_batch(generator);
 /// }
 /// ```
 #[derive(Debug)]
@@ -256,10 +258,10 @@ impl<W: Word, K: Correlation, B> CorrelatedGaussian<W, K, B> {
     where
         B: AsMut<[NoiseWord]>,
     {
-        self.check_state(state, self.dim as usize)?;
+        let mut state = self.lend(state, self.dim as usize)?;
         state.restart(self.run_multiplier());
         let count = self.correlation.words();
-        for (chunk, buffers) in state.memory.as_mut().chunks_mut((CHUNK * count).max(1)).enumerate() {
+        for (chunk, buffers) in state.words.chunks_mut((CHUNK * count).max(1)).enumerate() {
             for step in 0..steps {
                 let address = Address { purpose: Purpose::GradientNoise, step, chunk: chunk as u32 };
                 let mut words = generator.stream(address);
@@ -270,19 +272,10 @@ impl<W: Word, K: Correlation, B> CorrelatedGaussian<W, K, B> {
             }
         }
         for step in 0..steps {
-            self.grow(state);
+            state.grow(&self.correlation);
             state.finished(step);
         }
         Ok(())
-    }
-
-    /// Adds the next entry of the inverse to the variance of w over that of z.
-    fn grow(&self, state: &mut CorrelatedState<K, B>)
-    where
-        B: AsMut<[NoiseWord]>,
-    {
-        let entry = self.correlation.backward(&mut state.line, f64::from(u8::from(state.age == 0)));
-        state.variance += entry * entry;
     }
 
     /// The part of β that is due to rounding, `R/β`, rounded up. More grid bits make it smaller.
@@ -344,14 +337,14 @@ impl<W, K, B> Sealed for CorrelatedGaussian<W, K, B> {}
 impl<W: Word, K: Correlation, B: AsMut<[NoiseWord]>> Mechanism for CorrelatedGaussian<W, K, B> {
     type Word = SumWord<W>;
     type NoiseState = CorrelatedState<K, B>;
+    type Lent<'s>
+        = Buffers<'s, K>
+    where
+        Self: 's;
     const DRAWS_AGAIN: bool = K::DRAWS_AGAIN;
 
     fn multiplier(&self) -> f64 {
         self.inner.multiplier()
-    }
-
-    fn charged_multiplier(&self) -> f64 {
-        self.run_multiplier()
     }
 
     fn check_clip(&self, clip: f32) -> Result<(), ConfigError> {
@@ -401,25 +394,38 @@ impl<W: Word, K: Correlation, B: AsMut<[NoiseWord]>> Mechanism for CorrelatedGau
         self.inner.merge(sum, other, inside);
     }
 
-    fn check_state(&self, state: &mut Self::NoiseState, dim: usize) -> Result<(), CallError> {
-        check_len("the sum", self.dim as usize, dim)?;
-        check_len("the noise buffers", dim.saturating_mul(self.correlation.words()), state.memory.as_mut().len())
+    fn add_to(&self, digest: &mut Digest) {
+        digest.add_word(3);
+        self.inner.add_to(digest);
+        self.correlation.add_to(digest);
+        self.participation.add_to(digest);
+        digest.add_word(self.dim.into());
     }
 
-    fn begin(&self, state: &mut Self::NoiseState, step: u32, _: Inside) -> f64 {
+    fn lend<'s>(&self, state: &'s mut Self::NoiseState, dim: usize) -> Result<Buffers<'s, K>, CallError>
+    where
+        Self: 's,
+    {
+        check_len("the sum", self.dim as usize, dim)?;
+        let buffers = state.buffers();
+        check_len("the noise buffers", dim.saturating_mul(self.correlation.words()), buffers.words.len())?;
+        Ok(buffers)
+    }
+
+    fn begin(&self, state: &mut Buffers<'_, K>, step: u32, _: Inside) -> f64 {
         if !state.follows(step, self.run_multiplier()) {
             state.restart(self.run_multiplier());
         }
         state.open();
-        self.grow(state);
-        scalar::sqrt(state.variance)
+        state.grow(&self.correlation);
+        scalar::sqrt(state.variance())
     }
 
-    fn draws_again(&self, state: &Self::NoiseState) -> bool {
-        K::DRAWS_AGAIN && self.correlation.draws_again() && state.age > 0
+    fn draws_again(&self, state: &Buffers<'_, K>) -> bool {
+        K::DRAWS_AGAIN && self.correlation.draws_again() && state.age() > 0
     }
 
-    fn end(&self, state: &mut Self::NoiseState, step: u32, _: Inside) {
+    fn end(&self, state: &mut Buffers<'_, K>, step: u32, _: Inside) {
         state.finished(step);
     }
 
@@ -429,7 +435,7 @@ impl<W: Word, K: Correlation, B: AsMut<[NoiseWord]>> Mechanism for CorrelatedGau
         expected_batch: u32,
         sum: &mut [SumWord<W>],
         at: usize,
-        state: &mut Self::NoiseState,
+        state: &mut Buffers<'_, K>,
         words: &mut R,
         mut before: Option<&mut R>,
         out: &mut [f32],
@@ -437,9 +443,9 @@ impl<W: Word, K: Correlation, B: AsMut<[NoiseWord]>> Mechanism for CorrelatedGau
     ) {
         let unit = self.inner.grid().mean_unit(threshold, expected_batch);
         let sigma = self.inner.sigma();
-        let age = state.age;
+        let age = state.age();
         let count = self.correlation.words();
-        let mut buffers = state.memory.as_mut().get_mut(at.saturating_mul(count)..).unwrap_or_default();
+        let mut buffers = state.words.get_mut(at.saturating_mul(count)..).unwrap_or_default();
         for (sum, out) in sum.iter_mut().zip(out) {
             let (own, rest) = buffers.split_at_mut(count.min(buffers.len()));
             buffers = rest;

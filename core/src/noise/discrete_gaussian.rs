@@ -47,10 +47,11 @@ mod fraction;
 mod table;
 
 use crate::clip::Clip;
-use crate::error::ConfigError;
+use crate::error::{CallError, ConfigError};
 use crate::grid::{Grid, Word};
 use crate::mutant::{self, Mutant};
 use crate::noise::sealed::{Inside, Sealed};
+use crate::numerics::digest::Digest;
 use crate::numerics::round::{ceil, saturate};
 use crate::private::{Mechanism, SumWord};
 use core::marker::PhantomData;
@@ -147,9 +148,27 @@ impl<W> Sealed for DiscreteGaussian<W> {}
 impl<W: Word> Mechanism for DiscreteGaussian<W> {
     type Word = SumWord<W>;
     type NoiseState = ();
+    type Lent<'s>
+        = ()
+    where
+        Self: 's;
 
-    fn independent_state() -> Option<()> {
+    fn independent_state<'s>() -> Option<()>
+    where
+        Self: 's,
+    {
         Some(())
+    }
+
+    fn lend<'s>(&self, (): &'s mut (), _dim: usize) -> Result<(), CallError>
+    where
+        Self: 's,
+    {
+        Ok(())
+    }
+
+    fn add_to(&self, digest: &mut Digest) {
+        digest.add_word(u64::from(self.sigma) << 32 | u64::from(self.grid.bits()));
     }
 
     fn multiplier(&self) -> f64 {

@@ -30,6 +30,8 @@ impl Digest {
     }
 
     /// Adds bytes.
+    // Once where flash is short.
+    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     pub fn add_bytes(&mut self, bytes: &[u8]) {
         for byte in bytes {
             self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(PRIME);
@@ -47,6 +49,18 @@ impl Digest {
     /// Adds a number that is not a NaN, eight bytes.
     pub fn add_f64(&mut self, value: f64) {
         self.add_bytes(&value.to_bits().to_le_bytes());
+    }
+
+    /// Adds a whole number, eight bytes. Once in a program: fingerprints add many.
+    #[inline(never)]
+    pub fn add_word(&mut self, word: u64) {
+        self.add_bytes(&word.to_le_bytes());
+    }
+
+    /// As [`add_word`](Self::add_word) of each.
+    #[inline]
+    pub(crate) fn add_words<const N: usize>(&mut self, words: [u64; N]) {
+        self.add_bytes(words.map(u64::to_le_bytes).as_flattened());
     }
 
     /// All 64 bits.

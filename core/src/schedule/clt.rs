@@ -37,6 +37,7 @@ use super::factor::Noise;
 use crate::described::Description;
 use crate::error::ConfigError;
 use crate::noise::sealed::Sealed;
+use crate::numerics::digest::Digest;
 use crate::numerics::order::is_within;
 use crate::numerics::scalar::{exp, sqrt};
 
@@ -105,6 +106,12 @@ pub(super) const CLT: Description = Description::new(&[], &[("clt", &[])], &[]);
 impl Sealed for CltNoise {}
 
 impl Noise for CltNoise {
+    fn fingerprint(&self, learning_rate: &LearningRate) -> u64 {
+        let (mut digest, [base, kind, first, second]) = (Digest::default(), learning_rate.words());
+        digest.add_words([3, self.first.to_bits(), base, kind, first, second]);
+        digest.value()
+    }
+
     fn factor(&self, step: u32, learning_rate: &LearningRate) -> f64 {
         self.at_quotient(learning_rate.at(0) / learning_rate.at(step))
     }

@@ -8,6 +8,7 @@ use super::factor::Noise;
 use super::{CltNoise, LearningRate, NoiseSchedule, Schedule};
 use crate::error::ConfigError;
 use crate::noise::sealed::Sealed;
+use crate::numerics::digest::Digest;
 
 impl Sealed for NoiseSchedule {}
 
@@ -15,6 +16,20 @@ impl Noise for NoiseSchedule {
     #[inline]
     fn factor(&self, step: u32, learning_rate: &LearningRate) -> f64 {
         Self::factor(self, step, learning_rate)
+    }
+
+    #[inline]
+    fn fingerprint(&self, learning_rate: &LearningRate) -> u64 {
+        let mut digest = Digest::default();
+        match *self {
+            Self::Constant => return 0,
+            Self::Matched { exponent } => {
+                let [base, kind, first, second] = learning_rate.words();
+                digest.add_words([1, exponent.to_bits(), base, kind, first, second]);
+            }
+            Self::Polynomial { growth, exponent } => digest.add_words([2, growth.to_bits(), exponent.to_bits()]),
+        }
+        digest.value()
     }
 
     #[inline]
@@ -39,6 +54,13 @@ impl Noise for AnyNoise {
         match self {
             Self::Schedule(noise) => noise.factor(step, learning_rate),
             Self::Clt(noise) => noise.factor(step, learning_rate),
+        }
+    }
+
+    fn fingerprint(&self, learning_rate: &LearningRate) -> u64 {
+        match self {
+            Self::Schedule(noise) => noise.fingerprint(learning_rate),
+            Self::Clt(noise) => noise.fingerprint(learning_rate),
         }
     }
 
@@ -68,6 +90,11 @@ impl<N: Noise> Schedule for Declared<N> {
 
     fn noise_factor(&self, step: u32) -> f64 {
         self.noise.factor(step, &self.learning_rate)
+    }
+
+    #[inline]
+    fn noise_fingerprint(&self) -> u64 {
+        self.noise.fingerprint(&self.learning_rate)
     }
 
     #[inline]

@@ -186,6 +186,19 @@ impl LearningRate {
         self.by(self.decay.function(), step)
     }
 
+    /// Returns all that the rates depend on.
+    #[inline]
+    pub(super) fn words(&self) -> [u64; 4] {
+        let (kind, first, second): (u64, u64, u64) = match self.decay {
+            Decay::Constant => (0, 0, 0),
+            Decay::Step { every, factor } => (1, u64::from(every), factor.to_bits()),
+            Decay::Cosine { steps, floor } => (2, u64::from(steps), floor.to_bits()),
+            Decay::Polynomial { offset, slope } => (3, offset.to_bits(), slope.to_bits()),
+            Decay::RootLinear { steps, floor } => (4, u64::from(steps), floor.to_bits()),
+        };
+        [self.base.to_bits(), kind << 32 | u64::from(self.warmup), first, second]
+    }
+
     /// The decay.
     #[inline(always)]
     pub(crate) fn decay(&self) -> &Decay {

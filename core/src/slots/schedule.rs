@@ -14,7 +14,8 @@ pub struct AnySchedule(Kind);
 #[derive(Clone, Copy, Debug)]
 enum Kind {
     Constant(Constant),
-    Declared(Declared, Functions),
+    /// With the fingerprint of its noise.
+    Declared(Declared, Functions, u64),
 }
 
 /// The functions of a declared schedule.
@@ -54,7 +55,7 @@ impl AnySchedule {
             decay: declared.learning_rate.decay().function(),
             power: declared.noise.power(),
         };
-        Self(Kind::Declared(declared, functions))
+        Self(Kind::Declared(declared, functions, declared.noise_fingerprint()))
     }
 
     /// Returns true if learning rate and noise never change.
@@ -70,21 +71,25 @@ impl Schedule for AnySchedule {
     fn learning_rate(&self, step: u32) -> f64 {
         match &self.0 {
             Kind::Constant(schedule) => schedule.learning_rate(step),
-            Kind::Declared(schedule, functions) => (functions.learning_rate)(schedule, functions, step),
+            Kind::Declared(schedule, functions, _) => (functions.learning_rate)(schedule, functions, step),
         }
     }
 
     fn noise_factor(&self, step: u32) -> f64 {
         match &self.0 {
             Kind::Constant(schedule) => schedule.noise_factor(step),
-            Kind::Declared(schedule, functions) => (functions.noise_factor)(schedule, functions, step),
+            Kind::Declared(schedule, functions, _) => (functions.noise_factor)(schedule, functions, step),
         }
+    }
+
+    fn noise_fingerprint(&self) -> u64 {
+        if let Kind::Declared(_, _, fingerprint) = self.0 { fingerprint } else { 0 }
     }
 
     fn check(&self) -> Result<(), ConfigError> {
         match &self.0 {
             Kind::Constant(schedule) => schedule.check(),
-            Kind::Declared(schedule, functions) => (functions.check)(schedule),
+            Kind::Declared(schedule, functions, _) => (functions.check)(schedule),
         }
     }
 }

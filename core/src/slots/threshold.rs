@@ -50,13 +50,16 @@ impl<T: Threshold> AnyThreshold for StatefulSlot<T, T::State, Infallible> {
 /// shard.
 pub struct ThresholdSlot<'a, const COUNTS: usize = 20, A: ?Sized = dyn AnyThreshold + 'a> {
     noise: Option<CountNoise>,
+    /// The clip if it never changes, else 0.
+    clip: f32,
     lent: PhantomData<&'a mut A>,
 }
 
 impl<const COUNTS: usize, A: AnyThreshold + ?Sized> ThresholdSlot<'_, COUNTS, A> {
     /// The slot of this threshold.
     pub fn of(threshold: &(impl AnyThreshold + ?Sized)) -> Self {
-        Self { noise: threshold.count_noise(), lent: PhantomData }
+        let noise = threshold.count_noise();
+        Self { noise, clip: if noise.is_none() { threshold.clip() } else { 0.0 }, lent: PhantomData }
     }
 }
 
@@ -95,6 +98,10 @@ impl<'a, const COUNTS: usize, A: AnyThreshold + ?Sized> Threshold for ThresholdS
 
     fn count_noise(&self) -> Option<CountNoise> {
         self.noise
+    }
+
+    fn fixed_clip(&self) -> f32 {
+        self.clip
     }
 
     fn update(&self, state: &mut Self::State, released: &ReleasedCounts<'_>, constants: StepConstants) {

@@ -74,7 +74,7 @@ where
         self.check_unbroken().map_err(ExchangeError::Call)?;
         check_len("the parameters", self.sum.sum.len(), params.len()).map_err(ExchangeError::Call)?;
         self.drawing(generator).each_part(self.sum.sum, 0, parts, draw).map_err(ExchangeError::Exchange)?;
-        self.move_params::<G, true>(params, generator);
+        self.move_params::<G, true>(params, generator).map_err(ExchangeError::Call)?;
         self.learn_threshold(params.len(), generator);
         Ok(())
     }
@@ -122,8 +122,8 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> Priva
             return Err(OpenError::Call(CallError::Order("a block of a step that is taken whole")));
         }
         self.check_budget(ledger).map_err(OpenError::Call)?;
-        let number = ledger.charge()?;
-        Ok(OpenBlock { open: self.opened(checked, number, number, self.mechanism_at(number)), block })
+        let number = ledger.charge_for(self.fingerprint(checked.sum.len()))?;
+        Ok(OpenBlock { open: self.opened(checked, number, number, None), block })
     }
 }
 
@@ -158,7 +158,7 @@ where
         let own = open.sum.narrow(block.clone());
         check_len("the block", block.len(), own)?;
         open.drawing(generator).each_part(open.sum.sum, first, parts, draw);
-        open.move_params::<G, true>(params.get_mut(block).unwrap_or_default(), generator);
+        open.move_params::<G, true>(params.get_mut(block).unwrap_or_default(), generator)?;
         open.learn_threshold(dim, generator);
         Ok(())
     }

@@ -17,6 +17,11 @@ pub trait StepConfig: Clone + Sealed {
     type Threshold: Threshold;
     /// The rule of clipping.
     type Clip: Clip;
+
+    /// The fingerprint of all that the price of a step on `dim` parameters depends on, and what its noise is for: mechanism, noise
+    /// schedule, counts, rule of clipping and fixed clip, draw, expected batch, and the version of the accounting. Filter, optimizer, learning rate and a clip
+    /// that follows released counts cost nothing, and are not in it. Never 0. FNV-1a of 64 bits: it finds mistakes; it authenticates nothing.
+    fn fingerprint(&self, dim: usize) -> u64;
 }
 
 /// The counts of a step.

@@ -3,7 +3,7 @@
 use super::adder::{Adder, total_len};
 use super::config::{CountsOf, StepConfig};
 use super::noise_part::{BLOCK, Drawing, NoisePart, address};
-use super::{Mixing, Shard};
+use super::{Draw, Mixing, Shard};
 use crate::accounting::Rate;
 use crate::clip::Segments;
 use crate::count::{CountNoise, Counts, ReleasedCounts};
@@ -35,6 +35,8 @@ pub struct Open<'a, P: StepConfig, FS = (), OS = ()> {
     pub(super) optimizer: P::Optimizer,
     pub(super) optimizer_state: &'a mut OS,
     pub(super) noise_state: &'a mut <P::Mechanism as Mechanism>::NoiseState,
+    /// The step's own Poisson draw.
+    pub(super) draw: Draw,
     pub(super) learning_rate: f64,
     pub(super) expected_batch: u32,
     /// True if a producer's sample was partly added.
@@ -46,9 +48,18 @@ pub(super) type ShardOf<'s, P> = Shard<'s, <P as StepConfig>::Mechanism, <P as S
 
 /// For noise that is independent from step to step: any other has no price for Poisson batches.
 impl<P: StepConfig<Mechanism: Mechanism<NoiseState = ()>>, FS, OS> Open<'_, P, FS, OS> {
-    /// Draws the batch of this step: each index below `samples` with probability `rate`. One draw a step.
-    pub fn poisson_batch<'g, G: Generator>(&self, generator: &'g G, rate: Rate, samples: u32) -> PoissonBatch<'g, G> {
-        poisson(generator, self.adder.step, rate, samples)
+    /// Draws the batch of this step as its [configuration](super::PrivateStep::with_poisson_batches) says: each index below `samples` with
+    /// probability `rate`. A step of [`open_adaptive`](super::PrivateStep::open_adaptive) draws at the rate that it was charged. One draw a step.
+    ///
+    /// # Errors
+    ///
+    /// The configuration has no draw.
+    pub fn poisson_batch<'g, G: Generator>(&self, generator: &'g G) -> Result<PoissonBatch<'g, G>, CallError> {
+        let Draw { rate, samples } = self.draw;
+        if samples == 0 {
+            return Err(CallError::Order("a draw that the configuration does not have"));
+        }
+        Ok(poisson(generator, self.adder.step, rate, samples))
     }
 }
 
@@ -85,14 +96,19 @@ where
         self.filter.eval_point(self.filter_state, index, params, out)
     }
 
-    /// The samples of this step, of `samples` in a fixed order, as correlated noise is priced for
-    /// ([`Participation::batch`](crate::noise::Participation::batch)); all samples in each step if the noise of steps is independent.
-    #[must_use]
-    pub fn fixed_order_batch(&self, samples: u32) -> Range<u32> {
-        match self.adder.mechanism.participation() {
-            Some(participation) => participation.batch(self.number(), samples),
-            None => 0..samples,
-        }
+    /// The samples of this step in the fixed order that its noise is priced for
+    /// ([`Participation::of_samples`](crate::noise::Participation::of_samples)). With independent noise all samples of a draw at rate 1.
+    ///
+    /// # Errors
+    ///
+    /// The configuration does not say of how many samples, or it draws at another rate.
+    pub fn fixed_order_batch(&self) -> Result<Range<u32>, CallError> {
+        let batch = match (self.adder.mechanism.participation(), self.draw) {
+            (Some(participation), _) => participation.batch(self.number()),
+            (None, Draw { rate: Rate::ONE, samples: 1.. }) => Some(0..self.draw.samples),
+            (None, _) => None,
+        };
+        batch.ok_or(CallError::Order("a fixed order of a number of samples that the configuration does not have"))
     }
 
     /// Adds one sample by its gradient at the parameters (`[D]`). A gradient whose squared norm is not a finite f32 adds
@@ -200,7 +216,7 @@ where
     pub fn finish<G: Generator>(mut self, params: &mut [f32], generator: &G) -> Result<(), CallError> {
         self.check_unbroken()?;
         check_len("the parameters", self.sum.sum.len(), params.len())?;
-        self.move_params::<G, false>(params, generator);
+        self.move_params::<G, false>(params, generator)?;
         self.learn_threshold(params.len(), generator);
         Ok(())
     }
@@ -225,7 +241,7 @@ where
         self.check_unbroken()?;
         check_len("the parameters", self.sum.sum.len(), params.len())?;
         self.drawing(generator).each_part(self.sum.sum, 0, parts, draw);
-        self.move_params::<G, true>(params, generator);
+        self.move_params::<G, true>(params, generator)?;
         self.learn_threshold(params.len(), generator);
         Ok(())
     }
@@ -251,13 +267,23 @@ where
     }
 
     /// Releases, filters and updates. If `DRAWN`, the released values are where the sum was already.
-    pub(super) fn move_params<G: Generator, const DRAWN: bool>(&mut self, params: &mut [f32], generator: &G) {
+    ///
+    /// # Errors
+    ///
+    /// The memory of the noise does not fit the sum; nothing is released.
+    pub(super) fn move_params<G: Generator, const DRAWN: bool>(
+        &mut self,
+        params: &mut [f32],
+        generator: &G,
+    ) -> Result<(), CallError> {
         let Adder { mechanism, threshold, step, .. } = self.adder;
-        let noise_std = mechanism.multiplier() * f64::from(threshold) / f64::from(self.expected_batch)
-            * mechanism.begin(self.noise_state, step, Inside(()));
-        let draws_again = P::Mechanism::DRAWS_AGAIN && mechanism.draws_again(self.noise_state);
-        let held = self.optimizer.needs_full_gradient();
         let expected_batch = self.divisor();
+        // Asked for once: the words that are checked are those that the noise is made of.
+        let mut noise_state = mechanism.lend(self.noise_state, self.sum.sum.len())?;
+        let noise_std = mechanism.multiplier() * f64::from(threshold) / f64::from(self.expected_batch)
+            * mechanism.begin(&mut noise_state, step, Inside(()));
+        let draws_again = P::Mechanism::DRAWS_AGAIN && mechanism.draws_again(&noise_state);
+        let held = self.optimizer.needs_full_gradient();
         // An optimizer that looks ahead sees all of the gradient first; what was released is held where the sum was.
         for looks in [true, false] {
             if looks && !held {
@@ -284,7 +310,7 @@ where
                             }
                         }
                     } else {
-                        let (state, before) = (&mut *self.noise_state, before.as_mut());
+                        let (state, before) = (&mut noise_state, before.as_mut());
                         mechanism.release(
                             threshold,
                             expected_batch,
@@ -328,7 +354,8 @@ where
                 at += params.len();
             }
         }
-        mechanism.end(self.noise_state, step, Inside(()));
+        mechanism.end(&mut noise_state, step, Inside(()));
+        Ok(())
     }
 
     // On a stack of its own, which is over when parameters have moved.

@@ -43,6 +43,12 @@ pub trait Threshold: Clone {
     /// Learns from the counts released at a step.
     fn update(&self, _state: &mut Self::State, _released: &ReleasedCounts<'_>, _facts: StepConstants) {}
 
+    /// Returns the clip if it never changes, else 0. A charge stands for that one; a clip that follows released counts may begin anywhere
+    /// after a restart.
+    fn fixed_clip(&self) -> f32 {
+        0.0
+    }
+
     /// Returns the values that two runs are compared by: the clip of the coming step and its histogram's range, 0 without one.
     fn digest(&self, state: &Self::State) -> Digest {
         let range = match self.query(state) {

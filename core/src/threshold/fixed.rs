@@ -19,6 +19,10 @@ impl Threshold for Fixed {
     fn clip(&self, (): &()) -> f32 {
         self.0
     }
+
+    fn fixed_clip(&self) -> f32 {
+        self.0
+    }
 }
 
 impl Described for Fixed {

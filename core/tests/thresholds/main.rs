@@ -303,7 +303,7 @@ fn run_of<T: Threshold>(
     seed: u64,
 ) -> (Vec<f32>, State<Record<T::State>>) {
     let step = step(Recorder(rule), 1.25, 256);
-    let (mut state, mut ledger, mut params) = (state(record(start), 1), Ledger::volatile(u32::MAX), [0.0]);
+    let (mut state, mut ledger, mut params) = (state(record(start), 1), Ledger::volatile(1 << 31), [0.0]);
     let clips = data.iter().map(|samples| take(&step, &mut state, &mut ledger, samples, &mut params, seed)).collect();
     (clips, state)
 }

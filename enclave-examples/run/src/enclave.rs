@@ -36,13 +36,6 @@ pub const SEALED_STATE: usize = STATE + OVERHEAD;
 
 const ALLOWANCE: Allowance = Allowance { steps: 1, divergence: 0.0 };
 
-/// What a charge stands for.
-const RUN: Configuration = Configuration::of_ledger(BUDGET)
-    .with(b"enclave example, digits, multiplier 1, clip 1, grid 16")
-    .with(&(DIM as u32).to_le_bytes())
-    .with(&EXPECTED_BATCH.to_le_bytes())
-    .with(&TRAIN.to_le_bytes());
-
 /// A run in memory.
 pub struct Enclave<P: Platform> {
     platform: P,
@@ -56,7 +49,13 @@ pub struct Enclave<P: Platform> {
 
 fn configured() -> Option<DpSgdConfig> {
     let dp_sgd = DpSgd::new().clip(1.0).noise_multiplier(1.0).learning_rate(0.5).momentum(0.9);
-    dp_sgd.expected_batch(EXPECTED_BATCH).build().ok()
+    let rate = Rate::of(u64::from(EXPECTED_BATCH), u64::from(TRAIN)).ok()?;
+    dp_sgd.expected_batch(EXPECTED_BATCH).poisson_batches(rate, TRAIN).build().ok()
+}
+
+/// What a charge stands for.
+fn charged() -> Option<Configuration> {
+    Some(Configuration::of_ledger(BUDGET, &configured()?, DIM).with(b"enclave example, digits"))
 }
 
 fn status<C, V>(error: &SealedError<C, V>) -> Status {
@@ -72,7 +71,8 @@ impl<P: Platform> Enclave<P> {
     /// Begins the run: once, by its owner's act.
     pub fn provision(platform: P) -> Result<Self, Status> {
         let (counter, shelf) = (Counter(platform.clone()), Shelf(platform.clone()));
-        let store = Sealed::provision(counter, shelf, RUN, ALLOWANCE, FirstBoot::confirmed_by_owner())
+        let run = charged().ok_or(Status::Refused)?;
+        let store = Sealed::provision(counter, shelf, run, ALLOWANCE, FirstBoot::confirmed_by_owner())
             .map_err(|e| status(&e))?;
         Self::from(platform, store)
     }
@@ -81,7 +81,8 @@ impl<P: Platform> Enclave<P> {
     /// steps since are lost and stay paid.
     pub fn resume(mut platform: P, sealed: &mut [u8; SEALED_STATE], burn: bool) -> Result<Self, Status> {
         let (counter, shelf) = (Counter(platform.clone()), Shelf(platform.clone()));
-        let store = Sealed::open(counter, shelf, RUN, ALLOWANCE).map_err(|e| status(&e))?;
+        let run = charged().ok_or(Status::Refused)?;
+        let store = Sealed::open(counter, shelf, run, ALLOWANCE).map_err(|e| status(&e))?;
         let mut enclave = Self::from(platform.clone(), store)?;
         let message = seal::open(&mut platform, Label::State, sealed).map_err(|_| Status::NotAuthentic)?;
         let mut words =
@@ -108,14 +109,14 @@ impl<P: Platform> Enclave<P> {
         // The same digest as everywhere needs the same, known key: a simulation. A product derives the run's key from the
         // sealing key and the run's number, or seals a random one.
         let generator = ChaCha20::<1>::simulation(2026);
-        let rate = Rate::of(u64::from(EXPECTED_BATCH), u64::from(TRAIN)).map_err(|_| Status::Refused)?;
         let mut grad = [0.0; DIM];
         let mut open = self.config.open(&mut self.state, &mut self.ledger).map_err(|error| match error {
             OpenError::BudgetSpent => Status::BudgetSpent,
             OpenError::Store(error) => status(&error),
             OpenError::Call(_) => Status::Refused,
         })?;
-        for digit in open.poisson_batch(&generator, rate, TRAIN).filter_map(digits::train) {
+        let batch = open.poisson_batch(&generator).map_err(|_| Status::Refused)?;
+        for digit in batch.filter_map(digits::train) {
             softmax::gradient(&self.params, digit, &mut grad);
             open.add_combined(&[&grad]).map_err(|_| Status::Refused)?;
         }

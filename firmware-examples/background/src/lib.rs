@@ -31,13 +31,6 @@ use embedded_storage::nor_flash::NorFlash;
 /// Milliseconds of sleep between steps.
 const PAUSE: u32 = 1000;
 
-/// What a charge stands for.
-const RUN: Configuration = Configuration::of_ledger(BUDGET)
-    .with(b"background 1, digits, multiplier 1, clip 1, grid 16")
-    .with(&(DIM as u32).to_le_bytes())
-    .with(&EXPECTED_BATCH.to_le_bytes())
-    .with(&TRAIN.to_le_bytes());
-
 /// What a board gives.
 pub struct Board<'a, F, D> {
     /// The chip's flash.
@@ -133,16 +126,18 @@ pub async fn train<F: NorFlash, D: DelayNs>(
     let Board { flash, from, noise, first_boot, mut delay, clock } = board;
     let [ledger_place, snapshot_place] = places::<F>(from);
     let region = || Region::new(flash, ledger_place.clone());
-    let journal = match first_boot.map(|owner| Journal::provision(region(), RUN, owner)) {
+    let rate = Rate::of(EXPECTED_BATCH.into(), TRAIN.into())?;
+    let config = DpSgd::new().clip(1.0).noise_multiplier(1.0).learning_rate(0.5).momentum(0.9);
+    let config = config.expected_batch(EXPECTED_BATCH).poisson_batches(rate, TRAIN).build()?;
+    // What a charge stands for.
+    let run = Configuration::of_ledger(BUDGET, &config, DIM).with(b"background 1, digits");
+    let journal = match first_boot.map(|owner| Journal::provision(region(), run, owner)) {
         // The button is held though the run has begun: it goes on.
-        None | Some(Err(JournalError::Occupied)) => Journal::open(region(), RUN)?,
+        None | Some(Err(JournalError::Occupied)) => Journal::open(region(), run)?,
         Some(begun) => begun?,
     };
     let mut ledger = Ledger::open(journal, BUDGET)?;
-    let mut snapshots = Snapshots::open(Region::new(flash, snapshot_place), RUN, ledger.charged_steps())?;
-    let config = DpSgd::new().clip(1.0).noise_multiplier(1.0).learning_rate(0.5).momentum(0.9);
-    let config = config.expected_batch(EXPECTED_BATCH).build()?;
-    let rate = Rate::of(EXPECTED_BATCH.into(), TRAIN.into())?;
+    let mut snapshots = Snapshots::open(Region::new(flash, snapshot_place), run, ledger.charged_steps())?;
     let (mut state, mut params, mut grad) = (config.state::<DIM>(), [0.0; DIM], [0.0; DIM]);
     if snapshots.newest().is_some() {
         snapshots.load(&mut (&mut params[..], &mut state))?;
@@ -155,7 +150,7 @@ pub async fn train<F: NorFlash, D: DelayNs>(
             Err(OpenError::Store(error)) => return Err(error.into()),
             Err(OpenError::Call(error)) => return Err(error.into()),
         };
-        for digit in step.poisson_batch(noise, rate, TRAIN).filter_map(digits::train) {
+        for digit in step.poisson_batch(noise)?.filter_map(digits::train) {
             softmax::gradient(&params, digit, &mut grad);
             step.add(&grad)?;
             embassy_futures::yield_now().await;

@@ -27,7 +27,8 @@ macro_rules! program {
             static LABELS: &[u8; 8 + $count] = include_bytes!(concat!("../data/", $folder, "/train-labels-idx1-ubyte"));
 
             let rate = Rate::of($batch, $count).ok()?;
-            let config = DpSgd::new().clip(0.5).noise_multiplier(1.0).learning_rate(0.5).expected_batch($batch).build().ok()?;
+            let config = DpSgd::new().clip(0.5).noise_multiplier(1.0).learning_rate(0.5).expected_batch($batch);
+            let config = config.poisson_batches(rate, $count).build().ok()?;
             // A product takes its key from the chip's true random generator, and keeps its ledger in flash.
             let generator = ChaCha20::<1>::simulation(black_box(7));
             let mut ledger = Ledger::volatile($steps);
@@ -39,7 +40,7 @@ macro_rules! program {
                     Err(OpenError::BudgetSpent) => break,
                     Err(_) => return None,
                 };
-                for sample in step.poisson_batch(&generator, rate, $count) {
+                for sample in step.poisson_batch(&generator).ok()? {
                     let mut pixels = [0.0; PIXELS];
                     let image = IMAGES.get(16..)?.chunks_exact(PIXELS).nth(sample as usize)?;
                     for (to, from) in pixels.iter_mut().zip(image) {

@@ -3,8 +3,9 @@
 use crate::stack;
 use core::hint::black_box;
 use damper_core::accounting::{Ledger, Store, Volatile};
+use damper_core::filter::Identity;
 use damper_core::noise::ChaCha20;
-use damper_core::optimizer::SgdState;
+use damper_core::optimizer::{Sgd, SgdState};
 use damper_core::private::SumWord;
 use damper_core::step::StepState;
 use damper_firmware_program::flash::{Ram, SECTOR};
@@ -12,11 +13,12 @@ use damper_firmware_program::mark::{self, Region};
 use damper_firmware_program::step::{self, DIM};
 use damper_journal::{Configuration, FirstBoot, Journal};
 
+type Step = step::With<Identity, Sgd>;
+
 /// Bytes of stack that open, one sample and finish need beside the caller's buffers; none where the step was refused or the
 /// stack is not ours to paint.
 #[inline(never)]
-fn with_store<S: Store>(region: Region, store: S) -> Option<usize> {
-    let step = step::with_momentum()?;
+fn with_store<S: Store>(region: Region, step: &Step, store: S) -> Option<usize> {
     let (mut sum, mut momentum, mut params, grad) = ([SumWord::ZERO; DIM], [0f32; DIM], [0f32; DIM], [0.25f32; DIM]);
     let generator = ChaCha20::<1>::simulation(black_box(7));
     let mut ledger = Ledger::resume(store, black_box(1), 0);
@@ -36,13 +38,14 @@ fn with_store<S: Store>(region: Region, store: S) -> Option<usize> {
 
 /// With a ledger that is forgotten at a restart.
 pub fn alone() -> Option<usize> {
-    with_store(mark::STEP, Volatile)
+    with_store(mark::STEP, &step::with_momentum()?, Volatile)
 }
 
 /// With a ledger in flash.
 pub fn with_journal() -> Option<usize> {
-    const RUN: Configuration = Configuration::of_ledger(1).with(b"costs");
+    let step = step::with_momentum()?;
+    let run = Configuration::of_ledger(1, &step, DIM).with(b"costs");
     let mut flash = [0xff; 2 * SECTOR];
-    let journal = Journal::provision(Ram(black_box(&mut flash)), RUN, FirstBoot::confirmed_by_owner()).ok()?;
-    with_store(mark::JOURNAL, journal)
+    let journal = Journal::provision(Ram(black_box(&mut flash)), run, FirstBoot::confirmed_by_owner()).ok()?;
+    with_store(mark::JOURNAL, &step, journal)
 }

@@ -44,7 +44,7 @@ pub fn run(mut say: impl FnMut(Line<'_>)) -> bool {
 }
 
 fn compare(say: &mut dyn FnMut(Line<'_>)) -> Result<(), Failure> {
-    let (grid, order) = (Grid::new(16)?, Participation::new(STEPS, SEPARATION, EPOCHS)?);
+    let (grid, order) = (Grid::new(16)?, Participation::new(STEPS, SEPARATION, EPOCHS)?.of_samples(TRAIN)?);
     // A digit moves the ten independent releases by √10 clips together.
     let independent = DiscreteGaussian::<i32>::with_multiplier(grid, sqrt_f64(f64::from(EPOCHS)))?;
     let error = f64::from(STEPS);
@@ -106,7 +106,7 @@ fn measure<M: Mechanism<Word = SumWord<i32>>>(
     let mut state =
         StepState::new([SumWord::ZERO; PIXELS], (), SgdState { momentum: [0.0f32; 0] }, ()).with_noise(noise);
     while let Some(mut open) = step.begin(&mut state, &mut ledger).map_err(|_| Failure::Refused("a step"))? {
-        for digit in order.batch(open.number(), TRAIN).filter_map(digits::train) {
+        for digit in order.batch(open.number()).unwrap_or_default().filter_map(digits::train) {
             for (grad, pixel) in grad.iter_mut().zip(digit.inputs()) {
                 *grad = -pixel;
             }

@@ -13,23 +13,22 @@ use damper_journal::{Configuration, FirstBoot, Journal};
 /// The last line of `expected/train.txt`.
 const PARAMS: u64 = 0x29ec_3622_cabe_13b3;
 
-/// What a charge stands for.
-const RUN: Configuration = Configuration::of_ledger(BUDGET).with(b"digits, softmax, DP-SGD");
-
 /// The digest of the parameters after the budget is spent; `None` if anything was refused.
 fn train(flash: &mut [u8]) -> Option<u64> {
-    let journal = Journal::provision(Ram(flash), RUN, FirstBoot::confirmed_by_owner()).ok()?;
     let (mut params, mut grad) = ([0.0; DIM], [0.0; DIM]);
 
     let rate = Rate::of(EXPECTED_BATCH.into(), TRAIN.into()).ok()?;
     let config = DpSgd::new().clip(1.0).noise_multiplier(1.0).learning_rate(0.5).momentum(0.9);
-    let config = config.expected_batch(EXPECTED_BATCH).build().ok()?;
+    let config = config.expected_batch(EXPECTED_BATCH).poisson_batches(rate, TRAIN).build().ok()?;
+    // What a charge stands for.
+    let run = Configuration::of_ledger(BUDGET, &config, DIM).with(b"digits, softmax");
+    let journal = Journal::provision(Ram(flash), run, FirstBoot::confirmed_by_owner()).ok()?;
     let mut state = config.state::<DIM>();
     let mut ledger = Ledger::open(journal, BUDGET).ok()?;
     // A product: `NoiseRng::from_key(Key::fresh(...))`, from the chip's true random generator.
     let noise = NoiseRng::simulation(2026);
     while let Some(mut step) = config.begin(&mut state, &mut ledger).ok()? {
-        for i in step.poisson_batch(&noise, rate, TRAIN) {
+        for i in step.poisson_batch(&noise).ok()? {
             softmax::gradient(&params, digits::train(i)?, &mut grad);
             step.add(&grad).ok()?;
         }

@@ -4,11 +4,12 @@
 //! The flash is simulated in RAM: a product puts its chip's driver there, and takes the key from its true generator.
 
 use crate::flash::{Ram, SECTOR};
-use crate::step::{self, DIM};
+use crate::step::{self, DIM, With};
 use core::hint::black_box;
 use damper_core::accounting::Ledger;
+use damper_core::filter::Identity;
 use damper_core::noise::{ChaCha20, Key};
-use damper_core::optimizer::SgdState;
+use damper_core::optimizer::{Sgd, SgdState};
 use damper_core::private::SumWord;
 use damper_core::step::StepState;
 use damper_journal::{Configuration, FirstBoot, Journal, Snapshots};
@@ -18,21 +19,17 @@ const BUDGET: u32 = 40;
 const PREPAID: u32 = 4;
 const TAKEN: u32 = 3;
 
-/// What a charge stands for: every number that changes a step's price or its noise, and the number of the run.
-const RUN: Configuration = Configuration::of_ledger(BUDGET)
-    .with(b"run 1")
-    .with(&(DIM as u32).to_le_bytes())
-    .with(&16u32.to_le_bytes())
-    .with(&1f64.to_bits().to_le_bytes())
-    .with(&60u32.to_le_bytes());
-
 /// From power on to power off: how many steps were released, and whether the budget is spent. `None` where anything was refused
 /// that should not have been.
-fn session(ledger_flash: Ram<'_>, snapshot_flash: Ram<'_>) -> Option<(u32, bool)> {
-    let step = step::with_momentum()?;
-    let journal = Journal::open(ledger_flash, RUN).ok()?;
+fn session(
+    step: &With<Identity, Sgd>,
+    run: Configuration,
+    ledger_flash: Ram<'_>,
+    snapshot_flash: Ram<'_>,
+) -> Option<(u32, bool)> {
+    let journal = Journal::open(ledger_flash, run).ok()?;
     let paid = journal.record().paid;
-    let mut snapshots = Snapshots::open(snapshot_flash, RUN, paid).ok()?;
+    let mut snapshots = Snapshots::open(snapshot_flash, run, paid).ok()?;
     let (mut sum, mut momentum, mut params) = ([SumWord::ZERO; DIM], [0f32; DIM], [0f32; DIM]);
     let generator = ChaCha20::<1>::from_key(Key::from_bytes(&mut black_box([7; 32])));
     let mut ledger = Ledger::open(journal, BUDGET).ok()?.with_reserve(PREPAID);
@@ -56,10 +53,14 @@ fn session(ledger_flash: Ram<'_>, snapshot_flash: Ram<'_>) -> Option<(u32, bool)
 /// Whether the run takes exactly the steps that its budget allows, less those that power cuts burn.
 fn trains(flash: &mut [u8]) -> Option<bool> {
     let (ledger_flash, snapshot_flash) = flash.split_at_mut_checked(2 * SECTOR)?;
-    Journal::provision(Ram(black_box(&mut *ledger_flash)), RUN, FirstBoot::confirmed_by_owner()).ok()?;
+    let step = step::with_momentum()?;
+    // What a charge stands for: the step, and the number of the run.
+    let run = Configuration::of_ledger(BUDGET, &step, DIM).with(b"run 1");
+    Journal::provision(Ram(black_box(&mut *ledger_flash)), run, FirstBoot::confirmed_by_owner()).ok()?;
     let (mut released, mut sessions) = (0, 0);
     loop {
-        let (steps, spent) = session(Ram(black_box(&mut *ledger_flash)), Ram(black_box(&mut *snapshot_flash)))?;
+        let (steps, spent) =
+            session(&step, run, Ram(black_box(&mut *ledger_flash)), Ram(black_box(&mut *snapshot_flash)))?;
         (released, sessions) = (released + steps, sessions + 1);
         if spent {
             return Some(sessions == BUDGET / PREPAID && released == sessions * TAKEN);

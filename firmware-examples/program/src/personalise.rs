@@ -22,7 +22,6 @@ use damper_core::noise::{ChaCha20, DiscreteGaussian};
 use damper_core::numerics::digest::Digest;
 use damper_core::optimizer::{Sgd, SgdState};
 use damper_core::private::SumWord;
-use damper_core::sampling::poisson;
 use damper_core::schedule::Constant;
 use damper_core::step::{PrivateStep, Slots, StepState};
 use damper_core::threshold::Fixed;
@@ -37,14 +36,6 @@ const POWERED: u32 = 13;
 const EXPECTED_BATCH: u32 = 60;
 const GRID_BITS: u32 = 16;
 const MULTIPLIER: f64 = 1.0;
-
-/// What a charge stands for.
-const RUN: Configuration = Configuration::of_ledger(BUDGET)
-    .with(b"personalise 1")
-    .with(&(DIM as u32).to_le_bytes())
-    .with(&GRID_BITS.to_le_bytes())
-    .with(&MULTIPLIER.to_bits().to_le_bytes())
-    .with(&EXPECTED_BATCH.to_le_bytes());
 
 const LEDGER_BYTES: usize = 2 * SECTOR;
 const FLASH_BYTES: usize = LEDGER_BYTES + 6 * SECTOR;
@@ -77,9 +68,10 @@ struct Session {
     spent: bool,
 }
 
-/// From power-up to power cut, or until the budget is spent. What is in `params` at first is forgotten: flash has the layer.
-fn session(flash: &mut [u8], params: &mut Params) -> Result<Session, Failure> {
-    const NO_FLASH: Failure = Failure::Refused("the flash");
+type Step = PrivateStep<Identity, Sgd>;
+
+/// The step of every power-up.
+fn step() -> Result<Step, Failure> {
     let step = PrivateStep::new(Slots {
         mechanism: DiscreteGaussian::<i32>::with_multiplier(Grid::new(GRID_BITS)?, MULTIPLIER)?,
         clip: FlatL2,
@@ -89,12 +81,17 @@ fn session(flash: &mut [u8], params: &mut Params) -> Result<Session, Failure> {
         schedule: Constant(4.0),
         expected_batch: EXPECTED_BATCH,
     })?;
-    let rate = Rate::of(u64::from(EXPECTED_BATCH), u64::from(TRAIN))?;
+    Ok(step.with_poisson_batches(Rate::of(u64::from(EXPECTED_BATCH), u64::from(TRAIN))?, TRAIN)?)
+}
+
+/// From power-up to power cut, or until the budget is spent. What is in `params` at first is forgotten: flash has the layer.
+fn session(step: &Step, run: Configuration, flash: &mut [u8], params: &mut Params) -> Result<Session, Failure> {
+    const NO_FLASH: Failure = Failure::Refused("the flash");
     let (ledger_flash, snapshot_flash) = flash.split_at_mut_checked(LEDGER_BYTES).ok_or(NO_FLASH)?;
-    let journal = Journal::open(Ram(ledger_flash), RUN).map_err(|_| Failure::Refused("the journal"))?;
+    let journal = Journal::open(Ram(ledger_flash), run).map_err(|_| Failure::Refused("the journal"))?;
     let paid = journal.record().paid;
     let mut snapshots =
-        Snapshots::open(Ram(snapshot_flash), RUN, paid).map_err(|_| Failure::Refused("the snapshot"))?;
+        Snapshots::open(Ram(snapshot_flash), run, paid).map_err(|_| Failure::Refused("the snapshot"))?;
     extractor::public_layer(params);
     if snapshots.newest().is_some() {
         snapshots.load(params).map_err(|_| Failure::Refused("the snapshot"))?;
@@ -113,7 +110,7 @@ fn session(flash: &mut [u8], params: &mut Params) -> Result<Session, Failure> {
             Err(OpenError::Call(error)) => return Err(error.into()),
             Err(OpenError::Store(_)) => return Err(Failure::Refused("the journal")),
         };
-        for digit in poisson(&generator, open.number(), rate, TRAIN).filter_map(digits::train) {
+        for digit in open.poisson_batch(&generator)?.filter_map(digits::train) {
             GRADIENT.of(|| gradient(params, &sensor::read(digit), &mut grad));
             open.add_combined(&[&grad])?;
         }
@@ -128,7 +125,10 @@ fn session(flash: &mut [u8], params: &mut Params) -> Result<Session, Failure> {
 fn adapt(say: &mut impl FnMut(Line<'_>)) -> Result<(), Failure> {
     let mut flash = [0xff; FLASH_BYTES];
     let ledger_flash = flash.get_mut(..LEDGER_BYTES).unwrap_or_default();
-    Journal::provision(Ram(ledger_flash), RUN, FirstBoot::confirmed_by_owner())
+    let step = step()?;
+    // What a charge stands for.
+    let run = Configuration::of_ledger(BUDGET, &step, DIM).with(b"personalise 1");
+    Journal::provision(Ram(ledger_flash), run, FirstBoot::confirmed_by_owner())
         .map_err(|_| Failure::Refused("the journal"))?;
     let mut params = [0.0; DIM];
     extractor::public_layer(&mut params);
@@ -136,7 +136,7 @@ fn adapt(say: &mut impl FnMut(Line<'_>)) -> Result<(), Failure> {
     say(held_out(&params));
     let (mut released, mut spent) = (0, false);
     while !spent {
-        let session = session(&mut flash, &mut params)?;
+        let session = session(&step, run, &mut flash, &mut params)?;
         released += session.released;
         spent = session.spent;
         say(Line::PowerUp { released, spent });

@@ -124,7 +124,7 @@ fn call(machine: &mut Machine, source: &mut Source<'_>) -> Status {
     let interval = threshold::Interval { min: source.f32(), max: source.f32() };
     let interval = if source.below(2) == 0 { null() } else { &raw const interval };
     let (mut integer, mut number, mut long, mut size) = (0u32, 0f64, 0u64, 0usize);
-    let (mut float, mut record) = (0f32, Record { budget: 0, paid: 0, divergence: 0.0, order: 0 });
+    let (mut float, mut record) = (0f32, Record { budget: 0, paid: 0, divergence: 0.0, order: 0, fingerprint: 0 });
     // SAFETY: every pointer is null, or to memory that lives during the call and has the length that is said, and the run's memory is
     // touched by nobody else; what the run keeps, `counter` and the shard's memory, lives as long as the machine.
     unsafe {
@@ -140,6 +140,8 @@ fn call(machine: &mut Machine, source: &mut Source<'_>) -> Status {
                     learning_rate: if source.u8() < 32 { source.f64() } else { 0.1 },
                     clip: if source.u8() < 32 { source.f32() } else { 1.0 },
                     budget: if source.u8() < 32 { source.u32() } else { 50 },
+                    samples: if selector == 2 { 0 } else { u32::from(source.u16() % 4096) },
+                    sampling_rate: source.u64() >> (8 + source.u8() % 8),
                 };
                 damper_run_configure(run, &raw const config)
             }
@@ -239,13 +241,14 @@ fn call(machine: &mut Machine, source: &mut Source<'_>) -> Status {
                     paid: source.u32(),
                     divergence: source.f64(),
                     order: source.u32(),
+                    fingerprint: if source.u8() < 200 { 0 } else { source.u64() },
                 };
                 damper_resume(run, &raw const record)
             }
             35 => damper_reserve_steps(run, source.u32()),
             36 => damper_charged_steps(run, &raw mut record),
             37..40 => damper_step_open(run, &raw mut integer),
-            40 => damper_batch_begin(run, source.u64(), u32::from(source.u16() % 4096)),
+            40 => damper_batch_begin(run),
             41 => damper_batch_next(run, &raw mut integer),
             42 | 43 => {
                 let (grad, len) = (machine.lent(source), machine.len(source));
@@ -383,6 +386,8 @@ pub fn state(bytes: &[u8]) {
         learning_rate: 0.1,
         clip: 1.0,
         budget: 20,
+        samples: 0,
+        sampling_rate: 0,
     };
     let run = machine.run;
     let ok = |status: Status| assert!(status == Status::Ok, "{}", status as i32);

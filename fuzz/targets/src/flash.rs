@@ -2,7 +2,9 @@
 
 use crate::source::Source;
 use damper_core::accounting::{Record, Store};
+use damper_core::prelude::*;
 use damper_core::state::{SaveState, StateField};
+use damper_core::step::StepConfig as _;
 use damper_journal::{Configuration, FirstBoot, Journal, Snapshots};
 use embedded_storage::nor_flash::{ErrorType, NorFlash, NorFlashErrorKind, ReadNorFlash};
 
@@ -88,12 +90,16 @@ fn damaged(mut flash: Vec<u8>, source: &mut Source<'_>) -> Flash {
     Flash(flash)
 }
 
+fn step() -> DpSgdConfig {
+    DpSgd::new().clip(1.0).noise_multiplier(1.0).learning_rate(0.1).expected_batch(4).build().expect("in range")
+}
+
 fn run() -> Configuration {
-    Configuration::of_ledger(100_000)
+    Configuration::of_ledger(100_000, &step(), 3)
 }
 
 fn record(paid: u32, divergence: f64) -> Record {
-    Record { budget: 100_000, paid, divergence, order: 0 }
+    Record { budget: 100_000, paid, divergence, order: 0, fingerprint: step().fingerprint(3) }
 }
 
 /// A journal in any flash does not open, or goes on: what it persists, it has after a restart.

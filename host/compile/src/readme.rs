@@ -86,10 +86,11 @@ have the bits of `damper train --backend portable` on every target.
 use {module}::damper_core::prelude::*;
 use {module}::{{INITIAL, Memory, PARAMS, add_sample}};
 
-let config = DpSgd::new().clip(1.0).noise_multiplier(1.1).learning_rate(0.1).expected_batch(60).build()?;
+let config = DpSgd::new().clip(1.0).noise_multiplier(1.1).learning_rate(0.1).expected_batch(60);
+let config = config.poisson_batches(rate, N).build()?;
 let (mut params, mut memory, mut state) = (INITIAL, Memory::new(), config.state::<PARAMS>());
 while let Some(mut step) = config.begin(&mut state, &mut ledger)? {{
-    for i in step.poisson_batch(&noise, rate, N) {{
+    for i in step.poisson_batch(&noise)? {{
         add_sample(&mut step, &params, {given}&mut memory)?;
     }}
     step.finish(&mut params, &noise)?;
@@ -107,9 +108,9 @@ while let Some(mut step) = config.begin(&mut state, &mut ledger)? {{
 
 ```c
 static {module}_memory memory;
-/* ... a run that is started, and params that begin as {module}_initial ... */
+/* ... a run that is started, with N samples in its configuration, and params that begin as {module}_initial ... */
 while ((status = damper_step_open(run, &number)) == DAMPER_STATUS_OK) {{
-  status = damper_batch_begin(run, rate, N);
+  status = damper_batch_begin(run);
   while (status == DAMPER_STATUS_OK && (status = damper_batch_next(run, &i)) == DAMPER_STATUS_OK) {{
     status = {module}_add_sample(run, params, {}&memory);
   }}

@@ -53,7 +53,7 @@ impl<'a> RanksLedger<'a> {
     /// Counts `steps` steps as paid, and not those that were reserved after them: the run stops, and none of those was opened. Steps that
     /// an earlier process paid for stay.
     pub(super) fn settle(&mut self, budget: u32, steps: u32) -> Result<(), TrainError> {
-        self.persist(Record { budget, paid: steps, divergence: 0.0, order: 0 })
+        self.persist(Record { budget, paid: steps, ..Record::NONE })
     }
 }
 
@@ -69,8 +69,9 @@ impl Store for RanksLedger<'_> {
 impl Store for LedgerFile {
     type Error = FileError;
 
+    // The file is bound to its plan, which has all that the price depends on.
     fn persist(&mut self, record: Record) -> Result<(), FileError> {
-        let Record { budget, paid, divergence, order } = record;
+        let Record { budget, paid, divergence, order, .. } = record;
         let paid = paid.max(self.paid);
         let record = PaidRecord { budget, paid, divergence, order, plan: self.plan.clone() };
         write(&self.path, sealed::line("ledger", "", &record).0.as_bytes(), Access::Private)
@@ -138,6 +139,6 @@ pub fn pay_all(run: &Run, checkpoint: &Path) -> Result<(), TrainError> {
 /// The disk is full or fails.
 pub fn pay_plan(plan: &RunPlan, checkpoint: &Path) -> Result<(), TrainError> {
     plan.write(checkpoint)?;
-    let all = Record { budget: plan.steps, paid: plan.steps, divergence: 0.0, order: 0 };
+    let all = Record { budget: plan.steps, paid: plan.steps, ..Record::NONE };
     Ok(LedgerFile::new(checkpoint, plan, 0).persist(all)?)
 }

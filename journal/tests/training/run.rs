@@ -53,10 +53,10 @@ pub struct Plan {
 impl Plan {
     pub fn run(&self) -> Configuration {
         let run = match self.ledger {
-            Some((budget, _)) => Configuration::of_ledger(budget),
-            None => Configuration::of_filter(ORDER, EPSILON, DELTA),
+            Some((budget, _)) => Configuration::of_ledger(budget, &step(), D),
+            None => Configuration::of_filter(ORDER, EPSILON, DELTA, &step(), D),
         };
-        run.with(b"laws of power cuts").with(&(D as u32).to_le_bytes())
+        run.with(b"laws of power cuts")
     }
 
     pub fn flash<const W: usize, const E: usize>(&self, seed: u64) -> Flash<W, E> {
@@ -79,9 +79,9 @@ pub struct Story {
 
 /// SGD that remembers what was released to it: of an empty draw, the noise alone.
 #[derive(Clone)]
-struct Watched(Sgd);
+pub struct Watched(Sgd);
 
-struct WatchedState {
+pub struct WatchedState {
     sgd: SgdState<[f32; D]>,
     noise: Vec<u32>,
 }
@@ -115,6 +115,20 @@ impl Optimizer<WatchedState> for Watched {
         state.noise.extend(released.grad().iter().map(|grad| grad.to_bits()));
         self.0.update(step, &mut state.sgd, at, params, filtered, released);
     }
+}
+
+/// The step that is charged.
+pub fn step() -> PrivateStep<Identity, Watched> {
+    PrivateStep::new(Slots {
+        mechanism: DiscreteGaussian::<i32>::with_multiplier(Grid::new(16).unwrap(), 1.0).unwrap(),
+        clip: FlatL2,
+        threshold: Fixed(1.0),
+        filter: Identity,
+        optimizer: Watched(Sgd::new(0.9, false, 0.0).unwrap()),
+        schedule: Constant(0.1),
+        expected_batch: 4,
+    })
+    .unwrap()
 }
 
 fn law(holds: bool, broken: impl FnOnce() -> String) -> Result<(), String> {
@@ -155,16 +169,7 @@ pub fn train<K: Keeper<Flash<W, E>>, const W: usize, const E: usize>(
 where
     K::Error: std::fmt::Debug,
 {
-    let step = PrivateStep::new(Slots {
-        mechanism: DiscreteGaussian::<i32>::with_multiplier(Grid::new(16).unwrap(), 1.0).unwrap(),
-        clip: FlatL2,
-        threshold: Fixed(1.0),
-        filter: Identity,
-        optimizer: Watched(Sgd::new(0.9, false, 0.0).unwrap()),
-        schedule: Constant(0.1),
-        expected_batch: 4,
-    })
-    .unwrap();
+    let step = step();
     let run = plan.run();
     let journal = flash.part(0, plan.journal);
     let pictures = flash.part(plan.journal, plan.journal + plan.snapshots);

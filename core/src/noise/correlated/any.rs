@@ -13,6 +13,7 @@ use super::lambda::Lambda;
 use super::word::NoiseWord;
 use crate::error::ConfigError;
 use crate::noise::sealed::Sealed;
+use crate::numerics::digest::Digest;
 
 /// One of the correlations.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -182,6 +183,18 @@ impl Correlation for AnyCorrelation {
 
     fn draws_again(&self) -> bool {
         matches!(self, Self::Lambda(_))
+    }
+
+    fn add_to(&self, digest: &mut Digest) {
+        match_kind!(
+            self,
+            lambda lambda => lambda.add_to(digest),
+            blt blt => blt.add_to(digest),
+            banded column => {
+                digest.add_word(2);
+                column.iter().for_each(|unit| digest.add_word((*unit).into()));
+            }
+        );
     }
 
     fn forward(&self, line: &mut [f64; MOST], x: f64) -> f64 {

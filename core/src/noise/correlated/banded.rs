@@ -5,6 +5,7 @@ use super::exact::{Products, UNIT, rounded_down};
 use super::word::NoiseWord;
 use crate::error::ConfigError;
 use crate::noise::sealed::Sealed;
+use crate::numerics::digest::Digest;
 
 /// P coefficients as integers over 2³⁰.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -111,6 +112,11 @@ impl<const P: usize> Correlation for Banded<P> {
     #[inline(always)]
     fn words(&self) -> usize {
         P.saturating_sub(1)
+    }
+
+    fn add_to(&self, digest: &mut Digest) {
+        digest.add_word(2);
+        self.column.iter().for_each(|unit| digest.add_word((*unit).into()));
     }
 
     fn forward(&self, line: &mut [f64; P], x: f64) -> f64 {

@@ -5,6 +5,7 @@ use super::exact::{Products, UNIT, rounded_down};
 use super::word::NoiseWord;
 use crate::error::ConfigError;
 use crate::noise::sealed::Sealed;
+use crate::numerics::digest::Digest;
 use crate::numerics::up::{add_up, div_up, mul_up};
 
 /// Bits of a buffer below the grid.
@@ -103,6 +104,11 @@ impl<const D: usize> Correlation for Blt<D> {
     #[inline(always)]
     fn words(&self) -> usize {
         D
+    }
+
+    fn add_to(&self, digest: &mut Digest) {
+        digest.add_word(1);
+        self.units().for_each(|unit| digest.add_word(unit.into()));
     }
 
     fn forward(&self, line: &mut [f64; D], x: f64) -> f64 {

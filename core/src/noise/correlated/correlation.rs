@@ -3,6 +3,7 @@
 use super::participation::Participation;
 use super::word::NoiseWord;
 use crate::noise::sealed::Sealed;
+use crate::numerics::digest::Digest;
 use crate::numerics::up::{mul_up, sqrt_up};
 
 /// The first column of C. Sealed: the price rests on it.
@@ -20,6 +21,10 @@ pub trait Correlation: Copy + PartialEq + core::fmt::Debug + Sealed {
     /// [`NoiseWord`]s a coordinate.
     #[must_use]
     fn words(&self) -> usize;
+
+    /// Adds all coefficients.
+    #[doc(hidden)]
+    fn add_to(&self, digest: &mut Digest);
 
     /// Returns true if the noise of the step before is drawn again.
     #[doc(hidden)]

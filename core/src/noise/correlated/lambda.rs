@@ -4,6 +4,7 @@ use super::correlation::Correlation;
 use super::word::NoiseWord;
 use crate::error::ConfigError;
 use crate::noise::sealed::Sealed;
+use crate::numerics::digest::Digest;
 use crate::numerics::up::{div_up, next_up};
 
 /// λ = P/2^q.
@@ -49,6 +50,11 @@ impl Correlation for Lambda {
     #[inline(always)]
     fn words(&self) -> usize {
         0
+    }
+
+    fn add_to(&self, digest: &mut Digest) {
+        digest.add_word(3);
+        digest.add_word(u64::from(self.numerator) << 32 | u64::from(self.bits));
     }
 
     fn forward(&self, line: &mut f64, x: f64) -> f64 {

@@ -1,15 +1,20 @@
 //! Participation: the number of steps that a sample may be in, and their least distance.
 
 use crate::error::ConfigError;
+use crate::numerics::digest::Digest;
 use core::ops::Range;
 
 /// A sample takes part in at most `participations` of `steps` steps, any two of them at least `separation` apart. The steps of a
 /// sample never depend on data.
+///
+/// With [`of_samples`](Self::of_samples) it also says which steps: those of a fixed order of so many samples.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Participation {
     steps: u32,
     separation: u32,
     participations: u32,
+    /// 0 before it is declared.
+    samples: u32,
 }
 
 impl Participation {
@@ -32,7 +37,7 @@ impl Participation {
             return Err(ConfigError::new("participations", "above 0"));
         }
         let separation = separation.min(steps);
-        Ok(Self { steps, separation, participations: participations.min(steps.div_ceil(separation)) })
+        Ok(Self { steps, separation, participations: participations.min(steps.div_ceil(separation)), samples: 0 })
     }
 
     /// Each sample takes part once.
@@ -42,6 +47,29 @@ impl Participation {
     /// As [`Participation::new`].
     pub fn single(steps: u32) -> Result<Self, ConfigError> {
         Self::new(steps, steps.max(1), 1)
+    }
+
+    /// The same for a fixed order of `samples` samples. The number is part of the run: with another at one step, samples move to other
+    /// batches, and come closer than the separation.
+    ///
+    /// # Errors
+    ///
+    /// `samples` is 0.
+    pub fn of_samples(self, samples: u32) -> Result<Self, ConfigError> {
+        if samples == 0 { Err(ConfigError::new("samples", "above 0")) } else { Ok(Self { samples, ..self }) }
+    }
+
+    /// The samples of the fixed order, if they are declared.
+    #[must_use]
+    pub fn samples(&self) -> Option<u32> {
+        (self.samples != 0).then_some(self.samples)
+    }
+
+    /// Adds all that the price and the steps of a sample depend on.
+    pub(super) fn add_to(self, digest: &mut Digest) {
+        for number in [self.steps, self.separation, self.participations, self.samples] {
+            digest.add_word(number.into());
+        }
     }
 
     /// Steps of the run.
@@ -68,17 +96,17 @@ impl Participation {
         epoch.wrapping_mul(self.separation) == step && epoch < self.participations
     }
 
-    /// The samples of a step, of `samples` in a fixed order: in epoch after epoch the same batches, each sample in one of them. Empty after the
-    /// last epoch that the participations allow.
+    /// The samples of a step, in a fixed order of those [declared](Self::of_samples): in epoch after epoch the same batches, each sample in one
+    /// of them. Empty after the last epoch that the participations allow; none if no samples are declared.
     #[must_use]
-    pub fn batch(&self, step: u32, samples: u32) -> Range<u32> {
-        let epoch = step.checked_div(self.separation).unwrap_or_default();
+    pub fn batch(&self, step: u32) -> Option<Range<u32>> {
+        let (samples, epoch) = (self.samples()?, step.checked_div(self.separation).unwrap_or_default());
         if step >= self.steps || epoch >= self.participations {
-            return 0..0;
+            return Some(0..0);
         }
         let size = samples.div_ceil(self.separation.max(1));
         let first = (step - epoch.wrapping_mul(self.separation)).saturating_mul(size).min(samples);
-        first..first.saturating_add(size).min(samples)
+        Some(first..first.saturating_add(size).min(samples))
     }
 }
 
@@ -100,17 +128,19 @@ mod tests {
         let most = Participation::new(10, 4, 9).unwrap();
         assert_eq!((most.steps(), most.separation(), most.participations()), (10, 4, 3));
         assert_eq!(Participation::new(10, 40, 9), Participation::single(10));
+        assert_eq!(most.of_samples(0).unwrap_err().parameter, "samples");
+        assert_eq!((most.samples(), most.batch(0)), (None, None));
     }
 
     // Batches in a fixed order satisfy what is priced, for sizes that fit and sizes that do not.
     #[test]
     fn fixed_order_satisfies_participation() {
-        for samples in [0u32, 1, 3, 7, 10, 11, 100] {
+        for samples in [1u32, 3, 7, 10, 11, 100] {
             for (steps, separation, times) in [(12, 4, 3), (12, 4, 2), (11, 5, 9), (7, 7, 1), (9, 1, 9), (5, 8, 1)] {
-                let participation = Participation::new(steps, separation, times).unwrap();
+                let participation = Participation::new(steps, separation, times).unwrap().of_samples(samples).unwrap();
                 let mut at = vec![Vec::new(); samples as usize];
                 for step in 0..steps + 9 {
-                    participation.batch(step, samples).for_each(|sample| at[sample as usize].push(step));
+                    participation.batch(step).unwrap().for_each(|sample| at[sample as usize].push(step));
                 }
                 for at in at {
                     assert!(at.len() <= participation.participations() as usize && !at.is_empty(), "{at:?}");

@@ -289,8 +289,8 @@ fn dropped_buffers_are_zero() {
     let mut memory = [NoiseWord(7), NoiseWord(8)];
     drop(CorrelatedState::<Blt<2>, _>::new(&mut memory[..]));
     assert!(memory.iter().all(|word| word.0 == 0));
-    let state = CorrelatedState::<Blt<2>, _>::new(&mut memory[..]);
-    state.memory[1].0 = 9;
+    let mut state = CorrelatedState::<Blt<2>, _>::new(&mut memory[..]);
+    state.buffers().words[1].0 = 9;
     drop(state);
     assert!(memory.iter().all(|word| word.0 == 0));
 }

@@ -9,13 +9,6 @@ use damper_firmware_program::softmax::{self, DIM};
 use damper_firmware_program::train::{BUDGET, EXPECTED_BATCH};
 use damper_journal::{Configuration, FirstBoot, Journal};
 
-/// What a charge stands for.
-const RUN: Configuration = Configuration::of_ledger(BUDGET)
-    .with(b"trustzone example, digits, multiplier 1, clip 1, grid 16")
-    .with(&(DIM as u32).to_le_bytes())
-    .with(&EXPECTED_BATCH.to_le_bytes())
-    .with(&TRAIN.to_le_bytes());
-
 struct Run {
     ledger: Ledger<Journal<Ram<'static>>>,
     config: DpSgdConfig,
@@ -40,11 +33,15 @@ fn call(body: impl FnOnce(&mut Option<Run>) -> Result<(), Status>) -> Status {
 pub fn provision() -> Status {
     call(|run| {
         let flash = cortex_m::singleton!(: [u8; 4 * SECTOR] = [0xff; 4 * SECTOR]).ok_or(Status::Refused)?;
-        let journal =
-            Journal::provision(Ram(flash), RUN, FirstBoot::confirmed_by_owner()).map_err(|_| Status::Refused)?;
-        let ledger = Ledger::open(journal, BUDGET).map_err(|_| Status::Refused)?;
+        let rate = Rate::of(EXPECTED_BATCH.into(), TRAIN.into()).map_err(|_| Status::Refused)?;
         let config = DpSgd::new().clip(1.0).noise_multiplier(1.0).learning_rate(0.5).momentum(0.9);
-        let config = config.expected_batch(EXPECTED_BATCH).build().map_err(|_| Status::Refused)?;
+        let config = config.expected_batch(EXPECTED_BATCH).poisson_batches(rate, TRAIN);
+        let config = config.build().map_err(|_| Status::Refused)?;
+        // What a charge stands for.
+        let charged = Configuration::of_ledger(BUDGET, &config, DIM).with(b"trustzone example, digits");
+        let journal =
+            Journal::provision(Ram(flash), charged, FirstBoot::confirmed_by_owner()).map_err(|_| Status::Refused)?;
+        let ledger = Ledger::open(journal, BUDGET).map_err(|_| Status::Refused)?;
         // The same digest as everywhere needs the same, known key: a simulation. A product: `Key::fresh`, from the generator of the
         // secure side.
         let noise = NoiseRng::simulation(2026);
@@ -57,14 +54,14 @@ pub fn provision() -> Status {
 pub fn step() -> Status {
     call(|run| {
         let Run { ledger, config, state, params, noise } = run.as_mut().ok_or(Status::Refused)?;
-        let rate = Rate::of(EXPECTED_BATCH.into(), TRAIN.into()).map_err(|_| Status::Refused)?;
         let mut grad = [0.0; DIM];
         let mut step = match config.begin(state, ledger) {
             Ok(Some(step)) => step,
             Ok(None) | Err(OpenError::BudgetSpent) => return Err(Status::BudgetSpent),
             Err(_) => return Err(Status::Refused),
         };
-        for digit in step.poisson_batch(noise, rate, TRAIN).filter_map(digits::train) {
+        let batch = step.poisson_batch(noise).map_err(|_| Status::Refused)?;
+        for digit in batch.filter_map(digits::train) {
             softmax::gradient(params, digit, &mut grad);
             step.add(&grad).map_err(|_| Status::Refused)?;
         }
