@@ -80,6 +80,7 @@ impl BestParams {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Budget, Method};
     use std::num::NonZeroU32;
 
     fn evaluations(losses: &[f64]) -> Vec<Evaluation> {
@@ -95,7 +96,8 @@ mod tests {
 
     #[test]
     fn best_parameters_follow_the_evaluations() {
-        let mut config = TrainConfig::default();
+        let budget = Budget::NoiseMultiplier(1.0);
+        let mut config = TrainConfig::new(budget, 1e-5, 500, 1.0, Method::dp_sgd(1.0, 0.1));
         let mut best = BestParams::default();
         best.keep(&config, &evaluations(&[1.0]), &[1.0]);
         assert_eq!(best, BestParams::default(), "a run that cannot end early keeps none");
