@@ -7,9 +7,10 @@
 //! # The first line
 //!
 //! It names the columns if [`DataOptions::header`] says so or, if that is not given, by this rule. A field is a *value* if it is a number,
-//! a word for a missing value (as pandas reads it, or `?`), or in a list of categories or classes. The first line names the columns if one
-//! of its fields is no value. Otherwise it is a row. One case is refused until `header` decides: the numbers 0, 1, 2, … in order, which
-//! pandas writes as names of columns without names.
+//! a word for a missing value (as pandas reads it, or `?`), or in a list of categories or classes. The first line names the columns if none
+//! of its fields is a value, the first of which may be empty. It is a row if all are. Two cases are refused until `header` decides, for a row
+//! that is taken for names would be released with them: values beside other words; and the numbers 0, 1, 2, … in order, which pandas writes
+//! as names of columns without names.
 
 use super::array::{Array, FETCH_AGAIN, open, read_failed};
 use super::assemble::{Raw, assemble};
@@ -55,13 +56,9 @@ pub(super) fn load(
     let fields: Vec<&str> = record.iter().collect();
     let header = match options.header {
         Some(header) => header,
-        None => names_columns(&fields, options, naming.classes()).ok_or_else(|| {
-            DataError::File(format!(
-                "{}: line {}: has the numbers 0 to {}, which are names of columns or a row: give `header` yes or no",
-                path.display(),
-                blank.line(record.position()),
-                fields.iter().filter(|field| !field.is_empty()).count() - 1
-            ))
+        None => names_columns(&fields, options, naming.classes()).map_err(|why| {
+            let line = blank.line(record.position());
+            DataError::File(format!("{}: line {line}: has {why}: give `header` yes or no", path.display()))
         })?,
     };
     let own: Option<Vec<String>> = header.then(|| record.iter().map(String::from).collect());
@@ -108,19 +105,31 @@ pub(super) fn load(
     Ok((assemble(raw, options)?, None))
 }
 
-/// Returns true if the first line names the columns, and nothing if that cannot be told. `classes` are names that labels may have.
-fn names_columns(fields: &[&str], options: &DataOptions, classes: Option<&[String]>) -> Option<bool> {
+/// Returns true if the first line names the columns. `classes` are names that labels may have.
+///
+/// # Errors
+///
+/// That cannot be told. The reason has no field of the line.
+fn names_columns(fields: &[&str], options: &DataOptions, classes: Option<&[String]>) -> Result<bool, String> {
     let is_listed = |field: &str| {
         let mut lists = options.categories.iter().map(|(_, list)| &**list).chain(classes);
         lists.any(|list| list.iter().any(|entry| entry == field))
     };
-    if fields.iter().any(|field| !is_value(field) && !is_listed(field)) {
-        return Some(true);
-    }
     // The index of pandas has no name.
-    let numbers = if fields.len() > 1 && fields[0].is_empty() { &fields[1..] } else { fields };
-    let is_count = numbers.iter().enumerate().all(|(at, field)| *field == at.to_string());
-    (!is_count).then_some(false)
+    let named = if fields.len() > 1 && fields[0].is_empty() { &fields[1..] } else { fields };
+    let values = named.iter().filter(|field| is_value(field) || is_listed(field)).count();
+    if values == 0 {
+        return Ok(true);
+    }
+    if values < named.len() {
+        return Err(
+            "numbers or missing values beside other words, so it names the columns or is a row with a fault".into()
+        );
+    }
+    if named.iter().enumerate().all(|(at, field)| *field == at.to_string()) {
+        return Err(format!("the numbers 0 to {}, which are names of columns or a row", named.len() - 1));
+    }
+    Ok(false)
 }
 
 /// The note on the first line: `own` are the names that it gives, and `names` those that the columns have.
@@ -133,8 +142,11 @@ fn note(path: &Path, own: Option<&[String]>, names: &[String], label: Option<usi
     };
     let label = label.map_or("no label".into(), |label| format!("label '{}'", names[label]));
     let (header, names) = (if own.is_some() { "yes" } else { "no" }, own.unwrap_or(names));
-    let more = if names.len() > 20 { ", ..." } else { "" };
-    format!("{}: the first line {first} (`header` {header}): {}{more}; {label}", path.display(), listed(names))
+    // Enough to see a row that is taken for names.
+    let is_short = names.len() <= 6;
+    let shown = if is_short { names } else { &names[..3] };
+    let more = if is_short { String::new() } else { format!(", ... ({} columns)", names.len()) };
+    format!("{}: the first line {first} (`header` {header}): {}{more}; {label}", path.display(), listed(shown))
 }
 
 /// The delimiter that the fields of the first line evidently have instead, as the setting takes it.

@@ -1,5 +1,6 @@
 //! A run that ended early because its evaluations had stopped to improve: the steps it took beside those that it is charged for.
 
+use super::of_run::params_digest;
 use damper_train::{Evaluation, Outcome, Run, TestMetrics};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -25,6 +26,9 @@ pub struct EarlyStop {
     /// The file with the parameters of that evaluation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub best_model: Option<Cow<'static, str>>,
+    /// SHA-256 of its parameters, as the report's `params_digest`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub best_params_digest: Option<String>,
     /// Says whether ε covers what ended the run.
     pub covered: Cow<'static, str>,
 }
@@ -50,6 +54,7 @@ impl EarlyStop {
             best_accuracy: best.accuracy,
             best_loss: best.loss,
             best_model: outcome.best.as_ref().map(|_| BEST_MODEL.into()),
+            best_params_digest: outcome.best.as_ref().map(|best| params_digest(run, &best.params)),
             covered: covered.into(),
         })
     }

@@ -1,6 +1,7 @@
 //! A run's folder, as an auditor gets it: read whole, checked for form, and not believed.
 
 use super::audit::{Canary, Mechanism, Neighbours};
+use super::early_stop::BEST_MODEL;
 use super::{TrainReport, hex};
 use damper_accounting::Recorded;
 use damper_onnx as onnx;
@@ -41,6 +42,8 @@ pub struct Evidence {
     pub marked: bool,
     /// Of the parameters in `model.onnx`, as the record gives it; none where there is no model, or the record names no tensors.
     pub params_digest: Option<String>,
+    /// The same of the parameters in [`BEST_MODEL`].
+    pub best_params_digest: Option<String>,
     /// The released files as they are.
     pub files: Vec<Released>,
 }
@@ -54,7 +57,7 @@ pub struct Released {
     pub sha256: Option<String>,
 }
 
-/// The released files, of which a folder may have lost some.
+/// The released files, of which a folder may have lost some. The model of the best evaluation is another, of a run that ended early.
 const RELEASED: [&str; 4] = ["model.onnx", "report.json", "events.json", "metrics.csv"];
 
 impl Evidence {
@@ -72,7 +75,8 @@ impl Evidence {
             }
         }
         let record: TrainReport = parsed(&folder.join("report.json"), RECORD)?;
-        let model = model(&folder.join("model.onnx"))?;
+        let model = model_at(&folder.join("model.onnx"))?;
+        let best = model_at(&folder.join(BEST_MODEL))?.filter(|_| record.early_stop.is_some());
         Ok(Self {
             recorded: recorded(folder)?,
             canary: audit_in(folder, CANARY)?,
@@ -80,6 +84,7 @@ impl Evidence {
             neighbours: audit_in(folder, NEIGHBOURS)?,
             marked: model.as_ref().is_some_and(onnx::is_marked),
             params_digest: model.filter(|_| !record.training.tensors.is_empty()).map(|model| params(&model, &record)),
+            best_params_digest: best.map(|model| params(&model, &record)),
             files: released(folder)?,
             record,
         })
@@ -131,7 +136,9 @@ pub(super) fn bytes(path: &Path, limit: u64) -> Result<Vec<u8>, EvidenceError> {
 
 /// The released files in `folder`, with their digests.
 pub(super) fn released(folder: &Path) -> Result<Vec<Released>, EvidenceError> {
-    RELEASED.into_iter().map(|name| Ok(Released { name, sha256: digest(&folder.join(name))? })).collect()
+    let best = is_there(&folder.join(BEST_MODEL))?.then_some(BEST_MODEL);
+    let names = RELEASED.into_iter().chain(best);
+    names.map(|name| Ok(Released { name, sha256: digest(&folder.join(name))? })).collect()
 }
 
 pub(super) fn parsed<T: DeserializeOwned>(path: &Path, limit: u64) -> Result<T, EvidenceError> {
@@ -157,7 +164,7 @@ pub(super) fn is_there(path: &Path) -> Result<bool, EvidenceError> {
 }
 
 /// The model, where the folder has not lost it.
-fn model(path: &Path) -> Result<Option<ModelProto>, EvidenceError> {
+fn model_at(path: &Path) -> Result<Option<ModelProto>, EvidenceError> {
     if !is_there(path)? {
         return Ok(None);
     }

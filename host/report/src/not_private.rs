@@ -95,7 +95,7 @@ impl NotPrivateReport {
             seed: run.config.seed,
             seconds: outcome.seconds.ceil(),
             backend: outcome.backend.into(),
-            params_digest: params_digest(run, outcome),
+            params_digest: params_digest(run, &outcome.params),
             training: Training { method: NOT_PRIVATE.into(), ..training(run, outcome) },
             held_out: held_out(run, outcome),
             versions: Versions::new(outcome, "not tested: nothing rests on it"),

@@ -33,7 +33,7 @@ impl TrainReport {
             test_perplexity: perplexity(run, outcome),
             seconds: outcome.seconds.ceil(),
             backend: outcome.backend.into(),
-            params_digest: params_digest(run, outcome),
+            params_digest: params_digest(run, &outcome.params),
             run: run.kind().to_string().into(),
             privacy: privacy(run, simulation),
             mechanism: mechanism(run),
@@ -81,12 +81,16 @@ fn released<'a>(run: &Run, outcome: &'a Outcome) -> Named<'a> {
 }
 
 /// The digest of what the trained model holds: of all parameters together.
-pub(super) fn params_digest(run: &Run, outcome: &Outcome) -> String {
+pub(super) fn params_digest(run: &Run, params: &[f32]) -> String {
     match &run.adapted {
-        None => digest(&outcome.params),
-        Some(_) => {
-            digest(&released(run, outcome).iter().flat_map(|(_, values)| values.iter().copied()).collect::<Vec<_>>())
-        }
+        None => digest(params),
+        Some(_) => digest(
+            &run.released(params)
+                .unwrap_or_default()
+                .iter()
+                .flat_map(|(_, values)| values.iter().copied())
+                .collect::<Vec<_>>(),
+        ),
     }
 }
 
@@ -254,7 +258,8 @@ fn privacy(run: &Run, simulation: bool) -> Privacy {
                 None => "",
                 Some(_) => "the released means and deviations of the features, ",
             };
-            format!("the training samples{held_out}, in {normalize}model.onnx, events.json, metrics.csv and this report without `seconds`").into()
+            let best = if run.config.stop_early.is_some() { ", model-best.onnx" } else { "" };
+            format!("the training samples{held_out}, in {normalize}model.onnx{best}, events.json, metrics.csv and this report without `seconds`").into()
         },
         not_covered: not_covered(run),
         released_model: match run.config.average {
@@ -273,7 +278,11 @@ fn not_covered(run: &Run) -> Cow<'static, str> {
             "the folder checkpoint/, which is as secret as the data"
         },
     ];
-    if run.data.test.is_some() && run.config.test_metrics == TestMetrics::Exact {
+    let is_exact = run.data.test.is_some() && run.config.test_metrics == TestMetrics::Exact;
+    if is_exact && run.config.stop_early.is_some() {
+        all.insert(0, "where the run ended and which step model-best.onnx is of, which follow from those figures");
+    }
+    if is_exact {
         all.insert(0, "the held-out samples: test_accuracy, test_loss, test_perplexity, the figures by class and metrics.csv are exact functions of them");
     }
     format!(

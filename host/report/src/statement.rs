@@ -102,7 +102,7 @@ impl OfGroup {
 /// What holds of several samples together, in a sentence.
 fn several(groups: &[OfGroup]) -> String {
     let all: Vec<String> = groups.iter().map(|group| group.text()).collect();
-    format!("{SEVERAL}. For them ε at the same δ is larger, by more than their number: {}", all.join(", "))
+    format!("{SEVERAL}. For them ε at the same δ, by privacy loss distributions, is: {}", all.join(", "))
 }
 
 /// The warning about a model that an audit trained.
@@ -116,7 +116,17 @@ impl Statement {
     ///
     /// The recorded events cannot be priced.
     pub fn new(evidence: Evidence) -> Result<Self, AccountingError> {
-        let Evidence { record, recorded, canary, mechanism, neighbours, marked, params_digest, files } = evidence;
+        let Evidence {
+            record,
+            recorded,
+            canary,
+            mechanism,
+            neighbours,
+            marked,
+            params_digest,
+            best_params_digest,
+            files,
+        } = evidence;
         let price = recorded.epsilon(recorded.accountant, recorded.delta)?;
         let epsilon = price.epsilon;
         let mut differences = differences(&record, &recorded, epsilon);
@@ -125,6 +135,18 @@ impl Statement {
             differences.push(Difference {
                 file: "report.json",
                 of: "the parameters in model.onnx to have the digest",
+                claimed,
+                found,
+            });
+        }
+        let best = record.early_stop.as_ref().and_then(|early| early.best_params_digest.clone());
+        if let (Some(claimed), Some(found)) = (best, best_params_digest)
+            && claimed != found
+        {
+            let claimed = claimed.chars().take(80).collect();
+            differences.push(Difference {
+                file: "report.json",
+                of: "the parameters in model-best.onnx to have the digest",
                 claimed,
                 found,
             });

@@ -167,9 +167,9 @@ fn budget_counts_a_resumed_run_once() {
     assert!((total["epsilon"].as_f64().unwrap() - report["epsilon"].as_f64().unwrap()).abs() < 1e-9, "{total}");
 }
 
-/// A recorded run of 450 steps with this noise.
+/// A recorded run of 1,800 steps with this noise: longer than all stops of a test take.
 fn recorded(out: &Path, file: &Path, noise: &[&str]) -> Command {
-    let flags = ["--epochs", "2.5", "--batch-size", "8", "--seed", "1", "--record", file.to_str().unwrap()];
+    let flags = ["--epochs", "10", "--batch-size", "8", "--seed", "1", "--record", file.to_str().unwrap()];
     let mut command = damper();
     command.args(["train", "onnx-models/digits-linear.onnx", "--data", DIGITS, "--out"]).arg(out).args(flags);
     command.args(["--noise-multiplier", "1", "--lr", "0.5", "--backend", "tract", "--workers", "1"]).args(noise);

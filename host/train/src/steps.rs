@@ -364,7 +364,12 @@ where
     let stalls = |evaluations: &[Evaluation]| {
         config.stop_early.is_some_and(|patience| Evaluation::has_stalled(evaluations, patience.get()))
     };
-    let mut ended_early = (first < steps && stalls(&evaluations)).then_some(first);
+    // An early end may have been charged, and its outputs lost. What it charged beyond was not taken.
+    let taken = first - lost;
+    let mut ended_early = (taken < steps && stalls(&evaluations)).then_some(taken);
+    if ended_early.is_some() {
+        lost_steps -= lost;
+    }
     let mut best = BestParams::begin(written.folder, &evaluations, params.len());
     // A stop may have lost all steps that were left.
     let last = match ended_early {
@@ -481,11 +486,12 @@ where
     if let Some(taken) = ended_early {
         // When it ends follows from what was released, and the price was fixed before: that of all steps.
         written.ledger.store_mut().settle(steps, steps)?;
-        for at in taken..steps {
+        for at in taken.max(first)..steps {
             spent.count(event(&draws, at)?);
         }
         if let Some(metrics) = &run.private_metrics {
-            (evaluations.len() as u32..metrics.releases).for_each(|_| spent.count_evaluation());
+            let counted = evaluations_until(first, steps, evaluate_every).max(evaluations.len() as u32);
+            (counted..metrics.releases).for_each(|_| spent.count_evaluation());
         }
     }
     if let Some(recording) = written.recording.filter(|_| !stopped) {

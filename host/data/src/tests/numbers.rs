@@ -149,11 +149,13 @@ fn labels_are_scaled_once() {
 #[test]
 fn first_line_follows_one_rule() {
     let folder = folder();
-    let cases: [(&str, Option<bool>); 22] = [
+    let cases: [(&str, Option<bool>); 24] = [
         ("a,b,y", Some(true)),
-        ("1,b,2", Some(true)),
-        ("NA,b,y", Some(true)),
+        ("1,b,2", None),
+        ("NA,b,y", None),
         (",a,y", Some(true)),
+        ("61,1,HIV+,0", None),
+        ("red,b,y", None),
         ("\"a\",\"b\",\"y\"", Some(true)),
         ("\u{feff}a,b,y", Some(true)),
         ("\n\na,b,y", Some(true)),
