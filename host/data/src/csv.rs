@@ -63,8 +63,9 @@ pub(super) fn load(
     };
     let own: Option<Vec<String>> = header.then(|| record.iter().map(String::from).collect());
     let choose = |names: &[String]| label_column(path, names, options);
-    let Order { names, places, label } =
-        naming.table(path, own.clone(), record.len(), &choose, options.label_column.as_deref())?;
+    let order = naming.table(path, own.clone(), record.len(), &choose, options.label_column.as_deref())?;
+    naming.check_numbers(path, options, &order)?;
+    let Order { names, places, label } = order;
     naming.note(note(path, own.as_deref(), &names, label));
     let columns = Columns::new(path, names, label, naming.classes(), options)?;
     let mut table = Table::new(&columns, options)?;

@@ -2,12 +2,12 @@
 //!
 //! The first table of a data set decides the order of the columns, or the names that were known before: of the model, of the run that
 //! is resumed, of a federation's plan. Every later table must have the same names, each once, in any order. A number of a column means
-//! that place of the first table. A table without names is read by place, and a note says so; tables with names and without them in one
+//! that place of the first table, and is refused where names that were known before have another order. A table without names is read by place, and a note says so; tables with names and without them in one
 //! data set are an error. Classes are numbered by the first list of names in the same way.
 //!
 //! Names are public: of columns, of classes, of the folders of images.
 
-use super::DataError;
+use super::{DataError, DataOptions};
 use damper_onnx::SettingError;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -161,6 +161,28 @@ impl Naming {
         }
         let places = names.iter().filter_map(|name| own.iter().position(|own| own == name)).collect();
         Ok(Order { names, places, label })
+    }
+
+    /// Refuses settings that name a column by its number, where the table at `path` has its columns at other `places` than those of a model,
+    /// a run or a plan: the number could mean either.
+    pub fn check_numbers(&self, path: &Path, options: &DataOptions, order: &Order) -> Result<(), DataError> {
+        let Some(known) = self.table.as_ref().filter(|known| !known.is_own && !order.places.is_sorted()) else {
+            return Ok(());
+        };
+        let scaled = options.scale.iter().map(|(wanted, ..)| ("scale", wanted));
+        let listed = options.categories.iter().map(|(wanted, _)| ("categories", wanted));
+        let mut numbered = scaled.chain(listed).filter(|(_, wanted)| !order.names.contains(wanted));
+        match numbered.find(|(_, wanted)| wanted.parse::<usize>().is_ok()) {
+            None => Ok(()),
+            Some((setting, wanted)) => {
+                let problem = format!(
+                    "{} has its columns in another order than {}: give the column's name",
+                    path.display(),
+                    known.origin
+                );
+                Err(SettingError::new(setting, wanted, problem).into())
+            }
+        }
     }
 
     /// The names that a table of the columns `own` must have, in their order, and the label's place among them.

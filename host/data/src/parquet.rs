@@ -199,7 +199,9 @@ fn plan<'a>(
         let leaves = [vec![image], used].concat();
         return Ok(Plan { leaves, content: Content::Images { label: columns }, has_label: label.is_some() });
     }
-    let Order { names, places, label } = naming.table(path, Some(all), flat.len(), &choose, wanted)?;
+    let order = naming.table(path, Some(all), flat.len(), &choose, wanted)?;
+    naming.check_numbers(path, options, &order)?;
+    let Order { names, places, label } = order;
     let used: Vec<usize> = places.into_iter().map(|place| flat[place]).collect();
     used.iter().try_for_each(|leaf| check_type(path, &leaves[*leaf]))?;
     let numbers = written.numbers(path, label.map(|label| &names[label]), options, naming)?;

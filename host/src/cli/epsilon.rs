@@ -64,7 +64,7 @@ pub(super) struct EpsilonArgs {
     /// which moves a release by up to twice the clip
     #[arg(long, value_name = "NAME", default_value = "add-or-remove")]
     neighbours: NeighboursArg,
-    /// Epsilon of K units that one person, document or device gave, all there or none of them: computed, for it grows faster than K times
+    /// Epsilon of K units that one person, document or device gave, all there or none of them: computed, for it is not K times epsilon
     #[arg(long, value_name = "K")]
     group: Option<NonZeroU32>,
     /// The unit that is clipped, and so what epsilon protects: `sample`, one sample's gradient; `user`, all that a user's samples

@@ -5,6 +5,7 @@ use crate::files::{FileError, folder_of};
 use crate::recording::recording_bytes;
 use crate::replay::part_of;
 use crate::{Run, TrainError};
+use damper_core::state::{self, SaveState};
 use prost::Message;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,15 +13,17 @@ use std::path::{Path, PathBuf};
 /// Room for reports, metrics, the plan and ledgers.
 const SMALL_FILES: u64 = 1 << 17;
 
-/// Refuses a run whose outputs do not fit the disks that they go to: the model and the small files next to the private folder `folder`, one
-/// more state beside those that are there, and the rest of the recording. What this process or another writes later is not looked at.
+/// Refuses a run whose outputs do not fit the disks that they go to: the model and the small files next to the private folder `folder`, the
+/// states of `memory`, if they are kept, and the rest of the recording. What this process or another writes later is not looked at.
 ///
 /// # Errors
 ///
 /// A disk has less room than is needed.
-pub(crate) fn check_room(run: &Run, folder: &Path) -> Result<(), TrainError> {
-    // A new state is whole before an old one goes.
-    let state = STATES.iter().filter_map(|name| Some(fs::metadata(folder.join(name)).ok()?.len())).max().unwrap_or(0);
+pub(crate) fn check_room(run: &Run, folder: &Path, memory: Option<&mut dyn SaveState>) -> Result<(), TrainError> {
+    let state = memory.map_or(0, |memory| {
+        let sizes = STATES.map(|name| fs::metadata(folder.join(name)).map_or(0, |found| found.len()));
+        states_to_come(saved_bytes(memory), &sizes)
+    });
     let model = run.model.encoded_len() as u64;
     let out = folder.parent().unwrap_or(folder);
     let mut needed = vec![Need { what: "model", setting: "out", at: out.into(), bytes: model + SMALL_FILES }];
@@ -38,6 +41,20 @@ pub(crate) fn check_room(run: &Run, folder: &Path) -> Result<(), TrainError> {
         needed.push(Need { what: "recording", setting: "record", at: folder_of(&record.file).into(), bytes });
     }
     Ok(check_all(&needed, &free)?)
+}
+
+/// Bytes of a state.
+fn saved_bytes(memory: &mut dyn SaveState) -> u64 {
+    let mut bytes = 0;
+    state::save(memory, 1, &mut |part: &[u8]| bytes += part.len() as u64);
+    bytes
+}
+
+/// Bytes that states of `bytes` each need beside those of these `sizes`: each of them becomes as large, and a new one is whole before an
+/// old one goes.
+fn states_to_come(bytes: u64, sizes: &[u64]) -> u64 {
+    let grown = sizes.iter().map(|size| bytes.saturating_sub(*size));
+    grown.fold(bytes, u64::saturating_add)
 }
 
 /// Refuses a file of so many bytes that does not fit its disk. `setting` names it.
@@ -116,6 +133,16 @@ mod tests {
 
     fn need(what: &'static str, at: &str, bytes: u64) -> Need {
         Need { what, setting: if what == "recording" { "record" } else { "out" }, at: at.into(), bytes }
+    }
+
+    // Before a run there are two states of the start, which are small.
+    #[test]
+    fn states_grow_to_the_size_of_the_memory() {
+        let mut params = vec![0.5f32; 1000];
+        let bytes = saved_bytes(&mut params[..]);
+        assert!((4000..4200).contains(&bytes), "{bytes}");
+        assert_eq!(states_to_come(bytes, &[100, 0]), 3 * bytes - 100);
+        assert_eq!(states_to_come(bytes, &[bytes + 50, bytes]), bytes);
     }
 
     // What goes to one disk is added up, and each disk is judged by itself.

@@ -355,7 +355,10 @@ where
         tell_first(found, looked_at.len(), progress);
     }
     let mut non_finite = NonFinite::begin(written.folder, first - lost);
-    agree(ranks.group(), written.folder.map_or(Ok(()), |folder| check_room(run, folder)))?;
+    ranks.save(&mut params, &mut average, &mut state, |memory| {
+        let Some(folder) = written.folder else { return Ok(()) };
+        check_room(run, folder, written.checkpoint.is_some().then_some(memory))
+    })?;
     agree(ranks.group(), written.folder.map_or(Ok(()), |folder| written.plan.write(folder)))?;
     let started = Instant::now();
     let elapsed = || before.seconds + started.elapsed().as_secs_f64();

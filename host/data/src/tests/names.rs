@@ -88,6 +88,20 @@ fn known_names_put_columns_in_order() {
         let options = DataOptions { label_column: Some("y".into()), ..options };
         assert_eq!(floats(&load(&csv(&folder, "t.csv", order), &options).unwrap().train), rows());
     }
+    // A number could mean a place of the model or of the file.
+    for (order, wanted, is_refused) in [("b,a,y", "0", true), ("b,a,y", "a", false), ("a,b,y", "0", false)] {
+        let scale = vec![(wanted.to_owned(), 1.0, 2.0)];
+        let options = DataOptions { names: known(&["a", "b", "y"], Some("y"), false), scale, ..table() };
+        let spec = csv(&folder, "t.csv", order);
+        if is_refused {
+            let message = refusal(&spec, &options);
+            assert!(message.contains("`scale` 0") && message.contains("in another order than the model"), "{message}");
+        } else {
+            let scaled = floats(&load(&spec, &options).unwrap().train).to_vec();
+            let wanted = rows().chunks(2).flat_map(|row| [(row[0] - 1.0) / 2.0, row[1]]).collect::<Vec<_>>();
+            assert_eq!(scaled, wanted);
+        }
+    }
     let options = DataOptions { names: known(&["a", "c", "y"], Some("y"), false), ..table() };
     let message = refusal(&csv(&folder, "t.csv", "a,b,y"), &options);
     assert!(message.contains("than the model: it lacks 'c', and has besides 'b'"), "{message}");

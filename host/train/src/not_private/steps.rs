@@ -20,6 +20,7 @@ use damper_accounting::{Recorded, RunKind};
 use damper_core::average::Average;
 use damper_core::optimizer::{Begin, Optimizer};
 use damper_core::private::Released;
+use damper_core::state::SaveState;
 use damper_data::chunks;
 use std::path::Path;
 use std::time::Instant;
@@ -64,7 +65,8 @@ pub(crate) fn train(
         progress.resumed(&Resumed { step: first, lost: 0, evaluations: &evaluations });
     }
     check_result(run)?;
-    check_room(run, folder)?;
+    let memory: &mut dyn SaveState = &mut (&mut params[..], (&mut average, &mut state));
+    check_room(run, folder, checkpoint.is_some().then_some(memory))?;
     let mut non_finite = NonFinite::begin(Some(folder), first);
     plan.write(folder)?;
 
