@@ -53,13 +53,10 @@ fn little_noise_gives_mean_and_deviation() {
         let column = || values.iter().skip(column).step_by(64).map(|x| f64::from(*x));
         let mean = column().sum::<f64>() / rows;
         let std = (column().map(|x| (x - mean).powi(2)).sum::<f64>() / rows).sqrt();
-        assert!((f64::from(*found) - mean).abs() < 2e-4, "{found} {mean}");
+        assert!((*found - mean).abs() < 2e-4, "{found} {mean}");
         // A column without variance counts with that of the noise.
         let least = 0.5 * (0.01 * (1.25 * 64.0f64).sqrt() / rows).sqrt();
-        assert!(
-            (f64::from(*found_std) - std.max(least)).abs() < 5e-3 && f64::from(*found_std) > 0.999 * least,
-            "{found_std} {std}"
-        );
+        assert!((*found_std - std.max(least)).abs() < 5e-3 && *found_std > 0.999 * least, "{found_std} {std}");
     }
 }
 
@@ -81,7 +78,7 @@ fn noise_on_means_has_the_priced_deviation() {
         let found = train::run(&run, folder.path(), &mut Unwatched).unwrap().normalize.unwrap();
         // Means at a bound are clamped there.
         for column in (0..64).filter(|column| (0.1..0.9).contains(&mean(*column))) {
-            squares += ((f64::from(found.means[column]) - mean(column)) / priced).powi(2);
+            squares += ((found.means[column] - mean(column)) / priced).powi(2);
             draws += 1.0;
         }
     }

@@ -138,8 +138,8 @@ mod tests {
     // Before a run there are two states of the start, which are small.
     #[test]
     fn states_grow_to_the_size_of_the_memory() {
-        let mut params = vec![0.5f32; 1000];
-        let bytes = saved_bytes(&mut params[..]);
+        let mut params = [0.5f32; 1000];
+        let bytes = saved_bytes(&mut params);
         assert!((4000..4200).contains(&bytes), "{bytes}");
         assert_eq!(states_to_come(bytes, &[100, 0]), 3 * bytes - 100);
         assert_eq!(states_to_come(bytes, &[bytes + 50, bytes]), bytes);

@@ -54,7 +54,7 @@ pub(super) fn bounds(normalize: &NormalizePrivate) -> NormalizePrivate {
 /// The made data in the bounds of `normalize`, and what its rows add to the sums.
 pub(super) fn data(normalize: &NormalizePrivate, linear: Linear, rows: &[Row]) -> (Split, Vec<f64>) {
     let columns = linear.features;
-    let (low, high) = (f64::from(normalize.lows[0]), f64::from(normalize.highs[0]));
+    let (low, high) = (normalize.lows[0], normalize.highs[0]);
     let (middle, half) = ((low + high) / 2.0, (high - low) / 2.0);
     let mut values = Vec::with_capacity(rows.len() * columns);
     let mut sums = vec![0.0; 2 * columns];

@@ -54,7 +54,7 @@ pub(crate) struct Case {
 #[must_use]
 pub(crate) enum Undo {
     Pop,
-    Restore(Sample),
+    Restore(Box<Sample>),
     Revive,
 }
 
@@ -90,7 +90,7 @@ impl Case {
             Some(sample) => {
                 let before = split.sample(self.index as usize);
                 split.replace(self.index as usize, sample);
-                Undo::Restore(before)
+                Undo::Restore(Box::new(before))
             }
         }
     }
