@@ -164,6 +164,7 @@ pub mod audit;
 #[cfg(feature = "cluster")]
 mod cluster;
 mod config;
+mod draw;
 mod emit;
 mod float_sum;
 mod mixing;
@@ -198,6 +199,7 @@ use crate::state::{SaveState, StateField};
 use crate::threshold::{Fixed, Threshold};
 use adder::Adder;
 use core::convert::Infallible;
+use draw::Draw;
 
 /// The parts in the slots of a step. The defaults are those of DP-SGD on a device.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -227,13 +229,6 @@ pub struct PrivateStep<F = Identity, O = Sgd, M = DiscreteGaussian<i32>, T = Fix
     draw: Draw,
     /// Of all that the price depends on but the number of parameters.
     digest: Digest,
-}
-
-/// A Poisson draw of the step's own: its rate, and the number of samples; 0 if there is none.
-#[derive(Clone, Copy, PartialEq, Debug)]
-struct Draw {
-    rate: Rate,
-    samples: u32,
 }
 
 /// The version of the accounting. A charge under another stands for something else.

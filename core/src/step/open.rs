@@ -2,8 +2,9 @@
 
 use super::adder::{Adder, total_len};
 use super::config::{CountsOf, StepConfig};
+use super::draw::Draw;
 use super::noise_part::{BLOCK, Drawing, NoisePart, address};
-use super::{Draw, Mixing, Shard};
+use super::{Mixing, Shard};
 use crate::accounting::Rate;
 use crate::clip::Segments;
 use crate::count::{CountNoise, Counts, ReleasedCounts};

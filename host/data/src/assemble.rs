@@ -5,6 +5,7 @@ use super::columns::{check_scale, labels_scaled};
 use super::dataset::IGNORED;
 use super::fit::{Fit, fit, to_front};
 use super::number::{Number, not_finite, rounded};
+use super::options::DROP;
 use super::scaling::Scaling;
 use super::stored::{Stored, StoredKind};
 use super::values::{Element, FileValues, Held, Room, Sink, Values};
@@ -202,9 +203,6 @@ impl BadRows {
         }
     }
 }
-
-/// The advice on a row that may be left out. Not on one whose label or type is wrong: those are faults of the whole file.
-pub(super) const DROP: &str = ", or use `on_bad_row` drop";
 
 /// The name of the value `at` of a sample's `width` values.
 fn place(what: &str, at: usize, width: usize) -> String {

@@ -1,7 +1,7 @@
 //! The columns of a table: the label, numbers, and categories by public lists.
 
-use super::assemble::DROP;
 use super::number::Number;
+use super::options::DROP;
 use super::{DataError, DataOptions, LabelKind};
 use damper_onnx::SettingError;
 use damper_onnx::graph::DType;

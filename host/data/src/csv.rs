@@ -64,7 +64,7 @@ pub(super) fn load(
     let own: Option<Vec<String>> = header.then(|| record.iter().map(String::from).collect());
     let choose = |names: &[String]| label_column(path, names, options);
     let order = naming.table(path, own.clone(), record.len(), &choose, options.label_column.as_deref())?;
-    naming.check_numbers(path, options, &order)?;
+    naming.check_numbers(path, &options.columns(), &order)?;
     let Order { names, places, label } = order;
     naming.note(note(path, own.as_deref(), &names, label));
     let columns = Columns::new(path, names, label, naming.classes(), options)?;

@@ -7,7 +7,7 @@
 //!
 //! Names are public: of columns, of classes, of the folders of images.
 
-use super::{DataError, DataOptions};
+use super::DataError;
 use damper_onnx::SettingError;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -165,13 +165,12 @@ impl Naming {
 
     /// Refuses settings that name a column by its number, where the table at `path` has its columns at other `places` than those of a model,
     /// a run or a plan: the number could mean either.
-    pub fn check_numbers(&self, path: &Path, options: &DataOptions, order: &Order) -> Result<(), DataError> {
+    pub fn check_numbers(&self, path: &Path, wanted: &[(&'static str, &str)], order: &Order) -> Result<(), DataError> {
         let Some(known) = self.table.as_ref().filter(|known| !known.is_own && !order.places.is_sorted()) else {
             return Ok(());
         };
-        let scaled = options.scale.iter().map(|(wanted, ..)| ("scale", wanted));
-        let listed = options.categories.iter().map(|(wanted, _)| ("categories", wanted));
-        let mut numbered = scaled.chain(listed).filter(|(_, wanted)| !order.names.contains(wanted));
+        let is_name = |wanted: &str| order.names.iter().any(|name| name == wanted);
+        let mut numbered = wanted.iter().filter(|(_, wanted)| !is_name(wanted));
         match numbered.find(|(_, wanted)| wanted.parse::<usize>().is_ok()) {
             None => Ok(()),
             Some((setting, wanted)) => {

@@ -74,6 +74,12 @@ pub struct DataOptions {
 }
 
 impl DataOptions {
+    /// The columns that settings name, but the label's: the setting, and the name or number.
+    pub(super) fn columns(&self) -> Vec<(&'static str, &str)> {
+        let scaled = self.scale.iter().map(|(wanted, ..)| ("scale", wanted.as_str()));
+        scaled.chain(self.categories.iter().map(|(wanted, _)| ("categories", wanted.as_str()))).collect()
+    }
+
     pub(super) fn room(&self) -> Room {
         Room::new(self.data_memory, self.cache.as_deref())
     }
@@ -283,3 +289,6 @@ impl std::str::FromStr for TextTask {
         }
     }
 }
+
+/// The advice on a row that may be left out. Not on one whose label or type is wrong: those are faults of the whole file.
+pub(super) const DROP: &str = ", or use `on_bad_row` drop";

@@ -200,7 +200,7 @@ fn plan<'a>(
         return Ok(Plan { leaves, content: Content::Images { label: columns }, has_label: label.is_some() });
     }
     let order = naming.table(path, Some(all), flat.len(), &choose, wanted)?;
-    naming.check_numbers(path, options, &order)?;
+    naming.check_numbers(path, &options.columns(), &order)?;
     let Order { names, places, label } = order;
     let used: Vec<usize> = places.into_iter().map(|place| flat[place]).collect();
     used.iter().try_for_each(|leaf| check_type(path, &leaves[*leaf]))?;

@@ -4,9 +4,9 @@
 //! converted: grey is repeated, and colours become grey by the weights of ITU-R BT.601. Sizes are changed only as
 //! [`Resize`](super::Resize) says.
 
-use super::assemble::DROP;
 use super::fit::to_front;
 use super::guard::guarded;
+use super::options::DROP;
 use super::{DataOptions, Resize};
 use fast_image_resize::images::{TypedImage, TypedImageRef};
 use fast_image_resize::pixels::{U8, U8x3};

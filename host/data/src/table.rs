@@ -1,9 +1,9 @@
 //! The rows of a table on their way to samples: scaled by public constants in float64, and rounded once to the type of the model's input.
 
-use super::assemble::DROP;
 use super::columns::{Columns, Row};
 use super::fit::{Fit, fit};
 use super::number::{Number, not_finite, rounded};
+use super::options::DROP;
 use super::scaling::Scaling;
 use super::values::{Sink, Values};
 use super::{DataError, DataOptions};

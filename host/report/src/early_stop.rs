@@ -1,6 +1,5 @@
 //! A run that ended early because its evaluations had stopped to improve: the steps it took beside those that it is charged for.
 
-use super::of_run::params_digest;
 use damper_train::{Evaluation, Outcome, Run, TestMetrics};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -34,7 +33,8 @@ pub struct EarlyStop {
 }
 
 impl EarlyStop {
-    pub(super) fn new(run: &Run, outcome: &Outcome) -> Option<Self> {
+    /// Of an outcome with this digest of its best parameters, if it ended early.
+    pub(super) fn new(run: &Run, outcome: &Outcome, best_params_digest: Option<String>) -> Option<Self> {
         let taken = outcome.ended_early?;
         let last = outcome.evaluations.last()?;
         let best = Evaluation::best(&outcome.evaluations)?;
@@ -54,7 +54,7 @@ impl EarlyStop {
             best_accuracy: best.accuracy,
             best_loss: best.loss,
             best_model: outcome.best.as_ref().map(|_| BEST_MODEL.into()),
-            best_params_digest: outcome.best.as_ref().map(|best| params_digest(run, &best.params)),
+            best_params_digest,
             covered: covered.into(),
         })
     }

@@ -42,7 +42,7 @@ impl TrainReport {
             data: data(run),
             held_out: held_out(run, outcome),
             normalize: normalize(run, outcome),
-            early_stop: EarlyStop::new(run, outcome),
+            early_stop: EarlyStop::new(run, outcome, outcome.best.as_ref().map(|best| params_digest(run, best))),
             versions: Versions::new(
                 outcome,
                 match outcome.independence {

@@ -161,7 +161,7 @@ fn model(run: &Run, outcome: &Outcome, params: &[f32]) -> Result<ModelProto, Fai
 fn write(run: &Run, outcome: &Outcome, folder: &OutputFolder, report: &str) -> Result<(), Failure> {
     folder.write("model.onnx", &onnx::encode(&model(run, outcome, &outcome.params)?))?;
     if let Some(best) = &outcome.best {
-        folder.write(BEST_MODEL, &onnx::encode(&model(run, outcome, &best.params)?))?;
+        folder.write(BEST_MODEL, &onnx::encode(&model(run, outcome, best)?))?;
     }
     folder.write("metrics.csv", metrics(run, &outcome.evaluations).as_bytes())?;
     folder.write("report.json", report.as_bytes())?;

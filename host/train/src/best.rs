@@ -10,15 +10,15 @@ use std::fs;
 use std::path::Path;
 
 /// The file of these parameters in the private folder; absent where a run cannot end early.
-pub const BEST: &str = "best-params.bin";
+pub(crate) const BEST: &str = "best-params.bin";
 
 /// Parameters after a step.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct BestParams {
+pub(crate) struct BestParams {
     /// Steps before them.
-    pub step: u32,
+    step: u32,
     /// Flat, in `grad.parameters` order.
-    pub params: Vec<f32>,
+    params: Vec<f32>,
     /// True if the file is older.
     is_new: bool,
 }
@@ -53,9 +53,9 @@ impl BestParams {
     }
 
     /// Of a run with these evaluations that ended early.
-    pub(crate) fn of_early_end(self, evaluations: &[Evaluation]) -> Option<Self> {
+    pub(crate) fn of_early_end(self, evaluations: &[Evaluation]) -> Option<Vec<f32>> {
         let best = Evaluation::best(evaluations)?;
-        (best.step == self.step && !self.params.is_empty()).then_some(self)
+        (best.step == self.step && !self.params.is_empty()).then_some(self.params)
     }
 
     /// The step and the parameters, little-endian, and their SHA-256.
@@ -107,7 +107,7 @@ mod tests {
             best.keep(&config, &evaluations(&losses[..taken]), &[taken as f32, -0.0]);
         }
         assert_eq!(best, BestParams { step: 2, params: vec![2.0, -0.0], is_new: true });
-        assert_eq!(best.clone().of_early_end(&evaluations(&losses)), Some(best));
+        assert_eq!(best.of_early_end(&evaluations(&losses)), Some(vec![2.0, -0.0]));
     }
 
     // A file that is damaged, of another run or of another evaluation counts for nothing.

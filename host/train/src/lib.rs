@@ -67,7 +67,6 @@ pub(crate) mod watched;
 mod weights;
 pub(crate) mod worker;
 
-pub use best::BestParams;
 pub use checkpoint::{Checkpoint, CheckpointError, Invocation};
 pub use choice::short;
 pub use choice::{

@@ -1,6 +1,5 @@
 //! The result of training, and its progress.
 
-use crate::best::BestParams;
 use crate::class_metrics::ClassMetrics;
 use crate::rehearsal::Independence;
 use damper_accounting::Recorded;
@@ -19,8 +18,8 @@ pub struct Outcome {
     pub stopped: bool,
     /// Steps taken, if the run ended early because its evaluations stopped to improve. All steps are charged.
     pub ended_early: Option<u32>,
-    /// The parameters of the best evaluation, if the run ended early.
-    pub best: Option<BestParams>,
+    /// The parameters of the best evaluation, flat as `params`, if the run ended early.
+    pub best: Option<Vec<f32>>,
     /// Steps among them that released nothing that counts: a stop lost them.
     pub lost_steps: u32,
     /// Each draw's event, from which ε follows.

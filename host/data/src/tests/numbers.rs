@@ -175,7 +175,7 @@ fn first_line_follows_one_rule() {
         (",0,1", None),
         ("0,1,2,3,4,5,6,7,8,9,10", None),
     ];
-    let list = vec![("colour".to_owned(), vec!["red".to_owned(), "blue".to_owned()])];
+    let list = [("colour".to_owned(), vec!["red".to_owned(), "blue".to_owned()])];
     for (first, wanted) in cases {
         let row = vec!["3"; first.matches(',').count() + 1].join(",");
         let csv = put(&folder, "t.csv", format!("{first}\n{row}\n{row}\n").as_bytes());

@@ -1,12 +1,12 @@
 //! Rows of a table, or lines of a file: texts and the numbers of their label column.
 
 use super::super::array::{FETCH_AGAIN, open, read_failed};
-use super::super::assemble::DROP;
 use super::super::columns::{Classes, column, label, names};
 use super::super::csv::other_delimiter;
 use super::super::lines::{Counted, LONGEST, too_long, without_mark};
 use super::super::names::Naming;
 use super::super::number::Number;
+use super::super::options::DROP;
 use super::super::options::TextTask;
 use super::super::{DataError, DataOptions, LabelKind};
 use csv::{ByteRecord, ReaderBuilder};

@@ -1,9 +1,9 @@
 //! A tokenizer file, and the arrays of tokens that a model takes.
 
 use super::super::array::Array;
-use super::super::assemble::DROP;
 use super::super::dataset::IGNORED;
 use super::super::guard::guarded;
+use super::super::options::DROP;
 use super::super::options::TextTask;
 use super::super::values::{Room, Sink};
 use super::super::{DataError, DataOptions, InputShape, LabelKind};

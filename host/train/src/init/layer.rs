@@ -13,7 +13,7 @@
 //!
 //! A bias has the fans of its layer's weight.
 
-use super::recurrent::{hidden_of_cell, hidden_of_operator, initialiser};
+use super::recurrent::{Cells, hidden_of_cell, hidden_of_operator, initialiser};
 use super::spec::{Distribution, Fans, Initialiser};
 use damper_onnx::pb::{GraphProto, NodeProto};
 use damper_onnx::{attr_int, attr_ints, node_name, split_name};
@@ -155,35 +155,6 @@ impl<'a> Layers<'a> {
         true
     }
 
-    pub(super) fn node(&self, index: usize) -> &'a NodeProto {
-        &self.graph.node[index]
-    }
-
-    pub(super) fn producer_of(&self, name: &str) -> Option<usize> {
-        self.producer.get(name).copied()
-    }
-
-    /// The nodes that read an output of node `index`.
-    pub(super) fn readers_of(&self, index: usize) -> Vec<usize> {
-        let outputs = self.graph.node[index].output.iter().filter_map(|name| self.readers.get(name.as_str()));
-        outputs.flatten().map(|(reader, _)| *reader).collect()
-    }
-
-    /// The weight that product `index` takes, by the name of its initializer, and its fans.
-    pub(super) fn product(&self, index: usize) -> Option<(&'a str, Fans)> {
-        let layer = &self.graph.node[index];
-        let is_product = matches!(layer.op_type.as_str(), "MatMul" | "Gemm");
-        [1, 0].into_iter().filter(|_| is_product).find_map(|slot| {
-            let name = layer.input.get(slot)?;
-            Some((self.root(name)?, fans(layer, slot, &self.origin(name)?)?))
-        })
-    }
-
-    /// The products with the weight `name`.
-    pub(super) fn products_with(&self, name: &str) -> Vec<usize> {
-        (0..self.graph.node.len()).filter(|&at| self.product(at).is_some_and(|(weight, _)| weight == name)).collect()
-    }
-
     /// The initializer that `name` is, or is a transpose of.
     fn root(&self, mut name: &'a str) -> Option<&'a str> {
         for _ in 0..=self.graph.node.len() {
@@ -294,6 +265,34 @@ fn torch_fans(shape: &[usize]) -> Option<Fans> {
 
 fn some(fan_in: usize, fan_out: usize) -> Option<Fans> {
     (fan_in > 0 && fan_out > 0).then_some(Fans { fan_in, fan_out })
+}
+
+impl Cells for Layers<'_> {
+    fn node(&self, index: usize) -> &NodeProto {
+        &self.graph.node[index]
+    }
+
+    fn producer_of(&self, name: &str) -> Option<usize> {
+        self.producer.get(name).copied()
+    }
+
+    fn readers_of(&self, index: usize) -> Vec<usize> {
+        let outputs = self.graph.node[index].output.iter().filter_map(|name| self.readers.get(name.as_str()));
+        outputs.flatten().map(|(reader, _)| *reader).collect()
+    }
+
+    fn product(&self, index: usize) -> Option<(&str, Fans)> {
+        let layer = &self.graph.node[index];
+        let is_product = matches!(layer.op_type.as_str(), "MatMul" | "Gemm");
+        [1, 0].into_iter().filter(|_| is_product).find_map(|slot| {
+            let name = layer.input.get(slot)?;
+            Some((self.root(name)?, fans(layer, slot, &self.origin(name)?)?))
+        })
+    }
+
+    fn products_with(&self, name: &str) -> Vec<usize> {
+        (0..self.graph.node.len()).filter(|&at| self.product(at).is_some_and(|(weight, _)| weight == name)).collect()
+    }
 }
 
 #[cfg(test)]

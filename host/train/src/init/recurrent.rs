@@ -3,8 +3,7 @@
 //! A layer is one operator, or unfolded: then a product with the weight of the state feeds, some steps on, a product with
 //! the same weight, and the other product of the cell is added to it, perhaps after both are split into gates.
 
-use super::layer::Layers;
-use super::spec::{Distribution, Initialiser};
+use super::spec::{Distribution, Fans, Initialiser};
 use damper_core::numerics::function::sqrt_f64;
 use damper_onnx::attr_int;
 use damper_onnx::pb::NodeProto;
@@ -13,6 +12,20 @@ use std::collections::HashSet;
 /// Operators between a product and the sum of a cell's gates.
 const BETWEEN: &[&str] =
     &["Add", "Split", "Slice", "Gather", "Reshape", "Squeeze", "Unsqueeze", "Identity", "Cast", "Transpose"];
+
+/// What the search for cells asks of a graph.
+pub(super) trait Cells {
+    /// A node.
+    fn node(&self, index: usize) -> &NodeProto;
+    /// The node that computes a tensor.
+    fn producer_of(&self, name: &str) -> Option<usize>;
+    /// The nodes that read an output of node `index`.
+    fn readers_of(&self, index: usize) -> Vec<usize>;
+    /// The weight that product `index` takes, by the name of its initializer, and its fans.
+    fn product(&self, index: usize) -> Option<(&str, Fans)>;
+    /// The products with the weight `name`.
+    fn products_with(&self, name: &str) -> Vec<usize>;
+}
 
 /// U(±1/√hidden).
 pub(super) fn initialiser(hidden: usize) -> Initialiser {
@@ -27,7 +40,7 @@ pub(super) fn hidden_of_operator(node: &NodeProto, slot: usize) -> Option<usize>
 }
 
 /// The hidden size of the unfolded cell that the product or sum `node` is part of.
-pub(super) fn hidden_of_cell(layers: &Layers<'_>, node: usize) -> Option<usize> {
+pub(super) fn hidden_of_cell(layers: &dyn Cells, node: usize) -> Option<usize> {
     if let Some(hidden) = hidden_of_state(layers, node).filter(|_| reaches_gate(layers, node)) {
         return Some(hidden);
     }
@@ -53,7 +66,7 @@ pub(super) fn hidden_of_cell(layers: &Layers<'_>, node: usize) -> Option<usize> 
 }
 
 /// Returns true if the sum `node` is the argument of a gate.
-fn reaches_gate(layers: &Layers<'_>, node: usize) -> bool {
+fn reaches_gate(layers: &dyn Cells, node: usize) -> bool {
     let (mut seen, mut open) = (HashSet::from([node]), vec![node]);
     while let Some(at) = open.pop() {
         for reader in layers.readers_of(at) {
@@ -70,7 +83,7 @@ fn reaches_gate(layers: &Layers<'_>, node: usize) -> bool {
 }
 
 /// The hidden size of the product with a state's weight that `node` is or takes its value from.
-fn state_before(layers: &Layers<'_>, node: usize) -> Option<usize> {
+fn state_before(layers: &dyn Cells, node: usize) -> Option<usize> {
     let (mut seen, mut open) = (HashSet::from([node]), vec![node]);
     while let Some(at) = open.pop() {
         if let Some(hidden) = hidden_of_state(layers, at) {
@@ -87,7 +100,7 @@ fn state_before(layers: &Layers<'_>, node: usize) -> Option<usize> {
 }
 
 /// The fan-in of the weight of product `node` if another product with that weight depends on it, or it on another.
-fn hidden_of_state(layers: &Layers<'_>, node: usize) -> Option<usize> {
+fn hidden_of_state(layers: &dyn Cells, node: usize) -> Option<usize> {
     let (weight, fans) = layers.product(node)?;
     let products = layers.products_with(weight);
     if products.len() < 2 {
