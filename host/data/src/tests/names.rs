@@ -149,7 +149,7 @@ fn doubled_and_mixed_names_are_errors() {
         ("a,a,y\n1,2,0\n", "two columns 'a', 0 and 1"),
         ("a,A,y\n1,2,0\n", "'a' and 'A', 0 and 1 (counted from 0), differ by case alone"),
         ("a,ä,Ä\n1,2,0\n", "'ä' and 'Ä'"),
-        ("a,y,\n1,2,0\n", "column 2 (counted from 0) has no name"),
+        ("a,y,\n1,2,0\n", "missing values beside other words"),
         ("Unnamed: 0,a,y\n1,2,0\n", "numbers of rows"),
     ] {
         assert!(message(text).contains(words), "{text}: {}", message(text));
