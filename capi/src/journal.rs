@@ -140,7 +140,7 @@ pub unsafe extern "C" fn damper_journal_recover(
     status(unsafe { make(memory, size, flash, run, journal, open) })
 }
 
-/// What the journal of this run is bound to.
+/// The configuration that the journal of this run is bound to.
 unsafe fn configuration(run: &JournalRun) -> FfiResult<Configuration> {
     // SAFETY: the caller's contract.
     let IdleRef { head, budget, body } = unsafe { ffi::settled(run.run) }?;

@@ -7,7 +7,7 @@ use crate::slots::optimizer;
 use crate::status::{FfiResult, Status, status};
 use core::ffi::{c_char, c_void};
 use core::mem::{align_of, size_of};
-use damper_core::accounting::{Ledger, Rate};
+use damper_core::accounting::{Ledger, MOST_STEPS, Rate};
 use damper_core::clip::Layer;
 use damper_core::error::ConfigError;
 use damper_core::filter::Identity;
@@ -111,7 +111,7 @@ unsafe fn configure(run: *mut Run, config: *const Config) -> FfiResult {
         return Err(idle.head.refuse(error));
     }
     check_sigma(&mechanism).map_err(|error| idle.head.refuse(error))?;
-    if config.budget > 1 << 31 {
+    if config.budget > MOST_STEPS {
         return Err(idle.head.refuse(ConfigError { parameter: "budget", must_be: "at most 2^31 steps" }));
     }
     let rate = Rate::from_numerator(config.sampling_rate).map_err(|error| idle.head.refuse(error))?;

@@ -10,7 +10,7 @@ mod store;
 
 pub use event::{Event, Rate};
 pub use filter::RenyiFilter;
-pub use ledger::Ledger;
+pub use ledger::{Ledger, MOST_STEPS};
 pub use receipt::{Due, Receipt};
 pub use store::{ReadStore, Record, Store, Volatile};
 

@@ -547,7 +547,7 @@ impl AsMut<[NoiseWord]> for Shifty {
     }
 }
 
-/// What each of four steps releases on buffers whose memory gives other words from request `from` on.
+/// The releases of four steps on buffers whose memory gives other words from request `from` on.
 fn on_shifty(from: u32, once: bool) -> Vec<Vec<i64>> {
     let dim = 200;
     let mechanism =

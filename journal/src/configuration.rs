@@ -1,11 +1,8 @@
 //! The owner of a journal: a fingerprint of the run's configuration, and the budget of its ledger or filter.
 
-use damper_core::accounting::Record;
+use damper_core::accounting::{MOST_STEPS, Record};
 use damper_core::numerics::digest::Digest;
 use damper_core::step::StepConfig;
-
-/// The most steps of a ledger: numbers from there on are a filter's.
-const MOST_STEPS: u32 = 1 << 31;
 
 /// The version of what a record stands for: part of every fingerprint. Journals of another are refused.
 const FORMAT: u64 = 2;

@@ -14,10 +14,13 @@ use super::{ReadStore, Record, Store, Volatile};
 use crate::error::{CallError, ConfigError, OpenError};
 use crate::mutant::{self, Mutant};
 
+/// The most steps of a ledger: numbers from there on are those of steps that a filter is charged for.
+pub const MOST_STEPS: u32 = FIRST;
+
 /// Counts charged steps against a budget, and persists each charge in `S` ([`Store`]) before the step opens.
 ///
-/// What a step of it costs was worked out for one configuration. So it is bound to one: to that of its store's record, or of the first step
-/// that it opens. A step of another is refused.
+/// The price of its steps is that of one configuration. So it is bound to one: to that of its store's record, or of the first step that it
+/// opens. A step of another is refused.
 ///
 /// It has no `Clone`: a budget cannot be spent twice.
 #[derive(PartialEq, Eq, Debug)]
@@ -46,7 +49,7 @@ impl<S: ReadStore> Ledger<S> {
     ///
     /// The budget is above 2³¹; or the store's record is of another budget, or of a [`RenyiFilter`](super::RenyiFilter).
     pub fn open(store: S, budget: u32) -> Result<Self, ConfigError> {
-        if budget > FIRST {
+        if budget > MOST_STEPS {
             return Err(ConfigError::new("budget", "at most 2^31 steps"));
         }
         let Record { budget: recorded, paid, order, fingerprint, .. } = store.record();
@@ -92,8 +95,7 @@ impl<S> Ledger<S> {
 
     /// Fails unless a step of the configuration with this fingerprint can be charged.
     pub(crate) fn check(&self, fingerprint: u64) -> Result<(), CallError> {
-        // Numbers from 2³¹ on are those of steps that a filter is charged for.
-        if self.budget > FIRST {
+        if self.budget > MOST_STEPS {
             return Err(CallError::Order("a ledger with a budget of more than 2^31 steps"));
         }
         if self.fingerprint == 0 || fingerprint == 0 || self.fingerprint == fingerprint {

@@ -53,7 +53,7 @@ fn configured() -> Option<DpSgdConfig> {
     dp_sgd.expected_batch(EXPECTED_BATCH).poisson_batches(rate, TRAIN).build().ok()
 }
 
-/// What a charge stands for.
+/// The configuration that a charge pays for.
 fn charged() -> Option<Configuration> {
     Some(Configuration::of_ledger(BUDGET, &configured()?, DIM).with(b"enclave example, digits"))
 }

@@ -257,7 +257,6 @@ fn floats(
     room: &Room,
     bad: &mut BadRows,
 ) -> Result<Numbers, DataError> {
-    let stored = |values, kind| Numbers::Stored(Stored { values, kind, width, rows: None, scaling: None });
     let values = match array.values {
         Values::U8(bytes) => return of_bytes(bytes, width, fit, scaling, room, bad),
         Values::F32(Held::Memory(mut values)) if fit == Fit::AsIs => {
@@ -277,7 +276,7 @@ fn floats(
             held.blocks(width, |first, block| {
                 bad.check_floats(first, width, block.iter().map(|x| Number::from(*x)), block)
             })?;
-            return Ok(stored(file, StoredKind::F32));
+            return Ok(Numbers::Stored(stored(file, StoredKind::F32, width)));
         }
         values => values,
     };
@@ -294,11 +293,12 @@ fn floats(
             };
             sink.push(&block.iter().enumerate().map(wide).collect::<Vec<_>>())
         })?;
-        return Ok(match sink.finish()? {
-            Values::F64(Held::Memory(values)) => stored(FileValues::in_memory(&values), StoredKind::F64),
-            Values::F64(Held::File(file)) => stored(file, StoredKind::F64),
+        let values = match sink.finish()? {
+            Values::F64(Held::Memory(values)) => FileValues::in_memory(&values),
+            Values::F64(Held::File(file)) => file,
             _ => unreachable!("the sink is of floats"),
-        });
+        };
+        return Ok(Numbers::Stored(stored(values, StoredKind::F64, width)));
     }
     let mut sink = Sink::<f32>::new(room);
     values.blocks(width, |first, block| {
@@ -308,11 +308,21 @@ fn floats(
         bad.check_floats(first, width, block.into_iter(), &floats)?;
         sink.push(&floats)
     })?;
+    finished(sink, width)
+}
+
+/// The floats of `sink` as samples of `width` values.
+fn finished(sink: Sink<f32>, width: usize) -> Result<Numbers, DataError> {
     match sink.finish()? {
         Values::F32(Held::Memory(values)) => Ok(Numbers::F32(values)),
-        Values::F32(Held::File(file)) => Ok(stored(file, StoredKind::F32)),
+        Values::F32(Held::File(values)) => Ok(Numbers::Stored(stored(values, StoredKind::F32, width))),
         _ => unreachable!("the sink is of floats"),
     }
+}
+
+/// Values in a file, of all its rows.
+fn stored(values: FileValues, kind: StoredKind, width: usize) -> Stored {
+    Stored { values, kind, width, rows: None, scaling: None }
 }
 
 /// Bytes, such as pixels: divided and scaled in float32, which all records of runs on pictures have the bits of.
@@ -324,7 +334,6 @@ fn of_bytes(
     room: &Room,
     bad: &mut BadRows,
 ) -> Result<Numbers, DataError> {
-    let stored = |values, kind| Numbers::Stored(Stored { values, kind, width, rows: None, scaling: None });
     // They take a quarter of the room of what they become.
     if !room.holds(bytes.len(), f32::WIDTH) && scaling.keeps_bytes_finite() {
         let file = match bytes {
@@ -338,7 +347,7 @@ fn of_bytes(
                 }
             }
         };
-        return Ok(stored(file, StoredKind::Bytes(scaling)));
+        return Ok(Numbers::Stored(stored(file, StoredKind::Bytes(scaling), width)));
     }
     let mut sink = Sink::<f32>::new(room);
     bytes.blocks(width, |first, block| {
@@ -347,11 +356,7 @@ fn of_bytes(
         bad.check_floats(first, width, block.iter().map(|x| Number::from(*x)), &block)?;
         sink.push(&block)
     })?;
-    match sink.finish()? {
-        Values::F32(Held::Memory(values)) => Ok(Numbers::F32(values)),
-        Values::F32(Held::File(file)) => Ok(stored(file, StoredKind::F32)),
-        _ => unreachable!("the sink is of floats"),
-    }
+    finished(sink, width)
 }
 
 /// Whole numbers, neither scaled nor normalized.
@@ -400,9 +405,7 @@ fn integers(
     }?;
     match sink.finish()? {
         Values::I64(Held::Memory(values)) => Ok(Numbers::I64(values)),
-        Values::I64(Held::File(values)) => {
-            Ok(Numbers::Stored(Stored { values, kind: StoredKind::I64, width, rows: None, scaling: None }))
-        }
+        Values::I64(Held::File(values)) => Ok(Numbers::Stored(stored(values, StoredKind::I64, width))),
         _ => unreachable!("the sink is of integers"),
     }
 }
@@ -454,10 +457,9 @@ fn make_labels(
             })?;
             match sink.finish()? {
                 Values::F32(Held::Memory(values)) => Ok(Labels::Values { shape, values }),
-                Values::F32(Held::File(values)) => Ok(Labels::Stored {
-                    shape,
-                    values: Stored { values, kind: StoredKind::F32, width, rows: None, scaling: None },
-                }),
+                Values::F32(Held::File(values)) => {
+                    Ok(Labels::Stored { shape, values: stored(values, StoredKind::F32, width) })
+                }
                 _ => unreachable!("the sink is of floats"),
             }
         }
@@ -515,10 +517,9 @@ fn make_labels(
             })?;
             match sink.finish()? {
                 Values::I64(Held::Memory(values)) => Ok(Labels::Classes { shape, values }),
-                Values::I64(Held::File(values)) => Ok(Labels::Stored {
-                    shape,
-                    values: Stored { values, kind: StoredKind::I64, width, rows: None, scaling: None },
-                }),
+                Values::I64(Held::File(values)) => {
+                    Ok(Labels::Stored { shape, values: stored(values, StoredKind::I64, width) })
+                }
                 _ => unreachable!("the sink is of integers"),
             }
         }

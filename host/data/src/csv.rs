@@ -31,7 +31,7 @@ pub(super) fn load(
 ) -> Result<(Split, Option<Split>), DataError> {
     let delimiter = options.delimiter.unwrap_or(b',');
     let file = without_mark(open(path)?.reader).map_err(|error| read_failed(path, &error))?;
-    let (file, blank) = Counted::new(file);
+    let (file, starts) = Counted::new(file);
     let mut reader = ReaderBuilder::new()
         .has_headers(false)
         .trim(Trim::All)
@@ -39,7 +39,7 @@ pub(super) fn load(
         .buffer_capacity(1 << 16)
         .from_reader(file);
     let mut record = StringRecord::new();
-    let mut next = |record: &mut StringRecord| reader.read_record(record).map_err(|error| failed(path, &blank, error));
+    let mut next = |record: &mut StringRecord| reader.read_record(record).map_err(|error| failed(path, &starts, error));
     if !next(&mut record)? {
         return Err(DataError::File(format!("{}: holds no lines: {FETCH_AGAIN}", path.display())));
     }
@@ -57,7 +57,7 @@ pub(super) fn load(
     let header = match options.header {
         Some(header) => header,
         None => names_columns(&fields, options, naming.classes()).map_err(|why| {
-            let line = blank.line(record.position());
+            let line = starts.line(record.position());
             DataError::File(format!("{}: line {line}: has {why}: give `header` yes or no", path.display()))
         })?,
     };
@@ -90,7 +90,7 @@ pub(super) fn load(
         if label.is_some() {
             labels.push(row.label);
         }
-        lines.push(blank.line(record.position()));
+        lines.push(starts.line(record.position()));
         more = next(&mut record)?;
     }
 
@@ -162,8 +162,8 @@ pub(super) fn other_delimiter(fields: &[&str], own: u8) -> Option<&'static str> 
     found.map(|(_, name)| name)
 }
 
-fn failed(path: &Path, blank: &LineStarts, error: csv::Error) -> DataError {
-    let line = blank.line(error.position());
+fn failed(path: &Path, starts: &LineStarts, error: csv::Error) -> DataError {
+    let line = starts.line(error.position());
     match error.kind() {
         csv::ErrorKind::UnequalLengths { expected_len, len, .. } => DataError::File(format!(
             "{}: line {line}: has {len} fields where the first line has {expected_len}: correct the line",

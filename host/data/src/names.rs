@@ -2,8 +2,9 @@
 //!
 //! The first table of a data set decides the order of the columns, or the names that were known before: of the model, of the run that
 //! is resumed, of a federation's plan. Every later table must have the same names, each once, in any order. A number of a column means
-//! that place of the first table, and is refused where names that were known before have another order. A table without names is read by place, and a note says so; tables with names and without them in one
-//! data set are an error. Classes are numbered by the first list of names in the same way.
+//! that place of the first table, and is refused where names that were known before have another order. A table without names is read by
+//! place, and a note says so; tables with names and without them in one data set are an error. Classes are numbered by the first list of
+//! names in the same way.
 //!
 //! Names are public: of columns, of classes, of the folders of images.
 

@@ -35,8 +35,8 @@ pub struct DataOptions {
     /// `csv`, `parquet` and `text`: the column of the label, by name or counted from 0. If not given, the last one of `csv`, and
     /// `label`, `class` or `target` of `text`; `parquet` as either.
     pub label_column: Option<String>,
-    /// `csv` and `text`: whether the first line names the columns. If not given, it does in `text`, and in `csv` if one of its fields
-    /// is neither a number, nor a word for a missing value, nor in a list of [`Self::categories`] or [`Self::classes`].
+    /// `csv` and `text`: whether the first line names the columns. If not given, it does in `text`, and in `csv` if none of its
+    /// fields is a number, a word for a missing value, or in a list of [`Self::categories`] or [`Self::classes`]; a line of both is an error.
     pub header: Option<bool>,
     /// `csv` and `text`: what separates fields; if not given, commas, and tabs in a `.tsv` file of `text`.
     pub delimiter: Option<u8>,

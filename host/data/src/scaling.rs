@@ -59,7 +59,7 @@ impl Scaling {
     }
 
     /// Applies the constants to whole samples of `width` values, by `scaled(value, mean, std)`.
-    fn each<T>(&self, samples: &mut [T], width: usize, scaled: impl Fn(&T, f64, f64) -> T) {
+    fn each(&self, samples: &mut [f32], width: usize, scaled: impl Fn(&f32, f64, f64) -> f32) {
         match &*self.constants {
             [] => {}
             [(mean, std)] => samples.iter_mut().for_each(|value| *value = scaled(value, *mean, *std)),
@@ -77,11 +77,6 @@ impl Scaling {
     /// Applies the constants in float64 to whole samples of `width` values, each rounded once.
     pub fn apply(&self, samples: &mut [f32], width: usize) {
         self.each(samples, width, |value, mean, std| ((f64::from(*value) - mean) / std) as f32);
-    }
-
-    /// Applies the constants to values of float64.
-    pub fn apply_wide(&self, samples: &mut [f64], width: usize) {
-        self.each(samples, width, |value, mean, std| (value - mean) / std);
     }
 
     /// Applies the constants in float32, to bytes that [`Self::byte`] has made numbers.

@@ -1,6 +1,7 @@
 //! Rows of a split that do not fit into memory: read from a file, one at a time, as a draw takes them.
 
 use super::DataError;
+use super::number::rounded;
 use super::scaling::Scaling;
 use super::values::{Element, FileValues};
 use std::sync::Arc;
@@ -76,10 +77,11 @@ impl Stored {
                 self.scaling.iter().for_each(|scaling| scaling.apply_to_bytes(to, self.width));
             }
             StoredKind::F64 => {
-                let mut wide = vec![0.0; self.width];
-                self.unrounded(row, &mut wide, bytes)?;
-                self.scaling.iter().for_each(|scaling| scaling.apply_wide(&mut wide, self.width));
-                to.iter_mut().zip(wide).for_each(|(to, value)| *to = value as f32);
+                self.read(row, f64::WIDTH, bytes)?;
+                for (at, (to, bytes)) in to.iter_mut().zip(bytes.as_chunks().0).enumerate() {
+                    let constants = self.scaling.as_ref().and_then(|scaling| scaling.constants(at));
+                    *to = rounded(f64::from_le_bytes(*bytes).into(), constants);
+                }
             }
             _ => {
                 self.read(row, f32::WIDTH, bytes)?;
@@ -92,20 +94,13 @@ impl Stored {
         Ok(())
     }
 
-    /// Reads a sample of floats of 64 bits, before they are scaled.
-    fn unrounded(&self, row: usize, to: &mut [f64], bytes: &mut Vec<u8>) -> Result<(), DataError> {
-        self.read(row, f64::WIDTH, bytes)?;
-        for (to, bytes) in to.iter_mut().zip(bytes.as_chunks().0) {
-            *to = f64::from_le_bytes(*bytes);
-        }
-        Ok(())
-    }
-
     /// Reads a sample as the file holds it, if its floats are not rounded yet.
     pub(super) fn wide(&self, row: usize, to: &mut [f64]) -> Result<bool, DataError> {
         let is_wide = matches!(self.kind, StoredKind::F64);
         if is_wide {
-            self.unrounded(row, to, &mut Vec::new())?;
+            let mut bytes = Vec::new();
+            self.read(row, f64::WIDTH, &mut bytes)?;
+            to.iter_mut().zip(bytes.as_chunks().0).for_each(|(to, bytes)| *to = f64::from_le_bytes(*bytes));
         }
         Ok(is_wide)
     }

@@ -68,10 +68,10 @@ pub fn set_label_scale(model: &mut ModelProto, mean: f64, std: f64) {
     set(model, LABEL_SCALE, &format!("{mean},{std}"));
 }
 
-/// What [`set_label_scale`] says, if it does.
+/// The constants that [`set_label_scale`] has written, if there are any.
 #[must_use]
 pub fn label_scale(model: &ModelProto) -> Option<&str> {
-    model.metadata_props.iter().find(|entry| entry.key == LABEL_SCALE).map(|entry| &*entry.value)
+    metadata(model, LABEL_SCALE)
 }
 
 /// The one entry `key` of the metadata becomes `value`.

@@ -53,7 +53,7 @@ impl EarlyStop {
             best_step: best.step,
             best_accuracy: best.accuracy,
             best_loss: best.loss,
-            best_model: outcome.best.as_ref().map(|_| BEST_MODEL.into()),
+            best_model: best_params_digest.as_ref().map(|_| BEST_MODEL.into()),
             best_params_digest,
             covered: covered.into(),
         })

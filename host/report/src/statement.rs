@@ -130,26 +130,17 @@ impl Statement {
         let price = recorded.epsilon(recorded.accountant, recorded.delta)?;
         let epsilon = price.epsilon;
         let mut differences = differences(&record, &recorded, epsilon);
-        if let Some(found) = params_digest.filter(|found| *found != record.params_digest) {
-            let claimed = record.params_digest.chars().take(80).collect();
-            differences.push(Difference {
-                file: "report.json",
-                of: "the parameters in model.onnx to have the digest",
-                claimed,
-                found,
-            });
-        }
-        let best = record.early_stop.as_ref().and_then(|early| early.best_params_digest.clone());
-        if let (Some(claimed), Some(found)) = (best, best_params_digest)
-            && claimed != found
-        {
-            let claimed = claimed.chars().take(80).collect();
-            differences.push(Difference {
-                file: "report.json",
-                of: "the parameters in model-best.onnx to have the digest",
-                claimed,
-                found,
-            });
+        let best = record.early_stop.as_ref().and_then(|early| early.best_params_digest.as_ref());
+        for (claimed, found, of) in [
+            (Some(&record.params_digest), params_digest, "the parameters in model.onnx to have the digest"),
+            (best, best_params_digest, "the parameters in model-best.onnx to have the digest"),
+        ] {
+            if let (Some(claimed), Some(found)) = (claimed, found)
+                && *claimed != found
+            {
+                let claimed = claimed.chars().take(80).collect();
+                differences.push(Difference { file: "report.json", of, claimed, found });
+            }
         }
         let groups: Vec<OfGroup> = GROUPS.iter().map(|samples| OfGroup::new(&recorded, *samples)).collect();
         let canary = canary.map(|audit| audit.judge(&recorded, epsilon));

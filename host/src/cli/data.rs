@@ -51,8 +51,8 @@ pub(super) struct DataArgs {
     /// one of these, or the last]. cifar: `fine` or `coarse`, of CIFAR-100 [default: fine]
     #[arg(long, value_name = "COLUMN")]
     label_column: Option<String>,
-    /// csv, text: whether the first line names the columns [default: text yes; csv if one of its fields is neither a number nor a word for
-    /// a missing value]
+    /// csv, text: whether the first line names the columns [default: text yes; csv if none of its fields is a number or a word for a missing
+    /// value; a line of both is an error]
     #[arg(long, value_name = "yes|no", value_parser = yes_or_no)]
     header: Option<bool>,
     /// csv, text: what separates fields, one character or `tab` [default: a comma; in .tsv files a tab]

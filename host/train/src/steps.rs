@@ -295,9 +295,14 @@ where
         });
         agree(ranks.group(), restored)?;
     }
-    ranks.save(&mut params, &mut average, &mut state, |memory| match &mut written.checkpoint {
-        Some(checkpoint) => checkpoint.go_on(written.place, memory),
-        None => Ok(()),
+    ranks.save(&mut params, &mut average, &mut state, |memory| {
+        if let Some(folder) = written.folder {
+            check_room(run, folder, written.checkpoint.is_some().then_some(&mut *memory))?;
+        }
+        match &mut written.checkpoint {
+            Some(checkpoint) => checkpoint.go_on(written.place, memory),
+            None => Ok(()),
+        }
     })?;
     if let Some(checkpoint) = &written.checkpoint {
         before = checkpoint.moment();
@@ -355,10 +360,6 @@ where
         tell_first(found, looked_at.len(), progress);
     }
     let mut non_finite = NonFinite::begin(written.folder, first - lost);
-    ranks.save(&mut params, &mut average, &mut state, |memory| {
-        let Some(folder) = written.folder else { return Ok(()) };
-        check_room(run, folder, written.checkpoint.is_some().then_some(memory))
-    })?;
     agree(ranks.group(), written.folder.map_or(Ok(()), |folder| written.plan.write(folder)))?;
     let started = Instant::now();
     let elapsed = || before.seconds + started.elapsed().as_secs_f64();

@@ -190,10 +190,7 @@ impl Correlation for AnyCorrelation {
             self,
             lambda lambda => lambda.add_to(digest),
             blt blt => blt.add_to(digest),
-            banded column => {
-                digest.add_word(2);
-                column.iter().for_each(|unit| digest.add_word((*unit).into()));
-            }
+            banded column => banded::add_to(column, digest)
         );
     }
 

@@ -68,6 +68,12 @@ pub(super) fn fits(largest: f64) -> bool {
     largest < (1u64 << 45) as f64
 }
 
+/// [`Correlation::add_to`] of these coefficients.
+pub(super) fn add_to(column: &[u32], digest: &mut Digest) {
+    digest.add_word(2);
+    column.iter().for_each(|unit| digest.add_word((*unit).into()));
+}
+
 /// [`Correlation::forward`] of these coefficients; `line` has the last numbers, the latest first.
 pub(super) fn forward(column: &[u32], line: &mut [f64], x: f64) -> f64 {
     push(line, x);
@@ -115,8 +121,7 @@ impl<const P: usize> Correlation for Banded<P> {
     }
 
     fn add_to(&self, digest: &mut Digest) {
-        digest.add_word(2);
-        self.column.iter().for_each(|unit| digest.add_word((*unit).into()));
+        add_to(&self.column, digest);
     }
 
     fn forward(&self, line: &mut [f64; P], x: f64) -> f64 {

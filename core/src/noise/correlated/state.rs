@@ -14,7 +14,7 @@ pub struct CorrelatedState<K: Correlation, B: AsMut<[NoiseWord]>> {
     book: Book<K>,
 }
 
-/// What is known of the buffers beside their words.
+/// The bookkeeping of the buffers: the step that left them, and their age.
 struct Book<K: Correlation> {
     /// The step that the buffers are for; none before the first.
     next: Option<u32>,

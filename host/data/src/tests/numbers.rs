@@ -145,7 +145,7 @@ fn labels_are_scaled_once() {
     assert!(message.contains("scaled already"), "{message}");
 }
 
-/// Whether the first line names the columns: yes, no, or not to be told.
+/// True in a case if the first line names the columns; none if that cannot be told.
 #[test]
 fn first_line_follows_one_rule() {
     let folder = folder();
@@ -204,7 +204,6 @@ fn first_line_follows_one_rule() {
                 assert!(notes.iter().any(|note| note.contains(&decision)), "{first}: {notes:?}");
             }
             None => {
-                let (result, notes) = given(None, &[]);
                 let message = result.unwrap_err();
                 assert!(message.contains("line 1: has ") && notes.is_empty(), "{first}: {message}");
                 let is_mixed = first.contains(char::is_alphabetic);

@@ -115,7 +115,7 @@ impl Reader<'_, '_> {
         options: &DataOptions,
         naming: &mut Naming,
     ) -> Result<(), DataError> {
-        let (bytes, blank) = Counted::new(file);
+        let (bytes, starts) = Counted::new(file);
         let mut reader = ReaderBuilder::new()
             .has_headers(false)
             .flexible(true)
@@ -128,7 +128,7 @@ impl Reader<'_, '_> {
                 DataError::File(format!(
                     "{}: line {}: {error}: {FETCH_AGAIN}",
                     path.display(),
-                    blank.line(error.position())
+                    starts.line(error.position())
                 ))
             })
         };
@@ -188,7 +188,7 @@ impl Reader<'_, '_> {
                 };
                 (text(&record[text_column]), label_at.map_or(Ok(Number::NAN), number))
             };
-            self.push(blank.line(record.position()), text, number)?;
+            self.push(starts.line(record.position()), text, number)?;
             more = next(&mut record)?;
         }
         Ok(())

@@ -13,7 +13,7 @@ use std::collections::HashSet;
 const BETWEEN: &[&str] =
     &["Add", "Split", "Slice", "Gather", "Reshape", "Squeeze", "Unsqueeze", "Identity", "Cast", "Transpose"];
 
-/// What the search for cells asks of a graph.
+/// The graph, as the search for recurrent cells reads it.
 pub(super) trait Cells {
     /// A node.
     fn node(&self, index: usize) -> &NodeProto;
