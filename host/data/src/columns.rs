@@ -133,6 +133,7 @@ impl<'a> Columns<'a> {
     }
 
     /// Values of a sample.
+    #[cfg(feature = "parquet")]
     pub fn width(&self) -> usize {
         let width = |role: &Role<'_>| match role {
             Role::Label => 0,

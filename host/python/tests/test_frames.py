@@ -132,10 +132,11 @@ def test_scaled_labels_keep_their_unit():
     y = df[["price"]].to_numpy()
     given = (x[:, None], y)
     of_arrays = quiet(damper.fit, linear(1, 1), given, test=(given[0][::7], y[::7]), scale={"labels": (250_000, 100_000)}, **settings)
-    module = of_arrays.load_into(linear(1, 1))
-    guessed = 250_000 + 100_000 * module(torch.tensor(given[0][::7], dtype=torch.float32)).detach().numpy()
-    expected = float(((guessed - y[::7]) ** 2).mean())
     for run in (of_frame, of_arrays):
+        # Each began with weights of its own.
+        module = run.load_into(linear(1, 1))
+        guessed = 250_000 + 100_000 * module(torch.tensor(given[0][::7], dtype=torch.float32)).detach().numpy()
+        expected = float(((guessed - y[::7]) ** 2).mean())
         assert abs(run.details["test_loss"] / expected - 1) < 1e-3, (run.details["test_loss"], expected)
     with pytest.raises(damper.Error, match="column 'town'|no column 'town'"):
         quiet(damper.fit, linear(1, 1), df, label="price", scale={"town": (0, 1)}, **settings)
