@@ -15,6 +15,9 @@ pub enum AccountingError {
     /// ε is not a finite number above 0.
     #[error("`epsilon` {0}: must be a finite number above 0; give a budget such as 1.0 or 3.0")]
     Epsilon(f64),
+    /// The ε that δ is asked for is not a finite number of at least 0.
+    #[error("`epsilon` {0}: must be a finite number of at least 0; give the epsilon that delta is wanted for")]
+    EpsilonOfDelta(f64),
     /// δ is not between 0 and 1.
     #[error("`delta` {0}: must be above 0 and below 1; give one well below 1/N for N samples, such as 1e-5")]
     Delta(f64),

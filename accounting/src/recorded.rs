@@ -389,7 +389,7 @@ impl Recorded {
         price: impl Fn(f64) -> Result<EpsilonBound, AccountingError>,
     ) -> Result<f64, AccountingError> {
         if !(epsilon >= 0.0 && epsilon.is_finite()) {
-            return Err(AccountingError::Epsilon(epsilon));
+            return Err(AccountingError::EpsilonOfDelta(epsilon));
         }
         smallest_delta(epsilon, |delta| match price(delta) {
             Ok(bound) => Ok(bound.epsilon),

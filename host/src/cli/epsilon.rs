@@ -241,6 +241,8 @@ pub(super) fn run(args: &EpsilonArgs) -> Result<(), Failure> {
         (None, None) => return Err(Failure::new("give --delta, or --epsilon to find it")),
     };
     let mut found = query(delta).answer()?;
+    // δ holds at the ε that was asked for; the price at that δ may be a little smaller.
+    found.epsilon = args.epsilon.unwrap_or(found.epsilon);
     if args.unit == UnitArg::User {
         let neighbours = match (args.neighbours, group) {
             (NeighboursArg::AddOrRemove, None) => USERS,
@@ -334,7 +336,7 @@ fn of_run(args: &EpsilonArgs, folder: &Path) -> Result<(), Failure> {
     };
     let priced = priced.map_err(in_file)?;
     let found = OfRun {
-        epsilon: priced.epsilon,
+        epsilon: args.epsilon.unwrap_or(priced.epsilon),
         delta,
         noise_multiplier: recorded.smallest_multiplier(),
         sampling_rate: recorded.largest_rate(),

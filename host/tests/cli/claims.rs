@@ -101,6 +101,41 @@ fn seconds_are_whole_and_not_covered() {
     assert!(words("not_covered").contains("`seconds`") && words("covered").contains("without `seconds`"));
 }
 
+// What a run's notes say is of its own sampler and noise, in each output.
+#[test]
+fn notes_are_of_the_run() {
+    const POISSON: &str = "Poisson-subsampled";
+    const FIXED: &str = "without amplification by sampling";
+    for (flags, words, none) in [
+        (&[][..], [POISSON, "moves the sum of gradients of a step by at most the clip", "integer grid"], FIXED),
+        (&["--sampler", "shuffled"], [FIXED, "one for an epoch", "in one step of an epoch"], POISSON),
+        (&["--sampler", "min-separation"], [FIXED, "one for an epoch", "in one step of an epoch"], POISSON),
+        (
+            &["--sampler", "min-separation", "--noise-correlation", "blt:2", "--epochs", "2"],
+            [FIXED, "one for the whole run with its correlated noise", "steps together"],
+            POISSON,
+        ),
+        (
+            &["--sampler", "cyclic-poisson", "--groups", "4"],
+            [POISSON, "one for a draw of each group", "in one step of each cycle of groups"],
+            FIXED,
+        ),
+        (&["--noise", "continuous"], [POISSON, "which the floats of this run are not", "NOT exact"], "integer grid"),
+    ] {
+        let (_guard, out) = folder();
+        let output = train(MLP, DIGITS, &out, flags).output().unwrap();
+        assert!(output.status.success(), "{}", stderr(&output));
+        let report = read_json(&out, "report.json");
+        let notes = format!("{}{}", report["privacy"], report["method"]);
+        for text in [&notes, &read(&out, "report.html")] {
+            for word in words {
+                assert!(text.contains(word), "{flags:?}: no `{word}` in {text}");
+            }
+            assert!(!text.contains(none), "{flags:?}: `{none}` in {text}");
+        }
+    }
+}
+
 // The report claims sample independence only as tested for this model.
 #[test]
 fn claims_independence_only_as_tested() {

@@ -437,13 +437,21 @@ fn solves_delta_or_any_quantity() {
     let run = RUN.path().join("run");
     let run = run.to_str().unwrap();
     let found = json(&damper().args(["epsilon", run, "--epsilon", "2", "--json"]).output().unwrap());
-    assert!(found["epsilon"].as_f64().unwrap() <= 2.0 && found["delta"].as_f64().unwrap() > 1e-5);
+    assert!(found["epsilon"] == 2.0 && found["delta"].as_f64().unwrap() > 1e-5, "{found}");
     let replaced = json(&damper().args(["epsilon", run, "--neighbours", "replace", "--json"]).output().unwrap());
     assert!(replaced["epsilon"].as_f64().unwrap() > 3.0 && replaced["neighbours"] == "replace");
     let common = ["--sampling-rate", "0.0042667", "--steps", "3516", "--delta", "1e-5", "--json"];
     let ask = |args: &[&str]| json(&damper().args(args).args(common).output().unwrap());
     let free = ask(&["calibrate", "--noise-multiplier", "1.1"]);
     assert_eq!(free["epsilon"], ask(&["epsilon", "--noise-multiplier", "1.1"])["epsilon"]);
+    for group in ["1", "3"] {
+        let steps = ["epsilon", "--noise-multiplier", "1.1", "--sampling-rate", "0.01", "--steps", "100"];
+        let found = json(&damper().args(steps).args(["--epsilon", "1", "--group", group, "--json"]).output().unwrap());
+        let delta = found["delta"].as_f64().unwrap().to_string();
+        let back = json(&damper().args(steps).args(["--delta", &delta, "--group", group, "--json"]).output().unwrap());
+        let price = back["epsilon"].as_f64().unwrap();
+        assert!(found["epsilon"] == 1.0 && (0.99..=1.0).contains(&price), "{found} {back}");
+    }
     let reached = ask(&["calibrate", "--epsilon", "3"])["epsilon"].as_f64().unwrap();
     assert!((2.999..=3.0).contains(&reached), "{reached}");
 
