@@ -6,7 +6,7 @@ use clap::Args;
 use damper_accounting::upward;
 use damper_train::aggregate::Aggregate;
 use damper_train::check_file_fits;
-use damper_train::federated::{FederationError, FederationPlan, RoundLedger, Unit};
+use damper_train::federated::{FederationEpsilon, FederationError, FederationPlan, RoundLedger, Unit};
 use damper_train::files::{Access, AtomicFile};
 use serde::Serialize;
 use std::fs;
@@ -64,11 +64,8 @@ struct Refused {
 struct Cost {
     /// The plan's unit.
     unit: Unit,
-    /// Of the sums so far, for whoever sees no single update.
-    epsilon: f64,
-    /// Of the updates so far, for whoever reads them; none if not claimed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    epsilon_of_updates: Option<f64>,
+    /// To each party.
+    epsilon: FederationEpsilon,
     delta: f64,
     rounds_charged: u32,
     rounds: u32,
@@ -100,8 +97,7 @@ fn charge(plan: &FederationPlan, round: u32, ledger: &Path) -> Result<Cost, Fail
     ledger.charge(round)?;
     Ok(Cost {
         unit: plan.unit,
-        epsilon: cost.released,
-        epsilon_of_updates: cost.updates,
+        epsilon: cost,
         delta: plan.delta,
         rounds_charged: ledger.charged(),
         rounds: plan.rounds,
@@ -167,14 +163,15 @@ pub(super) fn run(args: &AggregateArgs) -> Result<(), Failure> {
         return answer_json(&found);
     }
     let cost = found.cost.as_ref().map_or(String::new(), |cost| {
-        let updates = cost.epsilon_of_updates.map_or("not claimed".into(), upward);
         format!(
-            "\nepsilon {} of each {} at delta {:e} after {} of {} rounds, for whoever sees the sums; of single updates {updates}",
-            upward(cost.epsilon),
+            "\nepsilon {} of each {} at delta {:e} after {} of {} rounds for an outsider, {} for a participant, {} for the server",
+            upward(cost.epsilon.outsider),
             cost.unit,
             cost.delta,
             cost.rounds_charged,
             cost.rounds,
+            upward(cost.epsilon.participant),
+            cost.epsilon.server.map_or_else(|| "none".to_owned(), upward),
         )
     });
     answer(&format!(

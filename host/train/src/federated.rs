@@ -22,7 +22,7 @@ mod users;
 pub use client::{Device, DeviceData, Machine};
 pub use error::FederationError;
 pub use local_steps::LocalSteps;
-pub use plan::{DeviceNoise, FederationPlan, PlanSettings, Unit};
+pub use plan::{Aggregation, DeviceNoise, FederationPlan, PlanSettings, Unit};
 pub use price::FederationEpsilon;
 pub use round_ledger::RoundLedger;
 pub use server::ServerModel;

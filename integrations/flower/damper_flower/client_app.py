@@ -1,11 +1,12 @@
 """The ClientApp: a device's round.
 
 Its --node-config has `federation` (the device's own copy of the plan), `device` (its number, from 1), `data` (KIND:PATH), `folder` (private: the
-ledger and the updates that were sent), and if needed `users`, `seed` (of a simulation), `flags` (more flags of `damper federation update`) and
-`damper` (the command).
+ledger and the updates that were sent), and if needed `users`, `seed` (of a simulation), `flags` (more flags of `damper federation update`),
+`approve_shares` (true: the owner lets the server read updates whose noise is a share) and `damper` (the command).
 """
 
 import hashlib
+import json
 import shlex
 from collections.abc import Callable
 from logging import ERROR
@@ -15,6 +16,7 @@ from flwr.app import ArrayRecord, ConfigRecord, Context, Message, RecordDict
 from flwr.clientapp import ClientApp
 from flwr.common.logger import log
 
+from damper_flower import approval
 from damper_flower.command import damper
 from damper_flower.wire import model_from_array, update_to_array
 
@@ -32,6 +34,7 @@ def make_update(context: Context, message: Message) -> tuple[bytes, dict]:
     plan, folder = Path(str(node["federation"])), Path(str(node["folder"]))
     if asked["federation"] != plan_digest(plan):
         raise ValueError(f"the server's plan is not {plan}; both must have the same, and nothing was computed")
+    approval.check(json.loads(plan.read_bytes())["federation"], node.get("approve_shares"))
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     round_ = int(asked["round"])
     model, out = folder / "model.onnx", folder / f"{round_}.upd"

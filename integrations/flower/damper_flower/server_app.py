@@ -20,6 +20,7 @@ def main(grid: Grid, context: Context) -> None:
         str(settings["damper"]),
         str(settings["flags"]),
         float(settings["wait"]),
+        settings["approve_shares"] is True,
     )
     rounds = int(settings["rounds"]) or strategy.settings["rounds"] - strategy.first
     strategy.start(

@@ -13,6 +13,7 @@ from flwr.common.logger import log
 from flwr.serverapp import Grid
 from flwr.serverapp.strategy import Strategy
 
+from damper_flower import approval
 from damper_flower.command import Refused, damper
 from damper_flower.wire import model_from_array, model_to_array, update_from_array
 
@@ -25,11 +26,12 @@ class Federation(Strategy):
     """
 
     def __init__(
-        self, plan: Path, folder: Path, program: str = "damper", flags: str = "", wait: float = 60.0
+        self, plan: Path, folder: Path, program: str = "damper", flags: str = "", wait: float = 60.0, approve_shares: bool = False
     ) -> None:
         self.plan, self.folder, self.program, self.flags = plan, folder, program, shlex.split(flags)
         self.digest = hashlib.sha256(plan.read_bytes()).hexdigest()
         self.settings = json.loads(plan.read_bytes())["federation"]
+        approval.check(self.settings, approve_shares)
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self.first = self.charged()
         self.wait = wait
@@ -100,12 +102,10 @@ class Federation(Strategy):
         metrics = {
             "accepted": found["devices"],
             "refused": refused + len(found.get("refused", [])),
-            "epsilon": found["epsilon"],
+            **{f"epsilon_{party}": epsilon for party, epsilon in found["epsilon"].items() if epsilon is not None},
             "delta": found["delta"],
             "rounds_charged": found["rounds_charged"],
         }
-        if "epsilon_of_updates" in found:
-            metrics["epsilon_of_updates"] = found["epsilon_of_updates"]
         return ArrayRecord({"model": model_to_array(moved.read_bytes())}), MetricRecord(metrics)
 
     def receive(self, round_: int, replies: Iterable[Message]) -> tuple[list[Path], int]:

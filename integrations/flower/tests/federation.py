@@ -235,10 +235,27 @@ def refusals() -> None:
             told.add((type(error).__name__, str(error), str(error.__cause__), str(error.__context__)))
     if len(told) != 1 or told.pop()[2:] != ("None", "None"):
         sys.exit("the server is told what is wrong on a device")
+    check_approval()
     # The rounds import the app's own copy.
     sys.path.remove(str(HERE.parent))
     for module in [module for module in sys.modules if module.split(".")[0] == "damper_flower"]:
         del sys.modules[module]
+
+
+def check_approval() -> None:
+    """Flower's server reads updates, so shares of noise want the owner's word on both sides."""
+    from damper_flower import approval
+
+    for noise, approved, is_refused in [
+        ("local", None, False), ("local", False, False), ("shares", None, True), ("shares", False, True), ("shares", "true", True), ("shares", True, False),
+    ]:  # fmt: skip
+        try:
+            approval.check({"noise": noise}, approved)
+            found = False
+        except approval.NotApproved:
+            found = True
+        if found != is_refused:
+            sys.exit(f"noise {noise}, approved {approved}: refused {found}")
 
 
 def check(folder: Path, model: Path, log: str) -> None:
@@ -262,8 +279,9 @@ def check(folder: Path, model: Path, log: str) -> None:
     ledger = json.loads((server / "ledger" / "ledger.json").read_bytes())["ledger"]
     expect((ledger["paid"], ledger["budget"]) == (ROUNDS, ROUNDS), f"{ledger}")
     epsilon = json.loads(run(DAMPER, "epsilon", folder / "federation.json", "--json"))
-    so_far = sorted({float(found) for found in re.findall(r"'epsilon': ([0-9.]+)", log)})
-    expect(len(so_far) == ROUNDS and so_far[-1] == epsilon["epsilon"], f"epsilon so far {so_far}, of all rounds {epsilon}")
+    for party, whole in epsilon["epsilon"].items():
+        so_far = sorted({float(found) for found in re.findall(rf"'epsilon_{party}': ([0-9.]+)", log)})
+        expect(len(so_far) == ROUNDS and so_far[-1] == whole, f"epsilon so far {so_far} for {party}, of all rounds {epsilon}")
     expect(epsilon["unit"] == "user", f"{epsilon}")
     absent = [word for one in ABSENT for word in ("--absent", one)]
     run(

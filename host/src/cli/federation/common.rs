@@ -6,7 +6,7 @@ use super::super::model::ModelArgs;
 use super::super::{Failure, say_of_data, warn};
 use damper_accounting::{RunKind, upward};
 use damper_data::{DataOptions, KnownNames};
-use damper_train::federated::{FederationPlan, Unit, Users};
+use damper_train::federated::{Aggregation, DeviceNoise, FederationEpsilon, FederationPlan, Unit, Users};
 use damper_train::{Read, Source, read};
 use serde::Serialize;
 use std::fs;
@@ -22,9 +22,7 @@ pub(in super::super) fn read_plan(file: &Path) -> Result<FederationPlan, Failure
 /// Privacy cost of all rounds of a plan, in JSON.
 #[derive(Serialize)]
 pub(in super::super) struct Cost {
-    epsilon: f64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    epsilon_of_updates: Option<f64>,
+    epsilon: FederationEpsilon,
     delta: f64,
     unit: Unit,
     /// Units that are all there or none of them; none for one.
@@ -45,8 +43,7 @@ impl Cost {
         let group = group.filter(|size| *size > NonZeroU32::MIN);
         let cost = plan.epsilon_of_group(plan.rounds, group.unwrap_or(NonZeroU32::MIN))?;
         Ok(Self {
-            epsilon: cost.released,
-            epsilon_of_updates: cost.updates,
+            epsilon: cost,
             delta: plan.delta,
             unit: plan.unit,
             group: group.map(NonZeroU32::get),
@@ -64,23 +61,45 @@ pub(in super::super) fn cost_text(plan: &FederationPlan, cost: &Cost) -> String 
         (Unit::Sample, Some(size)) => format!("{size} samples, all there or none of them"),
         (Unit::User, Some(size)) => format!("{size} users with all of their samples, all there or none of them"),
     };
-    let updates = match cost.epsilon_of_updates {
-        Some(epsilon) => format!("{}, for whoever reads updates", upward(epsilon)),
-        None => "not claimed: keep updates from everybody by secure aggregation, or trust the server".into(),
-    };
     let simulation = if plan.run == RunKind::Simulation {
         "\nNO GUARANTEE      a simulation: its noise can be recomputed"
     } else {
         ""
     };
     format!(
-        "epsilon           {}, for whoever sees the sums\nof updates        {updates}\ndelta             {:e}\nprotects          \
-         {protects}\nrounds            {}, all of them\nnoise             of {} honest devices, {} grid units each{simulation}",
-        upward(cost.epsilon),
+        "{}\ndelta             {:e}\nprotects          {protects}\nrounds            {}, all of them\nnoise             of {} devices{}, {} \
+         grid units each{simulation}",
+        parties(plan, &cost.epsilon),
         plan.delta,
         plan.rounds,
         plan.smallest_cohort,
+        match plan.colluders {
+            0 => String::new(),
+            colluders => format!(" less {colluders}"),
+        },
         plan.sigma,
+    )
+}
+
+/// ε to each party, a line each.
+pub(in super::super) fn parties(plan: &FederationPlan, epsilon: &FederationEpsilon) -> String {
+    let colluders = match plan.colluders {
+        0 => String::new(),
+        colluders => format!(" and those of {colluders} more"),
+    };
+    let server = match (plan.aggregation, plan.noise) {
+        (Aggregation::Prio, _) => "for either aggregator, while the other one is honest",
+        (Aggregation::Clear, DeviceNoise::Local) => "for the server, which reads each update",
+        (Aggregation::Clear, DeviceNoise::Shares) => {
+            "for the server, which reads each update: a share of the noise; keep updates from it by --aggregation prio, or trust it"
+        }
+    };
+    let of_server = epsilon.server.map_or_else(|| "none".to_owned(), upward);
+    format!(
+        "epsilon           {}, for an outsider, who sees the sums and the models\n                  {}, for a participant, who takes its own \
+         noise{colluders} off\n                  {of_server}, {server}",
+        upward(epsilon.outsider),
+        upward(epsilon.participant),
     )
 }
 

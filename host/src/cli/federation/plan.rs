@@ -6,7 +6,7 @@ use super::super::{Failure, answer, answer_json, number32};
 use super::common::{Cost, cost_text};
 use clap::{Args, ValueEnum};
 use damper_data::{DataNames, TableNames};
-use damper_train::federated::{DeviceNoise, FederationPlan, LocalSteps, PlanSettings, ServerModel, Unit};
+use damper_train::federated::{Aggregation, DeviceNoise, FederationPlan, LocalSteps, PlanSettings, ServerModel, Unit};
 use damper_train::files::{Access, sha256, write};
 use serde::Serialize;
 use std::fs;
@@ -26,7 +26,7 @@ pub(super) struct PlanArgs {
     #[arg(long, value_name = "sample|user", default_value = "sample")]
     unit: UnitArg,
     /// The noise of a device: `local`, all of it, so that an update is private for whoever reads it; `shares`, a part of it, so that the
-    /// sum of the smallest cohort has all, for secure aggregation or a trusted server
+    /// sum of the smallest cohort, less its colluders, has all, for secure aggregation or a trusted server
     #[arg(long, value_name = "local|shares", default_value = "local")]
     noise: NoiseArg,
     /// Standard deviation of the noise in units of the clip: of an update, or with shares of the smallest cohort's sum
@@ -41,9 +41,15 @@ pub(super) struct PlanArgs {
     /// Devices, numbered from 1
     #[arg(long, value_name = "N")]
     devices: u32,
-    /// The fewest devices whose sum is released, all of them honest [default: all]
+    /// The fewest devices whose sum is released [default: all]
     #[arg(long, value_name = "N")]
     smallest_cohort: Option<u32>,
+    /// Devices among them that tell others their updates, or that add no noise, at most; epsilon of each party counts so many noises less
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    colluders: u32,
+    /// How updates become a sum: `clear`, the server reads and adds them; `prio`, two aggregators of which one is honest add secret shares
+    #[arg(long, value_name = "clear|prio", default_value = "clear")]
+    aggregation: AggregationArg,
     /// Expected units of a device's draw: with the devices that took part, the divisor of the sum
     #[arg(long, value_name = "B")]
     batch_size: u32,
@@ -101,6 +107,12 @@ enum NoiseArg {
     Shares,
 }
 
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
+enum AggregationArg {
+    Clear,
+    Prio,
+}
+
 /// Privacy cost of all rounds, and size of the model.
 #[derive(Serialize)]
 struct Planned {
@@ -156,6 +168,11 @@ pub(super) fn run(args: &PlanArgs) -> Result<(), Failure> {
         rounds: args.rounds,
         devices: args.devices,
         smallest_cohort: args.smallest_cohort.unwrap_or(args.devices),
+        colluders: args.colluders,
+        aggregation: match args.aggregation {
+            AggregationArg::Clear => Aggregation::Clear,
+            AggregationArg::Prio => Aggregation::Prio,
+        },
         expected_batch: args.batch_size,
         clip: args.clip,
         grid_bits: args.grid_bits,

@@ -37,9 +37,20 @@ impl fmt::Display for Unit {
 pub enum DeviceNoise {
     /// All of the multiplier on each device: an update is private for whoever reads it.
     Local,
-    /// A share on each device, so that the sum of the smallest cohort has the multiplier. An update alone has little noise: it is for a
-    /// secure aggregation, or for a server that is trusted.
+    /// A share on each device, so that the sum of the smallest cohort, less its colluders, has the multiplier. An update alone has little
+    /// noise: it is for a secure aggregation, or for a server that is trusted.
     Shares,
+}
+
+/// The way updates become a sum.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Aggregation {
+    /// The server reads each update and adds them.
+    #[default]
+    Clear,
+    /// Two aggregators, of which one is honest, add secret shares of updates: Prio. No party reads an update.
+    Prio,
 }
 
 /// Settings of a plan, as they are asked for.
@@ -57,8 +68,12 @@ pub struct PlanSettings {
     pub rounds: u32,
     /// Devices, numbered from 1.
     pub devices: u32,
-    /// The fewest devices whose sum is released. All of them are honest.
+    /// The fewest devices whose sum is released.
     pub smallest_cohort: u32,
+    /// Devices among them that tell others their updates, or that add no noise, at most.
+    pub colluders: u32,
+    /// How updates become a sum.
+    pub aggregation: Aggregation,
     /// The expected number of units of a device's draw.
     pub expected_batch: u32,
     /// The largest norm of a unit's contribution.
@@ -81,7 +96,7 @@ pub struct PlanSettings {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FederationPlan {
-    /// The format of the file, 2. Format 1 had no number, and no names.
+    /// The format of the file, 3. Format 1 had no number and no names, format 2 no colluders and no aggregation.
     pub format: u32,
     /// `private`, or `simulation`.
     pub run: RunKind,
@@ -99,6 +114,10 @@ pub struct FederationPlan {
     pub devices: u32,
     /// The fewest devices whose sum is released.
     pub smallest_cohort: u32,
+    /// Devices among them that tell others their updates, or that add no noise, at most.
+    pub colluders: u32,
+    /// How updates become a sum.
+    pub aggregation: Aggregation,
     /// The expected number of units of a device's draw: with the devices, the divisor.
     pub expected_batch: u32,
     /// The largest norm of a unit's contribution.
@@ -122,7 +141,7 @@ pub struct FederationPlan {
 }
 
 /// The format of plans.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 
 /// Devices and rounds that a plan may have at most.
 const MOST: u32 = 1 << 24;
@@ -139,7 +158,7 @@ impl FederationPlan {
         let refuse = |setting, value: &dyn fmt::Display, problem: &str| {
             Err::<(), FederationError>(SettingError::new(setting, value, problem).into())
         };
-        let PlanSettings { devices, smallest_cohort, rounds, .. } = *settings;
+        let PlanSettings { devices, smallest_cohort, colluders, rounds, .. } = *settings;
         if !(1..=MOST).contains(&rounds) {
             refuse("rounds", &rounds, "must be from 1 to 2^24")?;
         }
@@ -148,6 +167,18 @@ impl FederationPlan {
         }
         if !(1..=devices).contains(&smallest_cohort) {
             refuse("smallest_cohort", &smallest_cohort, "must be from 1 to the number of devices")?;
+        }
+        // A device that knows its own update and those of its colluders leaves at least one device's noise.
+        match settings.noise {
+            DeviceNoise::Local if colluders >= smallest_cohort => {
+                refuse("colluders", &colluders, "must be fewer than the smallest cohort")?;
+            }
+            DeviceNoise::Shares if colluders.saturating_add(2) > smallest_cohort => {
+                let problem = "a participant and its colluders know so many shares that none hides another device; the smallest cohort must \
+                               be at least two more";
+                refuse("colluders", &colluders, problem)?;
+            }
+            _ => {}
         }
         if !(settings.lr.is_normal() && settings.lr > 0.0) {
             refuse("lr", &settings.lr, "must be a finite number above 0")?;
@@ -172,7 +203,7 @@ impl FederationPlan {
         }
         let share = match settings.noise {
             DeviceNoise::Local => settings.noise_multiplier,
-            DeviceNoise::Shares => settings.noise_multiplier / f64::from(smallest_cohort).sqrt(),
+            DeviceNoise::Shares => settings.noise_multiplier / f64::from(smallest_cohort - colluders).sqrt(),
         };
         let mechanism = DiscreteGaussian::<i32>::with_multiplier(Grid::new(settings.grid_bits)?, share)?;
         let clip_units = settings.clip / mechanism.grid().unit() as f32;
@@ -202,6 +233,8 @@ impl FederationPlan {
             rounds,
             devices,
             smallest_cohort,
+            colluders,
+            aggregation: settings.aggregation,
             expected_batch: settings.expected_batch,
             clip: settings.clip,
             grid_bits: settings.grid_bits,
@@ -321,7 +354,9 @@ impl FederationPlan {
         let noise_multiplier = match self.noise {
             DeviceNoise::Local => own,
             // A little less, so that rounding up to the grid gives the same.
-            DeviceNoise::Shares => own * f64::from(self.smallest_cohort).sqrt() * (1.0 - 1e-12),
+            DeviceNoise::Shares => {
+                own * f64::from(self.smallest_cohort.saturating_sub(self.colluders)).sqrt() * (1.0 - 1e-12)
+            }
         };
         Ok(PlanSettings {
             unit: self.unit,
@@ -331,6 +366,8 @@ impl FederationPlan {
             rounds: self.rounds,
             devices: self.devices,
             smallest_cohort: self.smallest_cohort,
+            colluders: self.colluders,
+            aggregation: self.aggregation,
             expected_batch: self.expected_batch,
             clip: self.clip,
             grid_bits: self.grid_bits,
@@ -380,6 +417,8 @@ pub(super) mod tests {
             rounds: 5,
             devices: 4,
             smallest_cohort: 3,
+            colluders: 0,
+            aggregation: Aggregation::Clear,
             expected_batch: 10,
             clip: 0.5,
             grid_bits: 16,
@@ -409,15 +448,19 @@ pub(super) mod tests {
         assert_ne!(first.digest(), second.digest());
         let old = br#"{"federation":{"run":"simulation","unit":"user"},"sha256":"00"}"#;
         let message = FederationPlan::from_json(old).unwrap_err().to_string();
-        assert!(message.contains("of format 1") && message.contains("format 2"), "{message}");
+        assert!(message.contains("of format 1") && message.contains("format 3"), "{message}");
     }
 
     #[test]
     fn plan_round_trips() {
         for noise in [DeviceNoise::Local, DeviceNoise::Shares] {
             for multiplier in [0.8, 1.0, 1.37, 2.0, 50.0] {
-                let plan = plan(&PlanSettings { noise, noise_multiplier: multiplier, ..settings() }).unwrap();
-                assert_eq!(FederationPlan::from_json(plan.to_json().as_bytes()).unwrap(), plan);
+                for (colluders, aggregation) in [(0, Aggregation::Clear), (1, Aggregation::Prio)] {
+                    let settings =
+                        PlanSettings { noise, noise_multiplier: multiplier, colluders, aggregation, ..settings() };
+                    let plan = plan(&settings).unwrap();
+                    assert_eq!(FederationPlan::from_json(plan.to_json().as_bytes()).unwrap(), plan);
+                }
             }
         }
     }
@@ -437,6 +480,7 @@ pub(super) mod tests {
         for forged in [
             FederationPlan { sigma: 3, ..plan.clone() },
             FederationPlan { smallest_cohort: 9, ..plan.clone() },
+            FederationPlan { colluders: 3, ..plan.clone() },
             FederationPlan { delta: 2.0, ..plan.clone() },
             FederationPlan { grid_bits: 40, ..plan.clone() },
             FederationPlan { sampling_rate_numerator: 1 << 60, ..plan.clone() },
@@ -458,6 +502,9 @@ pub(super) mod tests {
             (PlanSettings { devices: 0, ..good.clone() }, "devices"),
             (PlanSettings { smallest_cohort: 5, ..good.clone() }, "smallest_cohort"),
             (PlanSettings { smallest_cohort: 0, ..good.clone() }, "smallest_cohort"),
+            (PlanSettings { colluders: 3, ..good.clone() }, "colluders"),
+            (PlanSettings { colluders: 2, noise: DeviceNoise::Shares, ..good.clone() }, "colluders"),
+            (PlanSettings { colluders: u32::MAX, noise: DeviceNoise::Shares, ..good.clone() }, "colluders"),
             (PlanSettings { lr: f32::NAN, ..good.clone() }, "lr"),
             (PlanSettings { clip: 0.0, ..good.clone() }, "clip"),
             (PlanSettings { local: None, ..good.clone() }, "local_steps"),

@@ -1,21 +1,35 @@
-//! The privacy cost of a federation's rounds.
+//! The privacy cost of a federation's rounds, to each party.
+//!
+//! Devices add noise of their own, each the same σ, and the smallest cohort has n of them, of which c tell others their updates or add no
+//! noise. ε is that of the sum of as many noises as a party cannot take off:
+//!
+//! | party | sees | noises |
+//! | --- | --- | --- |
+//! | outsider | the sums and the models | `n − c` |
+//! | participant | these, and what c colluders and itself added | `n − 1 − c`; with local noise at least 1, the other device's own |
+//! | server, which reads updates | each update | 1 |
+//! | server, of two aggregators of which one is honest | the sums, and what c colluders added | `n − c` |
+//!
+//! A larger cohort has more noise. A unit is on one device, so no other update depends on it but by the models, which follow from sums.
 
-use super::{DeviceNoise, FederationError, FederationPlan};
-use damper_accounting::{Accountant, NoiseShares, SharedRounds};
+use super::{Aggregation, DeviceNoise, FederationError, FederationPlan};
+use damper_accounting::{Accountant, AccountingError, NoiseShares, SharedRounds};
 use serde::Serialize;
 use std::num::NonZeroU32;
 
-/// ε at the plan's δ of the first rounds, of one unit.
+/// ε at the plan's δ of the first rounds, of one unit, rounded up.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct FederationEpsilon {
-    /// Of what is released: the sums, for whoever sees no single update. The noise is that of the smallest cohort.
-    pub released: f64,
-    /// Of the updates, for whoever reads them. None if that is not claimed: noise in shares, which secure aggregation keeps from everybody.
-    pub updates: Option<f64>,
+    /// To whoever sees the sums and the models, and is no device of the federation.
+    pub outsider: f64,
+    /// To a device, which takes its own update off a sum, and with it those of the plan's colluders.
+    pub participant: f64,
+    /// To whoever receives the updates. None if no finite ε holds.
+    pub server: Option<f64>,
 }
 
 impl FederationPlan {
-    /// ε of `rounds` rounds, rounded up; 0 of none.
+    /// ε of `rounds` rounds; 0 of none.
     ///
     /// # Errors
     ///
@@ -30,9 +44,8 @@ impl FederationPlan {
     ///
     /// As [`FederationPlan::epsilon`], or no useful ε is found for so many.
     pub fn epsilon_of_group(&self, rounds: u32, size: NonZeroU32) -> Result<FederationEpsilon, FederationError> {
-        let is_local = self.noise == DeviceNoise::Local;
         if rounds == 0 {
-            return Ok(FederationEpsilon { released: 0.0, updates: is_local.then_some(0.0) });
+            return Ok(FederationEpsilon { outsider: 0.0, participant: 0.0, server: Some(0.0) });
         }
         let run = SharedRounds {
             accountant: Accountant::Pld,
@@ -42,45 +55,127 @@ impl FederationPlan {
             grid_bits: self.grid_bits,
             out_of_range: self.out_of_range(),
         };
-        let released = NoiseShares::new(self.sigma, self.smallest_cohort)?.epsilon_of_group(&run, size, self.delta)?;
-        // What leaves its range wraps after the noise, so nothing is lost of a single update's guarantee.
-        let alone = SharedRounds { out_of_range: 0.0, ..run };
-        let updates = match self.noise {
-            DeviceNoise::Local => {
-                let noise = NoiseShares::new(self.sigma, 1)?;
-                Some(noise.epsilon_of_group(&alone, size, self.delta)?.epsilon)
-            }
-            DeviceNoise::Shares => None,
+        let of = |noises, run: &SharedRounds| {
+            let noise = NoiseShares::new(self.sigma, noises)?;
+            Ok::<_, AccountingError>(noise.epsilon_of_group(run, size, self.delta)?.epsilon)
         };
-        Ok(FederationEpsilon { released: released.epsilon, updates })
+        let honest = self.smallest_cohort.saturating_sub(self.colluders).max(1);
+        let others = match self.noise {
+            DeviceNoise::Local => (honest - 1).max(1),
+            DeviceNoise::Shares => honest - 1,
+        };
+        let outsider = of(honest, &run)?;
+        let server = match self.aggregation {
+            Aggregation::Prio => Some(outsider),
+            // What leaves its range wraps after the noise, so nothing is lost of a single update's guarantee.
+            Aggregation::Clear => match of(1, &SharedRounds { out_of_range: 0.0, ..run }) {
+                Ok(epsilon) => Some(epsilon),
+                Err(AccountingError::SharesTooCoarse { .. } | AccountingError::NothingHolds { .. }) => None,
+                Err(error) => return Err(error.into()),
+            },
+        };
+        Ok(FederationEpsilon { outsider, participant: of(others, &run)?, server })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::super::plan::tests::settings;
-    use super::super::{DeviceNoise, FederationPlan, PlanSettings};
+    use super::super::{Aggregation, DeviceNoise, FederationPlan, PlanSettings};
     use damper_accounting::{Accountant, Plan};
 
     fn plan(settings: &PlanSettings) -> FederationPlan {
         FederationPlan::new(settings, 650, "m".repeat(64)).unwrap()
     }
 
-    // Local noise: an update costs the multiplier, the sum of three √3 times it. Shares: the sum costs the multiplier.
+    /// σ is rounded up to a grid unit.
+    #[track_caller]
+    fn near(found: f64, wanted: f64) {
+        assert!((found / wanted - 1.0).abs() < 1e-4, "{found} {wanted}");
+    }
+
+    fn of(settings: &PlanSettings, multiplier: f64, rounds: u64) -> f64 {
+        let plan = Plan::constant(plan(settings).rate().unwrap(), multiplier, None, rounds).unwrap();
+        plan.epsilon(Accountant::Pld, 1e-5).unwrap().epsilon
+    }
+
+    // Each party takes off the noises that it knows: of all plans of few devices, by the multiplier of what is left.
     #[test]
-    fn noise_is_that_of_the_smallest_cohort() {
-        let of = |multiplier: f64, rounds| {
-            let plan = Plan::constant(plan(&settings()).rate().unwrap(), multiplier, None, rounds).unwrap();
-            plan.epsilon(Accountant::Pld, 1e-5).unwrap().epsilon
-        };
-        // σ is rounded up to a grid unit.
-        let near = |found: f64, wanted: f64| assert!((found / wanted - 1.0).abs() < 1e-4, "{found} {wanted}");
-        let local = plan(&settings()).epsilon(5).unwrap();
-        assert_eq!(local.updates, Some(of(2.0, 5)));
-        near(local.released, of(2.0 * 3f64.sqrt(), 5));
-        let shares = plan(&PlanSettings { noise: DeviceNoise::Shares, ..settings() }).epsilon(2).unwrap();
-        assert_eq!(shares.updates, None);
-        near(shares.released, of(2.0, 2));
-        assert_eq!(plan(&settings()).epsilon(0).unwrap().released, 0.0);
+    fn each_party_has_the_noises_it_cannot_take_off() {
+        for noise in [DeviceNoise::Local, DeviceNoise::Shares] {
+            for (cohort, colluders) in [(2, 0), (3, 0), (4, 0), (3, 1), (4, 2)] {
+                for aggregation in [Aggregation::Clear, Aggregation::Prio] {
+                    let settings =
+                        PlanSettings { noise, smallest_cohort: cohort, colluders, aggregation, ..settings() };
+                    let (n, c) = (f64::from(cohort), f64::from(colluders));
+                    let own = match noise {
+                        DeviceNoise::Local => 2.0,
+                        DeviceNoise::Shares => 2.0 / (n - c).sqrt(),
+                    };
+                    let found = plan(&settings).epsilon(5).unwrap();
+                    near(found.outsider, of(&settings, own * (n - c).sqrt(), 5));
+                    near(found.participant, of(&settings, own * (n - 1.0 - c).sqrt(), 5));
+                    let at_server = if aggregation == Aggregation::Clear { 1.0 } else { n - c };
+                    near(found.server.unwrap(), of(&settings, own * at_server.sqrt(), 5));
+                }
+            }
+        }
+    }
+
+    // A cohort of one has local noise alone: that of the other device hides it from a participant.
+    #[test]
+    fn lone_device_keeps_its_own_noise() {
+        let settings = PlanSettings { smallest_cohort: 1, ..settings() };
+        let found = plan(&settings).epsilon(5).unwrap();
+        near(found.outsider, of(&settings, 2.0, 5));
+        assert_eq!(
+            (found.participant, found.server.map(f64::to_bits)),
+            (found.outsider, Some(of(&settings, 2.0, 5).to_bits()))
+        );
+        assert_eq!(plan(&settings).epsilon(0).unwrap().participant, 0.0);
+    }
+
+    // Gaussian of sensitivity 1 and 20 rounds at rate 1: by its formula, bisected here.
+    #[test]
+    fn plans_of_few_devices_cost_what_the_formula_says() {
+        fn normal(x: f64) -> f64 {
+            0.5 * libm::erfc(-x / std::f64::consts::SQRT_2)
+        }
+        fn of_gaussian(multiplier: f64) -> f64 {
+            let mu = 20f64.sqrt() / multiplier;
+            let delta = |e: f64| normal(mu / 2.0 - e / mu) - e.exp() * normal(-mu / 2.0 - e / mu);
+            let (mut low, mut high) = (0.0f64, 100.0f64);
+            for _ in 0..200 {
+                let middle = 0.5 * (low + high);
+                if delta(middle) > 1e-5 { low = middle } else { high = middle }
+            }
+            high
+        }
+        let (shares, local) = (DeviceNoise::Shares, DeviceNoise::Local);
+        // Noises of the outsider, the participant and the server in squares of the multiplier 4.
+        for (noise, cohort, squares, participant) in [
+            (shares, 2, [1.0, 0.5, 0.5], 7.51),
+            (shares, 3, [1.0, 2.0 / 3.0, 1.0 / 3.0], 6.33),
+            (shares, 10, [1.0, 0.9, 0.1], 5.30),
+            (local, 2, [2.0, 1.0, 1.0], 4.985),
+        ] {
+            let base = settings();
+            let found = plan(&PlanSettings {
+                noise,
+                noise_multiplier: 4.0,
+                smallest_cohort: cohort,
+                devices: 10,
+                rounds: 20,
+                sampling_rate: 1.0,
+                ..base
+            });
+            let found = found.epsilon(20).unwrap();
+            for (epsilon, square) in [found.outsider, found.participant, found.server.unwrap()].into_iter().zip(squares)
+            {
+                let exact = of_gaussian(4.0 * f64::sqrt(square));
+                assert!(exact <= epsilon && epsilon <= exact * 1.001, "{noise:?} {cohort}: {epsilon}, exact {exact}");
+            }
+            assert!((found.participant - participant).abs() < 0.01, "{noise:?} {cohort}: {found:?}");
+        }
     }
 }
