@@ -35,6 +35,8 @@ mod held_out;
 mod identity;
 #[path = "cli/init.rs"]
 mod init;
+#[path = "cli/launchers.rs"]
+mod launchers;
 #[path = "cli/lora.rs"]
 mod lora;
 #[path = "support/markup.rs"]

@@ -60,7 +60,7 @@ impl Federation {
             .unwrap()
     }
 
-    fn apply(&self, model: &Path, sum: &str, out: &str) -> Output {
+    fn apply(&self, model: &Path, sum: &str, out: &str, more: &[&str]) -> Output {
         let mut command = damper(&["federation", "apply"]);
         command
             .arg(self.at("federation.json"))
@@ -69,7 +69,7 @@ impl Federation {
             .arg(self.at(sum))
             .arg("--out")
             .arg(self.at(out));
-        command.output().unwrap()
+        command.args(more).output().unwrap()
     }
 
     fn simulate(&self, out: &str, more: &[&str]) -> Output {
@@ -115,12 +115,14 @@ fn rounds_equal_one_process() {
             let federation = Federation::new(&all);
             let users = federation.at("users").display().to_string();
             let more: &[&str] = if with_users { &["--users", &users] } else { &[] };
-            let mut model = PathBuf::from(MODEL);
+            let model = Path::new(MODEL);
+            let mut params: Vec<String> = vec![];
             for round in 0..2u32 {
                 let present: &[u32] = if round == 1 { &[1, 3] } else { &[1, 2, 3] };
                 let mut files = vec![];
                 for device in present {
-                    let said = ok(&federation.update("federation.json", &model, *device, round, more));
+                    let more: Vec<&str> = more.iter().copied().chain(params.iter().map(String::as_str)).collect();
+                    let said = ok(&federation.update("federation.json", model, *device, round, &more));
                     assert_eq!(said["rounds_charged"], round + 1);
                     files.push(format!("{device}-{round}.upd"));
                 }
@@ -136,9 +138,13 @@ fn rounds_equal_one_process() {
                     epsilon("outsider") < epsilon("participant") && epsilon("participant") <= epsilon("server"),
                     "{sum}"
                 );
-                ok(&federation.apply(&model, &format!("{round}.sum"), &format!("{round}.onnx")));
-                model = federation.at(&format!("{round}.onnx"));
+                let next = federation.at(&format!("{round}.params")).display().to_string();
+                let more = [&params[..], &["--out-params".into(), next.clone()]].concat();
+                let more: Vec<&str> = more.iter().map(String::as_str).collect();
+                ok(&federation.apply(model, &format!("{round}.sum"), &format!("{round}.onnx"), &more));
+                params = vec!["--params".into(), next];
             }
+            let model = federation.at("1.onnx");
             ok(&federation.simulate("one.onnx", &[more, &["--absent", "1:2"]].concat()));
             let (found, one) = (fs::read(&model).unwrap(), fs::read(federation.at("one.onnx")).unwrap());
             assert!(found == one, "{flags:?} {noise}");
@@ -268,13 +274,18 @@ fn only_sums_of_the_plan_are_applied() {
     let model = Path::new(MODEL);
     ok(&federation.update("federation.json", model, 1, 0, &[]));
     ok(&federation.aggregate(&["1-0.upd"], 0));
-    refused(&federation.apply(model, "1-0.upd", "out.onnx"), &["1-0.upd", "not a sum of this plan"]);
+    let apply = |model: &Path, sum: &str| federation.apply(model, sum, "out.onnx", &[]);
+    refused(&apply(model, "1-0.upd"), &["1-0.upd", "not a sum of this plan"]);
     let sum = fs::read(federation.at("0.sum")).unwrap();
     fs::write(federation.at("cut.sum"), &sum[..sum.len() / 2]).unwrap();
-    refused(&federation.apply(model, "cut.sum", "out.onnx"), &["cut.sum", "truncated"]);
+    refused(&apply(model, "cut.sum"), &["cut.sum", "truncated"]);
     federation.plan("federation.json", &["--smallest-cohort", "1", "--clip", "2"]);
-    refused(&federation.apply(model, "0.sum", "out.onnx"), &["0.sum", "not a sum of this plan"]);
-    refused(&federation.apply(Path::new("onnx-models/digits-mlp.onnx"), "0.sum", "out.onnx"), &["0.sum"]);
+    refused(&apply(model, "0.sum"), &["0.sum", "not a sum of this plan"]);
+    let other = Path::new("onnx-models/digits-mlp.onnx");
+    refused(&apply(other, "0.sum"), &["digits-mlp.onnx", "not the model of the plan"]);
+    let bad = federation.at("nan.params").display().to_string();
+    fs::write(&bad, f32::NAN.to_le_bytes().repeat(650)).unwrap();
+    refused(&federation.apply(model, "0.sum", "out.onnx", &["--params", &bad]), &["nan.params", "650 finite"]);
     assert!(!federation.at("out.onnx").exists());
 }
 
@@ -303,6 +314,68 @@ fn wrong_settings_charge_nothing() {
     refused(&federation.update("private.json", model, 2, 0, &[]), &["--seed 5", "plan is private"]);
     let simulated = federation.simulate("one.onnx", &["--users", &short.display().to_string()]);
     refused(&simulated, &["2 lines"]);
+}
+
+// A server chooses the values of the trained parameters and nothing else: whatever else it sends is refused in the same words on any data, before
+// a charge and without a folder.
+#[test]
+fn crafted_requests_are_refused_in_the_same_words() {
+    let federation = Federation::new(&[]);
+    let words = |values: &[f32]| values.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>();
+    let good = vec![0.25f32; 650];
+    let with = |at: usize, value: f32| {
+        let mut values = good.clone();
+        values[at] = value;
+        words(&values)
+    };
+    let crafted = [
+        vec![],
+        words(&good[..649]),
+        words(&[&good[..], &[1.0]].concat()),
+        words(&good)[..2599].to_vec(),
+        [words(&good), vec![0]].concat(),
+        with(0, f32::NAN),
+        with(649, f32::INFINITY),
+        with(300, f32::NEG_INFINITY),
+        fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(MODEL)).unwrap(),
+    ];
+    // The same rows with other labels, and others.
+    let (one, two) = (["--train-size", "24"], ["--train-size", "9"]);
+    let mut said = std::collections::BTreeSet::new();
+    for (at, bytes) in crafted.iter().enumerate() {
+        let file = federation.at(&format!("{at}.params"));
+        fs::write(&file, bytes).unwrap();
+        for rows in [one, two] {
+            for round in [0, 1] {
+                let more = [&rows[..], &["--params", file.to_str().unwrap()]].concat();
+                let output = request(&federation, round, &more);
+                said.insert(String::from_utf8(output.stderr).unwrap());
+                assert!(!output.status.success());
+            }
+        }
+    }
+    // A later round without parameters is no request either.
+    said.insert(String::from_utf8(request(&federation, 1, &one).stderr).unwrap());
+    assert_eq!(said.len(), 1, "{said:?}");
+    assert!(said.first().unwrap().contains("--params"), "{said:?}");
+    let state = fs::read_to_string(federation.at("state-1/ledger.json")).unwrap_or_default();
+    assert!(!state.contains("\"paid\":1") && !federation.at("1-0.upd").exists(), "{state}");
+    // Another network is refused by its digest, whatever it would have said of the rows.
+    for other in ["onnx-models/digits-mlp.onnx", "onnx-models/digits-cnn.onnx"] {
+        refused(&federation.update("federation.json", Path::new(other), 1, 0, &[]), &["not the model of the plan"]);
+    }
+    let file = federation.at("good.params");
+    fs::write(&file, words(&good)).unwrap();
+    assert_eq!(ok(&request(&federation, 1, &["--params", file.to_str().unwrap()]))["rounds_charged"], 2);
+}
+
+/// Device 1's answer to a request, on as many rows as `more` says.
+fn request(federation: &Federation, round: u32, more: &[&str]) -> Output {
+    let mut command = damper(&["federation", "update"]);
+    command.arg(federation.at("federation.json")).args([MODEL, "--data", "idx:onnx-models/digits"]);
+    command.args(["--backend", "portable", "--workers", "1", "--device", "1", "--round", &round.to_string()]);
+    command.args(["--seed", "5", "--json", "--ledger"]).arg(federation.at("state-1")).arg("--out");
+    command.arg(federation.at("1-0.upd")).args(more).output().unwrap()
 }
 
 // Two private updates of one device's samples have different noise: no key is kept.

@@ -3,14 +3,17 @@
 //! The trainer knows [`Group`] alone. [`join`] gives this process its end of a group: with the feature `mpi` that of the processes that
 //! `mpirun` or `srun` has started, else one of its own.
 
+mod launcher;
 #[cfg(feature = "mpi")]
 mod mpi;
 mod threads;
 
 pub use damper_train::Group;
+pub use launcher::Apart;
 pub use threads::Threads;
 
 use damper_train::Alone;
+use launcher::{Launch, launch};
 
 /// A process's end of its group.
 #[derive(Debug)]
@@ -27,6 +30,8 @@ pub enum Joined {
 pub enum JoinError {
     /// It was started as one of so many, and this program knows no MPI.
     NoMpi(usize),
+    /// It was started as one of several that nothing joins.
+    Apart(Apart),
     /// MPI does not start.
     Failed,
 }
@@ -38,6 +43,14 @@ impl std::fmt::Display for JoinError {
                 f,
                 "started as one of {size} processes, and this damper is built without MPI: build it with --features mpi, or start one"
             ),
+            Self::Apart(Apart { launcher, variable, size }) => {
+                let size = size.map_or_else(|| "several".to_owned(), |size| size.to_string());
+                write!(
+                    f,
+                    "started as one of {size} processes by {launcher} ({variable} is set), which damper does not join: each would train a model of \
+                     its own, whose epsilon does not cover the others"
+                )
+            }
             Self::Failed => {
                 f.write_str("MPI does not start: use mpirun or srun of the MPI library that damper was built with")
             }
@@ -53,12 +66,13 @@ impl std::error::Error for JoinError {}
 ///
 /// The process is one of several, and they cannot be joined.
 pub fn join() -> Result<Joined, JoinError> {
-    match launched() {
-        None | Some(1) => Ok(Joined::Alone(Alone)),
+    match launch(|name| std::env::var(name).ok()) {
+        Launch::Alone => Ok(Joined::Alone(Alone)),
         #[cfg(feature = "mpi")]
-        Some(size) => mpi::Mpi::start(size).map(Joined::Mpi).ok_or(JoinError::Failed),
+        Launch::Mpi(size) => mpi::Mpi::start(size).map(Joined::Mpi).ok_or(JoinError::Failed),
         #[cfg(not(feature = "mpi"))]
-        Some(size) => Err(JoinError::NoMpi(size)),
+        Launch::Mpi(size) => Err(JoinError::NoMpi(size)),
+        Launch::Apart(apart) => Err(JoinError::Apart(apart)),
     }
 }
 
@@ -83,12 +97,4 @@ impl Joined {
             Self::Mpi(mpi) => mpi.fail(code),
         }
     }
-}
-
-/// The number of processes that a launcher of MPI has started, if one has: Open MPI, or one that speaks PMI, such as MPICH's and SLURM's.
-fn launched() -> Option<usize> {
-    let size = |name: &str| std::env::var(name).ok()?.trim().parse().ok();
-    // Without its plugin for PMIx or PMI, srun starts processes that do not know each other.
-    let of_slurm = || std::env::var_os("PMIX_RANK").and_then(|_| size("SLURM_STEP_NUM_TASKS"));
-    ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS"].into_iter().find_map(size).or_else(of_slurm)
 }

@@ -2,6 +2,7 @@
 
 use super::charge::Charge;
 use super::flags::with_flags;
+use super::ranks::refuse_several;
 use super::rows::RowWarnings;
 use super::train::TrainArgs;
 use super::{Failure, answer, answer_json};
@@ -261,6 +262,7 @@ fn lines(audit: &NeighbourAudit, out: &Path) -> String {
 }
 
 fn run_canary(args: &CanaryArgs) -> Result<(), Failure> {
+    refuse_several(args.train.alone)?;
     let charge = args.train.charge("audit canary", None)?;
     let mut paid = None;
     let result = charged_canary(args, &charge, &mut paid);

@@ -7,6 +7,7 @@ mod watch;
 
 use super::charge::Charge;
 use super::command_line;
+use super::ranks::refuse_several;
 use super::train::TrainArgs;
 use super::{Failure, answer};
 use clap::Args;
@@ -118,6 +119,9 @@ pub(super) struct CompareArgs {
     /// Runs at a time [default: as many as there are processors; one if the file has `workers`]
     #[arg(long, value_name = "N")]
     jobs: Option<NonZeroUsize>,
+    /// Compares, though a launcher has started several such processes: each compares by itself, and their epsilons add up
+    #[arg(long)]
+    alone: bool,
     /// Prints the comparison as one JSON object on standard output, and nothing else there
     #[arg(long)]
     json: bool,
@@ -127,6 +131,7 @@ pub(super) struct CompareArgs {
 }
 
 pub(super) fn run(args: &CompareArgs) -> Result<(), Failure> {
+    refuse_several(args.alone)?;
     let file::Read { plan, out, budget, json, quiet } =
         file::read(&args.file, args.out.as_deref(), args.budget.as_deref(), args.tune_private)?;
     let journal = out.join("runs.jsonl");

@@ -2,18 +2,44 @@
 
 use super::signals::Signals;
 use super::{Failure, complain, fail_in_json};
-use damper_cluster::join;
-use damper_train::{Evaluation, Group, Progress, Run, StepReport, agree, run_on};
+use damper_cluster::{JoinError, Joined, join};
+use damper_train::{Alone, Evaluation, Group, Progress, Run, StepReport, agree, run_on};
 use std::fmt;
 use std::path::Path;
 use std::process::ExitCode;
 
+/// The process's group: it is alone if the user says so, whatever has started it.
+fn group_of(alone: bool) -> Result<Joined, Failure> {
+    if alone {
+        return Ok(Joined::Alone(Alone));
+    }
+    join().map_err(|error| match error {
+        JoinError::Apart(_) => Failure::new(format!(
+            "{error}; start one process, or the ranks of one run by mpirun or srun --mpi=pmix (docs/cluster.md). --alone: each trains by \
+             itself, and their epsilons add up"
+        )),
+        error => error.into(),
+    })
+}
+
+/// Refuses to be one of several processes, unless each is to work by itself.
+pub(super) fn refuse_several(alone: bool) -> Result<(), Failure> {
+    match group_of(alone)?.group().size() {
+        1 => Ok(()),
+        size => Err(Failure::new(format!(
+            "started as one of {size} processes, and this command runs in one: start one, or add --alone if each is to work by itself; their \
+             epsilons add up"
+        ))),
+    }
+}
+
 /// Gives `train` the process's group. If there are several ranks, each says itself why it fails, for then it may be ended.
 pub(super) fn on_ranks(
     in_json: bool,
+    alone: bool,
     train: impl FnOnce(&dyn Group) -> Result<ExitCode, Failure>,
 ) -> Result<ExitCode, Failure> {
-    let joined = join()?;
+    let joined = group_of(alone)?;
     let result = train(joined.group());
     let is_leader = joined.group().rank() == 0;
     match result {

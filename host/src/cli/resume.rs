@@ -11,10 +11,20 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf, absolute};
 
 /// What may be given beside --resume: it changes no bit.
-const FREE: [&str; 9] =
-    ["resume", "json", "quiet", "workers", "checkpoint_every", "no_checkpoint", "events", "tensorboard", "shard_data"];
-/// What is not part of a run's settings: where it writes, and what is told of it.
-const NOT_KEPT: [&str; 4] = ["out", "resume", "json", "quiet"];
+const FREE: [&str; 10] = [
+    "resume",
+    "alone",
+    "json",
+    "quiet",
+    "workers",
+    "checkpoint_every",
+    "no_checkpoint",
+    "events",
+    "tensorboard",
+    "shard_data",
+];
+/// What is not part of a run's settings: where it writes, what is told of it, and what has started it.
+const NOT_KEPT: [&str; 5] = ["out", "resume", "alone", "json", "quiet"];
 
 /// A command line in full, and the folder where its relative paths begin if that is not the working folder.
 pub(super) struct Expanded {

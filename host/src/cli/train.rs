@@ -231,7 +231,7 @@ impl TrainArgs {
 }
 
 pub(super) fn run(args: &TrainArgs) -> Result<ExitCode, Failure> {
-    on_ranks(args.json, |group| if group.rank() == 0 { lead(args, group) } else { args.follow(group) })
+    on_ranks(args.json, args.alone, |group| if group.rank() == 0 { lead(args, group) } else { args.follow(group) })
 }
 
 /// Trains as the only process, or as the one of several that writes.

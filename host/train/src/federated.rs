@@ -19,7 +19,7 @@ mod server;
 mod simulation;
 mod users;
 
-pub use client::{Device, DeviceData, Machine};
+pub use client::{Device, DeviceData, Machine, Request};
 pub use error::FederationError;
 pub use local_steps::LocalSteps;
 pub use plan::{Aggregation, DeviceNoise, FederationPlan, PlanSettings, Unit};

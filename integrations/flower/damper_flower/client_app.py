@@ -1,7 +1,7 @@
 """The ClientApp: a device's round.
 
-Its --node-config has `federation` (the device's own copy of the plan), `device` (its number, from 1), `data` (KIND:PATH), `folder` (private: the
-ledger and the updates that were sent), and if needed `users`, `seed` (of a simulation), `flags` (more flags of `damper federation update`),
+Its --node-config has `federation` and `model` (the device's own copies of the plan and its model), `device` (its number, from 1), `data` (KIND:PATH), `folder`
+(private: the ledger and the updates that were sent), and if needed `users`, `seed` (of a simulation), `flags` (more flags of `damper federation update`),
 `approve_shares` (true: the owner lets the server read updates whose noise is a share) and `damper` (the command).
 """
 
@@ -18,7 +18,7 @@ from flwr.common.logger import log
 
 from damper_flower import approval
 from damper_flower.command import damper
-from damper_flower.wire import model_from_array, update_to_array
+from damper_flower.wire import params_from_array, update_to_array
 
 app = ClientApp()
 
@@ -37,20 +37,24 @@ def make_update(context: Context, message: Message) -> tuple[bytes, dict]:
     approval.check(json.loads(plan.read_bytes())["federation"], node.get("approve_shares"))
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     round_ = int(asked["round"])
-    model, out = folder / "model.onnx", folder / f"{round_}.upd"
-    model.write_bytes(model_from_array(message.content["arrays"]["model"]))
-    args = ["federation", "update", plan, model, "--data", node["data"], "--device", node["device"]]
+    out, sent = folder / f"{round_}.upd", params_from_array(message.content["arrays"]["params"])
+    args = ["federation", "update", plan, node["model"], "--data", node["data"], "--device", node["device"]]
     args += ["--round", round_, "--ledger", folder / "ledger", "--out", out]
+    # Before the first round the server has none to send.
+    if sent or round_ > 0:
+        params = folder / "round.params"
+        params.write_bytes(sent)
+        args += ["--params", params]
     args += ["--users", node["users"]] if "users" in node else []
     args += ["--seed", node["seed"]] if "seed" in node else []
     said = damper(str(node.get("damper", "damper")), *args, *shlex.split(str(node.get("flags", ""))))
-    return out.read_bytes(), said
+    return out.read_bytes(), {**said, "params": hashlib.sha256(sent).hexdigest()}
 
 
 def reply(message: Message, said: dict, *updates: bytes) -> Message:
     """The reply that carries updates, one as a rule."""
     arrays = ArrayRecord({f"update{number or ''}": update_to_array(one) for number, one in enumerate(updates)})
-    config = ConfigRecord({"device": said["device"], "model": said["model_sha256"]})
+    config = ConfigRecord({"device": said["device"], "params": said["params"]})
     return Message(RecordDict({"arrays": arrays, "config": config}), reply_to=message)
 
 

@@ -16,16 +16,17 @@ def main(grid: Grid, context: Context) -> None:
     settings = context.run_config
     strategy = Federation(
         Path(str(settings["federation"])),
+        Path(str(settings["model"])),
         Path(str(settings["folder"])),
         str(settings["damper"]),
         str(settings["flags"]),
         float(settings["wait"]),
-        settings["approve_shares"] is True,
+        settings.get("approve_shares") is True,
     )
     rounds = int(settings["rounds"]) or strategy.settings["rounds"] - strategy.first
     strategy.start(
         grid=grid,
-        initial_arrays=strategy.newest(Path(str(settings["model"]))),
+        initial_arrays=strategy.newest(),
         num_rounds=rounds,
         timeout=float(settings["timeout"]),
     )

@@ -15,20 +15,27 @@ from flwr.serverapp.strategy import Strategy
 
 from damper_flower import approval
 from damper_flower.command import Refused, damper
-from damper_flower.wire import model_from_array, model_to_array, update_from_array
+from damper_flower.wire import params_from_array, params_to_array, update_from_array
 
 
 class Federation(Strategy):
     """Rounds of a plan that `damper federation plan` wrote.
 
-    `folder` is the server's: its ledger, each round's updates and sum, and the models. A run that stopped goes on from there. Devices that fail,
+    `model` is the plan's. `folder` is the server's: its ledger, each round's updates, sum and trained parameters, and the models. A run that stopped goes on from there. Devices that fail,
     that answer with something else, or whose update does not fit the plan are named in the log, and the others are added.
     """
 
     def __init__(
-        self, plan: Path, folder: Path, program: str = "damper", flags: str = "", wait: float = 60.0, approve_shares: bool = False
+        self,
+        plan: Path,
+        model: Path,
+        folder: Path,
+        program: str = "damper",
+        flags: str = "",
+        wait: float = 60.0,
+        approve_shares: bool = False,
     ) -> None:
-        self.plan, self.folder, self.program, self.flags = plan, folder, program, shlex.split(flags)
+        self.plan, self.model, self.folder, self.program, self.flags = plan, model, folder, program, shlex.split(flags)
         self.digest = hashlib.sha256(plan.read_bytes()).hexdigest()
         self.settings = json.loads(plan.read_bytes())["federation"]
         approval.check(self.settings, approve_shares)
@@ -42,13 +49,17 @@ class Federation(Strategy):
         ledger = self.folder / "ledger" / "ledger.json"
         return json.loads(ledger.read_bytes())["ledger"]["paid"] if ledger.exists() else 0
 
-    def newest(self, model: Path) -> ArrayRecord:
-        """The model to go on with: the newest that a round made, or else `model`."""
-        made = [round_ for round_ in range(self.first + 1) if self.model(round_).exists()]
-        return ArrayRecord({"model": model_to_array((self.model(made[-1]) if made else model).read_bytes())})
+    def newest(self) -> ArrayRecord:
+        """The trained parameters to go on with: the newest that a round made; none before the first, which begins with the model's."""
+        made = [round_ for round_ in range(self.first + 1) if self.params(round_).exists()]
+        return ArrayRecord({"params": params_to_array(self.params(made[-1]).read_bytes() if made else b"")})
 
-    def model(self, round_: int) -> Path:
-        """The file of the model with which `round_` begins."""
+    def params(self, round_: int) -> Path:
+        """The file of the trained parameters with which `round_` begins."""
+        return self.folder / f"{round_}.params"
+
+    def moved(self, round_: int) -> Path:
+        """The file of the model with these parameters."""
         return self.folder / f"model-{round_}.onnx"
 
     def summary(self) -> None:
@@ -64,8 +75,10 @@ class Federation(Strategy):
         if round_ >= self.settings["rounds"]:
             return []
         asked = ConfigRecord({**config, "round": round_, "federation": self.digest})
-        self.asked = hashlib.sha256(model_from_array(arrays["model"])).hexdigest()
-        self.model(round_).write_bytes(model_from_array(arrays["model"]))
+        sent = params_from_array(arrays["params"])
+        self.asked = hashlib.sha256(sent).hexdigest()
+        if sent:
+            self.params(round_).write_bytes(sent)
         content = RecordDict({"arrays": arrays, "config": asked})
         return [Message(content, dst_node_id=node, message_type=MessageType.TRAIN) for node in self.nodes(grid)]
 
@@ -96,8 +109,9 @@ class Federation(Strategy):
             return None, MetricRecord({"accepted": 0, "rounds_charged": self.charged()})
         for one in found.get("refused", []):
             log(WARN, "damper: round %s: %s", round_, one["reason"])
-        moved = self.model(round_ + 1)
-        apply = ["federation", "apply", self.plan, self.model(round_), "--sum", total, "--out", moved]
+        next_ = self.params(round_ + 1)
+        apply = ["federation", "apply", self.plan, self.model, "--sum", total, "--out-params", next_, "--out", self.moved(round_ + 1)]
+        apply += ["--params", self.params(round_)] if self.params(round_).exists() else []
         damper(self.program, *apply, *self.flags)
         metrics = {
             "accepted": found["devices"],
@@ -106,7 +120,7 @@ class Federation(Strategy):
             "delta": found["delta"],
             "rounds_charged": found["rounds_charged"],
         }
-        return ArrayRecord({"model": model_to_array(moved.read_bytes())}), MetricRecord(metrics)
+        return ArrayRecord({"params": params_to_array(next_.read_bytes())}), MetricRecord(metrics)
 
     def receive(self, round_: int, replies: Iterable[Message]) -> tuple[list[Path], int]:
         """Writes the updates of the replies to files named by node; the files, and how many replies had none that fits."""
@@ -119,14 +133,14 @@ class Federation(Strategy):
                 refused += 1
                 continue
             try:
-                model = message.content["config"]["model"]
+                params = message.content["config"]["params"]
                 arrays = [array for name, array in message.content["arrays"].items() if name.startswith("update")]
             except KeyError as error:
                 log(WARN, "damper: round %s: node %s: no update: its reply has no %s", round_, node, error)
                 refused += 1
                 continue
-            if model != self.asked:
-                log(WARN, "damper: round %s: node %s: its update is of another model; left out", round_, node)
+            if params != self.asked:
+                log(WARN, "damper: round %s: node %s: its update is of other parameters; left out", round_, node)
                 refused += 1
                 continue
             for number, array in enumerate(arrays):

@@ -1,7 +1,7 @@
 """Bytes as arrays: what Flower's records carry.
 
-An update is an int64 array: the number of its bytes, then the bytes, eight an integer (little-endian, zeros at the end). A model is the bytes of
-its ONNX file as uint8.
+An update is an int64 array: the number of its bytes, then the bytes, eight an integer (little-endian, zeros at the end). Trained parameters are float32
+values, and none before the first round.
 """
 
 import numpy as np
@@ -23,11 +23,14 @@ def update_from_array(array: Array) -> bytes:
     return padded[8 : 8 + max(0, int.from_bytes(padded[:8], "little", signed=True))]
 
 
-def model_to_array(model: bytes) -> Array:
-    """The array of a model's file."""
-    return Array(np.frombuffer(model, dtype=np.uint8))
+def params_to_array(params: bytes) -> Array:
+    """The array of trained parameters, as `damper federation apply --out-params` wrote them."""
+    return Array(np.frombuffer(params, dtype="<f4").astype(np.float32))
 
 
-def model_from_array(array: Array) -> bytes:
-    """The model's file."""
-    return array.numpy().astype(np.uint8).tobytes()
+def params_from_array(array: Array) -> bytes:
+    """The trained parameters in an array that another party made: whatever it is, some bytes, which `damper` judges."""
+    values = array.numpy()
+    if values.dtype != np.float32 or values.ndim != 1:
+        return b"not float32"
+    return values.astype("<f4").tobytes()

@@ -119,7 +119,7 @@ def federate(folder: Path, settings: dict) -> str:
         try:
             start(BIN / "flower-superlink", "--insecure", "--port", port, "--disable-runtime-dependency-installation")
             for device in BEHAVIOURS:
-                config = " ".join(f"{key}={json.dumps(value)}" for key, value in node_config(folder, device).items())
+                config = " ".join(f"{key}={json.dumps(value)}" for key, value in node_config(folder, device, settings["model"]).items())
                 start(
                     BIN / "flower-supernode", "--insecure", "--superlink", f"127.0.0.1:{port}", "--port", free_port(),
                     "--node-config", config,
@@ -169,7 +169,7 @@ def in_process(folder: Path, settings: dict) -> str:
 
         def call(self, message: Message) -> Message:
             device = message.metadata.dst_node_id
-            context = Context(1, device, node_config(folder, device), RecordDict(), {})
+            context = Context(1, device, node_config(folder, device, settings["model"]), RecordDict(), {})
             try:
                 return client(message, context)
             except RuntimeError as error:
@@ -177,15 +177,17 @@ def in_process(folder: Path, settings: dict) -> str:
 
     log = folder / "log"
     logging.getLogger("flwr").addHandler(logging.FileHandler(log))
-    strategy = Federation(Path(settings["federation"]), Path(settings["folder"]), settings["damper"], settings["flags"])
-    strategy.start(Nodes(), strategy.newest(Path(settings["model"])), num_rounds=settings["rounds"])
+    strategy = Federation(
+        Path(settings["federation"]), Path(settings["model"]), Path(settings["folder"]), settings["damper"], settings["flags"]
+    )
+    strategy.start(Nodes(), strategy.newest(), num_rounds=settings["rounds"])
     return log.read_text()
 
 
-def node_config(folder: Path, device: int) -> dict:
+def node_config(folder: Path, device: int, model: str) -> dict:
     """What a device's --node-config has."""
     return {
-        "federation": str(folder / "federation.json"), "other": str(folder / "other.json"), "device": device, "seed": 7,
+        "federation": str(folder / "federation.json"), "model": model, "other": str(folder / "other.json"), "device": device, "seed": 7,
         "data": f"npz:{folder / str(device)}.npz", "users": str(folder / f"{device}.users"), "folder": str(folder / f"node-{device}"),
         "flags": " ".join(FLAGS), "damper": DAMPER, "behaviour": BEHAVIOURS[device],
     }  # fmt: skip

@@ -1,8 +1,8 @@
-//! `damper federation apply`: the model of the next round from a round's sum.
+//! `damper federation apply`: the parameters of the next round from a round's sum.
 
 use super::super::model::ModelArgs;
 use super::super::{Failure, answer, answer_json};
-use super::common::read_plan;
+use super::common::{check_model, read_params, read_plan};
 use clap::Args;
 use damper_onnx as onnx;
 use damper_train::federated::ServerModel;
@@ -18,15 +18,21 @@ pub(super) struct ApplyArgs {
     /// The plan of the federation
     #[arg(value_name = "FEDERATION.json")]
     plan: PathBuf,
-    /// The model of the round
+    /// The model of the plan
     #[arg(value_name = "MODEL.onnx")]
     model: PathBuf,
+    /// The trained parameters of the round: float32 words, little-endian [default: the model's]
+    #[arg(long, value_name = "FILE")]
+    params: Option<PathBuf>,
     /// The sum of its updates, from damper aggregate --federation
     #[arg(long, value_name = "FILE")]
     sum: PathBuf,
-    /// The model of the next round
-    #[arg(short, long, value_name = "OUT.onnx")]
-    out: PathBuf,
+    /// The model with the parameters after this round
+    #[arg(short, long, value_name = "OUT.onnx", required_unless_present = "out_params")]
+    out: Option<PathBuf>,
+    /// The trained parameters of the next round, which devices are sent
+    #[arg(long, value_name = "FILE")]
+    out_params: Option<PathBuf>,
     /// Prints one JSON object
     #[arg(long)]
     json: bool,
@@ -37,17 +43,36 @@ pub(super) struct ApplyArgs {
 #[derive(Serialize)]
 struct Applied {
     parameters: usize,
-    out: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    out: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    out_params: Option<String>,
 }
 
 pub(super) fn run(args: &ApplyArgs) -> Result<(), Failure> {
-    let ApplyArgs { model, sum, out, options, .. } = args;
+    let ApplyArgs { model, sum, options, .. } = args;
     let plan = read_plan(&args.plan)?;
+    check_model(&plan, model)?;
     let read = ServerModel::read(model, options.init_seed, &options.graph_options(), &options.derive_options());
     let mut read = read.map_err(|error| Failure::in_model(model, error))?;
+    if let Some(file) = &args.params {
+        read.set_params(&plan, &read_params(file)?).map_err(|error| Failure::of_file(file, error))?;
+    }
     let bytes = fs::read(sum).map_err(|error| Failure::of_file(sum, error))?;
     read.apply(&plan, &bytes).map_err(|error| Failure::of_file(sum, error))?;
-    write(out, &onnx::encode(&read.to_model(&plan)?), Access::Public)?;
-    let applied = Applied { parameters: read.params().len(), out: out.display().to_string() };
-    if args.json { answer_json(&applied) } else { answer(&format!("wrote {}", applied.out)) }
+    if let Some(out) = &args.out {
+        write(out, &onnx::encode(&read.to_model(&plan)?), Access::Public)?;
+    }
+    if let Some(out) = &args.out_params {
+        let words: Vec<u8> = read.params().iter().flat_map(|param| param.to_le_bytes()).collect();
+        write(out, &words, Access::Public)?;
+    }
+    let shown = |file: &Option<PathBuf>| file.as_ref().map(|file| file.display().to_string());
+    let applied =
+        Applied { parameters: read.params().len(), out: shown(&args.out), out_params: shown(&args.out_params) };
+    if args.json {
+        return answer_json(&applied);
+    }
+    let wrote: Vec<String> = [applied.out, applied.out_params].into_iter().flatten().collect();
+    answer(&format!("wrote {}", wrote.join(" and ")))
 }

@@ -7,6 +7,7 @@ use super::super::{Failure, say_of_data, warn};
 use damper_accounting::{RunKind, upward};
 use damper_data::{DataOptions, KnownNames};
 use damper_train::federated::{Aggregation, DeviceNoise, FederationEpsilon, FederationPlan, Unit, Users};
+use damper_train::files::sha256;
 use damper_train::{Read, Source, read};
 use serde::Serialize;
 use std::fs;
@@ -17,6 +18,23 @@ use std::path::Path;
 pub(in super::super) fn read_plan(file: &Path) -> Result<FederationPlan, Failure> {
     let bytes = fs::read(file).map_err(|error| Failure::of_file(file, error))?;
     FederationPlan::from_json(&bytes).map_err(|error| Failure::of_file(file, error))
+}
+
+/// Refuses a model that is not the plan's.
+pub(super) fn check_model(plan: &FederationPlan, model: &Path) -> Result<(), Failure> {
+    let digest = sha256(&fs::read(model).map_err(|error| Failure::of_file(model, error))?);
+    if digest == plan.model_sha256 {
+        return Ok(());
+    }
+    Err(Failure::in_file(model, "not the model of the plan, which is the same in all rounds; ask for it again"))
+}
+
+/// The trained parameters in `file`: float32 words, little-endian. What is no such word is left out: their number is wrong then.
+pub(super) fn read_params(file: &Path) -> Result<Vec<f32>, Failure> {
+    let bytes = fs::read(file).map_err(|error| Failure::of_file(file, error))?;
+    let (words, rest) = bytes.as_chunks();
+    let words = words.iter().copied().map(f32::from_le_bytes);
+    Ok(if rest.is_empty() { words.collect() } else { vec![] })
 }
 
 /// Privacy cost of all rounds of a plan, in JSON.

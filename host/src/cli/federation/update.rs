@@ -5,15 +5,14 @@ use super::super::machine::MachineArgs;
 use super::super::model::ModelArgs;
 use super::super::rows::RowWarnings;
 use super::super::{Failure, answer, answer_json};
-use super::common::{read_device, read_plan, read_users};
+use super::common::{check_model, read_device, read_params, read_plan, read_users};
 use clap::Args;
 use damper_runtime::open;
 use damper_train::check_file_fits;
-use damper_train::federated::{Device, DeviceData, DeviceNoise, Machine, RoundLedger, Unit};
-use damper_train::files::{Access, AtomicFile, sha256};
+use damper_train::federated::{Device, DeviceData, DeviceNoise, Machine, Request, RoundLedger, Unit};
+use damper_train::files::{Access, AtomicFile};
 use damper_train::gradients::GradientOptions;
 use serde::Serialize;
-use std::fs;
 use std::io::Write;
 use std::path::PathBuf;
 
@@ -29,9 +28,12 @@ pub(super) struct UpdateArgs {
     /// The plan of the federation
     #[arg(value_name = "FEDERATION.json")]
     plan: PathBuf,
-    /// The model of the round
+    /// The model of the plan, this device's own file in all rounds
     #[arg(value_name = "MODEL.onnx")]
     model: PathBuf,
+    /// The trained parameters of the round, from the server: float32 words, little-endian [default in round 0: the model's]
+    #[arg(long, value_name = "FILE")]
+    params: Option<PathBuf>,
     /// The update
     #[arg(short, long, value_name = "FILE")]
     out: PathBuf,
@@ -68,8 +70,6 @@ struct Made {
     run: u64,
     unit: Unit,
     bytes: usize,
-    /// Of the round's model, as it was read.
-    model_sha256: String,
     rounds_charged: u32,
     rounds: u32,
     out: String,
@@ -79,13 +79,9 @@ pub(super) fn run(args: &UpdateArgs) -> Result<(), Failure> {
     let UpdateArgs { model, out, device, round, data, options, machine, .. } = args;
     let plan = read_plan(&args.plan)?;
     let member = Device::new(&plan, *device, args.seed)?;
-    let model_sha256 = sha256(&fs::read(model).map_err(|error| Failure::of_file(model, error))?);
-    if *round == 0 && model_sha256 != plan.model_sha256 {
-        return Err(Failure::in_file(
-            model,
-            "not the model of the plan, whose first round this is; ask the server for it",
-        ));
-    }
+    check_model(&plan, model)?;
+    let params = args.params.as_deref().map(read_params).transpose()?;
+    let request = Request { round: *round, params: params.as_deref() };
     let read = read_device(&plan, model, data, &data.data, options)?;
     let users = read_users(args.users.as_deref(), &read, &plan)?;
     let mut ledger = RoundLedger::open(&args.ledger, &plan)?;
@@ -100,7 +96,7 @@ pub(super) fn run(args: &UpdateArgs) -> Result<(), Failure> {
     let mut file = AtomicFile::create(out, access)?;
     let own = DeviceData { read: &read, users: &users };
     let of_rows = RowWarnings::new(false, args.json);
-    let bytes = member.update_telling(own, *round, running, &mut ledger, &mut |text| of_rows.warn(text))?;
+    let bytes = member.update_telling(own, request, running, &mut ledger, &mut |text| of_rows.warn(text))?;
     file.write_all(&bytes).map_err(|error| file.failed(&error))?;
     file.commit()?;
     let made = Made {
@@ -109,7 +105,6 @@ pub(super) fn run(args: &UpdateArgs) -> Result<(), Failure> {
         run: plan.run_number(),
         unit: plan.unit,
         bytes: bytes.len(),
-        model_sha256,
         rounds_charged: ledger.charged(),
         rounds: plan.rounds,
         out: out.display().to_string(),

@@ -87,6 +87,10 @@ pub(in crate::cli) struct TrainArgs {
     /// --data-memory are in a file of the temporary folder
     #[arg(long)]
     pub(super) shard_data: bool,
+    /// Trains, though a launcher has started several such processes that damper does not join, as torchrun does: each trains a model of
+    /// its own, and their epsilons add up
+    #[arg(long)]
+    pub(in crate::cli) alone: bool,
     /// The settings as they were given.
     #[arg(skip)]
     pub(in crate::cli) invocation: Option<Invocation>,

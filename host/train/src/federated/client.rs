@@ -1,5 +1,11 @@
 //! A device's round: draw its units, charge, clip and add their contributions, add its noise, and give the bytes.
 //!
+//! # What a server can ask
+//!
+//! The network is the device's own file, that of the plan. A request has a round and the values of the trained parameters, which are finite, or it
+//! is refused in the same words whatever is wrong. So no server chooses the network, the loss, the classes or the shapes that rows are held against:
+//! what depends on rows is found when the device reads them, before any request. After the charge, contributions that fail leave noise alone.
+//!
 //! Each round has a fresh key from the operating system, which is erased: no key is on the disk, and noise of two rounds is independent
 //! whatever was lost in between.
 
@@ -10,6 +16,7 @@ use crate::generator::{self, ChaCha20};
 use crate::gradients::GradientOptions;
 use crate::prepare::Read;
 use damper_accounting::RunKind;
+use damper_core::accounting::{Ledger, Record, Store};
 use damper_core::clip::FlatL2;
 use damper_core::error::OpenError;
 use damper_core::filter::Identity;
@@ -24,6 +31,8 @@ use damper_core::step::{PrivateStep, Sender, Slots, StepState};
 use damper_core::threshold::Fixed;
 use damper_onnx::SettingError;
 use damper_runtime::Backend;
+use std::convert::Infallible;
+use std::fmt;
 
 /// A device's model and samples, and whose they are.
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +41,26 @@ pub struct DeviceData<'a> {
     pub read: &'a Read,
     /// Its users. Not used if the unit is a sample.
     pub users: &'a Users,
+}
+
+/// What a server asks of a device.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// The round, counted from 0.
+    pub round: u32,
+    /// The trained parameters, `[D]`, flat, in the gradient graph's order. None for the model's own, in round 0 alone.
+    pub params: Option<&'a [f32]>,
+}
+
+impl Request<'_> {
+    /// Refuses what is no request of `plan`, in the same words whatever is wrong.
+    fn check(&self, plan: &FederationPlan) -> Result<(), FederationError> {
+        let fits = match self.params {
+            None => self.round == 0,
+            Some(params) => params.len() == plan.parameters as usize && params.iter().all(|x| x.is_finite()),
+        };
+        if fits { Ok(()) } else { Err(FederationError::Request { parameters: plan.parameters }) }
+    }
 }
 
 /// What runs the network.
@@ -98,24 +127,24 @@ impl<'a> Device<'a> {
         Ok(found)
     }
 
-    /// The bytes of the device's update of `round`. The round is charged to `ledger`, on the disk, before a unit is drawn; an error after
-    /// that gives the round up.
+    /// The bytes of the device's update that `request` asks for. The round is charged to `ledger`, on the disk, before a unit is drawn. If the
+    /// contributions cannot be computed after that, the update is noise alone.
     ///
     /// # Errors
     ///
-    /// The round is charged already or not in the plan, the data or the model does not fit, or the disk fails.
+    /// The request is not of the plan, its round is charged already, the data or the model does not fit, or the disk fails.
     pub fn update(
         &self,
         data: DeviceData<'_>,
-        round: u32,
+        request: Request<'_>,
         machine: Machine<'_>,
         ledger: &mut RoundLedger,
     ) -> Result<Vec<u8>, FederationError> {
-        self.update_telling(data, round, machine, ledger, &mut |_| {})
+        self.update_telling(data, request, machine, ledger, &mut |_| {})
     }
 
-    /// As [`update`](Self::update). `tell_of_rows` hears how many drawn contributions were not finite, if any, so that they added nothing: it
-    /// depends on the device's rows and no ε covers it.
+    /// As [`update`](Self::update). `tell_of_rows` hears how many drawn contributions were not finite, if any, so that they added nothing, and
+    /// why an update is noise alone. Both depend on the device's rows, and no ε covers them.
     ///
     /// # Errors
     ///
@@ -123,14 +152,18 @@ impl<'a> Device<'a> {
     pub fn update_telling(
         &self,
         data: DeviceData<'_>,
-        round: u32,
+        request: Request<'_>,
         machine: Machine<'_>,
         ledger: &mut RoundLedger,
         tell_of_rows: &mut dyn FnMut(&str),
     ) -> Result<Vec<u8>, FederationError> {
-        let Device { plan, number, .. } = *self;
+        let (Device { plan, number, .. }, round) = (*self, request.round);
         let mut charges = ledger.at(round)?;
+        request.check(plan)?;
         let mut contributions = self.contributions(data, machine)?;
+        if let Some(params) = request.params {
+            contributions.move_to(params);
+        }
         contributions.rehearse()?;
         let generator = self.generator()?;
         let step = PrivateStep::new(Slots {
@@ -153,12 +186,19 @@ impl<'a> Device<'a> {
             Err(error @ OpenError::Call(_)) => return Err(TrainError::Run(error.to_string()).into()),
         };
         let drawn = self.draw(&generator, open.number(), contributions.count())?;
+        let sender = Sender { run: plan.run_number(), device: u64::from(number), round };
         let mut non_finite = 0;
-        contributions.each(&drawn, &mut |parts| {
+        let added = contributions.each(&drawn, &mut |parts| {
             // As the core judges it.
             non_finite += usize::from(!sum_of_squares(parts.iter().copied()).is_finite());
             open.add_combined(parts).map(|_| ())
-        })?;
+        });
+        if let Err(error) = added {
+            // Whether they fail may depend on rows, so the server is not told.
+            tell_of_rows(&format!("the update is noise alone, for the units' contributions failed: {error}"));
+            drop(open);
+            return noise_alone(&step, plan, sender, &generator);
+        }
         if non_finite > 0 {
             tell_of_rows(&format!(
                 "{non_finite} of the {} drawn units' contributions were not finite and added nothing; scale the features (`scale`, \
@@ -167,9 +207,8 @@ impl<'a> Device<'a> {
             ));
         }
         let mut bytes = vec![];
-        let sender = Sender { run: plan.run_number(), device: u64::from(number), round };
         let emitted = open.emit(sender, &generator, |part| bytes.extend_from_slice(part));
-        emitted.map_err(|error| TrainError::Run(format!("the update was not released: {error}")))?;
+        emitted.map_err(not_released)?;
         Ok(bytes)
     }
 
@@ -181,4 +220,39 @@ impl<'a> Device<'a> {
             Unit::User => data.users.len(),
         }
     }
+}
+
+/// The update of a device without units, in the charged round of `sender`. The noise of that round's address was not released before.
+fn noise_alone(
+    step: &PrivateStep,
+    plan: &FederationPlan,
+    sender: Sender,
+    generator: &ChaCha20,
+) -> Result<Vec<u8>, FederationError> {
+    let sum = vec![SumWord::<i32>::ZERO; plan.parameters as usize];
+    let mut state = StepState::new(sum, (), SgdState { momentum: [0.0f32; 0] }, ());
+    let mut ledger = Ledger::resume(Charged(sender.round), plan.rounds, sender.round);
+    let open = step.open(&mut state, &mut ledger).map_err(not_released)?;
+    let mut bytes = vec![];
+    open.emit(sender, generator, |part| bytes.extend_from_slice(part)).map_err(not_released)?;
+    Ok(bytes)
+}
+
+/// A round that its device's ledger has charged.
+struct Charged(u32);
+
+impl Store for Charged {
+    type Error = Infallible;
+
+    fn persist(&mut self, _: Record) -> Result<(), Infallible> {
+        Ok(())
+    }
+
+    fn charged_steps(&self) -> u32 {
+        self.0
+    }
+}
+
+fn not_released(error: impl fmt::Display) -> TrainError {
+    TrainError::Run(format!("the update was not released: {error}"))
 }

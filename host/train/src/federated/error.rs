@@ -29,6 +29,11 @@ pub enum FederationError {
     Running(PathBuf),
     #[error("{}: its ledger cannot be used ({problem}); the rounds it charged are unknown, so nothing more is released from it", folder.display())]
     Ledger { folder: PathBuf, problem: String },
+    /// A request that is not one of the plan. The words are the same whatever is wrong.
+    #[error(
+        "not a request of the plan; give `params`, the {parameters} finite float32 words of the round's trained parameters, or none in round 0"
+    )]
+    Request { parameters: u32 },
     /// A round that was released, or given up for a later one.
     #[error(
         "`round` {round}: charged already, {charged} rounds are; send what was kept of it, or take part in the next round"

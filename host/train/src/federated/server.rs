@@ -90,6 +90,19 @@ impl ServerModel {
         Ok(())
     }
 
+    /// Takes the trained parameters of a round, `[D]`, flat, in the gradient graph's order.
+    ///
+    /// # Errors
+    ///
+    /// They are not as many as the plan's, or not finite.
+    pub fn set_params(&mut self, plan: &FederationPlan, params: &[f32]) -> Result<(), FederationError> {
+        if params.len() != self.params.len() || !params.iter().all(|x| x.is_finite()) {
+            return Err(FederationError::Request { parameters: plan.parameters });
+        }
+        self.params.copy_from_slice(params);
+        Ok(())
+    }
+
     /// The parameters, flat, in the gradient graph's order.
     #[must_use]
     pub fn params(&self) -> &[f32] {
