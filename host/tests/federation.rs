@@ -1,9 +1,18 @@
 //! `damper federation` and the server's side of `damper aggregate`: whole rounds against one process, and what devices may do wrong.
 
+use damper::federated::{Device, DeviceData, FederationPlan, Machine, Request, RoundLedger, Users};
+use damper::graph::GraphOptions;
+use damper::onnx::TensorRef;
+use damper::runtime::{Backend, BackendError, Choice, Plan, Session, open};
+use damper::train::gradients::GradientOptions;
+use damper::train::{Source, read};
 use damper_core::update::Update;
 use std::fs;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use tempfile::TempDir;
 
 const MODEL: &str = "onnx-models/digits-linear.onnx";
@@ -376,6 +385,100 @@ fn request(federation: &Federation, round: u32, more: &[&str]) -> Output {
     command.args(["--backend", "portable", "--workers", "1", "--device", "1", "--round", &round.to_string()]);
     command.args(["--seed", "5", "--json", "--ledger"]).arg(federation.at("state-1")).arg("--out");
     command.arg(federation.at("1-0.upd")).args(more).output().unwrap()
+}
+
+/// The portable backend, which fails after so many runs.
+struct Failing {
+    inner: Box<dyn Backend>,
+    left: Arc<AtomicUsize>,
+}
+
+struct FailingSession(Box<dyn Session>, Arc<AtomicUsize>);
+
+impl Backend for Failing {
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+
+    fn version(&self) -> String {
+        self.inner.version()
+    }
+
+    fn note(&self) -> String {
+        self.inner.note()
+    }
+
+    fn is_portable(&self) -> bool {
+        self.inner.is_portable()
+    }
+
+    fn load(&self, model: &[u8], plan: &Plan) -> Result<Box<dyn Session>, BackendError> {
+        Ok(Box::new(FailingSession(self.inner.load(model, plan)?, self.left.clone())))
+    }
+}
+
+impl Session for FailingSession {
+    fn run(&mut self, inputs: &[TensorRef<'_>], read: &mut dyn FnMut(&[&[f32]])) -> Result<(), BackendError> {
+        let left = self.1.load(Ordering::SeqCst).checked_sub(1).ok_or_else(|| BackendError("out of memory".into()))?;
+        self.1.store(left, Ordering::SeqCst);
+        self.0.run(inputs, read)
+    }
+}
+
+// A failure behind the charge may depend on rows: the update is noise alone then, whenever it fails. Before the charge it is an error.
+#[test]
+fn failed_contributions_leave_noise_alone() {
+    let federation = Federation::new(&[]);
+    let plan = FederationPlan::from_json(&fs::read(federation.at("federation.json")).unwrap()).unwrap();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    let mut source = Source {
+        model: root.join(MODEL),
+        init_seed: None,
+        graph: GraphOptions::default(),
+        lora: None,
+        derive: damper::grad::DeriveOptions::new(damper::grad::Loss::SoftmaxCrossEntropy),
+        data: format!("idx:{}", root.join("onnx-models/digits").display()),
+        data_options: Default::default(),
+    };
+    source.data_options.train_size = Some(24);
+    let read = read(&source).unwrap();
+    let users = Users::one(24);
+    let options =
+        GradientOptions { physical_batch: NonZeroUsize::new(1), memory: 1 << 28, workers: NonZeroUsize::new(1) };
+    let update = |runs: usize, folder: String| {
+        let left = Arc::new(AtomicUsize::new(runs));
+        let backend = Failing { inner: open(Choice::Portable).unwrap(), left: left.clone() };
+        let machine = Machine { backend: &backend, options: &options };
+        let mut ledger = RoundLedger::open(&federation.at(&folder), &plan).unwrap();
+        let data = DeviceData { read: &read, users: &users };
+        let (mut told, request) = (vec![], Request { round: 0, params: None });
+        let device = Device::new(&plan, 1, Some(5)).unwrap();
+        let made = device.update_telling(data, request, machine, &mut ledger, &mut |text| told.push(text.to_owned()));
+        (made, told, ledger.charged(), runs - left.load(Ordering::SeqCst))
+    };
+    let (whole, told, charged, runs) = update(1000, "whole".into());
+    let whole = whole.unwrap();
+    assert!(told.is_empty() && charged == 1 && runs > 4, "{told:?} {runs}");
+    let mut alone = std::collections::BTreeSet::new();
+    let mut errors = 0;
+    for allowed in 0..runs {
+        let (made, told, charged, _) = update(allowed, format!("after-{allowed}"));
+        match made {
+            Ok(bytes) => {
+                assert!(charged == 1 && told.len() == 1 && told[0].contains("noise alone"), "{told:?}");
+                alone.insert(bytes);
+            }
+            Err(error) => {
+                assert!(charged == 0 && told.is_empty() && alone.is_empty(), "{allowed}: {error}");
+                errors += 1;
+            }
+        }
+    }
+    assert!(errors > 0 && errors + 4 < runs, "{errors} {runs}");
+    assert!(alone.len() == 1 && !alone.contains(&whole));
+    let noise: Vec<i64> = Update::parse(alone.first().unwrap()).unwrap().units().collect();
+    let deviation = (noise.iter().map(|x| (*x as f64).powi(2)).sum::<f64>() / noise.len() as f64).sqrt();
+    assert!((deviation / f64::from(plan.sigma) - 1.0).abs() < 0.12, "{deviation} {}", plan.sigma);
 }
 
 // Two private updates of one device's samples have different noise: no key is kept.

@@ -80,7 +80,10 @@ pub(super) fn expand(command: &Command, args: Vec<OsString>) -> Result<Expanded,
     let out = absolute(out)?;
     if is_finished(&out)? {
         Checkpoint::remove(&out.join("checkpoint"))?;
-        return Err(Failure::in_file(&out, "the run is finished, so there is nothing to resume"));
+        return Err(Failure::in_file(
+            &out,
+            "the run is finished, so there is nothing to resume; damper report makes its report again",
+        ));
     }
     let invocation = Checkpoint::invocation(&out.join("checkpoint"))?;
     // If it is gone, relative paths are those of the folder here; data and model are compared with the run's.

@@ -396,13 +396,28 @@ fn train(
     };
     // An error of the run itself is one of all ranks.
     let ended = if is_over { agree(group, ended) } else { ended };
-    if let Err(failure) = &ended {
-        events.error(&failure.message);
-    } else if matches!(ended, Ok(ExitCode::SUCCESS)) {
-        drop(checkpoint);
-        Checkpoint::remove(&private)?;
+    match ended {
+        Ok(ExitCode::SUCCESS) => {
+            drop(checkpoint);
+            Checkpoint::remove(&private)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Ok(code) => Ok(code),
+        Err(failure) => {
+            events.error(&failure.message);
+            if !is_over || !is_finished(&args.out).unwrap_or(false) {
+                return Err(failure);
+            }
+            // All records are out, as with a full disk at the last file: nothing is left to resume, and so no use for a key.
+            drop(checkpoint);
+            let out = args.out.display();
+            let keys = match Checkpoint::remove(&private) {
+                Ok(()) => format!("the run is over and its key is removed; damper report {out} makes the report again"),
+                Err(error) => format!("the run is over, and its key is still there ({error}): remove it"),
+            };
+            Err(Failure { message: format!("{}; {keys}", failure.message), ..failure })
+        }
     }
-    ended
 }
 
 #[cfg(test)]

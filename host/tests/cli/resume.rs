@@ -32,6 +32,24 @@ fn stopped(mut command: Command, out: &Path, signal: &str) {
 /// 450 steps.
 const LONG: [&str; 4] = ["--epochs", "20", "--seed", "1"];
 
+// A report that cannot be written, as on a full disk, leaves no key of a run whose model is out.
+#[test]
+fn failed_report_leaves_no_key() {
+    let (_guard, out) = folder();
+    stopped(train(MLP, DIGITS, &out, &LONG), &out, "INT");
+    // No file can have this name.
+    fs::create_dir(out.join("report.html")).unwrap();
+    let output = resume(&out, &["--quiet"]).output().unwrap();
+    assert_refused(&output, &["report.html", "its key is removed", "damper report"]);
+    assert!(out.join("model.onnx").exists() && out.join("events.json").exists());
+    let kept = |name: &str| out.join("checkpoint").join(name).exists();
+    assert!(!kept("state-a") && !kept("state-b") && kept("ledger.json") && kept("plan.json"));
+    assert_refused(&resume(&out, &[]).output().unwrap(), &["the run is finished", "damper report"]);
+    fs::remove_dir(out.join("report.html")).unwrap();
+    let report = damper().arg("report").arg(&out).output().unwrap();
+    assert!(report.status.success() && out.join("report.html").exists(), "{}", stderr(&report));
+}
+
 // A killed run with correlated noise goes on with the bits of one that was not: no file has its buffers.
 #[test]
 fn killed_run_with_correlated_noise_ends_with_same_bits() {
