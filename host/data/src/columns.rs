@@ -143,6 +143,20 @@ impl<'a> Columns<'a> {
         self.roles.iter().map(width).sum()
     }
 
+    /// Adds a number to the features of a row, scaled: for inputs of integers without any rounding.
+    fn feature(&self, column: usize, number: Number, scale: Option<(f64, f64)>, row: &mut Row) -> Result<(), String> {
+        let scaled = match scale {
+            Some((mean, std)) if self.integers => number.scaled_integer(mean, std).map(Number::Int),
+            Some((mean, std)) => Ok(Number::Float(number.scaled(mean, std))),
+            None => Ok(number),
+        };
+        row.features.push(scaled.unwrap_or(Number::NAN));
+        scaled.map(drop).map_err(|problem| {
+            let name = &self.names[column];
+            format!("column '{name}' is {number} before `scale`, where the model's input {problem}")
+        })
+    }
+
     /// Adds a field of text to a row, or its label. What is no value leaves a NaN, and says why.
     pub fn text(&self, column: usize, field: &str, row: &mut Row) -> Result<(), String> {
         let name = &self.names[column];
@@ -153,10 +167,7 @@ impl<'a> Columns<'a> {
                 Ok(())
             }
             Role::Number { scale } => match Number::parse(field) {
-                Some(number) => {
-                    row.features.push(scaled(number, *scale));
-                    Ok(())
-                }
+                Some(number) => self.feature(column, number, *scale, row),
                 None => {
                     row.features.push(Number::NAN);
                     Err(not_a_number(name, field))
@@ -186,7 +197,7 @@ impl<'a> Columns<'a> {
     #[cfg(feature = "parquet")]
     pub fn number(&self, column: usize, number: Number, row: &mut Row) -> Result<(), String> {
         match (&self.roles[column], &self.classes) {
-            (Role::Number { scale }, _) => row.features.push(scaled(number, *scale)),
+            (Role::Number { scale }, _) => return self.feature(column, number, *scale, row),
             (Role::Label, None | Some(Classes { or_numbers: true, numbers: None, .. })) => row.label = number,
             (Role::Label, Some(Classes { names, numbers: Some(numbers), .. })) => {
                 let own = number.integer().ok().and_then(|own| usize::try_from(own).ok());
@@ -205,10 +216,6 @@ impl<'a> Columns<'a> {
         }
         Ok(())
     }
-}
-
-fn scaled(number: Number, scale: Option<(f64, f64)>) -> Number {
-    scale.map_or(number, |(mean, std)| Number::Float(number.scaled(mean, std)))
 }
 
 /// Refuses constants that are none.
@@ -319,7 +326,7 @@ pub(super) fn label_column(path: &Path, columns: &[String], options: &DataOption
     }
 }
 
-/// A column by name, or by number.
+/// A column by name, or by number. A number that is the name of another column than the one at its place could mean either.
 pub(super) fn column(path: &Path, columns: &[String], wanted: &str) -> Result<usize, DataError> {
     let mut of_name = columns.iter().enumerate().filter(|(_, name)| *name == wanted).map(|(number, _)| number);
     if let (Some(first), Some(second)) = (of_name.next(), of_name.next()) {
@@ -328,18 +335,24 @@ pub(super) fn column(path: &Path, columns: &[String], wanted: &str) -> Result<us
             path.display()
         )));
     }
-    columns
-        .iter()
-        .position(|name| name == wanted)
-        .or_else(|| wanted.parse().ok().filter(|column| *column < columns.len()))
-        .ok_or_else(|| {
+    let place = wanted.parse().ok().filter(|column: &usize| *column < columns.len());
+    match (columns.iter().position(|name| name == wanted), place) {
+        (Some(named), Some(place)) if named != place => Err(DataError::File(format!(
+            "{}: '{wanted}' is the name of column {named} and the place of column '{}' (counted from 0): name that column '{}', or rename \
+             column '{wanted}'",
+            path.display(),
+            columns[place],
+            columns[place]
+        ))),
+        (named, place) => named.or(place).ok_or_else(|| {
             DataError::File(format!(
                 "{}: has no column '{wanted}': name one of {}, or a number from 0 to {}",
                 path.display(),
                 names(columns),
                 columns.len() - 1
             ))
-        })
+        }),
+    }
 }
 
 /// The first columns, as messages list them.

@@ -76,6 +76,31 @@ fn numbers_are_places_of_the_first_file() {
     assert_eq!((floats(&held_out), classes(held_out.labels())), (&[7.0, 6.0][..], &[1][..]));
 }
 
+// A number that is another column's name could mean either; before, the name won.
+#[test]
+fn numbers_that_are_names_are_errors() {
+    let folder = folder();
+    let one_way = other(&folder, "t.csv", "a,0,y\n1,20,0\n3,40,1\n");
+    let options = |label: Option<&str>, scale: &[&str]| DataOptions {
+        header: Some(true),
+        label_column: label.map(String::from),
+        scale: scale.iter().map(|name| ((*name).to_owned(), 1.0, 2.0)).collect(),
+        ..table()
+    };
+    for options in [options(Some("0"), &[]), options(None, &["0"])] {
+        let message = refusal(&one_way, &options);
+        assert!(message.contains("'0' is the name of column 1 and the place of column 'a'"), "{message}");
+    }
+    let categories = vec![("0".to_owned(), vec!["20".to_owned(), "40".to_owned()])];
+    assert!(refusal(&one_way, &DataOptions { categories, ..options(None, &[]) }).contains("the place of column 'a'"));
+    // Its place, or the name of the other, is one column.
+    let read = load(&one_way, &options(None, &["1", "a"])).unwrap();
+    assert_eq!(floats(&read.train), [0.0, 9.5, 1.0, 19.5]);
+    // Both are the same column, and a number beyond the places is a name.
+    let same = other(&folder, "t.csv", "0,7,y\n1,20,0\n3,40,1\n");
+    assert_eq!(floats(&load(&same, &options(None, &["0", "7"])).unwrap().train), [0.0, 9.5, 1.0, 19.5]);
+}
+
 #[test]
 fn known_names_put_columns_in_order() {
     let folder = folder();

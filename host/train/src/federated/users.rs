@@ -26,7 +26,8 @@ impl Users {
         let mut users: Vec<Vec<u32>> = vec![];
         let mut places: HashMap<&str, usize> = HashMap::new();
         let mut lines = 0usize;
-        for (row, line) in text.lines().map(str::trim).enumerate() {
+        // A byte order mark is no letter of the first name: its user would be two.
+        for (row, line) in text.trim_start_matches('\u{feff}').lines().map(str::trim).enumerate() {
             if line.is_empty() {
                 return Err(refuse(format!("line {} is empty; give the user of each training row", row + 1)));
             }
