@@ -31,6 +31,8 @@ pub(super) struct Columns<'a> {
 /// The names of the classes.
 pub(super) struct Classes {
     names: Vec<String>,
+    /// True if the user gives the list.
+    are_given: bool,
     /// True if a label may be the number of a class as well: where the user does not say that labels are names, and no name is a number.
     or_numbers: bool,
     /// The number of each class that the file numbers otherwise.
@@ -43,6 +45,7 @@ impl Classes {
         let or_numbers = options.classes.is_none() && !names.iter().any(|name| Number::parse(name).is_some());
         Self {
             names: names.to_vec(),
+            are_given: options.classes.is_some(),
             or_numbers,
             #[cfg(feature = "parquet")]
             numbers: None,
@@ -193,6 +196,45 @@ impl<'a> Columns<'a> {
         }
     }
 
+    /// With columns that are text or are not, as their file says. Text is no number, whatever it holds.
+    #[cfg(feature = "parquet")]
+    pub fn of_types(mut self, are_text: &[bool]) -> Result<Self, String> {
+        for ((role, name), _) in self.roles.iter().zip(&self.names).zip(are_text).filter(|(_, is_text)| **is_text) {
+            match (role, &mut self.classes) {
+                (Role::Category { .. }, _) => {}
+                (Role::Label, Some(classes)) => classes.or_numbers = false,
+                (Role::Label, None) => {
+                    return Err(format!(
+                        "column '{name}', the label, holds text: list the names of the classes with `classes`, or write it as numbers"
+                    ));
+                }
+                (Role::Number { .. }, _) => {
+                    return Err(format!(
+                        "column '{name}' holds text: list its values with `categories`, or write it as numbers"
+                    ));
+                }
+            }
+        }
+        Ok(self)
+    }
+
+    /// Adds a truth value to a row, or its label: the number 1 or 0, or the entry of a list that is `true` or `false` in any case.
+    #[cfg(feature = "parquet")]
+    pub fn truth(&self, column: usize, truth: bool, row: &mut Row) -> Result<(), String> {
+        let (word, digit) = if truth { ("true", "1") } else { ("false", "0") };
+        let list = match (&self.roles[column], &self.classes) {
+            (Role::Number { .. }, _) | (Role::Label, None | Some(Classes { numbers: Some(_), .. })) => &[],
+            (Role::Category { list, .. }, _) => *list,
+            (Role::Label, Some(classes)) => &classes.names[..],
+        };
+        let entry = list.iter().find(|entry| entry.eq_ignore_ascii_case(word) || *entry == digit);
+        match (entry, &self.roles[column]) {
+            (Some(entry), _) => self.text(column, entry, row),
+            (None, Role::Category { .. }) => self.text(column, word, row),
+            (None, _) => self.number(column, Number::Int(truth.into()), row),
+        }
+    }
+
     /// Adds a number to a row, or its label.
     #[cfg(feature = "parquet")]
     pub fn number(&self, column: usize, number: Number, row: &mut Row) -> Result<(), String> {
@@ -280,10 +322,10 @@ fn not_a_number(name: &str, field: &str) -> String {
 /// The number of a label: of its class, if classes have names.
 pub(super) fn label(name: &str, field: &str, classes: Option<&Classes>) -> Result<Number, String> {
     match classes {
-        Some(Classes { names, or_numbers, .. }) => match names.iter().position(|class| class == field) {
+        Some(Classes { names, or_numbers, are_given, .. }) => match names.iter().position(|class| class == field) {
             Some(class) => Ok(Number::Int(class as i64)),
             None if *or_numbers && let Some(number) = Number::parse(field) => Ok(number),
-            None if *or_numbers => {
+            None if !are_given => {
                 Err(format!("the label '{field}' is not one of the classes {}: correct the row", self::names(names)))
             }
             None => Err(format!("the label '{field}' is not in `classes`: correct the row or the list")),
@@ -358,4 +400,23 @@ pub(super) fn column(path: &Path, columns: &[String], wanted: &str) -> Result<us
 /// The first columns, as messages list them.
 pub(super) fn names<S: std::fmt::Display>(columns: &[S]) -> String {
     columns.iter().take(20).map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ")
+}
+
+/// Enough of the columns to see a row that is taken for names.
+pub(super) fn shortened(columns: &[String]) -> String {
+    let is_short = columns.len() <= 6;
+    let shown = if is_short { columns } else { &columns[..3] };
+    let more = if is_short { String::new() } else { format!(", ... ({} columns)", columns.len()) };
+    names(shown) + &more
+}
+
+/// The label's column, as notes give it.
+pub(super) fn of_label(columns: &[String], label: Option<usize>) -> String {
+    label.map_or("no label".into(), |label| format!("label '{}'", columns[label]))
+}
+
+/// The columns of a table whose file names them.
+#[cfg(feature = "parquet")]
+pub(super) fn summary(columns: &[String], label: Option<usize>) -> String {
+    format!("columns {}; {}", shortened(columns), of_label(columns, label))
 }

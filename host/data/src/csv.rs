@@ -14,7 +14,7 @@
 
 use super::array::{Array, FETCH_AGAIN, open, read_failed};
 use super::assemble::{Raw, assemble};
-use super::columns::{Columns, Row, is_value, label_column, names as listed};
+use super::columns::{Columns, Row, is_value, label_column, of_label, shortened};
 use super::lines::{Counted, LineStarts, without_mark};
 use super::names::{Naming, Order};
 use super::quotes::Quotes;
@@ -155,13 +155,9 @@ fn note(path: &Path, own: Option<&[String]>, names: &[String], label: Option<usi
         None if are_numbers() => "is a row, and columns are numbered from 0",
         None => "is a row",
     };
-    let label = label.map_or("no label".into(), |label| format!("label '{}'", names[label]));
-    let (header, names) = (if own.is_some() { "yes" } else { "no" }, own.unwrap_or(names));
-    // Enough to see a row that is taken for names.
-    let is_short = names.len() <= 6;
-    let shown = if is_short { names } else { &names[..3] };
-    let more = if is_short { String::new() } else { format!(", ... ({} columns)", names.len()) };
-    format!("{}: the first line {first} (`header` {header}): {}{more}; {label}", path.display(), listed(shown))
+    let (header, given) = (if own.is_some() { "yes" } else { "no" }, own.unwrap_or(names));
+    let label = of_label(names, label);
+    format!("{}: the first line {first} (`header` {header}): {}; {label}", path.display(), shortened(given))
 }
 
 /// The delimiter that the fields of the first line evidently have instead, as the setting takes it.

@@ -307,7 +307,8 @@ mod parquet_files {
             ("unnamed.parquet", Some("'__index_level_0__'")),
             ("text.parquet", Some("'key'")),
             // pandas writes the second level, which numbers the rows, as a range and no column.
-            ("levels.parquet", Some("'key'")),
+            ("levels.parquet", Some("'key', 'id'")),
+            ("ranged.parquet", Some("'id'")),
             ("first.parquet", Some("'id'")),
             ("arrow.parquet", None),
             ("polars.parquet", None),
@@ -315,14 +316,22 @@ mod parquet_files {
             let read = load(&file(name), &table()).unwrap();
             assert_eq!(floats(&read.train), rows(), "{name}");
             assert_eq!(classes(read.train.labels()), [0, 1, 0, 1, 0, 1], "{name}");
-            let said = read.notes.iter().map(|note| note.split("as the index: ").nth(1).unwrap()).next();
+            let said = read.notes.iter().find_map(|note| note.split("as the index: ").nth(1));
             assert_eq!(said, index, "{name}: {:?}", read.notes);
+            let columns = format!("{name}: columns 'a', 'b', 'y'; label 'y'");
+            assert!(
+                read.notes.len() == 1 + usize::from(index.is_some()) && read.notes.last().unwrap().ends_with(&columns),
+                "{:?}",
+                read.notes
+            );
         }
         // A column of that name that is no index.
         let options = DataOptions { inputs: input(&[3]), ..DataOptions::default() };
         assert_eq!(floats(&load(&file("column.parquet"), &options).unwrap().train)[..3], [100.0, 0.0, 0.0]);
-        let message = refusal(&file("named.parquet"), &DataOptions { label_column: Some("id".into()), ..table() });
-        assert!(message.contains("`label_column` id: is pandas' index"), "{message}");
+        for name in ["named.parquet", "ranged.parquet"] {
+            let message = refusal(&file(name), &DataOptions { label_column: Some("id".into()), ..table() });
+            assert!(message.contains("`label_column` id: is pandas' index"), "{message}");
+        }
     }
 
     #[test]
@@ -331,7 +340,10 @@ mod parquet_files {
         let read = load(&file("reordered.parquet"), &options).unwrap();
         assert_eq!((floats(&read.train), classes(read.train.labels())), (&rows()[..], &[0, 1, 0, 1, 0, 1][..]));
         let options = DataOptions { names: known(&["s.a", "s.b", "y"], Some("y"), false), ..table() };
-        assert_eq!(floats(&load(&file("nested.parquet"), &options).unwrap().train), rows());
+        let read = load(&file("nested.parquet"), &options).unwrap();
+        assert_eq!(floats(&read.train), rows());
+        let fields = "nested.parquet: fields of a struct are columns: 's.a', 's.b'";
+        assert!(read.notes.iter().any(|note| note.ends_with(fields)), "{:?}", read.notes);
         // Files of one split, in two orders.
         let folder = folder();
         for (name, from) in [("train-0.parquet", "range.parquet"), ("train-1.parquet", "reordered.parquet")] {
@@ -348,6 +360,93 @@ mod parquet_files {
             message.contains("train-2.parquet: has other columns") && message.contains("lacks 'b', 'y'"),
             "{message}"
         );
+    }
+
+    // A duration is an integer to Parquet; before, it was read as such. Other times have types.
+    #[test]
+    fn times_are_no_numbers() {
+        let options = || DataOptions { label_column: Some("y".into()), ..DataOptions::default() };
+        for (name, column) in
+            [("timedelta.parquet", "d"), ("duration.parquet", "d"), ("duration-in-struct.parquet", "s.d")]
+        {
+            let message = refusal(&file(name), &options());
+            assert!(
+                message.contains(&format!("{name}: column '{column}' holds durations: write it as numbers")),
+                "{message}"
+            );
+        }
+        assert!(refusal(&file("times.parquet"), &options()).contains("column 'stamp' holds dates, times"));
+        for label in ["stamp", "zone", "day", "time"] {
+            let options = DataOptions {
+                label_column: Some(label.into()),
+                labels: LabelKind::Values { shape: None },
+                ..options()
+            };
+            assert!(refusal(&file("times.parquet"), &options).contains("holds dates, times"), "{label}");
+        }
+        let label =
+            DataOptions { label_column: Some("d".into()), labels: LabelKind::Values { shape: None }, ..options() };
+        assert!(refusal(&file("duration.parquet"), &label).contains("column 'd' holds durations"));
+    }
+
+    // Before, the text 007 was the number 7, as a feature and as a label, and a truth value was in no list.
+    #[test]
+    fn texts_of_digits_are_no_numbers() {
+        let list = |text: &str| text.split(',').map(String::from).collect::<Vec<_>>();
+        let zip = ("zip".to_owned(), list("5,12,007"));
+        let categories =
+            |flag: &str| vec![zip.clone(), ("flag".to_owned(), list(flag)), ("kind".to_owned(), list("0,1"))];
+        let options = |flag: &str| DataOptions { categories: categories(flag), ..DataOptions::default() };
+        let wanted: Vec<f32> = (0..6)
+            .flat_map(|row| {
+                let zip = [2, 1, 2, 1, 0, 0][row];
+                let one_hot = |place, count: usize| (0..count).map(move |at| f32::from(u8::from(at == place)));
+                one_hot(zip, 3).chain(one_hot(usize::from(row % 3 == 0), 2)).chain(one_hot(row % 2, 2))
+            })
+            .collect();
+        for flag in ["False,True", "false,true", "FALSE,TRUE", "0,1"] {
+            let read = load(&file("texts.parquet"), &options(flag)).unwrap();
+            assert_eq!((floats(&read.train), classes(read.train.labels())), (&wanted[..], &[0, 1, 0, 1, 0, 1][..]));
+            let classes_of = DataOptions { classes: Some(list(flag)), ..options(flag) };
+            let read = load(&file("texts.parquet"), &classes_of).unwrap();
+            assert_eq!(classes(read.train.labels()), [0, 1, 0, 1, 0, 1], "{flag}");
+            let swapped: String = flag.split(',').rev().collect::<Vec<_>>().join(",");
+            let read =
+                load(&file("texts.parquet"), &DataOptions { classes: Some(list(&swapped)), ..options(flag) }).unwrap();
+            assert_eq!(classes(read.train.labels()), [1, 0, 1, 0, 1, 0], "{swapped}");
+        }
+        let message = refusal(&file("texts.parquet"), &options("no,yes"));
+        assert!(message.contains("column 'flag': 'true' is not in `categories`"), "{message}");
+        let numbers = DataOptions { categories: categories("0,1").split_off(1), ..DataOptions::default() };
+        let message = refusal(&file("texts.parquet"), &numbers);
+        assert!(message.contains("column 'zip' holds text: list its values with `categories`"), "{message}");
+        // As a label, by a list alone.
+        let of_kind = |classes: Option<&str>, known: Option<&str>| DataOptions {
+            label_column: Some("kind".into()),
+            categories: categories("0,1")[..2].to_vec(),
+            classes: classes.map(list),
+            names: known.map(|known| KnownNames {
+                names: DataNames { table: None, classes: Some(list(known)) },
+                origin: "the model".into(),
+                are_all: false,
+            }),
+            ..DataOptions::default()
+        };
+        let message = refusal(&file("texts.parquet"), &of_kind(None, None));
+        assert!(message.contains("column 'kind', the label, holds text: list the names of the classes"), "{message}");
+        let read = load(&file("texts.parquet"), &of_kind(Some("1,0"), None)).unwrap();
+        assert_eq!(classes(read.train.labels()), [1, 0, 1, 0, 1, 0]);
+        let message = refusal(&file("texts.parquet"), &of_kind(None, Some("ant,bee")));
+        assert!(message.contains("the label '0' is not one of the classes 'ant', 'bee'"), "{message}");
+        // Truth values are numbers without a list.
+        let bare = DataOptions {
+            categories: vec![zip, ("kind".to_owned(), list("0,1"))],
+            inputs: input(&[6]),
+            ..DataOptions::default()
+        };
+        let read = load(&file("texts.parquet"), &bare).unwrap();
+        assert_eq!(floats(&read.train).chunks(6).map(|row| row[3]).collect::<Vec<_>>(), [1.0, 0.0, 0.0, 1.0, 0.0, 0.0]);
+        assert!(read.notes[0].ends_with("columns 'zip', 'flag', 'kind', 'sick'; label 'sick'"), "{:?}", read.notes);
     }
 
     // Hugging Face's numbers have names, and another file other numbers.
