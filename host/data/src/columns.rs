@@ -22,6 +22,8 @@ pub(super) fn is_value(field: &str) -> bool {
 pub(super) struct Columns<'a> {
     roles: Vec<Role<'a>>,
     names: Vec<String>,
+    /// True for each column of text, of a file that has types.
+    are_text: Vec<bool>,
     classes: Option<Classes>,
     /// The model's input takes integers.
     integers: bool,
@@ -100,7 +102,7 @@ impl<'a> Columns<'a> {
             roles[column] = Role::Number { scale: Some((*mean, *std)) };
         }
         let classes = classes.map(|names| Classes::new(names, options));
-        Ok(Self { roles, names, classes, integers, label_scale })
+        Ok(Self { roles, names, are_text: vec![], classes, integers, label_scale })
     }
 
     /// The public constants of the label's column.
@@ -166,11 +168,21 @@ impl<'a> Columns<'a> {
         match &self.roles[column] {
             Role::Label => {
                 row.label = Number::NAN;
+                if self.classes.is_none()
+                    && let Some(number) = self.parse(column, field)
+                {
+                    row.label = number?;
+                    return Ok(());
+                }
                 row.label = label(name, field, self.classes.as_ref())?;
                 Ok(())
             }
-            Role::Number { scale } => match Number::parse(field) {
-                Some(number) => self.feature(column, number, *scale, row),
+            Role::Number { scale } => match self.parse(column, field) {
+                Some(Ok(number)) => self.feature(column, number, *scale, row),
+                Some(Err(fault)) => {
+                    row.features.push(Number::NAN);
+                    Err(fault)
+                }
                 None => {
                     row.features.push(Number::NAN);
                     Err(not_a_number(name, field))
@@ -198,24 +210,29 @@ impl<'a> Columns<'a> {
 
     /// With columns that are text or are not, as their file says. Text is no number, whatever it holds.
     #[cfg(feature = "parquet")]
-    pub fn of_types(mut self, are_text: &[bool]) -> Result<Self, String> {
-        for ((role, name), _) in self.roles.iter().zip(&self.names).zip(are_text).filter(|(_, is_text)| **is_text) {
-            match (role, &mut self.classes) {
-                (Role::Category { .. }, _) => {}
-                (Role::Label, Some(classes)) => classes.or_numbers = false,
-                (Role::Label, None) => {
-                    return Err(format!(
-                        "column '{name}', the label, holds text: list the names of the classes with `classes`, or write it as numbers"
-                    ));
-                }
-                (Role::Number { .. }, _) => {
-                    return Err(format!(
-                        "column '{name}' holds text: list its values with `categories`, or write it as numbers"
-                    ));
-                }
-            }
+    pub fn of_types(mut self, are_text: Vec<bool>) -> Self {
+        let is_text_label = |(role, is_text): (&Role<'_>, &bool)| matches!(role, Role::Label) && *is_text;
+        if let Some(classes) = &mut self.classes {
+            classes.or_numbers &= !self.roles.iter().zip(&are_text).any(is_text_label);
         }
-        Ok(self)
+        self.are_text = are_text;
+        self
+    }
+
+    /// The number in a field of text; none, and why, if its column is one of text.
+    fn parse(&self, column: usize, field: &str) -> Option<Result<Number, String>> {
+        let number = Number::parse(field)?;
+        if !self.are_text.get(column).copied().unwrap_or(false) {
+            return Some(Ok(number));
+        }
+        let (what, list) = match self.roles[column] {
+            Role::Label => (", the label,", "the names of the classes with `classes`"),
+            _ => ("", "its values with `categories`"),
+        };
+        let name = &self.names[column];
+        Some(Err(format!(
+            "column '{name}'{what} holds text, which is no number: list {list}, or write the column as numbers"
+        )))
     }
 
     /// Adds a truth value to a row, or its label: the number 1 or 0, or the entry of a list that is `true` or `false` in any case.

@@ -31,7 +31,6 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::schema::types::ColumnDescriptor;
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use written::Written;
 
 /// Names of the test split, the first that is there being taken.
@@ -150,11 +149,10 @@ fn plan<'a>(
     let refused = |fault: String| DataError::File(format!("{}: {fault}", path.display()));
     let leaves = schema.columns();
     let parts = |leaf: usize| leaves[leaf].path().parts();
+    let is_text = |leaf: usize| leaves[leaf].physical_type() == Physical::BYTE_ARRAY;
     // Columns by their leaves: a struct of an image is one.
     let is_image = |leaf: usize| {
-        leaves[leaf].physical_type() == Physical::BYTE_ARRAY
-            && IMAGES.contains(&&*parts(leaf)[0])
-            && (parts(leaf).len() == 1 || parts(leaf)[1..] == ["bytes"])
+        is_text(leaf) && IMAGES.contains(&&*parts(leaf)[0]) && (parts(leaf).len() == 1 || parts(leaf)[1..] == ["bytes"])
     };
     let image = (0..leaves.len()).find(|leaf| is_image(*leaf));
     let flat: Vec<usize> = match image {
@@ -206,7 +204,7 @@ fn plan<'a>(
             naming.note(format!("{}: images of column '{}'; {of_label}", path.display(), parts(image)[0]));
         }
         let columns = Columns::new(path, only, label.map(|_| 0), naming.classes(), options)?.numbered(numbers);
-        let columns = typed(path, columns, used.iter().map(|leaf| &leaves[*leaf]))?;
+        let columns = columns.of_types(used.iter().map(|leaf| is_text(*leaf)).collect());
         let leaves = [vec![image], used].concat();
         return Ok(Plan { leaves, content: Content::Images { label: columns }, has_label: label.is_some() });
     }
@@ -225,21 +223,11 @@ fn plan<'a>(
         naming.note(format!("{}: fields of a struct are columns: {}", path.display(), listed(&fields)));
     }
     let columns = Columns::new(path, names, label, naming.classes(), options)?.numbered(numbers);
-    let columns = typed(path, columns, used.iter().map(|leaf| &leaves[*leaf]))?;
+    let columns = columns.of_types(used.iter().map(|leaf| is_text(*leaf)).collect());
     if columns.width() == 0 {
         return Err(refused("has no column of features: use a file that does".into()));
     }
     Ok(Plan { leaves: used, content: Content::Table(columns), has_label: label.is_some() })
-}
-
-/// `columns`, whose uses must be those of the types of their `leaves`.
-fn typed<'a, 'b>(
-    path: &Path,
-    columns: Columns<'a>,
-    leaves: impl Iterator<Item = &'b Arc<ColumnDescriptor>>,
-) -> Result<Columns<'a>, DataError> {
-    let are_text: Vec<bool> = leaves.map(|leaf| leaf.physical_type() == Physical::BYTE_ARRAY).collect();
-    columns.of_types(&are_text).map_err(|problem| DataError::File(format!("{}: {problem}", path.display())))
 }
 
 /// Columns that the settings name.

@@ -164,6 +164,30 @@ fn files_without_names_match_by_place() {
     );
     let message = refusal(&bare("1,2,3,0\n"), &options);
     assert!(message.contains("has 4 columns without names, and the model has 3"), "{message}");
+    // Of two files, whatever the model takes.
+    let train = bare("1,2,0\n3,4,1\n");
+    for (text, inputs) in [("5,6,7,1\n", input(&[2])), ("5,1\n", input(&[2])), ("5,6,7,1\n", vec![])] {
+        let held_out = other(&folder, "test.csv", text);
+        let message = refusal(&train, &DataOptions { inputs, ..test(held_out, table()) });
+        let own = text.split(',').count();
+        assert!(message.contains(&format!("test.csv: has {own} columns without names, and ")), "{message}");
+        assert!(message.contains("bare.csv has 3: use data of the same columns"), "{message}");
+    }
+}
+
+// With names, they are what differs.
+#[test]
+fn other_numbers_of_columns_are_named() {
+    let folder = folder();
+    let train = other(&folder, "train.csv", "a,b,y\n1,2,0\n3,4,1\n");
+    for (text, words) in [
+        ("a,y\n5,0\n", "lacks 'b'"),
+        ("a,b,c,y\n5,6,7,1\n", "has besides 'c'"),
+        ("b,a,c\n5,6,1\n", "lacks 'y', and has besides 'c'"),
+    ] {
+        let message = refusal(&train, &test(other(&folder, "test.csv", text), table()));
+        assert!(message.contains("test.csv: has other columns than ") && message.contains(words), "{message}");
+    }
 }
 
 #[test]
@@ -419,7 +443,10 @@ mod parquet_files {
         assert!(message.contains("column 'flag': 'true' is not in `categories`"), "{message}");
         let numbers = DataOptions { categories: categories("0,1").split_off(1), ..DataOptions::default() };
         let message = refusal(&file("texts.parquet"), &numbers);
-        assert!(message.contains("column 'zip' holds text: list its values with `categories`"), "{message}");
+        assert!(
+            message.contains("column 'zip' holds text, which is no number: list its values with `categories`"),
+            "{message}"
+        );
         // As a label, by a list alone.
         let of_kind = |classes: Option<&str>, known: Option<&str>| DataOptions {
             label_column: Some("kind".into()),
@@ -433,7 +460,10 @@ mod parquet_files {
             ..DataOptions::default()
         };
         let message = refusal(&file("texts.parquet"), &of_kind(None, None));
-        assert!(message.contains("column 'kind', the label, holds text: list the names of the classes"), "{message}");
+        assert!(
+            message.contains("column 'kind', the label, holds text, which is no number: list the names of the classes"),
+            "{message}"
+        );
         let read = load(&file("texts.parquet"), &of_kind(Some("1,0"), None)).unwrap();
         assert_eq!(classes(read.train.labels()), [1, 0, 1, 0, 1, 0]);
         let message = refusal(&file("texts.parquet"), &of_kind(None, Some("ant,bee")));
