@@ -22,6 +22,8 @@ pub(super) fn is_value(field: &str) -> bool {
 pub(super) struct Columns<'a> {
     roles: Vec<Role<'a>>,
     names: Vec<String>,
+    /// True for each column of text, of a file that has types.
+    are_text: Vec<bool>,
     classes: Option<Classes>,
     /// The model's input takes integers.
     integers: bool,
@@ -31,6 +33,8 @@ pub(super) struct Columns<'a> {
 /// The names of the classes.
 pub(super) struct Classes {
     names: Vec<String>,
+    /// True if the user gives the list.
+    are_given: bool,
     /// True if a label may be the number of a class as well: where the user does not say that labels are names, and no name is a number.
     or_numbers: bool,
     /// The number of each class that the file numbers otherwise.
@@ -43,6 +47,7 @@ impl Classes {
         let or_numbers = options.classes.is_none() && !names.iter().any(|name| Number::parse(name).is_some());
         Self {
             names: names.to_vec(),
+            are_given: options.classes.is_some(),
             or_numbers,
             #[cfg(feature = "parquet")]
             numbers: None,
@@ -97,7 +102,7 @@ impl<'a> Columns<'a> {
             roles[column] = Role::Number { scale: Some((*mean, *std)) };
         }
         let classes = classes.map(|names| Classes::new(names, options));
-        Ok(Self { roles, names, classes, integers, label_scale })
+        Ok(Self { roles, names, are_text: vec![], classes, integers, label_scale })
     }
 
     /// The public constants of the label's column.
@@ -143,19 +148,40 @@ impl<'a> Columns<'a> {
         self.roles.iter().map(width).sum()
     }
 
+    /// Adds a number to the features of a row, scaled: for inputs of integers without any rounding.
+    fn feature(&self, column: usize, number: Number, scale: Option<(f64, f64)>, row: &mut Row) -> Result<(), String> {
+        let scaled = match scale {
+            Some((mean, std)) if self.integers => number.scaled_integer(mean, std).map(Number::Int),
+            Some((mean, std)) => Ok(Number::Float(number.scaled(mean, std))),
+            None => Ok(number),
+        };
+        row.features.push(scaled.unwrap_or(Number::NAN));
+        scaled.map(drop).map_err(|problem| {
+            let name = &self.names[column];
+            format!("column '{name}' is {number} before `scale`, where the model's input {problem}")
+        })
+    }
+
     /// Adds a field of text to a row, or its label. What is no value leaves a NaN, and says why.
     pub fn text(&self, column: usize, field: &str, row: &mut Row) -> Result<(), String> {
         let name = &self.names[column];
         match &self.roles[column] {
             Role::Label => {
                 row.label = Number::NAN;
+                if self.classes.is_none()
+                    && let Some(number) = self.parse(column, field)
+                {
+                    row.label = number?;
+                    return Ok(());
+                }
                 row.label = label(name, field, self.classes.as_ref())?;
                 Ok(())
             }
-            Role::Number { scale } => match Number::parse(field) {
-                Some(number) => {
-                    row.features.push(scaled(number, *scale));
-                    Ok(())
+            Role::Number { scale } => match self.parse(column, field) {
+                Some(Ok(number)) => self.feature(column, number, *scale, row),
+                Some(Err(fault)) => {
+                    row.features.push(Number::NAN);
+                    Err(fault)
                 }
                 None => {
                     row.features.push(Number::NAN);
@@ -182,11 +208,55 @@ impl<'a> Columns<'a> {
         }
     }
 
+    /// With columns that are text or are not, as their file says. Text is no number, whatever it holds.
+    #[cfg(feature = "parquet")]
+    pub fn of_types(mut self, are_text: Vec<bool>) -> Self {
+        let is_text_label = |(role, is_text): (&Role<'_>, &bool)| matches!(role, Role::Label) && *is_text;
+        if let Some(classes) = &mut self.classes {
+            classes.or_numbers &= !self.roles.iter().zip(&are_text).any(is_text_label);
+        }
+        self.are_text = are_text;
+        self
+    }
+
+    /// The number in a field of text; none, and why, if its column is one of text.
+    fn parse(&self, column: usize, field: &str) -> Option<Result<Number, String>> {
+        let number = Number::parse(field)?;
+        if !self.are_text.get(column).copied().unwrap_or(false) {
+            return Some(Ok(number));
+        }
+        let (what, list) = match self.roles[column] {
+            Role::Label => (", the label,", "the names of the classes with `classes`"),
+            _ => ("", "its values with `categories`"),
+        };
+        let name = &self.names[column];
+        Some(Err(format!(
+            "column '{name}'{what} holds text, which is no number: list {list}, or write the column as numbers"
+        )))
+    }
+
+    /// Adds a truth value to a row, or its label: the number 1 or 0, or the entry of a list that is `true` or `false` in any case.
+    #[cfg(feature = "parquet")]
+    pub fn truth(&self, column: usize, truth: bool, row: &mut Row) -> Result<(), String> {
+        let (word, digit) = if truth { ("true", "1") } else { ("false", "0") };
+        let list = match (&self.roles[column], &self.classes) {
+            (Role::Number { .. }, _) | (Role::Label, None | Some(Classes { numbers: Some(_), .. })) => &[],
+            (Role::Category { list, .. }, _) => *list,
+            (Role::Label, Some(classes)) => &classes.names[..],
+        };
+        let entry = list.iter().find(|entry| entry.eq_ignore_ascii_case(word) || *entry == digit);
+        match (entry, &self.roles[column]) {
+            (Some(entry), _) => self.text(column, entry, row),
+            (None, Role::Category { .. }) => self.text(column, word, row),
+            (None, _) => self.number(column, Number::Int(truth.into()), row),
+        }
+    }
+
     /// Adds a number to a row, or its label.
     #[cfg(feature = "parquet")]
     pub fn number(&self, column: usize, number: Number, row: &mut Row) -> Result<(), String> {
         match (&self.roles[column], &self.classes) {
-            (Role::Number { scale }, _) => row.features.push(scaled(number, *scale)),
+            (Role::Number { scale }, _) => return self.feature(column, number, *scale, row),
             (Role::Label, None | Some(Classes { or_numbers: true, numbers: None, .. })) => row.label = number,
             (Role::Label, Some(Classes { names, numbers: Some(numbers), .. })) => {
                 let own = number.integer().ok().and_then(|own| usize::try_from(own).ok());
@@ -205,10 +275,6 @@ impl<'a> Columns<'a> {
         }
         Ok(())
     }
-}
-
-fn scaled(number: Number, scale: Option<(f64, f64)>) -> Number {
-    scale.map_or(number, |(mean, std)| Number::Float(number.scaled(mean, std)))
 }
 
 /// Refuses constants that are none.
@@ -273,10 +339,10 @@ fn not_a_number(name: &str, field: &str) -> String {
 /// The number of a label: of its class, if classes have names.
 pub(super) fn label(name: &str, field: &str, classes: Option<&Classes>) -> Result<Number, String> {
     match classes {
-        Some(Classes { names, or_numbers, .. }) => match names.iter().position(|class| class == field) {
+        Some(Classes { names, or_numbers, are_given, .. }) => match names.iter().position(|class| class == field) {
             Some(class) => Ok(Number::Int(class as i64)),
             None if *or_numbers && let Some(number) = Number::parse(field) => Ok(number),
-            None if *or_numbers => {
+            None if !are_given => {
                 Err(format!("the label '{field}' is not one of the classes {}: correct the row", self::names(names)))
             }
             None => Err(format!("the label '{field}' is not in `classes`: correct the row or the list")),
@@ -319,7 +385,7 @@ pub(super) fn label_column(path: &Path, columns: &[String], options: &DataOption
     }
 }
 
-/// A column by name, or by number.
+/// A column by name, or by number. A number that is the name of another column than the one at its place could mean either.
 pub(super) fn column(path: &Path, columns: &[String], wanted: &str) -> Result<usize, DataError> {
     let mut of_name = columns.iter().enumerate().filter(|(_, name)| *name == wanted).map(|(number, _)| number);
     if let (Some(first), Some(second)) = (of_name.next(), of_name.next()) {
@@ -328,21 +394,46 @@ pub(super) fn column(path: &Path, columns: &[String], wanted: &str) -> Result<us
             path.display()
         )));
     }
-    columns
-        .iter()
-        .position(|name| name == wanted)
-        .or_else(|| wanted.parse().ok().filter(|column| *column < columns.len()))
-        .ok_or_else(|| {
+    let place = wanted.parse().ok().filter(|column: &usize| *column < columns.len());
+    match (columns.iter().position(|name| name == wanted), place) {
+        (Some(named), Some(place)) if named != place => Err(DataError::File(format!(
+            "{}: '{wanted}' is the name of column {named} and the place of column '{}' (counted from 0): name that column '{}', or rename \
+             column '{wanted}'",
+            path.display(),
+            columns[place],
+            columns[place]
+        ))),
+        (named, place) => named.or(place).ok_or_else(|| {
             DataError::File(format!(
                 "{}: has no column '{wanted}': name one of {}, or a number from 0 to {}",
                 path.display(),
                 names(columns),
                 columns.len() - 1
             ))
-        })
+        }),
+    }
 }
 
 /// The first columns, as messages list them.
 pub(super) fn names<S: std::fmt::Display>(columns: &[S]) -> String {
     columns.iter().take(20).map(|name| format!("'{name}'")).collect::<Vec<_>>().join(", ")
+}
+
+/// Enough of the columns to see a row that is taken for names.
+pub(super) fn shortened(columns: &[String]) -> String {
+    let is_short = columns.len() <= 6;
+    let shown = if is_short { columns } else { &columns[..3] };
+    let more = if is_short { String::new() } else { format!(", ... ({} columns)", columns.len()) };
+    names(shown) + &more
+}
+
+/// The label's column, as notes give it.
+pub(super) fn of_label(columns: &[String], label: Option<usize>) -> String {
+    label.map_or("no label".into(), |label| format!("label '{}'", columns[label]))
+}
+
+/// The columns of a table whose file names them.
+#[cfg(feature = "parquet")]
+pub(super) fn summary(columns: &[String], label: Option<usize>) -> String {
+    format!("columns {}; {}", shortened(columns), of_label(columns, label))
 }

@@ -1,8 +1,8 @@
 //! `csv:PATH`: one sample a line, fields between commas (RFC 4180, as the `csv` crate reads it), plain or gzipped.
 //!
 //! One column is the label, the others are the features, in the order of the file: numbers, or categories by a public list
-//! ([`DataOptions::categories`]). A field that is not a number makes its row a bad row; a line with another number of fields makes the
-//! file unusable.
+//! ([`DataOptions::categories`]). A field that is not a number makes its row a bad row; a line with another number of fields, or with a
+//! quotation mark that does not end its field, makes the file unusable.
 //!
 //! # The first line
 //!
@@ -14,9 +14,10 @@
 
 use super::array::{Array, FETCH_AGAIN, open, read_failed};
 use super::assemble::{Raw, assemble};
-use super::columns::{Columns, Row, is_value, label_column, names as listed};
+use super::columns::{Columns, Row, is_value, label_column, of_label, shortened};
 use super::lines::{Counted, LineStarts, without_mark};
 use super::names::{Naming, Order};
+use super::quotes::Quotes;
 use super::table::Table;
 use super::values::Values;
 use super::{DataError, DataOptions, Split};
@@ -31,7 +32,7 @@ pub(super) fn load(
 ) -> Result<(Split, Option<Split>), DataError> {
     let delimiter = options.delimiter.unwrap_or(b',');
     let file = without_mark(open(path)?.reader).map_err(|error| read_failed(path, &error))?;
-    let (file, starts) = Counted::new(file);
+    let (file, starts) = Counted::new(file, Some(Quotes::new(delimiter)));
     let mut reader = ReaderBuilder::new()
         .has_headers(false)
         .trim(Trim::All)
@@ -39,10 +40,21 @@ pub(super) fn load(
         .buffer_capacity(1 << 16)
         .from_reader(file);
     let mut record = StringRecord::new();
-    let mut next = |record: &mut StringRecord| reader.read_record(record).map_err(|error| failed(path, &starts, error));
-    if !next(&mut record)? {
+    let of_marks = |end: u64| match starts.fault(end) {
+        Some(fault) => Err(DataError::File(format!("{}: line {}: {fault}", path.display(), fault.line))),
+        None => Ok(()),
+    };
+    // The byte after the record, if there is one.
+    let mut next = |record: &mut StringRecord| match reader.read_record(record) {
+        Ok(is_there) => Ok(is_there.then(|| reader.position().byte())),
+        Err(error) => {
+            of_marks(if error.is_io_error() { u64::MAX } else { reader.position().byte() })?;
+            Err(failed(path, &starts, error))
+        }
+    };
+    let Some(end) = next(&mut record)? else {
         return Err(DataError::File(format!("{}: holds no lines: {FETCH_AGAIN}", path.display())));
-    }
+    };
     if record.len() == 1 && record[0].starts_with('#') {
         return Err(DataError::File(format!("{}: line 1: is a comment: take it out", path.display())));
     }
@@ -53,6 +65,7 @@ pub(super) fn load(
             char::from(delimiter).escape_default()
         )));
     }
+    of_marks(end)?;
     let fields: Vec<&str> = record.iter().collect();
     let header = match options.header {
         Some(header) => header,
@@ -75,8 +88,9 @@ pub(super) fn load(
     }
 
     let (mut labels, mut lines, mut unreadable, mut row) = (Vec::new(), Vec::new(), Vec::new(), Row::default());
-    let mut more = !header || next(&mut record)?;
-    while more {
+    let mut end = if header { next(&mut record)? } else { Some(end) };
+    while let Some(of_record) = end {
+        of_marks(of_record)?;
         row.features.clear();
         let mut fault = None;
         for (column, place) in places.iter().enumerate() {
@@ -91,7 +105,7 @@ pub(super) fn load(
             labels.push(row.label);
         }
         lines.push(starts.line(record.position()));
-        more = next(&mut record)?;
+        end = next(&mut record)?;
     }
 
     let origin = path.display().to_string();
@@ -141,13 +155,9 @@ fn note(path: &Path, own: Option<&[String]>, names: &[String], label: Option<usi
         None if are_numbers() => "is a row, and columns are numbered from 0",
         None => "is a row",
     };
-    let label = label.map_or("no label".into(), |label| format!("label '{}'", names[label]));
-    let (header, names) = (if own.is_some() { "yes" } else { "no" }, own.unwrap_or(names));
-    // Enough to see a row that is taken for names.
-    let is_short = names.len() <= 6;
-    let shown = if is_short { names } else { &names[..3] };
-    let more = if is_short { String::new() } else { format!(", ... ({} columns)", names.len()) };
-    format!("{}: the first line {first} (`header` {header}): {}{more}; {label}", path.display(), listed(shown))
+    let (header, given) = (if own.is_some() { "yes" } else { "no" }, own.unwrap_or(names));
+    let label = of_label(names, label);
+    format!("{}: the first line {first} (`header` {header}): {}; {label}", path.display(), shortened(given))
 }
 
 /// The delimiter that the fields of the first line evidently have instead, as the setting takes it.

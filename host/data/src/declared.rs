@@ -22,3 +22,13 @@ pub(crate) fn check(options: &DataOptions) -> Result<(), SettingError> {
     }
     Ok(())
 }
+
+/// The inputs that take integers, which constants are not applied to, as a note.
+pub(crate) fn not_normalized(options: &DataOptions) -> Option<String> {
+    options.normalize.as_ref()?;
+    let integers = options.inputs.iter().filter(|input| input.dtype == DType::I64);
+    let names: Vec<_> = integers.map(|input| format!("'{}'", input.name)).collect();
+    (!names.is_empty()).then(|| {
+        format!("`normalize` is for floats: the integers of the model's input {} stay as they are", names.join(", "))
+    })
+}

@@ -24,6 +24,7 @@ mod augment;
 mod batch;
 mod cifar;
 mod columns;
+mod constant;
 mod csv;
 mod dataset;
 mod declared;
@@ -49,6 +50,7 @@ mod overlap;
 mod parquet;
 mod pickle;
 mod pictures;
+mod quotes;
 mod scaling;
 mod stored;
 mod table;
@@ -58,6 +60,7 @@ mod values;
 
 pub use augment::{Augment, Motion, View};
 pub use batch::{Batch, BatchLabels, Chunk, chunks};
+pub use constant::constant;
 pub use dataset::{Dataset, Features, Labels, Numbers, Split};
 pub use edit::Sample;
 pub use error::DataError;
@@ -103,6 +106,7 @@ pub fn load(spec: &str, options: &DataOptions) -> Result<Dataset, DataError> {
     }
     let known = options.names.as_ref();
     let mut naming = Naming::new(known, options.classes.as_deref())?;
+    declared::not_normalized(options).into_iter().for_each(|note| naming.note(note));
     let (train, own_test) = read(spec, options, &mut naming)?;
     let own_test_is_absent = own_test.is_none();
     let (train, test) = match &options.test {

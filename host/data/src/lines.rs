@@ -1,5 +1,6 @@
 //! Lines of a file of records, counted as it is read.
 
+use super::quotes::{Fault, Quotes};
 use csv::Position;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -32,9 +33,16 @@ pub(super) struct LineStarts {
     starts: Rc<RefCell<VecDeque<(u64, u64)>>>,
     /// Beginning of the last record that was asked for.
     record: Rc<Cell<u64>>,
+    /// The first field whose quotation marks are wrong.
+    fault: Rc<Cell<Option<Fault>>>,
 }
 
 impl LineStarts {
+    /// The fault of quotation marks in what lies before byte `end`.
+    pub fn fault(&self, end: u64) -> Option<Fault> {
+        self.fault.get().filter(|fault| fault.start < end)
+    }
+
     /// The line, counted from 1, on which the record at `position` begins. Records are asked for in their order. The reader's position may
     /// be that of line ends before the record, and its own number of the line is that of the line before.
     pub fn line(&self, position: Option<&Position>) -> u64 {
@@ -49,7 +57,8 @@ impl LineStarts {
     }
 }
 
-/// Reads on, and takes note of lines, which end in `\n`, `\r\n` or `\r`. A record that is too long is an error.
+/// Reads on, and takes note of lines, which end in `\n`, `\r\n` or `\r`, and of wrong quotation marks. A record that is too long is an
+/// error.
 pub(super) struct Counted<R> {
     inner: R,
     lines: LineStarts,
@@ -57,22 +66,37 @@ pub(super) struct Counted<R> {
     line: u64,
     is_blank: bool,
     after_return: bool,
+    quotes: Option<Quotes>,
 }
 
 impl<R: Read> Counted<R> {
-    pub fn new(inner: R) -> (Self, LineStarts) {
+    /// `quotes` if quotation marks hold fields together.
+    pub fn new(inner: R, quotes: Option<Quotes>) -> (Self, LineStarts) {
         let lines = LineStarts::default();
-        (Self { inner, lines: lines.clone(), at: 0, line: 1, is_blank: true, after_return: false }, lines)
+        (Self { inner, lines: lines.clone(), at: 0, line: 1, is_blank: true, after_return: false, quotes }, lines)
+    }
+
+    fn found(&self, fault: Option<Fault>) {
+        if self.lines.fault.get().is_none() {
+            self.lines.fault.set(fault);
+        }
     }
 }
 
 impl<R: Read> Read for Counted<R> {
     fn read(&mut self, bytes: &mut [u8]) -> io::Result<usize> {
-        if self.at.saturating_sub(self.lines.record.get()) > LONGEST {
+        let is_too_long = self.at.saturating_sub(self.lines.record.get()) > LONGEST;
+        let read = if is_too_long { 0 } else { self.inner.read(bytes)? };
+        if read == 0 && !bytes.is_empty() {
+            self.found(self.quotes.as_ref().and_then(Quotes::unclosed));
+        }
+        if is_too_long {
             return Err(too_long());
         }
-        let read = self.inner.read(bytes)?;
         for byte in &bytes[..read] {
+            if let Some(fault) = self.quotes.as_mut().and_then(|quotes| quotes.next(*byte, self.at, self.line)) {
+                self.found(Some(fault));
+            }
             match byte {
                 b'\n' if self.after_return => {}
                 b'\n' | b'\r' => {
@@ -100,7 +124,7 @@ mod tests {
 
     /// The line of each record, as the reader of tables asks.
     fn found(text: &str, buffer: usize) -> Vec<u64> {
-        let (file, lines) = Counted::new(text.as_bytes());
+        let (file, lines) = Counted::new(text.as_bytes(), None);
         let mut reader =
             ReaderBuilder::new().has_headers(false).flexible(true).buffer_capacity(buffer).from_reader(file);
         let (mut record, mut found) = (StringRecord::new(), Vec::new());

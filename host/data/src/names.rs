@@ -69,8 +69,8 @@ pub(super) struct Naming {
     classes: Option<Known<Vec<String>>>,
     /// Owner of the names that were known before.
     all_of: Option<String>,
-    /// The first table of this data set whose columns have no names.
-    unnamed: Option<String>,
+    /// The first table of this data set whose columns have no names, and how many it has.
+    unnamed: Option<(String, usize)>,
     /// Columns of texts by their use, by the first table.
     #[cfg(feature = "text")]
     texts: Vec<(&'static str, String, String)>,
@@ -137,7 +137,7 @@ impl Naming {
         let refuse = |problem: String| Err(DataError::File(format!("{}: {problem}", path.display())));
         let Some(own) = own else { return self.unnamed(path, width, choose, wanted) };
         check_names(path, &own)?;
-        if let Some(unnamed) = &self.unnamed {
+        if let Some((unnamed, _)) = &self.unnamed {
             return refuse(format!(
                 "its columns have names, and those of {unnamed} have none: write the names into the first line of both, or of neither"
             ));
@@ -253,6 +253,11 @@ impl Naming {
         wanted: Option<&str>,
     ) -> Result<Order, DataError> {
         let file = path.display();
+        if let Some((first, before)) = self.unnamed.as_ref().filter(|(_, before)| *before != width) {
+            return Err(DataError::File(format!(
+                "{file}: has {width} columns without names, and {first} has {before}: use data of the same columns"
+            )));
+        }
         let places = || (0..width).collect::<Vec<_>>();
         match &self.table {
             Some(known) if known.is_own => Err(DataError::File(format!(
@@ -282,14 +287,14 @@ impl Naming {
                     known.origin
                 );
                 self.note(note);
-                self.unnamed.get_or_insert(file.to_string());
+                self.unnamed.get_or_insert((file.to_string(), width));
                 Ok(Order { names, places: places(), label })
             }
             None => {
                 let names: Vec<String> = (0..width).map(|column| column.to_string()).collect();
                 let label = choose(&names)?;
                 self.note(format!("{file}: its columns have no names, so they are matched by place"));
-                self.unnamed.get_or_insert(file.to_string());
+                self.unnamed.get_or_insert((file.to_string(), width));
                 Ok(Order { names, places: places(), label })
             }
         }

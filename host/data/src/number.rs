@@ -18,6 +18,15 @@ const EXACT_F64: f64 = 9_007_199_254_740_992.0;
 /// From here on not all integers are float32.
 const EXACT_F32: f32 = 16_777_216.0;
 
+const FRACTION: &str = "takes whole numbers: correct the row";
+const FEW_BITS: &str = "takes integers, and a float does not hold each integer of this size: write it as int64";
+const RANGE: &str = "takes integers from -2^63 to below 2^63: correct the row";
+
+/// Returns true for constants whose difference to an integer, or part of it, is computed in integers.
+fn is_whole(constant: f64) -> bool {
+    constant.fract() == 0.0 && constant.abs() < 1e30
+}
+
 impl Number {
     pub const NAN: Self = Self::Float(f64::NAN);
 
@@ -61,25 +70,43 @@ impl Number {
 
     /// `(x − mean) / std`.
     pub fn scaled(self, mean: f64, std: f64) -> f64 {
-        let integer = match self {
-            Self::Int(value) => Some(i128::from(value)),
-            Self::Large(value) => Some(i128::from(value)),
-            Self::Float(_) | Self::Single(_) => None,
-        };
-        let difference = match integer {
-            Some(value) if mean.fract() == 0.0 && mean.abs() < 1e30 => (value - mean as i128) as f64,
+        let difference = match self.whole() {
+            Some(value) if is_whole(mean) => (value - mean as i128) as f64,
             _ => self.f64() - mean,
         };
         difference / std
     }
 
+    /// The integer `(x − mean) / std`, without any rounding, for an input of int64; or why it is none.
+    pub fn scaled_integer(self, mean: f64, std: f64) -> Result<i64, &'static str> {
+        match self.whole() {
+            Some(value) if is_whole(mean) && is_whole(std) => {
+                let (difference, std) = (value - mean as i128, std as i128);
+                if difference % std == 0 { i64::try_from(difference / std).map_err(|_| RANGE) } else { Err(FRACTION) }
+            }
+            Some(value) if value.unsigned_abs() >= EXACT_F64 as u128 => Err(FEW_BITS),
+            Some(_) => Self::Float(self.scaled(mean, std)).integer(),
+            // What float64 does not hold is lost before the constants come.
+            None if self.f64().fract() == 0.0 => {
+                self.integer().and_then(|value| Self::Int(value).scaled_integer(mean, std))
+            }
+            None => Self::Float(self.scaled(mean, std)).integer(),
+        }
+    }
+
+    fn whole(self) -> Option<i128> {
+        match self {
+            Self::Int(value) => Some(value.into()),
+            Self::Large(value) => Some(value.into()),
+            Self::Float(_) | Self::Single(_) => None,
+        }
+    }
+
     /// The integer that it is, for an input of int64; or why it is none.
     pub fn integer(self) -> Result<i64, &'static str> {
-        const FRACTION: &str = "takes whole numbers: correct the row";
-        const FEW_BITS: &str = "takes integers, and a float does not hold each integer of this size: write it as int64";
         match self {
             Self::Int(value) => Ok(value),
-            Self::Large(_) => Err("takes integers from -2^63 to below 2^63: correct the row"),
+            Self::Large(_) => Err(RANGE),
             Self::Float(value) if value.fract() != 0.0 => Err(FRACTION),
             Self::Float(value) if value.abs() >= EXACT_F64 => Err(FEW_BITS),
             Self::Float(value) => Ok(value as i64),

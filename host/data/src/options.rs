@@ -1,5 +1,6 @@
 //! Options for reading a data set.
 
+use super::constant::constant;
 use super::error::DataError;
 use super::memory::Memory;
 use super::names::KnownNames;
@@ -113,13 +114,15 @@ impl std::str::FromStr for Normalize {
     type Err = DataError;
 
     fn from_str(text: &str) -> Result<Self, DataError> {
-        let list = |text: &str| text.split(',').map(|number| number.trim().parse()).collect::<Result<Vec<f64>, _>>();
         let wrong = || DataError::File(format!("'{text}': give MEAN,STD, or MEAN,MEAN,...:STD,STD,..."));
-        let (means, stds) = match text.split_once(':') {
-            Some((means, stds)) => (list(means), list(stds)),
-            None => text.split_once(',').map(|(mean, std)| (list(mean), list(std))).ok_or_else(wrong)?,
+        let list = |text: &str| {
+            let numbers = text.split(',').map(str::trim);
+            // What is a number and is refused has a message of its own.
+            let number = |text: &str| if text.parse::<f64>().is_ok() { constant(text) } else { Err(wrong()) };
+            numbers.map(number).collect::<Result<Vec<f64>, _>>()
         };
-        let (means, stds) = (means.map_err(|_| wrong())?, stds.map_err(|_| wrong())?);
+        let (means, stds) = text.split_once(':').or_else(|| text.split_once(',')).ok_or_else(wrong)?;
+        let (means, stds) = (list(means)?, list(stds)?);
         if means.len() == stds.len() { Ok(Self { means, stds }) } else { Err(wrong()) }
     }
 }

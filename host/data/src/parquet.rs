@@ -6,13 +6,15 @@
 //!
 //! If there is a column of images (`image` or `img`: bytes of PNG or JPEG files, or Hugging Face's struct of `bytes` and `path`), it is the
 //! samples, and other columns than the label's are not read. Otherwise all columns but the label's are features: numbers, and categories
-//! by public lists. Uncompressed, Snappy, gzip and LZ4; Zstandard with the feature `zstd`.
+//! by public lists. The fields of a struct are columns, named `struct.field`. A column has the type that the file gives it: digits in a
+//! column of text are no number. Uncompressed, Snappy, gzip and LZ4; Zstandard with the feature `zstd`.
 
+mod arrow;
 mod written;
 
 use super::array::{Array, FETCH_AGAIN, open_plain};
 use super::assemble::{Raw, assemble};
-use super::columns::{Columns, Row, column, names};
+use super::columns::{Columns, Row, column, names as listed, summary};
 use super::guard::guarded;
 use super::names::{Naming, Order};
 use super::number::Number;
@@ -38,6 +40,7 @@ const LABELS: [&str; 3] = ["label", "class", "target"];
 /// Names that a column of images usually has.
 const IMAGES: [&str; 3] = ["image", "img", "images"];
 const NO_IMAGE: &str = "the image has no bytes: write the data set with its images in it, not with their paths";
+const DURATION: &str = "holds durations: write it as numbers, such as seconds in float64";
 const NO_NUMBER: &str = "holds dates, times, decimals, half floats or fixed bytes: write it as float32 or int64";
 /// Rows that are read at once.
 const BLOCK: usize = 256;
@@ -139,17 +142,17 @@ fn plan<'a>(
     reader: &dyn FileReader,
     options: &'a DataOptions,
     naming: &mut Naming,
+    is_first: bool,
 ) -> Result<Plan<'a>, DataError> {
     let schema = reader.metadata().file_metadata().schema_descr();
     let written = Written::read(path, reader.metadata().file_metadata().key_value_metadata())?;
     let refused = |fault: String| DataError::File(format!("{}: {fault}", path.display()));
     let leaves = schema.columns();
     let parts = |leaf: usize| leaves[leaf].path().parts();
+    let is_text = |leaf: usize| leaves[leaf].physical_type() == Physical::BYTE_ARRAY;
     // Columns by their leaves: a struct of an image is one.
     let is_image = |leaf: usize| {
-        leaves[leaf].physical_type() == Physical::BYTE_ARRAY
-            && IMAGES.contains(&&*parts(leaf)[0])
-            && (parts(leaf).len() == 1 || parts(leaf)[1..] == ["bytes"])
+        is_text(leaf) && IMAGES.contains(&&*parts(leaf)[0]) && (parts(leaf).len() == 1 || parts(leaf)[1..] == ["bytes"])
     };
     let image = (0..leaves.len()).find(|leaf| is_image(*leaf));
     let flat: Vec<usize> = match image {
@@ -158,7 +161,9 @@ fn plan<'a>(
     };
     let is_index = |leaf: &usize| written.index.contains(&parts(*leaf)[0]);
     let (index, flat): (Vec<usize>, Vec<usize>) = flat.into_iter().partition(is_index);
-    let index: Vec<String> = index.iter().map(|leaf| leaves[*leaf].path().string()).collect();
+    let mut index: Vec<String> = index.iter().map(|leaf| leaves[*leaf].path().string()).collect();
+    let all: Vec<String> = flat.iter().map(|leaf| leaves[*leaf].path().string()).collect();
+    index.extend(written.ranges.iter().filter(|name| !all.contains(name)).cloned());
     for (setting, wanted) in named(options) {
         if index.contains(wanted) {
             let problem = "is pandas' index in the file, and no column; write with reset_index(), or name a column";
@@ -166,9 +171,8 @@ fn plan<'a>(
         }
     }
     if !index.is_empty() {
-        naming.note(format!("{}: left out, for pandas wrote it as the index: {}", path.display(), names(&index)));
+        naming.note(format!("{}: left out, for pandas wrote it as the index: {}", path.display(), listed(&index)));
     }
-    let all: Vec<String> = flat.iter().map(|leaf| leaves[*leaf].path().string()).collect();
     let choose = |all: &[String]| -> Result<Option<usize>, DataError> {
         match (&options.labels, &options.label_column) {
             (LabelKind::None, _) => Ok(None),
@@ -180,7 +184,7 @@ fn plan<'a>(
                     (Some(usual), _) => Ok(Some(usual)),
                     (None, None) if !all.is_empty() => Ok(Some(all.len() - 1)),
                     _ => {
-                        let problem = format!("no column is named label, class or target; name one of {}", names(all));
+                        let problem = format!("no column is named label, class or target; name one of {}", listed(all));
                         Err(SettingError::new("label_column", "", problem).into())
                     }
                 }
@@ -192,10 +196,15 @@ fn plan<'a>(
         // The image's column and the label's are the table.
         let label = naming.label(path, &all, &choose, wanted)?;
         let used: Vec<usize> = label.map(|label| flat[label]).into_iter().collect();
-        used.iter().try_for_each(|leaf| check_type(path, &leaves[*leaf]))?;
+        used.iter().try_for_each(|leaf| check_type(path, &leaves[*leaf], &written))?;
         let only: Vec<String> = label.map(|label| all[label].clone()).into_iter().collect();
         let numbers = written.numbers(path, only.first(), options, naming)?;
+        if is_first {
+            let of_label = only.first().map_or("no label".into(), |label| format!("label '{label}'"));
+            naming.note(format!("{}: images of column '{}'; {of_label}", path.display(), parts(image)[0]));
+        }
         let columns = Columns::new(path, only, label.map(|_| 0), naming.classes(), options)?.numbered(numbers);
+        let columns = columns.of_types(used.iter().map(|leaf| is_text(*leaf)).collect());
         let leaves = [vec![image], used].concat();
         return Ok(Plan { leaves, content: Content::Images { label: columns }, has_label: label.is_some() });
     }
@@ -203,9 +212,18 @@ fn plan<'a>(
     naming.check_numbers(path, &options.columns(), &order)?;
     let Order { names, places, label } = order;
     let used: Vec<usize> = places.into_iter().map(|place| flat[place]).collect();
-    used.iter().try_for_each(|leaf| check_type(path, &leaves[*leaf]))?;
+    used.iter().try_for_each(|leaf| check_type(path, &leaves[*leaf], &written))?;
     let numbers = written.numbers(path, label.map(|label| &names[label]), options, naming)?;
+    let fields: Vec<String> =
+        used.iter().filter(|leaf| parts(**leaf).len() > 1).map(|leaf| leaves[*leaf].path().string()).collect();
+    if is_first {
+        naming.note(format!("{}: {}", path.display(), summary(&names, label)));
+    }
+    if is_first && !fields.is_empty() {
+        naming.note(format!("{}: fields of a struct are columns: {}", path.display(), listed(&fields)));
+    }
     let columns = Columns::new(path, names, label, naming.classes(), options)?.numbered(numbers);
+    let columns = columns.of_types(used.iter().map(|leaf| is_text(*leaf)).collect());
     if columns.width() == 0 {
         return Err(refused("has no column of features: use a file that does".into()));
     }
@@ -219,11 +237,14 @@ fn named(options: &DataOptions) -> impl Iterator<Item = (&'static str, &String)>
     label.chain(categories).chain(options.scale.iter().map(|(name, ..)| ("scale", name)))
 }
 
-fn check_type(path: &Path, leaf: &ColumnDescriptor) -> Result<(), DataError> {
+fn check_type(path: &Path, leaf: &ColumnDescriptor, written: &Written) -> Result<(), DataError> {
     let name = leaf.path().string();
     let refuse = |fault: &str| Err(DataError::File(format!("{}: column '{name}' {fault}", path.display())));
     if leaf.max_rep_level() > 0 {
         return refuse("holds lists: write each entry as a column of its own, or use npz");
+    }
+    if written.durations.contains(&name) {
+        return refuse(DURATION);
     }
     // Nanoseconds have a logical type alone.
     if matches!(leaf.logical_type_ref(), Some(LogicalType::Timestamp { .. } | LogicalType::Time { .. })) {
@@ -248,6 +269,7 @@ fn check_type(path: &Path, leaf: &ColumnDescriptor) -> Result<(), DataError> {
 enum Cell {
     Missing,
     Number(Number),
+    Truth(bool),
     Text(ByteArray),
 }
 
@@ -271,7 +293,7 @@ fn cells(reader: &mut ColumnReader, rows: usize, is_unsigned: bool) -> Result<Ve
         }};
     }
     Ok(match reader {
-        ColumnReader::BoolColumnReader(reader) => read!(reader, |value| Cell::Number(Number::from(u8::from(value)))),
+        ColumnReader::BoolColumnReader(reader) => read!(reader, Cell::Truth),
         ColumnReader::Int32ColumnReader(reader) if is_unsigned => {
             read!(reader, |value: i32| Cell::Number(i64::from(value.cast_unsigned()).into()))
         }
@@ -291,10 +313,10 @@ fn split(path: &Path, files: &[PathBuf], options: &DataOptions, naming: &mut Nam
     let mut features = Features::new(options);
     let (mut labels, mut unreadable, mut rows, mut has_label) = (Vec::new(), Vec::new(), 0, false);
     let mut label_scale = None;
-    for file in files {
+    for (at, file) in files.iter().enumerate() {
         let reader = open(file)?;
         let failed = |error: ParquetError| corrupt(file, &error);
-        let plan = plan(file, &reader, options, naming)?;
+        let plan = plan(file, &reader, options, naming, at == 0)?;
         has_label = plan.has_label;
         label_scale = plan.content.columns().label_scale();
         let schema = reader.metadata().file_metadata().schema_descr_ptr();
@@ -431,6 +453,7 @@ fn add(columns: &Columns<'_>, column: usize, cell: &Cell, row: &mut Row) -> Resu
     match cell {
         Cell::Missing => columns.text(column, "", row),
         Cell::Number(number) => columns.number(column, *number, row),
+        Cell::Truth(truth) => columns.truth(column, *truth, row),
         Cell::Text(bytes) => match std::str::from_utf8(bytes.data()) {
             Ok(text) => columns.text(column, text.trim(), row),
             Err(_) => columns.text(column, "not UTF-8", row),

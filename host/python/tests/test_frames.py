@@ -123,6 +123,48 @@ def test_numbers_of_columns_are_rounded_once():
     assert table.integers[:, 0].tolist() == times.tolist()
 
 
+def test_integers_beyond_floats_are_never_rounded_twice():
+    ids = np.array([2**53 + 1, 2**53 + 3, -(2**60) - 1, 5])
+    table = damper._frames.table(pd.DataFrame({"id": ids, "x": [0.1, 0.2, 0.3, 0.4]}), "data", damper._frames.Reading(), None)
+    assert table.beyond_floats == "id"
+    assert table.floats[:, 0].astype(np.float32).tolist() == [np.float32(int(one)) for one in ids]
+    # 2**24 + 1 and a little: rounded to float64 first, it would be a tie, and go to the even side.
+    tie = 2**60 + 2**36 + 1
+    table = damper._frames.table(pd.DataFrame({"id": [tie, 2**53 + 1]}), "data", damper._frames.Reading(), None)
+    assert int(table.floats[0, 0]) == 2**60 + 2**37 and table.integers[0, 0] == tie
+    df = pd.DataFrame({"id": np.resize(ids, 64), "x": np.linspace(0, 1, 64), "y": np.arange(64) % 2})
+    for setting in ({"normalize": (float(2**53), 1.0)}, {"normalize_private": (0, 1)}):
+        with pytest.raises(damper.Error, match=r"column 'id': has integers that 64-bit floats do not hold.*scale={'id'"):
+            quiet(damper.fit, linear(2), (df, "y"), **setting, **QUICK)
+    # Not for a module that takes them as integers, or constants by column.
+    table = damper._frames.table(df[["id"]], "data", damper._frames.Reading(scale={"id": (float(2**53), 1.0)}), None)
+    assert table.beyond_floats is None and table.floats[:2, 0].tolist() == [1, 3]
+
+
+def test_constants_of_scale_are_exact():
+    read = damper._frames.of_options
+    assert read({"scale": {"id": (2**53, "0.5"), "x": "1e3, 2"}}, None).scale == {"id": (2.0**53, 0.5), "x": (1000.0, 2.0)}
+    for constants in ((2**53 + 1, 1), ("9007199254740993", 1), "9007199254740993,1", (np.int64(2**53 + 1), 1), (0, 2**53 + 1)):
+        with pytest.raises(damper.Error, match="column 'id': 9007199254740993 is no 64-bit float; the nearest is 9007199254740992"):
+            read({"scale": {"id": constants}}, None)
+
+
+def test_truths_and_numbers_match_names():
+    flag = pd.Series([True, False, True], name="flag")
+    reading = damper._frames.Reading
+    for listed in (["True", "False"], ["true", "false"], ["1", "0"], [True, False], [1, 0]):
+        table = damper._frames.table(flag.to_frame(), "data", reading(categories={"flag": listed}), None)
+        assert table.integers[:, 0].tolist() == [0, 1, 0], listed
+        assert damper._frames.labels(flag, "labels", reading(classes=listed), None).tolist() == [0, 1, 0], listed
+        nullable = flag.astype("boolean")
+        assert damper._frames.labels(nullable, "labels", reading(classes=listed), None).tolist() == [0, 1, 0], listed
+    assert damper._frames.labels(flag, "labels", reading(classes=["no", "yes"]), None).tolist() == [1, 0, 1]
+    numbers = pd.Series([7, 3, 7], name="y")
+    assert damper._frames.labels(numbers, "labels", reading(classes=["3", "7"]), None).tolist() == [1, 0, 1]
+    with pytest.raises(damper.Error, match="not in its public list"):
+        damper._frames.labels(numbers, "labels", reading(classes=["3", "5"]), None)
+
+
 def test_scaled_labels_keep_their_unit():
     x = np.linspace(0, 1, 400)
     df = pd.DataFrame({"a": x, "price": 250_000 + 100_000 * x})

@@ -3,9 +3,12 @@
 use super::model::memory;
 use super::{caller, number32, pair};
 use clap::{Args, ValueEnum};
-use damper_data::{DataOptions, Layout, Normalize, OnBadRow, Resize, TestSource, TextOptions, TextTask};
+use damper_data::{
+    DataError, DataOptions, Layout, Normalize, OnBadRow, Resize, TestSource, TextOptions, TextTask, constant,
+};
 use damper_train::NormalizePrivate;
 use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
 
 #[derive(Args, Debug)]
@@ -155,8 +158,11 @@ enum Stratify {
 #[derive(Clone, Debug)]
 pub(super) struct Names(pub Vec<String>);
 
-fn bounds(text: &str) -> Result<Normalize, &'static str> {
-    text.parse().map_err(|_| "give LOW,HIGH, or LOW,LOW,...:HIGH,HIGH,...")
+fn bounds(text: &str) -> Result<Normalize, String> {
+    text.parse().map_err(|error: DataError| match error.to_string() {
+        form if form.contains("MEAN") => "give LOW,HIGH, or LOW,LOW,...:HIGH,HIGH,...".into(),
+        number => number,
+    })
 }
 
 /// A switch, also as run files have it.
@@ -180,9 +186,21 @@ pub(super) fn classes(text: &str) -> Result<Names, String> {
     let names = if text.contains(',') {
         list(text)
     } else {
-        let lines = fs::read_to_string(Path::new(text))
-            .map_err(|_| "give names with commas between them, or a file with one a line; there is no such file")?;
-        lines.lines().map(str::trim).filter(|line| !line.is_empty()).map(String::from).collect()
+        let lines = fs::read_to_string(Path::new(text)).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound => {
+                "give names with commas between them, or a file with one a line; there is no such file".to_owned()
+            }
+            io::ErrorKind::InvalidData => "the file is not UTF-8 text; save it as UTF-8".to_owned(),
+            _ => format!("the file cannot be read ({error})"),
+        })?;
+        // Some editors put a byte order mark in front.
+        lines
+            .trim_start_matches('\u{feff}')
+            .lines()
+            .map(str::trim)
+            .filter(|line| !line.is_empty())
+            .map(String::from)
+            .collect()
     };
     if names.len() < 2 || names.iter().any(String::is_empty) {
         return Err("give two names or more, none of them empty".into());
@@ -207,8 +225,12 @@ fn categories(text: &str) -> Result<(String, Vec<String>), String> {
 fn scale(text: &str) -> Result<(String, f64, f64), String> {
     let wrong = || "give COLUMN=MEAN,STD".to_owned();
     let (column, constants) = text.rsplit_once('=').ok_or_else(wrong)?;
-    let (mean, std) = pair(constants).map_err(|_| wrong())?;
-    Ok((column.trim().to_owned(), mean, std))
+    let (mean, std) = constants.split_once(',').ok_or_else(wrong)?;
+    let number = |text: &str| match text.trim().parse::<f64>() {
+        Ok(_) => constant(text).map_err(|error| error.to_string()),
+        Err(_) => Err(wrong()),
+    };
+    Ok((column.trim().to_owned(), number(mean)?, number(std)?))
 }
 
 impl DataArgs {

@@ -79,6 +79,7 @@ pub(super) fn read(file: &Path) -> Result<toml::Table, Failure> {
         io::ErrorKind::NotFound => Failure::in_file(file, "there is no such file; check the path"),
         _ => Failure::in_file(file, format!("cannot be read ({error}); check its permissions")),
     })?;
+    let text = text.trim_start_matches('\u{feff}');
     text.parse().map_err(|error: toml::de::Error| {
         let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));
         Failure::in_file(file, format!("line {line}: not TOML ({}): correct it", error.message()))

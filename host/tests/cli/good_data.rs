@@ -454,7 +454,16 @@ fn scaled_labels_keep_their_unit() {
     // Further training on scaled labels would scale twice.
     fs::copy(folder.join("run/model.onnx"), folder.join("again.onnx")).unwrap();
     let output = trained(folder, "again", &spec("csv", &folder.join("train.csv")), &flags);
-    assert!(stderr(&output).contains("its output is in their unit"), "{}", stderr(&output));
+    let message = stderr(&output);
+    assert!(
+        message.contains("--scale price=250000,100000: the model was trained on labels scaled by 250000,100000"),
+        "{message}"
+    );
+    assert!(message.contains("its output is in their unit; to go on with it give --scale price=0,1"), "{message}");
+    // As the message has it.
+    let own = ["--loss", "mse", "--scale", "price=0,1", "--test", &test, "--clip", "1e5"];
+    let output = trained(folder, "again", &spec("csv", &folder.join("train.csv")), &own);
+    assert!(output.status.success(), "{}", stderr(&output));
 }
 
 /// The decision on the first line is said before the run, and not if it is to be quiet.

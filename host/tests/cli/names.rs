@@ -134,6 +134,31 @@ fn plan_puts_devices_in_order() {
     assert_refused(&plan("5.json", &["--columns", "a,A,kind"]), &["--columns A: is named twice"]);
 }
 
+// Some editors begin a file with a byte order mark; before, it was a letter of the first class.
+#[test]
+fn class_files_may_begin_with_a_mark() {
+    let guard = tempfile::tempdir().unwrap();
+    let folder = guard.path();
+    files(folder);
+    let list = folder.join("classes.txt");
+    fs::write(&list, "\u{feff}ant\r\nbee\r\n").unwrap();
+    let flags = ["--classes", list.to_str().unwrap(), "--label-column", "kind"];
+    let found = json(&train(folder, "train.csv", "run", &flags));
+    assert_eq!(found["data"]["classes"].to_string(), r#"["ant","bee"]"#);
+    fs::write(&list, b"\xff\xfea\0n\0t\0").unwrap();
+    let refused = train(folder, "train.csv", "utf16", &flags);
+    assert!(stderr(&refused).contains("the file is not UTF-8 text"), "{}", stderr(&refused));
+    // A run file may, too.
+    let toml = folder.join("run.toml");
+    let [model, out] = ["two.onnx", "of-file"].map(|file| folder.join(file).display().to_string());
+    fs::write(&toml, format!("\u{feff}model = \"{model}\"\nlr = 0.25\n")).unwrap();
+    let data = spec("csv", &folder.join("train.csv"));
+    let own = ["train", toml.to_str().unwrap(), "--data", &data, "--out", &out];
+    let usual = ["--noise-multiplier", "1", "--batch-size", "16", "--epochs", "1", "--clip", "1", "--json", "--quiet"];
+    let found = json(&run(&[&own[..], &usual, &CLASSES, &["--backend", "portable"]].concat()));
+    assert_eq!(found["training"]["lr"], 0.25);
+}
+
 // Columns that changed their order after a run stopped are put back; others are refused.
 #[test]
 fn resumed_run_matches_columns_by_name() {

@@ -30,6 +30,8 @@ pub struct PrivateMetrics {
     pub loss_bound: f32,
     /// True if right answers are released next to the loss.
     pub with_accuracy: bool,
+    /// True if no sample's loss is below 0, so that a mean below 0 is noise.
+    pub loss_is_nonnegative: bool,
     /// Number of releases in the run.
     pub releases: u32,
     /// The price of all releases.
@@ -43,7 +45,7 @@ impl PrivateMetrics {
         (target, delta): (f64, f64),
         releases: u32,
         loss_bound: f32,
-        with_accuracy: bool,
+        (with_accuracy, loss_is_nonnegative): (bool, bool),
     ) -> Result<Self, TrainError> {
         let joint = match calibrate(accountant, target, delta, Rate::ONE, u64::from(releases)) {
             Ok(found) => found.multiplier,
@@ -62,17 +64,20 @@ impl PrivateMetrics {
             let plan = Plan::constant(Rate::ONE, noise.multiplier(), other, u64::from(releases))?;
             // The price of a little more noise may be rounded up by a thousandth more.
             if plan.epsilon(accountant, delta)?.epsilon <= target || each <= LEAST {
-                return Ok(Self { noise, loss_bound, with_accuracy, releases, plan });
+                return Ok(Self { noise, loss_bound, with_accuracy, loss_is_nonnegative, releases, plan });
             }
             each *= 1.001;
         }
     }
 
-    /// Mean loss and the share of right answers, of noisy sums over `rows` rows. The row count is public; a null row counts as 0.
+    /// Mean loss and the share of right answers, of noisy sums over `rows` rows. The row count is public; a null row counts as 0. What noise
+    /// moves beyond the figures' own bounds is clamped to them.
     pub(super) fn figures(&self, [right, loss]: [f64; 2], rows: usize) -> (f64, Option<f64>) {
         let mean = |sum: f64| sum / rows.max(1) as f64;
         let accuracy = self.with_accuracy.then(|| mean(right).clamp(0.0, 1.0));
-        (f64::from(self.loss_bound) * mean(loss).clamp(-1.0, 1.0), accuracy)
+        let least = if self.loss_is_nonnegative { 0.0 } else { -1.0 };
+        // Without the sign of a zero.
+        (f64::from(self.loss_bound) * (mean(loss).clamp(least, 1.0) + 0.0), accuracy)
     }
 
     /// One release: both sums together.
@@ -121,7 +126,8 @@ mod tests {
         for accountant in [Accountant::Pld, Accountant::Rdp] {
             for (target, releases, with_accuracy) in [(0.5, 1, true), (3.0, 7, true), (3.0, 7, false), (8.0, 40, true)]
             {
-                let metrics = PrivateMetrics::new(accountant, (target, 1e-5), releases, 10.0, with_accuracy).unwrap();
+                let metrics =
+                    PrivateMetrics::new(accountant, (target, 1e-5), releases, 10.0, (with_accuracy, true)).unwrap();
                 let priced = metrics.plan.epsilon(accountant, 1e-5).unwrap().epsilon;
                 assert!(priced <= target && priced > 0.97 * target, "{priced} {target}");
                 let each = metrics.noise.multiplier();
@@ -130,8 +136,28 @@ mod tests {
                 assert!((each / joint / sums.sqrt() - 1.0).abs() < 1e-9, "{each} {joint}");
             }
         }
-        let least = PrivateMetrics::new(Accountant::Pld, (1e6, 1e-5), 1, 10.0, true).unwrap();
+        let least = PrivateMetrics::new(Accountant::Pld, (1e6, 1e-5), 1, 10.0, (true, true)).unwrap();
         assert_eq!(least.noise.multiplier(), LEAST);
-        assert!(PrivateMetrics::new(Accountant::Pld, (1e-7, 1e-9), 4000, 10.0, true).is_err());
+        assert!(PrivateMetrics::new(Accountant::Pld, (1e-7, 1e-9), 4000, 10.0, (true, true)).is_err());
+    }
+
+    // A squared error below 0 is none; a loss of the model's own may be below 0.
+    #[test]
+    fn figures_stay_within_their_bounds() {
+        let metrics = |loss_is_nonnegative| {
+            PrivateMetrics::new(Accountant::Pld, (3.0, 1e-5), 1, 4.0, (true, loss_is_nonnegative)).unwrap()
+        };
+        for (noisy, wanted) in [
+            ([-5.0, -5.0], (0.0, 0.0)),
+            ([60.0, 60.0], (4.0, 1.0)),
+            ([25.0, 10.0], (0.8, 0.5)),
+            ([0.0, -0.0], (0.0, 0.0)),
+        ] {
+            let (loss, accuracy) = metrics(true).figures(noisy, 50);
+            assert_eq!((loss, accuracy), (wanted.0, Some(wanted.1)), "{noisy:?}");
+            assert!(loss.is_sign_positive(), "{loss}");
+        }
+        assert_eq!(metrics(false).figures([0.0, -10.0], 50).0, -0.8);
+        assert_eq!(metrics(false).figures([0.0, -60.0], 50).0, -4.0);
     }
 }

@@ -169,7 +169,7 @@ pub fn prepare_on(
     // What is scaled by released constants is rounded after that.
     of_run.data_options.unrounded = config.normalize_private.is_some();
     let Read { model, adapted, warnings: of_model, init_seed, mut graph, grad, derive, data } = read(&of_run)?;
-    check_label_scale(&model, &data)?;
+    check_label_scale(&model, &source.data_options, &data)?;
     let data = change(data)?;
     let clipped = clipped(&graph, &source.derive, &config)?;
 
@@ -306,13 +306,19 @@ pub fn prepare_on(
 }
 
 /// Refuses scaled labels for a model whose output is in the unit of others.
-fn check_label_scale(model: &ModelProto, data: &Dataset) -> Result<(), TrainError> {
+fn check_label_scale(model: &ModelProto, options: &DataOptions, data: &Dataset) -> Result<(), TrainError> {
     let scale = data.train.label_scale().filter(|scale| *scale != (0.0, 1.0));
     let (Some((mean, std)), Some(before)) = (scale, label_scale(model)) else { return Ok(()) };
+    // As the user names the labels' column: by its name, its number, or `labels`.
+    let label = data.names.table.as_ref().and_then(|table| table.label.as_deref());
+    let mut own = options.scale.iter().filter(|(_, own_mean, own_std)| (*own_mean, *own_std) == (mean, std));
+    let named = own.clone().find(|(column, ..)| Some(column.as_str()) == label);
+    let column = named.or_else(|| own.next_back()).map_or("labels", |(column, ..)| column);
     let problem = format!(
-        "the model was trained on labels scaled by {before}, and its output is in their unit; start from the model before that, or give 0,1"
+        "the model was trained on labels scaled by {before}, and its output is in their unit; to go on with it give `scale` {column}=0,1 and \
+         `clip` in the labels' unit, or start from the model before that"
     );
-    Err(SettingError::new("scale", format!("{mean},{std}"), problem).into())
+    Err(SettingError::new("scale", format!("{column}={mean},{std}"), problem).into())
 }
 
 /// Warns of labels whose unit the model can hardly learn: most of them far from 0, and no scale. It depends on rows.
@@ -341,9 +347,11 @@ fn private_metrics(
         Budget::NoiseMultiplier(_) | Budget::Equation6(_) | Budget::NotPrivate => of_training,
     };
     let with_accuracy = matches!(loss, Loss::SoftmaxCrossEntropy | Loss::BceWithLogits);
+    // The loss that a model computes itself may have any sign.
+    let is_nonnegative = !matches!(loss, Loss::Output(_));
     let releases = evaluations(terms.steps, steps_between(config, terms.rate));
     let target = (target, config.delta);
-    Ok(Some(PrivateMetrics::new(config.accountant, target, releases, loss_bound, with_accuracy)?))
+    Ok(Some(PrivateMetrics::new(config.accountant, target, releases, loss_bound, (with_accuracy, is_nonnegative))?))
 }
 
 /// The plan of a run on `samples` samples, before any data is read. Private metrics count as if the data had held-out rows. If

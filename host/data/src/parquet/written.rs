@@ -2,6 +2,7 @@
 
 use super::super::names::Naming;
 use super::super::{DataError, DataOptions, LabelKind};
+use super::arrow::durations;
 use parquet::file::metadata::KeyValue;
 use serde_json::Value;
 use std::path::Path;
@@ -10,6 +11,10 @@ use std::path::Path;
 pub(super) struct Written {
     /// Columns that are pandas' index (<https://pandas.pydata.org/docs/development/developer.html>).
     pub index: Vec<String>,
+    /// Names of an index that is a range of numbers, of which the file has no column.
+    pub ranges: Vec<String>,
+    /// Columns of durations, which are integers to Parquet.
+    pub durations: Vec<String>,
     /// Hugging Face's features.
     features: Value,
 }
@@ -28,10 +33,17 @@ impl Written {
         };
         let pandas = entry("pandas")?.unwrap_or_default();
         // A range of numbers is an object, and no column.
-        let index = pandas["index_columns"].as_array().into_iter().flatten();
-        let index = index.filter_map(|column| column.as_str().map(String::from)).collect();
+        let all = || pandas["index_columns"].as_array().into_iter().flatten();
+        let index = all().filter_map(|column| column.as_str().map(String::from)).collect();
+        let ranges = all().filter_map(|column| column["name"].as_str().map(String::from)).collect();
+        let arrow = entries.and_then(|all| all.iter().find(|entry| entry.key == "ARROW:schema")?.value.as_ref());
+        let mut durations = arrow.map_or(vec![], |arrow| durations(arrow));
+        let columns = pandas["columns"].as_array().into_iter().flatten();
+        let of_pandas =
+            columns.filter(|column| column["numpy_type"].as_str().is_some_and(|kind| kind.starts_with("timedelta")));
+        durations.extend(of_pandas.filter_map(|column| column["field_name"].as_str().map(String::from)));
         let mut features = entry("huggingface")?.unwrap_or_default();
-        Ok(Self { index, features: features["info"]["features"].take() })
+        Ok(Self { index, ranges, durations, features: features["info"]["features"].take() })
     }
 
     /// The class of each number of the column `label`, if the file gives the numbers names.

@@ -76,6 +76,31 @@ fn numbers_are_places_of_the_first_file() {
     assert_eq!((floats(&held_out), classes(held_out.labels())), (&[7.0, 6.0][..], &[1][..]));
 }
 
+// A number that is another column's name could mean either; before, the name won.
+#[test]
+fn numbers_that_are_names_are_errors() {
+    let folder = folder();
+    let one_way = other(&folder, "t.csv", "a,0,y\n1,20,0\n3,40,1\n");
+    let options = |label: Option<&str>, scale: &[&str]| DataOptions {
+        header: Some(true),
+        label_column: label.map(String::from),
+        scale: scale.iter().map(|name| ((*name).to_owned(), 1.0, 2.0)).collect(),
+        ..table()
+    };
+    for options in [options(Some("0"), &[]), options(None, &["0"])] {
+        let message = refusal(&one_way, &options);
+        assert!(message.contains("'0' is the name of column 1 and the place of column 'a'"), "{message}");
+    }
+    let categories = vec![("0".to_owned(), vec!["20".to_owned(), "40".to_owned()])];
+    assert!(refusal(&one_way, &DataOptions { categories, ..options(None, &[]) }).contains("the place of column 'a'"));
+    // Its place, or the name of the other, is one column.
+    let read = load(&one_way, &options(None, &["1", "a"])).unwrap();
+    assert_eq!(floats(&read.train), [0.0, 9.5, 1.0, 19.5]);
+    // Both are the same column, and a number beyond the places is a name.
+    let same = other(&folder, "t.csv", "0,7,y\n1,20,0\n3,40,1\n");
+    assert_eq!(floats(&load(&same, &options(None, &["0", "7"])).unwrap().train), [0.0, 9.5, 1.0, 19.5]);
+}
+
 #[test]
 fn known_names_put_columns_in_order() {
     let folder = folder();
@@ -139,6 +164,30 @@ fn files_without_names_match_by_place() {
     );
     let message = refusal(&bare("1,2,3,0\n"), &options);
     assert!(message.contains("has 4 columns without names, and the model has 3"), "{message}");
+    // Of two files, whatever the model takes.
+    let train = bare("1,2,0\n3,4,1\n");
+    for (text, inputs) in [("5,6,7,1\n", input(&[2])), ("5,1\n", input(&[2])), ("5,6,7,1\n", vec![])] {
+        let held_out = other(&folder, "test.csv", text);
+        let message = refusal(&train, &DataOptions { inputs, ..test(held_out, table()) });
+        let own = text.split(',').count();
+        assert!(message.contains(&format!("test.csv: has {own} columns without names, and ")), "{message}");
+        assert!(message.contains("bare.csv has 3: use data of the same columns"), "{message}");
+    }
+}
+
+// With names, they are what differs.
+#[test]
+fn other_numbers_of_columns_are_named() {
+    let folder = folder();
+    let train = other(&folder, "train.csv", "a,b,y\n1,2,0\n3,4,1\n");
+    for (text, words) in [
+        ("a,y\n5,0\n", "lacks 'b'"),
+        ("a,b,c,y\n5,6,7,1\n", "has besides 'c'"),
+        ("b,a,c\n5,6,1\n", "lacks 'y', and has besides 'c'"),
+    ] {
+        let message = refusal(&train, &test(other(&folder, "test.csv", text), table()));
+        assert!(message.contains("test.csv: has other columns than ") && message.contains(words), "{message}");
+    }
 }
 
 #[test]
@@ -282,7 +331,8 @@ mod parquet_files {
             ("unnamed.parquet", Some("'__index_level_0__'")),
             ("text.parquet", Some("'key'")),
             // pandas writes the second level, which numbers the rows, as a range and no column.
-            ("levels.parquet", Some("'key'")),
+            ("levels.parquet", Some("'key', 'id'")),
+            ("ranged.parquet", Some("'id'")),
             ("first.parquet", Some("'id'")),
             ("arrow.parquet", None),
             ("polars.parquet", None),
@@ -290,14 +340,22 @@ mod parquet_files {
             let read = load(&file(name), &table()).unwrap();
             assert_eq!(floats(&read.train), rows(), "{name}");
             assert_eq!(classes(read.train.labels()), [0, 1, 0, 1, 0, 1], "{name}");
-            let said = read.notes.iter().map(|note| note.split("as the index: ").nth(1).unwrap()).next();
+            let said = read.notes.iter().find_map(|note| note.split("as the index: ").nth(1));
             assert_eq!(said, index, "{name}: {:?}", read.notes);
+            let columns = format!("{name}: columns 'a', 'b', 'y'; label 'y'");
+            assert!(
+                read.notes.len() == 1 + usize::from(index.is_some()) && read.notes.last().unwrap().ends_with(&columns),
+                "{:?}",
+                read.notes
+            );
         }
         // A column of that name that is no index.
         let options = DataOptions { inputs: input(&[3]), ..DataOptions::default() };
         assert_eq!(floats(&load(&file("column.parquet"), &options).unwrap().train)[..3], [100.0, 0.0, 0.0]);
-        let message = refusal(&file("named.parquet"), &DataOptions { label_column: Some("id".into()), ..table() });
-        assert!(message.contains("`label_column` id: is pandas' index"), "{message}");
+        for name in ["named.parquet", "ranged.parquet"] {
+            let message = refusal(&file(name), &DataOptions { label_column: Some("id".into()), ..table() });
+            assert!(message.contains("`label_column` id: is pandas' index"), "{message}");
+        }
     }
 
     #[test]
@@ -306,7 +364,10 @@ mod parquet_files {
         let read = load(&file("reordered.parquet"), &options).unwrap();
         assert_eq!((floats(&read.train), classes(read.train.labels())), (&rows()[..], &[0, 1, 0, 1, 0, 1][..]));
         let options = DataOptions { names: known(&["s.a", "s.b", "y"], Some("y"), false), ..table() };
-        assert_eq!(floats(&load(&file("nested.parquet"), &options).unwrap().train), rows());
+        let read = load(&file("nested.parquet"), &options).unwrap();
+        assert_eq!(floats(&read.train), rows());
+        let fields = "nested.parquet: fields of a struct are columns: 's.a', 's.b'";
+        assert!(read.notes.iter().any(|note| note.ends_with(fields)), "{:?}", read.notes);
         // Files of one split, in two orders.
         let folder = folder();
         for (name, from) in [("train-0.parquet", "range.parquet"), ("train-1.parquet", "reordered.parquet")] {
@@ -323,6 +384,99 @@ mod parquet_files {
             message.contains("train-2.parquet: has other columns") && message.contains("lacks 'b', 'y'"),
             "{message}"
         );
+    }
+
+    // A duration is an integer to Parquet; before, it was read as such. Other times have types.
+    #[test]
+    fn times_are_no_numbers() {
+        let options = || DataOptions { label_column: Some("y".into()), ..DataOptions::default() };
+        for (name, column) in
+            [("timedelta.parquet", "d"), ("duration.parquet", "d"), ("duration-in-struct.parquet", "s.d")]
+        {
+            let message = refusal(&file(name), &options());
+            assert!(
+                message.contains(&format!("{name}: column '{column}' holds durations: write it as numbers")),
+                "{message}"
+            );
+        }
+        assert!(refusal(&file("times.parquet"), &options()).contains("column 'stamp' holds dates, times"));
+        for label in ["stamp", "zone", "day", "time"] {
+            let options = DataOptions {
+                label_column: Some(label.into()),
+                labels: LabelKind::Values { shape: None },
+                ..options()
+            };
+            assert!(refusal(&file("times.parquet"), &options).contains("holds dates, times"), "{label}");
+        }
+        let label =
+            DataOptions { label_column: Some("d".into()), labels: LabelKind::Values { shape: None }, ..options() };
+        assert!(refusal(&file("duration.parquet"), &label).contains("column 'd' holds durations"));
+    }
+
+    // Before, the text 007 was the number 7, as a feature and as a label, and a truth value was in no list.
+    #[test]
+    fn texts_of_digits_are_no_numbers() {
+        let list = |text: &str| text.split(',').map(String::from).collect::<Vec<_>>();
+        let zip = ("zip".to_owned(), list("5,12,007"));
+        let categories =
+            |flag: &str| vec![zip.clone(), ("flag".to_owned(), list(flag)), ("kind".to_owned(), list("0,1"))];
+        let options = |flag: &str| DataOptions { categories: categories(flag), ..DataOptions::default() };
+        let wanted: Vec<f32> = (0..6)
+            .flat_map(|row| {
+                let zip = [2, 1, 2, 1, 0, 0][row];
+                let one_hot = |place, count: usize| (0..count).map(move |at| f32::from(u8::from(at == place)));
+                one_hot(zip, 3).chain(one_hot(usize::from(row % 3 == 0), 2)).chain(one_hot(row % 2, 2))
+            })
+            .collect();
+        for flag in ["False,True", "false,true", "FALSE,TRUE", "0,1"] {
+            let read = load(&file("texts.parquet"), &options(flag)).unwrap();
+            assert_eq!((floats(&read.train), classes(read.train.labels())), (&wanted[..], &[0, 1, 0, 1, 0, 1][..]));
+            let classes_of = DataOptions { classes: Some(list(flag)), ..options(flag) };
+            let read = load(&file("texts.parquet"), &classes_of).unwrap();
+            assert_eq!(classes(read.train.labels()), [0, 1, 0, 1, 0, 1], "{flag}");
+            let swapped: String = flag.split(',').rev().collect::<Vec<_>>().join(",");
+            let read =
+                load(&file("texts.parquet"), &DataOptions { classes: Some(list(&swapped)), ..options(flag) }).unwrap();
+            assert_eq!(classes(read.train.labels()), [1, 0, 1, 0, 1, 0], "{swapped}");
+        }
+        let message = refusal(&file("texts.parquet"), &options("no,yes"));
+        assert!(message.contains("column 'flag': 'true' is not in `categories`"), "{message}");
+        let numbers = DataOptions { categories: categories("0,1").split_off(1), ..DataOptions::default() };
+        let message = refusal(&file("texts.parquet"), &numbers);
+        assert!(
+            message.contains("column 'zip' holds text, which is no number: list its values with `categories`"),
+            "{message}"
+        );
+        // As a label, by a list alone.
+        let of_kind = |classes: Option<&str>, known: Option<&str>| DataOptions {
+            label_column: Some("kind".into()),
+            categories: categories("0,1")[..2].to_vec(),
+            classes: classes.map(list),
+            names: known.map(|known| KnownNames {
+                names: DataNames { table: None, classes: Some(list(known)) },
+                origin: "the model".into(),
+                are_all: false,
+            }),
+            ..DataOptions::default()
+        };
+        let message = refusal(&file("texts.parquet"), &of_kind(None, None));
+        assert!(
+            message.contains("column 'kind', the label, holds text, which is no number: list the names of the classes"),
+            "{message}"
+        );
+        let read = load(&file("texts.parquet"), &of_kind(Some("1,0"), None)).unwrap();
+        assert_eq!(classes(read.train.labels()), [1, 0, 1, 0, 1, 0]);
+        let message = refusal(&file("texts.parquet"), &of_kind(None, Some("ant,bee")));
+        assert!(message.contains("the label '0' is not one of the classes 'ant', 'bee'"), "{message}");
+        // Truth values are numbers without a list.
+        let bare = DataOptions {
+            categories: vec![zip, ("kind".to_owned(), list("0,1"))],
+            inputs: input(&[6]),
+            ..DataOptions::default()
+        };
+        let read = load(&file("texts.parquet"), &bare).unwrap();
+        assert_eq!(floats(&read.train).chunks(6).map(|row| row[3]).collect::<Vec<_>>(), [1.0, 0.0, 0.0, 1.0, 0.0, 0.0]);
+        assert!(read.notes[0].ends_with("columns 'zip', 'flag', 'kind', 'sick'; label 'sick'"), "{:?}", read.notes);
     }
 
     // Hugging Face's numbers have names, and another file other numbers.

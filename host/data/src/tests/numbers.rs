@@ -81,6 +81,85 @@ fn what_does_not_fit_names_row_and_column() {
     assert_eq!(data.unwrap().train.features()[0].floats()[1], -10.0);
 }
 
+// An input of integers takes integers after `scale` too; before, what a float had lost was gone in silence.
+#[test]
+fn integers_are_scaled_without_rounding() {
+    let folder = folder();
+    let scaled = |field: &str, mean, std| {
+        let csv = put(&folder, "ids.csv", format!("id,y\n{field},0\n").as_bytes());
+        load(&spec("csv", &csv), &DataOptions { scale: vec![("id".into(), mean, std)], ..of_integers() })
+            .map(|data| data.train.features()[0].integers()[0])
+            .map_err(|error| error.to_string())
+    };
+    let two_53 = (LARGE - 1) as f64;
+    for (field, mean, std, wanted) in [
+        ("9007199254740993", two_53, 1.0, 1),
+        ("9007199254740995", two_53, 3.0, 1),
+        ("9007199254740993", 0.0, 1.0, LARGE),
+        ("18014398509481986", 0.0, 2.0, LARGE),
+        ("18446744073709551615", 9_223_372_036_854_775_808.0, 1.0, i64::MAX),
+        ("7", 1.0, 0.5, 12),
+        ("7.0", 1.0, 3.0, 2),
+    ] {
+        assert_eq!(scaled(field, mean, std), Ok(wanted), "{field}");
+    }
+    for (field, mean, std, fault) in [
+        ("9007199254740993.0", two_53, 1.0, "does not hold each integer of this size"),
+        ("9007199254740993", 0.5, 1.0, "does not hold each integer of this size"),
+        // A float64 would be 3002399751580332.
+        ("9007199254740995", 0.0, 3.0, "takes whole numbers"),
+        ("8", 1.0, 3.0, "takes whole numbers"),
+        ("9223372036854775807", -1.0, 1.0, "below 2^63"),
+    ] {
+        let message = scaled(field, mean, std).unwrap_err();
+        assert!(message.contains("line 2: column 'id' is") && message.contains(fault), "{field}: {message}");
+    }
+    let normalize = Some((1.0, 2.0).into());
+    let csv = put(&folder, "ids.csv", b"id,y\n7,0\n");
+    let notes = load(&spec("csv", &csv), &DataOptions { normalize, ..of_integers() }).unwrap().notes;
+    assert!(notes[0].contains("`normalize` is for floats") && notes[0].contains("'id' stay as they are"), "{notes:?}");
+}
+
+#[test]
+fn constants_are_exact() {
+    for text in ["0,9007199254740993", "0,1:1,9007199254740993", "18446744073709551615,1"] {
+        assert!(text.parse::<Normalize>().unwrap_err().to_string().contains("is no 64-bit float"), "{text}");
+    }
+    assert_eq!("9007199254740992,0.1".parse::<Normalize>().unwrap(), (9_007_199_254_740_992.0, 0.1).into());
+}
+
+// A quotation mark that does not end its field; before, `"2"3` was read as 23, and a mark without another one took the rows that follow.
+#[test]
+fn wrong_quotation_marks_name_their_line() {
+    let folder = folder();
+    let long = "1,0\n".repeat(40_000);
+    for (text, line, fault) in [
+        ("a,y\n\"1\",0\n\"2\"3,1\n", 3, "text behind its closing quotation mark"),
+        ("a,y\r\n1,0\r\n2,\"1\r\n3,0\r\n", 3, "none closes it"),
+        ("a,y\n1,0\n\"2,1\n3,0\n\"4\",1\n", 3, "text behind its closing quotation mark"),
+        ("\"a\"b,y\n1,0\n", 1, "text behind"),
+        ("\"a,y\n1,0\n", 1, "none closes it"),
+        (&format!("a,y\n{long}\"7\"1,0\n"), 40_002, "text behind"),
+        (&format!("a,y\n\"7,0\n{long}"), 2, "none closes it"),
+    ] {
+        for bytes in [text.as_bytes().to_vec(), gz(text.as_bytes())] {
+            let csv = put(&folder, "t.csv", &bytes);
+            let dropped = DataOptions { on_bad_row: OnBadRow::Drop, ..DataOptions::default() };
+            for options in [DataOptions::default(), dropped] {
+                let message = refusal(&spec("csv", &csv), &options);
+                assert!(message.contains(&format!("t.csv: line {line}: ")) && message.contains(fault), "{message}");
+            }
+        }
+    }
+    // An earlier fault comes first, and another delimiter is told before.
+    let csv = put(&folder, "t.csv", b"a,y\n1\n\"2\"3,1\n");
+    assert!(refusal(&spec("csv", &csv), &DataOptions::default()).contains("line 2: has 1 fields"));
+    let csv = put(&folder, "t.csv", b"\"a\";\"y\"\n1;0\n");
+    assert!(refusal(&spec("csv", &csv), &DataOptions::default()).contains("give `delimiter` ';'"));
+    let csv = put(&folder, "t.csv", b"\"a\" ,\"y\"\n\"1\", 0\n");
+    assert_eq!(load(&spec("csv", &csv), &DataOptions::default()).unwrap().train.features()[0].floats(), [1.0]);
+}
+
 #[test]
 fn timestamps_stay_apart_after_scaling() {
     let folder = folder();

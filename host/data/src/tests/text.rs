@@ -264,6 +264,12 @@ fn quotes_group_csv_but_not_tsv() {
     let csv = put(&folder, "t.csv", b"\xef\xbb\xbfsentence,other,label\n\"a,\"\"b\nc\",,1\nd,,0\n");
     let data = load(&spec("text", &csv), &bytes(&["x"], 9)).unwrap();
     assert_eq!(data.train.features()[0].integers(), [ids("a,\"b\nc", 9), ids("d", 9)].concat());
+    // A mark that is missing would join rows to one text.
+    for (rows, line) in [("\"a,1\nb,0\n", 2), ("a,1\n\"b\"c,0\n", 3)] {
+        let csv = put(&folder, "wrong.csv", format!("sentence,label\n{rows}").as_bytes());
+        let message = refusal(&spec("text", &csv), &bytes(&["x"], 9));
+        assert!(message.contains(&format!("wrong.csv: line {line}: a field ")), "{message}");
+    }
     let tsv = put(&folder, "t.tsv", b"sentence\tlabel\n\"a\t1\nb\"\t0\n");
     let data = load(&spec("text", &tsv), &bytes(&["x"], 9)).unwrap();
     assert_eq!(data.train.features()[0].integers(), [ids("\"a", 9), ids("b\"", 9)].concat());

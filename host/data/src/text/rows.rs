@@ -8,6 +8,7 @@ use super::super::names::Naming;
 use super::super::number::Number;
 use super::super::options::DROP;
 use super::super::options::TextTask;
+use super::super::quotes::Quotes;
 use super::super::{DataError, DataOptions, LabelKind};
 use csv::{ByteRecord, ReaderBuilder};
 use std::io::{self, BufRead, BufReader, Read};
@@ -115,7 +116,7 @@ impl Reader<'_, '_> {
         options: &DataOptions,
         naming: &mut Naming,
     ) -> Result<(), DataError> {
-        let (bytes, starts) = Counted::new(file);
+        let (bytes, starts) = Counted::new(file, quoted.then(|| Quotes::new(delimiter)));
         let mut reader = ReaderBuilder::new()
             .has_headers(false)
             .flexible(true)
@@ -123,18 +124,25 @@ impl Reader<'_, '_> {
             .quoting(quoted)
             .from_reader(bytes);
         let mut record = ByteRecord::new();
-        let mut next = |record: &mut ByteRecord| {
-            reader.read_byte_record(record).map_err(|error| {
-                DataError::File(format!(
+        let of_marks = |end: u64| match starts.fault(end) {
+            Some(fault) => Err(DataError::File(format!("{}: line {}: {fault}", path.display(), fault.line))),
+            None => Ok(()),
+        };
+        // The byte after the record, if there is one.
+        let mut next = |record: &mut ByteRecord| match reader.read_byte_record(record) {
+            Ok(is_there) => Ok(is_there.then(|| reader.position().byte())),
+            Err(error) => {
+                of_marks(u64::MAX)?;
+                Err(DataError::File(format!(
                     "{}: line {}: {error}: {FETCH_AGAIN}",
                     path.display(),
                     starts.line(error.position())
-                ))
-            })
+                )))
+            }
         };
-        if !next(&mut record)? {
+        let Some(end) = next(&mut record)? else {
             return Err(DataError::File(format!("{}: holds no lines: {FETCH_AGAIN}", path.display())));
-        }
+        };
         let fields: Vec<String> = record.iter().map(|field| String::from_utf8_lossy(field).into_owned()).collect();
         if let [_] = fields[..]
             && let Some(other) = other_delimiter(&[&*fields[0]], delimiter)
@@ -145,6 +153,7 @@ impl Reader<'_, '_> {
                 char::from(delimiter).escape_default()
             )));
         }
+        of_marks(end)?;
         let header = options.header.unwrap_or(true);
         let columns: Vec<String> = if header {
             record.iter().map(|field| String::from_utf8_lossy(field).trim().to_string()).collect()
@@ -176,8 +185,9 @@ impl Reader<'_, '_> {
         let classes = naming.classes().map(|names| Classes::new(names, options));
 
         self.rows.labels = label_at.map(|_| vec![]);
-        let mut more = !header || next(&mut record)?;
-        while more {
+        let mut end = if header { next(&mut record)? } else { Some(end) };
+        while let Some(of_record) = end {
+            of_marks(of_record)?;
             let (text, number) = if record.len() != columns.len() {
                 let fault = format!("has {} fields where the first line has {}", record.len(), columns.len());
                 (Err(format!("{fault}: correct the row{DROP}")), Ok(Number::NAN))
@@ -189,7 +199,7 @@ impl Reader<'_, '_> {
                 (text(&record[text_column]), label_at.map_or(Ok(Number::NAN), number))
             };
             self.push(starts.line(record.position()), text, number)?;
-            more = next(&mut record)?;
+            end = next(&mut record)?;
         }
         Ok(())
     }

@@ -156,7 +156,7 @@ def fit(
         unnamed = [name for name in held_out.tables if name not in train.tables]
         if unnamed:
             said.append(f"test: the columns of data have no names, so those of test are taken by place: {', '.join(held_out.tables[unnamed[0]].columns.names)}")
-    _choose_types(module, train, held_out)
+    _choose_types(module, train, held_out, settings.get("normalize") is not None or settings.get("normalize_private") is not None)
     if reading.classes is not None and not _frames.is_table(data) and not any(map(_frames.is_table, data if isinstance(data, (tuple, list)) else [])):
         settings["classes"] = ",".join(map(str, reading.classes))
     settings.update(loss_settings(loss, train.labels))
@@ -227,7 +227,7 @@ def _known(train: Samples, reading: _frames.Reading) -> dict[str, Any]:
     )
 
 
-def _choose_types(module: Any, train: Samples, test: Samples | None) -> None:
+def _choose_types(module: Any, train: Samples, test: Samples | None, are_normalized: bool) -> None:
     """Gives the inputs that are tables the type that the module takes: ids as integers, or numbers."""
     for name, table in train.tables.items():
         kinds = [table.floats, table.integers]
@@ -237,6 +237,13 @@ def _choose_types(module: Any, train: Samples, test: Samples | None) -> None:
             if takes(module, {**train.inputs, name: kind}, train.by_name):
                 train.inputs[name] = kind
                 break
+        for what, split in (("data", train), ("test", test)):
+            rounded = split.tables[name].beyond_floats if split is not None and name in split.tables else None
+            if rounded is not None and are_normalized and train.inputs[name] is table.floats:
+                raise Error(
+                    f"{what}, column '{rounded}': has integers that 64-bit floats do not hold, and normalize would scale them rounded; give "
+                    f"scale={{'{rounded}': (mean, std)}}"
+                )
         if test is not None and name in test.tables:
             other = test.tables[name]
             test.inputs[name] = _as_type(other, train.inputs[name].dtype, "test")

@@ -11,6 +11,8 @@ from ._damper import Error
 
 #: The labels' name in `scale` where they are no column.
 LABELS = "labels"
+#: What False and True are called in public lists, in small letters.
+_TRUTHS = (("false", "0"), ("true", "1"))
 
 
 @dataclasses.dataclass
@@ -33,6 +35,8 @@ class Table:
     integers: np.ndarray | None
     #: Whether each column is of integers.
     only_integers: bool
+    #: A column of integers that float64 does not hold: `floats` has each as the nearest float32.
+    beyond_floats: str | None = None
 
 
 @dataclasses.dataclass
@@ -73,13 +77,28 @@ def of_options(options: dict[str, Any], label: Any) -> Reading:
     for name, values in _pairs(options.pop("scale", None), "scale", "MEAN,STD").items():
         values = values.split(",") if isinstance(values, str) else values
         try:
-            mean, std = map(float, values)
+            mean, std = (_constant(value, f"scale, column '{name}'") for value in values)
+        except Error:
+            raise
         except (TypeError, ValueError):
             raise Error(f"scale, column '{name}': give (mean, std)") from None
         if not (np.isfinite(mean) and np.isfinite(std) and std > 0):
             raise Error(f"scale, column '{name}': give a finite mean and a standard deviation above 0")
         scale[name] = (mean, std)
     return Reading(column if label is None else label, categories, classes, scale, drops=options.get("on_bad_row") == "drop")
+
+
+def _constant(value: Any, what: str) -> float:
+    """A public constant as float64. An integer that float64 does not hold is refused: it would be rounded, and so would what it scales."""
+    value = value.strip() if isinstance(value, str) else value
+    number = float(value)
+    try:
+        integer = int(value) if isinstance(value, (str, int, np.integer)) else None
+    except ValueError:
+        integer = None
+    if integer is not None and np.isfinite(number) and int(number) != integer:
+        raise Error(f"{what}: {integer} is no 64-bit float; the nearest is {int(number)}: give one that is")
+    return number
 
 
 def _pairs(given: Any, what: str, form: str) -> dict[str, Any]:
@@ -179,7 +198,7 @@ def table(value: Any, what: str, reading: Reading, known: Columns | None) -> Tab
             problems += [f"has {_list(unknown)}, which the training data have not"] if unknown else []
             raise Error(f"{what}: {' and '.join(problems)}; give the columns of the training data")
     order = names if known is None else known.names
-    floats, integers, categories, only_integers = [], [], {}, True
+    floats, integers, categories, only_integers, beyond_floats = [], [], {}, True, None
     for name in order:
         series = frame.iloc[:, names.index(name)]
         place = f"{what}, column '{name}'"
@@ -199,8 +218,10 @@ def table(value: Any, what: str, reading: Reading, known: Columns | None) -> Tab
         floats.append(number[:, None])
         integers.append(whole)
         only_integers = only_integers and is_integer
+        if whole is not None and not _holds(whole):
+            beyond_floats = beyond_floats or name
     whole = None if any(one is None for one in integers) else np.stack(integers, 1)
-    return Table(Columns(order, categories), np.ascontiguousarray(np.concatenate(floats, 1)), whole, only_integers)
+    return Table(Columns(order, categories), np.ascontiguousarray(np.concatenate(floats, 1)), whole, only_integers, beyond_floats)
 
 
 def _categories(series: Any, name: str, reading: Reading, known: Columns | None) -> list[Any] | None:
@@ -231,6 +252,8 @@ def _codes(series: Any, listed: list[Any], what: str, reading: Reading) -> np.nd
 
     def place(value: Any) -> int:
         value = _plain(value)
+        if isinstance(value, bool):
+            return next((place for place, entry in enumerate(listed) if str(entry).lower() in _TRUTHS[value]), -1)
         return by_value.get(value, by_text.get(str(value), -1))
 
     if hasattr(series.dtype, "categories"):
@@ -269,6 +292,9 @@ def _numbers(series: Any, what: str, name: str, scale: tuple[float, float] | Non
         return _narrow(_scaled(numbers, *scale), what), None, False
     if exact is not None and exact.dtype == np.uint64 and (exact > np.iinfo(np.int64).max).any():
         raise Error(f"{what}: has an integer beyond 64 bits with a sign; scale it")
+    if exact is not None and not _holds(exact):
+        # Rounded once, to what the module takes.
+        return exact.astype(np.float32), exact.astype(np.int64), is_integer
     return _narrow(numbers, what), None if exact is None else exact.astype(np.int64), is_integer
 
 
@@ -278,6 +304,12 @@ def _scaled(numbers: np.ndarray, mean: float, std: float) -> np.ndarray:
     if numbers.dtype.kind in "iu" and float(mean).is_integer() and (np.abs(wide) >= 2.0**53).any():
         return (numbers.astype(object) - int(mean)).astype(np.float64) / std
     return (wide - mean) / std
+
+
+def _holds(integers: np.ndarray) -> bool:
+    """Returns true if float64 holds each of these integers."""
+    large = integers[np.abs(integers.astype(np.float64)) >= 2.0**53]
+    return all(int(float(one)) == int(one) for one in large)
 
 
 def _narrow(numbers: np.ndarray, what: str) -> np.ndarray:
@@ -321,7 +353,7 @@ def labels(value: Any, what: str, reading: Reading, loss: Any) -> np.ndarray:
             "rows, give classes=[...]"
         )
         reading.classes = listed
-    if listed is not None and not _is_number(series):
+    if listed is not None and (not _is_number(series) or _names_numbers(series, listed)):
         return _whole(_codes(series, listed, place, reading), series, place, reading)
     if not _is_number(series):
         raise Error(
@@ -355,6 +387,16 @@ def _is_number(series: Any) -> bool:
     if hasattr(series.dtype, "categories"):
         return False
     return types.is_bool_dtype(series.dtype) or types.is_numeric_dtype(series.dtype)
+
+
+def _names_numbers(series: Any, classes: list[Any]) -> bool:
+    """Returns true if names of classes are integers or truth values, as the labels are: they are matched by name, as in files."""
+    import pandas
+
+    names = [str(name).lower() for name in classes]
+    if _is_bool(series):
+        return any(name in words for name in names for words in _TRUTHS)
+    return pandas.api.types.is_integer_dtype(series.dtype) and any(name.lstrip("+-").isdecimal() for name in names)
 
 
 def _is_bool(series: Any) -> bool:

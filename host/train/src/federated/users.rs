@@ -26,7 +26,8 @@ impl Users {
         let mut users: Vec<Vec<u32>> = vec![];
         let mut places: HashMap<&str, usize> = HashMap::new();
         let mut lines = 0usize;
-        for (row, line) in text.lines().map(str::trim).enumerate() {
+        // A byte order mark is no letter of the first name: its user would be two.
+        for (row, line) in text.trim_start_matches('\u{feff}').lines().map(str::trim).enumerate() {
             if line.is_empty() {
                 return Err(refuse(format!("line {} is empty; give the user of each training row", row + 1)));
             }
@@ -69,6 +70,8 @@ mod tests {
     fn rows_go_to_their_users() {
         let users = Users::read("ann\nbob\nann \n\tcy\nbob\n", 5, Path::new("u")).unwrap();
         assert_eq!(users, Users(vec![vec![0, 2], vec![1, 4], vec![3]]));
+        // A byte order mark would make one user two.
+        assert_eq!(Users::read("\u{feff}ann\nbob\nann \n\tcy\nbob\n", 5, Path::new("u")).unwrap(), users);
         assert_eq!((users.len(), users.samples(2), users.samples(9)), (3, &[3][..], &[][..]));
         assert_eq!(Users::one(3), Users(vec![vec![0, 1, 2]]));
     }

@@ -55,6 +55,22 @@ pq.write_table(
     HERE / "nested.parquet",
     compression="none",
 )
+# A range that has a name, and is no column.
+ranged = table()
+ranged.index = pd.RangeIndex(6, name="id")
+write("ranged.parquet", ranged)
+# Durations are bare integers to Parquet: by pandas; by pyarrow alone, whose schema says so; and in a struct.
+write("timedelta.parquet", table().assign(d=pd.to_timedelta(np.arange(6), unit="s"))[["a", "d", "y"]])
+seconds = pa.array(np.arange(6), pa.duration("s"))
+pq.write_table(pa.table({"a": np.arange(6.0), "d": seconds, "y": np.arange(6) % 2}), HERE / "duration.parquet", compression="none")
+nested = pa.StructArray.from_arrays([np.arange(6.0), seconds], ["a", "d"])
+pq.write_table(pa.table({"s": nested, "y": np.arange(6) % 2}), HERE / "duration-in-struct.parquet", compression="none")
+# Other times.
+times = pd.to_datetime(np.arange(6), unit="s")
+write("times.parquet", pd.DataFrame({"stamp": times, "zone": times.tz_localize("UTC"), "day": times.date, "time": times.time, "y": np.arange(6) % 2}))
+# Digits that are text, truth values, and both as labels.
+texts = {"zip": ["007", "12", "007", "12", "5", "5"], "flag": np.arange(6) % 3 == 0, "kind": list("010101"), "sick": np.arange(6) % 2 == 1}
+write("texts.parquet", pd.DataFrame(texts))
 
 
 def hugging_face(name: str, classes: list[str]) -> None:

@@ -71,7 +71,13 @@ fn typed(input: &ValueInfoProto) -> Result<(DType, &[Dimension]), GraphError> {
     let Some(type_proto::Value::TensorType(tensor)) = input.r#type.as_ref().and_then(|kind| kind.value.as_ref()) else {
         return Err(GraphError::Model(format!("input '{name}' is no tensor; export a model of tensors")));
     };
-    let dtype = DType::from_onnx(tensor.elem_type).map_err(|dtype| {
+    // Samples are float32 or int64.
+    let dtype = match DType::from_onnx(tensor.elem_type) {
+        Ok(dtype @ (DType::F32 | DType::F64 | DType::I64)) => Ok(dtype),
+        Ok(dtype @ (DType::I32 | DType::Bool)) => Err(dtype.name().to_owned()),
+        Err(dtype) => Err(dtype),
+    };
+    let dtype = dtype.map_err(|dtype| {
         GraphError::Model(format!(
             "input '{name}' has elements of type {dtype}; export the model with float32 or int64 inputs"
         ))
