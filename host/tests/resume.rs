@@ -85,6 +85,7 @@ fn assert_same(name: &str, stopped: &Outcome, whole: &Outcome) {
     assert_eq!(bits(&stopped.params), bits(&whole.params), "{name}");
     assert_eq!(stopped.evaluations, whole.evaluations, "{name}");
     assert_eq!((&stopped.recorded, &stopped.normalize), (&whole.recorded, &whole.normalize), "{name}");
+    assert_eq!(stopped.non_finite, whole.non_finite, "{name}");
     assert_eq!((stopped.steps, stopped.lost_steps, stopped.clip), (whole.steps, 0, whole.clip), "{name}");
 }
 

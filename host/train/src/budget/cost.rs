@@ -6,7 +6,7 @@ use damper_core::accounting::{Event, Rate};
 
 /// All releases of a run.
 fn all_of(run: &Recorded) -> impl Iterator<Item = RecordedEvent> {
-    run.events.iter().chain(&run.held_out).chain(&run.normalize).copied()
+    run.events.iter().chain(&run.held_out).chain(run.before()).copied()
 }
 
 /// ε at `delta` of all `runs` together, by privacy loss distributions of all their events, or by Rényi divergences if one of them is a private
@@ -50,6 +50,7 @@ pub fn cost(runs: &[&Recorded], delta: f64, neighbours: Neighbours) -> Result<f6
         run: None,
         held_out: Vec::new(),
         normalize: None,
+        non_finite: None,
     };
     if all.events() == 0 {
         return Ok(0.0);
