@@ -210,7 +210,11 @@ impl Recorded {
 
     /// The releases before the draws as one event, if there were some. Each is a Gaussian release at a rate of 1, so all of them are one with
     /// the summed inverse variances, rounded toward less noise.
-    pub(super) fn release(&self) -> Result<Option<Event>, AccountingError> {
+    ///
+    /// # Errors
+    ///
+    /// One of them is damaged: it has another rate, does not come once, or its multiplier is not above 0.
+    pub fn release(&self) -> Result<Option<Event>, AccountingError> {
         self.before().try_fold(None, |joint: Option<Event>, recorded| {
             let event = self.release_of(recorded)?;
             Ok(Some(match joint {
