@@ -109,7 +109,9 @@ fn only_the_noisy_count_is_kept() {
     let model = guard.path().join("one.onnx");
     linear(guard.path(), "one", &[2], 1);
     let data = guard.path().join("data.csv");
-    let rows = |row: usize| if row % 4 == 0 { "3e38,3e38,1\n".to_owned() } else { format!("0.{row},1,{}\n", row % 2) };
+    let rows = |row: usize| {
+        if row.is_multiple_of(4) { "3e38,3e38,1\n".to_owned() } else { format!("0.{row},1,{}\n", row % 2) }
+    };
     fs::write(&data, (0..200).map(rows).collect::<String>()).unwrap();
     let out = guard.path().join("run");
     let log = guard.path().join("log.jsonl");

@@ -157,7 +157,6 @@ fn price_composes_both_releases_and_steps() {
                 assert_eq!(of(&recorded), run.epsilon, "{sampler:?}");
                 let more = run.terms.multiplier / plain.terms.multiplier;
                 assert!(more > 1.0003 && more < 1.006, "{sampler:?} {more}");
-                assert_eq!(plain.terms.multiplier > 0.0 && recorded.before().count() > 0, true);
                 // A run whose noise is given costs as much, and its releases are chosen by what its steps cost.
                 let given = Budget::NoiseMultiplier(run.terms.multiplier);
                 let given =

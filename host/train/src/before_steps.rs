@@ -55,23 +55,21 @@ fn settle_those(config: &mut TrainConfig, target: f64, those: impl Fn(Option<f64
 
 /// Chooses the noise that is open, for a run of at most ε `target`.
 pub(crate) fn settle(config: &mut TrainConfig, target: f64) -> Result<(), TrainError> {
-    let given = config.release_non_finite.and_then(|count| count.noise_multiplier);
+    let given = [
+        ("non_finite_noise_multiplier", config.release_non_finite.and_then(|count| count.noise_multiplier)),
+        ("normalize_noise_multiplier", config.normalize_private.as_ref().and_then(|release| release.noise_multiplier)),
+    ];
     settle_those(config, target, |_| true)?;
-    let (Some(normalize), Some(count)) = (&config.normalize_private, config.release_non_finite) else { return Ok(()) };
     let Some(joint) = BeforeSteps::of(config)?.joint()? else { return Ok(()) };
     let alone = Plan::constant(joint.rate(), joint.multiplier(), None, 1)?.epsilon(config.accountant, config.delta)?;
-    if alone.epsilon < target {
-        return Ok(());
-    }
-    let (setting, multiplier) = match given {
-        Some(_) => ("non_finite_noise_multiplier", count.noise_multiplier),
-        None => ("normalize_noise_multiplier", normalize.noise_multiplier),
-    };
+    // Noise that was chosen here leaves most of the budget.
+    let given = given.into_iter().find_map(|(setting, multiplier)| Some((setting, multiplier?)));
+    let Some((setting, multiplier)) = given.filter(|_| alone.epsilon >= target) else { return Ok(()) };
     let problem = format!(
         "the releases before the first step cost epsilon {} together, and all may cost {target}; raise it",
         upward(alone.epsilon)
     );
-    Err(SettingError::new(setting, multiplier.unwrap_or_default(), problem).into())
+    Err(SettingError::new(setting, multiplier, problem).into())
 }
 
 /// Checks the noise that is given, for a run whose ε follows.

@@ -87,7 +87,7 @@ mod tests {
             assert!(message.contains("`non_finite_noise_multiplier`") && message.contains("alone costs"), "{message}");
         }
         // At a small ε the noise is large, and at a large one not below 1.
-        for (target, multiplier) in [(1e-3, 30_000.0), (1e4, 1.0)] {
+        for (target, multiplier) in [(5e-4, 30_000.0), (1e4, 1.0)] {
             let mut open = ReleaseNonFinite::default();
             open.settle(Accountant::Pld, target, 1e-5).unwrap();
             assert_eq!(open.noise_multiplier, Some(multiplier));
