@@ -42,7 +42,7 @@ pub struct Plan {
     knots: Vec<Knot>,
     /// The events as they are, and how often.
     events: Vec<(Event, u64)>,
-    /// A release of its own before the first draw.
+    /// A release of its own before the first draw, or several as one event.
     release: Option<Event>,
 }
 
@@ -158,7 +158,8 @@ impl Plan {
         Ok(Self { knots, events: counted, release: None })
     }
 
-    /// This plan with a release of its own before the first draw, such as of the features' means and deviations.
+    /// This plan with a release of its own before the first draw, such as of the features' means and deviations; or several as one event
+    /// (`Event::and`).
     #[must_use]
     pub fn with_release(self, release: Option<Event>) -> Self {
         Self { release, ..self }

@@ -79,6 +79,10 @@ pub struct Recorded {
     /// it with the draws.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub normalize: Option<RecordedEvent>,
+    /// The release of the number of training samples without a finite gradient, before the first draw, if there was one. Priced as
+    /// `normalize` is; where there are both, they are one event (`Event::and`).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub non_finite: Option<RecordedEvent>,
 }
 
 impl Recorded {
@@ -98,6 +102,7 @@ impl Recorded {
             events,
             held_out: Vec::new(),
             normalize: None,
+            non_finite: None,
         }
     }
 
@@ -125,18 +130,19 @@ impl Recorded {
             events: self.held_out.clone(),
             held_out: Vec::new(),
             normalize: None,
+            non_finite: None,
             ..*self
         };
         (!self.held_out.is_empty()).then_some(alone)
     }
 
-    /// The draws and the release before them: what a training sample is protected from.
+    /// The draws and the releases before them: what a training sample is protected from.
     #[must_use]
     pub fn of_training(&self) -> Self {
         Self { held_out: Vec::new(), ..self.clone() }
     }
 
-    /// The first `events` events, with the release before them and all releases from held-out samples.
+    /// The first `events` events, with the releases before them and all releases from held-out samples.
     #[must_use]
     pub fn first(&self, events: u64) -> Self {
         let mut left = events;
@@ -190,26 +196,43 @@ impl Recorded {
             }
             alike
         });
-        if events.is_empty() && self.normalize.is_none() {
+        if events.is_empty() && self.before().next().is_none() {
             return Err(AccountingError::Steps);
         }
         let alike = events.iter().all(|(event, _)| event.rate() == events[0].0.rate());
         if alike || events.len() <= CHANGING { Ok(events) } else { Err(AccountingError::TooMany(events.len())) }
     }
 
-    /// The release before the draws, if there was one.
-    pub(super) fn release(&self) -> Result<Option<Event>, AccountingError> {
-        let Some(recorded) = &self.normalize else { return Ok(None) };
+    /// The releases before the draws, of which each sample is in all.
+    pub fn before(&self) -> impl Iterator<Item = &RecordedEvent> {
+        self.normalize.iter().chain(&self.non_finite)
+    }
+
+    /// The releases before the draws as one event, if there were some. Each is a Gaussian release at a rate of 1, so all of them are one with
+    /// the summed inverse variances, rounded toward less noise.
+    ///
+    /// # Errors
+    ///
+    /// One of them is damaged: it has another rate, does not come once, or its multiplier is not above 0.
+    pub fn release(&self) -> Result<Option<Event>, AccountingError> {
+        self.before().try_fold(None, |joint: Option<Event>, recorded| {
+            let event = self.release_of(recorded)?;
+            Ok(Some(match joint {
+                None => event,
+                Some(joint) => joint
+                    .and(event.multiplier())
+                    .map_err(|_| AccountingError::NoiseMultiplier(recorded.noise_multiplier))?,
+            }))
+        })
+    }
+
+    fn release_of(&self, recorded: &RecordedEvent) -> Result<Event, AccountingError> {
         let (event, times) = self.event(recorded)?;
         // A damaged record is no free release.
         if times != 1 {
             return Err(AccountingError::Steps);
         }
-        if event.rate() == Rate::ONE {
-            Ok(Some(event))
-        } else {
-            Err(AccountingError::SamplingRate(event.rate().as_f64()))
-        }
+        if event.rate() == Rate::ONE { Ok(event) } else { Err(AccountingError::SamplingRate(event.rate().as_f64())) }
     }
 
     pub(super) fn event(&self, event: &RecordedEvent) -> Result<(Event, u64), AccountingError> {

@@ -18,7 +18,7 @@ pub struct Schedule<'a> {
     pub factors: Factors<'a>,
     /// The multiplier of a further release of every draw, of this size whatever is found: a histogram's σ_H.
     pub joint: Option<f64>,
-    /// A release of its own before the first draw, priced with the draws whatever is found.
+    /// A release of its own before the first draw, or several as one event, priced with the draws whatever is found.
     pub release: Option<Event>,
 }
 

@@ -123,6 +123,8 @@ enum FailureKind {
     Usage,
     /// The parameters left their range: the run would do so again.
     Diverged,
+    /// The run was stopped before its first step. The process ends with this code.
+    Stopped(u8),
     Other,
 }
 
@@ -141,7 +143,11 @@ impl Failure {
     }
 
     fn exit_code(&self) -> u8 {
-        if self.kind == FailureKind::Usage { 2 } else { 1 }
+        match self.kind {
+            FailureKind::Usage => 2,
+            FailureKind::Stopped(code) => code,
+            FailureKind::Diverged | FailureKind::Other => 1,
+        }
     }
 
     /// A library's error about `file`.

@@ -60,6 +60,7 @@ fn assert_same(name: &str, ranks: &[Result<Outcome, TrainError>], whole: &Outcom
         assert_eq!(bits(&outcome.params), bits(&whole.params), "{name}: rank {rank} of {}", ranks.len());
         assert_eq!(outcome.evaluations, whole.evaluations, "{name}: rank {rank}");
         assert_eq!((outcome.steps, outcome.clip), (whole.steps, whole.clip), "{name}: rank {rank}");
+        assert_eq!(outcome.non_finite, whole.non_finite, "{name}: rank {rank}");
     }
     assert_eq!(ranks[0].as_ref().unwrap().recorded, whole.recorded, "{name}");
 }

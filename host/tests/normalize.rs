@@ -1,5 +1,8 @@
-//! Features normalised by released means and deviations: what is released and at what price, and that no row is released twice.
+//! Releases before the steps: features normalised by released means and deviations, and the number of rows without a finite gradient. What is
+//! released and at what price, and that no row is released twice.
 
+#[path = "normalize/count.rs"]
+mod count;
 #[path = "support/digits.rs"]
 mod digits;
 #[path = "support/models.rs"]

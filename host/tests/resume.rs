@@ -12,8 +12,8 @@ use damper::accounting::Sampler;
 use damper::data::DataOptions;
 use damper::runtime::Choice;
 use damper::train::{
-    self, Checkpoint, Evaluation, Invocation, Noise, Outcome, Progress, Resumed, Run, Source, StepReport, TestMetrics,
-    TrainConfig,
+    self, Checkpoint, Evaluation, Invocation, Noise, NonFiniteCount, Outcome, Progress, Resumed, Run, Source,
+    StepReport, TestMetrics, TrainConfig,
 };
 use damper_core::numerics::digest::Digest;
 use digits::source;
@@ -32,6 +32,8 @@ struct Stopping {
     at: u32,
     told: Vec<Evaluation>,
     resumed: Option<(u32, u32)>,
+    /// True while rows are counted before the first step.
+    counting: bool,
 }
 
 impl Stopping {
@@ -48,10 +50,17 @@ impl Progress for Stopping {
     }
     fn resumed(&mut self, at: &Resumed<'_>) {
         self.resumed = Some((at.step, at.lost));
+        self.counting = false;
         self.at = at.step + at.lost;
         self.told = at.evaluations.to_vec();
     }
+    fn non_finite(&mut self, _: &NonFiniteCount) {
+        self.counting = false;
+    }
     fn stop(&mut self) -> bool {
+        if self.counting {
+            return false;
+        }
         // Asked after each step but the last.
         self.at += 1;
         self.after.is_some_and(|after| self.at >= after)
@@ -85,6 +94,7 @@ fn assert_same(name: &str, stopped: &Outcome, whole: &Outcome) {
     assert_eq!(bits(&stopped.params), bits(&whole.params), "{name}");
     assert_eq!(stopped.evaluations, whole.evaluations, "{name}");
     assert_eq!((&stopped.recorded, &stopped.normalize), (&whole.recorded, &whole.normalize), "{name}");
+    assert_eq!(stopped.non_finite, whole.non_finite, "{name}");
     assert_eq!((stopped.steps, stopped.lost_steps, stopped.clip), (whole.steps, 0, whole.clip), "{name}");
 }
 
@@ -100,7 +110,9 @@ fn every_method_resumes_with_same_bits() {
         assert!(!whole.stopped && whole.steps == run.terms.steps, "{name}");
         for after in [1, 9, 20] {
             let mut checkpoint = resume(other.path(), &run);
-            let stopped = train::run_resumable(&run, &mut checkpoint, &mut Stopping::after(after)).unwrap();
+            let counting = run.config.release_non_finite.is_some();
+            let mut progress = Stopping { counting, ..Stopping::after(after) };
+            let stopped = train::run_resumable(&run, &mut checkpoint, &mut progress).unwrap();
             assert!(stopped.stopped && stopped.steps == after, "{name}: {} {after}", stopped.steps);
         }
         let mut watcher = Stopping::default();

@@ -256,6 +256,52 @@ fn release_is_composed_with_draws() {
     assert!(damaged.iter().all(|event| broken(*event).epsilon(Accountant::Pld, 1e-5).is_err()));
 }
 
+/// δ of Gaussian releases with these multipliers at `epsilon`, by the formula of Balle and Wang (2018, theorem 8) for one Gaussian of the
+/// summed inverse variances.
+fn delta_of_gaussians(multipliers: &[f64], epsilon: f64) -> f64 {
+    let mu = multipliers.iter().map(|z| 1.0 / (z * z)).sum::<f64>().sqrt();
+    let below = |x: f64| 0.5 * libm::erfc(-x / std::f64::consts::SQRT_2);
+    below(mu / 2.0 - epsilon / mu) - epsilon.exp() * below(-mu / 2.0 - epsilon / mu)
+}
+
+// Two releases before draws at a rate of 1 cost what the Gaussian formula says of all of them, and never less.
+#[test]
+fn two_releases_cost_summed_precision() {
+    let event = |multiplier| Event::new(Rate::ONE, multiplier).unwrap();
+    for (one, two, steps, draws) in [(6.0, 20.0, 8.0, 4), (3.0, 3.0, 5.0, 1), (40.0, 1.5, 9.0, 7)] {
+        let recorded = Recorded {
+            normalize: Some(RecordedEvent::new(&(event(one), 1))),
+            non_finite: Some(RecordedEvent::new(&(event(two), 1))),
+            ..Recorded::new(Accountant::Pld, 1e-5, &[(event(steps), draws)])
+        };
+        let all = [vec![one, two], vec![steps; draws as usize]].concat();
+        let priced = recorded.epsilon(Accountant::Pld, 1e-5).unwrap().epsilon;
+        let (at, above) = (delta_of_gaussians(&all, priced), delta_of_gaussians(&all, 0.999 * priced));
+        assert!(at <= 1e-5 && above > 1e-5, "{priced}: {at:e}, {above:e}");
+        let renyi = recorded.epsilon(Accountant::Rdp, 1e-5).unwrap().epsilon;
+        assert!(renyi >= priced && renyi < 1.2 * priced, "{renyi} {priced}");
+        // Each is one of the two: leaving one out costs less, and their order is nothing.
+        let turned = Recorded { normalize: recorded.non_finite, non_finite: recorded.normalize, ..recorded.clone() };
+        assert_eq!(turned.epsilon(Accountant::Pld, 1e-5).unwrap().epsilon, priced);
+        for left in
+            [Recorded { normalize: None, ..recorded.clone() }, Recorded { non_finite: None, ..recorded.clone() }]
+        {
+            assert!(left.epsilon(Accountant::Pld, 1e-5).unwrap().epsilon < priced);
+        }
+        // They count where no draw came, and in every other price.
+        let first = recorded.first(0).epsilon(Accountant::Pld, 1e-5).unwrap().epsilon;
+        let at = delta_of_gaussians(&[one, two], first);
+        assert!(at <= 1e-5 && delta_of_gaussians(&[one, two], 0.999 * first) > 1e-5, "{first}: {at:e}");
+        let alone = Recorded { normalize: None, non_finite: None, ..recorded.clone() };
+        assert!(recorded.epsilon_of_replaced(1e-5).unwrap().epsilon > alone.epsilon_of_replaced(1e-5).unwrap().epsilon);
+        let joint = RecordedEvent::new(&(event(one).and(two).unwrap(), 1));
+        let as_one = Recorded { normalize: None, non_finite: Some(joint), ..recorded.clone() };
+        assert_eq!(as_one.divergences().unwrap(), recorded.divergences().unwrap());
+        let damaged = RecordedEvent { times: 2, ..RecordedEvent::new(&(event(two), 1)) };
+        assert!(Recorded { non_finite: Some(damaged), ..recorded }.epsilon(Accountant::Pld, 1e-5).is_err());
+    }
+}
+
 // The epsilon of the first events grows up to the epsilon of all events.
 #[test]
 fn prefix_epsilon_grows_to_total() {

@@ -142,7 +142,11 @@ fn call(
         Some(raised) if !raised.is_instance_of::<PyKeyboardInterrupt>(py) => return Err(raised),
         raised => raised.is_some(),
     };
-    let answer = result.map_err(|failure| error(&failure.message, &names))?;
+    let answer = result.map_err(|failure| match interrupted {
+        // Before its first step a run has no answer.
+        true => PyKeyboardInterrupt::new_err(python_words(&failure.message, &names)),
+        false => error(&failure.message, &names),
+    })?;
     Ok((answer, interrupted))
 }
 

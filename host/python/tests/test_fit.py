@@ -168,7 +168,7 @@ def test_warnings_of_rows_stay_out_of_notebooks(monkeypatch, capfd, caplog):
         assert lines.getvalue().count("label 2") == shown
 
 
-def test_samples_without_gradient_are_counted():
+def test_samples_without_gradient_are_counted(monkeypatch, tmp_path):
     x, y = separable()
     # Finite features that overflow in the first layer: a logit is inf - inf, and no gradient is finite. A tanh would hold them.
     def net():
@@ -187,6 +187,7 @@ def test_samples_without_gradient_are_counted():
     assert count["drawn"] == count["non_finite"] > 0
     kept = "".join(file.read_text(errors="ignore") for file in run.path.glob("*.*"))
     assert "finite gradient" not in kept
+    assert run.non_finite is None
     # Some rows alone.
     bad = x.copy()
     bad[::4] = 3e38
@@ -194,6 +195,20 @@ def test_samples_without_gradient_are_counted():
     count = json.loads((run.path / "checkpoint" / "non-finite.json").read_text())
     assert 0 < count["non_finite"] < count["drawn"]
     assert any(f"{count['non_finite']} of the {count['drawn']} samples" in text for text in run.data_warnings)
+    # The number of them, with noise: in the report, for epsilon covers it.
+    run = quiet(damper.fit, net(), (bad, y), **quick, release_non_finite=True, non_finite_noise_multiplier=1)
+    found, exact = run.non_finite, len(bad[::4])
+    assert abs(found["released"] - exact) < 7 and found["count"] == round(found["released"])
+    assert found["samples"] == len(bad) and found["noise_multiplier"] == 1 and found["epsilon"] < run.epsilon
+    assert damper.Run(run.path).non_finite == found
+    # Ctrl-C while they are counted: nothing was charged, and nothing is left.
+    def interrupt(*_):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt, match="before its first step"):
+        monkeypatch.setattr(damper._fit._Bar, "__call__", interrupt)
+        quiet(damper.fit, net(), (bad, y), **quick, release_non_finite=True, out=tmp_path / "stopped")
+    assert not (tmp_path / "stopped").exists()
 
 
 def test_unpriced_data_is_refused():

@@ -32,6 +32,18 @@ pub(super) const SECTIONS: [(&str, &str); 9] = [
     ("guideline", "What a claim must state"),
 ];
 
+/// The releases before the steps, in words.
+fn before(recorded: &Recorded) -> &'static str {
+    match (recorded.normalize, recorded.non_finite) {
+        (None, None) => "",
+        (Some(_), None) => "The features' means and deviations once, and ",
+        (None, Some(_)) => "The number of samples without a finite gradient once, and ",
+        (Some(_), Some(_)) => {
+            "The features' means and deviations and the number of samples without a finite gradient once each, and "
+        }
+    }
+}
+
 /// The list for a run.
 pub(super) fn items(record: &TrainReport, recorded: &Recorded, audits: &[Audit]) -> Vec<Item> {
     let item = |asked, section, answer: String| Item { asked, answer, section: Some(section) };
@@ -63,11 +75,7 @@ pub(super) fn items(record: &TrainReport, recorded: &Recorded, audits: &[Audit])
         item(
             "Composition: what was released how often, and how it adds up",
             "sampling",
-            format!(
-                "{}{steps} steps, priced together by the accountant {}.",
-                if recorded.normalize.is_some() { "The features' means and deviations once, and " } else { "" },
-                recorded.accountant
-            ),
+            format!("{}{steps} steps, priced together by the accountant {}.", before(recorded), recorded.accountant),
         ),
         item(
             "Amplification by sampling, and whether the sampler that ran is the one that was priced",

@@ -269,6 +269,10 @@ fn mechanism(out: &mut String, statement: &Statement) {
                     )
                 }),
             ),
+            (
+                "count before the steps",
+                record.non_finite.as_ref().map_or(String::new(), |count| format!("{count}").replace("epsilon", "ε")),
+            ),
             ("divisor of the noisy sum", format!("{}, a constant", mechanism.expected_batch)),
             ("noise over the run", method.noise_schedule.clone()),
             ("method", method.name.clone()),

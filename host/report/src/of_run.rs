@@ -4,6 +4,7 @@ use super::digest::digest;
 use super::early_stop::EarlyStop;
 use super::loss::{label_weights_text, loss_name, reduction_name};
 use super::method::{GaLoreReport, LoraReport, MethodReport, NormStepReport};
+use super::non_finite::NonFiniteReport;
 use super::notes;
 use super::train_report::{
     CorrelationReport, DataReport, HeldOut, HeldOutNoise, MechanismReport, NOT_TESTED, NormalizeReport, Privacy,
@@ -42,6 +43,7 @@ impl TrainReport {
             data: data(run),
             held_out: held_out(run, outcome),
             normalize: normalize(run, outcome),
+            non_finite: outcome.non_finite.as_ref().and_then(|count| NonFiniteReport::new(run, count)),
             early_stop: EarlyStop::new(run, outcome, outcome.best.as_ref().map(|best| params_digest(run, best))),
             versions: Versions::new(
                 outcome,
@@ -259,7 +261,11 @@ fn privacy(run: &Run, simulation: bool) -> Privacy {
                 Some(_) => "the released means and deviations of the features, ",
             };
             let best = if run.config.stop_early.is_some() { ", model-best.onnx" } else { "" };
-            format!("the training samples{held_out}, in {normalize}model.onnx{best}, events.json, metrics.csv and this report without `seconds`").into()
+            let count = match run.config.release_non_finite {
+                None => "",
+                Some(_) => "the released number of samples without a finite gradient, ",
+            };
+            format!("the training samples{held_out}, in {normalize}{count}model.onnx{best}, events.json, metrics.csv and this report without `seconds`").into()
         },
         not_covered: not_covered(run),
         released_model: match run.config.average {

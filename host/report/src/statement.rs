@@ -392,6 +392,11 @@ fn differences(record: &TrainReport, recorded: &Recorded, epsilon: f64) -> Vec<D
         noise(record.normalize.as_ref().map(|normalize| normalize.noise_multiplier)),
         noise(recorded.normalize.map(|release| release.noise_multiplier)),
     ));
+    all.push(exact(
+        "a release of the number of samples without a finite gradient with a multiplier of",
+        noise(record.non_finite.as_ref().map(|count| count.noise_multiplier)),
+        noise(recorded.non_finite.map(|release| release.noise_multiplier)),
+    ));
     let is_private = record.held_out.as_ref().is_some_and(|held_out| held_out.metrics == "private");
     all.push(exact("private held-out metrics:", is_private.to_string(), released.is_some().to_string()));
     let different = all.into_iter().filter(|(_, same, ..)| !same);

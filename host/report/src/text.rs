@@ -98,6 +98,9 @@ impl fmt::Display for TrainReport {
                 "features  scaled by released means and deviations (sigma {multiplier:.4}; epsilon {epsilon} alone, part of the above)"
             )?;
         }
+        if let Some(non_finite) = &self.non_finite {
+            writeln!(f, "counted   {non_finite}")?;
+        }
         if let Some(scale) = &self.training.label_scale {
             writeln!(f, "labels    scaled by {scale} for training; loss and model are in the labels' unit")?;
         }

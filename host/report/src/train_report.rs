@@ -2,6 +2,7 @@
 
 use super::early_stop::EarlyStop;
 use super::method::{GaLoreReport, LoraReport, MethodReport, NormStepReport, OptimizerReport};
+use super::non_finite::NonFiniteReport;
 use damper_accounting::{Accountant, Sampler, Truncation};
 use damper_train::{ClassMetrics, EXACT, LastIterate, files};
 use serde::{Deserialize, Serialize};
@@ -62,6 +63,9 @@ pub struct TrainReport {
     /// The released means and deviations that features are normalised by, if the run released some.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub normalize: Option<NormalizeReport>,
+    /// The released number of training samples without a finite gradient, if the run was to release it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub non_finite: Option<NonFiniteReport>,
     /// The early stop, if the run ended before its plan did.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub early_stop: Option<EarlyStop>,

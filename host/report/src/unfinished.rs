@@ -111,8 +111,11 @@ impl Unfinished {
         let epsilon = priced.map_err(|error| fault(&folder.join("checkpoint").join(PLAN), &error.to_string()))?.epsilon;
         let figures = format!("ε = {} at δ = {:e}", upward(epsilon), events.delta);
         let guaranteed = plan.is_guaranteed();
-        let release =
-            if events.normalize.is_some() { " and of the features' released means and deviations" } else { "" };
+        let releases = [
+            events.normalize.map(|_| " and of the features' released means and deviations"),
+            events.non_finite.map(|_| " and of the released number of samples without a finite gradient"),
+        ];
+        let release: String = releases.into_iter().flatten().collect();
         let guarantee = if guaranteed && events.search.is_some() {
             format!(
                 "The best candidate of this search is differentially private with {figures}: that is the cost of the whole search, which is charged \

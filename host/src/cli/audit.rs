@@ -48,10 +48,10 @@ and ledger. Tested are: the noise of each step, coordinate, tensor and count
 against the price, its tails, its independence over steps, purposes and
 restarts, the rate of each of as many samples as you have, the divisor, the
 clip, sums and counts against known gradients, payments against releases, and
-the releases of --normalize-private and --test-metrics private. All tests
-together refute a right mechanism with a probability of at most 1e-6; beside
-each is the smallest violation that it finds. Your data is read for its shapes
-and its number of samples alone.
+the releases of --normalize-private, --release-non-finite and --test-metrics
+private. All tests together refute a right mechanism with a probability of at
+most 1e-6; beside each is the smallest violation that it finds. Your data is
+read for its shapes and its number of samples alone.
 
 Exit codes: 0 everything holds; 1 something does not, and the error says what.";
 

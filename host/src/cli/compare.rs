@@ -307,6 +307,9 @@ impl Runner<'_> {
                 "normalize-private: each run would release it again; use public constants (`normalize`)",
             ));
         }
+        if config.release_non_finite.is_some() {
+            return Err(Failure::new("release-non-finite: each run would release it again; leave it out"));
+        }
         let charge = args.charge("compare", (task.purpose == Purpose::Tuning).then_some(TUNING_PART))?;
         Ok(StartedRun { args, model, charge })
     }

@@ -6,7 +6,7 @@ use clap::{Args, ValueEnum};
 use damper_data::{
     DataError, DataOptions, Layout, Normalize, OnBadRow, Resize, TestSource, TextOptions, TextTask, constant,
 };
-use damper_train::NormalizePrivate;
+use damper_train::{NormalizePrivate, ReleaseNonFinite};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -138,6 +138,24 @@ impl NormalizeArgs {
     pub(super) fn choice(&self) -> Option<NormalizePrivate> {
         let Normalize { means: lows, stds: highs } = self.normalize_private.clone()?;
         Some(NormalizePrivate { lows, highs, noise_multiplier: self.normalize_noise_multiplier })
+    }
+}
+
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Data")]
+pub(super) struct NonFiniteArgs {
+    /// Releases how many training samples have no finite gradient and so add nothing: once, with noise, before the first step, priced with
+    /// the run. The report has the number
+    #[arg(long)]
+    release_non_finite: bool,
+    /// Noise of that number, in samples [default: sixteen times that of one release at the run's epsilon]
+    #[arg(long, value_name = "S", requires = "release_non_finite")]
+    non_finite_noise_multiplier: Option<f64>,
+}
+
+impl NonFiniteArgs {
+    pub(super) fn choice(&self) -> Option<ReleaseNonFinite> {
+        self.release_non_finite.then_some(ReleaseNonFinite { noise_multiplier: self.non_finite_noise_multiplier })
     }
 }
 

@@ -139,6 +139,9 @@ struct OfRun {
     /// The noise multiplier of the release of the features' means and deviations, if there was one: epsilon covers it.
     #[serde(skip_serializing_if = "Option::is_none")]
     normalize_noise_multiplier: Option<f64>,
+    /// That of the release of the number of samples without a finite gradient.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    non_finite_noise_multiplier: Option<f64>,
     /// True if the run has finished; false of one that is known by its plan alone.
     finished: bool,
     /// Steps of the whole plan, if the run is unfinished: `steps` are the paid ones.
@@ -348,6 +351,7 @@ fn of_run(args: &EpsilonArgs, folder: &Path) -> Result<(), Failure> {
         group: group.map(NonZeroU32::get),
         search: recorded.search.as_ref().map(|search| search.candidates.to_string()),
         normalize_noise_multiplier: recorded.normalize.map(|release| release.noise_multiplier),
+        non_finite_noise_multiplier: recorded.non_finite.map(|release| release.noise_multiplier),
         finished,
         planned_steps,
     };
@@ -356,7 +360,7 @@ fn of_run(args: &EpsilonArgs, folder: &Path) -> Result<(), Failure> {
     }
     let event = recorded.event_name();
     answer(&format!(
-        "epsilon           {}{}{}{}\ndelta             {:e}\nnoise multiplier  {} (smallest of {event})\nsampling rate     {} \
+        "epsilon           {}{}{}{}{}\ndelta             {:e}\nnoise multiplier  {} (smallest of {event})\nsampling rate     {} \
          (largest of {event})\nsteps             {}\naccountant        {}\nneighbours        {}\nfrom              {}{note}",
         upward(found.epsilon),
         if found.run == Some(RunKind::Simulation) { SIMULATION } else { "" },
@@ -365,6 +369,9 @@ fn of_run(args: &EpsilonArgs, folder: &Path) -> Result<(), Failure> {
         )),
         found.normalize_noise_multiplier.map_or(String::new(), |multiplier| format!(
             "\nbefore the steps  one release of the features' means and deviations, noise multiplier {multiplier}"
+        )),
+        found.non_finite_noise_multiplier.map_or(String::new(), |multiplier| format!(
+            "\nbefore the steps  one release of the number of samples without a finite gradient, noise multiplier {multiplier}"
         )),
         found.delta,
         found.noise_multiplier,

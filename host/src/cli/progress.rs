@@ -44,7 +44,8 @@ impl Watcher {
         }
     }
 
-    fn line(&self, text: &str) {
+    /// A line, unless nobody watches.
+    pub(super) fn line(&self, text: &str) {
         match self {
             Self::Bar { bar, .. } => bar.println(text),
             Self::Lines { .. } => {

@@ -24,7 +24,7 @@ use damper_runtime::Choice;
 use damper_train::files::{self, Access};
 use damper_train::{
     self as train, Budget, Checkpoint, Group, Invocation, Noise, Record, Run, RunPlan, Source, TestMetrics,
-    TrainConfig, agree,
+    TrainConfig, TrainError, agree,
 };
 use std::fs;
 use std::io::{self, Write};
@@ -124,6 +124,7 @@ impl TrainArgs {
                 (TestMetricsArg::None, None) => TestMetrics::None,
             },
             normalize_private: self.normalize.choice(),
+            release_non_finite: self.non_finite.choice(),
             record: self.record(),
         })
     }
@@ -274,7 +275,11 @@ fn lead(args: &TrainArgs, group: &dyn Group) -> Result<ExitCode, Failure> {
                 failure.message,
                 recording_left(args)
             );
-            Failure { message, kind: FailureKind::Other }
+            let kind = match failure.kind {
+                kind @ FailureKind::Stopped(_) => kind,
+                _ => FailureKind::Other,
+            };
+            Failure { message, kind }
         }
         _ => failure,
     })
@@ -388,8 +393,14 @@ fn train(
     let target = Target { out: &args.out, json: args.json, no_checkpoint: args.no_checkpoint };
     let outcome = train::run_on(run, group, Some(&private), checkpoint.as_mut(), &mut watcher);
     let is_over = outcome.is_ok();
+    let is_stopped = matches!(outcome, Err(TrainError::Stopped));
     let failed = watcher.finish();
     let ended = match (outcome.map_err(in_model), failed) {
+        // The run ends when its watcher fails.
+        (Err(_), Some(failure)) if is_stopped => Err(failure),
+        (Err(failure), None) if is_stopped => {
+            Err(Failure { kind: FailureKind::Stopped(signals.code().unwrap_or(1)), ..failure })
+        }
         (Err(failure), _) | (Ok(_), Some(failure)) => Err(failure),
         (Ok(outcome), None) if outcome.stopped => stopped(&target, run, &outcome, folder, &mut events, signals.code()),
         (Ok(outcome), None) => finished(&target, run, &outcome, folder, &mut events),

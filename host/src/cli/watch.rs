@@ -6,8 +6,8 @@ use super::progress::{Watcher, twentieths_of};
 use super::rows::RowWarnings;
 use super::signals::Signals;
 use super::{Failure, caller};
-use damper_report::{OutputFolder, TrainReport};
-use damper_train::{Evaluation, Progress, Record, Resumed, Run, StepReport, recording_part};
+use damper_report::{NonFiniteReport, OutputFolder, TrainReport};
+use damper_train::{Evaluation, NonFiniteCount, Progress, Record, Resumed, Run, StepReport, recording_part};
 
 /// The watcher of `damper train`.
 pub(super) struct RunWatcher<'a> {
@@ -86,6 +86,11 @@ impl Progress for RunWatcher<'_> {
         let text = with_flags(text);
         self.watcher.warning(&text);
         self.events.warning(&text);
+    }
+
+    fn non_finite(&mut self, count: &NonFiniteCount) {
+        let text = NonFiniteReport::new(self.run, count).map(|report| format!("before the first step: {report}"));
+        text.iter().for_each(|text| self.watcher.line(&with_flags(text)));
     }
 
     fn data_warning(&mut self, text: &str) {

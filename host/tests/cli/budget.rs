@@ -167,8 +167,9 @@ fn concurrent_runs_share_one_budget() {
 /// Every sampler and schedule is charged as it runs: the charge and the events that the run records have one cost.
 #[test]
 fn every_kind_of_run_is_charged_as_it_runs() {
-    let cases: [&[&str]; 7] = [
+    let cases: [&[&str]; 8] = [
         &["--normalize-private", "0,1"],
+        &["--normalize-private", "0,1", "--release-non-finite"],
         &["--noise", "continuous"],
         &["--sampler", "shuffled", "--epochs", "2.5"],
         &["--truncate", "200"],

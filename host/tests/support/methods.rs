@@ -4,7 +4,7 @@ use damper::accounting::Sampler;
 use damper::filter::Coefficients;
 use damper::train::{
     Budget, Clipping, DecayChoice, FilterChoice, LowRank, Method, Noise, NoiseChoice, NormStep, NormalizePrivate,
-    OptimizerChoice, Rule, TestMetrics, ThresholdChoice, TrainConfig,
+    OptimizerChoice, ReleaseNonFinite, Rule, TestMetrics, ThresholdChoice, TrainConfig,
 };
 use damper_core::average::Averaging;
 use std::num::{NonZeroU32, NonZeroUsize};
@@ -209,6 +209,7 @@ pub fn others() -> Vec<(&'static str, TrainConfig)> {
                 config.normalize_private = Some(normalize);
             }),
         ),
+        ("counted", of(&|config| config.release_non_finite = Some(ReleaseNonFinite::default()))),
         ("floats of two workers", of(&|config| config.noise = Noise::Continuous)),
     ]
 }

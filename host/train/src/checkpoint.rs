@@ -34,7 +34,7 @@ pub(crate) use snapshot::FILES as STATES;
 pub use snapshot::Invocation;
 pub(crate) use snapshot::Moment;
 
-use crate::files::{FileError, LEDGER};
+use crate::files::{FileError, LEDGER, may_be_there};
 use crate::recording::Beginning;
 use crate::run_plan::RunPlan;
 use crate::store::paid_steps;
@@ -331,6 +331,26 @@ impl Checkpoint {
     pub(crate) fn keep_normalize(&mut self, constants: &Normalize) -> Result<(), FileError> {
         self.header.normalize = Some(constants.to_string());
         self.write(&mut ())
+    }
+
+    /// The released number of rows without a finite gradient, if it is kept.
+    pub(crate) fn non_finite(&self) -> Option<f32> {
+        self.header.non_finite
+    }
+
+    /// Keeps that number. No step is taken before.
+    ///
+    /// # Errors
+    ///
+    /// The disk is full or fails.
+    pub(crate) fn keep_non_finite(&mut self, released: f32) -> Result<(), FileError> {
+        self.header.non_finite = Some(released);
+        self.write(&mut ())
+    }
+
+    /// Returns true unless it is sure that no earlier process of the run wrote this ledger.
+    pub(crate) fn may_have_charged(&self, ledger: &str) -> bool {
+        self.resumed && may_be_there(&self.folder.join(ledger))
     }
 
     /// The part of the run's recording that is on the disk, if the run goes on at `place`.

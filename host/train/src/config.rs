@@ -4,6 +4,7 @@ use crate::choice::OptimizerChoice;
 use crate::method::Method;
 use crate::noise_correlation::NoiseCorrelation;
 use crate::normalize_private::NormalizePrivate;
+use crate::release_non_finite::ReleaseNonFinite;
 use damper_accounting::factor::Objective;
 use damper_accounting::{Accountant, RunKind, Sampler};
 use damper_core::average::Averaging;
@@ -82,6 +83,8 @@ pub struct TrainConfig {
     pub test_metrics: TestMetrics,
     /// Normalises features by means and deviations that are released before the first step.
     pub normalize_private: Option<NormalizePrivate>,
+    /// Releases the number of training rows without a finite gradient, with noise, before the first step.
+    pub release_non_finite: Option<ReleaseNonFinite>,
     /// Records the run.
     pub record: Option<Record>,
 }
@@ -120,6 +123,7 @@ impl TrainConfig {
             stop_early: None,
             test_metrics: TestMetrics::default(),
             normalize_private: None,
+            release_non_finite: None,
             record: None,
         }
     }

@@ -4,7 +4,8 @@
 //! Poisson draws give the pattern ([`sampler`](super::sampler)); the core proves and runs the noise (`damper_core::noise::CorrelatedGaussian`).
 
 use super::sampler::epoch_steps;
-use super::{Budget, Noise, NoiseChoice, NoiseCorrelation, NormalizePrivate, TrainConfig, TrainError};
+use super::{Budget, Noise, NoiseChoice, NoiseCorrelation, TrainConfig, TrainError};
+use crate::before_steps::BeforeSteps;
 use damper_accounting::factor::{Objective, optimize, optimize_banded};
 use damper_accounting::{AccountingError, CorrelatedRun, Plan, Sampler, Schedule};
 use damper_core::accounting::Rate;
@@ -138,7 +139,7 @@ pub(super) fn priced(
 ) -> Result<(CorrelatedRun, Plan), TrainError> {
     let run = unpriced(config, steps, samples, parameters, rate)?;
     let (event, times) = run.event()?;
-    let release = NormalizePrivate::event_of(config.normalize_private.as_ref())?;
+    let release = BeforeSteps::of(config)?.joint()?;
     let schedule = Schedule { release, ..Schedule::constant(config.accountant, event.rate(), times) };
     let at = |multiplier: f64| -> Result<(CorrelatedRun, Plan), AccountingError> {
         let run = run.with_multiplier(multiplier)?;

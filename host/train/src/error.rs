@@ -46,6 +46,9 @@ pub enum TrainError {
         "step {step}: {what} infinite, not a number or beyond {limit:e}, so the run stops; lower `lr`, or check the model's weights"
     )]
     Diverged { step: u32, what: &'static str, limit: f32 },
+    /// A stop before the first step. Nothing was charged but what `normalize_private` released.
+    #[error("the run was stopped before its first step")]
+    Stopped,
     /// Anything else.
     #[error("{0}")]
     Run(String),

@@ -218,15 +218,23 @@ impl Drop for MadeFolders {
 pub const LEDGER: &str = "ledger.json";
 /// The ledger of the release of means and deviations before the steps.
 pub(crate) const NORMALIZE_LEDGER: &str = "ledger-normalize.json";
+/// The ledger of the release of the number of rows without a finite gradient before the steps.
+pub(crate) const NON_FINITE_LEDGER: &str = "ledger-non-finite.json";
 /// The ledger of the noisy figures of held-out rows, which follow a step.
 pub(crate) const HELD_OUT_LEDGER: &str = "ledger-held-out.json";
 
-/// Returns true unless it is sure that the run in `folder` charged nothing: no step, and no release before the steps.
-pub fn may_hold_ledger(folder: &Path) -> bool {
-    [LEDGER, NORMALIZE_LEDGER].iter().any(|ledger| match fs::symlink_metadata(folder.join("checkpoint").join(ledger)) {
+/// Returns true unless it is sure that there is no file of this name.
+pub(crate) fn may_be_there(file: &Path) -> bool {
+    match fs::symlink_metadata(file) {
         Err(error) => error.kind() != io::ErrorKind::NotFound,
         Ok(_) => true,
-    })
+    }
+}
+
+/// Returns true unless it is sure that the run in `folder` charged nothing: no step, and no release before the steps.
+pub fn may_hold_ledger(folder: &Path) -> bool {
+    let checkpoint = folder.join("checkpoint");
+    [LEDGER, NORMALIZE_LEDGER, NON_FINITE_LEDGER].iter().any(|ledger| may_be_there(&checkpoint.join(ledger)))
 }
 
 /// Makes the folder for a run's outputs, with its parents. An empty folder that is there is taken.

@@ -33,9 +33,18 @@ pub(crate) fn generator(seed: Option<u64>, key: &mut [u8; 32]) -> ChaCha20 {
     }
 }
 
-/// A generator whose key is derived from that of `generator`.
-pub(crate) fn derived(generator: &ChaCha20) -> ChaCha20 {
+/// A release before the first step, whose noise has a key of its own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Derived {
+    /// Means and deviations of the features.
+    Normalize = 0,
+    /// The number of rows without a finite gradient.
+    NonFinite = 1,
+}
+
+/// A generator whose key is derived from that of `generator`, for `release`.
+pub(crate) fn derived(generator: &ChaCha20, release: Derived) -> ChaCha20 {
     let mut key = Zeroizing::new([0; 32]);
-    generator.stream(Address { purpose: Purpose::RunKey, step: 0, chunk: 0 }).fill_bytes(&mut *key);
+    generator.stream(Address { purpose: Purpose::RunKey, step: release as u32, chunk: 0 }).fill_bytes(&mut *key);
     ChaCha20::from_key(Key::from_bytes(&mut key))
 }

@@ -103,7 +103,7 @@ pub(crate) fn first_samples(run: &Run) -> Vec<u32> {
 }
 
 /// Tells how many of the first `samples` have no finite gradient, if any.
-pub(crate) fn tell_first(non_finite: usize, samples: usize, progress: &mut dyn Progress) {
+pub(crate) fn tell_first(non_finite: u64, samples: usize, progress: &mut dyn Progress) {
     if non_finite > 0 {
         progress.data_warning(&format!(
             "before the first step: {non_finite} of the first {samples} samples have no finite gradient, so they would add nothing; {REMEDY}"

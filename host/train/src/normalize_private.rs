@@ -15,20 +15,21 @@
 //! on its grid. The release is one event at a rate of 1. The bounds, N and d are public.
 
 use crate::error::TrainError;
-use damper_accounting::{Accountant, AccountingError, Plan, calibrate, upward};
-use damper_core::accounting::{Event, Rate};
-use damper_core::grid::Grid;
+use crate::release_noise::ReleaseNoise;
+use damper_accounting::Accountant;
+use damper_core::accounting::Event;
 use damper_core::noise::DiscreteGaussian;
-use damper_core::private::Mechanism as _;
 use damper_data::{Normalize, Split};
 use damper_onnx::SettingError;
 
-/// The bound on a row's vector is so many powers of two of grid units.
-const GRID_BITS: u32 = 20;
-/// Noise of so many times that of one release at the whole ε: a sixteenth of the budget, so steps need about 3 % more noise.
-const TIMES: f64 = 4.0;
-/// The least noise that is chosen.
-const LEAST: f64 = 1.0;
+/// Four times the noise of one release at the whole ε is a sixteenth of the budget, so steps need about 3 % more noise.
+const NOISE: ReleaseNoise = ReleaseNoise {
+    setting: "normalize_noise_multiplier",
+    grid_bits: 20,
+    times: 4.0,
+    chosen: [1.0, f64::INFINITY],
+    given: "from 0.01 to 2000",
+};
 /// The least variance that a column counts with, in squares of half its range.
 const LEAST_VARIANCE: f64 = 1e-6;
 
@@ -78,44 +79,18 @@ impl NormalizePrivate {
 
     /// Chooses the noise that is left open, for a run of at most ε `target` at `delta`.
     pub(crate) fn settle(&mut self, accountant: Accountant, target: f64, delta: f64) -> Result<(), TrainError> {
-        let multiplier = match self.noise_multiplier {
-            Some(multiplier) => multiplier,
-            None => match calibrate(accountant, target, delta, Rate::ONE, 1) {
-                Ok(found) => (TIMES * found.multiplier).max(LEAST),
-                Err(AccountingError::TooLarge(_)) => LEAST,
-                Err(error) => return Err(error.into()),
-            },
-        };
-        let refuse = |problem: String| SettingError::new("normalize_noise_multiplier", multiplier, problem);
-        let mechanism = DiscreteGaussian::<i64>::with_multiplier(Grid::new(GRID_BITS)?, multiplier);
-        let mechanism = mechanism.and_then(|mechanism| mechanism.check_noise().map(|()| mechanism));
-        let found = mechanism.map_err(|_| refuse("give a number from 0.01 to 2000".into()))?.multiplier();
-        let alone = Plan::constant(Rate::ONE, found, None, 1)?.epsilon(accountant, delta)?.epsilon;
-        if self.noise_multiplier.is_some() && alone >= target {
-            let cost = upward(alone);
-            return Err(
-                refuse(format!("the release alone costs epsilon {cost}, and all may cost {target}; raise it")).into()
-            );
-        }
-        self.noise_multiplier = Some(found);
+        self.noise_multiplier = Some(NOISE.settle(self.noise_multiplier, accountant, target, delta)?);
         Ok(())
     }
 
     /// The mechanism of the release, once its noise is chosen.
     pub(crate) fn mechanism(&self) -> Result<Option<DiscreteGaussian<i64>>, TrainError> {
-        let mechanism = |multiplier| Ok(DiscreteGaussian::with_multiplier(Grid::new(GRID_BITS)?, multiplier)?);
-        self.noise_multiplier.map(mechanism).transpose()
+        self.noise_multiplier.map(|multiplier| NOISE.mechanism(multiplier)).transpose()
     }
 
     /// The event of the release, once its noise is chosen.
     pub(crate) fn event(&self) -> Result<Option<Event>, TrainError> {
-        let event = |mechanism: DiscreteGaussian<i64>| Event::new(Rate::ONE, mechanism.multiplier());
-        Ok(self.mechanism()?.map(event).transpose()?)
-    }
-
-    /// That of `normalize`, if there is one.
-    pub(crate) fn event_of(normalize: Option<&Self>) -> Result<Option<Event>, TrainError> {
-        normalize.map_or(Ok(None), Self::event)
+        self.noise_multiplier.map(|multiplier| NOISE.event(multiplier)).transpose()
     }
 
     /// The bound on a row's vector.
@@ -162,6 +137,8 @@ impl NormalizePrivate {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use damper_accounting::calibrate;
+    use damper_core::accounting::Rate;
 
     fn bounded(lows: &[f64], highs: &[f64]) -> NormalizePrivate {
         NormalizePrivate { lows: lows.to_vec(), highs: highs.to_vec(), noise_multiplier: None }
@@ -235,7 +212,7 @@ mod tests {
             open.settle(accountant, 3.0, 1e-5).unwrap();
             let whole = calibrate(accountant, 3.0, 1e-5, Rate::ONE, 1).unwrap().multiplier;
             let event = open.event().unwrap().unwrap();
-            assert!((event.multiplier() / whole / TIMES - 1.0).abs() < 1e-5 && event.rate() == Rate::ONE);
+            assert!((event.multiplier() / whole / NOISE.times - 1.0).abs() < 1e-5 && event.rate() == Rate::ONE);
             let mut given = NormalizePrivate { noise_multiplier: Some(0.5 * whole), ..open.clone() };
             let message = given.settle(accountant, 3.0, 1e-5).unwrap_err().to_string();
             assert!(message.contains("`normalize_noise_multiplier`") && message.contains("alone costs"), "{message}");

@@ -14,7 +14,7 @@
 
 use crate::checkpoint::Checkpoint;
 use crate::files::NORMALIZE_LEDGER;
-use crate::generator::{self, ChaCha20};
+use crate::generator::{ChaCha20, Derived, derived};
 use crate::group::agree;
 use crate::normalize_private::NormalizePrivate;
 use crate::observe::{Normalizing, Observer};
@@ -58,7 +58,7 @@ pub(crate) fn constants(
     agree(ranks.group(), folder.map_or(Ok(()), |folder| plan.write(folder)))?;
     let file = folder.map(|folder| LedgerFile::of_plan(folder.join(NORMALIZE_LEDGER), plan.digest(), 0));
     let mut ledger = Ledger::resume(RanksLedger::new(file, ranks.group()), 1, 0);
-    let released = release(run, normalize, ranks, &mut ledger, &generator::derived(generator), observer)?;
+    let released = release(run, normalize, ranks, &mut ledger, &derived(generator, Derived::Normalize), observer)?;
     let kept = checkpoint.map_or(Ok(()), |checkpoint| checkpoint.keep_normalize(&released));
     agree(ranks.group(), kept.map_err(TrainError::from))?;
     Ok(Some(released))

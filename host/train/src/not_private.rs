@@ -58,6 +58,10 @@ pub(super) fn check(config: &TrainConfig) -> Result<(), TrainError> {
             let problem = "is charged to epsilon, which a run that is not private has none of; use `normalize`";
             ("normalize_private", "", problem)
         }
+        () if config.release_non_finite.is_some() => {
+            let problem = "is charged to epsilon, which a run that is not private has none of; leave one of them out";
+            ("release_non_finite", "", problem)
+        }
         () if config.record.is_some() => {
             ("record", "", "a recording plays a private step, and this run has none; leave one of them out")
         }

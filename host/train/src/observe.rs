@@ -52,6 +52,15 @@ pub(crate) enum Normalizing<'a> {
     },
 }
 
+/// The release of the number of rows without a finite gradient.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Counting {
+    /// It is charged, and comes next.
+    Charged,
+    /// What is released.
+    Released(f32),
+}
+
 /// An observer.
 pub(crate) trait Observer {
     /// Before the release of a step.
@@ -60,6 +69,8 @@ pub(crate) trait Observer {
     fn given(&mut self, given: Given<'_>);
     /// Around the release of the features' means and deviations.
     fn normalizing(&mut self, _: Normalizing<'_>) {}
+    /// Around the release of the number of rows without a finite gradient.
+    fn counting(&mut self, _: Counting) {}
     /// After a noisy release of sums over held-out rows.
     fn evaluated(&mut self, _: [f64; 2]) {}
 }

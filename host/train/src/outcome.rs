@@ -2,6 +2,7 @@
 
 use crate::class_metrics::ClassMetrics;
 use crate::rehearsal::Independence;
+use crate::release_non_finite::NonFiniteCount;
 use damper_accounting::Recorded;
 use damper_data::Normalize;
 use damper_runtime::{Operators, Ways};
@@ -38,6 +39,8 @@ pub struct Outcome {
     pub is_recorded: bool,
     /// The released means and deviations that features were normalised by, if the run released some.
     pub normalize: Option<Normalize>,
+    /// The released number of training rows without a finite gradient, if the run released it.
+    pub non_finite: Option<NonFiniteCount>,
     /// Name of the backend that ran.
     pub backend: &'static str,
     /// Its version.
@@ -127,6 +130,8 @@ pub trait Progress {
     fn resumed(&mut self, _at: &Resumed<'_>) {}
     /// A public fact that is worth a warning: no row of the data decides it.
     fn warning(&mut self, _text: &str) {}
+    /// The number of training rows without a finite gradient was released, with noise: ε covers it.
+    fn non_finite(&mut self, _count: &NonFiniteCount) {}
     /// A warning that depends on rows of the data, which ε does not cover: for an interactive terminal and for a caller that asks for it,
     /// never for a file, a log or an event.
     fn data_warning(&mut self, _text: &str) {}

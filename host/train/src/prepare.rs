@@ -13,7 +13,9 @@ use super::run_plan::RunPlan;
 use super::sampler::steps_per_event;
 use super::weights::check_weights;
 use super::worker::Layout;
-use super::{Budget, Clipping, Noise, NormalizePrivate, Run, Terms, TestMetrics, TrainConfig, TrainError};
+use super::{
+    Budget, Clipping, Noise, NormalizePrivate, ReleaseNonFinite, Run, Terms, TestMetrics, TrainConfig, TrainError,
+};
 use crate::init;
 use crate::lora::{self, Adapted, Lora};
 use damper_accounting::{RunKind, Sampler, Truncated, upward};
@@ -31,7 +33,7 @@ use std::path::PathBuf;
 /// Learning rates above this are beyond sense.
 const LARGE_LR: f64 = 1e3;
 
-/// Noise on a mean above this share of half a column's range says little of the column.
+/// Noise on a mean above this share of half a column's range says little of the column, and on a count above this share of the rows of them.
 const LARGE_NOISE: f64 = 0.1;
 
 /// Labels above this, most of them, are no scaled ones.
@@ -182,6 +184,15 @@ pub fn prepare_on(
             warnings.push(format!(
                 "`normalize_private`: the noise on a mean is {noise:.2} of half its column's range; use fewer columns or more rows, lower \
                  `normalize_noise_multiplier`, or use public constants (`normalize`)"
+            ));
+        }
+    }
+    if let Some(ReleaseNonFinite { noise_multiplier: Some(noise) }) = config.release_non_finite {
+        let rows = config.dataset_size.unwrap_or(data.train.len() as u64);
+        if noise > LARGE_NOISE * rows as f64 {
+            warnings.push(format!(
+                "`release_non_finite`: the noise is {noise:.0} of {rows} samples, so the number says little; lower \
+                 `non_finite_noise_multiplier`, or raise `epsilon`"
             ));
         }
     }

@@ -3,7 +3,8 @@
 use super::correlation;
 use super::equation6;
 use super::sampler::{epoch_steps, steps_per_event};
-use super::{Budget, Noise, NormalizePrivate, Run, Terms, TrainConfig, TrainError};
+use super::{Budget, Noise, Run, Terms, TrainConfig, TrainError};
+use crate::before_steps::{self, BeforeSteps};
 use damper_accounting::{
     AccountingError, CorrelatedRun, DeltaVerdict, Factors, Plan, SMALLEST_SIGMA, Sampler, Schedule, Truncated,
     Truncation, judge_delta,
@@ -27,28 +28,22 @@ pub(super) struct Priced {
     pub(super) warnings_of_data: Vec<String>,
 }
 
-/// Prices a run of so many parameters on `samples` samples, without their data. Sets the noise of counts and of a release before the steps
+/// Prices a run of so many parameters on `samples` samples, without their data. Sets the noise of counts and of releases before the steps
 /// that `config` leaves open.
 pub(super) fn price(config: &mut TrainConfig, samples: u64, parameters: usize) -> Result<Priced, TrainError> {
-    let (accountant, delta) = (config.accountant, config.delta);
-    if let Some(normalize) = &mut config.normalize_private {
-        match config.budget {
-            Budget::Epsilon(target) => normalize.settle(accountant, target, delta)?,
-            _ if normalize.noise_multiplier.is_some() => normalize.settle(accountant, f64::INFINITY, delta)?,
-            _ => {}
-        }
+    match config.budget {
+        Budget::Epsilon(target) => before_steps::settle(config, target)?,
+        _ => before_steps::settle_given(config)?,
     }
     let mut priced = price_steps(config, samples, parameters)?;
-    if let (Some(normalize), Some(plan)) = (&mut config.normalize_private, &mut priced.plan) {
-        if normalize.noise_multiplier.is_none() {
-            normalize.settle(accountant, plan.epsilon(accountant, delta)?.epsilon, delta)?;
-        }
-        *plan = plan.clone().with_release(normalize.event()?);
+    if let Some(plan) = &mut priced.plan {
+        before_steps::settle_open(config, plan)?;
+        *plan = plan.clone().with_release(BeforeSteps::of(config)?.joint()?);
     }
     Ok(priced)
 }
 
-/// Prices the steps, with a release before them whose noise is known.
+/// Prices the steps, with the releases before them whose noise is known.
 fn price_steps(config: &mut TrainConfig, samples: u64, parameters: usize) -> Result<Priced, TrainError> {
     let declared = config.dataset_size.unwrap_or(samples);
     let batch = u64::from(config.batch_size);
@@ -166,7 +161,7 @@ fn price_steps(config: &mut TrainConfig, samples: u64, parameters: usize) -> Res
         rate: event_rate,
         factors: factors.as_deref().map_or(Factors::Constant(events), Factors::Each),
         joint: None,
-        release: NormalizePrivate::event_of(config.normalize_private.as_ref())?,
+        release: BeforeSteps::of(config)?.joint()?,
     };
     if config.method.threshold.wants_count_noise() {
         let total = match config.budget {

@@ -4,7 +4,8 @@
 
 use super::held_out::{evaluations_until, steps_between};
 use super::sampler::steps_per_event;
-use super::{EXACT, NOT_PRIVATE, Noise, NormalizePrivate, PrivateMetrics, Run, Terms, TrainConfig, TrainError};
+use super::{EXACT, NOT_PRIVATE, Noise, PrivateMetrics, Run, Terms, TrainConfig, TrainError};
+use crate::before_steps::BeforeSteps;
 use crate::files::{Access, write};
 use crate::sealed;
 use damper_accounting::{CorrelatedRun, Recorded, RecordedEvent};
@@ -56,7 +57,7 @@ impl RunPlan {
         held_out: Option<&PrivateMetrics>,
     ) -> Result<Self, TrainError> {
         let steps_per_event = steps_per_event(config, samples, terms.steps);
-        let normalize = NormalizePrivate::event_of(config.normalize_private.as_ref())?;
+        let BeforeSteps { normalize, non_finite } = BeforeSteps::of(config)?;
         let events = match (config.noise, terms.sigma_grid) {
             _ if config.is_not_private() => Ok(vec![]),
             _ if terms.correlated.is_some() => {
@@ -80,6 +81,7 @@ impl RunPlan {
                     .map(|metrics| metrics.plan.events().iter().map(RecordedEvent::new).collect())
                     .unwrap_or_default(),
                 normalize: normalize.map(|event| RecordedEvent::new(&(event, 1))),
+                non_finite: non_finite.map(|event| RecordedEvent::new(&(event, 1))),
                 sampler: config.sampler,
                 steps: (!config.sampler.has_event_each_step()).then_some(u64::from(terms.steps)),
                 correlation: terms.correlated.as_ref().map(Into::into),
@@ -89,7 +91,7 @@ impl RunPlan {
         })
     }
 
-    /// The events of the first `paid` steps, and the release before them, even if no step is paid. A part of an event counts as an event: with
+    /// The events of the first `paid` steps, and the releases before them, even if no step is paid. A part of an event counts as an event: with
     /// correlated noise in a fixed order, the first step pays for the whole run. Releases from held-out rows come after the step that
     /// they evaluate, so those of the paid steps count.
     #[must_use]

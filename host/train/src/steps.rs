@@ -8,6 +8,7 @@ use super::generator::{self, ChaCha20};
 use super::group::{Alone, Group, RankError, agree};
 use super::held_out::{evaluations_until, steps_between};
 use super::non_finite::{NonFinite, first_samples, tell_first};
+use super::non_finite_release::{self, Files};
 use super::normalize_release::{constants, normalized};
 use super::not_private;
 use super::observe::{Given, Observer, Summed};
@@ -36,7 +37,7 @@ use damper_core::error::ConfigError;
 use damper_core::mutant::{self, Mutant};
 use damper_core::slots::OptimizerSlot;
 use damper_core::threshold::Threshold;
-use damper_data::{Labels, Split};
+use damper_data::{Chunk, Labels, Split};
 use damper_onnx::SettingError;
 use damper_runtime::Backend;
 use std::path::Path;
@@ -353,7 +354,10 @@ where
     // Data of null samples alone, or none, leaves no chunk to look at.
     let found = match &*looked_at {
         [] => Ok(0),
-        samples => workers.count_non_finite(&run.data.train, samples, &params).map_err(TrainError::from),
+        samples => {
+            let first = [Chunk { index: 0, samples }];
+            workers.count_non_finite(&run.data.train, &first, &params).map_err(TrainError::from)
+        }
     };
     let found = agree(ranks.group(), found)?;
     if ranks.leads() && first == 0 {
@@ -361,6 +365,16 @@ where
     }
     let mut non_finite = NonFinite::begin(written.folder, first - lost);
     agree(ranks.group(), written.folder.map_or(Ok(()), |folder| written.plan.write(folder)))?;
+    let counted = non_finite_release::released(
+        run,
+        ranks,
+        &mut workers,
+        (&params, first),
+        generator,
+        Files { folder: written.folder, plan: &written.plan, checkpoint: written.checkpoint.as_deref_mut() },
+        progress,
+        observer.as_mut().map(|observer| &mut **observer as &mut dyn Observer),
+    )?;
     let started = Instant::now();
     let elapsed = || before.seconds + started.elapsed().as_secs_f64();
     let mut told = started;
@@ -530,6 +544,7 @@ where
             truncation: run.terms.truncation,
             held_out: spent.evaluations().iter().map(RecordedEvent::new).collect(),
             normalize: written.plan.events.normalize,
+            non_finite: written.plan.events.non_finite,
             ..Recorded::new(config.accountant, config.delta, spent.events())
         },
         seconds: elapsed(),
@@ -537,6 +552,7 @@ where
         independence: Independence::NotTested,
         is_recorded: false,
         normalize: None,
+        non_finite: counted,
         backend: backend.name(),
         backend_version: backend.version(),
         operators: backend.operators(),

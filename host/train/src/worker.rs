@@ -63,9 +63,14 @@ pub(crate) trait Accumulate<M: Mechanism> {
         grad_observer: Option<&mut dyn GradientObserver>,
     ) -> Result<(), BackendError>;
 
-    /// The number of `samples`, which fit one physical batch, whose gradient at `params` is not finite; 0 if this way does not
+    /// The number of samples of `chunks`, whose indices are from 0, whose gradient at `params` is not finite; 0 if this way does not
     /// look. Nothing is added to a sum.
-    fn count_non_finite(&mut self, _split: &Split, _samples: &[u32], _params: &[f32]) -> Result<usize, BackendError> {
+    fn count_non_finite(
+        &mut self,
+        _split: &Split,
+        _chunks: &[Chunk<'_>],
+        _params: &[f32],
+    ) -> Result<u64, BackendError> {
         Ok(0)
     }
 

@@ -92,6 +92,16 @@ class Run:
         return None if value is None else float(value)
 
     @property
+    def non_finite(self) -> dict[str, Any] | None:
+        """The number of training samples without a finite gradient, which add nothing (`release_non_finite=True`): `count`, a whole number
+        from 0 to `samples`, of the noisy `released`, whose noise has the standard deviation `noise_multiplier`; `epsilon` of this release
+        alone, which is part of the run's. `count` and `released` are None if a crash lost them.
+
+        None if the run was not asked for it, or is unfinished. ε covers it."""
+        found = (self._report or {}).get("non_finite")
+        return None if found is None else dict(found)
+
+    @property
     def simulation(self) -> bool:
         """True if the user gave the seed: the noise can be computed again, so nothing is private."""
         return self._known.get("run") == "simulation"

@@ -68,6 +68,9 @@ impl Runner<'_> {
                     "normalize-private: each candidate would release it again; use public constants (`normalize`)",
                 ));
             }
+            if config.release_non_finite.is_some() {
+                return Err(Failure::new("release-non-finite: each candidate would release it again; leave it out"));
+            }
             if matches!(config.budget, Budget::Equation6(_)) {
                 return Err(Failure::new("equation-6: a private search needs `epsilon` or `noise-multiplier`"));
             }

@@ -1,7 +1,7 @@
 //! The flags of `damper train`.
 
 use super::super::augment::augment;
-use super::super::data::{DataArgs, NormalizeArgs, TestMetricsArgs};
+use super::super::data::{DataArgs, NonFiniteArgs, NormalizeArgs, TestMetricsArgs};
 use super::super::epsilon::accountant;
 use super::super::factorize::objective;
 use super::super::machine::MachineArgs;
@@ -110,6 +110,8 @@ pub(in crate::cli) struct TrainArgs {
     pub(super) test_metrics: TestMetricsArgs,
     #[command(flatten)]
     pub(super) normalize: NormalizeArgs,
+    #[command(flatten)]
+    pub(super) non_finite: NonFiniteArgs,
     #[command(flatten)]
     pub(super) privacy: PrivacyArgs,
     #[command(flatten)]

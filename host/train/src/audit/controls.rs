@@ -16,7 +16,7 @@ use super::sum_probe::{Account, Order, sum_probe};
 use crate::generator::ChaCha20;
 use crate::step_loop::{self, Draw, StepLoop};
 use crate::worker::{Accumulate, GradientObserver, GradsAt, Opened, PerSampleGradients, Sessions};
-use crate::{Budget, Method, NormalizePrivate, Run, Source, TestMetrics, TrainConfig, prepare};
+use crate::{Budget, Method, NormalizePrivate, ReleaseNonFinite, Run, Source, TestMetrics, TrainConfig, prepare};
 use damper_accounting::Sampler;
 use damper_core::accounting::Rate;
 use damper_core::error::CallError;
@@ -351,11 +351,12 @@ fn detects_broken_correlated_noise() {
     finds(&run, "the event of each step is the one that is planned");
 }
 
-/// A run with both private releases beside its steps.
+/// A run with all private releases beside its steps.
 fn with_releases() -> Run {
     run_with("digits-linear.onnx", Budget::Epsilon(3.0), 2.0, |config| {
         config.test_metrics = TestMetrics::Private { loss_bound: 10.0 };
         config.normalize_private = Some(NormalizePrivate { lows: vec![0.0], highs: vec![1.0], noise_multiplier: None });
+        config.release_non_finite = Some(ReleaseNonFinite::default());
     })
 }
 
@@ -369,6 +370,7 @@ fn private_releases_are_audited() {
         assert!(finding.holds, "{finding:?}");
     }
     let of = |name: &str| audit.findings.iter().filter(|finding| finding.what.starts_with(name)).count();
+    assert!(of("non-finite: ") >= 7, "{}", of("non-finite: "));
     assert!(of("normalize: ") >= 6 && of("held-out: ") >= 7, "{} {}", of("normalize: "), of("held-out: "));
     let mut weak = run.clone();
     let metrics = weak.private_metrics.as_mut().unwrap();

@@ -13,6 +13,7 @@
 //! | `samples` | none: the trainer's sampler alone, over the run's own number of samples | rates, sizes, pairs, shared coins |
 //! | `tails` | made, steps without a sample | noise far out, clamped noise |
 //! | `normalize` | made, one release of means and deviations | its noise, sums, charge, and how far a row moves it |
+//! | `non-finite` | made, one release of a count a run | its noise, charge, and how far a row moves it |
 //! | `held-out` | made, noisy figures of held-out rows | the same of them |
 //! | `restarts` | made, steps of one run over four lives | numbers and noise after a crash |
 //!
@@ -22,8 +23,10 @@
 mod across;
 mod chance;
 mod far_out;
+mod first_step;
 mod held_out;
 mod made;
+mod non_finite;
 mod normalize;
 mod power;
 mod rates;
@@ -53,6 +56,7 @@ use damper_runtime::open;
 use far_out::FarOut;
 use held_out::SeenFigures;
 use made::{Linear, like};
+use non_finite::{CountNoise, SeenCount};
 use normalize::SeenRelease;
 use restart::Restarts;
 use seen::Seen;
@@ -148,6 +152,7 @@ pub fn mechanism(
     auditor.samples(run)?;
     auditor.tails(run)?;
     auditor.normalize(run)?;
+    auditor.non_finite(run)?;
     auditor.held_out(run)?;
     auditor.restarts(run)?;
     auditor.narrow(run)?;
@@ -182,6 +187,9 @@ const FAR_DRAWS: (f64, f64) = (1.05e7, 4.2e7);
 const FAR_STEPS: u32 = 16;
 /// Noisy figures are tested to so many times the precision, from a twentieth to a tenth.
 const OF_FIGURES: f64 = 5.0;
+/// The noise on a count is tested to so many times the precision, from a fifth to two fifths: each draw of it is a run.
+const OF_COUNTS: f64 = 20.0;
+const OF_COUNTS_FROM: [f64; 2] = [0.2, 0.4];
 /// Releases of a run of which one row is changed.
 const CHANGED: u32 = 4;
 /// Runs of a schedule of noise that is shorter than a course, at most.
@@ -339,6 +347,54 @@ impl Auditor<'_> {
         Ok(())
     }
 
+    /// The release of the number of rows without a finite gradient, if the run makes one.
+    fn non_finite(&mut self, run: &Run) -> Result<(), TrainError> {
+        let Some(asked) = &run.config.release_non_finite else { return Ok(()) };
+        let [least, most] = OF_COUNTS_FROM;
+        let needed = draws_for((OF_COUNTS * self.precision).clamp(least, most));
+        let runs = u32::try_from(needed).unwrap_or(RUNS).min(RUNS);
+        let multiplier = asked.noise_multiplier.unwrap_or(0.0);
+        let linear = SMALL;
+        let made = |auditor: &Self, rows: &[non_finite::Row]| -> Result<(Run, f64), TrainError> {
+            let data = non_finite::data(linear, rows);
+            let mut made = auditor.priced(on_network(run, linear.model(), data, Self::steps(run, 1))?)?;
+            made.config.release_non_finite = Some(*asked);
+            let known = non_finite::known(linear, &made.data.train, &made.params);
+            Ok((made, known))
+        };
+        let (base, known) = made(self, &non_finite::rows(None))?;
+        let folders = self.folders()?;
+        let mut noise = CountNoise::default();
+        for index in 0..runs {
+            let folder = folders.next(index)?;
+            let mut seen = SeenCount::new(&base, &folder);
+            self.observe(&self.keyed(&base, index), &folder, &mut seen)?;
+            noise.add(&seen, known, multiplier);
+        }
+        noise.conclude(multiplier, &mut self.tests);
+        let unpriced = non_finite::is_priced(run, asked)?;
+        self.tests.law("non-finite: the release is part of the price, at its noise", 1, unpriced);
+        // By one key, on the base and on its neighbours: the noise is the same.
+        let seed = super::seed_or_drawn(self.seed)?;
+        let of = |auditor: &mut Self, rows: &[non_finite::Row], index: u32| -> Result<(Vec<f64>, f64), TrainError> {
+            let (mut made, known) = made(auditor, rows)?;
+            made.config.seed = Some(seed);
+            let folder = folders.next(runs + index)?;
+            let mut seen = SeenCount::new(&made, &folder);
+            auditor.observe(&made, &folder, &mut seen)?;
+            Ok((seen.released, known))
+        };
+        let (kept, _) = of(self, &non_finite::rows(None), 0)?;
+        for (row, index) in non_finite::NEIGHBOURS.into_iter().zip(1..) {
+            let (other, with) = of(self, &non_finite::rows(Some(row)), index)?;
+            let broken = non_finite::moved_wrongly(row, with - known, [&kept, &other], multiplier);
+            self.tests.law("non-finite: one row moves the count by one, or by nothing", 1, broken);
+        }
+        let all = runs + 1 + non_finite::NEIGHBOURS.len() as u32;
+        self.record("non-finite", &base, u64::from(all) * u64::from(base.terms.steps), all);
+        Ok(())
+    }
+
     /// Noisy figures of held-out rows, if the run releases them.
     fn held_out(&mut self, run: &Run) -> Result<(), TrainError> {
         let Some(metrics) = &run.private_metrics else { return Ok(()) };
@@ -459,7 +515,8 @@ impl Auditor<'_> {
         // The course costs nothing, and what is told of it is not shown: the faster accountant, and a price of one event.
         let config = &mut made.config;
         (config.accountant, config.record) = (Accountant::Rdp, None);
-        (config.evaluate_every, config.stop_early, config.normalize_private) = (None, None, None);
+        (config.evaluate_every, config.stop_early) = (None, None);
+        (config.normalize_private, config.release_non_finite) = (None, None);
         made.plan = Some(Plan::constant(made.terms.event_rate, 1.0, None, 1)?);
         made.plan_delta = made.config.delta;
         Ok(made)

@@ -5,8 +5,14 @@ use damper_accounting::{Accountant, AccountingError, Recorded, RecordedEvent, Sa
 use damper_core::accounting::{Event, Rate};
 
 /// All releases of a run.
-fn all_of(run: &Recorded) -> impl Iterator<Item = RecordedEvent> {
-    run.events.iter().chain(&run.held_out).chain(&run.normalize).copied()
+fn all_of(run: &Recorded) -> Result<impl Iterator<Item = RecordedEvent>, AccountingError> {
+    let before = run.release()?.map(|event| RecordedEvent::new(&(event, 1)));
+    Ok(run.events.iter().chain(&run.held_out).copied().chain(before))
+}
+
+/// All releases of `runs`.
+fn all_of_each<'a>(runs: impl IntoIterator<Item = &'a Recorded>) -> Result<Vec<RecordedEvent>, AccountingError> {
+    Ok(runs.into_iter().map(all_of).collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
 }
 
 /// ε at `delta` of all `runs` together, by privacy loss distributions of all their events, or by Rényi divergences if one of them is a private
@@ -46,10 +52,11 @@ pub fn cost(runs: &[&Recorded], delta: f64, neighbours: Neighbours) -> Result<f6
         correlation: None,
         search: None,
         // A row that one run holds out may be a training row of another: all releases count for it.
-        events: runs.iter().flat_map(|run| all_of(run)).collect(),
+        events: all_of_each(runs.iter().copied())?,
         run: None,
         held_out: Vec::new(),
         normalize: None,
+        non_finite: None,
     };
     if all.events() == 0 {
         return Ok(0.0);
@@ -60,7 +67,7 @@ pub fn cost(runs: &[&Recorded], delta: f64, neighbours: Neighbours) -> Result<f6
         if neighbours == Neighbours::Replace {
             return Err(AccountingError::ReplacedSearch);
         }
-        let events = others.iter().flat_map(|run| all_of(run)).collect();
+        let events = all_of_each(others)?;
         let mut parts: Vec<Recorded> = searches.into_iter().cloned().collect();
         parts.push(Recorded { events, ..all });
         parts.retain(|part| part.events() > 0);

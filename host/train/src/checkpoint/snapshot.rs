@@ -121,6 +121,9 @@ pub(super) struct Header {
     /// The constants that features are normalised by, once they are released.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) normalize: Option<String>,
+    /// The number of rows without a finite gradient, once it is released with noise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) non_finite: Option<f32>,
     /// The names of the data's columns and classes.
     #[serde(default, skip_serializing_if = "DataNames::is_empty")]
     pub(super) names: DataNames,
@@ -149,6 +152,7 @@ impl Header {
             moment: Moment::default(),
             recorded: None,
             normalize: None,
+            non_finite: None,
             names: run.data.names.clone(),
             body: String::new(),
             written: 0,

@@ -167,6 +167,7 @@ pub(crate) fn train(
         independence: Independence::NotTested,
         is_recorded: false,
         normalize: None,
+        non_finite: None,
         backend: backend.name(),
         backend_version: backend.version(),
         operators: backend.operators(),

@@ -100,22 +100,29 @@ impl Accumulate<ContinuousGaussian> for ClippedSums {
         Ok(())
     }
 
-    fn count_non_finite(&mut self, split: &Split, samples: &[u32], params: &[f32]) -> Result<usize, BackendError> {
+    fn count_non_finite(&mut self, split: &Split, chunks: &[Chunk<'_>], params: &[f32]) -> Result<u64, BackendError> {
         let points = [Point { params: params.to_vec(), weight: 1.0 }];
         let mix = self.mix(&points);
         let kept = kept(&self.layout, &points, &mix, &[1.0]);
-        let Worker { session, batch, .. } = match &mut self.by {
-            By::Device(device) => return device.count_non_finite(split, samples, &kept),
-            By::Workers(workers) => &mut workers[0],
+        let workers = match &mut self.by {
+            By::Device(device) => {
+                return chunks.iter().map(|chunk| device.count_non_finite(split, *chunk, &kept)).sum();
+            }
+            By::Workers(workers) => workers,
         };
-        fill(batch, split, Chunk { index: 0, samples })?;
-        let before: Vec<TensorRef<'_>> = batch.inputs().collect();
-        let inputs = Inputs { before: &before, kept: &kept, after: &[TensorRef::F32(batch.weights())] };
-        let mut count = 0;
-        session.run_kept(inputs, &mut |outputs| {
-            count = counted(outputs[0], batch).filter(|norm| !norm.is_finite()).count();
+        let all = OrderedLock::new(0);
+        share_chunks(workers, chunks, &all, |Worker { session, batch, .. }, chunk| {
+            fill(batch, split, chunk)?;
+            let before: Vec<TensorRef<'_>> = batch.inputs().collect();
+            let inputs = Inputs { before: &before, kept: &kept, after: &[TensorRef::F32(batch.weights())] };
+            let mut count = 0;
+            session.run_kept(inputs, &mut |outputs| {
+                count = counted(outputs[0], batch).filter(|norm| !norm.is_finite()).count() as u64;
+            })?;
+            all.take(chunk.index, |all| *all += count);
+            Ok::<(), BackendError>(())
         })?;
-        Ok(count)
+        Ok(all.into_inner().unwrap_or_default())
     }
 
     fn count(&self) -> usize {

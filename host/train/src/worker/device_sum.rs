@@ -30,20 +30,20 @@ impl DeviceSum {
         Ok(session.map(of))
     }
 
-    /// The number of `samples`, which fit one chunk, whose norm is not finite.
+    /// The number of samples of `chunk` whose norm is not finite.
     pub(super) fn count_non_finite(
         &mut self,
         split: &Split,
-        samples: &[u32],
+        chunk: Chunk<'_>,
         kept: &Kept<'_>,
-    ) -> Result<usize, BackendError> {
+    ) -> Result<u64, BackendError> {
         let Self { session, batches: [batch, _], .. } = self;
-        fill(batch, split, Chunk { index: 0, samples })?;
+        fill(batch, split, chunk)?;
         let before: Vec<TensorRef<'_>> = batch.inputs().collect();
         let inputs = Inputs { before: &before, kept, after: &[TensorRef::F32(batch.weights())] };
         let mut count = 0;
         session.add(inputs, ChunkPlace { is_first: true, is_last: true }, &mut |outputs| {
-            count = counted(outputs[0], batch).filter(|norm| !norm.is_finite()).count();
+            count = counted(outputs[0], batch).filter(|norm| !norm.is_finite()).count() as u64;
         })?;
         Ok(count)
     }

@@ -1,6 +1,6 @@
 //! Each sample's gradient, mixed here and clipped by the core: integer sums make the result independent of the split.
 
-use super::ordered_lock::{Leave, OrderedLock};
+use super::ordered_lock::{Leave, OrderedLock, share_chunks};
 use super::reader::Reader;
 use super::{Accumulate, GradientObserver, GradsAt, Layout, Opened, SHAPES, Sessions};
 use damper_core::clip::Clip;
@@ -82,15 +82,21 @@ impl<M: Mechanism<Word: Send> + Send + Sync> Accumulate<M> for PerSampleGradient
         Ok(())
     }
 
-    fn count_non_finite(&mut self, split: &Split, samples: &[u32], params: &[f32]) -> Result<usize, BackendError> {
-        let Some(Worker { gradients, .. }) = self.workers.first_mut() else { return Ok(0) };
-        gradients.fill(split, Chunk { index: 0, samples })?;
-        let mut count = 0;
-        // As the core judges it.
-        gradients.each_row(0..samples.len(), &self.layout.kept(params), &mut |_, parts| {
-            count += usize::from(!sum_of_squares(parts.iter().copied()).is_finite());
+    fn count_non_finite(&mut self, split: &Split, chunks: &[Chunk<'_>], params: &[f32]) -> Result<u64, BackendError> {
+        let Self { workers, layout, .. } = self;
+        let params = layout.kept(params);
+        let all = OrderedLock::new(0);
+        share_chunks(workers, chunks, &all, |Worker { gradients, .. }, chunk| {
+            gradients.fill(split, chunk)?;
+            let mut count = 0;
+            // As the core judges it.
+            gradients.each_row(0..chunk.samples.len(), &params, &mut |_, parts| {
+                count += u64::from(!sum_of_squares(parts.iter().copied()).is_finite());
+            })?;
+            all.take(chunk.index, |all| *all += count);
+            Ok::<(), BackendError>(())
         })?;
-        Ok(count)
+        Ok(all.into_inner().unwrap_or_default())
     }
 
     fn count(&self) -> usize {

@@ -4,14 +4,13 @@
 //! The run is the trainer's own, of one step. The rows reach the public bounds, lie outside, and are not numbers; one is null.
 
 use super::across::Across;
+use super::first_step::FirstStep;
 use super::made::{Linear, Numbered};
 use super::released::{ReleasedNoise, paid};
-use super::seen::assumed;
 use super::tests_of::Tests;
 use crate::files::NORMALIZE_LEDGER;
 use crate::observe::{Given, Normalizing, Observer, Summed};
-use crate::step_loop::Sum;
-use crate::{Noise, NormalizePrivate, Run, RunPlan, TrainError};
+use crate::{NormalizePrivate, Run, RunPlan, TrainError};
 use damper_core::accounting::Rate;
 use damper_data::{Features, Labels, Numbers, Split};
 use std::path::{Path, PathBuf};
@@ -90,20 +89,16 @@ pub(super) fn data(normalize: &NormalizePrivate, linear: Linear, rows: &[Row]) -
 
 /// Sees the release of one run.
 pub(super) struct SeenRelease<'a> {
-    run: &'a Run,
     folder: PathBuf,
     /// What the file said was charged before the release, and the noisy sums.
     paid: Option<u64>,
     pub(super) sums: Vec<f64>,
-    /// The noise of the first step, in its deviations.
-    first: Vec<f64>,
-    open: Vec<f64>,
-    clip: f64,
+    first: FirstStep<'a>,
 }
 
 impl<'a> SeenRelease<'a> {
     pub(super) fn new(run: &'a Run, folder: &Path) -> Self {
-        Self { run, folder: folder.into(), paid: None, sums: vec![], first: vec![], open: vec![], clip: 0.0 }
+        Self { folder: folder.into(), paid: None, sums: vec![], first: FirstStep::new(run) }
     }
 
     /// The tests of the release, of which rows add `sums`.
@@ -116,7 +111,7 @@ impl<'a> SeenRelease<'a> {
         let mut released = ReleasedNoise::default();
         noise.iter().for_each(|z| released.add(*z));
         noise.chunks_exact(2).for_each(|pair| released.pair("neighbours", pair[0], pair[1]));
-        noise.iter().zip(&self.first).for_each(|(a, b)| released.pair("and that of the first step", *a, *b));
+        noise.iter().zip(&self.first.noise).for_each(|(a, b)| released.pair("and that of the first step", *a, *b));
         across.step("normalize", 0, &noise);
         // Each row is rounded on the grid of the clip.
         let off = ROWS as f64 * f64::from(2.0f32.powi(-20)) / multiplier + 1e-6;
@@ -172,25 +167,11 @@ impl Observer for SeenRelease<'_> {
     }
 
     fn summed(&mut self, step: Summed<'_>) {
-        self.clip = f64::from(step.clip);
-        self.open = match step.sum {
-            Sum::Grid(words) => words.into_iter().map(|word| word as f64).collect(),
-            Sum::Floats(words) => words.into_iter().map(f64::from).collect(),
-        };
+        self.first.summed(step);
     }
 
     fn given(&mut self, given: Given<'_>) {
-        if !self.first.is_empty() {
-            return;
-        }
-        let (batch, deviation) = (f64::from(self.run.config.batch_size), assumed(self.run, 0));
-        let clips = match self.run.config.noise {
-            Noise::Discrete => 1.0 / f64::from(1u32 << self.run.config.grid_bits),
-            Noise::Continuous => 1.0 / self.clip,
-        };
-        let noise = given.grad.iter().zip(&self.open);
-        self.first =
-            noise.map(|(mean, sum)| (f64::from(*mean) * batch / self.clip - sum * clips) / deviation).collect();
+        self.first.given(given);
     }
 }
 

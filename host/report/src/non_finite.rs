@@ -1,0 +1,54 @@
+//! The released number of training samples without a finite gradient.
+
+use damper_accounting::{Recorded, RecordedEvent, upward};
+use damper_train::{NonFiniteCount, Run, RunPlan};
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// The released number of training samples without a finite gradient at the initial parameters, with noise.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct NonFiniteReport {
+    /// The noisy number as it was released; null if a crash lost it after it was charged.
+    pub released: Option<f32>,
+    /// The same as a whole number from 0 to `samples`.
+    pub count: Option<u64>,
+    /// The training samples that it is of, or as many as are declared.
+    pub samples: u64,
+    /// σ of the release. One sample adds at most 1, so this is the standard deviation of the noise in samples.
+    pub noise_multiplier: f64,
+    /// ε of the release alone, at the run's δ.
+    pub epsilon: f64,
+}
+
+impl NonFiniteReport {
+    /// The report of `count`, which `run` has released. None if `run` releases none.
+    #[must_use]
+    pub fn new(run: &Run, count: &NonFiniteCount) -> Option<Self> {
+        let release: RecordedEvent = RunPlan::new(run).ok()?.events.non_finite?;
+        let alone = Recorded { events: vec![release], ..Recorded::new(run.config.accountant, run.config.delta, &[]) };
+        Some(Self {
+            released: count.released,
+            count: count.whole(),
+            samples: count.rows,
+            noise_multiplier: release.noise_multiplier,
+            epsilon: alone.epsilon(run.config.accountant, run.config.delta).ok()?.epsilon,
+        })
+    }
+}
+
+impl fmt::Display for NonFiniteReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { samples, noise_multiplier, .. } = self;
+        match self.count {
+            Some(count) => write!(
+                f,
+                "about {count} of {samples} training samples have no finite gradient (noise of {noise_multiplier:.1} samples"
+            ),
+            None => write!(
+                f,
+                "the number of training samples without a finite gradient was charged and lost by a crash (not released again"
+            ),
+        }?;
+        write!(f, "; epsilon {} alone, part of the run's)", upward(self.epsilon))
+    }
+}
