@@ -123,7 +123,7 @@ def test_numbers_of_columns_are_rounded_once():
     assert table.integers[:, 0].tolist() == times.tolist()
 
 
-def test_integers_beyond_floats_are_never_rounded_twice():
+def test_large_integers_are_rounded_once():
     ids = np.array([2**53 + 1, 2**53 + 3, -(2**60) - 1, 5])
     table = damper._frames.table(pd.DataFrame({"id": ids, "x": [0.1, 0.2, 0.3, 0.4]}), "data", damper._frames.Reading(), None)
     assert table.beyond_floats == "id"
