@@ -119,7 +119,7 @@ fn plan_puts_devices_in_order() {
     };
     json(&plan("named.json", &["--columns", "a,b,kind", "--classes", "ant,bee"]));
     let text: Value = serde_json::from_slice(&fs::read(folder.join("named.json")).unwrap()).unwrap();
-    assert_eq!(text["federation"]["format"], 2);
+    assert_eq!(text["federation"]["format"], 3);
     let names: DataNames = serde_json::from_value(text["federation"]["names"].clone()).unwrap();
     let table = TableNames { columns: ["a", "b", "kind"].map(String::from).into(), label: Some("kind".into()) };
     assert_eq!(names, DataNames { table: Some(table), classes: Some(["ant", "bee"].map(String::from).into()) });
