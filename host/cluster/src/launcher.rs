@@ -27,12 +27,14 @@ pub struct Apart {
 }
 
 /// Sizes of a group that Open MPI tells, or a launcher that speaks PMI, such as those of MPICH, MVAPICH and SLURM.
-const MPI: [&str; 4] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS", "MV2_COMM_WORLD_SIZE"];
+const MPI: [&str; 5] =
+    ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS", "MV2_COMM_WORLD_SIZE", "MVP_COMM_WORLD_SIZE"];
 
 /// Sizes that launchers without MPI tell.
-const SIZES: [(&str, &str); 7] = [
+const SIZES: [(&str, &str); 8] = [
     ("WORLD_SIZE", "torchrun or Kubeflow"),
     ("HOROVOD_SIZE", "Horovod"),
+    ("JAX_NUM_PROCESSES", "a launcher of JAX"),
     ("FLUX_JOB_SIZE", "Flux"),
     ("JSM_NAMESPACE_SIZE", "jsrun"),
     ("CLOUD_RUN_TASK_COUNT", "Cloud Run"),
@@ -61,12 +63,10 @@ pub(crate) fn launch(variable: impl Fn(&str) -> Option<String>) -> Launch {
             return apart(launcher, name, Some(size));
         }
     }
-    // Of a group of one, and with MPI the rest is of the launcher's own processes.
-    if of_mpi.is_some() {
-        return Launch::Alone;
-    }
+    // Also where each task starts an MPI of one process.
     if let Some(size) = of_step().filter(|size| *size > 1) {
-        return apart("srun", "SLURM_STEP_NUM_TASKS", Some(size));
+        let told = if variable("SLURM_STEP_NUM_TASKS").is_some() { "SLURM_STEP_NUM_TASKS" } else { "SLURM_NTASKS" };
+        return apart("srun", told, Some(size));
     }
     // The batch script is task 0.
     if number("SLURM_PROCID").is_some_and(|task| task > 0) {
@@ -115,6 +115,9 @@ mod tests {
             (&[("SLURM_PROCID", "2"), ("SLURM_NTASKS", "4")], "srun", Some(4)),
             (&[("JOB_COMPLETION_INDEX", "0")], "an Indexed Job of Kubernetes", None),
             (&[("FLUX_JOB_SIZE", "16")], "Flux", Some(16)),
+            // `srun -n 4 mpirun -np 1 damper`.
+            (&[("OMPI_COMM_WORLD_SIZE", "1"), ("SLURM_STEP_NUM_TASKS", "4")], "srun", Some(4)),
+            (&[("PMI_SIZE", "1"), ("PMIX_RANK", "1"), ("SLURM_STEP_NUM_TASKS", "4")], "srun", Some(4)),
         ] {
             match of(variables) {
                 Launch::Apart(apart) => assert_eq!((apart.launcher, apart.size), (launcher, size), "{variables:?}"),
@@ -134,7 +137,7 @@ mod tests {
             &[("SLURM_STEP_ID", "0"), ("SLURM_STEP_NUM_TASKS", "1"), ("SLURM_NTASKS", "4"), ("SLURM_PROCID", "0")],
             &[("SLURM_ARRAY_TASK_ID", "3"), ("SLURM_PROCID", "0"), ("SLURM_NTASKS", "1")],
             &[("WORLD_SIZE", "1"), ("RANK", "0"), ("MASTER_ADDR", "localhost")],
-            &[("OMPI_COMM_WORLD_SIZE", "1"), ("SLURM_STEP_NUM_TASKS", "2")],
+            &[("OMPI_COMM_WORLD_SIZE", "1"), ("SLURM_STEP_NUM_TASKS", "1"), ("SLURM_NTASKS", "4")],
             &[("PMIX_RANK", "0"), ("SLURM_STEP_NUM_TASKS", "1")],
             &[("WORLD_SIZE", "many"), ("RANK", "x")],
         ] {

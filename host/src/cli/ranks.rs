@@ -18,6 +18,9 @@ fn group_of(alone: bool) -> Result<Joined, Failure> {
             "{error}; start one process, or the ranks of one run by mpirun or srun --mpi=pmix (docs/cluster.md). --alone: each trains by \
              itself, and their epsilons add up"
         )),
+        JoinError::NoMpi(_) => {
+            Failure::new(format!("{error}. --alone: each trains by itself, and their epsilons add up"))
+        }
         error => error.into(),
     })
 }
