@@ -84,14 +84,16 @@ impl Linear {
                 *values.last_mut().expect("a sample has a feature") = f32::NAN;
             }
         }
-        let mut split = Split::made(
-            samples,
-            vec![Features { shape: vec![self.features], values: Numbers::F32(values) }],
-            Labels::Classes { shape: vec![], values: (0..samples).map(|i| (i % self.classes) as i64).collect() },
-        );
-        if spoilt && samples > NULL {
-            split.set_null(NULL, true);
-        }
+        self.split(values, (0..samples).map(|sample| spoilt && sample == NULL))
+    }
+
+    /// Samples with these features, one after the other, and the classes in turn; `null` says which of them are null.
+    pub(super) fn split(self, values: Vec<f32>, null: impl ExactSizeIterator<Item = bool>) -> Split {
+        let samples = null.len();
+        let labels = (0..samples).map(|i| (i % self.classes) as i64).collect();
+        let features = vec![Features { shape: vec![self.features], values: Numbers::F32(values) }];
+        let mut split = Split::made(samples, features, Labels::Classes { shape: vec![], values: labels });
+        null.enumerate().filter(|(_, is_null)| *is_null).for_each(|(at, _)| split.set_null(at, true));
         split
     }
 

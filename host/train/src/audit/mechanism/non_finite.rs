@@ -5,14 +5,13 @@
 
 use super::first_step::FirstStep;
 use super::made::{Linear, Numbered};
-use super::released::{ReleasedNoise, paid};
+use super::released::{ReleasedNoise, paid, unpriced};
 use super::tests_of::Tests;
 use crate::files::NON_FINITE_LEDGER;
 use crate::observe::{Counting, Given, Observer, Summed};
 use crate::worker::Point;
 use crate::{ReleaseNonFinite, Run, RunPlan, TrainError};
-use damper_core::accounting::Rate;
-use damper_data::{Features, Labels, Numbers, Split};
+use damper_data::Split;
 use std::path::{Path, PathBuf};
 
 /// Made rows.
@@ -64,12 +63,7 @@ pub(super) fn data(linear: Linear, rows: &[Row]) -> Split {
             });
         }
     }
-    let classes = linear.classes;
-    let labels = Labels::Classes { shape: vec![], values: (0..rows.len()).map(|i| (i % classes) as i64).collect() };
-    let features = vec![Features { shape: vec![linear.features], values: Numbers::F32(values) }];
-    let mut split = Split::made(rows.len(), features, labels);
-    rows.iter().enumerate().filter(|(_, row)| **row == Row::Null).for_each(|(at, _)| split.set_null(at, true));
-    split
+    linear.split(values, rows.iter().map(|row| *row == Row::Null))
 }
 
 /// The number of rows of `split` without a finite gradient at `params`, by the audit's own gradients.
@@ -136,18 +130,7 @@ impl<'a> SeenCount<'a> {
 
 /// The release is part of what the run costs, at the noise that it has.
 pub(super) fn is_priced(run: &Run, asked: &ReleaseNonFinite) -> Result<Option<String>, TrainError> {
-    let recorded = RunPlan::new(run)?.events.non_finite;
-    let multiplier = asked.noise_multiplier.unwrap_or(0.0);
-    Ok(match recorded {
-        Some(event)
-            if event.sampling_rate_numerator == Rate::DENOMINATOR
-                && event.times == 1
-                && (event.noise_multiplier / multiplier - 1.0).abs() < 1e-6 =>
-        {
-            None
-        }
-        other => Some(format!("{other:?} is priced, where the multiplier is {multiplier}")),
-    })
+    Ok(unpriced(RunPlan::new(run)?.events.non_finite, asked.noise_multiplier.unwrap_or(0.0)))
 }
 
 /// What is wrong with how far `row` moves the count between two runs by the same key, if anything is: it should by `added` rows.

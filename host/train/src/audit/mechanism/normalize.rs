@@ -6,13 +6,12 @@
 use super::across::Across;
 use super::first_step::FirstStep;
 use super::made::{Linear, Numbered};
-use super::released::{ReleasedNoise, paid};
+use super::released::{ReleasedNoise, paid, unpriced};
 use super::tests_of::Tests;
 use crate::files::NORMALIZE_LEDGER;
 use crate::observe::{Given, Normalizing, Observer, Summed};
 use crate::{NormalizePrivate, Run, RunPlan, TrainError};
-use damper_core::accounting::Rate;
-use damper_data::{Features, Labels, Numbers, Split};
+use damper_data::Split;
 use std::path::{Path, PathBuf};
 
 /// Made rows.
@@ -79,12 +78,7 @@ pub(super) fn data(normalize: &NormalizePrivate, linear: Linear, rows: &[Row]) -
             sums[columns + column] += unit * unit - 0.5;
         }
     }
-    let classes = linear.classes;
-    let labels = Labels::Classes { shape: vec![], values: (0..rows.len()).map(|i| (i % classes) as i64).collect() };
-    let features = vec![Features { shape: vec![columns], values: Numbers::F32(values) }];
-    let mut split = Split::made(rows.len(), features, labels);
-    rows.iter().enumerate().filter(|(_, row)| **row == Row::Null).for_each(|(at, _)| split.set_null(at, true));
-    (split, sums)
+    (linear.split(values, rows.iter().map(|row| *row == Row::Null)), sums)
 }
 
 /// Sees the release of one run.
@@ -133,17 +127,7 @@ impl<'a> SeenRelease<'a> {
 
 /// The release is part of what the run costs, at the noise that it has.
 pub(super) fn is_priced(run: &Run, normalize: &NormalizePrivate) -> Result<Option<String>, TrainError> {
-    let recorded = RunPlan::new(run)?.events.normalize;
-    let multiplier = normalize.noise_multiplier.unwrap_or(0.0);
-    Ok(match recorded {
-        Some(event)
-            if event.sampling_rate_numerator == Rate::DENOMINATOR
-                && (event.noise_multiplier / multiplier - 1.0).abs() < 1e-6 =>
-        {
-            None
-        }
-        other => Some(format!("{other:?} is priced, where the multiplier is {multiplier}")),
-    })
+    Ok(unpriced(RunPlan::new(run)?.events.normalize, normalize.noise_multiplier.unwrap_or(0.0)))
 }
 
 /// How far two releases by the same key lie apart, in clips.
