@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 use tempfile::TempDir;
 
 const MODEL: &str = "onnx-models/digits-linear.onnx";
@@ -565,7 +565,7 @@ fn private_noise_is_fresh() {
     let mut kept: Vec<_> =
         fs::read_dir(federation.at("one")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     kept.sort();
-    assert_eq!(kept, ["kept.upd", "ledger.json", "lock", "sent.log"]);
+    assert_eq!(kept, ["joined.json", "kept.upd", "ledger.json", "lock", "sent.log"]);
 }
 
 /// A private federation of three members, whose owners have approved its plan. `more` are flags of the plan.
@@ -616,6 +616,8 @@ fn members_speak_for_themselves_alone() {
     }
     refused(&signed_update(&federation, 1, 2, &[]), &["2.key", "not the key of device 1"]);
     refused(&signed_update(&federation, 1, 1, &["--max-epsilon", "0.1"]), &["--max-epsilon", "costs epsilon"]);
+    let strict = ["--max-epsilon", "100", "--max-delta", "1e-6"];
+    refused(&signed_update(&federation, 1, 1, &strict), &["--max-delta is 1e-6", "at delta 1e-5"]);
     for device in 1..=3 {
         assert_eq!(ok(&signed_update(&federation, device, device, &[]))["rounds_charged"], 1);
     }
@@ -639,6 +641,67 @@ fn members_speak_for_themselves_alone() {
         Update::parse(&bytes).unwrap().units().zip(&mut wanted).for_each(|(units, sum)| *sum += units);
     }
     assert!(Update::parse(&read("0.sum")).unwrap().units().eq(wanted));
+}
+
+// Once a device has joined, each request of the plan gets a charged update: with rows that do not fit any more it is noise alone, and the
+// message stays on the device.
+#[test]
+fn joined_device_answers_whatever_its_rows_are() {
+    let federation = of_members(&["--rounds", "9"]);
+    approved(&federation, 1);
+    let data = |name: &str, label: usize| {
+        let rows: String =
+            (0..4).map(|row| format!("{}{}\n", "0.5,".repeat(64), if row == 3 { label } else { row })).collect();
+        let file = federation.at(name);
+        fs::write(&file, rows).unwrap();
+        format!("csv:{}", file.display())
+    };
+    let (good, bad) = (data("good.csv", 9), data("bad.csv", 10));
+    let params = federation.at("zero.params").display().to_string();
+    fs::write(&params, [0; 2600]).unwrap();
+    let update = |round: u32, data: &str| {
+        let mut command = damper(&["federation", "update"]);
+        command.arg(federation.at("federation.json")).arg(MODEL).args(["--data", data, "--device", "1", "--json"]);
+        command.args(["--round", &round.to_string(), "--params", &params, "--backend", "portable", "--key"]);
+        command.arg(federation.at("1.key")).arg("--ledger").arg(federation.at("state-1"));
+        command.arg("--out").arg(federation.at("1.upd")).output().unwrap()
+    };
+    // Before it has joined, nothing leaves and nothing is charged.
+    refused(&update(0, &bad), &["bad.csv: line 4", "label"]);
+    let mut check = damper(&["federation", "check"]);
+    check.arg(federation.at("federation.json")).arg(MODEL).args(["--data", &good]);
+    assert!(check.arg("--ledger").arg(federation.at("state-1")).output().unwrap().status.success());
+    let first = ok(&update(1, &good));
+    let noise = update(2, &bad);
+    let second = ok(&noise);
+    assert_eq!((&first["bytes"], first["rounds_charged"].as_u64()), (&second["bytes"], Some(1)));
+    assert_eq!(second["rounds_charged"], 2);
+    assert_eq!(first.as_object().unwrap().len(), second.as_object().unwrap().len());
+    let sent = fs::read_to_string(federation.at("state-1/sent.log")).unwrap();
+    assert!(sent.contains("the data does not fit"), "{sent}");
+}
+
+// Files that the device keeps are not overwritten, and a sum moves the parameters of its own round.
+#[test]
+fn files_in_wrong_places_are_refused() {
+    let federation = Federation::new(&["--smallest-cohort", "1"]);
+    let model = Path::new(MODEL);
+    ok(&federation.update("federation.json", model, 1, 0, &[]));
+    let mut command = damper(&["federation", "update"]);
+    command.arg(federation.at("federation.json")).arg(MODEL).args(SAMPLES).args(["--device", "1", "--round", "1"]);
+    command.args(["--seed", "5", "--ledger"]).arg(federation.at("state-1")).arg("--params").arg(federation.at("p"));
+    fs::write(federation.at("p"), [0; 2600]).unwrap();
+    let inside = command.arg("--out").arg(federation.at("state-1/../state-1/ledger.json")).output().unwrap();
+    refused(&inside, &["--out", "that the device keeps"]);
+    let params = federation.at("p").display().to_string();
+    ok(&federation.update("federation.json", model, 1, 1, &["--params", &params]));
+    ok(&federation.aggregate(&["1-1.upd"], 1));
+    refused(&federation.apply(model, "1.sum", "out.onnx", &[]), &["--params: the sum is of round 1"]);
+    // A folder is one device's.
+    let mut other = damper(&["federation", "update"]);
+    other.arg(federation.at("federation.json")).arg(MODEL).args(SAMPLES).args(["--device", "2", "--round", "1"]);
+    other.args(["--seed", "5", "--params", &params, "--ledger"]).arg(federation.at("state-1"));
+    refused(&other.arg("--out").arg(federation.at("x")).output().unwrap(), &["that of device 1"]);
 }
 
 // One budget pays for all plans on a device's data, each once, before its first round.
@@ -679,8 +742,12 @@ fn answers_come_at_the_plans_delay() {
     let (output, seconds) = of(&quick, &["--max-epsilon", "0.1"]);
     refused(&output, &["costs epsilon"]);
     assert!(seconds >= 4.0, "{seconds}");
+    let begun = SystemTime::now();
     let (output, seconds) = of(&quick, &[]);
     assert!(ok(&output)["resent"] == false && seconds >= 4.0, "{seconds}");
+    // The file as well: whoever watches it, or is given its time, learns nothing.
+    let written = fs::metadata(quick.at("1-0.upd")).unwrap().modified().unwrap();
+    assert!(written.duration_since(begun).unwrap() >= Duration::from_millis(3990));
     let sent = |federation: &Federation| fs::read_to_string(federation.at("state-1/sent.log")).unwrap();
     assert!(sent(&quick).contains("\"update\""), "{}", sent(&quick));
     let (output, seconds) = of(&quick, &[]);

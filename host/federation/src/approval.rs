@@ -1,17 +1,19 @@
-//! An owner's approval of a plan, in the folder of the owner's device.
+//! An owner's approval of a plan, and the check of the device's data against it, in the folder of the owner's device.
 //!
 //! Some plans protect a device by what others do: a share of the noise, or members that are not all the server's own. Nothing proves that to a device,
 //! so its owner has to say it. A plan in which a device adds all of the noise itself, and has no members, asks for no approval.
 
+use crate::round_ledger::{self, SETTING};
 use crate::{Aggregation, DeviceNoise, FederationError, FederationPlan};
 use damper_accounting::RunKind;
-use damper_files::{Access, create_private_folder, sealed, write};
+use damper_files::{Access, create_private_folder_for, sealed, write_for};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io;
 use std::path::Path;
 
 const APPROVED: &str = "approved.json";
+const JOINED: &str = "joined.json";
 
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -19,15 +21,61 @@ struct Approval {
     plan: String,
 }
 
+fn note(folder: &Path, name: &str, plan: &FederationPlan) -> Result<(), FederationError> {
+    let text = sealed::line("approved", "", &Approval { plan: plan.digest() }).0;
+    Ok(write_for(&folder.join(name), text.as_bytes(), Access::Private, SETTING)?)
+}
+
+fn is_noted(folder: &Path, name: &str, plan: &FederationPlan) -> Result<bool, FederationError> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct File {
+        approved: Approval,
+        sha256: String,
+    }
+    let file = folder.join(name);
+    match fs::read(&file) {
+        Ok(bytes) => Ok(serde_json::from_slice(&bytes).is_ok_and(|File { approved, sha256 }| {
+            sealed::digest(&approved) == sha256 && approved.plan == plan.digest()
+        })),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(FederationError::Io { file, error }),
+    }
+}
+
+/// Writes that the data of the device with this folder fits `plan`. From now on the device answers each request, by noise alone if its rows do not
+/// fit any more: nothing that a server sees depends on them but an update that was charged.
+///
+/// # Errors
+///
+/// The folder cannot be written, or its ledger has charged rounds of another plan.
+pub fn join(folder: &Path, plan: &FederationPlan) -> Result<(), FederationError> {
+    if is_noted(folder, JOINED, plan)? {
+        return Ok(());
+    }
+    create_private_folder_for(folder, SETTING)?;
+    round_ledger::check_plan(folder, plan)?;
+    note(folder, JOINED, plan)
+}
+
+/// Returns true if the device with this folder has joined `plan`.
+///
+/// # Errors
+///
+/// The folder cannot be read.
+pub fn has_joined(folder: &Path, plan: &FederationPlan) -> Result<bool, FederationError> {
+    is_noted(folder, JOINED, plan)
+}
+
 /// Writes that the owner of the device with this folder approves `plan`. The folder is made if it is not there.
 ///
 /// # Errors
 ///
-/// The folder cannot be written.
+/// The folder cannot be written, or its ledger has charged rounds of another plan.
 pub fn approve(folder: &Path, plan: &FederationPlan) -> Result<(), FederationError> {
-    create_private_folder(folder)?;
-    let text = sealed::line("approved", "", &Approval { plan: plan.digest() }).0;
-    Ok(write(&folder.join(APPROVED), text.as_bytes(), Access::Private)?)
+    create_private_folder_for(folder, SETTING)?;
+    round_ledger::check_plan(folder, plan)?;
+    note(folder, APPROVED, plan)
 }
 
 /// Refuses `plan` if its owner has to approve it and has not.
@@ -37,20 +85,7 @@ pub fn approve(folder: &Path, plan: &FederationPlan) -> Result<(), FederationErr
 /// It is not approved, or the approval cannot be read.
 pub fn check_approved(folder: &Path, plan: &FederationPlan) -> Result<(), FederationError> {
     let Some(reason) = reason(plan) else { return Ok(()) };
-    #[derive(Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct File {
-        approved: Approval,
-        sha256: String,
-    }
-    let file = folder.join(APPROVED);
-    let is_approved = match fs::read(&file) {
-        Ok(bytes) => serde_json::from_slice(&bytes).is_ok_and(|File { approved, sha256 }| {
-            sealed::digest(&approved) == sha256 && approved.plan == plan.digest()
-        }),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => false,
-        Err(error) => return Err(FederationError::Io { file, error }),
-    };
+    let is_approved = is_noted(folder, APPROVED, plan)?;
     if is_approved { Ok(()) } else { Err(FederationError::NotApproved { folder: folder.into(), reason }) }
 }
 

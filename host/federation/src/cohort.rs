@@ -4,7 +4,8 @@
 //! devices would differ by the updates of few.
 
 use crate::FederationError;
-use damper_files::{Access, sealed, sha256, write};
+use crate::round_ledger::SETTING;
+use damper_files::{Access, sealed, sha256, write_for};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs;
@@ -83,7 +84,7 @@ impl Cohort {
     /// The disk is full or fails.
     pub fn fix(&self, folder: &Path) -> Result<(), FederationError> {
         let text = sealed::line("cohort", "", self).0;
-        Ok(write(&folder.join(COHORT), text.as_bytes(), Access::Private)?)
+        Ok(write_for(&folder.join(COHORT), text.as_bytes(), Access::Private, SETTING)?)
     }
 
     /// Returns true if an update with these bytes is in it.

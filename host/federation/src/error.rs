@@ -38,6 +38,11 @@ pub enum FederationError {
     /// A plan that costs more than the owner of the device allows.
     #[error("the plan costs epsilon {}, and this device's `max_epsilon` is {most}; plan fewer rounds or more noise", damper_accounting::upward(*epsilon))]
     AboveCap { epsilon: f64, most: f64 },
+    /// A plan whose ε is stated at a larger δ than the owner of the device allows.
+    #[error(
+        "the plan's epsilon is at delta {delta:e}, and this device's `max_delta` is {most:e}; plan with a smaller delta"
+    )]
+    LargeDelta { delta: f64, most: f64 },
     /// A request that is not one of the plan. The words are the same whatever is wrong.
     #[error(
         "not a request of the plan; give `params`, the {parameters} finite float32 words of the round's trained parameters, or none in round 0"

@@ -4,7 +4,8 @@
 //! So the bytes are on the disk before they leave the device, and a request that differs gets none.
 
 use crate::FederationError;
-use damper_files::{Access, sealed, sha256, write};
+use crate::round_ledger::SETTING;
+use damper_files::{Access, sealed, sha256, write_for};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io;
@@ -32,11 +33,11 @@ fn hex(bytes: &[u8; 32]) -> String {
 }
 
 impl Kept {
-    /// The update that `folder` keeps, if there is one.
+    /// The update that `folder` keeps, if there is one that is whole. A damaged one is lost: its round is charged, and a later one can be taken.
     ///
     /// # Errors
     ///
-    /// It cannot be read, or is damaged.
+    /// It cannot be read.
     pub fn read(folder: &Path) -> Result<Option<Self>, FederationError> {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
@@ -45,19 +46,21 @@ impl Kept {
             sha256: String,
         }
         let file = folder.join(KEPT);
-        let bytes = match fs::read(&file) {
+        // A file, and none that never ends.
+        let read = || if fs::metadata(&file)?.is_file() { fs::read(&file) } else { Ok(vec![]) };
+        let bytes = match read() {
             Ok(bytes) => bytes,
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(FederationError::Io { file, error }),
         };
-        let damaged = || FederationError::Ledger { folder: folder.into(), problem: format!("{KEPT} is damaged") };
-        let end = bytes.iter().position(|byte| *byte == b'\n').ok_or_else(damaged)?;
-        let (line, rest) = bytes.split_at(end + 1);
-        let Line { kept, sha256: digest } = serde_json::from_slice(line).map_err(|_| damaged())?;
-        if sealed::digest(&kept) != digest || sha256(rest) != kept.bytes {
-            return Err(damaged());
-        }
-        Ok(Some(Self { request: kept.request, bytes: rest.to_vec() }))
+        let whole = || {
+            let end = bytes.iter().position(|byte| *byte == b'\n')?;
+            let (line, rest) = bytes.split_at(end + 1);
+            let Line { kept, sha256: digest } = serde_json::from_slice(line).ok()?;
+            let is_whole = sealed::digest(&kept) == digest && sha256(rest) == kept.bytes;
+            is_whole.then(|| Self { request: kept.request, bytes: rest.to_vec() })
+        };
+        Ok(whole())
     }
 
     /// The bytes, if they answered this request.
@@ -90,7 +93,7 @@ impl Keeping {
         let head = Head { request: hex(&self.request), bytes: sha256(bytes) };
         let mut content = sealed::line("kept", "", &head).0.into_bytes();
         content.extend_from_slice(bytes);
-        Ok(write(&self.file, &content, Access::Private)?)
+        Ok(write_for(&self.file, &content, Access::Private, SETTING)?)
     }
 }
 
@@ -110,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn damaged_kept_update_is_error() {
+    fn damaged_kept_update_is_lost() {
         let folder = tempfile::tempdir().unwrap();
         Keeping::new(folder.path(), [1; 32]).keep(b"update").unwrap();
         let file = folder.path().join(KEPT);
@@ -119,7 +122,7 @@ mod tests {
             let mut bad = good.clone();
             bad[at] ^= 1;
             fs::write(&file, &bad).unwrap();
-            assert!(Kept::read(folder.path()).is_err(), "{at}");
+            assert_eq!(Kept::read(folder.path()).unwrap(), None, "{at}");
         }
     }
 }

@@ -24,7 +24,7 @@ mod room;
 mod round_ledger;
 mod sent_log;
 
-pub use approval::{approve, check_approved};
+pub use approval::{approve, check_approved, has_joined, join};
 pub use cohort::Cohort;
 pub use envelope::{Envelope, EnvelopeError};
 pub use error::FederationError;

@@ -3,10 +3,11 @@
 use crate::FederationError;
 use damper_files::create_new_private;
 use ed25519_dalek::pkcs8::spki::der::pem::LineEnding;
-use ed25519_dalek::pkcs8::{DecodePrivateKey, EncodePrivateKey};
+use ed25519_dalek::pkcs8::{DecodePrivateKey, EncodePrivateKey, KeypairBytes};
 use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
 use serde::{Deserialize, Serialize};
 use std::fs;
+use std::io;
 use std::path::Path;
 use zeroize::Zeroizing;
 
@@ -92,7 +93,9 @@ impl MemberKey {
             FederationError::Key(format!("the operating system gave no randomness ({error}); try again"))
         })?;
         let key = SigningKey::from_bytes(&seed);
-        let pem = key.to_pkcs8_pem(LineEnding::LF).map_err(|error| FederationError::Key(error.to_string()))?;
+        // Without the public key: version 1, which OpenSSL 3.0 reads.
+        let bytes = KeypairBytes { secret_key: key.to_bytes(), public_key: None };
+        let pem = bytes.to_pkcs8_pem(LineEnding::LF).map_err(|error| FederationError::Key(error.to_string()))?;
         create_new_private(file, pem.as_bytes())?;
         Ok(Self(key))
     }
@@ -103,7 +106,24 @@ impl MemberKey {
     ///
     /// The file cannot be read or is no such key.
     pub fn read(file: &Path) -> Result<Self, FederationError> {
-        let failed = |error| FederationError::Io { file: file.into(), error };
+        let failed = |error: io::Error| match error.kind() {
+            io::ErrorKind::NotFound => FederationError::Key(format!(
+                "{}: there is no such file; give this device's key, which damper federation key makes",
+                file.display()
+            )),
+            _ => FederationError::Io { file: file.into(), error },
+        };
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            let mode = fs::metadata(file).map_err(failed)?.permissions().mode();
+            if mode & 0o077 != 0 {
+                return Err(FederationError::Key(format!(
+                    "{}: others on this machine can read it, and would speak for the device; chmod 600",
+                    file.display()
+                )));
+            }
+        }
         let text = Zeroizing::new(fs::read_to_string(file).map_err(failed)?);
         SigningKey::from_pkcs8_pem(&text).map(Self).map_err(|_| {
             FederationError::Key(format!(
@@ -163,6 +183,14 @@ mod tests {
         let signature = again.sign(b"a", b"bc");
         assert!(member.signed(b"a", b"bc", &signature) && !member.signed(b"a", b"bd", &signature));
         assert!(MemberKey::create(&file).unwrap_err().to_string().contains("is there already"));
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            let mode = |mode| fs::set_permissions(&file, fs::Permissions::from_mode(mode)).unwrap();
+            mode(0o644);
+            assert!(MemberKey::read(&file).unwrap_err().to_string().contains("chmod 600"));
+            mode(0o600);
+        }
         fs::write(&file, "x").unwrap();
         assert!(MemberKey::read(&file).unwrap_err().to_string().contains("not a device's key"));
     }

@@ -168,6 +168,8 @@ const FORMAT: u32 = 3;
 const MOST: u32 = 1 << 24;
 /// Seconds that a fixed reply may take at most: a day.
 const LONGEST_REPLY: u32 = 86_400;
+/// Letters of a member's name, at most.
+const LONGEST_NAME: usize = 40;
 /// Units that a device may hold for each that is expected, unless the plan says how many it draws.
 const HELD: f64 = 4.0;
 /// The largest probability with which an honest federation leaves the range of its integers.
@@ -469,6 +471,12 @@ fn most_that_fit(grid_bits: u32, sigma: u32) -> u32 {
     u32::try_from(left >> grid_bits).unwrap_or(u32::MAX)
 }
 
+/// Returns true if a name can be shown as it is. It is shorter than a key, so it cannot look like another member's line.
+fn is_plain(name: &str) -> bool {
+    let is_allowed = |c: char| c.is_alphanumeric() || " -_.,'()&/+@#:".contains(c);
+    name.chars().count() <= LONGEST_NAME && name.chars().all(is_allowed) && !name.contains("  ")
+}
+
 /// A valid key for each device, and none twice: one owner could speak for two.
 fn check_members(members: &[Member], devices: u32) -> Result<(), FederationError> {
     if members.is_empty() {
@@ -478,7 +486,7 @@ fn check_members(members: &[Member], devices: u32) -> Result<(), FederationError
     if members.len() as u64 != u64::from(devices) {
         return refuse(&members.len(), format!("one for each of the {devices} devices is needed"));
     }
-    let mut seen = HashSet::new();
+    let (mut seen, mut names) = (HashSet::new(), HashSet::new());
     for (number, member) in (1..).zip(members) {
         if !member.is_valid() {
             return refuse(&member.public_key, format!("device {number} has no public key of 64 hexadecimal digits"));
@@ -486,9 +494,14 @@ fn check_members(members: &[Member], devices: u32) -> Result<(), FederationError
         if !seen.insert(&member.public_key) {
             return refuse(&member.public_key, format!("device {number} has the key of another one; each has its own"));
         }
-        // Names are shown on a terminal, a line each.
-        if member.name.chars().any(char::is_control) || member.name.len() > 200 {
-            return refuse(&number, format!("the name of device {number} is longer than a line; shorten it"));
+        if !is_plain(&member.name) {
+            let problem = format!(
+                "the name of device {number} must be at most {LONGEST_NAME} letters, digits, single spaces and simple marks: owners read it on a terminal"
+            );
+            return refuse(&number, problem);
+        }
+        if !member.name.is_empty() && !names.insert(&member.name) {
+            return refuse(&member.name, format!("device {number} has the name of another one; give each its own"));
         }
     }
     Ok(())
@@ -609,6 +622,29 @@ pub(crate) mod tests {
         ] {
             assert!(FederationPlan::from_json(forged.to_json().as_bytes()).is_err(), "{forged:?}");
         }
+    }
+
+    // A name cannot draw on the owner's terminal, nor pass for another member.
+    #[test]
+    fn members_names_are_plain() {
+        let keys = [
+            "3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c",
+            "d75a980182b10ab7d54bfed3c964073a0ee172f3daa62325af021a68f707511a",
+        ];
+        let of = |names: [&str; 2]| {
+            let members =
+                keys.iter().zip(names).map(|(key, name)| Member { public_key: (*key).into(), name: name.into() });
+            plan(&PlanSettings { devices: 2, smallest_cohort: 2, members: members.collect(), ..settings() })
+        };
+        of(["St. Mary's (Köln)", "клиника 2"]).unwrap();
+        of(["", ""]).unwrap();
+        let spaced = format!("clinic 1{}member 2", " ".repeat(20));
+        for bad in
+            ["a\u{202e}b", "a\u{200b}", "\u{1b}[2J", "a\nb", "a  b", &spaced, &"x".repeat(41), "a\u{ad}", "\u{e0041}"]
+        {
+            assert!(of([bad, "b"]).unwrap_err().to_string().contains("the name of device 1"), "{bad:?}");
+        }
+        assert!(of(["a", "a"]).unwrap_err().to_string().contains("name of another"));
     }
 
     #[test]

@@ -6,7 +6,7 @@
 use super::{FederationError, FederationPlan};
 use damper_core::accounting::{Ledger, Record, Store};
 use damper_core::error::OpenError;
-use damper_files::{Access, FileError, create_private_folder, sealed, write};
+use damper_files::{Access, AtomicFile, FileError, create_private_folder_for, sealed, write_for};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
@@ -14,6 +14,10 @@ use std::path::{Path, PathBuf};
 
 const LEDGER: &str = "ledger.json";
 const LOCK: &str = "lock";
+/// The setting that names the folder.
+pub(crate) const SETTING: &str = "ledger";
+/// Other files of a folder that was used.
+const TRACES: [&str; 3] = ["kept.upd", "sent.log", "cohort.json"];
 /// The content of the lock once there is a ledger.
 const USED: &[u8] = b"used\n";
 
@@ -37,6 +41,10 @@ struct Charged {
     next_round: u32,
     /// The plan's digest.
     plan: String,
+    /// The device; 0 for a server.
+    device: u32,
+    /// A random number of the folder, by which a budget knows it.
+    folder: String,
 }
 
 /// Persists the charge of one round.
@@ -49,7 +57,7 @@ pub struct RoundStore {
 
 impl RoundStore {
     fn write(&self, record: &Charged) -> Result<(), FileError> {
-        write(&self.file, sealed::line("ledger", "", record).0.as_bytes(), Access::Private)
+        write_for(&self.file, sealed::line("ledger", "", record).0.as_bytes(), Access::Private, SETTING)
     }
 }
 
@@ -73,7 +81,18 @@ impl Charged {
         Self { paid: self.paid.saturating_add(1), next_round: round.saturating_add(1), ..self.clone() }
     }
 
-    fn read(bytes: &[u8], plan: &FederationPlan) -> Result<Self, String> {
+    /// Nothing is charged yet.
+    fn none(plan: &FederationPlan, device: u32) -> Result<Self, FederationError> {
+        let mut folder = [0; 16];
+        getrandom::fill(&mut folder).map_err(|error| {
+            FederationError::Key(format!("the operating system gave no randomness ({error}); try again"))
+        })?;
+        let folder = folder.iter().map(|byte| format!("{byte:02x}")).collect();
+        Ok(Self { budget: plan.rounds, paid: 0, next_round: 0, plan: plan.digest(), device, folder })
+    }
+
+    /// The content of a file; None if it charges nothing, and is of another plan or device.
+    fn read(bytes: &[u8], plan: &FederationPlan, device: u32) -> Result<Option<Self>, String> {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
         struct File {
@@ -84,13 +103,22 @@ impl Charged {
         if sealed::digest(&ledger) != sha256 {
             return Err("its digest does not match".into());
         }
-        if ledger.plan != plan.digest() || ledger.budget != plan.rounds {
+        let is_of_plan = ledger.plan == plan.digest() && ledger.budget == plan.rounds;
+        if ledger.next_round == 0 && !(is_of_plan && ledger.device == device) {
+            return Ok(None);
+        }
+        if !is_of_plan {
             return Err("it is the ledger of another plan".into());
+        }
+        match (ledger.device, device) {
+            (found, wanted) if found == wanted => {}
+            (0, _) => return Err("it is a server's".into()),
+            (found, _) => return Err(format!("it is that of device {found}")),
         }
         if ledger.paid > ledger.next_round || ledger.next_round > plan.rounds {
             return Err(format!("it counts {} charged rounds of {}", ledger.paid, ledger.next_round));
         }
-        Ok(ledger)
+        Ok(Some(ledger))
     }
 }
 
@@ -99,14 +127,43 @@ fn is_used(lock: &File) -> bool {
     lock.metadata().map_or(true, |metadata| metadata.len() > 0)
 }
 
+/// Returns true if a file of `folder` says that something left it.
+fn has_traces(folder: &Path) -> bool {
+    TRACES.iter().any(|name| fs::symlink_metadata(folder.join(name)).is_ok())
+}
+
+/// Refuses a folder whose ledger has charged rounds of another plan than `plan`.
+pub(crate) fn check_plan(folder: &Path, plan: &FederationPlan) -> Result<(), FederationError> {
+    let damaged = |problem: String| FederationError::Ledger { folder: folder.into(), problem };
+    let file = folder.join(LEDGER);
+    let device = |bytes: &[u8]| serde_json::from_slice::<serde_json::Value>(bytes).ok()?["ledger"]["device"].as_u64();
+    match fs::read(&file) {
+        Ok(bytes) => {
+            let device = device(&bytes).and_then(|device| u32::try_from(device).ok()).unwrap_or_default();
+            Charged::read(&bytes, plan, device).map(|_| ()).map_err(damaged)
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+        Err(error) => Err(FederationError::Io { file, error }),
+    }
+}
+
 impl RoundLedger {
-    /// The ledger in `folder`, which is made if it is not there.
+    /// A server's ledger in `folder`, which is made if it is not there.
     ///
     /// # Errors
     ///
-    /// The folder cannot be written, another process uses it, or its ledger is missing, damaged or of another plan.
+    /// The folder cannot be written, another process uses it, or its ledger is missing, damaged or of another plan or party.
     pub fn open(folder: &Path, plan: &FederationPlan) -> Result<Self, FederationError> {
-        create_private_folder(folder)?;
+        Self::of_device(folder, plan, 0)
+    }
+
+    /// The ledger of `device` in `folder`, which is made if it is not there. A ledger that charges nothing yet is made anew for another plan.
+    ///
+    /// # Errors
+    ///
+    /// As [`open`](Self::open).
+    pub fn of_device(folder: &Path, plan: &FederationPlan, device: u32) -> Result<Self, FederationError> {
+        create_private_folder_for(folder, SETTING)?;
         let (file, lock) = (folder.join(LEDGER), folder.join(LOCK));
         let opened = File::options().create(true).append(true).open(&lock);
         let mut opened = opened.map_err(|error| FederationError::Io { file: lock.clone(), error })?;
@@ -116,18 +173,23 @@ impl RoundLedger {
             Err(TryLockError::Error(error)) => return Err(FederationError::Io { file: lock, error }),
         }
         let damaged = |problem: String| FederationError::Ledger { folder: folder.into(), problem };
-        let record = match fs::read(&file) {
-            Ok(bytes) => Charged::read(&bytes, plan).map_err(damaged)?,
+        AtomicFile::sweep(folder);
+        let found = match fs::read(&file) {
+            Ok(bytes) => Charged::read(&bytes, plan, device).map_err(damaged)?,
             // A folder that was used has a ledger: its lock says so. A first process that was stopped earlier charged nothing.
-            Err(error) if error.kind() == io::ErrorKind::NotFound && is_used(&opened) => {
+            Err(error) if error.kind() == io::ErrorKind::NotFound && (is_used(&opened) || has_traces(folder)) => {
                 return Err(damaged("it is missing".into()));
             }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                let record = Charged { budget: plan.rounds, paid: 0, next_round: 0, plan: plan.digest() };
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => return Err(FederationError::Io { file, error }),
+        };
+        let record = match found {
+            Some(record) => record,
+            None => {
+                let record = Charged::none(plan, device)?;
                 RoundStore { file, record: record.clone(), round: 0 }.write(&record)?;
                 record
             }
-            Err(error) => return Err(FederationError::Io { file, error }),
         };
         if !is_used(&opened) {
             let marked = opened.write_all(USED).and_then(|()| opened.sync_all());
@@ -140,6 +202,12 @@ impl RoundLedger {
     #[must_use]
     pub fn charged(&self) -> u32 {
         self.record.paid
+    }
+
+    /// A random number of the folder, in hexadecimal: another folder has another, however it is named.
+    #[must_use]
+    pub fn folder_number(&self) -> &str {
+        &self.record.folder
     }
 
     /// The first round that may still be charged.
@@ -225,6 +293,8 @@ mod tests {
         let file = place.join(LEDGER);
         let good = fs::read(&file).unwrap();
         let other = FederationPlan { clip: 0.25, ..plan() };
+        let of_device = RoundLedger::of_device(&place, &plan(), 3).unwrap_err().to_string();
+        assert!(of_device.contains("a server's"), "{of_device}");
         assert!(RoundLedger::open(&place, &other).unwrap_err().to_string().contains("another plan"));
         for bad in [&good[..good.len() / 2], b"", String::from_utf8_lossy(&good).replace(":2,", ":1,").as_bytes()] {
             fs::write(&file, bad).unwrap();
@@ -232,9 +302,39 @@ mod tests {
         }
         fs::remove_file(&file).unwrap();
         assert!(RoundLedger::open(&place, &plan()).unwrap_err().to_string().contains("missing"));
+        // With the lock gone too, what left the folder says that it was used.
+        fs::write(place.join(LOCK), b"").unwrap();
+        fs::write(place.join("sent.log"), b"{}").unwrap();
+        assert!(RoundLedger::open(&place, &plan()).unwrap_err().to_string().contains("missing"));
+        fs::remove_file(place.join("sent.log")).unwrap();
         // A process that was stopped before it had written a ledger.
         fs::write(place.join(LOCK), b"").unwrap();
         assert_eq!(RoundLedger::open(&place, &plan()).unwrap().charged(), 0);
+    }
+
+    // A plan of which nothing was charged does not keep the folder from another one, and a device's folder is that device's alone.
+    #[test]
+    fn uncharged_folder_takes_another_plan() {
+        let folder = tempfile::tempdir().unwrap();
+        let place = folder.path().join("state");
+        let other = FederationPlan { clip: 0.25, ..plan() };
+        let number = |ledger: &RoundLedger| ledger.folder_number().to_owned();
+        let first = number(&RoundLedger::of_device(&place, &plan(), 1).unwrap());
+        assert_eq!(number(&RoundLedger::of_device(&place, &plan(), 1).unwrap()), first);
+        let mut second = RoundLedger::of_device(&place, &other, 2).unwrap();
+        assert!(number(&second) != first && first.len() == 32);
+        second.charge(0).unwrap();
+        drop(second);
+        fs::write(place.join(".damper-left"), b"").unwrap();
+        for (plan, device, words) in
+            [(&plan(), 2, "another plan"), (&other, 1, "that of device 2"), (&other, 0, "device 2")]
+        {
+            let message = RoundLedger::of_device(&place, plan, device).unwrap_err().to_string();
+            assert!(message.contains(words), "{message}");
+        }
+        assert!(!place.join(".damper-left").exists());
+        assert!(check_plan(&place, &plan()).is_err());
+        check_plan(&place, &other).unwrap();
     }
 
     // A charge that cannot be written gives the round up.

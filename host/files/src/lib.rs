@@ -28,6 +28,9 @@ pub enum Access {
 #[error("{0}")]
 pub struct FileError(pub String);
 
+/// What the name of a file on its way begins with.
+const PREFIX: &str = ".damper-";
+
 /// A file on its way. It exists under its name only after [`commit`](AtomicFile::commit); dropped, it is gone.
 #[derive(Debug)]
 pub struct AtomicFile {
@@ -53,13 +56,21 @@ impl AtomicFile {
     /// The folder does not exist or cannot be written.
     pub fn create_for(path: &Path, access: Access, setting: &'static str) -> Result<Self, FileError> {
         let mut builder = tempfile::Builder::new();
-        builder.prefix(".damper-");
+        builder.prefix(PREFIX);
         let permissions = permissions(access);
         if let Some(permissions) = permissions {
             builder.permissions(permissions);
         }
         let file = builder.tempfile_in(folder_of(path)).map_err(|error| failed(path, setting, &error))?;
         Ok(Self { path: path.to_path_buf(), setting, writer: BufWriter::new(file) })
+    }
+
+    /// Removes what killed processes have left in `folder` of files on their way. None may be on its way there now.
+    pub fn sweep(folder: &Path) {
+        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+        for entry in entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX)) {
+            let _ = fs::remove_file(entry.path());
+        }
     }
 
     /// Makes the file appear under its name, in place of one that is there.
@@ -106,7 +117,16 @@ impl Seek for AtomicFile {
 ///
 /// Those of [`AtomicFile`].
 pub fn write(path: &Path, bytes: &[u8], access: Access) -> Result<(), FileError> {
-    let mut file = AtomicFile::create(path, access)?;
+    write_for(path, bytes, access, OUT)
+}
+
+/// The same for a file that another setting than `out` named.
+///
+/// # Errors
+///
+/// Those of [`AtomicFile`].
+pub fn write_for(path: &Path, bytes: &[u8], access: Access, setting: &'static str) -> Result<(), FileError> {
+    let mut file = AtomicFile::create_for(path, access, setting)?;
     // Past the buffer, in which a copy of a key would stay.
     if let Err(error) = file.writer.get_mut().write_all(bytes) {
         return Err(file.failed(&error));
@@ -230,12 +250,21 @@ pub fn may_be_there(file: &Path) -> bool {
 ///
 /// The folder cannot be made, or its name is taken by a file.
 pub fn create_private_folder(path: &Path) -> Result<(), FileError> {
+    create_private_folder_for(path, OUT)
+}
+
+/// The same for a folder that another setting than `out` named.
+///
+/// # Errors
+///
+/// The folder cannot be made, or its name is taken by a file.
+pub fn create_private_folder_for(path: &Path, setting: &'static str) -> Result<(), FileError> {
     match make_private_folder(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => restrict(path),
         other => other,
     }
     .and_then(|()| sync_folder(folder_of(path)))
-    .map_err(|error| failed(path, OUT, &error))
+    .map_err(|error| failed(path, setting, &error))
 }
 
 /// The same for a folder that must not be there. Of several threads or processes that make it at once, one does.

@@ -189,7 +189,10 @@ pub(super) fn run(args: &AggregateArgs) -> Result<(), Failure> {
     {
         let reasons: Vec<&str> = refused.iter().map(|refused| refused.reason.as_str()).collect();
         let small = FederationError::SmallCohort { accepted, smallest: plan.smallest_cohort };
-        return Err(Failure::new(format!("{small}: {}", reasons.join("; "))));
+        return Err(Failure::new(match reasons.join("; ") {
+            none if none.is_empty() => format!("{small}; ask the other devices again"),
+            reasons => format!("{small}: {reasons}"),
+        }));
     }
     let cost = round.map(|round| round.charge(&cohort)).transpose()?;
     let (Some(header), Some(bytes)) = (sum.header(), sum.to_bytes()) else {

@@ -26,8 +26,9 @@ on each device:
 on the server:
   damper aggregate *.upd --federation federation.json --round 0 \\
     --ledger server --out 0.sum
-  damper federation apply federation.json model.onnx --sum 0.sum --out 1.onnx
-and again with 1.onnx. integrations/flower carries the files between machines.";
+  damper federation apply federation.json model.onnx --sum 0.sum --out-params 1.params
+From round 1 on all three take --params: the parameters with which the round began.
+integrations/flower carries the files between machines.";
 
 /// Plans federated rounds, makes a device's update, applies a round's sum, or simulates all of it.
 #[derive(Args, Debug)]

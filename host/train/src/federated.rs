@@ -21,7 +21,7 @@ pub use client::{Device, DeviceData, Listening, Machine, Request};
 pub use damper_federation::{
     Aggregation, Cohort, DeviceNoise, Envelope, FederationEpsilon, FederationError, FederationPlan, Keeping, Kept,
     LocalSteps, Member, MemberKey, PlanSettings, RoundLedger, SentLog, Unit, aggregate, approve, check_approved,
-    members_of_text, request_digest,
+    has_joined, join, members_of_text, request_digest,
 };
 pub use error::RoundError;
 pub use server::ServerModel;

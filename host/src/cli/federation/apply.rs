@@ -4,6 +4,7 @@ use super::super::model::ModelArgs;
 use super::super::{Failure, answer, answer_json};
 use super::common::{check_model, model_of_plan, read_params, read_plan};
 use clap::Args;
+use damper_core::update::Update;
 use damper_onnx as onnx;
 use damper_train::federated::ServerModel;
 use damper_train::files::{Access, write};
@@ -60,6 +61,13 @@ pub(super) fn run(args: &ApplyArgs) -> Result<(), Failure> {
         read.set_params(&plan, &read_params(file)?).map_err(|error| Failure::of_file(file, error))?;
     }
     let bytes = fs::read(sum).map_err(|error| Failure::of_file(sum, error))?;
+    // A later round's sum moves that round's parameters.
+    let round = Update::parse(&bytes).map_or(0, |sum| sum.header().round);
+    if round > 0 && args.params.is_none() {
+        return Err(Failure::new(format!(
+            "--params: the sum is of round {round}; give the parameters with which that round began"
+        )));
+    }
     read.apply(&plan, &bytes).map_err(|error| Failure::of_file(sum, error))?;
     if let Some(out) = &args.out {
         write(out, &onnx::encode(&read.to_model(&plan)?), Access::Public)?;

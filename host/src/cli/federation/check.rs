@@ -5,7 +5,7 @@ use super::super::model::ModelArgs;
 use super::super::{Failure, answer};
 use super::common::{check_model, model_of_plan, read_device, read_plan, read_users};
 use clap::Args;
-use damper_train::federated::{DeviceData, Unit};
+use damper_train::federated::{DeviceData, Unit, join};
 use std::path::PathBuf;
 
 /// Checks that a device's model and data fit the plan, without a request: its messages may name rows, and stay on the device.
@@ -21,6 +21,9 @@ pub(super) struct CheckArgs {
     /// With --unit user: a text with the user of each training row, a name a line [default: all rows are one user's]
     #[arg(long, value_name = "FILE")]
     users: Option<PathBuf>,
+    /// The device's folder, as for damper federation update: records that the data fits [default: records nothing]
+    #[arg(long, value_name = "DIR")]
+    ledger: Option<PathBuf>,
     #[command(flatten)]
     data: DataArgs,
     #[command(flatten)]
@@ -35,6 +38,9 @@ pub(super) fn run(args: &CheckArgs) -> Result<(), Failure> {
     let users = read_users(args.users.as_deref(), &read, &plan)?;
     let units = DeviceData { read: &read, users: &users }.units(plan.unit);
     plan.check_units(u32::try_from(units).unwrap_or(u32::MAX))?;
+    if let Some(folder) = &args.ledger {
+        join(folder, &plan)?;
+    }
     let of = match plan.unit {
         Unit::Sample => "samples",
         Unit::User => "users",

@@ -82,7 +82,7 @@ pub(super) struct PlanArgs {
     /// With --unit user: the learning rate of these steps
     #[arg(long, value_name = "LR", requires = "local_steps", value_parser = number32)]
     local_lr: Option<f32>,
-    /// With --unit user: samples of such a step, or all that a user has
+    /// With --unit user: samples of such a step; all that a user has if they are fewer
     #[arg(long, value_name = "B", requires = "local_steps")]
     local_batch: Option<u32>,
     /// Delta; well below 1 / number of units

@@ -11,7 +11,16 @@ use std::time::{Duration, Instant};
 
 /// The answer to a request, which leaves once.
 #[derive(Clone)]
-pub(super) struct Release(Arc<Mutex<Option<Answer>>>);
+pub(super) struct Release(Arc<Mutex<State>>);
+
+enum State {
+    /// Nothing is decided.
+    Open(Box<Answer>),
+    /// These bytes are kept, and leave next.
+    Kept(Box<AtomicFile>, Vec<u8>),
+    /// They have left.
+    Sent,
+}
 
 struct Answer {
     plan: FederationPlan,
@@ -42,39 +51,59 @@ impl Release {
         let access = if plan.noise == DeviceNoise::Local { Access::Public } else { Access::Private };
         let file = AtomicFile::create(out, access)?;
         let (keeping, log) = (Keeping::new(folder, request), SentLog::new(folder));
-        Ok(Self(Arc::new(Mutex::new(Some(Answer {
-            plan: plan.clone(),
-            round,
-            device,
-            request,
-            key,
-            keeping,
-            log,
-            file,
-        })))))
+        let answer = Answer { plan: plan.clone(), round, device, request, key, keeping, log, file };
+        Ok(Self(Arc::new(Mutex::new(State::Open(Box::new(answer))))))
     }
 
-    /// Signs and keeps `update`, and writes it. Returns the number of bytes; None if an answer has left already.
-    pub(super) fn first(&self, what: &str, update: &[u8]) -> Result<Option<usize>, Failure> {
-        let Some(answer) = locked(&self.0).take() else { return Ok(None) };
-        let Answer { plan, round, device, request, key, keeping, log, mut file } = answer;
-        let bytes = match &key {
-            Some(key) => Envelope::seal(&plan, round, device.into(), &request, update, key),
+    /// The answer, if nothing is decided.
+    fn open(state: &mut State) -> Option<Answer> {
+        match std::mem::replace(state, State::Sent) {
+            State::Open(answer) => Some(*answer),
+            other => {
+                *state = other;
+                None
+            }
+        }
+    }
+
+    /// Signs and keeps `update`, which leaves next. Returns the number of bytes; None if another answer was first.
+    pub(super) fn keep(&self, what: &str, update: &[u8]) -> Result<Option<usize>, Failure> {
+        let mut state = locked(&self.0);
+        let Some(answer) = Self::open(&mut state) else { return Ok(None) };
+        let bytes = match &answer.key {
+            Some(key) => Envelope::seal(&answer.plan, answer.round, answer.device.into(), &answer.request, update, key),
             None => update.to_vec(),
         };
-        keeping.keep(&bytes)?;
-        log.add(round, what, &bytes)?;
-        file.write_all(&bytes).map_err(|error| file.failed(&error))?;
-        file.commit()?;
-        Ok(Some(bytes.len()))
+        answer.keeping.keep(&bytes)?;
+        answer.log.add(answer.round, what, &bytes)?;
+        let len = bytes.len();
+        *state = State::Kept(Box::new(answer.file), bytes);
+        Ok(Some(len))
     }
 
-    /// Writes what was kept, as it is.
-    pub(super) fn again(&self, kept: &[u8]) -> Result<(), Failure> {
-        let Some(Answer { round, log, mut file, .. }) = locked(&self.0).take() else { return Ok(()) };
-        log.add(round, "the same again", kept)?;
-        file.write_all(kept).map_err(|error| file.failed(&error))?;
-        Ok(file.commit()?)
+    /// The bytes that were kept leave again, as they are.
+    pub(super) fn keep_again(&self, kept: Vec<u8>) -> Result<(), Failure> {
+        let mut state = locked(&self.0);
+        if let Some(Answer { round, log, file, .. }) = Self::open(&mut state) {
+            log.add(round, "the same again", &kept)?;
+            *state = State::Kept(Box::new(file), kept);
+        }
+        Ok(())
+    }
+
+    /// Writes what was kept. Until then the file of the answer is not there.
+    pub(super) fn send(&self) -> Result<(), Failure> {
+        let mut state = locked(&self.0);
+        match std::mem::replace(&mut *state, State::Sent) {
+            State::Kept(mut file, bytes) => {
+                file.write_all(&bytes).map_err(|error| file.failed(&error))?;
+                Ok(file.commit()?)
+            }
+            other => {
+                *state = other;
+                Ok(())
+            }
+        }
     }
 }
 
@@ -83,7 +112,7 @@ impl Release {
 pub(super) struct Watch(Arc<(Mutex<bool>, Condvar)>);
 
 impl Watch {
-    /// Sends `noise_alone` if no answer has left at `late`, and calls `end` with its length at `reply` unless the round has ended by then.
+    /// Keeps `noise_alone` if nothing else is kept at `late`, and calls `end` with its length at `reply` unless the round has ended by then.
     pub(super) fn begin(
         &self,
         release: Release,
@@ -96,16 +125,16 @@ impl Watch {
             if watch.has_ended_by(late).is_some() {
                 return;
             }
-            let sent = match release.first("noise alone: the update was late", &noise_alone) {
+            let kept = match release.keep("noise alone: the update was late", &noise_alone) {
                 Ok(Some(bytes)) => Ok(bytes),
-                // The update has left.
+                // The update was first.
                 Ok(None) => return,
                 Err(failure) => Err(failure),
             };
             if watch.has_ended_by(reply).is_none() {
                 // Held until the process ends, so that the round says nothing more.
                 let _ended = locked(&watch.0.0);
-                end(sent);
+                end(kept);
             }
         });
     }

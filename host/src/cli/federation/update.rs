@@ -13,11 +13,12 @@ use damper_runtime::open;
 use damper_train::check_file_fits;
 use damper_train::federated::{
     Device, DeviceData, FederationError, FederationPlan, Kept, Listening, Machine, MemberKey, Request, RoundLedger,
-    Unit, charge_budget, check_approved, request_digest,
+    Unit, charge_budget, check_approved, has_joined, join, request_digest,
 };
 use damper_train::gradients::GradientOptions;
 use serde::Serialize;
-use std::path::PathBuf;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -59,6 +60,9 @@ pub(super) struct UpdateArgs {
     /// Refuses a plan whose epsilon is larger for any party
     #[arg(long, value_name = "E")]
     max_epsilon: Option<f64>,
+    /// With --max-epsilon: refuses a plan whose delta is larger
+    #[arg(long, value_name = "D", default_value_t = 1e-5, requires = "max_epsilon")]
+    max_delta: f64,
     /// The budget of this device's data, to which the plan is charged once, before its first round
     #[arg(long, value_name = "FILE")]
     budget: Option<PathBuf>,
@@ -115,11 +119,13 @@ pub(super) fn run(args: &UpdateArgs) -> Result<(), Failure> {
     let watch = Watch::default();
     let made = update(args, &plan, moments, &watch);
     watch.ended();
-    // Failures wait as well.
+    // Failures wait as well, and so does the file of the update.
     if let Some(left) = moments.and_then(|moments| moments.reply.checked_duration_since(Instant::now())) {
         thread::sleep(left);
     }
-    show(&made?, args.json)
+    let (made, release) = made?;
+    release.send()?;
+    show(&made, args.json)
 }
 
 fn show(made: &Made, json: bool) -> Result<(), Failure> {
@@ -152,16 +158,43 @@ fn key(args: &UpdateArgs, plan: &FederationPlan) -> Result<Option<MemberKey>, Fa
 }
 
 /// Refuses a plan that costs more than the device's owner allows, to any party.
-fn check_cap(plan: &FederationPlan, most: Option<f64>) -> Result<(), Failure> {
-    let Some(most) = most else { return Ok(()) };
+fn check_cap(plan: &FederationPlan, args: &UpdateArgs) -> Result<(), Failure> {
+    let Some(most) = args.max_epsilon else { return Ok(()) };
+    // ε is nothing without δ, and the plan has chosen both. A cap that is no number allows nothing.
+    if !(plan.delta <= args.max_delta) {
+        return Err(FederationError::LargeDelta { delta: plan.delta, most: args.max_delta }.into());
+    }
     let epsilon = plan.epsilon(plan.rounds)?;
     let largest = epsilon.server.unwrap_or(f64::INFINITY).max(epsilon.participant).max(epsilon.outsider);
-    // A cap that is no number allows nothing.
     if largest <= most { Ok(()) } else { Err(FederationError::AboveCap { epsilon: largest, most }.into()) }
 }
 
-/// The device's answer, which is on the disk when this returns.
-fn update(args: &UpdateArgs, plan: &FederationPlan, moments: Option<Moments>, watch: &Watch) -> Result<Made, Failure> {
+/// Refuses a file among those that the device keeps.
+fn check_outside(out: &Path, folder: &Path) -> Result<(), Failure> {
+    let parent = out.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match (fs::canonicalize(parent), fs::canonicalize(folder)) {
+        (Ok(parent), Ok(folder)) if parent == folder => Err(Failure::new(format!(
+            "--out {}: lies among the files that the device keeps; name another place",
+            out.display()
+        ))),
+        _ => Ok(()),
+    }
+}
+
+fn charge_own_budget(args: &UpdateArgs, plan: &FederationPlan, ledger: &RoundLedger) -> Result<(), Failure> {
+    match &args.budget {
+        Some(file) => Ok(charge_budget(file, &args.ledger, ledger, plan)?),
+        None => Ok(()),
+    }
+}
+
+/// The device's answer, which is kept when this returns and may be sent.
+fn update(
+    args: &UpdateArgs,
+    plan: &FederationPlan,
+    moments: Option<Moments>,
+    watch: &Watch,
+) -> Result<(Made, Release), Failure> {
     let UpdateArgs { model, out, device, round, data, machine, .. } = args;
     let options = &model_of_plan(plan, &args.options)?;
     let member = Device::new(plan, *device, args.seed)?;
@@ -171,7 +204,8 @@ fn update(args: &UpdateArgs, plan: &FederationPlan, moments: Option<Moments>, wa
     let request = Request { round: *round, params: params.as_deref() };
     request.check(plan)?;
     let digest = request_digest(plan, *round, request.params);
-    let mut ledger = RoundLedger::open(&args.ledger, plan)?;
+    let mut ledger = RoundLedger::of_device(&args.ledger, plan, *device)?;
+    check_outside(out, &args.ledger)?;
     // A file that cannot be written is found out before the round is charged.
     check_file_fits(out, 4 * u64::from(plan.parameters) + 4096, "out")?;
     let release = Release::new(plan, (*round, digest), *device, key, &args.ledger, out)?;
@@ -187,33 +221,49 @@ fn update(args: &UpdateArgs, plan: &FederationPlan, moments: Option<Moments>, wa
         out: out.display().to_string(),
     };
     if let Some(kept) = Kept::read(&args.ledger)?.and_then(|kept| kept.for_request(&digest)) {
-        release.again(&kept)?;
-        return Ok(Made { bytes: kept.len(), resent: true, ..made });
+        made.bytes = kept.len();
+        made.resent = true;
+        release.keep_again(kept)?;
+        return Ok((made, release));
     }
     // A round that is charged already is refused before data is read.
     ledger.at(*round)?;
-    check_cap(plan, args.max_epsilon)?;
+    check_cap(plan, args)?;
     check_approved(&args.ledger, plan)?;
-    let read = read_device(plan, model, data, &data.data, options)?;
-    let users = read_users(args.users.as_deref(), &read, plan)?;
+    let of_rows = RowWarnings::new(false, args.json);
+    let read = read_device(plan, model, data, &data.data, options)
+        .and_then(|read| Ok((read_users(args.users.as_deref(), &read, plan)?, read)));
+    let (users, read) = match read {
+        Ok(read) => read,
+        // A device that has joined answers: what is wrong with its rows now is for its owner.
+        Err(failure) if has_joined(&args.ledger, plan)? => {
+            of_rows.warn(&format!("the update is noise alone: {}", failure.message));
+            charge_own_budget(args, plan, &ledger)?;
+            made.rounds_charged += 1;
+            let bytes = member.noise_alone(request, &mut ledger)?;
+            made.bytes = release.keep("noise alone: the data does not fit", &bytes)?.unwrap_or(bytes.len());
+            return Ok((made, release));
+        }
+        Err(failure) => return Err(failure),
+    };
+    join(&args.ledger, plan)?;
     let backend = open(machine.backend()?)?;
     let settings =
         GradientOptions { physical_batch: machine.physical_batch, memory: machine.memory, workers: machine.workers };
     let running = Machine { backend: backend.as_ref(), options: &settings };
     let own = DeviceData { read: &read, users: &users };
-    if let Some(file) = &args.budget {
-        charge_budget(file, &args.ledger, plan)?;
-    }
+    charge_own_budget(args, plan, &ledger)?;
     made.rounds_charged += 1;
-    let of_rows = RowWarnings::new(false, args.json);
     let mut say = |text: &str| of_rows.warn(text);
     let mut listening = Listening { rows: Some(&mut say), noise_alone: None };
     let mut spare = |noise_alone: Vec<u8>| {
         if let Some(Moments { late, reply }) = moments {
             let (made, json, ends) = (made.clone(), args.json, !caller::is_active());
-            watch.begin(release.clone(), noise_alone, (late, reply), move |sent| {
+            let sending = release.clone();
+            watch.begin(release.clone(), noise_alone, (late, reply), move |kept| {
                 // The round's own thread goes on for as long as its data takes: the process ends without it.
                 if ends {
+                    let sent = kept.and_then(|bytes| sending.send().map(|()| bytes));
                     let shown = sent.and_then(|bytes| show(&Made { bytes, ..made }, json));
                     process::exit(shown.map_or_else(|failure| i32::from(failure.say(json)), |()| 0));
                 }
@@ -224,7 +274,7 @@ fn update(args: &UpdateArgs, plan: &FederationPlan, moments: Option<Moments>, wa
         listening.noise_alone = Some(&mut spare);
     }
     let bytes = member.update_telling(own, request, running, &mut ledger, &mut listening)?;
-    // None: noise alone has left, which has as many bytes.
-    made.bytes = release.first("update", &bytes)?.unwrap_or(bytes.len());
-    Ok(made)
+    // None: noise alone was first, which has as many bytes.
+    made.bytes = release.keep("update", &bytes)?.unwrap_or(bytes.len());
+    Ok((made, release))
 }

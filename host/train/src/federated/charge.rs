@@ -16,7 +16,7 @@ use crate::budget::{Budget, BudgetError};
 use crate::{EXACT, RunPlan};
 use damper_accounting::{Accountant, Recorded};
 use damper_core::accounting::{Event, Rate};
-use damper_federation::{Aggregation, DeviceNoise, FederationPlan};
+use damper_federation::{Aggregation, DeviceNoise, FederationPlan, RoundLedger};
 use std::path::Path;
 
 /// The events of `plan`, of the party that learns most.
@@ -42,20 +42,25 @@ fn run_plan(plan: &FederationPlan) -> Result<RunPlan, RoundError> {
     })
 }
 
-/// Charges `plan` to the budget in `file`, once for the device with this `folder`. When it returns, the charge survives a power cut.
+/// Charges `plan` to the budget in `file`, once for the ledger of the device, which is in `folder`. When it returns, the charge survives a
+/// power cut. A ledger that was made anew, or another plan, is charged anew.
 ///
 /// # Errors
 ///
 /// The plan is a simulation's, it would exceed the limit, or the budget cannot be read or written.
-pub fn charge_budget(file: &Path, folder: &Path, plan: &FederationPlan) -> Result<(), ChargeError> {
+pub fn charge_budget(
+    file: &Path,
+    folder: &Path,
+    ledger: &RoundLedger,
+    plan: &FederationPlan,
+) -> Result<(), ChargeError> {
     let charge = run_plan(plan)?;
-    // The device's folder, however it is named. It is of one plan.
-    let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.into());
     let budget = Budget::open(file)?;
-    let name = folder.display().to_string();
-    let is_charged = budget.record().charges.iter().any(|made| made.out == name && made.plan == charge);
+    // The plan and the ledger, however the folder is named.
+    let command = format!("federation {} of ledger {}", plan.digest(), ledger.folder_number());
+    let is_charged = budget.record().charges.iter().any(|made| made.command == command && made.plan == charge);
     if !is_charged {
-        budget.reserve("federation", &folder, charge)?;
+        budget.reserve(&command, folder, charge)?;
     }
     Ok(())
 }
@@ -113,26 +118,57 @@ mod tests {
         let file = folder.path().join("data.budget");
         Budget::create(&file, Header::new("data".into(), Some(8.0), 1e-5)).unwrap();
         let total = || Budget::open(&file).unwrap().record().epsilon(None).unwrap();
+        let charge = |name: &str, plan: &FederationPlan| {
+            let place = folder.path().join(name);
+            let ledger = RoundLedger::of_device(&place, plan, 1).unwrap();
+            charge_budget(&file, &place, &ledger, plan)
+        };
         let first = plan(&settings());
         for _ in 0..3 {
-            charge_budget(&file, &folder.path().join("one"), &first).unwrap();
+            charge("one", &first).unwrap();
         }
         // 20 rounds at rate 1 and multiplier 4.
         let server = first.epsilon(20).unwrap().server.unwrap();
         assert!((total() / server - 1.0).abs() < 1e-6 && (server - 4.985).abs() < 0.001, "{} {server}", total());
         // Of ten devices behind two aggregators nine noises are left.
         let hidden = plan(&PlanSettings { aggregation: Aggregation::Prio, ..settings() });
-        charge_budget(&file, &folder.path().join("two"), &hidden).unwrap();
+        charge("two", &hidden).unwrap();
         // Inverse variances add: 20/16 + 20/(16·9).
         let both = plan(&PlanSettings { noise_multiplier: 4.0 / (10f64 / 9.0).sqrt(), ..settings() });
         let wanted = both.epsilon(20).unwrap().server.unwrap();
         assert!((total() / wanted - 1.0).abs() < 1e-3, "{} {wanted}", total());
+        // The same price for another plan, or for a ledger that was lost and made anew: each pays.
+        let runs = || Budget::open(&file).unwrap().record().charges.len();
+        let before = runs();
+        let other = plan(&PlanSettings {
+            clip: 0.5,
+            aggregation: Aggregation::Prio,
+            rounds: 1,
+            noise_multiplier: 50.0,
+            ..settings()
+        });
+        charge("other", &other).unwrap();
+        charge(
+            "other",
+            &plan(&PlanSettings {
+                lr: 0.5,
+                clip: 0.5,
+                aggregation: Aggregation::Prio,
+                rounds: 1,
+                noise_multiplier: 50.0,
+                ..settings()
+            }),
+        )
+        .unwrap();
+        std::fs::remove_dir_all(folder.path().join("other")).unwrap();
+        charge("other", &other).unwrap();
+        std::os::unix::fs::symlink(folder.path().join("other"), folder.path().join("link")).unwrap();
+        charge("link", &other).unwrap();
+        assert_eq!(runs(), before + 3);
         // A third is above the limit.
         let third = plan(&PlanSettings { rounds: 30, ..settings() });
-        assert!(charge_budget(&file, &folder.path().join("three"), &third).unwrap_err().to_string().contains("limit"));
+        assert!(charge("three", &third).unwrap_err().to_string().contains("limit"));
         let seeded = plan(&PlanSettings { simulation: true, ..settings() });
-        assert!(
-            charge_budget(&file, &folder.path().join("four"), &seeded).unwrap_err().to_string().contains("simulation")
-        );
+        assert!(charge("four", &seeded).unwrap_err().to_string().contains("simulation"));
     }
 }

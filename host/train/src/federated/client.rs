@@ -156,9 +156,21 @@ impl<'a> Device<'a> {
         data: DeviceData<'d>,
         machine: Machine<'_>,
     ) -> Result<Contributions<'d>, RoundError> {
-        let found = Contributions::new(self.plan, data.read, data.users, machine.backend, machine.options)?;
-        self.plan.check_units(found.count())?;
-        Ok(found)
+        Contributions::new(self.plan, data.read, data.users, machine.backend, machine.options)
+    }
+
+    /// The bytes of an update without any unit, in answer to `request`. The round is charged to `ledger`, on the disk, before.
+    ///
+    /// # Errors
+    ///
+    /// The request is not of the plan, its round is charged already, or the disk fails.
+    pub fn noise_alone(&self, request: Request<'_>, ledger: &mut RoundLedger) -> Result<Vec<u8>, RoundError> {
+        let (Device { plan, number, .. }, round) = (*self, request.round);
+        request.check(plan)?;
+        let (step, generator) = (step(plan)?, self.generator()?);
+        ledger.charge(round)?;
+        let sender = Sender { run: plan.run_number(), device: u64::from(number), round };
+        noise_alone(&step, plan, sender, &generator)
     }
 
     /// The bytes of the device's update that `request` asks for. The round is charged to `ledger`, on the disk, before a unit is drawn. If the
@@ -199,16 +211,7 @@ impl<'a> Device<'a> {
         }
         contributions.rehearse()?;
         let generator = self.generator()?;
-        let step = PrivateStep::new(Slots {
-            mechanism: DiscreteGaussian::<i32>::new(Grid::new(plan.grid_bits)?, plan.sigma)?,
-            clip: FlatL2,
-            threshold: Fixed(plan.clip),
-            filter: Identity,
-            // The server moves the parameters.
-            optimizer: Sgd::new(0.0, false, 0.0)?,
-            schedule: Constant(1.0),
-            expected_batch: plan.expected_batch,
-        })?;
+        let step = step(plan)?;
         let sum = vec![SumWord::<i32>::ZERO; plan.parameters as usize];
         let mut state = StepState::new(sum, (), SgdState { momentum: [0.0f32; 0] }, ());
         ledger.passed(round);
@@ -219,6 +222,13 @@ impl<'a> Device<'a> {
             Err(error @ OpenError::Call(_)) => return Err(TrainError::Run(error.to_string()).into()),
         };
         let drawn = self.draw(&generator, open.number(), contributions.count())?;
+        if drawn.len() > plan.most_units as usize {
+            listening.of_rows(&format!(
+                "{} units are drawn, more than the plan's {}; the server may leave the update out",
+                drawn.len(),
+                plan.most_units
+            ));
+        }
         let sender = Sender { run: plan.run_number(), device: u64::from(number), round };
         if let Some(take) = &mut listening.noise_alone {
             take(noise_alone(&step, plan, sender, &generator)?);
@@ -247,6 +257,20 @@ impl<'a> Device<'a> {
         emitted.map_err(not_released)?;
         Ok(bytes)
     }
+}
+
+/// The step of a round of `plan`.
+fn step(plan: &FederationPlan) -> Result<PrivateStep, RoundError> {
+    Ok(PrivateStep::new(Slots {
+        mechanism: DiscreteGaussian::<i32>::new(Grid::new(plan.grid_bits)?, plan.sigma)?,
+        clip: FlatL2,
+        threshold: Fixed(plan.clip),
+        filter: Identity,
+        // The server moves the parameters.
+        optimizer: Sgd::new(0.0, false, 0.0)?,
+        schedule: Constant(1.0),
+        expected_batch: plan.expected_batch,
+    })?)
 }
 
 /// The update of a device without units, in the charged round of `sender`. The noise of that round's address was not released before.

@@ -36,7 +36,9 @@ pub fn simulate(
     let mut members = vec![];
     for (number, data) in (1u32..).zip(devices) {
         let device = Device::new(plan, number, Some(seed))?;
-        members.push((device, number, device.contributions(*data, machine)?));
+        let contributions = device.contributions(*data, machine)?;
+        plan.check_units(contributions.count())?;
+        members.push((device, number, contributions));
     }
     for round in 0..plan.rounds {
         let mut sum = vec![0i64; plan.parameters as usize];
