@@ -139,12 +139,7 @@ fn read_batch(reader: &mut dyn Read, origin: &str, room: &Room) -> Result<Held<u
     }
 }
 
-fn split(
-    path: &Path,
-    batches: Vec<File>,
-    coarse: bool,
-    options: &DataOptions,
-) -> Result<Split, DataError> {
+fn split(path: &Path, batches: Vec<File>, coarse: bool, options: &DataOptions) -> Result<Split, DataError> {
     let (mut pixels, mut labels) = (Sink::new(&options.room()), Vec::new());
     let mut has_one_label = false;
     for (origin, bytes) in batches {

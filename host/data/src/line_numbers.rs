@@ -41,7 +41,10 @@ mod tests {
     fn lines_without_gaps_take_no_memory() {
         let mut lines = LineNumbers::default();
         (2..1_000_002).for_each(|line| lines.push(line));
-        assert_eq!((lines.len(), lines.jumps.len(), lines.get(999_999), lines.get(1_000_000)), (1_000_000, 1, Some(1_000_001), None));
+        assert_eq!(
+            (lines.len(), lines.jumps.len(), lines.get(999_999), lines.get(1_000_000)),
+            (1_000_000, 1, Some(1_000_001), None)
+        );
         assert_eq!(LineNumbers::default().get(0), None);
     }
 

@@ -80,9 +80,7 @@ fn raw(path: &Path, tokens: &Tokens, options: &DataOptions, naming: &mut Naming)
     let labels = match (&options.labels, options.text.task) {
         (LabelKind::None, _) => None,
         (_, TextTask::LanguageModel) => encoded.successors,
-        (_, TextTask::Classify) => {
-            labels.map(|values| Array { origin, shape: vec![lines.len()], values })
-        }
+        (_, TextTask::Classify) => labels.map(|values| Array { origin, shape: vec![lines.len()], values }),
     };
     unreadable.sort_by_key(|(row, _)| *row);
     Ok(Raw { unreadable, lines: Some(lines), ..Raw::new(encoded.features, labels) })

@@ -383,7 +383,13 @@ mod tests {
     #[test]
     fn numbers_read_back_in_their_kind() {
         let folder = tempfile::tempdir().unwrap();
-        let all = [Number::Int(-5), Number::Large(u64::MAX), Number::Float(-0.0), Number::Single(f32::MIN_POSITIVE), Number::NAN];
+        let all = [
+            Number::Int(-5),
+            Number::Large(u64::MAX),
+            Number::Float(-0.0),
+            Number::Single(f32::MIN_POSITIVE),
+            Number::NAN,
+        ];
         let mut sink = Sink::new(&Room::new(Some(0), Some(folder.path())));
         sink.push(&all).unwrap();
         let values = sink.finish().unwrap();

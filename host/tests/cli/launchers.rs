@@ -22,11 +22,14 @@ type Variables = fn(rank: usize, size: usize) -> Vec<(&'static str, String)>;
 const LAUNCHERS: [(&str, Variables); 31] = [
     ("mpirun of Open MPI", |rank, size| numbers(&[("OMPI_COMM_WORLD_RANK", rank), ("OMPI_COMM_WORLD_SIZE", size)])),
     ("mpirun of MPICH", |rank, size| numbers(&[("PMI_RANK", rank), ("PMI_SIZE", size)])),
-    ("mpiexec of PALS", |rank, size| numbers(&[("PALS_RANKID", rank), ("PALS_LOCAL_RANKID", rank), ("PMI_SIZE", size)])),
+    ("mpiexec of PALS", |rank, size| {
+        numbers(&[("PALS_RANKID", rank), ("PALS_LOCAL_RANKID", rank), ("PMI_SIZE", size)])
+    }),
     ("aprun", |rank, _| numbers(&[("ALPS_APP_PE", rank)])),
     ("prterun", |rank, _| numbers(&[("PMIX_RANK", rank)])),
     ("srun", |rank, size| {
-        let step = [("SLURM_STEP_ID", 0), ("SLURM_STEP_NUM_TASKS", size), ("SLURM_NTASKS", size), ("SLURM_PROCID", rank)];
+        let step =
+            [("SLURM_STEP_ID", 0), ("SLURM_STEP_NUM_TASKS", size), ("SLURM_NTASKS", size), ("SLURM_PROCID", rank)];
         numbers(&step)
     }),
     ("srun --mpi=pmi2", |rank, size| {
@@ -64,7 +67,9 @@ const LAUNCHERS: [(&str, Variables); 31] = [
     ("an array of PBS", |rank, _| numbers(&[("PBS_ARRAY_INDEX", rank)])),
     ("an array of Grid Engine", |rank, _| numbers(&[("SGE_TASK_ID", rank + 1)])),
     ("flux run", |rank, size| numbers(&[("FLUX_TASK_RANK", rank), ("FLUX_JOB_SIZE", size)])),
-    ("nodes of AWS Batch", |rank, size| numbers(&[("AWS_BATCH_JOB_NODE_INDEX", rank), ("AWS_BATCH_JOB_NUM_NODES", size)])),
+    ("nodes of AWS Batch", |rank, size| {
+        numbers(&[("AWS_BATCH_JOB_NODE_INDEX", rank), ("AWS_BATCH_JOB_NUM_NODES", size)])
+    }),
     ("an array of AWS Batch", |rank, size| {
         numbers(&[("AWS_BATCH_JOB_ARRAY_INDEX", rank), ("AWS_BATCH_JOB_ARRAY_SIZE", size)])
     }),

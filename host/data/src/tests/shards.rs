@@ -15,7 +15,9 @@ fn batch(split: &Split, rows: Range<usize>) -> Batch {
 }
 
 fn assert_same(found: &Batch, wanted: &Batch, spec: &str) {
-    let (TensorRef::F32(own), TensorRef::F32(other)) = (found.features(0), wanted.features(0)) else { panic!("{spec}") };
+    let (TensorRef::F32(own), TensorRef::F32(other)) = (found.features(0), wanted.features(0)) else {
+        panic!("{spec}")
+    };
     assert!(own == other && found.labels() == wanted.labels() && found.weights() == wanted.weights(), "{spec}");
 }
 
@@ -49,8 +51,14 @@ fn files(folder: &TempDir, rows: usize) -> Vec<(String, DataOptions)> {
     let of_npy = DataOptions { labels_file, ..plain.clone() };
     vec![
         (spec("npy", &put(folder, "x.npy", &singles)), of_npy.clone()),
-        (spec("npy", &put(folder, "x.npy.gz", &gz(&doubles))), DataOptions { normalize: normalize.clone(), ..of_npy.clone() }),
-        (spec("npz", &put(folder, "d.npz", &npz(&[("x", doubles), ("y", labels)]))), DataOptions { unrounded: true, ..plain.clone() }),
+        (
+            spec("npy", &put(folder, "x.npy.gz", &gz(&doubles))),
+            DataOptions { normalize: normalize.clone(), ..of_npy.clone() },
+        ),
+        (
+            spec("npz", &put(folder, "d.npz", &npz(&[("x", doubles), ("y", labels)]))),
+            DataOptions { unrounded: true, ..plain.clone() },
+        ),
         (spec("idx", folder.path()), DataOptions { normalize, ..plain.clone() }),
         (spec("csv", &put(folder, "t.csv", csv.as_bytes())), DataOptions { header: Some(false), ..plain }),
     ]
@@ -88,7 +96,8 @@ fn dropped_rows_have_one_digest_everywhere() {
     let mut text: String = (0..300).map(|row| format!("{row},1,{}\n", row % 2)).collect();
     text += "7,x,1\n";
     let path = put(&folder, "t.csv", text.as_bytes());
-    let options = DataOptions { on_bad_row: OnBadRow::Drop, header: Some(false), inputs: input(&[2]), ..DataOptions::default() };
+    let options =
+        DataOptions { on_bad_row: OnBadRow::Drop, header: Some(false), inputs: input(&[2]), ..DataOptions::default() };
     let whole = load(&spec("csv", &path), &options).unwrap();
     let stored = load(&spec("csv", &path), &DataOptions { data_memory: Some(0), ..options }).unwrap();
     assert!(stored.train.features()[0].floats().is_empty() && stored.train.is_null(300));
@@ -139,7 +148,8 @@ fn shard_is_read_in_its_own_memory() {
             child.args(["--exact", NAME, "--nocapture"]);
             child.env("DAMPER_SHARD_OF", format!("{index} {size} {}", folder.path().display()));
             let output = child.output().unwrap();
-            let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+            let said =
+                format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
             let peak = said.lines().find_map(|line| line.split_once("peak ")).unwrap_or_else(|| panic!("{said}"));
             peak.1.parse().unwrap()
         };
@@ -148,7 +158,11 @@ fn shard_is_read_in_its_own_memory() {
         let samples = rows as u64 * (24 * if index == 2 { 8 } else { 4 });
         println!("file {index}: {} MiB as a whole, {} MiB as one of 4", whole >> 20, shard >> 20);
         let labels = 8 * rows as u64;
-        assert!(shard <= samples / 4 + labels + BUFFERS, "file {index}: a shard of {} takes {shard}, all {whole}", samples / 4);
+        assert!(
+            shard <= samples / 4 + labels + BUFFERS,
+            "file {index}: a shard of {} takes {shard}, all {whole}",
+            samples / 4
+        );
         assert!(shard < whole, "file {index}");
     }
 }
