@@ -11,6 +11,7 @@ use super::data::TestMetricsArg;
 use super::events::Events;
 use super::finish::{Target, finished, stopped};
 use super::flags::with_flags;
+use super::in_memory::is_in_memory;
 use super::model::bytes_text;
 use super::ranks::{follow, on_ranks};
 use super::resume;
@@ -151,9 +152,16 @@ impl TrainArgs {
             return self.prepared(model, config, source);
         }
         let memory = source.data_options.data_memory.unwrap_or(u64::MAX);
+        let cache = source.data_options.cache.clone().unwrap_or_else(std::env::temp_dir);
         source.data_options = source.data_options.of_shard();
         let mut run = self.prepared(model, config, source)?;
         run.keep_shard(group.rank(), group.size(), memory)?;
+        if is_in_memory(&cache) {
+            run.warnings.push(with_flags(&format!(
+                "`shard_data`: all rows are in files of {} while they are read, and files there take memory; name a folder on a disk by `cache`",
+                cache.display()
+            )));
+        }
         Ok(run)
     }
 
