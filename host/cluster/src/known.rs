@@ -14,7 +14,7 @@ pub(crate) struct Told {
 }
 
 /// Numbers of processes.
-const SIZES: [(&str, &str); 20] = [
+const SIZES: [(&str, &str); 19] = [
     // Also Accelerate, DeepSpeed, Lightning, Ray Train, XGBoostJob and Azure's jobs of PyTorch.
     ("WORLD_SIZE", "torchrun or Kubeflow"),
     ("HOROVOD_SIZE", "Horovod"),
@@ -36,7 +36,6 @@ const SIZES: [(&str, &str); 20] = [
     ("LWS_GROUP_SIZE", "a LeaderWorkerSet of Kubernetes"),
     // torchrun's own, which Kubeflow sets for it: a number of machines, or least:most.
     ("PET_NNODES", "Kubeflow"),
-    ("PET_NPROC_PER_NODE", "Kubeflow"),
 ];
 
 /// Numbers of this process among all, from this one on which there are several.
@@ -160,7 +159,6 @@ mod tests {
             ),
             (&[("HOROVOD_SIZE", "2"), ("HOROVOD_RANK", "0")], "Horovod", Some(2)),
             (&[("PET_NNODES", "1:4"), ("PET_NODE_RANK", "0")], "Kubeflow", Some(4)),
-            (&[("PET_NPROC_PER_NODE", "2")], "Kubeflow", Some(2)),
             (&[("RANK", "3"), ("MASTER_ADDR", "10.0.0.1")], "torchrun or Kubeflow", None),
             (&[("NODE_RANK", "1"), ("LOCAL_RANK", "0")], "a launcher of PyTorch", None),
             (
@@ -204,7 +202,8 @@ mod tests {
             &[("TF_CONFIG", "{}")],
             &[("TF_CONFIG", "no JSON")],
             &[("SM_HOSTS", r#"["algo-1"]"#), ("SM_RESOURCE_CONFIG", r#"{"hosts":["algo-1"]}"#)],
-            &[("PET_NNODES", "1"), ("PET_NODE_RANK", "0"), ("PET_NPROC_PER_NODE", "auto")],
+            // What torchrun would start, which is not called here.
+            &[("PET_NNODES", "1"), ("PET_NODE_RANK", "0"), ("PET_NPROC_PER_NODE", "2")],
             // Batch scripts on several machines.
             &[("PBS_TASKNUM", "1"), ("PBS_NODENUM", "0"), ("PBS_ENVIRONMENT", "PBS_BATCH")],
             &[("PBS_TASKNUM", "146"), ("PBS_VNODENUM", "0"), ("PBS_VERSION", "TORQUE-2.4.7")],
