@@ -5,8 +5,13 @@ use std::{env, fs, path::PathBuf};
 /// Bytes of static variables; the rest of the RAM is the stack's, which lies below them, so that an overflow leaves the RAM.
 const STATICS: u32 = 1024;
 /// KB of flash and of RAM that each program may take.
-const PROGRAMS: [(&str, [u32; 2]); 4] =
-    [("digits-cnn", [64, 40]), ("mnist-cnn", [256, 192]), ("mnist-cnn-int8", [256, 192]), ("quiet", [64, 40])];
+const PROGRAMS: [(&str, [u32; 2]); 5] = [
+    ("sample", [64, 96]),
+    ("digits-cnn", [64, 40]),
+    ("mnist-cnn", [256, 192]),
+    ("mnist-cnn-int8", [256, 192]),
+    ("quiet", [64, 40]),
+];
 
 fn main() {
     // On a host only `cargo check` comes here.

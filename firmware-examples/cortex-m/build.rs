@@ -6,7 +6,7 @@ use std::{env, fs, path::PathBuf};
 /// faults, where it would else write into them.
 const STATICS: u32 = 1024;
 
-const PROGRAMS: [&str; 19] = [
+const PROGRAMS: [&str; 20] = [
     "replay",
     "replay-further",
     "replay-wide",
@@ -23,6 +23,7 @@ const PROGRAMS: [&str; 19] = [
     "self-test",
     "price",
     "timing",
+    "sample",
     "journal",
     "costs",
     "background",

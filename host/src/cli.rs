@@ -28,6 +28,7 @@ mod finish;
 mod fix;
 mod flags;
 mod gradients;
+mod in_memory;
 mod init;
 mod inspect;
 mod machine;

@@ -37,7 +37,7 @@ fn of_rank(run: &Run, group: &dyn Group, is_sharded: bool) -> Run {
     let mut run = run.clone();
     run.config.workers = NonZeroUsize::new(1 + group.rank() % 2);
     if is_sharded {
-        run.keep_shard(group.rank(), group.size()).unwrap();
+        run.keep_shard(group.rank(), group.size(), u64::MAX).unwrap();
     }
     run
 }

@@ -2,6 +2,9 @@
 #![no_std]
 
 mod copy;
+mod ticks;
+
+pub use ticks::Ticks;
 
 use cortex_m_semihosting::debug;
 use damper_firmware_measure::memory::Memory;

@@ -2,14 +2,16 @@
 //!
 //! A launcher of MPI starts processes that find each other. Others start as many of the same command, and leave it to them to find each other:
 //! without that, each would train a model of its own. Variables that hold for a whole job, such as SLURM's `SLURM_NTASKS` in a batch script, say
-//! nothing of this process.
+//! nothing of this process. The table of variables is in [`crate::known`].
+
+use crate::known::{Told, told};
 
 /// What this process was started as.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Launch {
     /// The only process.
     Alone,
-    /// One of so many that MPI joins.
+    /// One of at least so many that MPI joins.
     Mpi(usize),
     /// One of several that nothing joins.
     Apart(Apart),
@@ -26,21 +28,12 @@ pub struct Apart {
     pub size: Option<usize>,
 }
 
-/// Sizes of a group that Open MPI tells, or a launcher that speaks PMI, such as those of MPICH, MVAPICH and SLURM.
-const MPI: [&str; 5] =
-    ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MPI_LOCALNRANKS", "MV2_COMM_WORLD_SIZE", "MVP_COMM_WORLD_SIZE"];
+/// Sizes of a group that Open MPI tells, or a launcher that speaks PMI, such as those of MPICH, MVAPICH, Flux, PALS and SLURM.
+const MPI: [&str; 6] =
+    ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "PALS_SIZE", "MPI_LOCALNRANKS", "MV2_COMM_WORLD_SIZE", "MVP_COMM_WORLD_SIZE"];
 
-/// Sizes that launchers without MPI tell.
-const SIZES: [(&str, &str); 8] = [
-    ("WORLD_SIZE", "torchrun or Kubeflow"),
-    ("HOROVOD_SIZE", "Horovod"),
-    ("JAX_NUM_PROCESSES", "a launcher of JAX"),
-    ("FLUX_JOB_SIZE", "Flux"),
-    ("JSM_NAMESPACE_SIZE", "jsrun"),
-    ("CLOUD_RUN_TASK_COUNT", "Cloud Run"),
-    ("BATCH_TASK_COUNT", "Google Batch"),
-    ("AWS_BATCH_JOB_NUM_NODES", "AWS Batch"),
-];
+/// Numbers of a rank that they tell, where none tells the size.
+const MPI_RANKS: [&str; 5] = ["OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "PALS_RANKID", "ALPS_APP_PE"];
 
 /// A step's number from here on is no step of `srun`: it is the batch script, an interactive shell or a container.
 const NO_STEP: u64 = 0xffff_fff0;
@@ -54,15 +47,14 @@ pub(crate) fn launch(variable: impl Fn(&str) -> Option<String>) -> Launch {
     let of_mpi = MPI.into_iter().find_map(size);
     // Without its plugin for PMIx or PMI, srun starts processes that do not know each other.
     let of_mpi = of_mpi.or_else(|| variable("PMIX_RANK").and_then(|_| of_step()));
+    let of_mpi = of_mpi.or_else(|| MPI_RANKS.into_iter().find_map(size).and_then(|rank| rank.checked_add(1)));
     if let Some(size) = of_mpi.filter(|size| *size > 1) {
         return Launch::Mpi(size);
     }
-    let apart = |launcher, variable, size| Launch::Apart(Apart { launcher, variable, size });
-    for (name, launcher) in SIZES {
-        if let Some(size) = size(name).filter(|size| *size > 1) {
-            return apart(launcher, name, Some(size));
-        }
+    if let Some(Told { launcher, variable, size }) = told(&variable) {
+        return Launch::Apart(Apart { launcher, variable, size });
     }
+    let apart = |launcher, variable, size| Launch::Apart(Apart { launcher, variable, size });
     // Also where each task starts an MPI of one process.
     if let Some(size) = of_step().filter(|size| *size > 1) {
         let told = if variable("SLURM_STEP_NUM_TASKS").is_some() { "SLURM_STEP_NUM_TASKS" } else { "SLURM_NTASKS" };
@@ -72,12 +64,6 @@ pub(crate) fn launch(variable: impl Fn(&str) -> Option<String>) -> Launch {
     if number("SLURM_PROCID").is_some_and(|task| task > 0) {
         return apart("srun", "SLURM_PROCID", size("SLURM_NTASKS").filter(|size| *size > 1));
     }
-    if variable("MASTER_ADDR").is_some() && number("RANK").is_some_and(|rank| rank > 0) {
-        return apart("torchrun or Kubeflow", "RANK", None);
-    }
-    if number("JOB_COMPLETION_INDEX").is_some() {
-        return apart("an Indexed Job of Kubernetes", "JOB_COMPLETION_INDEX", None);
-    }
     Launch::Alone
 }
 
@@ -85,7 +71,7 @@ pub(crate) fn launch(variable: impl Fn(&str) -> Option<String>) -> Launch {
 mod tests {
     use super::*;
 
-    fn of(variables: &[(&str, &str)]) -> Launch {
+    pub(crate) fn of(variables: &[(&str, &str)]) -> Launch {
         launch(|name| variables.iter().find(|(set, _)| *set == name).map(|(_, value)| (*value).to_owned()))
     }
 
@@ -99,6 +85,13 @@ mod tests {
             // mpirun below srun or torchrun's variables: MPI joins them.
             &[("OMPI_COMM_WORLD_SIZE", "4"), ("SLURM_STEP_NUM_TASKS", "2"), ("SLURM_PROCID", "1")],
             &[("OMPI_COMM_WORLD_SIZE", "4"), ("WORLD_SIZE", "4"), ("RANK", "1")],
+            // SageMaker's MPI, and Flux, which speaks PMI.
+            &[("OMPI_COMM_WORLD_SIZE", "4"), ("SM_HOSTS", r#"["algo-1","algo-2"]"#)],
+            &[("FLUX_JOB_SIZE", "4"), ("PMI_SIZE", "4"), ("PMI_RANK", "3")],
+            // Where the size is not told, a rank tells the least.
+            &[("PMIX_RANK", "3"), ("PMIX_NAMESPACE", "prterun-1")],
+            &[("ALPS_APP_PE", "3")],
+            &[("PALS_RANKID", "3"), ("PALS_LOCAL_RANKID", "3")],
         ] {
             assert_eq!(of(variables), Launch::Mpi(4), "{variables:?}");
         }
@@ -109,11 +102,9 @@ mod tests {
         for (variables, launcher, size) in [
             (&[("WORLD_SIZE", "2"), ("RANK", "0"), ("LOCAL_RANK", "0")][..], "torchrun or Kubeflow", Some(2)),
             (&[("WORLD_SIZE", "8"), ("OMPI_COMM_WORLD_SIZE", "1")], "torchrun or Kubeflow", Some(8)),
-            (&[("RANK", "3"), ("MASTER_ADDR", "10.0.0.1")], "torchrun or Kubeflow", None),
             (&[("SLURM_STEP_ID", "0"), ("SLURM_STEP_NUM_TASKS", "4"), ("SLURM_PROCID", "0")], "srun", Some(4)),
             (&[("SLURM_STEPID", "3"), ("SLURM_NTASKS", "4"), ("SLURM_PROCID", "0")], "srun", Some(4)),
             (&[("SLURM_PROCID", "2"), ("SLURM_NTASKS", "4")], "srun", Some(4)),
-            (&[("JOB_COMPLETION_INDEX", "0")], "an Indexed Job of Kubernetes", None),
             (&[("FLUX_JOB_SIZE", "16")], "Flux", Some(16)),
             // `srun -n 4 mpirun -np 1 damper`.
             (&[("OMPI_COMM_WORLD_SIZE", "1"), ("SLURM_STEP_NUM_TASKS", "4")], "srun", Some(4)),
@@ -135,7 +126,6 @@ mod tests {
             &[("SLURM_NTASKS", "4"), ("SLURM_NPROCS", "4"), ("SLURM_PROCID", "0"), ("SLURM_JOB_ID", "7")],
             &[("SLURM_NTASKS", "4"), ("SLURM_PROCID", "0"), ("SLURM_STEP_ID", "4294967291")],
             &[("SLURM_STEP_ID", "0"), ("SLURM_STEP_NUM_TASKS", "1"), ("SLURM_NTASKS", "4"), ("SLURM_PROCID", "0")],
-            &[("SLURM_ARRAY_TASK_ID", "3"), ("SLURM_PROCID", "0"), ("SLURM_NTASKS", "1")],
             &[("WORLD_SIZE", "1"), ("RANK", "0"), ("MASTER_ADDR", "localhost")],
             &[("OMPI_COMM_WORLD_SIZE", "1"), ("SLURM_STEP_NUM_TASKS", "1"), ("SLURM_NTASKS", "4")],
             &[("PMIX_RANK", "0"), ("SLURM_STEP_NUM_TASKS", "1")],

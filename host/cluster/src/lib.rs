@@ -3,6 +3,7 @@
 //! The trainer knows [`Group`] alone. [`join`] gives this process its end of a group: with the feature `mpi` that of the processes that
 //! `mpirun` or `srun` has started, else one of its own.
 
+mod known;
 mod launcher;
 #[cfg(feature = "mpi")]
 mod mpi;
@@ -34,6 +35,13 @@ pub enum JoinError {
     Apart(Apart),
     /// MPI does not start.
     Failed,
+    /// MPI has started, and joins fewer processes than the launcher has started.
+    Fewer {
+        /// How many the launcher tells, at least.
+        started: usize,
+        /// How many MPI joins.
+        joined: usize,
+    },
 }
 
 impl std::fmt::Display for JoinError {
@@ -54,6 +62,10 @@ impl std::fmt::Display for JoinError {
             Self::Failed => {
                 f.write_str("MPI does not start: use mpirun or srun of the MPI library that damper was built with")
             }
+            Self::Fewer { started, joined } => write!(
+                f,
+                "started as one of {started} processes, and MPI joins {joined}: use mpirun or srun of the MPI library that damper was built with"
+            ),
         }
     }
 }
@@ -66,14 +78,23 @@ impl std::error::Error for JoinError {}
 ///
 /// The process is one of several, and they cannot be joined.
 pub fn join() -> Result<Joined, JoinError> {
-    match launch(|name| std::env::var(name).ok()) {
+    match launch(variable) {
         Launch::Alone => Ok(Joined::Alone(Alone)),
         #[cfg(feature = "mpi")]
-        Launch::Mpi(size) => mpi::Mpi::start(size).map(Joined::Mpi).ok_or(JoinError::Failed),
+        Launch::Mpi(size) => mpi::Mpi::start(size).map(Joined::Mpi),
         #[cfg(not(feature = "mpi"))]
         Launch::Mpi(size) => Err(JoinError::NoMpi(size)),
         Launch::Apart(apart) => Err(JoinError::Apart(apart)),
     }
+}
+
+/// The file that has what SageMaker's variable has, in containers without its toolkit.
+const SAGEMAKER: (&str, &str) = ("SM_RESOURCE_CONFIG", "/opt/ml/input/config/resourceconfig.json");
+
+/// A variable of the environment.
+fn variable(name: &str) -> Option<String> {
+    let of_file = || (name == SAGEMAKER.0).then(|| std::fs::read_to_string(SAGEMAKER.1).ok()).flatten();
+    std::env::var(name).ok().or_else(of_file)
 }
 
 impl Joined {

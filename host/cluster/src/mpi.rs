@@ -2,6 +2,7 @@
 //!
 //! MPI's own errors, such as a lost connection, end all processes: that is its default. So calls here do not fail.
 
+use crate::JoinError;
 use damper_train::{Cut, Group, Pieces, RankError, Word, Words, block_of};
 use mpi::Threading;
 use mpi::collective::SystemOperation;
@@ -66,14 +67,22 @@ impl std::fmt::Debug for Mpi {
 }
 
 impl Mpi {
-    /// Starts MPI with `size` processes; none if it does not start or was started before.
-    pub(super) fn start(size: usize) -> Option<Self> {
+    /// Starts MPI, which must join the `size` processes, or more.
+    ///
+    /// # Errors
+    ///
+    /// It does not start, was started before, or joins fewer: a launcher of another MPI library starts as many groups of one.
+    pub(super) fn start(size: usize) -> Result<Self, JoinError> {
         let _in_time = Deadline::begin(START + START_OF_RANK * u32::try_from(size).unwrap_or(u32::MAX));
         // Workers are threads, and one thread calls MPI.
-        let (universe, _) = mpi::initialize_with_threading(Threading::Funneled)?;
+        let (universe, _) = mpi::initialize_with_threading(Threading::Funneled).ok_or(JoinError::Failed)?;
         let world = universe.world();
+        let joined = world.size() as usize;
+        if joined < size {
+            return Err(JoinError::Fewer { started: size, joined });
+        }
         let leaving = world.duplicate();
-        Some(Self { world, leaving, _universe: universe })
+        Ok(Self { world, leaving, _universe: universe })
     }
 
     fn total<W: Equivalence + Copy + Zeroize>(&self, words: &mut [W]) {

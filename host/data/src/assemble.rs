@@ -4,6 +4,7 @@ use super::array::Array;
 use super::columns::{check_scale, labels_scaled};
 use super::dataset::IGNORED;
 use super::fit::{Fit, fit, to_front};
+use super::line_numbers::LineNumbers;
 use super::number::{Number, not_finite, rounded};
 use super::options::DROP;
 use super::scaling::Scaling;
@@ -21,7 +22,7 @@ pub(super) struct Raw {
     /// Rows that a reader could not make numbers of, ascending, and why.
     pub unreadable: Vec<(usize, String)>,
     /// The name of a row in messages: the line of the file, or nothing for its index.
-    pub lines: Option<Vec<u64>>,
+    pub lines: Option<LineNumbers>,
     /// The features are of the model's type, with all constants applied.
     pub is_scaled: bool,
     /// The public constants of the labels' column.
@@ -112,7 +113,7 @@ struct BadRows {
     policy: OnBadRow,
     file: String,
     origin: String,
-    lines: Option<Vec<u64>>,
+    lines: Option<LineNumbers>,
     rows: usize,
     null: Vec<bool>,
     /// The first one, for the error of many.

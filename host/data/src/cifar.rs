@@ -7,7 +7,7 @@
 use super::array::{Array, FETCH_AGAIN, open, read_failed};
 use super::assemble::{Raw, assemble};
 use super::pickle;
-use super::values::{Sink, Values};
+use super::values::{Held, Room, Sink, Values};
 use super::{DataError, DataOptions, LabelKind, Split};
 use damper_onnx::SettingError;
 use std::collections::BTreeMap;
@@ -28,8 +28,11 @@ fn is_batch(name: &str) -> bool {
     TRAIN.contains(&name) || matches!(name, "test_batch" | "train" | "test")
 }
 
+/// A file as it is, and its name in messages.
+type File = (String, Held<u8>);
+
 /// Files that come before others of a split.
-type Batches = BTreeMap<String, (String, Vec<u8>)>;
+type Batches = BTreeMap<String, File>;
 
 pub(super) fn load(path: &Path, options: &DataOptions) -> Result<(Split, Option<Split>), DataError> {
     let coarse = match options.label_column.as_deref() {
@@ -40,9 +43,10 @@ pub(super) fn load(path: &Path, options: &DataOptions) -> Result<(Split, Option<
             return Err(SettingError::new("label_column", other, problem).into());
         }
     };
-    let mut batches = if path.is_dir() { of_folder(path)? } else { of_archive(path)? };
+    let room = &options.room();
+    let mut batches = if path.is_dir() { of_folder(path, room)? } else { of_archive(path, room)? };
     check_names(path, &batches)?;
-    let mut take = |names: &[&str]| -> Vec<(String, Vec<u8>)> {
+    let mut take = |names: &[&str]| -> Vec<File> {
         let both = names.iter().flat_map(|name| [format!("{name}.bin"), (*name).to_string()]);
         both.filter_map(|name| batches.remove(&name)).collect()
     };
@@ -58,7 +62,7 @@ pub(super) fn load(path: &Path, options: &DataOptions) -> Result<(Split, Option<
     Ok((train, test))
 }
 
-fn of_folder(path: &Path) -> Result<Batches, DataError> {
+fn of_folder(path: &Path, room: &Room) -> Result<Batches, DataError> {
     let mut batches = Batches::new();
     // The archives hold one folder.
     let inner = ["cifar-10-batches-bin", "cifar-10-batches-py", "cifar-100-binary", "cifar-100-python"];
@@ -69,14 +73,14 @@ fn of_folder(path: &Path) -> Result<Batches, DataError> {
         let name = file.file_name().unwrap_or_default().to_string_lossy().into_owned();
         if file.is_file() && is_batch(&name) {
             let mut reader = open(&file)?.reader;
-            let bytes = read_batch(&mut reader, &file.display().to_string())?;
+            let bytes = read_batch(&mut reader, &file.display().to_string(), room)?;
             batches.insert(name, (file.display().to_string(), bytes));
         }
     }
     Ok(batches)
 }
 
-fn of_archive(path: &Path) -> Result<Batches, DataError> {
+fn of_archive(path: &Path, room: &Room) -> Result<Batches, DataError> {
     let mut batches = Batches::new();
     let mut archive = Archive::new(open(path)?.reader);
     let failed = |error: std::io::Error| match error.kind() {
@@ -89,7 +93,7 @@ fn of_archive(path: &Path) -> Result<Batches, DataError> {
         let Some(name) = name.filter(|name| is_batch(name)) else { continue };
         if entry.header().entry_type().is_file() {
             let origin = format!("{}, {name}", path.display());
-            let bytes = read_batch(&mut entry, &origin)?;
+            let bytes = read_batch(&mut entry, &origin, room)?;
             if batches.insert(name, (origin.clone(), bytes)).is_some() {
                 return Err(DataError::File(format!("{origin}: is there twice: take one of them out")));
             }
@@ -116,21 +120,26 @@ fn check_names(path: &Path, batches: &Batches) -> Result<(), DataError> {
     }
 }
 
-fn read_batch(reader: &mut dyn Read, origin: &str) -> Result<Vec<u8>, DataError> {
-    let mut bytes = Vec::new();
-    reader.take(LARGEST + 1).read_to_end(&mut bytes).map_err(|error| read_failed(Path::new(origin), &error))?;
-    if bytes.len() as u64 > LARGEST {
-        return Err(DataError::File(format!("{origin}: is no batch of CIFAR, but far larger: {FETCH_AGAIN}")));
+fn read_batch(reader: &mut dyn Read, origin: &str, room: &Room) -> Result<Held<u8>, DataError> {
+    let (mut sink, mut bytes, mut len) = (Sink::new(room), Vec::new(), 0);
+    loop {
+        bytes.clear();
+        let block = reader.take(1 << 16).read_to_end(&mut bytes);
+        len += block.map_err(|error| read_failed(Path::new(origin), &error))? as u64;
+        if len > LARGEST {
+            return Err(DataError::File(format!("{origin}: is no batch of CIFAR, but far larger: {FETCH_AGAIN}")));
+        }
+        if bytes.is_empty() {
+            return match sink.finish()? {
+                Values::U8(held) => Ok(held),
+                _ => unreachable!("the sink is of bytes"),
+            };
+        }
+        sink.push(&bytes)?;
     }
-    Ok(bytes)
 }
 
-fn split(
-    path: &Path,
-    batches: Vec<(String, Vec<u8>)>,
-    coarse: bool,
-    options: &DataOptions,
-) -> Result<Split, DataError> {
+fn split(path: &Path, batches: Vec<File>, coarse: bool, options: &DataOptions) -> Result<Split, DataError> {
     let (mut pixels, mut labels) = (Sink::new(&options.room()), Vec::new());
     let mut has_one_label = false;
     for (origin, bytes) in batches {
@@ -138,15 +147,20 @@ fn split(
         if origin.ends_with(".bin") {
             // One label before each image, of CIFAR-100 two: the coarse and the fine one.
             let before = if bytes.len() % (PIXELS + 1) == 0 { 1 } else { 2 };
-            if bytes.is_empty() || bytes.len() % (PIXELS + before) != 0 {
+            if bytes.len() == 0 || bytes.len() % (PIXELS + before) != 0 {
                 return Err(refuse(&format!("has {} bytes, not a number of images of 3073 or 3074", bytes.len())));
             }
             has_one_label |= before == 1;
-            for image in bytes.chunks_exact(PIXELS + before) {
-                labels.push(f64::from(image[if coarse { 0 } else { before - 1 }]));
-                pixels.push(&image[before..])?;
-            }
+            bytes.blocks(PIXELS + before, |_, block| {
+                for image in block.chunks_exact(PIXELS + before) {
+                    labels.push(f64::from(image[if coarse { 0 } else { before - 1 }]));
+                    pixels.push(&image[before..])?;
+                }
+                Ok(())
+            })?;
         } else {
+            // A pickle is read whole.
+            let bytes = bytes.into_memory()?;
             let batch = pickle::read(&bytes)
                 .map_err(|fault| refuse(&format!("is not a Python batch of CIFAR that can be read ({fault})")))?;
             let array = batch.get("data").and_then(|data| data.byte_array());

@@ -15,11 +15,12 @@
 use super::array::{Array, FETCH_AGAIN, open, read_failed};
 use super::assemble::{Raw, assemble};
 use super::columns::{Columns, Row, is_value, label_column, of_label, shortened};
+use super::line_numbers::LineNumbers;
 use super::lines::{Counted, LineStarts, without_mark};
 use super::names::{Naming, Order};
 use super::quotes::Quotes;
 use super::table::Table;
-use super::values::Values;
+use super::values::Sink;
 use super::{DataError, DataOptions, Split};
 use csv::{ReaderBuilder, StringRecord, Trim};
 use std::path::Path;
@@ -87,7 +88,8 @@ pub(super) fn load(
         return Err(DataError::File(format!("{}: has no column of features: use a file that does", path.display())));
     }
 
-    let (mut labels, mut lines, mut unreadable, mut row) = (Vec::new(), Vec::new(), Vec::new(), Row::default());
+    let (mut labels, mut lines) = (Sink::new(&options.room()), LineNumbers::default());
+    let (mut unreadable, mut row) = (Vec::new(), Row::default());
     let mut end = if header { next(&mut record)? } else { Some(end) };
     while let Some(of_record) = end {
         of_marks(of_record)?;
@@ -102,16 +104,18 @@ pub(super) fn load(
             unreadable.push((lines.len(), fault));
         }
         if label.is_some() {
-            labels.push(row.label);
+            labels.push(&[row.label])?;
         }
         lines.push(starts.line(record.position()));
         end = next(&mut record)?;
     }
 
     let origin = path.display().to_string();
+    let of_labels = || labels.finish().map(|values| Array { origin: origin.clone(), shape: vec![lines.len()], values });
+    let labels = label.map(|_| of_labels()).transpose()?;
     let raw = Raw {
-        features: vec![Array { origin: origin.clone(), shape: vec![lines.len(), width], values: table.finish()? }],
-        labels: label.map(|_| Array { origin, shape: vec![lines.len()], values: Values::Numbers(labels) }),
+        features: vec![Array { origin, shape: vec![lines.len(), width], values: table.finish()? }],
+        labels,
         unreadable,
         lines: Some(lines),
         is_scaled: true,

@@ -2,6 +2,7 @@
 
 use super::held_out::held_out;
 use super::scaling::Scaling;
+use super::stored::StoredKind;
 use super::{DataError, DataNames, Normalize, Stored};
 use std::ops::Range;
 
@@ -186,6 +187,58 @@ impl Split {
         *self = Self { rows: self.rows, held: Some(rows), ..kept };
     }
 
+    /// Moves the rows from files into memory: those of each array that has at most `limit` bytes of them.
+    ///
+    /// # Errors
+    ///
+    /// Rows in a file cannot be read.
+    pub fn load_rows(&mut self, limit: u64) -> Result<(), DataError> {
+        let held = self.held.as_ref().map_or(self.rows, |held| held.len());
+        let fits = |stored: &Stored| stored.bytes_in_file(held).is_some_and(|bytes| bytes <= limit);
+        let labels = match &self.labels {
+            Labels::Stored { shape, values } if fits(values) => Some((shape.clone(), values.clone())),
+            _ => None,
+        };
+        for index in 0..self.features.len() {
+            if let Numbers::Stored(stored) = &self.features[index].values
+                && fits(stored)
+            {
+                self.features[index].values = self.loaded(stored, held)?;
+            }
+        }
+        if let Some((shape, values)) = labels {
+            self.labels = match self.loaded(&values, held)? {
+                Numbers::I64(values) => Labels::Classes { shape, values },
+                Numbers::F32(values) => Labels::Values { shape, values },
+                Numbers::Stored(values) => Labels::Stored { shape, values },
+            };
+        }
+        Ok(())
+    }
+
+    /// The `held` rows of `stored` in memory. Bytes stay bytes, and floats that are still to be rounded keep their bits.
+    fn loaded(&self, stored: &Stored, held: usize) -> Result<Numbers, DataError> {
+        let mut bytes = Vec::new();
+        let rows = (0..held).filter(|row| !self.null.get(*row).copied().unwrap_or(false));
+        Ok(match stored.kind {
+            StoredKind::F32 if stored.scaling.is_none() => {
+                let mut values = vec![0.0; held * stored.width];
+                for row in rows {
+                    stored.floats(row, &mut values[row * stored.width..][..stored.width], &mut bytes)?;
+                }
+                Numbers::F32(values)
+            }
+            StoredKind::I64 => {
+                let mut values = vec![0; held * stored.width];
+                for row in rows {
+                    stored.integers(row, &mut values[row * stored.width..][..stored.width], &mut bytes)?;
+                }
+                Numbers::I64(values)
+            }
+            _ => Numbers::Stored(stored.loaded(held)?),
+        })
+    }
+
     /// Scales the values of each float input, one constant for each value of a sample or one for all.
     ///
     /// # Errors
@@ -239,11 +292,19 @@ impl Split {
             let width = shape.iter().product();
             let (mut floats, mut integers, mut bytes) = (vec![0.0; width], vec![0; width], vec![]);
             for row in 0..self.rows {
+                // A null sample is zeros, as in memory.
+                let is_null = self.is_null(row);
                 if stored.is_integer() {
-                    stored.integers(row, &mut integers, &mut bytes)?;
+                    integers.fill(0);
+                    if !is_null {
+                        stored.integers(row, &mut integers, &mut bytes)?;
+                    }
                     values(&integers, i64::to_le_bytes, take);
                 } else {
-                    stored.floats(row, &mut floats, &mut bytes)?;
+                    floats.fill(0.0);
+                    if !is_null {
+                        stored.floats(row, &mut floats, &mut bytes)?;
+                    }
                     values(&floats, f32::to_le_bytes, take);
                 }
             }

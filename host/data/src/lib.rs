@@ -38,6 +38,7 @@ mod held_out;
 mod idx;
 mod images;
 mod kind;
+mod line_numbers;
 mod lines;
 mod memory;
 mod names;

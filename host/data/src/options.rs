@@ -8,6 +8,9 @@ use super::values::Room;
 use damper_onnx::DType;
 use std::path::PathBuf;
 
+/// Bytes of an array that needs no file while shards are read.
+const SMALL: u64 = 1 << 20;
+
 /// Options for reading a data set.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct DataOptions {
@@ -79,6 +82,14 @@ impl DataOptions {
     pub(super) fn columns(&self) -> Vec<(&'static str, &str)> {
         let scaled = self.scale.iter().map(|(wanted, ..)| ("scale", wanted.as_str()));
         scaled.chain(self.categories.iter().map(|(wanted, _)| ("categories", wanted.as_str()))).collect()
+    }
+
+    /// The same, for a reader that keeps a shard of the rows alone: all rows go to the file, but for those of small arrays. After that
+    /// [`Split::load_rows`](super::Split::load_rows) takes the shard into memory.
+    #[must_use]
+    pub fn of_shard(self) -> Self {
+        let memory = self.data_memory.unwrap_or(u64::MAX).min(SMALL);
+        Self { data_memory: Some(memory), ..self }
     }
 
     pub(super) fn room(&self) -> Room {

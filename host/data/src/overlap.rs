@@ -16,8 +16,10 @@ impl Dataset {
     pub fn shares_rows(&self) -> Result<bool, DataError> {
         let Some(test) = &self.test else { return Ok(false) };
         let state = RandomState::new();
-        let train: HashSet<u64> = self.train.row_hashes(&state).collect::<Result<_, _>>()?;
-        let mut found = test.row_hashes(&state).map(|row| row.map(|row| train.contains(&row)));
+        // Hashes of the fewer rows are held.
+        let (few, many) = if test.len() < self.train.len() { (test, &self.train) } else { (&self.train, test) };
+        let few: HashSet<u64> = few.row_hashes(&state).collect::<Result<_, _>>()?;
+        let mut found = many.row_hashes(&state).map(|row| row.map(|row| few.contains(&row)));
         found.find_map(|row| row.map(|row| row.then_some(true)).transpose()).unwrap_or(Ok(false))
     }
 }

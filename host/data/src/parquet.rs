@@ -311,7 +311,8 @@ fn cells(reader: &mut ColumnReader, rows: usize, is_unsigned: bool) -> Result<Ve
 
 fn split(path: &Path, files: &[PathBuf], options: &DataOptions, naming: &mut Naming) -> Result<Split, DataError> {
     let mut features = Features::new(options);
-    let (mut labels, mut unreadable, mut rows, mut has_label) = (Vec::new(), Vec::new(), 0, false);
+    let mut labels = Sink::new(&options.room());
+    let (mut unreadable, mut rows, mut has_label) = (Vec::new(), 0, false);
     let mut label_scale = None;
     for (at, file) in files.iter().enumerate() {
         let reader = open(file)?;
@@ -354,8 +355,8 @@ fn split(path: &Path, files: &[PathBuf], options: &DataOptions, naming: &mut Nam
     let origin = path.display().to_string();
     let is_scaled = features.table.is_some();
     let (shape, values) = features.finish()?;
-    let labels =
-        has_label.then(|| Array { origin: origin.clone(), shape: vec![rows], values: Values::Numbers(labels) });
+    let of_labels = || labels.finish().map(|values| Array { origin: origin.clone(), shape: vec![rows], values });
+    let labels = has_label.then(of_labels).transpose()?;
     let shape = [&[rows], &shape[..]].concat();
     let features = vec![Array { origin, shape, values }];
     assemble(Raw { unreadable, is_scaled, label_scale, ..Raw::new(features, labels) }, options)
@@ -380,7 +381,7 @@ impl<'a> Features<'a> {
         file: &Path,
         content: &Content<'_>,
         block: &[Vec<Cell>],
-        labels: &mut Vec<Number>,
+        labels: &mut Sink<Number>,
     ) -> Result<Vec<(usize, String)>, DataError> {
         let other = || {
             DataError::File(format!(
@@ -405,7 +406,7 @@ impl<'a> Features<'a> {
                         }
                     }
                     faults.extend(table.push(&row, fault)?.map(|fault| (at, fault)));
-                    labels.push(row.label);
+                    labels.push(&[row.label])?;
                 }
                 Ok(faults)
             }
@@ -433,7 +434,7 @@ impl<'a> Features<'a> {
                     let labelled = block.get(1).map_or(Ok(()), |cells| add(label, 0, &cells[at], &mut row));
                     faults.extend(image.as_ref().err().or(labelled.as_ref().err()).map(|fault| (at, fault.clone())));
                     self.pixels.push(&image.unwrap_or_else(|_| vec![0; form.len()]))?;
-                    labels.push(row.label);
+                    labels.push(&[row.label])?;
                 }
                 Ok(faults)
             }

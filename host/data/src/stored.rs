@@ -58,6 +58,19 @@ impl Stored {
         }
     }
 
+    /// Bytes of all its `rows` samples, if they are in a file.
+    pub(super) fn bytes_in_file(&self, rows: usize) -> Option<u64> {
+        let row = (self.width * self.kind.width()) as u64;
+        self.values.are_in_file().then(|| row.saturating_mul(rows as u64))
+    }
+
+    /// The same `rows` samples in memory, as the file has them.
+    pub(super) fn loaded(&self, rows: usize) -> Result<Self, DataError> {
+        let of_file = |row: usize| self.rows.as_ref().map_or(row, |rows| rows[row] as usize);
+        let values = self.values.loaded(self.width * self.kind.width(), rows, (0..rows).map(of_file))?;
+        Ok(Self { values, rows: None, ..self.clone() })
+    }
+
     /// Reads the bytes of a sample into `bytes`.
     fn read(&self, row: usize, width: usize, bytes: &mut Vec<u8>) -> Result<(), DataError> {
         let row = self.rows.as_ref().map_or(row as u64, |rows| u64::from(rows[row]));

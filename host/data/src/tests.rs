@@ -4,6 +4,7 @@
 mod names;
 mod numbers;
 mod readers;
+mod shards;
 #[cfg(feature = "text")]
 mod text;
 

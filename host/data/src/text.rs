@@ -22,7 +22,6 @@ use super::dataset::Split;
 use super::error::DataError;
 use super::names::Naming;
 use super::options::{DataOptions, LabelKind, TextTask};
-use super::values::Values;
 use damper_onnx::SettingError;
 use rows::Rows;
 use std::path::{Path, PathBuf};
@@ -81,9 +80,7 @@ fn raw(path: &Path, tokens: &Tokens, options: &DataOptions, naming: &mut Naming)
     let labels = match (&options.labels, options.text.task) {
         (LabelKind::None, _) => None,
         (_, TextTask::LanguageModel) => encoded.successors,
-        (_, TextTask::Classify) => {
-            labels.map(|values| Array { origin, shape: vec![values.len()], values: Values::Numbers(values) })
-        }
+        (_, TextTask::Classify) => labels.map(|values| Array { origin, shape: vec![lines.len()], values }),
     };
     unreadable.sort_by_key(|(row, _)| *row);
     Ok(Raw { unreadable, lines: Some(lines), ..Raw::new(encoded.features, labels) })

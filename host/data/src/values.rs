@@ -76,6 +76,42 @@ element!(u64, U64);
 element!(f32, F32);
 element!(f64, F64);
 
+/// A byte for the kind, and eight for the number.
+impl Element for Number {
+    const WIDTH: usize = 9;
+
+    fn wrap(values: Vec<Self>) -> Values {
+        Values::Numbers(Held::Memory(values))
+    }
+
+    fn in_file(values: FileValues) -> Values {
+        Values::Numbers(Held::File(values))
+    }
+
+    fn encode(values: &[Self], bytes: &mut Vec<u8>) {
+        for value in values {
+            let (kind, number) = match *value {
+                Self::Int(value) => (0, value.to_le_bytes()),
+                Self::Large(value) => (1, value.to_le_bytes()),
+                Self::Float(value) => (2, value.to_le_bytes()),
+                Self::Single(value) => (3, u64::from(value.to_bits()).to_le_bytes()),
+            };
+            bytes.push(kind);
+            bytes.extend(number);
+        }
+    }
+
+    fn decode(bytes: &[u8]) -> Vec<Self> {
+        let number = |[kind, number @ ..]: &[u8; 9]| match kind {
+            0 => Self::Int(i64::from_le_bytes(*number)),
+            1 => Self::Large(u64::from_le_bytes(*number)),
+            2 => Self::Float(f64::from_le_bytes(*number)),
+            _ => Self::Single(f32::from_bits(u64::from_le_bytes(*number) as u32)),
+        };
+        bytes.as_chunks().0.iter().map(number).collect()
+    }
+}
+
 /// Values of a type that is known as they are read.
 #[derive(Clone, Debug)]
 pub(super) enum Values {
@@ -85,8 +121,8 @@ pub(super) enum Values {
     U64(Held<u64>),
     F32(Held<f32>),
     F64(Held<f64>),
-    /// Of a table's column, in memory.
-    Numbers(Vec<Number>),
+    /// Of a table's column.
+    Numbers(Held<Number>),
 }
 
 #[derive(Clone, Debug)]
@@ -106,7 +142,7 @@ pub(super) struct FileValues {
 #[derive(Clone, Debug)]
 enum Place {
     File(Arc<File>),
-    Memory(Arc<[u8]>),
+    Memory(Arc<Vec<u8>>),
 }
 
 impl PartialEq for FileValues {
@@ -124,14 +160,28 @@ impl FileValues {
     pub fn in_memory<T: Element>(values: &[T]) -> Self {
         let mut bytes = Vec::with_capacity(values.len() * T::WIDTH);
         T::encode(values, &mut bytes);
-        Self { place: Place::Memory(bytes.into()), len: values.len(), room: Room::new(None, None) }
+        Self { place: Place::Memory(Arc::new(bytes)), len: values.len(), room: Room::new(None, None) }
+    }
+
+    /// The parts of `width` bytes each, `count` of them, in memory.
+    pub fn loaded(&self, width: usize, count: usize, parts: impl Iterator<Item = usize>) -> Result<Self, DataError> {
+        let mut bytes = vec![0; width * count];
+        for (to, part) in bytes.chunks_exact_mut(width.max(1)).zip(parts) {
+            self.read(part as u64 * width as u64, to)?;
+        }
+        Ok(Self { place: Place::Memory(Arc::new(bytes)), ..self.clone() })
+    }
+
+    /// Returns true if they are in a file.
+    pub fn are_in_file(&self) -> bool {
+        matches!(self.place, Place::File(_))
     }
 
     /// The bytes of the parts of `width` bytes each, if they are in memory: those of others are freed.
     pub fn selected(&self, width: usize, parts: impl Iterator<Item = usize>) -> Option<Self> {
         let Place::Memory(bytes) = &self.place else { return None };
         let bytes: Vec<u8> = parts.flat_map(|part| &bytes[part * width..][..width]).copied().collect();
-        Some(Self { place: Place::Memory(bytes.into()), ..self.clone() })
+        Some(Self { place: Place::Memory(Arc::new(bytes)), ..self.clone() })
     }
 
     /// Fills `bytes` with those from `offset` on.
@@ -176,6 +226,19 @@ impl<T: Element> Held<T> {
             Held::Memory(values) => values.len(),
             Held::File(values) => values.len,
         }
+    }
+
+    /// All values in memory.
+    pub fn into_memory(self) -> Result<Vec<T>, DataError> {
+        if let Held::Memory(values) = self {
+            return Ok(values);
+        }
+        let mut all = Vec::with_capacity(self.len());
+        self.blocks(1, |_, block| {
+            all.extend_from_slice(block);
+            Ok(())
+        })?;
+        Ok(all)
     }
 
     /// Hands all values to `reader`, whole rows of `row` values at a time, with the number of the first row.
@@ -229,11 +292,7 @@ impl Values {
             Values::U64(held) => read!(held),
             Values::F32(held) => read!(held),
             Values::F64(held) => read!(held),
-            Values::Numbers(values) => {
-                let rows = (BLOCK / row.max(1)).max(1);
-                let mut blocks = values.chunks(rows * row.max(1)).enumerate();
-                blocks.try_for_each(|(at, block)| reader(at * rows, block))
-            }
+            Values::Numbers(held) => held.blocks(row, reader),
         }
     }
 }
@@ -319,6 +378,30 @@ mod tests {
         }
         // The file has no name.
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn numbers_read_back_in_their_kind() {
+        let folder = tempfile::tempdir().unwrap();
+        let all = [
+            Number::Int(-5),
+            Number::Large(u64::MAX),
+            Number::Float(-0.0),
+            Number::Single(f32::MIN_POSITIVE),
+            Number::NAN,
+        ];
+        let mut sink = Sink::new(&Room::new(Some(0), Some(folder.path())));
+        sink.push(&all).unwrap();
+        let values = sink.finish().unwrap();
+        assert!(matches!(values, Values::Numbers(Held::File(_))));
+        let mut back = vec![];
+        let read = values.blocks(1, |_, block| {
+            back.extend_from_slice(block);
+            Ok(())
+        });
+        read.unwrap();
+        assert_eq!(back[..4], all[..4]);
+        assert!(back.len() == 5 && matches!(back[4], Number::Float(value) if value.is_nan()));
     }
 
     #[test]

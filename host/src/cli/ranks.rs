@@ -18,7 +18,7 @@ fn group_of(alone: bool) -> Result<Joined, Failure> {
             "{error}; start one process, or the ranks of one run by mpirun or srun --mpi=pmix (docs/cluster.md). --alone: each trains by \
              itself, and their epsilons add up"
         )),
-        JoinError::NoMpi(_) => {
+        JoinError::NoMpi(_) | JoinError::Fewer { .. } => {
             Failure::new(format!("{error}. --alone: each trains by itself, and their epsilons add up"))
         }
         error => error.into(),
@@ -94,12 +94,4 @@ impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.message)
     }
-}
-
-/// The shard of the data that a rank holds, if it is to hold one alone.
-pub(super) fn keep_shard(mut run: Run, is_sharded: bool, group: &dyn Group) -> Result<Run, Failure> {
-    if is_sharded && group.size() > 1 {
-        run.keep_shard(group.rank(), group.size())?;
-    }
-    Ok(run)
 }

@@ -11,8 +11,9 @@ use super::data::TestMetricsArg;
 use super::events::Events;
 use super::finish::{Target, finished, stopped};
 use super::flags::with_flags;
+use super::in_memory::is_in_memory;
 use super::model::bytes_text;
-use super::ranks::{follow, keep_shard, on_ranks};
+use super::ranks::{follow, on_ranks};
 use super::resume;
 use super::rows::RowWarnings;
 use super::signals::Signals;
@@ -141,7 +142,31 @@ impl TrainArgs {
 
     /// The run of these flags, with flags in its warnings.
     pub(super) fn prepare(&self, model: &Path, config: TrainConfig) -> Result<Run, Failure> {
-        let run = train::prepare(&self.source_of_run(model.to_path_buf())?, config);
+        self.prepared(model, config, self.source_of_run(model.to_path_buf())?)
+    }
+
+    /// [`prepare`](Self::prepare) with the shard of the data alone that the rank is to hold.
+    fn prepare_on(&self, model: &Path, group: &dyn Group) -> Result<Run, Failure> {
+        let (mut source, config) = (self.source_of_run(model.to_path_buf())?, self.config()?);
+        if !self.shard_data || group.size() == 1 {
+            return self.prepared(model, config, source);
+        }
+        let memory = source.data_options.data_memory.unwrap_or(u64::MAX);
+        let cache = source.data_options.cache.clone().unwrap_or_else(std::env::temp_dir);
+        source.data_options = source.data_options.of_shard();
+        let mut run = self.prepared(model, config, source)?;
+        run.keep_shard(group.rank(), group.size(), memory)?;
+        if is_in_memory(&cache) {
+            run.warnings.push(with_flags(&format!(
+                "`shard_data`: all rows are in files of {} while they are read, and files there take memory; name a folder on a disk by `cache`",
+                cache.display()
+            )));
+        }
+        Ok(run)
+    }
+
+    fn prepared(&self, model: &Path, config: TrainConfig, source: Source) -> Result<Run, Failure> {
+        let run = train::prepare(&source, config);
         let mut run = run.map_err(|error| Failure::in_model(model, error))?;
         for warning in run.warnings.iter_mut().chain(&mut run.warnings_of_data) {
             *warning = with_flags(warning);
@@ -152,7 +177,7 @@ impl TrainArgs {
     /// Trains as another rank than 0.
     fn follow(&self, group: &dyn Group) -> Result<ExitCode, Failure> {
         let model = self.model()?;
-        follow(model, group, || keep_shard(self.prepare(model, self.config()?)?, self.shard_data, group))
+        follow(model, group, || self.prepare_on(model, group))
     }
 
     /// Returns true if events are written, for programs or for TensorBoard.
@@ -332,7 +357,7 @@ fn begun(
     folder: &mut Option<OutputFolder>,
 ) -> Result<(Run, Option<Checkpoint>), Failure> {
     let model = args.model()?;
-    let run = keep_shard(args.prepare(model, args.config()?)?, args.shard_data, group)?;
+    let run = args.prepare_on(model, group)?;
     charge.check(&run)?;
     let folder = folder.insert(match &args.resume {
         None => OutputFolder::create(&args.out)?,

@@ -256,7 +256,7 @@ fn ranks_release_the_count_of_one_process() {
             let mut run = run.clone();
             run.config.workers = NonZeroUsize::new(1 + group.rank() % 2);
             if is_sharded {
-                run.keep_shard(group.rank(), group.size()).unwrap();
+                run.keep_shard(group.rank(), group.size(), u64::MAX).unwrap();
             }
             let mut progress = StopAfter(if stopper == Some(group.rank()) { 2 } else { u32::MAX });
             train::run_on(&run, group, (group.rank() == 0).then_some(folder.path()), None, &mut progress)

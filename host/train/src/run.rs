@@ -75,20 +75,26 @@ impl Run {
         self.config.kind()
     }
 
-    /// Keeps the training rows of shard `rank` of `size` alone, and the held-out rows on rank 0, for [`run_on`](crate::run_on).
+    /// Keeps the training rows of shard `rank` of `size` alone, and the held-out rows on rank 0, for [`run_on`](crate::run_on). Rows in a
+    /// file are then taken into memory, up to `memory` bytes of each array. Read them with
+    /// [`DataOptions::of_shard`](damper_data::DataOptions::of_shard): else all are in memory before.
     ///
     /// # Errors
     ///
     /// Rows in a file cannot be read, or there are more shards than rows.
-    pub fn keep_shard(&mut self, rank: usize, size: usize) -> Result<(), TrainError> {
+    pub fn keep_shard(&mut self, rank: usize, size: usize, memory: u64) -> Result<(), TrainError> {
         let rows = self.data.train.len();
         if size > rows {
             return Err(TrainError::Run(format!("{rows} training rows make no {size} shards; use fewer ranks")));
         }
         self.data_digest = Some(data_digest(&self.data)?);
-        self.data.train.keep_rows(rank * rows / size..(rank + 1) * rows / size);
         if rank > 0 {
             self.data.test = None;
+        }
+        self.data.train.keep_rows(rank * rows / size..(rank + 1) * rows / size);
+        self.data.train.load_rows(memory)?;
+        if let Some(test) = &mut self.data.test {
+            test.load_rows(memory)?;
         }
         Ok(())
     }

@@ -3,12 +3,14 @@
 use super::super::array::{FETCH_AGAIN, open, read_failed};
 use super::super::columns::{Classes, column, label, names};
 use super::super::csv::other_delimiter;
+use super::super::line_numbers::LineNumbers;
 use super::super::lines::{Counted, LONGEST, too_long, without_mark};
 use super::super::names::Naming;
 use super::super::number::Number;
 use super::super::options::DROP;
 use super::super::options::TextTask;
 use super::super::quotes::Quotes;
+use super::super::values::{Sink, Values};
 use super::super::{DataError, DataOptions, LabelKind};
 use csv::{ByteRecord, ReaderBuilder};
 use std::io::{self, BufRead, BufReader, Read};
@@ -25,9 +27,9 @@ const BLOCK: usize = 1024;
 /// The rows of a file, good and bad, without their texts.
 pub(super) struct Rows {
     /// NaN where a row has no number.
-    pub labels: Option<Vec<Number>>,
-    /// The line on which each row begins, counted from 1.
-    pub lines: Vec<u64>,
+    pub labels: Option<Values>,
+    /// The line on which each row begins.
+    pub lines: LineNumbers,
     /// Rows without a text or a number, ascending, and why.
     pub unreadable: Vec<(usize, String)>,
 }
@@ -51,7 +53,9 @@ pub(super) fn read(
     let form = form(path)?;
     let file = without_mark(open(path)?.reader).map_err(|error| read_failed(path, &error))?;
     let labelled = options.labels != LabelKind::None && options.text.task == TextTask::Classify;
-    let mut reader = Reader { rows: Rows { labels: None, lines: vec![], unreadable: vec![] }, texts: vec![], take };
+    let rows = Rows { labels: None, lines: LineNumbers::default(), unreadable: vec![] };
+    let labels = Sink::new(&options.room());
+    let mut reader = Reader { rows, labels, has_labels: false, texts: vec![], take };
     match form {
         Form::Lines if labelled => {
             return Err(DataError::File(format!(
@@ -66,7 +70,7 @@ pub(super) fn read(
         Form::Csv => reader.table(path, file, (options.delimiter.unwrap_or(b','), true), labelled, options, naming)?,
     }
     let rows = reader.finish()?;
-    if rows.lines.is_empty() {
+    if rows.lines.len() == 0 {
         return Err(DataError::File(format!("{}: holds no samples: use a file that does", path.display())));
     }
     Ok(rows)
@@ -89,6 +93,8 @@ fn form(path: &Path) -> Result<Form, DataError> {
 /// A file on its way to rows.
 struct Reader<'a, 'b> {
     rows: Rows,
+    labels: Sink<Number>,
+    has_labels: bool,
     texts: Vec<String>,
     take: &'a mut Take<'b>,
 }
@@ -184,7 +190,7 @@ impl Reader<'_, '_> {
             if labelled { Some(naming.text(path, "`label_column`", named, is_asked_for, of_label)?) } else { None };
         let classes = naming.classes().map(|names| Classes::new(names, options));
 
-        self.rows.labels = label_at.map(|_| vec![]);
+        self.has_labels = label_at.is_some();
         let mut end = if header { next(&mut record)? } else { Some(end) };
         while let Some(of_record) = end {
             of_marks(of_record)?;
@@ -216,8 +222,8 @@ impl Reader<'_, '_> {
         }
         self.rows.lines.push(line);
         self.texts.push(text.unwrap_or_default());
-        if let Some(labels) = &mut self.rows.labels {
-            labels.push(label.unwrap_or(Number::NAN));
+        if self.has_labels {
+            self.labels.push(&[label.unwrap_or(Number::NAN)])?;
         }
         if self.texts.len() == BLOCK { self.flush() } else { Ok(()) }
     }
@@ -230,7 +236,8 @@ impl Reader<'_, '_> {
 
     fn finish(mut self) -> Result<Rows, DataError> {
         self.flush()?;
-        Ok(self.rows)
+        let labels = self.has_labels.then(|| self.labels.finish()).transpose()?;
+        Ok(Rows { labels, ..self.rows })
     }
 }
 

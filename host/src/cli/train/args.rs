@@ -83,8 +83,8 @@ pub(in crate::cli) struct TrainArgs {
     /// Keeps no state to go on from, and so no key on the disk: a run that stops cannot be resumed
     #[arg(long, conflicts_with = "resume")]
     pub(super) no_checkpoint: bool,
-    /// If MPI has started several processes, each holds its shard of the training samples alone, after it has read them; samples beyond
-    /// --data-memory are in a file of the temporary folder
+    /// If MPI has started several processes, each holds its shard of the training samples alone. While it reads, all samples are in a file
+    /// in --cache, and then those of its shard in memory, up to --data-memory
     #[arg(long)]
     pub(super) shard_data: bool,
     /// Trains, though a launcher has started several such processes that damper does not join, as torchrun does: each trains a model of
