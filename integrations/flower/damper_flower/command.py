@@ -3,20 +3,54 @@
 import json
 import shlex
 import subprocess
+from tempfile import TemporaryFile
 
 
 class Refused(Exception):
     """The command's error: one line that says what to do."""
 
 
+class Command:
+    """`damper ARGS... --json`, started. It outlives this process, and writes to files: so an update that is charged is written whoever ends here."""
+
+    def __init__(self, program: str, *args: object) -> None:
+        self.out, self.words = TemporaryFile(), TemporaryFile()
+        command = [*shlex.split(program), *map(str, args), "--json"]
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=self.out, stderr=self.words, start_new_session=True
+        )
+
+    def ended(self, seconds: float | None = None) -> bool:
+        """Waits for its end, so many seconds at most."""
+        try:
+            self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def answer(self) -> dict:
+        """The answer of the command, which ended. Fails with the command's own words."""
+        out, words = (self.read(file) for file in (self.out, self.words))
+        try:
+            found = json.loads(out)
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            found = {}
+        if self.process.returncode == 0 and found:
+            return found
+        raise Refused(found.get("error") or words.strip() or f"damper ended with {self.process.returncode}")
+
+    @staticmethod
+    def read(file: object) -> str:
+        """All of a file."""
+        with file:
+            file.seek(0)
+            return file.read().decode(errors="replace")
+
+
 def damper(program: str, *args: object) -> dict:
     """Runs `damper ARGS... --json`; its answer. Fails with the command's own words."""
-    command = [*shlex.split(program), *map(str, args), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode == 0:
-        return json.loads(done.stdout)
-    try:
-        message = json.loads(done.stdout)["error"]
-    except (ValueError, KeyError):
-        message = done.stderr.strip() or f"damper ended with {done.returncode}"
-    raise Refused(message)
+    command = Command(program, *args)
+    command.ended()
+    return command.answer()
