@@ -10,14 +10,26 @@ class Refused(Exception):
     """The command's error: one line that says what to do."""
 
 
-class Command:
-    """`damper ARGS... --json`, started. It outlives this process, and writes to files: so an update that is charged is written whoever ends here."""
+class Killed(Refused):
+    """A signal ended the command."""
 
-    def __init__(self, program: str, *args: object) -> None:
+
+class Command:
+    """`damper ARGS... --json`, started. It outlives this process, and writes to files: so an update that is charged is written whoever ends here.
+
+    It holds `lock`, a descriptor, until it ends.
+    """
+
+    def __init__(self, program: str, *args: object, lock: int) -> None:
         self.out, self.words = TemporaryFile(), TemporaryFile()
         command = [*shlex.split(program), *map(str, args), "--json"]
         self.process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=self.out, stderr=self.words, start_new_session=True
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=self.out,
+            stderr=self.words,
+            start_new_session=True,
+            pass_fds=(lock,),
         )
 
     def ended(self, seconds: float | None = None) -> bool:
@@ -39,6 +51,8 @@ class Command:
             found = {}
         if self.process.returncode == 0 and found:
             return found
+        if self.process.returncode < 0:
+            raise Killed(f"signal {-self.process.returncode} ended damper")
         raise Refused(found.get("error") or words.strip() or f"damper ended with {self.process.returncode}")
 
     @staticmethod
@@ -49,8 +63,8 @@ class Command:
             return file.read().decode(errors="replace")
 
 
-def damper(program: str, *args: object) -> dict:
+def damper(program: str, *args: object, lock: int) -> dict:
     """Runs `damper ARGS... --json`; its answer. Fails with the command's own words."""
-    command = Command(program, *args)
+    command = Command(program, *args, lock=lock)
     command.ended()
     return command.answer()

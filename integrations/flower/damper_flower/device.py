@@ -4,6 +4,7 @@ All settings are the owner's. A request has the digest of the plan, the number o
 the device looks at: no path, flag or program.
 """
 
+import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from damper_flower.wire import Malformed, params_from_array, update_to_array
 REFUSAL = "this device made no update; its own log says why"
 # A reply leaves so many seconds after the plan's delay, in which the command ends.
 MARGIN = 2.0
+POLL = 0.2
 # Keys of a request; the last two say what became of the update before.
 KEYS = {"federation": str, "round": int, "taken": bool, "taken_round": int}
 
@@ -85,8 +87,6 @@ class Device:
     seed: int | None = None
     program: str = "damper"
     flags: tuple[str, ...] = ()
-    # The command of an earlier request that was late.
-    running: Command | None = None
 
     @property
     def delay(self) -> float:
@@ -109,9 +109,23 @@ class Device:
 
     def update(self, request: Request, until: float | None, stopped: Callable[[float], bool]) -> bytes:
         """The bytes of the update. The command charges the round, and gives what it kept for the same request."""
-        if self.running is not None:
-            self.wait(self.running, until, stopped)
-        files.folder(self.folder)
+
+        def give_up(seconds: float = POLL) -> bool:
+            if stopped(seconds):
+                raise Stopped
+            if until is not None and time.monotonic() > until:
+                raise Late
+            return False
+
+        # A command that another process here left ends first.
+        lock = files.lock(files.folder(self.folder) / "lock", give_up)
+        try:
+            return self.made(request, give_up, lock)
+        finally:
+            os.close(lock)
+
+    def made(self, request: Request, give_up: Callable[[float], bool], lock: int) -> bytes:
+        """The bytes of the update, under the lock of the folder."""
         out = self.folder / "update"
         args = ["federation", "update", self.plan.file, self.model, "--data", self.data, "--device", self.number, "--key", self.key]
         args += ["--round", request.round, "--ledger", self.folder / "ledger", "--out", out]
@@ -121,8 +135,9 @@ class Device:
             args += ["--params", params]
         args += ["--users", self.users] if self.users else []
         args += ["--seed", self.seed] if self.seed is not None else []
-        self.running = command = Command(self.program, *args, *self.flags)
-        self.wait(command, until, stopped)
+        command = Command(self.program, *args, *self.flags, lock=lock)
+        while not command.ended(POLL):
+            give_up(0.0)
         said = command.answer()
         update = out.read_bytes()
         if len(update) > self.plan.most_update:
@@ -130,15 +145,6 @@ class Device:
         again = ", as it was sent before" if said.get("resent") else ""
         log(INFO, "damper: round %s: an update of %s bytes%s", request.round, len(update), again)
         return update
-
-    def wait(self, command: Command, until: float | None, stopped: Callable[[float], bool]) -> None:
-        """Waits for the end of a command, until the reply must leave."""
-        while not command.ended(0.2):
-            if stopped(0):
-                raise Stopped
-            if until is not None and time.monotonic() > until:
-                raise Late
-        self.running = None
 
 
 def content(update: bytes) -> RecordDict:

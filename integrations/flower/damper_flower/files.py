@@ -1,6 +1,8 @@
-"""Files that a stop at any moment leaves whole or absent."""
+"""Files that a stop at any moment leaves whole or absent, and a lock that a command holds on to."""
 
+import fcntl
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 
@@ -38,3 +40,17 @@ def sync_folder(path: Path) -> None:
         os.fsync(opened)
     finally:
         os.close(opened)
+
+
+def lock(path: Path, give_up: Callable[[], bool]) -> int | None:
+    """Takes the lock of a file, once nobody has it. A command that gets the descriptor holds the lock until it ends too. None if `give_up`, which waits,
+    says so."""
+    opened = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    while True:
+        try:
+            fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return opened
+        except BlockingIOError:
+            if give_up():
+                os.close(opened)
+                return None

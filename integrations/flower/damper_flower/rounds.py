@@ -17,11 +17,19 @@ import time
 from pathlib import Path
 
 from damper_flower import files
-from damper_flower.command import Refused, damper
+from damper_flower.command import Killed, Refused, damper
 from damper_flower.plan import Plan
 
-# Another `damper aggregate`, which a server that was stopped left, ends soon.
-TRIES, PAUSE = 5, 2.0
+# A command that a server left when it was stopped ends within it.
+PATIENCE = 60.0
+KILLED = 3
+
+
+class InUse(Exception):
+    """Another server uses the folder."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__(f"{folder}: another server uses it; stop that run, or name another folder")
 
 
 class SmallCohort(Exception):
@@ -32,8 +40,21 @@ class Rounds:
     """A server's folder."""
 
     def __init__(self, plan: Plan, model: Path, folder: Path, program: str = "damper", flags: str = "") -> None:
-        self.words = ""
         self.plan, self.model, self.folder, self.program, self.flags = plan, model, files.folder(folder), program, shlex.split(flags)
+        until = time.monotonic() + PATIENCE
+        lock = files.lock(self.folder / "lock", lambda: time.monotonic() > until or bool(time.sleep(0.2)))
+        if lock is None:
+            raise InUse(folder)
+        self.lock = lock
+
+    def damper(self, *args: object) -> dict:
+        """The answer of the command. One that was killed is started again: called twice, it does what it does once."""
+        for _ in range(KILLED):
+            try:
+                return damper(self.program, *args, lock=self.lock)
+            except Killed:
+                continue
+        return damper(self.program, *args, lock=self.lock)
 
     def next(self) -> int:
         """The first round that is not done; the plan's number of rounds if all are."""
@@ -57,7 +78,7 @@ class Rounds:
         """Gives `round_` up. What devices sent for it is not used."""
         if self.begins(round_) is None:
             args = ["federation", "apply", self.plan.file, self.model, "--out-params", self.params(round_ + 1), *self.flags]
-            damper(self.program, *args)
+            self.damper(*args)
         files.write(self.skipped(round_), b"")
 
     def of(self, round_: int) -> Path:
@@ -93,26 +114,15 @@ class Rounds:
             raise SmallCohort(f"{len(paths)} updates, of at least {self.plan.smallest}")
         args = ["--federation", self.plan.file, "--round", round_, "--ledger", self.folder / "ledger", "--out", self.sum(round_)]
         args += ["--params", begins] if (begins := self.begins(round_)) else []
-        found = self.aggregate(*paths, *args)
-        if found is None:
+        try:
+            found = self.damper("aggregate", *paths, *args)
+        except Refused as error:
+            if "smallest cohort" not in str(error):
+                raise
             cohort.unlink()
-            raise SmallCohort(self.words)
+            raise SmallCohort(str(error)) from None
         files.write(folder / "result.json", json.dumps(found).encode())
         return found
-
-    def aggregate(self, *args: object) -> dict | None:
-        """`damper aggregate`; none if its cohort is too small, for the reason in `words`."""
-        for last in range(TRIES - 1, -1, -1):
-            try:
-                return damper(self.program, "aggregate", *args)
-            except Refused as error:
-                if "smallest cohort" in str(error):
-                    self.words = str(error)
-                    return None
-                if not last:
-                    raise
-                time.sleep(PAUSE)
-        return None
 
     def sum(self, round_: int) -> Path:
         """The file of the sum of `round_`."""
@@ -124,7 +134,7 @@ class Rounds:
         args = ["federation", "apply", self.plan.file, self.model, "--sum", self.sum(round_), "--out", model]
         args += ["--out-params", self.params(round_ + 1)]
         args += ["--params", begins] if (begins := self.begins(round_)) else []
-        damper(self.program, *args, *self.flags)
+        self.damper(*args, *self.flags)
 
     def taken(self, round_: int) -> dict[int, bool]:
         """Of each node that sent an update for `round_`, whether it is in the sum."""

@@ -1,8 +1,8 @@
 """What the tests share: devices with data of their own, a plan with their keys, workers, and a grid in this process."""
 
 import gzip
-import hashlib
 import json
+import logging
 import os
 import re
 import subprocess
@@ -44,6 +44,15 @@ def run(*args: object, **more: object) -> str:
     return done.stdout
 
 
+def quiet() -> None:
+    """Keeps Flower's log from the terminal, unless this process has --verbose."""
+    if "--verbose" in sys.argv:
+        sys.argv.remove("--verbose")
+        return
+    for handler in logging.getLogger("flwr").handlers:
+        handler.setLevel(logging.CRITICAL + 1)
+
+
 def expect(holds: bool, what: str) -> None:
     """Ends the test if something does not hold."""
     if not holds:
@@ -60,10 +69,13 @@ def idx(path: Path) -> np.ndarray:
 class Setting:
     """A folder with a simulation of `devices`: their samples, users, keys and approvals, and the plan."""
 
-    def __init__(self, folder: Path, devices: int, rounds: int, smallest: int, digits: bool = True) -> None:
+    def __init__(self, folder: Path, devices: int, rounds: int, smallest: int, digits: bool = True, is_made: bool = False) -> None:
         self.folder, self.devices, self.rounds, self.smallest = folder, devices, rounds, smallest
         source, model = (MNIST, "mnist-cnn.onnx") if MNIST.is_dir() and not digits else (DIGITS, "digits-linear.onnx")
         self.model = ROOT / "onnx-models" / ("digits-linear.onnx" if source is DIGITS else model)
+        self.plan = folder / "federation.json"
+        if is_made:
+            return
         images, labels = (idx(next(source.glob(f"train-{kind}-*"))) for kind in ("images", "labels"))
         for device in range(1, devices + 1):
             own = slice((device - 1) * USERS * ROWS, device * USERS * ROWS)
@@ -72,7 +84,7 @@ class Setting:
             (folder / f"{device}.users").write_text("".join(f"user-{row % USERS}\n" for row in range(len(x))))
         keys = [json.loads(run(DAMPER, "federation", "key", "--out", self.key(device), "--json")) for device in range(1, devices + 1)]
         (folder / "members").write_text("".join(f"{key['public']} device-{device}\n" for device, key in enumerate(keys, 1)))
-        self.plan = self.planned("federation.json", 0.5)
+        self.planned("federation.json", 0.5)
 
     def planned(self, name: str, clip: float, *more: object) -> Path:
         """A plan for the devices' users, which their owners approve."""
@@ -83,8 +95,13 @@ class Setting:
             "--batch-size", 3, "--clip", clip, "--local-steps", 3, "--local-lr", 0.1, "--local-batch", 4, "--delta", 1e-5, "--simulation", *more,
         )  # fmt: skip
         for device in range(1, self.devices + 1):
-            run(DAMPER, "federation", "approve", out, "--ledger", self.of(device, name) / "ledger")
+            self.approve(device, name)
         return out
+
+    def approve(self, device: int, name: str = "federation.json") -> None:
+        """The owner of a device approves a plan."""
+        self.of(device, name).mkdir(mode=0o700)
+        run(DAMPER, "federation", "approve", self.folder / name, "--ledger", self.of(device, name) / "ledger")
 
     def key(self, device: int) -> Path:
         """A device's private key."""
@@ -120,7 +137,8 @@ class Setting:
 
     def charged(self, folder: Path) -> int:
         """The rounds that a ledger counts."""
-        return json.loads((folder / "ledger" / "ledger.json").read_bytes())["ledger"]["paid"]
+        ledger = folder / "ledger" / "ledger.json"
+        return json.loads(ledger.read_bytes())["ledger"]["paid"] if ledger.exists() else 0
 
     def left(self, device: int) -> list[tuple[str, str]]:
         """What left a device: of each reply the round, or `refusal`, and the digest."""
@@ -214,12 +232,4 @@ def reply_of(message: Message) -> tuple:
 def node_of(worker: Worker) -> Callable[[Message], tuple]:
     """A node of the grid with a worker."""
     return lambda message: reply_of(serve(worker, message))
-
-
-def digest(folder: Path) -> str:
-    """A digest of the names and contents of all files in a folder."""
-    found = hashlib.sha256()
-    for file in sorted(file for file in folder.rglob("*") if file.is_file()):
-        found.update(f"{file.relative_to(folder)} {file.stat().st_size} ".encode() + file.read_bytes())
-    return found.hexdigest()
 

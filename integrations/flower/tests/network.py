@@ -9,7 +9,7 @@ import sys
 import time
 from pathlib import Path
 
-from common import DAMPER, HERE, Setting, expect, run
+from common import DAMPER, FLAGS, HERE, Setting, expect, run
 
 BIN = Path(sys.executable).parent
 # A busy machine takes long to start forty processes.
@@ -34,6 +34,8 @@ class Network:
             **os.environ, "FLWR_HOME": str(self.folder / "flwr"), "FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1",
             "PATH": f"{BIN}:{os.environ['PATH']}", "PYTHONPATH": str(HERE.parent), "PYTHONDONTWRITEBYTECODE": "1",
         }  # fmt: skip
+        # Where a node would install an app.
+        self.home = self.folder / "home-of-nodes"
         self.log = self.folder / "log"
         self.out = self.log.open("w")
 
@@ -67,8 +69,8 @@ class Network:
             [*map(str, args)], stdout=self.out, stderr=self.out, env={**self.environment, **more}, cwd=self.folder
         )
 
-    def node(self, device: int, program: list[object], **more: str) -> None:
-        """Registers and starts a SuperNode and its worker."""
+    def node(self, device: int, program: list[object] | None, **more: str) -> None:
+        """Registers and starts a SuperNode and its worker; without one, a SuperNode that runs apps by itself."""
         key, secret, port = f"node-{device}", f"secret-{device}", free_port()
         run("ssh-keygen", "-q", "-t", "ecdsa", "-b", 384, "-N", "", "-f", key, cwd=self.folder)
         (self.folder / secret).write_bytes(os.urandom(32))
@@ -76,11 +78,14 @@ class Network:
         self.until(lambda: self.flwr("supernode", "register", self.folder / f"{key}.pub", "test"), "a SuperNode is registered")
         self.process(
             f"node {device}", BIN / "flower-supernode", "--superlink", f"127.0.0.1:{self.port}", "--root-certificates", "server.pem",
-            "--auth-supernode-private-key", key, "--isolation", "process", "--port", port, "--superexec-auth-secret-file", secret,
+            "--auth-supernode-private-key", key, "--port", port,
+            *(["--isolation", "process", "--superexec-auth-secret-file", secret] if program else []), FLWR_HOME=str(self.home),
         )  # fmt: skip
+        if program is None:
+            return
         self.process(
             f"worker {device}", *program, *self.setting.worker(device), "--runtime", f"127.0.0.1:{port}", "--superexec-auth-secret-file", secret,
-            "--", *("--backend", "portable", "--workers", "1"), **more,
+            "--", *FLAGS, FLWR_HOME=str(self.home), **more,
         )  # fmt: skip
 
     def flwr(self, *args: object) -> bool:
