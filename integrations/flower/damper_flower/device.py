@@ -17,6 +17,7 @@ from flwr.supercore import log
 from damper_flower import files
 from damper_flower.command import Command
 from damper_flower.plan import Plan
+from damper_flower.runtime import Stopped
 from damper_flower.wire import Malformed, params_from_array, update_to_array
 
 # All that the server is told of a request that got no update, whatever was wrong. What was may depend on rows.
@@ -33,10 +34,6 @@ class Late(Exception):
 
     def __init__(self) -> None:
         super().__init__("the update is not ready at the time at which the plan has replies leave; plan a longer delay")
-
-
-class Stopped(Exception):
-    """The process is to end. The command goes on."""
 
 
 @dataclass(frozen=True)

@@ -29,33 +29,36 @@ class Mailbox:
 
     def __init__(self, grid: Grid, most: int) -> None:
         self.grid, self.most = grid, most
+        self.came: queue.Queue[tuple[int, str, Message | Exception]] = queue.Queue()
         self.ended = threading.Event()
 
-    def replies(self, messages: list[Message], timeout: float) -> Iterator[tuple[int, Message | Exception]]:
-        """Sends `messages`, and gives each node's reply as it comes, or what was wrong with it, for so many seconds at most."""
+    def replies(self, messages: list[Message], timeout: float) -> Iterator[tuple[int, Message | Exception, bool]]:
+        """Sends `messages`, and gives each node's reply as it comes, or what was wrong with it, for so many seconds at most. Those to earlier requests
+        of the round come too: the last of the three is false then."""
         until = time.monotonic() + timeout
         nodes = [message.metadata.dst_node_id for message in messages]
         names = list(self.grid.push_messages(messages))
-        came: queue.Queue[tuple[int, Message | Exception]] = queue.Queue()
-        waiting = 0
+        waiting = set()
         for node, name in zip(nodes, names, strict=False):
             if not name:
                 log(WARN, "damper: node %s: Flower did not take the request", node)
                 continue
             # A node that never ends its upload keeps its own thread busy.
-            threading.Thread(target=self.poll, args=(node, name, max(0.5, len(nodes) / RATE), came), daemon=True).start()
-            waiting += 1
-        try:
-            while waiting:
-                try:
-                    yield came.get(timeout=max(0.0, until - time.monotonic()))
-                except queue.Empty:
-                    return
-                waiting -= 1
-        finally:
-            self.ended.set()
+            threading.Thread(target=self.poll, args=(node, name, max(0.5, len(nodes) / RATE)), daemon=True).start()
+            waiting.add(name)
+        while waiting:
+            try:
+                node, name, reply = self.came.get(timeout=max(0.0, until - time.monotonic()))
+            except queue.Empty:
+                return
+            yield node, reply, name in waiting
+            waiting.discard(name)
 
-    def poll(self, node: int, name: str, pause: float, came: queue.Queue) -> None:
+    def end(self) -> None:
+        """Waits for no more replies."""
+        self.ended.set()
+
+    def poll(self, node: int, name: str, pause: float) -> None:
         """Asks for the reply to the request `name` until it is there."""
         while not self.ended.is_set():
             try:
@@ -66,7 +69,7 @@ class Mailbox:
             except Exception as error:  # noqa: BLE001
                 found = error
             if found is not None:
-                came.put((node, found))
+                self.came.put((node, name, found))
                 return
             self.ended.wait(pause)
 

@@ -27,12 +27,14 @@ class Plan:
         self.file, self.digest = file, hashlib.sha256(raw).hexdigest()
 
     def check(self, approve_shares: bool) -> None:
-        """Refuses a plan whose updates nobody signs, or that hides them from the server by shares of the noise alone."""
+        """Refuses a plan whose updates nobody signs, one of two aggregators, and one that hides updates from the server by shares of the noise alone."""
         if not self.content.get("members"):
             raise PlanError(
                 f"{self.file}: the plan has no members, so updates have no signatures and a node can speak for any device; plan with --members"
             )
-        if self.content["noise"] == "shares" and not approve_shares:
+        if self.content.get("aggregation", "clear") != "clear":
+            raise PlanError(f"{self.file}: the plan is of two aggregators, and Flower's server would read each update; plan with --aggregation clear")
+        if self.content.get("noise") != "local" and not approve_shares:
             raise PlanError(
                 f"{self.file}: the noise is in shares, and the server reads each update, whose epsilon is far larger (`damper epsilon` has it); plan "
                 "with --noise local, or approve it: approve_shares=true"

@@ -33,7 +33,11 @@ class InUse(Exception):
 
 
 class SmallCohort(Exception):
-    """Fewer updates than the plan's smallest cohort. Nothing is charged."""
+    """Fewer updates than the plan's smallest cohort. Nothing is charged. `is_judged`: some are here that do not fit."""
+
+    def __init__(self, problem: str, is_judged: bool) -> None:
+        super().__init__(problem)
+        self.is_judged = is_judged
 
 
 class Rounds:
@@ -111,7 +115,7 @@ class Rounds:
         paths = [folder / name for name in json.loads(cohort.read_bytes())]
         if len(paths) < self.plan.smallest:
             cohort.unlink()
-            raise SmallCohort(f"{len(paths)} updates, of at least {self.plan.smallest}")
+            raise SmallCohort(f"{len(paths)} updates, of at least {self.plan.smallest}", is_judged=False)
         args = ["--federation", self.plan.file, "--round", round_, "--ledger", self.folder / "ledger", "--out", self.sum(round_)]
         args += ["--params", begins] if (begins := self.begins(round_)) else []
         try:
@@ -120,7 +124,7 @@ class Rounds:
             if "smallest cohort" not in str(error):
                 raise
             cohort.unlink()
-            raise SmallCohort(str(error)) from None
+            raise SmallCohort(str(error), is_judged=True) from None
         files.write(folder / "result.json", json.dumps(found).encode())
         return found
 

@@ -37,15 +37,25 @@ from damper_flower.wire import Malformed
 
 # The SuperNode gives a task up after a minute without one.
 HEARTBEAT = 10.0
-# A SuperNode makes the task before it has the message and its parts.
-PATIENCE = 120.0
 SECONDS_OF_CALL = 30.0
 
 Answer = TypeVar("Answer")
 
 
+class Stopped(Exception):
+    """The process is to end."""
+
+
 class Gone(Exception):
     """The SuperNode does not know the task any more: it was started again, or gave the task up."""
+
+
+class Superseded(Exception):
+    """The SuperNode has another task, so it gave the message of this one up before it had all parts: it takes one message after the other."""
+
+    def __init__(self, claim: "Claim") -> None:
+        super().__init__("another task")
+        self.claim = claim
 
 
 class Version:
@@ -79,7 +89,7 @@ class Runtime:
         found = self.client.AcquireTask(AcquireTaskRequest(supported_task_types=list(TaskType)))
         if not found.HasField("task") or not found.token:
             return None
-        return Claim(found.task, self.connect([RuntimeTokenHttpInterceptor(found.token)]))
+        return Claim(self, found.task, self.connect([RuntimeTokenHttpInterceptor(found.token)]))
 
     def close(self) -> None:
         """Disconnects."""
@@ -89,8 +99,8 @@ class Runtime:
 class Claim:
     """A task that this process claimed, and its heartbeat."""
 
-    def __init__(self, task: Task, client: RuntimeHttpClient) -> None:
-        self.task, self.client = task, client
+    def __init__(self, runtime: Runtime, task: Task, client: RuntimeHttpClient) -> None:
+        self.runtime, self.task, self.client = runtime, task, client
         self.node = Node()
         self.ended = threading.Event()
         threading.Thread(target=self.beat, daemon=True).start()
@@ -120,35 +130,39 @@ class Claim:
             if self.ended.wait(0.5):
                 raise Gone
 
-    def message(self, most: int) -> tuple[Message, Message | None]:
+    def message(self, most: int, stopped: Callable[[float], bool]) -> tuple[Message, Message | None]:
         """The message of the task: its metadata as the SuperNode has them, and all of it; none if it is damaged or has more than `most` bytes."""
         # Starts the task. What else comes back is the server's: the app, and its settings.
         self.node = Node(node_id=self.call(self.client.PullTaskInput, PullTaskInputRequest()).context.node_id)
-        until = time.monotonic() + PATIENCE
         while not (found := self.call(self.client.PullMessages, PullAppMessagesRequest())).messages_list:
-            if time.monotonic() > until:
-                raise Gone
-            time.sleep(0.2)
+            self.wait(stopped)
         head, tree = message_from_proto(found.messages_list[0]), found.message_object_trees[0]
         head.metadata.__dict__["_message_id"] = tree.object_id
         try:
-            whole = objects.fetch(tree, lambda name: self.object(name, until), most)
-        except Gone:
+            whole = objects.fetch(tree, lambda name: self.object(name, stopped), most)
+        except (Gone, Superseded, Stopped):
             raise
         except Exception:  # noqa: BLE001
             whole = None
         self.confirm(tree)
         return head, whole
 
-    def object(self, name: str, until: float) -> bytes:
+    def object(self, name: str, stopped: Callable[[float], bool]) -> bytes:
         """A part of the message."""
         while True:
             found = self.call(self.client.PullObject, PullObjectRequest(node=self.node, run_id=self.task.run_id, object_id=name))
             if found.object_available:
                 return found.object_content
-            if not found.object_found or time.monotonic() > until:
+            if not found.object_found:
                 raise Malformed("a message without all its parts")
-            time.sleep(0.2)
+            self.wait(stopped)
+
+    def wait(self, stopped: Callable[[float], bool]) -> None:
+        """Waits for the SuperNode, which makes a task before it has the message and its parts."""
+        if stopped(0.5):
+            raise Stopped
+        if (newer := self.runtime.claim()) is not None:
+            raise Superseded(newer)
 
     def confirm(self, tree: ObjectTree) -> None:
         """Lets the SuperNode forget the message."""
@@ -169,8 +183,15 @@ class Claim:
                 self.call(self.client.PushObject, request)
 
     def end(self) -> None:
-        """Ends the task, whose reply is given. Without that the SuperNode waits for the reply."""
+        """Ends the task, whose reply is given."""
         self.call(self.client.PushTaskOutput, PushTaskOutputRequest(sub_status=SubStatus.COMPLETED, details=""))
+
+    def give_up(self) -> None:
+        """Ends the task without a reply, for which the SuperNode does not wait."""
+        try:
+            self.call(self.client.PushTaskOutput, PushTaskOutputRequest(sub_status=SubStatus.FAILED, details=""))
+        except (Gone, httpx.HTTPError):
+            return
 
     def drop(self) -> None:
         """Leaves the task. Without its end the SuperNode tells the server within a minute that nobody answers."""

@@ -25,7 +25,7 @@ class Unfinished(Exception):
 class Server:
     """Rounds over a grid. `wait`: seconds until all devices' nodes are there, and between attempts. `timeout`: seconds for replies of one attempt."""
 
-    def __init__(self, rounds: Rounds, wait: float = 60.0, timeout: float = 600.0, attempts: int = 10) -> None:
+    def __init__(self, rounds: Rounds, wait: float = 60.0, timeout: float = 600.0, attempts: int = 100) -> None:
         self.rounds, self.plan = rounds, rounds.plan
         self.wait, self.timeout, self.attempts = wait, timeout, attempts
 
@@ -42,43 +42,50 @@ class Server:
 
     def round(self, grid: Grid, round_: int) -> None:
         """One round. The same request each time it is asked."""
+        mailbox = Mailbox(grid, self.plan.most_message)
+        try:
+            found = self.added(mailbox, round_)
+        finally:
+            mailbox.end()
+        for one in found.get("refused", []):
+            log(WARN, "damper: round %s: left out: %s", round_, one["reason"])
+        self.rounds.move(round_)
+        figures = {f"epsilon_{party}": epsilon for party, epsilon in found["epsilon"].items() if epsilon is not None}
+        figures |= {"accepted": found["devices"], "refused": len(found.get("refused", [])), "delta": found["delta"]}
+        log(INFO, "damper: round %s: %s", round_, json.dumps({**figures, "rounds_charged": found["rounds_charged"]}))
+
+    def added(self, mailbox: Mailbox, round_: int) -> dict:
+        """What `damper aggregate` says of the round, once there are enough updates."""
         again = False
         for attempt in range(1, self.attempts + 1):
             if not self.rounds.is_closed(round_):
-                self.ask(grid, round_, again)
+                self.ask(mailbox, round_, again)
             try:
-                found = self.rounds.add(round_)
+                return self.rounds.add(round_)
             except SmallCohort as error:
                 # An update that does not fit may be followed by one that does.
-                again = True
+                again = error.is_judged
                 log(WARN, "damper: round %s, attempt %s of %s: not charged: %s", round_, attempt, self.attempts, error)
                 if attempt < self.attempts:
                     time.sleep(self.wait / 10)
-                continue
-            for one in found.get("refused", []):
-                log(WARN, "damper: round %s: left out: %s", round_, one["reason"])
-            self.rounds.move(round_)
-            figures = {f"epsilon_{party}": epsilon for party, epsilon in found["epsilon"].items() if epsilon is not None}
-            figures |= {"accepted": found["devices"], "refused": len(found.get("refused", [])), "delta": found["delta"]}
-            log(INFO, "damper: round %s: %s", round_, json.dumps({**figures, "rounds_charged": found["rounds_charged"]}))
-            return
         raise Unfinished(round_, self.attempts)
 
-    def ask(self, grid: Grid, round_: int, again: bool) -> None:
+    def ask(self, mailbox: Mailbox, round_: int, again: bool) -> None:
         """Asks the nodes whose update is not here yet, or all of them `again`, and keeps what fits."""
-        there = [node for node in self.nodes(grid) if again or not self.rounds.file(round_, node).exists()]
+        there = {node for node in self.nodes(mailbox.grid) if again or not self.rounds.file(round_, node).exists()}
         if not there:
             return
-        mailbox = Mailbox(grid, self.plan.most_message)
-        for node, reply in mailbox.replies([self.request(round_, node) for node in there], self.timeout):
-            there.remove(node)
+        for node, reply, is_current in mailbox.replies([self.request(round_, node) for node in sorted(there)], self.timeout):
             try:
                 update = read_update(reply, self.plan.most_update)
             except Exception as error:  # noqa: BLE001
                 log(WARN, "damper: round %s: node %s: no update: %s", round_, node, plain(error))
+                if is_current:
+                    there.discard(node)
                 continue
             self.rounds.keep(round_, node, update)
-        for node in there:
+            there.discard(node)
+        for node in sorted(there):
             log(WARN, "damper: round %s: node %s: no update: it did not reply within %s s", round_, node, self.timeout)
 
     def request(self, round_: int, node: int) -> Message:

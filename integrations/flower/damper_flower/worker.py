@@ -19,9 +19,9 @@ from flwr.common.constant import ErrorCode
 from flwr.supercore import log
 
 from damper_flower import left
-from damper_flower.device import REFUSAL, Device, Stopped, content
+from damper_flower.device import REFUSAL, Device, content
 from damper_flower.plan import Plan, PlanError
-from damper_flower.runtime import Claim, Gone, Runtime
+from damper_flower.runtime import Claim, Gone, Runtime, Stopped, Superseded
 
 POLL = 0.5
 # After an error that is nobody's message.
@@ -59,23 +59,36 @@ class Worker:
         self.runtime.close()
 
     def serve(self, claim: Claim) -> None:
+        """Answers one task, or one that came after it."""
+        while True:
+            try:
+                self.one(claim)
+                return
+            except Superseded as newer:
+                claim.give_up()
+                following = newer.claim
+            except Gone:
+                log(WARN, "damper: the SuperNode gave the task up; an update that was made is sent when it is asked for again")
+                return
+            except Stopped:
+                return
+            finally:
+                claim.drop()
+            claim = following
+
+    def one(self, claim: Claim) -> None:
         """Answers one task. Every reply to a plan with a delay leaves that long after its task came."""
         until = time.monotonic() + self.device.delay if self.device.delay else None
+        head, whole = claim.message(self.device.plan.most_message, self.stopping.wait)
         try:
-            head, whole = claim.message(self.device.plan.most_message)
-            try:
-                made = self.device.answer(whole, until, self.stopping.wait) if whole is not None else None
-                if until is not None and self.stopping.wait(max(0.0, until - time.monotonic())):
-                    raise Stopped
-            except Stopped:
-                # The SuperNode waits for a reply, and for no other worker.
-                made = None
-            claim.reply(self.message(head, made))
-            claim.end()
-        except Gone:
-            log(WARN, "damper: the SuperNode gave the task up; an update that was made is sent when it is asked for again")
-        finally:
-            claim.drop()
+            made = self.device.answer(whole, until, self.stopping.wait) if whole is not None else None
+            if until is not None and self.stopping.wait(max(0.0, until - time.monotonic())):
+                raise Stopped
+        except Stopped:
+            # The SuperNode waits for a reply, and for no other worker.
+            made = None
+        claim.reply(self.message(head, made))
+        claim.end()
 
     def message(self, head: Message, made: tuple[int, bytes] | None) -> Message:
         """The reply to `head`, which is in the log of what left before it leaves."""
@@ -118,7 +131,6 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--users", type=Path, help="the user of each row, a name a line")
     made.add_argument("--seed", type=int, help="of a simulation")
-    made.add_argument("--approve-shares", action="store_true", help="let the server read updates whose noise is a share")
     made.add_argument("--damper", default="damper", help="the command")
     made.add_argument("--runtime", default="127.0.0.1:9094", metavar="HOST:PORT", help="the SuperNode's --host and --port")
     made.add_argument("--root-certificates", type=Path, help="of the SuperNode's --ssl-certfile; needed if it is another machine")
@@ -146,7 +158,8 @@ def build(arguments: list[str], kind: type[Worker] = Worker) -> Worker:
         flags.error(f"--runtime {args.runtime}: another machine is reached by TLS alone; give --root-certificates")
     try:
         plan = Plan(args.plan)
-        plan.check(args.approve_shares)
+        # Shares are approved by `damper federation approve`, without which there is no update.
+        plan.check(approve_shares=True)
         certificates = args.root_certificates.read_bytes() if args.root_certificates else None
         secret = args.superexec_auth_secret_file.read_bytes() if args.superexec_auth_secret_file else None
         for file in (args.model, args.key, *([args.users] if args.users else [])):

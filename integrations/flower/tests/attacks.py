@@ -9,7 +9,9 @@
 """
 
 import argparse
+import contextlib
 import hashlib
+import io
 import json
 import logging
 import os
@@ -36,10 +38,11 @@ from foreign_apps import CANARY, WAYS, fab, files  # noqa: E402
 
 from damper_flower import worker as worker_module  # noqa: E402
 from damper_flower.device import REFUSAL  # noqa: E402
+from damper_flower.plan import PlanError  # noqa: E402
 from damper_flower.rounds import Rounds  # noqa: E402
 from damper_flower.server import Server  # noqa: E402
 from damper_flower.wire import header, params_to_array, to_array, update_to_array  # noqa: E402
-from damper_flower.worker import Worker  # noqa: E402
+from damper_flower.worker import Worker, build  # noqa: E402
 
 REQUESTS, ROUNDS, HONEST = 100, 5, 3
 
@@ -52,6 +55,42 @@ class Bomb:
 
     def __reduce__(self) -> tuple:
         return os.system, (f"touch {self.canary}",)
+
+
+def settings(folder: Path) -> None:
+    """Plans that Flower does not carry, and a worker's flags that are refused."""
+    setting = Setting(folder, HONEST, ROUNDS, HONEST)
+    plan = setting.device(1).plan
+    for changed, approved, words in [
+        ({}, False, None), ({}, True, None), ({"members": []}, True, "no members"), ({"members": None}, True, "no members"),
+        ({"aggregation": "prio"}, True, "two aggregators"), ({"noise": "shares"}, False, "approve it"), ({"noise": "shares"}, True, None),
+        ({"noise": "other"}, False, "approve it"),
+    ]:  # fmt: skip
+        plan.content = {**plan.content, "noise": "local", "aggregation": "clear", "members": [{}], **changed}
+        try:
+            plan.check(approved)
+            found = None
+        except PlanError as error:
+            found = str(error)
+        expect((words is None) == (found is None) and (words or "") in (found or ""), f"{changed}, approved {approved}: {found}")
+    (folder / "empty").write_bytes(b"")
+    good = setting.worker(1)
+    for flags, words in [
+        ([*good, "--runtime", "10.0.0.1:9094"], "by TLS alone"), ([*good, "--plan", folder / "1.npz"], "no plan of a federation"),
+        ([*good, "--key", folder / "none"], "No such file"), ([*good, "--superexec-auth-secret-file", folder / "empty"], "it is empty"),
+        (good[:-2][2:], "--plan"), ([*good, "--node-config", "data=1"], "unrecognized arguments"),
+    ]:  # fmt: skip
+        said = io.StringIO()
+        try:
+            with contextlib.redirect_stderr(said):
+                build([*map(str, flags)])
+            found = ""
+        except SystemExit:
+            found = said.getvalue()
+        expect(words in found, f"{flags}: {found}")
+    worker = build([*good, "--", "--max-epsilon", "3"])
+    expect(worker.device.flags == ("--max-epsilon", "3"), f"{worker.device}")
+    print("plans and flags that are refused")
 
 
 # ------------------------------------------------------------------------------------------------ replies
@@ -335,11 +374,14 @@ class Node:
         while not self.server.started:
             time.sleep(0.05)
 
-    def ask(self, message: Message, run_id: int, app: bytes, kind: str) -> Message:
-        """The reply to a message of a run whose app is `app`."""
+    def ask(self, message: Message, run_id: int, app: bytes, kind: str, is_stopped: bool = False) -> Message | None:
+        """The reply to a message of a run whose app is `app`; none of a run that is stopped before the node has all parts."""
         from flwr.supercore.fab import Fab
-        from flwr.supercore.run import Run
+        from flwr.supercore.run import Run, RunNotRunningException
         from flwr.supernode.start_client_internal import _pull_and_store_message
+
+        def stop() -> bytes:
+            raise RunNotRunningException
 
         message.metadata.__dict__.update(_run_id=run_id, _src_node_id=1, _dst_node_id=1)
         message.metadata.__dict__["_message_id"] = message.object_id
@@ -351,8 +393,10 @@ class Node:
         head.metadata.__dict__.update(message.metadata.__dict__)
         _pull_and_store_message(
             self.state, self.store, {}, lambda: (head, tree), lambda _: of_run, lambda *_: Fab(fab_hash, app, {}),
-            lambda _, name: held[name], lambda *_: None, None,
+            lambda _, name: stop() if is_stopped else held[name], lambda *_: None, None,
         )  # fmt: skip
+        if is_stopped:
+            return None
         until = time.monotonic() + 60
         while not (found := self.state.get_messages_legacy(is_reply=True)):
             expect(time.monotonic() < until, "the worker does not reply")
@@ -397,6 +441,9 @@ def apps(folder: Path) -> None:
                 expect(reply.has_error() and reply.error.reason == REFUSAL, f"{way}, {kind}: {reply}")
                 asked += 1
         expect(setting.charged(setting.of(1)) == 0, "a round is charged")
+        # A SuperNode leaves the task of such a message, and goes on to the next one.
+        node.ask(request(device.plan.digest, 4, params_to_array(b"")), 50, app, "flwr-serverapp", is_stopped=True)
+        time.sleep(1.0)
         honest = node.ask(request(device.plan.digest, 0, params_to_array(b"")), 99, fab(files(99, "import", canary, folder / "out", "")), "flwr-serverapp")
         expect(not honest.has_error(), "the honest request is not answered")
         expect(setting.charged(setting.of(1)) == 1, "the honest request is not charged")
@@ -445,9 +492,9 @@ def main() -> None:
     """All of them."""
     quiet()
     parser = argparse.ArgumentParser()
-    parser.add_argument("--replies", type=int, default=1000, help="fuzzed replies, a multiple of five")
+    parser.add_argument("--replies", type=int, default=1000, help="fuzzed replies, 150 or more, a multiple of five")
     count = parser.parse_args().replies
-    for part in (lambda folder: replies(folder, count), requests, apps):
+    for part in (settings, lambda folder: replies(folder, count), requests, apps):
         begun = time.monotonic()
         with tempfile.TemporaryDirectory() as name:
             part(Path(name))

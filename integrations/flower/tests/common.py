@@ -159,7 +159,7 @@ class Claim:
         self.head, self.given, self.ended = message, None, False
         self.tree, self.parts = parts(message)
 
-    def message(self, most: int) -> tuple[Message, Message | None]:
+    def message(self, most: int, _stopped: object) -> tuple[Message, Message | None]:
         """The message, through what fetches it from a SuperNode."""
         try:
             return self.head, objects.fetch(self.tree, self.parts.__getitem__, most)

@@ -50,8 +50,7 @@ def by_flower(setting: Setting) -> str:
         for device, behaviour in BEHAVIOURS.items():
             worker = [sys.executable, HERE / "misbehaving.py"]
             network.node(device, worker, DAMPER_TEST_BEHAVIOUR=behaviour)
-        app = network.app("app", network.settings())
-        expect(network.flwr("run", app, "test"), f"flwr run\n{network.said()}")
+        network.federate()
         network.until((setting.folder / "server" / f"model-{ROUNDS}.onnx").exists, "the last round is done")
         network.until(lambda: "budget is spent" in logs(network), "the server ended")
         return logs(network)

@@ -51,8 +51,7 @@ def federate(setting: Setting, ways: list[str]) -> list[list[str]]:
     with Network(setting) as network:
         for device in range(1, DEVICES + 1):
             network.node(device, [sys.executable, "-m", "damper_flower.worker"])
-        honest = network.app("app", network.settings())
-        expect(network.flwr("run", honest, "test"), f"flwr run\n{network.said()}")
+        network.federate()
         outs = []
         for number, way in enumerate(ways, 1):
             outs.append(setting.folder / f"replies-{way}")

@@ -2,7 +2,6 @@
 
 import json
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -29,11 +28,13 @@ class Network:
     def __init__(self, setting: Setting) -> None:
         self.setting, self.folder = setting, setting.folder / "network"
         self.folder.mkdir()
-        self.port, self.started = free_port(), {}
+        self.port, self.started, self.called = free_port(), {}, {}
         self.environment = {
             **os.environ, "FLWR_HOME": str(self.folder / "flwr"), "FLWR_TELEMETRY_ENABLED": "0", "FLWR_DISABLE_UPDATE_CHECK": "1",
             "PATH": f"{BIN}:{os.environ['PATH']}", "PYTHONPATH": str(HERE.parent), "PYTHONDONTWRITEBYTECODE": "1",
         }  # fmt: skip
+        # As a system's supervisor, which starts again what ended.
+        self.supervised: set[str] = set()
         # Where a node would install an app.
         self.home = self.folder / "home-of-nodes"
         self.log = self.folder / "log"
@@ -65,6 +66,7 @@ class Network:
 
     def process(self, name: str, *args: object, **more: str) -> None:
         """Starts a process whose end is this network's."""
+        self.called[name] = args, more
         self.started[name] = subprocess.Popen(
             [*map(str, args)], stdout=self.out, stderr=self.out, env={**self.environment, **more}, cwd=self.folder
         )
@@ -88,34 +90,37 @@ class Network:
             "--", *FLAGS, FLWR_HOME=str(self.home), **more,
         )  # fmt: skip
 
+    def again(self, name: str, number: int) -> int:
+        """Stops a process by a signal, and starts it again; what it ended with. A SuperLink takes a SuperNode that was killed back after a minute."""
+        self.started[name].send_signal(number)
+        code = self.started[name].wait(60)
+        args, more = self.called[name]
+        self.process(name, *args, **more)
+        self.supervised.add(name)
+        return code
+
     def flwr(self, *args: object) -> bool:
         """Flower's command line; whether it worked."""
         return not subprocess.run(
             [str(BIN / "flwr"), *map(str, args)], stdout=self.out, stderr=self.out, env=self.environment, check=False, cwd=self.folder
         ).returncode
 
-    def app(self, name: str, settings: dict) -> Path:
-        """A copy of the app with such settings, as `--run-config` would give them."""
-        made = self.folder / name
-        shutil.copytree(HERE.parent, made, ignore=shutil.ignore_patterns("__pycache__", "tests"))
-        head, _ = (made / "pyproject.toml").read_text().split("[tool.flwr.app.config]")
-        lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in settings.items())
-        (made / "pyproject.toml").write_text(f"{head}[tool.flwr.app.config]\n{lines}")
-        return made
-
-    def settings(self) -> dict:
-        """The settings of the server."""
+    def federate(self, **settings: object) -> None:
+        """Starts the rounds, as the README does."""
         setting = self.setting
-        return {
-            "damper": DAMPER, "federation": str(setting.plan), "model": str(setting.model), "folder": str(setting.folder / "server"), "flags": "",
-            "rounds": 0, "wait": 300.0, "timeout": 300.0, "attempts": 10, "skip": -1, "approve_shares": False,
-        }  # fmt: skip
+        named = {"damper": DAMPER, "federation": str(setting.plan), "model": str(setting.model), "folder": str(setting.folder / "server")}
+        config = " ".join(f"{key}={json.dumps(value)}" for key, value in {**named, "wait": 300.0, **settings}.items())
+        expect(self.flwr("run", HERE.parent, "test", "--run-config", config), f"flwr run\n{self.said()}")
 
     def until(self, holds: object, what: str) -> None:
         """Waits until something holds."""
         end = time.monotonic() + SECONDS
         while not holds():
             dead = [name for name, process in self.started.items() if process.poll() is not None]
+            for name in self.supervised.intersection(dead):
+                time.sleep(3)
+                self.process(name, *self.called[name][0], **self.called[name][1])
+                dead.remove(name)
             expect(not dead and time.monotonic() < end, f"{what}: not so; ended: {dead}\n{self.said()}")
             time.sleep(0.5)
 

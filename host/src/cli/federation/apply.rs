@@ -24,9 +24,9 @@ pub(super) struct ApplyArgs {
     /// The trained parameters of the round: float32 words, little-endian [default: the model's]
     #[arg(long, value_name = "FILE")]
     params: Option<PathBuf>,
-    /// The sum of its updates, from damper aggregate --federation
+    /// The sum of its updates, from damper aggregate --federation [default: none, the parameters are written as they are]
     #[arg(long, value_name = "FILE")]
-    sum: PathBuf,
+    sum: Option<PathBuf>,
     /// The model with the parameters after this round
     #[arg(short, long, value_name = "OUT.onnx", required_unless_present = "out_params")]
     out: Option<PathBuf>,
@@ -58,8 +58,10 @@ pub(super) fn run(args: &ApplyArgs) -> Result<(), Failure> {
     if let Some(file) = &args.params {
         read.set_params(&plan, &read_params(file)?).map_err(|error| Failure::of_file(file, error))?;
     }
-    let bytes = fs::read(sum).map_err(|error| Failure::of_file(sum, error))?;
-    read.apply(&plan, &bytes).map_err(|error| Failure::of_file(sum, error))?;
+    if let Some(sum) = sum {
+        let bytes = fs::read(sum).map_err(|error| Failure::of_file(sum, error))?;
+        read.apply(&plan, &bytes).map_err(|error| Failure::of_file(sum, error))?;
+    }
     if let Some(out) = &args.out {
         write(out, &onnx::encode(&read.to_model(&plan)?), Access::Public)?;
     }
