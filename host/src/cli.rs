@@ -150,6 +150,15 @@ impl Failure {
         }
     }
 
+    /// Says what failed; the code with which the process ends.
+    fn say(&self, in_json: bool) -> u8 {
+        complain(&self.message);
+        if in_json {
+            fail_in_json(self);
+        }
+        self.exit_code()
+    }
+
     /// A library's error about `file`.
     fn of_file(file: &Path, error: impl std::error::Error) -> Self {
         Self::in_file(file, with_flags(&error.to_string()))
@@ -224,13 +233,7 @@ fn parse_and_run(args: Vec<OsString>) -> ExitCode {
     };
     match result {
         Ok(code) => code,
-        Err(failure) => {
-            complain(&failure.message);
-            if in_json {
-                fail_in_json(&failure);
-            }
-            ExitCode::from(failure.exit_code())
-        }
+        Err(failure) => ExitCode::from(failure.say(in_json)),
     }
 }
 

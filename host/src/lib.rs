@@ -19,4 +19,5 @@ pub use damper_grad as grad;
 pub use damper_onnx::{self as onnx, graph};
 pub use damper_report::{self as report, compare};
 pub use damper_runtime as runtime;
-pub use damper_train::{self as train, aggregate, audit, budget, federated, files, filter, init, replay};
+pub use damper_train::federated::aggregate;
+pub use damper_train::{self as train, audit, budget, federated, files, filter, init, replay};

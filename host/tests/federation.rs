@@ -1,6 +1,8 @@
 //! `damper federation` and the server's side of `damper aggregate`: whole rounds against one process, and what devices may do wrong.
 
-use damper::federated::{Device, DeviceData, FederationPlan, Machine, Request, RoundLedger, Users};
+use damper::federated::{
+    Device, DeviceData, Envelope, FederationPlan, Listening, Machine, Request, RoundLedger, Users, request_digest,
+};
 use damper::graph::GraphOptions;
 use damper::onnx::TensorRef;
 use damper::runtime::{Backend, BackendError, Choice, Plan, Session, open};
@@ -10,9 +12,10 @@ use damper_core::update::Update;
 use std::fs;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 use tempfile::TempDir;
 
 const MODEL: &str = "onnx-models/digits-linear.onnx";
@@ -20,6 +23,15 @@ const MODEL: &str = "onnx-models/digits-linear.onnx";
 const SAMPLES: [&str; 8] =
     ["--data", "idx:onnx-models/digits", "--train-size", "24", "--backend", "portable", "--workers", "1"];
 const USERS: [&str; 8] = ["--unit", "user", "--local-steps", "3", "--local-lr", "0.2", "--local-batch", "2"];
+
+/// Flags of all plans here.
+const COMMON: [[&str; 2]; 4] =
+    [["--rounds", "2"], ["--batch-size", "4"], ["--sampling-rate", "0.5"], ["--delta", "1e-5"]];
+
+/// The flags of `defaults` that `more` does not give.
+fn unless_given<'a>(defaults: &[[&'a str; 2]], more: &[&str]) -> Vec<&'a str> {
+    defaults.iter().filter(|[flag, _]| !more.contains(flag)).flatten().copied().collect()
+}
 
 /// A federation in a folder, and the command from the workspace's root.
 struct Federation {
@@ -35,10 +47,9 @@ impl Federation {
     }
 
     fn plan(&self, name: &str, more: &[&str]) {
-        let mut command =
-            damper(&["federation", "plan", MODEL, "--rounds", "2", "--devices", "3", "--batch-size", "4"]);
-        command.args(["--sampling-rate", "0.5", "--noise-multiplier", "1", "--delta", "1e-5", "--simulation", "--out"]);
-        succeeds(command.arg(self.at(name)).args(more));
+        let mut command = damper(&["federation", "plan", MODEL, "--simulation", "--out"]);
+        command.arg(self.at(name)).args(unless_given(&[["--devices", "3"], ["--noise-multiplier", "1"]], more));
+        succeeds(command.args(unless_given(&COMMON, more)).args(more));
         // A text with the users of the 24 rows, five of them.
         let users: String = (0..24).map(|row| format!("user {}\n", row % 5)).collect();
         fs::write(self.at("users"), users).unwrap();
@@ -58,8 +69,12 @@ impl Federation {
     }
 
     fn aggregate(&self, files: &[&str], round: u32) -> Output {
+        self.aggregate_at(files, round, &[])
+    }
+
+    fn aggregate_at(&self, files: &[&str], round: u32, more: &[&str]) -> Output {
         let mut command = damper(&["aggregate", "--json", "--round", &round.to_string(), "--federation"]);
-        command.arg(self.at("federation.json")).args(files.iter().map(|file| self.at(file)));
+        command.arg(self.at("federation.json")).args(files.iter().map(|file| self.at(file))).args(more);
         command
             .arg("--ledger")
             .arg(self.at("server"))
@@ -136,7 +151,8 @@ fn rounds_equal_one_process() {
                     files.push(format!("{device}-{round}.upd"));
                 }
                 let files: Vec<&str> = files.iter().map(String::as_str).collect();
-                let sum = ok(&federation.aggregate(&files, round));
+                let of_round: Vec<&str> = params.iter().map(String::as_str).collect();
+                let sum = ok(&federation.aggregate_at(&files, round, &of_round));
                 assert_eq!(
                     (sum["devices"].as_u64(), sum["rounds_charged"].as_u64()),
                     (Some(files.len() as u64), Some(u64::from(round) + 1))
@@ -194,27 +210,62 @@ fn unwritable_outputs_charge_nothing() {
 // A round is charged once, on a device and on the server, and after the last nothing is released.
 #[test]
 fn rounds_are_charged_once() {
-    let federation = Federation::new(&[]);
+    let federation = Federation::new(&["--smallest-cohort", "2"]);
     let model = Path::new(MODEL);
     for device in 1..=3 {
         ok(&federation.update("federation.json", model, device, 0, &[]));
     }
+    // The same request gets the same bytes, and another one of that round none.
     let first = fs::read(federation.at("1-0.upd")).unwrap();
-    refused(&federation.update("federation.json", model, 1, 0, &[]), &["--round 0", "charged already"]);
+    fs::remove_file(federation.at("1-0.upd")).unwrap();
+    let again = ok(&federation.update("federation.json", model, 1, 0, &[]));
+    assert_eq!((again["resent"].as_bool(), again["rounds_charged"].as_u64()), (Some(true), Some(1)));
     assert_eq!(fs::read(federation.at("1-0.upd")).unwrap(), first);
+    let params = federation.at("zero.params").display().to_string();
+    fs::write(&params, [0; 2600]).unwrap();
+    let other = federation.update("federation.json", model, 1, 0, &["--params", &params]);
+    refused(&other, &["--round 0", "charged or passed already"]);
+    let sent = fs::read_to_string(federation.at("state-1/sent.log")).unwrap();
+    assert!(sent.lines().count() == 2 && sent.contains("the same again"), "{sent}");
+
     let files = ["1-0.upd", "2-0.upd", "3-0.upd"];
     let first = ok(&federation.aggregate(&files, 0));
+    let sum = fs::read(federation.at("0.sum")).unwrap();
     fs::remove_file(federation.at("0.sum")).unwrap();
-    refused(&federation.aggregate(&files[..2], 0), &["--round 0", "charged already"]);
+    // A second sum of the round with other devices would differ by the update of one.
+    refused(&federation.aggregate(&files[..2], 0), &["--round 0", "cohort is fixed", "device 3"]);
     assert!(!federation.at("0.sum").exists());
-    // Round 1 with the updates of round 0: charged, and nothing is released.
-    refused(&federation.aggregate(&files, 1), &["0 updates", "3 devices", "its round is 0"]);
+    let again = ok(&federation.aggregate(&files, 0));
+    assert_eq!((&again["epsilon"], again["rounds_charged"].as_u64()), (&first["epsilon"], Some(1)));
+    assert_eq!(fs::read(federation.at("0.sum")).unwrap(), sum);
+    // Round 1 with the updates of round 0: nothing is released, and nothing charged.
+    let later = |round| federation.aggregate_at(&files, round, &["--params", &params]);
+    refused(&later(1), &["0 updates", "2 devices", "its round is 0", "nothing is charged"]);
     assert!(!federation.at("1.sum").exists());
-    refused(&federation.aggregate(&files, 2), &["--round 2", "budget is spent"]);
-    refused(&federation.update("federation.json", model, 1, 2, &[]), &["--round 2", "budget is spent"]);
+    refused(&later(2), &["--round 2", "budget is spent"]);
+    let spent = federation.update("federation.json", model, 1, 2, &["--params", &params]);
+    refused(&spent, &["--round 2", "budget is spent"]);
     let whole = succeeds(damper(&["epsilon", "--json"]).arg(federation.at("federation.json")));
     let outsider = |found: &serde_json::Value| found["epsilon"]["outsider"].as_f64().unwrap();
     assert!(outsider(&first) < outsider(&whole));
+}
+
+// A round that a device or the server missed costs nothing, and cannot be taken later.
+#[test]
+fn missed_rounds_cost_nothing() {
+    let federation = Federation::new(&["--rounds", "9", "--smallest-cohort", "1"]);
+    let model = Path::new(MODEL);
+    let params = federation.at("zero.params").display().to_string();
+    fs::write(&params, [0; 2600]).unwrap();
+    let at = ["--params", &*params];
+    assert_eq!(ok(&federation.update("federation.json", model, 1, 5, &at))["rounds_charged"], 1);
+    refused(&federation.update("federation.json", model, 1, 4, &at), &["--round 4", "the next one is 6"]);
+    assert_eq!(ok(&federation.update("federation.json", model, 1, 7, &at))["rounds_charged"], 2);
+    let sum = ok(&federation.aggregate_at(&["1-5.upd"], 5, &at));
+    assert_eq!(sum["rounds_charged"], 1);
+    federation.plan("one.json", &["--rounds", "1", "--smallest-cohort", "1"]);
+    let one = succeeds(damper(&["epsilon", "--json"]).arg(federation.at("one.json")));
+    assert_eq!(sum["epsilon"], one["epsilon"]);
 }
 
 // What does not fit the plan is named and left out, and the others are added, whichever comes first.
@@ -255,18 +306,19 @@ fn misfits_are_named_and_left_out() {
     assert!(Update::parse(&total).unwrap().units().eq(wanted));
 }
 
-// With fewer devices than the noise is for, or none, the round is charged and no sum is written.
+// With fewer devices than the noise is for, or none, nothing is charged and no sum is written; the round is whole once the others are there.
 #[test]
 fn small_cohort_releases_nothing() {
     let federation = Federation::new(&["--noise", "shares"]);
-    for device in [1, 2] {
+    for device in [1, 2, 3] {
         ok(&federation.update("federation.json", Path::new(MODEL), device, 0, &[]));
     }
-    refused(&federation.aggregate(&["1-0.upd", "2-0.upd"], 0), &["2 updates", "3 devices or more"]);
-    assert!(!federation.at("0.sum").exists());
-    refused(&federation.aggregate(&["1-0.upd", "2-0.upd"], 0), &["charged already"]);
     fs::write(federation.at("none.upd"), "").unwrap();
-    refused(&federation.aggregate(&["none.upd"], 1), &["0 updates", "none.upd"]);
+    refused(&federation.aggregate(&["none.upd"], 0), &["0 updates", "none.upd"]);
+    refused(&federation.aggregate(&["1-0.upd", "2-0.upd"], 0), &["2 updates", "3 devices or more"]);
+    assert!(!federation.at("0.sum").exists() && !federation.at("server/cohort.json").exists());
+    let sum = ok(&federation.aggregate(&["1-0.upd", "2-0.upd", "3-0.upd"], 0));
+    assert_eq!(sum["rounds_charged"], 1);
     // An update with a share of the noise is not for others on this machine.
     #[cfg(unix)]
     {
@@ -375,7 +427,13 @@ fn crafted_requests_are_refused_in_the_same_words() {
     }
     let file = federation.at("good.params");
     fs::write(&file, words(&good)).unwrap();
-    assert_eq!(ok(&request(&federation, 1, &["--params", file.to_str().unwrap()]))["rounds_charged"], 2);
+    let good = [&two[..], &["--params", file.to_str().unwrap()]].concat();
+    assert_eq!(ok(&request(&federation, 1, &good))["rounds_charged"], 1);
+    // A device that holds far more units than are expected is refused before a request, by its own check.
+    let mut check = damper(&["federation", "check"]);
+    check.arg(federation.at("federation.json")).args([MODEL, "--data", "idx:onnx-models/digits"]);
+    refused(&check.output().unwrap(), &["--most-units 32", "1437 units"]);
+    assert!(check.args(one).output().unwrap().status.success());
 }
 
 /// Device 1's answer to a request, on as many rows as `more` says.
@@ -453,7 +511,9 @@ fn failed_contributions_leave_noise_alone() {
         let data = DeviceData { read: &read, users: &users };
         let (mut told, request) = (vec![], Request { round: 0, params: None });
         let device = Device::new(&plan, 1, Some(5)).unwrap();
-        let made = device.update_telling(data, request, machine, &mut ledger, &mut |text| told.push(text.to_owned()));
+        let mut listen = |text: &str| told.push(text.to_owned());
+        let mut listening = Listening { rows: Some(&mut listen), noise_alone: None };
+        let made = device.update_telling(data, request, machine, &mut ledger, &mut listening);
         (made, told, ledger.charged(), runs - left.load(Ordering::SeqCst))
     };
     let (whole, told, charged, runs) = update(1000, "whole".into());
@@ -505,7 +565,237 @@ fn private_noise_is_fresh() {
     let mut kept: Vec<_> =
         fs::read_dir(federation.at("one")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     kept.sort();
-    assert_eq!(kept, ["ledger.json", "lock"]);
+    assert_eq!(kept, ["kept.upd", "ledger.json", "lock", "sent.log"]);
+}
+
+/// A private federation of three members, whose owners have approved its plan. `more` are flags of the plan.
+fn of_members(more: &[&str]) -> Federation {
+    let federation = Federation { folder: tempfile::tempdir().unwrap() };
+    let list: String = (1..=3)
+        .map(|device| {
+            let key = federation.at(&format!("{device}.key"));
+            let made = succeeds(damper(&["federation", "key", "--json", "--out"]).arg(key));
+            format!("{} clinic {device}\n", made["public"].as_str().unwrap())
+        })
+        .collect();
+    fs::write(federation.at("members"), list).unwrap();
+    let mut plan = damper(&["federation", "plan", MODEL, "--members"]);
+    plan.arg(federation.at("members")).args(unless_given(&COMMON, more));
+    plan.args(unless_given(&[["--noise-multiplier", "4"]], more)).args(more);
+    succeeds(plan.arg("--out").arg(federation.at("federation.json")));
+    federation
+}
+
+fn signed_update(federation: &Federation, device: u32, key: u32, more: &[&str]) -> Output {
+    let mut command = damper(&["federation", "update"]);
+    command.arg(federation.at("federation.json")).arg(MODEL).args(SAMPLES);
+    command.args(["--device", &device.to_string(), "--round", "0", "--json", "--key"]);
+    command.arg(federation.at(&format!("{key}.key"))).arg("--ledger").arg(federation.at(&format!("state-{device}")));
+    command.arg("--out").arg(federation.at(&format!("{device}-0.upd"))).args(more).output().unwrap()
+}
+
+fn approved(federation: &Federation, device: u32) -> serde_json::Value {
+    let mut command = damper(&["federation", "approve", "--json"]);
+    command.arg(federation.at("federation.json"));
+    succeeds(command.arg("--ledger").arg(federation.at(&format!("state-{device}"))))
+}
+
+// Members sign, each for itself, once their owners have approved the plan; what others send in their names is left out.
+#[test]
+fn members_speak_for_themselves_alone() {
+    let federation = of_members(&[]);
+    refused(&signed_update(&federation, 1, 1, &[]), &["has not approved this plan", "federation approve"]);
+    let plan = FederationPlan::from_json(&fs::read(federation.at("federation.json")).unwrap()).unwrap();
+    for device in 1..=3u32 {
+        let shown = approved(&federation, device);
+        assert_eq!(shown["members"][device as usize - 1]["name"], format!("clinic {device}"));
+        assert_eq!(
+            (shown["sha256"].as_str().unwrap(), shown["epsilon"]["server"].is_number()),
+            (&*plan.digest(), true)
+        );
+    }
+    refused(&signed_update(&federation, 1, 2, &[]), &["2.key", "not the key of device 1"]);
+    refused(&signed_update(&federation, 1, 1, &["--max-epsilon", "0.1"]), &["--max-epsilon", "costs epsilon"]);
+    for device in 1..=3 {
+        assert_eq!(ok(&signed_update(&federation, device, device, &[]))["rounds_charged"], 1);
+    }
+    let read = |name: &str| fs::read(federation.at(name)).unwrap();
+    let request = request_digest(&plan, 0, None);
+    let update = |name: &str| Envelope::open(&plan, 0, &request, &read(name)).map(|envelope| envelope.update.to_vec());
+    // The bare update without its envelope, one of another device's in the envelope of the first, and a changed bit.
+    fs::write(federation.at("bare.upd"), update("2-0.upd").unwrap()).unwrap();
+    let (first, second) = (read("1-0.upd"), read("2-0.upd"));
+    let end = first.len() - 64;
+    fs::write(federation.at("moved.upd"), [&first[..96], &second[96..end], &first[end..]].concat()).unwrap();
+    let mut flipped = second;
+    flipped[200] ^= 1;
+    fs::write(federation.at("flipped.upd"), flipped).unwrap();
+    let bad = ["bare.upd", "moved.upd", "flipped.upd"];
+    let sum = ok(&federation.aggregate(&[&bad[..], &["1-0.upd", "2-0.upd", "3-0.upd"]].concat(), 0));
+    assert_eq!((sum["devices"].as_u64(), sum["refused"].as_array().map(Vec::len)), (Some(3), Some(3)));
+    let mut wanted = vec![0; 650];
+    for name in ["1-0.upd", "2-0.upd", "3-0.upd"] {
+        let bytes = update(name).unwrap();
+        Update::parse(&bytes).unwrap().units().zip(&mut wanted).for_each(|(units, sum)| *sum += units);
+    }
+    assert!(Update::parse(&read("0.sum")).unwrap().units().eq(wanted));
+}
+
+// One budget pays for all plans on a device's data, each once, before its first round.
+#[test]
+fn device_charges_one_budget() {
+    let federation = of_members(&[]);
+    approved(&federation, 1);
+    let file = federation.at("data.budget");
+    let mut budget = damper(&["budget", "--create", "data", "--epsilon", "6", "--delta", "1e-5", "--json"]);
+    succeeds(budget.arg(&file));
+    let total = || succeeds(damper(&["budget", "--json"]).arg(&file));
+    let flag = file.display().to_string();
+    for _ in 0..2 {
+        ok(&signed_update(&federation, 1, 1, &["--budget", &flag]));
+    }
+    let found = total();
+    let plan = succeeds(damper(&["epsilon", "--json"]).arg(federation.at("federation.json")));
+    let (charged, server) = (found["epsilon"].as_f64().unwrap(), plan["epsilon"]["server"].as_f64().unwrap());
+    assert!(found["runs"].as_array().unwrap().len() == 1 && (charged / server - 1.0).abs() < 1e-6, "{found} {plan}");
+    // A plan for which the limit has no room charges no round.
+    let dear = of_members(&["--noise-multiplier", "0.8"]);
+    approved(&dear, 1);
+    refused(&signed_update(&dear, 1, 1, &["--budget", &flag]), &["data.budget", "above the limit"]);
+    let ledger = fs::read_to_string(dear.at("state-1/ledger.json")).unwrap();
+    assert!(ledger.contains("\"paid\":0"), "{ledger}");
+}
+
+// At a fixed delay an answer comes then, whether it is ready, refused, or late; what is late is noise alone.
+#[test]
+fn answers_come_at_the_plans_delay() {
+    let of = |federation: &Federation, more: &[&str]| {
+        let begun = std::time::Instant::now();
+        let output = signed_update(federation, 1, 1, more);
+        (output, begun.elapsed().as_secs_f64())
+    };
+    let quick = of_members(&["--reply-seconds", "4"]);
+    approved(&quick, 1);
+    let (output, seconds) = of(&quick, &["--max-epsilon", "0.1"]);
+    refused(&output, &["costs epsilon"]);
+    assert!(seconds >= 4.0, "{seconds}");
+    let (output, seconds) = of(&quick, &[]);
+    assert!(ok(&output)["resent"] == false && seconds >= 4.0, "{seconds}");
+    let sent = |federation: &Federation| fs::read_to_string(federation.at("state-1/sent.log")).unwrap();
+    assert!(sent(&quick).contains("\"update\""), "{}", sent(&quick));
+    let (output, seconds) = of(&quick, &[]);
+    assert!(ok(&output)["resent"] == true && seconds >= 4.0, "{seconds}");
+
+    // Many local steps take minutes.
+    let users = ["--unit", "user", "--local-lr", "0.1", "--local-batch", "24", "--local-steps", "16000000"];
+    let slow = of_members(&[&users[..], &["--sampling-rate", "1", "--reply-seconds", "4"]].concat());
+    approved(&slow, 1);
+    let (output, seconds) = of(&slow, &[]);
+    assert_eq!(ok(&output)["rounds_charged"], 1);
+    assert!((4.0..60.0).contains(&seconds), "{seconds}");
+    assert!(sent(&slow).contains("noise alone"), "{}", sent(&slow));
+    // It has the noise, and nothing else.
+    let plan = FederationPlan::from_json(&fs::read(slow.at("federation.json")).unwrap()).unwrap();
+    let bytes = fs::read(slow.at("1-0.upd")).unwrap();
+    let update = Envelope::open(&plan, 0, &request_digest(&plan, 0, None), &bytes).unwrap().update;
+    let noise: Vec<i64> = Update::parse(update).unwrap().units().collect();
+    let deviation = (noise.iter().map(|x| (*x as f64).powi(2)).sum::<f64>() / noise.len() as f64).sqrt();
+    assert!((deviation / f64::from(plan.sigma) - 1.0).abs() < 0.15, "{deviation} {}", plan.sigma);
+    assert!(ok(&of(&slow, &[]).0)["resent"] == true);
+    assert_eq!(fs::read(slow.at("1-0.upd")).unwrap(), bytes);
+}
+
+/// Runs `command` and kills it after `milliseconds`; true if it had ended by then.
+fn killed_after(command: &mut Command, milliseconds: u64) -> bool {
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    std::thread::sleep(Duration::from_millis(milliseconds));
+    let ended = child.try_wait().unwrap().is_some();
+    child.kill().ok();
+    child.wait().unwrap();
+    ended
+}
+
+/// Stops of each party in the tests of them: `DAMPER_STOPS`, or a few.
+fn stops() -> u64 {
+    std::env::var("DAMPER_STOPS").ok().and_then(|stops| stops.parse().ok()).unwrap_or(6)
+}
+
+// A device that is killed at any moment makes one update of a round at most: what leaves it again is the same, and each round is charged once.
+#[test]
+fn killed_device_sends_one_update_a_round() {
+    let rounds = stops();
+    let federation = of_members(&["--rounds", &rounds.to_string(), "--noise-multiplier", "40"]);
+    approved(&federation, 1);
+    let params = federation.at("round.params").display().to_string();
+    fs::write(&params, [0; 2600]).unwrap();
+    let (mut lost, mut kept) = (0, 0);
+    for round in 0..rounds {
+        let out = federation.at(&format!("{round}.upd"));
+        let of_round = || {
+            let mut command = damper(&["federation", "update"]);
+            command.arg(federation.at("federation.json")).arg(MODEL).args(SAMPLES);
+            command.args(["--device", "1", "--round", &round.to_string(), "--params", &params, "--json", "--key"]);
+            command.arg(federation.at("1.key")).arg("--ledger").arg(federation.at("state-1")).arg("--out").arg(&out);
+            command
+        };
+        let mut sent: Option<Vec<u8>> = None;
+        for attempt in 0..3u64 {
+            // From before the ledger is opened to after the update is written.
+            killed_after(&mut of_round(), (round * 37 + attempt * 53) % 250);
+            if let Ok(bytes) = fs::read(&out) {
+                assert!(sent.as_ref().is_none_or(|sent| *sent == bytes), "two updates of round {round}");
+                sent = Some(bytes);
+                fs::remove_file(&out).unwrap();
+            }
+        }
+        let last = of_round().output().unwrap();
+        match (last.status.success(), sent) {
+            (true, sent) => {
+                let bytes = fs::read(&out).unwrap();
+                assert!(sent.is_none_or(|sent| sent == bytes), "two updates of round {round}");
+                kept += 1;
+            }
+            // Killed between the charge and the update: nothing had left.
+            (false, None) => {
+                refused(&last, &["charged or passed already"]);
+                lost += 1;
+            }
+            (false, Some(_)) => panic!("round {round}: {}", String::from_utf8_lossy(&last.stderr)),
+        }
+    }
+    let ledger = fs::read_to_string(federation.at("state-1/ledger.json")).unwrap();
+    assert!(ledger.contains(&format!("\"paid\":{rounds}")), "{ledger}");
+    println!("{rounds} rounds: {kept} sent, {lost} lost between charge and update");
+}
+
+// A server that is killed at any moment makes the same sum when it is started again, and its round is charged once.
+#[test]
+fn killed_server_makes_the_same_sum() {
+    let federation = Federation::new(&["--rounds", "2"]);
+    for device in 1..=3 {
+        ok(&federation.update("federation.json", Path::new(MODEL), device, 0, &[]));
+    }
+    let files = ["1-0.upd", "2-0.upd", "3-0.upd"];
+    let mut wanted = vec![0; 650];
+    for name in files {
+        let bytes = fs::read(federation.at(name)).unwrap();
+        Update::parse(&bytes).unwrap().units().zip(&mut wanted).for_each(|(units, sum)| *sum += units);
+    }
+    for stop in 0..stops() {
+        let server = federation.at(&format!("server-{stop}"));
+        let aggregate = |files: &[&str]| {
+            let mut command = damper(&["aggregate", "--round", "0", "--json", "--federation"]);
+            command.arg(federation.at("federation.json")).arg("--ledger").arg(&server);
+            command.arg("--out").arg(federation.at("0.sum")).args(files.iter().map(|file| federation.at(file)));
+            command
+        };
+        fs::remove_file(federation.at("0.sum")).ok();
+        killed_after(&mut aggregate(&files), stop * 7 % 60);
+        let sum = succeeds(&mut aggregate(&files));
+        assert_eq!(sum["rounds_charged"], 1);
+        assert!(Update::parse(&fs::read(federation.at("0.sum")).unwrap()).unwrap().units().eq(wanted.iter().copied()));
+        refused(&aggregate(&files[1..]).output().unwrap(), &["cohort is fixed"]);
+    }
 }
 
 // `damper epsilon` names the unit that it protects.

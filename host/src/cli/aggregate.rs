@@ -1,12 +1,14 @@
 //! `damper aggregate`: adds the updates of a federation's devices.
 
-use super::federation::read_plan;
+use super::federation::{read_params, read_plan};
 use super::{Failure, answer, answer_json, warn};
 use clap::Args;
 use damper_accounting::upward;
-use damper_train::aggregate::Aggregate;
 use damper_train::check_file_fits;
-use damper_train::federated::{FederationEpsilon, FederationError, FederationPlan, RoundLedger, Unit};
+use damper_train::federated::aggregate::Aggregate;
+use damper_train::federated::{
+    Cohort, FederationEpsilon, FederationError, FederationPlan, Request, RoundLedger, Unit, request_digest,
+};
 use damper_train::files::{Access, AtomicFile};
 use serde::Serialize;
 use std::fs;
@@ -19,9 +21,12 @@ samples' gradients with the device's own noise, as integers on a grid. The
 sum is a file of the same format with integers of eight bytes. An integer is
 worth clip / 2^bits; divide by devices x expected batch for the mean.
 
-With --federation the updates must be of its plan. The round is charged to the
-server's ledger, on the disk, before a sum is written. What does not fit is left
-out, and named: a device that lies about its configuration cannot stop the others.
+With --federation the updates must be of its plan, and signed if it has members.
+What does not fit is left out, and named: a device that lies about its configuration
+cannot stop the others. The devices of the sum are fixed and the round is charged, on
+the disk in --ledger, before the sum is written. Called again after a stop, the
+command adds the same updates; it never adds others. With fewer devices than the
+smallest cohort nothing is charged: ask the others again.
 
 Examples:
   damper aggregate round-7/*.upd --out round-7.sum
@@ -44,6 +49,9 @@ pub(super) struct AggregateArgs {
     /// With --federation: the round, counted from 0
     #[arg(long, value_name = "T", requires = "federation")]
     round: Option<u32>,
+    /// With --federation, if the plan has members: the trained parameters that the round's request had [default: none, as in round 0]
+    #[arg(long, value_name = "FILE", requires = "federation")]
+    params: Option<PathBuf>,
     /// With --federation: the server's folder with the rounds that are charged; made if it is not there
     #[arg(long, value_name = "DIR", requires = "federation")]
     ledger: Option<PathBuf>,
@@ -90,18 +98,45 @@ struct AccountingResult {
     refused: Vec<Refused>,
 }
 
-/// Charges `round` to the server's ledger, and gives what the rounds so far cost.
-fn charge(plan: &FederationPlan, round: u32, ledger: &Path) -> Result<Cost, Failure> {
-    let mut ledger = RoundLedger::open(ledger, plan)?;
-    let cost = plan.epsilon(ledger.charged().max(round.saturating_add(1).min(plan.rounds)))?;
-    ledger.charge(round)?;
-    Ok(Cost {
-        unit: plan.unit,
-        epsilon: cost,
-        delta: plan.delta,
-        rounds_charged: ledger.charged(),
-        rounds: plan.rounds,
-    })
+/// A round of a plan, on the server.
+struct Round<'a> {
+    plan: &'a FederationPlan,
+    number: u32,
+    folder: &'a Path,
+    ledger: RoundLedger,
+    /// The cohort, if an earlier process fixed it.
+    fixed: Option<Cohort>,
+}
+
+impl<'a> Round<'a> {
+    fn open(plan: &'a FederationPlan, number: u32, folder: &'a Path) -> Result<Self, Failure> {
+        let ledger = RoundLedger::open(folder, plan)?;
+        let fixed = Cohort::read(folder, number)?;
+        if fixed.is_none() {
+            // A round that was charged has a cohort.
+            ledger.at(number)?;
+        }
+        Ok(Self { plan, number, folder, ledger, fixed })
+    }
+
+    /// Fixes `cohort`, charges the round, and gives what the rounds so far cost.
+    fn charge(mut self, cohort: &Cohort) -> Result<Cost, Failure> {
+        match &self.fixed {
+            Some(fixed) => fixed.check(cohort)?,
+            None => cohort.fix(self.folder)?,
+        }
+        if self.number >= self.ledger.next_round() {
+            self.ledger.charge(self.number)?;
+        }
+        let plan = self.plan;
+        Ok(Cost {
+            unit: plan.unit,
+            epsilon: plan.epsilon(self.ledger.charged())?,
+            delta: plan.delta,
+            rounds_charged: self.ledger.charged(),
+            rounds: plan.rounds,
+        })
+    }
 }
 
 pub(super) fn run(args: &AggregateArgs) -> Result<(), Failure> {
@@ -113,20 +148,34 @@ pub(super) fn run(args: &AggregateArgs) -> Result<(), Failure> {
     let bytes = plan.as_ref().map_or(0, |(_, plan)| 8 * u64::from(plan.parameters));
     check_file_fits(&args.out, bytes, "out")?;
     let mut out = AtomicFile::create(&args.out, Access::Public)?;
-    let (mut sum, mut cost) = (Aggregate::default(), None);
-    if let (Some((file, plan)), Some(round), Some(ledger)) = (&plan, args.round, &args.ledger) {
-        cost = Some(charge(plan, round, ledger)?);
-        sum = Aggregate::of_plan(&file.display().to_string(), plan.header(0, round), plan.devices);
+    let (mut sum, mut round, mut cohort) = (Aggregate::default(), None, Cohort::new(0));
+    if let (Some((file, plan)), Some(number), Some(folder)) = (&plan, args.round, &args.ledger) {
+        let params = args.params.as_deref().map(read_params).transpose()?;
+        // Without signatures nothing says what a device was asked.
+        if params.is_some() || !plan.members.is_empty() {
+            Request { round: number, params: params.as_deref() }.check(plan)?;
+        }
+        let request = request_digest(plan, number, params.as_deref());
+        round = Some(Round::open(plan, number, folder)?);
+        cohort = Cohort::new(number);
+        sum = Aggregate::of_plan(&file.display().to_string(), plan, number, request);
     }
     let mut refused = vec![];
     for file in &args.files {
+        let name = file.display().to_string();
         let read = fs::read(file).map_err(|error| Failure::of_file(file, error));
-        let added = read.and_then(|bytes| Ok(sum.add(&file.display().to_string(), &bytes)?));
+        let added = read.and_then(|bytes| {
+            let fixed = round.as_ref().and_then(|round| round.fixed.as_ref());
+            if fixed.is_some_and(|fixed| !fixed.has(&bytes)) {
+                return Err(Failure::in_file(file, "not in the round's cohort, which is fixed; it is too late for it"));
+            }
+            let device = sum.add(&name, &bytes)?;
+            cohort.add(device, &bytes);
+            Ok(())
+        });
         match added {
             Ok(()) => {}
-            Err(failure) if plan.is_some() => {
-                refused.push(Refused { file: file.display().to_string(), reason: failure.message });
-            }
+            Err(failure) if plan.is_some() => refused.push(Refused { file: name, reason: failure.message }),
             Err(failure) => return Err(failure),
         }
     }
@@ -136,11 +185,13 @@ pub(super) fn run(args: &AggregateArgs) -> Result<(), Failure> {
     let accepted = sum.header().map_or(0, |header| header.devices);
     if let Some((_, plan)) = &plan
         && accepted < plan.smallest_cohort
+        && round.as_ref().is_some_and(|round| round.fixed.is_none())
     {
         let reasons: Vec<&str> = refused.iter().map(|refused| refused.reason.as_str()).collect();
         let small = FederationError::SmallCohort { accepted, smallest: plan.smallest_cohort };
         return Err(Failure::new(format!("{small}: {}", reasons.join("; "))));
     }
+    let cost = round.map(|round| round.charge(&cohort)).transpose()?;
     let (Some(header), Some(bytes)) = (sum.header(), sum.to_bytes()) else {
         return Err(Failure::new("no updates: name at least one FILE"));
     };

@@ -1,12 +1,16 @@
 //! `damper federation`: the plan of federated rounds, a device's update, the server's next model, and all of it in one process.
 
 mod apply;
+mod approve;
+mod check;
 mod common;
+mod key;
 mod plan;
+mod release;
 mod simulate;
 mod update;
 
-pub(super) use common::{Cost, cost_text, read_plan};
+pub(super) use common::{Cost, cost_text, read_params, read_plan};
 
 use super::Failure;
 use clap::{Args, Subcommand};
@@ -35,7 +39,10 @@ pub(super) struct FederationArgs {
 
 #[derive(Subcommand, Debug)]
 enum Kind {
+    Key(key::KeyArgs),
     Plan(Box<plan::PlanArgs>),
+    Approve(approve::ApproveArgs),
+    Check(Box<check::CheckArgs>),
     Update(Box<update::UpdateArgs>),
     Apply(Box<apply::ApplyArgs>),
     Simulate(Box<simulate::SimulateArgs>),
@@ -43,7 +50,10 @@ enum Kind {
 
 pub(super) fn run(args: &FederationArgs) -> Result<(), Failure> {
     match &args.kind {
+        Kind::Key(args) => key::run(args),
         Kind::Plan(args) => plan::run(args),
+        Kind::Approve(args) => approve::run(args),
+        Kind::Check(args) => check::run(args),
         Kind::Update(args) => update::run(args),
         Kind::Apply(args) => apply::run(args),
         Kind::Simulate(args) => simulate::run(args),

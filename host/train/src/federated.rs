@@ -1,4 +1,4 @@
-//! Federated rounds: the plan that all sides are given, a device's round, the server's round, and all of it in one process.
+//! Federated rounds: a device's round, the server's round, and all of it in one process. What all sides agree on is `damper-federation`'s.
 //!
 //! ```text
 //! FederationPlan ─► device: draw units ─ contributions ─ clip, sum, noise (core) ─► bytes
@@ -8,23 +8,22 @@
 //! A *unit* is what is protected: a sample, or a user with all of its samples. A device draws its own units, each by a coin, so nobody
 //! else knows the draw. What it emits has its own noise ([`damper_core::update`]).
 
+mod charge;
 mod client;
 mod contributions;
 mod error;
-mod local_steps;
-mod plan;
-mod price;
-mod round_ledger;
 mod server;
 mod simulation;
 mod users;
 
-pub use client::{Device, DeviceData, Machine, Request};
-pub use error::FederationError;
-pub use local_steps::LocalSteps;
-pub use plan::{Aggregation, DeviceNoise, FederationPlan, PlanSettings, Unit};
-pub use price::FederationEpsilon;
-pub use round_ledger::RoundLedger;
+pub use charge::charge_budget;
+pub use client::{Device, DeviceData, Listening, Machine, Request};
+pub use damper_federation::{
+    Aggregation, Cohort, DeviceNoise, Envelope, FederationEpsilon, FederationError, FederationPlan, Keeping, Kept,
+    LocalSteps, Member, MemberKey, PlanSettings, RoundLedger, SentLog, Unit, aggregate, approve, check_approved,
+    members_of_text, request_digest,
+};
+pub use error::RoundError;
 pub use server::ServerModel;
 pub use simulation::{Absent, simulate};
 pub use users::Users;

@@ -1,218 +1,17 @@
-//! Files that are whole or absent.
-//!
-//! A file is written under a temporary name in its own folder, flushed to the disk, and renamed; a failure or a crash
-//! on the way leaves the old file, or none. Private files (checkpoints, journals, recordings: as secret as the data)
-//! are readable by their owner alone from the moment they exist.
+//! The folder of a run's outputs, and the names of its ledgers.
 
-use serde::Serialize;
-use sha2::{Digest, Sha256};
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
-use tempfile::NamedTempFile;
-use zeroize::Zeroizing;
+pub use damper_files::{
+    Access, AtomicFile, FileError, MadeFolders, claim_private_folder, create_new_private, create_private_folder, json,
+    sha256, write,
+};
+pub(crate) use damper_files::{failed, folder_of, hex, may_be_there, sync_folder_of, write_pieces};
 
-/// Access to a file.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum Access {
-    /// Covered by ε: what the process's umask allows.
-    Public,
-    /// As secret as the data: mode 0600.
-    Private,
-}
+use std::fs;
+use std::io;
+use std::path::Path;
 
-/// A file or folder that could not be written: one line that names it and says what to do.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct FileError(pub String);
-
-/// A file on its way. It exists under its name only after [`commit`](AtomicFile::commit); dropped, it is gone.
-#[derive(Debug)]
-pub struct AtomicFile {
-    path: PathBuf,
-    setting: &'static str,
-    writer: BufWriter<NamedTempFile>,
-}
-
-impl AtomicFile {
-    /// Starts writing `path`, whose folder must exist.
-    ///
-    /// # Errors
-    ///
-    /// The folder does not exist or cannot be written.
-    pub fn create(path: &Path, access: Access) -> Result<Self, FileError> {
-        Self::create_for(path, access, OUT)
-    }
-
-    /// The same for a file that another setting than `out` named.
-    ///
-    /// # Errors
-    ///
-    /// The folder does not exist or cannot be written.
-    pub fn create_for(path: &Path, access: Access, setting: &'static str) -> Result<Self, FileError> {
-        let mut builder = tempfile::Builder::new();
-        builder.prefix(".damper-");
-        let permissions = permissions(access);
-        if let Some(permissions) = permissions {
-            builder.permissions(permissions);
-        }
-        let file = builder.tempfile_in(folder_of(path)).map_err(|error| failed(path, setting, &error))?;
-        Ok(Self { path: path.to_path_buf(), setting, writer: BufWriter::new(file) })
-    }
-
-    /// Makes the file appear under its name, in place of one that is there.
-    ///
-    /// # Errors
-    ///
-    /// The disk is full or fails, or the name is taken by a folder. Nothing is left of the new file then.
-    pub fn commit(self) -> Result<(), FileError> {
-        let path = self.path;
-        let commit = || -> io::Result<()> {
-            let file = self.writer.into_inner().map_err(io::IntoInnerError::into_error)?;
-            file.as_file().sync_all()?;
-            file.persist(&path).map_err(|error| error.error)?;
-            sync_folder(folder_of(&path))
-        };
-        commit().map_err(|error| failed(&path, self.setting, &error))
-    }
-
-    /// The error for a write to this file that failed.
-    pub fn failed(&self, error: &io::Error) -> FileError {
-        failed(&self.path, self.setting, error)
-    }
-}
-
-impl Write for AtomicFile {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.writer.write(bytes)
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        self.writer.flush()
-    }
-}
-
-impl Seek for AtomicFile {
-    fn seek(&mut self, to: SeekFrom) -> io::Result<u64> {
-        self.writer.seek(to)
-    }
-}
-
-/// Writes `bytes` to `path`, whole or not at all.
-///
-/// # Errors
-///
-/// Those of [`AtomicFile`].
-pub fn write(path: &Path, bytes: &[u8], access: Access) -> Result<(), FileError> {
-    let mut file = AtomicFile::create(path, access)?;
-    // Past the buffer, in which a copy of a key would stay.
-    if let Err(error) = file.writer.get_mut().write_all(bytes) {
-        return Err(file.failed(&error));
-    }
-    file.commit()
-}
-
-/// Bytes that are written at a time.
-const PIECE: usize = 1 << 16;
-
-/// Writes what `produce` hands to its sink to `path`, whole or not at all. No copy of it stays in memory.
-///
-/// # Errors
-///
-/// Those of [`AtomicFile`].
-pub(crate) fn write_pieces(
-    path: &Path,
-    access: Access,
-    produce: impl FnOnce(&mut dyn FnMut(&[u8])),
-) -> Result<(), FileError> {
-    let mut file = AtomicFile::create(path, access)?;
-    let mut piece = Zeroizing::new(Vec::with_capacity(PIECE));
-    let mut written = Ok(());
-    let raw = file.writer.get_mut();
-    produce(&mut |bytes| {
-        for bytes in bytes.chunks(PIECE) {
-            if piece.len() + bytes.len() > PIECE {
-                written = std::mem::replace(&mut written, Ok(())).and_then(|()| raw.write_all(&piece));
-                piece.clear();
-            }
-            piece.extend_from_slice(bytes);
-        }
-    });
-    if let Err(error) = written.and_then(|()| raw.write_all(&piece)) {
-        return Err(file.failed(&error));
-    }
-    file.commit()
-}
-
-/// Writes a new file that its owner alone may read. A file that is there is left alone.
-///
-/// # Errors
-///
-/// The file is there, or cannot be written.
-pub fn create_new_private(path: &Path, bytes: &[u8]) -> Result<(), FileError> {
-    let mut options = fs::OpenOptions::new();
-    options.write(true).create_new(true);
-    #[cfg(unix)]
-    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
-    let mut file = options.open(path).map_err(|error| match error.kind() {
-        io::ErrorKind::AlreadyExists => FileError(format!("{}: is there already; name another file", path.display())),
-        _ => failed(path, "file", &error),
-    })?;
-    let written = file.write_all(bytes).and_then(|()| file.sync_all()).and_then(|()| sync_folder(folder_of(path)));
-    written.map_err(|error| {
-        let _ = fs::remove_file(path);
-        failed(path, "file", &error)
-    })
-}
-
-/// A value as JSON in lines, with a last newline.
-///
-/// # Errors
-///
-/// Keys of the value are no strings.
-pub fn json(value: &impl Serialize) -> serde_json::Result<String> {
-    serde_json::to_string_pretty(value).map(|text| text + "\n")
-}
-
-/// SHA-256 of `bytes`, in hexadecimal.
-pub fn sha256(bytes: &[u8]) -> String {
-    hex(Sha256::new_with_prefix(bytes))
-}
-
-/// The digest's value, in hexadecimal.
-pub(crate) fn hex(digest: Sha256) -> String {
-    digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// Folders that are about to be made, innermost first. Dropped, those that are empty are gone.
-#[derive(Debug)]
-pub struct MadeFolders(Vec<PathBuf>);
-
-impl MadeFolders {
-    /// `path` and the parents of it that are not there yet.
-    pub fn for_path(path: &Path) -> Self {
-        let absent = |folder: &&Path| !folder.as_os_str().is_empty() && fs::symlink_metadata(folder).is_err();
-        Self(path.ancestors().take_while(absent).map(Path::to_path_buf).collect())
-    }
-
-    /// Makes the folders survive a power cut, once they are there: each is on the disk once the folder above it is.
-    fn sync(&self) -> io::Result<()> {
-        self.0.iter().rev().try_for_each(|folder| sync_folder(folder_of(folder)))
-    }
-
-    /// Leaves the folders as they are.
-    fn keep(mut self) {
-        self.0.clear();
-    }
-}
-
-impl Drop for MadeFolders {
-    fn drop(&mut self) {
-        for folder in &self.0 {
-            let _ = fs::remove_dir(folder);
-        }
-    }
-}
+/// The setting that names most files.
+const OUT: &str = "out";
 
 /// The ledger of the steps, in a private folder.
 pub const LEDGER: &str = "ledger.json";
@@ -222,14 +21,6 @@ pub(crate) const NORMALIZE_LEDGER: &str = "ledger-normalize.json";
 pub(crate) const NON_FINITE_LEDGER: &str = "ledger-non-finite.json";
 /// The ledger of the noisy figures of held-out rows, which follow a step.
 pub(crate) const HELD_OUT_LEDGER: &str = "ledger-held-out.json";
-
-/// Returns true unless it is sure that there is no file of this name.
-pub(crate) fn may_be_there(file: &Path) -> bool {
-    match fs::symlink_metadata(file) {
-        Err(error) => error.kind() != io::ErrorKind::NotFound,
-        Ok(_) => true,
-    }
-}
 
 /// Returns true unless it is sure that the run in `folder` charged nothing: no step, and no release before the steps.
 pub fn may_hold_ledger(folder: &Path) -> bool {
@@ -277,181 +68,21 @@ pub fn create_output_folder(path: &Path) -> Result<(), FileError> {
     Ok(())
 }
 
-/// Makes a folder that its owner alone can enter (mode 0700), if it is not there. Its parent must exist.
-///
-/// # Errors
-///
-/// The folder cannot be made, or its name is taken by a file.
-pub fn create_private_folder(path: &Path) -> Result<(), FileError> {
-    match make_private_folder(path) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists && path.is_dir() => restrict(path),
-        other => other,
-    }
-    .and_then(|()| sync_folder(folder_of(path)))
-    .map_err(|error| failed(path, OUT, &error))
-}
-
-/// The same for a folder that must not be there. Of several threads or processes that make it at once, one does.
-///
-/// # Errors
-///
-/// The folder is there, or cannot be made.
-pub fn claim_private_folder(path: &Path) -> Result<(), FileError> {
-    match make_private_folder(path) {
-        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Err(FileError(format!(
-            "{}: another run has just begun in this folder: name another `out`",
-            folder_of(path).display()
-        ))),
-        made => made.and_then(|()| sync_folder(folder_of(path))).map_err(|error| failed(path, OUT, &error)),
-    }
-}
-
-fn make_private_folder(path: &Path) -> io::Result<()> {
-    #[cfg_attr(not(unix), expect(unused_mut, reason = "the mode is Unix'"))]
-    let mut builder = fs::DirBuilder::new();
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder.create(path)
-}
-
-#[cfg(unix)]
-fn restrict(folder: &Path) -> io::Result<()> {
-    fs::set_permissions(folder, std::os::unix::fs::PermissionsExt::from_mode(0o700))
-}
-
-#[cfg(not(unix))]
-fn restrict(_: &Path) -> io::Result<()> {
-    Ok(())
-}
-
-#[cfg(unix)]
-fn permissions(access: Access) -> Option<fs::Permissions> {
-    use std::os::unix::fs::PermissionsExt;
-    Some(fs::Permissions::from_mode(match access {
-        Access::Public => 0o666,
-        Access::Private => 0o600,
-    }))
-}
-
-#[cfg(not(unix))]
-fn permissions(_: Access) -> Option<fs::Permissions> {
-    None
-}
-
-pub(crate) fn folder_of(path: &Path) -> &Path {
-    match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => folder,
-        _ => Path::new("."),
-    }
-}
-
-/// Makes the entry of `path` in its folder survive a power cut.
-pub(crate) fn sync_folder_of(path: &Path) -> io::Result<()> {
-    sync_folder(folder_of(path))
-}
-
-/// A rename is on the disk once its folder is.
-fn sync_folder(folder: &Path) -> io::Result<()> {
-    if cfg!(unix) { File::open(folder)?.sync_all() } else { Ok(()) }
-}
-
-/// The setting that names most files.
-const OUT: &str = "out";
-
-/// The error for `path`, which `setting` named, and which cannot be written.
-pub(crate) fn failed(path: &Path, setting: &str, error: &io::Error) -> FileError {
-    let remedy = match error.kind() {
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
-            format!("free some space or name another `{setting}`")
-        }
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
-            format!("change the folder's permissions or name another `{setting}`")
-        }
-        io::ErrorKind::NotFound => "make its folder first".to_owned(),
-        io::ErrorKind::IsADirectory | io::ErrorKind::AlreadyExists | io::ErrorKind::NotADirectory => {
-            format!("its name, or a folder's on the way, is taken by something else: name another `{setting}`")
-        }
-        _ => format!("see to the disk or name another `{setting}`"),
-    };
-    let mut reason = error.to_string();
-    // tempfile adds the temporary name, which tells the user nothing.
-    if let Some(end) = reason.find(" at path ") {
-        reason.truncate(end);
-    }
-    FileError(format!("{}: cannot be written ({reason}): {remedy}", path.display()))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn entries(folder: &Path) -> Vec<String> {
-        let mut names: Vec<String> =
-            fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
-        names.sort();
-        names
+    fn entries(folder: &Path) -> usize {
+        fs::read_dir(folder).unwrap().count()
     }
 
-    // A file appears when it is complete, and not before.
-    #[test]
-    fn file_appears_only_when_complete() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("report.json");
-        let mut file = AtomicFile::create(&path, Access::Public).unwrap();
-        file.write_all(b"{}").unwrap();
-        file.flush().unwrap();
-        assert!(!path.exists());
-        file.commit().unwrap();
-        assert_eq!(fs::read(&path).unwrap(), b"{}");
-        assert_eq!(entries(folder.path()), ["report.json"]);
-    }
-
-    // A file that is dropped before its commit leaves the old one.
-    #[test]
-    fn dropped_file_keeps_old_content() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("state");
-        write(&path, b"old", Access::Private).unwrap();
-        let mut file = AtomicFile::create(&path, Access::Private).unwrap();
-        file.write_all(b"new").unwrap();
-        drop(file);
-        assert_eq!(fs::read(&path).unwrap(), b"old");
-        write(&path, b"new", Access::Private).unwrap();
-        assert_eq!(fs::read(&path).unwrap(), b"new");
-        assert_eq!(entries(folder.path()), ["state"]);
-    }
-
-    // Only the owner can access private files and folders.
-    #[cfg(unix)]
-    #[test]
-    fn private_files_are_owner_only() {
-        use std::os::unix::fs::PermissionsExt;
-        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
-        let folder = tempfile::tempdir().unwrap();
-        let secret = folder.path().join("secret");
-        let public = folder.path().join("public");
-        write(&secret, b"key", Access::Private).unwrap();
-        write(&public, b"report", Access::Public).unwrap();
-        assert_eq!(mode(&secret), 0o600);
-        let plain = folder.path().join("plain");
-        File::create(&plain).unwrap();
-        assert_eq!(mode(&public), mode(&plain), "a public file has the mode any program gives");
-        let checkpoint = folder.path().join("checkpoint");
-        fs::create_dir(&checkpoint).unwrap();
-        create_private_folder(&checkpoint).unwrap();
-        assert_eq!(mode(&checkpoint), 0o700);
-        create_private_folder(&folder.path().join("fresh")).unwrap();
-        assert_eq!(mode(&folder.path().join("fresh")), 0o700);
-    }
-
-    // An output folder is created with its parents, or reused if it is empty.
     #[test]
     fn output_folder_is_created_or_reused_empty() {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("a/b/out");
         create_output_folder(&out).unwrap();
         create_output_folder(&out).unwrap();
-        assert!(entries(&out).is_empty());
+        assert_eq!(entries(&out), 0);
     }
 
     #[test]
@@ -463,7 +94,6 @@ mod tests {
         assert_eq!(fs::read(folder.path().join("model.onnx")).unwrap(), b"precious");
     }
 
-    // An output folder at a file, or below one, is an error.
     #[test]
     fn output_folder_at_file_is_error() {
         let file = tempfile::NamedTempFile::new().unwrap();
@@ -474,69 +104,14 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_cannot_be_written_is_named() {
+    fn unwritable_output_folder_is_named() {
         // A folder of the kernel's that even root cannot write to.
         let path = Path::new("/proc/damper-out");
         if !Path::new("/proc/self").exists() {
             damper_testing::skip("proc", "there is no /proc");
             return;
         }
-        for error in [create_output_folder(path), write(path, b"x", Access::Public), create_private_folder(path)] {
-            let message = error.unwrap_err().to_string();
-            assert!(message.contains("/proc/damper-out") && !message.contains('\n'), "{message}");
-        }
-    }
-
-    // A missing parent, or a path that is a folder, is an error and leaves no files.
-    #[test]
-    fn missing_or_folder_path_is_error() {
-        let folder = tempfile::tempdir().unwrap();
-        let message = write(&folder.path().join("no/report"), b"x", Access::Public).unwrap_err().to_string();
-        assert!(message.contains("no/report") && message.contains("make its folder first"), "{message}");
-        let taken = folder.path().join("taken");
-        fs::create_dir(&taken).unwrap();
-        let message = write(&taken, b"x", Access::Public).unwrap_err().to_string();
-        assert!(message.contains("taken") && !message.contains('\n'), "{message}");
-        assert_eq!(entries(folder.path()), ["taken"]);
-    }
-
-    /// Runs this test again in a mount namespace of its own, with a file system of 64 KiB on a folder of that
-    /// namespace.
-    #[cfg(target_os = "linux")]
-    #[test]
-    fn full_disk_error_names_file() {
-        const SMALL_DISK: &str = "DAMPER_TEST_SMALL_DISK";
-        if let Some(folder) = std::env::var_os(SMALL_DISK) {
-            let path = Path::new(&folder).join("model.onnx");
-            write(&path, b"old", Access::Public).unwrap();
-            for len in [60_000, 70_000, 1 << 20] {
-                let message = match write(&path, &vec![7; len], Access::Public) {
-                    Ok(()) => continue,
-                    Err(error) => error.to_string(),
-                };
-                assert!(message.contains("model.onnx") && message.contains("free some space"), "{message}");
-            }
-            let message = write(&path, &vec![7; 1 << 20], Access::Public).unwrap_err().to_string();
-            assert!(!message.contains('\n'), "{message}");
-            assert_eq!(entries(Path::new(&folder)), ["model.onnx"]);
-            return;
-        }
-        let folder = tempfile::tempdir().unwrap();
-        let mount = "mount -t tmpfs -o size=64k,nr_inodes=16 none \"$1\"";
-        let unshare = |script: &str| {
-            std::process::Command::new("unshare")
-                .args(["--user", "--map-root-user", "--mount", "sh", "-c", script, "sh"])
-                .arg(folder.path())
-                .arg(std::env::current_exe().unwrap())
-                .args(["--exact", damper_testing::test_name(full_disk_error_names_file)])
-                .env(SMALL_DISK, folder.path())
-                .output()
-        };
-        if !unshare(mount).is_ok_and(|output| output.status.success()) {
-            damper_testing::skip("mount", "no mount namespace can be made here");
-            return;
-        }
-        let output = unshare(&format!("{mount} && shift && exec \"$@\"")).unwrap();
-        damper_testing::assert_one_passed(&output);
+        let message = create_output_folder(path).unwrap_err().to_string();
+        assert!(message.contains("/proc/damper-out") && !message.contains('\n'), "{message}");
     }
 }

@@ -7,7 +7,6 @@
 //! The loop is `steps`; what each worker does with its share of a draw is `worker`. The core decides every bit of a
 //! step; here are threads, files and the order of things.
 
-pub mod aggregate;
 pub mod audit;
 mod before_steps;
 mod best;
@@ -57,7 +56,6 @@ mod review;
 mod run;
 mod run_plan;
 mod sampler;
-mod sealed;
 pub mod search;
 mod sharded_state;
 mod space;

@@ -7,13 +7,13 @@ use super::sampler::steps_per_event;
 use super::{EXACT, NOT_PRIVATE, Noise, PrivateMetrics, Run, Terms, TrainConfig, TrainError};
 use crate::before_steps::BeforeSteps;
 use crate::files::{Access, write};
-use crate::sealed;
 use damper_accounting::{CorrelatedRun, Recorded, RecordedEvent};
 use damper_core::accounting::Event;
 use damper_core::grid::Grid;
 use damper_core::noise::{ContinuousGaussian, DiscreteGaussian};
 use damper_core::private::Mechanism;
 use damper_core::schedule::{Declared, Schedule};
+use damper_files::sealed;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
 

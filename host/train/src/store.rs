@@ -4,8 +4,8 @@ use super::run_plan::RunPlan;
 use super::{Run, TrainError};
 use crate::files::{Access, FileError, HELD_OUT_LEDGER, LEDGER, write};
 use crate::group::{Group, agree};
-use crate::sealed;
 use damper_core::accounting::{Record, Store};
+use damper_files::sealed;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 

@@ -30,7 +30,7 @@ pub(super) fn check_model(plan: &FederationPlan, model: &Path) -> Result<(), Fai
 }
 
 /// The trained parameters in `file`: float32 words, little-endian. What is no such word is left out: their number is wrong then.
-pub(super) fn read_params(file: &Path) -> Result<Vec<f32>, Failure> {
+pub(in super::super) fn read_params(file: &Path) -> Result<Vec<f32>, Failure> {
     let bytes = fs::read(file).map_err(|error| Failure::of_file(file, error))?;
     let (words, rest) = bytes.as_chunks();
     let words = words.iter().copied().map(f32::from_le_bytes);
@@ -112,10 +112,14 @@ pub(in super::super) fn parties(plan: &FederationPlan, epsilon: &FederationEpsil
             "for the server, which reads each update: a share of the noise; keep updates from it by --aggregation prio, or trust it"
         }
     };
+    let times = match plan.reply_seconds {
+        Some(seconds) => format!("; answers come after {seconds} s, whatever a device drew"),
+        None => "; it sees when answers come, so its figure is that of a sampling rate of 1".to_owned(),
+    };
     let of_server = epsilon.server.map_or_else(|| "none".to_owned(), upward);
     format!(
         "epsilon           {}, for an outsider, who sees the sums and the models\n                  {}, for a participant, who takes its own \
-         noise{colluders} off\n                  {of_server}, {server}",
+         noise{colluders} off\n                  {of_server}, {server}{times}",
         upward(epsilon.outsider),
         upward(epsilon.participant),
     )

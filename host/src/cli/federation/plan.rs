@@ -6,11 +6,13 @@ use super::super::{Failure, answer, answer_json, number32};
 use super::common::{Cost, cost_text};
 use clap::{Args, ValueEnum};
 use damper_data::{DataNames, TableNames};
-use damper_train::federated::{Aggregation, DeviceNoise, FederationPlan, LocalSteps, PlanSettings, ServerModel, Unit};
+use damper_train::federated::{
+    Aggregation, DeviceNoise, FederationPlan, LocalSteps, Member, PlanSettings, ServerModel, Unit, members_of_text,
+};
 use damper_train::files::{Access, sha256, write};
 use serde::Serialize;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Writes the plan that devices and server are given, and says what its rounds cost.
 #[derive(Args, Debug)]
@@ -38,9 +40,13 @@ pub(super) struct PlanArgs {
     /// Rounds, all of which are priced
     #[arg(long, value_name = "T")]
     rounds: u32,
-    /// Devices, numbered from 1
-    #[arg(long, value_name = "N")]
-    devices: u32,
+    /// Devices, numbered from 1 [default: the members]
+    #[arg(long, value_name = "N", required_unless_present = "members")]
+    devices: Option<u32>,
+    /// A text with a line for each device, in the order of their numbers: the public key that damper federation key prints, and a name. Each
+    /// device signs its updates, and speaks for itself alone
+    #[arg(long, value_name = "FILE")]
+    members: Option<PathBuf>,
     /// The fewest devices whose sum is released [default: all]
     #[arg(long, value_name = "N")]
     smallest_cohort: Option<u32>,
@@ -53,6 +59,14 @@ pub(super) struct PlanArgs {
     /// Expected units of a device's draw: with the devices that took part, the divisor of the sum
     #[arg(long, value_name = "B")]
     batch_size: u32,
+    /// Most units that a device draws in a round; its integers have room for so many, and larger ones are refused [default: for a device that
+    /// holds four times the expected number]
+    #[arg(long, value_name = "N")]
+    most_units: Option<u32>,
+    /// Seconds after a request at which a device answers, whatever it drew, so that the time of an answer does not show the draw; what is not
+    /// ready is noise alone [default: it answers when it is ready, and the server's epsilon is that of a sampling rate of 1]
+    #[arg(long, value_name = "S")]
+    reply_seconds: Option<u32>,
     /// Largest Euclidean norm of one unit's contribution
     #[arg(long, value_name = "C", default_value_t = 1.0, value_parser = number32)]
     clip: f32,
@@ -120,6 +134,8 @@ struct Planned {
     cost: Cost,
     parameters: u32,
     sigma: u32,
+    most_units: u32,
+    members: usize,
     sha256: String,
     out: String,
 }
@@ -145,6 +161,15 @@ fn names(args: &PlanArgs, of_model: DataNames) -> Result<DataNames, Failure> {
     Ok(DataNames { table: table.or(of_model.table), classes: classes.or(of_model.classes) })
 }
 
+fn read_members(file: &Path) -> Result<Vec<Member>, Failure> {
+    let text = fs::read_to_string(file).map_err(|error| Failure::of_file(file, error))?;
+    let members = members_of_text(&text).map_err(|error| Failure::of_file(file, error))?;
+    if members.is_empty() {
+        return Err(Failure::in_file(file, "names no member; give a line for each device"));
+    }
+    Ok(members)
+}
+
 pub(super) fn run(args: &PlanArgs) -> Result<(), Failure> {
     let PlanArgs { model, options, out, .. } = args;
     let bytes = fs::read(model).map_err(|error| Failure::of_file(model, error))?;
@@ -154,6 +179,8 @@ pub(super) fn run(args: &PlanArgs) -> Result<(), Failure> {
         (Some(steps), Some(lr), Some(batch)) => Some(LocalSteps { steps, lr, batch }),
         _ => None,
     };
+    let members = args.members.as_deref().map_or(Ok(vec![]), read_members)?;
+    let devices = args.devices.or(u32::try_from(members.len()).ok()).unwrap_or_default();
     let settings = PlanSettings {
         unit: match args.unit {
             UnitArg::Sample => Unit::Sample,
@@ -166,14 +193,17 @@ pub(super) fn run(args: &PlanArgs) -> Result<(), Failure> {
         noise_multiplier: args.noise_multiplier,
         sampling_rate: args.sampling_rate,
         rounds: args.rounds,
-        devices: args.devices,
-        smallest_cohort: args.smallest_cohort.unwrap_or(args.devices),
+        devices,
+        smallest_cohort: args.smallest_cohort.unwrap_or(devices),
         colluders: args.colluders,
         aggregation: match args.aggregation {
             AggregationArg::Clear => Aggregation::Clear,
             AggregationArg::Prio => Aggregation::Prio,
         },
         expected_batch: args.batch_size,
+        most_units: args.most_units,
+        reply_seconds: args.reply_seconds,
+        members,
         clip: args.clip,
         grid_bits: args.grid_bits,
         lr: args.lr,
@@ -189,6 +219,8 @@ pub(super) fn run(args: &PlanArgs) -> Result<(), Failure> {
         cost,
         parameters: plan.parameters,
         sigma: plan.sigma,
+        most_units: plan.most_units,
+        members: plan.members.len(),
         sha256: plan.digest(),
         out: out.display().to_string(),
     };

@@ -1,25 +1,32 @@
 //! `damper federation update`: a device's round on its own data.
 
+use super::super::caller;
 use super::super::data::DataArgs;
 use super::super::machine::MachineArgs;
 use super::super::model::ModelArgs;
 use super::super::rows::RowWarnings;
 use super::super::{Failure, answer, answer_json};
 use super::common::{check_model, read_device, read_params, read_plan, read_users};
+use super::release::{Release, Watch};
 use clap::Args;
 use damper_runtime::open;
 use damper_train::check_file_fits;
-use damper_train::federated::{Device, DeviceData, DeviceNoise, Machine, Request, RoundLedger, Unit};
-use damper_train::files::{Access, AtomicFile};
+use damper_train::federated::{
+    Device, DeviceData, FederationError, FederationPlan, Kept, Listening, Machine, MemberKey, Request, RoundLedger,
+    Unit, charge_budget, check_approved, request_digest,
+};
 use damper_train::gradients::GradientOptions;
 use serde::Serialize;
-use std::io::Write;
 use std::path::PathBuf;
+use std::process;
+use std::thread;
+use std::time::{Duration, Instant};
 
 const AFTER_HELP: &str = "\
-The round is charged to --ledger, on the disk, before a unit is drawn. A round is
-charged once: keep FILE until it has arrived, and send it again as it is. The noise
-has a fresh key, which is nowhere kept.";
+The round is charged to --ledger, on the disk, before a unit is drawn, and the
+update is kept there. Asked again for the same round and --params, the command
+writes the update that was kept; another request for the round gets none. The
+noise has a fresh key, which is nowhere kept. sent.log in --ledger lists what left.";
 
 /// Makes a device's update: clips the contribution of each unit that it draws, adds them on the grid, and adds its noise.
 #[derive(Args, Debug)]
@@ -46,6 +53,15 @@ pub(super) struct UpdateArgs {
     /// This device's folder with the rounds that are charged; made if it is not there
     #[arg(long, value_name = "DIR")]
     ledger: PathBuf,
+    /// This device's key, if the plan has members; damper federation key makes one
+    #[arg(long, value_name = "FILE")]
+    key: Option<PathBuf>,
+    /// Refuses a plan whose epsilon is larger for any party
+    #[arg(long, value_name = "E")]
+    max_epsilon: Option<f64>,
+    /// The budget of this device's data, to which the plan is charged once, before its first round
+    #[arg(long, value_name = "FILE")]
+    budget: Option<PathBuf>,
     /// With --unit user: a text with the user of each training row, a name a line [default: all rows are one user's]
     #[arg(long, value_name = "FILE")]
     users: Option<PathBuf>,
@@ -63,7 +79,7 @@ pub(super) struct UpdateArgs {
     machine: MachineArgs,
 }
 
-#[derive(Serialize)]
+#[derive(Clone, Serialize)]
 struct Made {
     device: u32,
     round: u32,
@@ -72,48 +88,142 @@ struct Made {
     bytes: usize,
     rounds_charged: u32,
     rounds: u32,
+    /// The update that was kept, sent again.
+    resent: bool,
     out: String,
 }
 
+/// The part of a fixed delay after which an update that is not ready is noise alone; the rest is for the disk.
+const READY: f64 = 0.9;
+
+/// The moments of an answer at a fixed delay.
+#[derive(Clone, Copy)]
+struct Moments {
+    /// The update is noise alone if it is not ready.
+    late: Instant,
+    /// The command ends.
+    reply: Instant,
+}
+
 pub(super) fn run(args: &UpdateArgs) -> Result<(), Failure> {
-    let UpdateArgs { model, out, device, round, data, options, machine, .. } = args;
+    let begun = Instant::now();
     let plan = read_plan(&args.plan)?;
-    let member = Device::new(&plan, *device, args.seed)?;
-    check_model(&plan, model)?;
+    let moments = plan.reply_seconds.map(|seconds| {
+        let delay = Duration::from_secs(seconds.into());
+        Moments { late: begun + delay.mul_f64(READY), reply: begun + delay }
+    });
+    let watch = Watch::default();
+    let made = update(args, &plan, moments, &watch);
+    watch.ended();
+    // Failures wait as well.
+    if let Some(left) = moments.and_then(|moments| moments.reply.checked_duration_since(Instant::now())) {
+        thread::sleep(left);
+    }
+    show(&made?, args.json)
+}
+
+fn show(made: &Made, json: bool) -> Result<(), Failure> {
+    if json {
+        return answer_json(made);
+    }
+    let again = if made.resent { ", sent again" } else { "" };
+    answer(&format!(
+        "device {}, round {}: {} bytes{again}, {} of {} rounds are charged\nwrote {}",
+        made.device, made.round, made.bytes, made.rounds_charged, made.rounds, made.out
+    ))
+}
+
+/// The key that signs the device's updates, if the plan has members.
+fn key(args: &UpdateArgs, plan: &FederationPlan) -> Result<Option<MemberKey>, Failure> {
+    let member = plan.members.get((args.device as usize).wrapping_sub(1));
+    match (member, &args.key) {
+        (None, None) => Ok(None),
+        (None, Some(_)) => Err(Failure::new("--key: the plan has no members, so nothing is signed; leave it out")),
+        (Some(_), None) => Err(Failure::new("--key: the plan has members; give the key of this device")),
+        (Some(member), Some(file)) => {
+            let key = MemberKey::read(file)?;
+            if key.public() != member.public_key {
+                let problem = format!("not the key of device {}; give its own key, or its own number", args.device);
+                return Err(Failure::in_file(file, problem));
+            }
+            Ok(Some(key))
+        }
+    }
+}
+
+/// Refuses a plan that costs more than the device's owner allows, to any party.
+fn check_cap(plan: &FederationPlan, most: Option<f64>) -> Result<(), Failure> {
+    let Some(most) = most else { return Ok(()) };
+    let epsilon = plan.epsilon(plan.rounds)?;
+    let largest = epsilon.server.unwrap_or(f64::INFINITY).max(epsilon.participant).max(epsilon.outsider);
+    // A cap that is no number allows nothing.
+    if largest <= most { Ok(()) } else { Err(FederationError::AboveCap { epsilon: largest, most }.into()) }
+}
+
+/// The device's answer, which is on the disk when this returns.
+fn update(args: &UpdateArgs, plan: &FederationPlan, moments: Option<Moments>, watch: &Watch) -> Result<Made, Failure> {
+    let UpdateArgs { model, out, device, round, data, options, machine, .. } = args;
+    let member = Device::new(plan, *device, args.seed)?;
+    let key = key(args, plan)?;
+    check_model(plan, model)?;
     let params = args.params.as_deref().map(read_params).transpose()?;
     let request = Request { round: *round, params: params.as_deref() };
-    let read = read_device(&plan, model, data, &data.data, options)?;
-    let users = read_users(args.users.as_deref(), &read, &plan)?;
-    let mut ledger = RoundLedger::open(&args.ledger, &plan)?;
-    let backend = open(machine.backend()?)?;
-    let settings =
-        GradientOptions { physical_batch: machine.physical_batch, memory: machine.memory, workers: machine.workers };
-    let running = Machine { backend: backend.as_ref(), options: &settings };
-    // An update with a share of the noise is for a secure aggregation.
-    let access = if plan.noise == DeviceNoise::Local { Access::Public } else { Access::Private };
+    request.check(plan)?;
+    let digest = request_digest(plan, *round, request.params);
+    let mut ledger = RoundLedger::open(&args.ledger, plan)?;
     // A file that cannot be written is found out before the round is charged.
     check_file_fits(out, 4 * u64::from(plan.parameters) + 4096, "out")?;
-    let mut file = AtomicFile::create(out, access)?;
-    let own = DeviceData { read: &read, users: &users };
-    let of_rows = RowWarnings::new(false, args.json);
-    let bytes = member.update_telling(own, request, running, &mut ledger, &mut |text| of_rows.warn(text))?;
-    file.write_all(&bytes).map_err(|error| file.failed(&error))?;
-    file.commit()?;
-    let made = Made {
+    let release = Release::new(plan, (*round, digest), *device, key, &args.ledger, out)?;
+    let mut made = Made {
         device: *device,
         round: *round,
         run: plan.run_number(),
         unit: plan.unit,
-        bytes: bytes.len(),
+        bytes: 0,
         rounds_charged: ledger.charged(),
         rounds: plan.rounds,
+        resent: false,
         out: out.display().to_string(),
     };
-    if args.json {
-        return answer_json(&made);
+    if let Some(kept) = Kept::read(&args.ledger)?.and_then(|kept| kept.for_request(&digest)) {
+        release.again(&kept)?;
+        return Ok(Made { bytes: kept.len(), resent: true, ..made });
     }
-    answer(&format!(
-        "device {device}, round {round}: {} bytes, {} of {} rounds are charged\nwrote {}",
-        made.bytes, made.rounds_charged, made.rounds, made.out
-    ))
+    // A round that is charged already is refused before data is read.
+    ledger.at(*round)?;
+    check_cap(plan, args.max_epsilon)?;
+    check_approved(&args.ledger, plan)?;
+    let read = read_device(plan, model, data, &data.data, options)?;
+    let users = read_users(args.users.as_deref(), &read, plan)?;
+    let backend = open(machine.backend()?)?;
+    let settings =
+        GradientOptions { physical_batch: machine.physical_batch, memory: machine.memory, workers: machine.workers };
+    let running = Machine { backend: backend.as_ref(), options: &settings };
+    let own = DeviceData { read: &read, users: &users };
+    if let Some(file) = &args.budget {
+        charge_budget(file, &args.ledger, plan)?;
+    }
+    made.rounds_charged += 1;
+    let of_rows = RowWarnings::new(false, args.json);
+    let mut say = |text: &str| of_rows.warn(text);
+    let mut listening = Listening { rows: Some(&mut say), noise_alone: None };
+    let mut spare = |noise_alone: Vec<u8>| {
+        if let Some(Moments { late, reply }) = moments {
+            let (made, json, ends) = (made.clone(), args.json, !caller::is_active());
+            watch.begin(release.clone(), noise_alone, (late, reply), move |sent| {
+                // The round's own thread goes on for as long as its data takes: the process ends without it.
+                if ends {
+                    let shown = sent.and_then(|bytes| show(&Made { bytes, ..made }, json));
+                    process::exit(shown.map_or_else(|failure| i32::from(failure.say(json)), |()| 0));
+                }
+            });
+        }
+    };
+    if moments.is_some() {
+        listening.noise_alone = Some(&mut spare);
+    }
+    let bytes = member.update_telling(own, request, running, &mut ledger, &mut listening)?;
+    // None: noise alone has left, which has as many bytes.
+    made.bytes = release.first("update", &bytes)?.unwrap_or(bytes.len());
+    Ok(made)
 }

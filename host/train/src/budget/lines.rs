@@ -2,8 +2,8 @@
 //! it, so a line that was changed or left out is found.
 
 use crate::RunPlan;
-use crate::sealed;
 use damper_accounting::Recorded;
+use damper_files::sealed;
 use serde::{Deserialize, Serialize};
 
 /// The first line.

@@ -10,7 +10,7 @@
 //! whatever was lost in between.
 
 use super::contributions::Contributions;
-use super::{FederationError, FederationPlan, RoundLedger, Unit, Users};
+use super::{FederationError, FederationPlan, RoundError, RoundLedger, Unit, Users};
 use crate::TrainError;
 use crate::generator::{self, ChaCha20};
 use crate::gradients::GradientOptions;
@@ -43,6 +43,17 @@ pub struct DeviceData<'a> {
     pub users: &'a Users,
 }
 
+impl DeviceData<'_> {
+    /// The number of its units.
+    #[must_use]
+    pub fn units(&self, unit: Unit) -> usize {
+        match unit {
+            Unit::Sample => self.read.data.train.len(),
+            Unit::User => self.users.len(),
+        }
+    }
+}
+
 /// What a server asks of a device.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
@@ -54,7 +65,11 @@ pub struct Request<'a> {
 
 impl Request<'_> {
     /// Refuses what is no request of `plan`, in the same words whatever is wrong.
-    fn check(&self, plan: &FederationPlan) -> Result<(), FederationError> {
+    ///
+    /// # Errors
+    ///
+    /// It is none.
+    pub fn check(&self, plan: &FederationPlan) -> Result<(), FederationError> {
         let fits = match self.params {
             None => self.round == 0,
             Some(params) => params.len() == plan.parameters as usize && params.iter().all(|x| x.is_finite()),
@@ -72,6 +87,25 @@ pub struct Machine<'a> {
     pub options: &'a GradientOptions,
 }
 
+/// Hears of a round while it is computed.
+#[derive(Default)]
+pub struct Listening<'a> {
+    /// Hears how many drawn contributions were not finite, if any, so that they added nothing, and why an update is noise alone. Both depend on
+    /// the device's rows, and no ε covers them.
+    pub rows: Option<&'a mut dyn FnMut(&str)>,
+    /// Takes the update without any unit, once the round is charged and before a contribution is computed: it may be sent in the place of the
+    /// round's update if that is late. Both have the same noise: one of them leaves the device, and the other never does.
+    pub noise_alone: Option<&'a mut dyn FnMut(Vec<u8>)>,
+}
+
+impl Listening<'_> {
+    fn of_rows(&mut self, text: &str) {
+        if let Some(rows) = &mut self.rows {
+            rows(text);
+        }
+    }
+}
+
 /// A device of a federation.
 #[derive(Clone, Copy, Debug)]
 pub struct Device<'a> {
@@ -86,7 +120,7 @@ impl<'a> Device<'a> {
     /// # Errors
     ///
     /// The plan has no such device; it is a simulation and there is no seed, or the other way round.
-    pub fn new(plan: &'a FederationPlan, number: u32, seed: Option<u64>) -> Result<Self, FederationError> {
+    pub fn new(plan: &'a FederationPlan, number: u32, seed: Option<u64>) -> Result<Self, RoundError> {
         if !(1..=plan.devices).contains(&number) {
             let problem = format!("the plan has devices 1 to {}; give the device's own number", plan.devices);
             return Err(SettingError::new("device", number, problem).into());
@@ -105,14 +139,14 @@ impl<'a> Device<'a> {
     }
 
     /// The generator of `round`. Of a simulation it is one for all rounds of the device, as the noise of a round has its own address.
-    pub(super) fn generator(&self) -> Result<ChaCha20, FederationError> {
+    pub(super) fn generator(&self) -> Result<ChaCha20, RoundError> {
         let seed = self.seed.map(|seed| (seed << 32).wrapping_add(u64::from(self.number)));
         let mut key = generator::key(seed)?;
         Ok(generator::generator(seed, &mut key))
     }
 
     /// The units of the draw of `round`, ascending.
-    pub(super) fn draw(&self, generator: &ChaCha20, round: u32, units: u32) -> Result<Vec<u32>, FederationError> {
+    pub(super) fn draw(&self, generator: &ChaCha20, round: u32, units: u32) -> Result<Vec<u32>, RoundError> {
         Ok(poisson(generator, round, self.plan.rate()?, units).collect())
     }
 
@@ -121,9 +155,9 @@ impl<'a> Device<'a> {
         &self,
         data: DeviceData<'d>,
         machine: Machine<'_>,
-    ) -> Result<Contributions<'d>, FederationError> {
+    ) -> Result<Contributions<'d>, RoundError> {
         let found = Contributions::new(self.plan, data.read, data.users, machine.backend, machine.options)?;
-        self.plan.check_units(u64::from(found.count()))?;
+        self.plan.check_units(found.count())?;
         Ok(found)
     }
 
@@ -139,12 +173,11 @@ impl<'a> Device<'a> {
         request: Request<'_>,
         machine: Machine<'_>,
         ledger: &mut RoundLedger,
-    ) -> Result<Vec<u8>, FederationError> {
-        self.update_telling(data, request, machine, ledger, &mut |_| {})
+    ) -> Result<Vec<u8>, RoundError> {
+        self.update_telling(data, request, machine, ledger, &mut Listening::default())
     }
 
-    /// As [`update`](Self::update). `tell_of_rows` hears how many drawn contributions were not finite, if any, so that they added nothing, and
-    /// why an update is noise alone. Both depend on the device's rows, and no ε covers them.
+    /// As [`update`](Self::update), and tells `listening`.
     ///
     /// # Errors
     ///
@@ -155,8 +188,8 @@ impl<'a> Device<'a> {
         request: Request<'_>,
         machine: Machine<'_>,
         ledger: &mut RoundLedger,
-        tell_of_rows: &mut dyn FnMut(&str),
-    ) -> Result<Vec<u8>, FederationError> {
+        listening: &mut Listening<'_>,
+    ) -> Result<Vec<u8>, RoundError> {
         let (Device { plan, number, .. }, round) = (*self, request.round);
         let mut charges = ledger.at(round)?;
         request.check(plan)?;
@@ -182,11 +215,14 @@ impl<'a> Device<'a> {
         let mut open = match step.open(&mut state, &mut charges) {
             Ok(open) => open,
             Err(OpenError::Store(error)) => return Err(error.into()),
-            Err(OpenError::BudgetSpent) => return Err(FederationError::Spent { round, rounds: plan.rounds }),
+            Err(OpenError::BudgetSpent) => return Err(FederationError::Spent { round, rounds: plan.rounds }.into()),
             Err(error @ OpenError::Call(_)) => return Err(TrainError::Run(error.to_string()).into()),
         };
         let drawn = self.draw(&generator, open.number(), contributions.count())?;
         let sender = Sender { run: plan.run_number(), device: u64::from(number), round };
+        if let Some(take) = &mut listening.noise_alone {
+            take(noise_alone(&step, plan, sender, &generator)?);
+        }
         let mut non_finite = 0;
         let added = contributions.each(&drawn, &mut |parts| {
             // As the core judges it.
@@ -195,12 +231,12 @@ impl<'a> Device<'a> {
         });
         if let Err(error) = added {
             // Whether they fail may depend on rows, so the server is not told.
-            tell_of_rows(&format!("the update is noise alone, for the units' contributions failed: {error}"));
+            listening.of_rows(&format!("the update is noise alone, for the units' contributions failed: {error}"));
             drop(open);
             return noise_alone(&step, plan, sender, &generator);
         }
         if non_finite > 0 {
-            tell_of_rows(&format!(
+            listening.of_rows(&format!(
                 "{non_finite} of the {} drawn units' contributions were not finite and added nothing; scale the features (`scale`, \
                  `normalize`), or look for values that overflow",
                 drawn.len()
@@ -211,15 +247,6 @@ impl<'a> Device<'a> {
         emitted.map_err(not_released)?;
         Ok(bytes)
     }
-
-    /// The number of units of `data`.
-    #[must_use]
-    pub fn units(&self, data: DeviceData<'_>) -> usize {
-        match self.plan.unit {
-            Unit::Sample => data.read.data.train.len(),
-            Unit::User => data.users.len(),
-        }
-    }
 }
 
 /// The update of a device without units, in the charged round of `sender`. The noise of that round's address was not released before.
@@ -228,7 +255,7 @@ fn noise_alone(
     plan: &FederationPlan,
     sender: Sender,
     generator: &ChaCha20,
-) -> Result<Vec<u8>, FederationError> {
+) -> Result<Vec<u8>, RoundError> {
     let sum = vec![SumWord::<i32>::ZERO; plan.parameters as usize];
     let mut state = StepState::new(sum, (), SgdState { momentum: [0.0f32; 0] }, ());
     let mut ledger = Ledger::resume(Charged(sender.round), plan.rounds, sender.round);

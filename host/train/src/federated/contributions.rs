@@ -1,6 +1,6 @@
 //! The contribution of each unit of a device, **not private**: neither clipped nor with noise. The core takes them one by one.
 
-use super::{FederationError, FederationPlan, LocalSteps, Users};
+use super::{FederationPlan, LocalSteps, RoundError, Users};
 use crate::TrainError;
 use crate::gradients::GradientOptions;
 use crate::prepare::{Read, initial, physical_batch};
@@ -39,7 +39,7 @@ impl<'a> Contributions<'a> {
         users: &'a Users,
         backend: &dyn Backend,
         options: &GradientOptions,
-    ) -> Result<Self, FederationError> {
+    ) -> Result<Self, RoundError> {
         let Read { graph, grad, data, .. } = read;
         let (split, params) = (&data.train, initial(graph, grad));
         if params.len() != plan.parameters as usize {
@@ -87,7 +87,7 @@ impl<'a> Contributions<'a> {
     /// # Errors
     ///
     /// The backend fails.
-    pub(super) fn rehearse(&mut self) -> Result<(), FederationError> {
+    pub(super) fn rehearse(&mut self) -> Result<(), RoundError> {
         let Self { params, split, rows, units } = self;
         let first = [0];
         let chunks: Vec<_> = chunks(&first[..split.len().min(1)], *rows).collect();
@@ -104,7 +104,7 @@ impl<'a> Contributions<'a> {
     }
 
     /// Hands the contribution of each of `drawn` to `take`, in their order.
-    pub(super) fn each(&mut self, drawn: &[u32], take: &mut Take<'_>) -> Result<(), FederationError> {
+    pub(super) fn each(&mut self, drawn: &[u32], take: &mut Take<'_>) -> Result<(), RoundError> {
         let Self { params, split, rows, units } = self;
         match units {
             Units::Samples { gradients, lengths } => {

@@ -6,7 +6,7 @@
 //!
 //! F rounds to float32, B is a device's expected units and n the number of updates that were added: a public number.
 
-use super::{FederationError, FederationPlan};
+use super::{FederationError, FederationPlan, RoundError};
 use crate::init::{self, Loaded};
 use crate::prepare::initial;
 use crate::{TrainError, data_names, set_data_names};
@@ -45,12 +45,12 @@ impl ServerModel {
         Ok(Self { model, grad, params })
     }
 
-    /// Moves the parameters by the mean of the updates whose sum is `sum`, the bytes that [`Aggregate`](crate::aggregate::Aggregate) gives.
+    /// Moves the parameters by the mean of the updates whose sum is `sum`, the bytes that [`Aggregate`](damper_federation::aggregate::Aggregate) gives.
     ///
     /// # Errors
     ///
     /// They are not a sum of this plan, it has fewer updates than the plan's noise is for, or the model has other parameters.
-    pub fn apply(&mut self, plan: &FederationPlan, sum: &[u8]) -> Result<(), FederationError> {
+    pub fn apply(&mut self, plan: &FederationPlan, sum: &[u8]) -> Result<(), RoundError> {
         let update = Update::parse(sum).map_err(|error| FederationError::Sum(error.to_string()))?;
         let header = *update.header();
         let wanted = Header { devices: header.devices, ..plan.header(0, header.round) };
@@ -59,21 +59,16 @@ impl ServerModel {
             || header.round >= plan.rounds
             || header.devices > plan.devices
         {
-            return Err(FederationError::Sum("not a sum of this plan's updates; make it with the plan".into()));
+            return Err(FederationError::Sum("not a sum of this plan's updates; make it with the plan".into()).into());
         }
         let units: Vec<i64> = update.units().collect();
         self.apply_sum(plan, &units, header.devices)
     }
 
     /// [`apply`](Self::apply) of the sum of `devices` updates, `[D]`, in grid units.
-    pub(super) fn apply_sum(
-        &mut self,
-        plan: &FederationPlan,
-        sum: &[i64],
-        devices: u32,
-    ) -> Result<(), FederationError> {
+    pub(super) fn apply_sum(&mut self, plan: &FederationPlan, sum: &[i64], devices: u32) -> Result<(), RoundError> {
         if devices < plan.smallest_cohort {
-            return Err(FederationError::SmallCohort { accepted: devices, smallest: plan.smallest_cohort });
+            return Err(FederationError::SmallCohort { accepted: devices, smallest: plan.smallest_cohort }.into());
         }
         if sum.len() != self.params.len() {
             let (got, wanted) = (self.params.len(), sum.len());
@@ -95,9 +90,9 @@ impl ServerModel {
     /// # Errors
     ///
     /// They are not as many as the plan's, or not finite.
-    pub fn set_params(&mut self, plan: &FederationPlan, params: &[f32]) -> Result<(), FederationError> {
+    pub fn set_params(&mut self, plan: &FederationPlan, params: &[f32]) -> Result<(), RoundError> {
         if params.len() != self.params.len() || !params.iter().all(|x| x.is_finite()) {
-            return Err(FederationError::Request { parameters: plan.parameters });
+            return Err(FederationError::Request { parameters: plan.parameters }.into());
         }
         self.params.copy_from_slice(params);
         Ok(())

@@ -4,7 +4,7 @@
 
 use super::client::Device;
 use super::contributions::Contributions;
-use super::{DeviceData, FederationError, FederationPlan, Machine, ServerModel};
+use super::{DeviceData, FederationPlan, Machine, RoundError, ServerModel};
 use crate::TrainError;
 use damper_core::clip::FlatL2;
 use damper_core::grid::Grid;
@@ -32,7 +32,7 @@ pub fn simulate(
     absent: &[Absent],
     seed: u64,
     machine: Machine<'_>,
-) -> Result<(), FederationError> {
+) -> Result<(), RoundError> {
     let mut members = vec![];
     for (number, data) in (1u32..).zip(devices) {
         let device = Device::new(plan, number, Some(seed))?;
@@ -60,7 +60,7 @@ fn add(
     round: u32,
     contributions: &mut Contributions<'_>,
     sum: &mut [i64],
-) -> Result<(), FederationError> {
+) -> Result<(), RoundError> {
     let (grid, generator) = (Grid::new(plan.grid_bits)?, device.generator()?);
     let drawn = device.draw(&generator, round, contributions.count())?;
     let mut memory = vec![SumWord::<i64>::ZERO; sum.len()];

@@ -1,6 +1,6 @@
 //! The users of a device: which of its samples are whose.
 
-use super::FederationError;
+use super::RoundError;
 use damper_onnx::SettingError;
 use std::collections::HashMap;
 use std::path::Path;
@@ -21,7 +21,7 @@ impl Users {
     /// # Errors
     ///
     /// A line is empty, or there are more or fewer.
-    pub fn read(text: &str, rows: usize, file: &Path) -> Result<Self, FederationError> {
+    pub fn read(text: &str, rows: usize, file: &Path) -> Result<Self, RoundError> {
         let refuse = |problem: String| SettingError::new("users", file.display(), problem).into();
         let mut users: Vec<Vec<u32>> = vec![];
         let mut places: HashMap<&str, usize> = HashMap::new();

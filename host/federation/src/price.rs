@@ -7,13 +7,17 @@
 //! | --- | --- | --- |
 //! | outsider | the sums and the models | `n − c` |
 //! | participant | these, and what c colluders and itself added | `n − 1 − c`; with local noise at least 1, the other device's own |
-//! | server, which reads updates | each update | 1 |
-//! | server, of two aggregators of which one is honest | the sums, and what c colluders added | `n − c` |
+//! | server, which reads updates | each update, and when it comes | 1 |
+//! | server, of two aggregators of which one is honest | the sums, what c colluders added, and when reports come | `n − c` |
+//!
+//! A device that draws nothing may answer sooner. So to the server every unit counts as drawn in each round, a sampling rate of 1, unless the plan
+//! has devices answer at a fixed delay. Outsiders and participants do not see answers come.
 //!
 //! A larger cohort has more noise. A unit is on one device, so no other update depends on it but by the models, which follow from sums.
 
-use super::{Aggregation, DeviceNoise, FederationError, FederationPlan};
+use crate::{Aggregation, DeviceNoise, FederationError, FederationPlan};
 use damper_accounting::{Accountant, AccountingError, NoiseShares, SharedRounds};
+use damper_core::accounting::Rate;
 use serde::Serialize;
 use std::num::NonZeroU32;
 
@@ -65,14 +69,21 @@ impl FederationPlan {
             DeviceNoise::Shares => honest - 1,
         };
         let outsider = of(honest, &run)?;
-        let server = match self.aggregation {
-            Aggregation::Prio => Some(outsider),
-            // What leaves its range wraps after the noise, so nothing is lost of a single update's guarantee.
-            Aggregation::Clear => match of(1, &SharedRounds { out_of_range: 0.0, ..run }) {
-                Ok(epsilon) => Some(epsilon),
-                Err(AccountingError::SharesTooCoarse { .. } | AccountingError::NothingHolds { .. }) => None,
-                Err(error) => return Err(error.into()),
-            },
+        // Whoever receives the answers sees when they come, which may show that a device drew nothing. A fixed delay hides it.
+        let rate = if self.reply_seconds.is_some() { run.rate } else { Rate::ONE };
+        let received = match self.aggregation {
+            Aggregation::Prio => of(honest, &SharedRounds { rate, ..run }),
+            // What leaves its range is refused or wraps after the noise, so nothing is lost of a single update's guarantee.
+            Aggregation::Clear => of(1, &SharedRounds { rate, out_of_range: 0.0, ..run }),
+        };
+        let server = match received {
+            Ok(epsilon) => Some(epsilon),
+            Err(
+                AccountingError::SharesTooCoarse { .. }
+                | AccountingError::NothingHolds { .. }
+                | AccountingError::OutOfRange { .. },
+            ) => None,
+            Err(error) => return Err(error.into()),
         };
         Ok(FederationEpsilon { outsider, participant: of(others, &run)?, server })
     }
@@ -80,9 +91,10 @@ impl FederationPlan {
 
 #[cfg(test)]
 mod tests {
-    use super::super::plan::tests::settings;
-    use super::super::{Aggregation, DeviceNoise, FederationPlan, PlanSettings};
+    use crate::plan::tests::settings;
+    use crate::{Aggregation, DeviceNoise, FederationPlan, PlanSettings};
     use damper_accounting::{Accountant, Plan};
+    use damper_core::accounting::Rate;
 
     fn plan(settings: &PlanSettings) -> FederationPlan {
         FederationPlan::new(settings, 650, "m".repeat(64)).unwrap()
@@ -95,7 +107,11 @@ mod tests {
     }
 
     fn of(settings: &PlanSettings, multiplier: f64, rounds: u64) -> f64 {
-        let plan = Plan::constant(plan(settings).rate().unwrap(), multiplier, None, rounds).unwrap();
+        at_rate(plan(settings).rate().unwrap(), multiplier, rounds)
+    }
+
+    fn at_rate(rate: Rate, multiplier: f64, rounds: u64) -> f64 {
+        let plan = Plan::constant(rate, multiplier, None, rounds).unwrap();
         plan.epsilon(Accountant::Pld, 1e-5).unwrap().epsilon
     }
 
@@ -116,7 +132,12 @@ mod tests {
                     near(found.outsider, of(&settings, own * (n - c).sqrt(), 5));
                     near(found.participant, of(&settings, own * (n - 1.0 - c).sqrt(), 5));
                     let at_server = if aggregation == Aggregation::Clear { 1.0 } else { n - c };
-                    near(found.server.unwrap(), of(&settings, own * at_server.sqrt(), 5));
+                    near(found.server.unwrap(), at_rate(Rate::ONE, own * at_server.sqrt(), 5));
+                    // At a fixed delay nobody sees the draw.
+                    let delayed =
+                        plan(&PlanSettings { reply_seconds: Some(60), ..settings.clone() }).epsilon(5).unwrap();
+                    near(delayed.server.unwrap(), of(&settings, own * at_server.sqrt(), 5));
+                    assert_eq!((delayed.outsider, delayed.participant), (found.outsider, found.participant));
                 }
             }
         }
@@ -130,7 +151,7 @@ mod tests {
         near(found.outsider, of(&settings, 2.0, 5));
         assert_eq!(
             (found.participant, found.server.map(f64::to_bits)),
-            (found.outsider, Some(of(&settings, 2.0, 5).to_bits()))
+            (found.outsider, Some(at_rate(Rate::ONE, 2.0, 5).to_bits()))
         );
         assert_eq!(plan(&settings).epsilon(0).unwrap().participant, 0.0);
     }

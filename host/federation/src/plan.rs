@@ -1,15 +1,17 @@
 //! The plan of a federation: public, equal on all sides, and fixed before data is read.
 
-use super::{FederationError, LocalSteps};
-use crate::sealed;
+use crate::room::{self, ROOM, TOO_MANY};
+use crate::{FederationError, LocalSteps, Member};
 use damper_accounting::{RunKind, SMALLEST_SIGMA};
 use damper_core::accounting::Rate;
 use damper_core::grid::Grid;
 use damper_core::noise::DiscreteGaussian;
 use damper_core::update::Header;
 use damper_data::{DataNames, TableNames};
+use damper_files::sealed;
 use damper_onnx::SettingError;
 use serde::{Deserialize, Serialize};
+use std::collections::HashSet;
 use std::fmt;
 
 /// What one clip and one ε protect.
@@ -76,6 +78,12 @@ pub struct PlanSettings {
     pub aggregation: Aggregation,
     /// The expected number of units of a device's draw.
     pub expected_batch: u32,
+    /// The most units that a device draws. None for what a device draws that holds four times the expected number.
+    pub most_units: Option<u32>,
+    /// Seconds after a request at which a device answers, whatever it drew. None if it answers when it is ready.
+    pub reply_seconds: Option<u32>,
+    /// The devices' keys, one for each. Empty if nothing is signed.
+    pub members: Vec<Member>,
     /// The largest norm of a unit's contribution.
     pub clip: f32,
     /// The clip is `2^grid_bits` grid units.
@@ -96,7 +104,7 @@ pub struct PlanSettings {
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FederationPlan {
-    /// The format of the file, 3. Format 1 had no number and no names, format 2 no colluders and no aggregation.
+    /// The format of the file, 3. Format 1 had no number and no names, format 2 no colluders, no aggregation, no most units and no members.
     pub format: u32,
     /// `private`, or `simulation`.
     pub run: RunKind,
@@ -120,6 +128,11 @@ pub struct FederationPlan {
     pub aggregation: Aggregation,
     /// The expected number of units of a device's draw: with the devices, the divisor.
     pub expected_batch: u32,
+    /// The most units that a device draws. The integers of an update have room for so many, and others are refused.
+    pub most_units: u32,
+    /// Seconds after a request at which a device answers, whatever it drew.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reply_seconds: Option<u32>,
     /// The largest norm of a unit's contribution.
     pub clip: f32,
     /// The clip is `2^grid_bits` grid units.
@@ -138,6 +151,9 @@ pub struct FederationPlan {
     /// The names of the columns of devices' tables, in the order of the model's input, and of classes, in the order of their numbers: all
     /// devices read their data by them.
     pub names: DataNames,
+    /// The devices' public keys, in the order of their numbers. Empty if nothing is signed.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub members: Vec<Member>,
 }
 
 /// The format of plans.
@@ -145,8 +161,12 @@ const FORMAT: u32 = 3;
 
 /// Devices and rounds that a plan may have at most.
 const MOST: u32 = 1 << 24;
-/// Standard deviations of noise that a device's integers have room for.
-const ROOM: u64 = 12;
+/// Seconds that a fixed reply may take at most: a day.
+const LONGEST_REPLY: u32 = 86_400;
+/// Units that a device may hold for each that is expected, unless the plan says how many it draws.
+const HELD: f64 = 4.0;
+/// The largest probability with which an honest federation leaves the range of its integers.
+const LEAVES: f64 = 1e-12;
 
 impl FederationPlan {
     /// The plan of these settings for a model of `parameters` trained parameters.
@@ -219,10 +239,26 @@ impl FederationPlan {
         if u64::from(mechanism.sigma()) < SMALLEST_SIGMA && settings.noise == DeviceNoise::Local {
             refuse("grid_bits", &settings.grid_bits, "too few for this noise; raise them")?;
         }
+        if let Some(seconds) = settings.reply_seconds.filter(|seconds| !(1..=LONGEST_REPLY).contains(seconds)) {
+            refuse("reply_seconds", &seconds, "must be from 1 to 86400")?;
+        }
+        check_members(&settings.members, devices)?;
         let rate = Rate::at_least(settings.sampling_rate).ok().filter(|rate| *rate != Rate::ZERO).ok_or_else(|| {
             SettingError::new("sampling_rate", settings.sampling_rate, "must be above 0 and at most 1")
         })?;
         check_names(&settings.names)?;
+        let most_units = match settings.most_units {
+            Some(most) => most,
+            None => {
+                let held = (HELD * f64::from(settings.expected_batch) / rate.as_f64()).ceil().min(f64::from(u32::MAX));
+                let most = room::most_drawn(held as u32, rate.as_f64(), rounds);
+                // As many as 32 bits have room for, if that is fewer.
+                most.min(most_that_fit(settings.grid_bits, mechanism.sigma())).max(settings.expected_batch)
+            }
+        };
+        if most_units < settings.expected_batch {
+            refuse("most_units", &most_units, "must be at least `batch_size`, which is expected")?;
+        }
         let plan = Self {
             format: FORMAT,
             run: if settings.simulation { RunKind::Simulation } else { RunKind::Private },
@@ -236,6 +272,8 @@ impl FederationPlan {
             colluders,
             aggregation: settings.aggregation,
             expected_batch: settings.expected_batch,
+            most_units,
+            reply_seconds: settings.reply_seconds,
             clip: settings.clip,
             grid_bits: settings.grid_bits,
             lr: settings.lr,
@@ -246,27 +284,54 @@ impl FederationPlan {
             })?,
             model_sha256,
             names: settings.names.clone(),
+            members: settings.members.clone(),
         };
-        plan.check_units(u64::from(plan.expected_batch))?;
+        if room::largest(plan.most_units, plan.grid_bits, plan.sigma).is_none() {
+            let problem = format!(
+                "the sum of {} units and their noise may leave 32 bits; lower the bits, `most_units` or the batch size",
+                plan.most_units
+            );
+            refuse("grid_bits", &plan.grid_bits, &problem)?;
+        }
+        if plan.out_of_range() > LEAVES {
+            refuse(
+                "rounds",
+                &rounds,
+                "with so many devices and parameters an honest integer may leave its range; plan fewer",
+            )?;
+        }
         plan.epsilon(plan.rounds)?;
         Ok(plan)
     }
 
-    /// Fails if the sum of `units` contributions and the noise may leave an update's 32 bits.
-    pub(super) fn check_units(&self, units: u64) -> Result<(), FederationError> {
-        let largest = units.saturating_mul(1 << self.grid_bits).saturating_add(ROOM * u64::from(self.sigma));
-        if largest < 1 << 31 {
-            return Ok(());
-        }
-        let problem =
-            format!("the sum of {units} units and their noise may leave 32 bits; lower the bits, or split the device");
-        Err(SettingError::new("grid_bits", self.grid_bits, problem).into())
+    /// The largest magnitude of an honest update's integers.
+    #[must_use]
+    pub fn largest_integer(&self) -> u32 {
+        room::largest(self.most_units, self.grid_bits, self.sigma).unwrap_or(i32::MAX as u32)
     }
 
-    /// The probability that an integer of any round leaves its range, at most.
-    pub(super) fn out_of_range(&self) -> f64 {
-        let integers = f64::from(self.parameters) * f64::from(self.devices) * f64::from(self.rounds);
-        damper_accounting::tail(ROOM as f64) * integers * (1.0 + 1e-9)
+    /// Refuses a device that holds `units` units, of which it may draw more than the plan has room for.
+    ///
+    /// # Errors
+    ///
+    /// It may, with a probability that counts.
+    pub fn check_units(&self, units: u32) -> Result<(), FederationError> {
+        let rate = self.rate()?.as_f64();
+        if room::draws_fit(units, rate, self.most_units, self.rounds) {
+            return Ok(());
+        }
+        let needed = room::most_drawn(units, rate, self.rounds);
+        let problem = format!(
+            "this device holds {units} units and may draw {needed} of them in a round; plan with `most_units` {needed}, or split the device"
+        );
+        Err(SettingError::new("most_units", self.most_units, problem).into())
+    }
+
+    /// The probability that an integer of any honest device leaves its range in any round, at most.
+    pub(crate) fn out_of_range(&self) -> f64 {
+        let devices = f64::from(self.devices);
+        let integers = f64::from(self.parameters) * devices * f64::from(self.rounds);
+        (damper_accounting::tail(ROOM as f64) * integers + TOO_MANY * devices) * (1.0 + 1e-9)
     }
 
     /// The sampling rate.
@@ -282,6 +347,14 @@ impl FederationPlan {
     #[must_use]
     pub fn digest(&self) -> String {
         sealed::digest(self)
+    }
+
+    /// The bytes of the digest.
+    pub(crate) fn digest_bytes(&self) -> [u8; 32] {
+        let digest = self.digest();
+        std::array::from_fn(|at| {
+            u8::from_str_radix(digest.get(2 * at..2 * at + 2).unwrap_or_default(), 16).unwrap_or(0)
+        })
     }
 
     /// The number of the federation's run in updates: the first bytes of the digest. An update of another plan has another.
@@ -369,6 +442,9 @@ impl FederationPlan {
             colluders: self.colluders,
             aggregation: self.aggregation,
             expected_batch: self.expected_batch,
+            most_units: Some(self.most_units),
+            reply_seconds: self.reply_seconds,
+            members: self.members.clone(),
             clip: self.clip,
             grid_bits: self.grid_bits,
             lr: self.lr,
@@ -378,6 +454,37 @@ impl FederationPlan {
             names: self.names.clone(),
         })
     }
+}
+
+/// The most units whose sum, with noise of `sigma`, fits 32 bits.
+fn most_that_fit(grid_bits: u32, sigma: u32) -> u32 {
+    let left = (1u64 << 31).saturating_sub(1 + ROOM * u64::from(sigma));
+    u32::try_from(left >> grid_bits).unwrap_or(u32::MAX)
+}
+
+/// A valid key for each device, and none twice: one owner could speak for two.
+fn check_members(members: &[Member], devices: u32) -> Result<(), FederationError> {
+    if members.is_empty() {
+        return Ok(());
+    }
+    let refuse = |value: &dyn fmt::Display, problem: String| Err(SettingError::new("members", value, problem).into());
+    if members.len() as u64 != u64::from(devices) {
+        return refuse(&members.len(), format!("one for each of the {devices} devices is needed"));
+    }
+    let mut seen = HashSet::new();
+    for (number, member) in (1..).zip(members) {
+        if !member.is_valid() {
+            return refuse(&member.public_key, format!("device {number} has no public key of 64 hexadecimal digits"));
+        }
+        if !seen.insert(&member.public_key) {
+            return refuse(&member.public_key, format!("device {number} has the key of another one; each has its own"));
+        }
+        // Names are shown on a terminal, a line each.
+        if member.name.chars().any(char::is_control) || member.name.len() > 200 {
+            return refuse(&number, format!("the name of device {number} is longer than a line; shorten it"));
+        }
+    }
+    Ok(())
 }
 
 /// Each name once, and the label among the columns.
@@ -404,11 +511,11 @@ fn check_names(names: &DataNames) -> Result<(), FederationError> {
 }
 
 #[cfg(test)]
-pub(super) mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// A plan of four devices of users, with noise of each.
-    pub(in super::super) fn settings() -> PlanSettings {
+    pub(crate) fn settings() -> PlanSettings {
         PlanSettings {
             unit: Unit::User,
             noise: DeviceNoise::Local,
@@ -420,6 +527,9 @@ pub(super) mod tests {
             colluders: 0,
             aggregation: Aggregation::Clear,
             expected_batch: 10,
+            most_units: None,
+            reply_seconds: None,
+            members: vec![],
             clip: 0.5,
             grid_bits: 16,
             lr: 1.0,

@@ -25,14 +25,14 @@ pub struct LocalSteps {
 
 impl LocalSteps {
     /// The samples of step `step` of a user with `samples`, in order.
-    pub(super) fn samples_of(&self, step: u32, samples: &[u32]) -> Vec<u32> {
+    pub fn samples_of(&self, step: u32, samples: &[u32]) -> Vec<u32> {
         let batch = (self.batch as usize).min(samples.len());
         let from = step as usize % samples.len().max(1) * batch % samples.len().max(1);
         samples.iter().cycle().skip(from).take(batch).copied().collect()
     }
 
     /// One step: `params` minus the mean of the gradients whose sum is `sum`, over `samples` samples.
-    pub(super) fn apply(&self, sum: &[f64], samples: usize, params: &mut [f32]) {
+    pub fn apply(&self, sum: &[f64], samples: usize, params: &mut [f32]) {
         for (param, sum) in params.iter_mut().zip(sum) {
             *param -= self.lr * (sum / samples as f64) as f32;
         }

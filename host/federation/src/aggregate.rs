@@ -3,6 +3,7 @@
 //! Each update is a device's clipped sum with its own noise on it ([`damper_core::update`]): integers on one grid, so their total is
 //! exact and does not depend on order. Adding is post-processing; no budget is spent here, and no data is seen.
 
+use crate::{Envelope, EnvelopeError, FederationPlan};
 use damper_core::numerics::digest::Digest;
 use damper_core::update::{Header, Update, UpdateError, Word};
 use std::collections::HashMap;
@@ -52,6 +53,36 @@ pub enum AggregateError {
         /// Devices of the plan.
         devices: u32,
     },
+    /// An update of a plan with members that is not signed by one.
+    #[error("{name}: {error}")]
+    Unsigned {
+        /// The file.
+        name: String,
+        /// The problem.
+        error: EnvelopeError,
+    },
+    /// A member that signed another device's update.
+    #[error(
+        "{name}: signed by device {signer}, and an update of device {device}; a member speaks for its own device alone"
+    )]
+    OtherSigner {
+        /// The file.
+        name: String,
+        /// The member.
+        signer: u64,
+        /// The device in the update.
+        device: u64,
+    },
+    /// Integers that no honest device emits.
+    #[error("{name}: an integer of device {device}'s update is above {largest}, and no honest update has one")]
+    OutOfRange {
+        /// The file.
+        name: String,
+        /// The device.
+        device: u64,
+        /// The largest magnitude.
+        largest: u32,
+    },
     /// A device that is there twice.
     #[error("{name}: an update of device {device}, as {other} is; a device is added once a round, leave one out")]
     Duplicate {
@@ -66,33 +97,57 @@ pub enum AggregateError {
 
 /// A sum of updates of one configuration and one round.
 #[derive(Debug, Default)]
-pub struct Aggregate {
+pub struct Aggregate<'a> {
     sum: Vec<i64>,
     first: Option<(String, Header)>,
     names: HashMap<u64, String>,
-    /// Devices of the plan, numbered from 1, if there is a plan.
-    devices: Option<u32>,
+    round: Option<Round<'a>>,
 }
 
-impl Aggregate {
-    /// A sum of updates that must have the fields of `header`, which the plan called `name` gives, of devices 1 to `devices`.
+/// The round that updates must be of.
+#[derive(Debug)]
+struct Round<'a> {
+    plan: &'a FederationPlan,
+    number: u32,
+    request: [u8; 32],
+}
+
+impl<'a> Aggregate<'a> {
+    /// A sum of updates that answer `request` in `round` of `plan`, which is called `name`. If it has members, each is signed.
     #[must_use]
-    pub fn of_plan(name: &str, header: Header, devices: u32) -> Self {
-        Self { first: Some((name.to_owned(), header)), devices: Some(devices), ..Self::default() }
+    pub fn of_plan(name: &str, plan: &'a FederationPlan, round: u32, request: [u8; 32]) -> Self {
+        Self {
+            first: Some((name.to_owned(), plan.header(0, round))),
+            round: Some(Round { plan, number: round, request }),
+            ..Self::default()
+        }
     }
 
-    /// Adds an update, the content of the file `name`.
+    /// Adds an update, the content of the file `name`; the device that it is of.
     ///
     /// # Errors
     ///
-    /// It is damaged, a sum, of another configuration, or of a device that was added; nothing was added then.
-    pub fn add(&mut self, name: &str, bytes: &[u8]) -> Result<(), AggregateError> {
+    /// It is damaged, a sum, of another configuration, not signed by the member for which it speaks, out of the plan's range, or of a device that
+    /// was added; nothing was added then.
+    pub fn add(&mut self, name: &str, bytes: &[u8]) -> Result<u64, AggregateError> {
         let name = name.to_owned();
+        let (bytes, signer) = match &self.round {
+            Some(round) if !round.plan.members.is_empty() => {
+                match Envelope::open(round.plan, round.number, &round.request, bytes) {
+                    Ok(envelope) => (envelope.update, Some(envelope.device)),
+                    Err(error) => return Err(AggregateError::Unsigned { name, error }),
+                }
+            }
+            _ => (bytes, None),
+        };
         let update = match Update::parse(bytes) {
             Ok(update) => update,
             Err(error) => return Err(AggregateError::Damaged { name, error }),
         };
         let header = *update.header();
+        if let Some(signer) = signer.filter(|signer| *signer != header.device) {
+            return Err(AggregateError::OtherSigner { name, signer, device: header.device });
+        }
         if update.word() == Word::Sum {
             return Err(AggregateError::Sum { name, devices: header.devices });
         }
@@ -100,8 +155,15 @@ impl Aggregate {
         if let Some((what, got, wanted)) = difference(&header, wanted) {
             return Err(AggregateError::Mixed { name, what, got, first: first.clone(), wanted });
         }
-        if let Some(devices) = self.devices.filter(|devices| !(1..=u64::from(*devices)).contains(&header.device)) {
-            return Err(AggregateError::Unknown { name, device: header.device, devices });
+        if let Some(Round { plan, .. }) = &self.round {
+            let FederationPlan { devices, .. } = **plan;
+            if !(1..=u64::from(devices)).contains(&header.device) {
+                return Err(AggregateError::Unknown { name, device: header.device, devices });
+            }
+            let largest = plan.largest_integer();
+            if update.units().any(|units| units.unsigned_abs() > u64::from(largest)) {
+                return Err(AggregateError::OutOfRange { name, device: header.device, largest });
+            }
         }
         if let Some(other) = self.names.get(&header.device) {
             return Err(AggregateError::Duplicate { name, device: header.device, other: other.clone() });
@@ -112,7 +174,7 @@ impl Aggregate {
         for (sum, units) in self.sum.iter_mut().zip(update.units()) {
             *sum += units;
         }
-        Ok(())
+        Ok(header.device)
     }
 
     /// The sum's header; none before anything was added.
@@ -162,6 +224,8 @@ fn difference(got: &Header, wanted: &Header) -> Option<(&'static str, String, St
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::plan::tests::settings;
+    use crate::{Member, MemberKey, PlanSettings, request_digest};
     use damper_core::accounting::Ledger;
     use damper_core::clip::FlatL2;
     use damper_core::filter::Identity;
@@ -216,8 +280,10 @@ mod tests {
     fn device_sum_equals_one_process() {
         let devices: Vec<_> = (1..=5).map(|number| device(sender(number), 1.0, 0.75)).collect();
         let mut orders = [Aggregate::default(), Aggregate::default()];
-        devices.iter().for_each(|(bytes, _)| orders[0].add("one", bytes).unwrap());
-        devices.iter().rev().for_each(|(bytes, _)| orders[1].add("one", bytes).unwrap());
+        for ((first, _), (last, _)) in devices.iter().zip(devices.iter().rev()) {
+            orders[0].add("one", first).unwrap();
+            orders[1].add("one", last).unwrap();
+        }
         // A step of rate 2¹⁶ at clip 1 moves each parameter by its units, which an f32 holds exactly.
         let one_process: Vec<i64> =
             (0..DIM).map(|i| devices.iter().map(|(_, params)| -(params[i] as i64)).sum()).collect();
@@ -291,24 +357,130 @@ mod tests {
     // The plan decides what fits, not the update that comes first.
     #[test]
     fn plan_decides_what_fits() {
-        let mut sum = Aggregate::of_plan("federation.json", Header { device: 0, ..HEADER }, 3);
+        let plan = FederationPlan::new(&settings(), 2, "m".repeat(64)).unwrap();
+        let header = plan.header(1, 4);
+        let mut sum = Aggregate::of_plan("federation.json", &plan, 4, [0; 32]);
         assert!(sum.header().is_none() && sum.to_bytes().is_none());
         for (header, word) in [
-            (Header { clip: 0.25, ..HEADER }, "clip is 0.25, that of federation.json is 0.5"),
-            (Header { sigma: 1, ..HEADER }, "multiplier"),
-            (Header { run: 8, ..HEADER }, "run is 8"),
-            (Header { round: 3, ..HEADER }, "round is 3"),
-            (Header { grid_bits: 17, ..HEADER }, "grid bits is 17"),
-            (Header { expected_batch: 4, ..HEADER }, "expected batch is 4"),
-            (Header { device: 4, ..HEADER }, "devices 1 to 3"),
-            (Header { device: 0, ..HEADER }, "devices 1 to 3"),
+            (Header { clip: 0.25, ..header }, "clip is 0.25, that of federation.json is 0.5"),
+            (Header { sigma: 1, ..header }, "multiplier"),
+            (Header { run: 8, ..header }, "run is 8"),
+            (Header { round: 3, ..header }, "round is 3"),
+            (Header { grid_bits: 17, ..header }, "grid bits is 17"),
+            (Header { expected_batch: 4, ..header }, "expected batch is 4"),
+            (Header { device: 5, ..header }, "devices 1 to 4"),
+            (Header { device: 0, ..header }, "devices 1 to 4"),
         ] {
             let error = sum.add("bad.upd", &forged(header, &[1, 2])).unwrap_err().to_string();
             assert!(error.contains(word) && error.starts_with("bad.upd"), "{error}");
         }
-        assert!(sum.add("long.upd", &forged(Header { dim: 3, ..HEADER }, &[1, 2, 3])).is_err());
-        sum.add("good.upd", &forged(HEADER, &[1, -2])).unwrap();
-        assert!(sum.add("again.upd", &forged(HEADER, &[1, -2])).unwrap_err().to_string().contains("added once"));
-        assert_eq!((sum.sum(), sum.header().unwrap().devices), (&[1, -2][..], 1));
+        assert!(sum.add("long.upd", &forged(Header { dim: 3, ..header }, &[1, 2, 3])).is_err());
+        // Integers that no honest device emits: most units at the clip, and twelve deviations of the noise.
+        let largest = (plan.most_units << 16) as i32 + 12 * (2 << 16);
+        for units in [largest + 1, -largest - 1, i32::MAX, i32::MIN] {
+            let error = sum.add("huge.upd", &forged(header, &[0, units])).unwrap_err();
+            assert!(matches!(error, AggregateError::OutOfRange { device: 1, .. }), "{error}");
+        }
+        assert_eq!(sum.add("good.upd", &forged(header, &[largest, -largest])), Ok(1));
+        assert!(sum.add("again.upd", &forged(header, &[1, -2])).unwrap_err().to_string().contains("added once"));
+        let largest = i64::from(largest);
+        assert_eq!((sum.sum(), sum.header().unwrap().devices), (&[largest, -largest][..], 1));
+    }
+
+    // A member's update counts if it signed it; nobody else's does, and none of them takes its place.
+    #[test]
+    fn forged_updates_displace_no_member() {
+        let folder = tempfile::tempdir().unwrap();
+        let keys: Vec<_> =
+            (0..4).map(|number| MemberKey::create(&folder.path().join(number.to_string())).unwrap()).collect();
+        let members = keys.iter().map(|key| Member { public_key: key.public(), name: String::new() }).collect();
+        let plan = FederationPlan::new(&PlanSettings { members, ..settings() }, 2, "m".repeat(64)).unwrap();
+        let request = request_digest(&plan, 1, Some(&[0.5, 0.5]));
+        let other = request_digest(&plan, 1, Some(&[0.5, 0.75]));
+        let update = |device: u64, units: &[i32]| forged(plan.header(device, 1), units);
+        let seal = |device: usize, request, update: &[u8]| {
+            Envelope::seal(&plan, 1, device as u64, request, update, &keys[device - 1])
+        };
+        let mut sum = Aggregate::of_plan("federation.json", &plan, 1, request);
+        let bad = [
+            // Without a signature.
+            update(2, &[9, 9]),
+            // Signed by device 1, in the envelope and in the update of device 2.
+            Envelope::seal(&plan, 1, 2, &request, &update(2, &[9, 9]), &keys[0]),
+            seal(1, &request, &update(2, &[9, 9])),
+            // An answer to other parameters, and to another round.
+            seal(2, &other, &update(2, &[9, 9])),
+            Envelope::seal(&plan, 0, 2, &request, &update(2, &[9, 9]), &keys[1]),
+            seal(2, &request, b"no update"),
+        ];
+        for bytes in &bad {
+            assert!(sum.add("bad.upd", bytes).is_err());
+        }
+        for device in 1..=4 {
+            assert_eq!(
+                sum.add("good.upd", &seal(device, &request, &update(device as u64, &[1, -2]))),
+                Ok(device as u64)
+            );
+        }
+        assert_eq!(sum.sum(), [4, -8]);
+    }
+
+    // A thousand updates that others made of what they saw: none is added, and none keeps a member's own from being added.
+    #[test]
+    fn thousand_forgeries_are_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let key = |name: &str| MemberKey::create(&folder.path().join(name)).unwrap();
+        let keys: Vec<_> = ["1", "2", "3", "4"].map(key).into();
+        let members = keys.iter().map(|key| Member { public_key: key.public(), name: String::new() }).collect();
+        let plan = FederationPlan::new(&PlanSettings { members, ..settings() }, 2, "m".repeat(64)).unwrap();
+        let stranger = key("stranger");
+        let request = request_digest(&plan, 2, Some(&[0.5, 0.5]));
+        let honest: Vec<_> = (1..=4u64)
+            .map(|device| {
+                let update = forged(plan.header(device, 2), &[3, -1]);
+                Envelope::seal(&plan, 2, device, &request, &update, &keys[device as usize - 1])
+            })
+            .collect();
+        let mut sum = Aggregate::of_plan("federation.json", &plan, 2, request);
+        let mut state = 1u64;
+        let mut random = |below: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            ((state >> 33) as usize) % below
+        };
+        for number in 0..1000 {
+            let of = random(4);
+            let mut bytes = honest[of].clone();
+            match random(6) {
+                0 => bytes[random(96 + 60 + 16)] ^= 1 << random(8),
+                1 => bytes.truncate(random(bytes.len())),
+                // A part of another member's.
+                2 => {
+                    let other = &honest[(of + 1) % 4];
+                    let (from, to) = (random(bytes.len()), random(bytes.len()));
+                    let (from, to) = (from.min(to), from.max(to) + 1);
+                    bytes[from..to].copy_from_slice(&other[from..to]);
+                }
+                3 => {
+                    let device = random(6) as u64;
+                    let update = forged(plan.header(device, 2), &[random(1 << 20) as i32, 0]);
+                    bytes = Envelope::seal(&plan, 2, device, &request, &update, &stranger);
+                }
+                4 => {
+                    let update = forged(plan.header(of as u64 + 1, 2), &[9, 9]);
+                    let round = random(5) as u32;
+                    let asked = request_digest(&plan, round, Some(&[0.25, random(9) as f32]));
+                    bytes = Envelope::seal(&plan, round, of as u64 + 1, &asked, &update, &keys[(of + 1) % 4]);
+                }
+                _ => bytes = (0..random(300)).map(|_| random(256) as u8).collect(),
+            }
+            if !honest.contains(&bytes) {
+                assert!(sum.add("forged", &bytes).is_err(), "{number}");
+            }
+        }
+        assert!(sum.header().is_none());
+        for bytes in &honest {
+            sum.add("honest", bytes).unwrap();
+        }
+        assert_eq!(sum.sum(), [12, -4]);
     }
 }

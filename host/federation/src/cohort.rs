@@ -1,0 +1,138 @@
+//! The cohort of a round: which updates are in its sum. It is on the server's disk before the round is charged, and never changes.
+//!
+//! A server that stops between the charge and the sum adds the same updates again, and the sum is the same. Two sums of one round with other
+//! devices would differ by the updates of few.
+
+use crate::FederationError;
+use damper_files::{Access, sealed, sha256, write};
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::Path;
+
+const COHORT: &str = "cohort.json";
+
+/// The devices of a round's sum, each with the SHA-256 of its update.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Cohort {
+    round: u32,
+    updates: BTreeMap<u64, String>,
+}
+
+impl Cohort {
+    /// No device yet, in `round`.
+    #[must_use]
+    pub fn new(round: u32) -> Self {
+        Self { round, updates: BTreeMap::new() }
+    }
+
+    /// Adds the update of `device`, its bytes.
+    pub fn add(&mut self, device: u64, update: &[u8]) {
+        self.updates.insert(device, sha256(update));
+    }
+
+    /// The number of devices.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.updates.len()
+    }
+
+    /// Returns true if no device is in it.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.updates.is_empty()
+    }
+
+    /// The devices, ascending.
+    pub fn devices(&self) -> impl Iterator<Item = u64> + '_ {
+        self.updates.keys().copied()
+    }
+
+    /// The cohort that `folder` has fixed for `round`, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// It cannot be read, or is damaged.
+    pub fn read(folder: &Path, round: u32) -> Result<Option<Self>, FederationError> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct File {
+            cohort: Cohort,
+            sha256: String,
+        }
+        let file = folder.join(COHORT);
+        let bytes = match fs::read(&file) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(FederationError::Io { file, error }),
+        };
+        let damaged = || FederationError::Ledger { folder: folder.into(), problem: format!("{COHORT} is damaged") };
+        let File { cohort, sha256 } = serde_json::from_slice(&bytes).map_err(|_| damaged())?;
+        if sealed::digest(&cohort) != sha256 {
+            return Err(damaged());
+        }
+        Ok(Some(cohort).filter(|cohort| cohort.round == round))
+    }
+
+    /// Fixes the cohort in `folder`. When it returns, it survives a power cut.
+    ///
+    /// # Errors
+    ///
+    /// The disk is full or fails.
+    pub fn fix(&self, folder: &Path) -> Result<(), FederationError> {
+        let text = sealed::line("cohort", "", self).0;
+        Ok(write(&folder.join(COHORT), text.as_bytes(), Access::Private)?)
+    }
+
+    /// Returns true if an update with these bytes is in it.
+    #[must_use]
+    pub fn has(&self, update: &[u8]) -> bool {
+        let digest = sha256(update);
+        self.updates.values().any(|known| *known == digest)
+    }
+
+    /// Refuses `found` unless it has the same updates.
+    ///
+    /// # Errors
+    ///
+    /// A device's update is missing, or another.
+    pub fn check(&self, found: &Self) -> Result<(), FederationError> {
+        let differs = self.updates.iter().find(|(device, digest)| found.updates.get(device) != Some(digest));
+        let more = found.updates.keys().find(|device| !self.updates.contains_key(device));
+        match differs.map(|(device, _)| device).or(more) {
+            Some(device) => Err(FederationError::Cohort { round: self.round, device: *device }),
+            None => Ok(()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fixed_cohort_takes_no_other() {
+        let folder = tempfile::tempdir().unwrap();
+        let of = |updates: &[(u64, &[u8])]| {
+            let mut cohort = Cohort::new(3);
+            updates.iter().for_each(|(device, bytes)| cohort.add(*device, bytes));
+            cohort
+        };
+        let first = of(&[(1, b"a"), (2, b"b")]);
+        assert_eq!(Cohort::read(folder.path(), 3).unwrap(), None);
+        first.fix(folder.path()).unwrap();
+        let fixed = Cohort::read(folder.path(), 3).unwrap().unwrap();
+        fixed.check(&of(&[(2, b"b"), (1, b"a")])).unwrap();
+        for (other, at) in
+            [(of(&[(1, b"a")]), 2), (of(&[(1, b"a"), (2, b"c")]), 2), (of(&[(1, b"a"), (2, b"b"), (3, b"")]), 3)]
+        {
+            assert!(matches!(fixed.check(&other), Err(FederationError::Cohort { round: 3, device }) if device == at));
+        }
+        assert!(fixed.has(b"a") && fixed.has(b"b") && !fixed.has(b"c"));
+        assert_eq!(Cohort::read(folder.path(), 4).unwrap(), None);
+        fs::write(folder.path().join(COHORT), "{}").unwrap();
+        assert!(Cohort::read(folder.path(), 3).is_err());
+    }
+}

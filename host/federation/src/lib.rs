@@ -1,0 +1,38 @@
+//! All that the sides of a federation agree on, without a network or its training.
+//!
+//! ```text
+//! FederationPlan ─► ε of each party
+//!       │       └─► Member: a public key of each device
+//!       ▼
+//! device: RoundLedger, Kept ─► update ─► Envelope, signed ─► server: Aggregate ─► sum, Cohort, RoundLedger
+//! ```
+//!
+//! Nothing here sees data. The update's own format is the core's ([`damper_core::update`]).
+
+pub mod aggregate;
+mod approval;
+mod cohort;
+mod envelope;
+mod error;
+mod kept;
+mod local_steps;
+mod member;
+mod plan;
+mod price;
+mod request;
+mod room;
+mod round_ledger;
+mod sent_log;
+
+pub use approval::{approve, check_approved};
+pub use cohort::Cohort;
+pub use envelope::{Envelope, EnvelopeError};
+pub use error::FederationError;
+pub use kept::{Keeping, Kept};
+pub use local_steps::LocalSteps;
+pub use member::{Member, MemberKey, members_of_text};
+pub use plan::{Aggregation, DeviceNoise, FederationPlan, PlanSettings, Unit};
+pub use price::FederationEpsilon;
+pub use request::request_digest;
+pub use round_ledger::{RoundLedger, RoundStore};
+pub use sent_log::SentLog;

@@ -1,0 +1,182 @@
+//! Members of a federation: a device each, with the key that signs its updates (Ed25519, RFC 8032).
+
+use crate::FederationError;
+use damper_files::create_new_private;
+use ed25519_dalek::pkcs8::spki::der::pem::LineEnding;
+use ed25519_dalek::pkcs8::{DecodePrivateKey, EncodePrivateKey};
+use ed25519_dalek::{Signature, Signer, SigningKey, VerifyingKey};
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::Path;
+use zeroize::Zeroizing;
+
+/// Bytes of a signature.
+pub(crate) const SIGNATURE: usize = 64;
+
+/// A device's place in the plan. Its number is its place in the list, from 1.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Member {
+    /// The public key, 64 hexadecimal digits.
+    pub public_key: String,
+    /// A name for its owner's eyes.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub name: String,
+}
+
+impl Member {
+    /// The key, if it is one that signatures can be checked by.
+    fn key(&self) -> Option<VerifyingKey> {
+        let text = self.public_key.as_bytes();
+        if text.len() != 64 || !text.iter().all(|digit| matches!(digit, b'0'..=b'9' | b'a'..=b'f')) {
+            return None;
+        }
+        let mut bytes = [0; 32];
+        for (byte, at) in bytes.iter_mut().zip((0..).step_by(2)) {
+            *byte = u8::from_str_radix(self.public_key.get(at..at + 2)?, 16).ok()?;
+        }
+        // A weak key has signatures that hold for many texts.
+        VerifyingKey::from_bytes(&bytes).ok().filter(|key| !key.is_weak())
+    }
+
+    /// Returns true if the key can be used.
+    #[must_use]
+    pub fn is_valid(&self) -> bool {
+        self.key().is_some()
+    }
+
+    /// Returns true if `signature` is the member's, of `message` in `context`.
+    #[must_use]
+    pub fn signed(&self, context: &[u8], message: &[u8], signature: &[u8; SIGNATURE]) -> bool {
+        let signature = Signature::from_bytes(signature);
+        self.key().is_some_and(|key| key.verify_strict(&[context, message].concat(), &signature).is_ok())
+    }
+}
+
+/// Reads a list of members: a line each, its public key and after white space its name. Empty lines and lines that begin with `#` are none.
+///
+/// # Errors
+///
+/// A line has no public key.
+pub fn members_of_text(text: &str) -> Result<Vec<Member>, FederationError> {
+    let mut members = vec![];
+    for (number, line) in (1..).zip(text.trim_start_matches('\u{feff}').lines()) {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let (public_key, name) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
+        let member = Member { public_key: public_key.to_ascii_lowercase(), name: name.trim().into() };
+        if !member.is_valid() {
+            return Err(FederationError::Key(format!(
+                "line {number}: not a public key; give the 64 hexadecimal digits that damper federation key prints"
+            )));
+        }
+        members.push(member);
+    }
+    Ok(members)
+}
+
+/// The secret key of a device. It is erased from memory when it is dropped.
+pub struct MemberKey(SigningKey);
+
+impl MemberKey {
+    /// Makes a key of the operating system's randomness in the new file `file`, which its owner alone may read: PKCS #8, PEM.
+    ///
+    /// # Errors
+    ///
+    /// The file is there or cannot be written, or there is no randomness.
+    pub fn create(file: &Path) -> Result<Self, FederationError> {
+        let mut seed = Zeroizing::new([0; 32]);
+        getrandom::fill(seed.as_mut()).map_err(|error| {
+            FederationError::Key(format!("the operating system gave no randomness ({error}); try again"))
+        })?;
+        let key = SigningKey::from_bytes(&seed);
+        let pem = key.to_pkcs8_pem(LineEnding::LF).map_err(|error| FederationError::Key(error.to_string()))?;
+        create_new_private(file, pem.as_bytes())?;
+        Ok(Self(key))
+    }
+
+    /// Reads the key in `file`: PKCS #8 in PEM, as [`create`](Self::create) and `openssl genpkey -algorithm ed25519` write it.
+    ///
+    /// # Errors
+    ///
+    /// The file cannot be read or is no such key.
+    pub fn read(file: &Path) -> Result<Self, FederationError> {
+        let failed = |error| FederationError::Io { file: file.into(), error };
+        let text = Zeroizing::new(fs::read_to_string(file).map_err(failed)?);
+        SigningKey::from_pkcs8_pem(&text).map(Self).map_err(|_| {
+            FederationError::Key(format!(
+                "{}: not a device's key; make one with damper federation key, and plan with its public key",
+                file.display()
+            ))
+        })
+    }
+
+    /// The public key, 64 hexadecimal digits.
+    #[must_use]
+    pub fn public(&self) -> String {
+        self.0.verifying_key().as_bytes().iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+
+    /// The signature of `message` in `context`.
+    #[must_use]
+    pub fn sign(&self, context: &[u8], message: &[u8]) -> [u8; SIGNATURE] {
+        self.0.sign(&[context, message].concat()).to_bytes()
+    }
+}
+
+impl std::fmt::Debug for MemberKey {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "MemberKey of {}", self.public())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn unhex(text: &str) -> Vec<u8> {
+        (0..text.len()).step_by(2).map(|at| u8::from_str_radix(&text[at..at + 2], 16).unwrap()).collect()
+    }
+
+    // RFC 8032, 7.1, test 2.
+    #[test]
+    fn signature_is_that_of_rfc_8032() {
+        let seed = unhex("4ccd089b28ff96da9db6c346ec114e0f5b8a319f35aba624da8cf6ed4fb8a6fb");
+        let key = MemberKey(SigningKey::from_bytes(&seed.try_into().unwrap()));
+        let public = "3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c";
+        let signature = unhex(
+            "92a009a9f0d4cab8720e820b5f642540a2b27b5416503f8fb3762223ebdb69da085ac1e43e15996e458f3613d0f11d8c387b2eaeb4302aeeb00d291612bb0c00",
+        );
+        assert_eq!((key.public(), key.sign(b"", b"\x72").to_vec()), (public.into(), signature));
+    }
+
+    #[test]
+    fn key_file_is_private_and_read_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("device.key");
+        let key = MemberKey::create(&file).unwrap();
+        let again = MemberKey::read(&file).unwrap();
+        assert_eq!(key.public(), again.public());
+        let member = Member { public_key: key.public(), name: String::new() };
+        let signature = again.sign(b"a", b"bc");
+        assert!(member.signed(b"a", b"bc", &signature) && !member.signed(b"a", b"bd", &signature));
+        assert!(MemberKey::create(&file).unwrap_err().to_string().contains("is there already"));
+        fs::write(&file, "x").unwrap();
+        assert!(MemberKey::read(&file).unwrap_err().to_string().contains("not a device's key"));
+    }
+
+    #[test]
+    fn list_of_members_is_read() {
+        let one = "3d4017c3e843895a92b70aa74d1b7ebc9c982ccf2ec4968cc0cd55f12af4660c";
+        let found = members_of_text(&format!("# clinics\n{one}  St. Mary \n\n{}\n", one.to_uppercase())).unwrap();
+        assert_eq!((found.len(), found[0].name.as_str(), &*found[1].public_key), (2, "St. Mary", one));
+        // A point of small order: its owner could sign everything.
+        let weak = "0100000000000000000000000000000000000000000000000000000000000000";
+        for bad in ["zz", &one[1..], weak, "+".repeat(64).as_str()] {
+            let message = members_of_text(&format!("\n{bad} x")).unwrap_err().to_string();
+            assert!(message.starts_with("line 2: not a public key"), "{message}");
+        }
+    }
+}

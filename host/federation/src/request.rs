@@ -1,0 +1,18 @@
+//! The digest of a server's request: the plan, the round and the trained parameters.
+//!
+//! A device's signature covers it. So a server that sends other parameters to one device has no update of it in the others' sum, and a device that
+//! kept an update sends it again for the same request alone.
+
+use crate::FederationPlan;
+use sha2::{Digest, Sha256};
+
+/// SHA-256 of the request for `round` at `params`, `[D]`, flat; None for the model's own parameters, in round 0.
+#[must_use]
+pub fn request_digest(plan: &FederationPlan, round: u32, params: Option<&[f32]>) -> [u8; 32] {
+    let mut digest = Sha256::new_with_prefix(b"damper request 1\n");
+    digest.update(plan.digest().as_bytes());
+    digest.update(round.to_le_bytes());
+    digest.update([u8::from(params.is_some())]);
+    params.into_iter().flatten().for_each(|param| digest.update(param.to_le_bytes()));
+    digest.finalize().into()
+}

@@ -1,0 +1,42 @@
+//! `damper federation check`: what depends on a device's rows, checked once before it joins, on the device.
+
+use super::super::data::DataArgs;
+use super::super::model::ModelArgs;
+use super::super::{Failure, answer};
+use super::common::{check_model, read_device, read_plan, read_users};
+use clap::Args;
+use damper_train::federated::{DeviceData, Unit};
+use std::path::PathBuf;
+
+/// Checks that a device's model and data fit the plan, without a request: its messages may name rows, and stay on the device.
+#[derive(Args, Debug)]
+#[command(allow_negative_numbers = true)]
+pub(super) struct CheckArgs {
+    /// The plan of the federation
+    #[arg(value_name = "FEDERATION.json")]
+    plan: PathBuf,
+    /// The model of the plan
+    #[arg(value_name = "MODEL.onnx")]
+    model: PathBuf,
+    /// With --unit user: a text with the user of each training row, a name a line [default: all rows are one user's]
+    #[arg(long, value_name = "FILE")]
+    users: Option<PathBuf>,
+    #[command(flatten)]
+    data: DataArgs,
+    #[command(flatten)]
+    options: ModelArgs,
+}
+
+pub(super) fn run(args: &CheckArgs) -> Result<(), Failure> {
+    let plan = read_plan(&args.plan)?;
+    check_model(&plan, &args.model)?;
+    let read = read_device(&plan, &args.model, &args.data, &args.data.data, &args.options)?;
+    let users = read_users(args.users.as_deref(), &read, &plan)?;
+    let units = DeviceData { read: &read, users: &users }.units(plan.unit);
+    plan.check_units(u32::try_from(units).unwrap_or(u32::MAX))?;
+    let of = match plan.unit {
+        Unit::Sample => "samples",
+        Unit::User => "users",
+    };
+    answer(&format!("the data fits the plan: {units} {of}, of which a round draws at most {}", plan.most_units))
+}
