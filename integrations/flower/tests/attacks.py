@@ -469,19 +469,21 @@ def delayed(setting: Setting, node: Node, secret: bytes, worker: Worker, running
 
     worker.stop()
     running.join(30)
-    device = setting.device(1)
-    device.plan.delay = 1.0
+    setting.planned("slow.json", 0.5, "--reply-seconds", 1)
+    device = setting.device(1, "slow.json")
     slow = Worker(Runtime(f"127.0.0.1:{node.port}", None, secret), device)
     thread = threading.Thread(target=slow.run)
     thread.start()
     try:
         app = fab(files(98, "import", setting.folder / CANARY, setting.folder / "out", ""))
-        took = []
+        replies = []
         for message in (
-            request(device.plan.digest, 1, params_to_array(bytes(4 * device.plan.parameters))), request(device.plan.digest, 0, params_to_array(b""), {"x": 1}),
+            request(device.plan.digest, 0, params_to_array(b"")), request(device.plan.digest, 0, params_to_array(b""), {"x": 1}),
             request(device.plan.digest, 0, params_to_array(b""), kind="query"),
         ):  # fmt: skip
-            took.append(node.ask(message, 98, app, "flwr-serverapp").__dict__["duration"])
+            replies.append(node.ask(message, 98, app, "flwr-serverapp"))
+        took = [reply.__dict__["duration"] for reply in replies]
+        expect([reply.has_error() for reply in replies] == [False, True, True], "the honest request alone is answered")
         expect(all(abs(seconds - device.delay) < 0.25 for seconds in took), f"replies took {took} s, not {device.delay}")
     finally:
         slow.stop()
