@@ -14,20 +14,26 @@ from damper_flower.wire import Malformed
 MOST_OBJECTS = 4096
 
 
-def fetch(tree: ObjectTree, pull: Callable[[str], bytes], most: int) -> Message:
-    """The message at the root of `tree`, of `most` bytes at most. Each object must have the hash that names it."""
+def fetch(tree: ObjectTree, pull: Callable[[str], bytes], most: int, drains: bool = False) -> Message:
+    """The message at the root of `tree`, of `most` bytes at most. Each object must have the hash that names it. `drains`: all objects are pulled
+    before one that is wrong is refused."""
     names = list(dict.fromkeys(node.object_id for node in iterate_object_tree(tree)))
-    if len(names) > MOST_OBJECTS:
-        raise Malformed("a message of too many parts")
+    problem = "a message of too many parts" if len(names) > MOST_OBJECTS else None
     contents: dict[str, bytes] = {}
     left = most
     for name in names:
-        contents[name] = pull(name)
-        left -= len(contents[name])
+        if problem and not drains:
+            break
+        content = pull(name)
+        left -= len(content)
         if left < 0:
-            raise Malformed("a message that is too large")
-        if get_object_id(contents[name]) != name:
-            raise Malformed("a damaged message")
+            problem = "a message that is too large"
+        elif get_object_id(content) != name:
+            problem = "a damaged message"
+        if not problem:
+            contents[name] = content
+    if problem:
+        raise Malformed(problem)
     check_arrays(contents, most)
     found = inflate_object_from_contents(tree.object_id, contents)
     if not isinstance(found, Message):

@@ -139,7 +139,8 @@ class Claim:
         head, tree = message_from_proto(found.messages_list[0]), found.message_object_trees[0]
         head.metadata.__dict__["_message_id"] = tree.object_id
         try:
-            whole = objects.fetch(tree, lambda name: self.object(name, stopped), most)
+            # A reply before the SuperNode has all parts would be taken for that to the next message.
+            whole = objects.fetch(tree, lambda name: self.object(name, stopped), most, drains=True)
         except (Gone, Superseded, Stopped):
             raise
         except Exception:  # noqa: BLE001

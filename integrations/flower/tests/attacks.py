@@ -17,11 +17,13 @@ import logging
 import os
 import pickle
 import random
+import resource
 import shutil
 import sys
 import tempfile
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -39,8 +41,8 @@ from foreign_apps import CANARY, WAYS, fab, files  # noqa: E402
 from damper_flower import worker as worker_module  # noqa: E402
 from damper_flower.device import REFUSAL  # noqa: E402
 from damper_flower.plan import PlanError  # noqa: E402
-from damper_flower.rounds import Rounds  # noqa: E402
-from damper_flower.server import Server  # noqa: E402
+from damper_flower.rounds import Rounds, SmallCohort  # noqa: E402
+from damper_flower.server import Server, read_update  # noqa: E402
 from damper_flower.wire import header, params_to_array, to_array, update_to_array  # noqa: E402
 from damper_flower.worker import Worker, build  # noqa: E402
 
@@ -91,6 +93,45 @@ def settings(folder: Path) -> None:
     worker = build([*good, "--", "--max-epsilon", "3"])
     expect(worker.device.flags == ("--max-epsilon", "3"), f"{worker.device}")
     print("plans and flags that are refused")
+
+
+def cohorts(folder: Path) -> None:
+    """A round with too few updates is not charged; a cohort that is fixed stays, whatever comes after it; what is done twice is done once."""
+    setting = Setting(folder, HONEST + 1, ROUNDS, HONEST)
+    rounds = Rounds(setting.device(1).plan, setting.model, folder / "server", DAMPER)
+    asked = request(rounds.plan.digest, 0, params_to_array(b""))
+
+    def keep(device: int) -> None:
+        reply = serve(Worker(None, setting.device(device)), asked)
+        rounds.keep(0, device, read_update(reply, rounds.plan.most_update))
+
+    def small(is_judged: bool) -> None:
+        try:
+            rounds.add(0)
+            sys.exit("a small cohort is added")
+        except SmallCohort as error:
+            expect(error.is_judged is is_judged, str(error))
+        expect(setting.charged(folder / "server") == 0 and not rounds.is_closed(0), "a small cohort is charged")
+
+    keep(1)
+    keep(2)
+    small(is_judged=False)
+    rounds.keep(0, 3, b"no update")
+    small(is_judged=True)
+    keep(3)
+    first, total = rounds.add(0), rounds.sum(0).read_bytes()
+    # Stopped before it could say so, and a late update.
+    (rounds.of(0) / "result.json").unlink()
+    keep(4)
+    again = rounds.add(0)
+    expect(first == again and first["devices"] == HONEST and total == rounds.sum(0).read_bytes(), f"{first}, then {again}")
+    expect(rounds.taken(0) == dict.fromkeys((1, 2, 3), True), f"{rounds.taken(0)}")
+    expect(rounds.next() == 0, "the round is done before the model moved")
+    rounds.move(0)
+    made = rounds.params(1).read_bytes()
+    rounds.move(0)
+    expect(rounds.next() == 1 and made == rounds.params(1).read_bytes() and setting.charged(folder / "server") == 1, "a round is done twice")
+    print("cohorts are fixed, and too small ones are not charged")
 
 
 # ------------------------------------------------------------------------------------------------ replies
@@ -211,9 +252,9 @@ class Fuzzer:
         return ObjectTree(object_id=name, children=children), {name: content, **(held or {})}
 
     def bomb(self) -> tuple[ObjectTree, dict[str, bytes]]:
-        """An array that is a thousand times as large as what is sent."""
+        """An array that is a gigabyte, of a hundred kilobytes that are sent."""
         chunk = b"ArrayChunk  100000\0" + bytes(100_000)
-        body = json.dumps({"dtype": "int64", "shape": [1], "stype": "numpy.ndarray", "arraychunk_ids": [0] * 100_000}).encode()
+        body = json.dumps({"dtype": "int64", "shape": [1], "stype": "numpy.ndarray", "arraychunk_ids": [0] * 10_000}).encode()
         array = b"Array %s %d\0" % (get_object_id(chunk).encode(), len(body)) + body
         leaf = ObjectTree(object_id=get_object_id(chunk))
         return self.root(array, [leaf], {get_object_id(chunk): chunk})
@@ -253,6 +294,8 @@ def replies(folder: Path, count: int) -> None:
     expect(all("\n" not in line and len(line) < 600 for line in log.lines), "a line of the log is another party's")
     expect((folder / "server" / f"model-{ROUNDS}.onnx").read_bytes() == setting.simulate(), "other bits than one process")
     expect(not (folder / CANARY).exists(), "code ran")
+    megabytes = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    expect(megabytes < 700, f"{megabytes} MB")
     print(f"{count} fuzzed replies: no exception, {ROUNDS} sums of the honest updates alone")
 
 
@@ -341,6 +384,12 @@ def requests(folder: Path) -> None:
         expect(setting.charged(setting.of(1)) == 1, "the honest request is not charged")
         again = serve(worker, request(worker.device.plan.digest, 0, params_to_array(b"")))
         expect(again.content == honest.content, "an update is sent twice with other bytes")
+        # Two workers on one folder, as after a stop that left a command.
+        for round_ in range(1, ROUNDS):
+            asked_twice = request(worker.device.plan.digest, round_, params_to_array(bytes(4 * worker.device.plan.parameters)))
+            with ThreadPoolExecutor(2) as pool:
+                both = list(pool.map(serve, [Worker(None, setting.device(1)), worker], [asked_twice] * 2))
+            expect(all(reply.has_content() for reply in both) and both[0].content == both[1].content, f"round {round_}: two updates")
         # The other data set begins anew.
         np.savez(folder / "1.npz", **changed)
         shutil.rmtree(setting.of(1))
@@ -374,14 +423,25 @@ class Node:
         while not self.server.started:
             time.sleep(0.05)
 
-    def ask(self, message: Message, run_id: int, app: bytes, kind: str, is_stopped: bool = False) -> Message | None:
+    def ask(self, message: Message, run_id: int, app: bytes, kind: str, is_stopped: bool = False, is_slow: bool = False) -> Message | None:
         """The reply to a message of a run whose app is `app`; none of a run that is stopped before the node has all parts."""
         from flwr.supercore.fab import Fab
         from flwr.supercore.run import Run, RunNotRunningException
         from flwr.supernode.start_client_internal import _pull_and_store_message
 
-        def stop() -> bytes:
-            raise RunNotRunningException
+        def pull(_: int, name: str) -> bytes:
+            if is_stopped:
+                raise RunNotRunningException
+            return held[name]
+
+        class Slow:
+            """A store that takes long to take a part, of which a huge message has many."""
+
+            preregister, delete = self.store.preregister, self.store.delete
+
+            def put(_, name: str, content: bytes) -> None:
+                time.sleep(0.5)
+                self.store.put(name, content)
 
         message.metadata.__dict__.update(_run_id=run_id, _src_node_id=1, _dst_node_id=1)
         message.metadata.__dict__["_message_id"] = message.object_id
@@ -392,11 +452,12 @@ class Node:
         head = Message(RecordDict(), 1, message.metadata.message_type)
         head.metadata.__dict__.update(message.metadata.__dict__)
         _pull_and_store_message(
-            self.state, self.store, {}, lambda: (head, tree), lambda _: of_run, lambda *_: Fab(fab_hash, app, {}),
-            lambda _, name: stop() if is_stopped else held[name], lambda *_: None, None,
+            self.state, Slow() if is_slow else self.store, {}, lambda: (head, tree), lambda _: of_run, lambda *_: Fab(fab_hash, app, {}),
+            pull, lambda *_: None, None,
         )  # fmt: skip
         if is_stopped:
             return None
+        expect(not self.state.get_messages_legacy(is_reply=True), "a reply before the node has all parts") if is_slow else None
         until = time.monotonic() + 60
         while not (found := self.state.get_messages_legacy(is_reply=True)):
             expect(time.monotonic() < until, "the worker does not reply")
@@ -440,6 +501,8 @@ def apps(folder: Path) -> None:
                 reply = node.ask(message, number, app, "flwr-agentapp" if way == "train" else "flwr-serverapp")
                 expect(reply.has_error() and reply.error.reason == REFUSAL, f"{way}, {kind}: {reply}")
                 asked += 1
+        huge = node.ask(request(device.plan.digest, 0, params_to_array(bytes(12_000_000))), 51, app, "flwr-serverapp", is_slow=True)
+        expect(huge.has_error() and huge.error.reason == REFUSAL, "a huge request is not refused")
         expect(setting.charged(setting.of(1)) == 0, "a round is charged")
         # A SuperNode leaves the task of such a message, and goes on to the next one.
         node.ask(request(device.plan.digest, 4, params_to_array(b"")), 50, app, "flwr-serverapp", is_stopped=True)
@@ -496,7 +559,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--replies", type=int, default=1000, help="fuzzed replies, 150 or more, a multiple of five")
     count = parser.parse_args().replies
-    for part in (settings, lambda folder: replies(folder, count), requests, apps):
+    for part in (settings, cohorts, lambda folder: replies(folder, count), requests, apps):
         begun = time.monotonic()
         with tempfile.TemporaryDirectory() as name:
             part(Path(name))
