@@ -798,6 +798,16 @@ fn killed_server_makes_the_same_sum() {
     }
 }
 
+// The plan holds the model's flags: the other commands take them from it, and others are refused.
+#[test]
+fn plan_holds_the_models_flags() {
+    let federation = Federation::new(&["--loss", "mse", "--output", "logits"]);
+    let text = fs::read_to_string(federation.at("federation.json")).unwrap();
+    assert!(text.contains("\"model_flags\":[\"--loss=mse\",\"--output=logits\"]"), "{text}");
+    let other = federation.update("federation.json", Path::new(MODEL), 1, 0, &["--loss", "bce-with-logits"]);
+    refused(&other, &["--loss=bce-with-logits: the plan has `--loss=mse --output=logits`"]);
+}
+
 // `damper epsilon` names the unit that it protects.
 #[test]
 fn epsilon_names_the_unit() {

@@ -96,6 +96,8 @@ pub struct PlanSettings {
     pub delta: f64,
     /// True if keys are made from a seed, so that the federation can be repeated and nothing is private.
     pub simulation: bool,
+    /// The flags by which all sides read and differentiate the model, a word each.
+    pub model_flags: Vec<String>,
     /// The names of the columns of devices' tables, and of classes.
     pub names: DataNames,
 }
@@ -148,6 +150,9 @@ pub struct FederationPlan {
     pub parameters: u32,
     /// SHA-256 of the model's file before the first round.
     pub model_sha256: String,
+    /// The flags by which all sides read and differentiate the model, a word each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub model_flags: Vec<String>,
     /// The names of the columns of devices' tables, in the order of the model's input, and of classes, in the order of their numbers: all
     /// devices read their data by them.
     pub names: DataNames,
@@ -283,6 +288,7 @@ impl FederationPlan {
                 SettingError::new("only", "", "more than 2^32 parameters do not fit an update; train fewer")
             })?,
             model_sha256,
+            model_flags: settings.model_flags.clone(),
             names: settings.names.clone(),
             members: settings.members.clone(),
         };
@@ -451,6 +457,7 @@ impl FederationPlan {
             local: self.local,
             delta: self.delta,
             simulation: self.run == RunKind::Simulation,
+            model_flags: self.model_flags.clone(),
             names: self.names.clone(),
         })
     }
@@ -536,6 +543,7 @@ pub(crate) mod tests {
             local: Some(LocalSteps { steps: 3, lr: 0.1, batch: 8 }),
             delta: 1e-5,
             simulation: true,
+            model_flags: vec![],
             names: DataNames::default(),
         }
     }

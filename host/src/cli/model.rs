@@ -1,5 +1,7 @@
 //! Flags that say how a model is read and what is differentiated: the same for `train`, `derive` and `inspect`.
 
+mod flags;
+
 use super::flags::with_flags;
 use super::{Failure, number32};
 use clap::Args;

@@ -12,7 +12,6 @@
 """
 
 import json
-import shlex
 import time
 from pathlib import Path
 
@@ -43,8 +42,8 @@ class SmallCohort(Exception):
 class Rounds:
     """A server's folder."""
 
-    def __init__(self, plan: Plan, model: Path, folder: Path, program: str = "damper", flags: str = "") -> None:
-        self.plan, self.model, self.folder, self.program, self.flags = plan, model, files.folder(folder), program, shlex.split(flags)
+    def __init__(self, plan: Plan, model: Path, folder: Path, program: str = "damper") -> None:
+        self.plan, self.model, self.folder, self.program = plan, model, files.folder(folder), program
         until = time.monotonic() + PATIENCE
         lock = files.lock(self.folder / "lock", lambda: time.monotonic() > until or bool(time.sleep(0.2)))
         if lock is None:
@@ -81,8 +80,7 @@ class Rounds:
     def skip(self, round_: int) -> None:
         """Gives `round_` up. What devices sent for it is not used."""
         if self.begins(round_) is None:
-            args = ["federation", "apply", self.plan.file, self.model, "--out-params", self.params(round_ + 1), *self.flags]
-            self.damper(*args)
+            self.damper("federation", "apply", self.plan.file, self.model, "--out-params", self.params(round_ + 1))
         files.write(self.skipped(round_), b"")
 
     def of(self, round_: int) -> Path:
@@ -138,7 +136,7 @@ class Rounds:
         args = ["federation", "apply", self.plan.file, self.model, "--sum", self.sum(round_), "--out", model]
         args += ["--out-params", self.params(round_ + 1)]
         args += ["--params", begins] if (begins := self.begins(round_)) else []
-        self.damper(*args, *self.flags)
+        self.damper(*args)
 
     def taken(self, round_: int) -> dict[int, bool]:
         """Of each node that sent an update for `round_`, whether it is in the sum."""

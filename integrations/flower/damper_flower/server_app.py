@@ -19,7 +19,7 @@ def main(grid: Grid, context: Context) -> None:
     plan = Plan(Path(str(settings["federation"])))
     plan.check(settings["approve_shares"] is True)
     model, folder = (Path(str(settings[key])) for key in ("model", "folder"))
-    rounds = Rounds(plan, model, folder, str(settings["damper"]), str(settings["flags"]))
+    rounds = Rounds(plan, model, folder, str(settings["damper"]))
     if (skip := int(settings["skip"])) >= 0 and skip == rounds.next():
         rounds.skip(skip)
     server = Server(rounds, float(settings["wait"]), float(settings["timeout"]), int(settings["attempts"]))

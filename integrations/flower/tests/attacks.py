@@ -324,9 +324,6 @@ def request(plan: str, round_: object, params: Array, more: dict | None = None, 
 
 def crafted(setting: Setting, canary: Path, seed: int) -> list[Message]:
     """A hundred requests that no honest server sends."""
-    from flwr.supercore.task_identity import TaskIdentity
-
-    TaskIdentity.task_id = TaskIdentity.run_id = TaskIdentity.node_id = 1
     plan = setting.device(1).plan
     fuzzer, chance = Fuzzer(seed, canary), random.Random(seed)
     of, size = plan.digest, plan.parameters

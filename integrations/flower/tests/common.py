@@ -27,6 +27,9 @@ from damper_flower.device import Device  # noqa: E402
 from damper_flower.plan import Plan  # noqa: E402
 from damper_flower.worker import Worker  # noqa: E402
 
+# Whose messages these are.
+TaskIdentity.task_id = TaskIdentity.run_id = TaskIdentity.node_id = 1
+
 MNIST = ROOT.parent / "shared" / "data" / "mnist"
 DIGITS = ROOT / "onnx-models" / "digits"
 DAMPER = os.environ.get("DAMPER", str(ROOT / "target" / "release" / "damper"))
@@ -191,7 +194,6 @@ class Grid:
 
     def __init__(self, nodes: dict[int, Callable[[Message], tuple]]) -> None:
         self.nodes, self.sent = nodes, {}
-        TaskIdentity.task_id = TaskIdentity.run_id = TaskIdentity.node_id = 1
         self._runtime_client = SimpleNamespace(
             PullMessages=self.pull, PullObject=self.object, ConfirmMessageReceived=lambda _: None
         )

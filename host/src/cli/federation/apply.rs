@@ -2,7 +2,7 @@
 
 use super::super::model::ModelArgs;
 use super::super::{Failure, answer, answer_json};
-use super::common::{check_model, read_params, read_plan};
+use super::common::{check_model, model_of_plan, read_params, read_plan};
 use clap::Args;
 use damper_onnx as onnx;
 use damper_train::federated::ServerModel;
@@ -50,8 +50,9 @@ struct Applied {
 }
 
 pub(super) fn run(args: &ApplyArgs) -> Result<(), Failure> {
-    let ApplyArgs { model, sum, options, .. } = args;
+    let ApplyArgs { model, sum, .. } = args;
     let plan = read_plan(&args.plan)?;
+    let options = model_of_plan(&plan, &args.options)?;
     check_model(&plan, model)?;
     let read = ServerModel::read(model, options.init_seed, &options.graph_options(), &options.derive_options());
     let mut read = read.map_err(|error| Failure::in_model(model, error))?;

@@ -3,7 +3,7 @@
 use super::super::data::DataArgs;
 use super::super::model::ModelArgs;
 use super::super::{Failure, answer};
-use super::common::{check_model, read_device, read_plan, read_users};
+use super::common::{check_model, model_of_plan, read_device, read_plan, read_users};
 use clap::Args;
 use damper_train::federated::{DeviceData, Unit};
 use std::path::PathBuf;
@@ -30,7 +30,8 @@ pub(super) struct CheckArgs {
 pub(super) fn run(args: &CheckArgs) -> Result<(), Failure> {
     let plan = read_plan(&args.plan)?;
     check_model(&plan, &args.model)?;
-    let read = read_device(&plan, &args.model, &args.data, &args.data.data, &args.options)?;
+    let options = model_of_plan(&plan, &args.options)?;
+    let read = read_device(&plan, &args.model, &args.data, &args.data.data, &options)?;
     let users = read_users(args.users.as_deref(), &read, &plan)?;
     let units = DeviceData { read: &read, users: &users }.units(plan.unit);
     plan.check_units(u32::try_from(units).unwrap_or(u32::MAX))?;

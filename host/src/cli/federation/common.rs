@@ -29,6 +29,21 @@ pub(super) fn check_model(plan: &FederationPlan, model: &Path) -> Result<(), Fai
     Err(Failure::in_file(model, "not the model of the plan, which is the same in all rounds; ask for it again"))
 }
 
+/// The flags by which the model is read: those of the plan. Flags that are given as well must be the same.
+pub(super) fn model_of_plan(plan: &FederationPlan, given: &ModelArgs) -> Result<ModelArgs, Failure> {
+    let words = given.words();
+    if !words.is_empty() && words != plan.model_flags {
+        let planned = match plan.model_flags.join(" ") {
+            none if none.is_empty() => "no such flags".into(),
+            flags => format!("`{flags}`"),
+        };
+        return Err(Failure::new(format!("{}: the plan has {planned}; leave them out here", words.join(" "))));
+    }
+    let options = ModelArgs::of_words(&plan.model_flags);
+    let options = options.map_err(|problem| Failure::new(format!("the plan's flags of the model: {problem}")))?;
+    Ok(ModelArgs { checkpoint_activations: given.checkpoint_activations, ..options })
+}
+
 /// The trained parameters in `file`: float32 words, little-endian. What is no such word is left out: their number is wrong then.
 pub(in super::super) fn read_params(file: &Path) -> Result<Vec<f32>, Failure> {
     let bytes = fs::read(file).map_err(|error| Failure::of_file(file, error))?;

@@ -210,6 +210,7 @@ pub(super) fn run(args: &PlanArgs) -> Result<(), Failure> {
         local,
         delta: args.delta,
         simulation: args.simulation,
+        model_flags: options.words(),
         names: names(args, read.names()?)?,
     };
     let plan = FederationPlan::new(&settings, read.params().len(), sha256(&bytes))?;

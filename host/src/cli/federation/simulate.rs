@@ -4,7 +4,7 @@ use super::super::data::DataArgs;
 use super::super::machine::MachineArgs;
 use super::super::model::ModelArgs;
 use super::super::{Failure, answer};
-use super::common::{check_model, read_device, read_plan, read_users};
+use super::common::{check_model, model_of_plan, read_device, read_plan, read_users};
 use clap::Args;
 use damper_onnx as onnx;
 use damper_runtime::open;
@@ -56,8 +56,9 @@ fn absent(text: &str) -> Result<Absent, String> {
 }
 
 pub(super) fn run(args: &SimulateArgs) -> Result<(), Failure> {
-    let SimulateArgs { model, out, data, options, machine, .. } = args;
+    let SimulateArgs { model, out, data, machine, .. } = args;
     let plan = read_plan(&args.plan)?;
+    let options = &model_of_plan(&plan, &args.options)?;
     check_model(&plan, model)?;
     let server = ServerModel::read(model, options.init_seed, &options.graph_options(), &options.derive_options());
     let mut server = server.map_err(|error| Failure::in_model(model, error))?;

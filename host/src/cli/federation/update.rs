@@ -6,7 +6,7 @@ use super::super::machine::MachineArgs;
 use super::super::model::ModelArgs;
 use super::super::rows::RowWarnings;
 use super::super::{Failure, answer, answer_json};
-use super::common::{check_model, read_device, read_params, read_plan, read_users};
+use super::common::{check_model, model_of_plan, read_device, read_params, read_plan, read_users};
 use super::release::{Release, Watch};
 use clap::Args;
 use damper_runtime::open;
@@ -162,7 +162,8 @@ fn check_cap(plan: &FederationPlan, most: Option<f64>) -> Result<(), Failure> {
 
 /// The device's answer, which is on the disk when this returns.
 fn update(args: &UpdateArgs, plan: &FederationPlan, moments: Option<Moments>, watch: &Watch) -> Result<Made, Failure> {
-    let UpdateArgs { model, out, device, round, data, options, machine, .. } = args;
+    let UpdateArgs { model, out, device, round, data, machine, .. } = args;
+    let options = &model_of_plan(plan, &args.options)?;
     let member = Device::new(plan, *device, args.seed)?;
     let key = key(args, plan)?;
     check_model(plan, model)?;

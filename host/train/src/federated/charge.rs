@@ -97,6 +97,7 @@ mod tests {
             local: None,
             delta: 1e-5,
             simulation: false,
+            model_flags: vec![],
             names: damper_data::DataNames::default(),
         }
     }
