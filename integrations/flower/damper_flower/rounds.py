@@ -119,7 +119,7 @@ class Rounds:
         try:
             found = self.damper("aggregate", *paths, *args)
         except Refused as error:
-            if "smallest cohort" not in str(error):
+            if "nothing is charged" not in str(error):
                 raise
             cohort.unlink()
             raise SmallCohort(str(error), is_judged=True) from None
