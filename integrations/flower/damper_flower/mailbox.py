@@ -22,6 +22,8 @@ from damper_flower.wire import Malformed
 PATIENCE = 240.0
 # So many nodes are asked in a second, each once.
 RATE = 20
+# So many requests of a round are open for a node that does not reply: a SuperNode may send the reply to one when it has the next.
+OPEN = 3
 
 
 class Mailbox:
@@ -30,6 +32,7 @@ class Mailbox:
     def __init__(self, grid: Grid, most: int) -> None:
         self.grid, self.most = grid, most
         self.came: queue.Queue[tuple[int, str, Message | Exception]] = queue.Queue()
+        self.open: dict[int, list[str]] = {}
         self.ended = threading.Event()
 
     def replies(self, messages: list[Message], timeout: float) -> Iterator[tuple[int, Message | Exception, bool]]:
@@ -37,12 +40,17 @@ class Mailbox:
         of the round come too: the last of the three is false then."""
         until = time.monotonic() + timeout
         nodes = [message.metadata.dst_node_id for message in messages]
-        names = list(self.grid.push_messages(messages))
+        try:
+            names = list(self.grid.push_messages(messages))
+        except httpx.HTTPError as error:
+            log(WARN, "damper: Flower did not take the requests: %s", error)
+            return
         waiting = set()
         for node, name in zip(nodes, names, strict=False):
             if not name:
                 log(WARN, "damper: node %s: Flower did not take the request", node)
                 continue
+            self.open[node] = [*self.open.get(node, []), name][-OPEN:]
             # A node that never ends its upload keeps its own thread busy.
             threading.Thread(target=self.poll, args=(node, name, max(0.5, len(nodes) / RATE)), daemon=True).start()
             waiting.add(name)
@@ -60,7 +68,7 @@ class Mailbox:
 
     def poll(self, node: int, name: str, pause: float) -> None:
         """Asks for the reply to the request `name` until it is there."""
-        while not self.ended.is_set():
+        while not self.ended.is_set() and name in self.open[node]:
             try:
                 found = self.reply(name)
             except httpx.HTTPError:

@@ -75,7 +75,7 @@ class Server:
         there = {node for node in self.nodes(mailbox.grid) if again or not self.rounds.file(round_, node).exists()}
         if not there:
             return
-        for node, reply, is_current in mailbox.replies([self.request(round_, node) for node in sorted(there)], self.timeout):
+        for node, reply, is_current in mailbox.replies(self.requests(round_, sorted(there)), self.timeout):
             try:
                 update = read_update(reply, self.plan.most_update)
             except Exception as error:  # noqa: BLE001
@@ -88,15 +88,18 @@ class Server:
         for node in sorted(there):
             log(WARN, "damper: round %s: node %s: no update: it did not reply within %s s", round_, node, self.timeout)
 
-    def request(self, round_: int, node: int) -> Message:
-        """What a node is asked. It hears what became of its update in the round before."""
-        config = {"round": round_, "federation": self.plan.digest}
-        if node in (taken := self.rounds.taken(round_ - 1)):
-            config |= {"taken": taken[node], "taken_round": round_ - 1}
-        begins = self.rounds.begins(round_)
+    def requests(self, round_: int, nodes: list[int]) -> list[Message]:
+        """What nodes are asked. Each hears what became of its update in the round before."""
+        begins, taken = self.rounds.begins(round_), self.rounds.taken(round_ - 1)
         arrays = ArrayRecord({"params": params_to_array(begins.read_bytes() if begins else b"")})
-        content = RecordDict({"arrays": arrays, "config": ConfigRecord(config)})
-        return Message(content, dst_node_id=node, message_type=MessageType.TRAIN, group_id=str(round_))
+        made = []
+        for node in nodes:
+            config = ConfigRecord({"round": round_, "federation": self.plan.digest})
+            if node in taken:
+                config["taken"], config["taken_round"] = taken[node], round_ - 1
+            content = RecordDict({"arrays": arrays, "config": config})
+            made.append(Message(content, dst_node_id=node, message_type=MessageType.TRAIN, group_id=str(round_)))
+        return made
 
     def nodes(self, grid: Grid) -> list[int]:
         """The nodes that are there, once they are as many as the plan's devices or `wait` seconds are over."""

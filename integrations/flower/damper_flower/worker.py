@@ -149,9 +149,8 @@ def is_local(address: str) -> bool:
 
 def build(arguments: list[str], kind: type[Worker] = Worker) -> Worker:
     """The worker of a command line. Leaves with an error that says what to do."""
-    own, _, more = (arguments, None, []) if "--" not in arguments else (
-        arguments[: arguments.index("--")], None, arguments[arguments.index("--") + 1 :]
-    )  # fmt: skip
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    own, more = arguments[:end], arguments[end + 1 :]
     flags = parser()
     args = flags.parse_args(own)
     if args.root_certificates is None and not is_local(args.runtime):
