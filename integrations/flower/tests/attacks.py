@@ -131,6 +131,13 @@ def cohorts(folder: Path) -> None:
     made = rounds.params(1).read_bytes()
     rounds.move(0)
     expect(rounds.next() == 1 and made == rounds.params(1).read_bytes() and setting.charged(folder / "server") == 1, "a round is done twice")
+    # A round that is given up: the next one begins with the same parameters.
+    rounds.skip(1)
+    expect(rounds.next() == 2 and rounds.begins(2) == rounds.params(1) == rounds.begins(1), "a round that is given up")
+    fresh = Rounds(rounds.plan, setting.model, folder / "fresh", DAMPER)
+    fresh.skip(0)
+    words = np.frombuffer(fresh.begins(1).read_bytes(), "<f4")
+    expect(fresh.next() == 1 and len(words) == rounds.plan.parameters and np.isfinite(words).all(), "the first round is given up")
     print("cohorts are fixed, and too small ones are not charged")
 
 
