@@ -1,179 +1,361 @@
-//! One of the two aggregators: verifies reports with the other, and adds its shares of those that hold.
+//! One of the two aggregators: all that it accepted, agreed to and released is on its disk before anything depends on it.
 //!
-//! For each report both call [`begin`](Aggregator::begin), exchange their messages, and call [`finish`](Aggregator::finish) with both, the leader's
-//! first. A device counts once. A share of the sum is given out once, when enough devices are in it.
+//! | file | what |
+//! | --- | --- |
+//! | `aggregator.json` | the role, and the first round that is not passed |
+//! | `ledger.json`, `lock` | the rounds that are charged (`damper_federation::RoundLedger`) |
+//! | `device-D` | the report of device D: as it came, or this aggregator's share of the update once its proof holds |
+//! | `round-R.key` | the verify key of round R |
+//! | `round-R.cohort` | the devices in the sum of round R, fixed once |
+//! | `round-R.share` | this aggregator's share of that sum |
+//!
+//! # Rules
+//!
+//! - A report is a member's, signed. A member has one report of a round, and of later rounds alone once it sent one of a later round.
+//! - A cohort is fixed once a round, has the plan's smallest number of devices or more, and reports of one request. Rounds are fixed in increasing order.
+//! - The share of a sum is that of the fixed cohort, the same bytes at all times, and leaves after its round is charged.
+//!
+//! So two sums of one round need both aggregators to be dishonest, or to lose their folders.
 
-use crate::report::{InputShare, Report};
-use crate::{PrioError, Scheme};
-use damper_core::update::Header;
-use prio::codec::{Encode, ParameterizedDecode};
-use prio::vdaf::prio3::Prio3SumVec;
-use prio::vdaf::{Aggregatable, Aggregator as _, Vdaf, VerifyTransition};
-use std::collections::{BTreeSet, HashSet};
+use crate::cohort::{Cohort, CohortFile};
+use crate::folder::{Content, read_sealed, remove, remove_unfinished, write_sealed};
+use crate::upload::Upload;
+use crate::verify::SumShare;
+use crate::{FolderError, Refusal, Role, Scheme};
+use damper_federation::{Aggregation, FederationPlan, RoundLedger};
+use damper_files::{Access, FileError, sealed, write};
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
-type State = <Prio3SumVec as prio::vdaf::Aggregator<32, 16>>::VerifyState;
-type VerifierShare = <Prio3SumVec as prio::vdaf::Aggregator<32, 16>>::VerifierShare;
-type AggregateShare = <Prio3SumVec as Vdaf>::AggregateShare;
+const STATE: &str = "aggregator.json";
 
-/// Which of the two an aggregator is.
+/// How far a report is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Role {
-    /// Its shares are whole vectors.
-    Leader,
-    /// Its shares are seeds, from which it makes its vectors.
-    Helper,
+pub(crate) enum Stage {
+    Stored,
+    Verified,
+    Refused,
 }
 
-impl Role {
-    fn index(self) -> usize {
-        match self {
-            Self::Leader => 0,
-            Self::Helper => 1,
+/// A report, without its shares.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Entry {
+    pub(crate) round: u32,
+    pub(crate) digest: [u8; 32],
+    pub(crate) request: [u8; 32],
+    pub(crate) stage: Stage,
+}
+
+impl Entry {
+    fn of(content: &Content) -> Self {
+        match content {
+            Content::Stored(upload) => {
+                Self { round: upload.round, digest: upload.digest(), request: upload.request, stage: Stage::Stored }
+            }
+            Content::Verified { round, digest, request, .. } => {
+                Self { round: *round, digest: *digest, request: *request, stage: Stage::Verified }
+            }
+            Content::Refused { round, digest, request } => {
+                Self { round: *round, digest: *digest, request: *request, stage: Stage::Refused }
+            }
         }
     }
-
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Leader => "leader",
-            Self::Helper => "helper",
-        }
-    }
-
-    /// The aggregator's part of a report.
-    #[must_use]
-    pub fn share_of(self, report: &Report) -> &InputShare {
-        match self {
-            Self::Leader => &report.leader,
-            Self::Helper => &report.helper,
-        }
-    }
 }
 
-/// A report that is being verified. Dropped, the report is not counted.
-pub struct Verifying {
-    header: Header,
-    state: State,
-    message: Vec<u8>,
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Head {
+    role: String,
+    next_round: u32,
 }
 
-impl Verifying {
-    /// The message for the other aggregator.
-    #[must_use]
-    pub fn message(&self) -> &[u8] {
-        &self.message
-    }
+pub(crate) struct State {
+    pub(crate) ledger: RoundLedger,
+    /// A charge failed: what is on the disk is unknown until the folder is opened again.
+    pub(crate) is_given_up: bool,
+    /// The first round that the other aggregator had not charged when it last said so.
+    passed: u32,
+    /// The first round whose cohort may be fixed.
+    pub(crate) next_round: u32,
+    pub(crate) entries: BTreeMap<u64, Entry>,
+    pub(crate) keys: HashMap<u32, [u8; 32]>,
+    /// The last cohort that was fixed.
+    pub(crate) fixed: Option<Cohort>,
 }
 
-/// An aggregator's share of the sum, and the devices in it.
-#[derive(Clone, PartialEq, Eq)]
-pub struct Share {
-    pub(crate) role: Role,
-    pub(crate) devices: BTreeSet<u64>,
-    pub(crate) bytes: Vec<u8>,
-}
-
-impl Share {
-    /// The devices whose updates are in it.
-    #[must_use]
-    pub fn devices(&self) -> &BTreeSet<u64> {
-        &self.devices
-    }
-}
-
-/// An aggregator of one round.
+/// An aggregator with its folder.
 pub struct Aggregator {
-    scheme: Scheme,
+    plan: FederationPlan,
     role: Role,
-    /// A secret that both aggregators have and no gateway.
-    verify_key: [u8; 32],
-    seen: HashSet<[u8; 16]>,
-    devices: BTreeSet<u64>,
-    sum: AggregateShare,
+    folder: PathBuf,
+    log: fn(&str),
+    state: Mutex<State>,
 }
 
 impl Aggregator {
-    /// An aggregator of the round of `scheme`. Both have the same `verify_key`, 32 random bytes that no gateway knows and no other round has.
-    #[must_use]
-    pub fn new(scheme: Scheme, role: Role, verify_key: [u8; 32]) -> Self {
-        let sum = scheme.vdaf.aggregate_init(&());
-        Self { scheme, role, verify_key, seen: HashSet::new(), devices: BTreeSet::new(), sum }
-    }
-
-    /// Begins to verify a report, of which the aggregator has `share`.
+    /// The aggregator whose folder is `folder`, which is made if it is not there. `log` is given what its operator should know.
     ///
     /// # Errors
     ///
-    /// It is of another round, of a device that counts already, was seen before, or is damaged.
-    pub fn begin(
-        &mut self,
-        header: &Header,
-        nonce: &[u8; 16],
-        public_share: &[u8],
-        share: &InputShare,
-    ) -> Result<Verifying, PrioError> {
-        let (scheme, index, device) = (&self.scheme, self.role.index(), header.device);
-        scheme.check(header)?;
-        if self.devices.contains(&device) {
-            return Err(PrioError::Duplicate(device));
+    /// The plan has no members or is not for aggregators, another process uses the folder, or something in it is damaged or of another plan or role.
+    pub fn open(folder: &Path, plan: FederationPlan, role: Role, log: fn(&str)) -> Result<Self, FolderError> {
+        if plan.aggregation != Aggregation::Prio {
+            return Err(FolderError::Plan("the plan is not for aggregators; plan with `aggregation` prio"));
         }
-        if !self.seen.insert(*nonce) {
-            return Err(PrioError::Replayed(device));
+        if plan.members.is_empty() {
+            return Err(FolderError::Plan(
+                "the plan has no members, so anybody could be a device; plan with `members`",
+            ));
         }
-        let public = <Prio3SumVec as Vdaf>::PublicShare::get_decoded_with_param(&scheme.vdaf, public_share)?;
-        let input = <Prio3SumVec as Vdaf>::InputShare::get_decoded_with_param(&(&scheme.vdaf, index), &share.0)?;
-        let context = scheme.context(header);
-        let (state, message) = scheme
-            .vdaf
-            .verify_init(&self.verify_key, &context, index, &(), nonce, &public, &input)
-            .map_err(|error| PrioError::Refused { device, error })?;
-        Ok(Verifying { header: *header, state, message: message.get_encoded()? })
+        let ledger = RoundLedger::open(folder, &plan)?;
+        remove_unfinished(folder)?;
+        let passed = open_head(folder, role, &ledger)?;
+        let next_round = passed.max(ledger.next_round());
+        let state = State {
+            ledger,
+            is_given_up: false,
+            passed,
+            next_round,
+            entries: BTreeMap::new(),
+            keys: HashMap::new(),
+            fixed: None,
+        };
+        let this = Self { plan, role, folder: folder.into(), log, state: Mutex::new(state) };
+        this.read_folder()?;
+        Ok(this)
     }
 
-    /// Adds the aggregator's share of a report whose proof holds. `messages` are the leader's and the helper's.
-    ///
-    /// # Errors
-    ///
-    /// The proof does not hold, the messages are damaged, or the device counts already.
-    pub fn finish(&mut self, verifying: Verifying, messages: [&[u8]; 2]) -> Result<(), PrioError> {
-        let Verifying { header, state, .. } = verifying;
-        let device = header.device;
-        let refused = |error| PrioError::Refused { device, error };
-        if self.devices.contains(&device) {
-            return Err(PrioError::Duplicate(device));
-        }
-        let context = self.scheme.context(&header);
-        let shares = messages.map(|message| VerifierShare::get_decoded_with_param(&state, message));
-        let [leader, helper] = shares;
-        let message =
-            self.scheme.vdaf.verifier_shares_to_message(&context, &(), [leader?, helper?]).map_err(refused)?;
-        match self.scheme.vdaf.verify_next(&context, state, message).map_err(refused)? {
-            VerifyTransition::Finish(output) => {
-                self.sum.accumulate(&output).map_err(refused)?;
-                self.devices.insert(device);
-                Ok(())
-            }
-            VerifyTransition::Continue(..) => {
-                Err(refused(prio::vdaf::VdafError::Uncategorized("the proof has one round".into())))
+    fn read_folder(&self) -> Result<(), FolderError> {
+        let mut state = self.lock();
+        let failed = |error| FolderError::Io { file: self.folder.clone(), error };
+        let mut rounds = vec![];
+        for entry in fs::read_dir(&self.folder).map_err(failed)? {
+            let path = entry.map_err(failed)?.path();
+            let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let damaged = || FolderError::Damaged(path.clone());
+            if let Some(device) = name.strip_prefix("device-") {
+                let device = device.parse().map_err(|_| damaged())?;
+                let content = read_sealed(&path)?.and_then(|body| Content::from_bytes(&body)).ok_or_else(damaged)?;
+                state.entries.insert(device, Entry::of(&content));
+            } else if let Some(round) = name.strip_suffix(".key").and_then(|name| name.strip_prefix("round-")) {
+                let key = read_sealed(&path)?.and_then(|body| body.try_into().ok()).ok_or_else(damaged)?;
+                state.keys.insert(round.parse().map_err(|_| damaged())?, key);
+            } else if name.ends_with(".cohort") {
+                let cohort = read_cohort(&path)?;
+                rounds.push(cohort.round);
+                if state.fixed.as_ref().is_none_or(|fixed| fixed.round < cohort.round) {
+                    state.fixed = Some(cohort);
+                }
             }
         }
+        if let Some(round) = state.fixed.as_ref().map(|fixed| fixed.round) {
+            state.next_round = state.next_round.max(round.saturating_add(1));
+            // A process that was stopped left those before it.
+            rounds.into_iter().filter(|before| *before != round).for_each(|before| self.remove_sum(before));
+        }
+        self.ensure_share(&mut state)
     }
 
-    /// The devices that are counted.
+    pub(crate) fn remove_sum(&self, round: u32) {
+        remove(&self.of_round(round, "share"));
+        remove(&self.of_round(round, "cohort"));
+    }
+
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State> {
+        // A panic leaves what is on the disk, and memory is written after it.
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn file(&self, name: impl std::fmt::Display) -> PathBuf {
+        self.folder.join(name.to_string())
+    }
+
+    fn of_device(&self, device: u64) -> PathBuf {
+        self.file(format_args!("device-{device}"))
+    }
+
+    pub(crate) fn of_round(&self, round: u32, kind: &str) -> PathBuf {
+        self.file(format_args!("round-{round}.{kind}"))
+    }
+
+    /// A refusal because of the aggregator's own disk; its operator is told.
+    pub(crate) fn failed(&self, error: impl Into<FolderError>) -> Refusal {
+        (self.log)(&error.into().to_string());
+        Refusal::Disk
+    }
+
+    /// The plan.
     #[must_use]
-    pub fn devices(&self) -> &BTreeSet<u64> {
-        &self.devices
+    pub fn plan(&self) -> &FederationPlan {
+        &self.plan
     }
 
-    /// The aggregator's share of the sum, once: of two cohorts, the difference would be the sum of few.
+    /// The role.
+    #[must_use]
+    pub fn role(&self) -> Role {
+        self.role
+    }
+
+    /// Tells the operator.
+    pub(crate) fn say(&self, text: &str) {
+        (self.log)(text);
+    }
+
+    /// The first round that neither aggregator has charged, as far as this one knows.
+    #[must_use]
+    pub fn uncharged_round(&self) -> u32 {
+        let state = self.lock();
+        // A charge that failed is in memory alone.
+        let own = if state.is_given_up { state.next_round.saturating_sub(1) } else { state.ledger.next_round() };
+        own.max(state.passed)
+    }
+
+    /// Passes the rounds before `next_round`, which the other aggregator has charged. An aggregator that lost its folder has no memory of them.
     ///
     /// # Errors
     ///
-    /// Fewer than `smallest` devices are in it: their noise would be less than was priced.
-    pub fn into_share(self, smallest: usize) -> Result<Share, PrioError> {
-        let accepted = self.devices.len();
-        if accepted < smallest.max(1) {
-            return Err(PrioError::SmallCohort { accepted, smallest });
+    /// The disk fails.
+    pub fn pass(&self, next_round: u32) -> Result<(), Refusal> {
+        let mut state = self.lock();
+        let next_round = next_round.min(self.plan.rounds);
+        if next_round > state.passed {
+            write_head(&self.folder, self.role, next_round).map_err(|error| self.failed(error))?;
+            state.passed = next_round;
+            state.next_round = state.next_round.max(next_round);
+            self.ensure_share(&mut state).map_err(|error| self.failed(error))?;
         }
-        Ok(Share { role: self.role, devices: self.devices, bytes: self.sum.get_encoded()? })
+        Ok(())
     }
+
+    /// Stores a report. When it returns, the report survives a power cut. The same report may be stored again.
+    ///
+    /// # Errors
+    ///
+    /// It is not signed by a member for an open round of the plan, or the member has sent another.
+    pub fn store(&self, upload: Upload) -> Result<(), Refusal> {
+        upload.check(&self.plan, self.role)?;
+        let (device, digest, round) = (upload.device, upload.digest(), upload.round);
+        let mut state = self.lock();
+        if let Some(fixed) = state.fixed.as_ref().filter(|fixed| fixed.round == round)
+            && fixed.reports.get(&device) == Some(&digest)
+        {
+            return Ok(());
+        }
+        if round < state.next_round {
+            return Err(Refusal::Passed);
+        }
+        match state.entries.get(&device) {
+            Some(entry) if entry.round == round && entry.digest == digest => {
+                return if entry.stage == Stage::Refused { Err(Refusal::Proof) } else { Ok(()) };
+            }
+            Some(entry) if entry.round >= round => return Err(Refusal::Counted),
+            // Its report of an earlier round may be in a cohort whose share could not be written.
+            Some(_) => self.ensure_share(&mut state).map_err(|error| self.failed(error))?,
+            None => {}
+        }
+        self.put(&mut state, device, &Content::Stored(upload))
+    }
+
+    pub(crate) fn put(&self, state: &mut State, device: u64, content: &Content) -> Result<(), Refusal> {
+        write_sealed(&self.of_device(device), &content.to_bytes()).map_err(|error| self.failed(error))?;
+        state.entries.insert(device, Entry::of(content));
+        Ok(())
+    }
+
+    pub(crate) fn get(&self, device: u64) -> Result<Content, Refusal> {
+        let file = self.of_device(device);
+        let content = read_sealed(&file).map_err(|error| self.failed(error))?;
+        content.and_then(|body| Content::from_bytes(&body)).ok_or_else(|| self.failed(FolderError::Damaged(file)))
+    }
+
+    /// Writes the share of the fixed cohort's sum if it is not there, and removes the reports of closed rounds then.
+    pub(crate) fn ensure_share(&self, state: &mut State) -> Result<(), FolderError> {
+        let Some(fixed) = &state.fixed else {
+            self.tidy(state);
+            return Ok(());
+        };
+        let file = self.of_round(fixed.round, "share");
+        if read_sealed(&file)?.is_none() {
+            let scheme = Scheme::of_plan(&self.plan, fixed.round)?;
+            let mut sum = SumShare::new(&scheme);
+            for (device, wanted) in &fixed.reports {
+                let of_device = self.of_device(*device);
+                let content = read_sealed(&of_device)?.and_then(|body| Content::from_bytes(&body));
+                match content {
+                    Some(Content::Verified { digest, output, .. }) if digest == *wanted => sum.add(&output)?,
+                    _ => return Err(FolderError::Damaged(of_device)),
+                }
+            }
+            write_sealed(&file, &sum.to_bytes()?)?;
+        }
+        self.tidy(state);
+        Ok(())
+    }
+
+    /// Removes the reports and keys of closed rounds.
+    fn tidy(&self, state: &mut State) {
+        let next = state.next_round;
+        for (device, _) in state.entries.extract_if(.., |_, entry| entry.round < next) {
+            remove(&self.of_device(device));
+        }
+        let closed: Vec<u32> = state.keys.keys().copied().filter(|round| *round < next).collect();
+        for round in closed {
+            remove(&self.of_round(round, "key"));
+            state.keys.remove(&round);
+        }
+    }
+}
+
+fn write_head(folder: &Path, role: Role, next_round: u32) -> Result<(), FileError> {
+    let head = Head { role: role.name().into(), next_round };
+    write(&folder.join(STATE), sealed::line("aggregator", "", &head).0.as_bytes(), Access::Private)
+}
+
+/// The first round that is not passed, of the folder's own file, which is written if the folder is new.
+fn open_head(folder: &Path, role: Role, ledger: &RoundLedger) -> Result<u32, FolderError> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct File {
+        aggregator: Head,
+        sha256: String,
+    }
+    let file = folder.join(STATE);
+    match fs::read(&file) {
+        Ok(bytes) => {
+            let read = serde_json::from_slice(&bytes).ok();
+            let read = read.filter(|File { aggregator, sha256 }| sealed::digest(aggregator) == *sha256);
+            let Some(File { aggregator: Head { role: other, next_round }, .. }) = read else {
+                return Err(FolderError::Damaged(file));
+            };
+            let same = other == role.name();
+            if same {
+                Ok(next_round)
+            } else {
+                Err(FolderError::Role { folder: folder.into(), role: role.name(), other })
+            }
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound && ledger.next_round() == 0 => {
+            write_head(folder, role, 0)?;
+            Ok(0)
+        }
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Err(FolderError::Damaged(file)),
+        Err(error) => Err(FolderError::Io { file, error }),
+    }
+}
+
+fn read_cohort(path: &Path) -> Result<Cohort, FolderError> {
+    #[derive(Deserialize)]
+    #[serde(deny_unknown_fields)]
+    struct File {
+        cohort: CohortFile,
+        sha256: String,
+    }
+    let bytes = fs::read(path).map_err(|error| FolderError::Io { file: path.into(), error })?;
+    let read = serde_json::from_slice(&bytes).ok();
+    let read = read.filter(|File { cohort, sha256 }| sealed::digest(cohort) == *sha256);
+    read.and_then(|File { cohort, .. }| cohort.cohort()).ok_or_else(|| FolderError::Damaged(path.into()))
 }

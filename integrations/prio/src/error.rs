@@ -1,10 +1,14 @@
 //! The errors of a secure aggregation.
 
 use damper_core::update::UpdateError;
+use damper_federation::FederationError;
+use damper_files::FileError;
 use prio::codec::CodecError;
 use prio::vdaf::VdafError;
+use std::io;
+use std::path::PathBuf;
 
-/// Why an update is not in a sum, or a sum not released: one line that says what to do.
+/// Why an update is not in a sum, or shares not put together: one line that says what to do.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum PrioError {
@@ -15,22 +19,12 @@ pub enum PrioError {
     #[error("device {device}: its {field} is not that of the round; it must have the plan that the aggregators have")]
     Mixed { device: u64, field: &'static str },
     #[error(
-        "device {device}: an integer of its update is outside of the range of {bits} bits, so the update is left out; raise the bits"
+        "device {device}: an integer of its update is out of the plan's range, so the update is left out; no honest update has one"
     )]
-    OutOfRange { device: u64, bits: u32 },
+    OutOfRange { device: u64 },
     #[error("a range of {0} bits: give 2 to 32")]
     Bits(u32),
-    #[error("device {0}: its update of this round is counted already; it counts once")]
-    Duplicate(u64),
-    #[error("device {0}: its report was sent before under this number; make a new one")]
-    Replayed(u64),
-    #[error("{accepted} updates are verified, and at least {smallest} are needed for their noise; nothing is released")]
-    SmallCohort { accepted: usize, smallest: usize },
-    #[error("the aggregators have verified different devices; let both drop those that the other does not have")]
-    Cohorts,
-    #[error("the shares are both of the {0}; give one of each aggregator")]
-    SameRole(&'static str),
-    #[error("the operating system gave no randomness ({0})")]
+    #[error("the operating system gave no randomness ({0}); try again")]
     Randomness(getrandom::Error),
     /// A share or a message that cannot be read.
     #[error("damaged: {0}; ask for it again")]
@@ -38,8 +32,29 @@ pub enum PrioError {
     /// A proof that does not hold, or shares that do not belong together.
     #[error("device {device}: {error}; its update is left out")]
     Refused { device: u64, error: VdafError },
-    #[error("the aggregators' shares do not add up ({0}); start the round again")]
+    #[error("the aggregators' shares do not add up ({0}); start the next round")]
     Shares(VdafError),
-    #[error("a vector of {len} integers of {bits} bits: {error}")]
+    #[error("a vector of {len} integers of {bits} bits: {error}; plan with fewer parameters")]
     Scheme { len: usize, bits: u32, error: VdafError },
+}
+
+/// An aggregator's or a gateway's folder that cannot be used: one line that names the file and says what to do.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum FolderError {
+    #[error(transparent)]
+    Federation(#[from] FederationError),
+    #[error(transparent)]
+    File(#[from] FileError),
+    #[error(transparent)]
+    Prio(#[from] PrioError),
+    #[error("{}: {error}; make it readable and writable", file.display())]
+    Io { file: PathBuf, error: io::Error },
+    #[error("{}: missing or damaged; put the folder back as it was, or begin with a new plan", .0.display())]
+    Damaged(PathBuf),
+    #[error("{}: the folder of the {other}, not of the {role}; name another folder", folder.display())]
+    Role { folder: PathBuf, role: &'static str, other: String },
+    /// A plan that is not for two aggregators.
+    #[error("{0}")]
+    Plan(&'static str),
 }

@@ -20,21 +20,12 @@ pub fn shard(scheme: &Scheme, bytes: &[u8]) -> Result<Report, PrioError> {
     }
     scheme.check(&header)?;
     let encoded: Option<Vec<u128>> = update.units().map(|units| scheme.range.encode(units)).collect();
-    let out_of_range = PrioError::OutOfRange { device: header.device, bits: scheme.range.bits() };
-    share(scheme, header, &encoded.ok_or(out_of_range)?)
-}
-
-/// Shares integers that have their offset.
-pub(crate) fn share(
-    scheme: &Scheme,
-    header: damper_core::update::Header,
-    integers: &[u128],
-) -> Result<Report, PrioError> {
+    let integers = encoded.ok_or(PrioError::OutOfRange { device: header.device })?;
     let mut nonce = [0; 16];
     getrandom::fill(&mut nonce).map_err(PrioError::Randomness)?;
     let device = header.device;
     let refused = |error| PrioError::Refused { device, error };
-    let (public, shares) = scheme.vdaf.shard(&scheme.context(&header), &integers.to_vec(), &nonce).map_err(refused)?;
+    let (public, shares) = scheme.vdaf.shard(&scheme.context(&header), &integers, &nonce).map_err(refused)?;
     let mut encoded = shares.iter().map(|share| share.get_encoded().map(InputShare));
     let mut next = || encoded.next().unwrap_or_else(|| Ok(InputShare(vec![])));
     Ok(Report { header, nonce, public_share: public.get_encoded()?, leader: next()?, helper: next()? })

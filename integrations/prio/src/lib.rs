@@ -2,11 +2,13 @@
 //! not collude add the updates of a round, and neither sees one.
 //!
 //! ```text
-//! device ─ update ─► Gateway ─ Report ─┬─► Aggregator (leader) ◄─ verifier ─► Aggregator (helper)
-//!                    offset, shares    │          │                                  │
-//!                    range proof       └──────────┼───────── half of the sum ────────┤
-//!                                                 └──────────► Collector ◄───────────┘ ─► sum, as `damper aggregate` writes it
+//! device ─ update ─► Gateway ─ Upload ─┬─► Aggregator, leader ◄─ key, verifiers, cohort ─► Aggregator, helper
+//!                    shares, proof,    │        │    memory on disk            memory on disk    │
+//!                    signature         └────────┼────────────────────────────────────────────────┤
+//!                                               └──────────────► combine ◄───────────────────────┘ ─► sum, as `damper aggregate` writes it
 //! ```
+//!
+//! The command `damper-prio` runs each of them as a process of its own, over mutual TLS. Its README has the commands.
 //!
 //! The gateway stands on the device's side: it sees the update. In a gateway of many devices they trust it, as a server of their own.
 //!
@@ -14,25 +16,49 @@
 //!
 //! That each integer of an update is in the [`Range`]. **Not** that the clipped contributions had a norm of at most the clip, nor that the noise
 //! was added: a device that lies moves each coordinate of the sum by as much as the range has room for. That harms the model, and, if it adds no
-//! noise, it is not one of the honest devices that the smallest cohort counts.
+//! noise, it is not one of the honest devices that the smallest cohort counts: plan for it as a colluder.
 //!
 //! # What is hidden
 //!
-//! From each aggregator everything but the header: which device takes part in which round, the configuration, and that the proof holds.
-//! From whoever collects, everything but the sum. The sum is what is private, by the noise in it (`damper_accounting::NoiseShares`).
+//! From each aggregator everything but who takes part in which round and when, the plan, and that the proof holds. From whoever collects,
+//! everything but the sum. The sum is what is private, by the noise in it (`damper_accounting::NoiseShares`).
 
 mod aggregator;
+mod bytes;
+mod cohort;
 mod collector;
 mod error;
+mod folder;
 mod gateway;
+mod kept;
+mod leader;
+pub mod link;
+mod message;
+mod party;
+mod proofs;
 mod range;
+mod refusal;
 mod report;
 mod scheme;
+pub mod server;
+mod sums;
+pub mod tls;
+mod upload;
+mod verify;
 
-pub use aggregator::{Aggregator, Role, Share, Verifying};
-pub use collector::collect;
-pub use error::PrioError;
+pub use aggregator::Aggregator;
+pub use cohort::Cohort;
+pub use collector::combine;
+pub use error::{FolderError, PrioError};
 pub use gateway::shard;
+pub use kept::{Gateway, GatewayError};
+pub use leader::{Helper, Leader};
+pub use message::{Answer, Request};
+pub use party::{Party, Service};
+pub use proofs::Begun;
 pub use range::Range;
+pub use refusal::Refusal;
 pub use report::{InputShare, Report};
 pub use scheme::Scheme;
+pub use upload::Upload;
+pub use verify::{Role, SumShare, Verifying};

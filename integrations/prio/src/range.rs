@@ -1,28 +1,40 @@
-//! The range in which the integers of an update are proved to be: `[-2^(bits-1), 2^(bits-1))`, moved up by `2^(bits-1)` for the proof.
+//! The range in which the integers of an update are proved to be. Each is moved up by the range's least for the proof.
 
 use crate::PrioError;
 
-/// A range of signed integers of so many bits.
+/// A range of signed integers, from `-offset` to `largest - offset`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Range {
-    bits: u32,
+    offset: i64,
+    largest: u128,
 }
 
 /// Standard deviations of noise that a range must have room for: less likely by `2·e^-72` a coordinate.
 const ROOM: u64 = 12;
 
 impl Range {
-    /// The range of signed integers of `bits` bits, 2 to 32.
+    /// The range of signed integers of `bits` bits, 2 to 32: `[-2^(bits-1), 2^(bits-1))`.
     ///
     /// # Errors
     ///
     /// Another number of bits.
     pub fn new(bits: u32) -> Result<Self, PrioError> {
-        if (2..=32).contains(&bits) { Ok(Self { bits }) } else { Err(PrioError::Bits(bits)) }
+        let is_valid = (2..=32).contains(&bits);
+        is_valid.then(|| Self { offset: 1 << (bits - 1), largest: (1 << bits) - 1 }).ok_or(PrioError::Bits(bits))
     }
 
-    /// The least range that holds the sum of `units` contributions of at most `2^grid_bits` each and noise of `sigma` units up to twelve standard
-    /// deviations. None if that is more than 32 bits.
+    /// The range `[-largest, largest]`. A plan's largest integer gives that of its updates.
+    ///
+    /// # Errors
+    ///
+    /// `largest` is 0.
+    pub fn symmetric(largest: u32) -> Result<Self, PrioError> {
+        let range = Self { offset: i64::from(largest), largest: 2 * u128::from(largest) };
+        if largest == 0 { Err(PrioError::Bits(0)) } else { Ok(range) }
+    }
+
+    /// The least range of whole bits that holds the sum of `units` contributions of at most `2^grid_bits` each and noise of `sigma` units up to
+    /// twelve standard deviations. None if that is more than 32 bits.
     ///
     /// Updates are then out of range with a probability that an accountant can charge (`damper_accounting::tail`), whatever the data is.
     #[must_use]
@@ -33,34 +45,34 @@ impl Range {
         Self::new(bits).ok()
     }
 
-    /// Bits of an integer.
+    /// Bits of an integer after the offset.
     #[must_use]
     pub fn bits(self) -> u32 {
-        self.bits
-    }
-
-    /// The offset.
-    pub(crate) fn offset(self) -> i64 {
-        1 << (self.bits - 1)
+        u128::BITS - self.largest.leading_zeros()
     }
 
     /// The largest integer after the offset.
     pub(crate) fn largest(self) -> u128 {
-        (1 << self.bits) - 1
+        self.largest
+    }
+
+    /// What distinguishes the range from all others.
+    pub(crate) fn bytes(self) -> Vec<u8> {
+        [&self.offset.to_le_bytes()[..], &self.largest.to_le_bytes()].concat()
     }
 
     /// An integer with the offset; none if it is out of range.
     pub(crate) fn encode(self, units: i64) -> Option<u128> {
-        let moved = units.checked_add(self.offset())?;
-        u128::try_from(moved).ok().filter(|moved| *moved <= self.largest())
+        let moved = units.checked_add(self.offset)?;
+        u128::try_from(moved).ok().filter(|moved| *moved <= self.largest)
     }
 
     /// The sum of `count` integers from the sum with their offsets; none if no such integers have it.
     pub(crate) fn decode(self, sum: u128, count: u32) -> Option<i64> {
-        if sum > self.largest() * u128::from(count) {
+        if sum > self.largest * u128::from(count) {
             return None;
         }
-        let offsets = i128::from(self.offset()) * i128::from(count);
+        let offsets = i128::from(self.offset) * i128::from(count);
         i64::try_from(i128::try_from(sum).ok()? - offsets).ok()
     }
 }
@@ -82,6 +94,14 @@ mod tests {
             }
         }
         assert!(Range::new(1).is_err() && Range::new(33).is_err());
+        for largest in [1, 5, 1 << 20, (1 << 31) - 1, u32::MAX] {
+            let (range, edge) = (Range::symmetric(largest).unwrap(), i64::from(largest));
+            for units in [-edge, 0, edge] {
+                assert_eq!(range.decode(range.encode(units).unwrap(), 1), Some(units));
+            }
+            assert_eq!((range.encode(edge + 1), range.encode(-edge - 1)), (None, None));
+        }
+        assert!(Range::symmetric(0).is_err());
     }
 
     // Sums of the largest and least integers of as many devices as there can be do not overflow.

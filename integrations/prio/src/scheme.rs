@@ -2,10 +2,11 @@
 
 use crate::{PrioError, Range};
 use damper_core::update::{Header, Word};
+use damper_federation::FederationPlan;
 use prio::vdaf::prio3::{Prio3SumVec, optimal_chunk_length};
 
 /// The name of the protocol in every transcript.
-const CONTEXT: &[u8] = b"damper-prio 1";
+const CONTEXT: &[u8] = b"damper-prio 2";
 
 /// A round of secure aggregation.
 #[derive(Clone, Debug)]
@@ -14,9 +15,21 @@ pub struct Scheme {
     pub(crate) range: Range,
     /// The header that all updates have, but for their device.
     header: Header,
+    /// The plan's digest. Empty without a plan.
+    plan: String,
 }
 
 impl Scheme {
+    /// `round` of `plan`: its updates' header, and the range that honest ones are in.
+    ///
+    /// # Errors
+    ///
+    /// Those of [`new`](Self::new).
+    pub fn of_plan(plan: &FederationPlan, round: u32) -> Result<Self, PrioError> {
+        let scheme = Self::new(plan.header(0, round), Range::symmetric(plan.largest_integer())?)?;
+        Ok(Self { plan: plan.digest(), ..scheme })
+    }
+
     /// The round whose updates have the fields of `header`, each integer in `range`. Its device does not count.
     ///
     /// # Errors
@@ -30,7 +43,7 @@ impl Scheme {
             bits: range.bits(),
             error,
         })?;
-        Ok(Self { vdaf, range, header: Header { device: 0, devices: 1, ..header } })
+        Ok(Self { vdaf, range, header: Header { device: 0, devices: 1, ..header }, plan: String::new() })
     }
 
     /// The header of a sum of `devices` updates.
@@ -38,11 +51,23 @@ impl Scheme {
         Header { devices, ..self.header }
     }
 
-    /// What the shares and the proof of an update are bound to: the whole header, the device in it. A report under another header, of another
-    /// round or of another device does not verify.
+    /// Bytes that an input share has at most: an element of 16 bytes for each bit, and a proof of about six times its root.
+    pub(crate) fn most_bytes(&self) -> usize {
+        let elements = (self.header.dim as usize).saturating_mul(self.range.bits() as usize);
+        elements.saturating_add(16 * elements.isqrt()).saturating_add(4096).saturating_mul(16)
+    }
+
+    /// Bytes of an aggregator's share of a sum.
+    pub(crate) fn sum_bytes(&self) -> usize {
+        (self.header.dim as usize).saturating_mul(16)
+    }
+
+    /// What the shares and the proof of an update are bound to: the plan, the range, and the whole header, the device in it. A report under another
+    /// header, of another round or of another device does not verify.
     pub(crate) fn context(&self, header: &Header) -> Vec<u8> {
         let mut context = CONTEXT.to_vec();
-        context.push(u8::try_from(self.range.bits()).unwrap_or(u8::MAX));
+        context.extend(self.plan.as_bytes());
+        context.extend(self.range.bytes());
         context.extend(header.bytes(Word::Device));
         context
     }

@@ -1,4 +1,4 @@
-//! Rounds of secure aggregation, with both aggregators in one process.
+//! The steps of secure aggregation, with both aggregators in one process and without their memory.
 
 #[path = "support/pair.rs"]
 mod support;
@@ -23,7 +23,7 @@ fn sum_equals_plain_sum() {
     let scheme = scheme(&updates[0]);
     let mut pair = Pair::new(&scheme);
     updates.iter().for_each(|bytes| pair.add(&shard(&scheme, bytes).unwrap()).unwrap());
-    let bytes = pair.sum(&scheme, 4).unwrap();
+    let bytes = pair.sum().unwrap();
     let sum = Update::parse(&bytes).unwrap();
     assert!(sum.units().eq(plain_sum(&updates)));
     let of_device = *Update::parse(&updates[0]).unwrap().header();
@@ -40,7 +40,7 @@ fn board_update_is_aggregated() {
     let mut pair = Pair::new(&scheme);
     let report = shard(&scheme, &board).unwrap();
     pair.add(&report).unwrap();
-    let bytes = pair.sum(&scheme, 1).unwrap();
+    let bytes = pair.sum().unwrap();
     assert!(Update::parse(&bytes).unwrap().units().eq(plain_sum(&[board])));
     // What the gateway sends.
     let (bits, len) = (24, 650);
@@ -80,7 +80,7 @@ fn shares_of_noise_survive_dropouts() {
     for present in [0, 2, 3, 5] {
         pair.add(&shard(&scheme, &updates[present]).unwrap()).unwrap();
     }
-    let bytes = pair.sum(&scheme, 4).unwrap();
+    let bytes = pair.sum().unwrap();
     let sum = Update::parse(&bytes).unwrap();
     let without = plain_sum(&[0, 2, 3, 5].map(|at| quiet[at].clone()));
     let square: f64 = sum.units().zip(without).map(|(noisy, plain)| ((noisy - plain) as f64).powi(2)).sum();

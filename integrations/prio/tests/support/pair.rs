@@ -11,8 +11,8 @@ use damper_core::private::SumWord;
 use damper_core::schedule::Constant;
 use damper_core::step::{PrivateStep, Sender, Slots, StepState};
 use damper_core::threshold::Fixed;
-use damper_core::update::Update;
-use damper_prio::{Aggregator, PrioError, Report, Role, Scheme, Verifying, collect};
+use damper_core::update::{Header, Update};
+use damper_prio::{PrioError, Report, Role, Scheme, SumShare, Verifying, combine};
 use std::path::Path;
 
 pub const DIM: usize = 40;
@@ -26,26 +26,35 @@ pub fn update(device: u64, round: u32, sigma: u32) -> Vec<u8> {
 }
 
 pub fn update_of(device: u64, round: u32, sigma: u32, clip: f32, dim: usize) -> Vec<u8> {
+    let dim = dim as u32;
+    let header =
+        Header { run: 9, device, round, devices: 1, dim, grid_bits: BITS, expected_batch: SAMPLES, sigma, clip };
+    update_with(&header, device)
+}
+
+/// An update of five samples with this header, its noise from `seed`.
+pub fn update_with(header: &Header, seed: u64) -> Vec<u8> {
+    let Header { run, device, round, dim, grid_bits, expected_batch, sigma, clip, .. } = *header;
     let step = PrivateStep::new(Slots {
-        mechanism: DiscreteGaussian::<i32>::new(Grid::new(BITS).unwrap(), sigma).unwrap(),
+        mechanism: DiscreteGaussian::<i32>::new(Grid::new(grid_bits).unwrap(), sigma).unwrap(),
         clip: FlatL2,
         threshold: Fixed(clip),
         filter: Identity,
         optimizer: Sgd::new(0.0, false, 0.0).unwrap(),
         schedule: Constant(1.0),
-        expected_batch: SAMPLES,
+        expected_batch,
     })
     .unwrap();
-    let generator: ChaCha20 = ChaCha20::simulation(device);
-    let mut state = StepState::new(vec![SumWord::ZERO; dim], (), SgdState { momentum: [0.0f32; 0] }, ());
+    let generator: ChaCha20 = ChaCha20::simulation(seed);
+    let mut state = StepState::new(vec![SumWord::ZERO; dim as usize], (), SgdState { momentum: [0.0f32; 0] }, ());
     let mut ledger = Ledger::volatile(1);
     let mut open = step.open(&mut state, &mut ledger).unwrap();
     for sample in 0..u64::from(SAMPLES) {
-        let grad: Vec<f32> = (0..dim as u64).map(|i| ((i * 7 + sample + device) % 13) as f32 - 6.0).collect();
+        let grad: Vec<f32> = (0..u64::from(dim)).map(|i| ((i * 7 + sample + device % 13) % 13) as f32 - 6.0).collect();
         open.add_combined(&[&grad]).unwrap();
     }
     let mut bytes = vec![];
-    open.emit(Sender { run: 9, device, round }, &generator, |part| bytes.extend_from_slice(part)).unwrap();
+    open.emit(Sender { run, device, round }, &generator, |part| bytes.extend_from_slice(part)).unwrap();
     bytes
 }
 
@@ -61,24 +70,26 @@ pub fn of_board() -> Vec<u8> {
 
 pub const KEY: [u8; 32] = [7; 32];
 
-/// Both aggregators of a round.
+/// Both aggregators' steps on reports of a round, without a memory.
 pub struct Pair {
-    pub leader: Aggregator,
-    pub helper: Aggregator,
+    scheme: Scheme,
+    pub keys: [[u8; 32]; 2],
+    pub sums: [SumShare; 2],
+    pub devices: usize,
 }
 
 impl Pair {
     pub fn new(scheme: &Scheme) -> Self {
-        let [leader, helper] = [Role::Leader, Role::Helper].map(|role| Aggregator::new(scheme.clone(), role, KEY));
-        Self { leader, helper }
+        let sums = [(); 2].map(|()| SumShare::new(scheme));
+        Self { scheme: scheme.clone(), keys: [KEY; 2], sums, devices: 0 }
     }
 
-    pub fn begin(&mut self, report: &Report) -> Result<[Verifying; 2], PrioError> {
+    pub fn begin(&self, report: &Report) -> Result<[Verifying; 2], PrioError> {
         let Report { header, nonce, public_share, .. } = report;
-        Ok([
-            self.leader.begin(header, nonce, public_share, &report.leader)?,
-            self.helper.begin(header, nonce, public_share, &report.helper)?,
-        ])
+        let of = |role: Role, key| {
+            Verifying::begin(&self.scheme, role, key, header, nonce, public_share, role.share_of(report))
+        };
+        Ok([of(Role::Leader, &self.keys[0])?, of(Role::Helper, &self.keys[1])?])
     }
 
     /// Verifies and adds a report.
@@ -86,14 +97,21 @@ impl Pair {
         let [leader, helper] = self.begin(report)?;
         let messages = [leader.message().to_vec(), helper.message().to_vec()];
         let messages = [&messages[0][..], &messages[1][..]];
-        self.leader.finish(leader, messages)?;
-        self.helper.finish(helper, messages)
+        let outputs = [leader.finish(messages)?, helper.finish(messages)?];
+        self.sums.iter_mut().zip(outputs).try_for_each(|(sum, output)| sum.add(&output))?;
+        self.devices += 1;
+        Ok(())
+    }
+
+    /// The aggregators' shares of the sum.
+    pub fn shares(&self) -> [Vec<u8>; 2] {
+        [0, 1].map(|at| self.sums[at].to_bytes().unwrap())
     }
 
     /// The sum's bytes.
-    pub fn sum(self, scheme: &Scheme, smallest: usize) -> Result<Vec<u8>, PrioError> {
-        let (leader, helper) = (self.leader.into_share(smallest)?, self.helper.into_share(smallest)?);
-        collect(scheme, [&leader, &helper])
+    pub fn sum(&self) -> Result<Vec<u8>, PrioError> {
+        let [leader, helper] = self.shares();
+        combine(&self.scheme, self.devices, [&leader, &helper])
     }
 }
 

@@ -1,0 +1,252 @@
+//! Messages over TLS: four bytes of length, little-endian, and a message of [`Request`] or [`Answer`]. Each wait ends.
+
+use crate::leader::Helper;
+use crate::message::{Answer, Request};
+use crate::party::Sizes;
+use crate::tls::{Fingerprint, peer, server_name};
+use crate::{Party, Refusal};
+use rustls::{ClientConfig, ClientConnection, ServerConnection, StreamOwned};
+use std::io::{self, Read, Write};
+use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// A socket whose reads and writes end at a time.
+pub(crate) struct Timed {
+    socket: TcpStream,
+    until: Instant,
+}
+
+impl Timed {
+    pub(crate) fn new(socket: TcpStream, wait: Duration) -> Self {
+        Self { socket, until: Instant::now() + wait }
+    }
+
+    fn left(&self) -> io::Result<Option<Duration>> {
+        let left = self.until.saturating_duration_since(Instant::now());
+        if left < Duration::from_millis(1) { Err(io::ErrorKind::TimedOut.into()) } else { Ok(Some(left)) }
+    }
+}
+
+/// A timeout of the system is one of ours.
+fn timed<T>(result: io::Result<T>) -> io::Result<T> {
+    result.map_err(|error| match error.kind() {
+        io::ErrorKind::WouldBlock => io::ErrorKind::TimedOut.into(),
+        _ => error,
+    })
+}
+
+impl Read for Timed {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.socket.set_read_timeout(self.left()?)?;
+        timed(self.socket.read(buffer))
+    }
+}
+
+impl Write for Timed {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        self.socket.set_write_timeout(self.left()?)?;
+        timed(self.socket.write(buffer))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.socket.flush()
+    }
+}
+
+/// A TLS stream whose waits end.
+pub(crate) trait Channel: Read + Write {
+    /// Reads and writes end after `wait`.
+    fn within(&mut self, wait: Duration);
+}
+
+impl Channel for StreamOwned<ServerConnection, Timed> {
+    fn within(&mut self, wait: Duration) {
+        self.sock.until = Instant::now() + wait;
+    }
+}
+
+impl Channel for StreamOwned<ClientConnection, Timed> {
+    fn within(&mut self, wait: Duration) {
+        self.sock.until = Instant::now() + wait;
+    }
+}
+
+/// The longest time for a message of `len` bytes: 32 KiB a second, and half a minute more.
+fn time_of(len: usize) -> Duration {
+    Duration::from_secs(30 + (len as u64 >> 15))
+}
+
+/// Reads a message of `most` bytes at most, which begins within `wait`; none at the end of the stream.
+pub(crate) fn read(channel: &mut impl Channel, most: usize, wait: Duration) -> io::Result<Option<Vec<u8>>> {
+    channel.within(wait);
+    let mut len = [0; 4];
+    if channel.read(&mut len[..1])? == 0 {
+        return Ok(None);
+    }
+    channel.within(time_of(0));
+    channel.read_exact(&mut len[1..])?;
+    let len = u32::from_le_bytes(len) as usize;
+    if len > most {
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "a message that is too long"));
+    }
+    channel.within(time_of(len));
+    // Memory follows the bytes that came.
+    let mut bytes = vec![];
+    channel.take(len as u64).read_to_end(&mut bytes)?;
+    if bytes.len() == len { Ok(Some(bytes)) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
+}
+
+/// Writes a message.
+pub(crate) fn write(channel: &mut impl Channel, bytes: &[u8]) -> io::Result<()> {
+    channel.within(time_of(bytes.len()));
+    let len = u32::try_from(bytes.len()).map_err(|_| io::Error::from(io::ErrorKind::InvalidData))?;
+    channel.write_all(&len.to_le_bytes())?;
+    channel.write_all(bytes)?;
+    channel.flush()
+}
+
+/// How an aggregator is reached.
+pub struct Address {
+    /// Host and port.
+    pub address: String,
+    /// Which aggregator it is.
+    pub party: Party,
+    /// The SHA-256 of its certificate, if no other will do.
+    pub fingerprint: Option<Fingerprint>,
+    /// The own certificate and the authority.
+    pub config: Arc<ClientConfig>,
+}
+
+/// The longest answer, and the time for it.
+#[derive(Clone, Copy)]
+pub struct Patience {
+    /// Bytes of an answer at most.
+    pub most: usize,
+    /// The time until it begins.
+    pub wait: Duration,
+}
+
+impl Patience {
+    /// That of a gateway.
+    #[must_use]
+    pub fn of_upload() -> Self {
+        Self { most: 64, wait: Duration::from_secs(60) }
+    }
+
+    /// That of a collector, which waits for `wait`.
+    #[must_use]
+    pub fn of_collect(plan: &damper_federation::FederationPlan, wait: Duration) -> Self {
+        Self { most: Sizes::of_plan(plan).share, wait }
+    }
+
+    /// That of the leader.
+    #[must_use]
+    pub fn of_leader(plan: &damper_federation::FederationPlan) -> Self {
+        Self { most: Sizes::of_plan(plan).between, wait: Duration::from_secs(120) }
+    }
+}
+
+const CONNECT: Duration = Duration::from_secs(20);
+
+/// A connection to an aggregator.
+pub struct Link(StreamOwned<ClientConnection, Timed>);
+
+impl Link {
+    /// Connects, and checks the aggregator's certificate.
+    ///
+    /// # Errors
+    ///
+    /// Nobody answers, or not the aggregator that is named.
+    pub fn connect(to: &Address) -> io::Result<Self> {
+        let addresses: Vec<SocketAddr> = to.address.to_socket_addrs()?.collect();
+        let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+        let mut connected = None;
+        for address in addresses {
+            match TcpStream::connect_timeout(&address, CONNECT) {
+                Ok(socket) => {
+                    connected = Some(socket);
+                    break;
+                }
+                Err(error) => last = error,
+            }
+        }
+        let socket = connected.ok_or(last)?;
+        socket.set_nodelay(true)?;
+        let name = server_name(to.party).ok_or(io::ErrorKind::InvalidInput)?;
+        let connection = ClientConnection::new(to.config.clone(), name).map_err(io::Error::other)?;
+        let mut stream = StreamOwned::new(connection, Timed::new(socket, CONNECT));
+        while stream.conn.is_handshaking() {
+            stream.conn.complete_io(&mut stream.sock)?;
+        }
+        let found = peer(stream.conn.peer_certificates());
+        // The name was checked by the handshake; a certificate of two parties is nobody's.
+        let fits = found.is_some_and(|(party, fingerprint)| {
+            party == Some(to.party) && to.fingerprint.is_none_or(|wanted| wanted == fingerprint)
+        });
+        if fits { Ok(Self(stream)) } else { Err(io::Error::new(io::ErrorKind::InvalidData, "another certificate")) }
+    }
+
+    /// Asks, and gives the answer.
+    ///
+    /// # Errors
+    ///
+    /// The connection ends, or the answer is none.
+    pub fn ask(&mut self, request: &Request, patience: Patience) -> io::Result<Answer> {
+        self.ask_bytes(&request.to_bytes(), patience)
+    }
+
+    /// Sends `bytes` as a message, and gives the answer.
+    ///
+    /// # Errors
+    ///
+    /// The connection ends, or the answer is none.
+    pub fn ask_bytes(&mut self, bytes: &[u8], patience: Patience) -> io::Result<Answer> {
+        write(&mut self.0, bytes)?;
+        let bytes = read(&mut self.0, patience.most, patience.wait)?.ok_or(io::ErrorKind::UnexpectedEof)?;
+        Answer::from_bytes(&bytes).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "not an answer"))
+    }
+}
+
+/// The helper, over a connection that is made again when it broke. Every request may be sent twice.
+pub struct RemoteHelper {
+    address: Address,
+    patience: Patience,
+    link: Mutex<Option<Link>>,
+    log: fn(&str),
+}
+
+impl RemoteHelper {
+    /// The helper at `address`.
+    #[must_use]
+    pub fn new(address: Address, patience: Patience, log: fn(&str)) -> Self {
+        Self { address, patience, link: Mutex::new(None), log }
+    }
+}
+
+impl Helper for RemoteHelper {
+    fn ask(&self, request: &Request) -> Result<Answer, Refusal> {
+        let mut link = self.link.lock().unwrap_or_else(PoisonError::into_inner);
+        // A connection that was silent for long is closed: that is no failure.
+        if let Some(mut open) = link.take()
+            && let Ok(answer) = open.ask(request, self.patience)
+        {
+            *link = Some(open);
+            return told(answer);
+        }
+        match Link::connect(&self.address).and_then(|mut open| Ok((open.ask(request, self.patience)?, open))) {
+            Ok((answer, open)) => {
+                *link = Some(open);
+                told(answer)
+            }
+            Err(error) => {
+                (self.log)(&format!("helper {}: {error}", self.address.address));
+                Err(Refusal::Peer)
+            }
+        }
+    }
+}
+
+fn told(answer: Answer) -> Result<Answer, Refusal> {
+    if let Answer::Refused(refusal) = answer { Err(refusal) } else { Ok(answer) }
+}

@@ -1,0 +1,119 @@
+//! Messages: a byte that says which, and its fields. Each request has one answer.
+
+use crate::bytes::{Reader, put};
+use crate::cohort::Cohort;
+use crate::{Refusal, Upload};
+
+/// What a party asks an aggregator.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Request {
+    /// A gateway's report.
+    Upload(Upload),
+    /// The leader's greeting: the digest of its plan, and the first round that it has not charged.
+    Hello(String, u32),
+    /// The verify key of a round.
+    Key(u32, [u8; 32]),
+    /// The leader's verifier message for the report of a device that has this digest.
+    Verify(u64, [u8; 32], Vec<u8>),
+    /// Reports that the leader would add.
+    Offer(Cohort),
+    /// The reports that are added, and no others.
+    Fix(Cohort),
+    /// The collector's: the digest of its plan, the round, and the digest of the request.
+    Collect(String, u32, [u8; 32]),
+}
+
+/// What the aggregator answers.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Answer {
+    /// It refuses.
+    Refused(Refusal),
+    /// Done, and on its disk.
+    Done,
+    /// The first round that it has not charged.
+    Next(u32),
+    /// The helper's verifier message.
+    Message(Vec<u8>),
+    /// Those of the offered reports that it has verified.
+    Have(Cohort),
+    /// The cohort, and the share of its sum.
+    Share(Cohort, Vec<u8>),
+}
+
+fn digits(reader: &mut Reader<'_>) -> Option<String> {
+    let digits = reader.array::<64>()?;
+    let is_hex = digits.iter().all(u8::is_ascii_hexdigit);
+    is_hex.then(|| digits.iter().map(|digit| char::from(*digit)).collect())
+}
+
+impl Request {
+    /// The bytes that travel.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let kind = |number: u8| vec![number];
+        match self {
+            Self::Upload(upload) => [kind(1), upload.to_bytes()].concat(),
+            Self::Hello(plan, next) => [&kind(2)[..], plan.as_bytes(), &next.to_le_bytes()].concat(),
+            Self::Key(round, key) => [&kind(3)[..], &round.to_le_bytes(), key].concat(),
+            Self::Verify(device, digest, message) => [&kind(4)[..], &device.to_le_bytes(), digest, message].concat(),
+            Self::Offer(cohort) => [kind(5), cohort.to_bytes()].concat(),
+            Self::Fix(cohort) => [kind(6), cohort.to_bytes()].concat(),
+            Self::Collect(plan, round, request) => {
+                [&kind(7)[..], plan.as_bytes(), &round.to_le_bytes(), request].concat()
+            }
+        }
+    }
+
+    /// Reads the bytes that travel.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let mut reader = Reader(bytes);
+        let request = match reader.u8()? {
+            1 => return Upload::from_bytes(reader.0).map(Self::Upload),
+            2 => Self::Hello(digits(&mut reader)?, reader.u32()?),
+            3 => Self::Key(reader.u32()?, reader.array()?),
+            4 => return Some(Self::Verify(reader.u64()?, reader.array()?, reader.0.to_vec())),
+            5 => return Cohort::from_bytes(reader.0).map(Self::Offer),
+            6 => return Cohort::from_bytes(reader.0).map(Self::Fix),
+            7 => Self::Collect(digits(&mut reader)?, reader.u32()?, reader.array()?),
+            _ => return None,
+        };
+        reader.end(request)
+    }
+}
+
+impl Answer {
+    /// The bytes that travel.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        match self {
+            Self::Refused(refusal) => vec![1, refusal.number()],
+            Self::Done => vec![2],
+            Self::Next(round) => [&[3][..], &round.to_le_bytes()].concat(),
+            Self::Message(message) => [&[4][..], message].concat(),
+            Self::Have(cohort) => [vec![5], cohort.to_bytes()].concat(),
+            Self::Share(cohort, share) => {
+                let mut out = vec![6];
+                put(&mut out, &cohort.to_bytes());
+                put(&mut out, share);
+                out
+            }
+        }
+    }
+
+    /// Reads the bytes that travel.
+    #[must_use]
+    pub fn from_bytes(bytes: &[u8]) -> Option<Self> {
+        let mut reader = Reader(bytes);
+        let answer = match reader.u8()? {
+            1 => Self::Refused(Refusal::of_number(reader.u8()?)?),
+            2 => Self::Done,
+            3 => Self::Next(reader.u32()?),
+            4 => return Some(Self::Message(reader.0.to_vec())),
+            5 => return Cohort::from_bytes(reader.0).map(Self::Have),
+            6 => Self::Share(Cohort::from_bytes(reader.bytes()?)?, reader.bytes()?.to_vec()),
+            _ => return None,
+        };
+        reader.end(answer)
+    }
+}

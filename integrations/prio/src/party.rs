@@ -1,0 +1,126 @@
+//! Parties, and what each may ask. A certificate has one of their names.
+
+use crate::leader::Leader;
+use crate::message::{Answer, Request};
+use crate::{Aggregator, Refusal, Role};
+
+/// A party of a secure aggregation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Party {
+    /// The leader: it asks the helper.
+    Leader,
+    /// The helper. It asks nobody.
+    Helper,
+    /// A gateway: it uploads reports.
+    Gateway,
+    /// The collector: it collects shares of sums.
+    Collector,
+}
+
+impl Party {
+    /// All parties.
+    pub const ALL: [Self; 4] = [Self::Leader, Self::Helper, Self::Gateway, Self::Collector];
+
+    /// The name in its certificate (a DNS name of the subject's alternative names).
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Leader => "leader",
+            Self::Helper => "helper",
+            Self::Gateway => "gateway",
+            Self::Collector => "collector",
+        }
+    }
+
+    /// Bytes of a message of this party, at most.
+    pub(crate) fn most_bytes(self, aggregator: &Aggregator) -> usize {
+        let sizes = Sizes::of(aggregator);
+        match self {
+            Self::Gateway => sizes.upload,
+            Self::Leader => sizes.between,
+            Self::Collector | Self::Helper => 256,
+        }
+    }
+}
+
+/// Bytes of messages, at most.
+pub(crate) struct Sizes {
+    pub(crate) upload: usize,
+    pub(crate) between: usize,
+    pub(crate) share: usize,
+}
+
+impl Sizes {
+    fn of(aggregator: &Aggregator) -> Self {
+        Self::of_plan(aggregator.plan())
+    }
+
+    pub(crate) fn of_plan(plan: &damper_federation::FederationPlan) -> Self {
+        let (share, sum) =
+            crate::Scheme::of_plan(plan, 0).map_or((0, 0), |scheme| (scheme.most_bytes(), scheme.sum_bytes()));
+        let cohort = crate::Cohort::bytes_of(plan.devices);
+        Self { upload: share + 1024, between: share.max(cohort) + 256, share: sum + cohort + 256 }
+    }
+}
+
+/// What an aggregator answers.
+pub enum Service {
+    /// The leader's.
+    Leader(Leader),
+    /// The helper's.
+    Helper(Aggregator),
+}
+
+impl Service {
+    /// The aggregator.
+    #[must_use]
+    pub fn aggregator(&self) -> &Aggregator {
+        match self {
+            Self::Leader(leader) => leader.aggregator(),
+            Self::Helper(helper) => helper,
+        }
+    }
+
+    /// Its role.
+    #[must_use]
+    pub fn role(&self) -> Role {
+        self.aggregator().role()
+    }
+
+    /// The answer to the message `bytes` of `party`.
+    pub fn answer(&self, party: Party, bytes: &[u8]) -> Answer {
+        let Some(request) = Request::from_bytes(bytes) else { return Answer::Refused(Refusal::Malformed) };
+        self.answer_request(party, request).unwrap_or_else(Answer::Refused)
+    }
+
+    fn answer_request(&self, party: Party, request: Request) -> Result<Answer, Refusal> {
+        let aggregator = self.aggregator();
+        let of_plan = |digest: &str| if digest == aggregator.plan().digest() { Ok(()) } else { Err(Refusal::Plan) };
+        match (self, party, request) {
+            (_, Party::Gateway, Request::Upload(upload)) => aggregator.store(upload).map(|()| Answer::Done),
+            (_, Party::Collector, Request::Collect(plan, round, request)) => {
+                of_plan(&plan)?;
+                let (cohort, share) = match self {
+                    Self::Leader(leader) => leader.collect(round, request)?,
+                    Self::Helper(helper) => helper.release(round, request)?,
+                };
+                Ok(Answer::Share(cohort, share))
+            }
+            (Self::Helper(helper), Party::Leader, request) => match request {
+                Request::Hello(plan, next) => {
+                    of_plan(&plan)?;
+                    helper.pass(next)?;
+                    Ok(Answer::Next(helper.uncharged_round()))
+                }
+                Request::Key(round, key) => helper.take_key(round, key).map(|()| Answer::Done),
+                Request::Verify(device, digest, message) => {
+                    helper.answer(device, &digest, &message).map(Answer::Message)
+                }
+                Request::Offer(cohort) => Ok(Answer::Have(helper.have(&cohort))),
+                Request::Fix(cohort) => helper.fix(&cohort).map(|()| Answer::Done),
+                Request::Upload(_) | Request::Collect(..) => Err(Refusal::Certificate),
+            },
+            _ => Err(Refusal::Certificate),
+        }
+    }
+}
