@@ -3,20 +3,68 @@
 import json
 import shlex
 import subprocess
+from tempfile import TemporaryFile
 
 
 class Refused(Exception):
     """The command's error: one line that says what to do."""
 
 
-def damper(program: str, *args: object) -> dict:
+class Killed(Refused):
+    """A signal ended the command."""
+
+
+class Command:
+    """`damper ARGS... --json`, started. It outlives this process, and writes to files: so an update that is charged is written whoever ends here.
+
+    It holds `lock`, a descriptor, until it ends.
+    """
+
+    def __init__(self, program: str, *args: object, lock: int) -> None:
+        self.out, self.words = TemporaryFile(), TemporaryFile()
+        command = [*shlex.split(program), *map(str, args), "--json"]
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=self.out,
+            stderr=self.words,
+            start_new_session=True,
+            pass_fds=(lock,),
+        )
+
+    def ended(self, seconds: float | None = None) -> bool:
+        """Waits for its end, so many seconds at most."""
+        try:
+            self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def answer(self) -> dict:
+        """The answer of the command, which ended. Fails with the command's own words."""
+        out, words = (self.read(file) for file in (self.out, self.words))
+        try:
+            found = json.loads(out)
+        except ValueError:
+            found = None
+        if not isinstance(found, dict):
+            found = {}
+        if self.process.returncode == 0 and found:
+            return found
+        if self.process.returncode < 0:
+            raise Killed(f"signal {-self.process.returncode} ended damper")
+        raise Refused(found.get("error") or words.strip() or f"damper ended with {self.process.returncode}")
+
+    @staticmethod
+    def read(file: object) -> str:
+        """All of a file."""
+        with file:
+            file.seek(0)
+            return file.read().decode(errors="replace")
+
+
+def damper(program: str, *args: object, lock: int) -> dict:
     """Runs `damper ARGS... --json`; its answer. Fails with the command's own words."""
-    command = [*shlex.split(program), *map(str, args), "--json"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode == 0:
-        return json.loads(done.stdout)
-    try:
-        message = json.loads(done.stdout)["error"]
-    except (ValueError, KeyError):
-        message = done.stderr.strip() or f"damper ended with {done.returncode}"
-    raise Refused(message)
+    command = Command(program, *args, lock=lock)
+    command.ended()
+    return command.answer()

@@ -1,39 +1,59 @@
-"""A ClientApp of the test whose devices misbehave, each in a round of `behaviour`, `WHAT:ROUND` in --node-config.
+"""A worker of the test whose device misbehaves in one round, `WHAT:ROUND` in DAMPER_TEST_BEHAVIOUR. Rounds are counted from 0.
 
-`leaves`: no update. `lies`: says that it has the plan, and sends the update of another. `replays`: sends the update of the round before again.
-`doubles`: sends its update twice. Rounds are counted from 0.
+`leaves`: no update. `lies`: sends the update of another plan, the one in DAMPER_TEST_OTHER. `replays`: sends the update of the round before again.
+`doubles`: sends its update twice in one reply.
 """
 
+import os
+import sys
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
-from flwr.app import Context, Message
-from flwr.clientapp import ClientApp
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from damper_flower.client_app import make_update, plan_digest, reply
+from flwr.app import ArrayRecord, RecordDict  # noqa: E402
 
-app = ClientApp()
+from damper_flower.device import Device, Request  # noqa: E402
+from damper_flower.plan import Plan  # noqa: E402
+from damper_flower.wire import Malformed, update_to_array  # noqa: E402
+from damper_flower.worker import Runtime, Worker, main  # noqa: E402
 
 
-@app.train()
-def train(message: Message, context: Context) -> Message:
-    """One round."""
-    what, _, when = str(context.node_config.get("behaviour", "none:-1")).partition(":")
-    round_ = int(message.content["config"]["round"])
-    if round_ != int(when):
-        what = "none"
-    if what == "leaves":
-        raise RuntimeError("gone")
-    if what == "lies":
-        # Its own plan, ledger and key; the server is told that it has the server's.
-        node = dict(context.node_config)
-        node["folder"] = f"{node['folder']}-other"
-        node["federation"] = node["other"]
-        asked = {**message.content["config"], "federation": plan_digest(Path(str(node["other"])))}
-        content = {"arrays": message.content["arrays"], "config": asked}
-        update, said = make_update(SimpleNamespace(node_config=node), SimpleNamespace(content=content))
-        return reply(message, said, update)
-    update, said = make_update(context, message)
-    if what == "replays":
-        update = (Path(str(context.node_config["folder"])) / f"{round_ - 1}.upd").read_bytes()
-    return reply(message, said, update, *([update] if what == "doubles" else []))
+class MisbehavingDevice(Device):
+    """A device that does something else in one round."""
+
+    what, when, other = "none", -1, None
+
+    def update(self, request: Request, until: float | None, stopped: Callable[[float], bool]) -> bytes:
+        """The update, or what is sent in its place."""
+        what = self.what if request.round == self.when else "none"
+        if what == "leaves":
+            raise Malformed("gone")
+        if what == "lies":
+            folder = self.folder.with_name(f"{self.folder.name}-{self.other.name}")
+            return Device.update(replace(self, plan=Plan(self.other), folder=folder), request, until, stopped)
+        made = super().update(request, until, stopped)
+        if what == "replays":
+            return (self.folder / "before").read_bytes()
+        (self.folder / "before").write_bytes(made)
+        return made
+
+
+class Misbehaving(Worker):
+    """A worker with such a device."""
+
+    def __init__(self, runtime: Runtime, device: Device) -> None:
+        super().__init__(runtime, MisbehavingDevice(**vars(device)))
+        what, _, when = os.environ.get("DAMPER_TEST_BEHAVIOUR", "none:-1").partition(":")
+        self.device.what, self.device.when = what, int(when)
+        self.device.other = Path(os.environ.get("DAMPER_TEST_OTHER", ""))
+
+    def content(self, round_: int, update: bytes) -> RecordDict:
+        """The reply, doubled in its round."""
+        number = 2 if self.device.what == "doubles" and round_ == self.device.when else 1
+        return RecordDict({"arrays": ArrayRecord({f"update{one or ''}": update_to_array(update) for one in range(number)})})
+
+
+if __name__ == "__main__":
+    main(Misbehaving)

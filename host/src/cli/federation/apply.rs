@@ -25,9 +25,9 @@ pub(super) struct ApplyArgs {
     /// The trained parameters of the round: float32 words, little-endian [default: the model's]
     #[arg(long, value_name = "FILE")]
     params: Option<PathBuf>,
-    /// The sum of its updates, from damper aggregate --federation
+    /// The sum of its updates, from damper aggregate --federation [default: none, the parameters are written as they are]
     #[arg(long, value_name = "FILE")]
-    sum: PathBuf,
+    sum: Option<PathBuf>,
     /// The model with the parameters after this round
     #[arg(short, long, value_name = "OUT.onnx", required_unless_present = "out_params")]
     out: Option<PathBuf>,
@@ -60,15 +60,17 @@ pub(super) fn run(args: &ApplyArgs) -> Result<(), Failure> {
     if let Some(file) = &args.params {
         read.set_params(&plan, &read_params(file)?).map_err(|error| Failure::of_file(file, error))?;
     }
-    let bytes = fs::read(sum).map_err(|error| Failure::of_file(sum, error))?;
-    // A later round's sum moves that round's parameters.
-    let round = Update::parse(&bytes).map_or(0, |sum| sum.header().round);
-    if round > 0 && args.params.is_none() {
-        return Err(Failure::new(format!(
-            "--params: the sum is of round {round}; give the parameters with which that round began"
-        )));
+    if let Some(sum) = sum {
+        let bytes = fs::read(sum).map_err(|error| Failure::of_file(sum, error))?;
+        // A later round's sum moves that round's parameters.
+        let round = Update::parse(&bytes).map_or(0, |sum| sum.header().round);
+        if round > 0 && args.params.is_none() {
+            return Err(Failure::new(format!(
+                "--params: the sum is of round {round}; give the parameters with which that round began"
+            )));
+        }
+        read.apply(&plan, &bytes).map_err(|error| Failure::of_file(sum, error))?;
     }
-    read.apply(&plan, &bytes).map_err(|error| Failure::of_file(sum, error))?;
     if let Some(out) = &args.out {
         write(out, &onnx::encode(&read.to_model(&plan)?), Access::Public)?;
     }
