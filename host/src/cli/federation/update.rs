@@ -161,7 +161,8 @@ fn key(args: &UpdateArgs, plan: &FederationPlan) -> Result<Option<MemberKey>, Fa
 fn check_cap(plan: &FederationPlan, args: &UpdateArgs) -> Result<(), Failure> {
     let Some(most) = args.max_epsilon else { return Ok(()) };
     // ε is nothing without δ, and the plan has chosen both. A cap that is no number allows nothing.
-    if !(plan.delta <= args.max_delta) {
+    let is_small = plan.delta <= args.max_delta;
+    if !is_small {
         return Err(FederationError::LargeDelta { delta: plan.delta, most: args.max_delta }.into());
     }
     let epsilon = plan.epsilon(plan.rounds)?;
