@@ -863,6 +863,13 @@ fn killed_server_makes_the_same_sum() {
         assert!(Update::parse(&fs::read(federation.at("0.sum")).unwrap()).unwrap().units().eq(wanted.iter().copied()));
         refused(&aggregate(&files[1..]).output().unwrap(), &["cohort is fixed"]);
     }
+    // A sum among the server's own files.
+    let mut inside = damper(&["aggregate", "--round", "0", "--json", "--federation"]);
+    inside.arg(federation.at("federation.json")).arg("--ledger").arg(federation.at("server"));
+    inside.arg("--out").arg(federation.at("server/0.sum")).args(files.map(|file| federation.at(file)));
+    fs::create_dir(federation.at("server")).unwrap();
+    succeeds(&mut inside);
+    assert_eq!(fs::read(federation.at("server/0.sum")).unwrap(), fs::read(federation.at("0.sum")).unwrap());
 }
 
 // The plan holds the model's flags: the other commands take them from it, and others are refused.

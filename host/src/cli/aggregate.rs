@@ -147,7 +147,6 @@ pub(super) fn run(args: &AggregateArgs) -> Result<(), Failure> {
     // A file that cannot be written is found out before the round is charged.
     let bytes = plan.as_ref().map_or(0, |(_, plan)| 8 * u64::from(plan.parameters));
     check_file_fits(&args.out, bytes, "out")?;
-    let mut out = AtomicFile::create(&args.out, Access::Public)?;
     let (mut sum, mut round, mut cohort) = (Aggregate::default(), None, Cohort::new(0));
     if let (Some((file, plan)), Some(number), Some(folder)) = (&plan, args.round, &args.ledger) {
         let params = args.params.as_deref().map(read_params).transpose()?;
@@ -160,6 +159,8 @@ pub(super) fn run(args: &AggregateArgs) -> Result<(), Failure> {
         cohort = Cohort::new(number);
         sum = Aggregate::of_plan(&file.display().to_string(), plan, number, request);
     }
+    // After the ledger: opening it sweeps its folder, in which this file may be.
+    let mut out = AtomicFile::create(&args.out, Access::Public)?;
     let mut refused = vec![];
     for file in &args.files {
         let name = file.display().to_string();
