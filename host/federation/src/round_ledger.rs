@@ -91,7 +91,7 @@ impl Charged {
         Ok(Self { budget: plan.rounds, paid: 0, next_round: 0, plan: plan.digest(), device, folder })
     }
 
-    /// The content of a file; None if it charges nothing, and is of another plan or device.
+    /// The content of a file; None if a device's ledger charges nothing, and is of another plan or device.
     fn read(bytes: &[u8], plan: &FederationPlan, device: u32) -> Result<Option<Self>, String> {
         #[derive(Deserialize)]
         #[serde(deny_unknown_fields)]
@@ -104,7 +104,9 @@ impl Charged {
             return Err("its digest does not match".into());
         }
         let is_of_plan = ledger.plan == plan.digest() && ledger.budget == plan.rounds;
-        if ledger.next_round == 0 && !(is_of_plan && ledger.device == device) {
+        // A server's folder has more than its ledger.
+        let is_unused = ledger.next_round == 0 && ledger.device > 0 && device > 0;
+        if is_unused && !(is_of_plan && ledger.device == device) {
             return Ok(None);
         }
         if !is_of_plan {

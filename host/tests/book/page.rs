@@ -4,7 +4,7 @@ use std::iter::Peekable;
 use std::str::Lines;
 
 /// Languages of blocks that show a file or a program and are not commands.
-const SHOWN: [&str; 8] = ["c", "csv", "diff", "json", "rust", "text", "toml", "tsv"];
+const SHOWN: [&str; 9] = ["c", "csv", "diff", "json", "rust", "text", "toml", "tsv", "yaml"];
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {

@@ -21,8 +21,11 @@ use damper_firmware_cortex_m::{Ticks, exit};
 
 const DIM: usize = 650;
 
+/// A name, and the value of each coordinate.
+type Gradient = (&'static str, fn(usize) -> f32);
+
 /// Gradients by their name: all below the clip, which is 1, unless they say another thing.
-const GRADIENTS: [(&str, fn(usize) -> f32); 14] = [
+const GRADIENTS: [Gradient; 14] = [
     ("small", |at| 1e-3 + at as f32 * 1e-5),
     ("zero", |_| 0.0),
     ("negative", |at| -1e-3 - at as f32 * 1e-5),
