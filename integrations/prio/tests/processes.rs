@@ -275,7 +275,7 @@ fn errors_are_one_line() {
         (upload.replace("member-2", "member-3"), "gateway", "one.upd: the key is not that of device 2 in the plan;"),
         (upload.replace("one.upd", "other.upd"), "gateway", "other.upd: the plan has no device 77;"),
         (upload.replace("one.upd", "short"), "gateway", "short: not an update"),
-        (upload.replace("member-2.key", "short"), "gateway", "short: not a device's key;"),
+        (upload.replace("member-2.key", "short"), "gateway", "short: others on this machine can read it"),
         (upload.to_owned(), "collector", "collector.crt: a certificate of collector, not of gateway;"),
         (upload.replace("[L]", "127.0.0.1:1"), "gateway", "--leader 127.0.0.1:1: "),
         (upload.replace("[L]", "[H]"), "gateway", "--leader 127."),
