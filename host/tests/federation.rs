@@ -1,7 +1,8 @@
 //! `damper federation` and the server's side of `damper aggregate`: whole rounds against one process, and what devices may do wrong.
 
 use damper::federated::{
-    Device, DeviceData, Envelope, FederationPlan, Listening, Machine, Request, RoundLedger, Users, request_digest,
+    Asked, Device, DeviceData, Envelope, FederationPlan, Listening, Machine, Request, RoundLedger, Users,
+    request_digest,
 };
 use damper::graph::GraphOptions;
 use damper::onnx::TensorRef;
@@ -622,8 +623,8 @@ fn members_speak_for_themselves_alone() {
         assert_eq!(ok(&signed_update(&federation, device, device, &[]))["rounds_charged"], 1);
     }
     let read = |name: &str| fs::read(federation.at(name)).unwrap();
-    let request = request_digest(&plan, 0, None);
-    let update = |name: &str| Envelope::open(&plan, 0, &request, &read(name)).map(|envelope| envelope.update.to_vec());
+    let asked = Asked::new(&plan, 0, request_digest(&plan, 0, None));
+    let update = |name: &str| Envelope::open(&asked, &read(name)).map(|envelope| envelope.update.to_vec());
     // The bare update without its envelope, one of another device's in the envelope of the first, and a changed bit.
     fs::write(federation.at("bare.upd"), update("2-0.upd").unwrap()).unwrap();
     let (first, second) = (read("1-0.upd"), read("2-0.upd"));
@@ -764,7 +765,7 @@ fn answers_come_at_the_plans_delay() {
     // It has the noise, and nothing else.
     let plan = FederationPlan::from_json(&fs::read(slow.at("federation.json")).unwrap()).unwrap();
     let bytes = fs::read(slow.at("1-0.upd")).unwrap();
-    let update = Envelope::open(&plan, 0, &request_digest(&plan, 0, None), &bytes).unwrap().update;
+    let update = Envelope::open(&Asked::new(&plan, 0, request_digest(&plan, 0, None)), &bytes).unwrap().update;
     let noise: Vec<i64> = Update::parse(update).unwrap().units().collect();
     let deviation = (noise.iter().map(|x| (*x as f64).powi(2)).sum::<f64>() / noise.len() as f64).sqrt();
     assert!((deviation / f64::from(plan.sigma) - 1.0).abs() < 0.15, "{deviation} {}", plan.sigma);

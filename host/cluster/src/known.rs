@@ -5,7 +5,7 @@
 
 use serde_json::Value;
 
-/// What a launcher tells of its processes.
+/// Launcher, variable and number of processes, as the environment has them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Told {
     pub launcher: &'static str,
@@ -60,7 +60,7 @@ const ARRAYS: [(&str, &str); 6] = [
     ("SGE_TASK_ID", "an array of Grid Engine"),
 ];
 
-/// What the launchers without MPI tell, if one has started several processes.
+/// The launcher without MPI that has started several processes, if one has.
 pub(crate) fn told(variable: &impl Fn(&str) -> Option<String>) -> Option<Told> {
     let number = |name: &str| variable(name)?.trim().parse::<u64>().ok();
     let most = |name: &str| variable(name)?.trim().rsplit(':').next()?.parse::<usize>().ok();

@@ -37,9 +37,9 @@ pub enum JoinError {
     Failed,
     /// MPI has started, and joins fewer processes than the launcher has started.
     Fewer {
-        /// How many the launcher tells, at least.
+        /// Processes of the launcher, at least.
         started: usize,
-        /// How many MPI joins.
+        /// Processes that MPI joins.
         joined: usize,
     },
 }

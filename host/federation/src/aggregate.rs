@@ -3,7 +3,7 @@
 //! Each update is a device's clipped sum with its own noise on it ([`damper_core::update`]): integers on one grid, so their total is
 //! exact and does not depend on order. Adding is post-processing; no budget is spent here, and no data is seen.
 
-use crate::{Envelope, EnvelopeError, FederationPlan};
+use crate::{Asked, Envelope, EnvelopeError, FederationPlan};
 use damper_core::numerics::digest::Digest;
 use damper_core::update::{Header, Update, UpdateError, Word};
 use std::collections::HashMap;
@@ -101,15 +101,8 @@ pub struct Aggregate<'a> {
     sum: Vec<i64>,
     first: Option<(String, Header)>,
     names: HashMap<u64, String>,
-    round: Option<Round<'a>>,
-}
-
-/// The round that updates must be of.
-#[derive(Debug)]
-struct Round<'a> {
-    plan: &'a FederationPlan,
-    number: u32,
-    request: [u8; 32],
+    /// The round that updates must be of.
+    asked: Option<Asked<'a>>,
 }
 
 impl<'a> Aggregate<'a> {
@@ -118,7 +111,7 @@ impl<'a> Aggregate<'a> {
     pub fn of_plan(name: &str, plan: &'a FederationPlan, round: u32, request: [u8; 32]) -> Self {
         Self {
             first: Some((name.to_owned(), plan.header(0, round))),
-            round: Some(Round { plan, number: round, request }),
+            asked: Some(Asked::new(plan, round, request)),
             ..Self::default()
         }
     }
@@ -131,13 +124,11 @@ impl<'a> Aggregate<'a> {
     /// was added; nothing was added then.
     pub fn add(&mut self, name: &str, bytes: &[u8]) -> Result<u64, AggregateError> {
         let name = name.to_owned();
-        let (bytes, signer) = match &self.round {
-            Some(round) if !round.plan.members.is_empty() => {
-                match Envelope::open(round.plan, round.number, &round.request, bytes) {
-                    Ok(envelope) => (envelope.update, Some(envelope.device)),
-                    Err(error) => return Err(AggregateError::Unsigned { name, error }),
-                }
-            }
+        let (bytes, signer) = match &self.asked {
+            Some(asked) if !asked.plan.members.is_empty() => match Envelope::open(asked, bytes) {
+                Ok(envelope) => (envelope.update, Some(envelope.device)),
+                Err(error) => return Err(AggregateError::Unsigned { name, error }),
+            },
             _ => (bytes, None),
         };
         let update = match Update::parse(bytes) {
@@ -155,7 +146,7 @@ impl<'a> Aggregate<'a> {
         if let Some((what, got, wanted)) = difference(&header, wanted) {
             return Err(AggregateError::Mixed { name, what, got, first: first.clone(), wanted });
         }
-        if let Some(Round { plan, .. }) = &self.round {
+        if let Some(Asked { plan, .. }) = &self.asked {
             let FederationPlan { devices, .. } = **plan;
             if !(1..=u64::from(devices)).contains(&header.device) {
                 return Err(AggregateError::Unknown { name, device: header.device, devices });
@@ -399,26 +390,26 @@ mod tests {
         let other = request_digest(&plan, 1, Some(&[0.5, 0.75]));
         let update = |device: u64, units: &[i32]| forged(plan.header(device, 1), units);
         let seal = |device: usize, request, update: &[u8]| {
-            Envelope::seal(&plan, 1, device as u64, request, update, &keys[device - 1])
+            Envelope::seal(&Asked::new(&plan, 1, request), device as u64, update, &keys[device - 1])
         };
         let mut sum = Aggregate::of_plan("federation.json", &plan, 1, request);
         let bad = [
             // Without a signature.
             update(2, &[9, 9]),
             // Signed by device 1, in the envelope and in the update of device 2.
-            Envelope::seal(&plan, 1, 2, &request, &update(2, &[9, 9]), &keys[0]),
-            seal(1, &request, &update(2, &[9, 9])),
+            Envelope::seal(&Asked::new(&plan, 1, request), 2, &update(2, &[9, 9]), &keys[0]),
+            seal(1, request, &update(2, &[9, 9])),
             // An answer to other parameters, and to another round.
-            seal(2, &other, &update(2, &[9, 9])),
-            Envelope::seal(&plan, 0, 2, &request, &update(2, &[9, 9]), &keys[1]),
-            seal(2, &request, b"no update"),
+            seal(2, other, &update(2, &[9, 9])),
+            Envelope::seal(&Asked::new(&plan, 0, request), 2, &update(2, &[9, 9]), &keys[1]),
+            seal(2, request, b"no update"),
         ];
         for bytes in &bad {
             assert!(sum.add("bad.upd", bytes).is_err());
         }
         for device in 1..=4 {
             assert_eq!(
-                sum.add("good.upd", &seal(device, &request, &update(device as u64, &[1, -2]))),
+                sum.add("good.upd", &seal(device, request, &update(device as u64, &[1, -2]))),
                 Ok(device as u64)
             );
         }
@@ -438,7 +429,7 @@ mod tests {
         let honest: Vec<_> = (1..=4u64)
             .map(|device| {
                 let update = forged(plan.header(device, 2), &[3, -1]);
-                Envelope::seal(&plan, 2, device, &request, &update, &keys[device as usize - 1])
+                Envelope::seal(&Asked::new(&plan, 2, request), device, &update, &keys[device as usize - 1])
             })
             .collect();
         let mut sum = Aggregate::of_plan("federation.json", &plan, 2, request);
@@ -463,13 +454,14 @@ mod tests {
                 3 => {
                     let device = random(6) as u64;
                     let update = forged(plan.header(device, 2), &[random(1 << 20) as i32, 0]);
-                    bytes = Envelope::seal(&plan, 2, device, &request, &update, &stranger);
+                    bytes = Envelope::seal(&Asked::new(&plan, 2, request), device, &update, &stranger);
                 }
                 4 => {
                     let update = forged(plan.header(of as u64 + 1, 2), &[9, 9]);
                     let round = random(5) as u32;
                     let asked = request_digest(&plan, round, Some(&[0.25, random(9) as f32]));
-                    bytes = Envelope::seal(&plan, round, of as u64 + 1, &asked, &update, &keys[(of + 1) % 4]);
+                    bytes =
+                        Envelope::seal(&Asked::new(&plan, round, asked), of as u64 + 1, &update, &keys[(of + 1) % 4]);
                 }
                 _ => bytes = (0..random(300)).map(|_| random(256) as u8).collect(),
             }

@@ -6,10 +6,8 @@
 use crate::round_ledger::{self, SETTING};
 use crate::{Aggregation, DeviceNoise, FederationError, FederationPlan};
 use damper_accounting::RunKind;
-use damper_files::{Access, create_private_folder_for, sealed, write_for};
+use damper_files::{Access, create_private_folder_for, read_if_there, sealed, write_for};
 use serde::{Deserialize, Serialize};
-use std::fs;
-use std::io;
 use std::path::Path;
 
 const APPROVED: &str = "approved.json";
@@ -27,20 +25,10 @@ fn note(folder: &Path, name: &str, plan: &FederationPlan) -> Result<(), Federati
 }
 
 fn is_noted(folder: &Path, name: &str, plan: &FederationPlan) -> Result<bool, FederationError> {
-    #[derive(Deserialize)]
-    #[serde(deny_unknown_fields)]
-    struct File {
-        approved: Approval,
-        sha256: String,
-    }
     let file = folder.join(name);
-    match fs::read(&file) {
-        Ok(bytes) => Ok(serde_json::from_slice(&bytes).is_ok_and(|File { approved, sha256 }| {
-            sealed::digest(&approved) == sha256 && approved.plan == plan.digest()
-        })),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
-        Err(error) => Err(FederationError::Io { file, error }),
-    }
+    let found = read_if_there(&file).map_err(|error| FederationError::Io { file, error })?;
+    let approval = found.and_then(|bytes| sealed::read::<Approval>("approved", &bytes).ok());
+    Ok(approval.is_some_and(|approval| approval.plan == plan.digest()))
 }
 
 /// Writes that the data of the device with this folder fits `plan`. From now on the device answers each request, by noise alone if its rows do not
@@ -110,6 +98,7 @@ mod tests {
     use super::*;
     use crate::PlanSettings;
     use crate::plan::tests::settings;
+    use std::fs;
 
     #[test]
     fn shares_want_the_owners_word() {

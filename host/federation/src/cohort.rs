@@ -5,11 +5,9 @@
 
 use crate::FederationError;
 use crate::round_ledger::SETTING;
-use damper_files::{Access, sealed, sha256, write_for};
+use damper_files::{Access, read_if_there, sealed, sha256, write_for};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
-use std::fs;
-use std::io;
 use std::path::Path;
 
 const COHORT: &str = "cohort.json";
@@ -57,23 +55,11 @@ impl Cohort {
     ///
     /// It cannot be read, or is damaged.
     pub fn read(folder: &Path, round: u32) -> Result<Option<Self>, FederationError> {
-        #[derive(Deserialize)]
-        #[serde(deny_unknown_fields)]
-        struct File {
-            cohort: Cohort,
-            sha256: String,
-        }
         let file = folder.join(COHORT);
-        let bytes = match fs::read(&file) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(FederationError::Io { file, error }),
-        };
-        let damaged = || FederationError::Ledger { folder: folder.into(), problem: format!("{COHORT} is damaged") };
-        let File { cohort, sha256 } = serde_json::from_slice(&bytes).map_err(|_| damaged())?;
-        if sealed::digest(&cohort) != sha256 {
-            return Err(damaged());
-        }
+        let found = read_if_there(&file).map_err(|error| FederationError::Io { file, error })?;
+        let Some(bytes) = found else { return Ok(None) };
+        let damaged = |_| FederationError::Ledger { folder: folder.into(), problem: format!("{COHORT} is damaged") };
+        let cohort: Self = sealed::read("cohort", &bytes).map_err(damaged)?;
         Ok(Some(cohort).filter(|cohort| cohort.round == round))
     }
 
@@ -112,6 +98,7 @@ impl Cohort {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs;
 
     #[test]
     fn fixed_cohort_takes_no_other() {

@@ -57,10 +57,27 @@ pub enum EnvelopeError {
     Signature(u64),
 }
 
-struct Head([u8; HEAD]);
+/// The request that updates of a round answer. The plan's digest, which takes as long as the plan has members, is taken once.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked<'a> {
+    /// The plan.
+    pub plan: &'a FederationPlan,
+    /// The round, counted from 0.
+    pub round: u32,
+    /// The digest of the request ([`request_digest`](crate::request_digest)).
+    pub request: [u8; 32],
+    digest: [u8; 32],
+}
 
-impl Head {
-    fn new(plan: &FederationPlan, round: u32, device: u64, request: &[u8; 32], update: usize) -> Self {
+impl<'a> Asked<'a> {
+    /// The request with this digest in `round` of `plan`.
+    #[must_use]
+    pub fn new(plan: &'a FederationPlan, round: u32, request: [u8; 32]) -> Self {
+        Self { plan, round, request, digest: plan.digest_bytes() }
+    }
+
+    /// The bytes before an update of so many bytes.
+    fn head(&self, device: u64, update: usize) -> [u8; HEAD] {
         let mut bytes = [0; HEAD];
         let mut rest = &mut bytes[..];
         let mut put = |field: &[u8]| {
@@ -70,44 +87,37 @@ impl Head {
         };
         put(&MAGIC);
         put(&VERSION.to_le_bytes());
-        put(&round.to_le_bytes());
+        put(&self.round.to_le_bytes());
         put(&device.to_le_bytes());
-        put(&plan.digest_bytes());
-        put(request);
+        put(&self.digest);
+        put(&self.request);
         put(&(update as u64).to_le_bytes());
-        Self(bytes)
+        bytes
     }
 }
 
 impl<'a> Envelope<'a> {
-    /// The bytes of the envelope in which `device` answers `request` in `round` with `update`.
+    /// The bytes of the envelope in which `device` answers with `update`.
     #[must_use]
-    pub fn seal(
-        plan: &FederationPlan,
-        round: u32,
-        device: u64,
-        request: &[u8; 32],
-        update: &[u8],
-        key: &MemberKey,
-    ) -> Vec<u8> {
-        let mut bytes = Head::new(plan, round, device, request, update.len()).0.to_vec();
+    pub fn seal(asked: &Asked<'_>, device: u64, update: &[u8], key: &MemberKey) -> Vec<u8> {
+        let mut bytes = asked.head(device, update.len()).to_vec();
         bytes.extend_from_slice(update);
         let signature = key.sign(CONTEXT, &bytes);
         bytes.extend_from_slice(&signature);
         bytes
     }
 
-    /// Opens an envelope that answers `request` in `round` of `plan`.
+    /// Opens an envelope that answers what was asked.
     ///
     /// # Errors
     ///
     /// The bytes are none, or not signed by the member for which they speak.
-    pub fn open(plan: &FederationPlan, round: u32, request: &[u8; 32], bytes: &'a [u8]) -> Result<Self, EnvelopeError> {
+    pub fn open(asked: &Asked<'_>, bytes: &'a [u8]) -> Result<Self, EnvelopeError> {
         let signed = bytes.split_last_chunk::<SIGNATURE>();
         let (message, signature) = signed.ok_or(EnvelopeError::Form)?;
         let (head, update) = message.split_first_chunk::<HEAD>().ok_or(EnvelopeError::Form)?;
         let device = u64::from_le_bytes(std::array::from_fn(|at| head[16 + at]));
-        let wanted = Head::new(plan, round, device, request, update.len()).0;
+        let wanted = asked.head(device, update.len());
         let differs = |from: usize, to: usize| head[from..to] != wanted[from..to];
         if differs(0, 12) || differs(88, HEAD) {
             return Err(EnvelopeError::Form);
@@ -117,8 +127,7 @@ impl<'a> Envelope<'a> {
                 return Err(EnvelopeError::Other(name));
             }
         }
-        let member = usize::try_from(device).ok().and_then(|device| plan.members.get(device.checked_sub(1)?));
-        let member = member.ok_or(EnvelopeError::Unknown(device))?;
+        let member = asked.plan.member(device).ok_or(EnvelopeError::Unknown(device))?;
         if !member.signed(CONTEXT, message, signature) {
             return Err(EnvelopeError::Signature(device));
         }
@@ -156,10 +165,10 @@ mod tests {
         let (ours, other) = (plan(members.clone(), 0.5), plan(members, 0.25));
         let request = request_digest(&ours, 2, Some(&[1.0; 650]));
         let seal = |plan, round, device, request: &[u8; 32], key: usize| {
-            Envelope::seal(plan, round, device, request, b"update", &keys[key])
+            Envelope::seal(&Asked::new(plan, round, *request), device, b"update", &keys[key])
         };
-        let good = seal(&ours, 2, 3, &request, 2);
-        assert_eq!(Envelope::open(&ours, 2, &request, &good), Ok(Envelope { device: 3, update: b"update" }));
+        let (good, asked) = (seal(&ours, 2, 3, &request, 2), Asked::new(&ours, 2, request));
+        assert_eq!(Envelope::open(&asked, &good), Ok(Envelope { device: 3, update: b"update" }));
         let of_other = request_digest(&ours, 2, Some(&[1.5; 650]));
         for (bytes, error) in [
             // Device 2 speaks for device 3.
@@ -171,7 +180,7 @@ mod tests {
             (seal(&ours, 2, 0, &request, 2), EnvelopeError::Unknown(0)),
             (seal(&ours, 2, u64::MAX, &request, 2), EnvelopeError::Unknown(u64::MAX)),
         ] {
-            assert_eq!(Envelope::open(&ours, 2, &request, &bytes), Err(error));
+            assert_eq!(Envelope::open(&asked, &bytes), Err(error));
         }
     }
 
@@ -192,16 +201,16 @@ mod tests {
     fn damaged_envelope_is_error() {
         let (keys, members) = keys(4);
         let plan = plan(members, 0.5);
-        let request = request_digest(&plan, 0, None);
-        let good = Envelope::seal(&plan, 0, 1, &request, &[7; 40], &keys[0]);
+        let asked = Asked::new(&plan, 0, request_digest(&plan, 0, None));
+        let good = Envelope::seal(&asked, 1, &[7; 40], &keys[0]);
         for cut in 0..good.len() {
-            assert!(Envelope::open(&plan, 0, &request, &good[..cut]).is_err(), "{cut}");
+            assert!(Envelope::open(&asked, &good[..cut]).is_err(), "{cut}");
         }
         for bit in 0..good.len() * 8 {
             let mut bad = good.clone();
             bad[bit / 8] ^= 1 << (bit % 8);
-            assert!(Envelope::open(&plan, 0, &request, &bad).is_err(), "{bit}");
+            assert!(Envelope::open(&asked, &bad).is_err(), "{bit}");
         }
-        assert!(Envelope::open(&plan, 0, &request, &[&good[..], &[0]].concat()).is_err());
+        assert!(Envelope::open(&asked, &[&good[..], &[0]].concat()).is_err());
     }
 }

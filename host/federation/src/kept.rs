@@ -5,7 +5,7 @@
 
 use crate::FederationError;
 use crate::round_ledger::SETTING;
-use damper_files::{Access, sealed, sha256, write_for};
+use damper_files::{Access, hex, sealed, sha256, write_for};
 use serde::{Deserialize, Serialize};
 use std::fs;
 use std::io;
@@ -20,16 +20,12 @@ pub struct Kept {
     bytes: Vec<u8>,
 }
 
-/// What the first line says.
+/// The first line: the digests of the request, and of the bytes behind it.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Head {
     request: String,
     bytes: String,
-}
-
-fn hex(bytes: &[u8; 32]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl Kept {
@@ -39,12 +35,6 @@ impl Kept {
     ///
     /// It cannot be read.
     pub fn read(folder: &Path) -> Result<Option<Self>, FederationError> {
-        #[derive(Deserialize)]
-        #[serde(deny_unknown_fields)]
-        struct Line {
-            kept: Head,
-            sha256: String,
-        }
         let file = folder.join(KEPT);
         // A file, and none that never ends.
         let read = || if fs::metadata(&file)?.is_file() { fs::read(&file) } else { Ok(vec![]) };
@@ -56,9 +46,8 @@ impl Kept {
         let whole = || {
             let end = bytes.iter().position(|byte| *byte == b'\n')?;
             let (line, rest) = bytes.split_at(end + 1);
-            let Line { kept, sha256: digest } = serde_json::from_slice(line).ok()?;
-            let is_whole = sealed::digest(&kept) == digest && sha256(rest) == kept.bytes;
-            is_whole.then(|| Self { request: kept.request, bytes: rest.to_vec() })
+            let kept: Head = sealed::read("kept", line).ok()?;
+            (sha256(rest) == kept.bytes).then(|| Self { request: kept.request, bytes: rest.to_vec() })
         };
         Ok(whole())
     }
@@ -90,7 +79,7 @@ impl Keeping {
     ///
     /// The disk is full or fails.
     pub fn keep(&self, bytes: &[u8]) -> Result<(), FederationError> {
-        let head = Head { request: hex(&self.request), bytes: sha256(bytes) };
+        let head = Head { request: hex(self.request), bytes: sha256(bytes) };
         let mut content = sealed::line("kept", "", &head).0.into_bytes();
         content.extend_from_slice(bytes);
         Ok(write_for(&self.file, &content, Access::Private, SETTING)?)

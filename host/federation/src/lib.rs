@@ -26,7 +26,7 @@ mod sent_log;
 
 pub use approval::{approve, check_approved, has_joined, join};
 pub use cohort::Cohort;
-pub use envelope::{Envelope, EnvelopeError};
+pub use envelope::{Asked, Envelope, EnvelopeError};
 pub use error::FederationError;
 pub use kept::{Keeping, Kept};
 pub use local_steps::LocalSteps;

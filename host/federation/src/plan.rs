@@ -8,7 +8,7 @@ use damper_core::grid::Grid;
 use damper_core::noise::DiscreteGaussian;
 use damper_core::update::Header;
 use damper_data::{DataNames, TableNames};
-use damper_files::sealed;
+use damper_files::{sealed, unhex};
 use damper_onnx::SettingError;
 use serde::{Deserialize, Serialize};
 use std::collections::HashSet;
@@ -357,12 +357,15 @@ impl FederationPlan {
         sealed::digest(self)
     }
 
+    /// The member whose number is `device`, from 1.
+    #[must_use]
+    pub fn member(&self, device: u64) -> Option<&Member> {
+        self.members.get(usize::try_from(device.checked_sub(1)?).ok()?)
+    }
+
     /// The bytes of the digest.
     pub(crate) fn digest_bytes(&self) -> [u8; 32] {
-        let digest = self.digest();
-        std::array::from_fn(|at| {
-            u8::from_str_radix(digest.get(2 * at..2 * at + 2).unwrap_or_default(), 16).unwrap_or(0)
-        })
+        unhex(&self.digest()).expect("a SHA-256 has 64 digits")
     }
 
     /// The number of the federation's run in updates: the first bytes of the digest. An update of another plan has another.

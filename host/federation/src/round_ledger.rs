@@ -6,10 +6,10 @@
 use super::{FederationError, FederationPlan};
 use damper_core::accounting::{Ledger, Record, Store};
 use damper_core::error::OpenError;
-use damper_files::{Access, AtomicFile, FileError, create_private_folder_for, sealed, write_for};
+use damper_files::{Access, AtomicFile, FileError, create_private_folder_for, hex, read_if_there, sealed, write_for};
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File, TryLockError};
-use std::io::{self, Write};
+use std::io::Write;
 use std::path::{Path, PathBuf};
 
 const LEDGER: &str = "ledger.json";
@@ -87,22 +87,13 @@ impl Charged {
         getrandom::fill(&mut folder).map_err(|error| {
             FederationError::Key(format!("the operating system gave no randomness ({error}); try again"))
         })?;
-        let folder = folder.iter().map(|byte| format!("{byte:02x}")).collect();
+        let folder = hex(folder);
         Ok(Self { budget: plan.rounds, paid: 0, next_round: 0, plan: plan.digest(), device, folder })
     }
 
     /// The content of a file; None if a device's ledger charges nothing, and is of another plan or device.
     fn read(bytes: &[u8], plan: &FederationPlan, device: u32) -> Result<Option<Self>, String> {
-        #[derive(Deserialize)]
-        #[serde(deny_unknown_fields)]
-        struct File {
-            ledger: Charged,
-            sha256: String,
-        }
-        let File { ledger, sha256 } = serde_json::from_slice(bytes).map_err(|error| error.to_string())?;
-        if sealed::digest(&ledger) != sha256 {
-            return Err("its digest does not match".into());
-        }
+        let ledger: Self = sealed::read("ledger", bytes)?;
         let is_of_plan = ledger.plan == plan.digest() && ledger.budget == plan.rounds;
         // A server's folder has more than its ledger.
         let is_unused = ledger.next_round == 0 && ledger.device > 0 && device > 0;
@@ -139,14 +130,10 @@ pub(crate) fn check_plan(folder: &Path, plan: &FederationPlan) -> Result<(), Fed
     let damaged = |problem: String| FederationError::Ledger { folder: folder.into(), problem };
     let file = folder.join(LEDGER);
     let device = |bytes: &[u8]| serde_json::from_slice::<serde_json::Value>(bytes).ok()?["ledger"]["device"].as_u64();
-    match fs::read(&file) {
-        Ok(bytes) => {
-            let device = device(&bytes).and_then(|device| u32::try_from(device).ok()).unwrap_or_default();
-            Charged::read(&bytes, plan, device).map(|_| ()).map_err(damaged)
-        }
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
-        Err(error) => Err(FederationError::Io { file, error }),
-    }
+    let found = read_if_there(&file).map_err(|error| FederationError::Io { file, error })?;
+    let Some(bytes) = found else { return Ok(()) };
+    let device = device(&bytes).and_then(|device| u32::try_from(device).ok()).unwrap_or_default();
+    Charged::read(&bytes, plan, device).map(|_| ()).map_err(damaged)
 }
 
 impl RoundLedger {
@@ -175,16 +162,13 @@ impl RoundLedger {
             Err(TryLockError::Error(error)) => return Err(FederationError::Io { file: lock, error }),
         }
         let damaged = |problem: String| FederationError::Ledger { folder: folder.into(), problem };
-        AtomicFile::sweep(folder);
-        let found = match fs::read(&file) {
-            Ok(bytes) => Charged::read(&bytes, plan, device).map_err(damaged)?,
-            // A folder that was used has a ledger: its lock says so. A first process that was stopped earlier charged nothing.
-            Err(error) if error.kind() == io::ErrorKind::NotFound && (is_used(&opened) || has_traces(folder)) => {
-                return Err(damaged("it is missing".into()));
-            }
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
-            Err(error) => return Err(FederationError::Io { file, error }),
-        };
+        AtomicFile::sweep(folder).map_err(|error| FederationError::Io { file: folder.into(), error })?;
+        let bytes = read_if_there(&file).map_err(|error| FederationError::Io { file: file.clone(), error })?;
+        // A folder that was used has a ledger: its lock says so. A first process that was stopped earlier charged nothing.
+        if bytes.is_none() && (is_used(&opened) || has_traces(folder)) {
+            return Err(damaged("it is missing".into()));
+        }
+        let found = bytes.map(|bytes| Charged::read(&bytes, plan, device).map_err(damaged)).transpose()?.flatten();
         let record = match found {
             Some(record) => record,
             None => {

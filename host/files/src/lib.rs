@@ -28,7 +28,7 @@ pub enum Access {
 #[error("{0}")]
 pub struct FileError(pub String);
 
-/// What the name of a file on its way begins with.
+/// The first letters of the name of a file on its way.
 const PREFIX: &str = ".damper-";
 
 /// A file on its way. It exists under its name only after [`commit`](AtomicFile::commit); dropped, it is gone.
@@ -66,11 +66,18 @@ impl AtomicFile {
     }
 
     /// Removes what killed processes have left in `folder` of files on their way. None may be on its way there now.
-    pub fn sweep(folder: &Path) {
-        let entries = fs::read_dir(folder).into_iter().flatten().flatten();
-        for entry in entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(PREFIX)) {
-            let _ = fs::remove_file(entry.path());
+    ///
+    /// # Errors
+    ///
+    /// The folder cannot be read.
+    pub fn sweep(folder: &Path) -> io::Result<()> {
+        for entry in fs::read_dir(folder)? {
+            let entry = entry?;
+            if entry.file_name().to_string_lossy().starts_with(PREFIX) {
+                let _ = fs::remove_file(entry.path());
+            }
         }
+        Ok(())
     }
 
     /// Makes the file appear under its name, in place of one that is there.
@@ -194,12 +201,35 @@ pub fn json(value: &impl Serialize) -> serde_json::Result<String> {
 
 /// SHA-256 of `bytes`, in hexadecimal.
 pub fn sha256(bytes: &[u8]) -> String {
-    hex(Sha256::new_with_prefix(bytes))
+    hex(Sha256::digest(bytes))
 }
 
-/// The digest's value, in hexadecimal.
-pub fn hex(digest: Sha256) -> String {
-    digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+/// `bytes` in hexadecimal, two digits each.
+pub fn hex(bytes: impl AsRef<[u8]>) -> String {
+    bytes.as_ref().iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The 32 bytes of 64 hexadecimal digits.
+pub fn unhex(text: &str) -> Option<[u8; 32]> {
+    let text = text.as_bytes();
+    if text.len() != 64 || !text.iter().all(u8::is_ascii_hexdigit) {
+        return None;
+    }
+    let digit = |at: usize| char::from(text[at]).to_digit(16).unwrap_or_default() as u8;
+    Some(std::array::from_fn(|at| digit(2 * at) << 4 | digit(2 * at + 1)))
+}
+
+/// The content of `path`; None if there is no such file.
+///
+/// # Errors
+///
+/// It cannot be read.
+pub fn read_if_there(path: &Path) -> io::Result<Option<Vec<u8>>> {
+    match fs::read(path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 /// Folders that are about to be made, innermost first. Dropped, those that are empty are gone.

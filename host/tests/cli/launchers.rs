@@ -18,7 +18,7 @@ fn started<'a>(command: &'a mut Command, variables: &[(&str, &str)]) -> &'a mut 
 /// The variables of process `rank` of `size` by a launcher.
 type Variables = fn(rank: usize, size: usize) -> Vec<(&'static str, String)>;
 
-/// What each launcher sets, by its documentation.
+/// Variables of each launcher, by its documentation.
 const LAUNCHERS: [(&str, Variables); 31] = [
     ("mpirun of Open MPI", |rank, size| numbers(&[("OMPI_COMM_WORLD_RANK", rank), ("OMPI_COMM_WORLD_SIZE", size)])),
     ("mpirun of MPICH", |rank, size| numbers(&[("PMI_RANK", rank), ("PMI_SIZE", size)])),

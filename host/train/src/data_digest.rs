@@ -14,5 +14,5 @@ pub(crate) fn data_digest(data: &Dataset) -> Result<String, DataError> {
             None => digest.update([0]),
         }
     }
-    Ok(hex(digest))
+    Ok(hex(digest.finalize()))
 }

@@ -19,8 +19,8 @@ mod users;
 pub use charge::charge_budget;
 pub use client::{Device, DeviceData, Listening, Machine, Request};
 pub use damper_federation::{
-    Aggregation, Cohort, DeviceNoise, Envelope, FederationEpsilon, FederationError, FederationPlan, Keeping, Kept,
-    LocalSteps, Member, MemberKey, PlanSettings, RoundLedger, SentLog, Unit, aggregate, approve, check_approved,
+    Aggregation, Asked, Cohort, DeviceNoise, Envelope, FederationEpsilon, FederationError, FederationPlan, Keeping,
+    Kept, LocalSteps, Member, MemberKey, PlanSettings, RoundLedger, SentLog, Unit, aggregate, approve, check_approved,
     has_joined, join, members_of_text, request_digest,
 };
 pub use error::RoundError;

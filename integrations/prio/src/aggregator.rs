@@ -18,7 +18,7 @@
 //! So two sums of one round need both aggregators to be dishonest, or to lose their folders.
 
 use crate::cohort::{Cohort, CohortFile};
-use crate::folder::{Content, read_sealed, remove, remove_unfinished, write_sealed};
+use crate::folder::{Content, read_sealed, remove, write_sealed};
 use crate::upload::Upload;
 use crate::verify::SumShare;
 use crate::{FolderError, Refusal, Role, Scheme};
@@ -111,8 +111,8 @@ impl Aggregator {
                 "the plan has no members, so anybody could be a device; plan with `members`",
             ));
         }
+        // What a stopped process left of a file may hold shares: opening the ledger removes it.
         let ledger = RoundLedger::open(folder, &plan)?;
-        remove_unfinished(folder)?;
         let passed = open_head(folder, role, &ledger)?;
         let next_round = passed.max(ledger.next_round());
         let state = State {

@@ -46,18 +46,3 @@ pub(crate) fn put(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend(len.to_le_bytes());
     out.extend(bytes);
 }
-
-/// 64 hexadecimal digits of 32 bytes.
-pub(crate) fn hex(bytes: &[u8; 32]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-}
-
-/// 32 bytes of 64 hexadecimal digits.
-pub(crate) fn unhex(text: &str) -> Option<[u8; 32]> {
-    let text = text.as_bytes();
-    if text.len() != 64 || !text.iter().all(u8::is_ascii_hexdigit) {
-        return None;
-    }
-    let digit = |at: usize| char::from(text[at]).to_digit(16).unwrap_or_default() as u8;
-    Some(std::array::from_fn(|at| digit(2 * at) << 4 | digit(2 * at + 1)))
-}

@@ -1,6 +1,7 @@
 //! The cohort of a round: the devices whose updates are in its sum, each with the digest of its report.
 
-use crate::bytes::{Reader, hex, unhex};
+use crate::bytes::Reader;
+use damper_files::{hex, unhex};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -64,7 +65,7 @@ pub(crate) struct CohortFile {
 impl From<&Cohort> for CohortFile {
     fn from(cohort: &Cohort) -> Self {
         let reports = cohort.reports.iter().map(|(device, digest)| (*device, hex(digest))).collect();
-        Self { round: cohort.round, request: hex(&cohort.request), reports }
+        Self { round: cohort.round, request: hex(cohort.request), reports }
     }
 }
 

@@ -3,10 +3,9 @@
 use crate::FolderError;
 use crate::bytes::{Reader, put};
 use crate::upload::Upload;
-use damper_files::{Access, FileError, write};
+use damper_files::{Access, FileError, read_if_there, write};
 use sha2::{Digest, Sha256};
 use std::fs;
-use std::io;
 use std::path::Path;
 
 const MAGIC: &[u8; 8] = b"DAMPERPR";
@@ -22,11 +21,8 @@ pub(crate) fn write_sealed(file: &Path, body: &[u8]) -> Result<(), FileError> {
 
 /// Reads what [`write_sealed`] wrote; none if there is no such file.
 pub(crate) fn read_sealed(file: &Path) -> Result<Option<Vec<u8>>, FolderError> {
-    let bytes = match fs::read(file) {
-        Ok(bytes) => bytes,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(FolderError::Io { file: file.into(), error }),
-    };
+    let found = read_if_there(file).map_err(|error| FolderError::Io { file: file.into(), error })?;
+    let Some(bytes) = found else { return Ok(None) };
     let body = || {
         let (rest, digest) = bytes.split_last_chunk::<32>()?;
         (Sha256::digest(rest)[..] == digest[..]).then_some(())?;
@@ -38,18 +34,6 @@ pub(crate) fn read_sealed(file: &Path) -> Result<Option<Vec<u8>>, FolderError> {
 /// Removes a file that holds what is no longer needed. One that stays is removed when the folder is opened again.
 pub(crate) fn remove(file: &Path) {
     let _ = fs::remove_file(file);
-}
-
-/// Removes files that a process left which was stopped while it wrote them: they may hold shares.
-pub(crate) fn remove_unfinished(folder: &Path) -> Result<(), FolderError> {
-    let failed = |error| FolderError::Io { file: folder.into(), error };
-    for entry in fs::read_dir(folder).map_err(failed)? {
-        let entry = entry.map_err(failed)?;
-        if entry.file_name().to_string_lossy().starts_with(".damper-") {
-            remove(&entry.path());
-        }
-    }
-    Ok(())
 }
 
 /// The content of a device's file at an aggregator.

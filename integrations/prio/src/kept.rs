@@ -3,12 +3,12 @@
 //! Two reports of one update could be in two sums. So a report is on the disk before it leaves the gateway, and no other is made for its round.
 
 use crate::bytes::{Reader, put};
-use crate::folder::{read_sealed, remove_unfinished, write_sealed};
+use crate::folder::{read_sealed, write_sealed};
 use crate::upload::Upload;
 use crate::{FolderError, PrioError, Scheme, shard};
 use damper_core::update::Update;
 use damper_federation::{FederationPlan, MemberKey};
-use damper_files::create_private_folder;
+use damper_files::{AtomicFile, create_private_folder};
 use sha2::{Digest, Sha256};
 use std::fs::{File, TryLockError};
 use std::path::{Path, PathBuf};
@@ -62,7 +62,8 @@ impl Gateway {
             Err(TryLockError::WouldBlock) => return Err(GatewayError::Running(folder.into())),
             Err(TryLockError::Error(error)) => return Err(failed(error).into()),
         }
-        remove_unfinished(folder)?;
+        // What a stopped process left of a file may hold shares.
+        AtomicFile::sweep(folder).map_err(|error| FolderError::Io { file: folder.into(), error })?;
         Ok(Self { folder: folder.into(), _lock: lock })
     }
 
@@ -83,8 +84,7 @@ impl Gateway {
         due: Option<SystemTime>,
     ) -> Result<[Upload; 2], GatewayError> {
         let device = Update::parse(update).map_err(PrioError::from)?.header().device;
-        let member = usize::try_from(device).ok().and_then(|device| plan.members.get(device.checked_sub(1)?));
-        if member.ok_or(GatewayError::NoMember(device))?.public_key != key.public() {
+        if plan.member(device).ok_or(GatewayError::NoMember(device))?.public_key != key.public() {
             return Err(GatewayError::OtherKey(device));
         }
         let digest: [u8; 32] = Sha256::digest(update).into();

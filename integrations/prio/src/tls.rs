@@ -3,7 +3,7 @@
 //! A certificate of a server may be named by its SHA-256 too. Then whoever holds the authority's key cannot take its place.
 
 use crate::Party;
-use crate::bytes::unhex;
+use damper_files::{hex, unhex};
 use rustls::client::verify_server_name;
 use rustls::crypto::CryptoProvider;
 use rustls::crypto::ring::default_provider;
@@ -45,7 +45,7 @@ impl Fingerprint {
 
 impl fmt::Debug for Fingerprint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&crate::bytes::hex(&self.0))
+        f.write_str(&hex(self.0))
     }
 }
 

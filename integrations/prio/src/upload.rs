@@ -126,7 +126,7 @@ impl Upload {
         if self.round >= plan.rounds {
             return Err(Refusal::Round);
         }
-        let member = usize::try_from(self.device).ok().and_then(|device| plan.members.get(device.checked_sub(1)?));
+        let member = plan.member(self.device);
         let member = member.ok_or(Refusal::Member)?;
         if !member.signed(CONTEXT, &self.message(plan), &self.signature) {
             return Err(Refusal::Signature);

@@ -40,7 +40,7 @@ struct Approved<'a> {
     approved_in: Option<String>,
 }
 
-/// What the server may learn, a sentence each.
+/// The server's knowledge of a device, a sentence each.
 fn learns(plan: &FederationPlan) -> Vec<String> {
     let mut learns = vec![match (plan.aggregation, plan.noise) {
         (Aggregation::Clear, DeviceNoise::Local) => {

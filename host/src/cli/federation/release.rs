@@ -1,7 +1,7 @@
 //! The one answer that leaves a device in a round: the update, or noise alone if the update is late.
 
 use super::super::Failure;
-use damper_train::federated::{DeviceNoise, Envelope, FederationPlan, Keeping, MemberKey, SentLog};
+use damper_train::federated::{Asked, DeviceNoise, Envelope, FederationPlan, Keeping, MemberKey, SentLog};
 use damper_train::files::{Access, AtomicFile};
 use std::io::Write;
 use std::path::Path;
@@ -71,7 +71,10 @@ impl Release {
         let mut state = locked(&self.0);
         let Some(answer) = Self::open(&mut state) else { return Ok(None) };
         let bytes = match &answer.key {
-            Some(key) => Envelope::seal(&answer.plan, answer.round, answer.device.into(), &answer.request, update, key),
+            Some(key) => {
+                let asked = Asked::new(&answer.plan, answer.round, answer.request);
+                Envelope::seal(&asked, answer.device.into(), update, key)
+            }
             None => update.to_vec(),
         };
         answer.keeping.keep(&bytes)?;

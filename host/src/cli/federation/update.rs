@@ -141,8 +141,7 @@ fn show(made: &Made, json: bool) -> Result<(), Failure> {
 
 /// The key that signs the device's updates, if the plan has members.
 fn key(args: &UpdateArgs, plan: &FederationPlan) -> Result<Option<MemberKey>, Failure> {
-    let member = plan.members.get((args.device as usize).wrapping_sub(1));
-    match (member, &args.key) {
+    match (plan.member(args.device.into()), &args.key) {
         (None, None) => Ok(None),
         (None, Some(_)) => Err(Failure::new("--key: the plan has no members, so nothing is signed; leave it out")),
         (Some(_), None) => Err(Failure::new("--key: the plan has members; give the key of this device")),

@@ -101,7 +101,7 @@ fn kept(address: usize) -> Option<String> {
 /// SHA-256 of the code of the module that has `address`.
 fn code(address: usize) -> Option<String> {
     let mut digest = Sha256::new();
-    loaded::code(address, &mut |part| digest.update(part)).then(|| crate::files::hex(digest))
+    loaded::code(address, &mut |part| digest.update(part)).then(|| crate::files::hex(digest.finalize()))
 }
 
 /// The processor, and the variables by which its code is chosen.

@@ -237,7 +237,7 @@ pub(super) fn write(
     };
     let mut digest = Sha256::new();
     body(&mut |part| digest.update(part));
-    header.body = hex(digest);
+    header.body = hex(digest.finalize());
     header.written += 1;
     let (line, _) = sealed::line("state", "", header);
     write_pieces(path, Access::Private, |sink| {

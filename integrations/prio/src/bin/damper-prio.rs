@@ -1,7 +1,7 @@
 //! The command `damper-prio`: the two aggregators, a gateway's upload, and the collector.
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
-use damper_federation::{Envelope, FederationEpsilon, FederationPlan, MemberKey, request_digest};
+use damper_federation::{Asked, Envelope, FederationEpsilon, FederationPlan, MemberKey, request_digest};
 use damper_files::{Access, AtomicFile};
 use damper_prio::link::{Address, Link, Patience, RemoteHelper};
 use damper_prio::server::serve;
@@ -324,7 +324,7 @@ fn upload(args: &UploadArgs) -> Result<(), Failure> {
     let file = read_file(&args.update, 4 * u64::from(plan.parameters) + 4096)?;
     // With members, a device signs its update: then the request in it must be this one.
     let update = if file.starts_with(b"DAMPERSG") {
-        let envelope = Envelope::open(&plan, round, &request, &file);
+        let envelope = Envelope::open(&Asked::new(&plan, round, request), &file);
         envelope.map_err(|error| Failure::of_file(&args.update, error))?.update
     } else {
         &file

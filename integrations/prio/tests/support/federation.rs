@@ -4,7 +4,7 @@
 use crate::support::{DIM, update_with};
 use damper_federation::aggregate::Aggregate;
 use damper_federation::{
-    Aggregation, DeviceNoise, Envelope, FederationPlan, LocalSteps, Member, MemberKey, PlanSettings, Unit,
+    Aggregation, Asked, DeviceNoise, Envelope, FederationPlan, LocalSteps, Member, MemberKey, PlanSettings, Unit,
     request_digest,
 };
 use damper_prio::{Scheme, Upload, shard};
@@ -77,7 +77,7 @@ impl Federation {
         let mut sum = Aggregate::of_plan("plan", &self.plan, round, request);
         for device in devices {
             let update = self.update(*device, round);
-            let sealed = Envelope::seal(&self.plan, round, *device, &request, &update, self.key(*device));
+            let sealed = Envelope::seal(&Asked::new(&self.plan, round, request), *device, &update, self.key(*device));
             sum.add("update", &sealed).unwrap();
         }
         sum.to_bytes().unwrap()

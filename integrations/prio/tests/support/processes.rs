@@ -1,7 +1,7 @@
 //! Aggregators, gateways and collectors as processes, with certificates made by the README's commands.
 
 use crate::federation::Federation;
-use damper_federation::Envelope;
+use damper_federation::{Asked, Envelope};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
@@ -178,8 +178,12 @@ impl Machines {
         let file = self.folder.join(format!("{device}.upd"));
         let update = self.of.update(device, round);
         // A device that signs its update itself, as the command does.
-        let signed =
-            Envelope::seal(&self.of.plan, round, device, &self.of.request(round), &update, self.of.key(device));
+        let signed = Envelope::seal(
+            &Asked::new(&self.of.plan, round, self.of.request(round)),
+            device,
+            &update,
+            self.of.key(device),
+        );
         fs::write(&file, if device == 1 { signed } else { update }).unwrap();
         let (folder, key) = (format!("gateway-{device}"), format!("member-{device}.key"));
         let update = format!("{device}.upd");
