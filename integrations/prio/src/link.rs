@@ -7,7 +7,7 @@ use crate::tls::{Fingerprint, peer, server_name};
 use crate::{Party, Refusal};
 use rustls::{ClientConfig, ClientConnection, ServerConnection, StreamOwned};
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::net::{Shutdown, SocketAddr, TcpStream, ToSocketAddrs};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -20,6 +20,13 @@ pub(crate) struct Timed {
 impl Timed {
     pub(crate) fn new(socket: TcpStream, wait: Duration) -> Self {
         Self { socket, until: Instant::now() + wait }
+    }
+
+    /// Sends no more, and reads `most` bytes at most until the other side closes, within `wait`.
+    pub(crate) fn drain(&mut self, most: u64, wait: Duration) -> io::Result<()> {
+        self.socket.shutdown(Shutdown::Write)?;
+        self.until = Instant::now() + wait;
+        io::copy(&mut self.take(most), &mut io::sink()).map(|_| ())
     }
 
     fn left(&self) -> io::Result<Option<Duration>> {
@@ -202,8 +209,19 @@ impl Link {
     ///
     /// The connection ends, or the answer is none.
     pub fn ask_bytes(&mut self, bytes: &[u8], patience: Patience) -> io::Result<Answer> {
-        write(&mut self.0, bytes)?;
-        let bytes = read(&mut self.0, patience.most, patience.wait)?.ok_or(io::ErrorKind::UnexpectedEof)?;
+        // Who refuses does so at once, and may have closed before the request is written: its answer counts all the same.
+        let sent = match write(&mut self.0, bytes) {
+            Err(error) if !matches!(error.kind(), io::ErrorKind::BrokenPipe | io::ErrorKind::ConnectionReset) => {
+                return Err(error);
+            }
+            sent => sent,
+        };
+        let answer = read(&mut self.0, patience.most, patience.wait);
+        let bytes = match (answer, sent) {
+            (Ok(Some(bytes)), _) => bytes,
+            (_, Err(error)) | (Err(error), Ok(())) => return Err(error),
+            (Ok(None), Ok(())) => return Err(io::ErrorKind::UnexpectedEof.into()),
+        };
         Answer::from_bytes(&bytes).ok_or_else(|| io::Error::new(io::ErrorKind::InvalidData, "not an answer"))
     }
 }

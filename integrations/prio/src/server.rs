@@ -7,7 +7,7 @@ use crate::tls::{Fingerprint, peer};
 use crate::{Answer, Refusal};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use std::collections::HashMap;
-use std::io;
+use std::io::{self, Write};
 use std::net::{TcpListener, TcpStream};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -21,6 +21,8 @@ const HANDSHAKE: Duration = Duration::from_secs(10);
 /// Connections at most, and those of one certificate.
 const CONNECTIONS: usize = 256;
 const OF_ONE: usize = 16;
+/// Bytes that are still read of a client that is turned away, at most.
+const UNREAD: u64 = 1 << 20;
 /// The time that a client may be silent.
 const SILENCE: Duration = Duration::from_secs(60);
 
@@ -127,6 +129,14 @@ pub fn serve(listener: &TcpListener, service: Service, config: Arc<ServerConfig>
     }
 }
 
+/// Refuses, and reads what the client sends meanwhile: a socket that is closed before that is reset, and the refusal may be lost.
+fn turn_away(stream: &mut StreamOwned<ServerConnection, Timed>, refusal: Refusal) -> io::Result<()> {
+    write(stream, &Answer::Refused(refusal).to_bytes())?;
+    stream.conn.send_close_notify();
+    stream.flush()?;
+    stream.sock.drain(UNREAD, HANDSHAKE)
+}
+
 impl Server {
     fn wake(&self) {
         if let Some(stored) = &self.stored {
@@ -142,14 +152,15 @@ impl Server {
             stream.conn.complete_io(&mut stream.sock)?;
         }
         let (party, fingerprint) = peer(stream.conn.peer_certificates()).ok_or(io::ErrorKind::InvalidData)?;
-        let client = Client::admit(&self.clients, fingerprint);
-        drop(stranger);
-        let refused = |refusal| Answer::Refused(refusal).to_bytes();
-        let Some(_client) = client else { return write(&mut stream, &refused(Refusal::Busy)) };
         let is_stand_in = party == Some(Party::Leader) && self.leader.is_some_and(|leader| leader != fingerprint);
+        // Who is turned away counts as a stranger until it has gone.
         let Some(party) = party.filter(|_| !is_stand_in) else {
-            return write(&mut stream, &refused(Refusal::Certificate));
+            return turn_away(&mut stream, Refusal::Certificate);
         };
+        let Some(_client) = Client::admit(&self.clients, fingerprint) else {
+            return turn_away(&mut stream, Refusal::Busy);
+        };
+        drop(stranger);
         let most = party.most_bytes(self.service.aggregator());
         while let Some(bytes) = read(&mut stream, most, SILENCE)? {
             let answer = self.service.answer(party, &bytes);

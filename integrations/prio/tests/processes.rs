@@ -201,7 +201,10 @@ fn other_certificates_are_refused() {
     // A stand-in for the leader, of the same authority.
     make_certificate(&certificates, "stand-in", "DNS:leader");
     let ask_as = |machines: &Machines, file: &str| {
-        link(machines, file, Party::Leader, HELPER).unwrap().ask(&Request::Key(1, [0; 32]), patience).unwrap()
+        let mut link = link(machines, file, Party::Leader, HELPER).unwrap();
+        // A refusal that is sent before the request is heard, too.
+        thread::sleep(Duration::from_millis(300));
+        link.ask(&Request::Key(1, [0; 32]), patience).unwrap()
     };
     machines.more[HELPER] = ["--peer-fingerprint", &leader].map(String::from).into();
     machines.restart(HELPER);
