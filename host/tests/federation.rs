@@ -680,6 +680,34 @@ fn joined_device_answers_whatever_its_rows_are() {
     assert_eq!(first.as_object().unwrap().len(), second.as_object().unwrap().len());
     let sent = fs::read_to_string(federation.at("state-1/sent.log")).unwrap();
     assert!(sent.contains("the data does not fit"), "{sent}");
+    // A lost note changes nothing: a device that was charged has joined.
+    fs::remove_file(federation.at("state-1/joined.json")).unwrap();
+    assert_eq!(ok(&update(3, &bad))["rounds_charged"], 3);
+}
+
+// With a fixed delay a joined device answers then, also if its data cannot be read to the end.
+#[cfg(unix)]
+#[test]
+fn slow_data_does_not_delay_an_answer() {
+    let federation = of_members(&["--reply-seconds", "3"]);
+    approved(&federation, 1);
+    let mut check = damper(&["federation", "check"]);
+    check.arg(federation.at("federation.json")).arg(MODEL).args(&SAMPLES[..4]);
+    assert!(check.arg("--ledger").arg(federation.at("state-1")).output().unwrap().status.success());
+    // A pipe into which nobody writes.
+    let pipe = federation.at("pipe.csv");
+    assert!(Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let mut command = damper(&["federation", "update"]);
+    command.arg(federation.at("federation.json")).arg(MODEL).arg("--data").arg(format!("csv:{}", pipe.display()));
+    command
+        .args(["--device", "1", "--round", "0", "--backend", "portable", "--json", "--key"])
+        .arg(federation.at("1.key"));
+    command.arg("--ledger").arg(federation.at("state-1")).arg("--out").arg(federation.at("1.upd"));
+    let begun = SystemTime::now();
+    let made = succeeds(&mut command);
+    let seconds = begun.elapsed().unwrap().as_secs_f64();
+    assert!((3.0..20.0).contains(&seconds) && made["rounds_charged"] == 1, "{seconds} {made}");
+    assert!(federation.at("1.upd").exists());
 }
 
 // Files that the device keeps are not overwritten, and a sum moves the parameters of its own round.

@@ -17,7 +17,7 @@ mod simulation;
 mod users;
 
 pub use charge::charge_budget;
-pub use client::{Device, DeviceData, Listening, Machine, Request};
+pub use client::{ChargedRound, Device, DeviceData, Listening, Machine, Request};
 pub use damper_federation::{
     Aggregation, Asked, Cohort, DeviceNoise, Envelope, FederationEpsilon, FederationError, FederationPlan, Keeping,
     Kept, LocalSteps, Member, MemberKey, PlanSettings, RoundLedger, SentLog, Unit, aggregate, approve, check_approved,

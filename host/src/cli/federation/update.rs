@@ -10,10 +10,11 @@ use super::common::{check_model, model_of_plan, read_device, read_params, read_p
 use super::release::{Release, Watch};
 use clap::Args;
 use damper_runtime::open;
+use damper_train::Read;
 use damper_train::check_file_fits;
 use damper_train::federated::{
     Device, DeviceData, FederationError, FederationPlan, Kept, Listening, Machine, MemberKey, Request, RoundLedger,
-    Unit, charge_budget, check_approved, has_joined, join, request_digest,
+    Unit, Users, charge_budget, check_approved, has_joined, join, request_digest,
 };
 use damper_train::gradients::GradientOptions;
 use serde::Serialize;
@@ -230,35 +231,17 @@ fn update(
     ledger.at(*round)?;
     check_cap(plan, args)?;
     check_approved(&args.ledger, plan)?;
-    let of_rows = RowWarnings::new(false, args.json);
-    let read = read_device(plan, model, data, &data.data, options)
-        .and_then(|read| Ok((read_users(args.users.as_deref(), &read, plan)?, read)));
-    let (users, read) = match read {
-        Ok(read) => read,
-        // A device that has joined answers: what is wrong with its rows now is for its owner.
-        Err(failure) if has_joined(&args.ledger, plan)? => {
-            of_rows.warn(&format!("the update is noise alone: {}", failure.message));
-            charge_own_budget(args, plan, &ledger)?;
-            made.rounds_charged += 1;
-            let bytes = member.noise_alone(request, &mut ledger)?;
-            made.bytes = release.keep("noise alone: the data does not fit", &bytes)?.unwrap_or(bytes.len());
-            return Ok((made, release));
-        }
-        Err(failure) => return Err(failure),
-    };
-    join(&args.ledger, plan)?;
     let backend = open(machine.backend()?)?;
     let settings =
         GradientOptions { physical_batch: machine.physical_batch, memory: machine.memory, workers: machine.workers };
     let running = Machine { backend: backend.as_ref(), options: &settings };
-    let own = DeviceData { read: &read, users: &users };
-    charge_own_budget(args, plan, &ledger)?;
-    made.rounds_charged += 1;
+    let of_rows = RowWarnings::new(false, args.json);
     let mut say = |text: &str| of_rows.warn(text);
-    let mut listening = Listening { rows: Some(&mut say), noise_alone: None };
+    let charged_before = ledger.charged();
     let mut spare = |noise_alone: Vec<u8>| {
         if let Some(Moments { late, reply }) = moments {
-            let (made, json, ends) = (made.clone(), args.json, !caller::is_active());
+            let made = Made { rounds_charged: charged_before + 1, ..made.clone() };
+            let (json, ends) = (args.json, !caller::is_active());
             let sending = release.clone();
             watch.begin(release.clone(), noise_alone, (late, reply), move |kept| {
                 // The round's own thread goes on for as long as its data takes: the process ends without it.
@@ -270,11 +253,46 @@ fn update(
             });
         }
     };
-    if moments.is_some() {
-        listening.noise_alone = Some(&mut spare);
-    }
-    let bytes = member.update_telling(own, request, running, &mut ledger, &mut listening)?;
+    let read = || -> Result<(Read, Users), Failure> {
+        let read = read_device(plan, model, data, &data.data, options)?;
+        let users = read_users(args.users.as_deref(), &read, plan)?;
+        Ok((read, users))
+    };
+    let mut what = "update";
+    // A device that has charged a round has joined, whatever became of the note.
+    let bytes = if ledger.charged() > 0 || has_joined(&args.ledger, plan)? {
+        // It answers, and is charged before it reads: what is wrong with its rows, or slow, is for its owner.
+        charge_own_budget(args, plan, &ledger)?;
+        let charged = member.charge(request, &mut ledger)?;
+        if moments.is_some() {
+            spare(charged.noise_alone()?);
+        }
+        let mut listening = Listening { rows: Some(&mut say), noise_alone: None };
+        match read() {
+            Ok((read, users)) => {
+                charged.update(DeviceData { read: &read, users: &users }, request, running, &mut listening)?
+            }
+            Err(failure) => {
+                of_rows.warn(&format!("the update is noise alone: {}", failure.message));
+                what = "noise alone: the data does not fit";
+                charged.noise_alone()?
+            }
+        }
+    } else {
+        let (read, users) = read()?;
+        join(&args.ledger, plan)?;
+        charge_own_budget(args, plan, &ledger)?;
+        let mut listening = Listening { rows: Some(&mut say), noise_alone: Some(&mut spare) };
+        member.update_telling(
+            DeviceData { read: &read, users: &users },
+            request,
+            running,
+            &mut ledger,
+            &mut listening,
+        )?
+    };
+    made.rounds_charged = ledger.charged();
     // None: noise alone was first, which has as many bytes.
-    made.bytes = release.keep("update", &bytes)?.unwrap_or(bytes.len());
+    made.bytes = release.keep(what, &bytes)?.unwrap_or(bytes.len());
     Ok((made, release))
 }

@@ -9,7 +9,7 @@
 //! Each round has a fresh key from the operating system, which is erased: no key is on the disk, and noise of two rounds is independent
 //! whatever was lost in between.
 
-use super::contributions::Contributions;
+use super::contributions::{Contributions, Take};
 use super::{FederationError, FederationPlan, RoundError, RoundLedger, Unit, Users};
 use crate::TrainError;
 use crate::generator::{self, ChaCha20};
@@ -18,7 +18,6 @@ use crate::prepare::Read;
 use damper_accounting::RunKind;
 use damper_core::accounting::{Ledger, Record, Store};
 use damper_core::clip::FlatL2;
-use damper_core::error::OpenError;
 use damper_core::filter::Identity;
 use damper_core::grid::Grid;
 use damper_core::noise::DiscreteGaussian;
@@ -159,18 +158,18 @@ impl<'a> Device<'a> {
         Contributions::new(self.plan, data.read, data.users, machine.backend, machine.options)
     }
 
-    /// The bytes of an update without any unit, in answer to `request`. The round is charged to `ledger`, on the disk, before.
+    /// Charges the round of `request` to `ledger`, on the disk, before anything is read: for a device that has joined, which answers whatever its
+    /// rows are, and takes as long as it likes to read them.
     ///
     /// # Errors
     ///
     /// The request is not of the plan, its round is charged already, or the disk fails.
-    pub fn noise_alone(&self, request: Request<'_>, ledger: &mut RoundLedger) -> Result<Vec<u8>, RoundError> {
-        let (Device { plan, number, .. }, round) = (*self, request.round);
-        request.check(plan)?;
-        let (step, generator) = (step(plan)?, self.generator()?);
-        ledger.charge(round)?;
-        let sender = Sender { run: plan.run_number(), device: u64::from(number), round };
-        noise_alone(&step, plan, sender, &generator)
+    pub fn charge(&self, request: Request<'_>, ledger: &mut RoundLedger) -> Result<ChargedRound<'a>, RoundError> {
+        request.check(self.plan)?;
+        ledger.at(request.round)?;
+        let (step, generator) = (step(self.plan)?, self.generator()?);
+        ledger.charge(request.round)?;
+        Ok(ChargedRound { device: *self, round: request.round, step, generator })
     }
 
     /// The bytes of the device's update that `request` asks for. The round is charged to `ledger`, on the disk, before a unit is drawn. If the
@@ -202,49 +201,112 @@ impl<'a> Device<'a> {
         ledger: &mut RoundLedger,
         listening: &mut Listening<'_>,
     ) -> Result<Vec<u8>, RoundError> {
-        let (Device { plan, number, .. }, round) = (*self, request.round);
-        let mut charges = ledger.at(round)?;
-        request.check(plan)?;
+        ledger.at(request.round)?;
+        request.check(self.plan)?;
+        let contributions = self.ready(data, request, machine)?;
+        let charged = self.charge(request, ledger)?;
+        if let Some(take) = &mut listening.noise_alone {
+            take(charged.noise_alone()?);
+        }
+        charged.add(contributions, listening)
+    }
+
+    /// The contributions at the parameters of `request`, tried.
+    fn ready<'d>(
+        &self,
+        data: DeviceData<'d>,
+        request: Request<'_>,
+        machine: Machine<'_>,
+    ) -> Result<Contributions<'d>, RoundError> {
         let mut contributions = self.contributions(data, machine)?;
         if let Some(params) = request.params {
             contributions.move_to(params);
         }
         contributions.rehearse()?;
-        let generator = self.generator()?;
-        let step = step(plan)?;
+        Ok(contributions)
+    }
+}
+
+/// A round that a device's ledger has charged. What leaves of it is one of its updates: all have the same noise.
+pub struct ChargedRound<'a> {
+    device: Device<'a>,
+    round: u32,
+    step: PrivateStep,
+    generator: ChaCha20,
+}
+
+impl ChargedRound<'_> {
+    /// The bytes of the update without any unit.
+    ///
+    /// # Errors
+    ///
+    /// The core refuses the step.
+    pub fn noise_alone(&self) -> Result<Vec<u8>, RoundError> {
+        self.emit(&mut |_| Ok(()))?
+    }
+
+    /// The bytes of the update to which `fill` adds contributions; its error if it fails.
+    fn emit(&self, fill: &mut Fill<'_>) -> Result<Result<Vec<u8>, RoundError>, RoundError> {
+        let plan = self.device.plan;
         let sum = vec![SumWord::<i32>::ZERO; plan.parameters as usize];
         let mut state = StepState::new(sum, (), SgdState { momentum: [0.0f32; 0] }, ());
-        ledger.passed(round);
-        let mut open = match step.open(&mut state, &mut charges) {
-            Ok(open) => open,
-            Err(OpenError::Store(error)) => return Err(error.into()),
-            Err(OpenError::BudgetSpent) => return Err(FederationError::Spent { round, rounds: plan.rounds }.into()),
-            Err(error @ OpenError::Call(_)) => return Err(TrainError::Run(error.to_string()).into()),
-        };
-        let drawn = self.draw(&generator, open.number(), contributions.count())?;
-        if drawn.len() > plan.most_units as usize {
+        let mut ledger = Ledger::resume(Charged(self.round), plan.rounds, self.round);
+        let mut open = self.step.open(&mut state, &mut ledger).map_err(not_released)?;
+        if let Err(error) = fill(&mut |parts| open.add_combined(parts).map(|_| ())) {
+            return Ok(Err(error));
+        }
+        let sender = Sender { run: plan.run_number(), device: u64::from(self.device.number), round: self.round };
+        let mut bytes = vec![];
+        open.emit(sender, &self.generator, |part| bytes.extend_from_slice(part)).map_err(not_released)?;
+        Ok(Ok(bytes))
+    }
+
+    /// The bytes of the update; noise alone if the contributions of `data` cannot be computed.
+    ///
+    /// # Errors
+    ///
+    /// The core refuses the step.
+    pub fn update(
+        &self,
+        data: DeviceData<'_>,
+        request: Request<'_>,
+        machine: Machine<'_>,
+        listening: &mut Listening<'_>,
+    ) -> Result<Vec<u8>, RoundError> {
+        match self.device.ready(data, request, machine) {
+            Ok(contributions) => self.add(contributions, listening),
+            Err(error) => {
+                listening.of_rows(&failed(&error));
+                self.noise_alone()
+            }
+        }
+    }
+
+    fn add(&self, mut contributions: Contributions<'_>, listening: &mut Listening<'_>) -> Result<Vec<u8>, RoundError> {
+        let drawn = self.device.draw(&self.generator, self.round, contributions.count())?;
+        if drawn.len() > self.device.plan.most_units as usize {
             listening.of_rows(&format!(
                 "{} units are drawn, more than the plan's {}; the server may leave the update out",
                 drawn.len(),
-                plan.most_units
+                self.device.plan.most_units
             ));
         }
-        let sender = Sender { run: plan.run_number(), device: u64::from(number), round };
-        if let Some(take) = &mut listening.noise_alone {
-            take(noise_alone(&step, plan, sender, &generator)?);
-        }
         let mut non_finite = 0;
-        let added = contributions.each(&drawn, &mut |parts| {
-            // As the core judges it.
-            non_finite += usize::from(!sum_of_squares(parts.iter().copied()).is_finite());
-            open.add_combined(parts).map(|_| ())
-        });
-        if let Err(error) = added {
-            // Whether they fail may depend on rows, so the server is not told.
-            listening.of_rows(&format!("the update is noise alone, for the units' contributions failed: {error}"));
-            drop(open);
-            return noise_alone(&step, plan, sender, &generator);
-        }
+        let filled = self.emit(&mut |add| {
+            contributions.each(&drawn, &mut |parts| {
+                // As the core judges it.
+                non_finite += usize::from(!sum_of_squares(parts.iter().copied()).is_finite());
+                add(parts)
+            })
+        })?;
+        let bytes = match filled {
+            Ok(bytes) => bytes,
+            Err(error) => {
+                // Whether they fail may depend on rows, so the server is not told.
+                listening.of_rows(&failed(&error));
+                return self.noise_alone();
+            }
+        };
         if non_finite > 0 {
             listening.of_rows(&format!(
                 "{non_finite} of the {} drawn units' contributions were not finite and added nothing; scale the features (`scale`, \
@@ -252,11 +314,15 @@ impl<'a> Device<'a> {
                 drawn.len()
             ));
         }
-        let mut bytes = vec![];
-        let emitted = open.emit(sender, &generator, |part| bytes.extend_from_slice(part));
-        emitted.map_err(not_released)?;
         Ok(bytes)
     }
+}
+
+/// Adds contributions by its argument.
+type Fill<'a> = dyn FnMut(&mut Take<'_>) -> Result<(), RoundError> + 'a;
+
+fn failed(error: &RoundError) -> String {
+    format!("the update is noise alone, for the units' contributions failed: {error}")
 }
 
 /// The step of a round of `plan`.
@@ -271,22 +337,6 @@ fn step(plan: &FederationPlan) -> Result<PrivateStep, RoundError> {
         schedule: Constant(1.0),
         expected_batch: plan.expected_batch,
     })?)
-}
-
-/// The update of a device without units, in the charged round of `sender`. The noise of that round's address was not released before.
-fn noise_alone(
-    step: &PrivateStep,
-    plan: &FederationPlan,
-    sender: Sender,
-    generator: &ChaCha20,
-) -> Result<Vec<u8>, RoundError> {
-    let sum = vec![SumWord::<i32>::ZERO; plan.parameters as usize];
-    let mut state = StepState::new(sum, (), SgdState { momentum: [0.0f32; 0] }, ());
-    let mut ledger = Ledger::resume(Charged(sender.round), plan.rounds, sender.round);
-    let open = step.open(&mut state, &mut ledger).map_err(not_released)?;
-    let mut bytes = vec![];
-    open.emit(sender, generator, |part| bytes.extend_from_slice(part)).map_err(not_released)?;
-    Ok(bytes)
 }
 
 /// A round that its device's ledger has charged.
