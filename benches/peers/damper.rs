@@ -9,7 +9,9 @@ use damper::data::DataOptions;
 use damper::grad::{DeriveOptions, Loss, Readout};
 use damper::graph::GraphOptions;
 use damper::runtime::Choice;
-use damper::train::{Budget, Evaluation, Method, Noise, Progress, Rule, Source, StepReport, TrainConfig, prepare, run};
+use damper::train::{
+    Budget, ByName, Evaluation, Method, Noise, Progress, Rule, Source, StepReport, TrainConfig, prepare, run,
+};
 use std::error::Error;
 use std::io::BufRead;
 
@@ -53,7 +55,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 fn config(batch_size: u32) -> TrainConfig {
     TrainConfig {
-        optimizer: Rule::new("momentum", &[]).unwrap().into(),
+        optimizer: Rule::of_name("momentum").unwrap().into(),
         backend: Choice::Ort,
         seed: Some(1),
         ..TrainConfig::new(Budget::NoiseMultiplier(1.0), 1e-5, batch_size, 1e4, Method::dp_sgd(1.0, 0.01))

@@ -2,7 +2,6 @@
 //! run's memory, and only the function that chooses a method names its type.
 
 pub mod clip;
-pub(crate) mod described;
 pub mod filter;
 pub(crate) mod held;
 pub(crate) mod layer;
@@ -13,6 +12,7 @@ pub mod threshold;
 use crate::ffi::{self, IdleMut};
 use crate::memory::{Choices, Phase, Run, Slot, Stage, State};
 use crate::status::{FfiResult, Status};
+use damper_core::error::ConfigError;
 
 /// A run whose slot may be chosen, and its choices so far.
 pub(crate) unsafe fn choosing<'a>(run: *mut Run, slot: Slot) -> FfiResult<IdleMut<'a>> {
@@ -23,6 +23,11 @@ pub(crate) unsafe fn choosing<'a>(run: *mut Run, slot: Slot) -> FfiResult<IdleMu
 }
 
 impl IdleMut<'_> {
+    /// What was made, or a refusal of its numbers.
+    pub(crate) fn accept<T>(&mut self, made: Result<T, ConfigError>) -> FfiResult<T> {
+        made.map_err(|error| self.head.refuse(error))
+    }
+
     /// Calls `take`; if it fails, the memory that it took from the run is given back.
     pub(crate) fn attempt<T>(&mut self, take: impl FnOnce(&mut Self) -> FfiResult<T>) -> FfiResult<T> {
         let used = self.head.used;

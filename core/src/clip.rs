@@ -25,10 +25,10 @@ pub(crate) use pieces::Pieces;
 pub use rule::Clip;
 pub use segments::Segments;
 
-use crate::described::variants;
 use crate::mutant::{self, Mutant};
 use crate::numerics::function::sqrt_f32;
 use crate::numerics::reduce::sum_of_squares;
+use crate::record::{Sink, Source};
 
 /// A rule that is chosen when a program runs.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -39,13 +39,31 @@ pub enum AnyRule {
     Automatic(Automatic),
 }
 
-variants! {
-    CLIPS: AnyRule, values;
-    flat::FLAT => Some(Self::Flat),
-    automatic::AUTOMATIC => Some(Self::Automatic(Automatic::new(values.f32())?)),
-}
-
 impl AnyRule {
+    /// Writes the rule as recordings have it. Layers are apart from it.
+    pub fn write(&self, sink: &mut dyn Sink) {
+        match self {
+            Self::Flat => sink.u8(0),
+            Self::Automatic(rule) => {
+                sink.u8(1);
+                sink.f32(rule.gamma);
+            }
+        }
+    }
+
+    /// Reads a rule.
+    ///
+    /// # Errors
+    ///
+    /// There is no such rule, or a number is out of its range.
+    pub fn read<R: Source>(source: &mut R) -> Result<Self, R::Error> {
+        match source.u8() {
+            0 => Ok(Self::Flat),
+            1 => Ok(Self::Automatic(Automatic::new(source.f32())?)),
+            _ => Err(R::wrong("kind of clipping")),
+        }
+    }
+
     /// As [`Clip::divisor`].
     pub(crate) fn divisor(&self, norm: f32, clip: f32) -> f32 {
         match self {

@@ -18,16 +18,7 @@ pub use iir::{Iir, IirState, IirStep, SETS, Set, Uncorrected, named};
 pub use kalman::{Gain, Kalman, KalmanState, KalmanStep, LookAhead};
 pub use per_sample_momentum::{PerSampleMomentum, PerSampleMomentumState};
 
-use crate::described::methods;
 use crate::numerics::digest::Digested;
+use crate::record::recorded;
 
-methods! {
-    FILTERS<MOST = 8>: { Filter<S> + Digested<S> };
-    Identity,
-    Iir<MOST>,
-    Uncorrected<MOST>,
-    AdaptiveFir<MOST>,
-    PerSampleMomentum<Iir<MOST>, MOST>,
-    PerSampleMomentum<Uncorrected<MOST>, MOST>,
-    Kalman
-}
+recorded!(<MOST>: { Filter<S> + Digested<S> }; Identity, Iir<MOST>, PerSampleMomentum<Iir<MOST>, MOST>, Kalman);

@@ -17,7 +17,6 @@ mod adagrad_norm;
 mod adam;
 mod adam_bc;
 mod base;
-mod described;
 #[cfg(test)]
 mod properties;
 mod rmsprop;
@@ -28,12 +27,11 @@ pub use adagrad_norm::{AdaGradNorm, AdaGradNormState, WeightedNorm, WeightedNorm
 pub use adam::{Adam, AdamState, AdamStep, Added, Denominator, Floored};
 pub use adam_bc::{AdamBc, AdamBcState, AdamBcStep};
 pub use base::{Begin, Optimizer};
-pub use described::DECOUPLED;
 pub use rmsprop::{RmsProp, RmsPropState};
 pub use sgd::{Sgd, SgdState};
 
-use crate::described::methods;
 use crate::numerics::digest::Digested;
+use crate::record::recorded;
 pub(crate) use base::piece;
 
-methods!(OPTIMIZERS: { Optimizer<S> + Digested<S> }; Sgd, Adam, Adam<Floored>, AdamBc, AdaGrad, RmsProp);
+recorded!(: { Optimizer<S> + Digested<S> }; Sgd, Adam, AdamBc, AdaGrad, RmsProp);

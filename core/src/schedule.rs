@@ -11,8 +11,8 @@ pub use clt::CltNoise;
 pub use constant::Constant;
 pub use declared::{AnyNoise, Declared};
 pub use factor::Noise;
-pub use learning_rate::{DECAYS, Decay, LearningRate};
-pub use noise::{NOISES, NoiseSchedule};
+pub use learning_rate::{Decay, LearningRate};
+pub use noise::NoiseSchedule;
 
 use crate::error::ConfigError;
 

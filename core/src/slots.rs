@@ -69,7 +69,7 @@ mod threshold;
 
 pub use clip::AnyClip;
 pub use filter::{AnyFilter, FilterSlot};
-pub use held::{AnyDigested, StatefulSlot};
+pub use held::{AnyDigested, AnyToRecord, StatefulSlot};
 pub use optimizer::{AnyOptimizer, OptimizerSlot};
 pub use schedule::AnySchedule;
 pub use threshold::{AnyThreshold, ThresholdSlot};

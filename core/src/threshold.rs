@@ -6,7 +6,6 @@
 mod base;
 mod bounds;
 mod counting_all;
-mod described;
 mod expected_error;
 mod fixed;
 mod histogram;
@@ -25,6 +24,6 @@ pub use split::gradient_multiplier;
 
 pub use crate::count::{AllCounts, CountNoise, Counts, Query, ReleasedCounts};
 
-use crate::described::methods;
+use crate::record::recorded;
 
-methods!(THRESHOLDS: { Threshold<State = S> }; Fixed, Percentile, ExpectedError, Quantile);
+recorded!(: { Threshold<State = S> }; Fixed, Percentile, ExpectedError, Quantile);

@@ -13,19 +13,20 @@ use damper::filter::Coefficients;
 use damper::grad::Readout;
 use damper::runtime::Choice;
 use damper::train::{
-    self, Budget, Clipping, FilterChoice, LowRank, Method, Noise, NoiseChoice, NormStep, Rule, TestMetrics,
-    ThresholdChoice, TrainConfig,
+    self, Budget, ByName, Clipping, FilterChoice, LowRank, Method, Noise, NormStep, Rule, TestMetrics, ThresholdChoice,
+    TrainConfig,
 };
 use digits::{Unwatched, source};
 use models::backends;
 use std::num::{NonZeroU32, NonZeroUsize};
+use toml::toml;
 
 const SMALL: &str = "digits-linear.onnx";
 
 /// Twelve steps with a clip among the norms.
 fn config() -> TrainConfig {
     TrainConfig {
-        optimizer: Rule::new("momentum", &[]).unwrap().into(),
+        optimizer: Rule::of_name("momentum").unwrap().into(),
         backend: Choice::Tract,
         physical_batch: NonZeroUsize::new(16),
         workers: NonZeroUsize::new(2),
@@ -67,30 +68,58 @@ fn methods() -> Vec<(&'static str, TrainConfig)> {
         change(&mut config);
         config
     };
-    let filter = |filter: FilterChoice| of(&|config| config.method.filter = filter);
+    let filter = |filter: FilterChoice| of(&|config| config.method.filter = filter.clone());
     let threshold =
         |rule: ThresholdChoice| of(&|config| config.method.threshold = rule.with_clip(config.method.threshold.clip()));
     let inner = Coefficients::named("p4").unwrap();
-    let disk = FilterChoice::new("disk", &[("gamma", 0.5)]).unwrap();
+    let disk = FilterChoice::with("disk", toml! { gamma = 0.5 }).unwrap();
     vec![
-        ("doppler", filter(FilterChoice::new("doppler", &[]).unwrap().with_taps(&inner))),
+        ("doppler", filter(FilterChoice::of_name("doppler").unwrap().with_taps(&inner))),
         (
             "dp-pmlf",
-            filter(FilterChoice::new("dp-pmlf", &[("iterates", 3.0), ("beta", 0.5)]).unwrap().with_taps(&inner)),
+            filter(
+                FilterChoice::with(
+                    "dp-pmlf",
+                    toml! {
+                        iterates = 3
+                        beta = 0.5
+                    },
+                )
+                .unwrap()
+                .with_taps(&inner),
+            ),
         ),
         ("disk", filter(disk)),
-        ("percentile", threshold(ThresholdChoice::new("percentile", &[("count_noise", 2.0), ("range", 4.0)]).unwrap())),
+        (
+            "percentile",
+            threshold(
+                ThresholdChoice::with(
+                    "percentile",
+                    toml! {
+                        count_noise = 2.0
+                        range = 4.0
+                    },
+                )
+                .unwrap(),
+            ),
+        ),
         (
             "expected error",
-            threshold(ThresholdChoice::new("expected-error", &[("solver", 1.0), ("count_noise", 4.0)]).unwrap()),
+            threshold(
+                ThresholdChoice::with(
+                    "expected-error",
+                    toml! {
+                        solver = "exact"
+                        count_noise = 4.0
+                    },
+                )
+                .unwrap(),
+            ),
         ),
-        ("quantile", threshold(ThresholdChoice::new("quantile", &[("count_noise", 6.4)]).unwrap())),
-        ("per layer", of(&|config| config.method.clipping = Clipping::new("per-layer", &[]).unwrap())),
-        ("automatic", of(&|config| config.method.clipping = Clipping::new("automatic", &[]).unwrap())),
-        (
-            "growing noise",
-            of(&|config| config.method.noise_schedule = NoiseChoice::parse("polynomial:0.1,0.5").unwrap()),
-        ),
+        ("quantile", threshold(ThresholdChoice::with("quantile", toml! { count_noise = 6.4 }).unwrap())),
+        ("per layer", of(&|config| config.method.clipping = Clipping::PerLayer)),
+        ("automatic", of(&|config| config.method.clipping = Clipping::of_name("automatic").unwrap())),
+        ("growing noise", of(&|config| config.method.noise_schedule = "polynomial:0.1,0.5".parse().unwrap())),
         (
             "adagrad-norm",
             of(&|config| {
@@ -219,7 +248,7 @@ fn options() -> CanaryOptions {
 // A canary audit runs on every path, and repeats with its seed.
 #[test]
 fn canary_covers_paths_and_repeats() {
-    let learned = ThresholdChoice::new("quantile", &[("count_noise", 6.4)]).unwrap();
+    let learned = ThresholdChoice::with("quantile", toml! { count_noise = 6.4 }).unwrap();
     for config in [
         config(),
         TrainConfig { noise: Noise::Continuous, ..config() },
@@ -227,8 +256,8 @@ fn canary_covers_paths_and_repeats() {
         {
             let mut config = config();
             config.method.threshold = learned.with_clip(config.method.threshold.clip());
-            config.method.filter = FilterChoice::new("disk", &[("gamma", 0.5)]).unwrap();
-            config.method.clipping = Clipping::new("per-layer", &[]).unwrap();
+            config.method.filter = FilterChoice::with("disk", toml! { gamma = 0.5 }).unwrap();
+            config.method.clipping = Clipping::PerLayer;
             config.optimizer.norm_step = Some(NormStep { initial: 20.0, floor: 1e-5, subtract_noise: false });
             config
         },

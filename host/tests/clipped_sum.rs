@@ -11,16 +11,18 @@ use damper::grad::Readout;
 use damper::report::TrainReport;
 use damper::runtime::{Backend, Choice, Operators};
 use damper::train::{
-    self, Budget, Clipping, FilterChoice, Method, Noise, Outcome, Rule, Run, Source, ThresholdChoice, TrainConfig,
+    self, Budget, ByName, Clipping, FilterChoice, Method, Noise, Outcome, Rule, Run, Source, ThresholdChoice,
+    TrainConfig,
 };
 use digits::{Unwatched, source};
 use models::backends;
 use std::num::NonZeroUsize;
+use toml::toml;
 
 /// Six steps of a simulation with little noise and a clip among the norms.
 fn config(backend: Choice, readout: Readout) -> TrainConfig {
     TrainConfig {
-        optimizer: Rule::new("momentum", &[]).unwrap().into(),
+        optimizer: Rule::of_name("momentum").unwrap().into(),
         noise: Noise::Continuous,
         readout,
         backend,
@@ -39,13 +41,26 @@ fn train(source: &Source, config: TrainConfig) -> (Run, Outcome) {
 
 fn methods() -> Vec<Method> {
     let plain = || Method::dp_sgd(2.0, 0.3);
-    let kalman = FilterChoice::new("disk", &[("gamma", 0.5)]).unwrap();
-    let momentum = FilterChoice::new("dp-pmlf", &[("iterates", 3.0), ("beta", 0.5)])
-        .unwrap()
-        .with_taps(&Coefficients::named("momentum").unwrap());
+    let kalman = FilterChoice::with("disk", toml! { gamma = 0.5 }).unwrap();
+    let momentum = FilterChoice::with(
+        "dp-pmlf",
+        toml! {
+            iterates = 3
+            beta = 0.5
+        },
+    )
+    .unwrap()
+    .with_taps(&Coefficients::named("momentum").unwrap());
     let mut learned = plain();
-    learned.threshold =
-        ThresholdChoice::new("percentile", &[("clip", 2.0), ("count_noise", 1.0), ("range", 20.0)]).unwrap();
+    learned.threshold = ThresholdChoice::with(
+        "percentile",
+        toml! {
+            clip = 2.0
+            count_noise = 1.0
+            range = 20.0
+        },
+    )
+    .unwrap();
     vec![
         plain(),
         Method { name: "disk".into(), filter: kalman, ..plain() },
@@ -115,7 +130,7 @@ fn clipped_sums_need_a_valid_bound() {
     };
     let config = |readout| config(Choice::Tract, readout);
     refused(TrainConfig { noise: Noise::Discrete, ..config(Readout::ClippedSum) }, "`noise` continuous");
-    for clipping in [Clipping::new("per-layer", &[]).unwrap(), Clipping::new("automatic", &[]).unwrap()] {
+    for clipping in [Clipping::PerLayer, Clipping::of_name("automatic").unwrap()] {
         let method = Method { clipping, ..Method::dp_sgd(1.0, 0.3) };
         refused(TrainConfig { method, ..config(Readout::ClippedSum) }, "`clipping` flat");
     }

@@ -11,12 +11,13 @@ use damper::data::{Augment, Motion, Numbers};
 use damper::filter::Coefficients;
 use damper::runtime::Choice;
 use damper::train::{
-    self, Budget, DecayChoice, FilterChoice, Method, NoiseChoice, NormStep, Outcome, Rule, Run, ThresholdChoice,
-    TrainConfig,
+    self, Budget, ByName, FilterChoice, Method, NoiseChoice, NormStep, Outcome, Rule, Run,
+    ThresholdChoice, TrainConfig,
 };
 use damper_core::average::Averaging;
 use digits::{Unwatched, source};
 use std::num::{NonZeroU32, NonZeroUsize};
+use toml::toml;
 
 /// Twelve steps of a simulation on the digits.
 fn config() -> TrainConfig {
@@ -52,14 +53,22 @@ fn filtered(filter: FilterChoice) -> TrainConfig {
 
 /// The filter of this name with its default settings.
 fn of(name: &str) -> FilterChoice {
-    FilterChoice::new(name, &[]).unwrap()
+    FilterChoice::of_name(name).unwrap()
 }
 
 #[test]
 fn adaptive_fir_filters_released_gradients() {
     let fir = |lags: u8, memory| {
         filtered(
-            FilterChoice::new("adaptive-fir", &[("lags", lags.into()), ("memory", memory), ("floor", 1e-3)]).unwrap(),
+            FilterChoice::with(
+                "adaptive-fir",
+                toml! {
+                    lags = lags
+                    memory = memory
+                    floor = 1e-3
+                },
+            )
+            .unwrap(),
         )
     };
     assert_ne!(params(fir(2, 0.9)), params(config()));
@@ -76,21 +85,30 @@ fn adaptive_fir_filters_released_gradients() {
 fn uncorrected_first_step_is_scaled() {
     let one = |filter| params(TrainConfig { epochs: 0.01, ..filtered(filter) });
     let start = trained(config()).0.params;
-    let (corrected, raw) = (one(of("doppler")), one(of("doppler-uncorrected")));
+    let (corrected, raw) = (one(of("doppler")), one(of("doppler").uncorrected()));
     for ((start, corrected), raw) in start.iter().zip(&corrected).zip(&raw) {
         // b_0 = 0.1.
         assert!((0.1 * (corrected - start) - (raw - start)).abs() < 1e-6);
     }
-    assert_ne!(params(filtered(of("dp-pmlf"))), params(filtered(of("dp-pmlf-uncorrected"))));
-    let identity = |name| params(filtered(of(name).with_taps(&Coefficients { a: vec![], b: vec![1.0] })));
-    assert_eq!(identity("dp-pmlf"), identity("dp-pmlf-uncorrected"), "the identity has nothing to correct");
+    assert_ne!(params(filtered(of("dp-pmlf"))), params(filtered(of("dp-pmlf").uncorrected())));
+    let identity = of("dp-pmlf").with_taps(&Coefficients::identity());
+    let uncorrected = identity.clone().uncorrected();
+    assert_eq!(params(filtered(identity)), params(filtered(uncorrected)), "the identity has nothing to correct");
 }
 
 #[test]
 fn floored_adam_is_sgd_above_all_roots() {
     let adam = |epsilon, floored| {
-        let name = if floored { "adam-floored" } else { "adam" };
-        let rule = Rule::new(name, &[("beta1", 0.0), ("beta2", 0.99), ("epsilon", epsilon)]).unwrap();
+        let denominator = if floored { "floored" } else { "added" };
+        let rule = Rule::with(
+            "adam",
+            toml! {
+                betas = [0.0, 0.99]
+                epsilon = epsilon
+            denominator = denominator
+            },
+        )
+        .unwrap();
         with(|config| config.optimizer = rule.into())
     };
     assert_ne!(params(adam(1e-4, true)), params(adam(1e-4, false)));
@@ -208,7 +226,14 @@ fn views_are_mixed_before_the_clip() {
 /// Samples without a number in their gradient raise the percentile, where they are counted.
 #[test]
 fn non_finite_samples_count_on_request() {
-    let rule = ThresholdChoice::new("percentile", &[("count_noise", 0.5), ("range", 8.0)]).unwrap();
+    let rule = ThresholdChoice::with(
+        "percentile",
+        toml! {
+            count_noise = 0.5
+            range = 8.0
+        },
+    )
+    .unwrap();
     let run = |count_non_finite, broken: bool| {
         let config = with(|config| {
             config.method.threshold = rule.with_clip(config.method.threshold.clip());
@@ -238,7 +263,7 @@ fn non_finite_samples_count_on_request() {
 }
 
 fn falling(config: &mut TrainConfig) {
-    config.method.learning_rate.decay = DecayChoice::parse("polynomial:1.0,1.0").unwrap();
+    config.method.learning_rate.decay = "polynomial:1.0,1.0".parse().unwrap();
 }
 
 /// The schedule is calibrated as a whole, to within a hundredth of the budget, and shaped by the multiplier that runs.
@@ -247,13 +272,13 @@ fn clt_noise_meets_the_budget() {
     for epsilon in [0.5, 3.0] {
         let (run, outcome) = trained(with(|config| {
             config.budget = Budget::Epsilon(epsilon);
-            config.method.noise_schedule = NoiseChoice::parse("clt").unwrap();
+            config.method.noise_schedule = "clt".parse().unwrap();
             falling(config);
         }));
         assert!(run.epsilon <= epsilon && run.epsilon > 0.99 * epsilon, "{}", run.epsilon);
         assert_eq!(outcome.recorded.steps(), u64::from(run.terms.steps));
     }
-    let constant = |noise| with(|config| config.method.noise_schedule = NoiseChoice::parse(noise).unwrap());
+    let constant = |noise: &str| with(|config| config.method.noise_schedule = noise.parse().unwrap());
     assert_eq!(params(constant("clt")), params(constant("constant")), "a constant rate has constant noise");
 }
 
@@ -281,6 +306,6 @@ fn equation_6_sets_noise_but_not_epsilon() {
         }),
     );
     assert_eq!(run.epsilon, same.unwrap().epsilon);
-    let matched = of(1.0, NoiseChoice::parse("matched:0.5").unwrap());
+    let matched = of(1.0, "matched:0.5".parse().unwrap());
     assert!(matched.terms.multiplier < run.terms.multiplier && matched.epsilon > run.epsilon);
 }

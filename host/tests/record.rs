@@ -15,8 +15,7 @@ use damper::onnx::{self, Extent};
 use damper::replay::{PlayError, Played, play, play_file};
 use damper::report::TrainReport;
 use damper::train::{
-    self, Budget, Clipping, FilterChoice, LowRank, Noise, NoiseChoice, NormStep, Record, Rule, ThresholdChoice,
-    TrainConfig,
+    self, Budget, ByName, Clipping, FilterChoice, LowRank, Noise, NormStep, Record, Rule, ThresholdChoice, TrainConfig,
 };
 use damper_core::average::Averaging;
 use damper_core::numerics::digest::Digest;
@@ -29,6 +28,7 @@ use std::fs;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::Path;
 use std::sync::LazyLock;
+use toml::toml;
 
 const SMALL: &str = "digits-linear.onnx";
 /// Memory to play in.
@@ -270,8 +270,9 @@ fn unrecordable_run_is_error_before_release() {
         config
     };
     let fir = |taps| Coefficients { a: vec![], b: vec![1.0; taps] };
-    let iir = |taps| FilterChoice::new("doppler", &[]).unwrap().with_taps(&fir(taps));
-    let iterates = |iterates| FilterChoice::new("dp-pmlf", &[("iterates", iterates)]).unwrap().with_taps(&fir(1));
+    let iir = |taps| FilterChoice::of_name("doppler").unwrap().with_taps(&fir(taps));
+    let iterates =
+        |iterates: u32| FilterChoice::with("dp-pmlf", toml! { iterates = iterates }).unwrap().with_taps(&fir(1));
     let galore = LowRank { rank: NonZeroUsize::MIN, every: NonZeroU32::MIN, scale: 1.0 };
     let continuous = |workers| {
         move |config: &mut TrainConfig| {
@@ -293,18 +294,18 @@ fn unrecordable_run_is_error_before_release() {
         (SMALL, of(&continuous(NonZeroUsize::new(2))), ["`noise` continuous", "`workers` 1"]),
         (
             "digits-cnn-groupnorm.onnx",
-            of(&|config| config.method.clipping = Clipping::new("per-layer", &[]).unwrap()),
+            of(&|config| config.method.clipping = Clipping::PerLayer),
             ["at most 8 tensors", "`clipping` flat"],
         ),
-        (SMALL, of(&|config| config.method.filter = iterates(9.0)), ["at most 8", "`iterates` 9"]),
+        (SMALL, of(&|config| config.method.filter = iterates(9)), ["at most 8", "`iterates` 9"]),
         (SMALL, of(&|config| config.method.filter = iir(10)), ["order 8", "has 9"]),
     ] {
         let message = refusal(model, config);
         assert!(message.starts_with("`record`: ") && words.iter().all(|word| message.contains(word)), "{message}");
     }
     // What is just within is recorded.
-    for within in [iterates(8.0), iir(9)] {
-        let (params, _, pack) = record(SMALL, of(&|config| config.method.filter = within));
+    for within in [iterates(8), iir(9)] {
+        let (params, _, pack) = record(SMALL, of(&|config| config.method.filter = within.clone()));
         assert_eq!(run_of(&play(&pack, LIMIT, |_| {}).unwrap()), (params, None));
     }
 }
@@ -315,22 +316,29 @@ fn options_without_a_field_are_refused() {
     type Change = fn(&mut TrainConfig);
     let options: [(&str, Change); 8] = [
         ("--adaptive-fir", |config| {
-            config.method.filter =
-                FilterChoice::new("adaptive-fir", &[("lags", 2.0), ("memory", 0.5), ("floor", 1e-3)]).unwrap();
+            config.method.filter = FilterChoice::with(
+                "adaptive-fir",
+                toml! {
+                    lags = 2
+                    memory = 0.5
+                    floor = 1e-3
+                },
+            )
+            .unwrap();
         }),
         ("--no-bias-correction", |config| {
-            config.method.filter = FilterChoice::new("doppler-uncorrected", &[]).unwrap();
+            config.method.filter = FilterChoice::of_name("doppler").unwrap().uncorrected();
         }),
         ("--no-bias-correction", |config| {
-            config.method.filter = FilterChoice::new("dp-pmlf-uncorrected", &[]).unwrap();
+            config.method.filter = FilterChoice::of_name("dp-pmlf").unwrap().uncorrected();
         }),
         ("--count-non-finite", |config| {
-            config.method.threshold = ThresholdChoice::new("percentile", &[("count_noise", 2.0)]).unwrap();
+            config.method.threshold = ThresholdChoice::with("percentile", toml! { count_noise = 2.0 }).unwrap();
             config.method.count_non_finite = true;
         }),
-        ("--noise-schedule clt", |config| config.method.noise_schedule = NoiseChoice::parse("clt").unwrap()),
+        ("--noise-schedule clt", |config| config.method.noise_schedule = "clt".parse().unwrap()),
         ("--adam-denominator floored", |config| {
-            config.optimizer = Rule::new("adam-floored", &[]).unwrap().into();
+            config.optimizer = Rule::with("adam", toml! { denominator = "floored" }).unwrap().into();
         }),
         ("--norm-weight", |config| {
             config.optimizer.norm_step = Some(NormStep { initial: 20.0, floor: 1e-5, subtract_noise: false });

@@ -19,7 +19,7 @@ use damper::graph::{DType, GraphOptions};
 use damper::onnx::{self, Extent, make_node, make_tensor_f32, make_value_info, pb};
 use damper::runtime::Choice;
 use damper::train::{
-    self, Budget, FilterChoice, Method, NoiseChoice, NormStep, Rule, Run, Source, ThresholdChoice, TrainConfig,
+    self, Budget, ByName, FilterChoice, Method, NoiseChoice, NormStep, Rule, Run, Source, ThresholdChoice, TrainConfig,
 };
 use damper_core::noise::ChaCha20;
 use damper_core::sampling::poisson;
@@ -27,6 +27,7 @@ use digits::Unwatched;
 use std::fs;
 use std::num::NonZeroUsize;
 use std::path::Path;
+use toml::toml;
 
 /// Features, parameters, and rows of the data.
 const ROWS: usize = 24;
@@ -135,11 +136,19 @@ fn a_step_sums_each_drawn_sample_once() {
     const STEPS: u32 = 6;
     let rows: Vec<Row> = (0..ROWS).map(|at| Row::Unit(at, 1.0)).collect();
     let inner = Coefficients { a: vec![], b: vec![1.0] };
-    let mixed = FilterChoice::new("dp-pmlf", &[("iterates", 3.0), ("beta", 0.5)]).unwrap().with_taps(&inner);
+    let mixed = FilterChoice::with(
+        "dp-pmlf",
+        toml! {
+            iterates = 3
+            beta = 0.5
+        },
+    )
+    .unwrap()
+    .with_taps(&inner);
     for filter in [FilterChoice::default(), mixed] {
         let with_filter = |steps| {
             let mut config = config(steps);
-            config.method.filter = filter;
+            config.method.filter = filter.clone();
             config
         };
         for steps in [1, STEPS] {
@@ -205,10 +214,17 @@ fn scaled() -> Vec<(&'static str, TrainConfig)> {
     let threshold = |rule: ThresholdChoice| {
         with(&|config| config.method.threshold = rule.with_clip(config.method.threshold.clip()))
     };
-    let quantile = ThresholdChoice::new("quantile", &[("count_noise", 2.5)]).unwrap();
-    let error = ThresholdChoice::new("expected-error", &[("solver", 1.0), ("count_noise", 5.0)]).unwrap();
-    let percentile = ThresholdChoice::new("percentile", &[("count_noise", 5.0)]).unwrap();
-    let adam_bc = Rule::new("adam-bc", &[]).unwrap();
+    let quantile = ThresholdChoice::with("quantile", toml! { count_noise = 2.5 }).unwrap();
+    let error = ThresholdChoice::with(
+        "expected-error",
+        toml! {
+            solver = "exact"
+            count_noise = 5.0
+        },
+    )
+    .unwrap();
+    let percentile = ThresholdChoice::with("percentile", toml! { count_noise = 5.0 }).unwrap();
+    let adam_bc = Rule::of_name("adam-bc").unwrap();
     let norm_step = NormStep { initial: 1.0, floor: 1e-5, subtract_noise: true };
     vec![
         ("dp-sgd", with(&|_| {})),
@@ -217,10 +233,7 @@ fn scaled() -> Vec<(&'static str, TrainConfig)> {
         ("quantile", threshold(quantile)),
         ("percentile", threshold(percentile)),
         ("expected error", threshold(error)),
-        (
-            "growing noise",
-            with(&|config| config.method.noise_schedule = NoiseChoice::parse("polynomial:0.1,0.5").unwrap()),
-        ),
+        ("growing noise", with(&|config| config.method.noise_schedule = "polynomial:0.1,0.5".parse().unwrap())),
         ("continuous", with(&|config| config.noise = damper::train::Noise::Continuous)),
     ]
 }
@@ -291,13 +304,13 @@ fn a_run_without_noise_is_refused() {
                 config
             };
             for rule in ["percentile", "expected-error", "quantile"] {
-                let rule = ThresholdChoice::new(rule, &[("count_noise", value)]).unwrap();
+                let rule = ThresholdChoice::with(rule, toml! { count_noise = value }).unwrap();
                 refused(&format!("{noise:?}, count noise {value:e}"), with(rule));
             }
         }
         for exponent in [f64::NAN, f64::INFINITY, -1.0, 1e9] {
             let mut config = TrainConfig { noise, ..config(2) };
-            config.method.noise_schedule = NoiseChoice::new("matched", &[("exponent", exponent)]).unwrap();
+            config.method.noise_schedule = NoiseChoice::Matched { exponent };
             refused(&format!("{noise:?}, exponent {exponent}"), config);
         }
     }

@@ -12,7 +12,7 @@ use damper::onnx;
 use damper::onnx::{Dim, TensorSpec};
 use damper::report::{OutputFolder, TrainReport, trained_model};
 use damper::runtime::{Backend, Choice, Plan};
-use damper::train::{self, Budget, Method, Outcome, Rule, Run, Source, TrainConfig};
+use damper::train::{self, Budget, ByName, Method, Outcome, Rule, Run, Source, TrainConfig};
 use digits::{Unwatched, source};
 use models::backends;
 use std::num::NonZeroUsize;
@@ -21,7 +21,7 @@ use std::path::Path;
 /// Thirty steps of a simulation.
 fn config(backend: Choice) -> TrainConfig {
     TrainConfig {
-        optimizer: Rule::new("momentum", &[]).unwrap().into(),
+        optimizer: Rule::of_name("momentum").unwrap().into(),
         grid_bits: 16,
         backend,
         seed: Some(11),

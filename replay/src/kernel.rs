@@ -5,7 +5,7 @@ use super::error::PackError;
 use super::grammar::MOST_LAYERS;
 use super::memory::{Memory, Vector};
 use super::pack::Reader;
-use super::slots::{Floats, described};
+use super::slots::{Floats, recorded};
 use super::tracker;
 use core::num::NonZeroUsize;
 use damper_core::accounting::Rate;
@@ -172,7 +172,7 @@ fn functions(pack: &mut Reader<'_>) -> Result<Compared, PackError> {
 /// The integers that one sample adds; then the bits of its norm, all ones where it is not finite.
 fn clipped(pack: &mut Reader<'_>, memory: &mut Memory<'_>) -> Result<Compared, PackError> {
     let mut layers = [Layer { len: 0, share: 0 }; MOST_LAYERS];
-    let clip = described::clip(pack, &mut layers)?;
+    let clip = recorded::clip(pack, &mut layers)?;
     let (grid, threshold) = (Grid::new(u32::from(pack.u8()))?, pack.f32());
     let grad = grad(pack, memory.floats)?;
     let (needed, got) = (grad.len(), memory.wide.len());

@@ -7,7 +7,7 @@ use super::mechanism::{self, discrete};
 use super::memory::{Memory, Vector};
 use super::pack::Reader;
 use super::samples::{Kind, Numbers, further, inject_non_finite, ordinary};
-use super::slots::described::{self, PlayedFilter, PlayedOptimizer};
+use super::slots::recorded::{self, PlayedFilter, PlayedOptimizer};
 use super::slots::{Floats, Input};
 use super::tracker::{BudgetTracker, factor};
 use damper_core::accounting::{Ledger, Volatile};
@@ -171,12 +171,12 @@ fn with_slots<'a>(
     then: &mut dyn FnMut(Input<'_, '_, 'a>, Lent<'_>) -> Result<Ended, PackError>,
 ) -> Result<Ended, PackError> {
     let mut layers = [Layer { len: 0, share: 0 }; MOST_LAYERS];
-    let clip = described::clip(input.pack, &mut layers)?;
-    described::threshold(input, &mut |input, threshold, learns| {
-        described::filter(input, &mut |input, filter, filters| {
-            described::optimizer(input, &mut |input, optimizer| {
+    let clip = recorded::clip(input.pack, &mut layers)?;
+    recorded::threshold(input, &mut |input, threshold, learns| {
+        recorded::filter(input, &mut |input, filter, filters| {
+            recorded::optimizer(input, &mut |input, optimizer| {
                 let has_memory = [filters, learns];
-                let schedule = described::schedule(input.pack)?;
+                let schedule = recorded::schedule(input.pack)?;
                 then(input, Lent { clip, threshold, filter, optimizer, schedule, has_memory })
             })
         })

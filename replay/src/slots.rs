@@ -1,9 +1,9 @@
 //! The slots of a run, as the core's run-time slots.
 //!
-//! A slot is read by the description of its method, which holds method and memory on its own stack and calls the rest of the run with
+//! A slot is read by the kind of its method, which holds method and memory on its own stack and calls the rest of the run with
 //! them.
 
-pub(super) mod described;
+pub(super) mod recorded;
 
 use super::error::PackError;
 use super::memory::Vector;

@@ -6,7 +6,7 @@ use super::line::{Mismatch, Part, Parts};
 use super::memory::{Memory, Vector};
 use super::pack::Reader;
 use super::samples::{Kind, Numbers, further, inject_non_finite, ordinary};
-use super::slots::{Floats, described};
+use super::slots::{Floats, recorded};
 use damper_core::accounting::Ledger;
 use damper_core::clip::Layer;
 use damper_core::error::OpenError;
@@ -38,7 +38,7 @@ pub(super) fn play(pack: &mut Reader<'_>, memory: &mut Memory<'_>) -> Result<End
     let grid = Grid::new(u32::from(pack.u8()))?;
     let mechanism = DiscreteGaussian::<i32>::new(grid, pack.u32())?;
     let mut layers = [Layer { len: 0, share: 0 }; MOST_LAYERS];
-    let clip = described::clip(pack, &mut layers)?;
+    let clip = recorded::clip(pack, &mut layers)?;
     let step = PrivateStep::new(Slots {
         mechanism,
         clip,

@@ -1,14 +1,16 @@
 //! Filters of released gradients, and their evaluation points.
 
+use super::choosing;
 pub use super::held::{DAMPER_MAX_ITERATES, DAMPER_MAX_ORDER};
 use super::held::{KeptFilter, Recursive};
-use super::{choosing, described};
 use crate::ffi::{self, IdleMut};
 use crate::memory::{Run, Slot, SlotStorage};
 use crate::status::{FfiResult, Status, status};
 use core::ffi::{CStr, c_char};
 use damper_core::error::ConfigError;
-use damper_core::filter::{Identity, Kalman, PerSampleMomentum, PerSampleMomentumState, named};
+use damper_core::filter::{
+    Gain, Identity, Iir, IirState, Kalman, KalmanState, LookAhead, PerSampleMomentum, PerSampleMomentumState, named,
+};
 use damper_core::slots::{FilterSlot, StatefulSlot};
 
 /// Fills the slot with what `make` makes of the run.
@@ -28,8 +30,10 @@ unsafe fn choose(
 
 /// The recursive filter with these coefficients.
 fn recursive(idle: &mut IdleMut<'_>, taps: [&[f32]; 2]) -> FfiResult<Recursive> {
-    let (iir, state) = described::build(idle, &[], taps)?;
-    Ok(StatefulSlot::filter(iir, state))
+    let [a, b] = taps;
+    let iir = idle.accept(Iir::new(a, b))?;
+    let memory = idle.vectors(iir.order())?;
+    Ok(StatefulSlot::filter(iir, IirState::new(memory)))
 }
 
 /// Coefficients `a` and `b` that the caller lends.
@@ -86,7 +90,7 @@ pub unsafe extern "C" fn damper_choose_named_filter(run: *mut Run, name: *const 
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_choose_disk(run: *mut Run, kappa: f64, gamma: f64) -> Status {
     // SAFETY: the contract of the header.
-    unsafe { choose(run, |idle| disk(idle, [0.0, kappa, 0.0, 0.0, 0.0], gamma)) }
+    unsafe { choose(run, |idle| disk(idle, Gain::Constant(kappa), gamma)) }
 }
 
 /// DiSK's filter with the gain of the scalar Kalman recursion: variances of the noise in a released gradient, of the
@@ -101,14 +105,13 @@ pub unsafe extern "C" fn damper_choose_disk_recursion(
     gamma: f64,
 ) -> Status {
     // SAFETY: the contract of the header.
-    unsafe { choose(run, |idle| disk(idle, [1.0, 0.0, noise, drift, process], gamma)) }
+    unsafe { choose(run, |idle| disk(idle, Gain::Recursion { noise, drift, process }, gamma)) }
 }
 
-fn disk(idle: &mut IdleMut<'_>, gain: [f64; 5], gamma: f64) -> FfiResult<&'static mut dyn KeptFilter> {
-    let [case, kappa, noise, drift, process] = gain;
-    let two = f64::from(u8::from(gamma != 0.0));
-    let numbers = [case, kappa, noise, drift, process, two, gamma];
-    let (filter, state) = described::build::<Kalman>(idle, &numbers, [&[]; 2])?;
+fn disk(idle: &mut IdleMut<'_>, gain: Gain, gamma: f64) -> FfiResult<&'static mut dyn KeptFilter> {
+    let look_ahead = if gamma != 0.0 { LookAhead::Two { gamma } } else { LookAhead::One };
+    let filter = idle.accept(Kalman::new(gain, look_ahead))?;
+    let state = KalmanState::new(&filter, idle.vectors(1)?, idle.vectors(1)?);
     Ok(idle.hold(SlotStorage::filter, StatefulSlot::filter(filter, state)))
 }
 
@@ -157,7 +160,7 @@ fn momentum(
     filter: Result<PerSampleMomentum<FilterSlot, DAMPER_MAX_ITERATES>, ConfigError>,
     inner: &'static mut dyn KeptFilter,
 ) -> FfiResult<&'static mut dyn KeptFilter> {
-    let filter = filter.map_err(|error| idle.head.refuse(error))?;
+    let filter = idle.accept(filter)?;
     let past = idle.vectors(iterates.saturating_sub(1))?;
     Ok(idle.hold(SlotStorage::filter, StatefulSlot::filter(filter, PerSampleMomentumState::new(past, inner))))
 }

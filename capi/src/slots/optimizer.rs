@@ -1,14 +1,17 @@
 //! Optimizers.
 
+use super::choosing;
 use super::held::{KeptOptimizer, Norm, Vector};
-use super::{choosing, described};
 use crate::ffi::IdleMut;
 use crate::memory::{Run, Slot, SlotStorage};
 use crate::status::{FfiResult, Status, status};
-use damper_core::described::Described;
 use damper_core::error::ConfigError;
-use damper_core::optimizer::{AdaGrad, AdaGradNorm, AdaGradNormState, Adam, AdamBc, Optimizer, RmsProp, Sgd, SgdState};
+use damper_core::optimizer::{
+    AdaGrad, AdaGradNorm, AdaGradNormState, AdaGradState, Adam, AdamBc, AdamBcState, AdamState, Optimizer, RmsProp,
+    RmsPropState, Sgd, SgdState,
+};
 use damper_core::slots::{OptimizerSlot, StatefulSlot};
+use damper_core::state::SaveState;
 
 /// SGD without momentum.
 pub(crate) fn plain() -> Result<StatefulSlot<Sgd, SgdState<Vector<f32>>, f32>, ConfigError> {
@@ -30,31 +33,37 @@ unsafe fn choose(
     status(answer)
 }
 
-/// Fills the slot with the optimizer of these settings.
-unsafe fn choose_described<O>(run: *mut Run, numbers: &[f64]) -> Status
+/// Fills the slot with this optimizer and the state that `state` makes of the run's memory.
+unsafe fn choose_with<O, S>(
+    run: *mut Run,
+    optimizer: Result<O, ConfigError>,
+    state: impl FnOnce(&mut IdleMut<'_>) -> FfiResult<S>,
+) -> Status
 where
-    O: Described + Optimizer<O::State<Vector<f32>>> + 'static,
+    O: Optimizer<S> + 'static,
+    S: SaveState + 'static,
 {
     let make = |idle: &mut IdleMut<'_>| {
-        let (optimizer, state) = described::build::<O>(idle, numbers, [&[]; 2])?;
+        let optimizer = idle.accept(optimizer)?;
+        let state = state(idle)?;
         Ok(idle.hold(SlotStorage::optimizer, StatefulSlot::optimizer(optimizer, state)) as &mut dyn KeptOptimizer)
     };
     // SAFETY: the caller's contract.
     unsafe { choose(run, make) }
 }
 
+/// The state of SGD with this momentum.
+fn sgd_state(idle: &mut IdleMut<'_>, momentum: f32) -> FfiResult<SgdState<Vector<f32>>> {
+    Ok(SgdState { momentum: idle.vectors(usize::from(momentum != 0.0))? })
+}
+
 /// SGD with `momentum` in [0, 1), Nesterov's form if `nesterov` is not 0, and weight decay. Takes 1 vector, none
 /// without momentum.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_choose_sgd(run: *mut Run, momentum: f32, nesterov: u32, weight_decay: f32) -> Status {
-    // Not by its description: this is the optimizer of the smallest images, which then do without what reads numbers.
-    let make = |idle: &mut IdleMut<'_>| {
-        let optimizer = Sgd::new(momentum, nesterov != 0, weight_decay).map_err(|error| idle.head.refuse(error))?;
-        let state = SgdState { momentum: idle.vectors(usize::from(momentum != 0.0))? };
-        Ok(idle.hold(SlotStorage::optimizer, StatefulSlot::optimizer(optimizer, state)) as &mut dyn KeptOptimizer)
-    };
+    let sgd = Sgd::new(momentum, nesterov != 0, weight_decay);
     // SAFETY: the contract of the header.
-    unsafe { choose(run, make) }
+    unsafe { choose_with(run, sgd, |idle| sgd_state(idle, momentum)) }
 }
 
 /// Adam with `beta1`, `beta2` in [0, 1), `epsilon` above 0 and decoupled weight decay (AdamW). The second moment is of
@@ -68,9 +77,10 @@ pub unsafe extern "C" fn damper_choose_adam(
     weight_decay: f64,
     filtered_second_moment: u32,
 ) -> Status {
-    let numbers = [beta1, beta2, epsilon.into(), weight_decay, filtered_second_moment.into()];
+    let adam = Adam::new(beta1, beta2, epsilon, weight_decay);
+    let adam = if filtered_second_moment != 0 { adam.map(Adam::with_filtered_second_moment) } else { adam };
     // SAFETY: the contract of the header.
-    unsafe { choose_described::<Adam>(run, &numbers) }
+    unsafe { choose_with(run, adam, |idle| Ok(AdamState::new(idle.vectors(1)?, idle.vectors(1)?))) }
 }
 
 /// DP-AdamBC: Adam whose second moment has the noise's share subtracted, kept above `floor` (a squared gradient, above
@@ -84,24 +94,27 @@ pub unsafe extern "C" fn damper_choose_adam_bc(
     weight_decay: f64,
     floor_by_noise: u32,
 ) -> Status {
-    let numbers = [beta1, beta2, floor.into(), floor_by_noise.into(), weight_decay];
+    let adam = AdamBc::new(beta1, beta2, floor, weight_decay);
+    let adam = if floor_by_noise != 0 { adam.map(AdamBc::with_floor_by_noise) } else { adam };
     // SAFETY: the contract of the header.
-    unsafe { choose_described::<AdamBc>(run, &numbers) }
+    unsafe { choose_with(run, adam, |idle| Ok(AdamBcState::new(idle.vectors(1)?, idle.vectors(1)?))) }
 }
 
 /// AdaGrad with `epsilon` above 0 (PyTorch: 1e-10) and weight decay, added to the gradient. Takes 1 vector.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_choose_adagrad(run: *mut Run, epsilon: f32, weight_decay: f32) -> Status {
+    let adagrad = AdaGrad::new(epsilon, weight_decay);
     // SAFETY: the contract of the header.
-    unsafe { choose_described::<AdaGrad>(run, &[epsilon.into(), weight_decay.into()]) }
+    unsafe { choose_with(run, adagrad, |idle| Ok(AdaGradState { sum: idle.vectors(1)? })) }
 }
 
 /// RMSprop with `alpha` in [0, 1) (PyTorch: 0.99), `epsilon` above 0 (PyTorch: 1e-8) and weight decay, added to the
 /// gradient. Takes 1 vector.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn damper_choose_rmsprop(run: *mut Run, alpha: f64, epsilon: f32, weight_decay: f32) -> Status {
+    let rmsprop = RmsProp::new(alpha, epsilon, weight_decay);
     // SAFETY: the contract of the header.
-    unsafe { choose_described::<RmsProp>(run, &[alpha, epsilon.into(), weight_decay.into()]) }
+    unsafe { choose_with(run, rmsprop, |idle| Ok(RmsPropState { second: idle.vectors(1)? })) }
 }
 
 /// AdaGrad-norm over SGD: the step is divided by the root of `initial` (b_0^2, not negative) and all squared norms of
@@ -118,10 +131,9 @@ pub unsafe extern "C" fn damper_choose_adagrad_norm(
     weight_decay: f32,
 ) -> Status {
     let make = |idle: &mut IdleMut<'_>| {
-        let numbers = [momentum.into(), nesterov.into(), weight_decay.into()];
-        let (sgd, state) = described::build::<Sgd>(idle, &numbers, [&[]; 2])?;
-        let norm = AdaGradNorm::new(initial, floor, subtract_noise != 0, sgd);
-        let norm = norm.map_err(|error| idle.head.refuse(error))?;
+        let sgd = idle.accept(Sgd::new(momentum, nesterov != 0, weight_decay))?;
+        let state = sgd_state(idle, momentum)?;
+        let norm = idle.accept(AdaGradNorm::new(initial, floor, subtract_noise != 0, sgd))?;
         let norm: Norm = StatefulSlot::optimizer(norm, AdaGradNormState::new(state));
         Ok(idle.hold(SlotStorage::optimizer, norm) as &mut dyn KeptOptimizer)
     };

@@ -1,14 +1,18 @@
 //! Which clip each step uses.
 
+use super::choosing;
 pub use super::held::DAMPER_BINS;
-use super::held::{KeptThreshold, Vector};
-use super::{choosing, described};
+use super::held::KeptThreshold;
 use crate::ffi;
 use crate::memory::{Run, Slot, SlotStorage};
 use crate::status::{FfiResult, Status, status};
-use damper_core::described::Described;
+use damper_core::error::ConfigError;
 use damper_core::slots::{StatefulSlot, ThresholdSlot};
-use damper_core::threshold::{ExpectedError, Percentile, Quantile, Threshold};
+use damper_core::state::SaveState;
+use damper_core::threshold::{
+    Bounds, CountNoise, ExpectedError, ExpectedErrorState, Percentile, PercentileState, Quantile, QuantileState,
+    Solver, Threshold,
+};
 
 /// A closed interval, of clips or of ranges: from 2^-104 to 2^126.
 #[derive(Clone, Copy)]
@@ -21,20 +25,27 @@ pub struct Interval {
 }
 
 /// The interval that the caller lends; without one from 1e-8 to 1e8.
-unsafe fn bounds(run: *mut Run, interval: *const Interval) -> FfiResult<[f64; 2]> {
+unsafe fn interval(run: *mut Run, interval: *const Interval) -> FfiResult<Interval> {
     // SAFETY: the caller's contract.
     let interval = unsafe { ffi::read_optional(ffi::head(run)?, interval) }?;
-    Ok(interval.map_or([1e-8, 1e8], |Interval { min, max }| [min.into(), max.into()]))
+    Ok(interval.unwrap_or(Interval { min: 1e-8, max: 1e8 }))
 }
 
-/// Fills the slot with the rule of these settings.
-unsafe fn choose<T>(run: *mut Run, numbers: &[f64]) -> FfiResult
+impl Interval {
+    fn bounds(self) -> Result<Bounds, ConfigError> {
+        Bounds::new(self.min, self.max)
+    }
+}
+
+/// Fills the slot with this rule and its state.
+unsafe fn choose<T, S>(run: *mut Run, made: Result<(T, S), ConfigError>) -> FfiResult
 where
-    T: Described + Threshold<State = <T as Described>::State<Vector<f32>>> + 'static,
+    T: Threshold<State = S> + 'static,
+    S: SaveState + 'static,
 {
     // SAFETY: the caller's contract.
     let mut idle = unsafe { choosing(run, Slot::Threshold) }?;
-    let (rule, state) = described::build::<T>(&mut idle, numbers, [&[]; 2])?;
+    let (rule, state) = idle.accept(made)?;
     let held: &mut dyn KeptThreshold = idle.hold(SlotStorage::threshold, StatefulSlot::threshold(rule, state));
     let slot = ThresholdSlot::of(held);
     idle.state()?.threshold = held;
@@ -55,10 +66,14 @@ pub unsafe extern "C" fn damper_choose_percentile(
     clips: *const Interval,
 ) -> Status {
     // SAFETY: the contract of the header.
-    let answer = unsafe { bounds(run, clips) }.and_then(|[min, max]| {
-        let numbers = [fraction, count_noise, first_clip.into(), first_range.into(), min, max];
+    let answer = unsafe { interval(run, clips) }.and_then(|clips| {
+        let make = || {
+            let rule = Percentile::<DAMPER_BINS>::new(fraction, CountNoise::new(count_noise)?)?;
+            let state = PercentileState::new(first_clip, first_range)?;
+            Ok((rule.within(clips.bounds()?), state))
+        };
         // SAFETY: the contract of the header.
-        unsafe { choose::<Percentile<DAMPER_BINS>>(run, &numbers) }
+        unsafe { choose(run, make()) }
     });
     status(answer)
 }
@@ -76,11 +91,16 @@ pub unsafe extern "C" fn damper_choose_expected_error(
     ranges: *const Interval,
 ) -> Status {
     // SAFETY: the contract of the header.
-    let intervals = unsafe { bounds(run, clips).and_then(|clips| Ok((clips, bounds(run, ranges)?))) };
-    let answer = intervals.and_then(|([min, max], [least, most])| {
-        let numbers = [exact.into(), count_noise, first_clip.into(), first_range.into(), min, max, least, most];
+    let intervals = unsafe { interval(run, clips).and_then(|clips| Ok((clips, interval(run, ranges)?))) };
+    let answer = intervals.and_then(|(clips, ranges)| {
+        let make = || {
+            let solver = if exact != 0 { Solver::Exact } else { Solver::PaperGrid };
+            let rule = ExpectedError::<DAMPER_BINS>::new(solver, CountNoise::new(count_noise)?)?;
+            let state = ExpectedErrorState::new(first_clip, first_range)?;
+            Ok((rule.within(clips.bounds()?, ranges.bounds()?), state))
+        };
         // SAFETY: the contract of the header.
-        unsafe { choose::<ExpectedError<DAMPER_BINS>>(run, &numbers) }
+        unsafe { choose(run, make()) }
     });
     status(answer)
 }
@@ -98,9 +118,14 @@ pub unsafe extern "C" fn damper_choose_quantile(
     clips: *const Interval,
 ) -> Status {
     // SAFETY: the contract of the header.
-    let answer = unsafe { bounds(run, clips) }.and_then(|[min, max]| {
+    let answer = unsafe { interval(run, clips) }.and_then(|clips| {
+        let make = || {
+            let rule = Quantile::new(quantile, rate, sigma_b)?;
+            let state = QuantileState::new(first_clip)?;
+            Ok((rule.within(clips.bounds()?), state))
+        };
         // SAFETY: the contract of the header.
-        unsafe { choose::<Quantile>(run, &[quantile, rate, sigma_b, first_clip.into(), min, max]) }
+        unsafe { choose(run, make()) }
     });
     status(answer)
 }

@@ -20,14 +20,13 @@
 //! coordinates together.
 
 use super::rule::Clip;
-use crate::described::{Description, Flag, Kind, Setting};
 use crate::error::ConfigError;
 use crate::noise::sealed::Sealed;
 
 /// Automatic clipping with its stability constant.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Automatic {
-    gamma: f32,
+    pub(super) gamma: f32,
 }
 
 impl Automatic {
@@ -45,21 +44,6 @@ impl Automatic {
         }
     }
 }
-
-const AUTO_CLIP_GAMMA: Flag = Flag {
-    name: "auto_clip_gamma",
-    value: "G",
-    help: "automatic clipping: the constant that keeps small gradients small [default: 0.01]",
-};
-
-pub(super) const AUTOMATIC: Description = Description {
-    words: "automatic: the whole gradient g becomes clip * g / (|g| + gamma), gamma = {gamma}",
-    ..Description::new(
-        &[Setting::new("gamma", Kind::F32, AUTO_CLIP_GAMMA, "gamma of automatic clipping")],
-        &[("automatic", &[0.01])],
-        &[1],
-    )
-};
 
 impl Sealed for Automatic {}
 

@@ -11,28 +11,11 @@
 //! One sample added or removed changes the sum by at most `C` in the Euclidean norm over all coordinates together.
 
 use super::rule::Clip;
-use crate::described::{Description, Kind, Setting};
 use crate::noise::sealed::Sealed;
 
 /// Flat L2 clipping.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct FlatL2;
-
-/// Layers are apart from the rule, in recordings too.
-pub(super) const FLAT: Description = Description {
-    words: "{layers}",
-    ..Description::new(
-        &[Setting::hidden(
-            "layers",
-            Kind::Words([
-                "flat: the whole gradient, to the clip at most",
-                "per layer: each tensor to its equal share of the clip at most",
-            ]),
-        )],
-        &[("flat", &[0.0]), ("per-layer", &[1.0])],
-        &[0],
-    )
-};
 
 impl Sealed for FlatL2 {}
 

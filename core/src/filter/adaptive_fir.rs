@@ -42,13 +42,13 @@
 
 use super::base::Filter;
 use super::identity::Identity;
-use crate::described::{Described, Description, Flag, Kind, Setting, Values, Vector};
 use crate::error::{CallError, ConfigError, check_len};
 use crate::numerics::digest::{Digest, Digested};
 use crate::numerics::order::is_above_zero;
 use crate::numerics::round::saturate;
 use crate::optimizer::piece;
 use crate::private::Released;
+use crate::record::ToRecord;
 use crate::state::{SaveState, StateField};
 
 /// Configuration of the adaptive filter over at most `LAGS` past gradients.
@@ -273,29 +273,7 @@ impl<B: AsMut<[f32]>, const LAGS: usize> SaveState for AdaptiveFirState<B, LAGS>
     }
 }
 
-const ADAPTIVE_FIR: Flag = Flag { name: "adaptive_fir", value: "LAGS[,MEMORY[,FLOOR]]", help: "" };
-
-impl<const LAGS: usize> Described for AdaptiveFir<LAGS> {
-    type State<B: Vector> = AdaptiveFirState<B, LAGS>;
-
-    const DESCRIPTION: Description = Description {
-        words: "FIR over {lags} past gradients, taps by the autocorrelation of released gradients (memory {memory}, floor {floor})",
-        ..Description::new(
-            &[
-                Setting::new("lags", Kind::Whole, ADAPTIVE_FIR, "lags of the adaptive filter"),
-                Setting::new("memory", Kind::F64, ADAPTIVE_FIR, "memory of the adaptive filter"),
-                Setting::new("floor", Kind::F64, ADAPTIVE_FIR, "floor of the adaptive filter"),
-            ],
-            &[("adaptive-fir", &[1.0, 0.9, 1e-3])],
-            &[],
-        )
-    };
-
-    fn build<V: Values>(values: &mut V) -> Result<(Self, AdaptiveFirState<V::Vector, LAGS>), V::Error> {
-        let fir = Self::new(values.whole(), values.f64(), values.f64())?;
-        Ok((fir, AdaptiveFirState::new(values.zeros(fir.memory_len(values.dim()))?)))
-    }
-}
+impl<B, const LAGS: usize> ToRecord<AdaptiveFirState<B, LAGS>> for AdaptiveFir<LAGS> {}
 
 impl<B: AsRef<[f32]>, const LAGS: usize> Digested<AdaptiveFirState<B, LAGS>> for AdaptiveFir<LAGS> {
     fn add_to(&self, state: &AdaptiveFirState<B, LAGS>, digest: &mut Digest) {

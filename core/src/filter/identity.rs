@@ -5,10 +5,10 @@
 //! None; the state is `()`.
 
 use super::base::Filter;
-use crate::described::{Described, Description, Values, Vector};
 use crate::error::{CallError, check_len};
 use crate::numerics::digest::{Digest, Digested};
 use crate::private::Released;
+use crate::record::{FromRecord, Source, ToRecord, Vector};
 
 /// The identity filter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -53,12 +53,18 @@ impl Filter<()> for Identity {
     }
 }
 
-impl Described for Identity {
+impl ToRecord<()> for Identity {
+    fn kind(&self, _state: &()) -> Option<u8> {
+        Some(0)
+    }
+}
+
+impl FromRecord for Identity {
     type State<B: Vector> = ();
 
-    const DESCRIPTION: Description = Description::new(&[], &[("none", &[])], &[0]);
+    const KINDS: &'static [u8] = &[0];
 
-    fn build<V: Values>(_values: &mut V) -> Result<(Self, ()), V::Error> {
+    fn read<R: Source>(_kind: u8, _source: &mut R) -> Result<(Self, ()), R::Error> {
         Ok((Self, ()))
     }
 }

@@ -51,13 +51,13 @@ pub use uncorrected::Uncorrected;
 
 use super::base::Filter;
 use super::identity::Identity;
-use crate::described::{Described, Description, Flag, Kind, Setting, Values, Vector};
 use crate::error::{CallError, ConfigError, check_len};
 use crate::numerics::digest::{Digest, Digested};
 use crate::numerics::order::{is_at_most, is_within};
 use crate::numerics::round::saturate;
 use crate::optimizer::piece;
 use crate::private::Released;
+use crate::record::{FromRecord, Sink, Source, ToRecord, Vector};
 use crate::state::{SaveState, StateField};
 use heapless::Vec;
 use stability::peak_squared;
@@ -302,32 +302,42 @@ fn add(sums: &mut [f32], later: &[f32]) {
     }
 }
 
-/// The flag of coefficients.
-const FILTER: Flag = Flag { name: "filter", value: "FILTER", help: "" };
-
-/// The coefficients of a recursive filter, in these words of reports.
-pub(super) const fn taps(words: &'static str) -> Setting {
-    Setting::new("taps", Kind::Taps(words), FILTER, "filter")
-}
-
-/// Most coefficients of a kind that can be chosen when a program runs.
+/// Most coefficients of a kind that a recording can have.
 const MOST: usize = 17;
 
-impl<const ORDER: usize> Described for Iir<ORDER> {
+/// As it runs: zeros at the end make no order.
+impl<B, const ORDER: usize> ToRecord<IirState<B, ORDER>> for Iir<ORDER> {
+    fn kind(&self, _state: &IirState<B, ORDER>) -> Option<u8> {
+        Some(1)
+    }
+
+    fn write(&self, _state: &IirState<B, ORDER>, sink: &mut dyn Sink) {
+        let count = |of: fn(&Tap) -> f32| self.taps.iter().rposition(|tap| of(tap) != 0.0).map_or(0, |last| last + 1);
+        let (na, nb) = (count(|tap| tap.a), count(|tap| tap.b));
+        sink.u8(na as u8);
+        sink.u8(nb.saturating_add(1) as u8);
+        self.taps.iter().take(na).for_each(|tap| sink.f32(tap.a));
+        sink.f32(self.direct);
+        self.taps.iter().take(nb).for_each(|tap| sink.f32(tap.b));
+    }
+}
+
+impl<const ORDER: usize> FromRecord for Iir<ORDER> {
     type State<B: Vector> = IirState<B, ORDER>;
 
-    const DESCRIPTION: Description = Description {
-        words: "{taps}",
-        methods: &["Low-pass filter on released gradients"],
-        ..Description::new(&[taps("IIR {}, bias-corrected")], &[("doppler", &[1.0, -0.9, 1.0, 0.1])], &[1])
-    };
+    const KINDS: &'static [u8] = &[1];
 
-    fn build<V: Values>(values: &mut V) -> Result<(Self, IirState<V::Vector, ORDER>), V::Error> {
+    fn read<R: Source>(_kind: u8, source: &mut R) -> Result<(Self, IirState<R::Vector, ORDER>), R::Error> {
         let (mut a, mut b) = ([0.0; MOST], [0.0; MOST]);
-        let (na, nb) = values
-            .taps(a.get_mut(..ORDER).unwrap_or_default(), b.get_mut(..ORDER.saturating_add(1)).unwrap_or_default())?;
-        let iir = Self::new(a.get(..na).unwrap_or_default(), b.get(..nb).unwrap_or_default())?;
-        let memory = values.zeros(iir.order().saturating_mul(values.dim()))?;
+        let (na, nb) = (usize::from(source.u8()), usize::from(source.u8()));
+        let (a, b) = (a.get_mut(..ORDER).unwrap_or_default(), b.get_mut(..ORDER.saturating_add(1)).unwrap_or_default());
+        let (Some(a), Some(b)) = (a.get_mut(..na), b.get_mut(..nb)) else {
+            return Err(R::wrong("order of a filter"));
+        };
+        source.f32s(a);
+        source.f32s(b);
+        let iir = Self::new(a, b)?;
+        let memory = source.zeros(iir.order().saturating_mul(source.dim()))?;
         Ok((iir, IirState::new(memory)))
     }
 }

@@ -38,13 +38,13 @@
 //! whatever `c` is. Clipping the two gradients each on its own would let one sample add `(|c| + |1−c|)·C`.
 
 use super::base::Filter;
-use crate::described::{Described, Description, Flag, Kind, Setting, Values, Vector};
 use crate::error::{CallError, ConfigError, check_len};
 use crate::numerics::digest::{Digest, Digested};
 use crate::numerics::order::{is, is_above_zero};
 use crate::numerics::round::saturate;
 use crate::optimizer::piece;
 use crate::private::Released;
+use crate::record::{FromRecord, Sink, Source, ToRecord, Vector};
 use crate::state::{SaveState, StateField};
 
 /// The source of the gain.
@@ -311,70 +311,50 @@ impl<B: AsMut<[f32]>> SaveState for KalmanState<B> {
     }
 }
 
-const KAPPA: Flag =
-    Flag { name: "kappa", value: "K", help: "disk: the filter's gain, 0.001 to 1 (1: no filter) [default: 0.7]" };
-const GAIN_RECURSION: Flag = Flag {
-    name: "gain_recursion",
-    value: "W,H,V",
-    help: "disk: the gain follows the scalar recursion with these variances: of the noise, of the difference, of the gradient",
-};
-const GAMMA: Flag = Flag {
-    name: "gamma",
-    value: "one|G",
-    help: "disk: `one` takes one gradient a sample, at the point (1-K)/K steps ahead; a number takes two, one of them so many \
-           steps ahead [default: one]",
-};
+impl<B> ToRecord<KalmanState<B>> for Kalman {
+    fn kind(&self, _state: &KalmanState<B>) -> Option<u8> {
+        Some(4)
+    }
 
-const fn variance(name: &'static str) -> Setting {
-    let setting = Setting::new(name, Kind::F64, GAIN_RECURSION, "variances of the gain's recursion");
-    Setting { when: ("gain", true), ..setting }
+    fn write(&self, _state: &KalmanState<B>, sink: &mut dyn Sink) {
+        match self.gain {
+            Gain::Constant(kappa) => {
+                sink.u8(0);
+                sink.f64(kappa);
+            }
+            Gain::Recursion { noise, drift, process } => {
+                sink.u8(1);
+                [noise, drift, process].into_iter().for_each(|variance| sink.f64(variance));
+            }
+        }
+        match self.look_ahead {
+            LookAhead::One => sink.u8(1),
+            LookAhead::Two { gamma } => {
+                sink.u8(2);
+                sink.f64(gamma);
+            }
+        }
+    }
 }
 
-impl Described for Kalman {
+impl FromRecord for Kalman {
     type State<B: Vector> = KalmanState<B>;
 
-    const DESCRIPTION: Description = Description {
-        words: "Kalman, {gain}, {points}",
-        methods: &["Simplified Kalman filter"],
-        ..Description::new(
-            &[
-                Setting::hidden(
-                    "gain",
-                    Kind::Words([
-                        "kappa = {kappa}",
-                        "kappa by the recursion with variances {noise}, {drift}, {process}",
-                    ]),
-                ),
-                Setting { when: ("gain", false), ..Setting::new("kappa", Kind::F64, KAPPA, "kappa") },
-                variance("noise"),
-                variance("drift"),
-                variance("process"),
-                Setting::hidden(
-                    "points",
-                    Kind::Words([
-                        "one gradient at the point (1 - kappa)/kappa steps ahead",
-                        "two gradients, one of them {gamma} steps ahead, mixed before the clip",
-                    ]),
-                ),
-                Setting { when: ("points", true), ..Setting::new("gamma", Kind::F64, GAMMA, "gamma") },
-            ],
-            &[("disk", &[0.0, 0.7, 0.0, 0.0, 0.0, 0.0, 0.0])],
-            &[4],
-        )
-    };
+    const KINDS: &'static [u8] = &[4];
 
-    fn build<V: Values>(values: &mut V) -> Result<(Self, KalmanState<V::Vector>), V::Error> {
-        let gain = if values.case("kind of gain", 0)? {
-            values.skip(1);
-            Gain::Recursion { noise: values.f64(), drift: values.f64(), process: values.f64() }
-        } else {
-            let gain = Gain::Constant(values.f64());
-            values.skip(3);
-            gain
+    fn read<R: Source>(_kind: u8, source: &mut R) -> Result<(Self, KalmanState<R::Vector>), R::Error> {
+        let gain = match source.u8() {
+            0 => Gain::Constant(source.f64()),
+            1 => Gain::Recursion { noise: source.f64(), drift: source.f64(), process: source.f64() },
+            _ => return Err(R::wrong("kind of gain")),
         };
-        let two = values.case("points of a filter", 1)?;
-        let kalman = Self::new(gain, if two { LookAhead::Two { gamma: values.f64() } } else { LookAhead::One })?;
-        let state = KalmanState::new(&kalman, values.zeros(values.dim())?, values.zeros(values.dim())?);
+        let look_ahead = match source.u8() {
+            1 => LookAhead::One,
+            2 => LookAhead::Two { gamma: source.f64() },
+            _ => return Err(R::wrong("points of a filter")),
+        };
+        let kalman = Self::new(gain, look_ahead)?;
+        let state = KalmanState::new(&kalman, source.zeros(source.dim())?, source.zeros(source.dim())?);
         Ok((kalman, state))
     }
 }

@@ -28,13 +28,13 @@
 
 use super::base::Filter;
 use super::identity::Identity;
-use super::iir::taps;
-use crate::described::{Described, Description, Flag, Kind, Setting, Values, Vector};
+use super::iir::{Iir, IirState};
 use crate::error::{CallError, ConfigError, check_len};
 use crate::numerics::digest::{Digest, Digested};
 use crate::numerics::order::is_at_most;
 use crate::optimizer::piece;
 use crate::private::Released;
+use crate::record::{FromRecord, Sink, Source, ToRecord, Vector};
 use crate::state::{SaveState, StateField};
 
 /// Per-sample momentum over at most `K` iterates, and the filter of what is released.
@@ -44,6 +44,8 @@ pub struct PerSampleMomentum<F, const K: usize = 8> {
     /// `Σ_{l≥j} w_l`: the weight of the oldest iterate while there are only `j + 1`.
     tails: [f32; K],
     iterates: usize,
+    beta: f64,
+    normalised: bool,
     inner: F,
 }
 
@@ -75,7 +77,7 @@ impl<F, const K: usize> PerSampleMomentum<F, K> {
         }
         let (mut powers, mut weights, mut tails) = ([0.0; K], [0.0; K], [0.0; K]);
         weigh(beta, normalised, powers.get_mut(..iterates).unwrap_or_default(), &mut weights, &mut tails);
-        Ok(Self { weights, tails, iterates, inner })
+        Ok(Self { weights, tails, iterates, beta, normalised, inner })
     }
 
     /// Returns the length of [`PerSampleMomentumState`]'s iterates for `dim` parameters: `(k−1)·D`.
@@ -151,59 +153,29 @@ impl<B: AsMut<[f32]>, S: SaveState> SaveState for PerSampleMomentumState<B, S> {
     }
 }
 
-const ITERATES: Flag = Flag {
-    name: "iterates",
-    value: "K",
-    help: "dp-pmlf, inner-outer: iterates whose gradients are mixed per sample, the current one included, 1 to 16 [default: 2]",
-};
-const BETA: Flag = Flag {
-    name: "beta",
-    value: "B",
-    help: "dp-pmlf, inner-outer: factor of the mix, -0.9 to 1 [default: dp-pmlf 0.1, inner-outer 0.9]",
-};
+/// The numbers of the mix, then those of the filter of what is released, without its kind.
+impl<B, F: ToRecord<S>, S, const K: usize> ToRecord<PerSampleMomentumState<B, S>> for PerSampleMomentum<F, K> {
+    fn kind(&self, state: &PerSampleMomentumState<B, S>) -> Option<u8> {
+        self.inner.kind(&state.inner).map(|_| if self.normalised { 2 } else { 3 })
+    }
 
-/// The settings, with the filter of what is released in these words.
-const fn settings(words: &'static str) -> [Setting; 4] {
-    [
-        Setting::hidden("plain", Kind::Words([" over their sum", ""])),
-        Setting::new("iterates", Kind::Whole, ITERATES, "number of iterates"),
-        Setting::new("beta", Kind::F64, BETA, "per-sample momentum"),
-        taps(words),
-    ]
+    fn write(&self, state: &PerSampleMomentumState<B, S>, sink: &mut dyn Sink) {
+        sink.u8(self.iterates as u8);
+        sink.f64(self.beta);
+        self.inner.write(&state.inner, sink);
+    }
 }
 
-const WORDS: &str = "each sample's gradients at the last {iterates} iterates, weighted by {beta}^age{plain}, mixed before the clip{taps}";
-const DP_PMLF: &[f64] = &[0.0, 2.0, 0.1, 1.0, -0.9, 1.0, 0.1];
-const INNER_OUTER: &[f64] = &[1.0, 2.0, 0.9, 0.0, 1.0, 1.0];
+impl<const ORDER: usize, const K: usize> FromRecord for PerSampleMomentum<Iir<ORDER>, K> {
+    type State<B: Vector> = PerSampleMomentumState<B, IirState<B, ORDER>>;
 
-const CORRECTED: Description = Description {
-    words: WORDS,
-    methods: &["Per-sample momentum and low-pass filter", "Inner and outer momentum (Xiao et al.)"],
-    ..Description::new(
-        &settings("; then IIR {}, bias-corrected"),
-        &[("dp-pmlf", DP_PMLF), ("inner-outer", INNER_OUTER)],
-        &[2, 3],
-    )
-};
-const UNCORRECTED: Description = Description {
-    words: WORDS,
-    ..Description::new(
-        &settings("; then IIR {}, without bias correction"),
-        &[("dp-pmlf-uncorrected", DP_PMLF), ("inner-outer-uncorrected", INNER_OUTER)],
-        &[],
-    )
-};
+    const KINDS: &'static [u8] = &[2, 3];
 
-impl<F: Described, const K: usize> Described for PerSampleMomentum<F, K> {
-    type State<B: Vector> = PerSampleMomentumState<B, F::State<B>>;
-
-    const DESCRIPTION: Description = if F::DESCRIPTION.recorded.is_empty() { UNCORRECTED } else { CORRECTED };
-
-    fn build<V: Values>(values: &mut V) -> Result<(Self, Self::State<V::Vector>), V::Error> {
-        let (plain, iterates, beta) = (values.switch(), values.whole(), values.f64());
-        let (inner, state) = F::build(values)?;
-        let momentum = Self::with(iterates, beta, !plain, inner)?;
-        let past = values.zeros(momentum.iterates_len(values.dim()))?;
+    fn read<R: Source>(kind: u8, source: &mut R) -> Result<(Self, Self::State<R::Vector>), R::Error> {
+        let (iterates, beta) = (usize::from(source.u8()), source.f64());
+        let (inner, state) = Iir::read(1, source)?;
+        let momentum = Self::with(iterates, beta, kind == 2, inner)?;
+        let past = source.zeros(momentum.iterates_len(source.dim()))?;
         Ok((momentum, PerSampleMomentumState::new(past, state)))
     }
 }

@@ -34,12 +34,11 @@
 //! Reads released values only.
 
 use super::base::{Begin, Optimizer, far_piece, narrow, saturate};
-use super::described::{EPSILON, PENALTY};
-use crate::described::{Described, Description, Kind, Setting, Values, Vector};
 use crate::error::{CallError, ConfigError, check_len};
 use crate::numerics::digest::{Digest, Digested};
 use crate::numerics::function::sqrt_f32;
 use crate::private::Released;
+use crate::record::{FromRecord, Sink, Source, ToRecord, Vector};
 use crate::state::{SaveState, StateField};
 
 /// Configuration of AdaGrad.
@@ -110,18 +109,25 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Optimizer<AdaGradState<B>> for AdaGrad {
     }
 }
 
-impl Described for AdaGrad {
+impl<B> ToRecord<AdaGradState<B>> for AdaGrad {
+    fn kind(&self, _state: &AdaGradState<B>) -> Option<u8> {
+        Some(6)
+    }
+
+    fn write(&self, _state: &AdaGradState<B>, sink: &mut dyn Sink) {
+        sink.f32(self.epsilon);
+        sink.f32(self.weight_decay);
+    }
+}
+
+impl FromRecord for AdaGrad {
     type State<B: Vector> = AdaGradState<B>;
 
-    const DESCRIPTION: Description = Description::new(
-        &[Setting::new("epsilon", Kind::F32, EPSILON, "AdaGrad's epsilon"), PENALTY],
-        &[("adagrad", &[1e-10, 0.0])],
-        &[6],
-    );
+    const KINDS: &'static [u8] = &[6];
 
-    fn build<V: Values>(values: &mut V) -> Result<(Self, AdaGradState<V::Vector>), V::Error> {
-        let adagrad = Self::new(values.f32(), values.f32())?;
-        Ok((adagrad, AdaGradState { sum: values.zeros(values.dim())? }))
+    fn read<R: Source>(_kind: u8, source: &mut R) -> Result<(Self, AdaGradState<R::Vector>), R::Error> {
+        let adagrad = Self::new(source.f32(), source.f32())?;
+        Ok((adagrad, AdaGradState { sum: source.zeros(source.dim())? }))
     }
 }
 

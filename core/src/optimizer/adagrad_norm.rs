@@ -45,6 +45,7 @@ use crate::numerics::digest::{Digest, Digested};
 use crate::numerics::reduce::SumOfSquares;
 use crate::numerics::scalar::sqrt;
 use crate::private::Released;
+use crate::record::{Sink, ToRecord};
 use crate::state::{SaveState, StateField};
 
 /// Configuration of AdaGrad-norm over the optimizer `O`.
@@ -90,6 +91,20 @@ impl<S> AdaGradNormState<S> {
     /// The state before the first step.
     pub fn new(inner: S) -> Self {
         Self { added: 0.0, inner, norm: SumOfSquares::default(), seen: 0 }
+    }
+}
+
+/// Its own numbers, then the kind and the numbers of the inner optimizer.
+impl<S, O: ToRecord<S>> ToRecord<AdaGradNormState<S>> for AdaGradNorm<O> {
+    fn kind(&self, state: &AdaGradNormState<S>) -> Option<u8> {
+        self.inner.kind(&state.inner).map(|_| if self.subtract_noise { 9 } else { 8 })
+    }
+
+    fn write(&self, state: &AdaGradNormState<S>, sink: &mut dyn Sink) {
+        sink.f64(self.initial);
+        sink.f64(self.floor);
+        sink.u8(self.inner.kind(&state.inner).unwrap_or(u8::MAX));
+        self.inner.write(&state.inner, sink);
     }
 }
 

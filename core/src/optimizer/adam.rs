@@ -43,21 +43,21 @@
 //! Reads released values only.
 
 use super::base::{Begin, Optimizer, check_betas, far_piece, narrow, saturate, weights};
-use super::described::{BETA1, BETA2, DECOUPLED, EPSILON};
-use crate::described::{Described, Description, Kind, Setting, Values, Vector};
 use crate::error::{CallError, ConfigError, check_len};
 use crate::noise::sealed::Sealed;
 use crate::numerics::digest::{Digest, Digested};
 use crate::numerics::function::sqrt_f32;
 use crate::private::Released;
+use crate::record::{FromRecord, Sink, Source, ToRecord, Vector};
 use crate::state::{SaveState, StateField};
 use core::marker::PhantomData;
 
 /// How `ε` keeps the denominator above 0. Sealed: [`Added`] or [`Floored`].
 pub trait Denominator: Copy + Sealed {
-    /// The denominator, from the root of the second moment.
+    /// True if recordings have it.
     #[doc(hidden)]
-    const DESCRIPTION: Description;
+    const IS_RECORDED: bool;
+    /// The denominator, from the root of the second moment.
     #[doc(hidden)]
     fn of(root: f32, epsilon: f32) -> f32;
 }
@@ -73,18 +73,8 @@ pub struct Floored;
 impl Sealed for Added {}
 impl Sealed for Floored {}
 
-/// Adam's settings; `second_moment` is in reports.
-const fn settings(second_moment: [&'static str; 2]) -> [Setting; 5] {
-    let epsilon = Setting::new("epsilon", Kind::F32, EPSILON, "Adam's epsilon");
-    [BETA1, BETA2, epsilon, DECOUPLED, Setting::hidden("second_moment", Kind::Words(second_moment))]
-}
-
 impl Denominator for Added {
-    const DESCRIPTION: Description = Description::new(
-        &const { settings(["of the released gradient", "of the filtered gradient"]) },
-        &[("adam", &[0.9, 0.999, 1e-8, 0.0, 0.0]), ("adamw", &[0.9, 0.999, 1e-8, 0.01, 0.0])],
-        &[2, 3],
-    );
+    const IS_RECORDED: bool = true;
 
     #[inline(always)]
     fn of(root: f32, epsilon: f32) -> f32 {
@@ -93,16 +83,7 @@ impl Denominator for Added {
 }
 
 impl Denominator for Floored {
-    const DESCRIPTION: Description = Description::new(
-        &const {
-            settings([
-                "of the released gradient; the denominator is its root, or epsilon where that is larger",
-                "of the filtered gradient; the denominator is its root, or epsilon where that is larger",
-            ])
-        },
-        &[("adam-floored", &[0.9, 0.999, 1e-8, 0.0, 0.0]), ("adamw-floored", &[0.9, 0.999, 1e-8, 0.01, 0.0])],
-        &[],
-    );
+    const IS_RECORDED: bool = false;
 
     #[inline(always)]
     fn of(root: f32, epsilon: f32) -> f32 {
@@ -251,15 +232,28 @@ impl<N: Denominator, B: AsMut<[f32]> + AsRef<[f32]>> Optimizer<AdamState<B>> for
     }
 }
 
-impl<N: Denominator> Described for Adam<N> {
+impl<N: Denominator, B> ToRecord<AdamState<B>> for Adam<N> {
+    fn kind(&self, _state: &AdamState<B>) -> Option<u8> {
+        N::IS_RECORDED.then_some(if self.filtered_second { 3 } else { 2 })
+    }
+
+    fn write(&self, _state: &AdamState<B>, sink: &mut dyn Sink) {
+        sink.f64(self.beta1);
+        sink.f64(self.beta2);
+        sink.f32(self.epsilon);
+        sink.f64(self.weight_decay);
+    }
+}
+
+impl FromRecord for Adam {
     type State<B: Vector> = AdamState<B>;
 
-    const DESCRIPTION: Description = N::DESCRIPTION;
+    const KINDS: &'static [u8] = &[2, 3];
 
-    fn build<V: Values>(values: &mut V) -> Result<(Self, AdamState<V::Vector>), V::Error> {
-        let adam = Adam::new(values.f64(), values.f64(), values.f32(), values.f64())?.with_denominator();
-        let adam = if values.switch() { adam.with_filtered_second_moment() } else { adam };
-        Ok((adam, AdamState::new(values.zeros(values.dim())?, values.zeros(values.dim())?)))
+    fn read<R: Source>(kind: u8, source: &mut R) -> Result<(Self, AdamState<R::Vector>), R::Error> {
+        let adam = Self::new(source.f64(), source.f64(), source.f32(), source.f64())?;
+        let adam = if kind == 3 { adam.with_filtered_second_moment() } else { adam };
+        Ok((adam, AdamState::new(source.zeros(source.dim())?, source.zeros(source.dim())?)))
     }
 }
 

@@ -48,18 +48,18 @@
 //! Reads released values and the noise's declared variance only.
 
 use super::base::{Begin, Optimizer, check_betas, far_piece, narrow, saturate, weights};
-use super::described::{BETA1, BETA2, DECOUPLED, EPSILON};
-use crate::described::{Described, Description, Kind, Setting, Values, Vector};
 use crate::error::{CallError, ConfigError, check_len};
 use crate::numerics::digest::{Digest, Digested};
 use crate::numerics::function::sqrt_f32;
 use crate::numerics::scalar;
 use crate::private::Released;
+use crate::record::{FromRecord, Sink, Source, ToRecord, Vector};
 use crate::state::{SaveState, StateField};
 
 /// Configuration of DP-AdamBC.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct AdamBc {
+    beta1: f64,
     /// `(b, n)` of both moments.
     weights: [(f32, f32); 2],
     beta2: f64,
@@ -84,7 +84,7 @@ impl AdamBc {
             return Err(ConfigError::new("weight decay", "finite and not negative"));
         }
         let weights = [weights(beta1), weights(beta2)];
-        Ok(Self { weights, beta2, floor, relative_floor: 0.0, weight_decay })
+        Ok(Self { beta1, weights, beta2, floor, relative_floor: 0.0, weight_decay })
     }
 
     /// The same with a floor of at least `ρ = √(2(1−β₂)/(1+β₂))` times the noise's variance: what that variance spreads by in
@@ -194,29 +194,28 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Optimizer<AdamBcState<B>> for AdamBc {
     }
 }
 
-impl Described for AdamBc {
+impl<B> ToRecord<AdamBcState<B>> for AdamBc {
+    fn kind(&self, _state: &AdamBcState<B>) -> Option<u8> {
+        Some(if self.relative_floor > 0.0 { 5 } else { 4 })
+    }
+
+    fn write(&self, _state: &AdamBcState<B>, sink: &mut dyn Sink) {
+        sink.f64(self.beta1);
+        sink.f64(self.beta2);
+        sink.f32(self.floor);
+        sink.f64(self.weight_decay);
+    }
+}
+
+impl FromRecord for AdamBc {
     type State<B: Vector> = AdamBcState<B>;
 
-    const DESCRIPTION: Description = Description::new(
-        &[
-            BETA1,
-            BETA2,
-            Setting {
-                when: ("floor_note", false),
-                ..Setting::new("floor", Kind::F32, EPSILON, "floor of the second moment")
-            },
-            Setting::hidden("floor_note", Kind::Words(["a constant", "by the noise"])),
-            DECOUPLED,
-        ],
-        &[("adam-bc", &[0.9, 0.999, f32::MIN_POSITIVE as f64, 1.0, 0.0])],
-        &[4, 5],
-    );
+    const KINDS: &'static [u8] = &[4, 5];
 
-    fn build<V: Values>(values: &mut V) -> Result<(Self, AdamBcState<V::Vector>), V::Error> {
-        let (beta1, beta2, floor, by_noise) = (values.f64(), values.f64(), values.f32(), values.switch());
-        let adam = Self::new(beta1, beta2, floor, values.f64())?;
-        let adam = if by_noise { adam.with_floor_by_noise() } else { adam };
-        Ok((adam, AdamBcState::new(values.zeros(values.dim())?, values.zeros(values.dim())?)))
+    fn read<R: Source>(kind: u8, source: &mut R) -> Result<(Self, AdamBcState<R::Vector>), R::Error> {
+        let adam = Self::new(source.f64(), source.f64(), source.f32(), source.f64())?;
+        let adam = if kind == 5 { adam.with_floor_by_noise() } else { adam };
+        Ok((adam, AdamBcState::new(source.zeros(source.dim())?, source.zeros(source.dim())?)))
     }
 }
 

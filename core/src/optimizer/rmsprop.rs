@@ -33,17 +33,17 @@
 //! Reads released values only.
 
 use super::base::{Begin, Optimizer, far_piece, narrow, saturate, weights};
-use super::described::{EPSILON, PENALTY};
-use crate::described::{Described, Description, Flag, Kind, Setting, Values, Vector};
 use crate::error::{CallError, ConfigError, check_len};
 use crate::numerics::digest::{Digest, Digested};
 use crate::numerics::function::sqrt_f32;
 use crate::private::Released;
+use crate::record::{FromRecord, Sink, Source, ToRecord, Vector};
 use crate::state::{SaveState, StateField};
 
 /// Configuration of RMSprop.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct RmsProp {
+    alpha: f64,
     /// `(a, n)`.
     weights: (f32, f32),
     epsilon: f32,
@@ -67,7 +67,7 @@ impl RmsProp {
         if !(weight_decay.is_finite() && weight_decay >= 0.0) {
             return Err(ConfigError::new("weight decay", "finite and not negative"));
         }
-        Ok(Self { weights: weights(alpha), epsilon, weight_decay })
+        Ok(Self { alpha, weights: weights(alpha), epsilon, weight_decay })
     }
 }
 
@@ -116,24 +116,26 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Optimizer<RmsPropState<B>> for RmsProp {
     }
 }
 
-const ALPHA: Flag = Flag { name: "alpha", value: "A", help: "rmsprop: decay of the second moment [default: 0.99]" };
+impl<B> ToRecord<RmsPropState<B>> for RmsProp {
+    fn kind(&self, _state: &RmsPropState<B>) -> Option<u8> {
+        Some(7)
+    }
 
-impl Described for RmsProp {
+    fn write(&self, _state: &RmsPropState<B>, sink: &mut dyn Sink) {
+        sink.f64(self.alpha);
+        sink.f32(self.epsilon);
+        sink.f32(self.weight_decay);
+    }
+}
+
+impl FromRecord for RmsProp {
     type State<B: Vector> = RmsPropState<B>;
 
-    const DESCRIPTION: Description = Description::new(
-        &[
-            Setting::new("alpha", Kind::F64, ALPHA, "RMSprop's alpha"),
-            Setting::new("epsilon", Kind::F32, EPSILON, "RMSprop's epsilon"),
-            PENALTY,
-        ],
-        &[("rmsprop", &[0.99, 1e-8, 0.0])],
-        &[7],
-    );
+    const KINDS: &'static [u8] = &[7];
 
-    fn build<V: Values>(values: &mut V) -> Result<(Self, RmsPropState<V::Vector>), V::Error> {
-        let rmsprop = Self::new(values.f64(), values.f32(), values.f32())?;
-        Ok((rmsprop, RmsPropState { second: values.zeros(values.dim())? }))
+    fn read<R: Source>(_kind: u8, source: &mut R) -> Result<(Self, RmsPropState<R::Vector>), R::Error> {
+        let rmsprop = Self::new(source.f64(), source.f32(), source.f32())?;
+        Ok((rmsprop, RmsPropState { second: source.zeros(source.dim())? }))
     }
 }
 

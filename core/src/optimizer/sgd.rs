@@ -26,11 +26,10 @@
 //! Reads released values only.
 
 use super::base::{Begin, Optimizer, narrow, piece, saturate};
-use super::described::PENALTY;
-use crate::described::{Described, Description, Flag, Kind, Setting, Values, Vector};
 use crate::error::{CallError, ConfigError, check_len};
 use crate::numerics::digest::{Digest, Digested};
 use crate::private::Released;
+use crate::record::{FromRecord, Sink, Source, ToRecord, Vector};
 use crate::state::{SaveState, StateField};
 
 /// Configuration of SGD.
@@ -126,29 +125,25 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Optimizer<SgdState<B>> for Sgd {
     }
 }
 
-const MOMENTUM: Flag = Flag {
-    name: "momentum",
-    value: "M",
-    help: "sgd, momentum, nesterov: the share of the last step that is kept, from 0 to below 1 [default: sgd 0; the others 0.9]",
-};
-const NESTEROV: Flag = Flag { name: "nesterov", value: "", help: "sgd, momentum: Nesterov's form" };
+impl<B> ToRecord<SgdState<B>> for Sgd {
+    fn kind(&self, _state: &SgdState<B>) -> Option<u8> {
+        Some(u8::from(self.nesterov))
+    }
 
-impl Described for Sgd {
+    fn write(&self, _state: &SgdState<B>, sink: &mut dyn Sink) {
+        sink.f32(self.momentum);
+        sink.f32(self.weight_decay);
+    }
+}
+
+impl FromRecord for Sgd {
     type State<B: Vector> = SgdState<B>;
 
-    const DESCRIPTION: Description = Description::new(
-        &[
-            Setting::new("momentum", Kind::F32, MOMENTUM, "momentum"),
-            Setting::new("nesterov", Kind::Switch, NESTEROV, "nesterov"),
-            PENALTY,
-        ],
-        &[("sgd", &[0.0, 0.0, 0.0]), ("momentum", &[0.9, 0.0, 0.0]), ("nesterov", &[0.9, 1.0, 0.0])],
-        &[0, 1],
-    );
+    const KINDS: &'static [u8] = &[0, 1];
 
-    fn build<V: Values>(values: &mut V) -> Result<(Self, SgdState<V::Vector>), V::Error> {
-        let sgd = Self::new(values.f32(), values.switch(), values.f32())?;
-        Ok((sgd, SgdState { momentum: values.zeros(sgd.momentum_len(values.dim()))? }))
+    fn read<R: Source>(kind: u8, source: &mut R) -> Result<(Self, SgdState<R::Vector>), R::Error> {
+        let sgd = Self::new(source.f32(), kind == 1, source.f32())?;
+        Ok((sgd, SgdState { momentum: source.zeros(sgd.momentum_len(source.dim()))? }))
     }
 }
 

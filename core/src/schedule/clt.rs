@@ -34,7 +34,6 @@
 
 use super::LearningRate;
 use super::factor::Noise;
-use crate::described::Description;
 use crate::error::ConfigError;
 use crate::noise::sealed::Sealed;
 use crate::numerics::digest::Digest;
@@ -100,8 +99,6 @@ impl CltNoise {
         1.0
     }
 }
-
-pub(super) const CLT: Description = Description::new(&[], &[("clt", &[])], &[]);
 
 impl Sealed for CltNoise {}
 

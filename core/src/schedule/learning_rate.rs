@@ -27,9 +27,9 @@
 //!
 //! Public: a function of constants.
 
-use crate::described::{Description, Flag, Kind, Range, Setting, UNSET, variants};
 use crate::error::ConfigError;
 use crate::numerics::scalar::{cos, pow, sqrt};
+use crate::record::{Sink, Source};
 
 /// Decay of the learning rate.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -66,48 +66,50 @@ pub enum Decay {
     },
 }
 
-/// A setting with this placeholder in the help.
-const fn setting(name: &'static str, value: &'static str, range: Range) -> Setting {
-    let flag = Flag { name: "decay", value, help: "" };
-    Setting { range: Some(range), ..Setting::new(name, Kind::F64, flag, value) }
-}
-
-const CONSTANT: Description = Description::new(&[], &[("constant", &[])], &[0]);
-const STEP: Description = Description {
-    words: ", times {factor} every {epochs} epochs",
-    ..Description::new(
-        &[setting("epochs", "EPOCHS", Range::POSITIVE), setting("factor", "FACTOR", Range::PART)],
-        &[("step", &[UNSET, UNSET])],
-        &[1],
-    )
-};
-const COSINE: Description = Description {
-    words: ", half a cosine down to {floor} of it",
-    ..Description::new(&[setting("floor", "FLOOR", Range::SHARE)], &[("cosine", &[0.0])], &[2])
-};
-const POLYNOMIAL: Description = Description {
-    words: " / sqrt({offset} + {slope} t)",
-    ..Description::new(
-        &[setting("offset", "A", Range::POSITIVE), setting("slope", "C", Range::NOT_NEGATIVE)],
-        &[("polynomial", &[UNSET, UNSET])],
-        &[3],
-    )
-};
-const ROOT_LINEAR: Description = Description {
-    words: ", linear in sqrt(t) down to {floor} of it",
-    ..Description::new(&[setting("floor", "FLOOR", Range::SHARE)], &[("root-linear", &[1e-9])], &[4])
-};
-
-variants! {
-    DECAYS: Decay, values;
-    CONSTANT => Some(Self::Constant),
-    STEP => Some(Self::Step { every: values.epochs(), factor: values.f64() }),
-    COSINE => Some(Self::Cosine { steps: values.steps(), floor: values.f64() }),
-    POLYNOMIAL => Some(Self::Polynomial { offset: values.f64(), slope: values.f64() }),
-    ROOT_LINEAR => Some(Self::RootLinear { steps: values.steps(), floor: values.f64() }),
-}
-
 impl Decay {
+    /// Writes the decay as recordings have it.
+    pub fn write(&self, sink: &mut dyn Sink) {
+        match *self {
+            Self::Constant => sink.u8(0),
+            Self::Step { every, factor } => {
+                sink.u8(1);
+                sink.u32(every);
+                sink.f64(factor);
+            }
+            Self::Cosine { steps, floor } => {
+                sink.u8(2);
+                sink.u32(steps);
+                sink.f64(floor);
+            }
+            Self::Polynomial { offset, slope } => {
+                sink.u8(3);
+                sink.f64(offset);
+                sink.f64(slope);
+            }
+            Self::RootLinear { steps, floor } => {
+                sink.u8(4);
+                sink.u32(steps);
+                sink.f64(floor);
+            }
+        }
+    }
+
+    /// Reads a decay.
+    ///
+    /// # Errors
+    ///
+    /// There is no such decay. Its numbers are checked by [`LearningRate::new`].
+    pub fn read<R: Source>(source: &mut R) -> Result<Self, R::Error> {
+        Ok(match source.u8() {
+            0 => Self::Constant,
+            1 => Self::Step { every: source.u32(), factor: source.f64() },
+            2 => Self::Cosine { steps: source.u32(), floor: source.f64() },
+            3 => Self::Polynomial { offset: source.f64(), slope: source.f64() },
+            4 => Self::RootLinear { steps: source.u32(), floor: source.f64() },
+            _ => return Err(R::wrong("kind of learning rate")),
+        })
+    }
+
     /// The factor of this kind of decay: a program whose kind is known when it is compiled has no other.
     #[inline(always)]
     pub(crate) fn function(&self) -> fn(&Self, u32) -> f64 {

@@ -26,11 +26,10 @@
 //! A multiplier chosen from releases is another thing: see [`crate::accounting::RenyiFilter`].
 
 use super::LearningRate;
-use super::clt::CLT;
-use crate::described::{Description, Flag, Kind, Setting, UNSET, variants};
 use crate::error::ConfigError;
 use crate::numerics::order::{is_above_zero, is_at_most};
 use crate::numerics::scalar::{pow, sqrt};
+use crate::record::{Sink, Source};
 
 /// Schedule of the noise over the steps.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -51,33 +50,6 @@ pub enum NoiseSchedule {
     },
 }
 
-const EXPONENT: Setting = setting("exponent", "P", "exponent of the noise schedule");
-const GROWTH: Setting = setting("growth", "G", "growth of the noise schedule");
-
-/// A setting with this placeholder in the help.
-const fn setting(name: &'static str, value: &'static str, parameter: &'static str) -> Setting {
-    Setting::new(name, Kind::F64, Flag { name: "noise_schedule", value, help: "" }, parameter)
-}
-
-const CONSTANT: Description = Description::new(&[], &[("constant", &[])], &[0]);
-const MATCHED: Description = Description {
-    words: "(lr of the first step / lr)^{exponent}",
-    ..Description::new(&[EXPONENT], &[("matched", &[UNSET])], &[1])
-};
-const POLYNOMIAL: Description = Description {
-    words: "(1 + {growth} t)^({exponent}/2)",
-    ..Description::new(&[GROWTH, EXPONENT], &[("polynomial", &[UNSET, UNSET])], &[2])
-};
-
-variants! {
-    NOISES: NoiseSchedule, values;
-    CONSTANT => Some(Self::Constant),
-    MATCHED => Some(Self::Matched { exponent: values.f64() }),
-    POLYNOMIAL => Some(Self::Polynomial { growth: values.f64(), exponent: values.f64() }),
-    // Of a type of its own, by its first multiplier.
-    CLT => None,
-}
-
 /// The value of [`pow`] for an exponent of a half.
 fn root(x: f64, _half: f64) -> f64 {
     sqrt(x)
@@ -87,6 +59,36 @@ fn root(x: f64, _half: f64) -> f64 {
 const LARGEST: f64 = 1e9;
 
 impl NoiseSchedule {
+    /// Writes the schedule as recordings have it.
+    pub fn write(&self, sink: &mut dyn Sink) {
+        match *self {
+            Self::Constant => sink.u8(0),
+            Self::Matched { exponent } => {
+                sink.u8(1);
+                sink.f64(exponent);
+            }
+            Self::Polynomial { growth, exponent } => {
+                sink.u8(2);
+                sink.f64(growth);
+                sink.f64(exponent);
+            }
+        }
+    }
+
+    /// Reads a schedule.
+    ///
+    /// # Errors
+    ///
+    /// There is no such schedule. Its numbers are checked by [`NoiseSchedule::check`].
+    pub fn read<R: Source>(source: &mut R) -> Result<Self, R::Error> {
+        Ok(match source.u8() {
+            0 => Self::Constant,
+            1 => Self::Matched { exponent: source.f64() },
+            2 => Self::Polynomial { growth: source.f64(), exponent: source.f64() },
+            _ => return Err(R::wrong("kind of noise schedule")),
+        })
+    }
+
     /// Fails unless the schedule's numbers are in their ranges.
     ///
     /// # Errors

@@ -1,6 +1,7 @@
 //! A configuration with its state, as it fills a slot.
 
 use crate::numerics::digest::{Digest, Digested};
+use crate::record::{Sink, ToRecord};
 use crate::state::{SaveState, StateField};
 
 /// A filter, an optimizer or a threshold together with its memory, and with what the pieces of a step under way share (`P`: a
@@ -27,6 +28,25 @@ pub trait AnyDigested {
 impl<C: Digested<S>, S, P> AnyDigested for StatefulSlot<C, S, P> {
     fn add_to(&self, digest: &mut Digest) {
         self.config.add_to(&self.state, digest);
+    }
+}
+
+/// [`ToRecord`] as a trait object.
+pub trait AnyToRecord {
+    /// As [`ToRecord::kind`].
+    fn kind(&self) -> Option<u8>;
+
+    /// As [`ToRecord::write`].
+    fn write(&self, sink: &mut dyn Sink);
+}
+
+impl<C: ToRecord<S>, S, P> AnyToRecord for StatefulSlot<C, S, P> {
+    fn kind(&self) -> Option<u8> {
+        self.config.kind(&self.state)
+    }
+
+    fn write(&self, sink: &mut dyn Sink) {
+        self.config.write(&self.state, sink);
     }
 }
 

@@ -1,11 +1,12 @@
 //! Any optimizer.
 
-use super::held::{AnyDigested, StatefulSlot};
+use super::held::{AnyDigested, AnyToRecord, StatefulSlot};
 use crate::error::CallError;
 use crate::numerics::digest::{Digest, Digested};
 use crate::optimizer::{Begin, Optimizer};
 use crate::private::Released;
-use core::ops::DerefMut;
+use crate::record::{Sink, ToRecord};
+use core::ops::{Deref, DerefMut};
 
 /// An optimizer with its memory: [`Optimizer`], where the object keeps what the pieces of a step share.
 pub trait AnyOptimizer {
@@ -145,5 +146,16 @@ impl<P: DerefMut<Target: AnyOptimizer>> Optimizer<P> for OptimizerSlot {
 impl<P: DerefMut<Target: AnyDigested>> Digested<P> for OptimizerSlot {
     fn add_to(&self, state: &P, digest: &mut Digest) {
         state.add_to(digest);
+    }
+}
+
+/// For an optimizer inside another.
+impl<P: Deref<Target: AnyToRecord>> ToRecord<P> for OptimizerSlot {
+    fn kind(&self, state: &P) -> Option<u8> {
+        state.kind()
+    }
+
+    fn write(&self, state: &P, sink: &mut dyn Sink) {
+        state.write(sink);
     }
 }

@@ -14,6 +14,7 @@
 //! Constants declared before data is read; clamping is post-processing.
 
 use crate::error::ConfigError;
+use crate::record::{Sink, Source};
 
 /// The least clip: `2^-104`, a normal f32 on the finest grid of all (`2^-22` of it).
 const LEAST: f32 = f32::MIN_POSITIVE * 4_194_304.0;
@@ -52,6 +53,17 @@ impl Bounds {
     #[must_use]
     pub fn max(self) -> f32 {
         self.max
+    }
+
+    /// Writes both ends as recordings have them.
+    pub(super) fn write(self, sink: &mut dyn Sink) {
+        sink.f32(self.min);
+        sink.f32(self.max);
+    }
+
+    /// Reads both ends.
+    pub(super) fn read<R: Source>(source: &mut R) -> Result<Self, R::Error> {
+        Ok(Self::new(source.f32(), source.f32())?)
     }
 
     /// The nearest value within.

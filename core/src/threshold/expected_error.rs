@@ -57,12 +57,11 @@
 
 use super::base::{StepConstants, Threshold};
 use super::bounds::{Bounds, scale};
-use super::described::{CLIP, COUNT_NOISE, MAX, MIN, bounds, range};
 use super::histogram::{check_bins, midpoint, total};
 use crate::count::{CountNoise, Query, ReleasedCounts};
-use crate::described::{Described, Description, Flag, Kind, Setting, UNSET, Values, Vector};
 use crate::error::ConfigError;
 use crate::numerics::order::{is_above_zero, is_within};
+use crate::record::{FromRecord, Sink, Source, ToRecord, Vector};
 use crate::state::{SaveState, StateField};
 
 /// Passes of the grid after which `C` stays as it was. From one end of the default bounds to the other is 55.
@@ -247,40 +246,33 @@ impl SaveState for ExpectedErrorState {
     }
 }
 
-const SOLVER: Flag = Flag {
-    name: "solver",
-    value: "NAME",
-    help: "expected-error: `paper-grid` searches multiples of the last clip, `exact` solves [default: paper-grid]",
-};
-const SOLVERS: Kind = Kind::Named(["paper-grid", "exact"], ["searched on the paper's grid", "solved exactly"]);
+impl<const BINS: usize> ToRecord<ExpectedErrorState> for ExpectedError<BINS> {
+    fn kind(&self, _state: &ExpectedErrorState) -> Option<u8> {
+        Some(match self.solver {
+            Solver::PaperGrid => 2,
+            Solver::Exact => 3,
+        })
+    }
 
-impl<const BINS: usize> Described for ExpectedError<BINS> {
+    fn write(&self, state: &ExpectedErrorState, sink: &mut dyn Sink) {
+        sink.f64(self.noise.multiplier());
+        sink.f32(state.clip);
+        sink.f32(state.range);
+        self.clips.write(sink);
+        self.ranges.write(sink);
+    }
+}
+
+impl<const BINS: usize> FromRecord for ExpectedError<BINS> {
     type State<B: Vector> = ExpectedErrorState;
 
-    const DESCRIPTION: Description = Description {
-        words: "least expected error by a released histogram of norms (20 bins, first range {range}, noise {count_noise} a count, \
-                {solver}), used from the next step",
-        ..Description::new(
-            &[
-                Setting::new("solver", SOLVERS, SOLVER, "solver"),
-                COUNT_NOISE,
-                CLIP,
-                range("histogram range"),
-                MIN,
-                MAX,
-                Setting::hidden("range_min", Kind::F32),
-                Setting::hidden("range_max", Kind::F32),
-            ],
-            &[("expected-error", &[0.0, UNSET, 1.0, 20.0, 1e-8, 1e8, 1e-8, 1e8])],
-            &[2, 3],
-        )
-    };
+    const KINDS: &'static [u8] = &[2, 3];
 
-    fn build<V: Values>(values: &mut V) -> Result<(Self, ExpectedErrorState), V::Error> {
-        let solver = if values.switch() { Solver::Exact } else { Solver::PaperGrid };
-        let rule = Self::new(solver, CountNoise::new(values.f64())?)?;
-        let state = ExpectedErrorState::new(values.f32(), values.f32())?;
-        Ok((rule.within(bounds(values)?, bounds(values)?), state))
+    fn read<R: Source>(kind: u8, source: &mut R) -> Result<(Self, ExpectedErrorState), R::Error> {
+        let solver = if kind == 3 { Solver::Exact } else { Solver::PaperGrid };
+        let rule = Self::new(solver, CountNoise::new(source.f64())?)?;
+        let state = ExpectedErrorState::new(source.f32(), source.f32())?;
+        Ok((rule.within(Bounds::read(source)?, Bounds::read(source)?), state))
     }
 }
 
@@ -505,7 +497,7 @@ mod tests {
     #[test]
     fn uninformative_counts_change_nothing() {
         for solver in [Solver::PaperGrid, Solver::Exact] {
-            for h in [[0.0; 20], [-1.0; 20], [UNSET; 20]] {
+            for h in [[0.0; 20], [-1.0; 20], [f64::MIN; 20]] {
                 let state = next(&rule(solver), 0.3, 7.0, &h, 1000);
                 assert_eq!((state.clip(), state.range()), (0.3, 7.0));
             }

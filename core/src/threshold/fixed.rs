@@ -5,8 +5,7 @@
 //! None; the state is `()`.
 
 use super::base::Threshold;
-use super::described::CLIP;
-use crate::described::{Described, Description, Values, Vector};
+use crate::record::{FromRecord, Sink, Source, ToRecord, Vector};
 
 /// The constant threshold.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -25,13 +24,22 @@ impl Threshold for Fixed {
     }
 }
 
-impl Described for Fixed {
+impl ToRecord<()> for Fixed {
+    fn kind(&self, _state: &()) -> Option<u8> {
+        Some(0)
+    }
+
+    fn write(&self, _state: &(), sink: &mut dyn Sink) {
+        sink.f32(self.0);
+    }
+}
+
+impl FromRecord for Fixed {
     type State<B: Vector> = ();
 
-    const DESCRIPTION: Description =
-        Description { words: "fixed", ..Description::new(&[CLIP], &[("fixed", &[1.0])], &[0]) };
+    const KINDS: &'static [u8] = &[0];
 
-    fn build<V: Values>(values: &mut V) -> Result<(Self, ()), V::Error> {
-        Ok((Self(values.f32()), ()))
+    fn read<R: Source>(_kind: u8, source: &mut R) -> Result<(Self, ()), R::Error> {
+        Ok((Self(source.f32()), ()))
     }
 }

@@ -35,12 +35,11 @@
 
 use super::base::{StepConstants, Threshold};
 use super::bounds::{Bounds, scale};
-use super::described::{CLIP, COUNT_NOISE, MAX, MIN, bounds, fraction, range};
 use super::histogram::{check_bins, midpoint, total};
 use crate::count::{CountNoise, Query, ReleasedCounts};
-use crate::described::{Described, Description, UNSET, Values, Vector};
 use crate::error::ConfigError;
 use crate::numerics::order::{is_above_zero, is_within};
+use crate::record::{FromRecord, Sink, Source, ToRecord, Vector};
 use crate::state::{SaveState, StateField};
 
 /// Configuration of DC-SGD-P, with a histogram of `BINS` bins.
@@ -128,23 +127,29 @@ impl SaveState for PercentileState {
     }
 }
 
-impl<const BINS: usize> Described for Percentile<BINS> {
+impl<const BINS: usize> ToRecord<PercentileState> for Percentile<BINS> {
+    fn kind(&self, _state: &PercentileState) -> Option<u8> {
+        Some(1)
+    }
+
+    fn write(&self, state: &PercentileState, sink: &mut dyn Sink) {
+        sink.f64(self.fraction);
+        sink.f64(self.noise.multiplier());
+        sink.f32(state.clip);
+        sink.f32(state.range);
+        self.clips.write(sink);
+    }
+}
+
+impl<const BINS: usize> FromRecord for Percentile<BINS> {
     type State<B: Vector> = PercentileState;
 
-    const DESCRIPTION: Description = Description {
-        words: "percentile {fraction} of a released histogram of norms (20 bins, first range {range}, noise {count_noise} a count), \
-                used from the next step",
-        ..Description::new(
-            &[fraction("unclipped fraction"), COUNT_NOISE, CLIP, range("half the histogram range"), MIN, MAX],
-            &[("percentile", &[0.5, UNSET, 1.0, 1.0, 1e-8, 1e8])],
-            &[1],
-        )
-    };
+    const KINDS: &'static [u8] = &[1];
 
-    fn build<V: Values>(values: &mut V) -> Result<(Self, PercentileState), V::Error> {
-        let rule = Self::new(values.f64(), CountNoise::new(values.f64())?)?;
-        let state = PercentileState::new(values.f32(), values.f32())?;
-        Ok((rule.within(bounds(values)?), state))
+    fn read<R: Source>(_kind: u8, source: &mut R) -> Result<(Self, PercentileState), R::Error> {
+        let rule = Self::new(source.f64(), CountNoise::new(source.f64())?)?;
+        let state = PercentileState::new(source.f32(), source.f32())?;
+        Ok((rule.within(Bounds::read(source)?), state))
     }
 }
 
@@ -254,7 +259,7 @@ mod tests {
     // Counts without information keep the clip and the range.
     #[test]
     fn uninformative_counts_change_nothing() {
-        for counts in [[0.0; 20], [-1.0; 20], [UNSET; 20]] {
+        for counts in [[0.0; 20], [-1.0; 20], [f64::MIN; 20]] {
             let state = next(&rule(0.5), 0.3, 7.0, &counts);
             assert_eq!((state.clip(), state.range()), (0.3, 7.0));
         }
@@ -301,7 +306,7 @@ mod tests {
     #[test]
     fn configurations_out_of_range_are_refused() {
         let noise = CountNoise::new(5.0).unwrap();
-        for fraction in [0.0, 1.0, -0.1, UNSET] {
+        for fraction in [0.0, 1.0, -0.1, f64::MIN] {
             assert_eq!(<Percentile>::new(fraction, noise).unwrap_err().parameter, "unclipped fraction");
         }
         assert!(Percentile::<1>::new(0.5, noise).is_err() && Percentile::<2>::new(0.5, noise).is_ok());

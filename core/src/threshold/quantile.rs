@@ -38,11 +38,10 @@
 
 use super::base::{StepConstants, Threshold};
 use super::bounds::{Bounds, scale};
-use super::described::{CLIP, COUNT_NOISE, MAX, MIN, bounds, fraction};
 use crate::count::{CountNoise, Query, ReleasedCounts};
-use crate::described::{Described, Description, Flag, Kind, Setting, UNSET, Values, Vector};
 use crate::error::ConfigError;
 use crate::numerics::scalar::exp;
+use crate::record::{FromRecord, Sink, Source, ToRecord, Vector};
 use crate::state::{SaveState, StateField};
 
 /// Configuration of adaptive clipping.
@@ -117,31 +116,30 @@ impl SaveState for QuantileState {
     }
 }
 
-const CLIP_LR: Flag = Flag { name: "clip_lr", value: "R", help: "quantile: how fast the clip follows [default: 0.2]" };
+impl ToRecord<QuantileState> for Quantile {
+    fn kind(&self, _state: &QuantileState) -> Option<u8> {
+        Some(4)
+    }
 
-impl Described for Quantile {
+    // `σ_b`, as the constructor takes it.
+    fn write(&self, state: &QuantileState, sink: &mut dyn Sink) {
+        sink.f64(self.quantile);
+        sink.f64(self.rate);
+        sink.f64(self.noise.multiplier() / 2.0);
+        sink.f32(state.clip);
+        self.clips.write(sink);
+    }
+}
+
+impl FromRecord for Quantile {
     type State<B: Vector> = QuantileState;
 
-    const DESCRIPTION: Description = Description {
-        words: "tracks quantile {fraction} at rate {rate} by a released count (noise {count_noise}), used from the next step",
-        ..Description::new(
-            &[
-                fraction("quantile"),
-                Setting::new("rate", Kind::F64, CLIP_LR, "rate of the clip"),
-                COUNT_NOISE,
-                CLIP,
-                MIN,
-                MAX,
-            ],
-            &[("quantile", &[0.5, 0.2, UNSET, 1.0, 1e-8, 1e8])],
-            &[4],
-        )
-    };
+    const KINDS: &'static [u8] = &[4];
 
-    fn build<V: Values>(values: &mut V) -> Result<(Self, QuantileState), V::Error> {
-        let rule = Self::new(values.f64(), values.f64(), values.half())?;
-        let state = QuantileState::new(values.f32())?;
-        Ok((rule.within(bounds(values)?), state))
+    fn read<R: Source>(_kind: u8, source: &mut R) -> Result<(Self, QuantileState), R::Error> {
+        let rule = Self::new(source.f64(), source.f64(), source.f64())?;
+        let state = QuantileState::new(source.f32())?;
+        Ok((rule.within(Bounds::read(source)?), state))
     }
 }
 
@@ -229,11 +227,11 @@ mod tests {
         for (quantile, rate, sigma_b) in [
             (0.0, 0.2, 5.0),
             (1.0, 0.2, 5.0),
-            (UNSET, 0.2, 5.0),
+            (f64::MIN, 0.2, 5.0),
             (0.5, 0.0, 5.0),
             (0.5, f64::INFINITY, 5.0),
             (0.5, 0.2, 0.1),
-            (0.5, 0.2, UNSET),
+            (0.5, 0.2, f64::MIN),
         ] {
             assert!(Quantile::new(quantile, rate, sigma_b).is_err(), "{quantile} {rate} {sigma_b}");
         }

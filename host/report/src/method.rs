@@ -1,11 +1,12 @@
 //! The method in words: each slot of the private step, its settings, and the bound on one sample's contribution.
 
 use super::notes;
-use damper_core::described::{Kind, UNSET};
 use damper_core::schedule::{AnyNoise, NoiseSchedule};
+use damper_train::filter::Coefficients;
 use damper_train::lora::Adapted;
 use damper_train::{
-    Choice, LearningRateChoice, NormStep, OptimizerChoice, Outcome, Rule, Run, Slot, ThresholdChoice, forms, short,
+    Clipping, DecayChoice, Denominator, FilterChoice, LearningRateChoice, NormStep, OptimizerChoice, Outcome, Rule,
+    Run, SecondMoment, Solver, ThresholdChoice, forms, short,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -64,12 +65,12 @@ impl MethodReport {
         let method = &run.config.method;
         Self {
             name: method.name.clone(),
-            filter: Some(words(&method.filter)).filter(|words| !words.is_empty()).unwrap_or_else(|| "none".into()),
+            filter: filter(&method.filter),
             gradients_per_sample: method.filter.gradients_per_sample(),
-            threshold: threshold(&method.threshold, method.count_non_finite),
+            threshold: threshold(method.threshold, method.count_non_finite),
             clip_first: method.threshold.clip(),
             clip_last: outcome.clip,
-            clipping: words(&method.clipping),
+            clipping: clipping(method.clipping),
             sensitivity: sensitivity(run),
             noise_schedule: noise_schedule(run),
             learning_rate: learning_rate(&method.learning_rate),
@@ -77,36 +78,80 @@ impl MethodReport {
     }
 }
 
-/// A method in words.
-fn words<S: Slot>(choice: &Choice<S>) -> String {
-    filled(choice.description().words, choice)
-}
-
-/// Words with the method's settings in the place of their names in braces.
-fn filled<S: Slot>(words: &str, choice: &Choice<S>) -> String {
-    let (mut text, mut rest) = (String::new(), words);
-    while let Some(((before, name), after)) =
-        rest.split_once('}').and_then(|(of, after)| Some((of.split_once('{')?, after)))
-    {
-        text += before;
-        let setting = choice.settings().find(|(setting, _)| setting.name == name);
-        text += &setting.map_or_else(String::new, |(setting, value)| match setting.kind {
-            _ if value == UNSET => String::new(),
-            Kind::F32 => (value as f32).to_string(),
-            Kind::F64 | Kind::Whole | Kind::Switch => value.to_string(),
-            Kind::Words(words) | Kind::Named(_, words) => filled(words[usize::from(value != 0.0)], choice),
-            Kind::Taps(words) => {
-                let taps = choice.taps().filter(|taps| !taps.is_identity());
-                taps.map_or_else(String::new, |taps| words.replace("{}", &taps.flags()))
-            }
-        });
-        rest = after;
+fn filter(filter: &FilterChoice) -> String {
+    let recursive = |before: &str, taps: &Coefficients, bias_correction: bool| {
+        let correction = if bias_correction { "bias-corrected" } else { "without bias correction" };
+        if taps.is_identity() { String::new() } else { format!("{before}IIR {}, {correction}", taps.flags()) }
+    };
+    let momentum = |iterates: usize, beta: f64, over: &str, then: String| {
+        format!(
+            "each sample's gradients at the last {iterates} iterates, weighted by {beta}^age{over}, mixed before the clip{then}"
+        )
+    };
+    match *filter {
+        FilterChoice::None => "none".into(),
+        FilterChoice::Doppler { ref taps, .. } if taps.is_identity() => "none".into(),
+        FilterChoice::Doppler { ref taps, bias_correction } => recursive("", taps, bias_correction),
+        FilterChoice::AdaptiveFir { lags, memory, floor } => format!(
+            "FIR over {lags} past gradients, taps by the autocorrelation of released gradients (memory {memory}, floor {floor})"
+        ),
+        FilterChoice::DpPmlf { iterates, beta, ref taps, bias_correction } => {
+            momentum(iterates, beta, " over their sum", recursive("; then ", taps, bias_correction))
+        }
+        FilterChoice::InnerOuter { iterates, beta, ref taps, bias_correction } => {
+            momentum(iterates, beta, "", recursive("; then ", taps, bias_correction))
+        }
+        FilterChoice::Disk { kappa, gain_recursion, gamma } => {
+            let gain = match gain_recursion {
+                None => format!("kappa = {kappa}"),
+                Some([noise, drift, process]) => {
+                    format!("kappa by the recursion with variances {noise}, {drift}, {process}")
+                }
+            };
+            let points = match gamma {
+                None => "one gradient at the point (1 - kappa)/kappa steps ahead".to_owned(),
+                Some(gamma) => format!("two gradients, one of them {gamma} steps ahead, mixed before the clip"),
+            };
+            format!("Kalman, {gain}, {points}")
+        }
     }
-    text + rest
 }
 
-fn threshold(choice: &ThresholdChoice, count_non_finite: bool) -> String {
-    let rule = words(choice);
+fn clipping(clipping: Clipping) -> String {
+    match clipping {
+        Clipping::Flat => "flat: the whole gradient, to the clip at most".into(),
+        Clipping::PerLayer => "per layer: each tensor to its equal share of the clip at most".into(),
+        Clipping::Automatic { gamma } => {
+            format!("automatic: the whole gradient g becomes clip * g / (|g| + gamma), gamma = {gamma}")
+        }
+    }
+}
+
+fn threshold(choice: ThresholdChoice, count_non_finite: bool) -> String {
+    let noise = |count_noise: Option<f64>| count_noise.map_or_else(String::new, |noise| noise.to_string());
+    let rule = match choice {
+        ThresholdChoice::Fixed { .. } => "fixed".into(),
+        ThresholdChoice::Percentile { fraction, count_noise, range, .. } => format!(
+            "percentile {fraction} of a released histogram of norms (20 bins, first range {range}, noise {} a count), used from the \
+             next step",
+            noise(count_noise)
+        ),
+        ThresholdChoice::ExpectedError { solver, count_noise, range, .. } => {
+            let solver = match solver {
+                Solver::PaperGrid => "searched on the paper's grid",
+                Solver::Exact => "solved exactly",
+            };
+            format!(
+                "least expected error by a released histogram of norms (20 bins, first range {range}, noise {} a count, {solver}), \
+                 used from the next step",
+                noise(count_noise)
+            )
+        }
+        ThresholdChoice::Quantile { fraction, rate, count_noise, .. } => format!(
+            "tracks quantile {fraction} at rate {rate} by a released count (noise {}), used from the next step",
+            noise(count_noise)
+        ),
+    };
     let Some((min, max)) = choice.clip_bounds() else { return rule };
     let non_finite = if count_non_finite { ", samples that are not finite counted in the last bin" } else { "" };
     format!("{rule}{non_finite}, kept within {} to {}", short(min), short(max))
@@ -132,24 +177,34 @@ fn sensitivity(run: &Run) -> String {
 
 fn noise_schedule(run: &Run) -> String {
     let factor = match run.terms.noise_schedule {
-        AnyNoise::Schedule(_) => words(&run.config.method.noise_schedule),
+        AnyNoise::Schedule(NoiseSchedule::Constant) => return "constant".into(),
+        AnyNoise::Schedule(NoiseSchedule::Matched { exponent }) => {
+            format!("(lr of the first step / lr)^{exponent}")
+        }
+        AnyNoise::Schedule(NoiseSchedule::Polynomial { growth, exponent }) => {
+            format!("(1 + {growth} t)^({exponent}/2)")
+        }
         AnyNoise::Clt(clt) => format!(
             "z/{first:.6}, z^4 e^(-1/z^2) = {first:.6}^4 e^(-1/{first:.6}^2) (lr of the first step / lr)^2",
             first = clt.first()
         ),
     };
-    if factor.is_empty() {
-        return "constant".into();
-    }
     format!("{factor}, declared beforehand and priced as a whole; noise_multiplier is the least over the steps")
 }
 
 fn learning_rate(LearningRateChoice { lr, warmup, decay }: &LearningRateChoice) -> String {
     let warmup = if *warmup > 0.0 { format!(", after a warm-up of {warmup} epochs") } else { String::new() };
-    format!("{lr}{}{warmup}", words(decay))
+    let decay = match decay {
+        DecayChoice::Constant => String::new(),
+        DecayChoice::Step { epochs, factor } => format!(", times {factor} every {epochs} epochs"),
+        DecayChoice::Cosine { floor } => format!(", half a cosine down to {floor} of it"),
+        DecayChoice::Polynomial { offset, slope } => format!(" / sqrt({offset} + {slope} t)"),
+        DecayChoice::RootLinear { floor } => format!(", linear in sqrt(t) down to {floor} of it"),
+    };
+    format!("{lr}{decay}{warmup}")
 }
 
-/// An optimizer and its settings: name, then what [`OPTIMIZERS`](damper_core::optimizer::OPTIMIZERS) lists.
+/// An optimizer and its settings: its name, then each of them.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct OptimizerReport {
     /// Its name.
@@ -161,22 +216,56 @@ pub struct OptimizerReport {
 
 impl From<Rule> for OptimizerReport {
     fn from(rule: Rule) -> Self {
-        let name = rule.description().names[0].0;
-        let name = match name.strip_suffix("-floored").unwrap_or(name) {
-            "adam" if rule.get("weight_decay") > Some(0.0) => "adamw",
-            name => name,
+        // By way of text, which has as few digits as a 32-bit number needs.
+        let float = |x: f32| serde_json::from_str(&format!("{x:?}")).unwrap_or(Value::Null);
+        let (name, settings): (_, Vec<(&str, Value)>) = match rule {
+            Rule::Sgd { momentum, nesterov, weight_decay } => (
+                "sgd",
+                vec![
+                    ("momentum", float(momentum)),
+                    ("nesterov", nesterov.into()),
+                    ("weight_decay", float(weight_decay)),
+                ],
+            ),
+            Rule::Adam { betas: [beta1, beta2], epsilon, weight_decay, second_moment, denominator } => {
+                let of = match second_moment {
+                    SecondMoment::Released => "of the released gradient",
+                    SecondMoment::Filtered => "of the filtered gradient",
+                };
+                let floored = match denominator {
+                    Denominator::Added => "",
+                    Denominator::Floored => "; the denominator is its root, or epsilon where that is larger",
+                };
+                (
+                    if weight_decay > 0.0 { "adamw" } else { "adam" },
+                    vec![
+                        ("beta1", beta1.into()),
+                        ("beta2", beta2.into()),
+                        ("epsilon", float(epsilon)),
+                        ("weight_decay", weight_decay.into()),
+                        ("second_moment", format!("{of}{floored}").into()),
+                    ],
+                )
+            }
+            Rule::AdamBc { betas: [beta1, beta2], floor, weight_decay } => (
+                "adam-bc",
+                vec![
+                    ("beta1", beta1.into()),
+                    ("beta2", beta2.into()),
+                    ("floor", floor.map_or(Value::Null, float)),
+                    ("floor_note", if floor.is_some() { "a constant" } else { "by the noise" }.into()),
+                    ("weight_decay", weight_decay.into()),
+                ],
+            ),
+            Rule::Adagrad { epsilon, weight_decay } => {
+                ("adagrad", vec![("epsilon", float(epsilon)), ("weight_decay", float(weight_decay))])
+            }
+            Rule::Rmsprop { alpha, epsilon, weight_decay } => (
+                "rmsprop",
+                vec![("alpha", alpha.into()), ("epsilon", float(epsilon)), ("weight_decay", float(weight_decay))],
+            ),
         };
-        let settings = rule.settings().map(|(setting, value)| {
-            let value = match setting.kind {
-                _ if rule.is_idle(setting) => Value::Null,
-                // By way of text, which has as few digits as a 32-bit number needs.
-                Kind::F32 => serde_json::from_str(&format!("{:?}", value as f32)).unwrap_or_default(),
-                Kind::F64 | Kind::Whole | Kind::Taps(_) => value.into(),
-                Kind::Switch => (value != 0.0).into(),
-                Kind::Words(words) | Kind::Named(_, words) => words[usize::from(value != 0.0)].into(),
-            };
-            (setting.name.to_owned(), value)
-        });
+        let settings = settings.into_iter().map(|(name, value)| (name.to_owned(), value));
         Self { name: name.to_owned(), settings: settings.collect() }
     }
 }

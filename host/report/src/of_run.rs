@@ -231,7 +231,7 @@ fn privacy(run: &Run, simulation: bool) -> Privacy {
         .into(),
         fixed_beforehand: format!(
             "batch size, rate, steps, noise of every step and learning-rate schedule were fixed before the first step; {}{}",
-            if run.config.method.threshold.is_usual() {
+            if run.config.method.threshold.is_fixed() {
                 "so was the clip"
             } else {
                 "the clip of each step follows from counts released before it"

@@ -6,15 +6,13 @@
 
 use super::Failure;
 use super::flags::with_flags;
-use super::settings::{SettingArgs, names, schedule};
+use super::settings::{SettingArgs, help, names};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
-use damper_core::filter::FILTERS;
 use damper_train::filter::{Coefficients, ORDER};
-use damper_train::{
-    Choice, Clipping, Clips, DecayChoice, Decays, FilterChoice, Filters, LearningRateChoice, Method, NoiseChoice,
-    Noises, Slot, ThresholdChoice, Thresholds,
-};
+use damper_train::{Clipping, DecayChoice, FilterChoice, LearningRateChoice, Method, NoiseChoice, ThresholdChoice};
+use std::str::FromStr;
+use toml::{Table, Value};
 
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Method")]
@@ -34,25 +32,25 @@ pub(super) struct MethodArgs {
     #[arg(long, conflicts_with = "adaptive_fir")]
     no_bias_correction: bool,
     #[command(flatten)]
-    filter_settings: SettingArgs<Filters>,
+    filter_settings: SettingArgs<FilterChoice>,
     /// Clipping threshold of each step; all rules except `fixed` learn it from released counts [default: by the method]
-    #[arg(long, alias = "threshold", value_name = "RULE", value_parser = names::<Thresholds>())]
+    #[arg(long, alias = "threshold", value_name = "RULE", value_parser = names::<ThresholdChoice>())]
     clip_rule: Option<String>,
     #[command(flatten)]
-    threshold_settings: SettingArgs<Thresholds>,
+    threshold_settings: SettingArgs<ThresholdChoice>,
     /// percentile, expected-error: counts a sample whose gradient is not finite in the histogram's last bin, not nowhere
     #[arg(long)]
     count_non_finite: bool,
     /// Bound on one sample: `flat`, all parameters together to the clip at most; `per-layer`, each tensor on its own;
     /// `automatic`, normalised to the clip (AUTO-S)
-    #[arg(long, value_name = "RULE", default_value = "flat", value_parser = names::<Clips>())]
+    #[arg(long, value_name = "RULE", default_value = "flat", value_parser = names::<Clipping>())]
     clipping: String,
     #[command(flatten)]
-    clip_settings: SettingArgs<Clips>,
+    clip_settings: SettingArgs<Clipping>,
     /// Noise of each step: constant; matched:P, growing as the learning rate falls, to the power P from 0 to 4;
     /// polynomial:G,P, as (1 + G t)^(P/2); clt, the least noise at the price that the central limit theorem gives a step
     /// [default: adp: matched:0.5; others: constant]
-    #[arg(long, value_name = "SCHEDULE", value_parser = schedule::<Noises>)]
+    #[arg(long, value_name = "SCHEDULE", value_parser = schedule::<NoiseChoice>)]
     noise_schedule: Option<NoiseChoice>,
 }
 
@@ -63,7 +61,7 @@ pub(super) struct ScheduleArgs {
     lr: f64,
     /// How it changes: constant; step:EPOCHS,FACTOR; cosine or cosine:FLOOR; polynomial:A,C for 1/sqrt(A + C t); linear in
     /// the root of t: root-linear or root-linear:FLOOR [default: adp: polynomial:20,1; others: constant]
-    #[arg(long, value_name = "SCHEDULE", value_parser = schedule::<Decays>)]
+    #[arg(long, value_name = "SCHEDULE", value_parser = schedule::<DecayChoice>)]
     lr_schedule: Option<DecayChoice>,
     /// Epochs over which it rises to its value
     #[arg(long, value_name = "EPOCHS", default_value_t = 0.0)]
@@ -81,23 +79,28 @@ const METHODS: [(&str, &str, [&str; 3]); 5] = [
     ("quantile", "Clip that tracks a quantile (Andrew et al.)", ["quantile", "constant", "constant"]),
 ];
 
-/// The methods that are a filter, and their help.
-fn filters() -> impl Iterator<Item = (&'static str, &'static str)> {
-    FILTERS.iter().flat_map(|of| of.names.iter().map(|(name, _)| *name).zip(of.methods.iter().copied()))
-}
+/// The methods that are a filter.
+const FILTERS: [&str; 4] = ["doppler", "dp-pmlf", "inner-outer", "disk"];
 
 /// The order of the help. What is not here follows.
 const ORDER_OF_HELP: [&str; 8] = ["dp-sgd", "doppler", "dp-pmlf", "disk", "dc-sgd-p", "dc-sgd-e", "adp", "quantile"];
 
 fn methods() -> PossibleValuesParser {
-    let mut methods: Vec<_> = METHODS.iter().map(|(name, help, _)| (*name, *help)).chain(filters()).collect();
+    let filters = FILTERS.map(|name| (name, help::<FilterChoice>(name).unwrap_or_default()));
+    let mut methods: Vec<_> =
+        METHODS.iter().map(|(name, help, _)| (*name, (*help).to_owned())).chain(filters).collect();
     methods.sort_by_key(|(name, _)| ORDER_OF_HELP.iter().position(|of| of == name).unwrap_or(usize::MAX));
     methods.into_iter().map(|(name, help)| PossibleValue::new(name).help(help)).collect::<Vec<_>>().into()
 }
 
+/// A schedule in a text.
+fn schedule<T: FromStr<Err = &'static str>>(text: &str) -> Result<T, String> {
+    text.parse().map_err(str::to_owned)
+}
+
 /// A schedule of a method.
-fn usual<S: Slot>(text: &str) -> Choice<S> {
-    Choice::parse(text).expect("the list has it")
+fn usual<T: FromStr<Err = &'static str>>(text: &str) -> T {
+    text.parse().unwrap_or_else(|error| unreachable!("{error}"))
 }
 
 fn adaptive_fir(text: &str) -> Result<(usize, f64, f64), String> {
@@ -196,7 +199,7 @@ impl MethodArgs {
             Err(Failure::new(format!("{flag}: {problem}")))
         };
         let given = self.filter.as_deref().filter(|given| *given != "none");
-        let usual = filters().find(|(name, _)| *name == self.method).map_or("none", |(name, _)| name);
+        let usual = FILTERS.into_iter().find(|name| *name == self.method).unwrap_or("none");
         let filter = match (usual, given, &self.filter) {
             _ if self.adaptive_fir.is_some() => "adaptive-fir",
             ("none", Some(_), _) => "doppler",
@@ -206,43 +209,43 @@ impl MethodArgs {
         if self.adaptive_fir.is_some() && usual != "doppler" {
             return idle("--adaptive-fir");
         }
-        let mut settings = self.filter_settings.of(filter, ("method", &self.method))?;
+        let mut settings = Table::new();
         if let Some((lags, memory, floor)) = self.adaptive_fir {
-            settings.extend([("lags", lags as f64), ("memory", memory), ("floor", floor)]);
+            settings.insert("lags".into(), Value::Integer(lags as i64));
+            settings.extend([("memory".into(), Value::Float(memory)), ("floor".into(), Value::Float(floor))]);
         }
-        let new = |name: &str| FilterChoice::new(name, &settings).map_err(|error| Failure::new(error.to_string()));
-        let choice = new(filter)?;
+        let choice = self.filter_settings.of(filter, ("method", &self.method), settings)?;
         let taps = choice.taps();
         if self.no_bias_correction
             && (taps.is_none()
-                || given.is_none() && (self.filter.is_some() || taps.is_some_and(|taps| taps.is_identity())))
+                || given.is_none() && (self.filter.is_some() || taps.is_some_and(Coefficients::is_identity)))
         {
             return idle("--no-bias-correction");
         }
-        if given.is_some() && choice.taps().is_none() {
+        if given.is_some() && taps.is_none() {
             return Err(Failure::new(format!(
                 "--filter: --method {} is a filter itself, and its look-ahead is derived for that filter alone; leave \
                  it out, or use --method doppler",
                 self.method
             )));
         }
-        let choice = if self.no_bias_correction { new(&format!("{filter}-uncorrected"))? } else { choice };
+        let choice = if self.no_bias_correction { choice.uncorrected() } else { choice };
         Ok(match (&self.filter, given) {
             (None, _) => choice,
-            (Some(_), None) => choice.with_taps(&Coefficients { a: vec![], b: vec![1.0] }),
+            (Some(_), None) => choice.with_taps(&Coefficients::identity()),
             (Some(_), Some(given)) => choice.with_taps(&coefficients(given)?),
         })
     }
 
     fn threshold(&self, clip: f32, batch_size: u32) -> Result<ThresholdChoice, Failure> {
         let rule = self.rule();
-        let mut settings = self.threshold_settings.of(rule, ("clip-rule", rule))?;
-        settings.push(("clip", clip.into()));
-        if rule == "quantile" && !self.threshold_settings.has("count_noise_multiplier") {
-            settings.push(("count_noise", f64::from(batch_size) / 10.0));
+        let mut settings = Table::new();
+        settings.insert("clip".into(), Value::Float(clip.into()));
+        if rule == "quantile" {
+            settings.insert("count_noise".into(), Value::Float(f64::from(batch_size) / 10.0));
         }
-        let choice = ThresholdChoice::new(rule, &settings).map_err(|error| Failure::new(error.to_string()))?;
-        if self.count_non_finite && choice.get("range").is_none() {
+        let choice = self.threshold_settings.of(rule, ("clip-rule", rule), settings)?;
+        if self.count_non_finite && !choice.has_histogram() {
             let problem = "has none; leave it out, or use --clip-rule percentile";
             return Err(Failure::new(format!("--count-non-finite: --clip-rule {rule} {problem}")));
         }
@@ -250,7 +253,6 @@ impl MethodArgs {
     }
 
     fn clipping(&self) -> Result<Clipping, Failure> {
-        let settings = self.clip_settings.of(&self.clipping, ("clipping", &self.clipping))?;
-        Clipping::new(&self.clipping, &settings).map_err(|error| Failure::new(error.to_string()))
+        self.clip_settings.of(&self.clipping, ("clipping", &self.clipping), Table::new())
     }
 }

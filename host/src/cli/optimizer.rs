@@ -3,24 +3,26 @@
 use super::method::{MethodArgs, ScheduleArgs};
 use super::settings::{SettingArgs, names};
 use super::{Failure, pair};
-use clap::{Args, ValueEnum};
-use damper_train::{LowRank, NormStep, OptimizerChoice, Optimizers, Rule};
+use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use damper_train::{Denominator, LowRank, NormStep, OptimizerChoice, Rule, SecondMoment};
 use std::num::NonZeroU32;
+use toml::Table;
 
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Optimizer")]
 pub(super) struct OptimizerArgs {
     /// The optimizer; `momentum` is sgd with momentum 0.9, `nesterov` the same in Nesterov's form
-    #[arg(long, value_name = "NAME", default_value = "sgd", value_parser = names::<Optimizers>())]
+    #[arg(long, value_name = "NAME", default_value = "sgd", value_parser = names::<Rule>())]
     optimizer: String,
     #[command(flatten)]
     pub(super) schedule: ScheduleArgs,
     #[command(flatten)]
-    settings: SettingArgs<Optimizers>,
+    settings: SettingArgs<Rule>,
     /// adam, adamw: how the epsilon keeps the denominator above 0: `added` to the root of the second moment, or `floored`,
     /// the larger of both (DOPPLER) [default: added]
-    #[arg(long, value_name = "NAME")]
-    adam_denominator: Option<DenominatorArg>,
+    #[arg(long, value_name = "NAME", value_parser = denominator())]
+    adam_denominator: Option<Denominator>,
     /// Divides the learning rate by the root of B0 plus the squared norms of the gradients released so far, each at least NU
     #[arg(long, value_name = "B0,NU", allow_hyphen_values = true, value_parser = pair::<f64>)]
     adagrad_norm: Option<(f64, f64)>,
@@ -37,10 +39,11 @@ pub(super) struct OptimizerArgs {
     galore: Option<LowRank>,
 }
 
-#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug)]
-enum DenominatorArg {
-    Added,
-    Floored,
+fn denominator() -> impl TypedValueParser<Value = Denominator> {
+    PossibleValuesParser::new(["added", "floored"]).map(|name| match name.as_str() {
+        "floored" => Denominator::Floored,
+        _ => Denominator::Added,
+    })
 }
 
 impl OptimizerArgs {
@@ -52,7 +55,7 @@ impl OptimizerArgs {
 
     fn rule(&self, method: &MethodArgs) -> Result<Rule, Failure> {
         let name = &*self.optimizer;
-        let mut settings = self.settings.of(name, ("optimizer", name))?;
+        let mut rule = self.settings.of(name, ("optimizer", name), Table::new())?;
         let is_adam = matches!(name, "adam" | "adamw");
         if self.adam_denominator.is_some() && !is_adam {
             return Err(Failure::new(format!(
@@ -65,17 +68,21 @@ impl OptimizerArgs {
                 "--method inner-outer: its outer momentum is the optimizer's; use --optimizer momentum",
             ));
         }
-        if method.filters_for_adam() && (is_adam || name == "adam-bc") && !self.settings.has("betas") {
-            settings.push(("beta1", 0.0));
-        }
-        if method.is_disk() && is_adam {
-            settings.push(("second_moment", 1.0));
-        }
-        let floored = if self.adam_denominator == Some(DenominatorArg::Floored) { "-floored" } else { "" };
-        let rule =
-            Rule::new(&format!("{name}{floored}"), &settings).map_err(|error| Failure::new(error.to_string()))?;
-        if rule.get("nesterov") == Some(1.0) && rule.get("momentum") == Some(0.0) {
-            return Err(Failure::new("--nesterov: needs a momentum above 0; add --momentum 0.9"));
+        match &mut rule {
+            Rule::Adam { betas, second_moment, denominator, .. } => {
+                if method.filters_for_adam() && !self.settings.has("betas") {
+                    betas[0] = 0.0;
+                }
+                if method.is_disk() {
+                    *second_moment = SecondMoment::Filtered;
+                }
+                *denominator = self.adam_denominator.unwrap_or_default();
+            }
+            Rule::AdamBc { betas, .. } if method.filters_for_adam() && !self.settings.has("betas") => betas[0] = 0.0,
+            Rule::Sgd { momentum: 0.0, nesterov: true, .. } => {
+                return Err(Failure::new("--nesterov: needs a momentum above 0; add --momentum 0.9"));
+            }
+            _ => {}
         }
         Ok(rule)
     }

@@ -1,157 +1,200 @@
-//! Flags for the settings that the core's methods describe.
+//! Flags for the settings of what is chosen by name. A type's schema says them: the documentation of a field is the help of its flag,
+//! `x-value` the placeholder of its value (empty for a switch), `x-flag` a name other than the field's, `x-alias` an earlier name, and
+//! `x-conflict` the flag that it excludes. A field without `x-value` has no flag.
 
 use super::Failure;
 use clap::builder::{PossibleValuesParser, TypedValueParser, ValueParser};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
-use damper_core::described::{Description, Flag, Kind, Setting, UNSET};
-use damper_train::{Choice, Slot};
-use std::iter::zip;
+use damper_train::ByName;
+use schemars::schema_for;
+use serde_json::Value as Json;
 use std::marker::PhantomData;
+use toml::{Table, Value};
 
-/// The name of a method, one of its settings that has a flag, and the default.
-type Read = (&'static str, &'static Setting, f64);
-
-/// Earlier names of flags.
-const ALIASES: [(&str, &str); 3] =
-    [("histogram_range", "range"), ("clip_lr", "threshold-rate"), ("auto_clip_gamma", "stability")];
-
-/// The names that fill a slot, without what has a flag of its own: a floored denominator, or no bias correction.
-pub(super) fn names<S: Slot>() -> PossibleValuesParser {
-    let names = S::METHODS.iter().flat_map(|of| of.names).map(|(name, _)| *name);
-    names.filter(|name| !name.ends_with("-floored")).collect::<Vec<_>>().into()
+/// A field that a flag sets, of what one name chooses.
+#[derive(Clone, Debug)]
+struct Field {
+    /// What the name chooses, and the field's default.
+    of: &'static str,
+    default: Option<Value>,
+    name: String,
+    schema: Json,
 }
 
-/// A method with its values in a text.
-pub(super) fn schedule<S: Slot>(text: &str) -> Result<Choice<S>, String> {
-    Choice::parse(text).ok_or_else(|| {
-        let form = |of: &Description| {
-            let (name, defaults) = of.names[0];
-            let values: Vec<&str> = of.settings.iter().filter_map(|setting| Some(setting.flag?.value)).collect();
-            if defaults.contains(&UNSET) { format!("{name}:{}", values.join(",")) } else { name.to_owned() }
-        };
-        let forms: Vec<String> = S::METHODS.iter().map(form).collect();
-        let (last, others) = forms.split_last().expect("a slot has methods");
-        format!("give {} or {last}", others.join(", "))
-    })
+impl Field {
+    /// A text that the schema adds to the field.
+    fn note(&self, note: &str) -> Option<&str> {
+        self.schema.get(note)?.as_str()
+    }
+
+    fn flag(&self) -> String {
+        self.note("x-flag").unwrap_or(&self.name).replace('_', "-")
+    }
+
+    /// The placeholder of its value.
+    fn value(&self) -> &str {
+        self.note("x-value").unwrap_or_default()
+    }
+
+    /// Returns true if a default is more than nothing.
+    fn is_used(&self) -> bool {
+        match &self.default {
+            None | Some(Value::Boolean(false) | Value::Integer(0)) => false,
+            Some(Value::Float(number)) => *number != 0.0,
+            Some(_) => true,
+        }
+    }
 }
 
-/// What the methods of a slot read. Adam with weight decay is adamw.
-fn read<S: Slot>() -> impl Iterator<Item = Read> {
-    let named =
-        S::METHODS.iter().flat_map(|of| of.names.iter().map(|(name, defaults)| (of.settings, *name, *defaults)));
-    let read =
-        named.flat_map(|(settings, name, defaults)| zip(settings, defaults).map(move |(of, to)| (name, of, *to)));
-    read.filter(|(name, setting, _)| {
-        setting.flag.is_some_and(|flag| !flag.help.is_empty()) && (*name, setting.name) != ("adam", "weight_decay")
-    })
+/// Adam with weight decay is adamw.
+const NOT_READ: (&str, &str) = ("adam", "weight_decay");
+
+/// Each name with its default settings, and the schema of its variant.
+fn variants<T: ByName>() -> Vec<(&'static str, Table, Json)> {
+    let schema = schema_for!(T);
+    let variants = schema.get("oneOf").and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default();
+    let of = |kind: &Value| {
+        let is_own =
+            |variant: &&Json| variant.pointer("/properties/name/const").and_then(Json::as_str) == kind.as_str();
+        variants.iter().find(is_own).cloned().unwrap_or_default()
+    };
+    let named = T::named().into_iter();
+    named
+        .map(|(name, usual)| {
+            let usual = Table::try_from(usual).expect("settings are a table");
+            let variant = of(&usual["name"]);
+            (name, usual, variant)
+        })
+        .collect()
 }
 
-/// What this flag sets.
-fn set_by<S: Slot>(flag: Flag) -> impl Iterator<Item = Read> {
-    read::<S>().filter(move |(_, setting, _)| setting.flag == Some(flag))
+/// The fields with flags, name by name.
+fn fields<T: ByName>() -> Vec<Field> {
+    let mut fields = Vec::new();
+    for (of, usual, variant) in variants::<T>() {
+        for (name, schema) in variant["properties"].as_object().into_iter().flatten() {
+            if schema.get("x-value").is_some() && (of, name.as_str()) != NOT_READ {
+                fields.push(Field {
+                    of,
+                    default: usual.get(name).cloned(),
+                    name: name.clone(),
+                    schema: schema.clone(),
+                });
+            }
+        }
+    }
+    fields
 }
 
-/// Each flag once.
-fn flags<S: Slot>() -> Vec<Flag> {
-    let mut flags = Vec::new();
-    for flag in read::<S>().filter_map(|(_, setting, _)| setting.flag) {
-        if !flags.contains(&flag) {
-            flags.push(flag);
+/// The help of what this name chooses.
+pub(super) fn help<T: ByName>(name: &str) -> Option<String> {
+    let (_, _, variant) = variants::<T>().into_iter().find(|(of, ..)| *of == name)?;
+    Some(variant["description"].as_str()?.to_owned())
+}
+
+/// The names.
+pub(super) fn names<T: ByName>() -> PossibleValuesParser {
+    T::named().into_iter().map(|(name, _)| name).collect::<Vec<_>>().into()
+}
+
+/// The first field of each flag.
+fn flags<T: ByName>() -> Vec<Field> {
+    let mut flags: Vec<Field> = Vec::new();
+    for field in fields::<T>() {
+        if !flags.iter().any(|of| of.flag() == field.flag()) {
+            flags.push(field);
         }
     }
     flags
 }
 
-fn long(flag: Flag) -> String {
-    flag.name.replace('_', "-")
-}
-
 /// Numbers with commas between them.
-fn list(text: &str, count: usize) -> Result<Vec<f64>, String> {
+fn list(text: &str, count: usize) -> Result<Value, String> {
     let numbers: Option<Vec<f64>> = text.split(',').map(|part| part.trim().parse().ok()).collect();
-    numbers.filter(|numbers| numbers.len() == count).ok_or_else(|| match count {
-        2 => "give two, with a comma between them".into(),
+    let numbers = numbers.filter(|numbers| numbers.len() == count).ok_or_else(|| match count {
+        2 => "give two, with a comma between them".to_owned(),
         _ => "give three numbers, with commas between them".into(),
-    })
+    })?;
+    Ok(Value::Array(numbers.into_iter().map(Value::Float).collect()))
 }
 
-/// What reads a value of this flag: the values of its settings, none where the default is named.
-fn parser<S: Slot>(flag: Flag) -> ValueParser {
-    if let Some((word, _)) = flag.value.split_once('|') {
-        return ValueParser::new(move |text: &str| match text.parse::<f64>() {
-            _ if text == word => Ok(vec![]),
-            Ok(number) => Ok(vec![number]),
+/// What reads a value of this flag; none where the default is named.
+fn parser<T: ByName>(field: &Field) -> ValueParser {
+    let placeholder = field.value();
+    if let Some((word, _)) = placeholder.split_once('|') {
+        let word = word.to_owned();
+        return ValueParser::new(move |text: &str| match text.parse() {
+            _ if text == word => Ok(None),
+            Ok(number) => Ok(Some(Value::Float(number))),
             Err(_) => Err(format!("give `{word}` or a number")),
         });
     }
-    let count = flag.value.split(',').count();
+    let count = placeholder.split(',').count();
     if count > 1 {
-        return ValueParser::new(move |text: &str| list(text, count));
+        return ValueParser::new(move |text: &str| list(text, count).map(Some));
     }
-    let mut kinds = set_by::<S>(flag).map(|(_, setting, _)| setting.kind);
-    match kinds.next() {
-        Some(Kind::Named(names, _)) => {
-            let index = move |name: String| vec![f64::from(u8::from(name == names[1]))];
-            PossibleValuesParser::new(names).map(index).into()
-        }
-        Some(Kind::Whole) => ValueParser::new(|text: &str| text.parse().map(|value: usize| vec![value as f64])),
-        Some(Kind::F32) if kinds.all(|kind| kind == Kind::F32) => {
-            ValueParser::new(|text: &str| text.parse().map(|value: f32| vec![f64::from(value)]))
-        }
-        _ => ValueParser::new(|text: &str| text.parse().map(|value: f64| vec![value])),
+    if let Some(words) = field.schema.get("oneOf").and_then(Json::as_array) {
+        let words: Vec<String> = words.iter().filter_map(|word| Some(word["const"].as_str()?.to_owned())).collect();
+        return PossibleValuesParser::new(words).map(|word| Some(Value::String(word))).into();
     }
+    let set: Vec<Field> = fields::<T>().into_iter().filter(|of| of.flag() == field.flag()).collect();
+    if set.iter().all(|of| of.note("format").is_some_and(|format| format.starts_with("uint"))) {
+        return ValueParser::new(|text: &str| text.parse().map(|value: u32| Some(Value::Integer(value.into()))));
+    }
+    if set.iter().all(|of| of.note("format") == Some("float")) {
+        return ValueParser::new(|text: &str| text.parse().map(|value: f32| Some(Value::Float(value.into()))));
+    }
+    ValueParser::new(|text: &str| text.parse().map(|value: f64| Some(Value::Float(value))))
 }
 
-fn argument<S: Slot>(flag: Flag) -> Arg {
-    let argument = Arg::new(flag.name).long(long(flag)).help(flag.help);
-    if flag.value.is_empty() {
+fn argument<T: ByName>(field: &Field) -> Arg {
+    let id = field.flag().replace('-', "_");
+    let help = field.note("description").unwrap_or_default().replace('\n', " ");
+    let argument = Arg::new(id).long(field.flag()).help(help);
+    let placeholder = field.value().to_owned();
+    if placeholder.is_empty() {
         return argument.action(ArgAction::SetTrue);
     }
-    // A setting that is read where one of this flag is not.
-    let cases = || set_by::<S>(flag).map(|(_, setting, _)| setting.when);
-    let others =
-        read::<S>().filter(|(_, of, _)| cases().any(|(case, is_one)| of.when == (case, !is_one) && !case.is_empty()));
-    let others = others.filter_map(|(_, setting, _)| setting.flag).map(|flag| flag.name);
-    let alias = ALIASES.iter().find(|(name, _)| *name == flag.name).map(|(_, alias)| *alias);
     argument
-        .value_name(flag.value)
-        .allow_hyphen_values(flag.value.contains([',', '|']))
-        .value_parser(parser::<S>(flag))
-        .conflicts_with_all(others.collect::<Vec<_>>())
-        .aliases(alias)
+        .allow_hyphen_values(placeholder.contains([',', '|']))
+        .value_name(placeholder)
+        .value_parser(parser::<T>(field))
+        .conflicts_with_all(field.note("x-conflict").map(str::to_owned))
+        .aliases(field.note("x-alias").map(str::to_owned))
 }
 
-/// The flags of a slot that were given, with their values.
+/// The flags that were given, with their values.
 #[derive(Debug)]
-pub(super) struct SettingArgs<S>(Vec<(Flag, Vec<f64>)>, PhantomData<S>);
+pub(super) struct SettingArgs<T>(Vec<(Field, Option<Value>)>, PhantomData<T>);
 
-impl<S: Slot> SettingArgs<S> {
+impl<T: ByName> SettingArgs<T> {
     /// Returns true if this flag was given.
-    pub(super) fn has(&self, name: &str) -> bool {
-        self.0.iter().any(|(flag, _)| flag.name == name)
+    pub(super) fn has(&self, flag: &str) -> bool {
+        self.0.iter().any(|(field, _)| field.flag() == flag)
     }
 
-    /// The settings that were given. A flag that the method `name` does not read would be a misunderstanding; `chosen` is the value of
-    /// the flag `by` that chose it.
-    pub(super) fn of(&self, name: &str, (by, chosen): (&str, &str)) -> Result<Vec<(&'static str, f64)>, Failure> {
-        let mut given = Vec::new();
-        for (flag, values) in &self.0 {
-            let settings: Vec<Read> = set_by::<S>(*flag).filter(|(of, ..)| *of == name).collect();
-            if settings.is_empty() {
-                let mut others = set_by::<S>(*flag).filter(|(.., default)| *default != 0.0).chain(set_by::<S>(*flag));
-                let other = others.next().map_or(name, |(name, ..)| name);
+    /// What `name` chooses, with the settings that were given and `more`. A flag that it does not read would be a misunderstanding;
+    /// `chosen` is the value of the flag `by` that chose it.
+    pub(super) fn of(&self, name: &str, (by, chosen): (&str, &str), more: Table) -> Result<T, Failure> {
+        let mut given = more;
+        for (flag, value) in &self.0 {
+            let set: Vec<Field> = fields::<T>().into_iter().filter(|field| field.flag() == flag.flag()).collect();
+            let Some(field) = set.iter().find(|field| field.of == name) else {
+                let other = set.iter().find(|field| field.is_used()).or(set.first()).map_or(name, |field| field.of);
                 let problem = format!("--{by} {chosen} has none; leave it out, or use --{by} {other}");
-                return Err(Failure::new(format!("--{}: {problem}", long(*flag))));
+                return Err(Failure::new(format!("--{}: {problem}", flag.flag())));
+            };
+            if let Some(value) = value {
+                given.insert(field.name.clone(), value.clone());
             }
-            given.extend(zip(settings, values).map(|((_, setting, _), value)| (setting.name, *value)));
         }
-        Ok(given)
+        T::with(name, given).map_err(|error| Failure::new(error.to_string()))
     }
 }
 
-impl<S: Slot> Args for SettingArgs<S> {
+impl<T: ByName> Args for SettingArgs<T> {
     fn augment_args(command: Command) -> Command {
-        command.args(flags::<S>().into_iter().map(argument::<S>))
+        command.args(flags::<T>().iter().map(argument::<T>))
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -159,13 +202,16 @@ impl<S: Slot> Args for SettingArgs<S> {
     }
 }
 
-impl<S: Slot> FromArgMatches for SettingArgs<S> {
+impl<T: ByName> FromArgMatches for SettingArgs<T> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
-        let given = |flag: Flag| match flag.value {
-            "" => matches.get_flag(flag.name).then(|| vec![1.0]),
-            _ => matches.get_one::<Vec<f64>>(flag.name).cloned(),
+        let given = |field: &Field| {
+            let id = field.flag().replace('-', "_");
+            match field.value() {
+                "" => matches.get_flag(&id).then_some(Some(Value::Boolean(true))),
+                _ => matches.get_one::<Option<Value>>(&id).cloned(),
+            }
         };
-        let given = flags::<S>().into_iter().filter_map(|flag| Some((flag, given(flag)?)));
+        let given = flags::<T>().into_iter().filter_map(|field| given(&field).map(|value| (field, value)));
         Ok(Self(given.collect(), PhantomData))
     }
 

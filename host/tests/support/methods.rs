@@ -3,16 +3,17 @@
 use damper::accounting::Sampler;
 use damper::filter::Coefficients;
 use damper::train::{
-    Budget, Clipping, DecayChoice, FilterChoice, LowRank, Method, Noise, NoiseChoice, NormStep, NormalizePrivate,
-    OptimizerChoice, ReleaseNonFinite, Rule, TestMetrics, ThresholdChoice, TrainConfig,
+    Budget, ByName, Clipping, DecayChoice, FilterChoice, LowRank, Method, Noise, NoiseChoice, NormStep,
+    NormalizePrivate, OptimizerChoice, ReleaseNonFinite, Rule, TestMetrics, ThresholdChoice, TrainConfig,
 };
 use damper_core::average::Averaging;
 use std::num::{NonZeroU32, NonZeroUsize};
+use toml::{Table, toml};
 
 /// Twenty-three steps of a simulation.
 pub fn config() -> TrainConfig {
     TrainConfig {
-        optimizer: Rule::new("momentum", &[]).unwrap().into(),
+        optimizer: Rule::of_name("momentum").unwrap().into(),
         backend: damper::runtime::Choice::Tract,
         seed: Some(3),
         workers: NonZeroUsize::new(2),
@@ -27,24 +28,32 @@ pub fn methods() -> Vec<(&'static str, TrainConfig)> {
         change(&mut config);
         config
     };
-    let filter = |filter: FilterChoice| of(&|config| config.method.filter = filter);
-    let rule = |name, settings: &[_]| of(&|config| config.optimizer = Rule::new(name, settings).unwrap().into());
+    let filter = |filter: FilterChoice| of(&|config| config.method.filter = filter.clone());
+    let rule =
+        |name, settings: Table| of(&|config| config.optimizer = Rule::with(name, settings.clone()).unwrap().into());
     let threshold = |rule: ThresholdChoice| of(&|config| config.method.threshold = rule);
     let decay = |decay: DecayChoice| of(&|config| config.method.learning_rate.decay = decay);
     let schedule = |noise: NoiseChoice| {
-        let mut config = decay(DecayChoice::parse("polynomial:20.0,1.0").unwrap());
+        let mut config = decay("polynomial:20.0,1.0".parse().unwrap());
         config.method.noise_schedule = noise;
         config
     };
-    let iir = |taps: &Coefficients| FilterChoice::new("doppler", &[]).unwrap().with_taps(taps);
-    let per_sample = |name, iterates, beta, inner: &str| {
-        let momentum = FilterChoice::new(name, &[("iterates", iterates), ("beta", beta)]).unwrap();
+    let iir = |taps: &Coefficients| FilterChoice::of_name("doppler").unwrap().with_taps(taps);
+    let per_sample = |name, iterates: u32, beta: f64, inner: &str| {
+        let momentum = FilterChoice::with(
+            name,
+            toml! {
+                iterates = iterates
+                beta = beta
+            },
+        )
+        .unwrap();
         momentum.with_taps(&Coefficients::named(inner).unwrap())
     };
-    let disk = |settings: &[_]| filter(FilterChoice::new("disk", settings).unwrap());
+    let disk = |settings| filter(FilterChoice::with("disk", settings).unwrap());
     let none = Coefficients { a: vec![], b: vec![1.0] };
     let trailing = Coefficients { a: vec![-0.5, 0.0, 0.0], b: vec![0.25, 0.25, 0.0] };
-    let adam = Rule::new("adam", &[("beta2", 0.99)]).unwrap();
+    let adam = Rule::with("adam", toml! { betas = [0.9, 0.99] }).unwrap();
     let norm = |subtract_noise| {
         let norm_step = Some(NormStep { initial: 20.0, floor: 1e-5, subtract_noise });
         of(&|config| config.optimizer = OptimizerChoice { norm_step, ..adam.into() })
@@ -55,46 +64,102 @@ pub fn methods() -> Vec<(&'static str, TrainConfig)> {
         ("no filter", filter(iir(&none))),
         ("doppler", filter(iir(&Coefficients::named("f6").unwrap()))),
         ("zeros at the end", filter(iir(&trailing))),
-        ("dp-pmlf", filter(per_sample("dp-pmlf", 3.0, 0.5, "momentum"))),
-        ("inner-outer", filter(per_sample("inner-outer", 8.0, 0.9, "d2"))),
-        ("disk", disk(&[])),
-        ("disk, two points", disk(&[("gamma", 0.5)])),
-        ("disk, recursion", disk(&[("noise", 1.0), ("drift", 0.1), ("process", 0.2), ("gamma", -1.0)])),
-        ("percentile", threshold(ThresholdChoice::new("percentile", &[]).unwrap())),
+        ("dp-pmlf", filter(per_sample("dp-pmlf", 3, 0.5, "momentum"))),
+        ("inner-outer", filter(per_sample("inner-outer", 8, 0.9, "d2"))),
+        ("disk", disk(Table::new())),
+        ("disk, two points", disk(toml! { gamma = 0.5 })),
+        (
+            "disk, recursion",
+            disk(toml! {
+                gain_recursion = [1.0, 0.1, 0.2]
+                gamma = (-1.0)
+            }),
+        ),
+        ("percentile", threshold(ThresholdChoice::of_name("percentile").unwrap())),
         (
             "percentile, bounded",
-            threshold(ThresholdChoice::new("percentile", &[("count_noise", 2.0), ("min", 0.9), ("max", 1.1)]).unwrap()),
+            threshold(
+                ThresholdChoice::with(
+                    "percentile",
+                    toml! {
+                        clip_bounds = [0.9, 1.1]
+                        count_noise = 2.0
+                    },
+                )
+                .unwrap(),
+            ),
         ),
-        ("expected error, grid", threshold(ThresholdChoice::new("expected-error", &[]).unwrap())),
+        ("expected error, grid", threshold(ThresholdChoice::of_name("expected-error").unwrap())),
         (
             "expected error, exact",
-            threshold(ThresholdChoice::new("expected-error", &[("solver", 1.0), ("count_noise", 4.0)]).unwrap()),
+            threshold(
+                ThresholdChoice::with(
+                    "expected-error",
+                    toml! {
+                        solver = "exact"
+                        count_noise = 4.0
+                    },
+                )
+                .unwrap(),
+            ),
         ),
-        ("quantile", threshold(ThresholdChoice::new("quantile", &[("count_noise", 6.4)]).unwrap())),
-        ("per layer", of(&|config| config.method.clipping = Clipping::new("per-layer", &[]).unwrap())),
-        ("automatic", of(&|config| config.method.clipping = Clipping::new("automatic", &[]).unwrap())),
-        ("sgd", rule("sgd", &[("weight_decay", 0.01)])),
-        ("nesterov", rule("nesterov", &[])),
-        ("adam", rule("adam", &[("beta2", 0.99)])),
+        ("quantile", threshold(ThresholdChoice::with("quantile", toml! { count_noise = 6.4 }).unwrap())),
+        ("per layer", of(&|config| config.method.clipping = Clipping::PerLayer)),
+        ("automatic", of(&|config| config.method.clipping = Clipping::of_name("automatic").unwrap())),
+        ("sgd", rule("sgd", toml! { weight_decay = 0.01 })),
+        ("nesterov", rule("nesterov", Table::new())),
+        ("adam", rule("adam", toml! { betas = [0.9, 0.99] })),
         (
             "adamw, filtered",
             rule(
                 "adam",
-                &[("beta1", 0.8), ("beta2", 0.9), ("epsilon", 1e-6), ("weight_decay", 0.1), ("second_moment", 1.0)],
+                toml! {
+                    betas = [0.8, 0.9]
+                    epsilon = 1e-6
+                    weight_decay = 0.1
+                    second_moment = "filtered"
+                },
             ),
         ),
-        ("adam-bc", rule("adam-bc", &[("beta2", 0.99), ("weight_decay", 0.1)])),
-        ("adam-bc, floor", rule("adam-bc", &[("beta2", 0.99), ("floor", 1e-6)])),
-        ("adagrad", rule("adagrad", &[("weight_decay", 0.01)])),
-        ("rmsprop", rule("rmsprop", &[("alpha", 0.9), ("weight_decay", 0.01)])),
+        (
+            "adam-bc",
+            rule(
+                "adam-bc",
+                toml! {
+                    betas = [0.9, 0.99]
+                    weight_decay = 0.1
+                },
+            ),
+        ),
+        (
+            "adam-bc, floor",
+            rule(
+                "adam-bc",
+                toml! {
+                    betas = [0.9, 0.99]
+                    floor = 1e-6
+                },
+            ),
+        ),
+        ("adagrad", rule("adagrad", toml! { weight_decay = 0.01 })),
+        (
+            "rmsprop",
+            rule(
+                "rmsprop",
+                toml! {
+                    alpha = 0.9
+                    weight_decay = 0.01
+                },
+            ),
+        ),
         ("adagrad-norm", norm(false)),
         ("adagrad-norm, less noise", norm(true)),
-        ("steps", decay(DecayChoice::parse("step:0.3,0.5").unwrap())),
-        ("cosine", decay(DecayChoice::parse("cosine:0.1").unwrap())),
-        ("root-linear", decay(DecayChoice::parse("root-linear:0.1").unwrap())),
+        ("steps", decay("step:0.3,0.5".parse().unwrap())),
+        ("cosine", decay("cosine:0.1".parse().unwrap())),
+        ("root-linear", decay("root-linear:0.1".parse().unwrap())),
         ("warm-up", of(&|config| config.method.learning_rate.warmup = 0.5)),
-        ("matched noise", schedule(NoiseChoice::parse("matched:0.5").unwrap())),
-        ("growing noise", schedule(NoiseChoice::parse("polynomial:0.1,0.5").unwrap())),
+        ("matched noise", schedule("matched:0.5".parse().unwrap())),
+        ("growing noise", schedule("polynomial:0.1,0.5".parse().unwrap())),
         ("equation 6", of(&|config| config.budget = Budget::Equation6(0.8))),
         ("wide sums", of(&|config| config.grid_bits = 21)),
         ("shuffled", of(&|config| (config.sampler, config.epochs) = (Sampler::Shuffled, 2.3))),
@@ -120,15 +185,15 @@ pub fn methods() -> Vec<(&'static str, TrainConfig)> {
             "bands, disk, cosine",
             of(&|config| {
                 correlated(config, "banded:3", Sampler::MinSeparation);
-                config.method.filter = FilterChoice::new("disk", &[]).unwrap();
-                config.method.learning_rate.decay = DecayChoice::parse("cosine:0.1").unwrap();
+                config.method.filter = FilterChoice::of_name("disk").unwrap();
+                config.method.learning_rate.decay = "cosine:0.1".parse().unwrap();
             }),
         ),
         (
             "cyclic bands, per layer",
             of(&|config| {
                 correlated(config, "banded:3", Sampler::CyclicPoisson);
-                config.method.clipping = Clipping::new("per-layer", &[]).unwrap();
+                config.method.clipping = Clipping::PerLayer;
             }),
         ),
         (
@@ -141,16 +206,30 @@ pub fn methods() -> Vec<(&'static str, TrainConfig)> {
         (
             "everything",
             of(&|config| {
-                config.method.filter = per_sample("dp-pmlf", 4.0, 0.3, "p7");
-                config.method.clipping = Clipping::new("per-layer", &[]).unwrap();
+                config.method.filter = per_sample("dp-pmlf", 4, 0.3, "p7");
+                config.method.clipping = Clipping::PerLayer;
                 config.optimizer = OptimizerChoice {
                     norm_step: Some(NormStep { initial: 1.0, floor: 1e-3, subtract_noise: true }),
-                    ..Rule::new("adam-bc", &[("beta2", 0.99), ("weight_decay", 0.01)]).unwrap().into()
+                    ..Rule::with(
+                        "adam-bc",
+                        toml! {
+                            betas = [0.9, 0.99]
+                            weight_decay = 0.01
+                        },
+                    )
+                    .unwrap()
+                    .into()
                 };
-                config.method.noise_schedule = NoiseChoice::parse("polynomial:0.1,1.0").unwrap();
-                config.method.threshold =
-                    ThresholdChoice::new("quantile", &[("fraction", 0.4), ("rate", 0.3), ("count_noise", 5.0)])
-                        .unwrap();
+                config.method.noise_schedule = "polynomial:0.1,1.0".parse().unwrap();
+                config.method.threshold = ThresholdChoice::with(
+                    "quantile",
+                    toml! {
+                        fraction = 0.4
+                        rate = 0.3
+                        count_noise = 5.0
+                    },
+                )
+                .unwrap();
                 config.seed = None;
             }),
         ),
@@ -165,7 +244,14 @@ pub fn others() -> Vec<(&'static str, TrainConfig)> {
         change(&mut config);
         config
     };
-    let adam = Rule::new("adamw", &[("beta2", 0.99), ("weight_decay", 0.1)]).unwrap();
+    let adam = Rule::with(
+        "adamw",
+        toml! {
+            betas = [0.9, 0.99]
+            weight_decay = 0.1
+        },
+    )
+    .unwrap();
     let galore = LowRank { rank: NonZeroUsize::MIN, every: NonZeroU32::new(4).unwrap(), scale: 0.5 };
     let norm_step = Some(NormStep { initial: 1.0, floor: 1e-3, subtract_noise: false });
     vec![
@@ -180,11 +266,18 @@ pub fn others() -> Vec<(&'static str, TrainConfig)> {
         (
             "adaptive fir",
             of(&|config| {
-                config.method.filter =
-                    FilterChoice::new("adaptive-fir", &[("lags", 3.0), ("memory", 0.9), ("floor", 1e-3)]).unwrap()
+                config.method.filter = FilterChoice::with(
+                    "adaptive-fir",
+                    toml! {
+                        lags = 3
+                        memory = 0.9
+                        floor = 1e-3
+                    },
+                )
+                .unwrap()
             }),
         ),
-        ("uncorrected", of(&|config| config.method.filter = FilterChoice::new("doppler-uncorrected", &[]).unwrap())),
+        ("uncorrected", of(&|config| config.method.filter = FilterChoice::of_name("doppler").unwrap().uncorrected())),
         ("mean", of(&|config| config.average = Some(Averaging::new(0.4).unwrap().by_learning_rate()))),
         (
             "blt of a mean",

@@ -1,23 +1,18 @@
-//! The methods in the slots of a step, chosen at run time: the core's types behind one type a slot, the host's only place for
-//! such choices.
+//! The methods in the slots of a step, chosen at run time: settings of each by name, and the core's types behind one type a slot.
 
+mod by_name;
 mod clip;
 mod filter;
 mod optimizer;
-mod rule;
 mod schedule;
-mod slot;
 mod threshold;
 
+pub use by_name::ByName;
+pub use clip::Clipping;
+pub use filter::FilterChoice;
 pub(crate) use filter::FilterState;
-pub(crate) use optimizer::{Decay, OptimizerState};
-pub use optimizer::{NormStep, OptimizerChoice};
-pub use rule::{Choice, Slot};
-pub use schedule::LearningRateChoice;
-pub(crate) use slot::methods;
-pub use slot::{
-    Clipping, Clips, DecayChoice, Decays, FilterChoice, Filters, NoiseChoice, Noises, Optimizers, Rule,
-    ThresholdChoice, Thresholds,
-};
-pub use threshold::short;
+pub use optimizer::{Denominator, NormStep, OptimizerChoice, Rule, SecondMoment};
+pub(crate) use optimizer::{OptimizerState, WeightDecay};
+pub use schedule::{DecayChoice, LearningRateChoice, NoiseChoice};
 pub(crate) use threshold::{AnyThreshold, AnyThresholdState};
+pub use threshold::{Solver, ThresholdChoice, short};

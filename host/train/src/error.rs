@@ -1,7 +1,6 @@
 //! The errors of a run.
 
 use crate::checkpoint::CheckpointError;
-use crate::choice::methods;
 use crate::files::FileError;
 use crate::group::RankError;
 use crate::init::InitError;
@@ -80,13 +79,29 @@ impl From<ConfigError> for TrainError {
             "AdaGrad-norm's b_0^2" | "AdaGrad-norm's floor" => "norm_step",
             "AdaGrad-norm's weight" => "norm_weight",
             "start of averaging" | "decay of averaging" | "power of averaging" => "average",
-            "first multiplier of the noise schedule" => "noise_schedule",
+            "first multiplier of the noise schedule"
+            | "exponent of the noise schedule"
+            | "growth of the noise schedule" => "noise_schedule",
             "GaLore's scale" => "galore",
-            other => {
-                let mut settings = methods().flat_map(|method| method.settings);
-                let flag = settings.find(|setting| setting.parameter == other).and_then(|setting| setting.flag);
-                flag.map_or(other, |flag| flag.name)
+            "weight decay" => "weight_decay",
+            "beta1" | "beta2" => "betas",
+            "Adam's epsilon" | "AdaGrad's epsilon" | "RMSprop's epsilon" | "floor of the second moment" => {
+                "adam_epsilon"
             }
+            "RMSprop's alpha" => "alpha",
+            "unclipped fraction" | "quantile" => "percentile",
+            "count noise multiplier" => "count_noise_multiplier",
+            "histogram range" | "half the histogram range" => "histogram_range",
+            "least clip" | "largest clip" => "clip_bounds",
+            "rate of the clip" => "clip_lr",
+            "number of iterates" => "iterates",
+            "per-sample momentum" => "beta",
+            "variances of the gain's recursion" => "gain_recursion",
+            "lags of the adaptive filter" | "memory of the adaptive filter" | "floor of the adaptive filter" => {
+                "adaptive_fir"
+            }
+            "gamma of automatic clipping" => "auto_clip_gamma",
+            other => other,
         };
         SettingError::new(setting, "", error.to_string()).into()
     }

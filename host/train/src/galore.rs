@@ -43,13 +43,14 @@
 
 mod subspace;
 
-use super::choice::{Decay, OptimizerState};
+use super::choice::{OptimizerState, WeightDecay};
 use damper_core::error::{CallError, ConfigError};
 use damper_core::numerics::basis::{Basis, Side};
 use damper_core::numerics::digest::{Digest, Digested};
 use damper_core::numerics::round::saturate;
 use damper_core::optimizer::{Begin, Optimizer};
 use damper_core::private::{Released, ReleasedBuffer};
+use damper_core::record::ToRecord;
 use damper_core::slots::OptimizerSlot;
 use damper_core::state::{SaveState, StateField};
 use damper_grad::GradGraph;
@@ -102,7 +103,7 @@ pub fn forms(grad: &GradGraph) -> Vec<Form> {
 #[derive(Clone, Copy)]
 pub(crate) struct GaLore {
     inner: OptimizerSlot,
-    decay: Decay,
+    decay: WeightDecay,
     settings: LowRank,
 }
 
@@ -151,7 +152,7 @@ impl GaLore {
     /// GaLore for tensors of these forms over what `inner` makes for the coordinates that are left.
     pub(crate) fn build(
         settings: LowRank,
-        decay: Decay,
+        decay: WeightDecay,
         forms: &[Form],
         inner: impl FnOnce(usize) -> Result<(OptimizerSlot, OptimizerState), ConfigError>,
     ) -> Result<(Self, GaLoreState), ConfigError> {
@@ -212,6 +213,9 @@ impl Projection {
     }
 }
 
+/// No recording has it.
+impl ToRecord<GaLoreState> for GaLore {}
+
 impl Optimizer<GaLoreState> for GaLore {
     type Step = ();
 
@@ -227,7 +231,7 @@ impl Optimizer<GaLoreState> for GaLore {
     }
 
     fn begin(&self, state: &mut GaLoreState, begin: Begin) {
-        if let Decay::Decoupled(decay) = self.decay {
+        if let WeightDecay::Decoupled(decay) = self.decay {
             state.keep = saturate((1.0 - begin.lr * decay) as f32);
         }
         self.inner.begin(&mut state.inner, begin);
@@ -267,9 +271,9 @@ impl Optimizer<GaLoreState> for GaLore {
                 projection.renew(first, &released, moments, &mut scratch.whole);
             }
             match self.decay {
-                Decay::Penalty => projection.project(params, &mut scratch.before),
-                Decay::Decoupled(_) => params.iter_mut().for_each(|param| *param = saturate(*keep * *param)),
-                Decay::None => {}
+                WeightDecay::Penalty => projection.project(params, &mut scratch.before),
+                WeightDecay::Decoupled(_) => params.iter_mut().for_each(|param| *param = saturate(*keep * *param)),
+                WeightDecay::None => {}
             }
             let filtered = filtered.projected(&projection.basis(), &mut scratch.filtered).expect(FORM);
             let released = released.projected(&projection.basis(), &mut scratch.released).expect(FORM);

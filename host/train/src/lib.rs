@@ -72,8 +72,8 @@ pub(crate) mod worker;
 pub use checkpoint::{Checkpoint, CheckpointError, Invocation};
 pub use choice::short;
 pub use choice::{
-    Choice, Clipping, Clips, DecayChoice, Decays, FilterChoice, Filters, LearningRateChoice, NoiseChoice, Noises,
-    NormStep, OptimizerChoice, Optimizers, Rule, Slot, ThresholdChoice, Thresholds,
+    ByName, Clipping, DecayChoice, Denominator, FilterChoice, LearningRateChoice, NoiseChoice, NormStep,
+    OptimizerChoice, Rule, SecondMoment, Solver, ThresholdChoice,
 };
 pub use class_metrics::{ClassFigures, ClassMetrics};
 pub use config::{Budget, CLIPPED_BY_BACKEND, EXACT, NOT_PRIVATE, Noise, Record, TestMetrics, TrainConfig};

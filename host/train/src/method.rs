@@ -33,7 +33,7 @@ impl Method {
         Self {
             name: "dp-sgd".into(),
             filter: FilterChoice::default(),
-            threshold: ThresholdChoice::default().with_clip(clip),
+            threshold: ThresholdChoice::Fixed { clip },
             count_non_finite: false,
             clipping: Clipping::default(),
             noise_schedule: NoiseChoice::default(),
@@ -49,8 +49,14 @@ impl Method {
         self.noise_schedule.build(1.0)?.check()?;
         optimizer.check()?;
         optimizer.build(&[])?;
-        let kind = self.noise_schedule.name();
-        if matches!(kind, "clt" | "matched") && optimizer.norm_step.is_some() {
+        let by_rates = match self.noise_schedule {
+            NoiseChoice::Clt => Some("clt"),
+            NoiseChoice::Matched { .. } => Some("matched"),
+            NoiseChoice::Constant | NoiseChoice::Polynomial { .. } => None,
+        };
+        if let Some(kind) = by_rates
+            && optimizer.norm_step.is_some()
+        {
             let problem = "with `norm_step` the step sizes follow released gradients, so noise matched to them would be chosen on \
                            the way, which the price of a declared schedule does not cover; declare one, such as `noise_schedule` \
                            polynomial:0.05,0.5";

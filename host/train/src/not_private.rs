@@ -17,7 +17,7 @@ mod steps;
 
 pub(super) use steps::train;
 
-use super::{Clipping, Noise, TestMetrics, TrainConfig, TrainError};
+use super::{Clipping, FilterChoice, Noise, NoiseChoice, TestMetrics, TrainConfig, TrainError};
 use damper_accounting::{EpsilonBound, Truncated};
 use damper_grad::Readout;
 use damper_onnx::SettingError;
@@ -38,11 +38,11 @@ pub(super) fn check(config: &TrainConfig) -> Result<(), TrainError> {
     let filter = "filters noise out of gradients, and a run that is not private has none; use `method` dp-sgd, or leave out \
                   `not_private`";
     let (setting, value, problem) = match () {
-        () if !method.filter.is_usual() => ("method", method.name.as_str(), filter),
-        () if !method.threshold.is_usual() => ("clip_rule", "", clip),
+        () if method.filter != FilterChoice::None => ("method", method.name.as_str(), filter),
+        () if !method.threshold.is_fixed() => ("clip_rule", "", clip),
         () if method.clipping != Clipping::default() => ("clipping", "", clip),
         () if method.count_non_finite => ("count_non_finite", "", clip),
-        () if !method.noise_schedule.is_usual() => ("noise_schedule", "", noise),
+        () if method.noise_schedule != NoiseChoice::Constant => ("noise_schedule", "", noise),
         () if config.noise != Noise::Discrete => ("noise", "continuous", noise),
         () if config.readout != Readout::PerSample => ("readout", "clipped-sum", clip),
         () if config.truncate.is_some() => (

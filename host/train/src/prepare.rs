@@ -14,7 +14,8 @@ use super::sampler::steps_per_event;
 use super::weights::check_weights;
 use super::worker::Layout;
 use super::{
-    Budget, Clipping, Noise, NormalizePrivate, ReleaseNonFinite, Run, Terms, TestMetrics, TrainConfig, TrainError,
+    Budget, Clipping, Noise, NoiseChoice, NormalizePrivate, ReleaseNonFinite, Run, Terms, TestMetrics, TrainConfig,
+    TrainError,
 };
 use crate::init;
 use crate::lora::{self, Adapted, Lora};
@@ -529,7 +530,7 @@ fn check_settings(source: &Source, config: &TrainConfig) -> Result<(), TrainErro
     if has_batches && config.truncate.is_some() {
         return refuse("truncate", &"", "the batches have a fixed size; leave it out");
     }
-    if matches!(config.budget, Budget::Equation6(_)) && config.method.noise_schedule.name() == "clt" {
+    if matches!(config.budget, Budget::Equation6(_)) && config.method.noise_schedule == NoiseChoice::Clt {
         let problem =
             "`noise_schedule` clt is shaped by its own multiplier; use `epsilon`, or `noise_schedule` matched:0.5";
         return refuse("equation_6", &"", problem);

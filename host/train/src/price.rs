@@ -3,7 +3,7 @@
 use super::correlation;
 use super::equation6;
 use super::sampler::{epoch_steps, steps_per_event};
-use super::{Budget, Noise, Run, Terms, TrainConfig, TrainError};
+use super::{Budget, FilterChoice, Noise, Run, Terms, TrainConfig, TrainError};
 use crate::before_steps::{self, BeforeSteps};
 use damper_accounting::{
     AccountingError, CorrelatedRun, DeltaVerdict, Factors, Plan, SMALLEST_SIGMA, Sampler, Schedule, Truncated,
@@ -235,7 +235,7 @@ fn of_correlated(config: &TrainConfig, run: &CorrelatedRun) -> Result<Vec<String
             "`noise_correlation` {correlation}: the sum over all steps has {loss:.2} times the noise of independent noise; use none"
         ));
     }
-    if config.method.filter.name() == "disk" {
+    if matches!(config.method.filter, FilterChoice::Disk { .. }) {
         warnings.push(format!(
             "`noise_correlation` {correlation}: the filter of `method` disk is derived for white noise, and is not tuned for this"
         ));

@@ -13,7 +13,7 @@
 
 use super::choice::{AnyThreshold, AnyThresholdState, FilterState, OptimizerState};
 use super::worker::{GradientObserver, Layout};
-use super::{Noise, Run, TrainConfig, TrainError};
+use super::{Denominator, FilterChoice, Noise, NoiseChoice, Rule, Run, TrainConfig, TrainError};
 use crate::files::FileError;
 use crate::replay::{self, PackWriter, part_of};
 use damper_core::clip::Layer;
@@ -22,6 +22,7 @@ use damper_core::noise::{DiscreteGaussian, NoiseWord};
 use damper_core::numerics::digest::Digest;
 use damper_core::private::Mechanism;
 use damper_core::schedule::Noise as _;
+use damper_core::slots::AnyToRecord;
 use damper_grad::Readout;
 use damper_onnx::SettingError;
 use damper_replay::grammar::{MOST, MOST_LAYERS, RUN};
@@ -64,7 +65,7 @@ pub(super) fn check(run: &Run) -> Result<(), TrainError> {
     if config.stop_early.is_some() {
         return refuse("a recording holds all steps of the plan; leave out `stop_early` or `record`".into());
     }
-    if let Some(setting) = unrecorded(config) {
+    if let Some(setting) = unrecorded(config)? {
         return refuse(format!(
             "a recording has no field for {setting}, so it could not be played to this run's bits; leave out {setting} or `{SETTING}`"
         ));
@@ -76,7 +77,9 @@ pub(super) fn check(run: &Run) -> Result<(), TrainError> {
              `clipping` flat"
         ));
     }
-    if let Some(iterates) = config.method.filter.get("iterates").filter(|iterates| *iterates > MOST as f64) {
+    if let FilterChoice::DpPmlf { iterates, .. } | FilterChoice::InnerOuter { iterates, .. } = config.method.filter
+        && iterates > MOST
+    {
         return refuse(format!("a recording holds at most {MOST} iterates; lower `iterates` {iterates}"));
     }
     if let Some(filter) = config.method.filter.taps() {
@@ -186,10 +189,10 @@ impl Recording {
         pack.u32(config.batch_size);
         mechanism(&mut pack, run)?;
         config.method.clipping.record(&layers(run), &mut pack)?;
-        config.method.threshold.record(&mut pack)?;
-        config.method.filter.record(&mut pack)?;
-        config.optimizer.record(&mut pack)?;
-        config.method.learning_rate.record(run.terms.rate, run.terms.steps, &mut pack)?;
+        write(config.method.threshold.build(false)?.1.to_record(), &mut pack);
+        write(&*config.method.filter.build(0)?.1, &mut pack);
+        write(&*config.optimizer.build(&[])?.1, &mut pack);
+        config.method.learning_rate.record(run.terms.rate, run.terms.steps, &mut pack);
         config.method.noise_schedule.record(&mut pack)?;
         pack.f32s(&run.params);
         let (steps, done) = (run.terms.steps, if let Beginning::Resumed { step, .. } = from { step } else { 0 });
@@ -300,24 +303,27 @@ fn mechanism(pack: &mut PackWriter, run: &Run) -> Result<(), TrainError> {
     Ok(())
 }
 
+/// Writes the kind of a method and its numbers. What has no kind was refused before the run.
+fn write(method: &(impl AnyToRecord + ?Sized), pack: &mut PackWriter) {
+    pack.u8(method.kind().unwrap_or(u8::MAX));
+    method.write(pack);
+}
+
 /// The first setting for which the format of recordings has no field.
-fn unrecorded(config: &TrainConfig) -> Option<&'static str> {
+fn unrecorded(config: &TrainConfig) -> Result<Option<&'static str>, TrainError> {
     let method = &config.method;
-    let optimizer = config.optimizer.rule.description();
+    let is_floored = matches!(config.optimizer.rule, Rule::Adam { denominator: Denominator::Floored, .. });
     let settings = [
-        ("`noise_schedule` clt", method.noise_schedule.name() == "clt"),
-        ("`adaptive_fir`", method.filter.name() == "adaptive-fir"),
-        ("`no_bias_correction`", method.filter.name().ends_with("-uncorrected")),
-        ("`method`", method.filter.description().recorded.is_empty()),
-        ("`noise_schedule`", method.noise_schedule.description().recorded.is_empty()),
-        ("`lr_schedule`", method.learning_rate.decay.description().recorded.is_empty()),
-        ("`clipping`", method.clipping.description().recorded.is_empty()),
-        ("`clip_rule`", method.threshold.description().recorded.is_empty()),
+        ("`noise_schedule` clt", method.noise_schedule == NoiseChoice::Clt),
+        ("`adaptive_fir`", matches!(method.filter, FilterChoice::AdaptiveFir { .. })),
+        ("`no_bias_correction`", method.filter.is_uncorrected()),
+        ("`method`", method.filter.build(0)?.1.kind().is_none()),
+        ("`clip_rule`", method.threshold.build(false)?.1.to_record().kind().is_none()),
         ("`count_non_finite`", method.count_non_finite),
-        ("`adam_denominator` floored", optimizer.names[0].0 == "adam-floored"),
-        ("`optimizer`", optimizer.recorded.is_empty()),
+        ("`adam_denominator` floored", is_floored),
         ("`norm_weight`", config.optimizer.norm_weight.is_some()),
+        ("`optimizer`", config.optimizer.build(&[])?.1.kind().is_none()),
         ("`average`", config.average.is_some()),
     ];
-    settings.into_iter().find(|(_, given)| *given).map(|(setting, _)| setting)
+    Ok(settings.into_iter().find(|(_, given)| *given).map(|(setting, _)| setting))
 }

@@ -19,12 +19,12 @@
 //!
 //! Post-processing of released gradients by constants.
 
-use super::{Iir, IirState, IirStep, taps};
-use crate::described::{Described, Description, Values, Vector};
+use super::{Iir, IirState, IirStep};
 use crate::error::CallError;
 use crate::filter::base::Filter;
 use crate::numerics::digest::{Digest, Digested};
 use crate::private::Released;
+use crate::record::ToRecord;
 
 /// A recursive filter of order at most `ORDER` without bias correction.
 #[derive(Clone, PartialEq, Debug)]
@@ -76,23 +76,7 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>, const ORDER: usize> Filter<IirState<B, ORDE
     }
 }
 
-impl<const ORDER: usize> Described for Uncorrected<ORDER> {
-    type State<B: Vector> = IirState<B, ORDER>;
-
-    const DESCRIPTION: Description = Description {
-        words: "{taps}",
-        ..Description::new(
-            &[taps("IIR {}, without bias correction")],
-            &[("doppler-uncorrected", &[1.0, -0.9, 1.0, 0.1])],
-            &[],
-        )
-    };
-
-    fn build<V: Values>(values: &mut V) -> Result<(Self, IirState<V::Vector, ORDER>), V::Error> {
-        let (iir, state) = Iir::build(values)?;
-        Ok((Self(iir), state))
-    }
-}
+impl<B, const ORDER: usize> ToRecord<IirState<B, ORDER>> for Uncorrected<ORDER> {}
 
 impl<B: AsRef<[f32]>, const ORDER: usize> Digested<IirState<B, ORDER>> for Uncorrected<ORDER> {
     fn add_to(&self, state: &IirState<B, ORDER>, digest: &mut Digest) {

@@ -27,6 +27,7 @@ use crate::error::{CallError, ConfigError};
 use crate::numerics::digest::{Digest, Digested};
 use crate::optimizer::base::{Begin, Optimizer};
 use crate::private::Released;
+use crate::record::ToRecord;
 use crate::state::{SaveState, StateField};
 use core::num::NonZeroU32;
 
@@ -74,6 +75,8 @@ impl<S> WeightedNormState<S> {
         Self { norm: AdaGradNormState::new(inner), step: 0 }
     }
 }
+
+impl<O, S> ToRecord<WeightedNormState<S>> for WeightedNorm<O> {}
 
 impl<S: SaveState> SaveState for WeightedNormState<S> {
     fn each(&mut self, take: &mut dyn FnMut(StateField<'_>)) {

@@ -1,16 +1,43 @@
-//! Rules of clipping.
+//! Rules of clipping by name.
 
-use super::slot::Clipping;
+use super::by_name::ByName;
 use crate::replay::PackWriter;
-use damper_core::clip::{AnyRule, Layer, Layers};
+use damper_core::clip::{AnyRule, Automatic, Layer, Layers};
 use damper_core::error::ConfigError;
 use damper_core::slots::AnyClip;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What one sample may add.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "name", rename_all = "kebab-case", rename_all_fields = "snake_case", deny_unknown_fields)]
+pub enum Clipping {
+    /// All parameters together, to the clip at most.
+    #[default]
+    Flat,
+    /// Each tensor on its own, to an equal share of the clip at most.
+    PerLayer,
+    /// The whole gradient, normalised to the clip (AUTO-S).
+    Automatic {
+        /// automatic clipping: the constant that keeps small gradients small [default: 0.01]
+        #[schemars(extend("x-value" = "G", "x-flag" = "auto_clip_gamma", "x-alias" = "stability"))]
+        gamma: f32,
+    },
+}
+
+impl ByName for Clipping {
+    const SETTING: &'static str = "clipping";
+
+    fn named() -> Vec<(&'static str, Self)> {
+        vec![("flat", Self::Flat), ("per-layer", Self::PerLayer), ("automatic", Self::Automatic { gamma: 0.01 })]
+    }
+}
 
 impl Clipping {
     /// Returns true if each parameter tensor is clipped on its own, with equal shares.
     #[must_use]
     pub fn is_per_layer(&self) -> bool {
-        self.get("layers") == Some(1.0)
+        *self == Self::PerLayer
     }
 
     /// The layers for parameters of these lengths; none but for per-layer clipping.
@@ -19,16 +46,23 @@ impl Clipping {
         layers.map(|length| Layer::equal(*length, lengths.len())).collect()
     }
 
+    /// The rule, apart from layers.
+    fn rule(&self) -> Result<AnyRule, ConfigError> {
+        Ok(match *self {
+            Self::Flat | Self::PerLayer => AnyRule::Flat,
+            Self::Automatic { gamma } => AnyRule::Automatic(Automatic::new(gamma)?),
+        })
+    }
+
     /// The rule over these layers.
     pub(crate) fn build<'a>(&self, layers: &'a [Layer]) -> Result<AnyClip<'a>, ConfigError> {
-        let rule = AnyRule::build(&mut self.builder(0))?.expect("the description is of the list");
-        let clip = AnyClip::of(rule);
+        let clip = AnyClip::of(self.rule()?);
         Ok(if self.is_per_layer() { clip.by_layer(Layers::new(layers)?) } else { clip })
     }
 
     /// Writes the rule over these layers as recordings have it.
     pub(crate) fn record(&self, layers: &[Layer], pack: &mut PackWriter) -> Result<(), ConfigError> {
-        AnyRule::build(&mut self.recorder(pack))?;
+        self.rule()?.write(pack);
         pack.u8(layers.len() as u8);
         for Layer { len, share } in layers {
             pack.u32(*len as u32);

@@ -1,45 +1,20 @@
 //! Optimizers, and what may stand around them: AdaGrad-norm step sizes, or GaLore.
 
-mod decay;
+mod rule;
 mod stateful;
 
-pub(crate) use decay::Decay;
+pub(crate) use rule::WeightDecay;
+pub use rule::{Denominator, Rule, SecondMoment};
 pub(crate) use stateful::OptimizerState;
 
 use self::stateful::boxed;
-use super::rule::Boxed;
-use super::slot::Rule;
 use crate::TrainError;
 use crate::galore::{Form, GaLore, GaLoreState, LowRank};
-use crate::replay::PackWriter;
 use damper_core::error::ConfigError;
-use damper_core::numerics::digest::Digested;
-use damper_core::optimizer::{
-    AdaGradNorm, AdaGradNormState, Builder, Optimizer, WeightedNorm, WeightedNormState, build,
-};
+use damper_core::optimizer::{AdaGradNorm, AdaGradNormState, WeightedNorm, WeightedNormState};
 use damper_core::slots::{OptimizerSlot, StatefulSlot};
-use damper_core::state::SaveState;
 use damper_onnx::SettingError;
 use std::num::NonZeroU32;
-
-impl Rule {
-    /// The optimizer and its state for `dim` parameters.
-    fn build(&self, dim: usize) -> Result<(OptimizerSlot, OptimizerState), ConfigError> {
-        Ok(build(self.builder(dim))?.expect("the description is of the list"))
-    }
-}
-
-impl Builder<'static> for Boxed<'_> {
-    type Built = (OptimizerSlot, OptimizerState);
-
-    fn take<M, S>(self, method: M, state: S) -> Result<Self::Built, ConfigError>
-    where
-        M: Optimizer<S> + Digested<S> + 'static,
-        S: SaveState + 'static,
-    {
-        Ok(boxed(StatefulSlot::optimizer(method, state)))
-    }
-}
 
 /// Which optimizer, with its settings.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
@@ -105,18 +80,8 @@ impl OptimizerChoice {
         })
     }
 
-    /// Writes the optimizer as recordings have it.
-    pub(crate) fn record(self, pack: &mut PackWriter) -> Result<(), ConfigError> {
-        if let Some(NormStep { initial, floor, subtract_noise }) = self.norm_step {
-            pack.u8(if subtract_noise { 9 } else { 8 });
-            pack.f64(initial);
-            pack.f64(floor);
-        }
-        build(self.rule.recorder(pack)).map(drop)
-    }
-
     /// GaLore over the rule.
     pub(crate) fn build_galore(self, settings: LowRank, forms: &[Form]) -> Result<(GaLore, GaLoreState), ConfigError> {
-        GaLore::build(settings, self.rule.decay(), forms, |dim| self.rule.build(dim))
+        GaLore::build(settings, self.rule.weight_decay(), forms, |dim| self.rule.build(dim))
     }
 }

@@ -1,18 +1,19 @@
-//! Thresholds: fixed, or learned from released counts (DC-SGD, quantile tracking).
+//! Thresholds by name: fixed, or learned from released counts (DC-SGD, quantile tracking).
 
-use super::rule::Boxed;
-use super::slot::ThresholdChoice;
+use super::by_name::ByName;
 use crate::TrainError;
-use crate::replay::PackWriter;
-use damper_core::described::UNSET;
 use damper_core::error::ConfigError;
 use damper_core::numerics::digest::Digest;
-use damper_core::slots::{self, StatefulSlot};
+use damper_core::record::ToRecord;
+use damper_core::slots::{self, AnyToRecord, StatefulSlot};
 use damper_core::state::{SaveState, StateField};
 use damper_core::threshold::{
-    AllCounts, Bounds, Builder, CountNoise, Query, ReleasedCounts, StepConstants, Threshold, build,
+    AllCounts, Bounds, CountNoise, ExpectedError, ExpectedErrorState, Fixed, Percentile, PercentileState, Quantile,
+    QuantileState, Query, ReleasedCounts, StepConstants, Threshold,
 };
 use damper_onnx::SettingError;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// Bins of a histogram of norms.
 const BINS: usize = 20;
@@ -22,45 +23,181 @@ pub fn short(x: f32) -> String {
     if x == 0.0 || (1e-4..1e6).contains(&x.abs()) { x.to_string() } else { format!("{x:e}") }
 }
 
+/// Which clip each step uses.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(tag = "name", rename_all = "kebab-case", rename_all_fields = "snake_case", deny_unknown_fields)]
+pub enum ThresholdChoice {
+    /// The same in every step.
+    Fixed {
+        /// The clip.
+        clip: f32,
+    },
+    /// DC-SGD-P: from a released histogram of norms, by percentile.
+    Percentile {
+        /// percentile, quantile: share of gradients to leave unclipped [default: 0.5]
+        #[schemars(extend("x-value" = "P", "x-flag" = "percentile"))]
+        fraction: f64,
+        /// percentile, expected-error, quantile: standard deviation of the noise on each released count, which one sample moves by 1
+        /// [default: 5; 8 where sigma is from 2; 12 where it is above 3; quantile: batch size / 10, twice the paper's sigma_b]
+        #[schemars(extend("x-value" = "S", "x-flag" = "count_noise_multiplier"))]
+        count_noise: Option<f64>,
+        /// The clip of the first step.
+        clip: f32,
+        /// percentile, expected-error: range of the first histogram of norms [default: percentile 1, expected-error 20]
+        #[schemars(extend("x-value" = "R", "x-flag" = "histogram_range", "x-alias" = "range"))]
+        range: f32,
+        /// Bounds of a learned clipping threshold [default: 1e-8,1e8]
+        #[schemars(extend("x-value" = "MIN,MAX"))]
+        clip_bounds: [f32; 2],
+    },
+    /// DC-SGD-E: from a released histogram of norms, by expected error.
+    ExpectedError {
+        /// expected-error: `paper-grid` searches multiples of the last clip, `exact` solves [default: paper-grid]
+        #[schemars(extend("x-value" = "NAME"))]
+        solver: Solver,
+        /// As the percentile's.
+        #[schemars(extend("x-value" = "S", "x-flag" = "count_noise_multiplier"))]
+        count_noise: Option<f64>,
+        /// The clip of the first step.
+        clip: f32,
+        /// As the percentile's.
+        #[schemars(extend("x-value" = "R", "x-flag" = "histogram_range", "x-alias" = "range"))]
+        range: f32,
+        /// As the percentile's.
+        #[schemars(extend("x-value" = "MIN,MAX"))]
+        clip_bounds: [f32; 2],
+        /// Bounds of the histogram's range.
+        range_bounds: [f32; 2],
+    },
+    /// Tracks a quantile of the norms (Andrew et al.).
+    Quantile {
+        /// As the percentile's.
+        #[schemars(extend("x-value" = "P", "x-flag" = "percentile"))]
+        fraction: f64,
+        /// quantile: how fast the clip follows [default: 0.2]
+        #[schemars(extend("x-value" = "R", "x-flag" = "clip_lr", "x-alias" = "threshold-rate"))]
+        rate: f64,
+        /// As the percentile's.
+        #[schemars(extend("x-value" = "S", "x-flag" = "count_noise_multiplier"))]
+        count_noise: Option<f64>,
+        /// The clip of the first step.
+        clip: f32,
+        /// As the percentile's.
+        #[schemars(extend("x-value" = "MIN,MAX"))]
+        clip_bounds: [f32; 2],
+    },
+}
+
+/// How the clip of least expected error is found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[schemars(inline)]
+pub enum Solver {
+    /// Among multiples of the last clip, as the paper does.
+    #[default]
+    PaperGrid,
+    /// In closed form.
+    Exact,
+}
+
+impl ByName for ThresholdChoice {
+    const SETTING: &'static str = "clip_rule";
+
+    fn named() -> Vec<(&'static str, Self)> {
+        let (count_noise, clip, clip_bounds, fraction) = (None, 1.0, [1e-8, 1e8], 0.5);
+        let (solver, range_bounds) = (Solver::default(), [1e-8, 1e8]);
+        vec![
+            ("fixed", Self::Fixed { clip }),
+            ("percentile", Self::Percentile { fraction, count_noise, clip, range: 1.0, clip_bounds }),
+            (
+                "expected-error",
+                Self::ExpectedError { solver, count_noise, clip, range: 20.0, clip_bounds, range_bounds },
+            ),
+            ("quantile", Self::Quantile { fraction, rate: 0.2, count_noise, clip, clip_bounds }),
+        ]
+    }
+}
+
+impl Default for ThresholdChoice {
+    fn default() -> Self {
+        Self::Fixed { clip: 1.0 }
+    }
+}
+
 impl ThresholdChoice {
     /// The clip of the first step; of every step, where the rule is fixed.
     #[must_use]
     pub fn clip(&self) -> f32 {
-        self.get("clip").unwrap_or_default() as f32
+        match *self {
+            Self::Fixed { clip }
+            | Self::Percentile { clip, .. }
+            | Self::ExpectedError { clip, .. }
+            | Self::Quantile { clip, .. } => clip,
+        }
     }
 
     /// The same with this clip at the first step.
     #[must_use]
-    pub fn with_clip(self, clip: f32) -> Self {
-        self.with(&[("clip", clip.into())]).unwrap_or(self)
+    pub fn with_clip(mut self, new: f32) -> Self {
+        match &mut self {
+            Self::Fixed { clip }
+            | Self::Percentile { clip, .. }
+            | Self::ExpectedError { clip, .. }
+            | Self::Quantile { clip, .. } => *clip = new,
+        }
+        self
+    }
+
+    /// Returns true if the clip is the same in every step.
+    #[must_use]
+    pub fn is_fixed(&self) -> bool {
+        matches!(self, Self::Fixed { .. })
+    }
+
+    fn count_noise_mut(&mut self) -> Option<&mut Option<f64>> {
+        match self {
+            Self::Fixed { .. } => None,
+            Self::Percentile { count_noise, .. }
+            | Self::ExpectedError { count_noise, .. }
+            | Self::Quantile { count_noise, .. } => Some(count_noise),
+        }
     }
 
     /// Returns true if `σ_H` is to be set by the noise of the whole event.
-    pub(crate) fn wants_count_noise(&self) -> bool {
-        self.get("count_noise") == Some(UNSET)
+    pub(crate) fn wants_count_noise(mut self) -> bool {
+        self.count_noise_mut() == Some(&mut None)
     }
 
     /// Returns true if a histogram of norms is released.
-    pub(crate) fn has_histogram(&self) -> bool {
-        self.get("range").is_some()
+    #[must_use]
+    pub fn has_histogram(&self) -> bool {
+        matches!(self, Self::Percentile { .. } | Self::ExpectedError { .. })
     }
 
     /// The same with `σ_H` set, for gradients whose noise would be `total` without counts. DC-SGD sets it by the size of σ:
     /// 5, from 2 on 8, and above 3 on 12.
     #[must_use]
-    pub(crate) fn with_count_noise(self, total: f64) -> Self {
+    pub(crate) fn with_count_noise(mut self, total: f64) -> Self {
         let noise = match total {
             sigma if sigma < 2.0 => 5.0,
             sigma if sigma <= 3.0 => 8.0,
             _ => 12.0,
         };
-        if self.wants_count_noise() { self.with(&[("count_noise", noise)]).unwrap_or(self) } else { self }
+        if let Some(unset @ None) = self.count_noise_mut() {
+            *unset = Some(noise);
+        }
+        self
     }
 
     /// The bounds of a learned clip.
     #[must_use]
     pub fn clip_bounds(&self) -> Option<(f32, f32)> {
-        Some((self.get("min")? as f32, self.get("max")? as f32))
+        match *self {
+            Self::Fixed { .. } => None,
+            Self::Percentile { clip_bounds: [min, max], .. }
+            | Self::ExpectedError { clip_bounds: [min, max], .. }
+            | Self::Quantile { clip_bounds: [min, max], .. } => Some((min, max)),
+        }
     }
 
     /// Refuses a first clip or range that the bounds would silently replace.
@@ -78,25 +215,47 @@ impl ThresholdChoice {
             return Err(SettingError::new("clip", short(clip), problem).into());
         }
         let wide = Bounds::default();
-        if let (Some(range), Some(_)) = (self.get("range"), self.get("range_min"))
-            && !(wide.min()..=wide.max()).contains(&(range as f32))
+        if let Self::ExpectedError { range, .. } = *self
+            && !(wide.min()..=wide.max()).contains(&range)
         {
             let problem = format!("must be from {} to {}", short(wide.min()), short(wide.max()));
-            return Err(SettingError::new("histogram_range", short(range as f32), problem).into());
+            return Err(SettingError::new("histogram_range", short(range), problem).into());
         }
         Ok(())
     }
 
     /// The rule and its state; whether its histogram counts samples that are not finite.
     pub(crate) fn build(&self, non_finite: bool) -> Result<(AnyThreshold, AnyThresholdState), ConfigError> {
-        let state = build(self.with_count_noise(0.0).builder(0))?.expect("the description is of the list");
-        let rule = AnyThreshold { is_fixed: self.is_usual(), count_noise: state.0.count_noise(), non_finite };
+        let state = self.state()?;
+        let rule = AnyThreshold { is_fixed: self.is_fixed(), count_noise: state.0.count_noise(), non_finite };
         Ok((rule, state))
     }
 
-    /// Writes the rule as recordings have it.
-    pub(crate) fn record(&self, pack: &mut PackWriter) -> Result<(), ConfigError> {
-        build(self.recorder(pack)).map(drop)
+    fn state(&self) -> Result<AnyThresholdState, ConfigError> {
+        let bounds = |[min, max]: [f32; 2]| Bounds::new(min, max);
+        // Noise that the whole event is still to set does not matter here.
+        Ok(match self.with_count_noise(0.0) {
+            Self::Fixed { clip } => held(Fixed(clip), ()),
+            Self::Percentile { fraction, count_noise, clip, range, clip_bounds } => {
+                let rule = Percentile::<BINS>::new(fraction, CountNoise::new(count_noise.unwrap_or_default())?)?;
+                let state = PercentileState::new(clip, range)?;
+                held(rule.within(bounds(clip_bounds)?), state)
+            }
+            Self::ExpectedError { solver, count_noise, clip, range, clip_bounds, range_bounds } => {
+                let solver = match solver {
+                    Solver::PaperGrid => damper_core::threshold::Solver::PaperGrid,
+                    Solver::Exact => damper_core::threshold::Solver::Exact,
+                };
+                let rule = ExpectedError::<BINS>::new(solver, CountNoise::new(count_noise.unwrap_or_default())?)?;
+                let state = ExpectedErrorState::new(clip, range)?;
+                held(rule.within(bounds(clip_bounds)?, bounds(range_bounds)?), state)
+            }
+            Self::Quantile { fraction, rate, count_noise, clip, clip_bounds } => {
+                let rule = Quantile::new(fraction, rate, count_noise.unwrap_or_default() / 2.0)?;
+                let state = QuantileState::new(clip)?;
+                held(rule.within(bounds(clip_bounds)?), state)
+            }
+        })
     }
 
     /// The noise of the counts that each step releases beside its gradient.
@@ -105,16 +264,12 @@ impl ThresholdChoice {
     }
 }
 
-impl Builder<'static> for Boxed<'_> {
-    type Built = AnyThresholdState;
-
-    fn take<M, S>(self, method: M, state: S) -> Result<AnyThresholdState, ConfigError>
-    where
-        M: Threshold<State = S> + 'static,
-        S: SaveState + 'static,
-    {
-        Ok(AnyThresholdState(Box::new(StatefulSlot::threshold(method, state))))
-    }
+fn held<M, S>(method: M, state: S) -> AnyThresholdState
+where
+    M: Threshold<State = S> + ToRecord<S> + 'static,
+    S: SaveState + 'static,
+{
+    AnyThresholdState(Box::new(StatefulSlot::threshold(method, state)))
 }
 
 /// Any rule: it lies with its state.
@@ -130,9 +285,16 @@ pub(crate) struct AnyThreshold {
 pub(crate) struct AnyThresholdState(Box<dyn Stateful>);
 
 /// A rule that lies with its state, which is saved over a restart.
-trait Stateful: slots::AnyThreshold + SaveState {}
+trait Stateful: slots::AnyThreshold + SaveState + AnyToRecord {}
 
-impl<T: slots::AnyThreshold + SaveState> Stateful for T {}
+impl<T: slots::AnyThreshold + SaveState + AnyToRecord> Stateful for T {}
+
+impl AnyThresholdState {
+    /// The rule as recordings have it.
+    pub(crate) fn to_record(&self) -> &dyn AnyToRecord {
+        &*self.0
+    }
+}
 
 impl SaveState for AnyThresholdState {
     fn each(&mut self, take: &mut dyn FnMut(StateField<'_>)) {

@@ -4,9 +4,12 @@ use super::poles::{poles, poles_text};
 use super::{FilterError, ORDER};
 use damper_core::error::ConfigError;
 use damper_core::filter::{self, Iir};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// Coefficients of a filter `m_t = −Σ a_r·m_{t−r} + Σ b_r·g_{t−r}`.
-#[derive(Clone, Debug, Default, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
 pub struct Coefficients {
     /// `a_1, a_2, …`, without the leading 1.
     pub a: Vec<f64>,
@@ -32,6 +35,12 @@ impl Coefficients {
     /// An entry is not a number.
     pub fn parse(a: &str, b: &str) -> Result<Self, FilterError> {
         Ok(Self { a: parse_list(a)?, b: parse_list(b)? })
+    }
+
+    /// The filter that changes nothing.
+    #[must_use]
+    pub fn identity() -> Self {
+        Self { a: vec![], b: vec![1.0] }
     }
 
     /// Returns true if it filters nothing.

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::choice::FilterState;
-use crate::{FilterChoice, OptimizerChoice, Rule};
+use crate::{ByName, FilterChoice, OptimizerChoice, Rule};
 use damper_core::accounting::{Ledger, Volatile};
 use damper_core::clip::FlatL2;
 use damper_core::noise::{ContinuousGaussian, Xoshiro};
@@ -11,6 +11,7 @@ use damper_core::schedule::Constant;
 use damper_core::slots::FilterSlot;
 use damper_core::step::{PrivateStep, Slots, StepState};
 use damper_core::threshold::Fixed;
+use toml::{Table, toml};
 
 const LR: f64 = 0.05;
 /// The clip: far above any gradient here.
@@ -31,22 +32,53 @@ fn settings(rank: usize, every: u32, scale: f32) -> LowRank {
     LowRank { rank: NonZeroUsize::new(rank).unwrap(), every: NonZeroU32::new(every).unwrap(), scale }
 }
 
-fn rule(name: &str, settings: &[(&str, f64)]) -> Rule {
-    Rule::new(name, settings).unwrap()
+fn rule(name: &str, settings: Table) -> Rule {
+    Rule::with(name, settings).unwrap()
 }
 
 fn rules() -> [Rule; 7] {
     [
-        rule("sgd", &[]),
-        rule("nesterov", &[("weight_decay", 0.1)]),
-        rule("adam", &[("beta2", 0.99), ("epsilon", 1e-6)]),
+        rule("sgd", Table::new()),
+        rule("nesterov", toml! { weight_decay = 0.1 }),
         rule(
             "adam",
-            &[("beta1", 0.0), ("beta2", 0.99), ("epsilon", 1e-6), ("weight_decay", 0.1), ("second_moment", 1.0)],
+            toml! {
+                betas = [0.9, 0.99]
+                epsilon = 1e-6
+            },
         ),
-        rule("adam-bc", &[("beta2", 0.99), ("floor", 1e-6), ("weight_decay", 0.1)]),
-        rule("adagrad", &[("epsilon", 1e-6), ("weight_decay", 0.1)]),
-        rule("rmsprop", &[("alpha", 0.9), ("epsilon", 1e-6), ("weight_decay", 0.1)]),
+        rule(
+            "adam",
+            toml! {
+                betas = [0.0, 0.99]
+                epsilon = 1e-6
+                weight_decay = 0.1
+                second_moment = "filtered"
+            },
+        ),
+        rule(
+            "adam-bc",
+            toml! {
+                betas = [0.9, 0.99]
+                floor = 1e-6
+                weight_decay = 0.1
+            },
+        ),
+        rule(
+            "adagrad",
+            toml! {
+                epsilon = 1e-6
+                weight_decay = 0.1
+            },
+        ),
+        rule(
+            "rmsprop",
+            toml! {
+                alpha = 0.9
+                epsilon = 1e-6
+                weight_decay = 0.1
+            },
+        ),
     ]
 }
 
@@ -183,7 +215,7 @@ fn widen(x: &[f32]) -> Vec<f64> {
 }
 
 fn iir() -> FilterChoice {
-    FilterChoice::new("doppler", &[]).unwrap()
+    FilterChoice::of_name("doppler").unwrap()
 }
 
 #[track_caller]
@@ -269,7 +301,7 @@ fn low_rank_gradients_match_plain_sgd() {
         grad
     };
     for name in ["sgd", "momentum", "nesterov"] {
-        let rule = rule(name, &[]);
+        let rule = rule(name, Table::new());
         let mut projected = Steps::new(galore(rule, settings(2, 3, 1.0)), &FilterChoice::default(), 1e-10);
         let plain = OptimizerChoice::from(rule);
         let mut plain = Steps::new(plain.build(&FORMS).unwrap(), &FilterChoice::default(), 1e-10);
@@ -289,7 +321,14 @@ fn low_rank_gradients_match_plain_sgd() {
 #[test]
 fn steps_follow_the_formula_in_f64() {
     let (beta1, beta2, epsilon, decay, scale) = (0.5f64, 0.9f64, 1e-3f64, 0.2f64, 0.25f64);
-    let rule = rule("adam", &[("beta1", beta1), ("beta2", beta2), ("epsilon", epsilon), ("weight_decay", decay)]);
+    let rule = rule(
+        "adam",
+        toml! {
+            betas = [beta1, beta2]
+            epsilon = epsilon
+            weight_decay = decay
+        },
+    );
     let mut run = Steps::new(galore(rule, settings(2, u32::MAX, scale as f32)), &iir(), 0.01);
     let mut theta = widen(&run.params[..108]);
     let mut moments = [(vec![0f64; 18], vec![0f64; 18]), (vec![0f64; 18], vec![0f64; 18])];
@@ -320,7 +359,7 @@ fn steps_follow_the_formula_in_f64() {
 #[test]
 fn an_l2_penalty_acts_within_the_directions() {
     let decay = 0.5f64;
-    let rule = rule("sgd", &[("weight_decay", decay)]);
+    let rule = rule("sgd", toml! { weight_decay = decay });
     let mut run = Steps::new(galore(rule, settings(2, 2, 1.0)), &FilterChoice::default(), 0.01);
     let mut theta = widen(&run.params[..108]);
     for step in 0..6 {

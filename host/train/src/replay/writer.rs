@@ -4,6 +4,7 @@ use super::part::PartFile;
 use crate::files::{Access, AtomicFile, FileError, failed};
 use damper_core::numerics::CONTRACT;
 use damper_core::numerics::digest::Digest;
+use damper_core::record::Sink;
 use damper_replay::grammar::{LONGEST_NAME, MAGIC, VERSION};
 use std::fs::File;
 use std::io::{self, BufReader, ErrorKind, Read, Write};
@@ -45,6 +46,12 @@ pub enum Begun {
     Whole,
     /// Nothing that can be used, and why.
     None(&'static str),
+}
+
+impl Sink for PackWriter {
+    fn put(&mut self, bytes: &[u8]) {
+        self.bytes(bytes);
+    }
 }
 
 impl PackWriter {

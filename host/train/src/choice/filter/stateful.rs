@@ -1,15 +1,15 @@
 //! Any filter behind one type: its configuration lies with its state.
 
-use damper_core::slots::{AnyDigested, AnyFilter};
+use damper_core::slots::{AnyDigested, AnyFilter, AnyToRecord};
 use damper_core::state::{SaveState, StateField};
 
 /// A filter with its state.
 pub(crate) type FilterState = Box<dyn Stateful>;
 
 /// A filter that lies with its state.
-pub(crate) trait Stateful: AnyFilter + SaveState + AnyDigested {}
+pub(crate) trait Stateful: AnyFilter + SaveState + AnyDigested + AnyToRecord {}
 
-impl<T: AnyFilter + SaveState + AnyDigested> Stateful for T {}
+impl<T: AnyFilter + SaveState + AnyDigested + AnyToRecord> Stateful for T {}
 
 impl SaveState for FilterState {
     fn each(&mut self, take: &mut dyn FnMut(StateField<'_>)) {

@@ -1,21 +1,21 @@
 //! Any optimizer behind one type: its configuration lies with its state.
 
 use damper_core::optimizer::Optimizer;
-use damper_core::slots::{AnyDigested, AnyOptimizer, OptimizerSlot, StatefulSlot};
+use damper_core::slots::{AnyDigested, AnyOptimizer, AnyToRecord, OptimizerSlot, StatefulSlot};
 use damper_core::state::{SaveState, StateField};
 
 /// An optimizer with its state.
 pub(crate) type OptimizerState = Box<dyn Stateful>;
 
 /// An optimizer that lies with its state, as GaLore and recordings see it.
-pub(crate) trait Stateful: AnyOptimizer + SaveState + AnyDigested {
+pub(crate) trait Stateful: AnyOptimizer + SaveState + AnyDigested + AnyToRecord {
     /// As [`Optimizer::first_moments`].
     fn first_moments(&mut self) -> &mut [f32];
 }
 
 impl<O: Optimizer<S>, S> Stateful for StatefulSlot<O, S, O::Step>
 where
-    Self: AnyOptimizer + SaveState + AnyDigested,
+    Self: AnyOptimizer + SaveState + AnyDigested + AnyToRecord,
 {
     fn first_moments(&mut self) -> &mut [f32] {
         let config = self.config().clone();

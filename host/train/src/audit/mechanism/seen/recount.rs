@@ -4,7 +4,7 @@ use super::super::made::Linear;
 use super::laws::Checks;
 use super::open::Open;
 use crate::worker::Point;
-use crate::{Noise, Run};
+use crate::{Clipping, Noise, Run};
 use damper_core::count::Query;
 use damper_data::Split;
 
@@ -31,10 +31,10 @@ pub(super) fn recount(run: &Run, linear: Linear, step: &Open, points: &[Point], 
             continue;
         };
         taken += 1;
-        let divisor = match run.config.method.clipping.get("gamma") {
+        let divisor = match run.config.method.clipping {
             // Two layers have equal gradients and equal shares.
-            None => gradient.norm.max(clip),
-            Some(gamma) => gradient.norm + f64::from(gamma as f32),
+            Clipping::Flat | Clipping::PerLayer => gradient.norm.max(clip),
+            Clipping::Automatic { gamma } => gradient.norm + f64::from(gamma),
         };
         expected.iter_mut().zip(&gradient.half).for_each(|(sum, g)| *sum += g / divisor);
         let dims = (linear.dim() as f64).sqrt();

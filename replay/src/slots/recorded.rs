@@ -1,14 +1,14 @@
-//! Filters, optimizers and thresholds by their descriptions; AdaGrad-norm over any other optimizer.
+//! Filters, optimizers and thresholds by their kinds; AdaGrad-norm over any other optimizer.
 
 use super::{Floats, Input};
 use crate::error::PackError;
 use crate::grammar::{MOST, MOST_LAYERS};
 use crate::pack::Reader;
 use damper_core::clip::{AnyRule, Layer, Layers};
-use damper_core::described::{Description, Values};
 use damper_core::filter::{self, Filter};
 use damper_core::numerics::digest::Digested;
 use damper_core::optimizer::{self, AdaGradNorm, AdaGradNormState, Optimizer};
+use damper_core::record::Source;
 use damper_core::schedule::{Decay, Declared, LearningRate, NoiseSchedule};
 use damper_core::slots::{AnyClip, AnyDigested, AnyFilter, AnyOptimizer, AnyThreshold, OptimizerSlot, StatefulSlot};
 use damper_core::state::SaveState;
@@ -34,15 +34,15 @@ type ThenThreshold<'t, 'a, R> = dyn FnMut(Input<'_, '_, 'a>, &mut dyn AnyThresho
 /// Lends the filter that the pack has next to `then`.
 #[inline(never)]
 pub(crate) fn filter<'a, R>(input: Input<'_, '_, 'a>, then: &mut ThenFilter<'_, 'a, R>) -> Result<R, PackError> {
-    let played = Played { kind: input.pack.u8(), switch: false, input, then };
-    filter::build::<MOST, _>(played)?.ok_or(PackError::Field("kind of filter"))
+    let kind = input.pack.u8();
+    filter::read::<MOST, _>(kind, Played { kind, input, then })?.ok_or(PackError::Field("kind of filter"))
 }
 
 /// Lends the threshold that the pack has next to `then`.
 #[inline(never)]
 pub(crate) fn threshold<'a, R>(input: Input<'_, '_, 'a>, then: &mut ThenThreshold<'_, 'a, R>) -> Result<R, PackError> {
-    let played = Played { kind: input.pack.u8(), switch: false, input, then };
-    threshold::build(played)?.ok_or(PackError::Field("kind of threshold"))
+    let kind = input.pack.u8();
+    threshold::read(kind, Played { kind, input, then })?.ok_or(PackError::Field("kind of threshold"))
 }
 
 /// Lends the optimizer that the pack has next to `then`.
@@ -63,12 +63,12 @@ pub(crate) fn optimizer<'a, R>(input: Input<'_, '_, 'a>, then: &mut ThenOptimize
 /// Lends an optimizer that is over no other.
 #[inline(never)]
 fn plain<'a, R>(kind: u8, input: Input<'_, '_, 'a>, then: &mut ThenOptimizer<'_, 'a, R>) -> Result<R, PackError> {
-    optimizer::build(Played { kind, switch: false, input, then })?.ok_or(PackError::Field("kind of optimizer"))
+    optimizer::read(kind, Played { kind, input, then })?.ok_or(PackError::Field("kind of optimizer"))
 }
 
 /// A rule of clipping, and the layers that it clips each on its own.
 pub(crate) fn clip<'a>(pack: &mut Reader<'_>, memory: &'a mut [Layer; MOST_LAYERS]) -> Result<AnyClip<'a>, PackError> {
-    let rule = AnyRule::build(&mut numbers(pack))?.ok_or(PackError::Field("kind of clipping"))?;
+    let rule = AnyRule::read(&mut numbers(pack))?;
     let rule = AnyClip::of(rule);
     let count = usize::from(pack.u8());
     if count == 0 {
@@ -84,34 +84,33 @@ pub(crate) fn clip<'a>(pack: &mut Reader<'_>, memory: &'a mut [Layer; MOST_LAYER
 /// The schedule that the pack has next.
 pub(crate) fn schedule(pack: &mut Reader<'_>) -> Result<Declared, PackError> {
     let (base, warmup) = (pack.f64(), pack.u32());
-    let decay = Decay::build(&mut numbers(pack))?.ok_or(PackError::Field("kind of learning rate"))?;
-    let noise = NoiseSchedule::build(&mut numbers(pack))?.ok_or(PackError::Field("kind of noise schedule"))?;
+    let decay = Decay::read(&mut numbers(pack))?;
+    let noise = NoiseSchedule::read(&mut numbers(pack))?;
     Ok(Declared { learning_rate: LearningRate::new(base, warmup, decay)?, noise })
 }
 
 /// Reads what has numbers alone.
 fn numbers<'p, 'r>(pack: &'p mut Reader<'r>) -> Played<'p, 'r, 'static, ()> {
-    Played { kind: pack.u8(), switch: false, input: Input { pack, floats: Floats(&mut []), dim: 0 }, then: () }
+    Played { kind: 0, input: Input { pack, floats: Floats(&mut []), dim: 0 }, then: () }
 }
 
 /// Reads a method of this kind, and plays the run with it.
 struct Played<'p, 'r, 'a, T> {
     kind: u8,
-    switch: bool,
     input: Input<'p, 'r, 'a>,
     then: T,
 }
 
-impl<'a, T> Values for Played<'_, '_, 'a, T> {
+impl<'a, T> Source for Played<'_, '_, 'a, T> {
     type Vector = &'a mut [f32];
     type Error = PackError;
 
-    // What recordings cannot have is not linked.
-    #[inline(always)]
-    fn wants(&mut self, description: &Description) -> bool {
-        let place = description.recorded.iter().position(|kind| *kind == self.kind);
-        self.switch = place == Some(1);
-        place.is_some()
+    fn u8(&mut self) -> u8 {
+        self.input.pack.u8()
+    }
+
+    fn u32(&mut self) -> u32 {
+        self.input.pack.u32()
     }
 
     fn f32(&mut self) -> f32 {
@@ -122,38 +121,12 @@ impl<'a, T> Values for Played<'_, '_, 'a, T> {
         self.input.pack.f64()
     }
 
-    fn whole(&mut self) -> usize {
-        usize::from(self.input.pack.u8())
+    fn f32s(&mut self, out: &mut [f32]) {
+        self.input.pack.f32s(out);
     }
 
-    fn epochs(&mut self) -> u32 {
-        self.input.pack.u32()
-    }
-
-    fn steps(&mut self) -> u32 {
-        self.input.pack.u32()
-    }
-
-    fn switch(&mut self) -> bool {
-        self.switch
-    }
-
-    fn case(&mut self, what: &'static str, first: u8) -> Result<bool, PackError> {
-        match self.input.pack.u8().wrapping_sub(first) {
-            0 => Ok(false),
-            1 => Ok(true),
-            _ => Err(PackError::Field(what)),
-        }
-    }
-
-    fn taps(&mut self, a: &mut [f32], b: &mut [f32]) -> Result<(usize, usize), PackError> {
-        let (na, nb) = (self.whole(), self.whole());
-        let (Some(a), Some(b)) = (a.get_mut(..na), b.get_mut(..nb)) else {
-            return Err(PackError::Field("order of a filter"));
-        };
-        self.input.pack.f32s(a);
-        self.input.pack.f32s(b);
-        Ok((na, nb))
+    fn wrong(what: &'static str) -> PackError {
+        PackError::Field(what)
     }
 
     fn dim(&self) -> usize {
@@ -165,24 +138,24 @@ impl<'a, T> Values for Played<'_, '_, 'a, T> {
     }
 }
 
-impl<'a, R> filter::Builder<'a> for Played<'_, '_, 'a, &mut ThenFilter<'_, 'a, R>> {
-    type Built = R;
+impl<'a, R> filter::Take<'a> for Played<'_, '_, 'a, &mut ThenFilter<'_, 'a, R>> {
+    type Taken = R;
 
     fn take<M: Filter<S> + Digested<S> + 'a, S: SaveState + 'a>(self, method: M, state: S) -> Result<R, PackError> {
         (self.then)(self.input, &mut StatefulSlot::filter(method, state), self.kind != 0)
     }
 }
 
-impl<'a, R> optimizer::Builder<'a> for Played<'_, '_, 'a, &mut ThenOptimizer<'_, 'a, R>> {
-    type Built = R;
+impl<'a, R> optimizer::Take<'a> for Played<'_, '_, 'a, &mut ThenOptimizer<'_, 'a, R>> {
+    type Taken = R;
 
     fn take<M: Optimizer<S> + Digested<S> + 'a, S: SaveState + 'a>(self, method: M, state: S) -> Result<R, PackError> {
         (self.then)(self.input, &mut StatefulSlot::optimizer(method, state))
     }
 }
 
-impl<'a, R> threshold::Builder<'a> for Played<'_, '_, 'a, &mut ThenThreshold<'_, 'a, R>> {
-    type Built = R;
+impl<'a, R> threshold::Take<'a> for Played<'_, '_, 'a, &mut ThenThreshold<'_, 'a, R>> {
+    type Taken = R;
 
     fn take<M: Threshold<State = S> + 'a, S: SaveState + 'a>(self, method: M, state: S) -> Result<R, PackError> {
         (self.then)(self.input, &mut StatefulSlot::threshold(method, state), self.kind != 0)
