@@ -10,7 +10,6 @@
 pub mod audit;
 mod before_steps;
 mod best;
-pub mod budget;
 mod checkpoint;
 pub(crate) mod choice;
 mod class_metrics;
@@ -76,7 +75,7 @@ pub use choice::{
     NormStep, OptimizerChoice, Optimizers, Rule, Slot, ThresholdChoice, Thresholds,
 };
 pub use class_metrics::{ClassFigures, ClassMetrics};
-pub use config::{Budget, CLIPPED_BY_BACKEND, EXACT, NOT_PRIVATE, Noise, Record, TestMetrics, TrainConfig};
+pub use config::{Budget, CLIPPED_BY_BACKEND, NOT_PRIVATE, Noise, Record, TestMetrics, TrainConfig};
 pub use data_names::{data_names, set_data_names};
 pub use dry_run::rehearse;
 pub use error::TrainError;
@@ -99,7 +98,6 @@ pub use release_non_finite::{NonFiniteCount, ReleaseNonFinite};
 pub use released::Named;
 pub use review::review;
 pub use run::Run;
-pub use run_plan::{PLAN, RunPlan};
 pub use space::check_file_fits;
 pub(crate) use steps::observed;
 pub use steps::{run, run_on, run_resumable};

@@ -3,13 +3,13 @@
 use super::correlation::{self, fitted};
 use super::data_names;
 use super::galore::forms;
-use super::held_out::{PrivateMetrics, evaluations, steps_between};
+use super::held_out::{PrivateMetrics, steps_between};
 use super::noise_correlation::NoiseCorrelation;
 use super::not_private;
 use super::price::{Priced, of_training, price, tuning_rate};
 use super::recording;
 use super::review::review;
-use super::run_plan::RunPlan;
+use super::run_plan::run_plan;
 use super::sampler::steps_per_event;
 use super::weights::check_weights;
 use super::worker::Layout;
@@ -19,6 +19,7 @@ use super::{
 use crate::init;
 use crate::lora::{self, Adapted, Lora};
 use damper_accounting::{RunKind, Sampler, Truncated, upward};
+use damper_budget::{RunPlan, evaluations};
 use damper_data::{DataOptions, Dataset, InputShape, LabelKind, Labels, Split, TestSource, held_out_rows, load};
 use damper_grad::{Cost, DeriveOptions, GradGraph, Loss, Readout, derive};
 use damper_onnx::SettingError;
@@ -400,7 +401,7 @@ pub fn plan(
     let left = tuning.map_or(samples, |part| samples - held_out_rows(samples, part));
     let rate = if left == samples { terms.rate } else { tuning_rate(&config, samples, left)? };
     let event_rate = if config.sampler == Sampler::Poisson { rate } else { terms.event_rate };
-    RunPlan::of(&config, left, &Terms { rate, event_rate, ..terms }, metrics.as_ref())
+    run_plan(&config, left, &Terms { rate, event_rate, ..terms }, metrics.as_ref())
 }
 
 /// `run` on other data for so many steps: what it costs stays as it is.

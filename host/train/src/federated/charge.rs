@@ -12,9 +12,8 @@
 //! less than 1e-20 (`damper_accounting::NoiseShares`), and one part in 10⁹ of the multiplier pays for it.
 
 use super::RoundError;
-use crate::budget::{Budget, BudgetError};
-use crate::{EXACT, RunPlan};
 use damper_accounting::{Accountant, Recorded};
+use damper_budget::{Budget, BudgetError, EXACT, RunPlan};
 use damper_core::accounting::{Event, Rate};
 use damper_federation::{Aggregation, DeviceNoise, FederationPlan, RoundLedger};
 use std::path::Path;
@@ -78,7 +77,7 @@ pub enum ChargeError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::budget::Header;
+    use damper_budget::Header;
     use damper_federation::PlanSettings;
 
     fn settings() -> PlanSettings {

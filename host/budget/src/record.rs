@@ -1,11 +1,11 @@
 //! The record of a budget file, parsed from its lines.
 
-use super::cost;
-use super::lines::{Header, Line, VERSION, verified};
-use crate::RunPlan;
-use crate::files::sha256;
+use crate::cost;
+use crate::lines::{Header, Line, VERSION, verified};
+use crate::plan::RunPlan;
 use damper_accounting::pld::Neighbours;
 use damper_accounting::{AccountingError, Recorded};
+use damper_files::sha256;
 use std::fmt;
 
 /// One run of the record.

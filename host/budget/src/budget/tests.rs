@@ -1,4 +1,5 @@
 use super::*;
+use crate::cost::cost;
 use damper_accounting::{Accountant, Recorded, Truncation, pld::Neighbours};
 use damper_core::accounting::{Event, Rate};
 

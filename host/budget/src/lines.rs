@@ -1,7 +1,7 @@
 //! The lines of a budget file. Each is a JSON object, `{"line": …, "sha256": …}`: the digest covers the line and the digest before
 //! it, so a line that was changed or left out is found.
 
-use crate::RunPlan;
+use crate::plan::RunPlan;
 use damper_accounting::Recorded;
 use damper_files::sealed;
 use serde::{Deserialize, Serialize};

@@ -1,27 +1,10 @@
-//! The privacy budget of a data set: a record of everything that was ever charged against it.
-//!
-//! The record is a file of lines that only grows. A run takes the file's lock, reads all lines, adds its whole plan to their cost,
-//! and appends its line if the sum is within the limit. The line is on the disk before the run reads data. A run that crashes keeps
-//! its whole charge. A run that ends early may append a second line with the steps that its ledger counts as paid. If it is resumed, a
-//! third line charges the whole plan again.
-//!
-//! - [`Line`] is a line, and `lines` is the form of the file: each line holds a digest of itself and of the lines before it.
-//! - [`Record`] is what the lines add up to.
-//! - `cost` composes all events of all runs.
+//! The file of a budget, and the charges that runs make on it.
 
-mod cost;
-mod lines;
-mod record;
-
-pub use cost::cost;
-pub use lines::{Header, Line};
-pub use record::{Charge, Record};
-
-use crate::RunPlan;
-use crate::files::{FileError, create_new_private};
+use crate::lines::{Header, Line, chained, verified};
+use crate::plan::RunPlan;
+use crate::record::{Damage, Record, parse};
 use damper_accounting::AccountingError;
-use lines::{chained, verified};
-use record::{Damage, parse};
+use damper_files::{FileError, create_new_private, sha256};
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
@@ -101,7 +84,7 @@ impl Budget {
             // Only its end is missing: it counts.
             "\n".to_owned()
         } else {
-            let repaired = Line::Torn { line, sha256: crate::files::sha256(&torn) };
+            let repaired = Line::Torn { line, sha256: sha256(&torn) };
             format!("\n{}", chained(&last, &repaired).0)
         };
         append(&mut file, bytes.len() as u64, &text).map_err(|error| fault(path, unwritten(&error)))?;
