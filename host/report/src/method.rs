@@ -3,7 +3,7 @@
 use super::notes;
 use damper_core::described::{Kind, UNSET};
 use damper_core::schedule::{AnyNoise, NoiseSchedule};
-use damper_train::lora::Adapted;
+use damper_edit::lora::Adapted;
 use damper_train::{
     Choice, LearningRateChoice, NormStep, OptimizerChoice, Outcome, Rule, Run, Slot, ThresholdChoice, forms, short,
 };

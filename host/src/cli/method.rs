@@ -10,7 +10,7 @@ use super::settings::{SettingArgs, names, schedule};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use damper_core::filter::FILTERS;
-use damper_train::filter::{Coefficients, ORDER};
+use damper_design::{Coefficients, ORDER};
 use damper_train::{
     Choice, Clipping, Clips, DecayChoice, Decays, FilterChoice, Filters, LearningRateChoice, Method, NoiseChoice,
     Noises, Slot, ThresholdChoice, Thresholds,

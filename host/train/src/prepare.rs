@@ -16,11 +16,11 @@ use super::worker::Layout;
 use super::{
     Budget, Clipping, Noise, NormalizePrivate, ReleaseNonFinite, Run, Terms, TestMetrics, TrainConfig, TrainError,
 };
-use crate::init;
-use crate::lora::{self, Adapted, Lora};
 use damper_accounting::{RunKind, Sampler, Truncated, upward};
 use damper_budget::{RunPlan, evaluations};
 use damper_data::{DataOptions, Dataset, InputShape, LabelKind, Labels, Split, TestSource, held_out_rows, load};
+use damper_edit::init;
+use damper_edit::lora::{self, Adapted, Lora};
 use damper_grad::{Cost, DeriveOptions, GradGraph, Loss, Readout, derive};
 use damper_onnx::SettingError;
 use damper_onnx::graph::{Graph, GraphOptions, TensorData, Value, ValueId, retie};

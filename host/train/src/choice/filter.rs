@@ -6,13 +6,13 @@ pub(crate) use stateful::FilterState;
 
 use super::rule::Boxed;
 use super::slot::FilterChoice;
-use crate::filter::ORDER;
 use crate::replay::PackWriter;
 use damper_core::error::ConfigError;
 use damper_core::filter::{Builder, Filter, build};
 use damper_core::numerics::digest::Digested;
 use damper_core::slots::{FilterSlot, StatefulSlot};
 use damper_core::state::SaveState;
+use damper_design::ORDER;
 
 impl FilterChoice {
     /// Gradients of each sample at a step, once the history is full.

@@ -1,9 +1,9 @@
 //! A method of the core by its name and settings.
 
-use crate::filter::{Coefficients, ORDER};
 use crate::replay::PackWriter;
 use damper_core::described::{Description, Kind, Setting, UNSET, Values};
 use damper_core::error::ConfigError;
+use damper_design::{Coefficients, ORDER};
 use damper_onnx::SettingError;
 use std::iter;
 use std::marker::PhantomData;

@@ -7,11 +7,11 @@
 //! F rounds to float32, B is a device's expected units and n the number of updates that were added: a public number.
 
 use super::{FederationError, FederationPlan, RoundError};
-use crate::init::{self, Loaded};
 use crate::prepare::initial;
 use crate::{TrainError, data_names, set_data_names};
 use damper_core::update::{Header, Update, Word};
 use damper_data::DataNames;
+use damper_edit::init::{self, Loaded};
 use damper_grad::{DeriveOptions, GradGraph, derive};
 use damper_onnx::graph::{Graph, GraphOptions};
 use damper_onnx::pb::ModelProto;

@@ -235,7 +235,7 @@ mod tests {
     use super::super::super::rehearsal::{Made, made_up};
     use super::super::plan;
     use super::*;
-    use crate::init;
+    use damper_edit::init;
     use damper_grad::{DeriveOptions, Loss, Readout, derive};
     use damper_onnx::graph::{Graph, GraphOptions};
     use damper_runtime::{Choice, open};

@@ -11,12 +11,12 @@
 //!
 //! The adapters of the weight `W` are the initializers `W.lora_A` and `W.lora_B`.
 
-use super::attribute::{attr_float, attr_int, attr_ints};
-use super::graph::glob;
-use super::pb::{GraphProto, ModelProto, NodeProto};
-use super::{
+use damper_onnx::graph::glob;
+use damper_onnx::pb::{GraphProto, ModelProto, NodeProto};
+use damper_onnx::{
     DType, Extent, SettingError, TrainedError, decode_tensor, make_node, make_tensor_f32, make_value_info, node_name,
 };
+use damper_onnx::{attr_float, attr_int, attr_ints};
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::num::NonZeroUsize;
 

@@ -1,10 +1,10 @@
 //! ScaleNorm (Klause et al., arXiv 2203.00324): a normalisation after the sum of each residual block, so that the scale of the values does not
 //! grow with the blocks. It has no parameters, and sees one sample at a time.
 
-use super::graph::{Graph, GraphError, GraphOptions, Node};
-use super::pb::ModelProto;
 use super::rewrite::{group_norm, list_new, usual_groups};
-use super::{make_node, node_name};
+use damper_onnx::graph::{Graph, GraphError, GraphOptions, Node};
+use damper_onnx::pb::ModelProto;
+use damper_onnx::{make_node, node_name};
 use std::collections::HashSet;
 
 const EPSILON: f32 = 1e-5;

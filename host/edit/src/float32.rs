@@ -1,7 +1,7 @@
 //! Models in other floats, converted to float32: the only float type that is trained.
 
-use super::pb::tensor_proto::{DataLocation, DataType};
-use super::pb::{GraphProto, ModelProto, TensorProto, ValueInfoProto, type_proto};
+use damper_onnx::pb::tensor_proto::{DataLocation, DataType};
+use damper_onnx::pb::{GraphProto, ModelProto, TensorProto, ValueInfoProto, type_proto};
 use half::{bf16, f16};
 use std::collections::BTreeSet;
 
@@ -86,14 +86,14 @@ fn convert_tensor(tensor: &mut TensorProto) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{DType, Extent, Tensor, TensorData, decode_tensor, make_node, make_tensor, make_value_info};
+    use damper_onnx::{DType, Extent, Tensor, TensorData, decode_tensor, make_node, make_tensor, make_value_info};
 
     fn model(tensor: TensorProto, elem_type: DataType) -> ModelProto {
         let mut input = make_value_info("x", DType::F32, &[Extent::Batch, Extent::Fixed(2)]);
         if let Some(type_proto::Value::TensorType(kind)) = &mut input.r#type.as_mut().unwrap().value {
             kind.elem_type = elem_type as i32;
         }
-        let to = crate::make_attr_int("to", elem_type as i64);
+        let to = damper_onnx::make_attr_int("to", elem_type as i64);
         let graph = GraphProto {
             node: vec![make_node("Cast", "c", &["x"], &["y"], vec![to])],
             input: vec![input],

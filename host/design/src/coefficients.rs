@@ -90,7 +90,7 @@ impl Coefficients {
         }
         self.to_core().map_err(|reason| {
             let poles = poles(&self.as_run().a);
-            let outside = poles.iter().any(|pole| pole.modulus() > 1.0 - 1e-9);
+            let outside = poles.iter().any(|pole| pole.norm() > 1.0 - 1e-9);
             FilterError::Refused {
                 filter: self.flags(),
                 reason,

@@ -2,11 +2,11 @@
 //!
 //! A `DequantizeLinear` under the weight's own name takes the initializer's place, so whatever reads it reads the rounded weight.
 
-use super::graph::glob;
-use super::pb::tensor_proto::DataType;
-use super::pb::{GraphProto, ModelProto, NodeProto, TensorProto};
 use super::rewrite::readers;
-use super::{SettingError, attr_int, decode_tensor, make_attr_int, make_node, make_tensor_f32, node_name};
+use damper_onnx::graph::glob;
+use damper_onnx::pb::tensor_proto::DataType;
+use damper_onnx::pb::{GraphProto, ModelProto, NodeProto, TensorProto};
+use damper_onnx::{SettingError, attr_int, decode_tensor, make_attr_int, make_node, make_tensor_f32, node_name};
 
 /// The largest integer: −128 is not used, so that the range is symmetric.
 const MOST: f32 = 127.0;
@@ -148,9 +148,9 @@ fn channel_axis(node: &NodeProto, slot: usize, rank: usize) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::graph::{Graph, GraphOptions};
-    use crate::pb::OperatorSetIdProto;
-    use crate::{DType, Extent, make_value_info};
+    use damper_onnx::graph::{Graph, GraphOptions};
+    use damper_onnx::pb::OperatorSetIdProto;
+    use damper_onnx::{DType, Extent, make_value_info};
 
     fn model() -> ModelProto {
         let info = |name, extent| make_value_info(name, DType::F32, &[Extent::Batch, Extent::Fixed(extent)]);

@@ -3,9 +3,11 @@
 //!
 //! De et al. (arXiv 2204.13650) show that private training gains by it.
 
-use super::pb::ModelProto;
 use super::rewrite::{list_new, readers};
-use super::{make_attr_int, make_attr_ints, make_attr_tensor, make_node, make_tensor_f32, make_tensor_i64, node_name};
+use damper_onnx::pb::ModelProto;
+use damper_onnx::{
+    make_attr_int, make_attr_ints, make_attr_tensor, make_node, make_tensor_f32, make_tensor_i64, node_name,
+};
 use std::collections::HashSet;
 
 /// What is added to the mean square of a filter, so that one of equal numbers becomes zeros.

@@ -1,7 +1,7 @@
 //! Predictions in the labels' unit: a model that was trained on scaled labels gives `output · std + mean`.
 
-use super::pb::{GraphProto, ModelProto};
-use super::{Tensor, TensorData, make_attr_tensor, make_node, make_tensor, rename_tensor};
+use damper_onnx::pb::{GraphProto, ModelProto};
+use damper_onnx::{Tensor, TensorData, make_attr_tensor, make_node, make_tensor, rename_tensor};
 
 /// Lets the output `name` of `model` be `output · std + mean`, by a product and a sum at its end. The constants are those of nodes, so they
 /// are no parameters. Returns false, and leaves the model as it is, if no node gives the output.

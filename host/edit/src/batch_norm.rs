@@ -6,10 +6,10 @@
 //!
 //! GroupNorm is written as PyTorch's exporter writes it, which every operator set has: Reshape, InstanceNormalization, Reshape, Mul, Add.
 
-use super::attribute::{attr_float, attr_int};
-use super::pb::{GraphProto, ModelProto, NodeProto};
 use super::rewrite::{depends_on_data, group_norm, list_new, readers, remove_unread, set, usual_groups};
-use super::{SettingError, Tensor, decode_tensor, make_node, make_tensor_f32, make_tensor_i64, node_name};
+use damper_onnx::pb::{GraphProto, ModelProto, NodeProto};
+use damper_onnx::{SettingError, Tensor, decode_tensor, make_node, make_tensor_f32, make_tensor_i64, node_name};
+use damper_onnx::{attr_float, attr_int};
 use std::collections::HashSet;
 
 /// The replacement of each BatchNormalization.

@@ -1,6 +1,7 @@
 //! Responses of a filter: to an impulse, to a constant gradient, to each frequency, to noise.
 
-use super::{Coefficients, Complex, FilterError, largest_stable_step, noise_power, poles, variance_ratio};
+use super::{Coefficients, FilterError, largest_stable_step, noise_power, poles, variance_ratio};
+use num_complex::Complex64;
 use serde::Serialize;
 use std::f64::consts::{FRAC_1_SQRT_2, PI};
 
@@ -124,12 +125,12 @@ impl Coefficients {
     /// `|H|` at a frequency in units of the Nyquist frequency.
     #[must_use]
     pub fn gain(&self, frequency: f64) -> f64 {
-        let delay = Complex::polar(1.0, -PI * frequency);
+        let delay = Complex64::from_polar(1.0, -PI * frequency);
         let polynomial = |coefficients: &[f64]| {
-            coefficients.iter().rev().fold(Complex::default(), |sum, c| sum * delay + Complex::from(*c))
+            coefficients.iter().rev().fold(Complex64::default(), |sum, c| sum * delay + Complex64::from(*c))
         };
-        let denominator = Complex::from(1.0) + delay * polynomial(&self.a);
-        (polynomial(&self.b) / denominator).modulus()
+        let denominator = Complex64::from(1.0) + delay * polynomial(&self.a);
+        (polynomial(&self.b) / denominator).norm()
     }
 
     /// Everything about the filter as it runs.
@@ -143,7 +144,7 @@ impl Coefficients {
         let dc_gain = run.dc_gain();
         let unit = Self { a: run.a.clone(), b: run.b.iter().map(|b| b / dc_gain).collect() };
         let poles = poles(&run.a);
-        let slowest = poles.first().map_or(0.0, |pole| pole.modulus());
+        let slowest = poles.first().map_or(0.0, |pole| pole.norm());
         let len = if slowest == 0.0 { 0.0 } else { (1e-12f64.ln() / slowest.ln()).clamp(0.0, LONGEST) };
         let kappa = unit.impulse_response(len as usize + unit.b.len() + STEPS[STEPS.len() - 1]);
 
@@ -182,15 +183,15 @@ impl Coefficients {
             frequency_response: FREQUENCIES.map(|frequency| Gain { frequency, gain: unit.gain(frequency) }).into(),
             impulse_response: kappa[..SHOWN].to_vec(),
             step_response: steps[..SHOWN].to_vec(),
-            poles: poles.iter().map(|z| Pole { re: z.re, im: z.im, modulus: z.modulus() }).collect(),
+            poles: poles.iter().map(|z| Pole { re: z.re, im: z.im, modulus: z.norm() }).collect(),
         })
     }
 
     /// The frequency at which `|H|` first falls to `1/√2`, and the maximum of `|H|`, for a DC gain of 1.
-    fn landmarks(&self, poles: &[Complex]) -> (Option<f64>, f64) {
+    fn landmarks(&self, poles: &[Complex64]) -> (Option<f64>, f64) {
         // Half a per cent apart from 1e-8 to 1, and where a pole makes a peak.
         let mut grid: Vec<f64> = (0..=4000).map(|i| 10f64.powf(f64::from(i) / 500.0 - 8.0)).collect();
-        grid.extend(poles.iter().map(|pole| pole.angle().abs() / PI));
+        grid.extend(poles.iter().map(|pole| pole.arg().abs() / PI));
         grid.sort_by(f64::total_cmp);
         let mut cutoff = None;
         let (mut below, mut best) = (0.0, (1.0, 0));

@@ -1,7 +1,7 @@
 //! Parts that rewrites of models share: who reads a value, initializers, a normalisation of groups.
 
-use super::pb::{GraphProto, NodeProto, TensorProto};
-use super::{DType, Extent, make_attr_float, make_node, make_tensor_f32, make_tensor_i64, make_value_info};
+use damper_onnx::pb::{GraphProto, NodeProto, TensorProto};
+use damper_onnx::{DType, Extent, make_attr_float, make_node, make_tensor_f32, make_tensor_i64, make_value_info};
 use std::collections::HashSet;
 
 /// The most groups of a GroupNorm, as Opacus has it.

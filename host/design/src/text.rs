@@ -1,7 +1,8 @@
 //! A filter in a few lines, for people.
 
 use super::poles::poles_text;
-use super::{Analysis, Coefficients, Complex};
+use super::{Analysis, Coefficients};
+use num_complex::Complex64;
 use std::fmt;
 
 /// Cells of the widest bar.
@@ -50,7 +51,7 @@ impl fmt::Display for Analysis {
         }
         writeln!(f, "coefficients   {}", self.coefficients().flags())?;
         writeln!(f, "to train with  {}", self.coefficients().train_flag())?;
-        let poles: Vec<Complex> = self.poles.iter().map(|pole| Complex::new(pole.re, pole.im)).collect();
+        let poles: Vec<Complex64> = self.poles.iter().map(|pole| Complex64::new(pole.re, pole.im)).collect();
         writeln!(f, "poles          {}: stable", poles_text(&poles))?;
         writeln!(f, "DC gain        {:.6}; the bias correction makes it 1, as in all that follows", self.dc_gain)?;
         writeln!(

@@ -115,7 +115,7 @@ pub(crate) fn load_with_any_seed(path: &Path, seed: Option<u64>) -> Result<Loade
 
 /// Converts `model`, read from `path`, to float32, and says so where it had other floats.
 pub fn converted(model: &mut ModelProto, path: &Path) -> Option<String> {
-    let floats = onnx::convert_to_float32(model).join(" and ");
+    let floats = crate::convert_to_float32(model).join(" and ");
     (!floats.is_empty()).then(|| format!("{}: its {floats} numbers are converted to float32", path.display()))
 }
 

@@ -5,7 +5,8 @@
 //!
 //! Source: Oppenheim and Schafer, "Discrete-Time Signal Processing", chapter 7 and appendix B.
 
-use super::{Coefficients, Complex, FilterError, ORDER};
+use super::{Coefficients, FilterError, ORDER};
+use num_complex::Complex64;
 use std::f64::consts::PI;
 
 /// A family of designs.
@@ -62,14 +63,14 @@ impl Design {
             Shape::Chebyshev { ripple } => return Err(FilterError::Ripple(ripple)),
         };
         let warped = (0.5 * PI * self.cutoff).tan();
-        let (mut a, mut b) = (vec![Complex::from(1.0)], vec![1.0]);
+        let (mut a, mut b) = (vec![Complex64::from(1.0)], vec![1.0]);
         for k in 0..self.order {
             let theta = PI * (2 * k + 1) as f64 / (2 * self.order) as f64;
-            let scaled = Complex::new(-warped * real * theta.sin(), warped * imaginary * theta.cos());
-            let pole = (Complex::from(1.0) + scaled) / (Complex::from(1.0) - scaled);
+            let scaled = Complex64::new(-warped * real * theta.sin(), warped * imaginary * theta.cos());
+            let pole = (Complex64::from(1.0) + scaled) / (Complex64::from(1.0) - scaled);
             // a ← a·(1 − pole/z), b ← b·(1 + 1/z).
-            let shifted = std::iter::once(Complex::default()).chain(a.clone());
-            let padded = a.iter().copied().chain([Complex::default()]);
+            let shifted = std::iter::once(Complex64::default()).chain(a.clone());
+            let padded = a.iter().copied().chain([Complex64::default()]);
             a = padded.zip(shifted).map(|(a, before)| a - pole * before).collect();
             let shifted = std::iter::once(0.0).chain(b.clone());
             b = b.iter().copied().chain([0.0]).zip(shifted).map(|(b, before)| b + before).collect();
