@@ -100,7 +100,8 @@ pub struct Read {
     /// Warnings about the model, one line each.
     pub warnings: Vec<String>,
     init_seed: Option<u64>,
-    pub(crate) graph: Graph,
+    /// The network, with the initial values of the trained parameters.
+    pub graph: Graph,
     /// The graph that computes per-sample gradients.
     pub grad: GradGraph,
     derive: DeriveOptions,
@@ -474,7 +475,7 @@ fn clipped(graph: &Graph, derived: &DeriveOptions, config: &TrainConfig) -> Resu
 }
 
 /// The rows asked for, or as many as `memory` bytes hold.
-pub(crate) fn physical_batch(rows: Option<NonZeroUsize>, memory: u64, cost: Cost) -> Result<NonZeroUsize, TrainError> {
+pub fn physical_batch(rows: Option<NonZeroUsize>, memory: u64, cost: Cost) -> Result<NonZeroUsize, TrainError> {
     rows.or_else(|| cost.rows(memory)).ok_or_else(|| {
         let needed = cost.bytes(1).div_ceil(1 << 20);
         let problem = format!(
@@ -641,7 +642,7 @@ fn fixed(spec: &TensorSpec) -> Vec<usize> {
 }
 
 /// The model file's values of the trained parameters, flat, in the gradient graph's order.
-pub(crate) fn initial(graph: &Graph, grad: &GradGraph) -> Vec<f32> {
+pub fn initial(graph: &Graph, grad: &GradGraph) -> Vec<f32> {
     let of = |name: &str| graph.parameters.iter().find(|parameter| parameter.name == name)?.initial.as_f32();
     // Grown value by value, they would take up to twice their memory for the whole run.
     grad.parameters.iter().filter_map(|spec| of(&spec.name)).collect::<Vec<_>>().concat()

@@ -15,11 +15,11 @@ mod reader;
 mod views;
 
 pub(super) use clipped_sum::ClippedSums;
-pub(super) use exact::{ExactGradients, Rows};
-pub(super) use parts::OUTPUTS;
+pub use exact::{ExactGradients, Rows};
+pub use parts::OUTPUTS;
 pub(crate) use per_sample::PerSampleGradients;
-pub(super) use plain_sum::PlainSums;
-pub(crate) use views::Views;
+pub use plain_sum::PlainSums;
+pub use views::Views;
 
 use super::choice::FilterState;
 use super::prune::keep_outputs;
@@ -99,7 +99,7 @@ pub(crate) trait Accumulate<M: Mechanism> {
 }
 
 /// Number of threads: `asked`, or that of processors. One in WebAssembly, which has no threads.
-pub(crate) fn threads(asked: Option<NonZeroUsize>) -> usize {
+pub fn threads(asked: Option<NonZeroUsize>) -> usize {
     if cfg!(target_family = "wasm") {
         return 1;
     }
@@ -124,17 +124,17 @@ const WORTH_A_THREAD: usize = 1 << 12;
 
 /// The parts that the sessions of all workers share.
 #[derive(Clone, Copy)]
-pub(crate) struct Sessions<'a> {
+pub struct Sessions<'a> {
     /// The backend.
-    pub(crate) backend: &'a dyn Backend,
+    pub backend: &'a dyn Backend,
     /// The graph that they run.
-    pub(crate) grad: &'a GradGraph,
+    pub grad: &'a GradGraph,
     /// The samples they are fed.
-    pub(crate) split: &'a Split,
+    pub split: &'a Split,
     /// Rows of the physical batch.
-    pub(crate) rows: NonZeroUsize,
+    pub rows: NonZeroUsize,
     /// Number of workers.
-    pub(crate) threads: usize,
+    pub threads: usize,
 }
 
 impl Sessions<'_> {

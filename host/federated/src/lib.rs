@@ -1,4 +1,5 @@
-//! Federated rounds: a device's round, the server's round, and all of it in one process. What all sides agree on is `damper-federation`'s.
+//! Federated rounds: a device's round, the server's round, and all of it in one process. What all sides agree on is [`damper_federation`]'s.
+//! Nothing here opens a connection, and no server chooses what a device computes.
 //!
 //! ```text
 //! FederationPlan ─► device: draw units ─ contributions ─ clip, sum, noise (core) ─► bytes
@@ -18,11 +19,6 @@ mod users;
 
 pub use charge::charge_budget;
 pub use client::{Device, DeviceData, Listening, Machine, Request};
-pub use damper_federation::{
-    Aggregation, Asked, Cohort, DeviceNoise, Envelope, FederationEpsilon, FederationError, FederationPlan, Keeping,
-    Kept, LocalSteps, Member, MemberKey, PlanSettings, RoundLedger, SentLog, Unit, aggregate, approve, check_approved,
-    has_joined, join, members_of_text, request_digest,
-};
 pub use error::RoundError;
 pub use server::ServerModel;
 pub use simulation::{Absent, simulate};

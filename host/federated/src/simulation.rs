@@ -4,12 +4,13 @@
 
 use super::client::Device;
 use super::contributions::Contributions;
-use super::{DeviceData, FederationPlan, Machine, RoundError, ServerModel};
-use crate::TrainError;
+use super::{DeviceData, Machine, RoundError, ServerModel};
 use damper_core::clip::FlatL2;
 use damper_core::grid::Grid;
 use damper_core::noise::{Address, CHUNK, DiscreteGaussian, Generator, Purpose};
 use damper_core::private::SumWord;
+use damper_federation::FederationPlan;
+use damper_train::TrainError;
 
 /// A device that is not part of a round: it left, or its update was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -10,11 +10,7 @@
 //! whatever was lost in between.
 
 use super::contributions::Contributions;
-use super::{FederationError, FederationPlan, RoundError, RoundLedger, Unit, Users};
-use crate::TrainError;
-use crate::generator::{self, ChaCha20};
-use crate::gradients::GradientOptions;
-use crate::prepare::Read;
+use super::{RoundError, Users};
 use damper_accounting::RunKind;
 use damper_core::accounting::{Ledger, Record, Store};
 use damper_core::clip::FlatL2;
@@ -29,8 +25,12 @@ use damper_core::sampling::poisson;
 use damper_core::schedule::Constant;
 use damper_core::step::{PrivateStep, Sender, Slots, StepState};
 use damper_core::threshold::Fixed;
+use damper_federation::{FederationError, FederationPlan, RoundLedger, Unit};
 use damper_onnx::SettingError;
 use damper_runtime::Backend;
+use damper_train::gradients::GradientOptions;
+use damper_train::inside::generator::{self, ChaCha20};
+use damper_train::{Read, TrainError};
 use std::convert::Infallible;
 use std::fmt;
 

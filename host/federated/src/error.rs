@@ -1,11 +1,11 @@
 //! The errors of a round.
 
-use crate::TrainError;
 use damper_accounting::AccountingError;
 use damper_core::error::ConfigError;
 use damper_federation::FederationError;
 use damper_files::FileError;
 use damper_onnx::SettingError;
+use damper_train::TrainError;
 
 /// Why a round did not happen: one line that names the file or setting and says what to do.
 #[derive(Debug, thiserror::Error)]

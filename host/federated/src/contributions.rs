@@ -1,14 +1,14 @@
 //! The contribution of each unit of a device, **not private**: neither clipped nor with noise. The core takes them one by one.
 
-use super::{FederationPlan, LocalSteps, RoundError, Users};
-use crate::TrainError;
-use crate::gradients::GradientOptions;
-use crate::prepare::{Read, initial, physical_batch};
-use crate::rehearsal::self_test;
-use crate::worker::{ExactGradients, OUTPUTS, PlainSums, Rows, Sessions, threads};
+use super::{RoundError, Users};
 use damper_core::error::CallError;
 use damper_data::{Split, chunks};
+use damper_federation::{FederationPlan, LocalSteps};
 use damper_runtime::Backend;
+use damper_train::gradients::GradientOptions;
+use damper_train::inside::worker::{ExactGradients, OUTPUTS, PlainSums, Rows, Sessions, threads};
+use damper_train::inside::{initial, physical_batch, self_test};
+use damper_train::{Read, TrainError};
 use std::num::NonZeroUsize;
 
 /// Takes a contribution in consecutive parts.

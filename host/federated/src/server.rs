@@ -6,16 +6,17 @@
 //!
 //! F rounds to float32, B is a device's expected units and n the number of updates that were added: a public number.
 
-use super::{FederationError, FederationPlan, RoundError};
-use crate::prepare::initial;
-use crate::{TrainError, data_names, set_data_names};
+use super::RoundError;
 use damper_core::update::{Header, Update, Word};
 use damper_data::DataNames;
 use damper_edit::init::{self, Loaded};
+use damper_federation::{FederationError, FederationPlan};
 use damper_grad::{DeriveOptions, GradGraph, derive};
 use damper_onnx::graph::{Graph, GraphOptions};
 use damper_onnx::pb::ModelProto;
 use damper_onnx::write_trained;
+use damper_train::inside::initial;
+use damper_train::{TrainError, data_names, set_data_names};
 use std::path::Path;
 
 /// The model of a round, without data.
