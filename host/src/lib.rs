@@ -12,6 +12,7 @@
 pub mod cli;
 
 pub use damper_accounting as accounting;
+pub use damper_audit as audit;
 pub use damper_budget as budget;
 pub use damper_cluster as cluster;
 pub use damper_compile as compile;
@@ -24,4 +25,4 @@ pub use damper_grad as grad;
 pub use damper_onnx::{self as onnx, graph};
 pub use damper_report::{self as report, compare};
 pub use damper_runtime as runtime;
-pub use damper_train::{self as train, audit, files, replay};
+pub use damper_train::{self as train, files, replay};

@@ -9,8 +9,9 @@ mod schedule;
 mod slot;
 mod threshold;
 
-pub(crate) use filter::FilterState;
-pub(crate) use optimizer::{Decay, OptimizerState};
+pub use filter::FilterState;
+pub(crate) use optimizer::Decay;
+pub use optimizer::OptimizerState;
 pub use optimizer::{NormStep, OptimizerChoice};
 pub use rule::{Choice, Slot};
 pub use schedule::LearningRateChoice;
@@ -20,4 +21,4 @@ pub use slot::{
     ThresholdChoice, Thresholds,
 };
 pub use threshold::short;
-pub(crate) use threshold::{AnyThreshold, AnyThresholdState};
+pub use threshold::{AnyThreshold, AnyThresholdState};

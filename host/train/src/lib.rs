@@ -7,7 +7,6 @@
 //! The loop is `steps`; what each worker does with its share of a draw is `worker`. The core decides every bit of a
 //! step; here are threads, files and the order of things.
 
-pub mod audit;
 mod before_steps;
 mod best;
 mod checkpoint;
@@ -87,7 +86,6 @@ pub use non_finite::NON_FINITE;
 pub use normalize_private::NormalizePrivate;
 pub use outcome::{Evaluation, LastIterate, Outcome, Progress, Resumed, StepReport};
 pub use prepare::{Read, Source, plan, prepare, prepare_on, read};
-pub(crate) use prepare::{on_data, on_network};
 pub use price::set_tuning_rate;
 pub use recording::{recording_bytes, recording_part};
 pub use rehearsal::Independence;
@@ -96,7 +94,6 @@ pub use released::Named;
 pub use review::review;
 pub use run::Run;
 pub use space::check_file_fits;
-pub(crate) use steps::observed;
 pub use steps::{run, run_on, run_resumable};
 pub use store::{paid_steps, pay_all, pay_plan};
 pub use terms::Terms;

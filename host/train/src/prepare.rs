@@ -410,7 +410,7 @@ pub fn plan(
 /// # Errors
 ///
 /// Correlated noise of so many steps has no price.
-pub(crate) fn on_data(run: &Run, train: Split, steps: u32) -> Result<Run, TrainError> {
+pub fn on_data(run: &Run, train: Split, steps: u32) -> Result<Run, TrainError> {
     let correlated = run.terms.correlated;
     let correlated = correlated
         .map(|noise| fitted(noise, &run.config, steps, train.len() as u64, Layout::new(&run.grad).dim()))
@@ -426,7 +426,7 @@ pub(crate) fn on_data(run: &Run, train: Split, steps: u32) -> Result<Run, TrainE
 /// # Errors
 ///
 /// The network cannot be trained so.
-pub(crate) fn on_network(run: &Run, model: ModelProto, train: Split, steps: u32) -> Result<Run, TrainError> {
+pub fn on_network(run: &Run, model: ModelProto, train: Split, steps: u32) -> Result<Run, TrainError> {
     let graph = Graph::from_model(&model, &GraphOptions::default())?;
     let options = DeriveOptions::new(Loss::SoftmaxCrossEntropy);
     let grad = derive(&graph, &as_read(&options))?;

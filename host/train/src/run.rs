@@ -105,7 +105,7 @@ impl Run {
     }
 
     /// Number of workers.
-    pub(crate) fn threads(&self) -> usize {
+    pub fn threads(&self) -> usize {
         worker::threads(self.config.workers)
     }
 

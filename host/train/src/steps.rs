@@ -110,7 +110,7 @@ pub fn run_on(
 }
 
 /// [`run`], seen from the inside.
-pub(crate) fn observed(
+pub fn observed(
     run: &Run,
     group: &dyn Group,
     folder: Option<&Path>,

@@ -2,7 +2,7 @@
 
 mod stateful;
 
-pub(crate) use stateful::FilterState;
+pub use stateful::FilterState;
 
 use super::rule::Boxed;
 use super::slot::FilterChoice;

@@ -4,7 +4,7 @@ mod decay;
 mod stateful;
 
 pub(crate) use decay::Decay;
-pub(crate) use stateful::OptimizerState;
+pub use stateful::OptimizerState;
 
 use self::stateful::boxed;
 use super::rule::Boxed;

@@ -25,7 +25,7 @@ impl<'a> Views<'a> {
     }
 
     /// Gives the samples of `chunk`, which fill `batch`, their view number `view`.
-    pub(super) fn apply(&self, batch: &mut Batch, split: &Split, chunk: Chunk<'_>, view: u32) {
+    pub fn apply(&self, batch: &mut Batch, split: &Split, chunk: Chunk<'_>, view: u32) {
         let views = chunk.samples.iter().map(|sample| self.view(*sample, view));
         batch.augment(split, &self.augment, views);
     }

@@ -4,10 +4,10 @@ use damper_core::slots::{AnyDigested, AnyFilter};
 use damper_core::state::{SaveState, StateField};
 
 /// A filter with its state.
-pub(crate) type FilterState = Box<dyn Stateful>;
+pub type FilterState = Box<dyn Stateful>;
 
 /// A filter that lies with its state.
-pub(crate) trait Stateful: AnyFilter + SaveState + AnyDigested {}
+pub trait Stateful: AnyFilter + SaveState + AnyDigested {}
 
 impl<T: AnyFilter + SaveState + AnyDigested> Stateful for T {}
 

@@ -8,10 +8,10 @@ use super::first_step::FirstStep;
 use super::made::{Linear, Numbered};
 use super::released::{ReleasedNoise, paid, unpriced};
 use super::tests_of::Tests;
-use crate::files::NORMALIZE_LEDGER;
-use crate::observe::{Given, Normalizing, Observer, Summed};
-use crate::{NormalizePrivate, Run, TrainError};
 use damper_data::Split;
+use damper_train::files::NORMALIZE_LEDGER;
+use damper_train::inside::observe::{Given, Normalizing, Observer, Summed};
+use damper_train::{NormalizePrivate, Run, TrainError};
 use std::path::{Path, PathBuf};
 
 /// Made rows.
@@ -162,7 +162,7 @@ impl Observer for SeenRelease<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::NormalizePrivate;
+    use damper_train::NormalizePrivate;
 
     fn release(multiplier: f64) -> NormalizePrivate {
         NormalizePrivate { lows: vec![-2.0], highs: vec![4.0], noise_multiplier: Some(multiplier) }

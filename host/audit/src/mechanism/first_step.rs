@@ -1,9 +1,9 @@
 //! The noise of a run's first step, which a release before it must not have.
 
 use super::seen::assumed;
-use crate::observe::{Given, Summed};
-use crate::step_loop::Sum;
-use crate::{Noise, Run};
+use damper_train::inside::observe::{Given, Summed};
+use damper_train::inside::step_loop::Sum;
+use damper_train::{Noise, Run};
 
 /// Sees the first step of a run.
 pub(super) struct FirstStep<'a> {

@@ -1,8 +1,8 @@
 //! The step that is open, with its units.
 
-use crate::{Noise, Run};
 use damper_core::count::Query;
 use damper_core::schedule::Noise as _;
+use damper_train::{Noise, Run};
 
 /// Samples that were summed and are not released yet.
 pub(super) struct Open {

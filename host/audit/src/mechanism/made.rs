@@ -3,10 +3,10 @@
 //! The network is `logits = x·W + x·V` with a softmax cross-entropy: two tensors of equal gradients `x ⊗ (p − y)`, so that each layer
 //! has a share of its own where layers are clipped one by one.
 
-use crate::worker::Point;
 use damper_data::{Features, Labels, Numbers, Split};
 use damper_onnx::pb::{GraphProto, ModelProto, OperatorSetIdProto};
 use damper_onnx::{DType, Extent, make_node, make_tensor_f32, make_value_info};
+use damper_train::inside::worker::Point;
 
 /// Numbers that look random and are public: of made data nothing is secret.
 pub(super) struct Numbered(u64);

@@ -8,11 +8,11 @@ use super::made::Linear;
 use super::released::{ReleasedNoise, paid};
 use super::seen::assumed;
 use super::tests_of::Tests;
-use crate::files::HELD_OUT_LEDGER;
-use crate::observe::{Given, Observer, Summed};
-use crate::{PrivateMetrics, Run};
 use damper_core::count::UNIT;
 use damper_data::{Features, Labels, Numbers, Split};
+use damper_train::files::HELD_OUT_LEDGER;
+use damper_train::inside::observe::{Given, Observer, Summed};
+use damper_train::{PrivateMetrics, Run};
 use std::path::{Path, PathBuf};
 
 /// A held-out row: the number in each of its columns, and its label.

@@ -7,9 +7,9 @@ use super::chance::{FAR, Moments, density, outside, tail};
 use super::power::Power;
 use super::seen::{Slack, Whitened, assumed};
 use super::tests_of::Tests;
-use crate::observe::{Given, Observer, Summed};
-use crate::step_loop::Sum;
-use crate::{Noise, Run};
+use damper_train::inside::observe::{Given, Observer, Summed};
+use damper_train::inside::step_loop::Sum;
+use damper_train::{Noise, Run};
 
 /// Draws that are compared with one another for values that come too often.
 const COMPARED: usize = 1 << 21;

@@ -1,9 +1,9 @@
 //! Checks of one step on two neighbouring data sets.
 
 use super::case::{Case, Change};
-use crate::audit::sum_probe::SumProbe;
-use crate::step_loop::Sum;
+use crate::sum_probe::SumProbe;
 use damper_core::clip::Layer;
+use damper_train::inside::step_loop::Sum;
 
 /// A step on one data set.
 pub(crate) struct Side {

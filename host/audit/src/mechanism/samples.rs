@@ -12,11 +12,11 @@ use super::chance::binomial;
 use super::power::Power;
 use super::rates::Rates;
 use super::tests_of::Tests;
-use crate::Run;
-use crate::generator::ChaCha20;
-use crate::sampler::{BatchSampler, epoch_steps};
 use damper_accounting::Sampler;
 use damper_core::accounting::Rate;
+use damper_train::Run;
+use damper_train::inside::generator::ChaCha20;
+use damper_train::inside::sampler::{BatchSampler, epoch_steps};
 
 /// Coins of a pass, at most, where that leaves enough steps.
 const COINS: u64 = 1 << 27;

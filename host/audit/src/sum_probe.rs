@@ -4,16 +4,16 @@
 //! by the core's door for audits, and dropped instead of finished. Nothing is released, no state moves, and what is read is what the
 //! mechanism would have added its noise to.
 
-use crate::generator::ChaCha20;
-use crate::step_loop::{Draw, State, Sum, event};
-use crate::trained::Trained;
-use crate::worker::{Accumulate, GradientObserver, Opened, Step};
-use crate::{Run, TrainError};
 use damper_core::accounting::{Event, Ledger, Record, Store};
 use damper_core::error::OpenError;
 use damper_core::numerics::digest::Digest;
 use damper_core::optimizer::Optimizer;
 use damper_data::Split;
+use damper_train::inside::generator::ChaCha20;
+use damper_train::inside::step_loop::{Draw, State, Sum, event};
+use damper_train::inside::trained::Trained;
+use damper_train::inside::worker::{Accumulate, GradientObserver, Opened, Step};
+use damper_train::{Run, TrainError};
 use std::convert::Infallible;
 
 /// Charges, and the draws that were made for them.

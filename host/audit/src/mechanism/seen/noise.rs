@@ -4,9 +4,9 @@ use super::super::chance::{FAR, Moments, Products, TailSlack, binomial_between, 
 use super::super::power::Power;
 use super::super::tests_of::Tests;
 use super::whitened::rounding;
-use crate::Run;
-use crate::worker::Layout;
 use damper_core::schedule::{AnyNoise, NoiseSchedule};
+use damper_train::Run;
+use damper_train::inside::worker::Layout;
 
 /// Most coordinates that are tested one by one.
 pub(super) const MOST_COORDINATES: usize = 64;

@@ -1,7 +1,7 @@
 //! Canaries, and the coins that put them into the data.
 
-use crate::generator::ChaCha20;
 use damper_core::noise::{Address, Generator, Purpose};
+use damper_train::inside::generator::ChaCha20;
 use rand_core::Rng;
 use serde::Serialize;
 

@@ -39,13 +39,6 @@ mod tests_of;
 pub use tests_of::{ERROR_RATE, Finding};
 
 use super::{Claim, VERSION, check_claim};
-use crate::generator;
-use crate::observe::Observer;
-use crate::step_loop;
-use crate::{
-    Alone, Evaluation, Outcome, PrivateMetrics, Progress, Run, StepReport, TestMetrics, TrainError, observed, on_data,
-    on_network,
-};
 use across::Across;
 use chance::draws_for;
 use damper_accounting::{Accountant, Plan};
@@ -53,6 +46,11 @@ use damper_core::schedule::{AnyNoise, NoiseSchedule};
 use damper_data::Split;
 use damper_onnx::SettingError;
 use damper_runtime::open;
+use damper_train::inside::generator;
+use damper_train::inside::observe::Observer;
+use damper_train::inside::step_loop;
+use damper_train::inside::{observed, on_data, on_network};
+use damper_train::{Alone, Evaluation, Outcome, PrivateMetrics, Progress, Run, StepReport, TestMetrics, TrainError};
 use far_out::FarOut;
 use held_out::SeenFigures;
 use made::{Linear, like};

@@ -13,10 +13,6 @@ use super::canary::{Canaries, CanaryOptions, canary};
 use super::mechanism::{MechanismOptions, mechanism as audit_mechanism};
 use super::neighbours::{Chosen, Replay, Verdict};
 use super::sum_probe::{Account, Order, sum_probe};
-use crate::generator::ChaCha20;
-use crate::step_loop::{self, Draw, StepLoop};
-use crate::worker::{Accumulate, GradientObserver, GradsAt, Opened, PerSampleGradients, Sessions};
-use crate::{Budget, Method, NormalizePrivate, ReleaseNonFinite, Run, Source, TestMetrics, TrainConfig, prepare};
 use damper_accounting::Sampler;
 use damper_core::accounting::Rate;
 use damper_core::error::CallError;
@@ -29,6 +25,12 @@ use damper_data::{Chunk, DataOptions, Split};
 use damper_grad::{DeriveOptions, Loss};
 use damper_onnx::graph::GraphOptions;
 use damper_runtime::{BackendError, Choice, open};
+use damper_train::inside::generator::ChaCha20;
+use damper_train::inside::step_loop::{self, Draw, StepLoop};
+use damper_train::inside::worker::{Accumulate, GradientObserver, GradsAt, Opened, PerSampleGradients, Sessions};
+use damper_train::{
+    Budget, Method, NormalizePrivate, ReleaseNonFinite, Run, Source, TestMetrics, TrainConfig, prepare,
+};
 use std::collections::HashSet;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::Path;

@@ -7,11 +7,11 @@ use super::first_step::FirstStep;
 use super::made::{Linear, Numbered};
 use super::released::{ReleasedNoise, paid, unpriced};
 use super::tests_of::Tests;
-use crate::files::NON_FINITE_LEDGER;
-use crate::observe::{Counting, Given, Observer, Summed};
-use crate::worker::Point;
-use crate::{ReleaseNonFinite, Run, TrainError};
 use damper_data::Split;
+use damper_train::files::NON_FINITE_LEDGER;
+use damper_train::inside::observe::{Counting, Given, Observer, Summed};
+use damper_train::inside::worker::Point;
+use damper_train::{ReleaseNonFinite, Run, TrainError};
 use std::path::{Path, PathBuf};
 
 /// Made rows.

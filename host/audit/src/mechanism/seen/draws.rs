@@ -6,9 +6,9 @@ use super::super::power::Power;
 use super::super::rates::Rates;
 use super::super::tests_of::Tests;
 use super::laws::Checks;
-use crate::Run;
-use crate::sampler::epoch_steps;
 use damper_accounting::Sampler;
+use damper_train::Run;
+use damper_train::inside::sampler::epoch_steps;
 
 /// Labels whose samples are tested together, in the small made network.
 const CLASSES: usize = 3;

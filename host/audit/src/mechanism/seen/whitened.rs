@@ -3,10 +3,10 @@
 //! From z on, every test is that of independent noise: its deviation at each step and coordinate, its tails, and that steps do not
 //! correlate. A trainer that runs another matrix, begins again at zeros, or shares noise between steps gives another z.
 
-use crate::Run;
 use damper_accounting::CorrelatedRun;
 use damper_accounting::factor::{inverse, sensitivity};
 use damper_core::noise::Correlation as _;
+use damper_train::Run;
 
 /// The noise of a run, before its correlation is taken off.
 pub(in super::super) struct Whitened {

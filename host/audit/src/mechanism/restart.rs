@@ -3,13 +3,13 @@
 use super::across::Across;
 use super::made::Linear;
 use super::tests_of::Tests;
-use crate::generator::ChaCha20;
-use crate::step_loop::{self, StepLoop, Sum};
-use crate::trained::Trained;
-use crate::watched::{GradientWatch, Watched, WatchedState};
-use crate::worker::Accumulate;
-use crate::{Run, TrainError};
 use damper_core::accounting::{Ledger, Record, Store};
+use damper_train::inside::generator::ChaCha20;
+use damper_train::inside::step_loop::{self, StepLoop, Sum};
+use damper_train::inside::trained::Trained;
+use damper_train::inside::watched::{GradientWatch, Watched, WatchedState};
+use damper_train::inside::worker::Accumulate;
+use damper_train::{Run, TrainError};
 use std::convert::Infallible;
 
 /// The content of a store: the last record.

@@ -3,10 +3,10 @@
 use super::super::made::Linear;
 use super::laws::Checks;
 use super::open::Open;
-use crate::worker::Point;
-use crate::{Noise, Run};
 use damper_core::count::Query;
 use damper_data::Split;
+use damper_train::inside::worker::Point;
+use damper_train::{Noise, Run};
 
 /// Holds the sum and the counts against those of the known gradients.
 pub(super) fn recount(run: &Run, linear: Linear, step: &Open, points: &[Point], laws: &mut Checks) {

@@ -7,7 +7,7 @@
 //! - [`canary`](mod@canary) trains once with made-up samples in the data by coin flips, guesses the coins from what is released, and
 //!   turns right guesses into a lower bound on ε. It refutes a wrong claim by statistics, whatever the reason.
 //!
-//! Neither is a proof that a claim holds. Both run the trainer's own step, workers and graphs; nothing that they make is offered as
+//! None of them proves that a claim holds. All run the trainer's own step, workers and graphs; nothing that they make is offered as
 //! a result. Mechanisms that are broken on purpose are in the tests alone, each caught by the audit that can see it.
 
 pub mod bound;
@@ -19,10 +19,10 @@ mod sum_probe;
 #[cfg(test)]
 mod controls;
 
-use crate::{Run, TrainConfig, TrainError};
 use damper_accounting::{Accountant, Plan, Sampler};
 use damper_data::Normalize;
 use damper_onnx::SettingError;
+use damper_train::{Run, TrainConfig, TrainError};
 use serde::Serialize;
 
 /// Version of the records that audits write.

@@ -8,8 +8,8 @@
 use super::chance::{binomial, same, tail};
 use super::power::Power;
 use super::tests_of::Tests;
-use crate::Run;
 use damper_accounting::Sampler;
+use damper_train::Run;
 use std::collections::BTreeMap;
 
 /// Distances of samples that are tested as residues.
