@@ -12,12 +12,17 @@
 pub mod cli;
 
 pub use damper_accounting as accounting;
+pub use damper_audit as audit;
+pub use damper_budget as budget;
 pub use damper_cluster as cluster;
 pub use damper_compile as compile;
 pub use damper_data as data;
+pub use damper_design as design;
+pub use damper_edit as edit;
+pub use damper_federated as federated;
+pub use damper_federation::{self as federation, aggregate};
 pub use damper_grad as grad;
 pub use damper_onnx::{self as onnx, graph};
 pub use damper_report::{self as report, compare};
 pub use damper_runtime as runtime;
-pub use damper_train::federated::aggregate;
-pub use damper_train::{self as train, audit, budget, federated, files, filter, init, replay};
+pub use damper_train::{self as train, files, replay};

@@ -9,7 +9,7 @@ mod models;
 use damper::audit::canary::{Canaries, CanaryOptions, canary};
 use damper::audit::mechanism::{MechanismOptions, mechanism};
 use damper::audit::neighbours::{Change, Made, NeighbourAudit, NeighbourOptions, neighbours};
-use damper::filter::Coefficients;
+use damper::design::Coefficients;
 use damper::grad::Readout;
 use damper::runtime::Choice;
 use damper::train::{

@@ -6,7 +6,7 @@ mod digits;
 #[path = "support/models.rs"]
 mod models;
 
-use damper::filter::Coefficients;
+use damper::design::Coefficients;
 use damper::grad::Readout;
 use damper::report::TrainReport;
 use damper::runtime::{Backend, Choice, Operators};

@@ -1,9 +1,7 @@
 //! `damper federation` and the server's side of `damper aggregate`: whole rounds against one process, and what devices may do wrong.
 
-use damper::federated::{
-    Asked, Device, DeviceData, Envelope, FederationPlan, Listening, Machine, Request, RoundLedger, Users,
-    request_digest,
-};
+use damper::federated::{Device, DeviceData, Listening, Machine, Request, Users};
+use damper::federation::{Asked, Envelope, FederationPlan, RoundLedger, request_digest};
 use damper::graph::GraphOptions;
 use damper::onnx::TensorRef;
 use damper::runtime::{Backend, BackendError, Choice, Plan, Session, open};

@@ -1,7 +1,7 @@
 //! Filters of released gradients: the published properties of the published filters, and `damper filter` as its user meets
 //! it.
 
-use damper::filter::{Analysis, Coefficients};
+use damper::design::{Analysis, Coefficients};
 use damper_core::filter::SETS;
 use std::process::{Command, Output};
 

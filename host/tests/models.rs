@@ -9,9 +9,9 @@ mod models;
 #[path = "support/npz.rs"]
 mod npz;
 
+use damper::edit::init;
 use damper::grad::{DeriveOptions, GradGraph, Loss, Readout, derive};
 use damper::graph::{DType, Graph};
-use damper::init;
 use damper::onnx::TensorRef;
 use damper::runtime::{Backend, Plan};
 use grads::{run, values};

@@ -8,7 +8,7 @@ mod digits;
 mod models;
 
 use damper::data::{Augment, Motion, Numbers};
-use damper::filter::Coefficients;
+use damper::design::Coefficients;
 use damper::runtime::Choice;
 use damper::train::{
     self, Budget, ByName, FilterChoice, Method, NoiseChoice, NormStep, Outcome, Rule, Run,

@@ -8,7 +8,7 @@ mod methods;
 mod models;
 
 use damper::accounting::Sampler;
-use damper::filter::Coefficients;
+use damper::design::Coefficients;
 use damper::grad::Readout;
 use damper::graph::DType;
 use damper::onnx::{self, Extent};

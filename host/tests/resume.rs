@@ -136,7 +136,7 @@ fn lost_steps_of_correlated_noise_stay_in_it() {
     let (one, two) = (run(Choice::Tract), run(Choice::Portable));
     let folder = tempfile::tempdir().unwrap();
     killed(folder.path(), &one, 5);
-    let plan = train::RunPlan::new(&one).unwrap();
+    let plan = one.run_plan().unwrap();
     assert!(plan.paid(1).events() == 1 && plan.paid(1).events == plan.paid(one.terms.steps).events);
     let mut watcher = Stopping::default();
     let outcome = train::run_resumable(&two, &mut resume(folder.path(), &two), &mut watcher).unwrap();

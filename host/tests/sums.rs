@@ -13,7 +13,7 @@ mod digits;
 mod models;
 
 use damper::data::DataOptions;
-use damper::filter::Coefficients;
+use damper::design::Coefficients;
 use damper::grad::{DeriveOptions, Loss};
 use damper::graph::{DType, GraphOptions};
 use damper::onnx::{self, Extent, make_node, make_tensor_f32, make_value_info, pb};

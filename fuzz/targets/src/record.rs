@@ -2,7 +2,7 @@
 
 use damper::accounting::{Accountant, Recorded};
 use damper::aggregate::Aggregate;
-use damper::filter::Coefficients;
+use damper::design::Coefficients;
 use damper_core::numerics::digest::Digest;
 
 /// `events.json`: refused, or priced by both accountants.

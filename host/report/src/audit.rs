@@ -6,7 +6,7 @@
 
 use super::difference::{Difference, near};
 use damper_accounting::{Recorded, upward};
-use damper_train::audit::{CANARY, MECHANISM, NEIGHBOURS};
+use damper_audit::{CANARY, MECHANISM, NEIGHBOURS};
 use serde::{Deserialize, Serialize};
 
 /// The claim that an audit tried.

@@ -1,7 +1,7 @@
 //! The output folder of a run. A run that fails before it paid for a step leaves no folder. From the first paid step on, nothing
 //! removes the folder: its ledger counts against the data.
 
-use damper_train::PLAN;
+use damper_budget::PLAN;
 use damper_train::files::{
     Access, FileError, MadeFolders, claim_private_folder, create_output_folder, create_private_folder, may_hold_ledger,
     write,

@@ -6,8 +6,8 @@ use super::plot::{Plot, Scale};
 use super::{Audit, HeldOut, LoraReport, NormalizeReport, OptimizerReport, Statement, by_class};
 use crate::page;
 use damper_accounting::{Sampler, upward};
+use damper_audit::CANARY;
 use damper_train::LastIterate;
-use damper_train::audit::CANARY;
 use serde_json::Value;
 use std::fmt::Write;
 

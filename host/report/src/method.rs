@@ -2,8 +2,8 @@
 
 use super::notes;
 use damper_core::schedule::{AnyNoise, NoiseSchedule};
-use damper_train::filter::Coefficients;
-use damper_train::lora::Adapted;
+use damper_design::Coefficients;
+use damper_edit::lora::Adapted;
 use damper_train::{
     Clipping, DecayChoice, Denominator, FilterChoice, LearningRateChoice, NormStep, OptimizerChoice, Outcome, Rule,
     Run, SecondMoment, Solver, ThresholdChoice, forms, short,

@@ -1,7 +1,7 @@
 //! The released number of training samples without a finite gradient.
 
 use damper_accounting::{Recorded, RecordedEvent, upward};
-use damper_train::{NonFiniteCount, Run, RunPlan};
+use damper_train::{NonFiniteCount, Run};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
@@ -24,7 +24,7 @@ impl NonFiniteReport {
     /// The report of `count`, which `run` has released. None if `run` releases none.
     #[must_use]
     pub fn new(run: &Run, count: &NonFiniteCount) -> Option<Self> {
-        let release: RecordedEvent = RunPlan::new(run).ok()?.events.non_finite?;
+        let release: RecordedEvent = run.run_plan().ok()?.events.non_finite?;
         let alone = Recorded { events: vec![release], ..Recorded::new(run.config.accountant, run.config.delta, &[]) };
         Some(Self {
             released: count.released,

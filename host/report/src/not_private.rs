@@ -4,7 +4,8 @@ use super::evidence::{EVENTS, EvidenceError, RECORD, Released, bytes, is_there, 
 use super::of_run::{held_out, params_digest, perplexity, training};
 use super::{HeldOut, Training, Versions, is_finished, planned};
 use damper_accounting::Sampler;
-use damper_train::{Checkpoint, Evaluation, NOT_PRIVATE, Outcome, PLAN, Run};
+use damper_budget::PLAN;
+use damper_train::{Checkpoint, Evaluation, NOT_PRIVATE, Outcome, Run};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 use std::fmt;

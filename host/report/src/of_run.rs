@@ -11,10 +11,11 @@ use super::train_report::{
     REFUTED, RecordingReport, TESTED, TrainReport, Training, Versions,
 };
 use damper_accounting::{Correlated, Plan, Recorded, Sampler, Truncation};
+use damper_budget::EXACT;
 use damper_core::accounting::Rate;
 use damper_data::{DataNames, Normalize, TableNames};
 use damper_grad::Loss;
-use damper_train::{CLIPPED_BY_BACKEND, EXACT, Evaluation, Independence, Named, Noise, Outcome, Run, TestMetrics};
+use damper_train::{CLIPPED_BY_BACKEND, Evaluation, Independence, Named, Noise, Outcome, Run, TestMetrics};
 use std::borrow::Cow;
 
 impl TrainReport {

@@ -4,7 +4,8 @@ use super::early_stop::EarlyStop;
 use super::method::{GaLoreReport, LoraReport, MethodReport, NormStepReport, OptimizerReport};
 use super::non_finite::NonFiniteReport;
 use damper_accounting::{Accountant, Sampler, Truncation};
-use damper_train::{ClassMetrics, EXACT, LastIterate, files};
+use damper_budget::EXACT;
+use damper_train::{ClassMetrics, LastIterate, files};
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
 

@@ -1,7 +1,8 @@
 //! The model that a run releases.
 
+use damper_edit::scale_output;
 use damper_onnx::pb::ModelProto;
-use damper_onnx::{TrainedError, scale_output, set_finished, set_label_scale, set_run, set_unfinished};
+use damper_onnx::{TrainedError, set_finished, set_label_scale, set_run, set_unfinished};
 use damper_train::{Run, set_data_names};
 
 /// `model.onnx`: the model of `run` with the trained parameters `params`, flat, in the gradient graph's order, adapters merged unless they

@@ -3,8 +3,9 @@
 use super::evidence::{EVENTS, EvidenceError, RECORD, bytes, fault, is_there};
 use super::html::{STYLE, escape};
 use damper_accounting::{Accountant, Recorded, upward};
+use damper_budget::{PLAN, RunPlan};
 use damper_train::files;
-use damper_train::{LEDGER, PLAN, RunPlan, paid_steps};
+use damper_train::{LEDGER, paid_steps};
 use serde::Serialize;
 use std::path::Path;
 

@@ -4,11 +4,12 @@ use super::federation::{read_params, read_plan};
 use super::{Failure, answer, answer_json, warn};
 use clap::Args;
 use damper_accounting::upward;
-use damper_train::check_file_fits;
-use damper_train::federated::aggregate::Aggregate;
-use damper_train::federated::{
-    Cohort, FederationEpsilon, FederationError, FederationPlan, Request, RoundLedger, Unit, request_digest,
+use damper_federated::Request;
+use damper_federation::aggregate::Aggregate;
+use damper_federation::{
+    Cohort, FederationEpsilon, FederationError, FederationPlan, RoundLedger, Unit, request_digest,
 };
+use damper_train::check_file_fits;
 use damper_train::files::{Access, AtomicFile};
 use serde::Serialize;
 use std::fs;

@@ -5,7 +5,7 @@ use super::{Failure, answer, answer_json};
 use clap::Args;
 use damper_accounting::pld::Neighbours;
 use damper_accounting::upward;
-use damper_train::budget::{Budget, Charge, Header, cost};
+use damper_budget::{Budget, Charge, Header, cost};
 use serde::Serialize;
 use std::path::PathBuf;
 

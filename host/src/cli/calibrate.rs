@@ -6,10 +6,10 @@ use super::flags::with_flags;
 use super::{Failure, answer, answer_json};
 use clap::Args;
 use damper_accounting::{self, Accountant, AccountingError, CalibrateQuery, Plan, Recorded, upward};
+use damper_budget::{Budget, Record};
 use damper_core::accounting::Rate;
 use damper_core::grid::Grid;
 use damper_core::noise::DiscreteGaussian;
-use damper_train::budget::{Budget, Record};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 

@@ -2,9 +2,9 @@
 
 use super::flags::with_flags;
 use super::{Failure, warn};
+use damper_budget::{Budget, Reservation, RunPlan};
 use damper_report::{paid, planned};
-use damper_train::budget::{Budget, Reservation};
-use damper_train::{self as train, Run, RunPlan, Source, TestMetrics, TrainConfig};
+use damper_train::{self as train, Run, Source, TestMetrics, TrainConfig};
 use std::path::Path;
 
 /// A run's charge, if it has a budget.
@@ -51,7 +51,7 @@ impl Charge {
     /// Refuses a run with another plan than the one charged.
     pub(super) fn check(&self, run: &Run) -> Result<(), Failure> {
         let Some(reservation) = &self.0 else { return Ok(()) };
-        if RunPlan::new(run)? == *reservation.plan() {
+        if run.run_plan()? == *reservation.plan() {
             return Ok(());
         }
         if run.data.test.is_none() && matches!(run.config.test_metrics, TestMetrics::Private { .. }) {

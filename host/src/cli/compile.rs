@@ -6,11 +6,11 @@ use super::{answer, warn};
 use clap::{Args, ValueEnum};
 use damper_compile::{CompileOptions, File, Language, compile};
 use damper_data::DataNames;
+use damper_edit::init::Loaded;
 use damper_grad::{DeriveOptions, Readout, derive};
 use damper_onnx::graph::Graph;
 use damper_train::data_names;
 use damper_train::files::{Access, write};
-use damper_train::init::Loaded;
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -4,11 +4,11 @@ use super::Failure;
 use super::answer;
 use super::model::ModelArgs;
 use clap::Args;
+use damper_edit::init::Loaded;
 use damper_grad::{DeriveOptions, Readout, derive};
 use damper_onnx as onnx;
 use damper_onnx::graph::Graph;
 use damper_train::files::{Access, write};
-use damper_train::init::Loaded;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 

@@ -3,7 +3,7 @@
 use super::{Failure, answer, answer_json};
 use clap::{ArgGroup, Args, ValueEnum};
 use damper_core::filter::SETS;
-use damper_train::filter::{Analysis, Coefficients, Design, FilterError, Shape, list};
+use damper_design::{Analysis, Coefficients, Design, FilterError, Shape, list};
 use serde::Serialize;
 
 const AFTER_HELP: &str = "\

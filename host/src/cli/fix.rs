@@ -2,13 +2,14 @@
 
 use super::{Failure, answer, answer_json, warn};
 use clap::Args;
-use damper_onnx::graph::{Graph, GraphOptions};
-use damper_onnx::{
-    self as onnx, BatchNormChange, BatchNormFix, QuantizeChange, Replacement, ScaleChange, TensorError, WeightChange,
-    add_scale_norms, decode_tensor, fix_batch_norm, quantize_weights, standardize_weights,
+use damper_edit::init::converted;
+use damper_edit::{
+    BatchNormChange, BatchNormFix, QuantizeChange, Replacement, ScaleChange, WeightChange, add_scale_norms,
+    fix_batch_norm, quantize_weights, standardize_weights,
 };
+use damper_onnx::graph::{Graph, GraphOptions};
+use damper_onnx::{self as onnx, TensorError, decode_tensor};
 use damper_train::files::{Access, write};
-use damper_train::init::converted;
 use serde::Serialize;
 use std::path::PathBuf;
 

@@ -2,10 +2,10 @@
 
 use super::{Failure, answer, answer_json, warn};
 use clap::Args;
+use damper_edit::init::{Initialised, Override, converted, initialise, skeleton};
 use damper_onnx as onnx;
 use damper_onnx::graph::GraphOptions;
 use damper_train::files::{Access, write};
-use damper_train::init::{Initialised, Override, converted, initialise, skeleton};
 use serde::Serialize;
 use std::path::PathBuf;
 

@@ -4,6 +4,7 @@ use super::flags::with_flags;
 use super::model::{MEMORY, ModelArgs, bytes_text, memory};
 use super::{Failure, answer, answer_json};
 use clap::Args;
+use damper_edit::init::Loaded;
 use damper_grad::{
     DeriveError, DeriveOptions, GradGraph, GradStrategy, Readout, UNREACHED, derive, has_nonzero_derivative,
     is_differentiated,
@@ -12,7 +13,6 @@ use damper_onnx::graph::{Graph, Support, Value, initializers, retie, support};
 use damper_onnx::pb::{ModelProto, ValueInfoProto, tensor_shape_proto::dimension, type_proto};
 use damper_report::page;
 use damper_report::{loss_name, reduction_name};
-use damper_train::init::Loaded;
 use damper_train::{check_weights, review};
 use serde::Serialize;
 use std::collections::{BTreeMap, HashMap};

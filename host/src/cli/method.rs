@@ -9,7 +9,7 @@ use super::flags::with_flags;
 use super::settings::{SettingArgs, help, names};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
-use damper_train::filter::{Coefficients, ORDER};
+use damper_design::{Coefficients, ORDER};
 use damper_train::{Clipping, DecayChoice, FilterChoice, LearningRateChoice, Method, NoiseChoice, ThresholdChoice};
 use std::str::FromStr;
 use toml::{Table, Value};

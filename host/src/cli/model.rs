@@ -5,11 +5,11 @@ mod flags;
 use super::flags::with_flags;
 use super::{Failure, number32};
 use clap::Args;
+use damper_edit::LoraOptions;
+use damper_edit::init::{self, Loaded};
+use damper_edit::lora::{self, Lora};
 use damper_grad::{DeriveOptions, LabelWeights, Loss, Reduction};
-use damper_onnx::LoraOptions;
 use damper_onnx::graph::GraphOptions;
-use damper_train::init::{self, Loaded};
-use damper_train::lora::{self, Lora};
 use std::num::NonZeroUsize;
 use std::path::Path;
 

@@ -20,12 +20,13 @@ use super::signals::Signals;
 use super::watch::RunWatcher;
 use super::{Failure, FailureKind, say_of_data, warn};
 use damper_accounting::Sampler;
+use damper_budget::RunPlan;
 use damper_report::{OutputFolder, is_finished};
 use damper_runtime::Choice;
 use damper_train::files::{self, Access};
 use damper_train::{
-    self as train, Budget, Checkpoint, Group, Invocation, Noise, Record, Run, RunPlan, Source, TestMetrics,
-    TrainConfig, TrainError, agree,
+    self as train, Budget, Checkpoint, Group, Invocation, Noise, Record, Run, Source, TestMetrics, TrainConfig,
+    TrainError, agree,
 };
 use std::fs;
 use std::io::{self, Write};

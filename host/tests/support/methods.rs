@@ -1,7 +1,7 @@
 //! Runs of every method, twenty-three steps each, on the digits that ship with the project.
 
 use damper::accounting::Sampler;
-use damper::filter::Coefficients;
+use damper::design::Coefficients;
 use damper::train::{
     Budget, ByName, Clipping, DecayChoice, FilterChoice, LowRank, Method, Noise, NoiseChoice, NormStep,
     NormalizePrivate, OptimizerChoice, ReleaseNonFinite, Rule, TestMetrics, ThresholdChoice, TrainConfig,

@@ -1,7 +1,7 @@
 //! The files beside the workspace, and the backends there are to run them.
 
+use damper::edit::init::{Override, initialise};
 use damper::graph::{Graph, GraphOptions};
-use damper::init::{Override, initialise};
 use damper::onnx;
 use damper::runtime::{Backend, Choice, open};
 use std::path::PathBuf;

@@ -36,9 +36,9 @@ pub(crate) use snapshot::Moment;
 
 use crate::files::{FileError, LEDGER, may_be_there};
 use crate::recording::Beginning;
-use crate::run_plan::RunPlan;
 use crate::store::paid_steps;
 use crate::{Evaluation, Run, TrainError, generator};
+use damper_budget::RunPlan;
 use damper_core::state::{self, RestoreError, SaveState};
 use damper_data::{KnownNames, Normalize};
 use snapshot::{Header, Snapshot};

@@ -7,6 +7,7 @@ use crate::normalize_private::NormalizePrivate;
 use crate::release_non_finite::ReleaseNonFinite;
 use damper_accounting::factor::Objective;
 use damper_accounting::{Accountant, RunKind, Sampler};
+use damper_budget::EXACT;
 use damper_core::average::Averaging;
 use damper_data::Augment;
 use damper_grad::Readout;
@@ -14,8 +15,6 @@ use damper_runtime::Choice;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::PathBuf;
 
-/// The path of discrete noise.
-pub const EXACT: &str = "exact";
 /// The path of clipped sums by the backend.
 pub const CLIPPED_BY_BACKEND: &str = "float, clipped by the backend";
 /// The kind and the path of a run without clipping and noise.

@@ -3,10 +3,10 @@
 use crate::checkpoint::CheckpointError;
 use crate::files::FileError;
 use crate::group::RankError;
-use crate::init::InitError;
 use damper_accounting::AccountingError;
 use damper_core::error::{ConfigError, OpenError};
 use damper_data::DataError;
+use damper_edit::init::InitError;
 use damper_grad::DeriveError;
 use damper_onnx::SettingError;
 use damper_onnx::graph::GraphError;

@@ -16,11 +16,11 @@ const OUT: &str = "out";
 /// The ledger of the steps, in a private folder.
 pub const LEDGER: &str = "ledger.json";
 /// The ledger of the release of means and deviations before the steps.
-pub(crate) const NORMALIZE_LEDGER: &str = "ledger-normalize.json";
+pub const NORMALIZE_LEDGER: &str = "ledger-normalize.json";
 /// The ledger of the release of the number of rows without a finite gradient before the steps.
-pub(crate) const NON_FINITE_LEDGER: &str = "ledger-non-finite.json";
+pub const NON_FINITE_LEDGER: &str = "ledger-non-finite.json";
 /// The ledger of the noisy figures of held-out rows, which follow a step.
-pub(crate) const HELD_OUT_LEDGER: &str = "ledger-held-out.json";
+pub const HELD_OUT_LEDGER: &str = "ledger-held-out.json";
 
 /// Returns true unless it is sure that the run in `folder` charged nothing: no step, and no release before the steps.
 pub fn may_hold_ledger(folder: &Path) -> bool {

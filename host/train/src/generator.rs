@@ -11,10 +11,10 @@ use zeroize::Zeroizing;
 const BLOCKS: usize = 16;
 
 /// The generator of a run.
-pub(crate) type ChaCha20 = noise::ChaCha20<BLOCKS>;
+pub type ChaCha20 = noise::ChaCha20<BLOCKS>;
 
 /// A key from the operating system, erased when it is dropped; zeros for a simulation, which has a seed.
-pub(crate) fn key(seed: Option<u64>) -> Result<Zeroizing<[u8; 32]>, TrainError> {
+pub fn key(seed: Option<u64>) -> Result<Zeroizing<[u8; 32]>, TrainError> {
     let mut key = Zeroizing::new([0; 32]);
     if seed.is_none() {
         getrandom::fill(&mut *key).map_err(TrainError::Key)?;
@@ -26,7 +26,7 @@ pub(crate) fn key(seed: Option<u64>) -> Result<Zeroizing<[u8; 32]>, TrainError> 
 }
 
 /// The generator of a simulation; without a seed, a private one by this key, which is erased.
-pub(crate) fn generator(seed: Option<u64>, key: &mut [u8; 32]) -> ChaCha20 {
+pub fn generator(seed: Option<u64>, key: &mut [u8; 32]) -> ChaCha20 {
     match seed {
         Some(seed) => ChaCha20::simulation(seed),
         None => ChaCha20::from_key(Key::from_bytes(key)),

@@ -92,34 +92,9 @@ pub(super) fn steps_between(config: &TrainConfig, rate: Rate) -> Option<u32> {
     config.evaluate_every.map(|epochs| ((epochs / rate.as_f64()).round() as u32).max(1))
 }
 
-/// The evaluations of a run of `steps` steps: one at the end, and one every `between` steps before it.
-pub(super) fn evaluations(steps: u32, between: Option<u32>) -> u32 {
-    1 + between.map_or(0, |between| steps.saturating_sub(1) / between.max(1))
-}
-
-/// Number of evaluations after the first `charged` steps or before.
-pub(super) fn evaluations_until(charged: u32, steps: u32, between: Option<u32>) -> u32 {
-    if charged >= steps { evaluations(steps, between) } else { between.map_or(0, |between| charged / between.max(1)) }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn evaluations_are_counted_as_they_come() {
-        for steps in 1..40u32 {
-            for between in [None, Some(1), Some(3), Some(10), Some(39), Some(100)] {
-                let come = (1..=steps).filter(|done| *done == steps || between.is_some_and(|b| done % b == 0)).count();
-                assert_eq!(evaluations(steps, between) as usize, come, "{steps} {between:?}");
-                for charged in 0..=steps {
-                    let is_one = |done: &u32| *done == steps || between.is_some_and(|b| done.is_multiple_of(b));
-                    let come = (1..=charged).filter(is_one).count();
-                    assert_eq!(evaluations_until(charged, steps, between) as usize, come);
-                }
-            }
-        }
-    }
 
     #[test]
     fn releases_cost_at_most_the_target() {

@@ -7,10 +7,8 @@
 //! The loop is `steps`; what each worker does with its share of a draw is `worker`. The core decides every bit of a
 //! step; here are threads, files and the order of things.
 
-pub mod audit;
 mod before_steps;
 mod best;
-pub mod budget;
 mod checkpoint;
 pub(crate) mod choice;
 mod class_metrics;
@@ -22,16 +20,13 @@ mod dry_run;
 mod equation6;
 mod error;
 pub(crate) mod evaluate;
-pub mod federated;
 pub mod files;
-pub mod filter;
 mod galore;
 mod generator;
 pub mod gradients;
 mod group;
 mod held_out;
-pub mod init;
-pub mod lora;
+pub mod inside;
 mod method;
 mod noise_correlation;
 mod non_finite;
@@ -76,7 +71,7 @@ pub use choice::{
     OptimizerChoice, Rule, SecondMoment, Solver, ThresholdChoice,
 };
 pub use class_metrics::{ClassFigures, ClassMetrics};
-pub use config::{Budget, CLIPPED_BY_BACKEND, EXACT, NOT_PRIVATE, Noise, Record, TestMetrics, TrainConfig};
+pub use config::{Budget, CLIPPED_BY_BACKEND, NOT_PRIVATE, Noise, Record, TestMetrics, TrainConfig};
 pub use data_names::{data_names, set_data_names};
 pub use dry_run::rehearse;
 pub use error::TrainError;
@@ -91,7 +86,6 @@ pub use non_finite::NON_FINITE;
 pub use normalize_private::NormalizePrivate;
 pub use outcome::{Evaluation, LastIterate, Outcome, Progress, Resumed, StepReport};
 pub use prepare::{Read, Source, plan, prepare, prepare_on, read};
-pub(crate) use prepare::{on_data, on_network};
 pub use price::set_tuning_rate;
 pub use recording::{recording_bytes, recording_part};
 pub use rehearsal::Independence;
@@ -99,9 +93,7 @@ pub use release_non_finite::{NonFiniteCount, ReleaseNonFinite};
 pub use released::Named;
 pub use review::review;
 pub use run::Run;
-pub use run_plan::{PLAN, RunPlan};
 pub use space::check_file_fits;
-pub(crate) use steps::observed;
 pub use steps::{run, run_on, run_resumable};
 pub use store::{paid_steps, pay_all, pay_plan};
 pub use terms::Terms;

@@ -112,7 +112,7 @@ impl NormalizePrivate {
     }
 
     /// The numbers that a row, in float64, adds to the two sums of each column.
-    pub(crate) fn added(&self, row: &[f64], first: &mut [f32], second: &mut [f32]) {
+    pub fn added(&self, row: &[f64], first: &mut [f32], second: &mut [f32]) {
         for (column, ((x, first), second)) in row.iter().zip(first).zip(second).enumerate() {
             let (middle, half) = self.range(column);
             let unit = ((x - middle) / half).clamp(-1.0, 1.0);

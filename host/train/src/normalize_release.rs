@@ -19,9 +19,9 @@ use crate::group::agree;
 use crate::normalize_private::NormalizePrivate;
 use crate::observe::{Normalizing, Observer};
 use crate::ranks::Ranks;
-use crate::run_plan::RunPlan;
 use crate::store::{LedgerFile, RanksLedger};
 use crate::{Run, TrainError};
+use damper_budget::RunPlan;
 use damper_core::accounting::Ledger;
 use damper_core::clip::FlatL2;
 use damper_core::filter::Identity;
@@ -55,7 +55,7 @@ pub(crate) fn constants(
     if let Some(kept) = ranks.of_rank_0(Ok(kept), |kept| kept.to_string().into_bytes(), of)? {
         return Ok(Some(kept));
     }
-    agree(ranks.group(), folder.map_or(Ok(()), |folder| plan.write(folder)))?;
+    agree(ranks.group(), folder.map_or(Ok(()), |folder| plan.write(folder).map_err(TrainError::from)))?;
     let file = folder.map(|folder| LedgerFile::of_plan(folder.join(NORMALIZE_LEDGER), plan.digest(), 0));
     let mut ledger = Ledger::resume(RanksLedger::new(file, ranks.group()), 1, 0);
     let released = release(run, normalize, ranks, &mut ledger, &derived(generator, Derived::Normalize), observer)?;

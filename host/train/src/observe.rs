@@ -6,41 +6,41 @@ use damper_core::accounting::Event;
 use damper_core::count::Query;
 
 /// A step that was charged, drawn and summed, before anything of it is released. As secret as the data.
-pub(crate) struct Summed<'a> {
+pub struct Summed<'a> {
     /// Its number.
-    pub(crate) number: u32,
+    pub number: u32,
     /// The event that the core prices.
-    pub(crate) event: Event,
+    pub event: Event,
     /// Its clip.
-    pub(crate) clip: f32,
+    pub clip: f32,
     /// The samples drawn.
-    pub(crate) samples: &'a [u32],
+    pub samples: &'a [u32],
     /// The points at which the gradients were taken.
-    pub(crate) points: &'a [Point],
+    pub points: &'a [Point],
     /// The clipped sum.
-    pub(crate) sum: Sum,
+    pub sum: Sum,
     /// The threshold's query that the samples were counted for.
-    pub(crate) query: Query,
+    pub query: Query,
     /// The counts, without noise.
-    pub(crate) counts: &'a [i32],
+    pub counts: &'a [i32],
 }
 
 /// The release of a step.
-pub(crate) struct Given<'a> {
+pub struct Given<'a> {
     /// The gradient, before any filter.
-    pub(crate) grad: &'a [f32],
+    pub grad: &'a [f32],
     /// Standard deviation of its noise, as the optimizer is told.
-    pub(crate) noise_std: f64,
+    pub noise_std: f64,
     /// The counts; none where nothing is counted.
-    pub(crate) counts: &'a [f64],
+    pub counts: &'a [f64],
     /// The clip of the next step.
-    pub(crate) next_clip: f32,
+    pub next_clip: f32,
     /// The learned clip, computed from the released counts alone.
-    pub(crate) learned_clip: f32,
+    pub learned_clip: f32,
 }
 
 /// The release of the features' means and deviations.
-pub(crate) enum Normalizing<'a> {
+pub enum Normalizing<'a> {
     /// It is charged, and comes next.
     Charged,
     /// What is released: noisy means over so many rows.
@@ -54,7 +54,7 @@ pub(crate) enum Normalizing<'a> {
 
 /// The release of the number of rows without a finite gradient.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub(crate) enum Counting {
+pub enum Counting {
     /// It is charged, and comes next.
     Charged,
     /// What is released.
@@ -62,7 +62,7 @@ pub(crate) enum Counting {
 }
 
 /// An observer.
-pub(crate) trait Observer {
+pub trait Observer {
     /// Before the release of a step.
     fn summed(&mut self, step: Summed<'_>);
     /// After it.

@@ -3,9 +3,10 @@
 //! Each value is the price of those steps alone by the run's accountant, with the releases from held-out rows that come after them. The accountant's rounding may make a longer prefix a
 //! thousandth cheaper than a shorter one, so the largest value so far stays.
 
-use super::held_out::{evaluations_until, steps_between};
+use super::held_out::steps_between;
 use super::{PrivateMetrics, Run};
 use damper_accounting::{AccountingError, Spent};
+use damper_budget::evaluations_until;
 use damper_core::accounting::Event;
 
 /// Counts the steps of a run.

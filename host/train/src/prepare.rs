@@ -3,13 +3,13 @@
 use super::correlation::{self, fitted};
 use super::data_names;
 use super::galore::forms;
-use super::held_out::{PrivateMetrics, evaluations, steps_between};
+use super::held_out::{PrivateMetrics, steps_between};
 use super::noise_correlation::NoiseCorrelation;
 use super::not_private;
 use super::price::{Priced, of_training, price, tuning_rate};
 use super::recording;
 use super::review::review;
-use super::run_plan::RunPlan;
+use super::run_plan::run_plan;
 use super::sampler::steps_per_event;
 use super::weights::check_weights;
 use super::worker::Layout;
@@ -17,10 +17,11 @@ use super::{
     Budget, Clipping, Noise, NoiseChoice, NormalizePrivate, ReleaseNonFinite, Run, Terms, TestMetrics, TrainConfig,
     TrainError,
 };
-use crate::init;
-use crate::lora::{self, Adapted, Lora};
 use damper_accounting::{RunKind, Sampler, Truncated, upward};
+use damper_budget::{RunPlan, evaluations};
 use damper_data::{DataOptions, Dataset, InputShape, LabelKind, Labels, Split, TestSource, held_out_rows, load};
+use damper_edit::init;
+use damper_edit::lora::{self, Adapted, Lora};
 use damper_grad::{Cost, DeriveOptions, GradGraph, Loss, Readout, derive};
 use damper_onnx::SettingError;
 use damper_onnx::graph::{Graph, GraphOptions, TensorData, Value, ValueId, retie};
@@ -100,7 +101,8 @@ pub struct Read {
     /// Warnings about the model, one line each.
     pub warnings: Vec<String>,
     init_seed: Option<u64>,
-    pub(crate) graph: Graph,
+    /// The network, with the initial values of the trained parameters.
+    pub graph: Graph,
     /// The graph that computes per-sample gradients.
     pub grad: GradGraph,
     derive: DeriveOptions,
@@ -401,7 +403,7 @@ pub fn plan(
     let left = tuning.map_or(samples, |part| samples - held_out_rows(samples, part));
     let rate = if left == samples { terms.rate } else { tuning_rate(&config, samples, left)? };
     let event_rate = if config.sampler == Sampler::Poisson { rate } else { terms.event_rate };
-    RunPlan::of(&config, left, &Terms { rate, event_rate, ..terms }, metrics.as_ref())
+    run_plan(&config, left, &Terms { rate, event_rate, ..terms }, metrics.as_ref())
 }
 
 /// `run` on other data for so many steps: what it costs stays as it is.
@@ -409,7 +411,7 @@ pub fn plan(
 /// # Errors
 ///
 /// Correlated noise of so many steps has no price.
-pub(crate) fn on_data(run: &Run, train: Split, steps: u32) -> Result<Run, TrainError> {
+pub fn on_data(run: &Run, train: Split, steps: u32) -> Result<Run, TrainError> {
     let correlated = run.terms.correlated;
     let correlated = correlated
         .map(|noise| fitted(noise, &run.config, steps, train.len() as u64, Layout::new(&run.grad).dim()))
@@ -425,7 +427,7 @@ pub(crate) fn on_data(run: &Run, train: Split, steps: u32) -> Result<Run, TrainE
 /// # Errors
 ///
 /// The network cannot be trained so.
-pub(crate) fn on_network(run: &Run, model: ModelProto, train: Split, steps: u32) -> Result<Run, TrainError> {
+pub fn on_network(run: &Run, model: ModelProto, train: Split, steps: u32) -> Result<Run, TrainError> {
     let graph = Graph::from_model(&model, &GraphOptions::default())?;
     let options = DeriveOptions::new(Loss::SoftmaxCrossEntropy);
     let grad = derive(&graph, &as_read(&options))?;
@@ -474,7 +476,7 @@ fn clipped(graph: &Graph, derived: &DeriveOptions, config: &TrainConfig) -> Resu
 }
 
 /// The rows asked for, or as many as `memory` bytes hold.
-pub(crate) fn physical_batch(rows: Option<NonZeroUsize>, memory: u64, cost: Cost) -> Result<NonZeroUsize, TrainError> {
+pub fn physical_batch(rows: Option<NonZeroUsize>, memory: u64, cost: Cost) -> Result<NonZeroUsize, TrainError> {
     rows.or_else(|| cost.rows(memory)).ok_or_else(|| {
         let needed = cost.bytes(1).div_ceil(1 << 20);
         let problem = format!(
@@ -641,7 +643,7 @@ fn fixed(spec: &TensorSpec) -> Vec<usize> {
 }
 
 /// The model file's values of the trained parameters, flat, in the gradient graph's order.
-pub(crate) fn initial(graph: &Graph, grad: &GradGraph) -> Vec<f32> {
+pub fn initial(graph: &Graph, grad: &GradGraph) -> Vec<f32> {
     let of = |name: &str| graph.parameters.iter().find(|parameter| parameter.name == name)?.initial.as_f32();
     // Grown value by value, they would take up to twice their memory for the whole run.
     grad.parameters.iter().filter_map(|spec| of(&spec.name)).collect::<Vec<_>>().concat()

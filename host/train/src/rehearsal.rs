@@ -21,7 +21,7 @@ const MOVE: f32 = 0.02;
 /// # Errors
 ///
 /// The backend cannot run the graph, or computes a gradient wrong: the message names it.
-pub(super) fn self_test(
+pub fn self_test(
     backend: &dyn Backend,
     grad: &GradGraph,
     prefixes: &[&str],

@@ -1,7 +1,7 @@
 //! The model that a run releases: its trained parameters in their places, adapters merged.
 
 use crate::Run;
-use crate::lora::Adapted;
+use damper_edit::lora::Adapted;
 use damper_onnx::pb::ModelProto;
 use damper_onnx::{TrainedError, write_trained};
 use std::borrow::Cow;
@@ -54,3 +54,6 @@ impl Run {
         write_trained(model, &parts)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,12 +4,12 @@ use crate::TrainError;
 use crate::config::TrainConfig;
 use crate::data_digest::data_digest;
 use crate::held_out::PrivateMetrics;
-use crate::lora::Adapted;
 use crate::terms::Terms;
 use crate::worker;
 use damper_accounting::{Plan, RunKind};
 use damper_core::accounting::Rate;
 use damper_data::Dataset;
+use damper_edit::lora::Adapted;
 use damper_grad::{DeriveOptions, GradGraph};
 use damper_onnx::graph::Graph;
 use damper_onnx::pb::ModelProto;
@@ -105,7 +105,7 @@ impl Run {
     }
 
     /// Number of workers.
-    pub(crate) fn threads(&self) -> usize {
+    pub fn threads(&self) -> usize {
         worker::threads(self.config.workers)
     }
 

@@ -32,7 +32,7 @@ const CHUNK: u32 = 1024;
 const WORTH_A_THREAD: u32 = 1 << 14;
 
 /// The steps of an epoch of shuffled batches: `⌈N / B⌉`.
-pub(super) fn epoch_steps(samples: u64, batch: u32) -> u32 {
+pub fn epoch_steps(samples: u64, batch: u32) -> u32 {
     u32::try_from(samples.div_ceil(u64::from(batch).max(1))).unwrap_or(u32::MAX).max(1)
 }
 
@@ -47,7 +47,7 @@ pub(super) fn steps_per_event(config: &TrainConfig, samples: u64, steps: u32) ->
 }
 
 /// Chooses the samples of each step.
-pub(super) struct BatchSampler {
+pub struct BatchSampler {
     sampler: Sampler,
     /// The rate of the coins.
     rate: Rate,
@@ -68,7 +68,7 @@ pub(super) struct BatchSampler {
 
 impl BatchSampler {
     /// The draws of `run`, out of `samples`.
-    pub(super) fn new(run: &Run, samples: u32) -> Self {
+    pub fn new(run: &Run, samples: u32) -> Self {
         Self {
             sampler: run.config.sampler,
             rate: run.terms.event_rate,
@@ -86,12 +86,12 @@ impl BatchSampler {
     }
 
     /// The same coins, whole draws of them, at another rate.
-    pub(super) fn at(self, rate: Rate) -> Self {
+    pub fn at(self, rate: Rate) -> Self {
         Self { rate, truncation: None, ..self }
     }
 
     /// Gives the samples of `own` alone: those of the same draws.
-    pub(super) fn limit(&mut self, own: Range<u32>) {
+    pub fn limit(&mut self, own: Range<u32>) {
         self.own = own;
     }
 
@@ -117,7 +117,7 @@ impl BatchSampler {
     }
 
     /// The samples of step `step`, ascending.
-    pub(super) fn draw(&mut self, generator: &(impl Generator + Sync), step: u32, draw: &mut Vec<u32>) {
+    pub fn draw(&mut self, generator: &(impl Generator + Sync), step: u32, draw: &mut Vec<u32>) {
         draw.clear();
         match self.sampler {
             Sampler::Poisson => {
@@ -169,7 +169,7 @@ impl BatchSampler {
     }
 
     /// The steps whose least noise is that of the event which begins at step `step`, if one does.
-    pub(super) fn event(&self, step: u32) -> Option<Range<u32>> {
+    pub fn event(&self, step: u32) -> Option<Range<u32>> {
         let of_event = self.steps_per_event;
         step.is_multiple_of(of_event).then(|| step..self.steps.max(step + 1).min(step.saturating_add(of_event)))
     }

@@ -15,9 +15,9 @@ mod noise;
 pub use draw::{Candidate, candidates};
 pub use noise::calibrated;
 
-use crate::RunPlan;
 use damper_accounting::selection::CandidateEvents;
 use damper_accounting::{AccountingError, CandidateCount, Search};
+use damper_budget::RunPlan;
 
 /// The plan of a search among candidates with these plans: that of the first, with the events of the others.
 ///

@@ -29,12 +29,12 @@ use damper_grad::GradGraph;
 use damper_runtime::{Backend, BackendError};
 
 /// Its memory, the optimizer's of type `OS`.
-pub(crate) type State<M, OS> =
+pub type State<M, OS> =
     StepState<Vec<<M as Mechanism>::Word>, FilterState, OS, WatchedThresholdState, <M as Mechanism>::NoiseState>;
 
 /// The words of a sum.
 #[derive(Clone, PartialEq, Debug)]
-pub(crate) enum Sum {
+pub enum Sum {
     /// Grid units: exact.
     Grid(Vec<i64>),
     /// Floats: not exact.
@@ -60,7 +60,7 @@ impl From<Vec<SumWord<f32>>> for Sum {
 }
 
 /// Code that goes through the steps of a run, once mechanism and workers are chosen.
-pub(crate) trait StepLoop {
+pub trait StepLoop {
     /// Its result.
     type End;
 
@@ -73,7 +73,7 @@ pub(crate) trait StepLoop {
 }
 
 /// The graph that the workers of `run` take samples through, and how the outputs that they read begin.
-pub(crate) fn graph_of(run: &Run) -> (&GradGraph, &'static [&'static str]) {
+pub fn graph_of(run: &Run) -> (&GradGraph, &'static [&'static str]) {
     match &run.clipped {
         Some(clipped) => (clipped, &SUMS),
         None => (&run.grad, &OUTPUTS),
@@ -81,7 +81,7 @@ pub(crate) fn graph_of(run: &Run) -> (&GradGraph, &'static [&'static str]) {
 }
 
 /// Rehearses the run's graph on `backend`, loads it for each thread, and goes the course.
-pub(crate) fn go<C: StepLoop>(run: &Run, backend: &dyn Backend, step_loop: C) -> Result<C::End, TrainError> {
+pub fn go<C: StepLoop>(run: &Run, backend: &dyn Backend, step_loop: C) -> Result<C::End, TrainError> {
     let rows = run.physical_batch;
     let sessions = Sessions { backend, grad: &run.grad, split: &run.data.train, rows, threads: run.threads() };
     let (grad, prefixes) = graph_of(run);
@@ -123,12 +123,12 @@ fn expected_draw(config: &TrainConfig, rate: Rate, samples: usize) -> u32 {
 }
 
 /// The layers of the run's clipping rule, which its step borrows.
-pub(crate) fn layers(run: &Run) -> Vec<Layer> {
+pub fn layers(run: &Run) -> Vec<Layer> {
     run.config.method.clipping.layers(Layout::new(&run.grad).lengths())
 }
 
 /// The event of step `number`, which is priced with others if an event is several steps.
-pub(crate) fn event<M: Trained, O: Clone>(run: &Run, step: &Step<'_, M, O>, number: u32) -> Result<Event, TrainError> {
+pub fn event<M: Trained, O: Clone>(run: &Run, step: &Step<'_, M, O>, number: u32) -> Result<Event, TrainError> {
     Ok(match (&run.terms.correlated, step.slots().mechanism.whole()) {
         (Some(correlated), _) if correlated.rate.is_some() => correlated.event()?.0,
         (_, Some(whole)) => whole?,
@@ -138,7 +138,7 @@ pub(crate) fn event<M: Trained, O: Clone>(run: &Run, step: &Step<'_, M, O>, numb
 
 /// The step of `run` and its memory, with `noise` as the memory of the noise and what `around` makes of the optimizer and its.
 #[allow(clippy::type_complexity)] // A step and its memory.
-pub(crate) fn step<'a, M: Trained, O: Clone, OS>(
+pub fn step<'a, M: Trained, O: Clone, OS>(
     run: &Run,
     mechanism: M,
     noise: M::NoiseState,
@@ -150,7 +150,7 @@ pub(crate) fn step<'a, M: Trained, O: Clone, OS>(
 
 /// As [`step`], with a filter and an optimizer of so many `coordinates`, if not of all.
 #[allow(clippy::type_complexity)] // A step and its memory.
-pub(crate) fn step_of<'a, M: Trained, O: Clone, OS>(
+pub fn step_of<'a, M: Trained, O: Clone, OS>(
     run: &Run,
     mechanism: M,
     noise: M::NoiseState,
@@ -181,9 +181,9 @@ pub(crate) fn step_of<'a, M: Trained, O: Clone, OS>(
 
 /// The samples that a step drew and the points of its gradients. The memory is used again.
 #[derive(Default, Debug)]
-pub(crate) struct Draw {
+pub struct Draw {
     /// The samples drawn, ascending.
-    pub(crate) samples: Vec<u32>,
+    pub samples: Vec<u32>,
     points: Vec<Point>,
     /// This rank's number and the number of ranks, if it takes its share of the chunks alone.
     share: Option<(usize, usize)>,
@@ -191,12 +191,12 @@ pub(crate) struct Draw {
 
 impl Draw {
     /// From now on takes the gradients of each `share.1`-th chunk, from number `share.0`.
-    pub(crate) fn take_share(&mut self, share: (usize, usize)) {
+    pub fn take_share(&mut self, share: (usize, usize)) {
         self.share = Some(share);
     }
 
     /// Throws the coins of an open step's samples, those of `split` and as many `others` behind them.
-    pub(crate) fn throw<M: Trained, O, OS>(
+    pub fn throw<M: Trained, O, OS>(
         &mut self,
         run: &Run,
         opened: &Opened<'_, '_, M, O, OS>,
@@ -212,7 +212,7 @@ impl Draw {
     /// The gradients of the samples drawn from `split` are taken, clipped and summed by the workers. The generator draws their views.
     /// Returns the number of samples.
     #[allow(clippy::too_many_arguments)] // Each is a thing of its own.
-    pub(crate) fn accumulate<M: Trained, O, OS>(
+    pub fn accumulate<M: Trained, O, OS>(
         &mut self,
         run: &Run,
         opened: &mut Opened<'_, '_, M, O, OS>,
@@ -254,12 +254,12 @@ impl Draw {
     }
 
     /// The points at which the last step took gradients.
-    pub(crate) fn points(&self) -> &[Point] {
+    pub fn points(&self) -> &[Point] {
         &self.points
     }
 
     /// Samples drawn that are not null.
-    pub(crate) fn counted(&self, split: &Split) -> u32 {
+    pub fn counted(&self, split: &Split) -> u32 {
         self.samples.iter().filter(|sample| !split.is_null(**sample as usize)).count() as u32
     }
 }

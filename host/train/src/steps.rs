@@ -6,7 +6,7 @@ use super::dry_run::{check_result, of_gradients, rehearse_on};
 use super::evaluate::{Evaluator, loss_unit};
 use super::generator::{self, ChaCha20};
 use super::group::{Alone, Group, RankError, agree};
-use super::held_out::{evaluations_until, steps_between};
+use super::held_out::steps_between;
 use super::non_finite::{NonFinite, first_samples, tell_first};
 use super::non_finite_release::{self, Files};
 use super::normalize_release::{constants, normalized};
@@ -16,7 +16,6 @@ use super::odometer::Odometer;
 use super::ranks::{Ranks, Taken};
 use super::recording::{Beginning, Begun, Origin, Recording};
 use super::rehearsal::{Independence, Rehearsed};
-use super::run_plan::RunPlan;
 use super::sampler::BatchSampler;
 use super::sharded_state::WholeState;
 use super::space::check_room;
@@ -28,9 +27,9 @@ use super::watched::{GradientWatch, ThresholdWatch, Watched, WatchedState};
 use super::weights::LARGEST;
 use super::worker::{Accumulate, GradientObserver, Layout, Step};
 use super::{Evaluation, Outcome, Progress, Resumed, Run, StepReport, TestMetrics, TrainError};
-use crate::EXACT;
 use crate::best::BestParams;
 use damper_accounting::{CorrelatedRun, Recorded, RecordedEvent};
+use damper_budget::{EXACT, RunPlan, evaluations_until};
 use damper_core::accounting::{Event, Ledger};
 use damper_core::average::{Average, Averaging};
 use damper_core::error::ConfigError;
@@ -111,7 +110,7 @@ pub fn run_on(
 }
 
 /// [`run`], seen from the inside.
-pub(crate) fn observed(
+pub fn observed(
     run: &Run,
     group: &dyn Group,
     folder: Option<&Path>,
@@ -153,7 +152,7 @@ pub(crate) fn observed(
         let problem = "on this backend a sample's gradient has other bits beside other samples, and shards change those; leave it out";
         return Err(SettingError::new("shard_data", "", problem).into());
     }
-    let plan = RunPlan::new(run)?;
+    let plan = run.run_plan()?;
     let steps = run.terms.steps;
     let environment = Environment::of(run, backend.as_ref(), run.threads());
     if group.size() > 1 {
@@ -364,7 +363,7 @@ where
         tell_first(found, looked_at.len(), progress);
     }
     let mut non_finite = NonFinite::begin(written.folder, first - lost);
-    agree(ranks.group(), written.folder.map_or(Ok(()), |folder| written.plan.write(folder)))?;
+    agree(ranks.group(), written.folder.map_or(Ok(()), |folder| written.plan.write(folder).map_err(TrainError::from)))?;
     let counted = non_finite_release::released(
         run,
         ranks,

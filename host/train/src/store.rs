@@ -1,9 +1,9 @@
 //! The ledger's file: what was charged, durable before anything is released.
 
-use super::run_plan::RunPlan;
 use super::{Run, TrainError};
 use crate::files::{Access, FileError, HELD_OUT_LEDGER, LEDGER, write};
 use crate::group::{Group, agree};
+use damper_budget::RunPlan;
 use damper_core::accounting::{Record, Store};
 use damper_files::sealed;
 use serde::{Deserialize, Serialize};
@@ -129,7 +129,7 @@ pub(super) fn paid_of(bytes: &[u8], plan: &str, steps: u32) -> Result<u32, Strin
 ///
 /// The disk is full or fails.
 pub fn pay_all(run: &Run, checkpoint: &Path) -> Result<(), TrainError> {
-    pay_plan(&RunPlan::new(run)?, checkpoint)
+    pay_plan(&run.run_plan()?, checkpoint)
 }
 
 /// Writes `plan` into `checkpoint`, and a ledger in which all its steps are charged. When it returns, both survive a power cut.

@@ -10,7 +10,7 @@ use damper_core::noise::{
 use damper_core::private::{Mechanism, SumWord};
 
 /// A mechanism with the memory of its noise.
-pub(crate) trait Trained: Mechanism<Word: Send> + Send + Sync {
+pub trait Trained: Mechanism<Word: Send> + Send + Sync {
     /// The memory for `dim` parameters before step `first`: that of a run which never stopped.
     ///
     /// # Errors
@@ -55,7 +55,7 @@ impl Trained for ContinuousGaussian {
 }
 
 /// Correlated noise. Its buffers are as secret as the key: they are wiped with the state, and no file has them. The key has them all.
-pub(crate) type Correlated = CorrelatedGaussian<i64, AnyCorrelation, Vec<NoiseWord>>;
+pub type Correlated = CorrelatedGaussian<i64, AnyCorrelation, Vec<NoiseWord>>;
 
 impl Trained for Correlated {
     type Integer = i64;

@@ -10,13 +10,14 @@ use damper_core::threshold::{CountNoise, Query, ReleasedCounts, StepConstants, T
 
 /// An optimizer, unchanged.
 #[derive(Clone, Copy)]
-pub(crate) struct Watched<O>(pub(crate) O);
+pub struct Watched<O>(pub O);
 
 /// Its memory.
-pub(crate) struct WatchedState<OS> {
-    pub(crate) inner: OS,
+pub struct WatchedState<OS> {
+    /// The optimizer's.
+    pub inner: OS,
     /// The values released last; kept only if somebody watches.
-    pub(crate) watch: Option<GradientWatch>,
+    pub watch: Option<GradientWatch>,
 }
 
 impl<OS: SaveState> SaveState for WatchedState<OS> {
@@ -27,16 +28,16 @@ impl<OS: SaveState> SaveState for WatchedState<OS> {
 
 /// The gradient released last.
 #[derive(Debug)]
-pub(crate) struct GradientWatch {
+pub struct GradientWatch {
     /// `[D]`, before any filter.
-    pub(crate) released: Vec<f32>,
+    pub released: Vec<f32>,
     /// Standard deviation of the noise in it, as the core gives it to the optimizer.
-    pub(crate) noise_std: f64,
+    pub noise_std: f64,
 }
 
 impl GradientWatch {
     /// Of `dim` parameters, before the first release.
-    pub(crate) fn new(dim: usize) -> Self {
+    pub fn new(dim: usize) -> Self {
         Self { released: vec![0.0; dim], noise_std: 0.0 }
     }
 }
@@ -87,13 +88,13 @@ impl<O: Optimizer<OS>, OS> Optimizer<WatchedState<OS>> for Watched<O> {
 
 /// A rule for the clip, unchanged.
 #[derive(Clone, Copy)]
-pub(crate) struct WatchedThreshold(pub(crate) AnyThreshold);
+pub struct WatchedThreshold(pub AnyThreshold);
 
 /// Its memory.
-pub(crate) struct WatchedThresholdState {
-    pub(crate) inner: AnyThresholdState,
+pub struct WatchedThresholdState {
+    pub inner: AnyThresholdState,
     /// The values released to it; kept only if somebody watches.
-    pub(crate) watch: Option<ThresholdWatch>,
+    pub watch: Option<ThresholdWatch>,
 }
 
 impl SaveState for WatchedThresholdState {
@@ -103,9 +104,9 @@ impl SaveState for WatchedThresholdState {
 }
 
 /// The counts released last, and a second memory of the rule that learns from released counts alone.
-pub(crate) struct ThresholdWatch {
-    pub(crate) counts: Vec<f64>,
-    pub(crate) shadow: AnyThresholdState,
+pub struct ThresholdWatch {
+    pub counts: Vec<f64>,
+    pub shadow: AnyThresholdState,
 }
 
 impl Threshold for WatchedThreshold {

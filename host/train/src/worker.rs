@@ -14,12 +14,12 @@ mod plain_sum;
 mod reader;
 mod views;
 
-pub(super) use clipped_sum::ClippedSums;
-pub(super) use exact::{ExactGradients, Rows};
-pub(super) use parts::OUTPUTS;
-pub(crate) use per_sample::PerSampleGradients;
-pub(super) use plain_sum::PlainSums;
-pub(crate) use views::Views;
+pub(crate) use clipped_sum::ClippedSums;
+pub use exact::{ExactGradients, Rows};
+pub use parts::OUTPUTS;
+pub use per_sample::PerSampleGradients;
+pub use plain_sum::PlainSums;
+pub use views::Views;
 
 use super::choice::FilterState;
 use super::prune::keep_outputs;
@@ -39,19 +39,19 @@ use prost::Message;
 use std::num::NonZeroUsize;
 
 /// A step of the trainer's that takes samples, whatever optimizer `O` with memory `OS` follows it, with layers that live for `'l`.
-pub(crate) type Opened<'a, 'l, M, O, OS> = Open<'a, Step<'l, M, O>, FilterState, OS>;
+pub type Opened<'a, 'l, M, O, OS> = Open<'a, Step<'l, M, O>, FilterState, OS>;
 /// The step of a run, with optimizer `O`.
-pub(crate) type Step<'l, M, O> = PrivateStep<FilterSlot, O, M, WatchedThreshold, AnyClip<'l>, Declared<AnyNoise>>;
+pub type Step<'l, M, O> = PrivateStep<FilterSlot, O, M, WatchedThreshold, AnyClip<'l>, Declared<AnyNoise>>;
 
 /// Who is shown each drawn sample's mixed gradient, bit for bit as the core takes it, in the order of the chunks: a recording, or
 /// an audit. Null samples have none.
-pub(crate) trait GradientObserver: Send {
+pub trait GradientObserver: Send {
     /// The gradient of sample `sample`, `[D]`.
     fn sample(&mut self, sample: u32, mixed: &[f32]);
 }
 
 /// One way from samples to the sum of a step.
-pub(crate) trait Accumulate<M: Mechanism> {
+pub trait Accumulate<M: Mechanism> {
     /// Adds the samples of `chunks`, taking gradients where `at` says and mixing them per sample before the clip. A witness is shown
     /// each sample's, where each has one.
     fn accumulate<O: Optimizer<OS>, OS>(
@@ -99,7 +99,7 @@ pub(crate) trait Accumulate<M: Mechanism> {
 }
 
 /// Number of threads: `asked`, or that of processors. One in WebAssembly, which has no threads.
-pub(crate) fn threads(asked: Option<NonZeroUsize>) -> usize {
+pub fn threads(asked: Option<NonZeroUsize>) -> usize {
     if cfg!(target_family = "wasm") {
         return 1;
     }
@@ -107,9 +107,7 @@ pub(crate) fn threads(asked: Option<NonZeroUsize>) -> usize {
 }
 
 /// Draws parts of the noise, each on a thread.
-pub(crate) fn draw_parts<M: Mechanism<Word: Send> + Send + Sync>(
-    parts: &mut [NoisePart<'_, M, impl Generator + Sync>],
-) {
+pub fn draw_parts<M: Mechanism<Word: Send> + Send + Sync>(parts: &mut [NoisePart<'_, M, impl Generator + Sync>]) {
     std::thread::scope(|scope| {
         let Some((own, others)) = parts.split_first_mut() else { return };
         for part in others {
@@ -124,17 +122,17 @@ const WORTH_A_THREAD: usize = 1 << 12;
 
 /// The parts that the sessions of all workers share.
 #[derive(Clone, Copy)]
-pub(crate) struct Sessions<'a> {
+pub struct Sessions<'a> {
     /// The backend.
-    pub(crate) backend: &'a dyn Backend,
+    pub backend: &'a dyn Backend,
     /// The graph that they run.
-    pub(crate) grad: &'a GradGraph,
+    pub grad: &'a GradGraph,
     /// The samples they are fed.
-    pub(crate) split: &'a Split,
+    pub split: &'a Split,
     /// Rows of the physical batch.
-    pub(crate) rows: NonZeroUsize,
+    pub rows: NonZeroUsize,
     /// Number of workers.
-    pub(crate) threads: usize,
+    pub threads: usize,
 }
 
 impl Sessions<'_> {
@@ -159,7 +157,7 @@ fn fill(batch: &mut Batch, split: &Split, chunk: Chunk<'_>) -> Result<(), Backen
 }
 
 /// `grad` cut down to those outputs, encoded, and what it is to be loaded for.
-pub(super) fn plan(grad: &GradGraph, prefixes: &[&str], rows: NonZeroUsize) -> (Vec<u8>, Plan) {
+pub fn plan(grad: &GradGraph, prefixes: &[&str], rows: NonZeroUsize) -> (Vec<u8>, Plan) {
     let is_wanted = |spec: &&TensorSpec| prefixes.iter().any(|prefix| spec.name.starts_with(prefix));
     let outputs: Vec<TensorSpec> = grad.outputs.iter().filter(is_wanted).cloned().collect();
     let names: Vec<&str> = outputs.iter().map(|spec| spec.name.as_str()).collect();
@@ -168,36 +166,37 @@ pub(super) fn plan(grad: &GradGraph, prefixes: &[&str], rows: NonZeroUsize) -> (
 }
 
 /// Prefixes of the outputs that [`ClippedSums`] read.
-pub(super) const SUMS: [&str; 2] = ["dp.norm", "dp.sum."];
+pub const SUMS: [&str; 2] = ["dp.norm", "dp.sum."];
 
 /// Offsets of the parameters in the flat vector, in order, and its length.
 #[derive(Clone, Debug)]
-pub(crate) struct Layout {
+pub struct Layout {
     lengths: Vec<usize>,
 }
 
 impl Layout {
-    pub(crate) fn new(grad: &GradGraph) -> Self {
+    /// Of the parameters of `grad`.
+    pub fn new(grad: &GradGraph) -> Self {
         Self { lengths: grad.parameters.iter().map(|spec| spec.elements(1)).collect() }
     }
 
     /// Number of parameters in all.
-    pub(crate) fn dim(&self) -> usize {
+    pub fn dim(&self) -> usize {
         self.lengths.iter().sum()
     }
 
     /// Lengths of the parameters.
-    pub(crate) fn lengths(&self) -> &[usize] {
+    pub fn lengths(&self) -> &[usize] {
         &self.lengths
     }
 
     /// The parts of a flat vector as inputs of many runs.
-    pub(crate) fn kept<'a>(&'a self, flat: &'a [f32]) -> Kept<'a> {
+    pub fn kept<'a>(&'a self, flat: &'a [f32]) -> Kept<'a> {
         Kept::new(self.split(flat).map(TensorRef::F32).collect())
     }
 
     /// The parts of a flat vector, one a parameter.
-    pub(crate) fn split<'a>(&'a self, flat: &'a [f32]) -> impl Iterator<Item = &'a [f32]> {
+    pub fn split<'a>(&'a self, flat: &'a [f32]) -> impl Iterator<Item = &'a [f32]> {
         let mut rest = flat;
         self.lengths.iter().map(move |length| {
             let (part, after) = rest.split_at(*length);
@@ -209,18 +208,20 @@ impl Layout {
 
 /// The points and views at which a step takes each sample's gradients. Their mean over views, weighted over points, is the sample's.
 #[derive(Clone, Copy)]
-pub(crate) struct GradsAt<'a> {
+pub struct GradsAt<'a> {
     /// The evaluation points.
-    pub(crate) points: &'a [Point],
+    pub points: &'a [Point],
     /// The views of each sample; none if it is taken as it is.
-    pub(crate) views: Option<Views<'a>>,
+    pub views: Option<Views<'a>>,
 }
 
 /// The evaluation points of a step, and their weights.
 #[derive(Clone, Default, Debug)]
-pub(crate) struct Point {
-    pub(crate) params: Vec<f32>,
-    pub(crate) weight: f32,
+pub struct Point {
+    /// `[D]`, flat.
+    pub params: Vec<f32>,
+    /// The weight of its gradient in the sample's.
+    pub weight: f32,
 }
 
 const SHAPES: &str = "the graph's gradients have the parameters' shapes";

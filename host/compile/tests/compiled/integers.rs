@@ -2,13 +2,12 @@
 
 use super::{compiled, root};
 use damper_compile::{CompileOptions, Compiled};
+use damper_edit::quantize_weights;
 use damper_grad::{DeriveOptions, Loss};
 use damper_onnx::graph::{DType, GraphOptions};
 use damper_onnx::pb::tensor_proto::DataType;
 use damper_onnx::pb::{GraphProto, ModelProto, OperatorSetIdProto, TensorProto};
-use damper_onnx::{
-    Extent, load, make_attr_int, make_attr_ints, make_node, make_tensor_f32, make_value_info, quantize_weights,
-};
+use damper_onnx::{Extent, load, make_attr_int, make_attr_ints, make_node, make_tensor_f32, make_value_info};
 use damper_testing::Random;
 
 /// Each has a kernel of every form that reads integers: convolutions forward and backward, products on both sides, a look-up.

@@ -21,7 +21,7 @@ fn exported_models_match_tract_shapes() {
     assert!(!paths.is_empty(), "no models in onnx-models");
     for path in paths {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
-        let model = damper_train::init::load(&path, None).unwrap().model;
+        let model = damper_edit::init::load(&path, None).unwrap().model;
         if let Some((_, word)) = REFUSED.iter().find(|(stem, _)| name.starts_with(stem)) {
             let message = refusal(&model);
             assert!(message.contains(word), "{name}: {message}");

@@ -1,7 +1,8 @@
 //! Adapters: what the rewritten model computes, and what the merged one does, in tract.
 
 use super::*;
-use damper_onnx::{Adapters, LoraOptions, SettingError, add_adapters, make_attr_float, make_attr_int, write_trained};
+use damper_edit::{Adapters, LoraOptions, add_adapters};
+use damper_onnx::{SettingError, make_attr_float, make_attr_int, write_trained};
 use damper_testing::Random;
 use std::num::NonZeroUsize;
 

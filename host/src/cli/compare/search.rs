@@ -5,6 +5,7 @@ use super::super::charge::Charge;
 use super::super::command_line;
 use super::super::train::TrainArgs;
 use super::{Runner, figures, file};
+use damper_budget::RunPlan;
 use damper_data::{Dataset, held_out_rows};
 use damper_onnx as onnx;
 use damper_report::compare::{Figures, Found, Score, SearchPlan, TUNING_PART, Task};
@@ -12,8 +13,7 @@ use damper_report::{TrainReport, create_ledger_folder, trained_model};
 use damper_train::files::{Access, create_private_folder, write};
 use damper_train::search::{Candidate, calibrated, candidates};
 use damper_train::{
-    self as train, Budget, Evaluation, Outcome, Progress, Run, RunPlan, Source, StepReport, TestMetrics, TrainConfig,
-    TrainError,
+    self as train, Budget, Evaluation, Outcome, Progress, Run, Source, StepReport, TestMetrics, TrainConfig, TrainError,
 };
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -179,7 +179,7 @@ impl Search {
         });
         let run = run.map_err(|error| Failure::in_model(&source.model, error))?;
         let test = public.ok_or_else(|| Failure::new(file::NO_TEST))?;
-        if RunPlan::new(&run)?.events != self.plans[at].events {
+        if run.run_plan()?.events != self.plans[at].events {
             return Err(Failure::new(
                 "--samples: gives another plan than the data; give the number of its training samples",
             ));

@@ -3,7 +3,7 @@
 use super::super::{Failure, answer, answer_json};
 use super::common::{Cost, cost_text, read_plan};
 use clap::Args;
-use damper_train::federated::{Aggregation, DeviceNoise, FederationPlan, Member, approve};
+use damper_federation::{Aggregation, DeviceNoise, FederationPlan, Member, approve};
 use serde::Serialize;
 use std::path::PathBuf;
 

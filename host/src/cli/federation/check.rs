@@ -5,7 +5,8 @@ use super::super::model::ModelArgs;
 use super::super::{Failure, answer};
 use super::common::{check_model, model_of_plan, read_device, read_plan, read_users};
 use clap::Args;
-use damper_train::federated::{DeviceData, Unit, join};
+use damper_federated::DeviceData;
+use damper_federation::{Unit, join};
 use std::path::PathBuf;
 
 /// Checks that a device's model and data fit the plan, without a request: its messages may name rows, and stay on the device.

@@ -2,7 +2,7 @@
 
 use super::super::{Failure, answer, answer_json};
 use clap::Args;
-use damper_train::federated::MemberKey;
+use damper_federation::MemberKey;
 use serde::Serialize;
 use std::path::PathBuf;
 

@@ -6,8 +6,9 @@ use super::super::{Failure, answer, answer_json, number32};
 use super::common::{Cost, cost_text};
 use clap::{Args, ValueEnum};
 use damper_data::{DataNames, TableNames};
-use damper_train::federated::{
-    Aggregation, DeviceNoise, FederationPlan, LocalSteps, Member, PlanSettings, ServerModel, Unit, members_of_text,
+use damper_federated::ServerModel;
+use damper_federation::{
+    Aggregation, DeviceNoise, FederationPlan, LocalSteps, Member, PlanSettings, Unit, members_of_text,
 };
 use damper_train::files::{Access, sha256, write};
 use serde::Serialize;

@@ -1,7 +1,7 @@
 //! The one answer that leaves a device in a round: the update, or noise alone if the update is late.
 
 use super::super::Failure;
-use damper_train::federated::{Asked, DeviceNoise, Envelope, FederationPlan, Keeping, MemberKey, SentLog};
+use damper_federation::{Asked, DeviceNoise, Envelope, FederationPlan, Keeping, MemberKey, SentLog};
 use damper_train::files::{Access, AtomicFile};
 use std::io::Write;
 use std::path::Path;

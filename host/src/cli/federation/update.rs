@@ -9,13 +9,14 @@ use super::super::{Failure, answer, answer_json};
 use super::common::{check_model, model_of_plan, read_device, read_params, read_plan, read_users};
 use super::release::{Release, Watch};
 use clap::Args;
+use damper_federated::{Device, DeviceData, Listening, Machine, Request, Users, charge_budget};
+use damper_federation::{
+    FederationError, FederationPlan, Kept, MemberKey, RoundLedger, Unit, check_approved, has_joined, join,
+    request_digest,
+};
 use damper_runtime::open;
 use damper_train::Read;
 use damper_train::check_file_fits;
-use damper_train::federated::{
-    Device, DeviceData, FederationError, FederationPlan, Kept, Listening, Machine, MemberKey, Request, RoundLedger,
-    Unit, Users, charge_budget, check_approved, has_joined, join, request_digest,
-};
 use damper_train::gradients::GradientOptions;
 use serde::Serialize;
 use std::fs;

@@ -3,7 +3,8 @@
 //! It names code by what is loaded, not by files: those may have been replaced since, and a process may have been started as another
 //! program (a loader, an interpreter). What cannot be named equals nothing, not even itself ([`Environment::repeats_bits`]).
 
-use crate::{EXACT, Run};
+use crate::Run;
+use damper_budget::EXACT;
 use damper_runtime::{Backend, loaded};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};

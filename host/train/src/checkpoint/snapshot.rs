@@ -11,7 +11,6 @@ use super::error::CheckpointError;
 use crate::data_digest::data_digest;
 use crate::files::{Access, FileError, hex, sha256, write_pieces};
 use crate::replay::PART;
-use crate::run_plan::RunPlan;
 use crate::{Evaluation, Run, TrainError};
 use damper_core::state::{self, SaveState};
 use damper_data::DataNames;
@@ -145,7 +144,7 @@ impl Header {
                 Some(adapted) => onnx::encode(&adapted.model),
             }),
             data: run.data_digest.clone().map_or_else(|| data_digest(&run.data), Ok)?,
-            plan: RunPlan::new(run)?.digest(),
+            plan: run.run_plan()?.digest(),
             environment: None,
             step: 0,
             lost: 0,

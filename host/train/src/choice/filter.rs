@@ -2,10 +2,9 @@
 
 mod stateful;
 
-pub(crate) use stateful::FilterState;
+pub use stateful::FilterState;
 
 use super::by_name::ByName;
-use crate::filter::{Coefficients, ORDER};
 use damper_core::error::ConfigError;
 use damper_core::filter::{
     AdaptiveFir, AdaptiveFirState, Filter, Gain, Identity, Iir, IirState, Kalman, KalmanState, LookAhead,
@@ -15,6 +14,7 @@ use damper_core::numerics::digest::Digested;
 use damper_core::record::ToRecord;
 use damper_core::slots::{FilterSlot, StatefulSlot};
 use damper_core::state::SaveState;
+use damper_design::{Coefficients, ORDER};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 

@@ -5,7 +5,7 @@ mod stateful;
 
 pub(crate) use rule::WeightDecay;
 pub use rule::{Denominator, Rule, SecondMoment};
-pub(crate) use stateful::OptimizerState;
+pub use stateful::OptimizerState;
 
 use self::stateful::boxed;
 use crate::TrainError;

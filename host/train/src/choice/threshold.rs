@@ -274,7 +274,7 @@ where
 
 /// Any rule: it lies with its state.
 #[derive(Clone, Copy)]
-pub(crate) struct AnyThreshold {
+pub struct AnyThreshold {
     is_fixed: bool,
     count_noise: Option<CountNoise>,
     /// Its histogram counts samples whose gradients are not finite.
@@ -282,7 +282,7 @@ pub(crate) struct AnyThreshold {
 }
 
 /// A rule with its state.
-pub(crate) struct AnyThresholdState(Box<dyn Stateful>);
+pub struct AnyThresholdState(Box<dyn Stateful>);
 
 /// A rule that lies with its state, which is saved over a restart.
 trait Stateful: slots::AnyThreshold + SaveState + AnyToRecord {}

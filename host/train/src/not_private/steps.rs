@@ -9,7 +9,6 @@ use crate::generator;
 use crate::held_out::steps_between;
 use crate::non_finite::NonFinite;
 use crate::rehearsal::self_test;
-use crate::run_plan::RunPlan;
 use crate::sampler::BatchSampler;
 use crate::space::check_room;
 use crate::steps::{TICK, diverged, in_range};
@@ -49,7 +48,7 @@ pub(crate) fn train(
         _ => None,
     };
 
-    let plan = RunPlan::new(run)?;
+    let plan = run.run_plan()?;
     let (optimizer, mut state) = config.optimizer.build(&forms(&run.grad))?;
     let mut params = run.params.clone();
     let mut average = Average::new(vec![0.0; if config.average.is_some() { params.len() } else { 0 }]);

@@ -12,7 +12,7 @@ use damper_runtime::{BackendError, Inputs, Kept, Session};
 const LOSS: &str = "dp.loss";
 
 /// The workers.
-pub(crate) struct ExactGradients {
+pub struct ExactGradients {
     workers: Vec<Worker>,
     layout: Layout,
 }
@@ -25,21 +25,21 @@ struct Worker {
 
 /// The gradients and losses of a chunk's samples, without the padding.
 #[derive(Default)]
-pub(crate) struct Rows {
+pub struct Rows {
     /// One `[rows, *shape]` a parameter. Zeros for a null sample.
-    pub(crate) grads: Vec<Vec<f32>>,
+    pub grads: Vec<Vec<f32>>,
     /// `[rows]`. NaN for a null sample. Empty if no losses are computed.
-    pub(crate) losses: Vec<f32>,
+    pub losses: Vec<f32>,
 }
 
 impl ExactGradients {
     /// Loads the gradient graph and that of the losses for each thread.
-    pub(crate) fn new(sessions: &Sessions<'_>) -> Result<Self, BackendError> {
+    pub fn new(sessions: &Sessions<'_>) -> Result<Self, BackendError> {
         Self::load(sessions, true)
     }
 
     /// Loads the gradient graph alone for each thread.
-    pub(crate) fn without_losses(sessions: &Sessions<'_>) -> Result<Self, BackendError> {
+    pub fn without_losses(sessions: &Sessions<'_>) -> Result<Self, BackendError> {
         Self::load(sessions, false)
     }
 
@@ -54,7 +54,7 @@ impl ExactGradients {
     }
 
     /// Hands the samples of each of `chunks` at `params` to `take`, in the order of the chunks. The first error ends it.
-    pub(crate) fn each_chunk<E: From<BackendError> + Send>(
+    pub fn each_chunk<E: From<BackendError> + Send>(
         &mut self,
         split: &Split,
         chunks: &[Chunk<'_>],

@@ -14,7 +14,7 @@ use pulp::{Arch, Simd, WithSimd};
 use std::ops::Range;
 
 /// Prefixes of the outputs that a gradient is read from.
-pub(crate) const OUTPUTS: [&str; 3] = ["dp.grad.", LEFT, "dp.right."];
+pub const OUTPUTS: [&str; 3] = ["dp.grad.", LEFT, "dp.right."];
 
 /// Prefix of the first of two outputs of which a gradient is made.
 const LEFT: &str = "dp.left.";
@@ -235,7 +235,7 @@ mod tests {
     use super::super::super::rehearsal::{Made, made_up};
     use super::super::plan;
     use super::*;
-    use crate::init;
+    use damper_edit::init;
     use damper_grad::{DeriveOptions, Loss, Readout, derive};
     use damper_onnx::graph::{Graph, GraphOptions};
     use damper_runtime::{Choice, open};

@@ -16,7 +16,7 @@ use damper_runtime::{BackendError, Kept};
 use pulp::{Arch, Simd, WithSimd};
 
 /// The workers, and the memory of the sums of all but the first, which adds to the step's.
-pub(crate) struct PerSampleGradients<W> {
+pub struct PerSampleGradients<W> {
     workers: Vec<Worker>,
     sums: Vec<Vec<W>>,
     layout: Layout,
@@ -24,7 +24,7 @@ pub(crate) struct PerSampleGradients<W> {
 
 impl<W: Copy + Default> PerSampleGradients<W> {
     /// Loads the gradient graph for each thread.
-    pub(crate) fn new(sessions: &Sessions<'_>) -> Result<Self, BackendError> {
+    pub fn new(sessions: &Sessions<'_>) -> Result<Self, BackendError> {
         let layout = Layout::new(sessions.grad);
         let workers = sessions
             .each(|sessions| Ok(Worker { gradients: Reader::new(sessions)?, mixed: vec![], vectors: Arch::new() }))?;

@@ -10,7 +10,7 @@ use damper_data::{Chunk, Split};
 use damper_runtime::{BackendError, Kept};
 
 /// The workers.
-pub(crate) struct PlainSums {
+pub struct PlainSums {
     workers: Vec<Worker>,
     layout: Layout,
 }
@@ -25,7 +25,7 @@ struct Worker {
 
 impl PlainSums {
     /// Loads the gradient graph for each thread.
-    pub(crate) fn new(sessions: &Sessions<'_>) -> Result<Self, BackendError> {
+    pub fn new(sessions: &Sessions<'_>) -> Result<Self, BackendError> {
         let layout = Layout::new(sessions.grad);
         let workers = sessions.each(|sessions| {
             Ok(Worker { gradients: Reader::new(sessions)?, sum: vec![0.0; layout.dim()], non_finite: 0 })
@@ -34,17 +34,17 @@ impl PlainSums {
     }
 
     /// The gradients of the last sum that were not finite, over all views.
-    pub(crate) fn non_finite(&self) -> u32 {
+    pub fn non_finite(&self) -> u32 {
         self.workers.iter().map(|worker| worker.non_finite).sum()
     }
 
     /// Number of threads.
-    pub(crate) fn count(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.workers.len()
     }
 
     /// Writes the sum over the samples of `chunks` at `params`, each the mean over its views, to `sum`, `[D]`.
-    pub(crate) fn sum(
+    pub fn sum(
         &mut self,
         split: &Split,
         chunks: &[Chunk<'_>],

@@ -7,7 +7,7 @@ use rand_core::Rng;
 
 /// The views of a step. They follow from key, step and sample alone, whatever row or worker a sample has.
 #[derive(Clone, Copy)]
-pub(crate) struct Views<'a> {
+pub struct Views<'a> {
     augment: Augment,
     generator: &'a ChaCha20,
     step: u32,
@@ -15,17 +15,17 @@ pub(crate) struct Views<'a> {
 
 impl<'a> Views<'a> {
     /// The views of step `step`; none if samples are taken as they are.
-    pub(crate) fn new(augment: Option<Augment>, generator: &'a ChaCha20, step: u32) -> Option<Self> {
+    pub fn new(augment: Option<Augment>, generator: &'a ChaCha20, step: u32) -> Option<Self> {
         augment.map(|augment| Self { augment, generator, step })
     }
 
     /// Their number.
-    pub(crate) fn count(&self) -> u32 {
+    pub fn count(&self) -> u32 {
         self.augment.views.get()
     }
 
     /// Gives the samples of `chunk`, which fill `batch`, their view number `view`.
-    pub(super) fn apply(&self, batch: &mut Batch, split: &Split, chunk: Chunk<'_>, view: u32) {
+    pub fn apply(&self, batch: &mut Batch, split: &Split, chunk: Chunk<'_>, view: u32) {
         let views = chunk.samples.iter().map(|sample| self.view(*sample, view));
         batch.augment(split, &self.augment, views);
     }

@@ -4,10 +4,10 @@ use damper_core::slots::{AnyDigested, AnyFilter, AnyToRecord};
 use damper_core::state::{SaveState, StateField};
 
 /// A filter with its state.
-pub(crate) type FilterState = Box<dyn Stateful>;
+pub type FilterState = Box<dyn Stateful>;
 
 /// A filter that lies with its state.
-pub(crate) trait Stateful: AnyFilter + SaveState + AnyDigested + AnyToRecord {}
+pub trait Stateful: AnyFilter + SaveState + AnyDigested + AnyToRecord {}
 
 impl<T: AnyFilter + SaveState + AnyDigested + AnyToRecord> Stateful for T {}
 

@@ -5,10 +5,10 @@ use damper_core::slots::{AnyDigested, AnyOptimizer, AnyToRecord, OptimizerSlot, 
 use damper_core::state::{SaveState, StateField};
 
 /// An optimizer with its state.
-pub(crate) type OptimizerState = Box<dyn Stateful>;
+pub type OptimizerState = Box<dyn Stateful>;
 
 /// An optimizer that lies with its state, as GaLore and recordings see it.
-pub(crate) trait Stateful: AnyOptimizer + SaveState + AnyDigested + AnyToRecord {
+pub trait Stateful: AnyOptimizer + SaveState + AnyDigested + AnyToRecord {
     /// As [`Optimizer::first_moments`].
     fn first_moments(&mut self) -> &mut [f32];
 }

@@ -1,0 +1,355 @@
+//! One-run auditing: train once with canaries in the data by fair coins, guess the coins from what is released, and turn right
+//! guesses into a lower bound on ε. After Steinke, Nasr and Jagielski, "Privacy auditing with one (1) training run" (2023).
+//!
+//! A canary is one sample more, with a slot of its own behind the data's: at every step its own Poisson coin draws it or not, and
+//! the core clips and sums it like any other. Whether it is there at all was a fair coin. The adversary of differential privacy
+//! knows everything else: so the audit scores a canary by what was released less what the data's own samples added, whose coins
+//! and gradients are no secret of the canary's. What is left is the canaries and the noise.
+//!
+//! | canaries | what a canary adds | its score |
+//! | --- | --- | --- |
+//! | `dirac` | a coordinate of its own, as long as the clip | the likelihood ratio of the released gradients there |
+//! | `random` | a direction of signs, as long as the clip | the likelihood ratio of the released gradients along it |
+//!
+//! The adversary sees every released gradient. The most and the least
+//! likely of the canaries are guessed to be in and out, as many as were fixed in advance; of the others nothing is guessed.
+//! [`bound`](super::bound) has the theorem.
+//!
+//! The model that is trained so is no result: it has seen made-up samples. It is kept on request only, under a name and with a mark
+//! in the file that say so, and no command of damper takes it for a model.
+
+mod made;
+
+pub use made::Canaries;
+
+use super::bound::{MOST_GUESSES, lower_bound};
+use super::sum_probe::{Account, Order, sum_probe};
+use super::{Claim, VERSION, check_sampler};
+use damper_onnx::SettingError;
+use damper_runtime::open;
+use damper_train::inside::generator::{self, ChaCha20};
+use damper_train::inside::step_loop::{self, Draw, StepLoop, Sum};
+use damper_train::inside::trained::Trained;
+use damper_train::inside::watched::{GradientWatch, Watched, WatchedState};
+use damper_train::inside::worker::Accumulate;
+use damper_train::{Run, TrainError};
+use made::{Directions, coins};
+use serde::Serialize;
+use std::fmt;
+
+/// Fewest canaries.
+pub const LEAST_CANARIES: u32 = 1000;
+
+/// Options of the audit. All are fixed before anything is trained.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct CanaryOptions {
+    /// The kind of the canaries.
+    pub canaries: Canaries,
+    /// Number of canaries, at least [`LEAST_CANARIES`].
+    pub count: u32,
+    /// Number of guesses, half of them in and half out; an even number. [`CanaryOptions::usual_guesses`] if not given.
+    pub guesses: Option<u32>,
+    /// Probability that the bound is right, from one half to below 1.
+    pub confidence: f64,
+    /// Seed of all randomness; a key from the operating system if not given.
+    pub seed: Option<u64>,
+}
+
+impl CanaryOptions {
+    /// Two in five: the surest fifth on each side.
+    #[must_use]
+    pub fn usual_guesses(count: u32) -> u32 {
+        count / 5 * 2
+    }
+
+    /// Refuses what the theorem or the run has no room for; the number of guesses.
+    ///
+    /// # Errors
+    ///
+    /// An option is outside its range.
+    pub fn check(&self, run: &Run) -> Result<u32, TrainError> {
+        let Self { canaries, count, confidence, .. } = *self;
+        if count < LEAST_CANARIES {
+            let problem = format!("too few canaries; use {LEAST_CANARIES} or more");
+            return Err(SettingError::new("num_canaries", count, problem).into());
+        }
+        let guesses = self.guesses.unwrap_or(Self::usual_guesses(count));
+        if guesses == 0 || guesses % 2 == 1 || guesses > count.min(MOST_GUESSES) {
+            let problem = format!(
+                "must be even, above 0 and at most {}: half of them are guessed in, half out",
+                count.min(MOST_GUESSES)
+            );
+            return Err(SettingError::new("num_guesses", guesses, problem).into());
+        }
+        if !(0.5..1.0).contains(&confidence) {
+            let problem = "must be from 0.5 to below 1; 0.999 is usual";
+            return Err(SettingError::new("confidence", confidence, problem).into());
+        }
+        let (dim, split) = (run.params.len(), &run.data.train);
+        match canaries {
+            Canaries::Dirac if count as usize > dim => {
+                let problem =
+                    format!("each dirac canary has a coordinate of its own, and here are {dim}; use `canaries` random");
+                Err(SettingError::new("num_canaries", count, problem).into())
+            }
+            _ if split.len() as u64 + u64::from(count) > u64::from(u32::MAX) => {
+                Err(SettingError::new("num_canaries", count, "more slots than 2^32; give fewer").into())
+            }
+            _ => Ok(guesses),
+        }
+    }
+}
+
+/// The result: `audit-canary.json`.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct CanaryAudit {
+    /// Of this format.
+    pub version: u32,
+    /// `canary`.
+    pub audit: &'static str,
+    /// True if the lower bound is above the claim.
+    pub refuted: bool,
+    /// ε is at least this with the stated confidence; rounded down.
+    pub epsilon_lower: f64,
+    /// Probability that such a bound is right.
+    pub confidence: f64,
+    /// Of the run that was audited.
+    pub claim: Claim,
+    /// The kind of the canaries.
+    pub canaries: Canaries,
+    /// Number of canaries.
+    pub count: u32,
+    /// Number of guesses, half in and half out: fixed in advance.
+    pub guesses: u32,
+    /// Number of right guesses.
+    pub correct: u32,
+    /// The view of the adversary.
+    pub adversary: &'static str,
+    /// The source of the bound.
+    pub bound: &'static str,
+    /// Seed of all randomness, where it was given.
+    pub seed: Option<u64>,
+    /// The backend.
+    pub backend: String,
+    /// File of the canary model, where it was kept: not a result.
+    pub model: Option<String>,
+}
+
+impl CanaryAudit {
+    /// The confidence in percent, without the rounding of the product.
+    pub fn percent(&self) -> f64 {
+        (100.0 * self.confidence * 1e9).round() / 1e9
+    }
+}
+
+impl fmt::Display for CanaryAudit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "epsilon   at least {:.4} with {} % confidence, claimed at most {} at delta {:e}: {}\nguesses   {} of {} right, of \
+             {} canaries; the {} others were not guessed",
+            self.epsilon_lower,
+            self.percent(),
+            damper_accounting::upward(self.claim.epsilon),
+            self.claim.delta,
+            if self.refuted { "REFUTED" } else { "not refuted" },
+            self.correct,
+            self.guesses,
+            self.count,
+            self.count - self.guesses,
+        )
+    }
+}
+
+/// Trains `run` once with canaries, and guesses. Gives the record, and the canary model's parameters; `told` hears of progress.
+///
+/// # Errors
+///
+/// An option is out of its range, the backend is absent or fails, or the operating system gives no key.
+pub fn canary(
+    run: &Run,
+    options: CanaryOptions,
+    told: &mut dyn FnMut(&str),
+) -> Result<(CanaryAudit, Vec<f32>), TrainError> {
+    check_sampler(&run.config)?;
+    let guesses = options.check(run)?;
+    let generator = generator::generator(options.seed, &mut *generator::key(options.seed)?);
+    let backend = open(run.config.backend)?;
+    told(&format!("backend: {}", backend.note()));
+    let included = coins(&generator, options.count);
+    let step_loop = Inserted { run, options, generator: &generator, included: &included, told };
+    let (scores, params) = step_loop::go(run, backend.as_ref(), step_loop)?;
+    let correct = right(&scores, &included, guesses);
+    let claim = Claim::new(run);
+    let epsilon_lower = lower_bound(options.count, guesses, correct, claim.delta, options.confidence);
+    let audit = CanaryAudit {
+        version: VERSION,
+        audit: "canary",
+        refuted: epsilon_lower > claim.epsilon,
+        epsilon_lower,
+        confidence: options.confidence,
+        claim,
+        canaries: options.canaries,
+        count: options.count,
+        guesses,
+        correct,
+        adversary: "sees every released gradient, and knows all samples but the canaries",
+        bound: "Steinke, Nasr and Jagielski 2023, theorem 5.2",
+        seed: options.seed,
+        backend: format!("{} {}", backend.name(), backend.version()),
+        model: None,
+    };
+    Ok((audit, params))
+}
+
+/// Right ones among `guesses` guesses: the highest scores are guessed in, the lowest out.
+fn right(scores: &[f64], included: &[bool], guesses: u32) -> u32 {
+    let mut order: Vec<usize> = (0..scores.len()).collect();
+    // Stable: ties are in the canaries' order, which says nothing of their coins.
+    order.sort_by(|a, b| scores[*b].total_cmp(&scores[*a]));
+    let half = guesses as usize / 2;
+    let guessed_in = order[..half].iter().filter(|canary| included[**canary]).count();
+    let guessed_out = order[order.len() - half..].iter().filter(|canary| !included[**canary]).count();
+    (guessed_in + guessed_out) as u32
+}
+
+/// Training with canaries, on its way to their scores.
+pub(super) struct Inserted<'a> {
+    pub(super) run: &'a Run,
+    pub(super) options: CanaryOptions,
+    pub(super) generator: &'a ChaCha20,
+    pub(super) included: &'a [bool],
+    pub(super) told: &'a mut dyn FnMut(&str),
+}
+
+impl StepLoop for Inserted<'_> {
+    /// A score a canary, higher where it seems to be in; and the parameters.
+    type End = (Vec<f64>, Vec<f32>);
+
+    fn go<M, G>(self, mechanism: M, mut workers: G) -> Result<Self::End, TrainError>
+    where
+        M: Trained,
+        G: Accumulate<M>,
+        Sum: From<Vec<M::Word>>,
+    {
+        let Self { run, options, generator, included, told } = self;
+        let dim = run.params.len();
+        let layers = step_loop::layers(run);
+        let noise =
+            mechanism.noise(run.params.len(), 0, generator).map_err(|error| TrainError::Run(error.to_string()))?;
+        let (step, mut state) = step_loop::step(run, mechanism, noise, &layers, |optimizer, state| {
+            (Watched(optimizer), WatchedState { inner: state, watch: Some(GradientWatch::new(dim)) })
+        })?;
+        let mut params = run.params.clone();
+        let split = &run.data.train;
+        let directions = Directions::new(options.canaries, options.count, dim, generator);
+        let others = options.count;
+        let mut scores = vec![0.0f64; options.count as usize];
+        let (mut account, mut beside) = (Account::new(run.terms.steps), Account::new(run.terms.steps));
+        let mut draw = Draw::default();
+        let mut buffer = vec![0.0f32; dim];
+        let mut tenths = 0;
+        for number in 0..run.terms.steps {
+            let known = sum_probe(
+                run,
+                &step,
+                &mut state,
+                &mut beside,
+                (split, others),
+                Order::Drawn,
+                &mut draw,
+                &mut workers,
+                &params,
+                generator,
+                None,
+            )?;
+            let mut opened = account.open(&step, &mut state)?;
+            draw.throw(run, &opened, split, others, generator);
+            draw.accumulate(run, &mut opened, split, &mut workers, &params, generator, None)?;
+            let slots = draw.samples.iter().filter_map(|sample| sample.checked_sub(split.len() as u32));
+            for canary in slots.filter(|canary| included[*canary as usize]) {
+                directions.write(canary, LONG * opened.clip(), &mut buffer);
+                opened.add_combined(&[&buffer]).expect("a canary has the parameters' length");
+            }
+            opened.finish(&mut params, generator).expect("the parameters have the state's length");
+            if let Some(watch) = &state.optimizer.watch {
+                let GradientWatch { released, noise_std } = watch;
+                let batch = f64::from(run.config.batch_size);
+                let unit = f64::from(known.clip) / f64::from(1u32 << run.config.grid_bits) / batch;
+                let added = |at: usize| match &known.sum {
+                    Sum::Grid(sum) => sum[at] as f64 * unit,
+                    Sum::Floats(sum) => f64::from(sum[at]) / batch,
+                };
+                let along = directions.along(&|at| (f64::from(released[at]) - added(at)) / noise_std);
+                let seen =
+                    Seen::new(f64::from(known.clip) / batch / noise_std, run.terms.rate.as_f64(), others, &directions);
+                for (score, along) in scores.iter_mut().zip(along) {
+                    *score += seen.evidence(along);
+                }
+            }
+            let reached = u64::from(number + 1) * 10 / u64::from(run.terms.steps);
+            if reached > tenths {
+                tenths = reached;
+                told(&format!("step {}/{}", number + 1, run.terms.steps));
+            }
+        }
+        Ok((scores, params))
+    }
+}
+
+/// Gradients of canaries in clips: the clip shortens them.
+const LONG: f32 = 16.0;
+
+/// The observation of a canary at one step.
+struct Seen {
+    /// The clip, in units of what hides it.
+    clip: f64,
+    rate: f64,
+    /// Standard deviation of what hides it, in units of the noise: the noise, and the other canaries that lie along it.
+    hiding: f64,
+}
+
+impl Seen {
+    fn new(clip: f64, rate: f64, count: u32, directions: &Directions) -> Self {
+        let others = f64::from(count) / 2.0 * rate * directions.overlap();
+        let hiding = (1.0 + clip * clip * others).sqrt();
+        Self { clip: clip / hiding, rate, hiding }
+    }
+
+    /// The logarithm of how much likelier `along` is of a canary that is in, drawn at the rate, than of one that is out:
+    /// `ln(1 − q + q·e^x)`, `x = zc − c²/2`, without overflow.
+    fn evidence(&self, along: f64) -> f64 {
+        let Self { clip, rate, hiding } = *self;
+        let x = clip * (along / hiding) - clip * clip / 2.0;
+        if x > 0.0 { x + (rate + (1.0 - rate) * (-x).exp()).ln() } else { (1.0 - rate + rate * x.exp()).ln() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn evidence_is_log_likelihood_ratio() {
+        for (clip, rate) in [(0.3, 0.01), (2.0, 0.5), (2.0, 1.0)] {
+            let seen = Seen { clip, rate, hiding: 1.0 };
+            // Its exponential has the mean 1 over the noise of a canary that is out.
+            let density = |z: f64| (-z * z / 2.0).exp() / (2.0 * std::f64::consts::PI).sqrt();
+            let points = (-12_000..12_000).map(|i| f64::from(i) / 1000.0);
+            let mean: f64 = points.map(|z| seen.evidence(z).exp() * density(z) / 1000.0).sum();
+            assert!((mean - 1.0).abs() < 1e-9, "{mean}");
+        }
+        // Almost no noise.
+        let seen = Seen { clip: 1e6, rate: 0.01, hiding: 1.0 };
+        assert!(seen.evidence(0.0).abs() < 0.011 && (seen.evidence(1e6) / 5e11 - 1.0).abs() < 1e-9);
+    }
+
+    // Guesses are correct if the scores follow the Bernoulli trials.
+    #[test]
+    fn guesses_match_scores_with_signal() {
+        let included = [true, false, true, false, true, false];
+        let scores = [5.0, -5.0, 4.0, -4.0, 0.0, 0.1];
+        assert_eq!([2, 4, 6].map(|guesses| right(&scores, &included, guesses)), [2, 4, 4]);
+        assert_eq!(right(&[0.0; 6], &included, 2), 2);
+    }
+}

@@ -1,0 +1,192 @@
+//! Noise far out: as many draws beyond each bound as a normal has, none missing, none too often, and the largest one where it should be.
+//!
+//! No sample is drawn, so a step costs its noise alone. Tails that are cut or clamped show by draws that are missing beyond the cut, and
+//! clamped ones by a value that comes too often, too. A value is a cell of 2⁻¹⁹ deviations, or of four grid units if those are wider.
+
+use super::chance::{FAR, Moments, density, outside, tail};
+use super::power::Power;
+use super::seen::{Slack, Whitened, assumed};
+use super::tests_of::Tests;
+use damper_train::inside::observe::{Given, Observer, Summed};
+use damper_train::inside::step_loop::Sum;
+use damper_train::{Noise, Run};
+
+/// Draws that are compared with one another for values that come too often.
+const COMPARED: usize = 1 << 21;
+/// Farther out than any draw.
+const FARTHEST: f64 = 20.0;
+
+/// The noise of steps without a sample.
+pub(super) struct FarOut<'a> {
+    run: &'a Run,
+    whitened: Option<Whitened>,
+    /// The deviation of the open step, and the clip.
+    deviation: f64,
+    clip: f64,
+    is_empty: bool,
+    moments: Moments,
+    largest: f64,
+    cells: Vec<i64>,
+    width: f64,
+    slack: Slack,
+}
+
+impl<'a> FarOut<'a> {
+    pub(super) fn new(run: &'a Run) -> Self {
+        let grid = run.terms.sigma_grid.map_or(0.0, |sigma| 4.0 / f64::from(sigma));
+        Self {
+            run,
+            whitened: run.terms.correlated.as_ref().map(Whitened::new),
+            deviation: 0.0,
+            clip: 0.0,
+            is_empty: true,
+            moments: Moments::default(),
+            largest: 0.0,
+            cells: Vec::with_capacity(COMPARED),
+            width: grid.max(1.0 / f64::from(1u32 << 19)),
+            slack: Slack::of(run),
+        }
+    }
+
+    /// The next run begins.
+    pub(super) fn again(&mut self) {
+        self.whitened.iter_mut().for_each(Whitened::again);
+    }
+
+    fn add(&mut self, z: f64) {
+        self.moments.add(z);
+        self.largest = self.largest.max(z.abs());
+        if self.cells.len() < COMPARED {
+            self.cells.push((z / self.width).floor() as i64);
+        }
+    }
+
+    /// The tests of the course.
+    pub(super) fn conclude(mut self, tests: &mut Tests) {
+        let draws = self.moments.count;
+        let mut slack = self.slack.tails;
+        // What a float of 24 bits rounds of the largest draw.
+        slack.shift += 1e-6 * self.whitened.as_ref().map_or(1.0, Whitened::weight);
+        tests.law("tails: no sample is drawn", draws, (!self.is_empty).then(|| "a sum that is not zero".into()));
+        let what = "tails: as many draws beyond each bound as of a normal";
+        for (at, p) in self.moments.of_tails(slack).into_iter().enumerate() {
+            let (bound, out) = (FAR[at], self.moments.out[at]);
+            tests.test(what, draws, p, || {
+                let expected = draws as f64 * outside(bound);
+                format!("{out} of {draws} draws beyond {bound} deviations, where {expected:.1} are expected")
+            });
+        }
+        tests.finds(what, Power::Cut(draws));
+        let what = "tails: the largest draw, as of a normal";
+        tests.test(what, draws, largest(draws, self.largest, slack.beyond(self.largest)), || {
+            format!("of {draws} draws the largest is {:.3} deviations", self.largest)
+        });
+        tests.finds(what, Power::Cut(draws));
+        let what = "tails: no value comes too often";
+        let compared = self.cells.len() as u64;
+        let (p, cell, came) = most_often(&mut self.cells, self.width, slack.shift);
+        tests.test(what, compared, p, || {
+            format!("{came} of {compared} draws at {:.4} deviations", cell as f64 * self.width)
+        });
+        let of = (2.0 * FARTHEST / self.width) as u64;
+        tests.finds(what, Power::Atom { draws: compared, chance: chance(0.0, self.width, slack.shift), of });
+    }
+}
+
+/// The p-value of the largest of `draws` draws, where a draw lies farther out with a probability between these.
+fn largest(draws: u64, largest: f64, (least, most): (f64, f64)) -> f64 {
+    if !largest.is_finite() {
+        return 0.0;
+    }
+    let below = (draws as f64 * (-least.clamp(0.0, 1.0)).ln_1p()).exp();
+    let above = draws as f64 * most;
+    (2.0 * below.min(above)).min(1.0)
+}
+
+/// The largest probability of the cell whose nearer end is `near` deviations out.
+fn chance(near: f64, width: f64, shift: f64) -> f64 {
+    // Of a grid unit more, and of neighbours that a float rounds here.
+    density((near - shift).max(0.0)) * (width + 2.0 * shift) * (1.0 + 1e-6)
+}
+
+/// The p-value of the cell that has too many draws, the cell, and how many it has.
+fn most_often(cells: &mut [i64], width: f64, shift: f64) -> (f64, i64, u64) {
+    cells.sort_unstable();
+    let (draws, of) = (cells.len() as u64, 2.0 * FARTHEST / width);
+    let mut least = (1.0, 0, 0);
+    for equal in cells.chunk_by(|a, b| a == b) {
+        let (cell, came) = (equal[0], equal.len() as u64);
+        let near = if cell >= 0 { cell as f64 } else { (cell + 1).unsigned_abs() as f64 } * width;
+        let chance = chance(near, width, shift).min(1.0);
+        let mean = draws as f64 * chance;
+        // Others are no surprise.
+        if came >= 3 && came as f64 > mean + 4.0 * mean.sqrt() {
+            let p = (of * tail(came, draws, chance, true)).min(1.0);
+            if p < least.0 {
+                least = (p, cell, came);
+            }
+        }
+    }
+    least
+}
+
+impl Observer for FarOut<'_> {
+    fn summed(&mut self, step: Summed<'_>) {
+        self.deviation = assumed(self.run, step.number);
+        self.clip = f64::from(step.clip);
+        self.is_empty &= match &step.sum {
+            Sum::Grid(words) => words.iter().all(|word| *word == 0),
+            Sum::Floats(words) => words.iter().all(|word| *word == 0.0),
+        };
+    }
+
+    fn given(&mut self, given: Given<'_>) {
+        // A released number is the noise in clips, over the batch size.
+        let scale = match self.run.config.noise {
+            Noise::Discrete => {
+                let units = (1u32 << self.run.config.grid_bits) as f32;
+                let unit = self.clip as f32 / units / self.run.config.batch_size as f32;
+                1.0 / (f64::from(unit) * f64::from(units) * self.deviation)
+            }
+            Noise::Continuous => f64::from(self.run.config.batch_size) / (self.clip * self.deviation),
+        };
+        match self.whitened.take() {
+            None => given.grad.iter().for_each(|released| self.add(f64::from(*released) * scale)),
+            Some(mut whitened) => {
+                let noise = given.grad.iter().map(|released| f64::from(*released) * scale).collect();
+                whitened.next(noise).into_iter().for_each(|z| self.add(z));
+                self.whitened = Some(whitened);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use damper_testing::Random;
+
+    #[test]
+    fn largest_draw_is_neither_near_nor_far() {
+        let of = |draws, at| largest(draws, at, (outside(at), outside(at)));
+        assert!(of(10_000_000, 5.3) > 0.1 && of(40_000_000, 5.6) > 0.1);
+        assert!(of(10_000_000, 4.5) < 1e-20 && of(10_000_000, 9.0) < 1e-10 && of(10, f64::NAN) == 0.0);
+    }
+
+    #[test]
+    fn clamped_draws_come_too_often() {
+        let (mut random, width) = (Random(3), 1.0 / f64::from(1u32 << 19));
+        let mut normal = || {
+            let (u, v) = (1.0 - random.unit_f64(), random.unit_f64());
+            (-2.0 * u.ln()).sqrt() * (2.0 * std::f64::consts::PI * v).cos()
+        };
+        let draws: Vec<f64> = (0..COMPARED / 4).map(|_| normal()).collect();
+        let p_of = |most: f64| {
+            let mut cells: Vec<i64> = draws.iter().map(|z| (z.clamp(-most, most) / width).floor() as i64).collect();
+            most_often(&mut cells, width, 1e-6)
+        };
+        assert!(p_of(30.0).0 > 1e-3);
+        let (p, _, came) = p_of(4.0);
+        assert!(p < 1e-12 && came > 5, "{p} {came}");
+    }
+}

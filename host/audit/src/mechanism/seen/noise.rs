@@ -1,0 +1,272 @@
+//! The noise of a course, in deviations of what is priced: how far out, and whether anything goes with it.
+
+use super::super::chance::{FAR, Moments, Products, TailSlack, binomial_between, detected};
+use super::super::power::Power;
+use super::super::tests_of::Tests;
+use super::whitened::rounding;
+use damper_core::schedule::{AnyNoise, NoiseSchedule};
+use damper_train::Run;
+use damper_train::inside::worker::Layout;
+
+/// Most coordinates that are tested one by one.
+pub(super) const MOST_COORDINATES: usize = 64;
+/// Number of samples and coordinates that are paired to compare coins with noise.
+const PAIRED: usize = 4;
+/// The part of a coordinate's draws that a test of a class of places uses: places within a block of the release.
+const PLACES: usize = 64;
+/// Parts of a schedule of noise that are tested one by one.
+const PARTS: u64 = 18;
+
+/// What a float of 24 bits may be off, after the two roundings of a release.
+const FLOAT: f64 = 2.0 / (1u32 << 24) as f64;
+
+/// What the noise of a run may be off from that of independent normals, though it is right.
+pub(in super::super) struct Slack {
+    /// A share of the sum of squares.
+    pub(in super::super) squares: f64,
+    /// Of the probability to lie far out.
+    pub(in super::super) tails: TailSlack,
+}
+
+impl Slack {
+    pub(in super::super) fn of(run: &Run) -> Self {
+        match run.terms.sigma_grid {
+            // What a float of 24 bits rounds, and the grid.
+            Some(sigma) => {
+                let rounded = rounding(run);
+                let shift = 1.0 / f64::from(sigma) + 2.0 * rounded + 1e-6;
+                Self { squares: 1e-6 + 4.0 * rounded, tails: TailSlack { shift, chance: 0.0 } }
+            }
+            // Sums and noise round; draws are made of 32 bits, and none exceeds 6.67 deviations.
+            None => Self { squares: 2e-4, tails: TailSlack { shift: 2e-4, chance: 1e-9 } },
+        }
+    }
+}
+
+/// The noise so far.
+pub(super) struct SeenNoise {
+    layout: Vec<usize>,
+    slack: f64,
+    tail_slack: TailSlack,
+    /// What floats of 24 bits rounded, at most, in deviations.
+    rounded: f64,
+    /// Of the step that is being noted, and of the one before it.
+    step: Vec<f64>,
+    previous: Vec<f64>,
+    all: Moments,
+    by_coordinate: Vec<Moments>,
+    by_layer: Vec<Moments>,
+    by_place: Vec<Moments>,
+    by_step: Vec<Moments>,
+    by_count: Vec<Moments>,
+    window: Moments,
+    per_window: u64,
+    /// The steps of a noise schedule whose parts make a group each, over all runs, instead of windows of steps.
+    by_part: Option<u32>,
+    neighbours: [Products; 3],
+    in_turn: [Products; 2],
+    with_counts: Products,
+    coins: [[[u64; 3]; PAIRED]; PAIRED],
+}
+
+impl SeenNoise {
+    pub(super) fn new(run: &Run, per_window: u64) -> Self {
+        let lengths = Layout::new(&run.grad).lengths().to_vec();
+        let dim: usize = lengths.iter().sum();
+        let Slack { squares: slack, tails: tail_slack } = Slack::of(run);
+        let scheduled = run.terms.noise_schedule != AnyNoise::Schedule(NoiseSchedule::Constant);
+        Self {
+            slack,
+            tail_slack,
+            rounded: 0.0,
+            step: vec![],
+            previous: vec![],
+            all: Moments::default(),
+            by_coordinate: vec![Moments::default(); if dim <= MOST_COORDINATES { dim } else { 0 }],
+            by_layer: vec![Moments::default(); lengths.len()],
+            by_place: vec![Moments::default(); if dim > MOST_COORDINATES { PLACES } else { 0 }],
+            by_step: vec![],
+            by_count: vec![],
+            window: Moments::default(),
+            per_window,
+            by_part: (dim <= MOST_COORDINATES && scheduled).then_some(run.terms.steps),
+            neighbours: [Products::default(); 3],
+            in_turn: [Products::default(); 2],
+            with_counts: Products::default(),
+            coins: [[[0; 3]; PAIRED]; PAIRED],
+            layout: lengths,
+        }
+    }
+
+    /// Released numbers of the step were as large as `most` deviations.
+    pub(super) fn rounds(&mut self, most: f64) {
+        self.rounded = self.rounded.max(most * FLOAT);
+    }
+
+    /// The noise of a step, a coordinate at a time.
+    pub(super) fn set(&mut self, noise: impl Iterator<Item = f64>) {
+        self.step.clear();
+        self.step.extend(noise);
+    }
+
+    /// The noise of the step.
+    pub(super) fn step(&self) -> &[f64] {
+        &self.step
+    }
+
+    /// Makes room for so many counts.
+    pub(super) fn counts(&mut self, counts: usize) {
+        self.by_count.resize_with(self.by_count.len().max(counts), Moments::default);
+    }
+
+    /// The noise `z` of the step's count `at`.
+    pub(super) fn count(&mut self, at: usize, z: f64) {
+        self.by_count[at].add(z);
+        if let Some(of_gradient) = self.step.get(at) {
+            self.with_counts.add(z, *of_gradient);
+        }
+    }
+
+    /// Ends step `number` of its run, after `steps` others in all, for which `samples` were drawn.
+    pub(super) fn note(&mut self, number: u32, steps: u32, samples: &[u32]) {
+        let dim = self.step.len();
+        let mut of_step = Moments::default();
+        let mut from = 0;
+        for (layer, length) in self.by_layer.iter_mut().zip(&self.layout) {
+            self.step[from..from + length].iter().for_each(|z| layer.add(*z));
+            from += length;
+        }
+        for (at, z) in self.step.iter().enumerate() {
+            of_step.add(*z);
+            if let Some(moments) = self.by_coordinate.get_mut(at) {
+                moments.add(*z);
+            }
+            if !self.by_place.is_empty() {
+                self.by_place[at % PLACES].add(*z);
+            }
+        }
+        self.all.merge(&of_step);
+        for pair in self.step.chunks_exact(2) {
+            self.neighbours[0].add(pair[0], pair[1]);
+        }
+        for (products, distance) in self.neighbours[1..].iter_mut().zip([64, 1024]) {
+            for blocks in self.step.chunks_exact(2 * distance) {
+                let (a, b) = blocks.split_at(distance);
+                a.iter().zip(b).for_each(|(a, b)| products.add(*a, *b));
+            }
+        }
+        if self.previous.len() == dim {
+            let products = &mut self.in_turn[steps as usize % 2];
+            self.previous.iter().zip(&self.step).for_each(|(a, b)| products.add(*a, *b));
+        }
+        if dim as u64 >= self.per_window {
+            self.by_step.push(of_step);
+        } else if let Some(of) = self.by_part {
+            // Windows of consecutive steps would mix the end of a run with the start of the next.
+            let part = (u64::from(number) * PARTS / u64::from(of.max(1))) as usize;
+            self.by_step.resize_with(self.by_step.len().max(part + 1), Moments::default);
+            self.by_step[part].merge(&of_step);
+        } else {
+            self.window.merge(&of_step);
+            if self.window.count >= self.per_window {
+                self.by_step.push(std::mem::take(&mut self.window));
+            }
+        }
+        for (sample, row) in self.coins.iter_mut().enumerate() {
+            if samples.binary_search(&(sample as u32)).is_ok() {
+                for (cell, z) in row.iter_mut().zip(&self.step) {
+                    cell[0] += 1;
+                    cell[1] += u64::from(*z < 0.0);
+                    cell[2] += u64::from(z.abs().fract() < 0.5);
+                }
+            }
+        }
+        std::mem::swap(&mut self.previous, &mut self.step);
+    }
+
+    /// The next run begins.
+    pub(super) fn again(&mut self) {
+        self.previous.clear();
+    }
+
+    /// The tests of `steps` steps.
+    pub(super) fn conclude(self, name: &str, run: &Run, steps: u32, tests: &mut Tests) {
+        let of = |what: &str| format!("{name}: {what}");
+        let slack = self.slack;
+        let tail_slack = TailSlack { shift: self.tail_slack.shift + self.rounded, ..self.tail_slack };
+        let mut deviation = |what: &str, moments: &Moments, where_: String| {
+            if moments.count == 0 {
+                return;
+            }
+            tests.deviation(&of(what), moments.count, moments.of_squares(slack), detected(moments.count), || {
+                format!("{where_}: {:.5} of the deviation that is priced", moments.deviation())
+            });
+            tests.test(&of("the mean of the noise"), moments.count, moments.of_sum(), || {
+                format!("{what}, {where_}: mean {:.6} deviations", moments.sum / moments.count as f64)
+            });
+            tests.finds(&of("the mean of the noise"), Power::Mean(moments.count));
+        };
+        deviation("deviation of the noise, all of it", &self.all, format!("{steps} steps"));
+        let (what, one) = match (self.by_step.len() == steps as usize, self.by_part) {
+            (true, _) => ("deviation of the noise, each step", "step"),
+            (_, Some(_)) => ("deviation of the noise, each part of the schedule", "part"),
+            _ => ("deviation of the noise, each window of steps", "window"),
+        };
+        for (at, moments) in self.by_step.iter().enumerate() {
+            deviation(what, moments, format!("{one} {at}"));
+        }
+        for (at, moments) in self.by_coordinate.iter().enumerate() {
+            deviation("deviation of the noise, each coordinate", moments, format!("coordinate {at}"));
+        }
+        for (at, moments) in self.by_place.iter().enumerate() {
+            deviation("deviation of the noise, each place in a block of 64", moments, format!("place {at}"));
+        }
+        for (at, (moments, spec)) in self.by_layer.iter().zip(&run.grad.parameters).enumerate() {
+            deviation("deviation of the noise, each tensor", moments, format!("tensor {at}, {}", spec.name));
+        }
+        for (at, moments) in self.by_count.iter().enumerate() {
+            deviation("deviation of the noise, each count", moments, format!("count {at}"));
+        }
+        for (p, bound) in self.all.of_tails(tail_slack).into_iter().zip(FAR) {
+            tests
+                .test(&of("noise far out, as of a normal"), self.all.count, p, || format!("beyond {bound} deviations"));
+        }
+        tests.finds(&of("noise far out, as of a normal"), Power::Cut(self.all.count));
+        let mut correlation = |what: &str, products: &Products, where_: String| {
+            tests.test(&of(what), products.count, products.p(), || {
+                format!("{where_}correlation {:.5}", products.correlation())
+            });
+            if products.count > 0 {
+                tests.finds(&of(what), Power::Correlation(products.count));
+            }
+        };
+        for (products, distance) in self.neighbours.iter().zip([1, 64, 1024]) {
+            let where_ = format!("at a distance of {distance}: ");
+            correlation("noise of other coordinates is uncorrelated", products, where_);
+        }
+        for products in &self.in_turn {
+            correlation("noise of consecutive steps is uncorrelated", products, String::new());
+        }
+        if self.with_counts.count > 0 {
+            correlation("noise of counts and gradients is uncorrelated", &self.with_counts, String::new());
+        }
+        /// `P[frac |z| < 1/2]` of a normal.
+        const HALVES: f64 = 0.601_993_55;
+        for (sample, row) in self.coins.iter().enumerate().take(run.data.train.len()) {
+            for (at, [drawn, negative, low]) in row.iter().enumerate() {
+                let near = tail_slack.shift + tail_slack.chance + 1e-5;
+                let signs = binomial_between(*negative, *drawn, 0.5 - near, 0.5 + near);
+                let halves = binomial_between(*low, *drawn, HALVES - near, HALVES + near);
+                tests.test(&of("coins say nothing of noise"), *drawn, (signs.min(halves) * 2.0).min(1.0), || {
+                    format!(
+                        "sample {sample}, coordinate {at}: {negative} of {drawn} draws below 0, {low} in a lower half"
+                    )
+                });
+                if *drawn > 0 {
+                    let power = Power::Rate { what: "how often noise is negative", trials: *drawn, rate: 0.5, of: 2 };
+                    tests.finds(&of("coins say nothing of noise"), power);
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! The step that is open, with its units.
+
+use damper_core::count::Query;
+use damper_core::schedule::Noise as _;
+use damper_train::{Noise, Run};
+
+/// Samples that were summed and are not released yet.
+pub(super) struct Open {
+    pub(super) number: u32,
+    pub(super) clip: f32,
+    /// The deviation of the noise that the price assumes, in clips.
+    pub(super) deviation: f64,
+    pub(super) sum: Vec<f64>,
+    pub(super) query: Query,
+    pub(super) counts: Vec<i32>,
+    pub(super) samples: Vec<u32>,
+}
+
+impl Open {
+    /// Before the first step.
+    pub(super) fn none() -> Self {
+        Self { number: 0, clip: 0.0, deviation: 0.0, sum: vec![], query: Query::None, counts: vec![], samples: vec![] }
+    }
+
+    /// A unit of the released mean, as a float.
+    pub(super) fn unit(&self, run: &Run) -> f64 {
+        match run.config.noise {
+            Noise::Discrete => {
+                let units = (1u32 << run.config.grid_bits) as f32;
+                f64::from(self.clip / units / run.config.batch_size as f32)
+            }
+            Noise::Continuous => 1.0 / f64::from(run.config.batch_size),
+        }
+    }
+
+    /// Clips in a unit of the sum.
+    pub(super) fn clips(&self, run: &Run) -> f64 {
+        match run.config.noise {
+            Noise::Discrete => 1.0 / f64::from(1u32 << run.config.grid_bits),
+            Noise::Continuous => 1.0 / f64::from(self.clip),
+        }
+    }
+}
+
+/// The deviation of the noise that the price assumes of step `number`, in clips.
+pub(in super::super) fn assumed(run: &Run, number: u32) -> f64 {
+    let terms = &run.terms;
+    let factor = terms.noise_schedule.factor(number, &terms.learning_rate);
+    match terms.sigma_grid {
+        Some(sigma) => (f64::from(sigma) * factor).ceil() / f64::from(1u32 << run.config.grid_bits),
+        None => terms.multiplier * factor,
+    }
+}

@@ -1,0 +1,292 @@
+//! Initial parameters: models whose file holds shapes and initialisers instead of weights, and fresh weights for any model.
+//!
+//! A *skeleton* is an ONNX model in which some float32 initializers have a type and a shape and no data. For each, the
+//! model's `metadata_props` has an entry `damper.init.NAME` whose value is an [`Initialiser`] as text. [`load`] makes the values;
+//! every command loads models so. A tensor with data is never touched by it.
+//!
+//! [`initialise`] draws all trained parameters again, by the metadata or else by the usual initialiser of their role.
+//! Values are a function of the seed and the parameter's name alone, the same bits on every machine: a skeleton loaded
+//! with a seed is the model that [`initialise`] makes of it with that seed.
+//!
+//! The seed is public, as is the model: it has nothing to do with the key of a private run.
+
+mod draw;
+mod layer;
+mod recurrent;
+mod spec;
+
+pub use spec::{Distribution, Fan, Fans, Form, Initialiser};
+
+use damper_onnx::graph::{GraphError, GraphOptions, glob, initializers};
+use damper_onnx::pb::tensor_proto::{DataLocation, DataType};
+use damper_onnx::pb::{GraphProto, ModelProto, StringStringEntryProto, TensorProto};
+use damper_onnx::{self as onnx, LoadError, MAX_MODEL_BYTES, SettingError, TrainedError, write_trained};
+use layer::{LayerRole, Layers};
+use std::path::Path;
+
+/// Prefix of a key of the metadata.
+const KEY: &str = "damper.init.";
+
+/// Why a model has no initial parameters.
+#[derive(Debug, thiserror::Error)]
+#[allow(missing_docs)]
+pub enum InitError {
+    #[error(transparent)]
+    Load(#[from] LoadError),
+    #[error(transparent)]
+    Graph(#[from] GraphError),
+    #[error(transparent)]
+    Trained(#[from] TrainedError),
+    #[error(transparent)]
+    Setting(#[from] SettingError),
+    /// An entry of the metadata that is no initialiser.
+    #[error("metadata '{KEY}{name}' is '{text}': {why}")]
+    Metadata { name: String, text: String, why: String },
+    /// A tensor that an initialiser cannot make.
+    #[error(
+        "parameter '{name}': {initialiser} needs a fan, and the shape {shape:?} has none; give `init` '{name}=SPEC'"
+    )]
+    NoFan { name: String, initialiser: Initialiser, shape: Vec<usize> },
+    /// Neither values nor a way to make them.
+    #[error(
+        "parameter '{0}' has no values, and nothing says how to make them: give `init` '{0}=SPEC', or export the model with \
+         its weights"
+    )]
+    NoValues(String),
+    /// More numbers than a model can hold.
+    #[error("parameter '{0}' is larger than 2 GiB, which no ONNX model can be: the file is damaged, export it again")]
+    TooLarge(String),
+    /// A pattern that matches nothing.
+    #[error("`init` '{0}' matches no trained initializer; damper inspect lists their names")]
+    Unmatched(String),
+    /// Any of the others, with the file.
+    #[error("{file}: {error}")]
+    InFile { file: String, error: Box<InitError> },
+    /// A seed for a model that needs none.
+    #[error("`init_seed`: the model file has all its weights; leave it out, or draw new ones with damper init")]
+    IdleSeed,
+    /// A model that no result may be made of.
+    #[error("is the model of a canary audit, which has seen made-up samples: use the model that was audited")]
+    Canary,
+    /// A model without a parameter.
+    #[error("nothing is trained, so there is nothing to initialise; damper inspect says why")]
+    Nothing,
+}
+
+/// A model with weights in float32.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Loaded {
+    /// The model.
+    pub model: ModelProto,
+    /// The seed of the weights that the file leaves out; none where it has them all.
+    pub init_seed: Option<u64>,
+    /// One line each, for whoever starts the run.
+    pub warnings: Vec<String>,
+}
+
+/// Reads a model, converts it to float32, and makes the values that a skeleton leaves out with `seed`, or 0 where none is given.
+///
+/// # Errors
+///
+/// [`InitError`]: the file is no model, its metadata is wrong, or a seed is given and the file has all values.
+pub fn load(path: &Path, seed: Option<u64>) -> Result<Loaded, InitError> {
+    let in_file = |error| InitError::InFile { file: path.display().to_string(), error: Box::new(error) };
+    let loaded = load_with_any_seed(path, seed)?;
+    if seed.is_some() && loaded.init_seed.is_none() { Err(in_file(InitError::IdleSeed)) } else { Ok(loaded) }
+}
+
+/// Numbers for the tensor `name`, uniform within `most` of 0: a function of the seed and the name.
+pub(crate) fn uniform(seed: u64, name: &str, most: f64, length: usize) -> Vec<f32> {
+    draw::draw(Distribution::Uniform { low: -most, high: most }, seed, name, length)
+}
+
+/// [`load`] with a seed that the file may have no use for.
+pub(crate) fn load_with_any_seed(path: &Path, seed: Option<u64>) -> Result<Loaded, InitError> {
+    let mut model = onnx::load(path)?;
+    let warnings = converted(&mut model, path).map(|floats| floats + ", as is the trained model").into_iter().collect();
+    let used = seed.unwrap_or(0);
+    let in_file = |error| InitError::InFile { file: path.display().to_string(), error: Box::new(error) };
+    if onnx::is_marked(&model) {
+        return Err(in_file(InitError::Canary));
+    }
+    let made = fill(&mut model, used).map_err(in_file)?;
+    Ok(Loaded { model, init_seed: (made > 0).then_some(used), warnings })
+}
+
+/// Converts `model`, read from `path`, to float32, and says so where it had other floats.
+pub fn converted(model: &mut ModelProto, path: &Path) -> Option<String> {
+    let floats = crate::convert_to_float32(model).join(" and ");
+    (!floats.is_empty()).then(|| format!("{}: its {floats} numbers are converted to float32", path.display()))
+}
+
+/// Makes the values that a skeleton leaves out; their number of tensors. A tensor without an entry in the metadata is left as it is.
+///
+/// # Errors
+///
+/// [`InitError::Metadata`], [`InitError::NoFan`] or [`InitError::TooLarge`].
+pub fn fill(model: &mut ModelProto, seed: u64) -> Result<usize, InitError> {
+    fill_with(model, seed, |_, _| None)
+}
+
+/// [`fill`] with another source of initialisers where the metadata has none.
+fn fill_with(
+    model: &mut ModelProto,
+    seed: u64,
+    otherwise: impl Fn(&str, &LayerRole) -> Option<Initialiser>,
+) -> Result<usize, InitError> {
+    let Some(graph) = &model.graph else { return Ok(0) };
+    let layers = Layers::of(graph);
+    let mut made = Vec::new();
+    let mut bytes = 0u64;
+    for (index, tensor) in graph.initializer.iter().enumerate() {
+        let Some(shape) = empty_shape(tensor) else { continue };
+        let place = layers.place(&tensor.name, &shape);
+        let given = match metadata(model, &tensor.name)? {
+            Some(initialiser) => Some(initialiser),
+            None => otherwise(&tensor.name, &place),
+        };
+        let Some(initialiser) = given else { continue };
+        bytes = shape
+            .iter()
+            .try_fold(4u64, |n, &extent| n.checked_mul(extent as u64))
+            .unwrap_or(u64::MAX)
+            .saturating_add(bytes);
+        if bytes >= MAX_MODEL_BYTES {
+            return Err(InitError::TooLarge(tensor.name.clone()));
+        }
+        made.push((index, values(&tensor.name, &shape, &place, initialiser, seed)?));
+    }
+    let count = made.len();
+    for (index, values) in made {
+        if let Some(tensor) = model.graph.as_mut().and_then(|graph| graph.initializer.get_mut(index)) {
+            tensor.raw_data = values.iter().flat_map(|x| x.to_le_bytes()).collect();
+        }
+    }
+    Ok(count)
+}
+
+fn values(
+    name: &str,
+    shape: &[usize],
+    place: &LayerRole,
+    initialiser: Initialiser,
+    seed: u64,
+) -> Result<Vec<f32>, InitError> {
+    let no_fan = || InitError::NoFan { name: name.into(), initialiser, shape: shape.to_vec() };
+    let distribution = initialiser.distribution(place.fans).ok_or_else(no_fan)?;
+    Ok(draw::draw(distribution, seed, name, shape.iter().product()))
+}
+
+/// The shape of a float32 tensor that should have data here and has none.
+fn empty_shape(tensor: &TensorProto) -> Option<Vec<usize>> {
+    let elsewhere = tensor.data_location == Some(DataLocation::External as i32) || !tensor.external_data.is_empty();
+    let filled = !tensor.raw_data.is_empty() || !tensor.float_data.is_empty();
+    if elsewhere || filled || tensor.data_type != DataType::Float as i32 {
+        return None;
+    }
+    let shape: Vec<usize> = tensor.dims.iter().map(|&d| usize::try_from(d).ok()).collect::<Option<_>>()?;
+    shape.iter().all(|&extent| extent > 0).then_some(shape)
+}
+
+/// The initialiser that the model's metadata has for `name`.
+fn metadata(model: &ModelProto, name: &str) -> Result<Option<Initialiser>, InitError> {
+    let entry = model.metadata_props.iter().find(|entry| entry.key.strip_prefix(KEY) == Some(name));
+    let parsed = entry.map(|entry| {
+        let metadata = |why| InitError::Metadata { name: name.into(), text: entry.value.clone(), why };
+        entry.value.parse().map_err(metadata)
+    });
+    parsed.transpose()
+}
+
+/// A shell pattern of names, and what the parameters that match start from.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Override {
+    /// With `*` and `?`.
+    pub pattern: String,
+    /// Their initialiser.
+    pub initialiser: Initialiser,
+}
+
+/// A trained parameter, and what became of it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Initialised {
+    /// Its name.
+    pub name: String,
+    /// Its extents.
+    pub shape: Vec<usize>,
+    /// Its role in its layer.
+    pub role: &'static str,
+    /// The distribution of its values; none if it kept its values.
+    pub initialiser: Option<Initialiser>,
+}
+
+/// The model with all trained parameters drawn again: by the last of `overrides` that matches, else by the model's
+/// metadata, else by the usual initialiser of their role. Parameters without any keep their values. Everything else is
+/// kept as it is.
+///
+/// # Errors
+///
+/// [`InitError`]: a pattern matches nothing, an initialiser does not fit, the model cannot be read.
+pub fn initialise(
+    model: &ModelProto,
+    options: &GraphOptions,
+    overrides: &[Override],
+    seed: u64,
+) -> Result<(ModelProto, Vec<Initialised>), InitError> {
+    let chosen = |name: &str| {
+        let matching = |one: &&Override| glob::any(std::slice::from_ref(&one.pattern), name);
+        overrides.iter().rev().find(matching).map(|one| one.initialiser)
+    };
+    // What is trained is decided by values, too: a mask is not.
+    let mut filled = model.clone();
+    fill_with(&mut filled, seed, |name, place| chosen(name).or(place.usual))?;
+    let empty = GraphProto::default();
+    let graph = filled.graph.as_ref().unwrap_or(&empty);
+    if let Some(tensor) = graph.initializer.iter().find(|tensor| empty_shape(tensor).is_some()) {
+        return Err(InitError::NoValues(tensor.name.clone()));
+    }
+    let trained: Vec<_> = initializers(&filled, options)?.into_iter().filter(|one| one.trained).collect();
+    if trained.is_empty() {
+        return Err(InitError::Nothing);
+    }
+    let unmatched = |one: &&Override| {
+        let pattern = std::slice::from_ref(&one.pattern);
+        !trained.iter().any(|parameter| glob::any(pattern, &parameter.name))
+    };
+    if let Some(one) = overrides.iter().find(unmatched) {
+        return Err(InitError::Unmatched(one.pattern.clone()));
+    }
+    let layers = Layers::of(graph);
+    let mut drawn = Vec::new();
+    let mut list = Vec::new();
+    for parameter in trained {
+        let (name, shape) = (parameter.name, parameter.shape);
+        let place = layers.place(&name, &shape);
+        let initialiser = chosen(&name).map_or_else(|| metadata(model, &name), |one| Ok(Some(one)))?.or(place.usual);
+        if let Some(initialiser) = initialiser {
+            drawn.push((name.clone(), values(&name, &shape, &place, initialiser, seed)?));
+        }
+        list.push(Initialised { name, shape, role: place.role, initialiser });
+    }
+    let parts: Vec<(&str, &[f32])> = drawn.iter().map(|(name, values)| (name.as_str(), values.as_slice())).collect();
+    Ok((write_trained(&filled, &parts)?, list))
+}
+
+/// Takes the values of the parameters of `list` out of `model`, as [`initialise`] gave both, and leaves their initialisers
+/// in the metadata: a skeleton. Parameters that kept their values keep them here.
+pub fn skeleton(model: &mut ModelProto, list: &[Initialised]) {
+    for parameter in list {
+        let Some(initialiser) = parameter.initialiser else { continue };
+        let tensors = model.graph.iter_mut().flat_map(|graph| &mut graph.initializer);
+        for tensor in tensors.filter(|tensor| tensor.name == parameter.name) {
+            tensor.raw_data.clear();
+            tensor.float_data.clear();
+        }
+        let key = format!("{KEY}{}", parameter.name);
+        model.metadata_props.retain(|entry| entry.key != key);
+        model.metadata_props.push(StringStringEntryProto { key, value: initialiser.to_string() });
+    }
+}
+
+#[cfg(test)]
+mod tests;
