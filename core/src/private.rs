@@ -288,9 +288,7 @@ pub struct ClippedSum<'a, W: Copy + Default> {
 impl<'a, W: Copy + Default> ClippedSum<'a, W> {
     /// An empty sum in the caller's memory.
     pub(crate) fn new(sum: &'a mut [W]) -> Self {
-        if !crate::mutant::is(crate::mutant::Mutant::SumNotWiped) {
-            sum.fill(W::default());
-        }
+        sum.fill(W::default());
         Self { sum }
     }
 }
@@ -310,9 +308,7 @@ impl<W: Copy + Default> ClippedSum<'_, W> {
 
 impl<W: Copy + Default> Drop for ClippedSum<'_, W> {
     fn drop(&mut self) {
-        if !crate::mutant::is(crate::mutant::Mutant::SumNotWiped) {
-            self.sum.fill(W::default());
-        }
+        self.sum.fill(W::default());
         // Memory that the caller frees next is wiped, too.
         zeroize::optimization_barrier(self.sum);
     }

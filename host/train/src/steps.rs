@@ -34,10 +34,9 @@ use damper_accounting::{CorrelatedRun, Recorded, RecordedEvent};
 use damper_core::accounting::{Event, Ledger};
 use damper_core::average::{Average, Averaging};
 use damper_core::error::ConfigError;
-use damper_core::mutant::{self, Mutant};
 use damper_core::slots::OptimizerSlot;
 use damper_core::threshold::Threshold;
-use damper_data::{Chunk, Labels, Split};
+use damper_data::{Chunk, Split};
 use damper_onnx::SettingError;
 use damper_runtime::Backend;
 use std::path::Path;
@@ -412,9 +411,7 @@ where
             )?;
             non_finite.add(drawn, without, progress);
             in_range(done, &params)?;
-            if !(mutant::is(Mutant::EventsFewer) && done % 10 == 0) {
-                spent.count(event(&draws, done - 1)?);
-            }
+            spent.count(event(&draws, done - 1)?);
 
             let weigh = |averaging: Averaging| averaging.weight(done - 1, steps, run.terms.learning_rate.at(done - 1));
             if let Some(weight) = config.average.and_then(weigh) {
@@ -600,13 +597,6 @@ where
     let opened = taken.open();
     let split = &run.data.train;
     draws.draw(generator, opened.number(), &mut draw.samples);
-    if mutant::is(Mutant::LabelDraws)
-        && opened.number() % 2 == 1
-        && let Labels::Classes { values, .. } = split.labels()
-    {
-        let width = values.len() / split.len();
-        draw.samples.retain(|sample| values[*sample as usize * width] % 2 == 0);
-    }
     if let Some(recording) = &mut written.recording {
         recording.step(draw.counted(split));
     }
