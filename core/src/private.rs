@@ -17,10 +17,20 @@
 //! let forged = Released { grad: &grad, noise_std: 0.0 };
 //! ```
 //!
-#![cfg_attr(
-    not(feature = "not-private"),
-    doc = "```compile_fail,E0599\nlet forged = damper_core::private::Released::not_private(&[1.0f32]);\n```"
-)]
+//! A mean that no mechanism released takes a value of `damper-access`, which a crate has if its own `Cargo.toml` names that one; nothing else
+//! makes it:
+//!
+//! ```compile_fail,E0061
+//! let forged = damper_core::private::Released::not_private(&[1.0f32]);
+//! ```
+//!
+//! ```compile_fail,E0277
+//! let forged = damper_core::private::Released::not_private(&[1.0f32], Default::default());
+//! ```
+//!
+//! ```compile_fail,E0423
+//! let access = damper_access::NotPrivate(());
+//! ```
 //!
 //! ```compile_fail,E0616
 //! fn peek(sum: damper_core::private::ClippedSum<'_, i64>) -> i64 {
@@ -131,7 +141,6 @@
 //! let forged = ReleasedBuffer { grad: [1.0f32], noise_std: 0.0, kept: true };
 //! ```
 
-#[cfg(feature = "not-private")]
 mod not_private;
 mod word;
 
@@ -293,7 +302,6 @@ impl<'a, W: Copy + Default> ClippedSum<'a, W> {
     }
 }
 
-#[cfg(feature = "cluster")]
 impl<W: Copy + Default> ClippedSum<'_, W> {
     /// Wipes all but the words `block`, which are the sum from now on; their number.
     pub(crate) fn narrow(&mut self, block: core::ops::Range<usize>) -> usize {

@@ -159,9 +159,7 @@
 //! three times.
 
 mod adder;
-#[cfg(feature = "audit")]
 pub mod audit;
-#[cfg(feature = "cluster")]
 mod cluster;
 mod config;
 mod draw;
@@ -173,7 +171,6 @@ mod open;
 mod shard;
 
 pub use crate::clip::Segments;
-#[cfg(feature = "cluster")]
 pub use cluster::{ExchangeError, OpenBlock, part_range};
 pub use config::StepConfig;
 pub use emit::Sender;

@@ -13,6 +13,7 @@ use super::worker::{
     Sessions, Step, Views,
 };
 use super::{Noise, Run, TrainConfig, TrainError};
+use damper_access::Unreleased;
 use damper_accounting::Sampler;
 use damper_core::accounting::{Event, Rate};
 use damper_core::clip::Layer;
@@ -42,19 +43,19 @@ pub(crate) enum Sum {
 
 impl From<Vec<SumWord<i64>>> for Sum {
     fn from(words: Vec<SumWord<i64>>) -> Self {
-        Self::Grid(words.into_iter().map(SumWord::get).collect())
+        Self::Grid(words.into_iter().map(|word| word.get(Unreleased::claim())).collect())
     }
 }
 
 impl From<Vec<SumWord<i32>>> for Sum {
     fn from(words: Vec<SumWord<i32>>) -> Self {
-        Self::Grid(words.into_iter().map(|word| word.get().into()).collect())
+        Self::Grid(words.into_iter().map(|word| word.get(Unreleased::claim()).into()).collect())
     }
 }
 
 impl From<Vec<SumWord<f32>>> for Sum {
     fn from(words: Vec<SumWord<f32>>) -> Self {
-        Self::Floats(words.into_iter().map(SumWord::get).collect())
+        Self::Floats(words.into_iter().map(|word| word.get(Unreleased::claim())).collect())
     }
 }
 

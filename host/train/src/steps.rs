@@ -30,6 +30,7 @@ use super::worker::{Accumulate, GradientObserver, Layout, Step};
 use super::{Evaluation, Outcome, Progress, Resumed, Run, StepReport, TestMetrics, TrainError};
 use crate::EXACT;
 use crate::best::BestParams;
+use damper_access::Unreleased;
 use damper_accounting::{CorrelatedRun, Recorded, RecordedEvent};
 use damper_core::accounting::{Event, Ledger};
 use damper_core::average::{Average, Averaging};
@@ -602,14 +603,14 @@ where
     }
     let grad_observer = written.recording.as_mut().map(|recording| recording as &mut dyn GradientObserver);
     let added = draw.accumulate(run, opened, split, workers, params, generator, grad_observer);
-    let without = opened.probe().non_finite;
+    let without = opened.probe(Unreleased::claim()).non_finite;
     let drawn = match &added {
         Ok(added) if ranks.are_several() => *added,
         _ => draw.counted(split) as usize,
     };
     ranks.total(opened, added.map_err(TrainError::from))?;
     if let Some(observer) = &mut observer {
-        let probe = opened.probe();
+        let probe = opened.probe(Unreleased::claim());
         observer.summed(Summed {
             number: opened.number(),
             event: step_loop::event(run, step, opened.number())?,
