@@ -17,6 +17,7 @@
 //! 96 there and the factor costs 4e-4. Rounding of losses costs at most two widths of ε. What is left of the half per cent is the
 //! accountant's own excess. The worst neighbours have samples without gradient around one sample of full norm: other samples only hide it.
 
+use damper_access::Unreleased;
 use damper_accounting::pld::{Neighbours, discrete, epsilon};
 use damper_core::accounting::{Event, Ledger, Rate};
 use damper_core::clip::FlatL2;
@@ -108,7 +109,8 @@ impl Setting {
             for (_, gradient) in gradients.iter().enumerate().filter(|(i, _)| drawn >> i & 1 == 1) {
                 open.add_combined(&[gradient]).unwrap();
             }
-            let sum: Vec<i64> = open.probe().sum.iter().map(|word| word.get()).collect();
+            let sum: Vec<i64> =
+                open.probe(Unreleased::claim()).sum.iter().map(|word| word.get(Unreleased::claim())).collect();
             let (sum, chance): ([i64; D], f64) = (sum.try_into().unwrap(), self.chance(gradients.len(), drawn));
             match sums.iter_mut().find(|(known, _)| *known == sum) {
                 Some((_, total)) => *total += chance,

@@ -25,7 +25,6 @@ pub(crate) use pieces::Pieces;
 pub use rule::Clip;
 pub use segments::Segments;
 
-use crate::mutant::{self, Mutant};
 use crate::numerics::function::sqrt_f32;
 use crate::numerics::reduce::sum_of_squares;
 use crate::record::{Sink, Source};
@@ -88,11 +87,7 @@ pub(crate) fn norm(parts: &[&[f32]], len: usize) -> Option<f32> {
 /// The norm whose square is `norm_sq`; `None` if that is not a finite f32.
 #[inline(always)]
 pub(crate) fn norm_of(norm_sq: f32) -> Option<f32> {
-    let added = mutant::is(Mutant::NonFiniteAdds) && norm_sq > 0.0;
-    if !(norm_sq.is_finite() || added) {
-        return None;
-    }
-    Some(if mutant::is(Mutant::NonFiniteAdds) && norm_sq > f32::MAX { 1.0 } else { sqrt_f32(norm_sq) })
+    norm_sq.is_finite().then(|| sqrt_f32(norm_sq))
 }
 
 /// Hands each layer of the gradient whose consecutive parts are `parts` to `to`, with its norm, its coordinates and its place
@@ -108,7 +103,6 @@ pub(crate) fn each_layer<C: Clip, W>(clip: &C, parts: &[&[f32]], sum: &mut [W], 
     };
     let (mut at, mut rest) = (0usize, sum);
     for layer in layers.as_slice() {
-        let layer = if mutant::is(Mutant::LayersUnbounded) { &Layer::whole(layer.len) } else { layer };
         let (here, after) = rest.split_at_mut(layer.len.min(rest.len()));
         let pieces = Pieces::new(parts, at, layer.len);
         to.add_layer(*layer, sqrt_f32(sum_of_squares(pieces.clone())), pieces, here);

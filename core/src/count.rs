@@ -24,7 +24,6 @@
 //! One sample added or removed moves one count by one: sensitivity 1 in the Euclidean norm.
 
 use crate::error::ConfigError;
-use crate::mutant::{self, Mutant};
 use crate::noise::{discrete_gaussian, sealed};
 use crate::numerics::round::{ceil, exactly};
 use core::num::NonZeroU32;
@@ -240,12 +239,7 @@ impl CountNoise {
 
     /// A sum of grid units with noise, in counts.
     pub(crate) fn noisy<R: Rng>(self, units: i64, words: &mut R) -> f64 {
-        let mut noise = discrete_gaussian::sample(self.sigma.get(), words);
-        match () {
-            () if mutant::is(Mutant::CountsNoNoise) => noise = 0,
-            () if mutant::is(Mutant::CountsHalfNoise) => noise /= 2,
-            () => {}
-        }
+        let noise = discrete_gaussian::sample(self.sigma.get(), words);
         exactly(units.wrapping_add(noise)) / f64::from(UNIT)
     }
 }

@@ -40,7 +40,6 @@ pub(crate) use streamed::StreamError;
 
 use crate::clip::{AddLayer, Clip, Layer, Pieces, each_layer, norm};
 use crate::error::{CallError, ConfigError, check_len};
-use crate::mutant::{self, Mutant};
 use crate::numerics::round::truncate;
 use crate::numerics::scalar::sqrt;
 use crate::private::{ClippedSum, SumWord};
@@ -273,7 +272,7 @@ impl<C: Clip> OnGrid<'_, C> {
     /// The bound of a layer's norm on the grid.
     #[inline(always)]
     fn units(&self, layer: Layer) -> u32 {
-        layer.units(self.grid.bits) << u32::from(mutant::is(Mutant::ClipDoubled))
+        layer.units(self.grid.bits)
     }
 
     /// The bound of a layer's norm on the grid, and the scale of its coordinates.
@@ -294,7 +293,6 @@ fn add_bounded<W: Word>(
     sum: &mut [SumWord<W>],
 ) {
     let bound = u64::from(units) * u64::from(units);
-    let fits = |total| total <= bound || mutant::is(Mutant::RoundOutward) || mutant::is(Mutant::NonFiniteAdds);
     let mut scale = Scale::first(scale);
     let mut taking_out = false;
     // The shrinking doubles up to the whole, at which nothing is added: it ends.
@@ -306,7 +304,7 @@ fn add_bounded<W: Word>(
             Some(total) => total,
             None => quantise(units, signed, pieces.clone(), sum),
         };
-        if fits(total) {
+        if total <= bound {
             return;
         }
         if taking_out {
@@ -445,7 +443,7 @@ fn quantise_block<W: Word, const N: usize, const L: usize>(
         let x = grad * scale;
         // Within the units but for rounding, and where a tiny norm underflowed.
         let size = x.abs();
-        *magnitude = mutant::magnitude(truncate(if size > unit { unit } else { size }), size);
+        *magnitude = truncate(if size > unit { unit } else { size });
         *sign = (x.to_bits() as i32 >> 31) as u32;
     }
     for magnitudes in magnitudes.chunks_exact(L) {
@@ -465,7 +463,7 @@ fn add_squares<const N: usize, const L: usize>(unit: f32, scale: f32, grads: &[f
     let mut magnitudes = [0u32; N];
     for (magnitude, grad) in magnitudes.iter_mut().zip(grads) {
         let size = (grad * scale).abs();
-        *magnitude = mutant::magnitude(truncate(if size > unit { unit } else { size }), size);
+        *magnitude = truncate(if size > unit { unit } else { size });
     }
     for magnitudes in magnitudes.chunks_exact(L) {
         for (square, magnitude) in squares.iter_mut().zip(magnitudes) {

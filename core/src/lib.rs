@@ -53,7 +53,6 @@ pub mod error;
 pub mod filter;
 pub mod grid;
 pub mod held_out;
-pub mod mutant;
 pub mod noise;
 pub mod numerics;
 pub mod optimizer;

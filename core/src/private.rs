@@ -17,10 +17,20 @@
 //! let forged = Released { grad: &grad, noise_std: 0.0 };
 //! ```
 //!
-#![cfg_attr(
-    not(feature = "not-private"),
-    doc = "```compile_fail,E0599\nlet forged = damper_core::private::Released::not_private(&[1.0f32]);\n```"
-)]
+//! A mean that no mechanism released takes a value of `damper-access`, which a crate has if its own `Cargo.toml` names that one; nothing else
+//! makes it:
+//!
+//! ```compile_fail,E0061
+//! let forged = damper_core::private::Released::not_private(&[1.0f32]);
+//! ```
+//!
+//! ```compile_fail,E0277
+//! let forged = damper_core::private::Released::not_private(&[1.0f32], Default::default());
+//! ```
+//!
+//! ```compile_fail,E0423
+//! let access = damper_access::NotPrivate(());
+//! ```
 //!
 //! ```compile_fail,E0616
 //! fn peek(sum: damper_core::private::ClippedSum<'_, i64>) -> i64 {
@@ -131,7 +141,6 @@
 //! let forged = ReleasedBuffer { grad: [1.0f32], noise_std: 0.0, kept: true };
 //! ```
 
-#[cfg(feature = "not-private")]
 mod not_private;
 mod word;
 
@@ -288,14 +297,11 @@ pub struct ClippedSum<'a, W: Copy + Default> {
 impl<'a, W: Copy + Default> ClippedSum<'a, W> {
     /// An empty sum in the caller's memory.
     pub(crate) fn new(sum: &'a mut [W]) -> Self {
-        if !crate::mutant::is(crate::mutant::Mutant::SumNotWiped) {
-            sum.fill(W::default());
-        }
+        sum.fill(W::default());
         Self { sum }
     }
 }
 
-#[cfg(feature = "cluster")]
 impl<W: Copy + Default> ClippedSum<'_, W> {
     /// Wipes all but the words `block`, which are the sum from now on; their number.
     pub(crate) fn narrow(&mut self, block: core::ops::Range<usize>) -> usize {
@@ -310,9 +316,7 @@ impl<W: Copy + Default> ClippedSum<'_, W> {
 
 impl<W: Copy + Default> Drop for ClippedSum<'_, W> {
     fn drop(&mut self) {
-        if !crate::mutant::is(crate::mutant::Mutant::SumNotWiped) {
-            self.sum.fill(W::default());
-        }
+        self.sum.fill(W::default());
         // Memory that the caller frees next is wiped, too.
         zeroize::optimization_barrier(self.sum);
     }

@@ -14,7 +14,6 @@
 //! coins lie.
 
 use crate::accounting::Rate;
-use crate::mutant::{self, Mutant};
 use crate::noise::{Address, Generator, Purpose};
 use core::ops::Range;
 use rand_core::Rng;
@@ -51,14 +50,7 @@ pub fn poisson_part<G: Generator>(generator: &G, step: u32, rate: Rate, samples:
 
 /// The words that are coins of the samples of a chunk.
 fn coins<G: Generator>(generator: &G, step: u32, chunk: u32) -> G::Stream<'_> {
-    let mut address = Address { purpose: Purpose::Sampling, step, chunk };
-    match () {
-        () if mutant::is(Mutant::PurposesShared) => address.purpose = Purpose::GradientNoise,
-        () if mutant::is(Mutant::CoinsRepeat) => address.step = 0,
-        () if mutant::is(Mutant::CoinsShared) => address.chunk = 0,
-        () => {}
-    }
-    generator.stream(address)
+    generator.stream(Address { purpose: Purpose::Sampling, step, chunk })
 }
 
 impl<G: Generator> Iterator for PoissonBatch<'_, G> {
@@ -72,7 +64,7 @@ impl<G: Generator> Iterator for PoissonBatch<'_, G> {
                 self.stream = coins(self.generator, self.step, sample / CHUNK);
             }
             let coin = self.stream.next_u64() >> 11;
-            if coin < mutant::rate(self.rate.numerator(), sample) {
+            if coin < self.rate.numerator() {
                 return Some(sample);
             }
         }

@@ -159,9 +159,7 @@
 //! three times.
 
 mod adder;
-#[cfg(feature = "audit")]
 pub mod audit;
-#[cfg(feature = "cluster")]
 mod cluster;
 mod config;
 mod draw;
@@ -173,7 +171,6 @@ mod open;
 mod shard;
 
 pub use crate::clip::Segments;
-#[cfg(feature = "cluster")]
 pub use cluster::{ExchangeError, OpenBlock, part_range};
 pub use config::StepConfig;
 pub use emit::Sender;
@@ -188,7 +185,6 @@ use crate::clip::{Clip, FlatL2};
 use crate::count::{CountNoise, Counts as _, Query};
 use crate::error::{CallError, ConfigError, OpenError};
 use crate::filter::{Filter, Identity};
-use crate::mutant::{self, Mutant};
 use crate::noise::DiscreteGaussian;
 use crate::noise::sealed::Sealed;
 use crate::numerics::digest::Digest;
@@ -649,11 +645,8 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> Priva
             None => (self.mechanism_at(step), self.draw),
             Some((factor, rate)) => (slots.mechanism.scaled(factor), Draw { rate, ..self.draw }),
         };
-        mutant::begin();
-        let drifts = mutant::is(Mutant::ThresholdUnlearned) && step % 2 == 1;
-        let threshold = if drifts { 1.25 * checked.clip } else { checked.clip };
         Open {
-            adder: Adder { mechanism, clip: slots.clip, threshold, query: checked.query, step },
+            adder: Adder { mechanism, clip: slots.clip, threshold: checked.clip, query: checked.query, step },
             sum: ClippedSum::new(checked.sum),
             counts: slots.threshold.counts(),
             count_noise: self.count_noise,

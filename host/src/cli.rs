@@ -190,29 +190,11 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
             complain(&format!("a defect in damper, please report it: {info}"));
         }
     }));
-    #[cfg(feature = "mutants")]
-    if let Err(code) = choose_mutant() {
-        return code;
-    }
     let args: Vec<OsString> = args.into_iter().collect();
     match panic::catch_unwind(|| parse_and_run(args)) {
         Ok(code) => code,
         Err(_) => ExitCode::from(3),
     }
-}
-
-/// Breaks the mechanism as the environment says, for the tests of the audits.
-#[cfg(feature = "mutants")]
-fn choose_mutant() -> Result<(), ExitCode> {
-    use damper_core::mutant::{Mutant, choose};
-    let Some(name) = std::env::var_os("DAMPER_MUTANT") else { return Ok(()) };
-    let Some((mutant, _, what)) = Mutant::ALL.iter().find(|(_, known, _)| name == *known) else {
-        complain(&format!("DAMPER_MUTANT {}: no such mutant; leave it out", name.display()));
-        return Err(ExitCode::from(2));
-    };
-    complain(&format!("broken on purpose: {what}"));
-    choose(*mutant);
-    Ok(())
 }
 
 fn parse_and_run(args: Vec<OsString>) -> ExitCode {

@@ -1,6 +1,7 @@
 //! Replay: the sets give on this machine what every target must say, and whatever else a pack holds is found and told.
 #![allow(clippy::disallowed_methods)] // References are plain arithmetic.
 
+use damper_access::Unreleased;
 use damper_core::noise::NoiseWord;
 use damper_core::numerics::digest::Digest;
 use damper_core::private::SumWord;
@@ -20,8 +21,9 @@ const END: usize = 1 + 8;
 
 fn said(pack: &[u8], floats: usize) -> (Result<Summary, ReplayError<Truncated>>, String) {
     let mut floats = vec![7.0; floats];
-    let (mut narrow, mut wide) = (vec![SumWord::new(7); 2_060], vec![SumWord::new(7); 40]);
-    let mut float_sums = vec![SumWord::new(7.0); 2_060];
+    let (mut narrow, mut wide) =
+        (vec![SumWord::new(7, Unreleased::claim()); 2_060], vec![SumWord::new(7, Unreleased::claim()); 40]);
+    let mut float_sums = vec![SumWord::new(7.0, Unreleased::claim()); 2_060];
     let mut noise: Vec<_> = (0..40).map(|_| NoiseWord::ZERO).collect();
     let (float_sums, noise) = (&mut float_sums[..], &mut noise[..]);
     let memory = Memory { floats: &mut floats, narrow: &mut narrow, wide: &mut wide, float_sums, noise };

@@ -12,7 +12,6 @@
 use super::filter::FIRST;
 use super::{ReadStore, Record, Store, Volatile};
 use crate::error::{CallError, ConfigError, OpenError};
-use crate::mutant::{self, Mutant};
 
 /// The most steps of a ledger: numbers from there on are those of steps that a filter is charged for.
 pub const MOST_STEPS: u32 = FIRST;
@@ -69,7 +68,6 @@ impl<S> Ledger<S> {
     /// every step is refused.
     #[must_use]
     pub fn resume(store: S, budget: u32, charged: u32) -> Self {
-        let charged = if mutant::is(Mutant::ResumeReplays) { charged.saturating_sub(2) } else { charged };
         Self { budget, charged, persisted: charged, reserve: 1, fingerprint: 0, store }
     }
 
@@ -178,13 +176,8 @@ impl<S: Store> Ledger<S> {
         // Whoever else charged to this store has the numbers below.
         let (step, record) = self.take(self.store.charged_steps()).ok_or(OpenError::BudgetSpent)?;
         if let Some(record) = record {
-            let shown = match () {
-                () if mutant::is(Mutant::LedgerPaysAfter) => step,
-                () if mutant::is(Mutant::LedgerSkipsTenth) => record.paid - record.paid / 10,
-                () => record.paid,
-            };
             // Whether a failed write became durable is unknown: the step is burned either way.
-            self.store.persist(Record { paid: shown, ..record }).map_err(OpenError::Store)?;
+            self.store.persist(record).map_err(OpenError::Store)?;
             self.persisted = record.paid;
         }
         Ok(step)

@@ -60,7 +60,6 @@ pub trait Filter<S: ?Sized>: Clone {
     }
 
     /// Returns true if no coordinate depends on another one: then several processes may each filter a block.
-    #[cfg(feature = "cluster")]
     fn filters_by_coordinate(&self) -> bool {
         self.is_identity()
     }

@@ -254,7 +254,6 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>, const ORDER: usize> Filter<IirState<B, ORDE
         IirStep((1.0 / self.advance(&mut state.ones)) as f32)
     }
 
-    #[cfg(feature = "cluster")]
     fn filters_by_coordinate(&self) -> bool {
         true
     }

@@ -80,7 +80,6 @@ use crate::accounting::{Event, Rate};
 use crate::clip::Clip;
 use crate::error::{CallError, ConfigError, check_len};
 use crate::grid::{Grid, Word};
-use crate::mutant;
 use crate::numerics::digest::Digest;
 use crate::numerics::round::{ceil, saturate};
 use crate::numerics::scalar;
@@ -449,13 +448,11 @@ impl<W: Word, K: Correlation, B: AsMut<[NoiseWord]>> Mechanism for CorrelatedGau
         for (sum, out) in sum.iter_mut().zip(out) {
             let (own, rest) = buffers.split_at_mut(count.min(buffers.len()));
             buffers = rest;
-            let z = mutant::noise(sample(sigma, words), sigma);
-            let before = before.as_mut().map_or(0, |words| mutant::noise(sample(sigma, &mut **words), sigma));
+            let z = sample(sigma, words);
+            let before = before.as_mut().map_or(0, |words| sample(sigma, &mut **words));
             let w = self.correlation.correlate(z, before, age, own);
             *out = saturate(sum.0.wrapping_add(W::wrap(w)).to_f32() * unit);
-            if !mutant::is(mutant::Mutant::SumNotWiped) {
-                *sum = SumWord::default();
-            }
+            *sum = SumWord::default();
         }
     }
 

@@ -49,7 +49,6 @@ mod table;
 use crate::clip::Clip;
 use crate::error::{CallError, ConfigError};
 use crate::grid::{Grid, Word};
-use crate::mutant::{self, Mutant};
 use crate::noise::sealed::{Inside, Sealed};
 use crate::numerics::digest::Digest;
 use crate::numerics::round::{ceil, saturate};
@@ -135,10 +134,8 @@ impl<W: Word> DiscreteGaussian<W> {
     /// A word of a sum with its noise; the word is wiped.
     #[inline(always)]
     pub(crate) fn noised<R: Rng>(&self, sum: &mut SumWord<W>, words: &mut R) -> W {
-        let noisy = sum.0.wrapping_add(W::wrap(mutant::noise(sample(self.sigma, words), self.sigma)));
-        if !mutant::is(Mutant::SumNotWiped) {
-            *sum = SumWord::default();
-        }
+        let noisy = sum.0.wrapping_add(W::wrap(sample(self.sigma, words)));
+        *sum = SumWord::default();
         noisy
     }
 }
@@ -192,11 +189,7 @@ impl<W: Word> Mechanism for DiscreteGaussian<W> {
 
     fn scaled(&self, factor: f64) -> Self {
         // The product of f64s can round down; the price is that of the σ that runs.
-        Self {
-            sigma: ceil(f64::from(self.sigma) * if mutant::is(Mutant::ScheduleIgnored) { 1.0 } else { factor })
-                .clamp(1, MAX_SIGMA - 1),
-            ..*self
-        }
+        Self { sigma: ceil(f64::from(self.sigma) * factor).clamp(1, MAX_SIGMA - 1), ..*self }
     }
 
     #[inline(always)]

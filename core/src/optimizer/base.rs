@@ -31,7 +31,6 @@ pub trait Optimizer<S: ?Sized>: Clone {
     }
 
     /// Returns true if no coordinate's step depends on another coordinate: then several processes may each move a block.
-    #[cfg(feature = "cluster")]
     fn moves_by_coordinate(&self) -> bool {
         !self.needs_full_gradient()
     }

@@ -11,8 +11,8 @@ pub trait AnyFilter {
     /// As [`Filter::eval_points`].
     fn eval_points(&self) -> usize;
 
-    /// As [`Filter::evaluates_at_params`].
-    fn evaluates_at_params(&self) -> bool;
+    /// What fills its slot.
+    fn slot(&self) -> FilterSlot;
 
     /// As [`Filter::eval_point`].
     ///
@@ -33,13 +33,6 @@ pub trait AnyFilter {
 
     /// As [`Filter::begin`].
     fn begin(&mut self);
-
-    /// As [`Filter::is_identity`].
-    fn is_identity(&self) -> bool;
-
-    /// As [`Filter::filters_by_coordinate`].
-    #[cfg(feature = "cluster")]
-    fn filters_by_coordinate(&self) -> bool;
 
     /// As [`Filter::apply`]; nothing before the first step.
     fn apply(&mut self, at: usize, released: &Released<'_>, filtered: &mut [f32]);
@@ -63,8 +56,13 @@ impl<F: Filter<S>, S> AnyFilter for StatefulSlot<F, S, F::Step> {
         self.config.eval_points(&self.state)
     }
 
-    fn evaluates_at_params(&self) -> bool {
-        self.config.evaluates_at_params()
+    fn slot(&self) -> FilterSlot {
+        let bit = |is: bool, bit: u8| if is { bit } else { 0 };
+        FilterSlot(
+            bit(self.config.evaluates_at_params(), FilterSlot::AT_PARAMS)
+                | bit(self.config.is_identity(), FilterSlot::IDENTITY)
+                | bit(self.config.filters_by_coordinate(), FilterSlot::BY_COORDINATE),
+        )
     }
 
     fn eval_point(&self, index: usize, params: &[f32], out: &mut [f32]) -> Result<f32, CallError> {
@@ -81,15 +79,6 @@ impl<F: Filter<S>, S> AnyFilter for StatefulSlot<F, S, F::Step> {
 
     fn begin(&mut self) {
         self.step = Some(self.config.begin(&mut self.state));
-    }
-
-    fn is_identity(&self) -> bool {
-        self.config.is_identity()
-    }
-
-    #[cfg(feature = "cluster")]
-    fn filters_by_coordinate(&self) -> bool {
-        self.config.filters_by_coordinate()
     }
 
     fn apply(&mut self, at: usize, released: &Released<'_>, filtered: &mut [f32]) {
@@ -113,22 +102,17 @@ impl<F: Filter<S>, S> AnyFilter for StatefulSlot<F, S, F::Step> {
 
 /// The slot of a filter that is lent (or boxed) as its state; inside another filter too.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct FilterSlot {
-    stays: bool,
-    passes: bool,
-    #[cfg(feature = "cluster")]
-    filters_by_coordinate: bool,
-}
+pub struct FilterSlot(u8);
 
+// Bits, which take less flash than a struct of `bool`.
 impl FilterSlot {
+    const AT_PARAMS: u8 = 1;
+    const IDENTITY: u8 = 2;
+    const BY_COORDINATE: u8 = 4;
+
     /// The slot of this filter.
     pub fn of(filter: &(impl AnyFilter + ?Sized)) -> Self {
-        Self {
-            stays: filter.evaluates_at_params(),
-            passes: filter.is_identity(),
-            #[cfg(feature = "cluster")]
-            filters_by_coordinate: filter.filters_by_coordinate(),
-        }
+        filter.slot()
     }
 }
 
@@ -140,7 +124,7 @@ impl<P: DerefMut<Target: AnyFilter>> Filter<P> for FilterSlot {
     }
 
     fn evaluates_at_params(&self) -> bool {
-        self.stays
+        self.0 & Self::AT_PARAMS != 0
     }
 
     fn eval_point(&self, state: &P, index: usize, params: &[f32], out: &mut [f32]) -> Result<f32, CallError> {
@@ -163,12 +147,11 @@ impl<P: DerefMut<Target: AnyFilter>> Filter<P> for FilterSlot {
     }
 
     fn is_identity(&self) -> bool {
-        self.passes
+        self.0 & Self::IDENTITY != 0
     }
 
-    #[cfg(feature = "cluster")]
     fn filters_by_coordinate(&self) -> bool {
-        self.filters_by_coordinate
+        self.0 & Self::BY_COORDINATE != 0
     }
 
     fn apply(&self, (): (), state: &mut P, at: usize, released: &Released<'_>, filtered: &mut [f32]) {

@@ -17,12 +17,8 @@ pub trait AnyOptimizer {
     /// A slice of the memory has another length.
     fn check(&self, dim: usize) -> Result<(), CallError>;
 
-    /// As [`Optimizer::needs_full_gradient`].
-    fn needs_full_gradient(&self) -> bool;
-
-    /// As [`Optimizer::moves_by_coordinate`].
-    #[cfg(feature = "cluster")]
-    fn moves_by_coordinate(&self) -> bool;
+    /// What fills its slot.
+    fn slot(&self) -> OptimizerSlot;
 
     /// As [`Optimizer::observe`].
     fn observe(&mut self, at: usize, released: &Released<'_>);
@@ -49,13 +45,12 @@ impl<O: Optimizer<S>, S> AnyOptimizer for StatefulSlot<O, S, O::Step> {
         self.config.check(&self.state, dim)
     }
 
-    fn needs_full_gradient(&self) -> bool {
-        self.config.needs_full_gradient()
-    }
-
-    #[cfg(feature = "cluster")]
-    fn moves_by_coordinate(&self) -> bool {
-        self.config.moves_by_coordinate()
+    fn slot(&self) -> OptimizerSlot {
+        let bit = |is: bool, bit: u8| if is { bit } else { 0 };
+        OptimizerSlot(
+            bit(self.config.needs_full_gradient(), OptimizerSlot::FULL_GRADIENT)
+                | bit(self.config.moves_by_coordinate(), OptimizerSlot::BY_COORDINATE),
+        )
     }
 
     fn observe(&mut self, at: usize, released: &Released<'_>) {
@@ -81,20 +76,16 @@ impl<O: Optimizer<S>, S> AnyOptimizer for StatefulSlot<O, S, O::Step> {
 
 /// The slot of an optimizer that is lent (or boxed) as its state; inside another optimizer too.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct OptimizerSlot {
-    needs_full_gradient: bool,
-    #[cfg(feature = "cluster")]
-    moves_by_coordinate: bool,
-}
+pub struct OptimizerSlot(u8);
 
+// Bits, as of a `FilterSlot`.
 impl OptimizerSlot {
+    const FULL_GRADIENT: u8 = 1;
+    const BY_COORDINATE: u8 = 2;
+
     /// The slot of this optimizer.
     pub fn of(optimizer: &(impl AnyOptimizer + ?Sized)) -> Self {
-        Self {
-            needs_full_gradient: optimizer.needs_full_gradient(),
-            #[cfg(feature = "cluster")]
-            moves_by_coordinate: optimizer.moves_by_coordinate(),
-        }
+        optimizer.slot()
     }
 }
 
@@ -109,12 +100,11 @@ impl<P: DerefMut<Target: AnyOptimizer>> Optimizer<P> for OptimizerSlot {
     }
 
     fn needs_full_gradient(&self) -> bool {
-        self.needs_full_gradient
+        self.0 & Self::FULL_GRADIENT != 0
     }
 
-    #[cfg(feature = "cluster")]
     fn moves_by_coordinate(&self) -> bool {
-        self.moves_by_coordinate
+        self.0 & Self::BY_COORDINATE != 0
     }
 
     fn observe(&self, state: &mut P, at: usize, released: &Released<'_>) {

@@ -4,7 +4,6 @@ use crate::clip::{Clip, Segments};
 use crate::count::{Counts, Query};
 use crate::error::{CallError, check_len};
 use crate::grid::{StreamError, Word};
-use crate::mutant::{self, Mutant};
 use crate::noise::DiscreteGaussian;
 use crate::noise::sealed::Inside;
 use crate::private::{Mechanism, SumWord};
@@ -52,14 +51,8 @@ impl<M: Mechanism, C: Clip> Adder<M, C> {
 
     #[inline(always)]
     fn count<K: Counts>(&self, norm: Option<f32>, counts: &mut K) {
-        mutant::take();
         match norm {
-            Some(norm) => {
-                self.query.count(norm, counts.as_mut());
-                if mutant::is(Mutant::CountsTwice) {
-                    self.query.count(norm, counts.as_mut());
-                }
-            }
+            Some(norm) => self.query.count(norm, counts.as_mut()),
             None => counts.non_finite(&self.query),
         }
     }
@@ -77,7 +70,6 @@ impl<W: Word, C: Clip> Adder<DiscreteGaussian<W>, C> {
         if *is_broken {
             return Err(CallError::Broken);
         }
-        mutant::take();
         // A producer that panics is not asked again.
         *is_broken = true;
         let dim = sum.len();

@@ -1,7 +1,7 @@
-//! The door for audits, behind the feature `audit`: what an open step holds before it is released.
+//! What an open step holds before it is released, for audits and tests.
 //!
-//! An audit compares what a mechanism does with what it is priced for, so it must read what nobody else may. The feature is off by
-//! default. The host's library enables it, for `damper audit`; firmware, enclaves and the C interface do not. What is read
+//! An audit compares what a mechanism does with what it is priced for, so it must read what nobody else may: each function here takes
+//! [`Unreleased`]. The host's trainer claims that, for `damper audit`; firmware, enclaves and the C interface do not. What is read
 //! here is as secret as the data.
 //!
 //! Reading changes nothing: a step that was probed can be finished. Then the noise is the difference of what was released and what was
@@ -13,6 +13,7 @@ use crate::clip::{Clip, Layers};
 use crate::count::{Counts, Query};
 use crate::noise::sealed::Sealed;
 use crate::private::{Mechanism, SumWord};
+use damper_access::Unreleased;
 
 /// The content of an open step or of a shard of it.
 #[derive(Clone, Copy)]
@@ -29,7 +30,7 @@ pub struct Probe<'a, W> {
 
 impl<P: StepConfig, FS, OS> Open<'_, P, FS, OS> {
     /// Reads the sum and the counts, which are not released.
-    pub fn probe(&self) -> Probe<'_, <P::Mechanism as Mechanism>::Word> {
+    pub fn probe(&self, _: Unreleased) -> Probe<'_, <P::Mechanism as Mechanism>::Word> {
         Probe {
             sum: self.sum.sum,
             query: self.adder.query,
@@ -41,7 +42,7 @@ impl<P: StepConfig, FS, OS> Open<'_, P, FS, OS> {
 
 impl<M: Mechanism, C, K: Counts> Shard<'_, M, C, K> {
     /// Reads the sum and the counts, which are not released.
-    pub fn probe(&self) -> Probe<'_, M::Word> {
+    pub fn probe(&self, _: Unreleased) -> Probe<'_, M::Word> {
         Probe {
             sum: self.sum.sum,
             query: self.adder.query,
@@ -53,24 +54,24 @@ impl<M: Mechanism, C, K: Counts> Shard<'_, M, C, K> {
 
 impl<B, FS, OS, TS, NS> StepState<B, FS, OS, TS, NS> {
     /// The memory of the sum, outside of a step.
-    pub fn sum(&self) -> &B {
+    pub fn sum(&self, _: Unreleased) -> &B {
         &self.sum
     }
 
     /// The memory of the sum, to be replaced.
-    pub fn sum_mut(&mut self) -> &mut B {
+    pub fn sum_mut(&mut self, _: Unreleased) -> &mut B {
         &mut self.sum
     }
 }
 
 impl<W> SumWord<W> {
     /// A word of this value.
-    pub fn new(value: W) -> Self {
+    pub fn new(value: W, _: Unreleased) -> Self {
         Self(value)
     }
 
     /// The value.
-    pub fn get(self) -> W {
+    pub fn get(self, _: Unreleased) -> W {
         self.0
     }
 }
@@ -86,9 +87,16 @@ pub trait Rule: Copy {
     }
 }
 
-/// Clipping by a [`Rule`].
+/// Clipping by a [`Rule`], which is given the norm of every sample.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct ByRule<R>(pub R);
+pub struct ByRule<R>(R);
+
+impl<R: Rule> ByRule<R> {
+    /// Clipping by this rule.
+    pub fn new(rule: R, _: Unreleased) -> Self {
+        Self(rule)
+    }
+}
 
 impl<R> Sealed for ByRule<R> {}
 

@@ -1,4 +1,5 @@
-//! The door for training on several processes, behind the feature `cluster`: a step's sum goes to the others and comes back added to theirs.
+//! Training on several processes: a step's sum goes to the others and comes back added to theirs. What gives the sum away, or takes values that
+//! other processes released, takes [`Unreleased`].
 //!
 //! The words that ranks exchange are as secret as the data, and all processes hold the key. Sums are integers modulo a power of two, so that the order in
 //! which processes are added changes no bit.
@@ -23,6 +24,7 @@ use crate::private::Mechanism;
 use crate::schedule::Schedule;
 use crate::threshold::Threshold;
 use core::ops::Range;
+use damper_access::Unreleased;
 
 /// Why a step of several processes was not finished; it releases nothing, and its charge stays.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -47,6 +49,7 @@ where
     /// Those of `exchange`, after which the step is [broken](CallError::Broken).
     pub fn exchange<E>(
         &mut self,
+        _: Unreleased,
         exchange: impl FnOnce(&mut [<P::Mechanism as Mechanism>::Word], &mut [i32]) -> Result<(), E>,
     ) -> Result<(), E> {
         let was_broken = core::mem::replace(&mut self.is_broken, true);
@@ -193,7 +196,7 @@ impl<M: Mechanism, G> NoisePart<'_, M, G> {
 
     /// Takes the values that another process has released for these coordinates. Returns false, and takes none, if the part is drawn or
     /// `released` has another length.
-    pub fn take_released(&mut self, released: &[f32]) -> bool {
+    pub fn take_released(&mut self, released: &[f32], _: Unreleased) -> bool {
         if self.is_drawn || released.len() != self.sum.len() {
             return false;
         }

@@ -8,7 +8,6 @@
 //! exchanged for another step's (each has a lifetime of its own), and [`Drawing::each_part`] draws at the end what is left. Drawing does not
 //! panic, so no part is drawn in half.
 
-use crate::mutant::{self, Mutant};
 use crate::noise::sealed::Inside;
 use crate::noise::{Address, CHUNK, Generator, Purpose};
 use crate::private::Mechanism;
@@ -19,14 +18,7 @@ pub(super) const BLOCK: usize = if cfg!(target_pointer_width = "64") { 64 } else
 
 /// The address of the noise of a chunk.
 pub(super) fn address(step: u32, chunk: u32) -> Address {
-    let mut address = Address { purpose: Purpose::GradientNoise, step, chunk };
-    match () {
-        () if mutant::is(Mutant::SameNoiseEveryStep) => address.step = 0,
-        () if mutant::is(Mutant::NoiseTwice) => address.step &= !1,
-        () if mutant::is(Mutant::SameNoiseEveryChunk) => address.chunk = 0,
-        () => {}
-    }
-    address
+    Address { purpose: Purpose::GradientNoise, step, chunk }
 }
 
 /// The largest number of parts.

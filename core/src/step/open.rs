@@ -11,7 +11,6 @@ use crate::count::{CountNoise, Counts, ReleasedCounts};
 use crate::error::{CallError, check_len};
 use crate::filter::Filter;
 use crate::grid::Word;
-use crate::mutant::{self, Mutant};
 use crate::noise::sealed::Inside;
 use crate::noise::{Address, CHUNK, DiscreteGaussian, Generator, Purpose};
 use crate::optimizer::{Begin, Optimizer, piece};
@@ -197,12 +196,8 @@ where
     pub fn merge(&mut self, shard: ShardOf<'_, P>) -> Result<(), CallError> {
         self.takes(&shard)?;
         self.adder.mechanism.merge(self.sum.sum, shard.sum.sum, Inside(()));
-        if mutant::is(Mutant::ShardMergedTwice) {
-            self.adder.mechanism.merge(self.sum.sum, shard.sum.sum, Inside(()));
-        }
-        let times = if mutant::is(Mutant::CountsDoubledInMerge) { 2 } else { 1 };
         for (count, other) in self.counts.as_mut().iter_mut().zip(shard.counts.as_ref()) {
-            *count = count.wrapping_add(*other * times);
+            *count = count.wrapping_add(*other);
         }
         self.counts.merge_non_finite(&shard.counts);
         Ok(())
@@ -250,16 +245,7 @@ where
     /// Constants of the step's noise, shared by its parts.
     pub(super) fn drawing<'g, G>(&self, generator: &'g G) -> Drawing<'g, P::Mechanism, G> {
         let Adder { mechanism, threshold, step, .. } = self.adder;
-        Drawing { mechanism, threshold, step, expected_batch: self.divisor(), generator }
-    }
-
-    /// The divisor of the sum.
-    fn divisor(&self) -> u32 {
-        match () {
-            () if mutant::is(Mutant::DivisorTaken) => mutant::taken().max(1),
-            () if mutant::is(Mutant::DivisorOffByOne) => self.expected_batch.saturating_add(1),
-            () => self.expected_batch,
-        }
+        Drawing { mechanism, threshold, step, expected_batch: self.expected_batch, generator }
     }
 
     /// Fails if a producer's sample was partly added.
@@ -278,7 +264,6 @@ where
         generator: &G,
     ) -> Result<(), CallError> {
         let Adder { mechanism, threshold, step, .. } = self.adder;
-        let expected_batch = self.divisor();
         // Asked for once: the words that are checked are those that the noise is made of.
         let mut noise_state = mechanism.lend(self.noise_state, self.sum.sum.len())?;
         let noise_std = mechanism.multiplier() * f64::from(threshold) / f64::from(self.expected_batch)
@@ -314,7 +299,7 @@ where
                         let (state, before) = (&mut noise_state, before.as_mut());
                         mechanism.release(
                             threshold,
-                            expected_batch,
+                            self.expected_batch,
                             sum,
                             at,
                             state,
@@ -365,16 +350,11 @@ where
         let Some(noise) = self.count_noise else { return };
         let Adder { mechanism, query, step, .. } = self.adder;
         let constants = StepConstants { multiplier: mechanism.multiplier(), dim, expected_batch: self.expected_batch };
-        let shared = mutant::is(Mutant::CountsShareStream);
-        let purpose = if shared { Purpose::GradientNoise } else { Purpose::HistogramNoise };
-        let mut words = generator.stream(Address { purpose, step, chunk: 0 });
+        let mut words = generator.stream(Address { purpose: Purpose::HistogramNoise, step, chunk: 0 });
         let mut released = CountsOf::<P>::NONE;
         // As many as were asked for.
         let released = released.as_mut().get_mut(..query.len()).unwrap_or_default();
         noise.release(self.counts.as_ref(), &mut words, released);
-        if mutant::is(Mutant::ThresholdExact) {
-            released.iter_mut().zip(self.counts.as_ref()).for_each(|(out, count)| *out = f64::from(*count));
-        }
         self.threshold.update(self.threshold_state, &ReleasedCounts::new(released), constants);
     }
 }

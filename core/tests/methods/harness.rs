@@ -4,6 +4,7 @@
 
 use crate::erased::{Any, AnyOptimizer, AnyThreshold, FilterMemory, OptimizerMemory, ThresholdMemory};
 use crate::method::{AnyClip, Method, filter_memory};
+use damper_access::Unreleased;
 use damper_core::accounting::{Ledger, Rate, Record, RenyiFilter, Store};
 use damper_core::error::OpenError;
 use damper_core::filter::mix;
@@ -264,12 +265,12 @@ impl<W: Word> Run<W> {
 
     /// Gives the run a sum of another length.
     pub fn resize_sum(&mut self, len: usize) {
-        self.state.sum_mut().resize(len, SumWord::default());
+        self.state.sum_mut(Unreleased::claim()).resize(len, SumWord::default());
     }
 
     /// All bits of the sum's memory are zero.
     pub fn sum_is_wiped(&self) -> bool {
-        self.state.sum().iter().all(|word| word.get() == W::default())
+        self.state.sum(Unreleased::claim()).iter().all(|word| word.get(Unreleased::claim()) == W::default())
     }
 
     fn complete(&mut self, mut taken: Taken) -> Taken {

@@ -7,6 +7,7 @@ use crate::erased::{
     Any, AnyOptimizer, AnyThreshold, FilterMemory, OptimizerMemory, ThresholdMemory, filter, optimizer, threshold,
 };
 use crate::harness::Step;
+use damper_access::Unreleased;
 use damper_core::clip::{Automatic, Clip, FlatL2, Layer, Layers, PerLayer};
 use damper_core::filter::{
     Gain, Identity, Iir, IirState, Kalman, KalmanState, LookAhead, PerSampleMomentum, PerSampleMomentumState, named,
@@ -193,10 +194,10 @@ impl Method {
             ClipChoice::OneLayer | ClipChoice::EqualLayers | ClipChoice::UnequalLayers => {
                 AnyClip::Layers(PerLayer::new(FlatL2, layers()).unwrap())
             }
-            ClipChoice::Wrong(divisor) => AnyClip::Wrong(ByRule(Divisor(divisor))),
-            ClipChoice::WrongLayers(divisor) => {
-                AnyClip::WrongLayers(PerLayer::new(ByRule(Divisor(divisor)), layers()).unwrap())
-            }
+            ClipChoice::Wrong(divisor) => AnyClip::Wrong(ByRule::new(Divisor(divisor), Unreleased::claim())),
+            ClipChoice::WrongLayers(divisor) => AnyClip::WrongLayers(
+                PerLayer::new(ByRule::new(Divisor(divisor), Unreleased::claim()), layers()).unwrap(),
+            ),
             ClipChoice::OneLayerAutomatic | ClipChoice::EqualLayersAutomatic => {
                 AnyClip::AutomaticLayers(PerLayer::new(automatic, layers()).unwrap())
             }
@@ -270,7 +271,7 @@ impl Method {
     pub fn step<W: Word>(&self) -> Step<W> {
         PrivateStep::new(Slots {
             mechanism: DiscreteGaussian::new(Grid::new(self.bits).unwrap(), self.sigma).unwrap(),
-            clip: ByRule(self.clip()),
+            clip: ByRule::new(self.clip(), Unreleased::claim()),
             threshold: self.threshold().0,
             filter: Any,
             optimizer: AnyOptimizer { needs_full_gradient: self.look_ahead || self.optimizer().needs_full_gradient() },

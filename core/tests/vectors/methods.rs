@@ -2,6 +2,7 @@
 
 use crate::Gradients;
 use crate::slots::{AnyClip, Words, filter, learning_rate, noise_schedule, optimizer, threshold};
+use damper_access::Unreleased;
 use damper_core::accounting::{Ledger, Rate};
 use damper_core::filter::mix;
 use damper_core::grid::{Grid, Word};
@@ -96,7 +97,7 @@ fn play<W: Word>(run: &str, expected: &[&str]) -> Result<(), String> {
     let counts = threshold.count_noise().is_some();
     let step = PrivateStep::new(Slots {
         mechanism,
-        clip: ByRule(AnyClip::parse(&mut Words::of(clip), &mut layers)),
+        clip: ByRule::new(AnyClip::parse(&mut Words::of(clip), &mut layers), Unreleased::claim()),
         threshold,
         filter: FilterSlot::of(filter),
         optimizer,

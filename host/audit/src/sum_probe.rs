@@ -1,9 +1,10 @@
 //! The sum of a step, which has no accessor: the one place where it is read, for audits.
 //!
 //! A step is opened beside the run, on the run's own state with a ledger of its own; the workers gather into it; it is read
-//! by the core's door for audits, and dropped instead of finished. Nothing is released, no state moves, and what is read is what the
+//! by the core's access for audits, and dropped instead of finished. Nothing is released, no state moves, and what is read is what the
 //! mechanism would have added its noise to.
 
+use damper_access::Unreleased;
 use damper_core::accounting::{Event, Ledger, Record, Store};
 use damper_core::error::OpenError;
 use damper_core::numerics::digest::Digest;
@@ -124,7 +125,7 @@ where
     draw.accumulate(run, &mut opened, split, workers, params, generator, grad_observer)?;
     let points =
         draw.points().iter().map(|point| (Digest::of(&point.params).value(), point.weight.to_bits())).collect();
-    let probe = opened.probe();
+    let probe = opened.probe(Unreleased::claim());
     let (sum, counts) = (Sum::from(probe.sum.to_vec()), probe.counts[..probe.query.len()].to_vec());
     drop(opened);
     Ok(SumProbe { number, event: event(run, step, number)?, clip, points, draw: draw.samples.clone(), sum, counts })

@@ -1,7 +1,6 @@
 //! The generator of a run, and its key.
 
 use super::TrainError;
-use damper_core::mutant::{self, Mutant};
 use damper_core::noise::{self, Address, Generator as _, Key, Purpose};
 use rand_core::Rng as _;
 use zeroize::Zeroizing;
@@ -18,9 +17,6 @@ pub fn key(seed: Option<u64>) -> Result<Zeroizing<[u8; 32]>, TrainError> {
     let mut key = Zeroizing::new([0; 32]);
     if seed.is_none() {
         getrandom::fill(&mut *key).map_err(TrainError::Key)?;
-        if mutant::is(Mutant::KeyFixed) {
-            key.fill(7);
-        }
     }
     Ok(key)
 }

@@ -25,6 +25,7 @@ use crate::store::{LedgerFile, RanksLedger};
 use crate::trained::Trained;
 use crate::worker::Accumulate;
 use crate::{Progress, Run, TrainError};
+use damper_access::Unreleased;
 use damper_budget::RunPlan;
 use damper_core::accounting::Ledger;
 use damper_core::clip::FlatL2;
@@ -186,7 +187,7 @@ fn release(
         open.add_combined(&[&[1.0]]).expect(LENGTH);
     }
     if ranks.are_several() {
-        open.exchange(|words, _| ranks.total_wide(words))?;
+        open.exchange(Unreleased::claim(), |words, _| ranks.total_wide(words))?;
     }
     if let Some(observer) = &mut observer {
         observer.counting(Counting::Charged);

@@ -21,6 +21,7 @@ use crate::observe::{Normalizing, Observer};
 use crate::ranks::Ranks;
 use crate::store::{LedgerFile, RanksLedger};
 use crate::{Run, TrainError};
+use damper_access::Unreleased;
 use damper_budget::RunPlan;
 use damper_core::accounting::Ledger;
 use damper_core::clip::FlatL2;
@@ -116,7 +117,7 @@ fn release(
     });
     agree(ranks.group(), added)?;
     if run.is_sharded() {
-        open.exchange(|words, _| ranks.total_wide(words))?;
+        open.exchange(Unreleased::claim(), |words, _| ranks.total_wide(words))?;
     }
     if let Some(observer) = &mut observer {
         observer.normalizing(Normalizing::Charged);

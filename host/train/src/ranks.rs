@@ -8,14 +8,16 @@
 //! Sums pass as 32-bit integers if the number of samples shows that the total fits.
 
 use crate::checkpoint::{Moment, Saved};
-use crate::choice::FilterState;
+use crate::choice::{FilterState, OptimizerState};
 use crate::generator::ChaCha20;
 use crate::group::{Cut, Group, Pieces, RankError, Word, Words, agree, block_of};
 use crate::sharded_state::{Block, WholeState, answer};
 use crate::trained::Trained;
 use crate::worker::{Accumulate, Layout, Opened, Step, draw_parts};
 use crate::{Run, TrainError};
+use damper_access::Unreleased;
 use damper_core::average::Average;
+use damper_core::filter::Filter;
 use damper_core::grid;
 use damper_core::noise::CHUNK;
 use damper_core::optimizer::Optimizer;
@@ -173,7 +175,7 @@ impl<'a> Ranks<'a> {
         if !self.are_several() {
             return added.map(|_| ());
         }
-        opened.exchange(|words, counts| {
+        opened.exchange(Unreleased::claim(), |words, counts| {
             let is_failed = added.is_err();
             let counted = counts.iter().map(|count| i64::from(*count) as u64);
             let own = added.as_ref().map_or(0, |samples| *samples as u64);
@@ -209,7 +211,7 @@ impl<'a> Ranks<'a> {
             return Ok(());
         }
         if is_narrow {
-            let mut totals: Vec<u32> = words.iter().map(|word| word.get().into() as u32).collect();
+            let mut totals: Vec<u32> = words.iter().map(|word| word.get(Unreleased::claim()).into() as u32).collect();
             self.group.all_reduce(Words::U32(&mut totals))?;
             take(words, Words::U32(&mut totals));
             totals.zeroize();
@@ -221,7 +223,7 @@ impl<'a> Ranks<'a> {
 
     /// Replaces the words of a sum by their totals over all ranks.
     pub(crate) fn total_wide<W: grid::Word + Into<i64>>(&self, words: &mut [SumWord<W>]) -> Result<(), RankError> {
-        let mut totals: Vec<u64> = words.iter().map(|word| word.get().into() as u64).collect();
+        let mut totals: Vec<u64> = words.iter().map(|word| word.get(Unreleased::claim()).into() as u64).collect();
         self.group.all_reduce(Words::U64(&mut totals))?;
         take(words, Words::U64(&mut totals));
         totals.zeroize();
@@ -263,7 +265,7 @@ impl<'a> Ranks<'a> {
             group.all_gather_floats(floats, len)?;
             for part in all {
                 // Refused by those that were drawn here.
-                part.take_released(floats.get(part.coordinates()).unwrap_or_default());
+                part.take_released(floats.get(part.coordinates()).unwrap_or_default(), Unreleased::claim());
             }
             Ok(())
         });
@@ -307,7 +309,7 @@ impl<S: grid::Word + Into<i64>> Pieces for Blocks<'_, S> {
             for (rank, to) in to.chunks_mut(blocks.width).enumerate() {
                 let words = &blocks.words[blocks.part(rank, index)];
                 let (to, rest) = to.split_at_mut(words.len());
-                to.iter_mut().zip(words).for_each(|(to, word)| *to = of(word.get().into()));
+                to.iter_mut().zip(words).for_each(|(to, word)| *to = of(word.get(Unreleased::claim()).into()));
                 rest.fill(W::default());
             }
         }
@@ -331,10 +333,13 @@ fn take<W: grid::Word>(words: &mut [SumWord<W>], totals: Words<'_>) {
             words
                 .iter_mut()
                 .zip(totals)
-                .for_each(|(word, total)| *word = SumWord::new(W::wrap((*total as i32).into())));
+                .for_each(|(word, total)| *word = SumWord::new(W::wrap((*total as i32).into()), Unreleased::claim()));
         }
         Words::U64(totals) => {
-            words.iter_mut().zip(totals).for_each(|(word, total)| *word = SumWord::new(W::wrap(*total as i64)));
+            words
+                .iter_mut()
+                .zip(totals)
+                .for_each(|(word, total)| *word = SumWord::new(W::wrap(*total as i64), Unreleased::claim()));
         }
     }
 }
@@ -357,7 +362,8 @@ impl<'a, 'l, M: Trained, O: Optimizer<OS>, OS> Taken<'a, 'l, M, O, OS> {
 
 /// Returns true if no coordinate's step depends on others.
 fn moves_by_coordinate(run: &Run) -> Result<bool, TrainError> {
-    let (_, filter) = run.config.method.filter.build(0)?;
-    let (_, optimizer) = run.config.optimizer.build(&[])?;
-    Ok(filter.filters_by_coordinate() && optimizer.moves_by_coordinate())
+    let (filter, _) = run.config.method.filter.build(0)?;
+    let (optimizer, _) = run.config.optimizer.build(&[])?;
+    Ok(Filter::<FilterState>::filters_by_coordinate(&filter)
+        && Optimizer::<OptimizerState>::moves_by_coordinate(&optimizer))
 }

@@ -17,6 +17,7 @@ use super::{Denominator, FilterChoice, Noise, NoiseChoice, Rule, Run, TrainConfi
 use crate::files::FileError;
 use crate::replay::{self, PackWriter, part_of};
 use damper_core::clip::Layer;
+use damper_core::filter::Filter;
 use damper_core::grid::Grid;
 use damper_core::noise::{DiscreteGaussian, NoiseWord};
 use damper_core::numerics::digest::Digest;
@@ -245,7 +246,7 @@ impl Recording {
             filter.add_to(&mut filtered);
             optimizer.add_to(&mut moved);
             let digests = [
-                (!filter.is_identity()).then_some(filtered),
+                (!Filter::<FilterState>::is_identity(&filter.slot())).then_some(filtered),
                 // An optimizer without memory digests nothing.
                 (moved != Digest::default()).then_some(moved),
                 threshold.learned(threshold_state),

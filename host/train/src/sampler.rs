@@ -19,7 +19,6 @@
 use super::{Run, TrainConfig};
 use damper_accounting::{Sampler, Truncation};
 use damper_core::accounting::Rate;
-use damper_core::mutant::{self, Mutant};
 use damper_core::noise::{Address, Generator, Purpose};
 use damper_core::sampling::{poisson, poisson_part};
 use rand_core::Rng;
@@ -122,11 +121,6 @@ impl BatchSampler {
         match self.sampler {
             Sampler::Poisson => {
                 self.draw_parts(generator, step, draw);
-                if mutant::is(Mutant::TwoDraws) {
-                    draw.extend(poisson(generator, step | 1 << 30, self.rate, self.samples));
-                    draw.sort_unstable();
-                    draw.dedup();
-                }
                 if let Some(truncation) = self.truncation {
                     // The first ones by their number, which says nothing of the data.
                     draw.truncate(usize::try_from(truncation.most).unwrap_or(usize::MAX));

@@ -13,11 +13,11 @@ use super::worker::{
     Sessions, Step, Views,
 };
 use super::{Noise, Run, TrainConfig, TrainError};
+use damper_access::Unreleased;
 use damper_accounting::Sampler;
 use damper_core::accounting::{Event, Rate};
 use damper_core::clip::Layer;
 use damper_core::grid::Grid;
-use damper_core::mutant::{self, Mutant};
 use damper_core::noise::{ContinuousGaussian, DiscreteGaussian};
 use damper_core::optimizer::Optimizer;
 use damper_core::private::{Mechanism, SumWord};
@@ -43,19 +43,19 @@ pub enum Sum {
 
 impl From<Vec<SumWord<i64>>> for Sum {
     fn from(words: Vec<SumWord<i64>>) -> Self {
-        Self::Grid(words.into_iter().map(SumWord::get).collect())
+        Self::Grid(words.into_iter().map(|word| word.get(Unreleased::claim())).collect())
     }
 }
 
 impl From<Vec<SumWord<i32>>> for Sum {
     fn from(words: Vec<SumWord<i32>>) -> Self {
-        Self::Grid(words.into_iter().map(|word| word.get().into()).collect())
+        Self::Grid(words.into_iter().map(|word| word.get(Unreleased::claim()).into()).collect())
     }
 }
 
 impl From<Vec<SumWord<f32>>> for Sum {
     fn from(words: Vec<SumWord<f32>>) -> Self {
-        Self::Floats(words.into_iter().map(SumWord::get).collect())
+        Self::Floats(words.into_iter().map(|word| word.get(Unreleased::claim())).collect())
     }
 }
 
@@ -227,9 +227,6 @@ impl Draw {
     {
         let own = self.samples.partition_point(|sample| (*sample as usize) < split.len());
         let mut all: Vec<Chunk<'_>> = chunks(&self.samples[..own], run.physical_batch).collect();
-        if mutant::is(Mutant::BorderTwice) && all.len() > 1 {
-            all.push(Chunk { index: all.len(), samples: &self.samples[own - 1..own] });
-        }
         if let Some((rank, ranks)) = self.share {
             all = all.into_iter().skip(rank).step_by(ranks).collect();
         }
@@ -238,15 +235,6 @@ impl Draw {
             point.params.resize(params.len(), 0.0);
             point.weight =
                 opened.eval_point(index, params, &mut point.params).expect("the points have the parameters' length");
-        }
-        for point in &mut self.points {
-            match () {
-                () if mutant::is(Mutant::GradientsOverBatch) => point.weight *= 8.0 / self.samples.len() as f32,
-                () if mutant::is(Mutant::LookAheadPrivate) => {
-                    point.params.iter_mut().for_each(|x| *x += self.samples.len() as f32 / 1024.0);
-                }
-                () => {}
-            }
         }
         let views = Views::new(run.config.augment, generator, opened.number());
         workers.accumulate(opened, split, &all, GradsAt { points: &self.points, views }, grad_observer)?;

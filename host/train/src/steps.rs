@@ -28,15 +28,15 @@ use super::weights::LARGEST;
 use super::worker::{Accumulate, GradientObserver, Layout, Step};
 use super::{Evaluation, Outcome, Progress, Resumed, Run, StepReport, TestMetrics, TrainError};
 use crate::best::BestParams;
+use damper_access::Unreleased;
 use damper_accounting::{CorrelatedRun, Recorded, RecordedEvent};
 use damper_budget::{EXACT, RunPlan, evaluations_until};
 use damper_core::accounting::{Event, Ledger};
 use damper_core::average::{Average, Averaging};
 use damper_core::error::ConfigError;
-use damper_core::mutant::{self, Mutant};
 use damper_core::slots::OptimizerSlot;
 use damper_core::threshold::Threshold;
-use damper_data::{Chunk, Labels, Split};
+use damper_data::{Chunk, Split};
 use damper_onnx::SettingError;
 use damper_runtime::Backend;
 use std::path::Path;
@@ -411,9 +411,7 @@ where
             )?;
             non_finite.add(drawn, without, progress);
             in_range(done, &params)?;
-            if !(mutant::is(Mutant::EventsFewer) && done % 10 == 0) {
-                spent.count(event(&draws, done - 1)?);
-            }
+            spent.count(event(&draws, done - 1)?);
 
             let weigh = |averaging: Averaging| averaging.weight(done - 1, steps, run.terms.learning_rate.at(done - 1));
             if let Some(weight) = config.average.and_then(weigh) {
@@ -599,26 +597,19 @@ where
     let opened = taken.open();
     let split = &run.data.train;
     draws.draw(generator, opened.number(), &mut draw.samples);
-    if mutant::is(Mutant::LabelDraws)
-        && opened.number() % 2 == 1
-        && let Labels::Classes { values, .. } = split.labels()
-    {
-        let width = values.len() / split.len();
-        draw.samples.retain(|sample| values[*sample as usize * width] % 2 == 0);
-    }
     if let Some(recording) = &mut written.recording {
         recording.step(draw.counted(split));
     }
     let grad_observer = written.recording.as_mut().map(|recording| recording as &mut dyn GradientObserver);
     let added = draw.accumulate(run, opened, split, workers, params, generator, grad_observer);
-    let without = opened.probe().non_finite;
+    let without = opened.probe(Unreleased::claim()).non_finite;
     let drawn = match &added {
         Ok(added) if ranks.are_several() => *added,
         _ => draw.counted(split) as usize,
     };
     ranks.total(opened, added.map_err(TrainError::from))?;
     if let Some(observer) = &mut observer {
-        let probe = opened.probe();
+        let probe = opened.probe(Unreleased::claim());
         observer.summed(Summed {
             number: opened.number(),
             event: step_loop::event(run, step, opened.number())?,

@@ -15,6 +15,7 @@ use crate::steps::{TICK, diverged, in_range};
 use crate::tune::backend_of;
 use crate::worker::{Layout, OUTPUTS, PlainSums, Sessions, Views};
 use crate::{Evaluation, Independence, Outcome, Progress, Resumed, Run, StepReport, TestMetrics, TrainError};
+use damper_access::NotPrivate;
 use damper_accounting::{Recorded, RunKind};
 use damper_core::average::Average;
 use damper_core::optimizer::{Begin, Optimizer};
@@ -185,7 +186,7 @@ fn divide(sum: &[f64], batch: u32, mean: &mut [f32]) {
 
 /// Moves the parameters as the core does after a release.
 fn update<S>(optimizer: &impl Optimizer<S>, state: &mut S, lr: f64, mean: &[f32], params: &mut [f32]) {
-    let mean = Released::not_private(mean);
+    let mean = Released::not_private(mean, NotPrivate::claim());
     if optimizer.needs_full_gradient() {
         optimizer.observe(state, 0, &mean);
     }

@@ -6,7 +6,6 @@ use super::{Accumulate, GradientObserver, GradsAt, Layout, Opened, SHAPES, Sessi
 use damper_core::clip::Clip;
 use damper_core::count::Counts;
 use damper_core::filter::mix;
-use damper_core::mutant::{self, Mutant};
 use damper_core::numerics::reduce::sum_of_squares;
 use damper_core::optimizer::Optimizer;
 use damper_core::private::Mechanism;
@@ -152,27 +151,14 @@ impl Worker {
                 views.apply(&mut gradients.batch, split, chunk, 0);
             }
             // The rows after the chunk's samples are padding, and a null sample contributes nothing.
-            let rows = || {
-                let is_read =
-                    |row: &usize| !split.is_null(chunk.samples[*row] as usize) || mutant::is(Mutant::NullCounted);
-                (0..chunk.samples.len()).filter(is_read)
-            };
+            let rows = || (0..chunk.samples.len()).filter(|row| !split.is_null(chunk.samples[*row] as usize));
             let views = at.views.map_or(1, |views| views.count());
             match at.points {
                 // One gradient as it is: nothing to mix.
-                [point] if point.weight == 1.0 && views == 1 && turn.is_none() && !mutant::is(Mutant::ClipOfSum) => {
-                    let is_padded = chunk.samples.len() < gradients.batch.rows() && mixed.is_empty();
-                    let padding = (mutant::is(Mutant::PaddingCounted) && is_padded).then_some(chunk.samples.len());
-                    gradients.each_group(rows().chain(padding), &params[0], &mut |samples| {
+                [point] if point.weight == 1.0 && views == 1 && turn.is_none() => {
+                    gradients.each_group(rows(), &params[0], &mut |samples| {
                         vectors.dispatch(Add { samples, sum });
                     })?;
-                }
-                _ if mutant::is(Mutant::MixAfterClip) => {
-                    for params in params {
-                        gradients.each_row(rows(), params, &mut |_, parts| {
-                            vectors.dispatch(Add { samples: &[parts], sum });
-                        })?;
-                    }
                 }
                 points => {
                     mixed.resize(chunk.samples.len() * dim, 0.0);
@@ -195,12 +181,6 @@ impl Worker {
                         turn.take(chunk.index, |grad_observer| {
                             show.for_each(|(sample, mixed)| grad_observer.sample(*sample, mixed))
                         });
-                    }
-                    if mutant::is(Mutant::ClipOfSum) {
-                        let mut whole = vec![0.0; dim];
-                        mixed.for_each(|(_, mixed)| whole.iter_mut().zip(mixed).for_each(|(whole, x)| *whole += x));
-                        vectors.dispatch(Add { samples: &[&[&whole]], sum });
-                        continue;
                     }
                     for (_, mixed) in mixed {
                         vectors.dispatch(Add { samples: &[&[mixed]], sum });

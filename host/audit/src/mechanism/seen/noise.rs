@@ -12,6 +12,8 @@ use damper_train::inside::worker::Layout;
 pub(super) const MOST_COORDINATES: usize = 64;
 /// Number of samples and coordinates that are paired to compare coins with noise.
 const PAIRED: usize = 4;
+/// Noise is drawn in cells of so many a deviation. Its place in the cell is that of its second word, which has the first digits of a coin.
+const EIGHTHS: f64 = 8.0;
 /// The part of a coordinate's draws that a test of a class of places uses: places within a block of the release.
 const PLACES: usize = 64;
 /// Parts of a schedule of noise that are tested one by one.
@@ -177,7 +179,7 @@ impl SeenNoise {
                 for (cell, z) in row.iter_mut().zip(&self.step) {
                     cell[0] += 1;
                     cell[1] += u64::from(*z < 0.0);
-                    cell[2] += u64::from(z.abs().fract() < 0.5);
+                    cell[2] += u64::from((EIGHTHS * z.abs()).fract() < 0.5);
                 }
             }
         }
@@ -250,16 +252,18 @@ impl SeenNoise {
         if self.with_counts.count > 0 {
             correlation("noise of counts and gradients is uncorrelated", &self.with_counts, String::new());
         }
-        /// `P[frac |z| < 1/2]` of a normal.
-        const HALVES: f64 = 0.601_993_55;
+        /// `P[frac 8|z| < 1/2]` of a normal.
+        const HALVES: f64 = 0.512_471_009;
         for (sample, row) in self.coins.iter().enumerate().take(run.data.train.len()) {
             for (at, [drawn, negative, low]) in row.iter().enumerate() {
                 let near = tail_slack.shift + tail_slack.chance + 1e-5;
                 let signs = binomial_between(*negative, *drawn, 0.5 - near, 0.5 + near);
+                // Two ends of each lower half: noise that is off by a shift may pass either.
+                let near = near + 2.0 * EIGHTHS * tail_slack.shift;
                 let halves = binomial_between(*low, *drawn, HALVES - near, HALVES + near);
                 tests.test(&of("coins say nothing of noise"), *drawn, (signs.min(halves) * 2.0).min(1.0), || {
                     format!(
-                        "sample {sample}, coordinate {at}: {negative} of {drawn} draws below 0, {low} in a lower half"
+                        "sample {sample}, coordinate {at}: {negative} of {drawn} draws below 0, {low} in the lower half of an eighth"
                     )
                 });
                 if *drawn > 0 {
