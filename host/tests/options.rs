@@ -11,8 +11,7 @@ use damper::data::{Augment, Motion, Numbers};
 use damper::design::Coefficients;
 use damper::runtime::Choice;
 use damper::train::{
-    self, Budget, ByName, FilterChoice, Method, NoiseChoice, NormStep, Outcome, Rule, Run,
-    ThresholdChoice, TrainConfig,
+    self, Budget, ByName, FilterChoice, Method, NoiseChoice, NormStep, Outcome, Rule, Run, ThresholdChoice, TrainConfig,
 };
 use damper_core::average::Averaging;
 use digits::{Unwatched, source};

@@ -3,9 +3,9 @@
 //! What they see before a release is as secret as the data, and no ε covers it. A program that trains needs none of them.
 
 pub use crate::choice::OptimizerState;
+pub use crate::engine::observed;
 pub use crate::prepare::{initial, on_data, on_network, physical_batch};
 pub use crate::rehearsal::self_test;
-pub use crate::steps::observed;
 
 /// The generator of a run, and its key.
 pub mod generator {

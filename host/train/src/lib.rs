@@ -1,10 +1,10 @@
 //! Training: from a model, a data set and a budget to a private model and its report.
 //!
 //! ```text
-//! TrainConfig ─ prepare ─► Run (graph, data, rate, noise: all fixed before the first step) ─ steps ─► Outcome ─► DIR
+//! TrainConfig ─ prepare ─► Run (graph, data, rate, noise: all fixed before the first step) ─ engine ─► Outcome ─► DIR
 //! ```
 //!
-//! The loop is `steps`; what each worker does with its share of a draw is `worker`. The core decides every bit of a
+//! The loop is `engine`; what each worker does with its share of a draw is `worker`. The core decides every bit of a
 //! step; here are threads, files and the order of things.
 
 mod before_steps;
@@ -17,6 +17,7 @@ mod correlation;
 mod data_digest;
 mod data_names;
 mod dry_run;
+mod engine;
 mod equation6;
 mod error;
 pub(crate) mod evaluate;
@@ -55,7 +56,6 @@ pub mod search;
 mod sharded_state;
 mod space;
 pub(crate) mod step_loop;
-mod steps;
 mod store;
 mod terms;
 mod trained;
@@ -74,6 +74,7 @@ pub use class_metrics::{ClassFigures, ClassMetrics};
 pub use config::{Budget, CLIPPED_BY_BACKEND, NOT_PRIVATE, Noise, Record, TestMetrics, TrainConfig};
 pub use data_names::{data_names, set_data_names};
 pub use dry_run::rehearse;
+pub use engine::{run, run_on, run_resumable};
 pub use error::TrainError;
 pub use evaluate::exact_figures;
 pub use files::LEDGER;
@@ -94,7 +95,6 @@ pub use released::Named;
 pub use review::review;
 pub use run::Run;
 pub use space::check_file_fits;
-pub use steps::{run, run_on, run_resumable};
 pub use store::{paid_steps, pay_all, pay_plan};
 pub use terms::Terms;
 pub use weights::check_weights;

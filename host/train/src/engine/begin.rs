@@ -1,0 +1,233 @@
+//! What is fixed before the first step.
+
+use crate::checkpoint::{Checkpoint, Environment, Place, check_same, identity};
+use crate::dry_run::{check_result, of_gradients, rehearse_on};
+use crate::generator::{self, ChaCha20};
+use crate::group::{Alone, Group, RankError, agree};
+use crate::held_out::steps_between;
+use crate::normalize_release::{constants, normalized};
+use crate::observe::Observer;
+use crate::ranks::Ranks;
+use crate::recording::{Beginning, Begun, Origin, Recording};
+use crate::rehearsal::{Independence, Rehearsed};
+use crate::step_loop;
+use crate::store::{LedgerFile, RESERVE, RanksLedger};
+use crate::tune::backend_of;
+use crate::{Outcome, Progress, Run, TrainError, not_private};
+use damper_budget::{EXACT, RunPlan, evaluations_until};
+use damper_core::accounting::Ledger;
+use damper_onnx::SettingError;
+use damper_runtime::Backend;
+use std::path::Path;
+use zeroize::Zeroizing;
+
+/// Warning of a network whose synthetic samples have no finite gradient.
+const NONE_IS_FINITE: &str = "no made-up sample has a finite gradient at the model's initial weights, so steps may be noise alone; look for \
+                              infinities in frozen weights, and for logarithms, roots and divisions in the model";
+
+/// The files that a run writes as it goes, as secret as the data.
+pub(super) struct Written<'a> {
+    /// The private folder, which rank 0 has.
+    pub(super) folder: Option<&'a Path>,
+    pub(super) plan: RunPlan,
+    pub(super) ledger: Ledger<RanksLedger<'a>>,
+    /// The ledger of releases from held-out rows, which rank 0 makes.
+    pub(super) evaluations: Ledger<RanksLedger<'a>>,
+    pub(super) recording: Option<Recording>,
+    /// The state to go on from after a stop, where it is kept; and where the steps begin.
+    pub(super) checkpoint: Option<&'a mut Checkpoint>,
+    pub(super) place: Place,
+}
+
+/// A run, and what is fixed before its first step.
+pub(super) struct Settled<'a, 'o> {
+    pub(super) run: &'a Run,
+    pub(super) ranks: Ranks<'a>,
+    pub(super) generator: &'a ChaCha20,
+    pub(super) backend: &'a dyn Backend,
+    pub(super) written: Written<'a>,
+    pub(super) progress: &'a mut dyn Progress,
+    pub(super) observer: Option<&'o mut dyn Observer>,
+}
+
+/// Trains. `folder` is a private folder that is there; the plan and the ledger are persisted in it, the plan before the first
+/// step is charged and the ledger before each charge's first release. After a stop the run cannot go on.
+///
+/// # Errors
+///
+/// The backend is absent or fails, the ledger or the recording cannot be written, or the operating system gives no key.
+pub fn run(run: &Run, folder: &Path, progress: &mut dyn Progress) -> Result<Outcome, TrainError> {
+    observed(run, &Alone, Some(folder), None, progress, None)
+}
+
+/// [`run`], with its state in `checkpoint`, from which it begins and can go on after a stop. The private folder is that of the
+/// checkpoint.
+///
+/// # Errors
+///
+/// As [`run`], or the state cannot be written or is damaged.
+pub fn run_resumable(
+    run: &Run,
+    checkpoint: &mut Checkpoint,
+    progress: &mut dyn Progress,
+) -> Result<Outcome, TrainError> {
+    let folder = checkpoint.folder().to_path_buf();
+    run_on(run, &Alone, Some(&folder), Some(checkpoint), progress)
+}
+
+/// [`run`] or [`run_resumable`] on the ranks of `group`, which end with the bits of one process. Rank 0 gives `folder`, its private folder,
+/// and the `checkpoint` in it if the run has one; the others give none, and have the same parameters in the end. All ranks have prepared
+/// the same run. A rank may hold a shard of the data alone ([`Run::keep_shard`]).
+///
+/// A step is released on a rank after rank 0 has written that it is charged. An error of one rank is one of all.
+///
+/// # Errors
+///
+/// As [`run`], on any rank; a rank's run, program, backend or processor is another than rank 0's; a rank has left; or the run cannot be
+/// on ranks.
+pub fn run_on(
+    run: &Run,
+    group: &dyn Group,
+    folder: Option<&Path>,
+    checkpoint: Option<&mut Checkpoint>,
+    progress: &mut dyn Progress,
+) -> Result<Outcome, TrainError> {
+    observed(run, group, folder, checkpoint, progress, None)
+}
+
+/// [`run`], seen from the inside.
+pub fn observed(
+    run: &Run,
+    group: &dyn Group,
+    folder: Option<&Path>,
+    mut checkpoint: Option<&mut Checkpoint>,
+    progress: &mut dyn Progress,
+    mut observer: Option<&mut dyn Observer>,
+) -> Result<Outcome, TrainError> {
+    if group.size() > 1 {
+        check_ranks(run)?;
+    }
+    if run.config.is_not_private() {
+        let folder = folder.expect("a run without ranks has its folder");
+        return not_private::train(run, folder, checkpoint, progress);
+    }
+    damper_core::self_test()?;
+    let ranks = Ranks::new(group, run, run.threads())?;
+    let mut key = key(&ranks, run, checkpoint.as_deref())?;
+    let backend = agree(group, backend_of(run))?;
+    progress.backend(&backend.note());
+    let independence = rehearsed(run, backend.as_ref(), progress)?;
+    let plan = run.run_plan()?;
+    let environment = Environment::of(run, backend.as_ref(), run.threads());
+    if group.size() > 1 {
+        check_same(group, &agree(group, identity(run, &environment))?)?;
+    }
+    let place = match &mut checkpoint {
+        None => Ok(Place { first: 0, charged: 0, lost: 0 }),
+        Some(checkpoint) => checkpoint.place(environment, &plan),
+    };
+    let place = ranks.of_rank_0(place.map(Some), Place::bytes, Place::of_bytes)?.ok_or(RankError::Left)?;
+    let [ledger, evaluations] = ledgers(run, group, folder, &plan, place);
+    let origin = run.config.seed.map_or(Origin::Key(&key), Origin::Seed);
+    let begun = match &checkpoint {
+        None => Beginning::New { kept: false },
+        Some(checkpoint) => checkpoint.recorded(place),
+    };
+    let (recording, is_recorded) = recording(Recording::begin(run, origin, begun)?, progress);
+    let generator = generator::generator(run.config.seed, &mut key);
+    let watched = observer.as_mut().map(|observer| &mut **observer as &mut dyn Observer);
+    let normalize = constants(run, &ranks, folder, checkpoint.as_deref_mut(), &plan, &generator, watched)?;
+    let normalized = normalize.as_ref().map(|constants| normalized(run, constants)).transpose()?;
+    let run = normalized.as_ref().unwrap_or(run);
+    let written = Written { folder, plan, ledger, evaluations, recording, checkpoint, place };
+    let backend = backend.as_ref();
+    let settled = Settled { run, ranks, generator: &generator, backend, written, progress, observer };
+    Ok(Outcome { independence, is_recorded, normalize, ..step_loop::go(run, backend, settled)? })
+}
+
+/// The key of the run's noise, on all ranks: that of its state, or a fresh one.
+fn key(ranks: &Ranks<'_>, run: &Run, checkpoint: Option<&Checkpoint>) -> Result<Zeroizing<[u8; 32]>, TrainError> {
+    let own = checkpoint.map_or_else(|| generator::key(run.config.seed), |checkpoint| Ok(checkpoint.key()));
+    let key = ranks.of_rank_0(own.map(Some), |key| key.to_vec(), |bytes| bytes.try_into().ok().map(Zeroizing::new))?;
+    Ok(key.ok_or(RankError::Left)?)
+}
+
+/// Goes through the run on made-up samples. Returns whether a sample's gradient has the same bits beside other samples.
+fn rehearsed(run: &Run, backend: &dyn Backend, progress: &mut dyn Progress) -> Result<Independence, TrainError> {
+    let Rehearsed { independence, none_is_finite } = if run.config.normalize_private.is_some() {
+        // Constants are charged before the steps are rehearsed.
+        rehearse_on(run, backend)?
+    } else {
+        let rehearsed = of_gradients(run, backend)?;
+        check_result(run)?;
+        rehearsed
+    };
+    if none_is_finite {
+        progress.warning(NONE_IS_FINITE);
+    }
+    if run.is_sharded() && independence != Independence::Tested {
+        // Which samples share a batch depends on the shards.
+        let problem = "on this backend a sample's gradient has other bits beside other samples, and shards change those; leave it out";
+        return Err(SettingError::new("shard_data", "", problem).into());
+    }
+    Ok(independence)
+}
+
+/// The ledgers of steps and of releases from held-out rows, from `place` on.
+fn ledgers<'a>(
+    run: &Run,
+    group: &'a dyn Group,
+    folder: Option<&Path>,
+    plan: &RunPlan,
+    place: Place,
+) -> [Ledger<RanksLedger<'a>>; 2] {
+    let steps = run.terms.steps;
+    let file = folder.map(|folder| LedgerFile::new(folder, plan, place.charged));
+    let ledger = Ledger::resume(RanksLedger::new(file, group), steps, place.first).with_reserve(RESERVE);
+    let releases = run.private_metrics.as_ref().map_or(0, |metrics| metrics.releases);
+    let released = evaluations_until(place.first, steps, steps_between(&run.config, run.terms.rate)).min(releases);
+    let file = folder.map(|folder| LedgerFile::of_held_out(folder, plan));
+    let evaluations = Ledger::resume(RanksLedger::new(file, &Alone), releases, released).with_reserve(releases);
+    [ledger, evaluations]
+}
+
+/// The recording that goes on, and whether the run is recorded.
+fn recording(begun: Begun, progress: &mut dyn Progress) -> (Option<Recording>, bool) {
+    match begun {
+        Begun::Recording(recording) => {
+            let is_recorded = recording.is_some();
+            (recording, is_recorded)
+        }
+        Begun::Whole => (None, true),
+        Begun::Lost(why, part) => {
+            progress.unrecorded(why, part);
+            (None, false)
+        }
+    }
+}
+
+/// Refuses what several ranks would change the bits of, or what one of them does not see whole.
+fn check_ranks(run: &Run) -> Result<(), TrainError> {
+    let refused = |setting, value: &str, problem| Err(SettingError::new(setting, value, problem).into());
+    if run.config.is_not_private() {
+        return refused("not_private", "", "adds floats, whose sum depends on the ranks; run it in one process");
+    }
+    if run.clipped.is_some() {
+        return refused("readout", "clipped-sum", "adds floats, whose sum depends on the ranks; leave it out");
+    }
+    if run.config.path() != EXACT {
+        return refused(
+            "noise",
+            "continuous",
+            "adds floats, whose sum depends on the ranks; use discrete, or one process",
+        );
+    }
+    if run.config.record.is_some() {
+        return refused(
+            "record",
+            "",
+            "has the gradients of all samples, of which a rank has its own; record it in one process",
+        );
+    }
+    Ok(())
+}

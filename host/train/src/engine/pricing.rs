@@ -1,0 +1,89 @@
+//! The price of the steps so far, and of those to come.
+
+use crate::held_out::steps_between;
+use crate::odometer::Odometer;
+use crate::sampler::BatchSampler;
+use crate::trained::Trained;
+use crate::worker::Step;
+use crate::{Run, TrainError};
+use damper_accounting::CorrelatedRun;
+use damper_budget::evaluations_until;
+use damper_core::accounting::Event;
+use damper_core::error::ConfigError;
+
+/// Counts what the steps of a run cost.
+pub(super) struct Pricing {
+    spent: Odometer,
+    /// The event that all steps of correlated noise are.
+    correlated: Option<Event>,
+}
+
+impl Pricing {
+    /// With the cost of the first `first` steps, which an earlier process took or lost.
+    pub(super) fn begin<M: Trained, O: Clone>(
+        run: &Run,
+        step: &Step<'_, M, O>,
+        draws: &BatchSampler,
+        first: u32,
+    ) -> Result<Self, TrainError> {
+        let correlated = run.terms.correlated.as_ref().map(CorrelatedRun::event).transpose()?.map(|(event, _)| event);
+        let mut begun = Self { spent: Odometer::new(run)?, correlated };
+        for at in 0..first {
+            begun.count(run, step, draws, at)?;
+        }
+        let evaluations = evaluations_until(first, run.terms.steps, steps_between(&run.config, run.terms.rate));
+        (0..evaluations).for_each(|_| begun.spent.count_evaluation());
+        Ok(begun)
+    }
+
+    /// What step `at` adds to the price: the event of the steps that it begins, such as a draw or an epoch.
+    fn event<M: Trained, O: Clone>(
+        correlated: Option<Event>,
+        run: &Run,
+        step: &Step<'_, M, O>,
+        draws: &BatchSampler,
+        at: u32,
+    ) -> Result<Option<Event>, ConfigError> {
+        let steps = draws.event(at);
+        if correlated.is_some() {
+            return Ok(steps.and(correlated));
+        }
+        let steps = steps.into_iter().flatten();
+        let events = steps.map(|at| step.event_at(at, run.priced_rate())).collect::<Result<Vec<_>, _>>()?;
+        Ok(events.into_iter().min_by(|a, b| a.multiplier().total_cmp(&b.multiplier())))
+    }
+
+    /// Counts step `at`.
+    pub(super) fn count<M: Trained, O: Clone>(
+        &mut self,
+        run: &Run,
+        step: &Step<'_, M, O>,
+        draws: &BatchSampler,
+        at: u32,
+    ) -> Result<(), ConfigError> {
+        self.spent.count(Self::event(self.correlated, run, step, draws, at)?);
+        Ok(())
+    }
+
+    /// Counts a release from held-out rows.
+    pub(super) fn count_evaluation(&mut self) {
+        self.spent.count_evaluation();
+    }
+
+    /// ε of the first `first` steps, or of those counted so far if they are more.
+    pub(super) fn of_first<M: Trained, O: Clone>(
+        &mut self,
+        run: &Run,
+        step: &Step<'_, M, O>,
+        draws: &BatchSampler,
+        first: u32,
+    ) -> f64 {
+        let correlated = self.correlated;
+        self.spent.of_first(first, |at| Self::event(correlated, run, step, draws, at))
+    }
+
+    /// The events counted, and those of releases from held-out rows; how often each came.
+    pub(super) fn counted(&self) -> [&[(Event, u64)]; 2] {
+        [self.spent.events(), self.spent.evaluations()]
+    }
+}

@@ -1,0 +1,132 @@
+//! One step: charge, draw, gradients, release. And an evaluation, if one follows.
+
+use super::{Engine, Settled, diverged};
+use crate::checkpoint::Moment;
+use crate::evaluate::loss_unit;
+use crate::observe::{Given, Summed};
+use crate::ranks::Taken;
+use crate::step_loop::{self, Sum};
+use crate::trained::Trained;
+use crate::weights::LARGEST;
+use crate::worker::{Accumulate, GradientObserver};
+use crate::{Evaluation, TrainError};
+use damper_access::Unreleased;
+use damper_core::threshold::Threshold;
+
+impl<M, W> Engine<'_, '_, '_, M, W>
+where
+    M: Trained,
+    W: Accumulate<M>,
+    Sum: From<Vec<M::Word>>,
+{
+    /// Charges a step, draws its batch, spreads it over the workers, releases. Returns the samples that this rank added, and those among them
+    /// without a finite gradient, which are as secret as the data.
+    pub(super) fn one_step(&mut self) -> Result<(usize, u32), TrainError> {
+        let Self { settled, workers, step, state, params, draws, draw, .. } = self;
+        let Settled { run, ranks, generator, written, observer, .. } = settled;
+        let mut taken = match ranks.shard() {
+            None => Taken::Whole(step.open(state, &mut written.ledger)?),
+            Some(shard) => Taken::Block(step.open_block(state, &mut written.ledger, shard.own.clone())?),
+        };
+        let opened = taken.open();
+        let split = &run.data.train;
+        draws.draw(*generator, opened.number(), &mut draw.samples);
+        if let Some(recording) = &mut written.recording {
+            recording.step(draw.counted(split));
+        }
+        let grad_observer = written.recording.as_mut().map(|recording| recording as &mut dyn GradientObserver);
+        let added = draw.accumulate(run, opened, split, workers, params, generator, grad_observer);
+        let without = opened.probe(Unreleased::claim()).non_finite;
+        let drawn = match &added {
+            Ok(added) if ranks.are_several() => *added,
+            _ => draw.counted(split) as usize,
+        };
+        ranks.total(opened, added.map_err(TrainError::from))?;
+        if let Some(observer) = observer {
+            let probe = opened.probe(Unreleased::claim());
+            observer.summed(Summed {
+                number: opened.number(),
+                event: step_loop::event(run, step, opened.number())?,
+                clip: opened.clip(),
+                samples: &draw.samples,
+                points: draw.points(),
+                sum: Sum::from(probe.sum.to_vec()),
+                query: probe.query,
+                counts: probe.counts,
+            });
+        }
+        ranks.finish(taken, workers, params, generator)?;
+        self.show_release()?;
+        Ok((drawn, without))
+    }
+
+    /// Shows what the step released to the recording and to an observer.
+    fn show_release(&mut self) -> Result<(), TrainError> {
+        let Self { settled: Settled { written, observer, .. }, step, state, params, .. } = self;
+        let slots = step.slots();
+        if let Some(recording) = &mut written.recording {
+            let threshold = (&slots.threshold.0, &state.threshold.inner);
+            recording.released(params, &state.filter, &state.optimizer.inner, threshold)?;
+        }
+        if let (Some(observer), Some(gradient), Some(threshold)) =
+            (observer, &state.optimizer.watch, &state.threshold.watch)
+        {
+            observer.given(Given {
+                grad: &gradient.released,
+                noise_std: gradient.noise_std,
+                counts: &threshold.counts,
+                next_clip: slots.threshold.clip(&state.threshold),
+                learned_clip: slots.threshold.0.clip(&threshold.shadow),
+            });
+        }
+        Ok(())
+    }
+
+    /// Evaluates the parameters after `done` steps, and decides whether the run ends early.
+    pub(super) fn evaluate(&mut self, done: u32) -> Result<(), TrainError> {
+        let figures = self.figures(done);
+        let Self { settled, step, draws, params, average, pricing, evaluations, .. } = self;
+        let Settled { run, ranks, progress, .. } = settled;
+        let at = figures.map(|figures| {
+            figures.map(|(loss, accuracy)| {
+                let epsilon = pricing.of_first(run, step, draws, done);
+                let epoch = f64::from(done) * run.terms.rate.as_f64();
+                Evaluation { step: done, epoch, epsilon, loss, accuracy }
+            })
+        });
+        if let Some(at) = ranks.of_rank_0(at, Moment::one_to_bytes, Moment::one_of_bytes)? {
+            progress.evaluated(&at);
+            evaluations.push(at, average.mean().unwrap_or(params))?;
+            self.ended_early = (done < run.terms.steps && evaluations.have_stalled()).then_some(done);
+        }
+        Ok(())
+    }
+
+    /// Loss and accuracy after `done` steps, exact or with noise that is charged; none on a rank that does not evaluate.
+    fn figures(&mut self, done: u32) -> Result<Option<(f64, Option<f64>)>, TrainError> {
+        let Self { settled, params, average, pricing, evaluations, .. } = self;
+        let Settled { run, generator, written, observer, .. } = settled;
+        let evaluated = average.mean().unwrap_or(params);
+        let Some(metrics) = &run.private_metrics else { return evaluations.exact(evaluated) };
+        if done == written.place.first {
+            // Its noise was used, or may have been, by a release that a stop has lost.
+            return Ok(None);
+        }
+        let Some((sums, rows)) = evaluations.sums(evaluated, metrics.loss_bound)? else { return Ok(None) };
+        let noisy = sums.release(metrics.noise, &mut written.evaluations, *generator)?;
+        if let Some(observer) = observer {
+            observer.evaluated(noisy);
+        }
+        pricing.count_evaluation();
+        let (loss, accuracy) = metrics.figures(noisy, rows);
+        Ok(Some((loss_unit(run) * loss, accuracy)))
+    }
+}
+
+/// Checks what step `number` released. Optimizers saturate, so a parameter that diverges is large, not infinite.
+pub(crate) fn in_range(number: u32, params: &[f32]) -> Result<(), TrainError> {
+    if params.iter().all(|x| x.abs() <= LARGEST) {
+        return Ok(());
+    }
+    Err(diverged(number, "a released parameter is"))
+}
