@@ -1,5 +1,5 @@
 //! Audits of the trainer as it is: replay on neighbouring data breaks no law, for every method, on every backend; and records are
-//! whole. The mechanisms that must be caught are beside the audits, in `host/train/src/audit/controls.rs`.
+//! whole. The mechanisms that must be caught are beside the audits, in `host/audit/src/controls.rs`.
 
 #[path = "support/digits.rs"]
 mod digits;

@@ -25,7 +25,7 @@ pub fn poles(a: &[f64]) -> Vec<Complex64> {
             let repelled = others.fold(newton, |sum, (_, other)| sum - Complex64::from(1.0) / (roots[i] - *other));
             let step = Complex64::from(1.0) / repelled;
             if step.norm().is_finite() {
-                roots[i] = roots[i] - step;
+                roots[i] -= step;
                 moved = moved.max(step.norm());
             }
         }

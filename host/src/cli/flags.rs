@@ -60,12 +60,26 @@ mod tests {
     use std::fs;
     use std::path::{Path, PathBuf};
 
-    const LIBRARIES: [&str; 7] = ["../accounting", "onnx", "grad", "runtime", "data", "train", "report"];
+    const LIBRARIES: [&str; 13] = [
+        "../accounting",
+        "onnx",
+        "edit",
+        "grad",
+        "runtime",
+        "data",
+        "budget",
+        "design",
+        "federation",
+        "train",
+        "federated",
+        "audit",
+        "report",
+    ];
     /// A key of reports.
     const OTHERS: [&str; 1] = ["seconds"];
     /// Filters and the runs of a comparison are recorded as command lines; the others are styles of pages.
     const COMMAND_LINES: [&str; 5] =
-        ["filter/coefficients.rs", "compare/plan.rs", "compare/plot.rs", "compare/html.rs", "compare/search.rs"];
+        ["design/src/coefficients.rs", "compare/plan.rs", "compare/plot.rs", "compare/html.rs", "compare/search.rs"];
 
     #[test]
     fn settings_are_shown_as_flags() {
