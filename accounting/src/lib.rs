@@ -12,6 +12,7 @@ mod delta;
 mod error;
 pub mod factor;
 mod group;
+mod limits;
 mod plan;
 pub mod pld;
 mod price;
@@ -31,7 +32,7 @@ pub use calibration::{calibrate, calibrate_batch, calibrate_on_grid, calibrate_r
 pub use correlated::{Correlated, CorrelatedRun};
 pub use delta::{DeltaVerdict, judge_delta};
 pub use error::{AccountingError, SMALLEST_SIGMA};
-pub use group::{LARGEST_GROUP, LARGEST_USEFUL};
+pub use limits::{LARGEST_GROUP, LARGEST_USEFUL};
 pub use plan::{Plan, Spent, epsilon};
 pub use price::{Accountant, EpsilonBound, upward};
 pub use recorded::{Recorded, RunKind};
