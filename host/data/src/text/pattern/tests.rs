@@ -5,7 +5,7 @@ use tokenizers::normalizers::replace::{Replace, ReplacePattern};
 // Sets, counted with the Python package over all characters: members, and their sum modulo 2^32.
 #[test]
 fn classes_are_those_of_the_python_package() {
-    let recorded = include_str!("pattern/classes.tsv");
+    let recorded = include_str!("classes.tsv");
     let all: String = (0..=char::MAX as u32).filter_map(char::from_u32).collect();
     let sum = |text: &str| text.chars().fold(0u32, |sum, c| sum.wrapping_add(c as u32));
     let mut lines = 0;
@@ -25,7 +25,7 @@ fn classes_are_those_of_the_python_package() {
 // Each replaces what it matches by '#', as the Python package does.
 #[test]
 fn matches_are_those_of_the_python_package() {
-    let recorded: Vec<[String; 3]> = serde_json::from_str(include_str!("pattern/matches.json")).unwrap();
+    let recorded: Vec<[String; 3]> = serde_json::from_str(include_str!("matches.json")).unwrap();
     for [pattern, text, wanted] in recorded {
         let regex = ReplacePattern::Regex(rewrite(&pattern).unwrap());
         let mut found = text.as_str().into();
