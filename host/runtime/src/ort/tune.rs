@@ -72,6 +72,7 @@ fn is_faster(
 #[cfg(test)]
 mod tests {
     use super::super::super::Backend as _;
+    use super::super::Ort;
     use super::super::testing::{BATCH, apart, batched, model, node, numbers, parameter};
     use super::*;
     use damper_onnx::{make_attr_ints, pb};
