@@ -3,7 +3,7 @@
 use super::*;
 
 /// A private federation of three members, whose owners have approved its plan. `more` are flags of the plan.
-fn of_members(more: &[&str]) -> Federation {
+pub(super) fn of_members(more: &[&str]) -> Federation {
     let federation = Federation { folder: tempfile::tempdir().unwrap() };
     let list: String = (1..=3)
         .map(|device| {
@@ -28,7 +28,7 @@ fn signed_update(federation: &Federation, device: u32, key: u32, more: &[&str]) 
     command.arg("--out").arg(federation.at(&format!("{device}-0.upd"))).args(more).output().unwrap()
 }
 
-fn approved(federation: &Federation, device: u32) -> serde_json::Value {
+pub(super) fn approved(federation: &Federation, device: u32) -> serde_json::Value {
     let mut command = damper(&["federation", "approve", "--json"]);
     command.arg(federation.at("federation.json"));
     succeeds(command.arg("--ledger").arg(federation.at(&format!("state-{device}"))))

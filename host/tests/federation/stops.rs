@@ -1,5 +1,6 @@
 //! Devices and servers that are killed.
 
+use super::members::{approved, of_members};
 use super::*;
 
 /// Runs `command` and kills it after `milliseconds`; true if it had ended by then.
