@@ -1,8 +1,11 @@
 //! From a privacy budget to one quantity of a run: noise, steps, rate or batch.
 
-use super::search::{Calibrated, OnGrid, STOP_TIGHT};
+pub(crate) mod schedule;
+pub(crate) mod search;
+
 use super::{Accountant, AccountingError, EpsilonBound, Plan, Schedule};
 use damper_core::accounting::event::Rate;
+use search::{Calibrated, OnGrid, STOP_TIGHT};
 
 /// The rate at which a sampling rate `q` is priced: the smallest `k/2^53` at least `q`.
 pub fn sampling_rate(q: f64) -> Result<Rate, AccountingError> {
@@ -166,7 +169,7 @@ fn check_target(target: f64) -> Result<(), AccountingError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::search::{Nearness, SMALLEST, STOP, search};
+    use crate::calibration::search::{Nearness, SMALLEST, STOP, search};
     use crate::{Plan, epsilon, sampling_rate};
     use proptest::prelude::*;
 

@@ -1,8 +1,10 @@
 //! The errors of the accountants.
 
+use super::limits::{LARGEST_GROUP, LARGEST_USEFUL, MAX_BUFFERS};
 use super::price::upward;
 use damper_core::accounting::event::Rate;
 use damper_core::error::ConfigError;
+use damper_core::noise::Participation;
 use thiserror::Error;
 
 /// The smallest σ in grid units whose discrete Gaussian is priced as the continuous one at fractional orders
@@ -147,10 +149,10 @@ pub enum AccountingError {
     )]
     Free,
     /// More steps than are factorised, or none.
-    #[error("`steps` {0}: must be from 1 to {max}", max = crate::factor::Participation::MAX_STEPS)]
+    #[error("`steps` {0}: must be from 1 to {max}", max = Participation::MAX_STEPS)]
     FactorizedSteps(u64),
     /// No buffer, or more than are optimised.
-    #[error("`buffers` {0}: must be from 1 to {max}; 2 are usual", max = crate::factor::MAX_BUFFERS)]
+    #[error("`buffers` {0}: must be from 1 to {max}; 2 are usual", max = MAX_BUFFERS)]
     Buffers(u32),
     /// Noise that reaches past a cycle of groups.
     #[error(
@@ -187,13 +189,13 @@ pub enum AccountingError {
     #[error("`neighbours` replace: correlated noise with cyclic Poisson draws is not priced for it; use add-or-remove")]
     ReplacedBlocks,
     /// A group that is larger than any that is priced.
-    #[error("`group` {0}: must be at most {max}", max = super::LARGEST_GROUP)]
+    #[error("`group` {0}: must be at most {max}", max = LARGEST_GROUP)]
     GroupSize(u32),
     /// No useful ε is found for a group.
     #[error(
         "`group` {size}: no useful bound: at `delta` {delta:e} epsilon is above {max} or infinite; give a smaller group or a larger \
          `delta`, or train with more noise",
-        max = super::LARGEST_USEFUL
+        max = LARGEST_USEFUL
     )]
     Group {
         /// The samples of the group.

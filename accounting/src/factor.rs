@@ -19,6 +19,7 @@ mod objective;
 mod optimize;
 mod toeplitz;
 
+pub use crate::limits::MAX_BUFFERS;
 pub use damper_core::noise::Participation;
 
 pub use answer::{FactorizeQuery, Factorized};
@@ -26,5 +27,5 @@ pub use banded::{MAX_BANDS, optimize_banded};
 pub use blt::Blt;
 pub use cyclic::{CyclicPoisson, block_shift};
 pub use objective::Objective;
-pub use optimize::{MAX_BUFFERS, optimize};
+pub use optimize::optimize;
 pub use toeplitz::{error, inverse, sensitivity};

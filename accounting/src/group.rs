@@ -13,6 +13,7 @@
 //!
 //! Cut draws cost the group the same part of δ as a sample (`truncation`): coins do not depend on the data.
 
+use super::limits::{LARGEST_GROUP, LARGEST_USEFUL};
 use super::plan::with;
 use super::pld::{self, Neighbours};
 use super::{Accountant, AccountingError, EpsilonBound, Recorded, smaller};
@@ -20,10 +21,6 @@ use damper_core::accounting::event::{Event, Rate};
 use damper_core::numerics::up::{add_up, exp_up, mul_up, next_down};
 use std::num::NonZeroU32;
 
-/// The largest group that is priced.
-pub const LARGEST_GROUP: u32 = 1000;
-/// A larger ε is no useful bound, and none is reported.
-pub const LARGEST_USEFUL: f64 = 100.0;
 /// Rounds of the search for ε₀, and by how much each goes beyond what it found.
 const ROUNDS: usize = 200;
 const BEYOND: f64 = 1e-4;

@@ -45,112 +45,7 @@
 //! # }
 //! ```
 //!
-//! The words of a sum are the caller's memory, and cannot be read: not while the step is open, nor after it was forgotten,
-//!
-//! ```compile_fail,E0499
-//! # use damper_core::accounting::Ledger;
-//! # use damper_core::{clip::FlatL2, filter::Identity, grid::Grid, noise::*, optimizer::*, step::*, threshold::Fixed};
-//! # use damper_core::{private::*, schedule::Constant};
-//! # let step = PrivateStep::new(Slots {
-//! #     mechanism: DiscreteGaussian::<i32>::with_multiplier(Grid::new(16).unwrap(), 1.0).unwrap(),
-//! #     clip: FlatL2, threshold: Fixed(1.0), filter: Identity, optimizer: Sgd::new(0.9, false, 0.0).unwrap(),
-//! #     schedule: Constant(0.1),
-//! #     expected_batch: 4,
-//! # }).unwrap();
-//! # let mut ledger = Ledger::volatile(10);
-//! let mut memory = [SumWord::default(); 3];
-//! let mut state = StepState::new(&mut memory[..], (), SgdState { momentum: [0.0; 3] }, ());
-//! let mut open = step.open(&mut state, &mut ledger).unwrap();
-//! let other = step.open(&mut state, &mut ledger).unwrap();
-//! open.add_combined(&[&[0.5, -0.2, 0.1]]).unwrap();
-//! ```
-//!
-//! ```compile_fail,E0616
-//! # use damper_core::accounting::Ledger;
-//! # use damper_core::{clip::FlatL2, filter::Identity, grid::Grid, noise::*, optimizer::*, step::*, threshold::Fixed};
-//! # use damper_core::{private::*, schedule::Constant};
-//! # let step = PrivateStep::new(Slots {
-//! #     mechanism: DiscreteGaussian::<i32>::with_multiplier(Grid::new(16).unwrap(), 1.0).unwrap(),
-//! #     clip: FlatL2, threshold: Fixed(1.0), filter: Identity, optimizer: Sgd::new(0.9, false, 0.0).unwrap(),
-//! #     schedule: Constant(0.1),
-//! #     expected_batch: 4,
-//! # }).unwrap();
-//! # let mut ledger = Ledger::volatile(10);
-//! let mut state = StepState::new([SumWord::default(); 3], (), SgdState { momentum: [0.0; 3] }, ());
-//! let mut open = step.open(&mut state, &mut ledger).unwrap();
-//! open.add_combined(&[&[0.5, -0.2, 0.1]]).unwrap();
-//! core::mem::forget(open);
-//! let peek = state.sum;
-//! ```
-//!
-//! ```compile_fail,E0616
-//! # use damper_core::accounting::Ledger;
-//! # use damper_core::{clip::FlatL2, filter::Identity, grid::Grid, noise::*, optimizer::*, step::*, threshold::Fixed};
-//! # use damper_core::{private::*, schedule::Constant};
-//! # let step = PrivateStep::new(Slots {
-//! #     mechanism: DiscreteGaussian::<i32>::with_multiplier(Grid::new(16).unwrap(), 1.0).unwrap(),
-//! #     clip: FlatL2, threshold: Fixed(1.0), filter: Identity, optimizer: Sgd::new(0.9, false, 0.0).unwrap(),
-//! #     schedule: Constant(0.1),
-//! #     expected_batch: 4,
-//! # }).unwrap();
-//! # let mut ledger = Ledger::volatile(10);
-//! let mut memory = [SumWord::default(); 3];
-//! let mut state = StepState::new(&mut memory[..], (), SgdState { momentum: [0.0; 3] }, ());
-//! let mut open = step.open(&mut state, &mut ledger).unwrap();
-//! open.add_combined(&[&[0.5, -0.2, 0.1]]).unwrap();
-//! core::mem::forget(open);
-//! let peek = memory[0].0;
-//! ```
-//!
-//! nor if the memory is a type that looks at its words when it is asked for them or dropped,
-//!
-//! ```compile_fail,E0369
-//! # use damper_core::accounting::Ledger;
-//! # use damper_core::{clip::FlatL2, filter::Identity, grid::Grid, noise::*, optimizer::*, step::*, threshold::Fixed};
-//! # use damper_core::{private::*, schedule::Constant};
-//! # let step = PrivateStep::new(Slots {
-//! #     mechanism: DiscreteGaussian::<i32>::with_multiplier(Grid::new(16).unwrap(), 1.0).unwrap(),
-//! #     clip: FlatL2, threshold: Fixed(1.0), filter: Identity, optimizer: Sgd::new(0.9, false, 0.0).unwrap(),
-//! #     schedule: Constant(0.1),
-//! #     expected_batch: 4,
-//! # }).unwrap();
-//! # let mut ledger = Ledger::volatile(10);
-//! struct Spy([SumWord<i32>; 3]);
-//! impl AsMut<[SumWord<i32>]> for Spy {
-//!     fn as_mut(&mut self) -> &mut [SumWord<i32>] {
-//!         &mut self.0
-//!     }
-//! }
-//! impl Drop for Spy {
-//!     fn drop(&mut self) {
-//!         let moved = self.0[0] == SumWord::ZERO;
-//!     }
-//! }
-//! let mut state = StepState::new(Spy([SumWord::ZERO; 3]), (), SgdState { momentum: [0.0; 3] }, ());
-//! core::mem::forget(step.open(&mut state, &mut ledger).unwrap());
-//! ```
-//!
-//! nor in the memory of a shard that was forgotten.
-//!
-//! ```compile_fail,E0605
-//! # use damper_core::accounting::Ledger;
-//! # use damper_core::{clip::FlatL2, filter::Identity, grid::Grid, noise::*, optimizer::*, step::*, threshold::Fixed};
-//! # use damper_core::{private::*, schedule::Constant};
-//! # let step = PrivateStep::new(Slots {
-//! #     mechanism: DiscreteGaussian::<i32>::with_multiplier(Grid::new(16).unwrap(), 1.0).unwrap(),
-//! #     clip: FlatL2, threshold: Fixed(1.0), filter: Identity, optimizer: Sgd::new(0.9, false, 0.0).unwrap(),
-//! #     schedule: Constant(0.1),
-//! #     expected_batch: 4,
-//! # }).unwrap();
-//! # let mut ledger = Ledger::volatile(10);
-//! let mut state = StepState::new([SumWord::ZERO; 3], (), SgdState { momentum: [0.0; 3] }, ());
-//! let open = step.open(&mut state, &mut ledger).unwrap();
-//! let mut memory = [SumWord::ZERO; 3];
-//! let mut shard = open.shard(&mut memory).unwrap();
-//! shard.add_combined(&[&[0.5, -0.2, 0.1]]).unwrap();
-//! core::mem::forget(shard);
-//! let peek = memory[0] as i32;
-//! ```
+//! The words of a sum are the caller's memory, and cannot be read: [`StepState`] shows the attempts that do not compile.
 //!
 //! # Memory
 //!
@@ -168,7 +63,9 @@ mod float_sum;
 mod mixing;
 mod noise_part;
 mod open;
+mod prepare;
 mod shard;
+mod state;
 
 pub use crate::clip::Segments;
 pub use cluster::{ExchangeError, OpenBlock, part_range};
@@ -179,8 +76,9 @@ pub use mixing::Mixing;
 pub use noise_part::NoisePart;
 pub use open::Open;
 pub use shard::Shard;
+pub use state::StepState;
 
-use crate::accounting::{ChargedNoise, Due, Event, Ledger, Rate, Receipt, RenyiFilter, Store};
+use crate::accounting::{Event, Ledger, Rate, RenyiFilter, Store};
 use crate::clip::{Clip, FlatL2};
 use crate::count::{CountNoise, Counts as _, Query};
 use crate::error::{CallError, ConfigError, OpenError};
@@ -191,10 +89,8 @@ use crate::numerics::digest::Digest;
 use crate::optimizer::{Optimizer, Sgd};
 use crate::private::{ClippedSum, Mechanism};
 use crate::schedule::{Constant, Schedule};
-use crate::state::{SaveState, StateField};
 use crate::threshold::{Fixed, Threshold};
 use adder::Adder;
-use core::convert::Infallible;
 use draw::Draw;
 
 /// The parts in the slots of a step. The defaults are those of DP-SGD on a device.
@@ -245,44 +141,6 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> StepC
         let mut digest = self.digest;
         digest.add_word(dim as u64);
         digest.value() | 1
-    }
-}
-
-/// The memory of a run: the caller's.
-#[derive(Debug)]
-pub struct StepState<B, FS = (), OS = (), TS = (), NS = ()> {
-    /// Scratch for the sum of a step, `[D]` words.
-    sum: B,
-    /// The filter's memory.
-    pub filter: FS,
-    /// The optimizer's memory.
-    pub optimizer: OS,
-    /// The threshold's memory.
-    pub threshold: TS,
-    /// The memory of the noise: secret, and not part of what is saved.
-    noise: NS,
-}
-
-impl<B, FS, OS, TS> StepState<B, FS, OS, TS> {
-    /// The memory of a run: `sum` is scratch of `[D]` words ([`SumWord`](crate::private::SumWord)). Whatever it holds, opening a step
-    /// wipes it first.
-    pub const fn new(sum: B, filter: FS, optimizer: OS, threshold: TS) -> Self {
-        Self { sum, filter, optimizer, threshold, noise: () }
-    }
-
-    /// The same with memory of [correlated noise](crate::noise::CorrelatedState).
-    pub fn with_noise<NS>(self, noise: NS) -> StepState<B, FS, OS, TS, NS> {
-        let Self { sum, filter, optimizer, threshold, noise: () } = self;
-        StepState { sum, filter, optimizer, threshold, noise }
-    }
-}
-
-/// State from step to step, a function of released values. The sum and the memory of the noise are not part of it.
-impl<B, FS: SaveState, OS: SaveState, TS: SaveState, NS> SaveState for StepState<B, FS, OS, TS, NS> {
-    fn each(&mut self, take: &mut dyn FnMut(StateField<'_>)) {
-        self.filter.each(take);
-        self.threshold.each(take);
-        self.optimizer.each(take);
     }
 }
 
@@ -438,97 +296,6 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> Priva
         self.check_budget(ledger).map_err(OpenError::Call)?;
         let number = ledger.charge_for(self.fingerprint(checked.sum.len()))?;
         Ok(self.opened(checked, number, number, None))
-    }
-
-    /// Charges a step whose record the caller persists, in its own time: the first part of [`PrivateStep::open`].
-    ///
-    /// ```
-    /// use damper_core::prelude::*;
-    ///
-    /// # struct Flash;
-    /// # impl Flash {
-    /// #     async fn write(&mut self, _: Record) -> Result<(), ()> { Ok(()) }
-    /// # }
-    /// async fn train(flash: &mut Flash, ledger: &mut Ledger<()>, noise: &NoiseRng, params: &mut [f32; 3]) -> Option<()> {
-    ///     let config = DpSgd::new().clip(1.0).noise_multiplier(1.1).learning_rate(0.1).expected_batch(60).build().ok()?;
-    ///     let mut state = config.state::<3>();
-    ///     let due = config.prepare(&mut state, ledger).ok()?;
-    ///     if let Some(record) = due.record() {
-    ///         flash.write(record).await.ok()?;
-    ///     }
-    ///     let mut step = config.open_charged(&mut state, due.persisted()).ok()?;
-    ///     step.add(&[0.5, -0.2, 0.1]).ok()?;
-    ///     step.finish(params, noise).ok()
-    /// }
-    /// ```
-    ///
-    /// # Errors
-    ///
-    /// The budget is spent, or the state does not fit; nothing is charged.
-    pub fn prepare<'l, B, FS, OS>(
-        &self,
-        state: &mut StepState<B, FS, OS, T::State, M::NoiseState>,
-        ledger: &'l mut Ledger<()>,
-    ) -> Result<Due<'l>, OpenError<Infallible>>
-    where
-        B: AsMut<[M::Word]>,
-        F: Filter<FS>,
-        O: Optimizer<OS>,
-    {
-        let fingerprint = self.fingerprint(self.check(state).map_err(OpenError::Call)?.sum.len());
-        self.check_budget(ledger).and_then(|()| ledger.check(fingerprint)).map_err(OpenError::Call)?;
-        let (step, record, durable) = ledger.prepare(fingerprint).ok_or(OpenError::BudgetSpent)?;
-        let noise = ChargedNoise { chosen: None, fingerprint };
-        Ok(Due::new(record, Receipt { step, charged: step, noise }, Some(durable)))
-    }
-
-    /// As [`PrivateStep::prepare`], for a step of [`PrivateStep::open_adaptive`].
-    ///
-    /// # Errors
-    ///
-    /// The filter's budget has no room for the step, the state does not fit, or the factor is not finite and above 0; nothing is
-    /// charged.
-    pub fn prepare_adaptive<'l, B, FS, OS>(
-        &self,
-        state: &mut StepState<B, FS, OS, T::State, M::NoiseState>,
-        factor: f64,
-        rate: Rate,
-        filter: &'l mut RenyiFilter,
-    ) -> Result<Due<'l>, OpenError<Infallible>>
-    where
-        B: AsMut<[M::Word]>,
-        F: Filter<FS>,
-        O: Optimizer<OS>,
-    {
-        let fingerprint = self.fingerprint(self.check(state).map_err(OpenError::Call)?.sum.len());
-        let event = self.adaptive(factor, rate).map_err(OpenError::Call)?;
-        let charged = filter.charged_steps();
-        let (step, record) = filter.take(&event, fingerprint).ok_or(OpenError::BudgetSpent)?;
-        let noise = ChargedNoise { chosen: Some((factor, rate)), fingerprint };
-        Ok(Due::new(Some(record), Receipt { step, charged, noise }, None))
-    }
-
-    /// Opens a step that was charged: the second part of [`PrivateStep::open`].
-    ///
-    /// # Errors
-    ///
-    /// The receipt is another configuration's, or the state does not fit; the step is burned.
-    pub fn open_charged<'a, B, FS, OS>(
-        &self,
-        state: &'a mut StepState<B, FS, OS, T::State, M::NoiseState>,
-        receipt: Receipt,
-    ) -> Result<Open<'a, Self, FS, OS>, CallError>
-    where
-        B: AsMut<[M::Word]>,
-        F: Filter<FS>,
-        O: Optimizer<OS>,
-    {
-        let checked = self.check(state)?;
-        let Receipt { step, charged, noise } = receipt;
-        if self.fingerprint(checked.sum.len()) != noise.fingerprint {
-            return Err(CallError::Order("the receipt of another configuration"));
-        }
-        Ok(self.opened(checked, step, charged, noise.chosen))
     }
 
     /// Opens a step whose noise is `factor` times the mechanism's, `factor` chosen from released values: the filter is charged

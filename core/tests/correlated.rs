@@ -1,6 +1,11 @@
 //! Correlated noise through the public door: recorded vectors, restarts, refusals, the noise of the sum.
 #![allow(clippy::disallowed_methods)] // References are plain arithmetic.
 
+#[path = "correlated/looking.rs"]
+mod looking;
+#[path = "correlated/memory.rs"]
+mod memory;
+
 use damper_core::accounting::{Ledger, Rate, RenyiFilter, Volatile};
 use damper_core::clip::FlatL2;
 use damper_core::error::{CallError, OpenError};
@@ -15,6 +20,7 @@ use damper_core::private::{Mechanism, Released, SumWord};
 use damper_core::schedule::{Constant, Decay, Declared, LearningRate, NoiseSchedule};
 use damper_core::step::{PrivateStep, Slots, StepConfig as _, StepState};
 use damper_core::threshold::{Fixed, Quantile};
+use looking::listened;
 use std::str::FromStr;
 
 const VECTORS: &str = include_str!("../src/vectors/correlated.tsv");
@@ -323,61 +329,6 @@ fn wrong_configurations_are_refused() {
     assert!(CorrelatedGaussian::<i64, _, Vec<NoiseWord>>::new(grid, 1 << 20, unstable, run(), 3).is_ok());
 }
 
-/// Keeps the noise's standard deviation that it is told, and moves parameters by the gradient: after it has seen all of it, or at once.
-#[derive(Clone)]
-struct Listens {
-    looks_ahead: bool,
-}
-
-impl Optimizer<Vec<f64>> for Listens {
-    type Step = ();
-
-    fn check(&self, _: &Vec<f64>, _: usize) -> Result<(), CallError> {
-        Ok(())
-    }
-
-    fn needs_full_gradient(&self) -> bool {
-        self.looks_ahead
-    }
-
-    fn begin(&self, state: &mut Vec<f64>, begin: Begin) {
-        state.push(begin.noise_std);
-    }
-
-    fn update(&self, _: (), _: &mut Vec<f64>, _: usize, params: &mut [f32], filtered: &Released<'_>, _: &Released<'_>) {
-        params.iter_mut().zip(filtered.grad()).for_each(|(param, grad)| *param -= grad);
-    }
-}
-
-/// What 20 steps tell an optimizer, and where they lead.
-fn listened(looks_ahead: bool) -> (Vec<f64>, Vec<f32>) {
-    let dim = 1100;
-    let step = PrivateStep::new(Slots {
-        mechanism: mechanism(blt(), 5000, run(), dim),
-        clip: FlatL2,
-        threshold: Fixed(256.0),
-        filter: Identity,
-        optimizer: Listens { looks_ahead },
-        schedule: Constant(1.0),
-        expected_batch: 1,
-    })
-    .unwrap();
-    let mut state =
-        StepState::new(vec![SumWord::ZERO; dim], (), Vec::new(), ()).with_noise(CorrelatedState::new(words(dim * 2)));
-    let (mut ledger, mut params) = (Ledger::volatile(1000), vec![0f32; dim]);
-    for _ in 0..20 {
-        let open = step.open(&mut state, &mut ledger).unwrap();
-        open.finish(&mut params, &ChaCha20::<2>::simulation(1)).unwrap();
-    }
-    (state.optimizer, params)
-}
-
-// An optimizer that looks ahead sees the gradient twice, and its noise is drawn once.
-#[test]
-fn looking_ahead_changes_no_noise() {
-    assert_eq!(listened(true), listened(false));
-}
-
 /// Optimizers are told the deviation of this step's noise: `σ·√(Σ_{j≤t} a_j²)`.
 #[test]
 fn noise_std_follows_the_inverse() {
@@ -527,73 +478,4 @@ fn fingerprint_has_every_priced_number() {
         any(Lambda::new(15, 4).unwrap().into(), 5000, run),
         step(mechanism(Lambda::new(15, 4).unwrap(), 5000, run, 3)).fingerprint(3)
     );
-}
-
-/// Memory that gives other words when it is asked again.
-struct Shifty {
-    words: [Vec<NoiseWord>; 2],
-    asked: u32,
-    /// The request from which on the second words are given.
-    from: u32,
-    /// Returns true if it gives the first words again after that one request.
-    once: bool,
-}
-
-impl AsMut<[NoiseWord]> for Shifty {
-    fn as_mut(&mut self) -> &mut [NoiseWord] {
-        let other = if self.once { self.asked == self.from } else { self.asked >= self.from };
-        self.asked += 1;
-        &mut self.words[usize::from(other)]
-    }
-}
-
-/// The releases of four steps on buffers whose memory gives other words from request `from` on.
-fn on_shifty(from: u32, once: bool) -> Vec<Vec<i64>> {
-    let dim = 200;
-    let mechanism =
-        CorrelatedGaussian::<i64, _, Shifty>::new(Grid::new(BITS).unwrap(), 5000, blt(), run(), dim as u32).unwrap();
-    let step = PrivateStep::new(slots(mechanism)).unwrap();
-    let noise = CorrelatedState::new(Shifty { words: [words(2 * dim), words(2 * dim)], asked: 0, from, once });
-    let mut state = StepState::new(vec![SumWord::ZERO; dim], (), SgdState { momentum: [] }, ()).with_noise(noise);
-    let mut ledger = Ledger::volatile(4);
-    (0..4)
-        .map(|_| {
-            let mut params = vec![0f32; dim];
-            step.open(&mut state, &mut ledger).unwrap().finish(&mut params, &ChaCha20::<2>::simulation(9)).unwrap();
-            params.iter().map(|param| -*param as i64).collect()
-        })
-        .collect()
-}
-
-/// Whatever the memory gives, each step is that of a run that never stopped, or one that begins at zeros, as a whole: no block of a release
-/// is made of other words than the rest.
-#[test]
-fn other_words_are_a_restart_of_the_whole() {
-    let whole = on_shifty(u32::MAX, false);
-    // The buffers are zeros again at step `at`.
-    let restarted = |at: u32| -> Vec<Vec<i64>> {
-        let (dim, mut all) = (200, Vec::new());
-        let step = step(mechanism(blt(), 5000, run(), dim));
-        let mut kept = state(blt(), dim);
-        for number in 0..4 {
-            if number == at {
-                kept = state(blt(), dim);
-            }
-            all.push(released(&step, &mut kept, number, dim, 9));
-        }
-        all
-    };
-    assert_eq!(whole, restarted(9));
-    let possible: Vec<_> = (0..5).map(restarted).collect();
-    let mut seen = 0;
-    for from in 0..40 {
-        let run = on_shifty(from, false);
-        assert!(possible.contains(&run), "other words from request {from} on");
-        seen += usize::from(run != whole);
-        for (number, one) in on_shifty(from, true).iter().enumerate() {
-            // One request in between: that step is a restart, and so may be the next, whose words the one before did not leave.
-            assert!(possible.iter().any(|run| run[number] == *one), "step {number}, request {from}");
-        }
-    }
-    assert!(seen > 0, "no request was between two steps");
 }

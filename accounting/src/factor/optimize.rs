@@ -7,11 +7,10 @@
 use super::blt::Blt;
 use super::minimize::minimize;
 use super::objective::Objective;
-use crate::AccountingError;
+use crate::error::AccountingError;
+use crate::limits::MAX_BUFFERS;
 use damper_core::noise::Participation;
 
-/// The most buffers.
-pub const MAX_BUFFERS: u32 = 8;
 /// A buffer that gains no more than this share is left out.
 const GAIN: f64 = 1e-9;
 /// θ_1 is at most 1 − 2⁻³⁰.

@@ -1,7 +1,8 @@
 //! The run inside: DP-SGD with momentum as in the firmware examples' `train`, paid behind the counter.
 
-use crate::platform::{Counter, Platform, Shelf};
-use crate::seal::{self, Label, OVERHEAD};
+use crate::platform::{OVERHEAD, Platform};
+use crate::seal::{self, Label};
+use crate::shelf::{Counter, Shelf};
 use damper_core::noise::ChaCha20;
 use damper_core::prelude::*;
 use damper_firmware_program::digits::{self, TRAIN};

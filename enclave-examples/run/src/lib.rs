@@ -13,7 +13,7 @@
 mod enclave;
 mod platform;
 mod seal;
+mod shelf;
 
 pub use enclave::{Enclave, SEALED_STATE, Status};
-pub use platform::{Platform, SEALED_LEDGER};
-pub use seal::Refused;
+pub use platform::{Platform, Refused, SEALED_LEDGER};

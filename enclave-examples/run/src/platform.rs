@@ -1,11 +1,20 @@
 //! What a run takes from outside: hardware or a service that the host cannot lie about, and the host, which may keep, lose or replay
 //! what it is given.
 
-use crate::seal::{self, Label, OVERHEAD, Refused};
-use damper_journal::{BLOB, MonotonicCounter, Vault};
+use damper_journal::BLOB;
 
+/// Bytes of a seal's nonce.
+pub const NONCE: usize = 24;
+/// Bytes of a seal's tag.
+pub const TAG: usize = 16;
+/// Bytes that a sealed message is longer.
+pub const OVERHEAD: usize = NONCE + TAG;
 /// Bytes of a sealed ledger.
 pub const SEALED_LEDGER: usize = BLOB + OVERHEAD;
+
+/// It was not sealed here, for this, or it was changed; or the platform or the host did not answer.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Refused;
 
 /// What is outside. A clone is the same platform.
 pub trait Platform: Clone {
@@ -26,38 +35,4 @@ pub trait Platform: Clone {
 
     /// The host's sealed ledger, if it says that it has one.
     fn get_ledger(&mut self) -> Result<Option<[u8; SEALED_LEDGER]>, Refused>;
-}
-
-/// The platform's counter.
-pub struct Counter<P>(pub P);
-
-impl<P: Platform> MonotonicCounter for Counter<P> {
-    type Error = Refused;
-
-    fn read(&mut self) -> Result<u64, Refused> {
-        self.0.count()
-    }
-
-    fn increment(&mut self) -> Result<u64, Refused> {
-        self.0.increment()
-    }
-}
-
-/// The ledger's blob, sealed here and kept by the host.
-pub struct Shelf<P>(pub P);
-
-impl<P: Platform> Vault for Shelf<P> {
-    type Error = Refused;
-
-    fn put(&mut self, blob: &[u8; BLOB]) -> Result<(), Refused> {
-        let mut sealed = [0; SEALED_LEDGER];
-        sealed.iter_mut().zip(blob).for_each(|(to, byte)| *to = *byte);
-        seal::seal(&mut self.0, Label::Ledger, &mut sealed)?;
-        self.0.put_ledger(&sealed)
-    }
-
-    fn get(&mut self) -> Result<Option<[u8; BLOB]>, Refused> {
-        let Some(mut sealed) = self.0.get_ledger()? else { return Ok(None) };
-        seal::open(&mut self.0, Label::Ledger, &mut sealed)?.first_chunk().copied().ok_or(Refused).map(Some)
-    }
 }

@@ -7,17 +7,8 @@
 //! What a blob is, is authenticated with it: a ledger is never taken for a state. Which of two blobs is the newer a seal cannot
 //! say; that is the counter's part.
 
-use crate::Platform;
+use crate::platform::{NONCE, OVERHEAD, Platform, Refused, TAG};
 use chacha20poly1305::{AeadInOut, KeyInit, XChaCha20Poly1305};
-
-const NONCE: usize = 24;
-const TAG: usize = 16;
-/// Bytes that a sealed message is longer.
-pub const OVERHEAD: usize = NONCE + TAG;
-
-/// It was not sealed here, for this, or it was changed; or the platform or the host did not answer.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Refused;
 
 /// What a blob is.
 pub enum Label {

@@ -5,6 +5,8 @@
 
 /// Pixels of a digit, 8×8.
 pub const PIXELS: usize = 64;
+/// Classes, one for each digit.
+pub const CLASSES: usize = 10;
 /// Digits to train on.
 pub const TRAIN: u32 = 300;
 

@@ -2,8 +2,7 @@
 //!
 //! Integers but for the last product: the features are the same bits everywhere.
 
-use crate::digits::PIXELS;
-use crate::softmax::CLASSES;
+use crate::digits::{CLASSES, PIXELS};
 
 /// Features.
 pub const FEATURES: usize = 24;

@@ -3,10 +3,9 @@
 //!
 //! `tanh x = 1 − 2/(e^2x + 1)`, rounded operation by operation; its slope is `1 − tanh² x`.
 
-use crate::digits::{Digit, PIXELS};
+use crate::digits::{CLASSES, Digit, PIXELS};
 use crate::layer;
 use crate::model::Model;
-use crate::softmax::CLASSES;
 use damper_core::numerics::function::exp_f32;
 
 const HIDDEN: usize = 8;

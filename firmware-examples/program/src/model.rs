@@ -1,8 +1,8 @@
 //! Models of the digits whose gradients are computed on the device, one sample at a time.
 
-use crate::digits::Digit;
 #[cfg(any(test, feature = "model-streamed"))]
-use crate::softmax::CLASSES;
+use crate::digits::CLASSES;
+use crate::digits::Digit;
 #[cfg(any(test, feature = "model-streamed"))]
 use damper_core::clip::Segments;
 

@@ -5,14 +5,13 @@
 //!
 //! Three vectors of [`DIM`](crate::extractor::DIM) words, 3 KB; 4 KB of simulated flash.
 
-use crate::digits::{self, TRAIN};
+use crate::digits::{self, CLASSES, TRAIN};
 use crate::extractor::{self, DIM, FEATURES};
 use crate::flash::{Ram, SECTOR};
 use crate::layer;
 use crate::line::{Failure, Line};
 use crate::mark::{GRADIENT, PROGRAM};
 use crate::sensor::{self, Reading};
-use crate::softmax::CLASSES;
 use damper_core::accounting::{Ledger, Rate};
 use damper_core::clip::FlatL2;
 use damper_core::error::OpenError;

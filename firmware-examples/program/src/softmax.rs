@@ -1,6 +1,6 @@
 //! Softmax regression on one digit at a time: one layer.
 
-use crate::digits::{Digit, PIXELS};
+use crate::digits::{CLASSES, Digit, PIXELS};
 use crate::layer;
 use crate::model::Model;
 #[cfg(any(test, feature = "model-streamed"))]
@@ -8,8 +8,6 @@ use crate::model::Stream;
 #[cfg(any(test, feature = "model-streamed"))]
 use damper_core::clip::Segments;
 
-/// Classes.
-pub const CLASSES: usize = 10;
 /// Parameters: a row of `PIXELS` weights for each class, then the biases.
 pub const DIM: usize = CLASSES * PIXELS + CLASSES;
 

@@ -7,28 +7,12 @@
 //! with the softmax regression. With `model-streamed` there is no gradient, but a row of one.
 
 pub mod method;
+mod run;
 
-use crate::digits::{self, TRAIN};
-use crate::line::{Failure, Line};
-use crate::mark::{GRADIENT, PROGRAM};
+pub use run::{BUDGET, EXPECTED_BATCH, Run};
+
+use crate::line::Line;
 use crate::model::{self, Model};
-use damper_core::accounting::{Ledger, Rate};
-use damper_core::clip::Clip;
-use damper_core::error::OpenError;
-use damper_core::filter::Filter;
-use damper_core::noise::{ChaCha20, DiscreteGaussian, Generator};
-use damper_core::numerics::digest::Digest;
-use damper_core::optimizer::Optimizer;
-use damper_core::private::SumWord;
-use damper_core::sampling::poisson;
-use damper_core::schedule::Schedule;
-use damper_core::step::{PrivateStep, Slots, StepState};
-use damper_core::threshold::Threshold;
-
-/// Steps the ledger allows.
-pub const BUDGET: u32 = 40;
-/// Expected samples a step.
-pub const EXPECTED_BATCH: u32 = 60;
 
 /// Trains the chosen model by the chosen method until the budget is spent; whether it went as it should. Every line goes to `say`.
 pub fn run(mut say: impl FnMut(Line<'_>)) -> bool {
@@ -43,83 +27,5 @@ pub fn by<const D: usize>(model: &Model<D>, (name, method): method::Method<D>, s
             say(failure.line());
             false
         }
-    }
-}
-
-/// A run to come.
-pub struct Run<'a, const D: usize> {
-    model: &'a Model<D>,
-    method: &'static str,
-    say: &'a mut dyn FnMut(Line<'_>),
-}
-
-impl<const D: usize> Run<'_, D> {
-    /// Trains until the budget is spent. `buffers`: two, for a point and a mixture, where the filter wants gradients away from the
-    /// parameters; else none.
-    fn train<C: Clip, T: Threshold, F: Filter<FS>, FS, O: Optimizer<OS>, OS, S: Schedule>(
-        self,
-        slots: Slots<F, O, DiscreteGaussian<i32>, T, C, S>,
-        filter: FS,
-        threshold: T::State,
-        optimizer: OS,
-        buffers: &mut [[f32; D]],
-    ) -> Result<(), Failure> {
-        let Self { model, method, say } = self;
-        if buffers.len() != 2 && !slots.filter.evaluates_at_params() {
-            return Err(Failure::Refused("no buffers for the filter's points"));
-        }
-        let rate = Rate::of(u64::from(EXPECTED_BATCH), u64::from(TRAIN))?;
-        let step = PrivateStep::new(slots)?;
-        // A product takes its key from the chip's true random generator, and keeps its ledger in flash.
-        let generator = ChaCha20::<1>::simulation(2026);
-        let mut ledger = Ledger::volatile(BUDGET);
-        let (mut sum, mut params) = ([SumWord::ZERO; D], [0.0; D]);
-        #[cfg(not(feature = "model-streamed"))]
-        let mut grad = [0.0; D];
-        (model.start)(&mut params);
-        let mut state = StepState::new(&mut sum[..], filter, optimizer, threshold);
-        say(Line::Start { model: model.name, method, dim: D as u32, samples: TRAIN, private: generator.is_private() });
-
-        loop {
-            PROGRAM.begin();
-            let mut open = match step.open(&mut state, &mut ledger) {
-                Ok(open) => open,
-                Err(OpenError::BudgetSpent) => break,
-                Err(OpenError::Call(error)) => return Err(error.into()),
-                Err(OpenError::Store(never)) => match never {},
-            };
-            for digit in poisson(&generator, open.number(), rate, TRAIN).filter_map(digits::train) {
-                #[cfg(feature = "model-streamed")]
-                {
-                    let stream = model.stream.ok_or(Failure::Refused("the model's gradients in segments"))?;
-                    let errors = GRADIENT.of(|| (stream.errors)(&params, digit));
-                    open.add_streamed(|segments| (stream.rows)(&errors, digit, segments))?;
-                }
-                #[cfg(not(feature = "model-streamed"))]
-                if let [point, mixed] = &mut *buffers {
-                    let mut mixing = open.add_points(mixed)?;
-                    while mixing.next_eval_point(&params, point)? {
-                        GRADIENT.of(|| (model.gradient)(point, digit, &mut grad));
-                        mixing.eval_point(&[&grad])?;
-                    }
-                    mixing.add()?;
-                } else {
-                    GRADIENT.of(|| (model.gradient)(&params, digit, &mut grad));
-                    open.add_combined(&[&grad])?;
-                }
-            }
-            open.finish(&mut params, &generator)?;
-            PROGRAM.end();
-        }
-
-        say(Line::BudgetSpent { steps: ledger.charged_steps() });
-        let (mut right, mut samples) = (0, 0);
-        for digit in digits::held_out() {
-            right += u32::from((model.is_right)(&params, digit));
-            samples += 1;
-        }
-        say(Line::HeldOut { right, samples });
-        say(Line::Params(Digest::of(&params).value()));
-        Ok(())
     }
 }

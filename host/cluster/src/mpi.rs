@@ -2,7 +2,7 @@
 //!
 //! MPI's own errors, such as a lost connection, end all processes: that is its default. So calls here do not fail.
 
-use crate::JoinError;
+use crate::error::JoinError;
 use damper_train::{Cut, Group, Pieces, RankError, Word, Words, block_of};
 use mpi::Threading;
 use mpi::collective::SystemOperation;

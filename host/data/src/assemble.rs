@@ -1,16 +1,18 @@
 //! Arrays of a file to a split: counts, shapes, scaling, and the owner's checks of every row.
 
+mod bad_rows;
+mod labels;
+
 use super::array::Array;
 use super::columns::{check_scale, labels_scaled};
-use super::dataset::IGNORED;
 use super::fit::{Fit, fit, to_front};
 use super::line_numbers::LineNumbers;
-use super::number::{Number, not_finite, rounded};
-use super::options::DROP;
+use super::number::{Number, rounded};
 use super::scaling::Scaling;
 use super::stored::{Stored, StoredKind};
 use super::values::{Element, FileValues, Held, Room, Sink, Values};
-use super::{DataError, DataOptions, Features, InputShape, LabelKind, Labels, Numbers, OnBadRow, Split};
+use super::{DataError, DataOptions, Features, InputShape, Labels, Numbers, Split};
+use bad_rows::{BadRows, place};
 use damper_onnx::SettingError;
 use damper_onnx::graph::DType;
 
@@ -87,7 +89,7 @@ pub(super) fn assemble(raw: Raw, options: &DataOptions) -> Result<Split, DataErr
         given => given,
     };
     let labels = match raw.labels {
-        Some(array) => make_labels(array, label_scale, options, &mut bad)?,
+        Some(array) => labels::make(array, label_scale, options, &mut bad)?,
         None => Labels::None,
     };
     bad.refuse_many()?;
@@ -106,108 +108,6 @@ fn of_array(options: &DataOptions) -> Result<Option<(f64, f64)>, DataError> {
         let problem = "these samples have no columns; use `normalize`, or labels=MEAN,STD for the labels";
         Err(SettingError::new("scale", wanted, problem).into())
     })
-}
-
-/// Keeps account of bad rows, or refuses the first.
-struct BadRows {
-    policy: OnBadRow,
-    file: String,
-    origin: String,
-    lines: Option<LineNumbers>,
-    rows: usize,
-    null: Vec<bool>,
-    /// The first one, for the error of many.
-    first: Option<String>,
-}
-
-impl BadRows {
-    fn found(&mut self, row: usize, fault: impl FnOnce() -> String) -> Result<(), DataError> {
-        if self.policy == OnBadRow::Error {
-            return Err(DataError::File(self.describe(row, &fault())));
-        }
-        if self.first.is_none() {
-            self.first = Some(self.describe(row, &fault()));
-        }
-        self.null.resize(self.rows, false);
-        self.null[row] = true;
-        Ok(())
-    }
-
-    fn describe(&self, row: usize, fault: &str) -> String {
-        let place = match self.lines.as_ref().and_then(|lines| lines.get(row)) {
-            Some(line) => format!("line {line}"),
-            None => format!("row {row} (counted from 0)"),
-        };
-        format!("{}: {place}: {fault}", self.origin)
-    }
-
-    /// More than one row in a hundred is a fault of the file, or of how it is read. How many there are stays private.
-    fn refuse_many(&self) -> Result<(), DataError> {
-        let bad = self.null.iter().filter(|null| **null).count();
-        match &self.first {
-            Some(first) if bad * 100 > self.rows => {
-                let first = first.trim_end_matches(DROP);
-                let problem = format!("more than 1 % of the rows of {} are bad; the first is {first}", self.file);
-                Err(SettingError::new("on_bad_row", "drop", problem).into())
-            }
-            _ => Ok(()),
-        }
-    }
-
-    fn is_null(&self, row: usize) -> bool {
-        self.null.get(row).copied().unwrap_or(false)
-    }
-
-    /// Finds the rows with a value that is not `good`, among those from `first` on.
-    fn check<T>(
-        &mut self,
-        first: usize,
-        width: usize,
-        values: &[T],
-        good: impl Fn(&T) -> bool,
-        fault: impl Fn(&T) -> String,
-    ) -> Result<(), DataError> {
-        for (row, values) in (first..).zip(values.chunks(width.max(1))) {
-            if self.is_null(row) {
-                continue;
-            }
-            if let Some(value) = values.iter().find(|value| !good(value)) {
-                self.found(row, || fault(value))?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Finds the rows with a feature that is not finite as float32, which `values` are of `numbers`.
-    fn check_floats(
-        &mut self,
-        first: usize,
-        width: usize,
-        numbers: impl Iterator<Item = Number>,
-        values: &[f32],
-    ) -> Result<(), DataError> {
-        let width = width.max(1);
-        let wrong = numbers.zip(values).enumerate().filter(|(_, (_, value))| !value.is_finite());
-        for (at, (number, _)) in wrong {
-            if !self.is_null(first + at / width) {
-                self.found(first + at / width, || {
-                    not_finite(number, &self::place("a feature", at % width, width), DROP)
-                })?;
-            }
-        }
-        Ok(())
-    }
-
-    fn at(&mut self, origin: &str) {
-        if self.lines.is_none() {
-            self.origin = origin.into();
-        }
-    }
-}
-
-/// The name of the value `at` of a sample's `width` values.
-fn place(what: &str, at: usize, width: usize) -> String {
-    if width > 1 { format!("{what}, value {at} of the sample (counted from 0),") } else { what.into() }
 }
 
 fn make_features(
@@ -277,7 +177,7 @@ fn floats(
             held.blocks(width, |first, block| {
                 bad.check_floats(first, width, block.iter().map(|x| Number::from(*x)), block)
             })?;
-            return Ok(Numbers::Stored(stored(file, StoredKind::F32, width)));
+            return Ok(Numbers::Stored(Stored::all(file, StoredKind::F32, width)));
         }
         values => values,
     };
@@ -299,7 +199,7 @@ fn floats(
             Values::F64(Held::File(file)) => file,
             _ => unreachable!("the sink is of floats"),
         };
-        return Ok(Numbers::Stored(stored(values, StoredKind::F64, width)));
+        return Ok(Numbers::Stored(Stored::all(values, StoredKind::F64, width)));
     }
     let mut sink = Sink::<f32>::new(room);
     values.blocks(width, |first, block| {
@@ -316,14 +216,9 @@ fn floats(
 fn finished(sink: Sink<f32>, width: usize) -> Result<Numbers, DataError> {
     match sink.finish()? {
         Values::F32(Held::Memory(values)) => Ok(Numbers::F32(values)),
-        Values::F32(Held::File(values)) => Ok(Numbers::Stored(stored(values, StoredKind::F32, width))),
+        Values::F32(Held::File(values)) => Ok(Numbers::Stored(Stored::all(values, StoredKind::F32, width))),
         _ => unreachable!("the sink is of floats"),
     }
-}
-
-/// Values in a file, of all its rows.
-fn stored(values: FileValues, kind: StoredKind, width: usize) -> Stored {
-    Stored { values, kind, width, rows: None, scaling: None }
 }
 
 /// Bytes, such as pixels: divided and scaled in float32, which all records of runs on pictures have the bits of.
@@ -348,7 +243,7 @@ fn of_bytes(
                 }
             }
         };
-        return Ok(Numbers::Stored(stored(file, StoredKind::Bytes(scaling), width)));
+        return Ok(Numbers::Stored(Stored::all(file, StoredKind::Bytes(scaling), width)));
     }
     let mut sink = Sink::<f32>::new(room);
     bytes.blocks(width, |first, block| {
@@ -406,124 +301,8 @@ fn integers(
     }?;
     match sink.finish()? {
         Values::I64(Held::Memory(values)) => Ok(Numbers::I64(values)),
-        Values::I64(Held::File(values)) => Ok(Numbers::Stored(stored(values, StoredKind::I64, width))),
+        Values::I64(Held::File(values)) => Ok(Numbers::Stored(Stored::all(values, StoredKind::I64, width))),
         _ => unreachable!("the sink is of integers"),
-    }
-}
-
-fn make_labels(
-    array: Array,
-    scale: Option<(f64, f64)>,
-    options: &DataOptions,
-    bad: &mut BadRows,
-) -> Result<Labels, DataError> {
-    bad.at(&array.origin);
-    let own = array.sample_shape();
-    let fits = |wanted: &[usize]| fit(own, wanted, super::Layout::Nchw).is_ok();
-    // One number a sample is always in memory.
-    let room = |width: usize| if width > 1 { options.room() } else { Room::new(None, None) };
-    match &options.labels {
-        LabelKind::None => Ok(Labels::None),
-        LabelKind::Values { shape } | LabelKind::Chances { shape } => {
-            let shape = match shape {
-                Some(shape) if !fits(shape) => {
-                    return Err(DataError::File(format!(
-                        "{}: labels of shape {own:?} do not fit the model's output of shape {shape:?}: use other labels, or \
-                         `loss` softmax-cross-entropy if they are classes",
-                        array.origin,
-                    )));
-                }
-                Some(shape) => shape.clone(),
-                None => own.to_vec(),
-            };
-            let are_chances = matches!(options.labels, LabelKind::Chances { .. });
-            let width = shape.iter().product();
-            let mut sink = Sink::<f32>::new(&room(width));
-            array.values.blocks(width, |first, block| {
-                let numbers = block;
-                let block: Vec<f32> = block.iter().map(|value| rounded(*value, scale)).collect();
-                for (at, (number, _)) in numbers.iter().zip(&block).enumerate().filter(|(_, (_, x))| !x.is_finite()) {
-                    let row = first + at / width.max(1);
-                    if !bad.is_null(row) {
-                        bad.found(row, || not_finite(*number, "the label", ""))?;
-                    }
-                }
-                if are_chances {
-                    let good = |value: &f32| (0.0..=1.0).contains(value) || *value == IGNORED as f32;
-                    bad.check(first, width, &block, good, |value| {
-                        format!("the label {value} is not from 0 to 1: use 0 and 1, or `loss` mse if the labels are measures")
-                    })?;
-                }
-                sink.push(&block)
-            })?;
-            match sink.finish()? {
-                Values::F32(Held::Memory(values)) => Ok(Labels::Values { shape, values }),
-                Values::F32(Held::File(values)) => {
-                    Ok(Labels::Stored { shape, values: stored(values, StoredKind::F32, width) })
-                }
-                _ => unreachable!("the sink is of floats"),
-            }
-        }
-        LabelKind::Classes { classes, shape } => {
-            let shape = match shape {
-                Some(shape) if !fits(shape) => {
-                    return Err(DataError::File(format!(
-                        "{}: labels of shape {own:?} do not fit the model's output, which has labels of shape {shape:?}: \
-                         use class numbers, one for each row of classes (not one-hot rows), or name the axis of the \
-                         classes with `class_axis`",
-                        array.origin
-                    )));
-                }
-                Some(shape) => shape.clone(),
-                None if own.iter().all(|extent| *extent == 1) => vec![],
-                None if own.len() == 1 => own.to_vec(),
-                None => {
-                    return Err(DataError::File(format!(
-                        "{}: labels have the shape {:?} where class numbers are [N] or [N, S]: use class numbers, not \
-                         one-hot rows",
-                        array.origin, array.shape
-                    )));
-                }
-            };
-            let end = classes.map_or(9_007_199_254_740_992.0, |classes| classes as f64);
-            let good = |label: &Number| {
-                let class = label.f64();
-                class == IGNORED as f64 || (class >= 0.0 && class < end && class.fract() == 0.0)
-            };
-            let fault = |label: &Number| {
-                let range = classes.map_or("a class number from 0".into(), |classes| {
-                    format!("one of the model's classes 0 to {}", classes.saturating_sub(1))
-                });
-                let remedy = if classes == &Some(1) {
-                    "for an output of one number use `loss` bce-with-logits, or mse"
-                } else if label.f64().fract() == 0.0 {
-                    "train a model with more outputs, or correct the row"
-                } else {
-                    "correct the row, or use `loss` mse if the labels are measures"
-                };
-                format!("the label {label} is not {range}: {remedy}")
-            };
-            let width = shape.iter().product();
-            let mut sink = Sink::<i64>::new(&room(width));
-            array.values.blocks(width, |first, block| {
-                if options.stratify
-                    && let Some(place) = block.iter().position(|label| !good(label))
-                {
-                    let fault =
-                        "has no class, and `stratify` takes the class of every row to be known: correct the row";
-                    return Err(DataError::File(bad.describe(first + place / width, fault)));
-                }
-                bad.check(first, width, block, good, fault)?;
-                sink.push(&block.iter().map(|label| label.f64() as i64).collect::<Vec<_>>())
-            })?;
-            match sink.finish()? {
-                Values::I64(Held::Memory(values)) => Ok(Labels::Classes { shape, values }),
-                Values::I64(Held::File(values)) => {
-                    Ok(Labels::Stored { shape, values: stored(values, StoredKind::I64, width) })
-                }
-                _ => unreachable!("the sink is of integers"),
-            }
-        }
     }
 }
 

@@ -56,25 +56,14 @@ pub(super) fn load(
     let Some(end) = next(&mut record)? else {
         return Err(DataError::File(format!("{}: holds no lines: {FETCH_AGAIN}", path.display())));
     };
-    if record.len() == 1 && record[0].starts_with('#') {
-        return Err(DataError::File(format!("{}: line 1: is a comment: take it out", path.display())));
-    }
-    if let Some(other) = other_delimiter(&record.iter().collect::<Vec<_>>(), delimiter) {
-        return Err(DataError::File(format!(
-            "{}: its fields are not separated by '{}': give `delimiter` {other}",
-            path.display(),
-            char::from(delimiter).escape_default()
-        )));
-    }
-    of_marks(end)?;
     let fields: Vec<&str> = record.iter().collect();
-    let header = match options.header {
-        Some(header) => header,
-        None => names_columns(&fields, options, naming.classes()).map_err(|why| {
+    check_first(path, &fields, delimiter)?;
+    of_marks(end)?;
+    let header =
+        options.header.map_or_else(|| names_columns(&fields, options, naming.classes()), Ok).map_err(|why| {
             let line = starts.line(record.position());
             DataError::File(format!("{}: line {line}: has {why}: give `header` yes or no", path.display()))
-        })?,
-    };
+        })?;
     let own: Option<Vec<String>> = header.then(|| record.iter().map(String::from).collect());
     let choose = |names: &[String]| label_column(path, names, options);
     let order = naming.table(path, own.clone(), record.len(), &choose, options.label_column.as_deref())?;
@@ -93,13 +82,7 @@ pub(super) fn load(
     let mut end = if header { next(&mut record)? } else { Some(end) };
     while let Some(of_record) = end {
         of_marks(of_record)?;
-        row.features.clear();
-        let mut fault = None;
-        for (column, place) in places.iter().enumerate() {
-            if let Err(problem) = columns.text(column, &record[*place], &mut row) {
-                fault.get_or_insert(problem);
-            }
-        }
+        let fault = read_fields(&columns, &places, &record, &mut row);
         if let Some(fault) = table.push(&row, fault)? {
             unreadable.push((lines.len(), fault));
         }
@@ -122,6 +105,33 @@ pub(super) fn load(
         label_scale: columns.label_scale(),
     };
     Ok((assemble(raw, options)?, None))
+}
+
+/// Fails if the first line is a comment, or of one field that another delimiter separates.
+fn check_first(path: &Path, fields: &[&str], delimiter: u8) -> Result<(), DataError> {
+    if fields.len() == 1 && fields[0].starts_with('#') {
+        return Err(DataError::File(format!("{}: line 1: is a comment: take it out", path.display())));
+    }
+    match other_delimiter(fields, delimiter) {
+        Some(other) => Err(DataError::File(format!(
+            "{}: its fields are not separated by '{}': give `delimiter` {other}",
+            path.display(),
+            char::from(delimiter).escape_default()
+        ))),
+        None => Ok(()),
+    }
+}
+
+/// Reads the fields at `places` into `row`; returns the first fault.
+fn read_fields(columns: &Columns<'_>, places: &[usize], record: &StringRecord, row: &mut Row) -> Option<String> {
+    row.features.clear();
+    let mut fault = None;
+    for (column, place) in places.iter().enumerate() {
+        if let Err(problem) = columns.text(column, &record[*place], row) {
+            fault.get_or_insert(problem);
+        }
+    }
+    fault
 }
 
 /// Returns true if the first line names the columns. `classes` are names that labels may have.

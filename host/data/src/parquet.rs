@@ -173,24 +173,7 @@ fn plan<'a>(
     if !index.is_empty() {
         naming.note(format!("{}: left out, for pandas wrote it as the index: {}", path.display(), listed(&index)));
     }
-    let choose = |all: &[String]| -> Result<Option<usize>, DataError> {
-        match (&options.labels, &options.label_column) {
-            (LabelKind::None, _) => Ok(None),
-            (_, Some(_)) if all.is_empty() => Err(refused("has no column of labels: use a file that does".into())),
-            (_, Some(wanted)) => Ok(Some(column(path, all, wanted)?)),
-            (_, None) => {
-                let usual = LABELS.iter().find_map(|label| all.iter().position(|name| name == label));
-                match (usual, image) {
-                    (Some(usual), _) => Ok(Some(usual)),
-                    (None, None) if !all.is_empty() => Ok(Some(all.len() - 1)),
-                    _ => {
-                        let problem = format!("no column is named label, class or target; name one of {}", listed(all));
-                        Err(SettingError::new("label_column", "", problem).into())
-                    }
-                }
-            }
-        }
-    };
+    let choose = |all: &[String]| label_of(path, all, image.is_some(), options);
     let wanted = options.label_column.as_deref();
     if let Some(image) = image {
         // The image's column and the label's are the table.
@@ -228,6 +211,28 @@ fn plan<'a>(
         return Err(refused("has no column of features: use a file that does".into()));
     }
     Ok(Plan { leaves: used, content: Content::Table(columns), has_label: label.is_some() })
+}
+
+/// The column of labels among `all`: the one that the settings name, else the usual one, else the last of a table without images.
+fn label_of(path: &Path, all: &[String], has_images: bool, options: &DataOptions) -> Result<Option<usize>, DataError> {
+    match (&options.labels, &options.label_column) {
+        (LabelKind::None, _) => Ok(None),
+        (_, Some(_)) if all.is_empty() => {
+            Err(DataError::File(format!("{}: has no column of labels: use a file that does", path.display())))
+        }
+        (_, Some(wanted)) => Ok(Some(column(path, all, wanted)?)),
+        (_, None) => {
+            let usual = LABELS.iter().find_map(|label| all.iter().position(|name| name == label));
+            match usual {
+                Some(usual) => Ok(Some(usual)),
+                None if !has_images && !all.is_empty() => Ok(Some(all.len() - 1)),
+                None => {
+                    let problem = format!("no column is named label, class or target; name one of {}", listed(all));
+                    Err(SettingError::new("label_column", "", problem).into())
+                }
+            }
+        }
+    }
 }
 
 /// Columns that the settings name.

@@ -151,41 +151,6 @@ impl<'a> Machine<'a> {
             0x95 => drop(self.take(8)?),
             b'(' => self.marks.push(self.stack.len()),
             b'0' => drop(self.pop()?),
-            b'N' => self.push(Value::None)?,
-            0x88 => self.push(Value::Integer(1))?,
-            0x89 => self.push(Value::Integer(0))?,
-            b'}' => self.container(Value::Dict(Rc::default()))?,
-            b']' | b')' => self.container(Value::List(Rc::default()))?,
-            b'K' => self.integer(1)?,
-            b'M' => self.integer(2)?,
-            b'J' => {
-                let bytes: [u8; 4] = self.take(4)?.try_into().map_err(|_| ENDS)?;
-                self.push(Value::Integer(i32::from_le_bytes(bytes).into()))?;
-            }
-            b'I' | b'L' => {
-                let line = std::str::from_utf8(self.line()?).unwrap_or_default().trim_end_matches('L');
-                // `I01` is true.
-                let value = line.parse().map_err(|_| "a number is malformed")?;
-                self.push(Value::Integer(value))?;
-            }
-            0x8a => {
-                let len = self.number(1)?;
-                let bytes = self.take(len)?;
-                let value = (len <= 8).then(|| bytes.iter().rev().fold(0i64, |all, byte| all << 8 | i64::from(*byte)));
-                self.push(Value::Integer(value.ok_or("a number is too large")?))?;
-            }
-            b'U' | b'C' | 0x8c => {
-                let len = self.number(1)?;
-                self.text(len)?;
-            }
-            b'T' | b'B' | b'X' => {
-                let len = self.number(4)?;
-                self.text(len)?;
-            }
-            0x8e | 0x8d | 0x96 => {
-                let len = self.number(8)?;
-                self.text(len)?;
-            }
             b't' => {
                 let values = self.marked()?;
                 self.container(Value::List(Rc::new(values)))?;
@@ -226,6 +191,49 @@ impl<'a> Machine<'a> {
                     _ => return Err("an object is missing".into()),
                 }
             }
+            other => self.push_one(other)?,
+        }
+        Ok(None)
+    }
+
+    /// An opcode that pushes one value: a constant, a number, a text or one of the memo. Or one that keeps the last value there.
+    fn push_one(&mut self, opcode: u8) -> Result<(), String> {
+        match opcode {
+            b'N' => self.push(Value::None)?,
+            0x88 => self.push(Value::Integer(1))?,
+            0x89 => self.push(Value::Integer(0))?,
+            b'}' => self.container(Value::Dict(Rc::default()))?,
+            b']' | b')' => self.container(Value::List(Rc::default()))?,
+            b'K' => self.integer(1)?,
+            b'M' => self.integer(2)?,
+            b'J' => {
+                let bytes: [u8; 4] = self.take(4)?.try_into().map_err(|_| ENDS)?;
+                self.push(Value::Integer(i32::from_le_bytes(bytes).into()))?;
+            }
+            b'I' | b'L' => {
+                let line = std::str::from_utf8(self.line()?).unwrap_or_default().trim_end_matches('L');
+                // `I01` is true.
+                let value = line.parse().map_err(|_| "a number is malformed")?;
+                self.push(Value::Integer(value))?;
+            }
+            0x8a => {
+                let len = self.number(1)?;
+                let bytes = self.take(len)?;
+                let value = (len <= 8).then(|| bytes.iter().rev().fold(0i64, |all, byte| all << 8 | i64::from(*byte)));
+                self.push(Value::Integer(value.ok_or("a number is too large")?))?;
+            }
+            b'U' | b'C' | 0x8c => {
+                let len = self.number(1)?;
+                self.text(len)?;
+            }
+            b'T' | b'B' | b'X' => {
+                let len = self.number(4)?;
+                self.text(len)?;
+            }
+            0x8e | 0x8d | 0x96 => {
+                let len = self.number(8)?;
+                self.text(len)?;
+            }
             b'q' => {
                 let index = self.number(1)?;
                 self.memoize(index)?;
@@ -245,7 +253,7 @@ impl<'a> Machine<'a> {
             }
             other => return Err(format!("it has the opcode {other:#04x}, which such batches do not")),
         }
-        Ok(None)
+        Ok(())
     }
 
     fn integer(&mut self, bytes: usize) -> Result<(), String> {

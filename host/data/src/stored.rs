@@ -42,6 +42,11 @@ impl StoredKind {
 }
 
 impl Stored {
+    /// Values in a file, of all its rows.
+    pub(super) fn all(values: FileValues, kind: StoredKind, width: usize) -> Self {
+        Self { values, kind, width, rows: None, scaling: None }
+    }
+
     /// Returns true if its samples are integers.
     #[must_use]
     pub fn is_integer(&self) -> bool {

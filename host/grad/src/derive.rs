@@ -8,9 +8,10 @@ use super::grad_graph::GradGraph;
 use super::loss;
 use super::lower::lower;
 use super::options::DeriveOptions;
-use super::readout::{Bounds, Part, Read, Readout, clipped_sum, factored, norms, per_sample, strategies};
+use super::readout::{Bounds, GradStrategy, Part, Read, Readout, clipped_sum, factored, norms, per_sample, strategies};
 use super::sweep::sweep;
-use damper_onnx::graph::{Graph, Node, Origin, Parameter};
+use super::window::Window;
+use damper_onnx::graph::{DType, Graph, Node, Origin, Parameter};
 use damper_onnx::pb::{GraphProto, ModelProto, NodeProto, OperatorSetIdProto, ValueInfoProto};
 use damper_onnx::{CUSTOM_DOMAIN, Dim, Extent, TensorSpec, lower_nodes, make_value_info};
 use std::ops::Range;
@@ -79,55 +80,11 @@ pub fn derive(graph: &Graph, options: &DeriveOptions) -> Result<GradGraph, Deriv
     }
 
     let strategies = strategies(&grads, options.readout);
-    let (mut windows, mut left_to_reader, mut made) = (Vec::new(), 0u64, 0);
     let bounds = (options.readout == Readout::ClippedSum).then(|| Bounds::new(dtype));
-    let names = || graph.trained().map(|parameter| &parameter.name);
-    let named = |prefix, vars: Vec<Var>| names().map(|name| format!("{prefix}{name}")).zip(vars).collect();
-    let (norm, each): (_, Vec<(String, Var)>) = match (options.readout, &bounds) {
-        (Readout::PerSample, _) => (None, named("dp.grad.", per_sample(&mut em, &grads))),
-        (Readout::Factored { positions }, _) => {
-            let parts = factored(&mut em, &grads, positions).into_iter().zip(&grads);
-            let parts = names().zip(parts).flat_map(|(name, (part, read))| {
-                left_to_reader += part.multiply_adds();
-                made += if matches!(part, Part::Whole(_)) { 0 } else { read.shape.iter().product::<usize>() };
-                let (l, r) = match part {
-                    Part::Whole(var) => return vec![(format!("dp.grad.{name}"), var)],
-                    Part::Outer(l, r) | Part::Positions(l, r) | Part::Rows(l, r) => (l, r),
-                    Part::Kernel(l, r, window) => {
-                        windows.push((name.clone(), window));
-                        (l, r)
-                    }
-                };
-                vec![(format!("dp.left.{name}"), l), (format!("dp.right.{name}"), r)]
-            });
-            (None, parts.collect())
-        }
-        (Readout::ClippedSum, Some(bounds)) => {
-            let (norm, sums) = clipped_sum(&mut em, &grads, &strategies, bounds);
-            (Some(norm), named("dp.sum.", sums))
-        }
-        _ => (Some(norms(&mut em, &grads, dtype, &strategies)), vec![]),
-    };
+    let ReadOut { norm, each, windows, left_to_reader, made } =
+        read_out(&mut em, graph, &grads, options.readout, &strategies, bounds.as_ref(), dtype);
 
-    // Naming an output renames a tensor, so all is written by now.
-    let mut outputs = vec![("dp.loss".to_string(), loss.loss)];
-    em.output(&outputs[0].1, "dp.loss");
-    for id in &graph.outputs {
-        let (name, var) = (&graph.values[id.0].name, current[id.0].clone().expect("outputs are emitted"));
-        // An output that is itself an input, parameter or constant has no node that writes it.
-        if *var.name != **name {
-            em.output(&var, name);
-        }
-        outputs.push((name.clone(), var));
-    }
-    let public: Vec<&str> = graph.inputs.iter().chain(&graph.outputs).map(|id| &*graph.values[id.0].name).collect();
-    for (name, var) in norm.map(|norm| ("dp.norm".to_string(), norm)).into_iter().chain(each) {
-        match options.readout {
-            Readout::Factored { .. } if !public.contains(&&*em.original(&var.name)) => em.take_over(&var, &name),
-            _ => em.output(&var, &name),
-        }
-        outputs.push((name, var));
-    }
+    let outputs = name_outputs(&mut em, graph, &current, loss.loss, norm, each, options.readout);
     let mix = (points > 1).then_some(mix);
     let (clip, weight) = bounds.map(|bounds| (bounds.clip, bounds.weight)).unzip();
     let own = [loss.labels, mix, clip, weight].map(|var| var.map(|var| spec(&var.name, &var)));
@@ -144,6 +101,91 @@ pub fn derive(graph: &Graph, options: &DeriveOptions) -> Result<GradGraph, Deriv
         }
     }
     Ok(grad)
+}
+
+/// What is read out of the gradients.
+#[derive(Default)]
+struct ReadOut {
+    norm: Option<Var>,
+    /// Each output beside the norm, by name.
+    each: Vec<(String, Var)>,
+    windows: Vec<(String, Window)>,
+    /// Multiply-adds of who reads factors, a sample.
+    left_to_reader: u64,
+    /// Entries of gradients that the reader makes of factors.
+    made: usize,
+}
+
+/// Emits what `readout` asks for; `bounds` are those of a clipped sum.
+fn read_out(
+    em: &mut Emitter,
+    graph: &Graph,
+    grads: &[Read],
+    readout: Readout,
+    strategies: &[GradStrategy],
+    bounds: Option<&Bounds>,
+    dtype: DType,
+) -> ReadOut {
+    let mut out = ReadOut::default();
+    let names = || graph.trained().map(|parameter| &parameter.name);
+    let named = |prefix, vars: Vec<Var>| names().map(|name| format!("{prefix}{name}")).zip(vars).collect();
+    (out.norm, out.each) = match (readout, bounds) {
+        (Readout::PerSample, _) => (None, named("dp.grad.", per_sample(em, grads))),
+        (Readout::Factored { positions }, _) => {
+            let parts = factored(em, grads, positions).into_iter().zip(grads);
+            let parts = names().zip(parts).flat_map(|(name, (part, grad))| {
+                out.left_to_reader += part.multiply_adds();
+                out.made += if matches!(part, Part::Whole(_)) { 0 } else { grad.shape.iter().product::<usize>() };
+                let (l, r) = match part {
+                    Part::Whole(var) => return vec![(format!("dp.grad.{name}"), var)],
+                    Part::Outer(l, r) | Part::Positions(l, r) | Part::Rows(l, r) => (l, r),
+                    Part::Kernel(l, r, window) => {
+                        out.windows.push((name.clone(), window));
+                        (l, r)
+                    }
+                };
+                vec![(format!("dp.left.{name}"), l), (format!("dp.right.{name}"), r)]
+            });
+            (None, parts.collect())
+        }
+        (Readout::ClippedSum, Some(bounds)) => {
+            let (norm, sums) = clipped_sum(em, grads, strategies, bounds);
+            (Some(norm), named("dp.sum.", sums))
+        }
+        _ => (Some(norms(em, grads, dtype, strategies)), vec![]),
+    };
+    out
+}
+
+/// Gives the outputs their names: the loss, the model's own, the norm and `each`. Naming renames tensors, so all is written by now.
+fn name_outputs(
+    em: &mut Emitter,
+    graph: &Graph,
+    current: &[Option<Var>],
+    loss: Var,
+    norm: Option<Var>,
+    each: Vec<(String, Var)>,
+    readout: Readout,
+) -> Vec<(String, Var)> {
+    let mut outputs = vec![("dp.loss".to_string(), loss)];
+    em.output(&outputs[0].1, "dp.loss");
+    for id in &graph.outputs {
+        let (name, var) = (&graph.values[id.0].name, current[id.0].clone().expect("outputs are emitted"));
+        // An output that is itself an input, parameter or constant has no node that writes it.
+        if *var.name != **name {
+            em.output(&var, name);
+        }
+        outputs.push((name.clone(), var));
+    }
+    let public: Vec<&str> = graph.inputs.iter().chain(&graph.outputs).map(|id| &*graph.values[id.0].name).collect();
+    for (name, var) in norm.map(|norm| ("dp.norm".to_string(), norm)).into_iter().chain(each) {
+        match readout {
+            Readout::Factored { .. } if !public.contains(&&*em.original(&var.name)) => em.take_over(&var, &name),
+            _ => em.output(&var, &name),
+        }
+        outputs.push((name, var));
+    }
+    outputs
 }
 
 /// `seed` times the weight of point `index`. The sweep is linear in its seed, so this weighs the output gradients of every

@@ -21,7 +21,6 @@ pub fn lower(em: &mut Emitter, graph: &Graph, node: &Node, inputs: &[Option<Var>
     let x = inputs.first()?.clone()?;
     let output = &graph.values[node.outputs[0].0];
     let int = |name: &str, default| attr_int(&node.attributes, name, default);
-    let epsilon = || f64::from(attr_float(&node.attributes, "epsilon", 1e-5));
     match node.op.as_str() {
         "Expand" => {
             let lead = output.shape.len() - x.rank();
@@ -44,48 +43,8 @@ pub fn lower(em: &mut Emitter, graph: &Graph, node: &Node, inputs: &[Option<Var>
             Some(found(em, &rows, &lookup.valid, behind))
         }
         "Log" if x.batch.is_some() => Some(em.log(&x)),
-        "OneHot" => {
-            let axis = int("axis", -1) as usize;
-            let index = checked(em, &x, output.shape[axis]);
-            // An index outside is hot nowhere.
-            let outside = em.constant(Tensor { shape: vec![], data: TensorData::I64(vec![-1]) });
-            let index = em.choose(&index.valid, &index.index, &outside);
-            let mut shape = x.shape.clone();
-            shape.insert(axis, 1);
-            let column = em.reshape(&index, &shape, output.batch);
-            let count = [&[output.shape[axis]], &vec![1; x.rank() - axis][..]].concat();
-            let numbers = numbers(em, &count);
-            let hot = em.compare("Equal", &column, &numbers);
-            let values = inputs[2].clone()?;
-            let [off, on] = [0, 1].map(|at| em.slice(&values, &[(0, at, 1, 1)]));
-            Some(em.choose(&hot, &on, &off))
-        }
-        "Slice" => {
-            let [starts, axes, steps] = [1, 3, 4].map(|index| known_ints(graph, node, index));
-            let (starts, axes, steps) = (starts?, axes?, steps?);
-            if steps.iter().all(|&step| step == 1) {
-                return None;
-            }
-            // By copies: tract's optimiser cannot take every so many elements of axes that were joined.
-            let cuts = starts.iter().zip(axes).zip(steps);
-            Some(cuts.fold(x, |y, ((start, axis), step)| {
-                let axis = *axis as usize;
-                if (*step, y.shape[axis]) == (1, output.shape[axis]) {
-                    return y;
-                }
-                let indices: Vec<i64> = (0..output.shape[axis] as i64).map(|k| start + k * step).collect();
-                em.gather(&y, &indices, axis)
-            }))
-        }
-        "Softmax" | "LogSoftmax" => {
-            let axis = int("axis", -1).rem_euclid(x.rank() as i64) as usize;
-            if node.op == "Softmax" {
-                return Some(softmax(em, &x, axis));
-            }
-            let exponentials = Exponentials::new(em, &x, &[axis]);
-            let log = em.log(&exponentials.sum);
-            Some(em.sub(&exponentials.shifted, &log))
-        }
+        "OneHot" => one_hot(em, node, &x, inputs[2].as_ref()?, output),
+        "Slice" => slice(em, graph, node, x, output),
         op if op.starts_with("Reduce") && x.dtype.is_float() => {
             let axes = reduced_axes(graph, node, x.rank())?;
             reduction(em, op, &x, &axes, int("keepdims", 1) != 0, output)
@@ -98,36 +57,6 @@ pub fn lower(em: &mut Emitter, graph: &Graph, node: &Node, inputs: &[Option<Var>
         "Gemm" if output.shape.contains(&1) && output.batch.is_some() => Some(gemm(em, node, inputs)),
         "Pad" => pad::forward(em, graph, node, &x),
         "Resize" => resize::forward(em, graph, node, &x),
-        "InstanceNormalization" => {
-            let axes: Vec<usize> = (2..x.rank()).collect();
-            let entries = [&[x.shape[1]], &vec![1; axes.len()][..]].concat();
-            let normalized = Normalized::new(em, &x, axes, epsilon(), &[]);
-            Some(affine(em, &normalized.value, inputs, &entries))
-        }
-        "GroupNormalization" => {
-            let groups = int("num_groups", 1) as usize;
-            let width = x.shape[1] / groups;
-            let grouped = [x.shape[0], groups, width, x.shape[2..].iter().product()];
-            let xg = em.reshape(&x, &grouped, x.batch);
-            let normalized = Normalized::new(em, &xg, vec![2, 3], epsilon(), &[]);
-            let entries = if em.opset >= 21 { [groups, width, 1] } else { [groups, 1, 1] };
-            let y = affine(em, &normalized.value, inputs, &entries);
-            Some(em.reshape(&y, &x.shape, x.batch))
-        }
-        "LayerNormalization" => {
-            let first = int("axis", -1).rem_euclid(x.rank() as i64) as usize;
-            let affine: Vec<&Var> = inputs[1..].iter().flatten().collect();
-            Some(Normalized::new(em, &x, (first..x.rank()).collect(), epsilon(), &affine).output)
-        }
-        "LpNormalization" => {
-            let axis = int("axis", -1).rem_euclid(x.rank() as i64) as usize;
-            Some(lp_normalization::forward(em, &x, axis, int("p", 2)))
-        }
-        "MeanVarianceNormalization" => {
-            let listed = attr_ints(&node.attributes, "axes").unwrap_or(&mean_variance_normalization::AXES);
-            let axes = listed.iter().map(|a| a.rem_euclid(x.rank() as i64) as usize).collect();
-            Some(Normalized::new(em, &x, axes, mean_variance_normalization::EPSILON, &[]).value)
-        }
         "Mean" | "Sum" => {
             let terms = inputs.iter().map(Option::as_ref).collect::<Option<Vec<_>>>()?;
             let sum = terms[1..].iter().fold(x, |sum, term| em.add(&sum, term));
@@ -141,7 +70,89 @@ pub fn lower(em: &mut Emitter, graph: &Graph, node: &Node, inputs: &[Option<Var>
             let diagonal = if inputs.len() < 2 { 0 } else { *known_ints(graph, node, 1)?.first()? };
             Some(trilu::triangle(em, &x, diagonal, int("upper", 1) != 0))
         }
-        _ => activation(em, node, &x, inputs),
+        _ => normalization(em, node, &x, inputs).or_else(|| activation(em, node, &x, inputs)),
+    }
+}
+
+fn one_hot(em: &mut Emitter, node: &Node, x: &Var, values: &Var, output: &Value) -> Option<Var> {
+    let axis = attr_int(&node.attributes, "axis", -1) as usize;
+    let index = checked(em, x, output.shape[axis]);
+    // An index outside is hot nowhere.
+    let outside = em.constant(Tensor { shape: vec![], data: TensorData::I64(vec![-1]) });
+    let index = em.choose(&index.valid, &index.index, &outside);
+    let mut shape = x.shape.clone();
+    shape.insert(axis, 1);
+    let column = em.reshape(&index, &shape, output.batch);
+    let count = [&[output.shape[axis]], &vec![1; x.rank() - axis][..]].concat();
+    let numbers = numbers(em, &count);
+    let hot = em.compare("Equal", &column, &numbers);
+    let [off, on] = [0, 1].map(|at| em.slice(values, &[(0, at, 1, 1)]));
+    Some(em.choose(&hot, &on, &off))
+}
+
+fn slice(em: &mut Emitter, graph: &Graph, node: &Node, x: Var, output: &Value) -> Option<Var> {
+    let [starts, axes, steps] = [1, 3, 4].map(|index| known_ints(graph, node, index));
+    let (starts, axes, steps) = (starts?, axes?, steps?);
+    if steps.iter().all(|&step| step == 1) {
+        return None;
+    }
+    // By copies: tract's optimiser cannot take every so many elements of axes that were joined.
+    let cuts = starts.iter().zip(axes).zip(steps);
+    Some(cuts.fold(x, |y, ((start, axis), step)| {
+        let axis = *axis as usize;
+        if (*step, y.shape[axis]) == (1, output.shape[axis]) {
+            return y;
+        }
+        let indices: Vec<i64> = (0..output.shape[axis] as i64).map(|k| start + k * step).collect();
+        em.gather(&y, &indices, axis)
+    }))
+}
+
+/// Softmax and the operators that divide by a norm or a deviation.
+fn normalization(em: &mut Emitter, node: &Node, x: &Var, inputs: &[Option<Var>]) -> Option<Var> {
+    let int = |name: &str, default| attr_int(&node.attributes, name, default);
+    let epsilon = || f64::from(attr_float(&node.attributes, "epsilon", 1e-5));
+    match node.op.as_str() {
+        "Softmax" | "LogSoftmax" => {
+            let axis = int("axis", -1).rem_euclid(x.rank() as i64) as usize;
+            if node.op == "Softmax" {
+                return Some(softmax(em, x, axis));
+            }
+            let exponentials = Exponentials::new(em, x, &[axis]);
+            let log = em.log(&exponentials.sum);
+            Some(em.sub(&exponentials.shifted, &log))
+        }
+        "InstanceNormalization" => {
+            let axes: Vec<usize> = (2..x.rank()).collect();
+            let entries = [&[x.shape[1]], &vec![1; axes.len()][..]].concat();
+            let normalized = Normalized::new(em, x, axes, epsilon(), &[]);
+            Some(affine(em, &normalized.value, inputs, &entries))
+        }
+        "GroupNormalization" => {
+            let groups = int("num_groups", 1) as usize;
+            let width = x.shape[1] / groups;
+            let grouped = [x.shape[0], groups, width, x.shape[2..].iter().product()];
+            let xg = em.reshape(x, &grouped, x.batch);
+            let normalized = Normalized::new(em, &xg, vec![2, 3], epsilon(), &[]);
+            let entries = if em.opset >= 21 { [groups, width, 1] } else { [groups, 1, 1] };
+            let y = affine(em, &normalized.value, inputs, &entries);
+            Some(em.reshape(&y, &x.shape, x.batch))
+        }
+        "LayerNormalization" => {
+            let first = int("axis", -1).rem_euclid(x.rank() as i64) as usize;
+            let affine: Vec<&Var> = inputs[1..].iter().flatten().collect();
+            Some(Normalized::new(em, x, (first..x.rank()).collect(), epsilon(), &affine).output)
+        }
+        "LpNormalization" => {
+            let axis = int("axis", -1).rem_euclid(x.rank() as i64) as usize;
+            Some(lp_normalization::forward(em, x, axis, int("p", 2)))
+        }
+        "MeanVarianceNormalization" => {
+            let listed = attr_ints(&node.attributes, "axes").unwrap_or(&mean_variance_normalization::AXES);
+            let axes = listed.iter().map(|a| a.rem_euclid(x.rank() as i64) as usize).collect();
+            Some(Normalized::new(em, x, axes, mean_variance_normalization::EPSILON, &[]).value)
+        }
+        _ => None,
     }
 }
 

@@ -1,6 +1,7 @@
 """The same task through Opacus: accuracy within seed noise, time and memory printed. docs/migration-opacus.md has both programs."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -52,6 +53,7 @@ print(json.dumps(dict(accuracy=accuracy, seconds=seconds, epsilon=epsilon, mebib
 SEEDS = 3
 
 
+@pytest.mark.skipif("DAMPER_OPACUS" not in os.environ, reason="six trainings: .ci/long python, or DAMPER_OPACUS=1")
 def test_opacus_reaches_the_same_accuracy(capsys):
     pytest.importorskip("opacus")
     results = {}

@@ -257,7 +257,7 @@ impl Backend for Ort {
         if self.operators == Operators::Standard {
             return Ok(None);
         }
-        tune::tune(self, model, plan, inputs, keeps).map(Some)
+        tune::tune(&|model, ways| self.with_own(model, plan, ways), model, plan, inputs, keeps).map(Some)
     }
 
     fn set_ways(&mut self, ways: Ways) {

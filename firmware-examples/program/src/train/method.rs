@@ -1,6 +1,6 @@
 //! Every method of the papers as `train` runs it: what each puts into the slots of the step, and which one the build chose.
 
-use super::{EXPECTED_BATCH, Run};
+use super::run::{EXPECTED_BATCH, Run};
 use crate::line::Failure;
 use damper_core::clip::{Automatic, Clip, FlatL2, Layer, Layers, PerLayer};
 use damper_core::error::ConfigError;

@@ -149,16 +149,7 @@ impl Reader<'_, '_> {
         let Some(end) = next(&mut record)? else {
             return Err(DataError::File(format!("{}: holds no lines: {FETCH_AGAIN}", path.display())));
         };
-        let fields: Vec<String> = record.iter().map(|field| String::from_utf8_lossy(field).into_owned()).collect();
-        if let [_] = fields[..]
-            && let Some(other) = other_delimiter(&[&*fields[0]], delimiter)
-        {
-            return Err(DataError::File(format!(
-                "{}: its fields are not separated by '{}': give `delimiter` {other}",
-                path.display(),
-                char::from(delimiter).escape_default()
-            )));
-        }
+        check_delimiter(path, &record, delimiter)?;
         of_marks(end)?;
         let header = options.header.unwrap_or(true);
         let columns: Vec<String> = if header {
@@ -166,19 +157,9 @@ impl Reader<'_, '_> {
         } else {
             (0..record.len()).map(|column| column.to_string()).collect()
         };
-        let find = |setting: &str, wanted: &Option<String>, usual: &[&str]| {
-            match wanted {
+        let find = |setting: &str, wanted: &Option<String>, usual: &[&str]| match wanted {
             Some(wanted) => column(path, &columns, wanted),
-            None => usual.iter().find_map(|name| columns.iter().position(|column| column == name)).ok_or_else(|| {
-                DataError::File(format!(
-                    "{}: the first line names no column {}; it has {}: name one with {setting}, or give `header` false if \
-                 that line is a row",
-                    path.display(),
-                    names(usual),
-                    names(&columns)
-                ))
-            }),
-        }
+            None => usual_column(path, setting, &columns, usual),
         };
         let named = header.then_some(&columns[..]);
         let text_column = naming.text(path, "`text_column`", named, options.text.text_column.is_some(), || {
@@ -262,4 +243,33 @@ fn next_line(reader: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> 
         return Err(too_long());
     }
     Ok(read > 0)
+}
+
+/// Fails if the first line is one field that another delimiter separates.
+fn check_delimiter(path: &Path, first: &ByteRecord, delimiter: u8) -> Result<(), DataError> {
+    let fields: Vec<_> = first.iter().map(String::from_utf8_lossy).collect();
+    match &fields[..] {
+        [field] => match other_delimiter(&[field], delimiter) {
+            Some(other) => Err(DataError::File(format!(
+                "{}: its fields are not separated by '{}': give `delimiter` {other}",
+                path.display(),
+                char::from(delimiter).escape_default()
+            ))),
+            None => Ok(()),
+        },
+        _ => Ok(()),
+    }
+}
+
+/// The first of the `usual` names that a column has.
+fn usual_column(path: &Path, setting: &str, columns: &[String], usual: &[&str]) -> Result<usize, DataError> {
+    usual.iter().find_map(|name| columns.iter().position(|column| column == name)).ok_or_else(|| {
+        DataError::File(format!(
+            "{}: the first line names no column {}; it has {}: name one with {setting}, or give `header` false if \
+             that line is a row",
+            path.display(),
+            names(usual),
+            names(columns)
+        ))
+    })
 }

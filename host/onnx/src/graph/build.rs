@@ -1,29 +1,21 @@
 //! From a `ModelProto` to a [`Graph`]: walks the nodes once, each by its rule.
 
+mod builder;
 mod compact;
 mod gelu;
 mod inputs;
 mod rows;
 mod steps;
 
-use std::collections::{HashMap, HashSet};
-
-use super::node::{Ints, Item, Outcome, Rewritten, Shaped, Site};
-use super::parameter::{self, Decisions};
-use super::{DType, Graph, GraphError, GraphOptions, Node, Origin, Parameter, Tensor, TensorData, Value, ValueId};
-use super::{affine::Affine, batch::show, fold, integers, quantized, refused, rules};
+use super::node::{Item, Outcome, Rewritten, Site};
+use super::{Graph, GraphError, GraphOptions, Origin, Tensor, TensorData, ValueId};
+use super::{batch::show, fold, integers, parameter, quantized, refused, rules};
 use crate::pb::{GraphProto, ModelProto, NodeProto};
 use crate::{attr_tensor, decode_tensor, find_attr, node_name};
+use builder::{Builder, as_ints};
 
 /// Operator sets that the rules were written for.
 const OPSETS: std::ops::RangeInclusive<i64> = 13..=21;
-
-/// No value of one sample has more elements, so that products of extents cannot overflow.
-const MAX_ELEMENTS: usize = match 1usize.checked_shl(40) {
-    Some(most) => most,
-    // Of 32 bits.
-    None => usize::MAX,
-};
 
 impl Graph {
     /// The typed, canonical graph of `model`.
@@ -73,78 +65,7 @@ fn reserved_names(graph: &GraphProto) -> Result<(), GraphError> {
     }
 }
 
-struct Builder<'a> {
-    graph: &'a GraphProto,
-    opset: i64,
-    fixed_batch: Option<usize>,
-    decisions: Decisions,
-    values: Vec<Value>,
-    nodes: Vec<Node>,
-    inputs: Vec<ValueId>,
-    parameters: Vec<Parameter>,
-    items: HashMap<String, Item>,
-    rows: HashMap<String, rows::Rows>,
-    names: HashSet<String>,
-}
-
-impl<'a> Builder<'a> {
-    fn new(graph: &'a GraphProto, opset: i64, options: &GraphOptions) -> Result<Builder<'a>, GraphError> {
-        let decisions = parameter::decide(graph, options)?;
-        let mut builder = Builder {
-            graph,
-            opset,
-            fixed_batch: None,
-            decisions,
-            values: Vec::new(),
-            nodes: Vec::new(),
-            inputs: Vec::new(),
-            parameters: Vec::new(),
-            items: HashMap::new(),
-            rows: HashMap::new(),
-            names: HashSet::new(),
-        };
-        let (inputs, fixed_batch) = inputs::read(graph, options)?;
-        builder.fixed_batch = fixed_batch;
-        for (name, shaped) in inputs {
-            let id = builder.add_value(&name, shaped, Origin::Input)?;
-            builder.inputs.push(id);
-            builder.items.insert(name, Item::Value(id));
-        }
-        for float in std::mem::take(&mut builder.decisions.floats) {
-            let shaped = Shaped { dtype: float.tensor.data.dtype(), shape: float.tensor.shape.clone(), batch: None };
-            let value = builder.add_value(&float.name, shaped, Origin::Parameter(builder.parameters.len()))?;
-            builder.items.insert(float.name.clone(), Item::Value(value));
-            builder.parameters.push(Parameter {
-                name: float.name,
-                value,
-                initial: float.tensor,
-                quantized: float.quantized,
-                trained: float.trained,
-                reason: float.reason,
-            });
-        }
-        for proto in &graph.initializer {
-            if matches!(DType::from_onnx(proto.data_type), Ok(DType::I32 | DType::I64 | DType::Bool)) {
-                let tensor = decode_tensor(proto).map_err(|error| GraphError::Model(error.to_string()))?;
-                if let Some(ints) = as_ints(&tensor) {
-                    builder.items.insert(proto.name.clone(), Item::Ints(ints));
-                }
-            }
-        }
-        Ok(builder)
-    }
-
-    fn add_value(&mut self, name: &str, shaped: Shaped, origin: Origin) -> Result<ValueId, GraphError> {
-        if !self.names.insert(name.to_string()) {
-            return Err(GraphError::Model(format!(
-                "the name '{name}' is given twice; check the model with onnx.checker, or export it again"
-            )));
-        }
-        let Shaped { dtype, shape, batch } = shaped;
-        self.values.push(Value { name: name.to_string(), dtype, shape, batch, origin });
-        Ok(ValueId(self.values.len() - 1))
-    }
-
+impl Builder<'_> {
     fn add_node(&mut self, index: usize, node: &NodeProto) -> Result<(), GraphError> {
         let name = node_name(node, index);
         let invalid = |reason: String| GraphError::Invalid { node: name.clone(), op: node.op_type.clone(), reason };
@@ -161,18 +82,7 @@ impl<'a> Builder<'a> {
         if self.add_rows(index, node)? {
             return Ok(());
         }
-        let mut inputs = Vec::with_capacity(node.input.len());
-        for input in &node.input {
-            if input.is_empty() {
-                inputs.push(None);
-                continue;
-            }
-            let split = self.decisions.splits.get(&(index, input.clone()));
-            match self.items.get(split.unwrap_or(input)) {
-                Some(item) => inputs.push(Some(item.clone())),
-                None => return Err(self.missing(&name, node, input)),
-            }
-        }
+        let inputs = self.inputs_of(index, &name, node)?;
         let site = Site {
             node,
             name: &name,
@@ -182,23 +92,7 @@ impl<'a> Builder<'a> {
             values: &self.values,
             parameters: &self.parameters,
         };
-        if !matches!(node.domain.as_str(), "" | "ai.onnx") {
-            let op = format!("{}.{}", node.domain, node.op_type);
-            return Err(GraphError::Unsupported { feeds: feeds(&site), node: name, op });
-        }
-        let outcome = if node.op_type == "Constant" {
-            constant(&site)?
-        } else if let Some(ints) = integers::evaluate(&site) {
-            Outcome::Ints(ints?)
-        } else if let Some(known) = fold::evaluate(&site) {
-            known
-        } else if let Some(known) = refused::find(&node.op_type) {
-            return Err(site.refused(known.reason, known.remedy));
-        } else if let Some(rule) = rules::find(&node.op_type) {
-            rule(&site)?
-        } else {
-            return Err(GraphError::Unsupported { feeds: feeds(&site), node: name, op: node.op_type.clone() });
-        };
+        let outcome = evaluate(&site)?;
         let inputs = site.inputs;
         let item = match outcome {
             Outcome::Rewritten(rewritten) => return self.add_rewritten(index, &name, node, rewritten),
@@ -220,23 +114,47 @@ impl<'a> Builder<'a> {
             }
             Outcome::Steps { steps, outputs } => return self.add_steps(&name, node, steps, &outputs),
             Outcome::Node(shaped) => {
-                let mut ids = Vec::with_capacity(inputs.len());
-                for (slot, item) in inputs.into_iter().enumerate() {
-                    ids.push(match item {
-                        None => None,
-                        Some(Item::Value(id)) => Some(id),
-                        Some(Item::Ints(ints)) => Some(self.materialise(&name, node, slot, ints)?),
-                    });
-                }
-                while ids.last().is_some_and(Option::is_none) {
-                    ids.pop();
-                }
+                let ids = self.read_as_data(&name, node, inputs)?;
                 let outputs: Vec<&String> = node.output.iter().collect();
                 Item::Value(self.emit(&name, &node.op_type, ids, node.attribute.clone(), &outputs, shaped)?)
             }
         };
         self.items.insert(output.clone(), item);
         Ok(())
+    }
+
+    /// What each input of the node is; `None` for one that is left out.
+    fn inputs_of(&self, index: usize, name: &str, node: &NodeProto) -> Result<Vec<Option<Item>>, GraphError> {
+        let item = |input: &String| {
+            let split = self.decisions.splits.get(&(index, input.clone()));
+            match self.items.get(split.unwrap_or(input)) {
+                _ if input.is_empty() => Ok(None),
+                Some(item) => Ok(Some(item.clone())),
+                None => Err(self.missing(name, node, input)),
+            }
+        };
+        node.input.iter().map(item).collect()
+    }
+
+    /// The values that the node reads, with known integers as data; without inputs left out at the end.
+    fn read_as_data(
+        &mut self,
+        name: &str,
+        node: &NodeProto,
+        inputs: Vec<Option<Item>>,
+    ) -> Result<Vec<Option<ValueId>>, GraphError> {
+        let mut ids = Vec::with_capacity(inputs.len());
+        for (slot, item) in inputs.into_iter().enumerate() {
+            ids.push(match item {
+                None => None,
+                Some(Item::Value(id)) => Some(id),
+                Some(Item::Ints(ints)) => Some(self.materialise(name, node, slot, ints)?),
+            });
+        }
+        while ids.last().is_some_and(Option::is_none) {
+            ids.pop();
+        }
+        Ok(ids)
     }
 
     /// Returns true if `node` is a constant of integers that are a weight's.
@@ -287,87 +205,27 @@ impl<'a> Builder<'a> {
         }
         Ok(())
     }
+}
 
-    fn missing(&self, name: &str, node: &NodeProto, input: &str) -> GraphError {
-        let stored = self.graph.initializer.iter().find(|tensor| tensor.name == input);
-        let stored = stored.and_then(|tensor| decode_tensor(tensor).err());
-        GraphError::Invalid {
-            node: name.into(),
-            op: node.op_type.clone(),
-            reason: stored.map_or_else(
-                || format!("it reads '{input}', which no earlier node computes"),
-                |error| error.to_string(),
-            ),
-        }
+/// What the operator's rule makes of the node: integers and constants that are known first.
+fn evaluate(site: &Site<'_>) -> Result<Outcome, GraphError> {
+    let node = site.node;
+    let unsupported = |op: String| GraphError::Unsupported { feeds: feeds(site), node: site.name.to_string(), op };
+    if !matches!(node.domain.as_str(), "" | "ai.onnx") {
+        return Err(unsupported(format!("{}.{}", node.domain, node.op_type)));
     }
-
-    fn add_constant(&mut self, name: &str, tensor: Tensor) -> Result<ValueId, GraphError> {
-        let shaped = Shaped { dtype: tensor.data.dtype(), shape: tensor.shape.clone(), batch: None };
-        self.add_value(name, shaped, Origin::Constant(tensor))
-    }
-
-    /// Known integers that a node of the graph reads as data.
-    fn materialise(&mut self, name: &str, node: &NodeProto, slot: usize, ints: Ints) -> Result<ValueId, GraphError> {
-        let Some(tensor) = ints.tensor() else {
-            return Err(GraphError::Mixes {
-                node: name.into(),
-                op: node.op_type.clone(),
-                reason: format!("input {slot} holds the number of samples"),
-                remedy: "use fixed sizes".into(),
-            });
-        };
-        let source = &node.input[slot];
-        let free = (0..).map(|i| if i == 0 { source.clone() } else { format!("{source}/{i}") });
-        for candidate in free {
-            match self.values.iter().position(|value| value.name == candidate) {
-                Some(id) if self.values[id].origin == Origin::Constant(tensor.clone()) => {
-                    return Ok(ValueId(id));
-                }
-                Some(_) => {}
-                None => {
-                    let shaped = Shaped { dtype: ints.dtype, shape: tensor.shape.clone(), batch: None };
-                    return self.add_value(&candidate, shaped, Origin::Constant(tensor));
-                }
-            }
-        }
-        unreachable!("one of unboundedly many names is free")
-    }
-
-    fn emit(
-        &mut self,
-        name: &str,
-        op: &str,
-        inputs: Vec<Option<ValueId>>,
-        attributes: Vec<crate::pb::AttributeProto>,
-        names: &[&String],
-        shaped: Vec<Shaped>,
-    ) -> Result<ValueId, GraphError> {
-        let index = self.nodes.len();
-        let empty = |id: &ValueId| Some(&self.values[id.0]).filter(|it| it.dtype.is_float() && it.shape.contains(&0));
-        if let Some(value) = inputs.iter().flatten().find_map(empty) {
-            return Err(GraphError::Invalid {
-                node: name.into(),
-                op: op.into(),
-                reason: format!("it reads '{}', which has no elements", value.name),
-            });
-        }
-        let mut outputs = Vec::with_capacity(shaped.len());
-        for (slot, shaped) in shaped.into_iter().enumerate() {
-            let count = shaped.shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d));
-            if !count.is_some_and(|n| (1..=MAX_ELEMENTS).contains(&n)) {
-                return Err(GraphError::Invalid {
-                    node: name.into(),
-                    op: op.into(),
-                    reason: format!("its output {} is empty or too large", show(&shaped.shape, shaped.batch)),
-                });
-            }
-            let id = self.add_value(names[slot], shaped, Origin::Node { node: index, slot })?;
-            self.items.insert(names[slot].clone(), Item::Value(id));
-            outputs.push(id);
-        }
-        let first = outputs[0];
-        self.nodes.push(Node { name: name.into(), op: op.into(), inputs, outputs, attributes });
-        Ok(first)
+    if node.op_type == "Constant" {
+        constant(site)
+    } else if let Some(ints) = integers::evaluate(site) {
+        ints.map(Outcome::Ints)
+    } else if let Some(known) = fold::evaluate(site) {
+        Ok(known)
+    } else if let Some(known) = refused::find(&node.op_type) {
+        Err(site.refused(known.reason, known.remedy))
+    } else if let Some(rule) = rules::find(&node.op_type) {
+        rule(site)
+    } else {
+        Err(unsupported(node.op_type.clone()))
     }
 }
 
@@ -386,16 +244,6 @@ fn feeds(site: &Site<'_>) -> String {
         })
         .collect();
     if known.is_empty() { "nothing".into() } else { known.join(" and ") }
-}
-
-fn as_ints(tensor: &Tensor) -> Option<Ints> {
-    let entries: Vec<Affine> = match &tensor.data {
-        TensorData::I32(data) => data.iter().map(|&x| Affine::fixed(x.into())).collect(),
-        TensorData::I64(data) => data.iter().map(|&x| Affine::fixed(x)).collect(),
-        TensorData::Bool(data) => data.iter().map(|&x| Affine::fixed(x.into())).collect(),
-        TensorData::F32(_) | TensorData::F64(_) => return None,
-    };
-    Some(Ints { dtype: tensor.data.dtype(), shape: tensor.shape.clone(), entries })
 }
 
 /// `Constant`: a tensor, or one of the short forms.

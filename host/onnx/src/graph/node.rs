@@ -5,6 +5,13 @@ use super::{BatchAxis, DType, GraphError, Origin, Parameter, Tensor, TensorData,
 use crate::pb::{AttributeProto, NodeProto};
 use crate::{attr_ints, attr_string};
 
+/// No value of one sample has more elements, so that products of extents cannot overflow.
+pub(super) const MAX_ELEMENTS: usize = match 1usize.checked_shl(40) {
+    Some(most) => most,
+    // Of 32 bits.
+    None => usize::MAX,
+};
+
 /// No attribute or extent is larger, so that index arithmetic cannot overflow.
 pub(super) const MAX_EXTENT: i64 = 1 << 31;
 

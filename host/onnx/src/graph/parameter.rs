@@ -25,7 +25,7 @@ mod ties;
 use std::collections::{HashMap, HashSet};
 
 use super::{GraphError, GraphOptions, Tensor, quantized};
-use crate::pb::{GraphProto, ModelProto};
+use crate::pb::{GraphProto, ModelProto, NodeProto};
 use crate::{DType, SettingError, attr_tensor, decode_tensor, node_name, split_name};
 
 use constants::Mask;
@@ -100,26 +100,15 @@ pub(super) fn decide(graph: &GraphProto, options: &GraphOptions) -> Result<Decis
     let weights = weights_of_integers(graph, &reads)?;
     tensors.extend(weights.iter().map(|(name, read)| (*name, read.tensor.clone())));
     let flow = DataFlow::of(graph, &reads, &tensors);
-    let mut others = Vec::new();
-    for proto in &graph.initializer {
-        let name = proto.name.as_str();
-        let dtype = DType::from_onnx(proto.data_type);
-        if tensors.contains_key(name) {
-            continue;
-        }
-        let shape = proto.dims.iter().map(|&d| usize::try_from(d).unwrap_or(0)).collect();
-        let dtype = dtype.map_or_else(|name| name, |dtype| dtype.name().to_string());
-        let reason = format!("not trained: {dtype}, not a float tensor");
-        others.push(Initializer { name: name.to_string(), shape, trained: false, reason });
-    }
+    let others = others(graph, &tensors);
     let uniform: HashSet<&str> = tensors.iter().filter(|(_, t)| is_uniform(t)).map(|(name, _)| *name).collect();
 
+    let judge = Judge { graph, reads: &reads, flow: &flow, options, tensors: &tensors };
     let mut floats = Vec::new();
     let mut splits = HashMap::new();
     let mut add = |name: &str, tensor: &Tensor, source: Source<'_>| {
         let verdict = |called: &str, source: &Source<'_>, read_by: &[(usize, usize)]| {
-            let judged = judge(graph, &reads, &flow, options, called, tensor, source, read_by, &tensors);
-            let (trained, mut reason, mut note) = judged;
+            let (trained, mut reason, mut note) = judge.judge(Candidate { name: called, tensor, source, read_by });
             if trained {
                 reason.push_str(&remarks(graph, called, tensor, source, read_by));
                 note = note.or_else(|| merged(graph, options, called, source, read_by));
@@ -171,6 +160,30 @@ pub(super) fn decide(graph: &GraphProto, options: &GraphOptions) -> Result<Decis
         let quantized::Read { tensor, quantized, reason } = read;
         floats.push(Float { name: name.into(), tensor, quantized, trained: false, reason, note: None });
     }
+    check_settings(options, &floats, &others)?;
+    let warnings = if options.parameter.is_empty() { notes::warnings(graph, &floats) } else { Vec::new() };
+    Ok(Decisions { floats, others, splits, live: reads.live, warnings })
+}
+
+/// Initializers that are no float tensors.
+fn others(graph: &GraphProto, tensors: &HashMap<&str, Tensor>) -> Vec<Initializer> {
+    let mut others = Vec::new();
+    for proto in &graph.initializer {
+        let name = proto.name.as_str();
+        let dtype = DType::from_onnx(proto.data_type);
+        if tensors.contains_key(name) {
+            continue;
+        }
+        let shape = proto.dims.iter().map(|&d| usize::try_from(d).unwrap_or(0)).collect();
+        let dtype = dtype.map_or_else(|name| name, |dtype| dtype.name().to_string());
+        let reason = format!("not trained: {dtype}, not a float tensor");
+        others.push(Initializer { name: name.to_string(), shape, trained: false, reason });
+    }
+    others
+}
+
+/// Fails if a setting names what there is not, or two of them exclude each other.
+fn check_settings(options: &GraphOptions, floats: &[Float], others: &[Initializer]) -> Result<(), GraphError> {
     for (setting, patterns) in [("only", &options.only), ("train", &options.train), ("freeze", &options.freeze)] {
         for pattern in patterns {
             let one = [pattern.clone()];
@@ -203,8 +216,7 @@ pub(super) fn decide(graph: &GraphProto, options: &GraphOptions) -> Result<Decis
             return Err(SettingError::new("train", format!("'{pattern}'"), problem).into());
         }
     }
-    let warnings = if options.parameter.is_empty() { notes::warnings(graph, &floats) } else { Vec::new() };
-    Ok(Decisions { floats, others, splits, live: reads.live, warnings })
+    Ok(())
 }
 
 /// The weights of integers, each under the name of the node's output that has it as floats.
@@ -233,133 +245,204 @@ fn is_uniform(tensor: &Tensor) -> bool {
     tensor.as_f32().is_some_and(|data| !data.is_empty() && equal(data))
 }
 
-/// Decides if the candidate is trained; gives the reason and warnings.
-#[expect(clippy::too_many_arguments)]
-fn judge(
-    graph: &GraphProto,
-    reads: &Reads<'_>,
-    flow: &DataFlow<'_>,
-    options: &GraphOptions,
-    name: &str,
-    tensor: &Tensor,
-    source: &Source<'_>,
-    read_by: &[(usize, usize)],
-    tensors: &HashMap<&str, Tensor>,
-) -> (bool, String, Option<Note>) {
-    let frozen = |why: &str| (false, format!("not trained: {why}"), None);
-    let Some(data) = tensor.as_f32() else {
-        return frozen("float64, and only float32 is trained");
-    };
-    let Some(&first) = read_by.first() else {
-        return frozen("no output depends on it");
-    };
-    if data.is_empty() {
-        return frozen("it has no elements");
+/// If a parameter is trained, the reason, and what to warn of.
+type Judged = (bool, String, Option<Note>);
+
+fn frozen(why: &str) -> Judged {
+    (false, format!("not trained: {why}"), None)
+}
+
+/// A float tensor that may be trained.
+#[derive(Clone, Copy)]
+struct Candidate<'a> {
+    name: &'a str,
+    tensor: &'a Tensor,
+    source: &'a Source<'a>,
+    /// Nodes that read it, and at which input.
+    read_by: &'a [(usize, usize)],
+}
+
+impl Candidate<'_> {
+    /// Returns true if the exporter made the name up.
+    fn is_invented(&self) -> bool {
+        reads::is_exporters_name(if let Source::Split(base) = self.source { base } else { self.name })
     }
-    // What gets no gradient would be moved by the noise alone.
-    if read_by.iter().all(|&(node, slot)| !reads.returns_gradients(graph, node, slot)) {
-        let (node, slot) = first;
+}
+
+/// The model and the settings that decide on candidates.
+struct Judge<'a> {
+    graph: &'a GraphProto,
+    reads: &'a Reads<'a>,
+    flow: &'a DataFlow<'a>,
+    options: &'a GraphOptions,
+    tensors: &'a HashMap<&'a str, Tensor>,
+}
+
+impl Judge<'_> {
+    /// Decides if the candidate is trained; gives the reason and warnings.
+    fn judge(&self, candidate: Candidate<'_>) -> Judged {
+        let Self { graph, reads, .. } = *self;
+        let Candidate { name, tensor, read_by, .. } = candidate;
+        let Some(data) = tensor.as_f32() else {
+            return frozen("float64, and only float32 is trained");
+        };
+        let Some(&first) = read_by.first() else {
+            return frozen("no output depends on it");
+        };
+        if data.is_empty() {
+            return frozen("it has no elements");
+        }
+        // What gets no gradient would be moved by the noise alone.
+        if read_by.iter().all(|&(node, slot)| !reads.returns_gradients(graph, node, slot)) {
+            let (node, slot) = first;
+            let reader = &graph.node[node];
+            let called = node_name(reader, node);
+            let by = if constants::stops_gradients(reader, slot) { "takes" } else { "and what follows it take" };
+            return frozen(&format!("{} '{called}' {by} no gradient back", reader.op_type));
+        }
+        if let Some(judged) = self.asked(name) {
+            return judged;
+        }
+        // The use that names a tied weight, not the exchange of axes put before another one.
+        let own = read_by.iter().find(|read| !ties::is_exchange(&graph.node[read.0]));
+        let (node, slot) = reads.end_of(graph, *own.unwrap_or(&first));
         let reader = &graph.node[node];
         let called = node_name(reader, node);
-        let by = if constants::stops_gradients(reader, slot) { "takes" } else { "and what follows it take" };
-        return frozen(&format!("{} '{called}' {by} no gradient back", reader.op_type));
+        let role = reads::role(&reader.op_type, slot);
+        if let Some(judged) = self.by_uses(candidate, data, role, reader, &called) {
+            return judged;
+        }
+        self.by_values(candidate, data).unwrap_or_else(|| {
+            let doubt = self.flow.is_doubtful(read_by).then_some(Note::Doubtful);
+            (true, format!("trained: {role} of {} '{called}'", reader.op_type), doubt)
+        })
     }
-    let is_adapter = options.adapters.iter().any(|adapter| adapter == name);
-    if !options.parameter.is_empty() && !is_adapter {
-        return match options.parameter.iter().any(|given| given == name) {
-            true if options.adapters.is_empty() || glob::any(&options.train, name) => {
-                (true, "trained: `parameter` names it".into(), None)
+
+    /// Decides by the settings, if they name the candidate or all others.
+    fn asked(&self, name: &str) -> Option<Judged> {
+        let options = self.options;
+        let is_adapter = options.adapters.iter().any(|adapter| adapter == name);
+        if !options.parameter.is_empty() && !is_adapter {
+            return Some(match options.parameter.iter().any(|given| given == name) {
+                true if options.adapters.is_empty() || glob::any(&options.train, name) => {
+                    (true, "trained: `parameter` names it".into(), None)
+                }
+                true => frozen("adapters are trained instead"),
+                false => frozen("`parameter` does not name it"),
+            });
+        }
+        if !options.only.is_empty() {
+            let pattern = options.only.iter().find(|pattern| glob::any(std::slice::from_ref(pattern), name));
+            return Some(match pattern {
+                Some(pattern) => (true, format!("trained: `only` '{pattern}'"), None),
+                None => frozen("`only` does not name it"),
+            });
+        }
+        if let Some(pattern) = options.freeze.iter().find(|pattern| glob::any(std::slice::from_ref(pattern), name)) {
+            return Some(frozen(&format!("`freeze` '{pattern}'")));
+        }
+        if let Some(pattern) = options.train.iter().find(|pattern| glob::any(std::slice::from_ref(pattern), name)) {
+            return Some((true, format!("trained: `train` '{pattern}'"), None));
+        }
+        if is_adapter {
+            return Some((true, "trained: a low-rank adapter".into(), None));
+        }
+        if !options.adapters.is_empty() {
+            return Some(frozen("adapters are trained instead"));
+        }
+        None
+    }
+
+    /// Decides by the nodes that read the candidate, if none of them has it as a weight.
+    fn by_uses(
+        &self,
+        candidate: Candidate<'_>,
+        data: &[f32],
+        role: &str,
+        reader: &NodeProto,
+        called: &str,
+    ) -> Option<Judged> {
+        let Self { graph, reads, .. } = *self;
+        let Candidate { name, tensor, source, read_by } = candidate;
+        if matches!(source, Source::Constant) {
+            return Some(frozen("output of a Constant node"));
+        }
+        let all = |holds: &dyn Fn(usize, usize) -> bool| read_by.iter().all(|&(node, slot)| holds(node, slot));
+        let unset = |node: usize, slot: usize| constants::is_unset(graph, (node, slot), data);
+        if all(&|node, slot| unset(node, slot) && reads.is_decomposed_group_norm(graph, node, slot)) {
+            return Some(frozen(&format!(
+                "constant {role} of the InstanceNormalization that a GroupNorm is exported as"
+            )));
+        }
+        let invented = candidate.is_invented();
+        if invented && all(&unset) {
+            return Some(frozen(&format!("constant {role} of {} '{called}', which has no weights", reader.op_type)));
+        }
+        if all(&|node, slot| reads::is_setting(&graph.node[node].op_type, slot)) {
+            return Some(frozen(&format!("{role} of {} '{called}', not a weight", reader.op_type)));
+        }
+        if data.len() == 1 && invented {
+            return Some(frozen(&format!(
+                "a single number that the exporter named; `train` '{name}' if it is a weight"
+            )));
+        }
+        // A name with a dot is an attribute's of a module.
+        if tensor.shape.is_empty() && read_by.len() > 1 && !name.contains('.') {
+            return Some(frozen(&format!(
+                "a scalar with {} readers, which exporters merge from equal constants; `train` '{name}' if it is one weight",
+                read_by.len()
+            )));
+        }
+        None
+    }
+
+    /// Decides by the candidate's values, if they are no weight's.
+    fn by_values(&self, candidate: Candidate<'_>, data: &[f32]) -> Option<Judged> {
+        let Self { graph, flow, tensors, .. } = *self;
+        let Candidate { name, tensor, read_by, .. } = candidate;
+        let all = |holds: &dyn Fn(usize, usize) -> bool| read_by.iter().all(|&(node, slot)| holds(node, slot));
+        // The weight of a layer is no mask, whatever it holds.
+        if all(&|node, _| !reads::is_layer(&graph.node[node].op_type)) {
+            let why = "a mask: it holds infinities or numbers far below 0";
+            match constants::mask(&tensor.shape, data) {
+                Mask::Certain => return Some(frozen(why)),
+                Mask::Doubtful => {
+                    return Some((
+                        false,
+                        format!("not trained: {why}; `train` '{name}' if it is a weight"),
+                        Some(Note::Mask),
+                    ));
+                }
+                Mask::Damaged | Mask::No => {}
             }
-            true => frozen("adapters are trained instead"),
-            false => frozen("`parameter` does not name it"),
-        };
-    }
-    if !options.only.is_empty() {
-        let pattern = options.only.iter().find(|pattern| glob::any(std::slice::from_ref(pattern), name));
-        return match pattern {
-            Some(pattern) => (true, format!("trained: `only` '{pattern}'"), None),
-            None => frozen("`only` does not name it"),
-        };
-    }
-    if let Some(pattern) = options.freeze.iter().find(|pattern| glob::any(std::slice::from_ref(pattern), name)) {
-        return frozen(&format!("`freeze` '{pattern}'"));
-    }
-    if let Some(pattern) = options.train.iter().find(|pattern| glob::any(std::slice::from_ref(pattern), name)) {
-        return (true, format!("trained: `train` '{pattern}'"), None);
-    }
-    if is_adapter {
-        return (true, "trained: a low-rank adapter".into(), None);
-    }
-    if !options.adapters.is_empty() {
-        return frozen("adapters are trained instead");
-    }
-    if matches!(source, Source::Constant) {
-        return frozen("output of a Constant node");
-    }
-    // The use that names a tied weight, not the exchange of axes put before another one.
-    let own = read_by.iter().find(|read| !ties::is_exchange(&graph.node[read.0]));
-    let (node, slot) = reads.end_of(graph, *own.unwrap_or(&first));
-    let reader = &graph.node[node];
-    let called = node_name(reader, node);
-    let role = reads::role(&reader.op_type, slot);
-    let all = |holds: &dyn Fn(usize, usize) -> bool| read_by.iter().all(|&(node, slot)| holds(node, slot));
-    let unset = |node: usize, slot: usize| constants::is_unset(graph, (node, slot), data);
-    if all(&|node, slot| unset(node, slot) && reads.is_decomposed_group_norm(graph, node, slot)) {
-        return frozen(&format!("constant {role} of the InstanceNormalization that a GroupNorm is exported as"));
-    }
-    let invented = reads::is_exporters_name(if let Source::Split(base) = source { base } else { name });
-    if invented && all(&unset) {
-        return frozen(&format!("constant {role} of {} '{called}', which has no weights", reader.op_type));
-    }
-    if all(&|node, slot| reads::is_setting(&graph.node[node].op_type, slot)) {
-        return frozen(&format!("{role} of {} '{called}', not a weight", reader.op_type));
-    }
-    if data.len() == 1 && invented {
-        return frozen(&format!("a single number that the exporter named; `train` '{name}' if it is a weight"));
-    }
-    // A name with a dot is an attribute's of a module.
-    if tensor.shape.is_empty() && read_by.len() > 1 && !name.contains('.') {
-        return frozen(&format!(
-            "a scalar with {} readers, which exporters merge from equal constants; `train` '{name}' if it is one weight",
-            read_by.len()
-        ));
-    }
-    // The weight of a layer is no mask, whatever it holds.
-    if all(&|node, _| !reads::is_layer(&graph.node[node].op_type)) {
-        let why = "a mask: it holds infinities or numbers far below 0";
-        match constants::mask(&tensor.shape, data) {
-            Mask::Certain => return frozen(why),
-            Mask::Doubtful => {
-                return (false, format!("not trained: {why}; `train` '{name}' if it is a weight"), Some(Note::Mask));
+        }
+        if let Some(why) = constants::written(tensor, data) {
+            return Some(frozen(why));
+        }
+        let beside = tensors.iter().filter(|(other, t)| **other != name && t.shape == tensor.shape);
+        if candidate.is_invented()
+            && !is_uniform(tensor)
+            && beside.filter_map(|(_, t)| t.as_f32()).any(|other| constants::is_rotary(data, other))
+        {
+            return Some(frozen("a table of sines or cosines"));
+        }
+        match flow.constant(read_by, tensors) {
+            Some(Constant::OfInput(node, input)) => {
+                let why = format!(
+                    "it only shifts or scales the input '{input}' ({node}); `train` '{name}' if it is a weight"
+                );
+                return Some((false, format!("not trained: {why}"), Some(Note::OfInput)));
             }
-            Mask::Damaged | Mask::No => {}
+            Some(Constant::OfLoss(node, labels)) => {
+                let why = format!(
+                    "it weights the loss, which '{labels}' enters ({node}); `train` '{name}' if it is a parameter"
+                );
+                return Some((false, format!("not trained: {why}"), Some(Note::OfLoss)));
+            }
+            None => {}
         }
+        None
     }
-    if let Some(why) = constants::written(tensor, data) {
-        return frozen(why);
-    }
-    let beside = tensors.iter().filter(|(other, t)| **other != name && t.shape == tensor.shape);
-    if invented
-        && !is_uniform(tensor)
-        && beside.filter_map(|(_, t)| t.as_f32()).any(|other| constants::is_rotary(data, other))
-    {
-        return frozen("a table of sines or cosines");
-    }
-    match flow.constant(read_by, tensors) {
-        Some(Constant::OfInput(node, input)) => {
-            let why =
-                format!("it only shifts or scales the input '{input}' ({node}); `train` '{name}' if it is a weight");
-            return (false, format!("not trained: {why}"), Some(Note::OfInput));
-        }
-        Some(Constant::OfLoss(node, labels)) => {
-            let why =
-                format!("it weights the loss, which '{labels}' enters ({node}); `train` '{name}' if it is a parameter");
-            return (false, format!("not trained: {why}"), Some(Note::OfLoss));
-        }
-        None => {}
-    }
-    let doubt = flow.is_doubtful(read_by).then_some(Note::Doubtful);
-    (true, format!("trained: {role} of {} '{called}'", reader.op_type), doubt)
 }
 
 /// Reports if the exporter merged a trained candidate with another, or may have.

@@ -5,9 +5,9 @@
 
 use super::super::backend::{BackendError, Plan, Session};
 use super::super::ways::{Way, Ways};
-use super::{Ort, operators};
+use super::operators;
 use crate::bind::bind;
-use damper_onnx::TensorRef;
+use damper_onnx::{TensorRef, pb};
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -20,9 +20,9 @@ const GAIN: f64 = 0.02;
 /// Comparisons end early if another way takes so much longer in a single run.
 const HOPELESS: f64 = 1.1;
 
-/// The fastest ways for `model` on `inputs`, kind by kind.
+/// The fastest ways for `model` on `inputs`, kind by kind. `load` loads a bound model with ways.
 pub(super) fn tune(
-    backend: &Ort,
+    load: &dyn Fn(pb::ModelProto, &Ways) -> Result<Box<dyn Session>, BackendError>,
     model: &[u8],
     plan: &Plan,
     inputs: &[TensorRef<'_>],
@@ -32,11 +32,11 @@ pub(super) fn tune(
     let layers: BTreeMap<String, &[Way]> =
         operators::put(&mut bound.clone(), plan, &Ways::default()).into_iter().collect();
     let mut best = Ways::default();
-    let mut fastest = backend.with_own(bound.clone(), plan, &best)?;
+    let mut fastest = load(bound.clone(), &best)?;
     for (layer, ways) in layers {
         for way in ways {
             let other = best.with(&layer, *way);
-            let mut session = backend.with_own(bound.clone(), plan, &other)?;
+            let mut session = load(bound.clone(), &other)?;
             if is_faster(&mut session, &mut fastest, inputs)? && keeps(session.as_mut())? {
                 (best, fastest) = (other, session);
             }
@@ -72,6 +72,7 @@ fn is_faster(
 #[cfg(test)]
 mod tests {
     use super::super::super::Backend as _;
+    use super::super::Ort;
     use super::super::testing::{BATCH, apart, batched, model, node, numbers, parameter};
     use super::*;
     use damper_onnx::{make_attr_ints, pb};

@@ -2,7 +2,7 @@
 
 use super::super::node::{Item, Shaped};
 use super::super::{Graph, GraphError, Node, Origin, Parameter, ValueId};
-use super::Builder;
+use super::builder::Builder;
 
 impl Builder<'_> {
     pub(super) fn finish(mut self) -> Result<Graph, GraphError> {

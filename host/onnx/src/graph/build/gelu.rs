@@ -4,7 +4,7 @@
 //! Exporters order the factors in many ways, so a chain is known by what it computes: at all of [`POINTS`] it has the values of GELU.
 
 use super::super::{DType, Node, Origin, Parameter, TensorData, Value, ValueId};
-use super::Builder;
+use super::builder::Builder;
 use crate::make_attr_string;
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_PI};
 

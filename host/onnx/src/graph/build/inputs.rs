@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 
 use super::super::GraphOptions;
-use super::super::node::{MAX_EXTENT, MAX_RANK, Shaped};
+use super::super::node::{MAX_ELEMENTS, MAX_EXTENT, MAX_RANK, Shaped};
 use super::super::{BatchAxis, DType, GraphError};
 use crate::SettingError;
 use crate::pb::tensor_shape_proto::{Dimension, dimension};
@@ -51,7 +51,7 @@ pub(super) fn read(graph: &GraphProto, options: &GraphOptions) -> Result<Inputs,
             shape.push(extent(name, axis, dim, options, &mut sizes)?);
         }
         let shaped = Shaped { dtype, shape, batch: Some(BatchAxis::plain(0)) };
-        if shaped.shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d)).is_none_or(|n| n > super::MAX_ELEMENTS) {
+        if shaped.shape.iter().try_fold(1usize, |n, &d| n.checked_mul(d)).is_none_or(|n| n > MAX_ELEMENTS) {
             return Err(GraphError::Model(format!("input '{name}' is too large; check the model with onnx.checker")));
         }
         inputs.push((name.to_string(), shaped));

@@ -8,27 +8,9 @@
 use super::super::affine::Affine;
 use super::super::node::{Ints, Item, MAX_FOLDED, MAX_RANK, Shaped, Source, Step};
 use super::super::{BatchAxis, DType, GraphError, Tensor, TensorData, ValueId};
-use super::Builder;
+use super::builder::{Builder, Rows};
 use crate::pb::NodeProto;
 use crate::{attr_int, make_attr_int, node_name};
-
-/// Such integers: of one sample, whose number axis `axis` counts.
-#[derive(Clone, Debug)]
-pub(super) struct Rows {
-    dtype: DType,
-    /// 1 along `axis`.
-    shape: Vec<usize>,
-    axis: usize,
-    /// (a, b); `None` where it is of another form.
-    entries: Vec<Option<(i64, i64)>>,
-}
-
-impl Rows {
-    /// Entry `flat` of this, broadcast to `shape`.
-    fn spread(&self, flat: usize, shape: &[usize]) -> Option<(i64, i64)> {
-        self.entries[super::super::integers::broadcast_index(flat, shape, &self.shape)]
-    }
-}
 
 /// An input of a node that reads rows.
 enum Input {

@@ -2,7 +2,7 @@
 
 use super::super::node::{Source, Step};
 use super::super::{GraphError, ValueId};
-use super::Builder;
+use super::builder::Builder;
 use crate::pb::NodeProto;
 
 impl Builder<'_> {

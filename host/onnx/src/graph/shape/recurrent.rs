@@ -127,17 +127,22 @@ fn unroll(site: &Site<'_>, kind: Kind) -> Ruled {
         outputs.push(run(&mut rewrite, kind, &direction, &sequence, steps, hidden));
     }
 
-    // Each state [N, H], as the operator returns it.
+    write_outputs(&mut rewrite, site, &outputs, steps, is_batch_first);
+    Ok(rewrite.all())
+}
+
+/// Writes the outputs from each state `[N, H]`, as the operator returns them.
+fn write_outputs(rewrite: &mut Rewrite<'_>, site: &Site<'_>, outputs: &[States], steps: usize, is_batch_first: bool) {
     let output = |slot: usize| site.node.output.get(slot).filter(|name| !name.is_empty());
     if let Some(output) = output(0) {
         let each: Vec<String> = (0..steps)
             .map(|step| {
                 let states: Vec<&str> = outputs.iter().map(|states| &*states.hidden[step]).collect();
-                let states = stack(&mut rewrite, &states);
-                unsqueeze(&mut rewrite, &states)
+                let states = stack(rewrite, &states);
+                unsqueeze(rewrite, &states)
             })
             .collect();
-        let all = join(&mut rewrite, &each);
+        let all = join(rewrite, &each);
         match is_batch_first {
             true => rewrite.named("Transpose", &[&all], vec![make_attr_ints("perm", &[2, 0, 1, 3])], output),
             false => rewrite.named("Identity", &[&all], vec![], output),
@@ -146,13 +151,12 @@ fn unroll(site: &Site<'_>, kind: Kind) -> Ruled {
     for (slot, of) in [(1, false), (2, true)] {
         let Some(output) = output(slot) else { continue };
         let last: Vec<&str> = outputs.iter().map(|states| if of { &*states.cell } else { &*states.last }).collect();
-        let last = stack(&mut rewrite, &last);
+        let last = stack(rewrite, &last);
         match is_batch_first {
             true => rewrite.named("Transpose", &[&last], vec![make_attr_ints("perm", &[1, 0, 2])], output),
             false => rewrite.named("Identity", &[&last], vec![], output),
         }
     }
-    Ok(rewrite.all())
 }
 
 /// Refuses what is not unrolled.
@@ -229,7 +233,6 @@ fn run(
         let at = if direction.is_reverse { steps - 1 - step } else { step };
         let share = part(rewrite, &shares, 0, at, at + 1);
         let share = squeeze(rewrite, &share, 0);
-        let gate = |rewrite: &mut Rewrite<'_>, all: &str, at: usize| part(rewrite, all, 1, at * size, (at + 1) * size);
         let next = match kind {
             Kind::Rnn => {
                 let sum = plus_product(rewrite, &share, h.as_deref(), recurrent);
@@ -237,65 +240,94 @@ fn run(
             }
             Kind::Lstm => {
                 let sum = plus_product(rewrite, &share, h.as_deref(), recurrent);
-                let [i, o, f, g] = [0, 1, 2, 3].map(|at| gate(rewrite, &sum, at));
-                let [i, o] = [i, o].map(|gate| rewrite.node(&functions[0], &[&gate], vec![]));
-                let g = rewrite.node(&functions[1], &[&g], vec![]);
-                let mut cell = rewrite.node("Mul", &[&i, &g], vec![]);
-                if let Some(before) = &c {
-                    let f = rewrite.node(&functions[0], &[&f], vec![]);
-                    let kept = rewrite.node("Mul", &[&f, before], vec![]);
-                    cell = rewrite.node("Add", &[&kept, &cell], vec![]);
-                }
-                let shown = rewrite.node(&functions[2], &[&cell], vec![]);
-                c = Some(cell);
-                rewrite.node("Mul", &[&o, &shown], vec![])
+                lstm_step(rewrite, functions, &sum, size, &mut c)
             }
             Kind::Gru { linear_before_reset } => {
-                let gates = part(rewrite, recurrent, 1, 0, 2 * size);
-                let of_new = part(rewrite, recurrent, 1, 2 * size, 3 * size);
-                let outer = part(rewrite, &share, 1, 0, 2 * size);
-                let outer = plus_product(rewrite, &outer, h.as_deref(), &gates);
-                let outer = rewrite.node(&functions[0], &[&outer], vec![]);
-                let [z, r] = [0, 1].map(|at| gate(rewrite, &outer, at));
-                let new = gate(rewrite, &share, 2);
-                let sum = match (&h, linear_before_reset) {
-                    (None, false) => new,
-                    (Some(h), false) => {
-                        let reset = rewrite.node("Mul", &[&r, h], vec![]);
-                        plus_product(rewrite, &new, Some(&reset), &of_new)
-                    }
-                    (h, true) => {
-                        let product = h.as_ref().map(|h| rewrite.node("MatMul", &[h, &of_new], vec![]));
-                        let own = match (product, &inner) {
-                            (Some(product), Some(bias)) => Some(rewrite.node("Add", &[&product, bias], vec![])),
-                            (product, bias) => product.or(bias.clone()),
-                        };
-                        match own {
-                            Some(own) => {
-                                let reset = rewrite.node("Mul", &[&r, &own], vec![]);
-                                rewrite.node("Add", &[&new, &reset], vec![])
-                            }
-                            None => new,
-                        }
-                    }
-                };
-                let new = rewrite.node(&functions[1], &[&sum], vec![]);
-                let one = rewrite.floats(&[1], vec![1.0]);
-                let rest = rewrite.node("Sub", &[&one, &z], vec![]);
-                let taken = rewrite.node("Mul", &[&rest, &new], vec![]);
-                match &h {
-                    Some(h) => {
-                        let kept = rewrite.node("Mul", &[&z, h], vec![]);
-                        rewrite.node("Add", &[&taken, &kept], vec![])
-                    }
-                    None => taken,
-                }
+                gru_step(rewrite, direction, &share, size, h.as_deref(), linear_before_reset, inner.as_deref())
             }
         };
         hidden[at] = next.clone();
         h = Some(next);
     }
     States { hidden, last: h.unwrap_or_default(), cell: c.unwrap_or_default() }
+}
+
+/// The gate `at` of all.
+fn gate(rewrite: &mut Rewrite<'_>, all: &str, at: usize, size: usize) -> String {
+    part(rewrite, all, 1, at * size, (at + 1) * size)
+}
+
+/// The next hidden state of an LSTM from the sum of its gates; the cell's state moves on.
+fn lstm_step(
+    rewrite: &mut Rewrite<'_>,
+    functions: &[String],
+    sum: &str,
+    size: usize,
+    cell_before: &mut Option<String>,
+) -> String {
+    let [i, o, f, g] = [0, 1, 2, 3].map(|at| gate(rewrite, sum, at, size));
+    let [i, o] = [i, o].map(|gate| rewrite.node(&functions[0], &[&gate], vec![]));
+    let g = rewrite.node(&functions[1], &[&g], vec![]);
+    let mut cell = rewrite.node("Mul", &[&i, &g], vec![]);
+    if let Some(before) = &*cell_before {
+        let f = rewrite.node(&functions[0], &[&f], vec![]);
+        let kept = rewrite.node("Mul", &[&f, before], vec![]);
+        cell = rewrite.node("Add", &[&kept, &cell], vec![]);
+    }
+    let shown = rewrite.node(&functions[2], &[&cell], vec![]);
+    *cell_before = Some(cell);
+    rewrite.node("Mul", &[&o, &shown], vec![])
+}
+
+/// The next hidden state of a GRU; `bias` is added inside the reset, if that comes after the product.
+fn gru_step(
+    rewrite: &mut Rewrite<'_>,
+    direction: &Direction,
+    share: &str,
+    size: usize,
+    h: Option<&str>,
+    linear_before_reset: bool,
+    bias: Option<&str>,
+) -> String {
+    let gates = part(rewrite, &direction.recurrent, 1, 0, 2 * size);
+    let of_new = part(rewrite, &direction.recurrent, 1, 2 * size, 3 * size);
+    let outer = part(rewrite, share, 1, 0, 2 * size);
+    let outer = plus_product(rewrite, &outer, h, &gates);
+    let outer = rewrite.node(&direction.functions[0], &[&outer], vec![]);
+    let [z, r] = [0, 1].map(|at| gate(rewrite, &outer, at, size));
+    let new = gate(rewrite, share, 2, size);
+    let sum = match (h, linear_before_reset) {
+        (None, false) => new,
+        (Some(h), false) => {
+            let reset = rewrite.node("Mul", &[&r, h], vec![]);
+            plus_product(rewrite, &new, Some(&reset), &of_new)
+        }
+        (h, true) => {
+            let product = h.map(|h| rewrite.node("MatMul", &[h, &of_new], vec![]));
+            let own = match (product, bias) {
+                (Some(product), Some(bias)) => Some(rewrite.node("Add", &[&product, bias], vec![])),
+                (product, bias) => product.or(bias.map(str::to_owned)),
+            };
+            match own {
+                Some(own) => {
+                    let reset = rewrite.node("Mul", &[&r, &own], vec![]);
+                    rewrite.node("Add", &[&new, &reset], vec![])
+                }
+                None => new,
+            }
+        }
+    };
+    let new = rewrite.node(&direction.functions[1], &[&sum], vec![]);
+    let one = rewrite.floats(&[1], vec![1.0]);
+    let rest = rewrite.node("Sub", &[&one, &z], vec![]);
+    let taken = rewrite.node("Mul", &[&rest, &new], vec![]);
+    match h {
+        Some(h) => {
+            let kept = rewrite.node("Mul", &[&z, h], vec![]);
+            rewrite.node("Add", &[&taken, &kept], vec![])
+        }
+        None => taken,
+    }
 }
 
 /// `a + h·R`; `a` where `h` is zero.

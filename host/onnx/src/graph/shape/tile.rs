@@ -1,7 +1,8 @@
 //! `Tile`: repeats within samples, written as reshapes around an expansion.
 
-use super::super::BatchAxis;
+use super::super::affine::Affine;
 use super::super::node::{MAX_EXTENT, MAX_RANK, Outcome, Ruled, Shaped, Site, Source, Step};
+use super::super::{BatchAxis, GraphError};
 
 /// `Tile`. An axis of `d` elements repeated `r` times is `[1, d]`, expanded to `[r, d]`, as one axis; what is the same for
 /// all samples may be repeated by their number.
@@ -16,10 +17,48 @@ pub(in super::super) fn tile(site: &Site<'_>) -> Ruled {
             shape.len()
         )));
     }
-    // The shape before and after the expansion, with the repeats as axes of their own, and the result's.
+    let Tiled { split, split_batch, spread, spread_batch, merged, batch } = tiled(site, shape, own, &repeats.entries)?;
+    let dtype = x.shaped.dtype;
+    let reshape = |input, shape, batch| Step {
+        op: "Reshape",
+        inputs: vec![input],
+        attributes: vec![],
+        output: Shaped { dtype, shape, batch },
+    };
+    if merged == *shape && batch == own {
+        return match &site.inputs[0] {
+            Some(item) => Ok(Outcome::Alias(item.clone())),
+            None => Err(site.invalid("input 0 is missing")),
+        };
+    }
+    let mut steps = Vec::new();
+    let mut last = x.source;
+    if split != *shape {
+        steps.push(reshape(last, split, split_batch));
+        last = Source::Step(steps.len() - 1);
+    }
+    let output = Shaped { dtype, shape: spread.clone(), batch: spread_batch };
+    steps.push(Step { op: "Expand", inputs: vec![last], attributes: vec![], output });
+    if spread != merged {
+        steps.push(reshape(Source::Step(steps.len() - 1), merged, batch));
+    }
+    Ok(Outcome::Steps { outputs: vec![steps.len() - 1], steps })
+}
+
+/// The shape of a repeated value before and after the expansion, with the repeats as axes of their own, and the result's.
+struct Tiled {
+    split: Vec<usize>,
+    split_batch: Option<BatchAxis>,
+    spread: Vec<usize>,
+    spread_batch: Option<BatchAxis>,
+    merged: Vec<usize>,
+    batch: Option<BatchAxis>,
+}
+
+fn tiled(site: &Site<'_>, shape: &[usize], own: Option<BatchAxis>, repeats: &[Affine]) -> Result<Tiled, GraphError> {
     let (mut split, mut spread, mut merged) = (Vec::new(), Vec::new(), Vec::new());
     let (mut split_batch, mut spread_batch, mut batch) = (None, None, own);
-    for (axis, (&d, repeat)) in shape.iter().zip(&repeats.entries).enumerate() {
+    for (axis, (&d, repeat)) in shape.iter().zip(repeats).enumerate() {
         let times = match (repeat.per_sample, repeat.fixed) {
             (0, r) => r,
             (r, 0) => r,
@@ -60,29 +99,5 @@ pub(in super::super) fn tile(site: &Site<'_>) -> Ruled {
         }
         merged.push(times.checked_mul(d).ok_or_else(|| site.invalid("its result is too large"))?);
     }
-    let dtype = x.shaped.dtype;
-    let reshape = |input, shape, batch| Step {
-        op: "Reshape",
-        inputs: vec![input],
-        attributes: vec![],
-        output: Shaped { dtype, shape, batch },
-    };
-    if merged == *shape && batch == own {
-        return match &site.inputs[0] {
-            Some(item) => Ok(Outcome::Alias(item.clone())),
-            None => Err(site.invalid("input 0 is missing")),
-        };
-    }
-    let mut steps = Vec::new();
-    let mut last = x.source;
-    if split != *shape {
-        steps.push(reshape(last, split, split_batch));
-        last = Source::Step(steps.len() - 1);
-    }
-    let output = Shaped { dtype, shape: spread.clone(), batch: spread_batch };
-    steps.push(Step { op: "Expand", inputs: vec![last], attributes: vec![], output });
-    if spread != merged {
-        steps.push(reshape(Source::Step(steps.len() - 1), merged, batch));
-    }
-    Ok(Outcome::Steps { outputs: vec![steps.len() - 1], steps })
+    Ok(Tiled { split, split_batch, spread, spread_batch, merged, batch })
 }

@@ -1,9 +1,9 @@
 //! Calibration of a run whose noise is declared up to one common size: a noise schedule (ADP, Wu et al. 2021), a histogram
 //! released beside the gradient (DC-SGD, Wei et al. 2025), or both.
 
-use super::delta::check_delta;
 use super::search::{ACCURACY, Calibrated, Nearness, OnGrid, search};
-use super::{Accountant, AccountingError, Plan, SMALLEST_SIGMA};
+use crate::delta::check_delta;
+use crate::{Accountant, AccountingError, Plan, SMALLEST_SIGMA};
 use damper_core::accounting::event::{Event, Rate};
 use damper_core::noise::MAX_SIGMA;
 

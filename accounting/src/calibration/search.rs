@@ -4,8 +4,8 @@
 //! sharpened by the secant (the Illinois variant of regula falsi, safeguarded). What comes back is checked by pricing it: its ε lies
 //! in `[0.99 ε, ε]`, or there is an error that says what to change.
 
-use super::plan::LARGEST;
-use super::{Accountant, AccountingError};
+use crate::plan::LARGEST;
+use crate::{Accountant, AccountingError};
 
 /// The share of the target that a calibrated ε reaches at least.
 pub const ACCURACY: f64 = 0.99;

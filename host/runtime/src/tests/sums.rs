@@ -1,0 +1,54 @@
+//! Sums on the device.
+
+use super::*;
+
+/// `y = x + w` and its sum over the samples, `[3]`.
+fn sums() -> (Vec<u8>, Plan) {
+    let inputs = vec![spec("x", &[Dim::Batch, Dim::Fixed(3)]), spec("w", &[Dim::Fixed(3)])];
+    let outputs = vec![spec("y", &[Dim::Batch, Dim::Fixed(3)]), spec("sum", &[Dim::Fixed(3)])];
+    let mut sum = node("ReduceMean", &["y"], "sum", &[("axes", &[0])]);
+    sum.attribute.push(pb::AttributeProto {
+        name: "keepdims".into(),
+        r#type: pb::attribute_proto::AttributeType::Int as i32,
+        ..Default::default()
+    });
+    (model(&inputs, &outputs, vec![node("Add", &["x", "w"], "y", &[]), sum]), plan(N, inputs, outputs))
+}
+
+// A device's sums over the chunks of a step are those of the chunks in their order, bit for bit, and no step sees another's.
+#[test]
+fn device_sums_are_chunk_sums_in_order() {
+    let (bytes, plan) = sums();
+    for backend in backends() {
+        let Some(mut session) = backend.load_summing(&bytes, &plan, 1).unwrap() else {
+            assert!(backend.operators() == Operators::Own || backend.name() != "ort", "{}", backend.name());
+            continue;
+        };
+        let mut single = backend.load(&bytes, &plan).unwrap();
+        for (step, chunks) in [1, 2, 3, 4, 1, 5].into_iter().enumerate() {
+            let w = values(step as u64, 3).iter().map(|x| x / 3.0).collect::<Vec<_>>();
+            let kept = Kept::new(vec![TensorRef::F32(&w)]);
+            let (mut want, mut got) = (vec![0.0f32; 3], None);
+            for chunk in 0..chunks {
+                let x: Vec<_> = values((100 * step + chunk) as u64, N * 3).iter().map(|x| x / 7.0).collect();
+                let own = run(single.as_mut(), &[TensorRef::F32(&x), TensorRef::F32(&w)]);
+                want.iter_mut().zip(&own[1]).for_each(|(sum, x)| *sum += x);
+                let place = ChunkPlace { is_first: chunk == 0, is_last: chunk + 1 == chunks };
+                let inputs = Inputs { before: &[TensorRef::F32(&x)], kept: &kept, after: &[] };
+                let read = &mut |made: &[&[f32]]| {
+                    assert_eq!((made[0], made.len()), (&own[0][..], if place.is_last { 2 } else { 1 }));
+                    got = made.get(1).map(|sum| sum.to_vec());
+                };
+                session.add(inputs, place, read).unwrap();
+            }
+            assert_eq!(got, Some(want));
+        }
+        // A chunk that follows no first one would add to what is gone.
+        let (x, w) = (values(1, N * 3), values(2, 3));
+        let kept = Kept::new(vec![TensorRef::F32(&w)]);
+        let inputs = Inputs { before: &[TensorRef::F32(&x)], kept: &kept, after: &[] };
+        let place = ChunkPlace { is_first: false, is_last: true };
+        let error = session.add(inputs, place, &mut |_| panic!("read what was not computed")).unwrap_err();
+        assert!(error.to_string().contains("begin with the first"), "{error}");
+    }
+}
