@@ -1,6 +1,7 @@
 //! The end of a run.
 
-use super::{Engine, Settled};
+use super::begin::Settled;
+use super::state::Engine;
 use crate::held_out::steps_between;
 use crate::step_loop::Sum;
 use crate::trained::Trained;

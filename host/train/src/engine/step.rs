@@ -1,6 +1,8 @@
 //! One step: charge, draw, gradients, release. And an evaluation, if one follows.
 
-use super::{Engine, Settled, diverged};
+use super::begin::Settled;
+use super::evaluations::diverged;
+use super::state::Engine;
 use crate::checkpoint::Moment;
 use crate::evaluate::loss_unit;
 use crate::observe::{Given, Summed};

@@ -1,0 +1,153 @@
+//! The state of a run: made anew, or restored from an earlier process.
+
+use super::begin::Settled;
+use super::clock::Clock;
+use super::evaluations::Evaluations;
+use super::pricing::Pricing;
+use crate::checkpoint::{Moment, Place};
+use crate::choice::OptimizerState;
+use crate::group::agree;
+use crate::non_finite::NonFinite;
+use crate::sampler::BatchSampler;
+use crate::sharded_state::WholeState;
+use crate::space::check_room;
+use crate::step_loop::{self, Draw, State, Sum};
+use crate::trained::Trained;
+use crate::watched::{GradientWatch, ThresholdWatch, Watched, WatchedState};
+use crate::worker::{Accumulate, Layout, Step};
+use crate::{Resumed, TrainError};
+use damper_core::average::Average;
+use damper_core::clip::Layer;
+use damper_core::slots::OptimizerSlot;
+
+/// A run on its way. `M` is the mechanism and `W` its workers.
+pub(super) struct Engine<'a, 'o, 'l, M: Trained, W> {
+    pub(super) settled: Settled<'a, 'o>,
+    pub(super) workers: W,
+    pub(super) step: Step<'l, M, Watched<OptimizerSlot>>,
+    pub(super) state: State<M, WatchedState<OptimizerState>>,
+    pub(super) params: Vec<f32>,
+    pub(super) average: Average<Vec<f32>>,
+    pub(super) draws: BatchSampler,
+    pub(super) draw: Draw,
+    pub(super) pricing: Pricing,
+    pub(super) evaluations: Evaluations<'a>,
+    pub(super) non_finite: NonFinite,
+    pub(super) clock: Clock,
+    /// Steps that were charged before a stop, and lost.
+    pub(super) lost_steps: u32,
+    /// The step after which the run ends early, if it does.
+    pub(super) ended_early: Option<u32>,
+    /// Steps that are done.
+    pub(super) done: u32,
+    pub(super) stopped: bool,
+}
+
+impl<'a, 'o, 'l, M, W> Engine<'a, 'o, 'l, M, W>
+where
+    M: Trained,
+    W: Accumulate<M>,
+    Sum: From<Vec<M::Word>>,
+{
+    /// The engine before its first step, with the state of an earlier process if there is one.
+    pub(super) fn new(
+        mut settled: Settled<'a, 'o>,
+        mechanism: M,
+        workers: W,
+        layers: &'l [Layer],
+    ) -> Result<Self, TrainError> {
+        let Settled { run, backend, generator, .. } = settled;
+        let Place { first, lost, .. } = settled.written.place;
+        let layout = Layout::new(&run.grad);
+        // After a stop it is rebuilt from the key, also for steps that were lost: a burned row stays in later ones.
+        let noise =
+            mechanism.noise(layout.dim(), first, generator).map_err(|error| TrainError::Run(error.to_string()))?;
+        let coordinates = settled.ranks.shard().map(|shard| shard.own.len());
+        let (step, mut state) = step_loop::step_of(run, mechanism, noise, layers, coordinates, |optimizer, state| {
+            (Watched(optimizer), WatchedState { inner: state, watch: None })
+        })?;
+        if settled.observer.is_some() {
+            let method = &run.config.method;
+            let (_, shadow) = method.threshold.build(method.count_non_finite)?;
+            state.optimizer.watch = Some(GradientWatch::new(run.params.len()));
+            state.threshold.watch = Some(ThresholdWatch { counts: vec![], shadow });
+        }
+        let mut params = run.params.clone();
+        let mut average = Average::new(vec![0.0; if run.config.average.is_some() { params.len() } else { 0 }]);
+        let (before, lost_steps) = settled.restore::<M>(&mut params, &mut average, &mut state)?;
+        let evaluations =
+            Evaluations::begin(run, backend, settled.ranks.leads(), settled.written.folder, before.evaluations)?;
+        let mut draws = BatchSampler::new(run, run.data.train.len() as u32);
+        let mut draw = Draw::default();
+        match run.data.train.held() {
+            // The shards of the ranks are their shares.
+            Some(held) => draws.limit(held.start as u32..held.end as u32),
+            None => draw.take_share(settled.ranks.share()),
+        }
+        let pricing = Pricing::begin(run, &step, &draws, first)?;
+        if first > 0 {
+            settled.progress.resumed(&Resumed { step: first - lost, lost, evaluations: evaluations.all() });
+        }
+        let non_finite = NonFinite::begin(settled.written.folder, first - lost);
+        Ok(Self {
+            settled,
+            workers,
+            step,
+            state,
+            params,
+            average,
+            draws,
+            draw,
+            pricing,
+            evaluations,
+            non_finite,
+            clock: Clock::after(before.seconds),
+            lost_steps,
+            ended_early: None,
+            done: first,
+            stopped: false,
+        })
+    }
+}
+
+impl Settled<'_, '_> {
+    /// Gives a run that goes on the state of the earlier process, on all ranks. Returns what was told before the stop, and the steps lost.
+    fn restore<M: Trained>(
+        &mut self,
+        params: &mut [f32],
+        average: &mut Average<Vec<f32>>,
+        state: &mut State<M, WatchedState<OptimizerState>>,
+    ) -> Result<(Moment, u32), TrainError> {
+        let Self { run, ranks, written, .. } = self;
+        if let Some(saved) = ranks.saved(written.checkpoint.as_mut().and_then(|checkpoint| checkpoint.take_saved()))? {
+            let restored = match ranks.shard() {
+                None => saved.restore(&mut (&mut *params, (&mut *average, &mut *state))),
+                Some(shard) => {
+                    let state = WholeState::to_restore(state, shard);
+                    saved.restore(&mut (&mut *params, (&mut *average, state)))
+                }
+            };
+            let restored = restored.map_err(|error| match &written.checkpoint {
+                Some(checkpoint) => checkpoint.damaged(error),
+                None => TrainError::Run(format!("the state of rank 0: {error}")),
+            });
+            agree(ranks.group(), restored)?;
+        }
+        ranks.save(params, average, state, |memory| {
+            if let Some(folder) = written.folder {
+                check_room(run, folder, written.checkpoint.is_some().then_some(&mut *memory))?;
+            }
+            match &mut written.checkpoint {
+                Some(checkpoint) => checkpoint.go_on(written.place, memory),
+                None => Ok(()),
+            }
+        })?;
+        let kept = written.checkpoint.as_ref();
+        let (mut before, lost_steps) =
+            kept.map_or_else(Default::default, |checkpoint| (checkpoint.moment(), checkpoint.lost()));
+        if written.place.first > 0 {
+            ranks.tell(&mut before)?;
+        }
+        Ok((before, lost_steps))
+    }
+}
