@@ -6,7 +6,7 @@ use std::{env, fs};
 fn main() {
     let root = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("../..");
     let mut list = String::from("&[\n");
-    for name in ["core", "nn"] {
+    for name in ["core", "core/access", "nn"] {
         let folder = root.join(name).join("src");
         println!("cargo:rerun-if-changed={}", folder.display());
         let mut files = vec![];

@@ -4,11 +4,14 @@ use crate::File;
 use crate::names::literal;
 use std::path::Path;
 
-/// The sources of `core` and `nn`, less their tests' files.
+/// The sources of `core`, of `core/access` and of `nn`, less their tests' files.
 const SOURCES: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/sources.rs"));
 /// Their manifests, which inherit from the workspace.
-const MANIFESTS: [(&str, &str); 2] =
-    [("core", include_str!("../../../core/Cargo.toml")), ("nn", include_str!("../../../nn/Cargo.toml"))];
+const MANIFESTS: [(&str, &str); 3] = [
+    ("core", include_str!("../../../core/Cargo.toml")),
+    ("core/access", include_str!("../../../core/access/Cargo.toml")),
+    ("nn", include_str!("../../../nn/Cargo.toml")),
+];
 const LICENSES: [(&str, &str); 2] = [
     ("LICENSE-APACHE", include_str!("../../../LICENSE-APACHE")),
     ("LICENSE-MIT", include_str!("../../../LICENSE-MIT")),
@@ -90,11 +93,15 @@ mod tests {
     fn copies_stand_alone() {
         for (name, manifest) in MANIFESTS {
             let text = apart(manifest);
-            assert!(!text.contains("workspace") && !text.contains("path ="), "{name}: {text}");
+            assert!(!text.contains("workspace"), "{name}: {text}");
+            // What it depends on is copied with it.
+            for path in text.split("path = \"").skip(1).map(|rest| rest.split('"').next().unwrap()) {
+                assert!(MANIFESTS.iter().any(|(copied, _)| *copied == format!("{name}/{path}")), "{name}: {path}");
+            }
         }
         let copied: Vec<File> = copied().collect();
         for path in
-            ["damper-core/src/lib.rs", "damper-nn/src/sum.rs", "damper-core/Cargo.toml", "damper-nn/LICENSE-MIT"]
+            ["damper-core/src/lib.rs", "damper-core/access/src/lib.rs", "damper-nn/src/sum.rs", "damper-nn/LICENSE-MIT"]
         {
             assert!(copied.iter().any(|file| file.path == path), "{path}");
         }

@@ -1,5 +1,6 @@
 //! Observations of the steps of a course, compared with the assumptions of the accountant.
 
+mod coins;
 mod draws;
 mod laws;
 mod noise;

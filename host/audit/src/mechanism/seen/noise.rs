@@ -1,8 +1,9 @@
 //! The noise of a course, in deviations of what is priced: how far out, and whether anything goes with it.
 
-use super::super::chance::{FAR, Moments, Products, TailSlack, binomial_between, detected};
+use super::super::chance::{FAR, Moments, Products, TailSlack, detected};
 use super::super::power::Power;
 use super::super::tests_of::Tests;
+use super::coins::CoinsAndNoise;
 use super::whitened::rounding;
 use damper_core::schedule::{AnyNoise, NoiseSchedule};
 use damper_train::Run;
@@ -10,10 +11,6 @@ use damper_train::inside::worker::Layout;
 
 /// Most coordinates that are tested one by one.
 pub(super) const MOST_COORDINATES: usize = 64;
-/// Number of samples and coordinates that are paired to compare coins with noise.
-const PAIRED: usize = 4;
-/// Noise is drawn in cells of so many a deviation. Its place in the cell is that of its second word, which has the first digits of a coin.
-const EIGHTHS: f64 = 8.0;
 /// The part of a coordinate's draws that a test of a class of places uses: places within a block of the release.
 const PLACES: usize = 64;
 /// Parts of a schedule of noise that are tested one by one.
@@ -68,7 +65,7 @@ pub(super) struct SeenNoise {
     neighbours: [Products; 3],
     in_turn: [Products; 2],
     with_counts: Products,
-    coins: [[[u64; 3]; PAIRED]; PAIRED],
+    coins: CoinsAndNoise,
 }
 
 impl SeenNoise {
@@ -95,7 +92,7 @@ impl SeenNoise {
             neighbours: [Products::default(); 3],
             in_turn: [Products::default(); 2],
             with_counts: Products::default(),
-            coins: [[[0; 3]; PAIRED]; PAIRED],
+            coins: CoinsAndNoise::default(),
             layout: lengths,
         }
     }
@@ -174,15 +171,7 @@ impl SeenNoise {
                 self.by_step.push(std::mem::take(&mut self.window));
             }
         }
-        for (sample, row) in self.coins.iter_mut().enumerate() {
-            if samples.binary_search(&(sample as u32)).is_ok() {
-                for (cell, z) in row.iter_mut().zip(&self.step) {
-                    cell[0] += 1;
-                    cell[1] += u64::from(*z < 0.0);
-                    cell[2] += u64::from((EIGHTHS * z.abs()).fract() < 0.5);
-                }
-            }
-        }
+        self.coins.add(samples, &self.step);
         std::mem::swap(&mut self.previous, &mut self.step);
     }
 
@@ -252,25 +241,6 @@ impl SeenNoise {
         if self.with_counts.count > 0 {
             correlation("noise of counts and gradients is uncorrelated", &self.with_counts, String::new());
         }
-        /// `P[frac 8|z| < 1/2]` of a normal.
-        const HALVES: f64 = 0.512_471_009;
-        for (sample, row) in self.coins.iter().enumerate().take(run.data.train.len()) {
-            for (at, [drawn, negative, low]) in row.iter().enumerate() {
-                let near = tail_slack.shift + tail_slack.chance + 1e-5;
-                let signs = binomial_between(*negative, *drawn, 0.5 - near, 0.5 + near);
-                // Two ends of each lower half: noise that is off by a shift may pass either.
-                let near = near + 2.0 * EIGHTHS * tail_slack.shift;
-                let halves = binomial_between(*low, *drawn, HALVES - near, HALVES + near);
-                tests.test(&of("coins say nothing of noise"), *drawn, (signs.min(halves) * 2.0).min(1.0), || {
-                    format!(
-                        "sample {sample}, coordinate {at}: {negative} of {drawn} draws below 0, {low} in the lower half of an eighth"
-                    )
-                });
-                if *drawn > 0 {
-                    let power = Power::Rate { what: "how often noise is negative", trials: *drawn, rate: 0.5, of: 2 };
-                    tests.finds(&of("coins say nothing of noise"), power);
-                }
-            }
-        }
+        self.coins.conclude(name, run.data.train.len(), tail_slack, tests);
     }
 }
