@@ -1,6 +1,6 @@
 //! The program that calls the command inside its own process, if there is one: see `embed`.
 
-use super::command_line;
+use super::line;
 use damper_data::Memory;
 use serde_json::{Value, json};
 use std::cell::RefCell;
@@ -38,7 +38,7 @@ pub(super) struct Call;
 
 impl Call {
     pub(super) fn begin(listener: Box<dyn Listener>, memory: Option<Memory>) -> Self {
-        let line = command_line::replaced(Vec::new());
+        let line = line::replaced(Vec::new());
         let called = Called { listener: Rc::new(RefCell::new(listener)), memory, answer: None, line };
         CALLED.with_borrow_mut(|calls| calls.push(called));
         Self
@@ -48,7 +48,7 @@ impl Call {
 impl Drop for Call {
     fn drop(&mut self) {
         if let Some(ended) = CALLED.with_borrow_mut(Vec::pop) {
-            command_line::replaced(ended.line);
+            line::replaced(ended.line);
         }
     }
 }

@@ -3,11 +3,10 @@
 //! A command line belongs to the thread that serves its process or call, so calls in several threads each record their own. Threads that one
 //! of them starts are handed it.
 
-use super::Failure;
+use super::{Failure, line};
 use damper_report::Software;
 use damper_train::files::{self, Access, write};
 use serde::Serialize;
-use std::cell::RefCell;
 use std::ffi::OsString;
 use std::path::Path;
 
@@ -15,10 +14,6 @@ use std::path::Path;
 const FILE: &str = "command.json";
 /// In the place of a value that no output may have.
 const LEFT_OUT: &str = "(left out)";
-
-thread_local! {
-    static LINE: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
-}
 
 #[derive(Serialize)]
 struct Record {
@@ -28,18 +23,8 @@ struct Record {
 
 /// Keeps the command line of this thread's process or call, with the flags of its run file, and returns it.
 pub(super) fn registered(args: Vec<OsString>) -> Vec<OsString> {
-    LINE.set(recorded(&args));
+    line::replaced(recorded(&args));
     args
-}
-
-/// This thread's command line, the program's name first.
-pub(super) fn command() -> Vec<String> {
-    LINE.with_borrow(Vec::clone)
-}
-
-/// Forgets this thread's command line, or goes back to the one that was before.
-pub(super) fn replaced(line: Vec<String>) -> Vec<String> {
-    LINE.replace(line)
 }
 
 /// Writes the command line `command` and the versions into a private folder, before anything is charged there.
@@ -76,6 +61,7 @@ fn leave_out(args: &mut [String], flag: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use line::command;
 
     fn of(line: &str) -> String {
         recorded(&line.split(' ').map(OsString::from).collect::<Vec<_>>()).join(" ")

@@ -1,134 +1,34 @@
 //! `damper compare`: methods × seeds × ε to one table and plots.
 
+mod args;
 mod count;
 mod file;
+mod runner;
 mod search;
 mod watch;
 
+pub(super) use args::CompareArgs;
+
 use super::charge::Charge;
 use super::command_line;
+use super::line;
 use super::ranks::refuse_several;
 use super::train::TrainArgs;
 use super::{Failure, answer};
-use clap::Args;
-use count::count;
-use damper_accounting::CandidateCount;
 use damper_data::Dataset;
 use damper_report::compare::{
-    self, Comparison, Figures, Jobs, Journal, Plan, Position, Purpose, SearchPlan, TUNING_PART, Task, Trainer,
+    self, Comparison, Figures, Jobs, Journal, Plan, Position, Purpose, TUNING_PART, Task, Trainer,
 };
 use damper_report::{TrainReport, create_ledger_folder};
 use damper_train::files::{Access, create_output_folder, may_hold_ledger, write};
 use damper_train::{self as train, Run, TestMetrics};
+use runner::{Runner, SettingsOf, figures};
 use std::fs;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::thread::available_parallelism;
 use watch::{RunWatch, Watch};
-
-const AFTER_HELP: &str = "\
-Example:
-  damper compare compare.toml
-where compare.toml is
-  out = \"digits-compare\"
-  model = \"onnx-models/digits-cnn.onnx\"
-  data = \"idx:onnx-models/digits\"
-  delta = 1e-5
-  batch-size = 128
-  epochs = 20
-  clip = 0.1
-  epsilon = [1, 3, 8]       # the columns; or noise-multiplier = [...],
-                            # or equation-6 = [...] (docs/methods/adp.md)
-  seeds = [1, 2, 3]         # or seeds = 3: keys from the operating system
-
-  [method.dp-sgd]           # a row; its name is the method, too
-  lr = [1, 2]               # several values: the method is tuned
-  optimizer = \"momentum\"
-
-  [method.\"disk, adamw\"]    # another row
-  method = \"disk\"
-  optimizer = \"adamw\"
-  lr = 0.01
-
-Every flag of `damper train` is a key, without its dashes. At the top it is
-for all methods; in a method's table it is for that method and wins. Budgets
-and seeds are for all: they stand at the top alone.
-
-A list of values for a flag that takes one value tunes the method: every
-combination is tried once at each budget, on four fifths of the training split
-and judged by the other fifth, never by the test split. Tuning is not private.
-
-With --tune-private COUNT (or a key tune-private) that choice is private, and
-each repeat of a method with several values is a search of its own: it draws the
-number of its candidates from COUNT, and their settings at random from the
-values, with a secret key. It is charged as a whole before the first candidate
-is trained, so that epsilon of the search is the budget; its best candidate is
-released, and nothing of the others. COUNT is geometric:G, logarithmic:G,
-negative-binomial:SHAPE,G or poisson:MEAN: geometric:0.1 draws 10 on average.
-The key tune-score says what selects: \"private\", figures with noise of a fifth
-of the training split, which candidates do not train on, and which are charged;
-or \"public\", the test split, if its rows are public. A search that is stopped is
-run again and charged again. Its model is in ledgers/. How long a search takes
-shows roughly how many candidates it had, and no epsilon covers that.
-
-With --budget FILE (or a key budget) and samples = N, each run is charged
-against the budget of a data set before it reads data, tuning runs too; a run
-that would exceed the limit is refused. The figures on held-out rows are exact
-and no budget covers them. Seeds make simulations, which no budget takes.
-
-Finished runs are kept in runs.jsonl. A comparison that was stopped goes on
-where it was when it is started again, with --resume or without; runs with the
-same flags, model and version are not run again. A run that was stopped on its
-way is run again and charged again, and what it had paid stays charged. Data
-that changed is not noticed: name another folder then.
-
-Several runs go at a time, --jobs of them, and share the processors. Each holds
-its data in memory. The figures do not depend on it, but for `seconds` and the
-number of workers. With --noise continuous they do depend on the workers of a
-run. Without --jobs, such runs go one after another, and so do all if the file
-has `workers`.
-
-The folder then holds compare.html (table and plot), compare.md (the table,
-for a record), compare.json (all figures), runs.jsonl, and in ledgers/ the plan
-and the paid steps of each run, stopped ones too: they count against the data.
-damper epsilon DIR/ledgers/0001 gives their epsilon.";
-
-/// Compares methods at equal budgets.
-///
-/// Trains every method at every budget with every seed and gives one table, mean ± standard deviation, and a plot.
-#[derive(Args, Debug)]
-#[command(after_help = AFTER_HELP)]
-pub(super) struct CompareArgs {
-    /// The file that says what to compare
-    #[arg(value_name = "COMPARE.toml")]
-    file: PathBuf,
-    /// Folder for the outputs, instead of the file's `out`; one of an earlier start of this comparison is gone on with
-    #[arg(long, value_name = "DIR")]
-    out: Option<PathBuf>,
-    /// Charges each run, tuning runs too, against the budget of a data set, instead of the file's `budget`; needs `samples`
-    #[arg(long, value_name = "FILE")]
-    budget: Option<PathBuf>,
-    /// Goes on with the comparison in the folder, and refuses a folder without one
-    #[arg(long)]
-    resume: bool,
-    /// Tunes in private, by searches whose number of candidates is drawn from geometric:G, logarithmic:G, negative-binomial:SHAPE,G or
-    /// poisson:MEAN, instead of the file's `tune-private`
-    #[arg(long, value_name = "COUNT", value_parser = count)]
-    tune_private: Option<CandidateCount>,
-    /// Runs at a time [default: as many as there are processors; one if the file has `workers`]
-    #[arg(long, value_name = "N")]
-    jobs: Option<NonZeroUsize>,
-    /// Compares, though a launcher has started several such processes: each compares by itself, and their epsilons add up
-    #[arg(long)]
-    alone: bool,
-    /// Prints the comparison as one JSON object on standard output, and nothing else there
-    #[arg(long)]
-    json: bool,
-    /// No progress on standard error (errors and warnings still come)
-    #[arg(long)]
-    quiet: bool,
-}
 
 pub(super) fn run(args: &CompareArgs) -> Result<(), Failure> {
     refuse_several(args.alone)?;
@@ -146,7 +46,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<(), Failure> {
     let processors = available_parallelism().unwrap_or(NonZeroUsize::MIN);
     let (count, workers) = share(&plan, args.jobs, processors);
     let runner = Runner {
-        command: command_line::command(),
+        command: line::command(),
         out: &out,
         budget: plan.budgets.name(),
         budget_file: budget.as_deref(),
@@ -159,7 +59,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<(), Failure> {
     runner.watch.begins(plan.runs(), journal.len(), unfinished(&out, journal.len()));
     let jobs = Jobs { count, in_order: budget.is_some() };
     let comparison = compare::run(&plan, &mut journal, &runner, jobs)?;
-    let comparison = Comparison { command: command_line::command(), ..comparison };
+    let comparison = Comparison { command: line::command(), ..comparison };
     let mut cells = comparison.methods.iter().flat_map(|row| &row.cells);
     if cells.clone().all(|cell| cell.n == 0) {
         let reason = cells.find_map(|cell| cell.refused.first()).map_or("", |refusal| &refusal.reason);
@@ -210,34 +110,6 @@ fn share(plan: &Plan, jobs: Option<NonZeroUsize>, processors: NonZeroUsize) -> (
 fn unfinished(out: &Path, finished: usize) -> usize {
     let folders = fs::read_dir(out.join("ledgers")).into_iter().flatten().flatten();
     folders.filter(|folder| may_hold_ledger(&folder.path())).count().saturating_sub(finished)
-}
-
-/// Trains in this process.
-struct Runner<'a> {
-    out: &'a Path,
-    /// The command line, for threads other than that of the command.
-    command: Vec<String>,
-    /// What the budgets are.
-    budget: &'static str,
-    /// The budget of the data set.
-    budget_file: Option<&'a Path>,
-    watch: Watch,
-    /// The workers of a run that names none.
-    workers: Option<NonZeroUsize>,
-    /// The private search for settings, if the file asks for one.
-    search: Option<SearchPlan>,
-    settings: SettingsOf<'a>,
-    /// Held while a run's folder is made.
-    folders: Mutex<()>,
-}
-
-/// The settings of a method's candidates, in words.
-struct SettingsOf<'a>(&'a Plan);
-
-impl SettingsOf<'_> {
-    fn of(&self, label: &str, number: usize) -> Vec<String> {
-        self.0.settings_of(label, number)
-    }
 }
 
 /// A run that is charged.
@@ -362,24 +234,6 @@ fn leave_unpaid(paid: &mut Option<PathBuf>) {
         // Goes if no other run has left a folder in it.
         let _ = folder.parent().map(fs::remove_dir);
     }
-}
-
-/// The figures of a run as it reports them.
-fn figures(report: TrainReport) -> Result<Figures, Failure> {
-    Ok(Figures {
-        test_accuracy: report.test_accuracy,
-        test_loss: report.test_loss.filter(|loss| loss.is_finite()),
-        epsilon: Some(report.epsilon),
-        delta: report.delta,
-        noise_multiplier: report.noise_multiplier,
-        steps: report.steps,
-        seconds: report.seconds,
-        backend: report.backend.into(),
-        params_digest: report.params_digest,
-        parameters: report.training.parameters,
-        training: serde_json::to_value(&report.training)?,
-        search: None,
-    })
 }
 
 /// Holds a part of the training split out for the figures. Noise, expected batch and number of steps stay those of the

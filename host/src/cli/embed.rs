@@ -156,10 +156,10 @@ mod tests {
             let _call = Call::begin(Box::new(Calling(heard.clone())), None);
             command_line::registered(["d".into(), "outer".into()].into());
             assert!(super::super::caller::tell("step", serde_json::json!({})));
-            assert_eq!(command_line::command(), ["damper", "outer"]);
+            assert_eq!(super::super::line::command(), ["damper", "outer"]);
         }
         assert_eq!(*heard.borrow(), ["\"step\" true"]);
-        assert_eq!(command_line::command(), ["damper", "around"]);
+        assert_eq!(super::super::line::command(), ["damper", "around"]);
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! The end of a training run: its output files, and the answer that names them.
 
-use super::command_line;
 use super::epsilon::EVENTS;
 use super::events::Events;
 use super::flags::with_flags;
+use super::line;
 use super::report::{write_not_private, write_report};
 use super::resume;
 use super::watch::metrics;
@@ -36,7 +36,7 @@ pub(super) fn finished(
     if run.config.is_not_private() {
         return finished_not_private(target, run, outcome, folder, events);
     }
-    let report = TrainReport { command: command_line::command(), ..TrainReport::new(run, outcome) };
+    let report = TrainReport { command: line::command(), ..TrainReport::new(run, outcome) };
     write(run, outcome, folder, &report.to_json())?;
     if let Some(fault) = write_report(target.out, target.out)?.fault() {
         return Err(Failure::in_file(target.out, fault));
@@ -71,7 +71,7 @@ fn finished_not_private(
     folder: &OutputFolder,
     events: &mut Events,
 ) -> Result<ExitCode, Failure> {
-    let report = NotPrivateReport { command: command_line::command(), ..NotPrivateReport::new(run, outcome) };
+    let report = NotPrivateReport { command: line::command(), ..NotPrivateReport::new(run, outcome) };
     write(run, outcome, folder, &report.to_json())?;
     let statement =
         NotPrivate::read(target.out)?.ok_or_else(|| Failure::in_file(target.out, "its records are missing"))?;

@@ -3,7 +3,8 @@
 //! Every run is a command line of `damper train` that goes through its parser: what `train` takes can be compared, and
 //! what it refuses is refused here in the same words. All of the file is checked before the first run.
 
-use super::super::{Cli, Command, Failure, run_file, train::TrainArgs};
+use super::super::commands::{Cli, Command};
+use super::super::{Failure, run_file, train::TrainArgs};
 use super::count::count;
 use clap::{Arg, ArgAction, CommandFactory, FromArgMatches};
 use damper_accounting::CandidateCount;
