@@ -1,8 +1,8 @@
 //! The errors of a run.
 
-use crate::checkpoint::CheckpointError;
-use crate::files::FileError;
-use crate::group::RankError;
+use crate::engine::group::RankError;
+use crate::state::checkpoint::CheckpointError;
+use crate::state::files::FileError;
 use damper_accounting::AccountingError;
 use damper_core::error::{ConfigError, OpenError};
 use damper_data::DataError;

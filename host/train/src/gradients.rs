@@ -2,10 +2,10 @@
 
 mod archive;
 
-use crate::files::{Access, AtomicFile, FileError};
+use crate::engine::rehearsal::self_test;
+use crate::engine::worker::{ExactGradients, OUTPUTS, Rows, Sessions, threads};
 use crate::prepare::{initial, physical_batch};
-use crate::rehearsal::self_test;
-use crate::worker::{ExactGradients, OUTPUTS, Rows, Sessions, threads};
+use crate::state::files::{Access, AtomicFile, FileError};
 use crate::{Read, TrainError};
 use archive::Archive;
 use damper_data::chunks;

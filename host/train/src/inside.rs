@@ -4,42 +4,42 @@
 
 pub use crate::choice::OptimizerState;
 pub use crate::engine::observed;
+pub use crate::engine::rehearsal::self_test;
 pub use crate::prepare::{initial, on_data, on_network, physical_batch};
-pub use crate::rehearsal::self_test;
 
 /// The generator of a run, and its key.
 pub mod generator {
-    pub use crate::generator::{ChaCha20, generator, key};
+    pub use crate::engine::generator::{ChaCha20, generator, key};
 }
 
 /// Observers of a run's inside.
 pub mod observe {
-    pub use crate::observe::{Counting, Given, Normalizing, Observer, Summed};
+    pub use crate::engine::observe::{Counting, Given, Normalizing, Observer, Summed};
 }
 
 /// The draws of a run.
 pub mod sampler {
-    pub use crate::sampler::{BatchSampler, epoch_steps};
+    pub use crate::engine::sampler::{BatchSampler, epoch_steps};
 }
 
 /// The way from a draw to the sum of a step.
 pub mod step_loop {
-    pub use crate::step_loop::{Draw, State, StepLoop, Sum, event, go, layers, step};
+    pub use crate::engine::step_loop::{Draw, State, StepLoop, Sum, event, go, layers, step};
 }
 
 /// The mechanisms of a run.
 pub mod trained {
-    pub use crate::trained::Trained;
+    pub use crate::engine::trained::Trained;
 }
 
 /// Optimizers that show what is released to them.
 pub mod watched {
-    pub use crate::watched::{GradientWatch, Watched, WatchedState};
+    pub use crate::engine::watched::{GradientWatch, Watched, WatchedState};
 }
 
 /// The workers of a run.
 pub mod worker {
-    pub use crate::worker::{
+    pub use crate::engine::worker::{
         Accumulate, ExactGradients, GradientObserver, GradsAt, Layout, OUTPUTS, Opened, PerSampleGradients, PlainSums,
         Point, Rows, Sessions, Step, threads,
     };

@@ -1,8 +1,14 @@
 //! The result of training, and its progress.
 
-use crate::class_metrics::ClassMetrics;
-use crate::rehearsal::Independence;
-use crate::release_non_finite::NonFiniteCount;
+pub(crate) mod best;
+pub(crate) mod class_metrics;
+pub(crate) mod data_names;
+pub(crate) mod evaluate;
+pub(crate) mod released;
+
+use crate::config::release_non_finite::NonFiniteCount;
+use crate::engine::rehearsal::Independence;
+use crate::outcome::class_metrics::ClassMetrics;
 use damper_accounting::Recorded;
 use damper_data::Normalize;
 use damper_runtime::{Operators, Ways};

@@ -1,22 +1,22 @@
 //! Everything that is fixed before the first step: the graph, the data's checks by its owner, the rate, the noise.
 
-use super::correlation::{self, fitted};
-use super::data_names;
-use super::galore::forms;
-use super::held_out::{PrivateMetrics, steps_between};
-use super::noise_correlation::NoiseCorrelation;
-use super::not_private;
-use super::price::{Priced, of_training, price, tuning_rate};
-use super::recording;
-use super::review::review;
-use super::run_plan::run_plan;
-use super::sampler::steps_per_event;
-use super::weights::check_weights;
-use super::worker::Layout;
 use super::{
     Budget, Clipping, Noise, NoiseChoice, NormalizePrivate, ReleaseNonFinite, Run, Terms, TestMetrics, TrainConfig,
     TrainError,
 };
+use crate::config::noise_correlation::NoiseCorrelation;
+use crate::engine::galore::forms;
+use crate::engine::not_private;
+use crate::engine::sampler::steps_per_event;
+use crate::engine::worker::Layout;
+use crate::outcome::data_names;
+use crate::plan::correlation::{self, fitted};
+use crate::plan::held_out::{PrivateMetrics, steps_between};
+use crate::plan::price::{Priced, of_training, price, tuning_rate};
+use crate::plan::review::review;
+use crate::plan::run_plan::run_plan;
+use crate::plan::weights::check_weights;
+use crate::state::recording;
 use damper_accounting::{RunKind, Sampler, Truncated, upward};
 use damper_budget::{RunPlan, evaluations};
 use damper_data::{DataOptions, Dataset, InputShape, LabelKind, Labels, Split, TestSource, held_out_rows, load};

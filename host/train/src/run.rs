@@ -2,10 +2,10 @@
 
 use crate::TrainError;
 use crate::config::TrainConfig;
-use crate::data_digest::data_digest;
-use crate::held_out::PrivateMetrics;
-use crate::terms::Terms;
-use crate::worker;
+use crate::engine::worker;
+use crate::plan::held_out::PrivateMetrics;
+use crate::plan::terms::Terms;
+use crate::state::data_digest::data_digest;
 use damper_accounting::{Plan, RunKind};
 use damper_core::accounting::Rate;
 use damper_data::Dataset;

@@ -1,7 +1,7 @@
 //! Rules of clipping by name.
 
 use super::by_name::ByName;
-use crate::replay::PackWriter;
+use crate::state::replay::PackWriter;
 use damper_core::clip::{AnyRule, Automatic, Layer, Layers};
 use damper_core::error::ConfigError;
 use damper_core::slots::AnyClip;

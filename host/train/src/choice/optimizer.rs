@@ -9,7 +9,7 @@ pub use stateful::OptimizerState;
 
 use self::stateful::boxed;
 use crate::TrainError;
-use crate::galore::{Form, GaLore, GaLoreState, LowRank};
+use crate::engine::galore::{Form, GaLore, GaLoreState, LowRank};
 use damper_core::error::ConfigError;
 use damper_core::optimizer::{AdaGradNorm, AdaGradNormState, WeightedNorm, WeightedNormState};
 use damper_core::slots::{OptimizerSlot, StatefulSlot};

@@ -1,7 +1,7 @@
 //! Schedules by name: learning rates in epochs, and the noise of each step. An epoch is `N/B` draws, whatever Poisson sampling drew.
 
 use crate::TrainError;
-use crate::replay::PackWriter;
+use crate::state::replay::PackWriter;
 use damper_core::accounting::Rate;
 use damper_core::error::ConfigError;
 use damper_core::schedule::{AnyNoise, CltNoise, Decay, LearningRate, NoiseSchedule};

@@ -1,19 +1,20 @@
 //! What is fixed before the first step.
 
-use crate::checkpoint::{Checkpoint, Environment, Place, check_same, identity};
-use crate::dry_run::{check_result, of_gradients, rehearse_on};
-use crate::generator::{self, ChaCha20};
-use crate::group::{Alone, Group, RankError, agree};
-use crate::held_out::steps_between;
-use crate::normalize_release::{constants, normalized};
-use crate::observe::Observer;
-use crate::ranks::Ranks;
-use crate::recording::{Beginning, Begun, Origin, Recording};
-use crate::rehearsal::{Independence, Rehearsed};
-use crate::step_loop;
-use crate::store::{LedgerFile, RESERVE, RanksLedger};
-use crate::tune::backend_of;
-use crate::{Outcome, Progress, Run, TrainError, not_private};
+use crate::engine::dry_run::{check_result, of_gradients, rehearse_on};
+use crate::engine::generator::{self, ChaCha20};
+use crate::engine::group::{Alone, Group, RankError, agree};
+use crate::engine::normalize_release::{constants, normalized};
+use crate::engine::not_private;
+use crate::engine::observe::Observer;
+use crate::engine::ranks::Ranks;
+use crate::engine::rehearsal::{Independence, Rehearsed};
+use crate::engine::step_loop;
+use crate::engine::tune::backend_of;
+use crate::plan::held_out::steps_between;
+use crate::state::checkpoint::{Checkpoint, Environment, Place, check_same, identity};
+use crate::state::recording::{Beginning, Begun, Origin, Recording};
+use crate::state::store::{LedgerFile, RESERVE, RanksLedger};
+use crate::{Outcome, Progress, Run, TrainError};
 use damper_budget::{EXACT, RunPlan, evaluations_until};
 use damper_core::accounting::Ledger;
 use damper_onnx::SettingError;

@@ -1,11 +1,11 @@
 //! Evaluations on held-out rows, and what follows from them: the best parameters, and an early end.
 
-use crate::best::BestParams;
-use crate::class_metrics::ClassMetrics;
-use crate::evaluate::Evaluator;
-use crate::held_out::steps_between;
-use crate::weights::LARGEST;
-use crate::worker::Layout;
+use crate::engine::worker::Layout;
+use crate::outcome::best::BestParams;
+use crate::outcome::class_metrics::ClassMetrics;
+use crate::outcome::evaluate::Evaluator;
+use crate::plan::held_out::steps_between;
+use crate::plan::weights::LARGEST;
 use crate::{Evaluation, LastIterate, Run, TestMetrics, TrainConfig, TrainError};
 use damper_core::held_out::HeldOutSums;
 use damper_data::Split;

@@ -2,10 +2,10 @@
 
 use super::begin::Settled;
 use super::state::Engine;
-use crate::held_out::steps_between;
-use crate::step_loop::Sum;
-use crate::trained::Trained;
-use crate::worker::Accumulate;
+use crate::engine::step_loop::Sum;
+use crate::engine::trained::Trained;
+use crate::engine::worker::Accumulate;
+use crate::plan::held_out::steps_between;
 use crate::{Independence, Outcome, TrainError};
 use damper_accounting::{Recorded, RecordedEvent};
 use damper_budget::evaluations_until;

@@ -1,10 +1,10 @@
 //! The price of the steps so far, and of those to come.
 
-use crate::held_out::steps_between;
-use crate::odometer::Odometer;
-use crate::sampler::BatchSampler;
-use crate::trained::Trained;
-use crate::worker::Step;
+use crate::engine::odometer::Odometer;
+use crate::engine::sampler::BatchSampler;
+use crate::engine::trained::Trained;
+use crate::engine::worker::Step;
+use crate::plan::held_out::steps_between;
 use crate::{Run, TrainError};
 use damper_accounting::CorrelatedRun;
 use damper_budget::evaluations_until;

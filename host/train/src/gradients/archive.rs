@@ -4,7 +4,7 @@
 //! one after the other, and the table of contents at the end. Checksums are written last.
 //! Format: PKWARE's APPNOTE 6.3.10 with the fields of Zip64, and NumPy's `.npy` 1.0 (2.0 for long headers).
 
-use crate::files::{AtomicFile, FileError};
+use crate::state::files::{AtomicFile, FileError};
 use std::io::{self, Seek, SeekFrom, Write};
 
 /// Bytes of an entry's header in front of its name, up to the checksum, and of all after the name.
@@ -163,7 +163,7 @@ impl Archive {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::files::Access;
+    use crate::state::files::Access;
     use std::fs;
 
     fn write(arrays: &[(String, Vec<usize>)], rows: &[Vec<Vec<f32>>]) -> Vec<u8> {

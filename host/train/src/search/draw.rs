@@ -9,7 +9,7 @@
 //!   `j/(m+1) ≤ 1` below.
 
 use crate::TrainError;
-use crate::generator::{self, ChaCha20};
+use crate::engine::generator::{self, ChaCha20};
 use damper_accounting::CandidateCount;
 use damper_accounting::selection::Fraction;
 use damper_core::noise::{Address, Generator, Purpose};

@@ -1,0 +1,53 @@
+//! The dry run of all that a run needs, on synthetic samples, before anything is charged.
+
+use crate::engine::rehearsal::{Independence, Made, Rehearsed, independence, made_up, self_test};
+use crate::engine::step_loop::graph_of;
+use crate::engine::tune::backend_of;
+use crate::engine::worker::{OUTPUTS, plan};
+use crate::outcome::evaluate::Evaluator;
+use crate::{Run, TestMetrics, TrainError};
+use damper_runtime::{Backend, BackendError};
+
+/// Goes through all that a run needs of its backend and its model on made-up numbers: gradients, clipped sums, figures of held-out
+/// samples, and the model that it writes. Whatever fails here would fail after something was charged.
+///
+/// # Errors
+///
+/// The backend cannot run the network or computes it wrong, or the trained model cannot be made.
+pub fn rehearse(run: &Run) -> Result<(), TrainError> {
+    let backend = backend_of(run)?;
+    rehearse_on(run, backend.as_ref()).map(|_| ())
+}
+
+/// [`rehearse`] on an open backend.
+pub(crate) fn rehearse_on(run: &Run, backend: &dyn Backend) -> Result<Rehearsed, TrainError> {
+    let (grad, prefixes) = graph_of(run);
+    self_test(backend, grad, prefixes, run.physical_batch, &run.params)?;
+    let rehearsed = of_gradients(run, backend)?;
+    if let Some(split) = run.data.test.as_ref().filter(|_| run.config.test_metrics != TestMetrics::None) {
+        Evaluator::new(backend, run, split)?;
+    }
+    check_result(run)?;
+    Ok(rehearsed)
+}
+
+/// The part of a rehearsal that loads the run's own graph, for its own physical batch.
+pub(crate) fn of_gradients(run: &Run, backend: &dyn Backend) -> Result<Rehearsed, BackendError> {
+    if run.clipped.is_none() {
+        return independence(backend, &run.grad, &OUTPUTS, run.physical_batch, &run.params);
+    }
+    let (grad, prefixes) = graph_of(run);
+    let (model, plan) = plan(grad, prefixes, run.physical_batch);
+    let made = made_up(grad, &plan, &run.params);
+    let mut norms = vec![];
+    let inputs: Vec<_> = made.iter().map(Made::input).collect();
+    backend.load(&model, &plan)?.run(&inputs, &mut |outputs| norms.extend_from_slice(outputs[0]))?;
+    let none_is_finite = norms.iter().all(|norm| !norm.is_finite());
+    Ok(Rehearsed { independence: Independence::NotTested, none_is_finite })
+}
+
+/// Makes the model that the run will write, of the initial parameters.
+pub(crate) fn check_result(run: &Run) -> Result<(), TrainError> {
+    let made = run.trained(&run.params);
+    made.map(drop).map_err(|error| TrainError::Run(format!("the trained model cannot be written: {error}")))
+}

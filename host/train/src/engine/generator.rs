@@ -1,0 +1,46 @@
+//! The generator of a run, and its key.
+
+use crate::TrainError;
+use damper_core::noise::{self, Address, Generator as _, Key, Purpose};
+use rand_core::Rng as _;
+use zeroize::Zeroizing;
+
+/// Blocks of key stream made at once: from sixteen on they are made in vectors, in less than half the time. The words are the
+/// same.
+const BLOCKS: usize = 16;
+
+/// The generator of a run.
+pub type ChaCha20 = noise::ChaCha20<BLOCKS>;
+
+/// A key from the operating system, erased when it is dropped; zeros for a simulation, which has a seed.
+pub fn key(seed: Option<u64>) -> Result<Zeroizing<[u8; 32]>, TrainError> {
+    let mut key = Zeroizing::new([0; 32]);
+    if seed.is_none() {
+        getrandom::fill(&mut *key).map_err(TrainError::Key)?;
+    }
+    Ok(key)
+}
+
+/// The generator of a simulation; without a seed, a private one by this key, which is erased.
+pub fn generator(seed: Option<u64>, key: &mut [u8; 32]) -> ChaCha20 {
+    match seed {
+        Some(seed) => ChaCha20::simulation(seed),
+        None => ChaCha20::from_key(Key::from_bytes(key)),
+    }
+}
+
+/// A release before the first step, whose noise has a key of its own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Derived {
+    /// Means and deviations of the features.
+    Normalize = 0,
+    /// The number of rows without a finite gradient.
+    NonFinite = 1,
+}
+
+/// A generator whose key is derived from that of `generator`, for `release`.
+pub(crate) fn derived(generator: &ChaCha20, release: Derived) -> ChaCha20 {
+    let mut key = Zeroizing::new([0; 32]);
+    generator.stream(Address { purpose: Purpose::RunKey, step: release as u32, chunk: 0 }).fill_bytes(&mut *key);
+    ChaCha20::from_key(Key::from_bytes(&mut key))
+}

@@ -1,0 +1,165 @@
+//! Samples without a finite gradient, which add nothing to a step: counted, because a run of nothing else trains on noise alone.
+//!
+//! # Privacy
+//!
+//! The count is a function of single samples, and no noise is in it. It goes to the private folder, and to [`Progress::data_warning`], which
+//! shows it to whoever sits before the data. A clip by counts sees these samples only if it is asked to (`count_non_finite`).
+
+use crate::state::files::{self, Access};
+use crate::{Progress, Run, TrainError};
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::path::Path;
+
+/// The file of the count in the private folder; absent if there is none such.
+pub const NON_FINITE: &str = "non-finite.json";
+
+/// Samples that are looked at before the first step, at most.
+const FIRST: usize = 32;
+
+/// How a model or its data are put right.
+const REMEDY: &str =
+    "scale the features (`scale`, `normalize`), look for values that overflow, or check the model's initial weights";
+
+/// The samples drawn so far, and those of them without a finite gradient.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct NonFinite {
+    /// Steps before the first that is counted: more than 0 if an earlier process found none such.
+    first_step: u32,
+    /// Steps so far.
+    steps: u32,
+    /// Samples drawn, with repetitions.
+    drawn: u64,
+    /// Those whose gradient was not finite, so that they added nothing.
+    non_finite: u64,
+    /// True if a step without any finite gradient was told.
+    #[serde(skip)]
+    is_told: bool,
+}
+
+impl NonFinite {
+    /// Goes on with the count in `folder`, if it is of as many steps.
+    pub(crate) fn begin(folder: Option<&Path>, step: u32) -> Self {
+        let kept =
+            folder.and_then(|folder| serde_json::from_slice::<Self>(&fs::read(folder.join(NON_FINITE)).ok()?).ok());
+        kept.filter(|kept| step > 0 && kept.steps == step).unwrap_or(Self {
+            first_step: step,
+            steps: step,
+            ..Self::default()
+        })
+    }
+
+    /// Counts a step. The first without any finite gradient is told at once.
+    pub(crate) fn add(&mut self, drawn: usize, non_finite: u32, progress: &mut dyn Progress) {
+        self.steps += 1;
+        self.drawn += drawn as u64;
+        self.non_finite += u64::from(non_finite);
+        if drawn > 0 && non_finite as usize == drawn && !self.is_told {
+            self.is_told = true;
+            progress.data_warning(&format!(
+                "step {}: none of the {drawn} samples drawn has a finite gradient, so the step was noise alone; {REMEDY}",
+                self.steps
+            ));
+        }
+    }
+
+    /// Samples drawn, and those without a finite gradient.
+    pub(crate) fn counts(&self) -> [u64; 2] {
+        [self.drawn, self.non_finite]
+    }
+
+    /// The same with these counts.
+    pub(crate) fn with_counts(self, [drawn, non_finite]: [u64; 2]) -> Self {
+        Self { drawn, non_finite, ..self }
+    }
+
+    /// Writes the count into the private folder, if it is not 0.
+    pub(crate) fn write(&self, folder: &Path) -> Result<(), TrainError> {
+        if self.non_finite == 0 {
+            return Ok(());
+        }
+        let text = files::json(self).map_err(|error| TrainError::Run(error.to_string()))?;
+        Ok(files::write(&folder.join(NON_FINITE), text.as_bytes(), Access::Private)?)
+    }
+
+    /// Tells the count at the end, if it is not 0.
+    pub(crate) fn tell(&self, progress: &mut dyn Progress) {
+        let Self { drawn, non_finite, .. } = self;
+        if *non_finite > 0 {
+            let what = if non_finite == drawn { ", so the model is noise alone" } else { "" };
+            progress.data_warning(&format!(
+                "{non_finite} of the {drawn} samples drawn had no finite gradient and added nothing{what}; {REMEDY}"
+            ));
+        }
+    }
+}
+
+/// The first samples of `run` that are looked at before the first step: at most a physical batch, and no null samples.
+pub(crate) fn first_samples(run: &Run) -> Vec<u32> {
+    let split = &run.data.train;
+    let own = split.held().unwrap_or(0..split.len());
+    let rows = own.filter(|row| !split.is_null(*row)).take(run.physical_batch.get().min(FIRST));
+    rows.map(|row| row as u32).collect()
+}
+
+/// Tells how many of the first `samples` have no finite gradient, if any.
+pub(crate) fn tell_first(non_finite: u64, samples: usize, progress: &mut dyn Progress) {
+    if non_finite > 0 {
+        progress.data_warning(&format!(
+            "before the first step: {non_finite} of the first {samples} samples have no finite gradient, so they would add nothing; {REMEDY}"
+        ));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Evaluation, StepReport};
+
+    #[derive(Default)]
+    struct Heard(Vec<String>);
+
+    impl Progress for Heard {
+        fn backend(&mut self, _: &str) {}
+        fn step(&mut self, _: &StepReport, _: &mut dyn FnMut(u32) -> f64) {}
+        fn evaluated(&mut self, _: &Evaluation) {}
+        fn data_warning(&mut self, text: &str) {
+            self.0.push(text.into());
+        }
+    }
+
+    #[test]
+    fn count_goes_on_after_a_stop() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut heard = Heard::default();
+        let mut count = NonFinite::begin(Some(folder.path()), 0);
+        count.add(10, 3, &mut heard);
+        count.write(folder.path()).unwrap();
+        assert_eq!(NonFinite::begin(Some(folder.path()), 1), count);
+        // A count of other steps is not gone on with.
+        for (step, first_step) in [(0, 0), (2, 2)] {
+            let other = NonFinite::begin(Some(folder.path()), step);
+            assert_eq!((other.first_step, other.counts()), (first_step, [0, 0]));
+        }
+    }
+
+    // A step without any gradient is told once, and the count at the end. Empty draws are ordinary.
+    #[test]
+    fn steps_of_noise_alone_are_told_once() {
+        let mut heard = Heard::default();
+        let mut count = NonFinite::begin(None, 0);
+        count.add(0, 0, &mut heard);
+        count.tell(&mut heard);
+        assert!(heard.0.is_empty());
+        count.add(4, 4, &mut heard);
+        count.add(5, 5, &mut heard);
+        count.tell(&mut heard);
+        assert_eq!(heard.0.len(), 2, "{:?}", heard.0);
+        assert!(heard.0[0].starts_with("step 2: none of the 4 samples"), "{:?}", heard.0);
+        assert!(
+            heard.0[1].starts_with("9 of the 9 samples drawn") && heard.0[1].contains("noise alone"),
+            "{:?}",
+            heard.0
+        );
+    }
+}

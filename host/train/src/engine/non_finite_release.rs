@@ -1,0 +1,202 @@
+//! The release of the number of rows without a finite gradient: one step of the core, of one parameter, to which each such row adds 1.
+//!
+//! The parameter moves from 0 by gradient descent with a rate of 1, so it ends at minus the noisy count. Its ledger is one of its own, and
+//! its key is derived from the run's, for its noise has the address of a training step's.
+//!
+//! # After a crash
+//!
+//! Which gradients are finite may differ with the program, the backend or the processor, and two counts with the same noise show their
+//! difference. So the noise is drawn once. The rows are counted first: a stop there has charged nothing. Then the charge is on the disk before
+//! the release, and the value is in the run's state before the first step. Where a charge is on the disk and no value is kept, the count is
+//! lost: it stays charged, and is not released again.
+//!
+//! # Ranks
+//!
+//! Each rank has the noise. It counts its share of the rows, or the rows that it holds, and the counts are totalled, so that all release one.
+
+use crate::config::release_non_finite::{NonFiniteCount, ReleaseNonFinite};
+use crate::engine::generator::{ChaCha20, Derived, derived};
+use crate::engine::group::agree;
+use crate::engine::observe::{Counting, Observer};
+use crate::engine::ranks::Ranks;
+use crate::engine::trained::Trained;
+use crate::engine::worker::Accumulate;
+use crate::state::checkpoint::Checkpoint;
+use crate::state::files::NON_FINITE_LEDGER;
+use crate::state::store::{LedgerFile, RanksLedger};
+use crate::{Progress, Run, TrainError};
+use damper_access::Unreleased;
+use damper_budget::RunPlan;
+use damper_core::accounting::Ledger;
+use damper_core::clip::FlatL2;
+use damper_core::filter::Identity;
+use damper_core::optimizer::{Sgd, SgdState};
+use damper_core::private::SumWord;
+use damper_core::schedule::Constant;
+use damper_core::step::{PrivateStep, Slots, StepState};
+use damper_core::threshold::Fixed;
+use damper_data::Chunk;
+use std::path::Path;
+
+/// Physical batches that a thread takes between two questions whether the run is to stop.
+const A_TURN: usize = 4;
+
+const LOST: &str = "`release_non_finite`: the count was charged and the process ended before it was kept, so it is lost; epsilon counts it, \
+                    and it is not released again";
+
+/// What an earlier process left of the count.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum Left {
+    /// The released count.
+    Value(f32),
+    /// A charge alone.
+    Charge,
+}
+
+impl Left {
+    fn of(checkpoint: Option<&Checkpoint>, first: u32) -> Option<Self> {
+        let checkpoint = checkpoint?;
+        match checkpoint.non_finite() {
+            Some(count) => Some(Self::Value(count)),
+            None => (first > 0 || checkpoint.may_have_charged(NON_FINITE_LEDGER)).then_some(Self::Charge),
+        }
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        match self {
+            Self::Value(count) => count.to_le_bytes().into(),
+            Self::Charge => vec![0],
+        }
+    }
+
+    fn of_bytes(bytes: &[u8]) -> Option<Self> {
+        match bytes {
+            [_] => Some(Self::Charge),
+            bytes => Some(Self::Value(f32::from_le_bytes(bytes.try_into().ok()?))),
+        }
+    }
+}
+
+/// Rank 0's files.
+pub(crate) struct Files<'a> {
+    /// The private folder.
+    pub(crate) folder: Option<&'a Path>,
+    /// The plan, which is in it.
+    pub(crate) plan: &'a RunPlan,
+    pub(crate) checkpoint: Option<&'a mut Checkpoint>,
+}
+
+/// The count of `run`, if it releases one: that of its state, or else one that is taken, charged and released now, at the initial `params`
+/// before step `first`. All ranks have the same.
+#[allow(clippy::too_many_arguments)] // One call, and each is a thing of its own.
+pub(crate) fn released<M: Trained>(
+    run: &Run,
+    ranks: &Ranks<'_>,
+    workers: &mut impl Accumulate<M>,
+    (params, first): (&[f32], u32),
+    generator: &ChaCha20,
+    files: Files<'_>,
+    progress: &mut dyn Progress,
+    observer: Option<&mut dyn Observer>,
+) -> Result<Option<NonFiniteCount>, TrainError> {
+    let Some(asked) = &run.config.release_non_finite else { return Ok(None) };
+    let Files { folder, plan, checkpoint } = files;
+    let count = |released| NonFiniteCount {
+        released,
+        noise: asked.noise_multiplier.unwrap_or_default(),
+        rows: run.config.dataset_size.unwrap_or(run.data.train.len() as u64),
+    };
+    let left = ranks.of_rank_0(Ok(Left::of(checkpoint.as_deref(), first)), Left::bytes, Left::of_bytes)?;
+    match left {
+        Some(Left::Value(released)) => return Ok(Some(count(Some(released)))),
+        Some(Left::Charge) => {
+            progress.warning(LOST);
+            return Ok(Some(count(None)));
+        }
+        None => {}
+    }
+    let own = counted(run, ranks, workers, params, progress)?;
+    let file = folder.map(|folder| LedgerFile::of_plan(folder.join(NON_FINITE_LEDGER), plan.digest(), 0));
+    let mut ledger = Ledger::resume(RanksLedger::new(file, ranks.group()), 1, 0);
+    let released = release(asked, own, ranks, &mut ledger, &derived(generator, Derived::NonFinite), observer)?;
+    let kept = checkpoint.map_or(Ok(()), |checkpoint| checkpoint.keep_non_finite(released));
+    agree(ranks.group(), kept.map_err(TrainError::from))?;
+    let count = count(Some(released));
+    progress.non_finite(&count);
+    Ok(Some(count))
+}
+
+/// The rows of this rank's share whose gradient at `params` is not finite.
+fn counted<M: Trained>(
+    run: &Run,
+    ranks: &Ranks<'_>,
+    workers: &mut impl Accumulate<M>,
+    params: &[f32],
+    progress: &mut dyn Progress,
+) -> Result<u64, TrainError> {
+    let split = &run.data.train;
+    let (held, (rank, size)) = match split.held() {
+        // The shards of the ranks are their shares.
+        Some(held) => (held, (0, 1)),
+        None => (0..split.len(), ranks.share()),
+    };
+    let rows: Vec<u32> = held.filter(|row| !split.is_null(*row)).map(|row| row as u32).collect();
+    // Ranks may have different numbers of threads, so they share physical batches.
+    let own: Vec<&[u32]> = rows.chunks(run.physical_batch.get()).skip(rank).step_by(size).collect();
+    let mut turns = own.chunks(workers.threads().max(1) * A_TURN);
+    let mut count = 0;
+    loop {
+        let chunks = turns.next().unwrap_or_default().iter().enumerate();
+        let chunks: Vec<Chunk<'_>> = chunks.map(|(index, samples)| Chunk { index, samples }).collect();
+        let found = workers.count_non_finite(split, &chunks, params);
+        count += agree(ranks.group(), found.map_err(TrainError::from))?;
+        let [is_stop, is_more] = ranks.any([progress.stop(), turns.len() > 0])?;
+        if is_stop {
+            return Err(TrainError::Stopped);
+        }
+        if !is_more {
+            return Ok(count);
+        }
+    }
+}
+
+/// Charges the release to `ledger`, and releases: this rank adds the `own` of its rows.
+fn release(
+    asked: &ReleaseNonFinite,
+    own: u64,
+    ranks: &Ranks<'_>,
+    ledger: &mut Ledger<RanksLedger<'_>>,
+    generator: &ChaCha20,
+    mut observer: Option<&mut dyn Observer>,
+) -> Result<f32, TrainError> {
+    const LENGTH: &str = "the sum has one word";
+    let mechanism =
+        asked.mechanism()?.ok_or_else(|| TrainError::Run("the noise of `release_non_finite` is open".into()))?;
+    let step = PrivateStep::new(Slots {
+        mechanism,
+        clip: FlatL2,
+        threshold: Fixed(1.0),
+        filter: Identity,
+        optimizer: Sgd::new(0.0, false, 0.0)?,
+        schedule: Constant(1.0),
+        expected_batch: 1,
+    })?;
+    let mut state = StepState::new(vec![SumWord::<i64>::ZERO; 1], (), SgdState { momentum: [0.0f32; 0] }, ());
+    let mut open = step.open(&mut state, ledger)?;
+    for _ in 0..own {
+        open.add_combined(&[&[1.0]]).expect(LENGTH);
+    }
+    if ranks.are_several() {
+        open.exchange(Unreleased::claim(), |words, _| ranks.total_wide(words))?;
+    }
+    if let Some(observer) = &mut observer {
+        observer.counting(Counting::Charged);
+    }
+    let mut params = [0.0];
+    open.finish(&mut params, generator).expect(LENGTH);
+    let [released] = params.map(|x: f32| -x);
+    if let Some(observer) = observer {
+        observer.counting(Counting::Released(released));
+    }
+    Ok(released)
+}

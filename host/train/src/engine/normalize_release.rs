@@ -1,0 +1,133 @@
+//! The release of the features' means and deviations: one step of the core over all training rows.
+//!
+//! The step moves `2d` parameters from 0 by gradient descent with a rate of 1, and row i's gradient is its vector: they end at minus the
+//! noisy means. Its ledger is one of its own, and its key is derived from the run's, for its noise has the address of a training step's.
+//!
+//! # After a crash
+//!
+//! The charge is on the disk before the release, and the constants are in the run's state before anything uses them. A crash between the two
+//! computes them again, by the same key from the same rows in integers: the same release.
+//!
+//! # Ranks
+//!
+//! Each rank has the noise. It adds the rows that it holds, and shards are totalled, so that all release one sum.
+
+use crate::config::normalize_private::NormalizePrivate;
+use crate::engine::generator::{ChaCha20, Derived, derived};
+use crate::engine::group::agree;
+use crate::engine::observe::{Normalizing, Observer};
+use crate::engine::ranks::Ranks;
+use crate::state::checkpoint::Checkpoint;
+use crate::state::files::NORMALIZE_LEDGER;
+use crate::state::store::{LedgerFile, RanksLedger};
+use crate::{Run, TrainError};
+use damper_access::Unreleased;
+use damper_budget::RunPlan;
+use damper_core::accounting::Ledger;
+use damper_core::clip::FlatL2;
+use damper_core::filter::Identity;
+use damper_core::optimizer::{Sgd, SgdState};
+use damper_core::private::SumWord;
+use damper_core::schedule::Constant;
+use damper_core::step::{PrivateStep, Slots, StepState};
+use damper_core::threshold::Fixed;
+use damper_data::{Batch, Chunk, Normalize};
+use damper_onnx::TensorRef;
+use std::num::NonZeroUsize;
+use std::path::Path;
+
+/// The largest divisor of a step of the core.
+const LARGEST: u64 = 1 << 24;
+const LENGTH: &str = "a row has as many values as the sum has columns";
+
+/// The constants of `run`, if it releases some: those of its state, or else released now, charged first. All ranks have the same.
+pub(crate) fn constants(
+    run: &Run,
+    ranks: &Ranks<'_>,
+    folder: Option<&Path>,
+    checkpoint: Option<&mut Checkpoint>,
+    plan: &RunPlan,
+    generator: &ChaCha20,
+    observer: Option<&mut dyn Observer>,
+) -> Result<Option<Normalize>, TrainError> {
+    let Some(normalize) = &run.config.normalize_private else { return Ok(None) };
+    let kept = checkpoint.as_ref().and_then(|checkpoint| checkpoint.normalize());
+    let of = |bytes: &[u8]| std::str::from_utf8(bytes).ok()?.parse().ok();
+    if let Some(kept) = ranks.of_rank_0(Ok(kept), |kept| kept.to_string().into_bytes(), of)? {
+        return Ok(Some(kept));
+    }
+    agree(ranks.group(), folder.map_or(Ok(()), |folder| plan.write(folder).map_err(TrainError::from)))?;
+    let file = folder.map(|folder| LedgerFile::of_plan(folder.join(NORMALIZE_LEDGER), plan.digest(), 0));
+    let mut ledger = Ledger::resume(RanksLedger::new(file, ranks.group()), 1, 0);
+    let released = release(run, normalize, ranks, &mut ledger, &derived(generator, Derived::Normalize), observer)?;
+    let kept = checkpoint.map_or(Ok(()), |checkpoint| checkpoint.keep_normalize(&released));
+    agree(ranks.group(), kept.map_err(TrainError::from))?;
+    Ok(Some(released))
+}
+
+/// `run` with its rows normalised.
+pub(crate) fn normalized(run: &Run, constants: &Normalize) -> Result<Run, TrainError> {
+    let mut run = run.clone();
+    for split in [Some(&mut run.data.train), run.data.test.as_mut()].into_iter().flatten() {
+        split.normalize(constants)?;
+    }
+    Ok(run)
+}
+
+/// Charges the release to `ledger`, and releases.
+fn release(
+    run: &Run,
+    normalize: &NormalizePrivate,
+    ranks: &Ranks<'_>,
+    ledger: &mut Ledger<RanksLedger<'_>>,
+    generator: &ChaCha20,
+    mut observer: Option<&mut dyn Observer>,
+) -> Result<Normalize, TrainError> {
+    let split = &run.data.train;
+    let (input, columns) = normalize.input(split)?;
+    let rows = run.config.dataset_size.unwrap_or(split.len() as u64);
+    let divisor = rows.clamp(1, LARGEST);
+    let mechanism =
+        normalize.mechanism()?.ok_or_else(|| TrainError::Run("the noise of `normalize_private` is open".into()))?;
+    let step = PrivateStep::new(Slots {
+        mechanism,
+        clip: FlatL2,
+        threshold: Fixed(NormalizePrivate::clip(columns)),
+        filter: Identity,
+        optimizer: Sgd::new(0.0, false, 0.0)?,
+        schedule: Constant(1.0),
+        expected_batch: divisor as u32,
+    })?;
+    let mut state = StepState::new(vec![SumWord::<i64>::ZERO; 2 * columns], (), SgdState { momentum: [0.0f32; 0] }, ());
+    let mut open = step.open(&mut state, ledger)?;
+    let mut batch = Batch::new(split, NonZeroUsize::MIN);
+    let (mut first, mut second) = (vec![0.0; columns], vec![0.0; columns]);
+    let mut wide = vec![0.0; columns];
+    let own = split.held().unwrap_or(0..split.len());
+    let added = own.into_iter().try_for_each(|row| -> Result<(), TrainError> {
+        batch.fill(split, Chunk { index: 0, samples: &[row as u32] })?;
+        if let (TensorRef::F32(values), [1.0]) = (batch.features(input), batch.weights()) {
+            if !split.unrounded(input, row, &mut wide)? {
+                wide.iter_mut().zip(values).for_each(|(wide, value)| *wide = f64::from(*value));
+            }
+            normalize.added(&wide, &mut first, &mut second);
+            open.add_combined(&[&first, &second]).expect(LENGTH);
+        }
+        Ok(())
+    });
+    agree(ranks.group(), added)?;
+    if run.is_sharded() {
+        open.exchange(Unreleased::claim(), |words, _| ranks.total_wide(words))?;
+    }
+    if let Some(observer) = &mut observer {
+        observer.normalizing(Normalizing::Charged);
+    }
+    let mut params = vec![0.0; 2 * columns];
+    open.finish(&mut params, generator).expect(LENGTH);
+    let means: Vec<f64> = params.iter().map(|x| -f64::from(*x) * divisor as f64 / rows as f64).collect();
+    if let Some(observer) = observer {
+        observer.normalizing(Normalizing::Released { means: &means, rows });
+    }
+    let (first, second) = means.split_at(columns);
+    Ok(normalize.constants(first, second, rows))
+}

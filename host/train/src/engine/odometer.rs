@@ -1,0 +1,99 @@
+//! ε of a run's first steps, for progress and evaluations.
+//!
+//! Each value is the price of those steps alone by the run's accountant, with the releases from held-out rows that come after them. The accountant's rounding may make a longer prefix a
+//! thousandth cheaper than a shorter one, so the largest value so far stays.
+
+use crate::plan::held_out::steps_between;
+use crate::{PrivateMetrics, Run};
+use damper_accounting::{AccountingError, Spent};
+use damper_budget::evaluations_until;
+use damper_core::accounting::Event;
+
+/// Counts the steps of a run.
+pub(crate) struct Odometer {
+    spent: Spent,
+    /// Releases from held-out rows, and the event that each is.
+    evaluations: Option<(Spent, Event)>,
+    evaluate_every: Option<u32>,
+    steps: u32,
+    /// Steps counted.
+    done: u32,
+    /// ε of the whole run.
+    whole: f64,
+    /// The largest ε given.
+    largest: f64,
+}
+
+impl Odometer {
+    /// No step of `run` is counted.
+    pub(crate) fn new(run: &Run) -> Result<Self, AccountingError> {
+        let plan = run.plan.as_ref().ok_or(AccountingError::NotPrivate)?;
+        let spent = plan.spent(run.config.accountant, run.plan_delta)?;
+        let of_plan = |metrics: &PrivateMetrics| {
+            metrics.event().map(|event| -> Result<_, AccountingError> {
+                Ok((metrics.plan.spent(run.config.accountant, run.config.delta)?, event))
+            })
+        };
+        let evaluations = run.private_metrics.as_ref().and_then(of_plan).transpose()?;
+        let evaluate_every = steps_between(&run.config, run.terms.rate);
+        Ok(Self {
+            spent,
+            evaluations,
+            evaluate_every,
+            steps: run.terms.steps,
+            done: 0,
+            whole: run.epsilon,
+            largest: 0.0,
+        })
+    }
+
+    /// Counts the next step, with its event, if one begins there.
+    pub(crate) fn count(&mut self, event: Option<Event>) {
+        self.done += 1;
+        event.iter().for_each(|event| self.spent.count(event));
+    }
+
+    /// Counts a release from held-out rows.
+    pub(crate) fn count_evaluation(&mut self) {
+        if let Some((evaluations, event)) = &mut self.evaluations {
+            evaluations.count(event);
+        }
+    }
+
+    /// The releases from held-out rows, and how often each came.
+    pub(crate) fn evaluations(&self) -> &[(Event, u64)] {
+        self.evaluations.as_ref().map_or(&[], |(spent, _)| spent.events())
+    }
+
+    /// The events counted, and how often each came.
+    pub(crate) fn events(&self) -> &[(Event, u64)] {
+        self.spent.events()
+    }
+
+    /// Returns ε of the first `first` steps, or of the steps counted so far if they are more, with the evaluations that come after them.
+    ///
+    /// `event` returns the event of a later step. ε is infinite if it fails.
+    pub(crate) fn of_first<E>(&mut self, first: u32, event: impl Fn(u32) -> Result<Option<Event>, E>) -> f64 {
+        if first >= self.steps {
+            return self.whole;
+        }
+        let mut spent = self.spent.clone();
+        for at in self.done..first {
+            match event(at) {
+                Ok(event) => event.iter().for_each(|event| spent.count(event)),
+                Err(_) => return f64::INFINITY,
+            }
+        }
+        let of_held_out = self.evaluated(first.max(self.done)).map_or(0.0, |spent| spent.least_epsilon());
+        self.largest = spent.least_epsilon().max(of_held_out).min(self.whole).max(self.largest);
+        self.largest
+    }
+    /// The releases from held-out rows with those after step `first`.
+    fn evaluated(&self, first: u32) -> Option<Spent> {
+        let (mut spent, event) = self.evaluations.clone()?;
+        let counted: u64 = spent.events().iter().map(|(_, times)| times).sum();
+        let all = evaluations_until(first, self.steps, self.evaluate_every);
+        (counted..u64::from(all)).for_each(|_| spent.count(&event));
+        Some(spent)
+    }
+}

@@ -1,0 +1,369 @@
+//! A step on several ranks: shares of the draw, totals of sums, and noise that each rank draws for a part of the coordinates.
+//!
+//! Each rank takes the gradients of a share of the samples. Of the sums, rank r gets the totals of its coordinates alone. It draws their
+//! noise, filters and moves them with the state of its coordinates, and all ranks exchange parameters. If a coordinate's step depends on
+//! others, they exchange released values, and each rank moves all. Small sums, and noise that has no parts, are totalled and drawn on every
+//! rank: the noise follows from its address, so all have the same.
+//!
+//! Sums pass as 32-bit integers if the number of samples shows that the total fits.
+
+use crate::choice::{FilterState, OptimizerState};
+use crate::engine::generator::ChaCha20;
+use crate::engine::group::{Cut, Group, Pieces, RankError, Word, Words, agree, block_of};
+use crate::engine::sharded_state::{Block, WholeState, answer};
+use crate::engine::trained::Trained;
+use crate::engine::worker::{Accumulate, Layout, Opened, Step, draw_parts};
+use crate::state::checkpoint::{Moment, Saved};
+use crate::{Run, TrainError};
+use damper_access::Unreleased;
+use damper_core::average::Average;
+use damper_core::filter::Filter;
+use damper_core::grid;
+use damper_core::noise::CHUNK;
+use damper_core::optimizer::Optimizer;
+use damper_core::private::SumWord;
+use damper_core::state::SaveState;
+use damper_core::step::{ExchangeError, NoisePart, OpenBlock, StepState, part_range};
+use std::ops::Range;
+use zeroize::Zeroize;
+
+/// The ranks of a run and the memory of what they exchange.
+pub(crate) struct Ranks<'a> {
+    group: &'a dyn Group,
+    /// Parts of the noise that each rank draws: as many as the most threads of a rank.
+    parts: usize,
+    /// A sample adds at most so many grid units to a coordinate.
+    unit: u64,
+    /// The coordinates whose noise this rank draws; none if every rank draws all.
+    noise: Option<Block>,
+    /// Those whose filter and optimizer it has; none if every rank has all.
+    shard: Option<Block>,
+    floats: Vec<f32>,
+}
+
+impl<'a> Ranks<'a> {
+    /// The ranks of `run`, this one with `threads` threads.
+    pub(crate) fn new(group: &'a dyn Group, run: &Run, threads: usize) -> Result<Self, TrainError> {
+        let all = group.all_gather(&(threads as u64).to_le_bytes())?;
+        let threads = all.iter().filter_map(|bytes| Some(u64::from_le_bytes(bytes.as_slice().try_into().ok()?))).max();
+        let most = (NoisePart::<damper_core::noise::ContinuousGaussian, ChaCha20>::MOST / group.size()).max(1);
+        let parts = usize::try_from(threads.unwrap_or(1)).unwrap_or(most).clamp(1, most);
+        let unit = 1 << run.config.grid_bits;
+        let (rank, size, dim) = (group.rank(), group.size(), Layout::new(&run.grad).dim());
+        // Less than a chunk a rank is not worth an exchange.
+        let has_blocks = size > 1 && run.terms.correlated.is_none() && dim >= size * CHUNK;
+        let noise = has_blocks.then(|| {
+            let len = part_range(dim, size * parts, 0).len() * parts;
+            Block { own: block_of(rank, len, dim), len, dim }
+        });
+        let has_own = |block: &Block| !block_of(size - 1, block.len, dim).is_empty();
+        let shard = if moves_by_coordinate(run)? { noise.clone().filter(has_own) } else { None };
+        Ok(Self { group, parts, unit, noise, shard, floats: vec![] })
+    }
+
+    /// Returns true if this rank writes files and tells progress.
+    pub(crate) fn leads(&self) -> bool {
+        self.group.rank() == 0
+    }
+
+    /// Returns true if there are others.
+    pub(crate) fn are_several(&self) -> bool {
+        self.group.size() > 1
+    }
+
+    /// The group.
+    pub(crate) fn group(&self) -> &'a dyn Group {
+        self.group
+    }
+
+    /// Of a draw that every rank knows whole, this rank takes each so-many-th chunk, from this one.
+    pub(crate) fn share(&self) -> (usize, usize) {
+        (self.group.rank(), self.group.size())
+    }
+
+    /// Returns true on all ranks if `yes` is on any, for each of two.
+    pub(crate) fn any(&self, yes: [bool; 2]) -> Result<[bool; 2], TrainError> {
+        if !self.are_several() {
+            return Ok(yes);
+        }
+        let mut words = yes.map(u64::from);
+        self.group.all_reduce(Words::U64(&mut words))?;
+        Ok(words.map(|word| word > 0))
+    }
+
+    /// The sums over all ranks.
+    pub(crate) fn summed<const N: usize>(&self, mut words: [u64; N]) -> Result<[u64; N], TrainError> {
+        if self.are_several() {
+            self.group.all_reduce(Words::U64(&mut words))?;
+        }
+        Ok(words)
+    }
+
+    /// `result` of rank 0 on all ranks. The others have none.
+    pub(crate) fn of_rank_0<T>(
+        &self,
+        result: Result<Option<T>, TrainError>,
+        to: impl Fn(&T) -> Vec<u8>,
+        of: impl Fn(&[u8]) -> Option<T>,
+    ) -> Result<Option<T>, TrainError> {
+        let value = agree(self.group, result)?;
+        if !self.are_several() {
+            return Ok(value);
+        }
+        let mut bytes = value.as_ref().map(to).unwrap_or_default();
+        self.group.broadcast(&mut bytes)?;
+        let value = if self.leads() { value } else { of(&bytes) };
+        bytes.zeroize();
+        Ok(value)
+    }
+
+    /// The state that rank 0 goes on from, on all ranks.
+    pub(crate) fn saved(&self, saved: Option<Saved>) -> Result<Option<Saved>, TrainError> {
+        if !self.are_several() {
+            return Ok(saved);
+        }
+        let mut bytes = saved.map(Saved::into_bytes).unwrap_or_default();
+        self.group.broadcast(&mut bytes)?;
+        Ok(Saved::of_bytes(bytes))
+    }
+
+    /// Tells all ranks the progress of the run before a stop.
+    pub(crate) fn tell(&self, before: &mut Moment) -> Result<(), TrainError> {
+        if !self.are_several() {
+            return Ok(());
+        }
+        let mut bytes = if self.leads() { before.to_bytes() } else { vec![] };
+        self.group.broadcast(&mut bytes)?;
+        *before = Moment::of_bytes(&bytes).ok_or(RankError::Left)?;
+        Ok(())
+    }
+
+    /// Calls `save` with the whole state on rank 0. The other ranks give it what they have. An error is one on all ranks.
+    pub(crate) fn save<B, FS: SaveState, OS: SaveState, TS: SaveState, NS>(
+        &self,
+        params: &mut [f32],
+        average: &mut Average<Vec<f32>>,
+        state: &mut StepState<B, FS, OS, TS, NS>,
+        save: impl FnOnce(&mut dyn SaveState) -> Result<(), TrainError>,
+    ) -> Result<(), TrainError> {
+        let saved = match &self.shard {
+            None if self.leads() => save(&mut (params, (average, state))),
+            None => Ok(()),
+            Some(shard) if self.leads() => {
+                let mut state = WholeState::to_save(state, shard, self.group);
+                let saved = save(&mut (params, (average, &mut state)));
+                state.end()?;
+                saved
+            }
+            Some(shard) => Ok(answer(state, shard, self.group)?),
+        };
+        agree(self.group, saved)
+    }
+
+    /// The coordinates whose filter and optimizer this rank has, if it does not have all.
+    pub(crate) fn shard(&self) -> Option<&Block> {
+        self.shard.as_ref()
+    }
+
+    /// Replaces the sum and the counts of the open step by their totals, or by those that this rank needs to finish it. `added` is the
+    /// number of samples that this rank has added, or its error, which is then one on every rank.
+    pub(crate) fn total<M: Trained, O: Optimizer<OS>, OS>(
+        &mut self,
+        opened: &mut Opened<'_, '_, M, O, OS>,
+        added: Result<usize, TrainError>,
+    ) -> Result<(), TrainError> {
+        if !self.are_several() {
+            return added.map(|_| ());
+        }
+        opened.exchange(Unreleased::claim(), |words, counts| {
+            let is_failed = added.is_err();
+            let counted = counts.iter().map(|count| i64::from(*count) as u64);
+            let own = added.as_ref().map_or(0, |samples| *samples as u64);
+            let mut small: Vec<u64> = counted.chain([own, u64::from(is_failed)]).collect();
+            self.group.all_reduce(Words::U64(&mut small))?;
+            let [totals @ .., samples, failed] = &small[..] else { unreachable!("two are there") };
+            if *failed > 0 {
+                agree(self.group, added)?;
+                return Err(RankError::Left.into());
+            }
+            for (count, total) in counts.iter_mut().zip(totals) {
+                *count = *total as i32;
+            }
+            let words = M::grid(words).expect("ranks are refused sums of floats");
+            self.total_words(words, samples.saturating_mul(self.unit) < 1 << 31)?;
+            small.zeroize();
+            Ok(())
+        })
+    }
+
+    fn total_words<W: grid::Word + Into<i64>>(
+        &mut self,
+        words: &mut [SumWord<W>],
+        is_narrow: bool,
+    ) -> Result<(), RankError> {
+        if let Some(Block { own, len, .. }) = &self.noise {
+            let width = PIECE.min(*len);
+            let cut = Cut { pieces: len.div_ceil(width), width, is_narrow };
+            let mut blocks = Blocks { words, own: own.clone(), len: *len, width };
+            self.group.reduce_scatter_pieces(cut, &mut blocks)?;
+            words[..own.start].fill(SumWord::default());
+            words[own.end..].fill(SumWord::default());
+            return Ok(());
+        }
+        if is_narrow {
+            let mut totals: Vec<u32> = words.iter().map(|word| word.get(Unreleased::claim()).into() as u32).collect();
+            self.group.all_reduce(Words::U32(&mut totals))?;
+            take(words, Words::U32(&mut totals));
+            totals.zeroize();
+            Ok(())
+        } else {
+            self.total_wide(words)
+        }
+    }
+
+    /// Replaces the words of a sum by their totals over all ranks.
+    pub(crate) fn total_wide<W: grid::Word + Into<i64>>(&self, words: &mut [SumWord<W>]) -> Result<(), RankError> {
+        let mut totals: Vec<u64> = words.iter().map(|word| word.get(Unreleased::claim()).into() as u64).collect();
+        self.group.all_reduce(Words::U64(&mut totals))?;
+        take(words, Words::U64(&mut totals));
+        totals.zeroize();
+        Ok(())
+    }
+
+    /// Finishes a step whose totals are there, as [`Accumulate::finish`](crate::engine::worker::Accumulate::finish).
+    pub(crate) fn finish<M: Trained, O: Optimizer<OS>, OS>(
+        &mut self,
+        taken: Taken<'_, '_, M, O, OS>,
+        workers: &impl Accumulate<M>,
+        params: &mut [f32],
+        generator: &ChaCha20,
+    ) -> Result<(), TrainError> {
+        let opened = match (taken, &self.noise) {
+            (Taken::Block(opened), _) => {
+                opened.finish(params, generator, self.parts, draw_parts).expect(LENGTH);
+                let len = self.shard.as_ref().map_or(params.len(), |shard| shard.len);
+                return Ok(self.group.all_gather_floats(params, len)?);
+            }
+            (Taken::Whole(opened), None) => {
+                workers.finish(opened, params, generator).expect(LENGTH);
+                return Ok(());
+            }
+            (Taken::Whole(opened), Some(_)) => opened,
+        };
+        let (rank, size) = self.share();
+        let Self { group, parts, floats, noise, .. } = self;
+        let (parts, len) = (*parts, noise.as_ref().map_or(0, |block| block.len));
+        let finished = opened.finish_exchanged(params, generator, size * parts, |all| {
+            let own = rank * parts..((rank + 1) * parts).min(all.len());
+            draw_parts(all.get_mut(own.clone()).unwrap_or_default());
+            floats.clear();
+            floats.resize(all.iter().map(|part| part.coordinates().len()).sum(), 0.0);
+            // The last parts may be empty, and then lie behind the end.
+            for part in all.get(own).unwrap_or_default() {
+                part.read_released(floats.get_mut(part.coordinates()).unwrap_or_default());
+            }
+            group.all_gather_floats(floats, len)?;
+            for part in all {
+                // Refused by those that were drawn here.
+                part.take_released(floats.get(part.coordinates()).unwrap_or_default(), Unreleased::claim());
+            }
+            Ok(())
+        });
+        finished.map_err(|error| match error {
+            ExchangeError::Exchange(error) => error,
+            ExchangeError::Call(error) => panic!("{LENGTH}: {error}"),
+        })
+    }
+}
+
+/// Words of a rank's part of a piece: small enough for a cache, large enough for a message.
+const PIECE: usize = 1 << 16;
+
+const LENGTH: &str = "the parameters have the state's length";
+
+/// The words of a sum as one block of `len` a rank, of which this rank has `own`.
+struct Blocks<'a, W> {
+    words: &'a mut [SumWord<W>],
+    own: Range<usize>,
+    len: usize,
+    width: usize,
+}
+
+impl<W> Blocks<'_, W> {
+    /// The words of piece `index` in the block of rank `rank`.
+    fn part(&self, rank: usize, index: usize) -> Range<usize> {
+        let block = block_of(rank, self.len, self.words.len());
+        let start = (block.start + index * self.width).min(block.end);
+        start..(start + self.width).min(block.end)
+    }
+}
+
+impl<S: grid::Word + Into<i64>> Pieces for Blocks<'_, S> {
+    fn fill(&mut self, index: usize, to: Words<'_>) {
+        fn fill<S: grid::Word + Into<i64>, W: Word>(
+            blocks: &Blocks<'_, S>,
+            index: usize,
+            to: &mut [W],
+            of: fn(i64) -> W,
+        ) {
+            for (rank, to) in to.chunks_mut(blocks.width).enumerate() {
+                let words = &blocks.words[blocks.part(rank, index)];
+                let (to, rest) = to.split_at_mut(words.len());
+                to.iter_mut().zip(words).for_each(|(to, word)| *to = of(word.get(Unreleased::claim()).into()));
+                rest.fill(W::default());
+            }
+        }
+        match to {
+            Words::U32(to) => fill(self, index, to, |value| value as u32),
+            Words::U64(to) => fill(self, index, to, |value| value as u64),
+        }
+    }
+
+    fn take(&mut self, index: usize, totals: Words<'_>) {
+        let start = (self.own.start + index * self.width).min(self.own.end);
+        let end = (start + self.width).min(self.own.end);
+        take(&mut self.words[start..end], totals);
+    }
+}
+
+/// Replaces `words` by totals.
+fn take<W: grid::Word>(words: &mut [SumWord<W>], totals: Words<'_>) {
+    match totals {
+        Words::U32(totals) => {
+            words
+                .iter_mut()
+                .zip(totals)
+                .for_each(|(word, total)| *word = SumWord::new(W::wrap((*total as i32).into()), Unreleased::claim()));
+        }
+        Words::U64(totals) => {
+            words
+                .iter_mut()
+                .zip(totals)
+                .for_each(|(word, total)| *word = SumWord::new(W::wrap(*total as i64), Unreleased::claim()));
+        }
+    }
+}
+
+/// A step that is open: of all coordinates, or of those of a rank.
+pub(crate) enum Taken<'a, 'l, M: Trained, O: Optimizer<OS>, OS> {
+    Whole(Opened<'a, 'l, M, O, OS>),
+    Block(OpenBlock<'a, Step<'l, M, O>, FilterState, OS>),
+}
+
+impl<'a, 'l, M: Trained, O: Optimizer<OS>, OS> Taken<'a, 'l, M, O, OS> {
+    /// The step, for samples and totals.
+    pub(crate) fn open(&mut self) -> &mut Opened<'a, 'l, M, O, OS> {
+        match self {
+            Self::Whole(opened) => opened,
+            Self::Block(opened) => opened.open(),
+        }
+    }
+}
+
+/// Returns true if no coordinate's step depends on others.
+fn moves_by_coordinate(run: &Run) -> Result<bool, TrainError> {
+    let (filter, _) = run.config.method.filter.build(0)?;
+    let (optimizer, _) = run.config.optimizer.build(&[])?;
+    Ok(Filter::<FilterState>::filters_by_coordinate(&filter)
+        && Optimizer::<OptimizerState>::moves_by_coordinate(&optimizer))
+}

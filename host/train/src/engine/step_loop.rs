@@ -1,0 +1,270 @@
+//! Shared by every loop over the steps of a run, `train`'s and the audits': the mechanism and its workers, the step and its
+//! memory, and the way from a draw to the sum.
+
+use crate::choice::{FilterState, OptimizerState};
+use crate::engine::galore::{Form, forms};
+use crate::engine::generator::ChaCha20;
+use crate::engine::rehearsal::self_test;
+use crate::engine::sampler::BatchSampler;
+use crate::engine::trained::{Correlated, Trained};
+use crate::engine::watched::{WatchedThreshold, WatchedThresholdState};
+use crate::engine::worker::{
+    Accumulate, ClippedSums, GradientObserver, GradsAt, Layout, OUTPUTS, Opened, PerSampleGradients, Point, SUMS,
+    Sessions, Step, Views,
+};
+use crate::{Noise, Run, TrainConfig, TrainError};
+use damper_access::Unreleased;
+use damper_accounting::Sampler;
+use damper_core::accounting::{Event, Rate};
+use damper_core::clip::Layer;
+use damper_core::grid::Grid;
+use damper_core::noise::{ContinuousGaussian, DiscreteGaussian};
+use damper_core::optimizer::Optimizer;
+use damper_core::private::{Mechanism, SumWord};
+use damper_core::schedule::{AnyNoise, Declared, NoiseSchedule};
+use damper_core::slots::OptimizerSlot;
+use damper_core::step::{PrivateStep, Slots, StepState};
+use damper_data::{Chunk, Split, chunks};
+use damper_grad::GradGraph;
+use damper_runtime::{Backend, BackendError};
+
+/// Its memory, the optimizer's of type `OS`.
+pub type State<M, OS> =
+    StepState<Vec<<M as Mechanism>::Word>, FilterState, OS, WatchedThresholdState, <M as Mechanism>::NoiseState>;
+
+/// The words of a sum.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Sum {
+    /// Grid units: exact.
+    Grid(Vec<i64>),
+    /// Floats: not exact.
+    Floats(Vec<f32>),
+}
+
+impl From<Vec<SumWord<i64>>> for Sum {
+    fn from(words: Vec<SumWord<i64>>) -> Self {
+        Self::Grid(words.into_iter().map(|word| word.get(Unreleased::claim())).collect())
+    }
+}
+
+impl From<Vec<SumWord<i32>>> for Sum {
+    fn from(words: Vec<SumWord<i32>>) -> Self {
+        Self::Grid(words.into_iter().map(|word| word.get(Unreleased::claim()).into()).collect())
+    }
+}
+
+impl From<Vec<SumWord<f32>>> for Sum {
+    fn from(words: Vec<SumWord<f32>>) -> Self {
+        Self::Floats(words.into_iter().map(|word| word.get(Unreleased::claim())).collect())
+    }
+}
+
+/// Code that goes through the steps of a run, once mechanism and workers are chosen.
+pub trait StepLoop {
+    /// Its result.
+    type End;
+
+    /// Goes through them.
+    fn go<M, G>(self, mechanism: M, workers: G) -> Result<Self::End, TrainError>
+    where
+        M: Trained,
+        G: Accumulate<M>,
+        Sum: From<Vec<M::Word>>;
+}
+
+/// The graph that the workers of `run` take samples through, and how the outputs that they read begin.
+pub fn graph_of(run: &Run) -> (&GradGraph, &'static [&'static str]) {
+    match &run.clipped {
+        Some(clipped) => (clipped, &SUMS),
+        None => (&run.grad, &OUTPUTS),
+    }
+}
+
+/// Rehearses the run's graph on `backend`, loads it for each thread, and goes the course.
+pub fn go<C: StepLoop>(run: &Run, backend: &dyn Backend, step_loop: C) -> Result<C::End, TrainError> {
+    let rows = run.physical_batch;
+    let sessions = Sessions { backend, grad: &run.grad, split: &run.data.train, rows, threads: run.threads() };
+    let (grad, prefixes) = graph_of(run);
+    self_test(backend, grad, prefixes, rows, &run.params)?;
+    let continuous = || ContinuousGaussian::new(run.terms.multiplier);
+    if let Some(correlated) = &run.terms.correlated {
+        let workers = PerSampleGradients::new(&sessions)?;
+        let mechanism: Correlated = correlated.mechanism()?;
+        return step_loop.go(mechanism, workers);
+    }
+    match (run.config.noise, run.terms.sigma_grid, &run.clipped) {
+        (Noise::Discrete, Some(sigma), None) => {
+            let grid = Grid::new(run.config.grid_bits)?;
+            let has_one_sigma = run.terms.noise_schedule == AnyNoise::Schedule(NoiseSchedule::Constant);
+            // The same bits, and half the memory to go through for each sample.
+            let draw = expected_draw(&run.config, run.priced_rate(), run.data.train.len());
+            if has_one_sigma && !grid.may_overflow_i32(draw, sigma) {
+                let workers = PerSampleGradients::new(&sessions)?;
+                return step_loop.go(DiscreteGaussian::<i32>::new(grid, sigma)?, workers);
+            }
+            let workers = PerSampleGradients::new(&sessions)?;
+            step_loop.go(DiscreteGaussian::<i64>::new(grid, sigma)?, workers)
+        }
+        (_, _, Some(clipped)) => {
+            let workers = ClippedSums::new(&Sessions { grad: clipped, ..sessions })?;
+            step_loop.go(continuous()?, workers)
+        }
+        _ => {
+            let workers = PerSampleGradients::new(&sessions)?;
+            step_loop.go(continuous()?, workers)
+        }
+    }
+}
+
+/// Samples of a step that are expected, of so many: more than the batch size where fewer samples were declared than there are.
+fn expected_draw(config: &TrainConfig, rate: Rate, samples: usize) -> u32 {
+    let is_thrown = matches!(config.sampler, Sampler::Poisson | Sampler::CyclicPoisson);
+    config.batch_size.max(if is_thrown { (rate.as_f64() * samples as f64).ceil() as u32 } else { 0 })
+}
+
+/// The layers of the run's clipping rule, which its step borrows.
+pub fn layers(run: &Run) -> Vec<Layer> {
+    run.config.method.clipping.layers(Layout::new(&run.grad).lengths())
+}
+
+/// The event of step `number`, which is priced with others if an event is several steps.
+pub fn event<M: Trained, O: Clone>(run: &Run, step: &Step<'_, M, O>, number: u32) -> Result<Event, TrainError> {
+    Ok(match (&run.terms.correlated, step.slots().mechanism.whole()) {
+        (Some(correlated), _) if correlated.rate.is_some() => correlated.event()?.0,
+        (_, Some(whole)) => whole?,
+        _ => step.event_at(number, run.priced_rate())?,
+    })
+}
+
+/// The step of `run` and its memory, with `noise` as the memory of the noise and what `around` makes of the optimizer and its.
+#[allow(clippy::type_complexity)] // A step and its memory.
+pub fn step<'a, M: Trained, O: Clone, OS>(
+    run: &Run,
+    mechanism: M,
+    noise: M::NoiseState,
+    layers: &'a [Layer],
+    around: impl FnOnce(OptimizerSlot, OptimizerState) -> (O, OS),
+) -> Result<(Step<'a, M, O>, State<M, OS>), TrainError> {
+    step_of(run, mechanism, noise, layers, None, around)
+}
+
+/// As [`step`], with a filter and an optimizer of so many `coordinates`, if not of all.
+#[allow(clippy::type_complexity)] // A step and its memory.
+pub fn step_of<'a, M: Trained, O: Clone, OS>(
+    run: &Run,
+    mechanism: M,
+    noise: M::NoiseState,
+    layers: &'a [Layer],
+    coordinates: Option<usize>,
+    around: impl FnOnce(OptimizerSlot, OptimizerState) -> (O, OS),
+) -> Result<(Step<'a, M, O>, State<M, OS>), TrainError> {
+    let (config, method) = (&run.config, &run.config.method);
+    let dim = Layout::new(&run.grad).dim();
+    let (filter, filter_state) = method.filter.build(coordinates.unwrap_or(dim))?;
+    let (threshold, threshold_state) = method.threshold.build(method.count_non_finite)?;
+    let forms = coordinates.map_or_else(|| forms(&run.grad), |rows| vec![Form { rows, columns: 1 }]);
+    let (optimizer, optimizer_state) = config.optimizer.build(&forms)?;
+    let (optimizer, optimizer_state) = around(optimizer, optimizer_state);
+    let step = PrivateStep::new(Slots {
+        mechanism,
+        clip: method.clipping.build(layers)?,
+        threshold: WatchedThreshold(threshold),
+        filter,
+        optimizer,
+        schedule: Declared { learning_rate: run.terms.learning_rate, noise: run.terms.noise_schedule },
+        expected_batch: config.batch_size,
+    })?;
+    let threshold_state = WatchedThresholdState { inner: threshold_state, watch: None };
+    let state = StepState::new(vec![M::Word::default(); dim], filter_state, optimizer_state, threshold_state);
+    Ok((step, state.with_noise(noise)))
+}
+
+/// The samples that a step drew and the points of its gradients. The memory is used again.
+#[derive(Default, Debug)]
+pub struct Draw {
+    /// The samples drawn, ascending.
+    pub samples: Vec<u32>,
+    points: Vec<Point>,
+    /// This rank's number and the number of ranks, if it takes its share of the chunks alone.
+    share: Option<(usize, usize)>,
+}
+
+impl Draw {
+    /// From now on takes the gradients of each `share.1`-th chunk, from number `share.0`.
+    pub fn take_share(&mut self, share: (usize, usize)) {
+        self.share = Some(share);
+    }
+
+    /// Throws the coins of an open step's samples, those of `split` and as many `others` behind them.
+    pub fn throw<M: Trained, O, OS>(
+        &mut self,
+        run: &Run,
+        opened: &Opened<'_, '_, M, O, OS>,
+        split: &Split,
+        others: u32,
+        generator: &ChaCha20,
+    ) where
+        O: Optimizer<OS>,
+    {
+        BatchSampler::new(run, split.len() as u32 + others).draw(generator, opened.number(), &mut self.samples);
+    }
+
+    /// The gradients of the samples drawn from `split` are taken, clipped and summed by the workers. The generator draws their views.
+    /// Returns the number of samples.
+    #[allow(clippy::too_many_arguments)] // Each is a thing of its own.
+    pub fn accumulate<M: Trained, O, OS>(
+        &mut self,
+        run: &Run,
+        opened: &mut Opened<'_, '_, M, O, OS>,
+        split: &Split,
+        workers: &mut impl Accumulate<M>,
+        params: &[f32],
+        generator: &ChaCha20,
+        grad_observer: Option<&mut dyn GradientObserver>,
+    ) -> Result<usize, BackendError>
+    where
+        O: Optimizer<OS>,
+    {
+        let own = self.samples.partition_point(|sample| (*sample as usize) < split.len());
+        let mut all: Vec<Chunk<'_>> = chunks(&self.samples[..own], run.physical_batch).collect();
+        if let Some((rank, ranks)) = self.share {
+            all = all.into_iter().skip(rank).step_by(ranks).collect();
+        }
+        self.points.resize_with(opened.eval_points(), Point::default);
+        for (index, point) in self.points.iter_mut().enumerate() {
+            point.params.resize(params.len(), 0.0);
+            point.weight =
+                opened.eval_point(index, params, &mut point.params).expect("the points have the parameters' length");
+        }
+        let views = Views::new(run.config.augment, generator, opened.number());
+        workers.accumulate(opened, split, &all, GradsAt { points: &self.points, views }, grad_observer)?;
+        Ok(all.iter().map(|chunk| chunk.samples.len()).sum())
+    }
+
+    /// The points at which the last step took gradients.
+    pub fn points(&self) -> &[Point] {
+        &self.points
+    }
+
+    /// Samples drawn that are not null.
+    pub fn counted(&self, split: &Split) -> u32 {
+        self.samples.iter().filter(|sample| !split.is_null(**sample as usize)).count() as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Budget, Method};
+
+    // A declared number of samples below the real one makes draws larger than the batch size.
+    #[test]
+    fn declared_samples_make_draws_larger() {
+        let usual = TrainConfig::new(Budget::NoiseMultiplier(1.0), 1e-5, 500, 1.0, Method::dp_sgd(1.0, 0.1));
+        let rate = Rate::of(500, 2_500).unwrap();
+        assert_eq!(expected_draw(&usual, rate, 10_000), 2_000);
+        assert_eq!(expected_draw(&usual, rate, 2_500), 500);
+        let shuffled = TrainConfig { sampler: Sampler::Shuffled, ..usual };
+        assert_eq!(expected_draw(&shuffled, Rate::ONE, 10_000), 500);
+    }
+}

@@ -1,0 +1,227 @@
+//! Workers: each thread adds its share of a batch to the sum of a step, with a session and a physical batch of its own.
+//!
+//! Samples are split over one-thread sessions rather than operators over threads: it is faster on networks of every size
+//! met here. Each sample's gradient is added by itself (`per_sample`), or the backend clips and sums a chunk
+//! (`clipped_sum`).
+
+mod clipped_sum;
+mod device_sum;
+mod exact;
+mod ordered_lock;
+mod parts;
+mod per_sample;
+mod plain_sum;
+mod reader;
+mod views;
+
+pub(crate) use clipped_sum::ClippedSums;
+pub use exact::{ExactGradients, Rows};
+pub use parts::OUTPUTS;
+pub use per_sample::PerSampleGradients;
+pub use plain_sum::PlainSums;
+pub use views::Views;
+
+use crate::choice::FilterState;
+use crate::engine::prune::keep_outputs;
+use crate::engine::watched::WatchedThreshold;
+use damper_core::error::CallError;
+use damper_core::noise::Generator;
+use damper_core::optimizer::Optimizer;
+use damper_core::private::Mechanism;
+use damper_core::schedule::{AnyNoise, Declared};
+use damper_core::slots::{AnyClip, FilterSlot};
+use damper_core::step::{NoisePart, Open, PrivateStep};
+use damper_data::{Batch, Chunk, Split};
+use damper_grad::GradGraph;
+use damper_onnx::{TensorRef, TensorSpec};
+use damper_runtime::{Backend, BackendError, Kept, Plan, Session};
+use prost::Message;
+use std::num::NonZeroUsize;
+
+/// A step of the trainer's that takes samples, whatever optimizer `O` with memory `OS` follows it, with layers that live for `'l`.
+pub type Opened<'a, 'l, M, O, OS> = Open<'a, Step<'l, M, O>, FilterState, OS>;
+/// The step of a run, with optimizer `O`.
+pub type Step<'l, M, O> = PrivateStep<FilterSlot, O, M, WatchedThreshold, AnyClip<'l>, Declared<AnyNoise>>;
+
+/// Who is shown each drawn sample's mixed gradient, bit for bit as the core takes it, in the order of the chunks: a recording, or
+/// an audit. Null samples have none.
+pub trait GradientObserver: Send {
+    /// The gradient of sample `sample`, `[D]`.
+    fn sample(&mut self, sample: u32, mixed: &[f32]);
+}
+
+/// One way from samples to the sum of a step.
+pub trait Accumulate<M: Mechanism> {
+    /// Adds the samples of `chunks`, taking gradients where `at` says and mixing them per sample before the clip. A witness is shown
+    /// each sample's, where each has one.
+    fn accumulate<O: Optimizer<OS>, OS>(
+        &mut self,
+        opened: &mut Opened<'_, '_, M, O, OS>,
+        split: &Split,
+        chunks: &[Chunk<'_>],
+        at: GradsAt<'_>,
+        grad_observer: Option<&mut dyn GradientObserver>,
+    ) -> Result<(), BackendError>;
+
+    /// The number of samples of `chunks`, whose indices are from 0, whose gradient at `params` is not finite; 0 if this way does not
+    /// look. Nothing is added to a sum.
+    fn count_non_finite(
+        &mut self,
+        _split: &Split,
+        _chunks: &[Chunk<'_>],
+        _params: &[f32],
+    ) -> Result<u64, BackendError> {
+        Ok(0)
+    }
+
+    /// Number of sessions.
+    fn count(&self) -> usize;
+
+    /// Number of threads.
+    fn threads(&self) -> usize {
+        self.count()
+    }
+
+    /// Finishes the step: the noise is drawn by all threads, and its bits do not depend on their number.
+    fn finish<O: Optimizer<OS>, OS>(
+        &self,
+        opened: Opened<'_, '_, M, O, OS>,
+        params: &mut [f32],
+        generator: &(impl Generator + Sync),
+    ) -> Result<(), CallError>
+    where
+        M: Send + Sync,
+        M::Word: Send,
+    {
+        let parts = (params.len() / WORTH_A_THREAD).clamp(1, self.threads());
+        opened.finish_on(params, generator, parts, draw_parts)
+    }
+}
+
+/// Number of threads: `asked`, or that of processors. One in WebAssembly, which has no threads.
+pub fn threads(asked: Option<NonZeroUsize>) -> usize {
+    if cfg!(target_family = "wasm") {
+        return 1;
+    }
+    asked.or_else(|| std::thread::available_parallelism().ok()).map_or(1, NonZeroUsize::get)
+}
+
+/// Draws parts of the noise, each on a thread.
+pub fn draw_parts<M: Mechanism<Word: Send> + Send + Sync>(parts: &mut [NoisePart<'_, M, impl Generator + Sync>]) {
+    std::thread::scope(|scope| {
+        let Some((own, others)) = parts.split_first_mut() else { return };
+        for part in others {
+            scope.spawn(|| part.draw());
+        }
+        own.draw();
+    });
+}
+
+/// Coordinates whose noise takes as long as a thread to start, some times over.
+const WORTH_A_THREAD: usize = 1 << 12;
+
+/// The parts that the sessions of all workers share.
+#[derive(Clone, Copy)]
+pub struct Sessions<'a> {
+    /// The backend.
+    pub backend: &'a dyn Backend,
+    /// The graph that they run.
+    pub grad: &'a GradGraph,
+    /// The samples they are fed.
+    pub split: &'a Split,
+    /// Rows of the physical batch.
+    pub rows: NonZeroUsize,
+    /// Number of workers.
+    pub threads: usize,
+}
+
+impl Sessions<'_> {
+    /// A one-thread session for the outputs whose names begin so: training computes no loss of a private sample.
+    fn load(&self, prefixes: &[&str]) -> Result<Box<dyn Session>, BackendError> {
+        let (model, plan) = plan(self.grad, prefixes, self.rows);
+        self.backend.load(&model, &plan)
+    }
+
+    fn batch(&self) -> Batch {
+        Batch::new(self.split, self.rows)
+    }
+
+    /// One for each thread.
+    fn each<W>(&self, make: impl Fn(&Self) -> Result<W, BackendError>) -> Result<Vec<W>, BackendError> {
+        (0..self.threads).map(|_| make(self)).collect()
+    }
+}
+
+fn fill(batch: &mut Batch, split: &Split, chunk: Chunk<'_>) -> Result<(), BackendError> {
+    batch.fill(split, chunk).map_err(|error| BackendError(error.to_string()))
+}
+
+/// `grad` cut down to those outputs, encoded, and what it is to be loaded for.
+pub fn plan(grad: &GradGraph, prefixes: &[&str], rows: NonZeroUsize) -> (Vec<u8>, Plan) {
+    let is_wanted = |spec: &&TensorSpec| prefixes.iter().any(|prefix| spec.name.starts_with(prefix));
+    let outputs: Vec<TensorSpec> = grad.outputs.iter().filter(is_wanted).cloned().collect();
+    let names: Vec<&str> = outputs.iter().map(|spec| spec.name.as_str()).collect();
+    let model = keep_outputs(&grad.model, &names).encode_to_vec();
+    (model, Plan { batch: rows.get(), threads: 1, inputs: grad.feeds(), outputs })
+}
+
+/// Prefixes of the outputs that [`ClippedSums`] read.
+pub const SUMS: [&str; 2] = ["dp.norm", "dp.sum."];
+
+/// Offsets of the parameters in the flat vector, in order, and its length.
+#[derive(Clone, Debug)]
+pub struct Layout {
+    lengths: Vec<usize>,
+}
+
+impl Layout {
+    /// Of the parameters of `grad`.
+    pub fn new(grad: &GradGraph) -> Self {
+        Self { lengths: grad.parameters.iter().map(|spec| spec.elements(1)).collect() }
+    }
+
+    /// Number of parameters in all.
+    pub fn dim(&self) -> usize {
+        self.lengths.iter().sum()
+    }
+
+    /// Lengths of the parameters.
+    pub fn lengths(&self) -> &[usize] {
+        &self.lengths
+    }
+
+    /// The parts of a flat vector as inputs of many runs.
+    pub fn kept<'a>(&'a self, flat: &'a [f32]) -> Kept<'a> {
+        Kept::new(self.split(flat).map(TensorRef::F32).collect())
+    }
+
+    /// The parts of a flat vector, one a parameter.
+    pub fn split<'a>(&'a self, flat: &'a [f32]) -> impl Iterator<Item = &'a [f32]> {
+        let mut rest = flat;
+        self.lengths.iter().map(move |length| {
+            let (part, after) = rest.split_at(*length);
+            rest = after;
+            part
+        })
+    }
+}
+
+/// The points and views at which a step takes each sample's gradients. Their mean over views, weighted over points, is the sample's.
+#[derive(Clone, Copy)]
+pub struct GradsAt<'a> {
+    /// The evaluation points.
+    pub points: &'a [Point],
+    /// The views of each sample; none if it is taken as it is.
+    pub views: Option<Views<'a>>,
+}
+
+/// The evaluation points of a step, and their weights.
+#[derive(Clone, Default, Debug)]
+pub struct Point {
+    /// `[D]`, flat.
+    pub params: Vec<f32>,
+    /// The weight of its gradient in the sample's.
+    pub weight: f32,
+}
+
+const SHAPES: &str = "the graph's gradients have the parameters' shapes";

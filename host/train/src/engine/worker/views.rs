@@ -1,0 +1,41 @@
+//! The random views of each sample in a step.
+
+use crate::engine::generator::ChaCha20;
+use damper_core::noise::{Address, Generator, Purpose};
+use damper_data::{Augment, Batch, Chunk, Split, View};
+use rand_core::Rng;
+
+/// The views of a step. They follow from key, step and sample alone, whatever row or worker a sample has.
+#[derive(Clone, Copy)]
+pub struct Views<'a> {
+    augment: Augment,
+    generator: &'a ChaCha20,
+    step: u32,
+}
+
+impl<'a> Views<'a> {
+    /// The views of step `step`; none if samples are taken as they are.
+    pub fn new(augment: Option<Augment>, generator: &'a ChaCha20, step: u32) -> Option<Self> {
+        augment.map(|augment| Self { augment, generator, step })
+    }
+
+    /// Their number.
+    pub fn count(&self) -> u32 {
+        self.augment.views.get()
+    }
+
+    /// Gives the samples of `chunk`, which fill `batch`, their view number `view`.
+    pub fn apply(&self, batch: &mut Batch, split: &Split, chunk: Chunk<'_>, view: u32) {
+        let views = chunk.samples.iter().map(|sample| self.view(*sample, view));
+        batch.augment(split, &self.augment, views);
+    }
+
+    fn view(&self, sample: u32, view: u32) -> View {
+        let mut words =
+            self.generator.stream(Address { purpose: Purpose::Augmentation, step: self.step, chunk: sample });
+        (0..3 * view).for_each(|_| {
+            words.next_u32();
+        });
+        self.augment.view(std::array::from_fn(|_| words.next_u32()))
+    }
+}

@@ -1,0 +1,338 @@
+//! Loss, accuracy and figures by class on the held-out split.
+
+use crate::Run;
+use crate::TrainError;
+use crate::engine::prune::keep_outputs;
+use crate::engine::rehearsal::{Made, made_up};
+use crate::engine::worker::Layout;
+use crate::outcome::LastIterate;
+use crate::outcome::class_metrics::{ClassMetrics, MOST_CLASSES, Tally};
+use crate::prepare::class_axis;
+use damper_core::held_out::HeldOutSums;
+use damper_data::{Batch, BatchLabels, Labels, Split, chunks};
+use damper_grad::{Loss, Reduction};
+use damper_onnx::Dim;
+use damper_runtime::{Backend, BackendError, Inputs, Plan, Session, open};
+use prost::Message;
+use std::num::NonZeroUsize;
+
+/// Rows of an evaluation batch.
+const ROWS: NonZeroUsize = NonZeroUsize::new(100).unwrap();
+
+/// A session that evaluates.
+pub(crate) struct Evaluator {
+    session: Box<dyn Session>,
+    batch: Batch,
+    kind: Kind,
+    reduction: Reduction,
+    /// A squared error of scaled labels is so much in the labels' unit.
+    unit: f64,
+    /// Labels and answers of the last evaluation.
+    tally: Option<Tally>,
+}
+
+/// The figures of one row.
+struct Row {
+    loss: f32,
+    /// Class labels that count, where labels are classes.
+    labels: Option<u64>,
+    right: u64,
+    answers: u64,
+}
+
+/// The part of row `row` of a batch.
+fn of_row<T>(values: &[T], row: usize) -> &[T] {
+    let width = values.len() / ROWS;
+    &values[row * width..][..width]
+}
+
+/// The labels of one row.
+#[derive(Clone, Copy)]
+enum RowLabels<'a> {
+    Classes(&'a [i64]),
+    Values(&'a [f32]),
+    None,
+}
+
+/// The rule by which a prediction counts as right.
+#[derive(Clone, Copy)]
+enum Kind {
+    /// The largest entry of the output along its class axis is the label's.
+    Classes(Classes),
+    /// The sign of each output is the label's side of one half.
+    Signs,
+    /// Nothing does.
+    None,
+}
+
+/// How the classes lie in one sample's output.
+#[derive(Clone, Copy)]
+struct Classes {
+    count: usize,
+    /// From one class to the next.
+    stride: usize,
+}
+
+/// A loss of 1 in training, in the unit of the labels: they may be scaled, and then the loss is a squared error.
+pub(crate) fn loss_unit(run: &Run) -> f64 {
+    run.data.train.label_scale().map_or(1.0, |(_, std)| std * std)
+}
+
+/// Mean loss of `run` with `params` on `split`, and the share of right answers where the loss has classes: exact functions of its rows.
+///
+/// # Errors
+///
+/// The backend is absent or fails.
+pub fn exact_figures(run: &Run, params: &[f32], split: &Split) -> Result<(f64, Option<f64>), TrainError> {
+    let backend = open(run.config.backend)?;
+    let layout = Layout::new(&run.grad);
+    Ok(Evaluator::new(backend.as_ref(), run, split)?.evaluate(split, &layout, params)?)
+}
+
+impl Evaluator {
+    /// Loads the forward part of the run's graph for the samples of `split`.
+    pub(crate) fn new(backend: &dyn Backend, run: &Run, split: &Split) -> Result<Self, BackendError> {
+        let grad = &run.grad;
+        let find = |name: &str| grad.outputs.iter().find(|spec| spec.name == name).cloned();
+        // An output that does not hold the samples in front has a loss, but is not read for answers.
+        let output = run.derive.output.as_ref().and_then(|name| find(name));
+        let output = output.filter(|spec| spec.shape.first() == Some(&Dim::Batch));
+        let value = run.graph.outputs.iter().map(|id| run.graph.value(*id));
+        let value = value.into_iter().find(|value| output.as_ref().is_some_and(|spec| spec.name == value.name));
+        let kind = match (&run.derive.loss, value) {
+            (Loss::SoftmaxCrossEntropy, Some(value)) => {
+                let (count, stride) = class_axis(&run.derive, value);
+                Kind::Classes(Classes { count, stride })
+            }
+            (Loss::BceWithLogits, Some(_)) => Kind::Signs,
+            _ => Kind::None,
+        };
+        let output = output.filter(|_| !matches!(kind, Kind::None));
+        let outputs: Vec<_> = find("dp.loss").into_iter().chain(output).collect();
+        let plan = Plan {
+            batch: ROWS.get(),
+            threads: 1,
+            inputs: grad.inputs.iter().chain(&grad.labels).chain(&grad.parameters).cloned().collect(),
+            outputs: outputs.clone(),
+        };
+        let names: Vec<&str> = outputs.iter().map(|spec| &*spec.name).collect();
+        let model = keep_outputs(&grad.model, &names);
+        let mut session = backend.load(&model.encode_to_vec(), &plan)?;
+        // Whatever the backend cannot run is found out before anything is charged.
+        let made = made_up(grad, &plan, &run.params);
+        session.run(&made.iter().map(Made::input).collect::<Vec<_>>(), &mut |_| {})?;
+        let (reduction, unit) = (run.derive.reduction, loss_unit(run));
+        Ok(Self { session, batch: Batch::new(split, ROWS), kind, reduction, unit, tally: None })
+    }
+
+    /// Mean loss and, where the loss has classes, the share of right answers. Where labels are classes, both are means
+    /// over the labels that count: over tokens, of a language model.
+    pub(crate) fn evaluate(
+        &mut self,
+        split: &Split,
+        layout: &Layout,
+        params: &[f32],
+    ) -> Result<(f64, Option<f64>), BackendError> {
+        let (mut loss, mut losses) = (0.0, 0.0);
+        let (mut right, mut answers) = (0u64, 0u64);
+        let mean = self.reduction == Reduction::Mean;
+        let (kind, mut tally) = (self.kind, self.empty_tally(split));
+        self.each_output(split, layout, params, &mut |loss_of_row, output, labels| {
+            if let Some(tally) = &mut tally {
+                kind.tally(output, labels, tally);
+            }
+            let row = kind.row(loss_of_row, output, labels);
+            let counted = row.labels.map_or(1.0, |labels| labels as f64);
+            loss += f64::from(row.loss) * if mean && row.labels.is_some() { counted } else { 1.0 };
+            losses += counted;
+            right += row.right;
+            answers += row.answers;
+        })?;
+        self.tally = tally;
+        let accuracy = (answers > 0).then(|| right as f64 / answers as f64);
+        Ok((self.unit * loss / losses.max(1.0), accuracy))
+    }
+
+    /// Figures of the last parameters, where `mean` is what is evaluated; none without one, or if their loss is not a number.
+    pub(crate) fn last_iterate(
+        &mut self,
+        split: &Split,
+        layout: &Layout,
+        params: &[f32],
+        mean: Option<&[f32]>,
+    ) -> Result<Option<LastIterate>, BackendError> {
+        if mean.is_none() {
+            return Ok(None);
+        }
+        let (loss, accuracy) = self.evaluate(split, layout, params)?;
+        Ok(loss.is_finite().then_some(LastIterate { loss, accuracy }))
+    }
+
+    /// Figures by class of the last evaluation, or, if this process has made none, of a new one with `params`. None if the loss has no
+    /// classes, or too many.
+    pub(crate) fn class_metrics(
+        &mut self,
+        split: &Split,
+        layout: &Layout,
+        params: &[f32],
+    ) -> Result<Option<ClassMetrics>, BackendError> {
+        if self.tally.is_none() && self.empty_tally(split).is_some() {
+            self.evaluate(split, layout, params)?;
+        }
+        Ok(self.tally.take().map(Tally::metrics))
+    }
+
+    /// For figures by class; none if the loss has no classes, or too many.
+    fn empty_tally(&self, split: &Split) -> Option<Tally> {
+        let outputs = match split.labels() {
+            Labels::Values { values, .. } => values.len() / split.len().max(1),
+            Labels::Stored { shape, values } if !values.is_integer() => shape.iter().product(),
+            _ => 0,
+        };
+        match self.kind {
+            Kind::Classes(Classes { count, .. }) if (2..=MOST_CLASSES).contains(&count) => {
+                Some(Tally::of_classes(count))
+            }
+            Kind::Signs if (1..=MOST_CLASSES).contains(&outputs) => Some(Tally::of_outputs(outputs)),
+            _ => None,
+        }
+    }
+
+    /// Sums over the rows of `split`, for a release with noise: each row's share of right answers, and its loss over `loss_bound`.
+    pub(crate) fn sums(
+        &mut self,
+        split: &Split,
+        layout: &Layout,
+        params: &[f32],
+        loss_bound: f32,
+    ) -> Result<HeldOutSums<2>, BackendError> {
+        let mut sums = HeldOutSums::default();
+        let kind = self.kind;
+        self.each_output(split, layout, params, &mut |loss, output, labels| {
+            let row = kind.row(loss, output, labels);
+            let share = if row.answers > 0 { row.right as f32 / row.answers as f32 } else { 0.0 };
+            sums.add([share, row.loss / loss_bound]);
+        })?;
+        Ok(sums)
+    }
+
+    /// Hands loss, output and labels of each row that is not null to `reader`, in order.
+    fn each_output(
+        &mut self,
+        split: &Split,
+        layout: &Layout,
+        params: &[f32],
+        reader: &mut dyn FnMut(f32, &[f32], RowLabels<'_>),
+    ) -> Result<(), BackendError> {
+        let samples: Vec<u32> = (0..split.len() as u32).filter(|sample| !split.is_null(*sample as usize)).collect();
+        let Self { session, batch, .. } = self;
+        let params = layout.kept(params);
+        for chunk in chunks(&samples, ROWS) {
+            batch.fill(split, chunk).map_err(|error| BackendError(error.to_string()))?;
+            let before: Vec<_> = batch.inputs().collect();
+            let labels = batch.labels();
+            session.run_kept(Inputs { before: &before, kept: &params, after: &[] }, &mut |outputs| {
+                for (row, loss) in outputs[0][..chunk.samples.len()].iter().enumerate() {
+                    let labels = match labels {
+                        BatchLabels::Classes(labels) => RowLabels::Classes(of_row(labels, row)),
+                        BatchLabels::Values(labels) => RowLabels::Values(of_row(labels, row)),
+                        BatchLabels::None => RowLabels::None,
+                    };
+                    reader(*loss, outputs.get(1).map_or(&[], |output| of_row(output, row)), labels);
+                }
+            })?;
+        }
+        Ok(())
+    }
+}
+
+impl Kind {
+    /// The figures of one row.
+    fn row(self, loss: f32, output: &[f32], labels: RowLabels<'_>) -> Row {
+        let counted = match labels {
+            RowLabels::Classes(labels) => Some(labels.iter().filter(|label| **label >= 0).count() as u64),
+            _ => None,
+        };
+        let (right, answers) = match (self, labels) {
+            (Self::Classes(classes), RowLabels::Classes(labels)) => classes.judge(output, labels),
+            (Self::Signs, RowLabels::Values(labels)) => signs(output, labels),
+            _ => (0, 0),
+        };
+        Row { loss, labels: counted, right, answers }
+    }
+
+    /// Adds the labels of one row that count, their answers and their scores to `tally`.
+    fn tally(self, output: &[f32], labels: RowLabels<'_>, tally: &mut Tally) {
+        match (self, labels) {
+            (Self::Classes(classes), RowLabels::Classes(labels)) => classes.tally(output, labels, tally),
+            (Self::Signs, RowLabels::Values(labels)) => {
+                let all = output.iter().zip(labels).enumerate();
+                all.filter(|(_, (_, label))| **label != -100.0)
+                    .for_each(|(at, (score, label))| tally.add_output(at, *label > 0.5, *score > 0.0, *score));
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Classes {
+    /// Right answers and answers among the labels of the first samples of an output. A label below 0 is not counted.
+    fn judge(self, output: &[f32], labels: &[i64]) -> (u64, u64) {
+        let mut right = 0;
+        let mut answers = 0;
+        self.each(output, labels, &mut |label, answer, _| {
+            right += u64::from(answer == label);
+            answers += 1;
+        });
+        (right, answers)
+    }
+
+    /// Hands each label that counts to `reader`, with the answer and where its first logit is.
+    fn each(self, output: &[f32], labels: &[i64], reader: &mut dyn FnMut(usize, usize, usize)) {
+        for (place, label) in labels.iter().enumerate() {
+            if let Ok(label) = usize::try_from(*label) {
+                let first = place / self.stride * self.count * self.stride + place % self.stride;
+                let logit = |class: usize| output[first + class * self.stride];
+                // The first of equal largest entries answers.
+                let answer = (0..self.count).fold(0, |best, i| if logit(i) > logit(best) { i } else { best });
+                reader(label, answer, first);
+            }
+        }
+    }
+
+    /// Adds the labels that count, their answers and their logits to `tally`.
+    fn tally(self, output: &[f32], labels: &[i64], tally: &mut Tally) {
+        self.each(output, labels, &mut |label, answer, first| {
+            let logits = (0..self.count).map(|class| output[first + class * self.stride]);
+            tally.add_class(label, answer, logits);
+        });
+    }
+}
+
+/// Right answers and answers among the labels of the first samples of an output. The label −100 is not counted.
+fn signs(output: &[f32], labels: &[f32]) -> (u64, u64) {
+    let counted = || output.iter().zip(labels).filter(|(_, label)| **label != -100.0);
+    let right = counted().filter(|(output, label)| (**output > 0.0) == (**label > 0.5)).count();
+    (right as u64, counted().count() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // Padding and ignored labels are not counted.
+    #[test]
+    fn ignores_padding_and_ignored_labels() {
+        let output = [0.1, 0.9, 0.8, 0.2, 0.3, 0.7, 9.0, 0.0];
+        assert_eq!(Classes { count: 2, stride: 1 }.judge(&output, &[1, 1, -100]), (1, 2));
+        assert_eq!(signs(&[0.5, -0.5, 0.5, 7.0], &[1.0, 1.0, -100.0]), (1, 2));
+    }
+
+    #[test]
+    fn classes_are_read_along_their_axis() {
+        // Two samples of three classes by two tokens.
+        let output = [0.1, 0.9, 0.8, 0.2, 0.3, 0.7, 9.0, 0.0, 0.0, 0.0, 0.0, 1.0];
+        assert_eq!(Classes { count: 3, stride: 2 }.judge(&output, &[1, 0, 0, 2]), (4, 4));
+        assert_eq!(Classes { count: 3, stride: 2 }.judge(&output, &[1, 0, 1, 1]), (2, 4));
+    }
+}

@@ -1,0 +1,11 @@
+//! Everything that is fixed before the first row is read: rates, noise, steps, price.
+
+pub(crate) mod before_steps;
+pub(crate) mod correlation;
+pub(crate) mod equation6;
+pub(crate) mod held_out;
+pub(crate) mod price;
+pub(crate) mod review;
+pub(crate) mod run_plan;
+pub(crate) mod terms;
+pub(crate) mod weights;

@@ -1,0 +1,94 @@
+//! The plan that a run is charged for, out of its configuration and terms.
+
+use crate::engine::sampler::steps_per_event;
+use crate::plan::before_steps::BeforeSteps;
+use crate::plan::held_out::steps_between;
+use crate::{Noise, PrivateMetrics, Run, Terms, TrainConfig, TrainError};
+use damper_accounting::{CorrelatedRun, Recorded, RecordedEvent};
+use damper_budget::RunPlan;
+use damper_core::accounting::Event;
+use damper_core::grid::Grid;
+use damper_core::noise::{ContinuousGaussian, DiscreteGaussian};
+use damper_core::private::Mechanism;
+use damper_core::schedule::{Declared, Schedule};
+
+impl Run {
+    /// Its plan, which a budget is charged for.
+    ///
+    /// # Errors
+    ///
+    /// The noise or a rate is outside its range.
+    pub fn run_plan(&self) -> Result<RunPlan, TrainError> {
+        run_plan(&self.config, self.data.train.len() as u64, &self.terms, self.private_metrics.as_ref())
+    }
+}
+
+/// The plan of a run on `samples` samples, with these noisy releases from held-out rows.
+pub(crate) fn run_plan(
+    config: &TrainConfig,
+    samples: u64,
+    terms: &Terms,
+    held_out: Option<&PrivateMetrics>,
+) -> Result<RunPlan, TrainError> {
+    let steps_per_event = steps_per_event(config, samples, terms.steps);
+    let BeforeSteps { normalize, non_finite } = BeforeSteps::of(config)?;
+    let events = match (config.noise, terms.sigma_grid) {
+        _ if config.is_not_private() => Ok(vec![]),
+        _ if terms.correlated.is_some() => {
+            Ok(terms.correlated.iter().map(CorrelatedRun::event).collect::<Result<_, _>>()?)
+        }
+        (Noise::Discrete, Some(sigma)) => {
+            let mechanism = DiscreteGaussian::<i64>::new(Grid::new(config.grid_bits)?, sigma)?;
+            events(terms, steps_per_event, mechanism)
+        }
+        _ => events(terms, steps_per_event, ContinuousGaussian::new(terms.multiplier)?),
+    }?;
+    Ok(RunPlan {
+        run: config.kind().to_string(),
+        path: config.path().into(),
+        steps: terms.steps,
+        steps_per_event,
+        evaluate_every: steps_between(config, terms.rate),
+        events: Recorded {
+            run: Some(config.kind()),
+            held_out: held_out
+                .map(|metrics| metrics.plan.events().iter().map(RecordedEvent::new).collect())
+                .unwrap_or_default(),
+            normalize: normalize.map(|event| RecordedEvent::new(&(event, 1))),
+            non_finite: non_finite.map(|event| RecordedEvent::new(&(event, 1))),
+            sampler: config.sampler,
+            steps: (!config.sampler.has_event_each_step()).then_some(u64::from(terms.steps)),
+            correlation: terms.correlated.as_ref().map(Into::into),
+            truncation: terms.truncation,
+            ..Recorded::new(config.accountant, config.delta, &events)
+        },
+    })
+}
+
+/// Each event and how often it comes in a row, in the order of the steps.
+fn events<M: Mechanism>(terms: &Terms, steps_per_event: u32, mechanism: M) -> Result<Vec<(Event, u64)>, TrainError> {
+    let schedule = Declared { learning_rate: terms.learning_rate, noise: terms.noise_schedule };
+    let of_step = |step| {
+        let event = Event::new(terms.event_rate, mechanism.scaled(schedule.noise_factor(step)).multiplier())?;
+        terms.count_noise.map_or(Ok(event), |counts| event.and(counts.multiplier()))
+    };
+    let mut events: Vec<(Event, u64)> = Vec::new();
+    let mut step = 0;
+    while step < terms.steps {
+        let end = terms.steps.min(step.saturating_add(steps_per_event));
+        // The steps of an epoch count as the one with the least noise.
+        let mut least: Event = of_step(step)?;
+        for step in step + 1..end {
+            let event = of_step(step)?;
+            if event.multiplier() < least.multiplier() {
+                least = event;
+            }
+        }
+        match events.last_mut() {
+            Some((last, times)) if *last == least => *times += 1,
+            _ => events.push((least, 1)),
+        }
+        step = end;
+    }
+    Ok(events)
+}

@@ -1,0 +1,9 @@
+//! What a run keeps on the disk: checkpoints, ledgers, recordings, the digest of its data.
+
+pub(crate) mod checkpoint;
+pub(crate) mod data_digest;
+pub mod files;
+pub(crate) mod recording;
+pub mod replay;
+pub(crate) mod space;
+pub(crate) mod store;

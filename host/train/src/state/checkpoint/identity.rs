@@ -1,0 +1,48 @@
+//! What must be one on all ranks of a run. Shares of the draw, noise and updates follow from it.
+
+use super::environment::Environment;
+use super::snapshot::{Header, Invocation};
+use crate::engine::group::{Group, RankError};
+use crate::state::files::sha256;
+use crate::{Run, TrainConfig, TrainError};
+use damper_core::numerics::digest::Digest;
+use prost::Message;
+
+/// Names and values, in the order in which a difference is looked for.
+pub(crate) type Identity = Vec<(String, String)>;
+
+/// That of `run` in `environment`.
+pub(crate) fn identity(run: &Run, environment: &Environment) -> Result<Identity, TrainError> {
+    let invocation = Invocation { folder: String::new(), args: vec![], charge: None };
+    let header = Header::new(invocation, run)?;
+    // What changes no bit may differ.
+    let config = TrainConfig { workers: None, memory: 0, record: None, tune: None, ..run.config.clone() };
+    let graph = sha256(&run.grad.model.encode_to_vec());
+    let (batch, samples, params) = (run.physical_batch, run.data.train.len(), Digest::of(&run.params).value());
+    let settings = format!("{config:?}; {:?}; {batch}; {samples}; {}; {params}; {graph}", run.terms, run.is_sharded());
+    let mut all: Identity = environment.parts();
+    for (name, value) in [
+        ("another model", header.model),
+        ("settings", sha256(settings.as_bytes())),
+        ("data", header.data),
+        ("another plan of steps and noise", header.plan),
+    ] {
+        all.push((name.into(), value));
+    }
+    Ok(all)
+}
+
+/// Fails on all ranks if one has another identity than rank 0.
+pub(crate) fn check_same(group: &dyn Group, own: &Identity) -> Result<(), RankError> {
+    let own = serde_json::to_vec(own).expect("texts are JSON");
+    let all = group.all_gather(&own)?;
+    let all: Vec<Identity> = all.iter().map(|bytes| serde_json::from_slice(bytes).unwrap_or_default()).collect();
+    for (rank, other) in all.iter().enumerate() {
+        if let Some((what, _)) =
+            all[0].iter().enumerate().find(|(at, part)| other.get(*at) != Some(part)).map(|(_, part)| part)
+        {
+            return Err(RankError::Differs { rank, what: what.clone() });
+        }
+    }
+    Ok(())
+}

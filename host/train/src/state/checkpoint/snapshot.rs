@@ -1,0 +1,255 @@
+//! The files of a run's state.
+//!
+//! # Format
+//!
+//! A line of JSON, `{"state":HEADER,"sha256":"…"}`, and behind its newline the body: the key, 32 bytes, and the memory as
+//! [`damper_core::state`] writes it (nothing before the first step). The header has the SHA-256 of the body, and the line that of the
+//! header. Version 1.
+
+use super::environment::Environment;
+use super::error::CheckpointError;
+use crate::state::data_digest::data_digest;
+use crate::state::files::{Access, FileError, hex, sha256, write_pieces};
+use crate::state::replay::PART;
+use crate::{Evaluation, Run, TrainError};
+use damper_core::state::{self, SaveState};
+use damper_data::DataNames;
+use damper_files::sealed;
+use damper_onnx as onnx;
+use serde::{Deserialize, Serialize};
+use sha2::{Digest, Sha256};
+use std::fs;
+use std::io;
+use std::path::Path;
+use zeroize::Zeroizing;
+
+/// The files, written in turn.
+pub(crate) const FILES: [&str; 2] = ["state-a", "state-b"];
+
+const VERSION: u32 = 1;
+
+/// The invocation of a run, from which the same run can be prepared.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Invocation {
+    /// The working folder, where relative paths begin.
+    pub folder: String,
+    /// The arguments.
+    pub args: Vec<String>,
+    /// The number of its charge in the budget of its data set, if it has one.
+    pub charge: Option<u64>,
+}
+
+/// The progress of a run up to a step.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Moment {
+    /// Seconds that it took.
+    pub(crate) seconds: f64,
+    #[serde(with = "evaluations")]
+    pub(crate) evaluations: Vec<Evaluation>,
+}
+
+/// For the other ranks of a run.
+impl Moment {
+    pub(crate) fn to_bytes(&self) -> Vec<u8> {
+        serde_json::to_vec(self).expect("numbers and lists are JSON")
+    }
+
+    pub(crate) fn of_bytes(bytes: &[u8]) -> Option<Self> {
+        serde_json::from_slice(bytes).ok()
+    }
+
+    /// Of one evaluation.
+    pub(crate) fn one_to_bytes(evaluation: &Evaluation) -> Vec<u8> {
+        Self { seconds: 0.0, evaluations: vec![*evaluation] }.to_bytes()
+    }
+
+    pub(crate) fn one_of_bytes(bytes: &[u8]) -> Option<Evaluation> {
+        Self::of_bytes(bytes)?.evaluations.first().copied()
+    }
+}
+
+/// Evaluations bit for bit: JSON has no infinity, and a loss may be one.
+mod evaluations {
+    use crate::Evaluation;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    /// Step, epoch, ε, loss, accuracy.
+    type Bits = (u32, u64, u64, u64, Option<u64>);
+
+    pub(super) fn serialize<S: Serializer>(evaluations: &[Evaluation], to: S) -> Result<S::Ok, S::Error> {
+        let bits = |at: &Evaluation| -> Bits {
+            (at.step, at.epoch.to_bits(), at.epsilon.to_bits(), at.loss.to_bits(), at.accuracy.map(f64::to_bits))
+        };
+        evaluations.iter().map(bits).collect::<Vec<_>>().serialize(to)
+    }
+
+    pub(super) fn deserialize<'a, D: Deserializer<'a>>(from: D) -> Result<Vec<Evaluation>, D::Error> {
+        let of = |(step, epoch, epsilon, loss, accuracy): Bits| Evaluation {
+            step,
+            epoch: f64::from_bits(epoch),
+            epsilon: f64::from_bits(epsilon),
+            loss: f64::from_bits(loss),
+            accuracy: accuracy.map(f64::from_bits),
+        };
+        Ok(Vec::<Bits>::deserialize(from)?.into_iter().map(of).collect())
+    }
+}
+
+/// All but the key and the numbers.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Header {
+    version: u32,
+    pub(super) invocation: Invocation,
+    /// SHA-256 of the model, of the data, and of the plan.
+    pub(super) model: String,
+    pub(super) data: String,
+    pub(super) plan: String,
+    /// Its environment; none before its backend is open.
+    pub(super) environment: Option<Environment>,
+    /// Steps taken.
+    pub(super) step: u32,
+    /// Steps that stops have lost, all before `step`.
+    pub(super) lost: u32,
+    pub(super) moment: Moment,
+    /// Bytes of the recording after `step` steps, if the run is recorded.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) recorded: Option<u64>,
+    /// The constants that features are normalised by, once they are released.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) normalize: Option<String>,
+    /// The number of rows without a finite gradient, once it is released with noise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) non_finite: Option<f32>,
+    /// The names of the data's columns and classes.
+    #[serde(default, skip_serializing_if = "DataNames::is_empty")]
+    pub(super) names: DataNames,
+    /// SHA-256 of the body.
+    body: String,
+    /// Writes so far: the newer of two files of one step has more.
+    written: u64,
+}
+
+impl Header {
+    /// Before the first step of `run`.
+    pub(super) fn new(invocation: Invocation, run: &Run) -> Result<Self, TrainError> {
+        Ok(Self {
+            version: VERSION,
+            invocation,
+            model: sha256(&match &run.adapted {
+                None => onnx::encode(&run.model),
+                // With the values that the adapters start from, and their scale.
+                Some(adapted) => onnx::encode(&adapted.model),
+            }),
+            data: run.data_digest.clone().map_or_else(|| data_digest(&run.data), Ok)?,
+            plan: run.run_plan()?.digest(),
+            environment: None,
+            step: 0,
+            lost: 0,
+            moment: Moment::default(),
+            recorded: None,
+            normalize: None,
+            non_finite: None,
+            names: run.data.names.clone(),
+            body: String::new(),
+            written: 0,
+        })
+    }
+}
+
+/// A file that was read whole.
+#[derive(Debug)]
+pub(super) struct Snapshot {
+    pub(super) header: Header,
+    pub(super) key: Zeroizing<[u8; 32]>,
+    /// The memory; empty before the first step.
+    pub(super) state: Vec<u8>,
+}
+
+impl Snapshot {
+    fn parse(bytes: &[u8]) -> Result<Self, String> {
+        #[derive(Deserialize)]
+        #[serde(deny_unknown_fields)]
+        struct Line {
+            state: Header,
+            sha256: String,
+        }
+        let end = bytes.iter().position(|byte| *byte == b'\n').ok_or("it has no whole first line")?;
+        let (line, body) = bytes.split_at(end + 1);
+        let Line { state: header, sha256: of_header } =
+            serde_json::from_slice(line).map_err(|error| error.to_string())?;
+        if header.version != VERSION {
+            return Err(format!("version {}, and this damper reads version {VERSION}", header.version));
+        }
+        let (key, state) = body.split_first_chunk().ok_or("it is cut")?;
+        if sealed::digest(&header) != of_header || sha256(body) != header.body {
+            return Err("its digest does not match".into());
+        }
+        Ok(Self { header, key: Zeroizing::new(*key), state: state.to_vec() })
+    }
+}
+
+/// The newest file of `folder` that is whole, with its place in [`FILES`].
+pub(super) fn newest(folder: &Path) -> Result<(usize, Snapshot), CheckpointError> {
+    let (mut best, mut problem): (Option<(usize, Snapshot)>, Option<String>) = (None, None);
+    for (at, name) in FILES.iter().enumerate() {
+        let bytes = match fs::read(folder.join(name)) {
+            Ok(bytes) => Zeroizing::new(bytes),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
+            Err(error) => {
+                problem = Some(format!("{name}: {error}"));
+                continue;
+            }
+        };
+        match Snapshot::parse(&bytes) {
+            Ok(found) => {
+                if best.as_ref().is_none_or(|(_, best)| best.header.written < found.header.written) {
+                    best = Some((at, found));
+                }
+            }
+            Err(found) => problem = Some(format!("{name}: {found}")),
+        }
+    }
+    match (best, problem) {
+        (Some(best), _) => Ok(best),
+        (None, Some(problem)) => Err(CheckpointError::Damaged { folder: folder.into(), problem }),
+        (None, None) => Err(CheckpointError::Nothing(folder.into())),
+    }
+}
+
+/// Writes the file `path`.
+pub(super) fn write(
+    path: &Path,
+    header: &mut Header,
+    key: &[u8; 32],
+    memory: &mut dyn SaveState,
+) -> Result<(), FileError> {
+    // Twice, first for its digest: a copy of the state would be the largest thing in memory.
+    let step = header.step;
+    let mut body = |sink: &mut dyn FnMut(&[u8])| {
+        sink(key);
+        if step > 0 {
+            state::save(memory, step, sink);
+        }
+    };
+    let mut digest = Sha256::new();
+    body(&mut |part| digest.update(part));
+    header.body = hex(digest.finalize());
+    header.written += 1;
+    let (line, _) = sealed::line("state", "", header);
+    write_pieces(path, Access::Private, |sink| {
+        sink(line.as_bytes());
+        body(sink);
+    })
+}
+
+/// Removes what a kill left of files on their way, but of a recording.
+pub(super) fn remove_unfinished(folder: &Path) {
+    for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.file_name().to_str().is_some_and(|name| name.starts_with(".damper-") && !name.ends_with(PART)) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
