@@ -1,15 +1,16 @@
 //! The configuration of a run.
 
+pub(crate) mod method;
 pub(crate) mod noise_correlation;
 pub(crate) mod normalize_private;
 pub(crate) mod release_noise;
 pub(crate) mod release_non_finite;
 
 use crate::choice::OptimizerChoice;
+use crate::config::method::Method;
 use crate::config::noise_correlation::NoiseCorrelation;
 use crate::config::normalize_private::NormalizePrivate;
 use crate::config::release_non_finite::ReleaseNonFinite;
-use crate::method::Method;
 use damper_accounting::factor::Objective;
 use damper_accounting::{Accountant, RunKind, Sampler};
 use damper_budget::EXACT;

@@ -4,8 +4,15 @@
 //! TrainConfig ─ prepare ─► Run (graph, data, rate, noise: all fixed before the first step) ─ engine ─► Outcome ─► DIR
 //! ```
 //!
-//! The loop is `engine`; what each worker does with its share of a draw is `worker`. The core decides every bit of a
-//! step; here are threads, files and the order of things.
+//! | rooms | |
+//! | --- | --- |
+//! | `choice`, `config` | what is asked for |
+//! | `plan` | what is fixed before the first row is read, and the run that follows |
+//! | `engine` | the steps, their workers, and ranks |
+//! | `state` | checkpoints, ledgers, recordings |
+//! | `outcome` | results, figures, the released model |
+//!
+//! The core decides every bit of a step; here are threads, files and the order of things.
 
 pub(crate) mod choice;
 mod config;
@@ -13,11 +20,8 @@ mod engine;
 mod error;
 pub mod gradients;
 pub mod inside;
-mod method;
 mod outcome;
 mod plan;
-mod prepare;
-mod run;
 pub mod search;
 mod state;
 
@@ -26,6 +30,7 @@ pub use choice::{
     ByName, Clipping, DecayChoice, Denominator, FilterChoice, LearningRateChoice, NoiseChoice, NormStep,
     OptimizerChoice, Rule, SecondMoment, Solver, ThresholdChoice,
 };
+pub use config::method::Method;
 pub use config::noise_correlation::NoiseCorrelation;
 pub use config::normalize_private::NormalizePrivate;
 pub use config::release_non_finite::{NonFiniteCount, ReleaseNonFinite};
@@ -37,19 +42,18 @@ pub use engine::non_finite::NON_FINITE;
 pub use engine::rehearsal::Independence;
 pub use engine::{run, run_on, run_resumable};
 pub use error::TrainError;
-pub use method::Method;
 pub use outcome::class_metrics::{ClassFigures, ClassMetrics};
 pub use outcome::data_names::{data_names, set_data_names};
 pub use outcome::evaluate::exact_figures;
 pub use outcome::released::Named;
 pub use outcome::{Evaluation, LastIterate, Outcome, Progress, Resumed, StepReport};
 pub use plan::held_out::PrivateMetrics;
+pub use plan::prepare::{Read, Source, plan, prepare, prepare_on, read};
 pub use plan::price::set_tuning_rate;
 pub use plan::review::review;
+pub use plan::run::Run;
 pub use plan::terms::Terms;
 pub use plan::weights::check_weights;
-pub use prepare::{Read, Source, plan, prepare, prepare_on, read};
-pub use run::Run;
 pub use state::checkpoint::{Checkpoint, CheckpointError, Invocation};
 pub use state::files::LEDGER;
 pub use state::recording::{recording_bytes, recording_part};

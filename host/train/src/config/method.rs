@@ -1,7 +1,7 @@
 //! A private method: a choice for each slot of the step but the optimizer's.
 
-use super::TrainError;
-use super::choice::{
+use crate::TrainError;
+use crate::choice::{
     Clipping, DecayChoice, FilterChoice, LearningRateChoice, NoiseChoice, OptimizerChoice, ThresholdChoice,
 };
 use damper_core::schedule::Noise as _;
@@ -42,7 +42,7 @@ impl Method {
     }
 
     /// Refuses numbers out of their ranges, and what would break a proof, with the reason.
-    pub(super) fn check(&self, optimizer: &OptimizerChoice) -> Result<(), TrainError> {
+    pub(crate) fn check(&self, optimizer: &OptimizerChoice) -> Result<(), TrainError> {
         self.filter.build(0)?;
         self.threshold.check()?;
         self.clipping.build(&[])?;

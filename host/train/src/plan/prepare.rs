@@ -1,9 +1,5 @@
 //! Everything that is fixed before the first step: the graph, the data's checks by its owner, the rate, the noise.
 
-use super::{
-    Budget, Clipping, Noise, NoiseChoice, NormalizePrivate, ReleaseNonFinite, Run, Terms, TestMetrics, TrainConfig,
-    TrainError,
-};
 use crate::config::noise_correlation::NoiseCorrelation;
 use crate::engine::galore::forms;
 use crate::engine::not_private;
@@ -17,6 +13,10 @@ use crate::plan::review::review;
 use crate::plan::run_plan::run_plan;
 use crate::plan::weights::check_weights;
 use crate::state::recording;
+use crate::{
+    Budget, Clipping, Noise, NoiseChoice, NormalizePrivate, ReleaseNonFinite, Run, Terms, TestMetrics, TrainConfig,
+    TrainError,
+};
 use damper_accounting::{RunKind, Sampler, Truncated, upward};
 use damper_budget::{RunPlan, evaluations};
 use damper_data::{DataOptions, Dataset, InputShape, LabelKind, Labels, Split, TestSource, held_out_rows, load};
@@ -574,7 +574,7 @@ fn label_kind(options: &DeriveOptions, graph: &Graph, grad: &GradGraph, output: 
 
 /// The number of classes of the output that feeds the loss, and how many numbers lie between one class and the next in
 /// a sample's part of it.
-pub(super) fn class_axis(options: &DeriveOptions, output: &Value) -> (usize, usize) {
+pub(crate) fn class_axis(options: &DeriveOptions, output: &Value) -> (usize, usize) {
     // As the loss sees it: the samples in front, and where they were an axis of their own, that axis gone.
     let mut rest = output.shape.clone();
     if let Some(batch) = output.batch.filter(|batch| rest[batch.axis] == 1) {
