@@ -7,7 +7,6 @@
 
 mod aggregate;
 mod audit;
-mod augment;
 mod budget;
 mod calibrate;
 mod caller;
@@ -32,16 +31,13 @@ mod gradients;
 mod in_memory;
 mod init;
 mod inspect;
-mod line;
 mod machine;
 mod method;
 mod model;
 mod near_miss;
-mod number;
 mod optimizer;
 mod output;
 mod progress;
-mod python_words;
 mod ranks;
 mod replay;
 mod report;
@@ -57,7 +53,7 @@ mod watch;
 use clap::{CommandFactory, FromArgMatches};
 use commands::{Cli, Command};
 use damper_train::TrainError;
-use number::{number32, pair};
+use flags::number::{number32, pair};
 use output::{
     Failure, FailureKind, answer, answer_json, complain, complain_in_json, fail_in_json, one_line, plain_words,
     say_of_data, warn,

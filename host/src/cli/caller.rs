@@ -1,6 +1,6 @@
 //! The program that calls the command inside its own process, if there is one: see `embed`.
 
-use super::line;
+use super::command_line::line;
 use damper_data::Memory;
 use serde_json::{Value, json};
 use std::cell::RefCell;

@@ -3,7 +3,9 @@
 //! A command line belongs to the thread that serves its process or call, so calls in several threads each record their own. Threads that one
 //! of them starts are handed it.
 
-use super::{Failure, line};
+pub(super) mod line;
+
+use super::Failure;
 use damper_report::Software;
 use damper_train::files::{self, Access, write};
 use serde::Serialize;

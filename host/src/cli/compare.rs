@@ -11,7 +11,7 @@ pub(super) use args::CompareArgs;
 
 use super::charge::Charge;
 use super::command_line;
-use super::line;
+use super::command_line::line;
 use super::ranks::refuse_several;
 use super::train::TrainArgs;
 use super::{Failure, answer};

@@ -4,6 +4,8 @@
 //! A call belongs to its thread. Any number of threads may call at once, and a listener may call again. Nothing of the process is changed: not
 //! the working folder, the environment, signals or standard output.
 
+mod python_words;
+
 use super::caller::{Call, take_answer};
 use super::{Cli, Failure, command_line, flags, near_miss, one_line, parse, resume, run, run_file};
 use clap::CommandFactory;
@@ -11,7 +13,7 @@ use damper_data::Memory;
 use std::ffi::OsString;
 
 pub use super::caller::Listener;
-pub use super::python_words::python_words;
+pub use python_words::python_words;
 
 /// A setting of a call, by its flag without dashes.
 #[derive(Clone, PartialEq, Debug)]
@@ -156,10 +158,10 @@ mod tests {
             let _call = Call::begin(Box::new(Calling(heard.clone())), None);
             command_line::registered(["d".into(), "outer".into()].into());
             assert!(super::super::caller::tell("step", serde_json::json!({})));
-            assert_eq!(super::super::line::command(), ["damper", "outer"]);
+            assert_eq!(command_line::line::command(), ["damper", "outer"]);
         }
         assert_eq!(*heard.borrow(), ["\"step\" true"]);
-        assert_eq!(super::super::line::command(), ["damper", "around"]);
+        assert_eq!(command_line::line::command(), ["damper", "around"]);
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! The end of a training run: its output files, and the answer that names them.
 
+use super::command_line::line;
 use super::epsilon::EVENTS;
 use super::events::Events;
 use super::flags::with_flags;
-use super::line;
 use super::report::{write_not_private, write_report};
 use super::resume;
 use super::watch::metrics;

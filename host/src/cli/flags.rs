@@ -3,6 +3,8 @@
 //! A library's message has a setting under its name in the library, in backticks: `noise_multiplier`. A name out of a file stands in
 //! quotes: 'noise_multiplier'.
 
+pub(super) mod number;
+
 use clap::Command;
 use std::collections::HashSet;
 use std::sync::OnceLock;

@@ -1,6 +1,7 @@
 //! `damper train`: from a model, a data set and a budget to a folder with a private model and its report.
 
 mod args;
+mod augment;
 
 pub(super) use args::TrainArgs;
 

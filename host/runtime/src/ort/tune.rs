@@ -20,9 +20,12 @@ const GAIN: f64 = 0.02;
 /// Comparisons end early if another way takes so much longer in a single run.
 const HOPELESS: f64 = 1.1;
 
+/// A session, or why there is none.
+type Loaded = Result<Box<dyn Session>, BackendError>;
+
 /// The fastest ways for `model` on `inputs`, kind by kind. `load` loads a bound model with ways.
 pub(super) fn tune(
-    load: &dyn Fn(pb::ModelProto, &Ways) -> Result<Box<dyn Session>, BackendError>,
+    load: &dyn Fn(pb::ModelProto, &Ways) -> Loaded,
     model: &[u8],
     plan: &Plan,
     inputs: &[TensorRef<'_>],

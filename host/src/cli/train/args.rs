@@ -1,6 +1,5 @@
 //! The flags of `damper train`.
 
-use super::super::augment::augment;
 use super::super::data::{DataArgs, NonFiniteArgs, NormalizeArgs, TestMetricsArgs};
 use super::super::epsilon::accountant;
 use super::super::factorize::objective;
@@ -9,6 +8,7 @@ use super::super::method::MethodArgs;
 use super::super::model::{ModelArgs, memory};
 use super::super::number32;
 use super::super::optimizer::OptimizerArgs;
+use super::augment::augment;
 use clap::{Args, ValueEnum};
 use damper_accounting::Accountant;
 use damper_accounting::factor::Objective;

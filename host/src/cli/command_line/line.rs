@@ -7,11 +7,11 @@ thread_local! {
 }
 
 /// This thread's command line, the program's name first.
-pub(super) fn command() -> Vec<String> {
+pub(in super::super) fn command() -> Vec<String> {
     LINE.with_borrow(Vec::clone)
 }
 
 /// Forgets this thread's command line, or goes back to the one that was before.
-pub(super) fn replaced(line: Vec<String>) -> Vec<String> {
+pub(in super::super) fn replaced(line: Vec<String>) -> Vec<String> {
     LINE.replace(line)
 }

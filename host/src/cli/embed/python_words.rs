@@ -1,6 +1,6 @@
 //! The command's messages in Python's words.
 
-use super::{Cli, flags};
+use super::super::{Cli, flags};
 use clap::CommandFactory;
 use std::ops::Range;
 use std::path::Path;
