@@ -234,11 +234,7 @@ pub fn add_adapters(
         }
         list.push(Adapter { weight: name.to_owned(), down, up, inputs, outputs, transposed });
     }
-    let nodes = std::mem::take(&mut graph.node);
-    for (at, node) in nodes.into_iter().enumerate() {
-        graph.node.push(node);
-        graph.node.extend(new_nodes.remove(&at).into_iter().flatten());
-    }
+    insert(graph, new_nodes);
     // Before IR version 4 an initializer is listed among the inputs, too.
     if listed {
         graph.input.extend(tensors.iter().map(|tensor| {
@@ -248,6 +244,15 @@ pub fn add_adapters(
     }
     graph.initializer.extend(tensors);
     Ok((model, Adapters { rank, alpha, list, notes }))
+}
+
+/// Inserts nodes behind those at their indices.
+fn insert(graph: &mut GraphProto, mut new: BTreeMap<usize, Vec<NodeProto>>) {
+    let nodes = std::mem::take(&mut graph.node);
+    for (at, node) in nodes.into_iter().enumerate() {
+        graph.node.push(node);
+        graph.node.extend(new.remove(&at).into_iter().flatten());
+    }
 }
 
 /// The names of the graph.

@@ -1,6 +1,6 @@
 //! The errors of a run.
 
-use crate::engine::group::RankError;
+use crate::engine::ranks::group::RankError;
 use crate::state::checkpoint::CheckpointError;
 use crate::state::files::FileError;
 use damper_accounting::AccountingError;

@@ -1,6 +1,7 @@
 //! Everything that is fixed before the first row is read: rates, noise, steps, price.
 
 pub(crate) mod before_steps;
+mod check;
 pub(crate) mod correlation;
 pub(crate) mod equation6;
 pub(crate) mod held_out;

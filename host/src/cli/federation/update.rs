@@ -197,7 +197,7 @@ fn update(
     moments: Option<Moments>,
     watch: &Watch,
 ) -> Result<(Made, Release), Failure> {
-    let UpdateArgs { model, out, device, round, data, machine, .. } = args;
+    let UpdateArgs { model, out, device, round, machine, .. } = args;
     let options = &model_of_plan(plan, &args.options)?;
     let member = Device::new(plan, *device, args.seed)?;
     let key = key(args, plan)?;
@@ -236,8 +236,6 @@ fn update(
     let settings =
         GradientOptions { physical_batch: machine.physical_batch, memory: machine.memory, workers: machine.workers };
     let running = Machine { backend: backend.as_ref(), options: &settings };
-    let of_rows = RowWarnings::new(false, args.json);
-    let mut say = |text: &str| of_rows.warn(text);
     let charged_before = ledger.charged();
     let mut spare = |noise_alone: Vec<u8>| {
         if let Some(Moments { late, reply }) = moments {
@@ -254,46 +252,68 @@ fn update(
             });
         }
     };
-    let read = || -> Result<(Read, Users), Failure> {
-        let read = read_device(plan, model, data, &data.data, options)?;
-        let users = read_users(args.users.as_deref(), &read, plan)?;
-        Ok((read, users))
-    };
-    let mut what = "update";
-    // A device that has charged a round has joined, whatever became of the note.
-    let bytes = if ledger.charged() > 0 || has_joined(&args.ledger, plan)? {
-        // It answers, and is charged before it reads: what is wrong with its rows, or slow, is for its owner.
-        charge_own_budget(args, plan, &ledger)?;
-        let charged = member.charge(request, &mut ledger)?;
-        if moments.is_some() {
-            spare(charged.noise_alone()?);
-        }
-        let mut listening = Listening { rows: Some(&mut say), noise_alone: None };
-        match read() {
-            Ok((read, users)) => {
-                charged.update(DeviceData { read: &read, users: &users }, request, running, &mut listening)?
-            }
-            Err(failure) => {
-                of_rows.warn(&format!("the update is noise alone: {}", failure.message));
-                what = "noise alone: the data does not fit";
-                charged.noise_alone()?
-            }
-        }
-    } else {
-        let (read, users) = read()?;
-        join(&args.ledger, plan)?;
-        charge_own_budget(args, plan, &ledger)?;
-        let mut listening = Listening { rows: Some(&mut say), noise_alone: Some(&mut spare) };
-        member.update_telling(
-            DeviceData { read: &read, users: &users },
-            request,
-            running,
-            &mut ledger,
-            &mut listening,
-        )?
-    };
+    let asked = Asked { args, plan, options, member, request };
+    let (what, bytes) = asked.charged(running, &mut ledger, moments.is_some(), &mut spare)?;
     made.rounds_charged = ledger.charged();
     // None: noise alone was first, which has as many bytes.
     made.bytes = release.keep(what, &bytes)?.unwrap_or(bytes.len());
     Ok((made, release))
+}
+
+/// An update that is asked for, and that nothing refuses before data is read.
+struct Asked<'a> {
+    args: &'a UpdateArgs,
+    plan: &'a FederationPlan,
+    options: &'a ModelArgs,
+    member: Device<'a>,
+    request: Request<'a>,
+}
+
+impl Asked<'_> {
+    /// Charges the round, and gives the update's bytes with what they are. `spare` takes an update of noise alone for a reply that comes at a
+    /// fixed time.
+    fn charged(
+        &self,
+        running: Machine<'_>,
+        ledger: &mut RoundLedger,
+        is_timed: bool,
+        spare: &mut dyn FnMut(Vec<u8>),
+    ) -> Result<(&'static str, Vec<u8>), Failure> {
+        let Self { args, plan, member, request, .. } = *self;
+        let of_rows = RowWarnings::new(false, args.json);
+        let mut say = |text: &str| of_rows.warn(text);
+        // A device that has charged a round has joined, whatever became of the note.
+        if ledger.charged() == 0 && !has_joined(&args.ledger, plan)? {
+            let (read, users) = self.read()?;
+            join(&args.ledger, plan)?;
+            charge_own_budget(args, plan, ledger)?;
+            let mut listening = Listening { rows: Some(&mut say), noise_alone: Some(spare) };
+            let data = DeviceData { read: &read, users: &users };
+            return Ok(("update", member.update_telling(data, request, running, ledger, &mut listening)?));
+        }
+        // It answers, and is charged before it reads: what is wrong with its rows, or slow, is for its owner.
+        charge_own_budget(args, plan, ledger)?;
+        let charged = member.charge(request, ledger)?;
+        if is_timed {
+            spare(charged.noise_alone()?);
+        }
+        let mut listening = Listening { rows: Some(&mut say), noise_alone: None };
+        match self.read() {
+            Ok((read, users)) => {
+                let data = DeviceData { read: &read, users: &users };
+                Ok(("update", charged.update(data, request, running, &mut listening)?))
+            }
+            Err(failure) => {
+                of_rows.warn(&format!("the update is noise alone: {}", failure.message));
+                Ok(("noise alone: the data does not fit", charged.noise_alone()?))
+            }
+        }
+    }
+
+    fn read(&self) -> Result<(Read, Users), Failure> {
+        let UpdateArgs { model, data, users, .. } = self.args;
+        let read = read_device(self.plan, model, data, &data.data, self.options)?;
+        let users = read_users(users.as_deref(), &read, self.plan)?;
+        Ok((read, users))
+    }
 }

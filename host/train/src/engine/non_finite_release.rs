@@ -16,9 +16,9 @@
 
 use crate::config::release_non_finite::{NonFiniteCount, ReleaseNonFinite};
 use crate::engine::generator::{ChaCha20, Derived, derived};
-use crate::engine::group::agree;
 use crate::engine::observe::{Counting, Observer};
 use crate::engine::ranks::Ranks;
+use crate::engine::ranks::group::agree;
 use crate::engine::trained::Trained;
 use crate::engine::worker::Accumulate;
 use crate::state::checkpoint::Checkpoint;

@@ -14,9 +14,9 @@
 
 use crate::config::normalize_private::NormalizePrivate;
 use crate::engine::generator::{ChaCha20, Derived, derived};
-use crate::engine::group::agree;
 use crate::engine::observe::{Normalizing, Observer};
 use crate::engine::ranks::Ranks;
+use crate::engine::ranks::group::agree;
 use crate::state::checkpoint::Checkpoint;
 use crate::state::files::NORMALIZE_LEDGER;
 use crate::state::store::{LedgerFile, RanksLedger};

@@ -7,10 +7,13 @@
 //!
 //! Sums pass as 32-bit integers if the number of samples shows that the total fits.
 
+pub mod group;
+pub(crate) mod sharded_state;
+
 use crate::choice::{FilterState, OptimizerState};
 use crate::engine::generator::ChaCha20;
-use crate::engine::group::{Cut, Group, Pieces, RankError, Word, Words, agree, block_of};
-use crate::engine::sharded_state::{Block, WholeState, answer};
+use crate::engine::ranks::group::{Cut, Group, Pieces, RankError, Word, Words, agree, block_of};
+use crate::engine::ranks::sharded_state::{Block, WholeState, answer};
 use crate::engine::trained::Trained;
 use crate::engine::worker::{Accumulate, Layout, Opened, Step, draw_parts};
 use crate::state::checkpoint::{Moment, Saved};

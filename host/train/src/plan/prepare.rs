@@ -6,17 +6,15 @@ use crate::engine::not_private;
 use crate::engine::sampler::steps_per_event;
 use crate::engine::worker::Layout;
 use crate::outcome::data_names;
-use crate::plan::correlation::{self, fitted};
+use crate::plan::check::check_settings;
+use crate::plan::correlation::fitted;
 use crate::plan::held_out::{PrivateMetrics, steps_between};
 use crate::plan::price::{Priced, of_training, price, tuning_rate};
 use crate::plan::review::review;
 use crate::plan::run_plan::run_plan;
 use crate::plan::weights::check_weights;
 use crate::state::recording;
-use crate::{
-    Budget, Clipping, Noise, NoiseChoice, NormalizePrivate, ReleaseNonFinite, Run, Terms, TestMetrics, TrainConfig,
-    TrainError,
-};
+use crate::{Budget, Clipping, Noise, ReleaseNonFinite, Run, Terms, TestMetrics, TrainConfig, TrainError};
 use damper_accounting::{RunKind, Sampler, Truncated, upward};
 use damper_budget::{RunPlan, evaluations};
 use damper_data::{DataOptions, Dataset, InputShape, LabelKind, Labels, Split, TestSource, held_out_rows, load};
@@ -28,7 +26,6 @@ use damper_onnx::graph::{Graph, GraphOptions, TensorData, Value, ValueId, retie}
 use damper_onnx::pb::ModelProto;
 use damper_onnx::{Dim, TensorSpec, attr_int, label_scale};
 use std::collections::HashMap;
-use std::fmt::Display;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
@@ -168,7 +165,7 @@ pub fn prepare_on(
     change: impl FnOnce(Dataset) -> Result<Dataset, TrainError>,
 ) -> Result<Run, TrainError> {
     damper_core::self_test()?;
-    check_settings(source, &config)?;
+    check_settings(source.data_options.test.as_ref(), &config)?;
     config.method.check(&config.optimizer)?;
     let mut of_run = source.clone();
     // What is scaled by released constants is rounded after that.
@@ -380,7 +377,7 @@ pub fn plan(
     samples: u64,
     tuning: Option<f64>,
 ) -> Result<RunPlan, TrainError> {
-    check_settings(source, &config)?;
+    check_settings(source.data_options.test.as_ref(), &config)?;
     config.method.check(&config.optimizer)?;
     if tuning.is_some() && !matches!(config.sampler, Sampler::Poisson | Sampler::Shuffled) {
         let problem =
@@ -484,68 +481,6 @@ pub fn physical_batch(rows: Option<NonZeroUsize>, memory: u64, cost: Cost) -> Re
         );
         SettingError::new("memory", "", problem).into()
     })
-}
-
-/// Settings that no later check would name.
-fn check_settings(source: &Source, config: &TrainConfig) -> Result<(), TrainError> {
-    let refuse = |setting, value: &dyn Display, problem| Err(SettingError::new(setting, value, problem).into());
-    let positive = |setting, value: f64| {
-        if value.is_finite() && value > 0.0 {
-            Ok(())
-        } else {
-            refuse(setting, &value, "must be a finite number above 0")
-        }
-    };
-    positive("epochs", config.epochs)?;
-    let learning_rate = &config.method.learning_rate;
-    positive("lr", learning_rate.lr)?;
-    if !(learning_rate.warmup.is_finite() && learning_rate.warmup >= 0.0) {
-        return refuse("warmup", &learning_rate.warmup, "must be finite and not negative");
-    }
-    positive("clip", f64::from(config.method.threshold.clip()))?;
-    if let TestMetrics::Private { loss_bound } = config.test_metrics {
-        positive("loss_bound", f64::from(loss_bound))?;
-    }
-    if let Some(every) = config.evaluate_every {
-        positive("evaluate_every", every)?;
-    } else if let Some(patience) = config.stop_early {
-        return refuse("stop_early", &patience, "needs evaluations before the end; add `evaluate_every`");
-    }
-    if let (Some(patience), TestMetrics::None) = (config.stop_early, config.test_metrics) {
-        return refuse(
-            "stop_early",
-            &patience,
-            "needs figures of the held-out samples; use `test_metrics` exact or private",
-        );
-    }
-    let has_batches = matches!(config.sampler, Sampler::Shuffled | Sampler::MinSeparation);
-    if config.dataset_size.is_some() && (has_batches || config.truncate.is_some()) {
-        let problem = "batches of a fixed size and cut draws are priced for a public number of samples; leave it out, or use `sampler` \
-                       poisson without `truncate`";
-        return refuse("dataset_size", &"", problem);
-    }
-    if config.dataset_size.is_some() && matches!(source.data_options.test, Some(TestSource::Fraction(_))) {
-        let problem = "the number of rows that `test` FRACTION holds out gives the number of samples away; use `test` KIND:PATH, \
-                       or leave `dataset_size` out";
-        return refuse("dataset_size", &"", problem);
-    }
-    if has_batches && config.truncate.is_some() {
-        return refuse("truncate", &"", "the batches have a fixed size; leave it out");
-    }
-    if matches!(config.budget, Budget::Equation6(_)) && config.method.noise_schedule == NoiseChoice::Clt {
-        let problem =
-            "`noise_schedule` clt is shaped by its own multiplier; use `epsilon`, or `noise_schedule` matched:0.5";
-        return refuse("equation_6", &"", problem);
-    }
-    if let (Some(augment), Readout::ClippedSum) = (&config.augment, config.readout) {
-        return refuse("augment", augment, "a sample's views are mixed before the clip; use `readout` per-sample");
-    }
-    if config.batch_size == 0 {
-        return refuse("batch_size", &0, "must be at least 1");
-    }
-    config.normalize_private.iter().try_for_each(NormalizePrivate::check)?;
-    correlation::check(config)?;
-    if config.is_not_private() { not_private::check(config) } else { Ok(()) }
 }
 
 /// The output that feeds the loss: the one asked for, else the model's only one.

@@ -1,6 +1,6 @@
 //! The ledger's file: what was charged, durable before anything is released.
 
-use crate::engine::group::{Group, agree};
+use crate::engine::ranks::group::{Group, agree};
 use crate::state::files::{Access, FileError, HELD_OUT_LEDGER, LEDGER, write};
 use crate::{Run, TrainError};
 use damper_budget::RunPlan;

@@ -2,7 +2,7 @@
 
 use super::environment::Environment;
 use super::snapshot::{Header, Invocation};
-use crate::engine::group::{Group, RankError};
+use crate::engine::ranks::group::{Group, RankError};
 use crate::state::files::sha256;
 use crate::{Run, TrainConfig, TrainError};
 use damper_core::numerics::digest::Digest;

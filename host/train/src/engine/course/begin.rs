@@ -2,11 +2,11 @@
 
 use crate::engine::dry_run::{check_result, of_gradients, rehearse_on};
 use crate::engine::generator::{self, ChaCha20};
-use crate::engine::group::{Alone, Group, RankError, agree};
 use crate::engine::normalize_release::{constants, normalized};
 use crate::engine::not_private;
 use crate::engine::observe::Observer;
 use crate::engine::ranks::Ranks;
+use crate::engine::ranks::group::{Alone, Group, RankError, agree};
 use crate::engine::rehearsal::{Independence, Rehearsed};
 use crate::engine::step_loop;
 use crate::engine::tune::backend_of;

@@ -3,7 +3,7 @@
 //! A vector of a state has rows of `D` values, and a rank's vector the same rows of the values of its block. To write a file, rank 0 asks
 //! the others for their part of one row after another, so no rank holds more than one whole vector.
 
-use crate::engine::group::{Group, RankError};
+use crate::engine::ranks::group::{Group, RankError};
 use damper_core::state::{SaveState, StateField};
 use damper_core::step::StepState;
 use std::ops::Range;
