@@ -18,6 +18,8 @@ mod claims;
 mod compile;
 #[path = "cli/data_files.rs"]
 mod data_files;
+#[path = "cli/earlier.rs"]
+mod earlier;
 #[path = "cli/events.rs"]
 mod events;
 #[path = "cli/fix.rs"]

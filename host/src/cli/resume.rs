@@ -91,7 +91,15 @@ pub(super) fn expand(command: &Command, args: Vec<OsString>) -> Result<Expanded,
     let own = given_flags(train, given, &["resume"]);
     let name = |flag: &str| flag.split('=').next().unwrap_or_default().to_owned();
     let is_own = |flag: &&String| own.iter().any(|own| name(own) == name(flag));
-    let kept = invocation.args.iter().filter(|flag| !is_own(flag));
+    // States of earlier versions have the run file first, and then the model that it names.
+    let is_model = |flag: &String| name(flag) == "--model-file";
+    let model = invocation.args.iter().rposition(is_model);
+    let kept = invocation
+        .args
+        .iter()
+        .enumerate()
+        .filter(|(at, flag)| !is_own(flag) && (!is_model(flag) || Some(*at) == model));
+    let kept = kept.map(|(_, flag)| flag);
     let mut all: Vec<OsString> = args.into_iter().take(1).chain(["train".into()]).collect();
     all.extend(kept.chain(&own).map(OsString::from));
     for flag in ["--out", "--resume"] {
@@ -111,7 +119,9 @@ fn given_flags(train: &Command, given: &ArgMatches, but: &[&str]) -> Vec<String>
     let mut flags = Vec::new();
     for arg in train.get_arguments() {
         let id = arg.get_id().as_str();
-        if but.contains(&id) || given.try_contains_id(id).is_err() {
+        // A run file, whose flags are given, that of its model among them.
+        let is_run_file = id == "model" && given.contains_id("model_file");
+        if but.contains(&id) || given.try_contains_id(id).is_err() || is_run_file {
             continue;
         }
         if given.value_source(id) != Some(ValueSource::CommandLine) {

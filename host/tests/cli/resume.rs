@@ -117,6 +117,33 @@ fn only_what_changes_no_bit_may_be_given() {
     assert_refused(&resume(&other, &[]).output().unwrap(), &["other", "is finished"]);
 }
 
+// The flags of a run file are the run's own, that of its model among them.
+#[test]
+fn run_of_a_file_goes_on() {
+    let (guard, out) = folder();
+    let run_file = |name: &str, out: &Path| {
+        let file = guard.path().join(name);
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap().display();
+        let lines = [
+            format!("model = \"{root}/{MLP}\"\ndata = \"idx:{root}/{}\"", DIGITS.trim_start_matches("idx:")),
+            format!(
+                "noise-multiplier = 1.0\nbatch-size = 64\nepochs = 20\nlr = 0.1\nseed = 1\nout = \"{}\"",
+                out.display()
+            ),
+        ];
+        fs::write(&file, lines.join("\n")).unwrap();
+        let mut command = damper();
+        command.arg("train").arg(file);
+        command
+    };
+    stopped(run_file("run.toml", &out), &out, "KILL");
+    fs::remove_file(guard.path().join("run.toml")).unwrap();
+    let report = json(&resume(&out, &["--quiet", "--json"]).output().unwrap());
+    let whole = guard.path().join("whole");
+    let expected = json(&run_file("whole.toml", &whole).args(["--quiet", "--json"]).output().unwrap());
+    assert_eq!(report["params_digest"], expected["params_digest"]);
+}
+
 #[test]
 fn folder_without_state_is_refused() {
     let (guard, out) = folder();
