@@ -12,7 +12,7 @@ pub fn line(name: &str, before: &str, value: &impl Serialize) -> (String, String
     (format!("{{\"{name}\":{text},\"sha256\":\"{digest}\"}}\n"), digest)
 }
 
-/// The value of `bytes`, a [`line`] of `name` with nothing before it. The error says what is damaged. For values without floats of 32 bits: it
+/// The value of `bytes`, a [`line()`] of `name` with nothing before it. The error says what is damaged. For values without floats of 32 bits: it
 /// goes through floats of 64.
 ///
 /// # Errors
