@@ -23,7 +23,7 @@ pub(crate) unsafe fn choosing<'a>(run: *mut Run, slot: Slot) -> FfiResult<IdleMu
 }
 
 impl IdleMut<'_> {
-    /// What was made, or a refusal of its numbers.
+    /// Returns a method that its constructor made, or keeps the constructor's error for the caller.
     pub(crate) fn accept<T>(&mut self, made: Result<T, ConfigError>) -> FfiResult<T> {
         made.map_err(|error| self.head.refuse(error))
     }

@@ -109,7 +109,7 @@ macro_rules! recorded {
     ($(<$most:ident>)?: { $($bound:tt)+ }; $($method:ty),+) => {
         /// Takes a method of whatever type it is.
         pub trait Take<'a>: $crate::record::Source<Vector: 'a> + Sized {
-            /// What becomes of it.
+            /// The result of taking it.
             type Taken;
 
             /// Takes the method and its state.

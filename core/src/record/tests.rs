@@ -109,7 +109,7 @@ impl threshold::Take<'static> for Bytes<'_> {
     }
 }
 
-/// What is read of what was written: the same method, of the same kind, and no byte is left.
+/// Writes a method, reads it back, and checks that its kind is the same and no byte is left.
 fn back<M: FromRecord + ToRecord<M::State<Vec<f32>>>>(method: &M, state: &M::State<Vec<f32>>) -> M {
     let (mut bytes, kind) = (Vec::new(), method.kind(state).expect("recordings have it"));
     assert!(M::KINDS.contains(&kind));

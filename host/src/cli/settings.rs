@@ -8,7 +8,10 @@ use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 use damper_train::ByName;
 use schemars::schema_for;
 use serde_json::Value as Json;
+use std::any::TypeId;
+use std::collections::BTreeMap;
 use std::marker::PhantomData;
+use std::sync::{Arc, Mutex, PoisonError};
 use toml::{Table, Value};
 
 /// A field that a flag sets, of what one name chooses.
@@ -49,63 +52,62 @@ impl Field {
 /// Adam with weight decay is adamw.
 const NOT_READ: (&str, &str) = ("adam", "weight_decay");
 
-/// Each name with its default settings, and the schema of its variant.
-fn variants<T: ByName>() -> Vec<(&'static str, Table, Json)> {
-    let schema = schema_for!(T);
-    let variants = schema.get("oneOf").and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default();
-    let of = |kind: &Value| {
-        let is_own =
-            |variant: &&Json| variant.pointer("/properties/name/const").and_then(Json::as_str) == kind.as_str();
-        variants.iter().find(is_own).cloned().unwrap_or_default()
-    };
-    let named = T::named().into_iter();
-    named
-        .map(|(name, usual)| {
-            let usual = Table::try_from(usual).expect("settings are a table");
-            let variant = of(&usual["name"]);
-            (name, usual, variant)
-        })
-        .collect()
+/// The flags of a type's settings, and the help of its names.
+struct Described {
+    /// The fields with flags, name by name.
+    fields: Vec<Field>,
+    help: Vec<(&'static str, String)>,
 }
 
-/// The fields with flags, name by name.
-fn fields<T: ByName>() -> Vec<Field> {
-    let mut fields = Vec::new();
-    for (of, usual, variant) in variants::<T>() {
-        for (name, schema) in variant["properties"].as_object().into_iter().flatten() {
-            if schema.get("x-value").is_some() && (of, name.as_str()) != NOT_READ {
-                fields.push(Field {
-                    of,
-                    default: usual.get(name).cloned(),
-                    name: name.clone(),
-                    schema: schema.clone(),
-                });
+impl Described {
+    fn new<T: ByName>() -> Self {
+        let schema = schema_for!(T);
+        let variants = schema.get("oneOf").and_then(Json::as_array).map(Vec::as_slice).unwrap_or_default();
+        let mut described = Self { fields: vec![], help: vec![] };
+        for (of, usual) in T::named() {
+            let usual = Table::try_from(usual).expect("settings are a table");
+            let kind = |variant: &&Json| {
+                variant.pointer("/properties/name/const").and_then(Json::as_str) == usual["name"].as_str()
+            };
+            let variant = variants.iter().find(kind).expect("the schema has the variant");
+            described.help.push((of, variant["description"].as_str().unwrap_or_default().to_owned()));
+            for (name, schema) in variant["properties"].as_object().into_iter().flatten() {
+                if schema.get("x-value").is_some() && (of, name.as_str()) != NOT_READ {
+                    let default = usual.get(name).cloned();
+                    described.fields.push(Field { of, default, name: name.clone(), schema: schema.clone() });
+                }
             }
         }
+        described
     }
-    fields
+
+    /// The description of `T`, which is made once: each start of the command asks for it many times.
+    fn of<T: ByName + 'static>() -> Arc<Self> {
+        static MADE: Mutex<BTreeMap<TypeId, Arc<Described>>> = Mutex::new(BTreeMap::new());
+        let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+        made.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(Self::new::<T>())).clone()
+    }
+
+    /// The fields that `flag` sets.
+    fn set_by(&self, flag: &Field) -> impl Iterator<Item = &Field> {
+        self.fields.iter().filter(move |field| field.flag() == flag.flag())
+    }
+
+    /// The first field of each flag.
+    fn flags(&self) -> impl Iterator<Item = &Field> {
+        let is_first = |(at, field): &(usize, &Field)| !self.fields[..*at].iter().any(|of| of.flag() == field.flag());
+        self.fields.iter().enumerate().filter(is_first).map(|(_, field)| field)
+    }
 }
 
 /// The help of what this name chooses.
-pub(super) fn help<T: ByName>(name: &str) -> Option<String> {
-    let (_, _, variant) = variants::<T>().into_iter().find(|(of, ..)| *of == name)?;
-    Some(variant["description"].as_str()?.to_owned())
+pub(super) fn help<T: ByName + 'static>(name: &str) -> Option<String> {
+    Described::of::<T>().help.iter().find(|(of, _)| *of == name).map(|(_, help)| help.clone())
 }
 
 /// The names.
 pub(super) fn names<T: ByName>() -> PossibleValuesParser {
     T::named().into_iter().map(|(name, _)| name).collect::<Vec<_>>().into()
-}
-
-/// The first field of each flag.
-fn flags<T: ByName>() -> Vec<Field> {
-    let mut flags: Vec<Field> = Vec::new();
-    for field in fields::<T>() {
-        if !flags.iter().any(|of| of.flag() == field.flag()) {
-            flags.push(field);
-        }
-    }
-    flags
 }
 
 /// Numbers with commas between them.
@@ -119,7 +121,7 @@ fn list(text: &str, count: usize) -> Result<Value, String> {
 }
 
 /// What reads a value of this flag; none where the default is named.
-fn parser<T: ByName>(field: &Field) -> ValueParser {
+fn parser(field: &Field, described: &Described) -> ValueParser {
     let placeholder = field.value();
     if let Some((word, _)) = placeholder.split_once('|') {
         let word = word.to_owned();
@@ -137,17 +139,16 @@ fn parser<T: ByName>(field: &Field) -> ValueParser {
         let words: Vec<String> = words.iter().filter_map(|word| Some(word["const"].as_str()?.to_owned())).collect();
         return PossibleValuesParser::new(words).map(|word| Some(Value::String(word))).into();
     }
-    let set: Vec<Field> = fields::<T>().into_iter().filter(|of| of.flag() == field.flag()).collect();
-    if set.iter().all(|of| of.note("format").is_some_and(|format| format.starts_with("uint"))) {
+    if described.set_by(field).all(|of| of.note("format").is_some_and(|format| format.starts_with("uint"))) {
         return ValueParser::new(|text: &str| text.parse().map(|value: u32| Some(Value::Integer(value.into()))));
     }
-    if set.iter().all(|of| of.note("format") == Some("float")) {
+    if described.set_by(field).all(|of| of.note("format") == Some("float")) {
         return ValueParser::new(|text: &str| text.parse().map(|value: f32| Some(Value::Float(value.into()))));
     }
     ValueParser::new(|text: &str| text.parse().map(|value: f64| Some(Value::Float(value))))
 }
 
-fn argument<T: ByName>(field: &Field) -> Arg {
+fn argument(field: &Field, described: &Described) -> Arg {
     let id = field.flag().replace('-', "_");
     let help = field.note("description").unwrap_or_default().replace('\n', " ");
     let argument = Arg::new(id).long(field.flag()).help(help);
@@ -158,7 +159,7 @@ fn argument<T: ByName>(field: &Field) -> Arg {
     argument
         .allow_hyphen_values(placeholder.contains([',', '|']))
         .value_name(placeholder)
-        .value_parser(parser::<T>(field))
+        .value_parser(parser(field, described))
         .conflicts_with_all(field.note("x-conflict").map(str::to_owned))
         .aliases(field.note("x-alias").map(str::to_owned))
 }
@@ -167,7 +168,7 @@ fn argument<T: ByName>(field: &Field) -> Arg {
 #[derive(Debug)]
 pub(super) struct SettingArgs<T>(Vec<(Field, Option<Value>)>, PhantomData<T>);
 
-impl<T: ByName> SettingArgs<T> {
+impl<T: ByName + 'static> SettingArgs<T> {
     /// Returns true if this flag was given.
     pub(super) fn has(&self, flag: &str) -> bool {
         self.0.iter().any(|(field, _)| field.flag() == flag)
@@ -176,9 +177,9 @@ impl<T: ByName> SettingArgs<T> {
     /// What `name` chooses, with the settings that were given and `more`. A flag that it does not read would be a misunderstanding;
     /// `chosen` is the value of the flag `by` that chose it.
     pub(super) fn of(&self, name: &str, (by, chosen): (&str, &str), more: Table) -> Result<T, Failure> {
-        let mut given = more;
+        let (mut given, described) = (more, Described::of::<T>());
         for (flag, value) in &self.0 {
-            let set: Vec<Field> = fields::<T>().into_iter().filter(|field| field.flag() == flag.flag()).collect();
+            let set: Vec<&Field> = described.set_by(flag).collect();
             let Some(field) = set.iter().find(|field| field.of == name) else {
                 let other = set.iter().find(|field| field.is_used()).or(set.first()).map_or(name, |field| field.of);
                 let problem = format!("--{by} {chosen} has none; leave it out, or use --{by} {other}");
@@ -192,9 +193,10 @@ impl<T: ByName> SettingArgs<T> {
     }
 }
 
-impl<T: ByName> Args for SettingArgs<T> {
+impl<T: ByName + 'static> Args for SettingArgs<T> {
     fn augment_args(command: Command) -> Command {
-        command.args(flags::<T>().iter().map(argument::<T>))
+        let described = Described::of::<T>();
+        command.args(described.flags().map(|field| argument(field, &described)))
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -202,7 +204,7 @@ impl<T: ByName> Args for SettingArgs<T> {
     }
 }
 
-impl<T: ByName> FromArgMatches for SettingArgs<T> {
+impl<T: ByName + 'static> FromArgMatches for SettingArgs<T> {
     fn from_arg_matches(matches: &ArgMatches) -> Result<Self, Error> {
         let given = |field: &Field| {
             let id = field.flag().replace('-', "_");
@@ -211,7 +213,8 @@ impl<T: ByName> FromArgMatches for SettingArgs<T> {
                 _ => matches.get_one::<Option<Value>>(&id).cloned(),
             }
         };
-        let given = flags::<T>().into_iter().filter_map(|field| given(&field).map(|value| (field, value)));
+        let described = Described::of::<T>();
+        let given = described.flags().filter_map(|field| Some((field.clone(), given(field)?)));
         Ok(Self(given.collect(), PhantomData))
     }
 

@@ -178,20 +178,16 @@ impl FilterChoice {
                 let past = vec![0.0; fir.memory_len(dim)];
                 held(fir, AdaptiveFirState::new(past))
             }
-            Self::DpPmlf { iterates, beta, ref taps, bias_correction } => momentum(
-                PerSampleMomentum::new,
-                PerSampleMomentum::new,
-                (iterates, beta),
-                (taps, bias_correction),
-                dim,
-            )?,
-            Self::InnerOuter { iterates, beta, ref taps, bias_correction } => momentum(
-                PerSampleMomentum::unnormalised,
-                PerSampleMomentum::unnormalised,
-                (iterates, beta),
-                (taps, bias_correction),
-                dim,
-            )?,
+            Self::DpPmlf { iterates, beta, ref taps, bias_correction }
+            | Self::InnerOuter { iterates, beta, ref taps, bias_correction } => {
+                let (iir, state) = recursive(taps, dim)?;
+                let mix = (iterates, beta, matches!(self, Self::DpPmlf { .. }));
+                if bias_correction {
+                    momentum(mix, iir, state, dim)?
+                } else {
+                    momentum(mix, Uncorrected(iir), state, dim)?
+                }
+            }
             Self::Disk { kappa, gain_recursion, gamma } => {
                 let gain = match gain_recursion {
                     None => Gain::Constant(kappa),
@@ -223,27 +219,21 @@ fn recursive(taps: &Coefficients, dim: usize) -> Result<(Iir<ORDER>, IirState<Ve
     Ok((iir, IirState::new(memory)))
 }
 
-/// Makes per-sample momentum over a filter.
-type Momentum<F> = fn(usize, f64, F) -> Result<PerSampleMomentum<F, ORDER>, ConfigError>;
-
-/// Per-sample momentum with these iterates and this factor, over the recursive filter with or without bias correction.
-fn momentum(
-    corrected: Momentum<Iir<ORDER>>,
-    uncorrected: Momentum<Uncorrected<ORDER>>,
-    (iterates, beta): (usize, f64),
-    (taps, bias_correction): (&Coefficients, bool),
+/// Per-sample momentum with these iterates and this factor, normalised or not, over the filter `inner`.
+fn momentum<F, S>(
+    (iterates, beta, is_normalised): (usize, f64, bool),
+    inner: F,
+    state: S,
     dim: usize,
-) -> Result<FilterState, ConfigError> {
-    let (iir, inner) = recursive(taps, dim)?;
-    Ok(if bias_correction {
-        let momentum = corrected(iterates, beta, iir)?;
-        let past = vec![0.0; momentum.iterates_len(dim)];
-        held(momentum, PerSampleMomentumState::new(past, inner))
-    } else {
-        let momentum = uncorrected(iterates, beta, Uncorrected(iir))?;
-        let past = vec![0.0; momentum.iterates_len(dim)];
-        held(momentum, PerSampleMomentumState::new(past, inner))
-    })
+) -> Result<FilterState, ConfigError>
+where
+    F: Filter<S> + Digested<S> + ToRecord<S> + 'static,
+    S: SaveState + 'static,
+{
+    let new = if is_normalised { PerSampleMomentum::<F, ORDER>::new } else { PerSampleMomentum::unnormalised };
+    let momentum = new(iterates, beta, inner)?;
+    let past = vec![0.0; momentum.iterates_len(dim)];
+    Ok(held(momentum, PerSampleMomentumState::new(past, state)))
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! The time of a run, over the processes that it took.
 
+use crate::{Run, StepReport};
 use std::time::{Duration, Instant};
 
 /// How often progress is told.
@@ -30,14 +31,16 @@ impl Clock {
         self.before + self.started.elapsed().as_secs_f64()
     }
 
-    /// Returns true, and begins anew, if progress is to be told after `done` of `steps` steps: each twentieth of the run, however fast it goes,
-    /// and from time to time.
-    pub(crate) fn is_time(&mut self, done: u32, steps: u32) -> bool {
-        let twentieths = |done: u32| u64::from(done) * 20 / u64::from(steps);
-        let is_time = self.told.elapsed() >= TICK || twentieths(done) > twentieths(done - 1);
-        if is_time {
-            self.told = Instant::now();
+    /// Returns the progress after `step` steps of `run` at each twentieth of the run, however fast it is, and from time to time.
+    pub(crate) fn report(&mut self, step: u32, run: &Run) -> Option<StepReport> {
+        let steps = run.terms.steps;
+        let twentieths = |step: u32| u64::from(step) * 20 / u64::from(steps);
+        if self.told.elapsed() < TICK && twentieths(step) == twentieths(step - 1) {
+            return None;
         }
-        is_time
+        self.told = Instant::now();
+        let seconds = self.seconds();
+        let samples_per_second = f64::from(step) * f64::from(run.config.batch_size) / seconds;
+        Some(StepReport { step, steps, seconds, samples_per_second })
     }
 }

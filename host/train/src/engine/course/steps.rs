@@ -12,7 +12,7 @@ use crate::engine::trained::Trained;
 use crate::engine::worker::Accumulate;
 use crate::state::checkpoint::Place;
 use crate::state::recording::Recording;
-use crate::{NonFiniteCount, Outcome, StepReport, TrainError};
+use crate::{NonFiniteCount, Outcome, TrainError};
 use damper_core::average::Averaging;
 use damper_data::Chunk;
 use std::ops::Range;
@@ -128,11 +128,7 @@ where
     /// Tells how far the run is, from time to time.
     fn tell(&mut self, done: u32) {
         let Self { settled: Settled { run, progress, .. }, clock, pricing, step, draws, .. } = self;
-        let steps = run.terms.steps;
-        if clock.is_time(done, steps) {
-            let seconds = clock.seconds();
-            let samples_per_second = f64::from(done) * f64::from(run.config.batch_size) / seconds;
-            let at = StepReport { step: done, steps, seconds, samples_per_second };
+        if let Some(at) = clock.report(done, run) {
             progress.step(&at, &mut |first| pricing.of_first(run, step, draws, first));
         }
     }

@@ -12,7 +12,7 @@ use crate::engine::worker::{OUTPUTS, PlainSums, Sessions, Views};
 use crate::engine::{Clock, Evaluations, in_range};
 use crate::state::checkpoint::{Checkpoint, Environment, Moment, Place};
 use crate::state::space::check_room;
-use crate::{Evaluation, Independence, Outcome, Progress, Resumed, Run, StepReport, TrainError};
+use crate::{Evaluation, Independence, Outcome, Progress, Resumed, Run, TrainError};
 use damper_access::NotPrivate;
 use damper_accounting::{Recorded, RunKind};
 use damper_core::average::Average;
@@ -156,11 +156,7 @@ impl<'a> Engine<'a> {
 
     /// Tells how far the run is, from time to time, as a private run does.
     fn tell(&mut self, progress: &mut dyn Progress) {
-        let (done, steps) = (self.done, self.run.terms.steps);
-        if self.clock.is_time(done, steps) {
-            let seconds = self.clock.seconds();
-            let samples_per_second = f64::from(done) * f64::from(self.run.config.batch_size) / seconds;
-            let at = StepReport { step: done, steps, seconds, samples_per_second };
+        if let Some(at) = self.clock.report(self.done, self.run) {
             progress.step(&at, &mut |_| f64::INFINITY);
         }
     }
