@@ -15,6 +15,7 @@ mod command_line;
 mod commands;
 mod compare;
 mod compile;
+mod config;
 mod data;
 mod derive;
 pub mod embed;
@@ -27,6 +28,7 @@ mod filter;
 mod finish;
 mod fix;
 mod flags;
+mod given;
 mod gradients;
 mod in_memory;
 mod init;
@@ -43,17 +45,20 @@ mod replay;
 mod report;
 mod resume;
 mod rows;
-mod run_file;
 mod settings;
 mod shell;
 mod signals;
+mod text;
 mod train;
 mod watch;
 
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
 use clap::{CommandFactory, FromArgMatches};
 use commands::{Cli, Command};
 use damper_train::TrainError;
-use flags::number::{number32, pair};
+use flags::number::number32;
+use given::Fault;
 use output::{
     Failure, FailureKind, answer, answer_json, complain, complain_in_json, fail_in_json, one_line, plain_words,
     say_of_data, warn,
@@ -79,20 +84,11 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 
 fn parse_and_run(args: Vec<OsString>) -> ExitCode {
     flags::register(&Cli::command());
-    let given = args.iter().any(|arg| arg == "--json");
-    let all = resume::expand(&Cli::command(), args.clone()).and_then(|all| {
-        let args = command_line::registered(run_file::expand(Cli::command(), all.args)?);
-        Ok(resume::Expanded { args, ..all }.rebased(&Cli::command()))
-    });
-    let (in_json, result) = match all {
-        Ok(all) => {
-            let in_json = given || all.iter().any(|arg| arg == "--json");
-            match parse(all) {
-                Ok(command) => (in_json, command.and_then(run)),
-                Err(error) => return misused(error, &args, in_json),
-            }
-        }
-        Err(failure) => (given, Err(failure)),
+    let in_json = args.iter().any(|arg| arg == "--json");
+    let (in_json, result) = match parse(&args) {
+        Ok(command) => (in_json || command.answers_in_json(), run(command)),
+        Err(Fault::Failure(failure)) => (in_json, Err(failure)),
+        Err(Fault::Usage(error)) => return misused(*error, &args, in_json),
     };
     match result {
         Ok(code) => code,
@@ -100,19 +96,42 @@ fn parse_and_run(args: Vec<OsString>) -> ExitCode {
     }
 }
 
-/// The subcommand that `args` name. The outer error is of the command line.
-fn parse(args: Vec<OsString>) -> Result<Result<Command, Failure>, clap::Error> {
-    let matches = Cli::command().try_get_matches_from(args)?;
+/// The command line, of which what a run needs may stand in a file.
+fn optional(cli: clap::Command) -> clap::Command {
+    let optional = |command: clap::Command| command.mut_args(|arg| arg.required(false));
+    cli.mut_subcommand("train", optional).mut_subcommand("audit", |audit| audit.mut_subcommands(optional))
+}
+
+/// The subcommand that `args` name, with the settings of the run file or the run that they name.
+fn parse(args: &[OsString]) -> Result<Command, Fault> {
+    let mut cli = Cli::command();
+    cli.build();
+    let matches = cli.clone().try_get_matches_from(args).or_else(|error| match error.kind() {
+        ErrorKind::MissingRequiredArgument => optional(cli.clone()).try_get_matches_from(args),
+        _ => Err(error),
+    })?;
     let Cli { mut command } = Cli::from_arg_matches(&matches)?;
-    if let (Command::Train(args), Some(given)) = (&mut command, matches.subcommand_matches("train")) {
-        let cli = Cli::command();
-        let train = cli.find_subcommand("train").expect("the subcommand was parsed");
-        match resume::invocation(train, given) {
-            Ok(invocation) => args.invocation = Some(invocation),
-            Err(failure) => return Ok(Err(failure)),
+    command_line::register(args);
+    let (mut path, mut described, mut given) = (vec![], &mut cli, &matches);
+    while let Some((name, matches)) = given.subcommand() {
+        path.push(name.to_owned());
+        described = described.find_subcommand_mut(name).expect("the subcommand was parsed");
+        given = matches;
+    }
+    match command.train_args() {
+        Some(args) => {
+            if given::complete(args, described)? {
+                command_line::register_words(&path, args, described);
+            }
+        }
+        None => {
+            let is_given = |id: &&clap::Id| given.value_source(id.as_str()) == Some(ValueSource::CommandLine);
+            let keys =
+                given.ids().filter(is_given).map(|id| (id.as_str().replace('_', "-"), toml::Value::Boolean(true)));
+            given::check_model(&keys.collect(), described)?;
         }
     }
-    Ok(Ok(command))
+    Ok(command)
 }
 
 /// A wrong command line. Help and version are no errors: clap gives them the code 0 and standard output.
@@ -128,9 +147,17 @@ fn misused(mut error: clap::Error, args: &[OsString], in_json: bool) -> ExitCode
     if in_json && error.exit_code() != 0 {
         let tips = said.split("\n\n").filter(|paragraph| paragraph.trim_start().starts_with("tip: "));
         let tips = tips.map(|paragraph| format!("; {}", one_line(paragraph)));
-        complain_in_json(&(run_file::plain(&error) + &tips.collect::<String>()));
+        complain_in_json(&(plain(&error) + &tips.collect::<String>()));
     }
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
+}
+
+/// The first paragraph of clap's message, in one line.
+fn plain(error: &clap::Error) -> String {
+    let text = plain_words(&error.to_string());
+    let paragraph = text.split("\n\n").next().unwrap_or_default();
+    let line = paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
+    line.strip_prefix("error: ").unwrap_or(&line).to_owned()
 }
 
 fn run(command: Command) -> Result<ExitCode, Failure> {
@@ -141,6 +168,7 @@ fn run(command: Command) -> Result<ExitCode, Failure> {
         Command::Compare(args) => compare::run(&args),
         Command::Derive(args) => derive::run(&args),
         Command::Compile(args) => compile::run(&args),
+        Command::Config(args) => config::run(&args),
         Command::Export(args) => export::run(&args),
         Command::Init(args) => init::run(&args),
         Command::Fix(args) => fix::run(&args),

@@ -154,7 +154,7 @@ fn resumes_with_other_ranks() {
     let sharded = ("state of blocks", images(data.path(), 4.0, filtered()));
     for (name, run) in [small("private"), small("everything"), small("blt of a mean"), small("evaluations"), sharded] {
         let (one, other) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let invocation = Invocation { folder: String::new(), args: vec![], charge: None };
+        let invocation = Invocation::default();
         let mut checkpoint = Checkpoint::begin(one.path(), &run, invocation, every).unwrap();
         for entry in fs::read_dir(one.path()).unwrap() {
             let entry = entry.unwrap();

@@ -164,7 +164,7 @@ fn release_is_charged_first_and_made_once() {
     let config = TrainConfig { seed: None, ..config(Budget::Epsilon(3.0), None) };
     let run = train::prepare(&source(MODEL), config).unwrap();
     let begun = tempfile::tempdir().unwrap();
-    let invocation = Invocation { folder: String::new(), args: vec![], charge: None };
+    let invocation = Invocation::default();
     drop(Checkpoint::begin(begun.path(), &run, invocation, Duration::from_secs(60)).unwrap());
     let (first, uncharged, crashed) = (copy(begun.path()), copy(begun.path()), copy(begun.path()));
     let whole = resumed(first.path(), &run, &mut Unwatched).unwrap();

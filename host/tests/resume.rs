@@ -68,7 +68,7 @@ impl Progress for Stopping {
 }
 
 fn invocation() -> Invocation {
-    Invocation { folder: String::new(), args: vec![], charge: None }
+    Invocation::default()
 }
 
 fn begin(folder: &Path, run: &Run) -> Checkpoint {

@@ -1,19 +1,20 @@
 //! The extension module `damper._damper`: the command for Python. It has no mathematics: it hands settings and arrays to the command and
 //! gives back what that answers.
 
-use damper::cli::embed::{self, Listener, Setting, python_words};
+use damper::cli::embed::{self, Listener, python_words};
 use damper_data::{Memory, MemoryArray, MemorySplit, MemoryValues};
 use damper_onnx::decode_tensor;
 use pyo3::buffer::PyBuffer;
 use pyo3::create_exception;
 use pyo3::exceptions::{PyKeyboardInterrupt, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyBool, PyBytes, PyDict, PyList, PyTuple};
+use pyo3::types::{PyBool, PyBytes, PyDict, PyList, PyString, PyTuple};
 use serde_json::Value;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
+use toml::{Table, Value as Setting};
 
 create_exception!(
     damper,
@@ -69,16 +70,25 @@ fn error(message: &str, given: &[String]) -> PyErr {
     Error::new_err(python_words(message, given))
 }
 
-/// A Python value as the value of a flag.
+/// A Python value as the value of a setting; none if it has no such form. What is no number or list is taken by its text.
 fn setting(value: &Bound<'_, PyAny>) -> PyResult<Setting> {
-    let text = |value: &Bound<'_, PyAny>| Ok::<_, PyErr>(value.str()?.to_str()?.to_owned());
     if let Ok(switch) = value.cast::<PyBool>() {
-        return Ok(Setting::Switch(switch.is_true()));
+        return Ok(switch.is_true().into());
     }
     if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() {
-        return Ok(Setting::Many(value.try_iter()?.map(|one| text(&one?)).collect::<PyResult<_>>()?));
+        return Ok(Setting::Array(value.try_iter()?.map(|one| setting(&one?)).collect::<PyResult<_>>()?));
     }
-    Ok(Setting::One(text(value)?))
+    // A text that reads as a number is a text all the same.
+    if !value.is_instance_of::<PyString>() {
+        // NumPy's numbers as well.
+        if let Ok(whole) = value.call_method0("__index__").and_then(|whole| whole.extract::<i64>()) {
+            return Ok(whole.into());
+        }
+        if let Ok(number) = value.extract::<f64>() && !value.hasattr("__index__")? {
+            return Ok(number.into());
+        }
+    }
+    Ok(value.str()?.to_str()?.into())
 }
 
 /// `(name, array)`, whose array is C-contiguous and of float32, float64, int64 or uint64.
@@ -121,9 +131,9 @@ fn call(
     test: Option<Split<'_>>,
     tell_of_rows: Option<Py<PyAny>>,
 ) -> PyResult<(String, bool)> {
-    let mut given = Vec::new();
+    let mut given = Table::new();
     for (key, value) in settings.iter().filter(|(_, value)| !value.is_none()) {
-        given.push((key.extract()?, setting(&value)?));
+        given.insert(key.extract()?, setting(&value)?);
     }
     let memory = match train {
         Some(train) => Some(Memory::new(split(py, train)?, test.map(|test| split(py, test)).transpose()?)),
@@ -131,7 +141,7 @@ fn call(
     };
     let raised = Arc::new(Mutex::new(None));
     let shared = raised.clone();
-    let names: Vec<String> = given.iter().map(|(key, _): &(String, Setting)| key.replace('-', "_")).collect();
+    let names: Vec<String> = given.keys().map(|key| key.replace('-', "_")).collect();
     let own = names.clone();
     let result = py.detach(move || {
         let listener = Box::new(Caller { tell, tell_of_rows, given: own, raised: shared });

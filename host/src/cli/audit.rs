@@ -94,6 +94,17 @@ pub(super) struct AuditArgs {
     kind: Kind,
 }
 
+impl AuditArgs {
+    /// The settings of the run.
+    pub(super) fn train_args(&mut self) -> &mut TrainArgs {
+        match &mut self.kind {
+            Kind::Mechanism(args) => &mut args.train,
+            Kind::Neighbours(args) => &mut args.train,
+            Kind::Canary(args) => &mut args.train,
+        }
+    }
+}
+
 #[derive(Subcommand, Debug)]
 enum Kind {
     Mechanism(Box<MechanismArgs>),
@@ -180,14 +191,14 @@ pub(super) fn run(args: &AuditArgs) -> Result<(), Failure> {
 
 fn run_mechanism(args: &MechanismArgs) -> Result<(), Failure> {
     let (model, run, seed) = prepare(&args.train, check_claim)?;
-    let record = Record::begin(&args.train.out, MECHANISM)?;
+    let record = Record::begin(args.train.out(), MECHANISM)?;
     let options = MechanismOptions { precision: args.precision, seed };
     let audit = mechanism(&run, options, &mut told(&args.train)).map_err(|error| Failure::in_model(model, error))?;
     record.write(&audit)?;
     if args.train.json {
         answer_json(&audit)?
     } else {
-        answer(&findings(&audit, &args.train.out))?
+        answer(&findings(&audit, args.train.out()))?
     }
     match audit.findings.iter().find(|finding| !finding.holds) {
         None => Ok(()),
@@ -226,14 +237,14 @@ fn run_neighbours(args: &NeighbourArgs) -> Result<(), Failure> {
         ));
     }
     let (model, run, seed) = prepare(&args.train, check_sampler)?;
-    let record = Record::begin(&args.train.out, NEIGHBOURS)?;
+    let record = Record::begin(args.train.out(), NEIGHBOURS)?;
     let options = NeighbourOptions { steps: args.steps.get(), seed };
     let audit = neighbours(&run, options, &mut told(&args.train)).map_err(|error| Failure::in_model(model, error))?;
     record.write(&audit)?;
     if args.train.json {
         answer_json(&audit)?
     } else {
-        answer(&lines(&audit, &args.train.out))?
+        answer(&lines(&audit, args.train.out()))?
     }
     let broken = audit.cases.iter().find_map(|case| Some((case, case.violation.as_ref()?)));
     match broken {
@@ -276,7 +287,7 @@ fn run_canary(args: &CanaryArgs) -> Result<(), Failure> {
 fn charged_canary(args: &CanaryArgs, charge: &Charge, paid: &mut Option<PathBuf>) -> Result<(), Failure> {
     let (model, run, seed) = prepare(&args.train, check_sampler)?;
     charge.check(&run)?;
-    let record = Record::begin(&args.train.out, CANARY)?;
+    let record = Record::begin(args.train.out(), CANARY)?;
     let options = CanaryOptions {
         canaries: match args.canaries {
             CanariesArg::Dirac => Canaries::Dirac,
@@ -290,7 +301,7 @@ fn charged_canary(args: &CanaryArgs, charge: &Charge, paid: &mut Option<PathBuf>
     // The audit trains on the data: all steps are paid before the first.
     options.check(&run).map_err(|error| Failure::in_model(model, error))?;
     rehearse(&run).map_err(|error| Failure::in_model(model, error))?;
-    let checkpoint = create_ledger_folder(&args.train.out)?;
+    let checkpoint = create_ledger_folder(args.train.out())?;
     *paid = checkpoint.parent().map(Path::to_path_buf);
     pay_all(&run, &checkpoint)?;
     let (audit, params) =
@@ -298,7 +309,7 @@ fn charged_canary(args: &CanaryArgs, charge: &Charge, paid: &mut Option<PathBuf>
     let model = args.keep_model.then(|| CANARY_MODEL.to_owned());
     let audit = CanaryAudit { model, ..audit };
     record.write(&audit)?;
-    let out = &args.train.out;
+    let out = args.train.out();
     if args.keep_model {
         let mut model = trained_model(&run, &params)?;
         onnx::mark(&mut model);
@@ -342,7 +353,7 @@ fn prepare(
     let seed = config.seed.take();
     config.record = None;
     let run = args.prepare(model, config)?;
-    check_folder(&args.out, &Claim::new(&run))?;
+    check_folder(args.out(), &Claim::new(&run))?;
     for warning in &run.warnings {
         let _ = writeln!(io::stderr(), "warning: {warning}");
     }

@@ -6,6 +6,9 @@
 pub(super) mod line;
 
 use super::Failure;
+use super::given::{table_of, words};
+use super::train::TrainArgs;
+use clap::Command;
 use damper_report::Software;
 use damper_train::files::{self, Access, write};
 use serde::Serialize;
@@ -23,10 +26,17 @@ struct Record {
     versions: Software,
 }
 
-/// Keeps the command line of this thread's process or call, with the flags of its run file, and returns it.
-pub(super) fn registered(args: Vec<OsString>) -> Vec<OsString> {
-    line::replaced(recorded(&args));
-    args
+/// Keeps the command line of this thread's process or call.
+pub(super) fn register(args: &[OsString]) {
+    line::replaced(recorded(args));
+}
+
+/// Keeps that of `damper PATH`, whose settings came out of a file or a program.
+pub(super) fn register_words(path: &[String], args: &TrainArgs, described: &Command) {
+    let resumed = args.resume.iter().map(|out| format!("--resume={}", out.display()));
+    let words = words(&table_of(args), described);
+    let line = ["damper".to_owned()].into_iter().chain(path.iter().cloned()).chain(resumed).chain(words);
+    register(&line.map(OsString::from).collect::<Vec<_>>());
 }
 
 /// Writes the command line `command` and the versions into a private folder, before anything is charged there.
@@ -83,10 +93,10 @@ mod tests {
 
     #[test]
     fn threads_have_their_own() {
-        registered(["d".into(), "one".into()].into());
+        register(&["d".into(), "one".into()]);
         let other = std::thread::spawn(|| {
             assert_eq!(command(), [""; 0]);
-            registered(["d".into(), "two".into()].into());
+            register(&["d".into(), "two".into()]);
             command()
         });
         assert_eq!(

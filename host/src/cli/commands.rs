@@ -2,7 +2,7 @@
 
 use super::compare::CompareArgs;
 use super::{
-    aggregate, audit, budget, calibrate, compile, derive, epsilon, export, factorize, federation, filter, fix,
+    aggregate, audit, budget, calibrate, compile, config, derive, epsilon, export, factorize, federation, filter, fix,
     gradients, init, inspect, replay, report, shell, train,
 };
 use clap::{Parser, Subcommand};
@@ -37,6 +37,7 @@ pub(super) enum Command {
     Compare(CompareArgs),
     Derive(derive::DeriveArgs),
     Compile(Box<compile::CompileArgs>),
+    Config(config::ConfigArgs),
     Export(Box<export::ExportArgs>),
     Gradients(Box<gradients::GradientsArgs>),
     Init(init::InitArgs),
@@ -54,4 +55,20 @@ pub(super) enum Command {
     Audit(audit::AuditArgs),
     Completions(shell::CompletionsArgs),
     Man(shell::ManArgs),
+}
+
+impl Command {
+    /// The settings of a run, if the subcommand takes them.
+    pub(super) fn train_args(&mut self) -> Option<&mut train::TrainArgs> {
+        match self {
+            Self::Train(args) => Some(args),
+            Self::Audit(args) => Some(args.train_args()),
+            _ => None,
+        }
+    }
+
+    /// Returns true if a run file asks for an answer in JSON.
+    pub(super) fn answers_in_json(&self) -> bool {
+        matches!(self, Self::Train(args) if args.json)
+    }
 }

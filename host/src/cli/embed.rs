@@ -7,24 +7,17 @@
 mod python_words;
 
 use super::caller::{Call, take_answer};
-use super::{Cli, Failure, command_line, flags, near_miss, one_line, parse, resume, run, run_file};
+use super::commands::Command;
+use super::given::{self, Fault, KeyFault, KeyFaultKind};
+use super::text::written;
+use super::{Cli, Failure, command_line, flags, near_miss, one_line, parse, plain, run};
 use clap::CommandFactory;
 use damper_data::Memory;
 use std::ffi::OsString;
+use toml::{Table, Value};
 
 pub use super::caller::Listener;
 pub use python_words::python_words;
-
-/// A setting of a call, by its flag without dashes.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Setting {
-    /// A flag that is there, or not.
-    Switch(bool),
-    /// A value.
-    One(String),
-    /// Several: a flag that may be repeated, or has a comma between its values.
-    Many(Vec<String>),
-}
 
 /// Why a call failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -33,8 +26,8 @@ pub struct CallError {
     pub message: String,
 }
 
-/// Runs `damper NAME ARG... --SETTING=VALUE...`, whose `memory:train` and `memory:test` are `memory`. Returns what the subcommand
-/// answers: with the setting `json`, a JSON object.
+/// Runs `damper NAME ARG...` with `settings`, whose keys are flags without dashes, and whose `memory:train` and `memory:test` are `memory`.
+/// Returns what the subcommand answers: with the setting `json`, a JSON object.
 ///
 /// # Errors
 ///
@@ -42,54 +35,69 @@ pub struct CallError {
 pub fn call(
     name: &str,
     args: &[String],
-    settings: &[(String, Setting)],
+    settings: &Table,
     memory: Option<Memory>,
     listener: Box<dyn Listener>,
 ) -> Result<String, CallError> {
     flags::register(&Cli::command());
     let _call = Call::begin(listener, memory);
-    let of = |failure: Failure| CallError { message: one_line(&failure.message) };
-    let line = line(name, args, settings).map_err(|message| CallError { message })?;
-    let mut expanded = resume::expand(&Cli::command(), line).map_err(of)?;
-    expanded.args = command_line::registered(expanded.args);
-    let line = expanded.rebased(&Cli::command());
-    let command = parse(line.clone()).map_err(|error| misused(error, &line))?;
-    command.and_then(run).map_err(of)?;
+    let settings: Table = settings.iter().map(|(key, value)| (key.replace('_', "-"), value.clone())).collect();
+    let command = if name == "train" { train(args, settings) } else { parse(&line(name, args, &settings)?) };
+    let failed = |failure: Failure| CallError { message: one_line(&failure.message) };
+    let command = command.map_err(|fault| match fault {
+        Fault::Failure(failure) => failed(failure),
+        Fault::Usage(error) => misused(*error, name),
+    })?;
+    run(command).map_err(failed)?;
     Ok(take_answer())
 }
 
-/// The command line of a call.
-fn line(name: &str, args: &[String], settings: &[(String, Setting)]) -> Result<Vec<OsString>, String> {
-    let cli = Cli::command();
-    let subcommand = cli.find_subcommand(name).ok_or_else(|| format!("{name}: no such subcommand"))?;
-    let mut line: Vec<String> = ["damper".to_owned(), name.to_owned()].into();
-    for (key, setting) in settings {
-        let flag = key.replace('_', "-");
-        let value = match setting {
-            Setting::Switch(on) => toml::Value::Boolean(*on),
-            Setting::One(text) => toml::Value::String(text.clone()),
-            Setting::Many(texts) => texts.iter().cloned().map(toml::Value::String).collect::<Vec<_>>().into(),
-        };
-        match run_file::argument(subcommand, &flag) {
-            Some(arg) => line.extend(run_file::values(arg, &value).ok_or_else(|| format!("--{flag}: no such value"))?),
-            // The parser says what may be meant.
-            None => line.push(format!("--{flag}")),
+/// The run with these settings.
+fn train(args: &[String], mut settings: Table) -> Result<Command, Fault> {
+    let mut cli = Cli::command();
+    cli.build();
+    let described = cli.find_subcommand_mut("train").expect("there is a subcommand train");
+    settings.extend(args.iter().map(|model| ("model".to_owned(), Value::String(model.clone()))));
+    let resume = settings.remove("resume");
+    let mut args = given::of_table(&settings, described).map_err(|KeyFault { key, kind }| match kind {
+        // The parser says what may be meant.
+        KeyFaultKind::Unknown => {
+            let line: [OsString; 3] = ["damper".into(), "train".into(), format!("--{key}").into()];
+            match Cli::command().try_get_matches_from(&line) {
+                Err(error) => Fault::from(error),
+                Ok(_) => Failure::new(format!("--{key}: is no setting")).into(),
+            }
         }
-    }
-    if !args.is_empty() {
-        line.push("--".into());
-        line.extend(args.iter().cloned());
-    }
-    Ok(line.into_iter().map(OsString::from).collect())
+        KeyFaultKind::Value(value, problem) => {
+            let value = written(&value).unwrap_or_default();
+            Failure::new(format!("--{key} {value}: {problem}")).into()
+        }
+    })?;
+    args.resume = resume.as_ref().and_then(written).map(Into::into);
+    given::complete(&mut args, described)?;
+    command_line::register_words(&["train".into()], &args, described);
+    Ok(Command::Train(Box::new(args)))
+}
+
+/// The command line of another subcommand.
+fn line(name: &str, args: &[String], settings: &Table) -> Result<Vec<OsString>, CallError> {
+    let cli = Cli::command();
+    let Some(described) = cli.find_subcommand(name) else {
+        return Err(CallError { message: format!("{name}: no such subcommand") });
+    };
+    let flags = given::words(settings, described);
+    let args = args.iter().cloned();
+    let line = ["damper".to_owned(), name.to_owned()].into_iter().chain(flags).chain(["--".to_owned()]).chain(args);
+    Ok(line.map(OsString::from).collect())
 }
 
 /// A wrong command line, in one line.
-fn misused(mut error: clap::Error, line: &[OsString]) -> CallError {
-    near_miss::suggest(&mut error, &Cli::command(), line);
+fn misused(mut error: clap::Error, name: &str) -> CallError {
+    near_miss::suggest(&mut error, &Cli::command(), &["damper".into(), name.into()]);
     let text = super::plain_words(&error.to_string());
     let tips = text.split("\n\n").filter(|paragraph| paragraph.trim_start().starts_with("tip: "));
     let tips = tips.map(|paragraph| format!("; {}", one_line(paragraph)));
-    CallError { message: run_file::plain(&error) + &tips.collect::<String>() }
+    CallError { message: plain(&error) + &tips.collect::<String>() }
 }
 
 #[cfg(test)]
@@ -98,6 +106,7 @@ mod tests {
     use serde_json::Value;
     use std::cell::RefCell;
     use std::rc::Rc;
+    use toml::toml;
 
     struct Heard(Rc<RefCell<Vec<Value>>>);
 
@@ -111,25 +120,20 @@ mod tests {
         }
     }
 
-    fn called(name: &str, settings: &[(&str, Setting)]) -> Result<String, String> {
-        let settings: Vec<_> = settings.iter().map(|(key, value)| ((*key).to_owned(), value.clone())).collect();
+    fn called(name: &str, settings: Table) -> Result<String, String> {
         call(name, &[], &settings, None, Box::new(Heard(Rc::default()))).map_err(|error| error.message)
-    }
-
-    fn one(text: &str) -> Setting {
-        Setting::One(text.into())
     }
 
     #[test]
     fn answers_come_back() {
-        let mut settings = vec![
-            ("noise_multiplier", one("1.1")),
-            ("sampling_rate", one("0.01")),
-            ("steps", one("100")),
-            ("delta", one("1e-5")),
-        ];
-        settings.push(("json", Setting::Switch(true)));
-        let answer = called("epsilon", &settings).unwrap();
+        let settings = toml! {
+            noise_multiplier = 1.1
+            sampling_rate = 0.01
+            steps = 100
+            delta = 1e-5
+            json = true
+        };
+        let answer = called("epsilon", settings).unwrap();
         let found: Value = serde_json::from_str(&answer).unwrap();
         assert!(found["epsilon"].as_f64().unwrap() > 0.1, "{answer}");
         assert!(!super::super::caller::is_active());
@@ -140,9 +144,13 @@ mod tests {
 
     impl Listener for Calling {
         fn event(&mut self, event: &Value) {
-            let settings = [("noise_multiplier", "1"), ("sampling_rate", "0.01"), ("steps", "9"), ("delta", "1e-5")];
-            let settings: Vec<_> = settings.map(|(key, value)| (key, one(value))).into();
-            self.0.borrow_mut().push(format!("{} {}", event["event"], called("epsilon", &settings).is_ok()));
+            let settings = toml! {
+                noise_multiplier = 1
+                sampling_rate = 0.01
+                steps = 9
+                delta = 1e-5
+            };
+            self.0.borrow_mut().push(format!("{} {}", event["event"], called("epsilon", settings).is_ok()));
         }
 
         fn stop(&mut self) -> bool {
@@ -153,10 +161,10 @@ mod tests {
     #[test]
     fn a_listener_may_call() {
         let heard = Rc::new(RefCell::new(Vec::new()));
-        command_line::registered(["d".into(), "around".into()].into());
+        command_line::register(&["d".into(), "around".into()]);
         {
             let _call = Call::begin(Box::new(Calling(heard.clone())), None);
-            command_line::registered(["d".into(), "outer".into()].into());
+            command_line::register(&["d".into(), "outer".into()]);
             assert!(super::super::caller::tell("step", serde_json::json!({})));
             assert_eq!(command_line::line::command(), ["damper", "outer"]);
         }
@@ -166,10 +174,10 @@ mod tests {
 
     #[test]
     fn errors_name_flags_and_what_is_meant() {
-        let message = called("epsilon", &[("noise_multiplier", one("-1")), ("sampling_rate", one("0.1"))]).unwrap_err();
+        let message = called("epsilon", toml! { noise_multiplier = -1 }).unwrap_err();
         assert!(message.contains("--steps"), "{message}");
-        let message = called("train", &[("max_grad_norm", one("1"))]).unwrap_err();
+        let message = called("train", toml! { max_grad_norm = 1 }).unwrap_err();
         assert!(message.contains("--max-grad-norm") && message.contains("--clip"), "{message}");
-        assert!(called("dance", &[]).unwrap_err().contains("dance"));
+        assert!(called("dance", Table::new()).unwrap_err().contains("dance"));
     }
 }

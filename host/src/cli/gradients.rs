@@ -59,7 +59,7 @@ pub(super) fn run(args: &GradientsArgs) -> Result<ExitCode, Failure> {
         graph: options.graph_options(),
         lora: options.lora(),
         derive: options.derive_options(),
-        data: data.data.clone(),
+        data: data.source().to_owned(),
         data_options: data.options(),
     };
     let read = read(&source).map_err(|error| Failure::in_model(model, error))?;
@@ -68,7 +68,7 @@ pub(super) fn run(args: &GradientsArgs) -> Result<ExitCode, Failure> {
     let signals = Signals::listen()?;
     let backend = open(machine.backend()?)?;
     let options =
-        GradientOptions { physical_batch: machine.physical_batch, memory: machine.memory, workers: machine.workers };
+        GradientOptions { physical_batch: machine.physical_batch, memory: machine.memory(), workers: machine.workers };
     let written = gradients::write(out, &read, backend.as_ref(), &options, &|| signals.code().is_some());
     if !written.map_err(|error| Failure::in_model(model, error))? {
         let _ = writeln!(io::stderr(), "stopped; {} is not written", out.display());

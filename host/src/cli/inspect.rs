@@ -1,7 +1,7 @@
 //! `damper inspect`: what is trained, what is refused, and how large it is.
 
 use super::flags::with_flags;
-use super::model::{MEMORY, ModelArgs, bytes_text, memory};
+use super::model::{ModelArgs, bytes_text, memory};
 use super::{Failure, answer, answer_json};
 use clap::Args;
 use damper_edit::init::Loaded;
@@ -42,7 +42,7 @@ pub(super) struct InspectArgs {
     #[arg(value_name = "MODEL.onnx")]
     model: PathBuf,
     /// What the tensors of one worker may take: the physical batch follows
-    #[arg(long, value_name = "SIZE", default_value = MEMORY, value_parser = memory)]
+    #[arg(long, value_name = "SIZE", default_value = "2GiB", value_parser = memory)]
     memory: u64,
     /// Prints one JSON object
     #[arg(long)]
@@ -189,7 +189,7 @@ pub(super) fn run(args: &InspectArgs) -> Result<(), Failure> {
         parameters,
         warnings,
         operators: operators(&model),
-        loss: loss_name(&args.options.loss),
+        loss: loss_name(&args.options.loss()),
         reduction: reduction_name(&args.options.derive_options()),
         trainable: refusal.is_none(),
         refusal,

@@ -2,7 +2,9 @@
 
 mod flags;
 
+use super::flags::number::{read32, whole};
 use super::flags::with_flags;
+use super::text::{FromText, Text, one_or_many};
 use super::{Failure, number32};
 use clap::Args;
 use damper_edit::LoraOptions;
@@ -10,76 +12,92 @@ use damper_edit::init::{self, Loaded};
 use damper_edit::lora::{self, Lora};
 use damper_grad::{DeriveOptions, LabelWeights, Loss, Reduction};
 use damper_onnx::graph::GraphOptions;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use std::num::NonZeroUsize;
 use std::path::Path;
 
 /// How a model is read.
-#[derive(Args, Clone, Debug)]
+#[derive(Args, Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[command(next_help_heading = "Model")]
+#[serde(rename_all = "kebab-case", default)]
 pub(super) struct ModelArgs {
     /// What is minimised, one number a sample: softmax-cross-entropy, mse, bce-with-logits, or output:NAME where the
-    /// model computes its own loss
-    #[arg(long, value_name = "LOSS", default_value = "softmax-cross-entropy", value_parser = loss)]
-    pub loss: Loss,
+    /// model computes its own loss [default: softmax-cross-entropy]
+    #[arg(long, value_name = "LOSS")]
+    loss: Option<Text<Loss>>,
     /// The model output that feeds the loss, where there are several
     #[arg(long, value_name = "NAME")]
     pub output: Option<String>,
     /// The axis of that output that holds the classes, counted with the batch [default: the last]
     #[arg(long, value_name = "AXIS", allow_negative_numbers = true)]
     pub class_axis: Option<i64>,
-    /// A sample's loss of those of its tokens or elements: their mean over the ones that count, or their sum
-    #[arg(long, value_name = "mean|sum", default_value = "mean", value_parser = reduction)]
-    pub reduction: Reduction,
+    /// A sample's loss of those of its tokens or elements: their mean over the ones that count, or their sum [default: mean]
+    #[arg(long, value_name = "mean|sum")]
+    reduction: Option<Text<Reduction>>,
     /// By what the loss of each class is multiplied, public; with bce-with-logits that of the labels 0 and 1
-    #[arg(long, value_name = "W,W,...", value_delimiter = ',', value_parser = number32)]
-    pub class_weights: Vec<f32>,
+    #[arg(long, value_name = "W,W,...")]
+    class_weights: Option<Text<Weights>>,
     /// softmax-cross-entropy: takes a share A of each label and divides it among all classes
-    #[arg(long, value_name = "A", default_value_t = 0.0, hide_default_value = true, value_parser = number32)]
-    pub label_smoothing: f32,
+    #[arg(long, value_name = "A", value_parser = number32)]
+    #[serde(deserialize_with = "read32")]
+    label_smoothing: Option<f32>,
     /// Focal loss: multiplies the loss of a label with the probability p by (1 - p)^G; 2 is usual, 1 the least
-    #[arg(long, value_name = "G", default_value_t = 0.0, hide_default_value = true, value_parser = number32)]
-    pub focal_gamma: f32,
+    #[arg(long, value_name = "G", value_parser = number32)]
+    #[serde(deserialize_with = "read32")]
+    focal_gamma: Option<f32>,
     /// Trains exactly the initializers of these names, each one weight for all its uses, and takes nothing from their values: for programs
     /// that know them; with --lora, those of them that --train names (may be repeated)
-    #[arg(long, value_name = "NAME", conflicts_with_all = ["only", "freeze", "tie", "untie"])]
+    #[arg(long, value_name = "NAME")]
+    #[serde(deserialize_with = "one_or_many")]
     pub parameter: Vec<String>,
     /// Trains exactly the initializers that match, and no others (`*` and `?`; may be repeated)
-    #[arg(long, value_name = "PATTERN", conflicts_with_all = ["train", "freeze"])]
+    #[arg(long, value_name = "PATTERN")]
+    #[serde(deserialize_with = "one_or_many")]
     pub only: Vec<String>,
     /// Trains the initializers that match, whatever the rule says (`*` and `?`; may be repeated)
     #[arg(long, value_name = "PATTERN")]
+    #[serde(deserialize_with = "one_or_many")]
     pub train: Vec<String>,
     /// Does not train the initializers that match; wins over --train, so take --only to train a part (may be repeated)
     #[arg(long, value_name = "PATTERN")]
+    #[serde(deserialize_with = "one_or_many")]
     pub freeze: Vec<String>,
     /// LoRA: trains adapters of RANK columns beside the linear weights of --lora-target, which stay frozen, and of the rest what --train
     /// names. They are drawn from --init-seed, and merged into the weights at the end
-    #[arg(long, value_name = "RANK", requires = "lora_target", conflicts_with_all = ["only", "untie"])]
+    #[arg(long, value_name = "RANK")]
     pub lora: Option<NonZeroUsize>,
     /// The weights that get an adapter: initializers that MatMul or Gemm multiply by (`*` and `?`; may be repeated)
-    #[arg(long, value_name = "PATTERN", requires = "lora")]
+    #[arg(long, value_name = "PATTERN")]
+    #[serde(deserialize_with = "one_or_many")]
     pub lora_target: Vec<String>,
     /// The adapters' product is multiplied by A / RANK [default: RANK, so by 1]
-    #[arg(long, value_name = "A", requires = "lora", value_parser = number32)]
+    #[arg(long, value_name = "A", value_parser = number32)]
+    #[serde(deserialize_with = "read32")]
     pub lora_alpha: Option<f32>,
     /// Leaves the adapters in model.onnx instead of merging them
-    #[arg(long, requires = "lora")]
+    #[arg(long)]
     pub lora_keep: bool,
     /// Takes the initializers that match as one weight for all their uses (may be repeated)
     #[arg(long, value_name = "PATTERN")]
+    #[serde(deserialize_with = "one_or_many")]
     pub tie: Vec<String>,
     /// Takes the initializers that match as a weight of its own for each use; wins over --tie (may be repeated)
     #[arg(long, value_name = "PATTERN")]
+    #[serde(deserialize_with = "one_or_many")]
     pub untie: Vec<String>,
     /// Size of a dynamic axis other than the batch, by its name, or as INPUT[AXIS]=N (may be repeated)
-    #[arg(long, value_name = "NAME=N", value_parser = extent)]
-    pub shape: Vec<(String, usize)>,
+    #[arg(long, value_name = "NAME=N")]
+    #[serde(deserialize_with = "one_or_many")]
+    pub shape: Vec<Text<Extent>>,
     /// Computes most activations again in the backward pass instead of keeping them: for long networks, less memory for up to one more
     /// forward pass; the same bits, but on tract
     #[arg(long)]
     pub checkpoint_activations: bool,
     /// Seed of the weights that the model file leaves out; public [default: 0]
     #[arg(long, value_name = "SEED")]
+    #[serde(with = "whole")]
+    #[schemars(with = "Option<u64>")]
     pub init_seed: Option<u64>,
 }
 
@@ -101,6 +119,11 @@ impl ModelArgs {
         Some(Lora { options, keep: self.lora_keep })
     }
 
+    /// The loss.
+    pub(super) fn loss(&self) -> Loss {
+        self.loss.as_deref().cloned().unwrap_or(Loss::SoftmaxCrossEntropy)
+    }
+
     pub(super) fn graph_options(&self) -> GraphOptions {
         GraphOptions {
             train: self.train.clone(),
@@ -110,7 +133,7 @@ impl ModelArgs {
             tie: self.tie.clone(),
             untie: self.untie.clone(),
             adapters: vec![],
-            shape: self.shape.clone(),
+            shape: self.shape.iter().map(|extent| (**extent).clone()).collect(),
         }
     }
 
@@ -118,19 +141,19 @@ impl ModelArgs {
         DeriveOptions {
             output: self.output.clone(),
             class_axis: self.class_axis,
-            reduction: self.reduction,
+            reduction: self.reduction.as_deref().copied().unwrap_or_default(),
             label_weights: LabelWeights {
-                class_weights: self.class_weights.clone(),
-                label_smoothing: self.label_smoothing,
-                focal_gamma: self.focal_gamma,
+                class_weights: self.class_weights.as_deref().map(|weights| weights.0.clone()).unwrap_or_default(),
+                label_smoothing: self.label_smoothing.unwrap_or_default(),
+                focal_gamma: self.focal_gamma.unwrap_or_default(),
             },
             checkpoint_activations: self.checkpoint_activations,
-            ..DeriveOptions::new(self.loss.clone())
+            ..DeriveOptions::new(self.loss())
         }
     }
 }
 
-fn loss(text: &str) -> Result<Loss, String> {
+pub(super) fn loss(text: &str) -> Result<Loss, String> {
     match text {
         // The second is PyTorch's name.
         "softmax-cross-entropy" | "cross-entropy" => Ok(Loss::SoftmaxCrossEntropy),
@@ -143,7 +166,7 @@ fn loss(text: &str) -> Result<Loss, String> {
     }
 }
 
-fn reduction(text: &str) -> Result<Reduction, String> {
+pub(super) fn reduction(text: &str) -> Result<Reduction, String> {
     match text {
         "mean" => Ok(Reduction::Mean),
         "sum" => Ok(Reduction::Sum),
@@ -151,18 +174,33 @@ fn reduction(text: &str) -> Result<Reduction, String> {
     }
 }
 
-fn extent(text: &str) -> Result<(String, usize), String> {
-    match text.rsplit_once('=') {
-        Some((name, size)) if !name.is_empty() => match size.parse() {
-            Ok(size) if size > 0 => Ok((name.into(), size)),
-            _ => Err(format!("`{size}` is no size; give a whole number above 0")),
-        },
-        _ => Err("give NAME=N, such as height=28".into()),
+/// The weights of the classes.
+#[derive(Clone, Debug)]
+pub(super) struct Weights(Vec<f32>);
+
+impl FromText for Weights {
+    fn from_text(text: &str) -> Result<Self, String> {
+        text.split(',').map(number32).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+/// An axis and its size.
+pub(super) type Extent = (String, usize);
+
+impl FromText for Extent {
+    fn from_text(text: &str) -> Result<Self, String> {
+        match text.rsplit_once('=') {
+            Some((name, size)) if !name.is_empty() => match size.parse() {
+                Ok(size) if size > 0 => Ok((name.into(), size)),
+                _ => Err(format!("`{size}` is no size; give a whole number above 0")),
+            },
+            _ => Err("give NAME=N, such as height=28".into()),
+        }
     }
 }
 
 /// The default of `--memory`.
-pub(super) const MEMORY: &str = "2GiB";
+pub(super) const MEMORY: u64 = 2 << 30;
 
 /// A number of bytes, with a unit or without.
 pub(super) fn memory(text: &str) -> Result<u64, String> {

@@ -3,12 +3,17 @@
 //! `x-conflict` the flag that it excludes. A field without `x-value` has no flag.
 
 use super::Failure;
+use super::text::written;
 use clap::builder::{PossibleValuesParser, TypedValueParser, ValueParser};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
 use damper_train::ByName;
-use schemars::schema_for;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema, schema_for};
+use serde::de::Error as _;
+use serde::ser::SerializeMap;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use serde_json::Value as Json;
 use std::any::TypeId;
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::marker::PhantomData;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -49,6 +54,30 @@ impl Field {
     }
 }
 
+impl Field {
+    /// The word that stands for the default of `WORD|VALUE`.
+    fn word(&self) -> &str {
+        self.value().split_once('|').map_or("", |(word, _)| word)
+    }
+
+    /// The value as its variant has it; none where the default is named.
+    fn read(&self, value: Value, described: &Described) -> Result<Option<Value>, String> {
+        let count = self.value().split(',').count();
+        Ok(Some(match value {
+            Value::String(word) if !word.is_empty() && word == self.word() => return Ok(None),
+            Value::String(text) if count > 1 => list(&text, count)?,
+            Value::Array(items) if count > 1 => list(&written(&Value::Array(items)).ok_or("give numbers")?, count)?,
+            Value::Boolean(true) if self.value().is_empty() => Value::Boolean(true),
+            Value::String(word) if self.schema.get("oneOf").is_some() => Value::String(word),
+            Value::Integer(number) if described.is_float(self) => Value::Float(number as f64),
+            number @ (Value::Integer(_) | Value::Float(_)) if count == 1 && !self.value().is_empty() => number,
+            _ if self.value().is_empty() => return Err("give true or false".into()),
+            _ if self.word().is_empty() => return Err("give a number".into()),
+            _ => return Err(format!("give `{}` or a number", self.word())),
+        }))
+    }
+}
+
 /// Adam with weight decay is adamw.
 const NOT_READ: (&str, &str) = ("adam", "weight_decay");
 
@@ -86,6 +115,11 @@ impl Described {
         static MADE: Mutex<BTreeMap<TypeId, Arc<Described>>> = Mutex::new(BTreeMap::new());
         let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
         made.entry(TypeId::of::<T>()).or_insert_with(|| Arc::new(Self::new::<T>())).clone()
+    }
+
+    /// Returns true if the flag takes numbers that are not whole.
+    fn is_float(&self, field: &Field) -> bool {
+        !self.set_by(field).all(|of| of.note("format").is_some_and(|format| format.starts_with("uint")))
     }
 
     /// The fields that `flag` sets.
@@ -165,7 +199,7 @@ fn argument(field: &Field, described: &Described) -> Arg {
 }
 
 /// The flags that were given, with their values.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(super) struct SettingArgs<T>(Vec<(Field, Option<Value>)>, PhantomData<T>);
 
 impl<T: ByName + 'static> SettingArgs<T> {
@@ -221,5 +255,55 @@ impl<T: ByName + 'static> FromArgMatches for SettingArgs<T> {
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
         *self = Self::from_arg_matches(matches)?;
         Ok(())
+    }
+}
+
+impl<T> Default for SettingArgs<T> {
+    fn default() -> Self {
+        Self(vec![], PhantomData)
+    }
+}
+
+impl<T> Serialize for SettingArgs<T> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let mut map = to.serialize_map(None)?;
+        for (field, value) in &self.0 {
+            match value {
+                Some(value) => map.serialize_entry(&field.flag(), value)?,
+                None => map.serialize_entry(&field.flag(), field.word())?,
+            }
+        }
+        map.end()
+    }
+}
+
+/// Takes its own keys, and leaves those of others.
+impl<'de, T: ByName + 'static> Deserialize<'de> for SettingArgs<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let mut table = Table::deserialize(from)?;
+        let described = Described::of::<T>();
+        let mut given = Vec::new();
+        for field in described.flags() {
+            match table.remove(&field.flag()) {
+                None | Some(Value::Boolean(false)) => {}
+                Some(value) => given.push((field.clone(), field.read(value, &described).map_err(D::Error::custom)?)),
+            }
+        }
+        Ok(Self(given, PhantomData))
+    }
+}
+
+impl<T: ByName + 'static> JsonSchema for SettingArgs<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "SettingArgs".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        let properties = Described::of::<T>().flags().map(|field| (field.flag(), field.schema.clone())).collect();
+        json_schema!({ "type": "object", "properties": Json::Object(properties) })
     }
 }

@@ -3,7 +3,8 @@
 mod args;
 mod augment;
 
-pub(super) use args::TrainArgs;
+pub(super) use args::{TrainArgs, averaging};
+pub(super) use augment::augment;
 
 use args::{NoiseArg, PrivacyArgs, ProgressArgs, RecordingArgs, SamplerArg};
 
@@ -12,6 +13,7 @@ use super::data::TestMetricsArg;
 use super::events::Events;
 use super::finish::{Target, finished, stopped};
 use super::flags::with_flags;
+use super::given;
 use super::in_memory::is_in_memory;
 use super::model::bytes_text;
 use super::ranks::{follow, on_ranks};
@@ -26,8 +28,7 @@ use damper_report::{OutputFolder, is_finished};
 use damper_runtime::Choice;
 use damper_train::files::{self, Access};
 use damper_train::{
-    self as train, Budget, Checkpoint, Group, Invocation, Noise, Record, Run, Source, TestMetrics, TrainConfig,
-    TrainError, agree,
+    self as train, Budget, Checkpoint, Group, Noise, Record, Run, Source, TestMetrics, TrainConfig, TrainError, agree,
 };
 use std::fs;
 use std::io::{self, Write};
@@ -37,6 +38,9 @@ use std::time::Duration;
 
 /// The bound on a held-out sample's loss where none is given. A share of e^-10 for the right class has this loss.
 const LOSS_BOUND: f32 = 10.0;
+
+/// Bytes that a recording may have where no limit is given.
+const RECORD_LIMIT: u64 = 1 << 30;
 
 /// δ where a multiplier was given and no δ.
 const DELTA: f64 = 1e-5;
@@ -50,7 +54,7 @@ impl TrainArgs {
             graph: self.options.graph_options(),
             lora: self.options.lora(),
             derive: self.options.derive_options(),
-            data: data.data.clone(),
+            data: data.source().to_owned(),
             data_options: data.options(),
         }
     }
@@ -66,11 +70,12 @@ impl TrainArgs {
 
     /// The seed of the rows that are held out.
     pub(super) fn split_seed(&self) -> u64 {
-        self.data.split_seed
+        self.data.split_seed()
     }
 
     pub(super) fn config(&self) -> Result<TrainConfig, Failure> {
         let privacy = &self.privacy;
+        let batch_size = self.training.batch_size.unwrap_or_default();
         let budget = match (privacy.epsilon, privacy.noise_multiplier, privacy.equation_6) {
             _ if privacy.not_private => Budget::NotPrivate,
             (Some(epsilon), None, None) => Budget::Epsilon(epsilon),
@@ -81,44 +86,45 @@ impl TrainArgs {
         Ok(TrainConfig {
             budget,
             delta: privacy.delta.unwrap_or(DELTA),
-            accountant: privacy.accountant,
+            accountant: privacy.accountant.as_deref().copied().unwrap_or_default(),
             allow_large_delta: privacy.allow_large_delta,
-            batch_size: self.training.batch_size,
-            epochs: self.training.epochs,
+            batch_size,
+            epochs: self.training.epochs.unwrap_or_default(),
             dataset_size: privacy.dataset_size,
             sampler: match privacy.sampler {
-                SamplerArg::Poisson => Sampler::Poisson,
-                SamplerArg::Shuffled => Sampler::Shuffled,
-                SamplerArg::CyclicPoisson => Sampler::CyclicPoisson,
-                SamplerArg::MinSeparation => Sampler::MinSeparation,
+                None | Some(SamplerArg::Poisson) => Sampler::Poisson,
+                Some(SamplerArg::Shuffled) => Sampler::Shuffled,
+                Some(SamplerArg::CyclicPoisson) => Sampler::CyclicPoisson,
+                Some(SamplerArg::MinSeparation) => Sampler::MinSeparation,
             },
             groups: privacy.groups,
-            noise_correlation: privacy.noise_correlation,
-            noise_objective: privacy.noise_objective,
+            noise_correlation: privacy.noise_correlation.as_deref().copied().unwrap_or_default(),
+            noise_objective: privacy.noise_objective.as_deref().copied(),
             truncate: privacy.truncate,
-            method: self.method.choice(&self.optimizer.schedule, privacy.clip, self.training.batch_size)?,
+            method: self.method.choice(&self.optimizer.schedule, privacy.clip.unwrap_or(1.0), batch_size)?,
             optimizer: self.optimizer.choice(&self.method)?,
             noise: match privacy.noise {
-                NoiseArg::Discrete => Noise::Discrete,
-                NoiseArg::Continuous => Noise::Continuous,
+                None | Some(NoiseArg::Discrete) => Noise::Discrete,
+                Some(NoiseArg::Continuous) => Noise::Continuous,
             },
-            readout: privacy.readout,
-            grid_bits: privacy.grid_bits,
+            readout: privacy.readout.as_deref().copied().unwrap_or_default(),
+            grid_bits: privacy.grid_bits.unwrap_or(20),
             backend: self.machine.backend()?,
             seed: privacy.seed,
             physical_batch: self.machine.physical_batch,
-            memory: self.machine.memory,
+            memory: self.machine.memory(),
             workers: self.machine.workers,
             tune: self
                 .tune
                 .as_ref()
                 .map(|folder| tune_folder(folder.as_deref(), self.machine.backend()?))
                 .transpose()?,
-            augment: self.training.augment,
-            average: self.training.average,
+            augment: self.training.augment.as_deref().copied(),
+            average: self.training.average.as_deref().copied(),
             evaluate_every: self.training.eval_every,
             stop_early: self.training.stop_early,
-            test_metrics: match (self.test_metrics.test_metrics, self.test_metrics.test_loss_bound) {
+            test_metrics: match (self.test_metrics.test_metrics.unwrap_or_default(), self.test_metrics.test_loss_bound)
+            {
                 (TestMetricsArg::Private, bound) => TestMetrics::Private { loss_bound: bound.unwrap_or(LOSS_BOUND) },
                 (_, Some(_)) => {
                     return Err(Failure::new("--test-loss-bound: is for --test-metrics private; leave it out"));
@@ -134,8 +140,7 @@ impl TrainArgs {
 
     /// The model's file.
     pub(super) fn model(&self) -> Result<&PathBuf, Failure> {
-        let model = self.model_file.as_ref().or(self.model.as_ref());
-        let model = model.ok_or_else(|| Failure::new("give a MODEL.onnx"))?;
+        let model = self.model.as_ref().ok_or_else(|| Failure::new("give a MODEL.onnx"))?;
         if model.extension().is_some_and(|extension| extension == "toml") {
             return Err(Failure::in_file(model, "names no model; add a line: model = \"FILE.onnx\""));
         }
@@ -210,7 +215,7 @@ impl TrainArgs {
                 tuning,
                 self.config()?,
                 command,
-                &self.out,
+                self.out(),
             ),
             (Some(_), None) => Err(Failure::new("--budget: needs --samples N, the number of training samples")),
             (None, _) => Ok(Charge::none()),
@@ -228,7 +233,7 @@ impl TrainArgs {
         if budget.is_some() && samples.is_none() {
             return Err(Failure::new("--budget: needs --samples N, the number of training samples"));
         }
-        Charge::of_plan(budget.as_deref(), plan, command, &self.out)
+        Charge::of_plan(budget.as_deref(), plan, command, self.out())
     }
 
     /// Charges the rest of the run in `out`, whose charge has this number, against --budget.
@@ -242,16 +247,20 @@ impl TrainArgs {
     /// The recording that is asked for.
     fn record(&self) -> Option<Record> {
         let RecordingArgs { record, record_limit } = &self.recording;
-        record.clone().map(|file| Record { file, limit: *record_limit, resumed: self.resume.is_some() })
+        record.clone().map(|file| Record {
+            file,
+            limit: record_limit.as_deref().map_or(RECORD_LIMIT, |size| size.0),
+            resumed: self.resume.is_some(),
+        })
     }
 
     /// Refuses a recording among the outputs that ε covers.
     fn refuse_covered_recording(&self) -> Result<(), Failure> {
         match &self.recording.record {
-            Some(file) if absolute(file)?.parent() == Some(&*absolute(&self.out)?) => Err(Failure::new(format!(
+            Some(file) if absolute(file)?.parent() == Some(&*absolute(self.out())?) => Err(Failure::new(format!(
                 "--record {}: lies among the outputs that epsilon covers; name {}, or another folder",
                 file.display(),
-                self.out.join("checkpoint").join(file.file_name().unwrap_or_default()).display()
+                self.out().join("checkpoint").join(file.file_name().unwrap_or_default()).display()
             ))),
             _ => Ok(()),
         }
@@ -265,7 +274,6 @@ pub(super) fn run(args: &TrainArgs) -> Result<ExitCode, Failure> {
 /// Trains as the only process, or as the one of several that writes.
 fn lead(args: &TrainArgs, group: &dyn Group) -> Result<ExitCode, Failure> {
     args.refuse_covered_recording()?;
-    let invocation = args.invocation.clone().ok_or_else(|| Failure::new("the command line is not known"))?;
     let charge = match &args.resume {
         None => args.charge("train", None),
         Some(out) => Checkpoint::invocation(&out.join("checkpoint"))
@@ -273,29 +281,28 @@ fn lead(args: &TrainArgs, group: &dyn Group) -> Result<ExitCode, Failure> {
             .and_then(|invocation| args.charge_again(invocation.charge)),
     };
     let charge = agree(group, charge)?;
-    let invocation = Invocation { charge: charge.number(), ..invocation };
     let mut folder = None;
-    let result = prepared(args, invocation, &charge, group, &mut folder);
+    let result = prepared(args, &charge, group, &mut folder);
     if !matches!(result, Ok(ExitCode::SUCCESS)) {
-        charge.narrow(folder.as_ref().map(|_| &*args.out));
+        charge.narrow(folder.as_ref().map(|_| args.out()));
     }
     result.map_err(|failure| match folder {
         // The folder of a finished run says itself what is wrong.
-        Some(folder) if folder.has_uncharged_steps() && !is_finished(&args.out).unwrap_or(false) => {
+        Some(folder) if folder.has_uncharged_steps() && !is_finished(args.out()).unwrap_or(false) => {
             let next = if args.no_checkpoint || failure.kind == FailureKind::Diverged {
-                format!("remove {}", args.out.display())
+                format!("remove {}", args.out().display())
             } else {
-                format!("go on with {}", resume::command(&args.out))
+                format!("go on with {}", resume::command(args.out()))
             };
             let message = format!("{}; the run, which is not private, is unfinished: {next}", failure.message);
             Failure { message, kind: FailureKind::Other }
         }
-        Some(folder) if folder.may_hold_ledger() && !is_finished(&args.out).unwrap_or(false) => {
-            let out = args.out.display();
+        Some(folder) if folder.may_hold_ledger() && !is_finished(args.out()).unwrap_or(false) => {
+            let out = args.out().display();
             let next = if args.no_checkpoint || failure.kind == FailureKind::Diverged {
                 format!("keep {out}")
             } else {
-                format!("go on with {}", resume::command(&args.out))
+                format!("go on with {}", resume::command(args.out()))
             };
             let message = format!(
                 "{}; the run is unfinished and its paid steps count: see damper epsilon {out}, and {next}{}",
@@ -340,12 +347,11 @@ fn recording_left(args: &TrainArgs) -> String {
 /// Prepares the run and trains, once it is charged.
 fn prepared(
     args: &TrainArgs,
-    invocation: Invocation,
     charge: &Charge,
     group: &dyn Group,
     folder: &mut Option<OutputFolder>,
 ) -> Result<ExitCode, Failure> {
-    let (run, checkpoint) = agree(group, begun(args, invocation, charge, group, folder))?;
+    let (run, checkpoint) = agree(group, begun(args, charge, group, folder))?;
     let folder = folder.as_ref().expect("the run has its folder");
     train(args, args.model()?, &run, checkpoint, group, folder)
 }
@@ -353,7 +359,6 @@ fn prepared(
 /// The run, its folder, and its state if it keeps one.
 fn begun(
     args: &TrainArgs,
-    invocation: Invocation,
     charge: &Charge,
     group: &dyn Group,
     folder: &mut Option<OutputFolder>,
@@ -362,22 +367,27 @@ fn begun(
     let run = args.prepare_on(model, group)?;
     charge.check(&run)?;
     let folder = folder.insert(match &args.resume {
-        None => OutputFolder::create(&args.out)?,
+        None => OutputFolder::create(args.out())?,
         Some(out) => OutputFolder::resume(out),
     });
-    let mut invocation = invocation;
+    let mut settings = args.clone();
     if args.copy_model && args.resume.is_none() {
         let kept = folder.checkpoint().join("module.onnx");
         files::write(&kept, &fs::read(model)?, Access::Private)?;
-        let kept = format!("--model-file={}", absolute(&kept)?.display());
-        invocation.args.iter_mut().filter(|arg| arg.starts_with("--model-file=")).for_each(|arg| arg.clone_from(&kept));
+        settings.model = Some(absolute(&kept)?);
     }
-    let every = Duration::from_secs_f64(args.checkpoint_every);
+    if args.resume.is_none() {
+        folder.write(given::RECORD, given::record(&settings)?.as_bytes())?;
+    }
+    let every = Duration::from_secs_f64(args.checkpoint_every());
     let private = folder.checkpoint();
     let checkpoint = match (&args.resume, args.no_checkpoint) {
         (Some(_), _) => Some(Checkpoint::resume(&private, &run, every)?),
         (None, true) => None,
-        (None, false) => Some(Checkpoint::begin(&private, &run, invocation, every)?),
+        (None, false) => {
+            let invocation = given::invocation(&settings, charge.number())?;
+            Some(Checkpoint::begin(&private, &run, invocation, every)?)
+        }
     };
     Ok((run, checkpoint))
 }
@@ -417,7 +427,7 @@ fn train(
     if run.config.is_not_private() {
         folder.set_uncharged();
     }
-    let target = Target { out: &args.out, json: args.json, no_checkpoint: args.no_checkpoint };
+    let target = Target { out: args.out(), json: args.json, no_checkpoint: args.no_checkpoint };
     let outcome = train::run_on(run, group, Some(&private), checkpoint.as_mut(), &mut watcher);
     let is_over = outcome.is_ok();
     let is_stopped = matches!(outcome, Err(TrainError::Stopped));
@@ -443,12 +453,12 @@ fn train(
         Ok(code) => Ok(code),
         Err(failure) => {
             events.error(&failure.message);
-            if !is_over || !is_finished(&args.out).unwrap_or(false) {
+            if !is_over || !is_finished(args.out()).unwrap_or(false) {
                 return Err(failure);
             }
             // All records are out, as with a full disk at the last file: nothing is left to resume, and so no use for a key.
             drop(checkpoint);
-            let out = args.out.display();
+            let out = args.out().display();
             let keys = match Checkpoint::remove(&private) {
                 Ok(()) => format!("the run is over and its key is removed; damper report {out} makes the report again"),
                 Err(error) => format!("the run is over, and its key is still there ({error}): remove it"),

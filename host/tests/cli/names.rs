@@ -188,7 +188,7 @@ fn resumed_run_matches_columns_by_name() {
     fs::create_dir(&private).unwrap();
     let every = std::time::Duration::ZERO;
     let begun = damper::train::prepare(&source("train.csv", None), config()).unwrap();
-    let invocation = damper::train::Invocation { folder: String::new(), args: vec![], charge: None };
+    let invocation = damper::train::Invocation::default();
     drop(damper::train::Checkpoint::begin(&private, &begun, invocation, every).unwrap());
     let names = || Some(damper::train::Checkpoint::names(&private).unwrap());
     let moved = damper::train::prepare(&source("moved.csv", names()), config()).unwrap();

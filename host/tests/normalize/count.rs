@@ -180,7 +180,7 @@ fn price_composes_both_releases_and_steps() {
 
 fn begun(run: &Run) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
-    let invocation = Invocation { folder: String::new(), args: vec![], charge: None };
+    let invocation = Invocation::default();
     drop(Checkpoint::begin(folder.path(), run, invocation, Duration::from_secs(60)).unwrap());
     folder
 }

@@ -205,7 +205,7 @@ def fit(
         settings["out"] = str(folder)
         file = pathlib.Path(temporary) / "module.onnx"
         file.write_bytes(exported.model)
-        settings["model_file"] = str(file)
+        settings["model"] = str(file)
         try:
             if adapts:
                 file.write_bytes(with_trained(exported.model, _trained_with_adapters(file, settings)))

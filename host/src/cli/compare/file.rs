@@ -3,10 +3,11 @@
 //! Every run is a command line of `damper train` that goes through its parser: what `train` takes can be compared, and
 //! what it refuses is refused here in the same words. All of the file is checked before the first run.
 
-use super::super::commands::{Cli, Command};
-use super::super::{Failure, run_file, train::TrainArgs};
+use super::super::commands::Cli;
+use super::super::given::{Fault, KeyFault, KeyFaultKind};
+use super::super::{Failure, given, plain, train::TrainArgs};
 use super::count::count;
-use clap::{Arg, ArgAction, CommandFactory, FromArgMatches};
+use clap::{Arg, ArgAction, CommandFactory};
 use damper_accounting::CandidateCount;
 use damper_report::compare::{Budgets, Method, Plan, Repeats, Score, SearchPlan, Setting};
 use damper_report::hex;
@@ -54,7 +55,7 @@ pub(super) fn read(
     budget: Option<&Path>,
     candidates: Option<CandidateCount>,
 ) -> Result<Read, Failure> {
-    let table = run_file::read(file)?;
+    let table = given::read(file)?;
     let mut reader = Reader {
         file,
         out: out.map_or_else(|| PathBuf::from("out"), Path::to_path_buf),
@@ -127,13 +128,15 @@ pub(super) fn read(
 pub(super) fn parse(flags: &[String], budget: Option<&Path>, out: &Path) -> Result<(Box<TrainArgs>, PathBuf), Failure> {
     let model = flags.iter().find_map(|flag| flag.strip_prefix("--model-file="));
     let model = PathBuf::from(model.ok_or_else(|| Failure::new("names no model, such as model = \"FILE.onnx\""))?);
-    let mut line = vec!["damper".into(), "train".into(), format!("--out={}", out.display())];
+    let mut line = vec![format!("--out={}", out.display())];
     line.extend(budget.map(|budget| format!("--budget={}", budget.display())));
     line.extend(flags.iter().cloned());
-    let cli = Cli::command().try_get_matches_from(line).and_then(|matches| Cli::from_arg_matches(&matches));
-    match cli.map_err(|error| Failure::new(run_file::plain(&error)))?.command {
-        Command::Train(args) => Ok((args, model)),
-        _ => Err(Failure::new("a run of a comparison is a run of damper train")),
+    let mut train = command();
+    let mut args = given::of_args(&line, &train)?;
+    match given::complete(&mut args, &mut train) {
+        Ok(_) => Ok((Box::new(args), model)),
+        Err(Fault::Failure(failure)) => Err(failure),
+        Err(Fault::Usage(error)) => Err(Failure::new(plain(&error))),
     }
 }
 
@@ -302,22 +305,27 @@ impl Reader<'_> {
     /// `label` is the method in whose table it stands; empty: at the top.
     fn settings(&self, label: &str, key: &str, value: &Value) -> Result<Vec<Setting>, Failure> {
         let place = if label.is_empty() { String::new() } else { format!("{}: ", heading(label)) };
-        let Some(arg) = run_file::argument(&self.train, key) else {
-            return Err(self.failure(format!("{place}{}", run_file::unknown(&self.train, key))));
+        let Some(name) = given::argument(&self.train, key) else {
+            return Err(self.failure(format!("{place}{}", given::unknown(&self.train, key))));
         };
         let fault = |reason: &str| self.failure(format!("{place}`{key} = {value}`: {reason}"));
         let parsed = |value: &Value| {
-            let flags = run_file::values(arg, value)
-                .ok_or_else(|| fault("give a text, a number, true or false, or a list of them"))?;
-            match run_file::refuses(&self.train, &flags) {
-                Some(reason) => Err(fault(&reason)),
-                None => Ok(Setting { text: format!("{key} = {value}"), flags }),
+            let one = Table::from_iter([(name.clone(), value.clone())]);
+            if let Err(KeyFault { kind: KeyFaultKind::Value(_, problem), .. }) = given::of_table(&one, &self.train) {
+                return Err(fault(&problem));
             }
+            let flags = match value {
+                Value::String(model) if name == "model" => vec![format!("--model-file={model}")],
+                _ => given::words(&one, &self.train),
+            };
+            Ok(Setting { text: format!("{key} = {value}"), flags })
         };
         match value {
             Value::Array(items) if items.is_empty() => Err(fault("the list is empty; give a value, or leave it out")),
             // A flag that takes a list is tuned by a list of lists.
-            Value::Array(items) if !takes_list(arg) || items.iter().any(Value::is_array) => {
+            Value::Array(items)
+                if !given::find(&self.train, &name).is_some_and(takes_list) || items.iter().any(Value::is_array) =>
+            {
                 items.iter().map(parsed).collect()
             }
             _ => Ok(vec![parsed(value)?]),

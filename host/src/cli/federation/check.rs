@@ -35,7 +35,7 @@ pub(super) fn run(args: &CheckArgs) -> Result<(), Failure> {
     let plan = read_plan(&args.plan)?;
     check_model(&plan, &args.model)?;
     let options = model_of_plan(&plan, &args.options)?;
-    let read = read_device(&plan, &args.model, &args.data, &args.data.data, &options)?;
+    let read = read_device(&plan, &args.model, &args.data, args.data.source(), &options)?;
     let users = read_users(args.users.as_deref(), &read, &plan)?;
     let units = DeviceData { read: &read, users: &users }.units(plan.unit);
     plan.check_units(u32::try_from(units).unwrap_or(u32::MAX))?;

@@ -41,8 +41,9 @@ pub(super) fn model_of_plan(plan: &FederationPlan, given: &ModelArgs) -> Result<
         return Err(Failure::new(format!("{}: the plan has {planned}; leave them out here", words.join(" "))));
     }
     let options = ModelArgs::of_words(&plan.model_flags);
-    let options = options.map_err(|problem| Failure::new(format!("the plan's flags of the model: {problem}")))?;
-    Ok(ModelArgs { checkpoint_activations: given.checkpoint_activations, ..options })
+    let mut options = options.map_err(|problem| Failure::new(format!("the plan's flags of the model: {problem}")))?;
+    options.checkpoint_activations = given.checkpoint_activations;
+    Ok(options)
 }
 
 /// The trained parameters in `file`: float32 words, little-endian. What is no such word is left out: their number is wrong then.

@@ -1,7 +1,8 @@
 //! `damper federation plan`: fixes what all sides of a federation must agree on, before data is read.
 
-use super::super::data::{Names, classes};
+use super::super::data::Names;
 use super::super::model::ModelArgs;
+use super::super::text::Text;
 use super::super::{Failure, answer, answer_json, number32};
 use super::common::{Cost, cost_text};
 use clap::{Args, ValueEnum};
@@ -91,15 +92,15 @@ pub(super) struct PlanArgs {
     delta: f64,
     /// The names of the columns of devices' tables, the label's among them, with commas between them, or a file with one a line: each device
     /// matches its own by them [default: those that the model holds]
-    #[arg(long, value_name = "NAME,NAME,...|FILE", value_parser = classes)]
-    columns: Option<Names>,
+    #[arg(long, value_name = "NAME,NAME,...|FILE")]
+    columns: Option<Text<Names>>,
     /// The label's column among them [default: the last]
     #[arg(long, value_name = "COLUMN", requires = "columns")]
     label_column: Option<String>,
     /// The names of the classes in the model's order, with commas between them, or a file with one a line: all devices number them so
     /// [default: those that the model holds]
-    #[arg(long, value_name = "NAME,NAME,...|FILE", value_parser = classes)]
-    classes: Option<Names>,
+    #[arg(long, value_name = "NAME,NAME,...|FILE")]
+    classes: Option<Text<Names>>,
     /// Makes keys from a seed, so that the rounds can be repeated and nothing is private
     #[arg(long)]
     simulation: bool,
@@ -143,11 +144,11 @@ struct Planned {
 
 /// The names that are asked for, or those of the model; both if they are the same.
 fn names(args: &PlanArgs, of_model: DataNames) -> Result<DataNames, Failure> {
-    let table = args.columns.as_ref().map(|Names(columns)| TableNames {
+    let table = args.columns.as_deref().map(|Names(columns)| TableNames {
         label: args.label_column.clone().or_else(|| columns.last().cloned()),
         columns: columns.clone(),
     });
-    let classes = args.classes.as_ref().map(|Names(classes)| classes.clone());
+    let classes = args.classes.as_deref().map(|Names(classes)| classes.clone());
     let differs = |flag: &str, known: &[String]| {
         Failure::new(format!("{flag}: the model has {}; leave the flag out, or use another model", known.join(", ")))
     };

@@ -65,7 +65,7 @@ pub(super) fn run(args: &SimulateArgs) -> Result<(), Failure> {
     let mut devices = vec![];
     for number in 1..=plan.devices {
         let own = |text: &str| text.replace(DEVICE, &number.to_string());
-        let read = read_device(&plan, model, data, &own(&data.data), options)?;
+        let read = read_device(&plan, model, data, &own(data.source()), options)?;
         let file = args.users.as_deref().map(own);
         let users = read_users(file.as_deref().map(Path::new), &read, &plan)?;
         devices.push((read, users));
@@ -73,7 +73,7 @@ pub(super) fn run(args: &SimulateArgs) -> Result<(), Failure> {
     let devices: Vec<_> = devices.iter().map(|(read, users)| DeviceData { read, users }).collect();
     let backend = open(machine.backend()?)?;
     let settings =
-        GradientOptions { physical_batch: machine.physical_batch, memory: machine.memory, workers: machine.workers };
+        GradientOptions { physical_batch: machine.physical_batch, memory: machine.memory(), workers: machine.workers };
     let running = Machine { backend: backend.as_ref(), options: &settings };
     // A file that cannot be written is found out before the rounds.
     let model = onnx::encode(&server.to_model(&plan)?);

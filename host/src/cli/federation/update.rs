@@ -234,7 +234,7 @@ fn update(
     check_approved(&args.ledger, plan)?;
     let backend = open(machine.backend()?)?;
     let settings =
-        GradientOptions { physical_batch: machine.physical_batch, memory: machine.memory, workers: machine.workers };
+        GradientOptions { physical_batch: machine.physical_batch, memory: machine.memory(), workers: machine.workers };
     let running = Machine { backend: backend.as_ref(), options: &settings };
     let charged_before = ledger.charged();
     let mut spare = |noise_alone: Vec<u8>| {
@@ -312,7 +312,7 @@ impl Asked<'_> {
 
     fn read(&self) -> Result<(Read, Users), Failure> {
         let UpdateArgs { model, data, users, .. } = self.args;
-        let read = read_device(self.plan, model, data, &data.data, self.options)?;
+        let read = read_device(self.plan, model, data, data.source(), self.options)?;
         let users = read_users(users.as_deref(), &read, self.plan)?;
         Ok((read, users))
     }

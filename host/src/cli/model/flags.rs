@@ -37,22 +37,22 @@ impl ModelArgs {
         } = self;
         let mut words = vec![];
         let mut add = |flag: &str, value: String| words.push(format!("--{flag}={value}"));
-        match loss {
-            Loss::SoftmaxCrossEntropy => {}
-            Loss::Mse => add("loss", "mse".into()),
-            Loss::BceWithLogits => add("loss", "bce-with-logits".into()),
-            Loss::Output(name) => add("loss", format!("output:{name}")),
+        match loss.as_deref() {
+            None | Some(Loss::SoftmaxCrossEntropy) => {}
+            Some(Loss::Mse) => add("loss", "mse".into()),
+            Some(Loss::BceWithLogits) => add("loss", "bce-with-logits".into()),
+            Some(Loss::Output(name)) => add("loss", format!("output:{name}")),
         }
         output.iter().for_each(|name| add("output", name.clone()));
         class_axis.iter().for_each(|axis| add("class-axis", axis.to_string()));
-        if *reduction == Reduction::Sum {
+        if reduction.as_deref() == Some(&Reduction::Sum) {
             add("reduction", "sum".into());
         }
-        if !class_weights.is_empty() {
-            add("class-weights", class_weights.iter().map(f32::to_string).collect::<Vec<_>>().join(","));
+        if let Some(weights) = class_weights.as_deref() {
+            add("class-weights", weights.0.iter().map(f32::to_string).collect::<Vec<_>>().join(","));
         }
         for (flag, value) in [("label-smoothing", label_smoothing), ("focal-gamma", focal_gamma)] {
-            if *value != 0.0 {
+            if let Some(value) = value.filter(|value| *value != 0.0) {
                 add(flag, value.to_string());
             }
         }
@@ -69,7 +69,9 @@ impl ModelArgs {
         ] {
             patterns.iter().for_each(|pattern| add(flag, pattern.clone()));
         }
-        shape.iter().for_each(|(name, size)| add("shape", format!("{name}={size}")));
+        for extent in shape {
+            add("shape", format!("{}={}", extent.0, extent.1));
+        }
         init_seed.iter().for_each(|seed| add("init-seed", seed.to_string()));
         if *lora_keep {
             words.push("--lora-keep".into());

@@ -6,7 +6,7 @@ use std::num::NonZeroU32;
 /// More views than this are more likely a typing error.
 const MOST: u32 = 1024;
 
-pub(super) fn augment(text: &str) -> Result<Augment, String> {
+pub(in crate::cli) fn augment(text: &str) -> Result<Augment, String> {
     let form = "give K:VIEW, as 8:crop4,flip; a VIEW has cropPIXELS or shiftPIXELS, or flip, or both";
     let (views, rest) = text.split_once(':').ok_or(form)?;
     let views = views.trim().parse::<NonZeroU32>().ok().filter(|views| views.get() <= MOST);

@@ -13,8 +13,7 @@ pub(crate) type Identity = Vec<(String, String)>;
 
 /// That of `run` in `environment`.
 pub(crate) fn identity(run: &Run, environment: &Environment) -> Result<Identity, TrainError> {
-    let invocation = Invocation { folder: String::new(), args: vec![], charge: None };
-    let header = Header::new(invocation, run)?;
+    let header = Header::new(Invocation::default(), run)?;
     // What changes no bit may differ.
     let config = TrainConfig { workers: None, memory: 0, record: None, tune: None, ..run.config.clone() };
     let graph = sha256(&run.grad.model.encode_to_vec());

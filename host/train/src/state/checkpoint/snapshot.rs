@@ -21,6 +21,7 @@ use sha2::{Digest, Sha256};
 use std::fs;
 use std::io;
 use std::path::Path;
+use toml::Table;
 use zeroize::Zeroizing;
 
 /// The files, written in turn.
@@ -29,13 +30,17 @@ pub(crate) const FILES: [&str; 2] = ["state-a", "state-b"];
 const VERSION: u32 = 1;
 
 /// The invocation of a run, from which the same run can be prepared.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Invocation {
     /// The working folder, where relative paths begin.
     pub folder: String,
-    /// The arguments.
+    /// Flags, in the place of settings: earlier versions kept them so.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub args: Vec<String>,
+    /// The settings.
+    #[serde(default)]
+    pub settings: Table,
     /// The number of its charge in the budget of its data set, if it has one.
     pub charge: Option<u64>,
 }
