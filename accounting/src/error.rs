@@ -286,6 +286,17 @@ pub enum AccountingError {
     },
 }
 
+impl AccountingError {
+    /// Returns true if a setting is at fault, by the name of its field.
+    #[must_use]
+    pub fn is_of_setting(&self) -> bool {
+        !matches!(
+            self,
+            Self::Factor { .. } | Self::NotPrivate | Self::Draws | Self::Free | Self::Bands { .. } | Self::Correlated
+        )
+    }
+}
+
 fn batch_message(batch: u64, samples: u64) -> String {
     if samples == 0 || samples > Rate::DENOMINATOR {
         return format!("`samples` {samples}: must be at least 1, and at most 2^53");

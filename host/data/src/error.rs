@@ -11,4 +11,25 @@ pub enum DataError {
     /// A setting of [`DataOptions`](crate::DataOptions).
     #[error(transparent)]
     Setting(#[from] SettingError),
+    /// A setting that does not suit these data.
+    #[error("{spec}: {error}")]
+    SettingOf {
+        /// The data, `KIND:PATH`.
+        spec: String,
+        /// The setting, and what to do.
+        error: SettingError,
+    },
+}
+
+impl DataError {
+    /// Returns true if a setting is at fault.
+    #[must_use]
+    pub fn is_of_setting(&self) -> bool {
+        matches!(self, Self::Setting(_) | Self::SettingOf { .. })
+    }
+
+    /// The error of a setting that does not suit the data `spec`.
+    pub(crate) fn setting_of(spec: &str, error: SettingError) -> Self {
+        Self::SettingOf { spec: spec.into(), error }
+    }
 }

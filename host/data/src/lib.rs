@@ -128,10 +128,8 @@ pub fn load(spec: &str, options: &DataOptions) -> Result<Dataset, DataError> {
                 train.hold_out(*fraction, options.split_seed)
             };
             let (train, test) = parts.ok_or_else(|| {
-                DataError::File(format!(
-                    "{spec}: `test` {fraction} of {} rows leaves a split empty: give another fraction",
-                    train.len()
-                ))
+                let value = format!("{fraction} of {} rows leaves a split empty", train.len());
+                DataError::setting_of(spec, SettingError::new("test", value, "give another fraction"))
             })?;
             (train, Some(test))
         }
@@ -155,11 +153,8 @@ pub fn load(spec: &str, options: &DataOptions) -> Result<Dataset, DataError> {
         None => train,
         Some(size) if size > 0 && size <= train.len() => train.first(size),
         Some(size) => {
-            return Err(DataError::File(format!(
-                "{spec}: `train_size` {size}: the training split has {} samples: give 1 to {}",
-                train.len(),
-                train.len()
-            )));
+            let problem = format!("the training split has {} samples: give 1 to {}", train.len(), train.len());
+            return Err(DataError::setting_of(spec, SettingError::new("train_size", size, problem)));
         }
     };
     let (names, notes) = naming.finish();

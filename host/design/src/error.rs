@@ -41,3 +41,11 @@ pub enum FilterError {
     #[error("`a` and `b`: a filter of order {0}; at most {ORDER} delays run, give fewer coefficients")]
     Order(usize),
 }
+
+impl FilterError {
+    /// Returns true if a setting is at fault.
+    #[must_use]
+    pub fn is_of_setting(&self) -> bool {
+        matches!(self, Self::DesignOrder(_) | Self::Cutoff(_) | Self::Ripple(_) | Self::Order(_))
+    }
+}

@@ -73,6 +73,18 @@ pub enum InitError {
     Nothing,
 }
 
+impl InitError {
+    /// Returns true if a setting is at fault.
+    #[must_use]
+    pub fn is_of_setting(&self) -> bool {
+        match self {
+            Self::InFile { error, .. } => error.is_of_setting(),
+            Self::Setting(_) | Self::Unmatched(_) | Self::IdleSeed => true,
+            _ => false,
+        }
+    }
+}
+
 /// A model with weights in float32.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Loaded {

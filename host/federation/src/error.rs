@@ -69,6 +69,18 @@ pub enum FederationError {
     Cohort { round: u32, device: u64 },
 }
 
+impl FederationError {
+    /// Returns true if a setting is at fault.
+    #[must_use]
+    pub fn is_of_setting(&self) -> bool {
+        match self {
+            Self::Accounting(error) => error.is_of_setting(),
+            Self::Setting(_) | Self::Charged { .. } | Self::Spent { .. } | Self::Cohort { .. } => true,
+            _ => false,
+        }
+    }
+}
+
 impl From<ConfigError> for FederationError {
     fn from(error: ConfigError) -> Self {
         let setting = match error.parameter {

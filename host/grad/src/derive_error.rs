@@ -12,12 +12,25 @@ pub struct DeriveError {
     pub reason: String,
     /// The remedy.
     pub remedy: String,
+    /// True if a setting is at fault.
+    of_setting: bool,
 }
 
 impl DeriveError {
     /// A refusal that concerns `at`.
     pub fn new(at: impl Into<String>, reason: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self { at: at.into(), reason: reason.into(), remedy: remedy.into() }
+        Self { at: at.into(), reason: reason.into(), remedy: remedy.into(), of_setting: false }
+    }
+
+    /// A refusal of a setting, by the name of its field.
+    pub fn of_setting(setting: &str, reason: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { of_setting: true, ..Self::new(format!("`{setting}`"), reason, remedy) }
+    }
+
+    /// Returns true if a setting is at fault.
+    #[must_use]
+    pub fn is_of_setting(&self) -> bool {
+        self.of_setting
     }
 
     /// A refusal of `node`.

@@ -63,8 +63,8 @@ pub fn emit(
 /// The output that feeds the loss.
 pub fn source<'a>(graph: &'a Graph, options: &'a DeriveOptions) -> Result<(ValueId, &'a str), DeriveError> {
     let wanted = match (&options.loss, &options.output) {
-        (Loss::Output(name), _) => Some((name, "`loss`")),
-        (_, Some(name)) => Some((name, "`output`")),
+        (Loss::Output(name), _) => Some((name, "loss")),
+        (_, Some(name)) => Some((name, "output")),
         _ => None,
     };
     let names = || graph.outputs.iter().map(|o| &*graph.values[o.0].name).collect::<Vec<_>>().join(", ");
@@ -72,7 +72,7 @@ pub fn source<'a>(graph: &'a Graph, options: &'a DeriveOptions) -> Result<(Value
         Some((name, setting)) => {
             let id = graph.outputs.iter().find(|o| graph.values[o.0].name == *name).ok_or_else(|| {
                 let reason = format!("the model has no output {name}");
-                DeriveError::new(setting, reason, format!("name one of its outputs: {}", names()))
+                DeriveError::of_setting(setting, reason, format!("name one of its outputs: {}", names()))
             })?;
             Ok((*id, name))
         }

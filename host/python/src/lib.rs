@@ -84,7 +84,9 @@ fn setting(value: &Bound<'_, PyAny>) -> PyResult<Setting> {
         if let Ok(whole) = value.call_method0("__index__").and_then(|whole| whole.extract::<i64>()) {
             return Ok(whole.into());
         }
-        if let Ok(number) = value.extract::<f64>() && !value.hasattr("__index__")? {
+        if let Ok(number) = value.extract::<f64>()
+            && !value.hasattr("__index__")?
+        {
             return Ok(number.into());
         }
     }

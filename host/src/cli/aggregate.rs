@@ -142,7 +142,7 @@ impl<'a> Round<'a> {
 
 pub(super) fn run(args: &AggregateArgs) -> Result<(), Failure> {
     if args.files.contains(&args.out) {
-        return Err(Failure::new(format!("--out {}: an update to be added; name another file", args.out.display())));
+        return Err(Failure::usage(format!("`out` {}: an update to be added; name another file", args.out.display())));
     }
     let plan = args.federation.as_deref().map(|file| Ok::<_, Failure>((file, read_plan(file)?))).transpose()?;
     // A file that cannot be written is found out before the round is charged.

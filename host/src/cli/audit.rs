@@ -231,9 +231,9 @@ fn findings(audit: &MechanismAudit, out: &Path) -> String {
 
 fn run_neighbours(args: &NeighbourArgs) -> Result<(), Failure> {
     if args.train.has_budget() {
-        return Err(Failure::new(
-            "--budget: what audit neighbours finds is exact, so no epsilon covers it; audit on public or made-up data and leave out \
-             --budget",
+        return Err(Failure::usage(
+            "`budget`: what audit neighbours finds is exact, so no epsilon covers it; audit on public or made-up data and leave out \
+             `budget`",
         ));
     }
     let (model, run, seed) = prepare(&args.train, check_sampler)?;
@@ -378,7 +378,7 @@ const SHARED: [&str; 6] = ["epsilon", "delta", "noise_multiplier", "sampling_rat
 /// Refuses a folder of a run with another claim.
 fn check_folder(folder: &Path, claim: &Claim) -> Result<(), Failure> {
     if fs::metadata(folder).is_ok_and(|found| !found.is_dir()) {
-        return Err(Failure::in_file(folder, "is a file: name a folder as --out"));
+        return Err(Failure::in_file(folder, "is a file: name a folder as `out`"));
     }
     let file = folder.join("report.json");
     let Ok(text) = fs::read_to_string(&file) else { return Ok(()) };
@@ -393,7 +393,7 @@ fn check_folder(folder: &Path, claim: &Claim) -> Result<(), Failure> {
             return Err(Failure::in_file(
                 &file,
                 format!(
-                    "is of a run with {key} {there}, and this one has {here}: give that run's flags, or another --out"
+                    "is of a run with {key} {there}, and this one has {here}: give that run's flags, or another `out`"
                 ),
             ));
         }
@@ -411,7 +411,7 @@ impl Record {
     fn begin(folder: &Path, name: &str) -> Result<Self, Failure> {
         let made = MadeFolders::for_path(folder);
         fs::create_dir_all(folder)
-            .map_err(|error| Failure::in_file(folder, format!("cannot be made ({error}): name another --out")))?;
+            .map_err(|error| Failure::in_file(folder, format!("cannot be made ({error}): name another `out`")))?;
         Ok(Self { file: AtomicFile::create(&folder.join(name), Access::Public)?, _made: made })
     }
 

@@ -1,6 +1,5 @@
 //! `damper budget`: what was charged against a data set, what it costs in total, and what is left.
 
-use super::flags::with_flags;
 use super::{Failure, answer, answer_json};
 use clap::Args;
 use damper_accounting::pld::Neighbours;
@@ -86,7 +85,7 @@ pub(super) fn run(args: &BudgetArgs) -> Result<(), Failure> {
         Budget::create(&args.file, header)?;
     }
     if args.repair && !Budget::repair(&args.file)? {
-        return Err(Failure::in_file(&args.file, "no line is torn; leave out --repair"));
+        return Err(Failure::in_file(&args.file, "no line is torn; leave out `repair`"));
     }
     let total = total(args)?;
     if args.json { answer_json(&total) } else { answer(&text(&total)) }
@@ -95,15 +94,15 @@ pub(super) fn run(args: &BudgetArgs) -> Result<(), Failure> {
 fn header(args: &BudgetArgs, dataset: &str) -> Result<Header, Failure> {
     let delta = args.delta.unwrap_or_default();
     if !(delta > 0.0 && delta < 1.0) {
-        return Err(Failure::new(format!(
-            "--delta {delta}: must be above 0 and below 1; give one well below 1 / number of samples"
+        return Err(Failure::usage(format!(
+            "`delta` {delta}: must be above 0 and below 1; give one well below 1 / number of samples"
         )));
     }
     if let Some(epsilon) = args.epsilon.filter(|epsilon| !(*epsilon > 0.0 && epsilon.is_finite())) {
-        return Err(Failure::new(format!("--epsilon {epsilon}: must be a finite number above 0")));
+        return Err(Failure::usage(format!("`epsilon` {epsilon}: must be a finite number above 0")));
     }
     if dataset.trim().is_empty() {
-        return Err(Failure::new("--create: names no data set; give a name"));
+        return Err(Failure::usage("`create`: names no data set; give a name"));
     }
     Ok(Header::new(dataset.to_owned(), args.epsilon, delta))
 }
@@ -113,9 +112,9 @@ fn total(args: &BudgetArgs) -> Result<Total, Failure> {
     let record = budget.record().clone();
     // Pricing takes a while: other runs need not wait.
     drop(budget);
-    let epsilon = record.epsilon(None).map_err(|error| {
-        Failure::in_file(&args.file, with_flags(&format!("the cost of its runs cannot be computed: {error}")))
-    })?;
+    let epsilon = record
+        .epsilon(None)
+        .map_err(|error| Failure::in_file(&args.file, format!("the cost of its runs cannot be computed: {error}")))?;
     let delta = record.header.delta;
     let of_run = |charge: &Charge| OfRun {
         number: charge.number,

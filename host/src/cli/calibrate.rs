@@ -2,7 +2,6 @@
 //! need.
 
 use super::epsilon::accountant;
-use super::flags::with_flags;
 use super::{Failure, answer, answer_json};
 use clap::Args;
 use damper_accounting::{self, Accountant, AccountingError, CalibrateQuery, Plan, Recorded, upward};
@@ -73,7 +72,7 @@ pub(super) fn run(args: &CalibrateArgs) -> Result<(), Failure> {
     if let Some(file) = &args.budget {
         return of_budget(args, file);
     }
-    let delta = args.delta.ok_or_else(|| Failure::new("give --delta, or --budget FILE"))?;
+    let delta = args.delta.ok_or_else(|| Failure::new("give `delta`, or `budget` FILE"))?;
     let query = CalibrateQuery {
         accountant: args.accountant,
         epsilon: args.epsilon,
@@ -157,7 +156,7 @@ fn of_budget(args: &CalibrateArgs, file: &Path) -> Result<(), Failure> {
     let Some(limit) = record.header.epsilon else {
         return Err(Failure::in_file(
             file,
-            "has no limit, so nothing can be found; give --epsilon and --delta instead of --budget",
+            "has no limit, so nothing can be found; give `epsilon` and `delta` instead of `budget`",
         ));
     };
     let rate = match (args.sampling_rate, args.samples, args.batch_size) {
@@ -165,20 +164,19 @@ fn of_budget(args: &CalibrateArgs, file: &Path) -> Result<(), Failure> {
         (None, Some(samples), Some(batch)) => {
             Rate::of(batch, samples).map_err(|_| AccountingError::Batch { batch, samples })?
         }
-        _ => return Err(Failure::new("--budget: needs --sampling-rate, or --samples and --batch-size")),
+        _ => return Err(Failure::usage("`budget`: needs `sampling_rate`, or `samples` and `batch_size`")),
     };
-    let steps = args.steps.ok_or_else(|| Failure::new("--budget: needs --steps"))?;
+    let steps = args.steps.ok_or_else(|| Failure::usage("`budget`: needs `steps`"))?;
     let grid = Grid::new(GRID_BITS)?;
-    let in_file = |error: AccountingError| {
-        Failure::in_file(file, with_flags(&format!("the cost of its runs cannot be computed: {error}")))
-    };
+    let in_file =
+        |error: AccountingError| Failure::in_file(file, format!("the cost of its runs cannot be computed: {error}"));
     let spent = record.epsilon(None).map_err(in_file)?;
     let found = if spent < limit { Further { record: &record, rate, steps, grid }.search(limit)? } else { None };
     let Some((noise_multiplier, epsilon)) = found else {
         return Err(Failure::in_file(
             file,
             format!(
-                "{} of the limit {limit} is spent, and no noise brings a run of {steps} steps below the rest; lower --steps or the \
+                "{} of the limit {limit} is spent, and no noise brings a run of {steps} steps below the rest; lower `steps` or the \
                  batch size",
                 upward(spent)
             ),

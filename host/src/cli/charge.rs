@@ -55,13 +55,13 @@ impl Charge {
             return Ok(());
         }
         if run.data.test.is_none() && matches!(run.config.test_metrics, TestMetrics::Private { .. }) {
-            return Err(Failure::new(
-                "--test-metrics private: the charge covers evaluations, and the data has no held-out samples; add --test, or use \
-                 --test-metrics none",
+            return Err(Failure::usage(
+                "`test_metrics` private: the charge covers evaluations, and the data has no held-out samples; add `test`, or use \
+                 `test_metrics` none",
             ));
         }
-        Err(Failure::new(format!(
-            "--samples: gives another plan than the data, whose training split has {} samples; give that number",
+        Err(Failure::usage(format!(
+            "`samples`: gives another plan than the data, whose training split has {} samples; give that number",
             run.data.train.len()
         )))
     }

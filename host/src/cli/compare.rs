@@ -37,7 +37,7 @@ pub(super) fn run(args: &CompareArgs) -> Result<(), Failure> {
     let journal = out.join("runs.jsonl");
     let is_new = !out.exists();
     if args.resume && !journal.exists() {
-        return Err(Failure::in_file(&out, "holds no comparison to resume (no runs.jsonl); leave out --resume"));
+        return Err(Failure::in_file(&out, "holds no comparison to resume (no runs.jsonl); leave out `resume`"));
     }
     if !journal.exists() {
         create_output_folder(&out)?;
@@ -172,15 +172,17 @@ impl Runner<'_> {
         let (args, model) = file::parse(&task.flags, self.budget_file, self.out)?;
         let config = args.config()?;
         if config.test_metrics != TestMetrics::Exact {
-            return Err(Failure::new("test-metrics: a comparison is of exact figures of the test split; leave it out"));
+            return Err(Failure::keys(
+                "test-metrics: a comparison is of exact figures of the test split; leave it out",
+            ));
         }
         if config.normalize_private.is_some() {
-            return Err(Failure::new(
+            return Err(Failure::keys(
                 "normalize-private: each run would release it again; use public constants (`normalize`)",
             ));
         }
         if config.release_non_finite.is_some() {
-            return Err(Failure::new("release-non-finite: each run would release it again; leave it out"));
+            return Err(Failure::keys("release-non-finite: each run would release it again; leave it out"));
         }
         let charge = args.charge("compare", (task.purpose == Purpose::Tuning).then_some(TUNING_PART))?;
         Ok(StartedRun { args, model, charge })
@@ -198,7 +200,7 @@ impl Runner<'_> {
         config.workers = config.workers.or(self.workers);
         let mut run = args.prepare(model, config)?;
         if run.data.test.is_none() {
-            return Err(Failure::new(file::NO_TEST));
+            return Err(Failure::keys(file::NO_TEST));
         }
         let warnings = run.warnings.iter().map(|warning| match warning.strip_prefix("--seed makes this run") {
             Some(rest) => format!("`seeds` makes every run{rest}"),
@@ -239,7 +241,7 @@ fn leave_unpaid(paid: &mut Option<PathBuf>) {
 /// Holds a part of the training split out for the figures. Noise, expected batch and number of steps stay those of the
 /// run that is tuned for, so the rate is higher: nothing of a tuning run is claimed to be private.
 fn for_tuning(run: &mut Run, split_seed: u64) -> Result<(), Failure> {
-    let too_few = || Failure::new("the training split has too few samples to tune on: give one value for each key");
+    let too_few = || Failure::keys("the training split has too few samples to tune on: give one value for each key");
     let (train, held_out) = run.data.train.hold_out(TUNING_PART, split_seed).ok_or_else(too_few)?;
     train::set_tuning_rate(run, train.len() as u64)?;
     run.data = Dataset { train, test: Some(held_out), ..run.data.clone() };

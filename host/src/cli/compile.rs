@@ -65,7 +65,7 @@ pub(super) struct CompileArgs {
 pub(super) fn run(args: &CompileArgs) -> Result<(), Failure> {
     let CompileArgs { model, out, target, name, damper, memory, options } = args;
     if !is_free(out) {
-        return Err(Failure::in_file(out, "is there and no empty folder; name another --out"));
+        return Err(Failure::in_file(out, "is there and no empty folder; name another `out`"));
     }
     let (Loaded { model: proto, warnings, .. }, graph_options) = options.load(model)?;
     warnings.iter().for_each(|warning| warn(warning));

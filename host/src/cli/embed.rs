@@ -65,12 +65,12 @@ fn train(args: &[String], mut settings: Table) -> Result<Command, Fault> {
             let line: [OsString; 3] = ["damper".into(), "train".into(), format!("--{key}").into()];
             match Cli::command().try_get_matches_from(&line) {
                 Err(error) => Fault::from(error),
-                Ok(_) => Failure::new(format!("--{key}: is no setting")).into(),
+                Ok(_) => Failure::usage(format!("--{key}: is no setting")).into(),
             }
         }
         KeyFaultKind::Value(value, problem) => {
             let value = written(&value).unwrap_or_default();
-            Failure::new(format!("--{key} {value}: {problem}")).into()
+            Failure::usage(format!("--{key} {value}: {problem}")).into()
         }
     })?;
     args.resume = resume.as_ref().and_then(written).map(Into::into);

@@ -169,7 +169,7 @@ impl Found {
         };
         if whole_plan {
             let plan = planned(folder)?
-                .ok_or_else(|| Failure::in_file(&checkpoint.join(PLAN), "missing; leave out --planned"))?;
+                .ok_or_else(|| Failure::in_file(&checkpoint.join(PLAN), "missing; leave out `planned`"))?;
             return Ok(Self {
                 note: format!(
                     "\nplanned           all {} steps, whether paid or not: an upper bound{}",
@@ -225,7 +225,7 @@ pub(super) fn run(args: &EpsilonArgs) -> Result<(), Failure> {
     let (Some(noise_multiplier), Some(sampling_rate), Some(steps)) =
         (args.noise_multiplier, args.sampling_rate, args.steps)
     else {
-        return Err(Failure::new("give a run's folder, or --noise-multiplier, --sampling-rate, --steps and --delta"));
+        return Err(Failure::new("give a run's folder, or `noise_multiplier`, `sampling_rate`, `steps` and `delta`"));
     };
     let accountant = args.accountant.unwrap_or_default();
     let group = args.group.filter(|size| *size > NonZeroU32::MIN);
@@ -242,7 +242,7 @@ pub(super) fn run(args: &EpsilonArgs) -> Result<(), Failure> {
     let delta = match (args.delta, args.epsilon) {
         (Some(delta), _) => delta,
         (None, Some(epsilon)) => below_one(query(0.5).delta_at(epsilon)?, epsilon)?,
-        (None, None) => return Err(Failure::new("give --delta, or --epsilon to find it")),
+        (None, None) => return Err(Failure::new("give `delta`, or `epsilon` to find it")),
     };
     let mut found = query(delta).answer()?;
     // δ holds at the ε that was asked for; the price at that δ may be a little smaller.
@@ -268,7 +268,7 @@ fn below_one(delta: f64, epsilon: f64) -> Result<f64, Failure> {
     if delta < 1.0 {
         return Ok(delta);
     }
-    Err(Failure::new(format!("--epsilon {epsilon}: no delta below 1 is found that it holds at; raise it")))
+    Err(Failure::usage(format!("`epsilon` {epsilon}: no delta below 1 is found that it holds at; raise it")))
 }
 
 /// What the rounds of a federation cost, in JSON.
@@ -281,19 +281,19 @@ struct OfFederation {
 
 fn of_federation(args: &EpsilonArgs, file: &Path) -> Result<(), Failure> {
     let refused = [
-        ("--planned", args.planned),
-        ("--delta", args.delta.is_some()),
-        ("--epsilon", args.epsilon.is_some()),
-        ("--neighbours", args.neighbours != NeighboursArg::AddOrRemove),
-        ("--accountant rdp", args.accountant == Some(Accountant::Rdp)),
+        ("`planned`", args.planned),
+        ("`delta`", args.delta.is_some()),
+        ("`epsilon`", args.epsilon.is_some()),
+        ("`neighbours`", args.neighbours != NeighboursArg::AddOrRemove),
+        ("`accountant` rdp", args.accountant == Some(Accountant::Rdp)),
     ];
     if let Some((flag, _)) = refused.iter().find(|(_, given)| *given) {
-        return Err(Failure::new(format!("{flag}: a federation's plan fixes it; leave it out")));
+        return Err(Failure::usage(format!("{flag}: a federation's plan fixes it; leave it out")));
     }
     let plan = read_plan(file)?;
     if args.unit == UnitArg::User && plan.unit == Unit::Sample {
-        return Err(Failure::new(
-            "--unit user: the plan protects samples; leave it out, or make a plan with --unit user",
+        return Err(Failure::usage(
+            "`unit` user: the plan protects samples; leave it out, or make a plan with `unit` user",
         ));
     }
     let cost = Cost::of_group(&plan, args.group)?;
@@ -305,14 +305,14 @@ fn of_federation(args: &EpsilonArgs, file: &Path) -> Result<(), Failure> {
 
 fn of_run(args: &EpsilonArgs, folder: &Path) -> Result<(), Failure> {
     if args.unit == UnitArg::User {
-        return Err(Failure::new(
-            "--unit user: damper train clips each sample, so a run protects samples; leave it out",
+        return Err(Failure::usage(
+            "`unit` user: damper train clips each sample, so a run protects samples; leave it out",
         ));
     }
     if is_not_private(folder)? {
         return Err(Failure::in_file(
             folder,
-            "not private: the run was trained without clipping and noise (--not-private), so no epsilon holds",
+            "not private: the run was trained without clipping and noise (`not_private`), so no epsilon holds",
         ));
     }
     let Found { file, recorded, finished, planned_steps, note } = Found::of(folder, args.planned)?;

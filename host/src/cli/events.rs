@@ -24,7 +24,7 @@ impl Events {
     pub(super) fn open(lines: Option<&Path>, board: Option<&Path>) -> Result<Self, Failure> {
         let open = |path: &Path| {
             let file = File::options().create(true).append(true).open(path);
-            file.map_err(|error| Failure::new(format!("--events {}: {error}; name another file", path.display())))
+            file.map_err(|error| Failure::usage(format!("`events` {}: {error}; name another file", path.display())))
         };
         let lines = lines.map(open).transpose()?;
         let board = board.map(TensorBoard::create).transpose()?;
@@ -44,14 +44,14 @@ impl Events {
         }
         // One write a line: a reader sees whole lines.
         if let Err(error) = file.write_all(format!("{line}\n").as_bytes()) {
-            self.failed = Some(Failure::new(format!("--events: {error}; see to the disk")));
+            self.failed = Some(Failure::usage(format!("`events`: {error}; see to the disk")));
         }
     }
 
     fn scalars(&mut self, step: u32, scalars: &[(&str, f64)]) {
         let Some(board) = &mut self.board else { return };
         if let Err(error) = board.scalars(step, scalars) {
-            self.failed = Some(Failure::new(format!("--tensorboard: {error}; see to the disk")));
+            self.failed = Some(Failure::usage(format!("`tensorboard`: {error}; see to the disk")));
         }
     }
 

@@ -40,7 +40,7 @@ pub(super) struct ExportArgs {
 pub(super) fn run(args: &ExportArgs) -> Result<(), Failure> {
     let ExportArgs { model, params, out, options } = args;
     if out.exists() && !out.is_file() {
-        return Err(Failure::in_file(out, "is there and no plain file; name another --out"));
+        return Err(Failure::in_file(out, "is there and no plain file; name another `out`"));
     }
     let (Loaded { model: proto, .. }, graph_options) = options.load(model)?;
     let graph = Graph::from_model(&proto, &graph_options).map_err(|error| Failure::of_file(model, error))?;

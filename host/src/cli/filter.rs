@@ -94,7 +94,7 @@ fn designed(kind: Kind, args: &FilterArgs) -> Result<Analysis, Failure> {
     let shape = match (kind, args.ripple) {
         (Kind::Butterworth, None) => Shape::Butterworth,
         (Kind::Butterworth, Some(_)) => {
-            return Err(Failure::new("--ripple: a Butterworth filter has none; leave it out, or --design chebyshev"));
+            return Err(Failure::usage("`ripple`: a Butterworth filter has none; leave it out, or `design` chebyshev"));
         }
         (Kind::Chebyshev, ripple) => Shape::Chebyshev { ripple: ripple.unwrap_or(0.5) },
     };
@@ -106,7 +106,7 @@ fn designed(kind: Kind, args: &FilterArgs) -> Result<Analysis, Failure> {
     };
     filter.analysis(None, source.clone()).map_err(|error| match error {
         FilterError::Refused { reason, .. } => Failure::new(format!(
-            "{source}: its coefficients rounded to f32 no longer run: {reason}; lower --order or raise --cutoff"
+            "{source}: its coefficients rounded to f32 no longer run: {reason}; lower `order` or raise `cutoff`"
         )),
         error => error.into(),
     })

@@ -120,6 +120,10 @@ pub(super) fn complete(args: &mut TrainArgs, train: &mut Command) -> Result<bool
         args.model = None;
         let below = file::settings(&file::checked(&run_file)?, &run_file, train)?;
         *args = of_file(&overlaid(below, table_of(args)), &run_file, train)?;
+        if args.model.is_none() {
+            rules::check_but_model(&table_of(args), train)?;
+            return Err(Failure::in_file(&run_file, "names no model; add a line: model = \"FILE.onnx\"").into());
+        }
     }
     rules::check(&table_of(args), train)?;
     Ok(is_filed)
@@ -128,8 +132,10 @@ pub(super) fn complete(args: &mut TrainArgs, train: &mut Command) -> Result<bool
 /// [`of_table`], whose errors name `file`.
 fn of_file(table: &Table, file: &Path, train: &Command) -> Result<TrainArgs, Failure> {
     of_table(table, train).map_err(|fault| match fault.kind {
-        KeyFaultKind::Unknown => Failure::in_file(file, unknown(train, &fault.key)),
-        KeyFaultKind::Value(value, problem) => Failure::in_file(file, format!("`{} = {value}`: {problem}", fault.key)),
+        KeyFaultKind::Unknown => Failure::in_run_file(file, unknown(train, &fault.key)),
+        KeyFaultKind::Value(value, problem) => {
+            Failure::in_run_file(file, format!("`{} = {value}`: {problem}", fault.key))
+        }
     })
 }
 

@@ -51,7 +51,7 @@ pub(super) struct GradientsArgs {
 pub(super) fn run(args: &GradientsArgs) -> Result<ExitCode, Failure> {
     let GradientsArgs { model, out, data, options, machine } = args;
     if out.exists() && !out.is_file() {
-        return Err(Failure::in_file(out, "is there and no plain file; name another --out"));
+        return Err(Failure::in_file(out, "is there and no plain file; name another `out`"));
     }
     let source = Source {
         model: model.clone(),

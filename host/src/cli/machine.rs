@@ -46,11 +46,11 @@ impl MachineArgs {
             (None, backend) | (Some(Operators::Own), backend @ Choice::Ort) => Ok(backend),
             (Some(Operators::Standard), Choice::Ort) => Ok(Choice::OrtStandard),
             (Some(Operators::Standard), Choice::Cuda) => Ok(Choice::Cuda),
-            (Some(Operators::Own), Choice::Cuda) => Err(Failure::new(
-                "--operators own: damper's kernels are the processor's; with --backend cuda leave it out",
+            (Some(Operators::Own), Choice::Cuda) => Err(Failure::usage(
+                "`operators` own: damper's kernels are the processor's; with `backend` cuda leave it out",
             )),
-            (Some(operators), _) => Err(Failure::new(format!(
-                "--operators {}: only onnxruntime has both; add --backend ort, or leave it out",
+            (Some(operators), _) => Err(Failure::usage(format!(
+                "`operators` {}: only onnxruntime has both; add `backend` ort, or leave it out",
                 operators.name()
             ))),
         }

@@ -5,7 +5,6 @@
 //! silently do nothing, is refused with the reason.
 
 use super::Failure;
-use super::flags::with_flags;
 use super::settings::{SettingArgs, help, names};
 use super::text::{FromText, Text};
 use clap::Args;
@@ -134,7 +133,7 @@ fn coefficients(text: &str) -> Result<Coefficients, Failure> {
     };
     parsed
         .and_then(|coefficients| coefficients.checked().map(|_| coefficients))
-        .map_err(|error| Failure::new(format!("--filter {text}: {}{or}", with_flags(&error.to_string()))))
+        .map_err(|error| Failure::usage(format!("`filter` {text}: {}{or}", error)))
 }
 
 impl MethodArgs {
@@ -202,22 +201,22 @@ impl MethodArgs {
             return Ok(());
         }
         let names = names().collect::<Vec<_>>().join(", ");
-        Err(Failure::new(format!("--method {name}: use one of {names}")))
+        Err(Failure::usage(format!("`method` {name}: use one of {names}")))
     }
 
     /// Flags that exclude each other.
     fn refuse_contradictions(&self) -> Result<(), Failure> {
         let (method, rule, own) = (self.name(), self.rule(), self.preset()[0]);
-        let of_rule = format!("--clip-rule {rule}");
+        let of_rule = format!("`clip_rule` {rule}");
         if own != FIXED && rule != own {
-            return Err(Failure::new(format!(
-                "{of_rule}: --method {method} is nothing but --clip-rule {own}; leave the one out, or use --method dp-sgd"
+            return Err(Failure::usage(format!(
+                "{of_rule}: `method` {method} is nothing but `clip_rule` {own}; leave the one out, or use `method` dp-sgd"
             )));
         }
         if rule != FIXED && self.clipping_name() != FLAT {
-            return Err(Failure::new(format!(
-                "--clipping {}: {of_rule} learns the clip of the whole gradient from norms of the whole gradient; use \
-                 --clipping flat, or --clip-rule fixed",
+            return Err(Failure::usage(format!(
+                "`clipping` {}: {of_rule} learns the clip of the whole gradient from norms of the whole gradient; use \
+                 `clipping` flat, or `clip_rule` fixed",
                 self.clipping_name()
             )));
         }
@@ -226,8 +225,8 @@ impl MethodArgs {
 
     fn filter(&self) -> Result<FilterChoice, Failure> {
         let idle = |flag: &str| {
-            let problem = format!("--method {} has none; leave it out, or use --method doppler", self.name());
-            Err(Failure::new(format!("{flag}: {problem}")))
+            let problem = format!("`method` {} has none; leave it out, or use `method` doppler", self.name());
+            Err(Failure::usage(format!("{flag}: {problem}")))
         };
         let given = self.filter.as_deref().filter(|given| *given != "none");
         let usual = FILTERS.into_iter().find(|name| *name == self.name()).unwrap_or("none");
@@ -238,7 +237,7 @@ impl MethodArgs {
             (usual, ..) => usual,
         };
         if self.adaptive_fir.is_some() && usual != "doppler" {
-            return idle("--adaptive-fir");
+            return idle("`adaptive_fir`");
         }
         let mut settings = Table::new();
         if let Some((lags, memory, floor)) = self.adaptive_fir.as_deref().copied() {
@@ -251,12 +250,12 @@ impl MethodArgs {
             && (taps.is_none()
                 || given.is_none() && (self.filter.is_some() || taps.is_some_and(Coefficients::is_identity)))
         {
-            return idle("--no-bias-correction");
+            return idle("`no_bias_correction`");
         }
         if given.is_some() && taps.is_none() {
-            return Err(Failure::new(format!(
-                "--filter: --method {} is a filter itself, and its look-ahead is derived for that filter alone; leave \
-                 it out, or use --method doppler",
+            return Err(Failure::usage(format!(
+                "`filter`: `method` {} is a filter itself, and its look-ahead is derived for that filter alone; leave \
+                 it out, or use `method` doppler",
                 self.name()
             )));
         }
@@ -276,8 +275,8 @@ impl MethodArgs {
         }
         let choice = self.threshold_settings.of(rule, ("clip-rule", rule), settings)?.with_clip(clip);
         if self.count_non_finite && !choice.has_histogram() {
-            let problem = "has none; leave it out, or use --clip-rule percentile";
-            return Err(Failure::new(format!("--count-non-finite: --clip-rule {rule} {problem}")));
+            let problem = "has none; leave it out, or use `clip_rule` percentile";
+            return Err(Failure::usage(format!("`count_non_finite`: `clip_rule` {rule} {problem}")));
         }
         Ok(choice)
     }

@@ -69,14 +69,14 @@ impl OptimizerArgs {
         let mut rule = self.settings.of(name, ("optimizer", name), Table::new())?;
         let is_adam = matches!(name, "adam" | "adamw");
         if self.adam_denominator.is_some() && !is_adam {
-            return Err(Failure::new(format!(
-                "--adam-denominator: --optimizer {name} has none; leave it out, or use --optimizer adam"
+            return Err(Failure::usage(format!(
+                "`adam_denominator`: `optimizer` {name} has none; leave it out, or use `optimizer` adam"
             )));
         }
         let has_momentum = matches!(name, "momentum" | "nesterov");
         if method.needs_momentum() && !has_momentum && !self.settings.has("momentum") {
-            return Err(Failure::new(
-                "--method inner-outer: its outer momentum is the optimizer's; use --optimizer momentum",
+            return Err(Failure::usage(
+                "`method` inner-outer: its outer momentum is the optimizer's; use `optimizer` momentum",
             ));
         }
         match &mut rule {
@@ -91,7 +91,7 @@ impl OptimizerArgs {
             }
             Rule::AdamBc { betas, .. } if method.filters_for_adam() && !self.settings.has("betas") => betas[0] = 0.0,
             Rule::Sgd { momentum: 0.0, nesterov: true, .. } => {
-                return Err(Failure::new("--nesterov: needs a momentum above 0; add --momentum 0.9"));
+                return Err(Failure::usage("`nesterov`: needs a momentum above 0; add `momentum` 0.9"));
             }
             _ => {}
         }

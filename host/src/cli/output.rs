@@ -1,8 +1,18 @@
 //! What the command says: its answer on standard output, warnings and failures on standard error.
 
 use super::caller;
-use super::flags::{self, with_flags};
+use super::flags::with_flags;
+use damper_accounting::AccountingError;
+use damper_data::DataError;
+use damper_design::FilterError;
+use damper_edit::init::InitError;
+use damper_federated::RoundError;
+use damper_federation::FederationError;
+use damper_grad::DeriveError;
+use damper_onnx::SettingError;
+use damper_onnx::graph::GraphError;
 use damper_train::TrainError;
+use std::error::Error;
 use std::fmt::Display;
 use std::io::{self, Write};
 use std::path::Path;
@@ -28,12 +38,24 @@ pub(super) enum FailureKind {
 }
 
 impl Failure {
-    /// A message that begins with a flag, or has one after the name of a file, is about that flag.
-    pub(super) fn new(message: impl Into<String>) -> Self {
-        let message = message.into();
-        let in_file = message.split_once(": ").map_or("", |(_, problem)| problem);
-        let is_usage = [&*message, in_file].iter().any(|text| text.starts_with("--"));
-        Self { message, kind: if is_usage { FailureKind::Usage } else { FailureKind::Other } }
+    /// A failure whose message has settings in backticks.
+    pub(super) fn new(message: impl AsRef<str>) -> Self {
+        Self { message: with_flags(message.as_ref()), kind: FailureKind::Other }
+    }
+
+    /// The same of a setting: its flag must change.
+    pub(super) fn usage(message: impl AsRef<str>) -> Self {
+        Self { kind: FailureKind::Usage, ..Self::new(message) }
+    }
+
+    /// A failure of settings that stand in a file: keys stay in backticks.
+    pub(super) fn keys(message: impl Into<String>) -> Self {
+        Self { message: message.into(), kind: FailureKind::Other }
+    }
+
+    /// The same with the file's name.
+    pub(super) fn in_run_file(file: &Path, problem: impl Display) -> Self {
+        Self::keys(format!("{}: {problem}", file.display()))
     }
 
     /// A failure of `file`, in the command's words.
@@ -59,8 +81,8 @@ impl Failure {
     }
 
     /// A library's error about `file`.
-    pub(super) fn of_file(file: &Path, error: impl std::error::Error) -> Self {
-        Self::in_file(file, with_flags(&error.to_string()))
+    pub(super) fn of_file(file: &Path, error: impl Error + 'static) -> Self {
+        Self { kind: kind_of(&error), ..Self::in_file(file, error) }
     }
 
     /// A failure of training, with the file's name if the model is at fault.
@@ -75,10 +97,43 @@ impl Failure {
 }
 
 /// A library's error, with flags in the place of settings.
-impl<E: std::error::Error> From<E> for Failure {
+impl<E: Error + 'static> From<E> for Failure {
     fn from(error: E) -> Self {
-        Self::new(with_flags(&error.to_string()))
+        Self { kind: kind_of(&error), ..Self::new(error.to_string()) }
     }
+}
+
+/// A flag is at fault if a setting is.
+fn kind_of(error: &(dyn Error + 'static)) -> FailureKind {
+    if is_of_setting(error) { FailureKind::Usage } else { FailureKind::Other }
+}
+
+/// Returns true if a setting is at fault, whatever library says so.
+fn is_of_setting(error: &(dyn Error + 'static)) -> bool {
+    match error.downcast_ref() {
+        Some(RoundError::Train(error)) => return is_of_setting(error),
+        Some(RoundError::Federation(error)) => return is_of_setting(error),
+        None => {}
+    }
+    if let Some(error) = error.downcast_ref::<TrainError>() {
+        return match error {
+            TrainError::Setting(_) => true,
+            TrainError::Accounting(error) => error.is_of_setting(),
+            TrainError::Data(error) => is_of_setting(error),
+            TrainError::DeriveError(error) => is_of_setting(error),
+            TrainError::Graph(error) => is_of_setting(error),
+            TrainError::Init(error) => is_of_setting(error),
+            _ => false,
+        };
+    }
+    error.is::<SettingError>()
+        || error.downcast_ref().is_some_and(FilterError::is_of_setting)
+        || error.downcast_ref().is_some_and(AccountingError::is_of_setting)
+        || error.downcast_ref().is_some_and(DataError::is_of_setting)
+        || matches!(error.downcast_ref(), Some(GraphError::Setting(_) | GraphError::Frozen))
+        || error.downcast_ref().is_some_and(DeriveError::is_of_setting)
+        || error.downcast_ref().is_some_and(InitError::is_of_setting)
+        || error.downcast_ref().is_some_and(FederationError::is_of_setting)
 }
 
 pub(super) fn fail_in_json(failure: &Failure) {
@@ -102,7 +157,7 @@ pub(super) fn warn(text: &str) {
 
 /// A line about the files of the data: public, as names are.
 pub(super) fn say_of_data(note: &str) {
-    let note = flags::with_flags(note);
+    let note = with_flags(note);
     if !caller::tell("note", serde_json::json!({ "text": note })) {
         let _ = writeln!(io::stderr(), "data: {}", one_line(&note));
     }

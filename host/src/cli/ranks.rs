@@ -15,11 +15,11 @@ fn group_of(alone: bool) -> Result<Joined, Failure> {
     }
     join().map_err(|error| match error {
         JoinError::Apart(_) => Failure::new(format!(
-            "{error}; start one process, or the ranks of one run by mpirun or srun --mpi=pmix (docs/cluster.md). --alone: each trains by \
+            "{error}; start one process, or the ranks of one run by mpirun or srun --mpi=pmix (docs/cluster.md). `alone`: each trains by \
              itself, and their epsilons add up"
         )),
         JoinError::NoMpi(_) | JoinError::Fewer { .. } => {
-            Failure::new(format!("{error}. --alone: each trains by itself, and their epsilons add up"))
+            Failure::new(format!("{error}. `alone`: each trains by itself, and their epsilons add up"))
         }
         error => error.into(),
     })
@@ -30,7 +30,7 @@ pub(super) fn refuse_several(alone: bool) -> Result<(), Failure> {
     match group_of(alone)?.group().size() {
         1 => Ok(()),
         size => Err(Failure::new(format!(
-            "started as one of {size} processes, and this command runs in one: start one, or add --alone if each is to work by itself; their \
+            "started as one of {size} processes, and this command runs in one: start one, or add `alone` if each is to work by itself; their \
              epsilons add up"
         ))),
     }

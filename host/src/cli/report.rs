@@ -1,7 +1,6 @@
 //! `damper report`: the privacy report of a run, for whoever must judge its claim.
 
 use super::epsilon::EVENTS;
-use super::flags::with_flags;
 use super::{Failure, answer, answer_json};
 use clap::Args;
 use damper_accounting::upward;
@@ -52,7 +51,7 @@ pub(super) fn write_report(folder: &Path, out: &Path) -> Result<Statement, Failu
     let evidence = Evidence::read(folder)?;
     let statement = Statement::new(evidence).map_err(|error| {
         let what = format!("its events cannot be priced: {error}; take the file that damper train wrote");
-        Failure::in_file(&folder.join(EVENTS), with_flags(&what))
+        Failure::in_file(&folder.join(EVENTS), what)
     })?;
     write(&out.join(PAGE), html(&statement).as_bytes(), Access::Public)?;
     write(&out.join(STATEMENT), statement.to_json().as_bytes(), Access::Public)?;

@@ -20,7 +20,7 @@ pub(super) fn resumed(given: &TrainArgs, out: &Path, train: &Command) -> Result<
     let own = table_of(given);
     if let Some(key) = own.keys().find(|key| !FREE.contains(&key.as_str())) {
         let flag = if key == "model" { "the model".to_owned() } else { format!("--{key}") };
-        return Err(Failure::new(format!("--resume: the run has its own settings; leave out {flag}")).into());
+        return Err(Failure::usage(format!("`resume`: the run has its own settings; leave out {flag}")).into());
     }
     let out = absolute(out).map_err(Failure::from)?;
     if is_finished(&out).map_err(Failure::from)? {

@@ -216,14 +216,15 @@ impl<T: ByName + 'static> SettingArgs<T> {
             let set: Vec<&Field> = described.set_by(flag).collect();
             let Some(field) = set.iter().find(|field| field.of == name) else {
                 let other = set.iter().find(|field| field.is_used()).or(set.first()).map_or(name, |field| field.of);
-                let problem = format!("--{by} {chosen} has none; leave it out, or use --{by} {other}");
-                return Err(Failure::new(format!("--{}: {problem}", flag.flag())));
+                let by = by.replace('-', "_");
+                let problem = format!("`{by}` {chosen} has none; leave it out, or use `{by}` {other}");
+                return Err(Failure::usage(format!("`{}`: {problem}", flag.flag().replace('-', "_"))));
             };
             if let Some(value) = value {
                 given.insert(field.name.clone(), value.clone());
             }
         }
-        T::with(name, given).map_err(|error| Failure::new(error.to_string()))
+        Ok(T::with(name, given)?)
     }
 }
 

@@ -81,7 +81,7 @@ impl TrainArgs {
             (Some(epsilon), None, None) => Budget::Epsilon(epsilon),
             (None, Some(multiplier), None) => Budget::NoiseMultiplier(multiplier),
             (None, None, Some(epsilon)) => Budget::Equation6(epsilon),
-            _ => return Err(Failure::new("give one of --epsilon and --noise-multiplier")),
+            _ => return Err(Failure::new("give one of `epsilon` and `noise_multiplier`")),
         };
         Ok(TrainConfig {
             budget,
@@ -127,7 +127,7 @@ impl TrainArgs {
             {
                 (TestMetricsArg::Private, bound) => TestMetrics::Private { loss_bound: bound.unwrap_or(LOSS_BOUND) },
                 (_, Some(_)) => {
-                    return Err(Failure::new("--test-loss-bound: is for --test-metrics private; leave it out"));
+                    return Err(Failure::usage("`test_loss_bound`: is for `test_metrics` private; leave it out"));
                 }
                 (TestMetricsArg::Exact, None) => TestMetrics::Exact,
                 (TestMetricsArg::None, None) => TestMetrics::None,
@@ -140,11 +140,7 @@ impl TrainArgs {
 
     /// The model's file.
     pub(super) fn model(&self) -> Result<&PathBuf, Failure> {
-        let model = self.model.as_ref().ok_or_else(|| Failure::new("give a MODEL.onnx"))?;
-        if model.extension().is_some_and(|extension| extension == "toml") {
-            return Err(Failure::in_file(model, "names no model; add a line: model = \"FILE.onnx\""));
-        }
-        Ok(model)
+        self.model.as_ref().ok_or_else(|| Failure::new("give a MODEL.onnx"))
     }
 
     /// The run of these flags, with flags in its warnings.
@@ -201,9 +197,9 @@ impl TrainArgs {
     pub(super) fn charge(&self, command: &str, tuning: Option<f64>) -> Result<Charge, Failure> {
         let PrivacyArgs { budget, samples, not_private, .. } = &self.privacy;
         if let (Some(budget), true) = (budget, not_private) {
-            return Err(Failure::new(format!(
-                "--budget {}: a run that is not private cannot be charged: after it no limit of this budget would hold; leave out \
-                 --not-private, or leave out --budget if the data are public",
+            return Err(Failure::usage(format!(
+                "`budget` {}: a run that is not private cannot be charged: after it no limit of this budget would hold; leave out \
+                 `not_private`, or leave out `budget` if the data are public",
                 budget.display()
             )));
         }
@@ -217,7 +213,7 @@ impl TrainArgs {
                 command,
                 self.out(),
             ),
-            (Some(_), None) => Err(Failure::new("--budget: needs --samples N, the number of training samples")),
+            (Some(_), None) => Err(Failure::usage("`budget`: needs `samples` N, the number of training samples")),
             (None, _) => Ok(Charge::none()),
         }
     }
@@ -231,7 +227,7 @@ impl TrainArgs {
     pub(super) fn charge_plan(&self, command: &str, plan: &RunPlan) -> Result<Charge, Failure> {
         let PrivacyArgs { budget, samples, .. } = &self.privacy;
         if budget.is_some() && samples.is_none() {
-            return Err(Failure::new("--budget: needs --samples N, the number of training samples"));
+            return Err(Failure::usage("`budget`: needs `samples` N, the number of training samples"));
         }
         Charge::of_plan(budget.as_deref(), plan, command, self.out())
     }
@@ -257,8 +253,8 @@ impl TrainArgs {
     /// Refuses a recording among the outputs that ε covers.
     fn refuse_covered_recording(&self) -> Result<(), Failure> {
         match &self.recording.record {
-            Some(file) if absolute(file)?.parent() == Some(&*absolute(self.out())?) => Err(Failure::new(format!(
-                "--record {}: lies among the outputs that epsilon covers; name {}, or another folder",
+            Some(file) if absolute(file)?.parent() == Some(&*absolute(self.out())?) => Err(Failure::usage(format!(
+                "`record` {}: lies among the outputs that epsilon covers; name {}, or another folder",
                 file.display(),
                 self.out().join("checkpoint").join(file.file_name().unwrap_or_default()).display()
             ))),
@@ -323,7 +319,7 @@ fn lead(args: &TrainArgs, group: &dyn Group) -> Result<ExitCode, Failure> {
 fn tune_folder(given: Option<&Path>, backend: Choice) -> Result<PathBuf, Failure> {
     if backend != Choice::Ort {
         let problem =
-            "--tune: only onnxruntime with damper's operators has several ways; add --backend ort, or leave it out";
+            "`tune`: only onnxruntime with damper's operators has several ways; add `backend` ort, or leave it out";
         return Err(Failure::new(problem));
     }
     if let Some(given) = given {
@@ -332,7 +328,7 @@ fn tune_folder(given: Option<&Path>, backend: Choice) -> Result<PathBuf, Failure
     let own = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|folder| folder.is_absolute());
     let folder = own.or_else(|| Some(std::env::home_dir()?.join(".cache")));
     Ok(folder
-        .ok_or_else(|| Failure::new("--tune: the user has no folder of caches; give one: --tune=DIR"))?
+        .ok_or_else(|| Failure::usage("`tune`: the user has no folder of caches; give one: --tune=DIR"))?
         .join("damper"))
 }
 

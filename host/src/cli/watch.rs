@@ -99,7 +99,7 @@ impl Progress for RunWatcher<'_> {
 
     fn unrecorded(&mut self, why: &str, is_there: bool) {
         let Some(Record { file, .. }) = &self.run.config.record else { return };
-        let text = format!("--record: the recording cannot go on ({why}), so the run goes on without it");
+        let text = with_flags(&format!("`record`: the recording cannot go on ({why}), so the run goes on without it"));
         let part = recording_part(file);
         let left = format!("; {} is as secret as the data: remove it", part.display());
         self.watcher.warning(&format!("{text}{}", if is_there { left.as_str() } else { "" }));

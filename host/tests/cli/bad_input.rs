@@ -327,7 +327,7 @@ fn full_disk_is_found_before_the_ledger() {
     assert_eq!(output.status.code(), Some(1));
     let said = stderr(&output);
     assert!(
-        said.starts_with("error: ") && said.contains("its disk has 17 kB free, and the run writes about"),
+        said.starts_with("error: ") && said.contains("its disk has 13 kB free, and the run writes about"),
         "{said}"
     );
     assert!(said.contains("free some space") && !said.contains("unfinished") && listed.is_empty(), "{said} {listed}");

@@ -88,7 +88,16 @@ fn train_writes_json_and_whole_folder() {
     names.sort();
     assert_eq!(
         names,
-        ["checkpoint", "events.json", "metrics.csv", "model.onnx", "report.html", "report.json", "statement.json"]
+        [
+            "checkpoint",
+            "config.toml",
+            "events.json",
+            "metrics.csv",
+            "model.onnx",
+            "report.html",
+            "report.json",
+            "statement.json"
+        ]
     );
     assert_eq!(accuracy(&out.join("model.onnx")), report["test_accuracy"].as_f64().unwrap());
     drop(folder);
@@ -363,4 +372,63 @@ fn derived_model_maps_params_to_gradients() {
         assert!(outputs.contains(&format!("dp.grad.{name}").as_str()), "{name}");
     }
     assert_eq!(inputs.len(), outputs.len());
+}
+
+// The record of a run is a run file: it trains the same parameters again, by itself, with a flag over it, and out of another record.
+#[test]
+fn record_of_a_run_is_its_run_file() {
+    let (guard, out) = folder();
+    let flags = ["--seed", "3", "--optimizer", "adam", "--betas", "0.8,0.99"];
+    let first = json(&train(MLP, DIGITS, &out, &flags).arg("--json").output().unwrap());
+    let record = out.join("config.toml");
+    let text = fs::read_to_string(&record).unwrap();
+    for line in ["seed = 3", "optimizer = \"adam\"", "betas = [0.8, 0.99]", "lr = 0.5"] {
+        assert!(text.lines().any(|own| own == line), "{line}: {text}");
+    }
+    assert!(!text.contains("json") && !text.contains("out ="), "{text}");
+    let again = |file: &Path, name: &str, flags: &[&str]| {
+        let mut command = damper();
+        command
+            .arg("train")
+            .arg(file)
+            .args(["--json", "--quiet"])
+            .args(flags)
+            .arg("--out")
+            .arg(guard.path().join(name));
+        json(&command.output().unwrap())
+    };
+    let second = again(&record, "second", &[]);
+    assert_eq!(second["params_digest"], first["params_digest"]);
+    let third = again(&guard.path().join("second/config.toml"), "third", &["--betas", "0.9,0.999"]);
+    assert_ne!(third["params_digest"], first["params_digest"]);
+    assert!(fs::read_to_string(guard.path().join("third/config.toml")).unwrap().contains("betas = [0.9, 0.999]"));
+}
+
+#[test]
+fn record_hides_recording_and_counted_samples() {
+    let (guard, out) = folder();
+    let pack = guard.path().join("secret.pack");
+    let mut command = train(MLP, DIGITS, &out, &["--noise-multiplier", "1", "--record", pack.to_str().unwrap()]);
+    assert!(command.args(["--dataset-size", "2000"]).output().unwrap().status.success());
+    let text = fs::read_to_string(out.join("config.toml")).unwrap();
+    assert!(!text.contains("secret.pack") && !text.contains("record"), "{text}");
+}
+
+#[test]
+fn schema_has_every_key_of_a_run_file() {
+    let schema = json(&damper().args(["config", "--schema"]).output().unwrap());
+    assert_eq!(schema["additionalProperties"], false);
+    for (key, of) in [("clip", "number"), ("batch-size", "integer"), ("raw-bytes", "boolean"), ("kappa", "number")] {
+        let found = &schema["properties"][key];
+        let types = [&found["type"], &found["type"][0]];
+        assert!(types.contains(&&serde_json::Value::from(of)), "{key}: {found}");
+        assert!(found["description"].as_str().is_some_and(|help| !help.is_empty()), "{key}");
+    }
+    let help = String::from_utf8(damper().args(["train", "--help"]).output().unwrap().stdout).unwrap();
+    let of_call = ["help", "version", "resume"];
+    for flag in help.lines().filter_map(|line| line.trim_start().strip_prefix("--")) {
+        let flag: String =
+            flag.chars().take_while(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || *c == '-').collect();
+        assert!(schema["properties"].get(&flag).is_some() || of_call.contains(&&*flag), "--{flag}");
+    }
 }

@@ -233,7 +233,7 @@ fn warmup_is_one_step_or_more() {
 fn run_file_error_names_file_and_key() {
     let (folder, out) = folder();
     for (line, words) in [
-        ("lr = \"fast\"", ["`lr = \"fast\"`", "invalid"]),
+        ("lr = \"fast\"", ["`lr = \"fast\"`", "give a number"]),
         ("lr-schedule = \"bogus\"", ["`lr-schedule = \"bogus\"`", "cosine"]),
         ("batch_size = 3", ["unknown key `batch_size`", "batch-size"]),
     ] {

@@ -136,7 +136,10 @@ fn full_disk_leaves_only_the_ledger() {
         names.sort();
         names
     };
-    assert_eq!((names(folder.path()), names(&out)), (vec!["run".into()], vec!["checkpoint".into()]));
+    assert_eq!(
+        (names(folder.path()), names(&out)),
+        (vec!["run".into()], vec!["checkpoint".into(), "config.toml".into()])
+    );
     assert_eq!(names(&out.join("checkpoint")), ["ledger.json", "plan.json"]);
 }
 

@@ -15,10 +15,10 @@ use crate::options::{DeriveOptions, LabelWeights, Loss};
 /// Refuses what the loss does not take.
 pub fn check(options: &DeriveOptions) -> Result<(), DeriveError> {
     let LabelWeights { class_weights, label_smoothing, focal_gamma } = &options.label_weights;
-    let refuse = |setting: &str, reason: &str, remedy: &str| Err(DeriveError::new(setting, reason, remedy));
+    let refuse = |setting: &str, reason: &str, remedy: &str| Err(DeriveError::of_setting(setting, reason, remedy));
     let of_classes = matches!(options.loss, Loss::SoftmaxCrossEntropy);
     let of_labels = of_classes || options.loss == Loss::BceWithLogits;
-    let (weights, smoothing, focal) = ("`class_weights`", "`label_smoothing`", "`focal_gamma`");
+    let (weights, smoothing, focal) = ("class_weights", "label_smoothing", "focal_gamma");
     if !class_weights.is_empty() && !of_labels {
         return refuse(weights, "the loss has no classes", "use it with softmax-cross-entropy or bce-with-logits");
     }
@@ -73,7 +73,7 @@ pub fn emit(
     let given = &weights.class_weights;
     if !given.is_empty() && given.len() != classes {
         let reason = format!("it has {} weights, and the output {classes} classes", given.len());
-        return Err(DeriveError::new("`class_weights`", reason, "give one weight for each class"));
+        return Err(DeriveError::of_setting("class_weights", reason, "give one weight for each class"));
     }
     let weight = |class: usize| given.get(class).map_or(1.0, |weight| f64::from(*weight));
     let dtype = rows.probability.dtype;
@@ -152,8 +152,8 @@ pub fn of_signs(em: &mut Emitter, of: &Signs<'_>, weights: &LabelWeights) -> Res
         [] => None,
         [of_zero, of_one] => Some((f64::from(of_zero), f64::from(of_one))),
         _ => {
-            return Err(DeriveError::new(
-                "`class_weights`",
+            return Err(DeriveError::of_setting(
+                "class_weights",
                 "bce-with-logits has labels of 0 and 1",
                 "give two weights, of the label 0 and of the label 1",
             ));

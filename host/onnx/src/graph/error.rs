@@ -11,6 +11,11 @@ pub enum GraphError {
     /// An option.
     #[error(transparent)]
     Setting(#[from] SettingError),
+    /// Patterns of what is not trained match everything.
+    #[error(
+        "`freeze` leaves nothing to train; use `only` PATTERN to train what matches (damper inspect lists the initializers)"
+    )]
+    Frozen,
     /// A known offender: an operator that mixes samples, or that is not differentiated yet.
     #[error("node '{node}' ({op}): {reason}; {remedy}")]
     Refused {

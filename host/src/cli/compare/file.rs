@@ -167,7 +167,7 @@ struct Reader<'a> {
 
 impl Reader<'_> {
     fn failure(&self, message: impl std::fmt::Display) -> Failure {
-        Failure::in_file(self.file, message)
+        Failure::in_run_file(self.file, message)
     }
 
     fn at(&self, key: &str, value: &Value, remedy: &str) -> Failure {

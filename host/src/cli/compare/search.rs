@@ -62,18 +62,18 @@ impl Runner<'_> {
             let (args, model) = file::parse(&flags, self.budget_file, self.out)?;
             let mut config = args.config()?;
             if config.test_metrics != TestMetrics::Exact {
-                return Err(Failure::new("test-metrics: `tune-score` says what selects; leave it out"));
+                return Err(Failure::keys("test-metrics: `tune-score` says what selects; leave it out"));
             }
             if config.normalize_private.is_some() {
-                return Err(Failure::new(
+                return Err(Failure::keys(
                     "normalize-private: each candidate would release it again; use public constants (`normalize`)",
                 ));
             }
             if config.release_non_finite.is_some() {
-                return Err(Failure::new("release-non-finite: each candidate would release it again; leave it out"));
+                return Err(Failure::keys("release-non-finite: each candidate would release it again; leave it out"));
             }
             if matches!(config.budget, Budget::Equation6(_)) {
-                return Err(Failure::new("equation-6: a private search needs `epsilon` or `noise-multiplier`"));
+                return Err(Failure::keys("equation-6: a private search needs `epsilon` or `noise-multiplier`"));
             }
             config.seed = task.seed;
             if search.score == Score::Private {
@@ -83,7 +83,7 @@ impl Runner<'_> {
             settings.push(Settings { source: args.source(model), config, split_seed: args.split_seed() });
             first.get_or_insert(args);
         }
-        let args = first.ok_or_else(|| Failure::new("a search without candidates"))?;
+        let args = first.ok_or_else(|| Failure::keys("a search without candidates"))?;
         let samples = match args.samples() {
             Some(samples) => samples,
             None => {
@@ -130,7 +130,7 @@ impl Runner<'_> {
             }
         }
         let Some(Best { score, settings, run, outcome, test }) = best else {
-            return Err(Failure::new(
+            return Err(Failure::keys(
                 "the search released nothing: it drew no candidate, or the training of each diverged; it stays charged. Lower the learning \
                  rates, or search again, which is charged again",
             ));
@@ -179,10 +179,10 @@ impl Search {
             }
         });
         let run = run.map_err(|error| Failure::in_model(&source.model, error))?;
-        let test = public.ok_or_else(|| Failure::new(file::NO_TEST))?;
+        let test = public.ok_or_else(|| Failure::keys(file::NO_TEST))?;
         if run.run_plan()?.events != self.plans[at].events {
-            return Err(Failure::new(
-                "--samples: gives another plan than the data; give the number of its training samples",
+            return Err(Failure::usage(
+                "`samples`: gives another plan than the data; give the number of its training samples",
             ));
         }
         Ok((run, test))
@@ -254,7 +254,7 @@ fn planned(
     for which in [&different, &all] {
         let found = calibrated(target, |epsilon| price(&of_search(&plans(which, Some(epsilon))?)?))?;
         let epsilon = found.ok_or_else(|| {
-            Failure::new(format!(
+            Failure::keys(format!(
                 "epsilon {target}: too small for a search of {candidates} candidates; raise it, or give a distribution of fewer"
             ))
         })?;
@@ -264,7 +264,7 @@ fn planned(
             return Ok((plan, plans, Some(epsilon)));
         }
     }
-    Err(Failure::new(format!("epsilon {target}: no noise is found at which the search costs that; raise it")))
+    Err(Failure::keys(format!("epsilon {target}: no noise is found at which the search costs that; raise it")))
 }
 
 /// No progress: it would show how many candidates there are.

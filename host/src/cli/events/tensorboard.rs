@@ -19,7 +19,7 @@ impl TensorBoard {
     /// A new file in `folder`, which is made if it is not there.
     pub(super) fn create(folder: &Path) -> Result<Self, Failure> {
         let failed = |error: io::Error| {
-            Failure::new(format!("--tensorboard {}: {error}; name another folder", folder.display()))
+            Failure::usage(format!("`tensorboard` {}: {error}; name another folder", folder.display()))
         };
         create_dir_all(folder).map_err(failed)?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

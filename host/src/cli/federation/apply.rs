@@ -65,8 +65,8 @@ pub(super) fn run(args: &ApplyArgs) -> Result<(), Failure> {
         // A later round's sum moves that round's parameters.
         let round = Update::parse(&bytes).map_or(0, |sum| sum.header().round);
         if round > 0 && args.params.is_none() {
-            return Err(Failure::new(format!(
-                "--params: the sum is of round {round}; give the parameters with which that round began"
+            return Err(Failure::usage(format!(
+                "`params`: the sum is of round {round}; give the parameters with which that round began"
             )));
         }
         read.apply(&plan, &bytes).map_err(|error| Failure::of_file(sum, error))?;

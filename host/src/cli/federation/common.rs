@@ -163,8 +163,8 @@ pub(super) fn read_device(
     };
     let read = read(&source).map_err(|error| Failure::in_model(model, error))?;
     if let Some((mean, std)) = read.data.train.label_scale().filter(|scale| *scale != (0.0, 1.0)) {
-        return Err(Failure::new(format!(
-            "--scale {mean},{std}: the server's model cannot undo a scale of labels; write scaled labels, by the same constants on all devices"
+        return Err(Failure::usage(format!(
+            "`scale` {mean},{std}: the server's model cannot undo a scale of labels; write scaled labels, by the same constants on all devices"
         )));
     }
     read.warnings.iter().for_each(|warning| warn(&with_flags(warning)));
@@ -177,14 +177,14 @@ pub(super) fn read_users(file: Option<&Path>, read: &Read, plan: &FederationPlan
     let rows = read.data.train.len();
     match file {
         Some(file) if plan.unit == Unit::Sample => {
-            Err(Failure::new(format!("--users {}: the plan protects samples; leave it out", file.display())))
+            Err(Failure::usage(format!("`users` {}: the plan protects samples; leave it out", file.display())))
         }
         Some(file) => {
             let text = fs::read_to_string(file).map_err(|error| Failure::of_file(file, error))?;
             Ok(Users::read(&text, rows, file)?)
         }
         None => {
-            let rows = u32::try_from(rows).map_err(|_| Failure::new("--data: more rows than 2^32; give fewer"))?;
+            let rows = u32::try_from(rows).map_err(|_| Failure::usage("`data`: more rows than 2^32; give fewer"))?;
             Ok(Users::one(rows))
         }
     }

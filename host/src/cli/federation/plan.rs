@@ -150,14 +150,14 @@ fn names(args: &PlanArgs, of_model: DataNames) -> Result<DataNames, Failure> {
     });
     let classes = args.classes.as_deref().map(|Names(classes)| classes.clone());
     let differs = |flag: &str, known: &[String]| {
-        Failure::new(format!("{flag}: the model has {}; leave the flag out, or use another model", known.join(", ")))
+        Failure::usage(format!("{flag}: the model has {}; leave the flag out, or use another model", known.join(", ")))
     };
     match (&table, &of_model.table) {
-        (Some(given), Some(known)) if given != known => return Err(differs("--columns", &known.columns)),
+        (Some(given), Some(known)) if given != known => return Err(differs("`columns`", &known.columns)),
         _ => {}
     }
     match (&classes, &of_model.classes) {
-        (Some(given), Some(known)) if given != known => return Err(differs("--classes", known)),
+        (Some(given), Some(known)) if given != known => return Err(differs("`classes`", known)),
         _ => {}
     }
     Ok(DataNames { table: table.or(of_model.table), classes: classes.or(of_model.classes) })

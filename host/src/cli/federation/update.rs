@@ -145,8 +145,8 @@ fn show(made: &Made, json: bool) -> Result<(), Failure> {
 fn key(args: &UpdateArgs, plan: &FederationPlan) -> Result<Option<MemberKey>, Failure> {
     match (plan.member(args.device.into()), &args.key) {
         (None, None) => Ok(None),
-        (None, Some(_)) => Err(Failure::new("--key: the plan has no members, so nothing is signed; leave it out")),
-        (Some(_), None) => Err(Failure::new("--key: the plan has members; give the key of this device")),
+        (None, Some(_)) => Err(Failure::usage("`key`: the plan has no members, so nothing is signed; leave it out")),
+        (Some(_), None) => Err(Failure::usage("`key`: the plan has members; give the key of this device")),
         (Some(member), Some(file)) => {
             let key = MemberKey::read(file)?;
             if key.public() != member.public_key {
@@ -175,8 +175,8 @@ fn check_cap(plan: &FederationPlan, args: &UpdateArgs) -> Result<(), Failure> {
 fn check_outside(out: &Path, folder: &Path) -> Result<(), Failure> {
     let parent = out.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
     match (fs::canonicalize(parent), fs::canonicalize(folder)) {
-        (Ok(parent), Ok(folder)) if parent == folder => Err(Failure::new(format!(
-            "--out {}: lies among the files that the device keeps; name another place",
+        (Ok(parent), Ok(folder)) if parent == folder => Err(Failure::usage(format!(
+            "`out` {}: lies among the files that the device keeps; name another place",
             out.display()
         ))),
         _ => Ok(()),

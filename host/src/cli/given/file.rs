@@ -55,7 +55,7 @@ pub(in super::super) fn read(file: &Path) -> Result<Table, Failure> {
 pub(super) fn settings(entries: &Table, file: &Path, train: &Command) -> Result<Table, Failure> {
     let mut settings = Table::new();
     for (key, value) in entries {
-        let name = argument(train, key).ok_or_else(|| Failure::in_file(file, unknown(train, key)))?;
+        let name = argument(train, key).ok_or_else(|| Failure::in_run_file(file, unknown(train, key)))?;
         settings.insert(name, value.clone());
     }
     let folder = file.parent().unwrap_or(Path::new(""));

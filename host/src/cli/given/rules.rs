@@ -48,6 +48,13 @@ pub(super) fn check(given: &Table, train: &mut Command) -> Result<(), Error> {
     if missing.is_empty() { Ok(()) } else { Err(incomplete(train, missing)) }
 }
 
+/// [`check`], for a run whose model is not named.
+pub(super) fn check_but_model(given: &Table, train: &mut Command) -> Result<(), Error> {
+    let mut given = given.clone();
+    given.insert("model".into(), "".into());
+    check(&given, train)
+}
+
 /// Fails as the parser does, of the settings of a model alone: subcommands without a run share them.
 pub(in super::super) fn check_model(given: &Table, command: &mut Command) -> Result<(), Error> {
     let of_model = |key: &&str| key.starts_with("lora") || ["parameter", "only"].contains(key);

@@ -63,11 +63,10 @@ impl Builder<'_> {
         };
         if graph.trained().next().is_none() {
             let is_frozen = |parameter: &Parameter| parameter.reason.starts_with("not trained: `freeze`");
-            return Err(GraphError::Model(if graph.parameters.iter().any(is_frozen) {
-                "`freeze` leaves nothing to train; use `only` PATTERN to train what matches (damper inspect lists the \
-                 initializers)"
-                    .into()
-            } else if let Some(warning) = graph.warnings.first() {
+            if graph.parameters.iter().any(is_frozen) {
+                return Err(GraphError::Frozen);
+            }
+            return Err(GraphError::Model(if let Some(warning) = graph.warnings.first() {
                 format!("nothing is trained: {warning}")
             } else {
                 format!(

@@ -39,7 +39,7 @@ pub struct Invocation {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub args: Vec<String>,
     /// The settings.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Table::is_empty")]
     pub settings: Table,
     /// The number of its charge in the budget of its data set, if it has one.
     pub charge: Option<u64>,
