@@ -7,6 +7,7 @@
 
 mod aggregate;
 mod audit;
+mod augment;
 mod budget;
 mod calibrate;
 mod caller;
@@ -50,6 +51,7 @@ mod shell;
 mod signals;
 mod text;
 mod train;
+mod train_args;
 mod watch;
 
 use clap::error::ErrorKind;
@@ -60,7 +62,7 @@ use damper_train::TrainError;
 use flags::number::number32;
 use given::Fault;
 use output::{
-    Failure, FailureKind, answer, answer_json, complain, complain_in_json, fail_in_json, one_line, plain_words,
+    Failure, FailureKind, answer, answer_json, complain, complain_in_json, fail_in_json, one_line, plain, plain_words,
     say_of_data, warn,
 };
 use std::ffi::OsString;
@@ -150,14 +152,6 @@ fn misused(mut error: clap::Error, args: &[OsString], in_json: bool) -> ExitCode
         complain_in_json(&(plain(&error) + &tips.collect::<String>()));
     }
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
-}
-
-/// The first paragraph of clap's message, in one line.
-fn plain(error: &clap::Error) -> String {
-    let text = plain_words(&error.to_string());
-    let paragraph = text.split("\n\n").next().unwrap_or_default();
-    let line = paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
-    line.strip_prefix("error: ").unwrap_or(&line).to_owned()
 }
 
 fn run(command: Command) -> Result<ExitCode, Failure> {

@@ -4,7 +4,7 @@ use super::charge::Charge;
 use super::flags::with_flags;
 use super::ranks::refuse_several;
 use super::rows::RowWarnings;
-use super::train::TrainArgs;
+use super::train_args::TrainArgs;
 use super::{Failure, answer, answer_json};
 use clap::{Args, Subcommand, ValueEnum};
 use damper_accounting::upward;

@@ -7,7 +7,7 @@ pub(super) mod line;
 
 use super::Failure;
 use super::given::{table_of, words};
-use super::train::TrainArgs;
+use super::train_args::TrainArgs;
 use clap::Command;
 use damper_report::Software;
 use damper_train::files::{self, Access, write};

@@ -1,9 +1,10 @@
 //! The subcommands and their arguments.
 
 use super::compare::CompareArgs;
+use super::train_args::TrainArgs;
 use super::{
     aggregate, audit, budget, calibrate, compile, config, derive, epsilon, export, factorize, federation, filter, fix,
-    gradients, init, inspect, replay, report, shell, train,
+    gradients, init, inspect, replay, report, shell,
 };
 use clap::{Parser, Subcommand};
 
@@ -33,7 +34,7 @@ pub(super) struct Cli {
 
 #[derive(Subcommand, Debug)]
 pub(super) enum Command {
-    Train(Box<train::TrainArgs>),
+    Train(Box<TrainArgs>),
     Compare(CompareArgs),
     Derive(derive::DeriveArgs),
     Compile(Box<compile::CompileArgs>),
@@ -59,7 +60,7 @@ pub(super) enum Command {
 
 impl Command {
     /// The settings of a run, if the subcommand takes them.
-    pub(super) fn train_args(&mut self) -> Option<&mut train::TrainArgs> {
+    pub(super) fn train_args(&mut self) -> Option<&mut TrainArgs> {
         match self {
             Self::Train(args) => Some(args),
             Self::Audit(args) => Some(args.train_args()),

@@ -13,7 +13,7 @@ use super::charge::Charge;
 use super::command_line;
 use super::command_line::line;
 use super::ranks::refuse_several;
-use super::train::TrainArgs;
+use super::train_args::TrainArgs;
 use super::{Failure, answer};
 use damper_data::Dataset;
 use damper_report::compare::{

@@ -1,6 +1,6 @@
 //! `damper config`: what a run file may hold.
 
-use super::train::TrainArgs;
+use super::train_args::TrainArgs;
 use super::{Failure, answer_json};
 use clap::Args;
 use schemars::schema_for;

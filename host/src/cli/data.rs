@@ -1,7 +1,8 @@
 //! Flags of data sets.
 
 use super::flags::number::{read32, whole};
-use super::text::{FromText, Size, Text, one_or_many};
+use super::model::Size;
+use super::text::{FromText, Text, one_or_many};
 use super::{caller, number32};
 use clap::{Args, ValueEnum};
 use damper_data::{

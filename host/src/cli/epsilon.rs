@@ -1,6 +1,7 @@
 //! `damper epsilon`: what a noise multiplier costs, or what a run did.
 
 use super::federation::{Cost, cost_text, read_plan};
+use super::text::FromText;
 use super::{Failure, answer, answer_json};
 use clap::{Args, ValueEnum};
 use damper_accounting::pld::Neighbours;
@@ -390,4 +391,10 @@ fn of_run(args: &EpsilonArgs, folder: &Path) -> Result<(), Failure> {
         },
         file.display(),
     ))
+}
+
+impl FromText for Accountant {
+    fn from_text(text: &str) -> Result<Self, String> {
+        accountant(text)
+    }
 }

@@ -1,5 +1,6 @@
 //! `damper factorize`: the table of correlated noise for a run, which a device is given.
 
+use super::text::FromText;
 use super::{Failure, answer, answer_json};
 use clap::Args;
 use damper_accounting::factor::{FactorizeQuery, Objective};
@@ -57,4 +58,10 @@ pub(super) fn run(args: &FactorizeArgs) -> Result<(), Failure> {
     };
     let found = query.answer()?;
     if args.json { answer_json(&found) } else { answer(&found.to_string()) }
+}
+
+impl FromText for Objective {
+    fn from_text(text: &str) -> Result<Self, String> {
+        objective(text)
+    }
 }

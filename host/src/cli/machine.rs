@@ -1,8 +1,8 @@
 //! The flags of what runs a network: backend, physical batch, memory, threads.
 
 use super::Failure;
-use super::model::MEMORY;
-use super::text::{Size, Text};
+use super::model::{MEMORY, Size};
+use super::text::Text;
 use clap::Args;
 use damper_runtime::{Choice, Operators};
 use schemars::JsonSchema;

@@ -222,6 +222,16 @@ pub(super) fn memory(text: &str) -> Result<u64, String> {
     }
 }
 
+/// A number of bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Size(pub u64);
+
+impl FromText for Size {
+    fn from_text(text: &str) -> Result<Self, String> {
+        memory(text).map(Self)
+    }
+}
+
 /// Bytes in the largest unit that leaves a whole part.
 pub(super) fn bytes_text(bytes: u64) -> String {
     let (size, unit) = match bytes {
@@ -231,4 +241,16 @@ pub(super) fn bytes_text(bytes: u64) -> String {
         _ => (1_073_741_824.0, "GiB"),
     };
     format!("{:.1} {unit}", bytes as f64 / size)
+}
+
+impl FromText for Loss {
+    fn from_text(text: &str) -> Result<Self, String> {
+        loss(text)
+    }
+}
+
+impl FromText for Reduction {
+    fn from_text(text: &str) -> Result<Self, String> {
+        reduction(text)
+    }
 }

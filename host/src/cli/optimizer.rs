@@ -124,3 +124,9 @@ pub(super) fn low_rank(text: &str) -> Result<LowRank, String> {
         Some(_) => Err("give at most RANK,EVERY,SCALE".into()),
     }
 }
+
+impl FromText for LowRank {
+    fn from_text(text: &str) -> Result<Self, String> {
+        low_rank(text)
+    }
+}

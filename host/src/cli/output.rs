@@ -176,6 +176,14 @@ pub(super) fn plain_words(message: &str) -> String {
     WORDS.iter().fold(message.to_owned(), |text, (said, meant)| text.replace(said, meant))
 }
 
+/// The first paragraph of clap's message, in one line.
+pub(super) fn plain(error: &clap::Error) -> String {
+    let text = plain_words(&error.to_string());
+    let paragraph = text.split("\n\n").next().unwrap_or_default();
+    let line = paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
+    line.strip_prefix("error: ").unwrap_or(&line).to_owned()
+}
+
 /// One line on standard error.
 pub(super) fn complain(message: &str) {
     let _ = writeln!(io::stderr(), "error: {}", one_line(message));

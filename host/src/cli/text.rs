@@ -3,13 +3,10 @@
 
 use super::flags::number::pair;
 use clap::builder::{ValueParser, ValueParserFactory};
-use damper_accounting::Accountant;
-use damper_accounting::factor::Objective;
-use damper_core::average::Averaging;
-use damper_data::{Augment, Layout, Normalize, OnBadRow, Resize, TestSource, TextTask};
-use damper_grad::{Loss, Readout, Reduction};
+use damper_data::{Layout, Normalize, OnBadRow, Resize, TestSource, TextTask};
+use damper_grad::Readout;
 use damper_runtime::{Choice, Operators};
-use damper_train::{DecayChoice, LowRank, NoiseChoice, NoiseCorrelation};
+use damper_train::{DecayChoice, NoiseChoice, NoiseCorrelation};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -122,36 +119,15 @@ parsed!(
     TextTask,
 );
 
-/// Types that a function reads.
-macro_rules! read_by {
-    ($($type:ty: $read:expr),+ $(,)?) => {
-        $(impl FromText for $type {
-            fn from_text(text: &str) -> Result<Self, String> {
-                $read(text)
-            }
-        })+
-    };
+impl FromText for (String, String) {
+    fn from_text(text: &str) -> Result<Self, String> {
+        pair(text)
+    }
 }
 
-read_by!(
-    Accountant: super::epsilon::accountant,
-    Augment: super::train::augment,
-    Averaging: super::train::averaging,
-    Loss: super::model::loss,
-    LowRank: super::optimizer::low_rank,
-    Objective: super::factorize::objective,
-    Reduction: super::model::reduction,
-    (String, String): pair,
-    (f64, f64): pair,
-);
-
-/// A number of bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Size(pub u64);
-
-impl FromText for Size {
+impl FromText for (f64, f64) {
     fn from_text(text: &str) -> Result<Self, String> {
-        super::model::memory(text).map(Self)
+        pair(text)
     }
 }
 

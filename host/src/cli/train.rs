@@ -1,13 +1,5 @@
 //! `damper train`: from a model, a data set and a budget to a folder with a private model and its report.
 
-mod args;
-mod augment;
-
-pub(super) use args::{TrainArgs, averaging};
-pub(super) use augment::augment;
-
-use args::{NoiseArg, PrivacyArgs, ProgressArgs, RecordingArgs, SamplerArg};
-
 use super::charge::Charge;
 use super::data::TestMetricsArg;
 use super::events::Events;
@@ -20,6 +12,7 @@ use super::ranks::{follow, on_ranks};
 use super::resume;
 use super::rows::RowWarnings;
 use super::signals::Signals;
+use super::train_args::{NoiseArg, PrivacyArgs, ProgressArgs, RecordingArgs, SamplerArg, TrainArgs};
 use super::watch::RunWatcher;
 use super::{Failure, FailureKind, say_of_data, warn};
 use damper_accounting::Sampler;

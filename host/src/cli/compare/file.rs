@@ -5,7 +5,7 @@
 
 use super::super::commands::Cli;
 use super::super::given::{Fault, KeyFault, KeyFaultKind};
-use super::super::{Failure, given, plain, train::TrainArgs};
+use super::super::{Failure, given, plain, train_args::TrainArgs};
 use super::count::count;
 use clap::{Arg, ArgAction, CommandFactory};
 use damper_accounting::CandidateCount;

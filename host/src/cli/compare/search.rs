@@ -3,7 +3,7 @@
 use super::super::Failure;
 use super::super::charge::Charge;
 use super::super::command_line;
-use super::super::train::TrainArgs;
+use super::super::train_args::TrainArgs;
 use super::file;
 use super::runner::{Runner, figures};
 use damper_budget::RunPlan;

@@ -1,7 +1,7 @@
 //! Run files: the settings of `damper train` in TOML. Paths are relative to the file; what is read may also lie in the working directory.
 
 use super::super::Failure;
-use super::{argument, unknown};
+use super::words::{argument, unknown};
 use clap::Command;
 use std::ffi::OsStr;
 use std::io;

@@ -1,6 +1,6 @@
 //! Settings that must be given, and those that exclude or need each other.
 
-use super::OF_PRIVATE;
+use super::table::OF_PRIVATE;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Command, Error};
 use toml::Table;

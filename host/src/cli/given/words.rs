@@ -1,7 +1,7 @@
 //! Settings as words of a command line: for people who read a record, and for states of versions that kept them so.
 
 use super::super::text::written;
-use super::super::{Failure, plain_words, train::TrainArgs};
+use super::super::{Failure, plain_words, train_args::TrainArgs};
 use clap::{Arg, ArgAction, Command, FromArgMatches};
 use toml::{Table, Value};
 

@@ -1,13 +1,14 @@
 //! The flags of `damper train`.
 
-use super::super::data::{DataArgs, NonFiniteArgs, NormalizeArgs, TestMetricsArgs};
-use super::super::flags::number::{read32, whole};
-use super::super::machine::MachineArgs;
-use super::super::method::MethodArgs;
-use super::super::model::ModelArgs;
-use super::super::number32;
-use super::super::optimizer::OptimizerArgs;
-use super::super::text::{FromText, Size, Text};
+use super::data::{DataArgs, NonFiniteArgs, NormalizeArgs, TestMetricsArgs};
+use super::flags::number::{read32, whole};
+use super::machine::MachineArgs;
+use super::method::MethodArgs;
+use super::model::ModelArgs;
+use super::model::Size;
+use super::number32;
+use super::optimizer::OptimizerArgs;
+use super::text::{FromText, Text};
 use clap::{Args, ValueEnum};
 use damper_accounting::Accountant;
 use damper_accounting::factor::Objective;
@@ -68,7 +69,7 @@ pub(in crate::cli) struct TrainArgs {
     pub(in crate::cli) model: Option<PathBuf>,
     /// Keeps a copy of the model in the private folder, from which a resumed run reads it: for programs whose file is temporary.
     #[arg(long, hide = true)]
-    pub(super) copy_model: bool,
+    pub(in crate::cli) copy_model: bool,
     /// Folder for the outputs; made, and must not be there or be empty
     #[arg(long, value_name = "DIR", required = true)]
     out: Option<PathBuf>,
@@ -83,11 +84,11 @@ pub(in crate::cli) struct TrainArgs {
     checkpoint_every: Option<Text<Seconds>>,
     /// Keeps no state to go on from, and so no key on the disk: a run that stops cannot be resumed
     #[arg(long)]
-    pub(super) no_checkpoint: bool,
+    pub(in crate::cli) no_checkpoint: bool,
     /// If MPI has started several processes, each holds its shard of the training samples alone. While it reads, all samples are in a file
     /// in --cache, and then those of its shard in memory, up to --data-memory
     #[arg(long)]
-    pub(super) shard_data: bool,
+    pub(in crate::cli) shard_data: bool,
     /// Trains, though a launcher has started several such processes that damper does not join, as torchrun does: each trains a model of
     /// its own, and their epsilons add up
     #[arg(long)]
@@ -97,7 +98,7 @@ pub(in crate::cli) struct TrainArgs {
     #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true)]
     #[serde(with = "switch_or_folder", skip_serializing_if = "Option::is_none")]
     #[schemars(with = "SwitchOrFolder")]
-    pub(super) tune: Option<Option<PathBuf>>,
+    pub(in crate::cli) tune: Option<Option<PathBuf>>,
     /// Prints the report as one JSON object on standard output, and nothing else there
     #[arg(long)]
     pub(in crate::cli) json: bool,
@@ -106,189 +107,189 @@ pub(in crate::cli) struct TrainArgs {
     pub(in crate::cli) quiet: bool,
     #[command(flatten)]
     #[serde(flatten)]
-    pub(super) data: DataArgs,
+    pub(in crate::cli) data: DataArgs,
     #[command(flatten)]
     #[serde(flatten)]
-    pub(super) test_metrics: TestMetricsArgs,
+    pub(in crate::cli) test_metrics: TestMetricsArgs,
     #[command(flatten)]
     #[serde(flatten)]
-    pub(super) normalize: NormalizeArgs,
+    pub(in crate::cli) normalize: NormalizeArgs,
     #[command(flatten)]
     #[serde(flatten)]
-    pub(super) non_finite: NonFiniteArgs,
+    pub(in crate::cli) non_finite: NonFiniteArgs,
     #[command(flatten)]
     #[serde(flatten)]
-    pub(super) privacy: PrivacyArgs,
+    pub(in crate::cli) privacy: PrivacyArgs,
     #[command(flatten)]
     #[serde(flatten)]
-    pub(super) training: TrainingArgs,
+    pub(in crate::cli) training: TrainingArgs,
     #[command(flatten)]
     #[serde(flatten)]
-    pub(super) method: MethodArgs,
+    pub(in crate::cli) method: MethodArgs,
     #[command(flatten)]
     #[serde(flatten)]
-    pub(super) optimizer: OptimizerArgs,
+    pub(in crate::cli) optimizer: OptimizerArgs,
     #[command(flatten)]
     #[serde(flatten)]
-    pub(super) options: ModelArgs,
+    pub(in crate::cli) options: ModelArgs,
     #[command(flatten)]
     #[serde(flatten)]
-    pub(super) machine: MachineArgs,
+    pub(in crate::cli) machine: MachineArgs,
     #[command(flatten)]
     #[serde(flatten)]
-    pub(super) progress: ProgressArgs,
+    pub(in crate::cli) progress: ProgressArgs,
     #[command(flatten)]
     #[serde(flatten)]
-    pub(super) recording: RecordingArgs,
+    pub(in crate::cli) recording: RecordingArgs,
 }
 
 #[derive(Args, Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[command(next_help_heading = "Privacy")]
 #[serde(rename_all = "kebab-case", default)]
-pub(super) struct PrivacyArgs {
+pub(in crate::cli) struct PrivacyArgs {
     /// The budget: the noise is chosen so that epsilon of the whole run is at most this
     #[arg(long, value_name = "E")]
-    pub(super) epsilon: Option<f64>,
+    pub(in crate::cli) epsilon: Option<f64>,
     /// Standard deviation of the noise in units of the clip, instead of --epsilon
     #[arg(long, value_name = "S")]
-    pub(super) noise_multiplier: Option<f64>,
+    pub(in crate::cli) noise_multiplier: Option<f64>,
     /// Noise by equation 6 of ADP for its own epsilon (a sixteenth of its theorem's), instead of --epsilon; what is claimed is
     /// the accountant's epsilon of that noise
     #[arg(long, value_name = "E")]
-    pub(super) equation_6: Option<f64>,
+    pub(in crate::cli) equation_6: Option<f64>,
     /// Trains the same without privacy, as a baseline: no clipping, no noise, no epsilon, and every output says so. The draws are
     /// Poisson and the optimizer is the same; the learning rate that suits is another one
     #[arg(long)]
-    pub(super) not_private: bool,
+    pub(in crate::cli) not_private: bool,
     /// Delta; well below 1 / number of samples [default with --noise-multiplier: 1e-5]
     #[arg(long, value_name = "D")]
-    pub(super) delta: Option<f64>,
+    pub(in crate::cli) delta: Option<f64>,
     /// Which bound: tight by privacy loss distributions (`pld`), or Rényi divergences (`rdp`)
     /// [default: pld]
     #[arg(long, value_name = "NAME")]
-    pub(super) accountant: Option<Text<Accountant>>,
+    pub(in crate::cli) accountant: Option<Text<Accountant>>,
     /// Lets through a delta of 1 / number of samples and more
     #[arg(long)]
-    pub(super) allow_large_delta: bool,
+    pub(in crate::cli) allow_large_delta: bool,
     /// Largest Euclidean norm of one sample's gradient, over all trained parameters; where the method learns it, the first
     /// [default: 1]
     #[arg(long, value_name = "C", value_parser = number32)]
     #[serde(deserialize_with = "read32")]
-    pub(super) clip: Option<f32>,
+    pub(in crate::cli) clip: Option<f32>,
     /// A number of samples to declare instead of the one counted, which then stays out of every output: the rate becomes batch
     /// size / N0, and the batch size is a divisor, not the expected number of samples
     #[arg(long, value_name = "N0")]
     #[serde(with = "whole")]
     #[schemars(with = "Option<u64>")]
-    pub(super) dataset_size: Option<u64>,
+    pub(in crate::cli) dataset_size: Option<u64>,
     /// How the samples of a step are chosen: `poisson`, each by a coin of its own; `shuffled`, batches of a fixed size, where
     /// sampling gains nothing and an epoch is priced as one event at a rate of 1; `min-separation`, the same batches each epoch; or
     /// `cyclic-poisson`, by coins from one of --groups groups after the other, where a group's samples come at every G-th step
     /// [default: poisson]
     #[arg(long, value_name = "NAME")]
-    pub(super) sampler: Option<SamplerArg>,
+    pub(in crate::cli) sampler: Option<SamplerArg>,
     /// Groups of --sampler cyclic-poisson [default with --noise-correlation banded:B: B]
     #[arg(long, value_name = "G")]
-    pub(super) groups: Option<NonZeroU32>,
+    pub(in crate::cli) groups: Option<NonZeroU32>,
     /// Noise of successive steps that partly cancels in their sum: `lambda:P/Q`, one step back; `blt:D`, D buffers a parameter; both with
     /// --sampler min-separation. `banded:B`, B bands, with it or with cyclic-poisson. The run is priced as a whole
     /// [default: none]
     #[arg(long, value_name = "none|lambda:P/Q|blt:D|banded:B")]
-    pub(super) noise_correlation: Option<Text<NoiseCorrelation>>,
+    pub(in crate::cli) noise_correlation: Option<Text<NoiseCorrelation>>,
     /// What --noise-correlation blt and banded make small: the noise of the sum over all steps (`max`), or of the sums up to each step
     /// (`mean`) [default: mean]
     #[arg(long, value_name = "max|mean")]
-    pub(super) noise_objective: Option<Text<Objective>>,
+    pub(in crate::cli) noise_objective: Option<Text<Objective>>,
     /// Cuts Poisson draws of more than M samples to M, and pays for it out of delta. Memory does not need it: a draw of any size
     /// is split over physical batches
     #[arg(long, value_name = "M")]
     #[serde(with = "whole")]
     #[schemars(with = "Option<u64>")]
-    pub(super) truncate: Option<u64>,
+    pub(in crate::cli) truncate: Option<u64>,
     /// `discrete`: integers on a grid, exact; `continuous`: floats, not exact, for comparison [default: discrete]
     #[arg(long, value_name = "KIND")]
-    pub(super) noise: Option<NoiseArg>,
+    pub(in crate::cli) noise: Option<NoiseArg>,
     /// What is clipped: `per-sample`: each sample's gradient, by damper; `clipped-sum`: a chunk's, by the backend in its
     /// floats, not exact and with --noise continuous only, for large models [default: per-sample]
     #[arg(long, value_name = "NAME")]
-    pub(super) readout: Option<Text<Readout>>,
+    pub(in crate::cli) readout: Option<Text<Readout>>,
     /// The clip is 2^BITS grid units [default: 20]
     #[arg(long, value_name = "BITS")]
-    pub(super) grid_bits: Option<u32>,
+    pub(in crate::cli) grid_bits: Option<u32>,
     /// Charges the whole plan against the budget of a data set, a file that `damper budget` makes, before data is read. A run
     /// that would exceed the limit is refused
     #[arg(long, value_name = "FILE")]
-    pub(super) budget: Option<PathBuf>,
+    pub(in crate::cli) budget: Option<PathBuf>,
     /// With --budget: number of training samples, from which the plan follows before data is read; must be that of the data
     #[arg(long, value_name = "N")]
     #[serde(with = "whole")]
     #[schemars(with = "Option<u64>")]
-    pub(super) samples: Option<u64>,
+    pub(in crate::cli) samples: Option<u64>,
     /// Makes the run a simulation that can be repeated: its noise is known, so nothing of it is private
     #[arg(long, value_name = "SEED")]
     #[serde(with = "whole")]
     #[schemars(with = "Option<u64>")]
-    pub(super) seed: Option<u64>,
+    pub(in crate::cli) seed: Option<u64>,
 }
 
 #[derive(Args, Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[command(next_help_heading = "Training")]
 #[serde(rename_all = "kebab-case", default)]
-pub(super) struct TrainingArgs {
+pub(in crate::cli) struct TrainingArgs {
     /// The constant that the noisy sum is divided by; without --dataset-size also the expected number of samples in a draw
     #[arg(long, value_name = "B", required = true)]
-    pub(super) batch_size: Option<u32>,
+    pub(in crate::cli) batch_size: Option<u32>,
     /// Passes over the data: there are epochs * samples / batch size steps
     #[arg(long, value_name = "N", required = true)]
-    pub(super) epochs: Option<f64>,
+    pub(in crate::cli) epochs: Option<f64>,
     /// Takes the mean gradient over K random views of each picture and clips that: cropPIXELS moves a picture and mirrors what was lost,
     /// shiftPIXELS repeats the edge, flip mirrors half of the views. Costs K times the computing, and no privacy
     #[arg(long, value_name = "K:crop4,flip")]
-    pub(super) augment: Option<Text<Augment>>,
+    pub(in crate::cli) augment: Option<Text<Augment>>,
     /// Evaluates and writes a mean of the parameters after each step instead of the last ones, and costs no privacy. START: over the
     /// steps behind the first START of all, from 0 to below 1; with `,lr` each step weighs as much as its learning rate. ema:DECAY: an
     /// exponential moving average, as ema:0.99. poly:POWER: weights that grow with the power of the step, as poly:8
     #[arg(long, value_name = "START[,lr]|ema:DECAY|poly:POWER", allow_hyphen_values = true)]
-    pub(super) average: Option<Text<Averaging>>,
+    pub(in crate::cli) average: Option<Text<Averaging>>,
     /// Evaluates on the held-out samples every so many epochs, beside the end
     #[arg(long, value_name = "EPOCHS")]
-    pub(super) eval_every: Option<f64>,
+    pub(in crate::cli) eval_every: Option<f64>,
     /// Ends the run after N evaluations in a row that are no better than the best before; needs --eval-every. Epsilon stays that of all
     /// planned steps
     #[arg(long, value_name = "N")]
-    pub(super) stop_early: Option<NonZeroU32>,
+    pub(in crate::cli) stop_early: Option<NonZeroU32>,
 }
 
 #[derive(Args, Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[command(next_help_heading = "Progress")]
 #[serde(rename_all = "kebab-case", default)]
-pub(super) struct ProgressArgs {
+pub(in crate::cli) struct ProgressArgs {
     /// Adds a line of JSON to FILE for each thing that happens: steps with epsilon so far, evaluations, warnings, states, the end; see
     /// docs/events.md. (events.json in the output folder is something else: the events that epsilon follows from)
     #[arg(long, value_name = "FILE")]
-    pub(super) events: Option<PathBuf>,
+    pub(in crate::cli) events: Option<PathBuf>,
     /// Writes held-out accuracy and loss, and epsilon so far, for TensorBoard
     #[arg(long, value_name = "DIR")]
-    pub(super) tensorboard: Option<PathBuf>,
+    pub(in crate::cli) tensorboard: Option<PathBuf>,
 }
 
 #[derive(Args, Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[command(next_help_heading = "Recording")]
 #[serde(rename_all = "kebab-case", default)]
-pub(super) struct RecordingArgs {
+pub(in crate::cli) struct RecordingArgs {
     /// Records the run in FILE, which must not be there, to be played anywhere by `damper replay`. As secret as the data: it
     /// holds the gradient of every sample drawn and the key of the noise. Readable by its owner alone; until it is whole it has another name
     /// in the same folder, .damper-FILE.part, from which a resumed run goes on
     #[arg(long, value_name = "FILE")]
-    pub(super) record: Option<PathBuf>,
+    pub(in crate::cli) record: Option<PathBuf>,
     /// Refuses a recording that is expected to be larger [default: 1GiB]
     #[arg(long, value_name = "SIZE")]
-    pub(super) record_limit: Option<Text<Size>>,
+    pub(in crate::cli) record_limit: Option<Text<Size>>,
 }
 
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum SamplerArg {
+pub(in crate::cli) enum SamplerArg {
     Poisson,
     Shuffled,
     CyclicPoisson,
@@ -297,14 +298,14 @@ pub(super) enum SamplerArg {
 
 #[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub(super) enum NoiseArg {
+pub(in crate::cli) enum NoiseArg {
     Discrete,
     Continuous,
 }
 
 /// A time.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Seconds(f64);
+pub(in crate::cli) struct Seconds(f64);
 
 impl FromText for Seconds {
     fn from_text(text: &str) -> Result<Self, String> {
@@ -326,7 +327,7 @@ mod switch_or_folder {
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
     use std::path::PathBuf;
 
-    pub(super) fn serialize<S: Serializer>(given: &Option<Option<PathBuf>>, to: S) -> Result<S::Ok, S::Error> {
+    pub(in crate::cli) fn serialize<S: Serializer>(given: &Option<Option<PathBuf>>, to: S) -> Result<S::Ok, S::Error> {
         match given {
             Some(Some(folder)) => SwitchOrFolder::Folder(folder.clone()),
             given => SwitchOrFolder::Switch(given.is_some()),
@@ -334,7 +335,7 @@ mod switch_or_folder {
         .serialize(to)
     }
 
-    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Option<PathBuf>>, D::Error> {
+    pub(in crate::cli) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Option<PathBuf>>, D::Error> {
         Ok(match SwitchOrFolder::deserialize(from)? {
             SwitchOrFolder::Switch(on) => on.then_some(None),
             SwitchOrFolder::Folder(folder) => Some(Some(folder)),
@@ -349,7 +350,7 @@ impl TrainArgs {
     }
 
     /// Seconds between two writes of the state.
-    pub(super) fn checkpoint_every(&self) -> f64 {
+    pub(in crate::cli) fn checkpoint_every(&self) -> f64 {
         self.checkpoint_every.as_deref().map_or(60.0, |Seconds(seconds)| *seconds)
     }
 }
@@ -370,4 +371,10 @@ pub(in crate::cli) fn averaging(text: &str) -> Result<Averaging, String> {
         }
     };
     built.map_err(|error| error.to_string())
+}
+
+impl FromText for Averaging {
+    fn from_text(text: &str) -> Result<Self, String> {
+        averaging(text)
+    }
 }

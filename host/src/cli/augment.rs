@@ -1,12 +1,13 @@
 //! `--augment K:crop4,flip`.
 
+use super::text::FromText;
 use damper_data::{Augment, Motion};
 use std::num::NonZeroU32;
 
 /// More views than this are more likely a typing error.
 const MOST: u32 = 1024;
 
-pub(in crate::cli) fn augment(text: &str) -> Result<Augment, String> {
+fn augment(text: &str) -> Result<Augment, String> {
     let form = "give K:VIEW, as 8:crop4,flip; a VIEW has cropPIXELS or shiftPIXELS, or flip, or both";
     let (views, rest) = text.split_once(':').ok_or(form)?;
     let views = views.trim().parse::<NonZeroU32>().ok().filter(|views| views.get() <= MOST);
@@ -30,6 +31,12 @@ pub(in crate::cli) fn augment(text: &str) -> Result<Augment, String> {
         found.motion = motion;
     }
     Ok(found)
+}
+
+impl FromText for Augment {
+    fn from_text(text: &str) -> Result<Self, String> {
+        augment(text)
+    }
 }
 
 #[cfg(test)]
