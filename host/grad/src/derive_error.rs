@@ -17,12 +17,12 @@ pub struct DeriveError {
 }
 
 impl DeriveError {
-    /// A refusal that concerns `at`.
+    /// An error at `at`.
     pub fn new(at: impl Into<String>, reason: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { at: at.into(), reason: reason.into(), remedy: remedy.into(), of_setting: false }
     }
 
-    /// A refusal of a setting, by the name of its field.
+    /// An error in a setting. `setting` is its field.
     pub fn of_setting(setting: &str, reason: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self { of_setting: true, ..Self::new(format!("`{setting}`"), reason, remedy) }
     }
@@ -33,7 +33,7 @@ impl DeriveError {
         self.of_setting
     }
 
-    /// A refusal of `node`.
+    /// An error at `node`.
     pub fn of(node: &Node, reason: impl Into<String>, remedy: impl Into<String>) -> Self {
         Self::new(format!("node {} ({})", node.name, node.op), reason, remedy)
     }

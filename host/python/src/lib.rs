@@ -70,7 +70,7 @@ fn error(message: &str, given: &[String]) -> PyErr {
     Error::new_err(python_words(message, given))
 }
 
-/// A Python value as the value of a setting; none if it has no such form. What is no number or list is taken by its text.
+/// Converts a Python value to the value of a setting. Other objects than numbers and lists become text.
 fn setting(value: &Bound<'_, PyAny>) -> PyResult<Setting> {
     if let Ok(switch) = value.cast::<PyBool>() {
         return Ok(switch.is_true().into());

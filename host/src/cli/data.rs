@@ -195,7 +195,7 @@ enum Stratify {
 #[derive(Clone, Debug)]
 pub(super) struct Names(pub Vec<String>);
 
-/// Bounds of features: means are the lower ones.
+/// Bounds of features: the means are the lower bounds.
 #[derive(Clone, Debug)]
 pub(super) struct FeatureBounds(Normalize);
 
@@ -222,7 +222,7 @@ impl FromText for YesNo {
     }
 }
 
-/// What separates fields.
+/// The character between fields.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Delimiter(u8);
 

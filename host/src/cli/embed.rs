@@ -60,7 +60,7 @@ fn train(args: &[String], mut settings: Table) -> Result<Command, Fault> {
     settings.extend(args.iter().map(|model| ("model".to_owned(), Value::String(model.clone()))));
     let resume = settings.remove("resume");
     let mut args = given::of_table(&settings, described).map_err(|KeyFault { key, kind }| match kind {
-        // The parser says what may be meant.
+        // Clap adds the flag that is probably meant.
         KeyFaultKind::Unknown => {
             let line: [OsString; 3] = ["damper".into(), "train".into(), format!("--{key}").into()];
             match Cli::command().try_get_matches_from(&line) {

@@ -1,4 +1,4 @@
-//! The settings of a run, by whoever gives them: flags, a run file, a program's keywords, the record of a run that goes on.
+//! The settings of a run, by whoever gives them: flags, a run file, a program's keywords, the state of a run that `--resume` continues.
 //!
 //! All are [`TrainArgs`]: of flags by clap, of the others by serde, out of a table whose keys are the flags without dashes. What is given later
 //! overrides what is given before, and rules hold for all of it together.
@@ -27,7 +27,7 @@ use std::path::Path;
 use table::overlaid;
 use toml::Table;
 
-/// The run that `args` are to be: with what their run file has, if they name one, or the run that goes on. `train` is the subcommand's
+/// The run that `args` are to be: with what their run file has, if they name one, or of the run to continue. `train` is the subcommand's
 /// description. Checked is what no value alone shows. Returns true if settings came out of a file.
 pub(super) fn complete(args: &mut TrainArgs, train: &mut Command) -> Result<bool, Fault> {
     let run_file = args.model.clone().filter(|model| file::is_run_file(model));

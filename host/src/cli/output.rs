@@ -108,7 +108,7 @@ fn kind_of(error: &(dyn Error + 'static)) -> FailureKind {
     if is_of_setting(error) { FailureKind::Usage } else { FailureKind::Other }
 }
 
-/// Returns true if a setting is at fault, whatever library says so.
+/// Returns true if a setting is at fault, in any library's error.
 fn is_of_setting(error: &(dyn Error + 'static)) -> bool {
     match error.downcast_ref() {
         Some(RoundError::Train(error)) => return is_of_setting(error),

@@ -1,8 +1,8 @@
-//! How a run that was stopped goes on.
+//! The command that continues a stopped run.
 
 use std::path::Path;
 
-/// How the run in `out` goes on.
+/// The command that continues the run in `out`.
 pub(super) fn command(out: &Path) -> String {
     format!("damper train --resume {}", out.display())
 }

@@ -60,7 +60,7 @@ impl Field {
         self.value().split_once('|').map_or("", |(word, _)| word)
     }
 
-    /// The value as its variant has it; none where the default is named.
+    /// The value as its variant has it. None for the word that stands for the default.
     fn read(&self, value: Value, described: &Described) -> Result<Option<Value>, String> {
         let count = self.value().split(',').count();
         Ok(Some(match value {

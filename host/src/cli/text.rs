@@ -93,7 +93,7 @@ pub(super) fn written(value: &Value) -> Option<String> {
     })
 }
 
-/// Types whose `FromStr` says what to give.
+/// Types with a `FromStr` whose errors name what to give.
 macro_rules! parsed {
     ($($type:ty),+ $(,)?) => {
         $(impl FromText for $type {

@@ -405,7 +405,7 @@ fn record_of_a_run_is_its_run_file() {
 }
 
 #[test]
-fn record_hides_recording_and_counted_samples() {
+fn record_hides_recording_and_counts() {
     let (guard, out) = folder();
     let pack = guard.path().join("secret.pack");
     let mut command = train(MLP, DIGITS, &out, &["--noise-multiplier", "1", "--record", pack.to_str().unwrap()]);

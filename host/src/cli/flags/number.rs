@@ -31,7 +31,7 @@ pub(in super::super) fn read32<'de, D: Deserializer<'de>>(from: D) -> Result<Opt
     f64::deserialize(from).and_then(|number| within32(number).map_err(D::Error::custom)).map(Some)
 }
 
-/// A whole number of 64 bits. A run file's integers have a sign, so it has larger ones as texts.
+/// A whole number of 64 bits. A run file's integers have a sign, so larger numbers are texts.
 pub(in super::super) mod whole {
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};

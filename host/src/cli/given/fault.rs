@@ -1,13 +1,13 @@
-//! Why no run follows from what was given.
+//! Errors in the settings of a run.
 
 use super::super::Failure;
 use toml::Value;
 
-/// Why no run follows from what was given.
+/// An error in the settings of a run.
 pub(in super::super) enum Fault {
     /// A value, a file, or a key.
     Failure(Failure),
-    /// A setting is missing, or two exclude each other: as the parser says it.
+    /// A setting is missing, or two exclude each other. The message is clap's.
     Usage(Box<clap::Error>),
 }
 
@@ -23,14 +23,14 @@ impl From<clap::Error> for Fault {
     }
 }
 
-/// A key whose value is at fault, and what to do.
+/// A key at fault.
 pub(in super::super) struct KeyFault {
     pub(in super::super) key: String,
     pub(in super::super) kind: KeyFaultKind,
 }
 
 pub(in super::super) enum KeyFaultKind {
-    /// There is no such setting.
+    /// No setting has this name.
     Unknown,
     /// The value, and what to give instead.
     Value(Value, String),

@@ -11,7 +11,7 @@ use toml::{Table, Value};
 /// Settings whose value is a path of a file that is read, and of one that is written.
 const READ: [&str; 5] = ["model", "budget", "tokenizer", "labels", "test-labels"];
 const WRITTEN: [&str; 7] = ["out", "record", "cache", "image-cache", "events", "tensorboard", "tune"];
-/// Of these, those that a run file has beside itself.
+/// Those of them that are relative to the run file.
 const BESIDE: [&str; 2] = ["out", "record"];
 /// Settings whose value may be KIND:PATH.
 const DATA: [&str; 2] = ["data", "test"];

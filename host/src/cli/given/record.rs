@@ -9,8 +9,8 @@ use toml::Value;
 /// The file in an output folder that has the settings of its run.
 pub(in super::super) const RECORD: &str = "config.toml";
 
-/// The settings of a run as a run file, for everybody who has its outputs: without the place of a recording, which is secret, and with a
-/// declared number of samples without the counted one. A model in the folder is named from there.
+/// The settings of a run as a run file, which everybody may read. The path of a recording is secret and is left out. If the number of samples
+/// is declared, the counted number is left out. A model in the output folder has its path from there.
 pub(in super::super) fn record(args: &TrainArgs) -> Result<String, Failure> {
     let mut settings = table_of(args);
     let is_declared = settings.contains_key("dataset-size");

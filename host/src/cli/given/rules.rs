@@ -23,7 +23,7 @@ const EXCLUDES: [(&str, &[&str]); 10] = [
     ("no-bias-correction", &["adaptive-fir"]),
     ("kappa", &["gain-recursion"]),
 ];
-/// Settings, and the one without which they mean nothing.
+/// Settings, and the setting that each requires.
 const NEEDS: [(&str, &str); 11] = [
     ("budget", "samples"),
     ("samples", "budget"),
@@ -81,7 +81,7 @@ fn exclusions(given: &Table, command: &mut Command) -> Result<(), Error> {
     Err(error)
 }
 
-/// Fails if a setting lacks the one that it needs.
+/// Fails if a required setting is missing.
 fn needs(given: &Table, command: &mut Command) -> Result<(), Error> {
     let has = |key: &str| given.contains_key(key);
     let lacking: Vec<_> = NEEDS
@@ -93,12 +93,12 @@ fn needs(given: &Table, command: &mut Command) -> Result<(), Error> {
     if lacking.is_empty() {
         return Ok(());
     }
-    // All that is missing is said at once.
+    // The error lists everything that is missing.
     let rest = if command.get_name() == "train" { missing(given) } else { vec![] };
     Err(incomplete(command, lacking.into_iter().chain(rest).collect()))
 }
 
-/// What a run needs, and was not given.
+/// Required settings that are not given.
 fn missing(given: &Table) -> Vec<&'static str> {
     let has = |key: &&str| given.contains_key(*key);
     let unless = UNLESS.iter().filter(|(key, others)| !has(key) && !others.iter().any(|other| has(other)));

@@ -1,4 +1,4 @@
-//! The settings of a run in its private state, from which `--resume` goes on.
+//! The settings of a run in its private state, for `--resume`.
 
 use super::super::Failure;
 use super::super::train_args::TrainArgs;
@@ -12,10 +12,10 @@ use damper_train::{Checkpoint, Invocation};
 use std::path::{Path, PathBuf, absolute};
 use toml::{Table, Value};
 
-/// What may be given beside --resume: it changes no bit.
+/// Settings that may be given together with --resume. They change no bit.
 const FREE: [&str; 9] =
     ["alone", "json", "quiet", "workers", "checkpoint-every", "no-checkpoint", "events", "tensorboard", "shard-data"];
-/// What is not part of a run's settings: where it writes, what is told of it, and what has started it.
+/// Settings of a call, not of its run: outputs, messages, launcher.
 pub(in super::super) const NOT_KEPT: [&str; 4] = ["out", "alone", "json", "quiet"];
 
 /// The settings of the run in `out`, with those of `given` that may be given again.
@@ -41,7 +41,7 @@ pub(in super::super) fn resumed(given: &TrainArgs, out: &Path, train: &Command) 
     Ok(args)
 }
 
-/// What the state of a run keeps: its settings, and the folder where their paths begin.
+/// The settings of a run for its state, and the folder that their paths are relative to.
 pub(in super::super) fn invocation(args: &TrainArgs, charge: Option<u64>) -> Result<Invocation, Failure> {
     let folder = std::env::current_dir()?.to_string_lossy().into_owned();
     let mut settings = table_of(args);

@@ -7,7 +7,7 @@ use clap::Command;
 use serde::Deserialize;
 use toml::{Table, Value};
 
-/// Settings of which one at most is given: a later one overrides the others.
+/// Settings that set the noise. A later setting overrides the others.
 const EITHER: [&str; 3] = ["epsilon", "noise-multiplier", "equation-6"];
 
 /// Settings of a private run, which `not-private` overrides.

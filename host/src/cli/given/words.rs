@@ -5,7 +5,7 @@ use super::super::{Failure, plain_words, train_args::TrainArgs};
 use clap::{Arg, ArgAction, Command, FromArgMatches};
 use toml::{Table, Value};
 
-/// Flags that are no settings.
+/// Flags that are not settings.
 const OF_CALL: [&str; 3] = ["help", "resume", "version"];
 
 /// The name of the setting that `key` stands for: its own, or one that it had before.
@@ -24,7 +24,7 @@ pub(in super::super) fn find<'a>(train: &'a Command, key: &str) -> Option<&'a Ar
     train.get_arguments().find(has)
 }
 
-/// The message about a key that is no setting.
+/// The message about a key without a setting.
 pub(in super::super) fn unknown(train: &Command, key: &str) -> String {
     let with_dashes = key.replace('_', "-");
     if with_dashes != key && argument(train, &with_dashes).is_some() {
@@ -74,7 +74,7 @@ pub(in super::super) fn of_args(args: &[String], train: &Command) -> Result<Trai
     let model = args.iter().rev().find_map(|arg| arg.strip_prefix("--model-file="));
     let flags = args.iter().filter(|arg| !arg.starts_with("--model-file=")).map(String::as_str);
     let line = ["train"].into_iter().chain(flags).chain(["--"]).chain(model);
-    // What must be given is checked with all else.
+    // Required settings are checked with all others.
     let optional = train.clone().mut_args(|arg| arg.required(false));
     let parsed = optional.try_get_matches_from(line).and_then(|matches| TrainArgs::from_arg_matches(&matches));
     parsed.map_err(|error| Failure::new(super::super::plain(&error)))

@@ -35,7 +35,7 @@ const VERSION: u32 = 1;
 pub struct Invocation {
     /// The working folder, where relative paths begin.
     pub folder: String,
-    /// Flags, in the place of settings: earlier versions kept them so.
+    /// The flags of a run. States of earlier versions have them instead of settings.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub args: Vec<String>,
     /// The settings.
