@@ -214,7 +214,7 @@ fn invalid_file_error_names_table_and_key() {
         (change("delta = 1e-5", "delt = 1e-5"), vec!["unknown key `delt`"]),
         (change("lr = 0.5", "rl = 0.5"), vec!["[method.\"with | momentum\"]: unknown key `rl`"]),
         (change("lr = 0.5", "momentum = 0.5"), vec!["[method.\"with | momentum\"]", "--lr", "add"]),
-        (change("lr = 0.5", "lr = \"fast\""), vec!["[method.\"with | momentum\"]", "`lr = \"fast\"`", "invalid"]),
+        (change("lr = 0.5", "lr = \"fast\""), vec!["[method.\"with | momentum\"]", "`lr = \"fast\"`", "give a number"]),
         (
             change("lr = [0.05, 1]", "lr = 1\n") + "tune-private = \"geometric:0.1\"",
             vec!["[method.\"with | momentum\"]", "at the top"],
@@ -234,7 +234,7 @@ fn invalid_file_error_names_table_and_key() {
             vec!["no method has several values"],
         ),
         (change("lr = [0.05, 1]", "lr = []"), vec!["[method.dp-sgd]: `lr = []`", "empty"]),
-        (change("lr = [0.05, 1]", "lr = [0.05, \"x\"]"), vec!["[method.dp-sgd]", "'x'"]),
+        (change("lr = [0.05, 1]", "lr = [0.05, \"x\"]"), vec!["[method.dp-sgd]", "give a number"]),
         (change("lr = [0.05, 1]", "epsilon = 3"), vec!["[method.dp-sgd]: `epsilon`", "at the top"]),
         (change("method = \"dp-sgd\"\n", ""), vec!["`with | momentum` is no method", "method ="]),
         (change("epsilon = [3, 8]", "epsilon = []"), vec!["`epsilon = []`", "empty"]),
@@ -253,7 +253,7 @@ fn invalid_file_error_names_table_and_key() {
         (change("digits-mlp.onnx", "no-such.onnx"), vec!["[method.dp-sgd]: ", "no-such.onnx"]),
         (change("idx:onnx-models/digits", "idx:onnx-models/no-such"), vec!["[method.dp-sgd]: ", "no-such"]),
         (change("batch-size", "batch_size"), vec!["unknown key `batch_size`: write it `batch-size`"]),
-        (change("batch-size = 128", "batch-size = 1.5"), vec!["`batch-size = 1.5`", "invalid"]),
+        (change("batch-size = 128", "batch-size = 1.5"), vec!["`batch-size = 1.5`", "give a whole number"]),
         (SMALL[..SMALL.find("[method").unwrap()].into(), vec!["no method", "[method.dp-sgd]"]),
         (change("model = \"onnx-models/digits-mlp.onnx\"\n", ""), vec!["names no model", "model ="]),
     ];

@@ -5,14 +5,14 @@
 //! silently do nothing, is refused with the reason.
 
 use super::Failure;
-use super::settings::{SettingArgs, help, names};
+use super::settings::{SettingArgs, help, name_among, name_of, names};
 use super::text::{FromText, Text};
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use damper_design::{Coefficients, ORDER};
 use damper_train::{Clipping, DecayChoice, FilterChoice, LearningRateChoice, Method, NoiseChoice, ThresholdChoice};
 use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use std::str::FromStr;
 use toml::{Table, Value};
 
@@ -22,6 +22,7 @@ use toml::{Table, Value};
 pub(super) struct MethodArgs {
     /// The private method; the flags below change parts of it [default: dp-sgd]
     #[arg(long, value_name = "NAME", value_parser = methods())]
+    #[serde(deserialize_with = "method_name")]
     method: Option<String>,
     /// Filter of released gradients: none, a name from `damper filter --list`, or coefficients A1,A2;B0,B1
     /// [default: doppler, dp-pmlf: momentum; others: none]
@@ -39,6 +40,7 @@ pub(super) struct MethodArgs {
     filter_settings: SettingArgs<FilterChoice>,
     /// Clipping threshold of each step; all rules except `fixed` learn it from released counts [default: by the method]
     #[arg(long, alias = "threshold", value_name = "RULE", value_parser = names::<ThresholdChoice>())]
+    #[serde(deserialize_with = "name_of::<_, ThresholdChoice>")]
     clip_rule: Option<String>,
     #[command(flatten)]
     #[serde(flatten)]
@@ -49,6 +51,7 @@ pub(super) struct MethodArgs {
     /// Bound on one sample: `flat`, all parameters together to the clip at most; `per-layer`, each tensor on its own;
     /// `automatic`, normalised to the clip (AUTO-S) [default: flat]
     #[arg(long, value_name = "RULE", value_parser = names::<Clipping>())]
+    #[serde(deserialize_with = "name_of::<_, Clipping>")]
     clipping: Option<String>,
     #[command(flatten)]
     #[serde(flatten)]
@@ -100,6 +103,11 @@ fn methods() -> PossibleValuesParser {
         METHODS.iter().map(|(name, help, _)| (*name, (*help).to_owned())).chain(filters).collect();
     methods.sort_by_key(|(name, _)| ORDER_OF_HELP.iter().position(|of| of == name).unwrap_or(usize::MAX));
     methods.into_iter().map(|(name, help)| PossibleValue::new(name).help(help)).collect::<Vec<_>>().into()
+}
+
+/// A method's name in a run file.
+fn method_name<'de, D: Deserializer<'de>>(from: D) -> Result<Option<String>, D::Error> {
+    name_among(from, METHODS.iter().map(|(name, ..)| *name).chain(FILTERS))
 }
 
 /// A schedule of a method.
@@ -163,7 +171,6 @@ impl MethodArgs {
 
     /// The slots.
     pub(super) fn choice(&self, schedule: &ScheduleArgs, clip: f32, batch_size: u32) -> Result<Method, Failure> {
-        self.check_name()?;
         let filter = self.filter()?;
         let threshold = self.threshold(clip, batch_size)?;
         let clipping = self.clipping()?;
@@ -191,17 +198,6 @@ impl MethodArgs {
 
     fn rule(&self) -> &str {
         self.clip_rule.as_deref().unwrap_or(self.preset()[0])
-    }
-
-    /// Refuses a name that there is not: a run file may have it.
-    fn check_name(&self) -> Result<(), Failure> {
-        let name = self.name();
-        let names = || METHODS.iter().map(|(name, ..)| *name).chain(FILTERS);
-        if names().any(|known| known == name) {
-            return Ok(());
-        }
-        let names = names().collect::<Vec<_>>().join(", ");
-        Err(Failure::usage(format!("`method` {name}: use one of {names}")))
     }
 
     /// Flags that exclude each other.

@@ -2,7 +2,7 @@
 
 use super::Failure;
 use super::method::{MethodArgs, ScheduleArgs};
-use super::settings::{SettingArgs, names};
+use super::settings::{SettingArgs, name_of, names};
 use super::text::{FromText, Text};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
@@ -18,6 +18,7 @@ use toml::Table;
 pub(super) struct OptimizerArgs {
     /// The optimizer; `momentum` is sgd with momentum 0.9, `nesterov` the same in Nesterov's form [default: sgd]
     #[arg(long, value_name = "NAME", value_parser = names::<Rule>())]
+    #[serde(deserialize_with = "name_of::<_, Rule>")]
     optimizer: Option<String>,
     #[command(flatten)]
     #[serde(flatten)]

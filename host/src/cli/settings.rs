@@ -144,6 +144,23 @@ pub(super) fn names<T: ByName>() -> PossibleValuesParser {
     T::named().into_iter().map(|(name, _)| name).collect::<Vec<_>>().into()
 }
 
+/// A name in a run file.
+pub(super) fn name_of<'de, D: Deserializer<'de>, T: ByName>(from: D) -> Result<Option<String>, D::Error> {
+    name_among(from, T::named().into_iter().map(|(name, _)| name))
+}
+
+/// One of these names in a run file.
+pub(super) fn name_among<'de, D: Deserializer<'de>>(
+    from: D,
+    names: impl Iterator<Item = &'static str> + Clone,
+) -> Result<Option<String>, D::Error> {
+    let given = String::deserialize(from)?;
+    if names.clone().any(|name| name == given) {
+        return Ok(Some(given));
+    }
+    Err(D::Error::custom(format!("use one of {}", names.collect::<Vec<_>>().join(", "))))
+}
+
 /// Numbers with commas between them.
 fn list(text: &str, count: usize) -> Result<Value, String> {
     let numbers: Option<Vec<f64>> = text.split(',').map(|part| part.trim().parse().ok()).collect();

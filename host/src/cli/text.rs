@@ -133,8 +133,10 @@ impl FromText for (f64, f64) {
 
 /// A setting that is given several times, or once as a list. Each item stands alone: commas are part of it.
 pub(super) fn one_or_many<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Vec<T>, D::Error> {
+    // The message alone: the whole error has lines of an input.
+    let read = |item: Value| T::deserialize(item).map_err(|error| D::Error::custom(error.message()));
     match Value::deserialize(from)? {
-        Value::Array(items) => items.into_iter().map(|item| T::deserialize(item).map_err(D::Error::custom)).collect(),
-        one => Ok(vec![T::deserialize(one).map_err(D::Error::custom)?]),
+        Value::Array(items) => items.into_iter().map(|item| read(item)).collect(),
+        one => Ok(vec![read(one)?]),
     }
 }

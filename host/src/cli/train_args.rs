@@ -324,6 +324,7 @@ enum SwitchOrFolder {
 
 mod switch_or_folder {
     use super::SwitchOrFolder;
+    use serde::de::Error as _;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
     use std::path::PathBuf;
 
@@ -336,7 +337,8 @@ mod switch_or_folder {
     }
 
     pub(in crate::cli) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Option<PathBuf>>, D::Error> {
-        Ok(match SwitchOrFolder::deserialize(from)? {
+        let given = SwitchOrFolder::deserialize(from).map_err(|_| D::Error::custom("give true, or a folder"))?;
+        Ok(match given {
             SwitchOrFolder::Switch(on) => on.then_some(None),
             SwitchOrFolder::Folder(folder) => Some(Some(folder)),
         })

@@ -236,6 +236,18 @@ fn run_file_error_names_file_and_key() {
         ("lr = \"fast\"", ["`lr = \"fast\"`", "give a number"]),
         ("lr-schedule = \"bogus\"", ["`lr-schedule = \"bogus\"`", "cosine"]),
         ("batch_size = 3", ["unknown key `batch_size`", "batch-size"]),
+        ("method = \"dpsgd\"", ["`method = \"dpsgd\"`", "use one of dp-sgd, "]),
+        ("optimizer = \"lamb\"", ["`optimizer = \"lamb\"`", "use one of sgd, "]),
+        ("sampler = \"uniform\"", ["`sampler = \"uniform\"`", "use one of poisson, shuffled"]),
+        ("batch-size = 1.5", ["`batch-size = 1.5`", "give a whole number"]),
+        ("batch-size = -1", ["`batch-size = -1`", "in its range"]),
+        ("clip = 1e39", ["`clip = 1e39`", "beyond the largest 32-bit number"]),
+        ("clip = \"0.1\"", ["`clip = \"0.1\"`", "give a number"]),
+        ("raw-bytes = 1", ["`raw-bytes = 1`", "give true or false"]),
+        ("kappa = \"x\"", ["`kappa = \"x\"`", "give a number"]),
+        ("betas = [0.9]", ["`betas = [0.9]`", "give two"]),
+        ("model = 3", ["`model = 3`", "give a text"]),
+        ("resume = \"x\"", ["unknown key `resume`", "train --help"]),
     ] {
         let file = folder.path().join("run.toml");
         std::fs::write(&file, line).unwrap();

@@ -35,6 +35,12 @@ pub(in super::super) fn unknown(train: &Command, key: &str) -> String {
 
 /// A deserialiser's words about a value of another type.
 pub(super) fn plain_type(message: &str) -> String {
+    if let Some((_, words)) = message.strip_prefix("unknown variant ").and_then(|rest| rest.split_once(", expected ")) {
+        return format!("use {}", words.replace('`', ""));
+    }
+    if message.starts_with("invalid value: integer") {
+        return "give a whole number in its range".into();
+    }
     let Some((_, expected)) = message.strip_prefix("invalid type: ").and_then(|rest| rest.split_once(", expected "))
     else {
         return plain_words(message);
