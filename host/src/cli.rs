@@ -5,63 +5,20 @@
 //! {"error": "..."}. Exit codes: 0, 1 for an error, 2 for a wrong
 //! command line or a wrong value of a flag, 3 for a defect in damper itself.
 
-mod aggregate;
-mod audit;
-mod augment;
-mod budget;
-mod calibrate;
-mod caller;
-mod charge;
-mod command_line;
+mod args;
+mod command;
 mod commands;
-mod compare;
-mod compile;
-mod config;
-mod data;
-mod derive;
 pub mod embed;
-mod epsilon;
-mod events;
-mod export;
-mod factorize;
-mod federation;
-mod filter;
-mod finish;
-mod fix;
-mod flags;
-mod given;
-mod gradients;
-mod in_memory;
-mod init;
-mod inspect;
-mod machine;
-mod method;
-mod model;
-mod near_miss;
-mod optimizer;
-mod output;
-mod progress;
-mod ranks;
-mod replay;
-mod report;
-mod resume;
-mod rows;
-mod settings;
-mod shell;
-mod signals;
-mod text;
-mod train;
-mod train_args;
-mod watch;
+mod session;
 
+use args::flags::number::number32;
+use args::given::Fault;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{CommandFactory, FromArgMatches};
 use commands::{Cli, Command};
 use damper_train::TrainError;
-use flags::number::number32;
-use given::Fault;
-use output::{
+use session::output::{
     Failure, FailureKind, answer, answer_json, complain, complain_in_json, fail_in_json, one_line, plain, plain_words,
     say_of_data, warn,
 };
@@ -85,7 +42,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> ExitCode {
 }
 
 fn parse_and_run(args: Vec<OsString>) -> ExitCode {
-    flags::register(&Cli::command());
+    args::flags::register(&Cli::command());
     let in_json = args.iter().any(|arg| arg == "--json");
     let (in_json, result) = match parse(&args) {
         Ok(command) => (in_json || command.answers_in_json(), run(command)),
@@ -113,7 +70,7 @@ fn parse(args: &[OsString]) -> Result<Command, Fault> {
         _ => Err(error),
     })?;
     let Cli { mut command } = Cli::from_arg_matches(&matches)?;
-    command_line::register(args);
+    session::command_line::register(args);
     let (mut path, mut described, mut given) = (vec![], &mut cli, &matches);
     while let Some((name, matches)) = given.subcommand() {
         path.push(name.to_owned());
@@ -122,15 +79,15 @@ fn parse(args: &[OsString]) -> Result<Command, Fault> {
     }
     match command.train_args() {
         Some(args) => {
-            if given::complete(args, described)? {
-                command_line::register_words(&path, args, described);
+            if args::given::complete(args, described)? {
+                session::command_line::register_words(&path, args, described);
             }
         }
         None => {
             let is_given = |id: &&clap::Id| given.value_source(id.as_str()) == Some(ValueSource::CommandLine);
             let keys =
                 given.ids().filter(is_given).map(|id| (id.as_str().replace('_', "-"), toml::Value::Boolean(true)));
-            given::check_model(&keys.collect(), described)?;
+            args::given::check_model(&keys.collect(), described)?;
         }
     }
     Ok(command)
@@ -138,7 +95,7 @@ fn parse(args: &[OsString]) -> Result<Command, Fault> {
 
 /// A wrong command line. Help and version are no errors: clap gives them the code 0 and standard output.
 fn misused(mut error: clap::Error, args: &[OsString], in_json: bool) -> ExitCode {
-    near_miss::suggest(&mut error, &Cli::command(), args);
+    args::near_miss::suggest(&mut error, &Cli::command(), args);
     let text = error.to_string();
     let said = plain_words(&text);
     if said == text {
@@ -157,28 +114,28 @@ fn misused(mut error: clap::Error, args: &[OsString], in_json: bool) -> ExitCode
 fn run(command: Command) -> Result<ExitCode, Failure> {
     damper_core::self_test().map_err(TrainError::from)?;
     match command {
-        Command::Train(args) => return train::run(&args),
-        Command::Gradients(args) => return gradients::run(&args),
-        Command::Compare(args) => compare::run(&args),
-        Command::Derive(args) => derive::run(&args),
-        Command::Compile(args) => compile::run(&args),
-        Command::Config(args) => config::run(&args),
-        Command::Export(args) => export::run(&args),
-        Command::Init(args) => init::run(&args),
-        Command::Fix(args) => fix::run(&args),
-        Command::Inspect(args) => inspect::run(&args),
-        Command::Epsilon(args) => epsilon::run(&args),
-        Command::Calibrate(args) => calibrate::run(&args),
-        Command::Factorize(args) => factorize::run(&args),
-        Command::Budget(args) => budget::run(&args),
-        Command::Filter(args) => filter::run(&args),
-        Command::Federation(args) => federation::run(&args),
-        Command::Aggregate(args) => aggregate::run(&args),
-        Command::Replay(args) => replay::run(&args),
-        Command::Report(args) => report::run(&args),
-        Command::Audit(args) => audit::run(&args),
-        Command::Completions(args) => shell::completions(&args, Cli::command()),
-        Command::Man(args) => shell::man(&args, Cli::command()),
+        Command::Train(args) => return command::train::run(&args),
+        Command::Gradients(args) => return command::models::gradients::run(&args),
+        Command::Compare(args) => command::compare::run(&args),
+        Command::Derive(args) => command::models::derive::run(&args),
+        Command::Compile(args) => command::models::compile::run(&args),
+        Command::Config(args) => command::config::run(&args),
+        Command::Export(args) => command::models::export::run(&args),
+        Command::Init(args) => command::models::init::run(&args),
+        Command::Fix(args) => command::models::fix::run(&args),
+        Command::Inspect(args) => command::models::inspect::run(&args),
+        Command::Epsilon(args) => command::planning::epsilon::run(&args),
+        Command::Calibrate(args) => command::planning::calibrate::run(&args),
+        Command::Factorize(args) => command::planning::factorize::run(&args),
+        Command::Budget(args) => command::planning::budget::run(&args),
+        Command::Filter(args) => command::planning::filter::run(&args),
+        Command::Federation(args) => command::federation::run(&args),
+        Command::Aggregate(args) => command::aggregate::run(&args),
+        Command::Replay(args) => command::replay::run(&args),
+        Command::Report(args) => command::report::run(&args),
+        Command::Audit(args) => command::audit::run(&args),
+        Command::Completions(args) => command::shell::completions(&args, Cli::command()),
+        Command::Man(args) => command::shell::man(&args, Cli::command()),
     }
     .map(|()| ExitCode::SUCCESS)
 }

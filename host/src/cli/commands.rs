@@ -1,11 +1,26 @@
 //! The subcommands and their arguments.
 
-use super::compare::CompareArgs;
-use super::train_args::TrainArgs;
-use super::{
-    aggregate, audit, budget, calibrate, compile, config, derive, epsilon, export, factorize, federation, filter, fix,
-    gradients, init, inspect, replay, report, shell,
-};
+use crate::cli::args::train::TrainArgs;
+use crate::cli::command::aggregate;
+use crate::cli::command::audit;
+use crate::cli::command::compare::CompareArgs;
+use crate::cli::command::config;
+use crate::cli::command::federation;
+use crate::cli::command::models::compile;
+use crate::cli::command::models::derive;
+use crate::cli::command::models::export;
+use crate::cli::command::models::fix;
+use crate::cli::command::models::gradients;
+use crate::cli::command::models::init;
+use crate::cli::command::models::inspect;
+use crate::cli::command::planning::budget;
+use crate::cli::command::planning::calibrate;
+use crate::cli::command::planning::epsilon;
+use crate::cli::command::planning::factorize;
+use crate::cli::command::planning::filter;
+use crate::cli::command::replay;
+use crate::cli::command::report;
+use crate::cli::command::shell;
 use clap::{Parser, Subcommand};
 
 const AFTER_HELP: &str = "\
@@ -27,13 +42,13 @@ that Ctrl-C or SIGTERM stopped.";
 /// Give a network exported as .onnx, a data set and a privacy budget; get back a trained .onnx and a privacy report.
 #[derive(Parser, Debug)]
 #[command(name = "damper", version, after_help = AFTER_HELP, propagate_version = true)]
-pub(super) struct Cli {
+pub(in crate::cli) struct Cli {
     #[command(subcommand)]
-    pub(super) command: Command,
+    pub(in crate::cli) command: Command,
 }
 
 #[derive(Subcommand, Debug)]
-pub(super) enum Command {
+pub(in crate::cli) enum Command {
     Train(Box<TrainArgs>),
     Compare(CompareArgs),
     Derive(derive::DeriveArgs),
@@ -60,7 +75,7 @@ pub(super) enum Command {
 
 impl Command {
     /// The settings of a run, if the subcommand takes them.
-    pub(super) fn train_args(&mut self) -> Option<&mut TrainArgs> {
+    pub(in crate::cli) fn train_args(&mut self) -> Option<&mut TrainArgs> {
         match self {
             Self::Train(args) => Some(args),
             Self::Audit(args) => Some(args.train_args()),
@@ -69,7 +84,7 @@ impl Command {
     }
 
     /// Returns true if a run file asks for an answer in JSON.
-    pub(super) fn answers_in_json(&self) -> bool {
+    pub(in crate::cli) fn answers_in_json(&self) -> bool {
         matches!(self, Self::Train(args) if args.json)
     }
 }

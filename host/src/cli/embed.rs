@@ -6,17 +6,20 @@
 
 mod python_words;
 
-use super::caller::{Call, take_answer};
-use super::commands::Command;
-use super::given::{self, Fault, KeyFault, KeyFaultKind};
-use super::text::written;
-use super::{Cli, Failure, command_line, flags, near_miss, one_line, parse, plain, run};
+use crate::cli::args::flags;
+use crate::cli::args::given::{self, Fault, KeyFault, KeyFaultKind};
+use crate::cli::args::near_miss;
+use crate::cli::args::text::written;
+use crate::cli::commands::Command;
+use crate::cli::session::caller::{Call, take_answer};
+use crate::cli::session::command_line;
+use crate::cli::{Cli, Failure, one_line, parse, plain, run};
 use clap::CommandFactory;
 use damper_data::Memory;
 use std::ffi::OsString;
 use toml::{Table, Value};
 
-pub use super::caller::Listener;
+pub use crate::cli::session::caller::Listener;
 pub use python_words::python_words;
 
 /// Why a call failed.
@@ -94,7 +97,7 @@ fn line(name: &str, args: &[String], settings: &Table) -> Result<Vec<OsString>, 
 /// A wrong command line, in one line.
 fn misused(mut error: clap::Error, name: &str) -> CallError {
     near_miss::suggest(&mut error, &Cli::command(), &["damper".into(), name.into()]);
-    let text = super::plain_words(&error.to_string());
+    let text = crate::cli::plain_words(&error.to_string());
     let tips = text.split("\n\n").filter(|paragraph| paragraph.trim_start().starts_with("tip: "));
     let tips = tips.map(|paragraph| format!("; {}", one_line(paragraph)));
     CallError { message: plain(&error) + &tips.collect::<String>() }
@@ -136,7 +139,7 @@ mod tests {
         let answer = called("epsilon", settings).unwrap();
         let found: Value = serde_json::from_str(&answer).unwrap();
         assert!(found["epsilon"].as_f64().unwrap() > 0.1, "{answer}");
-        assert!(!super::super::caller::is_active());
+        assert!(!crate::cli::session::caller::is_active());
     }
 
     /// Calls the command while it listens, and stops a run at once.
@@ -165,7 +168,7 @@ mod tests {
         {
             let _call = Call::begin(Box::new(Calling(heard.clone())), None);
             command_line::register(&["d".into(), "outer".into()]);
-            assert!(super::super::caller::tell("step", serde_json::json!({})));
+            assert!(crate::cli::session::caller::tell("step", serde_json::json!({})));
             assert_eq!(command_line::line::command(), ["damper", "outer"]);
         }
         assert_eq!(*heard.borrow(), ["\"step\" true"]);

@@ -1,6 +1,7 @@
 //! The command's messages in Python's words.
 
-use super::super::{Cli, flags};
+use crate::cli::Cli;
+use crate::cli::args::flags;
 use clap::CommandFactory;
 use std::ops::Range;
 use std::path::Path;

@@ -1,0 +1,359 @@
+//! Flags of data sets.
+
+use crate::cli::args::flags::number::{read32, whole};
+use crate::cli::args::model::Size;
+use crate::cli::args::text::{FromText, Text, one_or_many};
+use crate::cli::number32;
+use crate::cli::session::caller;
+use clap::{Args, ValueEnum};
+use damper_data::{
+    DataError, DataOptions, Layout, Normalize, OnBadRow, Resize, TestSource, TextOptions, TextTask, constant,
+};
+use damper_train::{NormalizePrivate, ReleaseNonFinite};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+#[derive(Args, Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[command(next_help_heading = "Data")]
+#[serde(rename_all = "kebab-case", default)]
+pub(in crate::cli) struct DataArgs {
+    /// The samples: idx:FOLDER (MNIST's files), csv:FILE, npz:FILE, npy:FILE, images:FOLDER (a folder a class, PNG and JPEG),
+    /// cifar:PATH (batches of CIFAR-10 or CIFAR-100, their folder or archive), parquet:FILE|FOLDER, text:FILE|FOLDER (.tsv, .csv,
+    /// .txt; needs --tokenizer). idx, csv, npy and text also gzipped
+    #[arg(long, value_name = "KIND:PATH", required = true)]
+    data: Option<String>,
+    /// Held-out samples: a fraction of the rows between 0 and 1, chosen at random, or another KIND:PATH [default: the data's own]
+    #[arg(long, value_name = "FRACTION|KIND:PATH")]
+    test: Option<Text<TestSource>>,
+    /// With --test FRACTION: which rows are held out, a public number. It follows from their places in the file and this alone [default: 0]
+    #[arg(long, value_name = "SEED")]
+    #[serde(with = "whole")]
+    #[schemars(with = "Option<u64>")]
+    split_seed: Option<u64>,
+    /// With --test FRACTION: holds out the same fraction of each class. Sound only if the class of every row is public: epsilon then
+    /// protects the rest of a row
+    #[arg(long, value_name = "public-classes")]
+    stratify: Option<Stratify>,
+    /// Public mean and standard deviation: every feature becomes (x - MEAN) / STD; bytes are divided by 255 first. One each for every
+    /// channel or column as MEAN,MEAN,...:STD,STD,...
+    #[arg(long, value_name = "MEAN,STD", allow_hyphen_values = true)]
+    normalize: Option<Text<Normalize>>,
+    /// Keeps bytes as 0 to 255 instead of dividing them by 255
+    #[arg(long)]
+    raw_bytes: bool,
+    /// Where arrays have their channels: `nchw`, on the axis after the samples; `nhwc`, on the last, and they are moved
+    /// [default: nchw]
+    #[arg(long, value_name = "nchw|nhwc")]
+    layout: Option<Text<Layout>>,
+    /// images, parquet: scales images of other sizes than the model's: `crop` cuts the middle to its aspect ratio first, `stretch` takes
+    /// all of an image [default: other sizes are an error]
+    #[arg(long, value_name = "crop|stretch")]
+    resize: Option<Text<Resize>>,
+    /// What to do with a row that has a NaN, an infinity or a label out of range: `drop` makes it contribute nothing. An error if more
+    /// than 1 % of the rows are such [default: error]
+    #[arg(long, value_name = "error|drop")]
+    on_bad_row: Option<Text<OnBadRow>>,
+    /// Uses the first N training samples only
+    #[arg(long, value_name = "N")]
+    train_size: Option<usize>,
+    /// csv, parquet, text: the label's column, by name or counted from 0 [default: csv the last; text label, class or target; parquet
+    /// one of these, or the last]. cifar: `fine` or `coarse`, of CIFAR-100 [default: fine]
+    #[arg(long, value_name = "COLUMN")]
+    label_column: Option<String>,
+    /// csv, text: whether the first line names the columns [default: text yes; csv if none of its fields is a number or a word for a missing
+    /// value; a line of both is an error]
+    #[arg(long, value_name = "yes|no")]
+    header: Option<Text<YesNo>>,
+    /// csv, text: what separates fields, one character or `tab` [default: a comma; in .tsv files a tab]
+    #[arg(long, value_name = "CHARACTER")]
+    delimiter: Option<Text<Delimiter>>,
+    /// The names of the classes in the model's order, with commas between them, or a file with one a line: csv, parquet and text have them
+    /// as labels, images as folders, other kinds their numbers. They are public [default: those that the model holds, else labels are
+    /// numbers; images: the training folders in the order of their names]
+    #[arg(long, value_name = "NAME,NAME,...|FILE")]
+    classes: Option<Text<Names>>,
+    /// csv, parquet: a column of categories, and all its values, public: a number for each, 0 or 1; for inputs of integers, its place.
+    /// Can be given for several columns
+    #[arg(long, value_name = "COLUMN=VALUE,VALUE,...")]
+    #[serde(deserialize_with = "one_or_many")]
+    categories: Vec<Text<Categories>>,
+    /// csv, parquet: a column and public constants: its numbers become (x - MEAN) / STD. Can be given for several columns. With --loss mse
+    /// also the label's column, which npz and npy call `labels`: losses and predictions stay in the label's unit
+    #[arg(long, value_name = "COLUMN=MEAN,STD")]
+    #[serde(deserialize_with = "one_or_many")]
+    scale: Vec<Text<Scale>>,
+    /// npz: names of the arrays of features and labels [default: x, or the model input's name; y, or labels]
+    #[arg(long, value_name = "X,Y")]
+    arrays: Option<Text<(String, String)>>,
+    /// npy: the file of the labels, an array like the samples'
+    #[arg(long, value_name = "FILE.npy")]
+    labels: Option<PathBuf>,
+    /// npy: the file of the labels of --test npy:FILE
+    #[arg(long, value_name = "FILE.npy")]
+    test_labels: Option<PathBuf>,
+    /// text: the tokenizer's file (tokenizer.json of the Hugging Face library). It is taken to be public: one that was
+    /// trained on the private texts carries their words out, outside of epsilon
+    #[arg(long, value_name = "FILE")]
+    tokenizer: Option<PathBuf>,
+    /// text: the text's column, by name or counted from 0 [default: text, sentence or content]
+    #[arg(long, value_name = "COLUMN")]
+    text_column: Option<String>,
+    /// text: tokens of a text that are kept at most [default: as many as the model takes]
+    #[arg(long, value_name = "TOKENS")]
+    max_length: Option<usize>,
+    /// text: what the labels are, `classify` the label column's numbers, `language-model` each token's successor
+    /// [default: classify]
+    #[arg(long, value_name = "classify|language-model")]
+    task: Option<Text<TextTask>>,
+    /// Samples of each input that are held in memory; more are kept in a file without a name and read for each step
+    /// [default: 256MiB]
+    #[arg(long, value_name = "SIZE")]
+    data_memory: Option<Text<Size>>,
+    /// The folder of that file, which is as secret as the data and goes when the command ends [default: the system's for temporary
+    /// files]
+    #[arg(long, value_name = "DIR")]
+    cache: Option<PathBuf>,
+    /// images, parquet: a folder in which decoded images stay, so that later runs need not decode them again. As secret as the data;
+    /// damper never removes it
+    #[arg(long, value_name = "DIR")]
+    image_cache: Option<PathBuf>,
+}
+
+#[derive(Args, Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[command(next_help_heading = "Data")]
+#[serde(rename_all = "kebab-case", default)]
+pub(in crate::cli) struct TestMetricsArgs {
+    /// What is released of the held-out samples: `exact`: accuracy and loss, exact functions of samples that epsilon does not
+    /// protect; `private`: both with noise, charged so that epsilon protects these samples too; `none`: nothing [default: exact]
+    #[arg(long, value_name = "exact|private|none")]
+    pub test_metrics: Option<TestMetricsArg>,
+    /// With --test-metrics private: a sample's loss counts as L at most, above and below zero [default: 10]
+    #[arg(long, value_name = "L", value_parser = number32)]
+    #[serde(deserialize_with = "read32")]
+    pub test_loss_bound: Option<f32>,
+}
+
+#[derive(Args, Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[command(next_help_heading = "Data")]
+#[serde(rename_all = "kebab-case", default)]
+pub(in crate::cli) struct NormalizeArgs {
+    /// Public bounds of the features: their means and standard deviations over the training samples are released with noise before the first
+    /// step, priced with the run, and every feature becomes (x - MEAN) / STD. One pair for all columns, or one each as
+    /// LOW,LOW,...:HIGH,HIGH,... A value outside counts as the nearest bound
+    #[arg(long, value_name = "LOW,HIGH", allow_hyphen_values = true)]
+    normalize_private: Option<Text<FeatureBounds>>,
+    /// Noise of that release, over the largest norm that one sample adds [default: four times that of one release at the run's epsilon]
+    #[arg(long, value_name = "S")]
+    normalize_noise_multiplier: Option<f64>,
+}
+
+impl NormalizeArgs {
+    pub(in crate::cli) fn choice(&self) -> Option<NormalizePrivate> {
+        let FeatureBounds(Normalize { means: lows, stds: highs }) = self.normalize_private.as_deref().cloned()?;
+        Some(NormalizePrivate { lows, highs, noise_multiplier: self.normalize_noise_multiplier })
+    }
+}
+
+#[derive(Args, Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[command(next_help_heading = "Data")]
+#[serde(rename_all = "kebab-case", default)]
+pub(in crate::cli) struct NonFiniteArgs {
+    /// Releases how many training samples have no finite gradient and so add nothing: once, with noise, before the first step, priced with
+    /// the run. The report has the number
+    #[arg(long)]
+    release_non_finite: bool,
+    /// Noise of that number, in samples [default: sixteen times that of one release at the run's epsilon]
+    #[arg(long, value_name = "S")]
+    non_finite_noise_multiplier: Option<f64>,
+}
+
+impl NonFiniteArgs {
+    pub(in crate::cli) fn choice(&self) -> Option<ReleaseNonFinite> {
+        self.release_non_finite.then_some(ReleaseNonFinite { noise_multiplier: self.non_finite_noise_multiplier })
+    }
+}
+
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(in crate::cli) enum TestMetricsArg {
+    #[default]
+    Exact,
+    Private,
+    None,
+}
+
+/// What is taken to be public.
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+enum Stratify {
+    PublicClasses,
+}
+
+/// Names of classes; a type, so that one flag holds them all.
+#[derive(Clone, Debug)]
+pub(in crate::cli) struct Names(pub Vec<String>);
+
+/// Bounds of features: the means are the lower bounds.
+#[derive(Clone, Debug)]
+pub(in crate::cli) struct FeatureBounds(Normalize);
+
+impl FromText for FeatureBounds {
+    fn from_text(text: &str) -> Result<Self, String> {
+        text.parse().map(Self).map_err(|error: DataError| match error.to_string() {
+            form if form.contains("MEAN") => "give LOW,HIGH, or LOW,LOW,...:HIGH,HIGH,...".into(),
+            number => number,
+        })
+    }
+}
+
+/// A switch, also as run files have it.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::cli) struct YesNo(bool);
+
+impl FromText for YesNo {
+    fn from_text(text: &str) -> Result<Self, String> {
+        match text {
+            "yes" | "true" => Ok(Self(true)),
+            "no" | "false" => Ok(Self(false)),
+            _ => Err("give yes or no".into()),
+        }
+    }
+}
+
+/// The character between fields.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::cli) struct Delimiter(u8);
+
+impl FromText for Delimiter {
+    fn from_text(text: &str) -> Result<Self, String> {
+        match text.as_bytes() {
+            b"tab" | b"\\t" => Ok(Self(b'\t')),
+            [byte] if byte.is_ascii() && !matches!(byte, b'"' | b'\r' | b'\n') => Ok(Self(*byte)),
+            _ => Err("give one character, such as ';', or tab".into()),
+        }
+    }
+}
+
+impl FromText for Names {
+    fn from_text(text: &str) -> Result<Self, String> {
+        let names = if text.contains(',') {
+            list(text)
+        } else {
+            let lines = fs::read_to_string(Path::new(text)).map_err(|error| match error.kind() {
+                io::ErrorKind::NotFound => {
+                    "give names with commas between them, or a file with one a line; there is no such file".to_owned()
+                }
+                io::ErrorKind::InvalidData => "the file is not UTF-8 text; save it as UTF-8".to_owned(),
+                _ => format!("the file cannot be read ({error})"),
+            })?;
+            // Some editors put a byte order mark in front.
+            lines
+                .trim_start_matches('\u{feff}')
+                .lines()
+                .map(str::trim)
+                .filter(|line| !line.is_empty())
+                .map(String::from)
+                .collect()
+        };
+        if names.len() < 2 || names.iter().any(String::is_empty) {
+            return Err("give two names or more, none of them empty".into());
+        }
+        Ok(Names(names))
+    }
+}
+
+fn list(text: &str) -> Vec<String> {
+    text.split(',').map(|name| name.trim().to_owned()).collect()
+}
+
+/// A column, and all its values.
+pub(in crate::cli) type Categories = (String, Vec<String>);
+
+impl FromText for Categories {
+    fn from_text(text: &str) -> Result<Self, String> {
+        let (column, values) = text.rsplit_once('=').ok_or("give COLUMN=VALUE,VALUE,...")?;
+        let values = list(values);
+        let repeated = values.iter().enumerate().any(|(at, value)| values[..at].contains(value));
+        if values.len() < 2 || repeated {
+            return Err("give two different values or more, each once".into());
+        }
+        Ok((column.trim().to_owned(), values))
+    }
+}
+
+/// A column, its mean and its deviation.
+pub(in crate::cli) type Scale = (String, f64, f64);
+
+impl FromText for Scale {
+    fn from_text(text: &str) -> Result<Self, String> {
+        let wrong = || "give COLUMN=MEAN,STD".to_owned();
+        let (column, constants) = text.rsplit_once('=').ok_or_else(wrong)?;
+        let (mean, std) = constants.split_once(',').ok_or_else(wrong)?;
+        let number = |text: &str| match text.trim().parse::<f64>() {
+            Ok(_) => constant(text).map_err(|error| error.to_string()),
+            Err(_) => Err(wrong()),
+        };
+        Ok((column.trim().to_owned(), number(mean)?, number(std)?))
+    }
+}
+
+/// Bytes of each input that are held in memory.
+const DATA_MEMORY: u64 = 256 << 20;
+
+fn copied<T: Copy>(given: Option<&Text<T>>) -> Option<T> {
+    given.map(|given| **given)
+}
+
+fn cloned<T: Clone>(given: &[Text<T>]) -> Vec<T> {
+    given.iter().map(|given| (**given).clone()).collect()
+}
+
+impl DataArgs {
+    /// `KIND:PATH` of the samples.
+    pub fn source(&self) -> &str {
+        self.data.as_deref().unwrap_or_default()
+    }
+
+    /// The seed of the rows that are held out.
+    pub fn split_seed(&self) -> u64 {
+        self.split_seed.unwrap_or_default()
+    }
+
+    /// How the library reads the data.
+    pub fn options(&self) -> DataOptions {
+        DataOptions {
+            on_bad_row: copied(self.on_bad_row.as_ref()).unwrap_or_default(),
+            normalize: self.normalize.as_deref().cloned(),
+            layout: copied(self.layout.as_ref()).unwrap_or_default(),
+            resize: copied(self.resize.as_ref()),
+            raw_bytes: self.raw_bytes,
+            test: self.test.as_deref().cloned(),
+            split_seed: self.split_seed(),
+            stratify: self.stratify.is_some(),
+            train_size: self.train_size,
+            label_column: self.label_column.clone(),
+            header: copied(self.header.as_ref()).map(|YesNo(has)| has),
+            delimiter: copied(self.delimiter.as_ref()).map(|Delimiter(byte)| byte),
+            classes: self.classes.as_deref().map(|Names(names)| names.clone()),
+            categories: cloned(&self.categories),
+            scale: cloned(&self.scale),
+            arrays: self.arrays.as_deref().cloned(),
+            labels_file: self.labels.clone(),
+            test_labels_file: self.test_labels.clone(),
+            text: TextOptions {
+                tokenizer: self.tokenizer.clone(),
+                text_column: self.text_column.clone(),
+                max_length: self.max_length,
+                task: copied(self.task.as_ref()).unwrap_or_default(),
+            },
+            data_memory: Some(copied(self.data_memory.as_ref()).map_or(DATA_MEMORY, |Size(bytes)| bytes)),
+            cache: self.cache.clone(),
+            image_cache: self.image_cache.clone(),
+            memory: caller::memory(),
+            ..DataOptions::default()
+        }
+    }
+}

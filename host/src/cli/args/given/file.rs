@@ -1,0 +1,126 @@
+//! Run files: the settings of `damper train` in TOML. Paths are relative to the file; what is read may also lie in the working directory.
+
+use super::words::{argument, unknown};
+use crate::cli::Failure;
+use clap::Command;
+use std::ffi::OsStr;
+use std::io;
+use std::path::{Path, PathBuf};
+use toml::{Table, Value};
+
+/// Settings whose value is a path of a file that is read, and of one that is written.
+const READ: [&str; 5] = ["model", "budget", "tokenizer", "labels", "test-labels"];
+const WRITTEN: [&str; 7] = ["out", "record", "cache", "image-cache", "events", "tensorboard", "tune"];
+/// Those of them that are relative to the run file.
+const BESIDE: [&str; 2] = ["out", "record"];
+/// Settings whose value may be KIND:PATH.
+const DATA: [&str; 2] = ["data", "test"];
+
+/// Extensions of files of settings in other languages.
+const OTHERS: [&str; 6] = ["yaml", "yml", "json", "ini", "cfg", "conf"];
+
+fn extension(file: &Path) -> &str {
+    file.extension().and_then(OsStr::to_str).unwrap_or_default()
+}
+
+/// Returns true if `file` holds settings, not a model.
+pub(super) fn is_run_file(file: &Path) -> bool {
+    extension(file) == "toml" || OTHERS.contains(&extension(file))
+}
+
+/// The entries of a run file.
+pub(super) fn checked(file: &Path) -> Result<Table, Failure> {
+    if extension(file) != "toml" {
+        let found = if file.exists() { "not a run file" } else { "there is no such file" };
+        let problem = format!("{found}; write a run file in TOML, as run.toml (damper train --help shows one)");
+        return Err(Failure::in_file(file, problem));
+    }
+    read(file)
+}
+
+/// The entries of a file in TOML, in its order.
+pub(in crate::cli) fn read(file: &Path) -> Result<Table, Failure> {
+    let text = std::fs::read_to_string(file).map_err(|error| match error.kind() {
+        io::ErrorKind::NotFound => Failure::in_file(file, "there is no such file; check the path"),
+        _ => Failure::in_file(file, format!("cannot be read ({error}); check its permissions")),
+    })?;
+    let text = text.trim_start_matches('\u{feff}');
+    text.parse().map_err(|error: toml::de::Error| {
+        let line = error.span().map_or(1, |span| text[..span.start].lines().count().max(1));
+        Failure::in_file(file, format!("line {line}: not TOML ({}): correct it", error.message()))
+    })
+}
+
+/// The entries by the settings' own names, with paths as seen from the working directory.
+pub(super) fn settings(entries: &Table, file: &Path, train: &Command) -> Result<Table, Failure> {
+    let mut settings = Table::new();
+    for (key, value) in entries {
+        let name = argument(train, key).ok_or_else(|| Failure::in_run_file(file, unknown(train, key)))?;
+        settings.insert(name, value.clone());
+    }
+    let folder = file.parent().unwrap_or(Path::new(""));
+    let mut written = Table::new();
+    for key in WRITTEN {
+        let value = settings.remove(key);
+        written.extend(value.map(|value| (key.to_owned(), value)));
+    }
+    let mut all = rebase(settings, |path| {
+        let moved = folder.join(path);
+        if !moved.exists() && path.exists() { path.to_path_buf() } else { moved }
+    });
+    for (key, value) in written {
+        let one = Table::from_iter([(key.clone(), value)]);
+        all.extend(if BESIDE.contains(&key.as_str()) { rebase(one, |path| folder.join(path)) } else { one });
+    }
+    Ok(all)
+}
+
+/// The settings with other paths.
+pub(in crate::cli) fn rebase(mut settings: Table, moved: impl Fn(&Path) -> PathBuf) -> Table {
+    let path = |text: &str| moved(Path::new(text)).display().to_string();
+    for (key, value) in &mut settings {
+        let key = key.as_str();
+        let Value::String(text) = value else { continue };
+        *text = match text.split_once(':') {
+            Some((kind, place)) if DATA.contains(&key) && kind != "memory" => format!("{kind}:{}", path(place)),
+            // Names, or the file that has them.
+            _ if key == "classes" && !text.contains(',') => path(text),
+            _ if READ.contains(&key) || WRITTEN.contains(&key) => path(text),
+            _ => continue,
+        };
+    }
+    settings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn relative_paths_begin_in_the_runs_folder() {
+        for (key, given, expected) in [
+            ("model", "m.onnx", "/the/run/m.onnx"),
+            ("data", "csv:d/x.csv", "csv:/the/run/d/x.csv"),
+            ("data", "csv:/d/x.csv", "csv:/d/x.csv"),
+            ("test", "npy:t.npy", "npy:/the/run/t.npy"),
+            ("test", "0.25", "0.25"),
+            ("data", "memory:train", "memory:train"),
+            ("budget", "b.json", "/the/run/b.json"),
+            ("tokenizer", "t.json", "/the/run/t.json"),
+            ("labels", "l.npy", "/the/run/l.npy"),
+            ("test-labels", "l.npy", "/the/run/l.npy"),
+            ("cache", "c", "/the/run/c"),
+            ("image-cache", "c", "/the/run/c"),
+            ("record", "r.pack", "/the/run/r.pack"),
+            ("events", "e.jsonl", "/the/run/e.jsonl"),
+            ("tensorboard", "t", "/the/run/t"),
+            ("tune", "t", "/the/run/t"),
+            ("classes", "a,b", "a,b"),
+            ("classes", "names.txt", "/the/run/names.txt"),
+            ("optimizer", "adam", "adam"),
+        ] {
+            let table = Table::from_iter([(key.to_owned(), Value::from(given))]);
+            assert_eq!(rebase(table, |path| Path::new("/the/run").join(path))[key].as_str(), Some(expected));
+        }
+    }
+}

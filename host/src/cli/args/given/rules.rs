@@ -1,0 +1,124 @@
+//! Settings that must be given, and those that exclude or need each other.
+
+use super::table::OF_PRIVATE;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Command, Error};
+use toml::Table;
+
+/// Settings that must be given.
+const REQUIRED: [&str; 5] = ["out", "data", "batch-size", "epochs", "lr"];
+/// Settings that must be given unless one of others is.
+const UNLESS: [(&str, &[&str]); 2] =
+    [("epsilon", &["noise-multiplier", "equation-6", "not-private"]), ("delta", &["noise-multiplier", "not-private"])];
+/// Settings, and those that cannot be given with them.
+const EXCLUDES: [(&str, &[&str]); 10] = [
+    ("epsilon", &["noise-multiplier"]),
+    ("equation-6", &["epsilon", "noise-multiplier"]),
+    ("not-private", &OF_PRIVATE),
+    ("normalize-private", &["normalize"]),
+    ("parameter", &["only", "freeze", "tie", "untie"]),
+    ("only", &["train", "freeze"]),
+    ("lora", &["only", "untie"]),
+    ("adaptive-fir", &["filter"]),
+    ("no-bias-correction", &["adaptive-fir"]),
+    ("kappa", &["gain-recursion"]),
+];
+/// Settings, and the setting that each requires.
+const NEEDS: [(&str, &str); 11] = [
+    ("budget", "samples"),
+    ("samples", "budget"),
+    ("lora", "lora-target"),
+    ("lora-target", "lora"),
+    ("lora-alpha", "lora"),
+    ("lora-keep", "lora-target"),
+    ("lora-keep", "lora"),
+    ("normalize-noise-multiplier", "normalize-private"),
+    ("non-finite-noise-multiplier", "release-non-finite"),
+    ("record-limit", "record"),
+    ("subtract-noise", "adagrad-norm"),
+];
+/// The rest of them.
+const NEEDS_NORM: (&str, &str) = ("norm-weight", "adagrad-norm");
+
+/// Fails as the parser does.
+pub(super) fn check(given: &Table, train: &mut Command) -> Result<(), Error> {
+    exclusions(given, train)?;
+    needs(given, train)?;
+    let missing = missing(given);
+    if missing.is_empty() { Ok(()) } else { Err(incomplete(train, missing)) }
+}
+
+/// [`check`], for a run whose model is not named.
+pub(super) fn check_but_model(given: &Table, train: &mut Command) -> Result<(), Error> {
+    let mut given = given.clone();
+    given.insert("model".into(), "".into());
+    check(&given, train)
+}
+
+/// Fails as the parser does, of the settings of a model alone: subcommands without a run share them.
+pub(in crate::cli) fn check_model(given: &Table, command: &mut Command) -> Result<(), Error> {
+    let of_model = |key: &&str| key.starts_with("lora") || ["parameter", "only"].contains(key);
+    let mut of = given.clone();
+    let keys = EXCLUDES.iter().map(|(key, _)| *key).chain(NEEDS.iter().map(|(key, _)| *key));
+    keys.filter(|key| !of_model(key)).for_each(|key| drop(of.remove(key)));
+    exclusions(&of, command)?;
+    needs(&of, command)
+}
+
+/// Fails if settings exclude each other.
+fn exclusions(given: &Table, command: &mut Command) -> Result<(), Error> {
+    let has = |key: &str| given.contains_key(key);
+    let found = EXCLUDES.iter().filter(|(key, _)| has(key));
+    let Some((key, other)) =
+        found.flat_map(|(key, others)| others.iter().map(|other| (*key, *other))).find(|(_, other)| has(other))
+    else {
+        return Ok(());
+    };
+    let mut error = Error::new(ErrorKind::ArgumentConflict).with_cmd(command);
+    error.insert(ContextKind::InvalidArg, ContextValue::String(shown(command, key)));
+    error.insert(ContextKind::PriorArg, ContextValue::String(shown(command, other)));
+    error.insert(ContextKind::Usage, ContextValue::StyledStr(command.render_usage()));
+    Err(error)
+}
+
+/// Fails if a required setting is missing.
+fn needs(given: &Table, command: &mut Command) -> Result<(), Error> {
+    let has = |key: &str| given.contains_key(key);
+    let lacking: Vec<_> = NEEDS
+        .iter()
+        .chain([&NEEDS_NORM])
+        .filter(|(key, other)| has(key) && !has(other))
+        .map(|(_, other)| *other)
+        .collect();
+    if lacking.is_empty() {
+        return Ok(());
+    }
+    // The error lists everything that is missing.
+    let rest = if command.get_name() == "train" { missing(given) } else { vec![] };
+    Err(incomplete(command, lacking.into_iter().chain(rest).collect()))
+}
+
+/// Required settings that are not given.
+fn missing(given: &Table) -> Vec<&'static str> {
+    let has = |key: &&str| given.contains_key(*key);
+    let unless = UNLESS.iter().filter(|(key, others)| !has(key) && !others.iter().any(|other| has(other)));
+    let model = (!given.contains_key("model")).then_some("model");
+    REQUIRED.into_iter().filter(|key| !has(key)).chain(unless.map(|(key, _)| *key)).chain(model).collect()
+}
+
+/// The flag of a setting with its value, as the parser shows it.
+fn shown(command: &Command, key: &str) -> String {
+    let id = key.replace('-', "_");
+    command
+        .get_arguments()
+        .find(|arg| arg.get_id() == id.as_str())
+        .map_or_else(|| format!("--{key}"), |arg| arg.clone().required(true).to_string())
+}
+
+fn incomplete(command: &mut Command, keys: Vec<&str>) -> Error {
+    let mut error = Error::new(ErrorKind::MissingRequiredArgument).with_cmd(command);
+    let keys = keys.into_iter().map(|key| shown(command, key)).collect();
+    error.insert(ContextKind::InvalidArg, ContextValue::Strings(keys));
+    error.insert(ContextKind::Usage, ContextValue::StyledStr(command.render_usage()));
+    error
+}

@@ -1,0 +1,88 @@
+//! Settings as words of a command line: for people who read a record, and for states of versions that kept them so.
+
+use crate::cli::args::text::written;
+use crate::cli::args::train::TrainArgs;
+use crate::cli::{Failure, plain_words};
+use clap::{Arg, ArgAction, Command, FromArgMatches};
+use toml::{Table, Value};
+
+/// Flags that are not settings.
+const OF_CALL: [&str; 3] = ["help", "resume", "version"];
+
+/// The name of the setting that `key` stands for: its own, or one that it had before.
+pub(in crate::cli) fn argument(train: &Command, key: &str) -> Option<String> {
+    if key == "model" {
+        return Some(key.into());
+    }
+    let name = find(train, key)?.get_long()?;
+    (!OF_CALL.contains(&name)).then(|| name.to_owned())
+}
+
+/// The argument that is named `key`, or was before.
+pub(in crate::cli) fn find<'a>(train: &'a Command, key: &str) -> Option<&'a Arg> {
+    let has =
+        |arg: &&Arg| arg.get_long() == Some(key) || arg.get_all_aliases().is_some_and(|aliases| aliases.contains(&key));
+    train.get_arguments().find(has)
+}
+
+/// The message about a key without a setting.
+pub(in crate::cli) fn unknown(train: &Command, key: &str) -> String {
+    let with_dashes = key.replace('_', "-");
+    if with_dashes != key && argument(train, &with_dashes).is_some() {
+        return format!("unknown key `{key}`: write it `{with_dashes}`");
+    }
+    format!("unknown key `{key}`: damper train --help lists the flags")
+}
+
+/// A deserialiser's words about a value of another type.
+pub(super) fn plain_type(message: &str) -> String {
+    if let Some((_, words)) = message.strip_prefix("unknown variant ").and_then(|rest| rest.split_once(", expected ")) {
+        return format!("use {}", words.replace('`', ""));
+    }
+    if message.starts_with("invalid value: integer") {
+        return "give a whole number in its range".into();
+    }
+    let Some((_, expected)) = message.strip_prefix("invalid type: ").and_then(|rest| rest.split_once(", expected "))
+    else {
+        return plain_words(message);
+    };
+    match expected {
+        "f32" | "f64" => "give a number".into(),
+        "a boolean" => "give true or false".into(),
+        "a string" | "path string" => "give a text".into(),
+        _ if expected.starts_with(['u', 'i']) || expected.starts_with("a nonzero") => "give a whole number".into(),
+        _ => message.into(),
+    }
+}
+
+/// `settings` as words: `--flag=value`, as often as needed, and the model at the end.
+pub(in crate::cli) fn words(settings: &Table, train: &Command) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut model = None;
+    for (key, value) in settings {
+        if key == "model" {
+            model = written(value);
+            continue;
+        }
+        let one = |value: &Value| written(value).map(|text| format!("--{key}={text}"));
+        let action = find(train, key).map(Arg::get_action);
+        match (value, action) {
+            (Value::Boolean(true), _) => words.push(format!("--{key}")),
+            (Value::Array(items), Some(ArgAction::Append)) => words.extend(items.iter().filter_map(one)),
+            (value, _) => words.extend(one(value)),
+        }
+    }
+    words.extend(model);
+    words
+}
+
+/// The settings of the words that an earlier version kept, `--model-file=` among them. A run file stands before the model that it names.
+pub(in crate::cli) fn of_args(args: &[String], train: &Command) -> Result<TrainArgs, Failure> {
+    let model = args.iter().rev().find_map(|arg| arg.strip_prefix("--model-file="));
+    let flags = args.iter().filter(|arg| !arg.starts_with("--model-file=")).map(String::as_str);
+    let line = ["train"].into_iter().chain(flags).chain(["--"]).chain(model);
+    // Required settings are checked with all others.
+    let optional = train.clone().mut_args(|arg| arg.required(false));
+    let parsed = optional.try_get_matches_from(line).and_then(|matches| TrainArgs::from_arg_matches(&matches));
+    parsed.map_err(|error| Failure::new(crate::cli::plain(&error)))
+}

@@ -1,0 +1,58 @@
+//! The flags of what runs a network: backend, physical batch, memory, threads.
+
+use crate::cli::Failure;
+use crate::cli::args::model::{MEMORY, Size};
+use crate::cli::args::text::Text;
+use clap::Args;
+use damper_runtime::{Choice, Operators};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::num::NonZeroUsize;
+
+#[derive(Args, Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[command(next_help_heading = "Machine")]
+#[serde(rename_all = "kebab-case", default)]
+pub(in crate::cli) struct MachineArgs {
+    /// What runs the networks: auto (onnxruntime where it is found, else tract; a build without both: portable), tract,
+    /// portable (the same bits on every machine), ort, cuda [default: auto]
+    #[arg(long, value_name = "NAME")]
+    backend: Option<Text<Choice>>,
+    /// Operators of the gradient graph, with onnxruntime: own (damper's kernels) or standard (ONNX alone, with parameters and sums kept on the
+    /// device; what cuda runs, on the processor) [default: own; with cuda: standard]
+    #[arg(long, value_name = "NAME")]
+    operators: Option<Text<Operators>>,
+    /// Rows of the one physical batch shape, of which a draw takes as many as it needs [default: as many as --memory
+    /// holds, up to 16]
+    #[arg(long, value_name = "ROWS")]
+    pub(in crate::cli) physical_batch: Option<NonZeroUsize>,
+    /// What the tensors of one worker may take, such as 512MiB; counted by `damper inspect` [default: 2GiB]
+    #[arg(long, value_name = "SIZE")]
+    memory: Option<Text<Size>>,
+    /// Threads, each with a session of its own; single gradients, and runs with discrete noise, do not depend on it [default:
+    /// processors]
+    #[arg(long, value_name = "N")]
+    pub(in crate::cli) workers: Option<NonZeroUsize>,
+}
+
+impl MachineArgs {
+    /// Bytes that the tensors of one worker may take.
+    pub(in crate::cli) fn memory(&self) -> u64 {
+        self.memory.as_deref().map_or(MEMORY, |size| size.0)
+    }
+
+    /// The chosen backend.
+    pub(in crate::cli) fn backend(&self) -> Result<Choice, Failure> {
+        match (self.operators.as_deref().copied(), self.backend.as_deref().copied().unwrap_or(Choice::Auto)) {
+            (None, backend) | (Some(Operators::Own), backend @ Choice::Ort) => Ok(backend),
+            (Some(Operators::Standard), Choice::Ort) => Ok(Choice::OrtStandard),
+            (Some(Operators::Standard), Choice::Cuda) => Ok(Choice::Cuda),
+            (Some(Operators::Own), Choice::Cuda) => Err(Failure::usage(
+                "`operators` own: damper's kernels are the processor's; with `backend` cuda leave it out",
+            )),
+            (Some(operators), _) => Err(Failure::usage(format!(
+                "`operators` {}: only onnxruntime has both; add `backend` ort, or leave it out",
+                operators.name()
+            ))),
+        }
+    }
+}

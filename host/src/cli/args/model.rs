@@ -1,0 +1,256 @@
+//! Flags that say how a model is read and what is differentiated: the same for `train`, `derive` and `inspect`.
+
+mod flags;
+
+use crate::cli::args::flags::number::{read32, whole};
+use crate::cli::args::flags::with_flags;
+use crate::cli::args::text::{FromText, Text, one_or_many};
+use crate::cli::{Failure, number32};
+use clap::Args;
+use damper_edit::LoraOptions;
+use damper_edit::init::{self, Loaded};
+use damper_edit::lora::{self, Lora};
+use damper_grad::{DeriveOptions, LabelWeights, Loss, Reduction};
+use damper_onnx::graph::GraphOptions;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::num::NonZeroUsize;
+use std::path::Path;
+
+/// How a model is read.
+#[derive(Args, Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[command(next_help_heading = "Model")]
+#[serde(rename_all = "kebab-case", default)]
+pub(in crate::cli) struct ModelArgs {
+    /// What is minimised, one number a sample: softmax-cross-entropy, mse, bce-with-logits, or output:NAME where the
+    /// model computes its own loss [default: softmax-cross-entropy]
+    #[arg(long, value_name = "LOSS")]
+    loss: Option<Text<Loss>>,
+    /// The model output that feeds the loss, where there are several
+    #[arg(long, value_name = "NAME")]
+    pub output: Option<String>,
+    /// The axis of that output that holds the classes, counted with the batch [default: the last]
+    #[arg(long, value_name = "AXIS", allow_negative_numbers = true)]
+    pub class_axis: Option<i64>,
+    /// A sample's loss of those of its tokens or elements: their mean over the ones that count, or their sum [default: mean]
+    #[arg(long, value_name = "mean|sum")]
+    reduction: Option<Text<Reduction>>,
+    /// By what the loss of each class is multiplied, public; with bce-with-logits that of the labels 0 and 1
+    #[arg(long, value_name = "W,W,...")]
+    class_weights: Option<Text<Weights>>,
+    /// softmax-cross-entropy: takes a share A of each label and divides it among all classes
+    #[arg(long, value_name = "A", value_parser = number32)]
+    #[serde(deserialize_with = "read32")]
+    label_smoothing: Option<f32>,
+    /// Focal loss: multiplies the loss of a label with the probability p by (1 - p)^G; 2 is usual, 1 the least
+    #[arg(long, value_name = "G", value_parser = number32)]
+    #[serde(deserialize_with = "read32")]
+    focal_gamma: Option<f32>,
+    /// Trains exactly the initializers of these names, each one weight for all its uses, and takes nothing from their values: for programs
+    /// that know them; with --lora, those of them that --train names (may be repeated)
+    #[arg(long, value_name = "NAME")]
+    #[serde(deserialize_with = "one_or_many")]
+    pub parameter: Vec<String>,
+    /// Trains exactly the initializers that match, and no others (`*` and `?`; may be repeated)
+    #[arg(long, value_name = "PATTERN")]
+    #[serde(deserialize_with = "one_or_many")]
+    pub only: Vec<String>,
+    /// Trains the initializers that match, whatever the rule says (`*` and `?`; may be repeated)
+    #[arg(long, value_name = "PATTERN")]
+    #[serde(deserialize_with = "one_or_many")]
+    pub train: Vec<String>,
+    /// Does not train the initializers that match; wins over --train, so take --only to train a part (may be repeated)
+    #[arg(long, value_name = "PATTERN")]
+    #[serde(deserialize_with = "one_or_many")]
+    pub freeze: Vec<String>,
+    /// LoRA: trains adapters of RANK columns beside the linear weights of --lora-target, which stay frozen, and of the rest what --train
+    /// names. They are drawn from --init-seed, and merged into the weights at the end
+    #[arg(long, value_name = "RANK")]
+    pub lora: Option<NonZeroUsize>,
+    /// The weights that get an adapter: initializers that MatMul or Gemm multiply by (`*` and `?`; may be repeated)
+    #[arg(long, value_name = "PATTERN")]
+    #[serde(deserialize_with = "one_or_many")]
+    pub lora_target: Vec<String>,
+    /// The adapters' product is multiplied by A / RANK [default: RANK, so by 1]
+    #[arg(long, value_name = "A", value_parser = number32)]
+    #[serde(deserialize_with = "read32")]
+    pub lora_alpha: Option<f32>,
+    /// Leaves the adapters in model.onnx instead of merging them
+    #[arg(long)]
+    pub lora_keep: bool,
+    /// Takes the initializers that match as one weight for all their uses (may be repeated)
+    #[arg(long, value_name = "PATTERN")]
+    #[serde(deserialize_with = "one_or_many")]
+    pub tie: Vec<String>,
+    /// Takes the initializers that match as a weight of its own for each use; wins over --tie (may be repeated)
+    #[arg(long, value_name = "PATTERN")]
+    #[serde(deserialize_with = "one_or_many")]
+    pub untie: Vec<String>,
+    /// Size of a dynamic axis other than the batch, by its name, or as INPUT[AXIS]=N (may be repeated)
+    #[arg(long, value_name = "NAME=N")]
+    #[serde(deserialize_with = "one_or_many")]
+    pub shape: Vec<Text<Extent>>,
+    /// Computes most activations again in the backward pass instead of keeping them: for long networks, less memory for up to one more
+    /// forward pass; the same bits, but on tract
+    #[arg(long)]
+    pub checkpoint_activations: bool,
+    /// Seed of the weights that the model file leaves out; public [default: 0]
+    #[arg(long, value_name = "SEED")]
+    #[serde(with = "whole")]
+    #[schemars(with = "Option<u64>")]
+    pub init_seed: Option<u64>,
+}
+
+impl ModelArgs {
+    /// The model in `file`, with weights and the adapters that are asked for, and the options to read it with.
+    pub(in crate::cli) fn load(&self, file: &Path) -> Result<(Loaded, GraphOptions), Failure> {
+        let options = self.graph_options();
+        let Some(lora) = self.lora() else { return Ok((init::load(file, self.init_seed)?, options)) };
+        let found = lora::load(file, self.init_seed, &options, &lora);
+        let (loaded, adapted) = found.map_err(|error| Failure::in_model(file, error.into()))?;
+        let options = adapted.options(&options);
+        let warnings = loaded.warnings.iter().map(|warning| with_flags(warning)).collect();
+        Ok((Loaded { model: adapted.model, warnings, ..loaded }, options))
+    }
+
+    /// The adapters that are asked for.
+    pub(in crate::cli) fn lora(&self) -> Option<Lora> {
+        let options = LoraOptions { rank: self.lora?, alpha: self.lora_alpha, targets: self.lora_target.clone() };
+        Some(Lora { options, keep: self.lora_keep })
+    }
+
+    /// The loss.
+    pub(in crate::cli) fn loss(&self) -> Loss {
+        self.loss.as_deref().cloned().unwrap_or(Loss::SoftmaxCrossEntropy)
+    }
+
+    pub(in crate::cli) fn graph_options(&self) -> GraphOptions {
+        GraphOptions {
+            train: self.train.clone(),
+            freeze: self.freeze.clone(),
+            only: self.only.clone(),
+            parameter: self.parameter.clone(),
+            tie: self.tie.clone(),
+            untie: self.untie.clone(),
+            adapters: vec![],
+            shape: self.shape.iter().map(|extent| (**extent).clone()).collect(),
+        }
+    }
+
+    pub(in crate::cli) fn derive_options(&self) -> DeriveOptions {
+        DeriveOptions {
+            output: self.output.clone(),
+            class_axis: self.class_axis,
+            reduction: self.reduction.as_deref().copied().unwrap_or_default(),
+            label_weights: LabelWeights {
+                class_weights: self.class_weights.as_deref().map(|weights| weights.0.clone()).unwrap_or_default(),
+                label_smoothing: self.label_smoothing.unwrap_or_default(),
+                focal_gamma: self.focal_gamma.unwrap_or_default(),
+            },
+            checkpoint_activations: self.checkpoint_activations,
+            ..DeriveOptions::new(self.loss())
+        }
+    }
+}
+
+pub(in crate::cli) fn loss(text: &str) -> Result<Loss, String> {
+    match text {
+        // The second is PyTorch's name.
+        "softmax-cross-entropy" | "cross-entropy" => Ok(Loss::SoftmaxCrossEntropy),
+        "mse" => Ok(Loss::Mse),
+        "bce-with-logits" => Ok(Loss::BceWithLogits),
+        _ => match text.strip_prefix("output:") {
+            Some(name) if !name.is_empty() => Ok(Loss::Output(name.into())),
+            _ => Err("use softmax-cross-entropy, mse, bce-with-logits or output:NAME".into()),
+        },
+    }
+}
+
+pub(in crate::cli) fn reduction(text: &str) -> Result<Reduction, String> {
+    match text {
+        "mean" => Ok(Reduction::Mean),
+        "sum" => Ok(Reduction::Sum),
+        _ => Err("use mean or sum".into()),
+    }
+}
+
+/// The weights of the classes.
+#[derive(Clone, Debug)]
+pub(in crate::cli) struct Weights(Vec<f32>);
+
+impl FromText for Weights {
+    fn from_text(text: &str) -> Result<Self, String> {
+        text.split(',').map(number32).collect::<Result<_, _>>().map(Self)
+    }
+}
+
+/// An axis and its size.
+pub(in crate::cli) type Extent = (String, usize);
+
+impl FromText for Extent {
+    fn from_text(text: &str) -> Result<Self, String> {
+        match text.rsplit_once('=') {
+            Some((name, size)) if !name.is_empty() => match size.parse() {
+                Ok(size) if size > 0 => Ok((name.into(), size)),
+                _ => Err(format!("`{size}` is no size; give a whole number above 0")),
+            },
+            _ => Err("give NAME=N, such as height=28".into()),
+        }
+    }
+}
+
+/// The default of `--memory`.
+pub(in crate::cli) const MEMORY: u64 = 2 << 30;
+
+/// A number of bytes, with a unit or without.
+pub(in crate::cli) fn memory(text: &str) -> Result<u64, String> {
+    let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(end);
+    let unit = match unit.trim() {
+        "" | "B" => 1.0,
+        "K" | "KiB" => 1024.0,
+        "M" | "MiB" => 1048576.0,
+        "G" | "GiB" => 1073741824.0,
+        "kB" | "KB" => 1e3,
+        "MB" => 1e6,
+        "GB" => 1e9,
+        _ => return Err("unknown unit; give a number with KiB, MiB or GiB, such as 512MiB".into()),
+    };
+    match number.parse::<f64>() {
+        Ok(number) if number * unit >= 1.0 => Ok((number * unit) as u64),
+        _ => Err("give a number above 0 with KiB, MiB or GiB, such as 512MiB".into()),
+    }
+}
+
+/// A number of bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::cli) struct Size(pub u64);
+
+impl FromText for Size {
+    fn from_text(text: &str) -> Result<Self, String> {
+        memory(text).map(Self)
+    }
+}
+
+/// Bytes in the largest unit that leaves a whole part.
+pub(in crate::cli) fn bytes_text(bytes: u64) -> String {
+    let (size, unit) = match bytes {
+        0..1024 => return format!("{bytes} bytes"),
+        1024..1_048_576 => (1024.0, "KiB"),
+        1_048_576..1_073_741_824 => (1_048_576.0, "MiB"),
+        _ => (1_073_741_824.0, "GiB"),
+    };
+    format!("{:.1} {unit}", bytes as f64 / size)
+}
+
+impl FromText for Loss {
+    fn from_text(text: &str) -> Result<Self, String> {
+        loss(text)
+    }
+}
+
+impl FromText for Reduction {
+    fn from_text(text: &str) -> Result<Self, String> {
+        reduction(text)
+    }
+}

@@ -1,0 +1,142 @@
+//! Settings that people write as a text: `8:crop4,flip`, `2GiB`, `MEAN,STD`. A flag, a run file and a program give the same text, and a record
+//! of the settings has it as it was given.
+
+use crate::cli::args::flags::number::pair;
+use clap::builder::{ValueParser, ValueParserFactory};
+use damper_data::{Layout, Normalize, OnBadRow, Resize, TestSource, TextTask};
+use damper_grad::Readout;
+use damper_runtime::{Choice, Operators};
+use damper_train::{DecayChoice, NoiseChoice, NoiseCorrelation};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use std::borrow::Cow;
+use std::ops::Deref;
+use std::str::FromStr;
+use toml::Value;
+
+/// What a text gives.
+pub(in crate::cli) trait FromText: Sized {
+    /// # Errors
+    ///
+    /// The text gives nothing: what to give instead.
+    fn from_text(text: &str) -> Result<Self, String>;
+}
+
+/// A value, and the text that gave it.
+#[derive(Clone, Debug)]
+pub(in crate::cli) struct Text<T> {
+    text: String,
+    value: T,
+}
+
+impl<T> Deref for Text<T> {
+    type Target = T;
+
+    fn deref(&self) -> &T {
+        &self.value
+    }
+}
+
+impl<T: FromText> FromStr for Text<T> {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        Ok(Self { text: text.to_owned(), value: T::from_text(text)? })
+    }
+}
+
+impl<T: FromText + Clone + Send + Sync + 'static> ValueParserFactory for Text<T> {
+    type Parser = ValueParser;
+
+    fn value_parser() -> ValueParser {
+        ValueParser::new(|text: &str| text.parse::<Self>())
+    }
+}
+
+impl<T> Serialize for Text<T> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str(&self.text)
+    }
+}
+
+impl<'de, T: FromText> Deserialize<'de> for Text<T> {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let text = written(&Value::deserialize(from)?).ok_or_else(|| D::Error::custom("give a text"))?;
+        text.parse().map_err(D::Error::custom)
+    }
+}
+
+impl<T> JsonSchema for Text<T> {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Text".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": ["string", "number", "boolean", "array"] })
+    }
+}
+
+/// A value of a run file as a text: a list has commas between its items. None of a table or a date.
+pub(in crate::cli) fn written(value: &Value) -> Option<String> {
+    Some(match value {
+        Value::String(text) => text.clone(),
+        Value::Integer(number) => number.to_string(),
+        Value::Float(number) => number.to_string(),
+        Value::Boolean(switch) => switch.to_string(),
+        Value::Array(items) => items.iter().map(written).collect::<Option<Vec<_>>>()?.join(","),
+        Value::Datetime(_) | Value::Table(_) => return None,
+    })
+}
+
+/// Types with a `FromStr` whose errors name what to give.
+macro_rules! parsed {
+    ($($type:ty),+ $(,)?) => {
+        $(impl FromText for $type {
+            fn from_text(text: &str) -> Result<Self, String> {
+                text.parse().map_err(|error: <$type as FromStr>::Err| error.to_string())
+            }
+        })+
+    };
+}
+
+parsed!(
+    Choice,
+    DecayChoice,
+    Layout,
+    NoiseChoice,
+    NoiseCorrelation,
+    Normalize,
+    OnBadRow,
+    Operators,
+    Readout,
+    Resize,
+    TestSource,
+    TextTask,
+);
+
+impl FromText for (String, String) {
+    fn from_text(text: &str) -> Result<Self, String> {
+        pair(text)
+    }
+}
+
+impl FromText for (f64, f64) {
+    fn from_text(text: &str) -> Result<Self, String> {
+        pair(text)
+    }
+}
+
+/// A setting that is given several times, or once as a list. Each item stands alone: commas are part of it.
+pub(in crate::cli) fn one_or_many<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Vec<T>, D::Error> {
+    // The message alone: the whole error has lines of an input.
+    let read = |item: Value| T::deserialize(item).map_err(|error| D::Error::custom(error.message()));
+    match Value::deserialize(from)? {
+        Value::Array(items) => items.into_iter().map(|item| read(item)).collect(),
+        one => Ok(vec![read(one)?]),
+    }
+}

@@ -1,0 +1,382 @@
+//! The flags of `damper train`.
+
+use crate::cli::args::data::{DataArgs, NonFiniteArgs, NormalizeArgs, TestMetricsArgs};
+use crate::cli::args::flags::number::{read32, whole};
+use crate::cli::args::machine::MachineArgs;
+use crate::cli::args::method::MethodArgs;
+use crate::cli::args::model::ModelArgs;
+use crate::cli::args::model::Size;
+use crate::cli::args::optimizer::OptimizerArgs;
+use crate::cli::args::text::{FromText, Text};
+use crate::cli::number32;
+use clap::{Args, ValueEnum};
+use damper_accounting::Accountant;
+use damper_accounting::factor::Objective;
+use damper_core::average::Averaging;
+use damper_data::Augment;
+use damper_grad::Readout;
+use damper_train::NoiseCorrelation;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::num::NonZeroU32;
+use std::path::{Path, PathBuf};
+
+const AFTER_HELP: &str = "\
+Example, handwritten digits in seconds:
+  damper train onnx-models/digits-cnn.onnx --data idx:onnx-models/digits \\
+    --epsilon 3 --delta 1e-5 --batch-size 128 --epochs 40 \\
+    --optimizer momentum --lr 1 --clip 0.1 --out run
+
+The same from a file of flags without their dashes, with another budget:
+  damper train run.toml --epsilon 1
+where run.toml is
+  model = \"onnx-models/digits-cnn.onnx\"
+  data = \"idx:onnx-models/digits\"
+  epsilon = 3.0
+  delta = 1e-5
+  batch-size = 128
+  epochs = 40
+  optimizer = \"momentum\"
+  lr = 1.0
+  clip = 0.1
+  out = \"run\"
+Its paths are relative to run.toml; what is read may also lie in the working
+directory.
+
+A baseline without privacy, marked so in all it writes, with a learning rate of
+its own (of run.toml, epsilon, delta and clip do not count then):
+  damper train run.toml --not-private --lr 0.1 --out baseline
+
+The folder --out then holds model.onnx, report.html, report.json, statement.json,
+events.json and metrics.csv. Epsilon covers the training samples in them, and the
+held-out samples with --test-metrics private only; it does not cover `seconds`.
+The private folder checkpoint/ is as secret as the data.
+
+A run that Ctrl-C, a kill, a full disk or a power cut has stopped goes on with
+  damper train --resume run
+and ends with the same bits. Its state is in checkpoint/ with the key of its noise,
+until the run is finished. Ctrl-C once ends the run after its step and writes the
+model so far, twice ends it at once. From the first paid step on the ledger in
+checkpoint/ counts against the data: damper epsilon DIR gives its epsilon.";
+
+/// Trains a model with differential privacy.
+#[derive(Args, Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[command(allow_negative_numbers = true, after_help = AFTER_HELP)]
+#[serde(rename_all = "kebab-case", default)]
+pub(in crate::cli) struct TrainArgs {
+    /// The model, exported as .onnx; or a file of flags, run.toml, which flags given here override
+    #[arg(value_name = "MODEL.onnx|RUN.toml")]
+    pub(in crate::cli) model: Option<PathBuf>,
+    /// Keeps a copy of the model in the private folder, from which a resumed run reads it: for programs whose file is temporary.
+    #[arg(long, hide = true)]
+    pub(in crate::cli) copy_model: bool,
+    /// Folder for the outputs; made, and must not be there or be empty
+    #[arg(long, value_name = "DIR", required = true)]
+    out: Option<PathBuf>,
+    /// Goes on with the run in DIR that Ctrl-C, a kill or an error stopped, with its own settings; --quiet, --json, --workers and
+    /// --checkpoint-every may be given as well
+    #[arg(long, value_name = "DIR")]
+    #[serde(skip)]
+    pub(in crate::cli) resume: Option<PathBuf>,
+    /// Seconds between two writes of the state to go on from, into the private folder DIR/checkpoint; 0: after each step
+    /// [default: 60]
+    #[arg(long, value_name = "SECONDS")]
+    checkpoint_every: Option<Text<Seconds>>,
+    /// Keeps no state to go on from, and so no key on the disk: a run that stops cannot be resumed
+    #[arg(long)]
+    pub(in crate::cli) no_checkpoint: bool,
+    /// If MPI has started several processes, each holds its shard of the training samples alone. While it reads, all samples are in a file
+    /// in --cache, and then those of its shard in memory, up to --data-memory
+    #[arg(long)]
+    pub(in crate::cli) shard_data: bool,
+    /// Trains, though a launcher has started several such processes that damper does not join, as torchrun does: each trains a model of
+    /// its own, and their epsilons add up
+    #[arg(long)]
+    pub(in crate::cli) alone: bool,
+    /// Measures, before the first step, which way of computing each kind of layer is the fastest here: damper's kernels or onnxruntime's. Kept for
+    /// the network, the processor and the program in DIR [default: the user's folder of caches]. Another way has other bits
+    #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true)]
+    #[serde(with = "switch_or_folder", skip_serializing_if = "Option::is_none")]
+    #[schemars(with = "SwitchOrFolder")]
+    pub(in crate::cli) tune: Option<Option<PathBuf>>,
+    /// Prints the report as one JSON object on standard output, and nothing else there
+    #[arg(long)]
+    pub(in crate::cli) json: bool,
+    /// No progress on standard error (errors and warnings still come)
+    #[arg(long)]
+    pub(in crate::cli) quiet: bool,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(in crate::cli) data: DataArgs,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(in crate::cli) test_metrics: TestMetricsArgs,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(in crate::cli) normalize: NormalizeArgs,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(in crate::cli) non_finite: NonFiniteArgs,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(in crate::cli) privacy: PrivacyArgs,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(in crate::cli) training: TrainingArgs,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(in crate::cli) method: MethodArgs,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(in crate::cli) optimizer: OptimizerArgs,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(in crate::cli) options: ModelArgs,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(in crate::cli) machine: MachineArgs,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(in crate::cli) progress: ProgressArgs,
+    #[command(flatten)]
+    #[serde(flatten)]
+    pub(in crate::cli) recording: RecordingArgs,
+}
+
+#[derive(Args, Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[command(next_help_heading = "Privacy")]
+#[serde(rename_all = "kebab-case", default)]
+pub(in crate::cli) struct PrivacyArgs {
+    /// The budget: the noise is chosen so that epsilon of the whole run is at most this
+    #[arg(long, value_name = "E")]
+    pub(in crate::cli) epsilon: Option<f64>,
+    /// Standard deviation of the noise in units of the clip, instead of --epsilon
+    #[arg(long, value_name = "S")]
+    pub(in crate::cli) noise_multiplier: Option<f64>,
+    /// Noise by equation 6 of ADP for its own epsilon (a sixteenth of its theorem's), instead of --epsilon; what is claimed is
+    /// the accountant's epsilon of that noise
+    #[arg(long, value_name = "E")]
+    pub(in crate::cli) equation_6: Option<f64>,
+    /// Trains the same without privacy, as a baseline: no clipping, no noise, no epsilon, and every output says so. The draws are
+    /// Poisson and the optimizer is the same; the learning rate that suits is another one
+    #[arg(long)]
+    pub(in crate::cli) not_private: bool,
+    /// Delta; well below 1 / number of samples [default with --noise-multiplier: 1e-5]
+    #[arg(long, value_name = "D")]
+    pub(in crate::cli) delta: Option<f64>,
+    /// Which bound: tight by privacy loss distributions (`pld`), or Rényi divergences (`rdp`)
+    /// [default: pld]
+    #[arg(long, value_name = "NAME")]
+    pub(in crate::cli) accountant: Option<Text<Accountant>>,
+    /// Lets through a delta of 1 / number of samples and more
+    #[arg(long)]
+    pub(in crate::cli) allow_large_delta: bool,
+    /// Largest Euclidean norm of one sample's gradient, over all trained parameters; where the method learns it, the first
+    /// [default: 1]
+    #[arg(long, value_name = "C", value_parser = number32)]
+    #[serde(deserialize_with = "read32")]
+    pub(in crate::cli) clip: Option<f32>,
+    /// A number of samples to declare instead of the one counted, which then stays out of every output: the rate becomes batch
+    /// size / N0, and the batch size is a divisor, not the expected number of samples
+    #[arg(long, value_name = "N0")]
+    #[serde(with = "whole")]
+    #[schemars(with = "Option<u64>")]
+    pub(in crate::cli) dataset_size: Option<u64>,
+    /// How the samples of a step are chosen: `poisson`, each by a coin of its own; `shuffled`, batches of a fixed size, where
+    /// sampling gains nothing and an epoch is priced as one event at a rate of 1; `min-separation`, the same batches each epoch; or
+    /// `cyclic-poisson`, by coins from one of --groups groups after the other, where a group's samples come at every G-th step
+    /// [default: poisson]
+    #[arg(long, value_name = "NAME")]
+    pub(in crate::cli) sampler: Option<SamplerArg>,
+    /// Groups of --sampler cyclic-poisson [default with --noise-correlation banded:B: B]
+    #[arg(long, value_name = "G")]
+    pub(in crate::cli) groups: Option<NonZeroU32>,
+    /// Noise of successive steps that partly cancels in their sum: `lambda:P/Q`, one step back; `blt:D`, D buffers a parameter; both with
+    /// --sampler min-separation. `banded:B`, B bands, with it or with cyclic-poisson. The run is priced as a whole
+    /// [default: none]
+    #[arg(long, value_name = "none|lambda:P/Q|blt:D|banded:B")]
+    pub(in crate::cli) noise_correlation: Option<Text<NoiseCorrelation>>,
+    /// What --noise-correlation blt and banded make small: the noise of the sum over all steps (`max`), or of the sums up to each step
+    /// (`mean`) [default: mean]
+    #[arg(long, value_name = "max|mean")]
+    pub(in crate::cli) noise_objective: Option<Text<Objective>>,
+    /// Cuts Poisson draws of more than M samples to M, and pays for it out of delta. Memory does not need it: a draw of any size
+    /// is split over physical batches
+    #[arg(long, value_name = "M")]
+    #[serde(with = "whole")]
+    #[schemars(with = "Option<u64>")]
+    pub(in crate::cli) truncate: Option<u64>,
+    /// `discrete`: integers on a grid, exact; `continuous`: floats, not exact, for comparison [default: discrete]
+    #[arg(long, value_name = "KIND")]
+    pub(in crate::cli) noise: Option<NoiseArg>,
+    /// What is clipped: `per-sample`: each sample's gradient, by damper; `clipped-sum`: a chunk's, by the backend in its
+    /// floats, not exact and with --noise continuous only, for large models [default: per-sample]
+    #[arg(long, value_name = "NAME")]
+    pub(in crate::cli) readout: Option<Text<Readout>>,
+    /// The clip is 2^BITS grid units [default: 20]
+    #[arg(long, value_name = "BITS")]
+    pub(in crate::cli) grid_bits: Option<u32>,
+    /// Charges the whole plan against the budget of a data set, a file that `damper budget` makes, before data is read. A run
+    /// that would exceed the limit is refused
+    #[arg(long, value_name = "FILE")]
+    pub(in crate::cli) budget: Option<PathBuf>,
+    /// With --budget: number of training samples, from which the plan follows before data is read; must be that of the data
+    #[arg(long, value_name = "N")]
+    #[serde(with = "whole")]
+    #[schemars(with = "Option<u64>")]
+    pub(in crate::cli) samples: Option<u64>,
+    /// Makes the run a simulation that can be repeated: its noise is known, so nothing of it is private
+    #[arg(long, value_name = "SEED")]
+    #[serde(with = "whole")]
+    #[schemars(with = "Option<u64>")]
+    pub(in crate::cli) seed: Option<u64>,
+}
+
+#[derive(Args, Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[command(next_help_heading = "Training")]
+#[serde(rename_all = "kebab-case", default)]
+pub(in crate::cli) struct TrainingArgs {
+    /// The constant that the noisy sum is divided by; without --dataset-size also the expected number of samples in a draw
+    #[arg(long, value_name = "B", required = true)]
+    pub(in crate::cli) batch_size: Option<u32>,
+    /// Passes over the data: there are epochs * samples / batch size steps
+    #[arg(long, value_name = "N", required = true)]
+    pub(in crate::cli) epochs: Option<f64>,
+    /// Takes the mean gradient over K random views of each picture and clips that: cropPIXELS moves a picture and mirrors what was lost,
+    /// shiftPIXELS repeats the edge, flip mirrors half of the views. Costs K times the computing, and no privacy
+    #[arg(long, value_name = "K:crop4,flip")]
+    pub(in crate::cli) augment: Option<Text<Augment>>,
+    /// Evaluates and writes a mean of the parameters after each step instead of the last ones, and costs no privacy. START: over the
+    /// steps behind the first START of all, from 0 to below 1; with `,lr` each step weighs as much as its learning rate. ema:DECAY: an
+    /// exponential moving average, as ema:0.99. poly:POWER: weights that grow with the power of the step, as poly:8
+    #[arg(long, value_name = "START[,lr]|ema:DECAY|poly:POWER", allow_hyphen_values = true)]
+    pub(in crate::cli) average: Option<Text<Averaging>>,
+    /// Evaluates on the held-out samples every so many epochs, beside the end
+    #[arg(long, value_name = "EPOCHS")]
+    pub(in crate::cli) eval_every: Option<f64>,
+    /// Ends the run after N evaluations in a row that are no better than the best before; needs --eval-every. Epsilon stays that of all
+    /// planned steps
+    #[arg(long, value_name = "N")]
+    pub(in crate::cli) stop_early: Option<NonZeroU32>,
+}
+
+#[derive(Args, Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[command(next_help_heading = "Progress")]
+#[serde(rename_all = "kebab-case", default)]
+pub(in crate::cli) struct ProgressArgs {
+    /// Adds a line of JSON to FILE for each thing that happens: steps with epsilon so far, evaluations, warnings, states, the end; see
+    /// docs/events.md. (events.json in the output folder is something else: the events that epsilon follows from)
+    #[arg(long, value_name = "FILE")]
+    pub(in crate::cli) events: Option<PathBuf>,
+    /// Writes held-out accuracy and loss, and epsilon so far, for TensorBoard
+    #[arg(long, value_name = "DIR")]
+    pub(in crate::cli) tensorboard: Option<PathBuf>,
+}
+
+#[derive(Args, Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[command(next_help_heading = "Recording")]
+#[serde(rename_all = "kebab-case", default)]
+pub(in crate::cli) struct RecordingArgs {
+    /// Records the run in FILE, which must not be there, to be played anywhere by `damper replay`. As secret as the data: it
+    /// holds the gradient of every sample drawn and the key of the noise. Readable by its owner alone; until it is whole it has another name
+    /// in the same folder, .damper-FILE.part, from which a resumed run goes on
+    #[arg(long, value_name = "FILE")]
+    pub(in crate::cli) record: Option<PathBuf>,
+    /// Refuses a recording that is expected to be larger [default: 1GiB]
+    #[arg(long, value_name = "SIZE")]
+    pub(in crate::cli) record_limit: Option<Text<Size>>,
+}
+
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(in crate::cli) enum SamplerArg {
+    Poisson,
+    Shuffled,
+    CyclicPoisson,
+    MinSeparation,
+}
+
+#[derive(ValueEnum, Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub(in crate::cli) enum NoiseArg {
+    Discrete,
+    Continuous,
+}
+
+/// A time.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::cli) struct Seconds(f64);
+
+impl FromText for Seconds {
+    fn from_text(text: &str) -> Result<Self, String> {
+        let seconds = text.parse().ok().filter(|seconds| (0.0..1e9).contains(seconds));
+        seconds.map(Self).ok_or_else(|| "give seconds, from 0".into())
+    }
+}
+
+/// A switch that may name a folder: `true`, or the folder.
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+enum SwitchOrFolder {
+    Switch(bool),
+    Folder(PathBuf),
+}
+
+mod switch_or_folder {
+    use super::SwitchOrFolder;
+    use serde::de::Error as _;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use std::path::PathBuf;
+
+    pub(in crate::cli) fn serialize<S: Serializer>(given: &Option<Option<PathBuf>>, to: S) -> Result<S::Ok, S::Error> {
+        match given {
+            Some(Some(folder)) => SwitchOrFolder::Folder(folder.clone()),
+            given => SwitchOrFolder::Switch(given.is_some()),
+        }
+        .serialize(to)
+    }
+
+    pub(in crate::cli) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Option<PathBuf>>, D::Error> {
+        let given = SwitchOrFolder::deserialize(from).map_err(|_| D::Error::custom("give true, or a folder"))?;
+        Ok(match given {
+            SwitchOrFolder::Switch(on) => on.then_some(None),
+            SwitchOrFolder::Folder(folder) => Some(Some(folder)),
+        })
+    }
+}
+
+impl TrainArgs {
+    /// The folder of the outputs.
+    pub(in crate::cli) fn out(&self) -> &Path {
+        self.out.as_deref().unwrap_or(Path::new(""))
+    }
+
+    /// Seconds between two writes of the state.
+    pub(in crate::cli) fn checkpoint_every(&self) -> f64 {
+        self.checkpoint_every.as_deref().map_or(60.0, |Seconds(seconds)| *seconds)
+    }
+}
+
+pub(in crate::cli) fn averaging(text: &str) -> Result<Averaging, String> {
+    let number = |text: &str, what| text.trim().parse().map_err(|_| format!("give {what}"));
+    let built = if let Some(decay) = text.strip_prefix("ema:") {
+        Averaging::exponential(number(decay, "ema:DECAY, a number above 0 and below 1")?)
+    } else if let Some(power) = text.strip_prefix("poly:") {
+        Averaging::polynomial(number(power, "poly:POWER, a number from 0 to 1000")?)
+    } else {
+        let (start, weight) = text.split_once(',').map_or((text, None), |(start, weight)| (start, Some(weight.trim())));
+        let built = Averaging::new(number(start, "START, a number from 0 to below 1, or ema:DECAY, or poly:POWER")?);
+        match weight {
+            None => built,
+            Some("lr") => built.map(Averaging::by_learning_rate),
+            Some(_) => return Err("give START or START,lr".into()),
+        }
+    };
+    built.map_err(|error| error.to_string())
+}
+
+impl FromText for Averaging {
+    fn from_text(text: &str) -> Result<Self, String> {
+        averaging(text)
+    }
+}

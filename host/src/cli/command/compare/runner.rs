@@ -1,0 +1,55 @@
+//! Runs of a comparison in this process.
+
+use super::watch::Watch;
+use crate::cli::session::output::Failure;
+use damper_report::TrainReport;
+use damper_report::compare::{Figures, Plan, SearchPlan};
+use std::num::NonZeroUsize;
+use std::path::Path;
+use std::sync::Mutex;
+
+/// Trains in this process.
+pub(super) struct Runner<'a> {
+    pub(super) out: &'a Path,
+    /// The command line, for threads other than that of the command.
+    pub(super) command: Vec<String>,
+    /// What the budgets are.
+    pub(super) budget: &'static str,
+    /// The budget of the data set.
+    pub(super) budget_file: Option<&'a Path>,
+    pub(super) watch: Watch,
+    /// The workers of a run that names none.
+    pub(super) workers: Option<NonZeroUsize>,
+    /// The private search for settings, if the file asks for one.
+    pub(super) search: Option<SearchPlan>,
+    pub(super) settings: SettingsOf<'a>,
+    /// Held while a run's folder is made.
+    pub(super) folders: Mutex<()>,
+}
+
+/// The settings of a method's candidates, in words.
+pub(super) struct SettingsOf<'a>(pub(super) &'a Plan);
+
+impl SettingsOf<'_> {
+    pub(super) fn of(&self, label: &str, number: usize) -> Vec<String> {
+        self.0.settings_of(label, number)
+    }
+}
+
+/// The figures of a run as it reports them.
+pub(super) fn figures(report: TrainReport) -> Result<Figures, Failure> {
+    Ok(Figures {
+        test_accuracy: report.test_accuracy,
+        test_loss: report.test_loss.filter(|loss| loss.is_finite()),
+        epsilon: Some(report.epsilon),
+        delta: report.delta,
+        noise_multiplier: report.noise_multiplier,
+        steps: report.steps,
+        seconds: report.seconds,
+        backend: report.backend.into(),
+        params_digest: report.params_digest,
+        parameters: report.training.parameters,
+        training: serde_json::to_value(&report.training)?,
+        search: None,
+    })
+}

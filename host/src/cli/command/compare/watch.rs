@@ -1,0 +1,177 @@
+//! Progress of a comparison on standard error: a line a run, and on a terminal a bar within it.
+
+use crate::cli::args::flags::with_flags;
+use crate::cli::session::progress::duration;
+use crate::cli::session::rows::RowWarnings;
+use damper_report::compare::{Figures, Position, Purpose, Task};
+use damper_train::{Evaluation, Progress, StepReport};
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use std::fmt;
+use std::io::{self, IsTerminal, Write};
+use std::num::NonZeroUsize;
+use std::sync::{Mutex, PoisonError};
+
+/// The watcher of a comparison.
+pub(super) struct Watch {
+    quiet: bool,
+    /// Who hears of rows.
+    of_rows: RowWarnings,
+    /// On a terminal, if runs go one after another.
+    bar: Option<ProgressBar>,
+    heard: Mutex<Heard>,
+}
+
+/// What was said before.
+#[derive(Default)]
+struct Heard {
+    /// What was last told of the backend.
+    backend: String,
+    /// What was warned of.
+    warned: Vec<String>,
+}
+
+/// The watcher of one run.
+pub(super) struct RunWatch<'a> {
+    watch: &'a Watch,
+    /// Which run it is, of how many.
+    run: String,
+}
+
+impl Watch {
+    pub(super) fn new(quiet: bool, json: bool, jobs: NonZeroUsize) -> Self {
+        let terminal = !quiet && jobs == NonZeroUsize::MIN && io::stderr().is_terminal();
+        let bar = terminal.then(|| {
+            let style =
+                ProgressStyle::with_template("{bar:30} {pos}/{len} steps  {msg}").expect("the template is a constant");
+            ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr()).with_style(style)
+        });
+        Self { quiet, of_rows: RowWarnings::new(quiet, json), bar, heard: Mutex::default() }
+    }
+
+    fn line(&self, text: &str) {
+        if !self.quiet {
+            self.always(text);
+        }
+    }
+
+    fn always(&self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| eprint_line(text)),
+            None => eprint_line(text),
+        }
+    }
+
+    /// A comparison of `runs` begins; so many are in the journal, and so many more have paid for steps.
+    pub(super) fn begins(&self, runs: usize, journal: usize, unfinished: usize) {
+        let from =
+            if journal > 0 { format!("; {journal} finished before are looked up in runs.jsonl") } else { "".into() };
+        self.line(&format!("{runs} {}{from}", if runs == 1 { "run" } else { "runs" }));
+        if unfinished > 0 {
+            let text = format!(
+                "warning: {unfinished} earlier {} paid for steps and did not finish: what was paid stays charged (ledgers/), and a run \
+                 that is run again is charged again",
+                if unfinished == 1 { "run" } else { "runs" }
+            );
+            self.always(&text);
+        }
+    }
+
+    /// Each warning once, however many runs have it.
+    pub(super) fn warn(&self, warnings: impl Iterator<Item = String>) {
+        let warned = &mut self.heard.lock().unwrap_or_else(PoisonError::into_inner).warned;
+        for warning in warnings {
+            if !warned.contains(&warning) {
+                self.always(&format!("warning: {warning}"));
+                warned.push(warning);
+            }
+        }
+    }
+
+    /// A warning about rows, once.
+    pub(super) fn of_rows(&self, text: &str) {
+        let warned = &mut self.heard.lock().unwrap_or_else(PoisonError::into_inner).warned;
+        if !warned.iter().any(|other| other == text) {
+            warned.push(text.to_owned());
+            self.of_rows.tell(text, |line| self.always(line));
+        }
+    }
+
+    /// A run begins.
+    pub(super) fn run(&self, task: &Task, at: &Position, budget: &str) -> RunWatch<'_> {
+        let what = match task.purpose {
+            Purpose::Final if !task.candidates.is_empty() => match task.seed {
+                Some(seed) => format!("private search, seed {seed}"),
+                None => format!("private search {}", task.repeat),
+            },
+            Purpose::Final => match task.seed {
+                Some(seed) => format!("seed {seed}"),
+                None => format!("repeat {}", task.repeat),
+            },
+            Purpose::Tuning => format!("trying {}", task.chosen.join(", ")),
+        };
+        let left = at.seconds_left.map(|left| format!("  {} left", duration(left))).unwrap_or_default();
+        let run = format!("run {}/{}  {}, {budget} {}, {what}{left}", at.number, at.total, task.label, task.budget);
+        if let Some(bar) = &self.bar {
+            bar.reset();
+            bar.set_message(run.clone());
+        }
+        RunWatch { watch: self, run }
+    }
+}
+
+impl RunWatch<'_> {
+    /// The run ends.
+    pub(super) fn ends(&self, result: &Result<Figures, String>) {
+        if let Some(bar) = &self.watch.bar {
+            bar.set_position(0);
+        }
+        let outcome: &dyn fmt::Display = match result {
+            Ok(Figures { test_accuracy: Some(accuracy), seconds, .. }) => {
+                &format!("{:.2} % in {seconds:.1} s", 100.0 * accuracy)
+            }
+            Ok(Figures { test_loss: Some(loss), seconds, .. }) => &format!("loss {loss:.4} in {seconds:.1} s"),
+            Ok(_) => &"its loss is not a finite number",
+            Err(reason) => &format!("refused: {}", reason.split_whitespace().collect::<Vec<_>>().join(" ")),
+        };
+        self.watch.line(&format!("{}: {outcome}", self.run));
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+fn eprint_line(text: &str) {
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
+impl Progress for RunWatch<'_> {
+    fn backend(&mut self, note: &str) {
+        let heard = &mut self.watch.heard.lock().unwrap_or_else(PoisonError::into_inner).backend;
+        if heard != note {
+            note.clone_into(heard);
+            self.watch.line(&format!("backend: {}", with_flags(note)));
+        }
+    }
+
+    fn step(&mut self, at: &StepReport, _: &mut dyn FnMut(u32) -> f64) {
+        if let Some(bar) = &self.watch.bar {
+            bar.set_length(u64::from(at.steps));
+            bar.set_position(u64::from(at.step));
+        }
+    }
+
+    fn evaluated(&mut self, _: &Evaluation) {}
+
+    fn warning(&mut self, text: &str) {
+        self.watch.warn([with_flags(text)].into_iter());
+    }
+
+    fn data_warning(&mut self, text: &str) {
+        self.watch.of_rows(text);
+    }
+}

@@ -1,0 +1,7 @@
+//! Subcommands on noise and its price.
+
+pub(in crate::cli) mod budget;
+pub(in crate::cli) mod calibrate;
+pub(in crate::cli) mod epsilon;
+pub(in crate::cli) mod factorize;
+pub(in crate::cli) mod filter;

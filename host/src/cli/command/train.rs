@@ -1,0 +1,477 @@
+//! `damper train`: from a model, a data set and a budget to a folder with a private model and its report.
+
+use crate::cli::args::data::TestMetricsArg;
+use crate::cli::args::flags::with_flags;
+use crate::cli::args::given;
+use crate::cli::args::model::bytes_text;
+use crate::cli::args::train::{NoiseArg, PrivacyArgs, ProgressArgs, RecordingArgs, SamplerArg, TrainArgs};
+use crate::cli::session::charge::Charge;
+use crate::cli::session::events::Events;
+use crate::cli::session::finish::{Target, finished, stopped};
+use crate::cli::session::in_memory::is_in_memory;
+use crate::cli::session::ranks::{follow, on_ranks};
+use crate::cli::session::resume;
+use crate::cli::session::rows::RowWarnings;
+use crate::cli::session::signals::Signals;
+use crate::cli::session::watch::RunWatcher;
+use crate::cli::{Failure, FailureKind, say_of_data, warn};
+use damper_accounting::Sampler;
+use damper_budget::RunPlan;
+use damper_report::{OutputFolder, is_finished};
+use damper_runtime::Choice;
+use damper_train::files::{self, Access};
+use damper_train::{
+    self as train, Budget, Checkpoint, Group, Noise, Record, Run, Source, TestMetrics, TrainConfig, TrainError, agree,
+};
+use std::fs;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf, absolute};
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// The bound on a held-out sample's loss where none is given. A share of e^-10 for the right class has this loss.
+const LOSS_BOUND: f32 = 10.0;
+
+/// Bytes that a recording may have where no limit is given.
+const RECORD_LIMIT: u64 = 1 << 30;
+
+/// δ where a multiplier was given and no δ.
+const DELTA: f64 = 1e-5;
+
+impl TrainArgs {
+    pub(in crate::cli) fn source(&self, model: PathBuf) -> Source {
+        let data = &self.data;
+        Source {
+            model,
+            init_seed: self.options.init_seed,
+            graph: self.options.graph_options(),
+            lora: self.options.lora(),
+            derive: self.options.derive_options(),
+            data: data.source().to_owned(),
+            data_options: data.options(),
+        }
+    }
+
+    /// [`source`](Self::source), with the names that the data of a run that is resumed must have.
+    fn source_of_run(&self, model: PathBuf) -> Result<Source, Failure> {
+        let mut source = self.source(model);
+        if let Some(out) = &self.resume {
+            source.data_options.names = Some(Checkpoint::names(&out.join("checkpoint"))?);
+        }
+        Ok(source)
+    }
+
+    /// The seed of the rows that are held out.
+    pub(in crate::cli) fn split_seed(&self) -> u64 {
+        self.data.split_seed()
+    }
+
+    pub(in crate::cli) fn config(&self) -> Result<TrainConfig, Failure> {
+        let privacy = &self.privacy;
+        let batch_size = self.training.batch_size.unwrap_or_default();
+        let budget = match (privacy.epsilon, privacy.noise_multiplier, privacy.equation_6) {
+            _ if privacy.not_private => Budget::NotPrivate,
+            (Some(epsilon), None, None) => Budget::Epsilon(epsilon),
+            (None, Some(multiplier), None) => Budget::NoiseMultiplier(multiplier),
+            (None, None, Some(epsilon)) => Budget::Equation6(epsilon),
+            _ => return Err(Failure::new("give one of `epsilon` and `noise_multiplier`")),
+        };
+        Ok(TrainConfig {
+            budget,
+            delta: privacy.delta.unwrap_or(DELTA),
+            accountant: privacy.accountant.as_deref().copied().unwrap_or_default(),
+            allow_large_delta: privacy.allow_large_delta,
+            batch_size,
+            epochs: self.training.epochs.unwrap_or_default(),
+            dataset_size: privacy.dataset_size,
+            sampler: match privacy.sampler {
+                None | Some(SamplerArg::Poisson) => Sampler::Poisson,
+                Some(SamplerArg::Shuffled) => Sampler::Shuffled,
+                Some(SamplerArg::CyclicPoisson) => Sampler::CyclicPoisson,
+                Some(SamplerArg::MinSeparation) => Sampler::MinSeparation,
+            },
+            groups: privacy.groups,
+            noise_correlation: privacy.noise_correlation.as_deref().copied().unwrap_or_default(),
+            noise_objective: privacy.noise_objective.as_deref().copied(),
+            truncate: privacy.truncate,
+            method: self.method.choice(&self.optimizer.schedule, privacy.clip.unwrap_or(1.0), batch_size)?,
+            optimizer: self.optimizer.choice(&self.method)?,
+            noise: match privacy.noise {
+                None | Some(NoiseArg::Discrete) => Noise::Discrete,
+                Some(NoiseArg::Continuous) => Noise::Continuous,
+            },
+            readout: privacy.readout.as_deref().copied().unwrap_or_default(),
+            grid_bits: privacy.grid_bits.unwrap_or(20),
+            backend: self.machine.backend()?,
+            seed: privacy.seed,
+            physical_batch: self.machine.physical_batch,
+            memory: self.machine.memory(),
+            workers: self.machine.workers,
+            tune: self
+                .tune
+                .as_ref()
+                .map(|folder| tune_folder(folder.as_deref(), self.machine.backend()?))
+                .transpose()?,
+            augment: self.training.augment.as_deref().copied(),
+            average: self.training.average.as_deref().copied(),
+            evaluate_every: self.training.eval_every,
+            stop_early: self.training.stop_early,
+            test_metrics: match (self.test_metrics.test_metrics.unwrap_or_default(), self.test_metrics.test_loss_bound)
+            {
+                (TestMetricsArg::Private, bound) => TestMetrics::Private { loss_bound: bound.unwrap_or(LOSS_BOUND) },
+                (_, Some(_)) => {
+                    return Err(Failure::usage("`test_loss_bound`: is for `test_metrics` private; leave it out"));
+                }
+                (TestMetricsArg::Exact, None) => TestMetrics::Exact,
+                (TestMetricsArg::None, None) => TestMetrics::None,
+            },
+            normalize_private: self.normalize.choice(),
+            release_non_finite: self.non_finite.choice(),
+            record: self.record(),
+        })
+    }
+
+    /// The model's file.
+    pub(in crate::cli) fn model(&self) -> Result<&PathBuf, Failure> {
+        self.model.as_ref().ok_or_else(|| Failure::new("give a MODEL.onnx"))
+    }
+
+    /// The run of these flags, with flags in its warnings.
+    pub(in crate::cli) fn prepare(&self, model: &Path, config: TrainConfig) -> Result<Run, Failure> {
+        self.prepared(model, config, self.source_of_run(model.to_path_buf())?)
+    }
+
+    /// [`prepare`](Self::prepare) with the shard of the data alone that the rank is to hold.
+    fn prepare_on(&self, model: &Path, group: &dyn Group) -> Result<Run, Failure> {
+        let (mut source, config) = (self.source_of_run(model.to_path_buf())?, self.config()?);
+        if !self.shard_data || group.size() == 1 {
+            return self.prepared(model, config, source);
+        }
+        let memory = source.data_options.data_memory.unwrap_or(u64::MAX);
+        let cache = source.data_options.cache.clone().unwrap_or_else(std::env::temp_dir);
+        source.data_options = source.data_options.of_shard();
+        let mut run = self.prepared(model, config, source)?;
+        run.keep_shard(group.rank(), group.size(), memory)?;
+        if is_in_memory(&cache) {
+            run.warnings.push(with_flags(&format!(
+                "`shard_data`: all rows are in files of {} while they are read, and files there take memory; name a folder on a disk by `cache`",
+                cache.display()
+            )));
+        }
+        Ok(run)
+    }
+
+    fn prepared(&self, model: &Path, config: TrainConfig, source: Source) -> Result<Run, Failure> {
+        let run = train::prepare(&source, config);
+        let mut run = run.map_err(|error| Failure::in_model(model, error))?;
+        for warning in run.warnings.iter_mut().chain(&mut run.warnings_of_data) {
+            *warning = with_flags(warning);
+        }
+        Ok(run)
+    }
+
+    /// Trains as another rank than 0.
+    fn follow(&self, group: &dyn Group) -> Result<ExitCode, Failure> {
+        let model = self.model()?;
+        follow(model, group, || self.prepare_on(model, group))
+    }
+
+    /// Returns true if events are written, for programs or for TensorBoard.
+    pub(in crate::cli) fn is_observed(&self) -> bool {
+        self.progress.events.is_some() || self.progress.tensorboard.is_some()
+    }
+
+    /// Returns true if --budget is given.
+    pub(in crate::cli) fn has_budget(&self) -> bool {
+        self.privacy.budget.is_some()
+    }
+
+    /// Charges the run of these flags against --budget, if it is given. If `tuning`, that part of the samples is held out.
+    pub(in crate::cli) fn charge(&self, command: &str, tuning: Option<f64>) -> Result<Charge, Failure> {
+        let PrivacyArgs { budget, samples, not_private, .. } = &self.privacy;
+        if let (Some(budget), true) = (budget, not_private) {
+            return Err(Failure::usage(format!(
+                "`budget` {}: a run that is not private cannot be charged: after it no limit of this budget would hold; leave out \
+                 `not_private`, or leave out `budget` if the data are public",
+                budget.display()
+            )));
+        }
+        match (budget, samples) {
+            (Some(budget), Some(samples)) => Charge::begin(
+                budget,
+                &self.source(self.model()?.clone()),
+                *samples,
+                tuning,
+                self.config()?,
+                command,
+                self.out(),
+            ),
+            (Some(_), None) => Err(Failure::usage("`budget`: needs `samples` N, the number of training samples")),
+            (None, _) => Ok(Charge::none()),
+        }
+    }
+
+    /// Number of training samples that --budget is charged for, if it is given.
+    pub(in crate::cli) fn samples(&self) -> Option<u64> {
+        self.privacy.samples
+    }
+
+    /// Charges `plan` against --budget, if it is given.
+    pub(in crate::cli) fn charge_plan(&self, command: &str, plan: &RunPlan) -> Result<Charge, Failure> {
+        let PrivacyArgs { budget, samples, .. } = &self.privacy;
+        if budget.is_some() && samples.is_none() {
+            return Err(Failure::usage("`budget`: needs `samples` N, the number of training samples"));
+        }
+        Charge::of_plan(budget.as_deref(), plan, command, self.out())
+    }
+
+    /// Charges the rest of the run in `out`, whose charge has this number, against --budget.
+    fn charge_again(&self, number: Option<u64>) -> Result<Charge, Failure> {
+        match (&self.privacy.budget, number) {
+            (Some(budget), Some(number)) => Charge::again(budget, number),
+            _ => Ok(Charge::none()),
+        }
+    }
+
+    /// The recording that is asked for.
+    fn record(&self) -> Option<Record> {
+        let RecordingArgs { record, record_limit } = &self.recording;
+        record.clone().map(|file| Record {
+            file,
+            limit: record_limit.as_deref().map_or(RECORD_LIMIT, |size| size.0),
+            resumed: self.resume.is_some(),
+        })
+    }
+
+    /// Refuses a recording among the outputs that ε covers.
+    fn refuse_covered_recording(&self) -> Result<(), Failure> {
+        match &self.recording.record {
+            Some(file) if absolute(file)?.parent() == Some(&*absolute(self.out())?) => Err(Failure::usage(format!(
+                "`record` {}: lies among the outputs that epsilon covers; name {}, or another folder",
+                file.display(),
+                self.out().join("checkpoint").join(file.file_name().unwrap_or_default()).display()
+            ))),
+            _ => Ok(()),
+        }
+    }
+}
+
+pub(in crate::cli) fn run(args: &TrainArgs) -> Result<ExitCode, Failure> {
+    on_ranks(args.json, args.alone, |group| if group.rank() == 0 { lead(args, group) } else { args.follow(group) })
+}
+
+/// Trains as the only process, or as the one of several that writes.
+fn lead(args: &TrainArgs, group: &dyn Group) -> Result<ExitCode, Failure> {
+    args.refuse_covered_recording()?;
+    let charge = match &args.resume {
+        None => args.charge("train", None),
+        Some(out) => Checkpoint::invocation(&out.join("checkpoint"))
+            .map_err(Failure::from)
+            .and_then(|invocation| args.charge_again(invocation.charge)),
+    };
+    let charge = agree(group, charge)?;
+    let mut folder = None;
+    let result = prepared(args, &charge, group, &mut folder);
+    if !matches!(result, Ok(ExitCode::SUCCESS)) {
+        charge.narrow(folder.as_ref().map(|_| args.out()));
+    }
+    result.map_err(|failure| match folder {
+        // The folder of a finished run says itself what is wrong.
+        Some(folder) if folder.has_uncharged_steps() && !is_finished(args.out()).unwrap_or(false) => {
+            let next = if args.no_checkpoint || failure.kind == FailureKind::Diverged {
+                format!("remove {}", args.out().display())
+            } else {
+                format!("go on with {}", resume::command(args.out()))
+            };
+            let message = format!("{}; the run, which is not private, is unfinished: {next}", failure.message);
+            Failure { message, kind: FailureKind::Other }
+        }
+        Some(folder) if folder.may_hold_ledger() && !is_finished(args.out()).unwrap_or(false) => {
+            let out = args.out().display();
+            let next = if args.no_checkpoint || failure.kind == FailureKind::Diverged {
+                format!("keep {out}")
+            } else {
+                format!("go on with {}", resume::command(args.out()))
+            };
+            let message = format!(
+                "{}; the run is unfinished and its paid steps count: see damper epsilon {out}, and {next}{}",
+                failure.message,
+                recording_left(args)
+            );
+            let kind = match failure.kind {
+                kind @ FailureKind::Stopped(_) => kind,
+                _ => FailureKind::Other,
+            };
+            Failure { message, kind }
+        }
+        _ => failure,
+    })
+}
+
+/// The folder of measured ways: the given one, or the user's.
+fn tune_folder(given: Option<&Path>, backend: Choice) -> Result<PathBuf, Failure> {
+    if backend != Choice::Ort {
+        let problem =
+            "`tune`: only onnxruntime with damper's operators has several ways; add `backend` ort, or leave it out";
+        return Err(Failure::new(problem));
+    }
+    if let Some(given) = given {
+        return Ok(given.into());
+    }
+    let own = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|folder| folder.is_absolute());
+    let folder = own.or_else(|| Some(std::env::home_dir()?.join(".cache")));
+    Ok(folder
+        .ok_or_else(|| Failure::usage("`tune`: the user has no folder of caches; give one: --tune=DIR"))?
+        .join("damper"))
+}
+
+/// Names the part of a recording that an unfinished run leaves.
+fn recording_left(args: &TrainArgs) -> String {
+    let part = args.recording.record.as_deref().map(train::recording_part).filter(|part| part.exists());
+    part.map_or(String::new(), |part| {
+        format!("; {} has gradients and the key: it is as secret as the data", part.display())
+    })
+}
+
+/// Prepares the run and trains, once it is charged.
+fn prepared(
+    args: &TrainArgs,
+    charge: &Charge,
+    group: &dyn Group,
+    folder: &mut Option<OutputFolder>,
+) -> Result<ExitCode, Failure> {
+    let (run, checkpoint) = agree(group, begun(args, charge, group, folder))?;
+    let folder = folder.as_ref().expect("the run has its folder");
+    train(args, args.model()?, &run, checkpoint, group, folder)
+}
+
+/// The run, its folder, and its state if it keeps one.
+fn begun(
+    args: &TrainArgs,
+    charge: &Charge,
+    group: &dyn Group,
+    folder: &mut Option<OutputFolder>,
+) -> Result<(Run, Option<Checkpoint>), Failure> {
+    let model = args.model()?;
+    let run = args.prepare_on(model, group)?;
+    charge.check(&run)?;
+    let folder = folder.insert(match &args.resume {
+        None => OutputFolder::create(args.out())?,
+        Some(out) => OutputFolder::resume(out),
+    });
+    let mut settings = args.clone();
+    if args.copy_model && args.resume.is_none() {
+        let kept = folder.checkpoint().join("module.onnx");
+        files::write(&kept, &fs::read(model)?, Access::Private)?;
+        settings.model = Some(absolute(&kept)?);
+    }
+    if args.resume.is_none() {
+        folder.write(given::RECORD, given::record(&settings)?.as_bytes())?;
+    }
+    let every = Duration::from_secs_f64(args.checkpoint_every());
+    let private = folder.checkpoint();
+    let checkpoint = match (&args.resume, args.no_checkpoint) {
+        (Some(_), _) => Some(Checkpoint::resume(&private, &run, every)?),
+        (None, true) => None,
+        (None, false) => {
+            let invocation = given::invocation(&settings, charge.number())?;
+            Some(Checkpoint::begin(&private, &run, invocation, every)?)
+        }
+    };
+    Ok((run, checkpoint))
+}
+
+/// Trains and writes the outputs.
+fn train(
+    args: &TrainArgs,
+    model: &Path,
+    run: &Run,
+    mut checkpoint: Option<Checkpoint>,
+    group: &dyn Group,
+    folder: &OutputFolder,
+) -> Result<ExitCode, Failure> {
+    let in_model = |error| Failure::in_model(model, error);
+    let private = folder.checkpoint();
+    let ProgressArgs { events, tensorboard } = &args.progress;
+    let mut events = Events::open(events.as_deref(), tensorboard.as_deref())?;
+    events.begin(
+        &run.kind().to_string(),
+        run.terms.steps,
+        Some(run.config.delta).filter(|_| !run.config.is_not_private()),
+    );
+    run.warnings.iter().for_each(|warning| warn(warning));
+    if !args.quiet {
+        run.data.notes.iter().for_each(|note| say_of_data(note));
+    }
+    let of_rows = RowWarnings::new(args.quiet, args.json);
+    run.warnings_of_data.iter().for_each(|warning| of_rows.warn(warning));
+    // Not those of the data, which depend on its rows.
+    run.warnings.iter().for_each(|warning| events.warning(warning));
+    if let Some(Record { file, .. }) = run.config.record.as_ref().filter(|_| !args.quiet) {
+        let size = bytes_text(train::recording_bytes(run));
+        let _ = writeln!(io::stderr(), "recording in {}, about {size}, as secret as the data", file.display());
+    }
+    let signals = Signals::listen()?;
+    let mut watcher = RunWatcher::new(run, folder, (args.quiet, of_rows), &mut events, &signals);
+    if run.config.is_not_private() {
+        folder.set_uncharged();
+    }
+    let target = Target { out: args.out(), json: args.json, no_checkpoint: args.no_checkpoint };
+    let outcome = train::run_on(run, group, Some(&private), checkpoint.as_mut(), &mut watcher);
+    let is_over = outcome.is_ok();
+    let is_stopped = matches!(outcome, Err(TrainError::Stopped));
+    let failed = watcher.finish();
+    let ended = match (outcome.map_err(in_model), failed) {
+        // The run ends when its watcher fails.
+        (Err(_), Some(failure)) if is_stopped => Err(failure),
+        (Err(failure), None) if is_stopped => {
+            Err(Failure { kind: FailureKind::Stopped(signals.code().unwrap_or(1)), ..failure })
+        }
+        (Err(failure), _) | (Ok(_), Some(failure)) => Err(failure),
+        (Ok(outcome), None) if outcome.stopped => stopped(&target, run, &outcome, folder, &mut events, signals.code()),
+        (Ok(outcome), None) => finished(&target, run, &outcome, folder, &mut events),
+    };
+    // An error of the run itself is one of all ranks.
+    let ended = if is_over { agree(group, ended) } else { ended };
+    match ended {
+        Ok(ExitCode::SUCCESS) => {
+            drop(checkpoint);
+            Checkpoint::remove(&private)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        Ok(code) => Ok(code),
+        Err(failure) => {
+            events.error(&failure.message);
+            if !is_over || !is_finished(args.out()).unwrap_or(false) {
+                return Err(failure);
+            }
+            // All records are out, as with a full disk at the last file: nothing is left to resume, and so no use for a key.
+            drop(checkpoint);
+            let out = args.out().display();
+            let keys = match Checkpoint::remove(&private) {
+                Ok(()) => format!("the run is over and its key is removed; damper report {out} makes the report again"),
+                Err(error) => format!("the run is over, and its key is still there ({error}): remove it"),
+            };
+            Err(Failure { message: format!("{}; {keys}", failure.message), ..failure })
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::Cli;
+    use clap::Parser;
+    use damper_train::Method;
+
+    // Without flags, the configuration is that of the library.
+    #[test]
+    fn default_flags_match_library_config() {
+        let line = "damper train m.onnx --data csv:d --out o --noise-multiplier 1 --batch-size 8 --epochs 2 --lr 0.5";
+        let crate::cli::Command::Train(args) = Cli::try_parse_from(line.split(' ')).unwrap().command else {
+            panic!("another command")
+        };
+        let usual = TrainConfig::new(Budget::NoiseMultiplier(1.0), DELTA, 8, 2.0, Method::dp_sgd(1.0, 0.5));
+        assert_eq!(format!("{:?}", args.config().unwrap()), format!("{usual:?}"));
+    }
+}

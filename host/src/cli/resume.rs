@@ -1,8 +1,0 @@
-//! The command that continues a stopped run.
-
-use std::path::Path;
-
-/// The command that continues the run in `out`.
-pub(super) fn command(out: &Path) -> String {
-    format!("damper train --resume {}", out.display())
-}

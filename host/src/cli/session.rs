@@ -1,0 +1,15 @@
+//! What serves a command while it works: its caller, signals, progress, answers, states.
+
+pub(in crate::cli) mod caller;
+pub(in crate::cli) mod charge;
+pub(in crate::cli) mod command_line;
+pub(in crate::cli) mod events;
+pub(in crate::cli) mod finish;
+pub(in crate::cli) mod in_memory;
+pub(in crate::cli) mod output;
+pub(in crate::cli) mod progress;
+pub(in crate::cli) mod ranks;
+pub(in crate::cli) mod resume;
+pub(in crate::cli) mod rows;
+pub(in crate::cli) mod signals;
+pub(in crate::cli) mod watch;

@@ -1,0 +1,101 @@
+//! The program that calls the command inside its own process, if there is one: see `embed`.
+
+use crate::cli::session::command_line::line;
+use damper_data::Memory;
+use serde_json::{Value, json};
+use std::cell::RefCell;
+use std::rc::Rc;
+
+/// Callbacks to a calling program.
+pub trait Listener {
+    /// Something happened: an object with `event`, as docs/events.md lists them. Released and public values alone.
+    fn event(&mut self, event: &Value);
+
+    /// A warning that depends on rows of the data, which ε does not cover. It is for a value that somebody asks for, not for a log, a
+    /// notebook or an exception. Not heard if not implemented.
+    fn data_warning(&mut self, _text: &str) {}
+
+    /// Returns true if a run is to end after its step.
+    fn stop(&mut self) -> bool;
+}
+
+/// What a thread's call has. A listener is lent out while it listens, for it may make a call of its own.
+struct Called {
+    listener: Rc<RefCell<Box<dyn Listener>>>,
+    memory: Option<Memory>,
+    answer: Option<String>,
+    /// The command line of the call around this one.
+    line: Vec<String>,
+}
+
+thread_local! {
+    /// The calls of this thread, the innermost last.
+    static CALLED: RefCell<Vec<Called>> = const { RefCell::new(Vec::new()) };
+}
+
+/// A call of this thread.
+pub(in crate::cli) struct Call;
+
+impl Call {
+    pub(in crate::cli) fn begin(listener: Box<dyn Listener>, memory: Option<Memory>) -> Self {
+        let line = line::replaced(Vec::new());
+        let called = Called { listener: Rc::new(RefCell::new(listener)), memory, answer: None, line };
+        CALLED.with_borrow_mut(|calls| calls.push(called));
+        Self
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        if let Some(ended) = CALLED.with_borrow_mut(Vec::pop) {
+            line::replaced(ended.line);
+        }
+    }
+}
+
+/// Returns true if this thread serves a call.
+pub(in crate::cli) fn is_active() -> bool {
+    CALLED.with_borrow(|calls| !calls.is_empty())
+}
+
+fn listener() -> Option<Rc<RefCell<Box<dyn Listener>>>> {
+    CALLED.with_borrow(|calls| Some(calls.last()?.listener.clone()))
+}
+
+/// Tells the caller, if there is one. Returns true if so.
+pub(in crate::cli) fn tell(event: &str, mut fields: Value) -> bool {
+    let Some(listener) = listener() else { return false };
+    let mut told = json!({ "event": event });
+    if let (Some(told), Some(fields)) = (told.as_object_mut(), fields.as_object_mut()) {
+        told.append(fields);
+    }
+    listener.borrow_mut().event(&told);
+    true
+}
+
+/// Tells the caller of rows, if there is one.
+pub(in crate::cli) fn tell_of_rows(text: &str) {
+    if let Some(listener) = listener() {
+        listener.borrow_mut().data_warning(text);
+    }
+}
+
+/// Returns true if the caller wants the run to stop.
+pub(in crate::cli) fn stop() -> bool {
+    listener().is_some_and(|listener| listener.borrow_mut().stop())
+}
+
+/// Keeps an answer for the caller, if there is one. Returns true if so.
+pub(in crate::cli) fn keep_answer(text: &str) -> bool {
+    CALLED.with_borrow_mut(|calls| calls.last_mut().map(|called| called.answer = Some(text.to_owned())).is_some())
+}
+
+/// The caller's arrays.
+pub(in crate::cli) fn memory() -> Option<Memory> {
+    CALLED.with_borrow(|calls| calls.last()?.memory.clone())
+}
+
+/// The answer of this thread's call.
+pub(in crate::cli) fn take_answer() -> String {
+    CALLED.with_borrow_mut(|calls| calls.last_mut()?.answer.take()).unwrap_or_default()
+}

@@ -1,0 +1,170 @@
+//! The end of a training run: its output files, and the answer that names them.
+
+use crate::cli::args::flags::with_flags;
+use crate::cli::command::planning::epsilon::EVENTS;
+use crate::cli::command::report::{write_not_private, write_report};
+use crate::cli::session::command_line::line;
+use crate::cli::session::events::Events;
+use crate::cli::session::resume;
+use crate::cli::session::watch::metrics;
+use crate::cli::{Failure, answer, answer_json};
+use damper_accounting::upward;
+use damper_onnx as onnx;
+use damper_onnx::pb::ModelProto;
+use damper_report::{
+    BEST_MODEL, NotPrivate, NotPrivateReport, OutputFolder, TrainReport, Unfinished, trained_model, unfinished_model,
+};
+use damper_train::{Outcome, Record, Run, files, recording_part};
+use std::path::Path;
+use std::process::ExitCode;
+
+/// The place of a run's outputs, and the form of its answer.
+pub(in crate::cli) struct Target<'a> {
+    pub out: &'a Path,
+    pub json: bool,
+    /// True if no state is kept from which the run could be resumed.
+    pub no_checkpoint: bool,
+}
+/// Writes the outputs of a run, and says where they are.
+pub(in crate::cli) fn finished(
+    target: &Target<'_>,
+    run: &Run,
+    outcome: &Outcome,
+    folder: &OutputFolder,
+    events: &mut Events,
+) -> Result<ExitCode, Failure> {
+    if run.config.is_not_private() {
+        return finished_not_private(target, run, outcome, folder, events);
+    }
+    let report = TrainReport { command: line::command(), ..TrainReport::new(run, outcome) };
+    write(run, outcome, folder, &report.to_json())?;
+    if let Some(fault) = write_report(target.out, target.out)?.fault() {
+        return Err(Failure::in_file(target.out, fault));
+    }
+    events.end(Some(report.epsilon), Some(report.delta));
+
+    if target.json {
+        answer_json(&report)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let out = target.out.display();
+    let recorded = run.config.record.as_ref().filter(|_| outcome.is_recorded);
+    let recording = recorded.map_or(String::new(), |Record { file, .. }| {
+        format!(
+            "\nsecret    {} (the recording: not covered by epsilon, holds the samples' gradients and the key)",
+            file.display()
+        )
+    });
+    answer(&format!(
+        "{}\nmodel     {out}/model.onnx\nreport    {out}/report.html (and report.json, statement.json)\nmetrics   {out}/metrics.csv\nsecret    \
+         {out}/checkpoint/ (not covered by epsilon: keep it as secret as the data){recording}",
+        with_flags(&report.to_string())
+    ))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes the outputs of a run that is not private, and says where they are. All of them say what it is.
+fn finished_not_private(
+    target: &Target<'_>,
+    run: &Run,
+    outcome: &Outcome,
+    folder: &OutputFolder,
+    events: &mut Events,
+) -> Result<ExitCode, Failure> {
+    let report = NotPrivateReport { command: line::command(), ..NotPrivateReport::new(run, outcome) };
+    write(run, outcome, folder, &report.to_json())?;
+    let statement =
+        NotPrivate::read(target.out)?.ok_or_else(|| Failure::in_file(target.out, "its records are missing"))?;
+    write_not_private(&statement, target.out)?;
+    events.end(None, None);
+    if target.json {
+        answer_json(&report)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let out = target.out.display();
+    answer(&format!(
+        "{}\nmodel     {out}/model.onnx (not private)\nreport    {out}/report.html (and report.json, statement.json)\n\
+         metrics   {out}/metrics.csv\nsecret    {out}, as the data",
+        with_flags(&report.to_string())
+    ))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes what a run has that was asked to stop, and says how it goes on.
+pub(in crate::cli) fn stopped(
+    target: &Target<'_>,
+    run: &Run,
+    outcome: &Outcome,
+    folder: &OutputFolder,
+    events: &mut Events,
+    code: Option<u8>,
+) -> Result<ExitCode, Failure> {
+    let model = model(run, outcome, &outcome.params)?;
+    folder.write("model.onnx", &onnx::encode(&unfinished_model(model, outcome.steps, run.terms.steps)))?;
+    folder.write("metrics.csv", metrics(run, &outcome.evaluations).as_bytes())?;
+    let out = target.out.display();
+    if run.config.is_not_private() {
+        events.stopped(outcome.steps, None);
+        let statement =
+            NotPrivate::read(target.out)?.ok_or_else(|| Failure::in_file(target.out, "its plan is missing"))?;
+        if target.json {
+            answer_json(&statement)?;
+        } else {
+            answer(&format!(
+                "NOT PRIVATE: no gradient was clipped and no noise was added; no epsilon holds\nstopped   after step {} of {}\n\
+                 model     {out}/model.onnx (not private, of the steps so far)\nmetrics   {out}/metrics.csv\nsecret    {out}, as the \
+                 data\ngo on     {}",
+                outcome.steps,
+                run.terms.steps,
+                next(target)
+            ))?;
+        }
+        return Ok(ExitCode::from(code.unwrap_or(1)));
+    }
+    let statement = Unfinished::read(target.out)?.ok_or_else(|| Failure::in_file(target.out, "its plan is missing"))?;
+    events.stopped(outcome.steps, Some(statement.epsilon));
+    if target.json {
+        answer_json(&statement)?;
+    } else {
+        let next = next(target);
+        let recorded = run.config.record.as_ref().filter(|_| outcome.is_recorded && !target.no_checkpoint);
+        let recording = recorded.map_or(String::new(), |Record { file, .. }| {
+            format!("secret    {} (the recording so far)\n", recording_part(file).display())
+        });
+        answer(&format!(
+            "stopped   after step {} of {}\nepsilon   {} at delta {:e} so far\nmodel     {out}/model.onnx (of the steps so far)\n\
+             metrics   {out}/metrics.csv\nsecret    {out}/checkpoint/ (not covered by epsilon: keep it as secret as the data)\n\
+             {recording}go on     {next}",
+            outcome.steps,
+            run.terms.steps,
+            upward(statement.epsilon),
+            statement.delta,
+        ))?;
+    }
+    Ok(ExitCode::from(code.unwrap_or(1)))
+}
+
+/// How a run that stopped goes on.
+fn next(target: &Target<'_>) -> String {
+    if target.no_checkpoint { "it cannot be resumed".into() } else { resume::command(target.out) }
+}
+
+/// The model of these parameters, with the constants that its inputs are to be scaled by if the run released some.
+fn model(run: &Run, outcome: &Outcome, params: &[f32]) -> Result<ModelProto, Failure> {
+    let mut model = trained_model(run, params)?;
+    let constants = outcome.normalize.as_ref().map(ToString::to_string);
+    onnx::set_normalize(&mut model, constants.as_deref());
+    Ok(model)
+}
+
+/// Writes the files that each finished run has.
+fn write(run: &Run, outcome: &Outcome, folder: &OutputFolder, report: &str) -> Result<(), Failure> {
+    folder.write("model.onnx", &onnx::encode(&model(run, outcome, &outcome.params)?))?;
+    if let Some(best) = &outcome.best {
+        folder.write(BEST_MODEL, &onnx::encode(&model(run, outcome, best)?))?;
+    }
+    folder.write("metrics.csv", metrics(run, &outcome.evaluations).as_bytes())?;
+    folder.write("report.json", report.as_bytes())?;
+    folder.write(EVENTS, files::json(&outcome.recorded)?.as_bytes())?;
+    Ok(())
+}

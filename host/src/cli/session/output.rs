@@ -1,0 +1,237 @@
+//! What the command says: its answer on standard output, warnings and failures on standard error.
+
+use crate::cli::args::flags::with_flags;
+use crate::cli::session::caller;
+use damper_accounting::AccountingError;
+use damper_data::DataError;
+use damper_design::FilterError;
+use damper_edit::init::InitError;
+use damper_federated::RoundError;
+use damper_federation::FederationError;
+use damper_grad::DeriveError;
+use damper_onnx::SettingError;
+use damper_onnx::graph::GraphError;
+use damper_train::TrainError;
+use std::error::Error;
+use std::fmt::Display;
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Why a subcommand failed.
+#[derive(Debug)]
+pub(in crate::cli) struct Failure {
+    /// One line that names the cause and the remedy.
+    pub(in crate::cli) message: String,
+    pub(in crate::cli) kind: FailureKind,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::cli) enum FailureKind {
+    /// A flag is at fault: the command line must change.
+    Usage,
+    /// The parameters left their range: the run would do so again.
+    Diverged,
+    /// The run was stopped before its first step. The process ends with this code.
+    Stopped(u8),
+    Other,
+}
+
+impl Failure {
+    /// A failure whose message has settings in backticks.
+    pub(in crate::cli) fn new(message: impl AsRef<str>) -> Self {
+        Self { message: with_flags(message.as_ref()), kind: FailureKind::Other }
+    }
+
+    /// The same of a setting: its flag must change.
+    pub(in crate::cli) fn usage(message: impl AsRef<str>) -> Self {
+        Self { kind: FailureKind::Usage, ..Self::new(message) }
+    }
+
+    /// A failure of settings that stand in a file: keys stay in backticks.
+    pub(in crate::cli) fn keys(message: impl Into<String>) -> Self {
+        Self { message: message.into(), kind: FailureKind::Other }
+    }
+
+    /// The same with the file's name.
+    pub(in crate::cli) fn in_run_file(file: &Path, problem: impl Display) -> Self {
+        Self::keys(format!("{}: {problem}", file.display()))
+    }
+
+    /// A failure of `file`, in the command's words.
+    pub(in crate::cli) fn in_file(file: &Path, problem: impl Display) -> Self {
+        Self::new(format!("{}: {problem}", file.display()))
+    }
+
+    pub(in crate::cli) fn exit_code(&self) -> u8 {
+        match self.kind {
+            FailureKind::Usage => 2,
+            FailureKind::Stopped(code) => code,
+            FailureKind::Diverged | FailureKind::Other => 1,
+        }
+    }
+
+    /// Says what failed; the code with which the process ends.
+    pub(in crate::cli) fn say(&self, in_json: bool) -> u8 {
+        complain(&self.message);
+        if in_json {
+            fail_in_json(self);
+        }
+        self.exit_code()
+    }
+
+    /// A library's error about `file`.
+    pub(in crate::cli) fn of_file(file: &Path, error: impl Error + 'static) -> Self {
+        Self { kind: kind_of(&error), ..Self::in_file(file, error) }
+    }
+
+    /// A failure of training, with the file's name if the model is at fault.
+    pub(in crate::cli) fn in_model(model: &Path, error: TrainError) -> Self {
+        match error {
+            TrainError::Graph(error) => Self::of_file(model, error),
+            TrainError::DeriveError(error) => Self::of_file(model, error),
+            error @ TrainError::Diverged { .. } => Self { kind: FailureKind::Diverged, ..Self::from(error) },
+            error => Self::from(error),
+        }
+    }
+}
+
+/// A library's error, with flags in the place of settings.
+impl<E: Error + 'static> From<E> for Failure {
+    fn from(error: E) -> Self {
+        Self { kind: kind_of(&error), ..Self::new(error.to_string()) }
+    }
+}
+
+/// A flag is at fault if a setting is.
+fn kind_of(error: &(dyn Error + 'static)) -> FailureKind {
+    if is_of_setting(error) { FailureKind::Usage } else { FailureKind::Other }
+}
+
+/// Returns true if a setting is at fault, in any library's error.
+fn is_of_setting(error: &(dyn Error + 'static)) -> bool {
+    match error.downcast_ref() {
+        Some(RoundError::Train(error)) => return is_of_setting(error),
+        Some(RoundError::Federation(error)) => return is_of_setting(error),
+        None => {}
+    }
+    if let Some(error) = error.downcast_ref::<TrainError>() {
+        return match error {
+            TrainError::Setting(_) => true,
+            TrainError::Accounting(error) => error.is_of_setting(),
+            TrainError::Data(error) => is_of_setting(error),
+            TrainError::DeriveError(error) => is_of_setting(error),
+            TrainError::Graph(error) => is_of_setting(error),
+            TrainError::Init(error) => is_of_setting(error),
+            _ => false,
+        };
+    }
+    error.is::<SettingError>()
+        || error.downcast_ref().is_some_and(FilterError::is_of_setting)
+        || error.downcast_ref().is_some_and(AccountingError::is_of_setting)
+        || error.downcast_ref().is_some_and(DataError::is_of_setting)
+        || matches!(error.downcast_ref(), Some(GraphError::Setting(_) | GraphError::Frozen))
+        || error.downcast_ref().is_some_and(DeriveError::is_of_setting)
+        || error.downcast_ref().is_some_and(InitError::is_of_setting)
+        || error.downcast_ref().is_some_and(FederationError::is_of_setting)
+}
+
+pub(in crate::cli) fn fail_in_json(failure: &Failure) {
+    complain_in_json(&one_line(&failure.message));
+}
+
+/// An error of a command that answers in JSON, on standard output, unless the answer stands there already.
+pub(in crate::cli) fn complain_in_json(message: &str) {
+    if ANSWERED.load(Ordering::Relaxed) {
+        return;
+    }
+    let _ = answer_json(&serde_json::json!({ "error": message }));
+}
+
+/// A warning of public facts alone: to the calling program, or else one line on standard error. One about rows is for [`rows`].
+pub(in crate::cli) fn warn(text: &str) {
+    if !caller::tell("warning", serde_json::json!({ "text": text })) {
+        let _ = writeln!(io::stderr(), "warning: {text}");
+    }
+}
+
+/// A line about the files of the data: public, as names are.
+pub(in crate::cli) fn say_of_data(note: &str) {
+    let note = with_flags(note);
+    if !caller::tell("note", serde_json::json!({ "text": note })) {
+        let _ = writeln!(io::stderr(), "data: {}", one_line(&note));
+    }
+}
+
+/// A message of the parser with what Rust's own parsers say in words.
+pub(in crate::cli) fn plain_words(message: &str) -> String {
+    const WORDS: [(&str, &str); 6] = [
+        ("cannot parse float from empty string", "give a number"),
+        ("cannot parse integer from empty string", "give a whole number"),
+        ("invalid float literal", "give a number"),
+        ("invalid digit found in string", "give a whole number"),
+        ("number would be zero for non-zero type", "give a whole number above 0"),
+        ("number too large to fit in target type", "give a smaller number"),
+    ];
+    WORDS.iter().fold(message.to_owned(), |text, (said, meant)| text.replace(said, meant))
+}
+
+/// The first paragraph of clap's message, in one line.
+pub(in crate::cli) fn plain(error: &clap::Error) -> String {
+    let text = plain_words(&error.to_string());
+    let paragraph = text.split("\n\n").next().unwrap_or_default();
+    let line = paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
+    line.strip_prefix("error: ").unwrap_or(&line).to_owned()
+}
+
+/// One line on standard error.
+pub(in crate::cli) fn complain(message: &str) {
+    let _ = writeln!(io::stderr(), "error: {}", one_line(message));
+}
+
+/// A message as one line. Files' names for things stand in messages: what would move a terminal's cursor is left out.
+pub(in crate::cli) fn one_line(message: &str) -> String {
+    let shown: String = message.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+    let shown = shown.split_whitespace().collect::<Vec<_>>().join(" ");
+    // The system's number of an error that it also has words for.
+    let Some((before, after)) = shown.split_once(" (os error ") else { return shown };
+    match after.split_once(')') {
+        Some((number, after)) if number.bytes().all(|b| b.is_ascii_digit()) => format!("{before}{after}"),
+        _ => shown,
+    }
+}
+
+/// True once the command has answered.
+static ANSWERED: AtomicBool = AtomicBool::new(false);
+
+/// The answer, on standard output. A reader that has gone away (`| head`) is no error.
+pub(in crate::cli) fn answer(text: &str) -> Result<(), Failure> {
+    if caller::keep_answer(text) {
+        return Ok(());
+    }
+    ANSWERED.store(true, Ordering::Relaxed);
+    let mut out = io::stdout().lock();
+    match writeln!(out, "{text}").and_then(|()| out.flush()) {
+        Err(error) if error.kind() != io::ErrorKind::BrokenPipe => {
+            Err(Failure::new(format!("standard output: {error}; send it elsewhere")))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// `value` as one JSON object on standard output.
+pub(in crate::cli) fn answer_json(value: &impl serde::Serialize) -> Result<(), Failure> {
+    answer(&serde_json::to_string_pretty(value)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // A message is one line, even if names in a file contain line breaks.
+    #[test]
+    fn message_is_one_line() {
+        assert_eq!(one_line("m: No such file (os error 2); check it"), "m: No such file; check it");
+        assert_eq!(one_line("m.onnx: node 'a\nb\x1b[2J\u{9b}c' \t is  refused"), "m.onnx: node 'a b [2J c' is refused");
+    }
+}

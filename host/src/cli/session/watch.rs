@@ -1,0 +1,123 @@
+//! The watchers of a training run: a bar or lines, events, the file of metrics, and Ctrl-C.
+
+use crate::cli::Failure;
+use crate::cli::args::flags::with_flags;
+use crate::cli::session::caller;
+use crate::cli::session::events::Events;
+use crate::cli::session::progress::{Watcher, twentieths_of};
+use crate::cli::session::rows::RowWarnings;
+use crate::cli::session::signals::Signals;
+use damper_report::{NonFiniteReport, OutputFolder, TrainReport};
+use damper_train::{Evaluation, NonFiniteCount, Progress, Record, Resumed, Run, StepReport, recording_part};
+
+/// The watcher of `damper train`.
+pub(in crate::cli) struct RunWatcher<'a> {
+    watcher: Watcher,
+    /// Who hears of rows.
+    of_rows: RowWarnings,
+    run: &'a Run,
+    folder: &'a OutputFolder,
+    events: &'a mut Events,
+    signals: &'a Signals,
+    evaluations: Vec<Evaluation>,
+    /// Twentieths of the run that events have told.
+    twentieths: u32,
+    /// Why metrics could not be written, which ends the run.
+    failed: Option<Failure>,
+}
+
+impl<'a> RunWatcher<'a> {
+    pub(in crate::cli) fn new(
+        run: &'a Run,
+        folder: &'a OutputFolder,
+        (quiet, of_rows): (bool, RowWarnings),
+        events: &'a mut Events,
+        signals: &'a Signals,
+    ) -> Self {
+        let watcher = Watcher::new(run.terms.steps, quiet);
+        Self { watcher, of_rows, run, folder, events, signals, evaluations: vec![], twentieths: 0, failed: None }
+    }
+
+    /// Clears the bar. Returns why the run had to end, if it had to.
+    pub(in crate::cli) fn finish(self) -> Option<Failure> {
+        self.watcher.finish();
+        self.failed.or(self.events.failed.take())
+    }
+}
+
+impl Progress for RunWatcher<'_> {
+    fn backend(&mut self, note: &str) {
+        self.watcher.backend(note);
+        self.events.backend(note);
+    }
+
+    fn step(&mut self, at: &StepReport, epsilon: &mut dyn FnMut(u32) -> f64) {
+        let mut last = None;
+        let mut epsilon = |first: u32| match last {
+            Some((known, epsilon)) if known == first => epsilon,
+            _ => {
+                let priced = epsilon(first);
+                last = Some((first, priced));
+                priced
+            }
+        };
+        self.watcher.step(at, &mut epsilon);
+        let reached = twentieths_of(at.step, at.steps);
+        if self.events.is_open() && reached > self.twentieths {
+            self.twentieths = reached;
+            self.events.step(at, epsilon(at.step));
+        }
+    }
+
+    fn evaluated(&mut self, evaluation: &Evaluation) {
+        self.watcher.evaluated(evaluation);
+        self.events.evaluated(evaluation);
+        self.evaluations.push(*evaluation);
+        let written = self.folder.write("metrics.csv", metrics(self.run, &self.evaluations).as_bytes());
+        self.failed = written.err().map(Failure::from);
+    }
+
+    fn resumed(&mut self, at: &Resumed<'_>) {
+        self.evaluations = at.evaluations.to_vec();
+        self.watcher.resumed(at);
+        self.events.resumed(at);
+    }
+
+    fn warning(&mut self, text: &str) {
+        let text = with_flags(text);
+        self.watcher.warning(&text);
+        self.events.warning(&text);
+    }
+
+    fn non_finite(&mut self, count: &NonFiniteCount) {
+        let text = NonFiniteReport::new(self.run, count).map(|report| format!("before the first step: {report}"));
+        text.iter().for_each(|text| self.watcher.line(&with_flags(text)));
+    }
+
+    fn data_warning(&mut self, text: &str) {
+        self.of_rows.tell(text, |line| self.watcher.of_rows(line));
+    }
+
+    fn unrecorded(&mut self, why: &str, is_there: bool) {
+        let Some(Record { file, .. }) = &self.run.config.record else { return };
+        let text = with_flags(&format!("`record`: the recording cannot go on ({why}), so the run goes on without it"));
+        let part = recording_part(file);
+        let left = format!("; {} is as secret as the data: remove it", part.display());
+        self.watcher.warning(&format!("{text}{}", if is_there { left.as_str() } else { "" }));
+        // The place of a recording is secret.
+        self.events.warning(&text);
+    }
+
+    fn saved(&mut self, step: u32) {
+        self.events.saved(step);
+    }
+
+    fn stop(&mut self) -> bool {
+        self.failed.is_some() || self.events.failed.is_some() || self.signals.code().is_some() || caller::stop()
+    }
+}
+
+/// `metrics.csv` of these evaluations.
+pub(in crate::cli) fn metrics(run: &Run, evaluations: &[Evaluation]) -> String {
+    TrainReport::metrics(run.kind(), run.config.test_metrics, evaluations)
+}
