@@ -1,4 +1,4 @@
-//! What serves a command while it works: its caller, signals, progress, answers, states.
+//! Caller, signals, progress, answers and states of a command at work.
 
 pub(in crate::cli) mod caller;
 pub(in crate::cli) mod charge;

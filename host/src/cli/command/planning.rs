@@ -1,4 +1,4 @@
-//! Subcommands on noise and its price.
+//! Subcommands on noise, budgets and filters.
 
 pub(in crate::cli) mod budget;
 pub(in crate::cli) mod calibrate;
