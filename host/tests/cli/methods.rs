@@ -241,7 +241,7 @@ fn run_file_error_names_file_and_key() {
         ("sampler = \"uniform\"", ["`sampler = \"uniform\"`", "use one of poisson, shuffled"]),
         ("batch-size = 1.5", ["`batch-size = 1.5`", "give a whole number"]),
         ("batch-size = -1", ["`batch-size = -1`", "in its range"]),
-        ("clip = 1e39", ["`clip = 1e39`", "beyond the largest 32-bit number"]),
+        ("clip = 1e39", ["`clip = 1000", "beyond the largest 32-bit number"]),
         ("clip = \"0.1\"", ["`clip = \"0.1\"`", "give a number"]),
         ("raw-bytes = 1", ["`raw-bytes = 1`", "give true or false"]),
         ("kappa = \"x\"", ["`kappa = \"x\"`", "give a number"]),
