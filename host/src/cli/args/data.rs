@@ -62,7 +62,7 @@ pub(in crate::cli) struct DataArgs {
     /// csv, parquet, text: the label's column, by name or counted from 0 [default: csv the last; text label, class or target; parquet
     /// one of these, or the last]. cifar: `fine` or `coarse`, of CIFAR-100 [default: fine]
     #[arg(long, value_name = "COLUMN")]
-    label_column: Option<String>,
+    label_column: Option<Text<String>>,
     /// csv, text: whether the first line names the columns [default: text yes; csv if none of its fields is a number or a word for a missing
     /// value; a line of both is an error]
     #[arg(long, value_name = "yes|no")]
@@ -100,7 +100,7 @@ pub(in crate::cli) struct DataArgs {
     tokenizer: Option<PathBuf>,
     /// text: the text's column, by name or counted from 0 [default: text, sentence or content]
     #[arg(long, value_name = "COLUMN")]
-    text_column: Option<String>,
+    text_column: Option<Text<String>>,
     /// text: tokens of a text that are kept at most [default: as many as the model takes]
     #[arg(long, value_name = "TOKENS")]
     max_length: Option<usize>,
@@ -334,7 +334,7 @@ impl DataArgs {
             split_seed: self.split_seed(),
             stratify: self.stratify.is_some(),
             train_size: self.train_size,
-            label_column: self.label_column.clone(),
+            label_column: self.label_column.as_deref().cloned(),
             header: copied(self.header.as_ref()).map(|YesNo(has)| has),
             delimiter: copied(self.delimiter.as_ref()).map(|Delimiter(byte)| byte),
             classes: self.classes.as_deref().map(|Names(names)| names.clone()),
@@ -345,7 +345,7 @@ impl DataArgs {
             test_labels_file: self.test_labels.clone(),
             text: TextOptions {
                 tokenizer: self.tokenizer.clone(),
-                text_column: self.text_column.clone(),
+                text_column: self.text_column.as_deref().cloned(),
                 max_length: self.max_length,
                 task: copied(self.task.as_ref()).unwrap_or_default(),
             },

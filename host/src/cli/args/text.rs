@@ -119,6 +119,13 @@ parsed!(
     TextTask,
 );
 
+/// A column's name, or its number.
+impl FromText for String {
+    fn from_text(text: &str) -> Result<Self, String> {
+        Ok(text.to_owned())
+    }
+}
+
 impl FromText for (String, String) {
     fn from_text(text: &str) -> Result<Self, String> {
         pair(text)

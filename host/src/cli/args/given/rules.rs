@@ -24,7 +24,7 @@ const EXCLUDES: [(&str, &[&str]); 10] = [
     ("kappa", &["gain-recursion"]),
 ];
 /// Settings, and the setting that each requires.
-const NEEDS: [(&str, &str); 11] = [
+const NEEDS: [(&str, &str); 12] = [
     ("budget", "samples"),
     ("samples", "budget"),
     ("lora", "lora-target"),
@@ -36,16 +36,13 @@ const NEEDS: [(&str, &str); 11] = [
     ("non-finite-noise-multiplier", "release-non-finite"),
     ("record-limit", "record"),
     ("subtract-noise", "adagrad-norm"),
+    ("norm-weight", "adagrad-norm"),
 ];
-/// The rest of them.
-const NEEDS_NORM: (&str, &str) = ("norm-weight", "adagrad-norm");
 
 /// Fails as the parser does.
 pub(super) fn check(given: &Table, train: &mut Command) -> Result<(), Error> {
     exclusions(given, train)?;
-    needs(given, train)?;
-    let missing = missing(given);
-    if missing.is_empty() { Ok(()) } else { Err(incomplete(train, missing)) }
+    complete(lacking(given).into_iter().chain(missing(given)).collect(), train)
 }
 
 /// [`check`], for a run whose model is not named.
@@ -62,7 +59,7 @@ pub(in crate::cli) fn check_model(given: &Table, command: &mut Command) -> Resul
     let keys = EXCLUDES.iter().map(|(key, _)| *key).chain(NEEDS.iter().map(|(key, _)| *key));
     keys.filter(|key| !of_model(key)).for_each(|key| drop(of.remove(key)));
     exclusions(&of, command)?;
-    needs(&of, command)
+    complete(lacking(&of), command)
 }
 
 /// Fails if settings exclude each other.
@@ -81,21 +78,10 @@ fn exclusions(given: &Table, command: &mut Command) -> Result<(), Error> {
     Err(error)
 }
 
-/// Fails if a required setting is missing.
-fn needs(given: &Table, command: &mut Command) -> Result<(), Error> {
+/// Settings that others need, and that are not given.
+fn lacking(given: &Table) -> Vec<&'static str> {
     let has = |key: &str| given.contains_key(key);
-    let lacking: Vec<_> = NEEDS
-        .iter()
-        .chain([&NEEDS_NORM])
-        .filter(|(key, other)| has(key) && !has(other))
-        .map(|(_, other)| *other)
-        .collect();
-    if lacking.is_empty() {
-        return Ok(());
-    }
-    // The error lists everything that is missing.
-    let rest = if command.get_name() == "train" { missing(given) } else { vec![] };
-    Err(incomplete(command, lacking.into_iter().chain(rest).collect()))
+    NEEDS.iter().filter(|(key, other)| has(key) && !has(other)).map(|(_, other)| *other).collect()
 }
 
 /// Required settings that are not given.
@@ -115,10 +101,14 @@ fn shown(command: &Command, key: &str) -> String {
         .map_or_else(|| format!("--{key}"), |arg| arg.clone().required(true).to_string())
 }
 
-fn incomplete(command: &mut Command, keys: Vec<&str>) -> Error {
+/// Fails unless nothing is missing.
+fn complete(missing: Vec<&str>, command: &mut Command) -> Result<(), Error> {
+    if missing.is_empty() {
+        return Ok(());
+    }
     let mut error = Error::new(ErrorKind::MissingRequiredArgument).with_cmd(command);
-    let keys = keys.into_iter().map(|key| shown(command, key)).collect();
+    let keys = missing.into_iter().map(|key| shown(command, key)).collect();
     error.insert(ContextKind::InvalidArg, ContextValue::Strings(keys));
     error.insert(ContextKind::Usage, ContextValue::StyledStr(command.render_usage()));
-    error
+    Err(error)
 }

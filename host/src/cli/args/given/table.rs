@@ -63,3 +63,76 @@ pub(in crate::cli) fn overlaid(mut below: Table, own: Table) -> Table {
     below.extend(own);
     below
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::args::given::{of_args, words};
+    use crate::cli::commands::Cli;
+    use clap::CommandFactory;
+
+    fn train() -> Command {
+        let mut cli = Cli::command();
+        cli.build();
+        cli.find_subcommand("train").unwrap().clone()
+    }
+
+    // A value of a run file, and the flag that gives the same setting.
+    #[test]
+    fn tables_and_flags_agree() {
+        let train = train();
+        for (entry, flags) in [
+            ("clip = 0.1", "--clip=0.1"),
+            ("clip = 3", "--clip=3"),
+            ("label-column = 2", "--label-column=2"),
+            ("test = 0.25", "--test=0.25"),
+            ("header = true", "--header=true"),
+            ("memory = 1048576", "--memory=1048576"),
+            ("memory = \"512MiB\"", "--memory=512MiB"),
+            ("betas = [0.8, 0.99]", "--betas=0.8,0.99"),
+            ("betas = \"0.8,0.99\"", "--betas=0.8,0.99"),
+            ("normalize = [0.1, 0.3]", "--normalize=0.1,0.3"),
+            ("classes = [\"a\", \"b\"]", "--classes=a,b"),
+            ("class-weights = [1, 2.5]", "--class-weights=1,2.5"),
+            ("train = \"a,b*\"", "--train=a,b*"),
+            ("scale = [\"a=1,2\", \"b=3,4\"]", "--scale=a=1,2 --scale=b=3,4"),
+            ("seed = 7", "--seed=7"),
+            ("seed = \"18446744073709551615\"", "--seed=18446744073709551615"),
+            ("tune = true", "--tune"),
+            ("tune = \"ways\"", "--tune=ways"),
+            ("nesterov = true", "--nesterov"),
+            ("gamma = \"one\"", "--gamma=one"),
+            ("gamma = -0.5", "--gamma=-0.5"),
+            ("iterates = 3", "--iterates=3"),
+            ("threshold = \"quantile\"", "--clip-rule=quantile"),
+            ("sampler = \"cyclic-poisson\"", "--sampler=cyclic-poisson"),
+            ("noise-schedule = \"matched:0.5\"", "--noise-schedule=matched:0.5"),
+            ("model = \"m.onnx\"", "--model-file=m.onnx"),
+        ] {
+            let settings = of_table(&entry.parse().unwrap(), &train).map_err(|fault| fault.key).unwrap();
+            let flags: Vec<String> = flags.split(' ').map(String::from).collect();
+            let of_flags = of_args(&flags, &train).map_err(|failure| failure.message).unwrap();
+            assert_eq!(words(&table_of(&settings), &train), words(&table_of(&of_flags), &train), "{entry}");
+            assert_eq!(format!("{settings:?}"), format!("{of_flags:?}"), "{entry}");
+        }
+    }
+
+    #[test]
+    fn switches_that_are_off_are_not_given() {
+        let table = "raw-bytes = false\nnesterov = false\ntrain = []\ntune = false".parse().unwrap();
+        let settings = of_table(&table, &train()).map_err(|fault| fault.key).unwrap();
+        assert!(table_of(&settings).is_empty());
+    }
+
+    #[test]
+    fn later_settings_override() {
+        let of = |text: &str| text.parse::<Table>().unwrap();
+        let below = of("epsilon = 3\ndelta = 1e-5\nclip = 1\nlr = 1");
+        assert_eq!(
+            overlaid(below.clone(), of("noise-multiplier = 2")),
+            of("delta = 1e-5\nclip = 1\nlr = 1\nnoise-multiplier = 2")
+        );
+        assert_eq!(overlaid(below.clone(), of("not-private = true\nlr = 2")), of("lr = 2\nnot-private = true"));
+        assert_eq!(overlaid(below.clone(), Table::new()), below);
+    }
+}
