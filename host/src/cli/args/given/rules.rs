@@ -16,12 +16,13 @@ const EXCLUDES: [(&str, &[&str]); 10] = [
     ("equation-6", &["epsilon", "noise-multiplier"]),
     ("not-private", &OF_PRIVATE),
     ("normalize-private", &["normalize"]),
-    ("parameter", &["only", "freeze", "tie", "untie"]),
     ("only", &["train", "freeze"]),
     ("lora", &["only", "untie"]),
     ("adaptive-fir", &["filter"]),
     ("no-bias-correction", &["adaptive-fir"]),
     ("kappa", &["gain-recursion"]),
+    // Programs give it: last, so that an error is first of what their users give.
+    ("parameter", &["only", "freeze", "tie", "untie"]),
 ];
 /// Settings, and the setting that each requires.
 const NEEDS: [(&str, &str); 12] = [
