@@ -7,7 +7,7 @@ mod open;
 mod quotation_marks;
 mod record_lines;
 
-pub(crate) use array_bytes::{Unread, each, elements, read_values};
+pub(crate) use array_bytes::{ArrayBytes, each, elements};
 pub(crate) use delimiter::check_delimiter;
 pub use library_panics::catches_panics;
 pub(crate) use library_panics::guarded;

@@ -20,10 +20,6 @@ impl Split {
     pub fn load_rows(&mut self, limit: u64) -> Result<(), DataError> {
         let held = self.held.as_ref().map_or(self.rows, |held| held.len());
         let fits = |stored: &Stored| stored.bytes_in_file(held).is_some_and(|bytes| bytes <= limit);
-        let labels = match &self.labels {
-            Labels::Stored { shape, values } if fits(values) => Some((shape.clone(), values.clone())),
-            _ => None,
-        };
         for index in 0..self.features.len() {
             if let Numbers::Stored(stored) = &self.features[index].values
                 && fits(stored)
@@ -31,37 +27,22 @@ impl Split {
                 self.features[index].values = self.loaded(stored, held)?;
             }
         }
-        if let Some((shape, values)) = labels {
-            self.labels = match self.loaded(&values, held)? {
-                Numbers::I64(values) => Labels::Classes { shape, values },
-                Numbers::F32(values) => Labels::Values { shape, values },
-                Numbers::Stored(values) => Labels::Stored { shape, values },
-            };
+        if let Labels::Stored { shape, values } = &self.labels
+            && fits(values)
+        {
+            self.labels = labels(shape.clone(), self.loaded(values, held)?);
         }
         Ok(())
     }
 
     /// The `held` rows of `stored` in memory. Bytes stay bytes, and floats that are still to be rounded keep their bits.
     fn loaded(&self, stored: &Stored, held: usize) -> Result<Numbers, DataError> {
-        let mut bytes = Vec::new();
-        let rows = (0..held).filter(|row| !self.null.get(*row).copied().unwrap_or(false));
-        Ok(match stored.kind {
-            StoredKind::F32 if stored.scaling.is_none() => {
-                let mut values = vec![0.0; held * stored.width];
-                for row in rows {
-                    stored.floats(row, &mut values[row * stored.width..][..stored.width], &mut bytes)?;
-                }
-                Numbers::F32(values)
-            }
-            StoredKind::I64 => {
-                let mut values = vec![0; held * stored.width];
-                for row in rows {
-                    stored.integers(row, &mut values[row * stored.width..][..stored.width], &mut bytes)?;
-                }
-                Numbers::I64(values)
-            }
-            _ => Numbers::Stored(stored.loaded(held)?),
-        })
+        let is_null = |row: usize| self.null.get(row).copied().unwrap_or(false);
+        match stored.kind {
+            StoredKind::I64 => read(stored, held, is_null),
+            StoredKind::F32 if stored.scaling.is_none() => read(stored, held, is_null),
+            _ => stored.loaded(held).map(Numbers::Stored),
+        }
     }
 
     /// Rows held out by the rule of [`TestSource::Fraction`](crate::TestSource::Fraction), and the others first; `None`
@@ -91,36 +72,15 @@ impl Split {
     ///
     /// Rows in a file cannot be read.
     pub fn in_memory(&self) -> Result<Split, DataError> {
-        let all = |stored: &Stored, shape: &[usize]| -> Result<Numbers, DataError> {
-            let (width, mut bytes) = (shape.iter().product::<usize>(), Vec::new());
-            let rows = (0..self.rows).filter(|row| !self.is_null(*row));
-            Ok(if stored.is_integer() {
-                let mut values = vec![0; self.rows * width];
-                for row in rows {
-                    stored.integers(row, &mut values[row * width..][..width], &mut bytes)?;
-                }
-                Numbers::I64(values)
-            } else {
-                let mut values = vec![0.0; self.rows * width];
-                for row in rows {
-                    stored.floats(row, &mut values[row * width..][..width], &mut bytes)?;
-                }
-                Numbers::F32(values)
-            })
-        };
+        let all = |stored: &Stored| read(stored, self.rows, |row| self.is_null(row));
         let mut split = self.clone();
         for features in &mut split.features {
             if let Numbers::Stored(stored) = &features.values {
-                features.values = all(stored, &features.shape)?;
+                features.values = all(stored)?;
             }
         }
         if let Labels::Stored { shape, values } = &self.labels {
-            let shape = shape.clone();
-            split.labels = match all(values, &shape)? {
-                Numbers::I64(values) => Labels::Classes { shape, values },
-                Numbers::F32(values) => Labels::Values { shape, values },
-                Numbers::Stored(_) => unreachable!("all of them are in memory"),
-            };
+            split.labels = labels(shape.clone(), all(values)?);
         }
         Ok(split)
     }
@@ -173,5 +133,29 @@ impl Split {
             are_bytes: self.are_bytes.clone(),
             label_scale: self.label_scale,
         }
+    }
+}
+
+/// The samples `0 .. rows` of `stored` in memory. Those that are null are zeros.
+fn read(stored: &Stored, rows: usize, is_null: impl Fn(usize) -> bool) -> Result<Numbers, DataError> {
+    let (width, mut bytes) = (stored.width, Vec::new());
+    let mut read = (0..rows).filter(|row| !is_null(*row));
+    if stored.is_integer() {
+        let mut values = vec![0; rows * width];
+        read.try_for_each(|row| stored.integers(row, &mut values[row * width..][..width], &mut bytes))?;
+        Ok(Numbers::I64(values))
+    } else {
+        let mut values = vec![0.0; rows * width];
+        read.try_for_each(|row| stored.floats(row, &mut values[row * width..][..width], &mut bytes))?;
+        Ok(Numbers::F32(values))
+    }
+}
+
+/// Labels of these numbers: integers are classes.
+fn labels(shape: Vec<usize>, values: Numbers) -> Labels {
+    match values {
+        Numbers::I64(values) => Labels::Classes { shape, values },
+        Numbers::F32(values) => Labels::Values { shape, values },
+        Numbers::Stored(values) => Labels::Stored { shape, values },
     }
 }

@@ -1,8 +1,10 @@
 //! The bytes of an array, read as values. Memory is bounded by what is there.
 
+use super::open::{FETCH_AGAIN, read_failed};
 use crate::DataError;
 use crate::numbers::{Element, Room, Sink, Values};
-use std::io::{self, Read};
+use std::io::Read;
+use std::path::Path;
 
 /// Number of elements of `shape`, if it and `width` times it can be counted.
 pub(crate) fn elements(shape: &[usize], width: usize) -> Option<usize> {
@@ -11,36 +13,47 @@ pub(crate) fn elements(shape: &[usize], width: usize) -> Option<usize> {
     Some(count)
 }
 
-/// Why values could not be read.
-pub(crate) enum Unread {
-    /// The number of bytes that were there.
-    Short(u64),
-    Io(io::Error),
-    Data(DataError),
+/// The bytes of an array after its header.
+pub(crate) struct ArrayBytes<'a> {
+    pub reader: &'a mut dyn Read,
+    /// The array's name in messages.
+    pub origin: &'a str,
+    /// The shape that the header declares, whose elements can be counted.
+    pub shape: &'a [usize],
+    /// Bytes of an element.
+    pub width: usize,
+    pub room: &'a Room,
 }
 
-/// Reads `count` values of `width` bytes each, which `decode` turns into others.
-pub(crate) fn read_values<T: Element>(
-    reader: &mut dyn Read,
-    count: usize,
-    width: usize,
-    room: &Room,
-    decode: impl Fn(&[u8]) -> Vec<T>,
-) -> Result<Values, Unread> {
-    let mut sink = Sink::new(room);
-    let (mut left, mut bytes) = (count, Vec::new());
-    while left > 0 {
-        let block = left.min(1 << 16);
-        bytes.clear();
-        let want = (block * width) as u64;
-        let got = reader.take(want).read_to_end(&mut bytes).map_err(Unread::Io)? as u64;
-        if got < want {
-            return Err(Unread::Short(((count - left) * width) as u64 + got));
+impl ArrayBytes<'_> {
+    /// Reads all values, which `decode` makes of elements.
+    ///
+    /// # Errors
+    ///
+    /// There are fewer bytes than the shape has, or more.
+    pub fn values<T: Element>(self, decode: impl Fn(&[u8]) -> Vec<T>) -> Result<Values, DataError> {
+        let Self { reader, origin, shape, width, room } = self;
+        let refuse = |fault: String| DataError::File(format!("{origin}: {fault}: {FETCH_AGAIN}"));
+        let failed = |error| read_failed(Path::new(origin), &error);
+        let count = elements(shape, width).unwrap_or(0);
+        let (mut sink, mut left, mut bytes) = (Sink::new(room), count, Vec::new());
+        while left > 0 {
+            let block = left.min(1 << 16);
+            bytes.clear();
+            let got = reader.take((block * width) as u64).read_to_end(&mut bytes).map_err(failed)?;
+            if got < block * width {
+                let (got, all) = ((count - left) * width + got, count * width);
+                return Err(refuse(format!("is truncated ({got} of {all} bytes of the shape {shape:?})")));
+            }
+            sink.push(&decode(&bytes))?;
+            left -= block;
         }
-        sink.push(&decode(&bytes)).map_err(Unread::Data)?;
-        left -= block;
+        // Reading on to the end also has the checksum of gzip or of an archive compared.
+        match reader.read(&mut [0]).map_err(failed)? {
+            0 => sink.finish(),
+            _ => Err(refuse(format!("goes on after the shape {shape:?} that it declares"))),
+        }
     }
-    sink.finish().map_err(Unread::Data)
 }
 
 /// Values of `W` bytes each.

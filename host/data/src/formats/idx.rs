@@ -6,7 +6,7 @@
 //! (`emnist/emnist-letters-`). Each may end in `.gz`, and be written `.idx3-ubyte` for `-idx3-ubyte`.
 
 use crate::dataset::Splits;
-use crate::files::{FETCH_AGAIN, Source, Unread, each, elements, open, read_failed, read_values};
+use crate::files::{ArrayBytes, FETCH_AGAIN, Source, each, elements, open, read_failed};
 use crate::numbers::Room;
 use crate::rows::{Array, RawSplit, assemble};
 use crate::{DataError, DataOptions, LabelKind, Split};
@@ -88,39 +88,20 @@ pub(super) fn read(path: &Path, room: &Room) -> Result<Array, DataError> {
         shape.push(u32::from_be_bytes(extent) as usize);
     }
     let header = 4 + 4 * extents as u64;
-    let bytes = elements(&shape, width)
-        .map(|count| (count * width) as u64)
-        .filter(|bytes| header.checked_add(*bytes).is_some_and(|total| total <= limit))
+    elements(&shape, width)
+        .filter(|count| header.checked_add((count * width) as u64).is_some_and(|total| total <= limit))
         .ok_or_else(|| {
             refuse(format!("declares the shape {shape:?}, more than a file of its length can hold: {FETCH_AGAIN}"))
         })?;
-    let count = bytes as usize / width;
-    let from: &mut dyn Read = &mut reader;
+    let origin = path.display().to_string();
+    let bytes = ArrayBytes { reader: &mut reader, origin: &origin, shape: &shape, width, room };
     let values = match magic[2] {
-        0x08 => read_values(from, count, width, room, <[u8]>::to_vec),
-        0x09 => read_values(from, count, width, room, |bytes| each(bytes, |[byte]| i64::from(byte.cast_signed()))),
-        0x0b => {
-            read_values(from, count, width, room, |bytes| each(bytes, |bytes| i64::from(i16::from_be_bytes(bytes))))
-        }
-        0x0c => {
-            read_values(from, count, width, room, |bytes| each(bytes, |bytes| i64::from(i32::from_be_bytes(bytes))))
-        }
-        0x0d => read_values(from, count, width, room, |bytes| each(bytes, f32::from_be_bytes)),
-        _ => read_values(from, count, width, room, |bytes| each(bytes, f64::from_be_bytes)),
-    };
-    let values = values.map_err(|unread| match unread {
-        Unread::Short(got) => {
-            refuse(format!("is truncated ({got} of {bytes} bytes of the shape {shape:?}): {FETCH_AGAIN}"))
-        }
-        Unread::Io(error) => read_failed(path, &error),
-        Unread::Data(error) => error,
-    })?;
-    // Reading on to the end also has gzip compare its checksum.
-    match reader.read(&mut [0]).map_err(|error| read_failed(path, &error))? {
-        0 => {}
-        _ => {
-            return Err(refuse(format!("goes on after the shape {shape:?} that it declares: {FETCH_AGAIN}")));
-        }
-    }
-    Ok(Array { origin: path.display().to_string(), shape, values })
+        0x08 => bytes.values(<[u8]>::to_vec),
+        0x09 => bytes.values(|bytes| each(bytes, |[byte]| i64::from(byte.cast_signed()))),
+        0x0b => bytes.values(|bytes| each(bytes, |bytes| i64::from(i16::from_be_bytes(bytes)))),
+        0x0c => bytes.values(|bytes| each(bytes, |bytes| i64::from(i32::from_be_bytes(bytes)))),
+        0x0d => bytes.values(|bytes| each(bytes, f32::from_be_bytes)),
+        _ => bytes.values(|bytes| each(bytes, f64::from_be_bytes)),
+    }?;
+    Ok(Array { origin, shape, values })
 }

@@ -3,7 +3,7 @@
 //! Element types: f4, f8, bool, and integers with and without a sign up to i8 and u8; little-endian, C order.
 
 use crate::dataset::Splits;
-use crate::files::{FETCH_AGAIN, Source, Unread, each, elements, open, open_plain, read_failed, read_values};
+use crate::files::{ArrayBytes, FETCH_AGAIN, Source, each, elements, open, open_plain, read_failed};
 use crate::numbers::Room;
 use crate::rows::{Array, RawSplit, assemble};
 use crate::{DataError, DataOptions, LabelKind};
@@ -107,27 +107,15 @@ pub(super) fn read_array(entry: &mut dyn Read, limit: u64, origin: String, room:
         return Err(refuse(format!("declares the shape {shape:?}, more than the file can hold: {FETCH_AGAIN}")));
     }
 
-    let count = elements(&shape, 1).unwrap_or(0);
-    let bytes = (count * width) as u64;
+    let bytes = ArrayBytes { reader: entry, origin: &origin, shape: &shape, width, room };
     let values = match (kind, width) {
-        (TypeChar::Float, 4) => read_values(entry, count, width, room, |bytes| each(bytes, f32::from_le_bytes)),
-        (TypeChar::Float, _) => read_values(entry, count, width, room, |bytes| each(bytes, f64::from_le_bytes)),
-        (TypeChar::Uint, 1) => read_values(entry, count, width, room, <[u8]>::to_vec),
-        (TypeChar::Uint, 8) => read_values(entry, count, width, room, |bytes| each(bytes, u64::from_le_bytes)),
-        (kind, width) => read_values(entry, count, width, room, |bytes| integers(kind, width, bytes)),
-    };
-    let values = values.map_err(|unread| match unread {
-        Unread::Short(got) => {
-            refuse(format!("is truncated ({got} of {bytes} bytes of the shape {shape:?}): {FETCH_AGAIN}"))
-        }
-        Unread::Io(error) => broken(error),
-        Unread::Data(error) => error,
-    })?;
-    // Reading on to the end also has an archive's checksum compared.
-    match entry.read(&mut [0]).map_err(broken)? {
-        0 => Ok(Array { origin, shape, values }),
-        _ => Err(refuse(format!("goes on after the shape {shape:?} that it declares: {FETCH_AGAIN}"))),
-    }
+        (TypeChar::Float, 4) => bytes.values(|bytes| each(bytes, f32::from_le_bytes)),
+        (TypeChar::Float, _) => bytes.values(|bytes| each(bytes, f64::from_le_bytes)),
+        (TypeChar::Uint, 1) => bytes.values(<[u8]>::to_vec),
+        (TypeChar::Uint, 8) => bytes.values(|bytes| each(bytes, u64::from_le_bytes)),
+        (kind, width) => bytes.values(|bytes| integers(kind, width, bytes)),
+    }?;
+    Ok(Array { origin, shape, values })
 }
 
 fn integers(kind: TypeChar, width: usize, bytes: &[u8]) -> Vec<i64> {
