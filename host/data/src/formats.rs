@@ -24,7 +24,7 @@ use std::path::Path;
 /// Reads the training split, and the test split if the files have one.
 type Read = fn(&Path, &DataOptions, &mut Naming) -> Result<Splits, DataError>;
 
-/// A format of data sets.
+/// A format of data sets, the kind in `KIND:PATH`.
 #[derive(Clone, Copy, Debug)]
 pub struct Format {
     /// Its names in front of the path. Lists show the first.

@@ -50,7 +50,7 @@ impl ArrayBytes<'_> {
         }
         // Reading on to the end also has the checksum of gzip or of an archive compared.
         match reader.read(&mut [0]).map_err(failed)? {
-            0 => sink.finish(),
+            0 => sink.values(),
             _ => Err(refuse(format!("goes on after the shape {shape:?} that it declares"))),
         }
     }

@@ -132,10 +132,7 @@ fn read_batch(reader: &mut dyn Read, origin: &str, room: &Room) -> Result<Held<u
             return Err(DataError::File(format!("{origin}: is no batch of CIFAR, but far larger: {FETCH_AGAIN}")));
         }
         if bytes.is_empty() {
-            return match sink.finish()? {
-                Values::U8(held) => Ok(held),
-                _ => unreachable!("the sink is of bytes"),
-            };
+            return sink.finish();
         }
         sink.push(&bytes)?;
     }
@@ -185,7 +182,7 @@ fn split(path: &Path, batches: Vec<File>, coarse: bool, options: &DataOptions) -
         return Err(SettingError::new("label_column", "coarse", problem).into());
     }
     let (origin, rows) = (path.display().to_string(), labels.len());
-    let features = vec![Array { origin: origin.clone(), shape: vec![rows, 3, 32, 32], values: pixels.finish()? }];
+    let features = vec![Array { origin: origin.clone(), shape: vec![rows, 3, 32, 32], values: pixels.values()? }];
     let labels =
         (options.labels != LabelKind::None).then(|| Array { origin, shape: vec![rows], values: Values::f64s(labels) });
     assemble(RawSplit::new(features, labels), options)

@@ -84,7 +84,7 @@ pub(super) fn load(path: &Path, options: &DataOptions, naming: &mut Naming) -> R
     }
 
     let origin = path.display().to_string();
-    let of_labels = || labels.finish().map(|values| Array { origin: origin.clone(), shape: vec![lines.len()], values });
+    let of_labels = || labels.values().map(|values| Array { origin: origin.clone(), shape: vec![lines.len()], values });
     let labels = label.map(|_| of_labels()).transpose()?;
     let raw = RawSplit {
         features: vec![Array { origin, shape: vec![lines.len(), width], values: table.finish()? }],

@@ -143,6 +143,6 @@ fn split(path: &Path, folders: Vec<(String, usize)>, options: &DataOptions) -> R
         shape: vec![rows],
         values: Values::f64s(files.iter().map(|(_, class)| *class).collect()),
     });
-    let features = vec![Array { origin, shape, values: sink.finish()? }];
+    let features = vec![Array { origin, shape, values: sink.values()? }];
     assemble(RawSplit { unreadable, ..RawSplit::new(features, labels) }, options)
 }

@@ -144,7 +144,7 @@ fn split(path: &Path, files: &[PathBuf], options: &DataOptions, naming: &mut Nam
     let origin = path.display().to_string();
     let is_scaled = samples.are_scaled();
     let (shape, values) = samples.finish()?;
-    let of_labels = || labels.finish().map(|values| Array { origin: origin.clone(), shape: vec![rows], values });
+    let of_labels = || labels.values().map(|values| Array { origin: origin.clone(), shape: vec![rows], values });
     let labels = has_label.then(of_labels).transpose()?;
     let shape = [&[rows], &shape[..]].concat();
     let features = vec![Array { origin, shape, values }];

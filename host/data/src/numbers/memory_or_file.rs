@@ -12,8 +12,7 @@ const BLOCK: usize = 1 << 18;
 /// A type of values in files.
 pub(crate) trait Element: Copy {
     const WIDTH: usize;
-    fn wrap(values: Vec<Self>) -> Values;
-    fn in_file(values: FileValues) -> Values;
+    fn values(held: Held<Self>) -> Values;
     fn encode(values: &[Self], bytes: &mut Vec<u8>);
     fn decode(bytes: &[u8]) -> Vec<Self>;
 }
@@ -22,11 +21,8 @@ macro_rules! element {
     ($type:ty, $kind:ident) => {
         impl Element for $type {
             const WIDTH: usize = size_of::<$type>();
-            fn wrap(values: Vec<Self>) -> Values {
-                Values::$kind(Held::Memory(values))
-            }
-            fn in_file(values: FileValues) -> Values {
-                Values::$kind(Held::File(values))
+            fn values(held: Held<Self>) -> Values {
+                Values::$kind(held)
             }
             fn encode(values: &[Self], bytes: &mut Vec<u8>) {
                 bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
@@ -48,12 +44,8 @@ element!(f64, F64);
 impl Element for Number {
     const WIDTH: usize = 9;
 
-    fn wrap(values: Vec<Self>) -> Values {
-        Values::Numbers(Held::Memory(values))
-    }
-
-    fn in_file(values: FileValues) -> Values {
-        Values::Numbers(Held::File(values))
+    fn values(held: Held<Self>) -> Values {
+        Values::Numbers(held)
     }
 
     fn encode(values: &[Self], bytes: &mut Vec<u8>) {
@@ -158,7 +150,7 @@ impl<T: Element> Held<T> {
 
 impl Values {
     pub fn f64s(values: Vec<f64>) -> Self {
-        f64::wrap(values)
+        Values::F64(Held::Memory(values))
     }
 
     /// Hands all values to `reader`, whole rows of `row` values at a time, with the number of the first row.
@@ -233,13 +225,19 @@ impl<T: Element> Sink<T> {
         Ok(())
     }
 
-    pub fn finish(mut self) -> Result<Values, DataError> {
+    /// All values.
+    pub fn values(self) -> Result<Values, DataError> {
+        self.finish().map(T::values)
+    }
+
+    /// All values, of their type.
+    pub fn finish(mut self) -> Result<Held<T>, DataError> {
         if self.file.is_some() {
             self.flush()?;
         }
         match self.file {
-            None => Ok(T::wrap(self.values)),
-            Some(file) => Ok(T::in_file(FileValues::in_file(file, self.written, self.room))),
+            None => Ok(Held::Memory(self.values)),
+            Some(file) => Ok(Held::File(FileValues::in_file(file, self.written, self.room))),
         }
     }
 }
@@ -255,7 +253,7 @@ mod tests {
         for memory in [None, Some(4000), Some(3999), Some(100), Some(0)] {
             let mut sink = Sink::new(&Room::new(memory, Some(folder.path())));
             all.chunks(7).for_each(|block| sink.push(block).unwrap());
-            let Values::F32(held) = sink.finish().unwrap() else { panic!() };
+            let held = sink.finish().unwrap();
             assert_eq!(matches!(held, Held::File(_)), memory.is_some_and(|memory| memory < 4000), "{memory:?}");
             let mut back = Vec::new();
             held.blocks(5, |first, block| {
@@ -282,7 +280,7 @@ mod tests {
         ];
         let mut sink = Sink::new(&Room::new(Some(0), Some(folder.path())));
         sink.push(&all).unwrap();
-        let values = sink.finish().unwrap();
+        let values = sink.values().unwrap();
         assert!(matches!(values, Values::Numbers(Held::File(_))));
         let mut back = vec![];
         let read = values.blocks(1, |_, block| {

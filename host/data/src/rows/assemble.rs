@@ -192,11 +192,7 @@ fn floats(
             };
             sink.push(&block.iter().enumerate().map(wide).collect::<Vec<_>>())
         })?;
-        let values = match sink.finish()? {
-            Values::F64(values) => values.into_file_values(),
-            _ => unreachable!("the sink is of floats"),
-        };
-        return Ok(Numbers::Stored(Stored::all(values, StoredKind::F64, width)));
+        return Ok(Numbers::Stored(Stored::all(sink.finish()?.into_file_values(), StoredKind::F64, width)));
     }
     let mut sink = Sink::<f32>::new(room);
     values.blocks(width, |first, block| {
@@ -212,9 +208,8 @@ fn floats(
 /// The floats of `sink` as samples of `width` values.
 fn finished(sink: Sink<f32>, width: usize) -> Result<Numbers, DataError> {
     match sink.finish()? {
-        Values::F32(Held::Memory(values)) => Ok(Numbers::F32(values)),
-        Values::F32(Held::File(values)) => Ok(Numbers::Stored(Stored::all(values, StoredKind::F32, width))),
-        _ => unreachable!("the sink is of floats"),
+        Held::Memory(values) => Ok(Numbers::F32(values)),
+        Held::File(values) => Ok(Numbers::Stored(Stored::all(values, StoredKind::F32, width))),
     }
 }
 
@@ -234,10 +229,7 @@ fn of_bytes(
             bytes => {
                 let mut sink = Sink::in_file(room);
                 bytes.blocks(width, |_, block| sink.push(&placed(block, width, fit)))?;
-                match sink.finish()? {
-                    Values::U8(Held::File(file)) => file,
-                    _ => unreachable!("the sink is of bytes in a file"),
-                }
+                sink.finish()?.into_file_values()
             }
         };
         return Ok(Numbers::Stored(Stored::all(file, StoredKind::Bytes(scaling), width)));
@@ -297,9 +289,8 @@ fn integers(
         }),
     }?;
     match sink.finish()? {
-        Values::I64(Held::Memory(values)) => Ok(Numbers::I64(values)),
-        Values::I64(Held::File(values)) => Ok(Numbers::Stored(Stored::all(values, StoredKind::I64, width))),
-        _ => unreachable!("the sink is of integers"),
+        Held::Memory(values) => Ok(Numbers::I64(values)),
+        Held::File(values) => Ok(Numbers::Stored(Stored::all(values, StoredKind::I64, width))),
     }
 }
 

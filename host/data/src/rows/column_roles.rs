@@ -29,6 +29,17 @@ enum ColumnRole<'a> {
     Category { list: &'a [String], one_hot: bool },
 }
 
+impl ColumnRole<'_> {
+    /// Values of a sample that the column has.
+    fn width(&self) -> usize {
+        match self {
+            ColumnRole::Label => 0,
+            ColumnRole::Category { list, one_hot: true } => list.len(),
+            _ => 1,
+        }
+    }
+}
+
 impl<'a> Columns<'a> {
     /// Of a table with columns of these names.
     pub fn new(
@@ -87,14 +98,7 @@ impl<'a> Columns<'a> {
 
     /// The name of the column of each value of a sample.
     pub fn value_names(&self) -> Vec<String> {
-        let of = |(role, name): (&ColumnRole<'_>, &String)| {
-            let count = match role {
-                ColumnRole::Label => 0,
-                ColumnRole::Category { list, one_hot: true } => list.len(),
-                _ => 1,
-            };
-            std::iter::repeat_n(name.clone(), count)
-        };
+        let of = |(role, name): (&ColumnRole<'_>, &String)| std::iter::repeat_n(name.clone(), role.width());
         self.roles.iter().zip(&self.names).flat_map(of).collect()
     }
 
@@ -108,12 +112,7 @@ impl<'a> Columns<'a> {
 
     /// Values of a sample.
     pub fn width(&self) -> usize {
-        let width = |role: &ColumnRole<'_>| match role {
-            ColumnRole::Label => 0,
-            ColumnRole::Category { list, one_hot: true } => list.len(),
-            _ => 1,
-        };
-        self.roles.iter().map(width).sum()
+        self.roles.iter().map(ColumnRole::width).sum()
     }
 
     /// Adds a number to the features of a row, scaled: for inputs of integers without any rounding.

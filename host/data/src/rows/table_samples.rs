@@ -86,9 +86,9 @@ impl TableSamples {
     /// All values. Nothing is left to scale.
     pub fn finish(self) -> Result<Values, DataError> {
         match self.sink {
-            Samples::Integers(sink) => sink.finish(),
-            Samples::Floats(sink) => sink.finish(),
-            Samples::Unrounded(sink) => sink.finish(),
+            Samples::Integers(sink) => sink.values(),
+            Samples::Floats(sink) => sink.values(),
+            Samples::Unrounded(sink) => sink.values(),
         }
     }
 }

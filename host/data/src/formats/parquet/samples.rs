@@ -99,7 +99,7 @@ impl<'a> Samples<'a> {
     pub fn finish(self) -> Result<(Vec<usize>, Values), DataError> {
         match (self.layout, self.table) {
             (None, Some(table)) => Ok((vec![table.width()], table.finish()?)),
-            (layout, _) => Ok((layout.map_or(vec![0], |layout| layout.shape()), self.pixels.finish()?)),
+            (layout, _) => Ok((layout.map_or(vec![0], |layout| layout.shape()), self.pixels.values()?)),
         }
     }
 }

@@ -210,7 +210,7 @@ impl Reader<'_, '_> {
 
     fn finish(mut self) -> Result<Rows, DataError> {
         self.flush()?;
-        let labels = self.has_labels.then(|| self.labels.finish()).transpose()?;
+        let labels = self.has_labels.then(|| self.labels.values()).transpose()?;
         Ok(Rows { labels, ..self.rows })
     }
 }

@@ -184,7 +184,7 @@ impl Encoder<'_> {
     pub(super) fn finish(self, origin: &str) -> Result<Encoded, DataError> {
         let array = |sink: Sink<i64>| {
             let shape = vec![self.texts, self.tokens.length];
-            Ok(Array { origin: origin.to_string(), shape, values: sink.finish()? })
+            Ok(Array { origin: origin.to_string(), shape, values: sink.values()? })
         };
         Ok(Encoded {
             features: self.columns.into_iter().map(array).collect::<Result<_, DataError>>()?,

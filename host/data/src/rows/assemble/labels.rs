@@ -2,7 +2,7 @@
 
 use super::bad_rows::BadRows;
 use crate::dataset::{IGNORED, Stored, StoredKind};
-use crate::numbers::{Held, Number, Room, Sink, Values, not_finite, rounded};
+use crate::numbers::{Held, Number, Room, Sink, not_finite, rounded};
 use crate::rows::array::Array;
 use crate::rows::fit_shape::fit;
 use crate::{DataError, DataOptions, LabelKind, Labels, Layout};
@@ -77,11 +77,8 @@ fn numbers(
         sink.push(&block)
     })?;
     match sink.finish()? {
-        Values::F32(Held::Memory(values)) => Ok(Labels::Values { shape, values }),
-        Values::F32(Held::File(values)) => {
-            Ok(Labels::Stored { shape, values: Stored::all(values, StoredKind::F32, width) })
-        }
-        _ => unreachable!("the sink is of floats"),
+        Held::Memory(values) => Ok(Labels::Values { shape, values }),
+        Held::File(values) => Ok(Labels::Stored { shape, values: Stored::all(values, StoredKind::F32, width) }),
     }
 }
 
@@ -145,10 +142,7 @@ fn integers(
         sink.push(&block.iter().map(|label| label.f64() as i64).collect::<Vec<_>>())
     })?;
     match sink.finish()? {
-        Values::I64(Held::Memory(values)) => Ok(Labels::Classes { shape, values }),
-        Values::I64(Held::File(values)) => {
-            Ok(Labels::Stored { shape, values: Stored::all(values, StoredKind::I64, width) })
-        }
-        _ => unreachable!("the sink is of integers"),
+        Held::Memory(values) => Ok(Labels::Classes { shape, values }),
+        Held::File(values) => Ok(Labels::Stored { shape, values: Stored::all(values, StoredKind::I64, width) }),
     }
 }
