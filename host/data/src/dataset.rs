@@ -1,13 +1,24 @@
 //! A data set: rows in memory, or beyond a limit in a file.
 
-use super::held_out::held_out;
-use super::scaling::Scaling;
-use super::stored::StoredKind;
-use super::{DataError, DataNames, Normalize, Stored};
+mod change_sample;
+mod digest;
+mod held_out;
+mod scaling;
+mod select;
+mod shared_rows;
+mod stored;
+
+pub use change_sample::Sample;
+pub use held_out::held_out_rows;
+pub(crate) use scaling::Scaling;
+pub use stored::Stored;
+pub(crate) use stored::StoredKind;
+
+use crate::{DataError, DataNames, Normalize};
 use std::ops::Range;
 
 /// The label of a class or token that does not count.
-pub(super) const IGNORED: i64 = -100;
+pub(crate) const IGNORED: i64 = -100;
 
 /// Samples to train on, and samples to test on.
 #[derive(Clone, PartialEq, Debug)]
@@ -24,20 +35,23 @@ pub struct Dataset {
     pub notes: Vec<String>,
 }
 
+/// The training split, and the test split if there is one.
+pub(crate) type Splits = (Split, Option<Split>);
+
 /// N samples.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Split {
-    pub(super) rows: usize,
-    pub(super) features: Vec<Features>,
-    pub(super) labels: Labels,
+    pub(crate) rows: usize,
+    pub(crate) features: Vec<Features>,
+    pub(crate) labels: Labels,
     /// One flag a row, or none at all where no row is null.
-    pub(super) null: Vec<bool>,
+    pub(crate) null: Vec<bool>,
     /// The rows that are held, if not all are. The others cannot be read.
-    pub(super) held: Option<Range<usize>>,
+    pub(crate) held: Option<Range<usize>>,
     /// For each input, whether its values were bytes.
-    pub(super) are_bytes: Vec<bool>,
+    pub(crate) are_bytes: Vec<bool>,
     /// The public mean and standard deviation by which labels are scaled.
-    pub(super) label_scale: Option<(f64, f64)>,
+    pub(crate) label_scale: Option<(f64, f64)>,
 }
 
 /// The values of one model input for all samples.
@@ -134,7 +148,7 @@ impl Split {
         self.rows
     }
 
-    /// Returns true if there is no sample at all; a loaded split always has one.
+    /// Returns true if the split has no samples. A loaded split has some.
     pub fn is_empty(&self) -> bool {
         self.rows == 0
     }
@@ -163,7 +177,7 @@ impl Split {
     ///
     /// # Panics
     ///
-    /// There is no such input or sample.
+    /// The split has no such input or sample.
     pub fn unrounded(&self, input: usize, index: usize, to: &mut [f64]) -> Result<bool, DataError> {
         match &self.features[input].values {
             Numbers::Stored(stored) => stored.wide(self.place(index), to),
@@ -179,64 +193,6 @@ impl Split {
     /// The rows that the split holds, if not all.
     pub fn held(&self) -> Option<Range<usize>> {
         self.held.clone()
-    }
-
-    /// Drops all rows but these from memory. Rows keep their numbers and N stays; what a batch reads must be among the rows that are held.
-    pub fn keep_rows(&mut self, rows: Range<usize>) {
-        let kept = self.select(|row| rows.contains(&row));
-        *self = Self { rows: self.rows, held: Some(rows), ..kept };
-    }
-
-    /// Moves the rows from files into memory: those of each array that has at most `limit` bytes of them.
-    ///
-    /// # Errors
-    ///
-    /// Rows in a file cannot be read.
-    pub fn load_rows(&mut self, limit: u64) -> Result<(), DataError> {
-        let held = self.held.as_ref().map_or(self.rows, |held| held.len());
-        let fits = |stored: &Stored| stored.bytes_in_file(held).is_some_and(|bytes| bytes <= limit);
-        let labels = match &self.labels {
-            Labels::Stored { shape, values } if fits(values) => Some((shape.clone(), values.clone())),
-            _ => None,
-        };
-        for index in 0..self.features.len() {
-            if let Numbers::Stored(stored) = &self.features[index].values
-                && fits(stored)
-            {
-                self.features[index].values = self.loaded(stored, held)?;
-            }
-        }
-        if let Some((shape, values)) = labels {
-            self.labels = match self.loaded(&values, held)? {
-                Numbers::I64(values) => Labels::Classes { shape, values },
-                Numbers::F32(values) => Labels::Values { shape, values },
-                Numbers::Stored(values) => Labels::Stored { shape, values },
-            };
-        }
-        Ok(())
-    }
-
-    /// The `held` rows of `stored` in memory. Bytes stay bytes, and floats that are still to be rounded keep their bits.
-    fn loaded(&self, stored: &Stored, held: usize) -> Result<Numbers, DataError> {
-        let mut bytes = Vec::new();
-        let rows = (0..held).filter(|row| !self.null.get(*row).copied().unwrap_or(false));
-        Ok(match stored.kind {
-            StoredKind::F32 if stored.scaling.is_none() => {
-                let mut values = vec![0.0; held * stored.width];
-                for row in rows {
-                    stored.floats(row, &mut values[row * stored.width..][..stored.width], &mut bytes)?;
-                }
-                Numbers::F32(values)
-            }
-            StoredKind::I64 => {
-                let mut values = vec![0; held * stored.width];
-                for row in rows {
-                    stored.integers(row, &mut values[row * stored.width..][..stored.width], &mut bytes)?;
-                }
-                Numbers::I64(values)
-            }
-            _ => Numbers::Stored(stored.loaded(held)?),
-        })
     }
 
     /// Scales the values of each float input, one constant for each value of a sample or one for all.
@@ -265,101 +221,8 @@ impl Split {
     /// # Panics
     ///
     /// It lies before them.
-    pub(super) fn place(&self, index: usize) -> usize {
+    pub(crate) fn place(&self, index: usize) -> usize {
         self.held.as_ref().map_or(index, |held| index.checked_sub(held.start).expect("a row that is not held"))
-    }
-
-    /// Gives all that the split holds, with its shapes, to `take`: for a digest that tells data sets apart.
-    ///
-    /// # Errors
-    ///
-    /// Rows in a file cannot be read.
-    pub fn digest(&self, take: &mut dyn FnMut(&[u8])) -> Result<(), DataError> {
-        fn values<T: Copy, const N: usize>(values: &[T], bytes: fn(T) -> [u8; N], take: &mut dyn FnMut(&[u8])) {
-            let mut buffer = Vec::new();
-            for part in values.chunks(4096) {
-                buffer.clear();
-                part.iter().for_each(|value| buffer.extend_from_slice(&bytes(*value)));
-                take(&buffer);
-            }
-        }
-        let shape = |kind: u8, shape: &[usize], take: &mut dyn FnMut(&[u8])| {
-            take(&[kind]);
-            take(&(shape.len() as u64).to_le_bytes());
-            shape.iter().for_each(|extent| take(&(*extent as u64).to_le_bytes()));
-        };
-        let rows = |stored: &Stored, shape: &[usize], take: &mut dyn FnMut(&[u8])| -> Result<(), DataError> {
-            let width = shape.iter().product();
-            let (mut floats, mut integers, mut bytes) = (vec![0.0; width], vec![0; width], vec![]);
-            for row in 0..self.rows {
-                // A null sample is zeros, as in memory.
-                let is_null = self.is_null(row);
-                if stored.is_integer() {
-                    integers.fill(0);
-                    if !is_null {
-                        stored.integers(row, &mut integers, &mut bytes)?;
-                    }
-                    values(&integers, i64::to_le_bytes, take);
-                } else {
-                    floats.fill(0.0);
-                    if !is_null {
-                        stored.floats(row, &mut floats, &mut bytes)?;
-                    }
-                    values(&floats, f32::to_le_bytes, take);
-                }
-            }
-            Ok(())
-        };
-        take(&(self.rows as u64).to_le_bytes());
-        for features in &self.features {
-            match &features.values {
-                Numbers::F32(floats) => {
-                    shape(1, &features.shape, take);
-                    values(floats, f32::to_le_bytes, take);
-                }
-                Numbers::I64(integers) => {
-                    shape(2, &features.shape, take);
-                    values(integers, i64::to_le_bytes, take);
-                }
-                Numbers::Stored(stored) => {
-                    shape(if stored.is_integer() { 2 } else { 1 }, &features.shape, take);
-                    rows(stored, &features.shape, take)?;
-                }
-            }
-        }
-        match &self.labels {
-            Labels::Classes { shape: extents, values: classes } => {
-                shape(3, extents, take);
-                values(classes, i64::to_le_bytes, take);
-            }
-            Labels::Values { shape: extents, values: floats } => {
-                shape(4, extents, take);
-                values(floats, f32::to_le_bytes, take);
-            }
-            Labels::Stored { shape: extents, values: stored } => {
-                shape(if stored.is_integer() { 3 } else { 4 }, extents, take);
-                rows(stored, extents, take)?;
-            }
-            Labels::None => take(&[5]),
-        }
-        values(&self.null, |null| [u8::from(null)], take);
-        Ok(())
-    }
-
-    /// Rows held out by the rule of [`TestSource::Fraction`](super::TestSource::Fraction), and the others first; `None`
-    /// where either would be empty.
-    pub fn hold_out(&self, fraction: f64, seed: u64) -> Option<(Split, Split)> {
-        self.split_by(&held_out(self.rows, fraction, seed, None))
-    }
-
-    /// [`hold_out`](Self::hold_out) with the same part of each class, which is taken to be public.
-    pub(super) fn hold_out_of_classes(&self, fraction: f64, seed: u64) -> Option<(Split, Split)> {
-        match &self.labels {
-            Labels::Classes { values, .. } if values.len() == self.rows => {
-                self.split_by(&held_out(self.rows, fraction, seed, Some(values)))
-            }
-            _ => None,
-        }
     }
 
     /// The class of all rows, if they have one class alone. Private, as the data is.
@@ -372,107 +235,12 @@ impl Split {
         all.all(|class| *class == first).then_some(first)
     }
 
-    pub(super) fn has_one_class_each(&self) -> bool {
+    pub(crate) fn has_one_class_each(&self) -> bool {
         matches!(&self.labels, Labels::Classes { values, .. } if values.len() == self.rows)
     }
 
-    fn split_by(&self, held_out: &[bool]) -> Option<(Split, Split)> {
-        let (train, test) = (self.select(|row| !held_out[row]), self.select(|row| held_out[row]));
-        (!train.is_empty() && !test.is_empty()).then_some((train, test))
-    }
-
-    /// The same samples, all in memory.
-    ///
-    /// # Errors
-    ///
-    /// Rows in a file cannot be read.
-    pub fn in_memory(&self) -> Result<Split, DataError> {
-        let all = |stored: &Stored, shape: &[usize]| -> Result<Numbers, DataError> {
-            let (width, mut bytes) = (shape.iter().product::<usize>(), Vec::new());
-            let rows = (0..self.rows).filter(|row| !self.is_null(*row));
-            Ok(if stored.is_integer() {
-                let mut values = vec![0; self.rows * width];
-                for row in rows {
-                    stored.integers(row, &mut values[row * width..][..width], &mut bytes)?;
-                }
-                Numbers::I64(values)
-            } else {
-                let mut values = vec![0.0; self.rows * width];
-                for row in rows {
-                    stored.floats(row, &mut values[row * width..][..width], &mut bytes)?;
-                }
-                Numbers::F32(values)
-            })
-        };
-        let mut split = self.clone();
-        for features in &mut split.features {
-            if let Numbers::Stored(stored) = &features.values {
-                features.values = all(stored, &features.shape)?;
-            }
-        }
-        if let Labels::Stored { shape, values } = &self.labels {
-            let shape = shape.clone();
-            split.labels = match all(values, &shape)? {
-                Numbers::I64(values) => Labels::Classes { shape, values },
-                Numbers::F32(values) => Labels::Values { shape, values },
-                Numbers::Stored(_) => unreachable!("all of them are in memory"),
-            };
-        }
-        Ok(split)
-    }
-
-    pub(super) fn first(&self, size: usize) -> Split {
-        self.select(|row| row < size)
-    }
-
-    fn select(&self, keep: impl Fn(usize) -> bool) -> Split {
-        fn rows<T: Copy>(values: &[T], shape: &[usize], rows: usize, keep: &dyn Fn(usize) -> bool) -> Vec<T> {
-            let width = shape.iter().product::<usize>();
-            let mut kept = Vec::new();
-            for row in (0..rows).filter(|row| keep(*row)) {
-                kept.extend_from_slice(&values[row * width..][..width]);
-            }
-            kept
-        }
-        let null = rows(&self.null, &[], self.null.len(), &keep);
-        Split {
-            rows: (0..self.rows).filter(|row| keep(*row)).count(),
-            features: self
-                .features
-                .iter()
-                .map(|features| Features {
-                    shape: features.shape.clone(),
-                    values: match &features.values {
-                        Numbers::F32(values) => Numbers::F32(rows(values, &features.shape, self.rows, &keep)),
-                        Numbers::I64(values) => Numbers::I64(rows(values, &features.shape, self.rows, &keep)),
-                        Numbers::Stored(stored) => {
-                            Numbers::Stored(stored.select((0..self.rows).filter(|row| keep(*row))))
-                        }
-                    },
-                })
-                .collect(),
-            labels: match &self.labels {
-                Labels::Classes { shape, values } => {
-                    Labels::Classes { shape: shape.clone(), values: rows(values, shape, self.rows, &keep) }
-                }
-                Labels::Values { shape, values } => {
-                    Labels::Values { shape: shape.clone(), values: rows(values, shape, self.rows, &keep) }
-                }
-                Labels::Stored { shape, values } => Labels::Stored {
-                    shape: shape.clone(),
-                    values: values.select((0..self.rows).filter(|row| keep(*row))),
-                },
-                Labels::None => Labels::None,
-            },
-            null,
-            held: None,
-            are_bytes: self.are_bytes.clone(),
-            label_scale: self.label_scale,
-        }
-    }
-
     /// Training and test samples must fit the same model.
-    pub(super) fn check_same_shapes(&self, test: &Split, spec: &str) -> Result<(), DataError> {
+    pub(crate) fn check_same_shapes(&self, test: &Split, spec: &str) -> Result<(), DataError> {
         let shapes = |split: &Split| -> Vec<Vec<usize>> {
             let label = match &split.labels {
                 Labels::Classes { shape, .. } | Labels::Values { shape, .. } | Labels::Stored { shape, .. } => {

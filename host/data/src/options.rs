@@ -1,10 +1,12 @@
 //! Options for reading a data set.
 
-use super::constant::constant;
-use super::error::DataError;
-use super::memory::Memory;
-use super::names::KnownNames;
-use super::values::Room;
+pub(crate) mod check;
+mod memory_arrays;
+
+pub use memory_arrays::{Memory, MemoryArray, MemorySplit, MemoryValues};
+
+use super::numbers::{Room, constant};
+use super::{DataError, KnownNames};
 use damper_onnx::DType;
 use std::path::PathBuf;
 

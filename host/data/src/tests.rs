@@ -2,6 +2,7 @@
 //! hold for all kinds, and the writers of small idx, npy and zip files serve all of them.
 
 mod csv;
+mod formats;
 mod idx;
 mod names;
 mod numbers;
@@ -10,10 +11,10 @@ mod shards;
 #[cfg(feature = "text")]
 mod text;
 
-use super::*;
+use crate::*;
 use damper_onnx::DType;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 fn folder() -> TempDir {

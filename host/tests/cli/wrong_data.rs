@@ -2,11 +2,12 @@
 
 use super::data_files::*;
 use super::{run, stderr};
+use damper::data::FORMATS;
 use std::fs;
 use std::path::Path;
 
 /// A line is a case: the exit code, a model, `--data`, more flags with spaces between them, and the message, with tabs between those. `DIR` is the
-/// folder of the files, and `#` begins a heading.
+/// folder of the files, `KINDS` lists the formats, and `#` begins a heading.
 const CASES: &str = include_str!("wrong_data.tsv");
 
 /// Every file that the cases name.
@@ -118,6 +119,8 @@ fn wrong_data_is_refused_in_exact_words() {
     write_files(folder);
     let dir = folder.to_str().unwrap();
     let here = |text: &str| text.replace("DIR", dir);
+    let kinds = FORMATS.iter().filter(|format| format.path.is_some()).map(|format| format.names[0]);
+    let kinds = kinds.collect::<Vec<_>>().join(", ");
     let out = folder.join("run");
     let mut wrong = String::new();
     let mut cases = 0;
@@ -131,7 +134,7 @@ fn wrong_data_is_refused_in_exact_words() {
         args.extend(flags.split_whitespace().map(here));
         let args: Vec<&str> = args.iter().map(String::as_str).collect();
         let output = run(&args);
-        let first = stderr(&output).lines().next().unwrap_or_default().replace(dir, "DIR");
+        let first = stderr(&output).lines().next().unwrap_or_default().replace(dir, "DIR").replace(&kinds, "KINDS");
         let found = first.strip_prefix("error: ").unwrap_or(&first);
         if found != message || output.status.code() != code.parse().ok() {
             wrong += &format!("{data} {flags}: {:?}\n{found}\n", output.status.code());

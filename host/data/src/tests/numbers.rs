@@ -260,9 +260,11 @@ fn first_line_follows_one_rule() {
         let csv = put(&folder, "t.csv", format!("{first}\n{row}\n{row}\n").as_bytes());
         let given = |header, categories: &[(String, Vec<String>)]| {
             let options = DataOptions { header, on_bad_row: OnBadRow::Drop, ..DataOptions::default() };
-            let mut naming = crate::names::Naming::new(None, None).unwrap();
+            let mut naming = crate::rows::Naming::new(None, None).unwrap();
             let options = DataOptions { categories: categories.to_vec(), ..options };
-            let result = crate::csv::load(&csv, &options, &mut naming);
+            let spec = spec("csv", &csv);
+            let (format, path) = crate::formats::find(&spec, &options).unwrap();
+            let result = format.read(path, &options, &mut naming);
             (result.map(|(split, _)| split.len()).map_err(|error| error.to_string()), naming.finish().1)
         };
         // The list decides on 'red' alone, and a name that is not there ends the reading after the decision.

@@ -7,7 +7,7 @@ use crate::cli::number32;
 use crate::cli::session::caller;
 use clap::{Args, ValueEnum};
 use damper_data::{
-    DataError, DataOptions, Layout, Normalize, OnBadRow, Resize, TestSource, TextOptions, TextTask, constant,
+    DataError, DataOptions, FORMATS, Layout, Normalize, OnBadRow, Resize, TestSource, TextOptions, TextTask, constant,
 };
 use damper_train::{NormalizePrivate, ReleaseNonFinite};
 use schemars::JsonSchema;
@@ -20,10 +20,8 @@ use std::path::{Path, PathBuf};
 #[command(next_help_heading = "Data")]
 #[serde(rename_all = "kebab-case", default)]
 pub(in crate::cli) struct DataArgs {
-    /// The samples: idx:FOLDER (MNIST's files), csv:FILE, npz:FILE, npy:FILE, images:FOLDER (a folder a class, PNG and JPEG),
-    /// cifar:PATH (batches of CIFAR-10 or CIFAR-100, their folder or archive), parquet:FILE|FOLDER, text:FILE|FOLDER (.tsv, .csv,
-    /// .txt; needs --tokenizer). idx, csv, npy and text also gzipped
-    #[arg(long, value_name = "KIND:PATH", required = true)]
+    /// The samples, KIND:PATH. The command's help lists the kinds
+    #[arg(long, value_name = "KIND:PATH", required = true, help = samples())]
     data: Option<String>,
     /// Held-out samples: a fraction of the rows between 0 and 1, chosen at random, or another KIND:PATH [default: the data's own]
     #[arg(long, value_name = "FRACTION|KIND:PATH")]
@@ -195,6 +193,16 @@ enum Stratify {
 /// Names of classes; a type, so that one flag holds them all.
 #[derive(Clone, Debug)]
 pub(in crate::cli) struct Names(pub Vec<String>);
+
+/// Help that lists the formats of the library.
+fn samples() -> String {
+    let written = || FORMATS.iter().filter_map(|format| Some((format.names[0], format.path?, format.gzip)));
+    let list = written().map(|(name, path, _)| format!("{name}:{path}")).collect::<Vec<_>>().join(", ");
+    let gzipped = written().filter_map(|(name, _, gzip)| gzip.then_some(name)).collect::<Vec<_>>().join(", ");
+    // The libraries have settings in backticks.
+    let list = list.replace(" `", " --").replace('`', "");
+    format!("The samples: {list}. Also gzipped: {gzipped}")
+}
 
 /// Bounds of features: the means are the lower bounds.
 #[derive(Clone, Debug)]

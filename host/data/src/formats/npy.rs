@@ -1,0 +1,144 @@
+//! `npy:PATH`: one array, as `numpy.save` writes it; its labels are another, [`DataOptions::labels_file`].
+//!
+//! Element types: f4, f8, bool, and integers with and without a sign up to i8 and u8; little-endian, C order.
+
+use crate::dataset::Splits;
+use crate::files::{ArrayBytes, FETCH_AGAIN, Source, each, elements, open, open_plain, read_failed};
+use crate::numbers::Room;
+use crate::rows::{Array, RawSplit, assemble};
+use crate::{DataError, DataOptions, LabelKind};
+use damper_onnx::SettingError;
+use npyz::{DType, Endianness, NpyHeader, Order, TypeChar};
+use std::io::Read;
+use std::path::Path;
+
+/// The first bytes of a file.
+pub(super) const MAGIC: [u8; 6] = *b"\x93NUMPY";
+
+/// Longer `.npy` headers are refused before they are read; NumPy's own are about a hundred bytes.
+const MAX_HEADER: u64 = 1 << 16;
+
+/// So are headers of more brackets within brackets, which would be parsed in time exponential in their number; NumPy's own have 2, and
+/// 4 where elements are records.
+const DEEPEST: usize = 6;
+
+pub(super) fn load(path: &Path, options: &DataOptions) -> Result<Splits, DataError> {
+    let room = &options.room();
+    let read = |path: &Path| {
+        let mut magic = [0; 6];
+        if open_plain(path)?.0.read_exact(&mut magic).is_ok() && magic.starts_with(b"PK") {
+            let fault = "is an archive of arrays: use npz";
+            return Err(DataError::File(format!("{}: {fault}:{0}", path.display())));
+        }
+        let Source { mut reader, limit } = open(path)?;
+        reader.read_exact(&mut magic).map_err(|error| read_failed(path, &error))?;
+        if magic != MAGIC {
+            let fault = "is not a .npy file: save the array with numpy.save";
+            return Err(DataError::File(format!("{}: {fault}", path.display())));
+        }
+        read_array(&mut magic.chain(reader), limit, path.display().to_string(), room)
+    };
+    let labels = match (&options.labels, &options.labels_file) {
+        (LabelKind::None, _) => None,
+        (_, Some(file)) => Some(read(file)?),
+        (_, None) => {
+            let problem = "npy holds one array; name the file of the labels, such as y.npy";
+            return Err(SettingError::new("labels", "", problem).into());
+        }
+    };
+    Ok((assemble(RawSplit::new(vec![read(path)?], labels), options)?, None))
+}
+
+/// Brackets that are open at once, at most.
+fn depth(header: &[u8]) -> usize {
+    let (mut open, mut deepest) = (0usize, 0);
+    for byte in header {
+        match byte {
+            b'(' | b'[' | b'{' => open += 1,
+            b')' | b']' | b'}' => open = open.saturating_sub(1),
+            _ => {}
+        }
+        deepest = deepest.max(open);
+    }
+    deepest
+}
+
+/// Reads one array of at most `limit` bytes. Memory is bounded by what is there, whatever the header says.
+pub(super) fn read_array(entry: &mut dyn Read, limit: u64, origin: String, room: &Room) -> Result<Array, DataError> {
+    let refuse = |fault: String| DataError::File(format!("{origin}: {fault}"));
+    let broken = |error: std::io::Error| read_failed(Path::new(&origin), &error);
+    let mut start = [0; 12];
+    entry.read_exact(&mut start[..10]).map_err(broken)?;
+    let long = start[6] > 1;
+    if long {
+        entry.read_exact(&mut start[10..]).map_err(broken)?;
+    }
+    let header_len = if long {
+        u64::from(u32::from_le_bytes([start[8], start[9], start[10], start[11]]))
+    } else {
+        u64::from(u16::from_le_bytes([start[8], start[9]]))
+    };
+    if header_len > MAX_HEADER {
+        return Err(refuse(format!("has a header of {header_len} bytes: {FETCH_AGAIN}")));
+    }
+    let start = if long { &start[..] } else { &start[..10] };
+    let mut text = vec![0; header_len as usize];
+    entry.read_exact(&mut text).map_err(broken)?;
+    if depth(&text) > DEEPEST {
+        return Err(refuse(format!("has a header of tuples within tuples, which NumPy does not write: {FETCH_AGAIN}")));
+    }
+    let header = NpyHeader::from_reader(start.chain(&text[..])).map_err(broken)?;
+    let shape: Vec<usize> = header
+        .shape()
+        .iter()
+        .map(|extent| usize::try_from(*extent))
+        .collect::<Result<_, _>>()
+        .map_err(|_| refuse(format!("declares the shape {:?}: {FETCH_AGAIN}", header.shape())))?;
+    let (kind, width) = element(&header).ok_or_else(|| {
+        refuse(format!(
+            "has elements of type {}: save it as float32, float64, uint8 or int64, little-endian (x.astype('<f4'))",
+            header.dtype().descr()
+        ))
+    })?;
+    if header.order() == Order::Fortran && shape.len() > 1 {
+        return Err(refuse("is in Fortran order: save numpy.ascontiguousarray of it".into()));
+    }
+    if elements(&shape, width).is_none_or(|count| (count * width) as u64 > limit) {
+        return Err(refuse(format!("declares the shape {shape:?}, more than the file can hold: {FETCH_AGAIN}")));
+    }
+
+    let bytes = ArrayBytes { reader: entry, origin: &origin, shape: &shape, width, room };
+    let values = match (kind, width) {
+        (TypeChar::Float, 4) => bytes.values(|bytes| each(bytes, f32::from_le_bytes)),
+        (TypeChar::Float, _) => bytes.values(|bytes| each(bytes, f64::from_le_bytes)),
+        (TypeChar::Uint, 1) => bytes.values(<[u8]>::to_vec),
+        (TypeChar::Uint, 8) => bytes.values(|bytes| each(bytes, u64::from_le_bytes)),
+        (kind, width) => bytes.values(|bytes| integers(kind, width, bytes)),
+    }?;
+    Ok(Array { origin, shape, values })
+}
+
+fn integers(kind: TypeChar, width: usize, bytes: &[u8]) -> Vec<i64> {
+    match (kind, width) {
+        (TypeChar::Bool, _) => each(bytes, |[byte]: [u8; 1]| i64::from(byte != 0)),
+        (TypeChar::Int, 1) => each(bytes, |bytes| i64::from(i8::from_le_bytes(bytes))),
+        (TypeChar::Int, 2) => each(bytes, |bytes| i64::from(i16::from_le_bytes(bytes))),
+        (TypeChar::Int, 4) => each(bytes, |bytes| i64::from(i32::from_le_bytes(bytes))),
+        (TypeChar::Uint, 2) => each(bytes, |bytes| i64::from(u16::from_le_bytes(bytes))),
+        (TypeChar::Uint, 4) => each(bytes, |bytes| i64::from(u32::from_le_bytes(bytes))),
+        _ => each(bytes, i64::from_le_bytes),
+    }
+}
+
+/// Kind and width of the elements, where they are of a type that can be read.
+fn element(header: &NpyHeader) -> Option<(TypeChar, usize)> {
+    let DType::Plain(plain) = header.dtype() else {
+        return None;
+    };
+    let (kind, width) = (plain.type_char(), plain.num_bytes()?);
+    let readable = matches!(
+        (kind, width),
+        (TypeChar::Float, 4 | 8) | (TypeChar::Int | TypeChar::Uint, 1 | 2 | 4 | 8) | (TypeChar::Bool, 1)
+    );
+    (readable && matches!(plain.endianness(), Endianness::Little | Endianness::Irrelevant)).then_some((kind, width))
+}

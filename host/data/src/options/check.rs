@@ -1,0 +1,101 @@
+//! Checks of the settings of the data, before any row is read. They use public facts alone.
+
+use crate::{DataOptions, LabelKind, Normalize, TestSource};
+use damper_onnx::{DType, SettingError};
+
+/// Fails unless the constants of `normalize` are finite, and its standard deviations above 0.
+pub(crate) fn normalize(options: &DataOptions) -> Result<(), SettingError> {
+    match &options.normalize {
+        Some(normalize @ Normalize { means, stds })
+            if !(means.iter().all(|mean| mean.is_finite()) && stds.iter().all(|std| std.is_normal() && *std > 0.0)) =>
+        {
+            let problem = "give finite means and standard deviations above 0";
+            Err(SettingError::new("normalize", normalize, problem))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Fails if a class is named twice, or if a model does not have as many classes.
+pub(crate) fn classes(options: &DataOptions) -> Result<(), SettingError> {
+    let Some(names) = &options.classes else { return Ok(()) };
+    let refuse = |problem: String| Err(SettingError::new("classes", names.join(","), problem));
+    if let Some((at, name)) = names.iter().enumerate().find(|(at, name)| names[..*at].contains(name)) {
+        return refuse(format!("'{name}' is named twice (entry {}); name each class once", at + 1));
+    }
+    match &options.labels {
+        LabelKind::Classes { classes: Some(classes), .. } if names.len() > *classes => refuse(format!(
+            "{} classes, and the model has {classes}; list its classes, or train a model with more outputs",
+            names.len()
+        )),
+        LabelKind::None => refuse("this loss takes no labels; leave it out".into()),
+        _ => Ok(()),
+    }
+}
+
+/// Fails if a list of categories is longer than the table that it looks up, or if an output of one number is classes.
+pub(crate) fn model(options: &DataOptions) -> Result<(), SettingError> {
+    if let LabelKind::Classes { classes: Some(1), .. } = &options.labels {
+        let problem = "the model's output has one number where classes are, and of one class nothing is learned; use bce-with-logits, or mse";
+        return Err(SettingError::new("loss", "softmax-cross-entropy", problem));
+    }
+    // Columns of categories become numbers of an integer input, which looks up rows of a table.
+    let tables = options.inputs.iter().filter(|input| input.dtype == DType::I64).filter_map(|input| input.rows);
+    let Some(rows) = tables.min() else { return Ok(()) };
+    if let Some((column, list)) = options.categories.iter().find(|(_, list)| list.len() > rows) {
+        let problem = format!(
+            "lists {} values, and the model looks up rows 0 to {} of a table; train a model with a larger table, or shorten the list",
+            list.len(),
+            rows.saturating_sub(1)
+        );
+        return Err(SettingError::new("categories", column, problem));
+    }
+    Ok(())
+}
+
+/// Fails if `stratify` has no fraction or no classes to divide.
+pub(crate) fn stratify(options: &DataOptions) -> Result<(), SettingError> {
+    let refuse = |problem: &str| Err(SettingError::new("stratify", "", problem));
+    if options.stratify && !matches!(options.test, Some(TestSource::Fraction(_))) {
+        return refuse("divides the rows that `test` FRACTION holds out by class; give a fraction, or leave it out");
+    }
+    if options.stratify && !matches!(options.labels, LabelKind::Classes { .. }) {
+        return refuse("divides by class, and these labels are not classes; leave it out");
+    }
+    Ok(())
+}
+
+/// Fails unless the constants of a column are finite, and the standard deviation above 0.
+pub(crate) fn scale(wanted: &str, mean: f64, std: f64) -> Result<(), SettingError> {
+    if mean.is_finite() && std.is_normal() && std > 0.0 {
+        return Ok(());
+    }
+    let problem = "give a finite mean and a standard deviation above 0";
+    Err(SettingError::new("scale", format!("{wanted}={mean},{std}"), problem))
+}
+
+/// The public constants of labels, which are scaled once, and if they are numbers.
+pub(crate) fn label_scale(
+    options: &DataOptions,
+    wanted: &str,
+    before: Option<(f64, f64)>,
+    (mean, std): (f64, f64),
+) -> Result<(f64, f64), SettingError> {
+    let refuse = |problem: &'static str| Err(SettingError::new("scale", wanted, problem));
+    match options.labels {
+        _ if before.is_some() => refuse("the labels are scaled already; name them once"),
+        LabelKind::Values { .. } => Ok((mean, std)),
+        LabelKind::None => refuse("this loss takes no labels; leave it out"),
+        _ => refuse("the labels are classes or from 0 to 1, which are not scaled; leave it out, or use `loss` mse"),
+    }
+}
+
+/// The inputs that take integers, which constants are not applied to, as a note.
+pub(crate) fn not_normalized(options: &DataOptions) -> Option<String> {
+    options.normalize.as_ref()?;
+    let integers = options.inputs.iter().filter(|input| input.dtype == DType::I64);
+    let names: Vec<_> = integers.map(|input| format!("'{}'", input.name)).collect();
+    (!names.is_empty()).then(|| {
+        format!("`normalize` is for floats: the integers of the model's input {} stay as they are", names.join(", "))
+    })
+}

@@ -1,0 +1,144 @@
+//! The table of formats, and the messages and docs that follow from it. A format more changes no test here.
+
+use super::*;
+
+/// Formats, and a word of the unit of privacy of each.
+const KNOWN: [(&str, &str); 10] = [
+    ("idx", "IDX"),
+    ("csv", "CSV"),
+    ("npz", "NPZ"),
+    ("npy", "NPY"),
+    ("images", "folder"),
+    ("folder", "folder"),
+    ("cifar", "CIFAR"),
+    ("parquet", "Parquet"),
+    ("text", "text"),
+    ("memory", "program"),
+];
+
+fn written_by_hand() -> impl Iterator<Item = &'static Format> {
+    FORMATS.iter().filter(|format| format.path.is_some())
+}
+
+// Each format has a unit of privacy of its own, which has the label if there is one.
+#[test]
+fn each_format_names_its_unit() {
+    for labels in [LabelKind::None, LabelKind::default()] {
+        let options = DataOptions { labels, ..DataOptions::default() };
+        for format in FORMATS {
+            let unit = format.unit_of_privacy(&options);
+            let own = |(name, word): &(&str, &str)| format.names.contains(name) == unit.contains(word);
+            assert!(KNOWN.iter().all(own), "{:?}: {unit}", format.names);
+            let is_labelled = unit.contains("label") || unit.contains("class");
+            assert!(format.names[0] == "text" || is_labelled == (options.labels != LabelKind::None), "{unit}");
+            let is_own = |other: &Format| other.names == format.names || other.unit_of_privacy(&options) != unit;
+            assert!(FORMATS.iter().all(is_own), "{unit}");
+        }
+    }
+}
+
+#[test]
+fn names_and_ends_are_of_one_format() {
+    let mut all: Vec<_> = FORMATS.iter().flat_map(|format| format.names.iter().chain(format.ends)).collect();
+    let count = all.len();
+    all.sort();
+    all.dedup();
+    assert_eq!(all.len(), count);
+    for (path, kind) in [
+        ("train-images-idx3-ubyte.gz", "idx"),
+        ("a.csv.gz", "csv"),
+        ("a.npz", "npz"),
+        ("a.npy", "npy"),
+        ("a.parquet", "parquet"),
+        ("a.tsv", "text"),
+        ("a.txt", "text"),
+        ("a.tar.gz", "cifar"),
+    ] {
+        let message = refusal(path, &DataOptions::default());
+        assert!(
+            message.contains(&format!("give KIND:PATH, such as {kind}:{path}; KIND is one of idx, csv")),
+            "{message}"
+        );
+    }
+    let message = refusal("a.tgz", &DataOptions::default());
+    assert!(message.contains("give KIND:PATH; KIND is one of idx, csv"), "{message}");
+}
+
+// Without arrays of a program the kind is unknown.
+#[test]
+fn memory_is_of_programs_alone() {
+    let message = refusal("memory:train", &DataOptions::default());
+    assert!(message.contains("unknown kind 'memory': use one of idx, csv"), "{message}");
+}
+
+#[test]
+fn settings_name_the_formats_that_read_them() {
+    let some = || Some(PathBuf::new());
+    let none = DataOptions::default;
+    let list = || vec![("a".into(), vec![])];
+    let classes = Some(vec!["a".into(), "b".into()]);
+    let given = [
+        ("delimiter", DataOptions { delimiter: Some(b';'), ..none() }, "csv, text"),
+        ("classes", DataOptions { classes, ..none() }, "idx, csv, npz, npy, images, folder, cifar, parquet, text"),
+        ("categories", DataOptions { categories: list(), ..none() }, "csv, parquet"),
+        ("scale", DataOptions { scale: vec![("a".into(), 0.0, 1.0)], ..none() }, "idx, csv, npz, npy, parquet"),
+        ("labels", DataOptions { labels_file: some(), ..none() }, "npy"),
+        ("test_labels", DataOptions { test_labels_file: some(), ..none() }, "npy"),
+        ("layout", DataOptions { layout: Layout::Nhwc, ..none() }, "idx, csv, npz, npy, parquet"),
+        ("resize", DataOptions { resize: Some(Resize::Crop), ..none() }, "images, folder, parquet"),
+        ("image_cache", DataOptions { image_cache: some(), ..none() }, "images, folder, parquet"),
+        ("raw_bytes", DataOptions { raw_bytes: true, ..none() }, "idx, csv, npz, npy, images, folder, cifar, parquet"),
+    ];
+    let unknown = |format: &Format| {
+        format.settings.iter().find(|name| given.iter().all(|(setting, ..)| setting != *name)).is_some()
+    };
+    assert!(!FORMATS.iter().any(unknown), "a setting that is never refused");
+    for (setting, options, kinds) in given {
+        let problem = refusal("tar:x", &options);
+        let list =
+            problem.strip_prefix(&format!("`{setting}`: is for ")).and_then(|rest| rest.strip_suffix("; leave it out"));
+        let list: Vec<_> =
+            list.unwrap().split(", ").filter(|kind| KNOWN.iter().any(|(known, _)| known == kind)).collect();
+        assert_eq!(list.join(", "), kinds, "{setting}");
+        for (kind, _) in KNOWN {
+            let message = refusal(&format!("{kind}:/nonexistent"), &options);
+            // Arrays of a program read some settings too, which no message shows.
+            let is_hidden = kind == "memory" && ["classes", "scale", "layout"].contains(&setting);
+            assert_eq!(message != problem, list.contains(&kind) || is_hidden, "{kind}: {message}");
+        }
+    }
+}
+
+/// The table of formats for a page. A format with a section on the page links to it.
+fn table(page: &str) -> String {
+    let mut text = "| kind | PATH | test split | one sample |\n| --- | --- | --- | --- |\n".to_owned();
+    for format in written_by_hand() {
+        let link = |name: &&str| match page.contains(&format!("\n## `{name}`\n")) {
+            true => format!("[`{name}`](#{name})"),
+            false => format!("`{name}`"),
+        };
+        let names = format.names.iter().map(link).collect::<Vec<_>>().join(", ");
+        // Pages show settings as flags.
+        let path = format.path.unwrap_or_default().replace('|', " or ").replace(" `", " `--");
+        let gzip = if format.gzip { ", also gzipped" } else { "" };
+        let (test, unit) = (format.test_split.unwrap_or("–"), format.unit_of_privacy(&DataOptions::default()));
+        text += &format!("| {names} | {path}{gzip} | {test} | {unit} |\n");
+    }
+    text
+}
+
+#[test]
+fn docs_have_each_format() {
+    const FROM: &str = "<!-- formats: DAMPER_WRITE_DOCS=1 cargo test -p damper-data docs_have writes this table -->\n";
+    const TO: &str = "<!-- formats: end -->\n";
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/data.md");
+    let page = std::fs::read_to_string(&path).unwrap();
+    let (before, rest) = page.split_once(FROM).unwrap();
+    let (_, after) = rest.split_once(TO).unwrap();
+    let made = format!("{before}{FROM}{}{TO}{after}", table(&page));
+    if std::env::var_os("DAMPER_WRITE_DOCS").is_some() {
+        std::fs::write(&path, made).unwrap();
+        return;
+    }
+    assert!(made == page, "docs/data.md lists other formats: run with DAMPER_WRITE_DOCS=1");
+}
