@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 /// The claim that an audit tried.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
-pub(super) struct Claim {
+pub(crate) struct Claim {
     epsilon: f64,
     delta: f64,
     noise_multiplier: f64,
@@ -21,7 +21,7 @@ pub(super) struct Claim {
 
 /// `audit-canary.json`: what of it is shown or checked.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
-pub(super) struct Canary {
+pub(crate) struct Canary {
     refuted: bool,
     epsilon_lower: f64,
     confidence: f64,
@@ -36,7 +36,7 @@ pub(super) struct Canary {
 
 /// `audit-neighbours.json`: what of it is shown or checked.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
-pub(super) struct Neighbours {
+pub(crate) struct Neighbours {
     holds: bool,
     claim: Claim,
     steps: u64,
@@ -46,7 +46,7 @@ pub(super) struct Neighbours {
 
 /// `audit-mechanism.json`: what of it is shown or checked.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
-pub(super) struct Mechanism {
+pub(crate) struct Mechanism {
     holds: bool,
     claim: Claim,
     error_rate: f64,
@@ -121,7 +121,7 @@ impl Claim {
 
 impl Canary {
     /// The outcome against what the run's events cost, and where the audit was of another claim.
-    pub(super) fn judge(&self, recorded: &Recorded, epsilon: f64) -> (Audit, Option<Difference>) {
+    pub(crate) fn judge(&self, recorded: &Recorded, epsilon: f64) -> (Audit, Option<Difference>) {
         let passed = !self.refuted && self.epsilon_lower <= epsilon;
         let verdict = format!(
             "ε is at least {:.4} with {} % confidence, claimed at most {} at δ = {:e}: {}",
@@ -143,7 +143,7 @@ impl Canary {
 
 impl Mechanism {
     /// As [`Canary::judge`].
-    pub(super) fn judge(&self, recorded: &Recorded, epsilon: f64) -> (Audit, Option<Difference>) {
+    pub(crate) fn judge(&self, recorded: &Recorded, epsilon: f64) -> (Audit, Option<Difference>) {
         let broken = self.findings.iter().find(|found| !found.holds);
         let passed = self.holds && broken.is_none() && !self.findings.is_empty();
         let verdict = match broken {
@@ -175,7 +175,7 @@ impl Mechanism {
 
 impl Neighbours {
     /// As [`Canary::judge`].
-    pub(super) fn judge(&self, recorded: &Recorded, epsilon: f64) -> (Audit, Option<Difference>) {
+    pub(crate) fn judge(&self, recorded: &Recorded, epsilon: f64) -> (Audit, Option<Difference>) {
         let broken = self.cases.iter().find_map(|case| Some((case, case.violation.as_ref()?)));
         let passed = self.holds && broken.is_none() && !self.cases.is_empty();
         let verdict = match broken {

@@ -19,6 +19,6 @@ pub struct Difference {
 }
 
 /// Returns true if two figures are the same but for roundings.
-pub(super) fn near(a: f64, b: f64) -> bool {
+pub(crate) fn near(a: f64, b: f64) -> bool {
     (a - b).abs() <= SAME * a.abs().max(b.abs())
 }

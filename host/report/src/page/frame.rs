@@ -1,21 +1,4 @@
-//! Common parts of pages: escaped text, numbers in groups, the scale and the frame of a plot.
-
-use std::fmt::{Display, Write};
-
-/// Text as HTML and XML take it, in attributes too.
-pub fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            _ => out.push(c),
-        }
-    }
-    out
-}
+//! Common parts of pages: numbers in groups, the scale and the frame of a plot.
 
 /// A number with its digits in groups of three.
 pub fn grouped(number: u64, separator: char) -> String {
@@ -67,6 +50,7 @@ impl Axis {
 }
 
 /// The place of a plot in its SVG element.
+#[derive(Clone, Copy)]
 pub struct Frame {
     /// The element's.
     pub width: f64,
@@ -88,40 +72,44 @@ impl Frame {
         self.top + (axis.high - value) / (axis.high - axis.low) * (self.height - self.top - self.bottom)
     }
 
-    /// The rules of the vertical axis, with their labels.
-    pub fn rules(&self, out: &mut String, axis: &Axis) {
-        for tick in axis.ticks() {
-            let at = self.y(axis, tick);
-            let _ = writeln!(
-                out,
-                "<line class=\"rule\" x1=\"{}\" x2=\"{}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/><text class=\"soft\" x=\"{}\" y=\"{:.1}\" \
-                 text-anchor=\"end\">{tick:.*}</text>",
-                self.left,
-                self.width - self.right,
-                self.left - 8.0,
-                at + 4.5,
-                axis.decimals,
-            );
-        }
+    /// Position of the horizontal axis.
+    pub fn foot(&self) -> f64 {
+        self.height - self.bottom
     }
 
-    /// A label under the horizontal axis; markup.
-    pub fn tick(&self, out: &mut String, x: f64, label: impl Display) {
-        let y = self.height - self.bottom + 20.0;
-        let _ = writeln!(out, "<text class=\"soft\" x=\"{x:.1}\" y=\"{y}\" text-anchor=\"middle\">{label}</text>");
+    /// Position of the middle of the vertical axis.
+    pub fn middle(&self) -> f64 {
+        (self.top + self.height - self.bottom) / 2.0
     }
+}
 
-    /// Draws the axes' titles: `across` under the horizontal one, `up` beside the vertical one.
-    pub fn names(&self, out: &mut String, across: &str, up: &str) {
-        let middle = (self.top + self.height - self.bottom) / 2.0;
-        let _ = writeln!(
-            out,
-            "<text x=\"{:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>\n<text x=\"14\" y=\"{middle}\" text-anchor=\"middle\" \
-             transform=\"rotate(-90 14 {middle})\">{}</text>",
-            (self.left + self.width - self.right) / 2.0,
-            self.height - self.bottom + 42.0,
-            escape(across),
-            escape(up)
-        );
+/// The axes of a plot.
+pub(crate) struct Axes {
+    pub(crate) frame: Frame,
+    /// The rules of the vertical axis: their labels have no power.
+    pub(crate) rules: Vec<Tick>,
+    /// The labels of the horizontal axis.
+    pub(crate) ticks: Vec<Tick>,
+    /// The title of the horizontal axis.
+    pub(crate) across: &'static str,
+    /// The title of the vertical axis.
+    pub(crate) up: &'static str,
+}
+
+/// A place on an axis.
+pub(crate) struct Tick {
+    pub(crate) at: f64,
+    pub(crate) label: String,
+    /// Written above the label.
+    pub(crate) power: Option<i32>,
+}
+
+impl Axes {
+    /// The vertical `axis`, `ticks` of the horizontal one, and the titles: `across` and `up`.
+    pub(crate) fn new(frame: Frame, axis: &Axis, ticks: Vec<Tick>, (across, up): (&'static str, &'static str)) -> Self {
+        let rule =
+            |value: f64| Tick { at: frame.y(axis, value), label: format!("{value:.*}", axis.decimals), power: None };
+        let rules = axis.ticks().map(rule).collect();
+        Self { frame, rules, ticks, across, up }
     }
 }

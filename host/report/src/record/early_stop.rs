@@ -60,7 +60,7 @@ impl EarlyStop {
     }
 
     /// Two lines of the summary.
-    pub(super) fn lines(&self) -> String {
+    pub(crate) fn lines(&self) -> String {
         let figure = self.best_accuracy.map_or_else(
             || format!("loss {:.6}", self.best_loss),
             |accuracy| format!("{:.2} %, loss {:.4}", 100.0 * accuracy, self.best_loss),

@@ -12,7 +12,7 @@ use std::borrow::Cow;
 /// Of a sample's gradient, by the test before the run.
 pub(super) const TESTED: &str = "tested for this model on this machine before the run, on made-up samples only: the same bits in another row of \
                       the batch and next to other samples";
-pub(super) const REFUTED: &str = "NOT so: before the run, on made-up samples, its bits changed with its row or with the other samples of the \
+pub(crate) const REFUTED: &str = "NOT so: before the run, on made-up samples, its bits changed with its row or with the other samples of the \
                        batch; a physical batch of 1 gives each sample a batch of its own";
 pub(super) const NOT_TESTED: &str =
     "not shown: the backend sums clipped gradients, and there is no sample's gradient to compare";
@@ -33,19 +33,12 @@ pub struct TrainReport {
     pub steps: u32,
     /// `pld` or `rdp`.
     pub accountant: Accountant,
-    /// Share of right answers on the held-out samples; none without such samples, or where the loss has no classes.
-    pub test_accuracy: Option<f64>,
-    /// Mean loss on the held-out samples: of a class, a token or, with other losses, a sample.
-    pub test_loss: Option<f64>,
-    /// `e` to that power, where a sample has several labels: what a language model is measured by.
-    pub test_perplexity: Option<f64>,
-    /// Whole seconds of training, evaluation included, rounded up. How long a step takes depends on the samples drawn, so ε does
-    /// not cover this figure.
-    pub seconds: f64,
-    /// `tract`, `ort` or `cuda`: what really ran.
-    pub backend: Cow<'static, str>,
-    /// SHA-256 of the trained parameters: f32, little-endian, in the gradient graph's order.
-    pub params_digest: String,
+    /// Figures on the held-out samples.
+    #[serde(flatten)]
+    pub test: TestFigures,
+    /// Time, backend and the digest of the parameters.
+    #[serde(flatten)]
+    pub execution: Execution,
     /// `private`, or `simulation` where the user gave the seed.
     pub run: Cow<'static, str>,
     /// The claims and assumptions of the figures.
@@ -79,6 +72,32 @@ pub struct TrainReport {
     pub command: Vec<String>,
     /// The warnings to the user.
     pub warnings: Vec<String>,
+}
+
+/// Figures on the held-out samples.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+pub struct TestFigures {
+    /// Share of right answers; none without held-out samples, or if the loss has no classes.
+    #[serde(rename = "test_accuracy")]
+    pub accuracy: Option<f64>,
+    /// Mean loss: of a class, a token or, with other losses, a sample.
+    #[serde(rename = "test_loss")]
+    pub loss: Option<f64>,
+    /// `e` to that power, if a sample has several labels: the measure of a language model.
+    #[serde(rename = "test_perplexity")]
+    pub perplexity: Option<f64>,
+}
+
+/// Time, backend and result of a training.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Execution {
+    /// Whole seconds of training, evaluation included, rounded up. How long a step takes depends on the samples drawn, so ε does
+    /// not cover this figure.
+    pub seconds: f64,
+    /// `tract`, `ort` or `cuda`: what really ran.
+    pub backend: Cow<'static, str>,
+    /// SHA-256 of the trained parameters: f32, little-endian, in the gradient graph's order.
+    pub params_digest: String,
 }
 
 /// Public facts of the data's files.
@@ -166,12 +185,12 @@ pub struct Privacy {
 
 impl Privacy {
     /// Returns true if the figures are of what ran, bit for bit.
-    pub(super) fn is_exact(&self) -> bool {
+    pub(crate) fn is_exact(&self) -> bool {
         self.path == EXACT
     }
 
     /// N for the rate.
-    pub(super) fn public_samples(&self) -> u64 {
+    pub(crate) fn public_samples(&self) -> u64 {
         self.declared_samples.unwrap_or(self.samples)
     }
 }
@@ -256,7 +275,7 @@ pub struct Training {
     pub init_seed: Option<u64>,
     /// Number of trained numbers.
     pub parameters: usize,
-    /// The tensors of the trained model that training changed, in the order of [`TrainReport::params_digest`].
+    /// The tensors of the trained model that training changed, in the order of [`Execution::params_digest`].
     #[serde(default)]
     pub tensors: Vec<String>,
     /// Rows of the one physical batch shape.
@@ -348,7 +367,7 @@ pub struct Versions {
 
 impl Versions {
     /// A backend's name, version and operators.
-    pub(super) fn of_backend(&self, name: &str) -> String {
+    pub(crate) fn of_backend(&self, name: &str) -> String {
         format!("{name} {} ({} operators)", self.backend, self.operators)
     }
 }

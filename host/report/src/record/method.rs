@@ -39,7 +39,7 @@ pub struct MethodReport {
 
 impl MethodReport {
     /// The slots that differ from DP-SGD's, in a line; empty where none does.
-    pub(super) fn differences(&self) -> String {
+    pub(crate) fn differences(&self) -> String {
         let mut parts = Vec::new();
         if self.filter != "none" {
             parts.push(format!("filter {}", self.filter));
@@ -57,7 +57,7 @@ impl MethodReport {
     }
 
     /// Returns true if steps differ in their noise.
-    pub(super) fn has_schedule(&self) -> bool {
+    pub(crate) fn has_schedule(&self) -> bool {
         self.noise_schedule != "constant"
     }
 

@@ -1,6 +1,6 @@
 //! `metrics.csv`: the held-out figures over the run, one line an evaluation.
 
-use super::TrainReport;
+use super::fields::TrainReport;
 use damper_accounting::RunKind;
 use damper_train::{Evaluation, TestMetrics};
 

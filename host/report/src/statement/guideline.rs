@@ -4,7 +4,9 @@
 //! The wording and the order are ours; the guideline's pyramid goes from the guarantee's parameters and unit over algorithms,
 //! accuracy and correctness down to trust, side channels and who may touch the data.
 
-use super::{Audit, TrainReport};
+use crate::evidence::Audit;
+use crate::record::TrainReport;
+use crate::text::capital;
 use damper_accounting::{Recorded, Sampler, upward};
 use serde::Serialize;
 
@@ -19,8 +21,16 @@ pub struct Item {
     pub section: Option<&'static str>,
 }
 
+impl Item {
+    /// The anchor and the name of the part of the page that says more.
+    pub(crate) fn part(&self) -> Option<(&'static str, &'static str)> {
+        let section = self.section?;
+        SECTIONS.into_iter().find(|(anchor, _)| *anchor == section)
+    }
+}
+
 /// The parts of a page, by their anchors.
-pub(super) const SECTIONS: [(&str, &str); 9] = [
+pub(crate) const SECTIONS: [(&str, &str); 9] = [
     ("guarantee", "The guarantee"),
     ("curves", "Over steps and over δ"),
     ("mechanism", "Mechanism"),
@@ -46,10 +56,20 @@ fn before(recorded: &Recorded) -> &'static str {
 
 /// The list for a run.
 pub(super) fn items(record: &TrainReport, recorded: &Recorded, audits: &[Audit]) -> Vec<Item> {
-    let item = |asked, section, answer: String| Item { asked, answer, section: Some(section) };
-    let open = |asked, answer: &str| Item { asked, answer: answer.to_owned(), section: None };
+    [guarantee(record, recorded), scope(record), implementation(record, audits), trust(record)].concat()
+}
+
+fn item(asked: &'static str, section: &'static str, answer: String) -> Item {
+    Item { asked, answer, section: Some(section) }
+}
+
+fn open(asked: &'static str, answer: &str) -> Item {
+    Item { asked, answer: answer.to_owned(), section: None }
+}
+
+/// Parameters, mechanism and composition.
+fn guarantee(record: &TrainReport, recorded: &Recorded) -> Vec<Item> {
     let steps = recorded.steps();
-    let exact = record.privacy.is_exact();
     vec![
         item(
             "The privacy parameters, and the definition that they belong to",
@@ -89,6 +109,12 @@ pub(super) fn items(record: &TrainReport, recorded: &Recorded, audits: &[Audit])
                 Sampler::Shuffled => "None is claimed: batches were shuffled.".into(),
             },
         ),
+    ]
+}
+
+/// What the guarantee is of, and what it costs.
+fn scope(record: &TrainReport) -> Vec<Item> {
+    vec![
         item("The whole privacy budget of the data", "guarantee", format!("{}.", capital(&record.privacy.composition))),
         item(
             "What is covered by the guarantee, and what is not",
@@ -103,7 +129,7 @@ pub(super) fn items(record: &TrainReport, recorded: &Recorded, audits: &[Audit])
         item(
             "Accuracy, and how it was measured",
             "accuracy",
-            match (&record.held_out, record.test_accuracy, record.test_loss) {
+            match (&record.held_out, record.test.accuracy, record.test.loss) {
                 (Some(held_out), Some(accuracy), _) => {
                     let (share, samples, public) = (100.0 * accuracy, held_out.samples, &held_out.public);
                     format!("{share:.2} % of {samples} held-out samples, {public}.")
@@ -118,10 +144,16 @@ pub(super) fn items(record: &TrainReport, recorded: &Recorded, audits: &[Audit])
             "Bias: who is served worse",
             "Not measured. Clipping and noise cost rare groups more than common ones: measure accuracy by group before use.",
         ),
+    ]
+}
+
+/// What ran, and what was tried on it.
+fn implementation(record: &TrainReport, audits: &[Audit]) -> Vec<Item> {
+    vec![
         item(
             "Correctness of the implementation, floating point included",
             "ran",
-            if exact {
+            if record.privacy.is_exact() {
                 "Sums, bounds and noise are integers; every rounding of ε is upward; a recorded run can be replayed."
                     .into()
             } else {
@@ -141,6 +173,12 @@ pub(super) fn items(record: &TrainReport, recorded: &Recorded, audits: &[Audit])
                 ),
             },
         ),
+    ]
+}
+
+/// Who and what is outside of the proof.
+fn trust(record: &TrainReport) -> Vec<Item> {
+    vec![
         open(
             "The trust model",
             "Central: who trains sees data, gradients and key, and is trusted with them. Whoever publishes this names them.",
@@ -167,10 +205,4 @@ pub(super) fn items(record: &TrainReport, recorded: &Recorded, audits: &[Audit])
             ),
         ),
     ]
-}
-
-/// With a capital letter in front.
-pub(super) fn capital(text: &str) -> String {
-    let mut chars = text.chars();
-    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
 }

@@ -1,7 +1,6 @@
 //! The statement on a run that was killed or failed: ε of the steps that its ledger counts as paid, under its plan.
 
-use super::evidence::{EVENTS, EvidenceError, RECORD, bytes, fault, is_there};
-use super::html::{STYLE, escape};
+use crate::evidence::{EVENTS, EvidenceError, RECORD, bytes, fault, is_there};
 use damper_accounting::{Accountant, Recorded, upward};
 use damper_budget::{PLAN, RunPlan};
 use damper_train::files;
@@ -173,29 +172,5 @@ impl Unfinished {
     #[must_use]
     pub fn to_json(&self) -> String {
         files::json(self).expect("a statement has string keys and finite numbers")
-    }
-
-    /// As `report.html` holds it.
-    #[must_use]
-    pub fn html(&self) -> String {
-        let title = if self.guaranteed {
-            format!("Privacy report of an unfinished run: ε {} at δ {:e}", upward(self.epsilon), self.delta)
-        } else {
-            "Privacy report of an unfinished run: no guarantee".to_owned()
-        };
-        let assumptions: String = self.assumptions.iter().map(|text| format!("<li>{}</li>\n", escape(text))).collect();
-        format!(
-            "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n<meta name=\"viewport\" \
-             content=\"width=device-width, initial-scale=1\"/>\n<meta name=\"color-scheme\" content=\"light dark\"/>\n<title>{title}</title>\n\
-             <style>\n{STYLE}</style>\n</head>\n<body>\n<header>\n<h1>Privacy report of an unfinished run</h1>\n</header>\n<main>\n\
-             <div class=\"verdict bad\" role=\"alert\">\n<p><strong>This run is unfinished: {} of {} planned steps are paid. Its \
-             model, if there is one, is that of the steps so far.</strong></p>\n<p>{}</p>\n</div>\n<h2>Assumptions</h2>\n<ul>\n{assumptions}</ul>\n</main>\n\
-             <footer class=\"soft small\">\n<p>Written by damper {} from checkpoint/plan.json and checkpoint/ledger.json. What \
-             every field means: docs/report.md.</p>\n</footer>\n</body>\n</html>\n",
-            self.steps,
-            self.planned_steps,
-            escape(&self.guarantee),
-            self.damper,
-        )
     }
 }

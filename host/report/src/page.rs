@@ -1,0 +1,16 @@
+//! Pages. They load nothing, and run nothing.
+
+mod by_class;
+mod filters;
+mod frame;
+mod not_private;
+mod plot;
+mod private;
+mod render;
+mod rows;
+mod unfinished;
+
+pub(crate) use frame::{Axes, Tick};
+pub use frame::{Axis, Frame, grouped};
+pub use private::html;
+pub(crate) use render::{Escaper, rendered};
