@@ -32,7 +32,7 @@ pub(super) struct Cell {
     pub(super) count: u64,
     /// `good` or `bad`.
     pub(super) color: &'static str,
-    /// How much of the colour.
+    /// The share of the colour.
     pub(super) percent: u64,
 }
 

@@ -27,7 +27,7 @@ impl Page<'_> {
     }
 }
 
-/// How the run trained.
+/// The settings of the training.
 pub(super) fn rows(record: &NotPrivateReport) -> Rows {
     let training = &record.training;
     vec![

@@ -25,7 +25,7 @@ pub fn html(statement: &Statement) -> String {
 pub(super) enum Notice {
     /// There are faults.
     Failed,
-    /// The claim is what the events say.
+    /// The claim follows from the events.
     Agrees,
     Warning(&'static str),
 }

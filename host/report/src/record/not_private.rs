@@ -1,4 +1,4 @@
-//! The report of a run that is not private, `report.json`. It has no ε, and says why in its first keys.
+//! The report of a run that is not private, `report.json`. It has no ε. Its first keys give the reason.
 
 use super::fields::{Execution, HeldOut, TestFigures, Training, Versions};
 use super::of_run::{held_out, training};

@@ -22,7 +22,7 @@ pub struct Item {
 }
 
 impl Item {
-    /// The anchor and the name of the part of the page that says more.
+    /// The anchor and the name of the part of the page with details.
     pub(crate) fn part(&self) -> Option<(&'static str, &'static str)> {
         let section = self.section?;
         SECTIONS.into_iter().find(|(anchor, _)| *anchor == section)
@@ -112,7 +112,7 @@ fn guarantee(record: &TrainReport, recorded: &Recorded) -> Vec<Item> {
     ]
 }
 
-/// What the guarantee is of, and what it costs.
+/// The scope of the guarantee, and its cost in accuracy.
 fn scope(record: &TrainReport) -> Vec<Item> {
     vec![
         item("The whole privacy budget of the data", "guarantee", format!("{}.", capital(&record.privacy.composition))),
@@ -147,7 +147,7 @@ fn scope(record: &TrainReport) -> Vec<Item> {
     ]
 }
 
-/// What ran, and what was tried on it.
+/// The implementation and its audits.
 fn implementation(record: &TrainReport, audits: &[Audit]) -> Vec<Item> {
     vec![
         item(
@@ -176,7 +176,7 @@ fn implementation(record: &TrainReport, audits: &[Audit]) -> Vec<Item> {
     ]
 }
 
-/// Who and what is outside of the proof.
+/// Trust and side channels: outside of the proof.
 fn trust(record: &TrainReport) -> Vec<Item> {
     vec![
         open(

@@ -1,4 +1,4 @@
-//! The statement on a run that is not private, `statement.json`: it claims nothing, and says why in its first keys.
+//! The statement on a run that is not private, `statement.json`: it claims nothing, and its first keys give the reason.
 
 use super::unfinished::{is_finished, planned};
 use crate::evidence::{EVENTS, EvidenceError, RECORD, Released, bytes, is_there, parsed, released};

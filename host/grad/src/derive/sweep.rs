@@ -1,11 +1,11 @@
 //! The reverse walk.
 
-use super::backward::{BackwardContext, accumulate};
-use super::broadcast::unbroadcast;
-use super::derive_error::DeriveError;
-use super::emit::{Emitter, Var};
-use super::factor::Grad;
-use super::rules::{RULES, has_nonzero_derivative};
+use crate::backward::{BackwardContext, accumulate};
+use crate::broadcast::unbroadcast;
+use crate::derive_error::DeriveError;
+use crate::emit::{Emitter, Var};
+use crate::factor::Grad;
+use crate::rules::{RULES, has_nonzero_derivative};
 use damper_onnx::graph::{Graph, ValueId};
 
 /// The gradients, by parameter index, of `seeds`' weighted outputs; `None` for a parameter they do not depend on.
