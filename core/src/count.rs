@@ -23,6 +23,8 @@
 //!
 //! One sample added or removed moves one count by one: sensitivity 1 in the Euclidean norm.
 
+pub mod held_out;
+
 use crate::error::ConfigError;
 use crate::noise::{discrete_gaussian, sealed};
 use crate::numerics::round::{ceil, exactly};

@@ -48,11 +48,9 @@ pub mod accounting;
 pub mod average;
 pub mod clip;
 pub mod count;
-pub mod dp_sgd;
 pub mod error;
 pub mod filter;
 pub mod grid;
-pub mod held_out;
 pub mod noise;
 pub mod numerics;
 pub mod optimizer;
@@ -61,15 +59,14 @@ pub mod private;
 pub mod record;
 pub mod sampling;
 pub mod schedule;
-mod self_test;
 pub mod slots;
 pub mod state;
 pub mod step;
 pub mod threshold;
 pub mod update;
 
-pub use dp_sgd::DpSgd;
-pub use self_test::{ArithmeticError, self_test};
+pub use numerics::self_test::{ArithmeticError, self_test};
+pub use step::dp_sgd::DpSgd;
 
 // The allocator-free core is documented and tested with examples that have one.
 #[cfg(test)]

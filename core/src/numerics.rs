@@ -21,6 +21,7 @@ pub mod order;
 pub mod reduce;
 pub mod round;
 pub mod scalar;
+pub(crate) mod self_test;
 pub mod up;
 
 /// Version of the contract. It rises when any recorded vector changes its bits; the changelog says why.

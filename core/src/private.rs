@@ -262,19 +262,15 @@ pub trait Mechanism: Copy + PartialEq + Sealed {
     #[doc(hidden)]
     fn end(&self, _state: &mut Self::Lent<'_>, _step: u32, _inside: Inside) {}
 
-    /// Adds noise to `sum`, the coordinates from `at`, writes the mean over `expected_batch` to `out`, and wipes `sum`. `before` has the
-    /// words of the step before.
+    /// Adds noise to `sum`, the coordinates from `at`, writes the mean over the batch to `out`, and wipes `sum`. The words before are those
+    /// of the step before. Pairs cost a device no code, as a struct of all would.
     #[doc(hidden)]
-    #[allow(clippy::too_many_arguments)] // What a step has at hand.
     fn release<R: Rng>(
         &self,
-        threshold: f32,
-        expected_batch: u32,
+        threshold_and_batch: (f32, u32),
         sum: &mut [Self::Word],
-        at: usize,
-        state: &mut Self::Lent<'_>,
-        words: &mut R,
-        before: Option<&mut R>,
+        at_and_state: (usize, &mut Self::Lent<'_>),
+        words_and_before: (&mut R, Option<&mut R>),
         out: &mut [f32],
         inside: Inside,
     );

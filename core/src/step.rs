@@ -57,6 +57,7 @@ mod adder;
 pub mod audit;
 mod cluster;
 mod config;
+pub mod dp_sgd;
 mod draw;
 mod emit;
 mod float_sum;

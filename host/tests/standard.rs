@@ -61,7 +61,7 @@ fn check(model: &str) {
         assert!(moved > 0.0 && apart <= 1e-4 * moved, "{what}: apart by {apart}, where the farthest moved {moved}");
         for (outcome, operators) in [(&standard, "standard"), (&own, "own")] {
             let report = TrainReport::new(&run, outcome);
-            assert_eq!((&*report.backend, &*report.versions.operators), ("ort", operators));
+            assert_eq!((&*report.execution.backend, &*report.versions.operators), ("ort", operators));
             assert!(report.to_string().contains(&format!("({operators} operators)")), "{report}");
         }
         // One session sums on the device; single gradients are read by each worker.

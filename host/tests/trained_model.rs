@@ -63,7 +63,7 @@ fn train_into(out: &Path, source: &Source, config: TrainConfig) -> TrainReport {
 
 fn digest(source: &Source, config: TrainConfig) -> String {
     let (run, outcome) = train(source, config);
-    TrainReport::new(&run, &outcome).params_digest
+    TrainReport::new(&run, &outcome).execution.params_digest
 }
 
 /// The share of right answers and the mean loss of a model as it is, without a gradient graph, in batches of `rows`.
@@ -108,11 +108,11 @@ fn check_figures(out: &Path, source: &Source, report: &TrainReport, rows: usize)
     let written = std::fs::read(out.join("model.onnx")).unwrap();
     let untrained = std::fs::read(&source.model).unwrap();
     let test = train::prepare(source, config(Choice::Tract)).unwrap().data.test.unwrap();
-    let reported = report.test_loss.unwrap();
+    let reported = report.test.loss.unwrap();
     for runtime in backends().into_iter().filter(|runtime| !runtime.is_portable()) {
         let (accuracy, loss) = figures(&written, runtime.as_ref(), &test, rows);
-        let what = format!("{} by {}, run by {}", source.model.display(), report.backend, runtime.name());
-        assert_eq!(Some(accuracy), report.test_accuracy, "{what}");
+        let what = format!("{} by {}, run by {}", source.model.display(), report.execution.backend, runtime.name());
+        assert_eq!(Some(accuracy), report.test.accuracy, "{what}");
         assert!((loss - reported).abs() < 1e-6 * reported, "{what}: {loss}, reported {reported}");
         let (_, before) = figures(&untrained, runtime.as_ref(), &test, rows);
         assert!((before - loss).abs() > 1e-4 * loss, "{what}: {loss}, before training {before}");
@@ -128,7 +128,7 @@ fn model_has_reported_metrics_everywhere() {
             let out = root.path().join("run");
             let source = source(model);
             let report = train_into(&out, &source, config(choice(trainer.as_ref())));
-            assert_eq!(report.backend, trainer.name());
+            assert_eq!(report.execution.backend, trainer.name());
             check_figures(&out, &source, &report, 60);
         }
     }
@@ -171,7 +171,7 @@ fn fixed_batch_export_takes_any_batch_after() {
             loaded.iter().map(|backend| figures(&bytes, backend.as_ref(), &test, rows)).collect::<Vec<_>>()
         };
         for (at_one, at_seven) in rows(1).into_iter().zip(rows(7)) {
-            assert_eq!(Some(at_one.0), report.test_accuracy, "{exporter}");
+            assert_eq!(Some(at_one.0), report.test.accuracy, "{exporter}");
             assert_eq!(at_one.0, at_seven.0, "{exporter}");
             assert!((at_one.1 - at_seven.1).abs() < 1e-6 * at_one.1, "{exporter}");
         }

@@ -370,7 +370,7 @@ impl<'a, W: Copy + Default> Samples<'a, W> {
                 for (s, kind) in kinds.enumerate() {
                     numbers.fill(kind, z);
                     inject_non_finite(kind, t, z);
-                    add_one(open, s, kind, z, params, point, mixed, shard)?;
+                    add_one(open, (s, kind), z, params, point, mixed, shard)?;
                 }
             }
         }
@@ -393,11 +393,9 @@ fn add_clipped(clip: f32, grad: &[f32], sum: &mut [f32]) -> f32 {
 
 /// Adds sample `s` of a step.
 #[inline(never)]
-#[allow(clippy::too_many_arguments)] // Each vector is memory of its own.
 fn add_one<M: Mechanism>(
     open: &mut Opened<'_, '_, M>,
-    s: usize,
-    kind: Kind,
+    (s, kind): (usize, Kind),
     z: &[f32],
     params: &[f32],
     point: &mut [f32],

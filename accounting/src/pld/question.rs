@@ -270,13 +270,13 @@ impl Question {
                 return Some(Found { epsilon: moments.max(0.0), heavy: false });
             }
         }
-        let (mut step, mut len) = self.step(losses, counts, &aim);
-        let mut found = self.at(losses, counts, &aim, beyond, limit, step, len)?;
+        let mut grid = self.step(losses, counts, &aim);
+        let mut found = self.at(losses, counts, &aim, beyond, limit, grid)?;
         // Chernoff's bound is about right where many losses add up, and what a step costs is then known in advance.
         let heavy = found < 0.75 * aim.epsilon;
-        while len < self.longest() && (self.bound == Bound::Lower || (heavy && !rough)) {
-            (step, len) = (step / 2.0, len * 2);
-            let finer = self.at(losses, counts, &aim, beyond, limit, step, len)?;
+        while grid.1 < self.longest() && (self.bound == Bound::Lower || (heavy && !rough)) {
+            grid = (grid.0 / 2.0, grid.1 * 2);
+            let finer = self.at(losses, counts, &aim, beyond, limit, grid)?;
             let gained = (finer - found).abs();
             found = if self.bound == Bound::Upper { found.min(finer) } else { found.max(finer) };
             if gained <= (SETTLED * found).max(LEAST) {
@@ -300,8 +300,7 @@ impl Question {
         }
     }
 
-    /// ε on one grid.
-    #[expect(clippy::too_many_arguments)]
+    /// ε on one grid: its step and length.
     fn at(
         &self,
         losses: &[Losses],
@@ -309,8 +308,7 @@ impl Question {
         aim: &Aim,
         beyond: f64,
         limit: f64,
-        step: f64,
-        len: usize,
+        (step, len): (f64, usize),
     ) -> Option<f64> {
         let mut composer = Composer::new(len);
         for one in losses {

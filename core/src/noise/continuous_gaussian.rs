@@ -123,13 +123,10 @@ impl Mechanism for ContinuousGaussian {
 
     fn release<R: Rng>(
         &self,
-        threshold: f32,
-        expected_batch: u32,
+        (threshold, expected_batch): (f32, u32),
         sum: &mut [SumWord<f32>],
-        _at: usize,
-        _state: &mut (),
-        words: &mut R,
-        _before: Option<&mut R>,
+        _: (usize, &mut ()),
+        (words, _): (&mut R, Option<&mut R>),
         out: &mut [f32],
         _: Inside,
     ) {
@@ -233,7 +230,8 @@ mod tests {
         let (mut words, mut same) = (generator.stream(address), generator.stream(address));
         for _ in 0..50 {
             let mut released = [0.0; 2];
-            mechanism.release(1.0, 1, &mut [SumWord::ZERO; 2], 0, &mut (), &mut same, None, &mut released, Inside(()));
+            let sum = &mut [SumWord::ZERO; 2];
+            mechanism.release((1.0, 1), sum, (0, &mut ()), (&mut same, None), &mut released, Inside(()));
             assert_eq!(mechanism.sample(&mut words), released);
         }
     }

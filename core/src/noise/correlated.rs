@@ -430,13 +430,10 @@ impl<W: Word, K: Correlation, B: AsMut<[NoiseWord]>> Mechanism for CorrelatedGau
 
     fn release<R: Rng>(
         &self,
-        threshold: f32,
-        expected_batch: u32,
+        (threshold, expected_batch): (f32, u32),
         sum: &mut [SumWord<W>],
-        at: usize,
-        state: &mut Buffers<'_, K>,
-        words: &mut R,
-        mut before: Option<&mut R>,
+        (at, state): (usize, &mut Buffers<'_, K>),
+        (words, mut before): (&mut R, Option<&mut R>),
         out: &mut [f32],
         _: Inside,
     ) {

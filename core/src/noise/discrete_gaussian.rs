@@ -225,13 +225,10 @@ impl<W: Word> Mechanism for DiscreteGaussian<W> {
 
     fn release<R: Rng>(
         &self,
-        threshold: f32,
-        expected_batch: u32,
+        (threshold, expected_batch): (f32, u32),
         sum: &mut [SumWord<W>],
-        _at: usize,
-        _state: &mut (),
-        words: &mut R,
-        _before: Option<&mut R>,
+        _: (usize, &mut ()),
+        (words, _): (&mut R, Option<&mut R>),
         out: &mut [f32],
         _: Inside,
     ) {

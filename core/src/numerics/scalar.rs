@@ -158,21 +158,9 @@ const LN2: f64 = core::f64::consts::LN_2;
 const LN2_HEAD: f64 = 0.693_147_182_464_599_6;
 const LN2_TAIL: f64 = -1.904_654_299_957_768e-09;
 
-/// `xʸ` for `x` from 0 on and `y` from 0 to 2³¹, with the bits of [`function::pow_f64`] where those are a normal number.
-#[must_use]
-pub fn pow(x: f64, y: f64) -> f64 {
-    const ONE: u64 = 1f64.to_bits();
-    const TWO: u64 = 2f64.to_bits();
-    const HALF: u64 = 0.5f64.to_bits();
-    const INFINITY: u64 = f64::INFINITY.to_bits();
-    match (x.to_bits(), y.to_bits()) {
-        (ONE, _) | (_, 0) => return 1.0,
-        // Also what is no number.
-        (0 | INFINITY.., _) | (_, ONE) => return x,
-        (_, TWO) => return x * x,
-        (_, HALF) => return sqrt(x),
-        _ => {}
-    }
+/// log₂ x in two parts, for a positive number that is finite.
+#[inline(always)]
+fn log2(x: f64) -> (f64, f64) {
     // x = 2^n·m, m near 1 or near 1.5.
     let (mut m, mut n) = (x, 0);
     if high(m) < 0x0010_0000 {
@@ -209,7 +197,7 @@ pub fn pow(x: f64, y: f64) -> f64 {
     let t_low = r - ((t_high - 3.0) - square);
     let u = s_high * t_high;
     let v = s_low * t_high + t_low * s;
-    // log₂ x in two parts.
+    // log₂ x.
     let p_high = cut(u + v);
     let p_low = v - (p_high - u);
     let z_high = SCALE_HIGH * p_high;
@@ -217,6 +205,25 @@ pub fn pow(x: f64, y: f64) -> f64 {
     let t = float(n);
     let log_high = cut(((z_high + z_low) + near_high) + t);
     let log_low = z_low - (((log_high - t) - near_high) - z_high);
+    (log_high, log_low)
+}
+
+/// `xʸ` for `x` from 0 on and `y` from 0 to 2³¹, with the bits of [`function::pow_f64`] where those are a normal number.
+#[must_use]
+pub fn pow(x: f64, y: f64) -> f64 {
+    const ONE: u64 = 1f64.to_bits();
+    const TWO: u64 = 2f64.to_bits();
+    const HALF: u64 = 0.5f64.to_bits();
+    const INFINITY: u64 = f64::INFINITY.to_bits();
+    match (x.to_bits(), y.to_bits()) {
+        (ONE, _) | (_, 0) => return 1.0,
+        // Also what is no number.
+        (0 | INFINITY.., _) | (_, ONE) => return x,
+        (_, TWO) => return x * x,
+        (_, HALF) => return sqrt(x),
+        _ => {}
+    }
+    let (log_high, log_low) = log2(x);
     // y·log₂ x in two parts.
     let y_high = cut(y);
     let p_low = (y - y_high) * log_high + y * log_low;

@@ -16,6 +16,25 @@ use crate::private::Mechanism;
 /// Fewer on devices, whose stack holds them.
 pub(super) const BLOCK: usize = if cfg!(target_pointer_width = "64") { 64 } else { 16 };
 
+/// Writes released values over the sum.
+#[inline(always)]
+pub(super) fn store<M: Mechanism>(released: &[f32], sum: &mut [M::Word]) {
+    for (word, released) in sum.iter_mut().zip(released) {
+        *word = M::store_released(*released, Inside(()));
+    }
+}
+
+/// Reads the released values that were written over the sum, and wipes them if `wipes`.
+#[inline(always)]
+pub(super) fn load<M: Mechanism>(sum: &mut [M::Word], released: &mut [f32], wipes: bool) {
+    for (released, word) in released.iter_mut().zip(sum) {
+        *released = M::load_released(*word, Inside(()));
+        if wipes {
+            *word = Default::default();
+        }
+    }
+}
+
 /// The address of the noise of a chunk.
 pub(super) fn address(step: u32, chunk: u32) -> Address {
     Address { purpose: Purpose::GradientNoise, step, chunk }
@@ -66,20 +85,9 @@ impl<M: Mechanism, G: Generator> NoisePart<'_, M, G> {
             for sum in sum.chunks_mut(BLOCK) {
                 let mut released = [0.0; BLOCK];
                 let (released, _) = released.split_at_mut(sum.len().min(BLOCK));
-                mechanism.release(
-                    threshold,
-                    expected_batch,
-                    sum,
-                    at,
-                    &mut state,
-                    &mut words,
-                    None,
-                    released,
-                    Inside(()),
-                );
-                for (word, released) in sum.iter_mut().zip(&*released) {
-                    *word = M::store_released(*released, Inside(()));
-                }
+                let words = (&mut words, None);
+                mechanism.release((threshold, expected_batch), sum, (at, &mut state), words, released, Inside(()));
+                store::<M>(released, sum);
                 at = at.wrapping_add(sum.len());
             }
         }

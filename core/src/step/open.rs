@@ -3,7 +3,7 @@
 use super::adder::{Adder, total_len};
 use super::config::{CountsOf, StepConfig};
 use super::draw::Draw;
-use super::noise_part::{BLOCK, Drawing, NoisePart, address};
+use super::noise_part::{BLOCK, Drawing, NoisePart, address, load, store};
 use super::{Mixing, Shard};
 use crate::accounting::Rate;
 use crate::clip::Segments;
@@ -289,29 +289,13 @@ where
                     let mut released = [0.0; BLOCK];
                     let (released, _) = released.split_at_mut(sum.len().min(BLOCK));
                     if DRAWN || held && !looks {
-                        for (released, word) in released.iter_mut().zip(sum) {
-                            *released = P::Mechanism::load_released(*word, Inside(()));
-                            if !looks {
-                                *word = Default::default();
-                            }
-                        }
+                        load::<P::Mechanism>(sum, released, !looks);
                     } else {
-                        let (state, before) = (&mut noise_state, before.as_mut());
-                        mechanism.release(
-                            threshold,
-                            self.expected_batch,
-                            sum,
-                            at,
-                            state,
-                            &mut words,
-                            before,
-                            released,
-                            Inside(()),
-                        );
+                        let (state, words) = ((at, &mut noise_state), (&mut words, before.as_mut()));
+                        let scale = (threshold, self.expected_batch);
+                        mechanism.release(scale, sum, state, words, released, Inside(()));
                         if looks {
-                            for (word, released) in sum.iter_mut().zip(&*released) {
-                                *word = P::Mechanism::store_released(*released, Inside(()));
-                            }
+                            store::<P::Mechanism>(released, sum);
                         }
                     }
                     let released = Released::new(released, noise_std);

@@ -23,7 +23,7 @@ mod made;
 pub use made::Canaries;
 
 use super::bound::{MOST_GUESSES, lower_bound};
-use super::sum_probe::{Account, Order, sum_probe};
+use super::sum_probe::{Account, Driven, Order};
 use super::{Claim, VERSION, check_sampler};
 use damper_onnx::SettingError;
 use damper_runtime::open;
@@ -226,7 +226,7 @@ impl StepLoop for Inserted<'_> {
     /// A score a canary, higher where it seems to be in; and the parameters.
     type End = (Vec<f64>, Vec<f32>);
 
-    fn go<M, G>(self, mechanism: M, mut workers: G) -> Result<Self::End, TrainError>
+    fn go<M, G>(self, mechanism: M, workers: G) -> Result<Self::End, TrainError>
     where
         M: Trained,
         G: Accumulate<M>,
@@ -237,42 +237,36 @@ impl StepLoop for Inserted<'_> {
         let layers = step_loop::layers(run);
         let noise =
             mechanism.noise(run.params.len(), 0, generator).map_err(|error| TrainError::Run(error.to_string()))?;
-        let (step, mut state) = step_loop::step(run, mechanism, noise, &layers, |optimizer, state| {
+        let (step, state) = step_loop::step(run, mechanism, noise, &layers, |optimizer, state| {
             (Watched(optimizer), WatchedState { inner: state, watch: Some(GradientWatch::new(dim)) })
         })?;
-        let mut params = run.params.clone();
         let split = &run.data.train;
         let directions = Directions::new(options.canaries, options.count, dim, generator);
         let others = options.count;
         let mut scores = vec![0.0f64; options.count as usize];
         let (mut account, mut beside) = (Account::new(run.terms.steps), Account::new(run.terms.steps));
-        let mut draw = Draw::default();
+        let mut driven = Driven {
+            run,
+            step: &step,
+            state,
+            workers,
+            params: run.params.clone(),
+            generator,
+            draw: Draw::default(),
+            others,
+        };
         let mut buffer = vec![0.0f32; dim];
         let mut tenths = 0;
         for number in 0..run.terms.steps {
-            let known = sum_probe(
-                run,
-                &step,
-                &mut state,
-                &mut beside,
-                (split, others),
-                Order::Drawn,
-                &mut draw,
-                &mut workers,
-                &params,
-                generator,
-                None,
-            )?;
-            let mut opened = account.open(&step, &mut state)?;
-            draw.throw(run, &opened, split, others, generator);
-            draw.accumulate(run, &mut opened, split, &mut workers, &params, generator, None)?;
-            let slots = draw.samples.iter().filter_map(|sample| sample.checked_sub(split.len() as u32));
-            for canary in slots.filter(|canary| included[*canary as usize]) {
-                directions.write(canary, LONG * opened.clip(), &mut buffer);
-                opened.add_combined(&[&buffer]).expect("a canary has the parameters' length");
-            }
-            opened.finish(&mut params, generator).expect("the parameters have the state's length");
-            if let Some(watch) = &state.optimizer.watch {
+            let known = driven.sum_probe(split, &mut beside, Order::Drawn, None)?;
+            driven.advance(split, &mut account, |opened, draw| {
+                let slots = draw.samples.iter().filter_map(|sample| sample.checked_sub(split.len() as u32));
+                for canary in slots.filter(|canary| included[*canary as usize]) {
+                    directions.write(canary, LONG * opened.clip(), &mut buffer);
+                    opened.add_combined(&[&buffer]).expect("a canary has the parameters' length");
+                }
+            })?;
+            if let Some(watch) = &driven.state.optimizer.watch {
                 let GradientWatch { released, noise_std } = watch;
                 let batch = f64::from(run.config.batch_size);
                 let unit = f64::from(known.clip) / f64::from(1u32 << run.config.grid_bits) / batch;
@@ -293,7 +287,7 @@ impl StepLoop for Inserted<'_> {
                 told(&format!("step {}/{}", number + 1, run.terms.steps));
             }
         }
-        Ok((scores, params))
+        Ok((scores, driven.params))
     }
 }
 

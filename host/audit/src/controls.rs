@@ -12,7 +12,7 @@
 use super::canary::{Canaries, CanaryOptions, canary};
 use super::mechanism::{MechanismOptions, mechanism as audit_mechanism};
 use super::neighbours::{Chosen, Replay, Verdict};
-use super::sum_probe::{Account, Order, sum_probe};
+use super::sum_probe::{Account, Driven, Order};
 use damper_accounting::Sampler;
 use damper_core::accounting::Rate;
 use damper_core::error::CallError;
@@ -223,29 +223,24 @@ fn replay_detects_realised_divisor() {
 fn detects_batch_without_charge() {
     let run = digits();
     let layers = step_loop::layers(&run);
-    let (step, mut state) = step_loop::step(&run, mechanism(&run), (), &layers, |o, s| (o, s)).unwrap();
-    let (mut account, mut draw, generator) = (Account::new(3), Draw::default(), ChaCha20::simulation(1));
-    let mut workers = workers(&run);
+    let (step, state) = step_loop::step(&run, mechanism(&run), (), &layers, |o, s| (o, s)).unwrap();
+    let (mut account, generator) = (Account::new(3), ChaCha20::simulation(1));
+    let mut driven = Driven {
+        run: &run,
+        step: &step,
+        state,
+        workers: workers(&run),
+        params: run.params.clone(),
+        generator: &generator,
+        draw: Draw::default(),
+        others: 0,
+    };
     let split = &run.data.train;
     for skips in [false, true] {
-        let params = &run.params;
-        sum_probe(
-            &run,
-            &step,
-            &mut state,
-            &mut account,
-            (split, 0),
-            Order::Drawn,
-            &mut draw,
-            &mut workers,
-            params,
-            &generator,
-            None,
-        )
-        .unwrap();
+        driven.sum_probe(split, &mut account, Order::Drawn, None).unwrap();
         if skips {
-            let opened = Account::new(3).open(&step, &mut state).unwrap();
-            draw.throw(&run, &opened, split, 0, &generator);
+            let opened = Account::new(3).open(&step, &mut driven.state).unwrap();
+            driven.draw.throw(&run, &opened, split, 0, &generator);
             account.draws += 1;
         }
         let caught = account.settled();

@@ -25,7 +25,7 @@ mod law;
 
 pub use case::{Change, Made};
 
-use super::sum_probe::{Account, Order, SumProbe, sum_probe};
+use super::sum_probe::{Account, Driven, Order};
 use super::{Claim, VERSION, check_sampler, seed_or_drawn};
 use case::Case;
 use damper_core::numerics::digest::Digest;
@@ -37,9 +37,9 @@ use damper_onnx::SettingError;
 use damper_runtime::open;
 use damper_train::inside::OptimizerState;
 use damper_train::inside::generator::ChaCha20;
-use damper_train::inside::step_loop::{self, Draw, State, StepLoop, Sum};
+use damper_train::inside::step_loop::{self, Draw, StepLoop, Sum};
 use damper_train::inside::trained::Trained;
-use damper_train::inside::worker::{Accumulate, GradientObserver, Layout, Step};
+use damper_train::inside::worker::{Accumulate, GradientObserver, Layout};
 use damper_train::{Run, TrainError};
 use law::{CheckFailure, Checks, Side};
 use serde::Serialize;
@@ -222,7 +222,8 @@ impl StepLoop for Replay<'_> {
         let mut split = run.data.train.in_memory()?;
         let cases = Case::all(&split, chosen.index, chosen.donor);
         let laws = Checks { grid_bits: run.config.grid_bits, layers: &layers };
-        let mut replayed = Replayed {
+        // It goes on by what the data set releases, and is looked at from its neighbours.
+        let mut replayed = Driven {
             run,
             step: &step,
             state,
@@ -230,6 +231,7 @@ impl StepLoop for Replay<'_> {
             params: run.params.clone(),
             generator: &chosen.generator,
             draw: Draw::default(),
+            others: 0,
         };
         let account = || Account::new(run.terms.steps);
         let (mut real, mut base) = (account(), account());
@@ -263,7 +265,7 @@ impl StepLoop for Replay<'_> {
                     Violation { step: number, sample, parameter, coordinate, what }
                 });
             }
-            replayed.advance(&split, &mut real)?;
+            replayed.advance(&split, &mut real, |_, _| ())?;
             told(&format!("step {}/{steps}: {} neighbours", number + 1, cases.len()));
         }
         verdicts.push(moved);
@@ -281,49 +283,17 @@ fn moved_verdict() -> Verdict {
     Verdict { case, change: Change::Moved, made: None, sample: 0, drawn: 0, violation: None }
 }
 
-/// A run that goes on by what the data set releases, and is looked at from its neighbours.
-struct Replayed<'a, M: Trained, G> {
-    run: &'a Run,
-    step: &'a Step<'a, M, OptimizerSlot>,
-    state: State<M, OptimizerState>,
-    workers: G,
-    params: Vec<f32>,
-    generator: &'a ChaCha20,
-    draw: Draw,
-}
-
-impl<M, G> Replayed<'_, M, G>
+impl<M, G> Driven<'_, M, OptimizerSlot, OptimizerState, G>
 where
     M: Trained,
     G: Accumulate<M>,
     Sum: From<Vec<M::Word>>,
 {
-    fn sum_probe(
-        &mut self,
-        split: &Split,
-        account: &mut Account,
-        order: Order,
-        grad_observer: Option<&mut dyn GradientObserver>,
-    ) -> Result<SumProbe, TrainError> {
-        let Self { run, step, state, workers, params, generator, draw } = self;
-        sum_probe(run, step, state, account, (split, 0), order, draw, workers, params, generator, grad_observer)
-    }
-
     /// The coming step on `split`.
     fn side(&mut self, split: &Split, account: &mut Account) -> Result<Side, TrainError> {
         let mut watch = Watch { samples: vec![] };
         let sum_probe = self.sum_probe(split, account, Order::Drawn, Some(&mut watch))?;
         Ok(Side { sum_probe, samples: watch.samples })
-    }
-
-    /// The step on the data set is released, and the parameters move.
-    fn advance(&mut self, split: &Split, account: &mut Account) -> Result<(), TrainError> {
-        let Self { run, step, state, workers, params, generator, draw } = self;
-        let mut opened = account.open(step, state)?;
-        draw.throw(run, &opened, split, 0, generator);
-        draw.accumulate(run, &mut opened, split, workers, params, generator, None)?;
-        opened.finish(params, *generator).expect("the parameters have the state's length");
-        Ok(())
     }
 
     /// The place of a breach, in the model's names; if a gradient moved, found by computing it again on both sides.

@@ -93,40 +93,66 @@ pub(super) enum Order {
     Moved,
 }
 
-/// The coming step of `run` on `split` and `others` samples behind it that are drawn and not gathered.
-#[allow(clippy::too_many_arguments)] // One call, and each is a thing of its own.
-pub(super) fn sum_probe<M, O, OS>(
-    run: &Run,
-    step: &Step<'_, M, O>,
-    state: &mut State<M, OS>,
-    account: &mut Account,
-    (split, others): (&Split, u32),
-    order: Order,
-    draw: &mut Draw,
-    workers: &mut impl Accumulate<M>,
-    params: &[f32],
-    generator: &ChaCha20,
-    grad_observer: Option<&mut dyn GradientObserver>,
-) -> Result<SumProbe, TrainError>
+/// The trainer's parts, as an audit steps them.
+pub(super) struct Driven<'a, M: Trained, O, OS, G> {
+    pub(super) run: &'a Run,
+    pub(super) step: &'a Step<'a, M, O>,
+    pub(super) state: State<M, OS>,
+    pub(super) workers: G,
+    pub(super) params: Vec<f32>,
+    pub(super) generator: &'a ChaCha20,
+    pub(super) draw: Draw,
+    /// Samples behind the split that are drawn and not gathered.
+    pub(super) others: u32,
+}
+
+impl<M, O, OS, G> Driven<'_, M, O, OS, G>
 where
     M: Trained,
     O: Optimizer<OS>,
+    G: Accumulate<M>,
     Sum: From<Vec<M::Word>>,
 {
-    let mut opened = account.open(step, state)?;
-    draw.throw(run, &opened, split, others, generator);
-    if order == Order::Moved {
-        draw.samples.reverse();
-        let by = draw.samples.len() / 3;
-        draw.samples.rotate_left(by);
+    /// The coming step on `split`, which is not released.
+    pub(super) fn sum_probe(
+        &mut self,
+        split: &Split,
+        account: &mut Account,
+        order: Order,
+        grad_observer: Option<&mut dyn GradientObserver>,
+    ) -> Result<SumProbe, TrainError> {
+        let Self { run, step, state, workers, params, generator, draw, others } = self;
+        let mut opened = account.open(step, state)?;
+        draw.throw(run, &opened, split, *others, generator);
+        if order == Order::Moved {
+            draw.samples.reverse();
+            let by = draw.samples.len() / 3;
+            draw.samples.rotate_left(by);
+        }
+        account.draws += 1;
+        let (number, clip) = (opened.number(), opened.clip());
+        draw.accumulate(run, &mut opened, split, workers, params, generator, grad_observer)?;
+        let points =
+            draw.points().iter().map(|point| (Digest::of(&point.params).value(), point.weight.to_bits())).collect();
+        let probe = opened.probe(Unreleased::claim());
+        let (sum, counts) = (Sum::from(probe.sum.to_vec()), probe.counts[..probe.query.len()].to_vec());
+        drop(opened);
+        Ok(SumProbe { number, event: event(run, step, number)?, clip, points, draw: draw.samples.clone(), sum, counts })
     }
-    account.draws += 1;
-    let (number, clip) = (opened.number(), opened.clip());
-    draw.accumulate(run, &mut opened, split, workers, params, generator, grad_observer)?;
-    let points =
-        draw.points().iter().map(|point| (Digest::of(&point.params).value(), point.weight.to_bits())).collect();
-    let probe = opened.probe(Unreleased::claim());
-    let (sum, counts) = (Sum::from(probe.sum.to_vec()), probe.counts[..probe.query.len()].to_vec());
-    drop(opened);
-    Ok(SumProbe { number, event: event(run, step, number)?, clip, points, draw: draw.samples.clone(), sum, counts })
+
+    /// The coming step on `split`, released: the parameters move. `add` adds what comes beside the split.
+    pub(super) fn advance(
+        &mut self,
+        split: &Split,
+        account: &mut Account,
+        add: impl FnOnce(&mut Opened<'_, '_, M, O, OS>, &Draw),
+    ) -> Result<(), TrainError> {
+        let Self { run, step, state, workers, params, generator, draw, others } = self;
+        let mut opened = account.open(step, state)?;
+        draw.throw(run, &opened, split, *others, generator);
+        draw.accumulate(run, &mut opened, split, workers, params, generator, None)?;
+        add(&mut opened, draw);
+        opened.finish(params, *generator).expect("the parameters have the state's length");
+        Ok(())
+    }
 }

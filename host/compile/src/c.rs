@@ -1,11 +1,13 @@
 //! The source of a compiled network in C99: a header, and calls of the kernels of `damper_nn.h`.
 
 use crate::Language;
-use crate::call::{Library, c_float};
-use crate::names::{c_comment, c_literal};
-use crate::network::{Network, Part, Port};
-use crate::schedule::{Operand, Schedule, Source};
-use crate::source::{arguments, output_arguments};
+use crate::call::c_float;
+use crate::library::Library;
+use crate::names::c_comment;
+use crate::network::{Network, Parameter, Part, Port};
+use crate::schedule::{Constants, Operand, Schedule, Source};
+use crate::source::{arguments, output_arguments, rendered};
+use askama::Template;
 use damper_runtime::portable::Kind;
 use std::fmt::Write as _;
 
@@ -13,6 +15,75 @@ use std::fmt::Write as _;
 pub(crate) struct Sources {
     pub(crate) header: String,
     pub(crate) source: String,
+}
+
+/// The header: what stands at the places of its template.
+#[derive(Template)]
+#[template(path = "network.h.j2", escape = "none")]
+struct HeaderFile<'a> {
+    title: String,
+    /// Of the names of functions, and of constants.
+    prefix: &'a str,
+    upper: String,
+    dim: usize,
+    count: usize,
+    /// The most axes of a parameter.
+    rank: usize,
+    /// Arguments, and of what they are.
+    ports: Vec<(&'a str, &'a Port)>,
+    /// Memories: types, names and lengths.
+    areas: Vec<(&'static str, &'static str, usize)>,
+    is_stored: bool,
+    /// Declarations.
+    forward: String,
+    loss: String,
+    gradient: String,
+    add_sample: String,
+}
+
+/// The source, less its first lines.
+#[derive(Template)]
+#[template(path = "network.c.j2", escape = "none")]
+struct SourceFile<'a> {
+    prefix: &'a str,
+    upper: String,
+    /// Constants.
+    arrays: String,
+    shapes: String,
+    initial: String,
+    parameters: &'a [Parameter],
+    /// A sample with its label: arguments and of what they are, the same with their types, and alone.
+    ports: Vec<(&'a str, &'a Port)>,
+    labelled: String,
+    given: String,
+    /// Statements that use each argument.
+    used: String,
+    used_labelled: String,
+    declared_forward: String,
+    declared_loss: String,
+    declared_gradient: String,
+    declared_add: String,
+    /// Bodies of functions.
+    forward: String,
+    written: String,
+    loss: String,
+    of_loss: String,
+    factors: String,
+    yielded: String,
+    is_stored: bool,
+}
+
+/// The test.
+#[derive(Template)]
+#[template(path = "test.c.j2", escape = "none")]
+struct TestFile<'a> {
+    prefix: &'a str,
+    upper: String,
+    /// The array of the gradient.
+    recorded: String,
+    has_math: bool,
+    ports: Vec<(&'a str, &'a Port)>,
+    given: String,
 }
 
 struct Writer<'a> {
@@ -121,224 +192,66 @@ impl Writer<'_> {
 
     fn header(&self, title: &str, prefix: &str) -> String {
         let network = self.network;
-        let (upper, dim, count) = (prefix.to_uppercase(), network.dim(), network.parameters.len());
-        let ports = self
-            .inputs
-            .iter()
-            .chain(&output_arguments(network))
-            .zip(network.inputs.iter().chain(&network.outputs))
-            .fold(String::new(), |mut ports, (name, port)| {
-                let _ = writeln!(
-                    ports,
-                    " *   {name}: '{}' {:?}, {}",
-                    c_comment(&port.name),
-                    port.shape,
-                    type_of(port.kind)
-                );
-                ports
-            });
-        let areas = network.areas();
-        let mut fields: String = [Kind::F32, Kind::I64, Kind::Bool]
-            .into_iter()
-            .zip(areas)
-            .filter(|(_, len)| *len > 0)
-            .map(|(kind, len)| format!("  {} {}[{len}];\n", type_of(kind), area_of(kind)))
-            .collect();
-        if network.is_stored {
-            let _ = writeln!(fields, "  float grad[{dim}];");
-        }
-        if fields.is_empty() {
-            fields = "  uint8_t unused;\n".into();
-        }
-        let rank = network.parameters.iter().map(|parameter| parameter.shape.len()).max().unwrap_or(0).max(1);
+        let outputs = output_arguments(network);
+        let names = self.inputs.iter().chain(&outputs).map(String::as_str);
+        let areas = [Kind::F32, Kind::I64, Kind::Bool].map(|kind| (type_of(kind), area_of(kind)));
+        let areas = areas.into_iter().zip(network.areas()).map(|((of, name), len)| (of, name, len));
+        let ranks = network.parameters.iter().map(|parameter| parameter.shape.len());
         let [forward, loss, gradient, add_sample] = self.functions(prefix);
-        let how = match network.is_stored {
-            true => "with a copy of it in memory",
-            false => "without a copy of it in memory: the step asks for it three times",
-        };
-        format!(
-            r#"/* The network {}, compiled by damper: {dim} trained parameters, one sample at a time, the same bits on every target.
- *
- * README.md says what it takes of a device. Numbers are in row-major order:
-{ports} */
-#ifndef {upper}_H
-#define {upper}_H
-
-#include "damper.h"
-
-/* Trained parameters, and the tensors that have them. */
-enum {{ {upper}_PARAMS = {dim}, {upper}_PARAMETERS = {count} }};
-
-/* The model file's values of the trained parameters. */
-extern const float {prefix}_initial[{upper}_PARAMS];
-
-/* A trained tensor: its name in the model, where it begins in the vector of all, its elements, and its shape. */
-typedef struct {{
-  const char *name;
-  size_t start, len, rank, shape[{rank}];
-}} {prefix}_parameter;
-
-/* The trained tensors, in the order of the vector of all. */
-extern const {prefix}_parameter {prefix}_parameters[{upper}_PARAMETERS];
-
-/* What a sample's numbers take; zeros at first. Values that are not alive together share it, and nothing of one sample is read for the
- * next. */
-typedef struct {{
-{fields}}} {prefix}_memory;
-
-/* DAMPER_STATUS_RANGE answers an index of the sample, such as a label, that is out of range; then nothing was added. */
-
-/* The model's outputs for one sample. */
-DAMPER_MUST_USE
-{forward};
-
-/* The loss of one sample. It is private: no epsilon covers it. */
-DAMPER_MUST_USE
-{loss};
-
-/* The gradient of one sample's loss. It is private: no epsilon covers it before a step has clipped it and added noise. */
-DAMPER_MUST_USE
-{gradient};
-
-/* Adds one sample's gradient to the open step of `run`, {how}. The sum has the bits that
- * adding the gradient of `{prefix}_gradient` gives it. */
-DAMPER_MUST_USE
-{add_sample};
-
-#endif
-"#,
-            c_comment(title)
-        )
+        rendered(&HeaderFile {
+            title: c_comment(title),
+            prefix,
+            upper: prefix.to_uppercase(),
+            dim: network.dim(),
+            count: network.parameters.len(),
+            rank: ranks.max().unwrap_or(0).max(1),
+            ports: names.zip(network.inputs.iter().chain(&network.outputs)).collect(),
+            areas: areas.filter(|(_, _, len)| *len > 0).collect(),
+            is_stored: network.is_stored,
+            forward,
+            loss,
+            gradient,
+            add_sample,
+        })
     }
 
     fn source(mut self, prefix: &str, initial: &[f32]) -> String {
         let network = self.network;
         let upper = prefix.to_uppercase();
         let forward = self.steps(&network.forward);
-        let mut written = String::new();
-        for (name, operand) in output_arguments(network).iter().zip(&network.forward.outputs) {
-            let _ = writeln!(written, "  copy({}, {name}, {});", self.read(*operand), operand.len);
-        }
+        let written = output_arguments(network).into_iter().zip(&network.forward.outputs);
+        let written = written
+            .map(|(name, operand)| format!("  copy({}, {name}, {});\n", self.read(*operand), operand.len))
+            .collect();
         let loss = self.steps(&network.loss);
-        let of_loss = network.loss.outputs.first().map_or("0".into(), |operand| self.read(*operand));
         let factors = self.steps(&network.gradient);
         let yielded = self.yielded();
-        let labelled = self.sample(prefix, true);
-        let given: String = self.ports(true).map(|(name, _)| format!("{name}, ")).collect();
-        let fields: String =
-            self.ports(true).map(|(name, port)| format!("  const {} *{name};\n", type_of(port.kind))).collect();
-        let locals: String = self
-            .ports(true)
-            .map(|(name, port)| format!("  const {} *{name} = of->{name};\n", type_of(port.kind)))
-            .collect();
-        let used = [false, true].map(|with_labels| self.used(with_labels));
-        let parameters = network.parameters.iter().map(|parameter| {
-            let shape: Vec<String> = parameter.shape.iter().map(usize::to_string).collect();
-            let shape = if shape.is_empty() { "0".into() } else { shape.join(", ") };
-            format!(
-                "  {{{}, {}, {}, {}, {{{shape}}}}},\n",
-                c_literal(&parameter.name),
-                parameter.start,
-                parameter.len,
-                parameter.shape.len()
-            )
-        });
-        let parameters: String = parameters.collect();
-        let constants = &network.constants;
-        let mut arrays = String::new();
-        if !constants.f32.is_empty() {
-            arrays += &floats("static const float F32S[]", &constants.f32);
-        }
-        if !constants.i64.is_empty() {
-            // The least has no literal of its own.
-            let number = |x: &i64| if *x == i64::MIN { "INT64_MIN".into() } else { format!("INT64_C({x})") };
-            arrays += &array("static const int64_t I64S[]", constants.i64.iter().map(number));
-        }
-        if !constants.bool.is_empty() {
-            arrays += &array("static const uint8_t BOOLS[]", constants.bool.iter().map(|x| u8::from(*x).to_string()));
-        }
-        for (at, weight) in constants.quantized.iter().enumerate() {
-            let integers = |declaration: String, values: &[i8]| array(&declaration, values.iter().map(i8::to_string));
-            arrays += &integers(format!("static const int8_t V{at}[]"), &weight.values);
-            arrays += &floats(&format!("static const float SCALES{at}[]"), &weight.scales);
-            arrays += &integers(format!("static const int8_t ZEROS{at}[]"), &weight.zeros);
-            let (len, channels, inner) = (weight.values.len(), weight.scales.len(), weight.inner);
-            let _ = writeln!(
-                arrays,
-                "static const damper_nn_quantized Q{at} = {{V{at}, SCALES{at}, ZEROS{at}, {len}, {channels}, {inner}}};"
-            );
-        }
         let [declared_forward, declared_loss, declared_gradient, declared_add] = self.functions(prefix);
-        let shapes = self.library.c_shapes();
-        let added = match network.is_stored {
-            true => format!(
-                "  TRY({prefix}_gradient(params, {given}memory, memory->grad));\n  return damper_add(run, memory->grad, {upper}_PARAMS);\n"
-            ),
-            false => format!(
-                "  sample of = {{params, {given}memory}};\n  TRY(factors(params, {given}memory));\n  return damper_add_streamed(run, produce, \
-                 &of);\n"
-            ),
-        };
-        let initial = floats(&format!("const float {prefix}_initial[{upper}_PARAMS]"), initial);
-        let body = format!(
-            r#"
-/* What does not change: weights that are not trained, and numbers of the model. */
-{arrays}
-/* Shapes. */
-{shapes}
-{initial}
-const {prefix}_parameter {prefix}_parameters[{upper}_PARAMETERS] = {{
-{parameters}}};
-
-#define TRY(call)                                         \
-  do {{                                                    \
-    const damper_status answer = (call);                  \
-    if (answer != DAMPER_STATUS_OK) return answer;        \
-  }} while (0)
-
-static void copy(const float *from, float *to, size_t len) {{
-  for (size_t at = 0; at < len; at++) to[at] = from[at];
-}}
-
-{declared_forward} {{
-{}{forward}{written}  return DAMPER_STATUS_OK;
-}}
-
-{declared_loss} {{
-{}{loss}  copy({of_loss}, loss, 1);
-  return DAMPER_STATUS_OK;
-}}
-
-/* Computes what the gradient is made of. */
-static damper_status factors({labelled}) {{
-{}{factors}  return DAMPER_STATUS_OK;
-}}
-
-/* A sample, of which memory has what the gradient is made of. */
-typedef struct {{
-  const float *params;
-{fields}  const {prefix}_memory *memory;
-}} sample;
-
-/* Hands the gradient to `sink`, in the order of the parameters. */
-static void produce(void *context, damper_sink *sink) {{
-  const sample *of = context;
-  const float *params = of->params;
-{locals}  const {prefix}_memory *memory = of->memory;
-{}{yielded}}}
-
-{declared_gradient} {{
-  sample of = {{params, {given}memory}};
-  TRY(factors(params, {given}memory));
-  return damper_store_streamed(produce, &of, grad, {upper}_PARAMS);
-}}
-
-{declared_add} {{
-{added}}}
-"#,
-            used[0], used[1], used[1], used[1],
-        );
-        let math = if body.contains("NAN") || body.contains("INFINITY") { "#include <math.h>\n\n" } else { "" };
+        let body = rendered(&SourceFile {
+            prefix,
+            arrays: arrays(&network.constants),
+            shapes: self.library.c_shapes(),
+            initial: floats(&format!("const float {prefix}_initial[{upper}_PARAMS]"), initial),
+            upper,
+            parameters: &network.parameters,
+            ports: self.ports(true).map(|(name, port)| (name.as_str(), port)).collect(),
+            labelled: self.sample(prefix, true),
+            given: self.ports(true).map(|(name, _)| format!("{name}, ")).collect(),
+            used: self.used(false),
+            used_labelled: self.used(true),
+            declared_forward,
+            declared_loss,
+            declared_gradient,
+            declared_add,
+            forward,
+            written,
+            loss,
+            of_loss: network.loss.outputs.first().map_or("0".into(), |operand| self.read(*operand)),
+            factors,
+            yielded,
+            is_stored: network.is_stored,
+        });
+        let math = if has_math(&body) { "#include <math.h>\n\n" } else { "" };
         format!("/* Written by `damper compile`. */\n{math}#include \"damper_nn.h\"\n#include \"{prefix}.h\"\n{body}")
     }
 
@@ -374,87 +287,56 @@ static void produce(void *context, damper_sink *sink) {{
     }
 }
 
+/// The arrays of what does not change.
+fn arrays(constants: &Constants) -> String {
+    let mut arrays = String::new();
+    if !constants.f32.is_empty() {
+        arrays += &floats("static const float F32S[]", &constants.f32);
+    }
+    if !constants.i64.is_empty() {
+        // The least has no literal of its own.
+        let number = |x: &i64| if *x == i64::MIN { "INT64_MIN".into() } else { format!("INT64_C({x})") };
+        arrays += &array("static const int64_t I64S[]", constants.i64.iter().map(number));
+    }
+    if !constants.bool.is_empty() {
+        arrays += &array("static const uint8_t BOOLS[]", constants.bool.iter().map(|x| u8::from(*x).to_string()));
+    }
+    for (at, weight) in constants.quantized.iter().enumerate() {
+        let integers = |declaration: String, values: &[i8]| array(&declaration, values.iter().map(i8::to_string));
+        arrays += &integers(format!("static const int8_t V{at}[]"), &weight.values);
+        arrays += &floats(&format!("static const float SCALES{at}[]"), &weight.scales);
+        arrays += &integers(format!("static const int8_t ZEROS{at}[]"), &weight.zeros);
+        let (len, channels, inner) = (weight.values.len(), weight.scales.len(), weight.inner);
+        let _ = writeln!(
+            arrays,
+            "static const damper_nn_quantized Q{at} = {{V{at}, SCALES{at}, ZEROS{at}, {len}, {channels}, {inner}}};"
+        );
+    }
+    arrays
+}
+
+/// The elements of an array that is a parameter's shape; C has no empty ones.
+fn shape_of(parameter: &Parameter) -> String {
+    let shape: Vec<String> = parameter.shape.iter().map(usize::to_string).collect();
+    if shape.is_empty() { "0".into() } else { shape.join(", ") }
+}
+
+/// Returns true if a source has floats that `math.h` names.
+fn has_math(source: &str) -> bool {
+    source.contains("NAN") || source.contains("INFINITY")
+}
+
 /// The source of `test.c`: gradients have recorded bits, and a step takes the same sum from segments as from memory.
 pub(crate) fn test(network: &Network, prefix: &str, gradient: &[f32]) -> String {
     let names = arguments(network);
     let upper = prefix.to_uppercase();
-    let (mut arrays, mut filled) = (String::new(), String::new());
-    for (name, port) in names.iter().zip(&network.inputs) {
-        let _ = writeln!(arrays, "static {} {name}[{}];", type_of(port.kind), port.len);
-        if port.kind == Kind::F32 {
-            let _ = writeln!(
-                filled,
-                "  for (size_t at = 0; at < {}; at++) {name}[at] = (float)(at * 37 % 101) / 101.0f;",
-                port.len
-            );
-        }
-    }
-    let given: String = names.iter().map(|name| format!("{name}, ")).collect();
     let recorded = floats(&format!("static const float recorded[{upper}_PARAMS]"), gradient);
-    let math = if recorded.contains("NAN") || recorded.contains("INFINITY") { "#include <math.h>\n" } else { "" };
-    format!(
-        r#"/* Gradients have the bits of damper's portable backend, and a step takes the same sum from segments as from memory. Returns 0. */
-{math}#include "{prefix}.h"
-
-{recorded}
-static {prefix}_memory memory;
-static uint64_t run_memory[(DAMPER_RUN_BYTES({upper}_PARAMS, 0, 0) + 7) / 8];
-static float grad[{upper}_PARAMS], stored[{upper}_PARAMS], streamed[{upper}_PARAMS];
-{arrays}
-static int same(float a, float b) {{
-  const union {{
-    float value;
-    uint32_t bits;
-  }} of_a = {{a}}, of_b = {{b}};
-  return of_a.bits == of_b.bits || (a != a && b != b);
-}}
-
-static int step(int is_streamed, float params[{upper}_PARAMS]) {{
-  damper_config config = DAMPER_CONFIG_INIT;
-  damper_run *run;
-  uint32_t number;
-  config.grid_bits = 16;
-  config.expected_batch = 2;
-  config.noise_multiplier = 1.0;
-  config.learning_rate = 0.1;
-  config.clip = 0.5f;
-  config.budget = 1;
-  for (size_t at = 0; at < {upper}_PARAMS; at++) params[at] = {prefix}_initial[at];
-  if (damper_run_init(run_memory, sizeof run_memory, {upper}_PARAMS, &run) != DAMPER_STATUS_OK) return 10;
-  if (damper_run_configure(run, &config) != DAMPER_STATUS_OK) return 11;
-  if (damper_set_simulation_seed(run, 1) != DAMPER_STATUS_OK) return 12;
-  if (damper_set_volatile_store(run) != DAMPER_STATUS_OK) return 13;
-  if (damper_run_start(run) != DAMPER_STATUS_OK || damper_step_open(run, &number) != DAMPER_STATUS_OK) return 14;
-  for (int sample = 0; sample < 2; sample++) {{
-    if (is_streamed) {{
-      if ({prefix}_add_sample(run, {prefix}_initial, {given}&memory) != DAMPER_STATUS_OK) return 15;
-    }} else {{
-      if ({prefix}_gradient({prefix}_initial, {given}&memory, grad) != DAMPER_STATUS_OK) return 16;
-      if (damper_add(run, grad, {upper}_PARAMS) != DAMPER_STATUS_OK) return 17;
-    }}
-  }}
-  if (damper_step_finish(run, params, {upper}_PARAMS) != DAMPER_STATUS_OK) return 18;
-  return damper_run_close(run) == DAMPER_STATUS_OK ? 0 : 19;
-}}
-
-int main(void) {{
-  float loss;
-  int answer, changed = 0;
-{filled}  /* Nothing is left of a sample for the next. */
-  for (int time = 0; time < 2; time++) {{
-    if ({prefix}_gradient({prefix}_initial, {given}&memory, grad) != DAMPER_STATUS_OK) return 1;
-    for (size_t at = 0; at < {upper}_PARAMS; at++) {{
-      if (!same(grad[at], recorded[at])) return 2;
-    }}
-  }}
-  if ({prefix}_loss({prefix}_initial, {given}&memory, &loss) != DAMPER_STATUS_OK) return 3;
-  if ((answer = step(0, stored)) != 0 || (answer = step(1, streamed)) != 0) return answer;
-  for (size_t at = 0; at < {upper}_PARAMS; at++) {{
-    if (!same(stored[at], streamed[at])) return 4;
-    changed |= !same(stored[at], {prefix}_initial[at]);
-  }}
-  return changed ? 0 : 5;
-}}
-"#
-    )
+    rendered(&TestFile {
+        prefix,
+        has_math: has_math(&recorded),
+        recorded,
+        upper,
+        given: names.iter().map(|name| format!("{name}, ")).collect(),
+        ports: names.iter().map(String::as_str).zip(&network.inputs).collect(),
+    })
 }

@@ -1,10 +1,12 @@
 //! The source of a compiled network: `src/lib.rs`.
 
 use crate::Language;
-use crate::call::{Library, type_of};
-use crate::names::{Names, comment, literal};
-use crate::network::{Network, Part, Port};
+use crate::call::type_of;
+use crate::library::Library;
+use crate::names::{Names, comment};
+use crate::network::{Network, Parameter, Part, Port};
 use crate::schedule::{Operand, Schedule, Source, Step};
+use askama::Template;
 use damper_runtime::portable::Kind;
 use std::fmt::Write as _;
 
@@ -14,6 +16,44 @@ pub(crate) struct Sources {
     pub(crate) kernels: String,
     pub(crate) shapes: String,
     pub(crate) constants: String,
+}
+
+/// `src/lib.rs`: what stands at the places of its template.
+#[derive(Template)]
+#[template(path = "lib.rs.j2", escape = "none")]
+struct LibFile<'a> {
+    title: String,
+    dim: usize,
+    /// Arguments, and of what they are.
+    ports: Vec<(String, &'a Port)>,
+    parameters: &'a [Parameter],
+    /// Lengths of the memories.
+    f32s: usize,
+    i64s: usize,
+    bools: usize,
+    /// Arguments with their types: of a sample, of one with its label, and of outputs.
+    sample: String,
+    labelled: String,
+    taken: String,
+    /// The arguments of a sample alone.
+    given: String,
+    /// Bodies of functions.
+    forward: String,
+    written: String,
+    loss: String,
+    of_loss: String,
+    factors: String,
+    yielded: String,
+    is_stored: bool,
+    /// Helpers that they call.
+    has_outer: bool,
+    has_kernel: bool,
+    has_quantized: bool,
+}
+
+/// The text of a template, whose last newline the library leaves out.
+pub(crate) fn rendered(template: &impl Template) -> String {
+    template.render().expect("a template that is compiled renders into memory") + "\n"
 }
 
 /// The name of each data input as an argument.
@@ -116,277 +156,38 @@ impl Writer<'_> {
     fn lib(&mut self, title: &str) -> String {
         let network = self.network;
         let [f32s, i64s, bools] = network.areas();
-        let mut parameters = String::new();
-        for parameter in &network.parameters {
-            let (name, shape) = (literal(&parameter.name), &parameter.shape);
-            let _ = writeln!(
-                parameters,
-                "    Parameter {{ name: {name}, start: {}, len: {}, shape: &{shape:?} }},",
-                parameter.start, parameter.len
-            );
-        }
-        let (sample, labelled) = (self.sample(false), self.sample(true));
-        let given: String = self.inputs.iter().map(|name| format!("{name}, ")).collect();
         let outputs = output_arguments(network);
-        let taken: String = outputs
-            .iter()
-            .zip(&network.outputs)
-            .map(|(name, port)| format!("{name}: &mut [f32; {}], ", port.len))
-            .collect();
-        let forward = self.steps(&network.forward);
-        let mut written = String::new();
-        for (name, operand) in outputs.iter().zip(&network.forward.outputs) {
-            let _ = writeln!(written, "    write({}, {name})?;", self.read(*operand, ""));
-        }
-        let loss = self.steps(&network.loss);
-        let of_loss = network.loss.outputs.first().map_or("&[]".into(), |operand| self.read(*operand, ""));
-        let factors = self.steps(&network.gradient);
-        let yielded = self.yielded();
-        let (dim, count) = (network.dim(), network.parameters.len());
-        let helpers = self.helpers();
-        let (how, added) = match network.is_stored {
-            true => (
-                "with a copy of it on the stack",
-                format!(
-                    "    let mut grad = [0.0; PARAMS];\n    gradient(params, {given}memory, &mut grad)?;\n    open.add(&grad[..])?;\n"
-                ),
-            ),
-            false => (
-                "without a copy of it in memory: the step asks for it three times",
-                format!(
-                    "    factors(params, {given}memory)?;
-    let memory = &*memory;
-    open.add_streamed(|segments| {{
-        // What a gradient lacks, the step finds.
-        let _ = yield_gradient(params, {given}memory, segments);
-    }})?;
-"
-                ),
-            ),
+        let taken = outputs.iter().zip(&network.outputs);
+        let taken = taken.map(|(name, port)| format!("{name}: &mut [f32; {}], ", port.len)).collect();
+        let written = outputs.iter().zip(&network.forward.outputs);
+        let written =
+            written.map(|(name, operand)| format!("    write({}, {name})?;\n", self.read(*operand, ""))).collect();
+        let names = self.inputs.iter().chain(&outputs).cloned();
+        let parts = || network.parameters.iter().map(|parameter| &parameter.grad);
+        let file = LibFile {
+            title: comment(title),
+            dim: network.dim(),
+            ports: names.zip(network.inputs.iter().chain(&network.outputs)).collect(),
+            parameters: &network.parameters,
+            f32s,
+            i64s,
+            bools,
+            sample: self.sample(false),
+            labelled: self.sample(true),
+            given: self.inputs.iter().map(|name| format!("{name}, ")).collect(),
+            taken,
+            forward: self.steps(&network.forward),
+            written,
+            loss: self.steps(&network.loss),
+            of_loss: network.loss.outputs.first().map_or("&[]".into(), |operand| self.read(*operand, "")),
+            factors: self.steps(&network.gradient),
+            yielded: self.yielded(),
+            is_stored: network.is_stored,
+            has_outer: parts().any(|part| matches!(part, Part::Outer(..))),
+            has_kernel: parts().any(|part| matches!(part, Part::Kernel(..))),
+            has_quantized: !network.constants.quantized.is_empty(),
         };
-        let documented = |ports: &[Port], names: &[String]| -> String {
-            let of = |(port, name): (&Port, &String)| {
-                format!("//! - `{name}`: '{}' `{:?}`, {}\n", comment(&port.name), port.shape, type_of(port.kind))
-            };
-            ports.iter().zip(names).map(of).collect()
-        };
-        let ports = documented(&network.inputs, &self.inputs) + &documented(&network.outputs, &outputs);
-        let title = comment(title);
-        let bytes = if network.constants.quantized.is_empty() { "" } else { BYTES };
-        format!(
-            r#"//! The network {title}, compiled by damper: {dim} trained parameters, one sample at a time, the same bits on every target.
-//!
-//! `README.md` says what it takes of a device. Numbers are in row-major order:
-//!
-{ports}#![no_std]
-#![forbid(unsafe_code)]
-#![allow(unused_variables, long_running_const_eval, clippy::single_range_in_vec_init, clippy::too_many_arguments)]
-
-mod constants;
-mod kernels;
-mod shapes;
-
-use damper_core::clip::Segments;
-use damper_core::error::CallError;
-use damper_core::filter::Filter;
-use damper_core::grid::Word;
-use damper_core::noise::DiscreteGaussian;
-use damper_core::optimizer::Optimizer;
-use damper_core::step::{{Open, StepConfig}};
-use shapes::*;
-
-pub use damper_core;
-pub use damper_nn::Error;
-
-/// Trained parameters.
-pub const PARAMS: usize = {dim};
-
-/// The model file's values of the trained parameters.
-pub static INITIAL: [f32; PARAMS] = floats(include_bytes!("params.f32"));
-
-/// A trained tensor.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Parameter {{
-    /// Its name in the model.
-    pub name: &'static str,
-    /// Where it begins in the vector of all.
-    pub start: usize,
-    /// Its elements.
-    pub len: usize,
-    /// Its shape.
-    pub shape: &'static [usize],
-}}
-
-/// The trained tensors, in the order of the vector of all.
-pub static PARAMETERS: [Parameter; {count}] = [
-{parameters}];
-
-/// What a sample's numbers take. Values that are not alive together share it.
-#[derive(Clone, Debug)]
-pub struct Memory {{
-    f32s: [f32; {f32s}],
-    i64s: [i64; {i64s}],
-    bools: [bool; {bools}],
-}}
-
-impl Memory {{
-    /// Zeros. Nothing of one sample is read for the next.
-    #[must_use]
-    pub const fn new() -> Self {{
-        Self {{ f32s: [0.0; {f32s}], i64s: [0; {i64s}], bools: [false; {bools}] }}
-    }}
-}}
-
-impl Default for Memory {{
-    fn default() -> Self {{
-        Self::new()
-    }}
-}}
-
-/// Why a sample was not added. Nothing of it was.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum AddError {{
-    /// The network cannot take it: an index, such as a label, is out of range.
-    Network(Error),
-    /// The step cannot take it.
-    Step(CallError),
-}}
-
-impl From<Error> for AddError {{
-    fn from(error: Error) -> Self {{
-        Self::Network(error)
-    }}
-}}
-
-impl From<CallError> for AddError {{
-    fn from(error: CallError) -> Self {{
-        Self::Step(error)
-    }}
-}}
-
-/// The model's outputs for one sample.
-///
-/// # Errors
-///
-/// An index of the sample is out of range.
-pub fn forward(params: &[f32; PARAMS], {sample}memory: &mut Memory, {taken}) -> Result<(), Error> {{
-{forward}{written}    Ok(())
-}}
-
-/// The loss of one sample. It is private: no ε covers it.
-///
-/// # Errors
-///
-/// An index of the sample is out of range.
-pub fn loss(params: &[f32; PARAMS], {labelled}memory: &mut Memory) -> Result<f32, Error> {{
-{loss}    {of_loss}.first().copied().ok_or(Error::Length)
-}}
-
-/// The gradient of one sample's loss. It is private: no ε covers it before a step has clipped it and added noise.
-///
-/// # Errors
-///
-/// An index of the sample is out of range.
-pub fn gradient(params: &[f32; PARAMS], {labelled}memory: &mut Memory, grad: &mut [f32; PARAMS]) -> Result<(), Error> {{
-    factors(params, {given}memory)?;
-    yield_gradient(params, {given}memory, &mut Stored {{ rest: grad }})
-}}
-
-/// Adds one sample's gradient to the step, {how}. The sum has the bits that adding [`gradient`] gives it.
-///
-/// # Errors
-///
-/// Those of [`gradient`] and of [`Open::add_streamed`].
-pub fn add_sample<W, P, FS, OS>(
-    open: &mut Open<'_, P, FS, OS>, params: &[f32; PARAMS], {labelled}memory: &mut Memory,
-) -> Result<(), AddError>
-where
-    W: Word,
-    P: StepConfig<Mechanism = DiscreteGaussian<W>>,
-    P::Filter: Filter<FS>,
-    P::Optimizer: Optimizer<OS>,
-{{
-{added}    Ok(())
-}}
-
-/// Computes what the gradient is made of.
-#[inline(never)]
-fn factors(params: &[f32; PARAMS], {labelled}memory: &mut Memory) -> Result<(), Error> {{
-{factors}    Ok(())
-}}
-
-/// Hands the gradient to `sink`, in the order of the parameters, out of what [`factors`] left in memory.
-#[inline(never)]
-fn yield_gradient(params: &[f32; PARAMS], {labelled}memory: &Memory, sink: &mut dyn Sink) -> Result<(), Error> {{
-{yielded}    Ok(())
-}}
-
-/// A sink: it takes a gradient in segments.
-trait Sink {{
-    /// Returns true if the next so many numbers are not wanted; then they must not be pushed.
-    fn skip(&mut self, len: usize) -> bool;
-    /// Takes the next numbers.
-    fn push(&mut self, segment: &[f32]);
-}}
-
-impl Sink for Segments<'_> {{
-    fn skip(&mut self, len: usize) -> bool {{
-        Segments::skip(self, len)
-    }}
-
-    fn push(&mut self, segment: &[f32]) {{
-        Segments::push(self, segment);
-    }}
-}}
-
-/// A gradient in memory, as it fills.
-struct Stored<'a> {{
-    rest: &'a mut [f32],
-}}
-
-impl Sink for Stored<'_> {{
-    fn skip(&mut self, _: usize) -> bool {{
-        false
-    }}
-
-    fn push(&mut self, segment: &[f32]) {{
-        let Some((here, rest)) = core::mem::take(&mut self.rest).split_at_mut_checked(segment.len()) else {{ return }};
-        for (to, from) in here.iter_mut().zip(segment) {{
-            *to = *from;
-        }}
-        self.rest = rest;
-    }}
-}}
-
-{helpers}
-/// So many elements from `start` on.
-#[inline(always)]
-fn part<T>(values: &[T], start: usize, len: usize) -> &[T] {{
-    values.get(start..start.wrapping_add(len)).unwrap_or_default()
-}}
-
-/// Ranges of a memory that share no element.
-#[inline(always)]
-fn cut<T, const N: usize>(values: &mut [T], ranges: [core::ops::Range<usize>; N]) -> Result<[&mut [T]; N], Error> {{
-    values.get_disjoint_mut(ranges).map_err(|_| Error::Length)
-}}
-
-fn write(values: &[f32], out: &mut [f32]) -> Result<(), Error> {{
-    damper_nn::elementwise::map(values, out, |value: f32| value)
-}}
-
-{bytes}/// Little-endian bytes as numbers, when this is compiled.
-const fn floats<const N: usize>(bytes: &[u8]) -> [f32; N] {{
-    let mut floats = [0.0; N];
-    let mut at = 0;
-    while at < N {{
-        floats[at] = f32::from_le_bytes([bytes[4 * at], bytes[4 * at + 1], bytes[4 * at + 2], bytes[4 * at + 3]]);
-        at += 1;
-    }}
-    floats
-}}
-"#
-        )
+        rendered(&file)
     }
 
     /// The body that yields the gradient.
@@ -413,47 +214,7 @@ const fn floats<const N: usize>(bytes: &[u8]) -> [f32; N] {{
         }
         body
     }
-
-    /// What makes gradients of factors, where there are such.
-    fn helpers(&self) -> String {
-        let parts = || self.network.parameters.iter().map(|parameter| &parameter.grad);
-        let (has_outer, has_kernel) =
-            (parts().any(|part| matches!(part, Part::Outer(..))), parts().any(|part| matches!(part, Part::Kernel(..))));
-        let mut helpers = String::new();
-        if has_outer {
-            helpers += r#"#[inline(never)]
-fn outer(left: &[f32], right: &[f32], sink: &mut dyn Sink) {
-    damper_nn::product::outer(left, right, |row| sink.push(row));
 }
-
-"#;
-        }
-        if has_kernel {
-            helpers += r#"/// The gradient of a kernel, by way of `taps`.
-#[inline(never)]
-fn kernel(
-    window: &damper_nn::Window, dy: &[f32], x: &[f32], taps: &mut [f32], sink: &mut dyn Sink,
-) -> Result<(), Error> {
-    damper_nn::convolution::kernel_grad_by_channels(window, dy, x, taps, |taps| sink.push(taps))
-}
-"#;
-        }
-        helpers
-    }
-}
-
-const BYTES: &str = "/// Bytes as integers, when this is compiled.
-const fn bytes<const N: usize>(bytes: &[u8; N]) -> [i8; N] {
-    let mut integers = [0; N];
-    let mut at = 0;
-    while at < N {
-        integers[at] = i8::from_le_bytes([bytes[at]]);
-        at += 1;
-    }
-    integers
-}
-
-";
 
 /// The module of the constants: long ones of floats in a file beside it.
 fn constants(network: &Network) -> String {

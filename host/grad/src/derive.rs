@@ -1,5 +1,7 @@
 //! From a graph to the ONNX model of its per-sample gradients.
 
+mod sweep;
+
 use super::checkpoint::{Emitted, checkpoint};
 use super::cost::{Cost, count};
 use super::derive_error::DeriveError;
@@ -9,12 +11,12 @@ use super::loss;
 use super::lower::lower;
 use super::options::DeriveOptions;
 use super::readout::{Bounds, GradStrategy, Part, Read, Readout, clipped_sum, factored, norms, per_sample, strategies};
-use super::sweep::sweep;
 use super::window::Window;
 use damper_onnx::graph::{DType, Graph, Node, Origin, Parameter};
 use damper_onnx::pb::{GraphProto, ModelProto, NodeProto, OperatorSetIdProto, ValueInfoProto};
 use damper_onnx::{CUSTOM_DOMAIN, Dim, Extent, TensorSpec, lower_nodes, make_value_info};
 use std::ops::Range;
+use sweep::sweep;
 
 /// The oldest operator set whose forms of the operators are emitted.
 const OLDEST_OPSET: i64 = 13;

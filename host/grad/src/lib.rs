@@ -2,7 +2,7 @@
 //! gradient.
 //!
 //! The stages: the forward pass is written as it stands; a loss gives the first gradient; one walk over the nodes in
-//! reverse order (`sweep`) asks each operator's rule (`rules`) for the gradients of its inputs; parameter gradients
+//! reverse order (`derive/sweep.rs`) asks each operator's rule (`rules`) for the gradients of its inputs; parameter gradients
 //! stay in factored form (`factor`) until a readout (`readout`) writes what was asked for; on request activations are computed
 //! again (`checkpoint`).
 
@@ -24,7 +24,6 @@ mod lower;
 mod options;
 mod readout;
 mod rules;
-mod sweep;
 mod warnings;
 mod window;
 

@@ -1,8 +1,15 @@
 //! A run's folder, as an auditor gets it: read whole, checked for form, and not believed.
 
-use super::audit::{Canary, Mechanism, Neighbours};
-use super::early_stop::BEST_MODEL;
-use super::{TrainReport, hex};
+mod audit;
+mod difference;
+
+pub use audit::{Audit, Figure};
+pub use difference::Difference;
+pub(crate) use difference::near;
+
+use crate::digest::{digest as digest_of, hex};
+use crate::record::{BEST_MODEL, TrainReport};
+use audit::{Canary, Mechanism, Neighbours};
 use damper_accounting::Recorded;
 use damper_audit::{CANARY, MECHANISM, NEIGHBOURS};
 use damper_onnx as onnx;
@@ -16,9 +23,9 @@ use std::io::{self, Read};
 use std::path::Path;
 
 /// A record of more bytes is none of ours.
-pub(super) const RECORD: u64 = 1 << 22;
+pub(crate) const RECORD: u64 = 1 << 22;
 /// A hundred bytes a draw, and so many draws.
-pub(super) const EVENTS: u64 = 1 << 26;
+pub(crate) const EVENTS: u64 = 1 << 26;
 
 /// A file of the folder is missing, damaged or something else: one line that names it and says what to do.
 #[derive(Debug, thiserror::Error)]
@@ -33,11 +40,11 @@ pub struct Evidence {
     /// `events.json`.
     pub recorded: Recorded,
     /// `audit-canary.json`, if that audit ran.
-    pub(super) canary: Option<Canary>,
+    pub(crate) canary: Option<Canary>,
     /// `audit-mechanism.json`, if that audit ran.
-    pub(super) mechanism: Option<Mechanism>,
+    pub(crate) mechanism: Option<Mechanism>,
     /// `audit-neighbours.json`, if that audit ran.
-    pub(super) neighbours: Option<Neighbours>,
+    pub(crate) neighbours: Option<Neighbours>,
     /// True if `model.onnx` has the mark of a model that is no result.
     pub marked: bool,
     /// Of the parameters in `model.onnx`, as the record gives it; none where there is no model, or the record names no tensors.
@@ -100,7 +107,7 @@ pub fn recorded(folder: &Path) -> Result<Recorded, EvidenceError> {
     parsed(&folder.join("events.json"), EVENTS)
 }
 
-pub(super) fn fault(path: &Path, what: &str) -> EvidenceError {
+pub(crate) fn fault(path: &Path, what: &str) -> EvidenceError {
     EvidenceError(format!("{}: {what}", path.display()))
 }
 
@@ -113,7 +120,7 @@ fn unreadable(path: &Path, error: &io::Error) -> EvidenceError {
 }
 
 /// A file's bytes, if it is one and not larger than `limit`.
-pub(super) fn bytes(path: &Path, limit: u64) -> Result<Vec<u8>, EvidenceError> {
+pub(crate) fn bytes(path: &Path, limit: u64) -> Result<Vec<u8>, EvidenceError> {
     let metadata = fs::metadata(path).map_err(|error| match error.kind() {
         io::ErrorKind::NotFound => {
             fault(path, "is missing, and so is checkpoint/plan.json of a run that has not finished: without them nothing can be said; copy the folder from where the run was made")
@@ -135,13 +142,13 @@ pub(super) fn bytes(path: &Path, limit: u64) -> Result<Vec<u8>, EvidenceError> {
 }
 
 /// The released files in `folder`, with their digests.
-pub(super) fn released(folder: &Path) -> Result<Vec<Released>, EvidenceError> {
+pub(crate) fn released(folder: &Path) -> Result<Vec<Released>, EvidenceError> {
     let best = is_there(&folder.join(BEST_MODEL))?.then_some(BEST_MODEL);
     let names = RELEASED.into_iter().chain(best);
     names.map(|name| Ok(Released { name, sha256: digest(&folder.join(name))? })).collect()
 }
 
-pub(super) fn parsed<T: DeserializeOwned>(path: &Path, limit: u64) -> Result<T, EvidenceError> {
+pub(crate) fn parsed<T: DeserializeOwned>(path: &Path, limit: u64) -> Result<T, EvidenceError> {
     serde_json::from_slice(&bytes(path, limit)?)
         .map_err(|error| fault(path, &format!("{error}: it is damaged or was changed; take the one that damper wrote")))
 }
@@ -155,7 +162,7 @@ fn audit_in<T: DeserializeOwned>(folder: &Path, name: &str) -> Result<Option<T>,
 }
 
 /// Returns true if the file is there. If it cannot be looked at, reading it gives the reason.
-pub(super) fn is_there(path: &Path) -> Result<bool, EvidenceError> {
+pub(crate) fn is_there(path: &Path) -> Result<bool, EvidenceError> {
     match fs::metadata(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(false),
         Ok(found) if !found.is_file() => Err(no_file(path)),
@@ -183,7 +190,7 @@ fn params(model: &ModelProto, record: &TrainReport) -> String {
             None => return format!("none, for it has no tensor {name}"),
         }
     }
-    super::digest(&all)
+    digest_of(&all)
 }
 
 /// SHA-256 of a file, in hexadecimal; none where there is no such file.

@@ -4,12 +4,20 @@
 //!
 //! A statement reads released files alone and says nothing that is not in them: ε covers it as it covers them.
 
-use super::Audit;
-use super::curves::Curves;
-use super::difference::{Difference, near};
-use super::evidence::{Evidence, Released};
-use super::guideline::{self, Item};
-use super::train_report::{REFUTED, TrainReport};
+mod curves;
+mod guideline;
+mod not_private;
+mod unfinished;
+
+pub use curves::{AtDelta, AtSteps, Curves};
+pub use guideline::Item;
+pub(crate) use guideline::SECTIONS;
+pub use not_private::{NotPrivate, is_not_private};
+pub use unfinished::{Unfinished, is_finished, paid, planned};
+
+use crate::evidence::{Audit, Difference, Evidence, Released, near};
+use crate::record::{REFUTED, TrainReport};
+use crate::text::capital;
 use damper_accounting::pld::Neighbours;
 use damper_accounting::{Accountant, AccountingError, DeltaVerdict, Recorded, Sampler, judge_delta, upward};
 use damper_core::accounting::{Event, Rate};
@@ -132,7 +140,7 @@ impl Statement {
         let mut differences = differences(&record, &recorded, epsilon);
         let best = record.early_stop.as_ref().and_then(|early| early.best_params_digest.as_ref());
         for (claimed, found, of) in [
-            (Some(&record.params_digest), params_digest, "the parameters in model.onnx to have the digest"),
+            (Some(&record.execution.params_digest), params_digest, "the parameters in model.onnx to have the digest"),
             (best, best_params_digest, "the parameters in model-best.onnx to have the digest"),
         ] {
             if let (Some(claimed), Some(found)) = (claimed, found)
@@ -316,7 +324,7 @@ fn assumptions(record: &TrainReport, recorded: &Recorded) -> Vec<String> {
             "delta is large: {:e} for {samples} samples, where {advised:.1e} is advised.",
             recorded.delta
         )),
-        _ => all.push(format!("{}.", guideline::capital(&record.privacy.delta_note))),
+        _ => all.push(format!("{}.", capital(&record.privacy.delta_note))),
     }
     all
 }

@@ -1,31 +1,22 @@
 //! The report in a few lines, for people.
 
-use super::{HeldOut, TrainReport, Versions, by_class};
+use crate::record::{Execution, HeldOut, NotPrivateReport, TestFigures, TrainReport, Versions};
 use damper_accounting::{Sampler, upward};
-use damper_train::{CLIPPED_BY_BACKEND, LastIterate};
+use damper_train::{CLIPPED_BY_BACKEND, ClassFigures, LastIterate};
 use std::fmt;
 
 /// Written after the ε of a simulation.
 pub const SIMULATION: &str = "  SIMULATION: the seed is known, nothing of it is private";
 
 /// The line of a run's time.
-pub(super) fn write_time(
-    f: &mut fmt::Formatter<'_>,
-    seconds: f64,
-    versions: &Versions,
-    backend: &str,
-    workers: usize,
-) -> fmt::Result {
+fn time(f: &mut fmt::Formatter<'_>, execution: &Execution, versions: &Versions, workers: usize) -> fmt::Result {
     let threads = if workers == 1 { "thread" } else { "threads" };
+    let Execution { seconds, backend, .. } = execution;
     write!(f, "time      {seconds} s on {}, {workers} {threads}", versions.of_backend(backend))
 }
 
 /// The line of accuracy, loss and perplexity on the held-out samples.
-pub(super) fn held_out(
-    f: &mut fmt::Formatter<'_>,
-    held_out: Option<&HeldOut>,
-    (accuracy, loss, perplexity): (Option<f64>, Option<f64>, Option<f64>),
-) -> fmt::Result {
+fn held_out(f: &mut fmt::Formatter<'_>, held_out: Option<&HeldOut>, test: &TestFigures) -> fmt::Result {
     let Some(held_out) = held_out else {
         return writeln!(f, "accuracy  not measured: the data has no held-out samples (`test` gives some)");
     };
@@ -34,9 +25,9 @@ pub(super) fn held_out(
         "private" => "with noise, covered by epsilon",
         _ => "exact, not covered by epsilon",
     };
-    match (accuracy, loss) {
+    match (test.accuracy, test.loss) {
         (Some(accuracy), Some(loss)) => {
-            let perplexity = perplexity.map_or(String::new(), |p| format!(", perplexity {p:.2}"));
+            let perplexity = test.perplexity.map_or(String::new(), |p| format!(", perplexity {p:.2}"));
             writeln!(
                 f,
                 "accuracy  {:.2} %  (loss {loss:.4}{perplexity}, on {samples} held-out samples; {secrecy})",
@@ -57,10 +48,111 @@ pub(super) fn held_out(
     }
 }
 
+/// The line for people: means over the classes, and the class that is answered worst.
+fn by_class(f: &mut fmt::Formatter<'_>, held_out: Option<&HeldOut>) -> fmt::Result {
+    let Some(found) = held_out.and_then(|held_out| held_out.by_class.as_ref()) else { return Ok(()) };
+    let number = |name: &str, figure: Option<f64>| figure.map(|figure| format!("{name} {figure:.4}"));
+    let known = found.classes.iter().filter_map(|class| Some((class, class.accuracy?)));
+    let worst = known.min_by(|a, b| a.1.total_cmp(&b.1));
+    let worst =
+        worst.map(|(class, accuracy)| format!("least right: class {}, {:.2} %", class_name(class), 100.0 * accuracy));
+    let parts = [number("macro F1", found.macro_f1), number("AUC", found.macro_auc), worst];
+    writeln!(f, "classes   {}", parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
+}
+
+/// A class by its number, and its name if it has one.
+pub(crate) fn class_name(class: &ClassFigures) -> String {
+    match &class.name {
+        // A name comes out of a file: what would move a terminal's cursor is left out.
+        Some(name) => {
+            let name: String = name.chars().map(|c| if c.is_control() { ' ' } else { c }).collect();
+            format!("{} ({name})", class.class)
+        }
+        None => class.class.to_string(),
+    }
+}
+
+/// The lines of the method, its noise and the releases before the steps.
+fn mechanism(f: &mut fmt::Formatter<'_>, report: &TrainReport) -> fmt::Result {
+    let on_grid = match (report.mechanism.sigma_grid, report.mechanism.grid_bits) {
+        (Some(sigma), Some(bits)) => format!("  (= {sigma} / 2^{bits}, exact)"),
+        _ if report.privacy.path == CLIPPED_BY_BACKEND => "  (continuous, clipped by the backend: not exact)".into(),
+        _ => "  (continuous: not exact)".into(),
+    };
+    let differences = report.method.differences();
+    if !differences.is_empty() {
+        writeln!(f, "method    {}: {differences}", report.method.name)?;
+    } else if report.method.name != "dp-sgd" {
+        writeln!(f, "method    {}: with these flags every step is one of dp-sgd", report.method.name)?;
+    }
+    let when = if report.method.has_schedule() { " in the first step" } else { "" };
+    writeln!(
+        f,
+        "sigma     {:.4} x clip {}{when}{on_grid}",
+        report.mechanism.gradient_multiplier, report.mechanism.clip
+    )?;
+    if let Some(normalize) = &report.normalize {
+        let (multiplier, epsilon) = (normalize.noise_multiplier, upward(normalize.epsilon));
+        writeln!(
+            f,
+            "features  scaled by released means and deviations (sigma {multiplier:.4}; epsilon {epsilon} alone, part of the above)"
+        )?;
+    }
+    if let Some(non_finite) = &report.non_finite {
+        writeln!(f, "counted   {non_finite}")?;
+    }
+    if let Some(scale) = &report.training.label_scale {
+        writeln!(f, "labels    scaled by {scale} for training; loss and model are in the labels' unit")?;
+    }
+    if let Some(correlation) = &report.mechanism.correlation {
+        let (name, times, multiplier) =
+            (&correlation.noise_correlation, report.privacy.events, report.noise_multiplier);
+        let events = if times == 1 { "one event".into() } else { format!("{times} events") };
+        writeln!(f, "noise     {name}, correlated over steps: {events} of multiplier {multiplier:.4}")?;
+    }
+    if report.method.clip_last != report.method.clip_first {
+        writeln!(f, "clip      {} at first, {} at the end", report.method.clip_first, report.method.clip_last)?;
+    }
+    Ok(())
+}
+
+/// The line of the draws.
+fn draws(f: &mut fmt::Formatter<'_>, report: &TrainReport) -> fmt::Result {
+    let samples = report.privacy.public_samples();
+    let batch = report.mechanism.expected_batch;
+    match report.privacy.sampler {
+        Sampler::Poisson if report.privacy.declared_samples.is_some() => writeln!(
+            f,
+            "draws     {} Poisson draws at a rate of {} (`dataset_size` {samples}); the divisor is {batch}",
+            report.steps, report.sampling_rate
+        ),
+        Sampler::Poisson => {
+            let steps = report.steps;
+            writeln!(f, "draws     {steps} Poisson draws, {batch} of {samples} samples expected in each")
+        }
+        Sampler::CyclicPoisson => writeln!(
+            f,
+            "draws     {} Poisson draws, {batch} of {samples} samples expected in each, a sample in one of {} at most",
+            report.steps,
+            report.steps.div_ceil(u32::try_from(report.privacy.events).unwrap_or(u32::MAX).max(1))
+        ),
+        Sampler::MinSeparation => writeln!(
+            f,
+            "batches   {} of {batch} of {samples} samples, in one order: {} event(s) at a rate of 1",
+            report.steps, report.privacy.events
+        ),
+        Sampler::Shuffled => writeln!(
+            f,
+            "batches   {} of {batch} of {samples} samples, shuffled: {} epochs, each an event at a rate of 1",
+            report.steps, report.privacy.events
+        ),
+    }
+}
+
 impl fmt::Display for TrainReport {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        held_out(f, self.held_out.as_ref(), (self.test_accuracy, self.test_loss, self.test_perplexity))?;
-        by_class::line(f, self.held_out.as_ref())?;
+        held_out(f, self.held_out.as_ref(), &self.test)?;
+        by_class(f, self.held_out.as_ref())?;
         if let Some(early) = &self.early_stop {
             writeln!(f, "{}", early.lines())?;
         }
@@ -74,74 +166,31 @@ impl fmt::Display for TrainReport {
         }
         writeln!(f, "epsilon   {}{kind}", upward(self.epsilon))?;
         writeln!(f, "delta     {:e}", self.delta)?;
-        let on_grid = match (self.mechanism.sigma_grid, self.mechanism.grid_bits) {
-            (Some(sigma), Some(bits)) => format!("  (= {sigma} / 2^{bits}, exact)"),
-            _ if self.privacy.path == CLIPPED_BY_BACKEND => "  (continuous, clipped by the backend: not exact)".into(),
-            _ => "  (continuous: not exact)".into(),
-        };
-        let differences = self.method.differences();
-        if !differences.is_empty() {
-            writeln!(f, "method    {}: {differences}", self.method.name)?;
-        } else if self.method.name != "dp-sgd" {
-            writeln!(f, "method    {}: with these flags every step is one of dp-sgd", self.method.name)?;
-        }
-        let when = if self.method.has_schedule() { " in the first step" } else { "" };
-        writeln!(
-            f,
-            "sigma     {:.4} x clip {}{when}{on_grid}",
-            self.mechanism.gradient_multiplier, self.mechanism.clip
-        )?;
-        if let Some(normalize) = &self.normalize {
-            let (multiplier, epsilon) = (normalize.noise_multiplier, upward(normalize.epsilon));
-            writeln!(
-                f,
-                "features  scaled by released means and deviations (sigma {multiplier:.4}; epsilon {epsilon} alone, part of the above)"
-            )?;
-        }
-        if let Some(non_finite) = &self.non_finite {
-            writeln!(f, "counted   {non_finite}")?;
-        }
-        if let Some(scale) = &self.training.label_scale {
-            writeln!(f, "labels    scaled by {scale} for training; loss and model are in the labels' unit")?;
-        }
-        if let Some(correlation) = &self.mechanism.correlation {
-            let (name, times, multiplier) =
-                (&correlation.noise_correlation, self.privacy.events, self.noise_multiplier);
-            let events = if times == 1 { "one event".into() } else { format!("{times} events") };
-            writeln!(f, "noise     {name}, correlated over steps: {events} of multiplier {multiplier:.4}")?;
-        }
-        if self.method.clip_last != self.method.clip_first {
-            writeln!(f, "clip      {} at first, {} at the end", self.method.clip_first, self.method.clip_last)?;
-        }
-        let samples = self.privacy.public_samples();
-        let batch = self.mechanism.expected_batch;
-        match self.privacy.sampler {
-            Sampler::Poisson if self.privacy.declared_samples.is_some() => writeln!(
-                f,
-                "draws     {} Poisson draws at a rate of {} (`dataset_size` {samples}); the divisor is {batch}",
-                self.steps, self.sampling_rate
-            )?,
-            Sampler::Poisson => {
-                let steps = self.steps;
+        mechanism(f, self)?;
+        draws(f, self)?;
+        time(f, &self.execution, &self.versions, self.training.workers)
+    }
+}
+
+impl fmt::Display for NotPrivateReport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "NOT PRIVATE: no gradient was clipped and no noise was added; no epsilon holds")?;
+        held_out(f, self.held_out.as_ref(), &self.test)?;
+        by_class(f, self.held_out.as_ref())?;
+        let (steps, batch, samples) = (self.steps, self.expected_batch, self.samples);
+        match self.sampler {
+            Sampler::Poisson | Sampler::CyclicPoisson => {
                 writeln!(f, "draws     {steps} Poisson draws, {batch} of {samples} samples expected in each")?;
             }
-            Sampler::CyclicPoisson => writeln!(
-                f,
-                "draws     {} Poisson draws, {batch} of {samples} samples expected in each, a sample in one of {} at most",
-                self.steps,
-                self.steps.div_ceil(u32::try_from(self.privacy.events).unwrap_or(u32::MAX).max(1))
-            )?,
-            Sampler::MinSeparation => writeln!(
-                f,
-                "batches   {} of {batch} of {samples} samples, in one order: {} event(s) at a rate of 1",
-                self.steps, self.privacy.events
-            )?,
-            Sampler::Shuffled => writeln!(
-                f,
-                "batches   {} of {batch} of {samples} samples, shuffled: {} epochs, each an event at a rate of 1",
-                self.steps, self.privacy.events
-            )?,
+            Sampler::Shuffled => writeln!(f, "batches   {steps} of {batch} of {samples} samples, shuffled")?,
+            Sampler::MinSeparation => writeln!(f, "batches   {steps} of {batch} of {samples} samples, in one order")?,
         }
-        write_time(f, self.seconds, &self.versions, &self.backend, self.training.workers)
+        time(f, &self.execution, &self.versions, self.training.workers)
     }
+}
+
+/// With a capital letter in front.
+pub(crate) fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| first.to_uppercase().chain(chars).collect())
 }

@@ -17,6 +17,11 @@
 //!
 //! So two sums of one round need both aggregators to be dishonest, or to lose their folders.
 
+mod proofs;
+mod sums;
+
+pub use proofs::Begun;
+
 use crate::cohort::{Cohort, CohortFile};
 use crate::folder::{Content, read_sealed, remove, write_sealed};
 use crate::upload::Upload;

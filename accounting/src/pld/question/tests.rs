@@ -195,7 +195,7 @@ fn what_lies_beyond_is_taken_from_delta() {
         let aim = question.aim(&losses, &counts, delta);
         let (step, len) = question.step(&losses, &counts, &aim);
         for left in [0.5, 0.01] {
-            let found = question.at(&losses, &counts, &aim, (1.0 - left) * delta, f64::INFINITY, step, len).unwrap();
+            let found = question.at(&losses, &counts, &aim, (1.0 - left) * delta, f64::INFINITY, (step, len)).unwrap();
             let exact = gaussian_epsilon(shift(&events), left * delta);
             assert!(found >= exact && found < 1.01 * exact, "{found} {exact}");
         }
@@ -233,7 +233,7 @@ fn one_grid_settles_what_is_known_before() {
         let beyond = question.beyond(&losses, &counts, f64::INFINITY);
         let aim = question.aim(&losses, &counts, 1e-6 - beyond);
         let (step, len) = question.step(&losses, &counts, &aim);
-        let first = question.at(&losses, &counts, &aim, beyond, f64::INFINITY, step, len).unwrap();
+        let first = question.at(&losses, &counts, &aim, beyond, f64::INFINITY, (step, len)).unwrap();
         let settled = |rough| question.settled(&losses, &counts, f64::INFINITY, rough).unwrap();
         assert_eq!((settled(true).epsilon, settled(true).heavy), (first, heavy));
         assert_eq!(settled(false).epsilon == first, !heavy);
@@ -251,7 +251,7 @@ fn lower_bounds_take_off_what_is_folded() {
     let (step, width) = (1.0 / 64.0, 16.0);
     let aim = Aim { reach: width - 3.1 * shift, epsilon: 0.0, ..aim };
     assert_eq!(super::above(&aim), aim.mean + aim.reach);
-    let found = question.at(&losses, &counts, &aim, 0.0, f64::INFINITY, step, len).unwrap();
+    let found = question.at(&losses, &counts, &aim, 0.0, f64::INFINITY, (step, len)).unwrap();
     // At least the mass below the lower end, as large as κ ≤ 1 allows.
     let (mean, tilt) = (shift * shift * (0.5 + aim.tilt), aim.tilt);
     let below = above((mean - (aim.mean + aim.reach - width)) / shift);

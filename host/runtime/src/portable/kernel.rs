@@ -86,15 +86,7 @@ impl WithSimd for Call<'_, '_> {
                 elementwise::binary(*op, walk, a, b, out)
             }
             (Kernel::Whole(op, walk), [I64(a), I64(b)], SliceMut::I64(out)) => elementwise::whole(*op, walk, a, b, out),
-            (Kernel::Compare(op, walk), [F32(a), F32(b)], SliceMut::Bool(out)) => {
-                elementwise::compare(*op, walk, a, b, out)
-            }
-            (Kernel::Compare(op, walk), [I64(a), I64(b)], SliceMut::Bool(out)) => {
-                elementwise::compare(*op, walk, a, b, out)
-            }
-            (Kernel::Compare(op, walk), [Bool(a), Bool(b)], SliceMut::Bool(out)) => {
-                elementwise::compare(*op, walk, a, b, out)
-            }
+            (Kernel::Compare(op, walk), reads, SliceMut::Bool(out)) => compare(*op, walk, reads, out),
             (Kernel::Logic(op, walk), [Bool(a), Bool(b)], SliceMut::Bool(out)) => match op {
                 Logic::And => elementwise::zip(walk, a, b, out, |a, b| a && b),
                 Logic::Or => elementwise::zip(walk, a, b, out, |a, b| a || b),
@@ -102,21 +94,8 @@ impl WithSimd for Call<'_, '_> {
             },
             (Kernel::Not, [Bool(x)], SliceMut::Bool(out)) => elementwise::map(x, out, |x: bool| !x),
             (Kernel::IsNan, [F32(x)], SliceMut::Bool(out)) => elementwise::map(x, out, f32::is_nan),
-            (Kernel::Select(walk), [Bool(c), F32(a), F32(b)], SliceMut::F32(out)) => {
-                elementwise::select(walk, c, a, b, out)
-            }
-            (Kernel::Select(walk), [Bool(c), I64(a), I64(b)], SliceMut::I64(out)) => {
-                elementwise::select(walk, c, a, b, out)
-            }
-            (Kernel::Select(walk), [Bool(c), Bool(a), Bool(b)], SliceMut::Bool(out)) => {
-                elementwise::select(walk, c, a, b, out)
-            }
-            (Kernel::Cast, [F32(x)], SliceMut::I64(out)) => elementwise::map(x, out, |x| x as i64),
-            (Kernel::Cast, [F32(x)], SliceMut::Bool(out)) => elementwise::map(x, out, |x| x != 0.0),
-            (Kernel::Cast, [I64(x)], SliceMut::F32(out)) => elementwise::map(x, out, |x| x as f32),
-            (Kernel::Cast, [I64(x)], SliceMut::Bool(out)) => elementwise::map(x, out, |x| x != 0),
-            (Kernel::Cast, [Bool(x)], SliceMut::F32(out)) => elementwise::map(x, out, |x| if x { 1.0 } else { 0.0 }),
-            (Kernel::Cast, [Bool(x)], SliceMut::I64(out)) => elementwise::map(x, out, i64::from),
+            (Kernel::Select(walk), [Bool(c), a, b], out) => select(walk, c, (a, b), out),
+            (Kernel::Cast, [x], out) => cast(x, out),
             (Kernel::Copy(walk), [F32(x)], SliceMut::F32(out)) => layout::copy(walk, x, out),
             (Kernel::Copy(walk), [I64(x)], SliceMut::I64(out)) => layout::copy(walk, x, out),
             (Kernel::Copy(walk), [Bool(x)], SliceMut::Bool(out)) => layout::copy(walk, x, out),
@@ -169,6 +148,44 @@ impl WithSimd for Call<'_, '_> {
             }
             _ => Err(damper_nn::Error::Length),
         }
+    }
+}
+
+#[inline(always)]
+fn compare(op: Compare, walk: &Walk<2>, reads: &[Slice<'_>], out: &mut [bool]) -> Result<(), damper_nn::Error> {
+    match reads {
+        [Slice::F32(a), Slice::F32(b)] => elementwise::compare(op, walk, a, b, out),
+        [Slice::I64(a), Slice::I64(b)] => elementwise::compare(op, walk, a, b, out),
+        [Slice::Bool(a), Slice::Bool(b)] => elementwise::compare(op, walk, a, b, out),
+        _ => Err(damper_nn::Error::Length),
+    }
+}
+
+#[inline(always)]
+fn select(
+    walk: &Walk<3>,
+    c: &[bool],
+    choices: (&Slice<'_>, &Slice<'_>),
+    out: SliceMut<'_>,
+) -> Result<(), damper_nn::Error> {
+    match (choices, out) {
+        ((Slice::F32(a), Slice::F32(b)), SliceMut::F32(out)) => elementwise::select(walk, c, a, b, out),
+        ((Slice::I64(a), Slice::I64(b)), SliceMut::I64(out)) => elementwise::select(walk, c, a, b, out),
+        ((Slice::Bool(a), Slice::Bool(b)), SliceMut::Bool(out)) => elementwise::select(walk, c, a, b, out),
+        _ => Err(damper_nn::Error::Length),
+    }
+}
+
+#[inline(always)]
+fn cast(x: &Slice<'_>, out: SliceMut<'_>) -> Result<(), damper_nn::Error> {
+    match (x, out) {
+        (Slice::F32(x), SliceMut::I64(out)) => elementwise::map(x, out, |x| x as i64),
+        (Slice::F32(x), SliceMut::Bool(out)) => elementwise::map(x, out, |x| x != 0.0),
+        (Slice::I64(x), SliceMut::F32(out)) => elementwise::map(x, out, |x| x as f32),
+        (Slice::I64(x), SliceMut::Bool(out)) => elementwise::map(x, out, |x| x != 0),
+        (Slice::Bool(x), SliceMut::F32(out)) => elementwise::map(x, out, |x| if x { 1.0 } else { 0.0 }),
+        (Slice::Bool(x), SliceMut::I64(out)) => elementwise::map(x, out, i64::from),
+        _ => Err(damper_nn::Error::Length),
     }
 }
 

@@ -39,15 +39,15 @@ impl SettingsOf<'_> {
 /// The figures of a run as it reports them.
 pub(super) fn figures(report: TrainReport) -> Result<Figures, Failure> {
     Ok(Figures {
-        test_accuracy: report.test_accuracy,
-        test_loss: report.test_loss.filter(|loss| loss.is_finite()),
+        test_accuracy: report.test.accuracy,
+        test_loss: report.test.loss.filter(|loss| loss.is_finite()),
         epsilon: Some(report.epsilon),
         delta: report.delta,
         noise_multiplier: report.noise_multiplier,
         steps: report.steps,
-        seconds: report.seconds,
-        backend: report.backend.into(),
-        params_digest: report.params_digest,
+        seconds: report.execution.seconds,
+        backend: report.execution.backend.into(),
+        params_digest: report.execution.params_digest,
         parameters: report.training.parameters,
         training: serde_json::to_value(&report.training)?,
         search: None,

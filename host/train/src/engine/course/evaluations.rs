@@ -7,7 +7,7 @@ use crate::outcome::evaluate::Evaluator;
 use crate::plan::held_out::steps_between;
 use crate::plan::weights::LARGEST;
 use crate::{Evaluation, LastIterate, Run, TestMetrics, TrainConfig, TrainError};
-use damper_core::held_out::HeldOutSums;
+use damper_core::count::held_out::HeldOutSums;
 use damper_data::Split;
 use damper_runtime::Backend;
 use std::path::Path;

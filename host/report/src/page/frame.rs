@@ -1,0 +1,115 @@
+//! Common parts of pages: numbers in groups, the scale and the frame of a plot.
+
+/// A number with its digits in groups of three.
+pub fn grouped(number: u64, separator: char) -> String {
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            text.push(separator);
+        }
+        text.push(digit);
+    }
+    text
+}
+
+/// A scale of round numbers that holds all that is drawn.
+pub struct Axis {
+    /// The least that is shown.
+    pub low: f64,
+    /// The most that is shown.
+    pub high: f64,
+    step: f64,
+    /// Decimals of a tick's label.
+    pub decimals: usize,
+}
+
+impl Axis {
+    /// The scale for what lies from `low` to `high`, both finite.
+    pub fn new(low: f64, high: f64) -> Self {
+        // All at one height still get a scale.
+        let span = (high - low).max(1e-3 * high.abs()).max(1e-6);
+        let rough = span / 5.0;
+        let power = 10f64.powf(rough.log10().floor());
+        let step = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * power).into_iter().find(|step| *step >= rough);
+        let step = step.unwrap_or(10.0 * power);
+        let (low, high) = ((low / step - 0.2).floor() * step, (high / step + 0.2).ceil() * step);
+        Self { low, high, step, decimals: (-step.log10().floor()).max(0.0) as usize }
+    }
+
+    /// The scale for what lies from 0 to `high`, which begins at 0.
+    pub fn from_zero(high: f64) -> Self {
+        Self { low: 0.0, ..Self::new(0.0, high) }
+    }
+
+    /// Positions of the rules.
+    pub fn ticks(&self) -> impl Iterator<Item = f64> {
+        let count = ((self.high - self.low) / self.step).round() as usize;
+        (0..=count).map(|index| self.low + self.step * index as f64)
+    }
+}
+
+/// The place of a plot in its SVG element.
+#[derive(Clone, Copy)]
+pub struct Frame {
+    /// The element's.
+    pub width: f64,
+    /// The element's.
+    pub height: f64,
+    /// Margin for the labels of the vertical axis.
+    pub left: f64,
+    /// Margin.
+    pub right: f64,
+    /// Margin.
+    pub top: f64,
+    /// Margin for the labels of the horizontal axis.
+    pub bottom: f64,
+}
+
+impl Frame {
+    /// Position of `value` on the vertical axis.
+    pub fn y(&self, axis: &Axis, value: f64) -> f64 {
+        self.top + (axis.high - value) / (axis.high - axis.low) * (self.height - self.top - self.bottom)
+    }
+
+    /// Position of the horizontal axis.
+    pub fn foot(&self) -> f64 {
+        self.height - self.bottom
+    }
+
+    /// Position of the middle of the vertical axis.
+    pub fn middle(&self) -> f64 {
+        (self.top + self.height - self.bottom) / 2.0
+    }
+}
+
+/// The axes of a plot.
+pub(crate) struct Axes {
+    pub(crate) frame: Frame,
+    /// The rules of the vertical axis: their labels have no power.
+    pub(crate) rules: Vec<Tick>,
+    /// The labels of the horizontal axis.
+    pub(crate) ticks: Vec<Tick>,
+    /// The title of the horizontal axis.
+    pub(crate) across: &'static str,
+    /// The title of the vertical axis.
+    pub(crate) up: &'static str,
+}
+
+/// A place on an axis.
+pub(crate) struct Tick {
+    pub(crate) at: f64,
+    pub(crate) label: String,
+    /// Written above the label.
+    pub(crate) power: Option<i32>,
+}
+
+impl Axes {
+    /// The vertical `axis`, `ticks` of the horizontal one, and the titles: `across` and `up`.
+    pub(crate) fn new(frame: Frame, axis: &Axis, ticks: Vec<Tick>, (across, up): (&'static str, &'static str)) -> Self {
+        let rule =
+            |value: f64| Tick { at: frame.y(axis, value), label: format!("{value:.*}", axis.decimals), power: None };
+        let rules = axis.ticks().map(rule).collect();
+        Self { frame, rules, ticks, across, up }
+    }
+}

@@ -1,0 +1,121 @@
+//! A curve as an SVG element; its colours are variables of the page.
+
+use super::frame::{Axes, Axis, Frame, Tick};
+use super::render::rendered;
+use askama::Template;
+
+const FRAME: Frame = Frame { width: 460.0, height: 290.0, left: 54.0, right: 18.0, top: 16.0, bottom: 50.0 };
+
+/// The scale of the horizontal axis.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Scale {
+    /// Evenly, in whole numbers.
+    Even,
+    /// By powers of ten.
+    Powers,
+}
+
+/// A curve.
+pub(super) struct Plot {
+    /// Its anchor on the page.
+    pub id: &'static str,
+    /// The plot in words, for readers who cannot see it.
+    pub title: &'static str,
+    /// Under the horizontal axis.
+    pub across: &'static str,
+    /// Beside the vertical one.
+    pub up: &'static str,
+    pub scale: Scale,
+    /// From left to right, finite.
+    pub points: Vec<(f64, f64)>,
+    /// The point that is claimed.
+    pub mark: Option<(f64, f64)>,
+}
+
+#[derive(Template)]
+#[template(path = "curve.svg")]
+struct Curve {
+    axes: Axes,
+    id: &'static str,
+    title: &'static str,
+    /// Points, and those with two at the foot.
+    line: String,
+    under: String,
+    mark: Option<(f64, f64)>,
+}
+
+impl Plot {
+    /// The element; of fewer than two points nothing.
+    pub fn svg(&self) -> String {
+        let [first, .., last] = &*self.points else { return String::new() };
+        let place = |x: f64| if self.scale == Scale::Powers { x.log10() } else { x };
+        let (from, to) = (place(first.0), place(last.0));
+        let highest = self.points.iter().map(|(_, y)| *y).fold(0.0, f64::max);
+        let axis = Axis::from_zero(highest);
+        let Frame { width, left, right, .. } = FRAME;
+        let x = |value: f64| left + (place(value) - from) / (to - from) * (width - left - right);
+        let y = |value: f64| FRAME.y(&axis, value);
+        let ticks = self.ticks(from, to).into_iter();
+        let ticks = ticks.map(|(value, label, power)| Tick { at: x(value), label, power }).collect();
+        let line: Vec<String> =
+            self.points.iter().map(|(at, value)| format!("{:.1},{:.1}", x(*at), y(*value))).collect();
+        let line = line.join(" ");
+        let foot = y(0.0);
+        rendered(&Curve {
+            axes: Axes::new(FRAME, &axis, ticks, (self.across, self.up)),
+            id: self.id,
+            title: self.title,
+            under: format!("{:.1},{foot:.1} {line} {:.1},{foot:.1}", x(first.0), x(last.0)),
+            line,
+            mark: self.mark.map(|(at, value)| (x(at), y(value))),
+        })
+    }
+
+    /// Values, texts and powers of the horizontal axis' labels.
+    fn ticks(&self, from: f64, to: f64) -> Vec<(f64, String, Option<i32>)> {
+        match self.scale {
+            Scale::Even => {
+                let axis = Axis::new(from, to);
+                let inside = axis.ticks().filter(|tick| *tick >= from && *tick <= to && tick.fract() == 0.0);
+                inside.map(|tick| (tick, tick.to_string(), None)).collect()
+            }
+            Scale::Powers => {
+                let (low, high) = (from.min(to).ceil() as i32, from.max(to).floor() as i32);
+                let every = ((high - low) / 5 + 1).max(1);
+                let powers = (low..=high).filter(|power| (power - low) % every == 0);
+                powers.map(|power| (10f64.powi(power), "10".into(), Some(power))).collect()
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    // A plot has only finite coordinates. A curve of one point gives no plot.
+    #[test]
+    fn plot_has_finite_coordinates() {
+        let plot = |points: &[(f64, f64)], scale| {
+            Plot {
+                id: "a",
+                title: "b & <c>",
+                across: "d",
+                up: "e",
+                scale,
+                points: points.to_vec(),
+                mark: points.last().copied(),
+            }
+            .svg()
+        };
+        for points in [&[(1.0, 0.0), (5.0, 0.0)][..], &[(1.0, 1e-9), (1e18, 3.0)], &[(1.0, 1e300), (2.0, 1e300)]] {
+            for scale in [Scale::Even, Scale::Powers] {
+                let svg = plot(points, scale);
+                assert!(svg.contains("b &amp; &lt;c&gt;") && svg.contains("polyline"), "{svg}");
+                assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+            }
+        }
+        assert_eq!(plot(&[(1.0, 1.0)], Scale::Even), "");
+        assert_eq!(plot(&[], Scale::Powers), "");
+    }
+}

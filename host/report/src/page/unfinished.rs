@@ -1,0 +1,20 @@
+//! `report.html` of a run that was killed or failed.
+
+use super::filters;
+use super::render::rendered;
+use crate::statement::Unfinished;
+use askama::Template;
+
+#[derive(Template)]
+#[template(path = "unfinished.html")]
+struct Page<'a> {
+    statement: &'a Unfinished,
+}
+
+impl Unfinished {
+    /// As `report.html` holds it.
+    #[must_use]
+    pub fn html(&self) -> String {
+        rendered(&Page { statement: self })
+    }
+}
