@@ -215,19 +215,19 @@ pub struct OptimizerReport {
 }
 
 impl From<Rule> for OptimizerReport {
+    /// The settings as the choice has them; Adam's with each beta alone, and with the effect of a choice in words.
     fn from(rule: Rule) -> Self {
         // By way of text, which has as few digits as a 32-bit number needs.
-        let float = |x: f32| serde_json::from_str(&format!("{x:?}")).unwrap_or(Value::Null);
-        let (name, settings): (_, Vec<(&str, Value)>) = match rule {
-            Rule::Sgd { momentum, nesterov, weight_decay } => (
-                "sgd",
-                vec![
-                    ("momentum", float(momentum)),
-                    ("nesterov", nesterov.into()),
-                    ("weight_decay", float(weight_decay)),
-                ],
-            ),
-            Rule::Adam { betas: [beta1, beta2], epsilon, weight_decay, second_moment, denominator } => {
+        let text = serde_json::to_string(&rule).unwrap_or_default();
+        let mut settings: Map<String, Value> = serde_json::from_str(&text).unwrap_or_default();
+        let name = settings.shift_remove("name");
+        let name = name.as_ref().and_then(Value::as_str).unwrap_or_default().to_owned();
+        if let Some(Value::Array(betas)) = settings.shift_remove("betas") {
+            let betas = ["beta1", "beta2"].map(str::to_owned).into_iter().zip(betas);
+            settings = betas.chain(settings).collect();
+        }
+        match rule {
+            Rule::Adam { weight_decay, second_moment, denominator, .. } => {
                 let of = match second_moment {
                     SecondMoment::Released => "of the released gradient",
                     SecondMoment::Filtered => "of the filtered gradient",
@@ -236,37 +236,19 @@ impl From<Rule> for OptimizerReport {
                     Denominator::Added => "",
                     Denominator::Floored => "; the denominator is its root, or epsilon where that is larger",
                 };
-                (
-                    if weight_decay > 0.0 { "adamw" } else { "adam" },
-                    vec![
-                        ("beta1", beta1.into()),
-                        ("beta2", beta2.into()),
-                        ("epsilon", float(epsilon)),
-                        ("weight_decay", weight_decay.into()),
-                        ("second_moment", format!("{of}{floored}").into()),
-                    ],
-                )
+                settings.shift_remove("denominator");
+                settings.insert("second_moment".into(), format!("{of}{floored}").into());
+                Self { name: if weight_decay > 0.0 { "adamw".into() } else { name }, settings }
             }
-            Rule::AdamBc { betas: [beta1, beta2], floor, weight_decay } => (
-                "adam-bc",
-                vec![
-                    ("beta1", beta1.into()),
-                    ("beta2", beta2.into()),
-                    ("floor", floor.map_or(Value::Null, float)),
-                    ("floor_note", if floor.is_some() { "a constant" } else { "by the noise" }.into()),
-                    ("weight_decay", weight_decay.into()),
-                ],
-            ),
-            Rule::Adagrad { epsilon, weight_decay } => {
-                ("adagrad", vec![("epsilon", float(epsilon)), ("weight_decay", float(weight_decay))])
+            Rule::AdamBc { floor, .. } => {
+                let decay = settings.shift_remove("weight_decay");
+                let note = if floor.is_some() { "a constant" } else { "by the noise" };
+                settings.insert("floor_note".into(), note.into());
+                settings.extend(decay.map(|decay| ("weight_decay".to_owned(), decay)));
+                Self { name, settings }
             }
-            Rule::Rmsprop { alpha, epsilon, weight_decay } => (
-                "rmsprop",
-                vec![("alpha", alpha.into()), ("epsilon", float(epsilon)), ("weight_decay", float(weight_decay))],
-            ),
-        };
-        let settings = settings.into_iter().map(|(name, value)| (name.to_owned(), value));
-        Self { name: name.to_owned(), settings: settings.collect() }
+            _ => Self { name, settings },
+        }
     }
 }
 
@@ -345,5 +327,49 @@ impl LoraReport {
             weights: adapters.list.iter().map(|adapter| adapter.weight.clone()).collect(),
             merged: !keep,
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use damper_train::ByName;
+    use toml::toml;
+
+    // As an earlier version wrote them, which named each field by hand.
+    #[test]
+    fn optimizers_have_their_settings() {
+        let named = |name| Rule::of_name(name).unwrap();
+        let floored = toml! { second_moment = "filtered"
+        denominator = "floored" };
+        for (rule, expected) in [
+            (named("sgd"), r#"{"name":"sgd","momentum":0.0,"nesterov":false,"weight_decay":0.0}"#),
+            (
+                Rule::with("momentum", toml! { weight_decay = 0.1 }).unwrap(),
+                r#"{"name":"sgd","momentum":0.9,"nesterov":false,"weight_decay":0.1}"#,
+            ),
+            (
+                Rule::with("adamw", toml! { epsilon = 1e-6 }).unwrap(),
+                r#"{"name":"adamw","beta1":0.9,"beta2":0.999,"epsilon":1e-6,"weight_decay":0.01,"second_moment":"of the released gradient"}"#,
+            ),
+            (
+                Rule::with("adam", floored).unwrap(),
+                r#"{"name":"adam","beta1":0.9,"beta2":0.999,"epsilon":1e-8,"weight_decay":0.0,"second_moment":"of the filtered gradient; the denominator is its root, or epsilon where that is larger"}"#,
+            ),
+            (
+                named("adam-bc"),
+                r#"{"name":"adam-bc","beta1":0.9,"beta2":0.999,"floor":null,"floor_note":"by the noise","weight_decay":0.0}"#,
+            ),
+            (
+                Rule::with("adam-bc", toml! { floor = 1e-7 }).unwrap(),
+                r#"{"name":"adam-bc","beta1":0.9,"beta2":0.999,"floor":1e-7,"floor_note":"a constant","weight_decay":0.0}"#,
+            ),
+            (named("adagrad"), r#"{"name":"adagrad","epsilon":1e-10,"weight_decay":0.0}"#),
+            (named("rmsprop"), r#"{"name":"rmsprop","alpha":0.99,"epsilon":1e-8,"weight_decay":0.0}"#),
+        ] {
+            let found = serde_json::to_value(OptimizerReport::from(rule)).unwrap();
+            let expected: Value = serde_json::from_str(expected).unwrap();
+            assert_eq!(found.to_string(), expected.to_string());
+        }
     }
 }
