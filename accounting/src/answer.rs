@@ -13,7 +13,7 @@ use super::{
     Accountant, AccountingError, EpsilonBound, Plan, Recorded, calibrate, calibrate_batch, calibrate_on_grid,
     calibrate_rate, calibrate_steps, epsilon, sampling_rate,
 };
-use damper_core::accounting::event::{Event, Rate};
+use damper_core::accounting::event::{Rate, SampledGaussian};
 
 /// Assumptions of every ε here; they are printed next to the figure.
 const RDP_ASSUMES: [&str; 5] = [
@@ -248,7 +248,7 @@ impl EpsilonQuery {
             (Neighbours::Replace, Accountant::Pld) => {
                 let plan = Plan::constant(rate, noise_multiplier, count_noise_multiplier, steps)?;
                 let apart = apart(noise_multiplier, count_noise_multiplier);
-                let priced = |(event, times): &(Event, u64)| pld::of_replaced(*event, *times, apart, delta);
+                let priced = |(event, times): &(SampledGaussian, u64)| pld::of_replaced(*event, *times, apart, delta);
                 let epsilon = plan.events().iter().map(priced).next().unwrap_or(Err(AccountingError::Steps))?;
                 if !epsilon.is_finite() {
                     return Err(AccountingError::NothingHolds { multiplier: noise_multiplier, steps });

@@ -10,7 +10,7 @@
 
 use super::factor::block_shift;
 use super::{AccountingError, Sampler};
-use damper_core::accounting::event::{Event, Rate};
+use damper_core::accounting::event::{Rate, SampledGaussian};
 use damper_core::grid::Grid;
 use damper_core::noise::{AnyCorrelation, CorrelatedGaussian, Correlation, Lambda, NoiseWord, Participation};
 use serde::{Deserialize, Serialize};
@@ -85,7 +85,7 @@ impl CorrelatedRun {
     /// # Errors
     ///
     /// The multiplier cannot be priced, or blocks of draws overlap.
-    pub fn event(&self) -> Result<(Event, u64), AccountingError> {
+    pub fn event(&self) -> Result<(SampledGaussian, u64), AccountingError> {
         let Some(rate) = self.rate else { return Ok((self.mechanism::<[NoiseWord; 0]>()?.event()?, 1)) };
         let groups = self.participation.separation();
         let bands = self.correlation.bands().unwrap_or(self.participation.steps() as usize);
@@ -93,7 +93,7 @@ impl CorrelatedRun {
             return Err(AccountingError::Bands { bands, groups: groups.into() });
         }
         let multiplier = f64::from(self.sigma) / self.shift()? * (1.0 - 2.0 * f64::EPSILON);
-        Ok((Event::new(rate, multiplier)?, u64::from(self.participation.steps().div_ceil(groups))))
+        Ok((SampledGaussian::new(rate, multiplier)?, u64::from(self.participation.steps().div_ceil(groups))))
     }
 
     /// S, or `‖c‖` of a draw.
@@ -190,8 +190,8 @@ impl Correlated {
     }
 
     /// Fails unless these events cost at least what follows from the coefficients.
-    pub(super) fn check(&self, sampler: Sampler, events: &[(Event, u64)]) -> Result<(), AccountingError> {
-        let follows = |event: &Event| -> Result<bool, AccountingError> {
+    pub(super) fn check(&self, sampler: Sampler, events: &[(SampledGaussian, u64)]) -> Result<(), AccountingError> {
+        let follows = |event: &SampledGaussian| -> Result<bool, AccountingError> {
             let cyclic = match sampler {
                 Sampler::MinSeparation => None,
                 Sampler::CyclicPoisson => Some(event.rate()),

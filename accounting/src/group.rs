@@ -17,7 +17,7 @@ use super::limits::{LARGEST_GROUP, LARGEST_USEFUL};
 use super::plan::with;
 use super::pld::{self, Neighbours};
 use super::{Accountant, AccountingError, EpsilonBound, Recorded, smaller};
-use damper_core::accounting::event::{Event, Rate};
+use damper_core::accounting::event::{Rate, SampledGaussian};
 use damper_core::numerics::up::{add_up, exp_up, mul_up, next_down};
 use std::num::NonZeroU32;
 
@@ -113,7 +113,7 @@ impl Recorded {
                 // As far as this many samples move it, in the unit in which the others move it by one.
                 let multiplier = event.multiplier() * f64::from(training.max(1)) / f64::from(held_out);
                 let multiplier = next_down(next_down(multiplier));
-                let event = Event::new(event.rate(), multiplier)
+                let event = SampledGaussian::new(event.rate(), multiplier)
                     .map_err(|_| AccountingError::NoiseMultiplier(event.multiplier()))?;
                 events.push((event, times));
             }
@@ -138,7 +138,7 @@ pub(crate) fn check_size(size: NonZeroU32) -> Result<(), AccountingError> {
 
 /// ε of events if all of a group's samples are there, or none of them.
 fn price(
-    events: &[(Event, u64)],
+    events: &[(SampledGaussian, u64)],
     size: u32,
     neighbours: Neighbours,
     delta: f64,
@@ -147,9 +147,9 @@ fn price(
         let size = NonZeroU32::new(size).unwrap_or(NonZeroU32::MIN);
         return Ok(EpsilonBound { epsilon: pld::of_group(events, size, delta)?, order: None });
     }
-    let nearer = |(event, times): &(Event, u64)| {
+    let nearer = |(event, times): &(SampledGaussian, u64)| {
         let multiplier = next_down(event.multiplier() / f64::from(size));
-        let nearer = Event::new(Rate::ONE, multiplier);
+        let nearer = SampledGaussian::new(Rate::ONE, multiplier);
         nearer.map(|event| (event, *times)).map_err(|_| AccountingError::NoiseMultiplier(multiplier))
     };
     let nearer = events.iter().map(nearer).collect::<Result<Vec<_>, _>>()?;
@@ -207,7 +207,7 @@ mod tests {
     }
 
     fn run(rate: Rate, multiplier: f64, steps: u64, delta: f64) -> Recorded {
-        Recorded::new(Accountant::Pld, delta, &[(Event::new(rate, multiplier).unwrap(), steps)])
+        Recorded::new(Accountant::Pld, delta, &[(SampledGaussian::new(rate, multiplier).unwrap(), steps)])
     }
 
     fn of(recorded: &Recorded, k: u32) -> f64 {
@@ -308,7 +308,7 @@ mod tests {
             (0.2, 9.0, 60, 4, 1e-8),
         ] {
             let rate = Rate::at_least(q).unwrap();
-            let events = [(Event::new(rate, sigma).unwrap(), steps)];
+            let events = [(SampledGaussian::new(rate, sigma).unwrap(), steps)];
             let found = of(&run(rate, sigma, steps, delta), k);
             let below = pld::group_lower_bound(&events, size(k), delta).unwrap();
             assert!(found >= below && found <= 1.005 * below, "{q} {sigma} {steps} {k}: {below} {found}");
@@ -331,7 +331,7 @@ mod tests {
     #[test]
     fn schedule_is_priced_from_above() {
         let rate = Rate::at_least(0.02).unwrap();
-        let event = |at: u32| Event::new(rate, 2.0 + 0.01 * f64::from(at)).unwrap();
+        let event = |at: u32| SampledGaussian::new(rate, 2.0 + 0.01 * f64::from(at)).unwrap();
         let many: Vec<_> = (0..100).map(|at| (event(at), 3)).collect();
         let found = of(&Recorded::new(Accountant::Pld, 1e-5, &many), 3);
         let below = pld::group_lower_bound(&many, size(3), 1e-5).unwrap();
@@ -376,8 +376,9 @@ mod tests {
     /// All samples of a group may be held-out ones, or some of them.
     #[test]
     fn worst_partition_is_priced() {
-        let metrics =
-            |multiplier, times| vec![RecordedEvent::new(&(Event::new(Rate::ONE, multiplier).unwrap(), times))];
+        let metrics = |multiplier, times| {
+            vec![RecordedEvent::new(&(SampledGaussian::new(Rate::ONE, multiplier).unwrap(), times))]
+        };
         let plain = run(Rate::ONE, 20.0, 4, 1e-5);
         let both = Recorded { held_out: metrics(20.0, 4), ..plain.clone() };
         // Both parts move by j and k - j: the longest vector is that of one part.

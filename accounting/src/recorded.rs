@@ -9,7 +9,7 @@ use super::pld::Neighbours;
 use super::recorded_event::RecordedEvent;
 use super::selection::{self, Curve};
 use super::{Accountant, AccountingError, Correlated, EpsilonBound, Plan, Sampler, Search, Truncation, pld, smaller};
-use damper_core::accounting::event::{Event, Rate};
+use damper_core::accounting::event::{Rate, SampledGaussian};
 use damper_core::accounting::renyi::least_epsilon;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -80,7 +80,7 @@ pub struct Recorded {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub normalize: Option<RecordedEvent>,
     /// The release of the number of training samples without a finite gradient, before the first draw, if there was one. Priced as
-    /// `normalize` is; where there are both, they are one event (`Event::and`).
+    /// `normalize` is; where there are both, they are one event (`SampledGaussian::and`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub non_finite: Option<RecordedEvent>,
 }
@@ -88,7 +88,7 @@ pub struct Recorded {
 impl Recorded {
     /// The Poisson draws, without truncation.
     #[must_use]
-    pub fn new(accountant: Accountant, delta: f64, events: &[(Event, u64)]) -> Self {
+    pub fn new(accountant: Accountant, delta: f64, events: &[(SampledGaussian, u64)]) -> Self {
         let events = events.iter().map(RecordedEvent::new).collect();
         Self {
             delta,
@@ -182,7 +182,7 @@ impl Recorded {
     }
 
     /// The events, those that are alike together, as a plan orders them.
-    pub(super) fn checked(&self) -> Result<Vec<(Event, u64)>, AccountingError> {
+    pub(super) fn checked(&self) -> Result<Vec<(SampledGaussian, u64)>, AccountingError> {
         let mut events = self.events.iter().map(|event| self.event(event)).collect::<Result<Vec<_>, _>>()?;
         if let Some(correlation) = &self.correlation {
             correlation.check(self.sampler, &events)?;
@@ -214,8 +214,8 @@ impl Recorded {
     /// # Errors
     ///
     /// One of them is damaged: it has another rate, does not come once, or its multiplier is not above 0.
-    pub fn release(&self) -> Result<Option<Event>, AccountingError> {
-        self.before().try_fold(None, |joint: Option<Event>, recorded| {
+    pub fn release(&self) -> Result<Option<SampledGaussian>, AccountingError> {
+        self.before().try_fold(None, |joint: Option<SampledGaussian>, recorded| {
             let event = self.release_of(recorded)?;
             Ok(Some(match joint {
                 None => event,
@@ -226,7 +226,7 @@ impl Recorded {
         })
     }
 
-    fn release_of(&self, recorded: &RecordedEvent) -> Result<Event, AccountingError> {
+    fn release_of(&self, recorded: &RecordedEvent) -> Result<SampledGaussian, AccountingError> {
         let (event, times) = self.event(recorded)?;
         // A damaged record is no free release.
         if times != 1 {
@@ -235,13 +235,13 @@ impl Recorded {
         if event.rate() == Rate::ONE { Ok(event) } else { Err(AccountingError::SamplingRate(event.rate().as_f64())) }
     }
 
-    pub(super) fn event(&self, event: &RecordedEvent) -> Result<(Event, u64), AccountingError> {
+    pub(super) fn event(&self, event: &RecordedEvent) -> Result<(SampledGaussian, u64), AccountingError> {
         let asked = event.sampling_rate_numerator as f64 / Rate::DENOMINATOR as f64;
         let rate = match Rate::from_numerator(event.sampling_rate_numerator) {
             Ok(rate) if rate != Rate::ZERO && (self.sampler.has_coins() || rate == Rate::ONE) => rate,
             _ => return Err(AccountingError::SamplingRate(asked)),
         };
-        let found = Event::new(rate, event.noise_multiplier)
+        let found = SampledGaussian::new(rate, event.noise_multiplier)
             .map_err(|_| AccountingError::NoiseMultiplier(event.noise_multiplier))?;
         Ok((found, event.times))
     }
@@ -336,7 +336,7 @@ impl Recorded {
     fn priced(
         &self,
         delta: f64,
-        price: impl Fn(&Self, &[(Event, u64)], f64) -> Result<EpsilonBound, AccountingError>,
+        price: impl Fn(&Self, &[(SampledGaussian, u64)], f64) -> Result<EpsilonBound, AccountingError>,
     ) -> Result<EpsilonBound, AccountingError> {
         let held_out = self.of_held_out().map(|held_out| held_out.priced_alone(delta, &price)).transpose()?;
         let training = self.priced_alone(delta, price)?;
@@ -347,7 +347,7 @@ impl Recorded {
     fn priced_alone(
         &self,
         delta: f64,
-        price: impl Fn(&Self, &[(Event, u64)], f64) -> Result<EpsilonBound, AccountingError>,
+        price: impl Fn(&Self, &[(SampledGaussian, u64)], f64) -> Result<EpsilonBound, AccountingError>,
     ) -> Result<EpsilonBound, AccountingError> {
         if self.run == Some(RunKind::NotPrivate) {
             return Err(AccountingError::NotPrivate);
@@ -370,7 +370,7 @@ impl Recorded {
     fn uncut(
         &self,
         accountant: Accountant,
-        events: &[(Event, u64)],
+        events: &[(SampledGaussian, u64)],
         delta: f64,
     ) -> Result<EpsilonBound, AccountingError> {
         // A schedule's draws differ, and Rényi's accountant prices them by a plan's few knots.

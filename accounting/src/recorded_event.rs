@@ -1,6 +1,6 @@
 //! Draws of a record.
 
-use damper_core::accounting::event::Event;
+use damper_core::accounting::event::SampledGaussian;
 use serde::{Deserialize, Serialize};
 
 /// Draws that were all alike.
@@ -18,7 +18,7 @@ pub struct RecordedEvent {
 impl RecordedEvent {
     /// An event, and how often it came.
     #[must_use]
-    pub fn new((event, times): &(Event, u64)) -> Self {
+    pub fn new((event, times): &(SampledGaussian, u64)) -> Self {
         Self { sampling_rate_numerator: event.rate().numerator(), noise_multiplier: event.multiplier(), times: *times }
     }
 }

@@ -3,7 +3,7 @@
 
 use damper_accounting::pld::{Neighbours, epsilon, epsilon_lower_bound, of_discrete};
 use damper_accounting::{Accountant, AccountingError, CalibrateQuery, EpsilonQuery, Plan, Recorded, RecordedEvent};
-use damper_core::accounting::event::{Event, Rate};
+use damper_core::accounting::event::{Rate, SampledGaussian};
 use damper_core::accounting::renyi::{RenyiCurve, least_epsilon};
 
 const ACCOUNTANTS: [Accountant; 2] = [Accountant::Rdp, Accountant::Pld];
@@ -67,10 +67,10 @@ fn extreme_queries_are_finite_or_error() {
 fn extreme_events_have_finite_bounds() {
     for rate in [Rate::ZERO, Rate::from_numerator(1).unwrap(), Rate::ONE] {
         for (at, multiplier) in MULTIPLIERS.into_iter().step_by(2).enumerate() {
-            let event = Event::new(rate, multiplier).unwrap();
+            let event = SampledGaussian::new(rate, multiplier).unwrap();
             let neighbours = [Neighbours::AddOrRemove, Neighbours::Replace][at % 2];
             for (steps, delta) in CLAIMS {
-                let events = [(event, steps), (Event::new(Rate::ONE, 1e3).unwrap(), 1)];
+                let events = [(event, steps), (SampledGaussian::new(Rate::ONE, 1e3).unwrap(), 1)];
                 let upper = epsilon(&events, neighbours, delta).unwrap();
                 let lower = epsilon_lower_bound(&events, neighbours, delta).unwrap();
                 assert!(0.0 <= lower && lower <= upper && lower.is_finite(), "{events:?} {delta}: {lower} {upper}");

@@ -24,7 +24,7 @@ fn cost_survives_serialization() {
 
 #[test]
 fn changing_rates_are_priced_each_as_it_is() {
-    let event = |of: u64, sigma: f64| Event::new(Rate::of(1, of).unwrap(), sigma).unwrap();
+    let event = |of: u64, sigma: f64| SampledGaussian::new(Rate::of(1, of).unwrap(), sigma).unwrap();
     let events = [(event(100, 1.0), 300), (event(10, 2.0), 200)];
     let recorded = Recorded::new(Accountant::Rdp, 1e-5, &events);
     let (found, exact) = (recorded.epsilon(Accountant::Rdp, 1e-5).unwrap(), least_epsilon(&events, 1e-5).unwrap());
@@ -44,7 +44,8 @@ fn changing_rates_are_priced_each_as_it_is() {
 fn long_records_are_priced_without_a_plan() {
     let rate = Rate::of(1, 1000).unwrap();
     let record = |times: u64| {
-        let events: Vec<_> = (0..40).map(|t| (Event::new(rate, 5.0 + 0.002 * f64::from(t)).unwrap(), times)).collect();
+        let events: Vec<_> =
+            (0..40).map(|t| (SampledGaussian::new(rate, 5.0 + 0.002 * f64::from(t)).unwrap(), times)).collect();
         let found = Recorded::new(Accountant::Rdp, 1e-5, &events).epsilon(Accountant::Rdp, 1e-5).unwrap();
         (found.epsilon, least_epsilon(&events, 1e-5).unwrap().epsilon)
     };
@@ -68,7 +69,7 @@ fn what_a_record_says_is_in_its_file() {
 /// Whatever events its file lists.
 #[test]
 fn no_epsilon_of_a_run_not_private() {
-    let event = (Event::new(Rate::of(1, 10).unwrap(), 5.0).unwrap(), 3);
+    let event = (SampledGaussian::new(Rate::of(1, 10).unwrap(), 5.0).unwrap(), 3);
     let of = |run| Recorded { run, ..Recorded::new(Accountant::Pld, 1e-5, &[event]) };
     assert!(of(Some(RunKind::Private)).epsilon(Accountant::Pld, 1e-5).is_ok());
     let not_private = of(Some(RunKind::NotPrivate));
@@ -124,7 +125,7 @@ fn a_damaged_record_is_refused() {
 }
 
 fn recorded() -> Recorded {
-    let event = Event::new(Rate::of(128, 1437).unwrap(), 1.6).unwrap();
+    let event = SampledGaussian::new(Rate::of(128, 1437).unwrap(), 1.6).unwrap();
     Recorded::new(Accountant::Pld, 1e-5, &[(event, 113)])
 }
 
@@ -153,7 +154,7 @@ fn delta_and_epsilon_are_inverse() {
 /// Halving finds the least δ at which ε is small enough.
 #[test]
 fn delta_is_the_least_within_a_thousandth() {
-    let steep = Recorded::new(Accountant::Rdp, 1e-5, &[(Event::new(Rate::ONE, 40.0).unwrap(), 9)]);
+    let steep = Recorded::new(Accountant::Rdp, 1e-5, &[(SampledGaussian::new(Rate::ONE, 40.0).unwrap(), 9)]);
     for (recorded, epsilons) in [(recorded(), [0.5, 1.2, 4.0]), (steep, [0.02, 0.2, 0.4])] {
         for epsilon in epsilons {
             let holds = |ln: f64| recorded.epsilon(Accountant::Rdp, libm::exp(ln)).unwrap().epsilon <= epsilon;
@@ -178,7 +179,8 @@ fn delta_meets_closed_forms() {
     for multiplier in [0.5, 1.1, 8.0, 1000.0] {
         for steps in [1u64, 9] {
             let s = multiplier / (steps as f64).sqrt();
-            let recorded = Recorded::new(Accountant::Pld, 1e-5, &[(Event::new(Rate::ONE, multiplier).unwrap(), steps)]);
+            let recorded =
+                Recorded::new(Accountant::Pld, 1e-5, &[(SampledGaussian::new(Rate::ONE, multiplier).unwrap(), steps)]);
             for epsilon in [0.0, 0.01, 3.0] {
                 let (exact, found) = (gaussian(s, epsilon), recorded.delta(Accountant::Pld, epsilon).unwrap());
                 let least = exact.max(LEAST_DELTA);
@@ -190,7 +192,7 @@ fn delta_meets_closed_forms() {
             }
         }
         let rate = Rate::of(1, 10).unwrap();
-        let recorded = Recorded::new(Accountant::Pld, 1e-5, &[(Event::new(rate, multiplier).unwrap(), 1)]);
+        let recorded = Recorded::new(Accountant::Pld, 1e-5, &[(SampledGaussian::new(rate, multiplier).unwrap(), 1)]);
         let (exact, found) = (0.1 * gaussian(multiplier, 0.0), recorded.delta(Accountant::Pld, 0.0).unwrap());
         assert!((exact * (1.0 - 1e-12)..=exact * 1.01).contains(&found), "σ {multiplier}: {found} beside {exact}");
     }
@@ -199,7 +201,8 @@ fn delta_meets_closed_forms() {
 #[test]
 fn epsilon_is_of_the_part_that_costs_more() {
     let training = recorded();
-    let release = |multiplier, times| RecordedEvent::new(&(Event::new(Rate::ONE, multiplier).unwrap(), times));
+    let release =
+        |multiplier, times| RecordedEvent::new(&(SampledGaussian::new(Rate::ONE, multiplier).unwrap(), times));
     let epsilon = |recorded: &Recorded| recorded.epsilon(Accountant::Pld, 1e-5).unwrap().epsilon;
     for (multiplier, held_out_is_more) in [(0.8, true), (50.0, false)] {
         let both = Recorded { held_out: vec![release(multiplier, 3)], ..training.clone() };
@@ -222,7 +225,7 @@ fn epsilon_is_of_the_part_that_costs_more() {
 // A release before the draws costs what its plan costs, with either accountant, and counts where no draw came.
 #[test]
 fn release_is_composed_with_draws() {
-    let release = Event::new(Rate::ONE, 6.0).unwrap();
+    let release = SampledGaussian::new(Rate::ONE, 6.0).unwrap();
     let ramp: Vec<f64> = (0..200).map(|t| 0.9 + 0.003 * f64::from(t)).collect();
     for multipliers in [vec![1.1; 300], ramp] {
         let plan = Plan::new(Rate::of(256, 50_000).unwrap(), multipliers, None).unwrap().with_release(Some(release));
@@ -267,7 +270,7 @@ fn delta_of_gaussians(multipliers: &[f64], epsilon: f64) -> f64 {
 // Two releases before draws at a rate of 1 cost what the Gaussian formula says of all of them, and never less.
 #[test]
 fn two_releases_cost_summed_precision() {
-    let event = |multiplier| Event::new(Rate::ONE, multiplier).unwrap();
+    let event = |multiplier| SampledGaussian::new(Rate::ONE, multiplier).unwrap();
     for (one, two, steps, draws) in [(6.0, 20.0, 8.0, 4), (3.0, 3.0, 5.0, 1), (40.0, 1.5, 9.0, 7)] {
         let recorded = Recorded {
             normalize: Some(RecordedEvent::new(&(event(one), 1))),
@@ -324,7 +327,7 @@ fn replacement_costs_more_than_removal() {
 // One epoch of shuffled batches is one event, without amplification by sampling.
 #[test]
 fn shuffled_epoch_is_one_unsampled_event() {
-    let event = Event::new(Rate::ONE, 8.0).unwrap();
+    let event = SampledGaussian::new(Rate::ONE, 8.0).unwrap();
     let shuffled = Recorded {
         sampler: Sampler::Shuffled,
         steps: Some(113),

@@ -2,7 +2,7 @@
 
 use damper_accounting::pld::Neighbours;
 use damper_accounting::{Accountant, AccountingError, Recorded, RecordedEvent, Sampler};
-use damper_core::accounting::{Event, Rate};
+use damper_core::accounting::{Rate, SampledGaussian};
 
 /// All releases of a run.
 fn all_of(run: &Recorded) -> Result<impl Iterator<Item = RecordedEvent>, AccountingError> {
@@ -34,7 +34,7 @@ pub fn cost(runs: &[&Recorded], delta: f64, neighbours: Neighbours) -> Result<f6
         if let Some(found) = run.truncation {
             let events = run.events.iter().filter_map(|event| {
                 let rate = Rate::from_numerator(event.sampling_rate_numerator).ok()?;
-                Some((Event::new(rate, event.noise_multiplier).ok()?, event.times))
+                Some((SampledGaussian::new(rate, event.noise_multiplier).ok()?, event.times))
             });
             // Rounded upward: the sum of two floats is off by half a unit at most.
             cut = (cut + found.any(&events.collect::<Vec<_>>())) * (1.0 + f64::EPSILON);

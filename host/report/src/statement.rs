@@ -12,7 +12,7 @@ use super::guideline::{self, Item};
 use super::train_report::{REFUTED, TrainReport};
 use damper_accounting::pld::Neighbours;
 use damper_accounting::{Accountant, AccountingError, DeltaVerdict, Recorded, Sampler, judge_delta, upward};
-use damper_core::accounting::{Event, Rate};
+use damper_core::accounting::{Rate, SampledGaussian};
 use damper_train::files;
 use serde::Serialize;
 use std::num::NonZeroU32;
@@ -367,7 +367,7 @@ fn differences(record: &TrainReport, recorded: &Recorded, epsilon: f64) -> Vec<D
         correlation(recorded.correlation.as_ref().map(ToString::to_string)),
     ));
     if record.method.noise_schedule == "constant" && mechanism.correlation.is_none() {
-        let gradient = Event::new(Rate::ONE, mechanism.gradient_multiplier).ok();
+        let gradient = SampledGaussian::new(Rate::ONE, mechanism.gradient_multiplier).ok();
         let joint = gradient.and_then(|event| match mechanism.count_noise_multiplier {
             None => Some(event.multiplier()),
             Some(counts) => event.and(counts).ok().map(|event| event.multiplier()),

@@ -1,13 +1,13 @@
 use super::*;
 use crate::cost::cost;
 use damper_accounting::{Accountant, Recorded, Truncation, pld::Neighbours};
-use damper_core::accounting::{Event, Rate};
+use damper_core::accounting::{Rate, SampledGaussian};
 
 const DELTA: f64 = 1e-5;
 
 fn plan(steps: u32, multiplier: f64) -> RunPlan {
     let rate = Rate::of(64, 1437).unwrap();
-    let events = [(Event::new(rate, multiplier).unwrap(), u64::from(steps))];
+    let events = [(SampledGaussian::new(rate, multiplier).unwrap(), u64::from(steps))];
     RunPlan {
         run: "private".into(),
         path: "exact".into(),

@@ -6,7 +6,7 @@ use crate::plan::held_out::steps_between;
 use crate::{Noise, PrivateMetrics, Run, Terms, TrainConfig, TrainError};
 use damper_accounting::{CorrelatedRun, Recorded, RecordedEvent};
 use damper_budget::RunPlan;
-use damper_core::accounting::Event;
+use damper_core::accounting::SampledGaussian;
 use damper_core::grid::Grid;
 use damper_core::noise::{ContinuousGaussian, DiscreteGaussian};
 use damper_core::private::Mechanism;
@@ -66,18 +66,22 @@ pub(crate) fn run_plan(
 }
 
 /// Each event and how often it comes in a row, in the order of the steps.
-fn events<M: Mechanism>(terms: &Terms, steps_per_event: u32, mechanism: M) -> Result<Vec<(Event, u64)>, TrainError> {
+fn events<M: Mechanism>(
+    terms: &Terms,
+    steps_per_event: u32,
+    mechanism: M,
+) -> Result<Vec<(SampledGaussian, u64)>, TrainError> {
     let schedule = Declared { learning_rate: terms.learning_rate, noise: terms.noise_schedule };
     let of_step = |step| {
-        let event = Event::new(terms.event_rate, mechanism.scaled(schedule.noise_factor(step)).multiplier())?;
+        let event = SampledGaussian::new(terms.event_rate, mechanism.scaled(schedule.noise_factor(step)).multiplier())?;
         terms.count_noise.map_or(Ok(event), |counts| event.and(counts.multiplier()))
     };
-    let mut events: Vec<(Event, u64)> = Vec::new();
+    let mut events: Vec<(SampledGaussian, u64)> = Vec::new();
     let mut step = 0;
     while step < terms.steps {
         let end = terms.steps.min(step.saturating_add(steps_per_event));
         // The steps of an epoch count as the one with the least noise.
-        let mut least: Event = of_step(step)?;
+        let mut least: SampledGaussian = of_step(step)?;
         for step in step + 1..end {
             let event = of_step(step)?;
             if event.multiplier() < least.multiplier() {
