@@ -2,7 +2,7 @@
 //! and memory.
 
 use damper_accounting::pld::{Neighbours, epsilon, epsilon_lower_bound, of_discrete};
-use damper_accounting::{Accountant, AccountingError, CalibrateQuery, EpsilonQuery, Plan, Recorded, RecordedEvent};
+use damper_accounting::{Accountant, AccountingError, CalibrateQuery, EpsilonQuery, Plan, Recorded};
 use damper_core::accounting::event::{Rate, SampledGaussian};
 use damper_core::accounting::renyi::{RenyiCurve, least_epsilon};
 
@@ -236,15 +236,11 @@ fn ten_million_steps_have_a_cost() {
     let plan = Plan::new(rate, (0..10_000_000).map(|t| 0.8 + f64::from(t % 1000) / 500.0), None).unwrap();
     for accountant in ACCOUNTANTS {
         assert!(is_told(plan.epsilon(accountant, 1e-15).unwrap().epsilon));
-        let times = [(1.0, 5_000_000), (1.5, 5_000_000), (2.0, 1)].map(|(noise_multiplier, times)| RecordedEvent {
-            sampling_rate_numerator: rate.numerator(),
-            noise_multiplier,
-            times,
-        });
-        let recorded = |times: Vec<RecordedEvent>| Recorded { events: times, ..Recorded::new(accountant, 1e-15, &[]) };
-        assert!(is_told(recorded(times.to_vec()).epsilon(accountant, 1e-15).unwrap().epsilon));
+        let times = [(1.0, 5_000_000), (1.5, 5_000_000), (2.0, 1)]
+            .map(|(multiplier, times)| (SampledGaussian::new(rate, multiplier).unwrap(), times));
+        assert!(is_told(Recorded::new(accountant, 1e-15, &times).epsilon(accountant, 1e-15).unwrap().epsilon));
         // More than can be counted.
-        let endless = recorded(times.map(|event| RecordedEvent { times: u64::MAX, ..event }).to_vec());
+        let endless = Recorded::new(accountant, 1e-15, &times.map(|(event, _)| (event, u64::MAX)));
         assert_eq!(endless.steps(), u64::MAX);
         assert!(endless.epsilon(accountant, 1e-15).map_or(true, |price| is_told(price.epsilon)));
     }

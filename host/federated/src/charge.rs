@@ -37,7 +37,7 @@ fn run_plan(plan: &FederationPlan) -> Result<RunPlan, RoundError> {
         steps: plan.rounds,
         steps_per_event: 1,
         evaluate_every: None,
-        events: Recorded { run: Some(plan.run), ..Recorded::new(Accountant::Pld, plan.delta, &events) },
+        events: Recorded::new(Accountant::Pld, plan.delta, &events).with_kind(plan.run),
     })
 }
 

@@ -339,20 +339,21 @@ fn of_run(args: &EpsilonArgs, folder: &Path) -> Result<(), Failure> {
         (Neighbours::Replace, Accountant::Rdp) => Err(AccountingError::Replaced),
     };
     let priced = priced.map_err(in_file)?;
+    let parts = recorded.parts();
     let found = OfRun {
         epsilon: args.epsilon.unwrap_or(priced.epsilon),
         delta,
         noise_multiplier: recorded.smallest_multiplier(),
-        sampling_rate: recorded.largest_rate(),
+        sampling_rate: recorded.largest_rate().as_f64(),
         steps: recorded.steps(),
         accountant,
         run: recorded.run,
         order: priced.order,
         neighbours,
         group: group.map(NonZeroU32::get),
-        search: recorded.search.as_ref().map(|search| search.candidates.to_string()),
-        normalize_noise_multiplier: recorded.normalize.map(|release| release.noise_multiplier),
-        non_finite_noise_multiplier: recorded.non_finite.map(|release| release.noise_multiplier),
+        search: parts.search.map(|search| search.candidates.to_string()),
+        normalize_noise_multiplier: parts.normalize,
+        non_finite_noise_multiplier: parts.non_finite,
         finished,
         planned_steps,
     };

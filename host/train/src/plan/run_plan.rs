@@ -4,7 +4,7 @@ use crate::engine::sampler::steps_per_event;
 use crate::plan::before_steps::BeforeSteps;
 use crate::plan::held_out::steps_between;
 use crate::{Noise, PrivateMetrics, Run, Terms, TrainConfig, TrainError};
-use damper_accounting::{CorrelatedRun, Recorded, RecordedEvent};
+use damper_accounting::{Correlated, CorrelatedRun, Event, Recorded, RunParts};
 use damper_budget::RunPlan;
 use damper_core::accounting::SampledGaussian;
 use damper_core::grid::Grid;
@@ -31,6 +31,7 @@ pub(crate) fn run_plan(
     held_out: Option<&PrivateMetrics>,
 ) -> Result<RunPlan, TrainError> {
     let steps_per_event = steps_per_event(config, samples, terms.steps);
+    let held_out = held_out.map_or(&[][..], |metrics| metrics.plan.events());
     let BeforeSteps { normalize, non_finite } = BeforeSteps::of(config)?;
     let events = match (config.noise, terms.sigma_grid) {
         _ if config.is_not_private() => Ok(vec![]),
@@ -49,20 +50,37 @@ pub(crate) fn run_plan(
         steps: terms.steps,
         steps_per_event,
         evaluate_every: steps_between(config, terms.rate),
-        events: Recorded {
-            run: Some(config.kind()),
-            held_out: held_out
-                .map(|metrics| metrics.plan.events().iter().map(RecordedEvent::new).collect())
-                .unwrap_or_default(),
-            normalize: normalize.map(|event| RecordedEvent::new(&(event, 1))),
-            non_finite: non_finite.map(|event| RecordedEvent::new(&(event, 1))),
-            sampler: config.sampler,
-            steps: (!config.sampler.has_event_each_step()).then_some(u64::from(terms.steps)),
-            correlation: terms.correlated.as_ref().map(Into::into),
-            truncation: terms.truncation,
-            ..Recorded::new(config.accountant, config.delta, &events)
-        },
+        events: recorded(
+            config,
+            terms,
+            &events,
+            held_out,
+            [normalize, non_finite].map(|event| event.map(|event| event.multiplier())),
+        ),
     })
+}
+
+/// The record of a run with these draws, releases from held-out rows, and multipliers of [`BeforeSteps`].
+pub(crate) fn recorded(
+    config: &TrainConfig,
+    terms: &Terms,
+    draws: &[(SampledGaussian, u64)],
+    held_out: &[(SampledGaussian, u64)],
+    [normalize, non_finite]: [Option<f64>; 2],
+) -> Recorded {
+    let correlation = terms.correlated.as_ref().map(Correlated::from);
+    let (draws, held_out) = (Event::draws(config.sampler, draws), Event::releases(held_out));
+    let parts = RunParts {
+        normalize,
+        non_finite,
+        truncation: terms.truncation,
+        correlation: correlation.as_ref(),
+        draws: &draws,
+        held_out: &held_out,
+        search: None,
+    };
+    let recorded = Recorded::new(config.accountant, config.delta, &[]).with(&parts);
+    recorded.with_kind(config.kind()).with_sampler(config.sampler, u64::from(terms.steps))
 }
 
 /// Each event and how often it comes in a row, in the order of the steps.
