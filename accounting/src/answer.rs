@@ -6,9 +6,9 @@ use std::num::NonZeroU32;
 use serde::Serialize;
 
 use super::calibration::batch_rate;
+use super::event::privacy_cost::delta_at;
 use super::pld::{self, Neighbours};
 use super::price::upward;
-use super::privacy_cost::delta_at;
 use super::replaced::apart;
 use super::{
     Accountant, AccountingError, EpsilonBound, Event, Plan, Sampler, calibrate, calibrate_batch, calibrate_on_grid,

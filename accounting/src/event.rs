@@ -1,5 +1,8 @@
 //! Mechanisms as an accountant composes them: releases, draws, and what is made of them.
 
+pub(crate) mod canonical;
+pub(crate) mod group;
+pub(crate) mod privacy_cost;
 #[cfg(test)]
 mod tests;
 
@@ -11,8 +14,8 @@ use damper_core::accounting::event::{Rate, SampledGaussian};
 
 /// A mechanism: something that is released from a data set with noise.
 ///
-/// Neighbouring data sets differ in one sample, which the other has not. Events compose: a later one may depend on everything that
-/// earlier ones released. [`Event::epsilon`] returns the privacy cost of all of it.
+/// Neighbouring data sets differ in one sample, which the other has not. Events compose: an event may depend on everything that
+/// events before it released. [`Event::epsilon`] returns the privacy cost of all of it.
 ///
 /// Constructors check ranges. A variant that was made by hand is checked when its privacy cost is computed.
 ///
@@ -69,14 +72,14 @@ pub enum Event {
     Poisson {
         /// The sampling rate.
         rate: Rate,
-        /// What is released from the draw.
+        /// The releases from the draw.
         event: Box<Event>,
     },
     /// Events one after the other, each so many times.
     Compose(Vec<(Event, u64)>),
-    /// Events of disjoint sets of samples. Public data say in which set a sample is, so ε is the largest of all sets.
+    /// Events of disjoint sets of samples. The sets are public, so ε is the largest of all sets.
     Disjoint(Vec<Event>),
-    /// Draws of which those that are too large are cut. A statistic is no draw.
+    /// Draws that are cut if they are too large. A statistic is not cut.
     Truncated {
         /// The largest draw.
         truncation: Truncation,
@@ -87,7 +90,7 @@ pub enum Event {
     Correlated {
         /// The correlation, from which a multiplier follows.
         noise: Box<Correlated>,
-        /// The releases, with multipliers of at most that one.
+        /// The releases, with multipliers of at most that.
         event: Box<Event>,
     },
     /// The best of a random number of candidates. Each candidate draws one of the events `of`.
@@ -160,7 +163,7 @@ impl Event {
     ///
     /// # Errors
     ///
-    /// There is no event.
+    /// `of` is empty.
     pub fn best_of(candidates: CandidateCount, of: Vec<Self>) -> Result<Self, AccountingError> {
         if of.is_empty() {
             return Err(AccountingError::Steps);

@@ -1,44 +1,24 @@
 //! The record of a run for an auditor: its event, from which ε follows without anything else.
 
 mod file;
+mod kind;
+mod run_parts;
 #[cfg(test)]
 mod tests;
 
 use super::event::Event;
 use super::pld::Neighbours;
-use super::run_parts::RunParts;
 use super::{Accountant, AccountingError, EpsilonBound, Sampler};
 use damper_core::accounting::event::{Rate, SampledGaussian};
+use file::File;
+pub use kind::RunKind;
+pub use run_parts::{RunParts, RunSearch};
 use serde::{Deserialize, Serialize, Serializer};
-use std::fmt;
 use std::num::NonZeroU32;
-
-/// A private run, a simulation, or a run without privacy.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum RunKind {
-    /// The key came from the operating system.
-    Private,
-    /// The seed is known, so the noise can be computed again and nothing is private. ε is what a private run would have.
-    Simulation,
-    /// Neither clipped nor with noise, by request. No event is recorded and no ε holds.
-    #[serde(rename = "not private")]
-    NotPrivate,
-}
-
-impl fmt::Display for RunKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Private => "private",
-            Self::Simulation => "simulation",
-            Self::NotPrivate => "not private",
-        })
-    }
-}
 
 /// A run and its event. As JSON it is the content of `events.json`.
 #[derive(Clone, PartialEq, Debug, Deserialize)]
-#[serde(try_from = "file::File")]
+#[serde(try_from = "File")]
 pub struct Recorded {
     /// The δ of the run's claim.
     pub delta: f64,
@@ -56,7 +36,18 @@ pub struct Recorded {
 
 impl Serialize for Recorded {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        file::File::from(self).serialize(serializer)
+        let Self { delta, accountant, run, sampler, steps, .. } = *self;
+        File::new(delta, accountant, run, sampler, steps, &self.parts()).serialize(serializer)
+    }
+}
+
+impl TryFrom<File> for Recorded {
+    type Error = AccountingError;
+
+    fn try_from(file: File) -> Result<Self, AccountingError> {
+        let event = file.event()?;
+        let File { delta, accountant, run, sampler, steps, .. } = file;
+        Ok(Self { delta, accountant, run, sampler, steps, event })
     }
 }
 

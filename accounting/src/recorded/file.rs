@@ -1,25 +1,25 @@
 //! The form of a record in files: flat, as every version has written it.
 
-use super::{Recorded, RunKind};
+use super::kind::RunKind;
+use super::run_parts::{RunParts, RunSearch};
 use crate::event::Event;
-use crate::run_parts::{RunParts, RunSearch};
 use crate::{Accountant, AccountingError, CandidateCount, Correlated, Sampler, Truncation};
 use damper_core::accounting::event::Rate;
 use serde::{Deserialize, Serialize};
 
-/// A record in a file.
+/// A record in a self.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct File {
-    delta: f64,
-    accountant: Accountant,
+    pub(super) delta: f64,
+    pub(super) accountant: Accountant,
     /// None in a file of an earlier version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    run: Option<RunKind>,
+    pub(super) run: Option<RunKind>,
     #[serde(default, skip_serializing_if = "Sampler::is_poisson")]
-    sampler: Sampler,
+    pub(super) sampler: Sampler,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    steps: Option<u64>,
+    pub(super) steps: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     truncation: Option<Truncation>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -93,7 +93,7 @@ impl Draws {
 
     /// The multiplier of a release from all samples.
     fn multiplier(self) -> Result<f64, AccountingError> {
-        // A damaged record is no free release.
+        // A damaged record is refused, not free.
         match (self.rate()?, self.times) {
             (Rate::ONE, 1) => Ok(self.noise_multiplier),
             (Rate::ONE, _) => Err(AccountingError::Steps),
@@ -102,23 +102,30 @@ impl Draws {
     }
 }
 
-impl From<&Recorded> for File {
-    fn from(recorded: &Recorded) -> Self {
-        let parts = recorded.parts();
+impl File {
+    /// The file of a record with the event of `parts`.
+    pub(super) fn new(
+        delta: f64,
+        accountant: Accountant,
+        run: Option<RunKind>,
+        sampler: Sampler,
+        steps: Option<u64>,
+        parts: &RunParts<'_>,
+    ) -> Self {
         let candidate = |[events, held_out]: &[&[(Event, u64)]; 2]| Candidate {
             events: Draws::list(events),
             held_out: Draws::list(held_out),
         };
-        let search = parts.search.map(|RunSearch { candidates, others }| Search {
-            candidates,
+        let search = parts.search.as_ref().map(|RunSearch { candidates, others }| Search {
+            candidates: *candidates,
             others: others.iter().map(candidate).collect(),
         });
         Self {
-            delta: recorded.delta,
-            accountant: recorded.accountant,
-            run: recorded.run,
-            sampler: recorded.sampler,
-            steps: recorded.steps,
+            delta,
+            accountant,
+            run,
+            sampler,
+            steps,
             truncation: parts.truncation,
             correlation: parts.correlation.cloned(),
             search,
@@ -128,33 +135,28 @@ impl From<&Recorded> for File {
             non_finite: parts.non_finite.map(Draws::statistic),
         }
     }
-}
 
-impl TryFrom<File> for Recorded {
-    type Error = AccountingError;
-
-    fn try_from(file: File) -> Result<Self, AccountingError> {
-        let has_coins = file.sampler.has_coins();
+    /// The event.
+    pub(super) fn event(&self) -> Result<Event, AccountingError> {
+        let has_coins = self.sampler.has_coins();
         let listed = |events: &[Draws], held_out: &[Draws]| {
             Ok::<_, AccountingError>([Draws::events(events, has_coins)?, Draws::events(held_out, false)?])
         };
-        let [draws, held_out] = listed(&file.events, &file.held_out)?;
-        let others = file.search.iter().flat_map(|search| &search.others);
+        let [draws, held_out] = listed(&self.events, &self.held_out)?;
+        let others = self.search.iter().flat_map(|search| &search.others);
         let others: Vec<_> = others.map(|other| listed(&other.events, &other.held_out)).collect::<Result<_, _>>()?;
         let parts = RunParts {
-            normalize: file.normalize.map(Draws::multiplier).transpose()?,
-            non_finite: file.non_finite.map(Draws::multiplier).transpose()?,
-            truncation: file.truncation,
-            correlation: file.correlation.as_ref(),
+            normalize: self.normalize.map(Draws::multiplier).transpose()?,
+            non_finite: self.non_finite.map(Draws::multiplier).transpose()?,
+            truncation: self.truncation,
+            correlation: self.correlation.as_ref(),
             draws: &draws,
             held_out: &held_out,
-            search: file.search.as_ref().map(|search| RunSearch {
+            search: self.search.as_ref().map(|search| RunSearch {
                 candidates: search.candidates,
                 others: others.iter().map(|[draws, held_out]| [&draws[..], &held_out[..]]).collect(),
             }),
         };
-        let event = parts.event();
-        let File { delta, accountant, run, sampler, steps, .. } = file;
-        Ok(Self { delta, accountant, run, sampler, steps, event })
+        Ok(parts.event())
     }
 }

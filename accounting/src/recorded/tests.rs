@@ -1,8 +1,8 @@
 //! Tests of records of runs.
 
-use super::super::canonical::CHANGING;
 use super::super::delta::{DELTA_RATIO, LEAST_DELTA};
-use super::super::privacy_cost::SCHEDULE;
+use super::super::event::canonical::CHANGING;
+use super::super::event::privacy_cost::SCHEDULE;
 use super::*;
 use crate::{Plan, Truncation};
 use damper_core::accounting::renyi::least_epsilon;

@@ -74,8 +74,8 @@ impl Rate {
     }
 }
 
-/// The sampled Gaussian mechanism (Mironov, Talwar, Zhang, "Rényi differential privacy of the sampled Gaussian mechanism", 2019): one Poisson
-/// draw and everything released from it, as one Gaussian release of sensitivity 1.
+/// The sampled Gaussian mechanism: one Poisson draw and everything released from it, as one Gaussian release of sensitivity 1. Mironov,
+/// Talwar and Zhang (2019) bound its Rényi divergence.
 ///
 /// Neighbours: one sample replaced by a null sample that contributes nothing, so the sum moves by at most the clip.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -3,8 +3,7 @@
 use damper_accounting::pld::Neighbours;
 use damper_accounting::{Accountant, AccountingError, Event, Recorded};
 
-/// Everything that `run` releases, from training samples or from held-out ones: a row that one run holds out may be a training row of another.
-/// A private search keeps its event.
+/// The releases of `run` from all of its samples: a row that one run holds out may be a training row of another. A private search keeps its event.
 fn for_any_sample(run: &Recorded) -> Result<Event, AccountingError> {
     let parts = run.parts();
     if parts.search.is_some() {

@@ -317,7 +317,7 @@ fn of_run(args: &EpsilonArgs, folder: &Path) -> Result<(), Failure> {
     }
     let Found { file, recorded, finished, planned_steps, note } = Found::of(folder, args.planned)?;
     let accountant = args.accountant.unwrap_or(recorded.accountant);
-    let neighbours = Neighbours::from(args.neighbours);
+    let (neighbours, parts) = (Neighbours::from(args.neighbours), recorded.parts());
     let in_file = |error: AccountingError| Failure::of_file(&file, error);
     let group = args.group.filter(|size| *size > NonZeroU32::MIN);
     if group.is_some() && accountant == Accountant::Rdp && args.accountant.is_some() {
@@ -339,7 +339,6 @@ fn of_run(args: &EpsilonArgs, folder: &Path) -> Result<(), Failure> {
         (Neighbours::Replace, Accountant::Rdp) => Err(AccountingError::Replaced),
     };
     let priced = priced.map_err(in_file)?;
-    let parts = recorded.parts();
     let found = OfRun {
         epsilon: args.epsilon.unwrap_or(priced.epsilon),
         delta,

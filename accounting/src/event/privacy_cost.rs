@@ -1,12 +1,12 @@
 //! ε, δ and divergences of an event.
 
+use super::Event;
 use super::canonical::{self, Part};
-use super::delta::{check_delta, smallest_delta};
-use super::event::Event;
-use super::plan::with;
-use super::pld::{self, Neighbours};
-use super::selection::{self, Curve};
-use super::{Accountant, AccountingError, EpsilonBound, Plan, smaller};
+use crate::delta::{check_delta, smallest_delta};
+use crate::plan::with;
+use crate::pld::{self, Neighbours};
+use crate::selection::{self, Curve};
+use crate::{Accountant, AccountingError, EpsilonBound, Plan, smaller};
 use damper_core::accounting::event::SampledGaussian;
 use damper_core::accounting::renyi::least_epsilon;
 
@@ -57,7 +57,7 @@ impl Event {
     }
 
     /// δ at `epsilon`: an upper bound, at most a thousandth above the least that this accountant certifies, at least 1e-15, and 1 if no
-    /// smaller one is found.
+    /// smaller δ is found.
     ///
     /// # Errors
     ///

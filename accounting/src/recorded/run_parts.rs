@@ -1,7 +1,7 @@
 //! The parts of a training run's event.
 
-use super::event::{Event, Statistic, joint};
-use super::{AccountingError, CandidateCount, Correlated, Truncation};
+use crate::event::{Event, Statistic, joint};
+use crate::{AccountingError, CandidateCount, Correlated, Truncation};
 use damper_core::accounting::event::{Rate, SampledGaussian};
 
 /// The parts of a training run's event: statistics, then draws, and releases from held-out samples.
@@ -80,7 +80,7 @@ impl<'a> RunParts<'a> {
         Ok(all.map(|all| Event::Gaussian { multiplier: all.multiplier() }))
     }
 
-    /// The parts of an event that [`RunParts::event`] made; none of another one.
+    /// The parts of an event that [`RunParts::event`] made; none of other events.
     pub(crate) fn of(event: &'a Event) -> Option<Self> {
         let Event::Selection { candidates, of } = event else { return Self::of_candidate(event) };
         let (first, others) = of.split_first()?;

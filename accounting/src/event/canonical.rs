@@ -1,9 +1,9 @@
 //! The canonical form of an event: for each disjoint set of samples, a list of draws and what goes with them. Its privacy cost follows from it.
 
-use super::event::{Event, joint, repeated};
-use super::plan::with;
-use super::selection::{self, Curve};
-use super::{AccountingError, Truncation};
+use super::{Event, joint, repeated};
+use crate::plan::with;
+use crate::selection::{self, Curve};
+use crate::{AccountingError, Truncation};
 use damper_core::accounting::event::{Rate, SampledGaussian};
 use damper_core::numerics::up::mul_up;
 
@@ -12,7 +12,7 @@ pub(crate) const CHANGING: usize = 1 << 14;
 /// Most disjoint sets. Beyond, a sample counts as being in all sets of an event.
 const MOST_PARTS: usize = 64;
 
-/// What a sample of one of the disjoint sets takes part in.
+/// The events that a sample of a disjoint set takes part in.
 #[derive(Clone, Default)]
 pub(crate) struct Part {
     /// All statistics as one release, before the draws.
@@ -103,7 +103,7 @@ fn parts_of(event: &Event, times: u64) -> Result<Vec<Part>, AccountingError> {
     }
 }
 
-/// Every set of the one with every set of the other.
+/// Every set of `all` with every set of `more`.
 fn composed(mut all: Vec<Part>, mut more: Vec<Part>) -> Result<Vec<Part>, AccountingError> {
     if all.len().saturating_mul(more.len()) > MOST_PARTS {
         more = vec![more.iter().try_fold(Part::default(), |sum, part| sum.and(part))?];

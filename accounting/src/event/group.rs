@@ -13,13 +13,13 @@
 //!
 //! Cut draws cost the group the same part of δ as a sample (`truncation`): coins do not depend on the data.
 
+use super::Event;
 use super::canonical::{self, Part};
-use super::event::Event;
-use super::limits::{LARGEST_GROUP, LARGEST_USEFUL};
-use super::plan::with;
-use super::pld::{self, Neighbours};
 use super::privacy_cost::delta_at;
-use super::{Accountant, AccountingError, EpsilonBound, smaller};
+use crate::limits::{LARGEST_GROUP, LARGEST_USEFUL};
+use crate::plan::with;
+use crate::pld::{self, Neighbours};
+use crate::{Accountant, AccountingError, EpsilonBound, smaller};
 use damper_core::accounting::event::{Rate, SampledGaussian};
 use damper_core::numerics::up::{add_up, exp_up, mul_up, next_down};
 use std::num::NonZeroU32;
