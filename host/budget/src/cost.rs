@@ -9,8 +9,10 @@ fn for_any_sample(run: &Recorded) -> Result<Event, AccountingError> {
     if parts.search.is_some() {
         return run.checked().cloned();
     }
-    let draws = Event::Compose(parts.draws.to_vec());
-    let draws = parts.truncation.map_or(draws.clone(), |truncation| draws.truncated(truncation));
+    let mut draws = Event::Compose(parts.draws.to_vec());
+    if let Some(truncation) = parts.truncation {
+        draws = draws.truncated(truncation);
+    }
     Ok(Event::compose([draws, Event::Compose(parts.held_out.to_vec())].into_iter().chain(parts.release()?)))
 }
 
