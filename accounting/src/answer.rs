@@ -6,14 +6,15 @@ use std::num::NonZeroU32;
 use serde::Serialize;
 
 use super::calibration::batch_rate;
+use super::event::privacy_cost::delta_at;
 use super::pld::{self, Neighbours};
 use super::price::upward;
 use super::replaced::apart;
 use super::{
-    Accountant, AccountingError, EpsilonBound, Plan, Recorded, calibrate, calibrate_batch, calibrate_on_grid,
+    Accountant, AccountingError, EpsilonBound, Event, Plan, Sampler, calibrate, calibrate_batch, calibrate_on_grid,
     calibrate_rate, calibrate_steps, epsilon, sampling_rate,
 };
-use damper_core::accounting::event::{Event, Rate};
+use damper_core::accounting::event::{Rate, SampledGaussian};
 
 /// Assumptions of every ε here; they are printed next to the figure.
 const RDP_ASSUMES: [&str; 5] = [
@@ -186,17 +187,17 @@ impl AccountingResult {
 }
 
 impl EpsilonQuery {
-    /// The draws as a record, for what a group of samples costs.
-    fn recorded(&self) -> Result<Recorded, AccountingError> {
+    /// The draws as an event, for what a group of samples costs.
+    fn event_of_group(&self) -> Result<Event, AccountingError> {
         if self.accountant == Accountant::Rdp {
             return Err(AccountingError::GroupByOrders);
         }
         let rate = sampling_rate(self.sampling_rate)?;
         let plan = Plan::constant(rate, self.noise_multiplier, self.count_noise_multiplier, self.steps)?;
-        Ok(Recorded::new(self.accountant, self.delta, plan.events()))
+        Ok(Event::Compose(Event::draws(Sampler::Poisson, plan.events())))
     }
 
-    /// δ at `epsilon`: an upper bound, as [`Recorded::delta`]; 1 if none is found. The query's own δ is not used.
+    /// δ at `epsilon`: an upper bound, as [`Event::delta`]; 1 if none is found. The query's own δ is not used.
     ///
     /// # Errors
     ///
@@ -209,12 +210,12 @@ impl EpsilonQuery {
             self.count_noise_multiplier,
             self.steps,
         )?;
-        let record = Recorded::new(self.accountant, self.delta, plan.events());
+        let event = Event::Compose(Event::draws(Sampler::Poisson, plan.events()));
         let is_one = self.group.is_none_or(|size| size == NonZeroU32::MIN);
         if is_one && self.neighbours == Neighbours::AddOrRemove {
-            return record.delta(self.accountant, epsilon);
+            return event.delta(self.accountant, epsilon);
         }
-        record.delta_by(epsilon, |delta| {
+        delta_at(epsilon, |delta| {
             let found = Self { delta, ..*self }.answer()?;
             Ok(EpsilonBound { epsilon: found.epsilon, order: found.order })
         })
@@ -225,7 +226,7 @@ impl EpsilonQuery {
         let Self { accountant, noise_multiplier, steps, delta, neighbours, count_noise_multiplier, .. } = *self;
         let rate = sampling_rate(self.sampling_rate)?;
         if let Some(size) = self.group.filter(|size| *size > NonZeroU32::MIN) {
-            let priced = self.recorded()?.epsilon_of_group(size, neighbours, delta)?;
+            let priced = self.event_of_group()?.epsilon_of_group(size, neighbours, delta)?;
             let answer =
                 AccountingResult::new(accountant, delta, noise_multiplier, rate, self.sampling_rate, steps, priced);
             let mut assumptions = assumptions(accountant, neighbours, priced.order);
@@ -248,7 +249,7 @@ impl EpsilonQuery {
             (Neighbours::Replace, Accountant::Pld) => {
                 let plan = Plan::constant(rate, noise_multiplier, count_noise_multiplier, steps)?;
                 let apart = apart(noise_multiplier, count_noise_multiplier);
-                let priced = |(event, times): &(Event, u64)| pld::of_replaced(*event, *times, apart, delta);
+                let priced = |(event, times): &(SampledGaussian, u64)| pld::of_replaced(*event, *times, apart, delta);
                 let epsilon = plan.events().iter().map(priced).next().unwrap_or(Err(AccountingError::Steps))?;
                 if !epsilon.is_finite() {
                     return Err(AccountingError::NothingHolds { multiplier: noise_multiplier, steps });

@@ -12,7 +12,7 @@
 //! too many there, and Rényi divergences of orders above 1 take almost every draw to hold the sample.
 
 use super::Truncation;
-use damper_core::accounting::event::{Event, Rate};
+use damper_core::accounting::event::{Rate, SampledGaussian};
 use libm::{erfc, exp, lgamma, log, log1p, sqrt};
 
 /// Multipliers below this one are priced here too: privacy loss distributions end at a 64th.
@@ -23,7 +23,7 @@ const TERMS: u64 = 1 << 14;
 const SLACK: f64 = 1e-10;
 
 /// ε at `delta` of `events`, each so many times, rounded up. Infinite if nothing is found, or if there is more noise than this is for.
-pub(super) fn epsilon(events: &[(Event, u64)], delta: f64) -> f64 {
+pub(super) fn epsilon(events: &[(SampledGaussian, u64)], delta: f64) -> f64 {
     let drawn = events.iter().filter(|(_, times)| *times > 0);
     let Some(least) = drawn.clone().map(|(event, _)| event.multiplier()).reduce(f64::min) else { return 0.0 };
     let Some(rate) = drawn.clone().map(|(event, _)| event.rate()).max() else { return 0.0 };
@@ -85,7 +85,7 @@ mod tests {
         for (q, multiplier, steps, delta) in
             [(1.0, 0.02, 30, 1e-5), (0.1, 0.02, 50, 1e-6), (0.01, 0.018, 1000, 1e-5), (0.004, 0.025, 300, 1e-3)]
         {
-            let events = [(Event::new(Rate::at_least(q).unwrap(), multiplier).unwrap(), steps)];
+            let events = [(SampledGaussian::new(Rate::at_least(q).unwrap(), multiplier).unwrap(), steps)];
             let ours = epsilon(&events, delta);
             let below = pld::epsilon_lower_bound(&events, Neighbours::AddOrRemove, delta).unwrap();
             let tight = pld::epsilon(&events, Neighbours::AddOrRemove, delta).unwrap();
@@ -147,18 +147,20 @@ mod tests {
         ] {
             let rate = Rate::at_least(q).unwrap();
             let chances: Vec<_> = (0..).zip(binomial(steps, rate.as_f64())).skip(1).collect();
-            let (found, exact) =
-                (epsilon(&[(Event::new(rate, sigma).unwrap(), steps)], delta), direct(&chances, sigma, delta));
+            let (found, exact) = (
+                epsilon(&[(SampledGaussian::new(rate, sigma).unwrap(), steps)], delta),
+                direct(&chances, sigma, delta),
+            );
             assert!(found >= exact && found <= exact * 1.001, "{q} {sigma}: {found} {exact}");
             // The least noise and the largest rate price all.
             let parts =
                 [(rate, 1.01 * sigma, 3), (Rate::at_least(0.9 * q).unwrap(), sigma, steps - 3), (Rate::ONE, 1e-9, 0)];
-            let parts = parts.map(|(rate, sigma, times)| (Event::new(rate, sigma).unwrap(), times));
+            let parts = parts.map(|(rate, sigma, times)| (SampledGaussian::new(rate, sigma).unwrap(), times));
             assert_eq!(epsilon(&parts, delta), found);
         }
         // Too many for a sum: the number that is exceeded with a 256th of δ.
         let (steps, half) = (60_000u64, Rate::of(1, 2).unwrap());
-        let found = epsilon(&[(Event::new(half, 0.01).unwrap(), steps)], 1e-5);
+        let found = epsilon(&[(SampledGaussian::new(half, 0.01).unwrap(), steps)], 1e-5);
         let (_, z) =
             (0..).map(|k| (k, f64::from(k) / 1000.0)).find(|(_, z)| 0.5 * erfc(z / sqrt(2.0)) <= 1e-5 / 256.0).unwrap();
         let exact = direct(&[((30_000.0 + z * sqrt(15_000.0)) as u64, 1.0)], 0.01, 1e-5 * 255.0 / 256.0);
@@ -167,7 +169,7 @@ mod tests {
 
     #[test]
     fn only_little_noise_is_asked_about() {
-        let epsilon = |rate: Rate, sigma, times| epsilon(&[(Event::new(rate, sigma).unwrap(), times)], 1e-5);
+        let epsilon = |rate: Rate, sigma, times| epsilon(&[(SampledGaussian::new(rate, sigma).unwrap(), times)], 1e-5);
         assert_eq!(epsilon(Rate::ONE, 1.0 / 32.0, 1), f64::INFINITY);
         assert!(epsilon(Rate::ONE, 1.0 / 32.1, 1).is_finite());
         assert_eq!(epsilon(Rate::ONE, 0.01, u64::MAX), f64::INFINITY);
@@ -180,15 +182,15 @@ mod tests {
     #[test]
     fn counts_draws_with_the_sample() {
         // A sample that is drawn at all with a probability below δ costs nothing.
-        let rare = [(Event::new(Rate::at_least(1e-9).unwrap(), 1e-3).unwrap(), 100)];
+        let rare = [(SampledGaussian::new(Rate::at_least(1e-9).unwrap(), 1e-3).unwrap(), 100)];
         assert_eq!(epsilon(&rare, 1e-5), 0.0);
-        let once = [(Event::new(Rate::at_least(1e-4).unwrap(), 1e-3).unwrap(), 10)];
+        let once = [(SampledGaussian::new(Rate::at_least(1e-4).unwrap(), 1e-3).unwrap(), 10)];
         let found = epsilon(&once, 1e-5);
         assert!(found > 5e5 && found < 5.1e5, "{found}");
-        let plain = [(Event::new(Rate::ONE, 1e-3).unwrap(), 4)];
+        let plain = [(SampledGaussian::new(Rate::ONE, 1e-3).unwrap(), 4)];
         let found = epsilon(&plain, 1e-5);
         // μ = 2,000: ε is μ²/2 and some of μ.
         assert!(found > 2e6 && found < 2.02e6, "{found}");
-        assert_eq!(epsilon(&[(Event::new(Rate::ONE, 1.0).unwrap(), 1)], 1e-5), f64::INFINITY);
+        assert_eq!(epsilon(&[(SampledGaussian::new(Rate::ONE, 1.0).unwrap(), 1)], 1e-5), f64::INFINITY);
     }
 }

@@ -8,9 +8,9 @@
 //!
 //! A record holds coefficients, steps, parameters, pattern and σ, so that its events follow from it. Events that are cheaper are refused.
 
+use super::AccountingError;
 use super::factor::block_shift;
-use super::{AccountingError, Sampler};
-use damper_core::accounting::event::{Event, Rate};
+use damper_core::accounting::event::{Rate, SampledGaussian};
 use damper_core::grid::Grid;
 use damper_core::noise::{AnyCorrelation, CorrelatedGaussian, Correlation, Lambda, NoiseWord, Participation};
 use serde::{Deserialize, Serialize};
@@ -85,7 +85,7 @@ impl CorrelatedRun {
     /// # Errors
     ///
     /// The multiplier cannot be priced, or blocks of draws overlap.
-    pub fn event(&self) -> Result<(Event, u64), AccountingError> {
+    pub fn event(&self) -> Result<(SampledGaussian, u64), AccountingError> {
         let Some(rate) = self.rate else { return Ok((self.mechanism::<[NoiseWord; 0]>()?.event()?, 1)) };
         let groups = self.participation.separation();
         let bands = self.correlation.bands().unwrap_or(self.participation.steps() as usize);
@@ -93,7 +93,7 @@ impl CorrelatedRun {
             return Err(AccountingError::Bands { bands, groups: groups.into() });
         }
         let multiplier = f64::from(self.sigma) / self.shift()? * (1.0 - 2.0 * f64::EPSILON);
-        Ok((Event::new(rate, multiplier)?, u64::from(self.participation.steps().div_ceil(groups))))
+        Ok((SampledGaussian::new(rate, multiplier)?, u64::from(self.participation.steps().div_ceil(groups))))
     }
 
     /// S, or `‖c‖` of a draw.
@@ -189,15 +189,10 @@ impl Correlated {
         })
     }
 
-    /// Fails unless these events cost at least what follows from the coefficients.
-    pub(super) fn check(&self, sampler: Sampler, events: &[(Event, u64)]) -> Result<(), AccountingError> {
-        let follows = |event: &Event| -> Result<bool, AccountingError> {
-            let cyclic = match sampler {
-                Sampler::MinSeparation => None,
-                Sampler::CyclicPoisson => Some(event.rate()),
-                Sampler::Poisson | Sampler::Shuffled => return Ok(false),
-            };
-            let (found, _) = self.run(cyclic)?.event()?;
+    /// Fails unless these events cost at least what follows from the coefficients: draws of each group, or the whole run in a fixed order.
+    pub(super) fn check(&self, is_cyclic: bool, events: &[(SampledGaussian, u64)]) -> Result<(), AccountingError> {
+        let follows = |event: &SampledGaussian| -> Result<bool, AccountingError> {
+            let (found, _) = self.run(is_cyclic.then(|| event.rate()))?.event()?;
             Ok(event.rate() == found.rate() && event.multiplier() <= found.multiplier())
         };
         for (event, times) in events {
@@ -222,7 +217,7 @@ impl fmt::Display for Correlated {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Accountant, Recorded};
+    use crate::{Accountant, Event, Recorded, RunParts, Sampler};
 
     fn run(correlation: AnyCorrelation, rate: Option<Rate>) -> CorrelatedRun {
         CorrelatedRun {
@@ -248,11 +243,15 @@ mod tests {
     }
 
     fn recorded(run: &CorrelatedRun) -> Recorded {
-        Recorded {
-            sampler: if run.rate.is_some() { Sampler::CyclicPoisson } else { Sampler::MinSeparation },
-            correlation: Some(run.into()),
-            ..Recorded::new(Accountant::Pld, 1e-5, &[run.event().unwrap()])
-        }
+        let sampler = if run.rate.is_some() { Sampler::CyclicPoisson } else { Sampler::MinSeparation };
+        let parts = RunParts {
+            correlation: Some(&run.into()),
+            draws: &Event::draws(sampler, &[run.event().unwrap()]),
+            ..RunParts::default()
+        };
+        let recorded = Recorded::new(Accountant::Pld, 1e-5, &[]).with(&parts).with_sampler(sampler, 200);
+        assert_eq!(*recorded.event(), Event::correlated(run).unwrap());
+        recorded
     }
 
     #[test]
@@ -275,13 +274,15 @@ mod tests {
             let file = serde_json::to_string(&recorded).unwrap();
             let read: Recorded = serde_json::from_str(&file).unwrap();
             assert_eq!(read, recorded);
-            assert_eq!(read.correlation.as_ref().unwrap().run(run.rate).unwrap(), run);
+            assert_eq!(read.parts().correlation.unwrap().run(run.rate).unwrap(), run);
             let epsilon = read.epsilon(Accountant::Pld, 1e-5).unwrap().epsilon;
             assert!(epsilon > 0.5 && epsilon < 5.0, "{epsilon}");
-            let mut cheaper = read.clone();
-            cheaper.events[0].noise_multiplier *= 1.0 + 1e-9;
+            let (event, times) = run.event().unwrap();
+            let cheaper = SampledGaussian::new(event.rate(), event.multiplier() * (1.0 + 1e-9)).unwrap();
+            let draws = Event::draws(read.sampler, &[(cheaper, times)]);
+            let cheaper = read.with(&RunParts { draws: &draws, ..read.parts() });
             assert_eq!(cheaper.epsilon(Accountant::Pld, 1e-5), Err(AccountingError::Correlated));
-            let other = Recorded { sampler: Sampler::Poisson, ..read.clone() };
+            let other = read.clone().with_sampler(Sampler::Poisson, 200);
             assert_eq!(other.epsilon(Accountant::Pld, 1e-5), Err(AccountingError::Correlated));
             // A replaced sample costs twice the shift at rate 1, and blocks have no price of it.
             match read.epsilon_of_replaced(1e-5) {

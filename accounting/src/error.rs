@@ -26,6 +26,9 @@ pub enum AccountingError {
     /// The sampling rate is not above 0 and at most 1.
     #[error("`sampling_rate` {0}: must be above 0 and at most 1; give expected batch size / number of samples")]
     SamplingRate(f64),
+    /// Something else than Gaussian releases is to be released from a Poisson draw.
+    #[error("a Poisson draw: its privacy cost is known for Gaussian releases alone; draw nothing else")]
+    Drawn,
     /// No step.
     #[error("`steps` 0: nothing is released; give the number of draws, epochs * samples / batch size")]
     Steps,

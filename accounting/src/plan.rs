@@ -24,7 +24,7 @@
 
 use super::delta::check_delta;
 use super::{Accountant, AccountingError, EpsilonBound, smaller};
-use damper_core::accounting::event::{Event, Rate};
+use damper_core::accounting::event::{Rate, SampledGaussian};
 use damper_core::accounting::renyi::least_epsilon;
 
 /// Knots are about so many, at equal distances of `1/σ`: as the curvature of a price falls with the precision, each
@@ -41,15 +41,15 @@ const WHOLE: u64 = 1 << 32;
 pub struct Plan {
     knots: Vec<Knot>,
     /// The events as they are, and how often.
-    events: Vec<(Event, u64)>,
+    events: Vec<(SampledGaussian, u64)>,
     /// A release of its own before the first draw, or several as one event.
-    release: Option<Event>,
+    release: Option<SampledGaussian>,
 }
 
 /// A multiplier that is priced, and the steps from it up to the next.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Knot {
-    event: Event,
+    event: SampledGaussian,
     /// Steps at this multiplier.
     at: u64,
     /// Steps between this multiplier and the next.
@@ -59,13 +59,13 @@ struct Knot {
 }
 
 impl Knot {
-    fn new(event: Event, at: u64) -> Self {
+    fn new(event: SampledGaussian, at: u64) -> Self {
         Self { event, at, between: 0, place: 0 }
     }
 }
 
 /// Steps as knots price them: each knot's number.
-fn counts(knots: &[Knot]) -> Vec<(Event, u64)> {
+fn counts(knots: &[Knot]) -> Vec<(SampledGaussian, u64)> {
     let mut above = 0;
     knots
         .iter()
@@ -150,7 +150,7 @@ impl Plan {
         if last.multiplier() > knot {
             knots.push(Knot::new(*last, 0));
         }
-        let mut counted: Vec<(Event, u64)> = Vec::new();
+        let mut counted: Vec<(SampledGaussian, u64)> = Vec::new();
         for event in &events {
             count(&mut knots, event.multiplier());
             tally(&mut counted, event);
@@ -159,14 +159,14 @@ impl Plan {
     }
 
     /// This plan with a release of its own before the first draw, such as of the features' means and deviations; or several as one event
-    /// (`Event::and`).
+    /// (`SampledGaussian::and`).
     #[must_use]
-    pub fn with_release(self, release: Option<Event>) -> Self {
+    pub fn with_release(self, release: Option<SampledGaussian>) -> Self {
         Self { release, ..self }
     }
 
     /// Few events that cost at least as much in Rényi divergences.
-    pub(super) fn knots(&self) -> Vec<(Event, u64)> {
+    pub(super) fn knots(&self) -> Vec<(SampledGaussian, u64)> {
         with(self.release, &counts(&self.knots))
     }
 
@@ -182,7 +182,7 @@ impl Plan {
 
     /// The events, and how often each is drawn.
     #[must_use]
-    pub fn events(&self) -> &[(Event, u64)] {
+    pub fn events(&self) -> &[(SampledGaussian, u64)] {
         &self.events
     }
 
@@ -228,8 +228,8 @@ pub struct Spent {
     /// The whole plan's ε.
     most: f64,
     /// The steps as they were.
-    taken: Vec<(Event, u64)>,
-    release: Option<Event>,
+    taken: Vec<(SampledGaussian, u64)>,
+    release: Option<SampledGaussian>,
     delta: f64,
     unplanned: bool,
 }
@@ -237,7 +237,7 @@ pub struct Spent {
 impl Spent {
     /// Counts one step, the event that it was. A step below every multiplier of the plan has no price: from then on ε is
     /// infinite.
-    pub fn count(&mut self, event: &Event) {
+    pub fn count(&mut self, event: &SampledGaussian) {
         let planned = self.knots.first().is_some_and(|knot| knot.event.rate() == event.rate());
         self.unplanned |= !(planned && count(&mut self.knots, event.multiplier()));
         tally(&mut self.taken, event);
@@ -245,7 +245,7 @@ impl Spent {
 
     /// The steps counted: each event and how often it came.
     #[must_use]
-    pub fn events(&self) -> &[(Event, u64)] {
+    pub fn events(&self) -> &[(SampledGaussian, u64)] {
         &self.taken
     }
 
@@ -270,12 +270,12 @@ impl Spent {
 }
 
 /// A release before the first draw, and the draws.
-pub(super) fn with(release: Option<Event>, draws: &[(Event, u64)]) -> Vec<(Event, u64)> {
+pub(super) fn with(release: Option<SampledGaussian>, draws: &[(SampledGaussian, u64)]) -> Vec<(SampledGaussian, u64)> {
     release.map(|event| (event, 1)).into_iter().chain(draws.iter().copied()).collect()
 }
 
 /// Counts an event with the last one, where they are equal.
-fn tally(events: &mut Vec<(Event, u64)>, event: &Event) {
+fn tally(events: &mut Vec<(SampledGaussian, u64)>, event: &SampledGaussian) {
     match events.last_mut() {
         Some((last, times)) if last == event => *times += 1,
         _ => events.push((*event, 1)),
@@ -283,11 +283,11 @@ fn tally(events: &mut Vec<(Event, u64)>, event: &Event) {
 }
 
 /// One draw with everything released from it.
-fn event(rate: Rate, multiplier: f64, joint: Option<f64>) -> Result<Event, AccountingError> {
+fn event(rate: Rate, multiplier: f64, joint: Option<f64>) -> Result<SampledGaussian, AccountingError> {
     if rate == Rate::ZERO {
         return Err(AccountingError::SamplingRate(0.0));
     }
-    let event = Event::new(rate, multiplier).map_err(|_| AccountingError::NoiseMultiplier(multiplier))?;
+    let event = SampledGaussian::new(rate, multiplier).map_err(|_| AccountingError::NoiseMultiplier(multiplier))?;
     match joint {
         None => Ok(event),
         Some(joint) => event.and(joint).map_err(|_| AccountingError::CountNoise(joint)),

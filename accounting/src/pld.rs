@@ -32,7 +32,7 @@ mod replace;
 
 use crate::AccountingError;
 use bound::Bound;
-use damper_core::accounting::event::Event;
+use damper_core::accounting::event::SampledGaussian;
 use draw::Direction;
 use question::{Pair, Question};
 use serde::Serialize;
@@ -55,12 +55,12 @@ pub enum Neighbours {
 /// # Errors
 ///
 /// δ must be above 0 and below 1, and there must be an event.
-pub fn epsilon(events: &[(Event, u64)], neighbours: Neighbours, delta: f64) -> Result<f64, AccountingError> {
+pub fn epsilon(events: &[(SampledGaussian, u64)], neighbours: Neighbours, delta: f64) -> Result<f64, AccountingError> {
     check(events, delta)?;
     Ok(upper(events, pairs(neighbours), delta))
 }
 
-fn upper(events: &[(Event, u64)], pairs: &[Pair], delta: f64) -> f64 {
+fn upper(events: &[(SampledGaussian, u64)], pairs: &[Pair], delta: f64) -> f64 {
     pairs.iter().fold(0.0, |least, pair| {
         let mut question = Question::new(events, *pair, delta, Bound::Upper);
         question.least = least;
@@ -74,7 +74,11 @@ fn upper(events: &[(Event, u64)], pairs: &[Pair], delta: f64) -> f64 {
 /// # Errors
 ///
 /// As [`epsilon`].
-pub fn of_discrete(events: &[(Event, u64)], neighbours: Neighbours, delta: f64) -> Result<f64, AccountingError> {
+pub fn of_discrete(
+    events: &[(SampledGaussian, u64)],
+    neighbours: Neighbours,
+    delta: f64,
+) -> Result<f64, AccountingError> {
     match continuous(events) {
         Some(events) => epsilon(&events, neighbours, delta),
         None => Ok(f64::INFINITY),
@@ -84,7 +88,7 @@ pub fn of_discrete(events: &[(Event, u64)], neighbours: Neighbours, delta: f64) 
 /// [`of_discrete`] of `times` equal draws where neighbours have one sample in the place of another. Their releases lie at most `apart`
 /// times as far from each other as either lies from the release without the sample: 2 if the clip is the only bound, less if one-hot counts are
 /// released too ([`apart`](crate::replaced::apart)).
-pub(crate) fn of_replaced(event: Event, times: u64, apart: f64, delta: f64) -> Result<f64, AccountingError> {
+pub(crate) fn of_replaced(event: SampledGaussian, times: u64, apart: f64, delta: f64) -> Result<f64, AccountingError> {
     let events = [(event, times)];
     check(&events, delta)?;
     Ok(match continuous(&events) {
@@ -98,7 +102,7 @@ pub(crate) fn of_replaced(event: Event, times: u64, apart: f64, delta: f64) -> R
 /// # Errors
 ///
 /// As [`epsilon`].
-pub fn of_group(events: &[(Event, u64)], size: NonZeroU32, delta: f64) -> Result<f64, AccountingError> {
+pub fn of_group(events: &[(SampledGaussian, u64)], size: NonZeroU32, delta: f64) -> Result<f64, AccountingError> {
     check(events, delta)?;
     Ok(continuous(events).map_or(f64::INFINITY, |events| upper(&events, &of_size(size), delta)))
 }
@@ -108,7 +112,11 @@ pub fn of_group(events: &[(Event, u64)], size: NonZeroU32, delta: f64) -> Result
 /// # Errors
 ///
 /// As [`epsilon`].
-pub fn group_lower_bound(events: &[(Event, u64)], size: NonZeroU32, delta: f64) -> Result<f64, AccountingError> {
+pub fn group_lower_bound(
+    events: &[(SampledGaussian, u64)],
+    size: NonZeroU32,
+    delta: f64,
+) -> Result<f64, AccountingError> {
     check(events, delta)?;
     Ok(lower(events, &of_size(size), delta))
 }
@@ -119,10 +127,10 @@ fn of_size(size: NonZeroU32) -> [Pair; 2] {
 
 /// The continuous events of which discrete ones are a post-processing, up to a factor below every rounding; `None` where a multiplier
 /// vanishes.
-pub(crate) fn continuous(events: &[(Event, u64)]) -> Option<Vec<(Event, u64)>> {
-    let bounded = |(event, times): &(Event, u64)| {
+pub(crate) fn continuous(events: &[(SampledGaussian, u64)]) -> Option<Vec<(SampledGaussian, u64)>> {
+    let bounded = |(event, times): &(SampledGaussian, u64)| {
         let multiplier = discrete::continuous(event.multiplier(), crate::SMALLEST_SIGMA as f64)?;
-        Some((Event::new(event.rate(), multiplier).ok()?, *times))
+        Some((SampledGaussian::new(event.rate(), multiplier).ok()?, *times))
     };
     events.iter().map(bounded).collect()
 }
@@ -134,7 +142,7 @@ pub(crate) fn continuous(events: &[(Event, u64)]) -> Option<Vec<(Event, u64)>> {
 ///
 /// As [`epsilon`].
 pub fn epsilon_lower_bound(
-    events: &[(Event, u64)],
+    events: &[(SampledGaussian, u64)],
     neighbours: Neighbours,
     delta: f64,
 ) -> Result<f64, AccountingError> {
@@ -142,7 +150,7 @@ pub fn epsilon_lower_bound(
     Ok(lower(events, pairs(neighbours), delta))
 }
 
-fn lower(events: &[(Event, u64)], pairs: &[Pair], delta: f64) -> f64 {
+fn lower(events: &[(SampledGaussian, u64)], pairs: &[Pair], delta: f64) -> f64 {
     let mut most = 0.0f64;
     for pair in pairs {
         let limit = Question::new(events, *pair, delta, Bound::Upper).answer(f64::INFINITY).unwrap_or(f64::INFINITY);
@@ -151,7 +159,7 @@ fn lower(events: &[(Event, u64)], pairs: &[Pair], delta: f64) -> f64 {
     most
 }
 
-fn check(events: &[(Event, u64)], delta: f64) -> Result<(), AccountingError> {
+fn check(events: &[(SampledGaussian, u64)], delta: f64) -> Result<(), AccountingError> {
     crate::delta::check_delta(delta)?;
     if events.iter().all(|(_, times)| *times == 0) { Err(AccountingError::Steps) } else { Ok(()) }
 }

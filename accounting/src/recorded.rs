@@ -1,115 +1,107 @@
-//! The record of a run for an auditor: the events, from which ε follows without anything else.
+//! The record of a run for an auditor: its event, from which ε follows without anything else.
 
+mod file;
+mod kind;
+mod run_parts;
 #[cfg(test)]
 mod tests;
 
-use super::delta::{check_delta, smallest_delta};
-use super::plan::with;
+use super::event::Event;
 use super::pld::Neighbours;
-use super::recorded_event::RecordedEvent;
-use super::selection::{self, Curve};
-use super::{Accountant, AccountingError, Correlated, EpsilonBound, Plan, Sampler, Search, Truncation, pld, smaller};
-use damper_core::accounting::event::{Event, Rate};
-use damper_core::accounting::renyi::least_epsilon;
-use serde::{Deserialize, Serialize};
-use std::fmt;
+use super::{Accountant, AccountingError, EpsilonBound, Sampler};
+use damper_core::accounting::event::{Rate, SampledGaussian};
+use file::File;
+pub use kind::RunKind;
+pub use run_parts::{RunParts, RunSearch};
+use serde::{Deserialize, Serialize, Serializer};
+use std::num::NonZeroU32;
 
-/// Most draws that are listed one by one.
-const SCHEDULE: u64 = 1 << 24;
-/// Most different draws that are priced where rates change (some seconds; at one rate, 100,000 draws take one second).
-const CHANGING: usize = 1 << 14;
-
-/// A private run, a simulation, or a run without privacy.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum RunKind {
-    /// The key came from the operating system.
-    Private,
-    /// The seed is known, so the noise can be computed again and nothing is private. ε is what a private run would have.
-    Simulation,
-    /// Neither clipped nor with noise, by request. No event is recorded and no ε holds.
-    #[serde(rename = "not private")]
-    NotPrivate,
-}
-
-impl fmt::Display for RunKind {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Private => "private",
-            Self::Simulation => "simulation",
-            Self::NotPrivate => "not private",
-        })
-    }
-}
-
-/// The events of a run, in the order of its steps.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
+/// A run and its event. As JSON it is the content of `events.json`.
+#[derive(Clone, PartialEq, Debug, Deserialize)]
+#[serde(try_from = "File")]
 pub struct Recorded {
     /// The δ of the run's claim.
     pub delta: f64,
     /// The accountant of the run's claim.
     pub accountant: Accountant,
-    /// True if the run was private; none in a record of an earlier version.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    /// The kind of the run; none in a record of an earlier version.
     pub run: Option<RunKind>,
     /// The sampler.
-    #[serde(default, skip_serializing_if = "Sampler::is_poisson")]
     pub sampler: Sampler,
     /// Steps that released something, where an event is an epoch of them.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub steps: Option<u64>,
-    /// At which size draws were cut, where they were.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub truncation: Option<Truncation>,
-    /// The correlated noise that the events are of, if noise was correlated.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub correlation: Option<Correlated>,
-    /// The private search whose best candidate was released, if there was one: the events are those of one candidate.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub search: Option<Search>,
-    /// Every draw from which something was released.
-    pub events: Vec<RecordedEvent>,
-    /// Noisy releases from held-out samples. A sample is either a training sample or a held-out one, by public choice, so ε is the
-    /// larger of the two parts: whatever a held-out sample is, the draws do not depend on it, and given what the draws released, the
-    /// releases here do not depend on a training sample.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub held_out: Vec<RecordedEvent>,
-    /// The release of the features' means and deviations from all training samples before the first draw, if there was one. ε composes
-    /// it with the draws.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub normalize: Option<RecordedEvent>,
-    /// The release of the number of training samples without a finite gradient, before the first draw, if there was one. Priced as
-    /// `normalize` is; where there are both, they are one event (`Event::and`).
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub non_finite: Option<RecordedEvent>,
+    /// Always that of [`RunParts`].
+    event: Event,
+}
+
+impl Serialize for Recorded {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let Self { delta, accountant, run, sampler, steps, .. } = *self;
+        File::new(delta, accountant, run, sampler, steps, &self.parts()).serialize(serializer)
+    }
+}
+
+impl TryFrom<File> for Recorded {
+    type Error = AccountingError;
+
+    fn try_from(file: File) -> Result<Self, AccountingError> {
+        let event = file.event()?;
+        let File { delta, accountant, run, sampler, steps, .. } = file;
+        Ok(Self { delta, accountant, run, sampler, steps, event })
+    }
 }
 
 impl Recorded {
-    /// The Poisson draws, without truncation.
+    /// A run of these Poisson draws.
     #[must_use]
-    pub fn new(accountant: Accountant, delta: f64, events: &[(Event, u64)]) -> Self {
-        let events = events.iter().map(RecordedEvent::new).collect();
-        Self {
-            delta,
-            accountant,
-            run: None,
-            sampler: Sampler::Poisson,
-            steps: None,
-            truncation: None,
-            correlation: None,
-            search: None,
-            events,
-            held_out: Vec::new(),
-            normalize: None,
-            non_finite: None,
-        }
+    pub fn new(accountant: Accountant, delta: f64, events: &[(SampledGaussian, u64)]) -> Self {
+        let event = Event::Compose(Event::draws(Sampler::Poisson, events));
+        Self { delta, accountant, run: None, sampler: Sampler::Poisson, steps: None, event }
     }
 
-    /// The number of events.
+    /// This record with the event of `parts`.
+    #[must_use]
+    pub fn with(&self, parts: &RunParts<'_>) -> Self {
+        Self { event: parts.event(), ..*self }
+    }
+
+    /// This record of a run with `steps` steps by `sampler`.
+    #[must_use]
+    pub fn with_sampler(self, sampler: Sampler, steps: u64) -> Self {
+        Self { sampler, steps: (!sampler.has_event_each_step()).then_some(steps), ..self }
+    }
+
+    /// This record of a run of this kind.
+    #[must_use]
+    pub fn with_kind(self, run: RunKind) -> Self {
+        Self { run: Some(run), ..self }
+    }
+
+    /// The event.
+    #[must_use]
+    pub fn event(&self) -> &Event {
+        &self.event
+    }
+
+    /// The parts of the event.
+    #[must_use]
+    pub fn parts(&self) -> RunParts<'_> {
+        // A record has no other event.
+        RunParts::of(&self.event).unwrap_or_default()
+    }
+
+    /// The number of draws.
     #[must_use]
     pub fn events(&self) -> u64 {
-        self.events.iter().fold(0, |sum, event| sum.saturating_add(event.times))
+        count(self.parts().draws)
+    }
+
+    /// The number of draws, statistics and releases from held-out samples.
+    #[must_use]
+    pub fn releases(&self) -> u64 {
+        let parts = self.parts();
+        let statistics = parts.statistics().count() as u64;
+        count(parts.draws).saturating_add(count(parts.held_out)).saturating_add(statistics)
     }
 
     /// The number of steps: draws, or batches.
@@ -121,46 +113,30 @@ impl Recorded {
     /// The releases from held-out samples, as a record of their own; none where there are none.
     #[must_use]
     pub fn of_held_out(&self) -> Option<Self> {
-        let alone = Self {
-            sampler: Sampler::Poisson,
-            steps: None,
-            truncation: None,
-            correlation: None,
-            search: None,
-            events: self.held_out.clone(),
-            held_out: Vec::new(),
-            normalize: None,
-            non_finite: None,
-            ..*self
-        };
-        (!self.held_out.is_empty()).then_some(alone)
+        let draws = self.parts().held_out;
+        let alone =
+            Self { sampler: Sampler::Poisson, steps: None, ..self.with(&RunParts { draws, ..RunParts::default() }) };
+        (!draws.is_empty()).then_some(alone)
     }
 
-    /// The draws and the releases before them: what a training sample is protected from.
+    /// The draws and the statistics before them: what a training sample is protected from.
     #[must_use]
     pub fn of_training(&self) -> Self {
-        Self { held_out: Vec::new(), ..self.clone() }
+        self.with(&RunParts { held_out: &[], ..self.parts() })
     }
 
-    /// The first `events` events, with the releases before them and all releases from held-out samples.
+    /// The first `events` draws, with the statistics before them and the first `held_out` releases from held-out samples.
     #[must_use]
-    pub fn first(&self, events: u64) -> Self {
-        let mut left = events;
-        let mut first = Vec::new();
-        for event in &self.events {
-            let times = event.times.min(left);
-            left -= times;
-            if times > 0 {
-                first.push(RecordedEvent { times, ..*event });
-            }
-        }
-        Self { events: first, ..self.clone() }
+    pub fn first(&self, events: u64, held_out: u64) -> Self {
+        let parts = self.parts();
+        let (draws, held_out) = (first_of(parts.draws, events), first_of(parts.held_out, held_out));
+        self.with(&RunParts { draws: &draws, held_out: &held_out, ..parts })
     }
 
-    /// One of the events, in words.
+    /// One of the draws, in words.
     #[must_use]
     pub fn event_name(&self) -> &'static str {
-        match (self.sampler, &self.correlation) {
+        match (self.sampler, self.parts().correlation) {
             (Sampler::Poisson, _) => "a draw",
             (Sampler::CyclicPoisson, _) => "a draw of each group",
             (Sampler::MinSeparation, Some(_)) => "the whole run",
@@ -171,257 +147,121 @@ impl Recorded {
     /// The smallest multiplier of a draw.
     #[must_use]
     pub fn smallest_multiplier(&self) -> f64 {
-        self.events.iter().map(|event| event.noise_multiplier).fold(f64::INFINITY, f64::min)
+        self.rates_and_multipliers().map(|(_, multiplier)| multiplier).fold(f64::INFINITY, f64::min)
     }
 
     /// The largest rate of a draw.
     #[must_use]
-    pub fn largest_rate(&self) -> f64 {
-        let numerator = self.events.iter().map(|event| event.sampling_rate_numerator).max();
-        numerator.unwrap_or(0) as f64 / Rate::DENOMINATOR as f64
+    pub fn largest_rate(&self) -> Rate {
+        self.rates_and_multipliers().map(|(rate, _)| rate).max().unwrap_or(Rate::ZERO)
     }
 
-    /// The events, those that are alike together, as a plan orders them.
-    pub(super) fn checked(&self) -> Result<Vec<(Event, u64)>, AccountingError> {
-        let mut events = self.events.iter().map(|event| self.event(event)).collect::<Result<Vec<_>, _>>()?;
-        if let Some(correlation) = &self.correlation {
-            correlation.check(self.sampler, &events)?;
-        }
-        events.retain(|(_, times)| *times > 0);
-        events.sort_by(|(a, _), (b, _)| (a.multiplier().total_cmp(&b.multiplier())).then(a.rate().cmp(&b.rate())));
-        events.dedup_by(|next, kept| {
-            let alike = next.0 == kept.0;
-            if alike {
-                kept.1 = kept.1.saturating_add(next.1);
-            }
-            alike
-        });
-        if events.is_empty() && self.before().next().is_none() {
-            return Err(AccountingError::Steps);
-        }
-        let alike = events.iter().all(|(event, _)| event.rate() == events[0].0.rate());
-        if alike || events.len() <= CHANGING { Ok(events) } else { Err(AccountingError::TooMany(events.len())) }
+    fn rates_and_multipliers(&self) -> impl Iterator<Item = (Rate, f64)> {
+        self.parts().draws.iter().filter_map(|(event, _)| event.rate_and_multiplier())
     }
 
-    /// The releases before the draws, of which each sample is in all.
-    pub fn before(&self) -> impl Iterator<Item = &RecordedEvent> {
-        self.normalize.iter().chain(&self.non_finite)
-    }
-
-    /// The releases before the draws as one event, if there were some. Each is a Gaussian release at a rate of 1, so all of them are one with
-    /// the summed inverse variances, rounded toward less noise.
+    /// ε at `delta`, from the event alone.
     ///
     /// # Errors
     ///
-    /// One of them is damaged: it has another rate, does not come once, or its multiplier is not above 0.
-    pub fn release(&self) -> Result<Option<Event>, AccountingError> {
-        self.before().try_fold(None, |joint: Option<Event>, recorded| {
-            let event = self.release_of(recorded)?;
-            Ok(Some(match joint {
-                None => event,
-                Some(joint) => joint
-                    .and(event.multiplier())
-                    .map_err(|_| AccountingError::NoiseMultiplier(recorded.noise_multiplier))?,
-            }))
-        })
-    }
-
-    fn release_of(&self, recorded: &RecordedEvent) -> Result<Event, AccountingError> {
-        let (event, times) = self.event(recorded)?;
-        // A damaged record is no free release.
-        if times != 1 {
-            return Err(AccountingError::Steps);
-        }
-        if event.rate() == Rate::ONE { Ok(event) } else { Err(AccountingError::SamplingRate(event.rate().as_f64())) }
-    }
-
-    pub(super) fn event(&self, event: &RecordedEvent) -> Result<(Event, u64), AccountingError> {
-        let asked = event.sampling_rate_numerator as f64 / Rate::DENOMINATOR as f64;
-        let rate = match Rate::from_numerator(event.sampling_rate_numerator) {
-            Ok(rate) if rate != Rate::ZERO && (self.sampler.has_coins() || rate == Rate::ONE) => rate,
-            _ => return Err(AccountingError::SamplingRate(asked)),
-        };
-        let found = Event::new(rate, event.noise_multiplier)
-            .map_err(|_| AccountingError::NoiseMultiplier(event.noise_multiplier))?;
-        Ok((found, event.times))
-    }
-
-    /// ε at `delta`, from the events alone.
-    ///
-    /// # Errors
-    ///
-    /// The run is not private; a rate above 1 or a multiplier that is not above 0, as a damaged file may have; no event; or no finite
-    /// ε.
+    /// The run is not private, the sampler has no such event, or as [`Event::epsilon`].
     pub fn epsilon(&self, accountant: Accountant, delta: f64) -> Result<EpsilonBound, AccountingError> {
-        if self.search.is_some() {
-            return Self::epsilon_of_all(std::slice::from_ref(self), delta);
-        }
-        self.priced(delta, |record, events, delta| record.uncut(accountant, events, delta))
+        self.cost(|event| event.epsilon(accountant, delta))
     }
 
-    /// ε at `delta` where neighbours have one sample in the place of another, by privacy loss distributions.
-    ///
-    /// Everything that a draw releases is part of its multiplier, so all of it counts as moved to the opposite.
+    /// ε at `delta` where neighbours have one sample in the place of another, as [`Event::epsilon_of_replaced`].
     ///
     /// # Errors
     ///
-    /// As [`Recorded::epsilon`].
+    /// As [`Recorded::epsilon`], or as [`Event::epsilon_of_replaced`].
     pub fn epsilon_of_replaced(&self, delta: f64) -> Result<EpsilonBound, AccountingError> {
-        if self.has_blocks() {
-            return Err(AccountingError::ReplacedBlocks);
-        }
-        if self.search.is_some() {
-            return Err(AccountingError::ReplacedSearch);
-        }
-        self.priced(delta, |record, events, delta| {
-            let all = with(record.release()?, events);
-            Ok(EpsilonBound { epsilon: pld::of_discrete(&all, Neighbours::Replace, delta)?, order: None })
-        })
+        self.cost(|event| event.epsilon_of_replaced(delta))
     }
 
-    /// Rényi divergences of everything in the record, whatever the accountant: of the best candidate of a search, or of a run.
+    /// ε at `delta` of a group of `size` samples, as [`Event::epsilon_of_group`].
     ///
     /// # Errors
     ///
-    /// The run is not private, an event is damaged, or draws were cut, which has no divergence.
-    pub fn divergences(&self) -> Result<Curve, AccountingError> {
-        if self.run == Some(RunKind::NotPrivate) {
-            return Err(AccountingError::NotPrivate);
-        }
-        if self.truncation.is_some() {
-            return Err(AccountingError::TruncatedSearch);
-        }
-        let others = self.search.iter().flat_map(|search| &search.others);
-        let of_others = others.map(|other| {
-            Self { events: other.events.clone(), held_out: other.held_out.clone(), search: None, ..self.clone() }
-                .divergences()
-        });
-        let mut worst = selection::of_events(&with(self.release()?, &self.checked()?))?;
-        if let Some(held_out) = self.of_held_out() {
-            worst = selection::larger(&worst, &held_out.divergences()?);
-        }
-        for other in of_others {
-            worst = selection::larger(&worst, &other?);
-        }
-        Ok(self.search.as_ref().map_or(worst, |search| search.candidates.best(&worst)))
+    /// As [`Recorded::epsilon`], or as [`Event::epsilon_of_group`].
+    pub fn epsilon_of_group(
+        &self,
+        size: NonZeroU32,
+        neighbours: Neighbours,
+        delta: f64,
+    ) -> Result<EpsilonBound, AccountingError> {
+        self.cost(|event| event.epsilon_of_group(size, neighbours, delta))
     }
 
-    /// ε at `delta` of everything in `records`, one after the other, by Rényi divergences: for records of which one is of a search.
+    /// δ at `epsilon`, as [`Event::delta`].
     ///
     /// # Errors
     ///
-    /// As [`Recorded::divergences`], or no finite ε holds.
-    pub fn epsilon_of_all(records: &[Self], delta: f64) -> Result<EpsilonBound, AccountingError> {
-        check_delta(delta)?;
-        let mut all = selection::NOTHING;
-        for record in records {
-            all = selection::sum(&all, &record.divergences()?);
-        }
-        let (epsilon, order) = selection::epsilon(&all, delta);
-        if epsilon.is_finite() {
-            return Ok(EpsilonBound { epsilon, order: Some(order) });
-        }
-        let least = records.iter().map(Self::smallest_multiplier).fold(f64::INFINITY, f64::min);
-        let steps = records.iter().fold(0u64, |sum, record| sum.saturating_add(record.steps()));
-        Err(AccountingError::NothingHolds { multiplier: least, steps })
-    }
-
-    /// Returns true if draws by coins have blocks of correlated noise, which have no price of a replaced sample.
-    #[must_use]
-    pub fn has_blocks(&self) -> bool {
-        self.correlation.is_some() && self.sampler.has_coins()
-    }
-
-    /// The price at what truncation leaves of δ.
-    fn priced(
-        &self,
-        delta: f64,
-        price: impl Fn(&Self, &[(Event, u64)], f64) -> Result<EpsilonBound, AccountingError>,
-    ) -> Result<EpsilonBound, AccountingError> {
-        let held_out = self.of_held_out().map(|held_out| held_out.priced_alone(delta, &price)).transpose()?;
-        let training = self.priced_alone(delta, price)?;
-        Ok(held_out.filter(|held_out| held_out.epsilon > training.epsilon).unwrap_or(training))
-    }
-
-    /// The price of the draws and of the release before them.
-    fn priced_alone(
-        &self,
-        delta: f64,
-        price: impl Fn(&Self, &[(Event, u64)], f64) -> Result<EpsilonBound, AccountingError>,
-    ) -> Result<EpsilonBound, AccountingError> {
-        if self.run == Some(RunKind::NotPrivate) {
-            return Err(AccountingError::NotPrivate);
-        }
-        check_delta(delta)?;
-        let events = self.checked()?;
-        let finite = |delta| {
-            let priced = price(self, &events, delta)?;
-            if priced.epsilon.is_finite() {
-                return Ok(priced);
-            }
-            Err(AccountingError::NothingHolds { multiplier: self.smallest_multiplier(), steps: self.steps() })
-        };
-        match self.truncation {
-            None => finite(delta),
-            Some(truncation) => Ok(truncation.price(delta, truncation.any(&events), finite)?.price),
-        }
-    }
-
-    fn uncut(
-        &self,
-        accountant: Accountant,
-        events: &[(Event, u64)],
-        delta: f64,
-    ) -> Result<EpsilonBound, AccountingError> {
-        // A schedule's draws differ, and Rényi's accountant prices them by a plan's few knots.
-        let release = self.release()?;
-        let all = with(release, events);
-        let alike = events.iter().all(|(event, _)| event.rate() == events[0].0.rate());
-        let plan = || {
-            let each =
-                events.iter().flat_map(|(event, times)| std::iter::repeat_n(event.multiplier(), *times as usize));
-            let plan = |rate| Plan::new(rate, each, None).map(|plan| plan.with_release(release));
-            events.first().filter(|_| alike && self.events() <= SCHEDULE).map(|(event, _)| plan(event.rate()))
-        };
-        match accountant {
-            Accountant::Pld => smaller::price(&all, || plan()?.ok().map(|plan| plan.knots()), delta),
-            Accountant::Rdp => match plan() {
-                Some(plan) => plan?.price(accountant, delta),
-                None => {
-                    let found = least_epsilon(&all, delta).map_err(|_| AccountingError::Delta(delta))?;
-                    Ok(EpsilonBound { epsilon: found.epsilon, order: Some(found.order) })
-                }
-            },
-        }
-    }
-
-    /// δ at `epsilon`, from the events alone: an upper bound, at most a thousandth above the least that this accountant certifies, at least
-    /// 1e-15, and 1 if no smaller one is found.
-    ///
-    /// # Errors
-    ///
-    /// ε is not a finite number of at least 0, or as [`Recorded::epsilon`].
+    /// As [`Recorded::epsilon`], or as [`Event::delta`].
     pub fn delta(&self, accountant: Accountant, epsilon: f64) -> Result<f64, AccountingError> {
-        self.delta_by(epsilon, |delta| self.epsilon(accountant, delta))
+        self.cost(|event| event.delta(accountant, epsilon))
     }
 
-    /// δ at `epsilon` by a price at each δ.
-    pub(super) fn delta_by(
+    /// δ at `epsilon` of a group, as [`Event::delta_of_group`].
+    ///
+    /// # Errors
+    ///
+    /// As [`Recorded::epsilon`], or as [`Event::delta_of_group`].
+    pub fn delta_of_group(
         &self,
+        size: NonZeroU32,
+        neighbours: Neighbours,
         epsilon: f64,
-        price: impl Fn(f64) -> Result<EpsilonBound, AccountingError>,
     ) -> Result<f64, AccountingError> {
-        if !(epsilon >= 0.0 && epsilon.is_finite()) {
-            return Err(AccountingError::EpsilonOfDelta(epsilon));
-        }
-        smallest_delta(epsilon, |delta| match price(delta) {
-            Ok(bound) => Ok(bound.epsilon),
-            Err(
-                AccountingError::NothingHolds { .. }
-                | AccountingError::Truncation { .. }
-                | AccountingError::Group { .. },
-            ) => Ok(f64::INFINITY),
-            Err(error) => Err(error),
+        self.cost(|event| event.delta_of_group(size, neighbours, epsilon))
+    }
+
+    fn cost<T>(&self, of: impl Fn(&Event) -> Result<T, AccountingError>) -> Result<T, AccountingError> {
+        of(self.checked()?).map_err(|error| match error {
+            // Draws are epochs of so many steps.
+            AccountingError::NothingHolds { multiplier, steps } if steps == self.events() => {
+                AccountingError::NothingHolds { multiplier, steps: self.steps() }
+            }
+            other => other,
         })
     }
+
+    /// The event, if it has a privacy cost.
+    ///
+    /// # Errors
+    ///
+    /// The run is not private, or the sampler has no such event.
+    pub fn checked(&self) -> Result<&Event, AccountingError> {
+        if self.run == Some(RunKind::NotPrivate) {
+            return Err(AccountingError::NotPrivate);
+        }
+        let RunParts { draws, correlation, search, .. } = self.parts();
+        let others = search.iter().flat_map(|search| &search.others);
+        let mut all = others.map(|[draws, _]| *draws).chain([draws]).flatten();
+        let drawn = all.find_map(|(event, _)| match event {
+            Event::Poisson { rate, .. } if !self.sampler.has_coins() => Some(*rate),
+            _ => None,
+        });
+        match drawn {
+            Some(rate) => Err(AccountingError::SamplingRate(rate.as_f64())),
+            None if correlation.is_some() && !self.sampler.has_correlated_noise() => Err(AccountingError::Correlated),
+            None => Ok(&self.event),
+        }
+    }
+}
+
+fn count(list: &[(Event, u64)]) -> u64 {
+    list.iter().fold(0, |sum, (_, times)| sum.saturating_add(*times))
+}
+
+/// The first `left` of a list.
+fn first_of(list: &[(Event, u64)], mut left: u64) -> Vec<(Event, u64)> {
+    let mut first = Vec::new();
+    for (event, times) in list {
+        let times = (*times).min(left);
+        left -= times;
+        if times > 0 {
+            first.push((event.clone(), times));
+        }
+    }
+    first
 }

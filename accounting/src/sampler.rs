@@ -35,6 +35,12 @@ impl Sampler {
         matches!(self, Self::Poisson | Self::CyclicPoisson)
     }
 
+    /// Returns true if the privacy cost of correlated noise is known.
+    #[must_use]
+    pub(super) fn has_correlated_noise(self) -> bool {
+        matches!(self, Self::CyclicPoisson | Self::MinSeparation)
+    }
+
     /// The name, as the command takes it.
     #[must_use]
     pub fn name(self) -> &'static str {

@@ -7,14 +7,12 @@
 //! many there are.
 //!
 //! - [`CandidateCount`] is a distribution of K; `negative_binomial` and `poisson` have its bounds, with proofs.
-//! - [`Search`] is a search as a record holds it.
 
 mod count;
 mod curve;
 mod fraction;
 mod negative_binomial;
 mod poisson;
-mod record;
 #[cfg(test)]
 mod tests;
 
@@ -22,4 +20,3 @@ pub use count::CandidateCount;
 pub use curve::Curve;
 pub(crate) use curve::{NOTHING, epsilon, larger, of_events, sum};
 pub use fraction::Fraction;
-pub use record::{CandidateEvents, Search};

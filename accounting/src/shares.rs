@@ -45,7 +45,7 @@
 
 use super::delta::check_delta;
 use super::pld::Neighbours;
-use super::{Accountant, AccountingError, EpsilonBound, Plan, Recorded, SMALLEST_SIGMA};
+use super::{Accountant, AccountingError, EpsilonBound, Event, Plan, SMALLEST_SIGMA, Sampler};
 use damper_core::accounting::event::Rate;
 use damper_core::numerics::up::{add_up, div_up, exp_up, from_u64_up, mul_up, next_down, sub_up};
 use libm::{exp, log1p, sqrt};
@@ -165,8 +165,8 @@ impl NoiseShares {
             let found = if size == NonZeroU32::MIN {
                 plan.epsilon(rounds.accountant, delta)?
             } else {
-                let record = Recorded::new(rounds.accountant, delta, plan.events());
-                record.epsilon_of_group(size, Neighbours::AddOrRemove, delta)?
+                let event = Event::Compose(Event::draws(Sampler::Poisson, plan.events()));
+                event.epsilon_of_group(size, Neighbours::AddOrRemove, delta)?
             };
             Ok::<_, AccountingError>(EpsilonBound { epsilon: plus(found.epsilon, 2.0 * ratio), ..found })
         };
@@ -317,7 +317,7 @@ mod tests {
         let run = SharedRounds { rate: Rate::of(1, 10).unwrap(), dim: 1_000_000, ..rounds(16, 100) };
         let five = NonZeroU32::new(5).unwrap();
         let plan = Plan::constant(run.rate, 4.0, None, 100).unwrap();
-        let plain = Recorded::new(Accountant::Pld, 1e-5, plan.events())
+        let plain = Event::Compose(Event::draws(Sampler::Poisson, plan.events()))
             .epsilon_of_group(five, Neighbours::AddOrRemove, 1e-5)
             .unwrap()
             .epsilon;

@@ -11,7 +11,7 @@
 use super::delta::check_delta;
 use super::pld::{self, Neighbours};
 use super::{AccountingError, EpsilonBound, coins};
-use damper_core::accounting::event::Event;
+use damper_core::accounting::event::SampledGaussian;
 use damper_core::accounting::renyi::least_epsilon;
 
 /// Most different events that are priced one by one; a divergence takes microseconds at each of 100 orders.
@@ -20,8 +20,8 @@ const ONE_BY_ONE: usize = 128;
 /// ε at `delta` of `events` where a sample is there or not; infinite where nothing is found to hold. `knots` are events that cost at
 /// least as much in Rényi divergences, few of them: asked for where there are many events, `None` where there is no such list.
 pub(super) fn price(
-    events: &[(Event, u64)],
-    knots: impl FnOnce() -> Option<Vec<(Event, u64)>>,
+    events: &[(SampledGaussian, u64)],
+    knots: impl FnOnce() -> Option<Vec<(SampledGaussian, u64)>>,
     delta: f64,
 ) -> Result<EpsilonBound, AccountingError> {
     check_delta(delta)?;
@@ -47,7 +47,7 @@ mod tests {
     use damper_core::accounting::event::Rate;
 
     fn at(rate: f64, multiplier: f64, steps: u64, delta: f64) -> (EpsilonBound, EpsilonBound, f64) {
-        let event = Event::new(Rate::at_least(rate).unwrap(), multiplier).unwrap();
+        let event = SampledGaussian::new(Rate::at_least(rate).unwrap(), multiplier).unwrap();
         let plan = Plan::constant(event.rate(), multiplier, None, steps).unwrap();
         let [smaller, renyi] =
             [Accountant::Pld, Accountant::Rdp].map(|accountant| plan.epsilon(accountant, delta).unwrap());
@@ -86,8 +86,8 @@ mod tests {
     fn schedule_uses_rdp_from_knots() {
         let rate = Rate::at_least(1e-7).unwrap();
         let many: Vec<_> =
-            (0..200u32).map(|t| (Event::new(rate, 10.0 + f64::from(t) / 2000.0).unwrap(), 1 << 33)).collect();
-        let knots = vec![(Event::new(rate, 10.0).unwrap(), 200 << 33)];
+            (0..200u32).map(|t| (SampledGaussian::new(rate, 10.0 + f64::from(t) / 2000.0).unwrap(), 1 << 33)).collect();
+        let knots = vec![(SampledGaussian::new(rate, 10.0).unwrap(), 200 << 33)];
         let alone = price(&many, || None, 1e-5).unwrap();
         let smaller = price(&many, || Some(knots), 1e-5).unwrap();
         assert!(

@@ -11,7 +11,7 @@
 //! Which samples of a draw are kept may follow from anything but the data.
 
 use super::{AccountingError, EpsilonBound};
-use damper_core::accounting::event::{Event, Rate};
+use damper_core::accounting::event::{Rate, SampledGaussian};
 use damper_core::numerics::up::{add_up, exp_up, mul_up, sub_up};
 use libm::{exp, lgamma, log, log1p};
 use serde::{Deserialize, Serialize};
@@ -62,7 +62,7 @@ impl Truncation {
 
     /// The probability that any draw of a run is cut, at most.
     #[must_use]
-    pub fn any(&self, events: &[(Event, u64)]) -> f64 {
+    pub fn any(&self, events: &[(SampledGaussian, u64)]) -> f64 {
         events
             .iter()
             .fold(0.0, |sum, (event, times)| add_up(sum, mul_up(*times as f64, self.tail(event.rate()))))
@@ -156,7 +156,7 @@ mod tests {
     #[test]
     fn draws_of_a_run_add_up() {
         let events = [(0.1, 7), (0.05, 20), (0.2, 0)]
-            .map(|(q, times)| (Event::new(Rate::at_least(q).unwrap(), 1.0).unwrap(), times));
+            .map(|(q, times)| (SampledGaussian::new(Rate::at_least(q).unwrap(), 1.0).unwrap(), times));
         let truncation = Truncation { samples: 100, most: 30 };
         let exact = 7.0 * exact(100, 0.1, 30) + 20.0 * exact(100, 0.05, 30);
         let found = truncation.any(&events);
@@ -190,7 +190,7 @@ mod tests {
     fn delta_splits_between_run_and_tail() {
         let rate = Rate::of(128, 1437).unwrap();
         let price = |delta| epsilon(Accountant::Pld, 1.6, rate, 113, delta);
-        let events = [(Event::new(rate, 1.6).unwrap(), 113)];
+        let events = [(SampledGaussian::new(rate, 1.6).unwrap(), 113)];
         let plain = price(1e-5).unwrap().epsilon;
         for (most, costs) in [(200, 1e-2), (240, 1e-9)] {
             let truncation = Truncation { samples: 1437, most };

@@ -19,7 +19,7 @@
 
 use damper_access::Unreleased;
 use damper_accounting::pld::{Neighbours, discrete, epsilon};
-use damper_core::accounting::{Event, Ledger, Rate};
+use damper_core::accounting::{Ledger, Rate, SampledGaussian};
 use damper_core::clip::FlatL2;
 use damper_core::filter::Identity;
 use damper_core::grid::Grid;
@@ -74,10 +74,10 @@ struct Setting {
 
 impl Setting {
     /// What the accountant prices: one draw.
-    fn event(&self) -> Event {
+    fn event(&self) -> SampledGaussian {
         let sigma = f64::from(self.sigma);
         let multiplier = sigma / f64::from(1u32 << self.bits);
-        Event::new(self.rate, discrete::continuous(multiplier, sigma).unwrap()).unwrap()
+        SampledGaussian::new(self.rate, discrete::continuous(multiplier, sigma).unwrap()).unwrap()
     }
 
     /// The probability of a draw of some of the samples, of which `drawn` is a bit each.

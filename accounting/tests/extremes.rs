@@ -2,8 +2,8 @@
 //! and memory.
 
 use damper_accounting::pld::{Neighbours, epsilon, epsilon_lower_bound, of_discrete};
-use damper_accounting::{Accountant, AccountingError, CalibrateQuery, EpsilonQuery, Plan, Recorded, RecordedEvent};
-use damper_core::accounting::event::{Event, Rate};
+use damper_accounting::{Accountant, AccountingError, CalibrateQuery, EpsilonQuery, Plan, Recorded};
+use damper_core::accounting::event::{Rate, SampledGaussian};
 use damper_core::accounting::renyi::{RenyiCurve, least_epsilon};
 
 const ACCOUNTANTS: [Accountant; 2] = [Accountant::Rdp, Accountant::Pld];
@@ -67,10 +67,10 @@ fn extreme_queries_are_finite_or_error() {
 fn extreme_events_have_finite_bounds() {
     for rate in [Rate::ZERO, Rate::from_numerator(1).unwrap(), Rate::ONE] {
         for (at, multiplier) in MULTIPLIERS.into_iter().step_by(2).enumerate() {
-            let event = Event::new(rate, multiplier).unwrap();
+            let event = SampledGaussian::new(rate, multiplier).unwrap();
             let neighbours = [Neighbours::AddOrRemove, Neighbours::Replace][at % 2];
             for (steps, delta) in CLAIMS {
-                let events = [(event, steps), (Event::new(Rate::ONE, 1e3).unwrap(), 1)];
+                let events = [(event, steps), (SampledGaussian::new(Rate::ONE, 1e3).unwrap(), 1)];
                 let upper = epsilon(&events, neighbours, delta).unwrap();
                 let lower = epsilon_lower_bound(&events, neighbours, delta).unwrap();
                 assert!(0.0 <= lower && lower <= upper && lower.is_finite(), "{events:?} {delta}: {lower} {upper}");
@@ -236,15 +236,11 @@ fn ten_million_steps_have_a_cost() {
     let plan = Plan::new(rate, (0..10_000_000).map(|t| 0.8 + f64::from(t % 1000) / 500.0), None).unwrap();
     for accountant in ACCOUNTANTS {
         assert!(is_told(plan.epsilon(accountant, 1e-15).unwrap().epsilon));
-        let times = [(1.0, 5_000_000), (1.5, 5_000_000), (2.0, 1)].map(|(noise_multiplier, times)| RecordedEvent {
-            sampling_rate_numerator: rate.numerator(),
-            noise_multiplier,
-            times,
-        });
-        let recorded = |times: Vec<RecordedEvent>| Recorded { events: times, ..Recorded::new(accountant, 1e-15, &[]) };
-        assert!(is_told(recorded(times.to_vec()).epsilon(accountant, 1e-15).unwrap().epsilon));
+        let times = [(1.0, 5_000_000), (1.5, 5_000_000), (2.0, 1)]
+            .map(|(multiplier, times)| (SampledGaussian::new(rate, multiplier).unwrap(), times));
+        assert!(is_told(Recorded::new(accountant, 1e-15, &times).epsilon(accountant, 1e-15).unwrap().epsilon));
         // More than can be counted.
-        let endless = recorded(times.map(|event| RecordedEvent { times: u64::MAX, ..event }).to_vec());
+        let endless = Recorded::new(accountant, 1e-15, &times.map(|(event, _)| (event, u64::MAX)));
         assert_eq!(endless.steps(), u64::MAX);
         assert!(endless.epsilon(accountant, 1e-15).map_or(true, |price| is_told(price.epsilon)));
     }

@@ -1,21 +1,21 @@
 //! The tight accountant against an independent generator's bounds, closed forms, and the Rényi accountant.
 
 use damper_accounting::pld::{Neighbours, epsilon, epsilon_lower_bound};
-use damper_core::accounting::event::{Event, Rate};
+use damper_core::accounting::event::{Rate, SampledGaussian};
 use damper_core::accounting::renyi::least_epsilon;
 use proptest::prelude::*;
 
 const VECTORS: [&str; 2] = [include_str!("../src/vectors/pld.tsv"), include_str!("../src/vectors/corners.tsv")];
 
-fn event(q: f64, sigma: f64) -> Event {
-    Event::new(Rate::at_least(q).unwrap(), sigma).unwrap()
+fn event(q: f64, sigma: f64) -> SampledGaussian {
+    SampledGaussian::new(Rate::at_least(q).unwrap(), sigma).unwrap()
 }
 
-fn upper(events: &[(Event, u64)], delta: f64) -> f64 {
+fn upper(events: &[(SampledGaussian, u64)], delta: f64) -> f64 {
     epsilon(events, Neighbours::AddOrRemove, delta).unwrap()
 }
 
-fn lower(events: &[(Event, u64)], delta: f64) -> f64 {
+fn lower(events: &[(SampledGaussian, u64)], delta: f64) -> f64 {
     epsilon_lower_bound(events, Neighbours::AddOrRemove, delta).unwrap()
 }
 
@@ -25,7 +25,7 @@ fn tolerance(epsilon: f64) -> f64 {
 }
 
 struct Point {
-    events: [(Event, u64); 1],
+    events: [(SampledGaussian, u64); 1],
     delta: f64,
     least: f64,
     most: f64,
@@ -37,7 +37,7 @@ fn points() -> Vec<Point> {
         let fields: Vec<f64> = line.split('\t').map(|field| field.parse().unwrap()).collect();
         let [numerator, sigma, steps, delta, least, most] = fields[..] else { panic!("{line}") };
         let rate = Rate::from_numerator(numerator as u64).unwrap();
-        Point { events: [(Event::new(rate, sigma).unwrap(), steps as u64)], delta, least, most }
+        Point { events: [(SampledGaussian::new(rate, sigma).unwrap(), steps as u64)], delta, least, most }
     };
     lines.map(point).collect()
 }
@@ -127,9 +127,9 @@ fn gaussian_epsilon(mu: f64, delta: f64) -> f64 {
 
 #[test]
 fn unsampled_epsilon_has_closed_form() {
-    let uneven: Vec<(Event, u64)> = (0..60).map(|t| (event(1.0, 20.0 + f64::from(t)), 7)).collect();
+    let uneven: Vec<(SampledGaussian, u64)> = (0..60).map(|t| (event(1.0, 20.0 + f64::from(t)), 7)).collect();
     let joint = [(event(1.0, 3.0).and(4.0).unwrap(), 1)];
-    let cases: [&[(Event, u64)]; 5] = [
+    let cases: [&[(SampledGaussian, u64)]; 5] = [
         &[(event(1.0, 1.0), 1)],
         &[(event(1.0, 0.7), 3), (event(1.0, 5.0), 20)],
         &[(event(1.0, 60.0), 10_000)],
@@ -166,13 +166,13 @@ fn long_schedule_is_close_with_few_knots() {
     let rising = |t: u32| 0.8 + f64::from(t) * 1e-5;
     let falling = |t: u32| 1.3 - 2e-5 * f64::from(t);
     for multiplier in [rising as fn(u32) -> f64, falling] {
-        let events: Vec<(Event, u64)> = (1..=10_000).map(|t| (event(0.005, multiplier(t)), 1)).collect();
+        let events: Vec<(SampledGaussian, u64)> = (1..=10_000).map(|t| (event(0.005, multiplier(t)), 1)).collect();
         let ours = upper(&events, 1e-5);
         // A lower bound: multipliers rounded up onto few values, each of which is priced as itself.
-        let coarse = |event: &Event| 1.001f64.powf((event.multiplier().ln() / 1.001f64.ln()).ceil());
-        let mut fewer: Vec<(Event, u64)> = Vec::new();
+        let coarse = |event: &SampledGaussian| 1.001f64.powf((event.multiplier().ln() / 1.001f64.ln()).ceil());
+        let mut fewer: Vec<(SampledGaussian, u64)> = Vec::new();
         for (event, _) in &events {
-            let rounded = Event::new(event.rate(), coarse(event)).unwrap();
+            let rounded = SampledGaussian::new(event.rate(), coarse(event)).unwrap();
             match fewer.last_mut() {
                 Some((last, times)) if *last == rounded => *times += 1,
                 _ => fewer.push((rounded, 1)),
@@ -201,13 +201,13 @@ fn unbounded_noise_costs_little_more() {
 // Changing sampling rates cost more than the smallest alone, and less than the largest.
 #[test]
 fn mixed_sampling_rate_cost_is_bounded() {
-    let changing: Vec<(Event, u64)> =
+    let changing: Vec<(SampledGaussian, u64)> =
         (0..2000).map(|t| (event(0.002 + 1e-6 * f64::from(t), 0.8 + 1e-4 * f64::from(t % 500)), 1)).collect();
     let ours = upper(&changing, 1e-6);
     let exactly_two = [(event(0.002, 0.8), 1000), (event(0.004, 0.8), 1000)];
     assert!(ours <= upper(&exactly_two, 1e-6) * 1.3 && ours >= lower(&[(event(0.002, 0.85), 2000)], 1e-6));
     // Few enough to be priced one by one from below.
-    let some: Vec<(Event, u64)> = changing.iter().step_by(50).map(|(event, _)| (*event, 50)).collect();
+    let some: Vec<(SampledGaussian, u64)> = changing.iter().step_by(50).map(|(event, _)| (*event, 50)).collect();
     let (low, high) = (lower(&some, 1e-6), upper(&some, 1e-6));
     assert!(low <= high && high <= low + tolerance(low), "{low} {high}");
 }

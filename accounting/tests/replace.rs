@@ -3,19 +3,19 @@
 
 use damper_accounting::pld::{Neighbours, epsilon, epsilon_lower_bound, of_discrete};
 use damper_accounting::{Accountant, EpsilonQuery, Recorded};
-use damper_core::accounting::event::{Event, Rate};
+use damper_core::accounting::event::{Rate, SampledGaussian};
 use libm::{erfc, exp, log};
 use proptest::prelude::*;
 
-fn event(q: f64, sigma: f64) -> Event {
-    Event::new(Rate::at_least(q).unwrap(), sigma).unwrap()
+fn event(q: f64, sigma: f64) -> SampledGaussian {
+    SampledGaussian::new(Rate::at_least(q).unwrap(), sigma).unwrap()
 }
 
-fn upper(events: &[(Event, u64)], delta: f64) -> f64 {
+fn upper(events: &[(SampledGaussian, u64)], delta: f64) -> f64 {
     epsilon(events, Neighbours::Replace, delta).unwrap()
 }
 
-fn lower(events: &[(Event, u64)], delta: f64) -> f64 {
+fn lower(events: &[(SampledGaussian, u64)], delta: f64) -> f64 {
     epsilon_lower_bound(events, Neighbours::Replace, delta).unwrap()
 }
 
@@ -131,7 +131,7 @@ fn matches_independent_generator() {
         let fields: Vec<f64> = line.split('\t').map(|field| field.parse().unwrap()).collect();
         let [numerator, sigma, steps, delta, least, most] = fields[..] else { panic!("{line}") };
         let rate = Rate::from_numerator(numerator as u64).unwrap();
-        let events = [(Event::new(rate, sigma).unwrap(), steps as u64)];
+        let events = [(SampledGaussian::new(rate, sigma).unwrap(), steps as u64)];
         let found = upper(&events, delta);
         assert!(found >= least && found <= least + tolerance(least), "{line}: {found}");
         if count % 4 == 0 {
@@ -161,10 +161,11 @@ fn sampling_amplifies_a_replaced_sample() {
 
 #[test]
 fn a_schedule_costs_between_its_ends() {
-    let schedule: Vec<(Event, u64)> = (0..2000).map(|t| (event(0.005, 0.8 + 1e-4 * f64::from(t)), 1)).collect();
+    let schedule: Vec<(SampledGaussian, u64)> =
+        (0..2000).map(|t| (event(0.005, 0.8 + 1e-4 * f64::from(t)), 1)).collect();
     let found = upper(&schedule, 1e-5);
     // Rounded to few multipliers, each priced as itself.
-    let coarse = |up: bool| -> Vec<(Event, u64)> {
+    let coarse = |up: bool| -> Vec<(SampledGaussian, u64)> {
         let at = |k: usize| 0.8 + 1e-4 * f64::from(100 * (k + usize::from(up)) as u32);
         (0..20).map(|k| (event(0.005, at(k)), 100)).collect()
     };

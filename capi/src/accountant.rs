@@ -4,7 +4,7 @@ use crate::ffi::{self, IdleRef};
 use crate::memory::{Run, Stage};
 use crate::status::{FfiResult, Status, status};
 use damper_core::accounting::renyi::{ORDERS, RenyiCurve, divergence_at_integer, epsilon_at};
-use damper_core::accounting::{Event, Rate};
+use damper_core::accounting::{Rate, SampledGaussian};
 use damper_core::error::ConfigError;
 use damper_core::numerics::up::{add_up, mul_up};
 
@@ -105,7 +105,7 @@ fn each_event(
     settled: &IdleRef<'_>,
     rate: u64,
     steps: u32,
-    mut take: impl FnMut(&Event, u32),
+    mut take: impl FnMut(&SampledGaussian, u32),
 ) -> Result<(), ConfigError> {
     let (rate, stage) = (Rate::from_numerator(rate)?, &settled.body.stage);
     let Stage::Started(step) = stage else {

@@ -6,7 +6,7 @@ use crate::memory::{Mechanism, Phase, Run, Stage, Step};
 use crate::run::check_sigma;
 use crate::status::{FfiResult, Status, status};
 use core::mem::{align_of, size_of};
-use damper_core::accounting::{Event, Rate, RenyiFilter};
+use damper_core::accounting::{Rate, RenyiFilter, SampledGaussian};
 use damper_core::error::ConfigError;
 use damper_core::private::Mechanism as _;
 
@@ -78,7 +78,7 @@ pub unsafe extern "C" fn damper_fits_budget(run: *const Run, factor: f64, rate: 
         let filter = budget.filter.as_ref().ok_or(Status::Order)?;
         let Stage::Started(step) = &body.stage else { return Err(Status::Order) };
         let event = checked(step, factor, rate)
-            .and_then(|(rate, factor)| -> Result<Event, ConfigError> { step.event_adaptive(factor, rate) });
+            .and_then(|(rate, factor)| -> Result<SampledGaussian, ConfigError> { step.event_adaptive(factor, rate) });
         let event = event.map_err(|error| head.refuse(error))?;
         // SAFETY: the contract of the header.
         unsafe { ffi::write(head, admits, u32::from(filter.fits_budget(&event))) }

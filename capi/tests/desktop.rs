@@ -2,7 +2,7 @@
 //! compiled with AddressSanitizer and UndefinedBehaviorSanitizer.
 
 use damper_core::accounting::renyi::RenyiCurve;
-use damper_core::accounting::{Event, Rate, RenyiFilter};
+use damper_core::accounting::{Rate, RenyiFilter, SampledGaussian};
 use damper_firmware_program::methods::{METHODS, Method, NAMES};
 use std::fs;
 use std::process::Command;
@@ -71,7 +71,7 @@ fn the_self_test_finds_other_modes() {
 #[test]
 fn misuse_is_answered_and_changes_nothing() {
     let Some(said) = run_c("misuse", &["tests/c/misuse.c"]) else { return };
-    let event = Event::new(Rate::of(1, 100).unwrap(), 1.0).unwrap();
+    let event = SampledGaussian::new(Rate::of(1, 100).unwrap(), 1.0).unwrap();
     let mut curve = RenyiCurve::EMPTY;
     curve.add(&event, 1000);
     let epsilon: f64 = said.trim().strip_prefix("epsilon ").and_then(|text| text.parse().ok()).unwrap();
@@ -86,7 +86,7 @@ fn shards_and_states_keep_bits() {
     assert!(lines.len() == 2 && lines[0] == lines[1], "{said}");
     let (steps, spent) = lines[0].strip_prefix("filter ").and_then(|line| line.split_once(" steps, spent ")).unwrap();
     let filter = RenyiFilter::resume(8, 3.0, 1e-5, steps.parse().unwrap(), spent.parse().unwrap()).unwrap();
-    let event = |multiplier| Event::new(Rate::of(1, 50).unwrap(), multiplier).unwrap();
+    let event = |multiplier| SampledGaussian::new(Rate::of(1, 50).unwrap(), multiplier).unwrap();
     assert!(filter.spent() <= filter.budget() && !filter.fits_budget(&event(1.0)));
 }
 

@@ -8,7 +8,7 @@ mod receipt;
 pub mod renyi;
 mod store;
 
-pub use event::{Event, Rate};
+pub use event::{Rate, SampledGaussian};
 pub use filter::RenyiFilter;
 pub use ledger::{Ledger, MOST_STEPS};
 pub use receipt::{Due, Receipt};

@@ -79,7 +79,7 @@ pub use open::Open;
 pub use shard::Shard;
 pub use state::StepState;
 
-use crate::accounting::{Event, Ledger, Rate, RenyiFilter, Store};
+use crate::accounting::{Ledger, Rate, RenyiFilter, SampledGaussian, Store};
 use crate::clip::{Clip, FlatL2};
 use crate::count::{CountNoise, Counts as _, Query};
 use crate::error::{CallError, ConfigError, OpenError};
@@ -211,7 +211,7 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> Priva
     ///
     /// The multiplier cannot be priced, or σ on the grid is too small to be ([`Mechanism::check_noise`]); or the rate is below that of
     /// the step's own draw.
-    pub fn event_at(&self, step: u32, rate: Rate) -> Result<Event, ConfigError> {
+    pub fn event_at(&self, step: u32, rate: Rate) -> Result<SampledGaussian, ConfigError> {
         // Without a draw of its own the rate is 0.
         if rate < self.draw.rate {
             return Err(ConfigError::new("sampling rate", "at least that of the step's own draw"));
@@ -224,13 +224,13 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> Priva
     /// # Errors
     ///
     /// As [`PrivateStep::event_at`], or the factor is not finite and above 0.
-    pub fn event_adaptive(&self, factor: f64, rate: Rate) -> Result<Event, ConfigError> {
+    pub fn event_adaptive(&self, factor: f64, rate: Rate) -> Result<SampledGaussian, ConfigError> {
         self.event(&self.mechanism_adaptive(factor)?, rate)
     }
 
-    fn event(&self, mechanism: &M, rate: Rate) -> Result<Event, ConfigError> {
+    fn event(&self, mechanism: &M, rate: Rate) -> Result<SampledGaussian, ConfigError> {
         mechanism.check_noise()?;
-        let event = Event::new(rate, mechanism.multiplier())?;
+        let event = SampledGaussian::new(rate, mechanism.multiplier())?;
         match self.count_noise {
             Some(noise) => event.and(noise.multiplier()),
             None => Ok(event),
@@ -333,7 +333,7 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> Priva
     }
 
     /// The event of a step with this factor.
-    fn adaptive(&self, factor: f64, rate: Rate) -> Result<Event, CallError> {
+    fn adaptive(&self, factor: f64, rate: Rate) -> Result<SampledGaussian, CallError> {
         self.event_adaptive(factor, rate).map_err(|_| CallError::Order(NO_PRICE))
     }
 

@@ -1,7 +1,7 @@
 //! The Rényi accountant against vectors made without it, and the laws that hold for every ε.
 #![allow(clippy::disallowed_methods)] // References are plain arithmetic.
 
-use damper_core::accounting::event::{Event, Rate};
+use damper_core::accounting::event::{Rate, SampledGaussian};
 use damper_core::accounting::renyi::{MAX_ORDER, ORDERS, RenyiCurve, divergence, epsilon_at, least_epsilon};
 use damper_core::numerics::up;
 use proptest::prelude::*;
@@ -16,18 +16,19 @@ fn rows(text: &str) -> impl Iterator<Item = Vec<&str>> {
     text.lines().filter(|line| !line.starts_with('#')).map(|line| line.split('\t').collect())
 }
 
-fn event(numerator: &str, multiplier: &str) -> Event {
-    Event::new(Rate::from_numerator(numerator.parse().unwrap()).unwrap(), multiplier.parse().unwrap()).unwrap()
+fn event(numerator: &str, multiplier: &str) -> SampledGaussian {
+    SampledGaussian::new(Rate::from_numerator(numerator.parse().unwrap()).unwrap(), multiplier.parse().unwrap())
+        .unwrap()
 }
 
-fn curve(event: &Event, steps: u64) -> RenyiCurve {
+fn curve(event: &SampledGaussian, steps: u64) -> RenyiCurve {
     let mut curve = RenyiCurve::EMPTY;
     curve.add(event, steps);
     curve
 }
 
 fn epsilon(rate: f64, multiplier: f64, steps: u64, delta: f64) -> f64 {
-    let event = Event::new(Rate::at_most(rate).unwrap(), multiplier).unwrap();
+    let event = SampledGaussian::new(Rate::at_most(rate).unwrap(), multiplier).unwrap();
     least_epsilon(&[(event, steps)], delta).unwrap().epsilon
 }
 
@@ -117,7 +118,7 @@ fn unsampled_step_is_above_exact_epsilon() {
 }
 
 /// The least ε over a dense sweep of orders.
-fn swept(event: &Event, steps: u64, delta: f64) -> f64 {
+fn swept(event: &SampledGaussian, steps: u64, delta: f64) -> f64 {
     let mut least = f64::INFINITY;
     let mut order: f64 = 1.05;
     while order < MAX_ORDER {
@@ -144,7 +145,7 @@ fn order_grid_loses_below_half_percent() {
         (1.0, 1.0, 1, 1e-5),
         (1.0, 30.0, 20, 1e-8),
     ] {
-        let event = Event::new(Rate::at_most(rate).unwrap(), multiplier).unwrap();
+        let event = SampledGaussian::new(Rate::at_most(rate).unwrap(), multiplier).unwrap();
         let ours = curve(&event, steps).epsilon(delta).unwrap();
         let finest = swept(&event, steps, delta);
         assert!(ours.epsilon <= 1.005 * finest, "{rate} {multiplier} {steps}: {ours:?} against {finest}");
@@ -164,7 +165,7 @@ fn order_search_loses_below_half_percent() {
         (1.0, 0.05, 1, 1e-5),
         (1.0, 500.0, 1, 1e-5),
     ] {
-        let event = Event::new(Rate::at_most(rate).unwrap(), multiplier).unwrap();
+        let event = SampledGaussian::new(Rate::at_most(rate).unwrap(), multiplier).unwrap();
         let ours = least_epsilon(&[(event, steps)], delta).unwrap();
         let finest = swept(&event, steps, delta);
         assert!(ours.epsilon <= 1.005 * finest, "{rate} {multiplier} {steps}: {ours:?} against {finest}");
@@ -181,7 +182,7 @@ fn extreme_inputs_are_never_nan() {
     for numerator in [0, 1, 2, 1 << 30, 1 << 52, (1 << 53) - 1, 1 << 53] {
         let rate = Rate::from_numerator(numerator).unwrap();
         for multiplier in [5e-324, 1e-200, 1e-4, 1e-3, 0.01, 0.05, 0.2, 1e3, 1e8, 1e160, f64::MAX] {
-            let event = Event::new(rate, multiplier).unwrap();
+            let event = SampledGaussian::new(rate, multiplier).unwrap();
             for steps in [0, 1, 10_000_000, u64::MAX] {
                 let curve = curve(&event, steps);
                 assert!(curve.divergences().iter().all(|&rho| rho >= 0.0), "{event:?} {steps}");
@@ -199,7 +200,7 @@ fn extreme_inputs_are_never_nan() {
             }
         }
     }
-    let event = Event::new(Rate::ONE, 1.0).unwrap();
+    let event = SampledGaussian::new(Rate::ONE, 1.0).unwrap();
     for delta in [0.0, -1.0, 1.0, f64::NAN, f64::INFINITY] {
         assert_eq!(RenyiCurve::of(&event).epsilon(delta).unwrap_err().parameter, "delta");
     }
@@ -241,7 +242,7 @@ proptest! {
         const SLACK: f64 = 1.0 + 1e-7;
         let (sigma, delta) = (log_sigma.exp(), log_delta.exp());
         let at = |numerator, sigma, steps| {
-            let event = Event::new(Rate::from_numerator(numerator).unwrap(), sigma).unwrap();
+            let event = SampledGaussian::new(Rate::from_numerator(numerator).unwrap(), sigma).unwrap();
             curve(&event, steps).epsilon(delta).unwrap().epsilon
         };
         let base = at(numerator, sigma, steps);

@@ -9,7 +9,7 @@ mod digits;
 #[expect(dead_code, reason = "one backend is enough")]
 mod models;
 
-use damper::accounting::{Accountant, Recorded, Sampler};
+use damper::accounting::{Accountant, Event, Recorded, RunParts, Sampler};
 use damper::data::{DataOptions, Normalize};
 use damper::runtime::Choice;
 use damper::train::{
@@ -130,13 +130,11 @@ fn price_composes_release_and_steps() {
             let epsilon = |recorded: &Recorded| recorded.epsilon(accountant, 1e-5).unwrap().epsilon;
             assert!(run.epsilon <= 3.0 && run.epsilon > 2.97, "{noise} {sampler:?} {}", run.epsilon);
             assert_eq!(epsilon(&outcome.recorded), run.epsilon, "{noise} {sampler:?}");
-            let release = outcome.recorded.normalize.unwrap();
-            let listed = Recorded {
-                events: [&[release], &outcome.recorded.events[..]].concat(),
-                normalize: None,
-                correlation: None,
-                ..outcome.recorded.clone()
-            };
+            let parts = outcome.recorded.parts();
+            let release = Event::gaussian(parts.normalize.unwrap()).unwrap();
+            let draws = [&[(release, 1)], parts.draws].concat();
+            let listed = RunParts { normalize: None, correlation: None, draws: &draws, ..parts };
+            let listed = outcome.recorded.with(&listed);
             assert!((epsilon(&listed) / run.epsilon - 1.0).abs() < 1e-3, "{noise} {sampler:?}");
             let more = run.terms.multiplier / plain.terms.multiplier;
             assert!(more > 1.005 && more < 1.08, "{noise} {sampler:?} {more}");

@@ -137,11 +137,11 @@ fn lost_steps_of_correlated_noise_stay_in_it() {
     let folder = tempfile::tempdir().unwrap();
     killed(folder.path(), &one, 5);
     let plan = one.run_plan().unwrap();
-    assert!(plan.paid(1).events() == 1 && plan.paid(1).events == plan.paid(one.terms.steps).events);
+    assert!(plan.paid(1).events() == 1 && plan.paid(1).parts().draws == plan.paid(one.terms.steps).parts().draws);
     let mut watcher = Stopping::default();
     let outcome = train::run_resumable(&two, &mut resume(folder.path(), &two), &mut watcher).unwrap();
     assert_eq!((watcher.resumed, outcome.lost_steps), (Some((5, 3)), 3));
-    assert_eq!(outcome.recorded.events, plan.events.events);
+    assert_eq!(outcome.recorded.parts().draws, plan.events.parts().draws);
 }
 
 /// Steps that the ledger in `folder` counts as paid.

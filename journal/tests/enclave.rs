@@ -1,7 +1,7 @@
 //! A host that keeps an enclave's sealed ledger and does what it likes: loses blobs, hands over old ones, crashes the enclave at
 //! every call, runs it twice. It cannot forge a blob, nor turn the counter back.
 
-use damper_core::accounting::{Event, Ledger, Rate, Record, RenyiFilter, Store};
+use damper_core::accounting::{Ledger, Rate, Record, RenyiFilter, SampledGaussian, Store};
 use damper_core::clip::FlatL2;
 use damper_core::filter::Identity;
 use damper_core::grid::Grid;
@@ -114,7 +114,7 @@ fn filter_run() -> Configuration {
 }
 
 fn dearest() -> f64 {
-    damper_core::accounting::renyi::divergence_at_integer(&Event::new(Rate::ONE, FACTORS[0]).unwrap(), 8)
+    damper_core::accounting::renyi::divergence_at_integer(&SampledGaussian::new(Rate::ONE, FACTORS[0]).unwrap(), 8)
 }
 
 /// What the host does next.
@@ -185,7 +185,7 @@ fn play(acts: &[Act], prepay: Option<u32>) -> Result<u32, TestCaseError> {
                         Instance::Steps(ledger) => (step.open(&mut state, ledger), 0.0),
                         Instance::Divergence(filter, store) => {
                             let factor = FACTORS[opened.len() % FACTORS.len()];
-                            let event = Event::new(Rate::ONE, factor).unwrap();
+                            let event = SampledGaussian::new(Rate::ONE, factor).unwrap();
                             let cost = damper_core::accounting::renyi::divergence_at_integer(&event, 8);
                             (step.open_adaptive(&mut state, factor, Rate::ONE, filter, store), cost)
                         }

@@ -3,7 +3,7 @@
 use super::compared::Compared;
 use super::error::PackError;
 use super::pack::Reader;
-use damper_core::accounting::{Event, Ledger, Rate, Record, RenyiFilter, Store, Volatile};
+use damper_core::accounting::{Ledger, Rate, Record, RenyiFilter, SampledGaussian, Store, Volatile};
 use damper_core::error::OpenError;
 use damper_core::numerics::digest::Digest;
 
@@ -58,7 +58,7 @@ const DOUBLINGS: u32 = 2;
 pub(super) fn factor(
     params: &[f32],
     filter: &RenyiFilter,
-    event: impl Fn(f64) -> Result<Event, PackError>,
+    event: impl Fn(f64) -> Result<SampledGaussian, PackError>,
 ) -> Result<f64, PackError> {
     let word = params.first().copied().unwrap_or_default().to_bits();
     let mut factor = 1.0 + f64::from(word & 7) / 8.0;
@@ -152,7 +152,7 @@ pub(super) fn filter(pack: &mut Reader<'_>) -> Result<Compared, PackError> {
     compared.value(filter.budget().to_bits(), pack.u64());
     for _ in 0..pack.u16() {
         let happening = Happening::read(pack)?;
-        let event = Event::new(Rate::from_numerator(pack.u64())?, pack.f64())?;
+        let event = SampledGaussian::new(Rate::from_numerator(pack.u64())?, pack.f64())?;
         let found = if happening == Happening::Restart {
             let Record { paid, divergence, .. } = store.record;
             filter = RenyiFilter::resume(order, epsilon, delta, paid, divergence)?;

@@ -4,7 +4,7 @@
 use super::search::{ACCURACY, Calibrated, Nearness, OnGrid, search};
 use crate::delta::check_delta;
 use crate::{Accountant, AccountingError, Plan, SMALLEST_SIGMA};
-use damper_core::accounting::event::{Event, Rate};
+use damper_core::accounting::event::{Rate, SampledGaussian};
 use damper_core::noise::MAX_SIGMA;
 
 /// The draws of a run and their noise, up to the size that is to be found.
@@ -19,7 +19,7 @@ pub struct Schedule<'a> {
     /// The multiplier of a further release of every draw, of this size whatever is found: a histogram's σ_H.
     pub joint: Option<f64>,
     /// A release of its own before the first draw, or several as one event, priced with the draws whatever is found.
-    pub release: Option<Event>,
+    pub release: Option<SampledGaussian>,
 }
 
 /// The noise of each draw, relative to a common size: α_t.

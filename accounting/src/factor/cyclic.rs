@@ -13,7 +13,7 @@
 
 use crate::AccountingError;
 use crate::calibration::sampling_rate;
-use damper_core::accounting::event::Event;
+use damper_core::accounting::event::SampledGaussian;
 use damper_core::noise::Participation;
 
 /// A run whose steps draw from one group after the other.
@@ -43,7 +43,7 @@ impl CyclicPoisson {
         sigma: u64,
         grid_bits: u32,
         dim: u64,
-    ) -> Result<(Event, u64), AccountingError> {
+    ) -> Result<(SampledGaussian, u64), AccountingError> {
         let Self { steps, groups, batch, samples } = *self;
         if steps == 0 || steps > Participation::MAX_STEPS.into() {
             return Err(AccountingError::FactorizedSteps(steps));
@@ -57,7 +57,7 @@ impl CyclicPoisson {
         }
         let rate = sampling_rate(of_group as f64 / samples as f64)?;
         let multiplier = sigma as f64 / block_shift(column, grid_bits, dim) * (1.0 - 2.0 * f64::EPSILON);
-        let event = Event::new(rate, multiplier).map_err(|_| AccountingError::NoiseMultiplier(multiplier))?;
+        let event = SampledGaussian::new(rate, multiplier).map_err(|_| AccountingError::NoiseMultiplier(multiplier))?;
         Ok((event, steps.div_ceil(groups)))
     }
 }

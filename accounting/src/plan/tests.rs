@@ -32,7 +32,7 @@ fn epsilon(rate: Rate, multipliers: &[f64]) -> f64 {
 
 /// Every step priced alone.
 fn stepwise(rate: Rate, multipliers: &[f64]) -> f64 {
-    let events: Vec<_> = multipliers.iter().map(|z| (Event::new(rate, *z).unwrap(), 1)).collect();
+    let events: Vec<_> = multipliers.iter().map(|z| (SampledGaussian::new(rate, *z).unwrap(), 1)).collect();
     least_epsilon(&events, DELTA).unwrap().epsilon
 }
 
@@ -42,7 +42,7 @@ fn constant_schedule_costs_its_multiplier() {
     for multiplier in [0.36, 1.27, 8.0] {
         let listed = plan(cifar(), &[multiplier; 900]);
         assert_eq!(listed, Plan::constant(cifar(), multiplier, None, 900).unwrap());
-        let event = Event::new(cifar(), multiplier).unwrap();
+        let event = SampledGaussian::new(cifar(), multiplier).unwrap();
         let priced = listed.price(Accountant::Rdp, DELTA).unwrap();
         let alone = least_epsilon(&[(event, 900)], DELTA).unwrap();
         assert_eq!((priced.epsilon, priced.order), (alone.epsilon, Some(alone.order)));
@@ -62,13 +62,14 @@ fn unsampled_cost_needs_sum_of_precisions() {
         let steps = multipliers.len() as u64;
         let uneven = counts(&plan(Rate::ONE, &multipliers).knots);
         assert_eq!(uneven.iter().map(|(_, times)| times).sum::<u64>(), steps);
-        let even = Event::new(Rate::ONE, constant).unwrap();
+        let even = SampledGaussian::new(Rate::ONE, constant).unwrap();
         for order in ORDERS {
             let ours: f64 = uneven.iter().map(|(event, times)| *times as f64 * divergence(event, order)).sum();
             // Exact but for the whole steps that knots' shares are rounded up to.
             let constant = steps as f64 * divergence(&even, order);
             assert!(ours >= constant * (1.0 - 1e-12) && ours < constant * 1.01, "{order}: {ours} {constant}");
-            let alone: f64 = multipliers.iter().map(|z| divergence(&Event::new(Rate::ONE, *z).unwrap(), order)).sum();
+            let alone: f64 =
+                multipliers.iter().map(|z| divergence(&SampledGaussian::new(Rate::ONE, *z).unwrap(), order)).sum();
             assert!((alone / constant - 1.0).abs() < 1e-9);
         }
     }
@@ -123,7 +124,7 @@ fn a_place_is_the_share_of_the_precision() {
 
 #[test]
 fn events_of_a_plan_are_counted_as_they_are() {
-    let at = |multiplier| Event::new(cifar(), multiplier).unwrap();
+    let at = |multiplier| SampledGaussian::new(cifar(), multiplier).unwrap();
     let found = plan(cifar(), &[2.0, 1.0, 3.0, 2.0, 1.0, 2.0]);
     assert_eq!(found.events(), [(at(1.0), 2), (at(2.0), 3), (at(3.0), 1)]);
     assert_eq!((found.steps(), found.smallest_multiplier()), (6, 1.0));
@@ -203,15 +204,15 @@ fn what_is_spent_grows_to_the_plans_epsilon() {
 #[test]
 fn step_outside_plan_is_bounded_above() {
     let plan = plan(cifar(), &[1.0, 2.0]);
-    let after = |event: Event| {
+    let after = |event: SampledGaussian| {
         let mut spent = plan.spent(Accountant::Rdp, DELTA).unwrap();
         spent.count(&event);
         spent.least_epsilon()
     };
-    let at = |multiplier| Event::new(cifar(), multiplier).unwrap();
+    let at = |multiplier| SampledGaussian::new(cifar(), multiplier).unwrap();
     assert_eq!(after(at(7.0)), after(at(2.0)));
     assert!(after(at(0.99)).is_infinite());
-    assert!(after(Event::new(Rate::of(1, 2).unwrap(), 7.0).unwrap()).is_infinite());
+    assert!(after(SampledGaussian::new(Rate::of(1, 2).unwrap(), 7.0).unwrap()).is_infinite());
 }
 
 proptest! {
@@ -222,7 +223,7 @@ proptest! {
         ln_q in -9.0f64..0.0, ln_low in -1.5f64..3.0, ln_ratio in 0.01f64..3.0, share in 0.0f64..1.0, at in 0usize..72,
     ) {
         let rate = Rate::at_most(ln_q.exp()).unwrap();
-        let price = |precision: f64| divergence(&Event::new(rate, precision.powf(-0.5)).unwrap(), ORDERS[at]);
+        let price = |precision: f64| divergence(&SampledGaussian::new(rate, precision.powf(-0.5)).unwrap(), ORDERS[at]);
         let (high, low) = ((-2.0 * ln_low).exp(), (-2.0 * (ln_low + ln_ratio)).exp());
         let between = price(share * high + (1.0 - share) * low);
         let chord = share * price(high) + (1.0 - share) * price(low);
@@ -242,7 +243,7 @@ proptest! {
         prop_assert_eq!(priced.iter().map(|(_, times)| times).sum::<u64>(), plan.steps());
         for order in [1.25, 2.0, 3.5, 9.0, 64.0] {
             let ours: f64 = priced.iter().map(|(event, times)| *times as f64 * divergence(event, order)).sum();
-            let alone: f64 = multipliers.iter().map(|z| divergence(&Event::new(rate, *z).unwrap(), order)).sum();
+            let alone: f64 = multipliers.iter().map(|z| divergence(&SampledGaussian::new(rate, *z).unwrap(), order)).sum();
             prop_assert!(ours >= alone * (1.0 - 3e-8), "{order}: {ours} {alone}");
         }
     }

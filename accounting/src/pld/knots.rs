@@ -29,7 +29,7 @@
 //! The excess of a mixture is of second order in the distance of the knots; weights are rounded up to a [`LEVELS`]-th so that equal ones
 //! are counted together.
 
-use damper_core::accounting::event::{Event, Rate};
+use damper_core::accounting::event::{Rate, SampledGaussian};
 use libm::{erf, erfc, exp, log};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -47,13 +47,13 @@ pub(super) type Mixture = Vec<(usize, f64)>;
 /// Events as mixtures of knots.
 #[derive(Clone, Debug)]
 pub(super) struct Knots {
-    pub knots: Vec<Event>,
+    pub knots: Vec<SampledGaussian>,
     pub mixtures: Vec<(Mixture, u64)>,
 }
 
 /// Each event as itself, equal ones together.
-pub(super) fn exact(events: &[(Event, u64)]) -> Knots {
-    let mut counts = BTreeMap::<(u64, u64), (Event, u64)>::new();
+pub(super) fn exact(events: &[(SampledGaussian, u64)]) -> Knots {
+    let mut counts = BTreeMap::<(u64, u64), (SampledGaussian, u64)>::new();
     for (event, times) in events.iter().filter(|(_, times)| *times > 0) {
         let key = (event.multiplier().to_bits(), event.rate().numerator());
         counts.entry(key).or_insert((*event, 0)).1 += times;
@@ -65,7 +65,7 @@ pub(super) fn exact(events: &[(Event, u64)]) -> Knots {
 
 /// Few knots, never cheaper than the events. The two releases that are told apart lie at most `apart/σ` from each other: 1 for a sample
 /// that is there or not, 2 for a replaced one; none if only the knot above an event is known to dominate it.
-pub(super) fn few(events: &[(Event, u64)], apart: Option<f64>) -> Knots {
+pub(super) fn few(events: &[(SampledGaussian, u64)], apart: Option<f64>) -> Knots {
     let exact = exact(events);
     if exact.knots.len() <= FEW {
         return exact;
@@ -99,7 +99,7 @@ pub(super) fn few(events: &[(Event, u64)], apart: Option<f64>) -> Knots {
     // A multiplier of which 1/σ is not exact is taken one step down.
     let knot = |&(p, r): &(usize, usize)| {
         let rate = Rate::at_least(rates.knots[r].min(1.0)).ok()?;
-        Event::new(rate, (1.0 / precisions.knots[p]).next_down()).ok()
+        SampledGaussian::new(rate, (1.0 / precisions.knots[p]).next_down()).ok()
     };
     match wanted.iter().map(knot).collect() {
         Some(knots) => Knots { knots, mixtures },
@@ -194,7 +194,7 @@ mod tests {
 
     #[test]
     fn equal_events_are_counted_together() {
-        let event = |q: f64, sigma: f64| Event::new(Rate::at_least(q).unwrap(), sigma).unwrap();
+        let event = |q: f64, sigma: f64| SampledGaussian::new(Rate::at_least(q).unwrap(), sigma).unwrap();
         let events = [(event(0.5, 1.0), 3), (event(0.5, 2.0), 1), (event(0.5, 1.0), 4), (event(0.25, 2.0), 0)];
         let found = exact(&events);
         assert_eq!(
@@ -224,8 +224,8 @@ mod tests {
             multipliers in prop::collection::vec(0.3f64..9.0, 40..90), rates in prop::collection::vec(1e-4f64..1.0, 40..90),
         ) {
             let pairs = multipliers.iter().zip(&rates);
-            let events: Vec<(Event, u64)> =
-                pairs.map(|(z, q)| (Event::new(Rate::at_least(*q).unwrap(), *z).unwrap(), 2)).collect();
+            let events: Vec<(SampledGaussian, u64)> =
+                pairs.map(|(z, q)| (SampledGaussian::new(Rate::at_least(*q).unwrap(), *z).unwrap(), 2)).collect();
             let found = few(&events, Some(1.0));
             let times: u64 = found.mixtures.iter().map(|(_, times)| times).sum();
             prop_assert_eq!(times, 2 * events.len() as u64);

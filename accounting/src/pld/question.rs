@@ -12,7 +12,7 @@ use super::compose::{Composer, Window};
 use super::draw::{self, Direction, Losses};
 use super::knots::{self, Knots};
 use super::{gaussian, grid, group, replace};
-use damper_core::accounting::event::{Event, Rate};
+use damper_core::accounting::event::{Rate, SampledGaussian};
 use libm::{exp, expm1, log, log1p, sqrt};
 
 /// The longest transform: its product and its parts stay far below a gibibyte.
@@ -106,9 +106,10 @@ struct Aim {
 }
 
 impl Question {
-    pub(super) fn new(events: &[(Event, u64)], pair: Pair, delta: f64, bound: Bound) -> Self {
-        let capped = |(event, times): &(Event, u64)| {
-            let event = if event.multiplier() > LARGEST { Event::new(event.rate(), LARGEST) } else { Ok(*event) };
+    pub(super) fn new(events: &[(SampledGaussian, u64)], pair: Pair, delta: f64, bound: Bound) -> Self {
+        let capped = |(event, times): &(SampledGaussian, u64)| {
+            let event =
+                if event.multiplier() > LARGEST { SampledGaussian::new(event.rate(), LARGEST) } else { Ok(*event) };
             (event.unwrap_or(events[0].0), *times)
         };
         let capped: Vec<_> = events.iter().map(capped).collect();
@@ -121,7 +122,7 @@ impl Question {
 
     fn losses(&self, spacing: f64) -> Vec<Losses> {
         let (bound, reach) = (self.bound, self.reach);
-        let one = |event: &Event| match (self.pair, bound) {
+        let one = |event: &SampledGaussian| match (self.pair, bound) {
             // A group that is always drawn is one Gaussian, as far away as all of its samples together.
             (Pair::Group { size, direction }, Bound::Upper) if event.rate() == Rate::ONE => {
                 let multiplier = (event.multiplier() / f64::from(size)).next_down();

@@ -1,7 +1,23 @@
 //! Tests of records of runs.
 
 use super::super::delta::{DELTA_RATIO, LEAST_DELTA};
+use super::super::event::canonical::CHANGING;
+use super::super::event::privacy_cost::SCHEDULE;
 use super::*;
+use crate::{Plan, Truncation};
+use damper_core::accounting::renyi::least_epsilon;
+use serde_json::json;
+
+/// The record in this file.
+fn read(file: &serde_json::Value) -> Result<Recorded, String> {
+    serde_json::from_str(&file.to_string()).map_err(|error| error.to_string())
+}
+
+/// A record with these draws at this rate.
+fn listed(numerator: u64, draws: &[(f64, u64)]) -> serde_json::Value {
+    let draw = |(multiplier, times): &(f64, u64)| json!({ "sampling_rate_numerator": numerator, "noise_multiplier": multiplier, "times": times });
+    json!({ "delta": 1e-5, "accountant": "pld", "events": draws.iter().map(draw).collect::<Vec<_>>() })
+}
 
 // Recorded events cost the same as their plan after a round trip through JSON.
 #[test]
@@ -24,16 +40,13 @@ fn cost_survives_serialization() {
 
 #[test]
 fn changing_rates_are_priced_each_as_it_is() {
-    let event = |of: u64, sigma: f64| Event::new(Rate::of(1, of).unwrap(), sigma).unwrap();
+    let event = |of: u64, sigma: f64| SampledGaussian::new(Rate::of(1, of).unwrap(), sigma).unwrap();
     let events = [(event(100, 1.0), 300), (event(10, 2.0), 200)];
     let recorded = Recorded::new(Accountant::Rdp, 1e-5, &events);
     let (found, exact) = (recorded.epsilon(Accountant::Rdp, 1e-5).unwrap(), least_epsilon(&events, 1e-5).unwrap());
     assert_eq!((found.epsilon, found.order), (exact.epsilon, Some(exact.order)));
-    assert_eq!((recorded.largest_rate(), recorded.smallest_multiplier()), (events[1].0.rate().as_f64(), 1.0));
-    assert_eq!(
-        (recorded.events(), recorded.steps(), Recorded { events: vec![], ..recorded.clone() }.largest_rate()),
-        (500, 500, 0.0)
-    );
+    assert_eq!((recorded.largest_rate(), recorded.smallest_multiplier()), (events[1].0.rate(), 1.0));
+    assert_eq!((recorded.events(), recorded.steps(), recorded.first(0, 0).largest_rate()), (500, 500, Rate::ZERO));
     // In any order, and in parts.
     let parts = [(event(10, 2.0), 150), (event(100, 1.0), 300), (event(10, 2.0), 50)];
     assert_eq!(Recorded::new(Accountant::Rdp, 1e-5, &parts).epsilon(Accountant::Rdp, 1e-5), Ok(found));
@@ -44,7 +57,8 @@ fn changing_rates_are_priced_each_as_it_is() {
 fn long_records_are_priced_without_a_plan() {
     let rate = Rate::of(1, 1000).unwrap();
     let record = |times: u64| {
-        let events: Vec<_> = (0..40).map(|t| (Event::new(rate, 5.0 + 0.002 * f64::from(t)).unwrap(), times)).collect();
+        let events: Vec<_> =
+            (0..40).map(|t| (SampledGaussian::new(rate, 5.0 + 0.002 * f64::from(t)).unwrap(), times)).collect();
         let found = Recorded::new(Accountant::Rdp, 1e-5, &events).epsilon(Accountant::Rdp, 1e-5).unwrap();
         (found.epsilon, least_epsilon(&events, 1e-5).unwrap().epsilon)
     };
@@ -59,7 +73,7 @@ fn what_a_record_says_is_in_its_file() {
     let (private, simulation) = (RunKind::Private, RunKind::Simulation);
     assert_eq!((private.to_string(), simulation.to_string()), ("private".into(), "simulation".into()));
     assert_eq!(RunKind::NotPrivate.to_string(), "not private");
-    let file = serde_json::to_value(Recorded { run: Some(private), ..recorded() }).unwrap();
+    let file = serde_json::to_value(recorded().with_kind(private)).unwrap();
     assert_eq!((file.get("sampler"), &file["run"]), (None, &serde_json::json!("private")));
     let coins = serde_json::from_value::<Recorded>(file).unwrap();
     assert_eq!((coins.sampler, coins.run), (Sampler::Poisson, Some(private)));
@@ -68,16 +82,16 @@ fn what_a_record_says_is_in_its_file() {
 /// Whatever events its file lists.
 #[test]
 fn no_epsilon_of_a_run_not_private() {
-    let event = (Event::new(Rate::of(1, 10).unwrap(), 5.0).unwrap(), 3);
-    let of = |run| Recorded { run, ..Recorded::new(Accountant::Pld, 1e-5, &[event]) };
-    assert!(of(Some(RunKind::Private)).epsilon(Accountant::Pld, 1e-5).is_ok());
-    let not_private = of(Some(RunKind::NotPrivate));
+    let event = (SampledGaussian::new(Rate::of(1, 10).unwrap(), 5.0).unwrap(), 3);
+    let of = |run| Recorded::new(Accountant::Pld, 1e-5, &[event]).with_kind(run);
+    assert!(of(RunKind::Private).epsilon(Accountant::Pld, 1e-5).is_ok());
+    let not_private = of(RunKind::NotPrivate);
     for found in [
         not_private.epsilon(Accountant::Pld, 1e-5),
         not_private.epsilon(Accountant::Rdp, 1e-5),
         not_private.epsilon_of_replaced(1e-5),
-        not_private.first(1).epsilon(Accountant::Pld, 1e-5),
-        Recorded { events: vec![], ..not_private.clone() }.epsilon(Accountant::Pld, 1e-5),
+        not_private.first(1, 0).epsilon(Accountant::Pld, 1e-5),
+        not_private.first(0, 0).epsilon(Accountant::Pld, 1e-5),
     ] {
         assert_eq!(found, Err(AccountingError::NotPrivate));
     }
@@ -89,42 +103,94 @@ fn no_epsilon_of_a_run_not_private() {
 
 #[test]
 fn first_events_are_those_in_order() {
-    let event = |sigma: f64, times| RecordedEvent { noise_multiplier: sigma, times, sampling_rate_numerator: 1 << 50 };
-    let all = Recorded { events: vec![event(1.0, 3), event(2.0, 5), event(3.0, 2)], ..recorded() };
+    let event = |multiplier, times| (Event::gaussian(multiplier).unwrap(), times);
+    let all = [event(1.0, 3), event(2.0, 5), event(3.0, 2)];
+    let recorded = recorded().with(&RunParts { draws: &all, held_out: &all, ..RunParts::default() });
     for (events, exact) in [
         (0, vec![]),
         (2, vec![event(1.0, 2)]),
         (3, vec![event(1.0, 3)]),
         (7, vec![event(1.0, 3), event(2.0, 4)]),
-        (99, all.events.clone()),
+        (99, all.to_vec()),
     ] {
-        assert_eq!(all.first(events).events, exact);
+        assert_eq!(
+            recorded.first(events, 99).parts(),
+            RunParts { draws: &exact, held_out: &all, ..RunParts::default() }
+        );
+        assert_eq!(
+            recorded.first(99, events).parts(),
+            RunParts { draws: &all, held_out: &exact, ..RunParts::default() }
+        );
     }
 }
 
 #[test]
 fn a_damaged_record_is_refused() {
-    let event = RecordedEvent { sampling_rate_numerator: 1 << 50, noise_multiplier: 1.0, times: 5 };
-    let epsilon = |event| {
-        Recorded { events: vec![event], ..Recorded::new(Accountant::Pld, 1e-5, &[]) }.epsilon(Accountant::Pld, 1e-5)
-    };
-    assert!(epsilon(event).is_ok());
-    assert!(epsilon(RecordedEvent { times: 0, ..event }).is_err());
-    assert!(epsilon(RecordedEvent { sampling_rate_numerator: u64::MAX, ..event }).is_err());
-    assert!(epsilon(RecordedEvent { noise_multiplier: -1.0, ..event }).is_err());
-    let above = RecordedEvent { sampling_rate_numerator: 3 * Rate::DENOMINATOR / 2, ..event };
-    assert_eq!(epsilon(above), Err(AccountingError::SamplingRate(1.5)));
+    let epsilon =
+        |rate, multiplier, times| read(&listed(rate, &[(multiplier, times)])).unwrap().epsilon(Accountant::Pld, 1e-5);
+    assert!(epsilon(1 << 50, 1.0, 5).is_ok());
+    assert_eq!(epsilon(1 << 50, 1.0, 0), Err(AccountingError::Steps));
+    assert_eq!(epsilon(0, 1.0, 5), Err(AccountingError::SamplingRate(0.0)));
+    assert_eq!(epsilon(1 << 50, -1.0, 5), Err(AccountingError::NoiseMultiplier(-1.0)));
+    // No event has such a rate, so the file is refused as it is read.
+    for above in [3 * Rate::DENOMINATOR / 2, Rate::DENOMINATOR + 1, u64::MAX] {
+        assert!(read(&listed(above, &[(1.0, 5)])).unwrap_err().contains("`sampling_rate`"));
+    }
+    assert!(
+        read(&listed(1 << 54, &[(1.0, 5)]))
+            .unwrap_err()
+            .starts_with("`sampling_rate` 2: must be above 0 and at most 1")
+    );
     let changing = |count: u64| {
-        let one = |k: u64| RecordedEvent { sampling_rate_numerator: (1 << 45) + k, ..event };
-        Recorded { events: (0..count).map(one).collect(), ..Recorded::new(Accountant::Pld, 1e-5, &[]) }
+        let one = |k: u64| (Event::draw(true, Rate::from_numerator((1 << 45) + k).unwrap(), 1.0), 5);
+        let draws: Vec<_> = (0..count).map(one).collect();
+        Recorded::new(Accountant::Pld, 1e-5, &[]).with(&RunParts { draws: &draws, ..RunParts::default() })
     };
     assert!(changing(1000).epsilon(Accountant::Pld, 1e-5).is_ok());
     let many = changing(CHANGING as u64 + 1).epsilon(Accountant::Pld, 1e-5);
     assert_eq!(many, Err(AccountingError::TooMany(CHANGING + 1)));
 }
 
+/// Every key of a file has its place in the event, is written again in the same order, and no other key is read.
+#[test]
+fn files_are_flat_and_keep_their_bytes() {
+    let full = concat!(
+        r#"{"delta":0.00001,"accountant":"pld","run":"private","sampler":"cyclic-poisson","steps":40,"#,
+        r#""truncation":{"samples":1437,"most":200},"#,
+        r#""correlation":{"matrix":{"banded":[1.0,0.5]},"steps":40,"separation":4,"participations":10,"parameters":9,"grid_bits":20,"sigma":9999999},"#,
+        r#""search":{"candidates":"geometric:0.1","others":[{"events":[{"sampling_rate_numerator":7,"noise_multiplier":2.5,"times":3}]},"#,
+        r#"{"events":[],"held_out":[{"sampling_rate_numerator":9007199254740992,"noise_multiplier":2.5,"times":1}]}]},"#,
+        r#""events":[{"sampling_rate_numerator":9007199254740992,"noise_multiplier":2.5,"times":3},"#,
+        r#"{"sampling_rate_numerator":9007199254740992,"noise_multiplier":2.5,"times":0},{"sampling_rate_numerator":0,"noise_multiplier":-0.5,"times":1}],"#,
+        r#""held_out":[{"sampling_rate_numerator":9007199254740992,"noise_multiplier":3.5,"times":1},{"sampling_rate_numerator":5,"noise_multiplier":3.5,"times":1}],"#,
+        r#""normalize":{"sampling_rate_numerator":9007199254740992,"noise_multiplier":30.5,"times":1},"#,
+        r#""non_finite":{"sampling_rate_numerator":9007199254740992,"noise_multiplier":40.5,"times":1}}"#
+    );
+    let whole: serde_json::Map<String, serde_json::Value> = serde_json::from_str(full).unwrap();
+    for (key, _) in &whole {
+        let mut without = whole.clone();
+        without.shift_remove(key);
+        let text = serde_json::to_string(&without).unwrap();
+        match &key[..] {
+            "delta" | "accountant" | "events" => assert!(read(&without.into()).unwrap_err().contains("missing field")),
+            _ => assert_eq!(serde_json::to_string(&read(&without.into()).unwrap()).unwrap(), text),
+        }
+    }
+    for sampler in ["poisson", "shuffled", "cyclic-poisson", "min-separation"] {
+        let text = full.replace("cyclic-poisson", sampler).replace("\"sampler\":\"poisson\",", "");
+        assert_eq!(serde_json::to_string(&serde_json::from_str::<Recorded>(&text).unwrap()).unwrap(), text);
+    }
+    let other = full.replace("\"steps\":40,\"trunc", "\"step\":40,\"trunc");
+    assert!(
+        serde_json::from_str::<Recorded>(&other)
+            .unwrap_err()
+            .to_string()
+            .starts_with("unknown field `step`, expected one of `delta`")
+    );
+}
+
 fn recorded() -> Recorded {
-    let event = Event::new(Rate::of(128, 1437).unwrap(), 1.6).unwrap();
+    let event = SampledGaussian::new(Rate::of(128, 1437).unwrap(), 1.6).unwrap();
     Recorded::new(Accountant::Pld, 1e-5, &[(event, 113)])
 }
 
@@ -153,7 +219,7 @@ fn delta_and_epsilon_are_inverse() {
 /// Halving finds the least δ at which ε is small enough.
 #[test]
 fn delta_is_the_least_within_a_thousandth() {
-    let steep = Recorded::new(Accountant::Rdp, 1e-5, &[(Event::new(Rate::ONE, 40.0).unwrap(), 9)]);
+    let steep = Recorded::new(Accountant::Rdp, 1e-5, &[(SampledGaussian::new(Rate::ONE, 40.0).unwrap(), 9)]);
     for (recorded, epsilons) in [(recorded(), [0.5, 1.2, 4.0]), (steep, [0.02, 0.2, 0.4])] {
         for epsilon in epsilons {
             let holds = |ln: f64| recorded.epsilon(Accountant::Rdp, libm::exp(ln)).unwrap().epsilon <= epsilon;
@@ -178,7 +244,8 @@ fn delta_meets_closed_forms() {
     for multiplier in [0.5, 1.1, 8.0, 1000.0] {
         for steps in [1u64, 9] {
             let s = multiplier / (steps as f64).sqrt();
-            let recorded = Recorded::new(Accountant::Pld, 1e-5, &[(Event::new(Rate::ONE, multiplier).unwrap(), steps)]);
+            let recorded =
+                Recorded::new(Accountant::Pld, 1e-5, &[(SampledGaussian::new(Rate::ONE, multiplier).unwrap(), steps)]);
             for epsilon in [0.0, 0.01, 3.0] {
                 let (exact, found) = (gaussian(s, epsilon), recorded.delta(Accountant::Pld, epsilon).unwrap());
                 let least = exact.max(LEAST_DELTA);
@@ -190,7 +257,7 @@ fn delta_meets_closed_forms() {
             }
         }
         let rate = Rate::of(1, 10).unwrap();
-        let recorded = Recorded::new(Accountant::Pld, 1e-5, &[(Event::new(rate, multiplier).unwrap(), 1)]);
+        let recorded = Recorded::new(Accountant::Pld, 1e-5, &[(SampledGaussian::new(rate, multiplier).unwrap(), 1)]);
         let (exact, found) = (0.1 * gaussian(multiplier, 0.0), recorded.delta(Accountant::Pld, 0.0).unwrap());
         assert!((exact * (1.0 - 1e-12)..=exact * 1.01).contains(&found), "σ {multiplier}: {found} beside {exact}");
     }
@@ -199,12 +266,12 @@ fn delta_meets_closed_forms() {
 #[test]
 fn epsilon_is_of_the_part_that_costs_more() {
     let training = recorded();
-    let release = |multiplier, times| RecordedEvent::new(&(Event::new(Rate::ONE, multiplier).unwrap(), times));
+    let release = |multiplier, times| [(Event::gaussian(multiplier).unwrap(), times)];
     let epsilon = |recorded: &Recorded| recorded.epsilon(Accountant::Pld, 1e-5).unwrap().epsilon;
     for (multiplier, held_out_is_more) in [(0.8, true), (50.0, false)] {
-        let both = Recorded { held_out: vec![release(multiplier, 3)], ..training.clone() };
+        let both = training.with(&RunParts { held_out: &release(multiplier, 3), ..training.parts() });
         let alone = both.of_held_out().unwrap();
-        assert_eq!(alone.events, both.held_out);
+        assert_eq!(alone.parts().draws, both.parts().held_out);
         let (a, b) = (epsilon(&training), epsilon(&alone));
         assert_eq!((epsilon(&both), b > a), (a.max(b), held_out_is_more));
         assert_eq!(both.of_training(), training);
@@ -213,7 +280,7 @@ fn epsilon_is_of_the_part_that_costs_more() {
         let read: Recorded = serde_json::from_str(&serde_json::to_string(&both).unwrap()).unwrap();
         assert_eq!(read, both);
         // A damaged release is no free one.
-        let broken = Recorded { held_out: vec![release(multiplier, 0)], ..training.clone() };
+        let broken = training.with(&RunParts { held_out: &release(multiplier, 0), ..training.parts() });
         assert!(broken.epsilon(Accountant::Pld, 1e-5).is_err());
     }
     assert!(training.of_held_out().is_none());
@@ -222,22 +289,22 @@ fn epsilon_is_of_the_part_that_costs_more() {
 // A release before the draws costs what its plan costs, with either accountant, and counts where no draw came.
 #[test]
 fn release_is_composed_with_draws() {
-    let release = Event::new(Rate::ONE, 6.0).unwrap();
+    let release = SampledGaussian::new(Rate::ONE, 6.0).unwrap();
     let ramp: Vec<f64> = (0..200).map(|t| 0.9 + 0.003 * f64::from(t)).collect();
     for multipliers in [vec![1.1; 300], ramp] {
         let plan = Plan::new(Rate::of(256, 50_000).unwrap(), multipliers, None).unwrap().with_release(Some(release));
         for accountant in [Accountant::Pld, Accountant::Rdp] {
             let alone = Recorded::new(accountant, 1e-5, plan.events());
-            let both = Recorded { normalize: Some(RecordedEvent::new(&(release, 1))), ..alone.clone() };
+            let both = alone.with(&RunParts { normalize: Some(release.multiplier()), ..alone.parts() });
             let read: Recorded = serde_json::from_str(&serde_json::to_string(&both).unwrap()).unwrap();
             let found = read.epsilon(accountant, 1e-5).unwrap();
             assert_eq!((&read, found), (&both, plan.epsilon(accountant, 1e-5).unwrap()));
             assert!(found.epsilon > alone.epsilon(accountant, 1e-5).unwrap().epsilon);
             // One event more, priced one by one: the slow reference.
-            let listed = Recorded { events: [both.normalize.as_slice(), &alone.events].concat(), ..alone.clone() };
+            let listed = Event::compose([Event::gaussian(release.multiplier()).unwrap(), alone.event().clone()]);
             let exact = listed.epsilon(accountant, 1e-5).unwrap().epsilon;
             assert!((found.epsilon / exact - 1.0).abs() < 1e-3, "{} {exact}", found.epsilon);
-            let first = both.first(0).epsilon(accountant, 1e-5).unwrap();
+            let first = both.first(0, 0).epsilon(accountant, 1e-5).unwrap();
             assert_eq!(first, Recorded::new(accountant, 1e-5, &[(release, 1)]).epsilon(accountant, 1e-5).unwrap());
             let mut spent = plan.spent(accountant, 1e-5).unwrap();
             assert!((spent.least_epsilon() / first.epsilon - 1.0).abs() < 1e-9);
@@ -245,15 +312,21 @@ fn release_is_composed_with_draws() {
             assert_eq!(spent.least_epsilon(), found.epsilon);
         }
     }
-    let broken = |event: RecordedEvent| Recorded { normalize: Some(event), ..recorded() };
-    let event = RecordedEvent::new(&(release, 1));
-    assert!(broken(event).epsilon(Accountant::Pld, 1e-5).is_ok() && broken(event).epsilon_of_replaced(1e-5).is_ok());
-    let damaged = [
-        RecordedEvent { times: 0, ..event },
-        RecordedEvent { sampling_rate_numerator: 1 << 50, ..event },
-        RecordedEvent { noise_multiplier: f64::NAN, ..event },
-    ];
-    assert!(damaged.iter().all(|event| broken(*event).epsilon(Accountant::Pld, 1e-5).is_err()));
+    for key in ["normalize", "non_finite"] {
+        let with = |numerator: u64, multiplier: f64, times: u64| {
+            let release =
+                json!({ "sampling_rate_numerator": numerator, "noise_multiplier": multiplier, "times": times });
+            let mut file = serde_json::to_value(recorded()).unwrap();
+            file[key] = release;
+            read(&file)
+        };
+        let whole = with(1 << 53, 6.0, 1).unwrap();
+        assert!(whole.epsilon(Accountant::Pld, 1e-5).is_ok() && whole.epsilon_of_replaced(1e-5).is_ok());
+        assert!(with(1 << 53, -6.0, 1).unwrap().epsilon(Accountant::Pld, 1e-5).is_err());
+        for damaged in [with(1 << 53, 6.0, 0), with(1 << 53, 6.0, 2), with(1 << 50, 6.0, 1), with(1 << 54, 6.0, 1)] {
+            assert!(damaged.is_err());
+        }
+    }
 }
 
 /// δ of Gaussian releases with these multipliers at `epsilon`, by the formula of Balle and Wang (2018, theorem 8) for one Gaussian of the
@@ -267,13 +340,11 @@ fn delta_of_gaussians(multipliers: &[f64], epsilon: f64) -> f64 {
 // Two releases before draws at a rate of 1 cost what the Gaussian formula says of all of them, and never less.
 #[test]
 fn two_releases_cost_summed_precision() {
-    let event = |multiplier| Event::new(Rate::ONE, multiplier).unwrap();
+    let event = |multiplier| SampledGaussian::new(Rate::ONE, multiplier).unwrap();
     for (one, two, steps, draws) in [(6.0, 20.0, 8.0, 4), (3.0, 3.0, 5.0, 1), (40.0, 1.5, 9.0, 7)] {
-        let recorded = Recorded {
-            normalize: Some(RecordedEvent::new(&(event(one), 1))),
-            non_finite: Some(RecordedEvent::new(&(event(two), 1))),
-            ..Recorded::new(Accountant::Pld, 1e-5, &[(event(steps), draws)])
-        };
+        let recorded = Recorded::new(Accountant::Pld, 1e-5, &[(event(steps), draws)]);
+        let of = |normalize, non_finite| recorded.with(&RunParts { normalize, non_finite, ..recorded.parts() });
+        let (recorded, turned) = (of(Some(one), Some(two)), of(Some(two), Some(one)));
         let all = [vec![one, two], vec![steps; draws as usize]].concat();
         let priced = recorded.epsilon(Accountant::Pld, 1e-5).unwrap().epsilon;
         let (at, above) = (delta_of_gaussians(&all, priced), delta_of_gaussians(&all, 0.999 * priced));
@@ -281,24 +352,18 @@ fn two_releases_cost_summed_precision() {
         let renyi = recorded.epsilon(Accountant::Rdp, 1e-5).unwrap().epsilon;
         assert!(renyi >= priced && renyi < 1.2 * priced, "{renyi} {priced}");
         // Each is one of the two: leaving one out costs less, and their order is nothing.
-        let turned = Recorded { normalize: recorded.non_finite, non_finite: recorded.normalize, ..recorded.clone() };
         assert_eq!(turned.epsilon(Accountant::Pld, 1e-5).unwrap().epsilon, priced);
-        for left in
-            [Recorded { normalize: None, ..recorded.clone() }, Recorded { non_finite: None, ..recorded.clone() }]
-        {
+        for left in [of(None, Some(two)), of(Some(one), None)] {
             assert!(left.epsilon(Accountant::Pld, 1e-5).unwrap().epsilon < priced);
         }
         // They count where no draw came, and in every other price.
-        let first = recorded.first(0).epsilon(Accountant::Pld, 1e-5).unwrap().epsilon;
+        let first = recorded.first(0, 0).epsilon(Accountant::Pld, 1e-5).unwrap().epsilon;
         let at = delta_of_gaussians(&[one, two], first);
         assert!(at <= 1e-5 && delta_of_gaussians(&[one, two], 0.999 * first) > 1e-5, "{first}: {at:e}");
-        let alone = Recorded { normalize: None, non_finite: None, ..recorded.clone() };
+        let alone = of(None, None);
         assert!(recorded.epsilon_of_replaced(1e-5).unwrap().epsilon > alone.epsilon_of_replaced(1e-5).unwrap().epsilon);
-        let joint = RecordedEvent::new(&(event(one).and(two).unwrap(), 1));
-        let as_one = Recorded { normalize: None, non_finite: Some(joint), ..recorded.clone() };
-        assert_eq!(as_one.divergences().unwrap(), recorded.divergences().unwrap());
-        let damaged = RecordedEvent { times: 2, ..RecordedEvent::new(&(event(two), 1)) };
-        assert!(Recorded { non_finite: Some(damaged), ..recorded }.epsilon(Accountant::Pld, 1e-5).is_err());
+        let as_one = of(None, Some(event(one).and(two).unwrap().multiplier()));
+        assert_eq!(as_one.event().divergences().unwrap(), recorded.event().divergences().unwrap());
     }
 }
 
@@ -306,12 +371,13 @@ fn two_releases_cost_summed_precision() {
 #[test]
 fn prefix_epsilon_grows_to_total() {
     let whole = recorded();
-    let each: Vec<f64> =
-        [1, 20, 80, 113, 500].map(|events| whole.first(events).epsilon(Accountant::Pld, 1e-5).unwrap().epsilon).into();
+    let each: Vec<f64> = [1, 20, 80, 113, 500]
+        .map(|events| whole.first(events, 0).epsilon(Accountant::Pld, 1e-5).unwrap().epsilon)
+        .into();
     assert!(each.windows(2).all(|pair| pair[0] <= pair[1]), "{each:?}");
     assert_eq!(each[3], whole.epsilon(Accountant::Pld, 1e-5).unwrap().epsilon);
     assert_eq!(each[4], each[3]);
-    assert_eq!(whole.first(0).epsilon(Accountant::Pld, 1e-5), Err(AccountingError::Steps));
+    assert_eq!(whole.first(0, 0).epsilon(Accountant::Pld, 1e-5), Err(AccountingError::Steps));
 }
 
 // Replacing a sample costs at least 1.5 times as much as removing it.
@@ -324,12 +390,9 @@ fn replacement_costs_more_than_removal() {
 // One epoch of shuffled batches is one event, without amplification by sampling.
 #[test]
 fn shuffled_epoch_is_one_unsampled_event() {
-    let event = Event::new(Rate::ONE, 8.0).unwrap();
-    let shuffled = Recorded {
-        sampler: Sampler::Shuffled,
-        steps: Some(113),
-        ..Recorded::new(Accountant::Pld, 1e-5, &[(event, 10)])
-    };
+    let draws = Event::draws(Sampler::Shuffled, &[(SampledGaussian::new(Rate::ONE, 8.0).unwrap(), 10)]);
+    let parts = RunParts { draws: &draws, ..RunParts::default() };
+    let shuffled = recorded().with(&parts).with_sampler(Sampler::Shuffled, 113);
     assert_eq!((shuffled.steps(), shuffled.events()), (113, 10));
     let epochs = Plan::constant(Rate::ONE, 8.0, None, 10).unwrap().epsilon(Accountant::Pld, 1e-5).unwrap();
     assert_eq!(shuffled.epsilon(Accountant::Pld, 1e-5).unwrap(), epochs);
@@ -337,14 +400,17 @@ fn shuffled_epoch_is_one_unsampled_event() {
     assert!(file.contains("\"sampler\":\"shuffled\",\"steps\":113"), "{file}");
     assert_eq!(serde_json::from_str::<Recorded>(&file).unwrap(), shuffled);
 
-    let amplified = Recorded { sampler: Sampler::Shuffled, ..recorded() };
+    let amplified = recorded().with_sampler(Sampler::Shuffled, 113);
     assert!(matches!(amplified.epsilon(Accountant::Pld, 1e-5), Err(AccountingError::SamplingRate(_))));
 }
 
 // Truncated batches add to the cost, and the truncation survives a round trip through JSON.
 #[test]
 fn truncation_is_charged_and_serialized() {
-    let cut = |most| Recorded { truncation: Some(Truncation { samples: 1437, most }), ..recorded() };
+    let cut = |most| {
+        let truncation = Some(Truncation { samples: 1437, most });
+        recorded().with(&RunParts { truncation, ..recorded().parts() })
+    };
     let epsilon = |recorded: Recorded| recorded.epsilon(Accountant::Pld, 1e-5).map(|priced| priced.epsilon);
     let plain = epsilon(recorded()).unwrap();
     assert!(epsilon(cut(200)).unwrap() > plain);

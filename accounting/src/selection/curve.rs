@@ -1,7 +1,7 @@
 //! Rényi divergences at the orders of [`ORDERS`].
 
 use super::super::{AccountingError, Plan, pld};
-use damper_core::accounting::event::Event;
+use damper_core::accounting::event::SampledGaussian;
 use damper_core::accounting::renyi::{ORDER_COUNT, ORDERS, RenyiCurve, epsilon_at};
 use damper_core::numerics::up::add_up;
 
@@ -18,7 +18,7 @@ const SCHEDULE: u64 = 1 << 24;
 
 /// The divergences of `events`, each of the continuous Gaussian that bounds the discrete one. Many at one rate are priced by the knots of a
 /// plan.
-pub(crate) fn of_events(events: &[(Event, u64)]) -> Result<Curve, AccountingError> {
+pub(crate) fn of_events(events: &[(SampledGaussian, u64)]) -> Result<Curve, AccountingError> {
     let times = events.iter().fold(0u64, |sum, (_, times)| sum.saturating_add(*times));
     let is_alike = events.iter().all(|(event, _)| event.rate() == events[0].0.rate());
     let few = if events.len() > ONE_BY_ONE && is_alike && times <= SCHEDULE {

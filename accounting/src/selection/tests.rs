@@ -1,5 +1,5 @@
 use super::*;
-use crate::{Accountant, AccountingError, Plan, Recorded};
+use crate::{Accountant, AccountingError, Event, Plan, Recorded, RunParts, RunSearch, Sampler};
 use damper_core::accounting::event::Rate;
 use damper_core::accounting::renyi::{ORDER_COUNT, ORDERS};
 use damper_testing::COUNTS;
@@ -142,8 +142,10 @@ fn candidates_cost_what_the_paper_says() {
 fn search_costs_less_than_few_candidates() {
     let plan = Plan::constant(Rate::of(256, 50_000).unwrap(), 1.5, None, 2000).unwrap();
     let one = Recorded::new(Accountant::Pld, 1e-5, plan.events());
-    let search =
-        |text: &str| Recorded { search: Some(Search { candidates: count(text), others: vec![] }), ..one.clone() };
+    let search = |text: &str| {
+        let search = RunSearch { candidates: count(text), others: vec![] };
+        one.with(&RunParts { search: Some(search), ..one.parts() })
+    };
     let epsilon = |recorded: &Recorded| recorded.epsilon(Accountant::Pld, 1e-5).unwrap().epsilon;
     let alone = epsilon(&one);
     let (ten, hundred) = (epsilon(&search("geometric:0.1")), epsilon(&search("geometric:0.01")));
@@ -153,12 +155,15 @@ fn search_costs_less_than_few_candidates() {
     assert_eq!(read, search("geometric:0.1"));
     // The worst candidate counts at each order, and its score, if that costs more.
     let noisier = Plan::constant(Rate::of(256, 50_000).unwrap(), 1.2, None, 2000).unwrap();
-    let events: Vec<_> = noisier.events().iter().map(crate::RecordedEvent::new).collect();
-    let mut other = search("geometric:0.1");
-    other.search.as_mut().unwrap().others = vec![CandidateEvents { events: events.clone(), held_out: vec![] }];
-    assert_eq!(epsilon(&other), epsilon(&Recorded { events, ..search("geometric:0.1") }));
-    let score = crate::RecordedEvent { sampling_rate_numerator: 1 << 53, noise_multiplier: 0.3, times: 1 };
-    assert!(epsilon(&Recorded { held_out: vec![score], ..search("geometric:0.1") }) > 2.0 * ten);
+    let draws = Event::draws(Sampler::Poisson, noisier.events());
+    let search = RunSearch { candidates: count("geometric:0.1"), others: vec![[&draws, &[]]] };
+    let other = one.with(&RunParts { search: Some(search.clone()), ..one.parts() });
+    assert_eq!(serde_json::from_str::<Recorded>(&serde_json::to_string(&other).unwrap()).unwrap(), other);
+    let search = Some(RunSearch { others: vec![], ..search });
+    let noisier = RunParts { draws: &draws, search: search.clone(), ..RunParts::default() };
+    assert_eq!(epsilon(&other), epsilon(&one.with(&noisier)));
+    let score = [(Event::gaussian(0.3).unwrap(), 1)];
+    assert!(epsilon(&one.with(&RunParts { held_out: &score, search, ..one.parts() })) > 2.0 * ten);
     assert_eq!(other.epsilon_of_replaced(1e-5), Err(AccountingError::ReplacedSearch));
 }
 

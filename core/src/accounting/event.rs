@@ -1,4 +1,4 @@
-//! Events: what one Poisson draw releases. An accountant prices events, and their number equals the number of draws.
+//! The event of a step: what one Poisson draw releases. An accountant composes events, and their number equals the number of draws.
 
 use crate::error::ConfigError;
 use crate::numerics::up::{add_up, div_up, mul_up, next_down, sqrt_up};
@@ -74,17 +74,18 @@ impl Rate {
     }
 }
 
-/// One Poisson draw and everything released from it, as one Gaussian release of sensitivity 1.
+/// The sampled Gaussian mechanism: one Poisson draw and everything released from it, as one Gaussian release of sensitivity 1. Mironov,
+/// Talwar and Zhang (2019) bound its Rényi divergence.
 ///
 /// Neighbours: one sample replaced by a null sample that contributes nothing, so the sum moves by at most the clip.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct Event {
+pub struct SampledGaussian {
     rate: Rate,
     multiplier: f64,
 }
 
-impl Event {
+impl SampledGaussian {
     /// A draw at `rate` from which one sum is released, its noise `multiplier` times the clip.
     pub fn new(rate: Rate, multiplier: f64) -> Result<Self, ConfigError> {
         if multiplier > 0.0 && multiplier.is_finite() { Ok(Self { rate, multiplier }) } else { Err(MULTIPLIER) }
@@ -148,8 +149,8 @@ mod tests {
         assert_eq!(Rate::of(8, 7).unwrap_err().parameter, "expected_batch");
         assert!(Rate::of(0, 0).is_err());
         for sigma in [0.0, -1.0, f64::NAN, f64::INFINITY] {
-            assert_eq!(Event::new(Rate::ONE, sigma).unwrap_err().parameter, "noise multiplier");
-            assert!(Event::new(Rate::ONE, 1.0).unwrap().and(sigma).is_err());
+            assert_eq!(SampledGaussian::new(Rate::ONE, sigma).unwrap_err().parameter, "noise multiplier");
+            assert!(SampledGaussian::new(Rate::ONE, 1.0).unwrap().and(sigma).is_err());
         }
     }
 
@@ -157,7 +158,7 @@ mod tests {
     #[test]
     fn joint_multiplier_never_rounds_up() {
         for (a, b) in [(1.0, 1.0), (0.7, 20.0), (3.0, 4.0), (1e-150, 1e150), (5e-324, 5e-324)] {
-            let Ok(joint) = Event::new(Rate::ONE, a).unwrap().and(b) else {
+            let Ok(joint) = SampledGaussian::new(Rate::ONE, a).unwrap().and(b) else {
                 assert!(a < 1e-300, "only an underflow may be refused");
                 continue;
             };
@@ -167,7 +168,7 @@ mod tests {
             }
             assert!(joint.multiplier() < a.min(b));
         }
-        let joint = Event::new(Rate::ONE, 3.0).unwrap().and(4.0).unwrap().multiplier();
+        let joint = SampledGaussian::new(Rate::ONE, 3.0).unwrap().and(4.0).unwrap().multiplier();
         assert!(joint < 2.4 && joint > 2.4 - 1e-14);
     }
 }

@@ -30,7 +30,7 @@
 //! Sums and divergences are rounded up; the budget is the largest `f64` whose ε, rounded up, is within the target.
 
 use super::renyi::{MAX_INTEGER_ORDER, divergence_at_integer, epsilon_at};
-use super::{Event, ReadStore, Record, Store};
+use super::{ReadStore, Record, SampledGaussian, Store};
 use crate::error::{ConfigError, OpenError};
 use crate::numerics::up::add_up;
 
@@ -119,12 +119,12 @@ impl RenyiFilter {
 
     /// Returns true if the budget has room for this step. What is asked must be public: what was released, and constants.
     #[must_use]
-    pub fn fits_budget(&self, event: &Event) -> bool {
+    pub fn fits_budget(&self, event: &SampledGaussian) -> bool {
         self.after(event).is_some()
     }
 
     /// The privacy cost after this step, if it is within the budget.
-    fn after(&self, event: &Event) -> Option<f64> {
+    fn after(&self, event: &SampledGaussian) -> Option<f64> {
         let cost = divergence_at_integer(event, self.order);
         let spent = if cost == 0.0 { self.spent } else { add_up(self.spent, cost) };
         (spent <= self.budget && self.charged < FIRST).then_some(spent)
@@ -133,7 +133,7 @@ impl RenyiFilter {
     /// Takes the number of the next step, 2³¹ and the steps charged before it, if its event fits the budget. The number is given
     /// once, whatever becomes of the record, which must be durable before the step opens. A step that is refused costs nothing,
     /// and one with more noise may still fit.
-    pub(crate) fn take(&mut self, event: &Event, fingerprint: u64) -> Option<(u32, Record)> {
+    pub(crate) fn take(&mut self, event: &SampledGaussian, fingerprint: u64) -> Option<(u32, Record)> {
         let spent = self.after(event)?;
         let step = self.charged;
         (self.charged, self.spent) = (step + 1, spent);
@@ -146,7 +146,7 @@ impl RenyiFilter {
     /// # Errors
     ///
     /// The event does not fit the budget, or the store failed.
-    pub fn charge<S: Store>(&mut self, event: &Event, store: &mut S) -> Result<u32, OpenError<S::Error>> {
+    pub fn charge<S: Store>(&mut self, event: &SampledGaussian, store: &mut S) -> Result<u32, OpenError<S::Error>> {
         self.charge_for(event, 0, store)
     }
 
@@ -154,7 +154,7 @@ impl RenyiFilter {
     /// what it costs.
     pub(crate) fn charge_for<S: Store>(
         &mut self,
-        event: &Event,
+        event: &SampledGaussian,
         fingerprint: u64,
         store: &mut S,
     ) -> Result<u32, OpenError<S::Error>> {
@@ -186,8 +186,8 @@ mod tests {
     use crate::numerics::up::next_up;
     use proptest::prelude::*;
 
-    fn event(q: f64, multiplier: f64) -> Event {
-        Event::new(Rate::at_most(q).unwrap(), multiplier).unwrap()
+    fn event(q: f64, multiplier: f64) -> SampledGaussian {
+        SampledGaussian::new(Rate::at_most(q).unwrap(), multiplier).unwrap()
     }
 
     // The budget is the largest divergence with an epsilon within the target.
@@ -266,7 +266,7 @@ mod tests {
                 // The adversary takes what it likes, or what just fits.
                 let mut chosen = event(libm::exp(-8.0 * ln_rate), libm::exp(ln_multiplier));
                 while kind > 4 && !filter.fits_budget(&chosen) && chosen.multiplier() < 1e9 {
-                    chosen = Event::new(chosen.rate(), 1.05 * chosen.multiplier()).unwrap();
+                    chosen = SampledGaussian::new(chosen.rate(), 1.05 * chosen.multiplier()).unwrap();
                 }
                 if kind == 0 {
                     let Record { paid, divergence, .. } = store.persisted;

@@ -11,7 +11,7 @@
 mod fractional;
 mod integer;
 
-use crate::accounting::event::Event;
+use crate::accounting::event::SampledGaussian;
 use crate::error::ConfigError;
 use crate::numerics::up::{add_up, div_up, from_u64_up, ln_up, mul_up};
 
@@ -46,7 +46,7 @@ const DELTA: ConfigError = ConfigError { parameter: "delta", must_be: "above 0 a
 ///
 /// Exact to rounding at integer orders (1e-11 relative), within 1e-8 relative at fractional ones; below a multiplier of
 /// 0.2 those may be looser, and at σ → 0 they become the chord between integers. At rate 1 it is `α/2σ²`.
-pub fn divergence(event: &Event, order: f64) -> f64 {
+pub fn divergence(event: &SampledGaussian, order: f64) -> f64 {
     if !(order > 1.0 && order <= MAX_ORDER) {
         return f64::INFINITY;
     }
@@ -59,7 +59,7 @@ pub fn divergence(event: &Event, order: f64) -> f64 {
 }
 
 /// [`divergence`] at an integer order; it does not link what fractional orders need.
-pub fn divergence_at_integer(event: &Event, order: u32) -> f64 {
+pub fn divergence_at_integer(event: &SampledGaussian, order: u32) -> f64 {
     if !(2..=MAX_INTEGER_ORDER).contains(&order) {
         return f64::INFINITY;
     }
@@ -93,7 +93,7 @@ impl RenyiCurve {
     pub const EMPTY: Self = Self { divergences: [0.0; ORDER_COUNT] };
 
     /// The curve of one event.
-    pub fn of(event: &Event) -> Self {
+    pub fn of(event: &SampledGaussian) -> Self {
         let mut curve = Self::EMPTY;
         for (divergence_at, &order) in curve.divergences.iter_mut().zip(&ORDERS) {
             *divergence_at = divergence(event, order);
@@ -102,7 +102,7 @@ impl RenyiCurve {
     }
 
     /// Adds `times` events of one kind. Where the same kind comes again, keep its curve and [`compose`](Self::compose).
-    pub fn add(&mut self, event: &Event, times: u64) {
+    pub fn add(&mut self, event: &SampledGaussian, times: u64) {
         self.compose(&Self::of(event), times);
     }
 
@@ -145,7 +145,7 @@ const PROBES: u32 = 16;
 /// The smallest ε at `delta` of all `events` (each with its number of times) over continuous orders: the best of
 /// [`ORDERS`], then a golden-section search between its neighbours. Every probe is a valid bound, so the search can
 /// only gain. About twice the work of a curve; the events are public constants, so the order found may depend on them.
-pub fn least_epsilon(events: &[(Event, u64)], delta: f64) -> Result<Epsilon, ConfigError> {
+pub fn least_epsilon(events: &[(SampledGaussian, u64)], delta: f64) -> Result<Epsilon, ConfigError> {
     let mut curve = RenyiCurve::EMPTY;
     for (event, times) in events {
         curve.add(event, *times);

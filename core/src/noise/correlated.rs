@@ -76,7 +76,7 @@ use super::CHUNK;
 use super::discrete_gaussian::{DiscreteGaussian, LEAST_SIGMA, sample};
 use super::generator::{Address, Generator, Purpose};
 use super::sealed::{Inside, Sealed};
-use crate::accounting::{Event, Rate};
+use crate::accounting::{Rate, SampledGaussian};
 use crate::clip::Clip;
 use crate::error::{CallError, ConfigError, check_len};
 use crate::grid::{Grid, Word};
@@ -231,8 +231,8 @@ impl<W: Word, K: Correlation, B> CorrelatedGaussian<W, K, B> {
     /// # Errors
     ///
     /// The multiplier cannot be priced.
-    pub fn event(&self) -> Result<Event, ConfigError> {
-        Event::new(Rate::ONE, self.run_multiplier())
+    pub fn event(&self) -> Result<SampledGaussian, ConfigError> {
+        SampledGaussian::new(Rate::ONE, self.run_multiplier())
     }
 
     /// σ/β, rounded down.

@@ -40,7 +40,7 @@ pub fn gradient_multiplier(total: f64, counts: CountNoise) -> Result<f64, Config
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::accounting::{Event, Rate};
+    use crate::accounting::{Rate, SampledGaussian};
     use proptest::prelude::*;
 
     proptest! {
@@ -51,7 +51,7 @@ mod tests {
             let gradient = gradient_multiplier(total, counts).unwrap();
             let sum = gradient.powi(-2) + counts.multiplier().powi(-2);
             prop_assert!((sum * total * total - 1.0).abs() < 1e-12);
-            let event = Event::new(Rate::ONE, gradient).unwrap().and(counts.multiplier()).unwrap();
+            let event = SampledGaussian::new(Rate::ONE, gradient).unwrap().and(counts.multiplier()).unwrap();
             prop_assert!((event.multiplier() / total - 1.0).abs() < 1e-12);
         }
     }

@@ -4,7 +4,7 @@ use crate::harness::{How, Lost, Run, Sample, bits};
 use crate::method::{Method, PLAIN, ThresholdChoice};
 use crate::table::{FILTERS, Noise, batches, methods};
 use damper_core::accounting::renyi::{divergence_at_integer, epsilon_at};
-use damper_core::accounting::{Event, Rate, RenyiFilter};
+use damper_core::accounting::{Rate, RenyiFilter, SampledGaussian};
 use damper_core::error::OpenError;
 use damper_core::noise::LEAST_SIGMA;
 use std::collections::HashSet;
@@ -159,7 +159,7 @@ fn adaptive_multipliers_stay_in_budget() {
                     // What is priced is what ran.
                     let multiplier = taken.noise_std * f64::from(method.expected_batch) / f64::from(taken.clip);
                     let multiplier = (multiplier * 65_536.0).round() / 65_536.0;
-                    let event = Event::new(rate, multiplier).unwrap();
+                    let event = SampledGaussian::new(rate, multiplier).unwrap();
                     let event = match taken.counts.len() {
                         0 => event,
                         1 => event.and(2.0).unwrap(),

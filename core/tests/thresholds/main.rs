@@ -7,7 +7,7 @@ mod again;
 mod loops;
 
 use damper_core::accounting::renyi::RenyiCurve;
-use damper_core::accounting::{Event, Ledger, Rate, Volatile};
+use damper_core::accounting::{Ledger, Rate, SampledGaussian, Volatile};
 use damper_core::clip::FlatL2;
 use damper_core::filter::Identity;
 use damper_core::grid::Grid;
@@ -169,7 +169,7 @@ fn counted_step_costs_total_multiplier() {
             step(rule, gradient_multiplier(total, rule.count_noise().unwrap()).unwrap(), 256).event_at(3, rate).unwrap()
         },
     ];
-    let plain = Event::new(rate, total).unwrap();
+    let plain = SampledGaussian::new(rate, total).unwrap();
     for event in events {
         // What runs is rounded up to the grid of 2^16 units.
         assert!(event.multiplier() >= total && event.multiplier() < total + 1.0 / 65_536.0, "{}", event.multiplier());
@@ -186,7 +186,7 @@ fn counted_step_costs_total_multiplier() {
         assert!(joint <= alone && joint > alone * (1.0 - 1e-4), "{joint} {alone}");
     }
     // And before that rounding, at every order.
-    let joint = RenyiCurve::of(&Event::new(rate, gradient).unwrap().and(5.0).unwrap());
+    let joint = RenyiCurve::of(&SampledGaussian::new(rate, gradient).unwrap().and(5.0).unwrap());
     for (joint, alone) in joint.divergences().iter().zip(RenyiCurve::of(&plain).divergences()) {
         assert!((joint / alone - 1.0).abs() < 1e-9, "{joint} {alone}");
     }

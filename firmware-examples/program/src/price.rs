@@ -3,7 +3,7 @@
 
 use core::hint::black_box;
 use damper_core::accounting::renyi::RenyiCurve;
-use damper_core::accounting::{Event, Rate};
+use damper_core::accounting::{Rate, SampledGaussian};
 
 /// ε of 1,000 steps at δ = 10⁻⁵, of 60 of 6,000 samples each with noise of ¾, at the best of the orders (4.25), by mpmath.
 const EPSILON: f64 = 4.435_403_441_895_149;
@@ -12,7 +12,7 @@ const EPSILON: f64 = 4.435_403_441_895_149;
 #[must_use]
 pub fn run() -> bool {
     let epsilon = || {
-        let event = Event::new(Rate::of(black_box(60), black_box(6000)).ok()?, black_box(0.75)).ok()?;
+        let event = SampledGaussian::new(Rate::of(black_box(60), black_box(6000)).ok()?, black_box(0.75)).ok()?;
         let mut curve = RenyiCurve::EMPTY;
         curve.add(&event, black_box(1000));
         Some(curve.epsilon(black_box(1e-5)).ok()?.epsilon)

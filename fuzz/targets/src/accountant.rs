@@ -4,7 +4,7 @@ use crate::source::Source;
 use damper_accounting::pld::{Neighbours, epsilon, epsilon_lower_bound, of_discrete};
 use damper_accounting::{Accountant, CalibrateQuery, EpsilonQuery, Plan, judge_delta, sampling_rate};
 use damper_core::accounting::RenyiFilter;
-use damper_core::accounting::event::{Event, Rate};
+use damper_core::accounting::event::{Rate, SampledGaussian};
 use damper_core::accounting::renyi::{RenyiCurve, least_epsilon};
 
 fn rate(source: &mut Source<'_>) -> Option<Rate> {
@@ -16,9 +16,9 @@ fn rate(source: &mut Source<'_>) -> Option<Rate> {
     }
 }
 
-fn event(source: &mut Source<'_>) -> Option<Event> {
+fn event(source: &mut Source<'_>) -> Option<SampledGaussian> {
     let rate = rate(source)?;
-    let event = Event::new(rate, source.f64()).ok()?;
+    let event = SampledGaussian::new(rate, source.f64()).ok()?;
     if source.below(4) == 0 { event.and(source.f64()).ok() } else { Some(event) }
 }
 

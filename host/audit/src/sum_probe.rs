@@ -5,7 +5,7 @@
 //! mechanism would have added its noise to.
 
 use damper_access::Unreleased;
-use damper_core::accounting::{Event, Ledger, Record, Store};
+use damper_core::accounting::{Ledger, Record, SampledGaussian, Store};
 use damper_core::error::OpenError;
 use damper_core::numerics::digest::Digest;
 use damper_core::optimizer::Optimizer;
@@ -71,7 +71,7 @@ pub(super) struct SumProbe {
     /// Its number: the address of its noise and its draw.
     pub(super) number: u32,
     /// The event that is accounted for it.
-    pub(super) event: Event,
+    pub(super) event: SampledGaussian,
     /// Its clip.
     pub(super) clip: f32,
     /// Digests of where each sample's gradient is taken, and with which weight.

@@ -38,15 +38,15 @@ impl RunPlan {
     /// they evaluate, so those of the paid steps count.
     #[must_use]
     pub fn paid(&self, paid: u32) -> Recorded {
-        if self.events.search.is_some() && paid > 0 {
+        if self.events.parts().search.is_some() && paid > 0 {
             // A search is charged as a whole before its first candidate: how many of them there were is secret.
             return self.events.clone();
         }
         let paid = paid.min(self.steps);
-        let first = self.events.first(u64::from(paid.div_ceil(self.steps_per_event.max(1))));
         let evaluated = evaluations_until(paid, self.steps, self.evaluate_every);
-        let held_out = Recorded { events: first.held_out.clone(), ..first.clone() }.first(u64::from(evaluated)).events;
-        Recorded { steps: self.events.steps.map(|_| u64::from(paid)), held_out, ..first }
+        let mut first = self.events.first(u64::from(paid.div_ceil(self.steps_per_event.max(1))), u64::from(evaluated));
+        first.steps = first.steps.map(|_| u64::from(paid));
+        first
     }
 
     /// Returns true if ε is of the mechanism that runs, bit for bit, with noise that nobody knows.

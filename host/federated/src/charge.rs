@@ -14,7 +14,7 @@
 use super::RoundError;
 use damper_accounting::{Accountant, Recorded};
 use damper_budget::{Budget, BudgetError, EXACT, RunPlan};
-use damper_core::accounting::{Event, Rate};
+use damper_core::accounting::{Rate, SampledGaussian};
 use damper_federation::{Aggregation, DeviceNoise, FederationPlan, RoundLedger};
 use std::path::Path;
 
@@ -30,14 +30,14 @@ fn run_plan(plan: &FederationPlan) -> Result<RunPlan, RoundError> {
     let own = f64::from(plan.sigma) / f64::from(1u32.checked_shl(plan.grid_bits).unwrap_or(u32::MAX));
     let multiplier = if noises == 1 { own } else { own * f64::from(noises).sqrt() * (1.0 - 1e-9) };
     let rate = if plan.reply_seconds.is_some() { plan.rate()? } else { Rate::ONE };
-    let events = [(Event::new(rate, multiplier)?, u64::from(plan.rounds))];
+    let events = [(SampledGaussian::new(rate, multiplier)?, u64::from(plan.rounds))];
     Ok(RunPlan {
         run: plan.run.to_string(),
         path: EXACT.into(),
         steps: plan.rounds,
         steps_per_event: 1,
         evaluate_every: None,
-        events: Recorded { run: Some(plan.run), ..Recorded::new(Accountant::Pld, plan.delta, &events) },
+        events: Recorded::new(Accountant::Pld, plan.delta, &events).with_kind(plan.run),
     })
 }
 

@@ -20,7 +20,7 @@ use crate::record::{REFUTED, TrainReport};
 use crate::text::capital;
 use damper_accounting::pld::Neighbours;
 use damper_accounting::{Accountant, AccountingError, DeltaVerdict, Recorded, Sampler, judge_delta, upward};
-use damper_core::accounting::{Event, Rate};
+use damper_core::accounting::{Rate, SampledGaussian};
 use damper_train::files;
 use serde::Serialize;
 use std::num::NonZeroU32;
@@ -174,7 +174,7 @@ impl Statement {
             epsilon,
             delta: recorded.delta,
             noise_multiplier: recorded.smallest_multiplier(),
-            sampling_rate: recorded.largest_rate(),
+            sampling_rate: recorded.largest_rate().as_f64(),
             event: recorded.event_name(),
             steps: recorded.steps(),
             accountant: recorded.accountant,
@@ -275,7 +275,7 @@ fn guarantee(record: &TrainReport, recorded: &Recorded, epsilon: f64) -> (bool, 
         None => format!("exactly {} samples", record.privacy.samples),
         Some(declared) => format!("one size, declared as {declared} samples,"),
     };
-    let sets = if recorded.held_out.is_empty() {
+    let sets = if recorded.parts().held_out.is_empty() {
         format!("training sets of {samples} that differ in one sample")
     } else {
         format!("data sets with training sets of {samples} that differ in one sample, training or held-out")
@@ -334,16 +334,16 @@ fn differences(record: &TrainReport, recorded: &Recorded, epsilon: f64) -> Vec<D
     let number =
         |of: &'static str, claimed: f64, real: f64| (of, near(claimed, real), claimed.to_string(), real.to_string());
     let exact = |of: &'static str, claimed: String, real: String| (of, claimed == real, claimed, real);
-    let rate = recorded.events.iter().map(|event| event.sampling_rate_numerator).max().unwrap_or(0);
+    let (rate, parts) = (recorded.largest_rate(), recorded.parts());
     let mut all = vec![
         number("epsilon", record.epsilon, epsilon),
         number("delta", record.delta, recorded.delta),
         number("a noise multiplier of", record.noise_multiplier, recorded.smallest_multiplier()),
-        number("a sampling rate of", record.sampling_rate, recorded.largest_rate()),
+        number("a sampling rate of", record.sampling_rate, rate.as_f64()),
         exact(
             "a sampling rate of",
             record.privacy.sampling_rate_exact.clone(),
-            format!("{rate}/{}", Rate::DENOMINATOR),
+            format!("{}/{}", rate.numerator(), Rate::DENOMINATOR),
         ),
         exact("a number of steps of", record.steps.to_string(), recorded.steps().to_string()),
         exact("the accountant", record.accountant.to_string(), recorded.accountant.to_string()),
@@ -351,7 +351,7 @@ fn differences(record: &TrainReport, recorded: &Recorded, epsilon: f64) -> Vec<D
         exact(
             "draws cut at",
             cut(record.privacy.truncation.map(|cut| cut.most)),
-            cut(recorded.truncation.map(|cut| cut.most)),
+            cut(parts.truncation.map(|cut| cut.most)),
         ),
         exact(
             "to be a",
@@ -372,10 +372,10 @@ fn differences(record: &TrainReport, recorded: &Recorded, epsilon: f64) -> Vec<D
     all.push(exact(
         "noise correlated by",
         correlation(mechanism.correlation.as_ref().map(|correlation| correlation.noise_correlation.clone())),
-        correlation(recorded.correlation.as_ref().map(ToString::to_string)),
+        correlation(parts.correlation.map(ToString::to_string)),
     ));
     if record.method.noise_schedule == "constant" && mechanism.correlation.is_none() {
-        let gradient = Event::new(Rate::ONE, mechanism.gradient_multiplier).ok();
+        let gradient = SampledGaussian::new(Rate::ONE, mechanism.gradient_multiplier).ok();
         let joint = gradient.and_then(|event| match mechanism.count_noise_multiplier {
             None => Some(event.multiplier()),
             Some(counts) => event.and(counts).ok().map(|event| event.multiplier()),
@@ -398,12 +398,12 @@ fn differences(record: &TrainReport, recorded: &Recorded, epsilon: f64) -> Vec<D
     all.push(exact(
         "a release of the features' means and deviations with a multiplier of",
         noise(record.normalize.as_ref().map(|normalize| normalize.noise_multiplier)),
-        noise(recorded.normalize.map(|release| release.noise_multiplier)),
+        noise(parts.normalize),
     ));
     all.push(exact(
         "a release of the number of samples without a finite gradient with a multiplier of",
         noise(record.non_finite.as_ref().map(|count| count.noise_multiplier)),
-        noise(recorded.non_finite.map(|release| release.noise_multiplier)),
+        noise(parts.non_finite),
     ));
     let is_private = record.held_out.as_ref().is_some_and(|held_out| held_out.metrics == "private");
     all.push(exact("private held-out metrics:", is_private.to_string(), released.is_some().to_string()));

@@ -1,7 +1,7 @@
 //! The budget of a data set: charged before data is read, refused beyond its limit, and never below what was paid.
 
 use super::{DIGITS, MLP, assert_refused, damper, folder, json, stderr, train};
-use damper::accounting::{Accountant, Recorded, Sampler};
+use damper::accounting::{Accountant, Recorded, RunParts};
 use serde_json::{Value, json};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -199,15 +199,11 @@ fn private_metrics_add_to_the_total() {
         let output = train(MLP, DIGITS, &out, &flags(&file, &[&metrics, extra].concat())).output().unwrap();
         assert!(output.status.success(), "{extra:?} {}", stderr(&output));
         let events: Recorded = serde_json::from_slice(&fs::read(out.join("events.json")).unwrap()).unwrap();
-        assert!(events.held_out.iter().map(|event| event.times).sum::<u64>() >= 3, "{extra:?}");
-        let both = Recorded {
-            events: [events.events.clone(), events.held_out.clone()].concat(),
-            held_out: vec![],
-            sampler: Sampler::Poisson,
-            steps: None,
-            truncation: None,
-            ..events.clone()
-        };
+        let RunParts { draws, held_out, .. } = events.parts();
+        assert!(held_out.iter().map(|(_, times)| *times).sum::<u64>() >= 3, "{extra:?}");
+        let draws = [draws, held_out].concat();
+        let parts = RunParts { draws: &draws, held_out: &[], truncation: None, ..events.parts() };
+        let both = events.with(&parts);
         let of = |events: &Recorded| events.epsilon(Accountant::Pld, 1e-5).unwrap().epsilon;
         let charged = total(&file)["epsilon"].as_f64().unwrap();
         assert!(charged > 1.2 * of(&events), "{extra:?} {charged}");

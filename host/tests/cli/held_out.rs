@@ -110,7 +110,7 @@ fn private_metrics_are_noisy_and_charged() {
     // The price: four releases at a rate of 1, within the budget, and the claim is the larger part.
     let recorded: Recorded = serde_json::from_str(&read(&out, "events.json")).unwrap();
     let held_out = recorded.of_held_out().unwrap();
-    assert_eq!((held_out.events(), held_out.largest_rate()), (4, 1.0));
+    assert_eq!((held_out.events(), held_out.largest_rate().as_f64()), (4, 1.0));
     assert!((held_out.smallest_multiplier() * 2f64.sqrt() / multiplier - 1.0).abs() < 1e-9);
     let epsilon = |recorded: &Recorded| recorded.epsilon(recorded.accountant, 1e-5).unwrap().epsilon;
     let (training, held_out) = (epsilon(&recorded.of_training()), epsilon(&held_out));

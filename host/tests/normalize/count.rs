@@ -163,13 +163,13 @@ fn price_composes_both_releases_and_steps() {
                     train::prepare(&source(MODEL), TrainConfig { budget: given, ..run.config.clone() }).unwrap();
                 assert!((given.epsilon / run.epsilon - 1.0).abs() < 1e-6, "{} {}", given.epsilon, run.epsilon);
                 if (accountant, sampler) == (Accountant::Pld, Sampler::Shuffled) {
-                    let all: Vec<f64> = recorded
-                        .events
+                    let parts = recorded.parts();
+                    let draws = parts
+                        .draws
                         .iter()
-                        .chain(recorded.before())
-                        .flat_map(|event| vec![event.noise_multiplier; event.times as usize])
-                        .collect();
-                    assert_eq!(all.len(), 3 + recorded.before().count());
+                        .flat_map(|(event, times)| vec![event.rate_and_multiplier().unwrap().1; *times as usize]);
+                    let all: Vec<f64> = draws.chain(parts.normalize).chain(parts.non_finite).collect();
+                    assert_eq!(all.len(), 3 + parts.statistics().count());
                     let (at, above) = (delta_of_gaussians(&all, run.epsilon), delta_of_gaussians(&all, 2.97));
                     assert!(at <= 1e-5 && above > 1e-5, "{at:e} {above:e}");
                 }
@@ -224,7 +224,7 @@ fn lost_count_is_not_released_again() {
     assert_eq!(lost.non_finite, Some(NonFiniteCount { released: None, ..whole.non_finite.unwrap() }));
     assert!(heard.counts.is_empty() && heard.warnings[0].contains("not released again"), "{:?}", heard.warnings);
     assert_eq!((bits(&lost), &lost.recorded), (bits(&whole), &whole.recorded));
-    assert!(lost.recorded.non_finite.is_some());
+    assert!(lost.recorded.parts().non_finite.is_some());
     // A charge that cannot be read counts as well.
     let damaged = copy(begun.path());
     fs::create_dir(damaged.path().join(LEDGER)).unwrap();

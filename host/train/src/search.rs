@@ -15,8 +15,7 @@ mod noise;
 pub use draw::{Candidate, candidates};
 pub use noise::calibrated;
 
-use damper_accounting::selection::CandidateEvents;
-use damper_accounting::{AccountingError, CandidateCount, Search};
+use damper_accounting::{AccountingError, CandidateCount, RunParts, RunSearch};
 use damper_budget::RunPlan;
 
 /// The plan of a search among candidates with these plans: that of the first, with the events of the others.
@@ -26,18 +25,19 @@ use damper_budget::RunPlan;
 /// Draws are cut, which has no divergence.
 pub fn plan(candidates: CandidateCount, plans: &[RunPlan]) -> Result<Option<RunPlan>, AccountingError> {
     let Some(first) = plans.first() else { return Ok(None) };
-    let mut others: Vec<CandidateEvents> = Vec::new();
+    let parts = first.events.parts();
+    let mut others = Vec::new();
     for plan in plans {
-        if plan.events.truncation.is_some() {
+        let other = plan.events.parts();
+        if other.truncation.is_some() {
             return Err(AccountingError::TruncatedSearch);
         }
-        let of_plan = CandidateEvents { events: plan.events.events.clone(), held_out: plan.events.held_out.clone() };
-        let is_first = of_plan.events == first.events.events && of_plan.held_out == first.events.held_out;
-        if !is_first && !others.contains(&of_plan) {
-            others.push(of_plan);
+        let other = [other.draws, other.held_out];
+        if other != [parts.draws, parts.held_out] && !others.contains(&other) {
+            others.push(other);
         }
     }
-    let mut found = first.clone();
-    found.events.search = Some(Search { candidates, others });
+    let search = Some(RunSearch { candidates, others });
+    let found = RunPlan { events: first.events.with(&RunParts { search, ..parts }), ..first.clone() };
     Ok(Some(found))
 }

@@ -3,7 +3,7 @@
 #![allow(dead_code)] // Each test binary uses a part.
 
 use crate::flash::{Failed, Flash};
-use damper_core::accounting::{Event, Ledger, Rate, ReadStore, RenyiFilter};
+use damper_core::accounting::{Ledger, Rate, ReadStore, RenyiFilter, SampledGaussian};
 use damper_core::clip::FlatL2;
 use damper_core::error::{CallError, OpenError};
 use damper_core::filter::Identity;
@@ -223,7 +223,7 @@ where
                     Budget::Steps(ledger) => (step.open(&mut state, ledger), None),
                     Budget::Divergence(filter, store) => {
                         let factor = FACTORS[filter.charged_steps() as usize % FACTORS.len()];
-                        let event = Event::new(Rate::ONE, factor).unwrap();
+                        let event = SampledGaussian::new(Rate::ONE, factor).unwrap();
                         (step.open_adaptive(&mut state, factor, Rate::ONE, filter, store), Some(event))
                     }
                 };

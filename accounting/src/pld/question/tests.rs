@@ -6,11 +6,11 @@ use crate::AccountingError;
 use damper_core::accounting::event::Rate;
 use libm::erfc;
 
-fn event(q: f64, sigma: f64) -> Event {
-    Event::new(Rate::at_least(q).unwrap(), sigma).unwrap()
+fn event(q: f64, sigma: f64) -> SampledGaussian {
+    SampledGaussian::new(Rate::at_least(q).unwrap(), sigma).unwrap()
 }
 
-fn removed(events: &[(Event, u64)], delta: f64, bound: Bound) -> Question {
+fn removed(events: &[(SampledGaussian, u64)], delta: f64, bound: Bound) -> Question {
     Question::new(events, Pair::Sampled(Direction::Remove), delta, bound)
 }
 
@@ -19,7 +19,7 @@ fn near(found: f64, exact: f64, share: f64) {
 }
 
 /// Full batches: the loss is normal with mean `shift²/2` and this deviation.
-fn shift(events: &[(Event, u64)]) -> f64 {
+fn shift(events: &[(SampledGaussian, u64)]) -> f64 {
     sqrt(events.iter().map(|(event, times)| *times as f64 / (event.multiplier() * event.multiplier())).sum())
 }
 
@@ -37,7 +37,7 @@ fn gaussian_epsilon(shift: f64, delta: f64) -> f64 {
     high
 }
 
-fn full(parts: [(f64, u64); 2]) -> [(Event, u64); 2] {
+fn full(parts: [(f64, u64); 2]) -> [(SampledGaussian, u64); 2] {
     parts.map(|(sigma, times)| (event(1.0, sigma), times))
 }
 
@@ -137,7 +137,7 @@ fn nodes_leave_a_small_part_of_delta() {
     near(100.0 * exp(-reach * reach / 2.0), 1e-12, 1e-9);
     assert_eq!(removed(&events, 5e-324, Bound::Upper).reach, sqrt(2000.0));
     let endless = removed(&[(event(0.1, 1e300), 1), (event(0.1, 2.0), 1)], 1e-5, Bound::Upper);
-    assert_eq!(endless.events.knots.iter().map(Event::multiplier).fold(0.0, f64::max), 1e9);
+    assert_eq!(endless.events.knots.iter().map(SampledGaussian::multiplier).fold(0.0, f64::max), 1e9);
 }
 
 /// A window of the asked width; and its step the largest power of two whose excess is allowed.
@@ -295,7 +295,8 @@ fn answers_enclose_recorded_bounds() {
     for line in include_str!("../../vectors/pld.tsv").lines().filter(|line| !line.starts_with('#')).step_by(24) {
         let fields: Vec<f64> = line.split('\t').map(|field| field.parse().unwrap()).collect();
         let [numerator, sigma, steps, delta, least, most] = fields[..] else { panic!("{line}") };
-        let events = [(Event::new(Rate::from_numerator(numerator as u64).unwrap(), sigma).unwrap(), steps as u64)];
+        let events =
+            [(SampledGaussian::new(Rate::from_numerator(numerator as u64).unwrap(), sigma).unwrap(), steps as u64)];
         let [low, high] =
             [epsilon_lower_bound, epsilon].map(|bound| bound(&events, Neighbours::AddOrRemove, delta).unwrap());
         println!("{line}: {} {}", low / least - 1.0, high / least - 1.0);

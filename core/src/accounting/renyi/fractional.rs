@@ -22,7 +22,7 @@
 //! f(−1) = α−1, so `f ≤ (α−1)q`. Rounding in the evaluation of the terms is below 1e-11 relative; [`PADDING`] covers it
 //! a hundred times over.
 
-use crate::accounting::event::Event;
+use crate::accounting::event::SampledGaussian;
 use crate::numerics::up::{LogSum, add_up, exp_m1_up, exp_up, ln_1p_up, ln_up, mul_up, sqrt_up, sub_up};
 
 use super::integer;
@@ -37,7 +37,7 @@ const LN_CUT: f64 = 22.0;
 const POINTS: u32 = 1024;
 
 /// `ln A_α` at any real order above 1, an upper bound.
-pub(super) fn ln_moment(event: &Event, alpha: f64) -> f64 {
+pub(super) fn ln_moment(event: &SampledGaussian, alpha: f64) -> f64 {
     let q = event.rate().as_f64();
     if q == 0.0 {
         return 0.0;
@@ -53,7 +53,7 @@ pub(super) fn ln_moment(event: &Event, alpha: f64) -> f64 {
 }
 
 /// The bound by convexity: `ln A_α` is convex in α and 0 at α = 1, so it lies below the chord between integers.
-fn chord(event: &Event, alpha: f64) -> f64 {
+fn chord(event: &SampledGaussian, alpha: f64) -> f64 {
     let below = alpha as u32;
     let part = alpha - f64::from(below);
     let left = if below < 2 { 0.0 } else { integer::ln_moment(event, below) };
@@ -62,7 +62,7 @@ fn chord(event: &Event, alpha: f64) -> f64 {
 }
 
 /// The trapezoidal bound; `None` where the step that [`POINTS`] allow is too wide to bound anything.
-fn quadrature(event: &Event, alpha: f64) -> Option<f64> {
+fn quadrature(event: &SampledGaussian, alpha: f64) -> Option<f64> {
     let q = event.rate().as_f64();
     let sigma = event.multiplier();
     let ln_slack = ln_up(2.0 + 2.0 * alpha * q);

@@ -54,14 +54,14 @@
 //!
 //! `ln A` is `ln(1 + Σ)`. At `q = 1` it is `(((α ⊗ (α−1))/2) ⊘ σ) ⊘ σ`, at `q = 0` it is 0.
 
-use crate::accounting::event::Event;
+use crate::accounting::event::SampledGaussian;
 use crate::numerics::up::{LogSum, add_up, div_up, exp_m1_up, ln_up, mul_up};
 
 /// Beyond this exponent `expm1(t)` is taken as `e^t`, from which it differs by less than an `f64`'s last bit.
 const EXP_M1_IS_EXP: f64 = 40.0;
 
 /// `ln A_α` at an integer order, rounded up. A rate of 1 gives the unsampled Gaussian's `α(α−1)/2σ²`.
-pub(super) fn ln_moment(event: &Event, order: u32) -> f64 {
+pub(super) fn ln_moment(event: &SampledGaussian, order: u32) -> f64 {
     let alpha = f64::from(order);
     let q = event.rate().as_f64();
     if q == 0.0 {
@@ -178,14 +178,14 @@ mod tests {
                 let rate = Rate::at_most(q).unwrap();
                 let q = rate.as_f64();
                 for order in 2..9 {
-                    let ours = ln_moment(&Event::new(rate, sigma / length).unwrap(), order);
+                    let ours = ln_moment(&SampledGaussian::new(rate, sigma / length).unwrap(), order);
                     let alpha = f64::from(order);
                     let forward = log(moment(&points, q, alpha));
                     let backward = log(moment(&points, q, 1.0 - alpha));
                     assert!((ours - forward).abs() < 1e-11 * (1.0 + ours), "{sigma} {q} {order}: {ours} {forward}");
                     assert!(backward <= ours + 1e-11, "{sigma} {q} {order}: {ours} {backward}");
                     // A multiplier a hundredth too large would be seen.
-                    let wrong = ln_moment(&Event::new(rate, 1.01 * sigma / length).unwrap(), order);
+                    let wrong = ln_moment(&SampledGaussian::new(rate, 1.01 * sigma / length).unwrap(), order);
                     assert!(wrong < forward - 1e-8, "{sigma} {q} {order}");
                 }
             }

@@ -130,7 +130,7 @@ impl<'a> SeenCount<'a> {
 
 /// The release is part of what the run costs, at the noise that it has.
 pub(super) fn is_priced(run: &Run, asked: &ReleaseNonFinite) -> Result<Option<String>, TrainError> {
-    Ok(unpriced(run.run_plan()?.events.non_finite, asked.noise_multiplier.unwrap_or(0.0)))
+    Ok(unpriced(run.run_plan()?.events.parts().non_finite, asked.noise_multiplier.unwrap_or(0.0)))
 }
 
 /// What is wrong with how far `row` moves the count between two runs by the same key, if anything is: it should by `added` rows.

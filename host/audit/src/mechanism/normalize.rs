@@ -127,7 +127,7 @@ impl<'a> SeenRelease<'a> {
 
 /// The release is part of what the run costs, at the noise that it has.
 pub(super) fn is_priced(run: &Run, normalize: &NormalizePrivate) -> Result<Option<String>, TrainError> {
-    Ok(unpriced(run.run_plan()?.events.normalize, normalize.noise_multiplier.unwrap_or(0.0)))
+    Ok(unpriced(run.run_plan()?.events.parts().normalize, normalize.noise_multiplier.unwrap_or(0.0)))
 }
 
 /// How far two releases by the same key lie apart, in clips.

@@ -3,8 +3,6 @@
 use super::chance::{FAR, Moments, Products, TailSlack, detected};
 use super::power::Power;
 use super::tests_of::Tests;
-use damper_accounting::RecordedEvent;
-use damper_core::accounting::Rate;
 use std::path::Path;
 
 /// The noise of releases, in deviations of what is priced.
@@ -59,15 +57,9 @@ impl ReleasedNoise {
 }
 
 /// What is wrong with the price of a release at this multiplier over all rows, if anything is.
-pub(super) fn unpriced(recorded: Option<RecordedEvent>, multiplier: f64) -> Option<String> {
+pub(super) fn unpriced(recorded: Option<f64>, multiplier: f64) -> Option<String> {
     match recorded {
-        Some(event)
-            if event.sampling_rate_numerator == Rate::DENOMINATOR
-                && event.times == 1
-                && (event.noise_multiplier / multiplier - 1.0).abs() < 1e-6 =>
-        {
-            None
-        }
+        Some(found) if (found / multiplier - 1.0).abs() < 1e-6 => None,
         other => Some(format!("{other:?} is priced, where the multiplier is {multiplier}")),
     }
 }

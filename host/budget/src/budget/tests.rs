@@ -1,13 +1,13 @@
 use super::*;
 use crate::cost::cost;
-use damper_accounting::{Accountant, Recorded, Truncation, pld::Neighbours};
-use damper_core::accounting::{Event, Rate};
+use damper_accounting::{Accountant, Recorded, RunParts, Truncation, pld::Neighbours};
+use damper_core::accounting::{Rate, SampledGaussian};
 
 const DELTA: f64 = 1e-5;
 
 fn plan(steps: u32, multiplier: f64) -> RunPlan {
     let rate = Rate::of(64, 1437).unwrap();
-    let events = [(Event::new(rate, multiplier).unwrap(), u64::from(steps))];
+    let events = [(SampledGaussian::new(rate, multiplier).unwrap(), u64::from(steps))];
     RunPlan {
         run: "private".into(),
         path: "exact".into(),
@@ -32,14 +32,19 @@ fn reserve(path: &Path, plan: RunPlan) -> Reservation {
 #[test]
 fn cost_composes_all_events() {
     let (one, two) = (plan(100, 1.0).events, plan(50, 2.0).events);
-    let whole = Recorded { events: [one.events.clone(), two.events.clone()].concat(), ..one.clone() };
+    let joined = |one: &Recorded, two: &Recorded| {
+        let draws = [one.parts().draws, two.parts().draws].concat();
+        one.with(&RunParts { draws: &draws, ..one.parts() })
+    };
+    let whole = joined(&one, &two);
     let of = |runs: &[&Recorded]| cost(runs, DELTA, Neighbours::AddOrRemove).unwrap();
     assert_eq!(of(&[&one, &two]), whole.epsilon(Accountant::Pld, DELTA).unwrap().epsilon);
     assert_eq!(of(&[&one]), one.epsilon(Accountant::Pld, DELTA).unwrap().epsilon);
     assert_eq!(of(&[]), 0.0);
     // Cut draws: as one run with as many of them, and more than uncut ones.
-    let cut = |run: &Recorded| Recorded { truncation: Some(Truncation { samples: 1437, most: 120 }), ..run.clone() };
-    let joined = cut(&Recorded { events: [one.events.clone(), one.events.clone()].concat(), ..one.clone() });
+    let truncation = Some(Truncation { samples: 1437, most: 120 });
+    let cut = |run: &Recorded| run.with(&RunParts { truncation, ..run.parts() });
+    let joined = cut(&joined(&one, &one));
     let (both, joined) = (of(&[&cut(&one), &cut(&one)]), joined.epsilon(Accountant::Pld, DELTA).unwrap().epsilon);
     assert!((both / joined - 1.0).abs() < 1e-9 && both > of(&[&one, &one]), "{both} {joined}");
 }

@@ -106,7 +106,7 @@ impl Claim {
         let same = near(self.epsilon, epsilon)
             && near(self.delta, recorded.delta)
             && near(self.noise_multiplier, recorded.smallest_multiplier())
-            && near(self.sampling_rate, recorded.largest_rate())
+            && near(self.sampling_rate, recorded.largest_rate().as_f64())
             && self.steps == recorded.steps();
         let words =
             |epsilon: f64, delta: f64, steps: u64| format!("epsilon {epsilon} at delta {delta:e} of {steps} steps");

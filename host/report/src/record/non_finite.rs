@@ -1,6 +1,6 @@
 //! The released number of training samples without a finite gradient.
 
-use damper_accounting::{Recorded, RecordedEvent, upward};
+use damper_accounting::{Event, upward};
 use damper_train::{NonFiniteCount, Run};
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -24,13 +24,13 @@ impl NonFiniteReport {
     /// The report of `count`, which `run` has released. None if `run` releases none.
     #[must_use]
     pub fn new(run: &Run, count: &NonFiniteCount) -> Option<Self> {
-        let release: RecordedEvent = run.run_plan().ok()?.events.non_finite?;
-        let alone = Recorded { events: vec![release], ..Recorded::new(run.config.accountant, run.config.delta, &[]) };
+        let noise_multiplier = run.run_plan().ok()?.events.parts().non_finite?;
+        let alone = Event::gaussian(noise_multiplier).ok()?;
         Some(Self {
             released: count.released,
             count: count.whole(),
             samples: count.rows,
-            noise_multiplier: release.noise_multiplier,
+            noise_multiplier,
             epsilon: alone.epsilon(run.config.accountant, run.config.delta).ok()?.epsilon,
         })
     }

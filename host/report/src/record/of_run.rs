@@ -10,7 +10,7 @@ use super::method::{GaLoreReport, LoraReport, MethodReport, NormStepReport};
 use super::non_finite::NonFiniteReport;
 use super::privacy::privacy;
 use crate::digest::digest;
-use damper_accounting::{Correlated, Plan, Recorded};
+use damper_accounting::{Correlated, Event, Plan};
 use damper_data::{DataNames, Normalize, TableNames};
 use damper_grad::Loss;
 use damper_train::{Evaluation, Independence, Named, Noise, Outcome, Run, TestMetrics};
@@ -181,12 +181,12 @@ pub(super) fn held_out(run: &Run, outcome: &Outcome) -> Option<HeldOut> {
 
 fn normalize(run: &Run, outcome: &Outcome) -> Option<NormalizeReport> {
     let (normalize, constants) = (run.config.normalize_private.as_ref()?, outcome.normalize.as_ref()?);
-    let release = outcome.recorded.normalize?;
-    let alone = Recorded { events: vec![release], ..Recorded::new(run.config.accountant, run.config.delta, &[]) };
+    let noise_multiplier = outcome.recorded.parts().normalize?;
+    let alone = Event::gaussian(noise_multiplier).ok()?;
     Some(NormalizeReport {
         constants: constants.to_string(),
         bounds: Normalize { means: normalize.lows.clone(), stds: normalize.highs.clone() }.to_string(),
-        noise_multiplier: release.noise_multiplier,
+        noise_multiplier,
         noise: normalize.noise(constants.means.len(), run.config.dataset_size.unwrap_or(run.data.train.len() as u64)),
         epsilon: alone.epsilon(run.config.accountant, run.config.delta).ok()?.epsilon,
     })

@@ -1,6 +1,6 @@
 //! ε over steps, and over δ, of the recorded events.
 
-use damper_accounting::{Accountant, AccountingError, Recorded, Sampler};
+use damper_accounting::{Accountant, AccountingError, Event, Recorded, Sampler};
 use serde::Serialize;
 
 /// Points of a curve of equal draws. Of schedules, whose every price takes up to a second or two, fewer; where rates change, and a
@@ -41,9 +41,10 @@ impl Curves {
     pub(super) fn new(recorded: &Recorded) -> Self {
         let (accountant, events) = (recorded.accountant, recorded.events());
         let training = recorded.of_training();
-        let changing =
-            recorded.events.windows(2).any(|two| two[0].sampling_rate_numerator != two[1].sampling_rate_numerator);
-        let points = match recorded.events.len() {
+        let draws = recorded.parts().draws;
+        let rate = |(event, _): &(Event, u64)| event.rate_and_multiplier().map(|(rate, _)| rate);
+        let changing = draws.windows(2).any(|two| rate(&two[0]) != rate(&two[1]));
+        let points = match draws.len() {
             different if different > LONG_SCHEDULE && changing => 1,
             different if different <= SCHEDULE => POINTS,
             different if different <= LONG_SCHEDULE => POINTS_OF_SCHEDULE,
@@ -65,7 +66,7 @@ impl Curves {
         at.retain(|at| *at > 0);
         at.dedup();
         let over_steps = at.into_iter().filter_map(|at| {
-            let epsilon = price(&training.first(at), accountant, recorded.delta).ok()?;
+            let epsilon = price(&training.first(at, 0), accountant, recorded.delta).ok()?;
             Some(AtSteps { steps: steps(at), epsilon })
         });
         let every = if points == POINTS { 1 } else { 2 };

@@ -44,7 +44,8 @@ pub(crate) const SECTIONS: [(&str, &str); 9] = [
 
 /// The releases before the steps, in words.
 fn before(recorded: &Recorded) -> &'static str {
-    match (recorded.normalize, recorded.non_finite) {
+    let parts = recorded.parts();
+    match (parts.normalize, parts.non_finite) {
         (None, None) => "",
         (Some(_), None) => "The features' means and deviations once, and ",
         (None, Some(_)) => "The number of samples without a finite gradient once, and ",

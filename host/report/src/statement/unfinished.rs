@@ -78,7 +78,7 @@ pub fn paid(folder: &Path, plan: &RunPlan) -> Result<u32, EvidenceError> {
     let path = folder.join("checkpoint").join(LEDGER);
     let found = if is_there(&path)? { paid_steps(&bytes(&path, RECORD)?, plan) } else { Err("missing".into()) };
     found.map_err(|reason| {
-        let Recorded { accountant, delta, .. } = plan.events;
+        let (accountant, delta) = (plan.events.accountant, plan.events.delta);
         let bound = plan.events.epsilon(accountant, delta).map_or_else(
             |error| format!("no finite epsilon holds for its plan ({error})"),
             |priced| {
@@ -111,12 +111,13 @@ impl Unfinished {
         let epsilon = priced.map_err(|error| fault(&folder.join("checkpoint").join(PLAN), &error.to_string()))?.epsilon;
         let figures = format!("ε = {} at δ = {:e}", upward(epsilon), events.delta);
         let guaranteed = plan.is_guaranteed();
+        let parts = events.parts();
         let releases = [
-            events.normalize.map(|_| " and of the features' released means and deviations"),
-            events.non_finite.map(|_| " and of the released number of samples without a finite gradient"),
+            parts.normalize.map(|_| " and of the features' released means and deviations"),
+            parts.non_finite.map(|_| " and of the released number of samples without a finite gradient"),
         ];
         let release: String = releases.into_iter().flatten().collect();
-        let guarantee = if guaranteed && events.search.is_some() {
+        let guarantee = if guaranteed && parts.search.is_some() {
             format!(
                 "The best candidate of this search is differentially private with {figures}: that is the cost of the whole search, which is charged \
                  before its first candidate."
@@ -143,7 +144,7 @@ impl Unfinished {
             epsilon,
             delta: events.delta,
             noise_multiplier: events.smallest_multiplier(),
-            sampling_rate: events.largest_rate(),
+            sampling_rate: events.largest_rate().as_f64(),
             steps,
             accountant: events.accountant,
             guarantee,

@@ -17,7 +17,7 @@
 use crate::config::release_noise::ReleaseNoise;
 use crate::error::TrainError;
 use damper_accounting::Accountant;
-use damper_core::accounting::Event;
+use damper_core::accounting::SampledGaussian;
 use damper_core::noise::DiscreteGaussian;
 use damper_data::{Normalize, Split};
 use damper_onnx::SettingError;
@@ -89,7 +89,7 @@ impl NormalizePrivate {
     }
 
     /// The event of the release, once its noise is chosen.
-    pub(crate) fn event(&self) -> Result<Option<Event>, TrainError> {
+    pub(crate) fn event(&self) -> Result<Option<SampledGaussian>, TrainError> {
         self.noise_multiplier.map(|multiplier| NOISE.event(multiplier)).transpose()
     }
 

@@ -2,7 +2,7 @@
 
 use crate::error::TrainError;
 use damper_accounting::{Accountant, AccountingError, Plan, calibrate, upward};
-use damper_core::accounting::{Event, Rate};
+use damper_core::accounting::{Rate, SampledGaussian};
 use damper_core::grid::Grid;
 use damper_core::noise::DiscreteGaussian;
 use damper_core::private::Mechanism as _;
@@ -29,8 +29,8 @@ impl ReleaseNoise {
     }
 
     /// The event of a release with this multiplier.
-    pub(crate) fn event(&self, multiplier: f64) -> Result<Event, TrainError> {
-        Ok(Event::new(Rate::ONE, self.mechanism(multiplier)?.multiplier())?)
+    pub(crate) fn event(&self, multiplier: f64) -> Result<SampledGaussian, TrainError> {
+        Ok(SampledGaussian::new(Rate::ONE, self.mechanism(multiplier)?.multiplier())?)
     }
 
     /// The multiplier that runs: of the one that is given, or of the default of a run of at most ε `target` at `delta`.

@@ -10,7 +10,7 @@
 use crate::config::release_noise::ReleaseNoise;
 use crate::error::TrainError;
 use damper_accounting::Accountant;
-use damper_core::accounting::Event;
+use damper_core::accounting::SampledGaussian;
 use damper_core::noise::DiscreteGaussian;
 
 /// Sixteen times the noise of one release at the whole ε is a 256th of the budget, so steps need about 0.2 % more noise.
@@ -42,7 +42,7 @@ impl ReleaseNonFinite {
     }
 
     /// The event of the release, once its noise is chosen.
-    pub(crate) fn event(&self) -> Result<Option<Event>, TrainError> {
+    pub(crate) fn event(&self) -> Result<Option<SampledGaussian>, TrainError> {
         self.noise_multiplier.map(|multiplier| NOISE.event(multiplier)).transpose()
     }
 }

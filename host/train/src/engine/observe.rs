@@ -2,7 +2,7 @@
 
 use crate::engine::step_loop::Sum;
 use crate::engine::worker::Point;
-use damper_core::accounting::Event;
+use damper_core::accounting::SampledGaussian;
 use damper_core::count::Query;
 
 /// A step that was charged, drawn and summed, before anything of it is released. As secret as the data.
@@ -10,7 +10,7 @@ pub struct Summed<'a> {
     /// Its number.
     pub number: u32,
     /// The event that the core prices.
-    pub event: Event,
+    pub event: SampledGaussian,
     /// Its clip.
     pub clip: f32,
     /// The samples drawn.

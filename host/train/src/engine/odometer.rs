@@ -7,13 +7,13 @@ use crate::plan::held_out::steps_between;
 use crate::{PrivateMetrics, Run};
 use damper_accounting::{AccountingError, Spent};
 use damper_budget::evaluations_until;
-use damper_core::accounting::Event;
+use damper_core::accounting::SampledGaussian;
 
 /// Counts the steps of a run.
 pub(crate) struct Odometer {
     spent: Spent,
     /// Releases from held-out rows, and the event that each is.
-    evaluations: Option<(Spent, Event)>,
+    evaluations: Option<(Spent, SampledGaussian)>,
     evaluate_every: Option<u32>,
     steps: u32,
     /// Steps counted.
@@ -48,7 +48,7 @@ impl Odometer {
     }
 
     /// Counts the next step, with its event, if one begins there.
-    pub(crate) fn count(&mut self, event: Option<Event>) {
+    pub(crate) fn count(&mut self, event: Option<SampledGaussian>) {
         self.done += 1;
         event.iter().for_each(|event| self.spent.count(event));
     }
@@ -61,19 +61,19 @@ impl Odometer {
     }
 
     /// The releases from held-out rows, and how often each came.
-    pub(crate) fn evaluations(&self) -> &[(Event, u64)] {
+    pub(crate) fn evaluations(&self) -> &[(SampledGaussian, u64)] {
         self.evaluations.as_ref().map_or(&[], |(spent, _)| spent.events())
     }
 
     /// The events counted, and how often each came.
-    pub(crate) fn events(&self) -> &[(Event, u64)] {
+    pub(crate) fn events(&self) -> &[(SampledGaussian, u64)] {
         self.spent.events()
     }
 
     /// Returns ε of the first `first` steps, or of the steps counted so far if they are more, with the evaluations that come after them.
     ///
     /// `event` returns the event of a later step. ε is infinite if it fails.
-    pub(crate) fn of_first<E>(&mut self, first: u32, event: impl Fn(u32) -> Result<Option<Event>, E>) -> f64 {
+    pub(crate) fn of_first<E>(&mut self, first: u32, event: impl Fn(u32) -> Result<Option<SampledGaussian>, E>) -> f64 {
         if first >= self.steps {
             return self.whole;
         }

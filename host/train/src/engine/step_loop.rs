@@ -15,7 +15,7 @@ use crate::engine::worker::{
 use crate::{Noise, Run, TrainConfig, TrainError};
 use damper_access::Unreleased;
 use damper_accounting::Sampler;
-use damper_core::accounting::{Event, Rate};
+use damper_core::accounting::{Rate, SampledGaussian};
 use damper_core::clip::Layer;
 use damper_core::grid::Grid;
 use damper_core::noise::{ContinuousGaussian, DiscreteGaussian};
@@ -128,7 +128,11 @@ pub fn layers(run: &Run) -> Vec<Layer> {
 }
 
 /// The event of step `number`, which is priced with others if an event is several steps.
-pub fn event<M: Trained, O: Clone>(run: &Run, step: &Step<'_, M, O>, number: u32) -> Result<Event, TrainError> {
+pub fn event<M: Trained, O: Clone>(
+    run: &Run,
+    step: &Step<'_, M, O>,
+    number: u32,
+) -> Result<SampledGaussian, TrainError> {
     Ok(match (&run.terms.correlated, step.slots().mechanism.whole()) {
         (Some(correlated), _) if correlated.rate.is_some() => correlated.event()?.0,
         (_, Some(whole)) => whole?,

@@ -1,7 +1,7 @@
 //! The mechanisms of the trainer, and the memory of their noise.
 
 use crate::engine::generator::ChaCha20;
-use damper_core::accounting::Event;
+use damper_core::accounting::SampledGaussian;
 use damper_core::error::{CallError, ConfigError};
 use damper_core::grid::Word;
 use damper_core::noise::{
@@ -25,7 +25,7 @@ pub trait Trained: Mechanism<Word: Send> + Send + Sync {
     fn grid(words: &mut [Self::Word]) -> Option<&mut [SumWord<Self::Integer>]>;
 
     /// The event of the whole run, if its steps have no price of their own.
-    fn whole(&self) -> Option<Result<Event, ConfigError>> {
+    fn whole(&self) -> Option<Result<SampledGaussian, ConfigError>> {
         None
     }
 }
@@ -73,7 +73,7 @@ impl Trained for Correlated {
         Some(words)
     }
 
-    fn whole(&self) -> Option<Result<Event, ConfigError>> {
+    fn whole(&self) -> Option<Result<SampledGaussian, ConfigError>> {
         Some(self.event())
     }
 }

@@ -11,16 +11,16 @@ use crate::config::normalize_private::NormalizePrivate;
 use crate::config::release_non_finite::ReleaseNonFinite;
 use crate::error::TrainError;
 use damper_accounting::{Plan, upward};
-use damper_core::accounting::Event;
+use damper_core::accounting::SampledGaussian;
 use damper_onnx::SettingError;
 
 /// The events of the releases whose noise is known.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct BeforeSteps {
     /// Means and deviations of the features.
-    pub(crate) normalize: Option<Event>,
+    pub(crate) normalize: Option<SampledGaussian>,
     /// The number of rows without a finite gradient.
-    pub(crate) non_finite: Option<Event>,
+    pub(crate) non_finite: Option<SampledGaussian>,
 }
 
 impl BeforeSteps {
@@ -33,7 +33,7 @@ impl BeforeSteps {
     }
 
     /// All of them as one event.
-    pub(crate) fn joint(self) -> Result<Option<Event>, TrainError> {
+    pub(crate) fn joint(self) -> Result<Option<SampledGaussian>, TrainError> {
         Ok(match (self.normalize, self.non_finite) {
             (Some(one), Some(other)) => Some(one.and(other.multiplier())?),
             (one, other) => one.or(other),

@@ -14,7 +14,7 @@
 
 use crate::{TrainConfig, TrainError};
 use damper_accounting::{Accountant, AccountingError, Plan, calibrate};
-use damper_core::accounting::{Event, Rate};
+use damper_core::accounting::{Rate, SampledGaussian};
 use damper_core::threshold::CountNoise;
 use damper_onnx::SettingError;
 
@@ -82,7 +82,7 @@ impl PrivateMetrics {
 
     /// One release: both sums together.
     #[must_use]
-    pub fn event(&self) -> Option<Event> {
+    pub fn event(&self) -> Option<SampledGaussian> {
         self.plan.events().first().map(|(event, _)| *event)
     }
 }

@@ -9,7 +9,7 @@ use damper_accounting::{
     AccountingError, CorrelatedRun, DeltaVerdict, Factors, Plan, SMALLEST_SIGMA, Sampler, Schedule, Truncated,
     Truncation, judge_delta,
 };
-use damper_core::accounting::{Event, Rate};
+use damper_core::accounting::{Rate, SampledGaussian};
 use damper_core::grid::Grid;
 use damper_core::noise::{ContinuousGaussian, DiscreteGaussian, NoiseWord};
 use damper_core::private::Mechanism;
@@ -149,8 +149,8 @@ fn price_steps(config: &mut TrainConfig, samples: u64, parameters: usize) -> Res
         ));
     }
     let truncation = config.truncate.map(|most| Truncation { samples, most });
-    let cut =
-        truncation.map_or(Ok(0.0), |cut| Event::new(rate, 1.0).map(|draw| cut.any(&[(draw, u64::from(steps))])))?;
+    let cut = truncation
+        .map_or(Ok(0.0), |cut| SampledGaussian::new(rate, 1.0).map(|draw| cut.any(&[(draw, u64::from(steps))])))?;
     // At the target, ε takes the largest share of δ for what is cut.
     let calibrated_delta = match (truncation, config.budget) {
         (Some(truncation), Budget::Epsilon(target)) => truncation.left(config.delta, target, cut)?,

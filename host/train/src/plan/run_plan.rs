@@ -4,9 +4,9 @@ use crate::engine::sampler::steps_per_event;
 use crate::plan::before_steps::BeforeSteps;
 use crate::plan::held_out::steps_between;
 use crate::{Noise, PrivateMetrics, Run, Terms, TrainConfig, TrainError};
-use damper_accounting::{CorrelatedRun, Recorded, RecordedEvent};
+use damper_accounting::{Correlated, CorrelatedRun, Event, Recorded, RunParts};
 use damper_budget::RunPlan;
-use damper_core::accounting::Event;
+use damper_core::accounting::SampledGaussian;
 use damper_core::grid::Grid;
 use damper_core::noise::{ContinuousGaussian, DiscreteGaussian};
 use damper_core::private::Mechanism;
@@ -31,6 +31,7 @@ pub(crate) fn run_plan(
     held_out: Option<&PrivateMetrics>,
 ) -> Result<RunPlan, TrainError> {
     let steps_per_event = steps_per_event(config, samples, terms.steps);
+    let held_out = held_out.map_or(&[][..], |metrics| metrics.plan.events());
     let BeforeSteps { normalize, non_finite } = BeforeSteps::of(config)?;
     let events = match (config.noise, terms.sigma_grid) {
         _ if config.is_not_private() => Ok(vec![]),
@@ -49,35 +50,56 @@ pub(crate) fn run_plan(
         steps: terms.steps,
         steps_per_event,
         evaluate_every: steps_between(config, terms.rate),
-        events: Recorded {
-            run: Some(config.kind()),
-            held_out: held_out
-                .map(|metrics| metrics.plan.events().iter().map(RecordedEvent::new).collect())
-                .unwrap_or_default(),
-            normalize: normalize.map(|event| RecordedEvent::new(&(event, 1))),
-            non_finite: non_finite.map(|event| RecordedEvent::new(&(event, 1))),
-            sampler: config.sampler,
-            steps: (!config.sampler.has_event_each_step()).then_some(u64::from(terms.steps)),
-            correlation: terms.correlated.as_ref().map(Into::into),
-            truncation: terms.truncation,
-            ..Recorded::new(config.accountant, config.delta, &events)
-        },
+        events: recorded(
+            config,
+            terms,
+            &events,
+            held_out,
+            [normalize, non_finite].map(|event| event.map(|event| event.multiplier())),
+        ),
     })
 }
 
+/// The record of a run with these draws, releases from held-out rows, and multipliers of [`BeforeSteps`].
+pub(crate) fn recorded(
+    config: &TrainConfig,
+    terms: &Terms,
+    draws: &[(SampledGaussian, u64)],
+    held_out: &[(SampledGaussian, u64)],
+    [normalize, non_finite]: [Option<f64>; 2],
+) -> Recorded {
+    let correlation = terms.correlated.as_ref().map(Correlated::from);
+    let (draws, held_out) = (Event::draws(config.sampler, draws), Event::releases(held_out));
+    let parts = RunParts {
+        normalize,
+        non_finite,
+        truncation: terms.truncation,
+        correlation: correlation.as_ref(),
+        draws: &draws,
+        held_out: &held_out,
+        search: None,
+    };
+    let recorded = Recorded::new(config.accountant, config.delta, &[]).with(&parts);
+    recorded.with_kind(config.kind()).with_sampler(config.sampler, u64::from(terms.steps))
+}
+
 /// Each event and how often it comes in a row, in the order of the steps.
-fn events<M: Mechanism>(terms: &Terms, steps_per_event: u32, mechanism: M) -> Result<Vec<(Event, u64)>, TrainError> {
+fn events<M: Mechanism>(
+    terms: &Terms,
+    steps_per_event: u32,
+    mechanism: M,
+) -> Result<Vec<(SampledGaussian, u64)>, TrainError> {
     let schedule = Declared { learning_rate: terms.learning_rate, noise: terms.noise_schedule };
     let of_step = |step| {
-        let event = Event::new(terms.event_rate, mechanism.scaled(schedule.noise_factor(step)).multiplier())?;
+        let event = SampledGaussian::new(terms.event_rate, mechanism.scaled(schedule.noise_factor(step)).multiplier())?;
         terms.count_noise.map_or(Ok(event), |counts| event.and(counts.multiplier()))
     };
-    let mut events: Vec<(Event, u64)> = Vec::new();
+    let mut events: Vec<(SampledGaussian, u64)> = Vec::new();
     let mut step = 0;
     while step < terms.steps {
         let end = terms.steps.min(step.saturating_add(steps_per_event));
         // The steps of an epoch count as the one with the least noise.
-        let mut least: Event = of_step(step)?;
+        let mut least: SampledGaussian = of_step(step)?;
         for step in step + 1..end {
             let event = of_step(step)?;
             if event.multiplier() < least.multiplier() {

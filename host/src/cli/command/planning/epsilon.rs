@@ -318,7 +318,7 @@ fn of_run(args: &EpsilonArgs, folder: &Path) -> Result<(), Failure> {
     }
     let Found { file, recorded, finished, planned_steps, note } = Found::of(folder, args.planned)?;
     let accountant = args.accountant.unwrap_or(recorded.accountant);
-    let neighbours = Neighbours::from(args.neighbours);
+    let (neighbours, parts) = (Neighbours::from(args.neighbours), recorded.parts());
     let in_file = |error: AccountingError| Failure::of_file(&file, error);
     let group = args.group.filter(|size| *size > NonZeroU32::MIN);
     if group.is_some() && accountant == Accountant::Rdp && args.accountant.is_some() {
@@ -344,16 +344,16 @@ fn of_run(args: &EpsilonArgs, folder: &Path) -> Result<(), Failure> {
         epsilon: args.epsilon.unwrap_or(priced.epsilon),
         delta,
         noise_multiplier: recorded.smallest_multiplier(),
-        sampling_rate: recorded.largest_rate(),
+        sampling_rate: recorded.largest_rate().as_f64(),
         steps: recorded.steps(),
         accountant,
         run: recorded.run,
         order: priced.order,
         neighbours,
         group: group.map(NonZeroU32::get),
-        search: recorded.search.as_ref().map(|search| search.candidates.to_string()),
-        normalize_noise_multiplier: recorded.normalize.map(|release| release.noise_multiplier),
-        non_finite_noise_multiplier: recorded.non_finite.map(|release| release.noise_multiplier),
+        search: parts.search.map(|search| search.candidates.to_string()),
+        normalize_noise_multiplier: parts.normalize,
+        non_finite_noise_multiplier: parts.non_finite,
         finished,
         planned_steps,
     };

@@ -6,8 +6,8 @@ use crate::engine::step_loop::Sum;
 use crate::engine::trained::Trained;
 use crate::engine::worker::Accumulate;
 use crate::plan::held_out::steps_between;
+use crate::plan::run_plan::recorded;
 use crate::{Independence, Outcome, TrainError};
-use damper_accounting::{Recorded, RecordedEvent};
 use damper_budget::evaluations_until;
 use damper_core::threshold::Threshold;
 
@@ -32,6 +32,8 @@ where
         }
         let steps = run.terms.steps;
         let [events, held_out] = pricing.counted();
+        let planned = written.plan.events.parts();
+        let recorded = recorded(config, &run.terms, events, held_out, [planned.normalize, planned.non_finite]);
         let (evaluations, best) = evaluations.into_best(self.ended_early.is_some());
         Ok(Outcome {
             class_metrics,
@@ -42,17 +44,7 @@ where
             ended_early: self.ended_early,
             best,
             lost_steps: self.lost_steps,
-            recorded: Recorded {
-                run: Some(run.kind()),
-                sampler: config.sampler,
-                steps: (!config.sampler.has_event_each_step()).then_some(u64::from(steps)),
-                correlation: run.terms.correlated.as_ref().map(Into::into),
-                truncation: run.terms.truncation,
-                held_out: held_out.iter().map(RecordedEvent::new).collect(),
-                normalize: written.plan.events.normalize,
-                non_finite: written.plan.events.non_finite,
-                ..Recorded::new(config.accountant, config.delta, events)
-            },
+            recorded,
             seconds: clock.seconds(),
             evaluations,
             independence: Independence::NotTested,

@@ -8,14 +8,14 @@ use crate::plan::held_out::steps_between;
 use crate::{Run, TrainError};
 use damper_accounting::CorrelatedRun;
 use damper_budget::evaluations_until;
-use damper_core::accounting::Event;
+use damper_core::accounting::SampledGaussian;
 use damper_core::error::ConfigError;
 
 /// Counts what the steps of a run cost.
 pub(super) struct Pricing {
     spent: Odometer,
     /// The event that all steps of correlated noise are.
-    correlated: Option<Event>,
+    correlated: Option<SampledGaussian>,
 }
 
 impl Pricing {
@@ -38,12 +38,12 @@ impl Pricing {
 
     /// What step `at` adds to the price: the event of the steps that it begins, such as a draw or an epoch.
     fn event<M: Trained, O: Clone>(
-        correlated: Option<Event>,
+        correlated: Option<SampledGaussian>,
         run: &Run,
         step: &Step<'_, M, O>,
         draws: &BatchSampler,
         at: u32,
-    ) -> Result<Option<Event>, ConfigError> {
+    ) -> Result<Option<SampledGaussian>, ConfigError> {
         let steps = draws.event(at);
         if correlated.is_some() {
             return Ok(steps.and(correlated));
@@ -83,7 +83,7 @@ impl Pricing {
     }
 
     /// The events counted, and those of releases from held-out rows; how often each came.
-    pub(super) fn counted(&self) -> [&[(Event, u64)]; 2] {
+    pub(super) fn counted(&self) -> [&[(SampledGaussian, u64)]; 2] {
         [self.spent.events(), self.spent.evaluations()]
     }
 }

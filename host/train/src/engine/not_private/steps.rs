@@ -201,6 +201,8 @@ impl<'a> Engine<'a> {
         }
         let config = &run.config;
         let (evaluations, best) = self.evaluations.into_best(stalled);
+        let mut recorded = Recorded::new(config.accountant, config.delta, &[]).with_kind(RunKind::NotPrivate);
+        recorded.sampler = config.sampler;
         Ok(Outcome {
             class_metrics,
             last_iterate,
@@ -210,11 +212,7 @@ impl<'a> Engine<'a> {
             ended_early: stalled.then_some(self.done),
             best,
             lost_steps: 0,
-            recorded: Recorded {
-                run: Some(RunKind::NotPrivate),
-                sampler: config.sampler,
-                ..Recorded::new(config.accountant, config.delta, &[])
-            },
+            recorded,
             seconds: self.clock.seconds(),
             evaluations,
             independence: Independence::NotTested,

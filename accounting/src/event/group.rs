@@ -13,11 +13,14 @@
 //!
 //! Cut draws cost the group the same part of δ as a sample (`truncation`): coins do not depend on the data.
 
-use super::limits::{LARGEST_GROUP, LARGEST_USEFUL};
-use super::plan::with;
-use super::pld::{self, Neighbours};
-use super::{Accountant, AccountingError, EpsilonBound, Recorded, smaller};
-use damper_core::accounting::event::{Event, Rate};
+use super::Event;
+use super::canonical::{self, Part};
+use super::privacy_cost::delta_at;
+use crate::limits::{LARGEST_GROUP, LARGEST_USEFUL};
+use crate::plan::with;
+use crate::pld::{self, Neighbours};
+use crate::{Accountant, AccountingError, EpsilonBound, smaller};
+use damper_core::accounting::event::{Rate, SampledGaussian};
 use damper_core::numerics::up::{add_up, exp_up, mul_up, next_down};
 use std::num::NonZeroU32;
 
@@ -25,13 +28,13 @@ use std::num::NonZeroU32;
 const ROUNDS: usize = 200;
 const BEYOND: f64 = 1e-4;
 
-impl Recorded {
+impl Event {
     /// ε at `delta` of a group of samples, by privacy loss distributions: neighbours have all of the group's `size` samples, or none of
     /// them (or other ones in their places).
     ///
     /// # Errors
     ///
-    /// As [`Recorded::epsilon`], the group is larger than [`LARGEST_GROUP`], or no ε of at most [`LARGEST_USEFUL`] is found.
+    /// As [`Event::epsilon`], the group is larger than [`LARGEST_GROUP`], or no ε of at most [`LARGEST_USEFUL`] is found.
     pub fn epsilon_of_group(
         &self,
         size: NonZeroU32,
@@ -50,13 +53,9 @@ impl Recorded {
         // A group has no bound where a sample has none.
         let one = one?;
         let none = AccountingError::Group { size: size.get(), delta };
-        let has_coins = self.sampler.has_coins();
-        let is_covered = self.search.is_none()
-            && !self.has_blocks()
-            && self.held_out.iter().all(|event| event.sampling_rate_numerator == Rate::DENOMINATOR)
-            && (neighbours == Neighbours::AddOrRemove || !has_coins);
-        if is_covered {
-            match self.of_partitions(size.get(), neighbours, delta) {
+        let parts = canonical::parts(self)?;
+        if let Some(partitions) = Partitions::of(self, &parts, neighbours) {
+            match partitions.epsilon(size.get(), delta) {
                 Ok(found) if found.epsilon <= LARGEST_USEFUL => return Ok(found),
                 Ok(_) | Err(AccountingError::NothingHolds { .. } | AccountingError::Truncation { .. }) => {}
                 Err(error) => return Err(error),
@@ -65,28 +64,51 @@ impl Recorded {
         chained(size.get(), delta, one.epsilon, of_one)?.ok_or(none)
     }
 
-    /// δ at `epsilon` of a group: an upper bound, as [`Recorded::delta`].
+    /// δ at `epsilon` of a group: an upper bound, as [`Event::delta`].
     ///
     /// # Errors
     ///
-    /// ε is not a finite number of at least 0, or as [`Recorded::epsilon_of_group`].
+    /// ε is not a finite number of at least 0, or as [`Event::epsilon_of_group`].
     pub fn delta_of_group(
         &self,
         size: NonZeroU32,
         neighbours: Neighbours,
         epsilon: f64,
     ) -> Result<f64, AccountingError> {
-        self.delta_by(epsilon, |delta| self.epsilon_of_group(size, neighbours, delta))
+        delta_at(epsilon, |delta| self.epsilon_of_group(size, neighbours, delta))
+    }
+}
+
+/// Draws, and releases at a rate of 1 from a disjoint set of samples.
+struct Partitions<'a> {
+    training: &'a Part,
+    held_out: Option<&'a Part>,
+    neighbours: Neighbours,
+}
+
+impl<'a> Partitions<'a> {
+    /// The parts of `event`, if one of the first two bounds applies.
+    fn of(event: &Event, parts: &'a [Part], neighbours: Neighbours) -> Option<Self> {
+        let (training, held_out) = match (event, parts) {
+            (_, [all]) => (all, None),
+            // Two parts that share nothing.
+            (Event::Disjoint(sets), [training, held_out]) if sets.len() == 2 => (training, Some(held_out)),
+            _ => return None,
+        };
+        let is_released = |part: &Part| part.draws.iter().all(|(event, _)| event.rate() == Rate::ONE) && !part.is_cut();
+        let is_covered = !event.has_selection()
+            && !event.has_blocks()
+            && held_out.is_none_or(is_released)
+            && (neighbours == Neighbours::AddOrRemove || !training.has_coins);
+        is_covered.then_some(Self { training, held_out, neighbours })
     }
 
     /// The largest ε of the partitions of a group into training samples and held-out ones.
-    fn of_partitions(&self, size: u32, neighbours: Neighbours, delta: f64) -> Result<EpsilonBound, AccountingError> {
-        let mut worst = self.of_partition(size, 0, neighbours, delta)?;
-        if self.held_out.is_empty() {
-            return Ok(worst);
-        }
-        for held_out in 1..=size {
-            let found = self.of_partition(size - held_out, held_out, neighbours, delta)?;
+    fn epsilon(&self, size: u32, delta: f64) -> Result<EpsilonBound, AccountingError> {
+        let mut worst = self.of_partition(size, 0, delta)?;
+        let most = if self.held_out.is_some() { size } else { 0 };
+        for held_out in 1..=most {
+            let found = self.of_partition(size - held_out, held_out, delta)?;
             if found.epsilon > worst.epsilon {
                 worst = found;
             }
@@ -98,34 +120,26 @@ impl Recorded {
     }
 
     /// ε of a group with so many samples in either set.
-    fn of_partition(
-        &self,
-        training: u32,
-        held_out: u32,
-        neighbours: Neighbours,
-        delta: f64,
-    ) -> Result<EpsilonBound, AccountingError> {
-        let draws = self.checked()?;
-        let mut events = if training > 0 { with(self.release()?, &draws) } else { Vec::new() };
-        if held_out > 0 {
-            for event in &self.held_out {
-                let (event, times) = self.event(event)?;
+    fn of_partition(&self, training: u32, held_out: u32, delta: f64) -> Result<EpsilonBound, AccountingError> {
+        let draws = self.training.settled()?;
+        let mut events = if training > 0 { with(self.training.release, &draws) } else { Vec::new() };
+        for part in self.held_out.iter().filter(|_| held_out > 0) {
+            for (event, times) in with(part.release, &part.draws) {
                 // As far as this many samples move it, in the unit in which the others move it by one.
                 let multiplier = event.multiplier() * f64::from(training.max(1)) / f64::from(held_out);
                 let multiplier = next_down(next_down(multiplier));
-                let event = Event::new(event.rate(), multiplier)
+                let event = SampledGaussian::new(event.rate(), multiplier)
                     .map_err(|_| AccountingError::NoiseMultiplier(event.multiplier()))?;
                 events.push((event, times));
             }
         }
         let price = |delta| {
-            let found = price(&events, training.max(1), neighbours, delta)?;
-            let least = self.smallest_multiplier();
-            let none = AccountingError::NothingHolds { multiplier: least, steps: self.steps() };
-            if found.epsilon.is_finite() { Ok(found) } else { Err(none) }
+            let found = price(&events, training.max(1), self.neighbours, delta)?;
+            let (multiplier, steps) = (self.training.smallest_multiplier(), self.training.steps());
+            if found.epsilon.is_finite() { Ok(found) } else { Err(AccountingError::NothingHolds { multiplier, steps }) }
         };
-        match self.truncation {
-            Some(truncation) if training > 0 => Ok(truncation.price(delta, truncation.any(&draws), price)?.price),
+        match self.training.cut() {
+            Some((truncation, any)) if training > 0 => Ok(truncation.price(delta, any, price)?.price),
             _ => price(delta),
         }
     }
@@ -138,7 +152,7 @@ pub(crate) fn check_size(size: NonZeroU32) -> Result<(), AccountingError> {
 
 /// ε of events if all of a group's samples are there, or none of them.
 fn price(
-    events: &[(Event, u64)],
+    events: &[(SampledGaussian, u64)],
     size: u32,
     neighbours: Neighbours,
     delta: f64,
@@ -147,9 +161,9 @@ fn price(
         let size = NonZeroU32::new(size).unwrap_or(NonZeroU32::MIN);
         return Ok(EpsilonBound { epsilon: pld::of_group(events, size, delta)?, order: None });
     }
-    let nearer = |(event, times): &(Event, u64)| {
+    let nearer = |(event, times): &(SampledGaussian, u64)| {
         let multiplier = next_down(event.multiplier() / f64::from(size));
-        let nearer = Event::new(Rate::ONE, multiplier);
+        let nearer = SampledGaussian::new(Rate::ONE, multiplier);
         nearer.map(|event| (event, *times)).map_err(|_| AccountingError::NoiseMultiplier(multiplier))
     };
     let nearer = events.iter().map(nearer).collect::<Result<Vec<_>, _>>()?;
@@ -199,7 +213,7 @@ fn sum_of_powers(size: u32, epsilon: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{RecordedEvent, Sampler, Search, Truncation};
+    use crate::{Recorded, RunParts, RunSearch, Sampler, Truncation};
     use libm::{erfc, exp, log, sqrt};
 
     fn size(size: u32) -> NonZeroU32 {
@@ -207,7 +221,13 @@ mod tests {
     }
 
     fn run(rate: Rate, multiplier: f64, steps: u64, delta: f64) -> Recorded {
-        Recorded::new(Accountant::Pld, delta, &[(Event::new(rate, multiplier).unwrap(), steps)])
+        Recorded::new(Accountant::Pld, delta, &[(SampledGaussian::new(rate, multiplier).unwrap(), steps)])
+    }
+
+    fn fixed(sampler: Sampler, multiplier: f64, times: u64) -> Recorded {
+        let draws = [(Event::gaussian(multiplier).unwrap(), times)];
+        let parts = RunParts { draws: &draws, ..RunParts::default() };
+        run(Rate::ONE, multiplier, times, 1e-5).with(&parts).with_sampler(sampler, times)
     }
 
     fn of(recorded: &Recorded, k: u32) -> f64 {
@@ -278,10 +298,8 @@ mod tests {
 
     #[test]
     fn drawn_always_is_one_gaussian() {
-        let shuffled =
-            |multiplier, times| Recorded { sampler: Sampler::Shuffled, ..run(Rate::ONE, multiplier, times, 1e-5) };
-        let fixed =
-            |multiplier, times| Recorded { sampler: Sampler::MinSeparation, ..run(Rate::ONE, multiplier, times, 1e-5) };
+        let shuffled = |multiplier, times| fixed(Sampler::Shuffled, multiplier, times);
+        let fixed = |multiplier, times| fixed(Sampler::MinSeparation, multiplier, times);
         let poisson = |multiplier, times| run(Rate::ONE, multiplier, times, 1e-5);
         for (multiplier, times, k) in [(10.0, 1u64, 5u32), (40.0, 25, 3), (30.0, 4, 10)] {
             let exact = gaussian(f64::from(k) * sqrt(times as f64) / multiplier, 1e-5);
@@ -308,7 +326,7 @@ mod tests {
             (0.2, 9.0, 60, 4, 1e-8),
         ] {
             let rate = Rate::at_least(q).unwrap();
-            let events = [(Event::new(rate, sigma).unwrap(), steps)];
+            let events = [(SampledGaussian::new(rate, sigma).unwrap(), steps)];
             let found = of(&run(rate, sigma, steps, delta), k);
             let below = pld::group_lower_bound(&events, size(k), delta).unwrap();
             assert!(found >= below && found <= 1.005 * below, "{q} {sigma} {steps} {k}: {below} {found}");
@@ -331,7 +349,7 @@ mod tests {
     #[test]
     fn schedule_is_priced_from_above() {
         let rate = Rate::at_least(0.02).unwrap();
-        let event = |at: u32| Event::new(rate, 2.0 + 0.01 * f64::from(at)).unwrap();
+        let event = |at: u32| SampledGaussian::new(rate, 2.0 + 0.01 * f64::from(at)).unwrap();
         let many: Vec<_> = (0..100).map(|at| (event(at), 3)).collect();
         let found = of(&Recorded::new(Accountant::Pld, 1e-5, &many), 3);
         let below = pld::group_lower_bound(&many, size(3), 1e-5).unwrap();
@@ -361,32 +379,33 @@ mod tests {
         let tight = of(&plain, 3);
         let replaced = plain.epsilon_of_group(size(3), Neighbours::Replace, 1e-5).unwrap().epsilon;
         assert!(replaced > tight && replaced < 20.0 * tight, "{replaced} {tight}");
-        let search = Search { candidates: "geometric:0.2".parse().unwrap(), others: Vec::new() };
-        let searched = Recorded { search: Some(search), ..plain.clone() };
+        let search = RunSearch { candidates: "geometric:0.2".parse().unwrap(), others: Vec::new() };
+        let searched = plain.with(&RunParts { search: Some(search), ..plain.parts() });
         let one = searched.epsilon(Accountant::Pld, 1e-5).unwrap().epsilon;
         assert!(of(&searched, 3) > 3.0 * one && of(&searched, 3) > tight);
         assert_eq!(searched.epsilon_of_group(size(3), Neighbours::Replace, 1e-5), Err(AccountingError::ReplacedSearch));
-        let cut = |most| Recorded { truncation: Some(Truncation { samples: 5000, most }), ..plain.clone() };
+        let cut =
+            |most| plain.with(&RunParts { truncation: Some(Truncation { samples: 5000, most }), ..plain.parts() });
         let (near, far) = (of(&cut(100), 3), of(&cut(400), 3));
         assert!(near > far && far >= tight && far < 1.001 * tight, "{near} {far} {tight}");
-        let cyclic = Recorded { sampler: Sampler::CyclicPoisson, ..plain };
+        let cyclic = plain.with_sampler(Sampler::CyclicPoisson, 100);
         assert_eq!(of(&cyclic, 3), tight);
     }
 
     /// All samples of a group may be held-out ones, or some of them.
     #[test]
     fn worst_partition_is_priced() {
-        let metrics =
-            |multiplier, times| vec![RecordedEvent::new(&(Event::new(Rate::ONE, multiplier).unwrap(), times))];
+        let metrics = |multiplier, times| [(Event::gaussian(multiplier).unwrap(), times)];
         let plain = run(Rate::ONE, 20.0, 4, 1e-5);
-        let both = Recorded { held_out: metrics(20.0, 4), ..plain.clone() };
+        let both = plain.with(&RunParts { held_out: &metrics(20.0, 4), ..plain.parts() });
         // Both parts move by j and k - j: the longest vector is that of one part.
         let (found, alone) = (of(&both, 4), of(&plain, 4));
         assert!(found >= alone && found <= 1.001 * alone, "{found} {alone}");
         let exact = gaussian(4.0 * 2.0 / 20.0, 1e-5);
         assert!(found >= exact && found <= 1.01 * exact, "{found} {exact}");
         // Weaker noise on the held-out ones.
-        let weak = Recorded { held_out: metrics(8.0, 1), ..run(Rate::of(1, 100).unwrap(), 8.0, 20, 1e-5) };
+        let weak = run(Rate::of(1, 100).unwrap(), 8.0, 20, 1e-5);
+        let weak = weak.with(&RunParts { held_out: &metrics(8.0, 1), ..weak.parts() });
         let exact = gaussian(4.0 / 8.0, 1e-5);
         let found = of(&weak, 4);
         assert!(found >= exact && found <= 1.02 * exact, "{found} {exact}");

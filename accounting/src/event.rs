@@ -1,0 +1,281 @@
+//! Mechanisms as an accountant composes them: releases, draws, and what is made of them.
+
+pub(crate) mod canonical;
+pub(crate) mod group;
+pub(crate) mod privacy_cost;
+#[cfg(test)]
+mod tests;
+
+use super::correlated::{Correlated, CorrelatedRun};
+use super::selection::CandidateCount;
+use super::truncation::Truncation;
+use super::{AccountingError, Sampler};
+use damper_core::accounting::event::{Rate, SampledGaussian};
+
+/// A mechanism: something that is released from a data set with noise.
+///
+/// Neighbouring data sets differ in one sample, which the other has not. Events compose: an event may depend on everything that
+/// events before it released. [`Event::epsilon`] returns the privacy cost of all of it.
+///
+/// Constructors check ranges. A variant that was made by hand is checked when its privacy cost is computed.
+///
+/// ```
+/// use damper_accounting::{Accountant, CorrelatedRun, Event, Rate, sampling_rate};
+/// use damper_core::noise::{AnyCorrelation, Participation};
+///
+/// # fn main() -> Result<(), damper_accounting::AccountingError> {
+/// let epsilon = |event: &Event| event.epsilon(Accountant::Pld, 1e-5).map(|bound| bound.epsilon);
+///
+/// // DP-SGD: 1000 steps, each a Poisson draw of 1 % of the samples. The noise is 1.1 times the clipping threshold.
+/// let run = Event::poisson(sampling_rate(0.01)?, Event::gaussian(1.1)?)?.times(1000);
+/// let alone = epsilon(&run)?;
+/// assert!((1.51..1.52).contains(&alone), "{alone}");
+///
+/// // Two runs on the same data, and the mean of a feature with noise. Both cost less than the sum of their ε.
+/// let both = Event::compose([run.clone(), run.clone(), Event::gaussian(20.0)?]);
+/// assert!(epsilon(&both)? < 2.0 * alone);
+///
+/// // The best of about ten candidates, each trained by such a run. The best one alone is released.
+/// let best = Event::best_of("geometric:0.1".parse()?, vec![run])?;
+/// assert!((alone..4.0 * alone).contains(&epsilon(&best)?));
+///
+/// // 200 steps in a fixed order, with correlated noise. A sample takes part every 20 steps.
+/// let noise = CorrelatedRun {
+///     correlation: AnyCorrelation::banded(&[1.0, 0.75, 0.5])?,
+///     participation: Participation::new(200, 20, 10)?,
+///     rate: None,
+///     parameters: 1000,
+///     grid_bits: 20,
+///     sigma: 0,
+/// };
+/// let correlated = Event::correlated(&noise.with_multiplier(2.0)?)?;
+/// assert!((1.9..2.1).contains(&epsilon(&correlated)?));
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, PartialEq, Debug)]
+pub enum Event {
+    /// A Gaussian release from all samples. A sample moves it by at most the sensitivity.
+    Gaussian {
+        /// σ over the sensitivity.
+        multiplier: f64,
+    },
+    /// A Gaussian release of a statistic of all samples, before any draw. All statistics of a composition cost what one Gaussian release
+    /// with the summed inverse variances costs.
+    Statistic {
+        /// The statistic.
+        of: Statistic,
+        /// σ over the sensitivity.
+        multiplier: f64,
+    },
+    /// A Gaussian release, or several, from one Poisson draw: each sample is drawn with probability `rate`, independently.
+    Poisson {
+        /// The sampling rate.
+        rate: Rate,
+        /// The releases from the draw.
+        event: Box<Event>,
+    },
+    /// Events one after the other, each so many times.
+    Compose(Vec<(Event, u64)>),
+    /// Events of disjoint sets of samples. The sets are public, so ε is the largest of all sets.
+    Disjoint(Vec<Event>),
+    /// Draws that are cut if they are too large. A statistic is not cut.
+    Truncated {
+        /// The largest draw.
+        truncation: Truncation,
+        /// The draws before they are cut.
+        event: Box<Event>,
+    },
+    /// Releases whose noise is correlated: a Gaussian for the whole run in a fixed order, or a Poisson draw of each group.
+    Correlated {
+        /// The correlation, from which a multiplier follows.
+        noise: Box<Correlated>,
+        /// The releases, with multipliers of at most that.
+        event: Box<Event>,
+    },
+    /// The best of a random number of candidates. Each candidate draws one of the events `of`.
+    Selection {
+        /// The distribution of the number of candidates.
+        candidates: CandidateCount,
+        /// The events of a candidate.
+        of: Vec<Event>,
+    },
+}
+
+/// A statistic of all training samples.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Statistic {
+    /// Means and deviations of the features.
+    FeatureMoments,
+    /// The number of samples without a finite gradient.
+    NonFiniteCount,
+}
+
+impl Event {
+    /// A Gaussian release from all samples.
+    ///
+    /// # Errors
+    ///
+    /// The multiplier is not a finite number above 0.
+    pub fn gaussian(multiplier: f64) -> Result<Self, AccountingError> {
+        gaussian(Rate::ONE, multiplier).map(|_| Self::Gaussian { multiplier })
+    }
+
+    /// `event`, released from a Poisson draw at `rate`.
+    ///
+    /// # Errors
+    ///
+    /// The rate is 0, or `event` is something else than Gaussian releases.
+    pub fn poisson(rate: Rate, event: Self) -> Result<Self, AccountingError> {
+        event.drawn(rate)?;
+        Ok(Self::Poisson { rate, event: Box::new(event) })
+    }
+
+    /// This event so many times, one after the other.
+    #[must_use]
+    pub fn times(self, times: u64) -> Self {
+        Self::Compose(vec![(self, times)])
+    }
+
+    /// Events one after the other.
+    pub fn compose(events: impl IntoIterator<Item = Self>) -> Self {
+        Self::Compose(events.into_iter().map(|event| (event, 1)).collect())
+    }
+
+    /// This event with draws of more than `truncation.most` samples cut.
+    #[must_use]
+    pub fn truncated(self, truncation: Truncation) -> Self {
+        Self::Truncated { truncation, event: Box::new(self) }
+    }
+
+    /// All steps of a run with correlated noise.
+    ///
+    /// # Errors
+    ///
+    /// As [`CorrelatedRun::event`].
+    pub fn correlated(run: &CorrelatedRun) -> Result<Self, AccountingError> {
+        let sampler = if run.rate.is_some() { Sampler::CyclicPoisson } else { Sampler::MinSeparation };
+        let event = Box::new(Self::Compose(Self::draws(sampler, &[run.event()?])));
+        Ok(Self::Correlated { noise: Box::new(run.into()), event })
+    }
+
+    /// The best of a random number of candidates, each with one of the events `of`.
+    ///
+    /// # Errors
+    ///
+    /// `of` is empty.
+    pub fn best_of(candidates: CandidateCount, of: Vec<Self>) -> Result<Self, AccountingError> {
+        if of.is_empty() {
+            return Err(AccountingError::Steps);
+        }
+        Ok(Self::Selection { candidates, of })
+    }
+
+    /// The draws of `sampler` from which something was released, as [`Event::Compose`] lists them. A sampler without Poisson draws takes
+    /// Gaussian releases at a rate of 1.
+    #[must_use]
+    pub fn draws(sampler: Sampler, events: &[(SampledGaussian, u64)]) -> Vec<(Self, u64)> {
+        let listed = |(event, times): &(SampledGaussian, u64)| {
+            (Self::draw(sampler.has_coins(), event.rate(), event.multiplier()), *times)
+        };
+        events.iter().map(listed).collect()
+    }
+
+    /// Releases without draws at a rate of 1, as [`Event::Compose`] lists them.
+    #[must_use]
+    pub fn releases(events: &[(SampledGaussian, u64)]) -> Vec<(Self, u64)> {
+        Self::draws(Sampler::Shuffled, events)
+    }
+
+    /// One draw, or a Gaussian release at a rate of 1 without a draw.
+    pub(crate) fn draw(has_coins: bool, rate: Rate, multiplier: f64) -> Self {
+        let gaussian = Self::Gaussian { multiplier };
+        if has_coins || rate != Rate::ONE { Self::Poisson { rate, event: Box::new(gaussian) } } else { gaussian }
+    }
+
+    /// Rate and multiplier of a draw, all its releases together, unchecked. None of an event that is not one draw of one release.
+    #[must_use]
+    pub fn rate_and_multiplier(&self) -> Option<(Rate, f64)> {
+        match self {
+            Self::Gaussian { multiplier } => Some((Rate::ONE, *multiplier)),
+            Self::Poisson { rate, event } => match **event {
+                Self::Gaussian { multiplier } => Some((*rate, multiplier)),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Returns true if Poisson draws have blocks of correlated noise.
+    pub(crate) fn has_blocks(&self) -> bool {
+        let is_draw = |event: &Self| matches!(event, Self::Poisson { .. });
+        self.any(&|event| matches!(event, Self::Correlated { event, .. } if event.any(&is_draw)))
+    }
+
+    /// Returns true if the best of several candidates is released.
+    pub(crate) fn has_selection(&self) -> bool {
+        self.any(&|event| matches!(event, Self::Selection { .. }))
+    }
+
+    /// Returns true if this event, or one inside it, is so.
+    fn any(&self, is: &dyn Fn(&Self) -> bool) -> bool {
+        is(self)
+            || match self {
+                Self::Gaussian { .. } | Self::Statistic { .. } => false,
+                Self::Poisson { event, .. } | Self::Truncated { event, .. } | Self::Correlated { event, .. } => {
+                    event.any(is)
+                }
+                Self::Compose(events) => events.iter().any(|(event, _)| event.any(is)),
+                Self::Disjoint(events) | Self::Selection { of: events, .. } => events.iter().any(|event| event.any(is)),
+            }
+    }
+
+    /// This event as it is released from a draw at `rate`: all its Gaussian releases as one.
+    pub(crate) fn drawn(&self, rate: Rate) -> Result<SampledGaussian, AccountingError> {
+        match self {
+            Self::Gaussian { multiplier } => gaussian(rate, *multiplier),
+            Self::Compose(events) => {
+                let all = events
+                    .iter()
+                    .try_fold(None, |sum, (event, times)| joint(sum, repeated(event.drawn(rate)?, *times)?));
+                all?.ok_or(AccountingError::Steps)
+            }
+            _ => Err(AccountingError::Drawn),
+        }
+    }
+}
+
+fn gaussian(rate: Rate, multiplier: f64) -> Result<SampledGaussian, AccountingError> {
+    if rate == Rate::ZERO {
+        return Err(AccountingError::SamplingRate(0.0));
+    }
+    SampledGaussian::new(rate, multiplier).map_err(|_| AccountingError::NoiseMultiplier(multiplier))
+}
+
+/// Releases from one draw as one release, with the summed inverse variances, rounded toward less noise.
+pub(crate) fn joint(
+    one: Option<SampledGaussian>,
+    two: Option<SampledGaussian>,
+) -> Result<Option<SampledGaussian>, AccountingError> {
+    match (one, two) {
+        (Some(one), Some(two)) => {
+            one.and(two.multiplier()).map(Some).map_err(|_| AccountingError::NoiseMultiplier(two.multiplier()))
+        }
+        (one, two) => Ok(one.or(two)),
+    }
+}
+
+/// So many equal releases from one draw as one release.
+pub(crate) fn repeated(release: SampledGaussian, times: u64) -> Result<Option<SampledGaussian>, AccountingError> {
+    let (mut sum, mut power, mut left) = (None, Some(release), times);
+    while left > 0 {
+        if left & 1 == 1 {
+            sum = joint(sum, power)?;
+        }
+        left >>= 1;
+        if left > 0 {
+            power = joint(power, power)?;
+        }
+    }
+    Ok(sum)
+}

@@ -1,0 +1,27 @@
+//! Kinds of runs.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// A private run, a simulation, or a run without privacy.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RunKind {
+    /// The key came from the operating system.
+    Private,
+    /// The seed is known, so the noise can be computed again and nothing is private. ε is what a private run would have.
+    Simulation,
+    /// Neither clipped nor with noise, by request. No event is recorded and no ε holds.
+    #[serde(rename = "not private")]
+    NotPrivate,
+}
+
+impl fmt::Display for RunKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Private => "private",
+            Self::Simulation => "simulation",
+            Self::NotPrivate => "not private",
+        })
+    }
+}
