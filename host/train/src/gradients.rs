@@ -4,7 +4,7 @@ mod archive;
 
 use crate::engine::rehearsal::self_test;
 use crate::engine::worker::{ExactGradients, OUTPUTS, Rows, Sessions, threads};
-use crate::plan::prepare::{initial, physical_batch};
+use crate::plan::graphs::{initial, physical_batch};
 use crate::state::files::{Access, AtomicFile, FileError};
 use crate::{Read, TrainError};
 use archive::Archive;

@@ -5,7 +5,8 @@
 pub use crate::choice::OptimizerState;
 pub use crate::engine::observed;
 pub use crate::engine::rehearsal::self_test;
-pub use crate::plan::prepare::{initial, on_data, on_network, physical_batch};
+pub use crate::plan::graphs::{initial, physical_batch};
+pub use crate::plan::replaced::{on_data, on_network};
 
 /// The generator of a run, and its key.
 pub mod generator {

@@ -7,7 +7,7 @@ use crate::engine::rehearsal::{Made, made_up};
 use crate::engine::worker::Layout;
 use crate::outcome::LastIterate;
 use crate::outcome::class_metrics::{ClassMetrics, MOST_CLASSES, Tally};
-use crate::plan::prepare::class_axis;
+use crate::plan::inputs::class_axis;
 use damper_core::held_out::HeldOutSums;
 use damper_data::{Batch, BatchLabels, Labels, Split, chunks};
 use damper_grad::{Loss, Reduction};
