@@ -16,7 +16,7 @@ use damper::train::{
     self, Budget, ByName, Clipping, FilterChoice, LowRank, Method, Noise, NormStep, Rule, TestMetrics, ThresholdChoice,
     TrainConfig,
 };
-use digits::{Unwatched, source};
+use digits::source;
 use models::backends;
 use std::num::{NonZeroU32, NonZeroUsize};
 use toml::toml;
@@ -172,7 +172,7 @@ fn noise_on_figures_has_the_priced_deviation() {
         let run = train::prepare(&source(SMALL), config).unwrap();
         let place = folder.path().join(run.config.test_metrics.name());
         std::fs::create_dir_all(&place).unwrap();
-        let outcome = train::run(&run, &place, &mut Unwatched).unwrap();
+        let outcome = train::run(&run, &place, &mut ()).unwrap();
         (run, outcome.evaluations)
     };
     let (_, exact) = of(TestMetrics::Exact);

@@ -10,7 +10,7 @@ use damper::data::DataOptions;
 use damper::grad::{DeriveOptions, Readout};
 use damper::runtime::{Choice, open};
 use damper::train::{self, Budget, Method, Noise, Outcome, Run, Source, TrainConfig};
-use digits::{Unwatched, source};
+use digits::source;
 use models::{SKELETONS, path};
 use std::num::NonZeroUsize;
 
@@ -36,7 +36,7 @@ fn train(model: &str, backend: Choice, readout: Readout, checkpoint_activations:
     };
     let folder = tempfile::tempdir().unwrap();
     let run = train::prepare(&source, config).unwrap_or_else(|error| panic!("{model}: {error}"));
-    let outcome = train::run(&run, folder.path(), &mut Unwatched).unwrap_or_else(|error| panic!("{model}: {error}"));
+    let outcome = train::run(&run, folder.path(), &mut ()).unwrap_or_else(|error| panic!("{model}: {error}"));
     (run, outcome)
 }
 

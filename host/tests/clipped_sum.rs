@@ -14,7 +14,7 @@ use damper::train::{
     self, Budget, ByName, Clipping, FilterChoice, Method, Noise, Outcome, Rule, Run, Source, ThresholdChoice,
     TrainConfig,
 };
-use digits::{Unwatched, source};
+use digits::source;
 use models::backends;
 use std::num::NonZeroUsize;
 use toml::toml;
@@ -35,7 +35,7 @@ fn config(backend: Choice, readout: Readout) -> TrainConfig {
 fn train(source: &Source, config: TrainConfig) -> (Run, Outcome) {
     let folder = tempfile::tempdir().unwrap();
     let run = train::prepare(source, config).unwrap();
-    let outcome = train::run(&run, folder.path(), &mut Unwatched).unwrap();
+    let outcome = train::run(&run, folder.path(), &mut ()).unwrap();
     (run, outcome)
 }
 

@@ -17,7 +17,7 @@ use damper::train::{
     TrainConfig,
 };
 use damper_core::numerics::digest::Digest;
-use digits::{StopAfter, Unwatched, source};
+use digits::{StopAfter, source};
 use std::fs;
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -38,7 +38,7 @@ fn config(budget: Budget, noise_multiplier: Option<f64>) -> TrainConfig {
 fn trained(source: &Source, config: TrainConfig) -> (Run, Outcome) {
     let folder = tempfile::tempdir().unwrap();
     let run = train::prepare(source, config).unwrap();
-    let outcome = train::run(&run, folder.path(), &mut Unwatched).unwrap();
+    let outcome = train::run(&run, folder.path(), &mut ()).unwrap();
     (run, outcome)
 }
 
@@ -78,7 +78,7 @@ fn noise_on_means_has_the_priced_deviation() {
         let mut run = run.clone();
         run.config.seed = Some(seed);
         let folder = tempfile::tempdir().unwrap();
-        let found = train::run(&run, folder.path(), &mut Unwatched).unwrap().normalize.unwrap();
+        let found = train::run(&run, folder.path(), &mut ()).unwrap().normalize.unwrap();
         // Means at a bound are clamped there.
         for column in (0..64).filter(|column| (0.1..0.9).contains(&mean(*column))) {
             squares += ((found.means[column] - mean(column)) / priced).powi(2);
@@ -167,12 +167,12 @@ fn release_is_charged_first_and_made_once() {
     let invocation = Invocation { folder: String::new(), args: vec![], charge: None };
     drop(Checkpoint::begin(begun.path(), &run, invocation, Duration::from_secs(60)).unwrap());
     let (first, uncharged, crashed) = (copy(begun.path()), copy(begun.path()), copy(begun.path()));
-    let whole = resumed(first.path(), &run, &mut Unwatched).unwrap();
+    let whole = resumed(first.path(), &run, &mut ()).unwrap();
     let charge = fs::read_to_string(first.path().join(CHARGE)).unwrap();
     assert!(charge.contains("\"paid\":1") && whole.normalize.is_some(), "{charge}");
 
     fs::create_dir(uncharged.path().join(CHARGE)).unwrap();
-    assert!(resumed(uncharged.path(), &run, &mut Unwatched).unwrap_err().to_string().contains(CHARGE));
+    assert!(resumed(uncharged.path(), &run, &mut ()).unwrap_err().to_string().contains(CHARGE));
     let state = |folder: &Path| ["state-a", "state-b"].map(|name| fs::read(folder.join(name)).unwrap_or_default());
     let has_constants =
         |folder: &Path| state(folder).iter().any(|bytes| bytes.windows(11).any(|part| part == b"\"normalize\""));
@@ -182,7 +182,7 @@ fn release_is_charged_first_and_made_once() {
     let stopped = resumed(crashed.path(), &run, &mut StopAfter(3)).unwrap();
     assert!(stopped.stopped && stopped.normalize == whole.normalize && has_constants(crashed.path()));
     fs::remove_file(crashed.path().join(CHARGE)).unwrap();
-    let ended = resumed(crashed.path(), &run, &mut Unwatched).unwrap();
+    let ended = resumed(crashed.path(), &run, &mut ()).unwrap();
     assert_eq!((bits(&ended), &ended.normalize, &ended.recorded), (bits(&whole), &whole.normalize, &whole.recorded));
     assert!(!crashed.path().join(CHARGE).exists());
 }

@@ -14,7 +14,7 @@ use damper::train::{
     self, Budget, ByName, FilterChoice, Method, NoiseChoice, NormStep, Outcome, Rule, Run, ThresholdChoice, TrainConfig,
 };
 use damper_core::average::Averaging;
-use digits::{Unwatched, source};
+use digits::source;
 use std::num::{NonZeroU32, NonZeroUsize};
 use toml::toml;
 
@@ -38,7 +38,7 @@ fn with(change: impl FnOnce(&mut TrainConfig)) -> TrainConfig {
 fn trained(config: TrainConfig) -> (Run, Outcome) {
     let folder = tempfile::tempdir().unwrap();
     let run = train::prepare(&source("digits-linear.onnx"), config).unwrap();
-    let outcome = train::run(&run, folder.path(), &mut Unwatched).unwrap();
+    let outcome = train::run(&run, folder.path(), &mut ()).unwrap();
     (run, outcome)
 }
 
@@ -180,7 +180,7 @@ fn trained_cnn(config: TrainConfig, edit: impl FnOnce(&mut Run)) -> (Run, Vec<f3
     let folder = tempfile::tempdir().unwrap();
     let mut run = train::prepare(&source("digits-cnn.onnx"), config).unwrap();
     edit(&mut run);
-    let params = train::run(&run, folder.path(), &mut Unwatched).unwrap().params;
+    let params = train::run(&run, folder.path(), &mut ()).unwrap().params;
     (run, params)
 }
 
@@ -253,7 +253,7 @@ fn non_finite_samples_count_on_request() {
             }
         }
         let folder = tempfile::tempdir().unwrap();
-        train::run(&run, folder.path(), &mut Unwatched).unwrap()
+        train::run(&run, folder.path(), &mut ()).unwrap()
     };
     assert_eq!(run(true, false).params, run(false, false).params, "all samples are finite");
     let (counted, not) = (run(true, true), run(false, true));

@@ -12,8 +12,7 @@ use damper::accounting::Sampler;
 use damper::data::DataOptions;
 use damper::runtime::Choice;
 use damper::train::{
-    self, Checkpoint, Evaluation, Invocation, Noise, NonFiniteCount, Outcome, Progress, Resumed, Run, Source,
-    StepReport, TestMetrics, TrainConfig,
+    self, Checkpoint, Evaluation, Invocation, Noise, Outcome, Progress, Run, RunEvent, Source, TestMetrics, TrainConfig,
 };
 use damper_core::numerics::digest::Digest;
 use digits::source;
@@ -43,19 +42,18 @@ impl Stopping {
 }
 
 impl Progress for Stopping {
-    fn backend(&mut self, _: &str) {}
-    fn step(&mut self, _: &StepReport, _: &mut dyn FnMut(u32) -> f64) {}
-    fn evaluated(&mut self, at: &Evaluation) {
-        self.told.push(*at);
-    }
-    fn resumed(&mut self, at: &Resumed<'_>) {
-        self.resumed = Some((at.step, at.lost));
-        self.counting = false;
-        self.at = at.step + at.lost;
-        self.told = at.evaluations.to_vec();
-    }
-    fn non_finite(&mut self, _: &NonFiniteCount) {
-        self.counting = false;
+    fn on_event(&mut self, event: RunEvent<'_>) {
+        match event {
+            RunEvent::Evaluated(at) => self.told.push(at),
+            RunEvent::Resumed(at) => {
+                self.resumed = Some((at.step, at.lost));
+                self.counting = false;
+                self.at = at.step + at.lost;
+                self.told = at.evaluations.to_vec();
+            }
+            RunEvent::Counted(_) => self.counting = false,
+            _ => {}
+        }
     }
     fn stop(&mut self) -> bool {
         if self.counting {

@@ -12,7 +12,7 @@ use damper::grad::Readout;
 use damper::report::TrainReport;
 use damper::runtime::{Choice, open};
 use damper::train::{self, Budget, Method, Noise, Outcome, Run, Source, TrainConfig};
-use digits::{Unwatched, source};
+use digits::source;
 use models::{SKELETONS, path};
 use std::num::NonZeroUsize;
 
@@ -40,7 +40,7 @@ fn train(model: &str, backend: Choice, readout: Readout) -> (Run, Outcome) {
     };
     let folder = tempfile::tempdir().unwrap();
     let run = train::prepare(&source, config).unwrap_or_else(|error| panic!("{model}: {error}"));
-    let outcome = train::run(&run, folder.path(), &mut Unwatched).unwrap_or_else(|error| panic!("{model}: {error}"));
+    let outcome = train::run(&run, folder.path(), &mut ()).unwrap_or_else(|error| panic!("{model}: {error}"));
     (run, outcome)
 }
 

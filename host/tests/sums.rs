@@ -5,13 +5,6 @@
 //! coordinate that is not zero, and all arithmetic before the clip is exact. Two simulations of one seed have the same noise.
 //! Their difference is the difference of their sums.
 
-#[path = "support/digits.rs"]
-#[expect(dead_code, reason = "the data is made here")]
-mod digits;
-#[path = "support/models.rs"]
-#[expect(dead_code, reason = "the model is made here")]
-mod models;
-
 use damper::data::DataOptions;
 use damper::design::Coefficients;
 use damper::grad::{DeriveOptions, Loss};
@@ -23,7 +16,6 @@ use damper::train::{
 };
 use damper_core::noise::ChaCha20;
 use damper_core::sampling::poisson;
-use digits::Unwatched;
 use std::fs;
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -106,7 +98,7 @@ fn train(rows: &[Row], config: TrainConfig) -> (Run, Vec<f32>) {
     for index in (0..rows.len()).filter(|index| rows[*index] == Row::Null) {
         run.data.train.set_null(index, true);
     }
-    let params = train::run(&run, folder.path(), &mut Unwatched).unwrap().params;
+    let params = train::run(&run, folder.path(), &mut ()).unwrap().params;
     assert_eq!(params.len(), ROWS);
     (run, params)
 }

@@ -13,7 +13,7 @@ use damper::onnx::{Dim, TensorSpec};
 use damper::report::{OutputFolder, TrainReport, trained_model};
 use damper::runtime::{Backend, Choice, Plan};
 use damper::train::{self, Budget, ByName, Method, Outcome, Rule, Run, Source, TrainConfig};
-use digits::{Unwatched, source};
+use digits::source;
 use models::backends;
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -38,7 +38,7 @@ fn choice(backend: &dyn Backend) -> Choice {
 fn train(source: &Source, config: TrainConfig) -> (Run, Outcome) {
     let folder = tempfile::tempdir().unwrap();
     let run = train::prepare(source, config).unwrap();
-    let outcome = train::run(&run, folder.path(), &mut Unwatched).unwrap();
+    let outcome = train::run(&run, folder.path(), &mut ()).unwrap();
     (run, outcome)
 }
 
@@ -46,7 +46,7 @@ fn train(source: &Source, config: TrainConfig) -> (Run, Outcome) {
 fn train_into(out: &Path, source: &Source, config: TrainConfig) -> TrainReport {
     let run = train::prepare(source, config).unwrap();
     let folder = OutputFolder::create(out).unwrap();
-    let outcome = train::run(&run, &folder.checkpoint(), &mut Unwatched).unwrap();
+    let outcome = train::run(&run, &folder.checkpoint(), &mut ()).unwrap();
     let report = TrainReport::new(&run, &outcome);
     let model = trained_model(&run, &outcome.params).unwrap();
     folder.write("model.onnx", &onnx::encode(&model)).unwrap();

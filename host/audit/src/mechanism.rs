@@ -50,7 +50,7 @@ use damper_train::inside::generator;
 use damper_train::inside::observe::Observer;
 use damper_train::inside::step_loop;
 use damper_train::inside::{observed, on_data, on_network};
-use damper_train::{Alone, Evaluation, Outcome, PrivateMetrics, Progress, Run, StepReport, TestMetrics, TrainError};
+use damper_train::{Alone, Outcome, PrivateMetrics, Run, TestMetrics, TrainError};
 use far_out::FarOut;
 use held_out::SeenFigures;
 use made::{Linear, like};
@@ -499,7 +499,7 @@ impl Auditor<'_> {
         for (one, index) in seeded.iter().zip(0..) {
             let checkpoint = folders.next(index)?;
             seen.again(&checkpoint);
-            let outcome = observed(one, &Alone, Some(&checkpoint), None, &mut Silent, Some(&mut seen))?;
+            let outcome = observed(one, &Alone, Some(&checkpoint), None, &mut (), Some(&mut seen))?;
             seen.ended(&outcome.recorded, outcome.steps);
             steps += u64::from(outcome.steps);
         }
@@ -538,7 +538,7 @@ impl Auditor<'_> {
 
     /// Runs the trainer once.
     fn observe(&self, one: &Run, folder: &Path, observer: &mut dyn Observer) -> Result<Outcome, TrainError> {
-        observed(one, &Alone, Some(folder), None, &mut Silent, Some(observer))
+        observed(one, &Alone, Some(folder), None, &mut (), Some(observer))
     }
 
     fn record(&mut self, name: &str, made: &Run, steps: u64, runs: u32) {
@@ -574,13 +574,4 @@ impl Folders {
         std::fs::create_dir_all(&folder).map_err(|error| TrainError::Run(format!("{}: {error}", folder.display())))?;
         Ok(folder)
     }
-}
-
-/// Nobody is told of a course.
-struct Silent;
-
-impl Progress for Silent {
-    fn backend(&mut self, _: &str) {}
-    fn step(&mut self, _: &StepReport, _: &mut dyn FnMut(u32) -> f64) {}
-    fn evaluated(&mut self, _: &Evaluation) {}
 }

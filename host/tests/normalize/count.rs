@@ -1,6 +1,6 @@
 //! The number of rows without a finite gradient, released before the first step (`release_non_finite`).
 
-use super::digits::{StopAfter, Unwatched, source};
+use super::digits::{StopAfter, source};
 use super::{MODEL, bits, copy, resumed};
 use damper::accounting::{Accountant, Recorded, Sampler};
 use damper::cluster::Threads;
@@ -8,8 +8,8 @@ use damper::data::{Dataset, Numbers};
 use damper::grad::Readout;
 use damper::runtime::Choice;
 use damper::train::{
-    self, Budget, Checkpoint, Evaluation, Group, Invocation, Method, Noise, NonFiniteCount, NormalizePrivate, Outcome,
-    Progress, ReleaseNonFinite, Run, StepReport, TrainConfig, TrainError,
+    self, Budget, Checkpoint, Group, Invocation, Method, Noise, NonFiniteCount, NormalizePrivate, Outcome, Progress,
+    ReleaseNonFinite, Run, RunEvent, TrainConfig, TrainError,
 };
 use std::fs;
 use std::num::NonZeroUsize;
@@ -52,7 +52,7 @@ fn prepared(config: TrainConfig, bad: &[usize]) -> Run {
 
 fn trained(run: &Run) -> Outcome {
     let folder = tempfile::tempdir().unwrap();
-    train::run(run, folder.path(), &mut Unwatched).unwrap()
+    train::run(run, folder.path(), &mut ()).unwrap()
 }
 
 fn released(outcome: &Outcome) -> f64 {
@@ -193,14 +193,12 @@ struct Heard {
 }
 
 impl Progress for Heard {
-    fn backend(&mut self, _: &str) {}
-    fn step(&mut self, _: &StepReport, _: &mut dyn FnMut(u32) -> f64) {}
-    fn evaluated(&mut self, _: &Evaluation) {}
-    fn warning(&mut self, text: &str) {
-        self.warnings.push(text.into());
-    }
-    fn non_finite(&mut self, count: &NonFiniteCount) {
-        self.counts.push(*count);
+    fn on_event(&mut self, event: RunEvent<'_>) {
+        match event {
+            RunEvent::Warned(text) => self.warnings.push(text.into()),
+            RunEvent::Counted(count) => self.counts.push(count),
+            _ => {}
+        }
     }
 }
 
@@ -228,7 +226,7 @@ fn lost_count_is_not_released_again() {
     // A charge that cannot be read counts as well.
     let damaged = copy(begun.path());
     fs::create_dir(damaged.path().join(LEDGER)).unwrap();
-    assert_eq!(resumed(damaged.path(), &run, &mut Unwatched).unwrap().non_finite.unwrap().released, None);
+    assert_eq!(resumed(damaged.path(), &run, &mut ()).unwrap().non_finite.unwrap().released, None);
 
     // A stop while rows are counted charges nothing, and the run can go on.
     let error = resumed(stopped.path(), &run, &mut StopAfter(2)).unwrap_err();

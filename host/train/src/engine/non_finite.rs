@@ -114,15 +114,11 @@ pub(crate) fn tell_first(non_finite: u64, samples: usize, progress: &mut dyn Pro
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Evaluation, StepReport};
 
     #[derive(Default)]
     struct Heard(Vec<String>);
 
     impl Progress for Heard {
-        fn backend(&mut self, _: &str) {}
-        fn step(&mut self, _: &StepReport, _: &mut dyn FnMut(u32) -> f64) {}
-        fn evaluated(&mut self, _: &Evaluation) {}
         fn data_warning(&mut self, text: &str) {
             self.0.push(text.into());
         }

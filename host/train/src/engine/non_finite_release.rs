@@ -24,7 +24,7 @@ use crate::engine::worker::Accumulate;
 use crate::state::checkpoint::Checkpoint;
 use crate::state::files::NON_FINITE_LEDGER;
 use crate::state::store::{LedgerFile, RanksLedger};
-use crate::{Progress, Run, TrainError};
+use crate::{Progress, Run, RunEvent, TrainError};
 use damper_access::Unreleased;
 use damper_budget::RunPlan;
 use damper_core::accounting::Ledger;
@@ -110,7 +110,7 @@ pub(crate) fn released<M: Trained>(
     match left {
         Some(Left::Value(released)) => return Ok(Some(count(Some(released)))),
         Some(Left::Charge) => {
-            progress.warning(LOST);
+            progress.on_event(RunEvent::Warned(LOST));
             return Ok(Some(count(None)));
         }
         None => {}
@@ -122,7 +122,7 @@ pub(crate) fn released<M: Trained>(
     let kept = checkpoint.map_or(Ok(()), |checkpoint| checkpoint.keep_non_finite(released));
     agree(ranks.group(), kept.map_err(TrainError::from))?;
     let count = count(Some(released));
-    progress.non_finite(&count);
+    progress.on_event(RunEvent::Counted(count));
     Ok(Some(count))
 }
 

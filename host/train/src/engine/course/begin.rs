@@ -14,7 +14,7 @@ use crate::plan::held_out::steps_between;
 use crate::state::checkpoint::{Checkpoint, Environment, Place, check_same, identity};
 use crate::state::recording::{Beginning, Begun, Origin, Recording};
 use crate::state::store::{LedgerFile, RESERVE, RanksLedger};
-use crate::{Outcome, Progress, Run, TrainError};
+use crate::{Outcome, Progress, Run, RunEvent, TrainError};
 use damper_budget::{EXACT, RunPlan, evaluations_until};
 use damper_core::accounting::Ledger;
 use damper_onnx::SettingError;
@@ -116,7 +116,7 @@ pub fn observed(
     let ranks = Ranks::new(group, run, run.threads())?;
     let mut key = key(&ranks, run, checkpoint.as_deref())?;
     let backend = agree(group, backend_of(run))?;
-    progress.backend(&backend.note());
+    progress.on_event(RunEvent::Opened(&backend.note()));
     let independence = rehearsed(run, backend.as_ref(), progress)?;
     let plan = run.run_plan()?;
     let environment = Environment::of(run, backend.as_ref(), run.threads());
@@ -164,7 +164,7 @@ fn rehearsed(run: &Run, backend: &dyn Backend, progress: &mut dyn Progress) -> R
         rehearsed
     };
     if none_is_finite {
-        progress.warning(NONE_IS_FINITE);
+        progress.on_event(RunEvent::Warned(NONE_IS_FINITE));
     }
     if run.is_sharded() && independence != Independence::Tested {
         // Which samples share a batch depends on the shards.
@@ -200,8 +200,8 @@ fn recording(begun: Begun, progress: &mut dyn Progress) -> (Option<Recording>, b
             (recording, is_recorded)
         }
         Begun::Whole => (None, true),
-        Begun::Lost(why, part) => {
-            progress.unrecorded(why, part);
+        Begun::Lost(why, has_part) => {
+            progress.on_event(RunEvent::Unrecorded { why, has_part });
             (None, false)
         }
     }

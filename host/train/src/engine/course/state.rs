@@ -15,7 +15,7 @@ use crate::engine::watched::{GradientWatch, ThresholdWatch, Watched, WatchedStat
 use crate::engine::worker::{Accumulate, Layout, Step};
 use crate::state::checkpoint::{Moment, Place};
 use crate::state::space::check_room;
-use crate::{Resumed, TrainError};
+use crate::{Resumed, RunEvent, TrainError};
 use damper_core::average::Average;
 use damper_core::clip::Layer;
 use damper_core::slots::OptimizerSlot;
@@ -86,7 +86,8 @@ where
         }
         let pricing = Pricing::begin(run, &step, &draws, first)?;
         if first > 0 {
-            settled.progress.resumed(&Resumed { step: first - lost, lost, evaluations: evaluations.all() });
+            let at = Resumed { step: first - lost, lost, evaluations: evaluations.all() };
+            settled.progress.on_event(RunEvent::Resumed(at));
         }
         let non_finite = NonFinite::begin(settled.written.folder, first - lost);
         Ok(Self {

@@ -11,7 +11,7 @@ use crate::engine::worker::{Accumulate, GradientObserver};
 use crate::outcome::evaluate::loss_unit;
 use crate::plan::weights::LARGEST;
 use crate::state::checkpoint::Moment;
-use crate::{Evaluation, TrainError};
+use crate::{Evaluation, RunEvent, TrainError};
 use damper_access::Unreleased;
 use damper_core::threshold::Threshold;
 
@@ -97,7 +97,7 @@ where
             })
         });
         if let Some(at) = ranks.of_rank_0(at, Moment::one_to_bytes, Moment::one_of_bytes)? {
-            progress.evaluated(&at);
+            progress.on_event(RunEvent::Evaluated(at));
             evaluations.push(at, average.mean().unwrap_or(params))?;
             self.ended_early = (done < run.terms.steps && evaluations.have_stalled()).then_some(done);
         }

@@ -12,7 +12,7 @@ use crate::engine::trained::Trained;
 use crate::engine::worker::Accumulate;
 use crate::state::checkpoint::Place;
 use crate::state::recording::Recording;
-use crate::{NonFiniteCount, Outcome, TrainError};
+use crate::{NonFiniteCount, Outcome, RunEvent, TrainError};
 use damper_core::average::Averaging;
 use damper_data::Chunk;
 use std::ops::Range;
@@ -129,7 +129,8 @@ where
     fn tell(&mut self, done: u32) {
         let Self { settled: Settled { run, progress, .. }, clock, pricing, step, draws, .. } = self;
         if let Some(at) = clock.report(done, run) {
-            progress.step(&at, &mut |first| pricing.of_first(run, step, draws, first));
+            let epsilon = &mut |first| pricing.of_first(run, step, draws, first);
+            progress.on_event(RunEvent::Stepped { at, epsilon });
         }
     }
 
@@ -167,7 +168,7 @@ where
             Ok(checkpoint.save(done, clock.seconds(), evaluations.all(), recorded, memory)?)
         })?;
         if written.checkpoint.is_some() {
-            progress.saved(done);
+            progress.on_event(RunEvent::Saved(done));
         }
         Ok(())
     }

@@ -12,7 +12,7 @@ use crate::engine::worker::{OUTPUTS, PlainSums, Sessions, Views};
 use crate::engine::{Clock, Evaluations, in_range};
 use crate::state::checkpoint::{Checkpoint, Environment, Moment, Place};
 use crate::state::space::check_room;
-use crate::{Evaluation, Independence, Outcome, Progress, Resumed, Run, TrainError};
+use crate::{Evaluation, Independence, Outcome, Progress, Resumed, Run, RunEvent, TrainError};
 use damper_access::NotPrivate;
 use damper_accounting::{Recorded, RunKind};
 use damper_core::average::Average;
@@ -35,7 +35,7 @@ pub(crate) fn train(
     let mut key = checkpoint.as_ref().map_or_else(|| generator::key(config.seed), |checkpoint| Ok(checkpoint.key()))?;
     let generator = generator::generator(config.seed, &mut key);
     let backend = backend_of(run)?;
-    progress.backend(&backend.note());
+    progress.on_event(RunEvent::Opened(&backend.note()));
     let (split, rows, threads) = (&run.data.train, run.physical_batch, run.threads());
     self_test(backend.as_ref(), &run.grad, &OUTPUTS, rows, &run.params)?;
     let sessions = Sessions { backend: backend.as_ref(), grad: &run.grad, split, rows, threads };
@@ -102,7 +102,7 @@ impl<'a> Engine<'a> {
         }
         let evaluations = Evaluations::begin(run, backend, true, Some(folder), before.evaluations)?;
         if first > 0 {
-            progress.resumed(&Resumed { step: first, lost: 0, evaluations: evaluations.all() });
+            progress.on_event(RunEvent::Resumed(Resumed { step: first, lost: 0, evaluations: evaluations.all() }));
         }
         check_result(run)?;
         let memory: &mut dyn SaveState = &mut (&mut params[..], (&mut average, &mut state));
@@ -157,7 +157,7 @@ impl<'a> Engine<'a> {
     /// Tells how far the run is, from time to time, as a private run does.
     fn tell(&mut self, progress: &mut dyn Progress) {
         if let Some(at) = self.clock.report(self.done, self.run) {
-            progress.step(&at, &mut |_| f64::INFINITY);
+            progress.on_event(RunEvent::Stepped { at, epsilon: &mut |_| f64::INFINITY });
         }
     }
 
@@ -167,7 +167,7 @@ impl<'a> Engine<'a> {
         let Some((loss, accuracy)) = self.evaluations.exact(evaluated)? else { return Ok(()) };
         let epoch = f64::from(self.done) * self.run.terms.rate.as_f64();
         let at = Evaluation { step: self.done, epoch, epsilon: f64::INFINITY, loss, accuracy };
-        progress.evaluated(&at);
+        progress.on_event(RunEvent::Evaluated(at));
         self.evaluations.push(at, evaluated)?;
         self.stalled = self.done < self.run.terms.steps && self.evaluations.have_stalled();
         Ok(())
@@ -188,7 +188,7 @@ impl<'a> Engine<'a> {
         if let Some(checkpoint) = checkpoint {
             let memory = &mut (&mut params[..], (average, state));
             checkpoint.save(*done, clock.seconds(), evaluations.all(), None, memory)?;
-            progress.saved(*done);
+            progress.on_event(RunEvent::Saved(*done));
         }
         Ok(())
     }
