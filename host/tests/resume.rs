@@ -12,7 +12,8 @@ use damper::accounting::Sampler;
 use damper::data::DataOptions;
 use damper::runtime::Choice;
 use damper::train::{
-    self, Checkpoint, Evaluation, Invocation, Noise, Outcome, Progress, Run, RunEvent, Source, TestMetrics, TrainConfig,
+    self, Budget, Checkpoint, Ended, Evaluation, Invocation, Noise, Outcome, Progress, Run, RunEvent, Source,
+    TestMetrics, TrainConfig,
 };
 use damper_core::numerics::digest::Digest;
 use digits::source;
@@ -62,6 +63,59 @@ impl Progress for Stopping {
         // Asked after each step but the last.
         self.at += 1;
         self.after.is_some_and(|after| self.at >= after)
+    }
+}
+
+/// Writes down the names of events, without repetition of steps. Stops after a number of steps.
+struct Names {
+    names: Vec<String>,
+    left: u32,
+}
+
+impl Progress for Names {
+    fn on_event(&mut self, event: RunEvent<'_>) {
+        let name = match event {
+            RunEvent::Opened(_) => "opened".into(),
+            RunEvent::Resumed(at) => format!("resumed {}", at.step),
+            RunEvent::Stepped { at, epsilon } => {
+                assert!(epsilon(at.step) > 0.0);
+                "stepped".into()
+            }
+            RunEvent::Evaluated(at) => format!("evaluated {}", at.step),
+            RunEvent::Saved(step) => format!("saved {step}"),
+            RunEvent::Ended(Ended { step, cause }) => format!("{cause:?} {step}"),
+            RunEvent::Warned(_) | RunEvent::Unrecorded { .. } | RunEvent::Counted(_) => return,
+        };
+        if self.names.last() != Some(&name) {
+            self.names.push(name);
+        }
+    }
+
+    fn stop(&mut self) -> bool {
+        self.left -= 1;
+        self.left == 0
+    }
+}
+
+// The listener hears of the backend first, of each evaluation and state once, and of the end last, with and without privacy.
+#[test]
+fn events_come_in_order() {
+    for budget in [Budget::NoiseMultiplier(0.5), Budget::NotPrivate] {
+        let config = TrainConfig { budget, evaluate_every: Some(0.5), ..config() };
+        let run = train::prepare(&source(SMALL), config).unwrap();
+        let steps = run.terms.steps;
+        let folder = tempfile::tempdir().unwrap();
+        let mut of_first = Names { names: vec![], left: 3 };
+        let mut checkpoint = begin(folder.path(), &run);
+        train::run_resumable(&run, &mut checkpoint, &mut of_first).unwrap();
+        assert_eq!(of_first.names, ["opened", "stepped", "saved 3", "Stopped 3"]);
+        drop(checkpoint);
+        let mut of_second = Names { names: vec![], left: steps };
+        train::run_resumable(&run, &mut resume(folder.path(), &run), &mut of_second).unwrap();
+        let (half, last) = (format!("evaluated {}", steps / 2), format!("evaluated {steps}"));
+        let (saved, end) = (format!("saved {steps}"), format!("Complete {steps}"));
+        let expected = ["opened", "resumed 3", "stepped", &half, "stepped", &last, &saved, &end];
+        assert_eq!(of_second.names, expected);
     }
 }
 

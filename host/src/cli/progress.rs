@@ -97,7 +97,7 @@ impl Watcher {
     }
 }
 
-/// What it shows of the events of a run.
+/// Events of a run.
 impl Watcher {
     pub(super) fn backend(&self, note: &str) {
         self.line(&format!("backend: {}", with_flags(note)));

@@ -28,7 +28,7 @@ pub enum RunEvent<'a> {
     Counted(NonFiniteCount),
     /// Some steps were released.
     Stepped {
-        /// Where the run is.
+        /// The progress of the run.
         at: StepReport,
         /// ε of the run's first steps, at least of those released: an upper bound by the run's accountant that never falls. A call takes
         /// some tens of milliseconds, and a second or two for thousands of different steps.
@@ -91,8 +91,8 @@ pub trait Progress {
     /// Takes an event.
     fn on_event(&mut self, _event: RunEvent<'_>) {}
 
-    /// Takes a warning that depends on rows of the data, which ε does not cover. It is no event, so that it reaches no file, log or report: it
-    /// is for an interactive terminal and for a caller that asks for it.
+    /// Takes a warning that depends on rows of the data, which ε does not cover. It is not an event, so it reaches no file, log or report. It is
+    /// for an interactive terminal, and for a caller that asks for it.
     fn data_warning(&mut self, _text: &str) {}
 
     /// Returns true if the run is to stop after the step that it has taken.
