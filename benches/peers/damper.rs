@@ -9,9 +9,7 @@ use damper::data::DataOptions;
 use damper::grad::{DeriveOptions, Loss, Readout};
 use damper::graph::GraphOptions;
 use damper::runtime::Choice;
-use damper::train::{
-    Budget, ByName, Method, Noise, Progress, Rule, RunEvent, Source, TrainConfig, prepare, run,
-};
+use damper::train::{Budget, ByName, Method, Noise, Progress, Rule, RunEvent, Source, TrainConfig, prepare, run};
 use std::error::Error;
 use std::io::BufRead;
 
@@ -39,7 +37,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         prepare(&source, TrainConfig { noise, readout, workers: Some(workers), ..config(batch.parse()?) })?;
     let folder = tempfile::tempdir()?;
     let mut train = |steps: u32| {
-        prepared.terms.steps = steps;
+        prepared.price.terms.steps = steps;
         let mut clock = Clock::default();
         run(&prepared, folder.path(), &mut clock).map(|_| clock)
     };

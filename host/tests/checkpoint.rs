@@ -49,12 +49,12 @@ fn check(model: &str, backend: Choice) {
     for readout in [Readout::PerSample].into_iter().chain(has_batches.then_some(Readout::ClippedSum)) {
         let (with, again) = train(model, backend, readout, true);
         let (without, whole) = train(model, backend, readout, false);
-        let cost = |run: &Run| run.clipped.as_ref().unwrap_or(&run.grad).cost;
+        let cost = |run: &Run| run.model.clipped.as_ref().unwrap_or(&run.model.grad).cost;
         let what = format!("{model}, {readout:?}: {:?}, with it {:?}", cost(&without), cost(&with));
         println!("{what}");
         let bits = |outcome: &Outcome| outcome.params.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
         assert!(bits(&again) == bits(&whole), "{what}: other bits");
-        assert!(whole.params != without.params, "{what}: nothing was trained");
+        assert!(whole.params != without.model.params, "{what}: nothing was trained");
         // At most one more forward pass, which is a third of all.
         assert!(cost(&with).multiply_adds <= cost(&without).multiply_adds / 2 * 3, "{what}");
         assert!(cost(&with).sample_bytes <= cost(&without).sample_bytes, "{what}");

@@ -88,7 +88,7 @@ fn clipped_sums_match_clipped_gradients() {
             let of = |readout| train(&source, TrainConfig { method: method.clone(), ..config(choice, readout) });
             let ((run, apart), (_, together)) = (of(Readout::PerSample), of(Readout::ClippedSum));
             let what = format!("{} on {backend}", method.name);
-            let moved = run.params.iter().zip(&apart.params).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+            let moved = run.model.params.iter().zip(&apart.params).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
             for (a, b) in apart.params.iter().zip(&together.params) {
                 assert!((a - b).abs() <= 1e-4 * moved, "{what}: {a} and {b}, where the farthest moved {moved}");
             }

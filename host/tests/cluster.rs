@@ -16,6 +16,7 @@ use methods::{config, methods, others};
 use std::fs;
 use std::num::NonZeroUsize;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 const SMALL: &str = "digits-linear.onnx";
@@ -186,10 +187,10 @@ fn an_error_of_one_rank_ends_all() {
     let folder = tempfile::tempdir().unwrap();
     type Change = fn(&mut Run);
     let changes: [(&str, Change); 4] = [
-        ("settings", |run| run.physical_batch = NonZeroUsize::new(3).unwrap()),
-        ("settings", |run| run.params[0] += 1.0),
-        ("another model", |run| run.model.producer_name.push('x')),
-        ("data", |run| run.data.test = None),
+        ("settings", |run| Arc::make_mut(&mut run.model).physical_batch = NonZeroUsize::new(3).unwrap()),
+        ("settings", |run| Arc::make_mut(&mut run.model).params[0] += 1.0),
+        ("another model", |run| Arc::make_mut(&mut run.model).onnx.producer_name.push('x')),
+        ("data", |run| Arc::make_mut(&mut run.data).test = None),
     ];
     for (what, change) in changes {
         let ranks = on_ranks(3, |group| {

@@ -103,7 +103,12 @@ fn run_has_bits_of_public_constants() {
     let (other, of_public) = trained(&Source { data_options: public, ..source(MODEL) }, plain);
     let losses = |outcome: &Outcome| outcome.evaluations.iter().map(|at| at.loss.to_bits()).collect::<Vec<_>>();
     assert_eq!((bits(&of_public), losses(&of_public)), (bits(&whole), losses(&whole)));
-    assert!(run.epsilon > other.epsilon && run.epsilon < 1.1 * other.epsilon, "{} {}", run.epsilon, other.epsilon);
+    assert!(
+        run.price.epsilon > other.price.epsilon && run.price.epsilon < 1.1 * other.price.epsilon,
+        "{} {}",
+        run.price.epsilon,
+        other.price.epsilon
+    );
 }
 
 // The release and the steps cost at most the target together, and what they cost when each event is priced by itself.
@@ -128,8 +133,8 @@ fn price_composes_release_and_steps() {
             let plain = train::prepare(&source(MODEL), plain).unwrap();
             let (run, outcome) = trained(&source(MODEL), config);
             let epsilon = |recorded: &Recorded| recorded.epsilon(accountant, 1e-5).unwrap().epsilon;
-            assert!(run.epsilon <= 3.0 && run.epsilon > 2.97, "{noise} {sampler:?} {}", run.epsilon);
-            assert_eq!(epsilon(&outcome.recorded), run.epsilon, "{noise} {sampler:?}");
+            assert!(run.price.epsilon <= 3.0 && run.price.epsilon > 2.97, "{noise} {sampler:?} {}", run.price.epsilon);
+            assert_eq!(epsilon(&outcome.recorded), run.price.epsilon, "{noise} {sampler:?}");
             let release = outcome.recorded.normalize.unwrap();
             let listed = Recorded {
                 events: [&[release], &outcome.recorded.events[..]].concat(),
@@ -137,8 +142,8 @@ fn price_composes_release_and_steps() {
                 correlation: None,
                 ..outcome.recorded.clone()
             };
-            assert!((epsilon(&listed) / run.epsilon - 1.0).abs() < 1e-3, "{noise} {sampler:?}");
-            let more = run.terms.multiplier / plain.terms.multiplier;
+            assert!((epsilon(&listed) / run.price.epsilon - 1.0).abs() < 1e-3, "{noise} {sampler:?}");
+            let more = run.price.terms.multiplier / plain.price.terms.multiplier;
             assert!(more > 1.005 && more < 1.08, "{noise} {sampler:?} {more}");
         }
     }

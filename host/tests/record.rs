@@ -27,7 +27,7 @@ use proptest::prelude::*;
 use std::fs;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::Path;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use toml::toml;
 
 const SMALL: &str = "digits-linear.onnx";
@@ -228,7 +228,7 @@ fn recording_omits_rows_without_effect() {
     source.data = format!("csv:{}", folder.path().join("rows.csv").display());
     let file = folder.path().join("run.pack");
     let mut run = train::prepare(&source, recorded_in(&file, config())).unwrap();
-    (0..200).step_by(4).for_each(|row| run.data.train.set_null(row, true));
+    (0..200).step_by(4).for_each(|row| Arc::make_mut(&mut run.data).train.set_null(row, true));
     let outcome = train::run(&run, folder.path(), &mut ()).unwrap();
     let played = play_file(&file, LIMIT, |_| {}).unwrap();
     assert_eq!(run_of(&played), (Digest::of(&outcome.params).value(), None));

@@ -103,7 +103,7 @@ fn events_come_in_order() {
     for budget in [Budget::NoiseMultiplier(0.5), Budget::NotPrivate] {
         let config = TrainConfig { budget, evaluate_every: Some(0.5), ..config() };
         let run = train::prepare(&source(SMALL), config).unwrap();
-        let steps = run.terms.steps;
+        let steps = run.price.terms.steps;
         let folder = tempfile::tempdir().unwrap();
         let mut of_first = Names { names: vec![], left: 3 };
         let mut checkpoint = begin(folder.path(), &run);
@@ -159,7 +159,7 @@ fn every_method_resumes_with_same_bits() {
         let mut checkpoint = begin(one.path(), &run);
         copy(one.path(), other.path());
         let whole = train::run_resumable(&run, &mut checkpoint, &mut Stopping::default()).unwrap();
-        assert!(!whole.stopped && whole.steps == run.terms.steps, "{name}");
+        assert!(!whole.stopped && whole.steps == run.price.terms.steps, "{name}");
         for after in [1, 9, 20] {
             let mut checkpoint = resume(other.path(), &run);
             let counting = run.config.release_non_finite.is_some();
@@ -189,7 +189,7 @@ fn lost_steps_of_correlated_noise_stay_in_it() {
     let folder = tempfile::tempdir().unwrap();
     killed(folder.path(), &one, 5);
     let plan = one.run_plan().unwrap();
-    assert!(plan.paid(1).events() == 1 && plan.paid(1).events == plan.paid(one.terms.steps).events);
+    assert!(plan.paid(1).events() == 1 && plan.paid(1).events == plan.paid(one.price.terms.steps).events);
     let mut watcher = Stopping::default();
     let outcome = train::run_resumable(&two, &mut resume(folder.path(), &two), &mut watcher).unwrap();
     assert_eq!((watcher.resumed, outcome.lost_steps), (Some((5, 3)), 3));
@@ -244,7 +244,7 @@ fn other_float_workers_lose_charged_steps() {
     let mut watcher = Stopping::default();
     let outcome = train::run_resumable(&two, &mut resume(folder.path(), &two), &mut watcher).unwrap();
     assert_eq!(watcher.resumed, Some((10, 0)));
-    assert_eq!((outcome.steps, outcome.lost_steps), (two.terms.steps, 3));
+    assert_eq!((outcome.steps, outcome.lost_steps), (two.price.terms.steps, 3));
     let whole = train::run_resumable(&two, &mut begin(other.path(), &two), &mut Stopping::default()).unwrap();
     assert_eq!(outcome.recorded, whole.recorded, "the price is that of the plan");
     assert_ne!(bits(&outcome.params), bits(&whole.params));
@@ -281,7 +281,7 @@ fn all_steps_may_be_lost() {
     };
     let (one, two) = (run(1), run(2));
     let folder = tempfile::tempdir().unwrap();
-    let steps = one.terms.steps;
+    let steps = one.price.terms.steps;
     killed(folder.path(), &one, steps - 4);
     train::pay_all(&one, folder.path()).unwrap();
     let outcome = train::run_resumable(&two, &mut resume(folder.path(), &two), &mut Stopping::default()).unwrap();
@@ -342,7 +342,7 @@ fn damaged_ledger_counts_whole() {
     let message = refused.unwrap_err().to_string();
     assert!(message.contains("ledger cannot be used") && message.contains("where it began"), "{message}");
     train::run_resumable(&one, &mut resume(folder.path(), &one), &mut Stopping::after(7)).unwrap();
-    assert_eq!(paid(folder.path()), u64::from(one.terms.steps));
+    assert_eq!(paid(folder.path()), u64::from(one.price.terms.steps));
 }
 
 #[test]

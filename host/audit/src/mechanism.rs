@@ -48,8 +48,8 @@ use damper_onnx::SettingError;
 use damper_runtime::open;
 use damper_train::inside::generator;
 use damper_train::inside::observe::Observer;
+use damper_train::inside::observed;
 use damper_train::inside::step_loop;
-use damper_train::inside::{observed, on_data, on_network};
 use damper_train::{Alone, Outcome, PrivateMetrics, Run, TestMetrics, TrainError};
 use far_out::FarOut;
 use held_out::SeenFigures;
@@ -60,6 +60,7 @@ use restart::Restarts;
 use seen::Seen;
 use serde::Serialize;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Instant;
 use tests_of::Tests;
 
@@ -213,14 +214,14 @@ struct Auditor<'a> {
 impl Auditor<'_> {
     /// Steps of a run that a schedule of noise or correlated noise allows: beyond its end it means nothing.
     fn steps(run: &Run, wanted: u64) -> u32 {
-        let most = match run.terms.noise_schedule {
+        let most = match run.price.terms.noise_schedule {
             // Long runs are whitened in quadratic time.
-            _ if run.terms.correlated.is_some() => run.terms.steps.max(RESTARTED),
+            _ if run.price.terms.correlated.is_some() => run.price.terms.steps.max(RESTARTED),
             AnyNoise::Schedule(NoiseSchedule::Constant) => u32::MAX - 1,
-            _ => run.terms.steps,
+            _ => run.price.terms.steps,
         };
         // Bands reach no farther than a cycle of groups, which has as many steps.
-        let cyclic = run.terms.correlated.filter(|noise| noise.rate.is_some());
+        let cyclic = run.price.terms.correlated.filter(|noise| noise.rate.is_some());
         let least = cyclic.and_then(|noise| noise.correlation.bands()).map_or(1, |bands| bands as u32);
         u32::try_from(wanted).unwrap_or(u32::MAX).clamp(least.min(most), most)
     }
@@ -234,10 +235,10 @@ impl Auditor<'_> {
     fn own(&mut self, run: &Run) -> Result<(), TrainError> {
         let train = &run.data.train;
         let numbers: usize = train.features().iter().map(|features| features.shape.iter().product::<usize>()).sum();
-        let wanted = (8.0 / run.terms.rate.as_f64()).round().max(4.0) as usize;
+        let wanted = (8.0 / run.price.terms.rate.as_f64()).round().max(4.0) as usize;
         let samples = wanted.min(train.len()).min(NUMBERS / numbers.max(1)).max(1);
-        let needed = draws_for(self.precision).div_ceil(run.params.len() as u64).clamp(3, u64::from(OWN_STEPS));
-        let made = on_data(run, like(train, samples), Self::steps(run, needed))?;
+        let needed = draws_for(self.precision).div_ceil(run.model.params.len() as u64).clamp(3, u64::from(OWN_STEPS));
+        let made = run.on_data(like(train, samples), Self::steps(run, needed))?;
         self.step_loop("own", &made, None, 1, true)
     }
 
@@ -245,7 +246,7 @@ impl Auditor<'_> {
     fn wide(&mut self, run: &Run) -> Result<(), TrainError> {
         let side = (draws_for(self.precision) as f64 / 2.0).sqrt().ceil().max(24.0) as usize;
         let linear = Linear { features: side, classes: side };
-        let samples = ((4.0 / run.terms.rate.as_f64()).round() as usize).clamp(1, (NUMBERS / side).min(SAMPLES));
+        let samples = ((4.0 / run.price.terms.rate.as_f64()).round() as usize).clamp(1, (NUMBERS / side).min(SAMPLES));
         let made = Self::on(run, linear, samples, false, u64::from(WIDE_STEPS))?;
         self.step_loop("wide", &made, Some(linear), 1, true)
     }
@@ -254,7 +255,7 @@ impl Auditor<'_> {
     fn draws(&mut self, run: &Run) -> Result<(), TrainError> {
         let linear = SMALL;
         let samples = run.data.train.len().clamp(SAMPLES, MOST_SAMPLES);
-        let drawn = run.terms.rate.as_f64() * samples as f64 * Self::points(run);
+        let drawn = run.price.terms.rate.as_f64() * samples as f64 * Self::points(run);
         let steps = (GRADIENTS / drawn).clamp(16.0, 8192.0) * self.share();
         let made = Self::on(run, linear, samples, true, (steps as u64).max(16))?;
         self.step_loop("draws", &made, Some(linear), 1, false)
@@ -268,7 +269,7 @@ impl Auditor<'_> {
     /// The draws of the run's own samples.
     fn samples(&mut self, run: &Run) -> Result<(), TrainError> {
         let seed = self.seed.map(|seed| seed.wrapping_add(self.courses.len() as u64 * SEEDS));
-        let generator = generator::generator(seed, &mut *generator::key(seed)?);
+        let generator = generator::fresh(seed)?;
         let steps = samples::samples(run, self.share(), &generator, &mut self.tests);
         let record = CourseRecord {
             name: "samples".into(),
@@ -287,12 +288,12 @@ impl Auditor<'_> {
         let linear = Linear { features: 256, classes: 256 };
         let draws = (FAR_DRAWS.1 * (PRECISION / self.precision).powi(2)).clamp(FAR_DRAWS.0, FAR_DRAWS.1);
         let needed = (draws / linear.dim() as f64).ceil() as u64;
-        let a_run = if run.terms.correlated.is_some() { needed.min(FAR_STEPS.into()) } else { needed };
+        let a_run = if run.price.terms.correlated.is_some() { needed.min(FAR_STEPS.into()) } else { needed };
         let steps = Self::steps(run, a_run);
         let runs = needed.div_ceil(u64::from(steps)) as u32;
         let mut data = linear.data(1, run.config.method.threshold.clip(), false);
         data.set_null(0, true);
-        let made = self.priced(on_network(run, linear.model(), data, steps)?)?;
+        let made = self.priced(run.on_network(linear.model(), data, steps)?)?;
         let mut far_out = FarOut::new(&made);
         let folders = self.folders()?;
         for index in 0..runs {
@@ -312,7 +313,7 @@ impl Auditor<'_> {
         let one = normalize::bounds(normalize);
         let made = |auditor: &Self, rows: &[normalize::Row]| -> Result<(Run, Vec<f64>), TrainError> {
             let (data, sums) = normalize::data(&one, linear, rows);
-            let mut made = auditor.priced(on_network(run, linear.model(), data, Self::steps(run, 1))?)?;
+            let mut made = auditor.priced(run.on_network(linear.model(), data, Self::steps(run, 1))?)?;
             (made.config.normalize_private, made.config.dataset_size) = (Some(one.clone()), None);
             Ok((made, sums))
         };
@@ -341,7 +342,7 @@ impl Auditor<'_> {
             let broken = normalize::beyond_the_clip(row, normalize::apart(&kept, &other), multiplier);
             self.tests.law("normalize: one row moves the sums by at most the clip", 1, broken);
         }
-        self.record("normalize", &base, base.terms.steps.into(), 2 + normalize::NEIGHBOURS.len() as u32);
+        self.record("normalize", &base, base.price.terms.steps.into(), 2 + normalize::NEIGHBOURS.len() as u32);
         Ok(())
     }
 
@@ -355,9 +356,9 @@ impl Auditor<'_> {
         let linear = SMALL;
         let made = |auditor: &Self, rows: &[non_finite::Row]| -> Result<(Run, f64), TrainError> {
             let data = non_finite::data(linear, rows);
-            let mut made = auditor.priced(on_network(run, linear.model(), data, Self::steps(run, 1))?)?;
+            let mut made = auditor.priced(run.on_network(linear.model(), data, Self::steps(run, 1))?)?;
             made.config.release_non_finite = Some(*asked);
-            let known = non_finite::known(linear, &made.data.train, &made.params);
+            let known = non_finite::known(linear, &made.data.train, &made.model.params);
             Ok((made, known))
         };
         let (base, known) = made(self, &non_finite::rows(None))?;
@@ -389,13 +390,13 @@ impl Auditor<'_> {
             self.tests.law("non-finite: one row moves the count by one, or by nothing", 1, broken);
         }
         let all = runs + 1 + non_finite::NEIGHBOURS.len() as u32;
-        self.record("non-finite", &base, u64::from(all) * u64::from(base.terms.steps), all);
+        self.record("non-finite", &base, u64::from(all) * u64::from(base.price.terms.steps), all);
         Ok(())
     }
 
     /// Noisy figures of held-out rows, if the run releases them.
     fn held_out(&mut self, run: &Run) -> Result<(), TrainError> {
-        let Some(metrics) = &run.private_metrics else { return Ok(()) };
+        let Some(metrics) = &run.price.private_metrics else { return Ok(()) };
         let needed = draws_for((OF_FIGURES * self.precision).clamp(0.05, 0.1)).div_ceil(2);
         let steps = Self::steps(run, needed);
         let runs = u32::try_from(needed.div_ceil(u64::from(steps))).unwrap_or(RUNS).min(RUNS);
@@ -403,12 +404,12 @@ impl Auditor<'_> {
         let made = |auditor: &Self, rows: &[held_out::Row], steps: u32, loss_bound: f32| -> Result<Run, TrainError> {
             let mut data = linear.data(1, run.config.method.threshold.clip(), false);
             data.set_null(0, true);
-            let mut made = auditor.priced(on_network(run, linear.model(), data, steps)?)?;
-            made.data.test = Some(held_out::data(linear, rows));
-            made.private_metrics = Some(PrivateMetrics { releases: steps, loss_bound, ..metrics.clone() });
+            let mut made = auditor.priced(run.on_network(linear.model(), data, steps)?)?;
+            Arc::make_mut(&mut made.data).test = Some(held_out::data(linear, rows));
+            made.price.private_metrics = Some(PrivateMetrics { releases: steps, loss_bound, ..metrics.clone() });
             made.config.test_metrics = TestMetrics::Private { loss_bound };
             // After each step.
-            made.config.evaluate_every = Some(made.terms.rate.as_f64());
+            made.config.evaluate_every = Some(made.price.terms.rate.as_f64());
             Ok(made)
         };
         let base = made(self, &held_out::ROWS, steps, metrics.loss_bound)?;
@@ -446,14 +447,11 @@ impl Auditor<'_> {
         let linear = Linear { features: 40, classes: 40 };
         let made = self.priced(Self::on(run, linear, 1, false, RESTARTED.into())?)?;
         let seed = self.seed.map(|seed| seed.wrapping_add(self.courses.len() as u64 * SEEDS));
-        let generator = generator::generator(seed, &mut *generator::key(seed)?);
+        let generator = generator::fresh(seed)?;
         let backend = open(run.config.backend)?;
         let (across, tests) = (&mut self.across, &mut self.tests);
-        let steps = step_loop::go(
-            &made,
-            backend.as_ref(),
-            Restarts { run: &made, linear, generator: &generator, across, tests },
-        )?;
+        let steps =
+            step_loop::go(&made, backend.as_ref(), Restarts { run: &made, generator: &generator, across, tests })?;
         self.record("restarts", &made, u64::from(steps), 4);
         Ok(())
     }
@@ -461,7 +459,7 @@ impl Auditor<'_> {
     /// Tests one coordinate over many steps, nearly all of them without a sample.
     fn narrow(&mut self, run: &Run) -> Result<(), TrainError> {
         let linear = SMALL;
-        let samples = ((0.1 / run.terms.rate.as_f64()).round() as usize).clamp(1, 64);
+        let samples = ((0.1 / run.price.terms.rate.as_f64()).round() as usize).clamp(1, 64);
         let needed = draws_for(self.precision);
         let steps = Self::steps(run, needed.div_ceil(2));
         let runs = u32::try_from(needed.div_ceil(u64::from(steps))).unwrap_or(RUNS).min(RUNS);
@@ -472,7 +470,7 @@ impl Auditor<'_> {
     /// `run` with the made network.
     fn on(run: &Run, linear: Linear, samples: usize, spoilt: bool, steps: u64) -> Result<Run, TrainError> {
         let data: Split = linear.data(samples, run.config.method.threshold.clip(), spoilt);
-        on_network(run, linear.model(), data, Self::steps(run, steps))
+        run.on_network(linear.model(), data, Self::steps(run, steps))
     }
 
     /// Runs the trainer so many times, observed.
@@ -515,8 +513,8 @@ impl Auditor<'_> {
         (config.accountant, config.record) = (Accountant::Rdp, None);
         (config.evaluate_every, config.stop_early) = (None, None);
         (config.normalize_private, config.release_non_finite) = (None, None);
-        made.plan = Some(Plan::constant(made.terms.event_rate, 1.0, None, 1)?);
-        made.plan_delta = made.config.delta;
+        made.price.plan = Some(Plan::constant(made.price.terms.event_rate, 1.0, None, 1)?);
+        made.price.plan_delta = made.config.delta;
         Ok(made)
     }
 
@@ -544,7 +542,7 @@ impl Auditor<'_> {
     fn record(&mut self, name: &str, made: &Run, steps: u64, runs: u32) {
         let record = CourseRecord {
             name: name.into(),
-            parameters: made.params.len(),
+            parameters: made.model.params.len(),
             samples: made.data.train.len(),
             steps,
             runs,

@@ -1,9 +1,8 @@
 //! A data set: rows in memory, or beyond a limit in a file.
 
 use super::held_out::held_out;
-use super::scaling::Scaling;
 use super::stored::StoredKind;
-use super::{DataError, DataNames, Normalize, Stored};
+use super::{DataError, DataNames, Stored};
 use std::ops::Range;
 
 /// The label of a class or token that does not count.
@@ -237,27 +236,6 @@ impl Split {
             }
             _ => Numbers::Stored(stored.loaded(held)?),
         })
-    }
-
-    /// Scales the values of each float input, one constant for each value of a sample or one for all.
-    ///
-    /// # Errors
-    ///
-    /// An input has another number of values.
-    pub fn normalize(&mut self, constants: &Normalize) -> Result<(), DataError> {
-        let floats = self.features.iter_mut().enumerate().filter(|(_, features)| !features.values.are_integers());
-        for (input, features) in floats {
-            let scaling = Scaling::new(Some(constants), &features.shape, true)?;
-            match &mut features.values {
-                Numbers::F32(values) if self.are_bytes.get(input) == Some(&true) => {
-                    scaling.apply_to_bytes(values, features.shape.iter().product());
-                }
-                Numbers::F32(values) => scaling.apply(values, features.shape.iter().product()),
-                Numbers::Stored(stored) => stored.scaling = Some(scaling),
-                Numbers::I64(_) => {}
-            }
-        }
-        Ok(())
     }
 
     /// The place of row `index` among the rows that are held.

@@ -4,6 +4,7 @@ use super::DataError;
 use super::number::rounded;
 use super::scaling::Scaling;
 use super::values::{Element, FileValues};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Samples in a file.
@@ -74,6 +75,12 @@ impl Stored {
         let of_file = |row: usize| self.rows.as_ref().map_or(row, |rows| rows[row] as usize);
         let values = self.values.loaded(self.width * self.kind.width(), rows, (0..rows).map(of_file))?;
         Ok(Self { values, rows: None, ..self.clone() })
+    }
+
+    /// The same samples, whose floats are scaled after they are read.
+    pub(super) fn scaled_by(&self, scaling: Option<&Scaling>) -> Cow<'_, Self> {
+        scaling
+            .map_or(Cow::Borrowed(self), |scaling| Cow::Owned(Self { scaling: Some(scaling.clone()), ..self.clone() }))
     }
 
     /// Reads the bytes of a sample into `bytes`.

@@ -24,9 +24,9 @@ impl TrainReport {
         let last: Option<&Evaluation> = outcome.evaluations.last();
         let simulation = run.config.seed.is_some();
         Self {
-            epsilon: run.epsilon,
+            epsilon: run.price.epsilon,
             delta: run.config.delta,
-            noise_multiplier: run.plan.as_ref().map_or(0.0, Plan::smallest_multiplier),
+            noise_multiplier: run.price.plan.as_ref().map_or(0.0, Plan::smallest_multiplier),
             sampling_rate: run.priced_rate().as_f64(),
             steps: outcome.steps,
             accountant: run.config.accountant,
@@ -85,7 +85,7 @@ fn released<'a>(run: &Run, outcome: &'a Outcome) -> Named<'a> {
 
 /// The digest of what the trained model holds: of all parameters together.
 pub(super) fn params_digest(run: &Run, params: &[f32]) -> String {
-    match &run.adapted {
+    match &run.model.adapted {
         None => digest(params),
         Some(_) => digest(
             &run.released(params)
@@ -114,14 +114,14 @@ impl Versions {
 
 /// `e` to the power of the last loss, if a sample has several labels and the loss has no noise.
 pub(super) fn perplexity(run: &Run, outcome: &Outcome) -> Option<f64> {
-    let last = outcome.evaluations.last().filter(|_| per_token(run) && run.private_metrics.is_none());
+    let last = outcome.evaluations.last().filter(|_| per_token(run) && run.price.private_metrics.is_none());
     last.map(|at| at.loss.exp()).filter(|value| value.is_finite())
 }
 
 pub(super) fn held_out(run: &Run, outcome: &Outcome) -> Option<HeldOut> {
     let split = run.data.test.as_ref()?;
     let metrics = run.config.test_metrics;
-    let of_data = match (run.held_out_of_training_file, run.stratified) {
+    let of_data = match (run.held_out.of_training_file, run.held_out.are_stratified) {
         (true, false) => "they come out of the training file; ",
         (true, true) => "they come out of the training file, the same fraction of each class; ",
         (false, _) => "",
@@ -135,7 +135,7 @@ pub(super) fn held_out(run: &Run, outcome: &Outcome) -> Option<HeldOut> {
         }
         TestMetrics::None => "not used: nothing was computed from these samples",
     };
-    let noise = run.private_metrics.as_ref().and_then(|metrics| {
+    let noise = run.price.private_metrics.as_ref().and_then(|metrics| {
         Some(HeldOutNoise {
             noise_multiplier: metrics.noise.multiplier(),
             joint_noise_multiplier: metrics.event()?.multiplier(),
@@ -152,7 +152,7 @@ pub(super) fn held_out(run: &Run, outcome: &Outcome) -> Option<HeldOut> {
         noise,
         by_class: outcome.class_metrics.clone(),
         last_iterate: outcome.last_iterate,
-        by_class_missing: match (metrics, &run.derive.loss) {
+        by_class_missing: match (metrics, &run.model.derive.loss) {
             _ if outcome.class_metrics.is_some() => None,
             (TestMetrics::Private { .. }, _) => {
                 Some("not released: private metrics are accuracy and loss alone".into())
@@ -189,7 +189,7 @@ fn privacy(run: &Run, simulation: bool) -> Privacy {
     let one_over = 1.0 / samples as f64;
     Privacy {
         neighbours: match run.config.dataset_size {
-            None if run.stratified => {
+            None if run.held_out.are_stratified => {
                 "one sample replaced by a null sample that contributes nothing; the number of samples and the class of each are public"
             }
             None => "one sample replaced by a null sample that contributes nothing; the number of samples is public",
@@ -201,8 +201,8 @@ fn privacy(run: &Run, simulation: bool) -> Privacy {
         declared_samples: run.config.dataset_size,
         sampler: run.config.sampler,
         sampling: sampling(run),
-        events: run.plan.as_ref().map_or(0, Plan::steps),
-        truncation: run.terms.truncation,
+        events: run.price.plan.as_ref().map_or(0, Plan::steps),
+        truncation: run.price.terms.truncation,
         sampling_rate_exact: format!("{}/{}", run.priced_rate().numerator(), Rate::DENOMINATOR),
         delta_note: format!(
             "delta is {:.3} of 1/N = {one_over:.3e}; N^-1.1 = {:.3e} is the advised maximum",
@@ -211,13 +211,13 @@ fn privacy(run: &Run, simulation: bool) -> Privacy {
         ),
         accountant_note: notes::accountant(
             run.config.accountant,
-            run.order.is_some(),
+            run.price.order.is_some(),
             run.config.sampler,
-            run.terms.correlated.is_some(),
+            run.price.terms.correlated.is_some(),
             run.config.noise == Noise::Discrete,
         )
         .into(),
-        order: run.order,
+        order: run.price.order,
         path: run.path().into(),
         path_note: match run.path() {
             EXACT => {
@@ -301,7 +301,7 @@ fn not_covered(run: &Run) -> Cow<'static, str> {
 }
 
 fn sampling(run: &Run) -> Cow<'static, str> {
-    match (run.config.sampler, run.terms.truncation) {
+    match (run.config.sampler, run.price.terms.truncation) {
         (Sampler::Poisson, None) => "Poisson: each sample is in each draw independently with exactly the sampling rate".into(),
         (Sampler::Poisson, Some(Truncation { most, .. })) => format!(
             "Poisson: each sample is in each draw independently with exactly the sampling rate; draws of more than {most} samples \
@@ -314,7 +314,7 @@ fn sampling(run: &Run) -> Cow<'static, str> {
             run.config.groups()
         )
         .into(),
-        (Sampler::MinSeparation, _) if run.terms.correlated.is_some() => {
+        (Sampler::MinSeparation, _) if run.price.terms.correlated.is_some() => {
             "minimum separation: the same batches of a fixed size in the same order each epoch; the whole run is one event at a rate of 1".into()
         }
         (Sampler::MinSeparation, _) => {
@@ -330,14 +330,14 @@ fn mechanism(run: &Run) -> MechanismReport {
     let exact = run.config.noise == Noise::Discrete;
     MechanismReport {
         name: if exact { "discrete-gaussian" } else { "continuous-gaussian" }.into(),
-        sigma_grid: run.terms.sigma_grid,
+        sigma_grid: run.price.terms.sigma_grid,
         grid_bits: exact.then_some(run.config.grid_bits),
         clip: run.config.method.threshold.clip(),
-        gradient_multiplier: match &run.terms.correlated {
+        gradient_multiplier: match &run.price.terms.correlated {
             Some(correlated) => f64::from(correlated.sigma) / f64::from(correlated.grid_bits).exp2(),
-            None => run.terms.multiplier,
+            None => run.price.terms.multiplier,
         },
-        correlation: run.terms.correlated.as_ref().map(|correlated| CorrelationReport {
+        correlation: run.price.terms.correlated.as_ref().map(|correlated| CorrelationReport {
             noise_correlation: Correlated::from(correlated).to_string(),
             sensitivity: correlated.sensitivity(),
             separation: correlated.participation.separation(),
@@ -345,7 +345,7 @@ fn mechanism(run: &Run) -> MechanismReport {
             // The run was prepared with it.
             rounding_share: correlated.rounding_share().unwrap_or_default(),
         }),
-        count_noise_multiplier: run.terms.count_noise.map(|noise| noise.multiplier()),
+        count_noise_multiplier: run.price.terms.count_noise.map(|noise| noise.multiplier()),
         expected_batch: run.config.batch_size,
         generator: match run.config.seed {
             None => "ChaCha20, 256-bit key from the operating system",
@@ -364,17 +364,17 @@ pub(super) fn training(run: &Run, outcome: &Outcome) -> Training {
         galore: GaLoreReport::new(run),
         lr: run.config.method.learning_rate.lr,
         epochs: run.config.epochs,
-        loss: loss_name(&run.derive.loss),
-        reduction: reduction_name(&run.derive).map(Into::into),
+        loss: loss_name(&run.model.derive.loss),
+        reduction: reduction_name(&run.model.derive).map(Into::into),
         augment: run.config.augment.map(|augment| augment.to_string()),
-        label_weights: label_weights_text(&run.derive.label_weights),
+        label_weights: label_weights_text(&run.model.derive.label_weights),
         label_scale: run.data.train.label_scale().map(|(mean, std)| format!("{mean},{std}")),
-        output: run.derive.output.clone().unwrap_or_default(),
-        init_seed: run.init_seed,
-        parameters: run.grad.trained_len(),
+        output: run.model.derive.output.clone().unwrap_or_default(),
+        init_seed: run.model.init_seed,
+        parameters: run.model.grad.trained_len(),
         tensors: released(run, outcome).into_iter().map(|(name, _)| name).collect(),
         lora: LoraReport::new(run),
-        physical_batch: run.physical_batch.get(),
+        physical_batch: run.model.physical_batch.get(),
         workers: outcome.workers,
     }
 }
@@ -401,5 +401,5 @@ fn warnings(run: &Run, outcome: &Outcome) -> Vec<String> {
             }
         )
     });
-    run.warnings.iter().cloned().chain(lost).chain(early).collect()
+    run.warnings.public.iter().cloned().chain(lost).chain(early).collect()
 }

@@ -33,7 +33,7 @@ impl<'a> RunWatcher<'a> {
         events: &'a mut Events,
         signals: &'a Signals,
     ) -> Self {
-        let watcher = Watcher::new(run.terms.steps, quiet);
+        let watcher = Watcher::new(run.price.terms.steps, quiet);
         Self { watcher, of_rows, run, folder, events, signals, evaluations: vec![], twentieths: 0, failed: None }
     }
 

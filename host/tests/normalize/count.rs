@@ -153,15 +153,20 @@ fn price_composes_both_releases_and_steps() {
                 let run = train::prepare(&source(MODEL), config).unwrap();
                 let recorded = trained(&run).recorded;
                 let of = |recorded: &Recorded| recorded.epsilon(accountant, 1e-5).unwrap().epsilon;
-                assert!(run.epsilon <= 3.0 && run.epsilon > 2.97, "{sampler:?} {}", run.epsilon);
-                assert_eq!(of(&recorded), run.epsilon, "{sampler:?}");
-                let more = run.terms.multiplier / plain.terms.multiplier;
+                assert!(run.price.epsilon <= 3.0 && run.price.epsilon > 2.97, "{sampler:?} {}", run.price.epsilon);
+                assert_eq!(of(&recorded), run.price.epsilon, "{sampler:?}");
+                let more = run.price.terms.multiplier / plain.price.terms.multiplier;
                 assert!(more > 1.0003 && more < 1.006, "{sampler:?} {more}");
                 // A run whose noise is given costs as much, and its releases are chosen by what its steps cost.
-                let given = Budget::NoiseMultiplier(run.terms.multiplier);
+                let given = Budget::NoiseMultiplier(run.price.terms.multiplier);
                 let given =
                     train::prepare(&source(MODEL), TrainConfig { budget: given, ..run.config.clone() }).unwrap();
-                assert!((given.epsilon / run.epsilon - 1.0).abs() < 1e-6, "{} {}", given.epsilon, run.epsilon);
+                assert!(
+                    (given.price.epsilon / run.price.epsilon - 1.0).abs() < 1e-6,
+                    "{} {}",
+                    given.price.epsilon,
+                    run.price.epsilon
+                );
                 if (accountant, sampler) == (Accountant::Pld, Sampler::Shuffled) {
                     let all: Vec<f64> = recorded
                         .events
@@ -170,7 +175,7 @@ fn price_composes_both_releases_and_steps() {
                         .flat_map(|event| vec![event.noise_multiplier; event.times as usize])
                         .collect();
                     assert_eq!(all.len(), 3 + recorded.before().count());
-                    let (at, above) = (delta_of_gaussians(&all, run.epsilon), delta_of_gaussians(&all, 2.97));
+                    let (at, above) = (delta_of_gaussians(&all, run.price.epsilon), delta_of_gaussians(&all, 2.97));
                     assert!(at <= 1e-5 && above > 1e-5, "{at:e} {above:e}");
                 }
             }

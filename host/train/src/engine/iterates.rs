@@ -16,7 +16,7 @@ pub(crate) struct Iterates {
 impl Iterates {
     /// Those before the first step.
     pub(crate) fn new(run: &Run) -> Self {
-        let params = run.params.clone();
+        let params = run.model.params.clone();
         let average = Average::new(vec![0.0; if run.config.average.is_some() { params.len() } else { 0 }]);
         Self { params, average }
     }

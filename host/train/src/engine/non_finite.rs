@@ -98,7 +98,7 @@ impl NonFinite {
 pub(crate) fn first_samples(run: &Run) -> Vec<u32> {
     let split = &run.data.train;
     let own = split.held().unwrap_or(0..split.len());
-    let rows = own.filter(|row| !split.is_null(*row)).take(run.physical_batch.get().min(FIRST));
+    let rows = own.filter(|row| !split.is_null(*row)).take(run.model.physical_batch.get().min(FIRST));
     rows.map(|row| row as u32).collect()
 }
 

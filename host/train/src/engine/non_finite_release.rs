@@ -142,7 +142,7 @@ fn counted<M: Trained>(
     };
     let rows: Vec<u32> = held.filter(|row| !split.is_null(*row)).map(|row| row as u32).collect();
     // Ranks may have different numbers of threads, so they share physical batches.
-    let own: Vec<&[u32]> = rows.chunks(run.physical_batch.get()).skip(rank).step_by(size).collect();
+    let own: Vec<&[u32]> = rows.chunks(run.model.physical_batch.get()).skip(rank).step_by(size).collect();
     let mut turns = own.chunks(workers.threads().max(1) * A_TURN);
     let mut count = 0;
     loop {

@@ -52,9 +52,9 @@ impl<'a> Ranks<'a> {
         let most = (NoisePart::<damper_core::noise::ContinuousGaussian, ChaCha20>::MOST / group.size()).max(1);
         let parts = usize::try_from(threads.unwrap_or(1)).unwrap_or(most).clamp(1, most);
         let unit = 1 << run.config.grid_bits;
-        let (rank, size, dim) = (group.rank(), group.size(), Layout::new(&run.grad).dim());
+        let (rank, size, dim) = (group.rank(), group.size(), Layout::new(&run.model.grad).dim());
         // Less than a chunk a rank is not worth an exchange.
-        let has_blocks = size > 1 && run.terms.correlated.is_none() && dim >= size * CHUNK;
+        let has_blocks = size > 1 && run.price.terms.correlated.is_none() && dim >= size * CHUNK;
         let noise = has_blocks.then(|| {
             let len = part_range(dim, size * parts, 0).len() * parts;
             Block { own: block_of(rank, len, dim), len, dim }

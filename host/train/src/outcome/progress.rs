@@ -2,7 +2,8 @@
 //!
 //! # Privacy
 //!
-//! An event has public values, and values that were released. So a listener may show, log and keep all of them. A listener that needs more
+//! An event has public values, and values that were released. Exact figures of held-out rows are the exception: ε does not cover these
+//! rows, and reports name them as not covered. So a listener may show, log and keep all of them. A listener that needs more
 //! is a part of the engine: a checkpoint has the key, the parameters and the optimizer's state, a recording has the gradients, and the
 //! best parameters are copied before anyone else has them. The engine calls these itself, at the places of the events.
 

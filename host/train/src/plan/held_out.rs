@@ -12,12 +12,10 @@
 //!
 //! So the run satisfies (ε, δ) with the larger ε of the two parts at the same δ: parallel composition.
 
-use crate::{Budget, Terms, TestMetrics, TrainConfig, TrainError};
+use crate::{TrainConfig, TrainError};
 use damper_accounting::{Accountant, AccountingError, Plan, calibrate};
-use damper_budget::evaluations;
 use damper_core::accounting::{Event, Rate};
 use damper_core::threshold::CountNoise;
-use damper_grad::Loss;
 use damper_onnx::SettingError;
 
 /// The least noise on a sum, in rows.
@@ -87,26 +85,6 @@ impl PrivateMetrics {
     pub fn event(&self) -> Option<Event> {
         self.plan.events().first().map(|(event, _)| *event)
     }
-}
-
-/// The noise of private metrics, if they are asked for. It does not depend on the held-out rows.
-pub(super) fn private_metrics(
-    config: &TrainConfig,
-    loss: &Loss,
-    terms: &Terms,
-    of_training: f64,
-) -> Result<Option<PrivateMetrics>, TrainError> {
-    let TestMetrics::Private { loss_bound } = config.test_metrics else { return Ok(None) };
-    let target = match config.budget {
-        Budget::Epsilon(target) => target,
-        Budget::NoiseMultiplier(_) | Budget::Equation6(_) | Budget::NotPrivate => of_training,
-    };
-    let with_accuracy = matches!(loss, Loss::SoftmaxCrossEntropy | Loss::BceWithLogits);
-    // The loss that a model computes itself may have any sign.
-    let is_nonnegative = !matches!(loss, Loss::Output(_));
-    let releases = evaluations(terms.steps, steps_between(config, terms.rate));
-    let target = (target, config.delta);
-    Ok(Some(PrivateMetrics::new(config.accountant, target, releases, loss_bound, (with_accuracy, is_nonnegative))?))
 }
 
 /// The steps between two evaluations, where some come before the end.

@@ -3,14 +3,19 @@
 use crate::engine::worker::Layout;
 use crate::plan::check::check_settings;
 use crate::plan::graphs::{clipped, initial, physical_batch};
-use crate::plan::price::{Price, price};
+use crate::plan::model::Model;
+use crate::plan::price::price;
 use crate::plan::read::{Read, Source, check_label_scale, read};
+use crate::plan::run::HeldOut;
+use crate::plan::terms::Price;
 use crate::plan::warnings::{data as of_data, released_noise, settings};
 use crate::state::recording;
 use crate::{Run, TrainConfig, TrainError};
 use damper_data::{Dataset, TestSource};
 use damper_onnx::SettingError;
 use damper_onnx::graph::TensorData;
+use std::mem;
+use std::sync::Arc;
 
 /// Reads, checks, derives and calibrates. Nothing is released and nothing written.
 ///
@@ -37,8 +42,8 @@ pub fn prepare_on(
     let mut of_run = source.clone();
     // What is scaled by released constants is rounded after that.
     of_run.data_options.unrounded = config.normalize_private.is_some();
-    let Read { model, adapted, warnings: of_model, init_seed, mut graph, grad, derive, data } = read(&of_run)?;
-    check_label_scale(&model, &source.data_options, &data)?;
+    let Read { model: onnx, adapted, warnings: of_model, init_seed, mut graph, grad, derive, data } = read(&of_run)?;
+    check_label_scale(&onnx, &source.data_options, &data)?;
     let data = change(data)?;
     let clipped = clipped(&graph, &source.derive, &config)?;
 
@@ -47,44 +52,26 @@ pub fn prepare_on(
     check_data(&config, &data)?;
     let cost = clipped.as_ref().unwrap_or(&grad).cost;
     let physical_batch = physical_batch(config.physical_batch, config.memory, cost)?;
-    let (mut warnings, mut warnings_of_data) = priced.take_warnings();
+    let mut warnings = mem::take(&mut priced.warnings);
     let price = Price::new(&config, priced, &derive.loss, data.test.is_some())?;
-    warnings.extend(of_noise);
-    warnings.extend(settings::simulation(&config));
-    warnings.extend(of_model);
-    warnings.extend(settings::of_method(&config, &grad));
-    warnings.extend(settings::of_price(&price));
-    warnings.extend(settings::of_held_out(&config, &source.data_options));
-    warnings_of_data.extend(of_data::all(&data)?);
+    warnings.public.extend(of_noise);
+    warnings.public.extend(settings::simulation(&config));
+    warnings.public.extend(of_model);
+    warnings.public.extend(settings::of_method(&config, &grad));
+    warnings.public.extend(settings::of_price(&price));
+    warnings.public.extend(settings::of_held_out(&config, &source.data_options));
+    warnings.of_data.extend(of_data::all(&data)?);
 
     let params = initial(&graph, &grad);
     // A copy of all parameters less for the whole run.
     graph.parameters.iter_mut().filter(|p| p.trained).for_each(|p| p.initial.data = TensorData::F32(vec![]));
-    let Price { terms, plan, plan_delta, private_metrics, epsilon, order } = price;
-    let run = Run {
-        config,
-        model,
-        adapted,
-        init_seed,
-        graph,
-        grad,
-        clipped,
-        derive,
-        data,
-        params,
-        physical_batch,
-        terms,
-        plan,
-        plan_delta,
-        stratified: source.data_options.stratify,
-        held_out_of_training_file: matches!(source.data_options.test, Some(TestSource::Fraction(_))),
-        private_metrics,
-        epsilon,
-        order,
-        warnings,
-        warnings_of_data,
-        data_digest: None,
+    let held_out = HeldOut {
+        of_training_file: matches!(source.data_options.test, Some(TestSource::Fraction(_))),
+        are_stratified: source.data_options.stratify,
     };
+    let model = Model { onnx, adapted, init_seed, graph, grad, clipped, derive, params, physical_batch };
+    let (model, data) = (Arc::new(model), Arc::new(data));
+    let run = Run { config, model, data, held_out, price, warnings, normalize: None, data_digest: None };
     recording::check(&run)?;
     Ok(run)
 }

@@ -4,19 +4,17 @@ mod correlated;
 mod delta;
 mod independent;
 mod rates;
-mod tuning;
-
-pub use tuning::set_tuning_rate;
-pub(super) use tuning::tuning_rate;
 
 use crate::engine::not_private;
 use crate::plan::before_steps::{self, BeforeSteps};
-use crate::plan::held_out::{PrivateMetrics, private_metrics};
-use crate::{Budget, Terms, TrainConfig, TrainError};
+use crate::plan::held_out::{PrivateMetrics, steps_between};
+use crate::plan::terms::Price;
+use crate::plan::warnings::Warnings;
+use crate::{Budget, Terms, TestMetrics, TrainConfig, TrainError};
 use damper_accounting::{Plan, Truncated, Truncation};
+use damper_budget::evaluations;
 use damper_grad::Loss;
 use rates::Rates;
-use std::mem;
 
 /// Terms and plan of the steps.
 pub(super) struct Priced {
@@ -25,15 +23,7 @@ pub(super) struct Priced {
     pub(super) cut: f64,
     /// None if the run is not private.
     pub(super) plan: Option<Plan>,
-    warnings: Vec<String>,
-    warnings_of_data: Vec<String>,
-}
-
-impl Priced {
-    /// The warnings for all, and those that depend on rows, once.
-    pub(super) fn take_warnings(&mut self) -> (Vec<String>, Vec<String>) {
-        (mem::take(&mut self.warnings), mem::take(&mut self.warnings_of_data))
-    }
+    pub(super) warnings: Warnings,
 }
 
 /// Prices a run of so many parameters on `samples` samples, without their data. Sets the noise of counts and of releases before the steps
@@ -54,31 +44,22 @@ pub(super) fn price(config: &mut TrainConfig, samples: u64, parameters: usize) -
 /// Prices the steps, with the releases before them whose noise is known.
 fn price_steps(config: &mut TrainConfig, samples: u64, parameters: usize) -> Result<Priced, TrainError> {
     let rates = Rates::new(config, samples)?;
-    let (mut warnings, mut warnings_of_data) = (vec![], vec![]);
+    let mut warnings = Warnings::default();
     if !config.is_not_private() {
-        warnings.extend(delta::check(config, rates.declared, samples, &mut warnings_of_data)?);
+        warnings.public.extend(delta::check(config, rates.declared, samples, &mut warnings.of_data)?);
     }
     let learning_rate = config.method.learning_rate.build(rates.rate, rates.steps)?;
     let (terms, plan, cut) = if config.is_not_private() {
         (rates.terms(learning_rate, config.method.noise_schedule.build(1.0)?), None, 0.0)
     } else if config.noise_correlation.is_none() {
-        let (terms, plan, cut) = independent::priced(config, &rates, samples, learning_rate, &mut warnings)?;
+        let (terms, plan, cut) = independent::priced(config, &rates, samples, learning_rate, &mut warnings.public)?;
         (terms, Some(plan), cut)
     } else {
-        let (terms, plan) = correlated::priced(config, &rates, samples, parameters, learning_rate, &mut warnings)?;
+        let (terms, plan) =
+            correlated::priced(config, &rates, samples, parameters, learning_rate, &mut warnings.public)?;
         (terms, Some(plan), 0.0)
     };
-    Ok(Priced { terms, cut, plan, warnings, warnings_of_data })
-}
-
-/// The privacy cost of a run, and of its private metrics.
-pub(super) struct Price {
-    pub(super) terms: Terms,
-    pub(super) plan: Option<Plan>,
-    pub(super) plan_delta: f64,
-    pub(super) private_metrics: Option<PrivateMetrics>,
-    pub(super) epsilon: f64,
-    pub(super) order: Option<f64>,
+    Ok(Priced { terms, cut, plan, warnings })
 }
 
 impl Price {
@@ -117,4 +98,24 @@ pub(super) fn of_training(
         Some(truncation) => truncation.price(config.delta, cut, price)?,
         None => Truncated { price: price(config.delta)?, delta: config.delta },
     })
+}
+
+/// The noise of private metrics, if they are asked for. It does not depend on the held-out rows.
+pub(super) fn private_metrics(
+    config: &TrainConfig,
+    loss: &Loss,
+    terms: &Terms,
+    of_training: f64,
+) -> Result<Option<PrivateMetrics>, TrainError> {
+    let TestMetrics::Private { loss_bound } = config.test_metrics else { return Ok(None) };
+    let target = match config.budget {
+        Budget::Epsilon(target) => target,
+        Budget::NoiseMultiplier(_) | Budget::Equation6(_) | Budget::NotPrivate => of_training,
+    };
+    let with_accuracy = matches!(loss, Loss::SoftmaxCrossEntropy | Loss::BceWithLogits);
+    // The loss that a model computes itself may have any sign.
+    let is_nonnegative = !matches!(loss, Loss::Output(_));
+    let releases = evaluations(terms.steps, steps_between(config, terms.rate));
+    let target = (target, config.delta);
+    Ok(Some(PrivateMetrics::new(config.accountant, target, releases, loss_bound, (with_accuracy, is_nonnegative))?))
 }

@@ -5,9 +5,11 @@ use crate::engine::sampler::steps_per_event;
 use crate::engine::worker::Layout;
 use crate::plan::before_steps::BeforeSteps;
 use crate::plan::check::check_settings;
-use crate::plan::held_out::{private_metrics, steps_between};
-use crate::plan::price::{Priced, of_training, price, tuning_rate};
+use crate::plan::held_out::steps_between;
+use crate::plan::price::{Priced, of_training, price, private_metrics};
 use crate::plan::read::{Source, network};
+use crate::plan::terms::Price;
+use crate::plan::tuning::tuning_rate;
 use crate::{Noise, PrivateMetrics, Run, Terms, TestMetrics, TrainConfig, TrainError};
 use damper_accounting::{CorrelatedRun, Recorded, RecordedEvent, Sampler};
 use damper_budget::RunPlan;
@@ -26,7 +28,8 @@ impl Run {
     ///
     /// The noise or a rate is outside its range.
     pub fn run_plan(&self) -> Result<RunPlan, TrainError> {
-        run_plan(&self.config, self.data.train.len() as u64, &self.terms, self.private_metrics.as_ref())
+        let Price { terms, private_metrics, .. } = &self.price;
+        run_plan(&self.config, self.data.train.len() as u64, terms, private_metrics.as_ref())
     }
 }
 

@@ -138,7 +138,7 @@ pub fn observed(
     let generator = generator::generator(run.config.seed, &mut key);
     let watched = observer.as_mut().map(|observer| &mut **observer as &mut dyn Observer);
     let normalize = constants(run, &ranks, folder, checkpoint.as_deref_mut(), &plan, &generator, watched)?;
-    let normalized = normalize.as_ref().map(|constants| normalized(run, constants)).transpose()?;
+    let normalized = normalize.clone().map(|constants| normalized(run, constants));
     let run = normalized.as_ref().unwrap_or(run);
     let written = Written { folder, plan, ledger, evaluations, recording, checkpoint, place };
     let backend = backend.as_ref();
@@ -182,11 +182,12 @@ fn ledgers<'a>(
     plan: &RunPlan,
     place: Place,
 ) -> [Ledger<RanksLedger<'a>>; 2] {
-    let steps = run.terms.steps;
+    let steps = run.price.terms.steps;
     let file = folder.map(|folder| LedgerFile::new(folder, plan, place.charged));
     let ledger = Ledger::resume(RanksLedger::new(file, group), steps, place.first).with_reserve(RESERVE);
-    let releases = run.private_metrics.as_ref().map_or(0, |metrics| metrics.releases);
-    let released = evaluations_until(place.first, steps, steps_between(&run.config, run.terms.rate)).min(releases);
+    let releases = run.price.private_metrics.as_ref().map_or(0, |metrics| metrics.releases);
+    let released =
+        evaluations_until(place.first, steps, steps_between(&run.config, run.price.terms.rate)).min(releases);
     let file = folder.map(|folder| LedgerFile::of_held_out(folder, plan));
     let evaluations = Ledger::resume(RanksLedger::new(file, &Alone), releases, released).with_reserve(releases);
     [ledger, evaluations]
@@ -213,7 +214,7 @@ fn check_ranks(run: &Run) -> Result<(), TrainError> {
     if run.config.is_not_private() {
         return refused("not_private", "", "adds floats, whose sum depends on the ranks; run it in one process");
     }
-    if run.clipped.is_some() {
+    if run.model.clipped.is_some() {
         return refused("readout", "clipped-sum", "adds floats, whose sum depends on the ranks; leave it out");
     }
     if run.config.path() != EXACT {

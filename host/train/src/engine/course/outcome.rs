@@ -27,14 +27,14 @@ where
         let Self { settled, workers, step, state, trajectory, pricing, lost_steps, .. } = self;
         let Settled { run, backend, written, progress, .. } = settled;
         let config = &run.config;
-        let steps = run.terms.steps;
+        let steps = run.price.terms.steps;
         let [events, held_out] = pricing.counted();
         let recorded = Recorded {
             run: Some(run.kind()),
             sampler: config.sampler,
             steps: (!config.sampler.has_event_each_step()).then_some(u64::from(steps)),
-            correlation: run.terms.correlated.as_ref().map(Into::into),
-            truncation: run.terms.truncation,
+            correlation: run.price.terms.correlated.as_ref().map(Into::into),
+            truncation: run.price.terms.truncation,
             held_out: held_out.iter().map(RecordedEvent::new).collect(),
             normalize: written.plan.events.normalize,
             non_finite: written.plan.events.non_finite,
@@ -49,13 +49,13 @@ where
     fn count_early_end(&mut self) -> Result<(), TrainError> {
         let Some(taken) = self.trajectory.ended_early else { return Ok(()) };
         let Self { settled: Settled { run, written, .. }, step, draws, pricing, trajectory, .. } = self;
-        let (first, steps) = (written.place.first, run.terms.steps);
+        let (first, steps) = (written.place.first, run.price.terms.steps);
         written.ledger.store_mut().settle(steps, steps)?;
         for at in taken.max(first)..steps {
             pricing.count(run, step, draws, at)?;
         }
-        if let Some(metrics) = &run.private_metrics {
-            let until = evaluations_until(first, steps, steps_between(&run.config, run.terms.rate));
+        if let Some(metrics) = &run.price.private_metrics {
+            let until = evaluations_until(first, steps, steps_between(&run.config, run.price.terms.rate));
             let counted = until.max(trajectory.evaluations.all().len() as u32);
             (counted..metrics.releases).for_each(|_| pricing.count_evaluation());
         }

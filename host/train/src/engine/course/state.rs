@@ -47,7 +47,7 @@ where
     ) -> Result<Self, TrainError> {
         let Settled { run, backend, generator, .. } = settled;
         let Place { first, lost, .. } = settled.written.place;
-        let layout = Layout::new(&run.grad);
+        let layout = Layout::new(&run.model.grad);
         // After a stop it is rebuilt from the key, also for steps that were lost: a burned row stays in later ones.
         let noise =
             mechanism.noise(layout.dim(), first, generator).map_err(|error| TrainError::Run(error.to_string()))?;
@@ -58,7 +58,7 @@ where
         if settled.observer.is_some() {
             let method = &run.config.method;
             let (_, shadow) = method.threshold.build(method.count_non_finite)?;
-            state.optimizer.watch = Some(GradientWatch::new(run.params.len()));
+            state.optimizer.watch = Some(GradientWatch::new(run.model.params.len()));
             state.threshold.watch = Some(ThresholdWatch { counts: vec![], shadow });
         }
         let mut iterates = Iterates::new(run);

@@ -103,7 +103,7 @@ where
         let Self { settled, trajectory: Trajectory { iterates, evaluations, done, .. }, pricing, .. } = self;
         let Settled { run, generator, written, observer, .. } = settled;
         let evaluated = iterates.result();
-        let Some(metrics) = &run.private_metrics else { return evaluations.exact(evaluated) };
+        let Some(metrics) = &run.price.private_metrics else { return evaluations.exact(evaluated) };
         if *done == written.place.first {
             // Its noise was used, or may have been, by a release that a stop has lost.
             return Ok(None);

@@ -91,7 +91,7 @@ where
     /// The steps that are left, by the number of steps after each.
     fn left(&mut self) -> Range<u32> {
         let Place { first, lost, .. } = self.settled.written.place;
-        let steps = self.settled.run.terms.steps;
+        let steps = self.settled.run.price.terms.steps;
         // An early end may have been charged, and its outputs lost. What it charged beyond was not taken.
         let taken = first - lost;
         self.trajectory.end_if_stalled(taken);
@@ -128,7 +128,7 @@ where
         let is_stop = !trajectory.is_over() && progress.stop();
         let [is_stop, is_due] = ranks.any([is_stop, is_due])?;
         trajectory.stopped = is_stop;
-        let (steps, done, is_over) = (run.terms.steps, trajectory.done, trajectory.is_over());
+        let (steps, done, is_over) = (run.price.terms.steps, trajectory.done, trajectory.is_over());
         if is_over || is_due {
             self.save(is_over)?;
         }

@@ -63,13 +63,13 @@ impl<'a> Trajectory<'a> {
 
     /// Ends the run early after `taken` steps, if its evaluations have stopped to improve.
     pub(crate) fn end_if_stalled(&mut self, taken: u32) {
-        self.ended_early = (taken < self.run.terms.steps && self.evaluations.have_stalled()).then_some(taken);
+        self.ended_early = (taken < self.run.price.terms.steps && self.evaluations.have_stalled()).then_some(taken);
     }
 
     /// Checks the parameters of the step that is done, and takes them into the mean.
     pub(crate) fn follow(&mut self) -> Result<(), TrainError> {
         in_range(self.done, &self.iterates.params)?;
-        let (step, terms) = (self.done - 1, &self.run.terms);
+        let (step, terms) = (self.done - 1, &self.run.price.terms);
         let Iterates { params, average } = &mut self.iterates;
         let averaging = self.run.config.average;
         let weight = averaging.and_then(|averaging| averaging.weight(step, terms.steps, terms.learning_rate.at(step)));
@@ -88,7 +88,7 @@ impl<'a> Trajectory<'a> {
 
     /// The evaluation with these figures, after the steps that are done.
     pub(crate) fn evaluation(&self, (loss, accuracy): (f64, Option<f64>), epsilon: f64) -> Evaluation {
-        let epoch = f64::from(self.done) * self.run.terms.rate.as_f64();
+        let epoch = f64::from(self.done) * self.run.price.terms.rate.as_f64();
         Evaluation { step: self.done, epoch, epsilon, loss, accuracy }
     }
 
@@ -102,7 +102,7 @@ impl<'a> Trajectory<'a> {
 
     /// Returns true if no step follows.
     pub(crate) fn is_over(&self) -> bool {
-        self.stopped || self.ended_early.is_some() || self.done == self.run.terms.steps
+        self.stopped || self.ended_early.is_some() || self.done == self.run.price.terms.steps
     }
 
     /// Tells the end, and gives the outcome.

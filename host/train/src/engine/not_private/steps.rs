@@ -35,9 +35,9 @@ pub(crate) fn train(
     let generator = generator::generator(config.seed, &mut key);
     let backend = backend_of(run)?;
     progress.on_event(RunEvent::Opened(&backend.note()));
-    let (split, rows, threads) = (&run.data.train, run.physical_batch, run.threads());
-    self_test(backend.as_ref(), &run.grad, &OUTPUTS, rows, &run.params)?;
-    let sessions = Sessions { backend: backend.as_ref(), grad: &run.grad, split, rows, threads };
+    let (split, rows, threads) = (&run.data.train, run.model.physical_batch, run.threads());
+    self_test(backend.as_ref(), &run.model.grad, &OUTPUTS, rows, &run.model.params)?;
+    let sessions = Sessions { backend: backend.as_ref(), grad: &run.model.grad, split, rows, threads, normalize: None };
     let workers = PlainSums::new(&sessions)?;
     let mut engine = Engine::new(run, workers, backend.as_ref(), &generator, (folder, checkpoint), progress)?;
     while !engine.trajectory.is_over() {
@@ -80,7 +80,7 @@ impl<'a> Engine<'a> {
         progress: &mut dyn Progress,
     ) -> Result<Self, TrainError> {
         let plan = run.run_plan()?;
-        let (optimizer, mut state) = run.config.optimizer.build(&forms(&run.grad))?;
+        let (optimizer, mut state) = run.config.optimizer.build(&forms(&run.model.grad))?;
         let mut iterates = Iterates::new(run);
         let mut before = Moment::default();
         let mut first = 0;
@@ -102,8 +102,8 @@ impl<'a> Engine<'a> {
         Ok(Self {
             draws: BatchSampler::new(run, run.data.train.len() as u32),
             samples: vec![],
-            sum: vec![0.0; run.params.len()],
-            mean: vec![0.0; run.params.len()],
+            sum: vec![0.0; run.model.params.len()],
+            mean: vec![0.0; run.model.params.len()],
             run,
             folder,
             checkpoint,
@@ -122,13 +122,13 @@ impl<'a> Engine<'a> {
         let (config, step) = (&run.config, trajectory.done);
         let params = &mut trajectory.iterates.params;
         self.draws.draw(*generator, step, samples);
-        let all: Vec<_> = chunks(samples, run.physical_batch).collect();
+        let all: Vec<_> = chunks(samples, run.model.physical_batch).collect();
         let views = Views::new(config.augment, generator, step);
         workers.sum(&run.data.train, &all, views, params, sum)?;
         let taken = samples.len() * views.map_or(1, |views| views.count() as usize);
         trajectory.non_finite.add(taken, workers.non_finite(), progress);
         divide(sum, config.batch_size, mean);
-        update(&self.optimizer, state, run.terms.learning_rate.at(step), mean, params);
+        update(&self.optimizer, state, run.price.terms.learning_rate.at(step), mean, params);
         trajectory.done += 1;
         trajectory.follow()
     }

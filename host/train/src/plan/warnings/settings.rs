@@ -2,7 +2,7 @@
 
 use crate::engine::galore::forms;
 use crate::engine::not_private;
-use crate::plan::price::Price;
+use crate::plan::terms::Price;
 use crate::{TestMetrics, TrainConfig};
 use damper_accounting::{RunKind, upward};
 use damper_data::{DataOptions, TestSource};

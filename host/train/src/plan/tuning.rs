@@ -21,7 +21,7 @@ pub fn set_tuning_rate(run: &mut Run, left: u64) -> Result<(), TrainError> {
             Rate::of(of_groups, left).map_err(|_| TrainError::Run(TOO_FEW.into()))?
         }
     };
-    (run.terms.rate, run.terms.event_rate) = (rate, event_rate);
+    (run.price.terms.rate, run.price.terms.event_rate) = (rate, event_rate);
     Ok(())
 }
 
