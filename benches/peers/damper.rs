@@ -9,9 +9,7 @@ use damper::data::DataOptions;
 use damper::grad::{DeriveOptions, Loss, Readout};
 use damper::graph::GraphOptions;
 use damper::runtime::Choice;
-use damper::train::{
-    Budget, ByName, Evaluation, Method, Noise, Progress, Rule, Source, StepReport, TrainConfig, prepare, run,
-};
+use damper::train::{Budget, ByName, Method, Noise, Progress, Rule, RunEvent, Source, TrainConfig, prepare, run};
 use std::error::Error;
 use std::io::BufRead;
 
@@ -39,7 +37,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         prepare(&source, TrainConfig { noise, readout, workers: Some(workers), ..config(batch.parse()?) })?;
     let folder = tempfile::tempdir()?;
     let mut train = |steps: u32| {
-        prepared.terms.steps = steps;
+        prepared.price.terms.steps = steps;
         let mut clock = Clock::default();
         run(&prepared, folder.path(), &mut clock).map(|_| clock)
     };
@@ -77,15 +75,12 @@ impl Clock {
 }
 
 impl Progress for Clock {
-    fn backend(&mut self, _: &str) {}
-
-    fn step(&mut self, at: &StepReport, _: &mut dyn FnMut(u32) -> f64) {
+    fn on_event(&mut self, event: RunEvent<'_>) {
+        let RunEvent::Stepped { at, .. } = event else { return };
         let now = (at.step, [ProcessTime::now().as_duration().as_secs_f64(), at.seconds]);
         self.first.get_or_insert(now);
         self.last = Some(now);
     }
-
-    fn evaluated(&mut self, _: &Evaluation) {}
 }
 
 /// Peak resident memory of this process in KiB.

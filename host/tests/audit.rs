@@ -16,7 +16,7 @@ use damper::train::{
     self, Budget, ByName, Clipping, FilterChoice, LowRank, Method, Noise, NormStep, Rule, TestMetrics, ThresholdChoice,
     TrainConfig,
 };
-use digits::{Unwatched, source};
+use digits::source;
 use models::backends;
 use std::num::{NonZeroU32, NonZeroUsize};
 use toml::toml;
@@ -154,7 +154,7 @@ fn mechanism_of_each_method_is_charged_one() {
         assert!(detects.is_some_and(|share| share <= 0.1), "{name}: {detects:?}");
         let parts = of("narrow: deviation of the noise, each part of the schedule").map(|finding| finding.tests);
         assert_eq!(parts, (name == "growing noise").then_some(12), "{name}");
-        let counted = run.terms.count_noise.is_some();
+        let counted = run.price.terms.count_noise.is_some();
         assert_eq!(audit.findings.iter().any(|finding| finding.what.contains("each count")), counted, "{name}");
         // The tests of each sample's rate are a family, which counts as one.
         assert!(audit.holds && audit.courses.len() == 7 && audit.tests > 600 && audit.error_rate == 1e-6);
@@ -172,12 +172,13 @@ fn noise_on_figures_has_the_priced_deviation() {
         let run = train::prepare(&source(SMALL), config).unwrap();
         let place = folder.path().join(run.config.test_metrics.name());
         std::fs::create_dir_all(&place).unwrap();
-        let outcome = train::run(&run, &place, &mut Unwatched).unwrap();
+        let outcome = train::run(&run, &place, &mut ()).unwrap();
         (run, outcome.evaluations)
     };
     let (_, exact) = of(TestMetrics::Exact);
     let (run, noisy) = of(TestMetrics::Private { loss_bound: 10.0 });
-    let (rows, noise) = (run.data.test.as_ref().unwrap().len() as f64, run.private_metrics.unwrap().noise.multiplier());
+    let (rows, noise) =
+        (run.data.test.as_ref().unwrap().len() as f64, run.price.private_metrics.unwrap().noise.multiplier());
     let (mut squares, mut draws) = (0.0, 0.0);
     for (exact, noisy) in exact.iter().zip(&noisy) {
         // A share at 0 or 1 is clamped there.
@@ -265,7 +266,7 @@ fn canary_covers_paths_and_repeats() {
         let run = train::prepare(&source(SMALL), config).unwrap();
         let (audit, params) = canary(&run, options(), &mut |_| {}).unwrap();
         assert!(!audit.refuted && audit.correct > 160 && audit.correct <= 300, "{audit:?}");
-        assert_eq!((audit.count, audit.guesses, audit.claim.epsilon), (1000, 300, run.epsilon));
+        assert_eq!((audit.count, audit.guesses, audit.claim.epsilon), (1000, 300, run.price.epsilon));
         let again = canary(&run, options(), &mut |_| {}).unwrap();
         assert_eq!((audit.correct, params), (again.0.correct, again.1));
     }

@@ -10,7 +10,7 @@ use damper::data::DataOptions;
 use damper::grad::{DeriveOptions, Readout};
 use damper::runtime::{Choice, open};
 use damper::train::{self, Budget, Method, Noise, Outcome, Run, Source, TrainConfig};
-use digits::{Unwatched, source};
+use digits::source;
 use models::{SKELETONS, path};
 use std::num::NonZeroUsize;
 
@@ -36,7 +36,7 @@ fn train(model: &str, backend: Choice, readout: Readout, checkpoint_activations:
     };
     let folder = tempfile::tempdir().unwrap();
     let run = train::prepare(&source, config).unwrap_or_else(|error| panic!("{model}: {error}"));
-    let outcome = train::run(&run, folder.path(), &mut Unwatched).unwrap_or_else(|error| panic!("{model}: {error}"));
+    let outcome = train::run(&run, folder.path(), &mut ()).unwrap_or_else(|error| panic!("{model}: {error}"));
     (run, outcome)
 }
 
@@ -49,12 +49,12 @@ fn check(model: &str, backend: Choice) {
     for readout in [Readout::PerSample].into_iter().chain(has_batches.then_some(Readout::ClippedSum)) {
         let (with, again) = train(model, backend, readout, true);
         let (without, whole) = train(model, backend, readout, false);
-        let cost = |run: &Run| run.clipped.as_ref().unwrap_or(&run.grad).cost;
+        let cost = |run: &Run| run.model.clipped.as_ref().unwrap_or(&run.model.grad).cost;
         let what = format!("{model}, {readout:?}: {:?}, with it {:?}", cost(&without), cost(&with));
         println!("{what}");
         let bits = |outcome: &Outcome| outcome.params.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
         assert!(bits(&again) == bits(&whole), "{what}: other bits");
-        assert!(whole.params != without.params, "{what}: nothing was trained");
+        assert!(whole.params != without.model.params, "{what}: nothing was trained");
         // At most one more forward pass, which is a third of all.
         assert!(cost(&with).multiply_adds <= cost(&without).multiply_adds / 2 * 3, "{what}");
         assert!(cost(&with).sample_bytes <= cost(&without).sample_bytes, "{what}");

@@ -11,11 +11,12 @@ mod models;
 use damper::cluster::Threads;
 use damper::train::{self, Checkpoint, Group, Invocation, Noise, Outcome, RankError, Run, TrainConfig, TrainError};
 use damper_core::numerics::digest::Digest;
-use digits::{StopAfter, Unwatched, source};
+use digits::{StopAfter, source};
 use methods::{config, methods, others};
 use std::fs;
 use std::num::NonZeroUsize;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 const SMALL: &str = "digits-linear.onnx";
@@ -46,7 +47,7 @@ fn of_rank(run: &Run, group: &dyn Group, is_sharded: bool) -> Run {
 fn train_on(size: usize, run: &Run, folder: &Path, is_sharded: bool) -> Vec<Result<Outcome, TrainError>> {
     on_ranks(size, |group| {
         let run = of_rank(run, group, is_sharded);
-        train::run_on(&run, group, (group.rank() == 0).then_some(folder), None, &mut Unwatched)
+        train::run_on(&run, group, (group.rank() == 0).then_some(folder), None, &mut ())
     })
 }
 
@@ -72,7 +73,7 @@ fn every_method_has_the_bits_of_one_process() {
         let is_float = config.noise == Noise::Continuous;
         let run = train::prepare(&source(SMALL), TrainConfig { seed: Some(3), ..config }).unwrap();
         let folder = tempfile::tempdir().unwrap();
-        let whole = train::run(&run, folder.path(), &mut Unwatched).unwrap();
+        let whole = train::run(&run, folder.path(), &mut ()).unwrap();
         for size in 2..=4 {
             let folder = tempfile::tempdir().unwrap();
             let ranks = train_on(size, &run, folder.path(), (index + size).is_multiple_of(2));
@@ -121,7 +122,7 @@ fn noise_drawn_in_parts_has_the_same_bits() {
         ("digits, wide", digits(wide)),
     ] {
         let folder = tempfile::tempdir().unwrap();
-        let whole = train::run(&run, folder.path(), &mut Unwatched).unwrap();
+        let whole = train::run(&run, folder.path(), &mut ()).unwrap();
         for size in 2..=4 {
             let folder = tempfile::tempdir().unwrap();
             assert_same(name, &train_on(size, &run, folder.path(), size == 3), &whole);
@@ -160,7 +161,7 @@ fn resumes_with_other_ranks() {
             let entry = entry.unwrap();
             fs::copy(entry.path(), other.path().join(entry.file_name())).unwrap();
         }
-        let whole = train::run_resumable(&run, &mut checkpoint, &mut Unwatched).unwrap();
+        let whole = train::run_resumable(&run, &mut checkpoint, &mut ()).unwrap();
         for (size, stopper) in [(2, Some(1)), (1, Some(0)), (4, Some(2)), (3, None)] {
             let folder = other.path();
             let ranks = on_ranks(size, |group| {
@@ -186,10 +187,10 @@ fn an_error_of_one_rank_ends_all() {
     let folder = tempfile::tempdir().unwrap();
     type Change = fn(&mut Run);
     let changes: [(&str, Change); 4] = [
-        ("settings", |run| run.physical_batch = NonZeroUsize::new(3).unwrap()),
-        ("settings", |run| run.params[0] += 1.0),
-        ("another model", |run| run.model.producer_name.push('x')),
-        ("data", |run| run.data.test = None),
+        ("settings", |run| Arc::make_mut(&mut run.model).physical_batch = NonZeroUsize::new(3).unwrap()),
+        ("settings", |run| Arc::make_mut(&mut run.model).params[0] += 1.0),
+        ("another model", |run| Arc::make_mut(&mut run.model).onnx.producer_name.push('x')),
+        ("data", |run| Arc::make_mut(&mut run.data).test = None),
     ];
     for (what, change) in changes {
         let ranks = on_ranks(3, |group| {
@@ -197,7 +198,7 @@ fn an_error_of_one_rank_ends_all() {
             if group.rank() == 2 {
                 change(&mut run);
             }
-            train::run_on(&run, group, (group.rank() == 0).then(|| folder.path()), None, &mut Unwatched).map(|_| ())
+            train::run_on(&run, group, (group.rank() == 0).then(|| folder.path()), None, &mut ()).map(|_| ())
         });
         for rank in ranks {
             let error = rank.unwrap_err();
@@ -218,7 +219,7 @@ fn an_error_of_one_rank_ends_all() {
         1 => Ok(()),
         _ => {
             let folder = (group.rank() == 0).then(|| folder.path());
-            train::run_on(&run, group, folder, None, &mut Unwatched).map(|_| ())
+            train::run_on(&run, group, folder, None, &mut ()).map(|_| ())
         }
     });
     assert!(ranks[0].is_err() && ranks[2].is_err());

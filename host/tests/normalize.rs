@@ -17,7 +17,7 @@ use damper::train::{
     TrainConfig,
 };
 use damper_core::numerics::digest::Digest;
-use digits::{StopAfter, Unwatched, source};
+use digits::{StopAfter, source};
 use std::fs;
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -38,7 +38,7 @@ fn config(budget: Budget, noise_multiplier: Option<f64>) -> TrainConfig {
 fn trained(source: &Source, config: TrainConfig) -> (Run, Outcome) {
     let folder = tempfile::tempdir().unwrap();
     let run = train::prepare(source, config).unwrap();
-    let outcome = train::run(&run, folder.path(), &mut Unwatched).unwrap();
+    let outcome = train::run(&run, folder.path(), &mut ()).unwrap();
     (run, outcome)
 }
 
@@ -78,7 +78,7 @@ fn noise_on_means_has_the_priced_deviation() {
         let mut run = run.clone();
         run.config.seed = Some(seed);
         let folder = tempfile::tempdir().unwrap();
-        let found = train::run(&run, folder.path(), &mut Unwatched).unwrap().normalize.unwrap();
+        let found = train::run(&run, folder.path(), &mut ()).unwrap().normalize.unwrap();
         // Means at a bound are clamped there.
         for column in (0..64).filter(|column| (0.1..0.9).contains(&mean(*column))) {
             squares += ((found.means[column] - mean(column)) / priced).powi(2);
@@ -103,7 +103,12 @@ fn run_has_bits_of_public_constants() {
     let (other, of_public) = trained(&Source { data_options: public, ..source(MODEL) }, plain);
     let losses = |outcome: &Outcome| outcome.evaluations.iter().map(|at| at.loss.to_bits()).collect::<Vec<_>>();
     assert_eq!((bits(&of_public), losses(&of_public)), (bits(&whole), losses(&whole)));
-    assert!(run.epsilon > other.epsilon && run.epsilon < 1.1 * other.epsilon, "{} {}", run.epsilon, other.epsilon);
+    assert!(
+        run.price.epsilon > other.price.epsilon && run.price.epsilon < 1.1 * other.price.epsilon,
+        "{} {}",
+        run.price.epsilon,
+        other.price.epsilon
+    );
 }
 
 // The release and the steps cost at most the target together, and what they cost when each event is priced by itself.
@@ -128,15 +133,15 @@ fn price_composes_release_and_steps() {
             let plain = train::prepare(&source(MODEL), plain).unwrap();
             let (run, outcome) = trained(&source(MODEL), config);
             let epsilon = |recorded: &Recorded| recorded.epsilon(accountant, 1e-5).unwrap().epsilon;
-            assert!(run.epsilon <= 3.0 && run.epsilon > 2.97, "{noise} {sampler:?} {}", run.epsilon);
-            assert_eq!(epsilon(&outcome.recorded), run.epsilon, "{noise} {sampler:?}");
+            assert!(run.price.epsilon <= 3.0 && run.price.epsilon > 2.97, "{noise} {sampler:?} {}", run.price.epsilon);
+            assert_eq!(epsilon(&outcome.recorded), run.price.epsilon, "{noise} {sampler:?}");
             let parts = outcome.recorded.parts();
             let release = Event::gaussian(parts.normalize.unwrap()).unwrap();
             let draws = [&[(release, 1)], parts.draws].concat();
             let listed = RunParts { normalize: None, correlation: None, draws: &draws, ..parts };
             let listed = outcome.recorded.with(&listed);
-            assert!((epsilon(&listed) / run.epsilon - 1.0).abs() < 1e-3, "{noise} {sampler:?}");
-            let more = run.terms.multiplier / plain.terms.multiplier;
+            assert!((epsilon(&listed) / run.price.epsilon - 1.0).abs() < 1e-3, "{noise} {sampler:?}");
+            let more = run.price.terms.multiplier / plain.price.terms.multiplier;
             assert!(more > 1.005 && more < 1.08, "{noise} {sampler:?} {more}");
         }
     }
@@ -165,12 +170,12 @@ fn release_is_charged_first_and_made_once() {
     let invocation = Invocation::default();
     drop(Checkpoint::begin(begun.path(), &run, invocation, Duration::from_secs(60)).unwrap());
     let (first, uncharged, crashed) = (copy(begun.path()), copy(begun.path()), copy(begun.path()));
-    let whole = resumed(first.path(), &run, &mut Unwatched).unwrap();
+    let whole = resumed(first.path(), &run, &mut ()).unwrap();
     let charge = fs::read_to_string(first.path().join(CHARGE)).unwrap();
     assert!(charge.contains("\"paid\":1") && whole.normalize.is_some(), "{charge}");
 
     fs::create_dir(uncharged.path().join(CHARGE)).unwrap();
-    assert!(resumed(uncharged.path(), &run, &mut Unwatched).unwrap_err().to_string().contains(CHARGE));
+    assert!(resumed(uncharged.path(), &run, &mut ()).unwrap_err().to_string().contains(CHARGE));
     let state = |folder: &Path| ["state-a", "state-b"].map(|name| fs::read(folder.join(name)).unwrap_or_default());
     let has_constants =
         |folder: &Path| state(folder).iter().any(|bytes| bytes.windows(11).any(|part| part == b"\"normalize\""));
@@ -180,7 +185,7 @@ fn release_is_charged_first_and_made_once() {
     let stopped = resumed(crashed.path(), &run, &mut StopAfter(3)).unwrap();
     assert!(stopped.stopped && stopped.normalize == whole.normalize && has_constants(crashed.path()));
     fs::remove_file(crashed.path().join(CHARGE)).unwrap();
-    let ended = resumed(crashed.path(), &run, &mut Unwatched).unwrap();
+    let ended = resumed(crashed.path(), &run, &mut ()).unwrap();
     assert_eq!((bits(&ended), &ended.normalize, &ended.recorded), (bits(&whole), &whole.normalize, &whole.recorded));
     assert!(!crashed.path().join(CHARGE).exists());
 }

@@ -14,8 +14,9 @@ use damper::train::{
     self, Budget, ByName, FilterChoice, Method, NoiseChoice, NormStep, Outcome, Rule, Run, ThresholdChoice, TrainConfig,
 };
 use damper_core::average::Averaging;
-use digits::{Unwatched, source};
+use digits::source;
 use std::num::{NonZeroU32, NonZeroUsize};
+use std::sync::Arc;
 use toml::toml;
 
 /// Twelve steps of a simulation on the digits.
@@ -38,7 +39,7 @@ fn with(change: impl FnOnce(&mut TrainConfig)) -> TrainConfig {
 fn trained(config: TrainConfig) -> (Run, Outcome) {
     let folder = tempfile::tempdir().unwrap();
     let run = train::prepare(&source("digits-linear.onnx"), config).unwrap();
-    let outcome = train::run(&run, folder.path(), &mut Unwatched).unwrap();
+    let outcome = train::run(&run, folder.path(), &mut ()).unwrap();
     (run, outcome)
 }
 
@@ -75,7 +76,7 @@ fn adaptive_fir_filters_released_gradients() {
     // No step before the second has a past gradient.
     let one = |config| params(TrainConfig { epochs: 0.01, ..config });
     assert_eq!(one(fir(4, 0.9)), one(config()));
-    let priced = |config| trained(config).0.epsilon;
+    let priced = |config| trained(config).0.price.epsilon;
     assert_eq!(priced(fir(2, 0.9)), priced(config()), "post-processing costs nothing");
 }
 
@@ -83,7 +84,7 @@ fn adaptive_fir_filters_released_gradients() {
 #[test]
 fn uncorrected_first_step_is_scaled() {
     let one = |filter| params(TrainConfig { epochs: 0.01, ..filtered(filter) });
-    let start = trained(config()).0.params;
+    let start = trained(config()).0.model.params.clone();
     let (corrected, raw) = (one(of("doppler")), one(of("doppler").uncorrected()));
     for ((start, corrected), raw) in start.iter().zip(&corrected).zip(&raw) {
         // b_0 = 0.1.
@@ -135,7 +136,7 @@ fn average_is_of_released_parameters() {
     let iterates: Vec<Vec<f32>> = (1..=4).map(|count| params(steps(count))).collect();
     let check = |config: TrainConfig, from: usize| {
         let (run, outcome) = trained(config);
-        assert_eq!(run.terms.steps, 4);
+        assert_eq!(run.price.terms.steps, 4);
         for (at, found) in outcome.params.iter().enumerate() {
             let mean = iterates[from..].iter().map(|params| f64::from(params[at])).sum::<f64>() / (4 - from) as f64;
             assert!((f64::from(*found) - mean).abs() < 1e-6, "{at}: {found} {mean}");
@@ -146,7 +147,7 @@ fn average_is_of_released_parameters() {
     check(average(Averaging::new(0.0).unwrap().by_learning_rate()), 0);
     assert_eq!(params(average(Averaging::new(0.99).unwrap())), iterates[3]);
     let fewer = trained(average(Averaging::new(0.5).unwrap())).0;
-    assert_eq!(fewer.epsilon, trained(steps(4)).0.epsilon, "post-processing costs nothing");
+    assert_eq!(fewer.price.epsilon, trained(steps(4)).0.price.epsilon, "post-processing costs nothing");
 }
 
 /// Training goes on from the last parameters, whatever their mean is, and the held-out figures of both are told.
@@ -180,7 +181,7 @@ fn trained_cnn(config: TrainConfig, edit: impl FnOnce(&mut Run)) -> (Run, Vec<f3
     let folder = tempfile::tempdir().unwrap();
     let mut run = train::prepare(&source("digits-cnn.onnx"), config).unwrap();
     edit(&mut run);
-    let params = train::run(&run, folder.path(), &mut Unwatched).unwrap().params;
+    let params = train::run(&run, folder.path(), &mut ()).unwrap().params;
     (run, params)
 }
 
@@ -200,7 +201,7 @@ fn views_follow_from_the_sample() {
         assert_ne!(found, params(other));
     }
     let plain = TrainConfig { augment: None, ..config.clone() };
-    let price = |config| trained_cnn(config, |_| ()).0.epsilon;
+    let price = |config| trained_cnn(config, |_| ()).0.price.epsilon;
     assert_eq!(price(config), price(plain), "views cost nothing");
 }
 
@@ -214,7 +215,7 @@ fn views_are_mixed_before_the_clip() {
                 let colour = pixels[27];
                 pixels.fill(colour);
             }
-            run.data.train.replace(index, &sample);
+            Arc::make_mut(&mut run.data).train.replace(index, &sample);
         }
     };
     let config = augmented(4, Motion::Crop(3), true);
@@ -248,12 +249,12 @@ fn non_finite_samples_count_on_request() {
                             values.fill(f32::NAN);
                         }
                     }
-                    run.data.train.replace(index, &sample);
+                    Arc::make_mut(&mut run.data).train.replace(index, &sample);
                 }
             }
         }
         let folder = tempfile::tempdir().unwrap();
-        train::run(&run, folder.path(), &mut Unwatched).unwrap()
+        train::run(&run, folder.path(), &mut ()).unwrap()
     };
     assert_eq!(run(true, false).params, run(false, false).params, "all samples are finite");
     let (counted, not) = (run(true, true), run(false, true));
@@ -274,8 +275,8 @@ fn clt_noise_meets_the_budget() {
             config.method.noise_schedule = "clt".parse().unwrap();
             falling(config);
         }));
-        assert!(run.epsilon <= epsilon && run.epsilon > 0.99 * epsilon, "{}", run.epsilon);
-        assert_eq!(outcome.recorded.steps(), u64::from(run.terms.steps));
+        assert!(run.price.epsilon <= epsilon && run.price.epsilon > 0.99 * epsilon, "{}", run.price.epsilon);
+        assert_eq!(outcome.recorded.steps(), u64::from(run.price.terms.steps));
     }
     let constant = |noise: &str| with(|config| config.method.noise_schedule = noise.parse().unwrap());
     assert_eq!(params(constant("clt")), params(constant("constant")), "a constant rate has constant noise");
@@ -293,9 +294,9 @@ fn equation_6_sets_noise_but_not_epsilon() {
         train::prepare(&source("digits-linear.onnx"), config).unwrap()
     };
     let run = of(1.0, NoiseChoice::default());
-    let (q, steps) = (run.terms.rate.as_f64(), f64::from(run.terms.steps));
+    let (q, steps) = (run.price.terms.rate.as_f64(), f64::from(run.price.terms.steps));
     let expected = q * ((16.0 * steps * q / 1e-5).ln() * (1.25f64 / 1e-5).ln() * steps).sqrt();
-    assert!((run.terms.multiplier / expected - 1.0).abs() < 1e-5, "{} {expected}", run.terms.multiplier);
+    assert!((run.price.terms.multiplier / expected - 1.0).abs() < 1e-5, "{} {expected}", run.price.terms.multiplier);
     assert_eq!(run.config.budget, Budget::NoiseMultiplier(expected));
     let same = train::prepare(
         &source("digits-linear.onnx"),
@@ -304,7 +305,7 @@ fn equation_6_sets_noise_but_not_epsilon() {
             falling(config);
         }),
     );
-    assert_eq!(run.epsilon, same.unwrap().epsilon);
+    assert_eq!(run.price.epsilon, same.unwrap().price.epsilon);
     let matched = of(1.0, "matched:0.5".parse().unwrap());
-    assert!(matched.terms.multiplier < run.terms.multiplier && matched.epsilon > run.epsilon);
+    assert!(matched.price.terms.multiplier < run.price.terms.multiplier && matched.price.epsilon > run.price.epsilon);
 }

@@ -20,14 +20,14 @@ use damper::train::{
 use damper_core::average::Averaging;
 use damper_core::numerics::digest::Digest;
 use damper_replay::{Line, Mismatch, PackError, Part};
-use digits::{Unwatched, source};
+use digits::source;
 use methods::{config, correlated, methods};
 use models::{backends, path};
 use proptest::prelude::*;
 use std::fs;
 use std::num::{NonZeroU32, NonZeroUsize};
 use std::path::Path;
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 use toml::toml;
 
 const SMALL: &str = "digits-linear.onnx";
@@ -45,7 +45,7 @@ fn record(model: &str, config: TrainConfig) -> (u64, TrainReport, Vec<u8>) {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("run.pack");
     let run = train::prepare(&source(model), recorded_in(&file, config)).unwrap();
-    let outcome = train::run(&run, folder.path(), &mut Unwatched).unwrap();
+    let outcome = train::run(&run, folder.path(), &mut ()).unwrap();
     (Digest::of(&outcome.params).value(), TrainReport::new(&run, &outcome), fs::read(file).unwrap())
 }
 
@@ -228,8 +228,8 @@ fn recording_omits_rows_without_effect() {
     source.data = format!("csv:{}", folder.path().join("rows.csv").display());
     let file = folder.path().join("run.pack");
     let mut run = train::prepare(&source, recorded_in(&file, config())).unwrap();
-    (0..200).step_by(4).for_each(|row| run.data.train.set_null(row, true));
-    let outcome = train::run(&run, folder.path(), &mut Unwatched).unwrap();
+    (0..200).step_by(4).for_each(|row| Arc::make_mut(&mut run.data).train.set_null(row, true));
+    let outcome = train::run(&run, folder.path(), &mut ()).unwrap();
     let played = play_file(&file, LIMIT, |_| {}).unwrap();
     assert_eq!(run_of(&played), (Digest::of(&outcome.params).value(), None));
     let samples = (fs::metadata(&file).unwrap().len() - 100) / (4 * 4) / u64::from(outcome.steps);
@@ -399,7 +399,7 @@ fn failed_recording_stops_before_first_step() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("no such folder/run.pack");
     let run = train::prepare(&source(SMALL), recorded_in(&file, config())).unwrap();
-    let message = train::run(&run, folder.path(), &mut Unwatched).err().unwrap().to_string();
+    let message = train::run(&run, folder.path(), &mut ()).err().unwrap().to_string();
     assert!(message.contains("run.pack") && message.contains("make its folder first"), "{message}");
     // Nothing was charged.
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);

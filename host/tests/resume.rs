@@ -12,8 +12,8 @@ use damper::accounting::Sampler;
 use damper::data::DataOptions;
 use damper::runtime::Choice;
 use damper::train::{
-    self, Checkpoint, Evaluation, Invocation, Noise, NonFiniteCount, Outcome, Progress, Resumed, Run, Source,
-    StepReport, TestMetrics, TrainConfig,
+    self, Budget, Checkpoint, Ended, Evaluation, Invocation, Noise, Outcome, Progress, Run, RunEvent, Source,
+    TestMetrics, TrainConfig,
 };
 use damper_core::numerics::digest::Digest;
 use digits::source;
@@ -43,19 +43,18 @@ impl Stopping {
 }
 
 impl Progress for Stopping {
-    fn backend(&mut self, _: &str) {}
-    fn step(&mut self, _: &StepReport, _: &mut dyn FnMut(u32) -> f64) {}
-    fn evaluated(&mut self, at: &Evaluation) {
-        self.told.push(*at);
-    }
-    fn resumed(&mut self, at: &Resumed<'_>) {
-        self.resumed = Some((at.step, at.lost));
-        self.counting = false;
-        self.at = at.step + at.lost;
-        self.told = at.evaluations.to_vec();
-    }
-    fn non_finite(&mut self, _: &NonFiniteCount) {
-        self.counting = false;
+    fn on_event(&mut self, event: RunEvent<'_>) {
+        match event {
+            RunEvent::Evaluated(at) => self.told.push(at),
+            RunEvent::Resumed(at) => {
+                self.resumed = Some((at.step, at.lost));
+                self.counting = false;
+                self.at = at.step + at.lost;
+                self.told = at.evaluations.to_vec();
+            }
+            RunEvent::Counted(_) => self.counting = false,
+            _ => {}
+        }
     }
     fn stop(&mut self) -> bool {
         if self.counting {
@@ -64,6 +63,59 @@ impl Progress for Stopping {
         // Asked after each step but the last.
         self.at += 1;
         self.after.is_some_and(|after| self.at >= after)
+    }
+}
+
+/// Writes down the names of events, without repetition of steps. Stops after a number of steps.
+struct Names {
+    names: Vec<String>,
+    left: u32,
+}
+
+impl Progress for Names {
+    fn on_event(&mut self, event: RunEvent<'_>) {
+        let name = match event {
+            RunEvent::Opened(_) => "opened".into(),
+            RunEvent::Resumed(at) => format!("resumed {}", at.step),
+            RunEvent::Stepped { at, epsilon } => {
+                assert!(epsilon(at.step) > 0.0);
+                "stepped".into()
+            }
+            RunEvent::Evaluated(at) => format!("evaluated {}", at.step),
+            RunEvent::Saved(step) => format!("saved {step}"),
+            RunEvent::Ended(Ended { step, cause }) => format!("{cause:?} {step}"),
+            RunEvent::Warned(_) | RunEvent::Unrecorded { .. } | RunEvent::Counted(_) => return,
+        };
+        if self.names.last() != Some(&name) {
+            self.names.push(name);
+        }
+    }
+
+    fn stop(&mut self) -> bool {
+        self.left -= 1;
+        self.left == 0
+    }
+}
+
+// The listener hears of the backend first, of each evaluation and state once, and of the end last, with and without privacy.
+#[test]
+fn events_come_in_order() {
+    for budget in [Budget::NoiseMultiplier(0.5), Budget::NotPrivate] {
+        let config = TrainConfig { budget, evaluate_every: Some(0.5), ..config() };
+        let run = train::prepare(&source(SMALL), config).unwrap();
+        let steps = run.price.terms.steps;
+        let folder = tempfile::tempdir().unwrap();
+        let mut of_first = Names { names: vec![], left: 3 };
+        let mut checkpoint = begin(folder.path(), &run);
+        train::run_resumable(&run, &mut checkpoint, &mut of_first).unwrap();
+        assert_eq!(of_first.names, ["opened", "stepped", "saved 3", "Stopped 3"]);
+        drop(checkpoint);
+        let mut of_second = Names { names: vec![], left: steps };
+        train::run_resumable(&run, &mut resume(folder.path(), &run), &mut of_second).unwrap();
+        let (half, last) = (format!("evaluated {}", steps / 2), format!("evaluated {steps}"));
+        let (saved, end) = (format!("saved {steps}"), format!("Complete {steps}"));
+        let expected = ["opened", "resumed 3", "stepped", &half, "stepped", &last, &saved, &end];
+        assert_eq!(of_second.names, expected);
     }
 }
 
@@ -107,7 +159,7 @@ fn every_method_resumes_with_same_bits() {
         let mut checkpoint = begin(one.path(), &run);
         copy(one.path(), other.path());
         let whole = train::run_resumable(&run, &mut checkpoint, &mut Stopping::default()).unwrap();
-        assert!(!whole.stopped && whole.steps == run.terms.steps, "{name}");
+        assert!(!whole.stopped && whole.steps == run.price.terms.steps, "{name}");
         for after in [1, 9, 20] {
             let mut checkpoint = resume(other.path(), &run);
             let counting = run.config.release_non_finite.is_some();
@@ -137,7 +189,7 @@ fn lost_steps_of_correlated_noise_stay_in_it() {
     let folder = tempfile::tempdir().unwrap();
     killed(folder.path(), &one, 5);
     let plan = one.run_plan().unwrap();
-    assert!(plan.paid(1).events() == 1 && plan.paid(1).parts().draws == plan.paid(one.terms.steps).parts().draws);
+    assert!(plan.paid(1).events() == 1 && plan.paid(1).parts().draws == plan.paid(one.price.terms.steps).parts().draws);
     let mut watcher = Stopping::default();
     let outcome = train::run_resumable(&two, &mut resume(folder.path(), &two), &mut watcher).unwrap();
     assert_eq!((watcher.resumed, outcome.lost_steps), (Some((5, 3)), 3));
@@ -192,7 +244,7 @@ fn other_float_workers_lose_charged_steps() {
     let mut watcher = Stopping::default();
     let outcome = train::run_resumable(&two, &mut resume(folder.path(), &two), &mut watcher).unwrap();
     assert_eq!(watcher.resumed, Some((10, 0)));
-    assert_eq!((outcome.steps, outcome.lost_steps), (two.terms.steps, 3));
+    assert_eq!((outcome.steps, outcome.lost_steps), (two.price.terms.steps, 3));
     let whole = train::run_resumable(&two, &mut begin(other.path(), &two), &mut Stopping::default()).unwrap();
     assert_eq!(outcome.recorded, whole.recorded, "the price is that of the plan");
     assert_ne!(bits(&outcome.params), bits(&whole.params));
@@ -229,7 +281,7 @@ fn all_steps_may_be_lost() {
     };
     let (one, two) = (run(1), run(2));
     let folder = tempfile::tempdir().unwrap();
-    let steps = one.terms.steps;
+    let steps = one.price.terms.steps;
     killed(folder.path(), &one, steps - 4);
     train::pay_all(&one, folder.path()).unwrap();
     let outcome = train::run_resumable(&two, &mut resume(folder.path(), &two), &mut Stopping::default()).unwrap();
@@ -290,7 +342,7 @@ fn damaged_ledger_counts_whole() {
     let message = refused.unwrap_err().to_string();
     assert!(message.contains("ledger cannot be used") && message.contains("where it began"), "{message}");
     train::run_resumable(&one, &mut resume(folder.path(), &one), &mut Stopping::after(7)).unwrap();
-    assert_eq!(paid(folder.path()), u64::from(one.terms.steps));
+    assert_eq!(paid(folder.path()), u64::from(one.price.terms.steps));
 }
 
 #[test]

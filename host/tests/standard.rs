@@ -12,7 +12,7 @@ use damper::grad::Readout;
 use damper::report::TrainReport;
 use damper::runtime::{Choice, open};
 use damper::train::{self, Budget, Method, Noise, Outcome, Run, Source, TrainConfig};
-use digits::{Unwatched, source};
+use digits::source;
 use models::{SKELETONS, path};
 use std::num::NonZeroUsize;
 
@@ -40,7 +40,7 @@ fn train(model: &str, backend: Choice, readout: Readout) -> (Run, Outcome) {
     };
     let folder = tempfile::tempdir().unwrap();
     let run = train::prepare(&source, config).unwrap_or_else(|error| panic!("{model}: {error}"));
-    let outcome = train::run(&run, folder.path(), &mut Unwatched).unwrap_or_else(|error| panic!("{model}: {error}"));
+    let outcome = train::run(&run, folder.path(), &mut ()).unwrap_or_else(|error| panic!("{model}: {error}"));
     (run, outcome)
 }
 
@@ -55,7 +55,7 @@ fn check(model: &str) {
         let seconds = clock.elapsed().as_secs_f64();
         let (_, own) = train(model, Choice::Ort, readout);
         let what = format!("{model}, {readout:?}");
-        let moved = run.params.iter().zip(&own.params).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+        let moved = run.model.params.iter().zip(&own.params).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
         let apart = standard.params.iter().zip(&own.params).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
         println!("{what}: apart by {:.1e} of the farthest move, {seconds:.1} s", apart / moved);
         assert!(moved > 0.0 && apart <= 1e-4 * moved, "{what}: apart by {apart}, where the farthest moved {moved}");

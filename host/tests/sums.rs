@@ -5,13 +5,6 @@
 //! coordinate that is not zero, and all arithmetic before the clip is exact. Two simulations of one seed have the same noise.
 //! Their difference is the difference of their sums.
 
-#[path = "support/digits.rs"]
-#[expect(dead_code, reason = "the data is made here")]
-mod digits;
-#[path = "support/models.rs"]
-#[expect(dead_code, reason = "the model is made here")]
-mod models;
-
 use damper::data::DataOptions;
 use damper::design::Coefficients;
 use damper::grad::{DeriveOptions, Loss};
@@ -23,10 +16,10 @@ use damper::train::{
 };
 use damper_core::noise::ChaCha20;
 use damper_core::sampling::poisson;
-use digits::Unwatched;
 use std::fs;
 use std::num::NonZeroUsize;
 use std::path::Path;
+use std::sync::Arc;
 use toml::toml;
 
 /// Features, parameters, and rows of the data.
@@ -104,9 +97,9 @@ fn train(rows: &[Row], config: TrainConfig) -> (Run, Vec<f32>) {
     let folder = tempfile::tempdir().unwrap();
     let mut run = train::prepare(&source(folder.path(), rows), config).unwrap();
     for index in (0..rows.len()).filter(|index| rows[*index] == Row::Null) {
-        run.data.train.set_null(index, true);
+        Arc::make_mut(&mut run.data).train.set_null(index, true);
     }
-    let params = train::run(&run, folder.path(), &mut Unwatched).unwrap().params;
+    let params = train::run(&run, folder.path(), &mut ()).unwrap().params;
     assert_eq!(params.len(), ROWS);
     (run, params)
 }
@@ -153,10 +146,10 @@ fn a_step_sums_each_drawn_sample_once() {
         };
         for steps in [1, STEPS] {
             let (run, noise_alone) = train(&[Row::Null; ROWS], with_filter(steps));
-            assert_eq!(run.terms.steps, steps);
+            assert_eq!(run.price.terms.steps, steps);
             let mut expected = [0.0; ROWS];
             for step in 0..steps {
-                for sample in poisson(&ChaCha20::<4>::simulation(SEED), step, run.terms.rate, ROWS as u32) {
+                for sample in poisson(&ChaCha20::<4>::simulation(SEED), step, run.price.terms.rate, ROWS as u32) {
                     expected[sample as usize] += 1.0;
                 }
             }
@@ -190,7 +183,7 @@ fn sample_moves_sum_by_at_most_clip() {
     for shape in SHAPES {
         let (run, all) = train(&rows, in_shape(shape, config(1)));
         let (_, none) = train(&[Row::Null; ROWS], in_shape(shape, config(1)));
-        let drawn: Vec<u32> = poisson(&ChaCha20::<4>::simulation(SEED), 0, run.terms.rate, ROWS as u32).collect();
+        let drawn: Vec<u32> = poisson(&ChaCha20::<4>::simulation(SEED), 0, run.price.terms.rate, ROWS as u32).collect();
         let summed = clips_summed(&all, &none);
         assert!((summed[3] - drawn.len() as f64).abs() < 1e-3, "{shape:?}: {} samples sum to {summed:?}", drawn.len());
         for sample in [drawn[0], drawn[drawn.len() - 1]] {
@@ -253,11 +246,15 @@ fn output_scales_ignore_dataset_size() {
             for rows in [ROWS - 1, ROWS + 1] {
                 let (other, params) = train(&vec![Row::Null; rows], config.clone());
                 assert_eq!(bits(&params), bits(&wanted), "{name}, batch {batch}: {rows} rows");
-                assert_eq!((other.terms.rate, other.terms.steps), (run.terms.rate, run.terms.steps), "{name}");
-                assert_eq!(other.terms.multiplier.to_bits(), run.terms.multiplier.to_bits(), "{name}");
-                let multiplier = |run: &Run| run.plan.as_ref().unwrap().smallest_multiplier();
+                assert_eq!(
+                    (other.price.terms.rate, other.price.terms.steps),
+                    (run.price.terms.rate, run.price.terms.steps),
+                    "{name}"
+                );
+                assert_eq!(other.price.terms.multiplier.to_bits(), run.price.terms.multiplier.to_bits(), "{name}");
+                let multiplier = |run: &Run| run.price.plan.as_ref().unwrap().smallest_multiplier();
                 assert_eq!(multiplier(&other), multiplier(&run), "{name}");
-                assert_eq!(other.epsilon.to_bits(), run.epsilon.to_bits(), "{name}");
+                assert_eq!(other.price.epsilon.to_bits(), run.price.epsilon.to_bits(), "{name}");
             }
         }
     }
@@ -272,8 +269,8 @@ fn a_counted_size_changes_the_rate_alone() {
         let (run, wanted) = train(&[Row::Null; ROWS], config.clone());
         for rows in [ROWS - 1, ROWS + 1] {
             let (other, params) = train(&vec![Row::Null; rows], config.clone());
-            assert_eq!(other.terms.steps, run.terms.steps, "{name}");
-            assert_ne!(other.terms.rate, run.terms.rate, "{name}");
+            assert_eq!(other.price.terms.steps, run.price.terms.steps, "{name}");
+            assert_ne!(other.price.terms.rate, run.price.terms.rate, "{name}");
             assert_eq!(bits(&params), bits(&wanted), "{name}: {rows} rows");
         }
     }

@@ -13,7 +13,7 @@ use damper::onnx::{Dim, TensorSpec};
 use damper::report::{OutputFolder, TrainReport, trained_model};
 use damper::runtime::{Backend, Choice, Plan};
 use damper::train::{self, Budget, ByName, Method, Outcome, Rule, Run, Source, TrainConfig};
-use digits::{Unwatched, source};
+use digits::source;
 use models::backends;
 use std::num::NonZeroUsize;
 use std::path::Path;
@@ -38,7 +38,7 @@ fn choice(backend: &dyn Backend) -> Choice {
 fn train(source: &Source, config: TrainConfig) -> (Run, Outcome) {
     let folder = tempfile::tempdir().unwrap();
     let run = train::prepare(source, config).unwrap();
-    let outcome = train::run(&run, folder.path(), &mut Unwatched).unwrap();
+    let outcome = train::run(&run, folder.path(), &mut ()).unwrap();
     (run, outcome)
 }
 
@@ -46,7 +46,7 @@ fn train(source: &Source, config: TrainConfig) -> (Run, Outcome) {
 fn train_into(out: &Path, source: &Source, config: TrainConfig) -> TrainReport {
     let run = train::prepare(source, config).unwrap();
     let folder = OutputFolder::create(out).unwrap();
-    let outcome = train::run(&run, &folder.checkpoint(), &mut Unwatched).unwrap();
+    let outcome = train::run(&run, &folder.checkpoint(), &mut ()).unwrap();
     let report = TrainReport::new(&run, &outcome);
     let model = trained_model(&run, &outcome.params).unwrap();
     folder.write("model.onnx", &onnx::encode(&model)).unwrap();
@@ -107,7 +107,7 @@ fn figures(model: &[u8], backend: &dyn Backend, test: &Split, rows: usize) -> (f
 fn check_figures(out: &Path, source: &Source, report: &TrainReport, rows: usize) {
     let written = std::fs::read(out.join("model.onnx")).unwrap();
     let untrained = std::fs::read(&source.model).unwrap();
-    let test = train::prepare(source, config(Choice::Tract)).unwrap().data.test.unwrap();
+    let test = train::prepare(source, config(Choice::Tract)).unwrap().data.test.clone().unwrap();
     let reported = report.test.loss.unwrap();
     for runtime in backends().into_iter().filter(|runtime| !runtime.is_portable()) {
         let (accuracy, loss) = figures(&written, runtime.as_ref(), &test, rows);
@@ -166,7 +166,7 @@ fn fixed_batch_export_takes_any_batch_after() {
         assert!(written.value_info.is_empty());
         let rows = |rows: usize| {
             let bytes = std::fs::read(out.join("model.onnx")).unwrap();
-            let test = train::prepare(&source, config(Choice::Tract)).unwrap().data.test.unwrap();
+            let test = train::prepare(&source, config(Choice::Tract)).unwrap().data.test.clone().unwrap();
             let loaded: Vec<_> = backends();
             loaded.iter().map(|backend| figures(&bytes, backend.as_ref(), &test, rows)).collect::<Vec<_>>()
         };
@@ -218,12 +218,13 @@ fn frozen_parameters_do_not_change() {
     for only in ["conv1.weight", "norm2.bias", "fc.weight"] {
         let graph = GraphOptions { train: vec![only.into()], ..GraphOptions::default() };
         let all = train::prepare(&source("digits-cnn-groupnorm.onnx"), config(Choice::Tract)).unwrap();
-        let freeze = all.grad.parameters.iter().map(|spec| spec.name.clone()).filter(|name| name != only).collect();
+        let freeze =
+            all.model.grad.parameters.iter().map(|spec| spec.name.clone()).filter(|name| name != only).collect();
         let source = Source { graph: GraphOptions { freeze, ..graph }, ..source("digits-cnn-groupnorm.onnx") };
         let (run, outcome) = train(&source, TrainConfig { epochs: 0.05, ..config(Choice::Tract) });
         assert_eq!(outcome.steps, 1);
         let trained = trained_model(&run, &outcome.params).unwrap();
-        let (before, after) = (run.model.graph.unwrap().initializer, trained.graph.unwrap().initializer);
+        let (before, after) = (run.model.onnx.graph.clone().unwrap().initializer, trained.graph.unwrap().initializer);
         assert_eq!(before.len(), after.len());
         for (before, after) in before.iter().zip(&after) {
             assert_eq!(before.name, after.name);

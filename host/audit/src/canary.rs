@@ -30,7 +30,6 @@ use damper_runtime::open;
 use damper_train::inside::generator::{self, ChaCha20};
 use damper_train::inside::step_loop::{self, Draw, StepLoop, Sum};
 use damper_train::inside::trained::Trained;
-use damper_train::inside::watched::{GradientWatch, Watched, WatchedState};
 use damper_train::inside::worker::Accumulate;
 use damper_train::{Run, TrainError};
 use made::{Directions, coins};
@@ -85,7 +84,7 @@ impl CanaryOptions {
             let problem = "must be from 0.5 to below 1; 0.999 is usual";
             return Err(SettingError::new("confidence", confidence, problem).into());
         }
-        let (dim, split) = (run.params.len(), &run.data.train);
+        let (dim, split) = (run.model.params.len(), &run.data.train);
         match canaries {
             Canaries::Dirac if count as usize > dim => {
                 let problem =
@@ -173,7 +172,7 @@ pub fn canary(
 ) -> Result<(CanaryAudit, Vec<f32>), TrainError> {
     check_sampler(&run.config)?;
     let guesses = options.check(run)?;
-    let generator = generator::generator(options.seed, &mut *generator::key(options.seed)?);
+    let generator = generator::fresh(options.seed)?;
     let backend = open(run.config.backend)?;
     told(&format!("backend: {}", backend.note()));
     let included = coins(&generator, options.count);
@@ -233,31 +232,30 @@ impl StepLoop for Inserted<'_> {
         Sum: From<Vec<M::Word>>,
     {
         let Self { run, options, generator, included, told } = self;
-        let dim = run.params.len();
+        let dim = run.model.params.len();
         let layers = step_loop::layers(run);
-        let noise =
-            mechanism.noise(run.params.len(), 0, generator).map_err(|error| TrainError::Run(error.to_string()))?;
-        let (step, state) = step_loop::step(run, mechanism, noise, &layers, |optimizer, state| {
-            (Watched(optimizer), WatchedState { inner: state, watch: Some(GradientWatch::new(dim)) })
-        })?;
+        let noise = mechanism
+            .noise(run.model.params.len(), 0, generator)
+            .map_err(|error| TrainError::Run(error.to_string()))?;
+        let (step, state) = step_loop::watched_step(run, mechanism, noise, &layers)?;
         let split = &run.data.train;
         let directions = Directions::new(options.canaries, options.count, dim, generator);
         let others = options.count;
         let mut scores = vec![0.0f64; options.count as usize];
-        let (mut account, mut beside) = (Account::new(run.terms.steps), Account::new(run.terms.steps));
+        let (mut account, mut beside) = (Account::new(run.price.terms.steps), Account::new(run.price.terms.steps));
         let mut driven = Driven {
             run,
             step: &step,
             state,
             workers,
-            params: run.params.clone(),
+            params: run.model.params.clone(),
             generator,
             draw: Draw::default(),
             others,
         };
         let mut buffer = vec![0.0f32; dim];
         let mut tenths = 0;
-        for number in 0..run.terms.steps {
+        for number in 0..run.price.terms.steps {
             let known = driven.sum_probe(split, &mut beside, Order::Drawn, None)?;
             driven.advance(split, &mut account, |opened, draw| {
                 let slots = draw.samples.iter().filter_map(|sample| sample.checked_sub(split.len() as u32));
@@ -267,7 +265,7 @@ impl StepLoop for Inserted<'_> {
                 }
             })?;
             if let Some(watch) = &driven.state.optimizer.watch {
-                let GradientWatch { released, noise_std } = watch;
+                let (released, noise_std) = (&watch.released, &watch.noise_std);
                 let batch = f64::from(run.config.batch_size);
                 let unit = f64::from(known.clip) / f64::from(1u32 << run.config.grid_bits) / batch;
                 let added = |at: usize| match &known.sum {
@@ -275,16 +273,20 @@ impl StepLoop for Inserted<'_> {
                     Sum::Floats(sum) => f64::from(sum[at]) / batch,
                 };
                 let along = directions.along(&|at| (f64::from(released[at]) - added(at)) / noise_std);
-                let seen =
-                    Seen::new(f64::from(known.clip) / batch / noise_std, run.terms.rate.as_f64(), others, &directions);
+                let seen = Seen::new(
+                    f64::from(known.clip) / batch / noise_std,
+                    run.price.terms.rate.as_f64(),
+                    others,
+                    &directions,
+                );
                 for (score, along) in scores.iter_mut().zip(along) {
                     *score += seen.evidence(along);
                 }
             }
-            let reached = u64::from(number + 1) * 10 / u64::from(run.terms.steps);
+            let reached = u64::from(number + 1) * 10 / u64::from(run.price.terms.steps);
             if reached > tenths {
                 tenths = reached;
-                told(&format!("step {}/{}", number + 1, run.terms.steps));
+                told(&format!("step {}/{}", number + 1, run.price.terms.steps));
             }
         }
         Ok((scores, driven.params))

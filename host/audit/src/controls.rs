@@ -63,13 +63,14 @@ fn run_with(model: &str, budget: Budget, epochs: f64, change: impl FnOnce(&mut T
 type Exact = DiscreteGaussian<i64>;
 
 fn mechanism(run: &Run) -> Exact {
-    DiscreteGaussian::new(Grid::new(run.config.grid_bits).unwrap(), run.terms.sigma_grid.unwrap()).unwrap()
+    DiscreteGaussian::new(Grid::new(run.config.grid_bits).unwrap(), run.price.terms.sigma_grid.unwrap()).unwrap()
 }
 
 fn workers(run: &Run) -> PerSampleGradients<SumWord<i64>> {
     let backend = open(run.config.backend).unwrap();
-    let (grad, split, rows) = (&run.grad, &run.data.train, run.physical_batch);
-    PerSampleGradients::new(&Sessions { backend: backend.as_ref(), grad, split, rows, threads: 2 }).unwrap()
+    let (grad, split, rows) = (&run.model.grad, &run.data.train, run.model.physical_batch);
+    PerSampleGradients::new(&Sessions { backend: backend.as_ref(), grad, split, rows, threads: 2, normalize: None })
+        .unwrap()
 }
 
 /// A fault of a trainer: it changes the gradients of a step's samples before the core sees them.
@@ -230,7 +231,7 @@ fn detects_batch_without_charge() {
         step: &step,
         state,
         workers: workers(&run),
-        params: run.params.clone(),
+        params: run.model.params.clone(),
         generator: &generator,
         draw: Draw::default(),
         others: 0,
@@ -273,7 +274,7 @@ fn blocks_are_distinct(run: &Run, steps: u32, reuses: bool) -> bool {
     let layers = step_loop::layers(run);
     let (step, mut state) = step_loop::step(run, mechanism(run), (), &layers, |_, _| (Keep, vec![])).unwrap();
     let (mut account, generator) = (Account::new(steps), ChaCha20::simulation(4));
-    let mut params = run.params.clone();
+    let mut params = run.model.params.clone();
     for _ in 0..steps {
         if reuses {
             account = Account::new(steps);
@@ -291,7 +292,7 @@ fn blocks_are_distinct(run: &Run, steps: u32, reuses: bool) -> bool {
 #[test]
 fn detects_reused_noise() {
     let run = run("digits-mlp.onnx", Budget::NoiseMultiplier(1.0), 1.0);
-    assert!(run.params.len() > 2 * CHUNK);
+    assert!(run.model.params.len() > 2 * CHUNK);
     assert!(blocks_are_distinct(&run, 12, false));
     assert!(!blocks_are_distinct(&run, 2, true));
 }
@@ -335,16 +336,16 @@ fn detects_broken_correlated_noise() {
     // Poisson draws may bring a sample at neighbouring steps.
     let mut run = correlated("blt:2", Sampler::MinSeparation);
     run.config.sampler = Sampler::Poisson;
-    run.terms.event_rate = run.terms.rate;
+    run.price.terms.event_rate = run.price.terms.rate;
     finds(&run, "the steps of a sample are as far apart as is priced");
     // Half the noise that is planned.
     let mut run = correlated("blt:2", Sampler::MinSeparation);
-    run.terms.correlated.as_mut().unwrap().sigma /= 2;
+    run.price.terms.correlated.as_mut().unwrap().sigma /= 2;
     finds(&run, "deviation of the noise, all of it");
     finds(&run, "the event of each step is the one that is planned");
     // Draws of a group at more than the priced rate.
     let mut run = correlated("banded:4", Sampler::CyclicPoisson);
-    run.terms.event_rate = Rate::of(1, 2).unwrap();
+    run.price.terms.event_rate = Rate::of(1, 2).unwrap();
     finds(&run, "the event of each step is the one that is planned");
 }
 
@@ -370,7 +371,7 @@ fn private_releases_are_audited() {
     assert!(of("non-finite: ") >= 7, "{}", of("non-finite: "));
     assert!(of("normalize: ") >= 6 && of("held-out: ") >= 7, "{} {}", of("normalize: "), of("held-out: "));
     let mut weak = run.clone();
-    let metrics = weak.private_metrics.as_mut().unwrap();
+    let metrics = weak.price.private_metrics.as_mut().unwrap();
     assert!(metrics.noise.multiplier() > 0.5);
     metrics.noise = CountNoise::new(0.25).unwrap();
     let found = refuted(&weak);
@@ -394,17 +395,17 @@ fn every_sampler_is_audited() {
 fn audited(run: &Run, canaries: Canaries, seed: u64) -> (bool, f64) {
     let options = CanaryOptions { canaries, count: 1000, guesses: None, confidence: 0.999, seed: Some(seed) };
     let (audit, params) = canary(run, options, &mut |_| {}).unwrap();
-    assert!(params.len() == run.params.len() && params.iter().all(|x| x.is_finite()));
-    assert_eq!((audit.guesses, audit.claim.epsilon), (400, run.epsilon));
+    assert!(params.len() == run.model.params.len() && params.iter().all(|x| x.is_finite()));
+    assert_eq!((audit.guesses, audit.claim.epsilon), (400, run.price.epsilon));
     (audit.refuted, audit.epsilon_lower)
 }
 
 /// The run claims ε = 1 with the noise that this takes, and runs with a part of it.
 fn with_less_noise(part: f64) -> Run {
     let mut run = run("digits-mlp.onnx", Budget::Epsilon(1.0), 4.0);
-    let sigma = f64::from(run.terms.sigma_grid.unwrap()) * part;
+    let sigma = f64::from(run.price.terms.sigma_grid.unwrap()) * part;
     // The least σ that the core prices at this grid: next to no noise.
-    run.terms.sigma_grid = Some((sigma as u32).max(3_239));
+    run.price.terms.sigma_grid = Some((sigma as u32).max(3_239));
     run
 }
 

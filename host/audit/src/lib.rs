@@ -63,14 +63,14 @@ impl Claim {
     #[must_use]
     pub fn new(run: &Run) -> Self {
         Self {
-            epsilon: run.epsilon,
+            epsilon: run.price.epsilon,
             delta: run.config.delta,
-            noise_multiplier: run.plan.as_ref().map_or(0.0, Plan::smallest_multiplier),
-            sampling_rate: run.terms.rate.as_f64(),
-            steps: run.terms.steps,
+            noise_multiplier: run.price.plan.as_ref().map_or(0.0, Plan::smallest_multiplier),
+            sampling_rate: run.price.terms.rate.as_f64(),
+            steps: run.price.terms.steps,
             accountant: run.config.accountant,
             method: run.config.method.name.clone(),
-            parameters: run.params.len(),
+            parameters: run.model.params.len(),
             path: run.path(),
         }
     }

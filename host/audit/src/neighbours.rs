@@ -133,7 +133,7 @@ pub fn neighbours(
     told: &mut dyn FnMut(&str),
 ) -> Result<NeighbourAudit, TrainError> {
     check_sampler(&run.config)?;
-    let steps = options.steps.clamp(1, run.terms.steps);
+    let steps = options.steps.clamp(1, run.price.terms.steps);
     let chosen = Chosen::new(run, steps, options.seed)?;
     let backend = open(run.config.backend)?;
     told(&format!("backend: {}", backend.note()));
@@ -147,7 +147,7 @@ pub fn neighbours(
         steps,
         seed,
         backend: format!("{} {}", backend.name(), backend.version()),
-        other_samples: match run.clipped {
+        other_samples: match run.model.clipped {
             None => "compared bit for bit",
             Some(_) => "not compared: the backend forms clipped sums, and no sample's gradient",
         },
@@ -173,7 +173,7 @@ impl Chosen {
             let generator = ChaCha20::simulation(seed);
             let mut drawn = vec![0u32; last + 1];
             for step in 0..steps {
-                poisson(&generator, step, run.terms.rate, last as u32 + 1)
+                poisson(&generator, step, run.price.terms.rate, last as u32 + 1)
                     .for_each(|sample| drawn[sample as usize] += 1);
             }
             if drawn[last] == 0 {
@@ -190,7 +190,7 @@ impl Chosen {
         }
         let problem = format!(
             "at a sampling rate of {:.2e} the sample that is added is never drawn in so few; give more",
-            run.terms.rate.as_f64()
+            run.price.terms.rate.as_f64()
         );
         Err(SettingError::new("steps", steps, problem).into())
     }
@@ -216,7 +216,7 @@ impl StepLoop for Replay<'_> {
         let Self { run, steps, chosen, told } = self;
         let layers = step_loop::layers(run);
         let noise = mechanism
-            .noise(run.params.len(), 0, &chosen.generator)
+            .noise(run.model.params.len(), 0, &chosen.generator)
             .map_err(|error| TrainError::Run(error.to_string()))?;
         let (step, state) = step_loop::step(run, mechanism, noise, &layers, |optimizer, state| (optimizer, state))?;
         let mut split = run.data.train.in_memory()?;
@@ -228,12 +228,12 @@ impl StepLoop for Replay<'_> {
             step: &step,
             state,
             workers,
-            params: run.params.clone(),
+            params: run.model.params.clone(),
             generator: &chosen.generator,
             draw: Draw::default(),
             others: 0,
         };
-        let account = || Account::new(run.terms.steps);
+        let account = || Account::new(run.price.terms.steps);
         let (mut real, mut base) = (account(), account());
         let mut accounts: Vec<Account> = cases.iter().map(|_| account()).collect();
         let mut verdicts: Vec<Verdict> = cases.iter().map(verdict).collect();
@@ -308,7 +308,12 @@ where
         if breach.moved {
             let mut look = |split: &Split| -> Result<Vec<u32>, TrainError> {
                 let mut keep = Keep { sample: breach.sample, bits: vec![] };
-                self.sum_probe(split, &mut Account::at(self.run.terms.steps, step), Order::Drawn, Some(&mut keep))?;
+                self.sum_probe(
+                    split,
+                    &mut Account::at(self.run.price.terms.steps, step),
+                    Order::Drawn,
+                    Some(&mut keep),
+                )?;
                 Ok(keep.bits)
             };
             let base = look(split)?;
@@ -326,8 +331,8 @@ where
 /// The parameter that holds coordinate `at` of the flat gradient, and the coordinate in it.
 fn place(run: &Run, at: usize) -> Option<(String, usize)> {
     let mut left = at;
-    let layout = Layout::new(&run.grad);
-    for (spec, length) in run.grad.parameters.iter().zip(layout.lengths()) {
+    let layout = Layout::new(&run.model.grad);
+    for (spec, length) in run.model.grad.parameters.iter().zip(layout.lengths()) {
         if left < *length {
             return Some((spec.name.clone(), left));
         }

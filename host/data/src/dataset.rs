@@ -14,7 +14,7 @@ pub(crate) use scaling::Scaling;
 pub use stored::Stored;
 pub(crate) use stored::StoredKind;
 
-use crate::{DataError, DataNames, Normalize};
+use crate::{DataError, DataNames};
 use std::ops::Range;
 
 /// The label of a class or token that does not count.
@@ -193,27 +193,6 @@ impl Split {
     /// The rows that the split holds, if not all.
     pub fn held(&self) -> Option<Range<usize>> {
         self.held.clone()
-    }
-
-    /// Scales the values of each float input, one constant for each value of a sample or one for all.
-    ///
-    /// # Errors
-    ///
-    /// An input has another number of values.
-    pub fn normalize(&mut self, constants: &Normalize) -> Result<(), DataError> {
-        let floats = self.features.iter_mut().enumerate().filter(|(_, features)| !features.values.are_integers());
-        for (input, features) in floats {
-            let scaling = Scaling::new(Some(constants), &features.shape, true)?;
-            match &mut features.values {
-                Numbers::F32(values) if self.are_bytes.get(input) == Some(&true) => {
-                    scaling.apply_to_bytes(values, features.shape.iter().product());
-                }
-                Numbers::F32(values) => scaling.apply(values, features.shape.iter().product()),
-                Numbers::Stored(stored) => stored.scaling = Some(scaling),
-                Numbers::I64(_) => {}
-            }
-        }
-        Ok(())
     }
 
     /// The place of row `index` among the rows that are held.

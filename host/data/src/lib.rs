@@ -11,7 +11,7 @@
 //!
 //! - Preprocessing uses public constants alone: bytes are scaled by 1/255, and [`DataOptions::normalize`] takes a mean
 //!   and a standard deviation that the user knows in advance. Nothing is computed from the samples here;
-//!   [`Split::normalize`] takes what was released of them.
+//!   [`Batch::scaled_by`] takes what was released of them.
 //! - The number of rows N is public. Under [`OnBadRow::Drop`] a bad row keeps its place and becomes a null sample,
 //!   which contributes nothing: N, the draw, the split and every other sample are what they were. How many rows were
 //!   bad is private, and nothing here reports it.

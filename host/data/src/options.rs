@@ -58,7 +58,7 @@ pub struct DataOptions {
     /// Columns of `csv` and `parquet`, and the public mean and standard deviation by which each is scaled. The label's column is one of
     /// them if labels are numbers; of kinds without columns it is called `labels`.
     pub scale: Vec<(String, f64, f64)>,
-    /// Keeps floats unrounded until [`Split::normalize`](super::Split::normalize) scales them by constants that the run releases.
+    /// Keeps floats unrounded until [`Batch::scaled_by`](super::Batch::scaled_by) scales them by constants that the run releases.
     pub unrounded: bool,
     /// `npz`: names of the arrays of features and labels, if not `x` and `y`. `NAME_train` and `NAME_test` are looked
     /// for first.

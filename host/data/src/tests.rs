@@ -12,8 +12,9 @@ mod shards;
 mod text;
 
 use crate::*;
-use damper_onnx::DType;
+use damper_onnx::{DType, TensorRef};
 use std::io::Write;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
@@ -44,6 +45,15 @@ fn idx_bytes(kind: u8, extents: &[u32], data: &[u8]) -> Vec<u8> {
 
 fn spec(kind: &str, path: &Path) -> String {
     format!("{kind}:{}", path.display())
+}
+
+/// The floats of these rows, as a batch scales them.
+fn scaled(split: &Split, constants: &Normalize, rows: &[u32]) -> Vec<f32> {
+    let size = NonZeroUsize::new(rows.len()).unwrap();
+    let mut batch = Batch::new(split, size).scaled_by(split, constants).unwrap();
+    batch.fill(split, Chunk { index: 0, samples: rows }).unwrap();
+    let TensorRef::F32(values) = batch.features(0) else { panic!("the input is of floats") };
+    values.to_vec()
 }
 
 fn refusal(spec: &str, options: &DataOptions) -> String {

@@ -140,8 +140,7 @@ impl<'a> Device<'a> {
     /// The generator of `round`. Of a simulation it is one for all rounds of the device, as the noise of a round has its own address.
     pub(super) fn generator(&self) -> Result<ChaCha20, RoundError> {
         let seed = self.seed.map(|seed| (seed << 32).wrapping_add(u64::from(self.number)));
-        let mut key = generator::key(seed)?;
-        Ok(generator::generator(seed, &mut key))
+        Ok(generator::fresh(seed)?)
     }
 
     /// The units of the draw of `round`, ascending.

@@ -5,9 +5,9 @@ use damper_core::error::CallError;
 use damper_data::{Split, chunks};
 use damper_federation::{FederationPlan, LocalSteps};
 use damper_runtime::Backend;
-use damper_train::gradients::GradientOptions;
-use damper_train::inside::worker::{ExactGradients, OUTPUTS, PlainSums, Rows, Sessions, threads};
-use damper_train::inside::{initial, physical_batch, self_test};
+use damper_train::gradients::{self, GradientOptions};
+use damper_train::inside::initial;
+use damper_train::inside::worker::{ExactGradients, PlainSums, Rows};
 use damper_train::{Read, TrainError};
 use std::num::NonZeroUsize;
 
@@ -49,10 +49,8 @@ impl<'a> Contributions<'a> {
             );
             return Err(TrainError::Run(problem).into());
         }
-        let rows = physical_batch(options.physical_batch, options.memory, grad.cost)?;
-        let threads = threads(options.workers);
-        self_test(backend, grad, &OUTPUTS, rows, &params).map_err(TrainError::from)?;
-        let sessions = Sessions { backend, grad, split, rows, threads };
+        let sessions = gradients::sessions(read, backend, options, &params)?;
+        let rows = sessions.rows;
         let units = match plan.local {
             None => Units::Samples {
                 gradients: ExactGradients::without_losses(&sessions).map_err(TrainError::from)?,

@@ -18,7 +18,7 @@ pub fn trained_model(run: &Run, params: &[f32]) -> Result<ModelProto, TrainedErr
     set_finished(&mut model);
     set_data_names(&mut model, &run.data.names);
     let scale = run.data.train.label_scale().filter(|scale| *scale != (0.0, 1.0));
-    if let (Some((mean, std)), Some(output)) = (scale, &run.derive.output)
+    if let (Some((mean, std)), Some(output)) = (scale, &run.model.derive.output)
         && scale_output(&mut model, output, mean, std)
     {
         set_label_scale(&mut model, mean, std);

@@ -1,6 +1,6 @@
 //! The number of rows without a finite gradient, released before the first step (`release_non_finite`).
 
-use super::digits::{StopAfter, Unwatched, source};
+use super::digits::{StopAfter, source};
 use super::{MODEL, bits, copy, resumed};
 use damper::accounting::{Accountant, Recorded, Sampler};
 use damper::cluster::Threads;
@@ -8,8 +8,8 @@ use damper::data::{Dataset, Numbers};
 use damper::grad::Readout;
 use damper::runtime::Choice;
 use damper::train::{
-    self, Budget, Checkpoint, Evaluation, Group, Invocation, Method, Noise, NonFiniteCount, NormalizePrivate, Outcome,
-    Progress, ReleaseNonFinite, Run, StepReport, TrainConfig, TrainError,
+    self, Budget, Checkpoint, Group, Invocation, Method, Noise, NonFiniteCount, NormalizePrivate, Outcome, Progress,
+    ReleaseNonFinite, Run, RunEvent, TrainConfig, TrainError,
 };
 use std::fs;
 use std::num::NonZeroUsize;
@@ -52,7 +52,7 @@ fn prepared(config: TrainConfig, bad: &[usize]) -> Run {
 
 fn trained(run: &Run) -> Outcome {
     let folder = tempfile::tempdir().unwrap();
-    train::run(run, folder.path(), &mut Unwatched).unwrap()
+    train::run(run, folder.path(), &mut ()).unwrap()
 }
 
 fn released(outcome: &Outcome) -> f64 {
@@ -153,15 +153,20 @@ fn price_composes_both_releases_and_steps() {
                 let run = train::prepare(&source(MODEL), config).unwrap();
                 let recorded = trained(&run).recorded;
                 let of = |recorded: &Recorded| recorded.epsilon(accountant, 1e-5).unwrap().epsilon;
-                assert!(run.epsilon <= 3.0 && run.epsilon > 2.97, "{sampler:?} {}", run.epsilon);
-                assert_eq!(of(&recorded), run.epsilon, "{sampler:?}");
-                let more = run.terms.multiplier / plain.terms.multiplier;
+                assert!(run.price.epsilon <= 3.0 && run.price.epsilon > 2.97, "{sampler:?} {}", run.price.epsilon);
+                assert_eq!(of(&recorded), run.price.epsilon, "{sampler:?}");
+                let more = run.price.terms.multiplier / plain.price.terms.multiplier;
                 assert!(more > 1.0003 && more < 1.006, "{sampler:?} {more}");
                 // A run whose noise is given costs as much, and its releases are chosen by what its steps cost.
-                let given = Budget::NoiseMultiplier(run.terms.multiplier);
+                let given = Budget::NoiseMultiplier(run.price.terms.multiplier);
                 let given =
                     train::prepare(&source(MODEL), TrainConfig { budget: given, ..run.config.clone() }).unwrap();
-                assert!((given.epsilon / run.epsilon - 1.0).abs() < 1e-6, "{} {}", given.epsilon, run.epsilon);
+                assert!(
+                    (given.price.epsilon / run.price.epsilon - 1.0).abs() < 1e-6,
+                    "{} {}",
+                    given.price.epsilon,
+                    run.price.epsilon
+                );
                 if (accountant, sampler) == (Accountant::Pld, Sampler::Shuffled) {
                     let parts = recorded.parts();
                     let draws = parts
@@ -170,7 +175,7 @@ fn price_composes_both_releases_and_steps() {
                         .flat_map(|(event, times)| vec![event.rate_and_multiplier().unwrap().1; *times as usize]);
                     let all: Vec<f64> = draws.chain(parts.normalize).chain(parts.non_finite).collect();
                     assert_eq!(all.len(), 3 + parts.statistics().count());
-                    let (at, above) = (delta_of_gaussians(&all, run.epsilon), delta_of_gaussians(&all, 2.97));
+                    let (at, above) = (delta_of_gaussians(&all, run.price.epsilon), delta_of_gaussians(&all, 2.97));
                     assert!(at <= 1e-5 && above > 1e-5, "{at:e} {above:e}");
                 }
             }
@@ -193,14 +198,12 @@ struct Heard {
 }
 
 impl Progress for Heard {
-    fn backend(&mut self, _: &str) {}
-    fn step(&mut self, _: &StepReport, _: &mut dyn FnMut(u32) -> f64) {}
-    fn evaluated(&mut self, _: &Evaluation) {}
-    fn warning(&mut self, text: &str) {
-        self.warnings.push(text.into());
-    }
-    fn non_finite(&mut self, count: &NonFiniteCount) {
-        self.counts.push(*count);
+    fn on_event(&mut self, event: RunEvent<'_>) {
+        match event {
+            RunEvent::Warned(text) => self.warnings.push(text.into()),
+            RunEvent::Counted(count) => self.counts.push(count),
+            _ => {}
+        }
     }
 }
 
@@ -228,7 +231,7 @@ fn lost_count_is_not_released_again() {
     // A charge that cannot be read counts as well.
     let damaged = copy(begun.path());
     fs::create_dir(damaged.path().join(LEDGER)).unwrap();
-    assert_eq!(resumed(damaged.path(), &run, &mut Unwatched).unwrap().non_finite.unwrap().released, None);
+    assert_eq!(resumed(damaged.path(), &run, &mut ()).unwrap().non_finite.unwrap().released, None);
 
     // A stop while rows are counted charges nothing, and the run can go on.
     let error = resumed(stopped.path(), &run, &mut StopAfter(2)).unwrap_err();

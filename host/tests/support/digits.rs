@@ -1,29 +1,16 @@
-//! Training on the digits that ship with the project, with nobody watching.
+//! Training on the digits that ship with the project.
 
 use super::models::path;
 use damper::data::DataOptions;
 use damper::grad::{DeriveOptions, Loss};
 use damper::graph::GraphOptions;
-use damper::train::{Evaluation, Progress, Source, StepReport};
-
-/// Hears of progress and says nothing.
-#[allow(dead_code, reason = "not every test trains")]
-pub struct Unwatched;
-
-impl Progress for Unwatched {
-    fn backend(&mut self, _: &str) {}
-    fn step(&mut self, _: &StepReport, _: &mut dyn FnMut(u32) -> f64) {}
-    fn evaluated(&mut self, _: &Evaluation) {}
-}
+use damper::train::{Progress, Source};
 
 /// Stops after some steps.
 #[allow(dead_code, reason = "not every test stops a run")]
 pub struct StopAfter(pub u32);
 
 impl Progress for StopAfter {
-    fn backend(&mut self, _: &str) {}
-    fn step(&mut self, _: &StepReport, _: &mut dyn FnMut(u32) -> f64) {}
-    fn evaluated(&mut self, _: &Evaluation) {}
     fn stop(&mut self) -> bool {
         self.0 = self.0.saturating_sub(1);
         self.0 == 0

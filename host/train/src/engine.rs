@@ -4,6 +4,7 @@ mod course;
 pub(crate) mod dry_run;
 pub(crate) mod galore;
 pub(crate) mod generator;
+pub(crate) mod iterates;
 pub(crate) mod non_finite;
 pub(crate) mod non_finite_release;
 pub(crate) mod normalize_release;
@@ -20,5 +21,5 @@ pub(crate) mod tune;
 pub(crate) mod watched;
 pub(crate) mod worker;
 
-pub(crate) use course::{Clock, Evaluations, in_range};
+pub(crate) use course::{Ending, Trajectory};
 pub use course::{observed, run, run_on, run_resumable};

@@ -4,7 +4,7 @@ mod archive;
 
 use crate::engine::rehearsal::self_test;
 use crate::engine::worker::{ExactGradients, OUTPUTS, Rows, Sessions, threads};
-use crate::plan::prepare::{initial, physical_batch};
+use crate::plan::graphs::{initial, physical_batch};
 use crate::state::files::{Access, AtomicFile, FileError};
 use crate::{Read, TrainError};
 use archive::Archive;
@@ -48,15 +48,13 @@ pub fn write(
 ) -> Result<bool, TrainError> {
     let Read { graph, grad, data, .. } = read;
     let split = &data.train;
-    let rows = physical_batch(options.physical_batch, options.memory, grad.cost)?;
-    let threads = threads(options.workers);
     let params = initial(graph, grad);
+    let mut sessions = sessions(read, backend, options, &params)?;
     let count = u32::try_from(split.len()).map_err(|_| TrainError::Run("more samples than 2^32; give fewer".into()))?;
     let samples: Vec<u32> = (0..count).collect();
-    let chunks: Vec<_> = chunks(&samples, rows).collect();
-    self_test(backend, grad, &OUTPUTS, rows, &params)?;
-    let threads = threads.min(chunks.len());
-    let mut gradients = ExactGradients::new(&Sessions { backend, grad, split, rows, threads })?;
+    let chunks: Vec<_> = chunks(&samples, sessions.rows).collect();
+    sessions.threads = sessions.threads.min(chunks.len());
+    let mut gradients = ExactGradients::new(&sessions)?;
 
     let arrays: Vec<_> = arrays(&grad.parameters, split.len()).collect();
     let mut archive = Archive::create(AtomicFile::create(path, Access::Private)?, &arrays)?;
@@ -74,6 +72,23 @@ pub fn write(
     }
     archive.commit()?;
     Ok(true)
+}
+
+/// The sessions that compute exact gradients of the training rows of `read`, after a test of the backend at `params`.
+///
+/// # Errors
+///
+/// The graph does not fit the memory, or the backend cannot run it.
+pub fn sessions<'a>(
+    read: &'a Read,
+    backend: &'a dyn Backend,
+    options: &GradientOptions,
+    params: &[f32],
+) -> Result<Sessions<'a>, TrainError> {
+    let Read { grad, data, .. } = read;
+    let rows = physical_batch(options.physical_batch, options.memory, grad.cost)?;
+    self_test(backend, grad, &OUTPUTS, rows, params)?;
+    Ok(Sessions { backend, grad, split: &data.train, rows, threads: threads(options.workers), normalize: None })
 }
 
 /// Bytes of the file's numbers.

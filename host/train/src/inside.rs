@@ -4,12 +4,11 @@
 
 pub use crate::choice::OptimizerState;
 pub use crate::engine::observed;
-pub use crate::engine::rehearsal::self_test;
-pub use crate::plan::prepare::{initial, on_data, on_network, physical_batch};
+pub use crate::plan::graphs::initial;
 
-/// The generator of a run, and its key.
+/// The generator of a run.
 pub mod generator {
-    pub use crate::engine::generator::{ChaCha20, generator, key};
+    pub use crate::engine::generator::{ChaCha20, fresh};
 }
 
 /// Observers of a run's inside.
@@ -24,7 +23,7 @@ pub mod sampler {
 
 /// The way from a draw to the sum of a step.
 pub mod step_loop {
-    pub use crate::engine::step_loop::{Draw, State, StepLoop, Sum, event, go, layers, step};
+    pub use crate::engine::step_loop::{Draw, State, StepLoop, Sum, event, go, layers, step, watched_step};
 }
 
 /// The mechanisms of a run.
@@ -32,15 +31,10 @@ pub mod trained {
     pub use crate::engine::trained::Trained;
 }
 
-/// Optimizers that show what is released to them.
-pub mod watched {
-    pub use crate::engine::watched::{GradientWatch, Watched, WatchedState};
-}
-
 /// The workers of a run.
 pub mod worker {
     pub use crate::engine::worker::{
-        Accumulate, ExactGradients, GradientObserver, GradsAt, Layout, OUTPUTS, Opened, PerSampleGradients, PlainSums,
-        Point, Rows, Sessions, Step, threads,
+        Accumulate, ExactGradients, GradientObserver, GradsAt, Layout, Opened, PerSampleGradients, PlainSums, Point,
+        Rows, Sessions, Step,
     };
 }

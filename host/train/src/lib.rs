@@ -7,12 +7,75 @@
 //! | rooms | |
 //! | --- | --- |
 //! | `choice`, `config` | what is asked for |
-//! | `plan` | what is fixed before the first row is read, and the run that follows |
+//! | `plan` | model and data, read; and what is fixed before the first step |
 //! | `engine` | the steps, their workers, and ranks |
 //! | `state` | checkpoints, ledgers, recordings |
 //! | `outcome` | results, figures, the released model |
 //!
 //! The core decides every bit of a step; here are threads, files and the order of things.
+//!
+//! # Train a model
+//!
+//! ```
+//! use damper_data::{DataOptions, TestSource};
+//! use damper_grad::{DeriveOptions, Loss};
+//! use damper_onnx::graph::GraphOptions;
+//! use damper_runtime::Choice;
+//! use damper_train::{Budget, Method, Progress, RunEvent, Source, TrainConfig, files, prepare, run};
+//!
+//! // Events have released and public values alone, so they may be shown.
+//! struct Evaluations;
+//!
+//! impl Progress for Evaluations {
+//!     fn on_event(&mut self, event: RunEvent<'_>) {
+//!         if let RunEvent::Evaluated(at) = event {
+//!             println!("step {}: loss {:.3}, epsilon {:.2}", at.step, at.loss, at.epsilon);
+//!         }
+//!     }
+//! }
+//!
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! // 400 images of 8 by 8 pixels. Those of class 0 are bright on the left, those of class 1 on the right.
+//! let folder = tempfile::tempdir()?;
+//! let data = folder.path().join("images.csv");
+//! let image = |row| (0..64).map(|pixel| if (pixel % 8 > 3) == (row % 2 == 1) { "1," } else { "0," }).collect::<String>();
+//! std::fs::write(&data, (0..400).map(|row| format!("{}{}\n", image(row), row % 2)).collect::<String>())?;
+//!
+//! let source = Source {
+//!     model: "../../onnx-models/digits-linear.onnx".into(),
+//!     init_seed: None,
+//!     graph: GraphOptions::default(),
+//!     lora: None,
+//!     derive: DeriveOptions::new(Loss::SoftmaxCrossEntropy),
+//!     data: format!("csv:{}", data.display()),
+//!     data_options: DataOptions { test: Some(TestSource::Fraction(0.25)), ..DataOptions::default() },
+//! };
+//! let config = TrainConfig {
+//!     backend: Choice::Portable,
+//!     evaluate_every: Some(2.0),
+//!     // Makes the run a simulation. Leave it out to train with privacy.
+//!     seed: Some(1),
+//!     ..TrainConfig::new(Budget::Epsilon(3.0), 1e-5, 50, 6.0, Method::dp_sgd(1.0, 0.5))
+//! };
+//!
+//! // Fixes the sampling rate, the noise, the number of steps and epsilon. Nothing is released.
+//! let prepared = prepare(&source, config)?;
+//! assert_eq!((prepared.data.train.len(), prepared.price.terms.steps), (300, 36));
+//! assert!(prepared.price.epsilon <= 3.0 && prepared.price.terms.multiplier > 1.0);
+//!
+//! // Takes the steps. The ledger of what was charged is in the private folder.
+//! let private = folder.path().join("checkpoint");
+//! files::create_private_folder(&private)?;
+//! let outcome = run(&prepared, &private, &mut Evaluations)?;
+//! assert_eq!(outcome.evaluations.len(), 3);
+//! assert!(outcome.evaluations[2].accuracy > Some(0.9));
+//!
+//! // Writes the released model.
+//! let model = prepared.trained(&outcome.params)?;
+//! std::fs::write(folder.path().join("model.onnx"), damper_onnx::encode(&model))?;
+//! # Ok(())
+//! # }
+//! ```
 
 pub(crate) mod choice;
 mod config;
@@ -45,14 +108,19 @@ pub use error::TrainError;
 pub use outcome::class_metrics::{ClassFigures, ClassMetrics};
 pub use outcome::data_names::{data_names, set_data_names};
 pub use outcome::evaluate::exact_figures;
+pub use outcome::progress::{EndCause, Ended, Progress, Resumed, RunEvent, StepReport};
 pub use outcome::released::Named;
-pub use outcome::{Evaluation, LastIterate, Outcome, Progress, Resumed, StepReport};
+pub use outcome::{Evaluation, LastIterate, Outcome};
 pub use plan::held_out::PrivateMetrics;
-pub use plan::prepare::{Read, Source, plan, prepare, prepare_on, read};
-pub use plan::price::set_tuning_rate;
+pub use plan::model::Model;
+pub use plan::prepare::{prepare, prepare_on};
+pub use plan::read::{Read, Source, read};
 pub use plan::review::review;
-pub use plan::run::Run;
-pub use plan::terms::Terms;
+pub use plan::run::{HeldOut, Run};
+pub use plan::run_plan::plan;
+pub use plan::terms::{Price, Terms};
+pub use plan::tuning::set_tuning_rate;
+pub use plan::warnings::Warnings;
 pub use plan::weights::check_weights;
 pub use state::checkpoint::{Checkpoint, CheckpointError, Invocation};
 pub use state::files::LEDGER;

@@ -1,9 +1,10 @@
-//! The result of training, and its progress.
+//! The result of training, and the events on the way.
 
 pub(crate) mod best;
 pub(crate) mod class_metrics;
 pub(crate) mod data_names;
 pub(crate) mod evaluate;
+pub(crate) mod progress;
 pub(crate) mod released;
 
 use crate::config::release_non_finite::NonFiniteCount;
@@ -108,58 +109,6 @@ impl Evaluation {
         }
         best.map(|(index, _)| index)
     }
-}
-
-/// Progress of the run, from public figures alone: speed is counted in expected samples.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct StepReport {
-    /// Steps released.
-    pub step: u32,
-    /// Steps in all.
-    pub steps: u32,
-    /// Seconds since the first.
-    pub seconds: f64,
-    /// Expected samples a second.
-    pub samples_per_second: f64,
-}
-
-/// A watcher of a run.
-pub trait Progress {
-    /// A backend was opened; one line on which and why.
-    fn backend(&mut self, note: &str);
-    /// Some steps were released. `epsilon` gives ε of the run's first steps, at least of those released: an upper bound by the run's
-    /// accountant that never falls. A call takes some tens of milliseconds, and a second or two for thousands of different steps.
-    fn step(&mut self, at: &StepReport, epsilon: &mut dyn FnMut(u32) -> f64);
-    /// The held-out split was evaluated.
-    fn evaluated(&mut self, evaluation: &Evaluation);
-    /// A run that had stopped goes on.
-    fn resumed(&mut self, _at: &Resumed<'_>) {}
-    /// A public fact that is worth a warning: no row of the data decides it.
-    fn warning(&mut self, _text: &str) {}
-    /// The number of training rows without a finite gradient was released, with noise: ε covers it.
-    fn non_finite(&mut self, _count: &NonFiniteCount) {}
-    /// A warning that depends on rows of the data, which ε does not cover: for an interactive terminal and for a caller that asks for it,
-    /// never for a file, a log or an event.
-    fn data_warning(&mut self, _text: &str) {}
-    /// A run that goes on cannot go on with its recording: why, and whether a part of it is there.
-    fn unrecorded(&mut self, _why: &str, _part: bool) {}
-    /// The state after `step` steps is on the disk.
-    fn saved(&mut self, _step: u32) {}
-    /// Returns true if the run is to stop after the step that it has taken.
-    fn stop(&mut self) -> bool {
-        false
-    }
-}
-
-/// The point from which a run resumes.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Resumed<'a> {
-    /// Steps that it has taken.
-    pub step: u32,
-    /// Steps after those that were charged and are lost.
-    pub lost: u32,
-    /// Evaluations so far.
-    pub evaluations: &'a [Evaluation],
 }
 
 #[cfg(test)]

@@ -9,8 +9,8 @@ use damper_accounting::{Accountant, Plan};
 use damper_core::schedule::{AnyNoise, NoiseSchedule};
 use damper_data::Split;
 use damper_train::inside::observe::Observer;
-use damper_train::inside::{observed, on_network};
-use damper_train::{Alone, Evaluation, Outcome, Progress, Run, StepReport, TrainError};
+use damper_train::inside::observed;
+use damper_train::{Alone, Outcome, Run, TrainError};
 use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -52,14 +52,14 @@ pub(super) struct Auditor<'a> {
 impl Auditor<'_> {
     /// Steps of a run that a schedule of noise or correlated noise allows: beyond its end it means nothing.
     pub(super) fn steps(run: &Run, wanted: u64) -> u32 {
-        let most = match run.terms.noise_schedule {
+        let most = match run.price.terms.noise_schedule {
             // Long runs are whitened in quadratic time.
-            _ if run.terms.correlated.is_some() => run.terms.steps.max(RESTARTED),
+            _ if run.price.terms.correlated.is_some() => run.price.terms.steps.max(RESTARTED),
             AnyNoise::Schedule(NoiseSchedule::Constant) => u32::MAX - 1,
-            _ => run.terms.steps,
+            _ => run.price.terms.steps,
         };
         // Bands reach no farther than a cycle of groups, which has as many steps.
-        let cyclic = run.terms.correlated.filter(|noise| noise.rate.is_some());
+        let cyclic = run.price.terms.correlated.filter(|noise| noise.rate.is_some());
         let least = cyclic.and_then(|noise| noise.correlation.bands()).map_or(1, |bands| bands as u32);
         u32::try_from(wanted).unwrap_or(u32::MAX).clamp(least.min(most), most)
     }
@@ -72,7 +72,7 @@ impl Auditor<'_> {
     /// `run` with the made network.
     pub(super) fn on(run: &Run, linear: Linear, samples: usize, spoilt: bool, steps: u64) -> Result<Run, TrainError> {
         let data: Split = linear.data(samples, run.config.method.threshold.clip(), spoilt);
-        on_network(run, linear.model(), data, Self::steps(run, steps))
+        run.on_network(linear.model(), data, Self::steps(run, steps))
     }
 
     /// The share of the usual draws that a coarser audit takes.
@@ -87,8 +87,8 @@ impl Auditor<'_> {
         (config.accountant, config.record) = (Accountant::Rdp, None);
         (config.evaluate_every, config.stop_early) = (None, None);
         (config.normalize_private, config.release_non_finite) = (None, None);
-        made.plan = Some(Plan::constant(made.terms.event_rate, 1.0, None, 1)?);
-        made.plan_delta = made.config.delta;
+        made.price.plan = Some(Plan::constant(made.price.terms.event_rate, 1.0, None, 1)?);
+        made.price.plan_delta = made.config.delta;
         Ok(made)
     }
 
@@ -110,13 +110,13 @@ impl Auditor<'_> {
 
     /// Runs the trainer once.
     pub(super) fn observe(&self, one: &Run, folder: &Path, observer: &mut dyn Observer) -> Result<Outcome, TrainError> {
-        observed(one, &Alone, Some(folder), None, &mut Silent, Some(observer))
+        observed(one, &Alone, Some(folder), None, &mut (), Some(observer))
     }
 
     pub(super) fn record(&mut self, name: &str, made: &Run, steps: u64, runs: u32) {
         let record = CourseRecord {
             name: name.into(),
-            parameters: made.params.len(),
+            parameters: made.model.params.len(),
             samples: made.data.train.len(),
             steps,
             runs,
@@ -153,7 +153,7 @@ impl Auditor<'_> {
         for (one, index) in seeded.iter().zip(0..) {
             let checkpoint = folders.next(index)?;
             seen.again(&checkpoint);
-            let outcome = observed(one, &Alone, Some(&checkpoint), None, &mut Silent, Some(&mut seen))?;
+            let outcome = observed(one, &Alone, Some(&checkpoint), None, &mut (), Some(&mut seen))?;
             seen.ended(&outcome.recorded, outcome.steps);
             steps += u64::from(outcome.steps);
         }
@@ -176,13 +176,4 @@ impl Folders {
         std::fs::create_dir_all(&folder).map_err(|error| TrainError::Run(format!("{}: {error}", folder.display())))?;
         Ok(folder)
     }
-}
-
-/// Nobody is told of a course.
-struct Silent;
-
-impl Progress for Silent {
-    fn backend(&mut self, _: &str) {}
-    fn step(&mut self, _: &StepReport, _: &mut dyn FnMut(u32) -> f64) {}
-    fn evaluated(&mut self, _: &Evaluation) {}
 }

@@ -33,10 +33,10 @@ pub(super) struct FarOut<'a> {
 
 impl<'a> FarOut<'a> {
     pub(super) fn new(run: &'a Run) -> Self {
-        let grid = run.terms.sigma_grid.map_or(0.0, |sigma| 4.0 / f64::from(sigma));
+        let grid = run.price.terms.sigma_grid.map_or(0.0, |sigma| 4.0 / f64::from(sigma));
         Self {
             run,
-            whitened: run.terms.correlated.as_ref().map(Whitened::new),
+            whitened: run.price.terms.correlated.as_ref().map(Whitened::new),
             deviation: 0.0,
             clip: 0.0,
             is_empty: true,

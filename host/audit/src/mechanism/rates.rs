@@ -38,7 +38,7 @@ pub(super) struct Rates {
 impl Rates {
     pub(super) fn new(run: &Run, samples: usize) -> Self {
         Self {
-            is_cut: run.terms.truncation.is_some(),
+            is_cut: run.price.terms.truncation.is_some(),
             groups: vec![
                 0;
                 if run.config.sampler == Sampler::CyclicPoisson { run.config.groups() as usize } else { 1 }

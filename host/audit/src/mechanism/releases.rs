@@ -7,8 +7,8 @@ use super::made::Linear;
 use super::non_finite::{self, CountNoise, SeenCount};
 use super::normalize::{self, SeenRelease};
 use crate::seed_or_drawn;
-use damper_train::inside::on_network;
 use damper_train::{PrivateMetrics, Run, TestMetrics, TrainError};
+use std::sync::Arc;
 
 /// Noisy figures are tested to so many times the precision, from a twentieth to a tenth.
 const OF_FIGURES: f64 = 5.0;
@@ -29,7 +29,7 @@ impl Auditor<'_> {
         let one = normalize::bounds(normalize);
         let made = |auditor: &Self, rows: &[normalize::Row]| -> Result<(Run, Vec<f64>), TrainError> {
             let (data, sums) = normalize::data(&one, linear, rows);
-            let mut made = auditor.priced(on_network(run, linear.model(), data, Self::steps(run, 1))?)?;
+            let mut made = auditor.priced(run.on_network(linear.model(), data, Self::steps(run, 1))?)?;
             (made.config.normalize_private, made.config.dataset_size) = (Some(one.clone()), None);
             Ok((made, sums))
         };
@@ -58,7 +58,7 @@ impl Auditor<'_> {
             let broken = normalize::beyond_the_clip(row, normalize::apart(&kept, &other), multiplier);
             self.tests.law("normalize: one row moves the sums by at most the clip", 1, broken);
         }
-        self.record("normalize", &base, base.terms.steps.into(), 2 + normalize::NEIGHBOURS.len() as u32);
+        self.record("normalize", &base, base.price.terms.steps.into(), 2 + normalize::NEIGHBOURS.len() as u32);
         Ok(())
     }
 
@@ -72,9 +72,9 @@ impl Auditor<'_> {
         let linear = SMALL;
         let made = |auditor: &Self, rows: &[non_finite::Row]| -> Result<(Run, f64), TrainError> {
             let data = non_finite::data(linear, rows);
-            let mut made = auditor.priced(on_network(run, linear.model(), data, Self::steps(run, 1))?)?;
+            let mut made = auditor.priced(run.on_network(linear.model(), data, Self::steps(run, 1))?)?;
             made.config.release_non_finite = Some(*asked);
-            let known = non_finite::known(linear, &made.data.train, &made.params);
+            let known = non_finite::known(linear, &made.data.train, &made.model.params);
             Ok((made, known))
         };
         let (base, known) = made(self, &non_finite::rows(None))?;
@@ -106,13 +106,13 @@ impl Auditor<'_> {
             self.tests.law("non-finite: one row moves the count by one, or by nothing", 1, broken);
         }
         let all = runs + 1 + non_finite::NEIGHBOURS.len() as u32;
-        self.record("non-finite", &base, u64::from(all) * u64::from(base.terms.steps), all);
+        self.record("non-finite", &base, u64::from(all) * u64::from(base.price.terms.steps), all);
         Ok(())
     }
 
     /// Noisy figures of held-out rows, if the run releases them.
     pub(super) fn held_out(&mut self, run: &Run) -> Result<(), TrainError> {
-        let Some(metrics) = &run.private_metrics else { return Ok(()) };
+        let Some(metrics) = &run.price.private_metrics else { return Ok(()) };
         let needed = draws_for((OF_FIGURES * self.precision).clamp(0.05, 0.1)).div_ceil(2);
         let steps = Self::steps(run, needed);
         let runs = u32::try_from(needed.div_ceil(u64::from(steps))).unwrap_or(RUNS).min(RUNS);
@@ -120,12 +120,12 @@ impl Auditor<'_> {
         let made = |auditor: &Self, rows: &[held_out::Row], steps: u32, loss_bound: f32| -> Result<Run, TrainError> {
             let mut data = linear.data(1, run.config.method.threshold.clip(), false);
             data.set_null(0, true);
-            let mut made = auditor.priced(on_network(run, linear.model(), data, steps)?)?;
-            made.data.test = Some(held_out::data(linear, rows));
-            made.private_metrics = Some(PrivateMetrics { releases: steps, loss_bound, ..metrics.clone() });
+            let mut made = auditor.priced(run.on_network(linear.model(), data, steps)?)?;
+            Arc::make_mut(&mut made.data).test = Some(held_out::data(linear, rows));
+            made.price.private_metrics = Some(PrivateMetrics { releases: steps, loss_bound, ..metrics.clone() });
             made.config.test_metrics = TestMetrics::Private { loss_bound };
             // After each step.
-            made.config.evaluate_every = Some(made.terms.rate.as_f64());
+            made.config.evaluate_every = Some(made.price.terms.rate.as_f64());
             Ok(made)
         };
         let base = made(self, &held_out::ROWS, steps, metrics.loss_bound)?;

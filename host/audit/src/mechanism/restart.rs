@@ -1,13 +1,11 @@
 //! Restarts: a step that follows a crash has a number, hence noise and a draw, that no step before it had.
 
 use super::across::Across;
-use super::made::Linear;
 use super::tests_of::Tests;
 use damper_core::accounting::{Ledger, Record, Store};
 use damper_train::inside::generator::ChaCha20;
 use damper_train::inside::step_loop::{self, StepLoop, Sum};
 use damper_train::inside::trained::Trained;
-use damper_train::inside::watched::{GradientWatch, Watched, WatchedState};
 use damper_train::inside::worker::Accumulate;
 use damper_train::{Run, TrainError};
 use std::convert::Infallible;
@@ -34,7 +32,6 @@ const BUDGET: u32 = 64;
 /// Steps of several lives of a run, by one key and one store.
 pub(super) struct Restarts<'a> {
     pub(super) run: &'a Run,
-    pub(super) linear: Linear,
     pub(super) generator: &'a ChaCha20,
     pub(super) across: &'a mut Across,
     pub(super) tests: &'a mut Tests,
@@ -49,15 +46,13 @@ impl StepLoop for Restarts<'_> {
         G: Accumulate<M>,
         Sum: From<Vec<M::Word>>,
     {
-        let Self { run, linear, generator, across, tests } = self;
-        let dim = linear.dim();
+        let Self { run, generator, across, tests } = self;
         let layers = step_loop::layers(run);
-        let noise =
-            mechanism.noise(run.params.len(), 0, generator).map_err(|error| TrainError::Run(error.to_string()))?;
-        let (step, mut state) = step_loop::step(run, mechanism, noise, &layers, |optimizer, state| {
-            (Watched(optimizer), WatchedState { inner: state, watch: Some(GradientWatch::new(dim)) })
-        })?;
-        let mut params = run.params.clone();
+        let noise = mechanism
+            .noise(run.model.params.len(), 0, generator)
+            .map_err(|error| TrainError::Run(error.to_string()))?;
+        let (step, mut state) = step_loop::watched_step(run, mechanism, noise, &layers)?;
+        let mut params = run.model.params.clone();
         let mut store = Kept::default();
         let (mut comparisons, mut broken, mut next) = (0u64, None, 0u32);
         for (life, (steps, prepaid)) in LIVES.into_iter().enumerate() {
@@ -77,7 +72,7 @@ impl StepLoop for Restarts<'_> {
                 }
                 next = next.max(number + 1);
                 opened.finish(&mut params, generator).expect("the parameters have the state's length");
-                if run.terms.correlated.is_some() {
+                if run.price.terms.correlated.is_some() {
                     // A life that misses steps has other noise than its rows show; numbers and charges are compared.
                     continue;
                 }

@@ -51,7 +51,7 @@ pub(super) fn samples(run: &Run, share: f64, generator: &ChaCha20, tests: &mut T
         sampler.draw(generator, step, &mut draw);
         rates.add(&draw, step);
     }
-    rates.conclude("samples", run.terms.event_rate.as_f64(), tests);
+    rates.conclude("samples", run.price.terms.event_rate.as_f64(), tests);
     let bits = BITS * groups;
     same_bits(run, samples, own..own + bits, generator, tests);
     let first = own + bits;
@@ -118,10 +118,10 @@ fn same_bits(run: &Run, samples: u32, steps: std::ops::Range<u32>, generator: &C
 
 /// Pairs of samples at each distance. Of each distance no sample is in two pairs. Returns the steps.
 fn distances(run: &Run, samples: u32, first: u32, generator: &ChaCha20, tests: &mut Tests) -> u32 {
-    if run.config.sampler != Sampler::Poisson || run.terms.truncation.is_some() || samples < 2 {
+    if run.config.sampler != Sampler::Poisson || run.price.terms.truncation.is_some() || samples < 2 {
         return 0;
     }
-    let own = run.terms.event_rate;
+    let own = run.price.terms.event_rate;
     let rate = if own.as_f64() * f64::from(samples) <= PAIRED {
         own
     } else {

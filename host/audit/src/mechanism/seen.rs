@@ -70,7 +70,7 @@ impl<'a> Seen<'a> {
             steps: 0,
             first: 0,
             noise: SeenNoise::new(run, per_window),
-            whitened: run.terms.correlated.as_ref().map(Whitened::new),
+            whitened: run.price.terms.correlated.as_ref().map(Whitened::new),
             draws: BatchSampler::new(run),
             learned: None,
             laws: Checks::default(),
@@ -99,7 +99,7 @@ impl<'a> Seen<'a> {
     pub(super) fn conclude(self, tests: &mut Tests) {
         let Self { run, name, linear, steps, noise, draws, laws, .. } = self;
         noise.conclude(&name, run, steps, tests);
-        draws.conclude(&name, linear, run.terms.event_rate.as_f64(), u64::from(steps), tests);
+        draws.conclude(&name, linear, run.price.terms.event_rate.as_f64(), u64::from(steps), tests);
         laws.conclude(&name, tests);
     }
 }
@@ -113,7 +113,7 @@ fn paid(file: &Path) -> Option<u64> {
 impl Observer for Seen<'_> {
     fn summed(&mut self, step: Summed<'_>) {
         let Summed { number, event, clip, samples, points, sum, query, counts } = step;
-        let terms = &self.run.terms;
+        let terms = &self.run.price.terms;
         self.open = Open {
             number,
             clip,
@@ -196,7 +196,7 @@ impl Observer for Seen<'_> {
         laws.scale.hold((told / planned - 1.0).abs() < 1e-6, || {
             format!("step {number}: told {told:e}, and {planned:e} was planned")
         });
-        if let Some(noise) = self.run.terms.count_noise {
+        if let Some(noise) = self.run.price.terms.count_noise {
             let mut whole = given.counts.len() == self.open.query.len();
             self.noise.counts(given.counts.len());
             for (at, (released, count)) in given.counts.iter().zip(&self.open.counts).enumerate() {

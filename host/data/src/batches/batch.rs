@@ -7,7 +7,8 @@
 //! step goes on with a sum of zero.
 
 use super::augment::{Augment, PictureShape, View};
-use crate::{DataError, Labels, Numbers, Split};
+use crate::dataset::Scaling;
+use crate::{DataError, Features, Labels, Normalize, Numbers, Split};
 use damper_onnx::TensorRef;
 use std::num::NonZeroUsize;
 
@@ -36,6 +37,8 @@ pub struct Batch {
     bytes: Vec<u8>,
     /// A sample's picture before it is moved.
     unmoved: Vec<f32>,
+    /// Scales the values of each input, if it does.
+    scaling: Vec<Option<Scaling>>,
 }
 
 /// The labels of a physical batch.
@@ -74,7 +77,23 @@ impl Batch {
             weights: vec![0.0; rows],
             bytes: Vec::new(),
             unmoved: Vec::new(),
+            scaling: Vec::new(),
         }
+    }
+
+    /// The same, which scales the values of each float input of `split` as it is filled: by a constant for each value of a sample, or one
+    /// for all. The rows of the split stay as they are.
+    ///
+    /// # Errors
+    ///
+    /// An input has another number of values.
+    pub fn scaled_by(mut self, split: &Split, constants: &Normalize) -> Result<Self, DataError> {
+        let scaling = |features: &Features| {
+            let is_float = !features.values.are_integers();
+            is_float.then(|| Scaling::new(Some(constants), &features.shape, true)).transpose()
+        };
+        self.scaling = split.features.iter().map(scaling).collect::<Result<_, _>>()?;
+        Ok(self)
     }
 
     /// Copies the samples of `chunk` into the rows, and its first sample into the rows that are left.
@@ -93,12 +112,21 @@ impl Batch {
         let padding = std::iter::repeat_n(chunk.samples[0], self.rows - chunk.samples.len());
         let samples =
             || chunk.samples.iter().copied().chain(padding.clone()).map(|sample| split.place(sample as usize));
-        for (to, from) in self.features.iter_mut().zip(&split.features) {
+        for (input, (to, from)) in self.features.iter_mut().zip(&split.features).enumerate() {
+            let scaling = self.scaling.get(input).and_then(Option::as_ref);
             match (to, &from.values) {
-                (Numbers::F32(to), Numbers::F32(from)) => gather(to, from, self.rows, samples()),
+                (Numbers::F32(to), Numbers::F32(from)) => {
+                    gather(to, from, self.rows, samples());
+                    let width = to.len() / self.rows;
+                    match scaling {
+                        Some(scaling) if split.are_bytes.get(input) == Some(&true) => scaling.apply_to_bytes(to, width),
+                        Some(scaling) => scaling.apply(to, width),
+                        None => {}
+                    }
+                }
                 (Numbers::I64(to), Numbers::I64(from)) => gather(to, from, self.rows, samples()),
                 (Numbers::F32(to), Numbers::Stored(from)) if !from.is_integer() => {
-                    let bytes = &mut self.bytes;
+                    let (bytes, from) = (&mut self.bytes, from.scaled_by(scaling));
                     read(to, 0.0, self.rows, samples(), split, |row, to| from.floats(row, to, bytes))?;
                 }
                 (Numbers::I64(to), Numbers::Stored(from)) if from.is_integer() => {
@@ -211,7 +239,6 @@ fn read<T: Copy>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Features;
     use proptest::prelude::*;
 
     fn rows(rows: usize) -> NonZeroUsize {

@@ -3,6 +3,7 @@
 use super::scaling::Scaling;
 use crate::DataError;
 use crate::numbers::{Element, FileValues, rounded};
+use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Samples in a file.
@@ -73,6 +74,12 @@ impl Stored {
         let of_file = |row: usize| self.rows.as_ref().map_or(row, |rows| rows[row] as usize);
         let values = self.values.loaded(self.width * self.kind.width(), rows, (0..rows).map(of_file))?;
         Ok(Self { values, rows: None, ..self.clone() })
+    }
+
+    /// The same samples, whose floats are scaled after they are read.
+    pub(crate) fn scaled_by(&self, scaling: Option<&Scaling>) -> Cow<'_, Self> {
+        scaling
+            .map_or(Cow::Borrowed(self), |scaling| Cow::Owned(Self { scaling: Some(scaling.clone()), ..self.clone() }))
     }
 
     /// Reads the bytes of a sample into `bytes`.

@@ -48,7 +48,7 @@ impl EarlyStop {
         };
         Some(Self {
             steps_taken: taken,
-            steps_charged: run.terms.steps,
+            steps_charged: run.price.terms.steps,
             epsilon_of_taken: last.epsilon,
             best_step: best.step,
             best_accuracy: best.accuracy,

@@ -163,11 +163,11 @@ fn sensitivity(run: &Run) -> String {
     } else {
         "one sample moves the sum of gradients of a step by at most the clip"
     };
-    let gradient = gradient.to_owned() + &notes::over_the_run(run.config.sampler, run.terms.correlated.as_ref());
-    let Some(noise) = run.terms.count_noise else { return gradient };
-    let (multiplier, alpha) = match run.terms.noise_schedule {
-        AnyNoise::Schedule(NoiseSchedule::Constant) => (format!("{:.6}", run.terms.multiplier), ""),
-        _ => (format!("(alpha_t * {:.6})", run.terms.multiplier), ", alpha_t the noise schedule"),
+    let gradient = gradient.to_owned() + &notes::over_the_run(run.config.sampler, run.price.terms.correlated.as_ref());
+    let Some(noise) = run.price.terms.count_noise else { return gradient };
+    let (multiplier, alpha) = match run.price.terms.noise_schedule {
+        AnyNoise::Schedule(NoiseSchedule::Constant) => (format!("{:.6}", run.price.terms.multiplier), ""),
+        _ => (format!("(alpha_t * {:.6})", run.price.terms.multiplier), ", alpha_t the noise schedule"),
     };
     format!(
         "{gradient}, and one count by one; both are one Gaussian event: 1/sigma^2 = 1/{multiplier}^2 + 1/{:.6}^2{alpha}",
@@ -176,7 +176,7 @@ fn sensitivity(run: &Run) -> String {
 }
 
 fn noise_schedule(run: &Run) -> String {
-    let factor = match run.terms.noise_schedule {
+    let factor = match run.price.terms.noise_schedule {
         AnyNoise::Schedule(NoiseSchedule::Constant) => return "constant".into(),
         AnyNoise::Schedule(NoiseSchedule::Matched { exponent }) => {
             format!("(lr of the first step / lr)^{exponent}")
@@ -292,8 +292,8 @@ pub struct GaLoreReport {
 impl GaLoreReport {
     pub(super) fn new(run: &Run) -> Option<Self> {
         let settings = run.config.optimizer.galore?;
-        let forms = forms(&run.grad);
-        let named = run.grad.parameters.iter().zip(&forms);
+        let forms = forms(&run.model.grad);
+        let named = run.model.grad.parameters.iter().zip(&forms);
         Some(Self {
             rank: settings.rank.get(),
             every: settings.every.get(),
@@ -320,7 +320,7 @@ pub struct LoraReport {
 
 impl LoraReport {
     pub(super) fn new(run: &Run) -> Option<Self> {
-        let Adapted { adapters, keep, .. } = run.adapted.as_ref()?;
+        let Adapted { adapters, keep, .. } = run.model.adapted.as_ref()?;
         Some(Self {
             rank: adapters.rank,
             alpha: adapters.alpha,

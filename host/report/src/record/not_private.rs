@@ -64,7 +64,7 @@ impl NotPrivateReport {
         let early = outcome.ended_early.map(|taken| {
             format!(
                 "the run ended early, after step {taken} of {}, for its evaluations had stopped to improve; model-best.onnx has the parameters of the best",
-                run.terms.steps
+                run.price.terms.steps
             )
         });
         Self {
@@ -75,8 +75,8 @@ impl NotPrivateReport {
             reason: REASON.into(),
             test: TestFigures::new(run, outcome),
             steps: outcome.steps,
-            planned_steps: run.terms.steps,
-            sampling_rate: run.terms.rate.as_f64(),
+            planned_steps: run.price.terms.steps,
+            sampling_rate: run.price.terms.rate.as_f64(),
             sampler: run.config.sampler,
             samples: run.config.dataset_size.unwrap_or(run.data.train.len() as u64),
             expected_batch: run.config.batch_size,
@@ -86,7 +86,7 @@ impl NotPrivateReport {
             held_out: held_out(run, outcome),
             versions: Versions::new(outcome, "not tested: nothing rests on it"),
             command: vec![],
-            warnings: run.warnings.iter().cloned().chain(early).collect(),
+            warnings: run.warnings.public.iter().cloned().chain(early).collect(),
         }
     }
 

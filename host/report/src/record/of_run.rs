@@ -19,9 +19,9 @@ impl TrainReport {
     /// The report of `run`, which gave `outcome`.
     pub fn new(run: &Run, outcome: &Outcome) -> Self {
         Self {
-            epsilon: run.epsilon,
+            epsilon: run.price.epsilon,
             delta: run.config.delta,
-            noise_multiplier: run.plan.as_ref().map_or(0.0, Plan::smallest_multiplier),
+            noise_multiplier: run.price.plan.as_ref().map_or(0.0, Plan::smallest_multiplier),
             sampling_rate: run.priced_rate().as_f64(),
             steps: outcome.steps,
             accountant: run.config.accountant,
@@ -76,7 +76,7 @@ fn released<'a>(run: &Run, outcome: &'a Outcome) -> Named<'a> {
 
 /// The digest of what the trained model holds: of all parameters together.
 fn params_digest(run: &Run, params: &[f32]) -> String {
-    match &run.adapted {
+    match &run.model.adapted {
         None => digest(params),
         Some(_) => digest(
             &run.released(params)
@@ -127,14 +127,14 @@ impl Versions {
 
 /// `e` to the power of the last loss, if a sample has several labels and the loss has no noise.
 fn perplexity(run: &Run, outcome: &Outcome) -> Option<f64> {
-    let last = outcome.evaluations.last().filter(|_| per_token(run) && run.private_metrics.is_none());
+    let last = outcome.evaluations.last().filter(|_| per_token(run) && run.price.private_metrics.is_none());
     last.map(|at| at.loss.exp()).filter(|value| value.is_finite())
 }
 
 pub(super) fn held_out(run: &Run, outcome: &Outcome) -> Option<HeldOut> {
     let split = run.data.test.as_ref()?;
     let metrics = run.config.test_metrics;
-    let of_data = match (run.held_out_of_training_file, run.stratified) {
+    let of_data = match (run.held_out.of_training_file, run.held_out.are_stratified) {
         (true, false) => "they come out of the training file; ",
         (true, true) => "they come out of the training file, the same fraction of each class; ",
         (false, _) => "",
@@ -148,7 +148,7 @@ pub(super) fn held_out(run: &Run, outcome: &Outcome) -> Option<HeldOut> {
         }
         TestMetrics::None => "not used: nothing was computed from these samples",
     };
-    let noise = run.private_metrics.as_ref().and_then(|metrics| {
+    let noise = run.price.private_metrics.as_ref().and_then(|metrics| {
         Some(HeldOutNoise {
             noise_multiplier: metrics.noise.multiplier(),
             joint_noise_multiplier: metrics.event()?.multiplier(),
@@ -165,7 +165,7 @@ pub(super) fn held_out(run: &Run, outcome: &Outcome) -> Option<HeldOut> {
         noise,
         by_class: outcome.class_metrics.clone(),
         last_iterate: outcome.last_iterate,
-        by_class_missing: match (metrics, &run.derive.loss) {
+        by_class_missing: match (metrics, &run.model.derive.loss) {
             _ if outcome.class_metrics.is_some() => None,
             (TestMetrics::Private { .. }, _) => {
                 Some("not released: private metrics are accuracy and loss alone".into())
@@ -201,14 +201,14 @@ fn mechanism(run: &Run) -> MechanismReport {
     let exact = run.config.noise == Noise::Discrete;
     MechanismReport {
         name: if exact { "discrete-gaussian" } else { "continuous-gaussian" }.into(),
-        sigma_grid: run.terms.sigma_grid,
+        sigma_grid: run.price.terms.sigma_grid,
         grid_bits: exact.then_some(run.config.grid_bits),
         clip: run.config.method.threshold.clip(),
-        gradient_multiplier: match &run.terms.correlated {
+        gradient_multiplier: match &run.price.terms.correlated {
             Some(correlated) => f64::from(correlated.sigma) / f64::from(correlated.grid_bits).exp2(),
-            None => run.terms.multiplier,
+            None => run.price.terms.multiplier,
         },
-        correlation: run.terms.correlated.as_ref().map(|correlated| CorrelationReport {
+        correlation: run.price.terms.correlated.as_ref().map(|correlated| CorrelationReport {
             noise_correlation: Correlated::from(correlated).to_string(),
             sensitivity: correlated.sensitivity(),
             separation: correlated.participation.separation(),
@@ -216,7 +216,7 @@ fn mechanism(run: &Run) -> MechanismReport {
             // The run was prepared with it.
             rounding_share: correlated.rounding_share().unwrap_or_default(),
         }),
-        count_noise_multiplier: run.terms.count_noise.map(|noise| noise.multiplier()),
+        count_noise_multiplier: run.price.terms.count_noise.map(|noise| noise.multiplier()),
         expected_batch: run.config.batch_size,
         generator: match run.config.seed {
             None => "ChaCha20, 256-bit key from the operating system",
@@ -235,17 +235,17 @@ pub(super) fn training(run: &Run, outcome: &Outcome) -> Training {
         galore: GaLoreReport::new(run),
         lr: run.config.method.learning_rate.lr,
         epochs: run.config.epochs,
-        loss: loss_name(&run.derive.loss),
-        reduction: reduction_name(&run.derive).map(Into::into),
+        loss: loss_name(&run.model.derive.loss),
+        reduction: reduction_name(&run.model.derive).map(Into::into),
         augment: run.config.augment.map(|augment| augment.to_string()),
-        label_weights: label_weights_text(&run.derive.label_weights),
+        label_weights: label_weights_text(&run.model.derive.label_weights),
         label_scale: run.data.train.label_scale().map(|(mean, std)| format!("{mean},{std}")),
-        output: run.derive.output.clone().unwrap_or_default(),
-        init_seed: run.init_seed,
-        parameters: run.grad.trained_len(),
+        output: run.model.derive.output.clone().unwrap_or_default(),
+        init_seed: run.model.init_seed,
+        parameters: run.model.grad.trained_len(),
         tensors: released(run, outcome).into_iter().map(|(name, _)| name).collect(),
         lora: LoraReport::new(run),
-        physical_batch: run.physical_batch.get(),
+        physical_batch: run.model.physical_batch.get(),
         workers: outcome.workers,
     }
 }
@@ -272,5 +272,5 @@ fn warnings(run: &Run, outcome: &Outcome) -> Vec<String> {
             }
         )
     });
-    run.warnings.iter().cloned().chain(lost).chain(early).collect()
+    run.warnings.public.iter().cloned().chain(lost).chain(early).collect()
 }

@@ -18,8 +18,8 @@ pub(super) fn privacy(run: &Run) -> Privacy {
         declared_samples: run.config.dataset_size,
         sampler: run.config.sampler,
         sampling: sampling(run),
-        events: run.plan.as_ref().map_or(0, Plan::steps),
-        truncation: run.terms.truncation,
+        events: run.price.plan.as_ref().map_or(0, Plan::steps),
+        truncation: run.price.terms.truncation,
         sampling_rate_exact: format!("{}/{}", run.priced_rate().numerator(), Rate::DENOMINATOR),
         delta_note: format!(
             "delta is {:.3} of 1/N = {one_over:.3e}; N^-1.1 = {:.3e} is the advised maximum",
@@ -28,13 +28,13 @@ pub(super) fn privacy(run: &Run) -> Privacy {
         ),
         accountant_note: notes::accountant(
             run.config.accountant,
-            run.order.is_some(),
+            run.price.order.is_some(),
             run.config.sampler,
-            run.terms.correlated.is_some(),
+            run.price.terms.correlated.is_some(),
             run.config.noise == Noise::Discrete,
         )
         .into(),
-        order: run.order,
+        order: run.price.order,
         path: run.path().into(),
         path_note: path_note(run).into(),
         fixed_beforehand: fixed_beforehand(run),
@@ -56,7 +56,7 @@ pub(super) fn privacy(run: &Run) -> Privacy {
 
 fn neighbours(run: &Run) -> &'static str {
     match run.config.dataset_size {
-        None if run.stratified => {
+        None if run.held_out.are_stratified => {
             "one sample replaced by a null sample that contributes nothing; the number of samples and the class of each are public"
         }
         None => "one sample replaced by a null sample that contributes nothing; the number of samples is public",
@@ -139,7 +139,7 @@ fn not_covered(run: &Run) -> Cow<'static, str> {
 }
 
 fn sampling(run: &Run) -> Cow<'static, str> {
-    match (run.config.sampler, run.terms.truncation) {
+    match (run.config.sampler, run.price.terms.truncation) {
         (Sampler::Poisson, None) => "Poisson: each sample is in each draw independently with exactly the sampling rate".into(),
         (Sampler::Poisson, Some(Truncation { most, .. })) => format!(
             "Poisson: each sample is in each draw independently with exactly the sampling rate; draws of more than {most} samples \
@@ -152,7 +152,7 @@ fn sampling(run: &Run) -> Cow<'static, str> {
             run.config.groups()
         )
         .into(),
-        (Sampler::MinSeparation, _) if run.terms.correlated.is_some() => {
+        (Sampler::MinSeparation, _) if run.price.terms.correlated.is_some() => {
             "minimum separation: the same batches of a fixed size in the same order each epoch; the whole run is one event at a rate of 1".into()
         }
         (Sampler::MinSeparation, _) => {

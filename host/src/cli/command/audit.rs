@@ -354,11 +354,11 @@ fn prepare(
     config.record = None;
     let run = args.prepare(model, config)?;
     check_folder(args.out(), &Claim::new(&run))?;
-    for warning in &run.warnings {
+    for warning in &run.warnings.public {
         let _ = writeln!(io::stderr(), "warning: {warning}");
     }
     let of_rows = RowWarnings::new(args.quiet, args.json);
-    run.warnings_of_data.iter().for_each(|warning| of_rows.warn(warning));
+    run.warnings.of_data.iter().for_each(|warning| of_rows.warn(warning));
     Ok((model, run, seed))
 }
 

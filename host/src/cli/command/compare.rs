@@ -15,7 +15,6 @@ use crate::cli::session::command_line;
 use crate::cli::session::command_line::line;
 use crate::cli::session::ranks::refuse_several;
 use crate::cli::{Failure, answer};
-use damper_data::Dataset;
 use damper_report::compare::{
     self, Comparison, Figures, Jobs, Journal, Plan, Position, Purpose, TUNING_PART, Task, Trainer,
 };
@@ -26,7 +25,7 @@ use runner::{Runner, SettingsOf, figures};
 use std::fs;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::available_parallelism;
 use watch::{RunWatch, Watch};
 
@@ -202,12 +201,12 @@ impl Runner<'_> {
         if run.data.test.is_none() {
             return Err(Failure::keys(file::NO_TEST));
         }
-        let warnings = run.warnings.iter().map(|warning| match warning.strip_prefix("--seed makes this run") {
+        let warnings = run.warnings.public.iter().map(|warning| match warning.strip_prefix("--seed makes this run") {
             Some(rest) => format!("`seeds` makes every run{rest}"),
             None => warning.clone(),
         });
         self.watch.warn(warnings);
-        run.warnings_of_data.iter().for_each(|warning| self.watch.of_rows(warning));
+        run.warnings.of_data.iter().for_each(|warning| self.watch.of_rows(warning));
         if task.purpose == Purpose::Tuning {
             for_tuning(&mut run, args.split_seed())?;
         }
@@ -244,7 +243,8 @@ fn for_tuning(run: &mut Run, split_seed: u64) -> Result<(), Failure> {
     let too_few = || Failure::keys("the training split has too few samples to tune on: give one value for each key");
     let (train, held_out) = run.data.train.hold_out(TUNING_PART, split_seed).ok_or_else(too_few)?;
     train::set_tuning_rate(run, train.len() as u64)?;
-    run.data = Dataset { train, test: Some(held_out), ..run.data.clone() };
+    let data = Arc::make_mut(&mut run.data);
+    (data.train, data.test) = (train, Some(held_out));
     Ok(())
 }
 

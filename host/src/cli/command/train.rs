@@ -153,7 +153,7 @@ impl TrainArgs {
         let mut run = self.prepared(model, config, source)?;
         run.keep_shard(group.rank(), group.size(), memory)?;
         if is_in_memory(&cache) {
-            run.warnings.push(with_flags(&format!(
+            run.warnings.public.push(with_flags(&format!(
                 "`shard_data`: all rows are in files of {} while they are read, and files there take memory; name a folder on a disk by `cache`",
                 cache.display()
             )));
@@ -164,7 +164,7 @@ impl TrainArgs {
     fn prepared(&self, model: &Path, config: TrainConfig, source: Source) -> Result<Run, Failure> {
         let run = train::prepare(&source, config);
         let mut run = run.map_err(|error| Failure::in_model(model, error))?;
-        for warning in run.warnings.iter_mut().chain(&mut run.warnings_of_data) {
+        for warning in run.warnings.public.iter_mut().chain(&mut run.warnings.of_data) {
             *warning = with_flags(warning);
         }
         Ok(run)
@@ -396,17 +396,17 @@ fn train(
     let mut events = Events::open(events.as_deref(), tensorboard.as_deref())?;
     events.begin(
         &run.kind().to_string(),
-        run.terms.steps,
+        run.price.terms.steps,
         Some(run.config.delta).filter(|_| !run.config.is_not_private()),
     );
-    run.warnings.iter().for_each(|warning| warn(warning));
+    run.warnings.public.iter().for_each(|warning| warn(warning));
     if !args.quiet {
         run.data.notes.iter().for_each(|note| say_of_data(note));
     }
     let of_rows = RowWarnings::new(args.quiet, args.json);
-    run.warnings_of_data.iter().for_each(|warning| of_rows.warn(warning));
+    run.warnings.of_data.iter().for_each(|warning| of_rows.warn(warning));
     // Not those of the data, which depend on its rows.
-    run.warnings.iter().for_each(|warning| events.warning(warning));
+    run.warnings.public.iter().for_each(|warning| events.warning(warning));
     if let Some(Record { file, .. }) = run.config.record.as_ref().filter(|_| !args.quiet) {
         let size = bytes_text(train::recording_bytes(run));
         let _ = writeln!(io::stderr(), "recording in {}, about {size}, as secret as the data", file.display());

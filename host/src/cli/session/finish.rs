@@ -100,7 +100,7 @@ pub(in crate::cli) fn stopped(
     code: Option<u8>,
 ) -> Result<ExitCode, Failure> {
     let model = model(run, outcome, &outcome.params)?;
-    folder.write("model.onnx", &onnx::encode(&unfinished_model(model, outcome.steps, run.terms.steps)))?;
+    folder.write("model.onnx", &onnx::encode(&unfinished_model(model, outcome.steps, run.price.terms.steps)))?;
     folder.write("metrics.csv", metrics(run, &outcome.evaluations).as_bytes())?;
     let out = target.out.display();
     if run.config.is_not_private() {
@@ -115,7 +115,7 @@ pub(in crate::cli) fn stopped(
                  model     {out}/model.onnx (not private, of the steps so far)\nmetrics   {out}/metrics.csv\nsecret    {out}, as the \
                  data\ngo on     {}",
                 outcome.steps,
-                run.terms.steps,
+                run.price.terms.steps,
                 next(target)
             ))?;
         }
@@ -136,7 +136,7 @@ pub(in crate::cli) fn stopped(
              metrics   {out}/metrics.csv\nsecret    {out}/checkpoint/ (not covered by epsilon: keep it as secret as the data)\n\
              {recording}go on     {next}",
             outcome.steps,
-            run.terms.steps,
+            run.price.terms.steps,
             upward(statement.epsilon),
             statement.delta,
         ))?;

@@ -4,7 +4,7 @@ use crate::cli::args::flags::with_flags;
 use crate::cli::session::caller;
 use crate::cli::warn;
 use damper_accounting::upward;
-use damper_train::{Evaluation, Progress, Resumed, StepReport};
+use damper_train::{Evaluation, Resumed, StepReport};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::json;
 use std::io::{self, IsTerminal, Write};
@@ -97,12 +97,13 @@ impl Watcher {
     }
 }
 
-impl Progress for Watcher {
-    fn backend(&mut self, note: &str) {
+/// Events of a run.
+impl Watcher {
+    pub(super) fn backend(&self, note: &str) {
         self.line(&format!("backend: {}", with_flags(note)));
     }
 
-    fn step(&mut self, at: &StepReport, epsilon: &mut dyn FnMut(u32) -> f64) {
+    pub(super) fn step(&mut self, at: &StepReport, epsilon: &mut dyn FnMut(u32) -> f64) {
         match self {
             Self::Bar { bar, priced, .. } => {
                 price(at, priced, epsilon);
@@ -129,7 +130,7 @@ impl Progress for Watcher {
         }
     }
 
-    fn evaluated(&mut self, at: &Evaluation) {
+    pub(super) fn evaluated(&self, at: &Evaluation) {
         if let Self::Caller { .. } = self {
             let Evaluation { step, epoch, epsilon, loss, accuracy } = *at;
             caller::tell(

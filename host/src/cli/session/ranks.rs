@@ -3,7 +3,7 @@
 use crate::cli::session::signals::Signals;
 use crate::cli::{Failure, complain, fail_in_json};
 use damper_cluster::{JoinError, Joined, join};
-use damper_train::{Alone, Evaluation, Group, Progress, Run, StepReport, agree, run_on};
+use damper_train::{Alone, Group, Progress, Run, agree, run_on};
 use std::fmt;
 use std::path::Path;
 use std::process::ExitCode;
@@ -80,10 +80,6 @@ pub(in crate::cli) fn follow(
 struct Follower<'a>(&'a Signals);
 
 impl Progress for Follower<'_> {
-    fn backend(&mut self, _: &str) {}
-    fn step(&mut self, _: &StepReport, _: &mut dyn FnMut(u32) -> f64) {}
-    fn evaluated(&mut self, _: &Evaluation) {}
-
     fn stop(&mut self) -> bool {
         self.0.code().is_some()
     }

@@ -8,7 +8,7 @@ use crate::cli::session::progress::{Watcher, twentieths_of};
 use crate::cli::session::rows::RowWarnings;
 use crate::cli::session::signals::Signals;
 use damper_report::{NonFiniteReport, OutputFolder, TrainReport};
-use damper_train::{Evaluation, NonFiniteCount, Progress, Record, Resumed, Run, StepReport, recording_part};
+use damper_train::{Evaluation, Progress, Record, Run, RunEvent, StepReport, recording_part};
 
 /// The watcher of `damper train`.
 pub(in crate::cli) struct RunWatcher<'a> {
@@ -34,7 +34,7 @@ impl<'a> RunWatcher<'a> {
         events: &'a mut Events,
         signals: &'a Signals,
     ) -> Self {
-        let watcher = Watcher::new(run.terms.steps, quiet);
+        let watcher = Watcher::new(run.price.terms.steps, quiet);
         Self { watcher, of_rows, run, folder, events, signals, evaluations: vec![], twentieths: 0, failed: None }
     }
 
@@ -45,13 +45,8 @@ impl<'a> RunWatcher<'a> {
     }
 }
 
-impl Progress for RunWatcher<'_> {
-    fn backend(&mut self, note: &str) {
-        self.watcher.backend(note);
-        self.events.backend(note);
-    }
-
-    fn step(&mut self, at: &StepReport, epsilon: &mut dyn FnMut(u32) -> f64) {
+impl RunWatcher<'_> {
+    fn stepped(&mut self, at: &StepReport, epsilon: &mut dyn FnMut(u32) -> f64) {
         let mut last = None;
         let mut epsilon = |first: u32| match last {
             Some((known, epsilon)) if known == first => epsilon,
@@ -77,39 +72,50 @@ impl Progress for RunWatcher<'_> {
         self.failed = written.err().map(Failure::from);
     }
 
-    fn resumed(&mut self, at: &Resumed<'_>) {
-        self.evaluations = at.evaluations.to_vec();
-        self.watcher.resumed(at);
-        self.events.resumed(at);
-    }
-
-    fn warning(&mut self, text: &str) {
-        let text = with_flags(text);
-        self.watcher.warning(&text);
-        self.events.warning(&text);
-    }
-
-    fn non_finite(&mut self, count: &NonFiniteCount) {
-        let text = NonFiniteReport::new(self.run, count).map(|report| format!("before the first step: {report}"));
-        text.iter().for_each(|text| self.watcher.line(&with_flags(text)));
-    }
-
-    fn data_warning(&mut self, text: &str) {
-        self.of_rows.tell(text, |line| self.watcher.of_rows(line));
-    }
-
-    fn unrecorded(&mut self, why: &str, is_there: bool) {
+    fn unrecorded(&mut self, why: &str, has_part: bool) {
         let Some(Record { file, .. }) = &self.run.config.record else { return };
         let text = with_flags(&format!("`record`: the recording cannot go on ({why}), so the run goes on without it"));
         let part = recording_part(file);
         let left = format!("; {} is as secret as the data: remove it", part.display());
-        self.watcher.warning(&format!("{text}{}", if is_there { left.as_str() } else { "" }));
+        self.watcher.warning(&format!("{text}{}", if has_part { left.as_str() } else { "" }));
         // The place of a recording is secret.
         self.events.warning(&text);
     }
+}
 
-    fn saved(&mut self, step: u32) {
-        self.events.saved(step);
+impl Progress for RunWatcher<'_> {
+    fn on_event(&mut self, event: RunEvent<'_>) {
+        match event {
+            RunEvent::Opened(note) => {
+                self.watcher.backend(note);
+                self.events.backend(note);
+            }
+            RunEvent::Resumed(at) => {
+                self.evaluations = at.evaluations.to_vec();
+                self.watcher.resumed(&at);
+                self.events.resumed(&at);
+            }
+            RunEvent::Warned(text) => {
+                let text = with_flags(text);
+                self.watcher.warning(&text);
+                self.events.warning(&text);
+            }
+            RunEvent::Unrecorded { why, has_part } => self.unrecorded(why, has_part),
+            RunEvent::Counted(count) => {
+                let text =
+                    NonFiniteReport::new(self.run, &count).map(|report| format!("before the first step: {report}"));
+                text.iter().for_each(|text| self.watcher.line(&with_flags(text)));
+            }
+            RunEvent::Stepped { at, epsilon } => self.stepped(&at, epsilon),
+            RunEvent::Evaluated(evaluation) => self.evaluated(&evaluation),
+            RunEvent::Saved(step) => self.events.saved(step),
+            // Its line follows once the outputs are written.
+            RunEvent::Ended(_) => {}
+        }
+    }
+
+    fn data_warning(&mut self, text: &str) {
+        self.of_rows.tell(text, |line| self.watcher.of_rows(line));
     }
 
     fn stop(&mut self) -> bool {

@@ -1,8 +1,9 @@
 //! The course of a run: one step after the other, and what is told of each.
 //!
 //! `begin` settles what is fixed before the first step: the key, the backend, the plan, the ledgers, and the place of the first step. Then
-//! `steps` takes the steps. After each it tells what is released or public to whoever listens, a [`Progress`](crate::Progress): how far the
-//! run is, an evaluation, a state on the disk. Several processes are [`Ranks`](super::ranks::Ranks), which pass values on if there is one.
+//! `steps` takes the steps. It gives a [`RunEvent`](crate::RunEvent) to the listener, a
+//! [`Progress`](crate::Progress), for progress, an evaluation, a state on the disk and the end. The loop without privacy shares the
+//! `trajectory`. Several processes are [`Ranks`](super::ranks::Ranks), which pass values on if there is one.
 
 mod begin;
 mod clock;
@@ -12,8 +13,7 @@ mod pricing;
 mod state;
 mod step;
 mod steps;
+mod trajectory;
 
 pub use begin::{observed, run, run_on, run_resumable};
-pub(crate) use clock::Clock;
-pub(crate) use evaluations::Evaluations;
-pub(crate) use step::in_range;
+pub(crate) use trajectory::{Ending, Trajectory};

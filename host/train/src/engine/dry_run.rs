@@ -22,7 +22,7 @@ pub fn rehearse(run: &Run) -> Result<(), TrainError> {
 /// [`rehearse`] on an open backend.
 pub(crate) fn rehearse_on(run: &Run, backend: &dyn Backend) -> Result<Rehearsed, TrainError> {
     let (grad, prefixes) = graph_of(run);
-    self_test(backend, grad, prefixes, run.physical_batch, &run.params)?;
+    self_test(backend, grad, prefixes, run.model.physical_batch, &run.model.params)?;
     let rehearsed = of_gradients(run, backend)?;
     if let Some(split) = run.data.test.as_ref().filter(|_| run.config.test_metrics != TestMetrics::None) {
         Evaluator::new(backend, run, split)?;
@@ -33,12 +33,12 @@ pub(crate) fn rehearse_on(run: &Run, backend: &dyn Backend) -> Result<Rehearsed,
 
 /// The part of a rehearsal that loads the run's own graph, for its own physical batch.
 pub(crate) fn of_gradients(run: &Run, backend: &dyn Backend) -> Result<Rehearsed, BackendError> {
-    if run.clipped.is_none() {
-        return independence(backend, &run.grad, &OUTPUTS, run.physical_batch, &run.params);
+    if run.model.clipped.is_none() {
+        return independence(backend, &run.model.grad, &OUTPUTS, run.model.physical_batch, &run.model.params);
     }
     let (grad, prefixes) = graph_of(run);
-    let (model, plan) = plan(grad, prefixes, run.physical_batch);
-    let made = made_up(grad, &plan, &run.params);
+    let (model, plan) = plan(grad, prefixes, run.model.physical_batch);
+    let made = made_up(grad, &plan, &run.model.params);
     let mut norms = vec![];
     let inputs: Vec<_> = made.iter().map(Made::input).collect();
     backend.load(&model, &plan)?.run(&inputs, &mut |outputs| norms.extend_from_slice(outputs[0]))?;
@@ -48,6 +48,6 @@ pub(crate) fn of_gradients(run: &Run, backend: &dyn Backend) -> Result<Rehearsed
 
 /// Makes the model that the run will write, of the initial parameters.
 pub(crate) fn check_result(run: &Run) -> Result<(), TrainError> {
-    let made = run.trained(&run.params);
+    let made = run.trained(&run.model.params);
     made.map(drop).map_err(|error| TrainError::Run(format!("the trained model cannot be written: {error}")))
 }

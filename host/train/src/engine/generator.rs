@@ -29,6 +29,15 @@ pub fn generator(seed: Option<u64>, key: &mut [u8; 32]) -> ChaCha20 {
     }
 }
 
+/// A generator with a key of its own.
+///
+/// # Errors
+///
+/// The operating system gives no key.
+pub fn fresh(seed: Option<u64>) -> Result<ChaCha20, TrainError> {
+    Ok(generator(seed, &mut *key(seed)?))
+}
+
 /// A release before the first step, whose noise has a key of its own.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Derived {

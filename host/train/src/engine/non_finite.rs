@@ -98,7 +98,7 @@ impl NonFinite {
 pub(crate) fn first_samples(run: &Run) -> Vec<u32> {
     let split = &run.data.train;
     let own = split.held().unwrap_or(0..split.len());
-    let rows = own.filter(|row| !split.is_null(*row)).take(run.physical_batch.get().min(FIRST));
+    let rows = own.filter(|row| !split.is_null(*row)).take(run.model.physical_batch.get().min(FIRST));
     rows.map(|row| row as u32).collect()
 }
 
@@ -114,15 +114,11 @@ pub(crate) fn tell_first(non_finite: u64, samples: usize, progress: &mut dyn Pro
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Evaluation, StepReport};
 
     #[derive(Default)]
     struct Heard(Vec<String>);
 
     impl Progress for Heard {
-        fn backend(&mut self, _: &str) {}
-        fn step(&mut self, _: &StepReport, _: &mut dyn FnMut(u32) -> f64) {}
-        fn evaluated(&mut self, _: &Evaluation) {}
         fn data_warning(&mut self, text: &str) {
             self.0.push(text.into());
         }

@@ -24,7 +24,7 @@ use crate::engine::worker::Accumulate;
 use crate::state::checkpoint::Checkpoint;
 use crate::state::files::NON_FINITE_LEDGER;
 use crate::state::store::{LedgerFile, RanksLedger};
-use crate::{Progress, Run, TrainError};
+use crate::{Progress, Run, RunEvent, TrainError};
 use damper_access::Unreleased;
 use damper_budget::RunPlan;
 use damper_core::accounting::Ledger;
@@ -110,7 +110,7 @@ pub(crate) fn released<M: Trained>(
     match left {
         Some(Left::Value(released)) => return Ok(Some(count(Some(released)))),
         Some(Left::Charge) => {
-            progress.warning(LOST);
+            progress.on_event(RunEvent::Warned(LOST));
             return Ok(Some(count(None)));
         }
         None => {}
@@ -122,7 +122,7 @@ pub(crate) fn released<M: Trained>(
     let kept = checkpoint.map_or(Ok(()), |checkpoint| checkpoint.keep_non_finite(released));
     agree(ranks.group(), kept.map_err(TrainError::from))?;
     let count = count(Some(released));
-    progress.non_finite(&count);
+    progress.on_event(RunEvent::Counted(count));
     Ok(Some(count))
 }
 
@@ -142,7 +142,7 @@ fn counted<M: Trained>(
     };
     let rows: Vec<u32> = held.filter(|row| !split.is_null(*row)).map(|row| row as u32).collect();
     // Ranks may have different numbers of threads, so they share physical batches.
-    let own: Vec<&[u32]> = rows.chunks(run.physical_batch.get()).skip(rank).step_by(size).collect();
+    let own: Vec<&[u32]> = rows.chunks(run.model.physical_batch.get()).skip(rank).step_by(size).collect();
     let mut turns = own.chunks(workers.threads().max(1) * A_TURN);
     let mut count = 0;
     loop {

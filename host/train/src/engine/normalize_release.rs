@@ -65,13 +65,9 @@ pub(crate) fn constants(
     Ok(Some(released))
 }
 
-/// `run` with its rows normalised.
-pub(crate) fn normalized(run: &Run, constants: &Normalize) -> Result<Run, TrainError> {
-    let mut run = run.clone();
-    for split in [Some(&mut run.data.train), run.data.test.as_mut()].into_iter().flatten() {
-        split.normalize(constants)?;
-    }
-    Ok(run)
+/// `run` with features that are scaled by these constants as a batch is filled. It shares the rows.
+pub(crate) fn normalized(run: &Run, constants: Normalize) -> Run {
+    Run { normalize: Some(constants), ..run.clone() }
 }
 
 /// Charges the release to `ledger`, and releases.
@@ -130,4 +126,51 @@ fn release(
     }
     let (first, second) = means.split_at(columns);
     Ok(normalize.constants(first, second, rows))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::worker::new_batch;
+    use crate::{Budget, Method, Source, TrainConfig, prepare};
+    use damper_data::DataOptions;
+    use damper_grad::{DeriveOptions, Loss};
+    use damper_onnx::graph::GraphOptions;
+    use std::path::PathBuf;
+    use std::sync::Arc;
+
+    fn digits() -> Run {
+        let models = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../onnx-models");
+        let source = Source {
+            model: models.join("digits-linear.onnx"),
+            init_seed: None,
+            graph: GraphOptions::default(),
+            lora: None,
+            derive: DeriveOptions::new(Loss::SoftmaxCrossEntropy),
+            data: format!("idx:{}", models.join("digits").display()),
+            data_options: DataOptions::default(),
+        };
+        let config = TrainConfig::new(Budget::NoiseMultiplier(1.0), 1e-5, 64, 1.0, Method::dp_sgd(1.0, 0.3));
+        prepare(&source, config).unwrap()
+    }
+
+    // Scaled values are made as a batch is filled. The rows are those of the run before, at the same address.
+    #[test]
+    fn normalized_run_shares_rows() {
+        let run = digits();
+        let scaled = normalized(&run, (0.5, 0.25).into());
+        assert!(Arc::ptr_eq(&run.data, &scaled.data) && Arc::ptr_eq(&run.model, &scaled.model));
+        let floats = |run: &Run| run.data.train.features()[0].floats().as_ptr();
+        assert_eq!(floats(&run), floats(&scaled));
+        let filled = |run: &Run| {
+            let split = &run.data.train;
+            let mut batch = new_batch(split, NonZeroUsize::MIN, run.normalize.as_ref()).unwrap();
+            batch.fill(split, Chunk { index: 0, samples: &[7] }).unwrap();
+            let TensorRef::F32(values) = batch.features(0) else { panic!("the input is of floats") };
+            values.to_vec()
+        };
+        assert!(filled(&run).iter().any(|x| *x > 0.0));
+        let expected: Vec<f32> = filled(&run).iter().map(|x| (x - 0.5) / 0.25).collect();
+        assert_eq!(filled(&scaled), expected);
+    }
 }

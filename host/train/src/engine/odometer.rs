@@ -27,22 +27,22 @@ pub(crate) struct Odometer {
 impl Odometer {
     /// No step of `run` is counted.
     pub(crate) fn new(run: &Run) -> Result<Self, AccountingError> {
-        let plan = run.plan.as_ref().ok_or(AccountingError::NotPrivate)?;
-        let spent = plan.spent(run.config.accountant, run.plan_delta)?;
+        let plan = run.price.plan.as_ref().ok_or(AccountingError::NotPrivate)?;
+        let spent = plan.spent(run.config.accountant, run.price.plan_delta)?;
         let of_plan = |metrics: &PrivateMetrics| {
             metrics.event().map(|event| -> Result<_, AccountingError> {
                 Ok((metrics.plan.spent(run.config.accountant, run.config.delta)?, event))
             })
         };
-        let evaluations = run.private_metrics.as_ref().and_then(of_plan).transpose()?;
-        let evaluate_every = steps_between(&run.config, run.terms.rate);
+        let evaluations = run.price.private_metrics.as_ref().and_then(of_plan).transpose()?;
+        let evaluate_every = steps_between(&run.config, run.price.terms.rate);
         Ok(Self {
             spent,
             evaluations,
             evaluate_every,
-            steps: run.terms.steps,
+            steps: run.price.terms.steps,
             done: 0,
-            whole: run.epsilon,
+            whole: run.price.epsilon,
             largest: 0.0,
         })
     }

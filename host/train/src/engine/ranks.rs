@@ -12,6 +12,7 @@ pub(crate) mod sharded_state;
 
 use crate::choice::{FilterState, OptimizerState};
 use crate::engine::generator::ChaCha20;
+use crate::engine::iterates::Iterates;
 use crate::engine::ranks::group::{Cut, Group, Pieces, RankError, Word, Words, agree, block_of};
 use crate::engine::ranks::sharded_state::{Block, WholeState, answer};
 use crate::engine::trained::Trained;
@@ -19,7 +20,6 @@ use crate::engine::worker::{Accumulate, Layout, Opened, Step, draw_parts};
 use crate::state::checkpoint::{Moment, Saved};
 use crate::{Run, TrainError};
 use damper_access::Unreleased;
-use damper_core::average::Average;
 use damper_core::filter::Filter;
 use damper_core::grid;
 use damper_core::noise::CHUNK;
@@ -52,9 +52,9 @@ impl<'a> Ranks<'a> {
         let most = (NoisePart::<damper_core::noise::ContinuousGaussian, ChaCha20>::MOST / group.size()).max(1);
         let parts = usize::try_from(threads.unwrap_or(1)).unwrap_or(most).clamp(1, most);
         let unit = 1 << run.config.grid_bits;
-        let (rank, size, dim) = (group.rank(), group.size(), Layout::new(&run.grad).dim());
+        let (rank, size, dim) = (group.rank(), group.size(), Layout::new(&run.model.grad).dim());
         // Less than a chunk a rank is not worth an exchange.
-        let has_blocks = size > 1 && run.terms.correlated.is_none() && dim >= size * CHUNK;
+        let has_blocks = size > 1 && run.price.terms.correlated.is_none() && dim >= size * CHUNK;
         let noise = has_blocks.then(|| {
             let len = part_range(dim, size * parts, 0).len() * parts;
             Block { own: block_of(rank, len, dim), len, dim }
@@ -144,17 +144,16 @@ impl<'a> Ranks<'a> {
     /// Calls `save` with the whole state on rank 0. The other ranks give it what they have. An error is one on all ranks.
     pub(crate) fn save<B, FS: SaveState, OS: SaveState, TS: SaveState, NS>(
         &self,
-        params: &mut [f32],
-        average: &mut Average<Vec<f32>>,
+        iterates: &mut Iterates,
         state: &mut StepState<B, FS, OS, TS, NS>,
         save: impl FnOnce(&mut dyn SaveState) -> Result<(), TrainError>,
     ) -> Result<(), TrainError> {
         let saved = match &self.shard {
-            None if self.leads() => save(&mut (params, (average, state))),
+            None if self.leads() => save(&mut iterates.with(state)),
             None => Ok(()),
             Some(shard) if self.leads() => {
                 let mut state = WholeState::to_save(state, shard, self.group);
-                let saved = save(&mut (params, (average, &mut state)));
+                let saved = save(&mut iterates.with(&mut state));
                 state.end()?;
                 saved
             }

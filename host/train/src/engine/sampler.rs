@@ -70,14 +70,14 @@ impl BatchSampler {
     pub fn new(run: &Run, samples: u32) -> Self {
         Self {
             sampler: run.config.sampler,
-            rate: run.terms.event_rate,
+            rate: run.price.terms.event_rate,
             groups: run.config.groups(),
-            steps_per_event: steps_per_event(&run.config, samples.into(), run.terms.steps),
-            truncation: run.terms.truncation,
+            steps_per_event: steps_per_event(&run.config, samples.into(), run.price.terms.steps),
+            truncation: run.price.terms.truncation,
             samples,
             own: 0..samples,
             batch: run.config.batch_size,
-            steps: run.terms.steps,
+            steps: run.price.terms.steps,
             threads: u32::try_from(run.threads()).unwrap_or(u32::MAX),
             order: Vec::new(),
             epoch: None,

@@ -7,7 +7,7 @@ use crate::engine::generator::ChaCha20;
 use crate::engine::rehearsal::self_test;
 use crate::engine::sampler::BatchSampler;
 use crate::engine::trained::{Correlated, Trained};
-use crate::engine::watched::{WatchedThreshold, WatchedThresholdState};
+use crate::engine::watched::{GradientWatch, Watched, WatchedState, WatchedThreshold, WatchedThresholdState};
 use crate::engine::worker::{
     Accumulate, ClippedSums, GradientObserver, GradsAt, Layout, OUTPUTS, Opened, PerSampleGradients, Point, SUMS,
     Sessions, Step, Views,
@@ -74,28 +74,30 @@ pub trait StepLoop {
 
 /// The graph that the workers of `run` take samples through, and how the outputs that they read begin.
 pub fn graph_of(run: &Run) -> (&GradGraph, &'static [&'static str]) {
-    match &run.clipped {
+    match &run.model.clipped {
         Some(clipped) => (clipped, &SUMS),
-        None => (&run.grad, &OUTPUTS),
+        None => (&run.model.grad, &OUTPUTS),
     }
 }
 
 /// Rehearses the run's graph on `backend`, loads it for each thread, and goes the course.
 pub fn go<C: StepLoop>(run: &Run, backend: &dyn Backend, step_loop: C) -> Result<C::End, TrainError> {
-    let rows = run.physical_batch;
-    let sessions = Sessions { backend, grad: &run.grad, split: &run.data.train, rows, threads: run.threads() };
+    let rows = run.model.physical_batch;
+    let normalize = run.normalize.as_ref();
+    let (grad, split, threads) = (&run.model.grad, &run.data.train, run.threads());
+    let sessions = Sessions { backend, grad, split, rows, threads, normalize };
     let (grad, prefixes) = graph_of(run);
-    self_test(backend, grad, prefixes, rows, &run.params)?;
-    let continuous = || ContinuousGaussian::new(run.terms.multiplier);
-    if let Some(correlated) = &run.terms.correlated {
+    self_test(backend, grad, prefixes, rows, &run.model.params)?;
+    let continuous = || ContinuousGaussian::new(run.price.terms.multiplier);
+    if let Some(correlated) = &run.price.terms.correlated {
         let workers = PerSampleGradients::new(&sessions)?;
         let mechanism: Correlated = correlated.mechanism()?;
         return step_loop.go(mechanism, workers);
     }
-    match (run.config.noise, run.terms.sigma_grid, &run.clipped) {
+    match (run.config.noise, run.price.terms.sigma_grid, &run.model.clipped) {
         (Noise::Discrete, Some(sigma), None) => {
             let grid = Grid::new(run.config.grid_bits)?;
-            let has_one_sigma = run.terms.noise_schedule == AnyNoise::Schedule(NoiseSchedule::Constant);
+            let has_one_sigma = run.price.terms.noise_schedule == AnyNoise::Schedule(NoiseSchedule::Constant);
             // The same bits, and half the memory to go through for each sample.
             let draw = expected_draw(&run.config, run.priced_rate(), run.data.train.len());
             if has_one_sigma && !grid.may_overflow_i32(draw, sigma) {
@@ -124,7 +126,7 @@ fn expected_draw(config: &TrainConfig, rate: Rate, samples: usize) -> u32 {
 
 /// The layers of the run's clipping rule, which its step borrows.
 pub fn layers(run: &Run) -> Vec<Layer> {
-    run.config.method.clipping.layers(Layout::new(&run.grad).lengths())
+    run.config.method.clipping.layers(Layout::new(&run.model.grad).lengths())
 }
 
 /// The event of step `number`, which is priced with others if an event is several steps.
@@ -133,7 +135,7 @@ pub fn event<M: Trained, O: Clone>(
     step: &Step<'_, M, O>,
     number: u32,
 ) -> Result<SampledGaussian, TrainError> {
-    Ok(match (&run.terms.correlated, step.slots().mechanism.whole()) {
+    Ok(match (&run.price.terms.correlated, step.slots().mechanism.whole()) {
         (Some(correlated), _) if correlated.rate.is_some() => correlated.event()?.0,
         (_, Some(whole)) => whole?,
         _ => step.event_at(number, run.priced_rate())?,
@@ -152,6 +154,20 @@ pub fn step<'a, M: Trained, O: Clone, OS>(
     step_of(run, mechanism, noise, layers, None, around)
 }
 
+/// As [`step`], with an optimizer that shows what is released to it.
+#[allow(clippy::type_complexity)] // A step and its memory.
+pub fn watched_step<'a, M: Trained>(
+    run: &Run,
+    mechanism: M,
+    noise: M::NoiseState,
+    layers: &'a [Layer],
+) -> Result<(Step<'a, M, Watched<OptimizerSlot>>, State<M, WatchedState<OptimizerState>>), TrainError> {
+    step(run, mechanism, noise, layers, |optimizer, state| {
+        let watch = Some(GradientWatch::new(Layout::new(&run.model.grad).dim()));
+        (Watched(optimizer), WatchedState { inner: state, watch })
+    })
+}
+
 /// As [`step`], with a filter and an optimizer of so many `coordinates`, if not of all.
 #[allow(clippy::type_complexity)] // A step and its memory.
 pub fn step_of<'a, M: Trained, O: Clone, OS>(
@@ -163,10 +179,10 @@ pub fn step_of<'a, M: Trained, O: Clone, OS>(
     around: impl FnOnce(OptimizerSlot, OptimizerState) -> (O, OS),
 ) -> Result<(Step<'a, M, O>, State<M, OS>), TrainError> {
     let (config, method) = (&run.config, &run.config.method);
-    let dim = Layout::new(&run.grad).dim();
+    let dim = Layout::new(&run.model.grad).dim();
     let (filter, filter_state) = method.filter.build(coordinates.unwrap_or(dim))?;
     let (threshold, threshold_state) = method.threshold.build(method.count_non_finite)?;
-    let forms = coordinates.map_or_else(|| forms(&run.grad), |rows| vec![Form { rows, columns: 1 }]);
+    let forms = coordinates.map_or_else(|| forms(&run.model.grad), |rows| vec![Form { rows, columns: 1 }]);
     let (optimizer, optimizer_state) = config.optimizer.build(&forms)?;
     let (optimizer, optimizer_state) = around(optimizer, optimizer_state);
     let step = PrivateStep::new(Slots {
@@ -175,7 +191,7 @@ pub fn step_of<'a, M: Trained, O: Clone, OS>(
         threshold: WatchedThreshold(threshold),
         filter,
         optimizer,
-        schedule: Declared { learning_rate: run.terms.learning_rate, noise: run.terms.noise_schedule },
+        schedule: Declared { learning_rate: run.price.terms.learning_rate, noise: run.price.terms.noise_schedule },
         expected_batch: config.batch_size,
     })?;
     let threshold_state = WatchedThresholdState { inner: threshold_state, watch: None };
@@ -230,7 +246,7 @@ impl Draw {
         O: Optimizer<OS>,
     {
         let own = self.samples.partition_point(|sample| (*sample as usize) < split.len());
-        let mut all: Vec<Chunk<'_>> = chunks(&self.samples[..own], run.physical_batch).collect();
+        let mut all: Vec<Chunk<'_>> = chunks(&self.samples[..own], run.model.physical_batch).collect();
         if let Some((rank, ranks)) = self.share {
             all = all.into_iter().skip(rank).step_by(ranks).collect();
         }

@@ -28,7 +28,7 @@ pub(crate) fn backend_of(run: &Run) -> Result<Box<dyn Backend>, TrainError> {
 /// The ways in `folder`, else those that are measured now and left there.
 fn remembered(run: &Run, backend: &dyn Backend, folder: &Path) -> Result<Ways, TrainError> {
     let (grad, prefixes) = graph_of(run);
-    let (model, plan) = plan(grad, prefixes, run.physical_batch);
+    let (model, plan) = plan(grad, prefixes, run.model.physical_batch);
     let environment = Environment::of(run, backend, run.threads());
     let what = serde_json::to_vec(&(&environment, files::sha256(&model), plan.batch)).expect("texts are JSON");
     let file = folder.join(format!("{}.json", files::sha256(&what)));
@@ -37,10 +37,10 @@ fn remembered(run: &Run, backend: &dyn Backend, folder: &Path) -> Result<Ways, T
     if let Some(ways) = std::fs::read(&file).ok().and_then(|bytes| read(&bytes)).filter(|_| is_known) {
         return Ok(ways);
     }
-    let made = made_up(grad, &plan, &run.params);
+    let made = made_up(grad, &plan, &run.model.params);
     let inputs: Vec<_> = made.iter().map(Made::input).collect();
     let mut keeps = |session: &mut dyn Session| -> Result<bool, BackendError> {
-        Ok(independence_of(session, grad, &plan, &run.params)? != Independence::Refuted)
+        Ok(independence_of(session, grad, &plan, &run.model.params)? != Independence::Refuted)
     };
     let Some(ways) = backend.tune(&model, &plan, &inputs, &mut keeps)? else {
         let problem =

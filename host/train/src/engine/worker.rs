@@ -31,7 +31,7 @@ use damper_core::private::Mechanism;
 use damper_core::schedule::{AnyNoise, Declared};
 use damper_core::slots::{AnyClip, FilterSlot};
 use damper_core::step::{NoisePart, Open, PrivateStep};
-use damper_data::{Batch, Chunk, Split};
+use damper_data::{Batch, Chunk, Normalize, Split};
 use damper_grad::GradGraph;
 use damper_onnx::{TensorRef, TensorSpec};
 use damper_runtime::{Backend, BackendError, Kept, Plan, Session};
@@ -133,6 +133,8 @@ pub struct Sessions<'a> {
     pub rows: NonZeroUsize,
     /// Number of workers.
     pub threads: usize,
+    /// Released constants that scale the features.
+    pub normalize: Option<&'a Normalize>,
 }
 
 impl Sessions<'_> {
@@ -142,13 +144,26 @@ impl Sessions<'_> {
         self.backend.load(&model, &plan)
     }
 
-    fn batch(&self) -> Batch {
-        Batch::new(self.split, self.rows)
+    fn batch(&self) -> Result<Batch, BackendError> {
+        new_batch(self.split, self.rows, self.normalize)
     }
 
     /// One for each thread.
     fn each<W>(&self, make: impl Fn(&Self) -> Result<W, BackendError>) -> Result<Vec<W>, BackendError> {
         (0..self.threads).map(|_| make(self)).collect()
+    }
+}
+
+/// A batch of `rows` rows of `split`, whose features are scaled by released constants if there are some.
+pub(crate) fn new_batch(
+    split: &Split,
+    rows: NonZeroUsize,
+    normalize: Option<&Normalize>,
+) -> Result<Batch, BackendError> {
+    let batch = Batch::new(split, rows);
+    match normalize {
+        Some(constants) => batch.scaled_by(split, constants).map_err(|error| BackendError(error.to_string())),
+        None => Ok(batch),
     }
 }
 

@@ -4,10 +4,10 @@ use crate::Run;
 use crate::TrainError;
 use crate::engine::prune::keep_outputs;
 use crate::engine::rehearsal::{Made, made_up};
-use crate::engine::worker::Layout;
+use crate::engine::worker::{Layout, new_batch};
 use crate::outcome::LastIterate;
 use crate::outcome::class_metrics::{ClassMetrics, MOST_CLASSES, Tally};
-use crate::plan::prepare::class_axis;
+use crate::plan::inputs::class_axis;
 use damper_core::count::held_out::HeldOutSums;
 use damper_data::{Batch, BatchLabels, Labels, Split, chunks};
 use damper_grad::{Loss, Reduction};
@@ -85,23 +85,23 @@ pub(crate) fn loss_unit(run: &Run) -> f64 {
 /// The backend is absent or fails.
 pub fn exact_figures(run: &Run, params: &[f32], split: &Split) -> Result<(f64, Option<f64>), TrainError> {
     let backend = open(run.config.backend)?;
-    let layout = Layout::new(&run.grad);
+    let layout = Layout::new(&run.model.grad);
     Ok(Evaluator::new(backend.as_ref(), run, split)?.evaluate(split, &layout, params)?)
 }
 
 impl Evaluator {
     /// Loads the forward part of the run's graph for the samples of `split`.
     pub(crate) fn new(backend: &dyn Backend, run: &Run, split: &Split) -> Result<Self, BackendError> {
-        let grad = &run.grad;
+        let grad = &run.model.grad;
         let find = |name: &str| grad.outputs.iter().find(|spec| spec.name == name).cloned();
         // An output that does not hold the samples in front has a loss, but is not read for answers.
-        let output = run.derive.output.as_ref().and_then(|name| find(name));
+        let output = run.model.derive.output.as_ref().and_then(|name| find(name));
         let output = output.filter(|spec| spec.shape.first() == Some(&Dim::Batch));
-        let value = run.graph.outputs.iter().map(|id| run.graph.value(*id));
+        let value = run.model.graph.outputs.iter().map(|id| run.model.graph.value(*id));
         let value = value.into_iter().find(|value| output.as_ref().is_some_and(|spec| spec.name == value.name));
-        let kind = match (&run.derive.loss, value) {
+        let kind = match (&run.model.derive.loss, value) {
             (Loss::SoftmaxCrossEntropy, Some(value)) => {
-                let (count, stride) = class_axis(&run.derive, value);
+                let (count, stride) = class_axis(&run.model.derive, value);
                 Kind::Classes(Classes { count, stride })
             }
             (Loss::BceWithLogits, Some(_)) => Kind::Signs,
@@ -119,10 +119,11 @@ impl Evaluator {
         let model = keep_outputs(&grad.model, &names);
         let mut session = backend.load(&model.encode_to_vec(), &plan)?;
         // Whatever the backend cannot run is found out before anything is charged.
-        let made = made_up(grad, &plan, &run.params);
+        let made = made_up(grad, &plan, &run.model.params);
         session.run(&made.iter().map(Made::input).collect::<Vec<_>>(), &mut |_| {})?;
-        let (reduction, unit) = (run.derive.reduction, loss_unit(run));
-        Ok(Self { session, batch: Batch::new(split, ROWS), kind, reduction, unit, tally: None })
+        let (reduction, unit) = (run.model.derive.reduction, loss_unit(run));
+        let batch = new_batch(split, ROWS, run.normalize.as_ref())?;
+        Ok(Self { session, batch, kind, reduction, unit, tally: None })
     }
 
     /// Mean loss and, where the loss has classes, the share of right answers. Where labels are classes, both are means

@@ -18,17 +18,17 @@ impl Run {
     /// `params` are not of this run.
     pub fn released<'a>(&self, params: &'a [f32]) -> Result<Named<'a>, TrainedError> {
         let mut at = 0;
-        let parts = self.grad.parameters.iter().map(|spec| {
+        let parts = self.model.grad.parameters.iter().map(|spec| {
             let from = at;
             at += spec.elements(1);
             (spec.name.as_str(), params.get(from..at).unwrap_or_default())
         });
         let parts: Vec<(&str, &[f32])> = parts.collect();
         let owned = |(name, values): &(&str, &'a [f32])| ((*name).to_owned(), Cow::Borrowed(*values));
-        let Some(Adapted { adapters, .. }) = self.adapted.as_ref().filter(|adapted| !adapted.keep) else {
+        let Some(Adapted { adapters, .. }) = self.model.adapted.as_ref().filter(|adapted| !adapted.keep) else {
             return Ok(parts.iter().map(owned).collect());
         };
-        let merged = adapters.merged(&self.model, &parts)?;
+        let merged = adapters.merged(&self.model.onnx, &parts)?;
         let is_in_merged = |name: &str| {
             adapters
                 .list
@@ -47,9 +47,9 @@ impl Run {
     pub fn trained(&self, params: &[f32]) -> Result<ModelProto, TrainedError> {
         let released = self.released(params)?;
         let parts: Vec<(&str, &[f32])> = released.iter().map(|(name, values)| (name.as_str(), &values[..])).collect();
-        let model = match &self.adapted {
+        let model = match &self.model.adapted {
             Some(Adapted { model, keep: true, .. }) => model,
-            _ => &self.model,
+            _ => &self.model.onnx,
         };
         write_trained(model, &parts)
     }

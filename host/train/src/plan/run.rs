@@ -1,67 +1,45 @@
-//! A model made ready to be trained, with everything fixed that must be fixed before the first step.
+//! A run made ready, with everything that is fixed before the first step.
 
 use crate::TrainError;
 use crate::config::TrainConfig;
 use crate::engine::worker;
-use crate::plan::held_out::PrivateMetrics;
-use crate::plan::terms::Terms;
+use crate::plan::model::Model;
+use crate::plan::terms::Price;
+use crate::plan::warnings::Warnings;
 use crate::state::data_digest::data_digest;
-use damper_accounting::{Plan, RunKind};
+use damper_accounting::RunKind;
 use damper_core::accounting::Rate;
-use damper_data::Dataset;
-use damper_edit::lora::Adapted;
-use damper_grad::{DeriveOptions, GradGraph};
-use damper_onnx::graph::Graph;
-use damper_onnx::pb::ModelProto;
-use std::num::NonZeroUsize;
+use damper_data::{Dataset, Normalize};
+use std::sync::Arc;
 
-/// A model made ready to be trained, with everything fixed that must be fixed before data is read.
+/// A run made ready. Its copies share the model and the data.
 #[derive(Clone)]
 pub struct Run {
     /// The configuration.
     pub config: TrainConfig,
-    /// The model as it was read, without adapters.
-    pub model: ModelProto,
-    /// The model with adapters, if the run trains some. `graph` and `grad` are of it.
-    pub adapted: Option<Adapted>,
-    /// The public seed of its weights, where the file leaves them out.
-    pub init_seed: Option<u64>,
-    /// The graph that computes per-sample gradients.
-    pub grad: GradGraph,
-    /// The graph that computes clipped sums, where the backend clips.
-    pub clipped: Option<GradGraph>,
-    /// The model as a graph, without the initial values of the trained parameters, which are `params`.
-    pub graph: Graph,
-    /// The loss; the output that feeds it is named.
-    pub derive: DeriveOptions,
+    /// The model.
+    pub model: Arc<Model>,
     /// The data.
-    pub data: Dataset,
-    /// Initial values of the trained parameters, flat, in `grad.parameters` order.
-    pub params: Vec<f32>,
-    /// Rows of the one physical batch shape.
-    pub physical_batch: NonZeroUsize,
-    /// The terms that determine its privacy cost.
-    pub terms: Terms,
-    /// Every draw with its noise: what is priced is what runs. None if the run is not private.
-    pub plan: Option<Plan>,
-    /// The δ at which the plan is priced: what truncation leaves of the one claimed.
-    pub plan_delta: f64,
-    /// True if the held-out rows are rows of the training file.
-    pub held_out_of_training_file: bool,
-    /// The held-out samples are chosen by class, so that the class of every row is public.
-    pub stratified: bool,
-    /// The noise of private metrics, where they are asked for and there are held-out rows.
-    pub private_metrics: Option<PrivateMetrics>,
-    /// The price of all steps; of private metrics, where that is larger. Infinite if the run is not private.
-    pub epsilon: f64,
-    /// The Rényi order that gave it; none where privacy loss distributions did.
-    pub order: Option<f64>,
+    pub data: Arc<Dataset>,
+    /// The choice of the held-out rows.
+    pub held_out: HeldOut,
+    /// Rate, steps, noise and privacy cost.
+    pub price: Price,
+    /// Warnings, for whoever starts the run and for whoever holds the data.
+    pub warnings: Warnings,
+    /// Released constants that scale the features as a batch is filled.
+    pub(crate) normalize: Option<Normalize>,
     /// The digest of all data, if only a shard of the training rows is in memory.
     pub(crate) data_digest: Option<String>,
-    /// One line each for whoever starts the run, and for the report: functions of public figures alone.
-    pub warnings: Vec<String>,
-    /// One line each for whoever holds the data: what depends on its rows, and goes into no released file.
-    pub warnings_of_data: Vec<String>,
+}
+
+/// The choice of the held-out rows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct HeldOut {
+    /// True if they are rows of the training file.
+    pub of_training_file: bool,
+    /// True if they are chosen by class, so that the class of every row is public.
+    pub are_stratified: bool,
 }
 
 impl Run {
@@ -77,7 +55,8 @@ impl Run {
 
     /// Keeps the training rows of shard `rank` of `size` alone, and the held-out rows on rank 0, for [`run_on`](crate::run_on). Rows in a
     /// file are then taken into memory, up to `memory` bytes of each array. Read them with
-    /// [`DataOptions::of_shard`](damper_data::DataOptions::of_shard): else all are in memory before.
+    /// [`DataOptions::of_shard`](damper_data::DataOptions::of_shard): else all are in memory before. A copy of the run
+    /// keeps them there.
     ///
     /// # Errors
     ///
@@ -88,12 +67,13 @@ impl Run {
             return Err(TrainError::Run(format!("{rows} training rows make no {size} shards; use fewer ranks")));
         }
         self.data_digest = Some(data_digest(&self.data)?);
+        let data = Arc::make_mut(&mut self.data);
         if rank > 0 {
-            self.data.test = None;
+            data.test = None;
         }
-        self.data.train.keep_rows(rank * rows / size..(rank + 1) * rows / size);
-        self.data.train.load_rows(memory)?;
-        if let Some(test) = &mut self.data.test {
+        data.train.keep_rows(rank * rows / size..(rank + 1) * rows / size);
+        data.train.load_rows(memory)?;
+        if let Some(test) = &mut data.test {
             test.load_rows(memory)?;
         }
         Ok(())
@@ -111,6 +91,6 @@ impl Run {
 
     /// The rate that is priced: 1 where a sample has no coin.
     pub fn priced_rate(&self) -> Rate {
-        self.terms.event_rate
+        self.price.terms.event_rate
     }
 }

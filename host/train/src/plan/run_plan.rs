@@ -1,16 +1,25 @@
 //! The plan that a run is charged for, out of its configuration and terms.
 
+use crate::config::noise_correlation::NoiseCorrelation;
 use crate::engine::sampler::steps_per_event;
+use crate::engine::worker::Layout;
 use crate::plan::before_steps::BeforeSteps;
+use crate::plan::check::check_settings;
 use crate::plan::held_out::steps_between;
-use crate::{Noise, PrivateMetrics, Run, Terms, TrainConfig, TrainError};
-use damper_accounting::{Correlated, CorrelatedRun, Event, Recorded, RunParts};
+use crate::plan::price::{Priced, of_training, price, private_metrics};
+use crate::plan::read::{Source, network};
+use crate::plan::terms::Price;
+use crate::plan::tuning::tuning_rate;
+use crate::{Noise, PrivateMetrics, Run, Terms, TestMetrics, TrainConfig, TrainError};
+use damper_accounting::{Correlated, CorrelatedRun, Event, Recorded, RunParts, Sampler};
 use damper_budget::RunPlan;
 use damper_core::accounting::SampledGaussian;
 use damper_core::grid::Grid;
 use damper_core::noise::{ContinuousGaussian, DiscreteGaussian};
 use damper_core::private::Mechanism;
 use damper_core::schedule::{Declared, Schedule};
+use damper_data::held_out_rows;
+use damper_onnx::SettingError;
 
 impl Run {
     /// Its plan, which a budget is charged for.
@@ -19,7 +28,8 @@ impl Run {
     ///
     /// The noise or a rate is outside its range.
     pub fn run_plan(&self) -> Result<RunPlan, TrainError> {
-        run_plan(&self.config, self.data.train.len() as u64, &self.terms, self.private_metrics.as_ref())
+        let Price { terms, private_metrics, .. } = &self.price;
+        run_plan(&self.config, self.data.train.len() as u64, terms, private_metrics.as_ref())
     }
 }
 
@@ -81,6 +91,44 @@ pub(crate) fn recorded(
     };
     let recorded = Recorded::new(config.accountant, config.delta, &[]).with(&parts);
     recorded.with_kind(config.kind()).with_sampler(config.sampler, u64::from(terms.steps))
+}
+
+/// The plan of a run on `samples` samples, before any data is read. Private metrics count as if the data had held-out rows. If
+/// `tuning`, a part of the samples is held out for figures after the noise was chosen: the rate is higher.
+///
+/// # Errors
+///
+/// A setting is at fault.
+pub fn plan(
+    source: &Source,
+    mut config: TrainConfig,
+    samples: u64,
+    tuning: Option<f64>,
+) -> Result<RunPlan, TrainError> {
+    check_settings(source.data_options.test.as_ref(), &config)?;
+    config.method.check(&config.optimizer)?;
+    if tuning.is_some() && !matches!(config.sampler, Sampler::Poisson | Sampler::Shuffled) {
+        let problem =
+            "is priced for the samples of the last run, and tuning holds some out; give one value for each key";
+        return Err(SettingError::new("sampler", config.sampler.name(), problem).into());
+    }
+    // Rounding of correlated noise costs by the number of parameters.
+    let parameters = match config.noise_correlation {
+        NoiseCorrelation::None => 0,
+        _ => Layout::new(&network(source)?.grad).dim(),
+    };
+    let Priced { terms, cut, plan, .. } = price(&mut config, samples, parameters)?;
+    let metrics = match (config.test_metrics, &plan) {
+        (TestMetrics::Private { .. }, Some(plan)) => {
+            let training = of_training(&config, plan, terms.truncation, cut)?;
+            private_metrics(&config, &source.derive.loss, &terms, training.price.epsilon)?
+        }
+        _ => None,
+    };
+    let left = tuning.map_or(samples, |part| samples - held_out_rows(samples, part));
+    let rate = if left == samples { terms.rate } else { tuning_rate(&config, samples, left)? };
+    let event_rate = if config.sampler == Sampler::Poisson { rate } else { terms.event_rate };
+    run_plan(&config, left, &Terms { rate, event_rate, ..terms }, metrics.as_ref())
 }
 
 /// Each event and how often it comes in a row, in the order of the steps.

@@ -1,6 +1,7 @@
-//! The terms of a run: rate, steps and noise, from which its ε follows.
+//! The terms of a run, rate, steps and noise, and the ε that follows from them.
 
-use damper_accounting::{CorrelatedRun, Truncation};
+use crate::plan::held_out::PrivateMetrics;
+use damper_accounting::{CorrelatedRun, Plan, Truncation};
 use damper_core::accounting::Rate;
 use damper_core::schedule::{AnyNoise, LearningRate};
 use damper_core::threshold::CountNoise;
@@ -30,4 +31,21 @@ pub struct Terms {
     pub sigma_grid: Option<u32>,
     /// The noise of counts that each step releases beside its gradient.
     pub count_noise: Option<CountNoise>,
+}
+
+/// The privacy cost of a run, and what it follows from.
+#[derive(Clone, Debug)]
+pub struct Price {
+    /// The terms that determine it.
+    pub terms: Terms,
+    /// Every draw with its noise: what the accountant counts is what runs. None if the run is not private.
+    pub plan: Option<Plan>,
+    /// The δ of the plan's ε: what truncation leaves of the δ claimed.
+    pub plan_delta: f64,
+    /// The noise of private metrics, if they are asked for and there are held-out rows.
+    pub private_metrics: Option<PrivateMetrics>,
+    /// ε of all steps, or of private metrics, if that is larger. Infinite if the run is not private.
+    pub epsilon: f64,
+    /// The Rényi order that gave it. None if privacy loss distributions did.
+    pub order: Option<f64>,
 }

@@ -96,9 +96,9 @@ pub(crate) fn check(run: &Run) -> Result<(), TrainError> {
         return refuse(format!(
             "about {expected} bytes ({} steps of about {} samples of {} parameters), above `record_limit` {}; record a shorter \
              run or a smaller model, or give a larger `record_limit`",
-            run.terms.steps,
+            run.price.terms.steps,
             config.batch_size,
-            run.params.len(),
+            run.model.params.len(),
             record.limit
         ));
     }
@@ -121,11 +121,12 @@ pub(crate) fn check(run: &Run) -> Result<(), TrainError> {
 /// Bytes of a recording of this run, as many as are expected: how many samples were really drawn is private.
 #[must_use]
 pub fn recording_bytes(run: &Run) -> u64 {
-    let dim = run.params.len() as u64;
+    let dim = run.model.params.len() as u64;
     let sample = dim.saturating_mul(4);
     let step = 4u64.saturating_add(u64::from(run.config.batch_size).saturating_mul(sample));
-    let checkpoint = 10 * u64::from(run.terms.steps.div_ceil(u32::from(EVERY)));
-    let groups = sample.saturating_add(u64::from(run.terms.steps).saturating_mul(step)).saturating_add(checkpoint);
+    let checkpoint = 10 * u64::from(run.price.terms.steps.div_ceil(u32::from(EVERY)));
+    let groups =
+        sample.saturating_add(u64::from(run.price.terms.steps).saturating_mul(step)).saturating_add(checkpoint);
     // The configuration takes some hundred bytes.
     PackWriter::size(SET, groups.saturating_add(256))
 }
@@ -137,7 +138,7 @@ pub fn recording_part(file: &Path) -> PathBuf {
 }
 
 fn layers(run: &Run) -> Vec<Layer> {
-    run.config.method.clipping.layers(Layout::new(&run.grad).lengths())
+    run.config.method.clipping.layers(Layout::new(&run.model.grad).lengths())
 }
 
 /// A recording on its way.
@@ -171,11 +172,11 @@ impl Recording {
     pub(crate) fn begin(run: &Run, origin: Origin<'_>, from: Beginning) -> Result<Begun, TrainError> {
         let Some(record) = &run.config.record else { return Ok(Begun::Recording(None)) };
         let config = &run.config;
-        let mut pack = PackWriter::new(SET, run.params.len() * 4 + 4096);
+        let mut pack = PackWriter::new(SET, run.model.params.len() * 4 + 4096);
         pack.u8(RUN);
         pack.name(&config.method.name);
-        pack.u32(u32::try_from(run.params.len()).unwrap_or(u32::MAX));
-        pack.u32(run.terms.steps);
+        pack.u32(u32::try_from(run.model.params.len()).unwrap_or(u32::MAX));
+        pack.u32(run.price.terms.steps);
         pack.u16(EVERY);
         match origin {
             Origin::Seed(seed) => {
@@ -193,10 +194,10 @@ impl Recording {
         write(config.method.threshold.build(false)?.1.to_record(), &mut pack);
         write(&*config.method.filter.build(0)?.1, &mut pack);
         write(&*config.optimizer.build(&[])?.1, &mut pack);
-        config.method.learning_rate.record(run.terms.rate, run.terms.steps, &mut pack);
+        config.method.learning_rate.record(run.price.terms.rate, run.price.terms.steps, &mut pack);
         config.method.noise_schedule.record(&mut pack)?;
-        pack.f32s(&run.params);
-        let (steps, done) = (run.terms.steps, if let Beginning::Resumed { step, .. } = from { step } else { 0 });
+        pack.f32s(&run.model.params);
+        let (steps, done) = (run.price.terms.steps, if let Beginning::Resumed { step, .. } = from { step } else { 0 });
         let own = matches!(from, Beginning::Resumed { .. }) && pack.owns_part(&record.file, SETTING);
         if let Beginning::Resumed { step, len, lost } = from {
             let lost = match (lost, step, len) {
@@ -272,19 +273,19 @@ impl GradientObserver for Recording {
 
 /// The mechanism and its sums: of i32 where all samples in one draw and the noise cannot leave them.
 fn mechanism(pack: &mut PackWriter, run: &Run) -> Result<(), TrainError> {
-    let Some(sigma) = run.terms.sigma_grid else {
+    let Some(sigma) = run.price.terms.sigma_grid else {
         pack.u8(2);
-        pack.f64(run.terms.multiplier);
+        pack.f64(run.price.terms.multiplier);
         return Ok(());
     };
-    let correlated = &run.terms.correlated;
+    let correlated = &run.price.terms.correlated;
     let farthest = match correlated {
         Some(correlated) => correlated.mechanism::<[NoiseWord; 0]>()?.largest_noise().ceil() as u64,
         None => {
             let mechanism = DiscreteGaussian::<i64>::new(Grid::new(run.config.grid_bits)?, sigma)?;
-            let noise = run.terms.noise_schedule;
-            let each =
-                (0..run.terms.steps).map(|step| mechanism.scaled(noise.factor(step, &run.terms.learning_rate)).sigma());
+            let noise = run.price.terms.noise_schedule;
+            let each = (0..run.price.terms.steps)
+                .map(|step| mechanism.scaled(noise.factor(step, &run.price.terms.learning_rate)).sigma());
             FARTHEST * u64::from(each.max().unwrap_or(sigma))
         }
     };

@@ -24,7 +24,7 @@ pub(crate) fn check_room(run: &Run, folder: &Path, memory: Option<&mut dyn SaveS
         let sizes = STATES.map(|name| fs::metadata(folder.join(name)).map_or(0, |found| found.len()));
         states_to_come(saved_bytes(memory), &sizes)
     });
-    let model = run.model.encoded_len() as u64;
+    let model = run.model.onnx.encoded_len() as u64;
     let out = folder.parent().unwrap_or(folder);
     let mut needed = vec![Need { what: "model", setting: "out", at: out.into(), bytes: model + SMALL_FILES }];
     if state > 0 {

@@ -42,17 +42,17 @@ impl BatchSampler {
         Self {
             sampler: config.sampler,
             has_pattern: config.sampler != Sampler::Poisson
-                || run.terms.correlated.is_some()
-                || run.terms.truncation.is_some(),
+                || run.price.terms.correlated.is_some()
+                || run.price.terms.truncation.is_some(),
             groups: config.groups() as usize,
             epoch: (config.sampler == Sampler::Shuffled).then(|| epoch_steps(samples as u64, config.batch_size)),
-            separation: match (&run.terms.correlated, config.sampler) {
+            separation: match (&run.price.terms.correlated, config.sampler) {
                 (Some(noise), _) => noise.participation.separation(),
                 (None, Sampler::CyclicPoisson) => config.groups(),
                 (None, Sampler::MinSeparation) => samples.div_ceil(config.batch_size as usize) as u32,
                 (None, _) => 1,
             },
-            most: match (config.sampler, run.terms.truncation) {
+            most: match (config.sampler, run.price.terms.truncation) {
                 (Sampler::MinSeparation | Sampler::Shuffled, _) => config.batch_size as usize,
                 (_, Some(truncation)) => usize::try_from(truncation.most).unwrap_or(usize::MAX),
                 _ => usize::MAX,

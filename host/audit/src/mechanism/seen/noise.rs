@@ -29,7 +29,7 @@ pub(in super::super) struct Slack {
 
 impl Slack {
     pub(in super::super) fn of(run: &Run) -> Self {
-        match run.terms.sigma_grid {
+        match run.price.terms.sigma_grid {
             // What a float of 24 bits rounds, and the grid.
             Some(sigma) => {
                 let rounded = rounding(run);
@@ -70,10 +70,10 @@ pub(super) struct SeenNoise {
 
 impl SeenNoise {
     pub(super) fn new(run: &Run, per_window: u64) -> Self {
-        let lengths = Layout::new(&run.grad).lengths().to_vec();
+        let lengths = Layout::new(&run.model.grad).lengths().to_vec();
         let dim: usize = lengths.iter().sum();
         let Slack { squares: slack, tails: tail_slack } = Slack::of(run);
-        let scheduled = run.terms.noise_schedule != AnyNoise::Schedule(NoiseSchedule::Constant);
+        let scheduled = run.price.terms.noise_schedule != AnyNoise::Schedule(NoiseSchedule::Constant);
         Self {
             slack,
             tail_slack,
@@ -88,7 +88,7 @@ impl SeenNoise {
             by_count: vec![],
             window: Moments::default(),
             per_window,
-            by_part: (dim <= MOST_COORDINATES && scheduled).then_some(run.terms.steps),
+            by_part: (dim <= MOST_COORDINATES && scheduled).then_some(run.price.terms.steps),
             neighbours: [Products::default(); 3],
             in_turn: [Products::default(); 2],
             with_counts: Products::default(),
@@ -212,7 +212,7 @@ impl SeenNoise {
         for (at, moments) in self.by_place.iter().enumerate() {
             deviation("deviation of the noise, each place in a block of 64", moments, format!("place {at}"));
         }
-        for (at, (moments, spec)) in self.by_layer.iter().zip(&run.grad.parameters).enumerate() {
+        for (at, (moments, spec)) in self.by_layer.iter().zip(&run.model.grad.parameters).enumerate() {
             deviation("deviation of the noise, each tensor", moments, format!("tensor {at}, {}", spec.name));
         }
         for (at, moments) in self.by_count.iter().enumerate() {

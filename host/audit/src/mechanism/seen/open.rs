@@ -44,7 +44,7 @@ impl Open {
 
 /// The deviation of the noise that the price assumes of step `number`, in clips.
 pub(in super::super) fn assumed(run: &Run, number: u32) -> f64 {
-    let terms = &run.terms;
+    let terms = &run.price.terms;
     let factor = terms.noise_schedule.factor(number, &terms.learning_rate);
     match terms.sigma_grid {
         Some(sigma) => (f64::from(sigma) * factor).ceil() / f64::from(1u32 << run.config.grid_bits),

@@ -63,7 +63,8 @@ impl Whitened {
 
 /// The share of z that rounding may be, at most.
 pub(super) fn rounding(run: &Run) -> f64 {
-    run.terms
+    run.price
+        .terms
         .correlated
         .as_ref()
         .map_or(0.0, |noise| noise.correlation.rounding(noise.participation.steps()) / f64::from(noise.sigma))

@@ -13,9 +13,7 @@ use damper_report::compare::{Figures, Found, Score, SearchPlan, TUNING_PART, Tas
 use damper_report::{TrainReport, create_ledger_folder, trained_model};
 use damper_train::files::{Access, create_private_folder, write};
 use damper_train::search::{Candidate, calibrated, candidates};
-use damper_train::{
-    self as train, Budget, Evaluation, Outcome, Progress, Run, Source, StepReport, TestMetrics, TrainConfig, TrainError,
-};
+use damper_train::{self as train, Budget, Outcome, Run, Source, TestMetrics, TrainConfig, TrainError};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
@@ -205,7 +203,8 @@ impl Search {
             fs::remove_dir_all(&scratch)?;
         }
         create_private_folder(&scratch)?;
-        let trained = train::run(&run, &scratch, &mut Silent);
+        // Progress would show how many candidates there are.
+        let trained = train::run(&run, &scratch, &mut ());
         fs::remove_dir_all(&scratch)?;
         let outcome = match trained {
             Err(TrainError::Diverged { .. }) => return Ok(None),
@@ -265,15 +264,4 @@ fn planned(
         }
     }
     Err(Failure::keys(format!("epsilon {target}: no noise is found at which the search costs that; raise it")))
-}
-
-/// No progress: it would show how many candidates there are.
-struct Silent;
-
-impl Progress for Silent {
-    fn backend(&mut self, _: &str) {}
-
-    fn step(&mut self, _: &StepReport, _: &mut dyn FnMut(u32) -> f64) {}
-
-    fn evaluated(&mut self, _: &Evaluation) {}
 }

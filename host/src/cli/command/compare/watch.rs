@@ -4,7 +4,7 @@ use crate::cli::args::flags::with_flags;
 use crate::cli::session::progress::duration;
 use crate::cli::session::rows::RowWarnings;
 use damper_report::compare::{Figures, Position, Purpose, Task};
-use damper_train::{Evaluation, Progress, StepReport};
+use damper_train::{Progress, RunEvent};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
@@ -150,25 +150,29 @@ fn eprint_line(text: &str) {
 }
 
 impl Progress for RunWatch<'_> {
-    fn backend(&mut self, note: &str) {
-        let heard = &mut self.watch.heard.lock().unwrap_or_else(PoisonError::into_inner).backend;
-        if heard != note {
-            note.clone_into(heard);
-            self.watch.line(&format!("backend: {}", with_flags(note)));
+    fn on_event(&mut self, event: RunEvent<'_>) {
+        match event {
+            RunEvent::Opened(note) => {
+                let heard = &mut self.watch.heard.lock().unwrap_or_else(PoisonError::into_inner).backend;
+                if heard != note {
+                    note.clone_into(heard);
+                    self.watch.line(&format!("backend: {}", with_flags(note)));
+                }
+            }
+            RunEvent::Stepped { at, .. } => {
+                if let Some(bar) = &self.watch.bar {
+                    bar.set_length(u64::from(at.steps));
+                    bar.set_position(u64::from(at.step));
+                }
+            }
+            RunEvent::Warned(text) => self.watch.warn([with_flags(text)].into_iter()),
+            RunEvent::Resumed(_)
+            | RunEvent::Unrecorded { .. }
+            | RunEvent::Counted(_)
+            | RunEvent::Evaluated(_)
+            | RunEvent::Saved(_)
+            | RunEvent::Ended(_) => {}
         }
-    }
-
-    fn step(&mut self, at: &StepReport, _: &mut dyn FnMut(u32) -> f64) {
-        if let Some(bar) = &self.watch.bar {
-            bar.set_length(u64::from(at.steps));
-            bar.set_position(u64::from(at.step));
-        }
-    }
-
-    fn evaluated(&mut self, _: &Evaluation) {}
-
-    fn warning(&mut self, text: &str) {
-        self.watch.warn([with_flags(text)].into_iter());
     }
 
     fn data_warning(&mut self, text: &str) {

@@ -14,7 +14,7 @@ use crate::plan::held_out::steps_between;
 use crate::state::checkpoint::{Checkpoint, Environment, Place, check_same, identity};
 use crate::state::recording::{Beginning, Begun, Origin, Recording};
 use crate::state::store::{LedgerFile, RESERVE, RanksLedger};
-use crate::{Outcome, Progress, Run, TrainError};
+use crate::{Outcome, Progress, Run, RunEvent, TrainError};
 use damper_budget::{EXACT, RunPlan, evaluations_until};
 use damper_core::accounting::Ledger;
 use damper_onnx::SettingError;
@@ -116,7 +116,7 @@ pub fn observed(
     let ranks = Ranks::new(group, run, run.threads())?;
     let mut key = key(&ranks, run, checkpoint.as_deref())?;
     let backend = agree(group, backend_of(run))?;
-    progress.backend(&backend.note());
+    progress.on_event(RunEvent::Opened(&backend.note()));
     let independence = rehearsed(run, backend.as_ref(), progress)?;
     let plan = run.run_plan()?;
     let environment = Environment::of(run, backend.as_ref(), run.threads());
@@ -138,7 +138,7 @@ pub fn observed(
     let generator = generator::generator(run.config.seed, &mut key);
     let watched = observer.as_mut().map(|observer| &mut **observer as &mut dyn Observer);
     let normalize = constants(run, &ranks, folder, checkpoint.as_deref_mut(), &plan, &generator, watched)?;
-    let normalized = normalize.as_ref().map(|constants| normalized(run, constants)).transpose()?;
+    let normalized = normalize.clone().map(|constants| normalized(run, constants));
     let run = normalized.as_ref().unwrap_or(run);
     let written = Written { folder, plan, ledger, evaluations, recording, checkpoint, place };
     let backend = backend.as_ref();
@@ -164,7 +164,7 @@ fn rehearsed(run: &Run, backend: &dyn Backend, progress: &mut dyn Progress) -> R
         rehearsed
     };
     if none_is_finite {
-        progress.warning(NONE_IS_FINITE);
+        progress.on_event(RunEvent::Warned(NONE_IS_FINITE));
     }
     if run.is_sharded() && independence != Independence::Tested {
         // Which samples share a batch depends on the shards.
@@ -182,11 +182,12 @@ fn ledgers<'a>(
     plan: &RunPlan,
     place: Place,
 ) -> [Ledger<RanksLedger<'a>>; 2] {
-    let steps = run.terms.steps;
+    let steps = run.price.terms.steps;
     let file = folder.map(|folder| LedgerFile::new(folder, plan, place.charged));
     let ledger = Ledger::resume(RanksLedger::new(file, group), steps, place.first).with_reserve(RESERVE);
-    let releases = run.private_metrics.as_ref().map_or(0, |metrics| metrics.releases);
-    let released = evaluations_until(place.first, steps, steps_between(&run.config, run.terms.rate)).min(releases);
+    let releases = run.price.private_metrics.as_ref().map_or(0, |metrics| metrics.releases);
+    let released =
+        evaluations_until(place.first, steps, steps_between(&run.config, run.price.terms.rate)).min(releases);
     let file = folder.map(|folder| LedgerFile::of_held_out(folder, plan));
     let evaluations = Ledger::resume(RanksLedger::new(file, &Alone), releases, released).with_reserve(releases);
     [ledger, evaluations]
@@ -200,8 +201,8 @@ fn recording(begun: Begun, progress: &mut dyn Progress) -> (Option<Recording>, b
             (recording, is_recorded)
         }
         Begun::Whole => (None, true),
-        Begun::Lost(why, part) => {
-            progress.unrecorded(why, part);
+        Begun::Lost(why, has_part) => {
+            progress.on_event(RunEvent::Unrecorded { why, has_part });
             (None, false)
         }
     }
@@ -213,7 +214,7 @@ fn check_ranks(run: &Run) -> Result<(), TrainError> {
     if run.config.is_not_private() {
         return refused("not_private", "", "adds floats, whose sum depends on the ranks; run it in one process");
     }
-    if run.clipped.is_some() {
+    if run.model.clipped.is_some() {
         return refused("readout", "clipped-sum", "adds floats, whose sum depends on the ranks; leave it out");
     }
     if run.config.path() != EXACT {

@@ -33,7 +33,7 @@ impl Clock {
 
     /// Returns the progress after `step` steps of `run` at each twentieth of the run, however fast it is, and from time to time.
     pub(crate) fn report(&mut self, step: u32, run: &Run) -> Option<StepReport> {
-        let steps = run.terms.steps;
+        let steps = run.price.terms.steps;
         let twentieths = |step: u32| u64::from(step) * 20 / u64::from(steps);
         if self.told.elapsed() < TICK && twentieths(step) == twentieths(step - 1) {
             return None;

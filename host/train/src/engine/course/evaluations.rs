@@ -41,9 +41,17 @@ impl<'a> Evaluations<'a> {
             }
             _ => None,
         };
-        let best = BestParams::begin(folder, &before, run.params.len());
-        let (layout, steps) = (Layout::new(&run.grad), run.terms.steps);
-        Ok(Self { config, layout, evaluator, steps, every: steps_between(config, run.terms.rate), all: before, best })
+        let best = BestParams::begin(folder, &before, run.model.params.len());
+        let (layout, steps) = (Layout::new(&run.model.grad), run.price.terms.steps);
+        Ok(Self {
+            config,
+            layout,
+            evaluator,
+            steps,
+            every: steps_between(config, run.price.terms.rate),
+            all: before,
+            best,
+        })
     }
 
     /// Those so far.

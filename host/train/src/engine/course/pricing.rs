@@ -26,12 +26,14 @@ impl Pricing {
         draws: &BatchSampler,
         first: u32,
     ) -> Result<Self, TrainError> {
-        let correlated = run.terms.correlated.as_ref().map(CorrelatedRun::event).transpose()?.map(|(event, _)| event);
+        let correlated =
+            run.price.terms.correlated.as_ref().map(CorrelatedRun::event).transpose()?.map(|(event, _)| event);
         let mut begun = Self { spent: Odometer::new(run)?, correlated };
         for at in 0..first {
             begun.count(run, step, draws, at)?;
         }
-        let evaluations = evaluations_until(first, run.terms.steps, steps_between(&run.config, run.terms.rate));
+        let evaluations =
+            evaluations_until(first, run.price.terms.steps, steps_between(&run.config, run.price.terms.rate));
         (0..evaluations).for_each(|_| begun.spent.count_evaluation());
         Ok(begun)
     }

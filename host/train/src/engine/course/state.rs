@@ -1,11 +1,10 @@
 //! The state of a run: made anew, or restored from an earlier process.
 
 use super::begin::Settled;
-use super::clock::Clock;
-use super::evaluations::Evaluations;
 use super::pricing::Pricing;
+use super::trajectory::Trajectory;
 use crate::choice::OptimizerState;
-use crate::engine::non_finite::NonFinite;
+use crate::engine::iterates::Iterates;
 use crate::engine::ranks::group::agree;
 use crate::engine::ranks::sharded_state::WholeState;
 use crate::engine::sampler::BatchSampler;
@@ -15,8 +14,7 @@ use crate::engine::watched::{GradientWatch, ThresholdWatch, Watched, WatchedStat
 use crate::engine::worker::{Accumulate, Layout, Step};
 use crate::state::checkpoint::{Moment, Place};
 use crate::state::space::check_room;
-use crate::{Resumed, TrainError};
-use damper_core::average::Average;
+use crate::{Resumed, RunEvent, TrainError};
 use damper_core::clip::Layer;
 use damper_core::slots::OptimizerSlot;
 
@@ -26,21 +24,12 @@ pub(super) struct Engine<'a, 'o, 'l, M: Trained, W> {
     pub(super) workers: W,
     pub(super) step: Step<'l, M, Watched<OptimizerSlot>>,
     pub(super) state: State<M, WatchedState<OptimizerState>>,
-    pub(super) params: Vec<f32>,
-    pub(super) average: Average<Vec<f32>>,
+    pub(super) trajectory: Trajectory<'a>,
     pub(super) draws: BatchSampler,
     pub(super) draw: Draw,
     pub(super) pricing: Pricing,
-    pub(super) evaluations: Evaluations<'a>,
-    pub(super) non_finite: NonFinite,
-    pub(super) clock: Clock,
     /// Steps that were charged before a stop, and lost.
     pub(super) lost_steps: u32,
-    /// The step after which the run ends early, if it does.
-    pub(super) ended_early: Option<u32>,
-    /// Steps that are done.
-    pub(super) done: u32,
-    pub(super) stopped: bool,
 }
 
 impl<'a, 'o, 'l, M, W> Engine<'a, 'o, 'l, M, W>
@@ -58,7 +47,7 @@ where
     ) -> Result<Self, TrainError> {
         let Settled { run, backend, generator, .. } = settled;
         let Place { first, lost, .. } = settled.written.place;
-        let layout = Layout::new(&run.grad);
+        let layout = Layout::new(&run.model.grad);
         // After a stop it is rebuilt from the key, also for steps that were lost: a burned row stays in later ones.
         let noise =
             mechanism.noise(layout.dim(), first, generator).map_err(|error| TrainError::Run(error.to_string()))?;
@@ -69,14 +58,14 @@ where
         if settled.observer.is_some() {
             let method = &run.config.method;
             let (_, shadow) = method.threshold.build(method.count_non_finite)?;
-            state.optimizer.watch = Some(GradientWatch::new(run.params.len()));
+            state.optimizer.watch = Some(GradientWatch::new(run.model.params.len()));
             state.threshold.watch = Some(ThresholdWatch { counts: vec![], shadow });
         }
-        let mut params = run.params.clone();
-        let mut average = Average::new(vec![0.0; if run.config.average.is_some() { params.len() } else { 0 }]);
-        let (before, lost_steps) = settled.restore::<M>(&mut params, &mut average, &mut state)?;
-        let evaluations =
-            Evaluations::begin(run, backend, settled.ranks.leads(), settled.written.folder, before.evaluations)?;
+        let mut iterates = Iterates::new(run);
+        let (before, lost_steps) = settled.restore::<M>(&mut iterates, &mut state)?;
+        let (evaluates, folder) = (settled.ranks.leads(), settled.written.folder);
+        let mut trajectory = Trajectory::begin(run, iterates, backend, evaluates, folder, before, first - lost)?;
+        trajectory.done = first;
         let mut draws = BatchSampler::new(run, run.data.train.len() as u32);
         let mut draw = Draw::default();
         match run.data.train.held() {
@@ -86,27 +75,10 @@ where
         }
         let pricing = Pricing::begin(run, &step, &draws, first)?;
         if first > 0 {
-            settled.progress.resumed(&Resumed { step: first - lost, lost, evaluations: evaluations.all() });
+            let at = Resumed { step: first - lost, lost, evaluations: trajectory.evaluations.all() };
+            settled.progress.on_event(RunEvent::Resumed(at));
         }
-        let non_finite = NonFinite::begin(settled.written.folder, first - lost);
-        Ok(Self {
-            settled,
-            workers,
-            step,
-            state,
-            params,
-            average,
-            draws,
-            draw,
-            pricing,
-            evaluations,
-            non_finite,
-            clock: Clock::after(before.seconds),
-            lost_steps,
-            ended_early: None,
-            done: first,
-            stopped: false,
-        })
+        Ok(Self { settled, workers, step, state, trajectory, draws, draw, pricing, lost_steps })
     }
 }
 
@@ -114,18 +86,14 @@ impl Settled<'_, '_> {
     /// Gives a run that goes on the state of the earlier process, on all ranks. Returns what was told before the stop, and the steps lost.
     fn restore<M: Trained>(
         &mut self,
-        params: &mut [f32],
-        average: &mut Average<Vec<f32>>,
+        iterates: &mut Iterates,
         state: &mut State<M, WatchedState<OptimizerState>>,
     ) -> Result<(Moment, u32), TrainError> {
         let Self { run, ranks, written, .. } = self;
         if let Some(saved) = ranks.saved(written.checkpoint.as_mut().and_then(|checkpoint| checkpoint.take_saved()))? {
             let restored = match ranks.shard() {
-                None => saved.restore(&mut (&mut *params, (&mut *average, &mut *state))),
-                Some(shard) => {
-                    let state = WholeState::to_restore(state, shard);
-                    saved.restore(&mut (&mut *params, (&mut *average, state)))
-                }
+                None => saved.restore(&mut iterates.with(&mut *state)),
+                Some(shard) => saved.restore(&mut iterates.with(WholeState::to_restore(state, shard))),
             };
             let restored = restored.map_err(|error| match &written.checkpoint {
                 Some(checkpoint) => checkpoint.damaged(error),
@@ -133,7 +101,7 @@ impl Settled<'_, '_> {
             });
             agree(ranks.group(), restored)?;
         }
-        ranks.save(params, average, state, |memory| {
+        ranks.save(iterates, state, |memory| {
             if let Some(folder) = written.folder {
                 check_room(run, folder, written.checkpoint.is_some().then_some(&mut *memory))?;
             }

@@ -1,17 +1,16 @@
 //! One step: charge, draw, gradients, release. And an evaluation, if one follows.
 
 use super::begin::Settled;
-use super::evaluations::diverged;
 use super::state::Engine;
+use super::trajectory::Trajectory;
+use crate::TrainError;
 use crate::engine::observe::{Given, Summed};
 use crate::engine::ranks::Taken;
 use crate::engine::step_loop::{self, Sum};
 use crate::engine::trained::Trained;
 use crate::engine::worker::{Accumulate, GradientObserver};
 use crate::outcome::evaluate::loss_unit;
-use crate::plan::weights::LARGEST;
 use crate::state::checkpoint::Moment;
-use crate::{Evaluation, TrainError};
 use damper_access::Unreleased;
 use damper_core::threshold::Threshold;
 
@@ -24,8 +23,9 @@ where
     /// Charges a step, draws its batch, spreads it over the workers, releases. Returns the samples that this rank added, and those among them
     /// without a finite gradient, which are as secret as the data.
     pub(super) fn one_step(&mut self) -> Result<(usize, u32), TrainError> {
-        let Self { settled, workers, step, state, params, draws, draw, .. } = self;
+        let Self { settled, workers, step, state, trajectory, draws, draw, .. } = self;
         let Settled { run, ranks, generator, written, observer, .. } = settled;
+        let params = &mut trajectory.iterates.params;
         let mut taken = match ranks.shard() {
             None => Taken::Whole(step.open(state, &mut written.ledger)?),
             Some(shard) => Taken::Block(step.open_block(state, &mut written.ledger, shard.own.clone())?),
@@ -64,7 +64,8 @@ where
 
     /// Shows what the step released to the recording and to an observer.
     fn show_release(&mut self) -> Result<(), TrainError> {
-        let Self { settled: Settled { written, observer, .. }, step, state, params, .. } = self;
+        let Self { settled: Settled { written, observer, .. }, step, state, trajectory, .. } = self;
+        let params = &trajectory.iterates.params;
         let slots = step.slots();
         if let Some(recording) = &mut written.recording {
             let threshold = (&slots.threshold.0, &state.threshold.inner);
@@ -84,33 +85,26 @@ where
         Ok(())
     }
 
-    /// Evaluates the parameters after `done` steps, and decides whether the run ends early.
-    pub(super) fn evaluate(&mut self, done: u32) -> Result<(), TrainError> {
-        let figures = self.figures(done);
-        let Self { settled, step, draws, params, average, pricing, evaluations, .. } = self;
-        let Settled { run, ranks, progress, .. } = settled;
+    /// Evaluates the parameters after the steps that are done, and decides whether the run ends early.
+    pub(super) fn evaluate(&mut self) -> Result<(), TrainError> {
+        let figures = self.figures();
+        let Self { settled: Settled { run, ranks, progress, .. }, step, draws, trajectory, pricing, .. } = self;
         let at = figures.map(|figures| {
-            figures.map(|(loss, accuracy)| {
-                let epsilon = pricing.of_first(run, step, draws, done);
-                let epoch = f64::from(done) * run.terms.rate.as_f64();
-                Evaluation { step: done, epoch, epsilon, loss, accuracy }
-            })
+            figures.map(|figures| trajectory.evaluation(figures, pricing.of_first(run, step, draws, trajectory.done)))
         });
-        if let Some(at) = ranks.of_rank_0(at, Moment::one_to_bytes, Moment::one_of_bytes)? {
-            progress.evaluated(&at);
-            evaluations.push(at, average.mean().unwrap_or(params))?;
-            self.ended_early = (done < run.terms.steps && evaluations.have_stalled()).then_some(done);
+        match ranks.of_rank_0(at, Moment::one_to_bytes, Moment::one_of_bytes)? {
+            Some(at) => trajectory.evaluated(at, *progress),
+            None => Ok(()),
         }
-        Ok(())
     }
 
-    /// Loss and accuracy after `done` steps, exact or with noise that is charged; none on a rank that does not evaluate.
-    fn figures(&mut self, done: u32) -> Result<Option<(f64, Option<f64>)>, TrainError> {
-        let Self { settled, params, average, pricing, evaluations, .. } = self;
+    /// Loss and accuracy, exact or with noise that is charged. A rank that does not evaluate has none.
+    fn figures(&mut self) -> Result<Option<(f64, Option<f64>)>, TrainError> {
+        let Self { settled, trajectory: Trajectory { iterates, evaluations, done, .. }, pricing, .. } = self;
         let Settled { run, generator, written, observer, .. } = settled;
-        let evaluated = average.mean().unwrap_or(params);
-        let Some(metrics) = &run.private_metrics else { return evaluations.exact(evaluated) };
-        if done == written.place.first {
+        let evaluated = iterates.result();
+        let Some(metrics) = &run.price.private_metrics else { return evaluations.exact(evaluated) };
+        if *done == written.place.first {
             // Its noise was used, or may have been, by a release that a stop has lost.
             return Ok(None);
         }
@@ -123,12 +117,4 @@ where
         let (loss, accuracy) = metrics.figures(noisy, rows);
         Ok(Some((loss_unit(run) * loss, accuracy)))
     }
-}
-
-/// Checks what step `number` released. Optimizers saturate, so a parameter that diverges is large, not infinite.
-pub(crate) fn in_range(number: u32, params: &[f32]) -> Result<(), TrainError> {
-    if params.iter().all(|x| x.abs() <= LARGEST) {
-        return Ok(());
-    }
-    Err(diverged(number, "a released parameter is"))
 }

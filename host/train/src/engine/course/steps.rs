@@ -2,7 +2,7 @@
 
 use super::begin::Settled;
 use super::state::Engine;
-use super::step::in_range;
+use super::trajectory::Trajectory;
 use crate::engine::non_finite::{first_samples, tell_first};
 use crate::engine::non_finite_release::{self, Files};
 use crate::engine::observe::Observer;
@@ -12,8 +12,7 @@ use crate::engine::trained::Trained;
 use crate::engine::worker::Accumulate;
 use crate::state::checkpoint::Place;
 use crate::state::recording::Recording;
-use crate::{NonFiniteCount, Outcome, TrainError};
-use damper_core::average::Averaging;
+use crate::{NonFiniteCount, Outcome, RunEvent, TrainError};
 use damper_data::Chunk;
 use std::ops::Range;
 
@@ -56,7 +55,9 @@ where
             [] => Ok(0),
             samples => {
                 let first = [Chunk { index: 0, samples }];
-                self.workers.count_non_finite(&run.data.train, &first, &self.params).map_err(TrainError::from)
+                self.workers
+                    .count_non_finite(&run.data.train, &first, &self.trajectory.iterates.params)
+                    .map_err(TrainError::from)
             }
         };
         let found = agree(ranks.group(), found)?;
@@ -77,24 +78,24 @@ where
             run,
             ranks,
             &mut self.workers,
-            (&self.params, written.place.first),
+            (&self.trajectory.iterates.params, written.place.first),
             generator,
             Files { folder: written.folder, plan: &written.plan, checkpoint: written.checkpoint.as_deref_mut() },
             *progress,
             observer.as_mut().map(|observer| &mut **observer as &mut dyn Observer),
         )?;
-        self.clock.start();
+        self.trajectory.clock.start();
         Ok(counted)
     }
 
     /// The steps that are left, by the number of steps after each.
     fn left(&mut self) -> Range<u32> {
         let Place { first, lost, .. } = self.settled.written.place;
-        let steps = self.settled.run.terms.steps;
+        let steps = self.settled.run.price.terms.steps;
         // An early end may have been charged, and its outputs lost. What it charged beyond was not taken.
         let taken = first - lost;
-        self.ended_early = (taken < steps && self.evaluations.have_stalled()).then_some(taken);
-        if self.ended_early.is_some() {
+        self.trajectory.end_if_stalled(taken);
+        if self.trajectory.ended_early.is_some() {
             self.lost_steps -= lost;
             return first..first;
         }
@@ -104,70 +105,55 @@ where
 
     /// Takes the step after which `done` are done, and tells what became of it.
     fn take(&mut self, done: u32) -> Result<(), TrainError> {
-        self.done = done;
+        self.trajectory.done = done;
         if done > self.settled.written.place.first {
             let (drawn, without) = self.one_step()?;
-            self.non_finite.add(drawn, without, self.settled.progress);
-            in_range(done, &self.params)?;
-            let Self { settled: Settled { run, .. }, pricing, step, draws, average, params, .. } = self;
+            self.trajectory.non_finite.add(drawn, without, self.settled.progress);
+            self.trajectory.follow()?;
+            let Self { settled: Settled { run, .. }, pricing, step, draws, .. } = self;
             pricing.count(run, step, draws, done - 1)?;
-            let (terms, config) = (&run.terms, &run.config);
-            let weigh =
-                |averaging: Averaging| averaging.weight(done - 1, terms.steps, terms.learning_rate.at(done - 1));
-            if let Some(weight) = config.average.and_then(weigh) {
-                average.add(params, weight).expect("the mean has the parameters' length, and rates are finite");
-            }
         }
-        self.tell(done);
-        if self.evaluations.is_due(done) {
-            self.evaluate(done)?;
+        let Self { settled: Settled { run, progress, .. }, trajectory, pricing, step, draws, .. } = self;
+        trajectory.tell(*progress, &mut |first| pricing.of_first(run, step, draws, first));
+        if trajectory.evaluations.is_due(done) {
+            self.evaluate()?;
         }
         Ok(())
     }
 
-    /// Tells how far the run is, from time to time.
-    fn tell(&mut self, done: u32) {
-        let Self { settled: Settled { run, progress, .. }, clock, pricing, step, draws, .. } = self;
-        if let Some(at) = clock.report(done, run) {
-            progress.step(&at, &mut |first| pricing.of_first(run, step, draws, first));
-        }
-    }
-
     /// Saves the state if it is time to, and returns true if no step follows.
     fn is_over(&mut self) -> Result<bool, TrainError> {
-        let done = self.done;
-        let Settled { run, ref ranks, ref written, ref mut progress, .. } = self.settled;
-        let steps = run.terms.steps;
+        let Self { settled: Settled { run, ranks, written, progress, .. }, trajectory, .. } = self;
         let is_due = written.checkpoint.as_ref().is_some_and(|checkpoint| checkpoint.is_due());
-        let is_stop = done < steps && self.ended_early.is_none() && progress.stop();
+        let is_stop = !trajectory.is_over() && progress.stop();
         let [is_stop, is_due] = ranks.any([is_stop, is_due])?;
-        self.stopped = is_stop;
-        let is_last = self.stopped || self.ended_early.is_some() || done == steps;
-        if is_last || is_due {
-            self.save(done, is_last)?;
+        trajectory.stopped = is_stop;
+        let (steps, done, is_over) = (run.price.terms.steps, trajectory.done, trajectory.is_over());
+        if is_over || is_due {
+            self.save(is_over)?;
         }
-        if self.stopped {
+        if is_stop {
             self.settled.written.ledger.store_mut().settle(steps, done)?;
         }
-        Ok(self.stopped || self.ended_early.is_some())
+        Ok(is_over)
     }
 
-    fn save(&mut self, done: u32, is_last: bool) -> Result<(), TrainError> {
-        let Self { settled, params, average, state, evaluations, clock, .. } = self;
-        let Settled { ranks, written, progress, .. } = settled;
-        let all = self.non_finite.with_counts(ranks.summed(self.non_finite.counts())?);
+    fn save(&mut self, is_last: bool) -> Result<(), TrainError> {
+        let Self { settled: Settled { ranks, written, progress, .. }, trajectory, state, .. } = self;
+        let Trajectory { iterates, evaluations, non_finite, clock, done, .. } = trajectory;
+        let all = non_finite.with_counts(ranks.summed(non_finite.counts())?);
         if is_last {
             all.tell(*progress);
         }
         let mut write = |folder| all.write(folder).and_then(|()| evaluations.write_best(folder));
         agree(ranks.group(), written.folder.map_or(Ok(()), &mut write))?;
-        ranks.save(params, average, state, |memory| {
+        ranks.save(iterates, state, |memory| {
             let Some(checkpoint) = &mut written.checkpoint else { return Ok(()) };
             let recorded = written.recording.as_mut().map_or(Ok(None), Recording::sync)?;
-            Ok(checkpoint.save(done, clock.seconds(), evaluations.all(), recorded, memory)?)
+            Ok(checkpoint.save(*done, clock.seconds(), evaluations.all(), recorded, memory)?)
         })?;
         if written.checkpoint.is_some() {
-            progress.saved(done);
+            progress.on_event(RunEvent::Saved(*done));
         }
         Ok(())
     }

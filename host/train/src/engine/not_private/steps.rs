@@ -4,18 +4,17 @@ use crate::choice::OptimizerState;
 use crate::engine::dry_run::check_result;
 use crate::engine::galore::forms;
 use crate::engine::generator::{self, ChaCha20};
-use crate::engine::non_finite::NonFinite;
+use crate::engine::iterates::Iterates;
 use crate::engine::rehearsal::self_test;
 use crate::engine::sampler::BatchSampler;
 use crate::engine::tune::backend_of;
 use crate::engine::worker::{OUTPUTS, PlainSums, Sessions, Views};
-use crate::engine::{Clock, Evaluations, in_range};
+use crate::engine::{Ending, Trajectory};
 use crate::state::checkpoint::{Checkpoint, Environment, Moment, Place};
 use crate::state::space::check_room;
-use crate::{Evaluation, Independence, Outcome, Progress, Resumed, Run, TrainError};
+use crate::{Outcome, Progress, Resumed, Run, RunEvent, TrainError};
 use damper_access::NotPrivate;
 use damper_accounting::{Recorded, RunKind};
-use damper_core::average::Average;
 use damper_core::optimizer::{Begin, Optimizer};
 use damper_core::private::Released;
 use damper_core::slots::OptimizerSlot;
@@ -35,23 +34,22 @@ pub(crate) fn train(
     let mut key = checkpoint.as_ref().map_or_else(|| generator::key(config.seed), |checkpoint| Ok(checkpoint.key()))?;
     let generator = generator::generator(config.seed, &mut key);
     let backend = backend_of(run)?;
-    progress.backend(&backend.note());
-    let (split, rows, threads) = (&run.data.train, run.physical_batch, run.threads());
-    self_test(backend.as_ref(), &run.grad, &OUTPUTS, rows, &run.params)?;
-    let sessions = Sessions { backend: backend.as_ref(), grad: &run.grad, split, rows, threads };
+    progress.on_event(RunEvent::Opened(&backend.note()));
+    let (split, rows, threads) = (&run.data.train, run.model.physical_batch, run.threads());
+    self_test(backend.as_ref(), &run.model.grad, &OUTPUTS, rows, &run.model.params)?;
+    let sessions = Sessions { backend: backend.as_ref(), grad: &run.model.grad, split, rows, threads, normalize: None };
     let workers = PlainSums::new(&sessions)?;
     let mut engine = Engine::new(run, workers, backend.as_ref(), &generator, (folder, checkpoint), progress)?;
-    let steps = run.terms.steps;
-    while engine.done < steps && !engine.stopped && !engine.stalled {
+    while !engine.trajectory.is_over() {
         engine.step(progress)?;
-        engine.tell(progress);
-        if engine.evaluations.is_due(engine.done) {
+        engine.trajectory.tell(progress, &mut |_| f64::INFINITY);
+        if engine.trajectory.evaluations.is_due(engine.trajectory.done) {
             engine.evaluate(progress)?;
         }
-        engine.stopped = engine.done < steps && !engine.stalled && progress.stop();
+        engine.trajectory.stopped = !engine.trajectory.is_over() && progress.stop();
         engine.save(progress)?;
     }
-    engine.end()
+    engine.end(progress)
 }
 
 /// A run without privacy on its way.
@@ -64,18 +62,11 @@ struct Engine<'a> {
     workers: PlainSums,
     optimizer: OptimizerSlot,
     state: OptimizerState,
-    params: Vec<f32>,
-    average: Average<Vec<f32>>,
     draws: BatchSampler,
     samples: Vec<u32>,
     sum: Vec<f64>,
     mean: Vec<f32>,
-    evaluations: Evaluations<'a>,
-    non_finite: NonFinite,
-    clock: Clock,
-    done: u32,
-    stopped: bool,
-    stalled: bool,
+    trajectory: Trajectory<'a>,
 }
 
 impl<'a> Engine<'a> {
@@ -88,36 +79,31 @@ impl<'a> Engine<'a> {
         (folder, mut checkpoint): (&'a Path, Option<&'a mut Checkpoint>),
         progress: &mut dyn Progress,
     ) -> Result<Self, TrainError> {
-        let config = &run.config;
         let plan = run.run_plan()?;
-        let (optimizer, mut state) = config.optimizer.build(&forms(&run.grad))?;
-        let mut params = run.params.clone();
-        let mut average = Average::new(vec![0.0; if config.average.is_some() { params.len() } else { 0 }]);
+        let (optimizer, mut state) = run.config.optimizer.build(&forms(&run.model.grad))?;
+        let mut iterates = Iterates::new(run);
         let mut before = Moment::default();
         let mut first = 0;
         if let Some(checkpoint) = &mut checkpoint {
             let place: Place = checkpoint.place(Environment::of(run, backend, run.threads()), &plan)?;
-            checkpoint.restore(place, &mut (&mut params[..], (&mut average, &mut state)))?;
+            checkpoint.restore(place, &mut iterates.with(&mut state))?;
             (before, first) = (checkpoint.moment(), place.first);
         }
-        let evaluations = Evaluations::begin(run, backend, true, Some(folder), before.evaluations)?;
+        let mut trajectory = Trajectory::begin(run, iterates, backend, true, Some(folder), before, first)?;
         if first > 0 {
-            progress.resumed(&Resumed { step: first, lost: 0, evaluations: evaluations.all() });
+            let at = Resumed { step: first, lost: 0, evaluations: trajectory.evaluations.all() };
+            progress.on_event(RunEvent::Resumed(at));
         }
         check_result(run)?;
-        let memory: &mut dyn SaveState = &mut (&mut params[..], (&mut average, &mut state));
-        check_room(run, folder, checkpoint.is_some().then_some(memory))?;
-        let non_finite = NonFinite::begin(Some(folder), first);
+        let mut kept = checkpoint.as_ref().map(|_| trajectory.iterates.with(&mut state));
+        check_room(run, folder, kept.as_mut().map(|kept| kept as &mut dyn SaveState))?;
         plan.write(folder)?;
-        let stalled = first < run.terms.steps && evaluations.have_stalled();
+        trajectory.end_if_stalled(first);
         Ok(Self {
             draws: BatchSampler::new(run, run.data.train.len() as u32),
             samples: vec![],
-            sum: vec![0.0; params.len()],
-            mean: vec![0.0; params.len()],
-            clock: Clock::after(before.seconds),
-            done: first,
-            stopped: false,
+            sum: vec![0.0; run.model.params.len()],
+            mean: vec![0.0; run.model.params.len()],
             run,
             folder,
             checkpoint,
@@ -126,57 +112,40 @@ impl<'a> Engine<'a> {
             workers,
             optimizer,
             state,
-            params,
-            average,
-            evaluations,
-            non_finite,
-            stalled,
+            trajectory,
         })
     }
 
     /// Draws a batch and follows its mean gradient.
     fn step(&mut self, progress: &mut dyn Progress) -> Result<(), TrainError> {
-        let Self { run, generator, workers, state, params, samples, sum, mean, done, .. } = self;
-        let config = &run.config;
-        self.draws.draw(*generator, *done, samples);
-        let all: Vec<_> = chunks(samples, run.physical_batch).collect();
-        let views = Views::new(config.augment, generator, *done);
+        let Self { run, generator, workers, state, trajectory, samples, sum, mean, .. } = self;
+        let (config, step) = (&run.config, trajectory.done);
+        let params = &mut trajectory.iterates.params;
+        self.draws.draw(*generator, step, samples);
+        let all: Vec<_> = chunks(samples, run.model.physical_batch).collect();
+        let views = Views::new(config.augment, generator, step);
         workers.sum(&run.data.train, &all, views, params, sum)?;
         let taken = samples.len() * views.map_or(1, |views| views.count() as usize);
-        self.non_finite.add(taken, workers.non_finite(), progress);
+        trajectory.non_finite.add(taken, workers.non_finite(), progress);
         divide(sum, config.batch_size, mean);
-        let lr = run.terms.learning_rate.at(*done);
-        update(&self.optimizer, state, lr, mean, params);
-        if let Some(weight) = config.average.and_then(|averaging| averaging.weight(*done, run.terms.steps, lr)) {
-            self.average.add(params, weight).expect("the mean has the parameters' length, and rates are finite");
-        }
-        *done += 1;
-        in_range(*done, params)
-    }
-
-    /// Tells how far the run is, from time to time, as a private run does.
-    fn tell(&mut self, progress: &mut dyn Progress) {
-        if let Some(at) = self.clock.report(self.done, self.run) {
-            progress.step(&at, &mut |_| f64::INFINITY);
-        }
+        update(&self.optimizer, state, run.price.terms.learning_rate.at(step), mean, params);
+        trajectory.done += 1;
+        trajectory.follow()
     }
 
     /// Evaluates the parameters, and decides whether the run ends early.
     fn evaluate(&mut self, progress: &mut dyn Progress) -> Result<(), TrainError> {
-        let evaluated = self.average.mean().unwrap_or(&self.params);
-        let Some((loss, accuracy)) = self.evaluations.exact(evaluated)? else { return Ok(()) };
-        let epoch = f64::from(self.done) * self.run.terms.rate.as_f64();
-        let at = Evaluation { step: self.done, epoch, epsilon: f64::INFINITY, loss, accuracy };
-        progress.evaluated(&at);
-        self.evaluations.push(at, evaluated)?;
-        self.stalled = self.done < self.run.terms.steps && self.evaluations.have_stalled();
-        Ok(())
+        let Trajectory { iterates, evaluations, .. } = &mut self.trajectory;
+        let Some(figures) = evaluations.exact(iterates.result())? else { return Ok(()) };
+        let at = self.trajectory.evaluation(figures, f64::INFINITY);
+        self.trajectory.evaluated(at, progress)
     }
 
     /// Writes the state, at the end and from time to time.
     fn save(&mut self, progress: &mut dyn Progress) -> Result<(), TrainError> {
-        let Self { folder, checkpoint, state, params, average, evaluations, non_finite, clock, done, .. } = self;
-        let is_last = self.stopped || self.stalled || *done == self.run.terms.steps;
+        let Self { folder, checkpoint, state, trajectory, .. } = self;
+        let is_last = trajectory.is_over();
+        let Trajectory { iterates, evaluations, non_finite, clock, done, .. } = trajectory;
         if is_last {
             non_finite.tell(progress);
         }
@@ -186,46 +155,20 @@ impl<'a> Engine<'a> {
         non_finite.write(folder)?;
         evaluations.write_best(folder)?;
         if let Some(checkpoint) = checkpoint {
-            let memory = &mut (&mut params[..], (average, state));
-            checkpoint.save(*done, clock.seconds(), evaluations.all(), None, memory)?;
-            progress.saved(*done);
+            checkpoint.save(*done, clock.seconds(), evaluations.all(), None, &mut iterates.with(state))?;
+            progress.on_event(RunEvent::Saved(*done));
         }
         Ok(())
     }
 
-    fn end(mut self) -> Result<Outcome, TrainError> {
-        let Self { run, backend, ref params, ref average, stopped, stalled, .. } = self;
-        let (mut class_metrics, mut last_iterate) = (None, None);
-        if !stopped {
-            (class_metrics, last_iterate) = self.evaluations.at_end(run, params, average.mean())?;
-        }
+    fn end(self, progress: &mut dyn Progress) -> Result<Outcome, TrainError> {
+        let Self { run, backend, trajectory, workers, .. } = self;
         let config = &run.config;
-        let (evaluations, best) = self.evaluations.into_best(stalled);
         let mut recorded = Recorded::new(config.accountant, config.delta, &[]).with_kind(RunKind::NotPrivate);
         recorded.sampler = config.sampler;
-        Ok(Outcome {
-            class_metrics,
-            last_iterate,
-            params: average.mean().map_or_else(|| params.clone(), <[f32]>::to_vec),
-            steps: self.done,
-            stopped,
-            ended_early: stalled.then_some(self.done),
-            best,
-            lost_steps: 0,
-            recorded,
-            seconds: self.clock.seconds(),
-            evaluations,
-            independence: Independence::NotTested,
-            is_recorded: false,
-            normalize: None,
-            non_finite: None,
-            backend: backend.name(),
-            backend_version: backend.version(),
-            operators: backend.operators(),
-            ways: backend.ways(),
-            workers: self.workers.count(),
-            clip: f32::INFINITY,
-        })
+        let steps = trajectory.done;
+        let workers = workers.count();
+        trajectory.outcome(Ending { backend, workers, steps, lost_steps: 0, recorded, clip: f32::INFINITY }, progress)
     }
 }
 

@@ -48,7 +48,7 @@ impl ClippedSums {
         let by = match DeviceSum::new(sessions)? {
             Some(device) => By::Device(Box::new(device)),
             None => By::Workers(sessions.each(|sessions| {
-                Ok(Worker { session: sessions.load(&SUMS)?, batch: sessions.batch(), norms: vec![] })
+                Ok(Worker { session: sessions.load(&SUMS)?, batch: sessions.batch()?, norms: vec![] })
             })?),
         };
         Ok(Self {

@@ -25,9 +25,8 @@ impl DeviceSum {
         let (model, mut plan) = plan(sessions.grad, &SUMS, sessions.rows);
         plan.threads = sessions.threads;
         // The norms are in front of the sums.
-        let session = sessions.backend.load_summing(&model, &plan, 1)?;
-        let of = |session| Self { session, batches: [sessions.batch(), sessions.batch()], norms: vec![] };
-        Ok(session.map(of))
+        let Some(session) = sessions.backend.load_summing(&model, &plan, 1)? else { return Ok(None) };
+        Ok(Some(Self { session, batches: [sessions.batch()?, sessions.batch()?], norms: vec![] }))
     }
 
     /// The number of samples of `chunk` whose norm is not finite.

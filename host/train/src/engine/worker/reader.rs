@@ -21,7 +21,7 @@ impl Reader {
         Ok(Self {
             session: sessions.load(&OUTPUTS)?,
             parts: Parts::new(sessions.backend, sessions.grad),
-            batch: sessions.batch(),
+            batch: sessions.batch()?,
         })
     }
 

@@ -16,9 +16,11 @@ pub(crate) fn identity(run: &Run, environment: &Environment) -> Result<Identity,
     let header = Header::new(Invocation::default(), run)?;
     // What changes no bit may differ.
     let config = TrainConfig { workers: None, memory: 0, record: None, tune: None, ..run.config.clone() };
-    let graph = sha256(&run.grad.model.encode_to_vec());
-    let (batch, samples, params) = (run.physical_batch, run.data.train.len(), Digest::of(&run.params).value());
-    let settings = format!("{config:?}; {:?}; {batch}; {samples}; {}; {params}; {graph}", run.terms, run.is_sharded());
+    let graph = sha256(&run.model.grad.model.encode_to_vec());
+    let (batch, samples, params) =
+        (run.model.physical_batch, run.data.train.len(), Digest::of(&run.model.params).value());
+    let settings =
+        format!("{config:?}; {:?}; {batch}; {samples}; {}; {params}; {graph}", run.price.terms, run.is_sharded());
     let mut all: Identity = environment.parts();
     for (name, value) in [
         ("another model", header.model),

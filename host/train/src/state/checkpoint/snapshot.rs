@@ -143,8 +143,8 @@ impl Header {
         Ok(Self {
             version: VERSION,
             invocation,
-            model: sha256(&match &run.adapted {
-                None => onnx::encode(&run.model),
+            model: sha256(&match &run.model.adapted {
+                None => onnx::encode(&run.model.onnx),
                 // With the values that the adapters start from, and their scale.
                 Some(adapted) => onnx::encode(&adapted.model),
             }),

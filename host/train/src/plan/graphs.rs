@@ -1,0 +1,58 @@
+//! The gradient graphs of a run, their physical batch and their initial parameters.
+
+use crate::{Clipping, Noise, TrainConfig, TrainError};
+use damper_grad::{Cost, DeriveOptions, GradGraph, Readout, derive};
+use damper_onnx::SettingError;
+use damper_onnx::graph::Graph;
+use std::num::NonZeroUsize;
+
+/// The graph that the workers read: they take outer products themselves.
+pub(super) fn as_read(options: &DeriveOptions) -> DeriveOptions {
+    let readout =
+        if options.readout == Readout::PerSample { Readout::Factored { positions: true } } else { options.readout };
+    DeriveOptions { readout, ..options.clone() }
+}
+
+/// The graph of clipped sums where they are asked for, at as many points as the filter wants; the path is refused where its
+/// bound would not hold.
+pub(super) fn clipped(
+    graph: &Graph,
+    derived: &DeriveOptions,
+    config: &TrainConfig,
+) -> Result<Option<GradGraph>, TrainError> {
+    match config.readout {
+        Readout::PerSample => return Ok(None),
+        Readout::ClippedSum => {}
+        _ => return Err(SettingError::new("readout", "", "training takes per-sample or clipped-sum").into()),
+    }
+    if config.noise != Noise::Continuous {
+        let problem = "its bound holds in the backend's floats, not in integers; add `noise` continuous, or use `readout` \
+                       per-sample, which is exact";
+        return Err(SettingError::new("readout", "clipped-sum", problem).into());
+    }
+    if config.method.clipping != Clipping::default() {
+        let problem = "clips all parameters together at the clip; use `clipping` flat, or `readout` per-sample";
+        return Err(SettingError::new("readout", "clipped-sum", problem).into());
+    }
+    let points = NonZeroUsize::new(config.method.filter.gradients_per_sample()).unwrap_or(NonZeroUsize::MIN);
+    let options = DeriveOptions { readout: Readout::ClippedSum, points, ..derived.clone() };
+    Ok(Some(derive(graph, &options)?))
+}
+
+/// The rows asked for, or as many as `memory` bytes hold.
+pub fn physical_batch(rows: Option<NonZeroUsize>, memory: u64, cost: Cost) -> Result<NonZeroUsize, TrainError> {
+    rows.or_else(|| cost.rows(memory)).ok_or_else(|| {
+        let needed = cost.bytes(1).div_ceil(1 << 20);
+        let problem = format!(
+            "one sample's tensors take {needed}MiB; give at least so much (damper inspect counts it for each readout)"
+        );
+        SettingError::new("memory", "", problem).into()
+    })
+}
+
+/// The model file's values of the trained parameters, flat, in the gradient graph's order.
+pub fn initial(graph: &Graph, grad: &GradGraph) -> Vec<f32> {
+    let of = |name: &str| graph.parameters.iter().find(|parameter| parameter.name == name)?.initial.as_f32();
+    // Grown value by value, they would take up to twice their memory for the whole run.
+    grad.parameters.iter().filter_map(|spec| of(&spec.name)).collect::<Vec<_>>().concat()
+}

@@ -1,0 +1,103 @@
+//! The inputs and the output that a model's graph asks of a data set.
+
+use crate::TrainError;
+use damper_data::{InputShape, LabelKind};
+use damper_grad::{DeriveOptions, GradGraph, Loss};
+use damper_onnx::graph::{Graph, TensorData, Value, ValueId};
+use damper_onnx::{Dim, SettingError, TensorSpec, attr_int};
+use std::collections::HashMap;
+
+/// The output that feeds the loss: the one asked for, else the model's only one.
+pub(super) fn loss_output(options: &DeriveOptions, graph: &Graph) -> Result<ValueId, TrainError> {
+    let named = |name: &String| graph.outputs.iter().find(|id| graph.value(**id).name == *name);
+    // `derive` has refused a model that has no such output, and one with several and no choice.
+    match (&options.loss, &options.output) {
+        (Loss::Output(name), _) | (_, Some(name)) => named(name),
+        _ => graph.outputs.first(),
+    }
+    .copied()
+    .ok_or_else(|| SettingError::new("output", "", "the model has no output").into())
+}
+
+/// The labels that the loss takes.
+pub(super) fn label_kind(options: &DeriveOptions, graph: &Graph, grad: &GradGraph, output: ValueId) -> LabelKind {
+    let shape = grad.labels.as_ref().map(fixed);
+    match options.loss {
+        Loss::SoftmaxCrossEntropy => {
+            LabelKind::Classes { classes: Some(class_axis(options, graph.value(output)).0), shape }
+        }
+        Loss::Mse => LabelKind::Values { shape },
+        Loss::BceWithLogits => LabelKind::Chances { shape },
+        Loss::Output(_) => LabelKind::None,
+    }
+}
+
+/// The number of classes of the output that feeds the loss, and how many numbers lie between one class and the next in
+/// a sample's part of it.
+pub(crate) fn class_axis(options: &DeriveOptions, output: &Value) -> (usize, usize) {
+    // As the loss sees it: the samples in front, and where they were an axis of their own, that axis gone.
+    let mut rest = output.shape.clone();
+    if let Some(batch) = output.batch.filter(|batch| rest[batch.axis] == 1) {
+        rest.remove(batch.axis);
+    }
+    let rank = rest.len() as i64 + 1;
+    let axis = options.class_axis.unwrap_or(-1);
+    let axis = usize::try_from(if axis < 0 { axis + rank } else { axis }).unwrap_or(0).clamp(1, rest.len().max(1)) - 1;
+    (rest.get(axis).copied().unwrap_or(1), rest.iter().skip(axis + 1).product())
+}
+
+/// A data input as the data set is to give it.
+pub(super) fn input_shape(spec: &TensorSpec, graph: &Graph) -> InputShape {
+    let input = graph.inputs.iter().find(|id| graph.value(**id).name == spec.name);
+    InputShape {
+        name: spec.name.clone(),
+        shape: fixed(spec),
+        dtype: spec.dtype,
+        rows: input.and_then(|input| rows_looked_up(graph, *input)),
+    }
+}
+
+/// The rows of the smallest table that `input`'s numbers are looked up in, where they are: below it each of them must be. Where constants
+/// are added to them first, fewer rows by the least of these.
+fn rows_looked_up(graph: &Graph, input: ValueId) -> Option<usize> {
+    // Values that are the input's numbers and a constant each, of which the least.
+    let mut same = HashMap::from([(input, 0i64)]);
+    let mut least: Option<usize> = None;
+    for node in &graph.nodes {
+        let id = |slot: usize| node.inputs.get(slot).copied().flatten();
+        let offset = |slot: usize| id(slot).and_then(|id| same.get(&id).copied());
+        match &*node.op {
+            "Gather" if offset(1).is_some() => {
+                let table = node.inputs[0].map(|id| &graph.value(id).shape);
+                let axis = attr_int(&node.attributes, "axis", 0);
+                let rows = table.and_then(|shape| {
+                    let axis = if axis < 0 { axis + shape.len() as i64 } else { axis };
+                    shape.get(usize::try_from(axis).ok()?).copied()
+                });
+                let rows = rows.map(|rows| usize::try_from(rows as i64 - offset(1).unwrap_or(0)).unwrap_or(0));
+                least = [least, rows].into_iter().flatten().min();
+            }
+            // Numbers that only change their place or type.
+            "Cast" | "Identity" | "Reshape" | "Squeeze" | "Unsqueeze" | "Transpose" => {
+                same.extend(offset(0).into_iter().flat_map(|offset| node.outputs.iter().map(move |id| (*id, offset))));
+            }
+            "Add" => {
+                let constants = [(0, 1), (1, 0)].into_iter().find_map(|(numbers, constant)| {
+                    let least = graph.constant(id(constant)?).and_then(|tensor| match &tensor.data {
+                        TensorData::I64(values) => values.iter().copied().min(),
+                        _ => None,
+                    })?;
+                    Some(offset(numbers)?.saturating_add(least))
+                });
+                same.extend(constants.into_iter().flat_map(|offset| node.outputs.iter().map(move |id| (*id, offset))));
+            }
+            _ => {}
+        }
+    }
+    least
+}
+
+/// Extents without the batch.
+fn fixed(spec: &TensorSpec) -> Vec<usize> {
+    spec.shape.iter().filter_map(|dim| if let Dim::Fixed(extent) = dim { Some(*extent) } else { None }).collect()
+}

@@ -1,0 +1,130 @@
+//! Reading a model and its data.
+
+use crate::TrainError;
+use crate::outcome::data_names;
+use crate::plan::graphs::as_read;
+use crate::plan::inputs::{input_shape, label_kind, loss_output};
+use crate::plan::review::review;
+use crate::plan::weights::check_weights;
+use damper_data::{DataOptions, Dataset, load};
+use damper_edit::init;
+use damper_edit::lora::{self, Adapted, Lora};
+use damper_grad::{DeriveOptions, GradGraph, derive};
+use damper_onnx::SettingError;
+use damper_onnx::graph::{Graph, GraphOptions, retie};
+use damper_onnx::label_scale;
+use damper_onnx::pb::ModelProto;
+use std::path::PathBuf;
+
+/// Sources of model and data.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// The `.onnx` file.
+    pub model: PathBuf,
+    /// Seed of the weights that the file leaves out; not of a run's noise.
+    pub init_seed: Option<u64>,
+    /// Options of its graph.
+    pub graph: GraphOptions,
+    /// Low-rank adapters beside its weights, if they are asked for.
+    pub lora: Option<Lora>,
+    /// The loss and what feeds it.
+    pub derive: DeriveOptions,
+    /// `KIND:PATH`.
+    pub data: String,
+    /// Options of the data; `labels` and `inputs` are filled in from the model.
+    pub data_options: DataOptions,
+}
+
+/// A model, read.
+pub(super) struct Network {
+    model: ModelProto,
+    adapted: Option<Adapted>,
+    warnings: Vec<String>,
+    init_seed: Option<u64>,
+    graph: Graph,
+    pub(super) grad: GradGraph,
+}
+
+/// Reads and derives the model of `source`, without its data.
+pub(super) fn network(source: &Source) -> Result<Network, TrainError> {
+    let (loaded, adapted) = match &source.lora {
+        None => (init::load(&source.model, source.init_seed)?, None),
+        Some(lora) => {
+            let (loaded, adapted) = lora::load(&source.model, source.init_seed, &source.graph, lora)?;
+            (loaded, Some(adapted))
+        }
+    };
+    let init::Loaded { model, init_seed, warnings } = loaded;
+    let model = retie(&model, &source.graph)?.into_owned();
+    let graph = match &adapted {
+        None => Graph::from_model(&model, &source.graph)?,
+        Some(adapted) => Graph::from_model(&adapted.model, &adapted.options(&source.graph))?,
+    };
+    check_weights(&graph, &source.graph)?;
+    let grad = derive(&graph, &as_read(&source.derive))?;
+    Ok(Network { model, adapted, warnings, init_seed, graph, grad })
+}
+
+/// A model and its data, read.
+#[derive(Debug)]
+pub struct Read {
+    pub(super) model: ModelProto,
+    pub(super) adapted: Option<Adapted>,
+    /// Warnings about the model, one line each.
+    pub warnings: Vec<String>,
+    pub(super) init_seed: Option<u64>,
+    /// The network, with the initial values of the trained parameters.
+    pub graph: Graph,
+    /// The graph that computes per-sample gradients.
+    pub grad: GradGraph,
+    pub(super) derive: DeriveOptions,
+    /// The data.
+    pub data: Dataset,
+}
+
+/// Reads, checks and derives.
+///
+/// # Errors
+///
+/// The model or the data is at fault; the message says which, and what to do.
+pub fn read(source: &Source) -> Result<Read, TrainError> {
+    let Network { model, mut adapted, mut warnings, init_seed, graph, grad } = network(source)?;
+    let output = loss_output(&source.derive, &graph)?;
+    let data_options = DataOptions {
+        labels: label_kind(&source.derive, &graph, &grad, output),
+        inputs: grad.inputs.iter().map(|spec| input_shape(spec, &graph)).collect(),
+        names: data_names::known(source.data_options.names.as_ref(), &model)?,
+        ..source.data_options.clone()
+    };
+    let derive = DeriveOptions { output: Some(graph.value(output).name.clone()), ..source.derive.clone() };
+    let data = load(&source.data, &data_options)?;
+    let (model, of_model) = match &mut adapted {
+        None => review(model, &graph, &source.graph, &derive),
+        Some(adapted) => {
+            // What is released is for any batch, with adapters and without.
+            let (with, of_model) = review(adapted.model.clone(), &graph, &adapted.options(&source.graph), &derive);
+            adapted.model = with;
+            let options = adapted.plain_options(&source.graph);
+            let plain = Graph::from_model(&model, &options)?;
+            (review(model, &plain, &options, &derive).0, of_model)
+        }
+    };
+    warnings.extend(of_model);
+    Ok(Read { model, adapted, warnings, init_seed, graph, grad, derive, data })
+}
+
+/// Refuses scaled labels for a model whose output is in the unit of others.
+pub(super) fn check_label_scale(model: &ModelProto, options: &DataOptions, data: &Dataset) -> Result<(), TrainError> {
+    let scale = data.train.label_scale().filter(|scale| *scale != (0.0, 1.0));
+    let (Some((mean, std)), Some(before)) = (scale, label_scale(model)) else { return Ok(()) };
+    // As the user names the labels' column: by its name, its number, or `labels`.
+    let label = data.names.table.as_ref().and_then(|table| table.label.as_deref());
+    let mut own = options.scale.iter().filter(|(_, own_mean, own_std)| (*own_mean, *own_std) == (mean, std));
+    let named = own.clone().find(|(column, ..)| Some(column.as_str()) == label);
+    let column = named.or_else(|| own.next_back()).map_or("labels", |(column, ..)| column);
+    let problem = format!(
+        "the model was trained on labels scaled by {before}, and its output is in their unit; to go on with it give `scale` {column}=0,1 and \
+         `clip` in the labels' unit, or start from the model before that"
+    );
+    Err(SettingError::new("scale", format!("{column}={mean},{std}"), problem).into())
+}
