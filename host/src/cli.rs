@@ -79,8 +79,8 @@ fn parse(args: &[OsString]) -> Result<Command, Fault> {
     }
     match command.train_args() {
         Some(args) => {
-            if args::given::complete(args, described)? {
-                session::command_line::register_words(&path, args, described);
+            if let Some(settings) = args::given::complete(args, described)? {
+                session::command_line::register_words(&path, args, &settings, described);
             }
         }
         None => {

@@ -77,8 +77,8 @@ fn train(args: &[String], mut settings: Table) -> Result<Command, Fault> {
         }
     })?;
     args.resume = resume.as_ref().and_then(written).map(Into::into);
-    given::complete(&mut args, described)?;
-    command_line::register_words(&["train".into()], &args, described);
+    let recorded = given::complete(&mut args, described)?.unwrap_or_else(|| given::table_of(&args));
+    command_line::register_words(&["train".into()], &args, &recorded, described);
     Ok(Command::Train(Box::new(args)))
 }
 

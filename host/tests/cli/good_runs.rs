@@ -432,3 +432,59 @@ fn schema_has_every_key_of_a_run_file() {
         assert!(schema["properties"].get(&flag).is_some() || of_call.contains(&&*flag), "--{flag}");
     }
 }
+
+// The model and the data of a record are those of its run, even if a model of the same name lies in the outputs.
+#[test]
+fn record_names_the_first_model() {
+    let (guard, _) = folder();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    fs::copy(root.join(MLP), guard.path().join("model.onnx")).unwrap();
+    let data = format!("idx:{}", root.join("onnx-models/digits").canonicalize().unwrap().display());
+    let trained = |args: &[&str]| {
+        let mut command = damper();
+        command.current_dir(guard.path()).arg("train").args(args).args(["--json", "--quiet"]);
+        json(&command.output().unwrap())
+    };
+    let first = ["model.onnx", "--data", &data, "--noise-multiplier", "1", "--seed", "1", "--batch-size", "64"];
+    let first = trained(&[&first[..], &["--epochs", "1", "--lr", "0.5", "--out", "run"]].concat());
+    let again = trained(&["run/config.toml", "--out", "again"]);
+    assert_eq!(again["params_digest"], first["params_digest"]);
+    assert!(fs::read_to_string(guard.path().join("run/config.toml")).unwrap().contains("model = \"../model.onnx\""));
+}
+
+#[test]
+fn keys_of_one_setting_are_refused() {
+    let (guard, out) = folder();
+    let file = guard.path().join("run.toml");
+    for (text, words) in [
+        ("clip-rule = \"quantile\"\nthreshold = \"percentile\"", ["`threshold`", "leave one"]),
+        ("momentum = false", ["`momentum = false`", "give a number"]),
+        ("iterates = -1", ["`iterates = -1`", "give a whole number"]),
+        ("solver = \"x\"", ["`solver = \"x\"`", "use paper-grid or exact"]),
+        ("out = \"\"", ["`out = \"\"`", "give a path"]),
+        ("workers = 0", ["`workers = 0`", "above 0"]),
+        ("noise = 1.1", ["`noise = 1.1`", "give a text"]),
+    ] {
+        fs::write(&file, text).unwrap();
+        let mut command = damper();
+        command.arg("train").arg(&file);
+        if !text.starts_with("out") {
+            command.arg("--out").arg(&out);
+        }
+        assert_refused(&command.output().unwrap(), &["run.toml", words[0], words[1]]);
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn paths_need_not_be_texts() {
+    use std::os::unix::ffi::OsStrExt;
+    let (guard, _) = folder();
+    let odd = guard.path().join(std::ffi::OsStr::from_bytes(b"q\xff"));
+    fs::create_dir(&odd).unwrap();
+    let trained = train(MLP, DIGITS, &odd.join("run"), &["--noise-multiplier", "1", "--train-size", "128"]).output().unwrap();
+    assert!(trained.status.success(), "{}", stderr(&trained));
+    let large = train(MLP, DIGITS, &guard.path().join("r"), &["--noise-multiplier", "1", "--train-size", "18446744073709551615"]);
+    let mut large = large;
+    assert_refused(&large.output().unwrap(), &["--train-size 18446744073709551615", "give 1 to"]);
+}

@@ -1,8 +1,8 @@
 //! Flags of data sets.
 
-use crate::cli::args::flags::number::{read32, whole};
+use crate::cli::args::flags::number::{float32, path, whole};
 use crate::cli::args::model::Size;
-use crate::cli::args::text::{FromText, Text, one_or_many};
+use crate::cli::args::text::{FromText, OneOrMany, Text, one_or_many};
 use crate::cli::number32;
 use crate::cli::session::caller;
 use clap::{Args, ValueEnum};
@@ -29,7 +29,7 @@ pub(in crate::cli) struct DataArgs {
     /// With --test FRACTION: which rows are held out, a public number. It follows from their places in the file and this alone [default: 0]
     #[arg(long, value_name = "SEED")]
     #[serde(with = "whole")]
-    #[schemars(with = "Option<u64>")]
+    #[schemars(with = "Option<whole::Whole>")]
     split_seed: Option<u64>,
     /// With --test FRACTION: holds out the same fraction of each class. Sound only if the class of every row is public: epsilon then
     /// protects the rest of a row
@@ -56,6 +56,8 @@ pub(in crate::cli) struct DataArgs {
     on_bad_row: Option<Text<OnBadRow>>,
     /// Uses the first N training samples only
     #[arg(long, value_name = "N")]
+    #[serde(with = "whole")]
+    #[schemars(with = "Option<whole::Whole>")]
     train_size: Option<usize>,
     /// csv, parquet, text: the label's column, by name or counted from 0 [default: csv the last; text label, class or target; parquet
     /// one of these, or the last]. cifar: `fine` or `coarse`, of CIFAR-100 [default: fine]
@@ -77,30 +79,40 @@ pub(in crate::cli) struct DataArgs {
     /// Can be given for several columns
     #[arg(long, value_name = "COLUMN=VALUE,VALUE,...")]
     #[serde(deserialize_with = "one_or_many")]
+    #[schemars(with = "OneOrMany")]
     categories: Vec<Text<Categories>>,
     /// csv, parquet: a column and public constants: its numbers become (x - MEAN) / STD. Can be given for several columns. With --loss mse
     /// also the label's column, which npz and npy call `labels`: losses and predictions stay in the label's unit
     #[arg(long, value_name = "COLUMN=MEAN,STD")]
     #[serde(deserialize_with = "one_or_many")]
+    #[schemars(with = "OneOrMany")]
     scale: Vec<Text<Scale>>,
     /// npz: names of the arrays of features and labels [default: x, or the model input's name; y, or labels]
     #[arg(long, value_name = "X,Y")]
     arrays: Option<Text<(String, String)>>,
     /// npy: the file of the labels, an array like the samples'
     #[arg(long, value_name = "FILE.npy")]
+    #[serde(with = "path")]
+    #[schemars(with = "Option<String>")]
     labels: Option<PathBuf>,
     /// npy: the file of the labels of --test npy:FILE
     #[arg(long, value_name = "FILE.npy")]
+    #[serde(with = "path")]
+    #[schemars(with = "Option<String>")]
     test_labels: Option<PathBuf>,
     /// text: the tokenizer's file (tokenizer.json of the Hugging Face library). It is taken to be public: one that was
     /// trained on the private texts carries their words out, outside of epsilon
     #[arg(long, value_name = "FILE")]
+    #[serde(with = "path")]
+    #[schemars(with = "Option<String>")]
     tokenizer: Option<PathBuf>,
     /// text: the text's column, by name or counted from 0 [default: text, sentence or content]
     #[arg(long, value_name = "COLUMN")]
     text_column: Option<Text<String>>,
     /// text: tokens of a text that are kept at most [default: as many as the model takes]
     #[arg(long, value_name = "TOKENS")]
+    #[serde(with = "whole")]
+    #[schemars(with = "Option<whole::Whole>")]
     max_length: Option<usize>,
     /// text: what the labels are, `classify` the label column's numbers, `language-model` each token's successor
     /// [default: classify]
@@ -113,10 +125,14 @@ pub(in crate::cli) struct DataArgs {
     /// The folder of that file, which is as secret as the data and goes when the command ends [default: the system's for temporary
     /// files]
     #[arg(long, value_name = "DIR")]
+    #[serde(with = "path")]
+    #[schemars(with = "Option<String>")]
     cache: Option<PathBuf>,
     /// images, parquet: a folder in which decoded images stay, so that later runs need not decode them again. As secret as the data;
     /// damper never removes it
     #[arg(long, value_name = "DIR")]
+    #[serde(with = "path")]
+    #[schemars(with = "Option<String>")]
     image_cache: Option<PathBuf>,
 }
 
@@ -130,7 +146,8 @@ pub(in crate::cli) struct TestMetricsArgs {
     pub test_metrics: Option<TestMetricsArg>,
     /// With --test-metrics private: a sample's loss counts as L at most, above and below zero [default: 10]
     #[arg(long, value_name = "L", value_parser = number32)]
-    #[serde(deserialize_with = "read32")]
+    #[serde(with = "float32")]
+    #[schemars(with = "Option<f32>")]
     pub test_loss_bound: Option<f32>,
 }
 

@@ -28,12 +28,13 @@ use table::overlaid;
 use toml::Table;
 
 /// The run that `args` are to be: with what their run file has, if they name one, or of the run to continue. `train` is the subcommand's
-/// description. Checked is what no value alone shows. Returns true if settings came out of a file.
-pub(in crate::cli) fn complete(args: &mut TrainArgs, train: &mut Command) -> Result<bool, Fault> {
+/// description. Checked is what no value alone shows. Returns the settings to be recorded, if some came out of a file.
+pub(in crate::cli) fn complete(args: &mut TrainArgs, train: &mut Command) -> Result<Option<Table>, Fault> {
     let run_file = args.model.clone().filter(|model| file::is_run_file(model));
-    let is_filed = args.resume.is_some() || run_file.is_some();
+    let mut recorded = None;
     if let Some(out) = args.resume.take() {
-        *args = resumed(args, &out, train)?;
+        let (of_run, as_given) = resumed(args, &out, train)?;
+        (*args, recorded) = (of_run, Some(as_given));
     } else if let Some(run_file) = run_file {
         args.model = None;
         let below = file::settings(&file::checked(&run_file)?, &run_file, train)?;
@@ -42,9 +43,10 @@ pub(in crate::cli) fn complete(args: &mut TrainArgs, train: &mut Command) -> Res
             rules::check_but_model(&table_of(args), train)?;
             return Err(Failure::in_file(&run_file, "names no model; add a line: model = \"FILE.onnx\"").into());
         }
+        recorded = Some(table_of(args));
     }
     rules::check(&table_of(args), train)?;
-    Ok(is_filed)
+    Ok(recorded)
 }
 
 /// [`of_table`], whose errors name `file`.

@@ -1,6 +1,7 @@
 //! The flags of what runs a network: backend, physical batch, memory, threads.
 
 use crate::cli::Failure;
+use crate::cli::args::flags::number::whole;
 use crate::cli::args::model::{MEMORY, Size};
 use crate::cli::args::text::Text;
 use clap::Args;
@@ -24,6 +25,8 @@ pub(in crate::cli) struct MachineArgs {
     /// Rows of the one physical batch shape, of which a draw takes as many as it needs [default: as many as --memory
     /// holds, up to 16]
     #[arg(long, value_name = "ROWS")]
+    #[serde(with = "whole")]
+    #[schemars(with = "Option<whole::Whole>")]
     pub(in crate::cli) physical_batch: Option<NonZeroUsize>,
     /// What the tensors of one worker may take, such as 512MiB; counted by `damper inspect` [default: 2GiB]
     #[arg(long, value_name = "SIZE")]
@@ -31,6 +34,8 @@ pub(in crate::cli) struct MachineArgs {
     /// Threads, each with a session of its own; single gradients, and runs with discrete noise, do not depend on it [default:
     /// processors]
     #[arg(long, value_name = "N")]
+    #[serde(with = "whole")]
+    #[schemars(with = "Option<whole::Whole>")]
     pub(in crate::cli) workers: Option<NonZeroUsize>,
 }
 

@@ -2,9 +2,9 @@
 
 mod flags;
 
-use crate::cli::args::flags::number::{read32, whole};
+use crate::cli::args::flags::number::{float32, whole};
 use crate::cli::args::flags::with_flags;
-use crate::cli::args::text::{FromText, Text, one_or_many};
+use crate::cli::args::text::{FromText, OneOrMany, Text, one_or_many};
 use crate::cli::{Failure, number32};
 use clap::Args;
 use damper_edit::LoraOptions;
@@ -40,40 +40,50 @@ pub(in crate::cli) struct ModelArgs {
     class_weights: Option<Text<Weights>>,
     /// softmax-cross-entropy: takes a share A of each label and divides it among all classes
     #[arg(long, value_name = "A", value_parser = number32)]
-    #[serde(deserialize_with = "read32")]
+    #[serde(with = "float32")]
+    #[schemars(with = "Option<f32>")]
     label_smoothing: Option<f32>,
     /// Focal loss: multiplies the loss of a label with the probability p by (1 - p)^G; 2 is usual, 1 the least
     #[arg(long, value_name = "G", value_parser = number32)]
-    #[serde(deserialize_with = "read32")]
+    #[serde(with = "float32")]
+    #[schemars(with = "Option<f32>")]
     focal_gamma: Option<f32>,
     /// Trains exactly the initializers of these names, each one weight for all its uses, and takes nothing from their values: for programs
     /// that know them; with --lora, those of them that --train names (may be repeated)
     #[arg(long, value_name = "NAME")]
     #[serde(deserialize_with = "one_or_many")]
+    #[schemars(with = "OneOrMany")]
     pub parameter: Vec<String>,
     /// Trains exactly the initializers that match, and no others (`*` and `?`; may be repeated)
     #[arg(long, value_name = "PATTERN")]
     #[serde(deserialize_with = "one_or_many")]
+    #[schemars(with = "OneOrMany")]
     pub only: Vec<String>,
     /// Trains the initializers that match, whatever the rule says (`*` and `?`; may be repeated)
     #[arg(long, value_name = "PATTERN")]
     #[serde(deserialize_with = "one_or_many")]
+    #[schemars(with = "OneOrMany")]
     pub train: Vec<String>,
     /// Does not train the initializers that match; wins over --train, so take --only to train a part (may be repeated)
     #[arg(long, value_name = "PATTERN")]
     #[serde(deserialize_with = "one_or_many")]
+    #[schemars(with = "OneOrMany")]
     pub freeze: Vec<String>,
     /// LoRA: trains adapters of RANK columns beside the linear weights of --lora-target, which stay frozen, and of the rest what --train
     /// names. They are drawn from --init-seed, and merged into the weights at the end
     #[arg(long, value_name = "RANK")]
+    #[serde(with = "whole")]
+    #[schemars(with = "Option<whole::Whole>")]
     pub lora: Option<NonZeroUsize>,
     /// The weights that get an adapter: initializers that MatMul or Gemm multiply by (`*` and `?`; may be repeated)
     #[arg(long, value_name = "PATTERN")]
     #[serde(deserialize_with = "one_or_many")]
+    #[schemars(with = "OneOrMany")]
     pub lora_target: Vec<String>,
     /// The adapters' product is multiplied by A / RANK [default: RANK, so by 1]
     #[arg(long, value_name = "A", value_parser = number32)]
-    #[serde(deserialize_with = "read32")]
+    #[serde(with = "float32")]
+    #[schemars(with = "Option<f32>")]
     pub lora_alpha: Option<f32>,
     /// Leaves the adapters in model.onnx instead of merging them
     #[arg(long)]
@@ -81,14 +91,17 @@ pub(in crate::cli) struct ModelArgs {
     /// Takes the initializers that match as one weight for all their uses (may be repeated)
     #[arg(long, value_name = "PATTERN")]
     #[serde(deserialize_with = "one_or_many")]
+    #[schemars(with = "OneOrMany")]
     pub tie: Vec<String>,
     /// Takes the initializers that match as a weight of its own for each use; wins over --tie (may be repeated)
     #[arg(long, value_name = "PATTERN")]
     #[serde(deserialize_with = "one_or_many")]
+    #[schemars(with = "OneOrMany")]
     pub untie: Vec<String>,
     /// Size of a dynamic axis other than the batch, by its name, or as INPUT[AXIS]=N (may be repeated)
     #[arg(long, value_name = "NAME=N")]
     #[serde(deserialize_with = "one_or_many")]
+    #[schemars(with = "OneOrMany")]
     pub shape: Vec<Text<Extent>>,
     /// Computes most activations again in the backward pass instead of keeping them: for long networks, less memory for up to one more
     /// forward pass; the same bits, but on tract
@@ -97,7 +110,7 @@ pub(in crate::cli) struct ModelArgs {
     /// Seed of the weights that the model file leaves out; public [default: 0]
     #[arg(long, value_name = "SEED")]
     #[serde(with = "whole")]
-    #[schemars(with = "Option<u64>")]
+    #[schemars(with = "Option<whole::Whole>")]
     pub init_seed: Option<u64>,
 }
 

@@ -3,6 +3,7 @@
 //! `x-conflict` the flag that it excludes. A field without `x-value` has no flag.
 
 use crate::cli::Failure;
+use crate::cli::args::flags::number::widened;
 use crate::cli::args::text::written;
 use clap::builder::{PossibleValuesParser, TypedValueParser, ValueParser};
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, Error, FromArgMatches};
@@ -60,6 +61,24 @@ impl Field {
         self.value().split_once('|').map_or("", |(word, _)| word)
     }
 
+    /// The schema of its key in run files. A list may be one text, and a word may stand for the default.
+    fn written_schema(&self) -> Json {
+        let mut schema = self.schema.clone();
+        let takes_text = self.value().contains(',') || !self.word().is_empty();
+        if let (true, Some(types)) = (takes_text, schema.get_mut("type")) {
+            let mut all: Vec<Json> = types.as_array().cloned().unwrap_or_else(|| vec![types.clone()]);
+            all.push("string".into());
+            *types = all.into();
+        }
+        schema
+    }
+
+    /// The words that it takes, if it takes words.
+    fn words(&self) -> Option<Vec<String>> {
+        let words = self.schema.get("oneOf")?.as_array()?;
+        Some(words.iter().filter_map(|word| Some(word["const"].as_str()?.to_owned())).collect())
+    }
+
     /// The value as its variant has it. None for the word that stands for the default.
     fn read(&self, value: Value, described: &Described) -> Result<Option<Value>, String> {
         let count = self.value().split(',').count();
@@ -68,8 +87,15 @@ impl Field {
             Value::String(text) if count > 1 => list(&text, count)?,
             Value::Array(items) if count > 1 => list(&written(&Value::Array(items)).ok_or("give numbers")?, count)?,
             Value::Boolean(true) if self.value().is_empty() => Value::Boolean(true),
-            Value::String(word) if self.schema.get("oneOf").is_some() => Value::String(word),
+            Value::String(word) if self.words().is_some_and(|words| words.contains(&word)) => Value::String(word),
+            _ if self.words().is_some() => {
+                return Err(format!("use {}", self.words().unwrap_or_default().join(" or ")));
+            }
             Value::Integer(number) if described.is_float(self) => Value::Float(number as f64),
+            number @ (Value::Integer(0..) | Value::Float(_)) if !described.is_float(self) && !number.is_integer() => {
+                return Err("give a whole number".into());
+            }
+            Value::Integer(..0) => return Err("give a whole number".into()),
             number @ (Value::Integer(_) | Value::Float(_)) if count == 1 && !self.value().is_empty() => number,
             _ if self.value().is_empty() => return Err("give true or false".into()),
             _ if self.word().is_empty() => return Err("give a number".into()),
@@ -186,15 +212,14 @@ fn parser(field: &Field, described: &Described) -> ValueParser {
     if count > 1 {
         return ValueParser::new(move |text: &str| list(text, count).map(Some));
     }
-    if let Some(words) = field.schema.get("oneOf").and_then(Json::as_array) {
-        let words: Vec<String> = words.iter().filter_map(|word| Some(word["const"].as_str()?.to_owned())).collect();
+    if let Some(words) = field.words() {
         return PossibleValuesParser::new(words).map(|word| Some(Value::String(word))).into();
     }
     if described.set_by(field).all(|of| of.note("format").is_some_and(|format| format.starts_with("uint"))) {
         return ValueParser::new(|text: &str| text.parse().map(|value: u32| Some(Value::Integer(value.into()))));
     }
     if described.set_by(field).all(|of| of.note("format") == Some("float")) {
-        return ValueParser::new(|text: &str| text.parse().map(|value: f32| Some(Value::Float(value.into()))));
+        return ValueParser::new(|text: &str| text.parse().map(|value: f32| Some(Value::Float(widened(value)))));
     }
     ValueParser::new(|text: &str| text.parse().map(|value: f64| Some(Value::Float(value))))
 }
@@ -303,7 +328,8 @@ impl<'de, T: ByName + 'static> Deserialize<'de> for SettingArgs<T> {
         let mut given = Vec::new();
         for field in described.flags() {
             match table.remove(&field.flag()) {
-                None | Some(Value::Boolean(false)) => {}
+                None => {}
+                Some(Value::Boolean(false)) if field.value().is_empty() => {}
                 Some(value) => given.push((field.clone(), field.read(value, &described).map_err(D::Error::custom)?)),
             }
         }
@@ -321,7 +347,8 @@ impl<T: ByName + 'static> JsonSchema for SettingArgs<T> {
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
-        let properties = Described::of::<T>().flags().map(|field| (field.flag(), field.schema.clone())).collect();
+        let described = Described::of::<T>();
+        let properties = described.flags().map(|field| (field.flag(), field.written_schema())).collect();
         json_schema!({ "type": "object", "properties": Json::Object(properties) })
     }
 }

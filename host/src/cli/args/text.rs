@@ -138,6 +138,16 @@ impl FromText for (f64, f64) {
     }
 }
 
+/// The schema of [`one_or_many`].
+#[derive(JsonSchema)]
+#[schemars(inline)]
+#[serde(untagged)]
+#[allow(dead_code)] // Read by the derived schema alone.
+pub(in crate::cli) enum OneOrMany {
+    One(String),
+    Many(Vec<String>),
+}
+
 /// A setting that is given several times, or once as a list. Each item stands alone: commas are part of it.
 pub(in crate::cli) fn one_or_many<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Vec<T>, D::Error> {
     // The message alone: the whole error has lines of an input.

@@ -1,7 +1,7 @@
 //! The flags of `damper train`.
 
 use crate::cli::args::data::{DataArgs, NonFiniteArgs, NormalizeArgs, TestMetricsArgs};
-use crate::cli::args::flags::number::{read32, whole};
+use crate::cli::args::flags::number::{float32, path, whole};
 use crate::cli::args::machine::MachineArgs;
 use crate::cli::args::method::MethodArgs;
 use crate::cli::args::model::ModelArgs;
@@ -66,12 +66,17 @@ checkpoint/ counts against the data: damper epsilon DIR gives its epsilon.";
 pub(in crate::cli) struct TrainArgs {
     /// The model, exported as .onnx; or a file of flags, run.toml, which flags given here override
     #[arg(value_name = "MODEL.onnx|RUN.toml")]
+    #[serde(with = "path")]
+    #[schemars(with = "Option<String>")]
     pub(in crate::cli) model: Option<PathBuf>,
     /// Keeps a copy of the model in the private folder, from which a resumed run reads it: for programs whose file is temporary.
     #[arg(long, hide = true)]
+    #[schemars(skip)]
     pub(in crate::cli) copy_model: bool,
     /// Folder for the outputs; made, and must not be there or be empty
     #[arg(long, value_name = "DIR", required = true)]
+    #[serde(with = "path")]
+    #[schemars(with = "Option<String>")]
     out: Option<PathBuf>,
     /// Goes on with the run in DIR that Ctrl-C, a kill or an error stopped, with its own settings; --quiet, --json, --workers and
     /// --checkpoint-every may be given as well
@@ -174,13 +179,14 @@ pub(in crate::cli) struct PrivacyArgs {
     /// Largest Euclidean norm of one sample's gradient, over all trained parameters; where the method learns it, the first
     /// [default: 1]
     #[arg(long, value_name = "C", value_parser = number32)]
-    #[serde(deserialize_with = "read32")]
+    #[serde(with = "float32")]
+    #[schemars(with = "Option<f32>")]
     pub(in crate::cli) clip: Option<f32>,
     /// A number of samples to declare instead of the one counted, which then stays out of every output: the rate becomes batch
     /// size / N0, and the batch size is a divisor, not the expected number of samples
     #[arg(long, value_name = "N0")]
     #[serde(with = "whole")]
-    #[schemars(with = "Option<u64>")]
+    #[schemars(with = "Option<whole::Whole>")]
     pub(in crate::cli) dataset_size: Option<u64>,
     /// How the samples of a step are chosen: `poisson`, each by a coin of its own; `shuffled`, batches of a fixed size, where
     /// sampling gains nothing and an epoch is priced as one event at a rate of 1; `min-separation`, the same batches each epoch; or
@@ -190,6 +196,8 @@ pub(in crate::cli) struct PrivacyArgs {
     pub(in crate::cli) sampler: Option<SamplerArg>,
     /// Groups of --sampler cyclic-poisson [default with --noise-correlation banded:B: B]
     #[arg(long, value_name = "G")]
+    #[serde(with = "whole")]
+    #[schemars(with = "Option<whole::Whole>")]
     pub(in crate::cli) groups: Option<NonZeroU32>,
     /// Noise of successive steps that partly cancels in their sum: `lambda:P/Q`, one step back; `blt:D`, D buffers a parameter; both with
     /// --sampler min-separation. `banded:B`, B bands, with it or with cyclic-poisson. The run is priced as a whole
@@ -204,7 +212,7 @@ pub(in crate::cli) struct PrivacyArgs {
     /// is split over physical batches
     #[arg(long, value_name = "M")]
     #[serde(with = "whole")]
-    #[schemars(with = "Option<u64>")]
+    #[schemars(with = "Option<whole::Whole>")]
     pub(in crate::cli) truncate: Option<u64>,
     /// `discrete`: integers on a grid, exact; `continuous`: floats, not exact, for comparison [default: discrete]
     #[arg(long, value_name = "KIND")]
@@ -219,16 +227,18 @@ pub(in crate::cli) struct PrivacyArgs {
     /// Charges the whole plan against the budget of a data set, a file that `damper budget` makes, before data is read. A run
     /// that would exceed the limit is refused
     #[arg(long, value_name = "FILE")]
+    #[serde(with = "path")]
+    #[schemars(with = "Option<String>")]
     pub(in crate::cli) budget: Option<PathBuf>,
     /// With --budget: number of training samples, from which the plan follows before data is read; must be that of the data
     #[arg(long, value_name = "N")]
     #[serde(with = "whole")]
-    #[schemars(with = "Option<u64>")]
+    #[schemars(with = "Option<whole::Whole>")]
     pub(in crate::cli) samples: Option<u64>,
     /// Makes the run a simulation that can be repeated: its noise is known, so nothing of it is private
     #[arg(long, value_name = "SEED")]
     #[serde(with = "whole")]
-    #[schemars(with = "Option<u64>")]
+    #[schemars(with = "Option<whole::Whole>")]
     pub(in crate::cli) seed: Option<u64>,
 }
 
@@ -257,6 +267,8 @@ pub(in crate::cli) struct TrainingArgs {
     /// Ends the run after N evaluations in a row that are no better than the best before; needs --eval-every. Epsilon stays that of all
     /// planned steps
     #[arg(long, value_name = "N")]
+    #[serde(with = "whole")]
+    #[schemars(with = "Option<whole::Whole>")]
     pub(in crate::cli) stop_early: Option<NonZeroU32>,
 }
 
@@ -267,9 +279,13 @@ pub(in crate::cli) struct ProgressArgs {
     /// Adds a line of JSON to FILE for each thing that happens: steps with epsilon so far, evaluations, warnings, states, the end; see
     /// docs/events.md. (events.json in the output folder is something else: the events that epsilon follows from)
     #[arg(long, value_name = "FILE")]
+    #[serde(with = "path")]
+    #[schemars(with = "Option<String>")]
     pub(in crate::cli) events: Option<PathBuf>,
     /// Writes held-out accuracy and loss, and epsilon so far, for TensorBoard
     #[arg(long, value_name = "DIR")]
+    #[serde(with = "path")]
+    #[schemars(with = "Option<String>")]
     pub(in crate::cli) tensorboard: Option<PathBuf>,
 }
 
@@ -281,6 +297,8 @@ pub(in crate::cli) struct RecordingArgs {
     /// holds the gradient of every sample drawn and the key of the noise. Readable by its owner alone; until it is whole it has another name
     /// in the same folder, .damper-FILE.part, from which a resumed run goes on
     #[arg(long, value_name = "FILE")]
+    #[serde(with = "path")]
+    #[schemars(with = "Option<String>")]
     pub(in crate::cli) record: Option<PathBuf>,
     /// Refuses a recording that is expected to be larger [default: 1GiB]
     #[arg(long, value_name = "SIZE")]
@@ -349,6 +367,11 @@ impl TrainArgs {
     /// The folder of the outputs.
     pub(in crate::cli) fn out(&self) -> &Path {
         self.out.as_deref().unwrap_or(Path::new(""))
+    }
+
+    /// Sets the folder of the outputs.
+    pub(in crate::cli) fn set_out(&mut self, out: PathBuf) {
+        self.out = Some(out);
     }
 
     /// Seconds between two writes of the state.

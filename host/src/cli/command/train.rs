@@ -313,7 +313,7 @@ fn tune_folder(given: Option<&Path>, backend: Choice) -> Result<PathBuf, Failure
     if backend != Choice::Ort {
         let problem =
             "`tune`: only onnxruntime with damper's operators has several ways; add `backend` ort, or leave it out";
-        return Err(Failure::new(problem));
+        return Err(Failure::usage(problem));
     }
     if let Some(given) = given {
         return Ok(given.into());

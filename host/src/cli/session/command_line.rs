@@ -6,7 +6,7 @@
 pub(in crate::cli) mod line;
 
 use crate::cli::Failure;
-use crate::cli::args::given::{table_of, words};
+use crate::cli::args::given::words;
 use crate::cli::args::train::TrainArgs;
 use clap::Command;
 use damper_report::Software;
@@ -14,6 +14,7 @@ use damper_train::files::{self, Access, write};
 use serde::Serialize;
 use std::ffi::OsString;
 use std::path::Path;
+use toml::Table;
 
 /// The record's file in a private folder `checkpoint`.
 const FILE: &str = "command.json";
@@ -32,9 +33,9 @@ pub(in crate::cli) fn register(args: &[OsString]) {
 }
 
 /// Keeps that of `damper PATH`, whose settings came out of a file or a program.
-pub(in crate::cli) fn register_words(path: &[String], args: &TrainArgs, described: &Command) {
+pub(in crate::cli) fn register_words(path: &[String], args: &TrainArgs, settings: &Table, described: &Command) {
     let resumed = args.resume.iter().map(|out| format!("--resume={}", out.display()));
-    let words = words(&table_of(args), described);
+    let words = words(settings, described);
     let line = ["damper".to_owned()].into_iter().chain(path.iter().cloned()).chain(resumed).chain(words);
     register(&line.map(OsString::from).collect::<Vec<_>>());
 }

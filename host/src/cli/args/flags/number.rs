@@ -1,8 +1,5 @@
 //! Numbers as flags and run files take them.
 
-use serde::de::Error as _;
-use serde::{Deserialize, Deserializer};
-
 /// Two values with a comma between them, as a flag takes them.
 pub(in crate::cli) fn pair<T: std::str::FromStr>(text: &str) -> Result<(T, T), String> {
     text.split_once(',')
@@ -26,36 +23,103 @@ fn within32(number: f64) -> Result<f32, String> {
     Ok(rounded)
 }
 
-/// The same of a run file.
-pub(in crate::cli) fn read32<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f32>, D::Error> {
-    f64::deserialize(from).and_then(|number| within32(number).map_err(D::Error::custom)).map(Some)
-}
-
-/// A whole number of 64 bits. A run file's integers have a sign, so larger numbers are texts.
-pub(in crate::cli) mod whole {
+/// A number of 32 bits in a run file, with as few digits as it needs.
+pub(in crate::cli) mod float32 {
+    use super::within32;
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-    #[derive(Deserialize)]
+    pub(in crate::cli) fn serialize<S: Serializer>(given: &Option<f32>, to: S) -> Result<S::Ok, S::Error> {
+        given.map(super::widened).serialize(to)
+    }
+
+    pub(in crate::cli) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<f32>, D::Error> {
+        f64::deserialize(from).and_then(|number| within32(number).map_err(D::Error::custom)).map(Some)
+    }
+}
+
+/// The number of 64 bits with the same digits, which rounds to `number`.
+pub(in crate::cli) fn widened(number: f32) -> f64 {
+    number.to_string().parse().unwrap_or_else(|_| number.into())
+}
+
+/// A whole number. A run file's integers have a sign, so numbers from 2^63 are texts there.
+pub(in crate::cli) mod whole {
+    use schemars::JsonSchema;
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use std::fmt::Display;
+    use std::str::FromStr;
+
+    #[derive(Deserialize, JsonSchema)]
+    #[schemars(inline)]
     #[serde(untagged)]
-    enum Whole {
+    pub(in crate::cli) enum Whole {
         Number(u64),
         Text(String),
     }
 
-    pub(in crate::cli) fn serialize<S: Serializer>(given: &Option<u64>, to: S) -> Result<S::Ok, S::Error> {
-        match given.map(i64::try_from) {
-            None => to.serialize_none(),
-            Some(Ok(number)) => number.serialize(to),
-            Some(Err(_)) => given.unwrap_or_default().to_string().serialize(to),
+    pub(in crate::cli) fn serialize<S: Serializer, T: Display>(given: &Option<T>, to: S) -> Result<S::Ok, S::Error> {
+        let Some(text) = given.as_ref().map(T::to_string) else { return to.serialize_none() };
+        match text.parse::<i64>() {
+            Ok(number) => number.serialize(to),
+            Err(_) => text.serialize(to),
         }
     }
 
-    pub(in crate::cli) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<u64>, D::Error> {
-        const GIVE: &str = "give a whole number";
-        match Whole::deserialize(from).map_err(|_| D::Error::custom(GIVE))? {
-            Whole::Number(number) => Ok(Some(number)),
-            Whole::Text(text) => text.parse().map(Some).map_err(|_| D::Error::custom(GIVE)),
+    pub(in crate::cli) fn deserialize<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(
+        from: D,
+    ) -> Result<Option<T>, D::Error> {
+        let text = match Whole::deserialize(from).map_err(|_| D::Error::custom("give a whole number"))? {
+            Whole::Number(number) => number.to_string(),
+            Whole::Text(text) => text,
+        };
+        text.parse().map(Some).map_err(D::Error::custom)
+    }
+}
+
+/// A path in a run file: a text, or its bytes if it is not one.
+pub(in crate::cli) mod path {
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use std::ffi::OsString;
+    use std::path::{Path, PathBuf};
+    use toml::Value;
+
+    /// The path as a value of a run file.
+    pub(in crate::cli) fn value(path: &Path) -> Value {
+        match path.to_str() {
+            Some(text) => text.into(),
+            None => path.as_os_str().as_encoded_bytes().iter().map(|byte| i64::from(*byte)).collect::<Vec<_>>().into(),
         }
+    }
+
+    pub(in crate::cli) fn serialize<S: Serializer>(given: &Option<PathBuf>, to: S) -> Result<S::Ok, S::Error> {
+        given.as_deref().map(value).serialize(to)
+    }
+
+    pub(in crate::cli) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<PathBuf>, D::Error> {
+        let path = match Value::deserialize(from)? {
+            Value::String(text) => text.into(),
+            Value::Array(bytes) => of_bytes(&bytes).ok_or_else(|| D::Error::custom("give a text"))?,
+            _ => return Err(D::Error::custom("give a text")),
+        };
+        if path.as_os_str().is_empty() { Err(D::Error::custom("give a path")) } else { Ok(Some(path)) }
+    }
+
+    fn of_bytes(bytes: &[Value]) -> Option<PathBuf> {
+        let bytes: Vec<u8> = bytes.iter().map(|byte| u8::try_from(byte.as_integer()?).ok()).collect::<Option<_>>()?;
+        of_os(bytes).map(PathBuf::from)
+    }
+
+    #[cfg(unix)]
+    fn of_os(bytes: Vec<u8>) -> Option<OsString> {
+        use std::os::unix::ffi::OsStringExt;
+        Some(OsString::from_vec(bytes))
+    }
+
+    #[cfg(not(unix))]
+    fn of_os(bytes: Vec<u8>) -> Option<OsString> {
+        String::from_utf8(bytes).ok().map(OsString::from)
     }
 }

@@ -2,6 +2,7 @@
 
 use super::words::{argument, unknown};
 use crate::cli::Failure;
+use crate::cli::args::flags::number::path;
 use clap::Command;
 use std::ffi::OsStr;
 use std::io;
@@ -56,7 +57,10 @@ pub(super) fn settings(entries: &Table, file: &Path, train: &Command) -> Result<
     let mut settings = Table::new();
     for (key, value) in entries {
         let name = argument(train, key).ok_or_else(|| Failure::in_run_file(file, unknown(train, key)))?;
-        settings.insert(name, value.clone());
+        if settings.insert(name.clone(), value.clone()).is_some() {
+            let problem = format!("`{key}`: the same setting as another key (`{name}`); leave one of them out");
+            return Err(Failure::in_run_file(file, problem));
+        }
     }
     let folder = file.parent().unwrap_or(Path::new(""));
     let mut written = Table::new();
@@ -77,15 +81,21 @@ pub(super) fn settings(entries: &Table, file: &Path, train: &Command) -> Result<
 
 /// The settings with other paths.
 pub(in crate::cli) fn rebase(mut settings: Table, moved: impl Fn(&Path) -> PathBuf) -> Table {
-    let path = |text: &str| moved(Path::new(text)).display().to_string();
     for (key, value) in &mut settings {
         let key = key.as_str();
         let Value::String(text) = value else { continue };
-        *text = match text.split_once(':') {
-            Some((kind, place)) if DATA.contains(&key) && kind != "memory" => format!("{kind}:{}", path(place)),
-            // Names, or the file that has them.
-            _ if key == "classes" && !text.contains(',') => path(text),
-            _ if READ.contains(&key) || WRITTEN.contains(&key) => path(text),
+        let of = |place: &str| moved(Path::new(place));
+        *value = match text.split_once(':') {
+            Some((kind, place)) if DATA.contains(&key) && kind != "memory" => {
+                format!("{kind}:{}", of(place).display()).into()
+            }
+            // Names, or the file that has them. A comma in its path would make names of it.
+            _ if key == "classes" && !text.contains(',') => match of(text).to_str() {
+                Some(moved) if !moved.contains(',') => moved.into(),
+                _ => continue,
+            },
+            // An empty path is an error of its own.
+            _ if !text.is_empty() && (READ.contains(&key) || WRITTEN.contains(&key)) => path::value(&of(text)),
             _ => continue,
         };
     }

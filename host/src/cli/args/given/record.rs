@@ -1,28 +1,55 @@
 //! The settings of a run in its output folder.
 
+use super::file::rebase;
 use super::state::NOT_KEPT;
 use super::table::table_of;
 use crate::cli::Failure;
+use crate::cli::args::flags::number::path;
 use crate::cli::args::train::TrainArgs;
-use toml::Value;
+use std::path::{Component, Path, PathBuf, absolute};
 
 /// The file in an output folder that has the settings of its run.
 pub(in crate::cli) const RECORD: &str = "config.toml";
 
 /// The settings of a run as a run file, which everybody may read. The path of a recording is secret and is left out. If the number of samples
-/// is declared, the counted number is left out. A model in the output folder has its path from there.
+/// is declared, the counted number is left out. Paths are relative to the output folder, unless they were given as absolute.
 pub(in crate::cli) fn record(args: &TrainArgs) -> Result<String, Failure> {
     let mut settings = table_of(args);
     let is_declared = settings.contains_key("dataset-size");
     settings.retain(|key, _| {
         !NOT_KEPT.contains(&key)
-            && !["record", "record-limit", "copy-model"].contains(&key)
-            && !(is_declared && ["samples", "budget"].contains(&key))
+            && !["record", "record-limit", "copy-model", "events", "tensorboard"].contains(&key)
+            && !(is_declared && key == "samples")
     });
-    let out = std::path::absolute(args.out())?;
-    let kept = args.model.as_ref().and_then(|model| model.strip_prefix(&out).ok());
-    if let Some(kept) = kept {
-        settings.insert("model".into(), Value::String(kept.display().to_string()));
-    }
+    let out = absolute(args.out())?;
+    let kept = args.model.as_ref().and_then(|model| model.strip_prefix(&out).ok()).map(path::value);
+    let mut settings = rebase(settings, |path| from(&out, path));
+    settings.extend(kept.map(|kept| ("model".to_owned(), kept)));
     Ok(format!("# The settings of this run. damper train {RECORD} --out DIR takes them again.\n{settings}"))
+}
+
+/// A path of the working folder as seen from the folder `out`.
+fn from(out: &Path, path: &Path) -> PathBuf {
+    let (Ok(whole), false) = (absolute(path), path.is_absolute()) else { return path.to_path_buf() };
+    let shared = out.components().zip(whole.components()).take_while(|(of_out, of_path)| of_out == of_path).count();
+    let up = out.components().skip(shared).map(|_| Component::ParentDir);
+    up.chain(whole.components().skip(shared)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_seen_from_the_outputs() {
+        let here = std::env::current_dir().unwrap();
+        for (out, path, expected) in [
+            ("run", "model.onnx", "../model.onnx"),
+            ("a/b", "d/m.onnx", "../../d/m.onnx"),
+            ("run", "run/m.onnx", "m.onnx"),
+            ("run", "/m.onnx", "/m.onnx"),
+        ] {
+            assert_eq!(from(&here.join(out), Path::new(path)), Path::new(expected));
+        }
+    }
 }

@@ -10,16 +10,16 @@ use clap::Command;
 use damper_report::is_finished;
 use damper_train::{Checkpoint, Invocation};
 use std::path::{Path, PathBuf, absolute};
-use toml::{Table, Value};
+use toml::Table;
 
 /// Settings that may be given together with --resume. They change no bit.
-const FREE: [&str; 9] =
-    ["alone", "json", "quiet", "workers", "checkpoint-every", "no-checkpoint", "events", "tensorboard", "shard-data"];
+const FREE: [&str; 8] =
+    ["alone", "json", "quiet", "workers", "checkpoint-every", "events", "tensorboard", "shard-data"];
 /// Settings of a call, not of its run: outputs, messages, launcher.
 pub(in crate::cli) const NOT_KEPT: [&str; 4] = ["out", "alone", "json", "quiet"];
 
-/// The settings of the run in `out`, with those of `given` that may be given again.
-pub(in crate::cli) fn resumed(given: &TrainArgs, out: &Path, train: &Command) -> Result<TrainArgs, Fault> {
+/// The settings of the run in `out`, with those of `given` that may be given again. The table has paths as they were given.
+pub(in crate::cli) fn resumed(given: &TrainArgs, out: &Path, train: &Command) -> Result<(TrainArgs, Table), Fault> {
     let own = table_of(given);
     if let Some(key) = own.keys().find(|key| !FREE.contains(&key.as_str())) {
         let flag = if key == "model" { "the model".to_owned() } else { format!("--{key}") };
@@ -32,13 +32,17 @@ pub(in crate::cli) fn resumed(given: &TrainArgs, out: &Path, train: &Command) ->
         return Err(Failure::in_file(&out, problem).into());
     }
     let invocation = Checkpoint::invocation(&out.join("checkpoint")).map_err(Failure::from)?;
-    let mut all = overlaid(of_invocation(&invocation, train)?, own);
-    all.insert("out".into(), Value::String(out.display().to_string()));
+    let settings = of_invocation(&invocation, train)?;
+    // If it is gone, relative paths are those of the folder here; data and model are compared with the run's.
+    let folder = Some(PathBuf::from(&invocation.folder)).filter(|folder| folder.is_dir());
+    let whole = folder.map_or(settings.clone(), |folder| rebase(settings.clone(), |path| folder.join(path)));
+    let all = overlaid(whole, own.clone());
     let mut args = of_table(&all, train).map_err(|fault| {
         Failure::in_file(&out, format!("its state has a setting `{}` that this version does not read", fault.key))
     })?;
+    args.set_out(out.clone());
     args.resume = Some(out);
-    Ok(args)
+    Ok((args, overlaid(settings, own)))
 }
 
 /// The settings of a run for its state, and the folder that their paths are relative to.
@@ -49,14 +53,11 @@ pub(in crate::cli) fn invocation(args: &TrainArgs, charge: Option<u64>) -> Resul
     Ok(Invocation { folder, args: vec![], settings, charge })
 }
 
-/// The settings of the run with this invocation, with paths that hold from anywhere.
+/// The settings of the run with this invocation.
 fn of_invocation(invocation: &Invocation, train: &Command) -> Result<Table, Failure> {
-    let settings = match &invocation.args[..] {
+    Ok(match &invocation.args[..] {
         [] => invocation.settings.clone(),
         // Of a version before 0.2, which kept flags.
         args => table_of(&of_args(args, train)?),
-    };
-    // If it is gone, relative paths are those of the folder here; data and model are compared with the run's.
-    let folder = Some(PathBuf::from(&invocation.folder)).filter(|folder| folder.is_dir());
-    Ok(folder.map_or(settings.clone(), |folder| rebase(settings, |path| folder.join(path))))
+    })
 }

@@ -49,7 +49,7 @@ pub(super) fn plain_type(message: &str) -> String {
     match expected {
         "f32" | "f64" => "give a number".into(),
         "a boolean" => "give true or false".into(),
-        "a string" | "path string" => "give a text".into(),
+        "a string" | "path string" | "string or map" => "give a text".into(),
         _ if expected.starts_with(['u', 'i']) || expected.starts_with("a nonzero") => "give a whole number".into(),
         _ => message.into(),
     }
