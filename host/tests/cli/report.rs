@@ -175,7 +175,7 @@ fn broken_folder_error_names_fix() {
              \"noise_multiplier\": {sigma}, \"times\": {times}}}]}}"
         )
     };
-    broken("events.json", event(u64::MAX, "1.0", 5).as_bytes(), &["`sampling_rate` 2048: must be", "damaged"]);
+    broken("events.json", event(u64::MAX, "1.0", 5).as_bytes(), &["--sampling-rate 2048: must be", "damaged"]);
     broken("events.json", event(1 << 50, "-1.0", 5).as_bytes(), &["cannot be priced"]);
     broken("events.json", event(1 << 50, "1e-300", 5).as_bytes(), &["cannot be priced"]);
     broken("events.json", event(0, "1.0", u64::MAX).as_bytes(), &["cannot be priced"]);
