@@ -48,7 +48,7 @@ fn spec(kind: &str, path: &Path) -> String {
 }
 
 /// The floats of these rows, as a batch scales them.
-fn scaled(split: &Split, constants: &Normalize, rows: &[u32]) -> Vec<f32> {
+fn scaled_floats(split: &Split, constants: &Normalize, rows: &[u32]) -> Vec<f32> {
     let size = NonZeroUsize::new(rows.len()).unwrap();
     let mut batch = Batch::new(split, size).scaled_by(split, constants).unwrap();
     batch.fill(split, Chunk { index: 0, samples: rows }).unwrap();

@@ -190,7 +190,7 @@ fn timestamps_stay_apart_after_scaling() {
             let mut row = [0.0];
             assert!(train.unrounded(0, 1, &mut row).unwrap() && row == [1_700_000_001.0]);
             train.keep_rows(1..3);
-            assert_eq!(super::scaled(&train, &(1_700_000_001.0, 0.5).into(), &[1, 2]), [0.0, 2.0]);
+            assert_eq!(scaled_floats(&train, &(1_700_000_001.0, 0.5).into(), &[1, 2]), [0.0, 2.0]);
         }
     }
 }

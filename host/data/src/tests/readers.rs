@@ -120,7 +120,10 @@ fn stored_rows_equal_rows_in_memory() {
                 assert_eq!(found.test.as_ref().unwrap().in_memory().unwrap(), *wanted.test.as_ref().unwrap());
                 assert_eq!(found.shares_rows().unwrap(), wanted.shares_rows().unwrap());
                 let rows: Vec<u32> = (0..wanted.train.len() as u32).collect();
-                assert_eq!(scaled(&found.train, &constants, &rows), scaled(&wanted.train, &constants, &rows));
+                assert_eq!(
+                    scaled_floats(&found.train, &constants, &rows),
+                    scaled_floats(&wanted.train, &constants, &rows)
+                );
             }
         }
     }
