@@ -482,9 +482,15 @@ fn paths_need_not_be_texts() {
     let (guard, _) = folder();
     let odd = guard.path().join(std::ffi::OsStr::from_bytes(b"q\xff"));
     fs::create_dir(&odd).unwrap();
-    let trained = train(MLP, DIGITS, &odd.join("run"), &["--noise-multiplier", "1", "--train-size", "128"]).output().unwrap();
+    let trained =
+        train(MLP, DIGITS, &odd.join("run"), &["--noise-multiplier", "1", "--train-size", "128"]).output().unwrap();
     assert!(trained.status.success(), "{}", stderr(&trained));
-    let large = train(MLP, DIGITS, &guard.path().join("r"), &["--noise-multiplier", "1", "--train-size", "18446744073709551615"]);
+    let large = train(
+        MLP,
+        DIGITS,
+        &guard.path().join("r"),
+        &["--noise-multiplier", "1", "--train-size", "18446744073709551615"],
+    );
     let mut large = large;
     assert_refused(&large.output().unwrap(), &["--train-size 18446744073709551615", "give 1 to"]);
 }
