@@ -25,7 +25,7 @@ pub use html::html;
 pub use journal::{Figures, Journal, JournalError, Record};
 pub use plan::{Budgets, Method, Plan, Purpose, Repeats, Setting, TUNING_PART, Task};
 pub use search::{Found, Score, SearchPlan};
-pub use summary::{Cell, Chosen, Comparison, DeriveError, Mark, Metric, Row, Tuning, Untried};
+pub use summary::{Cell, Chosen, Comparison, Mark, Metric, RefusedRun, Row, Tuning, Untried};
 pub use text::{markdown, text};
 
 use schedule::{Board, Next};

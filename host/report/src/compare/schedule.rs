@@ -5,7 +5,7 @@
 //! second waits for the first: so the result is that of one run after another.
 
 use super::clock::{Clock, Position};
-use super::summary::{Chosen, Comparison, DeriveError, Finished, Untried};
+use super::summary::{Chosen, Comparison, Finished, RefusedRun, Untried};
 use super::{Figures, Journal, JournalError, Method, Plan, Purpose, Record, Setting, Task};
 
 /// A run's cell in the table, and its place in that cell.
@@ -217,7 +217,7 @@ impl<'a> Board<'a> {
         for cell in self.cells {
             let mut finished =
                 Finished { budget: cell.budget, chosen: cell.chosen, figures: Vec::new(), refusals: Vec::new() };
-            finished.refusals.extend(cell.untuned.map(|reason| DeriveError { run: 0, reason }));
+            finished.refusals.extend(cell.untuned.map(|reason| RefusedRun { run: 0, reason }));
             for (at, Entry { task, state }) in cell.entries.into_iter().enumerate() {
                 let is_tuning = at < cell.tuning;
                 match state {
@@ -230,7 +230,7 @@ impl<'a> Board<'a> {
                         }
                     }
                     State::Done(Err(reason)) if !is_tuning => {
-                        finished.refusals.push(DeriveError { run: at - cell.tuning + 1, reason });
+                        finished.refusals.push(RefusedRun { run: at - cell.tuning + 1, reason });
                     }
                     State::Done(Err(_)) | State::Waiting | State::Running => {}
                 }

@@ -91,7 +91,7 @@ pub struct Cell {
     /// The choice of tuning.
     pub chosen: Option<Chosen>,
     /// Runs that there are not, and why.
-    pub refused: Vec<DeriveError>,
+    pub refused: Vec<RefusedRun>,
 }
 
 /// How a mean compares with the others at its budget.
@@ -128,7 +128,7 @@ pub struct Untried {
 
 /// A run that there is not.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct DeriveError {
+pub struct RefusedRun {
     /// Which repeat, from 1; 0: all of them, since no setting could be tuned.
     pub run: usize,
     /// Why.
@@ -151,7 +151,7 @@ pub(super) struct Finished {
     pub(super) budget: f64,
     pub(super) chosen: Option<Chosen>,
     pub(super) figures: Vec<Figures>,
-    pub(super) refusals: Vec<DeriveError>,
+    pub(super) refusals: Vec<RefusedRun>,
 }
 
 impl Comparison {
@@ -299,7 +299,7 @@ impl Cell {
         let losses: Vec<f64> = figures.iter().filter_map(|figures| figures.test_loss).collect();
         if values.len() < figures.len() {
             let reason = "its loss on the test split is not a finite number: lower the learning rate".into();
-            refusals.push(DeriveError { run: 0, reason });
+            refusals.push(RefusedRun { run: 0, reason });
         }
         Self {
             budget,

@@ -81,7 +81,7 @@ struct Cost {
 }
 
 #[derive(Serialize)]
-struct AccountingResult {
+struct Added {
     devices: u32,
     run: u64,
     round: u32,
@@ -193,7 +193,7 @@ pub(in crate::cli) fn run(args: &AggregateArgs) -> Result<(), Failure> {
     };
     out.write_all(&bytes).map_err(|error| Failure::of_file(&args.out, error))?;
     out.commit()?;
-    let found = AccountingResult {
+    let found = Added {
         devices: header.devices,
         run: header.run,
         round: header.round,
@@ -222,7 +222,7 @@ fn add(file: &Path, sum: &mut Aggregate, cohort: &mut Cohort, round: Option<&Rou
 }
 
 /// The result in words.
-fn text(found: &AccountingResult) -> String {
+fn text(found: &Added) -> String {
     let cost = found.cost.as_ref().map_or(String::new(), |cost| {
         format!(
             "\nepsilon {} of each {} at delta {:e} after {} of {} rounds for an outsider, {} for a participant, {} for the server",

@@ -360,10 +360,14 @@ fn of_run(args: &EpsilonArgs, folder: &Path) -> Result<(), Failure> {
     if args.json {
         return answer_json(&found);
     }
-    let event = recorded.event_name();
-    answer(&format!(
+    answer(&text(&found, recorded.event_name(), &format!("{}{note}", file.display())))
+}
+
+/// The cost in words: an event's name, and the file that it is from.
+fn text(found: &OfRun, event: &str, from: &str) -> String {
+    format!(
         "epsilon           {}{}{}{}{}\ndelta             {:e}\nnoise multiplier  {} (smallest of {event})\nsampling rate     {} \
-         (largest of {event})\nsteps             {}\naccountant        {}\nneighbours        {}\nfrom              {}{note}",
+         (largest of {event})\nsteps             {}\naccountant        {}\nneighbours        {}\nfrom              {from}",
         upward(found.epsilon),
         if found.run == Some(RunKind::Simulation) { SIMULATION } else { "" },
         found.search.as_ref().map_or(String::new(), |count| format!(
@@ -379,18 +383,17 @@ fn of_run(args: &EpsilonArgs, folder: &Path) -> Result<(), Failure> {
         found.noise_multiplier,
         found.sampling_rate,
         found.steps,
-        match (accountant, found.order) {
+        match (found.accountant, found.order) {
             (Accountant::Pld, Some(order)) => format!("pld (smaller: rdp at order {order})"),
             (accountant, _) => accountant.to_string(),
         },
-        match (neighbours, found.group) {
+        match (found.neighbours, found.group) {
             (Neighbours::AddOrRemove, None) => "one sample there or not".into(),
             (Neighbours::Replace, None) => "one sample in the place of another".into(),
             (Neighbours::AddOrRemove, Some(size)) => format!("{size} samples, all there or none of them"),
             (Neighbours::Replace, Some(size)) => format!("{size} samples in the places of others"),
         },
-        file.display(),
-    ))
+    )
 }
 
 impl FromText for Accountant {
