@@ -153,7 +153,7 @@ pub(in crate::cli) fn one_or_many<'de, D: Deserializer<'de>, T: Deserialize<'de>
     // The message alone: the whole error has lines of an input.
     let read = |item: Value| T::deserialize(item).map_err(|error| D::Error::custom(error.message()));
     match Value::deserialize(from)? {
-        Value::Array(items) => items.into_iter().map(|item| read(item)).collect(),
+        Value::Array(items) => items.into_iter().map(read).collect(),
         one => Ok(vec![read(one)?]),
     }
 }

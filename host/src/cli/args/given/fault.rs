@@ -33,5 +33,5 @@ pub(in crate::cli) enum KeyFaultKind {
     /// No setting has this name.
     Unknown,
     /// The value, and what to give instead.
-    Value(Value, String),
+    Value(Box<Value>, String),
 }

@@ -11,15 +11,17 @@ use std::path::{Component, Path, PathBuf, absolute};
 /// The file in an output folder that has the settings of its run.
 pub(in crate::cli) const RECORD: &str = "config.toml";
 
+/// Settings of a run that its record leaves out.
+const LEFT_OUT: [&str; 5] = ["record", "record-limit", "copy-model", "events", "tensorboard"];
+
 /// The settings of a run as a run file, which everybody may read. The path of a recording is secret and is left out. If the number of samples
 /// is declared, the counted number is left out. Paths are relative to the output folder, unless they were given as absolute.
 pub(in crate::cli) fn record(args: &TrainArgs) -> Result<String, Failure> {
     let mut settings = table_of(args);
     let is_declared = settings.contains_key("dataset-size");
     settings.retain(|key, _| {
-        !NOT_KEPT.contains(&key)
-            && !["record", "record-limit", "copy-model", "events", "tensorboard"].contains(&key)
-            && !(is_declared && key == "samples")
+        let is_of_run = !NOT_KEPT.contains(&key) && !LEFT_OUT.contains(&key);
+        is_of_run && (key != "samples" || !is_declared)
     });
     let out = absolute(args.out())?;
     let kept = args.model.as_ref().and_then(|model| model.strip_prefix(&out).ok()).map(path::value);

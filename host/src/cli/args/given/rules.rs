@@ -88,7 +88,7 @@ fn lacking(given: &Table) -> Vec<&'static str> {
 /// Required settings that are not given.
 fn missing(given: &Table) -> Vec<&'static str> {
     let has = |key: &&str| given.contains_key(*key);
-    let unless = UNLESS.iter().filter(|(key, others)| !has(key) && !others.iter().any(|other| has(other)));
+    let unless = UNLESS.iter().filter(|(key, others)| !has(key) && !others.iter().any(&has));
     let model = (!given.contains_key("model")).then_some("model");
     REQUIRED.into_iter().filter(|key| !has(key)).chain(unless.map(|(key, _)| *key)).chain(model).collect()
 }

@@ -45,7 +45,7 @@ pub(in crate::cli) fn of_table(table: &Table, train: &Command) -> Result<TrainAr
         // Alone, so that an error is of this key.
         let one = Table::from_iter([(name.clone(), value.clone())]);
         TrainArgs::deserialize(one)
-            .map_err(|error| at(KeyFaultKind::Value(value.clone(), plain_type(error.message()))))?;
+            .map_err(|error| at(KeyFaultKind::Value(Box::new(value.clone()), plain_type(error.message()))))?;
         settings.insert(name, value.clone());
     }
     // Each alone is right.
