@@ -46,6 +46,8 @@ impl FilterError {
     /// Returns true if a setting is at fault.
     #[must_use]
     pub fn is_of_setting(&self) -> bool {
-        matches!(self, Self::DesignOrder(_) | Self::Cutoff(_) | Self::Ripple(_) | Self::Order(_))
+        // A filter that is refused was given by its coefficients.
+        let refused = matches!(self, Self::Refused { .. });
+        refused || matches!(self, Self::DesignOrder(_) | Self::Cutoff(_) | Self::Ripple(_) | Self::Order(_))
     }
 }
