@@ -376,7 +376,7 @@ fn private_releases_are_audited() {
     assert!(of("non-finite: ") >= 7, "{}", of("non-finite: "));
     assert!(of("normalize: ") >= 6 && of("held-out: ") >= 7, "{} {}", of("normalize: "), of("held-out: "));
     let mut weak = run.clone();
-    let metrics = weak.private_metrics.as_mut().unwrap();
+    let metrics = weak.price.private_metrics.as_mut().unwrap();
     assert!(metrics.noise.multiplier() > 0.5);
     metrics.noise = CountNoise::new(0.25).unwrap();
     let found = refuted(&weak);
