@@ -19,8 +19,8 @@ use clap::{CommandFactory, FromArgMatches};
 use commands::{Cli, Command};
 use damper_train::TrainError;
 use session::output::{
-    Failure, FailureKind, answer, answer_json, complain, complain_in_json, fail_in_json, one_line, plain, plain_words,
-    say_of_data, warn,
+    Failure, FailureKind, answer, answer_json, complain, complain_in_json, fail_in_json, one_line, plain,
+    plain_with_tips, plain_words, say_of_data, warn,
 };
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -104,9 +104,7 @@ fn misused(mut error: clap::Error, args: &[OsString], in_json: bool) -> ExitCode
         let _ = write!(io::stderr(), "{said}");
     }
     if in_json && error.exit_code() != 0 {
-        let tips = said.split("\n\n").filter(|paragraph| paragraph.trim_start().starts_with("tip: "));
-        let tips = tips.map(|paragraph| format!("; {}", one_line(paragraph)));
-        complain_in_json(&(plain(&error) + &tips.collect::<String>()));
+        complain_in_json(&plain_with_tips(&error));
     }
     ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2))
 }

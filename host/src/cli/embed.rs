@@ -13,7 +13,7 @@ use crate::cli::args::text::written;
 use crate::cli::commands::Command;
 use crate::cli::session::caller::{Call, take_answer};
 use crate::cli::session::command_line;
-use crate::cli::{Cli, Failure, one_line, parse, plain, run};
+use crate::cli::{Cli, Failure, one_line, parse, plain_with_tips, run};
 use clap::CommandFactory;
 use damper_data::Memory;
 use std::ffi::OsString;
@@ -97,10 +97,7 @@ fn line(name: &str, args: &[String], settings: &Table) -> Result<Vec<OsString>, 
 /// A wrong command line, in one line.
 fn misused(mut error: clap::Error, name: &str) -> CallError {
     near_miss::suggest(&mut error, &Cli::command(), &["damper".into(), name.into()]);
-    let text = crate::cli::plain_words(&error.to_string());
-    let tips = text.split("\n\n").filter(|paragraph| paragraph.trim_start().starts_with("tip: "));
-    let tips = tips.map(|paragraph| format!("; {}", one_line(paragraph)));
-    CallError { message: plain(&error) + &tips.collect::<String>() }
+    CallError { message: plain_with_tips(&error) }
 }
 
 #[cfg(test)]

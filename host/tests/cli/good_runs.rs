@@ -449,7 +449,27 @@ fn record_names_the_first_model() {
     let first = trained(&[&first[..], &["--epochs", "1", "--lr", "0.5", "--out", "run"]].concat());
     let again = trained(&["run/config.toml", "--out", "again"]);
     assert_eq!(again["params_digest"], first["params_digest"]);
-    assert!(fs::read_to_string(guard.path().join("run/config.toml")).unwrap().contains("model = \"../model.onnx\""));
+    let record = fs::read_to_string(guard.path().join("run/config.toml")).unwrap();
+    assert!(record.contains("model = \"../model.onnx\"") && record.contains(&format!("data = \"{data}\"")), "{record}");
+}
+
+// An output folder behind a link: `..` in it leads to where the link leads, not to where the link is.
+#[cfg(unix)]
+#[test]
+fn record_behind_a_link_names_its_model() {
+    let (guard, _) = folder();
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    fs::copy(root.join(MLP), guard.path().join("model.onnx")).unwrap();
+    fs::create_dir_all(guard.path().join("disk/deep/outputs")).unwrap();
+    std::os::unix::fs::symlink(guard.path().join("disk/deep/outputs"), guard.path().join("link")).unwrap();
+    let data = format!("idx:{}", root.join("onnx-models/digits").canonicalize().unwrap().display());
+    let mut first = train("model.onnx", &data, &guard.path().join("link/run"), &["--seed", "1", "--json"]);
+    let first = json(&first.current_dir(guard.path()).output().unwrap());
+    let mut again = damper();
+    // From elsewhere, so that no path holds in the working folder.
+    again.current_dir(guard.path().join("disk")).arg("train").arg(guard.path().join("link/run/config.toml"));
+    let again = json(&again.args(["--json", "--quiet", "--out", "again"]).output().unwrap());
+    assert_eq!(again["params_digest"], first["params_digest"]);
 }
 
 #[test]

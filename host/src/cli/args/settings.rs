@@ -53,9 +53,7 @@ impl Field {
             Some(_) => true,
         }
     }
-}
 
-impl Field {
     /// The word that stands for the default of `WORD|VALUE`.
     fn word(&self) -> &str {
         self.value().split_once('|').map_or("", |(word, _)| word)
@@ -82,25 +80,25 @@ impl Field {
     /// The value as its variant has it. None for the word that stands for the default.
     fn read(&self, value: Value, described: &Described) -> Result<Option<Value>, String> {
         let count = self.value().split(',').count();
-        Ok(Some(match value {
-            Value::String(word) if !word.is_empty() && word == self.word() => return Ok(None),
-            Value::String(text) if count > 1 => list(&text, count)?,
-            Value::Array(items) if count > 1 => list(&written(&Value::Array(items)).ok_or("give numbers")?, count)?,
-            Value::Boolean(true) if self.value().is_empty() => Value::Boolean(true),
-            Value::String(word) if self.words().is_some_and(|words| words.contains(&word)) => Value::String(word),
-            _ if self.words().is_some() => {
-                return Err(format!("use {}", self.words().unwrap_or_default().join(" or ")));
-            }
-            Value::Integer(number) if described.is_float(self) => Value::Float(number as f64),
-            number @ (Value::Integer(0..) | Value::Float(_)) if !described.is_float(self) && !number.is_integer() => {
-                return Err("give a whole number".into());
-            }
-            Value::Integer(..0) => return Err("give a whole number".into()),
-            number @ (Value::Integer(_) | Value::Float(_)) if count == 1 && !self.value().is_empty() => number,
-            _ if self.value().is_empty() => return Err("give true or false".into()),
-            _ if self.word().is_empty() => return Err("give a number".into()),
-            _ => return Err(format!("give `{}` or a number", self.word())),
-        }))
+        if self.value().is_empty() {
+            return if value.is_bool() { Ok(Some(value)) } else { Err("give true or false".into()) };
+        }
+        if let Some(words) = self.words() {
+            let is_word = value.as_str().is_some_and(|value| words.iter().any(|word| word == value));
+            return if is_word { Ok(Some(value)) } else { Err(format!("use {}", words.join(" or "))) };
+        }
+        if count > 1 {
+            return list(&written(&value).ok_or("give numbers")?, count).map(Some);
+        }
+        match value {
+            Value::String(word) if !word.is_empty() && word == self.word() => Ok(None),
+            Value::Integer(number) if described.is_float(self) => Ok(Some(Value::Float(number as f64))),
+            Value::Float(_) if described.is_float(self) => Ok(Some(value)),
+            Value::Integer(0..) => Ok(Some(value)),
+            Value::Integer(_) | Value::Float(_) => Err("give a whole number".into()),
+            _ if self.word().is_empty() => Err("give a number".into()),
+            _ => Err(format!("give `{}` or a number", self.word())),
+        }
     }
 }
 

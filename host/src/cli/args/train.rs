@@ -332,34 +332,34 @@ impl FromText for Seconds {
     }
 }
 
-/// A switch that may name a folder: `true`, or the folder.
-#[derive(Serialize, Deserialize, JsonSchema)]
+/// The schema of [`switch_or_folder`]: `true`, or the folder.
+#[derive(JsonSchema)]
 #[serde(untagged)]
+#[allow(dead_code)] // Read by the derived schema alone.
 enum SwitchOrFolder {
     Switch(bool),
-    Folder(PathBuf),
+    Folder(String),
 }
 
 mod switch_or_folder {
-    use super::SwitchOrFolder;
+    use crate::cli::args::flags::number::path;
     use serde::de::Error as _;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
     use std::path::PathBuf;
+    use toml::Value;
 
     pub(in crate::cli) fn serialize<S: Serializer>(given: &Option<Option<PathBuf>>, to: S) -> Result<S::Ok, S::Error> {
         match given {
-            Some(Some(folder)) => SwitchOrFolder::Folder(folder.clone()),
-            given => SwitchOrFolder::Switch(given.is_some()),
+            Some(folder @ Some(_)) => path::serialize(folder, to),
+            given => given.is_some().serialize(to),
         }
-        .serialize(to)
     }
 
     pub(in crate::cli) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Option<PathBuf>>, D::Error> {
-        let given = SwitchOrFolder::deserialize(from).map_err(|_| D::Error::custom("give true, or a folder"))?;
-        Ok(match given {
-            SwitchOrFolder::Switch(on) => on.then_some(None),
-            SwitchOrFolder::Folder(folder) => Some(Some(folder)),
-        })
+        match Value::deserialize(from)? {
+            Value::Boolean(on) => Ok(on.then_some(None)),
+            folder => path::deserialize(folder).map(Some).map_err(|_| D::Error::custom("give true, or a folder")),
+        }
     }
 }
 

@@ -176,6 +176,14 @@ pub(in crate::cli) fn plain_words(message: &str) -> String {
     WORDS.iter().fold(message.to_owned(), |text, (said, meant)| text.replace(said, meant))
 }
 
+/// The first paragraph of clap's message and its tips, in one line.
+pub(in crate::cli) fn plain_with_tips(error: &clap::Error) -> String {
+    let text = plain_words(&error.to_string());
+    let tips = text.split("\n\n").filter(|paragraph| paragraph.trim_start().starts_with("tip: "));
+    let tips: String = tips.map(|paragraph| format!("; {}", one_line(paragraph))).collect();
+    plain(error) + &tips
+}
+
 /// The first paragraph of clap's message, in one line.
 pub(in crate::cli) fn plain(error: &clap::Error) -> String {
     let text = plain_words(&error.to_string());

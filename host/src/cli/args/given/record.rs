@@ -4,8 +4,8 @@ use super::file::rebase;
 use super::state::NOT_KEPT;
 use super::table::table_of;
 use crate::cli::Failure;
-use crate::cli::args::flags::number::path;
 use crate::cli::args::train::TrainArgs;
+use std::env;
 use std::path::{Component, Path, PathBuf, absolute};
 
 /// The file in an output folder that has the settings of its run.
@@ -23,19 +23,22 @@ pub(in crate::cli) fn record(args: &TrainArgs) -> Result<String, Failure> {
         let is_of_run = !NOT_KEPT.contains(&key) && !LEFT_OUT.contains(&key);
         is_of_run && (key != "samples" || !is_declared)
     });
-    let out = absolute(args.out())?;
-    let kept = args.model.as_ref().and_then(|model| model.strip_prefix(&out).ok()).map(path::value);
-    let mut settings = rebase(settings, |path| from(&out, path));
-    settings.extend(kept.map(|kept| ("model".to_owned(), kept)));
+    let (here, out) = (env::current_dir()?, absolute(args.out())?);
+    // Links are followed before `..` is.
+    let real = out.canonicalize().unwrap_or_else(|_| out.clone());
+    let settings = rebase(settings, |path| match path.strip_prefix(&out) {
+        Ok(inside) => inside.to_path_buf(),
+        Err(_) if path.is_absolute() => path.to_path_buf(),
+        Err(_) => from(&real, &here.join(path)),
+    });
     Ok(format!("# The settings of this run. damper train {RECORD} --out DIR takes them again.\n{settings}"))
 }
 
-/// A path of the working folder as seen from the folder `out`.
+/// `path` as seen from the folder `out`; both are absolute.
 fn from(out: &Path, path: &Path) -> PathBuf {
-    let (Ok(whole), false) = (absolute(path), path.is_absolute()) else { return path.to_path_buf() };
-    let shared = out.components().zip(whole.components()).take_while(|(of_out, of_path)| of_out == of_path).count();
+    let shared = out.components().zip(path.components()).take_while(|(of_out, of_path)| of_out == of_path).count();
     let up = out.components().skip(shared).map(|_| Component::ParentDir);
-    up.chain(whole.components().skip(shared)).collect()
+    up.chain(path.components().skip(shared)).collect()
 }
 
 #[cfg(test)]
@@ -44,14 +47,15 @@ mod tests {
 
     #[test]
     fn paths_are_seen_from_the_outputs() {
-        let here = std::env::current_dir().unwrap();
+        let here = Path::new("/here");
         for (out, path, expected) in [
             ("run", "model.onnx", "../model.onnx"),
             ("a/b", "d/m.onnx", "../../d/m.onnx"),
             ("run", "run/m.onnx", "m.onnx"),
-            ("run", "/m.onnx", "/m.onnx"),
+            ("run", "../m.onnx", "../../m.onnx"),
+            ("/elsewhere/run", "m.onnx", "../../here/m.onnx"),
         ] {
-            assert_eq!(from(&here.join(out), Path::new(path)), Path::new(expected));
+            assert_eq!(from(&here.join(out), &here.join(path)), Path::new(expected));
         }
     }
 }

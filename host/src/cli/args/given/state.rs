@@ -57,7 +57,7 @@ pub(in crate::cli) fn invocation(args: &TrainArgs, charge: Option<u64>) -> Resul
 fn of_invocation(invocation: &Invocation, train: &Command) -> Result<Table, Failure> {
     Ok(match &invocation.args[..] {
         [] => invocation.settings.clone(),
-        // Of a version before 0.2, which kept flags.
+        // Of an earlier version, which kept flags.
         args => table_of(&of_args(args, train)?),
     })
 }
