@@ -65,6 +65,8 @@ mod report;
 mod resume;
 #[path = "cli/rows.rs"]
 mod rows;
+#[path = "cli/run_files.rs"]
+mod run_files;
 #[path = "cli/shell.rs"]
 mod shell;
 #[path = "cli/silent.rs"]

@@ -32,10 +32,10 @@ use std::time::Duration;
 /// The bound on a held-out sample's loss where none is given. A share of e^-10 for the right class has this loss.
 const LOSS_BOUND: f32 = 10.0;
 
-/// Bytes that a recording may have where no limit is given.
+/// The default limit of a recording, in bytes.
 const RECORD_LIMIT: u64 = 1 << 30;
 
-/// δ where a multiplier was given and no δ.
+/// The default of δ if a multiplier is given.
 const DELTA: f64 = 1e-5;
 
 impl TrainArgs {

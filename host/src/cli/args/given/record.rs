@@ -34,7 +34,7 @@ pub(in crate::cli) fn record(args: &TrainArgs) -> Result<String, Failure> {
     Ok(format!("# The settings of this run. damper train {RECORD} --out DIR takes them again.\n{settings}"))
 }
 
-/// `path` as seen from the folder `out`; both are absolute.
+/// `path` as seen from the folder `out`. Both are absolute.
 fn from(out: &Path, path: &Path) -> PathBuf {
     let shared = out.components().zip(path.components()).take_while(|(of_out, of_path)| of_out == of_path).count();
     let up = out.components().skip(shared).map(|_| Component::ParentDir);
