@@ -126,8 +126,9 @@ impl Batch {
                 }
                 (Numbers::I64(to), Numbers::I64(from)) => gather(to, from, self.rows, samples()),
                 (Numbers::F32(to), Numbers::Stored(from)) if !from.is_integer() => {
-                    let (bytes, from) = (&mut self.bytes, from.scaled_by(scaling));
-                    read(to, 0.0, self.rows, samples(), split, |row, to| from.floats(row, to, bytes))?;
+                    let bytes = &mut self.bytes;
+                    let floats = |row, to: &mut [f32]| from.scaled_floats(row, scaling, to, bytes);
+                    read(to, 0.0, self.rows, samples(), split, floats)?;
                 }
                 (Numbers::I64(to), Numbers::Stored(from)) if from.is_integer() => {
                     let bytes = &mut self.bytes;

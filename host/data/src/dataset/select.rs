@@ -39,8 +39,7 @@ impl Split {
     fn loaded(&self, stored: &Stored, held: usize) -> Result<Numbers, DataError> {
         let is_null = |row: usize| self.null.get(row).copied().unwrap_or(false);
         match stored.kind {
-            StoredKind::I64 => read(stored, held, is_null),
-            StoredKind::F32 if stored.scaling.is_none() => read(stored, held, is_null),
+            StoredKind::I64 | StoredKind::F32 => read(stored, held, is_null),
             _ => stored.loaded(held).map(Numbers::Stored),
         }
     }

@@ -3,7 +3,6 @@
 use super::scaling::Scaling;
 use crate::DataError;
 use crate::numbers::{Element, FileValues, rounded};
-use std::borrow::Cow;
 use std::sync::Arc;
 
 /// Samples in a file.
@@ -15,8 +14,6 @@ pub struct Stored {
     pub(crate) width: usize,
     /// The rows of the file; all if not given.
     pub(crate) rows: Option<Arc<[u32]>>,
-    /// Scales floats after they are read.
-    pub(crate) scaling: Option<Scaling>,
 }
 
 #[derive(Clone, PartialEq, Debug)]
@@ -44,7 +41,7 @@ impl StoredKind {
 impl Stored {
     /// Values in a file, of all its rows.
     pub(crate) fn all(values: FileValues, kind: StoredKind, width: usize) -> Self {
-        Self { values, kind, width, rows: None, scaling: None }
+        Self { values, kind, width, rows: None }
     }
 
     /// Returns true if its samples are integers.
@@ -76,12 +73,6 @@ impl Stored {
         Ok(Self { values, rows: None, ..self.clone() })
     }
 
-    /// The same samples, whose floats are scaled after they are read.
-    pub(crate) fn scaled_by(&self, scaling: Option<&Scaling>) -> Cow<'_, Self> {
-        scaling
-            .map_or(Cow::Borrowed(self), |scaling| Cow::Owned(Self { scaling: Some(scaling.clone()), ..self.clone() }))
-    }
-
     /// Reads the bytes of a sample into `bytes`.
     fn read(&self, row: usize, width: usize, bytes: &mut Vec<u8>) -> Result<(), DataError> {
         let row = self.rows.as_ref().map_or(row as u64, |rows| u64::from(rows[row]));
@@ -91,19 +82,30 @@ impl Stored {
 
     /// Reads a sample of floats; `bytes` is memory that is used again.
     pub(crate) fn floats(&self, row: usize, to: &mut [f32], bytes: &mut Vec<u8>) -> Result<(), DataError> {
+        self.scaled_floats(row, None, to, bytes)
+    }
+
+    /// Reads a sample of floats, scaled once more after they are read.
+    pub(crate) fn scaled_floats(
+        &self,
+        row: usize,
+        scaling: Option<&Scaling>,
+        to: &mut [f32],
+        bytes: &mut Vec<u8>,
+    ) -> Result<(), DataError> {
         match &self.kind {
-            StoredKind::Bytes(scaling) => {
+            StoredKind::Bytes(of_bytes) => {
                 self.read(row, u8::WIDTH, bytes)?;
                 for (to, byte) in to.iter_mut().zip(bytes.iter()) {
-                    *to = scaling.byte(*byte);
+                    *to = of_bytes.byte(*byte);
                 }
-                scaling.apply_to_bytes(to, self.width);
-                self.scaling.iter().for_each(|scaling| scaling.apply_to_bytes(to, self.width));
+                of_bytes.apply_to_bytes(to, self.width);
+                scaling.iter().for_each(|scaling| scaling.apply_to_bytes(to, self.width));
             }
             StoredKind::F64 => {
                 self.read(row, f64::WIDTH, bytes)?;
                 for (at, (to, bytes)) in to.iter_mut().zip(bytes.as_chunks().0).enumerate() {
-                    let constants = self.scaling.as_ref().and_then(|scaling| scaling.constants(at));
+                    let constants = scaling.and_then(|scaling| scaling.constants(at));
                     *to = rounded(f64::from_le_bytes(*bytes).into(), constants);
                 }
             }
@@ -112,7 +114,7 @@ impl Stored {
                 for (to, bytes) in to.iter_mut().zip(bytes.as_chunks().0) {
                     *to = f32::from_le_bytes(*bytes);
                 }
-                self.scaling.iter().for_each(|scaling| scaling.apply(to, self.width));
+                scaling.iter().for_each(|scaling| scaling.apply(to, self.width));
             }
         }
         Ok(())
