@@ -54,6 +54,7 @@
 //! three times.
 
 mod adder;
+mod adding;
 pub mod audit;
 mod cluster;
 mod config;
@@ -69,6 +70,7 @@ mod shard;
 mod state;
 
 pub use crate::clip::Segments;
+pub use adding::Adding;
 pub use cluster::{ExchangeError, OpenBlock, part_range};
 pub use config::StepConfig;
 pub use emit::Sender;

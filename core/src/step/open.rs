@@ -4,7 +4,7 @@ use super::adder::{Adder, total_len};
 use super::config::{CountsOf, StepConfig};
 use super::draw::Draw;
 use super::noise_part::{BLOCK, Drawing, NoisePart, address, load, store};
-use super::{Mixing, Shard};
+use super::{Adding, Mixing, Shard};
 use crate::accounting::Rate;
 use crate::clip::Segments;
 use crate::count::{CountNoise, Counts, ReleasedCounts};
@@ -138,17 +138,10 @@ where
         Ok(())
     }
 
-    /// As [`add_combined`](Self::add_combined) of each of `samples` in turn, with the same bits, and faster: the sum is read and written once
-    /// for several of them.
-    ///
-    /// # Errors
-    ///
-    /// A sample's parts have another number of elements; nothing was added.
+    /// The sum alone, to add samples to.
     #[inline(always)]
-    pub fn add_each_combined(&mut self, samples: &[&[&[f32]]]) -> Result<(), CallError> {
-        samples.iter().try_for_each(|parts| check_len("the gradient", self.sum.sum.len(), total_len(parts)))?;
-        self.adder.add_each(samples, self.sum.sum, &mut self.counts);
-        Ok(())
+    pub fn adding(&mut self) -> Adding<'_, P::Mechanism, P::Clip, CountsOf<P>> {
+        Adding { adder: &self.adder, sum: self.sum.sum, counts: &mut self.counts }
     }
 
     /// Adds one sample point by point: the gradients are mixed in `buffer` (`[D]`), in index order.

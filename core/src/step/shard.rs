@@ -1,5 +1,6 @@
 //! One worker's share of a step.
 
+use super::Adding;
 use super::adder::{Adder, total_len};
 use crate::clip::{Clip, Segments};
 use crate::count::Counts;
@@ -31,16 +32,10 @@ impl<M: Mechanism, C: Clip, K: Counts> Shard<'_, M, C, K> {
         Ok(())
     }
 
-    /// As [`Open::add_each_combined`](super::Open::add_each_combined).
-    ///
-    /// # Errors
-    ///
-    /// A sample's parts have another number of elements; nothing was added.
+    /// As [`Open::adding`](super::Open::adding).
     #[inline(always)]
-    pub fn add_each_combined(&mut self, samples: &[&[&[f32]]]) -> Result<(), CallError> {
-        samples.iter().try_for_each(|parts| check_len("the gradient", self.sum.sum.len(), total_len(parts)))?;
-        self.adder.add_each(samples, self.sum.sum, &mut self.counts);
-        Ok(())
+    pub fn adding(&mut self) -> Adding<'_, M, C, K> {
+        Adding { adder: &self.adder, sum: self.sum.sum, counts: &mut self.counts }
     }
 }
 

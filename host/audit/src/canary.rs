@@ -261,7 +261,7 @@ impl StepLoop for Inserted<'_> {
                 let slots = draw.samples.iter().filter_map(|sample| sample.checked_sub(split.len() as u32));
                 for canary in slots.filter(|canary| included[*canary as usize]) {
                     directions.write(canary, LONG * opened.clip(), &mut buffer);
-                    opened.add_combined(&[&buffer]).expect("a canary has the parameters' length");
+                    M::add_each(opened.adding(), &[&[&buffer]]);
                 }
             })?;
             if let Some(watch) = &driven.state.optimizer.watch {

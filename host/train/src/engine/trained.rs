@@ -1,6 +1,8 @@
 //! The mechanisms of the trainer, and the memory of their noise.
 
+use crate::choice::AnyThreshold;
 use crate::engine::generator::ChaCha20;
+use crate::engine::worker::SHAPES;
 use damper_core::accounting::SampledGaussian;
 use damper_core::error::{CallError, ConfigError};
 use damper_core::grid::Word;
@@ -8,6 +10,28 @@ use damper_core::noise::{
     AnyCorrelation, ContinuousGaussian, CorrelatedGaussian, CorrelatedState, DiscreteGaussian, NoiseWord,
 };
 use damper_core::private::{Mechanism, SumWord};
+use damper_core::slots::AnyClip;
+use damper_core::step::Adding;
+use damper_core::threshold::Threshold;
+use pulp::{Arch, Simd, WithSimd};
+
+/// The sum of a step of the trainer's, or of a worker's share of it.
+pub type SampleSum<'s, 'l, M> = Adding<'s, M, AnyClip<'l>, <AnyThreshold as Threshold>::Counts>;
+
+/// Samples' gradients on their way into a sum. Wider vectors change no bits: nothing is fused or reordered.
+struct Add<'a, 's, 'l, M: Mechanism> {
+    samples: &'a [&'a [&'a [f32]]],
+    sum: SampleSum<'s, 'l, M>,
+}
+
+impl<M: Mechanism> WithSimd for Add<'_, '_, '_, M> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<V: Simd>(self, _: V) {
+        self.sum.each_combined(self.samples).expect(SHAPES);
+    }
+}
 
 /// A mechanism with the memory of its noise.
 pub trait Trained: Mechanism<Word: Send> + Send + Sync {
@@ -24,23 +48,37 @@ pub trait Trained: Mechanism<Word: Send> + Send + Sync {
     /// Words of a sum on the grid; none if they are floats, whose totals over ranks depend on the order.
     fn grid(words: &mut [Self::Word]) -> Option<&mut [SumWord<Self::Integer>]>;
 
+    /// Adds `samples`, each in consecutive parts, by the processor's vectors. Each mechanism compiles it here, and no crate that trains again.
+    fn add_each(sum: SampleSum<'_, '_, Self>, samples: &[&[&[f32]]]);
+
     /// The event of the whole run, if its steps have no price of their own.
     fn whole(&self) -> Option<Result<SampledGaussian, ConfigError>> {
         None
     }
 }
 
-impl<W: Word + Into<i64> + Send + Sync> Trained for DiscreteGaussian<W> {
-    type Integer = W;
+macro_rules! exact {
+    ($word:ty) => {
+        impl Trained for DiscreteGaussian<$word> {
+            type Integer = $word;
 
-    fn noise(&self, _: usize, _: u32, _: &ChaCha20) -> Result<(), CallError> {
-        Ok(())
-    }
+            fn noise(&self, _: usize, _: u32, _: &ChaCha20) -> Result<(), CallError> {
+                Ok(())
+            }
 
-    fn grid(words: &mut [SumWord<W>]) -> Option<&mut [SumWord<W>]> {
-        Some(words)
-    }
+            fn grid(words: &mut [SumWord<$word>]) -> Option<&mut [SumWord<$word>]> {
+                Some(words)
+            }
+
+            fn add_each(sum: SampleSum<'_, '_, Self>, samples: &[&[&[f32]]]) {
+                Arch::new().dispatch(Add { samples, sum });
+            }
+        }
+    };
 }
+
+exact!(i32);
+exact!(i64);
 
 impl Trained for ContinuousGaussian {
     type Integer = i64;
@@ -51,6 +89,10 @@ impl Trained for ContinuousGaussian {
 
     fn grid(_: &mut [SumWord<f32>]) -> Option<&mut [SumWord<i64>]> {
         None
+    }
+
+    fn add_each(sum: SampleSum<'_, '_, Self>, samples: &[&[&[f32]]]) {
+        Arch::new().dispatch(Add { samples, sum });
     }
 }
 
@@ -71,6 +113,10 @@ impl Trained for Correlated {
 
     fn grid(words: &mut [SumWord<i64>]) -> Option<&mut [SumWord<i64>]> {
         Some(words)
+    }
+
+    fn add_each(sum: SampleSum<'_, '_, Self>, samples: &[&[&[f32]]]) {
+        Arch::new().dispatch(Add { samples, sum });
     }
 
     fn whole(&self) -> Option<Result<SampledGaussian, ConfigError>> {

@@ -239,4 +239,4 @@ pub struct Point {
     pub weight: f32,
 }
 
-const SHAPES: &str = "the graph's gradients have the parameters' shapes";
+pub(crate) const SHAPES: &str = "the graph's gradients have the parameters' shapes";
