@@ -19,8 +19,8 @@ use clap::{CommandFactory, FromArgMatches};
 use commands::{Cli, Command};
 use damper_train::TrainError;
 use session::output::{
-    Failure, FailureKind, answer, answer_json, complain, complain_in_json, fail_in_json, one_line, plain,
-    plain_with_tips, plain_words, say_of_data, warn,
+    Failure, FailureKind, answer, answer_json, complain, complain_in_json, fail_in_json, one_line, plain, plain_text,
+    plain_with_tips, say_of_data, warn,
 };
 use std::ffi::OsString;
 use std::io::{self, Write};
@@ -97,7 +97,7 @@ fn parse(args: &[OsString]) -> Result<Command, Fault> {
 fn misused(mut error: clap::Error, args: &[OsString], in_json: bool) -> ExitCode {
     args::near_miss::suggest(&mut error, &Cli::command(), args);
     let text = error.to_string();
-    let said = plain_words(&text);
+    let said = plain_text(&error);
     if said == text {
         let _ = error.print();
     } else {

@@ -9,6 +9,7 @@ mod record;
 mod rules;
 mod state;
 mod table;
+mod value;
 mod words;
 
 pub(in crate::cli) use fault::{Fault, KeyFault, KeyFaultKind};
@@ -17,6 +18,7 @@ pub(in crate::cli) use record::{RECORD, record};
 pub(in crate::cli) use rules::check_model;
 pub(in crate::cli) use state::invocation;
 pub(in crate::cli) use table::{of_table, table_of};
+pub(in crate::cli) use value::Given;
 pub(in crate::cli) use words::{argument, find, of_args, unknown, words};
 
 use crate::cli::Failure;

@@ -2,6 +2,7 @@
 //! of the settings has it as it was given.
 
 use crate::cli::args::flags::number::pair;
+use crate::cli::args::given::Given;
 use clap::builder::{ValueParser, ValueParserFactory};
 use damper_data::{Layout, Normalize, OnBadRow, Resize, TestSource, TextTask};
 use damper_grad::Readout;
@@ -150,8 +151,7 @@ pub(in crate::cli) enum OneOrMany {
 
 /// A setting that is given several times, or once as a list. Each item stands alone: commas are part of it.
 pub(in crate::cli) fn one_or_many<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Vec<T>, D::Error> {
-    // The message alone: the whole error has lines of an input.
-    let read = |item: Value| T::deserialize(item).map_err(|error| D::Error::custom(error.message()));
+    let read = |item| T::deserialize(Given(item)).map_err(D::Error::custom);
     match Value::deserialize(from)? {
         Value::Array(items) => items.into_iter().map(read).collect(),
         one => Ok(vec![read(one)?]),

@@ -1,5 +1,6 @@
 //! What the command says: its answer on standard output, warnings and failures on standard error.
 
+use crate::cli::args::flags::number::instead;
 use crate::cli::args::flags::with_flags;
 use crate::cli::session::caller;
 use damper_accounting::AccountingError;
@@ -163,22 +164,16 @@ pub(in crate::cli) fn say_of_data(note: &str) {
     }
 }
 
-/// A message of the parser with what Rust's own parsers say in words.
-pub(in crate::cli) fn plain_words(message: &str) -> String {
-    const WORDS: [(&str, &str); 6] = [
-        ("cannot parse float from empty string", "give a number"),
-        ("cannot parse integer from empty string", "give a whole number"),
-        ("invalid float literal", "give a number"),
-        ("invalid digit found in string", "give a whole number"),
-        ("number would be zero for non-zero type", "give a whole number above 0"),
-        ("number too large to fit in target type", "give a smaller number"),
-    ];
-    WORDS.iter().fold(message.to_owned(), |text, (said, meant)| text.replace(said, meant))
+/// The parser's message; where Rust's own parsers of numbers refuse a value, with what to give instead.
+pub(in crate::cli) fn plain_text(error: &clap::Error) -> String {
+    let text = error.to_string();
+    let refused = error.source().and_then(|source| Some((source.to_string(), instead(source)?)));
+    refused.map_or(text.clone(), |(said, instead)| text.replace(&said, instead))
 }
 
 /// The first paragraph of clap's message and its tips, in one line.
 pub(in crate::cli) fn plain_with_tips(error: &clap::Error) -> String {
-    let text = plain_words(&error.to_string());
+    let text = plain_text(error);
     let tips = text.split("\n\n").filter(|paragraph| paragraph.trim_start().starts_with("tip: "));
     let tips: String = tips.map(|paragraph| format!("; {}", one_line(paragraph))).collect();
     plain(error) + &tips
@@ -186,7 +181,7 @@ pub(in crate::cli) fn plain_with_tips(error: &clap::Error) -> String {
 
 /// The first paragraph of clap's message, in one line.
 pub(in crate::cli) fn plain(error: &clap::Error) -> String {
-    let text = plain_words(&error.to_string());
+    let text = plain_text(error);
     let paragraph = text.split("\n\n").next().unwrap_or_default();
     let line = paragraph.split_whitespace().collect::<Vec<_>>().join(" ");
     line.strip_prefix("error: ").unwrap_or(&line).to_owned()

@@ -1,5 +1,21 @@
 //! Numbers as flags and run files take them.
 
+use std::error::Error;
+use std::num::{IntErrorKind, ParseFloatError, ParseIntError};
+
+/// What to give instead of a text that Rust's own parsers of numbers refuse; none of another error.
+pub(in crate::cli) fn instead(error: &(dyn Error + 'static)) -> Option<&'static str> {
+    if error.is::<ParseFloatError>() {
+        return Some("give a number");
+    }
+    Some(match error.downcast_ref::<ParseIntError>()?.kind() {
+        IntErrorKind::Zero => "give a whole number above 0",
+        IntErrorKind::PosOverflow => "give a smaller number",
+        IntErrorKind::NegOverflow => "give a larger number",
+        _ => "give a whole number",
+    })
+}
+
 /// Two values with a comma between them, as a flag takes them.
 pub(in crate::cli) fn pair<T: std::str::FromStr>(text: &str) -> Result<(T, T), String> {
     text.split_once(',')
@@ -46,8 +62,9 @@ pub(in crate::cli) fn widened(number: f32) -> f64 {
 /// A whole number. A run file's integers have a sign, so numbers from 2^63 are texts there.
 pub(in crate::cli) mod whole {
     use schemars::JsonSchema;
-    use serde::de::Error;
+    use serde::de::Error as _;
     use serde::{Deserialize, Deserializer, Serialize, Serializer};
+    use std::error::Error;
     use std::fmt::Display;
     use std::str::FromStr;
 
@@ -67,14 +84,18 @@ pub(in crate::cli) mod whole {
         }
     }
 
-    pub(in crate::cli) fn deserialize<'de, D: Deserializer<'de>, T: FromStr<Err: Display>>(
+    pub(in crate::cli) fn deserialize<'de, D: Deserializer<'de>, T: FromStr<Err: Error + 'static>>(
         from: D,
     ) -> Result<Option<T>, D::Error> {
         let text = match Whole::deserialize(from).map_err(|_| D::Error::custom("give a whole number"))? {
             Whole::Number(number) => number.to_string(),
             Whole::Text(text) => text,
         };
-        text.parse().map(Some).map_err(D::Error::custom)
+        let wrong = |error: T::Err| match super::instead(&error) {
+            Some(instead) => D::Error::custom(instead),
+            None => D::Error::custom(error),
+        };
+        text.parse().map(Some).map_err(wrong)
     }
 }
 

@@ -1,7 +1,8 @@
 //! Settings as a table, whose keys are flags without dashes.
 
 use super::fault::{KeyFault, KeyFaultKind};
-use super::words::{argument, plain_type};
+use super::value::check;
+use super::words::argument;
 use crate::cli::args::train::TrainArgs;
 use clap::Command;
 use serde::Deserialize;
@@ -43,9 +44,7 @@ pub(in crate::cli) fn of_table(table: &Table, train: &Command) -> Result<TrainAr
         let at = |kind| KeyFault { key: key.clone(), kind };
         let name = argument(train, key).ok_or_else(|| at(KeyFaultKind::Unknown))?;
         // Alone, so that an error is of this key.
-        let one = Table::from_iter([(name.clone(), value.clone())]);
-        TrainArgs::deserialize(one)
-            .map_err(|error| at(KeyFaultKind::Value(Box::new(value.clone()), plain_type(error.message()))))?;
+        check(&name, value).map_err(|wrong| at(KeyFaultKind::Value(Box::new(value.clone()), wrong.instead(&name))))?;
         settings.insert(name, value.clone());
     }
     // Each alone is right.

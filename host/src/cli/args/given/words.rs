@@ -1,8 +1,8 @@
 //! Settings as words of a command line: for people who read a record, and for states of versions that kept them so.
 
+use crate::cli::Failure;
 use crate::cli::args::text::written;
 use crate::cli::args::train::TrainArgs;
-use crate::cli::{Failure, plain_words};
 use clap::{Arg, ArgAction, Command, FromArgMatches};
 use toml::{Table, Value};
 
@@ -32,27 +32,6 @@ pub(in crate::cli) fn unknown(train: &Command, key: &str) -> String {
         return format!("unknown key `{key}`: write it `{with_dashes}`");
     }
     format!("unknown key `{key}`: damper train --help lists the flags")
-}
-
-/// A deserialiser's words about a value of another type.
-pub(super) fn plain_type(message: &str) -> String {
-    if let Some((_, words)) = message.strip_prefix("unknown variant ").and_then(|rest| rest.split_once(", expected ")) {
-        return format!("use {}", words.replace('`', ""));
-    }
-    if message.starts_with("invalid value: integer") {
-        return "give a whole number in its range".into();
-    }
-    let Some((_, expected)) = message.strip_prefix("invalid type: ").and_then(|rest| rest.split_once(", expected "))
-    else {
-        return plain_words(message);
-    };
-    match expected {
-        "f32" | "f64" => "give a number".into(),
-        "a boolean" => "give true or false".into(),
-        "a string" | "path string" | "string or map" => "give a text".into(),
-        _ if expected.starts_with(['u', 'i']) || expected.starts_with("a nonzero") => "give a whole number".into(),
-        _ => message.into(),
-    }
 }
 
 /// `settings` as words: `--flag=value`, as often as needed, and the model at the end.
