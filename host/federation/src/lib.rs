@@ -28,7 +28,7 @@ pub use approval::{approve, check_approved, has_joined, join};
 pub use cohort::Cohort;
 pub use envelope::{Asked, Envelope, EnvelopeError};
 pub use error::FederationError;
-pub use kept::{Keeping, Kept};
+pub use kept::{Keeping, KeptUpdate};
 pub use local_steps::LocalSteps;
 pub use member::{Member, MemberKey, members_of_text};
 pub use plan::{Aggregation, DeviceNoise, FederationPlan, PlanSettings, Unit};

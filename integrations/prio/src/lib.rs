@@ -44,14 +44,14 @@ pub mod tls;
 mod upload;
 mod verify;
 
-pub use aggregator::{Aggregator, Begun};
-pub use cohort::Cohort;
+pub use aggregator::{Aggregator, PendingReport};
+pub use cohort::ReportSet;
 pub use collector::combine;
 pub use error::{FolderError, PrioError};
 pub use gateway::shard;
 pub use kept::{Gateway, GatewayError};
 pub use leader::{Helper, Leader};
-pub use message::{Answer, Request};
+pub use message::{AggregatorRequest, Answer};
 pub use party::{Party, Service};
 pub use range::Range;
 pub use refusal::Refusal;

@@ -101,11 +101,11 @@ mod tests {
     use super::super::operator::node;
     use super::super::testing::{BATCH, apart, assert_samples_stay_alone, batched, model, numbers, parameter, run};
     use super::*;
-    use crate::Plan;
+    use crate::SessionSpec;
     use damper_onnx::pb;
     use pulp::Scalar;
 
-    fn squared_norms(n: usize) -> (pb::ModelProto, Plan) {
+    fn squared_norms(n: usize) -> (pb::ModelProto, SessionSpec) {
         model(
             vec![node("SquaredNorms", &["x"], &["y"], vec![])],
             &[],
@@ -114,7 +114,7 @@ mod tests {
         )
     }
 
-    fn weighted_sum(n: usize) -> (pb::ModelProto, Plan) {
+    fn weighted_sum(n: usize) -> (pb::ModelProto, SessionSpec) {
         let inputs = vec![batched("weight", &[]), batched("x", &[n])];
         model(vec![node("WeightedSum", &["weight", "x"], &["y"], vec![])], &[], inputs, vec![parameter("y", &[1, n])])
     }

@@ -130,14 +130,14 @@ mod tests {
     use super::super::operator::node;
     use super::super::testing::{BATCH, apart, assert_samples_stay_alone, batched, model, numbers, parameter, run};
     use super::*;
-    use crate::Plan;
+    use crate::SessionSpec;
     use damper_onnx::{make_attr_float, pb};
     use pulp::Scalar;
 
     const LINES: usize = 3;
 
     /// The operator on rows of `n` entries, with so many of γ and β, and the outputs that are read.
-    fn normalize(n: usize, affine: usize, read: &[&str]) -> (pb::ModelProto, Plan) {
+    fn normalize(n: usize, affine: usize, read: &[&str]) -> (pb::ModelProto, SessionSpec) {
         let outputs = &["value", "scale", "y"][..if affine == 0 { 2 } else { 3 }];
         let attributes = vec![make_attr_float("epsilon", 1e-5)];
         let node = node("Normalize", &["x", "gamma", "beta"][..=affine], outputs, attributes);

@@ -83,13 +83,13 @@ impl WithSimd for Run<'_> {
 mod tests {
     use super::super::operator::node;
     use super::super::testing::{apart, assert_samples_stay_alone, batched, model, numbers, parameter, run};
-    use crate::Plan;
+    use crate::SessionSpec;
     use damper_onnx::pb;
 
     const LINES: usize = 3;
 
     /// The operator on rows of `n` entries, of values that are each sample's own or the same for all.
-    fn gradient(n: usize, is_batched: bool, has_gamma: bool) -> (pb::ModelProto, Plan) {
+    fn gradient(n: usize, is_batched: bool, has_gamma: bool) -> (pb::ModelProto, SessionSpec) {
         let spec = |name, n| if is_batched { batched(name, &[LINES, n]) } else { parameter(name, &[LINES, n]) };
         let mut inputs = vec![batched("gy", &[LINES, n]), spec("value", n), spec("scale", 1), parameter("gamma", &[n])];
         inputs.truncate(if has_gamma { 4 } else { 3 });

@@ -1,6 +1,6 @@
 //! Operators of our own in onnxruntime, on the processor.
 
-use super::super::Plan;
+use super::super::SessionSpec;
 use super::super::ways::{Layer, Ways};
 use super::clipped_sum::{SQUARED_NORMS, WEIGHTED_SUM};
 use super::convolution::{self, CONVOLUTION};
@@ -40,7 +40,7 @@ pub(super) fn domain() -> ort::Result<OperatorDomain> {
 
 /// Keeps the gradient graph's own, and puts others in the place of nodes that are better done by them. `model` is bound to `plan`. Returns the layers that
 /// have other ways than their own.
-pub(super) fn put(model: &mut pb::ModelProto, plan: &Plan, ways: &Ways) -> Vec<Layer> {
+pub(super) fn put(model: &mut pb::ModelProto, plan: &SessionSpec, ways: &Ways) -> Vec<Layer> {
     let mut layers = vec![];
     if let Some(graph) = &mut model.graph {
         layers.extend(convolution::put(graph, plan, ways));

@@ -67,14 +67,14 @@ mod tests {
     use super::super::operator::node;
     use super::super::testing::{apart, assert_samples_stay_alone, batched, model, numbers, run};
     use super::*;
-    use crate::Plan;
+    use crate::SessionSpec;
     use damper_onnx::pb;
     use pulp::Scalar;
 
     const LINES: usize = 3;
 
     /// The operator on rows of `n` entries.
-    fn softmax(n: usize) -> (pb::ModelProto, Plan) {
+    fn softmax(n: usize) -> (pb::ModelProto, SessionSpec) {
         let [x, y] = ["x", "y"].map(|name| vec![batched(name, &[LINES, n])]);
         model(vec![node("Softmax", &["x"], &["y"], vec![])], &[], x, y)
     }

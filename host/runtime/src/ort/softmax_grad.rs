@@ -61,13 +61,13 @@ impl WithSimd for Run<'_> {
 mod tests {
     use super::super::operator::node;
     use super::super::testing::{apart, assert_samples_stay_alone, batched, model, numbers, parameter, run};
-    use crate::Plan;
+    use crate::SessionSpec;
     use damper_onnx::pb;
 
     const LINES: usize = 3;
 
     /// The operator on rows of `n` entries, of a softmax that is each sample's own or the same for all.
-    fn gradient(n: usize, is_batched: bool) -> (pb::ModelProto, Plan) {
+    fn gradient(n: usize, is_batched: bool) -> (pb::ModelProto, SessionSpec) {
         let y = if is_batched { batched("y", &[LINES, n]) } else { parameter("y", &[LINES, n]) };
         let node = node("SoftmaxGrad", &["gy", "y"], &["gx"], vec![]);
         model(vec![node], &[], vec![batched("gy", &[LINES, n]), y], vec![batched("gx", &[LINES, n])])

@@ -12,9 +12,10 @@ use damper_accounting::upward;
 use damper_onnx as onnx;
 use damper_onnx::pb::ModelProto;
 use damper_report::{
-    BEST_MODEL, NotPrivate, NotPrivateReport, OutputFolder, TrainReport, Unfinished, trained_model, unfinished_model,
+    BEST_MODEL, NotPrivateReport, NotPrivateStatement, OutputFolder, TrainReport, Unfinished, trained_model,
+    unfinished_model,
 };
-use damper_train::{Outcome, Record, Run, files, recording_part};
+use damper_train::{Outcome, RecordRequest, Run, files, recording_part};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -49,7 +50,7 @@ pub(in crate::cli) fn finished(
     }
     let out = target.out.display();
     let recorded = run.config.record.as_ref().filter(|_| outcome.is_recorded);
-    let recording = recorded.map_or(String::new(), |Record { file, .. }| {
+    let recording = recorded.map_or(String::new(), |RecordRequest { file, .. }| {
         format!(
             "\nsecret    {} (the recording: not covered by epsilon, holds the samples' gradients and the key)",
             file.display()
@@ -73,8 +74,8 @@ fn finished_not_private(
 ) -> Result<ExitCode, Failure> {
     let report = NotPrivateReport { command: line::command(), ..NotPrivateReport::new(run, outcome) };
     write(run, outcome, folder, &report.to_json())?;
-    let statement =
-        NotPrivate::read(target.out)?.ok_or_else(|| Failure::in_file(target.out, "its records are missing"))?;
+    let statement = NotPrivateStatement::read(target.out)?
+        .ok_or_else(|| Failure::in_file(target.out, "its records are missing"))?;
     write_not_private(&statement, target.out)?;
     events.end(None, None);
     if target.json {
@@ -105,8 +106,8 @@ pub(in crate::cli) fn stopped(
     let out = target.out.display();
     if run.config.is_not_private() {
         events.stopped(outcome.steps, None);
-        let statement =
-            NotPrivate::read(target.out)?.ok_or_else(|| Failure::in_file(target.out, "its plan is missing"))?;
+        let statement = NotPrivateStatement::read(target.out)?
+            .ok_or_else(|| Failure::in_file(target.out, "its plan is missing"))?;
         if target.json {
             answer_json(&statement)?;
         } else {
@@ -128,7 +129,7 @@ pub(in crate::cli) fn stopped(
     } else {
         let next = next(target);
         let recorded = run.config.record.as_ref().filter(|_| outcome.is_recorded && !target.no_checkpoint);
-        let recording = recorded.map_or(String::new(), |Record { file, .. }| {
+        let recording = recorded.map_or(String::new(), |RecordRequest { file, .. }| {
             format!("secret    {} (the recording so far)\n", recording_part(file).display())
         });
         answer(&format!(

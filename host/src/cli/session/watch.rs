@@ -8,7 +8,7 @@ use crate::cli::session::progress::{Watcher, twentieths_of};
 use crate::cli::session::rows::RowWarnings;
 use crate::cli::session::signals::Signals;
 use damper_report::{NonFiniteReport, OutputFolder, TrainReport};
-use damper_train::{Evaluation, Progress, Record, Run, RunEvent, StepReport, recording_part};
+use damper_train::{Evaluation, Progress, RecordRequest, Run, RunEvent, StepReport, recording_part};
 
 /// The watcher of `damper train`.
 pub(in crate::cli) struct RunWatcher<'a> {
@@ -73,7 +73,7 @@ impl RunWatcher<'_> {
     }
 
     fn unrecorded(&mut self, why: &str, has_part: bool) {
-        let Some(Record { file, .. }) = &self.run.config.record else { return };
+        let Some(RecordRequest { file, .. }) = &self.run.config.record else { return };
         let text = with_flags(&format!("`record`: the recording cannot go on ({why}), so the run goes on without it"));
         let part = recording_part(file);
         let left = format!("; {} is as secret as the data: remove it", part.display());

@@ -1,6 +1,6 @@
 //! The mechanisms of the trainer, and the memory of their noise.
 
-use crate::engine::generator::ChaCha20;
+use crate::engine::generator::RunGenerator;
 use damper_core::accounting::SampledGaussian;
 use damper_core::error::{CallError, ConfigError};
 use damper_core::grid::Word;
@@ -16,7 +16,7 @@ pub trait Trained: Mechanism<Word: Send> + Send + Sync {
     /// # Errors
     ///
     /// The mechanism is for another number of parameters.
-    fn noise(&self, dim: usize, first: u32, generator: &ChaCha20) -> Result<Self::NoiseState, CallError>;
+    fn noise(&self, dim: usize, first: u32, generator: &RunGenerator) -> Result<Self::NoiseState, CallError>;
 
     /// The integers of a sum on the grid.
     type Integer: Word + Into<i64>;
@@ -33,7 +33,7 @@ pub trait Trained: Mechanism<Word: Send> + Send + Sync {
 impl<W: Word + Into<i64> + Send + Sync> Trained for DiscreteGaussian<W> {
     type Integer = W;
 
-    fn noise(&self, _: usize, _: u32, _: &ChaCha20) -> Result<(), CallError> {
+    fn noise(&self, _: usize, _: u32, _: &RunGenerator) -> Result<(), CallError> {
         Ok(())
     }
 
@@ -45,7 +45,7 @@ impl<W: Word + Into<i64> + Send + Sync> Trained for DiscreteGaussian<W> {
 impl Trained for ContinuousGaussian {
     type Integer = i64;
 
-    fn noise(&self, _: usize, _: u32, _: &ChaCha20) -> Result<(), CallError> {
+    fn noise(&self, _: usize, _: u32, _: &RunGenerator) -> Result<(), CallError> {
         Ok(())
     }
 
@@ -55,12 +55,12 @@ impl Trained for ContinuousGaussian {
 }
 
 /// Correlated noise. Its buffers are as secret as the key: they are wiped with the state, and no file has them. The key has them all.
-pub type Correlated = CorrelatedGaussian<i64, AnyCorrelation, Vec<NoiseWord>>;
+pub type CorrelatedMechanism = CorrelatedGaussian<i64, AnyCorrelation, Vec<NoiseWord>>;
 
-impl Trained for Correlated {
+impl Trained for CorrelatedMechanism {
     type Integer = i64;
 
-    fn noise(&self, dim: usize, first: u32, generator: &ChaCha20) -> Result<Self::NoiseState, CallError> {
+    fn noise(&self, dim: usize, first: u32, generator: &RunGenerator) -> Result<Self::NoiseState, CallError> {
         let words = dim * damper_core::noise::Correlation::words(self.correlation());
         let mut state = CorrelatedState::new((0..words).map(|_| NoiseWord::ZERO).collect());
         if first > 0 {

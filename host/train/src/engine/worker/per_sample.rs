@@ -2,7 +2,7 @@
 
 use super::ordered_lock::{Leave, OrderedLock, share_chunks};
 use super::reader::Reader;
-use super::{Accumulate, GradientObserver, GradsAt, Layout, Opened, SHAPES, Sessions};
+use super::{Accumulate, GradientObserver, GradsAt, Opened, ParamLayout, SHAPES, Sessions};
 use damper_core::clip::Clip;
 use damper_core::count::Counts;
 use damper_core::filter::mix;
@@ -11,20 +11,20 @@ use damper_core::optimizer::Optimizer;
 use damper_core::private::Mechanism;
 use damper_core::step::Shard;
 use damper_data::{Chunk, Split};
-use damper_runtime::{BackendError, Kept};
+use damper_runtime::{BackendError, KeptInputs};
 use pulp::{Arch, Simd, WithSimd};
 
 /// The workers, and the memory of the sums of all but the first, which adds to the step's.
 pub struct PerSampleGradients<W> {
     workers: Vec<Worker>,
     sums: Vec<Vec<W>>,
-    layout: Layout,
+    layout: ParamLayout,
 }
 
 impl<W: Copy + Default> PerSampleGradients<W> {
     /// Loads the gradient graph for each thread.
     pub fn new(sessions: &Sessions<'_>) -> Result<Self, BackendError> {
-        let layout = Layout::new(sessions.grad);
+        let layout = ParamLayout::new(sessions.grad);
         let workers = sessions
             .each(|sessions| Ok(Worker { gradients: Reader::new(sessions)?, mixed: vec![], vectors: Arch::new() }))?;
         Ok(Self { sums: vec![vec![W::default(); layout.dim()]; workers.len().saturating_sub(1)], workers, layout })
@@ -42,7 +42,7 @@ impl<M: Mechanism<Word: Send> + Send + Sync> Accumulate<M> for PerSampleGradient
     ) -> Result<(), BackendError> {
         let threads = self.workers.len();
         let dim = self.layout.dim();
-        let params: Vec<Kept<'_>> = at.points.iter().map(|point| self.layout.kept(&point.params)).collect();
+        let params: Vec<KeptInputs<'_>> = at.points.iter().map(|point| self.layout.kept(&point.params)).collect();
         let params = &params;
         let turn = grad_observer.map(OrderedLock::new);
         let turn = turn.as_ref();
@@ -140,7 +140,7 @@ impl Worker {
         chunks: impl Iterator<Item = Chunk<'c>>,
         dim: usize,
         at: GradsAt<'_>,
-        params: &[Kept<'_>],
+        params: &[KeptInputs<'_>],
         turn: Option<&OrderedLock<&mut dyn GradientObserver>>,
         sum: &mut S,
     ) -> Result<(), BackendError> {
