@@ -1,6 +1,6 @@
 //! Both accountants on any events: an upper bound or an error, never NaN.
 
-use crate::source::FuzzBytes;
+use crate::fuzz_bytes::FuzzBytes;
 use damper_accounting::pld::{Neighbours, epsilon, epsilon_lower_bound, of_discrete};
 use damper_accounting::{Accountant, CalibrateQuery, EpsilonQuery, Plan, judge_delta, sampling_rate};
 use damper_core::accounting::RenyiFilter;

@@ -1,7 +1,7 @@
 //! The C interface, called in any order with any numbers, lengths and states, as far as its contract lets a caller: a pointer that is
 //! not null points to memory of the length that is said.
 
-use crate::source::FuzzBytes;
+use crate::fuzz_bytes::FuzzBytes;
 use damper_fuzz_capi::accountant::{damper_epsilon, damper_epsilon_integer_orders, damper_sampling_rate};
 use damper_fuzz_capi::adaptive::{damper_choose_renyi_filter, damper_fits_budget, damper_step_open_adaptive};
 use damper_fuzz_capi::key::{damper_is_private, damper_set_key, damper_set_simulation_seed};

@@ -1,6 +1,6 @@
 //! The data loaders. The first byte says how the file is to be read; the others are the file.
 
-use crate::source::FuzzBytes;
+use crate::fuzz_bytes::FuzzBytes;
 use damper::data::{DataOptions, InputShape, LabelKind, OnBadRow, TestSource, TextOptions, TextTask, load};
 use damper::onnx::DType;
 use std::cell::OnceCell;

@@ -1,6 +1,6 @@
 //! The ledger's journal and the snapshots, in flash that holds anything.
 
-use crate::source::FuzzBytes;
+use crate::fuzz_bytes::FuzzBytes;
 use damper_core::accounting::{Record, Store};
 use damper_core::prelude::*;
 use damper_core::state::{SaveState, StateField};

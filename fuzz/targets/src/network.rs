@@ -1,7 +1,7 @@
 //! ONNX models that are well formed as files: nodes, initializers and attributes by the bytes, so that what is behind the decoder is
 //! reached.
 
-use crate::source::FuzzBytes;
+use crate::fuzz_bytes::FuzzBytes;
 use damper::onnx::pb::{AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto};
 use damper::onnx::{
     DType, Extent, make_attr_float, make_attr_int, make_attr_ints, make_attr_string, make_node, make_tensor_f32,

@@ -2,7 +2,6 @@
 
 mod sweep;
 
-use super::checkpoint::{EmittedNodes, checkpoint};
 use super::cost::{Cost, count};
 use super::derive_error::DeriveError;
 use super::emit::{BATCH_FIRST, Emitter, Var, reshape_target};
@@ -13,6 +12,7 @@ use super::options::DeriveOptions;
 use super::readout::{
     ClipInputs, GradOutputs, GradStrategy, ParamGrad, Readout, clipped_sum, factored, norms, per_sample, strategies,
 };
+use super::recompute::{EmittedNodes, checkpoint};
 use super::window::SlidingWindow;
 use damper_onnx::graph::{DType, Graph, Node, Origin, Parameter};
 use damper_onnx::pb::{GraphProto, ModelProto, NodeProto, OperatorSetIdProto, ValueInfoProto};

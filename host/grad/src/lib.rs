@@ -4,12 +4,11 @@
 //! The stages: the forward pass is written as it stands; a loss gives the first gradient; one walk over the nodes in
 //! reverse order (`derive/sweep.rs`) asks each operator's rule (`rules`) for the gradients of its inputs; parameter gradients
 //! stay in factored form (`factor`) until a readout (`readout`) writes what was asked for; on request activations are computed
-//! again (`checkpoint`).
+//! again (`recompute`).
 
 mod axis_map;
 mod backward;
 mod broadcast;
-mod checkpoint;
 mod cost;
 mod custom;
 mod derive;
@@ -23,6 +22,7 @@ mod loss;
 mod lower;
 mod options;
 mod readout;
+mod recompute;
 mod rules;
 mod warnings;
 mod window;

@@ -15,7 +15,7 @@ mod html;
 mod journal;
 mod plan;
 mod plot;
-mod schedule;
+mod run_order;
 mod search;
 mod summary;
 mod text;
@@ -28,7 +28,7 @@ pub use search::{Found, Score, SearchPlan};
 pub use summary::{Cell, Chosen, Comparison, Mark, Metric, RefusedRun, Row, Tuning, Untried};
 pub use text::{markdown, text};
 
-use schedule::{Board, Next};
+use run_order::{Board, Next};
 use std::mem;
 use std::num::NonZeroUsize;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};

@@ -5,7 +5,7 @@
 mod builder;
 mod kernel;
 mod lower;
-mod memory;
+mod memory_plan;
 mod node;
 mod program;
 mod session;
@@ -13,7 +13,7 @@ mod value;
 
 pub use builder::ProgramForm;
 pub use kernel::{Kernel, Logic};
-pub use memory::{Life, place};
+pub use memory_plan::{Life, place};
 pub use program::{ADVICE, Port, Program, ProgramStep, ValuePlace};
 pub use value::{Data, Kind, Stage};
 

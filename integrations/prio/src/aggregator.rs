@@ -22,8 +22,8 @@ mod sums;
 
 pub use proofs::PendingReport;
 
-use crate::cohort::{CohortFile, ReportSet};
 use crate::folder::{Content, read_sealed, remove, write_sealed};
+use crate::report_set::{CohortFile, ReportSet};
 use crate::upload::Upload;
 use crate::verify::SumShare;
 use crate::{FolderError, Refusal, Role, Scheme};

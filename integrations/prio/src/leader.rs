@@ -1,7 +1,7 @@
 //! The leader's part in a round: it has the helper verify reports with it, agrees with it on the cohort, and gives out its own share after that.
 
-use crate::cohort::ReportSet;
 use crate::message::{AggregatorRequest, Answer};
+use crate::report_set::ReportSet;
 use crate::{Aggregator, Refusal};
 use std::sync::{Mutex, PoisonError};
 

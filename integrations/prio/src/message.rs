@@ -1,7 +1,7 @@
 //! Messages: a byte that says which, and its fields. Each request has one answer.
 
 use crate::bytes::{Reader, put};
-use crate::cohort::ReportSet;
+use crate::report_set::ReportSet;
 use crate::{Refusal, Upload};
 
 /// What a party asks an aggregator.

@@ -2,7 +2,7 @@
 //! they are six passes, and two more tensors of the gradients' size.
 
 use super::operator::{Kernel, Operator};
-use super::rows;
+use super::row_sums;
 use pulp::{Arch, Simd, WithSimd};
 
 /// `X [N, ..] → (Σ X²) [N]`.
@@ -48,7 +48,7 @@ impl WithSimd for Norms<'_> {
         for (norm, row) in self.norms.iter_mut().zip(self.x.chunks_exact(width.max(1))) {
             let mut total = 0.0;
             for block in row.chunks(BLOCK) {
-                total += f64::from(rows::dot(block, block));
+                total += f64::from(row_sums::dot(block, block));
             }
             *norm = total as f32;
         }

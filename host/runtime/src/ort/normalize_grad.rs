@@ -2,7 +2,7 @@
 //! nodes it is ten.
 
 use super::operator::{Kernel, Operator};
-use super::rows::{self, ABREAST, repeats};
+use super::row_sums::{self, ABREAST, repeats};
 use pulp::{Arch, Simd, WithSimd};
 
 /// `(dY [.., n], x̂ [.., n], scale [.., 1], γ [n]?) → dX [.., n]`, where `x̂` and `scale` may be repeated along the first axes.
@@ -68,7 +68,7 @@ impl WithSimd for Run<'_> {
             let mut of: [(&[f32], [f32; 3]); ABREAST] = [(&[], [0.0; 3]); ABREAST];
             for (of, into) in of.iter_mut().zip(into.chunks_exact(n)) {
                 let Some((value, &scale)) = of_rows.next() else { return };
-                *of = (value, [rows::sum(into) * factor, rows::dot(into, value) * factor, scale]);
+                *of = (value, [row_sums::sum(into) * factor, row_sums::dot(into, value) * factor, scale]);
             }
             for (into, (value, [mean, slope, scale])) in into.chunks_exact_mut(n).zip(of) {
                 for (into, value) in into.iter_mut().zip(value) {

@@ -9,8 +9,8 @@ use super::kernel_grad::KERNEL_GRAD;
 use super::max_pool_grad::MAX_POOL_GRAD;
 use super::normalize::NORMALIZE;
 use super::normalize_grad::NORMALIZE_GRAD;
+use super::param_product::{self, PRODUCT};
 use super::pool::{self, AVERAGE_POOL, MAX_POOL};
-use super::product::{self, PRODUCT};
 use super::softmax::SOFTMAX;
 use super::softmax_grad::SOFTMAX_GRAD;
 use super::tanh_grad::TANH_GRAD;
@@ -45,7 +45,7 @@ pub(super) fn put(model: &mut pb::ModelProto, plan: &SessionSpec, ways: &Ways) -
     if let Some(graph) = &mut model.graph {
         layers.extend(convolution::put(graph, plan, ways));
         pool::put(graph);
-        layers.extend(product::put(graph, plan, ways));
+        layers.extend(param_product::put(graph, plan, ways));
         leave_out_unread(graph);
     }
     let kept = [

@@ -7,7 +7,7 @@
 use super::builder::{Builder, Id, ProgramForm, Written, len};
 use super::kernel::Kernel;
 use super::lower::{lower, tensor_of};
-use super::memory::{Life, place};
+use super::memory_plan::{Life, place};
 use super::node::Node;
 use super::value::{Data, Kind, Stage};
 use crate::backend::{BackendError, SessionSpec, bound_shape, check_plan};

@@ -6,12 +6,12 @@ use crate::cli::args::given;
 use crate::cli::args::model::bytes_text;
 use crate::cli::args::train::{NoiseArg, PrivacyArgs, ProgressArgs, RecordingArgs, SamplerArg, TrainArgs};
 use crate::cli::session::charge::Charge;
-use crate::cli::session::events::Events;
+use crate::cli::session::event_log::EventLog;
 use crate::cli::session::finish::{Target, finished, stopped};
 use crate::cli::session::in_memory::is_in_memory;
 use crate::cli::session::ranks::{follow, on_ranks};
 use crate::cli::session::resume;
-use crate::cli::session::rows::RowWarnings;
+use crate::cli::session::row_warnings::RowWarnings;
 use crate::cli::session::signals::Signals;
 use crate::cli::session::watch::RunWatcher;
 use crate::cli::{Failure, FailureKind, say_of_data, warn};
@@ -394,7 +394,7 @@ fn train(
     let in_model = |error| Failure::in_model(model, error);
     let private = folder.checkpoint();
     let ProgressArgs { events, tensorboard } = &args.progress;
-    let mut events = Events::open(events.as_deref(), tensorboard.as_deref())?;
+    let mut events = EventLog::open(events.as_deref(), tensorboard.as_deref())?;
     events.begin(
         &run.kind().to_string(),
         run.price.terms.steps,

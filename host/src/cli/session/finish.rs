@@ -4,7 +4,7 @@ use crate::cli::args::flags::with_flags;
 use crate::cli::command::planning::epsilon::EVENTS;
 use crate::cli::command::report::{write_not_private, write_report};
 use crate::cli::session::command_line::line;
-use crate::cli::session::events::Events;
+use crate::cli::session::event_log::EventLog;
 use crate::cli::session::resume;
 use crate::cli::session::watch::metrics;
 use crate::cli::{Failure, answer, answer_json};
@@ -32,7 +32,7 @@ pub(in crate::cli) fn finished(
     run: &Run,
     outcome: &Outcome,
     folder: &OutputFolder,
-    events: &mut Events,
+    events: &mut EventLog,
 ) -> Result<ExitCode, Failure> {
     if run.config.is_not_private() {
         return finished_not_private(target, run, outcome, folder, events);
@@ -70,7 +70,7 @@ fn finished_not_private(
     run: &Run,
     outcome: &Outcome,
     folder: &OutputFolder,
-    events: &mut Events,
+    events: &mut EventLog,
 ) -> Result<ExitCode, Failure> {
     let report = NotPrivateReport { command: line::command(), ..NotPrivateReport::new(run, outcome) };
     write(run, outcome, folder, &report.to_json())?;
@@ -97,7 +97,7 @@ pub(in crate::cli) fn stopped(
     run: &Run,
     outcome: &Outcome,
     folder: &OutputFolder,
-    events: &mut Events,
+    events: &mut EventLog,
     code: Option<u8>,
 ) -> Result<ExitCode, Failure> {
     let model = model(run, outcome, &outcome.params)?;

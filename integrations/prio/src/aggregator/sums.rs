@@ -1,8 +1,8 @@
 //! An aggregator's cohorts, and its shares of sums.
 
 use crate::aggregator::{Aggregator, Entry, Stage};
-use crate::cohort::{CohortFile, ReportSet};
 use crate::folder::read_sealed;
+use crate::report_set::{CohortFile, ReportSet};
 use crate::{FolderError, Refusal};
 use damper_files::{Access, sealed, write};
 

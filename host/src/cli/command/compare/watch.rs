@@ -2,7 +2,7 @@
 
 use crate::cli::args::flags::with_flags;
 use crate::cli::session::progress::duration;
-use crate::cli::session::rows::RowWarnings;
+use crate::cli::session::row_warnings::RowWarnings;
 use damper_report::compare::{ComparisonFigures, ComparisonPurpose, Position, Task};
 use damper_train::{Progress, RunEvent};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};

@@ -6,7 +6,7 @@ use crate::cli::args::data::DataArgs;
 use crate::cli::args::machine::MachineArgs;
 use crate::cli::args::model::ModelArgs;
 use crate::cli::session::caller;
-use crate::cli::session::rows::RowWarnings;
+use crate::cli::session::row_warnings::RowWarnings;
 use crate::cli::{Failure, answer, answer_json};
 use clap::Args;
 use damper_federated::{Device, DeviceData, Listening, Machine, Request, Users, charge_budget};
