@@ -1,4 +1,4 @@
-"""Reads Rust: tokens, the functions of a file, and which of them are tests. For `.ci/house`, `.ci/english` and `.ci/cycles`."""
+"""Reads Rust: tokens, the functions of a file, and which of them are tests. For `.ci/house`, `.ci/english`, `.ci/cycles` and `.ci/names`."""
 
 import collections
 import re

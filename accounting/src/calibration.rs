@@ -3,7 +3,7 @@
 pub(crate) mod schedule;
 pub(crate) mod search;
 
-use super::{Accountant, AccountingError, EpsilonBound, Plan, Schedule};
+use super::{Accountant, AccountingError, DrawSchedule, EpsilonBound, Plan};
 use damper_core::accounting::event::Rate;
 use search::{Calibrated, OnGrid, STOP_TIGHT};
 
@@ -23,7 +23,7 @@ pub fn calibrate(
     rate: Rate,
     steps: u64,
 ) -> Result<Calibrated, AccountingError> {
-    Schedule::constant(accountant, rate, steps).calibrate(target, delta)
+    DrawSchedule::constant(accountant, rate, steps).calibrate(target, delta)
 }
 
 /// The smallest integer σ, in grid units of `2^-grid_bits` clips, found to have an ε of at most `target`; at least
@@ -36,7 +36,7 @@ pub fn calibrate_on_grid(
     steps: u64,
     grid_bits: u32,
 ) -> Result<OnGrid, AccountingError> {
-    Schedule::constant(accountant, rate, steps).calibrate_on_grid(target, delta, grid_bits)
+    DrawSchedule::constant(accountant, rate, steps).calibrate_on_grid(target, delta, grid_bits)
 }
 
 /// The most draws, of at most 2^53, whose ε at `delta` is at most `target`, and that ε. Every probe is an upper bound.

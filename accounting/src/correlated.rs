@@ -133,7 +133,7 @@ enum Matrix {
 /// Correlated noise of a run, as a record holds it.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Correlated {
+pub struct CorrelatedNoise {
     matrix: Matrix,
     /// Steps of the whole run.
     steps: u32,
@@ -146,7 +146,7 @@ pub struct Correlated {
     sigma: u32,
 }
 
-impl From<&CorrelatedRun> for Correlated {
+impl From<&CorrelatedRun> for CorrelatedNoise {
     fn from(run: &CorrelatedRun) -> Self {
         let matrix = match run.correlation {
             AnyCorrelation::Lambda(lambda) => Matrix::Lambda(lambda.fraction().0, lambda.fraction().1),
@@ -168,7 +168,7 @@ impl From<&CorrelatedRun> for Correlated {
     }
 }
 
-impl Correlated {
+impl CorrelatedNoise {
     /// The run that this is a record of, with draws at `rate` if they are cyclic.
     fn run(&self, rate: Option<Rate>) -> Result<CorrelatedRun, AccountingError> {
         let correlation = match &self.matrix {
@@ -204,7 +204,7 @@ impl Correlated {
     }
 }
 
-impl fmt::Display for Correlated {
+impl fmt::Display for CorrelatedNoise {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.matrix {
             Matrix::Lambda(numerator, whole) => write!(f, "lambda:{numerator}/{whole}"),

@@ -6,7 +6,7 @@ pub(crate) mod privacy_cost;
 #[cfg(test)]
 mod tests;
 
-use super::correlated::{Correlated, CorrelatedRun};
+use super::correlated::{CorrelatedNoise, CorrelatedRun};
 use super::selection::CandidateCount;
 use super::truncation::Truncation;
 use super::{AccountingError, Sampler};
@@ -89,7 +89,7 @@ pub enum Event {
     /// Releases whose noise is correlated: a Gaussian for the whole run in a fixed order, or a Poisson draw of each group.
     Correlated {
         /// The correlation, from which a multiplier follows.
-        noise: Box<Correlated>,
+        noise: Box<CorrelatedNoise>,
         /// The releases, with multipliers of at most that.
         event: Box<Event>,
     },

@@ -24,7 +24,7 @@ pub use damper_core::noise::Participation;
 
 pub use answer::{FactorizeQuery, Factorized};
 pub use banded::{MAX_BANDS, optimize_banded};
-pub use blt::Blt;
+pub use blt::BltMatrix;
 pub use cyclic::{CyclicPoisson, block_shift};
 pub use objective::Objective;
 pub use optimize::optimize;

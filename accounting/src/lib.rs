@@ -27,10 +27,10 @@ mod truncation;
 pub use damper_core::accounting::Rate;
 
 pub use answer::{AccountingResult, CalibrateQuery, EpsilonQuery};
-pub use calibration::schedule::{Factors, Schedule};
+pub use calibration::schedule::{DrawSchedule, NoiseFactors};
 pub use calibration::search::{Calibrated, OnGrid};
 pub use calibration::{calibrate, calibrate_batch, calibrate_on_grid, calibrate_rate, calibrate_steps, sampling_rate};
-pub use correlated::{Correlated, CorrelatedRun};
+pub use correlated::{CorrelatedNoise, CorrelatedRun};
 pub use delta::{DeltaVerdict, judge_delta};
 pub use error::{AccountingError, SMALLEST_SIGMA};
 pub use event::{Event, Statistic};
@@ -41,4 +41,4 @@ pub use recorded::{Recorded, RunKind, RunParts, RunSearch};
 pub use sampler::Sampler;
 pub use selection::CandidateCount;
 pub use shares::{NoiseShares, SharedRounds, tail};
-pub use truncation::{Truncated, Truncation};
+pub use truncation::{Truncation, TruncationBound};

@@ -28,7 +28,7 @@ pub struct Truncation {
 
 /// An ε at the δ that truncation leaves.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Truncated {
+pub struct TruncationBound {
     /// The price at `delta`.
     pub price: EpsilonBound,
     /// The rest of δ: that of the run without truncation.
@@ -82,13 +82,13 @@ impl Truncation {
         delta: f64,
         any: f64,
         price: impl Fn(f64) -> Result<EpsilonBound, AccountingError>,
-    ) -> Result<Truncated, AccountingError> {
+    ) -> Result<TruncationBound, AccountingError> {
         let mut guess = price(delta)?.epsilon;
         for _ in 0..64 {
             let left = self.left(delta, guess, any)?;
             let found = price(left)?;
             if found.epsilon <= guess {
-                return Ok(Truncated { price: found, delta: left });
+                return Ok(TruncationBound { price: found, delta: left });
             }
             // A little beyond, so that the next price lies below its guess.
             guess = found.epsilon * (1.0 + 1e-6);

@@ -1,7 +1,7 @@
 //! The cost of accounting: compositions, schedules, calibration.
 
 use criterion::{Criterion, criterion_group, criterion_main};
-use damper_accounting::{Accountant, Factors, Plan, Schedule, calibrate, sampling_rate};
+use damper_accounting::{Accountant, DrawSchedule, NoiseFactors, Plan, calibrate, sampling_rate};
 use damper_core::accounting::event::Rate;
 use std::time::Duration;
 
@@ -52,10 +52,10 @@ fn benches(c: &mut Criterion) {
     });
     for (name, factor) in SCHEDULES {
         let factors: Vec<f64> = (1..=STEPS).map(factor).collect();
-        let schedule = Schedule {
+        let schedule = DrawSchedule {
             accountant: Accountant::Pld,
             rate: rate(0.005),
-            factors: Factors::Each(&factors),
+            factors: NoiseFactors::Each(&factors),
             joint: None,
             release: None,
         };

@@ -5,7 +5,7 @@ use damper::grad::{DeriveOptions, Loss, derive};
 use damper::graph::{Graph, GraphOptions};
 use damper::onnx;
 use damper::onnx::TensorRef;
-use damper::runtime::{Choice, Plan, open};
+use damper::runtime::{Choice, SessionSpec, open};
 use std::path::Path;
 
 const BATCH: usize = 16;
@@ -16,7 +16,7 @@ fn benches(c: &mut Criterion) {
     let graph = Graph::from_model(&model, &GraphOptions::default()).unwrap();
     let grad = derive(&graph, &DeriveOptions::new(Loss::SoftmaxCrossEntropy)).unwrap();
     let bytes = onnx::encode(&grad.model);
-    let plan = Plan {
+    let plan = SessionSpec {
         batch: BATCH,
         threads: 1,
         inputs: grad.inputs.iter().chain(&grad.labels).chain(&grad.parameters).cloned().collect(),

@@ -9,7 +9,9 @@ use damper::data::DataOptions;
 use damper::grad::{DeriveOptions, Loss, Readout};
 use damper::graph::GraphOptions;
 use damper::runtime::Choice;
-use damper::train::{Budget, ByName, Method, Noise, Progress, Rule, RunEvent, Source, TrainConfig, prepare, run};
+use damper::train::{
+    Budget, ByName, InputFiles, Method, NoiseKind, OptimizerRule, Progress, RunEvent, TrainConfig, prepare, run,
+};
 use std::error::Error;
 use std::io::BufRead;
 
@@ -19,12 +21,12 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Err("damper-peer MODEL.onnx DATA.npz BATCH discrete|continuous|clipped-sum".into());
     };
     let (noise, readout) = match &**noise {
-        "discrete" => (Noise::Discrete, Readout::PerSample),
-        "continuous" => (Noise::Continuous, Readout::PerSample),
-        _ => (Noise::Continuous, Readout::ClippedSum),
+        "discrete" => (NoiseKind::Discrete, Readout::PerSample),
+        "continuous" => (NoiseKind::Continuous, Readout::PerSample),
+        _ => (NoiseKind::Continuous, Readout::ClippedSum),
     };
     let workers = std::env::var("OMP_NUM_THREADS")?.parse()?;
-    let source = Source {
+    let source = InputFiles {
         model: model.into(),
         init_seed: None,
         graph: GraphOptions::default(),
@@ -53,7 +55,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 fn config(batch_size: u32) -> TrainConfig {
     TrainConfig {
-        optimizer: Rule::of_name("momentum").unwrap().into(),
+        optimizer: OptimizerRule::of_name("momentum").unwrap().into(),
         backend: Choice::Ort,
         seed: Some(1),
         ..TrainConfig::new(Budget::NoiseMultiplier(1.0), 1e-5, batch_size, 1e4, Method::dp_sgd(1.0, 0.01))

@@ -3,7 +3,7 @@
 
 use damper_core::accounting::renyi::RenyiCurve;
 use damper_core::accounting::{Rate, RenyiFilter, SampledGaussian};
-use damper_firmware_program::methods::{METHODS, Method, NAMES};
+use damper_firmware_program::methods::{METHODS, MethodCase, NAMES};
 use std::fs;
 use std::process::Command;
 
@@ -23,7 +23,7 @@ fn run_c(name: &str, sources: &[&str]) -> Option<String> {
 fn c_digests_match_rust() {
     let Some(said) = run_c("methods", &["tests/c/methods.c", "../firmware-examples/c/digits.S"]) else { return };
     let digests: Vec<(&str, &str)> = said.lines().filter_map(|line| line.rsplit_once(' ')).collect();
-    for (&Method { digest, .. }, name) in METHODS.iter().zip(NAMES) {
+    for (&MethodCase { digest, .. }, name) in METHODS.iter().zip(NAMES) {
         let of_c = digests.iter().find(|(of, _)| *of == name).map(|(_, digest)| *digest);
         assert_eq!(of_c, Some(format!("{digest:016x}").as_str()), "{name}");
     }

@@ -2,16 +2,16 @@
 //! and a filter if steps are chosen online.
 
 pub mod event;
-mod filter;
 mod ledger;
 mod receipt;
 pub mod renyi;
+mod renyi_filter;
 mod store;
 
 pub use event::{Rate, SampledGaussian};
-pub use filter::RenyiFilter;
 pub use ledger::{Ledger, MOST_STEPS};
 pub use receipt::{Due, Receipt};
+pub use renyi_filter::RenyiFilter;
 pub use store::{ReadStore, Record, Store, Volatile};
 
 pub(crate) use receipt::ChargedNoise;

@@ -27,7 +27,7 @@ pub use segments::Segments;
 
 use crate::numerics::function::sqrt_f32;
 use crate::numerics::reduce::sum_of_squares;
-use crate::record::{Sink, Source};
+use crate::record::{RecordSink, RecordSource};
 
 /// A rule that is chosen when a program runs.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -40,7 +40,7 @@ pub enum AnyRule {
 
 impl AnyRule {
     /// Writes the rule as recordings have it. Layers are apart from it.
-    pub fn write(&self, sink: &mut dyn Sink) {
+    pub fn write(&self, sink: &mut dyn RecordSink) {
         match self {
             Self::Flat => sink.u8(0),
             Self::Automatic(rule) => {
@@ -55,7 +55,7 @@ impl AnyRule {
     /// # Errors
     ///
     /// There is no such rule, or a number is out of its range.
-    pub fn read<R: Source>(source: &mut R) -> Result<Self, R::Error> {
+    pub fn read<R: RecordSource>(source: &mut R) -> Result<Self, R::Error> {
         match source.u8() {
             0 => Ok(Self::Flat),
             1 => Ok(Self::Automatic(Automatic::new(source.f32())?)),

@@ -45,7 +45,7 @@ use crate::numerics::scalar::sqrt;
 use crate::private::{ClippedSum, SumWord};
 
 /// The integer a sum is kept in: `i32` on devices, `i64` on the host. Where nothing overflows `i32`, both give the same bits.
-pub trait Word: Copy + Default + PartialEq + core::fmt::Debug + sealed::Sealed {
+pub trait Word: Copy + Default + PartialEq + core::fmt::Debug + sealed::SealedWord {
     /// Sum modulo 2^bits.
     #[must_use]
     fn wrapping_add(self, other: Self) -> Self;
@@ -60,9 +60,9 @@ pub trait Word: Copy + Default + PartialEq + core::fmt::Debug + sealed::Sealed {
 }
 
 mod sealed {
-    pub trait Sealed {}
-    impl Sealed for i32 {}
-    impl Sealed for i64 {}
+    pub trait SealedWord {}
+    impl SealedWord for i32 {}
+    impl SealedWord for i64 {}
 }
 
 macro_rules! word {

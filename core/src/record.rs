@@ -7,17 +7,17 @@ use crate::error::ConfigError;
 use crate::state::SaveState;
 
 /// Memory for a vector of a state.
-pub trait Vector: AsRef<[f32]> + AsMut<[f32]> {}
+pub trait StateVector: AsRef<[f32]> + AsMut<[f32]> {}
 
-impl<B: AsRef<[f32]> + AsMut<[f32]>> Vector for B {}
+impl<B: AsRef<[f32]> + AsMut<[f32]>> StateVector for B {}
 
 /// Takes the bytes of a recording.
-pub trait Sink {
+pub trait RecordSink {
     /// Takes `bytes`, which come next.
     fn put(&mut self, bytes: &[u8]);
 }
 
-impl dyn Sink + '_ {
+impl dyn RecordSink + '_ {
     /// A byte.
     pub fn u8(&mut self, value: u8) {
         self.put(&[value]);
@@ -40,9 +40,9 @@ impl dyn Sink + '_ {
 }
 
 /// Gives the bytes of a recording, and memory for the states of what it holds. A source that has ended gives zeros.
-pub trait Source {
+pub trait RecordSource {
     /// A vector of a state.
-    type Vector: Vector;
+    type Vector: StateVector;
     /// Why nothing is read.
     type Error: From<ConfigError>;
 
@@ -83,13 +83,13 @@ pub trait ToRecord<S> {
     }
 
     /// Writes the method's numbers, which follow its kind.
-    fn write(&self, _state: &S, _sink: &mut dyn Sink) {}
+    fn write(&self, _state: &S, _sink: &mut dyn RecordSink) {}
 }
 
 /// A method that recordings have.
 pub trait FromRecord: Sized {
     /// The method's state, with vectors of type `B`.
-    type State<B: Vector>: SaveState;
+    type State<B: StateVector>: SaveState;
 
     /// The method's kinds.
     const KINDS: &'static [u8];
@@ -100,7 +100,7 @@ pub trait FromRecord: Sized {
     ///
     /// A number out of its range, or no memory.
     #[allow(clippy::type_complexity)] // A method and its state.
-    fn read<R: Source>(kind: u8, source: &mut R) -> Result<(Self, Self::State<R::Vector>), R::Error>;
+    fn read<R: RecordSource>(kind: u8, source: &mut R) -> Result<(Self, Self::State<R::Vector>), R::Error>;
 }
 
 /// The switch over the methods of a slot that recordings have. A method is of a type with the bounds, in which `S` is the type of its
@@ -108,7 +108,7 @@ pub trait FromRecord: Sized {
 macro_rules! recorded {
     ($(<$most:ident>)?: { $($bound:tt)+ }; $($method:ty),+) => {
         /// Takes a method of whatever type it is.
-        pub trait Take<'a>: $crate::record::Source<Vector: 'a> + Sized {
+        pub trait Take<'a>: $crate::record::RecordSource<Vector: 'a> + Sized {
             /// The result of taking it.
             type Taken;
 

@@ -68,14 +68,14 @@ pub struct Header {
 
 /// The mechanism whose sums a payload holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Word {
+pub enum PayloadWord {
     /// A device's: four bytes an integer.
     Device,
     /// A sum of several devices': eight.
     Sum,
 }
 
-impl Word {
+impl PayloadWord {
     /// Bytes of an integer.
     #[must_use]
     pub fn bytes(self) -> usize {
@@ -95,7 +95,7 @@ impl Header {
 
     /// The first bytes of an update.
     #[must_use]
-    pub fn bytes(&self, word: Word) -> [u8; HEADER] {
+    pub fn bytes(&self, word: PayloadWord) -> [u8; HEADER] {
         let mut bytes = [0; HEADER];
         let mut rest = &mut bytes[..];
         let mut put = |field: &[u8]| {
@@ -121,7 +121,7 @@ impl Header {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Update<'a> {
     header: Header,
-    word: Word,
+    word: PayloadWord,
     payload: &'a [u8],
 }
 
@@ -197,8 +197,8 @@ impl<'a> Update<'a> {
             return Err(UpdateError::Version(version));
         }
         let word = match next() {
-            4 => Word::Device,
-            8 => Word::Sum,
+            4 => PayloadWord::Device,
+            8 => PayloadWord::Sum,
             _ => return Err(UpdateError::Field("the size of its integers")),
         };
         let run = u64::from_le_bytes(take(&mut fields));
@@ -223,7 +223,7 @@ impl<'a> Update<'a> {
             ((1..=1 << 24).contains(&expected_batch), "the expected batch"),
             ((1..1 << 31).contains(&sigma), "the noise"),
             (clip.is_normal() && clip > 0.0, "the clip"),
-            (devices > 0 && (word == Word::Sum || devices == 1), "the number of devices"),
+            (devices > 0 && (word == PayloadWord::Sum || devices == 1), "the number of devices"),
         ];
         match fields.iter().find(|(holds, _)| !holds) {
             Some((_, what)) => Err(UpdateError::Field(what)),
@@ -242,7 +242,7 @@ impl<'a> Update<'a> {
 
     /// The mechanism of the update.
     #[must_use]
-    pub fn word(&self) -> Word {
+    pub fn word(&self) -> PayloadWord {
         self.word
     }
 
@@ -250,8 +250,8 @@ impl<'a> Update<'a> {
     pub fn units(&self) -> impl Iterator<Item = i64> + 'a {
         let word = self.word;
         self.payload.chunks_exact(word.bytes()).map(move |mut bytes| match word {
-            Word::Device => i64::from(i32::from_le_bytes(take(&mut bytes))),
-            Word::Sum => i64::from_le_bytes(take(&mut bytes)),
+            PayloadWord::Device => i64::from(i32::from_le_bytes(take(&mut bytes))),
+            PayloadWord::Sum => i64::from_le_bytes(take(&mut bytes)),
         })
     }
 }
@@ -277,7 +277,7 @@ mod tests {
     };
 
     fn with_payload(header: &Header, units: &[i32]) -> Vec<u8> {
-        let mut bytes = header.bytes(Word::Device).to_vec();
+        let mut bytes = header.bytes(PayloadWord::Device).to_vec();
         units.iter().for_each(|unit| bytes.extend(unit.to_le_bytes()));
         let mut digest = Digest::default();
         digest.add_bytes(&bytes);
@@ -289,7 +289,7 @@ mod tests {
     fn what_is_written_is_read() {
         let bytes = with_payload(&PLAIN, &[1, -2, i32::MIN]);
         let update = Update::parse(&bytes).unwrap();
-        assert_eq!((*update.header(), update.word(), update.header().multiplier()), (PLAIN, Word::Device, 2.0));
+        assert_eq!((*update.header(), update.word(), update.header().multiplier()), (PLAIN, PayloadWord::Device, 2.0));
         assert!(update.units().eq([1, -2, i64::from(i32::MIN)]));
     }
 
@@ -346,7 +346,7 @@ mod tests {
         #[test]
         fn no_bytes_panic(bytes in prop::collection::vec(any::<u8>(), 0..200), keep in 0usize..60) {
             let _ = Update::parse(&bytes);
-            let mut known = PLAIN.bytes(Word::Sum)[..keep].to_vec();
+            let mut known = PLAIN.bytes(PayloadWord::Sum)[..keep].to_vec();
             known.extend(bytes);
             let _ = Update::parse(&known);
         }

@@ -25,8 +25,11 @@ fn main() {
         let mut all: Vec<String> = fields.map(floats).collect();
         let output = all.pop().expect("a vector has an output");
         let (sizes, operands) = (sizes.join(", "), all.join(", "));
-        writeln!(code, "Vector {{ name: {name:?}, sizes: &[{sizes}], operands: &[{operands}], output: {output} }},")
-            .expect("text can be written");
+        writeln!(
+            code,
+            "KernelVector {{ name: {name:?}, sizes: &[{sizes}], operands: &[{operands}], output: {output} }},"
+        )
+        .expect("text can be written");
     }
     code.push(']');
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));

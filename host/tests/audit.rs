@@ -13,8 +13,8 @@ use damper::design::Coefficients;
 use damper::grad::Readout;
 use damper::runtime::Choice;
 use damper::train::{
-    self, Budget, ByName, Clipping, FilterChoice, LowRank, Method, Noise, NormStep, Rule, TestMetrics, ThresholdChoice,
-    TrainConfig,
+    self, Budget, ByName, Clipping, FilterChoice, LowRank, Method, NoiseKind, NormStep, OptimizerRule, TestMetrics,
+    ThresholdChoice, TrainConfig,
 };
 use digits::source;
 use models::backends;
@@ -26,7 +26,7 @@ const SMALL: &str = "digits-linear.onnx";
 /// Twelve steps with a clip among the norms.
 fn config() -> TrainConfig {
     TrainConfig {
-        optimizer: Rule::of_name("momentum").unwrap().into(),
+        optimizer: OptimizerRule::of_name("momentum").unwrap().into(),
         backend: Choice::Tract,
         physical_batch: NonZeroUsize::new(16),
         workers: NonZeroUsize::new(2),
@@ -133,8 +133,8 @@ fn methods() -> Vec<(&'static str, TrainConfig)> {
                 config.optimizer.galore = Some(LowRank { rank: NonZeroUsize::new(2).unwrap(), every, scale: 1.0 });
             }),
         ),
-        ("floats", of(&|config| config.noise = Noise::Continuous)),
-        ("clipped sums", of(&|config| (config.noise, config.readout) = (Noise::Continuous, Readout::ClippedSum))),
+        ("floats", of(&|config| config.noise = NoiseKind::Continuous)),
+        ("clipped sums", of(&|config| (config.noise, config.readout) = (NoiseKind::Continuous, Readout::ClippedSum))),
     ]
 }
 
@@ -252,8 +252,8 @@ fn canary_covers_paths_and_repeats() {
     let learned = ThresholdChoice::with("quantile", toml! { count_noise = 6.4 }).unwrap();
     for config in [
         config(),
-        TrainConfig { noise: Noise::Continuous, ..config() },
-        TrainConfig { noise: Noise::Continuous, readout: Readout::ClippedSum, ..config() },
+        TrainConfig { noise: NoiseKind::Continuous, ..config() },
+        TrainConfig { noise: NoiseKind::Continuous, readout: Readout::ClippedSum, ..config() },
         {
             let mut config = config();
             config.method.threshold = learned.with_clip(config.method.threshold.clip());

@@ -19,7 +19,7 @@ mod page;
 mod session;
 
 use page::{Block, Code, Page};
-use session::Session;
+use session::ShellSession;
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -77,7 +77,7 @@ fn play(name: &str, tally: &Mutex<Tally>, python: bool, aloud: bool) {
         Ok(page) => page,
         Err(problem) => return note(Err(problem)),
     };
-    let mut session = Session::new(&root(), Path::new(env!("CARGO_BIN_EXE_damper")));
+    let mut session = ShellSession::new(&root(), Path::new(env!("CARGO_BIN_EXE_damper")));
     let mut blocks = page.blocks.as_slice();
     while let [first, rest @ ..] = blocks {
         let is_program = first.code == Code::Python && first.skip.is_none();
@@ -138,7 +138,7 @@ fn commands_run_and_say_what_the_book_says() {
 /// What a page of these lines comes to: the problem, without the page's name.
 fn said_of(text: &str) -> Result<(), String> {
     let page = Page::parse(text, &["long"])?;
-    let mut session = Session::new(&root(), Path::new(env!("CARGO_BIN_EXE_damper")));
+    let mut session = ShellSession::new(&root(), Path::new(env!("CARGO_BIN_EXE_damper")));
     page.blocks
         .iter()
         .filter(|block| block.skip.is_none())

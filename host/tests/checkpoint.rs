@@ -9,7 +9,7 @@ mod models;
 use damper::data::DataOptions;
 use damper::grad::{DeriveOptions, Readout};
 use damper::runtime::{Choice, open};
-use damper::train::{self, Budget, Method, Noise, Outcome, Run, Source, TrainConfig};
+use damper::train::{self, Budget, InputFiles, Method, NoiseKind, Outcome, Run, TrainConfig};
 use digits::source;
 use models::{SKELETONS, path};
 use std::num::NonZeroUsize;
@@ -17,7 +17,7 @@ use std::num::NonZeroUsize;
 /// One step over the samples of the model's vectors.
 fn train(model: &str, backend: Choice, readout: Readout, checkpoint_activations: bool) -> (Run, Outcome) {
     let source = source(&format!("{model}.onnx"));
-    let source = Source {
+    let source = InputFiles {
         init_seed: SKELETONS.contains(&model).then_some(1),
         data: format!("npz:{}", path(&format!("vectors/{model}.npz")).display()),
         data_options: DataOptions::default(),
@@ -25,7 +25,7 @@ fn train(model: &str, backend: Choice, readout: Readout, checkpoint_activations:
         ..source
     };
     let config = TrainConfig {
-        noise: if readout == Readout::ClippedSum { Noise::Continuous } else { Noise::Discrete },
+        noise: if readout == Readout::ClippedSum { NoiseKind::Continuous } else { NoiseKind::Discrete },
         readout,
         backend,
         seed: Some(5),

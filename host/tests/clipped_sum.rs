@@ -11,8 +11,8 @@ use damper::grad::Readout;
 use damper::report::TrainReport;
 use damper::runtime::{Backend, Choice, Operators};
 use damper::train::{
-    self, Budget, ByName, Clipping, FilterChoice, Method, Noise, Outcome, Rule, Run, Source, ThresholdChoice,
-    TrainConfig,
+    self, Budget, ByName, Clipping, FilterChoice, InputFiles, Method, NoiseKind, OptimizerRule, Outcome, Run,
+    ThresholdChoice, TrainConfig,
 };
 use digits::source;
 use models::backends;
@@ -22,8 +22,8 @@ use toml::toml;
 /// Six steps of a simulation with little noise and a clip among the norms.
 fn config(backend: Choice, readout: Readout) -> TrainConfig {
     TrainConfig {
-        optimizer: Rule::of_name("momentum").unwrap().into(),
-        noise: Noise::Continuous,
+        optimizer: OptimizerRule::of_name("momentum").unwrap().into(),
+        noise: NoiseKind::Continuous,
         readout,
         backend,
         seed: Some(5),
@@ -32,7 +32,7 @@ fn config(backend: Choice, readout: Readout) -> TrainConfig {
     }
 }
 
-fn train(source: &Source, config: TrainConfig) -> (Run, Outcome) {
+fn train(source: &InputFiles, config: TrainConfig) -> (Run, Outcome) {
     let folder = tempfile::tempdir().unwrap();
     let run = train::prepare(source, config).unwrap();
     let outcome = train::run(&run, folder.path(), &mut ()).unwrap();
@@ -129,7 +129,7 @@ fn clipped_sums_need_a_valid_bound() {
         assert!(error.contains("`readout`") && error.contains(word), "{error}");
     };
     let config = |readout| config(Choice::Tract, readout);
-    refused(TrainConfig { noise: Noise::Discrete, ..config(Readout::ClippedSum) }, "`noise` continuous");
+    refused(TrainConfig { noise: NoiseKind::Discrete, ..config(Readout::ClippedSum) }, "`noise` continuous");
     for clipping in [Clipping::PerLayer, Clipping::of_name("automatic").unwrap()] {
         let method = Method { clipping, ..Method::dp_sgd(1.0, 0.3) };
         refused(TrainConfig { method, ..config(Readout::ClippedSum) }, "`clipping` flat");

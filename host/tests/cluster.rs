@@ -9,7 +9,7 @@ mod methods;
 mod models;
 
 use damper::cluster::Threads;
-use damper::train::{self, Checkpoint, Group, Invocation, Noise, Outcome, RankError, Run, TrainConfig, TrainError};
+use damper::train::{self, Checkpoint, Group, Invocation, NoiseKind, Outcome, RankError, Run, TrainConfig, TrainError};
 use damper_core::numerics::digest::Digest;
 use digits::{StopAfter, source};
 use methods::{config, methods, others};
@@ -70,7 +70,7 @@ fn assert_same(name: &str, ranks: &[Result<Outcome, TrainError>], whole: &Outcom
 #[test]
 fn every_method_has_the_bits_of_one_process() {
     for (index, (name, config)) in methods().into_iter().chain(others()).enumerate() {
-        let is_float = config.noise == Noise::Continuous;
+        let is_float = config.noise == NoiseKind::Continuous;
         let run = train::prepare(&source(SMALL), TrainConfig { seed: Some(3), ..config }).unwrap();
         let folder = tempfile::tempdir().unwrap();
         let whole = train::run(&run, folder.path(), &mut ()).unwrap();
@@ -91,7 +91,7 @@ fn every_method_has_the_bits_of_one_process() {
 
 /// A run of a network of 26,010 parameters on images in `folder`.
 fn images(folder: &Path, epochs: f64, config: TrainConfig) -> Run {
-    let source = train::Source { data: made_up_images(folder), ..source("mnist-cnn.onnx") };
+    let source = train::InputFiles { data: made_up_images(folder), ..source("mnist-cnn.onnx") };
     train::prepare(&source, TrainConfig { batch_size: 24, epochs, ..config }).unwrap()
 }
 

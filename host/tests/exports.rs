@@ -16,7 +16,7 @@ use damper::onnx::TensorRef;
 use damper::onnx::pb::ModelProto;
 use damper::onnx::{self, write_trained};
 use damper::onnx::{Dim, TensorSpec};
-use damper::runtime::{Backend, Plan};
+use damper::runtime::{Backend, SessionSpec};
 use grads::{run, session, values};
 use models::{backends, path};
 use npz::NpzArchive;
@@ -307,7 +307,7 @@ fn check(file: &str, grad: &GradGraph, graph: &Graph, backend: &dyn Backend) -> 
     inputs.push(TensorRef::I64(labels));
     let values = values(graph, grad);
     inputs.extend(values.iter().map(|v| TensorRef::F32(v)));
-    let plan = Plan { batch: n, threads: 1, inputs: grads::inputs(grad), outputs: grads::released(grad) };
+    let plan = SessionSpec { batch: n, threads: 1, inputs: grads::inputs(grad), outputs: grads::released(grad) };
     backend.self_test(&grad.model.encode_to_vec(), &plan, &inputs).map_err(|error| error.0)?;
     let outputs = run(session(backend, grad, n).as_mut(), &inputs);
     for (sample, &loss) in losses.iter().enumerate() {
@@ -412,7 +412,7 @@ fn forward(backend: &dyn Backend, model: &ModelProto, grad: &GradGraph, network:
     let vectors = vectors(network);
     let Array::Integers(ids) = &vectors["in.input_ids"] else { panic!("ids are integers") };
     let output = grad.outputs.iter().find(|spec| spec.name == "y").unwrap().clone();
-    let plan = Plan { batch: 2, threads: 1, inputs: vec![grad.inputs[0].clone()], outputs: vec![output] };
+    let plan = SessionSpec { batch: 2, threads: 1, inputs: vec![grad.inputs[0].clone()], outputs: vec![output] };
     let mut session = backend.load(&model.encode_to_vec(), &plan).unwrap();
     run(session.as_mut(), &[TensorRef::I64(ids)]).remove(0)
 }

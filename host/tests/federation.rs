@@ -11,9 +11,9 @@ use damper::federated::{Device, DeviceData, Listening, Machine, Request, Users};
 use damper::federation::{Asked, Envelope, FederationPlan, RoundLedger, request_digest};
 use damper::graph::GraphOptions;
 use damper::onnx::TensorRef;
-use damper::runtime::{Backend, BackendError, Choice, Plan, Session, open};
+use damper::runtime::{Backend, BackendError, Choice, Session, SessionSpec, open};
 use damper::train::gradients::GradientOptions;
-use damper::train::{Source, read};
+use damper::train::{InputFiles, read};
 use damper_core::update::Update;
 use std::fs;
 use std::num::NonZeroUsize;
@@ -281,7 +281,7 @@ impl Backend for Failing {
         self.inner.is_portable()
     }
 
-    fn load(&self, model: &[u8], plan: &Plan) -> Result<Box<dyn Session>, BackendError> {
+    fn load(&self, model: &[u8], plan: &SessionSpec) -> Result<Box<dyn Session>, BackendError> {
         Ok(Box::new(FailingSession(self.inner.load(model, plan)?, self.left.clone())))
     }
 }
@@ -300,7 +300,7 @@ fn failed_contributions_leave_noise_alone() {
     let federation = Federation::new(&[]);
     let plan = FederationPlan::from_json(&fs::read(federation.at("federation.json")).unwrap()).unwrap();
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
-    let mut source = Source {
+    let mut source = InputFiles {
         model: root.join(MODEL),
         init_seed: None,
         graph: GraphOptions::default(),

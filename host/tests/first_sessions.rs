@@ -4,7 +4,7 @@ use damper::graph::DType;
 use damper::onnx::TensorRef;
 use damper::onnx::{Dim, TensorSpec};
 use damper::onnx::{Extent, encode, make_node, make_value_info, pb};
-use damper::runtime::{Choice, Plan, open};
+use damper::runtime::{Choice, SessionSpec, open};
 use std::sync::Barrier;
 use std::thread;
 
@@ -25,7 +25,7 @@ fn they_can_be_made_in_many_threads_at_once() {
     let model = pb::ModelProto { ir_version: 8, opset_import: vec![opset], graph: Some(graph), ..Default::default() };
     let model = encode(&model);
     let spec = |name: &str| TensorSpec { name: name.into(), dtype: DType::F32, shape: vec![Dim::Batch] };
-    let plan = Plan { batch: 2, threads: 1, inputs: vec![spec("x")], outputs: vec![spec("y")] };
+    let plan = SessionSpec { batch: 2, threads: 1, inputs: vec![spec("x")], outputs: vec![spec("y")] };
     drop(backend);
     let start = Barrier::new(THREADS);
     thread::scope(|scope| {

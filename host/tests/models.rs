@@ -13,7 +13,7 @@ use damper::edit::init;
 use damper::grad::{DeriveOptions, GradGraph, Loss, Readout, derive};
 use damper::graph::{DType, Graph};
 use damper::onnx::TensorRef;
-use damper::runtime::{Backend, Plan};
+use damper::runtime::{Backend, SessionSpec};
 use grads::{run, values};
 use models::{SKELETONS, backends, drawn, path};
 use npz::NpzArchive;
@@ -141,7 +141,7 @@ fn outputs(
 ) -> Vec<Vec<Vec<f32>>> {
     let n = vectors.samples();
     let own = grad.outputs.iter().filter(|spec| spec.name.starts_with("dp.")).cloned().collect();
-    let plan = Plan { batch: n, threads: 1, inputs: grad.feeds(), outputs: own };
+    let plan = SessionSpec { batch: n, threads: 1, inputs: grad.feeds(), outputs: own };
     let session = backend.load(&grad.model.encode_to_vec(), &plan);
     let mut session = session.unwrap_or_else(|error| panic!("{}: {error}", backend.name()));
     let (clip, weight) = ([clip], vec![1.0; n]);

@@ -13,8 +13,8 @@ use damper::accounting::{Accountant, Event, Recorded, RunParts, Sampler};
 use damper::data::{DataOptions, Normalize};
 use damper::runtime::Choice;
 use damper::train::{
-    self, Budget, Checkpoint, Invocation, Method, NoiseCorrelation, NormalizePrivate, Outcome, Progress, Run, Source,
-    TrainConfig,
+    self, Budget, Checkpoint, InputFiles, Invocation, Method, NoiseCorrelation, NormalizePrivate, Outcome, Progress,
+    Run, TrainConfig,
 };
 use damper_core::numerics::digest::Digest;
 use digits::{StopAfter, source};
@@ -35,7 +35,7 @@ fn config(budget: Budget, noise_multiplier: Option<f64>) -> TrainConfig {
     }
 }
 
-fn trained(source: &Source, config: TrainConfig) -> (Run, Outcome) {
+fn trained(source: &InputFiles, config: TrainConfig) -> (Run, Outcome) {
     let folder = tempfile::tempdir().unwrap();
     let run = train::prepare(source, config).unwrap();
     let outcome = train::run(&run, folder.path(), &mut ()).unwrap();
@@ -96,11 +96,11 @@ fn run_has_bits_of_public_constants() {
     let (run, whole) = trained(&source(MODEL), config.clone());
     assert!(whole.normalize.as_ref().is_some_and(|constants| constants.means.iter().any(|mean| *mean > 0.1)));
     let stored = DataOptions { data_memory: Some(0), ..DataOptions::default() };
-    let (_, of_file) = trained(&Source { data_options: stored, ..source(MODEL) }, config.clone());
+    let (_, of_file) = trained(&InputFiles { data_options: stored, ..source(MODEL) }, config.clone());
     assert_eq!((bits(&of_file), &of_file.normalize), (bits(&whole), &whole.normalize));
     let public = DataOptions { normalize: whole.normalize.clone(), ..DataOptions::default() };
     let plain = TrainConfig { normalize_private: None, ..config };
-    let (other, of_public) = trained(&Source { data_options: public, ..source(MODEL) }, plain);
+    let (other, of_public) = trained(&InputFiles { data_options: public, ..source(MODEL) }, plain);
     let losses = |outcome: &Outcome| outcome.evaluations.iter().map(|at| at.loss.to_bits()).collect::<Vec<_>>();
     assert_eq!((bits(&of_public), losses(&of_public)), (bits(&whole), losses(&whole)));
     assert!(

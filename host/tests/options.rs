@@ -11,7 +11,8 @@ use damper::data::{Augment, Motion, Numbers};
 use damper::design::Coefficients;
 use damper::runtime::Choice;
 use damper::train::{
-    self, Budget, ByName, FilterChoice, Method, NoiseChoice, NormStep, Outcome, Rule, Run, ThresholdChoice, TrainConfig,
+    self, Budget, ByName, FilterChoice, Method, NoiseChoice, NormStep, OptimizerRule, Outcome, Run, ThresholdChoice,
+    TrainConfig,
 };
 use damper_core::average::Averaging;
 use digits::source;
@@ -100,7 +101,7 @@ fn uncorrected_first_step_is_scaled() {
 fn floored_adam_is_sgd_above_all_roots() {
     let adam = |epsilon, floored| {
         let denominator = if floored { "floored" } else { "added" };
-        let rule = Rule::with(
+        let rule = OptimizerRule::with(
             "adam",
             toml! {
                 betas = [0.0, 0.99]

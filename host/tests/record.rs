@@ -15,7 +15,8 @@ use damper::onnx::{self, Extent};
 use damper::replay::{PlayError, Played, play, play_file};
 use damper::report::TrainReport;
 use damper::train::{
-    self, Budget, ByName, Clipping, FilterChoice, LowRank, Noise, NormStep, Record, Rule, ThresholdChoice, TrainConfig,
+    self, Budget, ByName, Clipping, FilterChoice, LowRank, NoiseKind, NormStep, OptimizerRule, RecordRequest,
+    ThresholdChoice, TrainConfig,
 };
 use damper_core::average::Averaging;
 use damper_core::numerics::digest::Digest;
@@ -37,7 +38,7 @@ const LIMIT: u64 = 1 << 26;
 const MECHANISM: usize = 25 + 8 + 4 + 4 + 2 + 9 + 4;
 
 fn recorded_in(file: &Path, config: TrainConfig) -> TrainConfig {
-    TrainConfig { record: Some(Record { file: file.into(), limit: 1 << 30, resumed: false }), ..config }
+    TrainConfig { record: Some(RecordRequest { file: file.into(), limit: 1 << 30, resumed: false }), ..config }
 }
 
 /// Trains and records; the parameters' digest, the report, and the recording's bytes.
@@ -108,7 +109,7 @@ struct Recorded {
 }
 
 static RECORDED: LazyLock<Recorded> = LazyLock::new(|| {
-    let sgd = Rule::default().into();
+    let sgd = OptimizerRule::default().into();
     let (params, _, pack) = record(SMALL, TrainConfig { optimizer: sgd, ..config() });
     // Mechanism, clip, threshold, filter, optimizer, schedule, parameters.
     let mut at = MECHANISM + 6 + 2 + 5 + 1 + 9 + 14 + 4 * 650;
@@ -154,7 +155,7 @@ fn flipped_bit_is_located_by_checkpoint() {
 #[test]
 fn seed_fixes_recording_for_any_workers() {
     let pack = &RECORDED.pack;
-    let sgd = Rule::default().into();
+    let sgd = OptimizerRule::default().into();
     for workers in [1, 3] {
         let config = TrainConfig { workers: NonZeroUsize::new(workers), optimizer: sgd, ..config() };
         assert!(record(SMALL, config).2 == *pack, "{workers} workers");
@@ -276,7 +277,7 @@ fn unrecordable_run_is_error_before_release() {
     let galore = LowRank { rank: NonZeroUsize::MIN, every: NonZeroU32::MIN, scale: 1.0 };
     let continuous = |workers| {
         move |config: &mut TrainConfig| {
-            config.noise = Noise::Continuous;
+            config.noise = NoiseKind::Continuous;
             config.workers = workers;
         }
     };
@@ -338,7 +339,7 @@ fn options_without_a_field_are_refused() {
         }),
         ("--noise-schedule clt", |config| config.method.noise_schedule = "clt".parse().unwrap()),
         ("--adam-denominator floored", |config| {
-            config.optimizer = Rule::with("adam", toml! { denominator = "floored" }).unwrap().into();
+            config.optimizer = OptimizerRule::with("adam", toml! { denominator = "floored" }).unwrap().into();
         }),
         ("--norm-weight", |config| {
             config.optimizer.norm_step = Some(NormStep { initial: 20.0, floor: 1e-5, subtract_noise: false });
@@ -370,7 +371,7 @@ fn options_without_a_field_are_refused() {
 fn size_limit_error_shows_expected_size() {
     let folder = tempfile::tempdir().unwrap();
     let with = |limit| {
-        let record = Some(Record { file: folder.path().join("run.pack"), limit, resumed: false });
+        let record = Some(RecordRequest { file: folder.path().join("run.pack"), limit, resumed: false });
         train::prepare(&source(SMALL), TrainConfig { record, ..config() })
     };
     let size = train::recording_bytes(&with(1 << 30).unwrap());

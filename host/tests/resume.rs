@@ -12,7 +12,7 @@ use damper::accounting::Sampler;
 use damper::data::DataOptions;
 use damper::runtime::Choice;
 use damper::train::{
-    self, Budget, Checkpoint, Ended, Evaluation, Invocation, Noise, Outcome, Progress, Run, RunEvent, Source,
+    self, Budget, Checkpoint, Ended, Evaluation, InputFiles, Invocation, NoiseKind, Outcome, Progress, Run, RunEvent,
     TestMetrics, TrainConfig,
 };
 use damper_core::numerics::digest::Digest;
@@ -217,7 +217,7 @@ fn killed(folder: &Path, run: &Run, saved: u32) {
 #[test]
 fn other_float_workers_lose_charged_steps() {
     let floats = |workers| TrainConfig {
-        noise: Noise::Continuous,
+        noise: NoiseKind::Continuous,
         workers: NonZeroUsize::new(workers),
         evaluate_every: Some(0.2),
         ..config()
@@ -253,7 +253,7 @@ fn other_float_workers_lose_charged_steps() {
 fn state_is_invalid_after_move() {
     let run = |workers| {
         let workers = NonZeroUsize::new(workers);
-        train::prepare(&source(SMALL), TrainConfig { noise: Noise::Continuous, workers, ..config() }).unwrap()
+        train::prepare(&source(SMALL), TrainConfig { noise: NoiseKind::Continuous, workers, ..config() }).unwrap()
     };
     let (one, two) = (run(1), run(2));
     for damaged in ["state-a", "state-b"] {
@@ -274,7 +274,7 @@ fn all_steps_may_be_lost() {
     let run = |workers| {
         let workers = NonZeroUsize::new(workers);
         let metrics = TestMetrics::Private { loss_bound: 10.0 };
-        let config = TrainConfig { noise: Noise::Continuous, workers, test_metrics: metrics, ..config() };
+        let config = TrainConfig { noise: NoiseKind::Continuous, workers, test_metrics: metrics, ..config() };
         train::prepare(&source(SMALL), config).unwrap()
     };
     let (one, two) = (run(1), run(2));
@@ -330,7 +330,7 @@ fn damaged_state_falls_back_or_is_refused() {
 fn damaged_ledger_counts_whole() {
     let run = |workers| {
         let workers = NonZeroUsize::new(workers);
-        train::prepare(&source(SMALL), TrainConfig { noise: Noise::Continuous, workers, ..config() }).unwrap()
+        train::prepare(&source(SMALL), TrainConfig { noise: NoiseKind::Continuous, workers, ..config() }).unwrap()
     };
     let (one, two) = (run(1), run(2));
     let folder = tempfile::tempdir().unwrap();
@@ -348,16 +348,16 @@ fn other_model_data_or_plan_is_refused() {
     let run = train::prepare(&source(SMALL), config()).unwrap();
     let folder = tempfile::tempdir().unwrap();
     train::run_resumable(&run, &mut begin(folder.path(), &run), &mut Stopping::after(3)).unwrap();
-    let refusal = |source: &Source, config: TrainConfig| {
+    let refusal = |source: &InputFiles, config: TrainConfig| {
         let run = train::prepare(source, config).unwrap();
         Checkpoint::resume(folder.path(), &run, Duration::ZERO).unwrap_err().to_string()
     };
     let small = source(SMALL);
     assert!(refusal(&source("digits-mlp.onnx"), config()).contains("the model is not"));
     let shifted = DataOptions { normalize: Some((0.1, 1.0).into()), ..DataOptions::default() };
-    assert!(refusal(&Source { data_options: shifted, ..small.clone() }, config()).contains("the data is not"));
+    assert!(refusal(&InputFiles { data_options: shifted, ..small.clone() }, config()).contains("the data is not"));
     let fewer = DataOptions { train_size: Some(1000), ..DataOptions::default() };
-    assert!(refusal(&Source { data_options: fewer, ..small.clone() }, config()).contains("the data is not"));
+    assert!(refusal(&InputFiles { data_options: fewer, ..small.clone() }, config()).contains("the data is not"));
     assert!(refusal(&small, TrainConfig { epochs: 2.0, ..config() }).contains("plan of steps and noise"));
 }
 

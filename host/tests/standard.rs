@@ -11,7 +11,7 @@ use damper::data::DataOptions;
 use damper::grad::Readout;
 use damper::report::TrainReport;
 use damper::runtime::{Choice, open};
-use damper::train::{self, Budget, Method, Noise, Outcome, Run, Source, TrainConfig};
+use damper::train::{self, Budget, InputFiles, Method, NoiseKind, Outcome, Run, TrainConfig};
 use digits::source;
 use models::{SKELETONS, path};
 use std::num::NonZeroUsize;
@@ -21,7 +21,7 @@ const RECTIFIED: [&str; 2] = ["resnet18-groupnorm", "wrn-16-4-groupnorm"];
 
 /// Some steps over the samples of the model's vectors, in chunks of one row.
 fn train(model: &str, backend: Choice, readout: Readout) -> (Run, Outcome) {
-    let source = Source {
+    let source = InputFiles {
         init_seed: SKELETONS.contains(&model).then_some(1),
         data: format!("npz:{}", path(&format!("vectors/{model}.npz")).display()),
         data_options: DataOptions::default(),
@@ -29,7 +29,7 @@ fn train(model: &str, backend: Choice, readout: Readout) -> (Run, Outcome) {
     };
     let epochs = if RECTIFIED.contains(&model) { 1.0 } else { 3.0 };
     let config = TrainConfig {
-        noise: if readout == Readout::ClippedSum { Noise::Continuous } else { Noise::Discrete },
+        noise: if readout == Readout::ClippedSum { NoiseKind::Continuous } else { NoiseKind::Discrete },
         readout,
         backend,
         seed: Some(5),

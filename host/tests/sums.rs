@@ -12,7 +12,8 @@ use damper::graph::{DType, GraphOptions};
 use damper::onnx::{self, Extent, make_node, make_tensor_f32, make_value_info, pb};
 use damper::runtime::Choice;
 use damper::train::{
-    self, Budget, ByName, FilterChoice, Method, NoiseChoice, NormStep, Rule, Run, Source, ThresholdChoice, TrainConfig,
+    self, Budget, ByName, FilterChoice, InputFiles, Method, NoiseChoice, NormStep, OptimizerRule, Run, ThresholdChoice,
+    TrainConfig,
 };
 use damper_core::noise::ChaCha20;
 use damper_core::sampling::poisson;
@@ -39,7 +40,7 @@ enum Row {
 }
 
 /// The model and these rows, in `folder`.
-fn source(folder: &Path, rows: &[Row]) -> Source {
+fn source(folder: &Path, rows: &[Row]) -> InputFiles {
     let graph = pb::GraphProto {
         name: "linear".into(),
         node: vec![make_node("MatMul", "product", &["x", "w"], &["z"], vec![])],
@@ -62,7 +63,7 @@ fn source(folder: &Path, rows: &[Row]) -> Source {
     };
     let data = folder.join("rows.csv");
     fs::write(&data, rows.iter().map(line).collect::<String>()).unwrap();
-    Source {
+    InputFiles {
         model: file,
         init_seed: None,
         lora: None,
@@ -217,7 +218,7 @@ fn scaled() -> Vec<(&'static str, TrainConfig)> {
     )
     .unwrap();
     let percentile = ThresholdChoice::with("percentile", toml! { count_noise = 5.0 }).unwrap();
-    let adam_bc = Rule::of_name("adam-bc").unwrap();
+    let adam_bc = OptimizerRule::of_name("adam-bc").unwrap();
     let norm_step = NormStep { initial: 1.0, floor: 1e-5, subtract_noise: true };
     vec![
         ("dp-sgd", with(&|_| {})),
@@ -227,7 +228,7 @@ fn scaled() -> Vec<(&'static str, TrainConfig)> {
         ("percentile", threshold(percentile)),
         ("expected error", threshold(error)),
         ("growing noise", with(&|config| config.method.noise_schedule = "polynomial:0.1,0.5".parse().unwrap())),
-        ("continuous", with(&|config| config.noise = damper::train::Noise::Continuous)),
+        ("continuous", with(&|config| config.noise = damper::train::NoiseKind::Continuous)),
     ]
 }
 
@@ -285,7 +286,7 @@ fn a_run_without_noise_is_refused() {
         assert!(train::prepare(&source, config).is_err(), "{name}");
     };
     let none = [0.0, -0.0, -1.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY, f64::MIN_POSITIVE / 2.0, 1e-40];
-    for noise in [damper::train::Noise::Discrete, damper::train::Noise::Continuous] {
+    for noise in [damper::train::NoiseKind::Discrete, damper::train::NoiseKind::Continuous] {
         for value in none {
             let with = |budget| TrainConfig { budget, noise, ..config(2) };
             refused(&format!("{noise:?}, noise multiplier {value:e}"), with(Budget::NoiseMultiplier(value)));

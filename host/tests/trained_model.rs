@@ -11,8 +11,8 @@ use damper::graph::{DType, GraphOptions};
 use damper::onnx;
 use damper::onnx::{Dim, TensorSpec};
 use damper::report::{OutputFolder, TrainReport, trained_model};
-use damper::runtime::{Backend, Choice, Plan};
-use damper::train::{self, Budget, ByName, Method, Outcome, Rule, Run, Source, TrainConfig};
+use damper::runtime::{Backend, Choice, SessionSpec};
+use damper::train::{self, Budget, ByName, InputFiles, Method, OptimizerRule, Outcome, Run, TrainConfig};
 use digits::source;
 use models::backends;
 use std::num::NonZeroUsize;
@@ -21,7 +21,7 @@ use std::path::Path;
 /// Thirty steps of a simulation.
 fn config(backend: Choice) -> TrainConfig {
     TrainConfig {
-        optimizer: Rule::of_name("momentum").unwrap().into(),
+        optimizer: OptimizerRule::of_name("momentum").unwrap().into(),
         grid_bits: 16,
         backend,
         seed: Some(11),
@@ -35,7 +35,7 @@ fn choice(backend: &dyn Backend) -> Choice {
 }
 
 /// Trains in a folder of its own.
-fn train(source: &Source, config: TrainConfig) -> (Run, Outcome) {
+fn train(source: &InputFiles, config: TrainConfig) -> (Run, Outcome) {
     let folder = tempfile::tempdir().unwrap();
     let run = train::prepare(source, config).unwrap();
     let outcome = train::run(&run, folder.path(), &mut ()).unwrap();
@@ -43,7 +43,7 @@ fn train(source: &Source, config: TrainConfig) -> (Run, Outcome) {
 }
 
 /// Trains, and writes the folder as the command does.
-fn train_into(out: &Path, source: &Source, config: TrainConfig) -> TrainReport {
+fn train_into(out: &Path, source: &InputFiles, config: TrainConfig) -> TrainReport {
     let run = train::prepare(source, config).unwrap();
     let folder = OutputFolder::create(out).unwrap();
     let outcome = train::run(&run, &folder.checkpoint(), &mut ()).unwrap();
@@ -61,7 +61,7 @@ fn train_into(out: &Path, source: &Source, config: TrainConfig) -> TrainReport {
     report
 }
 
-fn digest(source: &Source, config: TrainConfig) -> String {
+fn digest(source: &InputFiles, config: TrainConfig) -> String {
     let (run, outcome) = train(source, config);
     TrainReport::new(&run, &outcome).execution.params_digest
 }
@@ -73,7 +73,7 @@ fn figures(model: &[u8], backend: &dyn Backend, test: &Split, rows: usize) -> (f
         dtype: DType::F32,
         shape: [Dim::Batch].into_iter().chain(shape.iter().map(|&extent| Dim::Fixed(extent))).collect(),
     };
-    let plan = Plan {
+    let plan = SessionSpec {
         batch: rows,
         threads: 1,
         inputs: vec![spec("x", &test.features()[0].shape)],
@@ -104,7 +104,7 @@ fn figures(model: &[u8], backend: &dyn Backend, test: &Split, rows: usize) -> (f
 
 /// The model in `out` has the figures of the report in every runtime for models (the portable backend runs gradient graphs): the accuracy exactly, the loss as near as two f32
 /// forward passes are. The model it came from is far from it.
-fn check_figures(out: &Path, source: &Source, report: &TrainReport, rows: usize) {
+fn check_figures(out: &Path, source: &InputFiles, report: &TrainReport, rows: usize) {
     let written = std::fs::read(out.join("model.onnx")).unwrap();
     let untrained = std::fs::read(&source.model).unwrap();
     let test = train::prepare(source, config(Choice::Tract)).unwrap().data.test.clone().unwrap();
@@ -220,7 +220,7 @@ fn frozen_parameters_do_not_change() {
         let all = train::prepare(&source("digits-cnn-groupnorm.onnx"), config(Choice::Tract)).unwrap();
         let freeze =
             all.model.grad.parameters.iter().map(|spec| spec.name.clone()).filter(|name| name != only).collect();
-        let source = Source { graph: GraphOptions { freeze, ..graph }, ..source("digits-cnn-groupnorm.onnx") };
+        let source = InputFiles { graph: GraphOptions { freeze, ..graph }, ..source("digits-cnn-groupnorm.onnx") };
         let (run, outcome) = train(&source, TrainConfig { epochs: 0.05, ..config(Choice::Tract) });
         assert_eq!(outcome.steps, 1);
         let trained = trained_model(&run, &outcome.params).unwrap();

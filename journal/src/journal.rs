@@ -58,7 +58,7 @@
 //! Any damage to one or two copies is repaired from the third. Damage to all copies of the newest charge, and the loss of the
 //! sector that it is in, erased or overwritten, are noticed ([`JournalError::Corrupted`]), and so is a blank region
 //! ([`JournalError::Blank`]): none is taken for "nothing paid". Not noticed is an older image put back, of the region or of the
-//! sector in use; that takes a [monotonic counter](crate::Sealed).
+//! sector in use; that takes a [monotonic counter](crate::SealedJournal).
 //!
 //! A damaged journal does not open. The owner can go on from it by an act of their own, [`Journal::recover`], which charges all that the damage
 //! may hide. A journal of an earlier version is refused by name ([`JournalError::OtherConfiguration`]) and is not erased: its charges are

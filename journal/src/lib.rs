@@ -9,7 +9,7 @@
 //! ```
 //!
 //! - [`Journal`] appends every charge to a ring of erase sectors, for microcontrollers.
-//! - [`Sealed`] keeps the newest charge in a blob whose age a monotonic counter tells, for enclaves.
+//! - [`SealedJournal`] keeps the newest charge in a blob whose age a monotonic counter tells, for enclaves.
 //! - [`Snapshots`] keeps the newest released parameters beside a journal.
 //! - [`Region`] is a part of a flash: one for the journal, one for the snapshots.
 //! - [`Configuration`] is what each of them is bound to.
@@ -73,7 +73,7 @@ pub use configuration::Configuration;
 pub use first_boot::FirstBoot;
 pub use journal::{Journal, JournalError};
 pub use region::{Region, RegionError};
-pub use sealed::{Allowance, BLOB, MonotonicCounter, Sealed, SealedError, Vault};
+pub use sealed::{Allowance, BLOB, MonotonicCounter, SealedError, SealedJournal, Vault};
 pub use snapshot::{SnapshotError, Snapshots};
 
 // Tested with an allocator; it has none itself.
@@ -87,7 +87,9 @@ mod tests {
     #[test]
     fn memory_is_what_the_docs_say() {
         assert!(
-            size_of::<Journal<()>>() <= 48 && size_of::<Snapshots<()>>() <= 56 && size_of::<Sealed<(), ()>>() <= 80
+            size_of::<Journal<()>>() <= 48
+                && size_of::<Snapshots<()>>() <= 56
+                && size_of::<SealedJournal<(), ()>>() <= 80
         );
     }
 }

@@ -138,7 +138,7 @@ where
 
 /// The charges of one run, sealed.
 #[derive(Debug)]
-pub struct Sealed<C, V> {
+pub struct SealedJournal<C, V> {
     counter: C,
     vault: V,
     run: Configuration,
@@ -153,7 +153,7 @@ pub struct Sealed<C, V> {
 
 type Failure<C, V> = SealedError<<C as MonotonicCounter>::Error, <V as Vault>::Error>;
 
-impl<C: MonotonicCounter, V: Vault> Sealed<C, V> {
+impl<C: MonotonicCounter, V: Vault> SealedJournal<C, V> {
     /// Begins a ledger with nothing paid. Once in a run, never because opening failed: [`FirstBoot`] says why.
     ///
     /// # Errors
@@ -240,13 +240,13 @@ fn blob(run: &Configuration, origin: u64, count: u64, paid: u32, divergence: f64
     blob
 }
 
-impl<C: MonotonicCounter, V: Vault> ReadStore for Sealed<C, V> {
+impl<C: MonotonicCounter, V: Vault> ReadStore for SealedJournal<C, V> {
     fn record(&self) -> Record {
         self.record()
     }
 }
 
-impl<C: MonotonicCounter, V: Vault> Store for Sealed<C, V> {
+impl<C: MonotonicCounter, V: Vault> Store for SealedJournal<C, V> {
     type Error = Failure<C, V>;
 
     fn charged_steps(&self) -> u32 {

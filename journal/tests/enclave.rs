@@ -11,7 +11,7 @@ use damper_core::private::SumWord;
 use damper_core::schedule::Constant;
 use damper_core::step::{PrivateStep, Slots, StepConfig as _, StepState};
 use damper_core::threshold::Fixed;
-use damper_journal::{Allowance, BLOB, Configuration, FirstBoot, MonotonicCounter, Sealed, SealedError, Vault};
+use damper_journal::{Allowance, BLOB, Configuration, FirstBoot, MonotonicCounter, SealedError, SealedJournal, Vault};
 use proptest::prelude::*;
 use std::cell::RefCell;
 use std::collections::HashSet;
@@ -82,7 +82,7 @@ impl Vault for Shared {
     }
 }
 
-type Enclave = Sealed<Shared, Shared>;
+type Enclave = SealedJournal<Shared, Shared>;
 type Step = PrivateStep;
 
 fn step() -> Step {

@@ -12,7 +12,7 @@
 //! is a plane of height 1 ([`Axis::POINT`](crate::Axis::POINT)).
 
 use crate::sum::{BLOCK, Sum};
-use crate::tile::{self, LANES, Left, Panel, Place};
+use crate::tile::{self, LANES, Left, Panel, PanelRange};
 use crate::window::{Window, split};
 use crate::{Error, check};
 
@@ -96,7 +96,7 @@ pub fn forward_wide(
             (rows, positions, terms),
             left,
             #[inline(always)]
-            |place: Place, panel: &mut Panel| pack_windows(window, image, place, panel),
+            |place: PanelRange, panel: &mut Panel| pack_windows(window, image, place, panel),
             #[inline(always)]
             |row, place, sums| {
                 let out = tile::store(out, row.wrapping_mul(positions), place, sums);
@@ -113,7 +113,7 @@ pub fn forward_wide(
 
 /// Terms are `(channel, tap)`, columns are windows.
 #[inline(always)]
-fn pack_windows(window: &Window, image: &[f32], place: Place, panel: &mut Panel) {
+fn pack_windows(window: &Window, image: &[f32], place: PanelRange, panel: &mut Panel) {
     let [height, width] = window.axes;
     let mut starts = [(usize::MAX / 2, usize::MAX / 2); LANES];
     let (mut y, mut x) = split(place.column, width.output);
@@ -302,7 +302,7 @@ fn over_outputs(
 ) -> [f32; LANES] {
     let mut whole = [0.0f32; LANES];
     for term in (0..outputs).step_by(BLOCK) {
-        let place = Place { term, terms: BLOCK.min(outputs - term), column, columns };
+        let place = PanelRange { term, terms: BLOCK.min(outputs - term), column, columns };
         // The panel of a single block stays from one channel to the next.
         if channel == 0 || outputs > BLOCK {
             let rows = y.get(term.wrapping_mul(positions)..).unwrap_or_default().chunks(positions.max(1));
@@ -403,7 +403,7 @@ pub fn kernel_grad_wide(window: &Window, dy: &[f32], x: &[f32], out: &mut [f32])
             (rows, columns, positions),
             left,
             #[inline(always)]
-            |place: Place, panel: &mut Panel| pack_taps(window, image, place, panel),
+            |place: PanelRange, panel: &mut Panel| pack_taps(window, image, place, panel),
             #[inline(always)]
             |row, place, sums| {
                 tile::store(out, row.wrapping_mul(columns), place, sums);
@@ -415,7 +415,7 @@ pub fn kernel_grad_wide(window: &Window, dy: &[f32], x: &[f32], out: &mut [f32])
 
 /// Terms are windows, columns are `(channel, tap)`.
 #[inline(always)]
-fn pack_taps(window: &Window, image: &[f32], place: Place, panel: &mut Panel) {
+fn pack_taps(window: &Window, image: &[f32], place: PanelRange, panel: &mut Panel) {
     let [height, width] = window.axes;
     // The tap's place for the first window, and its channel's.
     let mut taps = [(usize::MAX / 2, usize::MAX / 2, 0); LANES];

@@ -4,7 +4,7 @@
 //! bits, is fast where there are vectors, and takes 5 KB of stack.
 
 use crate::sum::Sum;
-use crate::tile::{self, Left, Panel, Place};
+use crate::tile::{self, Left, Panel, PanelRange};
 use crate::{Error, Walk, check};
 
 /// The shape of products: `stack` of them, each of `a` `[rows, terms]` by `b` `[terms, columns]`. [`Product::new`] checks it.
@@ -161,7 +161,7 @@ pub fn product_wide(shape: &Product, a: &[f32], b: &[f32], out: &mut [f32]) -> R
                     (rows, columns, terms),
                     left,
                     #[inline(always)]
-                    |place: Place, panel: &mut Panel| pack_matrix(b, b_term, b_column, place, panel),
+                    |place: PanelRange, panel: &mut Panel| pack_matrix(b, b_term, b_column, place, panel),
                     #[inline(always)]
                     |row, place, sums| {
                         tile::store(out, row.wrapping_mul(columns), place, sums);
@@ -173,7 +173,7 @@ pub fn product_wide(shape: &Product, a: &[f32], b: &[f32], out: &mut [f32]) -> R
                     (columns, rows, terms),
                     left,
                     #[inline(always)]
-                    |place: Place, panel: &mut Panel| pack_matrix(a, a_term, a_row, place, panel),
+                    |place: PanelRange, panel: &mut Panel| pack_matrix(a, a_term, a_row, place, panel),
                     #[inline(always)]
                     |row, place, sums| {
                         let start = place.column.wrapping_mul(columns).wrapping_add(row);
@@ -191,7 +191,7 @@ pub fn product_wide(shape: &Product, a: &[f32], b: &[f32], out: &mut [f32]) -> R
 
 /// The panel of a matrix that is read at strides.
 #[inline(always)]
-fn pack_matrix(x: &[f32], term_stride: usize, column_stride: usize, place: Place, panel: &mut Panel) {
+fn pack_matrix(x: &[f32], term_stride: usize, column_stride: usize, place: PanelRange, panel: &mut Panel) {
     let start = place.term.wrapping_mul(term_stride).wrapping_add(place.column.wrapping_mul(column_stride));
     if column_stride == 1 {
         let mut at = start;

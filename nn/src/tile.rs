@@ -41,7 +41,7 @@ impl Left<'_> {
 
 /// Which terms and columns a panel holds.
 #[derive(Clone, Copy)]
-pub struct Place {
+pub struct PanelRange {
     /// The first term.
     pub term: usize,
     /// Terms, at most [`BLOCK`].
@@ -58,13 +58,14 @@ pub struct Place {
 pub fn product(
     (rows, columns, terms): (usize, usize, usize),
     left: Left<'_>,
-    mut pack: impl FnMut(Place, &mut Panel),
-    mut store: impl FnMut(usize, Place, &[f32; LANES]),
+    mut pack: impl FnMut(PanelRange, &mut Panel),
+    mut store: impl FnMut(usize, PanelRange, &[f32; LANES]),
 ) {
     let mut panel = [[0.0; LANES]; BLOCK];
     for column in (0..columns).step_by(LANES) {
         for term in (0..terms).step_by(BLOCK) {
-            let place = Place { term, terms: BLOCK.min(terms - term), column, columns: LANES.min(columns - column) };
+            let place =
+                PanelRange { term, terms: BLOCK.min(terms - term), column, columns: LANES.min(columns - column) };
             pack(place, &mut panel);
             for row in 0..rows {
                 store(row, place, &tile(left, row, place, &panel));
@@ -75,7 +76,7 @@ pub fn product(
 
 /// Stores block sums in the row of `out` that begins at `row`: the first block's as they are, others added. Returns where they lie.
 #[inline(always)]
-pub fn store<'a>(out: &'a mut [f32], row: usize, place: Place, sums: &[f32; LANES]) -> &'a mut [f32] {
+pub fn store<'a>(out: &'a mut [f32], row: usize, place: PanelRange, sums: &[f32; LANES]) -> &'a mut [f32] {
     let start = row.wrapping_add(place.column);
     let Some(out) = out.get_mut(start..start.wrapping_add(place.columns)) else { return &mut [] };
     match (place.term, out.first_chunk_mut()) {
@@ -91,7 +92,7 @@ pub fn store<'a>(out: &'a mut [f32], row: usize, place: Place, sums: &[f32; LANE
 
 /// The block sums of row `row`.
 #[inline(always)]
-pub fn tile(left: Left<'_>, row: usize, place: Place, panel: &Panel) -> [f32; LANES] {
+pub fn tile(left: Left<'_>, row: usize, place: PanelRange, panel: &Panel) -> [f32; LANES] {
     let mut buffer = [0.0f32; BLOCK];
     let factors = left.block(row, place.term, place.terms, &mut buffer);
     let mut sums = [0.0f32; LANES];

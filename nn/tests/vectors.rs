@@ -3,7 +3,7 @@
 #[path = "../vectors/player.rs"]
 mod player;
 
-use player::{FUNCTIONS, LONGEST, Vector, functions, play};
+use player::{FUNCTIONS, KernelVector, LONGEST, functions, play};
 
 /// Forms of each kernel.
 fn forms(name: &str) -> usize {
@@ -27,7 +27,7 @@ fn kernels_have_recorded_bits() {
         let mut operands: Vec<Vec<f32>> = fields.map(floats).collect();
         let output = operands.pop().unwrap();
         let operands: Vec<&[f32]> = operands.iter().map(Vec::as_slice).collect();
-        let vector = Vector { name, sizes: &sizes, operands: &operands, output: &output };
+        let vector = KernelVector { name, sizes: &sizes, operands: &operands, output: &output };
         match play(&vector, &mut [0.0; LONGEST], usize::MAX) {
             Ok(count) => assert_eq!(count, forms(name), "{name} {sizes:?}"),
             Err((form, at, got)) => panic!("{name} {sizes:?}, form {form}, entry {at}: {got:e}, not {:e}", output[at]),

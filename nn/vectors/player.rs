@@ -12,7 +12,7 @@ use damper_nn::reduce::{Fold, Reduction, reduce};
 use damper_nn::{Axis, Error, Walk, Window};
 
 /// The kernel, its sizes, its operands and its output.
-pub struct Vector<'a> {
+pub struct KernelVector<'a> {
     pub name: &'a str,
     pub sizes: &'a [usize],
     pub operands: &'a [&'a [f32]],
@@ -26,10 +26,10 @@ const INTEGERS: usize = 2100;
 const ROWS: usize = 128;
 
 /// The first difference from the record: form, entry, computed value.
-pub type Difference = (usize, usize, f32);
+pub type VectorMismatch = (usize, usize, f32);
 
 /// Computes the forms of the vector's kernel, at most `most`. Returns how many were computed: none of a kernel that is not known, or with other sizes.
-pub fn play(vector: &Vector<'_>, memory: &mut [f32], most: usize) -> Result<usize, Difference> {
+pub fn play(vector: &KernelVector<'_>, memory: &mut [f32], most: usize) -> Result<usize, VectorMismatch> {
     let Some(out) = memory.get_mut(..vector.output.len()) else { return Ok(0) };
     let mut form = 0;
     loop {
@@ -48,7 +48,7 @@ pub fn play(vector: &Vector<'_>, memory: &mut [f32], most: usize) -> Result<usiz
 }
 
 /// The place of entry `at` of the output in what a form computes.
-fn place(vector: &Vector<'_>, form: usize, at: usize) -> usize {
+fn place(vector: &KernelVector<'_>, form: usize, at: usize) -> usize {
     match (vector.name, form, vector.sizes) {
         // The product of the transposes.
         ("product_quantized", 1, &[rows, columns, ..]) => at % columns * rows + at / columns,
@@ -57,7 +57,7 @@ fn place(vector: &Vector<'_>, form: usize, at: usize) -> usize {
 }
 
 // Families of kernels are apart: the memory of one is not to lie beside that of another, for a board has little.
-fn compute(vector: &Vector<'_>, form: usize, out: &mut [f32]) -> Option<Result<(), Error>> {
+fn compute(vector: &KernelVector<'_>, form: usize, out: &mut [f32]) -> Option<Result<(), Error>> {
     let (&a, rest) = vector.operands.split_first()?;
     match vector.name {
         "forward" | "transposed" | "kernel_grad" => match form {
@@ -74,7 +74,7 @@ fn compute(vector: &Vector<'_>, form: usize, out: &mut [f32]) -> Option<Result<(
 }
 
 #[inline(never)]
-fn convolution(vector: &Vector<'_>, a: &[f32], rest: &[&[f32]], out: &mut [f32]) -> Option<Result<(), Error>> {
+fn convolution(vector: &KernelVector<'_>, a: &[f32], rest: &[&[f32]], out: &mut [f32]) -> Option<Result<(), Error>> {
     let (window, second, bias) = (window(vector.sizes)?, *rest.first()?, rest.get(1).copied());
     Some(match vector.name {
         "forward" => forward(&window, a, second, bias, out),
@@ -84,7 +84,12 @@ fn convolution(vector: &Vector<'_>, a: &[f32], rest: &[&[f32]], out: &mut [f32])
 }
 
 #[inline(never)]
-fn convolution_wide(vector: &Vector<'_>, a: &[f32], rest: &[&[f32]], out: &mut [f32]) -> Option<Result<(), Error>> {
+fn convolution_wide(
+    vector: &KernelVector<'_>,
+    a: &[f32],
+    rest: &[&[f32]],
+    out: &mut [f32],
+) -> Option<Result<(), Error>> {
     let (window, second, bias) = (window(vector.sizes)?, *rest.first()?, rest.get(1).copied());
     Some(match vector.name {
         "forward" => forward_wide(&window, a, second, bias, out),
@@ -94,7 +99,13 @@ fn convolution_wide(vector: &Vector<'_>, a: &[f32], rest: &[&[f32]], out: &mut [
 }
 
 #[inline(never)]
-fn multiply(vector: &Vector<'_>, form: usize, a: &[f32], second: &[f32], out: &mut [f32]) -> Option<Result<(), Error>> {
+fn multiply(
+    vector: &KernelVector<'_>,
+    form: usize,
+    a: &[f32],
+    second: &[f32],
+    out: &mut [f32],
+) -> Option<Result<(), Error>> {
     let &[rows, columns, terms] = vector.sizes else { return None };
     let stack = Walk::new(&[], [&[], &[]], [0, 0])?;
     let shape = Product::new([rows, columns, terms], [terms, 1], [columns, 1], stack)?;
@@ -107,7 +118,7 @@ fn multiply(vector: &Vector<'_>, form: usize, a: &[f32], second: &[f32], out: &m
 
 #[inline(never)]
 fn multiply_quantized(
-    vector: &Vector<'_>,
+    vector: &KernelVector<'_>,
     form: usize,
     a: &[f32],
     rest: &[&[f32]],
@@ -131,7 +142,7 @@ fn multiply_quantized(
 
 #[inline(never)]
 fn convolution_quantized(
-    vector: &Vector<'_>,
+    vector: &KernelVector<'_>,
     a: &[f32],
     rest: &[&[f32]],
     out: &mut [f32],
@@ -145,7 +156,7 @@ fn convolution_quantized(
 }
 
 #[inline(never)]
-fn other(vector: &Vector<'_>, a: &[f32], second: &[f32], out: &mut [f32]) -> Option<Result<(), Error>> {
+fn other(vector: &KernelVector<'_>, a: &[f32], second: &[f32], out: &mut [f32]) -> Option<Result<(), Error>> {
     let op = match vector.name {
         "average_pool" => return Some(average_pool(&pooled(vector.sizes)?, false, a, out)),
         "max_pool" => return Some(max_pool(&pooled(vector.sizes)?, a, out)),

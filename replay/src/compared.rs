@@ -1,6 +1,6 @@
 //! Values of a kernel against those recorded.
 
-use super::line::Value;
+use super::line::KernelValue;
 
 /// The comparison of one kernel.
 #[derive(Default)]
@@ -8,14 +8,14 @@ pub(super) struct Compared {
     /// Values compared.
     pub(super) values: u32,
     /// The first that differs.
-    pub(super) first: Option<Value>,
+    pub(super) first: Option<KernelValue>,
 }
 
 impl Compared {
     #[inline(never)]
     pub(super) fn value(&mut self, found: u64, recorded: u64) {
         if found != recorded && self.first.is_none() {
-            self.first = Some(Value { index: self.values, found, recorded });
+            self.first = Some(KernelValue { index: self.values, found, recorded });
         }
         self.values = self.values.saturating_add(1);
     }

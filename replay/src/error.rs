@@ -1,6 +1,6 @@
 //! The errors of a player.
 
-use super::memory::Vector;
+use super::memory::MemoryPart;
 use core::fmt;
 use damper_core::error::{CallError, ConfigError};
 use damper_core::numerics::CONTRACT;
@@ -31,7 +31,7 @@ pub enum PackError {
     /// The pack needs more memory.
     Memory {
         /// The part.
-        of: Vector,
+        of: MemoryPart,
         /// Elements needed.
         needed: usize,
         /// Elements free.

@@ -3,7 +3,7 @@
 use super::compared::Compared;
 use super::error::PackError;
 use super::grammar::MOST_LAYERS;
-use super::memory::{Memory, Vector};
+use super::memory::{Memory, MemoryPart};
 use super::pack::Reader;
 use super::slots::{Floats, recorded};
 use super::tracker;
@@ -128,7 +128,7 @@ fn coins(pack: &mut Reader<'_>) -> Result<Compared, PackError> {
 fn grad<'m>(pack: &mut Reader<'_>, memory: &'m mut [f32]) -> Result<&'m mut [f32], PackError> {
     let needed = usize::from(pack.u16());
     let got = memory.len();
-    let grad = memory.get_mut(..needed).ok_or(PackError::Memory { of: Vector::Floats, needed, got })?;
+    let grad = memory.get_mut(..needed).ok_or(PackError::Memory { of: MemoryPart::Floats, needed, got })?;
     pack.f32s(grad);
     Ok(grad)
 }
@@ -176,7 +176,7 @@ fn clipped(pack: &mut Reader<'_>, memory: &mut Memory<'_>) -> Result<Compared, P
     let (grid, threshold) = (Grid::new(u32::from(pack.u8()))?, pack.f32());
     let grad = grad(pack, memory.floats)?;
     let (needed, got) = (grad.len(), memory.wide.len());
-    let sum = memory.wide.get_mut(..needed).ok_or(PackError::Memory { of: Vector::Wide, needed, got })?;
+    let sum = memory.wide.get_mut(..needed).ok_or(PackError::Memory { of: MemoryPart::Wide, needed, got })?;
     let mut compared = Compared::default();
     let norm = grid.round_sample(&clip, threshold, &[grad], sum, |found| {
         compared.value(found as u64, i64::from(pack.u32() as i32) as u64);

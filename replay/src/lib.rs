@@ -112,9 +112,9 @@ mod tracker;
 mod update;
 
 pub use error::{PackError, ReplayError};
-pub use line::{Line, Mismatch, Part, Parts, Value};
-pub use memory::{Memory, Vector};
-pub use pack::{Name, Source, Truncated};
+pub use line::{KernelValue, Line, Mismatch, Part, Parts};
+pub use memory::{Memory, MemoryPart};
+pub use pack::{Name, Source, TruncatedPack};
 pub use summary::Summary;
 
 use damper_core::numerics::CONTRACT;

@@ -6,7 +6,7 @@ use core::fmt;
 
 /// A value of a kernel that differs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Value {
+pub struct KernelValue {
     /// The index of the value, from 0.
     pub index: u32,
     /// The bits that were found.
@@ -115,7 +115,7 @@ pub enum Line {
         /// Values compared.
         values: u32,
         /// The first that differs.
-        first: Option<Value>,
+        first: Option<KernelValue>,
     },
     /// A run.
     Run {
@@ -148,7 +148,7 @@ impl fmt::Display for Line {
         match self {
             Self::Set { name, contract } => write!(f, "set {name}, contract {contract}"),
             Self::Kernel { name, values, first: None } => write!(f, "{name}: {values} values"),
-            Self::Kernel { name, values, first: Some(Value { index, found, recorded }) } => {
+            Self::Kernel { name, values, first: Some(KernelValue { index, found, recorded }) } => {
                 write!(f, "{name}: DIFFERS: value {index} of {values} is {found:x} where {recorded:x} was recorded")
             }
             Self::Run { name, steps, params, mismatch } => {

@@ -21,7 +21,7 @@ pub struct Memory<'a> {
 
 /// A part of [`Memory`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Vector {
+pub enum MemoryPart {
     /// [`Memory::floats`].
     Floats,
     /// [`Memory::narrow`].

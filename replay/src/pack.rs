@@ -19,19 +19,19 @@ pub trait Source {
 
 /// The bytes ended before the pack did.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Truncated;
+pub struct TruncatedPack;
 
-impl core::fmt::Display for Truncated {
+impl core::fmt::Display for TruncatedPack {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         f.write_str("the bytes ended before the pack did")
     }
 }
 
 impl Source for &[u8] {
-    type Error = Truncated;
+    type Error = TruncatedPack;
 
-    fn read(&mut self, out: &mut [u8]) -> Result<(), Truncated> {
-        let (bytes, rest) = self.split_at_checked(out.len()).ok_or(Truncated)?;
+    fn read(&mut self, out: &mut [u8]) -> Result<(), TruncatedPack> {
+        let (bytes, rest) = self.split_at_checked(out.len()).ok_or(TruncatedPack)?;
         for (out, byte) in out.iter_mut().zip(bytes) {
             *out = *byte;
         }

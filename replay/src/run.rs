@@ -4,7 +4,7 @@ use super::error::PackError;
 use super::grammar::{MOST_LAYERS, MOST_STEPS};
 use super::line::{Mismatch, Part, Parts};
 use super::mechanism::{self, discrete};
-use super::memory::{Memory, Vector};
+use super::memory::{Memory, MemoryPart};
 use super::pack::Reader;
 use super::samples::{Kind, Numbers, further, inject_non_finite, ordinary};
 use super::slots::recorded::{self, PlayedFilter, PlayedOptimizer};
@@ -117,19 +117,19 @@ pub(super) fn play<const ALL: bool, const CORRELATED: bool>(
     let (head, tracker) = (&head, &mut tracker);
     match kind {
         0 => {
-            let (mechanism, sums) = (discrete::<i32>(input.pack)?, head.sums(narrow, Vector::Narrow)?);
+            let (mechanism, sums) = (discrete::<i32>(input.pack)?, head.sums(narrow, MemoryPart::Narrow)?);
             independent::<_, ALL>(input, head, tracker, mechanism, sums)
         }
         1 => {
-            let (mechanism, sums) = (discrete::<i64>(input.pack)?, head.sums(wide, Vector::Wide)?);
+            let (mechanism, sums) = (discrete::<i64>(input.pack)?, head.sums(wide, MemoryPart::Wide)?);
             independent::<_, ALL>(input, head, tracker, mechanism, sums)
         }
         2 => {
-            let (multiplier, sums) = (input.pack.f64(), head.sums(float_sums, Vector::FloatSums)?);
+            let (multiplier, sums) = (input.pack.f64(), head.sums(float_sums, MemoryPart::FloatSums)?);
             independent::<_, ALL>(input, head, tracker, ContinuousGaussian::new(multiplier)?, sums)
         }
-        3 if CORRELATED => correlated::<i32, ALL>(input, head, tracker, head.sums(narrow, Vector::Narrow)?, noise),
-        4 if CORRELATED => correlated::<i64, ALL>(input, head, tracker, head.sums(wide, Vector::Wide)?, noise),
+        3 if CORRELATED => correlated::<i32, ALL>(input, head, tracker, head.sums(narrow, MemoryPart::Narrow)?, noise),
+        4 if CORRELATED => correlated::<i64, ALL>(input, head, tracker, head.sums(wide, MemoryPart::Wide)?, noise),
         _ => Err(PackError::Field("kind of mechanism")),
     }
 }
@@ -157,7 +157,7 @@ fn correlated<W: Word, const ALL: bool>(
     let mechanism = mechanism::correlated::<W, &mut [NoiseWord]>(input.pack, head.steps, head.dim as u32)?;
     let needed = head.dim.saturating_mul(mechanism.correlation().words());
     let got = buffers.len();
-    let mut buffers = buffers.get_mut(..needed).ok_or(PackError::Memory { of: Vector::Noise, needed, got })?;
+    let mut buffers = buffers.get_mut(..needed).ok_or(PackError::Memory { of: MemoryPart::Noise, needed, got })?;
     with_slots(input, &mut |input, lent| {
         let noise = CorrelatedState::new(core::mem::take(&mut buffers));
         configured::<_, ALL>(input, head, tracker, mechanism, sums, noise, lent)
@@ -185,7 +185,7 @@ fn with_slots<'a>(
 
 impl Head {
     /// The sums of a run. A shard has one of its own; recorded samples come without a shard.
-    fn sums<'m, W>(&self, memory: &'m mut [W], of: Vector) -> Result<&'m mut [W], PackError> {
+    fn sums<'m, W>(&self, memory: &'m mut [W], of: MemoryPart) -> Result<&'m mut [W], PackError> {
         let needed = if self.seed.is_some() { self.dim.saturating_mul(2) } else { self.dim };
         let got = memory.len();
         memory.get_mut(..needed).ok_or(PackError::Memory { of, needed, got })

@@ -6,7 +6,7 @@
 pub(super) mod recorded;
 
 use super::error::PackError;
-use super::memory::Vector;
+use super::memory::MemoryPart;
 use super::pack::Reader;
 
 /// A pack and the memory to play it in.
@@ -26,7 +26,7 @@ impl<'a> Floats<'a> {
         let free = core::mem::take(&mut self.0);
         let got = free.len();
         let (taken, rest) =
-            free.split_at_mut_checked(len).ok_or(PackError::Memory { of: Vector::Floats, needed: len, got })?;
+            free.split_at_mut_checked(len).ok_or(PackError::Memory { of: MemoryPart::Floats, needed: len, got })?;
         taken.fill(0.0);
         self.0 = rest;
         Ok(taken)

@@ -3,7 +3,7 @@
 use super::error::PackError;
 use super::grammar::{MOST_LAYERS, MOST_STEPS};
 use super::line::{Mismatch, Part, Parts};
-use super::memory::{Memory, Vector};
+use super::memory::{Memory, MemoryPart};
 use super::pack::Reader;
 use super::samples::{Kind, Numbers, further, inject_non_finite, ordinary};
 use super::slots::{Floats, recorded};
@@ -49,7 +49,7 @@ pub(super) fn play(pack: &mut Reader<'_>, memory: &mut Memory<'_>) -> Result<End
         expected_batch,
     })?;
     let got = memory.narrow.len();
-    let sum = memory.narrow.get_mut(..dim).ok_or(PackError::Memory { of: Vector::Narrow, needed: dim, got })?;
+    let sum = memory.narrow.get_mut(..dim).ok_or(PackError::Memory { of: MemoryPart::Narrow, needed: dim, got })?;
     let optimizer = SgdState { momentum: [0.0; 0] };
     let mut state = StepState::new(sum, (), optimizer, ());
     let grad = Floats(memory.floats).take(dim)?;

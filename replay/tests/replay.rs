@@ -6,8 +6,8 @@ use damper_core::noise::NoiseWord;
 use damper_core::numerics::digest::Digest;
 use damper_core::private::SumWord;
 use damper_replay::{
-    BASE, BASE_SAID, FURTHER, FURTHER_SAID, Memory, PackError, ReplayError, Source, Summary, Truncated, Vector, WIDE,
-    WIDE_SAID, play, play_base, play_independent,
+    BASE, BASE_SAID, FURTHER, FURTHER_SAID, Memory, MemoryPart, PackError, ReplayError, Source, Summary, TruncatedPack,
+    WIDE, WIDE_SAID, play, play_base, play_independent,
 };
 use proptest::prelude::*;
 use std::cell::Cell;
@@ -19,7 +19,7 @@ const HEAD: usize = 12 + 1 + 4;
 /// Its end: no further group, and the digest.
 const END: usize = 1 + 8;
 
-fn said(pack: &[u8], floats: usize) -> (Result<Summary, ReplayError<Truncated>>, String) {
+fn said(pack: &[u8], floats: usize) -> (Result<Summary, ReplayError<TruncatedPack>>, String) {
     let mut floats = vec![7.0; floats];
     let (mut narrow, mut wide) =
         (vec![SumWord::new(7, Unreleased::claim()); 2_060], vec![SumWord::new(7, Unreleased::claim()); 40]);
@@ -39,9 +39,9 @@ struct Watched<'a> {
 }
 
 impl Source for Watched<'_> {
-    type Error = Truncated;
+    type Error = TruncatedPack;
 
-    fn read(&mut self, out: &mut [u8]) -> Result<(), Truncated> {
+    fn read(&mut self, out: &mut [u8]) -> Result<(), TruncatedPack> {
         self.read.set(self.read.get() + out.len());
         self.rest.read(out)
     }
@@ -190,7 +190,7 @@ fn broken_correlation_is_refused() {
     }
     assert_eq!(refused(correlated([2, 2], 2, &[ONE; 257])), PackError::Field("number of coefficients"));
     // Nine buffers of five parameters, where the tests lend forty words.
-    let memory = PackError::Memory { of: Vector::Noise, needed: 45, got: 40 };
+    let memory = PackError::Memory { of: MemoryPart::Noise, needed: 45, got: 40 };
     assert_eq!(refused(correlated([2, 2], 2, &[ONE; 10])), memory);
     // A step has no price of its own that a filter could be charged.
     let mut charged = correlated([2, 2], 0, &[15, 4]);
@@ -221,7 +221,7 @@ fn independent_player_refuses_correlation() {
 fn truncated_correlation_is_error() {
     let pack = packed(&[correlated([2, 2], 1, &[HALF, HALF / 2])]);
     for len in HEAD..pack.len() {
-        assert_eq!(said(&pack[..len], 256).0, Err(ReplayError::Source(Truncated)), "{len} bytes");
+        assert_eq!(said(&pack[..len], 256).0, Err(ReplayError::Source(TruncatedPack)), "{len} bytes");
     }
 }
 
@@ -336,7 +336,7 @@ fn invalid_or_foreign_pack_is_error() {
     assert_eq!(with(6, 200), ReplayError::Pack(PackError::NotAPack));
     assert_eq!(with(8, 77), ReplayError::Pack(PackError::Contract(77)));
     assert_eq!(with(BASE.len() - 1, BASE[BASE.len() - 1] ^ 1), ReplayError::Pack(PackError::Damaged));
-    assert_eq!(said(&[], 256).0, Err(ReplayError::Source(Truncated)));
+    assert_eq!(said(&[], 256).0, Err(ReplayError::Source(TruncatedPack)));
 }
 
 /// Also in its name, and in the name of its first group.
@@ -344,7 +344,7 @@ fn invalid_or_foreign_pack_is_error() {
 fn truncated_header_is_error() {
     for len in 0..HEAD + 16 {
         let (played, said) = said(&BASE[..len], 256);
-        assert_eq!(played, Err(ReplayError::Source(Truncated)), "{len} bytes");
+        assert_eq!(played, Err(ReplayError::Source(TruncatedPack)), "{len} bytes");
         assert_eq!(said, if len < HEAD { "" } else { "set base, contract 2\n" }, "{len} bytes");
     }
 }
@@ -368,7 +368,7 @@ proptest! {
     #[test]
     fn a_pack_that_is_cut_is_refused(len in 0..BASE.len()) {
         let (played, said) = said(&BASE[..len], 256);
-        prop_assert_eq!(played, Err(ReplayError::Source(Truncated)));
+        prop_assert_eq!(played, Err(ReplayError::Source(TruncatedPack)));
         prop_assert!(BASE_SAID.starts_with(&said));
     }
 

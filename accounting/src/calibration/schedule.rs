@@ -9,13 +9,13 @@ use damper_core::noise::MAX_SIGMA;
 
 /// The draws of a run and their noise, up to the size that is to be found.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Schedule<'a> {
+pub struct DrawSchedule<'a> {
     /// The accountant.
     pub accountant: Accountant,
     /// The rate of every draw.
     pub rate: Rate,
     /// The noise of each draw's gradient, relative to that size.
-    pub factors: Factors<'a>,
+    pub factors: NoiseFactors<'a>,
     /// The multiplier of a further release of every draw, of this size whatever is found: a histogram's σ_H.
     pub joint: Option<f64>,
     /// A release of its own before the first draw, or several as one event, priced with the draws whatever is found.
@@ -24,21 +24,21 @@ pub struct Schedule<'a> {
 
 /// The noise of each draw, relative to a common size: α_t.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Factors<'a> {
+pub enum NoiseFactors<'a> {
     /// 1 at each of so many draws.
     Constant(u64),
     /// One factor a draw, finite and above 0.
     Each(&'a [f64]),
 }
 
-impl Schedule<'static> {
+impl DrawSchedule<'static> {
     /// `steps` draws with the same noise.
     pub fn constant(accountant: Accountant, rate: Rate, steps: u64) -> Self {
-        Self { accountant, rate, factors: Factors::Constant(steps), joint: None, release: None }
+        Self { accountant, rate, factors: NoiseFactors::Constant(steps), joint: None, release: None }
     }
 }
 
-impl Schedule<'_> {
+impl DrawSchedule<'_> {
     /// The plan in which draw t has noise `multiplier · α_t` times the clip.
     pub fn plan(&self, multiplier: f64) -> Result<Plan, AccountingError> {
         self.plan_of(|factor| multiplier * factor)
@@ -54,8 +54,8 @@ impl Schedule<'_> {
     fn plan_of(&self, multiplier: impl Fn(f64) -> f64) -> Result<Plan, AccountingError> {
         self.smallest_factor()?;
         let plan = match self.factors {
-            Factors::Constant(steps) => Plan::constant(self.rate, multiplier(1.0), self.joint, steps),
-            Factors::Each(factors) => Plan::new(self.rate, factors.iter().map(|f| multiplier(*f)), self.joint),
+            NoiseFactors::Constant(steps) => Plan::constant(self.rate, multiplier(1.0), self.joint, steps),
+            NoiseFactors::Each(factors) => Plan::new(self.rate, factors.iter().map(|f| multiplier(*f)), self.joint),
         };
         Ok(plan?.with_release(self.release))
     }
@@ -74,7 +74,7 @@ impl Schedule<'_> {
         {
             return Err(self.counts_cost_all(joint, target, delta));
         }
-        let nearness = Nearness::of(self.accountant, matches!(self.factors, Factors::Constant(_)));
+        let nearness = Nearness::of(self.accountant, matches!(self.factors, NoiseFactors::Constant(_)));
         let found = search(nearness, target, delta, |multiplier| {
             let priced = self.plan(multiplier * scale)?.price(self.accountant, delta)?;
             Ok(Calibrated { multiplier, epsilon: priced.epsilon, order: priced.order })
@@ -88,14 +88,14 @@ impl Schedule<'_> {
 
     /// The refusal that names what all releases of a draw may be together, were every draw the same.
     fn counts_cost_all(&self, joint: f64, target: f64, delta: f64) -> AccountingError {
-        match Schedule::constant(self.accountant, self.rate, self.steps()).calibrate(target, delta) {
+        match DrawSchedule::constant(self.accountant, self.rate, self.steps()).calibrate(target, delta) {
             Ok(total) => AccountingError::CountNoiseTooSmall { multiplier: joint, least: total.multiplier },
             Err(error) => error,
         }
     }
 
     /// The smallest common σ found, an integer in grid units of `2^-grid_bits` clips, at which ε of what the grid runs
-    /// ([`Schedule::plan_on_grid`]) is at most `target`. Every σ_t is at least [`SMALLEST_SIGMA`], with σ_t²/‖Δ‖ at least
+    /// ([`DrawSchedule::plan_on_grid`]) is at most `target`. Every σ_t is at least [`SMALLEST_SIGMA`], with σ_t²/‖Δ‖ at least
     /// 10, or the grid is too coarse.
     pub fn calibrate_on_grid(&self, target: f64, delta: f64, grid_bits: u32) -> Result<OnGrid, AccountingError> {
         let units = units(grid_bits)?;
@@ -126,13 +126,13 @@ impl Schedule<'_> {
 
     fn steps(&self) -> u64 {
         match self.factors {
-            Factors::Constant(steps) => steps,
-            Factors::Each(factors) => factors.len() as u64,
+            NoiseFactors::Constant(steps) => steps,
+            NoiseFactors::Each(factors) => factors.len() as u64,
         }
     }
 
     fn smallest_factor(&self) -> Result<f64, AccountingError> {
-        let Factors::Each(factors) = self.factors else { return Ok(1.0) };
+        let NoiseFactors::Each(factors) = self.factors else { return Ok(1.0) };
         if let Some((step, factor)) = factors.iter().enumerate().find(|(_, f)| !(f.is_finite() && **f > 0.0)) {
             return Err(AccountingError::Factor { step, factor: *factor });
         }
@@ -147,7 +147,7 @@ impl Schedule<'_> {
     /// The largest σ in grid units: what is sampled; or where it is only asked about, what an `f64` holds exactly.
     fn largest_sigma(&self) -> u64 {
         match (self.factors, self.joint) {
-            (Factors::Constant(_), None) => Rate::DENOMINATOR,
+            (NoiseFactors::Constant(_), None) => Rate::DENOMINATOR,
             _ => u64::from(MAX_SIGMA) - 1,
         }
     }
@@ -172,11 +172,11 @@ mod tests {
         Rate::of(256, 50_000).unwrap()
     }
 
-    fn each(factors: &[f64]) -> Schedule<'_> {
-        Schedule {
+    fn each(factors: &[f64]) -> DrawSchedule<'_> {
+        DrawSchedule {
             accountant: Accountant::Rdp,
             rate: rate(),
-            factors: Factors::Each(factors),
+            factors: NoiseFactors::Each(factors),
             joint: None,
             release: None,
         }
@@ -206,7 +206,7 @@ mod tests {
             (vec![7.0; 40], 0.5, None, 20),
         ];
         for (factors, target, joint, bits) in cases {
-            let schedule = Schedule { joint, ..each(&factors) };
+            let schedule = DrawSchedule { joint, ..each(&factors) };
             let found = schedule.calibrate(target, DELTA).unwrap();
             assert!(found.epsilon <= target && found.epsilon >= 0.9999 * target, "{target}: {found:?}");
             let plan = schedule.plan(found.multiplier).unwrap();
@@ -227,7 +227,7 @@ mod tests {
     fn equal_factors_match_constant() {
         let factors = vec![1.0; 300];
         let varying = each(&factors);
-        let constant = Schedule::constant(Accountant::Rdp, rate(), 300);
+        let constant = DrawSchedule::constant(Accountant::Rdp, rate(), 300);
         assert_eq!(varying.calibrate(1.0, DELTA), constant.calibrate(1.0, DELTA));
         assert_eq!(varying.calibrate_on_grid(1.0, DELTA, 16), constant.calibrate_on_grid(1.0, DELTA, 16));
     }
@@ -236,10 +236,10 @@ mod tests {
     #[test]
     fn count_noise_is_taken_from_gradient() {
         for (target, count) in [(8.0, 5.0f64), (2.0, 5.0), (2.0, 1.5)] {
-            let schedule = Schedule {
+            let schedule = DrawSchedule {
                 accountant: Accountant::Rdp,
                 rate: rate(),
-                factors: Factors::Constant(3910),
+                factors: NoiseFactors::Constant(3910),
                 joint: Some(count),
                 release: None,
             };
@@ -253,10 +253,10 @@ mod tests {
     // If counts use the whole budget, the error names the smallest multiplier that works.
     #[test]
     fn counts_over_budget_error_names_minimum() {
-        let schedule = |joint| Schedule {
+        let schedule = |joint| DrawSchedule {
             accountant: Accountant::Rdp,
             rate: rate(),
-            factors: Factors::Constant(3910),
+            factors: NoiseFactors::Constant(3910),
             joint: Some(joint),
             release: None,
         };
@@ -314,12 +314,12 @@ mod tests {
         let mut factors = vec![1.0; 40];
         factors.extend([7.0; 2000]);
         for _ in 0..4 {
-            let schedule = Schedule { rate: Rate::ONE, ..each(&factors) };
+            let schedule = DrawSchedule { rate: Rate::ONE, ..each(&factors) };
             let ideal = schedule.calibrate(0.5, DELTA).unwrap().multiplier * 4_194_304.0;
             let factor = 1.004 * 2_147_483_647.0 / ideal;
             factors[40..].fill(factor);
         }
-        let schedule = Schedule { rate: Rate::ONE, ..each(&factors) };
+        let schedule = DrawSchedule { rate: Rate::ONE, ..each(&factors) };
         let started = (schedule.calibrate(0.5, DELTA).unwrap().multiplier * 4_194_304.0).ceil() as u64;
         let grid = schedule.calibrate_on_grid(0.5, DELTA, 22).unwrap();
         assert!(grid.sigma > started && grid.sigma < started + started / 200, "{started} {grid:?}");
@@ -329,9 +329,9 @@ mod tests {
     /// σ is 2,000 grid units and more, but ‖Δ‖ may be a million.
     #[test]
     fn noise_far_below_a_clip_is_refused() {
-        let refused = Schedule::constant(Accountant::Rdp, Rate::ONE, 1).calibrate_on_grid(1.4e5, DELTA, 20);
+        let refused = DrawSchedule::constant(Accountant::Rdp, Rate::ONE, 1).calibrate_on_grid(1.4e5, DELTA, 20);
         assert!(matches!(refused, Err(AccountingError::GridTooCoarse { sigma: 1024..3200, .. })), "{refused:?}");
-        let runs = Schedule::constant(Accountant::Rdp, Rate::ONE, 1).calibrate_on_grid(4e4, DELTA, 20).unwrap();
+        let runs = DrawSchedule::constant(Accountant::Rdp, Rate::ONE, 1).calibrate_on_grid(4e4, DELTA, 20).unwrap();
         assert!((3300..4096).contains(&runs.sigma), "{runs:?}");
         assert_eq!(
             (units(8), units(40), units(41)),

@@ -124,7 +124,7 @@ impl fmt::Display for Factorized {
 
 #[cfg(test)]
 mod tests {
-    use super::super::blt::Blt;
+    use super::super::blt::BltMatrix;
     use super::super::toeplitz::{error, sensitivity};
     use super::*;
 
@@ -162,7 +162,7 @@ mod tests {
             assert!((loss / json["root_loss"].as_f64().unwrap() - 1.0).abs() < 1e-9);
             assert!(found.root_loss < found.independent_root_loss);
             let decays: Vec<f64> = theta.iter().zip(numbers("theta_hat")).flat_map(|(a, b)| [*a, b]).collect();
-            assert!(Blt::of_decays(&decays).is_some_and(|blt| blt.omega() == omega));
+            assert!(BltMatrix::of_decays(&decays).is_some_and(|blt| blt.omega() == omega));
         }
     }
 }

@@ -3,7 +3,7 @@
 //! With steps of a sample at least p apart its rows do not overlap, and `S² = k‖c‖²`. The loss is minimised over the decays of the BLT, a few
 //! numbers for any p. For p = 2 and 4 this is the least loss over all coefficients to 1e-5.
 
-use super::blt::Blt;
+use super::blt::BltMatrix;
 use super::minimize::minimize;
 use super::objective::Objective;
 use super::optimize::{blt, starts};
@@ -30,7 +30,7 @@ pub fn optimize_banded(
     if !(2..=MAX_BANDS).contains(&bands) || bands > separation {
         return Err(AccountingError::Bands { bands: bands as usize, groups: separation.into() });
     }
-    let column = |blt: &Blt| blt.column(bands as usize);
+    let column = |blt: &BltMatrix| blt.column(bands as usize);
     let loss = |u: &[f64]| {
         blt(u).map_or(f64::NAN, |blt| {
             let column = column(&blt);

@@ -17,14 +17,14 @@ use damper_core::noise::Participation;
 
 /// A BLT: its decays. The output scales follow.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Blt {
+pub struct BltMatrix {
     /// θ, descending.
     theta: Vec<f64>,
     /// θ̂, descending.
     theta_hat: Vec<f64>,
 }
 
-impl Blt {
+impl BltMatrix {
     /// The BLT of these decays, in turn θ_1, θ̂_1, θ_2, …; an empty list is the identity. `None` unless they descend from below 1
     /// to at least 0, all but the last above 0.
     #[must_use]
@@ -220,14 +220,14 @@ mod tests {
     use super::super::toeplitz::{error, inverse, sensitivity};
     use super::*;
 
-    fn interlaced() -> [Blt; 4] {
+    fn interlaced() -> [BltMatrix; 4] {
         let blts: [&[f64]; 4] = [
             &[0.9, 0.4],
             &[0.9980772390, 0.99, 0.9079920195, 0.2],
             &[0.999, 0.99, 0.98, 0.92, 0.74, 0.33],
             &[0.999999, 0.9, 0.5, 0.0],
         ];
-        blts.map(|decays| Blt::of_decays(decays).unwrap())
+        blts.map(|decays| BltMatrix::of_decays(decays).unwrap())
     }
 
     #[test]
@@ -269,7 +269,7 @@ mod tests {
     // λ as a BLT: θ = ω = λ, θ̂ = 0.
     #[test]
     fn lambda_is_a_blt() {
-        let blt = Blt::of_decays(&[0.9375, 0.0]).unwrap();
+        let blt = BltMatrix::of_decays(&[0.9375, 0.0]).unwrap();
         assert_eq!((blt.omega(), blt.omega_hat()), (vec![0.9375], vec![-0.9375]));
         let participation = Participation::new(1000, 100, 10).unwrap();
         assert!((blt.root_loss(participation, Objective::Mean) - 15.63333805).abs() < 1e-6);
@@ -278,9 +278,9 @@ mod tests {
     #[test]
     fn wrong_decays_are_refused() {
         for decays in [&[0.5][..], &[0.5, 0.6], &[1.0, 0.5], &[0.5, 0.5], &[0.5, -0.1], &[f64::NAN, 0.1]] {
-            assert_eq!(Blt::of_decays(decays), None, "{decays:?}");
+            assert_eq!(BltMatrix::of_decays(decays), None, "{decays:?}");
         }
-        let identity = Blt::of_decays(&[]).unwrap();
+        let identity = BltMatrix::of_decays(&[]).unwrap();
         let participation = Participation::new(100, 10, 10).unwrap();
         assert!((identity.root_loss(participation, Objective::Max) - 1000f64.sqrt()).abs() < 1e-9);
         assert!((identity.root_loss(participation, Objective::Mean) - 505f64.sqrt()).abs() < 1e-9);

@@ -4,7 +4,7 @@
 //! numbers interlace. There are local minima. The buffers are added one at a time: each new one starts at several places between
 //! those of the last, where it changes almost nothing, and far starts are spread evenly in `ln(1 − θ)`.
 
-use super::blt::Blt;
+use super::blt::BltMatrix;
 use super::minimize::minimize;
 use super::objective::Objective;
 use crate::error::AccountingError;
@@ -22,11 +22,15 @@ const FARTHEST: f64 = 1.0 / (1u64 << 30) as f64;
 /// # Errors
 ///
 /// `buffers` is outside of 1 to [`MAX_BUFFERS`].
-pub fn optimize(participation: Participation, buffers: u32, objective: Objective) -> Result<Blt, AccountingError> {
+pub fn optimize(
+    participation: Participation,
+    buffers: u32,
+    objective: Objective,
+) -> Result<BltMatrix, AccountingError> {
     if buffers == 0 || buffers > MAX_BUFFERS {
         return Err(AccountingError::Buffers(buffers));
     }
-    let identity = Blt::of_decays(&[]).ok_or(AccountingError::Buffers(buffers))?;
+    let identity = BltMatrix::of_decays(&[]).ok_or(AccountingError::Buffers(buffers))?;
     // With every sample in every step nothing is gained.
     if participation.separation() == 1 && participation.participations() == participation.steps() {
         return Ok(identity);
@@ -54,7 +58,7 @@ pub fn optimize(participation: Participation, buffers: u32, objective: Objective
 }
 
 /// The BLT of these numbers.
-pub(super) fn blt(u: &[f64]) -> Option<Blt> {
+pub(super) fn blt(u: &[f64]) -> Option<BltMatrix> {
     let mut decay = 1.0;
     let decays: Vec<f64> = u
         .iter()
@@ -67,7 +71,7 @@ pub(super) fn blt(u: &[f64]) -> Option<Blt> {
             decay
         })
         .collect();
-    Blt::of_decays(&decays)
+    BltMatrix::of_decays(&decays)
 }
 
 /// The numbers of these decays.

@@ -3,7 +3,7 @@
 use super::kind::RunKind;
 use super::run_parts::{RunParts, RunSearch};
 use crate::event::Event;
-use crate::{Accountant, AccountingError, CandidateCount, Correlated, Sampler, Truncation};
+use crate::{Accountant, AccountingError, CandidateCount, CorrelatedNoise, Sampler, Truncation};
 use damper_core::accounting::event::Rate;
 use serde::{Deserialize, Serialize};
 
@@ -23,7 +23,7 @@ pub(super) struct File {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     truncation: Option<Truncation>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    correlation: Option<Correlated>,
+    correlation: Option<CorrelatedNoise>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     search: Option<Search>,
     events: Vec<Draws>,

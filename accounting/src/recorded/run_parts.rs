@@ -1,7 +1,7 @@
 //! The parts of a training run's event.
 
 use crate::event::{Event, Statistic, joint};
-use crate::{AccountingError, CandidateCount, Correlated, Truncation};
+use crate::{AccountingError, CandidateCount, CorrelatedNoise, Truncation};
 use damper_core::accounting::event::{Rate, SampledGaussian};
 
 /// The parts of a training run's event: statistics, then draws, and releases from held-out samples.
@@ -17,7 +17,7 @@ pub struct RunParts<'a> {
     /// The largest draw, if draws are cut.
     pub truncation: Option<Truncation>,
     /// The correlation of the noise, if it is correlated.
-    pub correlation: Option<&'a Correlated>,
+    pub correlation: Option<&'a CorrelatedNoise>,
     /// The draws in the order of the steps, as [`Event::draws`] lists them.
     pub draws: &'a [(Event, u64)],
     /// Releases from held-out samples.

@@ -3,7 +3,7 @@
 use damper_kernels::convolution::{Convolution, Windows};
 use damper_kernels::kernel_grad::KernelGrad;
 use damper_kernels::position_grad::PositionGrad;
-use damper_kernels::product::Product;
+use damper_kernels::product::SimdProduct;
 use damper_kernels::simd::SimdKernel as _;
 use std::fmt::{Display, Formatter, Result};
 
@@ -17,7 +17,7 @@ const ROWS: usize = 16;
 
 /// The kernel.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Kernel {
+pub enum TimedKernel {
     /// A convolution of [`samples`], or the gradient to its inputs where it is `transposed`.
     Convolution {
         /// What it reads.
@@ -50,39 +50,39 @@ fn windows(between: [usize; 2], extent: usize, [kernel, stride, pad]: [usize; 3]
 }
 
 /// The kernels of a convolution: forward, to the inputs (the first convolution of a network has no such gradient), to the weights.
-fn convolution([channels, outputs]: [usize; 2], extent: usize, steps: [usize; 3], is_first: bool) -> Vec<Kernel> {
+fn convolution([channels, outputs]: [usize; 2], extent: usize, steps: [usize; 3], is_first: bool) -> Vec<TimedKernel> {
     let of = windows([channels, outputs], extent, steps);
     let mut kernels = vec![];
     if steps[1] <= 2 {
-        kernels.push(Kernel::Convolution { windows: of, transposed: false });
+        kernels.push(TimedKernel::Convolution { windows: of, transposed: false });
     }
     if steps[1] == 1 && !is_first {
         let back = [steps[0], 1, steps[0] - 1 - steps[2]];
         let windows = windows([outputs, channels], of.output[0], back);
-        kernels.push(Kernel::Convolution { windows, transposed: true });
+        kernels.push(TimedKernel::Convolution { windows, transposed: true });
     }
-    kernels.push(Kernel::KernelGrad(of));
+    kernels.push(TimedKernel::KernelGrad(of));
     kernels
 }
 
 /// The products of a linear layer over so many rows, with weights `[outputs, terms]`, or `[terms, outputs]` where they are `turned`.
-fn linear(rows: usize, [terms, outputs]: [usize; 2], turned: bool) -> Vec<Kernel> {
+fn linear(rows: usize, [terms, outputs]: [usize; 2], turned: bool) -> Vec<TimedKernel> {
     vec![
-        Kernel::Product { sizes: [rows, terms, outputs], transposed: !turned },
-        Kernel::Product { sizes: [rows, outputs, terms], transposed: turned },
+        TimedKernel::Product { sizes: [rows, terms, outputs], transposed: !turned },
+        TimedKernel::Product { sizes: [rows, outputs, terms], transposed: turned },
     ]
 }
 
 /// The kernels of a linear layer of a transformer: its products, with weights `[terms, outputs]`, and the gradient of its weights.
-fn of_tokens(tokens: usize, sizes: [usize; 2]) -> Vec<Kernel> {
+fn of_tokens(tokens: usize, sizes: [usize; 2]) -> Vec<TimedKernel> {
     let mut kernels = linear(MOST_SAMPLES * tokens, sizes, true);
-    kernels.push(Kernel::PositionGrad { positions: tokens, sizes });
+    kernels.push(TimedKernel::PositionGrad { positions: tokens, sizes });
     kernels
 }
 
 /// The kernels of each network's gradients, each shape once.
 #[must_use]
-pub fn networks() -> Vec<(&'static str, Vec<Kernel>)> {
+pub fn networks() -> Vec<(&'static str, Vec<TimedKernel>)> {
     const SAME: [usize; 3] = [3, 1, 1];
     let stages = |widths: &[usize], before: usize| {
         let mut kernels = vec![];
@@ -151,8 +151,8 @@ pub fn networks() -> Vec<(&'static str, Vec<Kernel>)> {
 
 /// Every kernel once, with the networks that have it.
 #[must_use]
-pub fn kernels() -> Vec<(Kernel, Vec<&'static str>)> {
-    let mut kernels: Vec<(Kernel, Vec<&'static str>)> = vec![];
+pub fn kernels() -> Vec<(TimedKernel, Vec<&'static str>)> {
+    let mut kernels: Vec<(TimedKernel, Vec<&'static str>)> = vec![];
     for (network, kernel) in networks().into_iter().flat_map(|(network, of)| of.into_iter().map(move |k| (network, k)))
     {
         match kernels.iter_mut().find(|(other, _)| *other == kernel) {
@@ -164,7 +164,7 @@ pub fn kernels() -> Vec<(Kernel, Vec<&'static str>)> {
     kernels
 }
 
-impl Display for Kernel {
+impl Display for TimedKernel {
     fn fmt(&self, f: &mut Formatter<'_>) -> Result {
         let of_windows = |f: &mut Formatter<'_>, what: &str, w: &Windows| {
             write!(
@@ -188,7 +188,7 @@ impl Display for Kernel {
     }
 }
 
-impl Kernel {
+impl TimedKernel {
     /// Multiplications of the definition: what a way with fewer of them spares counts as done.
     #[must_use]
     pub fn products(&self) -> usize {
@@ -225,7 +225,7 @@ impl Kernel {
                 Box::new(move || of.write(&left, &right, &mut grad))
             }
             Self::Product { sizes: [rows, terms, outputs], transposed } => {
-                let mut of = Product::new([terms, outputs], transposed);
+                let mut of = SimdProduct::new([terms, outputs], transposed);
                 let (x, weights) = (numbers(rows * terms, 1), numbers(terms * outputs, 2));
                 let mut y = vec![0.0; rows * outputs];
                 Box::new(move || of.run(&x, &weights, None, &mut y))

@@ -2,7 +2,7 @@
 //! lists them. `damper-kernels count NAME [CALLS]` calls one for valgrind and QEMU (`misses.py`).
 
 use cpu_time::ThreadTime;
-use damper_kernel_benches::{Kernel, kernels};
+use damper_kernel_benches::{TimedKernel, kernels};
 use pulp::{Arch, Simd, WithSimd};
 use std::hint::black_box;
 use std::process::ExitCode;
@@ -41,7 +41,7 @@ impl WithSimd for Peak {
     }
 }
 
-fn time(chosen: &[(Kernel, Vec<&str>)]) {
+fn time(chosen: &[(TimedKernel, Vec<&str>)]) {
     let mut peak = 0.0f64;
     let mut calls: Vec<_> = chosen.iter().map(|(kernel, _)| (kernel.prepare(), 1u32, f64::MAX)).collect();
     for round in 0..ROUNDS {
@@ -78,7 +78,7 @@ fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
     let what = arguments.next();
     let parts: Vec<String> = arguments.collect();
-    let is_chosen = |kernel: &Kernel, networks: &[&str]| {
+    let is_chosen = |kernel: &TimedKernel, networks: &[&str]| {
         let named = format!("{kernel} of {}", networks.join(", "));
         parts.is_empty() || parts.iter().any(|part| named.contains(part.as_str()))
     };

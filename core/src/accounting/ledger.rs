@@ -9,7 +9,7 @@
 //!
 //! Four `u32`, a `u64`, and the store.
 
-use super::filter::FIRST;
+use super::renyi_filter::FIRST;
 use super::{ReadStore, Record, Store, Volatile};
 use crate::error::{CallError, ConfigError, OpenError};
 

@@ -8,7 +8,7 @@ use super::base::Filter;
 use crate::error::{CallError, check_len};
 use crate::numerics::digest::{Digest, Digested};
 use crate::private::Released;
-use crate::record::{FromRecord, Source, ToRecord, Vector};
+use crate::record::{FromRecord, RecordSource, StateVector, ToRecord};
 
 /// The identity filter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -60,11 +60,11 @@ impl ToRecord<()> for Identity {
 }
 
 impl FromRecord for Identity {
-    type State<B: Vector> = ();
+    type State<B: StateVector> = ();
 
     const KINDS: &'static [u8] = &[0];
 
-    fn read<R: Source>(_kind: u8, _source: &mut R) -> Result<(Self, ()), R::Error> {
+    fn read<R: RecordSource>(_kind: u8, _source: &mut R) -> Result<(Self, ()), R::Error> {
         Ok((Self, ()))
     }
 }

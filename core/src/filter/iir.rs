@@ -57,7 +57,7 @@ use crate::numerics::order::{is_at_most, is_within};
 use crate::numerics::round::saturate;
 use crate::optimizer::piece;
 use crate::private::Released;
-use crate::record::{FromRecord, Sink, Source, ToRecord, Vector};
+use crate::record::{FromRecord, RecordSink, RecordSource, StateVector, ToRecord};
 use crate::state::{SaveState, StateField};
 use heapless::Vec;
 use stability::peak_squared;
@@ -310,7 +310,7 @@ impl<B, const ORDER: usize> ToRecord<IirState<B, ORDER>> for Iir<ORDER> {
         Some(1)
     }
 
-    fn write(&self, _state: &IirState<B, ORDER>, sink: &mut dyn Sink) {
+    fn write(&self, _state: &IirState<B, ORDER>, sink: &mut dyn RecordSink) {
         let count = |of: fn(&Tap) -> f32| self.taps.iter().rposition(|tap| of(tap) != 0.0).map_or(0, |last| last + 1);
         let (na, nb) = (count(|tap| tap.a), count(|tap| tap.b));
         sink.u8(na as u8);
@@ -322,11 +322,11 @@ impl<B, const ORDER: usize> ToRecord<IirState<B, ORDER>> for Iir<ORDER> {
 }
 
 impl<const ORDER: usize> FromRecord for Iir<ORDER> {
-    type State<B: Vector> = IirState<B, ORDER>;
+    type State<B: StateVector> = IirState<B, ORDER>;
 
     const KINDS: &'static [u8] = &[1];
 
-    fn read<R: Source>(_kind: u8, source: &mut R) -> Result<(Self, IirState<R::Vector, ORDER>), R::Error> {
+    fn read<R: RecordSource>(_kind: u8, source: &mut R) -> Result<(Self, IirState<R::Vector, ORDER>), R::Error> {
         let (mut a, mut b) = ([0.0; MOST], [0.0; MOST]);
         let (na, nb) = (usize::from(source.u8()), usize::from(source.u8()));
         let (a, b) = (a.get_mut(..ORDER).unwrap_or_default(), b.get_mut(..ORDER.saturating_add(1)).unwrap_or_default());

@@ -44,7 +44,7 @@ use crate::numerics::order::{is, is_above_zero};
 use crate::numerics::round::saturate;
 use crate::optimizer::piece;
 use crate::private::Released;
-use crate::record::{FromRecord, Sink, Source, ToRecord, Vector};
+use crate::record::{FromRecord, RecordSink, RecordSource, StateVector, ToRecord};
 use crate::state::{SaveState, StateField};
 
 /// The source of the gain.
@@ -316,7 +316,7 @@ impl<B> ToRecord<KalmanState<B>> for Kalman {
         Some(4)
     }
 
-    fn write(&self, _state: &KalmanState<B>, sink: &mut dyn Sink) {
+    fn write(&self, _state: &KalmanState<B>, sink: &mut dyn RecordSink) {
         match self.gain {
             Gain::Constant(kappa) => {
                 sink.u8(0);
@@ -338,11 +338,11 @@ impl<B> ToRecord<KalmanState<B>> for Kalman {
 }
 
 impl FromRecord for Kalman {
-    type State<B: Vector> = KalmanState<B>;
+    type State<B: StateVector> = KalmanState<B>;
 
     const KINDS: &'static [u8] = &[4];
 
-    fn read<R: Source>(_kind: u8, source: &mut R) -> Result<(Self, KalmanState<R::Vector>), R::Error> {
+    fn read<R: RecordSource>(_kind: u8, source: &mut R) -> Result<(Self, KalmanState<R::Vector>), R::Error> {
         let gain = match source.u8() {
             0 => Gain::Constant(source.f64()),
             1 => Gain::Recursion { noise: source.f64(), drift: source.f64(), process: source.f64() },

@@ -34,7 +34,7 @@ use crate::numerics::digest::{Digest, Digested};
 use crate::numerics::order::is_at_most;
 use crate::optimizer::piece;
 use crate::private::Released;
-use crate::record::{FromRecord, Sink, Source, ToRecord, Vector};
+use crate::record::{FromRecord, RecordSink, RecordSource, StateVector, ToRecord};
 use crate::state::{SaveState, StateField};
 
 /// Per-sample momentum over at most `K` iterates, and the filter of what is released.
@@ -159,7 +159,7 @@ impl<B, F: ToRecord<S>, S, const K: usize> ToRecord<PerSampleMomentumState<B, S>
         self.inner.kind(&state.inner).map(|_| if self.normalised { 2 } else { 3 })
     }
 
-    fn write(&self, state: &PerSampleMomentumState<B, S>, sink: &mut dyn Sink) {
+    fn write(&self, state: &PerSampleMomentumState<B, S>, sink: &mut dyn RecordSink) {
         sink.u8(self.iterates as u8);
         sink.f64(self.beta);
         self.inner.write(&state.inner, sink);
@@ -167,11 +167,11 @@ impl<B, F: ToRecord<S>, S, const K: usize> ToRecord<PerSampleMomentumState<B, S>
 }
 
 impl<const ORDER: usize, const K: usize> FromRecord for PerSampleMomentum<Iir<ORDER>, K> {
-    type State<B: Vector> = PerSampleMomentumState<B, IirState<B, ORDER>>;
+    type State<B: StateVector> = PerSampleMomentumState<B, IirState<B, ORDER>>;
 
     const KINDS: &'static [u8] = &[2, 3];
 
-    fn read<R: Source>(kind: u8, source: &mut R) -> Result<(Self, Self::State<R::Vector>), R::Error> {
+    fn read<R: RecordSource>(kind: u8, source: &mut R) -> Result<(Self, Self::State<R::Vector>), R::Error> {
         let (iterates, beta) = (usize::from(source.u8()), source.f64());
         let (inner, state) = Iir::read(1, source)?;
         let momentum = Self::with(iterates, beta, kind == 2, inner)?;

@@ -38,7 +38,7 @@ use crate::error::{CallError, ConfigError, check_len};
 use crate::numerics::digest::{Digest, Digested};
 use crate::numerics::function::sqrt_f32;
 use crate::private::Released;
-use crate::record::{FromRecord, Sink, Source, ToRecord, Vector};
+use crate::record::{FromRecord, RecordSink, RecordSource, StateVector, ToRecord};
 use crate::state::{SaveState, StateField};
 
 /// Configuration of AdaGrad.
@@ -114,18 +114,18 @@ impl<B> ToRecord<AdaGradState<B>> for AdaGrad {
         Some(6)
     }
 
-    fn write(&self, _state: &AdaGradState<B>, sink: &mut dyn Sink) {
+    fn write(&self, _state: &AdaGradState<B>, sink: &mut dyn RecordSink) {
         sink.f32(self.epsilon);
         sink.f32(self.weight_decay);
     }
 }
 
 impl FromRecord for AdaGrad {
-    type State<B: Vector> = AdaGradState<B>;
+    type State<B: StateVector> = AdaGradState<B>;
 
     const KINDS: &'static [u8] = &[6];
 
-    fn read<R: Source>(_kind: u8, source: &mut R) -> Result<(Self, AdaGradState<R::Vector>), R::Error> {
+    fn read<R: RecordSource>(_kind: u8, source: &mut R) -> Result<(Self, AdaGradState<R::Vector>), R::Error> {
         let adagrad = Self::new(source.f32(), source.f32())?;
         Ok((adagrad, AdaGradState { sum: source.zeros(source.dim())? }))
     }

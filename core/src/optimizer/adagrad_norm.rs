@@ -45,7 +45,7 @@ use crate::numerics::digest::{Digest, Digested};
 use crate::numerics::reduce::SumOfSquares;
 use crate::numerics::scalar::sqrt;
 use crate::private::Released;
-use crate::record::{Sink, ToRecord};
+use crate::record::{RecordSink, ToRecord};
 use crate::state::{SaveState, StateField};
 
 /// Configuration of AdaGrad-norm over the optimizer `O`.
@@ -100,7 +100,7 @@ impl<S, O: ToRecord<S>> ToRecord<AdaGradNormState<S>> for AdaGradNorm<O> {
         self.inner.kind(&state.inner).map(|_| if self.subtract_noise { 9 } else { 8 })
     }
 
-    fn write(&self, state: &AdaGradNormState<S>, sink: &mut dyn Sink) {
+    fn write(&self, state: &AdaGradNormState<S>, sink: &mut dyn RecordSink) {
         sink.f64(self.initial);
         sink.f64(self.floor);
         sink.u8(self.inner.kind(&state.inner).unwrap_or(u8::MAX));

@@ -48,7 +48,7 @@ use crate::noise::sealed::Sealed;
 use crate::numerics::digest::{Digest, Digested};
 use crate::numerics::function::sqrt_f32;
 use crate::private::Released;
-use crate::record::{FromRecord, Sink, Source, ToRecord, Vector};
+use crate::record::{FromRecord, RecordSink, RecordSource, StateVector, ToRecord};
 use crate::state::{SaveState, StateField};
 use core::marker::PhantomData;
 
@@ -237,7 +237,7 @@ impl<N: Denominator, B> ToRecord<AdamState<B>> for Adam<N> {
         N::IS_RECORDED.then_some(if self.filtered_second { 3 } else { 2 })
     }
 
-    fn write(&self, _state: &AdamState<B>, sink: &mut dyn Sink) {
+    fn write(&self, _state: &AdamState<B>, sink: &mut dyn RecordSink) {
         sink.f64(self.beta1);
         sink.f64(self.beta2);
         sink.f32(self.epsilon);
@@ -246,11 +246,11 @@ impl<N: Denominator, B> ToRecord<AdamState<B>> for Adam<N> {
 }
 
 impl FromRecord for Adam {
-    type State<B: Vector> = AdamState<B>;
+    type State<B: StateVector> = AdamState<B>;
 
     const KINDS: &'static [u8] = &[2, 3];
 
-    fn read<R: Source>(kind: u8, source: &mut R) -> Result<(Self, AdamState<R::Vector>), R::Error> {
+    fn read<R: RecordSource>(kind: u8, source: &mut R) -> Result<(Self, AdamState<R::Vector>), R::Error> {
         let adam = Self::new(source.f64(), source.f64(), source.f32(), source.f64())?;
         let adam = if kind == 3 { adam.with_filtered_second_moment() } else { adam };
         Ok((adam, AdamState::new(source.zeros(source.dim())?, source.zeros(source.dim())?)))

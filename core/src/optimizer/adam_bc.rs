@@ -53,7 +53,7 @@ use crate::numerics::digest::{Digest, Digested};
 use crate::numerics::function::sqrt_f32;
 use crate::numerics::scalar;
 use crate::private::Released;
-use crate::record::{FromRecord, Sink, Source, ToRecord, Vector};
+use crate::record::{FromRecord, RecordSink, RecordSource, StateVector, ToRecord};
 use crate::state::{SaveState, StateField};
 
 /// Configuration of DP-AdamBC.
@@ -199,7 +199,7 @@ impl<B> ToRecord<AdamBcState<B>> for AdamBc {
         Some(if self.relative_floor > 0.0 { 5 } else { 4 })
     }
 
-    fn write(&self, _state: &AdamBcState<B>, sink: &mut dyn Sink) {
+    fn write(&self, _state: &AdamBcState<B>, sink: &mut dyn RecordSink) {
         sink.f64(self.beta1);
         sink.f64(self.beta2);
         sink.f32(self.floor);
@@ -208,11 +208,11 @@ impl<B> ToRecord<AdamBcState<B>> for AdamBc {
 }
 
 impl FromRecord for AdamBc {
-    type State<B: Vector> = AdamBcState<B>;
+    type State<B: StateVector> = AdamBcState<B>;
 
     const KINDS: &'static [u8] = &[4, 5];
 
-    fn read<R: Source>(kind: u8, source: &mut R) -> Result<(Self, AdamBcState<R::Vector>), R::Error> {
+    fn read<R: RecordSource>(kind: u8, source: &mut R) -> Result<(Self, AdamBcState<R::Vector>), R::Error> {
         let adam = Self::new(source.f64(), source.f64(), source.f32(), source.f64())?;
         let adam = if kind == 5 { adam.with_floor_by_noise() } else { adam };
         Ok((adam, AdamBcState::new(source.zeros(source.dim())?, source.zeros(source.dim())?)))

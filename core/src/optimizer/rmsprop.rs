@@ -37,7 +37,7 @@ use crate::error::{CallError, ConfigError, check_len};
 use crate::numerics::digest::{Digest, Digested};
 use crate::numerics::function::sqrt_f32;
 use crate::private::Released;
-use crate::record::{FromRecord, Sink, Source, ToRecord, Vector};
+use crate::record::{FromRecord, RecordSink, RecordSource, StateVector, ToRecord};
 use crate::state::{SaveState, StateField};
 
 /// Configuration of RMSprop.
@@ -121,7 +121,7 @@ impl<B> ToRecord<RmsPropState<B>> for RmsProp {
         Some(7)
     }
 
-    fn write(&self, _state: &RmsPropState<B>, sink: &mut dyn Sink) {
+    fn write(&self, _state: &RmsPropState<B>, sink: &mut dyn RecordSink) {
         sink.f64(self.alpha);
         sink.f32(self.epsilon);
         sink.f32(self.weight_decay);
@@ -129,11 +129,11 @@ impl<B> ToRecord<RmsPropState<B>> for RmsProp {
 }
 
 impl FromRecord for RmsProp {
-    type State<B: Vector> = RmsPropState<B>;
+    type State<B: StateVector> = RmsPropState<B>;
 
     const KINDS: &'static [u8] = &[7];
 
-    fn read<R: Source>(_kind: u8, source: &mut R) -> Result<(Self, RmsPropState<R::Vector>), R::Error> {
+    fn read<R: RecordSource>(_kind: u8, source: &mut R) -> Result<(Self, RmsPropState<R::Vector>), R::Error> {
         let rmsprop = Self::new(source.f64(), source.f32(), source.f32())?;
         Ok((rmsprop, RmsPropState { second: source.zeros(source.dim())? }))
     }

@@ -29,7 +29,7 @@ use super::base::{Begin, Optimizer, narrow, piece, saturate};
 use crate::error::{CallError, ConfigError, check_len};
 use crate::numerics::digest::{Digest, Digested};
 use crate::private::Released;
-use crate::record::{FromRecord, Sink, Source, ToRecord, Vector};
+use crate::record::{FromRecord, RecordSink, RecordSource, StateVector, ToRecord};
 use crate::state::{SaveState, StateField};
 
 /// Configuration of SGD.
@@ -130,18 +130,18 @@ impl<B> ToRecord<SgdState<B>> for Sgd {
         Some(u8::from(self.nesterov))
     }
 
-    fn write(&self, _state: &SgdState<B>, sink: &mut dyn Sink) {
+    fn write(&self, _state: &SgdState<B>, sink: &mut dyn RecordSink) {
         sink.f32(self.momentum);
         sink.f32(self.weight_decay);
     }
 }
 
 impl FromRecord for Sgd {
-    type State<B: Vector> = SgdState<B>;
+    type State<B: StateVector> = SgdState<B>;
 
     const KINDS: &'static [u8] = &[0, 1];
 
-    fn read<R: Source>(kind: u8, source: &mut R) -> Result<(Self, SgdState<R::Vector>), R::Error> {
+    fn read<R: RecordSource>(kind: u8, source: &mut R) -> Result<(Self, SgdState<R::Vector>), R::Error> {
         let sgd = Self::new(source.f32(), kind == 1, source.f32())?;
         Ok((sgd, SgdState { momentum: source.zeros(sgd.momentum_len(source.dim()))? }))
     }

@@ -15,7 +15,7 @@ use crate::threshold::{Quantile, QuantileState, Solver, Threshold};
 use std::vec;
 use std::vec::Vec;
 
-impl Sink for Vec<u8> {
+impl RecordSink for Vec<u8> {
     fn put(&mut self, bytes: &[u8]) {
         self.extend_from_slice(bytes);
     }
@@ -46,7 +46,7 @@ impl From<ConfigError> for Error {
     }
 }
 
-impl Source for Bytes<'_> {
+impl RecordSource for Bytes<'_> {
     type Vector = Vec<f32>;
     type Error = Error;
 

@@ -29,7 +29,7 @@
 
 use crate::error::ConfigError;
 use crate::numerics::scalar::{cos, pow, sqrt};
-use crate::record::{Sink, Source};
+use crate::record::{RecordSink, RecordSource};
 
 /// Decay of the learning rate.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -68,7 +68,7 @@ pub enum Decay {
 
 impl Decay {
     /// Writes the decay as recordings have it.
-    pub fn write(&self, sink: &mut dyn Sink) {
+    pub fn write(&self, sink: &mut dyn RecordSink) {
         match *self {
             Self::Constant => sink.u8(0),
             Self::Step { every, factor } => {
@@ -99,7 +99,7 @@ impl Decay {
     /// # Errors
     ///
     /// There is no such decay. Its numbers are checked by [`LearningRate::new`].
-    pub fn read<R: Source>(source: &mut R) -> Result<Self, R::Error> {
+    pub fn read<R: RecordSource>(source: &mut R) -> Result<Self, R::Error> {
         Ok(match source.u8() {
             0 => Self::Constant,
             1 => Self::Step { every: source.u32(), factor: source.f64() },

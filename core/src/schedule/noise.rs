@@ -29,7 +29,7 @@ use super::LearningRate;
 use crate::error::ConfigError;
 use crate::numerics::order::{is_above_zero, is_at_most};
 use crate::numerics::scalar::{pow, sqrt};
-use crate::record::{Sink, Source};
+use crate::record::{RecordSink, RecordSource};
 
 /// Schedule of the noise over the steps.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -60,7 +60,7 @@ const LARGEST: f64 = 1e9;
 
 impl NoiseSchedule {
     /// Writes the schedule as recordings have it.
-    pub fn write(&self, sink: &mut dyn Sink) {
+    pub fn write(&self, sink: &mut dyn RecordSink) {
         match *self {
             Self::Constant => sink.u8(0),
             Self::Matched { exponent } => {
@@ -80,7 +80,7 @@ impl NoiseSchedule {
     /// # Errors
     ///
     /// There is no such schedule. Its numbers are checked by [`NoiseSchedule::check`].
-    pub fn read<R: Source>(source: &mut R) -> Result<Self, R::Error> {
+    pub fn read<R: RecordSource>(source: &mut R) -> Result<Self, R::Error> {
         Ok(match source.u8() {
             0 => Self::Constant,
             1 => Self::Matched { exponent: source.f64() },

@@ -1,7 +1,7 @@
 //! A configuration with its state, as it fills a slot.
 
 use crate::numerics::digest::{Digest, Digested};
-use crate::record::{Sink, ToRecord};
+use crate::record::{RecordSink, ToRecord};
 use crate::state::{SaveState, StateField};
 
 /// A filter, an optimizer or a threshold together with its memory, and with what the pieces of a step under way share (`P`: a
@@ -37,7 +37,7 @@ pub trait AnyToRecord {
     fn kind(&self) -> Option<u8>;
 
     /// As [`ToRecord::write`].
-    fn write(&self, sink: &mut dyn Sink);
+    fn write(&self, sink: &mut dyn RecordSink);
 }
 
 impl<C: ToRecord<S>, S, P> AnyToRecord for StatefulSlot<C, S, P> {
@@ -45,7 +45,7 @@ impl<C: ToRecord<S>, S, P> AnyToRecord for StatefulSlot<C, S, P> {
         self.config.kind(&self.state)
     }
 
-    fn write(&self, sink: &mut dyn Sink) {
+    fn write(&self, sink: &mut dyn RecordSink) {
         self.config.write(&self.state, sink);
     }
 }

@@ -5,7 +5,7 @@ use crate::error::CallError;
 use crate::numerics::digest::{Digest, Digested};
 use crate::optimizer::{Begin, Optimizer};
 use crate::private::Released;
-use crate::record::{Sink, ToRecord};
+use crate::record::{RecordSink, ToRecord};
 use core::ops::{Deref, DerefMut};
 
 /// An optimizer with its memory: [`Optimizer`], where the object keeps what the pieces of a step share.
@@ -145,7 +145,7 @@ impl<P: Deref<Target: AnyToRecord>> ToRecord<P> for OptimizerSlot {
         state.kind()
     }
 
-    fn write(&self, state: &P, sink: &mut dyn Sink) {
+    fn write(&self, state: &P, sink: &mut dyn RecordSink) {
         state.write(sink);
     }
 }

@@ -77,7 +77,7 @@ impl<W> SumWord<W> {
 }
 
 /// A rule of clipping as an audit brings it, right or wrong.
-pub trait Rule: Copy {
+pub trait ClipRule: Copy {
     /// As [`Clip::divisor`].
     fn divisor(&self, norm: f32, clip: f32) -> f32;
 
@@ -87,11 +87,11 @@ pub trait Rule: Copy {
     }
 }
 
-/// Clipping by a [`Rule`], which is given the norm of every sample.
+/// Clipping by a [`ClipRule`], which is given the norm of every sample.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ByRule<R>(R);
 
-impl<R: Rule> ByRule<R> {
+impl<R: ClipRule> ByRule<R> {
     /// Clipping by this rule.
     pub fn new(rule: R, _: Unreleased) -> Self {
         Self(rule)
@@ -100,7 +100,7 @@ impl<R: Rule> ByRule<R> {
 
 impl<R> Sealed for ByRule<R> {}
 
-impl<R: Rule> Clip for ByRule<R> {
+impl<R: ClipRule> Clip for ByRule<R> {
     fn divisor(&self, norm: f32, clip: f32) -> f32 {
         self.0.divisor(norm, clip)
     }

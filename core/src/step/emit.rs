@@ -7,7 +7,7 @@ use crate::filter::Identity;
 use crate::noise::{Address, CHUNK, DiscreteGaussian, Generator, Purpose};
 use crate::numerics::digest::Digest;
 use crate::threshold::Fixed;
-use crate::update::{Header, Word};
+use crate::update::{Header, PayloadWord};
 
 /// The sender of an update, and its round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -82,7 +82,7 @@ where
             digest.add_bytes(bytes);
             sink(bytes);
         };
-        put(&header.bytes(Word::Device));
+        put(&header.bytes(PayloadWord::Device));
         let step = self.adder.step;
         for (chunk, sum) in self.sum.sum.chunks_mut(CHUNK).enumerate() {
             let mut words = generator.stream(Address { purpose: Purpose::GradientNoise, step, chunk: chunk as u32 });

@@ -14,7 +14,7 @@
 //! Constants declared before data is read; clamping is post-processing.
 
 use crate::error::ConfigError;
-use crate::record::{Sink, Source};
+use crate::record::{RecordSink, RecordSource};
 
 /// The least clip: `2^-104`, a normal f32 on the finest grid of all (`2^-22` of it).
 const LEAST: f32 = f32::MIN_POSITIVE * 4_194_304.0;
@@ -56,13 +56,13 @@ impl Bounds {
     }
 
     /// Writes both ends as recordings have them.
-    pub(super) fn write(self, sink: &mut dyn Sink) {
+    pub(super) fn write(self, sink: &mut dyn RecordSink) {
         sink.f32(self.min);
         sink.f32(self.max);
     }
 
     /// Reads both ends.
-    pub(super) fn read<R: Source>(source: &mut R) -> Result<Self, R::Error> {
+    pub(super) fn read<R: RecordSource>(source: &mut R) -> Result<Self, R::Error> {
         Ok(Self::new(source.f32(), source.f32())?)
     }
 

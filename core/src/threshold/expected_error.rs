@@ -61,7 +61,7 @@ use super::histogram::{check_bins, midpoint, total};
 use crate::count::{CountNoise, Query, ReleasedCounts};
 use crate::error::ConfigError;
 use crate::numerics::order::{is_above_zero, is_within};
-use crate::record::{FromRecord, Sink, Source, ToRecord, Vector};
+use crate::record::{FromRecord, RecordSink, RecordSource, StateVector, ToRecord};
 use crate::state::{SaveState, StateField};
 
 /// Passes of the grid after which `C` stays as it was. From one end of the default bounds to the other is 55.
@@ -254,7 +254,7 @@ impl<const BINS: usize> ToRecord<ExpectedErrorState> for ExpectedError<BINS> {
         })
     }
 
-    fn write(&self, state: &ExpectedErrorState, sink: &mut dyn Sink) {
+    fn write(&self, state: &ExpectedErrorState, sink: &mut dyn RecordSink) {
         sink.f64(self.noise.multiplier());
         sink.f32(state.clip);
         sink.f32(state.range);
@@ -264,11 +264,11 @@ impl<const BINS: usize> ToRecord<ExpectedErrorState> for ExpectedError<BINS> {
 }
 
 impl<const BINS: usize> FromRecord for ExpectedError<BINS> {
-    type State<B: Vector> = ExpectedErrorState;
+    type State<B: StateVector> = ExpectedErrorState;
 
     const KINDS: &'static [u8] = &[2, 3];
 
-    fn read<R: Source>(kind: u8, source: &mut R) -> Result<(Self, ExpectedErrorState), R::Error> {
+    fn read<R: RecordSource>(kind: u8, source: &mut R) -> Result<(Self, ExpectedErrorState), R::Error> {
         let solver = if kind == 3 { Solver::Exact } else { Solver::PaperGrid };
         let rule = Self::new(solver, CountNoise::new(source.f64())?)?;
         let state = ExpectedErrorState::new(source.f32(), source.f32())?;

@@ -5,7 +5,7 @@
 //! None; the state is `()`.
 
 use super::base::Threshold;
-use crate::record::{FromRecord, Sink, Source, ToRecord, Vector};
+use crate::record::{FromRecord, RecordSink, RecordSource, StateVector, ToRecord};
 
 /// The constant threshold.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -29,17 +29,17 @@ impl ToRecord<()> for Fixed {
         Some(0)
     }
 
-    fn write(&self, _state: &(), sink: &mut dyn Sink) {
+    fn write(&self, _state: &(), sink: &mut dyn RecordSink) {
         sink.f32(self.0);
     }
 }
 
 impl FromRecord for Fixed {
-    type State<B: Vector> = ();
+    type State<B: StateVector> = ();
 
     const KINDS: &'static [u8] = &[0];
 
-    fn read<R: Source>(_kind: u8, source: &mut R) -> Result<(Self, ()), R::Error> {
+    fn read<R: RecordSource>(_kind: u8, source: &mut R) -> Result<(Self, ()), R::Error> {
         Ok((Self(source.f32()), ()))
     }
 }

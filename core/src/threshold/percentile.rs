@@ -39,7 +39,7 @@ use super::histogram::{check_bins, midpoint, total};
 use crate::count::{CountNoise, Query, ReleasedCounts};
 use crate::error::ConfigError;
 use crate::numerics::order::{is_above_zero, is_within};
-use crate::record::{FromRecord, Sink, Source, ToRecord, Vector};
+use crate::record::{FromRecord, RecordSink, RecordSource, StateVector, ToRecord};
 use crate::state::{SaveState, StateField};
 
 /// Configuration of DC-SGD-P, with a histogram of `BINS` bins.
@@ -132,7 +132,7 @@ impl<const BINS: usize> ToRecord<PercentileState> for Percentile<BINS> {
         Some(1)
     }
 
-    fn write(&self, state: &PercentileState, sink: &mut dyn Sink) {
+    fn write(&self, state: &PercentileState, sink: &mut dyn RecordSink) {
         sink.f64(self.fraction);
         sink.f64(self.noise.multiplier());
         sink.f32(state.clip);
@@ -142,11 +142,11 @@ impl<const BINS: usize> ToRecord<PercentileState> for Percentile<BINS> {
 }
 
 impl<const BINS: usize> FromRecord for Percentile<BINS> {
-    type State<B: Vector> = PercentileState;
+    type State<B: StateVector> = PercentileState;
 
     const KINDS: &'static [u8] = &[1];
 
-    fn read<R: Source>(_kind: u8, source: &mut R) -> Result<(Self, PercentileState), R::Error> {
+    fn read<R: RecordSource>(_kind: u8, source: &mut R) -> Result<(Self, PercentileState), R::Error> {
         let rule = Self::new(source.f64(), CountNoise::new(source.f64())?)?;
         let state = PercentileState::new(source.f32(), source.f32())?;
         Ok((rule.within(Bounds::read(source)?), state))

@@ -41,7 +41,7 @@ use super::bounds::{Bounds, scale};
 use crate::count::{CountNoise, Query, ReleasedCounts};
 use crate::error::ConfigError;
 use crate::numerics::scalar::exp;
-use crate::record::{FromRecord, Sink, Source, ToRecord, Vector};
+use crate::record::{FromRecord, RecordSink, RecordSource, StateVector, ToRecord};
 use crate::state::{SaveState, StateField};
 
 /// Configuration of adaptive clipping.
@@ -122,7 +122,7 @@ impl ToRecord<QuantileState> for Quantile {
     }
 
     // `σ_b`, as the constructor takes it.
-    fn write(&self, state: &QuantileState, sink: &mut dyn Sink) {
+    fn write(&self, state: &QuantileState, sink: &mut dyn RecordSink) {
         sink.f64(self.quantile);
         sink.f64(self.rate);
         sink.f64(self.noise.multiplier() / 2.0);
@@ -132,11 +132,11 @@ impl ToRecord<QuantileState> for Quantile {
 }
 
 impl FromRecord for Quantile {
-    type State<B: Vector> = QuantileState;
+    type State<B: StateVector> = QuantileState;
 
     const KINDS: &'static [u8] = &[4];
 
-    fn read<R: Source>(_kind: u8, source: &mut R) -> Result<(Self, QuantileState), R::Error> {
+    fn read<R: RecordSource>(_kind: u8, source: &mut R) -> Result<(Self, QuantileState), R::Error> {
         let rule = Self::new(source.f64(), source.f64(), source.f64())?;
         let state = QuantileState::new(source.f32())?;
         Ok((rule.within(Bounds::read(source)?), state))

@@ -19,7 +19,7 @@ use damper_core::optimizer::{
     Sgd, SgdState,
 };
 use damper_core::schedule::{Decay, Declared, LearningRate, NoiseSchedule};
-use damper_core::step::audit::{ByRule, Rule};
+use damper_core::step::audit::{ByRule, ClipRule};
 use damper_core::step::{PrivateStep, Slots};
 use damper_core::threshold::{
     CountNoise, ExpectedError, ExpectedErrorState, Fixed, Percentile, PercentileState, Quantile, QuantileState, Solver,
@@ -133,13 +133,13 @@ pub enum AnyClip {
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Divisor(f32);
 
-impl Rule for Divisor {
+impl ClipRule for Divisor {
     fn divisor(&self, _norm: f32, _clip: f32) -> f32 {
         self.0
     }
 }
 
-impl Rule for AnyClip {
+impl ClipRule for AnyClip {
     fn divisor(&self, norm: f32, clip: f32) -> f32 {
         match self {
             Self::Flat => FlatL2.divisor(norm, clip),

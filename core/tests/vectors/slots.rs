@@ -11,7 +11,7 @@ use damper_core::optimizer::{
 };
 use damper_core::schedule::{AnyNoise, CltNoise, Decay, LearningRate, NoiseSchedule};
 use damper_core::slots::{AnyFilter, AnyOptimizer, AnyThreshold, OptimizerSlot, StatefulSlot, ThresholdSlot};
-use damper_core::step::audit::Rule;
+use damper_core::step::audit::ClipRule;
 use damper_core::threshold::{
     AllCounts, Bounds, CountNoise, ExpectedError, ExpectedErrorState, Fixed, Percentile, PercentileState, Quantile,
     QuantileState, Query, ReleasedCounts, Solver, StepConstants, Threshold,
@@ -76,7 +76,7 @@ impl<'a> AnyClip<'a> {
     }
 }
 
-impl Rule for AnyClip<'_> {
+impl ClipRule for AnyClip<'_> {
     fn divisor(&self, norm: f32, clip: f32) -> f32 {
         match self {
             Self::Flat(rule) => rule.divisor(norm, clip),

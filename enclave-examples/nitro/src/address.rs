@@ -8,14 +8,14 @@ use vsock::{VsockListener, VsockStream};
 
 /// An address of a stream.
 #[derive(Clone, Debug)]
-pub enum Address {
+pub enum StreamAddress {
     /// A port of a context: 3 is the enclave's parent, 4294967295 any.
     Vsock(u32, u32),
     /// A socket of this machine.
     Unix(PathBuf),
 }
 
-impl FromStr for Address {
+impl FromStr for StreamAddress {
     type Err = &'static str;
 
     fn from_str(text: &str) -> std::result::Result<Self, Self::Err> {
@@ -29,17 +29,17 @@ impl FromStr for Address {
 }
 
 /// Bytes in both directions.
-pub trait Stream: Read + Write {}
+pub trait ByteStream: Read + Write {}
 
-impl<S: Read + Write> Stream for S {}
+impl<S: Read + Write> ByteStream for S {}
 
-impl Address {
+impl StreamAddress {
     /// Waits for one peer.
     ///
     /// # Errors
     ///
     /// The machine has no such address.
-    pub fn accept(&self) -> Result<Box<dyn Stream>> {
+    pub fn accept(&self) -> Result<Box<dyn ByteStream>> {
         Ok(match self {
             Self::Vsock(cid, port) => Box::new(VsockListener::bind_with_cid_port(*cid, *port)?.accept()?.0),
             Self::Unix(path) => Box::new(UnixListener::bind(path)?.accept()?.0),
@@ -51,7 +51,7 @@ impl Address {
     /// # Errors
     ///
     /// Nobody waits there.
-    pub fn connect(&self) -> Result<Box<dyn Stream>> {
+    pub fn connect(&self) -> Result<Box<dyn ByteStream>> {
         Ok(match self {
             Self::Vsock(cid, port) => Box::new(VsockStream::connect_with_cid_port(*cid, *port)?),
             Self::Unix(path) => Box::new(UnixStream::connect(path)?),

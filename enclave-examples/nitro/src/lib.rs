@@ -7,13 +7,13 @@
 mod address;
 mod frame;
 
-pub use address::{Address, Stream};
+pub use address::{ByteStream, StreamAddress};
 pub use frame::{LONGEST, receive, send};
 
 /// A call of the parent: the first byte of its frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
-pub enum Call {
+pub enum ParentCall {
     /// Begins the run, with nothing charged.
     Provision = 0,
     /// Goes on from the sealed state in the frame.
@@ -34,7 +34,7 @@ pub enum Call {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Say {
-    /// The call's result: a `Status` as a byte, and what was asked for.
+    /// The call's result: a `EnclaveStatus` as a byte, and what was asked for.
     Done = 0,
     /// Keep this sealed ledger. The parent answers a byte: 1 if it says that it did.
     PutLedger = 1,

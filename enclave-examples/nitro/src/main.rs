@@ -3,15 +3,15 @@
 //!
 //! In an enclave: `vsock:4294967295:5000 vsock:3:5001`. What stands for what is in `../../docs/enclaves.md`.
 
-use damper_enclave_nitro::{Address, Ask, Call, Say, Stream, receive, send};
-use damper_enclave_run::{Enclave, Platform, Refused, SEALED_LEDGER, SEALED_STATE, Status};
+use damper_enclave_nitro::{Ask, ByteStream, ParentCall, Say, StreamAddress, receive, send};
+use damper_enclave_run::{Enclave, EnclaveStatus, Platform, Refused, SEALED_LEDGER, SEALED_STATE};
 use std::cell::RefCell;
 use std::process::ExitCode;
 use std::rc::Rc;
 
 struct Streams {
-    parent: Box<dyn Stream>,
-    platform: Box<dyn Stream>,
+    parent: Box<dyn ByteStream>,
+    platform: Box<dyn ByteStream>,
 }
 
 /// Both streams, for everything that takes something from outside.
@@ -19,7 +19,7 @@ struct Streams {
 struct Outside(Rc<RefCell<Streams>>);
 
 /// Sends a frame and receives the one that answers it.
-fn ask(stream: &mut dyn Stream, parts: &[&[u8]]) -> Result<Vec<u8>, Refused> {
+fn ask(stream: &mut dyn ByteStream, parts: &[&[u8]]) -> Result<Vec<u8>, Refused> {
     send(stream, parts).map_err(|_| Refused)?;
     receive(stream).ok().flatten().ok_or(Refused)
 }
@@ -62,45 +62,53 @@ impl Platform for Outside {
 }
 
 /// Answers a frame of the parent's; what goes out is released or sealed.
-fn answer(run: &mut Option<Enclave<Outside>>, outside: &Outside, frame: &[u8]) -> Result<Vec<u8>, Status> {
-    let (call, rest) = frame.split_first().ok_or(Status::Refused)?;
-    let calls = [Call::Provision, Call::Resume, Call::ResumeOlder, Call::Step, Call::Seal, Call::Params, Call::Report];
-    let call = calls.into_iter().find(|known| *known as u8 == *call).ok_or(Status::Refused)?;
-    if matches!(call, Call::Provision | Call::Resume | Call::ResumeOlder) {
+fn answer(run: &mut Option<Enclave<Outside>>, outside: &Outside, frame: &[u8]) -> Result<Vec<u8>, EnclaveStatus> {
+    let (call, rest) = frame.split_first().ok_or(EnclaveStatus::Refused)?;
+    let calls = [
+        ParentCall::Provision,
+        ParentCall::Resume,
+        ParentCall::ResumeOlder,
+        ParentCall::Step,
+        ParentCall::Seal,
+        ParentCall::Params,
+        ParentCall::Report,
+    ];
+    let call = calls.into_iter().find(|known| *known as u8 == *call).ok_or(EnclaveStatus::Refused)?;
+    if matches!(call, ParentCall::Provision | ParentCall::Resume | ParentCall::ResumeOlder) {
         *run = None;
-        *run = Some(if call == Call::Provision {
+        *run = Some(if call == ParentCall::Provision {
             Enclave::provision(outside.clone())?
         } else {
-            let mut state: [u8; SEALED_STATE] = rest.try_into().map_err(|_| Status::NotAuthentic)?;
-            Enclave::resume(outside.clone(), &mut state, call == Call::ResumeOlder)?
+            let mut state: [u8; SEALED_STATE] = rest.try_into().map_err(|_| EnclaveStatus::NotAuthentic)?;
+            Enclave::resume(outside.clone(), &mut state, call == ParentCall::ResumeOlder)?
         });
         return Ok(Vec::new());
     }
-    let run = run.as_mut().ok_or(Status::Refused)?;
+    let run = run.as_mut().ok_or(EnclaveStatus::Refused)?;
     Ok(match call {
-        Call::Step => {
+        ParentCall::Step => {
             run.step()?;
             Vec::new()
         }
-        Call::Seal => {
+        ParentCall::Seal => {
             let mut state = [0; SEALED_STATE];
             run.seal(&mut state)?;
             state.to_vec()
         }
-        Call::Params => run.params().iter().flat_map(|param| param.to_le_bytes()).collect(),
+        ParentCall::Params => run.params().iter().flat_map(|param| param.to_le_bytes()).collect(),
         _ => [run.paid(), run.held_out_right()].iter().flat_map(|number| number.to_le_bytes()).collect(),
     })
 }
 
 fn serve(parent: &str, platform: &str) -> Result<(), Box<dyn std::error::Error>> {
-    let (parent, platform): (Address, Address) = (parent.parse()?, platform.parse()?);
+    let (parent, platform): (StreamAddress, StreamAddress) = (parent.parse()?, platform.parse()?);
     let platform = platform.connect()?;
     let outside = Outside(Rc::new(RefCell::new(Streams { parent: parent.accept()?, platform })));
     let mut run = None;
     loop {
         let Some(frame) = receive(&mut *outside.0.borrow_mut().parent)? else { return Ok(()) };
         let (status, bytes) = match answer(&mut run, &outside, &frame) {
-            Ok(bytes) => (Status::Ok, bytes),
+            Ok(bytes) => (EnclaveStatus::Ok, bytes),
             Err(status) => (status, Vec::new()),
         };
         send(&mut *outside.0.borrow_mut().parent, &[&[Say::Done as u8, status as u8], &bytes])?;

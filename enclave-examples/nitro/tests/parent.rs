@@ -2,9 +2,9 @@
 //! every board says, and then withholds, changes and replays what it keeps.
 
 use damper_core::numerics::digest::Digest;
-use damper_enclave_nitro::{Address, Ask, Call, LONGEST, Say, Stream, receive, send};
-use damper_enclave_run::Status;
-use damper_firmware_program::line::Line;
+use damper_enclave_nitro::{Ask, ByteStream, LONGEST, ParentCall, Say, StreamAddress, receive, send};
+use damper_enclave_run::EnclaveStatus;
+use damper_firmware_program::line::ReportLine;
 use damper_firmware_program::softmax::DIM;
 use damper_firmware_program::{digits, train};
 use std::process::{Child, Command, Stdio};
@@ -30,7 +30,7 @@ impl Machine {
         Self { count: Arc::new(Mutex::new(count)), key: self.key }
     }
 
-    fn serve(&self, mut stream: Box<dyn Stream>) {
+    fn serve(&self, mut stream: Box<dyn ByteStream>) {
         while let Ok(Some(frame)) = receive(&mut *stream) {
             let mut count = self.count.lock().unwrap();
             *count += u64::from(frame == [Ask::Increment as u8]);
@@ -55,7 +55,7 @@ struct Shelf {
 /// A fresh instance. It ends with this value.
 struct Instance {
     process: Child,
-    stream: Box<dyn Stream>,
+    stream: Box<dyn ByteStream>,
     /// The ledger that the parent hands over.
     ledger: Option<Vec<u8>>,
 }
@@ -69,10 +69,10 @@ impl Drop for Instance {
 
 /// Waits at the platform's address in a thread, and starts the enclave with both.
 fn instance(machine: &Machine, parent: &str, platform: &str) -> Instance {
-    let (machine, address): (_, Address) = (machine.clone(), platform.parse().unwrap());
+    let (machine, address): (_, StreamAddress) = (machine.clone(), platform.parse().unwrap());
     thread::spawn(move || machine.serve(address.accept().unwrap()));
     let program = env!("CARGO_BIN_EXE_damper-enclave-nitro");
-    let at: Address = parent.parse().unwrap();
+    let at: StreamAddress = parent.parse().unwrap();
     // The enclave ends if nobody waits at the platform's address yet.
     for _ in 0..500 {
         let mut process = Command::new(program).args([parent, platform]).stderr(Stdio::null()).spawn().unwrap();
@@ -106,7 +106,7 @@ fn start(machine: &Machine, ledger: Option<&Vec<u8>>) -> Instance {
 
 impl Instance {
     /// A call, during which the enclave may ask for the shelf.
-    fn call(&mut self, shelf: &mut Shelf, call: Call, bytes: &[u8]) -> Result<Vec<u8>, u8> {
+    fn call(&mut self, shelf: &mut Shelf, call: ParentCall, bytes: &[u8]) -> Result<Vec<u8>, u8> {
         send(&mut *self.stream, &[&[call as u8], bytes]).unwrap();
         loop {
             let frame = receive(&mut *self.stream).unwrap().expect("the enclave answers");
@@ -114,7 +114,7 @@ impl Instance {
             match *say {
                 said if said == Say::Done as u8 => {
                     let (status, bytes) = rest.split_first().unwrap();
-                    return if *status == Status::Ok as u8 { Ok(bytes.to_vec()) } else { Err(*status) };
+                    return if *status == EnclaveStatus::Ok as u8 { Ok(bytes.to_vec()) } else { Err(*status) };
                 }
                 said if said == Say::PutLedger as u8 => {
                     shelf.ledgers.push(rest.to_vec());
@@ -127,13 +127,13 @@ impl Instance {
     }
 
     fn seal(&mut self, shelf: &mut Shelf) {
-        let state = self.call(shelf, Call::Seal, &[]).unwrap();
+        let state = self.call(shelf, ParentCall::Seal, &[]).unwrap();
         shelf.states.push(state);
     }
 
     /// Steps charged, and held-out digits named rightly.
     fn report(&mut self, shelf: &mut Shelf) -> (u32, u32) {
-        let bytes = self.call(shelf, Call::Report, &[]).unwrap();
+        let bytes = self.call(shelf, ParentCall::Report, &[]).unwrap();
         let [charged, right] = [0, 4].map(|at| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap()));
         (charged, right)
     }
@@ -149,7 +149,7 @@ fn changed(blob: &[u8]) -> Vec<u8> {
 fn trained(machine: &Machine) -> (String, Shelf) {
     let mut shelf = Shelf::default();
     let mut enclave = start(machine, None);
-    enclave.call(&mut shelf, Call::Provision, &[]).unwrap();
+    enclave.call(&mut shelf, ParentCall::Provision, &[]).unwrap();
     enclave.seal(&mut shelf);
     let mut said = Ok(Vec::new());
     let mut restarts = 0;
@@ -157,24 +157,30 @@ fn trained(machine: &Machine) -> (String, Shelf) {
         let (newest, ledger) = (shelf.states.last().unwrap().clone(), shelf.ledgers.last().cloned());
         enclave = start(machine, ledger.as_ref());
         restarts += 1;
-        enclave.call(&mut shelf, Call::Resume, &newest).unwrap();
+        enclave.call(&mut shelf, ParentCall::Resume, &newest).unwrap();
         for _ in 0..7 {
-            said = enclave.call(&mut shelf, Call::Step, &[]);
+            said = enclave.call(&mut shelf, ParentCall::Step, &[]);
             if said.is_err() {
                 break;
             }
             enclave.seal(&mut shelf);
         }
     }
-    assert_eq!((said, restarts), (Err(Status::BudgetSpent as u8), 6));
+    assert_eq!((said, restarts), (Err(EnclaveStatus::BudgetSpent as u8), 6));
     let (steps, right) = enclave.report(&mut shelf);
-    let params = enclave.call(&mut shelf, Call::Params, &[]).unwrap();
+    let params = enclave.call(&mut shelf, ParentCall::Params, &[]).unwrap();
     let params: Vec<f32> = params.chunks_exact(4).map(|bytes| f32::from_le_bytes(bytes.try_into().unwrap())).collect();
     let lines = [
-        Line::Start { model: "softmax", method: "dp-sgd", dim: DIM as u32, samples: digits::TRAIN, private: false },
-        Line::BudgetSpent { steps },
-        Line::HeldOut { right, samples: digits::held_out().count() as u32 },
-        Line::Params(Digest::of(&params).value()),
+        ReportLine::Start {
+            model: "softmax",
+            method: "dp-sgd",
+            dim: DIM as u32,
+            samples: digits::TRAIN,
+            private: false,
+        },
+        ReportLine::BudgetSpent { steps },
+        ReportLine::HeldOut { right, samples: digits::held_out().count() as u32 },
+        ReportLine::Params(Digest::of(&params).value()),
     ];
     (lines.map(|line| format!("{line}\n")).concat(), shelf)
 }
@@ -187,28 +193,32 @@ fn trains_and_refuses_an_untrusted_parent() {
 
     let (newest, ledger) = (shelf.states.last().unwrap().clone(), shelf.ledgers.last().cloned());
     let (old, ledgers) = (shelf.states[20].clone(), shelf.ledgers.clone());
-    let mut refuses =
-        |what: &str, why: Status, machine: &Machine, ledger: Option<&Vec<u8>>, call: Call, bytes: &[u8]| {
-            let answer = start(machine, ledger).call(&mut shelf, call, bytes);
-            assert_eq!(answer, Err(why as u8), "{what}");
-        };
+    let mut refuses = |what: &str,
+                       why: EnclaveStatus,
+                       machine: &Machine,
+                       ledger: Option<&Vec<u8>>,
+                       call: ParentCall,
+                       bytes: &[u8]| {
+        let answer = start(machine, ledger).call(&mut shelf, call, bytes);
+        assert_eq!(answer, Err(why as u8), "{what}");
+    };
     let some = ledger.as_ref();
-    refuses("an older state", Status::Stale, &machine, some, Call::Resume, &old);
-    refuses("a changed state", Status::NotAuthentic, &machine, some, Call::Resume, &changed(&newest));
-    refuses("a state that was cut", Status::NotAuthentic, &machine, some, Call::Resume, &newest[1..]);
+    refuses("an older state", EnclaveStatus::Stale, &machine, some, ParentCall::Resume, &old);
+    refuses("a changed state", EnclaveStatus::NotAuthentic, &machine, some, ParentCall::Resume, &changed(&newest));
+    refuses("a state that was cut", EnclaveStatus::NotAuthentic, &machine, some, ParentCall::Resume, &newest[1..]);
     let spoilt = changed(some.unwrap());
-    refuses("a changed ledger", Status::NotAuthentic, &machine, Some(&spoilt), Call::Resume, &newest);
-    refuses("no ledger", Status::Ledger, &machine, None, Call::Resume, &newest);
-    refuses("a second provisioning", Status::Ledger, &machine, some, Call::Provision, &[]);
-    refuses("a step without a run", Status::Refused, &machine, some, Call::Step, &[]);
+    refuses("a changed ledger", EnclaveStatus::NotAuthentic, &machine, Some(&spoilt), ParentCall::Resume, &newest);
+    refuses("no ledger", EnclaveStatus::Ledger, &machine, None, ParentCall::Resume, &newest);
+    refuses("a second provisioning", EnclaveStatus::Ledger, &machine, some, ParentCall::Provision, &[]);
+    refuses("a step without a run", EnclaveStatus::Refused, &machine, some, ParentCall::Step, &[]);
     let other = Machine { count: machine.count.clone(), key: [8; 32] };
-    refuses("another machine", Status::NotAuthentic, &other, some, Call::Resume, &newest);
-    refuses("a counter that was put back", Status::Counter, &machine.at(3), some, Call::Resume, &newest);
+    refuses("another machine", EnclaveStatus::NotAuthentic, &other, some, ParentCall::Resume, &newest);
+    refuses("a counter that was put back", EnclaveStatus::Counter, &machine.at(3), some, ParentCall::Resume, &newest);
     for ledger in &ledgers {
         let mut enclave = start(&machine, Some(ledger));
-        enclave.call(&mut shelf, Call::ResumeOlder, &old).unwrap();
+        enclave.call(&mut shelf, ParentCall::ResumeOlder, &old).unwrap();
         assert_eq!(enclave.report(&mut shelf).0, train::BUDGET);
-        assert_eq!(enclave.call(&mut shelf, Call::Step, &[]), Err(Status::BudgetSpent as u8));
+        assert_eq!(enclave.call(&mut shelf, ParentCall::Step, &[]), Err(EnclaveStatus::BudgetSpent as u8));
     }
 }
 
@@ -217,19 +227,19 @@ fn trains_and_refuses_an_untrusted_parent() {
 fn crash_burns_the_step_and_twins_are_closed() {
     let (machine, mut shelf) = (Machine::new(7), Shelf::default());
     let mut enclave = start(&machine, None);
-    enclave.call(&mut shelf, Call::Provision, &[]).unwrap();
+    enclave.call(&mut shelf, ParentCall::Provision, &[]).unwrap();
     for _ in 0..10 {
-        enclave.call(&mut shelf, Call::Step, &[]).unwrap();
+        enclave.call(&mut shelf, ParentCall::Step, &[]).unwrap();
     }
     enclave.seal(&mut shelf);
-    enclave.call(&mut shelf, Call::Step, &[]).unwrap();
+    enclave.call(&mut shelf, ParentCall::Step, &[]).unwrap();
     let (state, ledger) = (shelf.states[0].clone(), shelf.ledgers.last().cloned());
     let mut twin = start(&machine, ledger.as_ref());
-    assert_eq!(twin.call(&mut shelf, Call::Resume, &state), Err(Status::Stale as u8));
-    twin.call(&mut shelf, Call::ResumeOlder, &state).unwrap();
+    assert_eq!(twin.call(&mut shelf, ParentCall::Resume, &state), Err(EnclaveStatus::Stale as u8));
+    twin.call(&mut shelf, ParentCall::ResumeOlder, &state).unwrap();
     assert_eq!(twin.report(&mut shelf).0, 11);
-    twin.call(&mut shelf, Call::Step, &[]).unwrap();
-    assert_eq!(enclave.call(&mut shelf, Call::Step, &[]), Err(Status::Counter as u8));
+    twin.call(&mut shelf, ParentCall::Step, &[]).unwrap();
+    assert_eq!(enclave.call(&mut shelf, ParentCall::Step, &[]), Err(EnclaveStatus::Counter as u8));
 }
 
 // A frame that is too long ends the stream; it is not read.
@@ -251,7 +261,7 @@ fn vsock_carries_the_same_frames() {
         return;
     }
     let (mut shelf, mut enclave) = (Shelf::default(), instance(&Machine::new(7), parent, platform));
-    enclave.call(&mut shelf, Call::Provision, &[]).unwrap();
-    enclave.call(&mut shelf, Call::Step, &[]).unwrap();
+    enclave.call(&mut shelf, ParentCall::Provision, &[]).unwrap();
+    enclave.call(&mut shelf, ParentCall::Step, &[]).unwrap();
     assert_eq!(enclave.report(&mut shelf).0, 1);
 }

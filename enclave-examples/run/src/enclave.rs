@@ -8,12 +8,12 @@ use damper_core::prelude::*;
 use damper_firmware_program::digits::{self, TRAIN};
 use damper_firmware_program::softmax::{self, DIM};
 use damper_firmware_program::train::{BUDGET, EXPECTED_BATCH};
-use damper_journal::{Allowance, Configuration, FirstBoot, Sealed, SealedError};
+use damper_journal::{Allowance, Configuration, FirstBoot, SealedError, SealedJournal};
 
 /// What a call says. The numbers are the module's interface.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(u32)]
-pub enum Status {
+pub enum EnclaveStatus {
     /// Done.
     Ok = 0,
     /// The budget is spent: nothing was released.
@@ -40,7 +40,7 @@ const ALLOWANCE: Allowance = Allowance { steps: 1, divergence: 0.0 };
 /// A run in memory.
 pub struct Enclave<P: Platform> {
     platform: P,
-    ledger: Ledger<Sealed<Counter<P>, Shelf<P>>>,
+    ledger: Ledger<SealedJournal<Counter<P>, Shelf<P>>>,
     config: DpSgdConfig,
     state: DpSgdState<DIM>,
     params: [f32; DIM],
@@ -59,79 +59,79 @@ fn charged() -> Option<Configuration> {
     Some(Configuration::of_ledger(BUDGET, &configured()?, DIM).with(b"enclave example, digits"))
 }
 
-fn status<C, V>(error: &SealedError<C, V>) -> Status {
+fn status<C, V>(error: &SealedError<C, V>) -> EnclaveStatus {
     match error {
-        SealedError::Vault(_) => Status::NotAuthentic,
-        SealedError::Blank | SealedError::Occupied => Status::Ledger,
-        SealedError::CounterBehind | SealedError::Forked | SealedError::Counter(_) => Status::Counter,
-        _ => Status::Refused,
+        SealedError::Vault(_) => EnclaveStatus::NotAuthentic,
+        SealedError::Blank | SealedError::Occupied => EnclaveStatus::Ledger,
+        SealedError::CounterBehind | SealedError::Forked | SealedError::Counter(_) => EnclaveStatus::Counter,
+        _ => EnclaveStatus::Refused,
     }
 }
 
 impl<P: Platform> Enclave<P> {
     /// Begins the run: once, by its owner's act.
-    pub fn provision(platform: P) -> Result<Self, Status> {
+    pub fn provision(platform: P) -> Result<Self, EnclaveStatus> {
         let (counter, shelf) = (Counter(platform.clone()), Shelf(platform.clone()));
-        let run = charged().ok_or(Status::Refused)?;
-        let store = Sealed::provision(counter, shelf, run, ALLOWANCE, FirstBoot::confirmed_by_owner())
+        let run = charged().ok_or(EnclaveStatus::Refused)?;
+        let store = SealedJournal::provision(counter, shelf, run, ALLOWANCE, FirstBoot::confirmed_by_owner())
             .map_err(|e| status(&e))?;
         Self::from(platform, store)
     }
 
     /// Goes on from a sealed state, which must be that of the newest charge; with `burn`, an older one will do, and the
     /// steps since are lost and stay paid.
-    pub fn resume(mut platform: P, sealed: &mut [u8; SEALED_STATE], burn: bool) -> Result<Self, Status> {
+    pub fn resume(mut platform: P, sealed: &mut [u8; SEALED_STATE], burn: bool) -> Result<Self, EnclaveStatus> {
         let (counter, shelf) = (Counter(platform.clone()), Shelf(platform.clone()));
-        let run = charged().ok_or(Status::Refused)?;
-        let store = Sealed::open(counter, shelf, run, ALLOWANCE).map_err(|e| status(&e))?;
+        let run = charged().ok_or(EnclaveStatus::Refused)?;
+        let store = SealedJournal::open(counter, shelf, run, ALLOWANCE).map_err(|e| status(&e))?;
         let mut enclave = Self::from(platform.clone(), store)?;
-        let message = seal::open(&mut platform, Label::State, sealed).map_err(|_| Status::NotAuthentic)?;
+        let message = seal::open(&mut platform, Label::State, sealed).map_err(|_| EnclaveStatus::NotAuthentic)?;
         let mut words =
             message.chunks_exact(4).map(|bytes| bytes.iter().rev().fold(0, |word, b| word << 8 | u32::from(*b)));
         enclave.released = words.next().unwrap_or_default();
         if enclave.released > enclave.ledger.charged_steps()
             || !(burn || enclave.released == enclave.ledger.charged_steps())
         {
-            return Err(Status::Stale);
+            return Err(EnclaveStatus::Stale);
         }
         let places = enclave.params.iter_mut().chain(&mut enclave.state.optimizer.momentum);
         places.zip(words).for_each(|(place, word)| *place = f32::from_bits(word));
         Ok(enclave)
     }
 
-    fn from(platform: P, store: Sealed<Counter<P>, Shelf<P>>) -> Result<Self, Status> {
-        let ledger = Ledger::open(store, BUDGET).map_err(|_| Status::Ledger)?;
-        let (released, config) = (ledger.charged_steps(), configured().ok_or(Status::Refused)?);
+    fn from(platform: P, store: SealedJournal<Counter<P>, Shelf<P>>) -> Result<Self, EnclaveStatus> {
+        let ledger = Ledger::open(store, BUDGET).map_err(|_| EnclaveStatus::Ledger)?;
+        let (released, config) = (ledger.charged_steps(), configured().ok_or(EnclaveStatus::Refused)?);
         Ok(Self { platform, ledger, config, state: config.state(), params: [0.0; DIM], released })
     }
 
     /// One private step: pays, persists, releases.
-    pub fn step(&mut self) -> Result<(), Status> {
+    pub fn step(&mut self) -> Result<(), EnclaveStatus> {
         // The same digest as everywhere needs the same, known key: a simulation. A product derives the run's key from the
         // sealing key and the run's number, or seals a random one.
         let generator = ChaCha20::<1>::simulation(2026);
         let mut grad = [0.0; DIM];
         let mut open = self.config.open(&mut self.state, &mut self.ledger).map_err(|error| match error {
-            OpenError::BudgetSpent => Status::BudgetSpent,
+            OpenError::BudgetSpent => EnclaveStatus::BudgetSpent,
             OpenError::Store(error) => status(&error),
-            OpenError::Call(_) => Status::Refused,
+            OpenError::Call(_) => EnclaveStatus::Refused,
         })?;
-        let batch = open.poisson_batch(&generator).map_err(|_| Status::Refused)?;
+        let batch = open.poisson_batch(&generator).map_err(|_| EnclaveStatus::Refused)?;
         for digit in batch.filter_map(digits::train) {
             softmax::gradient(&self.params, digit, &mut grad);
-            open.add_combined(&[&grad]).map_err(|_| Status::Refused)?;
+            open.add_combined(&[&grad]).map_err(|_| EnclaveStatus::Refused)?;
         }
-        open.finish(&mut self.params, &generator).map_err(|_| Status::Refused)?;
+        open.finish(&mut self.params, &generator).map_err(|_| EnclaveStatus::Refused)?;
         self.released = self.ledger.charged_steps();
         Ok(())
     }
 
     /// Seals the state into `to` (`[SEALED_STATE]`).
-    pub fn seal(&mut self, to: &mut [u8; SEALED_STATE]) -> Result<(), Status> {
+    pub fn seal(&mut self, to: &mut [u8; SEALED_STATE]) -> Result<(), EnclaveStatus> {
         let numbers = self.params.iter().chain(&self.state.optimizer.momentum).map(|x| x.to_bits());
         let words = core::iter::once(self.released).chain(numbers);
         to.iter_mut().zip(words.flat_map(u32::to_le_bytes)).for_each(|(to, byte)| *to = byte);
-        seal::seal(&mut self.platform, Label::State, to).map_err(|_| Status::Refused)
+        seal::seal(&mut self.platform, Label::State, to).map_err(|_| EnclaveStatus::Refused)
     }
 
     /// Released parameters.

@@ -15,5 +15,5 @@ mod platform;
 mod seal;
 mod shelf;
 
-pub use enclave::{Enclave, SEALED_STATE, Status};
+pub use enclave::{Enclave, EnclaveStatus, SEALED_STATE};
 pub use platform::{Platform, Refused, SEALED_LEDGER};

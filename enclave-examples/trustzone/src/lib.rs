@@ -15,7 +15,7 @@ pub const FAULTED: u32 = 0xdead_fa17;
 /// What a call says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
-pub enum Status {
+pub enum PartitionStatus {
     /// Done.
     Ok = 0,
     /// The budget is spent: nothing was released.
@@ -27,12 +27,12 @@ pub enum Status {
 /// The calls of the partition, in the order of the veneers. Every call takes two words and returns one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(usize)]
-pub enum Call {
-    /// Begins the run, once: a [`Status`].
+pub enum VeneerCall {
+    /// Begins the run, once: a [`PartitionStatus`].
     Provision,
-    /// One private step: a [`Status`].
+    /// One private step: a [`PartitionStatus`].
     Step,
-    /// Copies the released parameters to (address, number of f32): a [`Status`].
+    /// Copies the released parameters to (address, number of f32): a [`PartitionStatus`].
     Params,
     /// Steps charged.
     Charged,

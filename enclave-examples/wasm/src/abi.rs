@@ -1,8 +1,8 @@
-//! The module's exports: numbers and one buffer. A status is [`Status`]; 0 is success.
+//! The module's exports: numbers and one buffer. A status is [`EnclaveStatus`]; 0 is success.
 
 use crate::platform::Imports;
 use core::cell::RefCell;
-use damper_enclave_run::{SEALED_STATE, Status};
+use damper_enclave_run::{EnclaveStatus, SEALED_STATE};
 use damper_firmware_program::digits::{self, TRAIN};
 use damper_firmware_program::softmax::DIM;
 
@@ -21,10 +21,10 @@ unsafe impl Sync for OneThread {}
 static MODULE: OneThread = OneThread(RefCell::new(Module { enclave: None, buffer: [0; SEALED_STATE] }));
 
 /// A call from within a call, by an import, is refused.
-fn call(body: impl FnOnce(&mut Module) -> Result<(), Status>) -> u32 {
-    let result = MODULE.0.try_borrow_mut().map_err(|_| Status::Refused).and_then(|mut module| body(&mut module));
+fn call(body: impl FnOnce(&mut Module) -> Result<(), EnclaveStatus>) -> u32 {
+    let result = MODULE.0.try_borrow_mut().map_err(|_| EnclaveStatus::Refused).and_then(|mut module| body(&mut module));
     match result {
-        Ok(()) => Status::Ok as u32,
+        Ok(()) => EnclaveStatus::Ok as u32,
         Err(status) => status as u32,
     }
 }
@@ -72,13 +72,13 @@ pub extern "C" fn resume(burn: u32) -> u32 {
 /// One private step.
 #[unsafe(no_mangle)]
 pub extern "C" fn step() -> u32 {
-    call(|module| module.enclave.as_mut().ok_or(Status::Refused)?.step())
+    call(|module| module.enclave.as_mut().ok_or(EnclaveStatus::Refused)?.step())
 }
 
 /// Seals the state into the buffer.
 #[unsafe(no_mangle)]
 pub extern "C" fn seal() -> u32 {
-    call(|module| module.enclave.as_mut().ok_or(Status::Refused)?.seal(&mut module.buffer))
+    call(|module| module.enclave.as_mut().ok_or(EnclaveStatus::Refused)?.seal(&mut module.buffer))
 }
 
 /// Where the released parameters are, [`dim`] f32; null without a run.

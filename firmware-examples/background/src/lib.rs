@@ -50,7 +50,7 @@ pub struct Board<'a, F, D> {
 /// A released step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub struct Report {
+pub struct ReleasedStep {
     /// Steps charged so far.
     pub charged: u32,
     /// Held-out digits, which are public, that the released parameters name rightly: of 100.
@@ -63,7 +63,7 @@ pub struct Report {
 /// Why training ended before its budget was spent.
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
-pub enum Failure<E> {
+pub enum TrainingFailure<E> {
     /// The processor's arithmetic is not what the bounds assume.
     Arithmetic(ArithmeticError),
     /// A setting was refused.
@@ -76,25 +76,25 @@ pub enum Failure<E> {
     Snapshot(SnapshotError<RegionError<E>>),
 }
 
-impl<E> From<ConfigError> for Failure<E> {
+impl<E> From<ConfigError> for TrainingFailure<E> {
     fn from(error: ConfigError) -> Self {
         Self::Config(error)
     }
 }
 
-impl<E> From<CallError> for Failure<E> {
+impl<E> From<CallError> for TrainingFailure<E> {
     fn from(error: CallError) -> Self {
         Self::Call(error)
     }
 }
 
-impl<E> From<JournalError<RegionError<E>>> for Failure<E> {
+impl<E> From<JournalError<RegionError<E>>> for TrainingFailure<E> {
     fn from(error: JournalError<RegionError<E>>) -> Self {
         Self::Journal(error)
     }
 }
 
-impl<E> From<SnapshotError<RegionError<E>>> for Failure<E> {
+impl<E> From<SnapshotError<RegionError<E>>> for TrainingFailure<E> {
     fn from(error: SnapshotError<RegionError<E>>) -> Self {
         Self::Snapshot(error)
     }
@@ -120,9 +120,9 @@ fn places<F: NorFlash>(from: u32) -> [Range<u32>; 2] {
 /// The first that any part has. What was charged stays charged.
 pub async fn train<F: NorFlash, D: DelayNs>(
     board: Board<'_, F, D>,
-    mut report: impl FnMut(Report),
-) -> Result<[f32; DIM], Failure<F::Error>> {
-    self_test().map_err(Failure::Arithmetic)?;
+    mut report: impl FnMut(ReleasedStep),
+) -> Result<[f32; DIM], TrainingFailure<F::Error>> {
+    self_test().map_err(TrainingFailure::Arithmetic)?;
     let Board { flash, from, noise, first_boot, mut delay, clock } = board;
     let [ledger_place, snapshot_place] = places::<F>(from);
     let region = || Region::new(flash, ledger_place.clone());
@@ -158,7 +158,7 @@ pub async fn train<F: NorFlash, D: DelayNs>(
         step.finish(&mut params, noise)?;
         let _cycles = clock().wrapping_sub(begun);
         snapshots.save(ledger.charged_steps(), &mut (&mut params[..], &mut state))?;
-        report(Report {
+        report(ReleasedStep {
             charged: ledger.charged_steps(),
             right: digits::held_out().filter(|digit| softmax::is_right(&params, *digit)).count() as u32,
             #[cfg(feature = "cycles")]

@@ -1,6 +1,6 @@
 //! The background task without a board: on a flash in RAM, beside another task, over two power cuts.
 
-use crate::{BUDGET, Board, Failure, FirstBoot, bytes, train};
+use crate::{BUDGET, Board, FirstBoot, TrainingFailure, bytes, train};
 use core::cell::{Cell, RefCell};
 use core::convert::Infallible;
 use damper_core::numerics::digest::Digest;
@@ -29,7 +29,7 @@ enum End {
     /// The power was lost after so many turns of the other task.
     Cut(u32),
     /// Training ended, with this digest of the parameters, after so many steps were released in this session.
-    Trained(Result<u64, Failure<Infallible>>, u32),
+    Trained(Result<u64, TrainingFailure<Infallible>>, u32),
 }
 
 /// From power on until `cut` is true of (steps released in this session, turns of the other task since), or until the budget is spent.
@@ -60,7 +60,7 @@ fn session(flash: &RefCell<Ram<'_>>, first_boot: Option<FirstBoot>, cut: impl Fn
 fn over(cuts: &[fn(u32, u32) -> bool], bytes: &mut [u8]) -> Option<(u64, u32)> {
     let flash = RefCell::new(Ram(bytes));
     // Without the owner's word a blank flash is no run.
-    let End::Trained(Err(Failure::Journal(damper_journal::JournalError::Blank)), 0) =
+    let End::Trained(Err(TrainingFailure::Journal(damper_journal::JournalError::Blank)), 0) =
         session(&flash, None, |_, _| false)
     else {
         return None;

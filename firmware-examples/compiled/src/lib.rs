@@ -73,9 +73,9 @@ program! {
 }
 
 /// Ends the program of a board with the digest said, or with a failure.
-pub fn say(digest: Option<u64>, say: impl FnOnce(damper_firmware_program::line::Line<'_>)) -> bool {
+pub fn say(digest: Option<u64>, say: impl FnOnce(damper_firmware_program::line::ReportLine<'_>)) -> bool {
     if let Some(digest) = digest {
-        say(damper_firmware_program::line::Line::Params(digest));
+        say(damper_firmware_program::line::ReportLine::Params(digest));
     }
     digest.is_some()
 }

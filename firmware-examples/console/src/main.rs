@@ -3,13 +3,13 @@
 
 use damper_core::noise::NoiseWord;
 use damper_core::private::SumWord;
-use damper_firmware_program::model::Model;
+use damper_firmware_program::model::DeviceModel;
 use damper_firmware_program::train::{self, method};
 use damper_firmware_program::{correlated, federated, methods::METHODS, mlp, personalise, replay, softmax};
 use damper_replay::Memory;
 use std::process::ExitCode;
 
-fn by<const D: usize>(model: &Model<D>, name: &str) -> bool {
+fn by<const D: usize>(model: &DeviceModel<D>, name: &str) -> bool {
     method::all()
         .find(|(method, _)| *method == name)
         .is_some_and(|method| train::by(model, method, &mut |line| println!("{line}")))

@@ -7,8 +7,8 @@ mod ticks;
 pub use ticks::Ticks;
 
 use cortex_m_semihosting::debug;
-use damper_firmware_measure::memory::Memory;
-use damper_firmware_program::line::Line;
+use damper_firmware_measure::memory::MemoryMap;
+use damper_firmware_program::line::ReportLine;
 #[cfg(feature = "defmt")]
 use defmt_semihosting as _;
 
@@ -25,24 +25,24 @@ unsafe extern "C" {
 
 /// Logs a line with defmt.
 #[cfg(feature = "defmt")]
-pub fn say(line: Line<'_>) {
+pub fn say(line: ReportLine<'_>) {
     defmt::println!("{}", line);
 }
 
 /// Says a line as plain text.
 #[cfg(not(feature = "defmt"))]
-pub fn say(line: Line<'_>) {
+pub fn say(line: ReportLine<'_>) {
     cortex_m_semihosting::hprintln!("{}", line);
 }
 
 /// Checks the processor's arithmetic, runs a program, says what it took of the board, and ends with whether it went as it should.
-pub fn run(program: impl FnOnce(fn(Line<'_>)) -> bool) -> ! {
+pub fn run(program: impl FnOnce(fn(ReportLine<'_>)) -> bool) -> ! {
     if damper_core::self_test().is_err() {
         exit(false);
     }
     let at = |symbol: *const u8| symbol as usize;
     let variables = at(&raw const __sdata)..at(&raw const __edata);
-    let memory = Memory {
+    let memory = MemoryMap {
         flash: at(&raw const __vector_table)..at(&raw const __sidata) + variables.len(),
         statics: variables.start..at(&raw const __euninit),
         stack: at(&raw const _stack_end)..at(&raw const _stack_start),

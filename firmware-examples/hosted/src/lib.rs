@@ -44,7 +44,7 @@ impl fmt::Display for Fault {
 }
 
 /// A file, read from its beginning.
-pub struct File {
+pub struct HostedFile {
     file: fs::File,
     block: [u8; BLOCK],
     /// The bytes of the block that were not given yet.
@@ -52,7 +52,7 @@ pub struct File {
     end: usize,
 }
 
-impl File {
+impl HostedFile {
     /// The file that the command line names: all that follows the program and a space.
     ///
     /// # Errors
@@ -74,7 +74,7 @@ impl File {
     }
 }
 
-impl Source for File {
+impl Source for HostedFile {
     type Error = Fault;
 
     fn read(&mut self, out: &mut [u8]) -> Result<(), Fault> {

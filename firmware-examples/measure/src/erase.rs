@@ -30,7 +30,7 @@ fn inverse(index: u8) -> u32 {
 
 /// Words of the key that were found.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Left {
+pub struct KeyRemains {
     /// Where the generator was.
     pub in_place: u32,
     /// Below the caller's frame: where the key came from, what was moved, what registers did not hold.
@@ -43,7 +43,7 @@ pub struct Left {
 /// pushes it. 32 of 256 bits; on x86-64 there is none.
 const PUSHED: RangeInclusive<u32> = if cfg!(target_arch = "x86_64") { 0..=0 } else { 0..=1 };
 
-impl Left {
+impl KeyRemains {
     /// Returns true if the scan works and found no more than registers that were pushed.
     #[must_use]
     pub fn is_erased(self) -> bool {
@@ -54,7 +54,7 @@ impl Left {
 /// Trains with a key and scans. `None` where a step was refused, or the stack pointer cannot be read.
 #[inline(never)]
 #[must_use]
-pub fn left() -> Option<Left> {
+pub fn left() -> Option<KeyRemains> {
     let top = stack_pointer()?;
     let below = top - BELOW..top;
     // SAFETY: below the stack pointer of a stack that has room for it; nothing lives there.
@@ -63,7 +63,7 @@ pub fn left() -> Option<Left> {
     let done = train_with_key(&mut before, &mut here);
     // The place is within the stack that was scanned; it is told apart, for that is what `Drop` is for.
     let (on_stack, in_place) = (found(below), found(here));
-    done.map(|()| Left { in_place, on_stack, before })
+    done.map(|()| KeyRemains { in_place, on_stack, before })
 }
 
 /// As a product does: bytes from somewhere, the key, the generator, training, the end.

@@ -15,7 +15,7 @@ use damper_core::optimizer::{
 };
 use damper_core::private::{Released, SumWord};
 use damper_core::step::StepState;
-use damper_firmware_program::mark::{self, Region};
+use damper_firmware_program::mark::{self, CountedRegion};
 use damper_firmware_program::step;
 
 /// Parameters.
@@ -45,7 +45,7 @@ impl Optimizer<()> for Still {
 /// Three steps, the last two with their finish between the marks: the first fills histories.
 #[inline(never)]
 fn finish<F: Filter<FS>, FS, O: Optimizer<OS>, OS>(
-    region: Region,
+    region: CountedRegion,
     filter: F,
     filter_state: FS,
     optimizer: O,

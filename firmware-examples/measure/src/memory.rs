@@ -2,11 +2,11 @@
 
 use crate::stack;
 use core::ops::Range;
-use damper_firmware_program::line::Line;
+use damper_firmware_program::line::ReportLine;
 
 /// Addresses, by a board's linker script.
 #[derive(Clone, Debug)]
-pub struct Memory {
+pub struct MemoryMap {
     /// What is in flash: vector table, code, constants, initial values of variables.
     pub flash: Range<usize>,
     /// Static variables.
@@ -15,11 +15,11 @@ pub struct Memory {
     pub stack: Range<usize>,
 }
 
-impl Memory {
+impl MemoryMap {
     /// Runs a program: the line that says what it took. The stack is counted from where it begins, the caller's frames included.
-    pub fn taken_by(&self, program: impl FnOnce()) -> Line<'static> {
+    pub fn taken_by(&self, program: impl FnOnce()) -> ReportLine<'static> {
         let lowest = stack::lowest(self.stack.start, program);
-        Line::Taken {
+        ReportLine::Taken {
             stack: lowest.map_or(0, |lowest| self.stack.end.saturating_sub(lowest)) as u32,
             flash: self.flash.len() as u32,
             statics: self.statics.len() as u32,

@@ -9,7 +9,7 @@ use damper_core::optimizer::{Sgd, SgdState};
 use damper_core::private::SumWord;
 use damper_core::step::StepState;
 use damper_firmware_program::flash::{Ram, SECTOR};
-use damper_firmware_program::mark::{self, Region};
+use damper_firmware_program::mark::{self, CountedRegion};
 use damper_firmware_program::step::{self, DIM};
 use damper_journal::{Configuration, FirstBoot, Journal};
 
@@ -18,7 +18,7 @@ type Step = step::With<Identity, Sgd>;
 /// Bytes of stack that open, one sample and finish need beside the caller's buffers; none where the step was refused or the
 /// stack is not ours to paint.
 #[inline(never)]
-fn with_store<S: Store>(region: Region, step: &Step, store: S) -> Option<usize> {
+fn with_store<S: Store>(region: CountedRegion, step: &Step, store: S) -> Option<usize> {
     let (mut sum, mut momentum, mut params, grad) = ([SumWord::ZERO; DIM], [0f32; DIM], [0f32; DIM], [0.25f32; DIM]);
     let generator = ChaCha20::<1>::simulation(black_box(7));
     let mut ledger = Ledger::resume(store, black_box(1), 0);

@@ -9,7 +9,7 @@
 //! Two vectors of 64 words, and 16 bytes a parameter for the two buffers of `Blt<2>`.
 
 use crate::digits::{self, PIXELS, TRAIN};
-use crate::line::{Failure, Line};
+use crate::line::{ReportLine, RunFailure};
 use damper_core::accounting::Ledger;
 use damper_core::clip::FlatL2;
 use damper_core::filter::Identity;
@@ -33,7 +33,7 @@ const CLIP: f32 = 8.0;
 const DIM: u32 = PIXELS as u32;
 
 /// Measures the three; whether it went as it should. Every line goes to `say`.
-pub fn run(mut say: impl FnMut(Line<'_>)) -> bool {
+pub fn run(mut say: impl FnMut(ReportLine<'_>)) -> bool {
     match compare(&mut say) {
         Ok(()) => true,
         Err(failure) => {
@@ -43,7 +43,7 @@ pub fn run(mut say: impl FnMut(Line<'_>)) -> bool {
     }
 }
 
-fn compare(say: &mut dyn FnMut(Line<'_>)) -> Result<(), Failure> {
+fn compare(say: &mut dyn FnMut(ReportLine<'_>)) -> Result<(), RunFailure> {
     let (grid, order) = (Grid::new(16)?, Participation::new(STEPS, SEPARATION, EPOCHS)?.of_samples(TRAIN)?);
     // A digit moves the ten independent releases by √10 clips together.
     let independent = DiscreteGaussian::<i32>::with_multiplier(grid, sqrt_f64(f64::from(EPOCHS)))?;
@@ -62,12 +62,12 @@ fn correlated<K: Correlation, B: AsMut<[NoiseWord]>>(
     memory: B,
     grid: Grid,
     order: Participation,
-    say: &mut dyn FnMut(Line<'_>),
-) -> Result<(), Failure> {
+    say: &mut dyn FnMut(ReportLine<'_>),
+) -> Result<(), RunFailure> {
     let mechanism: CorrelatedGaussian<i32, K, B> =
         CorrelatedGaussian::with_multiplier(grid, 1.0, correlation, order, DIM)?;
     if mechanism.event()?.multiplier() < 1.0 {
-        return Err(Failure::Refused("noise of a smaller multiplier than asked for"));
+        return Err(RunFailure::Refused("noise of a smaller multiplier than asked for"));
     }
     let measured = measure(mechanism, CorrelatedState::new(memory), order)?;
     say(line(name, measured, mechanism.multiplier(), correlation.error(order)));
@@ -75,9 +75,9 @@ fn correlated<K: Correlation, B: AsMut<[NoiseWord]>>(
 }
 
 /// The deviations in hundredths of a clip: measured, and `σ·√E` of noise with this multiplier.
-fn line(noise: &str, measured: f64, multiplier: f64, error: f64) -> Line<'_> {
+fn line(noise: &str, measured: f64, multiplier: f64, error: f64) -> ReportLine<'_> {
     let hundredths = |x: f64| (100.0 * x) as u32;
-    Line::PrefixNoise {
+    ReportLine::PrefixNoise {
         noise,
         measured: hundredths(measured / f64::from(CLIP)),
         theory: hundredths(multiplier * sqrt_f64(error)),
@@ -89,7 +89,7 @@ fn measure<M: Mechanism<Word = SumWord<i32>>>(
     mechanism: M,
     noise: M::NoiseState,
     order: Participation,
-) -> Result<f64, Failure> {
+) -> Result<f64, RunFailure> {
     let step = PrivateStep::new(Slots {
         mechanism,
         clip: FlatL2,
@@ -105,7 +105,7 @@ fn measure<M: Mechanism<Word = SumWord<i32>>>(
     let (mut params, mut grad) = ([0.0f32; PIXELS], [0.0f32; PIXELS]);
     let mut state =
         StepState::new([SumWord::ZERO; PIXELS], (), SgdState { momentum: [0.0f32; 0] }, ()).with_noise(noise);
-    while let Some(mut open) = step.begin(&mut state, &mut ledger).map_err(|_| Failure::Refused("a step"))? {
+    while let Some(mut open) = step.begin(&mut state, &mut ledger).map_err(|_| RunFailure::Refused("a step"))? {
         for digit in order.batch(open.number()).unwrap_or_default().filter_map(digits::train) {
             for (grad, pixel) in grad.iter_mut().zip(digit.inputs()) {
                 *grad = -pixel;

@@ -9,7 +9,7 @@
 //! Three vectors of `DIM` words: parameters, gradient and sum. 7.8 KB; the bytes leave as they are made.
 
 use crate::digits::{self, TRAIN};
-use crate::line::{Failure, Hex, Line};
+use crate::line::{Hex, ReportLine, RunFailure};
 use crate::mark::{GRADIENT, PROGRAM};
 use crate::softmax::{self, DIM};
 use damper_core::accounting::Ledger;
@@ -30,13 +30,13 @@ pub const SAMPLES: u32 = 100;
 pub const DEVICES: u32 = TRAIN / SAMPLES;
 
 /// The first round of device `number`, counted from 1; whether it went as it should. Lines go to `say`, and the bytes in them.
-pub fn run(number: u32, mut say: impl FnMut(Line<'_>)) -> bool {
+pub fn run(number: u32, mut say: impl FnMut(ReportLine<'_>)) -> bool {
     let mut hex = Hex::new();
-    let sent = emit(number, |bytes| hex.push(bytes, |piece| say(Line::Update(piece))));
-    hex.end(|piece| say(Line::Update(piece)));
+    let sent = emit(number, |bytes| hex.push(bytes, |piece| say(ReportLine::Update(piece))));
+    hex.end(|piece| say(ReportLine::Update(piece)));
     match sent {
         Ok(bytes) => {
-            say(Line::Emitted { device: number, samples: SAMPLES, bytes });
+            say(ReportLine::Emitted { device: number, samples: SAMPLES, bytes });
             true
         }
         Err(failure) => {
@@ -51,7 +51,7 @@ pub fn run(number: u32, mut say: impl FnMut(Line<'_>)) -> bool {
 /// # Errors
 ///
 /// Something was refused, and nothing was given out.
-pub fn emit(number: u32, mut sink: impl FnMut(&[u8])) -> Result<u32, Failure> {
+pub fn emit(number: u32, mut sink: impl FnMut(&[u8])) -> Result<u32, RunFailure> {
     let step = PrivateStep::new(Slots {
         mechanism: DiscreteGaussian::<i32>::with_multiplier(Grid::new(16)?, 2.0)?,
         clip: FlatL2,
@@ -71,7 +71,7 @@ pub fn emit(number: u32, mut sink: impl FnMut(&[u8])) -> Result<u32, Failure> {
     PROGRAM.begin();
     let mut open = match step.open(&mut state, &mut ledger) {
         Ok(open) => open,
-        Err(OpenError::BudgetSpent) => return Err(Failure::Refused("the budget is spent")),
+        Err(OpenError::BudgetSpent) => return Err(RunFailure::Refused("the budget is spent")),
         Err(OpenError::Call(error)) => return Err(error.into()),
         Err(OpenError::Store(never)) => match never {},
     };

@@ -5,7 +5,7 @@ use damper_core::error::{CallError, ConfigError};
 
 /// Why a run ended early.
 #[derive(Debug)]
-pub enum Failure {
+pub enum RunFailure {
     /// A configuration was refused.
     Config(ConfigError),
     /// A call was refused.
@@ -14,28 +14,28 @@ pub enum Failure {
     Refused(&'static str),
 }
 
-impl From<ConfigError> for Failure {
+impl From<ConfigError> for RunFailure {
     fn from(error: ConfigError) -> Self {
         Self::Config(error)
     }
 }
 
-impl From<CallError> for Failure {
+impl From<CallError> for RunFailure {
     fn from(error: CallError) -> Self {
         Self::Call(error)
     }
 }
 
-impl Failure {
+impl RunFailure {
     /// The line that says it.
     #[must_use]
-    pub fn line<'a>(&self) -> Line<'a> {
+    pub fn line<'a>(&self) -> ReportLine<'a> {
         match *self {
-            Self::Config(error) => Line::Failed(error.parameter),
+            Self::Config(error) => ReportLine::Failed(error.parameter),
             Self::Call(CallError::Length { what, .. } | CallError::Order(what)) | Self::Refused(what) => {
-                Line::Failed(what)
+                ReportLine::Failed(what)
             }
-            Self::Call(_) => Line::Failed("a call was refused"),
+            Self::Call(_) => ReportLine::Failed("a call was refused"),
         }
     }
 }
@@ -91,7 +91,7 @@ impl Hex {
 
 /// One line.
 #[derive(Clone, Copy)]
-pub enum Line<'a> {
+pub enum ReportLine<'a> {
     /// What runs.
     Start {
         /// The model's name.
@@ -175,7 +175,7 @@ pub enum Line<'a> {
     Failed(&'static str),
 }
 
-impl fmt::Display for Line<'_> {
+impl fmt::Display for ReportLine<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Start { model, method, dim, samples, private } => {
@@ -215,7 +215,7 @@ impl fmt::Display for Line<'_> {
 }
 
 #[cfg(feature = "defmt")]
-impl defmt::Format for Line<'_> {
+impl defmt::Format for ReportLine<'_> {
     fn format(&self, f: defmt::Formatter<'_>) {
         match *self {
             Self::Start { model, method, dim, samples, private } => {

@@ -2,12 +2,12 @@
 
 /// A region to count.
 #[derive(Clone, Copy)]
-pub struct Region {
+pub struct CountedRegion {
     begin: fn(),
     end: fn(),
 }
 
-impl Region {
+impl CountedRegion {
     /// Calls `work` between the marks.
     #[inline(always)]
     pub fn of<T>(&self, work: impl FnOnce() -> T) -> T {
@@ -35,7 +35,7 @@ macro_rules! regions {
     ($($region:ident: $begin:ident $first:literal $end:ident $second:literal;)*) => {
         $(
             #[doc = concat!("From `", stringify!($begin), "` to `", stringify!($end), "`.")]
-            pub const $region: Region = Region { begin: $begin, end: $end };
+            pub const $region: CountedRegion = CountedRegion { begin: $begin, end: $end };
 
             #[inline(never)]
             fn $begin() {

@@ -230,13 +230,13 @@ fn adagrad_norm([memory, ..]: &mut Vectors, work: &mut Work) -> Option<u64> {
 }
 
 /// A method, and what its run ends with on every target.
-pub struct Method {
+pub struct MethodCase {
     run: fn(&mut Vectors, &mut Work) -> Option<u64>,
     /// The digest of the parameters at the end.
     pub digest: u64,
 }
 
-impl Method {
+impl MethodCase {
     /// Runs the method; the digest of the parameters at the end, `None` where anything was refused.
     #[must_use]
     pub fn run(&self) -> Option<u64> {
@@ -250,7 +250,7 @@ impl Method {
 macro_rules! methods {
     ($($name:literal: $run:expr, $digest:literal;)*) => {
         /// Every method.
-        pub static METHODS: [Method; 20] = [$(Method { run: $run, digest: $digest }),*];
+        pub static METHODS: [MethodCase; 20] = [$(MethodCase { run: $run, digest: $digest }),*];
         /// Their names.
         pub static NAMES: [&str; METHODS.len()] = [$($name),*];
     };

@@ -5,7 +5,7 @@
 
 use crate::digits::{CLASSES, Digit, PIXELS};
 use crate::layer;
-use crate::model::Model;
+use crate::model::DeviceModel;
 use damper_core::numerics::function::exp_f32;
 
 const HIDDEN: usize = 8;
@@ -14,7 +14,7 @@ const FIRST: usize = HIDDEN * PIXELS + HIDDEN;
 pub const DIM: usize = FIRST + CLASSES * HIDDEN + CLASSES;
 
 /// The model.
-pub const MODEL: Model<DIM> = Model {
+pub const MODEL: DeviceModel<DIM> = DeviceModel {
     name: "mlp",
     tensors: &[FIRST - HIDDEN, HIDDEN, CLASSES * HIDDEN, CLASSES],
     start,

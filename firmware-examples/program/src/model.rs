@@ -15,7 +15,7 @@ pub use crate::softmax::MODEL as CHOSEN;
 compile_error!("a build trains one model: `model-mlp` and `model-streamed` are two");
 
 /// A model with `DIM` parameters.
-pub struct Model<const DIM: usize> {
+pub struct DeviceModel<const DIM: usize> {
     /// Its name.
     pub name: &'static str,
     /// Parameters of each of its tensors, in order; `DIM` together.
@@ -26,7 +26,7 @@ pub struct Model<const DIM: usize> {
     pub gradient: fn(&[f32; DIM], Digit, &mut [f32; DIM]),
     /// The same gradient a segment at a time, if the model can.
     #[cfg(any(test, feature = "model-streamed"))]
-    pub stream: Option<Stream<DIM>>,
+    pub stream: Option<StreamedModel<DIM>>,
     /// Whether it names the digit.
     pub is_right: fn(&[f32; DIM], Digit) -> bool,
 }
@@ -34,7 +34,7 @@ pub struct Model<const DIM: usize> {
 /// A gradient of a model with `DIM` parameters that is never in memory.
 #[cfg(any(test, feature = "model-streamed"))]
 #[derive(Clone, Copy)]
-pub struct Stream<const DIM: usize> {
+pub struct StreamedModel<const DIM: usize> {
     /// The gradient of the scores of one digit: once a sample.
     pub errors: fn(&[f32; DIM], Digit) -> [f32; CLASSES],
     /// Yields the gradient of the parameters: as often as the step asks.
@@ -76,7 +76,7 @@ mod tests {
         cross_entropy(&dense(second, &hidden, CLASSES), digit.label)
     }
 
-    fn check<const DIM: usize>(model: &Model<DIM>, loss: fn(&[f64], Digit) -> f64) {
+    fn check<const DIM: usize>(model: &DeviceModel<DIM>, loss: fn(&[f64], Digit) -> f64) {
         assert_eq!(model.tensors.iter().sum::<usize>(), DIM);
         let mut params = [f32::NAN; DIM];
         (model.start)(&mut params);

@@ -9,7 +9,7 @@ use crate::digits::{self, CLASSES, TRAIN};
 use crate::extractor::{self, DIM, FEATURES};
 use crate::flash::{Ram, SECTOR};
 use crate::layer;
-use crate::line::{Failure, Line};
+use crate::line::{ReportLine, RunFailure};
 use crate::mark::{GRADIENT, PROGRAM};
 use crate::sensor::{self, Reading};
 use damper_core::accounting::{Ledger, Rate};
@@ -50,7 +50,7 @@ fn gradient(params: &Params, reading: &Reading, grad: &mut Params) {
 }
 
 /// Readings held out that the layer names rightly, and how many there are.
-fn held_out(params: &Params) -> Line<'static> {
+fn held_out(params: &Params) -> ReportLine<'static> {
     let (mut right, mut samples) = (0, 0);
     for reading in digits::held_out().map(sensor::read) {
         let mut scores = [0.0; CLASSES];
@@ -58,7 +58,7 @@ fn held_out(params: &Params) -> Line<'static> {
         right += u32::from(layer::best(&scores) == usize::from(reading.label));
         samples += 1;
     }
-    Line::HeldOut { right, samples }
+    ReportLine::HeldOut { right, samples }
 }
 
 /// What a power-up does.
@@ -70,7 +70,7 @@ struct Session {
 type Step = PrivateStep<Identity, Sgd>;
 
 /// The step of every power-up.
-fn step() -> Result<Step, Failure> {
+fn step() -> Result<Step, RunFailure> {
     let step = PrivateStep::new(Slots {
         mechanism: DiscreteGaussian::<i32>::with_multiplier(Grid::new(GRID_BITS)?, MULTIPLIER)?,
         clip: FlatL2,
@@ -84,16 +84,16 @@ fn step() -> Result<Step, Failure> {
 }
 
 /// From power-up to power cut, or until the budget is spent. What is in `params` at first is forgotten: flash has the layer.
-fn session(step: &Step, run: Configuration, flash: &mut [u8], params: &mut Params) -> Result<Session, Failure> {
-    const NO_FLASH: Failure = Failure::Refused("the flash");
+fn session(step: &Step, run: Configuration, flash: &mut [u8], params: &mut Params) -> Result<Session, RunFailure> {
+    const NO_FLASH: RunFailure = RunFailure::Refused("the flash");
     let (ledger_flash, snapshot_flash) = flash.split_at_mut_checked(LEDGER_BYTES).ok_or(NO_FLASH)?;
-    let journal = Journal::open(Ram(ledger_flash), run).map_err(|_| Failure::Refused("the journal"))?;
+    let journal = Journal::open(Ram(ledger_flash), run).map_err(|_| RunFailure::Refused("the journal"))?;
     let paid = journal.record().paid;
     let mut snapshots =
-        Snapshots::open(Ram(snapshot_flash), run, paid).map_err(|_| Failure::Refused("the snapshot"))?;
+        Snapshots::open(Ram(snapshot_flash), run, paid).map_err(|_| RunFailure::Refused("the snapshot"))?;
     extractor::public_layer(params);
     if snapshots.newest().is_some() {
-        snapshots.load(params).map_err(|_| Failure::Refused("the snapshot"))?;
+        snapshots.load(params).map_err(|_| RunFailure::Refused("the snapshot"))?;
     }
     // A product takes its key from the chip's true random generator.
     let generator = ChaCha20::<1>::simulation(2026);
@@ -107,7 +107,7 @@ fn session(step: &Step, run: Configuration, flash: &mut [u8], params: &mut Param
             Ok(open) => open,
             Err(OpenError::BudgetSpent) => return Ok(Session { released, spent: true }),
             Err(OpenError::Call(error)) => return Err(error.into()),
-            Err(OpenError::Store(_)) => return Err(Failure::Refused("the journal")),
+            Err(OpenError::Store(_)) => return Err(RunFailure::Refused("the journal")),
         };
         for digit in open.poisson_batch(&generator)?.filter_map(digits::train) {
             GRADIENT.of(|| gradient(params, &sensor::read(digit), &mut grad));
@@ -115,39 +115,39 @@ fn session(step: &Step, run: Configuration, flash: &mut [u8], params: &mut Param
         }
         open.finish(params, &generator)?;
         released += 1;
-        snapshots.save(ledger.charged_steps(), params).map_err(|_| Failure::Refused("the snapshot"))?;
+        snapshots.save(ledger.charged_steps(), params).map_err(|_| RunFailure::Refused("the snapshot"))?;
         PROGRAM.end();
     }
     Ok(Session { released, spent: false })
 }
 
-fn adapt(say: &mut impl FnMut(Line<'_>)) -> Result<(), Failure> {
+fn adapt(say: &mut impl FnMut(ReportLine<'_>)) -> Result<(), RunFailure> {
     let mut flash = [0xff; FLASH_BYTES];
     let ledger_flash = flash.get_mut(..LEDGER_BYTES).unwrap_or_default();
     let step = step()?;
     // What a charge stands for.
     let run = Configuration::of_ledger(BUDGET, &step, DIM).with(b"personalise 1");
     Journal::provision(Ram(ledger_flash), run, FirstBoot::confirmed_by_owner())
-        .map_err(|_| Failure::Refused("the journal"))?;
+        .map_err(|_| RunFailure::Refused("the journal"))?;
     let mut params = [0.0; DIM];
     extractor::public_layer(&mut params);
-    say(Line::Personalise { dim: DIM as u32, features: FEATURES as u32, samples: TRAIN });
+    say(ReportLine::Personalise { dim: DIM as u32, features: FEATURES as u32, samples: TRAIN });
     say(held_out(&params));
     let (mut released, mut spent) = (0, false);
     while !spent {
         let session = session(&step, run, &mut flash, &mut params)?;
         released += session.released;
         spent = session.spent;
-        say(Line::PowerUp { released, spent });
+        say(ReportLine::PowerUp { released, spent });
     }
-    say(Line::Burned { paid: BUDGET, released });
+    say(ReportLine::Burned { paid: BUDGET, released });
     say(held_out(&params));
-    say(Line::Params(Digest::of(&params).value()));
+    say(ReportLine::Params(Digest::of(&params).value()));
     Ok(())
 }
 
 /// Adapts until the budget is spent; whether it went as it should. Every line goes to `say`.
-pub fn run(mut say: impl FnMut(Line<'_>)) -> bool {
+pub fn run(mut say: impl FnMut(ReportLine<'_>)) -> bool {
     match adapt(&mut say) {
         Ok(()) => true,
         Err(failure) => {

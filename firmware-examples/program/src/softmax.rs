@@ -2,9 +2,9 @@
 
 use crate::digits::{CLASSES, Digit, PIXELS};
 use crate::layer;
-use crate::model::Model;
+use crate::model::DeviceModel;
 #[cfg(any(test, feature = "model-streamed"))]
-use crate::model::Stream;
+use crate::model::StreamedModel;
 #[cfg(any(test, feature = "model-streamed"))]
 use damper_core::clip::Segments;
 
@@ -12,13 +12,13 @@ use damper_core::clip::Segments;
 pub const DIM: usize = CLASSES * PIXELS + CLASSES;
 
 /// The model.
-pub const MODEL: Model<DIM> = Model {
+pub const MODEL: DeviceModel<DIM> = DeviceModel {
     name: "softmax",
     tensors: &[CLASSES * PIXELS, CLASSES],
     start: |params| params.fill(0.0),
     gradient,
     #[cfg(any(test, feature = "model-streamed"))]
-    stream: Some(Stream { errors, rows }),
+    stream: Some(StreamedModel { errors, rows }),
     is_right,
 };
 

@@ -9,19 +9,23 @@
 pub mod method;
 mod run;
 
-pub use run::{BUDGET, EXPECTED_BATCH, Run};
+pub use run::{BUDGET, DeviceRun, EXPECTED_BATCH};
 
-use crate::line::Line;
-use crate::model::{self, Model};
+use crate::line::ReportLine;
+use crate::model::{self, DeviceModel};
 
 /// Trains the chosen model by the chosen method until the budget is spent; whether it went as it should. Every line goes to `say`.
-pub fn run(mut say: impl FnMut(Line<'_>)) -> bool {
+pub fn run(mut say: impl FnMut(ReportLine<'_>)) -> bool {
     by(&model::CHOSEN, method::chosen(), &mut say)
 }
 
 /// The same with this model and method.
-pub fn by<const D: usize>(model: &Model<D>, (name, method): method::Method<D>, say: &mut dyn FnMut(Line<'_>)) -> bool {
-    match method(Run { model, method: name, say: &mut *say }) {
+pub fn by<const D: usize>(
+    model: &DeviceModel<D>,
+    (name, method): method::NamedMethod<D>,
+    say: &mut dyn FnMut(ReportLine<'_>),
+) -> bool {
+    match method(DeviceRun { model, method: name, say: &mut *say }) {
         Ok(()) => true,
         Err(failure) => {
             say(failure.line());

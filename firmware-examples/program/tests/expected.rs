@@ -2,7 +2,7 @@
 
 use damper_core::update::Update;
 use damper_firmware_program::methods::{METHODS, NAMES};
-use damper_firmware_program::model::Model;
+use damper_firmware_program::model::DeviceModel;
 use damper_firmware_program::train::{self, method};
 use damper_firmware_program::{correlated, federated, mlp, personalise, price, softmax};
 use std::collections::BTreeMap;
@@ -42,7 +42,7 @@ fn the_host_says_what_every_board_must_say() {
 }
 
 /// What `train` says of a model by each method, under the name of the file of `expected` that has it.
-fn trained<const D: usize>(model: &Model<D>, file: &str) -> Vec<(String, String)> {
+fn trained<const D: usize>(model: &DeviceModel<D>, file: &str) -> Vec<(String, String)> {
     let trained = |(name, run)| {
         let mut said = String::new();
         assert!(train::by(model, (name, run), &mut |line| said += &format!("{line}\n")), "{name}: {said}");

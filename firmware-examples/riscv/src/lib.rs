@@ -1,8 +1,8 @@
 //! Shared by the programs of the RISC-V board: output, memory use, exit.
 #![no_std]
 
-use damper_firmware_measure::memory::Memory;
-use damper_firmware_program::line::Line;
+use damper_firmware_measure::memory::MemoryMap;
+use damper_firmware_program::line::ReportLine;
 use riscv as _;
 use semihosting::process::ExitCode;
 
@@ -18,18 +18,18 @@ unsafe extern "C" {
 }
 
 /// Says a line.
-pub fn say(line: Line<'_>) {
+pub fn say(line: ReportLine<'_>) {
     semihosting::println!("{line}");
 }
 
 /// Checks the processor's arithmetic, runs a program, says what it took of the board, and ends with whether it went as it should.
-pub fn run(program: impl FnOnce(fn(Line<'_>)) -> bool) -> ! {
+pub fn run(program: impl FnOnce(fn(ReportLine<'_>)) -> bool) -> ! {
     if damper_core::self_test().is_err() {
         exit(false);
     }
     let at = |symbol: *const u8| symbol as usize;
     let variables = at(&raw const __sdata)..at(&raw const __edata);
-    let memory = Memory {
+    let memory = MemoryMap {
         flash: at(&raw const _stext)..at(&raw const __sidata) + variables.len(),
         statics: variables.start..at(&raw const __euninit),
         stack: at(&raw const __estack)..at(&raw const __sstack),

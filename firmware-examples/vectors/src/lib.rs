@@ -11,18 +11,18 @@
 #[path = "../../../nn/vectors/player.rs"]
 mod player;
 
-use player::{FUNCTIONS, LONGEST, Vector, functions, play};
+use player::{FUNCTIONS, KernelVector, LONGEST, functions, play};
 
 const fn f(bits: u32) -> f32 {
     f32::from_bits(bits)
 }
 
-static VECTORS: &[Vector<'static>] = include!(concat!(env!("OUT_DIR"), "/vectors.rs"));
+static VECTORS: &[KernelVector<'static>] = include!(concat!(env!("OUT_DIR"), "/vectors.rs"));
 
 /// Returns true if every form of every kernel, and the functions of `libm`, have the recorded bits here.
 #[must_use]
 pub fn run() -> bool {
-    let holds = |vector: &Vector<'_>| match vector.output.len() {
+    let holds = |vector: &KernelVector<'_>| match vector.output.len() {
         0..=SHORT => holds_in::<SHORT>(vector, FORMS),
         _ => holds_in::<LONGEST>(vector, if cfg!(little_ram) { 1 } else { FORMS }),
     };
@@ -36,6 +36,6 @@ const SHORT: usize = 560;
 const FORMS: usize = 2;
 
 #[inline(never)]
-fn holds_in<const N: usize>(vector: &Vector<'_>, most: usize) -> bool {
+fn holds_in<const N: usize>(vector: &KernelVector<'_>, most: usize) -> bool {
     matches!(play(vector, &mut [0.0; N], most), Ok(1..))
 }

@@ -1,13 +1,13 @@
 //! Both accountants on any events: an upper bound or an error, never NaN.
 
-use crate::source::Source;
+use crate::fuzz_bytes::FuzzBytes;
 use damper_accounting::pld::{Neighbours, epsilon, epsilon_lower_bound, of_discrete};
 use damper_accounting::{Accountant, CalibrateQuery, EpsilonQuery, Plan, judge_delta, sampling_rate};
 use damper_core::accounting::RenyiFilter;
 use damper_core::accounting::event::{Rate, SampledGaussian};
 use damper_core::accounting::renyi::{RenyiCurve, least_epsilon};
 
-fn rate(source: &mut Source<'_>) -> Option<Rate> {
+fn rate(source: &mut FuzzBytes<'_>) -> Option<Rate> {
     match source.below(4) {
         0 => Rate::from_numerator(source.u64()).ok(),
         1 => Rate::of(u64::from(source.u32()), u64::from(source.u32())).ok(),
@@ -16,13 +16,13 @@ fn rate(source: &mut Source<'_>) -> Option<Rate> {
     }
 }
 
-fn event(source: &mut Source<'_>) -> Option<SampledGaussian> {
+fn event(source: &mut FuzzBytes<'_>) -> Option<SampledGaussian> {
     let rate = rate(source)?;
     let event = SampledGaussian::new(rate, source.f64()).ok()?;
     if source.below(4) == 0 { event.and(source.f64()).ok() } else { Some(event) }
 }
 
-fn times(source: &mut Source<'_>) -> u64 {
+fn times(source: &mut FuzzBytes<'_>) -> u64 {
     match source.below(4) {
         0 => u64::from(source.u8()),
         1 => u64::from(source.u32()),
@@ -38,7 +38,7 @@ fn is_bound(epsilon: f64) -> bool {
 
 /// Both accountants.
 pub fn accountant(bytes: &[u8]) {
-    let source = &mut Source(bytes);
+    let source = &mut FuzzBytes(bytes);
     let what = source.below(5);
     let accountant = if source.below(2) == 0 { Accountant::Rdp } else { Accountant::Pld };
     let delta = source.f64();
@@ -72,7 +72,7 @@ pub fn accountant(bytes: &[u8]) {
                 steps: (free != 2).then(|| times(source)),
                 grid_bits: (source.below(2) == 0).then(|| u32::from(source.u8())),
             };
-            let drawn = |source: &mut Source<'_>| CalibrateQuery {
+            let drawn = |source: &mut FuzzBytes<'_>| CalibrateQuery {
                 sampling_rate: None,
                 samples: Some(times(source)),
                 batch_size: (free != 1).then(|| times(source)),
@@ -107,7 +107,7 @@ pub fn accountant(bytes: &[u8]) {
     }
 }
 
-fn bounds(source: &mut Source<'_>, delta: f64) {
+fn bounds(source: &mut FuzzBytes<'_>, delta: f64) {
     let neighbours = if source.below(4) == 0 { Neighbours::Replace } else { Neighbours::AddOrRemove };
     let mut events = vec![];
     for _ in 0..source.below(4) + 1 {

@@ -1,7 +1,7 @@
 //! The C interface, called in any order with any numbers, lengths and states, as far as its contract lets a caller: a pointer that is
 //! not null points to memory of the length that is said.
 
-use crate::source::Source;
+use crate::fuzz_bytes::FuzzBytes;
 use damper_fuzz_capi::accountant::{damper_epsilon, damper_epsilon_integer_orders, damper_sampling_rate};
 use damper_fuzz_capi::adaptive::{damper_choose_renyi_filter, damper_fits_budget, damper_step_open_adaptive};
 use damper_fuzz_capi::key::{damper_is_private, damper_set_key, damper_set_simulation_seed};
@@ -84,7 +84,7 @@ impl Machine {
     }
 
     /// The run, now and then nothing, or a copy of the run.
-    fn run(&mut self, source: &mut Source<'_>) -> *mut Run {
+    fn run(&mut self, source: &mut FuzzBytes<'_>) -> *mut Run {
         match source.u8() {
             0 => null_mut(),
             1 => {
@@ -101,12 +101,12 @@ impl Machine {
     }
 
     /// A length: mostly the right one.
-    fn len(&self, source: &mut Source<'_>) -> usize {
+    fn len(&self, source: &mut FuzzBytes<'_>) -> usize {
         if source.u8() < 16 { source.below(ELEMENTS + 1) } else { self.dim }
     }
 
     /// What may be lent for reading: a gradient, nothing, or the run's own memory.
-    fn lent(&self, source: &mut Source<'_>) -> *const f32 {
+    fn lent(&self, source: &mut FuzzBytes<'_>) -> *const f32 {
         match source.u8() {
             0 => null(),
             1 => self.memory.as_ptr().cast(),
@@ -117,7 +117,7 @@ impl Machine {
 }
 
 /// A step of any program.
-fn call(machine: &mut Machine, source: &mut Source<'_>) -> Status {
+fn call(machine: &mut Machine, source: &mut FuzzBytes<'_>) -> Status {
     let what = source.below(64);
     let run = machine.run(source);
     // A run's memory is at least as long as the longest buffer where it is lent.
@@ -342,7 +342,7 @@ fn is_named(status: Status) {
 
 /// A program of calls.
 pub fn capi(bytes: &[u8]) {
-    let source = &mut Source(bytes);
+    let source = &mut FuzzBytes(bytes);
     let mut machine = Machine::new(source.below(ELEMENTS - 1) + 1, source.below(8), source.below(64) / 8 * 40);
     for grad in &mut machine.grad {
         *grad = source.f64() as f32;
@@ -375,7 +375,7 @@ fn end(machine: &mut Machine) {
 
 /// Saved states: a run that has memory of every kind restores any bytes, or refuses them, and goes on.
 pub fn state(bytes: &[u8]) {
-    let source = &mut Source(bytes);
+    let source = &mut FuzzBytes(bytes);
     let method = source.below(6);
     let mut machine = Machine::new(5, 16, 0);
     let config = Config {

@@ -1,6 +1,6 @@
 //! The data loaders. The first byte says how the file is to be read; the others are the file.
 
-use crate::source::Source;
+use crate::fuzz_bytes::FuzzBytes;
 use damper::data::{DataOptions, InputShape, LabelKind, OnBadRow, TestSource, TextOptions, TextTask, load};
 use damper::onnx::DType;
 use std::cell::OnceCell;
@@ -20,7 +20,7 @@ pub(crate) fn file(name: &str, bytes: &[u8]) -> PathBuf {
 }
 
 /// Ways to read a file: as it is, and as a model wants it.
-fn options(source: &mut Source<'_>) -> DataOptions {
+fn options(source: &mut FuzzBytes<'_>) -> DataOptions {
     let how = source.u8();
     let labels = match how & 3 {
         0 => LabelKind::Classes { classes: None, shape: None },
@@ -58,7 +58,7 @@ fn read(kind: &str, path: &std::path::Path, options: &DataOptions) {
 
 /// IDX: the images, and behind them the labels, their length in front.
 pub fn idx(bytes: &[u8]) {
-    let source = &mut Source(bytes);
+    let source = &mut FuzzBytes(bytes);
     let options = options(source);
     let len = usize::from(source.u16());
     let images = file("train-images-idx3-ubyte", source.bytes(len));
@@ -68,7 +68,7 @@ pub fn idx(bytes: &[u8]) {
 
 /// Numbers separated by commas.
 pub fn csv(bytes: &[u8]) {
-    let source = &mut Source(bytes);
+    let source = &mut FuzzBytes(bytes);
     let options = options(source);
     let header = [None, Some(true), Some(false)][source.below(3)];
     let label_column = [None, Some("0".into()), Some("label".into()), Some("5".into())][source.below(4)].clone();
@@ -77,14 +77,14 @@ pub fn csv(bytes: &[u8]) {
 
 /// NumPy's archives.
 pub fn npz(bytes: &[u8]) {
-    let source = &mut Source(bytes);
+    let source = &mut FuzzBytes(bytes);
     let options = options(source);
     read("npz", &file("data.npz", source.0), &options);
 }
 
 /// One array of NumPy; the labels are another.
 pub fn npy(bytes: &[u8]) {
-    let source = &mut Source(bytes);
+    let source = &mut FuzzBytes(bytes);
     let options = options(source);
     let len = usize::from(source.u16());
     let samples = file("data.npy", source.bytes(len));
@@ -94,7 +94,7 @@ pub fn npy(bytes: &[u8]) {
 
 /// An archive of CIFAR's batches; or one batch, binary or a pickle.
 pub fn cifar(bytes: &[u8]) {
-    let source = &mut Source(bytes);
+    let source = &mut FuzzBytes(bytes);
     let (mut options, what) = (options(source), source.u8());
     options.label_column = (what & 1 != 0).then(|| "coarse".into());
     let path = file("data.tar", source.0);
@@ -108,7 +108,7 @@ pub fn cifar(bytes: &[u8]) {
 
 /// A Parquet file.
 pub fn parquet(bytes: &[u8]) {
-    let source = &mut Source(bytes);
+    let source = &mut FuzzBytes(bytes);
     let options = options(source);
     let label_column = [None, Some("0".into()), Some("label".into())][source.below(3)].clone();
     read("parquet", &file("data.parquet", source.0), &DataOptions { label_column, ..options });
@@ -116,7 +116,7 @@ pub fn parquet(bytes: &[u8]) {
 
 /// An image, PNG or JPEG, in the folder of its class.
 pub fn images(bytes: &[u8]) {
-    let source = &mut Source(bytes);
+    let source = &mut FuzzBytes(bytes);
     let options = options(source);
     let folder = file("anchor", &[]).parent().expect("a folder").join("images");
     fs::create_dir_all(folder.join("class")).expect("a folder");
@@ -129,7 +129,7 @@ pub fn text(bytes: &[u8]) {
     const TOKENIZER: &str = r###"{"version":"1.0","truncation":null,"padding":null,"added_tokens":[],"normalizer":null,
         "pre_tokenizer":{"type":"Whitespace"},"post_processor":null,"decoder":null,
         "model":{"type":"WordLevel","vocab":{"[UNK]":0,"[PAD]":1,"a":2,"film":3,"good":4,"bad":5},"unk_token":"[UNK]"}}"###;
-    let source = &mut Source(bytes);
+    let source = &mut FuzzBytes(bytes);
     let (mut options, what) = (options(source), source.u8());
     options.normalize = None;
     let (tokenizer, rows) = if what & 1 == 0 {

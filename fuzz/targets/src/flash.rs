@@ -1,6 +1,6 @@
 //! The ledger's journal and the snapshots, in flash that holds anything.
 
-use crate::source::Source;
+use crate::fuzz_bytes::FuzzBytes;
 use damper_core::accounting::{Record, Store};
 use damper_core::prelude::*;
 use damper_core::state::{SaveState, StateField};
@@ -53,7 +53,7 @@ impl NorFlash for Flash {
 
 /// Flash with what the bytes say in it: as they are; as blocks of seven words, their check made right; or as changes of what was
 /// there.
-fn damaged(mut flash: Vec<u8>, source: &mut Source<'_>) -> Flash {
+fn damaged(mut flash: Vec<u8>, source: &mut FuzzBytes<'_>) -> Flash {
     match source.below(3) {
         0 => {
             let taken = source.bytes(flash.len());
@@ -104,7 +104,7 @@ fn record(paid: u32, divergence: f64) -> Record {
 
 /// A journal in any flash does not open, or goes on: what it persists, it has after a restart.
 pub fn journal(bytes: &[u8]) {
-    let source = &mut Source(bytes);
+    let source = &mut FuzzBytes(bytes);
     let mut journal =
         Journal::provision(Flash(vec![0xff; (source.below(3) + 2) * SECTOR]), run(), FirstBoot::confirmed_by_owner())
             .expect("erased");
@@ -139,7 +139,7 @@ impl SaveState for Words {
 
 /// Snapshots in any flash do not open, or go on: what is saved is loaded.
 pub fn snapshots(bytes: &[u8]) {
-    let source = &mut Source(bytes);
+    let source = &mut FuzzBytes(bytes);
     let words = |number: u32| Words(std::array::from_fn(|i| (i as u32).wrapping_mul(number)));
     let mut snapshots = Snapshots::open(Flash(vec![0xff; 4 * SECTOR]), run(), 0).expect("erased");
     (1..=u32::from(source.u8() % 8)).for_each(|paid| snapshots.save(paid, &mut words(paid)).expect("it works"));

@@ -7,8 +7,8 @@
 mod accountant;
 mod capi;
 mod flash;
+mod fuzz_bytes;
 mod pack;
-mod source;
 mod update;
 
 #[cfg(feature = "host")]

@@ -1,6 +1,6 @@
 //! ONNX files: bytes, model, graph, gradient graph, bytes.
 
-use damper::grad::{DeriveOptions, Loss, Readout, Reduction, derive};
+use damper::grad::{DeriveOptions, Loss, LossReduction, Readout, derive};
 use damper::graph::{Graph, GraphOptions, initializers, support};
 use damper::onnx::pb::ModelProto;
 use damper::onnx::{decode, encode};
@@ -42,7 +42,7 @@ pub(crate) fn stages(model: &ModelProto, how: usize) {
     ] {
         let options = DeriveOptions {
             output: output.clone(),
-            reduction: if (how / 8).is_multiple_of(2) { Reduction::Mean } else { Reduction::Sum },
+            reduction: if (how / 8).is_multiple_of(2) { LossReduction::Mean } else { LossReduction::Sum },
             readout,
             points: NonZeroUsize::new(points).expect("a number of points"),
             ..DeriveOptions::new(loss.clone())

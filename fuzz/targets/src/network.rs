@@ -1,7 +1,7 @@
 //! ONNX models that are well formed as files: nodes, initializers and attributes by the bytes, so that what is behind the decoder is
 //! reached.
 
-use crate::source::Source;
+use crate::fuzz_bytes::FuzzBytes;
 use damper::onnx::pb::{AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto};
 use damper::onnx::{
     DType, Extent, make_attr_float, make_attr_int, make_attr_ints, make_attr_string, make_node, make_tensor_f32,
@@ -70,7 +70,7 @@ const STRING: &[(&str, &str)] = &[
 ];
 
 /// A small integer, now and then an extreme one.
-fn int(source: &mut Source<'_>) -> i64 {
+fn int(source: &mut FuzzBytes<'_>) -> i64 {
     match source.u8() {
         byte @ 0..=239 => i64::from(byte % 16) - 4,
         byte @ 240..=247 => i64::from(byte) * 1_000_003,
@@ -80,7 +80,7 @@ fn int(source: &mut Source<'_>) -> i64 {
     }
 }
 
-fn attribute(source: &mut Source<'_>) -> AttributeProto {
+fn attribute(source: &mut FuzzBytes<'_>) -> AttributeProto {
     match source.below(8) {
         0..3 => make_attr_int(INT[source.below(INT.len())], int(source)),
         3..6 => {
@@ -96,7 +96,7 @@ fn attribute(source: &mut Source<'_>) -> AttributeProto {
     }
 }
 
-fn initializer(name: &str, source: &mut Source<'_>) -> TensorProto {
+fn initializer(name: &str, source: &mut FuzzBytes<'_>) -> TensorProto {
     let rank = source.below(5);
     let shape: Vec<usize> = (0..rank).map(|_| source.below(6)).collect();
     let len = shape.iter().product();
@@ -112,8 +112,8 @@ fn initializer(name: &str, source: &mut Source<'_>) -> TensorProto {
     }
 }
 
-fn build(source: &mut Source<'_>) -> ModelProto {
-    let extents = |source: &mut Source<'_>| -> Vec<Extent> {
+fn build(source: &mut FuzzBytes<'_>) -> ModelProto {
+    let extents = |source: &mut FuzzBytes<'_>| -> Vec<Extent> {
         let rest = (0..source.below(4)).map(|_| Extent::Fixed(source.below(6))).collect::<Vec<_>>();
         [vec![Extent::Batch], rest].concat()
     };
@@ -164,7 +164,7 @@ fn build(source: &mut Source<'_>) -> ModelProto {
 
 /// The model that the bytes describe.
 pub fn network(bytes: &[u8]) {
-    let source = &mut Source(bytes);
+    let source = &mut FuzzBytes(bytes);
     let how = usize::from(source.u8());
     crate::model::stages(&build(source), how);
 }

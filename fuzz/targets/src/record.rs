@@ -20,10 +20,10 @@ pub fn events(bytes: &[u8]) {
 /// `runs.jsonl` of a comparison: opened twice, it has the same runs.
 pub fn runs(bytes: &[u8]) {
     let path = crate::data::file("runs.jsonl", bytes);
-    let Ok(journal) = damper::compare::Journal::open(&path) else { return };
+    let Ok(journal) = damper::compare::ComparisonJournal::open(&path) else { return };
     let runs = journal.len();
     drop(journal);
-    let again = damper::compare::Journal::open(&path).expect("it was opened before");
+    let again = damper::compare::ComparisonJournal::open(&path).expect("it was opened before");
     assert_eq!(again.len(), runs);
 }
 

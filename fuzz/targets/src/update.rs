@@ -1,6 +1,6 @@
 //! Updates of devices, as they come over the air.
 
-use damper_core::update::{Update, Word};
+use damper_core::update::{PayloadWord, Update};
 
 /// An update is refused, or every word of it can be read and its header writes the same bytes.
 pub fn update(bytes: &[u8]) {
@@ -11,7 +11,7 @@ pub fn update(bytes: &[u8]) {
         let mut count = 0usize;
         for unit in units {
             count += 1;
-            assert!(update.word() == Word::Sum || i32::try_from(unit).is_ok());
+            assert!(update.word() == PayloadWord::Sum || i32::try_from(unit).is_ok());
         }
         assert!(count * update.word().bytes() <= bytes.len());
         assert!(update.header().multiplier() > 0.0);

@@ -27,8 +27,8 @@ use super::sum_probe::{Account, Driven, Order};
 use super::{Claim, VERSION, check_sampler};
 use damper_onnx::SettingError;
 use damper_runtime::open;
-use damper_train::inside::generator::{self, ChaCha20};
-use damper_train::inside::step_loop::{self, Draw, StepLoop, Sum};
+use damper_train::inside::generator::{self, RunGenerator};
+use damper_train::inside::step_loop::{self, Draw, StepLoop, StepSum};
 use damper_train::inside::trained::Trained;
 use damper_train::inside::worker::Accumulate;
 use damper_train::{Run, TrainError};
@@ -216,7 +216,7 @@ fn right(scores: &[f64], included: &[bool], guesses: u32) -> u32 {
 pub(super) struct Inserted<'a> {
     pub(super) run: &'a Run,
     pub(super) options: CanaryOptions,
-    pub(super) generator: &'a ChaCha20,
+    pub(super) generator: &'a RunGenerator,
     pub(super) included: &'a [bool],
     pub(super) told: &'a mut dyn FnMut(&str),
 }
@@ -229,7 +229,7 @@ impl StepLoop for Inserted<'_> {
     where
         M: Trained,
         G: Accumulate<M>,
-        Sum: From<Vec<M::Word>>,
+        StepSum: From<Vec<M::Word>>,
     {
         let Self { run, options, generator, included, told } = self;
         let dim = run.model.params.len();
@@ -269,8 +269,8 @@ impl StepLoop for Inserted<'_> {
                 let batch = f64::from(run.config.batch_size);
                 let unit = f64::from(known.clip) / f64::from(1u32 << run.config.grid_bits) / batch;
                 let added = |at: usize| match &known.sum {
-                    Sum::Grid(sum) => sum[at] as f64 * unit,
-                    Sum::Floats(sum) => f64::from(sum[at]) / batch,
+                    StepSum::Grid(sum) => sum[at] as f64 * unit,
+                    StepSum::Floats(sum) => f64::from(sum[at]) / batch,
                 };
                 let along = directions.along(&|at| (f64::from(released[at]) - added(at)) / noise_std);
                 let seen = Seen::new(

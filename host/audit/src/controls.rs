@@ -25,11 +25,11 @@ use damper_data::{Chunk, DataOptions, Split};
 use damper_grad::{DeriveOptions, Loss};
 use damper_onnx::graph::GraphOptions;
 use damper_runtime::{BackendError, Choice, open};
-use damper_train::inside::generator::ChaCha20;
+use damper_train::inside::generator::RunGenerator;
 use damper_train::inside::step_loop::{self, Draw, StepLoop};
 use damper_train::inside::worker::{Accumulate, GradientObserver, GradsAt, Opened, PerSampleGradients, Sessions};
 use damper_train::{
-    Budget, Method, NormalizePrivate, ReleaseNonFinite, Run, Source, TestMetrics, TrainConfig, prepare,
+    Budget, InputFiles, Method, NormalizePrivate, ReleaseNonFinite, Run, TestMetrics, TrainConfig, prepare,
 };
 use std::collections::HashSet;
 use std::num::{NonZeroU32, NonZeroUsize};
@@ -42,7 +42,7 @@ fn run(model: &str, budget: Budget, epochs: f64) -> Run {
 
 fn run_with(model: &str, budget: Budget, epochs: f64, change: impl FnOnce(&mut TrainConfig)) -> Run {
     let models = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../onnx-models");
-    let source = Source {
+    let source = InputFiles {
         model: models.join(model),
         init_seed: None,
         lora: None,
@@ -225,7 +225,7 @@ fn detects_batch_without_charge() {
     let run = digits();
     let layers = step_loop::layers(&run);
     let (step, state) = step_loop::step(&run, mechanism(&run), (), &layers, |o, s| (o, s)).unwrap();
-    let (mut account, generator) = (Account::new(3), ChaCha20::simulation(1));
+    let (mut account, generator) = (Account::new(3), RunGenerator::simulation(1));
     let mut driven = Driven {
         run: &run,
         step: &step,
@@ -273,7 +273,7 @@ impl Optimizer<Vec<f32>> for Keep {
 fn blocks_are_distinct(run: &Run, steps: u32, reuses: bool) -> bool {
     let layers = step_loop::layers(run);
     let (step, mut state) = step_loop::step(run, mechanism(run), (), &layers, |_, _| (Keep, vec![])).unwrap();
-    let (mut account, generator) = (Account::new(steps), ChaCha20::simulation(4));
+    let (mut account, generator) = (Account::new(steps), RunGenerator::simulation(4));
     let mut params = run.model.params.clone();
     for _ in 0..steps {
         if reuses {

@@ -36,10 +36,10 @@ use damper_data::Split;
 use damper_onnx::SettingError;
 use damper_runtime::open;
 use damper_train::inside::OptimizerState;
-use damper_train::inside::generator::ChaCha20;
-use damper_train::inside::step_loop::{self, Draw, StepLoop, Sum};
+use damper_train::inside::generator::RunGenerator;
+use damper_train::inside::step_loop::{self, Draw, StepLoop, StepSum};
 use damper_train::inside::trained::Trained;
-use damper_train::inside::worker::{Accumulate, GradientObserver, Layout};
+use damper_train::inside::worker::{Accumulate, GradientObserver, ParamLayout};
 use damper_train::{Run, TrainError};
 use law::{CheckFailure, Checks, Side};
 use serde::Serialize;
@@ -158,7 +158,7 @@ pub fn neighbours(
 /// The randomness, and the samples that differ.
 pub(super) struct Chosen {
     seed: u64,
-    generator: ChaCha20,
+    generator: RunGenerator,
     index: u32,
     donor: u32,
 }
@@ -170,7 +170,7 @@ impl Chosen {
         let last = split.len();
         let seed = seed_or_drawn(seed)?;
         for seed in (0..TRIES).map(|attempt| seed.wrapping_add(attempt)) {
-            let generator = ChaCha20::simulation(seed);
+            let generator = RunGenerator::simulation(seed);
             let mut drawn = vec![0u32; last + 1];
             for step in 0..steps {
                 poisson(&generator, step, run.price.terms.rate, last as u32 + 1)
@@ -211,7 +211,7 @@ impl StepLoop for Replay<'_> {
     where
         M: Trained,
         G: Accumulate<M>,
-        Sum: From<Vec<M::Word>>,
+        StepSum: From<Vec<M::Word>>,
     {
         let Self { run, steps, chosen, told } = self;
         let layers = step_loop::layers(run);
@@ -287,7 +287,7 @@ impl<M, G> Driven<'_, M, OptimizerSlot, OptimizerState, G>
 where
     M: Trained,
     G: Accumulate<M>,
-    Sum: From<Vec<M::Word>>,
+    StepSum: From<Vec<M::Word>>,
 {
     /// The coming step on `split`.
     fn side(&mut self, split: &Split, account: &mut Account) -> Result<Side, TrainError> {
@@ -331,7 +331,7 @@ where
 /// The parameter that holds coordinate `at` of the flat gradient, and the coordinate in it.
 fn place(run: &Run, at: usize) -> Option<(String, usize)> {
     let mut left = at;
-    let layout = Layout::new(&run.model.grad);
+    let layout = ParamLayout::new(&run.model.grad);
     for (spec, length) in run.model.grad.parameters.iter().zip(layout.lengths()) {
         if left < *length {
             return Some((spec.name.clone(), left));

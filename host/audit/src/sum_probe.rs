@@ -10,10 +10,10 @@ use damper_core::error::OpenError;
 use damper_core::numerics::digest::Digest;
 use damper_core::optimizer::Optimizer;
 use damper_data::Split;
-use damper_train::inside::generator::ChaCha20;
-use damper_train::inside::step_loop::{Draw, State, Sum, event};
+use damper_train::inside::generator::RunGenerator;
+use damper_train::inside::step_loop::{Draw, State, StepSum, event};
 use damper_train::inside::trained::Trained;
-use damper_train::inside::worker::{Accumulate, GradientObserver, Opened, Step};
+use damper_train::inside::worker::{Accumulate, GradientObserver, Opened, RunStep};
 use damper_train::{Run, TrainError};
 use std::convert::Infallible;
 
@@ -55,7 +55,7 @@ impl Account {
     /// Opens a step of the run.
     pub(super) fn open<'a, 'l, M: Trained, O: Optimizer<OS>, OS>(
         &mut self,
-        step: &Step<'l, M, O>,
+        step: &RunStep<'l, M, O>,
         state: &'a mut State<M, OS>,
     ) -> Result<Opened<'a, 'l, M, O, OS>, TrainError> {
         step.open(state, &mut self.ledger).map_err(|error| match error {
@@ -79,7 +79,7 @@ pub(super) struct SumProbe {
     /// The samples drawn.
     pub(super) draw: Vec<u32>,
     /// The clipped sum.
-    pub(super) sum: Sum,
+    pub(super) sum: StepSum,
     /// The counts, without noise.
     pub(super) counts: Vec<i32>,
 }
@@ -96,11 +96,11 @@ pub(super) enum Order {
 /// The trainer's parts, as an audit steps them.
 pub(super) struct Driven<'a, M: Trained, O, OS, G> {
     pub(super) run: &'a Run,
-    pub(super) step: &'a Step<'a, M, O>,
+    pub(super) step: &'a RunStep<'a, M, O>,
     pub(super) state: State<M, OS>,
     pub(super) workers: G,
     pub(super) params: Vec<f32>,
-    pub(super) generator: &'a ChaCha20,
+    pub(super) generator: &'a RunGenerator,
     pub(super) draw: Draw,
     /// Samples behind the split that are drawn and not gathered.
     pub(super) others: u32,
@@ -111,7 +111,7 @@ where
     M: Trained,
     O: Optimizer<OS>,
     G: Accumulate<M>,
-    Sum: From<Vec<M::Word>>,
+    StepSum: From<Vec<M::Word>>,
 {
     /// The coming step on `split`, which is not released.
     pub(super) fn sum_probe(
@@ -135,7 +135,7 @@ where
         let points =
             draw.points().iter().map(|point| (Digest::of(&point.params).value(), point.weight.to_bits())).collect();
         let probe = opened.probe(Unreleased::claim());
-        let (sum, counts) = (Sum::from(probe.sum.to_vec()), probe.counts[..probe.query.len()].to_vec());
+        let (sum, counts) = (StepSum::from(probe.sum.to_vec()), probe.counts[..probe.query.len()].to_vec());
         drop(opened);
         Ok(SumProbe { number, event: event(run, step, number)?, clip, points, draw: draw.samples.clone(), sum, counts })
     }

@@ -1,8 +1,8 @@
 //! The file of a budget, and the charges that runs make on it.
 
-use crate::lines::{Header, Line, chained, verified};
+use crate::lines::{BudgetHeader, BudgetLine, chained, verified};
 use crate::plan::RunPlan;
-use crate::record::{Damage, Record, parse};
+use crate::record::{BudgetRecord, Damage, parse};
 use damper_accounting::AccountingError;
 use damper_files::{FileError, create_new_private, sha256};
 use std::fs::{File, OpenOptions};
@@ -29,13 +29,13 @@ pub enum BudgetError {
 
 /// An open budget file, locked until it is dropped.
 #[derive(Debug)]
-pub struct Budget {
+pub struct BudgetFile {
     path: PathBuf,
     file: File,
     len: u64,
     /// The digest of the last line.
     last: String,
-    record: Record,
+    record: BudgetRecord,
 }
 
 /// A charge that was made: what its run may narrow.
@@ -46,14 +46,14 @@ pub struct Reservation {
     plan: RunPlan,
 }
 
-impl Budget {
+impl BudgetFile {
     /// Creates a budget file, readable by its owner alone.
     ///
     /// # Errors
     ///
     /// The file is there, or cannot be written.
-    pub fn create(path: &Path, header: Header) -> Result<(), BudgetError> {
-        let text = chained("", &Line::Header(header)).0;
+    pub fn create(path: &Path, header: BudgetHeader) -> Result<(), BudgetError> {
+        let text = chained("", &BudgetLine::Header(header)).0;
         Ok(create_new_private(path, text.as_bytes())?)
     }
 
@@ -84,7 +84,7 @@ impl Budget {
             // Only its end is missing: it counts.
             "\n".to_owned()
         } else {
-            let repaired = Line::Torn { line, sha256: sha256(&torn) };
+            let repaired = BudgetLine::Torn { line, sha256: sha256(&torn) };
             format!("\n{}", chained(&last, &repaired).0)
         };
         append(&mut file, bytes.len() as u64, &text).map_err(|error| fault(path, unwritten(&error)))?;
@@ -99,7 +99,7 @@ impl Budget {
 
     /// The content of the file.
     #[must_use]
-    pub fn record(&self) -> &Record {
+    pub fn record(&self) -> &BudgetRecord {
         &self.record
     }
 
@@ -123,7 +123,7 @@ impl Budget {
         let number = self.record.charges.last().map_or(1, |last| last.number + 1);
         let unix_seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
         let (command, out) = (command.to_owned(), out.display().to_string());
-        self.append(&Line::Charge { number, unix_seconds, command, out, plan: plan.clone() })?;
+        self.append(&BudgetLine::Charge { number, unix_seconds, command, out, plan: plan.clone() })?;
         Ok(Reservation { path: self.path, number, plan })
     }
 
@@ -144,7 +144,7 @@ impl Budget {
             let stopped = self.record.charges.remove(at);
             self.check_limit(&plan)?;
             self.record.charges.insert(at, stopped);
-            self.append(&Line::Resumed { number })?;
+            self.append(&BudgetLine::Resumed { number })?;
         }
         Ok(Reservation { path: self.path, number, plan })
     }
@@ -152,7 +152,7 @@ impl Budget {
     /// Refuses a plan that would exceed the limit.
     fn check_limit(&self, plan: &RunPlan) -> Result<(), BudgetError> {
         let total = self.record.epsilon(Some(&plan.events)).map_err(|error| self.cost(error))?;
-        let Header { epsilon, delta, dataset, .. } = &self.record.header;
+        let BudgetHeader { epsilon, delta, dataset, .. } = &self.record.header;
         let Some(limit) = epsilon.filter(|limit| total > *limit) else { return Ok(()) };
         let spent = self.record.epsilon(None).map_err(|error| self.cost(error))?;
         Err(BudgetError::Exceeded {
@@ -169,7 +169,7 @@ impl Budget {
         })
     }
 
-    fn append(&mut self, line: &Line) -> Result<(), BudgetError> {
+    fn append(&mut self, line: &BudgetLine) -> Result<(), BudgetError> {
         let (text, last) = chained(&self.last, line);
         append(&mut self.file, self.len, &text).map_err(|error| fault(&self.path, unwritten(&error)))?;
         self.len += text.len() as u64;
@@ -205,7 +205,7 @@ impl Reservation {
             return Ok(());
         }
         let events = self.plan.paid(paid);
-        Budget::open(&self.path)?.append(&Line::Paid { number: self.number, steps: paid, events })
+        BudgetFile::open(&self.path)?.append(&BudgetLine::Paid { number: self.number, steps: paid, events })
     }
 }
 

@@ -6,8 +6,8 @@
 //! third line charges the whole plan again.
 //!
 //! - [`RunPlan`] is what a run is charged for: its events, from which its ε follows.
-//! - [`Line`] is a line, and `lines` is the form of the file: each line holds a digest of itself and of the lines before it.
-//! - [`Record`] is what the lines add up to.
+//! - [`BudgetLine`] is a line, and `lines` is the form of the file: each line holds a digest of itself and of the lines before it.
+//! - [`BudgetRecord`] is what the lines add up to.
 //! - `cost` composes all events of all runs.
 
 mod budget;
@@ -16,8 +16,8 @@ mod lines;
 mod plan;
 mod record;
 
-pub use budget::{Budget, BudgetError, Reservation};
+pub use budget::{BudgetError, BudgetFile, Reservation};
 pub use cost::cost;
-pub use lines::{Header, Line};
+pub use lines::{BudgetHeader, BudgetLine};
 pub use plan::{EXACT, PLAN, RunPlan, evaluations, evaluations_until};
-pub use record::{Charge, Record};
+pub use record::{BudgetRecord, Charge};

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// The first line.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Header {
+pub struct BudgetHeader {
     /// Version of the file's form.
     pub version: u32,
     /// The name that the user gave the data set.
@@ -23,7 +23,7 @@ pub struct Header {
 /// The version of the file's form.
 pub(super) const VERSION: u32 = 1;
 
-impl Header {
+impl BudgetHeader {
     /// The header of a budget for `dataset`.
     #[must_use]
     pub fn new(dataset: String, epsilon: Option<f64>, delta: f64) -> Self {
@@ -34,9 +34,9 @@ impl Header {
 /// A line of the file.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
-pub enum Line {
+pub enum BudgetLine {
     /// Name, limit and δ.
-    Header(Header),
+    Header(BudgetHeader),
     /// A run, by its whole plan.
     Charge {
         /// Its number, from 1.
@@ -74,15 +74,15 @@ pub enum Line {
 }
 
 /// The line's text with its digest, after a line with the digest `last`; and the digest.
-pub(super) fn chained(last: &str, line: &Line) -> (String, String) {
+pub(super) fn chained(last: &str, line: &BudgetLine) -> (String, String) {
     sealed::line("line", &format!("{last}\n"), line)
 }
 
 /// A line without its newline, if its digest is right; and the digest.
-pub(super) fn verified(last: &str, text: &[u8]) -> Result<(Line, String), String> {
+pub(super) fn verified(last: &str, text: &[u8]) -> Result<(BudgetLine, String), String> {
     #[derive(Deserialize)]
     struct Chained {
-        line: Line,
+        line: BudgetLine,
     }
     let Chained { line } = serde_json::from_slice(text).map_err(|error| error.to_string())?;
     let (whole, digest) = chained(last, &line);

@@ -1,7 +1,7 @@
 //! The record of a budget file, parsed from its lines.
 
 use crate::cost;
-use crate::lines::{Header, Line, VERSION, verified};
+use crate::lines::{BudgetHeader, BudgetLine, VERSION, verified};
 use crate::plan::RunPlan;
 use damper_accounting::pld::Neighbours;
 use damper_accounting::{AccountingError, Recorded};
@@ -29,16 +29,16 @@ pub struct Charge {
 
 /// The lines of a budget file.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Record {
+pub struct BudgetRecord {
     /// Name, limit and δ.
-    pub header: Header,
+    pub header: BudgetHeader,
     /// All runs, in order.
     pub charges: Vec<Charge>,
     /// Lines that a crash tore, and that were repaired: they charge nothing, for a run begins after its line is whole.
     pub torn: Vec<usize>,
 }
 
-impl Record {
+impl BudgetRecord {
     /// ε of all charges and `more` at the budget's δ, by the tight accountant.
     ///
     /// # Errors
@@ -52,7 +52,7 @@ impl Record {
     ///
     /// # Errors
     ///
-    /// As [`Record::epsilon`].
+    /// As [`BudgetRecord::epsilon`].
     pub fn epsilon_for(&self, neighbours: Neighbours, more: Option<&Recorded>) -> Result<f64, AccountingError> {
         let events: Vec<&Recorded> = self.charges.iter().map(|charge| &charge.events).chain(more).collect();
         cost(&events, self.header.delta, neighbours)
@@ -62,7 +62,7 @@ impl Record {
 /// A file that was read whole.
 #[derive(Debug)]
 pub(super) struct Parsed {
-    pub(super) record: Record,
+    pub(super) record: BudgetRecord,
     /// The digest of the last line.
     pub(super) last: String,
 }
@@ -99,7 +99,7 @@ impl fmt::Display for Damage {
 /// Reads a whole file.
 pub(super) fn parse(bytes: &[u8]) -> Result<Parsed, Damage> {
     let mut last = String::new();
-    let mut record: Option<Record> = None;
+    let mut record: Option<BudgetRecord> = None;
     let mut whole: Vec<&[u8]> = bytes.split(|byte| *byte == b'\n').collect();
     // Whole lines end with a newline: what follows the last one is empty.
     let tail = whole.pop().unwrap_or_default();
@@ -113,9 +113,9 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Parsed, Damage> {
             Ok(found) => found,
             // A torn line is known by the one after it.
             Err(problem) => match whole.get(at + 1).map(|next| verified(&last, next)) {
-                Some(Ok((Line::Torn { line, sha256: of }, digest))) if line == at + 1 && of == sha256(text) => {
+                Some(Ok((BudgetLine::Torn { line, sha256: of }, digest))) if line == at + 1 && of == sha256(text) => {
                     skip = true;
-                    (Line::Torn { line, sha256: of }, digest)
+                    (BudgetLine::Torn { line, sha256: of }, digest)
                 }
                 _ => return Err(damaged(problem)),
             },
@@ -130,17 +130,17 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Parsed, Damage> {
     Ok(Parsed { record, last })
 }
 
-fn add(record: &mut Option<Record>, line: Line) -> Result<(), String> {
+fn add(record: &mut Option<BudgetRecord>, line: BudgetLine) -> Result<(), String> {
     match (record, line) {
-        (record @ None, Line::Header(header)) => {
+        (record @ None, BudgetLine::Header(header)) => {
             if header.version != VERSION {
                 return Err(format!("version {}, and this damper reads version {VERSION}", header.version));
             }
-            *record = Some(Record { header, charges: Vec::new(), torn: Vec::new() });
+            *record = Some(BudgetRecord { header, charges: Vec::new(), torn: Vec::new() });
         }
         (None, _) => return Err("no budget begins so".into()),
-        (Some(_), Line::Header(_)) => return Err("a second header".into()),
-        (Some(record), Line::Charge { number, unix_seconds, command, out, plan }) => {
+        (Some(_), BudgetLine::Header(_)) => return Err("a second header".into()),
+        (Some(record), BudgetLine::Charge { number, unix_seconds, command, out, plan }) => {
             let next = record.charges.last().map_or(1, |last| last.number + 1);
             if number != next {
                 return Err(format!("charge {number} after {}", next - 1));
@@ -148,7 +148,7 @@ fn add(record: &mut Option<Record>, line: Line) -> Result<(), String> {
             let (steps, events) = (plan.steps, plan.events.clone());
             record.charges.push(Charge { number, unix_seconds, command, out, plan, steps, events });
         }
-        (Some(record), Line::Paid { number, steps, events }) => {
+        (Some(record), BudgetLine::Paid { number, steps, events }) => {
             let charge = record.charges.iter_mut().find(|charge| charge.number == number);
             match charge {
                 // Only down from the whole plan.
@@ -158,12 +158,12 @@ fn add(record: &mut Option<Record>, line: Line) -> Result<(), String> {
                 _ => return Err(format!("its paid steps do not follow from charge {number}")),
             }
         }
-        (Some(record), Line::Resumed { number }) => {
+        (Some(record), BudgetLine::Resumed { number }) => {
             let charge = record.charges.iter_mut().find(|charge| charge.number == number);
             let charge = charge.ok_or_else(|| format!("charge {number}, which goes on, is missing"))?;
             (charge.steps, charge.events) = (charge.plan.steps, charge.plan.events.clone());
         }
-        (Some(record), Line::Torn { line, .. }) => record.torn.push(line),
+        (Some(record), BudgetLine::Torn { line, .. }) => record.torn.push(line),
     }
     Ok(())
 }

@@ -28,7 +28,7 @@ pub struct CompileOptions {
 
 /// A file of the crate.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct File {
+pub struct CompiledFile {
     /// Its path in the crate, with `/`.
     pub path: String,
     /// Its content.
@@ -39,14 +39,14 @@ pub struct File {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Compiled {
     /// The crate's files.
-    pub files: Vec<File>,
+    pub files: Vec<CompiledFile>,
     /// What it takes of a device.
-    pub figures: Figures,
+    pub figures: Footprint,
 }
 
 /// What a compiled network takes of a device, but for code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Figures {
+pub struct Footprint {
     /// Trained parameters, `D`.
     pub params: usize,
     /// Bytes of RAM for a sample's numbers.

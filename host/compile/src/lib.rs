@@ -21,7 +21,7 @@ mod schedule;
 mod source;
 mod test;
 
-pub use compiled::{CompileOptions, Compiled, Figures, File, Language};
+pub use compiled::{CompileOptions, Compiled, CompiledFile, Footprint, Language};
 pub use error::CompileError;
 
 use damper_grad::GradGraph;
@@ -39,14 +39,14 @@ pub fn compile(graph: &Graph, grad: &GradGraph, options: &CompileOptions) -> Res
     }
     let mut network = Network::new(graph, grad)?;
     network.fit(options.memory)?;
-    let figures = Figures::of(&network);
+    let figures = Footprint::of(&network);
     const MOST: usize = 1 << 31;
     if [4 * figures.params, figures.memory, figures.constants].iter().any(|bytes| *bytes >= MOST) {
         return Err(CompileError::new("its numbers take more than the 2 GiB that a device of 32 bits may have"));
     }
     let initial = initial(graph, grad);
     let name = names::crate_name(&options.name);
-    let text = |path: &str, text: String| File { path: path.into(), bytes: text.into_bytes() };
+    let text = |path: &str, text: String| CompiledFile { path: path.into(), bytes: text.into_bytes() };
     let readme = text("README.md", readme::readme(&network, &name, &figures, options.language));
     let gradient = expected::gradient(&network, grad, &initial)?;
     if options.language == Language::C {
@@ -61,7 +61,7 @@ pub fn compile(graph: &Graph, grad: &GradGraph, options: &CompileOptions) -> Res
         return Ok(Compiled { files, figures });
     }
     let sources = source::sources(&network, &options.name);
-    let floats = |path: &str, floats: &[f32]| File {
+    let floats = |path: &str, floats: &[f32]| CompiledFile {
         path: path.into(),
         bytes: floats.iter().flat_map(|float| float.to_le_bytes()).collect(),
     };
@@ -81,7 +81,7 @@ pub fn compile(graph: &Graph, grad: &GradGraph, options: &CompileOptions) -> Res
     }
     for (at, weight) in network.constants.quantized.iter().enumerate() {
         let bytes = weight.values.iter().map(|value| *value as u8).collect();
-        files.push(File { path: format!("src/q{at}.i8"), bytes });
+        files.push(CompiledFile { path: format!("src/q{at}.i8"), bytes });
     }
     if options.damper.is_none() {
         files.extend(manifest::copied());

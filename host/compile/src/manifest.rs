@@ -1,6 +1,6 @@
 //! Manifests: of the crate, and of the copies of damper's crates that it uses.
 
-use crate::File;
+use crate::CompiledFile;
 use crate::names::literal;
 use std::path::Path;
 
@@ -51,8 +51,8 @@ codegen-units = 1
 }
 
 /// Copies of damper's crates.
-pub(crate) fn copied() -> impl Iterator<Item = File> {
-    let file = |path: String, text: &str| File { path, bytes: text.into() };
+pub(crate) fn copied() -> impl Iterator<Item = CompiledFile> {
+    let file = |path: String, text: &str| CompiledFile { path, bytes: text.into() };
     let sources = SOURCES.iter().map(move |(path, text)| file(format!("damper-{path}"), text));
     let manifests =
         MANIFESTS.iter().map(move |(folder, text)| file(format!("damper-{folder}/Cargo.toml"), &apart(text)));
@@ -99,7 +99,7 @@ mod tests {
                 assert!(MANIFESTS.iter().any(|(copied, _)| *copied == format!("{name}/{path}")), "{name}: {path}");
             }
         }
-        let copied: Vec<File> = copied().collect();
+        let copied: Vec<CompiledFile> = copied().collect();
         for path in
             ["damper-core/src/lib.rs", "damper-core/access/src/lib.rs", "damper-nn/src/sum.rs", "damper-nn/LICENSE-MIT"]
         {

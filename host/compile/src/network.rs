@@ -5,8 +5,8 @@ use crate::schedule::{Constants, Operand, Schedule};
 use damper_grad::GradGraph;
 use damper_onnx::graph::Graph;
 use damper_onnx::{DType, Dim, TensorSpec};
-use damper_runtime::Plan;
-use damper_runtime::portable::{ADVICE, Form, Kind, Program};
+use damper_runtime::SessionSpec;
+use damper_runtime::portable::{ADVICE, Kind, Program, ProgramForm};
 use prost::Message as _;
 
 /// How the gradient of a parameter is read.
@@ -63,7 +63,7 @@ impl Network {
         let weights = weights.filter_map(|weight| Some((weight.quantized.as_ref()?, weight.initial.as_f32()?)));
         let mut constants = Constants::new(weights);
         let mut schedule = |outputs: Vec<TensorSpec>| {
-            let program = Program::new(&model, &plan(grad, outputs), Form::Small)
+            let program = Program::new(&model, &plan(grad, outputs), ProgramForm::Small)
                 .map_err(|error| CompileError::new(error.0.strip_suffix(ADVICE).unwrap_or(&error.0)))?;
             Ok(Schedule::new(&program, &mut constants))
         };
@@ -131,8 +131,8 @@ impl Network {
 }
 
 /// For one sample.
-pub(crate) fn plan(grad: &GradGraph, outputs: Vec<TensorSpec>) -> Plan {
-    Plan { batch: 1, threads: 1, inputs: grad.feeds(), outputs }
+pub(crate) fn plan(grad: &GradGraph, outputs: Vec<TensorSpec>) -> SessionSpec {
+    SessionSpec { batch: 1, threads: 1, inputs: grad.feeds(), outputs }
 }
 
 /// The outputs that a gradient is read from.
@@ -180,7 +180,7 @@ fn parameters(grad: &GradGraph, gradient: &Schedule) -> Result<Vec<Parameter>, C
 }
 
 /// The windows over one channel, for one channel of the output.
-fn one_channel(window: &damper_grad::Window) -> Result<damper_nn::Window, CompileError> {
+fn one_channel(window: &damper_grad::SlidingWindow) -> Result<damper_nn::Window, CompileError> {
     let one = damper_nn::Window::of_lists(1, 1, window.lists());
     one.ok_or_else(|| CompileError::new("a convolution is over neither a line nor a plane: a defect in damper"))
 }

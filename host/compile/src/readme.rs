@@ -4,11 +4,11 @@ use crate::names::comment;
 use crate::network::{Network, Parameter, Part, Port};
 use crate::schedule::{Schedule, Step};
 use crate::source::{arguments, output_arguments, rendered};
-use crate::{Figures, Language};
+use crate::{Footprint, Language};
 use askama::Template;
 use damper_runtime::portable::Kernel;
 
-impl Figures {
+impl Footprint {
     pub(crate) fn of(network: &Network) -> Self {
         let of = |schedule: &Schedule| schedule.steps.iter().map(multiply_adds).sum::<u64>();
         let passes = network.parameters.iter().map(|parameter| match &parameter.grad {
@@ -55,7 +55,7 @@ struct ReadmeFile<'a> {
     given: String,
     ports: Vec<(&'a str, &'a Port)>,
     parameters: &'a [Parameter],
-    figures: &'a Figures,
+    figures: &'a Footprint,
     /// Bytes of a number for each parameter.
     words: usize,
     /// Bytes of a step, and its multiply-adds.
@@ -83,7 +83,7 @@ fn form(part: &Part) -> &'static str {
     }
 }
 
-pub(crate) fn readme(network: &Network, name: &str, figures: &Figures, language: Language) -> String {
+pub(crate) fn readme(network: &Network, name: &str, figures: &Footprint, language: Language) -> String {
     let module = &name.replace('-', "_");
     let words = 4 * figures.params;
     let (inputs, outputs) = (arguments(network), output_arguments(network));

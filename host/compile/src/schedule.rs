@@ -4,7 +4,7 @@
 //! the caller's. So the values that steps write are told apart again and placed anew, by the same plan of memory.
 
 use damper_onnx::graph::QuantizedTensor;
-use damper_runtime::portable::{Data, Kernel, Kind, Life, Place, Program, place};
+use damper_runtime::portable::{Data, Kernel, Kind, Life, Program, ValuePlace, place};
 use std::collections::HashMap;
 
 /// Where an operand is.
@@ -153,8 +153,8 @@ fn reads_quantized(kernel: &Kernel, slot: usize) -> bool {
 impl Schedule {
     /// Of `program`, whose constants join `constants`.
     pub(crate) fn new(program: &Program, constants: &mut Constants) -> Self {
-        let mut holders: HashMap<Place, Holder> = HashMap::new();
-        let known = |source, place: &Place, start| Operand { source, kind: place.kind, start, len: place.len };
+        let mut holders: HashMap<ValuePlace, Holder> = HashMap::new();
+        let known = |source, place: &ValuePlace, start| Operand { source, kind: place.kind, start, len: place.len };
         for (at, (place, _)) in program.constants.iter().enumerate() {
             holders.insert(*place, Holder::Constant(at));
         }
@@ -193,7 +193,7 @@ impl Schedule {
             whole
         });
         let in_memory = |kind, start, len| Operand { source: Source::Memory, kind, start, len };
-        let mut operand = |holder: Option<Holder>, place: &Place, may_be_quantized: bool| match holder {
+        let mut operand = |holder: Option<Holder>, place: &ValuePlace, may_be_quantized: bool| match holder {
             Some(Holder::Constant(at)) => {
                 let (_, data) = &program.constants[at];
                 match may_be_quantized.then(|| constants.quantize(data)).flatten() {
@@ -207,7 +207,7 @@ impl Schedule {
             None => in_memory(place.kind, 0, 0),
         };
         let outputs = outputs.iter().map(|(holder, place)| operand(*holder, place, false)).collect();
-        let step = |(at, step): (usize, &&damper_runtime::portable::Step)| {
+        let step = |(at, step): (usize, &&damper_runtime::portable::ProgramStep)| {
             let reads = read[at].iter().zip(&step.reads).enumerate();
             Step {
                 node: step.node.clone(),

@@ -23,7 +23,7 @@ mod net;
 #[path = "../../grad/tests/random/network.rs"]
 mod network;
 
-use damper_compile::{CompileError, CompileOptions, Compiled, File, Language, compile};
+use damper_compile::{CompileError, CompileOptions, Compiled, CompiledFile, Language, compile};
 use damper_grad::{DeriveOptions, Loss, Readout, derive};
 use damper_onnx::graph::{DType, Graph, GraphOptions};
 use damper_onnx::pb::{GraphProto, ModelProto, OperatorSetIdProto};
@@ -65,7 +65,7 @@ fn shipped(file: &str, only: &[&str], loss: Loss, to: CompileOptions) -> Result<
     compiled(&name, &model, &graph, &DeriveOptions::new(loss), to)
 }
 
-fn write(folder: &Path, files: &[File]) {
+fn write(folder: &Path, files: &[CompiledFile]) {
     for file in files {
         let path = folder.join(&file.path);
         fs::create_dir_all(path.parent().unwrap()).unwrap();

@@ -17,7 +17,7 @@ mod text;
 
 use crate::dataset::Splits;
 use crate::rows::Naming;
-use crate::{DataError, DataOptions, LabelKind, Layout, TestSource, TextTask};
+use crate::{ChannelLayout, DataError, DataOptions, LabelKind, TestSource, TextTask};
 use damper_onnx::SettingError;
 use std::path::Path;
 
@@ -185,7 +185,7 @@ const SETTINGS: [(&str, IsGiven); 10] = [
     ("scale", |options| !options.scale.is_empty()),
     ("labels", |options| options.labels_file.is_some()),
     ("test_labels", |options| options.test_labels_file.is_some()),
-    ("layout", |options| options.layout != Layout::Nchw),
+    ("layout", |options| options.layout != ChannelLayout::Nchw),
     ("resize", |options| options.resize.is_some()),
     ("image_cache", |options| options.image_cache.is_some()),
     ("raw_bytes", |options| options.raw_bytes),

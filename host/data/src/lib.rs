@@ -42,8 +42,8 @@ pub use formats::{FORMATS, Format};
 pub use load::load;
 pub use numbers::constant;
 pub use options::{
-    DataOptions, InputShape, LabelKind, Layout, Memory, MemoryArray, MemorySplit, MemoryValues, Normalize, OnBadRow,
-    Resize, TestSource, TextOptions, TextTask,
+    ChannelLayout, DataOptions, InputShape, LabelKind, MemoryArray, MemoryArrays, MemorySplit, MemoryValues, Normalize,
+    OnBadRow, Resize, TestSource, TextOptions, TextTask,
 };
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 pub(crate) mod check;
 mod memory_arrays;
 
-pub use memory_arrays::{Memory, MemoryArray, MemorySplit, MemoryValues};
+pub use memory_arrays::{MemoryArray, MemoryArrays, MemorySplit, MemoryValues};
 
 use super::numbers::{Room, constant};
 use super::{DataError, KnownNames};
@@ -25,7 +25,7 @@ pub struct DataOptions {
     /// Public means and standard deviations: every feature becomes `(x − mean) / std`, after the scaling of bytes.
     pub normalize: Option<Normalize>,
     /// The axis of the channels of arrays.
-    pub layout: Layout,
+    pub layout: ChannelLayout,
     /// `images` and `parquet`: how images of other sizes than the model's are scaled; refused if not given.
     pub resize: Option<Resize>,
     /// Keeps bytes as 0 … 255 instead of scaling them to [0, 1].
@@ -68,7 +68,7 @@ pub struct DataOptions {
     /// `npy`: the file of the labels of [`TestSource::Spec`].
     pub test_labels_file: Option<PathBuf>,
     /// `memory`: arrays of the program that calls; they are read once.
-    pub memory: Option<Memory>,
+    pub memory: Option<MemoryArrays>,
     /// `text`: how it becomes numbers.
     pub text: TextOptions,
     /// Bytes of each array of samples that are held in memory; more are kept in a file and read for each draw. No limit if not given.
@@ -142,7 +142,7 @@ impl std::str::FromStr for Normalize {
 
 /// The axis of the channels of arrays.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub enum Layout {
+pub enum ChannelLayout {
     /// On the first axis of a sample, `[C, H, W]`.
     #[default]
     Nchw,
@@ -150,13 +150,13 @@ pub enum Layout {
     Nhwc,
 }
 
-impl std::str::FromStr for Layout {
+impl std::str::FromStr for ChannelLayout {
     type Err = DataError;
 
     fn from_str(text: &str) -> Result<Self, DataError> {
         match text {
-            "nchw" => Ok(Layout::Nchw),
-            "nhwc" => Ok(Layout::Nhwc),
+            "nchw" => Ok(ChannelLayout::Nchw),
+            "nhwc" => Ok(ChannelLayout::Nhwc),
             _ => Err(DataError::File(format!("'{text}': use nchw or nhwc"))),
         }
     }

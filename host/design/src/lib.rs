@@ -14,7 +14,7 @@ pub use coefficients::Coefficients;
 pub use design::{Design, Shape};
 pub use error::FilterError;
 pub use poles::poles;
-pub use response::{Analysis, Gain, Loop, Pole, Response};
+pub use response::{Analysis, FrequencyGain, Loop, Pole, Response};
 pub use text::list;
 
 /// The largest order the host runs.

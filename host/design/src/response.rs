@@ -38,7 +38,7 @@ pub struct Response {
 
 /// A gain at a frequency.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Gain {
+pub struct FrequencyGain {
     /// In units of the Nyquist frequency.
     pub frequency: f64,
     /// `|H|`.
@@ -101,7 +101,7 @@ pub struct Analysis {
     /// Standard deviation of the bias-corrected noise over that of the unfiltered.
     pub noise_std: Vec<Response>,
     /// Gains.
-    pub frequency_response: Vec<Gain>,
+    pub frequency_response: Vec<FrequencyGain>,
 }
 
 impl Coefficients {
@@ -180,7 +180,9 @@ impl Coefficients {
                 .into_iter()
                 .collect(),
             noise_std: STEPS.map(|step| Response { step, std: powers[step].sqrt() / steps[step] }).into(),
-            frequency_response: FREQUENCIES.map(|frequency| Gain { frequency, gain: unit.gain(frequency) }).into(),
+            frequency_response: FREQUENCIES
+                .map(|frequency| FrequencyGain { frequency, gain: unit.gain(frequency) })
+                .into(),
             impulse_response: kappa[..SHOWN].to_vec(),
             step_response: steps[..SHOWN].to_vec(),
             poles: poles.iter().map(|z| Pole { re: z.re, im: z.im, modulus: z.norm() }).collect(),

@@ -15,7 +15,7 @@ mod layer;
 mod recurrent;
 mod spec;
 
-pub use spec::{Distribution, Fan, Fans, Form, Initialiser};
+pub use spec::{Distribution, Fan, FanDistribution, Fans, Initialiser};
 
 use damper_onnx::graph::{GraphError, GraphOptions, glob, initializers};
 use damper_onnx::pb::tensor_proto::{DataLocation, DataType};

@@ -13,7 +13,7 @@
 
 use super::RoundError;
 use damper_accounting::{Accountant, Recorded};
-use damper_budget::{Budget, BudgetError, EXACT, RunPlan};
+use damper_budget::{BudgetError, BudgetFile, EXACT, RunPlan};
 use damper_core::accounting::{Rate, SampledGaussian};
 use damper_federation::{Aggregation, DeviceNoise, FederationPlan, RoundLedger};
 use std::path::Path;
@@ -54,7 +54,7 @@ pub fn charge_budget(
     plan: &FederationPlan,
 ) -> Result<(), ChargeError> {
     let charge = run_plan(plan)?;
-    let budget = Budget::open(file)?;
+    let budget = BudgetFile::open(file)?;
     // The plan and the ledger, however the folder is named.
     let command = format!("federation {} of ledger {}", plan.digest(), ledger.folder_number());
     let is_charged = budget.record().charges.iter().any(|made| made.command == command && made.plan == charge);
@@ -77,7 +77,7 @@ pub enum ChargeError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use damper_budget::Header;
+    use damper_budget::BudgetHeader;
     use damper_federation::PlanSettings;
 
     fn settings() -> PlanSettings {
@@ -115,8 +115,8 @@ mod tests {
     fn budget_pays_for_each_plan_once() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("data.budget");
-        Budget::create(&file, Header::new("data".into(), Some(8.0), 1e-5)).unwrap();
-        let total = || Budget::open(&file).unwrap().record().epsilon(None).unwrap();
+        BudgetFile::create(&file, BudgetHeader::new("data".into(), Some(8.0), 1e-5)).unwrap();
+        let total = || BudgetFile::open(&file).unwrap().record().epsilon(None).unwrap();
         let charge = |name: &str, plan: &FederationPlan| {
             let place = folder.path().join(name);
             let ledger = RoundLedger::of_device(&place, plan, 1).unwrap();
@@ -137,7 +137,7 @@ mod tests {
         let wanted = both.epsilon(20).unwrap().server.unwrap();
         assert!((total() / wanted - 1.0).abs() < 1e-3, "{} {wanted}", total());
         // The same price for another plan, or for a ledger that was lost and made anew: each pays.
-        let runs = || Budget::open(&file).unwrap().record().charges.len();
+        let runs = || BudgetFile::open(&file).unwrap().record().charges.len();
         let before = runs();
         let other = plan(&PlanSettings {
             clip: 0.5,

@@ -28,8 +28,8 @@ use damper_federation::{FederationError, FederationPlan, RoundLedger, Unit};
 use damper_onnx::SettingError;
 use damper_runtime::Backend;
 use damper_train::gradients::GradientOptions;
-use damper_train::inside::generator::{self, ChaCha20};
-use damper_train::{Read, TrainError};
+use damper_train::inside::generator::{self, RunGenerator};
+use damper_train::{ModelAndData, TrainError};
 use std::convert::Infallible;
 use std::fmt;
 
@@ -37,7 +37,7 @@ use std::fmt;
 #[derive(Clone, Copy, Debug)]
 pub struct DeviceData<'a> {
     /// The round's model, and the device's data.
-    pub read: &'a Read,
+    pub read: &'a ModelAndData,
     /// Its users. Not used if the unit is a sample.
     pub users: &'a Users,
 }
@@ -138,13 +138,13 @@ impl<'a> Device<'a> {
     }
 
     /// The generator of `round`. Of a simulation it is one for all rounds of the device, as the noise of a round has its own address.
-    pub(super) fn generator(&self) -> Result<ChaCha20, RoundError> {
+    pub(super) fn generator(&self) -> Result<RunGenerator, RoundError> {
         let seed = self.seed.map(|seed| (seed << 32).wrapping_add(u64::from(self.number)));
         Ok(generator::fresh(seed)?)
     }
 
     /// The units of the draw of `round`, ascending.
-    pub(super) fn draw(&self, generator: &ChaCha20, round: u32, units: u32) -> Result<Vec<u32>, RoundError> {
+    pub(super) fn draw(&self, generator: &RunGenerator, round: u32, units: u32) -> Result<Vec<u32>, RoundError> {
         Ok(poisson(generator, round, self.plan.rate()?, units).collect())
     }
 
@@ -231,7 +231,7 @@ pub struct ChargedRound<'a> {
     device: Device<'a>,
     round: u32,
     step: PrivateStep,
-    generator: ChaCha20,
+    generator: RunGenerator,
 }
 
 impl ChargedRound<'_> {

@@ -7,8 +7,8 @@ use damper_federation::{FederationPlan, LocalSteps};
 use damper_runtime::Backend;
 use damper_train::gradients::{self, GradientOptions};
 use damper_train::inside::initial;
-use damper_train::inside::worker::{ExactGradients, PlainSums, Rows};
-use damper_train::{Read, TrainError};
+use damper_train::inside::worker::{ChunkRows, ExactGradients, PlainSums};
+use damper_train::{ModelAndData, TrainError};
 use std::num::NonZeroUsize;
 
 /// Takes a contribution in consecutive parts.
@@ -35,12 +35,12 @@ impl<'a> Contributions<'a> {
     /// The model is not the plan's, or the backend cannot run it.
     pub(super) fn new(
         plan: &FederationPlan,
-        read: &'a Read,
+        read: &'a ModelAndData,
         users: &'a Users,
         backend: &dyn Backend,
         options: &GradientOptions,
     ) -> Result<Self, RoundError> {
-        let Read { graph, grad, data, .. } = read;
+        let ModelAndData { graph, grad, data, .. } = read;
         let (split, params) = (&data.train, initial(graph, grad));
         if params.len() != plan.parameters as usize {
             let (got, wanted) = (params.len(), plan.parameters);
@@ -91,7 +91,7 @@ impl<'a> Contributions<'a> {
         let chunks: Vec<_> = chunks(&first[..split.len().min(1)], *rows).collect();
         match units {
             Units::Samples { gradients, .. } => {
-                gradients.each_chunk::<TrainError>(split, &chunks, params, &mut |_: &Rows| Ok(()))?;
+                gradients.each_chunk::<TrainError>(split, &chunks, params, &mut |_: &ChunkRows| Ok(()))?;
             }
             Units::Users { sums, sum, .. } => {
                 sums.sum(split, &chunks, None, params, sum).map_err(TrainError::from)?;
@@ -107,7 +107,7 @@ impl<'a> Contributions<'a> {
         match units {
             Units::Samples { gradients, lengths } => {
                 let chunks: Vec<_> = chunks(drawn, *rows).collect();
-                gradients.each_chunk(split, &chunks, params, &mut |rows: &Rows| {
+                gradients.each_chunk(split, &chunks, params, &mut |rows: &ChunkRows| {
                     let count = rows.grads.iter().zip(&*lengths).map(|(grads, len)| grads.len() / len).max();
                     (0..count.unwrap_or(0)).try_for_each(|row| {
                         let parts = rows.grads.iter().zip(&*lengths).map(|(grads, len)| &grads[row * len..][..*len]);

@@ -7,7 +7,7 @@
 //! F rounds to float32, B is a device's expected units and n the number of updates that were added: a public number.
 
 use super::RoundError;
-use damper_core::update::{Header, Update, Word};
+use damper_core::update::{Header, PayloadWord, Update};
 use damper_data::DataNames;
 use damper_edit::init::{self, Loaded};
 use damper_federation::{FederationError, FederationPlan};
@@ -55,7 +55,7 @@ impl ServerModel {
         let update = Update::parse(sum).map_err(|error| FederationError::Sum(error.to_string()))?;
         let header = *update.header();
         let wanted = Header { devices: header.devices, ..plan.header(0, header.round) };
-        if update.word() != Word::Sum
+        if update.word() != PayloadWord::Sum
             || header != wanted
             || header.round >= plan.rounds
             || header.devices > plan.devices

@@ -5,7 +5,7 @@
 
 use crate::{Asked, Envelope, EnvelopeError, FederationPlan};
 use damper_core::numerics::digest::Digest;
-use damper_core::update::{Header, Update, UpdateError, Word};
+use damper_core::update::{Header, PayloadWord, Update, UpdateError};
 use std::collections::HashMap;
 
 /// Why updates cannot be added: one line that names the file.
@@ -139,7 +139,7 @@ impl<'a> Aggregate<'a> {
         if let Some(signer) = signer.filter(|signer| *signer != header.device) {
             return Err(AggregateError::OtherSigner { name, signer, device: header.device });
         }
-        if update.word() == Word::Sum {
+        if update.word() == PayloadWord::Sum {
             return Err(AggregateError::Sum { name, devices: header.devices });
         }
         let (first, wanted) = self.first.get_or_insert_with(|| (name.clone(), header));
@@ -184,7 +184,7 @@ impl<'a> Aggregate<'a> {
     /// The sum as an update; none before anything was added.
     #[must_use]
     pub fn to_bytes(&self) -> Option<Vec<u8>> {
-        let mut bytes = self.header()?.bytes(Word::Sum).to_vec();
+        let mut bytes = self.header()?.bytes(PayloadWord::Sum).to_vec();
         bytes.extend(self.sum.iter().flat_map(|units| units.to_le_bytes()));
         let mut digest = Digest::default();
         digest.add_bytes(&bytes);
@@ -283,7 +283,7 @@ mod tests {
         let bytes = orders[0].to_bytes().unwrap();
         assert_eq!(Some(&bytes), orders[1].to_bytes().as_ref());
         let update = Update::parse(&bytes).unwrap();
-        assert_eq!((update.word(), update.header().devices, update.header().device), (Word::Sum, 5, 0));
+        assert_eq!((update.word(), update.header().devices, update.header().device), (PayloadWord::Sum, 5, 0));
         assert!(update.units().eq(one_process));
     }
 
@@ -315,7 +315,7 @@ mod tests {
 
     /// The bytes of an update with this header and these integers, whoever made them.
     fn forged(header: Header, units: &[i32]) -> Vec<u8> {
-        let mut bytes = header.bytes(Word::Device).to_vec();
+        let mut bytes = header.bytes(PayloadWord::Device).to_vec();
         units.iter().for_each(|unit| bytes.extend(unit.to_le_bytes()));
         let mut digest = Digest::default();
         digest.add_bytes(&bytes);

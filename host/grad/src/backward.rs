@@ -3,7 +3,7 @@
 use super::broadcast::unbroadcast;
 use super::derive_error::DeriveError;
 use super::emit::{BATCH_FIRST, Emitter, Var};
-use super::factor::{Factors, Grad};
+use super::factor::{FactoredGrad, Grad};
 use super::integers::reduced_axes;
 use damper_onnx::graph::{BatchAxis, Graph, Node, Tensor, TensorData, Value, ValueId};
 use damper_onnx::{attr_float, attr_int, attr_ints, attr_string};
@@ -81,7 +81,7 @@ impl<'a> BackwardContext<'a> {
     }
 
     /// Adds to the gradient of input `i`, which is not batched.
-    pub fn gx_factored(&mut self, i: usize, factors: Factors) {
+    pub fn gx_factored(&mut self, i: usize, factors: FactoredGrad) {
         let id = self.node.inputs[i].expect("the input is there");
         debug_assert_eq!(factors.shape(), self.graph.values[id.0].shape);
         accumulate(self.em, self.grads, id, Grad::Factored(factors));

@@ -5,7 +5,7 @@
 //! The kernels take floats, and rows: the last axis. Along other axes the emitter writes the lowering itself.
 
 use super::emit::{BATCH_FIRST, Emitter, Var};
-use super::window::Window;
+use super::window::SlidingWindow;
 use damper_onnx::graph::{BatchAxis, DType};
 use damper_onnx::{make_attr_float, make_attr_int, make_attr_ints};
 
@@ -164,7 +164,7 @@ pub fn max_pool_grad(
 pub fn kernel_grad(
     em: &mut Emitter,
     inputs: [&Var; 2],
-    window: &Window,
+    window: &SlidingWindow,
     lowering: impl FnOnce(&mut Emitter) -> Var,
 ) -> Var {
     let lists = [

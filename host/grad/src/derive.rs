@@ -2,7 +2,6 @@
 
 mod sweep;
 
-use super::checkpoint::{Emitted, checkpoint};
 use super::cost::{Cost, count};
 use super::derive_error::DeriveError;
 use super::emit::{BATCH_FIRST, Emitter, Var, reshape_target};
@@ -10,8 +9,11 @@ use super::grad_graph::GradGraph;
 use super::loss;
 use super::lower::lower;
 use super::options::DeriveOptions;
-use super::readout::{Bounds, GradStrategy, Part, Read, Readout, clipped_sum, factored, norms, per_sample, strategies};
-use super::window::Window;
+use super::readout::{
+    ClipInputs, GradOutputs, GradStrategy, ParamGrad, Readout, clipped_sum, factored, norms, per_sample, strategies,
+};
+use super::recompute::{EmittedNodes, checkpoint};
+use super::window::SlidingWindow;
 use damper_onnx::graph::{DType, Graph, Node, Origin, Parameter};
 use damper_onnx::pb::{GraphProto, ModelProto, NodeProto, OperatorSetIdProto, ValueInfoProto};
 use damper_onnx::{CUSTOM_DOMAIN, Dim, Extent, TensorSpec, lower_nodes, make_value_info};
@@ -61,7 +63,7 @@ pub fn derive(graph: &Graph, options: &DeriveOptions) -> Result<GradGraph, Deriv
     for (parameter, grad) in graph.parameters.iter().zip(grads).filter(|(p, _)| p.trained) {
         let value = &graph.values[parameter.value.0];
         match grad {
-            Some(grad) => reads.push(Read { grad, dtype: value.dtype, shape: value.shape.clone() }),
+            Some(grad) => reads.push(ParamGrad { grad, dtype: value.dtype, shape: value.shape.clone() }),
             None => unreached.push(parameter.name.clone()),
         }
     }
@@ -82,7 +84,7 @@ pub fn derive(graph: &Graph, options: &DeriveOptions) -> Result<GradGraph, Deriv
     }
 
     let strategies = strategies(&grads, options.readout);
-    let bounds = (options.readout == Readout::ClippedSum).then(|| Bounds::new(dtype));
+    let bounds = (options.readout == Readout::ClippedSum).then(|| ClipInputs::new(dtype));
     let ReadOut { norm, each, windows, left_to_reader, made } =
         read_out(&mut em, graph, &grads, options.readout, &strategies, bounds.as_ref(), dtype);
 
@@ -111,7 +113,7 @@ struct ReadOut {
     norm: Option<Var>,
     /// Each output beside the norm, by name.
     each: Vec<(String, Var)>,
-    windows: Vec<(String, Window)>,
+    windows: Vec<(String, SlidingWindow)>,
     /// Multiply-adds of who reads factors, a sample.
     left_to_reader: u64,
     /// Entries of gradients that the reader makes of factors.
@@ -122,10 +124,10 @@ struct ReadOut {
 fn read_out(
     em: &mut Emitter,
     graph: &Graph,
-    grads: &[Read],
+    grads: &[ParamGrad],
     readout: Readout,
     strategies: &[GradStrategy],
-    bounds: Option<&Bounds>,
+    bounds: Option<&ClipInputs>,
     dtype: DType,
 ) -> ReadOut {
     let mut out = ReadOut::default();
@@ -137,11 +139,12 @@ fn read_out(
             let parts = factored(em, grads, positions).into_iter().zip(grads);
             let parts = names().zip(parts).flat_map(|(name, (part, grad))| {
                 out.left_to_reader += part.multiply_adds();
-                out.made += if matches!(part, Part::Whole(_)) { 0 } else { grad.shape.iter().product::<usize>() };
+                out.made +=
+                    if matches!(part, GradOutputs::Whole(_)) { 0 } else { grad.shape.iter().product::<usize>() };
                 let (l, r) = match part {
-                    Part::Whole(var) => return vec![(format!("dp.grad.{name}"), var)],
-                    Part::Outer(l, r) | Part::Positions(l, r) | Part::Rows(l, r) => (l, r),
-                    Part::Kernel(l, r, window) => {
+                    GradOutputs::Whole(var) => return vec![(format!("dp.grad.{name}"), var)],
+                    GradOutputs::Outer(l, r) | GradOutputs::Positions(l, r) | GradOutputs::Rows(l, r) => (l, r),
+                    GradOutputs::Kernel(l, r, window) => {
                         out.windows.push((name.clone(), window));
                         (l, r)
                     }
@@ -385,7 +388,7 @@ fn assemble(
     let (mut nodes, mut initializers, mut known) = em.finish();
     if !checkpointed.is_empty() {
         let outputs = outputs.iter().map(|(name, _)| name.as_str()).collect();
-        let emitted = Emitted { nodes, initializers: &mut initializers, known: &mut known, outputs: &outputs };
+        let emitted = EmittedNodes { nodes, initializers: &mut initializers, known: &mut known, outputs: &outputs };
         nodes = checkpoint(emitted, checkpointed);
     }
     let imported = |domain: &str, version| OperatorSetIdProto { domain: domain.into(), version };

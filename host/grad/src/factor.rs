@@ -18,11 +18,11 @@ mod tests;
 
 pub use contract::weighted_sum;
 pub use norm::{Costs, norm_squared, rounding, sum_of_squares};
-pub use side::Side;
+pub use side::FactorSide;
 
 use super::custom::kernel_grad;
 use super::emit::{BATCH_FIRST, Emitter, Var};
-use super::window::Window;
+use super::window::SlidingWindow;
 use damper_onnx::graph::DType;
 use side::scatter_add;
 
@@ -39,8 +39,8 @@ enum View {
 /// `Σ_t left ⊗ right`.
 #[derive(Clone, PartialEq, Debug)]
 struct Term {
-    left: Side,
-    right: Side,
+    left: FactorSide,
+    right: FactorSide,
 }
 
 impl Term {
@@ -64,14 +64,14 @@ impl Term {
 
 /// A factored per-sample gradient: a sum of terms of one shape, under one list of views.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Factors {
+pub struct FactoredGrad {
     terms: Vec<Term>,
     views: Vec<View>,
 }
 
-impl Factors {
+impl FactoredGrad {
     /// The gradient `Σ_t left ⊗ right`. At most one side is indices.
-    pub fn new(left: Side, right: Side) -> Self {
+    pub fn new(left: FactorSide, right: FactorSide) -> Self {
         debug_assert_eq!(left.positions(), right.positions(), "{left:?} {right:?}");
         debug_assert!(left.groups() == right.groups() && !(left.is_indices() && right.is_indices()));
         Self { terms: vec![Term { left, right }], views: Vec::new() }
@@ -79,10 +79,10 @@ impl Factors {
 
     /// The gradient of a convolution's kernel `[O, C, *kernel]`: `left` is the gradient of the products, `[N, O, L]`, the patches
     /// under `window` are of `x: [N, C, *input]`.
-    pub fn of_kernel(left: Side, x: Var, window: Window, by_conv: bool) -> Self {
+    pub fn of_kernel(left: FactorSide, x: Var, window: SlidingWindow, by_conv: bool) -> Self {
         let (outputs, channels, taps) = (left.extent(), x.shape[1], window.taps());
         let shape = [&[outputs, channels], &window.kernel[..]].concat();
-        let grad = Self::new(left, Side::patches(x, window, by_conv));
+        let grad = Self::new(left, FactorSide::patches(x, window, by_conv));
         if by_conv {
             return grad.reshape(&shape);
         }
@@ -92,7 +92,7 @@ impl Factors {
     /// The gradient of a convolution's kernel as it was given to [`of_kernel`](Self::of_kernel): the gradient of the products
     /// `[N, O, *output]`, what patches are taken of, `[N, C, *input]`, and the window. `None` but for floats under windows over a line or a plane,
     /// without holes along the line.
-    pub fn kernel(&self, em: &mut Emitter) -> Option<(Var, Var, Window)> {
+    pub fn kernel(&self, em: &mut Emitter) -> Option<(Var, Var, SlidingWindow)> {
         let [Term { left, right }] = &self.terms[..] else { return None };
         let (x, window) = right.window()?;
         let as_given = Self::of_kernel(left.clone(), x.clone(), window.clone(), right.has_positions_last());
@@ -195,9 +195,9 @@ impl Factors {
         }
         let join = |kind| {
             let of_kind: Vec<&Term> = self.terms.iter().filter(|term| term.kind() == kind).collect();
-            let lefts: Vec<&Side> = of_kind.iter().map(|term| &term.left).collect();
-            let rights: Vec<&Side> = of_kind.iter().map(|term| &term.right).collect();
-            Term { left: Side::concat(em, &lefts), right: Side::concat(em, &rights) }
+            let lefts: Vec<&FactorSide> = of_kind.iter().map(|term| &term.left).collect();
+            let rights: Vec<&FactorSide> = of_kind.iter().map(|term| &term.right).collect();
+            Term { left: FactorSide::concat(em, &lefts), right: FactorSide::concat(em, &rights) }
         };
         kinds.into_iter().map(join).collect()
     }
@@ -245,12 +245,12 @@ impl Factors {
         let by_conv = self.terms[0].right.has_positions_last();
         kernel_grad(em, [&left, &input], &window, |em| {
             let rows = em.per_sample(&left, &[left.shape[1], window.positions()]);
-            Self::of_kernel(Side::positions_last(rows), input.clone(), window.clone(), by_conv).materialise(em)
+            Self::of_kernel(FactorSide::positions_last(rows), input.clone(), window.clone(), by_conv).materialise(em)
         })
     }
 }
 
-impl Factors {
+impl FactoredGrad {
     /// The two factors `[N, r]` and `[N, c]` of a gradient that is one outer product, in the parameter's order.
     pub fn outer(&self, em: &mut Emitter) -> Option<(Var, Var)> {
         let term = self.matrix()?;
@@ -263,7 +263,7 @@ impl Factors {
     }
 }
 
-impl Factors {
+impl FactoredGrad {
     /// The two factors `[N, T, r]` and `[N, T, c]` of a gradient that is a sum over `T > 1` positions, in the parameter's order; `None` where
     /// they are larger than the gradient.
     pub fn positions(&self, em: &mut Emitter) -> Option<(Var, Var)> {
@@ -339,7 +339,7 @@ pub enum Grad {
     /// In the layout of the value; `[N, *shape]` for a value that is not batched.
     Dense(Var),
     /// Only of values that are not batched.
-    Factored(Factors),
+    Factored(FactoredGrad),
 }
 
 impl Grad {

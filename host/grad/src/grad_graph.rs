@@ -2,7 +2,7 @@
 
 use super::cost::Cost;
 use super::readout::GradStrategy;
-use super::window::Window;
+use super::window::SlidingWindow;
 use damper_onnx::pb::ModelProto;
 use damper_onnx::{TensorSpec, lower_custom};
 
@@ -31,7 +31,7 @@ pub struct GradGraph {
     pub outputs: Vec<TensorSpec>,
     /// The kernels whose gradient the reader takes of `dp.left.NAME` `[N, O, *output]` and `dp.right.NAME` `[N, C, *input]`, and the
     /// windows over the latter.
-    pub windows: Vec<(String, Window)>,
+    pub windows: Vec<(String, SlidingWindow)>,
     /// Parameters that were to be trained and are not, since no gradient reaches them from the loss: initializers.
     pub unreached: Vec<String>,
     /// In which form the gradient of each of `parameters` is taken.

@@ -4,12 +4,11 @@
 //! The stages: the forward pass is written as it stands; a loss gives the first gradient; one walk over the nodes in
 //! reverse order (`derive/sweep.rs`) asks each operator's rule (`rules`) for the gradients of its inputs; parameter gradients
 //! stay in factored form (`factor`) until a readout (`readout`) writes what was asked for; on request activations are computed
-//! again (`checkpoint`).
+//! again (`recompute`).
 
 mod axis_map;
 mod backward;
 mod broadcast;
-mod checkpoint;
 mod cost;
 mod custom;
 mod derive;
@@ -23,6 +22,7 @@ mod loss;
 mod lower;
 mod options;
 mod readout;
+mod recompute;
 mod rules;
 mod warnings;
 mod window;
@@ -32,8 +32,8 @@ pub use derive::{UNREACHED, derive};
 pub use derive_error::DeriveError;
 pub use factor::Costs;
 pub use grad_graph::GradGraph;
-pub use options::{DeriveOptions, LabelWeights, Loss, Reduction};
+pub use options::{DeriveOptions, LabelWeights, Loss, LossReduction};
 pub use readout::{GradStrategy, Readout};
 pub use rules::{has_nonzero_derivative, is_differentiated, rules};
 pub use warnings::warnings;
-pub use window::Window;
+pub use window::SlidingWindow;

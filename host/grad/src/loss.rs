@@ -16,7 +16,7 @@ use damper_onnx::graph::{DType, Graph, ValueId};
 use head::Head;
 
 /// An emitted loss.
-pub struct Emitted {
+pub struct EmittedLoss {
     /// `[N]`.
     pub loss: Var,
     /// The labels' input, if the loss reads labels.
@@ -31,7 +31,7 @@ pub fn emit(
     graph: &Graph,
     forward: &[Option<Var>],
     options: &DeriveOptions,
-) -> Result<Emitted, DeriveError> {
+) -> Result<EmittedLoss, DeriveError> {
     let (id, name) = source(graph, options)?;
     let output = forward[id.0].clone().expect("outputs are emitted");
     if output.batch.is_none() {
@@ -57,7 +57,7 @@ pub fn emit(
         Loss::Output(_) => from_output::emit(em, &z, name)?,
     };
     let seed = z.scatter(em, &seed);
-    Ok(Emitted { loss, labels, seed: (id, seed) })
+    Ok(EmittedLoss { loss, labels, seed: (id, seed) })
 }
 
 /// The output that feeds the loss.

@@ -19,7 +19,7 @@ pub enum Loss {
 
 /// How a sample's loss is taken of the losses of its tokens or elements.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
-pub enum Reduction {
+pub enum LossReduction {
     /// Their mean over those that count, 0 where none does.
     #[default]
     Mean,
@@ -58,7 +58,7 @@ pub struct DeriveOptions {
     /// The axis of that output that holds the classes; the last where left out.
     pub class_axis: Option<i64>,
     /// How a sample's loss is taken of those of its tokens or elements.
-    pub reduction: Reduction,
+    pub reduction: LossReduction,
     /// How much each label counts.
     pub label_weights: LabelWeights,
     /// The outputs of the reverse sweep.
@@ -77,7 +77,7 @@ impl DeriveOptions {
             loss,
             output: None,
             class_axis: None,
-            reduction: Reduction::Mean,
+            reduction: LossReduction::Mean,
             label_weights: LabelWeights::default(),
             readout: Readout::PerSample,
             points: NonZeroUsize::MIN,

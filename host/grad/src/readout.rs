@@ -6,8 +6,8 @@ mod norms;
 mod per_sample;
 mod read;
 
-pub use clipped_sum::{Bounds, clipped_sum};
-pub use factored::{Part, factored};
+pub use clipped_sum::{ClipInputs, clipped_sum};
+pub use factored::{GradOutputs, factored};
 pub use norms::{norms, strategies};
 pub use per_sample::per_sample;
-pub use read::{GradStrategy, Read, Readout};
+pub use read::{GradStrategy, ParamGrad, Readout};

@@ -80,10 +80,10 @@ pub(super) mod trilu;
 mod where_;
 mod windows;
 
-use rule::Rule;
+use rule::GradRule;
 
 /// Every rule, by operator.
-pub const RULES: &[Rule] = &[
+pub const RULES: &[GradRule] = &[
     abs::RULE,
     add::RULE,
     average_pool::RULE,

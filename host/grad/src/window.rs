@@ -6,7 +6,7 @@ use damper_onnx::{make_attr_int, make_attr_ints};
 
 /// Windows over spatial axes; every list has one entry an axis.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Window {
+pub struct SlidingWindow {
     /// Extents that they slide over.
     pub input: Vec<usize>,
     /// Number of windows.
@@ -23,7 +23,7 @@ pub struct Window {
     pub after: Vec<usize>,
 }
 
-impl Window {
+impl SlidingWindow {
     /// Extents, windows, elements, steps, dilations and padding before: the lists that say what each window reads.
     pub fn lists(&self) -> [&[usize]; 6] {
         [&self.input, &self.output, &self.kernel, &self.stride, &self.dilation, &self.before]

@@ -32,11 +32,11 @@ pub fn suits(outputs: usize, stride: &[usize]) -> bool {
 #[derive(Debug)]
 pub enum Convolution {
     /// Positions in the vectors.
-    Shifted(shifted::Convolution),
+    Shifted(shifted::ShiftedConvolution),
     /// With fewer products.
-    Winograd(winograd::Convolution),
+    Winograd(winograd::WinogradConvolution),
     /// Outputs in the vectors.
-    Direct(direct::Convolution),
+    Direct(direct::DirectConvolution),
 }
 
 impl Convolution {
@@ -45,7 +45,7 @@ impl Convolution {
     pub fn new(windows: Windows, transposed: bool) -> Self {
         let fewest = windows.channels.min(windows.outputs);
         if fewest >= WORTH_TRANSFORMS && winograd::suits(&windows) {
-            Self::Winograd(winograd::Convolution::new(windows, transposed))
+            Self::Winograd(winograd::WinogradConvolution::new(windows, transposed))
         } else {
             Self::defined(windows, transposed)
         }
@@ -54,9 +54,9 @@ impl Convolution {
     /// As [`Convolution::new`], summed as it is defined.
     pub fn defined(windows: Windows, transposed: bool) -> Self {
         if shifted::suits(&windows) {
-            Self::Shifted(shifted::Convolution::new(windows, transposed))
+            Self::Shifted(shifted::ShiftedConvolution::new(windows, transposed))
         } else {
-            Self::Direct(direct::Convolution::new(windows, transposed))
+            Self::Direct(direct::DirectConvolution::new(windows, transposed))
         }
     }
 

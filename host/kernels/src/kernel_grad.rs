@@ -9,18 +9,18 @@ use crate::convolution::{Windows, winograd};
 #[derive(Clone, Debug)]
 pub enum KernelGrad {
     /// By its definition.
-    Defined(Box<defined::KernelGrad>),
+    Defined(Box<defined::DefinedKernelGrad>),
     /// With fewer products.
-    Winograd(Box<winograd::KernelGrad>),
+    Winograd(Box<winograd::WinogradKernelGrad>),
 }
 
 impl KernelGrad {
     /// Over `windows` whose taps are next to each other along a line.
     pub fn new(windows: Windows) -> Self {
         if winograd::suits(&windows) {
-            Self::Winograd(Box::new(winograd::KernelGrad::new(windows)))
+            Self::Winograd(Box::new(winograd::WinogradKernelGrad::new(windows)))
         } else {
-            Self::Defined(Box::new(defined::KernelGrad::new(&windows)))
+            Self::Defined(Box::new(defined::DefinedKernelGrad::new(&windows)))
         }
     }
 

@@ -1,21 +1,21 @@
 //! The gradient of a matrix that is multiplied at many positions of a sample (the tokens of a linear layer):
 //! `G[r, c] = Σ_t L[t, r] · R[t, c]`.
 //!
-//! Memory: that of [`Product`], where `Lᵀ` is of rows that lie as columns.
+//! Memory: that of [`SimdProduct`], where `Lᵀ` is of rows that lie as columns.
 //!
-//! Numerics: those of [`Product`], the positions its terms.
+//! Numerics: those of [`SimdProduct`], the positions its terms.
 
-use crate::product::Product;
+use crate::product::SimdProduct;
 use crate::simd::SimdKernel;
 
 /// The gradient of one matrix, with the memory that it needs.
 #[derive(Debug)]
-pub struct PositionGrad(Product);
+pub struct PositionGrad(SimdProduct);
 
 impl PositionGrad {
     /// Of a matrix of so many columns at so many positions; at least one of each.
     pub fn new(positions: usize, columns: usize) -> Self {
-        Self(Product::of_columns([positions, columns]))
+        Self(SimdProduct::of_columns([positions, columns]))
     }
 
     /// Writes the gradient `[rows, columns]` of `left` `[positions, rows]` and `right` `[positions, columns]`.

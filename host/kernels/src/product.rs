@@ -12,7 +12,7 @@
 //! Numerics: each entry is one running sum over the terms in their order, with fused multiply-adds where the processor has them, and then
 //! the bias: its bits depend on the row, the parameters and the kind of processor, not on other rows nor on the vectors' width.
 
-use crate::simd::{Aligned, MAX_LANES, Run, SimdKernel, fetch, turn};
+use crate::simd::{Aligned, MAX_LANES, SimdCall, SimdKernel, fetch, turn};
 use pulp::{Simd, WithSimd};
 use std::ops::Range;
 
@@ -34,7 +34,7 @@ const PACKING: usize = 5;
 
 /// A product of a session's, with the memory that it needs.
 #[derive(Debug)]
-pub struct Product {
+pub struct SimdProduct {
     terms: usize,
     outputs: usize,
     transposed: bool,
@@ -46,7 +46,7 @@ pub struct Product {
     across: Aligned,
 }
 
-impl Product {
+impl SimdProduct {
     /// Of rows of `terms` entries with weights `[terms, outputs]`, or `[outputs, terms]` where they are `transposed`; at
     /// least one of each.
     pub fn new([terms, outputs]: [usize; 2], transposed: bool) -> Self {
@@ -322,9 +322,9 @@ impl WithSimd for Rows<'_> {
     }
 }
 
-impl SimdKernel for Product {
+impl SimdKernel for SimdProduct {
     #[inline(always)]
-    fn work<S: Simd>(Run { of, x, weights, bias, y }: Run<'_, Self>, simd: S) {
+    fn work<S: Simd>(SimdCall { of, x, weights, bias, y }: SimdCall<'_, Self>, simd: S) {
         if y.is_empty() {
             return;
         }

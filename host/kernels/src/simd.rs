@@ -69,16 +69,16 @@ impl DerefMut for Aligned {
 /// The sum of products of `x` and weights, with memory for it.
 pub trait SimdKernel: Sized {
     /// In these vectors.
-    fn work<S: Simd>(run: Run<'_, Self>, simd: S);
+    fn work<S: Simd>(run: SimdCall<'_, Self>, simd: S);
 
     /// In the widest vectors that the processor has.
     fn run(&mut self, x: &[f32], weights: &[f32], bias: Option<&[f32]>, y: &mut [f32]) {
-        Arch::new().dispatch(Run { of: self, x, weights, bias, y });
+        Arch::new().dispatch(SimdCall { of: self, x, weights, bias, y });
     }
 }
 
 /// One call.
-pub struct Run<'a, K> {
+pub struct SimdCall<'a, K> {
     /// The kernel and its memory.
     pub of: &'a mut K,
     /// The input.
@@ -91,7 +91,7 @@ pub struct Run<'a, K> {
     pub y: &'a mut [f32],
 }
 
-impl<K: SimdKernel> WithSimd for Run<'_, K> {
+impl<K: SimdKernel> WithSimd for SimdCall<'_, K> {
     type Output = ();
 
     #[inline(always)]

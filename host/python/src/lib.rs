@@ -2,7 +2,7 @@
 //! gives back what that answers.
 
 use damper::cli::embed::{self, Listener, python_words};
-use damper_data::{Memory, MemoryArray, MemorySplit, MemoryValues};
+use damper_data::{MemoryArray, MemoryArrays, MemorySplit, MemoryValues};
 use damper_onnx::decode_tensor;
 use pyo3::buffer::PyBuffer;
 use pyo3::create_exception;
@@ -138,7 +138,7 @@ fn call(
         given.insert(key.extract()?, setting(&value)?);
     }
     let memory = match train {
-        Some(train) => Some(Memory::new(split(py, train)?, test.map(|test| split(py, test)).transpose()?)),
+        Some(train) => Some(MemoryArrays::new(split(py, train)?, test.map(|test| split(py, test)).transpose()?)),
         None => None,
     };
     let raised = Arc::new(Mutex::new(None));

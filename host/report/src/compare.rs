@@ -15,20 +15,20 @@ mod html;
 mod journal;
 mod plan;
 mod plot;
-mod schedule;
+mod run_order;
 mod search;
 mod summary;
 mod text;
 
 pub use clock::Position;
 pub use html::html;
-pub use journal::{Figures, Journal, JournalError, Record};
-pub use plan::{Budgets, Method, Plan, Purpose, Repeats, Setting, TUNING_PART, Task};
+pub use journal::{ComparisonFigures, ComparisonJournal, ComparisonJournalError, ComparisonRecord};
+pub use plan::{Budgets, ComparisonMethod, ComparisonPlan, ComparisonPurpose, Repeats, Setting, TUNING_PART, Task};
 pub use search::{Found, Score, SearchPlan};
 pub use summary::{Cell, Chosen, Comparison, Mark, Metric, RefusedRun, Row, Tuning, Untried};
 pub use text::{markdown, text};
 
-use schedule::{Board, Next};
+use run_order::{Board, Next};
 use std::mem;
 use std::num::NonZeroUsize;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -54,7 +54,7 @@ pub trait Trainer: Sync {
     /// # Errors
     ///
     /// One line that says why the run was refused or failed. The others go on.
-    fn train(&self, task: &Task, started: Self::Started, at: &Position) -> Result<Figures, String>;
+    fn train(&self, task: &Task, started: Self::Started, at: &Position) -> Result<ComparisonFigures, String>;
 }
 
 /// Distribution of runs over threads. The result does not depend on it.
@@ -72,7 +72,12 @@ pub struct Jobs {
 /// # Errors
 ///
 /// The journal cannot be written. A run that fails is a refusal in the result, and no error.
-pub fn run(plan: &Plan, journal: &mut Journal, trainer: &impl Trainer, jobs: Jobs) -> Result<Comparison, JournalError> {
+pub fn run(
+    plan: &ComparisonPlan,
+    journal: &mut ComparisonJournal,
+    trainer: &impl Trainer,
+    jobs: Jobs,
+) -> Result<Comparison, ComparisonJournalError> {
     let board = Board::new(plan, journal, jobs.in_order);
     let shared = Shared { board: Mutex::new(board), ended: Condvar::new() };
     thread::scope(|scope| {

@@ -52,12 +52,12 @@ pub struct Evidence {
     /// The same of the parameters in [`BEST_MODEL`].
     pub best_params_digest: Option<String>,
     /// The released files as they are.
-    pub files: Vec<Released>,
+    pub files: Vec<ReleasedFile>,
 }
 
 /// A released file, told apart from any other by its digest.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Released {
+pub struct ReleasedFile {
     /// Its name in the folder.
     pub name: &'static str,
     /// SHA-256 of its bytes, in hexadecimal; none where it is missing.
@@ -142,10 +142,10 @@ pub(crate) fn bytes(path: &Path, limit: u64) -> Result<Vec<u8>, EvidenceError> {
 }
 
 /// The released files in `folder`, with their digests.
-pub(crate) fn released(folder: &Path) -> Result<Vec<Released>, EvidenceError> {
+pub(crate) fn released(folder: &Path) -> Result<Vec<ReleasedFile>, EvidenceError> {
     let best = is_there(&folder.join(BEST_MODEL))?.then_some(BEST_MODEL);
     let names = RELEASED.into_iter().chain(best);
-    names.map(|name| Ok(Released { name, sha256: digest(&folder.join(name))? })).collect()
+    names.map(|name| Ok(ReleasedFile { name, sha256: digest(&folder.join(name))? })).collect()
 }
 
 pub(crate) fn parsed<T: DeserializeOwned>(path: &Path, limit: u64) -> Result<T, EvidenceError> {

@@ -18,18 +18,18 @@ mod text;
 mod trained;
 
 pub use digest::{digest, hex};
-pub use evidence::{Audit, Difference, Evidence, EvidenceError, Figure, Released, recorded};
+pub use evidence::{Audit, Difference, Evidence, EvidenceError, Figure, ReleasedFile, recorded};
 pub use folder::{OutputFolder, create_ledger_folder};
 pub use page::html;
 pub use record::{
-    BEST_MODEL, CorrelationReport, DataReport, EarlyStop, Execution, GaLoreReport, HeldOut, HeldOutNoise, LoraReport,
-    MechanismReport, MethodReport, NonFiniteReport, NormStepReport, NormalizeReport, NotPrivateReport, OptimizerReport,
-    Privacy, RecordingReport, TestFigures, TrainReport, Training, Versions, loss_name, reduction_name,
+    BEST_MODEL, CorrelationReport, DataReport, EarlyStop, Execution, GaLoreReport, HeldOutNoise, HeldOutRecord,
+    LoraReport, MechanismReport, MethodReport, NonFiniteReport, NormStepReport, NormalizeReport, NotPrivateReport,
+    OptimizerReport, Privacy, RecordingReport, TestFigures, TrainReport, Training, Versions, loss_name, reduction_name,
 };
 pub use software::Software;
 pub use statement::{
-    AtDelta, AtSteps, Curves, Item, NotPrivate, OfGroup, Statement, Unfinished, is_finished, is_not_private, paid,
-    planned,
+    AtDelta, AtSteps, Curves, Item, NotPrivateStatement, OfGroup, Statement, Unfinished, is_finished, is_not_private,
+    paid, planned,
 };
 pub use text::SIMULATION;
 pub use trained::{trained_model, unfinished_model};

@@ -11,6 +11,6 @@ mod rows;
 mod unfinished;
 
 pub(crate) use frame::{Axes, Tick};
-pub use frame::{Axis, Frame, grouped};
+pub use frame::{Frame, PlotAxis, grouped};
 pub use private::html;
 pub(crate) use render::{Escaper, rendered};

@@ -14,7 +14,7 @@ mod privacy;
 pub use early_stop::{BEST_MODEL, EarlyStop};
 pub(crate) use fields::REFUTED;
 pub use fields::{
-    CorrelationReport, DataReport, Execution, HeldOut, HeldOutNoise, MechanismReport, NormalizeReport, Privacy,
+    CorrelationReport, DataReport, Execution, HeldOutNoise, HeldOutRecord, MechanismReport, NormalizeReport, Privacy,
     RecordingReport, TestFigures, TrainReport, Training, Versions,
 };
 pub use loss::{loss_name, reduction_name};

@@ -12,10 +12,10 @@ mod unfinished;
 pub use curves::{AtDelta, AtSteps, Curves};
 pub use guideline::Item;
 pub(crate) use guideline::SECTIONS;
-pub use not_private::{NotPrivate, is_not_private};
+pub use not_private::{NotPrivateStatement, is_not_private};
 pub use unfinished::{Unfinished, is_finished, paid, planned};
 
-use crate::evidence::{Audit, Difference, Evidence, Released, near};
+use crate::evidence::{Audit, Difference, Evidence, ReleasedFile, near};
 use crate::record::{REFUTED, TrainReport};
 use crate::text::capital;
 use damper_accounting::pld::Neighbours;
@@ -69,7 +69,7 @@ pub struct Statement {
     /// The items that a claim of differential privacy must state, and where this one does.
     pub guideline: Vec<Item>,
     /// The released files.
-    pub files: Vec<Released>,
+    pub files: Vec<ReleasedFile>,
     /// The damper that computed this.
     pub damper: &'static str,
     /// The run's own report.

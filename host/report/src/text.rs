@@ -1,6 +1,6 @@
 //! The report in a few lines, for people.
 
-use crate::record::{Execution, HeldOut, NotPrivateReport, TestFigures, TrainReport, Versions};
+use crate::record::{Execution, HeldOutRecord, NotPrivateReport, TestFigures, TrainReport, Versions};
 use damper_accounting::{Sampler, upward};
 use damper_train::{CLIPPED_BY_BACKEND, ClassFigures, LastIterate};
 use std::fmt;
@@ -16,7 +16,7 @@ fn time(f: &mut fmt::Formatter<'_>, execution: &Execution, versions: &Versions, 
 }
 
 /// The line of accuracy, loss and perplexity on the held-out samples.
-fn held_out(f: &mut fmt::Formatter<'_>, held_out: Option<&HeldOut>, test: &TestFigures) -> fmt::Result {
+fn held_out(f: &mut fmt::Formatter<'_>, held_out: Option<&HeldOutRecord>, test: &TestFigures) -> fmt::Result {
     let Some(held_out) = held_out else {
         return writeln!(f, "accuracy  not measured: the data has no held-out samples (`test` gives some)");
     };
@@ -49,7 +49,7 @@ fn held_out(f: &mut fmt::Formatter<'_>, held_out: Option<&HeldOut>, test: &TestF
 }
 
 /// The line for people: means over the classes, and the class that is answered worst.
-fn by_class(f: &mut fmt::Formatter<'_>, held_out: Option<&HeldOut>) -> fmt::Result {
+fn by_class(f: &mut fmt::Formatter<'_>, held_out: Option<&HeldOutRecord>) -> fmt::Result {
     let Some(found) = held_out.and_then(|held_out| held_out.by_class.as_ref()) else { return Ok(()) };
     let number = |name: &str, figure: Option<f64>| figure.map(|figure| format!("{name} {figure:.4}"));
     let known = found.classes.iter().filter_map(|class| Some((class, class.accuracy?)));

@@ -7,7 +7,7 @@ use damper_onnx::{DType, Dim, TensorRef, TensorSpec};
 
 /// The shapes and settings that a session is loaded for.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub struct SessionSpec {
     /// Rows of the one physical batch shape of the run.
     pub batch: usize,
     /// Threads inside one operator (the trainer runs one-thread sessions side by side).
@@ -44,7 +44,7 @@ pub trait Backend {
     ///
     /// The bytes are not an ONNX model, an input or output of `plan` is missing or of another type, or the runtime
     /// refuses the model: the message names the runtime and gives its reason, with the node where it names one.
-    fn load(&self, model: &[u8], plan: &Plan) -> Result<Box<dyn Session>, BackendError>;
+    fn load(&self, model: &[u8], plan: &SessionSpec) -> Result<Box<dyn Session>, BackendError>;
 
     /// As [`Backend::load`], for a session that adds up the outputs from `first` on over the runs of a step, where its device keeps them;
     /// none if the backend keeps nothing there.
@@ -55,7 +55,7 @@ pub trait Backend {
     fn load_summing(
         &self,
         _model: &[u8],
-        _plan: &Plan,
+        _plan: &SessionSpec,
         _first: usize,
     ) -> Result<Option<Box<dyn SummingSession>>, BackendError> {
         Ok(None)
@@ -70,7 +70,7 @@ pub trait Backend {
     fn tune(
         &self,
         _model: &[u8],
-        _plan: &Plan,
+        _plan: &SessionSpec,
         _inputs: &[TensorRef<'_>],
         _keeps: &mut dyn FnMut(&mut dyn Session) -> Result<bool, BackendError>,
     ) -> Result<Option<Ways>, BackendError> {
@@ -90,7 +90,7 @@ pub trait Backend {
     /// # Errors
     ///
     /// The runtime cannot run the model, or computes an output wrong: the message names it.
-    fn self_test(&self, _model: &[u8], _plan: &Plan, _inputs: &[TensorRef<'_>]) -> Result<(), BackendError> {
+    fn self_test(&self, _model: &[u8], _plan: &SessionSpec, _inputs: &[TensorRef<'_>]) -> Result<(), BackendError> {
         Ok(())
     }
 }
@@ -148,7 +148,7 @@ pub(super) fn bound_shape(spec: &TensorSpec, batch: usize) -> Vec<usize> {
 }
 
 /// Checks what is handed to `run` against the plan, before a runtime sees it.
-pub(super) fn check_inputs(plan: &Plan, inputs: &[TensorRef<'_>]) -> Result<(), BackendError> {
+pub(super) fn check_inputs(plan: &SessionSpec, inputs: &[TensorRef<'_>]) -> Result<(), BackendError> {
     if inputs.len() != plan.inputs.len() {
         return Err(BackendError(format!(
             "{} inputs were given where the plan has {}: give one for each, in the plan's order",
@@ -180,7 +180,7 @@ pub(super) fn check_inputs(plan: &Plan, inputs: &[TensorRef<'_>]) -> Result<(), 
 }
 
 /// Checks that a plan can be served: float outputs, f32 and i64 inputs, at least one row and one thread.
-pub(super) fn check_plan(plan: &Plan) -> Result<(), BackendError> {
+pub(super) fn check_plan(plan: &SessionSpec) -> Result<(), BackendError> {
     if plan.batch == 0 || plan.threads == 0 {
         return Err(BackendError("a session needs at least one row and one thread".into()));
     }

@@ -2,13 +2,13 @@
 //!
 //! Every runtime then infers static shapes, which makes its bits a function of the one batch shape of the run.
 
-use super::backend::{BackendError, Plan, bound_shape, check_plan};
+use super::backend::{BackendError, SessionSpec, bound_shape, check_plan};
 use damper_onnx::{Dim, TensorSpec};
 use damper_onnx::{Extent, data_type, make_value_info, pb};
 use prost::Message as _;
 
 /// Decodes `model` and binds it to `plan`. Intermediate shapes are dropped: they may still name a symbolic batch.
-pub(super) fn bind(model: &[u8], plan: &Plan) -> Result<pb::ModelProto, BackendError> {
+pub(super) fn bind(model: &[u8], plan: &SessionSpec) -> Result<pb::ModelProto, BackendError> {
     check_plan(plan)?;
     let mut model = pb::ModelProto::decode(model)
         .map_err(|error| BackendError(format!("not an ONNX model ({error}): export it again")))?;

@@ -9,7 +9,7 @@ pub struct Inputs<'a> {
     /// The inputs in front.
     pub before: &'a [TensorRef<'a>],
     /// The inputs whose values stay from run to run.
-    pub kept: &'a Kept<'a>,
+    pub kept: &'a KeptInputs<'a>,
     /// The others.
     pub after: &'a [TensorRef<'a>],
 }
@@ -22,14 +22,14 @@ impl<'a> Inputs<'a> {
 }
 
 /// Inputs whose values stay as long as this lives: it borrows them, and its number is its own in this process.
-pub struct Kept<'a> {
+pub struct KeptInputs<'a> {
     values: Vec<TensorRef<'a>>,
     // Read by the bindings of onnxruntime alone.
     #[cfg_attr(not(feature = "ort"), allow(dead_code))]
     number: u64,
 }
 
-impl<'a> Kept<'a> {
+impl<'a> KeptInputs<'a> {
     /// These values.
     pub fn new(values: Vec<TensorRef<'a>>) -> Self {
         static NEXT: AtomicU64 = AtomicU64::new(1);

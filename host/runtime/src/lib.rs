@@ -22,8 +22,8 @@ mod tests;
 pub mod tract;
 mod ways;
 
-pub use backend::{Backend, BackendError, ChunkPlace, Plan, Session, SummingSession};
-pub use inputs::{Inputs, Kept};
+pub use backend::{Backend, BackendError, ChunkPlace, Session, SessionSpec, SummingSession};
+pub use inputs::{Inputs, KeptInputs};
 #[cfg(feature = "ort")]
 pub use library::suggest;
 pub use operators::Operators;

@@ -13,7 +13,7 @@ mod format;
 #[cfg(windows)]
 #[path = "loaded/pe.rs"]
 mod format;
-mod memory;
+mod system;
 
 use std::path::PathBuf;
 
@@ -28,7 +28,7 @@ pub fn here() -> usize {
 /// Addresses of the mathematical functions that Rust calls: those of the system's library, or of the program that contains them.
 #[must_use]
 pub fn math() -> Vec<usize> {
-    memory::math()
+    system::math()
 }
 
 /// Hands `read` the code and constants of the module that has `address`, in pieces whose order and length only the module decides. Returns
@@ -63,7 +63,7 @@ pub fn math_libraries() -> Vec<usize> {
 pub fn processor() -> Option<String> {
     let mut text = format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS);
     let mut known = false;
-    for part in [memory::processor(), features(), described()].into_iter().flatten() {
+    for part in [system::processor(), features(), described()].into_iter().flatten() {
         known = true;
         text += "; ";
         text += &part;
@@ -243,7 +243,7 @@ mod tests {
         let text = processor().unwrap();
         assert!(text.starts_with(std::env::consts::ARCH), "{text}");
         #[cfg(target_arch = "x86_64")]
-        assert!(text.contains("sse2") && memory::processor().is_some(), "{text}");
+        assert!(text.contains("sse2") && system::processor().is_some(), "{text}");
         assert_eq!(processor().unwrap(), text);
     }
 }

@@ -22,9 +22,9 @@ mod normalize_grad;
 mod operator;
 mod operators;
 mod order;
+mod param_product;
 mod pool;
-mod product;
-mod rows;
+mod row_sums;
 mod session;
 mod softmax;
 mod softmax_grad;
@@ -36,7 +36,7 @@ mod testing;
 mod tune;
 
 use super::bind::bind;
-use super::{Backend, BackendError, Operators, Plan, Session, SummingSession, Ways, library};
+use super::{Backend, BackendError, Operators, Session, SessionSpec, SummingSession, Ways, library};
 use bound::BoundSession;
 use damper_onnx::{AGAIN, TensorRef, lower_custom, pb};
 use errors::one_line;
@@ -192,7 +192,12 @@ impl Ort {
     }
 
     /// A session of a bound model with our operators, but for the layers that `ways` leave to onnxruntime.
-    fn with_own(&self, mut model: pb::ModelProto, plan: &Plan, ways: &Ways) -> Result<Box<dyn Session>, BackendError> {
+    fn with_own(
+        &self,
+        mut model: pb::ModelProto,
+        plan: &SessionSpec,
+        ways: &Ways,
+    ) -> Result<Box<dyn Session>, BackendError> {
         operators::put(&mut model, plan, ways);
         let session = self.session(model, plan.threads)?;
         let declared: Vec<&str> = session.inputs().iter().map(|input| input.name()).collect();
@@ -237,7 +242,7 @@ impl Backend for Ort {
         format!("onnxruntime {} at {}{operators}", self.runtime.version, self.runtime.path.display())
     }
 
-    fn load(&self, model: &[u8], plan: &Plan) -> Result<Box<dyn Session>, BackendError> {
+    fn load(&self, model: &[u8], plan: &SessionSpec) -> Result<Box<dyn Session>, BackendError> {
         let mut model = bind(model, plan)?;
         if self.operators == Operators::Standard {
             lower_custom(&mut model, |_| false);
@@ -250,7 +255,7 @@ impl Backend for Ort {
     fn tune(
         &self,
         model: &[u8],
-        plan: &Plan,
+        plan: &SessionSpec,
         inputs: &[TensorRef<'_>],
         keeps: &mut dyn FnMut(&mut dyn Session) -> Result<bool, BackendError>,
     ) -> Result<Option<Ways>, BackendError> {
@@ -271,7 +276,7 @@ impl Backend for Ort {
     fn load_summing(
         &self,
         model: &[u8],
-        plan: &Plan,
+        plan: &SessionSpec,
         first: usize,
     ) -> Result<Option<Box<dyn SummingSession>>, BackendError> {
         if self.operators == Operators::Own {

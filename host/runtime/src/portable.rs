@@ -5,19 +5,19 @@
 mod builder;
 mod kernel;
 mod lower;
-mod memory;
+mod memory_plan;
 mod node;
 mod program;
 mod session;
 mod value;
 
-pub use builder::Form;
+pub use builder::ProgramForm;
 pub use kernel::{Kernel, Logic};
-pub use memory::{Life, place};
-pub use program::{ADVICE, Place, Port, Program, Step};
+pub use memory_plan::{Life, place};
+pub use program::{ADVICE, Port, Program, ProgramStep, ValuePlace};
 pub use value::{Data, Kind, Stage};
 
-use super::backend::{Backend, BackendError, Plan, Session};
+use super::backend::{Backend, BackendError, Session, SessionSpec};
 use session::PortableSession;
 
 /// The portable backend.
@@ -41,7 +41,7 @@ impl Backend for Portable {
         true
     }
 
-    fn load(&self, model: &[u8], plan: &Plan) -> Result<Box<dyn Session>, BackendError> {
-        Ok(Box::new(PortableSession::new(Program::new(model, plan, Form::Fast)?, plan)))
+    fn load(&self, model: &[u8], plan: &SessionSpec) -> Result<Box<dyn Session>, BackendError> {
+        Ok(Box::new(PortableSession::new(Program::new(model, plan, ProgramForm::Fast)?, plan)))
     }
 }

@@ -74,8 +74,8 @@ fn model(inputs: &[TensorSpec], outputs: &[TensorSpec], nodes: Vec<pb::NodeProto
     .encode_to_vec()
 }
 
-fn plan(batch: usize, inputs: Vec<TensorSpec>, outputs: Vec<TensorSpec>) -> Plan {
-    Plan { batch, threads: 1, inputs, outputs }
+fn plan(batch: usize, inputs: Vec<TensorSpec>, outputs: Vec<TensorSpec>) -> SessionSpec {
+    SessionSpec { batch, threads: 1, inputs, outputs }
 }
 
 /// Small multiples of 1/64 with alternating signs: exact in f32, different for each `seed`.
@@ -91,7 +91,7 @@ const DENSE: usize = 5 * 7 * 7 * 3;
 
 /// `logits = reshape(tanh(conv(x, w))) · v`, `out = logits − mean over classes`: `x [N,2,7,7]`, `w [5,2,3,3]`,
 /// `v [245,3]`.
-fn conv_matmul() -> (Vec<u8>, Plan) {
+fn conv_matmul() -> (Vec<u8>, SessionSpec) {
     use Dim::{Batch, Fixed};
     let inputs = vec![
         spec("x", &[Batch, Fixed(2), Fixed(7), Fixed(7)]),
@@ -264,7 +264,7 @@ fn kept_inputs_are_those_given() {
         let mut other = backend.load(&bytes, &plan).unwrap();
         let (mut w, mut v) = (values(2, CONV), values(3, DENSE));
         for step in 0..3 {
-            let kept = Kept::new(vec![TensorRef::F32(&w), TensorRef::F32(&v)]);
+            let kept = KeptInputs::new(vec![TensorRef::F32(&w), TensorRef::F32(&v)]);
             for chunk in 0..3 {
                 let x = values(10 * step + chunk, N * SAMPLE);
                 let want = run(other.as_mut(), &[TensorRef::F32(&x), TensorRef::F32(&w), TensorRef::F32(&v)]);
@@ -313,7 +313,7 @@ fn bytes_that_are_no_model_are_an_error() {
 fn plan_mismatch_error_names_tensor() {
     let (bytes, plan) = conv_matmul();
     for backend in backends() {
-        let refusal = |change: &dyn Fn(&mut Plan)| {
+        let refusal = |change: &dyn Fn(&mut SessionSpec)| {
             let mut plan = plan.clone();
             change(&mut plan);
             backend.load(&bytes, &plan).err().unwrap().to_string()

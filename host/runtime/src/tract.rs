@@ -6,7 +6,7 @@
 //! Its optimiser rewrites graphs by many rules, and one of them gave wrong gradients without a word: it drops a broadcast
 //! before a matrix product that sums over it. damper writes no such graph, and [`Tract::self_test`] would notice another.
 
-use super::backend::{Backend, BackendError, Plan, Session, bound_shape, check_inputs};
+use super::backend::{Backend, BackendError, Session, SessionSpec, bound_shape, check_inputs};
 use super::bind::bind;
 use damper_onnx::graph::DType;
 use damper_onnx::{TensorRef, lower_custom};
@@ -54,12 +54,12 @@ impl Backend for Tract {
         self.note.clone()
     }
 
-    fn load(&self, model: &[u8], plan: &Plan) -> Result<Box<dyn Session>, BackendError> {
+    fn load(&self, model: &[u8], plan: &SessionSpec) -> Result<Box<dyn Session>, BackendError> {
         Ok(Box::new(TractSession::new(model, plan, Form::Optimised)?))
     }
 
     /// Runs the graph as it is optimised, and as it is written.
-    fn self_test(&self, model: &[u8], plan: &Plan, inputs: &[TensorRef<'_>]) -> Result<(), BackendError> {
+    fn self_test(&self, model: &[u8], plan: &SessionSpec, inputs: &[TensorRef<'_>]) -> Result<(), BackendError> {
         let outputs = |form| TractSession::new(model, plan, form)?.outputs(inputs);
         let optimised = outputs(Form::Optimised)?;
         // What tract runs in no other way cannot be compared.
@@ -118,13 +118,13 @@ enum Form {
 
 struct TractSession {
     state: TypedSimpleState,
-    plan: Plan,
+    plan: SessionSpec,
     /// tract owns what it reads: each input is copied into the tensor of the run before, which nobody holds any more.
     inputs: Vec<Arc<Tensor>>,
 }
 
 impl TractSession {
-    fn new(model: &[u8], plan: &Plan, form: Form) -> Result<Self, BackendError> {
+    fn new(model: &[u8], plan: &SessionSpec, form: Form) -> Result<Self, BackendError> {
         // tract has its own types for the same messages.
         let mut model = bind(model, plan)?;
         lower_custom(&mut model, |_| false);

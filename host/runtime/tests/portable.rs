@@ -5,15 +5,15 @@ use damper_onnx::pb::{GraphProto, ModelProto, NodeProto, OperatorSetIdProto};
 use damper_onnx::{
     Dim, Extent, TensorRef, TensorSpec, encode, make_attr_int, make_attr_ints, make_node, make_value_info,
 };
-use damper_runtime::portable::{Form, Portable, Program};
-use damper_runtime::{Backend as _, Plan};
+use damper_runtime::portable::{Portable, Program, ProgramForm};
+use damper_runtime::{Backend as _, SessionSpec};
 
 fn spec(name: &str, shape: &[Dim]) -> TensorSpec {
     TensorSpec { name: name.into(), dtype: DType::F32, shape: shape.to_vec() }
 }
 
 /// A model of `nodes`, and the plan for batches of `batch` rows.
-fn model(batch: usize, inputs: &[TensorSpec], output: &TensorSpec, node: Vec<NodeProto>) -> (Vec<u8>, Plan) {
+fn model(batch: usize, inputs: &[TensorSpec], output: &TensorSpec, node: Vec<NodeProto>) -> (Vec<u8>, SessionSpec) {
     let info = |spec: &TensorSpec| {
         let extent = |dim: &Dim| if let Dim::Fixed(extent) = dim { Extent::Fixed(*extent) } else { Extent::Batch };
         make_value_info(&spec.name, spec.dtype, &spec.shape.iter().map(extent).collect::<Vec<_>>())
@@ -30,7 +30,7 @@ fn model(batch: usize, inputs: &[TensorSpec], output: &TensorSpec, node: Vec<Nod
         graph: Some(graph),
         ..ModelProto::default()
     };
-    (encode(&model), Plan { batch, threads: 1, inputs: inputs.to_vec(), outputs: vec![output.clone()] })
+    (encode(&model), SessionSpec { batch, threads: 1, inputs: inputs.to_vec(), outputs: vec![output.clone()] })
 }
 
 fn node(op: &str, inputs: &[&str], output: &str) -> NodeProto {
@@ -66,7 +66,7 @@ fn chain_shares_memory() {
     nodes.extend((1..9).map(|at| node("Tanh", &[&format!("v{}", at - 1)], &format!("v{at}"))));
     nodes.push(node("Add", &["v8", "e"], "y"));
     let (bytes, plan) = model(4, &[x, w], &y, nodes);
-    let program = Program::new(&bytes, &plan, Form::Small).unwrap();
+    let program = Program::new(&bytes, &plan, ProgramForm::Small).unwrap();
     assert_eq!((program.of_parameters.len(), program.of_sample.len()), (1, 10));
     // The sample, the parameter, what follows from it, and two values of the chain.
     assert_eq!(program.areas, [5 * 64, 0, 0]);
@@ -94,7 +94,7 @@ fn product_reads_through_a_transpose() {
     let mut turned = node("Transpose", &["x"], "t");
     turned.attribute = vec![make_attr_ints("perm", &[0, 2, 1])];
     let (bytes, plan) = model(1, &[x], &y, vec![turned, node("MatMul", &["t", "x"], "y")]);
-    assert_eq!(Program::new(&bytes, &plan, Form::Small).unwrap().of_sample.len(), 1);
+    assert_eq!(Program::new(&bytes, &plan, ProgramForm::Small).unwrap().of_sample.len(), 1);
     let mut session = Portable.load(&bytes, &plan).unwrap();
     let mut read = vec![];
     let x = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];

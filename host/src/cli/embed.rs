@@ -15,7 +15,7 @@ use crate::cli::session::caller::{Call, take_answer};
 use crate::cli::session::command_line;
 use crate::cli::{Cli, Failure, one_line, parse, plain_with_tips, run};
 use clap::CommandFactory;
-use damper_data::Memory;
+use damper_data::MemoryArrays;
 use std::ffi::OsString;
 use toml::{Table, Value};
 
@@ -24,7 +24,7 @@ pub use python_words::python_words;
 
 /// Why a call failed.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct CallError {
+pub struct CommandError {
     /// What is wrong and what to do, in the command's words.
     pub message: String,
 }
@@ -39,14 +39,14 @@ pub fn call(
     name: &str,
     args: &[String],
     settings: &Table,
-    memory: Option<Memory>,
+    memory: Option<MemoryArrays>,
     listener: Box<dyn Listener>,
-) -> Result<String, CallError> {
+) -> Result<String, CommandError> {
     flags::register(&Cli::command());
     let _call = Call::begin(listener, memory);
     let settings: Table = settings.iter().map(|(key, value)| (key.replace('_', "-"), value.clone())).collect();
     let command = if name == "train" { train(args, settings) } else { parse(&line(name, args, &settings)?) };
-    let failed = |failure: Failure| CallError { message: one_line(&failure.message) };
+    let failed = |failure: Failure| CommandError { message: one_line(&failure.message) };
     let command = command.map_err(|fault| match fault {
         Fault::Failure(failure) => failed(failure),
         Fault::Usage(error) => misused(*error, name),
@@ -83,10 +83,10 @@ fn train(args: &[String], mut settings: Table) -> Result<Command, Fault> {
 }
 
 /// The command line of another subcommand.
-fn line(name: &str, args: &[String], settings: &Table) -> Result<Vec<OsString>, CallError> {
+fn line(name: &str, args: &[String], settings: &Table) -> Result<Vec<OsString>, CommandError> {
     let cli = Cli::command();
     let Some(described) = cli.find_subcommand(name) else {
-        return Err(CallError { message: format!("{name}: no such subcommand") });
+        return Err(CommandError { message: format!("{name}: no such subcommand") });
     };
     let flags = given::words(settings, described);
     let args = args.iter().cloned();
@@ -95,9 +95,9 @@ fn line(name: &str, args: &[String], settings: &Table) -> Result<Vec<OsString>, 
 }
 
 /// A wrong command line, in one line.
-fn misused(mut error: clap::Error, name: &str) -> CallError {
+fn misused(mut error: clap::Error, name: &str) -> CommandError {
     near_miss::suggest(&mut error, &Cli::command(), &["damper".into(), name.into()]);
-    CallError { message: plain_with_tips(&error) }
+    CommandError { message: plain_with_tips(&error) }
 }
 
 #[cfg(test)]

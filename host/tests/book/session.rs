@@ -16,12 +16,12 @@ const PATIENCE: Duration = Duration::from_secs(900);
 /// Between the outputs of two blocks of one Python program.
 const CUT: &str = "\u{1}\n";
 
-pub struct Session {
+pub struct ShellSession {
     folder: TempDir,
     path: OsString,
 }
 
-impl Session {
+impl ShellSession {
     pub fn new(root: &Path, damper: &Path) -> Self {
         let folder = TempDir::new().unwrap();
         let tools = folder.path().join(".tools");

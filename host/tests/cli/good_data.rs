@@ -345,7 +345,7 @@ fn scaled_labels_keep_their_unit() {
         dtype: DType::F32,
         shape: vec![damper::onnx::Dim::Batch, damper::onnx::Dim::Fixed(width)],
     };
-    let plan = damper::runtime::Plan {
+    let plan = damper::runtime::SessionSpec {
         batch: 1,
         threads: 1,
         inputs: vec![spec_of("x", 2)],
@@ -359,7 +359,7 @@ fn scaled_labels_keep_their_unit() {
         let by_hand = 250_000.0 + 1e5 * f64::from(a * weights[0] + b * weights[1] + bias[0]);
         let mut given = 0.0;
         let before = [damper::onnx::TensorRef::F32(&[a, b])];
-        let kept = damper::runtime::Kept::new(vec![]);
+        let kept = damper::runtime::KeptInputs::new(vec![]);
         let inputs = damper::runtime::Inputs { before: &before, kept: &kept, after: &[] };
         session.run_kept(inputs, &mut |outputs| given = f64::from(outputs[0][0])).unwrap();
         assert!((given - by_hand).abs() < 1.0, "{given} {by_hand}");

@@ -5,7 +5,7 @@ use damper::data::{self, Batch, BatchLabels, DataOptions, InputShape, chunks};
 use damper::graph::DType;
 use damper::onnx::{self, pb::ModelProto};
 use damper::onnx::{Dim, TensorSpec};
-use damper::runtime::{Choice, Plan, open};
+use damper::runtime::{Choice, SessionSpec, open};
 use serde_json::Value;
 use std::fs;
 use std::num::NonZeroUsize;
@@ -111,7 +111,8 @@ fn accuracy(model: &Path) -> f64 {
         dtype: DType::F32,
         shape: vec![Dim::Batch, Dim::Fixed(extent)],
     };
-    let plan = Plan { batch: rows.get(), threads: 1, inputs: vec![spec("x", 64)], outputs: vec![spec("logits", 10)] };
+    let plan =
+        SessionSpec { batch: rows.get(), threads: 1, inputs: vec![spec("x", 64)], outputs: vec![spec("logits", 10)] };
     let mut session = open(Choice::Tract).unwrap().load(&fs::read(model).unwrap(), &plan).unwrap();
     let options = DataOptions {
         inputs: vec![InputShape { name: "x".into(), shape: vec![64], dtype: DType::F32, rows: None }],

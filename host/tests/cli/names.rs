@@ -165,7 +165,7 @@ fn resumed_run_matches_columns_by_name() {
     let guard = tempfile::tempdir().unwrap();
     let folder = guard.path();
     files(folder);
-    let source = |data: &str, names| damper::train::Source {
+    let source = |data: &str, names| damper::train::InputFiles {
         model: folder.join("two.onnx"),
         init_seed: None,
         graph: damper::graph::GraphOptions::default(),

@@ -8,8 +8,8 @@ use damper::data::{Dataset, Numbers};
 use damper::grad::Readout;
 use damper::runtime::Choice;
 use damper::train::{
-    self, Budget, Checkpoint, Group, Invocation, Method, Noise, NonFiniteCount, NormalizePrivate, Outcome, Progress,
-    ReleaseNonFinite, Run, RunEvent, TrainConfig, TrainError,
+    self, Budget, Checkpoint, Group, Invocation, Method, NoiseKind, NonFiniteCount, NormalizePrivate, Outcome,
+    Progress, ReleaseNonFinite, Run, RunEvent, TrainConfig, TrainError,
 };
 use std::fs;
 use std::num::NonZeroUsize;
@@ -66,8 +66,8 @@ fn count_is_of_rows_without_gradient() {
     let ways: [Change; 5] = [
         |_| (),
         |config| (config.workers, config.physical_batch) = (NonZeroUsize::new(3), NonZeroUsize::new(7)),
-        |config| config.noise = Noise::Continuous,
-        |config| (config.noise, config.readout) = (Noise::Continuous, Readout::ClippedSum),
+        |config| config.noise = NoiseKind::Continuous,
+        |config| (config.noise, config.readout) = (NoiseKind::Continuous, Readout::ClippedSum),
         |config| config.sampler = Sampler::Shuffled,
     ];
     for (way, change) in ways.into_iter().enumerate() {

@@ -4,7 +4,7 @@ use super::models::path;
 use damper::data::DataOptions;
 use damper::grad::{DeriveOptions, Loss};
 use damper::graph::GraphOptions;
-use damper::train::{Progress, Source};
+use damper::train::{InputFiles, Progress};
 
 /// Stops after some steps.
 #[allow(dead_code, reason = "not every test stops a run")]
@@ -18,8 +18,8 @@ impl Progress for StopAfter {
 }
 
 /// The digits, for the model `model` of the folder of models.
-pub fn source(model: &str) -> Source {
-    Source {
+pub fn source(model: &str) -> InputFiles {
+    InputFiles {
         model: path(model),
         init_seed: None,
         lora: None,

@@ -6,7 +6,7 @@ use damper::graph::{Graph, GraphOptions};
 use damper::onnx;
 use damper::onnx::TensorRef;
 use damper::onnx::TensorSpec;
-use damper::runtime::{Backend, Plan, Session};
+use damper::runtime::{Backend, Session, SessionSpec};
 use prost::Message as _;
 
 /// What the source of `file` trains and the rule does not: a parameter that is subtracted from the input.
@@ -42,7 +42,7 @@ pub fn released(grad: &GradGraph) -> Vec<TensorSpec> {
 
 /// A one-thread session of `grad` for `batch` rows.
 pub fn session(backend: &dyn Backend, grad: &GradGraph, batch: usize) -> Box<dyn Session> {
-    let plan = Plan { batch, threads: 1, inputs: inputs(grad), outputs: released(grad) };
+    let plan = SessionSpec { batch, threads: 1, inputs: inputs(grad), outputs: released(grad) };
     backend.load(&grad.model.encode_to_vec(), &plan).unwrap_or_else(|error| panic!("{}: {error}", backend.name()))
 }
 

@@ -3,8 +3,8 @@
 use damper::accounting::Sampler;
 use damper::design::Coefficients;
 use damper::train::{
-    Budget, ByName, Clipping, DecayChoice, FilterChoice, LowRank, Method, Noise, NoiseChoice, NormStep,
-    NormalizePrivate, OptimizerChoice, ReleaseNonFinite, Rule, TestMetrics, ThresholdChoice, TrainConfig,
+    Budget, ByName, Clipping, DecayChoice, FilterChoice, LowRank, Method, NoiseChoice, NoiseKind, NormStep,
+    NormalizePrivate, OptimizerChoice, OptimizerRule, ReleaseNonFinite, TestMetrics, ThresholdChoice, TrainConfig,
 };
 use damper_core::average::Averaging;
 use std::num::{NonZeroU32, NonZeroUsize};
@@ -13,7 +13,7 @@ use toml::{Table, toml};
 /// Twenty-three steps of a simulation.
 pub fn config() -> TrainConfig {
     TrainConfig {
-        optimizer: Rule::of_name("momentum").unwrap().into(),
+        optimizer: OptimizerRule::of_name("momentum").unwrap().into(),
         backend: damper::runtime::Choice::Tract,
         seed: Some(3),
         workers: NonZeroUsize::new(2),
@@ -29,8 +29,9 @@ pub fn methods() -> Vec<(&'static str, TrainConfig)> {
         config
     };
     let filter = |filter: FilterChoice| of(&|config| config.method.filter = filter.clone());
-    let rule =
-        |name, settings: Table| of(&|config| config.optimizer = Rule::with(name, settings.clone()).unwrap().into());
+    let rule = |name, settings: Table| {
+        of(&|config| config.optimizer = OptimizerRule::with(name, settings.clone()).unwrap().into())
+    };
     let threshold = |rule: ThresholdChoice| of(&|config| config.method.threshold = rule);
     let decay = |decay: DecayChoice| of(&|config| config.method.learning_rate.decay = decay);
     let schedule = |noise: NoiseChoice| {
@@ -53,7 +54,7 @@ pub fn methods() -> Vec<(&'static str, TrainConfig)> {
     let disk = |settings| filter(FilterChoice::with("disk", settings).unwrap());
     let none = Coefficients { a: vec![], b: vec![1.0] };
     let trailing = Coefficients { a: vec![-0.5, 0.0, 0.0], b: vec![0.25, 0.25, 0.0] };
-    let adam = Rule::with("adam", toml! { betas = [0.9, 0.99] }).unwrap();
+    let adam = OptimizerRule::with("adam", toml! { betas = [0.9, 0.99] }).unwrap();
     let norm = |subtract_noise| {
         let norm_step = Some(NormStep { initial: 20.0, floor: 1e-5, subtract_noise });
         of(&|config| config.optimizer = OptimizerChoice { norm_step, ..adam.into() })
@@ -199,7 +200,7 @@ pub fn methods() -> Vec<(&'static str, TrainConfig)> {
         (
             "floats",
             of(&|config| {
-                config.noise = Noise::Continuous;
+                config.noise = NoiseKind::Continuous;
                 config.workers = NonZeroUsize::new(1);
             }),
         ),
@@ -210,7 +211,7 @@ pub fn methods() -> Vec<(&'static str, TrainConfig)> {
                 config.method.clipping = Clipping::PerLayer;
                 config.optimizer = OptimizerChoice {
                     norm_step: Some(NormStep { initial: 1.0, floor: 1e-3, subtract_noise: true }),
-                    ..Rule::with(
+                    ..OptimizerRule::with(
                         "adam-bc",
                         toml! {
                             betas = [0.9, 0.99]
@@ -244,7 +245,7 @@ pub fn others() -> Vec<(&'static str, TrainConfig)> {
         change(&mut config);
         config
     };
-    let adam = Rule::with(
+    let adam = OptimizerRule::with(
         "adamw",
         toml! {
             betas = [0.9, 0.99]
@@ -303,7 +304,7 @@ pub fn others() -> Vec<(&'static str, TrainConfig)> {
             }),
         ),
         ("counted", of(&|config| config.release_non_finite = Some(ReleaseNonFinite::default()))),
-        ("floats of two workers", of(&|config| config.noise = Noise::Continuous)),
+        ("floats of two workers", of(&|config| config.noise = NoiseKind::Continuous)),
     ]
 }
 

@@ -58,7 +58,7 @@ pub struct TrainConfig {
     /// The optimizer.
     pub optimizer: OptimizerChoice,
     /// Storage and release of sums.
-    pub noise: Noise,
+    pub noise: NoiseKind,
     /// What is read out of the gradient graph: each sample's gradient, which the core clips, or sums that the backend clipped in
     /// its floats, which takes continuous noise.
     pub readout: Readout,
@@ -91,7 +91,7 @@ pub struct TrainConfig {
     /// Releases the number of training rows without a finite gradient, with noise, before the first step.
     pub release_non_finite: Option<ReleaseNonFinite>,
     /// Records the run.
-    pub record: Option<Record>,
+    pub record: Option<RecordRequest>,
 }
 
 impl TrainConfig {
@@ -113,7 +113,7 @@ impl TrainConfig {
             truncate: None,
             method,
             optimizer: OptimizerChoice::default(),
-            noise: Noise::Discrete,
+            noise: NoiseKind::Discrete,
             readout: Readout::default(),
             grid_bits: 20,
             backend: Choice::Auto,
@@ -165,8 +165,8 @@ impl TrainConfig {
         match (self.noise, self.readout) {
             _ if self.is_not_private() => NOT_PRIVATE,
             (_, Readout::ClippedSum) => CLIPPED_BY_BACKEND,
-            (Noise::Discrete, _) => EXACT,
-            (Noise::Continuous, _) => "float",
+            (NoiseKind::Discrete, _) => EXACT,
+            (NoiseKind::Continuous, _) => "float",
         }
     }
 }
@@ -213,7 +213,7 @@ impl TestMetrics {
 
 /// Storage and release of sums.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Noise {
+pub enum NoiseKind {
     /// Integers on a grid and the discrete Gaussian: exact.
     Discrete,
     /// Floats and the continuous Gaussian: not exact.
@@ -222,7 +222,7 @@ pub enum Noise {
 
 /// A recording that is asked for.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Record {
+pub struct RecordRequest {
     /// The file.
     pub file: PathBuf,
     /// Bytes that it is expected to have at most.

@@ -3,10 +3,10 @@
 mod archive;
 
 use crate::engine::rehearsal::self_test;
-use crate::engine::worker::{ExactGradients, OUTPUTS, Rows, Sessions, threads};
+use crate::engine::worker::{ChunkRows, ExactGradients, OUTPUTS, Sessions, threads};
 use crate::plan::graphs::{initial, physical_batch};
 use crate::state::files::{Access, AtomicFile, FileError};
-use crate::{Read, TrainError};
+use crate::{ModelAndData, TrainError};
 use archive::Archive;
 use damper_data::chunks;
 use damper_onnx::{Dim, TensorSpec};
@@ -41,12 +41,12 @@ pub struct GradientOptions {
 /// one that was there.
 pub fn write(
     path: &Path,
-    read: &Read,
+    read: &ModelAndData,
     backend: &dyn Backend,
     options: &GradientOptions,
     is_stopped: &(dyn Fn() -> bool + Sync),
 ) -> Result<bool, TrainError> {
-    let Read { graph, grad, data, .. } = read;
+    let ModelAndData { graph, grad, data, .. } = read;
     let split = &data.train;
     let params = initial(graph, grad);
     let mut sessions = sessions(read, backend, options, &params)?;
@@ -58,7 +58,7 @@ pub fn write(
 
     let arrays: Vec<_> = arrays(&grad.parameters, split.len()).collect();
     let mut archive = Archive::create(AtomicFile::create(path, Access::Private)?, &arrays)?;
-    let ended = gradients.each_chunk(split, &chunks, &params, &mut |rows: &Rows| {
+    let ended = gradients.each_chunk(split, &chunks, &params, &mut |rows: &ChunkRows| {
         for (index, values) in rows.grads.iter().chain([&rows.losses]).enumerate() {
             archive.append(index, values)?;
         }
@@ -80,19 +80,19 @@ pub fn write(
 ///
 /// The graph does not fit the memory, or the backend cannot run it.
 pub fn sessions<'a>(
-    read: &'a Read,
+    read: &'a ModelAndData,
     backend: &'a dyn Backend,
     options: &GradientOptions,
     params: &[f32],
 ) -> Result<Sessions<'a>, TrainError> {
-    let Read { grad, data, .. } = read;
+    let ModelAndData { grad, data, .. } = read;
     let rows = physical_batch(options.physical_batch, options.memory, grad.cost)?;
     self_test(backend, grad, &OUTPUTS, rows, params)?;
     Ok(Sessions { backend, grad, split: &data.train, rows, threads: threads(options.workers), normalize: None })
 }
 
 /// Bytes of the file's numbers.
-pub fn size(read: &Read) -> u64 {
+pub fn size(read: &ModelAndData) -> u64 {
     let numbers =
         |(_, shape): (String, Vec<usize>)| shape.iter().fold(1u64, |n, extent| n.saturating_mul(*extent as u64));
     let numbers = arrays(&read.grad.parameters, read.data.train.len()).map(numbers);

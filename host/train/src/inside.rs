@@ -8,7 +8,7 @@ pub use crate::plan::graphs::initial;
 
 /// The generator of a run.
 pub mod generator {
-    pub use crate::engine::generator::{ChaCha20, fresh};
+    pub use crate::engine::generator::{RunGenerator, fresh};
 }
 
 /// Observers of a run's inside.
@@ -23,7 +23,7 @@ pub mod sampler {
 
 /// The way from a draw to the sum of a step.
 pub mod step_loop {
-    pub use crate::engine::step_loop::{Draw, State, StepLoop, Sum, event, go, layers, step, watched_step};
+    pub use crate::engine::step_loop::{Draw, State, StepLoop, StepSum, event, go, layers, step, watched_step};
 }
 
 /// The mechanisms of a run.
@@ -34,7 +34,7 @@ pub mod trained {
 /// The workers of a run.
 pub mod worker {
     pub use crate::engine::worker::{
-        Accumulate, ExactGradients, GradientObserver, GradsAt, Layout, Opened, PerSampleGradients, PlainSums, Point,
-        Rows, Sessions, Step,
+        Accumulate, ChunkRows, ExactGradients, GradientObserver, GradsAt, Opened, ParamLayout, PerSampleGradients,
+        PlainSums, Point, RunStep, Sessions,
     };
 }

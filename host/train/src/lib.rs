@@ -90,18 +90,18 @@ mod state;
 
 pub use choice::short;
 pub use choice::{
-    ByName, Clipping, DecayChoice, Denominator, FilterChoice, LearningRateChoice, NoiseChoice, NormStep,
-    OptimizerChoice, Rule, SecondMoment, Solver, ThresholdChoice,
+    AdamDenominator, ByName, Clipping, DecayChoice, FilterChoice, LearningRateChoice, NoiseChoice, NormStep,
+    OptimizerChoice, OptimizerRule, SecondMoment, SolverChoice, ThresholdChoice,
 };
 pub use config::method::Method;
 pub use config::noise_correlation::NoiseCorrelation;
 pub use config::normalize_private::NormalizePrivate;
 pub use config::release_non_finite::{NonFiniteCount, ReleaseNonFinite};
-pub use config::{Budget, CLIPPED_BY_BACKEND, NOT_PRIVATE, Noise, Record, TestMetrics, TrainConfig};
+pub use config::{Budget, CLIPPED_BY_BACKEND, NOT_PRIVATE, NoiseKind, RecordRequest, TestMetrics, TrainConfig};
 pub use engine::dry_run::rehearse;
-pub use engine::galore::{Form, LowRank, forms};
+pub use engine::galore::{LowRank, MatrixShape, forms};
 pub use engine::non_finite::NON_FINITE;
-pub use engine::ranks::group::{Alone, Cut, Group, Pieces, RankError, Word, Words, agree, block_of};
+pub use engine::ranks::group::{Alone, Cut, Group, Pieces, RankError, RankWord, Words, agree, block_of};
 pub use engine::rehearsal::Independence;
 pub use engine::{run, run_on, run_resumable};
 pub use error::TrainError;
@@ -114,9 +114,9 @@ pub use outcome::{Evaluation, LastIterate, Outcome};
 pub use plan::held_out::PrivateMetrics;
 pub use plan::model::Model;
 pub use plan::prepare::{prepare, prepare_on};
-pub use plan::read::{Read, Source, read};
+pub use plan::read::{InputFiles, ModelAndData, read};
 pub use plan::review::review;
-pub use plan::run::{HeldOut, Run};
+pub use plan::run::{HeldOutChoice, Run};
 pub use plan::run_plan::plan;
 pub use plan::terms::{Price, Terms};
 pub use plan::tuning::set_tuning_rate;

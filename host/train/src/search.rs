@@ -9,11 +9,11 @@
 //! released. So the number of candidates, their order and the others' scores reach no output and no progress. The time that a search
 //! takes does depend on K.
 
+mod candidate_epsilon;
 mod draw;
-mod noise;
 
+pub use candidate_epsilon::calibrated;
 pub use draw::{Candidate, candidates};
-pub use noise::calibrated;
 
 use damper_accounting::{AccountingError, CandidateCount, RunParts, RunSearch};
 use damper_budget::RunPlan;

@@ -20,10 +20,10 @@
 mod proofs;
 mod sums;
 
-pub use proofs::Begun;
+pub use proofs::PendingReport;
 
-use crate::cohort::{Cohort, CohortFile};
 use crate::folder::{Content, read_sealed, remove, write_sealed};
+use crate::report_set::{CohortFile, ReportSet};
 use crate::upload::Upload;
 use crate::verify::SumShare;
 use crate::{FolderError, Refusal, Role, Scheme};
@@ -89,7 +89,7 @@ pub(crate) struct State {
     pub(crate) entries: BTreeMap<u64, Entry>,
     pub(crate) keys: HashMap<u32, [u8; 32]>,
     /// The last cohort that was fixed.
-    pub(crate) fixed: Option<Cohort>,
+    pub(crate) fixed: Option<ReportSet>,
 }
 
 /// An aggregator with its folder.
@@ -352,7 +352,7 @@ fn open_head(folder: &Path, role: Role, ledger: &RoundLedger) -> Result<u32, Fol
     }
 }
 
-fn read_cohort(path: &Path) -> Result<Cohort, FolderError> {
+fn read_cohort(path: &Path) -> Result<ReportSet, FolderError> {
     #[derive(Deserialize)]
     #[serde(deny_unknown_fields)]
     struct File {

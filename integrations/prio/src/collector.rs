@@ -2,7 +2,7 @@
 
 use crate::{PrioError, Scheme};
 use damper_core::numerics::digest::Digest;
-use damper_core::update::Word;
+use damper_core::update::PayloadWord;
 use prio::codec::ParameterizedDecode;
 use prio::vdaf::prio3::Prio3SumVec;
 use prio::vdaf::{Collector as _, Vdaf, VdafError};
@@ -20,7 +20,7 @@ pub fn combine(scheme: &Scheme, devices: usize, shares: [&[u8]; 2]) -> Result<Ve
         shares.map(|share| <Prio3SumVec as Vdaf>::AggregateShare::get_decoded_with_param(&(&scheme.vdaf, &()), share));
     let [first, second] = decoded;
     let sums = scheme.vdaf.unshard(&(), [first?, second?], devices).map_err(PrioError::Shares)?;
-    let mut bytes = scheme.sum_header(count).bytes(Word::Sum).to_vec();
+    let mut bytes = scheme.sum_header(count).bytes(PayloadWord::Sum).to_vec();
     for sum in sums {
         let units = scheme.range.decode(sum, count).ok_or_else(|| damaged("a sum is out of its range"))?;
         bytes.extend(units.to_le_bytes());

@@ -2,7 +2,7 @@
 
 use crate::report::{InputShare, Report};
 use crate::{PrioError, Scheme};
-use damper_core::update::{Update, Word};
+use damper_core::update::{PayloadWord, Update};
 use prio::codec::Encode;
 use prio::vdaf::Client;
 
@@ -15,7 +15,7 @@ use prio::vdaf::Client;
 pub fn shard(scheme: &Scheme, bytes: &[u8]) -> Result<Report, PrioError> {
     let update = Update::parse(bytes)?;
     let header = *update.header();
-    if update.word() != Word::Device {
+    if update.word() != PayloadWord::Device {
         return Err(PrioError::Mixed { device: header.device, field: "size of integers" });
     }
     scheme.check(&header)?;

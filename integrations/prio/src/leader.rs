@@ -1,7 +1,7 @@
 //! The leader's part in a round: it has the helper verify reports with it, agrees with it on the cohort, and gives out its own share after that.
 
-use crate::cohort::Cohort;
-use crate::message::{Answer, Request};
+use crate::message::{AggregatorRequest, Answer};
+use crate::report_set::ReportSet;
 use crate::{Aggregator, Refusal};
 use std::sync::{Mutex, PoisonError};
 
@@ -12,7 +12,7 @@ pub trait Helper: Send + Sync {
     /// # Errors
     ///
     /// The helper refuses or does not answer.
-    fn ask(&self, request: &Request) -> Result<Answer, Refusal>;
+    fn ask(&self, request: &AggregatorRequest) -> Result<Answer, Refusal>;
 }
 
 /// A leader with its helper.
@@ -36,7 +36,7 @@ impl Leader {
         &self.aggregator
     }
 
-    fn done(&self, request: &Request) -> Result<(), Refusal> {
+    fn done(&self, request: &AggregatorRequest) -> Result<(), Refusal> {
         match self.helper.ask(request)? {
             Answer::Done => Ok(()),
             _ => Err(Refusal::Malformed),
@@ -45,7 +45,7 @@ impl Leader {
 
     /// Checks that the helper has the same plan, and passes the rounds that it has charged.
     fn greet(&self) -> Result<(), Refusal> {
-        let hello = Request::Hello(self.aggregator.plan().digest(), self.aggregator.uncharged_round());
+        let hello = AggregatorRequest::Hello(self.aggregator.plan().digest(), self.aggregator.uncharged_round());
         match self.helper.ask(&hello)? {
             Answer::Next(round) => self.aggregator.pass(round),
             _ => Err(Refusal::Malformed),
@@ -68,14 +68,14 @@ impl Leader {
         if devices.is_empty() {
             return Ok(());
         }
-        self.done(&Request::Key(round, self.aggregator.key(round)?))?;
+        self.done(&AggregatorRequest::Key(round, self.aggregator.key(round)?))?;
         devices.into_iter().try_for_each(|device| self.verify_device(device))
     }
 
     /// Verifies one report. One that does not hold, or that the helper does not have, stays out.
     fn verify_device(&self, device: u64) -> Result<(), Refusal> {
         let verified = self.aggregator.begin(device).and_then(|begun| {
-            match self.helper.ask(&Request::Verify(device, begun.digest, begun.message.clone())) {
+            match self.helper.ask(&AggregatorRequest::Verify(device, begun.digest, begun.message.clone())) {
                 // The helper found it out first; so does the leader, if the helper is honest.
                 Err(Refusal::Proof) => self.aggregator.complete(begun, &[]),
                 Ok(Answer::Message(message)) => self.aggregator.complete(begun, &message),
@@ -95,7 +95,7 @@ impl Leader {
     /// # Errors
     ///
     /// There are too few, the helper does not agree, or the round was summed with another cohort.
-    pub fn collect(&self, round: u32, request: [u8; 32]) -> Result<(Cohort, Vec<u8>), Refusal> {
+    pub fn collect(&self, round: u32, request: [u8; 32]) -> Result<(ReportSet, Vec<u8>), Refusal> {
         let _working = self.working.lock().unwrap_or_else(PoisonError::into_inner);
         if round >= self.aggregator.plan().rounds {
             return Err(Refusal::Round);
@@ -115,26 +115,26 @@ impl Leader {
         if cohort.request != request {
             return Err(Refusal::Request);
         }
-        self.done(&Request::Fix(cohort))?;
+        self.done(&AggregatorRequest::Fix(cohort))?;
         self.aggregator.release(round, request)
     }
 
     /// Those of the reports that the helper has verified too.
-    fn agree(&self, offered: Cohort) -> Result<Cohort, Refusal> {
+    fn agree(&self, offered: ReportSet) -> Result<ReportSet, Refusal> {
         let mut have = self.offer(&offered)?;
         let missing: Vec<u64> =
             offered.reports.keys().copied().filter(|device| !have.reports.contains_key(device)).collect();
         if !missing.is_empty() {
             // A helper that lost its folder may have them again.
-            self.done(&Request::Key(offered.round, self.aggregator.key(offered.round)?))?;
+            self.done(&AggregatorRequest::Key(offered.round, self.aggregator.key(offered.round)?))?;
             missing.into_iter().try_for_each(|device| self.verify_device(device))?;
             have = self.offer(&offered)?;
         }
         Ok(have)
     }
 
-    fn offer(&self, offered: &Cohort) -> Result<Cohort, Refusal> {
-        match self.helper.ask(&Request::Offer(offered.clone()))? {
+    fn offer(&self, offered: &ReportSet) -> Result<ReportSet, Refusal> {
+        match self.helper.ask(&AggregatorRequest::Offer(offered.clone()))? {
             Answer::Have(mut have) if (have.round, have.request) == (offered.round, offered.request) => {
                 have.reports.retain(|device, digest| offered.reports.get(device) == Some(digest));
                 Ok(have)

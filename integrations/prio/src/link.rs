@@ -1,7 +1,7 @@
-//! Messages over TLS: four bytes of length, little-endian, and a message of [`Request`] or [`Answer`]. Each wait ends.
+//! Messages over TLS: four bytes of length, little-endian, and a message of [`AggregatorRequest`] or [`Answer`]. Each wait ends.
 
 use crate::leader::Helper;
-use crate::message::{Answer, Request};
+use crate::message::{AggregatorRequest, Answer};
 use crate::party::Sizes;
 use crate::tls::{Fingerprint, peer, server_name};
 use crate::{Party, Refusal};
@@ -114,7 +114,7 @@ pub(crate) fn write(channel: &mut impl Channel, bytes: &[u8]) -> io::Result<()> 
 }
 
 /// How an aggregator is reached.
-pub struct Address {
+pub struct AggregatorAddress {
     /// Host and port.
     pub address: String,
     /// Which aggregator it is.
@@ -165,7 +165,7 @@ impl Link {
     /// # Errors
     ///
     /// Nobody answers, or not the aggregator that is named.
-    pub fn connect(to: &Address) -> io::Result<Self> {
+    pub fn connect(to: &AggregatorAddress) -> io::Result<Self> {
         let addresses: Vec<SocketAddr> = to.address.to_socket_addrs()?.collect();
         let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
         let mut connected = None;
@@ -199,7 +199,7 @@ impl Link {
     /// # Errors
     ///
     /// The connection ends, or the answer is none.
-    pub fn ask(&mut self, request: &Request, patience: Patience) -> io::Result<Answer> {
+    pub fn ask(&mut self, request: &AggregatorRequest, patience: Patience) -> io::Result<Answer> {
         self.ask_bytes(&request.to_bytes(), patience)
     }
 
@@ -228,7 +228,7 @@ impl Link {
 
 /// The helper, over a connection that is made again when it broke. Every request may be sent twice.
 pub struct RemoteHelper {
-    address: Address,
+    address: AggregatorAddress,
     patience: Patience,
     link: Mutex<Option<Link>>,
     log: fn(&str),
@@ -237,13 +237,13 @@ pub struct RemoteHelper {
 impl RemoteHelper {
     /// The helper at `address`.
     #[must_use]
-    pub fn new(address: Address, patience: Patience, log: fn(&str)) -> Self {
+    pub fn new(address: AggregatorAddress, patience: Patience, log: fn(&str)) -> Self {
         Self { address, patience, link: Mutex::new(None), log }
     }
 }
 
 impl Helper for RemoteHelper {
-    fn ask(&self, request: &Request) -> Result<Answer, Refusal> {
+    fn ask(&self, request: &AggregatorRequest) -> Result<Answer, Refusal> {
         let mut link = self.link.lock().unwrap_or_else(PoisonError::into_inner);
         // A connection that was silent for long is closed: that is no failure.
         if let Some(mut open) = link.take()

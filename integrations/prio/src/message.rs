@@ -1,12 +1,12 @@
 //! Messages: a byte that says which, and its fields. Each request has one answer.
 
 use crate::bytes::{Reader, put};
-use crate::cohort::Cohort;
+use crate::report_set::ReportSet;
 use crate::{Refusal, Upload};
 
 /// What a party asks an aggregator.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Request {
+pub enum AggregatorRequest {
     /// A gateway's report.
     Upload(Upload),
     /// The leader's greeting: the digest of its plan, and the first round that it has not charged.
@@ -16,9 +16,9 @@ pub enum Request {
     /// The leader's verifier message for the report of a device that has this digest.
     Verify(u64, [u8; 32], Vec<u8>),
     /// Reports that the leader would add.
-    Offer(Cohort),
+    Offer(ReportSet),
     /// The reports that are added, and no others.
-    Fix(Cohort),
+    Fix(ReportSet),
     /// The collector's: the digest of its plan, the round, and the digest of the request.
     Collect(String, u32, [u8; 32]),
 }
@@ -35,9 +35,9 @@ pub enum Answer {
     /// The helper's verifier message.
     Message(Vec<u8>),
     /// Those of the offered reports that it has verified.
-    Have(Cohort),
+    Have(ReportSet),
     /// The cohort, and the share of its sum.
-    Share(Cohort, Vec<u8>),
+    Share(ReportSet, Vec<u8>),
 }
 
 fn digits(reader: &mut Reader<'_>) -> Option<String> {
@@ -46,7 +46,7 @@ fn digits(reader: &mut Reader<'_>) -> Option<String> {
     is_hex.then(|| digits.iter().map(|digit| char::from(*digit)).collect())
 }
 
-impl Request {
+impl AggregatorRequest {
     /// The bytes that travel.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
@@ -73,8 +73,8 @@ impl Request {
             2 => Self::Hello(digits(&mut reader)?, reader.u32()?),
             3 => Self::Key(reader.u32()?, reader.array()?),
             4 => return Some(Self::Verify(reader.u64()?, reader.array()?, reader.0.to_vec())),
-            5 => return Cohort::from_bytes(reader.0).map(Self::Offer),
-            6 => return Cohort::from_bytes(reader.0).map(Self::Fix),
+            5 => return ReportSet::from_bytes(reader.0).map(Self::Offer),
+            6 => return ReportSet::from_bytes(reader.0).map(Self::Fix),
             7 => Self::Collect(digits(&mut reader)?, reader.u32()?, reader.array()?),
             _ => return None,
         };
@@ -110,8 +110,8 @@ impl Answer {
             2 => Self::Done,
             3 => Self::Next(reader.u32()?),
             4 => return Some(Self::Message(reader.0.to_vec())),
-            5 => return Cohort::from_bytes(reader.0).map(Self::Have),
-            6 => Self::Share(Cohort::from_bytes(reader.bytes()?)?, reader.bytes()?.to_vec()),
+            5 => return ReportSet::from_bytes(reader.0).map(Self::Have),
+            6 => Self::Share(ReportSet::from_bytes(reader.bytes()?)?, reader.bytes()?.to_vec()),
             _ => return None,
         };
         reader.end(answer)

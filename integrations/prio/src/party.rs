@@ -1,7 +1,7 @@
 //! Parties, and what each may ask. A certificate has one of their names.
 
 use crate::leader::Leader;
-use crate::message::{Answer, Request};
+use crate::message::{AggregatorRequest, Answer};
 use crate::{Aggregator, Refusal, Role};
 
 /// A party of a secure aggregation.
@@ -58,7 +58,7 @@ impl Sizes {
     pub(crate) fn of_plan(plan: &damper_federation::FederationPlan) -> Self {
         let (share, sum) =
             crate::Scheme::of_plan(plan, 0).map_or((0, 0), |scheme| (scheme.most_bytes(), scheme.sum_bytes()));
-        let cohort = crate::Cohort::bytes_of(plan.devices);
+        let cohort = crate::ReportSet::bytes_of(plan.devices);
         Self { upload: share + 1024, between: share.max(cohort) + 256, share: sum + cohort + 256 }
     }
 }
@@ -89,16 +89,16 @@ impl Service {
 
     /// The answer to the message `bytes` of `party`.
     pub fn answer(&self, party: Party, bytes: &[u8]) -> Answer {
-        let Some(request) = Request::from_bytes(bytes) else { return Answer::Refused(Refusal::Malformed) };
+        let Some(request) = AggregatorRequest::from_bytes(bytes) else { return Answer::Refused(Refusal::Malformed) };
         self.answer_request(party, request).unwrap_or_else(Answer::Refused)
     }
 
-    fn answer_request(&self, party: Party, request: Request) -> Result<Answer, Refusal> {
+    fn answer_request(&self, party: Party, request: AggregatorRequest) -> Result<Answer, Refusal> {
         let aggregator = self.aggregator();
         let of_plan = |digest: &str| if digest == aggregator.plan().digest() { Ok(()) } else { Err(Refusal::Plan) };
         match (self, party, request) {
-            (_, Party::Gateway, Request::Upload(upload)) => aggregator.store(upload).map(|()| Answer::Done),
-            (_, Party::Collector, Request::Collect(plan, round, request)) => {
+            (_, Party::Gateway, AggregatorRequest::Upload(upload)) => aggregator.store(upload).map(|()| Answer::Done),
+            (_, Party::Collector, AggregatorRequest::Collect(plan, round, request)) => {
                 of_plan(&plan)?;
                 let (cohort, share) = match self {
                     Self::Leader(leader) => leader.collect(round, request)?,
@@ -107,18 +107,18 @@ impl Service {
                 Ok(Answer::Share(cohort, share))
             }
             (Self::Helper(helper), Party::Leader, request) => match request {
-                Request::Hello(plan, next) => {
+                AggregatorRequest::Hello(plan, next) => {
                     of_plan(&plan)?;
                     helper.pass(next)?;
                     Ok(Answer::Next(helper.uncharged_round()))
                 }
-                Request::Key(round, key) => helper.take_key(round, key).map(|()| Answer::Done),
-                Request::Verify(device, digest, message) => {
+                AggregatorRequest::Key(round, key) => helper.take_key(round, key).map(|()| Answer::Done),
+                AggregatorRequest::Verify(device, digest, message) => {
                     helper.answer(device, &digest, &message).map(Answer::Message)
                 }
-                Request::Offer(cohort) => Ok(Answer::Have(helper.have(&cohort))),
-                Request::Fix(cohort) => helper.fix(&cohort).map(|()| Answer::Done),
-                Request::Upload(_) | Request::Collect(..) => Err(Refusal::Certificate),
+                AggregatorRequest::Offer(cohort) => Ok(Answer::Have(helper.have(&cohort))),
+                AggregatorRequest::Fix(cohort) => helper.fix(&cohort).map(|()| Answer::Done),
+                AggregatorRequest::Upload(_) | AggregatorRequest::Collect(..) => Err(Refusal::Certificate),
             },
             _ => Err(Refusal::Certificate),
         }

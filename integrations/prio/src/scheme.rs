@@ -1,7 +1,7 @@
 //! Prio3SumVec for a round: the length, the range, and the public header that all its updates share.
 
 use crate::{PrioError, Range};
-use damper_core::update::{Header, Word};
+use damper_core::update::{Header, PayloadWord};
 use damper_federation::FederationPlan;
 use prio::vdaf::prio3::{Prio3SumVec, optimal_chunk_length};
 
@@ -68,7 +68,7 @@ impl Scheme {
         let mut context = CONTEXT.to_vec();
         context.extend(self.plan.as_bytes());
         context.extend(self.range.bytes());
-        context.extend(header.bytes(Word::Device));
+        context.extend(header.bytes(PayloadWord::Device));
         context
     }
 

@@ -59,14 +59,14 @@ impl std::str::FromStr for Fingerprint {
 }
 
 /// A party's certificate, its key, and the authority that it trusts.
-pub struct Identity {
+pub struct PartyIdentity {
     roots: Arc<RootCertStore>,
     chain: Vec<CertificateDer<'static>>,
     key: PrivateKeyDer<'static>,
     provider: Arc<CryptoProvider>,
 }
 
-impl Identity {
+impl PartyIdentity {
     /// Reads the PEM files of `party`.
     ///
     /// # Errors

@@ -9,8 +9,8 @@ mod support;
 
 use damper_federation::{DeviceNoise, MemberKey, request_digest};
 use damper_prio::{
-    Aggregator, Answer, Cohort, FolderError, Gateway, GatewayError, Helper, InputShare, Leader, Party, Refusal,
-    Request, Role, Scheme, Service, Upload, combine, shard,
+    Aggregator, AggregatorRequest, Answer, FolderError, Gateway, GatewayError, Helper, InputShare, Leader, Party,
+    Refusal, ReportSet, Role, Scheme, Service, Upload, combine, shard,
 };
 use federation::{Chance, Federation};
 use std::fs;
@@ -23,7 +23,7 @@ use std::time::{Duration, SystemTime};
 struct Local(Arc<Service>);
 
 impl Helper for Local {
-    fn ask(&self, request: &Request) -> Result<Answer, Refusal> {
+    fn ask(&self, request: &AggregatorRequest) -> Result<Answer, Refusal> {
         let answer = self.0.answer(Party::Leader, &request.to_bytes());
         match Answer::from_bytes(&answer.to_bytes()).unwrap() {
             Answer::Refused(refusal) => Err(refusal),
@@ -48,12 +48,13 @@ impl Both {
     }
 
     fn send(&self, [leader, helper]: [Upload; 2]) -> [Answer; 2] {
-        let of = |service: &Service, upload| service.answer(Party::Gateway, &Request::Upload(upload).to_bytes());
+        let of =
+            |service: &Service, upload| service.answer(Party::Gateway, &AggregatorRequest::Upload(upload).to_bytes());
         [of(&self.leader, leader), of(&self.helper, helper)]
     }
 
-    fn collect_at(&self, of: &Federation, round: u32, request: [u8; 32]) -> Result<(Cohort, [Vec<u8>; 2]), Refusal> {
-        let question = Request::Collect(of.plan.digest(), round, request).to_bytes();
+    fn collect_at(&self, of: &Federation, round: u32, request: [u8; 32]) -> Result<(ReportSet, [Vec<u8>; 2]), Refusal> {
+        let question = AggregatorRequest::Collect(of.plan.digest(), round, request).to_bytes();
         let ask = |service: &Service| match service.answer(Party::Collector, &question) {
             Answer::Share(cohort, share) => Ok((cohort, share)),
             Answer::Refused(refusal) => Err(refusal),
@@ -64,7 +65,7 @@ impl Both {
         Ok((cohort, [leaders, helpers]))
     }
 
-    fn collect(&self, of: &Federation, round: u32) -> Result<(Cohort, [Vec<u8>; 2]), Refusal> {
+    fn collect(&self, of: &Federation, round: u32) -> Result<(ReportSet, [Vec<u8>; 2]), Refusal> {
         self.collect_at(of, round, of.request(round))
     }
 }
@@ -76,7 +77,7 @@ fn refused(refusal: Refusal) -> [Answer; 2] {
 }
 
 /// The sum that the shares are of.
-fn sum(of: &Federation, (cohort, [leaders, helpers]): &(Cohort, [Vec<u8>; 2])) -> Vec<u8> {
+fn sum(of: &Federation, (cohort, [leaders, helpers]): &(ReportSet, [Vec<u8>; 2])) -> Vec<u8> {
     let scheme = Scheme::of_plan(&of.plan, cohort.round).unwrap();
     combine(&scheme, cohort.reports.len(), [leaders, helpers]).unwrap()
 }
@@ -280,26 +281,28 @@ fn helper_trusts_no_leader() {
     let both = Both::open(folder.path(), &of);
     (1..=4).for_each(|device| assert_eq!(both.send(of.uploads(device, 0)), DONE));
     let Service::Leader(leader) = &both.leader else { unreachable!() };
-    let ask = |request: Request| both.helper.answer(Party::Leader, &request.to_bytes());
+    let ask = |request: AggregatorRequest| both.helper.answer(Party::Leader, &request.to_bytes());
     let cohort = |devices: &[u64]| {
         let mut cohort = leader.aggregator().verified(0, of.request(0));
         cohort.reports.retain(|device, _| devices.contains(device));
         cohort
     };
-    let stored =
-        Cohort { reports: (1..=3).map(|device| (device, of.uploads(device, 0)[0].digest())).collect(), ..cohort(&[]) };
-    assert_eq!(ask(Request::Fix(stored)), Answer::Refused(Refusal::Unverified));
+    let stored = ReportSet {
+        reports: (1..=3).map(|device| (device, of.uploads(device, 0)[0].digest())).collect(),
+        ..cohort(&[])
+    };
+    assert_eq!(ask(AggregatorRequest::Fix(stored)), Answer::Refused(Refusal::Unverified));
     leader.verify_ready().unwrap();
-    assert_eq!(ask(Request::Fix(cohort(&[1, 2]))), Answer::Refused(Refusal::Small));
+    assert_eq!(ask(AggregatorRequest::Fix(cohort(&[1, 2]))), Answer::Refused(Refusal::Small));
     let mut foreign = cohort(&[1, 2, 3]);
     foreign.reports.insert(77, [1; 32]);
-    assert_eq!(ask(Request::Fix(foreign)), Answer::Refused(Refusal::Unverified));
-    let collect = Request::Collect(of.plan.digest(), 0, of.request(0)).to_bytes();
+    assert_eq!(ask(AggregatorRequest::Fix(foreign)), Answer::Refused(Refusal::Unverified));
+    let collect = AggregatorRequest::Collect(of.plan.digest(), 0, of.request(0)).to_bytes();
     assert_eq!(both.helper.answer(Party::Collector, &collect), Answer::Refused(Refusal::Open));
-    assert_eq!(ask(Request::Key(0, [9; 32])), Answer::Refused(Refusal::Key));
-    assert_eq!(ask(Request::Fix(cohort(&[1, 2, 3]))), Answer::Done);
-    assert_eq!(ask(Request::Fix(cohort(&[1, 2, 4]))), Answer::Refused(Refusal::Cohort));
-    assert_eq!(ask(Request::Fix(cohort(&[1, 2, 3, 4]))), Answer::Refused(Refusal::Cohort));
+    assert_eq!(ask(AggregatorRequest::Key(0, [9; 32])), Answer::Refused(Refusal::Key));
+    assert_eq!(ask(AggregatorRequest::Fix(cohort(&[1, 2, 3]))), Answer::Done);
+    assert_eq!(ask(AggregatorRequest::Fix(cohort(&[1, 2, 4]))), Answer::Refused(Refusal::Cohort));
+    assert_eq!(ask(AggregatorRequest::Fix(cohort(&[1, 2, 3, 4]))), Answer::Refused(Refusal::Cohort));
     // The leader has another cohort in mind; the helper's stays.
     assert_eq!(leader.collect(0, of.request(0)).unwrap_err(), Refusal::Passed);
 }
@@ -310,16 +313,16 @@ fn parties_have_their_own_requests() {
     let (folder, of) = place();
     let both = Both::open(folder.path(), &of);
     let [leaders, helpers] = of.uploads(1, 0);
-    let cohort = Cohort { round: 0, request: of.request(0), reports: [(1, [0; 32])].into() };
+    let cohort = ReportSet { round: 0, request: of.request(0), reports: [(1, [0; 32])].into() };
     for (service, upload) in [(&both.leader, leaders), (&*both.helper, helpers)] {
         let requests = [
-            (Request::Upload(upload), vec![Party::Gateway]),
-            (Request::Collect(of.plan.digest(), 0, of.request(0)), vec![Party::Collector]),
-            (Request::Hello(of.plan.digest(), 0), vec![Party::Leader]),
-            (Request::Key(0, [0; 32]), vec![Party::Leader]),
-            (Request::Verify(1, [0; 32], vec![]), vec![Party::Leader]),
-            (Request::Offer(cohort.clone()), vec![Party::Leader]),
-            (Request::Fix(cohort.clone()), vec![Party::Leader]),
+            (AggregatorRequest::Upload(upload), vec![Party::Gateway]),
+            (AggregatorRequest::Collect(of.plan.digest(), 0, of.request(0)), vec![Party::Collector]),
+            (AggregatorRequest::Hello(of.plan.digest(), 0), vec![Party::Leader]),
+            (AggregatorRequest::Key(0, [0; 32]), vec![Party::Leader]),
+            (AggregatorRequest::Verify(1, [0; 32], vec![]), vec![Party::Leader]),
+            (AggregatorRequest::Offer(cohort.clone()), vec![Party::Leader]),
+            (AggregatorRequest::Fix(cohort.clone()), vec![Party::Leader]),
         ];
         for (request, may) in requests {
             for party in Party::ALL {
@@ -347,12 +350,12 @@ fn damaged_messages_change_nothing() {
     let cohort = leader.aggregator().verified(0, of.request(0));
     let [of_leader, of_helper] = uploads[3].clone();
     let good = [
-        Request::Upload(of_leader),
-        Request::Upload(of_helper),
-        Request::Hello(of.plan.digest(), 0),
-        Request::Verify(1, cohort.reports[&1], vec![3; 900]),
-        Request::Offer(cohort.clone()),
-        Request::Collect(of.plan.digest(), 0, of.request(0)),
+        AggregatorRequest::Upload(of_leader),
+        AggregatorRequest::Upload(of_helper),
+        AggregatorRequest::Hello(of.plan.digest(), 0),
+        AggregatorRequest::Verify(1, cohort.reports[&1], vec![3; 900]),
+        AggregatorRequest::Offer(cohort.clone()),
+        AggregatorRequest::Collect(of.plan.digest(), 0, of.request(0)),
     ]
     .map(|request| request.to_bytes());
     let mut chance = Chance(40);

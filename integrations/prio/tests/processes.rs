@@ -8,9 +8,9 @@ mod processes;
 mod support;
 
 use damper_federation::{Aggregation, DeviceNoise, FederationPlan};
-use damper_prio::link::{Address, Link, Patience};
-use damper_prio::tls::Identity;
-use damper_prio::{Answer, Party, Refusal, Request, Upload};
+use damper_prio::link::{AggregatorAddress, Link, Patience};
+use damper_prio::tls::PartyIdentity;
+use damper_prio::{AggregatorRequest, Answer, Party, Refusal, Upload};
 use federation::{Chance, Federation};
 use processes::{HELPER, LEADER, Machines, make_certificate, make_certificates, text};
 use std::fs;
@@ -117,10 +117,10 @@ fn restarts_give_one_sum_a_round() {
 fn link(machines: &Machines, file: &str, as_party: Party, to: usize) -> std::io::Result<Link> {
     let at = |name: String| machines.folder.join("certificates").join(name);
     let ca = at("ca.crt".into());
-    let identity = Identity::read(as_party, &ca, &at(format!("{file}.crt")), &at(format!("{file}.key"))).unwrap();
+    let identity = PartyIdentity::read(as_party, &ca, &at(format!("{file}.crt")), &at(format!("{file}.key"))).unwrap();
     let party = [Party::Leader, Party::Helper][to];
     let address = machines.addresses[to].clone();
-    Link::connect(&Address { address, party, fingerprint: None, config: identity.client().unwrap() })
+    Link::connect(&AggregatorAddress { address, party, fingerprint: None, config: identity.client().unwrap() })
 }
 
 // Only a certificate of the federation's authority with the party's name may do that party's part. Pinned certificates have no stand-in.
@@ -138,21 +138,21 @@ fn other_certificates_are_refused() {
     let error = machines.collect_as(0, &machines.tls("certificates", "gateway"), "b.sum").unwrap_err();
     assert!(error.contains("a certificate of gateway, not of collector"), "{error}");
     let patience = Patience::of_upload();
-    let collect = Request::Collect(machines.of.plan.digest(), 0, machines.of.request(0));
+    let collect = AggregatorRequest::Collect(machines.of.plan.digest(), 0, machines.of.request(0));
     let [of_leader, of_helper] = machines.of.uploads(4, 0);
     for (to, upload) in [(LEADER, of_leader), (HELPER, of_helper)] {
         for (file, party, request) in [
             ("gateway", Party::Gateway, collect.clone()),
             ("leader", Party::Leader, collect.clone()),
             ("helper", Party::Helper, collect.clone()),
-            ("collector", Party::Collector, Request::Upload(upload.clone())),
-            ("collector", Party::Collector, Request::Key(0, [0; 32])),
-            ("gateway", Party::Gateway, Request::Key(0, [0; 32])),
+            ("collector", Party::Collector, AggregatorRequest::Upload(upload.clone())),
+            ("collector", Party::Collector, AggregatorRequest::Key(0, [0; 32])),
+            ("gateway", Party::Gateway, AggregatorRequest::Key(0, [0; 32])),
         ] {
             match link(&machines, file, party, to).and_then(|mut link| link.ask(&request, patience)) {
                 Ok(answer) => assert_eq!(answer, Answer::Refused(Refusal::Certificate), "{file} {to}"),
                 // A report is longer than anything that a collector may send.
-                Err(error) => assert!(matches!(request, Request::Upload(_)), "{file} {to} {error}"),
+                Err(error) => assert!(matches!(request, AggregatorRequest::Upload(_)), "{file} {to} {error}"),
             }
         }
     }
@@ -204,7 +204,7 @@ fn other_certificates_are_refused() {
         let mut link = link(machines, file, Party::Leader, HELPER).unwrap();
         // A refusal that is sent before the request is heard, too.
         thread::sleep(Duration::from_millis(300));
-        link.ask(&Request::Key(1, [0; 32]), patience).unwrap()
+        link.ask(&AggregatorRequest::Key(1, [0; 32]), patience).unwrap()
     };
     machines.more[HELPER] = ["--peer-fingerprint", &leader].map(String::from).into();
     machines.restart(HELPER);
@@ -358,7 +358,8 @@ fn attacks_do_not_stop_a_round() {
     let report = damper_prio::shard(&scheme, &machines.of.update(1, 0)).unwrap();
     let forged = Upload::sign(&machines.of.plan, machines.of.request(0), &report, machines.of.key(2));
     for (to, upload) in forged.into_iter().enumerate() {
-        let answer = link(&machines, "gateway", Party::Gateway, to).unwrap().ask(&Request::Upload(upload), patience);
+        let answer =
+            link(&machines, "gateway", Party::Gateway, to).unwrap().ask(&AggregatorRequest::Upload(upload), patience);
         assert_eq!(answer.unwrap(), Answer::Refused(Refusal::Signature));
     }
     let begun = Instant::now();

@@ -5,7 +5,7 @@ mod support;
 
 use damper_accounting::{Accountant, NoiseShares, SharedRounds, tail};
 use damper_core::accounting::Rate;
-use damper_core::update::{Header, Update, Word};
+use damper_core::update::{Header, PayloadWord, Update};
 use damper_prio::{Range, Scheme, shard};
 use support::{BITS, DIM, Pair, SAMPLES, of_board, plain_sum, update, update_of};
 
@@ -27,7 +27,7 @@ fn sum_equals_plain_sum() {
     let sum = Update::parse(&bytes).unwrap();
     assert!(sum.units().eq(plain_sum(&updates)));
     let of_device = *Update::parse(&updates[0]).unwrap().header();
-    assert_eq!((sum.word(), *sum.header()), (Word::Sum, Header { device: 0, devices: 5, ..of_device }));
+    assert_eq!((sum.word(), *sum.header()), (PayloadWord::Sum, Header { device: 0, devices: 5, ..of_device }));
 }
 
 // A gateway shards what a board emits under QEMU; another device of the round is beside it.

@@ -8,7 +8,7 @@ use damper_core::clip::{AnyRule, Layer, Layers};
 use damper_core::filter::{self, Filter};
 use damper_core::numerics::digest::Digested;
 use damper_core::optimizer::{self, AdaGradNorm, AdaGradNormState, Optimizer};
-use damper_core::record::Source;
+use damper_core::record::RecordSource;
 use damper_core::schedule::{Decay, Declared, LearningRate, NoiseSchedule};
 use damper_core::slots::{AnyClip, AnyDigested, AnyFilter, AnyOptimizer, AnyThreshold, OptimizerSlot, StatefulSlot};
 use damper_core::state::SaveState;
@@ -101,7 +101,7 @@ struct Played<'p, 'r, 'a, T> {
     then: T,
 }
 
-impl<'a, T> Source for Played<'_, '_, 'a, T> {
+impl<'a, T> RecordSource for Played<'_, '_, 'a, T> {
     type Vector = &'a mut [f32];
     type Error = PackError;
 

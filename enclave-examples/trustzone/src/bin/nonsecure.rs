@@ -6,19 +6,19 @@
 use core::arch::asm;
 use cortex_m_semihosting::{debug, heprintln, hprintln};
 use damper_core::numerics::digest::Digest;
-use damper_enclave_trustzone::{Call, FAULTED, Status, VENEERS};
+use damper_enclave_trustzone::{FAULTED, PartitionStatus, VENEERS, VeneerCall};
 use damper_firmware_program::digits::{self, TRAIN};
-use damper_firmware_program::line::Line;
+use damper_firmware_program::line::ReportLine;
 use damper_firmware_program::softmax::{self, DIM};
 
-fn call(call: Call, first: u32, second: u32) -> u32 {
+fn call(call: VeneerCall, first: u32, second: u32) -> u32 {
     let address = (VENEERS + 8 * call as usize) | 1;
     // SAFETY: that is where the veneer is, and the call is C's.
     let veneer = unsafe { core::mem::transmute::<usize, extern "C" fn(u32, u32) -> u32>(address) };
     veneer(first, second)
 }
 
-fn says(number: u32, status: Status) -> bool {
+fn says(number: u32, status: PartitionStatus) -> bool {
     number == status as u32
 }
 
@@ -49,24 +49,24 @@ fn train() -> Option<()> {
     let mut params = [0f32; DIM];
     let to = params.as_mut_ptr() as u32;
     // Before the run there is nothing.
-    says(call(Call::Step, 0, 0), Status::Refused).then_some(())?;
-    says(call(Call::Provision, 0, 0), Status::Ok).then_some(())?;
+    says(call(VeneerCall::Step, 0, 0), PartitionStatus::Refused).then_some(())?;
+    says(call(VeneerCall::Provision, 0, 0), PartitionStatus::Ok).then_some(())?;
     hprintln!(
         "{}",
-        Line::Start { model: "softmax", method: "dp-sgd", dim: DIM as u32, samples: TRAIN, private: false }
+        ReportLine::Start { model: "softmax", method: "dp-sgd", dim: DIM as u32, samples: TRAIN, private: false }
     );
     let mut said = 0;
-    while says(said, Status::Ok) {
-        said = call(Call::Step, 0, 0);
+    while says(said, PartitionStatus::Ok) {
+        said = call(VeneerCall::Step, 0, 0);
     }
-    says(said, Status::BudgetSpent).then_some(())?;
-    says(call(Call::Params, to, DIM as u32), Status::Ok).then_some(())?;
+    says(said, PartitionStatus::BudgetSpent).then_some(())?;
+    says(call(VeneerCall::Params, to, DIM as u32), PartitionStatus::Ok).then_some(())?;
     // The partition wrote it.
     let params = core::hint::black_box(&params);
     let right = digits::held_out().filter(|digit| softmax::is_right(params, *digit)).count() as u32;
-    hprintln!("{}", Line::BudgetSpent { steps: call(Call::Charged, 0, 0) });
-    hprintln!("{}", Line::HeldOut { right, samples: digits::held_out().count() as u32 });
-    hprintln!("{}", Line::Params(Digest::of(params).value()));
+    hprintln!("{}", ReportLine::BudgetSpent { steps: call(VeneerCall::Charged, 0, 0) });
+    hprintln!("{}", ReportLine::HeldOut { right, samples: digits::held_out().count() as u32 });
+    hprintln!("{}", ReportLine::Params(Digest::of(params).value()));
     Some(())
 }
 
@@ -86,12 +86,15 @@ fn attack() -> Option<()> {
         ("branch behind a veneer's sg", call_is_stopped(VENEERS as u32 + 12)),
         (
             "have parameters written to secure memory",
-            says(call(Call::Params, 0x3800_c000, DIM as u32), Status::Refused),
+            says(call(VeneerCall::Params, 0x3800_c000, DIM as u32), PartitionStatus::Refused),
         ),
-        ("have them written to flash", says(call(Call::Params, 0, DIM as u32), Status::Refused)),
-        ("have them written over a border", says(call(Call::Params, 0x283f_ff00, DIM as u32), Status::Refused)),
-        ("a second provisioning", says(call(Call::Provision, 0, 0), Status::Refused)),
-        ("a step beyond the budget", says(call(Call::Step, 0, 0), Status::BudgetSpent)),
+        ("have them written to flash", says(call(VeneerCall::Params, 0, DIM as u32), PartitionStatus::Refused)),
+        (
+            "have them written over a border",
+            says(call(VeneerCall::Params, 0x283f_ff00, DIM as u32), PartitionStatus::Refused),
+        ),
+        ("a second provisioning", says(call(VeneerCall::Provision, 0, 0), PartitionStatus::Refused)),
+        ("a step beyond the budget", says(call(VeneerCall::Step, 0, 0), PartitionStatus::BudgetSpent)),
     ];
     for (what, stopped) in tries {
         heprintln!("{}: {}", what, if stopped { "stopped" } else { "NOT STOPPED" });

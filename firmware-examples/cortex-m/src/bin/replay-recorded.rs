@@ -6,7 +6,7 @@ use cortex_m_semihosting::hprintln;
 use damper_core::noise::NoiseWord;
 use damper_core::private::SumWord;
 use damper_firmware_cortex_m::exit;
-use damper_firmware_hosted::File;
+use damper_firmware_hosted::HostedFile;
 use damper_firmware_program::replay;
 use damper_replay::Memory;
 
@@ -26,7 +26,7 @@ fn main() -> ! {
         ([0.0; VECTORS * DIM], [SumWord::ZERO; DIM], [SumWord::ZERO; WIDE], [SumWord::ZERO; WIDE]);
     let (float_sums, noise) = (&mut float_sums[..], &mut [NoiseWord::ZERO; NOISE]);
     let memory = Memory { floats: &mut floats, narrow: &mut narrow, wide: &mut wide, float_sums, noise };
-    exit(match File::named() {
+    exit(match HostedFile::named() {
         Ok(mut file) => replay::recorded(&mut file, memory, |line| hprintln!("{}", line)),
         Err(fault) => {
             hprintln!("{}", fault);

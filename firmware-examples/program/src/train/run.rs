@@ -1,9 +1,9 @@
 //! A run by one method: the step, its state and the loop.
 
 use crate::digits::{self, TRAIN};
-use crate::line::{Failure, Line};
+use crate::line::{ReportLine, RunFailure};
 use crate::mark::{GRADIENT, PROGRAM};
-use crate::model::Model;
+use crate::model::DeviceModel;
 use damper_core::accounting::{Ledger, Rate};
 use damper_core::clip::Clip;
 use damper_core::error::OpenError;
@@ -23,13 +23,13 @@ pub const BUDGET: u32 = 40;
 pub const EXPECTED_BATCH: u32 = 60;
 
 /// A run to come.
-pub struct Run<'a, const D: usize> {
-    pub(super) model: &'a Model<D>,
+pub struct DeviceRun<'a, const D: usize> {
+    pub(super) model: &'a DeviceModel<D>,
     pub(super) method: &'static str,
-    pub(super) say: &'a mut dyn FnMut(Line<'_>),
+    pub(super) say: &'a mut dyn FnMut(ReportLine<'_>),
 }
 
-impl<const D: usize> Run<'_, D> {
+impl<const D: usize> DeviceRun<'_, D> {
     /// Trains until the budget is spent. `buffers`: two, for a point and a mixture, where the filter wants gradients away from the
     /// parameters; else none.
     pub(super) fn train<C: Clip, T: Threshold, F: Filter<FS>, FS, O: Optimizer<OS>, OS, S: Schedule>(
@@ -39,10 +39,10 @@ impl<const D: usize> Run<'_, D> {
         threshold: T::State,
         optimizer: OS,
         buffers: &mut [[f32; D]],
-    ) -> Result<(), Failure> {
+    ) -> Result<(), RunFailure> {
         let Self { model, method, say } = self;
         if buffers.len() != 2 && !slots.filter.evaluates_at_params() {
-            return Err(Failure::Refused("no buffers for the filter's points"));
+            return Err(RunFailure::Refused("no buffers for the filter's points"));
         }
         let rate = Rate::of(u64::from(EXPECTED_BATCH), u64::from(TRAIN))?;
         let step = PrivateStep::new(slots)?;
@@ -54,7 +54,13 @@ impl<const D: usize> Run<'_, D> {
         let mut grad = [0.0; D];
         (model.start)(&mut params);
         let mut state = StepState::new(&mut sum[..], filter, optimizer, threshold);
-        say(Line::Start { model: model.name, method, dim: D as u32, samples: TRAIN, private: generator.is_private() });
+        say(ReportLine::Start {
+            model: model.name,
+            method,
+            dim: D as u32,
+            samples: TRAIN,
+            private: generator.is_private(),
+        });
 
         loop {
             PROGRAM.begin();
@@ -67,7 +73,7 @@ impl<const D: usize> Run<'_, D> {
             for digit in poisson(&generator, open.number(), rate, TRAIN).filter_map(digits::train) {
                 #[cfg(feature = "model-streamed")]
                 {
-                    let stream = model.stream.ok_or(Failure::Refused("the model's gradients in segments"))?;
+                    let stream = model.stream.ok_or(RunFailure::Refused("the model's gradients in segments"))?;
                     let errors = GRADIENT.of(|| (stream.errors)(&params, digit));
                     open.add_streamed(|segments| (stream.rows)(&errors, digit, segments))?;
                 }
@@ -88,14 +94,14 @@ impl<const D: usize> Run<'_, D> {
             PROGRAM.end();
         }
 
-        say(Line::BudgetSpent { steps: ledger.charged_steps() });
+        say(ReportLine::BudgetSpent { steps: ledger.charged_steps() });
         let (mut right, mut samples) = (0, 0);
         for digit in digits::held_out() {
             right += u32::from((model.is_right)(&params, digit));
             samples += 1;
         }
-        say(Line::HeldOut { right, samples });
-        say(Line::Params(Digest::of(&params).value()));
+        say(ReportLine::HeldOut { right, samples });
+        say(ReportLine::Params(Digest::of(&params).value()));
         Ok(())
     }
 }

@@ -4,7 +4,7 @@
 
 use damper_core::noise::NoiseWord;
 use damper_core::private::SumWord;
-use damper_firmware_hosted::File;
+use damper_firmware_hosted::HostedFile;
 use damper_firmware_program::replay;
 use damper_firmware_riscv::exit;
 use damper_replay::Memory;
@@ -23,7 +23,7 @@ fn main() -> ! {
         ([0.0; VECTORS * DIM], [SumWord::ZERO; DIM], [SumWord::ZERO; DIM], [SumWord::ZERO; DIM]);
     let (float_sums, noise) = (&mut float_sums[..], &mut [NoiseWord::ZERO; NOISE]);
     let memory = Memory { floats: &mut floats, narrow: &mut narrow, wide: &mut wide, float_sums, noise };
-    exit(match File::named() {
+    exit(match HostedFile::named() {
         Ok(mut file) => replay::recorded(&mut file, memory, |line| println!("{line}")),
         Err(fault) => {
             println!("{fault}");

@@ -1,7 +1,7 @@
 //! Canaries, and the coins that put them into the data.
 
 use damper_core::noise::{Address, Generator, Purpose};
-use damper_train::inside::generator::ChaCha20;
+use damper_train::inside::generator::RunGenerator;
 use rand_core::Rng;
 use serde::Serialize;
 
@@ -22,12 +22,12 @@ const SIGNS: u32 = 2;
 /// Coins that share an address.
 const CHUNK: u32 = 1024;
 
-fn words(generator: &ChaCha20, step: u32, chunk: u32) -> impl Rng {
+fn words(generator: &RunGenerator, step: u32, chunk: u32) -> impl Rng {
     generator.stream(Address { purpose: Purpose::Audit, step, chunk })
 }
 
 /// A fair coin for each canary: whether it is in the data.
-pub(super) fn coins(generator: &ChaCha20, count: u32) -> Vec<bool> {
+pub(super) fn coins(generator: &RunGenerator, count: u32) -> Vec<bool> {
     let mut coins = Vec::with_capacity(count as usize);
     for chunk in 0..count.div_ceil(CHUNK) {
         let mut words = words(generator, COINS, chunk);
@@ -68,7 +68,7 @@ pub(super) enum Directions {
 
 impl Directions {
     /// Makes `count` canaries.
-    pub(super) fn new(canaries: Canaries, count: u32, dim: usize, generator: &ChaCha20) -> Self {
+    pub(super) fn new(canaries: Canaries, count: u32, dim: usize, generator: &RunGenerator) -> Self {
         match canaries {
             Canaries::Dirac => Self::Dirac(different(&mut words(generator, COORDINATES, 0), count as usize, dim)),
             Canaries::Random => {
@@ -128,7 +128,7 @@ mod tests {
 
     #[test]
     fn coins_are_fair_and_coordinates_differ() {
-        let generator = ChaCha20::simulation(5);
+        let generator = RunGenerator::simulation(5);
         let coins = coins(&generator, 20_000);
         let heads = coins.iter().filter(|coin| **coin).count() as f64;
         // Six standard deviations.
@@ -143,7 +143,7 @@ mod tests {
     // A direction scores only itself, and has the given norm.
     #[test]
     fn direction_has_given_norm_and_own_score() {
-        let generator = ChaCha20::simulation(6);
+        let generator = RunGenerator::simulation(6);
         for canaries in [Canaries::Dirac, Canaries::Random] {
             let directions = Directions::new(canaries, 20, 4096, &generator);
             let mut gradient = vec![0.0; 4096];

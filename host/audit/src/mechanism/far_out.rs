@@ -8,8 +8,8 @@ use super::power::Power;
 use super::seen::{Slack, Whitened, assumed};
 use super::tests_of::Tests;
 use damper_train::inside::observe::{Given, Observer, Summed};
-use damper_train::inside::step_loop::Sum;
-use damper_train::{Noise, Run};
+use damper_train::inside::step_loop::StepSum;
+use damper_train::{NoiseKind, Run};
 
 /// Draws that are compared with one another for values that come too often.
 const COMPARED: usize = 1 << 21;
@@ -135,20 +135,20 @@ impl Observer for FarOut<'_> {
         self.deviation = assumed(self.run, step.number);
         self.clip = f64::from(step.clip);
         self.is_empty &= match &step.sum {
-            Sum::Grid(words) => words.iter().all(|word| *word == 0),
-            Sum::Floats(words) => words.iter().all(|word| *word == 0.0),
+            StepSum::Grid(words) => words.iter().all(|word| *word == 0),
+            StepSum::Floats(words) => words.iter().all(|word| *word == 0.0),
         };
     }
 
     fn given(&mut self, given: Given<'_>) {
         // A released number is the noise in clips, over the batch size.
         let scale = match self.run.config.noise {
-            Noise::Discrete => {
+            NoiseKind::Discrete => {
                 let units = (1u32 << self.run.config.grid_bits) as f32;
                 let unit = self.clip as f32 / units / self.run.config.batch_size as f32;
                 1.0 / (f64::from(unit) * f64::from(units) * self.deviation)
             }
-            Noise::Continuous => f64::from(self.run.config.batch_size) / (self.clip * self.deviation),
+            NoiseKind::Continuous => f64::from(self.run.config.batch_size) / (self.clip * self.deviation),
         };
         match self.whitened.take() {
             None => given.grad.iter().for_each(|released| self.add(f64::from(*released) * scale)),

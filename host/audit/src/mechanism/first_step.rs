@@ -2,8 +2,8 @@
 
 use super::seen::assumed;
 use damper_train::inside::observe::{Given, Summed};
-use damper_train::inside::step_loop::Sum;
-use damper_train::{Noise, Run};
+use damper_train::inside::step_loop::StepSum;
+use damper_train::{NoiseKind, Run};
 
 /// Sees the first step of a run.
 pub(super) struct FirstStep<'a> {
@@ -23,8 +23,8 @@ impl<'a> FirstStep<'a> {
     pub(super) fn summed(&mut self, step: Summed<'_>) {
         self.clip = f64::from(step.clip);
         self.open = match step.sum {
-            Sum::Grid(words) => words.into_iter().map(|word| word as f64).collect(),
-            Sum::Floats(words) => words.into_iter().map(f64::from).collect(),
+            StepSum::Grid(words) => words.into_iter().map(|word| word as f64).collect(),
+            StepSum::Floats(words) => words.into_iter().map(f64::from).collect(),
         };
     }
 
@@ -34,8 +34,8 @@ impl<'a> FirstStep<'a> {
         }
         let (batch, deviation) = (f64::from(self.run.config.batch_size), assumed(self.run, 0));
         let clips = match self.run.config.noise {
-            Noise::Discrete => 1.0 / f64::from(1u32 << self.run.config.grid_bits),
-            Noise::Continuous => 1.0 / self.clip,
+            NoiseKind::Discrete => 1.0 / f64::from(1u32 << self.run.config.grid_bits),
+            NoiseKind::Continuous => 1.0 / self.clip,
         };
         let noise = given.grad.iter().zip(&self.open);
         self.noise =

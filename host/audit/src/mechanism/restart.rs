@@ -3,8 +3,8 @@
 use super::across::Across;
 use super::tests_of::Tests;
 use damper_core::accounting::{Ledger, Record, Store};
-use damper_train::inside::generator::ChaCha20;
-use damper_train::inside::step_loop::{self, StepLoop, Sum};
+use damper_train::inside::generator::RunGenerator;
+use damper_train::inside::step_loop::{self, StepLoop, StepSum};
 use damper_train::inside::trained::Trained;
 use damper_train::inside::worker::Accumulate;
 use damper_train::{Run, TrainError};
@@ -32,7 +32,7 @@ const BUDGET: u32 = 64;
 /// Steps of several lives of a run, by one key and one store.
 pub(super) struct Restarts<'a> {
     pub(super) run: &'a Run,
-    pub(super) generator: &'a ChaCha20,
+    pub(super) generator: &'a RunGenerator,
     pub(super) across: &'a mut Across,
     pub(super) tests: &'a mut Tests,
 }
@@ -44,7 +44,7 @@ impl StepLoop for Restarts<'_> {
     where
         M: Trained,
         G: Accumulate<M>,
-        Sum: From<Vec<M::Word>>,
+        StepSum: From<Vec<M::Word>>,
     {
         let Self { run, generator, across, tests } = self;
         let layers = step_loop::layers(run);

@@ -15,7 +15,7 @@ use super::tests_of::Tests;
 use damper_accounting::Sampler;
 use damper_core::accounting::Rate;
 use damper_train::Run;
-use damper_train::inside::generator::ChaCha20;
+use damper_train::inside::generator::RunGenerator;
 use damper_train::inside::sampler::{BatchSampler, epoch_steps};
 
 /// Coins of a pass, at most, where that leaves enough steps.
@@ -35,7 +35,7 @@ pub(super) struct Steps {
 }
 
 /// Draws and tests. `share` of the usual steps are drawn.
-pub(super) fn samples(run: &Run, share: f64, generator: &ChaCha20, tests: &mut Tests) -> Steps {
+pub(super) fn samples(run: &Run, share: f64, generator: &RunGenerator, tests: &mut Tests) -> Steps {
     let samples = run.data.train.len() as u32;
     let groups = run.config.groups();
     if !matches!(run.config.sampler, Sampler::Poisson | Sampler::CyclicPoisson) {
@@ -60,7 +60,7 @@ pub(super) fn samples(run: &Run, share: f64, generator: &ChaCha20, tests: &mut T
 }
 
 /// Samples of which a coin at a rate of one half is the same as another's, or the opposite.
-fn same_bits(run: &Run, samples: u32, steps: std::ops::Range<u32>, generator: &ChaCha20, tests: &mut Tests) {
+fn same_bits(run: &Run, samples: u32, steps: std::ops::Range<u32>, generator: &RunGenerator, tests: &mut Tests) {
     let half = Rate::of(1, 2).expect("a half is a rate");
     let mut sampler = BatchSampler::new(run, samples).at(half);
     let groups = run.config.groups();
@@ -117,7 +117,7 @@ fn same_bits(run: &Run, samples: u32, steps: std::ops::Range<u32>, generator: &C
 }
 
 /// Pairs of samples at each distance. Of each distance no sample is in two pairs. Returns the steps.
-fn distances(run: &Run, samples: u32, first: u32, generator: &ChaCha20, tests: &mut Tests) -> u32 {
+fn distances(run: &Run, samples: u32, first: u32, generator: &RunGenerator, tests: &mut Tests) -> u32 {
     if run.config.sampler != Sampler::Poisson || run.price.terms.truncation.is_some() || samples < 2 {
         return 0;
     }
@@ -182,7 +182,7 @@ fn pairs_at(samples: u32, distance: u32) -> u64 {
 }
 
 /// Batches of a fixed size: three epochs.
-fn in_order(run: &Run, samples: u32, generator: &ChaCha20, tests: &mut Tests) -> Steps {
+fn in_order(run: &Run, samples: u32, generator: &RunGenerator, tests: &mut Tests) -> Steps {
     let batch = run.config.batch_size;
     let epoch = epoch_steps(u64::from(samples), batch);
     let steps = epoch.saturating_mul(3);

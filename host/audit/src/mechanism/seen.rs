@@ -14,8 +14,8 @@ use super::tests_of::Tests;
 use damper_accounting::Recorded;
 use damper_core::count::UNIT;
 use damper_train::inside::observe::{Given, Observer, Summed};
-use damper_train::inside::step_loop::Sum;
-use damper_train::{LEDGER, Noise, Run};
+use damper_train::inside::step_loop::StepSum;
+use damper_train::{LEDGER, NoiseKind, Run};
 use draws::BatchSampler;
 use laws::Checks;
 pub(super) use noise::Slack;
@@ -119,8 +119,8 @@ impl Observer for Seen<'_> {
             clip,
             deviation: assumed(self.run, number),
             sum: match sum {
-                Sum::Grid(words) => words.into_iter().map(|word| word as f64).collect(),
-                Sum::Floats(words) => words.into_iter().map(f64::from).collect(),
+                StepSum::Grid(words) => words.into_iter().map(|word| word as f64).collect(),
+                StepSum::Floats(words) => words.into_iter().map(f64::from).collect(),
             },
             query,
             counts: counts[..query.len()].to_vec(),
@@ -185,7 +185,7 @@ impl Observer for Seen<'_> {
             }
         }
         self.noise.rounds(most * scale * self.whitened.as_ref().map_or(1.0, Whitened::weight));
-        if self.run.config.noise == Noise::Discrete {
+        if self.run.config.noise == NoiseKind::Discrete {
             laws.grid.hold(off.is_none(), || {
                 let (at, units) = off.unwrap_or_default();
                 format!("step {number}, coordinate {at}: {units:.3} grid units")

@@ -3,7 +3,7 @@
 use super::case::{Case, Change};
 use crate::sum_probe::SumProbe;
 use damper_core::clip::Layer;
-use damper_train::inside::step_loop::Sum;
+use damper_train::inside::step_loop::StepSum;
 
 /// A step on one data set.
 pub(crate) struct Side {
@@ -50,14 +50,14 @@ impl Checks<'_> {
         let breach =
             |(what, coordinate)| CheckFailure { what, sample: case.index, coordinate: Some(coordinate), moved: false };
         match (&base.sum_probe.sum, &seen.sum_probe.sum) {
-            (Sum::Grid(base_sum), Sum::Grid(seen_sum)) => {
+            (StepSum::Grid(base_sum), StepSum::Grid(seen_sum)) => {
                 let moved: Vec<i64> = seen_sum.iter().zip(base_sum).map(|(a, b)| a.wrapping_sub(*b)).collect();
                 if must_not_move(base, seen, case) {
                     still(&moved).map_err(breach)?;
                 }
                 self.within(&moved, case.clips()).map_err(breach)?;
             }
-            (Sum::Floats(base_sum), Sum::Floats(seen_sum)) => {
+            (StepSum::Floats(base_sum), StepSum::Floats(seen_sum)) => {
                 let moved: Vec<f64> =
                     seen_sum.iter().zip(base_sum).map(|(a, b)| f64::from(*a) - f64::from(*b)).collect();
                 let samples = base.sum_probe.draw.len().max(seen.sum_probe.draw.len());
@@ -78,10 +78,10 @@ impl Checks<'_> {
         let breach =
             |(what, at): (String, usize)| (format!("samples in other rows, chunks and workers: {what}"), Some(at));
         match (&base.sum, &seen.sum) {
-            (Sum::Grid(base), Sum::Grid(seen)) => {
+            (StepSum::Grid(base), StepSum::Grid(seen)) => {
                 still(&seen.iter().zip(base).map(|(a, b)| a.wrapping_sub(*b)).collect::<Vec<_>>()).map_err(breach)?;
             }
-            (Sum::Floats(one), Sum::Floats(other)) => {
+            (StepSum::Floats(one), StepSum::Floats(other)) => {
                 let moved: Vec<f64> = other.iter().zip(one).map(|(a, b)| f64::from(*a) - f64::from(*b)).collect();
                 within_floats(&moved, 0, base.clip, base.draw.len()).map_err(breach)?;
             }

@@ -21,12 +21,12 @@ fn plan(steps: u32, multiplier: f64) -> RunPlan {
 fn made() -> (tempfile::TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("data.budget");
-    Budget::create(&path, Header::new("data".into(), Some(8.0), DELTA)).unwrap();
+    BudgetFile::create(&path, BudgetHeader::new("data".into(), Some(8.0), DELTA)).unwrap();
     (folder, path)
 }
 
 fn reserve(path: &Path, plan: RunPlan) -> Reservation {
-    Budget::open(path).unwrap().reserve("train", Path::new("out"), plan).unwrap()
+    BudgetFile::open(path).unwrap().reserve("train", Path::new("out"), plan).unwrap()
 }
 
 #[test]
@@ -53,14 +53,14 @@ fn cost_composes_all_events() {
 fn narrowed_charges_count_paid_steps() {
     let (_folder, path) = made();
     let first = reserve(&path, plan(100, 1.0));
-    let whole = Budget::open(&path).unwrap().record().epsilon(None).unwrap();
+    let whole = BudgetFile::open(&path).unwrap().record().epsilon(None).unwrap();
     first.narrow(64).unwrap();
-    let record = Budget::open(&path).unwrap().record().clone();
+    let record = BudgetFile::open(&path).unwrap().record().clone();
     assert_eq!((record.charges[0].steps, record.charges[0].plan.steps), (64, 100));
     let left = record.epsilon(None).unwrap();
     assert!(left < whole && left == cost(&[&plan(64, 1.0).events], DELTA, Neighbours::AddOrRemove).unwrap());
     reserve(&path, plan(10, 1.0)).narrow(0).unwrap();
-    assert_eq!(Budget::open(&path).unwrap().record().epsilon(None).unwrap(), left);
+    assert_eq!(BudgetFile::open(&path).unwrap().record().epsilon(None).unwrap(), left);
 }
 
 #[test]
@@ -68,10 +68,10 @@ fn run_beyond_the_limit_charges_nothing() {
     let (_folder, path) = made();
     reserve(&path, plan(100, 1.0));
     let before = std::fs::read(&path).unwrap();
-    let error = Budget::open(&path).unwrap().reserve("train", Path::new("out"), plan(10_000, 0.5)).unwrap_err();
+    let error = BudgetFile::open(&path).unwrap().reserve("train", Path::new("out"), plan(10_000, 0.5)).unwrap_err();
     assert!(matches!(error, BudgetError::Exceeded { .. }), "{error}");
     let simulation = RunPlan { run: "simulation".into(), ..plan(1, 5.0) };
-    assert!(Budget::open(&path).unwrap().reserve("train", Path::new("out"), simulation).is_err());
+    assert!(BudgetFile::open(&path).unwrap().reserve("train", Path::new("out"), simulation).is_err());
     assert_eq!(std::fs::read(&path).unwrap(), before);
 }
 
@@ -93,14 +93,14 @@ fn every_damage_is_found() {
     // A torn line can be recorded wherever it was torn, and the file goes on.
     let from = whole[..whole.len() - 1].iter().rposition(|byte| *byte == b'\n').unwrap() + 1;
     std::fs::write(&path, &whole[..whole.len() - 1]).unwrap();
-    assert!(Budget::repair(&path).unwrap() && std::fs::read(&path).unwrap() == whole);
+    assert!(BudgetFile::repair(&path).unwrap() && std::fs::read(&path).unwrap() == whole);
     for at in (from + 1..whole.len() - 1).step_by(17) {
         std::fs::write(&path, &whole[..at]).unwrap();
-        assert!(Budget::open(&path).unwrap_err().to_string().contains("`repair`"));
-        assert!(Budget::repair(&path).unwrap());
+        assert!(BudgetFile::open(&path).unwrap_err().to_string().contains("`repair`"));
+        assert!(BudgetFile::repair(&path).unwrap());
         reserve(&path, plan(5, 2.0));
-        let record = Budget::open(&path).unwrap().record().clone();
+        let record = BudgetFile::open(&path).unwrap().record().clone();
         assert_eq!((record.charges.len(), record.torn), (2, vec![4]));
-        assert!(!Budget::repair(&path).unwrap());
+        assert!(!BudgetFile::repair(&path).unwrap());
     }
 }

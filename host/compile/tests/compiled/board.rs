@@ -1,11 +1,11 @@
 //! One program for a board that compares the gradient of each network with the recorded one.
 
-use damper_compile::{Compiled, File};
+use damper_compile::{Compiled, CompiledFile};
 use std::path::Path;
 use std::process::Command;
 
 /// The program's crate, of the networks from number `first` on. It has 4 MB of flash and of RAM, as QEMU's boards do.
-pub fn program(root: &Path, networks: &[Compiled], first: usize, dependencies: &str) -> Vec<File> {
+pub fn program(root: &Path, networks: &[Compiled], first: usize, dependencies: &str) -> Vec<CompiledFile> {
     let (mut functions, mut calls) = (String::new(), String::new());
     for (at, network) in (first..).zip(networks) {
         let text = |path: &str| {
@@ -59,7 +59,7 @@ riscv-rt = "0.18.0"
         firmware.join("cortex-m"),
         firmware.join("riscv"),
     );
-    let file = |path: &str, text: &str| File { path: path.into(), bytes: text.into() };
+    let file = |path: &str, text: &str| CompiledFile { path: path.into(), bytes: text.into() };
     vec![file("Cargo.toml", &manifest), file("build.rs", BUILD), file("src/main.rs", &main)]
 }
 

@@ -34,7 +34,7 @@ pub fn networks(random: &mut Random, to: &CompileOptions) -> Vec<Compiled> {
     networks
 }
 
-fn text(file: &damper_compile::File) -> String {
+fn text(file: &damper_compile::CompiledFile) -> String {
     String::from_utf8_lossy(&file.bytes).into_owned()
 }
 

@@ -96,7 +96,7 @@ impl TryFrom<MemoryArray> for Array {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{InputShape, Labels, Memory, Numbers, TestSource, load};
+    use crate::{InputShape, Labels, MemoryArrays, Numbers, TestSource, load};
     use damper_onnx::graph::DType;
 
     fn floats(name: &str, shape: &[usize]) -> MemoryArray {
@@ -122,7 +122,7 @@ mod tests {
         let test = MemorySplit { features: vec![floats("x", &[1, 2])], labels: Some(classes(&[1])) };
         let options = DataOptions {
             inputs: vec![input("x", &[2])],
-            memory: Some(Memory::new(split, Some(test))),
+            memory: Some(MemoryArrays::new(split, Some(test))),
             test: Some(TestSource::Spec("memory:test".into())),
             ..DataOptions::default()
         };
@@ -143,7 +143,7 @@ mod tests {
         };
         let options = |inputs: Vec<InputShape>, labels| DataOptions {
             inputs,
-            memory: Some(Memory::new(split(labels), None)),
+            memory: Some(MemoryArrays::new(split(labels), None)),
             ..DataOptions::default()
         };
         let both = || vec![input("a", &[1]), input("b", &[3])];
@@ -155,7 +155,7 @@ mod tests {
         assert!(message(both(), Some(classes(&[0, 1, 2]))).contains("y"));
         let mut wrong = floats("x", &[4, 2]);
         wrong.shape = vec![4, 3];
-        let memory = Memory::new(MemorySplit { features: vec![wrong], labels: Some(classes(&[0; 4])) }, None);
+        let memory = MemoryArrays::new(MemorySplit { features: vec![wrong], labels: Some(classes(&[0; 4])) }, None);
         let options = DataOptions { memory: Some(memory), ..DataOptions::default() };
         assert!(load("memory:train", &options).unwrap_err().to_string().contains("8 values"));
     }

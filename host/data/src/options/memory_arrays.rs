@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 /// The arrays of a training split and of a test split.
 #[derive(Clone, Debug, Default)]
-pub struct Memory {
+pub struct MemoryArrays {
     train: Arc<Mutex<Option<MemorySplit>>>,
     test: Arc<Mutex<Option<MemorySplit>>>,
     /// The names of the columns of both splits.
@@ -45,13 +45,13 @@ pub enum MemoryValues {
 }
 
 /// Two are equal if they are of the same arrays.
-impl PartialEq for Memory {
+impl PartialEq for MemoryArrays {
     fn eq(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.train, &other.train) && Arc::ptr_eq(&self.test, &other.test)
     }
 }
 
-impl Memory {
+impl MemoryArrays {
     /// The arrays of both splits.
     #[must_use]
     pub fn new(train: MemorySplit, test: Option<MemorySplit>) -> Self {

@@ -2,9 +2,9 @@
 //!
 //! Axes of one entry do not count, so `[H, W]` fills `[1, H, W]`. What has one axis left, in the file or in the model, fills the other
 //! by its number of values, in row-major order: rows of a table, flat inputs. All else must have the input's shape. Numbers are not
-//! moved to other axes, but by [`Layout::Nhwc`], which moves the last axis, the channels, to the front.
+//! moved to other axes, but by [`ChannelLayout::Nhwc`], which moves the last axis, the channels, to the front.
 
-use crate::Layout;
+use crate::ChannelLayout;
 
 /// The samples need no change, or their last axis of so many entries goes to the front.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -14,21 +14,23 @@ pub(crate) enum Fit {
 }
 
 /// Fits samples of shape `own` to `wanted`; or says what to do.
-pub(crate) fn fit(own: &[usize], wanted: &[usize], layout: Layout) -> Result<Fit, &'static str> {
+pub(crate) fn fit(own: &[usize], wanted: &[usize], layout: ChannelLayout) -> Result<Fit, &'static str> {
     let same_count = own.iter().product::<usize>() == wanted.iter().product::<usize>();
     match layout {
-        Layout::Nchw if fills(own, wanted) => Ok(Fit::AsIs),
-        Layout::Nchw if own.len() > 2 && same(&channels_first(own), wanted) => {
+        ChannelLayout::Nchw if fills(own, wanted) => Ok(Fit::AsIs),
+        ChannelLayout::Nchw if own.len() > 2 && same(&channels_first(own), wanted) => {
             Err("its channels are on the last axis; give `layout` nhwc, which moves them to the front")
         }
-        Layout::Nhwc if own.len() > 2 && fills(&channels_first(own), wanted) => {
+        ChannelLayout::Nhwc if own.len() > 2 && fills(&channels_first(own), wanted) => {
             Ok(Fit::ChannelsFirst(own[own.len() - 1]))
         }
         // A table of pixels: the model says how many channels there are.
-        Layout::Nhwc if squeezed(own).len() < 2 && wanted.len() > 2 && same_count => Ok(Fit::ChannelsFirst(wanted[0])),
+        ChannelLayout::Nhwc if squeezed(own).len() < 2 && wanted.len() > 2 && same_count => {
+            Ok(Fit::ChannelsFirst(wanted[0]))
+        }
         // Images without channels.
-        Layout::Nhwc if own.len() <= 2 && fills(own, wanted) => Ok(Fit::AsIs),
-        Layout::Nhwc if fills(own, wanted) => Err("its channels are on the first axis; leave out `layout` nhwc"),
+        ChannelLayout::Nhwc if own.len() <= 2 && fills(own, wanted) => Ok(Fit::AsIs),
+        ChannelLayout::Nhwc if fills(own, wanted) => Err("its channels are on the first axis; leave out `layout` nhwc"),
         _ if same_count => Err("transpose the array, or export the model for this shape"),
         _ => Err("use other data, or export the model for this shape"),
     }
@@ -72,8 +74,8 @@ mod tests {
 
     #[test]
     fn shapes_are_compared_not_counts() {
-        let nchw = |own: &[usize], wanted: &[usize]| fit(own, wanted, Layout::Nchw);
-        let nhwc = |own: &[usize], wanted: &[usize]| fit(own, wanted, Layout::Nhwc);
+        let nchw = |own: &[usize], wanted: &[usize]| fit(own, wanted, ChannelLayout::Nchw);
+        let nhwc = |own: &[usize], wanted: &[usize]| fit(own, wanted, ChannelLayout::Nhwc);
         for (own, wanted) in [
             (&[3, 32, 32][..], &[3, 32, 32][..]),
             (&[28, 28], &[1, 28, 28]),

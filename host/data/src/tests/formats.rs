@@ -84,7 +84,7 @@ fn settings_name_the_formats_that_read_them() {
         ("scale", DataOptions { scale: vec![("a".into(), 0.0, 1.0)], ..none() }, "idx, csv, npz, npy, parquet"),
         ("labels", DataOptions { labels_file: some(), ..none() }, "npy"),
         ("test_labels", DataOptions { test_labels_file: some(), ..none() }, "npy"),
-        ("layout", DataOptions { layout: Layout::Nhwc, ..none() }, "idx, csv, npz, npy, parquet"),
+        ("layout", DataOptions { layout: ChannelLayout::Nhwc, ..none() }, "idx, csv, npz, npy, parquet"),
         ("resize", DataOptions { resize: Some(Resize::Crop), ..none() }, "images, folder, parquet"),
         ("image_cache", DataOptions { image_cache: some(), ..none() }, "images, folder, parquet"),
         ("raw_bytes", DataOptions { raw_bytes: true, ..none() }, "idx, csv, npz, npy, images, folder, cifar, parquet"),

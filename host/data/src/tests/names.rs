@@ -232,7 +232,7 @@ fn arrays_match_names_of_columns() {
     };
     let names = |names: &[&str]| Some(names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>());
     let load_with = |train: &[&str], held_out: &[&str], known: Option<KnownNames>| {
-        let memory = Memory::new(split(&[1.0, 2.0, 3.0, 4.0], &[0, 1]), Some(split(&[60.0, 5.0], &[1])));
+        let memory = MemoryArrays::new(split(&[1.0, 2.0, 3.0, 4.0], &[0, 1]), Some(split(&[60.0, 5.0], &[1])));
         let memory = memory.with_columns(names(train), names(held_out));
         let options = DataOptions { memory: Some(memory), names: known, ..test("memory:test".into(), table()) };
         load("memory:train", &options)

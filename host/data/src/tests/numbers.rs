@@ -21,7 +21,7 @@ fn y3() -> Vec<u8> {
 fn memory(values: MemoryValues, options: DataOptions) -> Result<Dataset, DataError> {
     let labels = MemoryArray { name: "y".into(), shape: vec![3], values: MemoryValues::I64(vec![0, 1, 0]) };
     let features = MemoryArray { name: "x".into(), shape: vec![3, 1], values };
-    let memory = Memory::new(MemorySplit { features: vec![features], labels: Some(labels) }, None);
+    let memory = MemoryArrays::new(MemorySplit { features: vec![features], labels: Some(labels) }, None);
     load("memory:train", &DataOptions { memory: Some(memory), ..options })
 }
 

@@ -97,10 +97,12 @@ fn stored_rows_equal_rows_in_memory() {
     assert_eq!(constants.to_string().parse::<Normalize>().unwrap(), constants);
     for array in arrays {
         let path = put(&folder, "x.npy", &array);
-        for (normalize, layout) in
-            [(None, Layout::Nchw), (Some((0.5, 0.25).into()), Layout::Nhwc), ("0,1,2:1,2,3".parse().ok(), Layout::Nhwc)]
-        {
-            let shape = if layout == Layout::Nhwc { [3, 2, 2] } else { [2, 2, 3] };
+        for (normalize, layout) in [
+            (None, ChannelLayout::Nchw),
+            (Some((0.5, 0.25).into()), ChannelLayout::Nhwc),
+            ("0,1,2:1,2,3".parse().ok(), ChannelLayout::Nhwc),
+        ] {
+            let shape = if layout == ChannelLayout::Nhwc { [3, 2, 2] } else { [2, 2, 3] };
             let options = DataOptions {
                 inputs: input(&shape),
                 normalize,

@@ -31,7 +31,7 @@ pub enum Initialiser {
     /// Variance `g² / fan`.
     Kaiming {
         /// Uniform or normal.
-        form: Form,
+        form: FanDistribution,
         /// The fan.
         fan: Fan,
         /// Slope of the leaky ReLU behind the layer.
@@ -40,7 +40,7 @@ pub enum Initialiser {
     /// Variance `2 g² / (fan_in + fan_out)`.
     Xavier {
         /// Uniform or normal.
-        form: Form,
+        form: FanDistribution,
         /// g.
         gain: f64,
     },
@@ -48,7 +48,7 @@ pub enum Initialiser {
 
 /// The shape of a distribution around 0 whose variance follows from fans.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Form {
+pub enum FanDistribution {
     /// `U(±√3 s)`.
     Uniform,
     /// `N(0, s²)`.
@@ -107,7 +107,7 @@ impl Initialiser {
     /// All ones.
     pub const ONES: Self = Self::Plain(Distribution::Constant(1.0));
     /// The initial values of PyTorch's Linear and Conv layers: uniform within `±1/√fan_in`, weight and bias.
-    pub const LAYER: Self = Self::Kaiming { form: Form::Uniform, fan: Fan::In, a: SQRT_5 };
+    pub const LAYER: Self = Self::Kaiming { form: FanDistribution::Uniform, fan: Fan::In, a: SQRT_5 };
 
     /// The distribution for a tensor with these fans; none where it needs fans and there are none.
     pub fn distribution(&self, fans: Option<Fans>) -> Option<Distribution> {
@@ -124,18 +124,18 @@ impl Initialiser {
             }
         };
         Some(match form {
-            Form::Uniform => {
+            FanDistribution::Uniform => {
                 let bound = sqrt_f64(3.0 * variance);
                 Distribution::Uniform { low: -bound, high: bound }
             }
-            Form::Normal => Distribution::Normal { mean: 0.0, std: sqrt_f64(variance) },
+            FanDistribution::Normal => Distribution::Normal { mean: 0.0, std: sqrt_f64(variance) },
         })
     }
 }
 
 impl fmt::Display for Initialiser {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let name = |form: Form| if form == Form::Uniform { "uniform" } else { "normal" };
+        let name = |form: FanDistribution| if form == FanDistribution::Uniform { "uniform" } else { "normal" };
         match *self {
             Self::ZEROS => f.write_str("zeros"),
             Self::ONES => f.write_str("ones"),
@@ -173,7 +173,7 @@ impl FromStr for Initialiser {
         let spread = |(mean, std): (f64, f64)| {
             if std >= 0.0 { Ok((mean, std)) } else { Err(format!("{name}: STD is below 0")) }
         };
-        let form = if name.ends_with("uniform") { Form::Uniform } else { Form::Normal };
+        let form = if name.ends_with("uniform") { FanDistribution::Uniform } else { FanDistribution::Normal };
         Ok(match name {
             "zeros" | "ones" if !args.is_empty() => return Err(format!("{name} takes no argument")),
             "zeros" => Self::ZEROS,

@@ -4,15 +4,15 @@
 //! The weights multiply the smaller factor. Rows that do not count are masked in both, for NaN · 0 is NaN. Of an embedding's
 //! rows the smaller factor is the dense one; it is added at the indices.
 
-use super::side::{Side, scatter_add};
-use super::{Factors, Term, View};
+use super::side::{FactorSide, scatter_add};
+use super::{FactoredGrad, Term, View};
 use crate::emit::{Emitter, Var};
 use damper_onnx::graph::BatchAxis;
 use damper_onnx::make_attr_int;
 
 /// `Σ_n weight_n · gradient_n` over the rows where `keep` (bool `[N]`) holds, in the parameter's shape; `weight` `[N]` is 0
 /// elsewhere.
-pub fn weighted_sum(em: &mut Emitter, factors: &Factors, keep: &Var, weight: &Var) -> Var {
+pub fn weighted_sum(em: &mut Emitter, factors: &FactoredGrad, keep: &Var, weight: &Var) -> Var {
     let terms: Vec<Term> = factors.joined(em).iter().map(|term| weighted(em, term, keep, weight)).collect();
     let (rows, columns) = factors.extents();
     let mut sum: Option<Var> = None;
@@ -50,7 +50,7 @@ pub fn weighted_sum(em: &mut Emitter, factors: &Factors, keep: &Var, weight: &Va
 
 /// The term with its rows masked and its smaller factor weighted.
 fn weighted(em: &mut Emitter, term: &Term, keep: &Var, weight: &Var) -> Term {
-    let mask = |em: &mut Emitter, side: &Side| match side.is_indices() {
+    let mask = |em: &mut Emitter, side: &FactorSide| match side.is_indices() {
         true => side.clone(),
         false => side.map(|var| em.masked(var, keep)),
     };

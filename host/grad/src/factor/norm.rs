@@ -15,8 +15,8 @@
 //! Mary, SIAM J. Sci. Comput. 41(5), 2019). To `|l_t|²` is added what its own squares may lose by underflow, for the other
 //! factor may be as large as this one is small.
 
-use super::side::Side;
-use super::{Factors, Term};
+use super::side::FactorSide;
+use super::{FactoredGrad, Term};
 use crate::custom::squared_norms;
 use crate::emit::{BATCH_FIRST, Emitter, Var};
 use damper_onnx::graph::DType;
@@ -39,7 +39,7 @@ pub struct Costs {
 
 impl Costs {
     /// Costs of the squared norm of `factors`, and with `sum` of the weighted sum.
-    pub fn of(factors: &Factors, sum: bool) -> Self {
+    pub fn of(factors: &FactoredGrad, sum: bool) -> Self {
         let groups = factors.groups().unwrap_or(1);
         let (rows, columns) = factors.extents();
         let entries = groups * rows * columns;
@@ -47,7 +47,8 @@ impl Costs {
         // Joined, the terms of one kind are one: their blocks with each other count as well.
         for (i, a) in factors.terms.iter().enumerate() {
             for b in &factors.terms[i..] {
-                let inner = |a: &Side, b: &Side| if a.is_indices() || b.is_indices() { 1 } else { a.extent() };
+                let inner =
+                    |a: &FactorSide, b: &FactorSide| if a.is_indices() || b.is_indices() { 1 } else { a.extent() };
                 let each = inner(&a.left, &b.left) + inner(&a.right, &b.right) + 1 + 3 * TRAFFIC;
                 let pairs =
                     if a.positions() == 1 && factors.terms.len() == 1 { 1 } else { a.positions() * b.positions() };
@@ -72,7 +73,7 @@ impl Costs {
 }
 
 /// The squared norm of each sample's gradient, `[N]`, and what its rounding errors are relative to, `[N]`.
-pub fn norm_squared(em: &mut Emitter, factors: &Factors) -> (Var, Var) {
+pub fn norm_squared(em: &mut Emitter, factors: &FactoredGrad) -> (Var, Var) {
     let terms = factors.joined(em);
     let lengths: Vec<Var> = terms
         .iter()
@@ -106,9 +107,9 @@ pub fn norm_squared(em: &mut Emitter, factors: &Factors) -> (Var, Var) {
 }
 
 /// Bound on the error of [`norm_squared`]'s first number, in units of rounding of the second.
-pub fn rounding(factors: &Factors) -> f64 {
+pub fn rounding(factors: &FactoredGrad) -> f64 {
     let positions: usize = factors.terms.iter().map(Term::positions).sum();
-    let extent = |side: &Side| if side.is_indices() { 1 } else { side.extent() };
+    let extent = |side: &FactorSide| if side.is_indices() { 1 } else { side.extent() };
     let longest = factors.terms.iter().map(|term| extent(&term.left) + extent(&term.right)).max().unwrap_or(0);
     let pairs = positions.saturating_mul(positions).min(2 * STAGE);
     ((longest + pairs) as f64).sqrt()
@@ -128,7 +129,7 @@ fn add_all(em: &mut Emitter, parts: &[Var]) -> Var {
 }
 
 /// `⟨a_t, b_t'⟩`: `[N, (g,) T, T']` of float type `dtype`.
-fn gram(em: &mut Emitter, a: &Side, b: &Side, dtype: DType) -> Var {
+fn gram(em: &mut Emitter, a: &FactorSide, b: &FactorSide, dtype: DType) -> Var {
     match (a.is_indices(), b.is_indices()) {
         (false, false) => {
             let (a, b) = (a.with_positions_inside(em), b.with_positions_last(em));
@@ -149,7 +150,7 @@ fn gram(em: &mut Emitter, a: &Side, b: &Side, dtype: DType) -> Var {
 }
 
 /// The entries of `dense` at the positions' indices: `[N, T, T']`.
-fn pick(em: &mut Emitter, indices: &Side, dense: &Side) -> Var {
+fn pick(em: &mut Emitter, indices: &FactorSide, dense: &FactorSide) -> Var {
     let dense = &dense.unfolded(em);
     let (of_indices, of_dense) = (indices.positions(), dense.positions());
     let axis = |axis| vec![make_attr_int("axis", axis)];
@@ -166,7 +167,7 @@ fn pick(em: &mut Emitter, indices: &Side, dense: &Side) -> Var {
 
 /// `|l_t|² |r_t|²`: `[N, (g,) T, 1]`; with `above` each squared norm is above what it is, by more than underflow takes away.
 fn position_squares(em: &mut Emitter, term: &Term, above: bool) -> Var {
-    let squares = |em: &mut Emitter, side: &Side| {
+    let squares = |em: &mut Emitter, side: &FactorSide| {
         (!side.is_indices()).then(|| {
             let rows = side.with_positions_inside(em);
             let squares = em.mul(&rows, &rows);

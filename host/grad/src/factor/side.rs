@@ -1,7 +1,7 @@
 //! One of the two factors of a gradient, in the layout in which it came.
 
 use crate::emit::{BATCH_FIRST, Emitter, Var};
-use crate::window::Window;
+use crate::window::SlidingWindow;
 use damper_onnx::graph::DType;
 use damper_onnx::{make_attr_int, make_attr_string};
 
@@ -10,7 +10,7 @@ const SCATTER_ADDS: i64 = 16;
 
 /// One of the two factors.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Side {
+pub struct FactorSide {
     pub var: Var,
     layout: Layout,
 }
@@ -24,10 +24,10 @@ enum Layout {
     /// int64 `[N, T]`: position `t` is the unit vector of `r` entries (given here) that is 1 at the index.
     Indices(usize),
     /// `[N, C, *input]`: position `t` is the patch under a window, unfolded where it is needed and not before.
-    Patches { window: Window, by_conv: bool },
+    Patches { window: SlidingWindow, by_conv: bool },
 }
 
-impl Side {
+impl FactorSide {
     /// A factor laid out `[N, T, (g,) r]`.
     pub fn positions_first(var: Var) -> Self {
         Self { var, layout: Layout::PositionsFirst }
@@ -40,7 +40,7 @@ impl Side {
 
     /// The patches of `x: [N, C, *input]` under `window`, `C·taps` entries each: in the order of the channels where they are
     /// unfolded by a convolution, else in the order of the taps.
-    pub fn patches(x: Var, window: Window, by_conv: bool) -> Self {
+    pub fn patches(x: Var, window: SlidingWindow, by_conv: bool) -> Self {
         Self { var: x, layout: Layout::Patches { window, by_conv } }
     }
 
@@ -96,7 +96,7 @@ impl Side {
     }
 
     /// The value that patches are taken of, and the window.
-    pub fn window(&self) -> Option<(&Var, &Window)> {
+    pub fn window(&self) -> Option<(&Var, &SlidingWindow)> {
         if let Layout::Patches { window, .. } = &self.layout { Some((&self.var, window)) } else { None }
     }
 

@@ -2,13 +2,13 @@
 
 use super::*;
 use crate::lookup::checked;
-use crate::readout::{Bounds, Read, Readout, clipped_sum, strategies};
+use crate::readout::{ClipInputs, ParamGrad, Readout, clipped_sum, strategies};
 use damper_onnx::TensorRef;
 use damper_onnx::graph::DType;
 use damper_onnx::pb::{GraphProto, ModelProto, OperatorSetIdProto, ValueInfoProto};
 use damper_onnx::{Dim, TensorSpec};
 use damper_onnx::{Extent, make_value_info};
-use damper_runtime::{Backend, Choice, Plan, open};
+use damper_runtime::{Backend, Choice, SessionSpec, open};
 use damper_testing::Random;
 use prost::Message;
 
@@ -51,11 +51,11 @@ impl Bench {
     }
 
     /// Rows of a table of `extent`, `[N, T]`: negative ones count from the end.
-    fn rows(&mut self, positions: usize, extent: usize) -> Side {
+    fn rows(&mut self, positions: usize, extent: usize) -> FactorSide {
         let values = (0..N * positions).map(|_| (self.uniform() * extent as f32) as i64).collect();
         let ids = self.input(DType::I64, &[positions], Values::Int(values));
         let ids = checked(&mut self.em, &ids, extent).index;
-        Side::indices(&mut self.em, &ids, extent, DType::F32)
+        FactorSide::indices(&mut self.em, &ids, extent, DType::F32)
     }
 
     /// Runs on `backend`; `outputs` with `true` for those that have the samples in front.
@@ -92,7 +92,7 @@ impl Bench {
             graph: Some(graph),
             ..Default::default()
         };
-        let plan = Plan { batch: N, threads: 1, inputs, outputs };
+        let plan = SessionSpec { batch: N, threads: 1, inputs, outputs };
         let mut session = backend.load(&model.encode_to_vec(), &plan).unwrap_or_else(|error| panic!("{error}"));
         let fed: Vec<TensorRef<'_>> = self
             .inputs
@@ -114,7 +114,7 @@ fn close(got: f64, want: f64, scale: f64, what: &str) {
 }
 
 /// Squared norms and weighted sums of the factors that `build` makes against their gradients; returns those.
-fn check(name: &str, opset: i64, build: impl Fn(&mut Bench) -> Factors) -> Vec<f64> {
+fn check(name: &str, opset: i64, build: impl Fn(&mut Bench) -> FactoredGrad) -> Vec<f64> {
     let mut gradients = vec![];
     let backends = [Choice::Tract, Choice::Ort].map(|choice| open(choice).ok());
     for backend in backends.into_iter().flatten() {
@@ -157,33 +157,48 @@ fn check(name: &str, opset: i64, build: impl Fn(&mut Bench) -> Factors) -> Vec<f
 #[test]
 fn norms_and_sums_match_gradients() {
     check("one position", 17, |b| {
-        Factors::new(Side::positions_first(b.floats(&[1, 5])), Side::positions_last(b.floats(&[3, 1])))
+        FactoredGrad::new(FactorSide::positions_first(b.floats(&[1, 5])), FactorSide::positions_last(b.floats(&[3, 1])))
     });
     check("positions in both layouts", 17, |b| {
-        Factors::new(Side::positions_first(b.floats(&[6, 5])), Side::positions_last(b.floats(&[3, 6])))
+        FactoredGrad::new(FactorSide::positions_first(b.floats(&[6, 5])), FactorSide::positions_last(b.floats(&[3, 6])))
     });
     check("groups", 17, |b| {
-        Factors::new(Side::positions_first(b.floats(&[6, 2, 5])), Side::positions_last(b.floats(&[2, 3, 6])))
+        FactoredGrad::new(
+            FactorSide::positions_first(b.floats(&[6, 2, 5])),
+            FactorSide::positions_last(b.floats(&[2, 3, 6])),
+        )
     });
     check("groups at one position", 17, |b| {
-        Factors::new(Side::positions_first(b.floats(&[1, 2, 5])), Side::positions_first(b.floats(&[1, 2, 3])))
+        FactoredGrad::new(
+            FactorSide::positions_first(b.floats(&[1, 2, 5])),
+            FactorSide::positions_first(b.floats(&[1, 2, 3])),
+        )
     });
     check("several uses under views", 17, |b| {
-        let one = Factors::new(Side::positions_first(b.floats(&[6, 8])), Side::positions_last(b.floats(&[3, 6])));
-        let two = Factors::new(Side::positions_last(b.floats(&[8, 2])), Side::positions_last(b.floats(&[3, 2])));
-        let view = |f: Factors| f.reshape(&[2, 4, 3]).transpose(&[2, 0, 1]).reshape(&[6, 4]);
+        let one = FactoredGrad::new(
+            FactorSide::positions_first(b.floats(&[6, 8])),
+            FactorSide::positions_last(b.floats(&[3, 6])),
+        );
+        let two = FactoredGrad::new(
+            FactorSide::positions_last(b.floats(&[8, 2])),
+            FactorSide::positions_last(b.floats(&[3, 2])),
+        );
+        let view = |f: FactoredGrad| f.reshape(&[2, 4, 3]).transpose(&[2, 0, 1]).reshape(&[6, 4]);
         view(one).join(&view(two)).expect("of one form")
     });
 }
 
 /// An embedding's use as indices, and the same matrix as an output layer.
-fn tied(b: &mut Bench, transposed: bool) -> Factors {
-    let embedding = Factors::new(b.rows(6, 7), Side::positions_first(b.floats(&[6, 5])));
+fn tied(b: &mut Bench, transposed: bool) -> FactoredGrad {
+    let embedding = FactoredGrad::new(b.rows(6, 7), FactorSide::positions_first(b.floats(&[6, 5])));
     let scores = b.floats(&[7, 3]);
     let hidden = b.floats(&[3, 5]);
-    let output = Factors::new(Side::positions_last(scores), Side::positions_first(hidden));
-    let more = Factors::new(Side::positions_first(b.floats(&[2, 7])), Side::positions_last(b.floats(&[5, 2])));
-    let again = Factors::new(b.rows(2, 7), Side::positions_last(b.floats(&[5, 2])));
+    let output = FactoredGrad::new(FactorSide::positions_last(scores), FactorSide::positions_first(hidden));
+    let more = FactoredGrad::new(
+        FactorSide::positions_first(b.floats(&[2, 7])),
+        FactorSide::positions_last(b.floats(&[5, 2])),
+    );
+    let again = FactoredGrad::new(b.rows(2, 7), FactorSide::positions_last(b.floats(&[5, 2])));
     let all = [&output, &again, &more].into_iter().fold(embedding, |all, next| all.join(next).expect("of one form"));
     if transposed { all.transpose(&[1, 0]) } else { all }
 }
@@ -202,7 +217,7 @@ fn tied_embedding_sums_blocks() {
 // The gradient of an embedding scatters its rows to their indices.
 #[test]
 fn embedding_gradient_scatters_rows() {
-    let build = |b: &mut Bench| Factors::new(b.rows(6, 7), Side::positions_first(b.floats(&[6, 5])));
+    let build = |b: &mut Bench| FactoredGrad::new(b.rows(6, 7), FactorSide::positions_first(b.floats(&[6, 5])));
     let mut bench = Bench::new(17);
     build(&mut bench);
     let [(_, Values::Int(ids)), (_, Values::Float(rows))] = &bench.inputs[..] else { unreachable!("two inputs") };
@@ -223,9 +238,9 @@ fn embedding_gradient_scatters_rows() {
 fn gram_is_cheaper_only_for_wide_layers() {
     let costs = |left: &[usize], right: &[usize], sum: bool| {
         let mut b = Bench::new(17);
-        let sides = [left, right].map(|shape| Side::positions_first(b.floats(shape)));
+        let sides = [left, right].map(|shape| FactorSide::positions_first(b.floats(shape)));
         let [left, right] = sides;
-        Costs::of(&Factors::new(left, right), sum)
+        Costs::of(&FactoredGrad::new(left, right), sum)
     };
     for sum in [false, true] {
         for (positions, rows, columns) in [(1, 40, 48), (3, 64, 48), (16, 512, 512), (64, 3072, 768)] {
@@ -250,16 +265,16 @@ fn share(backend: &dyn Backend, clip: f64, (positions, width): (usize, usize), r
             let sign = if flips && at % 2 == 1 { -scale } else { scale };
             values.extend(line.iter().map(|x| sign * x * (1.0 + rest * bench.uniform())));
         }
-        Side::positions_first(bench.input(DType::F32, &[positions, width], Values::Float(values)))
+        FactorSide::positions_first(bench.input(DType::F32, &[positions, width], Values::Float(values)))
     };
-    let factors = Factors::new(side(scales.0, true), side(scales.1, false));
+    let factors = FactoredGrad::new(side(scales.0, true), side(scales.1, false));
     let weight = bench.input(DType::F32, &[], Values::Float(vec![1.0, 0.0, 0.0, 0.0]));
     let mut em = std::mem::replace(&mut bench.em, Emitter::new(17));
-    let bounds = Bounds { clip: em.scalar(DType::F32, clip), weight };
+    let bounds = ClipInputs { clip: em.scalar(DType::F32, clip), weight };
     let shape = factors.shape();
     let costs = Costs::of(&factors, true);
     assert!(costs.gram < costs.materialised, "the norm is taken by Gram matrices");
-    let reads = [Read { grad: Grad::Factored(factors), dtype: DType::F32, shape }];
+    let reads = [ParamGrad { grad: Grad::Factored(factors), dtype: DType::F32, shape }];
     let strategies = strategies(&reads, Readout::ClippedSum);
     let (_, sums) = clipped_sum(&mut em, &reads, &strategies, &bounds);
     let sum = &bench.run(em, backend, &[(&sums[0], false)])[0];

@@ -10,7 +10,7 @@ use super::labels::{IGNORED, labels};
 use super::sums::{divisor, sum_each};
 use crate::derive_error::DeriveError;
 use crate::emit::{Emitter, Var};
-use crate::options::{DeriveOptions, Reduction};
+use crate::options::{DeriveOptions, LossReduction};
 
 /// Loss `[N]`, labels of the output's shape, gradient.
 pub fn emit(em: &mut Emitter, z: &Head, options: &DeriveOptions) -> Result<(Var, Option<Var>, Var), DeriveError> {
@@ -34,7 +34,7 @@ pub fn emit(em: &mut Emitter, z: &Head, options: &DeriveOptions) -> Result<(Var,
     let sum = sum_each(em, &each);
     let grad = em.choose(&is_ignored, &zero, &difference);
     // One element is its own mean.
-    if options.reduction == Reduction::Sum || z.len() == 1 {
+    if options.reduction == LossReduction::Sum || z.len() == 1 {
         return Ok((sum, Some(labels), grad));
     }
     let counted = em.choose(&is_ignored, &zero, &one);

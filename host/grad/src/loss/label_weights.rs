@@ -52,7 +52,7 @@ pub fn check(options: &DeriveOptions) -> Result<(), DeriveError> {
 }
 
 /// A row of logits, the classes last: `[N, K]` or `[N, T, K]`.
-pub struct Rows<'a> {
+pub struct LogitRows<'a> {
     /// `ln p`.
     pub log_probability: &'a Var,
     /// `p`.
@@ -66,7 +66,7 @@ pub struct Rows<'a> {
 /// `−ℓ` in parts to be summed over a sample, and `dz`, before ignored tokens are masked in it.
 pub fn emit(
     em: &mut Emitter,
-    rows: &Rows<'_>,
+    rows: &LogitRows<'_>,
     weights: &LabelWeights,
     classes: usize,
 ) -> Result<(Var, Var), DeriveError> {

@@ -4,14 +4,14 @@ use super::head::Head;
 use super::labels::labels;
 use super::sums::sum_each;
 use crate::emit::{Emitter, Var};
-use crate::options::Reduction;
+use crate::options::LossReduction;
 
 /// Loss `[N]`, labels of the output's shape, gradient.
-pub fn emit(em: &mut Emitter, z: &Head, reduction: Reduction) -> (Var, Option<Var>, Var) {
+pub fn emit(em: &mut Emitter, z: &Head, reduction: LossReduction) -> (Var, Option<Var>, Var) {
     let labels = labels(z.var.dtype, z.rest());
     let count = match reduction {
-        Reduction::Mean => z.var.len() as f64,
-        Reduction::Sum => 1.0,
+        LossReduction::Mean => z.var.len() as f64,
+        LossReduction::Sum => 1.0,
     };
     let difference = em.sub(&z.var, &labels);
     let square = em.mul(&difference, &difference);

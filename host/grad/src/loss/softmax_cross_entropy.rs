@@ -6,13 +6,13 @@
 //! index. [`LabelWeights`](crate::options::LabelWeights) change both as `label_weights` has it. Uncounted tokens are masked by `Where`, so that what is not finite in them does not spread.
 
 use super::head::Head;
-use super::label_weights::{self, Rows};
+use super::label_weights::{self, LogitRows};
 use super::labels::{IGNORED, labels};
 use super::sums::divisor;
 use crate::custom::{Exponentials, softmax};
 use crate::derive_error::DeriveError;
 use crate::emit::{Emitter, Var};
-use crate::options::{DeriveOptions, Reduction};
+use crate::options::{DeriveOptions, LossReduction};
 use damper_onnx::graph::{DType, Tensor, TensorData};
 
 /// Loss `[N]`, labels int64 of the output's shape without the class axis, gradient.
@@ -61,7 +61,7 @@ pub fn emit(
         let less = em.sub(&probability, &one);
         (em.choose(&is_label, &log_probability, &zero), em.choose(&is_label, &less, &probability))
     } else {
-        let rows = Rows {
+        let rows = LogitRows {
             log_probability: &log_probability,
             probability: &probability,
             is_label: &is_label,
@@ -73,7 +73,7 @@ pub fn emit(
     let total = em.reduce_sum(&each, &axes, false);
     let grad = em.choose(&is_ignored, &zero, &difference);
     let loss = em.unary("Neg", &total);
-    let (loss, grad) = if single || options.reduction == Reduction::Sum {
+    let (loss, grad) = if single || options.reduction == LossReduction::Sum {
         (loss, grad)
     } else {
         let counted = em.choose(&is_ignored, &zero, &one);

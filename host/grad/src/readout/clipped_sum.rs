@@ -12,8 +12,8 @@
 //! that a sample adds at most `C` wherever the runtime's norms and products are that close to exact. Rows of weight 0, and rows
 //! whose squared norm is not finite, add exactly nothing, whatever is in them: they are masked.
 
-use super::norms::{Form, squares};
-use super::read::{GradStrategy, Read};
+use super::norms::{NormForm, squares};
+use super::read::{GradStrategy, ParamGrad};
 use crate::custom;
 use crate::emit::{BATCH_FIRST, Emitter, Var};
 use crate::factor::weighted_sum;
@@ -28,14 +28,14 @@ const WEIGHT: &str = "dp.weight";
 const SLACK: f64 = 64.0;
 
 /// The inputs of a clipped sum.
-pub struct Bounds {
+pub struct ClipInputs {
     /// `dp.clip`, a scalar.
     pub clip: Var,
     /// `dp.weight`, `[N]`.
     pub weight: Var,
 }
 
-impl Bounds {
+impl ClipInputs {
     /// Of float type `dtype`.
     pub fn new(dtype: DType) -> Self {
         let clip = Var { name: CLIP.into(), dtype, shape: vec![], batch: None };
@@ -44,7 +44,12 @@ impl Bounds {
 }
 
 /// `dp.norm` `[N]`, and `dp.sum` in the parameter's shape for each parameter.
-pub fn clipped_sum(em: &mut Emitter, grads: &[Read], strategies: &[GradStrategy], bounds: &Bounds) -> (Var, Vec<Var>) {
+pub fn clipped_sum(
+    em: &mut Emitter,
+    grads: &[ParamGrad],
+    strategies: &[GradStrategy],
+    bounds: &ClipInputs,
+) -> (Var, Vec<Var>) {
     let dtype = bounds.clip.dtype;
     let unit = if dtype == DType::F64 { f64::EPSILON / 2.0 } else { f64::from(f32::EPSILON) / 2.0 };
     let squares = squares(em, grads, dtype, strategies);
@@ -72,13 +77,13 @@ pub fn clipped_sum(em: &mut Emitter, grads: &[Read], strategies: &[GradStrategy]
     for (read, form) in grads.iter().zip(&squares.forms) {
         let weight = em.cast(&factor, read.dtype);
         sums.push(match form {
-            Form::Materialised(grad) => {
+            NormForm::Materialised(grad) => {
                 let len = read.shape.iter().product();
                 let rows = em.per_sample(grad, &[len]);
                 let sum = custom::weighted_sum(em, &weight, &rows);
                 em.reshape(&sum, &read.shape, None)
             }
-            Form::Factored(factors) => weighted_sum(em, factors, &keep, &weight),
+            NormForm::Factored(factors) => weighted_sum(em, factors, &keep, &weight),
         });
     }
     (norm, sums)

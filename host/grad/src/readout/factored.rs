@@ -11,16 +11,16 @@
 //! Memory: `N · T · (r + c)` floats for outer products of `r · c` at `T` positions; those of the input and of the output for a kernel; `N · len` for
 //! others.
 
-use super::read::Read;
+use super::read::ParamGrad;
 use crate::emit::{Emitter, Var};
 use crate::factor::Grad;
-use crate::window::Window;
+use crate::window::SlidingWindow;
 
 /// Entries from which on two outputs are cheaper than one.
 const LEAST: usize = 1 << 10;
 
 /// The outputs for one parameter's gradient.
-pub enum Part {
+pub enum GradOutputs {
     /// `[N, *shape]`.
     Whole(Var),
     /// `[N, r]` and `[N, c]`: their outer product, in row-major order, is the gradient.
@@ -31,10 +31,10 @@ pub enum Part {
     Rows(Var, Var),
     /// `[N, O, *output]`, `[N, C, *input]`: the gradient of a kernel `[O, C, *kernel]` is the sum over the windows of the former's
     /// vector times the latter's patch.
-    Kernel(Var, Var, Window),
+    Kernel(Var, Var, SlidingWindow),
 }
 
-impl Part {
+impl GradOutputs {
     /// Multiply-adds of one sample that are left to the reader.
     pub fn multiply_adds(&self) -> u64 {
         let products = match self {
@@ -48,23 +48,23 @@ impl Part {
 }
 
 /// One part a parameter. With `positions` sums over them are left to the reader, where factors are smaller than what they give.
-pub fn factored(em: &mut Emitter, grads: &[Read], positions: bool) -> Vec<Part> {
-    let part = |read: &Read| {
-        let Grad::Factored(factors) = &read.grad else { return Part::Whole(read.grad.dense(em)) };
+pub fn factored(em: &mut Emitter, grads: &[ParamGrad], positions: bool) -> Vec<GradOutputs> {
+    let part = |read: &ParamGrad| {
+        let Grad::Factored(factors) = &read.grad else { return GradOutputs::Whole(read.grad.dense(em)) };
         if let Some((left, input, window)) = factors.kernel(em) {
-            return Part::Kernel(left, input, window);
+            return GradOutputs::Kernel(left, input, window);
         }
         if positions && factors.len() >= LEAST {
             if let Some((left, right)) = factors.positions(em) {
-                return Part::Positions(left, right);
+                return GradOutputs::Positions(left, right);
             }
             if let Some((indices, rows)) = factors.rows(em) {
-                return Part::Rows(indices, rows);
+                return GradOutputs::Rows(indices, rows);
             }
         }
         match factors.outer(em) {
-            Some((left, right)) if factors.len() >= LEAST => Part::Outer(left, right),
-            _ => Part::Whole(factors.materialise(em)),
+            Some((left, right)) if factors.len() >= LEAST => GradOutputs::Outer(left, right),
+            _ => GradOutputs::Whole(factors.materialise(em)),
         }
     };
     grads.iter().map(part).collect()

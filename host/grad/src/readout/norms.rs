@@ -5,20 +5,20 @@
 //!
 //! Memory: the Gram matrices of one parameter, `3 · N · T²` floats, or its gradients; each is free again after its norm.
 
-use super::read::{GradStrategy, Read, Readout};
+use super::read::{GradStrategy, ParamGrad, Readout};
 use crate::emit::{Emitter, Var};
-use crate::factor::{Costs, Factors, Grad, norm_squared, rounding, sum_of_squares};
+use crate::factor::{Costs, FactoredGrad, Grad, norm_squared, rounding, sum_of_squares};
 use damper_onnx::graph::DType;
 
 /// Gradients of at most so many entries a sample are kept materialised together until the sum over the samples.
 const KEPT: usize = 1 << 22;
 
 /// A gradient in the form in which its norm was taken.
-pub enum Form {
+pub enum NormForm {
     /// `[N, *shape]`.
     Materialised(Var),
     /// By Gram matrices.
-    Factored(Factors),
+    Factored(FactoredGrad),
 }
 
 /// The squared norms of the samples' gradients.
@@ -28,17 +28,17 @@ pub struct Squares {
     /// The rounding errors of Gram matrices in units of rounding, at most, `[N]`; none where there were none.
     pub scatter: Option<Var>,
     /// One a parameter.
-    pub forms: Vec<Form>,
+    pub forms: Vec<NormForm>,
 }
 
 /// `dp.norm`, `[N]` of float type `dtype`.
-pub fn norms(em: &mut Emitter, grads: &[Read], dtype: DType, strategies: &[GradStrategy]) -> Var {
+pub fn norms(em: &mut Emitter, grads: &[ParamGrad], dtype: DType, strategies: &[GradStrategy]) -> Var {
     let squares = squares(em, grads, dtype, strategies);
     em.unary("Sqrt", &squares.total)
 }
 
 /// The squared norms, each gradient taken its way.
-pub fn squares(em: &mut Emitter, grads: &[Read], dtype: DType, strategies: &[GradStrategy]) -> Squares {
+pub fn squares(em: &mut Emitter, grads: &[ParamGrad], dtype: DType, strategies: &[GradStrategy]) -> Squares {
     let (mut total, mut scatter): (Option<Var>, Option<Var>) = (None, None);
     let mut forms = Vec::with_capacity(grads.len());
     for (read, strategy) in grads.iter().zip(strategies) {
@@ -48,14 +48,14 @@ pub fn squares(em: &mut Emitter, grads: &[Read], dtype: DType, strategies: &[Gra
                 let errors = em.scale(&relative_to, rounding(factors));
                 let errors = em.cast(&errors, dtype);
                 scatter = Some(plus(em, scatter, &errors));
-                (squared, Form::Factored(factors.clone()))
+                (squared, NormForm::Factored(factors.clone()))
             }
             grad => {
                 let grad = match grad {
                     Grad::Factored(factors) => factors.materialise_at_once(em),
                     Grad::Dense(grad) => grad.clone(),
                 };
-                (sum_of_squares(em, &grad), Form::Materialised(grad))
+                (sum_of_squares(em, &grad), NormForm::Materialised(grad))
             }
         };
         let squared = em.cast(&squared, dtype);
@@ -75,7 +75,7 @@ fn plus(em: &mut Emitter, sum: Option<Var>, next: &Var) -> Var {
 
 /// The way of each gradient: of the two, the one that is counted to cost less; for a sum only as many are materialised, the
 /// smallest first, as may be kept.
-pub fn strategies(grads: &[Read], readout: Readout) -> Vec<GradStrategy> {
+pub fn strategies(grads: &[ParamGrad], readout: Readout) -> Vec<GradStrategy> {
     let sum = readout == Readout::ClippedSum;
     let whole = matches!(readout, Readout::PerSample | Readout::Factored { .. });
     let mut order: Vec<usize> = (0..grads.len()).collect();

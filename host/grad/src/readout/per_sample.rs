@@ -2,10 +2,10 @@
 //!
 //! Memory: `N · D` floats, `D` being the number of trained parameters.
 
-use super::read::Read;
+use super::read::ParamGrad;
 use crate::emit::{Emitter, Var};
 
 /// One tensor a parameter.
-pub fn per_sample(em: &mut Emitter, grads: &[Read]) -> Vec<Var> {
+pub fn per_sample(em: &mut Emitter, grads: &[ParamGrad]) -> Vec<Var> {
     grads.iter().map(|read| read.grad.dense(em)).collect()
 }

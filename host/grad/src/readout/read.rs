@@ -76,7 +76,7 @@ impl GradStrategy {
 
 /// The gradient of one trained parameter.
 #[derive(Clone, Debug)]
-pub struct Read {
+pub struct ParamGrad {
     pub grad: Grad,
     /// The parameter's.
     pub dtype: DType,

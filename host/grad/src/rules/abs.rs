@@ -1,10 +1,10 @@
 //! `Abs`: `Y = |X|` ⇒ `dX = dY · sign(X)` (0 at 0, as PyTorch has it).
 
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::derive_error::DeriveError;
 
-pub const RULE: Rule = Rule { op: "Abs", backward };
+pub const RULE: GradRule = GradRule { op: "Abs", backward };
 
 fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (x, gy) = (p.x(0), p.gy());

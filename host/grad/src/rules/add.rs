@@ -1,10 +1,10 @@
 //! `Add`: `Y = A + B` ⇒ `dA = dY`, `dB = dY`.
 
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::derive_error::DeriveError;
 
-pub const RULE: Rule = Rule { op: "Add", backward };
+pub const RULE: GradRule = GradRule { op: "Add", backward };
 
 fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let gy = p.gy();

@@ -5,16 +5,16 @@
 //! channels behind a reshaped product.)
 
 use super::resize::repeat;
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::axis_map::AxisMap;
 use crate::backward::BackwardContext;
 use crate::derive_error::DeriveError;
-use crate::window::Window;
+use crate::window::SlidingWindow;
 
-pub const RULE: Rule = Rule { op: "AveragePool", backward };
+pub const RULE: GradRule = GradRule { op: "AveragePool", backward };
 
 fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
-    let window = Window::of_pool(p)?;
+    let window = SlidingWindow::of_pool(p)?;
     let gy = p.gy_rows();
     let shares = shares(&window, p.int("count_include_pad", 0) != 0);
     let scaled = if shares.iter().all(|&s| s == shares[0]) {
@@ -33,7 +33,7 @@ fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
 }
 
 /// The sums over the taps of each window along spatial axis `i`.
-fn sums(window: &Window, i: usize) -> AxisMap {
+fn sums(window: &SlidingWindow, i: usize) -> AxisMap {
     let inside = window.before[i]..window.before[i] + window.input[i];
     let taps = |o: usize| {
         let places = (0..window.kernel[i]).map(|k| o * window.stride[i] + k * window.dilation[i]);
@@ -43,7 +43,7 @@ fn sums(window: &Window, i: usize) -> AxisMap {
 }
 
 /// One over the number of counted taps, for each window.
-fn shares(window: &Window, include_padding: bool) -> Vec<f64> {
+fn shares(window: &SlidingWindow, include_padding: bool) -> Vec<f64> {
     let mut shares = vec![1.0];
     for i in 0..window.input.len() {
         let counted = if include_padding {

@@ -1,10 +1,10 @@
 //! `Cast` from one float type to another ⇒ `dX = dY`, cast back. Nothing passes to or from integers and truth values.
 
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::derive_error::DeriveError;
 
-pub const RULE: Rule = Rule { op: "Cast", backward };
+pub const RULE: GradRule = GradRule { op: "Cast", backward };
 
 fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (x, gy) = (p.x(0), p.gy());

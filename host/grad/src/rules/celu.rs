@@ -1,11 +1,11 @@
 //! `Celu`: `Y = X` where `X > 0`, else `α · (exp(X / α) − 1)` ⇒ `dX = dY` or `dY · exp(X / α)`.
 
 use super::elu::Exponential;
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::derive_error::DeriveError;
 
-pub const RULE: Rule = Rule { op: "Celu", backward };
+pub const RULE: GradRule = GradRule { op: "Celu", backward };
 
 /// `Celu` with `α`.
 pub fn celu(alpha: f64) -> Exponential {

@@ -1,11 +1,11 @@
 //! `Clip`: `Y = min(max(X, low), high)` ⇒ `dX = dY` where `low < X < high`, else 0 (as PyTorch has it at the bounds).
 
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::derive_error::DeriveError;
 use crate::emit::Var;
 
-pub const RULE: Rule = Rule { op: "Clip", backward };
+pub const RULE: GradRule = GradRule { op: "Clip", backward };
 
 fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     if p.wants(1) || p.wants(2) {

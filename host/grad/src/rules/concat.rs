@@ -1,10 +1,10 @@
 //! `Concat`: `Y` = inputs one after the other along an axis ⇒ each `dX` is its part of `dY`.
 
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::derive_error::DeriveError;
 
-pub const RULE: Rule = Rule { op: "Concat", backward };
+pub const RULE: GradRule = GradRule { op: "Concat", backward };
 
 fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let axis = p.int("axis", 0) as usize;

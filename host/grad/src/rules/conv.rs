@@ -10,14 +10,14 @@
 //!
 //! Memory: the patches, `N·L·C·K` floats, `K` being the number of taps.
 
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::derive_error::DeriveError;
 use crate::emit::Var;
-use crate::factor::{Factors, Side};
-use crate::window::Window;
+use crate::factor::{FactorSide, FactoredGrad};
+use crate::window::SlidingWindow;
 
-pub const RULE: Rule = Rule { op: "Conv", backward };
+pub const RULE: GradRule = GradRule { op: "Conv", backward };
 
 /// Returns true if patches are unfolded by a convolution rather than gathered (measured with onnxruntime on one thread).
 fn unfolds_by_conv(channels: usize, positions: usize) -> bool {
@@ -30,7 +30,7 @@ fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
         return Err(p.refuse("its weight depends on the sample", "write it as a batched MatMul of patches"));
     }
     let groups = p.int("group", 1) as usize;
-    let window = Window::of(p, &w.shape[2..]);
+    let window = SlidingWindow::of(p, &w.shape[2..]);
     if p.wants(2) {
         let spatial: Vec<usize> = (2..gy.rank()).collect();
         let gb = p.em.reduce_sum(&gy, &spatial, false);
@@ -50,12 +50,12 @@ fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
 /// Factors of the kernel, for windows over `x` whose products with it have the gradient `gy`.
 pub fn weight_factors(
     p: &mut BackwardContext<'_>,
-    window: &Window,
+    window: &SlidingWindow,
     groups: usize,
     x: &Var,
     w: &Var,
     gy: &Var,
-) -> Factors {
+) -> FactoredGrad {
     let (channels, outputs) = (x.shape[1], w.shape[0]);
     let (taps, positions) = (window.taps(), window.positions());
     let own_rows = x.shape[0];
@@ -63,23 +63,25 @@ pub fn weight_factors(
     let side = |p: &mut BackwardContext<'_>, v: &Var, width: usize| {
         let by_group = [groups_axis, &[width / groups, positions]].concat();
         if own_rows == 1 {
-            return Side::positions_last(p.em.per_sample(v, &by_group));
+            return FactorSide::positions_last(p.em.per_sample(v, &by_group));
         }
         let by_row = p.em.per_sample(v, &[&[own_rows], &by_group[..]].concat());
         let last = by_row.rank() - 1;
         let inside = p.em.transpose(&by_row, &[&[0], &(2..last).collect::<Vec<_>>()[..], &[1, last]].concat());
-        Side::positions_last(p.em.per_sample(&inside, &[groups_axis, &[width / groups, own_rows * positions]].concat()))
+        FactorSide::positions_last(
+            p.em.per_sample(&inside, &[groups_axis, &[width / groups, own_rows * positions]].concat()),
+        )
     };
     let left = side(p, gy, outputs);
     let by_conv = unfolds_by_conv(channels, positions);
     if groups == 1 && own_rows == 1 && x.is_batch_first() && !window.is_pointwise() {
-        return Factors::of_kernel(left, x.clone(), window.clone(), by_conv);
+        return FactoredGrad::of_kernel(left, x.clone(), window.clone(), by_conv);
     }
     if window.is_pointwise() || groups > 1 || by_conv {
         let patches = if window.is_pointwise() { x.clone() } else { window.unfold_by_conv(p.em, x) };
         let right = side(p, &patches, channels * taps);
-        return Factors::new(left, right).reshape(&w.shape);
+        return FactoredGrad::new(left, right).reshape(&w.shape);
     }
-    let right = Side::positions_first(window.unfold_by_gather(p.em, x));
-    Factors::new(left, right).reshape(&[outputs, taps, channels]).transpose(&[0, 2, 1]).reshape(&w.shape)
+    let right = FactorSide::positions_first(window.unfold_by_gather(p.em, x));
+    FactoredGrad::new(left, right).reshape(&[outputs, taps, channels]).transpose(&[0, 2, 1]).reshape(&w.shape)
 }

@@ -7,17 +7,17 @@
 //! Memory: the patches, `N·L·O·K` floats, `K` being the number of taps.
 
 use super::conv::weight_factors;
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::derive_error::DeriveError;
-use crate::window::Window;
+use crate::window::SlidingWindow;
 
-pub const RULE: Rule = Rule { op: "ConvTranspose", backward };
+pub const RULE: GradRule = GradRule { op: "ConvTranspose", backward };
 
 fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (x, w, gy) = (p.x_rows(0), p.x(1), p.gy_rows());
     let groups = p.int("group", 1) as usize;
-    let window = Window::of_transposed(p, &w.shape[2..]);
+    let window = SlidingWindow::of_transposed(p, &w.shape[2..]);
     if p.wants(2) {
         let spatial: Vec<usize> = (2..gy.rank()).collect();
         let gb = p.em.reduce_sum(&gy, &spatial, false);

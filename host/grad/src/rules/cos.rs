@@ -1,10 +1,10 @@
 //! `Cos`: `Y = cos(X)` ⇒ `dX = dY · −sin(X)`.
 
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::derive_error::DeriveError;
 
-pub const RULE: Rule = Rule { op: "Cos", backward };
+pub const RULE: GradRule = GradRule { op: "Cos", backward };
 
 fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (x, gy) = (p.x(0), p.gy());

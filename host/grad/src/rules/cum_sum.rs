@@ -2,14 +2,14 @@
 //!
 //! Both are products within a sample: the order of their sums is the same for every sample.
 
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::derive_error::DeriveError;
 use crate::emit::{Emitter, Var};
 use crate::lookup::along;
 use damper_onnx::graph::{Tensor, TensorData};
 
-pub const RULE: Rule = Rule { op: "CumSum", backward };
+pub const RULE: GradRule = GradRule { op: "CumSum", backward };
 
 fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let Some(&[axis]) = p.constant_ints(1).as_deref() else {

@@ -1,10 +1,10 @@
 //! `Div`: `Y = A / B` ⇒ `dA = dY / B`, `dB = −dY · Y / B`.
 
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::derive_error::DeriveError;
 
-pub const RULE: Rule = Rule { op: "Div", backward };
+pub const RULE: GradRule = GradRule { op: "Div", backward };
 
 fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (b, y, gy) = (p.x(1), p.y(), p.gy());

@@ -2,12 +2,12 @@
 //!
 //! `exp` is taken of `min(X, 0)`, so that it overflows nowhere.
 
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::derive_error::DeriveError;
 use crate::emit::{Emitter, Var};
 
-pub const RULE: Rule = Rule { op: "Elu", backward };
+pub const RULE: GradRule = GradRule { op: "Elu", backward };
 
 /// `γ · X` where `X > 0`, else `γ · α · (exp(β · X) − 1)`: what `Elu`, `Celu` and `Selu` have in common.
 pub struct Exponential {

@@ -1,10 +1,10 @@
 //! `Erf`: `Y = erf(X)` ⇒ `dX = dY · 2/√π · exp(−X²)`.
 
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::derive_error::DeriveError;
 
-pub const RULE: Rule = Rule { op: "Erf", backward };
+pub const RULE: GradRule = GradRule { op: "Erf", backward };
 
 fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (x, gy) = (p.x(0), p.gy());

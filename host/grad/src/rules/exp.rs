@@ -1,10 +1,10 @@
 //! `Exp`: `Y = exp(X)` ⇒ `dX = dY · Y`.
 
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::derive_error::DeriveError;
 
-pub const RULE: Rule = Rule { op: "Exp", backward };
+pub const RULE: GradRule = GradRule { op: "Exp", backward };
 
 fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (y, gy) = (p.y(), p.gy());

@@ -5,15 +5,15 @@
 //! all samples (an embedding), are a factor of the gradient of its rows, and stay indices; of its columns, it is a product with
 //! the indices one-hot.
 
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::derive_error::DeriveError;
 use crate::emit::BATCH_FIRST;
-use crate::factor::{Factors, Side};
+use crate::factor::{FactorSide, FactoredGrad};
 use crate::lookup::{checked, embedding_gradient, scatter, split_at_axis};
 use damper_onnx::graph::BatchAxis;
 
-pub const RULE: Rule = Rule { op: "Gather", backward };
+pub const RULE: GradRule = GradRule { op: "Gather", backward };
 
 fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (x, index, gy) = (p.x(0), p.x(1), p.gy());
@@ -41,8 +41,8 @@ fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let index = checked(p.em, &index, extent).index;
     if before == 1 {
         let rows = p.em.per_sample(&gy, &[index.len(), after]);
-        let table = Side::indices(p.em, &index, extent, gy.dtype);
-        p.gx_factored(0, Factors::new(table, Side::positions_first(rows)).reshape(&x.shape));
+        let table = FactorSide::indices(p.em, &index, extent, gy.dtype);
+        p.gx_factored(0, FactoredGrad::new(table, FactorSide::positions_first(rows)).reshape(&x.shape));
         return Ok(());
     }
     let grad = p.em.per_sample(&gy, &[before, index.len(), after]);

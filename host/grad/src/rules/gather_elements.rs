@@ -1,12 +1,12 @@
 //! `GatherElements`: `Y[i] = X[i with its place along an axis replaced by index[i]]` ⇒ `dX[j]` = the sum of `dY[i]` over
 //! the `i` that differ from `j` along the axis alone and looked up `j`.
 
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::derive_error::DeriveError;
 use crate::lookup::{checked, numbers, split_at_axis};
 
-pub const RULE: Rule = Rule { op: "GatherElements", backward };
+pub const RULE: GradRule = GradRule { op: "GatherElements", backward };
 
 fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (x, index, gy) = (p.x(0), p.x(1), p.gy());

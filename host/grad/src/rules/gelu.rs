@@ -6,13 +6,13 @@
 
 use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_PI, PI};
 
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::custom::gelu;
 use crate::derive_error::DeriveError;
 use crate::emit::{Emitter, Var};
 
-pub const RULE: Rule = Rule { op: "Gelu", backward };
+pub const RULE: GradRule = GradRule { op: "Gelu", backward };
 
 /// The weight of the cube in the approximation.
 const CUBIC: f64 = 0.044715;

@@ -3,12 +3,12 @@
 //!
 //! A weight's gradient is factored: one position a sample (or one for each row merged into the batch axis).
 
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::derive_error::DeriveError;
-use crate::factor::{Factors, Side};
+use crate::factor::{FactorSide, FactoredGrad};
 
-pub const RULE: Rule = Rule { op: "Gemm", backward };
+pub const RULE: GradRule = GradRule { op: "Gemm", backward };
 
 fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (ta, tb) = (p.int("transA", 0) != 0, p.int("transB", 0) != 0);
@@ -48,10 +48,10 @@ fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
             p.gx(0, ga);
         } else {
             // Y = A'·B' with samples among the columns: Σ over a sample's columns of dY[:, t] ⊗ B'[:, t].
-            let left = Side::positions_last(p.em.per_sample(&gy, &[m, n]));
+            let left = FactorSide::positions_last(p.em.per_sample(&gy, &[m, n]));
             let right = p.em.per_sample(&b, &if tb { [n, k] } else { [k, n] });
-            let right = if tb { Side::positions_first(right) } else { Side::positions_last(right) };
-            let factors = if ta { Factors::new(right, left) } else { Factors::new(left, right) };
+            let right = if tb { FactorSide::positions_first(right) } else { FactorSide::positions_last(right) };
+            let factors = if ta { FactoredGrad::new(right, left) } else { FactoredGrad::new(left, right) };
             p.gx_factored(0, factors);
         }
     }
@@ -61,9 +61,9 @@ fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
             p.gx(1, gb);
         } else {
             let left = p.em.per_sample(&a, &if ta { [k, m] } else { [m, k] });
-            let left = if ta { Side::positions_last(left) } else { Side::positions_first(left) };
-            let right = Side::positions_first(p.em.per_sample(&gy, &[m, n]));
-            let factors = if tb { Factors::new(right, left) } else { Factors::new(left, right) };
+            let left = if ta { FactorSide::positions_last(left) } else { FactorSide::positions_first(left) };
+            let right = FactorSide::positions_first(p.em.per_sample(&gy, &[m, n]));
+            let factors = if tb { FactoredGrad::new(right, left) } else { FactoredGrad::new(left, right) };
             p.gx_factored(1, factors);
         }
     }

@@ -1,10 +1,10 @@
 //! `GlobalAveragePool`: `Y: [N, C, 1, …]` = mean of `X: [N, C, *s]` over its `S` positions ⇒ `dX = dY / S` repeated.
 
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::derive_error::DeriveError;
 
-pub const RULE: Rule = Rule { op: "GlobalAveragePool", backward };
+pub const RULE: GradRule = GradRule { op: "GlobalAveragePool", backward };
 
 fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let positions: usize = p.x(0).shape[2..].iter().product();

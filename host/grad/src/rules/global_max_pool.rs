@@ -1,13 +1,13 @@
 //! `GlobalMaxPool`: `Y: [N, C, 1, …]` = largest of the positions of `X: [N, C, *s]` ⇒ `dX` there = `dY`, 0 elsewhere; of equal
 //! elements the first in row-major order takes it all, as in `MaxPool`.
 
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::derive_error::DeriveError;
 use damper_onnx::graph::DType;
 use damper_onnx::make_attr_int;
 
-pub const RULE: Rule = Rule { op: "GlobalMaxPool", backward };
+pub const RULE: GradRule = GradRule { op: "GlobalMaxPool", backward };
 
 fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (x, gy) = (p.x_rows(0), p.gy_rows());

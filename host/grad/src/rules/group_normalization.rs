@@ -3,12 +3,12 @@
 //!
 //! `γ` and `β` have one entry a group before operator set 21, one a channel from then on.
 
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::custom::Normalized;
 use crate::derive_error::DeriveError;
 
-pub const RULE: Rule = Rule { op: "GroupNormalization", backward };
+pub const RULE: GradRule = GradRule { op: "GroupNormalization", backward };
 
 fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (x, gamma, gy) = (p.x_rows(0), p.x(1), p.gy_rows());

@@ -1,11 +1,11 @@
 //! `HardSigmoid`: `Y = min(max(α · X + β, 0), 1)` ⇒ `dX = α · dY` where `0 < Y < 1`, else 0.
 
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::derive_error::DeriveError;
 use crate::emit::{Emitter, Var};
 
-pub const RULE: Rule = Rule { op: "HardSigmoid", backward };
+pub const RULE: GradRule = GradRule { op: "HardSigmoid", backward };
 
 /// `Y`.
 pub fn forward(em: &mut Emitter, x: &Var, alpha: f64, beta: f64) -> Var {

@@ -2,12 +2,12 @@
 //! (as PyTorch has it at ±3).
 
 use super::hard_sigmoid;
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::derive_error::DeriveError;
 use crate::emit::{Emitter, Var};
 
-pub const RULE: Rule = Rule { op: "HardSwish", backward };
+pub const RULE: GradRule = GradRule { op: "HardSwish", backward };
 
 /// `Y`.
 pub fn forward(em: &mut Emitter, x: &Var) -> Var {

@@ -1,11 +1,11 @@
 //! `Identity`: `Y = X` ⇒ `dX = dY`.
 
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::derive_error::DeriveError;
 use crate::factor::Grad;
 
-pub const RULE: Rule = Rule { op: "Identity", backward };
+pub const RULE: GradRule = GradRule { op: "Identity", backward };
 
 fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     match p.gy_any() {

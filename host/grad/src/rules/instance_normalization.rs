@@ -1,12 +1,12 @@
 //! `InstanceNormalization`: `Y = γ_c · x̂ + β_c`, `x̂` normalised over the positions of each channel ⇒ `dx̂ = γ_c · dY`, `dX`
 //! by [`Normalized`], `dγ_c = Σ dY · x̂`, `dβ_c = Σ dY` over the positions.
 
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::custom::Normalized;
 use crate::derive_error::DeriveError;
 
-pub const RULE: Rule = Rule { op: "InstanceNormalization", backward };
+pub const RULE: GradRule = GradRule { op: "InstanceNormalization", backward };
 
 fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (x, gamma, gy) = (p.x_rows(0), p.x(1), p.gy_rows());

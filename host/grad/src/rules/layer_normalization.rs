@@ -1,12 +1,12 @@
 //! `LayerNormalization`: `Y = γ · x̂ + β`, `x̂` normalised over the axes from `axis` on ⇒ `dx̂ = γ · dY`, `dX` by [`Normalized`],
 //! `dγ = dY · x̂`, `dβ = dY`, summed over what they were broadcast to.
 
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::custom::Normalized;
 use crate::derive_error::DeriveError;
 
-pub const RULE: Rule = Rule { op: "LayerNormalization", backward };
+pub const RULE: GradRule = GradRule { op: "LayerNormalization", backward };
 
 fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (x, gamma, gy) = (p.x(0), p.x(1), p.gy());

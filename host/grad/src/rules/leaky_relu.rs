@@ -1,10 +1,10 @@
 //! `LeakyRelu`: `Y = X` where `X ≥ 0`, else `αX` ⇒ `dX = dY` where `X > 0`, else `α · dY` (as PyTorch has it at 0).
 
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::derive_error::DeriveError;
 
-pub const RULE: Rule = Rule { op: "LeakyRelu", backward };
+pub const RULE: GradRule = GradRule { op: "LeakyRelu", backward };
 
 fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (x, gy) = (p.x(0), p.gy());

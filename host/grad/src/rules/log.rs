@@ -1,10 +1,10 @@
 //! `Log`: `Y = ln(X)` ⇒ `dX = dY / X`.
 
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::derive_error::DeriveError;
 
-pub const RULE: Rule = Rule { op: "Log", backward };
+pub const RULE: GradRule = GradRule { op: "Log", backward };
 
 fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (x, gy) = (p.x(0), p.gy());

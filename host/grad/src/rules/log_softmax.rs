@@ -1,10 +1,10 @@
 //! `LogSoftmax` along one axis: `dX = dY − exp(Y) · Σ dY`.
 
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::derive_error::DeriveError;
 
-pub const RULE: Rule = Rule { op: "LogSoftmax", backward };
+pub const RULE: GradRule = GradRule { op: "LogSoftmax", backward };
 
 fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (y, gy) = (p.y(), p.gy());

@@ -2,13 +2,13 @@
 //! for `p = 2`, `s = sign(X)` for `p = 1`, and 0 where the norm is 0.
 
 use super::reduce_l2::over_norm;
-use super::rule::Rule;
+use super::rule::GradRule;
 use super::{reduce_l1, reduce_l2};
 use crate::backward::BackwardContext;
 use crate::derive_error::DeriveError;
 use crate::emit::{Emitter, Var};
 
-pub const RULE: Rule = Rule { op: "LpNormalization", backward };
+pub const RULE: GradRule = GradRule { op: "LpNormalization", backward };
 
 /// `Y`.
 pub fn forward(em: &mut Emitter, x: &Var, axis: usize, p: i64) -> Var {

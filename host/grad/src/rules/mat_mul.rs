@@ -4,14 +4,14 @@
 //! matrices whose leading axes the other factor has too: they become the group axis. Otherwise the product is formed
 //! for each sample.
 
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::derive_error::DeriveError;
 use crate::emit::Var;
-use crate::factor::{Factors, Side};
+use crate::factor::{FactorSide, FactoredGrad};
 use damper_onnx::graph::BatchAxis;
 
-pub const RULE: Rule = Rule { op: "MatMul", backward };
+pub const RULE: GradRule = GradRule { op: "MatMul", backward };
 
 fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (xa, xb, gy) = (p.x(0), p.x(1), p.gy());
@@ -81,7 +81,7 @@ fn by_sample(p: &mut BackwardContext<'_>, x: &Var, rank: usize) -> Var {
 }
 
 /// Factors of input `i`, a matrix or a stack of them; `None` where the other input is broadcast against the stack.
-fn factors(p: &mut BackwardContext<'_>, i: usize, own: &Var, other: &Var, gy: &Var) -> Option<Factors> {
+fn factors(p: &mut BackwardContext<'_>, i: usize, own: &Var, other: &Var, gy: &Var) -> Option<FactoredGrad> {
     let rank = gy.rank();
     let filled = |v: &Var| [&vec![1; rank - v.rank()][..], &v.shape[..]].concat();
     let (own_shape, other_shape) = (filled(own), filled(other));
@@ -104,18 +104,18 @@ fn factors(p: &mut BackwardContext<'_>, i: usize, own: &Var, other: &Var, gy: &V
         let positions = shared.iter().map(|&axis| shape[axis]).product::<usize>() * shape[kept];
         let by_sample = p.em.per_sample(x, &shape);
         if groups.is_empty() && kept == rank - 1 && positions == shape[kept] {
-            return Side::positions_last(p.em.per_sample(&by_sample, &[width, positions]));
+            return FactorSide::positions_last(p.em.per_sample(&by_sample, &[width, positions]));
         }
         let order: Vec<usize> =
             shared.iter().chain([&kept]).chain(&groups).chain([&contracted]).map(|axis| axis + 1).collect();
         let moved = p.em.transpose(&by_sample, &[&[0], &order[..]].concat());
         let target: &[usize] = if groups.is_empty() { &[positions, width] } else { &[positions, group_count, width] };
-        Side::positions_first(p.em.per_sample(&moved, target))
+        FactorSide::positions_first(p.em.per_sample(&moved, target))
     };
     let (rows, columns) = (rank - 2, rank - 1);
     Some(if i == 1 {
-        Factors::new(side(other, rows, columns), side(gy, rows, columns))
+        FactoredGrad::new(side(other, rows, columns), side(gy, rows, columns))
     } else {
-        Factors::new(side(gy, columns, rows), side(other, columns, rows))
+        FactoredGrad::new(side(gy, columns, rows), side(other, columns, rows))
     })
 }

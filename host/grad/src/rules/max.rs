@@ -1,11 +1,11 @@
 //! `Max` of any number of inputs: `dX_i = dY / k` where `X_i = Y`, else 0, `k` being how many inputs are equal to `Y` there
 //! (as PyTorch's `maximum` shares among two).
 
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::derive_error::DeriveError;
 
-pub const RULE: Rule = Rule { op: "Max", backward };
+pub const RULE: GradRule = GradRule { op: "Max", backward };
 
 /// The gradients of the inputs that are the extreme.
 pub fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {

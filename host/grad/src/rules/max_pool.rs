@@ -10,17 +10,17 @@
 //!
 //! Memory: the kept gradients, `K` times the size of `Y`, `K` being the number of taps.
 
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::custom::max_pool_grad;
 use crate::derive_error::DeriveError;
 use crate::emit::{Emitter, Var};
-use crate::window::Window;
+use crate::window::SlidingWindow;
 
-pub const RULE: Rule = Rule { op: "MaxPool", backward };
+pub const RULE: GradRule = GradRule { op: "MaxPool", backward };
 
 fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
-    let window = Window::of_pool(p)?;
+    let window = SlidingWindow::of_pool(p)?;
     let (x, y, gy) = (p.x_rows(0), p.y_rows(), p.gy_rows());
     let stages = if window.tiles() { vec![window] } else { window.by_axis() };
     let stride = match &stages[..] {
@@ -38,7 +38,7 @@ fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
 }
 
 /// The gradient of `x`, where `y` is the largest under each window of all stages, one after the other, and has the gradient `gy`.
-fn hand_back_by(em: &mut Emitter, stages: &[Window], x: &Var, y: &Var, gy: &Var) -> Var {
+fn hand_back_by(em: &mut Emitter, stages: &[SlidingWindow], x: &Var, y: &Var, gy: &Var) -> Var {
     let mut largest = vec![x.clone()];
     for stage in stages.iter().take(stages.len().saturating_sub(1)) {
         let next = stage.largest(em, &largest[largest.len() - 1]);
@@ -54,7 +54,7 @@ fn hand_back_by(em: &mut Emitter, stages: &[Window], x: &Var, y: &Var, gy: &Var)
 }
 
 /// The gradient of `x`, where `y` is the largest under each window over it and has the gradient `gy`.
-fn hand_back(em: &mut Emitter, window: &Window, x: &Var, y: &Var, gy: Var) -> Var {
+fn hand_back(em: &mut Emitter, window: &SlidingWindow, x: &Var, y: &Var, gy: Var) -> Var {
     let zero = em.scalar(gy.dtype, 0.0);
     let padded = window.padded(em, x, f64::NEG_INFINITY);
     let offsets = window.offsets();
@@ -72,7 +72,7 @@ fn hand_back(em: &mut Emitter, window: &Window, x: &Var, y: &Var, gy: Var) -> Va
 }
 
 /// The kept gradients, each `[N, C, *output]`, summed into the places of their taps.
-fn scatter(em: &mut Emitter, window: &Window, kept: &[Var]) -> Var {
+fn scatter(em: &mut Emitter, window: &SlidingWindow, kept: &[Var]) -> Var {
     let (shape, batch) = (kept[0].shape.clone(), kept[0].batch);
     let (rows, channels, output) = (shape[0], shape[1], &window.output);
     if let ([first, second], Some(axis)) = (kept, window.pairs()) {

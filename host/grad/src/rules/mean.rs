@@ -1,10 +1,10 @@
 //! `Mean` of `n` inputs: `dX_i = dY / n`.
 
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::derive_error::DeriveError;
 
-pub const RULE: Rule = Rule { op: "Mean", backward };
+pub const RULE: GradRule = GradRule { op: "Mean", backward };
 
 fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let gy = p.gy();

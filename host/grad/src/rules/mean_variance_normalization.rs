@@ -3,12 +3,12 @@
 //! The operator adds 1e-9 to the standard deviation. Here its square is added to the variance, which differs where the
 //! deviation is about as small, and makes the gradient finite there.
 
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::custom::Normalized;
 use crate::derive_error::DeriveError;
 
-pub const RULE: Rule = Rule { op: "MeanVarianceNormalization", backward };
+pub const RULE: GradRule = GradRule { op: "MeanVarianceNormalization", backward };
 
 /// Added to the variance.
 pub const EPSILON: f64 = 1e-18;

@@ -3,12 +3,12 @@
 //! With `u = exp(−|X|)`, which overflows nowhere, `t = (1 + 2u) / (1 + 2u + 2u²)` where `X > 0`, else
 //! `u(u + 2) / (u(u + 2) + 2)`.
 
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::derive_error::DeriveError;
 use crate::emit::{Emitter, Var};
 
-pub const RULE: Rule = Rule { op: "Mish", backward };
+pub const RULE: GradRule = GradRule { op: "Mish", backward };
 
 /// `Y`.
 pub fn forward(em: &mut Emitter, x: &Var) -> Var {

@@ -1,11 +1,11 @@
 //! `Mul`: `Y = A · B` ⇒ `dA = dY · B`, `dB = dY · A`; by one number, a factored `dY` stays factored.
 
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::derive_error::DeriveError;
 use crate::factor::Grad;
 
-pub const RULE: Rule = Rule { op: "Mul", backward };
+pub const RULE: GradRule = GradRule { op: "Mul", backward };
 
 fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     for (i, other) in [(0, 1), (1, 0)] {

@@ -1,11 +1,11 @@
 //! `Neg`: `Y = −X` ⇒ `dX = −dY`, factored where `dY` is.
 
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::derive_error::DeriveError;
 use crate::factor::Grad;
 
-pub const RULE: Rule = Rule { op: "Neg", backward };
+pub const RULE: GradRule = GradRule { op: "Neg", backward };
 
 fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     match p.gy_any() {

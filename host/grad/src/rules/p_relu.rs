@@ -1,11 +1,11 @@
 //! `PRelu`: `Y = X` where `X > 0`, else `s · X` ⇒ `dX = dY` or `dY · s`, `ds = 0` or `dY · X` (the latter at 0, as PyTorch).
 
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::derive_error::DeriveError;
 use crate::emit::{Emitter, Var};
 
-pub const RULE: Rule = Rule { op: "PRelu", backward };
+pub const RULE: GradRule = GradRule { op: "PRelu", backward };
 
 /// `Y`.
 pub fn forward(em: &mut Emitter, x: &Var, derivative: &Var) -> Var {

@@ -3,7 +3,7 @@
 //!
 //! The forward pass is written with slices, gathers and pads of positive width: the runtimes know few of the modes.
 
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::axis_map::AxisMap;
 use crate::backward::BackwardContext;
 use crate::derive_error::DeriveError;
@@ -11,7 +11,7 @@ use crate::emit::{Emitter, Var};
 use damper_onnx::attr_string;
 use damper_onnx::graph::{Graph, Node, TensorData};
 
-pub const RULE: Rule = Rule { op: "Pad", backward };
+pub const RULE: GradRule = GradRule { op: "Pad", backward };
 
 fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (graph, node) = p.place();

@@ -3,13 +3,13 @@
 //! Squares, cubes, roots and first powers, known now, are written as products and roots, which are exact for negative bases
 //! too.
 
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::derive_error::DeriveError;
 use crate::emit::{Emitter, Var};
 use damper_onnx::graph::{DType, Tensor, TensorData};
 
-pub const RULE: Rule = Rule { op: "Pow", backward };
+pub const RULE: GradRule = GradRule { op: "Pow", backward };
 
 /// `Y`; `known` is the exponent where it is known now.
 pub fn forward(em: &mut Emitter, x: &Var, exponent: &Var, known: Option<&Tensor>) -> Var {

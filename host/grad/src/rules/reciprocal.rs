@@ -1,10 +1,10 @@
 //! `Reciprocal`: `Y = 1 / X` ⇒ `dX = −dY · Y²`.
 
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::derive_error::DeriveError;
 
-pub const RULE: Rule = Rule { op: "Reciprocal", backward };
+pub const RULE: GradRule = GradRule { op: "Reciprocal", backward };
 
 fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (y, gy) = (p.y(), p.gy());

@@ -1,12 +1,12 @@
 //! `ReduceL1`: `Y = Σ|X|` over axes ⇒ `dX = dY · sign(X)` (0 at 0, as PyTorch has it).
 
 use super::reduce_sum::repeatable;
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::derive_error::DeriveError;
 use crate::emit::{Emitter, Var};
 
-pub const RULE: Rule = Rule { op: "ReduceL1", backward };
+pub const RULE: GradRule = GradRule { op: "ReduceL1", backward };
 
 /// `Y`.
 pub fn forward(em: &mut Emitter, x: &Var, axes: &[usize], keep: bool) -> Var {

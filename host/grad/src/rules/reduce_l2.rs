@@ -4,12 +4,12 @@
 
 use super::reduce_sum::{kept_output, repeatable};
 use super::reduce_sum_square;
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::derive_error::DeriveError;
 use crate::emit::{Emitter, Var};
 
-pub const RULE: Rule = Rule { op: "ReduceL2", backward };
+pub const RULE: GradRule = GradRule { op: "ReduceL2", backward };
 
 /// `Y`.
 pub fn forward(em: &mut Emitter, x: &Var, axes: &[usize], keep: bool) -> Var {

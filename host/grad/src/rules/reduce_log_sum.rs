@@ -1,12 +1,12 @@
 //! `ReduceLogSum`: `Y = ln ΣX` over axes ⇒ `dX = dY / ΣX`.
 
 use super::reduce_sum::repeatable;
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::derive_error::DeriveError;
 use crate::emit::{Emitter, Var};
 
-pub const RULE: Rule = Rule { op: "ReduceLogSum", backward };
+pub const RULE: GradRule = GradRule { op: "ReduceLogSum", backward };
 
 /// `Y`.
 pub fn forward(em: &mut Emitter, x: &Var, axes: &[usize], keep: bool) -> Var {

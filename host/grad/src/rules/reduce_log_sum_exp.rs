@@ -1,13 +1,13 @@
 //! `ReduceLogSumExp`: `Y = ln Σ exp(X)` over axes ⇒ `dX = dY · exp(X) / Σ exp(X)`, by [`Exponentials`].
 
 use super::reduce_sum::repeatable;
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::custom::Exponentials;
 use crate::derive_error::DeriveError;
 use crate::emit::{Emitter, Var};
 
-pub const RULE: Rule = Rule { op: "ReduceLogSumExp", backward };
+pub const RULE: GradRule = GradRule { op: "ReduceLogSumExp", backward };
 
 /// `Y`, with extent 1 along the reduced axes.
 pub fn forward(em: &mut Emitter, x: &Var, axes: &[usize]) -> Var {

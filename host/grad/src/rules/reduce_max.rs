@@ -2,11 +2,11 @@
 //! `amax` shares among equal elements).
 
 use super::reduce_sum::{kept_output, repeatable};
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::derive_error::DeriveError;
 
-pub const RULE: Rule = Rule { op: "ReduceMax", backward };
+pub const RULE: GradRule = GradRule { op: "ReduceMax", backward };
 
 /// The gradient of the extreme elements.
 pub fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {

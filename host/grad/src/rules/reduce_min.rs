@@ -1,6 +1,6 @@
 //! `ReduceMin`: `Y` = smallest of `X` over axes ⇒ `dX = dY / k` at each of the `k` smallest elements, else 0.
 
 use super::reduce_max::backward;
-use super::rule::Rule;
+use super::rule::GradRule;
 
-pub const RULE: Rule = Rule { op: "ReduceMin", backward };
+pub const RULE: GradRule = GradRule { op: "ReduceMin", backward };

@@ -4,12 +4,12 @@
 //! element and 0 elsewhere; with more it is 0. Products run over halves, so that a row's bits are its own.
 
 use super::reduce_sum::repeatable;
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::derive_error::DeriveError;
 use crate::emit::{Emitter, Var};
 
-pub const RULE: Rule = Rule { op: "ReduceProd", backward };
+pub const RULE: GradRule = GradRule { op: "ReduceProd", backward };
 
 /// `Y`, with extent 1 along the reduced axes.
 pub fn forward(em: &mut Emitter, x: &Var, axes: &[usize]) -> Var {

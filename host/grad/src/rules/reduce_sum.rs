@@ -1,11 +1,11 @@
 //! `ReduceSum`: `Y` = `X` summed over axes ⇒ `dX` = `dY` repeated along them.
 
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::derive_error::DeriveError;
 use crate::emit::Var;
 
-pub const RULE: Rule = Rule { op: "ReduceSum", backward };
+pub const RULE: GradRule = GradRule { op: "ReduceSum", backward };
 
 fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (gy, _) = repeatable(p)?;

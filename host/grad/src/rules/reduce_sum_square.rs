@@ -3,12 +3,12 @@
 //! Numerics: products and the [`Emitter`]'s sums, for runtimes' own `ReduceSumSquare` is biased low over long axes.
 
 use super::reduce_sum::repeatable;
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::derive_error::DeriveError;
 use crate::emit::{Emitter, Var};
 
-pub const RULE: Rule = Rule { op: "ReduceSumSquare", backward };
+pub const RULE: GradRule = GradRule { op: "ReduceSumSquare", backward };
 
 /// `Y`.
 pub fn forward(em: &mut Emitter, x: &Var, axes: &[usize], keep: bool) -> Var {

@@ -1,10 +1,10 @@
 //! `Relu`: `Y = max(X, 0)` ⇒ `dX = dY` where `Y > 0`, else 0 (as PyTorch has it at 0).
 
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::derive_error::DeriveError;
 
-pub const RULE: Rule = Rule { op: "Relu", backward };
+pub const RULE: GradRule = GradRule { op: "Relu", backward };
 
 fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (y, gy) = (p.y(), p.gy());

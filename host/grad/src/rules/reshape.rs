@@ -1,11 +1,11 @@
 //! `Reshape`: the same elements in row-major order ⇒ `dX` = `dY` in `X`'s shape, factored where `dY` is.
 
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::derive_error::DeriveError;
 use crate::factor::Grad;
 
-pub const RULE: Rule = Rule { op: "Reshape", backward };
+pub const RULE: GradRule = GradRule { op: "Reshape", backward };
 
 fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (shape, batch) = p.layout(0);

@@ -3,7 +3,7 @@
 //!
 //! Which element is nearest is decided here, in f32 as the runtimes do, so that both passes agree at ties.
 
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::axis_map::AxisMap;
 use crate::backward::BackwardContext;
 use crate::derive_error::DeriveError;
@@ -11,7 +11,7 @@ use crate::emit::{Emitter, Var};
 use damper_onnx::graph::{DType, Graph, Node};
 use damper_onnx::{attr_float, attr_int, attr_string, make_attr_string};
 
-pub const RULE: Rule = Rule { op: "Resize", backward };
+pub const RULE: GradRule = GradRule { op: "Resize", backward };
 
 fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (graph, node) = p.place();

@@ -1,11 +1,11 @@
 //! `Selu`: `Y = γ · X` where `X > 0`, else `γ · α · (exp(X) − 1)` ⇒ `dX = γ · dY` or `dY · γ · α · exp(X)`.
 
 use super::elu::Exponential;
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::derive_error::DeriveError;
 
-pub const RULE: Rule = Rule { op: "Selu", backward };
+pub const RULE: GradRule = GradRule { op: "Selu", backward };
 
 /// The operator's default of `α`.
 pub const ALPHA: f32 = 1.673_263_2;

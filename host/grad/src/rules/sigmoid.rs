@@ -1,10 +1,10 @@
 //! `Sigmoid`: `Y = 1 / (1 + exp(−X))` ⇒ `dX = dY · Y · (1 − Y)`.
 
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::derive_error::DeriveError;
 
-pub const RULE: Rule = Rule { op: "Sigmoid", backward };
+pub const RULE: GradRule = GradRule { op: "Sigmoid", backward };
 
 fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (y, gy) = (p.y(), p.gy());

@@ -1,10 +1,10 @@
 //! `Sin`: `Y = sin(X)` ⇒ `dX = dY · cos(X)`.
 
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::derive_error::DeriveError;
 
-pub const RULE: Rule = Rule { op: "Sin", backward };
+pub const RULE: GradRule = GradRule { op: "Sin", backward };
 
 fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (x, gy) = (p.x(0), p.gy());

@@ -1,11 +1,11 @@
 //! `Slice`: `Y` = every so many elements along axes ⇒ `dX` = those of `dY` in their places, 0 elsewhere.
 
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::derive_error::DeriveError;
 use crate::lookup::scatter;
 
-pub const RULE: Rule = Rule { op: "Slice", backward };
+pub const RULE: GradRule = GradRule { op: "Slice", backward };
 
 fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (x, y) = (p.x(0), p.y());

@@ -1,11 +1,11 @@
 //! `Softmax` along one axis: `dX = Y · (dY − Σ dY · Y)`.
 
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::custom::softmax_grad;
 use crate::derive_error::DeriveError;
 
-pub const RULE: Rule = Rule { op: "Softmax", backward };
+pub const RULE: GradRule = GradRule { op: "Softmax", backward };
 
 fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (y, gy) = (p.y(), p.gy());

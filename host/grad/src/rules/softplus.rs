@@ -2,13 +2,13 @@
 //!
 //! Written `max(X, 0) + ln(1 + exp(−|X|))`, which overflows nowhere.
 
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::derive_error::DeriveError;
 use crate::emit::{Emitter, Var};
 use damper_onnx::graph::DType;
 
-pub const RULE: Rule = Rule { op: "Softplus", backward };
+pub const RULE: GradRule = GradRule { op: "Softplus", backward };
 
 /// `Y`.
 pub fn forward(em: &mut Emitter, x: &Var) -> Var {

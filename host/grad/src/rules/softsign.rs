@@ -1,11 +1,11 @@
 //! `Softsign`: `Y = X / (1 + |X|)` ⇒ `dX = dY / (1 + |X|)²`.
 
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::derive_error::DeriveError;
 use crate::emit::{Emitter, Var};
 
-pub const RULE: Rule = Rule { op: "Softsign", backward };
+pub const RULE: GradRule = GradRule { op: "Softsign", backward };
 
 /// `Y`.
 pub fn forward(em: &mut Emitter, x: &Var) -> Var {

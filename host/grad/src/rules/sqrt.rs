@@ -1,10 +1,10 @@
 //! `Sqrt`: `Y = √X` ⇒ `dX = dY / 2Y`.
 
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::derive_error::DeriveError;
 
-pub const RULE: Rule = Rule { op: "Sqrt", backward };
+pub const RULE: GradRule = GradRule { op: "Sqrt", backward };
 
 fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (y, gy) = (p.y(), p.gy());

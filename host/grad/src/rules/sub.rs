@@ -1,10 +1,10 @@
 //! `Sub`: `Y = A − B` ⇒ `dA = dY`, `dB = −dY`.
 
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::derive_error::DeriveError;
 
-pub const RULE: Rule = Rule { op: "Sub", backward };
+pub const RULE: GradRule = GradRule { op: "Sub", backward };
 
 fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let gy = p.gy();

@@ -1,10 +1,10 @@
 //! `Sum` of any number of inputs: `dX_i = dY`.
 
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::derive_error::DeriveError;
 
-pub const RULE: Rule = Rule { op: "Sum", backward };
+pub const RULE: GradRule = GradRule { op: "Sum", backward };
 
 fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let gy = p.gy();

@@ -1,11 +1,11 @@
 //! `Tanh`: `Y = tanh(X)` ⇒ `dX = dY · (1 − Y²)`.
 
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::custom::tanh_grad;
 use crate::derive_error::DeriveError;
 
-pub const RULE: Rule = Rule { op: "Tanh", backward };
+pub const RULE: GradRule = GradRule { op: "Tanh", backward };
 
 fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (y, gy) = (p.y(), p.gy());

@@ -1,11 +1,11 @@
 //! `ThresholdedRelu`: `Y = X` where `X > α`, else 0 ⇒ `dX = dY` or 0.
 
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::derive_error::DeriveError;
 use crate::emit::{Emitter, Var};
 
-pub const RULE: Rule = Rule { op: "ThresholdedRelu", backward };
+pub const RULE: GradRule = GradRule { op: "ThresholdedRelu", backward };
 
 /// `pass` where `x` is above the threshold.
 pub fn gate(em: &mut Emitter, x: &Var, pass: &Var, alpha: f64) -> Var {

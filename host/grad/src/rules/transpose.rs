@@ -1,11 +1,11 @@
 //! `Transpose`: axes permuted ⇒ `dX` = `dY` permuted back, factored where `dY` is.
 
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::derive_error::DeriveError;
 use crate::factor::{Grad, behind_samples};
 
-pub const RULE: Rule = Rule { op: "Transpose", backward };
+pub const RULE: GradRule = GradRule { op: "Transpose", backward };
 
 fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let rank = p.x(0).rank();

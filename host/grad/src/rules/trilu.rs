@@ -1,12 +1,12 @@
 //! `Trilu`: a triangle of each matrix of the last two axes, 0 elsewhere ⇒ `dX` = the same triangle of `dY`.
 
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::derive_error::DeriveError;
 use crate::emit::{Emitter, Var};
 use damper_onnx::graph::{DType, Tensor, TensorData};
 
-pub const RULE: Rule = Rule { op: "Trilu", backward };
+pub const RULE: GradRule = GradRule { op: "Trilu", backward };
 
 fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let diagonal = match p.constant_ints(1).as_deref() {

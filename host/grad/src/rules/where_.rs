@@ -1,11 +1,11 @@
 //! `Where`: `Y = A` where the condition holds, else `B` ⇒ `dA = dY` where it holds, else 0, and `dB` the other way round. The
 //! choice masks both, so that an infinity or NaN of the side not taken does not spread from here.
 
-use super::rule::Rule;
+use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::derive_error::DeriveError;
 
-pub const RULE: Rule = Rule { op: "Where", backward };
+pub const RULE: GradRule = GradRule { op: "Where", backward };
 
 fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (condition, gy) = (p.x(0), p.gy());

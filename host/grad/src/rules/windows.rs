@@ -2,9 +2,9 @@
 
 use crate::backward::BackwardContext;
 use crate::derive_error::DeriveError;
-use crate::window::Window;
+use crate::window::SlidingWindow;
 
-impl Window {
+impl SlidingWindow {
     /// The windows of the node, from its attributes and the shapes of its input and output.
     pub fn of(p: &BackwardContext<'_>, kernel: &[usize]) -> Self {
         Self::between(p, kernel, p.x(0).shape[2..].to_vec(), p.y().shape[2..].to_vec())

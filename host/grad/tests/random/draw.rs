@@ -2,9 +2,9 @@
 
 use damper_testing::Random;
 
-pub struct Draw(Random);
+pub struct SplitMix(Random);
 
-impl Draw {
+impl SplitMix {
     pub fn new(seed: u64) -> Self {
         Self(Random(seed.wrapping_mul(0x2545_f491_4f6c_dd1d) ^ 0x9e37_79b9_7f4a_7c15))
     }

@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use damper_grad::{DeriveOptions, GradGraph, Loss, derive};
 use damper_onnx::graph::{DType, Graph, GraphOptions};
 use damper_onnx::pb::ModelProto;
-use draw::Draw;
+use draw::SplitMix;
 use net::VOCABULARY;
 use network::{Op, network};
 use run::{Feed, Runner, extents, specs};
@@ -48,7 +48,7 @@ static REFUSED: AtomicU64 = AtomicU64::new(0);
 const CLOSE: f64 = 1e-6;
 
 fn feeds(grad: &GradGraph, graph: &Graph, loss: &Loss, seed: u64) -> Vec<Feed> {
-    let mut draw = Draw::new(!seed);
+    let mut draw = SplitMix::new(!seed);
     let data = grad.inputs.len() + grad.labels.iter().len();
     let feed = |(i, spec): (usize, &damper_onnx::TensorSpec)| {
         let len = extents(spec, BATCH).iter().product();
@@ -182,7 +182,7 @@ fn check_checkpointed(
 
 /// Weights that are not trained: in one network of four, about a third of them, never the last bias.
 fn frozen(model: &ModelProto, seed: u64) -> Vec<String> {
-    let mut draw = Draw::new(seed.wrapping_add(1 << 32));
+    let mut draw = SplitMix::new(seed.wrapping_add(1 << 32));
     if !draw.one_in(4) {
         return vec![];
     }

@@ -7,7 +7,7 @@ use damper_onnx::{
     Extent, make_attr_int, make_attr_ints, make_node, make_tensor_f32, make_tensor_i64, make_value_info,
 };
 
-use super::draw::Draw;
+use super::draw::SplitMix;
 
 /// No value grows beyond this, so that a loss's third derivative stays tame.
 const LARGEST: f64 = 16.0;
@@ -54,7 +54,7 @@ pub struct Network {
 }
 
 pub struct Net {
-    pub draw: Draw,
+    pub draw: SplitMix,
     pub opset: i64,
     pub pool: Vec<Val>,
     used: Vec<bool>,
@@ -69,7 +69,7 @@ pub struct Net {
 
 impl Net {
     pub fn new(seed: u64) -> Self {
-        let mut draw = Draw::new(seed);
+        let mut draw = SplitMix::new(seed);
         let opset = *draw.pick(&[13, 14, 15, 16, 17, 18, 19, 20, 21]);
         let mut net = Self {
             draw,

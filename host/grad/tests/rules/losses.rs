@@ -1,7 +1,7 @@
 //! Cases of the losses.
 
 use super::builder::{BATCH_FIRST, Case, GraphBuilder};
-use damper_grad::{DeriveOptions, LabelWeights, Loss, Reduction};
+use damper_grad::{DeriveOptions, LabelWeights, Loss, LossReduction};
 use damper_onnx::graph::BatchAxis;
 use damper_onnx::make_attr_ints;
 
@@ -23,7 +23,7 @@ pub fn cases() -> Vec<Case> {
         ..options.clone()
     };
     let weights = [0.5, 2.0, 0.0, 1.25];
-    let summed = |options: &DeriveOptions| DeriveOptions { reduction: Reduction::Sum, ..options.clone() };
+    let summed = |options: &DeriveOptions| DeriveOptions { reduction: LossReduction::Sum, ..options.clone() };
 
     let mut merged = GraphBuilder::new(17);
     let x = merged.activation(&[3, 4]);

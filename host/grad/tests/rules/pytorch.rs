@@ -2,7 +2,7 @@
 
 use super::builder::GraphBuilder;
 use super::run::{Feed, Runner};
-use damper_grad::{DeriveOptions, LabelWeights, Loss, Reduction, derive};
+use damper_grad::{DeriveOptions, LabelWeights, Loss, LossReduction, derive};
 
 /// The loss and `dz` of one sample, by every backend.
 fn check(what: &str, options: DeriveOptions, (shape, z): (&[usize], &[f32]), labels: &Feed, want: (f32, &[f32])) {
@@ -44,7 +44,7 @@ fn soft_bce_labels_weigh_as_in_pytorch() {
     check("pos_weight=3", bce(&[1.0, 3.0]), (14.845_129, &pos_weight));
     let both = [0.003_387_562_4, -0.046_466_68, -0.089_285_72, -0.118_894_08, -0.032_510_65, 0.05, -0.257_142_86];
     check("weight=0.5, pos_weight=6", bce(&[0.5, 3.0]), (12.783_386, &both));
-    let summed = DeriveOptions { reduction: Reduction::Sum, ..bce(&[0.5, 3.0]) };
+    let summed = DeriveOptions { reduction: LossReduction::Sum, ..bce(&[0.5, 3.0]) };
     check("the same, summed", summed, (89.483_7, &both.map(|dz| 7.0 * dz)));
 }
 

@@ -12,7 +12,7 @@ mod reduction;
 #[path = "reference/window.rs"]
 mod window;
 
-use damper_grad::{DeriveOptions, LabelWeights, Loss, Reduction};
+use damper_grad::{DeriveOptions, LabelWeights, Loss, LossReduction};
 use damper_onnx::graph::{Graph, Node, Origin, TensorData, ValueId};
 
 /// A dense array.
@@ -107,9 +107,9 @@ pub fn loss(graph: &Graph, options: &DeriveOptions, inputs: &[Vec<f64>], label: 
     };
     let sum: f64 = each.iter().sum();
     match options.reduction {
-        Reduction::Sum => sum,
-        Reduction::Mean if each.is_empty() => 0.0,
-        Reduction::Mean => sum / each.len() as f64,
+        LossReduction::Sum => sum,
+        LossReduction::Mean if each.is_empty() => 0.0,
+        LossReduction::Mean => sum / each.len() as f64,
     }
 }
 

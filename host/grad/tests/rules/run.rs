@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use damper_grad::GradGraph;
 use damper_onnx::pb::{ModelProto, TensorShapeProto, tensor_shape_proto::dimension, type_proto};
 use damper_onnx::{Dim, TensorRef, TensorSpec, encode};
-use damper_runtime::{Backend as _, Plan, Session, portable::Portable};
+use damper_runtime::{Backend as _, Session, SessionSpec, portable::Portable};
 use prost::Message as _;
 use tract_onnx::prelude::{Framework as _, *};
 
@@ -86,7 +86,7 @@ impl Runner {
 
     /// The message of a graph that has no portable kernels.
     pub fn portable(grad: &GradGraph, n: usize) -> Result<Self, String> {
-        let plan = Plan { batch: n, threads: 1, inputs: grad.feeds(), outputs: grad.outputs.clone() };
+        let plan = SessionSpec { batch: n, threads: 1, inputs: grad.feeds(), outputs: grad.outputs.clone() };
         let session = Portable.load(&grad.model.encode_to_vec(), &plan).map_err(|error| error.to_string())?;
         Ok(Self::Portable(session))
     }

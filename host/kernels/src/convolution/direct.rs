@@ -9,7 +9,7 @@
 //! its bits depend on the sample, the parameters and the kind of processor, not on the vectors' width.
 
 use super::windows::{Windows, copy_lines, take};
-use crate::simd::{Aligned, MAX_LANES, Run, SimdKernel, turn};
+use crate::simd::{Aligned, MAX_LANES, SimdCall, SimdKernel, turn};
 use pulp::Simd;
 use std::ops::Range;
 
@@ -25,7 +25,7 @@ pub(super) const MOST_STRIDE: usize = 2;
 
 /// With memory for a sample, and for the kernels of the last call.
 #[derive(Debug)]
-pub struct Convolution {
+pub struct DirectConvolution {
     windows: Windows,
     transposed: bool,
     /// As they were given.
@@ -44,7 +44,7 @@ pub struct Convolution {
     line: Vec<f32>,
 }
 
-impl Convolution {
+impl DirectConvolution {
     /// Over `windows`. `transposed`: its weights `[C, O, *kernel]` are those of the convolution whose gradient it takes from outputs, here
     /// the channels, to inputs.
     pub(super) fn new(windows: Windows, transposed: bool) -> Self {
@@ -221,9 +221,9 @@ fn flat(windows: Windows) -> Windows {
     Windows { input: line, output: line, ..windows }
 }
 
-impl SimdKernel for Convolution {
+impl SimdKernel for DirectConvolution {
     #[inline(always)]
-    fn work<S: Simd>(Run { of, x, weights, bias, y }: Run<'_, Self>, simd: S) {
+    fn work<S: Simd>(SimdCall { of, x, weights, bias, y }: SimdCall<'_, Self>, simd: S) {
         of.take_weights::<S>(weights);
         let [len, made] = of.windows.lens();
         for (x, y) in x.chunks_exact(len).zip(y.chunks_exact_mut(made)) {
@@ -261,7 +261,7 @@ mod tests {
         plain_cases().into_iter().chain(others).collect()
     }
 
-    impl Convolves for Convolution {
+    impl Convolves for DirectConvolution {
         fn over(windows: Windows, transposed: bool) -> Self {
             Self::new(windows, transposed)
         }
@@ -270,12 +270,12 @@ mod tests {
     // The convolution equals its definition for every SIMD width.
     #[test]
     fn matches_definition_at_every_width() {
-        convolutions_are_their_definition::<Convolution>(cases());
+        convolutions_are_their_definition::<DirectConvolution>(cases());
     }
 
     // Neither other samples nor previous calls change the bits of a sample.
     #[test]
     fn sample_bits_depend_on_own_sample() {
-        samples_keep_to_themselves::<Convolution>(cases());
+        samples_keep_to_themselves::<DirectConvolution>(cases());
     }
 }

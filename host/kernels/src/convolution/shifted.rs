@@ -9,7 +9,7 @@
 //! its bits depend on the sample, the parameters and the kind of processor, not on the vectors' width.
 
 use super::windows::{Windows, copy_lines, take};
-use crate::simd::{MAX_LANES, Run, SimdKernel};
+use crate::simd::{MAX_LANES, SimdCall, SimdKernel};
 use pulp::Simd;
 
 /// Outputs of a tile.
@@ -50,7 +50,7 @@ fn lines(windows: &Windows) -> usize {
 
 /// With memory for a sample, and for the kernels of the last call.
 #[derive(Debug)]
-pub struct Convolution {
+pub struct ShiftedConvolution {
     windows: Windows,
     transposed: bool,
     /// As they were given.
@@ -67,7 +67,7 @@ pub struct Convolution {
     copied: usize,
 }
 
-impl Convolution {
+impl ShiftedConvolution {
     /// Over `windows`. `transposed`: its weights `[C, O, *kernel]` are those of the convolution whose gradient it takes from outputs, here
     /// the channels, to inputs.
     pub(super) fn new(windows: Windows, transposed: bool) -> Self {
@@ -200,9 +200,9 @@ fn tiles(outputs: usize) -> impl Iterator<Item = usize> {
     (0..outputs).step_by(OUTPUTS).map(move |first| first.min(outputs - OUTPUTS))
 }
 
-impl SimdKernel for Convolution {
+impl SimdKernel for ShiftedConvolution {
     #[inline(always)]
-    fn work<S: Simd>(Run { of, x, weights, bias, y }: Run<'_, Self>, simd: S) {
+    fn work<S: Simd>(SimdCall { of, x, weights, bias, y }: SimdCall<'_, Self>, simd: S) {
         of.take_weights(weights);
         let [len, made] = of.windows.lens();
         let mut copies = std::mem::take(&mut of.copies);
@@ -249,7 +249,7 @@ mod tests {
         .into()
     }
 
-    impl Convolves for Convolution {
+    impl Convolves for ShiftedConvolution {
         fn over(windows: Windows, transposed: bool) -> Self {
             Self::new(windows, transposed)
         }
@@ -258,13 +258,13 @@ mod tests {
     // The convolution equals its definition for every SIMD width.
     #[test]
     fn matches_definition_at_every_width() {
-        convolutions_are_their_definition::<Convolution>(cases());
+        convolutions_are_their_definition::<ShiftedConvolution>(cases());
     }
 
     // Neither other samples nor previous calls change the bits of a sample.
     #[test]
     fn sample_bits_depend_on_own_sample() {
-        samples_keep_to_themselves::<Convolution>(cases());
+        samples_keep_to_themselves::<ShiftedConvolution>(cases());
     }
 
     // The bits are those of the direct convolution.
@@ -276,12 +276,12 @@ mod tests {
                 .map(|(count, seed)| numbers(count, seed));
             let bits = |y: Vec<f32>| y.into_iter().map(f32::to_bits).collect::<Vec<_>>();
             let mut want = vec![f32::NAN; 2 * made];
-            direct::Convolution::over(windows, false).run(&x, &weights, Some(&bias), &mut want);
+            direct::DirectConvolution::over(windows, false).run(&x, &weights, Some(&bias), &mut want);
             let want = bits(want);
             for width in [Width::Dispatched, Width::Eight] {
                 let mut y = vec![f32::NAN; 2 * made];
-                let of = &mut Convolution::over(windows, false);
-                if width.run(Run { of, x: &x, weights: &weights, bias: Some(&bias), y: &mut y }) {
+                let of = &mut ShiftedConvolution::over(windows, false);
+                if width.run(SimdCall { of, x: &x, weights: &weights, bias: Some(&bias), y: &mut y }) {
                     assert_eq!(bits(y), want, "{windows:?}, {width:?}");
                 }
             }

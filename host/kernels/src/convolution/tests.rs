@@ -2,7 +2,7 @@
 
 use super::Windows;
 use crate::simd::testing::{Width, check, numbers};
-use crate::simd::{Run, SimdKernel};
+use crate::simd::{SimdCall, SimdKernel};
 
 const SAMPLES: usize = 5;
 
@@ -86,7 +86,7 @@ pub(super) fn convolutions_are_their_definition<C: Convolves>(cases: Vec<Windows
             for width in [Width::Dispatched, Width::Eight, Width::One] {
                 let mut y = vec![f32::NAN; SAMPLES * made];
                 let of = &mut C::over(windows, transposed);
-                if width.run(Run { of, x: &x, weights: &weights, bias: Some(&bias), y: &mut y }) {
+                if width.run(SimdCall { of, x: &x, weights: &weights, bias: Some(&bias), y: &mut y }) {
                     let largest = channels * (windows.kernel[0] * windows.kernel[1]).div_ceil(9);
                     check(&format!("{windows:?}, {width:?}"), &y, &want, largest);
                 }

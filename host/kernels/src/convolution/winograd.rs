@@ -11,8 +11,8 @@
 mod convolution;
 mod kernel;
 
-pub(super) use convolution::Convolution;
-pub use kernel::KernelGrad;
+pub(super) use convolution::WinogradConvolution;
+pub use kernel::WinogradKernelGrad;
 
 use super::windows::Windows;
 use pulp::Simd;

@@ -21,7 +21,7 @@ const TILE: usize = 4;
 
 /// Of a kernel `[O, C, *kernel]`, with memory for a sample.
 #[derive(Clone, Debug)]
-pub struct KernelGrad {
+pub struct DefinedKernelGrad {
     windows: Windows,
     /// Lines and columns that the windows reach over.
     reach: [usize; 2],
@@ -59,7 +59,7 @@ fn apart(floats: usize) -> usize {
     (floats.div_ceil(MAX_LANES) | 1) * MAX_LANES
 }
 
-impl KernelGrad {
+impl DefinedKernelGrad {
     /// Of windows whose taps are next to each other along a line.
     pub fn new(windows: &Windows) -> Self {
         let Windows { channels, outputs, output, kernel, stride, dilation: [dilation, _], .. } = *windows;
@@ -200,7 +200,7 @@ impl KernelGrad {
 
 /// A sample's gradient on its way out.
 struct Write<'a> {
-    of: &'a mut KernelGrad,
+    of: &'a mut DefinedKernelGrad,
     left: &'a [f32],
     x: &'a [f32],
     grad: &'a mut [f32],
@@ -281,7 +281,7 @@ mod tests {
     #[test]
     fn matches_definition_at_every_width() {
         for (index, windows) in cases().into_iter().enumerate() {
-            let mut of = KernelGrad::new(&windows);
+            let mut of = DefinedKernelGrad::new(&windows);
             let [x_len, left_len] = windows.lens();
             let positions = left_len / windows.outputs;
             for seed in [1, 2] {
@@ -313,7 +313,7 @@ mod tests {
     #[test]
     fn keeps_nothing_of_the_last_sample() {
         for windows in cases() {
-            let (mut used, mut fresh) = (KernelGrad::new(&windows), KernelGrad::new(&windows));
+            let (mut used, mut fresh) = (DefinedKernelGrad::new(&windows), DefinedKernelGrad::new(&windows));
             let [x_len, left_len] = windows.lens();
             let (left, x) = (numbers(left_len, 5), numbers(x_len, 6));
             let mut grads = [(); 3].map(|()| vec![0.0; windows.outputs * windows.taps()]);

@@ -30,16 +30,16 @@ impl Case {
         shapes.iter().flat_map(move |shape| kinds.map(|(transposed, biased)| Self::new(*shape, transposed, biased)))
     }
 
-    fn fresh(&self) -> Product {
-        Product::new(self.sizes, self.transposed)
+    fn fresh(&self) -> SimdProduct {
+        SimdProduct::new(self.sizes, self.transposed)
     }
 
     /// Of the rows from `from` on that `y` has room for; `false` where the processor has no such vectors.
-    fn run(&self, of: &mut Product, width: Width, from: usize, y: &mut [f32]) -> bool {
+    fn run(&self, of: &mut SimdProduct, width: Width, from: usize, y: &mut [f32]) -> bool {
         let [terms, outputs] = self.sizes;
         let x = &self.x[from * terms..][..y.len() / outputs * terms];
         let (weights, bias) = (&self.weights, self.bias.as_deref());
-        width.run(Run { of, x, weights, bias, y })
+        width.run(SimdCall { of, x, weights, bias, y })
     }
 
     fn product(&self) -> Vec<f32> {

@@ -4,7 +4,7 @@ mod builder;
 mod compact;
 mod gelu;
 mod inputs;
-mod rows;
+mod per_sample_ints;
 mod steps;
 
 use super::node::{Item, Outcome, Rewritten, Site};

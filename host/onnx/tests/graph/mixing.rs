@@ -5,7 +5,7 @@ use super::*;
 use damper_grad::{DeriveOptions, GradGraph, Loss, derive};
 use damper_onnx::TensorRef;
 use damper_onnx::{make_attr_int as int, make_attr_ints, make_attr_string};
-use damper_runtime::{Backend, Choice, Plan, open};
+use damper_runtime::{Backend, Choice, SessionSpec, open};
 use damper_testing::Random;
 use prost::Message as _;
 
@@ -144,7 +144,7 @@ fn network(draw: &mut Draw) -> ModelProto {
 fn released(grad: &GradGraph, graph: &Graph, x: &[f32], backend: &dyn Backend) -> Result<Vec<Vec<f32>>, String> {
     let outputs: Vec<_> = grad.outputs.iter().filter(|spec| spec.name.starts_with("dp.")).cloned().collect();
     let labels = vec![0.25; grad.labels.as_ref().map_or(0, |spec| spec.elements(BATCH))];
-    let plan = Plan { batch: BATCH, threads: 1, inputs: grad.feeds(), outputs };
+    let plan = SessionSpec { batch: BATCH, threads: 1, inputs: grad.feeds(), outputs };
     let mut session = backend.load(&grad.model.encode_to_vec(), &plan).map_err(|error| error.to_string())?;
     let mut inputs = vec![TensorRef::F32(x), TensorRef::F32(&labels)];
     inputs.extend(graph.trained().map(|parameter| TensorRef::F32(parameter.initial.as_f32().unwrap())));

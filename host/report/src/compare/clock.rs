@@ -1,6 +1,6 @@
 //! Progress of a comparison, and the time it will still take.
 
-use super::Plan;
+use super::ComparisonPlan;
 
 /// A comparison's progress, as a run begins.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -27,7 +27,7 @@ struct Tally {
 }
 
 impl Clock {
-    pub(super) fn new(plan: &Plan) -> Self {
+    pub(super) fn new(plan: &ComparisonPlan) -> Self {
         let tally = |left| Tally { left, finished: 0, seconds: 0.0 };
         Self { methods: plan.methods.iter().map(|method| tally(plan.runs_of(method))).collect(), total: plan.runs() }
     }

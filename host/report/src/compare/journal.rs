@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 /// The results of a run: released or public, as in its report.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Figures {
+pub struct ComparisonFigures {
     /// Share of right answers on the held-out samples, where the loss has classes.
     pub test_accuracy: Option<f64>,
     /// Mean loss on the held-out samples, where it is finite.
@@ -39,7 +39,7 @@ pub struct Figures {
     pub search: Option<Found>,
 }
 
-impl Figures {
+impl ComparisonFigures {
     /// The figure that tuning maximises.
     pub(super) fn score(&self) -> f64 {
         self.test_accuracy.or(self.test_loss.map(|loss| -loss)).unwrap_or(f64::NEG_INFINITY)
@@ -48,41 +48,41 @@ impl Figures {
 
 /// A finished run.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Record {
+pub struct ComparisonRecord {
     /// The task.
     #[serde(flatten)]
     pub task: Task,
     /// Its results.
     #[serde(flatten)]
-    pub figures: Figures,
+    pub figures: ComparisonFigures,
 }
 
 /// The journal is at fault: one line that names it and says what to do.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct JournalError(String);
+pub struct ComparisonJournalError(String);
 
 /// The finished runs of a folder. No other comparison can open it meanwhile.
 #[derive(Debug)]
-pub struct Journal {
+pub struct ComparisonJournal {
     path: PathBuf,
     file: File,
-    records: Vec<Record>,
+    records: Vec<ComparisonRecord>,
 }
 
-impl Journal {
+impl ComparisonJournal {
     /// Opens `path`, which need not exist; its folder must.
     ///
     /// # Errors
     ///
     /// It cannot be read or written, is held by another comparison, or a line other than the last is not a run.
-    pub fn open(path: &Path) -> Result<Self, JournalError> {
+    pub fn open(path: &Path) -> Result<Self, ComparisonJournalError> {
         let failed = |error: std::io::Error| cannot(path, &error);
         let mut file =
             OpenOptions::new().read(true).write(true).create(true).truncate(false).open(path).map_err(failed)?;
         match file.try_lock() {
             Err(TryLockError::WouldBlock) => {
-                return Err(JournalError(format!(
+                return Err(ComparisonJournalError(format!(
                     "{}: another comparison is at work in this folder: wait for it, or name another `out`",
                     path.display()
                 )));
@@ -100,7 +100,7 @@ impl Journal {
                 continue;
             }
             let record = serde_json::from_slice(line).map_err(|error| {
-                JournalError(format!(
+                ComparisonJournalError(format!(
                     "{}: line {}: not a run of a comparison ({error}): remove the line, and its run is run again",
                     path.display(),
                     index + 1
@@ -124,12 +124,12 @@ impl Journal {
     }
 
     /// The figures of `task`, if it has been run.
-    pub(super) fn find(&self, task: &Task) -> Option<&Figures> {
+    pub(super) fn find(&self, task: &Task) -> Option<&ComparisonFigures> {
         self.records.iter().find(|record| record.task.is_same_run(task)).map(|record| &record.figures)
     }
 
     /// Remembers `record`: it is on the disk when this returns.
-    pub(super) fn record(&mut self, record: &Record) -> Result<(), JournalError> {
+    pub(super) fn record(&mut self, record: &ComparisonRecord) -> Result<(), ComparisonJournalError> {
         let mut line = serde_json::to_vec(record).map_err(|error| cannot(&self.path, &error.into()))?;
         line.push(b'\n');
         let written = self.file.write_all(&line).and_then(|()| self.file.sync_data());
@@ -139,8 +139,8 @@ impl Journal {
     }
 }
 
-fn cannot(path: &Path, error: &std::io::Error) -> JournalError {
-    JournalError(format!(
+fn cannot(path: &Path, error: &std::io::Error) -> ComparisonJournalError {
+    ComparisonJournalError(format!(
         "{}: cannot be read or written ({error}): see to the disk and start again, finished runs are kept",
         path.display()
     ))

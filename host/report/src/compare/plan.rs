@@ -8,13 +8,13 @@ pub const TUNING_PART: f64 = 0.2;
 
 /// The plan of a comparison.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Plan {
+pub struct ComparisonPlan {
     /// The columns.
     pub budgets: Budgets,
     /// Number of repeats of each run.
     pub repeats: Repeats,
     /// The rows, at least one.
-    pub methods: Vec<Method>,
+    pub methods: Vec<ComparisonMethod>,
     /// The settings that all methods share, in words.
     pub shared: Vec<String>,
     /// The private search that tunes methods with several values, if the file asks for one.
@@ -51,7 +51,7 @@ impl Repeats {
 
 /// One row.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Method {
+pub struct ComparisonMethod {
     /// Its name in the table.
     pub label: String,
     /// Its settings, the shared ones among them; for each, the values to choose from, at least one.
@@ -71,7 +71,7 @@ pub struct Setting {
     pub flags: Vec<String>,
 }
 
-impl Method {
+impl ComparisonMethod {
     /// Every combination of the values to choose from; one, where nothing is to be chosen. The last setting changes
     /// fastest.
     pub(super) fn candidates(&self) -> Vec<Vec<&Setting>> {
@@ -114,7 +114,7 @@ impl Method {
 /// Purpose of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Purpose {
+pub enum ComparisonPurpose {
     /// A figure of the table, of the test split.
     Final,
     /// A choice of settings, by a held-out part of the training split.
@@ -129,7 +129,7 @@ pub struct Task {
     /// Its column.
     pub budget: f64,
     /// Its purpose.
-    pub purpose: Purpose,
+    pub purpose: ComparisonPurpose,
     /// `key = value`, for each key that had several values.
     pub chosen: Vec<String>,
     /// Number of the repeat, from 1.
@@ -162,13 +162,13 @@ impl Task {
     }
 }
 
-impl Plan {
+impl ComparisonPlan {
     /// Number of runs.
     pub fn runs(&self) -> usize {
         self.methods.iter().map(|method| self.runs_of(method)).fold(0, usize::saturating_add)
     }
 
-    pub(super) fn runs_of(&self, method: &Method) -> usize {
+    pub(super) fn runs_of(&self, method: &ComparisonMethod) -> usize {
         let candidates = method.candidate_count();
         let tuning = if candidates > 1 && self.search.is_none() { candidates } else { 0 };
         self.budgets.values.len().saturating_mul(tuning.saturating_add(self.repeats.count()))
@@ -176,11 +176,11 @@ impl Plan {
 
     pub(super) fn task(
         &self,
-        method: &Method,
+        method: &ComparisonMethod,
         budget: f64,
         settings: &[&Setting],
         repeat: usize,
-        purpose: Purpose,
+        purpose: ComparisonPurpose,
     ) -> Task {
         let seed = match &self.repeats {
             Repeats::Seeds(seeds) => seeds.get(repeat).copied(),
@@ -205,17 +205,17 @@ impl Plan {
     }
 }
 
-impl Plan {
+impl ComparisonPlan {
     /// A private search among `candidates` of `method`.
     pub(super) fn search_task(
         &self,
-        method: &Method,
+        method: &ComparisonMethod,
         budget: f64,
         candidates: &[Vec<&Setting>],
         repeat: usize,
         search: &SearchPlan,
     ) -> Task {
-        let mut task = self.task(method, budget, &[], repeat, Purpose::Final);
+        let mut task = self.task(method, budget, &[], repeat, ComparisonPurpose::Final);
         task.flags.extend(search.flags());
         task.flags.sort();
         let flags = |settings: &Vec<&Setting>| {

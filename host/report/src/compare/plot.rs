@@ -2,7 +2,7 @@
 
 use super::text::figure;
 use super::{Comparison, Metric, Row};
-use crate::page::{Axes, Axis, Frame, Tick, rendered};
+use crate::page::{Axes, Frame, PlotAxis, Tick, rendered};
 use askama::Template;
 
 const FRAME: Frame = Frame { width: 760.0, height: 400.0, left: 62.0, right: 18.0, top: 14.0, bottom: 48.0 };
@@ -70,7 +70,7 @@ pub(super) fn svg(comparison: &Comparison) -> String {
     let low = bars().map(|(mean, std)| mean - std).reduce(f64::min);
     let high = bars().map(|(mean, std)| mean + std).reduce(f64::max);
     let (Some(low), Some(high)) = (low, high) else { return "<p>No run finished.</p>\n".into() };
-    let axis = Axis::new(low, high);
+    let axis = PlotAxis::new(low, high);
     let (legend, legend_height) = legend(comparison);
     let what = match comparison.metric {
         Metric::TestAccuracy => "test accuracy (%)",
@@ -89,7 +89,7 @@ pub(super) fn svg(comparison: &Comparison) -> String {
 }
 
 /// The line of the method `row`.
-fn line(comparison: &Comparison, axis: &Axis, scale: f64, xs: &[f64], (index, row): (usize, &Row)) -> Line {
+fn line(comparison: &Comparison, axis: &PlotAxis, scale: f64, xs: &[f64], (index, row): (usize, &Row)) -> Line {
     let y = |value: f64| FRAME.y(axis, value);
     let gaps = comparison.methods.len().saturating_sub(1) as f64;
     let shift = (index as f64 - gaps / 2.0) * APART.min(SPREAD / gaps.max(1.0));

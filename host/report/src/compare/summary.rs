@@ -1,6 +1,6 @@
 //! Means and deviations over the repeats, and which method is best at each budget.
 
-use super::{Figures, Method, Plan, Record, Repeats, Score, TUNING_PART};
+use super::{ComparisonFigures, ComparisonMethod, ComparisonPlan, ComparisonRecord, Repeats, Score, TUNING_PART};
 use crate::Software;
 use damper_train::files;
 use serde::Serialize;
@@ -39,7 +39,7 @@ pub struct Comparison {
     /// The software of the last run.
     pub versions: Software,
     /// Every run, tuning included.
-    pub runs: Vec<Record>,
+    pub runs: Vec<ComparisonRecord>,
 }
 
 /// The figure that is compared, on the test split.
@@ -150,12 +150,17 @@ pub struct Tuning {
 pub(super) struct Finished {
     pub(super) budget: f64,
     pub(super) chosen: Option<Chosen>,
-    pub(super) figures: Vec<Figures>,
+    pub(super) figures: Vec<ComparisonFigures>,
     pub(super) refusals: Vec<RefusedRun>,
 }
 
 impl Comparison {
-    pub(super) fn new(plan: &Plan, rows: Vec<(&Method, Vec<Finished>)>, runs: Vec<Record>, tuning_runs: usize) -> Self {
+    pub(super) fn new(
+        plan: &ComparisonPlan,
+        rows: Vec<(&ComparisonMethod, Vec<Finished>)>,
+        runs: Vec<ComparisonRecord>,
+        tuning_runs: usize,
+    ) -> Self {
         let finished = || rows.iter().flat_map(|(_, cells)| cells).flat_map(|cell| &cell.figures);
         // Losses are compared where there is no accuracy, or not of all.
         let metric = if finished().all(|figures| figures.test_accuracy.is_some()) {
@@ -291,7 +296,7 @@ impl Comparison {
 impl Cell {
     fn new(finished: Finished, metric: Metric) -> Self {
         let Finished { budget, chosen, figures, mut refusals } = finished;
-        let of = |figures: &Figures| match metric {
+        let of = |figures: &ComparisonFigures| match metric {
             Metric::TestAccuracy => figures.test_accuracy,
             Metric::TestLoss => figures.test_loss,
         };

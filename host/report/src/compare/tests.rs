@@ -34,7 +34,7 @@ impl Trainer for Mutex<Fake> {
 
     fn refused(&self, _: &Task, _: &Position, _: &str) {}
 
-    fn train(&self, task: &Task, (): (), at: &Position) -> Result<Figures, String> {
+    fn train(&self, task: &Task, (): (), at: &Position) -> Result<ComparisonFigures, String> {
         let mut fake = self.lock().unwrap();
         fake.trained.push(task.clone());
         fake.positions.push(*at);
@@ -43,17 +43,17 @@ impl Trainer for Mutex<Fake> {
 }
 
 impl Fake {
-    fn figures(&self, task: &Task) -> Result<Figures, String> {
+    fn figures(&self, task: &Task) -> Result<ComparisonFigures, String> {
         let value = |name| value(task, name);
         if value("lr") > 100.0 {
             return Err("--lr <too>\nlarge".into());
         }
         // Best at lr = epsilon; seeds spread it.
         let accuracy = 0.5 - 0.01 * (value("lr") - value("epsilon")).abs() + 0.001 * value("seed");
-        Ok(Figures {
+        Ok(ComparisonFigures {
             test_accuracy: (!self.no_accuracy).then_some(accuracy),
             test_loss: Some(1.0 - accuracy),
-            epsilon: (task.purpose == Purpose::Final).then_some(value("epsilon")),
+            epsilon: (task.purpose == ComparisonPurpose::Final).then_some(value("epsilon")),
             delta: 1e-5,
             noise_multiplier: 1.0,
             steps: 10,
@@ -67,10 +67,10 @@ impl Fake {
     }
 }
 
-fn method(label: &str, rates: &[f64]) -> Method {
+fn method(label: &str, rates: &[f64]) -> ComparisonMethod {
     let setting = |lr: &f64| Setting { text: format!("lr = {lr}"), flags: vec![format!("--lr={lr}")] };
     let model = Setting { text: "model = \"m\"".into(), flags: vec!["--model-file=m".into()] };
-    Method {
+    ComparisonMethod {
         label: label.into(),
         settings: vec![vec![model], rates.iter().map(setting).collect()],
         own: vec![format!("lr = {rates:?}")],
@@ -78,8 +78,8 @@ fn method(label: &str, rates: &[f64]) -> Method {
     }
 }
 
-fn plan(methods: Vec<Method>) -> Plan {
-    Plan {
+fn plan(methods: Vec<ComparisonMethod>) -> ComparisonPlan {
+    ComparisonPlan {
         budgets: Budgets { flag: "epsilon", values: vec![1.0, 4.0] },
         repeats: Repeats::Seeds(vec![1, 2, 3]),
         methods,
@@ -92,11 +92,11 @@ fn jobs(count: usize, in_order: bool) -> Jobs {
     Jobs { count: NonZeroUsize::new(count).unwrap(), in_order }
 }
 
-fn with<T: Trainer>(plan: &Plan, folder: &TempDir, trainer: &T, jobs: Jobs) -> Comparison {
-    run(plan, &mut Journal::open(&folder.path().join("runs.jsonl")).unwrap(), trainer, jobs).unwrap()
+fn with<T: Trainer>(plan: &ComparisonPlan, folder: &TempDir, trainer: &T, jobs: Jobs) -> Comparison {
+    run(plan, &mut ComparisonJournal::open(&folder.path().join("runs.jsonl")).unwrap(), trainer, jobs).unwrap()
 }
 
-fn compare(plan: &Plan, folder: &TempDir, fake: &mut Fake) -> Comparison {
+fn compare(plan: &ComparisonPlan, folder: &TempDir, fake: &mut Fake) -> Comparison {
     let trainer = Mutex::new(std::mem::take(fake));
     let comparison = with(plan, folder, &trainer, jobs(1, false));
     *fake = trainer.into_inner().unwrap();
@@ -136,7 +136,7 @@ impl Trainer for Slow {
 
     fn refused(&self, _: &Task, _: &Position, _: &str) {}
 
-    fn train(&self, task: &Task, cost: f64, _: &Position) -> Result<Figures, String> {
+    fn train(&self, task: &Task, cost: f64, _: &Position) -> Result<ComparisonFigures, String> {
         let running = 1 + self.running.fetch_add(1, Ordering::SeqCst);
         self.most.fetch_max(running, Ordering::SeqCst);
         self.trained.lock().unwrap().push(task.clone());
@@ -152,7 +152,7 @@ impl Trainer for Slow {
 }
 
 /// Tuned methods, refused ones and equal runs.
-fn mixed() -> Plan {
+fn mixed() -> ComparisonPlan {
     plan(vec![
         method("a", &[1.0, 4.0, 200.0]),
         method("no", &[200.0, 300.0]),
@@ -166,13 +166,14 @@ fn mixed() -> Plan {
 #[test]
 fn searches_take_the_place_of_tuning() {
     let search = SearchPlan { candidates: "geometric:0.1".parse().unwrap(), score: Score::Private };
-    let plan = Plan { search: Some(search), ..plan(vec![method("a", &[1.0, 4.0, 8.0]), method("b", &[1.0])]) };
+    let plan =
+        ComparisonPlan { search: Some(search), ..plan(vec![method("a", &[1.0, 4.0, 8.0]), method("b", &[1.0])]) };
     assert_eq!(plan.runs(), 12);
     let (folder, mut fake) = (tempfile::tempdir().unwrap(), Fake::default());
     let comparison = compare(&plan, &folder, &mut fake);
     assert_eq!((fake.trained.len(), comparison.tuning.clone()), (12, None));
     let of_a: Vec<&Task> = fake.trained.iter().filter(|task| task.label == "a").collect();
-    assert_eq!((of_a.len(), of_a[0].candidates.len(), of_a[0].purpose), (6, 3, Purpose::Final));
+    assert_eq!((of_a.len(), of_a[0].candidates.len(), of_a[0].purpose), (6, 3, ComparisonPurpose::Final));
     assert_eq!(of_a[0].candidates[1], ["--lr=4", "--model-file=m"]);
     assert_eq!(of_a[0].flags, ["--epsilon=1", "--seed=1", "--tune-private=geometric:0.1", "--tune-score=private"]);
     assert!(fake.trained.iter().filter(|task| task.label == "b").all(|task| task.candidates.is_empty()));
@@ -180,8 +181,11 @@ fn searches_take_the_place_of_tuning() {
     assert!(comparison.notes.iter().any(|note| note.contains("Tuning was private") && note.contains("geometric:0.1")));
     // Another distribution, or another list, is another search.
     for other in [
-        Plan { search: Some(SearchPlan { candidates: "geometric:0.2".parse().unwrap(), ..search }), ..plan.clone() },
-        Plan { methods: vec![method("a", &[1.0, 4.0])], ..plan.clone() },
+        ComparisonPlan {
+            search: Some(SearchPlan { candidates: "geometric:0.2".parse().unwrap(), ..search }),
+            ..plan.clone()
+        },
+        ComparisonPlan { methods: vec![method("a", &[1.0, 4.0])], ..plan.clone() },
     ] {
         let mut fake = Fake::default();
         compare(&other, &folder, &mut fake);
@@ -237,7 +241,7 @@ impl Trainer for Panics {
 
     fn refused(&self, _: &Task, _: &Position, _: &str) {}
 
-    fn train(&self, task: &Task, (): (), _: &Position) -> Result<Figures, String> {
+    fn train(&self, task: &Task, (): (), _: &Position) -> Result<ComparisonFigures, String> {
         assert!(value(task, "lr") < 4.0, "on purpose");
         Fake::default().figures(task)
     }
@@ -317,7 +321,7 @@ fn stopped_comparison_resumes() {
 #[test]
 fn changed_setting_is_another_run() {
     let folder = tempfile::tempdir().unwrap();
-    let count = |plan: &Plan| {
+    let count = |plan: &ComparisonPlan| {
         let mut fake = Fake::default();
         compare(plan, &folder, &mut fake);
         fake.trained.len()
@@ -326,11 +330,11 @@ fn changed_setting_is_another_run() {
     assert_eq!(count(&base), 6);
     assert_eq!(count(&plan(vec![method("renamed", &[1.0])])), 0);
     assert_eq!(count(&plan(vec![method("a", &[2.0])])), 6);
-    assert_eq!(count(&Plan { repeats: Repeats::Seeds(vec![3, 4]), ..base.clone() }), 2);
-    assert_eq!(count(&Plan { repeats: Repeats::Keys(2), ..base.clone() }), 4);
-    assert_eq!(count(&Plan { repeats: Repeats::Keys(3), ..base.clone() }), 2);
-    let model = Method { model: "cd".into(), ..base.methods[0].clone() };
-    assert_eq!(count(&Plan { methods: vec![model], ..base }), 6);
+    assert_eq!(count(&ComparisonPlan { repeats: Repeats::Seeds(vec![3, 4]), ..base.clone() }), 2);
+    assert_eq!(count(&ComparisonPlan { repeats: Repeats::Keys(2), ..base.clone() }), 4);
+    assert_eq!(count(&ComparisonPlan { repeats: Repeats::Keys(3), ..base.clone() }), 2);
+    let model = ComparisonMethod { model: "cd".into(), ..base.methods[0].clone() };
+    assert_eq!(count(&ComparisonPlan { methods: vec![model], ..base }), 6);
 }
 
 // Tuning selects a setting for each budget, and all seeds use it.
@@ -345,8 +349,8 @@ fn tuning_is_per_budget_for_all_seeds() {
     assert_eq!(chosen(1).settings, ["lr = 4"]);
     for task in &fake.trained {
         match task.purpose {
-            Purpose::Tuning => assert_eq!(task.seed, Some(1)),
-            Purpose::Final => assert!(task.flags.contains(&format!("--lr={}", task.budget)), "{task:?}"),
+            ComparisonPurpose::Tuning => assert_eq!(task.seed, Some(1)),
+            ComparisonPurpose::Final => assert!(task.flags.contains(&format!("--lr={}", task.budget)), "{task:?}"),
         }
     }
     assert_eq!(found.tuning.as_ref().unwrap().runs, 4);
@@ -376,10 +380,10 @@ fn rejected_method_is_shown_and_skipped() {
 fn html_is_balanced_and_self_contained() {
     let folder = tempfile::tempdir().unwrap();
     let name = "<script>\"a\" & b";
-    let mut methods: Vec<Method> = (0..10).map(|i| method(&format!("{name} {i}"), &[1.0])).collect();
+    let mut methods: Vec<ComparisonMethod> = (0..10).map(|i| method(&format!("{name} {i}"), &[1.0])).collect();
     methods.push(method("no", &[200.0]));
     let many = compare(&plan(methods), &folder, &mut Fake::default());
-    let one_point = Plan {
+    let one_point = ComparisonPlan {
         budgets: Budgets { flag: "noise-multiplier", values: vec![2.0] },
         repeats: Repeats::Keys(1),
         ..plan(vec![method(name, &[1.0])])
@@ -407,7 +411,7 @@ fn report_marks_simulations() {
     let base = plan(vec![method("a", &[1.0])]);
     let simulation = compare(&base, &folder, &mut Fake::default());
     assert!(simulation.run == "simulation" && text(&simulation).contains("SIMULATION: the seeds 1, 2, 3 are known"));
-    let private = compare(&Plan { repeats: Repeats::Keys(1), ..base }, &folder, &mut Fake::default());
+    let private = compare(&ComparisonPlan { repeats: Repeats::Keys(1), ..base }, &folder, &mut Fake::default());
     assert!(private.run == "private" && private.seeds.is_none() && !text(&private).contains("SIMULATION"));
     assert!(text(&private).contains("Runs on the same data add up"));
     assert!(text(&private).contains("One run of each"));
@@ -419,20 +423,20 @@ fn bad_journal_line_is_named_and_kept() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("runs.jsonl");
     fs::write(&file, "\n{\"label\": 1}\n").unwrap();
-    let message = Journal::open(&file).unwrap_err().to_string();
+    let message = ComparisonJournal::open(&file).unwrap_err().to_string();
     assert!(message.contains("runs.jsonl: line 2") && message.contains("remove the line"), "{message}");
     assert_eq!(fs::read_to_string(&file).unwrap(), "\n{\"label\": 1}\n");
     let missing = folder.path().join("no/runs.jsonl");
-    assert!(Journal::open(&missing).unwrap_err().to_string().contains("no/runs.jsonl"));
+    assert!(ComparisonJournal::open(&missing).unwrap_err().to_string().contains("no/runs.jsonl"));
 }
 
 #[test]
 fn a_folder_takes_one_comparison_at_a_time() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("runs.jsonl");
-    let first = Journal::open(&file).unwrap();
-    let message = Journal::open(&file).unwrap_err().to_string();
+    let first = ComparisonJournal::open(&file).unwrap();
+    let message = ComparisonJournal::open(&file).unwrap_err().to_string();
     assert!(message.contains("another comparison"), "{message}");
     drop(first);
-    assert!(Journal::open(&file).unwrap().is_empty());
+    assert!(ComparisonJournal::open(&file).unwrap().is_empty());
 }

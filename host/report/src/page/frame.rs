@@ -14,7 +14,7 @@ pub fn grouped(number: u64, separator: char) -> String {
 }
 
 /// A scale of round numbers that holds all that is drawn.
-pub struct Axis {
+pub struct PlotAxis {
     /// The least that is shown.
     pub low: f64,
     /// The most that is shown.
@@ -24,7 +24,7 @@ pub struct Axis {
     pub decimals: usize,
 }
 
-impl Axis {
+impl PlotAxis {
     /// The scale for what lies from `low` to `high`, both finite.
     pub fn new(low: f64, high: f64) -> Self {
         // All at one height still get a scale.
@@ -68,7 +68,7 @@ pub struct Frame {
 
 impl Frame {
     /// Position of `value` on the vertical axis.
-    pub fn y(&self, axis: &Axis, value: f64) -> f64 {
+    pub fn y(&self, axis: &PlotAxis, value: f64) -> f64 {
         self.top + (axis.high - value) / (axis.high - axis.low) * (self.height - self.top - self.bottom)
     }
 
@@ -106,7 +106,12 @@ pub(crate) struct Tick {
 
 impl Axes {
     /// The vertical `axis`, `ticks` of the horizontal one, and the titles: `across` and `up`.
-    pub(crate) fn new(frame: Frame, axis: &Axis, ticks: Vec<Tick>, (across, up): (&'static str, &'static str)) -> Self {
+    pub(crate) fn new(
+        frame: Frame,
+        axis: &PlotAxis,
+        ticks: Vec<Tick>,
+        (across, up): (&'static str, &'static str),
+    ) -> Self {
         let rule =
             |value: f64| Tick { at: frame.y(axis, value), label: format!("{value:.*}", axis.decimals), power: None };
         let rules = axis.ticks().map(rule).collect();

@@ -3,17 +3,17 @@
 use super::render::rendered;
 use super::rows::{Rows, grouped, lora, optimizer};
 use crate::record::NotPrivateReport;
-use crate::statement::NotPrivate;
+use crate::statement::NotPrivateStatement;
 use askama::Template;
 use damper_accounting::Sampler;
 
 #[derive(Template)]
 #[template(path = "not_private.html")]
 struct Page<'a> {
-    statement: &'a NotPrivate,
+    statement: &'a NotPrivateStatement,
 }
 
-impl NotPrivate {
+impl NotPrivateStatement {
     /// The page.
     #[must_use]
     pub fn html(&self) -> String {

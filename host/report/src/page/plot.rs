@@ -1,6 +1,6 @@
 //! A curve as an SVG element; its colours are variables of the page.
 
-use super::frame::{Axes, Axis, Frame, Tick};
+use super::frame::{Axes, Frame, PlotAxis, Tick};
 use super::render::rendered;
 use askama::Template;
 
@@ -51,7 +51,7 @@ impl Plot {
         let place = |x: f64| if self.scale == Scale::Powers { x.log10() } else { x };
         let (from, to) = (place(first.0), place(last.0));
         let highest = self.points.iter().map(|(_, y)| *y).fold(0.0, f64::max);
-        let axis = Axis::from_zero(highest);
+        let axis = PlotAxis::from_zero(highest);
         let Frame { width, left, right, .. } = FRAME;
         let x = |value: f64| left + (place(value) - from) / (to - from) * (width - left - right);
         let y = |value: f64| FRAME.y(&axis, value);
@@ -75,7 +75,7 @@ impl Plot {
     fn ticks(&self, from: f64, to: f64) -> Vec<(f64, String, Option<i32>)> {
         match self.scale {
             Scale::Even => {
-                let axis = Axis::new(from, to);
+                let axis = PlotAxis::new(from, to);
                 let inside = axis.ticks().filter(|tick| *tick >= from && *tick <= to && tick.fract() == 0.0);
                 inside.map(|tick| (tick, tick.to_string(), None)).collect()
             }

@@ -1,7 +1,7 @@
 //! The rows of a page's tables: names and values. A row without a value is not shown.
 
 use super::frame;
-use crate::record::{HeldOut, LoraReport, NormalizeReport, OptimizerReport, TestFigures, TrainReport};
+use crate::record::{HeldOutRecord, LoraReport, NormalizeReport, OptimizerReport, TestFigures, TrainReport};
 use crate::statement::Statement;
 use damper_accounting::{Sampler, upward};
 use damper_train::LastIterate;
@@ -192,7 +192,7 @@ pub(super) fn ran(record: &TrainReport) -> Rows {
 }
 
 /// The figures on the held-out samples, and what is known of the samples.
-pub(super) fn held_out(held_out: &HeldOut, test: &TestFigures) -> Rows {
+pub(super) fn held_out(held_out: &HeldOutRecord, test: &TestFigures) -> Rows {
     vec![
             ("accuracy", test.accuracy.map_or(String::new(), |accuracy| format!("{:.2} %", 100.0 * accuracy))),
             ("loss", test.loss.map_or(String::new(), |loss| format!("{loss:.4}"))),

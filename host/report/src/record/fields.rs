@@ -53,7 +53,7 @@ pub struct TrainReport {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub data: Option<DataReport>,
     /// The samples that `test_accuracy` and `test_loss` are of.
-    pub held_out: Option<HeldOut>,
+    pub held_out: Option<HeldOutRecord>,
     /// The released means and deviations that features are normalised by, if the run released some.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub normalize: Option<NormalizeReport>,
@@ -286,7 +286,7 @@ pub struct Training {
 
 /// The samples that the metrics are of.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct HeldOut {
+pub struct HeldOutRecord {
     /// Their number.
     pub samples: usize,
     /// The unit that accuracy and loss are averaged over: `samples`, or their `labels` if a sample has several (tokens).

@@ -1,6 +1,6 @@
 //! Losses, reductions and weights of labels by their names.
 
-use damper_grad::{DeriveOptions, LabelWeights, Loss, Reduction};
+use damper_grad::{DeriveOptions, LabelWeights, Loss, LossReduction};
 
 /// A loss as the command line takes it.
 pub fn loss_name(loss: &Loss) -> String {
@@ -16,8 +16,8 @@ pub fn loss_name(loss: &Loss) -> String {
 pub fn reduction_name(options: &DeriveOptions) -> Option<&'static str> {
     match (&options.loss, options.reduction) {
         (Loss::Output(_), _) => None,
-        (_, Reduction::Mean) => Some("mean"),
-        (_, Reduction::Sum) => Some("sum"),
+        (_, LossReduction::Mean) => Some("mean"),
+        (_, LossReduction::Sum) => Some("sum"),
     }
 }
 

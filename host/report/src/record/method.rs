@@ -5,8 +5,8 @@ use damper_core::schedule::{AnyNoise, NoiseSchedule};
 use damper_design::Coefficients;
 use damper_edit::lora::Adapted;
 use damper_train::{
-    Clipping, DecayChoice, Denominator, FilterChoice, LearningRateChoice, NormStep, OptimizerChoice, Outcome, Rule,
-    Run, SecondMoment, Solver, ThresholdChoice, forms, short,
+    AdamDenominator, Clipping, DecayChoice, FilterChoice, LearningRateChoice, NormStep, OptimizerChoice, OptimizerRule,
+    Outcome, Run, SecondMoment, SolverChoice, ThresholdChoice, forms, short,
 };
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
@@ -138,8 +138,8 @@ fn threshold(choice: ThresholdChoice, count_non_finite: bool) -> String {
         ),
         ThresholdChoice::ExpectedError { solver, count_noise, range, .. } => {
             let solver = match solver {
-                Solver::PaperGrid => "searched on the paper's grid",
-                Solver::Exact => "solved exactly",
+                SolverChoice::PaperGrid => "searched on the paper's grid",
+                SolverChoice::Exact => "solved exactly",
             };
             format!(
                 "least expected error by a released histogram of norms (20 bins, first range {range}, noise {} a count, {solver}), \
@@ -214,9 +214,9 @@ pub struct OptimizerReport {
     pub settings: Map<String, Value>,
 }
 
-impl From<Rule> for OptimizerReport {
+impl From<OptimizerRule> for OptimizerReport {
     /// The settings as the choice has them; Adam's with each beta alone, and with the effect of a choice in words.
-    fn from(rule: Rule) -> Self {
+    fn from(rule: OptimizerRule) -> Self {
         // By way of text, which has as few digits as a 32-bit number needs.
         let text = serde_json::to_string(&rule).unwrap_or_default();
         let mut settings: Map<String, Value> = serde_json::from_str(&text).unwrap_or_default();
@@ -227,20 +227,20 @@ impl From<Rule> for OptimizerReport {
             settings = betas.chain(settings).collect();
         }
         match rule {
-            Rule::Adam { weight_decay, second_moment, denominator, .. } => {
+            OptimizerRule::Adam { weight_decay, second_moment, denominator, .. } => {
                 let of = match second_moment {
                     SecondMoment::Released => "of the released gradient",
                     SecondMoment::Filtered => "of the filtered gradient",
                 };
                 let floored = match denominator {
-                    Denominator::Added => "",
-                    Denominator::Floored => "; the denominator is its root, or epsilon where that is larger",
+                    AdamDenominator::Added => "",
+                    AdamDenominator::Floored => "; the denominator is its root, or epsilon where that is larger",
                 };
                 settings.shift_remove("denominator");
                 settings.insert("second_moment".into(), format!("{of}{floored}").into());
                 Self { name: if weight_decay > 0.0 { "adamw".into() } else { name }, settings }
             }
-            Rule::AdamBc { floor, .. } => {
+            OptimizerRule::AdamBc { floor, .. } => {
                 let decay = settings.shift_remove("weight_decay");
                 let note = if floor.is_some() { "a constant" } else { "by the noise" };
                 settings.insert("floor_note".into(), note.into());
@@ -339,21 +339,21 @@ mod tests {
     // As an earlier version wrote them, which named each field by hand.
     #[test]
     fn optimizers_have_their_settings() {
-        let named = |name| Rule::of_name(name).unwrap();
+        let named = |name| OptimizerRule::of_name(name).unwrap();
         let floored = toml! { second_moment = "filtered"
         denominator = "floored" };
         for (rule, expected) in [
             (named("sgd"), r#"{"name":"sgd","momentum":0.0,"nesterov":false,"weight_decay":0.0}"#),
             (
-                Rule::with("momentum", toml! { weight_decay = 0.1 }).unwrap(),
+                OptimizerRule::with("momentum", toml! { weight_decay = 0.1 }).unwrap(),
                 r#"{"name":"sgd","momentum":0.9,"nesterov":false,"weight_decay":0.1}"#,
             ),
             (
-                Rule::with("adamw", toml! { epsilon = 1e-6 }).unwrap(),
+                OptimizerRule::with("adamw", toml! { epsilon = 1e-6 }).unwrap(),
                 r#"{"name":"adamw","beta1":0.9,"beta2":0.999,"epsilon":1e-6,"weight_decay":0.01,"second_moment":"of the released gradient"}"#,
             ),
             (
-                Rule::with("adam", floored).unwrap(),
+                OptimizerRule::with("adam", floored).unwrap(),
                 r#"{"name":"adam","beta1":0.9,"beta2":0.999,"epsilon":1e-8,"weight_decay":0.0,"second_moment":"of the filtered gradient; the denominator is its root, or epsilon where that is larger"}"#,
             ),
             (
@@ -361,7 +361,7 @@ mod tests {
                 r#"{"name":"adam-bc","beta1":0.9,"beta2":0.999,"floor":null,"floor_note":"by the noise","weight_decay":0.0}"#,
             ),
             (
-                Rule::with("adam-bc", toml! { floor = 1e-7 }).unwrap(),
+                OptimizerRule::with("adam-bc", toml! { floor = 1e-7 }).unwrap(),
                 r#"{"name":"adam-bc","beta1":0.9,"beta2":0.999,"floor":1e-7,"floor_note":"a constant","weight_decay":0.0}"#,
             ),
             (named("adagrad"), r#"{"name":"adagrad","epsilon":1e-10,"weight_decay":0.0}"#),

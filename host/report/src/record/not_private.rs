@@ -1,6 +1,6 @@
 //! The report of a run that is not private, `report.json`. It has no ε. Its first keys give the reason.
 
-use super::fields::{Execution, HeldOut, TestFigures, Training, Versions};
+use super::fields::{Execution, HeldOutRecord, TestFigures, Training, Versions};
 use super::of_run::{held_out, training};
 use damper_accounting::Sampler;
 use damper_train::{NOT_PRIVATE, Outcome, Run};
@@ -47,7 +47,7 @@ pub struct NotPrivateReport {
     /// How it was trained.
     pub training: Training,
     /// The samples that `test_accuracy` and `test_loss` are of.
-    pub held_out: Option<HeldOut>,
+    pub held_out: Option<HeldOutRecord>,
     /// Versions of the program and the libraries.
     pub versions: Versions,
     /// The settings as they were given, one argument each; empty if the command did not run it.

@@ -2,18 +2,18 @@
 
 use super::early_stop::EarlyStop;
 use super::fields::{
-    CorrelationReport, DataReport, Execution, HeldOut, HeldOutNoise, MechanismReport, NOT_TESTED, NormalizeReport,
-    REFUTED, RecordingReport, TESTED, TestFigures, TrainReport, Training, Versions,
+    CorrelationReport, DataReport, Execution, HeldOutNoise, HeldOutRecord, MechanismReport, NOT_TESTED,
+    NormalizeReport, REFUTED, RecordingReport, TESTED, TestFigures, TrainReport, Training, Versions,
 };
 use super::loss::{label_weights_text, loss_name, reduction_name};
 use super::method::{GaLoreReport, LoraReport, MethodReport, NormStepReport};
 use super::non_finite::NonFiniteReport;
 use super::privacy::privacy;
 use crate::digest::digest;
-use damper_accounting::{Correlated, Event, Plan};
+use damper_accounting::{CorrelatedNoise, Event, Plan};
 use damper_data::{DataNames, Normalize, TableNames};
 use damper_grad::Loss;
-use damper_train::{Evaluation, Independence, Named, Noise, Outcome, Run, TestMetrics};
+use damper_train::{Evaluation, Independence, Named, NoiseKind, Outcome, Run, TestMetrics};
 
 impl TrainReport {
     /// The report of `run`, which gave `outcome`.
@@ -131,7 +131,7 @@ fn perplexity(run: &Run, outcome: &Outcome) -> Option<f64> {
     last.map(|at| at.loss.exp()).filter(|value| value.is_finite())
 }
 
-pub(super) fn held_out(run: &Run, outcome: &Outcome) -> Option<HeldOut> {
+pub(super) fn held_out(run: &Run, outcome: &Outcome) -> Option<HeldOutRecord> {
     let split = run.data.test.as_ref()?;
     let metrics = run.config.test_metrics;
     let of_data = match (run.held_out.of_training_file, run.held_out.are_stratified) {
@@ -157,7 +157,7 @@ pub(super) fn held_out(run: &Run, outcome: &Outcome) -> Option<HeldOut> {
             epsilon: metrics.plan.epsilon(run.config.accountant, run.config.delta).ok()?.epsilon,
         })
     });
-    Some(HeldOut {
+    Some(HeldOutRecord {
         samples: split.len(),
         counted: if per_token(run) && noise.is_none() { "labels" } else { "samples" }.into(),
         public: format!("{of_data}{secrecy}").into(),
@@ -198,7 +198,7 @@ fn per_token(run: &Run) -> bool {
 }
 
 fn mechanism(run: &Run) -> MechanismReport {
-    let exact = run.config.noise == Noise::Discrete;
+    let exact = run.config.noise == NoiseKind::Discrete;
     MechanismReport {
         name: if exact { "discrete-gaussian" } else { "continuous-gaussian" }.into(),
         sigma_grid: run.price.terms.sigma_grid,
@@ -209,7 +209,7 @@ fn mechanism(run: &Run) -> MechanismReport {
             None => run.price.terms.multiplier,
         },
         correlation: run.price.terms.correlated.as_ref().map(|correlated| CorrelationReport {
-            noise_correlation: Correlated::from(correlated).to_string(),
+            noise_correlation: CorrelatedNoise::from(correlated).to_string(),
             sensitivity: correlated.sensitivity(),
             separation: correlated.participation.separation(),
             participations: correlated.participation.participations(),

@@ -5,7 +5,7 @@ use super::notes;
 use damper_accounting::{Plan, Sampler, Truncation};
 use damper_budget::EXACT;
 use damper_core::accounting::Rate;
-use damper_train::{CLIPPED_BY_BACKEND, Noise, Run, TestMetrics};
+use damper_train::{CLIPPED_BY_BACKEND, NoiseKind, Run, TestMetrics};
 use std::borrow::Cow;
 
 pub(super) fn privacy(run: &Run) -> Privacy {
@@ -31,7 +31,7 @@ pub(super) fn privacy(run: &Run) -> Privacy {
             run.price.order.is_some(),
             run.config.sampler,
             run.price.terms.correlated.is_some(),
-            run.config.noise == Noise::Discrete,
+            run.config.noise == NoiseKind::Discrete,
         )
         .into(),
         order: run.price.order,

@@ -1,7 +1,7 @@
 //! The statement on a run that is not private, `statement.json`: it claims nothing, and its first keys give the reason.
 
 use super::unfinished::{is_finished, planned};
-use crate::evidence::{EVENTS, EvidenceError, RECORD, Released, bytes, is_there, parsed, released};
+use crate::evidence::{EVENTS, EvidenceError, RECORD, ReleasedFile, bytes, is_there, parsed, released};
 use crate::record::{NotPrivateReport, REASON};
 use damper_budget::PLAN;
 use damper_train::{Checkpoint, NOT_PRIVATE};
@@ -10,7 +10,7 @@ use std::path::Path;
 
 /// The statement on a run without privacy, `statement.json`: that nothing is claimed.
 #[derive(Clone, PartialEq, Debug, Serialize)]
-pub struct NotPrivate {
+pub struct NotPrivateStatement {
     /// None.
     pub epsilon: Option<f64>,
     /// None.
@@ -26,14 +26,14 @@ pub struct NotPrivate {
     /// Steps taken; none if no state of an unfinished run says it.
     pub steps: Option<u32>,
     /// The released files.
-    pub files: Vec<Released>,
+    pub files: Vec<ReleasedFile>,
     /// The damper that wrote this.
     pub damper: &'static str,
     /// The run's own record, once it has finished.
     pub record: Option<NotPrivateReport>,
 }
 
-impl NotPrivate {
+impl NotPrivateStatement {
     /// Reads the records in `folder`. Returns `None` if none of them says that the run is not private.
     ///
     /// # Errors

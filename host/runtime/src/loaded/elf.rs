@@ -3,7 +3,7 @@
 //! A program without libraries has variables of the system's library among the latter, such as random numbers. If it has a build id, that
 //! stands for this part. If not, each start may be another program, which repeats nothing.
 
-use super::memory::{Module, Part, each};
+use super::system::{Module, Part, each};
 use std::ops::Range;
 
 const WORD: usize = size_of::<usize>();

@@ -1,6 +1,6 @@
 //! A session whose inputs and outputs are bound, as it runs on a device: kept inputs are uploaded once, outputs come to the processor's memory.
 
-use super::super::backend::{BackendError, Plan, Session, bound_shape, check_inputs};
+use super::super::backend::{BackendError, Session, SessionSpec, bound_shape, check_inputs};
 use super::super::inputs::Inputs;
 use super::around::{Around, Made, names};
 use super::binding::Binding;
@@ -21,7 +21,7 @@ pub(super) struct BoundSession {
 
 impl BoundSession {
     /// A session's, whose inputs and outputs are the plan's.
-    pub(super) fn new(session: ort::session::Session, plan: &Plan) -> Result<Self, String> {
+    pub(super) fn new(session: ort::session::Session, plan: &SessionSpec) -> Result<Self, String> {
         let mut binding = Binding::new(&session).map_err(|error| one_line(&error))?;
         let outputs: Vec<Made> =
             plan.outputs.iter().map(|spec| Made::new(spec, plan.batch)).collect::<Result<_, _>>()?;
@@ -68,7 +68,7 @@ pub(super) fn failed(error: ort::Error) -> BackendError {
 
 /// The inputs of a plan, and which of them are bound.
 pub(super) struct BoundInputs {
-    pub(super) plan: Plan,
+    pub(super) plan: SessionSpec,
     memory: MemoryInfo<'static>,
     around: Vec<Around>,
     names: Vec<CString>,
@@ -77,7 +77,7 @@ pub(super) struct BoundInputs {
 }
 
 impl BoundInputs {
-    pub(super) fn new(plan: &Plan) -> Result<Self, String> {
+    pub(super) fn new(plan: &SessionSpec) -> Result<Self, String> {
         Ok(Self {
             memory: MemoryInfo::default(),
             around: plan.inputs.iter().map(|spec| Around::new(bound_shape(spec, plan.batch))).collect(),

@@ -2,7 +2,7 @@
 //! they are six passes, and two more tensors of the gradients' size.
 
 use super::operator::{Kernel, Operator};
-use super::rows;
+use super::row_sums;
 use pulp::{Arch, Simd, WithSimd};
 
 /// `X [N, ..] → (Σ X²) [N]`.
@@ -48,7 +48,7 @@ impl WithSimd for Norms<'_> {
         for (norm, row) in self.norms.iter_mut().zip(self.x.chunks_exact(width.max(1))) {
             let mut total = 0.0;
             for block in row.chunks(BLOCK) {
-                total += f64::from(rows::dot(block, block));
+                total += f64::from(row_sums::dot(block, block));
             }
             *norm = total as f32;
         }
@@ -101,11 +101,11 @@ mod tests {
     use super::super::operator::node;
     use super::super::testing::{BATCH, apart, assert_samples_stay_alone, batched, model, numbers, parameter, run};
     use super::*;
-    use crate::Plan;
+    use crate::SessionSpec;
     use damper_onnx::pb;
     use pulp::Scalar;
 
-    fn squared_norms(n: usize) -> (pb::ModelProto, Plan) {
+    fn squared_norms(n: usize) -> (pb::ModelProto, SessionSpec) {
         model(
             vec![node("SquaredNorms", &["x"], &["y"], vec![])],
             &[],
@@ -114,7 +114,7 @@ mod tests {
         )
     }
 
-    fn weighted_sum(n: usize) -> (pb::ModelProto, Plan) {
+    fn weighted_sum(n: usize) -> (pb::ModelProto, SessionSpec) {
         let inputs = vec![batched("weight", &[]), batched("x", &[n])];
         model(vec![node("WeightedSum", &["weight", "x"], &["y"], vec![])], &[], inputs, vec![parameter("y", &[1, n])])
     }

@@ -1,7 +1,7 @@
 //! Convolutions on the processor, as a custom operator in onnxruntime: with weights that are inputs, as training has them, onnxruntime
 //! neither packs nor blocks in advance, and [`damper_kernels::convolution`] takes fewer products and unfolds nothing.
 
-use super::super::backend::{Plan, bound_shape};
+use super::super::backend::{SessionSpec, bound_shape};
 use super::super::ways::{Layer, Way, Ways};
 use super::operator::{Kernel, Operator};
 use damper_kernels::convolution::{Convolution, Windows, suits};
@@ -10,7 +10,7 @@ use damper_onnx::{
 };
 
 /// Puts the operator in the place of each `Conv` and `ConvTranspose` that is better done by it, in the way of `ways`. Returns its layers.
-pub(super) fn put(graph: &mut pb::GraphProto, plan: &Plan, ways: &Ways) -> Vec<Layer> {
+pub(super) fn put(graph: &mut pb::GraphProto, plan: &SessionSpec, ways: &Ways) -> Vec<Layer> {
     let mut layers = vec![];
     for node in &mut graph.node {
         let weights = node.input.get(1).and_then(|name| plan.inputs.iter().find(|spec| spec.name == *name));
@@ -169,7 +169,7 @@ mod tests {
     const PLANE: [usize; 2] = [9, 6];
 
     /// One node `op` of `x`, `weights` (an input, or a constant) and a bias, and the plan of it.
-    fn convolution(op: &str, attributes: &[(&str, &[i64])], constant: Option<&[f32]>) -> (pb::ModelProto, Plan) {
+    fn convolution(op: &str, attributes: &[(&str, &[i64])], constant: Option<&[f32]>) -> (pb::ModelProto, SessionSpec) {
         let (from, to) = if op == "Conv" { (1, 0) } else { (0, 1) };
         let attribute = |(name, list): &(&str, &[i64])| match list {
             [value] => make_attr_int(name, *value),

@@ -132,14 +132,14 @@ mod tests {
     use super::super::operator::node;
     use super::super::testing::{apart, assert_samples_stay_alone, batched, model, numbers, run};
     use super::*;
-    use crate::Plan;
+    use crate::SessionSpec;
     use damper_onnx::{make_attr_int, pb};
     use pulp::Scalar;
     use std::f64::consts::{FRAC_1_SQRT_2, FRAC_2_PI, PI};
 
     const WIDTH: usize = 37;
 
-    fn of(name: &str, approximate: bool) -> (pb::ModelProto, Plan) {
+    fn of(name: &str, approximate: bool) -> (pb::ModelProto, SessionSpec) {
         let inputs = if name == "Gelu" { vec!["x"] } else { vec!["gy", "x"] };
         let made = node(name, &inputs, &["made"], vec![make_attr_int("approximate", i64::from(approximate))]);
         let inputs = inputs.into_iter().map(|name| batched(name, &[WIDTH])).collect();

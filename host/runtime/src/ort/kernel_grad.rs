@@ -68,13 +68,13 @@ impl Kernel for KernelGrad {
 mod tests {
     use super::super::operator::node;
     use super::super::testing::{BATCH, apart, assert_samples_stay_alone, batched, model, numbers, run};
-    use crate::Plan;
+    use crate::SessionSpec;
     use damper_onnx::{make_attr_ints, pb};
 
     /// Outputs and channels, so many that one of them has a way with fewer products.
     const PLANES: [[usize; 2]; 2] = [[3, 2], [17, 16]];
 
-    fn kernel_grad([outputs, channels]: [usize; 2], lists: [[usize; 2]; 6]) -> (pb::ModelProto, Plan) {
+    fn kernel_grad([outputs, channels]: [usize; 2], lists: [[usize; 2]; 6]) -> (pb::ModelProto, SessionSpec) {
         let [output, input, rest @ ..] = lists;
         let attribute = |(name, list): (&str, [usize; 2])| make_attr_ints(name, &list.map(|extent| extent as i64));
         let attributes =

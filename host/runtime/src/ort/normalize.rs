@@ -3,7 +3,7 @@
 //! lies. The order of [`rows`](super::rows) does not.
 
 use super::operator::{Kernel, Operator};
-use super::rows::{self, ABREAST};
+use super::row_sums::{self, ABREAST};
 use pulp::{Arch, Simd, WithSimd};
 
 /// `(x [.., n], γ [n]?, β [n]?) → (x̂ [.., n]?, scale [.., 1]?, y [.., n]?)`, with the attribute `epsilon`.
@@ -79,7 +79,7 @@ impl WithSimd for Run<'_> {
             };
             let mut means = [0.0; ABREAST];
             for (mean, x) in means.iter_mut().zip(x.chunks_exact(n)) {
-                *mean = rows::sum(x) * factor;
+                *mean = row_sums::sum(x) * factor;
             }
             for ((x, value), mean) in x.chunks_exact(n).zip(values.chunks_exact_mut(n)).zip(means) {
                 for (value, x) in value.iter_mut().zip(x) {
@@ -88,7 +88,7 @@ impl WithSimd for Run<'_> {
             }
             let mut scales = [0.0; ABREAST];
             for (scale, value) in scales.iter_mut().zip(values.chunks_exact(n)) {
-                *scale = 1.0 / (rows::dot(value, value) * factor + self.epsilon).sqrt();
+                *scale = 1.0 / (row_sums::dot(value, value) * factor + self.epsilon).sqrt();
             }
             if let Some(given) = &mut self.scale {
                 let count = x.len() / n;
@@ -130,14 +130,14 @@ mod tests {
     use super::super::operator::node;
     use super::super::testing::{BATCH, apart, assert_samples_stay_alone, batched, model, numbers, parameter, run};
     use super::*;
-    use crate::Plan;
+    use crate::SessionSpec;
     use damper_onnx::{make_attr_float, pb};
     use pulp::Scalar;
 
     const LINES: usize = 3;
 
     /// The operator on rows of `n` entries, with so many of γ and β, and the outputs that are read.
-    fn normalize(n: usize, affine: usize, read: &[&str]) -> (pb::ModelProto, Plan) {
+    fn normalize(n: usize, affine: usize, read: &[&str]) -> (pb::ModelProto, SessionSpec) {
         let outputs = &["value", "scale", "y"][..if affine == 0 { 2 } else { 3 }];
         let attributes = vec![make_attr_float("epsilon", 1e-5)];
         let node = node("Normalize", &["x", "gamma", "beta"][..=affine], outputs, attributes);

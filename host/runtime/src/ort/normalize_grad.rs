@@ -2,7 +2,7 @@
 //! nodes it is ten.
 
 use super::operator::{Kernel, Operator};
-use super::rows::{self, ABREAST, repeats};
+use super::row_sums::{self, ABREAST, repeats};
 use pulp::{Arch, Simd, WithSimd};
 
 /// `(dY [.., n], x̂ [.., n], scale [.., 1], γ [n]?) → dX [.., n]`, where `x̂` and `scale` may be repeated along the first axes.
@@ -68,7 +68,7 @@ impl WithSimd for Run<'_> {
             let mut of: [(&[f32], [f32; 3]); ABREAST] = [(&[], [0.0; 3]); ABREAST];
             for (of, into) in of.iter_mut().zip(into.chunks_exact(n)) {
                 let Some((value, &scale)) = of_rows.next() else { return };
-                *of = (value, [rows::sum(into) * factor, rows::dot(into, value) * factor, scale]);
+                *of = (value, [row_sums::sum(into) * factor, row_sums::dot(into, value) * factor, scale]);
             }
             for (into, (value, [mean, slope, scale])) in into.chunks_exact_mut(n).zip(of) {
                 for (into, value) in into.iter_mut().zip(value) {
@@ -83,13 +83,13 @@ impl WithSimd for Run<'_> {
 mod tests {
     use super::super::operator::node;
     use super::super::testing::{apart, assert_samples_stay_alone, batched, model, numbers, parameter, run};
-    use crate::Plan;
+    use crate::SessionSpec;
     use damper_onnx::pb;
 
     const LINES: usize = 3;
 
     /// The operator on rows of `n` entries, of values that are each sample's own or the same for all.
-    fn gradient(n: usize, is_batched: bool, has_gamma: bool) -> (pb::ModelProto, Plan) {
+    fn gradient(n: usize, is_batched: bool, has_gamma: bool) -> (pb::ModelProto, SessionSpec) {
         let spec = |name, n| if is_batched { batched(name, &[LINES, n]) } else { parameter(name, &[LINES, n]) };
         let mut inputs = vec![batched("gy", &[LINES, n]), spec("value", n), spec("scale", 1), parameter("gamma", &[n])];
         inputs.truncate(if has_gamma { 4 } else { 3 });

@@ -1,6 +1,6 @@
 //! Operators of our own in onnxruntime, on the processor.
 
-use super::super::Plan;
+use super::super::SessionSpec;
 use super::super::ways::{Layer, Ways};
 use super::clipped_sum::{SQUARED_NORMS, WEIGHTED_SUM};
 use super::convolution::{self, CONVOLUTION};
@@ -9,8 +9,8 @@ use super::kernel_grad::KERNEL_GRAD;
 use super::max_pool_grad::MAX_POOL_GRAD;
 use super::normalize::NORMALIZE;
 use super::normalize_grad::NORMALIZE_GRAD;
+use super::param_product::{self, PRODUCT};
 use super::pool::{self, AVERAGE_POOL, MAX_POOL};
-use super::product::{self, PRODUCT};
 use super::softmax::SOFTMAX;
 use super::softmax_grad::SOFTMAX_GRAD;
 use super::tanh_grad::TANH_GRAD;
@@ -40,12 +40,12 @@ pub(super) fn domain() -> ort::Result<OperatorDomain> {
 
 /// Keeps the gradient graph's own, and puts others in the place of nodes that are better done by them. `model` is bound to `plan`. Returns the layers that
 /// have other ways than their own.
-pub(super) fn put(model: &mut pb::ModelProto, plan: &Plan, ways: &Ways) -> Vec<Layer> {
+pub(super) fn put(model: &mut pb::ModelProto, plan: &SessionSpec, ways: &Ways) -> Vec<Layer> {
     let mut layers = vec![];
     if let Some(graph) = &mut model.graph {
         layers.extend(convolution::put(graph, plan, ways));
         pool::put(graph);
-        layers.extend(product::put(graph, plan, ways));
+        layers.extend(param_product::put(graph, plan, ways));
         leave_out_unread(graph);
     }
     let kept = [

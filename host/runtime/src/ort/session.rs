@@ -3,7 +3,7 @@
 //! `ort` makes a tensor around each slice, and a name for it, again for each run: 0.3 µs an input, of which a network has one for each of
 //! its parameters. Here the names are made once, and a tensor is made again only where a slice lies elsewhere than in the last run.
 
-use super::super::backend::{BackendError, Plan, Session, bound_shape, check_inputs};
+use super::super::backend::{BackendError, Session, SessionSpec, bound_shape, check_inputs};
 use super::around::{Around, Made, names};
 use super::errors::one_line;
 use damper_onnx::TensorRef;
@@ -14,7 +14,7 @@ use std::ptr;
 
 pub(super) struct OrtSession {
     session: ort::session::Session,
-    plan: Plan,
+    plan: SessionSpec,
     memory: MemoryInfo<'static>,
     inputs: Vec<Around>,
     /// onnxruntime writes into them, `read` sees them.
@@ -26,7 +26,7 @@ pub(super) struct OrtSession {
 
 impl OrtSession {
     /// A session's, whose inputs are the plan's, in their order.
-    pub(super) fn new(session: ort::session::Session, plan: &Plan) -> Result<Self, String> {
+    pub(super) fn new(session: ort::session::Session, plan: &SessionSpec) -> Result<Self, String> {
         Ok(Self {
             session,
             memory: MemoryInfo::default(),

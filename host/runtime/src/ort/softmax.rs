@@ -2,7 +2,7 @@
 //! row up in an order that depends on where it lies. The order of [`rows`](super::rows) does not.
 
 use super::operator::{Kernel, Operator};
-use super::rows::{self, ABREAST};
+use super::row_sums::{self, ABREAST};
 use pulp::{Arch, Simd, WithSimd};
 
 /// `x [.., n] → y [.., n]`.
@@ -44,14 +44,14 @@ impl WithSimd for Run<'_> {
         for (x, y) in self.x.chunks(ABREAST * n).zip(self.y.chunks_mut(ABREAST * n)) {
             let mut tops = [0.0; ABREAST];
             for (top, x) in tops.iter_mut().zip(x.chunks_exact(n)) {
-                *top = rows::largest(x);
+                *top = row_sums::largest(x);
             }
             for ((x, y), top) in x.chunks_exact(n).zip(y.chunks_exact_mut(n)).zip(tops) {
-                rows::exponentials(x, top, y);
+                row_sums::exponentials(x, top, y);
             }
             let mut scales = [0.0; ABREAST];
             for (scale, y) in scales.iter_mut().zip(y.chunks_exact(n)) {
-                *scale = 1.0 / rows::sum(y);
+                *scale = 1.0 / row_sums::sum(y);
             }
             for (y, scale) in y.chunks_exact_mut(n).zip(scales) {
                 for y in y {
@@ -67,14 +67,14 @@ mod tests {
     use super::super::operator::node;
     use super::super::testing::{apart, assert_samples_stay_alone, batched, model, numbers, run};
     use super::*;
-    use crate::Plan;
+    use crate::SessionSpec;
     use damper_onnx::pb;
     use pulp::Scalar;
 
     const LINES: usize = 3;
 
     /// The operator on rows of `n` entries.
-    fn softmax(n: usize) -> (pb::ModelProto, Plan) {
+    fn softmax(n: usize) -> (pb::ModelProto, SessionSpec) {
         let [x, y] = ["x", "y"].map(|name| vec![batched(name, &[LINES, n])]);
         model(vec![node("Softmax", &["x"], &["y"], vec![])], &[], x, y)
     }

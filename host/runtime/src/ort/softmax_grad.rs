@@ -1,7 +1,7 @@
 //! `Y · (dY − Σ dY · Y)`, the gradient of a softmax of rows, in one pass over memory: as nodes it is four.
 
 use super::operator::{Kernel, Operator};
-use super::rows::{self, ABREAST, repeats};
+use super::row_sums::{self, ABREAST, repeats};
 use pulp::{Arch, Simd, WithSimd};
 
 /// `(dY [.., n], Y [.., n]) → dX [.., n]`, where `Y` may be repeated along the first axes.
@@ -46,7 +46,7 @@ impl WithSimd for Run<'_> {
             let mut of: [(&[f32], f32); ABREAST] = [(&[], 0.0); ABREAST];
             for (of, grad) in of.iter_mut().zip(grad.chunks_exact(n)) {
                 let Some(y) = rows_of_y.next() else { return };
-                *of = (y, rows::dot(grad, y));
+                *of = (y, row_sums::dot(grad, y));
             }
             for ((into, grad), (y, sum)) in into.chunks_exact_mut(n).zip(grad.chunks_exact(n)).zip(of) {
                 for ((into, grad), y) in into.iter_mut().zip(grad).zip(y) {
@@ -61,13 +61,13 @@ impl WithSimd for Run<'_> {
 mod tests {
     use super::super::operator::node;
     use super::super::testing::{apart, assert_samples_stay_alone, batched, model, numbers, parameter, run};
-    use crate::Plan;
+    use crate::SessionSpec;
     use damper_onnx::pb;
 
     const LINES: usize = 3;
 
     /// The operator on rows of `n` entries, of a softmax that is each sample's own or the same for all.
-    fn gradient(n: usize, is_batched: bool) -> (pb::ModelProto, Plan) {
+    fn gradient(n: usize, is_batched: bool) -> (pb::ModelProto, SessionSpec) {
         let y = if is_batched { batched("y", &[LINES, n]) } else { parameter("y", &[LINES, n]) };
         let node = node("SoftmaxGrad", &["gy", "y"], &["gx"], vec![]);
         model(vec![node], &[], vec![batched("gy", &[LINES, n]), y], vec![batched("gx", &[LINES, n])])

@@ -3,7 +3,7 @@
 //! The graph takes the sum so far and gives the next: the output of one run is the input of the next, in two memories that change places. The
 //! first chunk begins with zeros, and the last writes to the processor's memory. So a sum crosses the bus once a step.
 
-use super::super::backend::{BackendError, ChunkPlace, Plan, SummingSession, bound_shape, check_inputs};
+use super::super::backend::{BackendError, ChunkPlace, SessionSpec, SummingSession, bound_shape, check_inputs};
 use super::super::inputs::Inputs;
 use super::around::{Around, Made, names};
 use super::binding::Binding;
@@ -23,7 +23,7 @@ pub(super) struct Totals {
 }
 
 /// Has `model`, which is bound to `plan`, give the sums so far plus the outputs from `first` on, in the place of those.
-pub(super) fn add_totals(model: &mut pb::ModelProto, plan: &Plan, first: usize) -> Totals {
+pub(super) fn add_totals(model: &mut pb::ModelProto, plan: &SessionSpec, first: usize) -> Totals {
     let sums = &plan.outputs[first..];
     let before: Vec<_> =
         sums.iter().map(|spec| TensorSpec { name: format!("dp.before.{}", spec.name), ..spec.clone() }).collect();
@@ -66,7 +66,7 @@ impl Summing {
     pub(super) fn new(
         session: ort::session::Session,
         device: AllocationDevice<'static>,
-        plan: &Plan,
+        plan: &SessionSpec,
         Totals { first, before }: Totals,
     ) -> Result<Self, String> {
         let explain = |error: ort::Error| format!("no memory for the sums: {}", one_line(&error));

@@ -1,6 +1,6 @@
 //! Helpers for the tests of the custom operators.
 
-use super::super::backend::{Backend, Plan, bound_shape};
+use super::super::backend::{Backend, SessionSpec, bound_shape};
 use super::Ort;
 use super::operators;
 use crate::Ways;
@@ -40,7 +40,7 @@ pub(super) fn model(
     constants: &[(&str, &[usize], &[f32])],
     inputs: Vec<TensorSpec>,
     outputs: Vec<TensorSpec>,
-) -> (pb::ModelProto, Plan) {
+) -> (pb::ModelProto, SessionSpec) {
     let value = |spec: &TensorSpec| {
         let extents = spec.shape.iter().map(|dim| match dim {
             Dim::Batch => Extent::Batch,
@@ -59,11 +59,11 @@ pub(super) fn model(
     let standard = pb::OperatorSetIdProto { domain: String::new(), version: 17 };
     let model =
         pb::ModelProto { ir_version: 8, opset_import: vec![standard], graph: Some(graph), ..Default::default() };
-    (model, Plan { batch: BATCH, threads: 1, inputs, outputs })
+    (model, SessionSpec { batch: BATCH, threads: 1, inputs, outputs })
 }
 
 /// Our operators in a model, the other nodes as `""`, as a session has them.
-pub(super) fn put((model, plan): &(pb::ModelProto, Plan)) -> Vec<String> {
+pub(super) fn put((model, plan): &(pb::ModelProto, SessionSpec)) -> Vec<String> {
     let mut model = model.clone();
     operators::put(&mut model, plan, &Ways::default());
     let is_ours = |node: pb::NodeProto| if node.domain == DOMAIN { node.op_type } else { String::new() };
@@ -71,7 +71,7 @@ pub(super) fn put((model, plan): &(pb::ModelProto, Plan)) -> Vec<String> {
 }
 
 /// Runs a model on these inputs; `None` and a message if there is no onnxruntime.
-pub(super) fn run((model, plan): &(pb::ModelProto, Plan), inputs: &[Vec<f32>]) -> Option<Vec<Vec<f32>>> {
+pub(super) fn run((model, plan): &(pb::ModelProto, SessionSpec), inputs: &[Vec<f32>]) -> Option<Vec<Vec<f32>>> {
     let backend = match Ort::open() {
         Ok(backend) => backend,
         Err(error) => {
@@ -87,7 +87,7 @@ pub(super) fn run((model, plan): &(pb::ModelProto, Plan), inputs: &[Vec<f32>]) -
 }
 
 /// Numbers of both signs for each input of a plan.
-pub(super) fn numbers(plan: &Plan) -> Vec<Vec<f32>> {
+pub(super) fn numbers(plan: &SessionSpec) -> Vec<Vec<f32>> {
     let numbers = |(step, spec): (usize, &TensorSpec)| {
         let len = bound_shape(spec, plan.batch).iter().product();
         (0..len).map(|i: usize| ((i * (17 + 6 * step) + 7) % 61) as f32 / 20.3 - 1.5).collect()
@@ -104,7 +104,7 @@ pub(super) fn apart(ours: &[f32], theirs: &[f64]) -> f64 {
 
 /// Asserts that a sample's bits depend on neither its row nor the other samples, even if another holds one of `bad` and is not finite.
 /// The batched inputs are the first `count`.
-pub(super) fn assert_samples_stay_alone((model, plan): &(pb::ModelProto, Plan), count: usize, bad: &[f32]) {
+pub(super) fn assert_samples_stay_alone((model, plan): &(pb::ModelProto, SessionSpec), count: usize, bad: &[f32]) {
     let inputs = numbers(plan);
     let Some(first) = run(&(model.clone(), plan.clone()), &inputs) else { return };
     for bad in bad.iter().copied().chain([0.25]) {

@@ -3,7 +3,7 @@
 //! Graphs are timed whole, for a layer's neighbours pay for the layout of what it leaves. The faster of two graphs, run in turns, is the one whose
 //! fastest run is; a way is taken if that gains more than runs differ by themselves.
 
-use super::super::backend::{BackendError, Plan, Session};
+use super::super::backend::{BackendError, Session, SessionSpec};
 use super::super::ways::{Way, Ways};
 use super::operators;
 use crate::bind::bind;
@@ -27,7 +27,7 @@ type Loaded = Result<Box<dyn Session>, BackendError>;
 pub(super) fn tune(
     load: &dyn Fn(pb::ModelProto, &Ways) -> Loaded,
     model: &[u8],
-    plan: &Plan,
+    plan: &SessionSpec,
     inputs: &[TensorRef<'_>],
     keeps: &mut dyn FnMut(&mut dyn Session) -> Result<bool, BackendError>,
 ) -> Result<Ways, BackendError> {
@@ -85,7 +85,7 @@ mod tests {
     const PRODUCT: &str = "MatMul 2048 to 8";
 
     /// A convolution that has transforms, and a product.
-    fn network() -> (pb::ModelProto, Plan) {
+    fn network() -> (pb::ModelProto, SessionSpec) {
         let mut convolution = node("y = Conv(x, weights)");
         convolution.attribute = vec![make_attr_ints("pads", &[1, 1, 1, 1])];
         let nodes = vec![convolution, node("flat = Flatten(y)"), node("z = MatMul(flat, matrix)")];

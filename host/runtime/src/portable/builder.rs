@@ -30,7 +30,7 @@ pub(super) struct Written {
 
 /// The form of a program: for speed or for little memory.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
-pub enum Form {
+pub enum ProgramForm {
     /// For speed: values begin at a cache line, and what each sample reads is laid out once in the order in which it is read.
     #[default]
     Fast,
@@ -40,7 +40,7 @@ pub enum Form {
 
 #[derive(Default)]
 pub(super) struct Builder {
-    pub(super) form: Form,
+    pub(super) form: ProgramForm,
     pub(super) values: Vec<Value>,
     pub(super) steps: Vec<Written>,
     /// The node that is being lowered.
@@ -148,7 +148,7 @@ impl Builder {
     /// nothing is copied. In the small form any transposed value.
     pub(super) fn strided(&self, id: Id) -> (Id, Vec<usize>) {
         match &self.values[id].transpose {
-            Some((from, perm)) if self.stage(id) == Stage::Sample || self.form == Form::Small => {
+            Some((from, perm)) if self.stage(id) == Stage::Sample || self.form == ProgramForm::Small => {
                 let strides = strides(self.shape(*from));
                 (*from, perm.iter().map(|axis| strides[*axis]).collect())
             }

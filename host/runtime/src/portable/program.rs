@@ -4,13 +4,13 @@
 //! is computed once for each point at which gradients are taken; the rest for each sample. Values lie in three areas, one for each
 //! [`Kind`], and those of a sample share memory where they are not alive together.
 
-use super::builder::{Builder, Form, Id, Written, len};
+use super::builder::{Builder, Id, ProgramForm, Written, len};
 use super::kernel::Kernel;
 use super::lower::{lower, tensor_of};
-use super::memory::{Life, place};
+use super::memory_plan::{Life, place};
 use super::node::Node;
 use super::value::{Data, Kind, Stage};
-use crate::backend::{BackendError, Plan, bound_shape, check_plan};
+use crate::backend::{BackendError, SessionSpec, bound_shape, check_plan};
 use crate::bind::bind;
 use damper_onnx::{DType, Dim, TensorSpec, lower_custom, node_name};
 use std::collections::HashMap;
@@ -23,7 +23,7 @@ const ALIGN: usize = 16;
 
 /// The place of a value in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub struct Place {
+pub struct ValuePlace {
     /// The area.
     pub kind: Kind,
     /// The first element.
@@ -34,15 +34,15 @@ pub struct Place {
 
 /// A kernel with its operands.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Step {
+pub struct ProgramStep {
     /// The node it is of.
     pub node: String,
     /// The computation.
     pub kernel: Kernel,
     /// The operands.
-    pub reads: Vec<Place>,
+    pub reads: Vec<ValuePlace>,
     /// The result's place. No operand overlaps it.
-    pub write: Place,
+    pub write: ValuePlace,
 }
 
 /// An input or an output.
@@ -51,7 +51,7 @@ pub struct Port {
     /// Its name, type and shape, with the batch.
     pub spec: TensorSpec,
     /// The place of one sample's values.
-    pub place: Place,
+    pub place: ValuePlace,
     /// When it is known.
     pub stage: Stage,
 }
@@ -62,15 +62,15 @@ pub struct Program {
     /// Lengths of the areas of f32, i64 and bool.
     pub areas: [usize; 3],
     /// The constants, and their places.
-    pub constants: Vec<(Place, Data)>,
+    pub constants: Vec<(ValuePlace, Data)>,
     /// In the plan's order.
     pub inputs: Vec<Port>,
     /// In the plan's order.
     pub outputs: Vec<Port>,
     /// Steps that depend on the parameters alone.
-    pub of_parameters: Vec<Step>,
+    pub of_parameters: Vec<ProgramStep>,
     /// Steps that depend on a sample.
-    pub of_sample: Vec<Step>,
+    pub of_sample: Vec<ProgramStep>,
 }
 
 impl Program {
@@ -80,10 +80,10 @@ impl Program {
     ///
     /// The bytes are not an ONNX model, an input or output of `plan` is missing or of another type, or a node has no portable kernel: the
     /// message names it.
-    pub fn new(model: &[u8], plan: &Plan, form: Form) -> Result<Self, BackendError> {
+    pub fn new(model: &[u8], plan: &SessionSpec, form: ProgramForm) -> Result<Self, BackendError> {
         check_plan(plan)?;
         // A sample's numbers depend on that sample alone, so the graph is that of one.
-        let mut model = bind(model, &Plan { batch: 1, ..plan.clone() })?;
+        let mut model = bind(model, &SessionSpec { batch: 1, ..plan.clone() })?;
         lower_custom(&mut model, |_| false);
         let graph = model.graph.ok_or_else(|| BackendError("the ONNX model has no graph: export it again".into()))?;
         let mut builder = Builder { form, ..Builder::default() };
@@ -151,8 +151,8 @@ impl Program {
 }
 
 /// The program of what `outputs` need, in planned memory.
-fn laid_out(builder: Builder, plan: &Plan, inputs: &[Id], outputs: &[Id]) -> Program {
-    let align = if builder.form == Form::Fast { ALIGN } else { 1 };
+fn laid_out(builder: Builder, plan: &SessionSpec, inputs: &[Id], outputs: &[Id]) -> Program {
+    let align = if builder.form == ProgramForm::Fast { ALIGN } else { 1 };
     let values = &builder.values;
     let root = |id: Id| values[id].root;
     let mut is_needed = vec![false; values.len()];
@@ -185,14 +185,14 @@ fn laid_out(builder: Builder, plan: &Plan, inputs: &[Id], outputs: &[Id]) -> Pro
             (0..values.len()).filter(|id| is_needed[*id] && root(*id) == *id && values[*id].kind == kind).collect();
         let (starts, whole) = place(&held.iter().map(|id| lives[*id]).collect::<Vec<_>>(), align);
         for (id, start) in held.iter().zip(starts) {
-            places[*id] = Some(Place { kind, start, len: lives[*id].len });
+            places[*id] = Some(ValuePlace { kind, start, len: lives[*id].len });
         }
         whole
     });
     let place_of = |id: Id| places[root(id)].expect("what is needed has a place");
     let port = |spec: &TensorSpec, id: &Id| Port { spec: spec.clone(), place: place_of(*id), stage: values[*id].stage };
     let ports = |specs: &[TensorSpec], ids: &[Id]| specs.iter().zip(ids).map(|(spec, id)| port(spec, id)).collect();
-    let written = |step: &Written| Step {
+    let written = |step: &Written| ProgramStep {
         node: step.node.clone(),
         kernel: step.kernel.clone(),
         reads: step.reads.iter().map(|read| place_of(*read)).collect(),

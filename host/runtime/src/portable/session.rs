@@ -1,9 +1,9 @@
 //! Running a program, one sample after the other.
 
 use super::kernel::Call;
-use super::program::{Place, Port, Program, Step};
+use super::program::{Port, Program, ProgramStep, ValuePlace};
 use super::value::{Data, Kind, Slice, SliceMut, Stage};
-use crate::backend::{BackendError, Plan, Session, check_inputs};
+use crate::backend::{BackendError, Session, SessionSpec, check_inputs};
 use damper_onnx::{Dim, TensorRef};
 use pulp::Arch;
 
@@ -16,14 +16,14 @@ struct Areas {
 
 pub(super) struct PortableSession {
     program: Program,
-    plan: Plan,
+    plan: SessionSpec,
     areas: Areas,
     outputs: Vec<Vec<f32>>,
     vectors: Arch,
 }
 
 impl PortableSession {
-    pub(super) fn new(program: Program, plan: &Plan) -> Self {
+    pub(super) fn new(program: Program, plan: &SessionSpec) -> Self {
         let [f32, i64, bool] = program.areas;
         let mut areas = Areas { f32: vec![0.0; f32], i64: vec![0; i64], bool: vec![false; bool] };
         for (place, data) in &program.constants {
@@ -90,7 +90,7 @@ impl Areas {
         }
     }
 
-    fn run(&mut self, step: &Step, vectors: Arch) -> Result<(), BackendError> {
+    fn run(&mut self, step: &ProgramStep, vectors: Arch) -> Result<(), BackendError> {
         let Self { f32, i64, bool } = self;
         let write = step.write;
         // The area that is written is cut in three; operands lie before or behind.
@@ -100,7 +100,7 @@ impl Areas {
             Kind::I64 => SliceMut::I64(parts_i64.take(write)),
             Kind::Bool => SliceMut::Bool(parts_bool.take(write)),
         };
-        let slice = |place: &Place| match place.kind {
+        let slice = |place: &ValuePlace| match place.kind {
             Kind::F32 => Slice::F32(parts_f32.get(*place)),
             Kind::I64 => Slice::I64(parts_i64.get(*place)),
             Kind::Bool => Slice::Bool(parts_bool.get(*place)),
@@ -136,14 +136,14 @@ impl<'a, T> Parts<'a, T> {
         Self { start: area.len(), before: area, behind: &mut [] }
     }
 
-    fn take(&mut self, place: Place) -> &'a mut [T] {
+    fn take(&mut self, place: ValuePlace) -> &'a mut [T] {
         let (before, rest) = std::mem::take(&mut self.before).split_at_mut(place.start);
         let (taken, behind) = rest.split_at_mut(place.len);
         *self = Self { before, behind, start: place.start + place.len };
         taken
     }
 
-    fn get(&self, place: Place) -> &[T] {
+    fn get(&self, place: ValuePlace) -> &[T] {
         match place.start.checked_sub(self.start) {
             Some(start) => &self.behind[start..][..place.len],
             None => &self.before[place.start..][..place.len],

@@ -3,7 +3,7 @@
 use super::*;
 
 /// `y = x + w` and its sum over the samples, `[3]`.
-fn sums() -> (Vec<u8>, Plan) {
+fn sums() -> (Vec<u8>, SessionSpec) {
     let inputs = vec![spec("x", &[Dim::Batch, Dim::Fixed(3)]), spec("w", &[Dim::Fixed(3)])];
     let outputs = vec![spec("y", &[Dim::Batch, Dim::Fixed(3)]), spec("sum", &[Dim::Fixed(3)])];
     let mut sum = node("ReduceMean", &["y"], "sum", &[("axes", &[0])]);
@@ -27,7 +27,7 @@ fn device_sums_are_chunk_sums_in_order() {
         let mut single = backend.load(&bytes, &plan).unwrap();
         for (step, chunks) in [1, 2, 3, 4, 1, 5].into_iter().enumerate() {
             let w = values(step as u64, 3).iter().map(|x| x / 3.0).collect::<Vec<_>>();
-            let kept = Kept::new(vec![TensorRef::F32(&w)]);
+            let kept = KeptInputs::new(vec![TensorRef::F32(&w)]);
             let (mut want, mut got) = (vec![0.0f32; 3], None);
             for chunk in 0..chunks {
                 let x: Vec<_> = values((100 * step + chunk) as u64, N * 3).iter().map(|x| x / 7.0).collect();
@@ -45,7 +45,7 @@ fn device_sums_are_chunk_sums_in_order() {
         }
         // A chunk that follows no first one would add to what is gone.
         let (x, w) = (values(1, N * 3), values(2, 3));
-        let kept = Kept::new(vec![TensorRef::F32(&w)]);
+        let kept = KeptInputs::new(vec![TensorRef::F32(&w)]);
         let inputs = Inputs { before: &[TensorRef::F32(&x)], kept: &kept, after: &[] };
         let place = ChunkPlace { is_first: false, is_last: true };
         let error = session.add(inputs, place, &mut |_| panic!("read what was not computed")).unwrap_err();

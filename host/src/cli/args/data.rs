@@ -7,7 +7,8 @@ use crate::cli::number32;
 use crate::cli::session::caller;
 use clap::{Args, ValueEnum};
 use damper_data::{
-    DataError, DataOptions, FORMATS, Layout, Normalize, OnBadRow, Resize, TestSource, TextOptions, TextTask, constant,
+    ChannelLayout, DataError, DataOptions, FORMATS, Normalize, OnBadRow, Resize, TestSource, TextOptions, TextTask,
+    constant,
 };
 use damper_train::{NormalizePrivate, ReleaseNonFinite};
 use schemars::JsonSchema;
@@ -45,7 +46,7 @@ pub(in crate::cli) struct DataArgs {
     /// Where arrays have their channels: `nchw`, on the axis after the samples; `nhwc`, on the last, and they are moved
     /// [default: nchw]
     #[arg(long, value_name = "nchw|nhwc")]
-    layout: Option<Text<Layout>>,
+    layout: Option<Text<ChannelLayout>>,
     /// images, parquet: scales images of other sizes than the model's: `crop` cuts the middle to its aspect ratio first, `stretch` takes
     /// all of an image [default: other sizes are an error]
     #[arg(long, value_name = "crop|stretch")]

@@ -10,7 +10,7 @@ use clap::Args;
 use damper_edit::LoraOptions;
 use damper_edit::init::{self, Loaded};
 use damper_edit::lora::{self, Lora};
-use damper_grad::{DeriveOptions, LabelWeights, Loss, Reduction};
+use damper_grad::{DeriveOptions, LabelWeights, Loss, LossReduction};
 use damper_onnx::graph::GraphOptions;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -34,7 +34,7 @@ pub(in crate::cli) struct ModelArgs {
     pub class_axis: Option<i64>,
     /// A sample's loss of those of its tokens or elements: their mean over the ones that count, or their sum [default: mean]
     #[arg(long, value_name = "mean|sum")]
-    reduction: Option<Text<Reduction>>,
+    reduction: Option<Text<LossReduction>>,
     /// By what the loss of each class is multiplied, public; with bce-with-logits that of the labels 0 and 1
     #[arg(long, value_name = "W,W,...")]
     class_weights: Option<Text<Weights>>,
@@ -179,10 +179,10 @@ pub(in crate::cli) fn loss(text: &str) -> Result<Loss, String> {
     }
 }
 
-pub(in crate::cli) fn reduction(text: &str) -> Result<Reduction, String> {
+pub(in crate::cli) fn reduction(text: &str) -> Result<LossReduction, String> {
     match text {
-        "mean" => Ok(Reduction::Mean),
-        "sum" => Ok(Reduction::Sum),
+        "mean" => Ok(LossReduction::Mean),
+        "sum" => Ok(LossReduction::Sum),
         _ => Err("use mean or sum".into()),
     }
 }
@@ -262,7 +262,7 @@ impl FromText for Loss {
     }
 }
 
-impl FromText for Reduction {
+impl FromText for LossReduction {
     fn from_text(text: &str) -> Result<Self, String> {
         reduction(text)
     }

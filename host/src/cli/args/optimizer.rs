@@ -6,7 +6,7 @@ use crate::cli::args::settings::{SettingArgs, name_of, names};
 use crate::cli::args::text::{FromText, Text};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
-use damper_train::{Denominator, LowRank, NormStep, OptimizerChoice, Rule, SecondMoment};
+use damper_train::{AdamDenominator, LowRank, NormStep, OptimizerChoice, OptimizerRule, SecondMoment};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::num::NonZeroU32;
@@ -17,19 +17,19 @@ use toml::Table;
 #[serde(rename_all = "kebab-case", default)]
 pub(in crate::cli) struct OptimizerArgs {
     /// The optimizer; `momentum` is sgd with momentum 0.9, `nesterov` the same in Nesterov's form [default: sgd]
-    #[arg(long, value_name = "NAME", value_parser = names::<Rule>())]
-    #[serde(deserialize_with = "name_of::<_, Rule>")]
+    #[arg(long, value_name = "NAME", value_parser = names::<OptimizerRule>())]
+    #[serde(deserialize_with = "name_of::<_, OptimizerRule>")]
     optimizer: Option<String>,
     #[command(flatten)]
     #[serde(flatten)]
     pub(in crate::cli) schedule: ScheduleArgs,
     #[command(flatten)]
     #[serde(flatten)]
-    settings: SettingArgs<Rule>,
+    settings: SettingArgs<OptimizerRule>,
     /// adam, adamw: how the epsilon keeps the denominator above 0: `added` to the root of the second moment, or `floored`,
     /// the larger of both (DOPPLER) [default: added]
     #[arg(long, value_name = "NAME", value_parser = denominator())]
-    adam_denominator: Option<Denominator>,
+    adam_denominator: Option<AdamDenominator>,
     /// Divides the learning rate by the root of B0 plus the squared norms of the gradients released so far, each at least NU
     #[arg(long, value_name = "B0,NU", allow_hyphen_values = true)]
     adagrad_norm: Option<Text<(f64, f64)>>,
@@ -46,10 +46,10 @@ pub(in crate::cli) struct OptimizerArgs {
     galore: Option<Text<LowRank>>,
 }
 
-fn denominator() -> impl TypedValueParser<Value = Denominator> {
+fn denominator() -> impl TypedValueParser<Value = AdamDenominator> {
     PossibleValuesParser::new(["added", "floored"]).map(|name| match name.as_str() {
-        "floored" => Denominator::Floored,
-        _ => Denominator::Added,
+        "floored" => AdamDenominator::Floored,
+        _ => AdamDenominator::Added,
     })
 }
 
@@ -65,7 +65,7 @@ impl OptimizerArgs {
         })
     }
 
-    fn rule(&self, method: &MethodArgs) -> Result<Rule, Failure> {
+    fn rule(&self, method: &MethodArgs) -> Result<OptimizerRule, Failure> {
         let name = self.optimizer.as_deref().unwrap_or("sgd");
         let mut rule = self.settings.of(name, ("optimizer", name), Table::new())?;
         let is_adam = matches!(name, "adam" | "adamw");
@@ -81,7 +81,7 @@ impl OptimizerArgs {
             ));
         }
         match &mut rule {
-            Rule::Adam { betas, second_moment, denominator, .. } => {
+            OptimizerRule::Adam { betas, second_moment, denominator, .. } => {
                 if method.filters_for_adam() && !self.settings.has("betas") {
                     betas[0] = 0.0;
                 }
@@ -90,8 +90,10 @@ impl OptimizerArgs {
                 }
                 *denominator = self.adam_denominator.unwrap_or_default();
             }
-            Rule::AdamBc { betas, .. } if method.filters_for_adam() && !self.settings.has("betas") => betas[0] = 0.0,
-            Rule::Sgd { momentum: 0.0, nesterov: true, .. } => {
+            OptimizerRule::AdamBc { betas, .. } if method.filters_for_adam() && !self.settings.has("betas") => {
+                betas[0] = 0.0
+            }
+            OptimizerRule::Sgd { momentum: 0.0, nesterov: true, .. } => {
                 return Err(Failure::usage("`nesterov`: needs a momentum above 0; add `momentum` 0.9"));
             }
             _ => {}

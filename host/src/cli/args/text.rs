@@ -4,7 +4,7 @@
 use crate::cli::args::flags::number::pair;
 use crate::cli::args::given::Given;
 use clap::builder::{ValueParser, ValueParserFactory};
-use damper_data::{Layout, Normalize, OnBadRow, Resize, TestSource, TextTask};
+use damper_data::{ChannelLayout, Normalize, OnBadRow, Resize, TestSource, TextTask};
 use damper_grad::Readout;
 use damper_runtime::{Choice, Operators};
 use damper_train::{DecayChoice, NoiseChoice, NoiseCorrelation};
@@ -108,7 +108,7 @@ macro_rules! parsed {
 parsed!(
     Choice,
     DecayChoice,
-    Layout,
+    ChannelLayout,
     NoiseChoice,
     NoiseCorrelation,
     Normalize,

@@ -4,7 +4,7 @@ use crate::cli::args::flags::with_flags;
 use crate::cli::args::train::TrainArgs;
 use crate::cli::session::charge::Charge;
 use crate::cli::session::ranks::refuse_several;
-use crate::cli::session::rows::RowWarnings;
+use crate::cli::session::row_warnings::RowWarnings;
 use crate::cli::{Failure, answer, answer_json};
 use clap::{Args, Subcommand, ValueEnum};
 use damper_accounting::upward;

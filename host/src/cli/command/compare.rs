@@ -16,7 +16,8 @@ use crate::cli::session::command_line::line;
 use crate::cli::session::ranks::refuse_several;
 use crate::cli::{Failure, answer};
 use damper_report::compare::{
-    self, Comparison, Figures, Jobs, Journal, Plan, Position, Purpose, TUNING_PART, Task, Trainer,
+    self, Comparison, ComparisonFigures, ComparisonJournal, ComparisonPlan, ComparisonPurpose, Jobs, Position,
+    TUNING_PART, Task, Trainer,
 };
 use damper_report::{TrainReport, create_ledger_folder};
 use damper_train::files::{Access, create_output_folder, may_hold_ledger, write};
@@ -41,7 +42,7 @@ pub(in crate::cli) fn run(args: &CompareArgs) -> Result<(), Failure> {
     if !journal.exists() {
         create_output_folder(&out)?;
     }
-    let mut journal = Journal::open(&journal)?;
+    let mut journal = ComparisonJournal::open(&journal)?;
     let processors = available_parallelism().unwrap_or(NonZeroUsize::MIN);
     let (count, workers) = share(&plan, args.jobs, processors);
     let runner = Runner {
@@ -92,7 +93,11 @@ fn summary(comparison: &Comparison, out: &Path) -> String {
 }
 
 /// Runs at a time, and the workers of a run that names none. A run whose figures depend on its workers has those of a single run.
-fn share(plan: &Plan, jobs: Option<NonZeroUsize>, processors: NonZeroUsize) -> (NonZeroUsize, Option<NonZeroUsize>) {
+fn share(
+    plan: &ComparisonPlan,
+    jobs: Option<NonZeroUsize>,
+    processors: NonZeroUsize,
+) -> (NonZeroUsize, Option<NonZeroUsize>) {
     let settings = plan.methods.iter().flat_map(|method| method.settings.iter().flatten());
     let flags: Vec<&str> = settings.flat_map(|setting| setting.flags.iter().map(String::as_str)).collect();
     let has_workers = flags.iter().any(|flag| flag.starts_with("--workers="));
@@ -141,7 +146,7 @@ impl Trainer for Runner<'_> {
         self.watch.run(task, at, self.budget).ends(&Err(reason.to_owned()));
     }
 
-    fn train(&self, task: &Task, started: Started, at: &Position) -> Result<Figures, String> {
+    fn train(&self, task: &Task, started: Started, at: &Position) -> Result<ComparisonFigures, String> {
         let mut watch = self.watch.run(task, at, self.budget);
         let mut paid = None;
         let result = match started {
@@ -183,7 +188,7 @@ impl Runner<'_> {
         if config.release_non_finite.is_some() {
             return Err(Failure::keys("release-non-finite: each run would release it again; leave it out"));
         }
-        let charge = args.charge("compare", (task.purpose == Purpose::Tuning).then_some(TUNING_PART))?;
+        let charge = args.charge("compare", (task.purpose == ComparisonPurpose::Tuning).then_some(TUNING_PART))?;
         Ok(StartedRun { args, model, charge })
     }
 
@@ -194,7 +199,7 @@ impl Runner<'_> {
         StartedRun { args, model, charge }: &StartedRun,
         paid: &mut Option<PathBuf>,
         watch: &mut RunWatch<'_>,
-    ) -> Result<Figures, Failure> {
+    ) -> Result<ComparisonFigures, Failure> {
         let mut config = args.config()?;
         config.workers = config.workers.or(self.workers);
         let mut run = args.prepare(model, config)?;
@@ -207,7 +212,7 @@ impl Runner<'_> {
         });
         self.watch.warn(warnings);
         run.warnings.of_data.iter().for_each(|warning| self.watch.of_rows(warning));
-        if task.purpose == Purpose::Tuning {
+        if task.purpose == ComparisonPurpose::Tuning {
             for_tuning(&mut run, args.split_seed())?;
         }
         charge.check(&run)?;
@@ -224,7 +229,10 @@ impl Runner<'_> {
         let report = TrainReport::new(&run, &outcome.map_err(|error| Failure::in_model(model, error))?);
         let figures = figures(report)?;
         // A tuning run draws fewer samples at a higher rate than was priced.
-        Ok(Figures { epsilon: figures.epsilon.filter(|_| task.purpose == Purpose::Final), ..figures })
+        Ok(ComparisonFigures {
+            epsilon: figures.epsilon.filter(|_| task.purpose == ComparisonPurpose::Final),
+            ..figures
+        })
     }
 }
 
@@ -251,18 +259,19 @@ fn for_tuning(run: &mut Run, split_seed: u64) -> Result<(), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use damper_report::compare::{Budgets, Method, Repeats, Setting};
+    use damper_report::compare::{Budgets, ComparisonMethod, Repeats, Setting};
 
     fn shared(flags: &[&str], jobs: Option<usize>) -> (usize, Option<usize>) {
         let setting = |flag: &&str| vec![Setting { text: String::new(), flags: vec![(*flag).into()] }];
-        let method = Method {
+        let method = ComparisonMethod {
             label: "a".into(),
             settings: flags.iter().map(setting).collect(),
             own: vec![],
             model: String::new(),
         };
         let budgets = Budgets { flag: "epsilon", values: vec![1.0, 2.0] };
-        let plan = Plan { budgets, repeats: Repeats::Keys(3), methods: vec![method], shared: vec![], search: None };
+        let plan =
+            ComparisonPlan { budgets, repeats: Repeats::Keys(3), methods: vec![method], shared: vec![], search: None };
         let (count, workers) = share(&plan, jobs.and_then(NonZeroUsize::new), NonZeroUsize::new(16).unwrap());
         (count.get(), workers.map(NonZeroUsize::get))
     }

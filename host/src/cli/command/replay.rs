@@ -3,7 +3,7 @@
 use crate::cli::args::model::memory;
 use crate::cli::{Failure, answer, answer_json};
 use clap::Args;
-use damper_replay::{BASE, FURTHER, Line, Mismatch, Part, Value, WIDE};
+use damper_replay::{BASE, FURTHER, KernelValue, Line, Mismatch, Part, WIDE};
 use damper_train::replay::{PlayError, Played, play, play_file};
 use serde::Serialize;
 use std::path::PathBuf;
@@ -152,7 +152,7 @@ fn set(file: Option<String>, lines: &[Line]) -> Set {
         match *line {
             Line::Set { name, contract } => (found.set, found.bits_contract) = (name.to_string(), contract),
             Line::Kernel { name, values, first } => {
-                let difference = first.map(|Value { index, found, recorded }| ValueDifference {
+                let difference = first.map(|KernelValue { index, found, recorded }| ValueDifference {
                     value: index,
                     found: format!("{found:x}"),
                     recorded: format!("{recorded:x}"),

@@ -4,7 +4,7 @@ use crate::cli::command::planning::epsilon::EVENTS;
 use crate::cli::{Failure, answer, answer_json};
 use clap::Args;
 use damper_accounting::upward;
-use damper_report::{Evidence, NotPrivate, Statement, Unfinished, html};
+use damper_report::{Evidence, NotPrivateStatement, Statement, Unfinished, html};
 use damper_train::files::{Access, write};
 use std::path::{Path, PathBuf};
 
@@ -59,13 +59,13 @@ pub(in crate::cli) fn write_report(folder: &Path, out: &Path) -> Result<Statemen
 }
 
 /// Writes the report on a run that is not private to `out`.
-pub(in crate::cli) fn write_not_private(found: &NotPrivate, out: &Path) -> Result<(), Failure> {
+pub(in crate::cli) fn write_not_private(found: &NotPrivateStatement, out: &Path) -> Result<(), Failure> {
     write(&out.join(PAGE), found.html().as_bytes(), Access::Public)?;
     Ok(write(&out.join(STATEMENT), found.to_json().as_bytes(), Access::Public)?)
 }
 
 /// The same, and says so.
-fn of_not_private(args: &ReportArgs, out: &Path, found: &NotPrivate) -> Result<(), Failure> {
+fn of_not_private(args: &ReportArgs, out: &Path, found: &NotPrivateStatement) -> Result<(), Failure> {
     write_not_private(found, out)?;
     if args.json {
         return answer_json(found);
@@ -101,7 +101,7 @@ fn of_unfinished(args: &ReportArgs, out: &Path, found: &Unfinished) -> Result<()
 
 pub(in crate::cli) fn run(args: &ReportArgs) -> Result<(), Failure> {
     let out = args.out.as_ref().unwrap_or(&args.folder);
-    if let Some(found) = NotPrivate::read(&args.folder)? {
+    if let Some(found) = NotPrivateStatement::read(&args.folder)? {
         return of_not_private(args, out, &found);
     }
     if let Some(unfinished) = Unfinished::read(&args.folder)? {

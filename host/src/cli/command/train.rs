@@ -6,12 +6,12 @@ use crate::cli::args::given;
 use crate::cli::args::model::bytes_text;
 use crate::cli::args::train::{NoiseArg, PrivacyArgs, ProgressArgs, RecordingArgs, SamplerArg, TrainArgs};
 use crate::cli::session::charge::Charge;
-use crate::cli::session::events::Events;
+use crate::cli::session::event_log::EventLog;
 use crate::cli::session::finish::{Target, finished, stopped};
 use crate::cli::session::in_memory::is_in_memory;
 use crate::cli::session::ranks::{follow, on_ranks};
 use crate::cli::session::resume;
-use crate::cli::session::rows::RowWarnings;
+use crate::cli::session::row_warnings::RowWarnings;
 use crate::cli::session::signals::Signals;
 use crate::cli::session::watch::RunWatcher;
 use crate::cli::{Failure, FailureKind, say_of_data, warn};
@@ -21,7 +21,8 @@ use damper_report::{OutputFolder, is_finished};
 use damper_runtime::Choice;
 use damper_train::files::{self, Access};
 use damper_train::{
-    self as train, Budget, Checkpoint, Group, Noise, Record, Run, Source, TestMetrics, TrainConfig, TrainError, agree,
+    self as train, Budget, Checkpoint, Group, InputFiles, NoiseKind, RecordRequest, Run, TestMetrics, TrainConfig,
+    TrainError, agree,
 };
 use std::fs;
 use std::io::{self, Write};
@@ -39,9 +40,9 @@ const RECORD_LIMIT: u64 = 1 << 30;
 const DELTA: f64 = 1e-5;
 
 impl TrainArgs {
-    pub(in crate::cli) fn source(&self, model: PathBuf) -> Source {
+    pub(in crate::cli) fn source(&self, model: PathBuf) -> InputFiles {
         let data = &self.data;
-        Source {
+        InputFiles {
             model,
             init_seed: self.options.init_seed,
             graph: self.options.graph_options(),
@@ -53,7 +54,7 @@ impl TrainArgs {
     }
 
     /// [`source`](Self::source), with the names that the data of a run that is resumed must have.
-    fn source_of_run(&self, model: PathBuf) -> Result<Source, Failure> {
+    fn source_of_run(&self, model: PathBuf) -> Result<InputFiles, Failure> {
         let mut source = self.source(model);
         if let Some(out) = &self.resume {
             source.data_options.names = Some(Checkpoint::names(&out.join("checkpoint"))?);
@@ -97,8 +98,8 @@ impl TrainArgs {
             method: self.method.choice(&self.optimizer.schedule, privacy.clip.unwrap_or(1.0), batch_size)?,
             optimizer: self.optimizer.choice(&self.method)?,
             noise: match privacy.noise {
-                None | Some(NoiseArg::Discrete) => Noise::Discrete,
-                Some(NoiseArg::Continuous) => Noise::Continuous,
+                None | Some(NoiseArg::Discrete) => NoiseKind::Discrete,
+                Some(NoiseArg::Continuous) => NoiseKind::Continuous,
             },
             readout: privacy.readout.as_deref().copied().unwrap_or_default(),
             grid_bits: privacy.grid_bits.unwrap_or(20),
@@ -161,7 +162,7 @@ impl TrainArgs {
         Ok(run)
     }
 
-    fn prepared(&self, model: &Path, config: TrainConfig, source: Source) -> Result<Run, Failure> {
+    fn prepared(&self, model: &Path, config: TrainConfig, source: InputFiles) -> Result<Run, Failure> {
         let run = train::prepare(&source, config);
         let mut run = run.map_err(|error| Failure::in_model(model, error))?;
         for warning in run.warnings.public.iter_mut().chain(&mut run.warnings.of_data) {
@@ -234,9 +235,9 @@ impl TrainArgs {
     }
 
     /// The recording that is asked for.
-    fn record(&self) -> Option<Record> {
+    fn record(&self) -> Option<RecordRequest> {
         let RecordingArgs { record, record_limit } = &self.recording;
-        record.clone().map(|file| Record {
+        record.clone().map(|file| RecordRequest {
             file,
             limit: record_limit.as_deref().map_or(RECORD_LIMIT, |size| size.0),
             resumed: self.resume.is_some(),
@@ -393,7 +394,7 @@ fn train(
     let in_model = |error| Failure::in_model(model, error);
     let private = folder.checkpoint();
     let ProgressArgs { events, tensorboard } = &args.progress;
-    let mut events = Events::open(events.as_deref(), tensorboard.as_deref())?;
+    let mut events = EventLog::open(events.as_deref(), tensorboard.as_deref())?;
     events.begin(
         &run.kind().to_string(),
         run.price.terms.steps,
@@ -407,7 +408,7 @@ fn train(
     run.warnings.of_data.iter().for_each(|warning| of_rows.warn(warning));
     // Not those of the data, which depend on its rows.
     run.warnings.public.iter().for_each(|warning| events.warning(warning));
-    if let Some(Record { file, .. }) = run.config.record.as_ref().filter(|_| !args.quiet) {
+    if let Some(RecordRequest { file, .. }) = run.config.record.as_ref().filter(|_| !args.quiet) {
         let size = bytes_text(train::recording_bytes(run));
         let _ = writeln!(io::stderr(), "recording in {}, about {size}, as secret as the data", file.display());
     }

@@ -1,7 +1,7 @@
 //! The program that calls the command inside its own process, if there is one: see `embed`.
 
 use crate::cli::session::command_line::line;
-use damper_data::Memory;
+use damper_data::MemoryArrays;
 use serde_json::{Value, json};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -22,7 +22,7 @@ pub trait Listener {
 /// What a thread's call has. A listener is lent out while it listens, for it may make a call of its own.
 struct Called {
     listener: Rc<RefCell<Box<dyn Listener>>>,
-    memory: Option<Memory>,
+    memory: Option<MemoryArrays>,
     answer: Option<String>,
     /// The command line of the call around this one.
     line: Vec<String>,
@@ -37,7 +37,7 @@ thread_local! {
 pub(in crate::cli) struct Call;
 
 impl Call {
-    pub(in crate::cli) fn begin(listener: Box<dyn Listener>, memory: Option<Memory>) -> Self {
+    pub(in crate::cli) fn begin(listener: Box<dyn Listener>, memory: Option<MemoryArrays>) -> Self {
         let line = line::replaced(Vec::new());
         let called = Called { listener: Rc::new(RefCell::new(listener)), memory, answer: None, line };
         CALLED.with_borrow_mut(|calls| calls.push(called));
@@ -91,7 +91,7 @@ pub(in crate::cli) fn keep_answer(text: &str) -> bool {
 }
 
 /// The caller's arrays.
-pub(in crate::cli) fn memory() -> Option<Memory> {
+pub(in crate::cli) fn memory() -> Option<MemoryArrays> {
     CALLED.with_borrow(|calls| calls.last()?.memory.clone())
 }
 

@@ -2,9 +2,9 @@
 
 use crate::cli::args::flags::with_flags;
 use crate::cli::{Failure, warn};
-use damper_budget::{Budget, Reservation, RunPlan};
+use damper_budget::{BudgetFile, Reservation, RunPlan};
 use damper_report::{paid, planned};
-use damper_train::{self as train, Run, Source, TestMetrics, TrainConfig};
+use damper_train::{self as train, InputFiles, Run, TestMetrics, TrainConfig};
 use std::path::Path;
 
 /// A run's charge, if it has a budget.
@@ -21,7 +21,7 @@ impl Charge {
     #[allow(clippy::too_many_arguments)] // Each is a thing of its own.
     pub(in crate::cli) fn begin(
         budget: &Path,
-        source: &Source,
+        source: &InputFiles,
         samples: u64,
         tuning: Option<f64>,
         config: TrainConfig,
@@ -29,7 +29,7 @@ impl Charge {
         out: &Path,
     ) -> Result<Self, Failure> {
         let plan = train::plan(source, config, samples, tuning)?;
-        Ok(Self(Some(Budget::open(budget)?.reserve(command, out, plan)?)))
+        Ok(Self(Some(BudgetFile::open(budget)?.reserve(command, out, plan)?)))
     }
 
     /// Charges the whole of `plan`, if there is a budget.
@@ -40,12 +40,12 @@ impl Charge {
         out: &Path,
     ) -> Result<Self, Failure> {
         let Some(budget) = budget else { return Ok(Self::none()) };
-        Ok(Self(Some(Budget::open(budget)?.reserve(command, out, plan.clone())?)))
+        Ok(Self(Some(BudgetFile::open(budget)?.reserve(command, out, plan.clone())?)))
     }
 
     /// The whole plan of the run with this charge, which goes on after a stop.
     pub(in crate::cli) fn again(budget: &Path, number: u64) -> Result<Self, Failure> {
-        Ok(Self(Some(Budget::open(budget)?.reserve_again(number)?)))
+        Ok(Self(Some(BudgetFile::open(budget)?.reserve_again(number)?)))
     }
 
     /// Its number in the budget, if it has one.

@@ -4,7 +4,7 @@ use crate::cli::args::flags::with_flags;
 use crate::cli::command::planning::epsilon::EVENTS;
 use crate::cli::command::report::{write_not_private, write_report};
 use crate::cli::session::command_line::line;
-use crate::cli::session::events::Events;
+use crate::cli::session::event_log::EventLog;
 use crate::cli::session::resume;
 use crate::cli::session::watch::metrics;
 use crate::cli::{Failure, answer, answer_json};
@@ -12,9 +12,10 @@ use damper_accounting::upward;
 use damper_onnx as onnx;
 use damper_onnx::pb::ModelProto;
 use damper_report::{
-    BEST_MODEL, NotPrivate, NotPrivateReport, OutputFolder, TrainReport, Unfinished, trained_model, unfinished_model,
+    BEST_MODEL, NotPrivateReport, NotPrivateStatement, OutputFolder, TrainReport, Unfinished, trained_model,
+    unfinished_model,
 };
-use damper_train::{Outcome, Record, Run, files, recording_part};
+use damper_train::{Outcome, RecordRequest, Run, files, recording_part};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -31,7 +32,7 @@ pub(in crate::cli) fn finished(
     run: &Run,
     outcome: &Outcome,
     folder: &OutputFolder,
-    events: &mut Events,
+    events: &mut EventLog,
 ) -> Result<ExitCode, Failure> {
     if run.config.is_not_private() {
         return finished_not_private(target, run, outcome, folder, events);
@@ -49,7 +50,7 @@ pub(in crate::cli) fn finished(
     }
     let out = target.out.display();
     let recorded = run.config.record.as_ref().filter(|_| outcome.is_recorded);
-    let recording = recorded.map_or(String::new(), |Record { file, .. }| {
+    let recording = recorded.map_or(String::new(), |RecordRequest { file, .. }| {
         format!(
             "\nsecret    {} (the recording: not covered by epsilon, holds the samples' gradients and the key)",
             file.display()
@@ -69,12 +70,12 @@ fn finished_not_private(
     run: &Run,
     outcome: &Outcome,
     folder: &OutputFolder,
-    events: &mut Events,
+    events: &mut EventLog,
 ) -> Result<ExitCode, Failure> {
     let report = NotPrivateReport { command: line::command(), ..NotPrivateReport::new(run, outcome) };
     write(run, outcome, folder, &report.to_json())?;
-    let statement =
-        NotPrivate::read(target.out)?.ok_or_else(|| Failure::in_file(target.out, "its records are missing"))?;
+    let statement = NotPrivateStatement::read(target.out)?
+        .ok_or_else(|| Failure::in_file(target.out, "its records are missing"))?;
     write_not_private(&statement, target.out)?;
     events.end(None, None);
     if target.json {
@@ -96,7 +97,7 @@ pub(in crate::cli) fn stopped(
     run: &Run,
     outcome: &Outcome,
     folder: &OutputFolder,
-    events: &mut Events,
+    events: &mut EventLog,
     code: Option<u8>,
 ) -> Result<ExitCode, Failure> {
     let model = model(run, outcome, &outcome.params)?;
@@ -105,8 +106,8 @@ pub(in crate::cli) fn stopped(
     let out = target.out.display();
     if run.config.is_not_private() {
         events.stopped(outcome.steps, None);
-        let statement =
-            NotPrivate::read(target.out)?.ok_or_else(|| Failure::in_file(target.out, "its plan is missing"))?;
+        let statement = NotPrivateStatement::read(target.out)?
+            .ok_or_else(|| Failure::in_file(target.out, "its plan is missing"))?;
         if target.json {
             answer_json(&statement)?;
         } else {
@@ -128,7 +129,7 @@ pub(in crate::cli) fn stopped(
     } else {
         let next = next(target);
         let recorded = run.config.record.as_ref().filter(|_| outcome.is_recorded && !target.no_checkpoint);
-        let recording = recorded.map_or(String::new(), |Record { file, .. }| {
+        let recording = recorded.map_or(String::new(), |RecordRequest { file, .. }| {
             format!("secret    {} (the recording so far)\n", recording_part(file).display())
         });
         answer(&format!(

@@ -3,12 +3,12 @@
 use crate::cli::Failure;
 use crate::cli::args::flags::with_flags;
 use crate::cli::session::caller;
-use crate::cli::session::events::Events;
+use crate::cli::session::event_log::EventLog;
 use crate::cli::session::progress::{Watcher, twentieths_of};
-use crate::cli::session::rows::RowWarnings;
+use crate::cli::session::row_warnings::RowWarnings;
 use crate::cli::session::signals::Signals;
 use damper_report::{NonFiniteReport, OutputFolder, TrainReport};
-use damper_train::{Evaluation, Progress, Record, Run, RunEvent, StepReport, recording_part};
+use damper_train::{Evaluation, Progress, RecordRequest, Run, RunEvent, StepReport, recording_part};
 
 /// The watcher of `damper train`.
 pub(in crate::cli) struct RunWatcher<'a> {
@@ -17,7 +17,7 @@ pub(in crate::cli) struct RunWatcher<'a> {
     of_rows: RowWarnings,
     run: &'a Run,
     folder: &'a OutputFolder,
-    events: &'a mut Events,
+    events: &'a mut EventLog,
     signals: &'a Signals,
     evaluations: Vec<Evaluation>,
     /// Twentieths of the run that events have told.
@@ -31,7 +31,7 @@ impl<'a> RunWatcher<'a> {
         run: &'a Run,
         folder: &'a OutputFolder,
         (quiet, of_rows): (bool, RowWarnings),
-        events: &'a mut Events,
+        events: &'a mut EventLog,
         signals: &'a Signals,
     ) -> Self {
         let watcher = Watcher::new(run.price.terms.steps, quiet);
@@ -73,7 +73,7 @@ impl RunWatcher<'_> {
     }
 
     fn unrecorded(&mut self, why: &str, has_part: bool) {
-        let Some(Record { file, .. }) = &self.run.config.record else { return };
+        let Some(RecordRequest { file, .. }) = &self.run.config.record else { return };
         let text = with_flags(&format!("`record`: the recording cannot go on ({why}), so the run goes on without it"));
         let part = recording_part(file);
         let left = format!("; {} is as secret as the data: remove it", part.display());

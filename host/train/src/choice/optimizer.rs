@@ -4,12 +4,12 @@ mod rule;
 mod stateful;
 
 pub(crate) use rule::WeightDecay;
-pub use rule::{Denominator, Rule, SecondMoment};
+pub use rule::{AdamDenominator, OptimizerRule, SecondMoment};
 pub use stateful::OptimizerState;
 
 use self::stateful::boxed;
 use crate::TrainError;
-use crate::engine::galore::{Form, GaLore, GaLoreState, LowRank};
+use crate::engine::galore::{GaLore, GaLoreState, LowRank, MatrixShape};
 use damper_core::error::ConfigError;
 use damper_core::optimizer::{AdaGradNorm, AdaGradNormState, WeightedNorm, WeightedNormState};
 use damper_core::slots::{OptimizerSlot, StatefulSlot};
@@ -20,7 +20,7 @@ use std::num::NonZeroU32;
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 pub struct OptimizerChoice {
     /// How parameters follow.
-    pub rule: Rule,
+    pub rule: OptimizerRule,
     /// Step sizes from the norms of released gradients, where asked for.
     pub norm_step: Option<NormStep>,
     /// ADP's `β_t`: the weight `β` of AdaGrad-norm at the first of so many steps.
@@ -29,9 +29,9 @@ pub struct OptimizerChoice {
     pub galore: Option<LowRank>,
 }
 
-impl From<Rule> for OptimizerChoice {
+impl From<OptimizerRule> for OptimizerChoice {
     /// The rule `rule` with nothing around it.
-    fn from(rule: Rule) -> Self {
+    fn from(rule: OptimizerRule) -> Self {
         Self { rule, norm_step: None, norm_weight: None, galore: None }
     }
 }
@@ -59,7 +59,7 @@ impl OptimizerChoice {
     }
 
     /// The optimizer and its state for tensors of these forms.
-    pub(crate) fn build(self, forms: &[Form]) -> Result<(OptimizerSlot, OptimizerState), ConfigError> {
+    pub(crate) fn build(self, forms: &[MatrixShape]) -> Result<(OptimizerSlot, OptimizerState), ConfigError> {
         if let Some(settings) = self.galore {
             let (optimizer, state) = self.build_galore(settings, forms)?;
             return Ok(boxed(StatefulSlot::optimizer(optimizer, state)));
@@ -81,7 +81,11 @@ impl OptimizerChoice {
     }
 
     /// GaLore over the rule.
-    pub(crate) fn build_galore(self, settings: LowRank, forms: &[Form]) -> Result<(GaLore, GaLoreState), ConfigError> {
+    pub(crate) fn build_galore(
+        self,
+        settings: LowRank,
+        forms: &[MatrixShape],
+    ) -> Result<(GaLore, GaLoreState), ConfigError> {
         GaLore::build(settings, self.rule.weight_decay(), forms, |dim| self.rule.build(dim))
     }
 }

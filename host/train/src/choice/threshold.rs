@@ -54,7 +54,7 @@ pub enum ThresholdChoice {
     ExpectedError {
         /// expected-error: `paper-grid` searches multiples of the last clip, `exact` solves [default: paper-grid]
         #[schemars(extend("x-value" = "NAME"))]
-        solver: Solver,
+        solver: SolverChoice,
         /// As the percentile's.
         #[schemars(extend("x-value" = "S", "x-flag" = "count_noise_multiplier"))]
         count_noise: Option<f64>,
@@ -92,7 +92,7 @@ pub enum ThresholdChoice {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[schemars(inline)]
-pub enum Solver {
+pub enum SolverChoice {
     /// Among multiples of the last clip, as the paper does.
     #[default]
     PaperGrid,
@@ -105,7 +105,7 @@ impl ByName for ThresholdChoice {
 
     fn named() -> Vec<(&'static str, Self)> {
         let (count_noise, clip, clip_bounds, fraction) = (None, 1.0, [1e-8, 1e8], 0.5);
-        let (solver, range_bounds) = (Solver::default(), [1e-8, 1e8]);
+        let (solver, range_bounds) = (SolverChoice::default(), [1e-8, 1e8]);
         vec![
             ("fixed", Self::Fixed { clip }),
             ("percentile", Self::Percentile { fraction, count_noise, clip, range: 1.0, clip_bounds }),
@@ -225,9 +225,9 @@ impl ThresholdChoice {
     }
 
     /// The rule and its state; whether its histogram counts samples that are not finite.
-    pub(crate) fn build(&self, non_finite: bool) -> Result<(AnyThreshold, AnyThresholdState), ConfigError> {
+    pub(crate) fn build(&self, non_finite: bool) -> Result<(ThresholdRule, AnyThresholdState), ConfigError> {
         let state = self.state()?;
-        let rule = AnyThreshold { is_fixed: self.is_fixed(), count_noise: state.0.count_noise(), non_finite };
+        let rule = ThresholdRule { is_fixed: self.is_fixed(), count_noise: state.0.count_noise(), non_finite };
         Ok((rule, state))
     }
 
@@ -243,8 +243,8 @@ impl ThresholdChoice {
             }
             Self::ExpectedError { solver, count_noise, clip, range, clip_bounds, range_bounds } => {
                 let solver = match solver {
-                    Solver::PaperGrid => damper_core::threshold::Solver::PaperGrid,
-                    Solver::Exact => damper_core::threshold::Solver::Exact,
+                    SolverChoice::PaperGrid => damper_core::threshold::Solver::PaperGrid,
+                    SolverChoice::Exact => damper_core::threshold::Solver::Exact,
                 };
                 let rule = ExpectedError::<BINS>::new(solver, CountNoise::new(count_noise.unwrap_or_default())?)?;
                 let state = ExpectedErrorState::new(clip, range)?;
@@ -274,7 +274,7 @@ where
 
 /// Any rule: it lies with its state.
 #[derive(Clone, Copy)]
-pub struct AnyThreshold {
+pub struct ThresholdRule {
     is_fixed: bool,
     count_noise: Option<CountNoise>,
     /// Its histogram counts samples whose gradients are not finite.
@@ -282,12 +282,12 @@ pub struct AnyThreshold {
 }
 
 /// A rule with its state.
-pub struct AnyThresholdState(Box<dyn Stateful>);
+pub struct AnyThresholdState(Box<dyn StatefulThreshold>);
 
 /// A rule that lies with its state, which is saved over a restart.
-trait Stateful: slots::AnyThreshold + SaveState + AnyToRecord {}
+trait StatefulThreshold: slots::AnyThreshold + SaveState + AnyToRecord {}
 
-impl<T: slots::AnyThreshold + SaveState + AnyToRecord> Stateful for T {}
+impl<T: slots::AnyThreshold + SaveState + AnyToRecord> StatefulThreshold for T {}
 
 impl AnyThresholdState {
     /// The rule as recordings have it.
@@ -302,14 +302,14 @@ impl SaveState for AnyThresholdState {
     }
 }
 
-impl AnyThreshold {
+impl ThresholdRule {
     /// The digest that recordings compare; none if the clip is fixed.
     pub(crate) fn learned(&self, state: &AnyThresholdState) -> Option<Digest> {
         (!self.is_fixed).then(|| self.digest(state))
     }
 }
 
-impl Threshold for AnyThreshold {
+impl Threshold for ThresholdRule {
     type State = AnyThresholdState;
     type Counts = AllCounts<BINS>;
 

@@ -70,19 +70,19 @@ pub struct LowRank {
 
 impl LowRank {
     /// Returns true if a tensor of this form is projected.
-    pub fn projects(&self, form: Form) -> bool {
+    pub fn projects(&self, form: MatrixShape) -> bool {
         form.rows.min(form.columns) > self.rank.get()
     }
 
     /// Coordinates that the optimizer sees of a tensor of this form.
-    pub fn coordinates(&self, form: Form) -> usize {
+    pub fn coordinates(&self, form: MatrixShape) -> usize {
         if self.projects(form) { self.rank.get() * form.rows.max(form.columns) } else { form.rows * form.columns }
     }
 }
 
 /// A tensor as a matrix: its first axis, and all others together (1 where there is none).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Form {
+pub struct MatrixShape {
     /// `m`.
     pub rows: usize,
     /// `n`.
@@ -90,9 +90,9 @@ pub struct Form {
 }
 
 /// The trained parameters as matrices, in order.
-pub fn forms(grad: &GradGraph) -> Vec<Form> {
+pub fn forms(grad: &GradGraph) -> Vec<MatrixShape> {
     let extent = |dim: &Dim| dim.extent(1);
-    let form = |shape: &[Dim]| Form {
+    let form = |shape: &[Dim]| MatrixShape {
         rows: shape.first().map_or(1, extent),
         columns: shape.iter().skip(1).map(extent).product(),
     };
@@ -131,7 +131,7 @@ struct Tensor {
 }
 
 struct Projection {
-    form: Form,
+    form: MatrixShape,
     side: Side,
     rank: NonZeroUsize,
     /// `P`; zeros before the first.
@@ -153,7 +153,7 @@ impl GaLore {
     pub(crate) fn build(
         settings: LowRank,
         decay: WeightDecay,
-        forms: &[Form],
+        forms: &[MatrixShape],
         inner: impl FnOnce(usize) -> Result<(OptimizerSlot, OptimizerState), ConfigError>,
     ) -> Result<(Self, GaLoreState), ConfigError> {
         if !(settings.scale.is_normal() && settings.scale > 0.0) {

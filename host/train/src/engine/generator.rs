@@ -10,7 +10,7 @@ use zeroize::Zeroizing;
 const BLOCKS: usize = 16;
 
 /// The generator of a run.
-pub type ChaCha20 = noise::ChaCha20<BLOCKS>;
+pub type RunGenerator = noise::ChaCha20<BLOCKS>;
 
 /// A key from the operating system, erased when it is dropped; zeros for a simulation, which has a seed.
 pub fn key(seed: Option<u64>) -> Result<Zeroizing<[u8; 32]>, TrainError> {
@@ -22,10 +22,10 @@ pub fn key(seed: Option<u64>) -> Result<Zeroizing<[u8; 32]>, TrainError> {
 }
 
 /// The generator of a simulation; without a seed, a private one by this key, which is erased.
-pub fn generator(seed: Option<u64>, key: &mut [u8; 32]) -> ChaCha20 {
+pub fn generator(seed: Option<u64>, key: &mut [u8; 32]) -> RunGenerator {
     match seed {
-        Some(seed) => ChaCha20::simulation(seed),
-        None => ChaCha20::from_key(Key::from_bytes(key)),
+        Some(seed) => RunGenerator::simulation(seed),
+        None => RunGenerator::from_key(Key::from_bytes(key)),
     }
 }
 
@@ -34,7 +34,7 @@ pub fn generator(seed: Option<u64>, key: &mut [u8; 32]) -> ChaCha20 {
 /// # Errors
 ///
 /// The operating system gives no key.
-pub fn fresh(seed: Option<u64>) -> Result<ChaCha20, TrainError> {
+pub fn fresh(seed: Option<u64>) -> Result<RunGenerator, TrainError> {
     Ok(generator(seed, &mut *key(seed)?))
 }
 
@@ -48,8 +48,8 @@ pub(crate) enum Derived {
 }
 
 /// A generator whose key is derived from that of `generator`, for `release`.
-pub(crate) fn derived(generator: &ChaCha20, release: Derived) -> ChaCha20 {
+pub(crate) fn derived(generator: &RunGenerator, release: Derived) -> RunGenerator {
     let mut key = Zeroizing::new([0; 32]);
     generator.stream(Address { purpose: Purpose::RunKey, step: release as u32, chunk: 0 }).fill_bytes(&mut *key);
-    ChaCha20::from_key(Key::from_bytes(&mut key))
+    RunGenerator::from_key(Key::from_bytes(&mut key))
 }

@@ -15,7 +15,7 @@
 //! Each rank has the noise. It counts its share of the rows, or the rows that it holds, and the counts are totalled, so that all release one.
 
 use crate::config::release_non_finite::{NonFiniteCount, ReleaseNonFinite};
-use crate::engine::generator::{ChaCha20, Derived, derived};
+use crate::engine::generator::{Derived, RunGenerator, derived};
 use crate::engine::observe::{Counting, Observer};
 use crate::engine::ranks::Ranks;
 use crate::engine::ranks::group::agree;
@@ -94,7 +94,7 @@ pub(crate) fn released<M: Trained>(
     ranks: &Ranks<'_>,
     workers: &mut impl Accumulate<M>,
     (params, first): (&[f32], u32),
-    generator: &ChaCha20,
+    generator: &RunGenerator,
     files: Files<'_>,
     progress: &mut dyn Progress,
     observer: Option<&mut dyn Observer>,
@@ -166,7 +166,7 @@ fn release(
     own: u64,
     ranks: &Ranks<'_>,
     ledger: &mut Ledger<RanksLedger<'_>>,
-    generator: &ChaCha20,
+    generator: &RunGenerator,
     mut observer: Option<&mut dyn Observer>,
 ) -> Result<f32, TrainError> {
     const LENGTH: &str = "the sum has one word";

@@ -13,7 +13,7 @@
 //! Each rank has the noise. It adds the rows that it holds, and shards are totalled, so that all release one sum.
 
 use crate::config::normalize_private::NormalizePrivate;
-use crate::engine::generator::{ChaCha20, Derived, derived};
+use crate::engine::generator::{Derived, RunGenerator, derived};
 use crate::engine::observe::{Normalizing, Observer};
 use crate::engine::ranks::Ranks;
 use crate::engine::ranks::group::agree;
@@ -47,7 +47,7 @@ pub(crate) fn constants(
     folder: Option<&Path>,
     checkpoint: Option<&mut Checkpoint>,
     plan: &RunPlan,
-    generator: &ChaCha20,
+    generator: &RunGenerator,
     observer: Option<&mut dyn Observer>,
 ) -> Result<Option<Normalize>, TrainError> {
     let Some(normalize) = &run.config.normalize_private else { return Ok(None) };
@@ -76,7 +76,7 @@ fn release(
     normalize: &NormalizePrivate,
     ranks: &Ranks<'_>,
     ledger: &mut Ledger<RanksLedger<'_>>,
-    generator: &ChaCha20,
+    generator: &RunGenerator,
     mut observer: Option<&mut dyn Observer>,
 ) -> Result<Normalize, TrainError> {
     let split = &run.data.train;
@@ -132,7 +132,7 @@ fn release(
 mod tests {
     use super::*;
     use crate::engine::worker::new_batch;
-    use crate::{Budget, Method, Source, TrainConfig, prepare};
+    use crate::{Budget, InputFiles, Method, TrainConfig, prepare};
     use damper_data::DataOptions;
     use damper_grad::{DeriveOptions, Loss};
     use damper_onnx::graph::GraphOptions;
@@ -141,7 +141,7 @@ mod tests {
 
     fn digits() -> Run {
         let models = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../onnx-models");
-        let source = Source {
+        let source = InputFiles {
             model: models.join("digits-linear.onnx"),
             init_seed: None,
             graph: GraphOptions::default(),

@@ -17,8 +17,8 @@ mod steps;
 
 pub(crate) use steps::train;
 
-use crate::{Clipping, FilterChoice, Noise, NoiseChoice, TestMetrics, TrainConfig, TrainError};
-use damper_accounting::{EpsilonBound, Truncated};
+use crate::{Clipping, FilterChoice, NoiseChoice, NoiseKind, TestMetrics, TrainConfig, TrainError};
+use damper_accounting::{EpsilonBound, TruncationBound};
 use damper_grad::Readout;
 use damper_onnx::SettingError;
 
@@ -27,8 +27,8 @@ pub(crate) const WARNING: &str = "`not_private`: no gradient is clipped and no n
                                   training sample; no epsilon holds";
 
 /// Its price.
-pub(crate) const PRICE: Truncated =
-    Truncated { price: EpsilonBound { epsilon: f64::INFINITY, order: None }, delta: 0.0 };
+pub(crate) const PRICE: TruncationBound =
+    TruncationBound { price: EpsilonBound { epsilon: f64::INFINITY, order: None }, delta: 0.0 };
 
 /// Refuses settings of clipping, noise and filters, which such a run has none of, by name.
 pub(crate) fn check(config: &TrainConfig) -> Result<(), TrainError> {
@@ -43,7 +43,7 @@ pub(crate) fn check(config: &TrainConfig) -> Result<(), TrainError> {
         () if method.clipping != Clipping::default() => ("clipping", "", clip),
         () if method.count_non_finite => ("count_non_finite", "", clip),
         () if method.noise_schedule != NoiseChoice::Constant => ("noise_schedule", "", noise),
-        () if config.noise != Noise::Discrete => ("noise", "continuous", noise),
+        () if config.noise != NoiseKind::Discrete => ("noise", "continuous", noise),
         () if config.readout != Readout::PerSample => ("readout", "clipped-sum", clip),
         () if config.truncate.is_some() => (
             "truncate",

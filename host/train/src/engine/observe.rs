@@ -1,6 +1,6 @@
 //! Observers of a run's inside: the audit of the mechanism. A run without an observer takes the same path.
 
-use crate::engine::step_loop::Sum;
+use crate::engine::step_loop::StepSum;
 use crate::engine::worker::Point;
 use damper_core::accounting::SampledGaussian;
 use damper_core::count::Query;
@@ -18,7 +18,7 @@ pub struct Summed<'a> {
     /// The points at which the gradients were taken.
     pub points: &'a [Point],
     /// The clipped sum.
-    pub sum: Sum,
+    pub sum: StepSum,
     /// The threshold's query that the samples were counted for.
     pub query: Query,
     /// The counts, without noise.

@@ -11,12 +11,12 @@ pub mod group;
 pub(crate) mod sharded_state;
 
 use crate::choice::{FilterState, OptimizerState};
-use crate::engine::generator::ChaCha20;
+use crate::engine::generator::RunGenerator;
 use crate::engine::iterates::Iterates;
-use crate::engine::ranks::group::{Cut, Group, Pieces, RankError, Word, Words, agree, block_of};
+use crate::engine::ranks::group::{Cut, Group, Pieces, RankError, RankWord, Words, agree, block_of};
 use crate::engine::ranks::sharded_state::{Block, WholeState, answer};
 use crate::engine::trained::Trained;
-use crate::engine::worker::{Accumulate, Layout, Opened, Step, draw_parts};
+use crate::engine::worker::{Accumulate, Opened, ParamLayout, RunStep, draw_parts};
 use crate::state::checkpoint::{Moment, Saved};
 use crate::{Run, TrainError};
 use damper_access::Unreleased;
@@ -49,10 +49,10 @@ impl<'a> Ranks<'a> {
     pub(crate) fn new(group: &'a dyn Group, run: &Run, threads: usize) -> Result<Self, TrainError> {
         let all = group.all_gather(&(threads as u64).to_le_bytes())?;
         let threads = all.iter().filter_map(|bytes| Some(u64::from_le_bytes(bytes.as_slice().try_into().ok()?))).max();
-        let most = (NoisePart::<damper_core::noise::ContinuousGaussian, ChaCha20>::MOST / group.size()).max(1);
+        let most = (NoisePart::<damper_core::noise::ContinuousGaussian, RunGenerator>::MOST / group.size()).max(1);
         let parts = usize::try_from(threads.unwrap_or(1)).unwrap_or(most).clamp(1, most);
         let unit = 1 << run.config.grid_bits;
-        let (rank, size, dim) = (group.rank(), group.size(), Layout::new(&run.model.grad).dim());
+        let (rank, size, dim) = (group.rank(), group.size(), ParamLayout::new(&run.model.grad).dim());
         // Less than a chunk a rank is not worth an exchange.
         let has_blocks = size > 1 && run.price.terms.correlated.is_none() && dim >= size * CHUNK;
         let noise = has_blocks.then(|| {
@@ -238,7 +238,7 @@ impl<'a> Ranks<'a> {
         taken: Taken<'_, '_, M, O, OS>,
         workers: &impl Accumulate<M>,
         params: &mut [f32],
-        generator: &ChaCha20,
+        generator: &RunGenerator,
     ) -> Result<(), TrainError> {
         let opened = match (taken, &self.noise) {
             (Taken::Block(opened), _) => {
@@ -302,7 +302,7 @@ impl<W> Blocks<'_, W> {
 
 impl<S: grid::Word + Into<i64>> Pieces for Blocks<'_, S> {
     fn fill(&mut self, index: usize, to: Words<'_>) {
-        fn fill<S: grid::Word + Into<i64>, W: Word>(
+        fn fill<S: grid::Word + Into<i64>, W: RankWord>(
             blocks: &Blocks<'_, S>,
             index: usize,
             to: &mut [W],
@@ -349,7 +349,7 @@ fn take<W: grid::Word>(words: &mut [SumWord<W>], totals: Words<'_>) {
 /// A step that is open: of all coordinates, or of those of a rank.
 pub(crate) enum Taken<'a, 'l, M: Trained, O: Optimizer<OS>, OS> {
     Whole(Opened<'a, 'l, M, O, OS>),
-    Block(OpenBlock<'a, Step<'l, M, O>, FilterState, OS>),
+    Block(OpenBlock<'a, RunStep<'l, M, O>, FilterState, OS>),
 }
 
 impl<'a, 'l, M: Trained, O: Optimizer<OS>, OS> Taken<'a, 'l, M, O, OS> {

@@ -1,12 +1,12 @@
 //! The gradient graph on made-up numbers, before any sample is read: a runtime that computes a gradient wrong would train a
 //! wrong model without a word.
 
-use crate::engine::worker::{Layout, plan};
+use crate::engine::worker::{ParamLayout, plan};
 use damper_grad::GradGraph;
 use damper_onnx::TensorRef;
 use damper_onnx::graph::DType;
 use damper_onnx::{Dim, TensorSpec};
-use damper_runtime::{Backend, BackendError, Plan, Session};
+use damper_runtime::{Backend, BackendError, Session, SessionSpec};
 use std::hash::{DefaultHasher, Hasher};
 use std::num::NonZeroUsize;
 
@@ -75,7 +75,7 @@ pub(crate) fn independence(
 pub(crate) fn independence_of(
     session: &mut dyn Session,
     grad: &GradGraph,
-    plan: &Plan,
+    plan: &SessionSpec,
     params: &[f32],
 ) -> Result<Independence, BackendError> {
     Ok(rehearsed_by(session, grad, plan, params)?.independence)
@@ -85,7 +85,7 @@ pub(crate) fn independence_of(
 fn rehearsed_by(
     session: &mut dyn Session,
     grad: &GradGraph,
-    plan: &Plan,
+    plan: &SessionSpec,
     params: &[f32],
 ) -> Result<Rehearsed, BackendError> {
     let by_row = |spec: &TensorSpec| spec.shape.first() == Some(&Dim::Batch);
@@ -130,11 +130,11 @@ fn rehearsed_by(
 }
 
 /// Made-up numbers for the inputs of `plan`.
-pub(crate) fn made_up(grad: &GradGraph, plan: &Plan, params: &[f32]) -> Vec<Made> {
+pub(crate) fn made_up(grad: &GradGraph, plan: &SessionSpec, params: &[f32]) -> Vec<Made> {
     let rows = plan.batch;
     let mut draw = Draw(1);
     let data = grad.inputs.len() + grad.labels.iter().len();
-    let layout = Layout::new(grad);
+    let layout = ParamLayout::new(grad);
     let values: Vec<&[f32]> = (0..grad.points).flat_map(|_| layout.split(params)).collect();
     plan.inputs
         .iter()

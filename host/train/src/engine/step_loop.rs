@@ -2,17 +2,17 @@
 //! memory, and the way from a draw to the sum.
 
 use crate::choice::{FilterState, OptimizerState};
-use crate::engine::galore::{Form, forms};
-use crate::engine::generator::ChaCha20;
+use crate::engine::galore::{MatrixShape, forms};
+use crate::engine::generator::RunGenerator;
 use crate::engine::rehearsal::self_test;
 use crate::engine::sampler::BatchSampler;
-use crate::engine::trained::{Correlated, Trained};
+use crate::engine::trained::{CorrelatedMechanism, Trained};
 use crate::engine::watched::{GradientWatch, Watched, WatchedState, WatchedThreshold, WatchedThresholdState};
 use crate::engine::worker::{
-    Accumulate, ClippedSums, GradientObserver, GradsAt, Layout, OUTPUTS, Opened, PerSampleGradients, Point, SUMS,
-    Sessions, Step, Views,
+    Accumulate, ClippedSums, GradientObserver, GradsAt, OUTPUTS, Opened, ParamLayout, PerSampleGradients, Point,
+    RunStep, SUMS, Sessions, Views,
 };
-use crate::{Noise, Run, TrainConfig, TrainError};
+use crate::{NoiseKind, Run, TrainConfig, TrainError};
 use damper_access::Unreleased;
 use damper_accounting::Sampler;
 use damper_core::accounting::{Rate, SampledGaussian};
@@ -34,26 +34,26 @@ pub type State<M, OS> =
 
 /// The words of a sum.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Sum {
+pub enum StepSum {
     /// Grid units: exact.
     Grid(Vec<i64>),
     /// Floats: not exact.
     Floats(Vec<f32>),
 }
 
-impl From<Vec<SumWord<i64>>> for Sum {
+impl From<Vec<SumWord<i64>>> for StepSum {
     fn from(words: Vec<SumWord<i64>>) -> Self {
         Self::Grid(words.into_iter().map(|word| word.get(Unreleased::claim())).collect())
     }
 }
 
-impl From<Vec<SumWord<i32>>> for Sum {
+impl From<Vec<SumWord<i32>>> for StepSum {
     fn from(words: Vec<SumWord<i32>>) -> Self {
         Self::Grid(words.into_iter().map(|word| word.get(Unreleased::claim()).into()).collect())
     }
 }
 
-impl From<Vec<SumWord<f32>>> for Sum {
+impl From<Vec<SumWord<f32>>> for StepSum {
     fn from(words: Vec<SumWord<f32>>) -> Self {
         Self::Floats(words.into_iter().map(|word| word.get(Unreleased::claim())).collect())
     }
@@ -69,7 +69,7 @@ pub trait StepLoop {
     where
         M: Trained,
         G: Accumulate<M>,
-        Sum: From<Vec<M::Word>>;
+        StepSum: From<Vec<M::Word>>;
 }
 
 /// The graph that the workers of `run` take samples through, and how the outputs that they read begin.
@@ -91,11 +91,11 @@ pub fn go<C: StepLoop>(run: &Run, backend: &dyn Backend, step_loop: C) -> Result
     let continuous = || ContinuousGaussian::new(run.price.terms.multiplier);
     if let Some(correlated) = &run.price.terms.correlated {
         let workers = PerSampleGradients::new(&sessions)?;
-        let mechanism: Correlated = correlated.mechanism()?;
+        let mechanism: CorrelatedMechanism = correlated.mechanism()?;
         return step_loop.go(mechanism, workers);
     }
     match (run.config.noise, run.price.terms.sigma_grid, &run.model.clipped) {
-        (Noise::Discrete, Some(sigma), None) => {
+        (NoiseKind::Discrete, Some(sigma), None) => {
             let grid = Grid::new(run.config.grid_bits)?;
             let has_one_sigma = run.price.terms.noise_schedule == AnyNoise::Schedule(NoiseSchedule::Constant);
             // The same bits, and half the memory to go through for each sample.
@@ -126,13 +126,13 @@ fn expected_draw(config: &TrainConfig, rate: Rate, samples: usize) -> u32 {
 
 /// The layers of the run's clipping rule, which its step borrows.
 pub fn layers(run: &Run) -> Vec<Layer> {
-    run.config.method.clipping.layers(Layout::new(&run.model.grad).lengths())
+    run.config.method.clipping.layers(ParamLayout::new(&run.model.grad).lengths())
 }
 
 /// The event of step `number`, which is priced with others if an event is several steps.
 pub fn event<M: Trained, O: Clone>(
     run: &Run,
-    step: &Step<'_, M, O>,
+    step: &RunStep<'_, M, O>,
     number: u32,
 ) -> Result<SampledGaussian, TrainError> {
     Ok(match (&run.price.terms.correlated, step.slots().mechanism.whole()) {
@@ -150,7 +150,7 @@ pub fn step<'a, M: Trained, O: Clone, OS>(
     noise: M::NoiseState,
     layers: &'a [Layer],
     around: impl FnOnce(OptimizerSlot, OptimizerState) -> (O, OS),
-) -> Result<(Step<'a, M, O>, State<M, OS>), TrainError> {
+) -> Result<(RunStep<'a, M, O>, State<M, OS>), TrainError> {
     step_of(run, mechanism, noise, layers, None, around)
 }
 
@@ -161,9 +161,9 @@ pub fn watched_step<'a, M: Trained>(
     mechanism: M,
     noise: M::NoiseState,
     layers: &'a [Layer],
-) -> Result<(Step<'a, M, Watched<OptimizerSlot>>, State<M, WatchedState<OptimizerState>>), TrainError> {
+) -> Result<(RunStep<'a, M, Watched<OptimizerSlot>>, State<M, WatchedState<OptimizerState>>), TrainError> {
     step(run, mechanism, noise, layers, |optimizer, state| {
-        let watch = Some(GradientWatch::new(Layout::new(&run.model.grad).dim()));
+        let watch = Some(GradientWatch::new(ParamLayout::new(&run.model.grad).dim()));
         (Watched(optimizer), WatchedState { inner: state, watch })
     })
 }
@@ -177,12 +177,12 @@ pub fn step_of<'a, M: Trained, O: Clone, OS>(
     layers: &'a [Layer],
     coordinates: Option<usize>,
     around: impl FnOnce(OptimizerSlot, OptimizerState) -> (O, OS),
-) -> Result<(Step<'a, M, O>, State<M, OS>), TrainError> {
+) -> Result<(RunStep<'a, M, O>, State<M, OS>), TrainError> {
     let (config, method) = (&run.config, &run.config.method);
-    let dim = Layout::new(&run.model.grad).dim();
+    let dim = ParamLayout::new(&run.model.grad).dim();
     let (filter, filter_state) = method.filter.build(coordinates.unwrap_or(dim))?;
     let (threshold, threshold_state) = method.threshold.build(method.count_non_finite)?;
-    let forms = coordinates.map_or_else(|| forms(&run.model.grad), |rows| vec![Form { rows, columns: 1 }]);
+    let forms = coordinates.map_or_else(|| forms(&run.model.grad), |rows| vec![MatrixShape { rows, columns: 1 }]);
     let (optimizer, optimizer_state) = config.optimizer.build(&forms)?;
     let (optimizer, optimizer_state) = around(optimizer, optimizer_state);
     let step = PrivateStep::new(Slots {
@@ -222,7 +222,7 @@ impl Draw {
         opened: &Opened<'_, '_, M, O, OS>,
         split: &Split,
         others: u32,
-        generator: &ChaCha20,
+        generator: &RunGenerator,
     ) where
         O: Optimizer<OS>,
     {
@@ -239,7 +239,7 @@ impl Draw {
         split: &Split,
         workers: &mut impl Accumulate<M>,
         params: &[f32],
-        generator: &ChaCha20,
+        generator: &RunGenerator,
         grad_observer: Option<&mut dyn GradientObserver>,
     ) -> Result<usize, BackendError>
     where

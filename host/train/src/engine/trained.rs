@@ -1,7 +1,7 @@
 //! The mechanisms of the trainer, and the memory of their noise.
 
 use crate::choice::AnyThreshold;
-use crate::engine::generator::ChaCha20;
+use crate::engine::generator::RunGenerator;
 use crate::engine::worker::SHAPES;
 use damper_core::accounting::SampledGaussian;
 use damper_core::error::{CallError, ConfigError};
@@ -40,7 +40,7 @@ pub trait Trained: Mechanism<Word: Send> + Send + Sync {
     /// # Errors
     ///
     /// The mechanism is for another number of parameters.
-    fn noise(&self, dim: usize, first: u32, generator: &ChaCha20) -> Result<Self::NoiseState, CallError>;
+    fn noise(&self, dim: usize, first: u32, generator: &RunGenerator) -> Result<Self::NoiseState, CallError>;
 
     /// The integers of a sum on the grid.
     type Integer: Word + Into<i64>;
@@ -62,7 +62,7 @@ macro_rules! exact {
         impl Trained for DiscreteGaussian<$word> {
             type Integer = $word;
 
-            fn noise(&self, _: usize, _: u32, _: &ChaCha20) -> Result<(), CallError> {
+            fn noise(&self, _: usize, _: u32, _: &RunGenerator) -> Result<(), CallError> {
                 Ok(())
             }
 
@@ -83,7 +83,7 @@ exact!(i64);
 impl Trained for ContinuousGaussian {
     type Integer = i64;
 
-    fn noise(&self, _: usize, _: u32, _: &ChaCha20) -> Result<(), CallError> {
+    fn noise(&self, _: usize, _: u32, _: &RunGenerator) -> Result<(), CallError> {
         Ok(())
     }
 
@@ -102,7 +102,7 @@ pub type Correlated = CorrelatedGaussian<i64, AnyCorrelation, Vec<NoiseWord>>;
 impl Trained for Correlated {
     type Integer = i64;
 
-    fn noise(&self, dim: usize, first: u32, generator: &ChaCha20) -> Result<Self::NoiseState, CallError> {
+    fn noise(&self, dim: usize, first: u32, generator: &RunGenerator) -> Result<Self::NoiseState, CallError> {
         let words = dim * damper_core::noise::Correlation::words(self.correlation());
         let mut state = CorrelatedState::new((0..words).map(|_| NoiseWord::ZERO).collect());
         if first > 0 {

@@ -1,6 +1,6 @@
 //! Watched optimizers and thresholds: an audit sees the values that were released to them. They work unchanged.
 
-use crate::choice::{AnyThreshold, AnyThresholdState};
+use crate::choice::{AnyThresholdState, ThresholdRule};
 use damper_core::error::CallError;
 use damper_core::numerics::digest::Digest;
 use damper_core::optimizer::{Begin, Optimizer};
@@ -88,7 +88,7 @@ impl<O: Optimizer<OS>, OS> Optimizer<WatchedState<OS>> for Watched<O> {
 
 /// A rule for the clip, unchanged.
 #[derive(Clone, Copy)]
-pub struct WatchedThreshold(pub AnyThreshold);
+pub struct WatchedThreshold(pub ThresholdRule);
 
 /// Its memory.
 pub struct WatchedThresholdState {
@@ -111,7 +111,7 @@ pub struct ThresholdWatch {
 
 impl Threshold for WatchedThreshold {
     type State = WatchedThresholdState;
-    type Counts = <AnyThreshold as Threshold>::Counts;
+    type Counts = <ThresholdRule as Threshold>::Counts;
 
     fn clip(&self, state: &WatchedThresholdState) -> f32 {
         self.0.clip(&state.inner)

@@ -15,7 +15,7 @@ mod reader;
 mod views;
 
 pub(crate) use clipped_sum::ClippedSums;
-pub use exact::{ExactGradients, Rows};
+pub use exact::{ChunkRows, ExactGradients};
 pub use parts::OUTPUTS;
 pub use per_sample::PerSampleGradients;
 pub use plain_sum::PlainSums;
@@ -34,14 +34,14 @@ use damper_core::step::{NoisePart, Open, PrivateStep};
 use damper_data::{Batch, Chunk, Normalize, Split};
 use damper_grad::GradGraph;
 use damper_onnx::{TensorRef, TensorSpec};
-use damper_runtime::{Backend, BackendError, Kept, Plan, Session};
+use damper_runtime::{Backend, BackendError, KeptInputs, Session, SessionSpec};
 use prost::Message;
 use std::num::NonZeroUsize;
 
 /// A step of the trainer's that takes samples, whatever optimizer `O` with memory `OS` follows it, with layers that live for `'l`.
-pub type Opened<'a, 'l, M, O, OS> = Open<'a, Step<'l, M, O>, FilterState, OS>;
+pub type Opened<'a, 'l, M, O, OS> = Open<'a, RunStep<'l, M, O>, FilterState, OS>;
 /// The step of a run, with optimizer `O`.
-pub type Step<'l, M, O> = PrivateStep<FilterSlot, O, M, WatchedThreshold, AnyClip<'l>, Declared<AnyNoise>>;
+pub type RunStep<'l, M, O> = PrivateStep<FilterSlot, O, M, WatchedThreshold, AnyClip<'l>, Declared<AnyNoise>>;
 
 /// Who is shown each drawn sample's mixed gradient, bit for bit as the core takes it, in the order of the chunks: a recording, or
 /// an audit. Null samples have none.
@@ -172,12 +172,12 @@ fn fill(batch: &mut Batch, split: &Split, chunk: Chunk<'_>) -> Result<(), Backen
 }
 
 /// `grad` cut down to those outputs, encoded, and what it is to be loaded for.
-pub fn plan(grad: &GradGraph, prefixes: &[&str], rows: NonZeroUsize) -> (Vec<u8>, Plan) {
+pub fn plan(grad: &GradGraph, prefixes: &[&str], rows: NonZeroUsize) -> (Vec<u8>, SessionSpec) {
     let is_wanted = |spec: &&TensorSpec| prefixes.iter().any(|prefix| spec.name.starts_with(prefix));
     let outputs: Vec<TensorSpec> = grad.outputs.iter().filter(is_wanted).cloned().collect();
     let names: Vec<&str> = outputs.iter().map(|spec| spec.name.as_str()).collect();
     let model = keep_outputs(&grad.model, &names).encode_to_vec();
-    (model, Plan { batch: rows.get(), threads: 1, inputs: grad.feeds(), outputs })
+    (model, SessionSpec { batch: rows.get(), threads: 1, inputs: grad.feeds(), outputs })
 }
 
 /// Prefixes of the outputs that [`ClippedSums`] read.
@@ -185,11 +185,11 @@ pub const SUMS: [&str; 2] = ["dp.norm", "dp.sum."];
 
 /// Offsets of the parameters in the flat vector, in order, and its length.
 #[derive(Clone, Debug)]
-pub struct Layout {
+pub struct ParamLayout {
     lengths: Vec<usize>,
 }
 
-impl Layout {
+impl ParamLayout {
     /// Of the parameters of `grad`.
     pub fn new(grad: &GradGraph) -> Self {
         Self { lengths: grad.parameters.iter().map(|spec| spec.elements(1)).collect() }
@@ -206,8 +206,8 @@ impl Layout {
     }
 
     /// The parts of a flat vector as inputs of many runs.
-    pub fn kept<'a>(&'a self, flat: &'a [f32]) -> Kept<'a> {
-        Kept::new(self.split(flat).map(TensorRef::F32).collect())
+    pub fn kept<'a>(&'a self, flat: &'a [f32]) -> KeptInputs<'a> {
+        KeptInputs::new(self.split(flat).map(TensorRef::F32).collect())
     }
 
     /// The parts of a flat vector, one a parameter.

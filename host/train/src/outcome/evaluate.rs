@@ -4,15 +4,15 @@ use crate::Run;
 use crate::TrainError;
 use crate::engine::prune::keep_outputs;
 use crate::engine::rehearsal::{Made, made_up};
-use crate::engine::worker::{Layout, new_batch};
+use crate::engine::worker::{ParamLayout, new_batch};
 use crate::outcome::LastIterate;
 use crate::outcome::class_metrics::{ClassMetrics, MOST_CLASSES, Tally};
 use crate::plan::inputs::class_axis;
 use damper_core::count::held_out::HeldOutSums;
 use damper_data::{Batch, BatchLabels, Labels, Split, chunks};
-use damper_grad::{Loss, Reduction};
+use damper_grad::{Loss, LossReduction};
 use damper_onnx::Dim;
-use damper_runtime::{Backend, BackendError, Inputs, Plan, Session, open};
+use damper_runtime::{Backend, BackendError, Inputs, Session, SessionSpec, open};
 use prost::Message;
 use std::num::NonZeroUsize;
 
@@ -24,7 +24,7 @@ pub(crate) struct Evaluator {
     session: Box<dyn Session>,
     batch: Batch,
     kind: Kind,
-    reduction: Reduction,
+    reduction: LossReduction,
     /// A squared error of scaled labels is so much in the labels' unit.
     unit: f64,
     /// Labels and answers of the last evaluation.
@@ -85,7 +85,7 @@ pub(crate) fn loss_unit(run: &Run) -> f64 {
 /// The backend is absent or fails.
 pub fn exact_figures(run: &Run, params: &[f32], split: &Split) -> Result<(f64, Option<f64>), TrainError> {
     let backend = open(run.config.backend)?;
-    let layout = Layout::new(&run.model.grad);
+    let layout = ParamLayout::new(&run.model.grad);
     Ok(Evaluator::new(backend.as_ref(), run, split)?.evaluate(split, &layout, params)?)
 }
 
@@ -109,7 +109,7 @@ impl Evaluator {
         };
         let output = output.filter(|_| !matches!(kind, Kind::None));
         let outputs: Vec<_> = find("dp.loss").into_iter().chain(output).collect();
-        let plan = Plan {
+        let plan = SessionSpec {
             batch: ROWS.get(),
             threads: 1,
             inputs: grad.inputs.iter().chain(&grad.labels).chain(&grad.parameters).cloned().collect(),
@@ -131,12 +131,12 @@ impl Evaluator {
     pub(crate) fn evaluate(
         &mut self,
         split: &Split,
-        layout: &Layout,
+        layout: &ParamLayout,
         params: &[f32],
     ) -> Result<(f64, Option<f64>), BackendError> {
         let (mut loss, mut losses) = (0.0, 0.0);
         let (mut right, mut answers) = (0u64, 0u64);
-        let mean = self.reduction == Reduction::Mean;
+        let mean = self.reduction == LossReduction::Mean;
         let (kind, mut tally) = (self.kind, self.empty_tally(split));
         self.each_output(split, layout, params, &mut |loss_of_row, output, labels| {
             if let Some(tally) = &mut tally {
@@ -158,7 +158,7 @@ impl Evaluator {
     pub(crate) fn last_iterate(
         &mut self,
         split: &Split,
-        layout: &Layout,
+        layout: &ParamLayout,
         params: &[f32],
         mean: Option<&[f32]>,
     ) -> Result<Option<LastIterate>, BackendError> {
@@ -174,7 +174,7 @@ impl Evaluator {
     pub(crate) fn class_metrics(
         &mut self,
         split: &Split,
-        layout: &Layout,
+        layout: &ParamLayout,
         params: &[f32],
     ) -> Result<Option<ClassMetrics>, BackendError> {
         if self.tally.is_none() && self.empty_tally(split).is_some() {
@@ -203,7 +203,7 @@ impl Evaluator {
     pub(crate) fn sums(
         &mut self,
         split: &Split,
-        layout: &Layout,
+        layout: &ParamLayout,
         params: &[f32],
         loss_bound: f32,
     ) -> Result<HeldOutSums<2>, BackendError> {
@@ -221,7 +221,7 @@ impl Evaluator {
     fn each_output(
         &mut self,
         split: &Split,
-        layout: &Layout,
+        layout: &ParamLayout,
         params: &[f32],
         reader: &mut dyn FnMut(f32, &[f32], RowLabels<'_>),
     ) -> Result<(), BackendError> {

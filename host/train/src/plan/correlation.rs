@@ -5,9 +5,9 @@
 
 use crate::engine::sampler::epoch_steps;
 use crate::plan::before_steps::BeforeSteps;
-use crate::{Budget, Noise, NoiseChoice, NoiseCorrelation, TrainConfig, TrainError};
+use crate::{Budget, NoiseChoice, NoiseCorrelation, NoiseKind, TrainConfig, TrainError};
 use damper_accounting::factor::{Objective, optimize, optimize_banded};
-use damper_accounting::{AccountingError, CorrelatedRun, Plan, Sampler, Schedule};
+use damper_accounting::{AccountingError, CorrelatedRun, DrawSchedule, Plan, Sampler};
 use damper_core::accounting::Rate;
 use damper_core::noise::{AnyCorrelation, Correlation, Participation};
 use damper_onnx::SettingError;
@@ -51,7 +51,7 @@ pub(crate) fn check(config: &TrainConfig) -> Result<(), TrainError> {
             "its noise reaches past a cycle of groups, so two draws of a sample would share noise; use banded:B, or `sampler` \
              min-separation",
         ),
-        _ if config.noise == Noise::Continuous => {
+        _ if config.noise == NoiseKind::Continuous => {
             Some("is proven for integers, where rounding is part of the price; use `noise` discrete")
         }
         _ if config.method.threshold.wants_count_noise() => Some(
@@ -140,7 +140,7 @@ pub(crate) fn priced(
     let run = unpriced(config, steps, samples, parameters, rate)?;
     let (event, times) = run.event()?;
     let release = BeforeSteps::of(config)?.joint()?;
-    let schedule = Schedule { release, ..Schedule::constant(config.accountant, event.rate(), times) };
+    let schedule = DrawSchedule { release, ..DrawSchedule::constant(config.accountant, event.rate(), times) };
     let at = |multiplier: f64| -> Result<(CorrelatedRun, Plan), AccountingError> {
         let run = run.with_multiplier(multiplier)?;
         let (event, times) = run.event()?;

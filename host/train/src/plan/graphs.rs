@@ -1,6 +1,6 @@
 //! The gradient graphs of a run, their physical batch and their initial parameters.
 
-use crate::{Clipping, Noise, TrainConfig, TrainError};
+use crate::{Clipping, NoiseKind, TrainConfig, TrainError};
 use damper_grad::{Cost, DeriveOptions, GradGraph, Readout, derive};
 use damper_onnx::SettingError;
 use damper_onnx::graph::Graph;
@@ -25,7 +25,7 @@ pub(super) fn clipped(
         Readout::ClippedSum => {}
         _ => return Err(SettingError::new("readout", "", "training takes per-sample or clipped-sum").into()),
     }
-    if config.noise != Noise::Continuous {
+    if config.noise != NoiseKind::Continuous {
         let problem = "its bound holds in the backend's floats, not in integers; add `noise` continuous, or use `readout` \
                        per-sample, which is exact";
         return Err(SettingError::new("readout", "clipped-sum", problem).into());

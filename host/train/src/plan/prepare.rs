@@ -1,12 +1,12 @@
 //! Everything that is fixed before the first step: the graphs, the rate, the noise, the privacy cost.
 
-use crate::engine::worker::Layout;
+use crate::engine::worker::ParamLayout;
 use crate::plan::check::check_settings;
 use crate::plan::graphs::{clipped, initial, physical_batch};
 use crate::plan::model::Model;
 use crate::plan::price::price;
-use crate::plan::read::{Read, Source, check_label_scale, read};
-use crate::plan::run::HeldOut;
+use crate::plan::read::{InputFiles, ModelAndData, check_label_scale, read};
+use crate::plan::run::HeldOutChoice;
 use crate::plan::terms::Price;
 use crate::plan::warnings::{data as of_data, released_noise, settings};
 use crate::state::recording;
@@ -22,7 +22,7 @@ use std::sync::Arc;
 /// # Errors
 ///
 /// A setting, the model or the data is at fault; the message says which, and what to do.
-pub fn prepare(source: &Source, config: TrainConfig) -> Result<Run, TrainError> {
+pub fn prepare(source: &InputFiles, config: TrainConfig) -> Result<Run, TrainError> {
     prepare_on(source, config, Ok)
 }
 
@@ -32,7 +32,7 @@ pub fn prepare(source: &Source, config: TrainConfig) -> Result<Run, TrainError> 
 ///
 /// As [`prepare`], or those of `change`.
 pub fn prepare_on(
-    source: &Source,
+    source: &InputFiles,
     mut config: TrainConfig,
     change: impl FnOnce(Dataset) -> Result<Dataset, TrainError>,
 ) -> Result<Run, TrainError> {
@@ -42,12 +42,13 @@ pub fn prepare_on(
     let mut of_run = source.clone();
     // What is scaled by released constants is rounded after that.
     of_run.data_options.unrounded = config.normalize_private.is_some();
-    let Read { model: onnx, adapted, warnings: of_model, init_seed, mut graph, grad, derive, data } = read(&of_run)?;
+    let ModelAndData { model: onnx, adapted, warnings: of_model, init_seed, mut graph, grad, derive, data } =
+        read(&of_run)?;
     check_label_scale(&onnx, &source.data_options, &data)?;
     let data = change(data)?;
     let clipped = clipped(&graph, &source.derive, &config)?;
 
-    let mut priced = price(&mut config, data.train.len() as u64, Layout::new(&grad).dim())?;
+    let mut priced = price(&mut config, data.train.len() as u64, ParamLayout::new(&grad).dim())?;
     let of_noise = released_noise::all(&config, &data.train)?;
     check_data(&config, &data)?;
     let cost = clipped.as_ref().unwrap_or(&grad).cost;
@@ -65,7 +66,7 @@ pub fn prepare_on(
     let params = initial(&graph, &grad);
     // A copy of all parameters less for the whole run.
     graph.parameters.iter_mut().filter(|p| p.trained).for_each(|p| p.initial.data = TensorData::F32(vec![]));
-    let held_out = HeldOut {
+    let held_out = HeldOutChoice {
         of_training_file: matches!(source.data_options.test, Some(TestSource::Fraction(_))),
         are_stratified: source.data_options.stratify,
     };

@@ -11,7 +11,7 @@ use crate::plan::held_out::{PrivateMetrics, steps_between};
 use crate::plan::terms::Price;
 use crate::plan::warnings::Warnings;
 use crate::{Budget, Terms, TestMetrics, TrainConfig, TrainError};
-use damper_accounting::{Plan, Truncated, Truncation};
+use damper_accounting::{Plan, Truncation, TruncationBound};
 use damper_budget::evaluations;
 use damper_grad::Loss;
 use rates::Rates;
@@ -71,7 +71,7 @@ impl Price {
         has_held_out: bool,
     ) -> Result<Self, TrainError> {
         let Priced { terms, cut, plan, .. } = priced;
-        let Truncated { price: training, delta: plan_delta } = match &plan {
+        let TruncationBound { price: training, delta: plan_delta } = match &plan {
             Some(plan) => of_training(config, plan, terms.truncation, cut)?,
             None => not_private::PRICE,
         };
@@ -92,11 +92,11 @@ pub(super) fn of_training(
     plan: &Plan,
     truncation: Option<Truncation>,
     cut: f64,
-) -> Result<Truncated, TrainError> {
+) -> Result<TruncationBound, TrainError> {
     let price = |delta| plan.epsilon(config.accountant, delta);
     Ok(match truncation {
         Some(truncation) => truncation.price(config.delta, cut, price)?,
-        None => Truncated { price: price(config.delta)?, delta: config.delta },
+        None => TruncationBound { price: price(config.delta)?, delta: config.delta },
     })
 }
 

@@ -18,7 +18,7 @@ use std::path::PathBuf;
 
 /// Sources of model and data.
 #[derive(Clone, Debug)]
-pub struct Source {
+pub struct InputFiles {
     /// The `.onnx` file.
     pub model: PathBuf,
     /// Seed of the weights that the file leaves out; not of a run's noise.
@@ -46,7 +46,7 @@ pub(super) struct Network {
 }
 
 /// Reads and derives the model of `source`, without its data.
-pub(super) fn network(source: &Source) -> Result<Network, TrainError> {
+pub(super) fn network(source: &InputFiles) -> Result<Network, TrainError> {
     let (loaded, adapted) = match &source.lora {
         None => (init::load(&source.model, source.init_seed)?, None),
         Some(lora) => {
@@ -67,7 +67,7 @@ pub(super) fn network(source: &Source) -> Result<Network, TrainError> {
 
 /// A model and its data, read.
 #[derive(Debug)]
-pub struct Read {
+pub struct ModelAndData {
     pub(super) model: ModelProto,
     pub(super) adapted: Option<Adapted>,
     /// Warnings about the model, one line each.
@@ -87,7 +87,7 @@ pub struct Read {
 /// # Errors
 ///
 /// The model or the data is at fault; the message says which, and what to do.
-pub fn read(source: &Source) -> Result<Read, TrainError> {
+pub fn read(source: &InputFiles) -> Result<ModelAndData, TrainError> {
     let Network { model, mut adapted, mut warnings, init_seed, graph, grad } = network(source)?;
     let output = loss_output(&source.derive, &graph)?;
     let data_options = DataOptions {
@@ -110,7 +110,7 @@ pub fn read(source: &Source) -> Result<Read, TrainError> {
         }
     };
     warnings.extend(of_model);
-    Ok(Read { model, adapted, warnings, init_seed, graph, grad, derive, data })
+    Ok(ModelAndData { model, adapted, warnings, init_seed, graph, grad, derive, data })
 }
 
 /// Refuses scaled labels for a model whose output is in the unit of others.

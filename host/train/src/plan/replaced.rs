@@ -1,7 +1,7 @@
 //! A prepared run on other data, or with another network, for audits: its privacy cost stays as it is.
 
 use crate::engine::sampler::steps_per_event;
-use crate::engine::worker::Layout;
+use crate::engine::worker::ParamLayout;
 use crate::plan::correlation::fitted;
 use crate::plan::graphs::{as_read, clipped, initial, physical_batch};
 use crate::plan::inputs::loss_output;
@@ -24,7 +24,7 @@ impl Run {
         let Run { config, model, data, price, .. } = self;
         let correlated = price.terms.correlated;
         let correlated = correlated
-            .map(|noise| fitted(noise, config, steps, train.len() as u64, Layout::new(&model.grad).dim()))
+            .map(|noise| fitted(noise, config, steps, train.len() as u64, ParamLayout::new(&model.grad).dim()))
             .transpose()?;
         let steps_per_event = steps_per_event(config, train.len() as u64, steps);
         let Dataset { sample, names, notes, .. } = &**data;

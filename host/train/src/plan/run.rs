@@ -22,7 +22,7 @@ pub struct Run {
     /// The data.
     pub data: Arc<Dataset>,
     /// The choice of the held-out rows.
-    pub held_out: HeldOut,
+    pub held_out: HeldOutChoice,
     /// Rate, steps, noise and privacy cost.
     pub price: Price,
     /// Warnings, for whoever starts the run and for whoever holds the data.
@@ -35,7 +35,7 @@ pub struct Run {
 
 /// The choice of the held-out rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct HeldOut {
+pub struct HeldOutChoice {
     /// True if they are rows of the training file.
     pub of_training_file: bool,
     /// True if they are chosen by class, so that the class of every row is public.

@@ -2,16 +2,16 @@
 
 use crate::config::noise_correlation::NoiseCorrelation;
 use crate::engine::sampler::steps_per_event;
-use crate::engine::worker::Layout;
+use crate::engine::worker::ParamLayout;
 use crate::plan::before_steps::BeforeSteps;
 use crate::plan::check::check_settings;
 use crate::plan::held_out::steps_between;
 use crate::plan::price::{Priced, of_training, price, private_metrics};
-use crate::plan::read::{Source, network};
+use crate::plan::read::{InputFiles, network};
 use crate::plan::terms::Price;
 use crate::plan::tuning::tuning_rate;
-use crate::{Noise, PrivateMetrics, Run, Terms, TestMetrics, TrainConfig, TrainError};
-use damper_accounting::{Correlated, CorrelatedRun, Event, Recorded, RunParts, Sampler};
+use crate::{NoiseKind, PrivateMetrics, Run, Terms, TestMetrics, TrainConfig, TrainError};
+use damper_accounting::{CorrelatedNoise, CorrelatedRun, Event, Recorded, RunParts, Sampler};
 use damper_budget::RunPlan;
 use damper_core::accounting::SampledGaussian;
 use damper_core::grid::Grid;
@@ -48,7 +48,7 @@ pub(crate) fn run_plan(
         _ if terms.correlated.is_some() => {
             Ok(terms.correlated.iter().map(CorrelatedRun::event).collect::<Result<_, _>>()?)
         }
-        (Noise::Discrete, Some(sigma)) => {
+        (NoiseKind::Discrete, Some(sigma)) => {
             let mechanism = DiscreteGaussian::<i64>::new(Grid::new(config.grid_bits)?, sigma)?;
             events(terms, steps_per_event, mechanism)
         }
@@ -78,7 +78,7 @@ pub(crate) fn recorded(
     held_out: &[(SampledGaussian, u64)],
     [normalize, non_finite]: [Option<f64>; 2],
 ) -> Recorded {
-    let correlation = terms.correlated.as_ref().map(Correlated::from);
+    let correlation = terms.correlated.as_ref().map(CorrelatedNoise::from);
     let (draws, held_out) = (Event::draws(config.sampler, draws), Event::releases(held_out));
     let parts = RunParts {
         normalize,
@@ -100,7 +100,7 @@ pub(crate) fn recorded(
 ///
 /// A setting is at fault.
 pub fn plan(
-    source: &Source,
+    source: &InputFiles,
     mut config: TrainConfig,
     samples: u64,
     tuning: Option<f64>,
@@ -115,7 +115,7 @@ pub fn plan(
     // Rounding of correlated noise costs by the number of parameters.
     let parameters = match config.noise_correlation {
         NoiseCorrelation::None => 0,
-        _ => Layout::new(&network(source)?.grad).dim(),
+        _ => ParamLayout::new(&network(source)?.grad).dim(),
     };
     let Priced { terms, cut, plan, .. } = price(&mut config, samples, parameters)?;
     let metrics = match (config.test_metrics, &plan) {

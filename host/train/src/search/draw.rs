@@ -9,7 +9,7 @@
 //!   `j/(m+1) ≤ 1` below.
 
 use crate::TrainError;
-use crate::engine::generator::{self, ChaCha20};
+use crate::engine::generator::{self, RunGenerator};
 use damper_accounting::CandidateCount;
 use damper_accounting::selection::Fraction;
 use damper_core::noise::{Address, Generator, Purpose};
@@ -35,7 +35,7 @@ pub fn candidates(count: CandidateCount, settings: usize, seed: Option<u64>) -> 
     Ok(drawn(count, settings, seed.is_some(), &generator::generator(seed, &mut key)))
 }
 
-fn drawn(count: CandidateCount, settings: usize, is_simulation: bool, generator: &ChaCha20) -> Vec<Candidate> {
+fn drawn(count: CandidateCount, settings: usize, is_simulation: bool, generator: &RunGenerator) -> Vec<Candidate> {
     let mut words = generator.stream(Address { purpose: Purpose::Search, step: 0, chunk: 0 });
     let number = number(count, &mut words);
     let each = |_| Candidate {
@@ -134,7 +134,7 @@ mod tests {
         for text in COUNTS {
             let count: CandidateCount = text.parse().unwrap();
             let chances = chances(count);
-            let generator = ChaCha20::simulation(7);
+            let generator = RunGenerator::simulation(7);
             let mut words = generator.stream(Address { purpose: Purpose::Search, step: 0, chunk: 0 });
             let mut found = vec![0u32; chances.len()];
             for _ in 0..DRAWS {

@@ -11,11 +11,11 @@
 //! its first byte. It is under its name when it is whole. Until then a run that keeps a checkpoint has it beside that name, to go on with
 //! after a stop; another run that fails leaves none.
 
-use crate::choice::{AnyThreshold, AnyThresholdState, FilterState, OptimizerState};
-use crate::engine::worker::{GradientObserver, Layout};
+use crate::choice::{AnyThresholdState, FilterState, OptimizerState, ThresholdRule};
+use crate::engine::worker::{GradientObserver, ParamLayout};
 use crate::state::files::FileError;
 use crate::state::replay::{self, PackWriter, part_of};
-use crate::{Denominator, FilterChoice, Noise, NoiseChoice, Rule, Run, TrainConfig, TrainError};
+use crate::{AdamDenominator, FilterChoice, NoiseChoice, NoiseKind, OptimizerRule, Run, TrainConfig, TrainError};
 use damper_core::clip::Layer;
 use damper_core::filter::Filter;
 use damper_core::grid::Grid;
@@ -55,7 +55,7 @@ pub(crate) fn check(run: &Run) -> Result<(), TrainError> {
     if config.readout == Readout::ClippedSum {
         return refuse("`readout` clipped-sum forms no sample's gradient; use `readout` per-sample".into());
     }
-    if config.noise == Noise::Continuous && config.workers != Some(NonZeroUsize::MIN) {
+    if config.noise == NoiseKind::Continuous && config.workers != Some(NonZeroUsize::MIN) {
         return refuse(
             "with `noise` continuous the sum depends on how threads share the samples; add `workers` 1".into(),
         );
@@ -138,7 +138,7 @@ pub fn recording_part(file: &Path) -> PathBuf {
 }
 
 fn layers(run: &Run) -> Vec<Layer> {
-    run.config.method.clipping.layers(Layout::new(&run.model.grad).lengths())
+    run.config.method.clipping.layers(ParamLayout::new(&run.model.grad).lengths())
 }
 
 /// A recording on its way.
@@ -213,9 +213,9 @@ impl Recording {
             Beginning::New { kept: false } => pack.into_file(&record.file, SETTING)?,
             Beginning::New { kept: true } => pack.into_part(&record.file, SETTING)?,
             Beginning::Resumed { len, .. } => match pack.resume(&record.file, SETTING, len)? {
-                replay::Begun::Part(pack) => pack,
-                replay::Begun::Whole => return Ok(Begun::Whole),
-                replay::Begun::None(why) => return Ok(Begun::Lost(why, own)),
+                replay::PackProgress::Part(pack) => pack,
+                replay::PackProgress::Whole => return Ok(Begun::Whole),
+                replay::PackProgress::None(why) => return Ok(Begun::Lost(why, own)),
             },
         };
         pack.check()?;
@@ -238,7 +238,7 @@ impl Recording {
         params: &[f32],
         filter: &FilterState,
         optimizer: &OptimizerState,
-        (threshold, threshold_state): (&AnyThreshold, &AnyThresholdState),
+        (threshold, threshold_state): (&ThresholdRule, &AnyThresholdState),
     ) -> Result<(), FileError> {
         self.done += 1;
         if self.done.is_multiple_of(u32::from(EVERY)) || self.done == self.steps {
@@ -314,7 +314,7 @@ fn write(method: &(impl AnyToRecord + ?Sized), pack: &mut PackWriter) {
 /// The first setting for which the format of recordings has no field.
 fn unrecorded(config: &TrainConfig) -> Result<Option<&'static str>, TrainError> {
     let method = &config.method;
-    let is_floored = matches!(config.optimizer.rule, Rule::Adam { denominator: Denominator::Floored, .. });
+    let is_floored = matches!(config.optimizer.rule, OptimizerRule::Adam { denominator: AdamDenominator::Floored, .. });
     let settings = [
         ("`noise_schedule` clt", method.noise_schedule == NoiseChoice::Clt),
         ("`adaptive_fir`", matches!(method.filter, FilterChoice::AdaptiveFir { .. })),

@@ -6,4 +6,4 @@ mod writer;
 
 pub(crate) use part::{END as PART, part_of};
 pub use player::{PlayError, Played, play, play_file};
-pub use writer::{Begun, PackWriter};
+pub use writer::{PackProgress, PackWriter};

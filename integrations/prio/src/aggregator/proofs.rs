@@ -8,7 +8,7 @@ use crate::{PrioError, Refusal, Scheme};
 use std::collections::BTreeMap;
 
 /// A report that the leader verifies.
-pub struct Begun {
+pub struct PendingReport {
     /// The device.
     pub device: u64,
     /// The report's digest.
@@ -90,7 +90,7 @@ impl Aggregator {
     /// # Errors
     ///
     /// There is none, its round has no key, or it is damaged: then it is refused for good.
-    pub fn begin(&self, device: u64) -> Result<Begun, Refusal> {
+    pub fn begin(&self, device: u64) -> Result<PendingReport, Refusal> {
         let state = self.lock();
         let entry = *state.entries.get(&device).ok_or(Refusal::Unknown)?;
         let content = self.get(device)?;
@@ -100,9 +100,9 @@ impl Aggregator {
             Content::Stored(upload) => {
                 let verifying = self.verify(&upload, &key).map_err(|_| self.refuse(device, entry.digest))?;
                 let message = verifying.message().to_vec();
-                Ok(Begun { device, digest: entry.digest, message, verifying: Some(verifying) })
+                Ok(PendingReport { device, digest: entry.digest, message, verifying: Some(verifying) })
             }
-            Content::Verified { digest, message, .. } => Ok(Begun { device, digest, message, verifying: None }),
+            Content::Verified { digest, message, .. } => Ok(PendingReport { device, digest, message, verifying: None }),
             Content::Refused { .. } => Err(Refusal::Proof),
         }
     }
@@ -118,8 +118,8 @@ impl Aggregator {
     /// # Errors
     ///
     /// Its proof does not hold, or the disk fails.
-    pub fn complete(&self, begun: Begun, helpers: &[u8]) -> Result<(), Refusal> {
-        let Begun { device, digest, message, verifying } = begun;
+    pub fn complete(&self, begun: PendingReport, helpers: &[u8]) -> Result<(), Refusal> {
+        let PendingReport { device, digest, message, verifying } = begun;
         let Some(verifying) = verifying else { return Ok(()) };
         let output = verifying.finish([&message, helpers]).map_err(|_| self.refuse(device, digest))?;
         self.verified_now(device, digest, message, output)

@@ -1,24 +1,24 @@
 //! An aggregator's cohorts, and its shares of sums.
 
 use crate::aggregator::{Aggregator, Entry, Stage};
-use crate::cohort::{Cohort, CohortFile};
 use crate::folder::read_sealed;
+use crate::report_set::{CohortFile, ReportSet};
 use crate::{FolderError, Refusal};
 use damper_files::{Access, sealed, write};
 
 impl Aggregator {
     /// The verified reports of `round` that answer `request`.
     #[must_use]
-    pub fn verified(&self, round: u32, request: [u8; 32]) -> Cohort {
+    pub fn verified(&self, round: u32, request: [u8; 32]) -> ReportSet {
         let state = self.lock();
         let fits = |entry: &Entry| entry.round == round && entry.request == request && entry.stage == Stage::Verified;
         let reports = state.entries.iter().filter(|(_, entry)| fits(entry));
-        Cohort { round, request, reports: reports.map(|(device, entry)| (*device, entry.digest)).collect() }
+        ReportSet { round, request, reports: reports.map(|(device, entry)| (*device, entry.digest)).collect() }
     }
 
     /// Those reports of `offered` that are verified.
     #[must_use]
-    pub fn have(&self, offered: &Cohort) -> Cohort {
+    pub fn have(&self, offered: &ReportSet) -> ReportSet {
         let mut have = self.verified(offered.round, offered.request);
         have.reports.retain(|device, digest| offered.reports.get(device) == Some(digest));
         have
@@ -26,7 +26,7 @@ impl Aggregator {
 
     /// The cohort that is fixed for `round`, if it is the last one.
     #[must_use]
-    pub fn fixed(&self, round: u32) -> Option<Cohort> {
+    pub fn fixed(&self, round: u32) -> Option<ReportSet> {
         self.lock().fixed.clone().filter(|fixed| fixed.round == round)
     }
 
@@ -35,7 +35,7 @@ impl Aggregator {
     /// # Errors
     ///
     /// Another cohort is fixed, the round is closed, a report of it is not verified, or there are too few.
-    pub fn fix(&self, cohort: &Cohort) -> Result<(), Refusal> {
+    pub fn fix(&self, cohort: &ReportSet) -> Result<(), Refusal> {
         let mut state = self.lock();
         if cohort.round >= self.plan().rounds {
             return Err(Refusal::Round);
@@ -78,7 +78,7 @@ impl Aggregator {
     /// # Errors
     ///
     /// No cohort is fixed, it answers another request, or the charge cannot be written.
-    pub fn release(&self, round: u32, request: [u8; 32]) -> Result<(Cohort, Vec<u8>), Refusal> {
+    pub fn release(&self, round: u32, request: [u8; 32]) -> Result<(ReportSet, Vec<u8>), Refusal> {
         let mut state = self.lock();
         let fixed = state.fixed.clone().filter(|fixed| fixed.round == round);
         let passed = if round < state.next_round { Refusal::Passed } else { Refusal::Open };

@@ -3,11 +3,11 @@
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use damper_federation::{Asked, Envelope, FederationEpsilon, FederationPlan, MemberKey, request_digest};
 use damper_files::{Access, AtomicFile};
-use damper_prio::link::{Address, Link, Patience, RemoteHelper};
+use damper_prio::link::{AggregatorAddress, Link, Patience, RemoteHelper};
 use damper_prio::server::serve;
-use damper_prio::tls::{Fingerprint, Identity};
+use damper_prio::tls::{Fingerprint, PartyIdentity};
 use damper_prio::{
-    Aggregator, Answer, Cohort, Gateway, Leader, Party, Refusal, Request, Role, Scheme, Service, combine,
+    Aggregator, AggregatorRequest, Answer, Gateway, Leader, Party, Refusal, ReportSet, Role, Scheme, Service, combine,
 };
 use rustls::ClientConfig;
 use serde::Serialize;
@@ -222,8 +222,8 @@ fn read_round(args: &RoundArgs) -> Result<(FederationPlan, [u8; 32]), Failure> {
     Ok((plan, request))
 }
 
-fn identity(party: Party, args: &TlsArgs) -> Result<Identity, Failure> {
-    Ok(Identity::read(party, &args.ca, &args.cert, &args.key)?)
+fn identity(party: Party, args: &TlsArgs) -> Result<PartyIdentity, Failure> {
+    Ok(PartyIdentity::read(party, &args.ca, &args.cert, &args.key)?)
 }
 
 fn log(text: &str) {
@@ -247,7 +247,8 @@ fn aggregator(args: AggregatorArgs) -> Result<(), Failure> {
     let service = match (role, args.peer) {
         (Role::Leader, Some(peer)) => {
             let fingerprint = args.peer_fingerprint;
-            let address = Address { address: peer, party: Party::Helper, fingerprint, config: identity.client()? };
+            let address =
+                AggregatorAddress { address: peer, party: Party::Helper, fingerprint, config: identity.client()? };
             Service::Leader(Leader::new(aggregator, Box::new(RemoteHelper::new(address, patience, log))))
         }
         (Role::Helper, None) => Service::Helper(aggregator),
@@ -266,9 +267,9 @@ fn aggregator(args: AggregatorArgs) -> Result<(), Failure> {
 }
 
 /// The leader and the helper.
-fn servers(args: &ServersArgs, config: &Arc<ClientConfig>) -> [Address; 2] {
+fn servers(args: &ServersArgs, config: &Arc<ClientConfig>) -> [AggregatorAddress; 2] {
     [(&args.leader, Party::Leader, args.leader_fingerprint), (&args.helper, Party::Helper, args.helper_fingerprint)]
-        .map(|(address, party, fingerprint)| Address {
+        .map(|(address, party, fingerprint)| AggregatorAddress {
             address: address.clone(),
             party,
             fingerprint,
@@ -277,8 +278,8 @@ fn servers(args: &ServersArgs, config: &Arc<ClientConfig>) -> [Address; 2] {
 }
 
 /// Asks an aggregator once.
-fn ask(to: &Address, request: &Request, patience: Patience) -> Result<Answer, Failure> {
-    let Address { address, party, .. } = to;
+fn ask(to: &AggregatorAddress, request: &AggregatorRequest, patience: Patience) -> Result<Answer, Failure> {
+    let AggregatorAddress { address, party, .. } = to;
     let name = party.name();
     let answer = Link::connect(to).and_then(|mut link| link.ask(request, patience)).map_err(|error| {
         Failure(format!(
@@ -291,7 +292,7 @@ fn ask(to: &Address, request: &Request, patience: Patience) -> Result<Answer, Fa
     }
 }
 
-fn refused(to: &Address, refusal: Refusal) -> Failure {
+fn refused(to: &AggregatorAddress, refusal: Refusal) -> Failure {
     Failure(format!("{} {}: {refusal}", to.party.name(), to.address))
 }
 
@@ -339,7 +340,7 @@ fn upload(args: &UploadArgs) -> Result<(), Failure> {
     }
     // The helper first: the leader asks it for the report once it has its own part.
     for (to, part) in [(&helper, of_helper), (&leader, of_leader)] {
-        match ask(to, &Request::Upload(part), Patience::of_upload())? {
+        match ask(to, &AggregatorRequest::Upload(part), Patience::of_upload())? {
             Answer::Done => {}
             _ => return Err(refused(to, Refusal::Malformed)),
         }
@@ -368,8 +369,8 @@ fn collect(args: &CollectArgs) -> Result<(), Failure> {
     // A file that cannot be written is found out before the round is charged.
     let mut out = AtomicFile::create(&args.out, Access::Public)?;
     let patience = Patience::of_collect(&plan, Duration::from_secs(args.wait.into()));
-    let question = Request::Collect(plan.digest(), round, request);
-    let mut given: Vec<(Cohort, Vec<u8>)> = vec![];
+    let question = AggregatorRequest::Collect(plan.digest(), round, request);
+    let mut given: Vec<(ReportSet, Vec<u8>)> = vec![];
     for server in &servers {
         match ask(server, &question, patience)? {
             Answer::Share(cohort, share) => given.push((cohort, share)),

@@ -112,7 +112,7 @@ struct Lost {
 }
 
 impl Helper for Lost {
-    fn ask(&self, request: &Request) -> Result<Answer, Refusal> {
+    fn ask(&self, request: &AggregatorRequest) -> Result<Answer, Refusal> {
         match self.left.load(Ordering::Relaxed) {
             0 => return Err(Refusal::Peer),
             left => self.left.store(left - 1, Ordering::Relaxed),

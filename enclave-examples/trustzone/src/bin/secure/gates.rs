@@ -3,9 +3,9 @@
 use crate::{divide, partition};
 use core::arch::global_asm;
 use cortex_m::cmse::{AccessType, TestTarget};
-use damper_enclave_trustzone::{FAULTED, Status};
+use damper_enclave_trustzone::{FAULTED, PartitionStatus};
 
-// The veneers, in the order of `Call`.
+// The veneers, in the order of `VeneerCall`.
 global_asm!(
     ".pushsection .veneers, \"ax\", %progbits",
     ".irp call, provision, step, params, charged",
@@ -70,17 +70,17 @@ extern "C" fn params(to: *mut f32, len: u32) -> u32 {
     let is_theirs = to.is_aligned()
         && range.is_some_and(|range| range.ns_read_and_writable() && range.sau_region() == Some(divide::RAM));
     if !is_theirs {
-        return Status::Refused as u32;
+        return PartitionStatus::Refused as u32;
     }
     partition::params(|params| {
         if params.len() != len as usize {
-            return Status::Refused;
+            return PartitionStatus::Refused;
         }
         for (place, param) in params.iter().enumerate() {
             // SAFETY: within the range that was checked, aligned, and nobody's in this state.
             unsafe { to.add(place).write_volatile(*param) };
         }
-        Status::Ok
+        PartitionStatus::Ok
     }) as u32
 }
 

@@ -2,7 +2,7 @@
 
 use core::cell::RefCell;
 use damper_core::prelude::*;
-use damper_enclave_trustzone::Status;
+use damper_enclave_trustzone::PartitionStatus;
 use damper_firmware_program::digits::{self, TRAIN};
 use damper_firmware_program::flash::{Ram, SECTOR};
 use damper_firmware_program::softmax::{self, DIM};
@@ -24,24 +24,24 @@ unsafe impl Sync for OneCore {}
 
 static PARTITION: OneCore = OneCore(RefCell::new(None));
 
-fn call(body: impl FnOnce(&mut Option<Run>) -> Result<(), Status>) -> Status {
-    let result = PARTITION.0.try_borrow_mut().map_err(|_| Status::Refused).and_then(|mut run| body(&mut run));
-    result.err().unwrap_or(Status::Ok)
+fn call(body: impl FnOnce(&mut Option<Run>) -> Result<(), PartitionStatus>) -> PartitionStatus {
+    let result = PARTITION.0.try_borrow_mut().map_err(|_| PartitionStatus::Refused).and_then(|mut run| body(&mut run));
+    result.err().unwrap_or(PartitionStatus::Ok)
 }
 
 /// Begins the run. The flash is simulated in secure RAM, so each start of the machine is a first boot, and it is taken once.
-pub fn provision() -> Status {
+pub fn provision() -> PartitionStatus {
     call(|run| {
-        let flash = cortex_m::singleton!(: [u8; 4 * SECTOR] = [0xff; 4 * SECTOR]).ok_or(Status::Refused)?;
-        let rate = Rate::of(EXPECTED_BATCH.into(), TRAIN.into()).map_err(|_| Status::Refused)?;
+        let flash = cortex_m::singleton!(: [u8; 4 * SECTOR] = [0xff; 4 * SECTOR]).ok_or(PartitionStatus::Refused)?;
+        let rate = Rate::of(EXPECTED_BATCH.into(), TRAIN.into()).map_err(|_| PartitionStatus::Refused)?;
         let config = DpSgd::new().clip(1.0).noise_multiplier(1.0).learning_rate(0.5).momentum(0.9);
         let config = config.expected_batch(EXPECTED_BATCH).poisson_batches(rate, TRAIN);
-        let config = config.build().map_err(|_| Status::Refused)?;
+        let config = config.build().map_err(|_| PartitionStatus::Refused)?;
         // What a charge stands for.
         let charged = Configuration::of_ledger(BUDGET, &config, DIM).with(b"trustzone example, digits");
-        let journal =
-            Journal::provision(Ram(flash), charged, FirstBoot::confirmed_by_owner()).map_err(|_| Status::Refused)?;
-        let ledger = Ledger::open(journal, BUDGET).map_err(|_| Status::Refused)?;
+        let journal = Journal::provision(Ram(flash), charged, FirstBoot::confirmed_by_owner())
+            .map_err(|_| PartitionStatus::Refused)?;
+        let ledger = Ledger::open(journal, BUDGET).map_err(|_| PartitionStatus::Refused)?;
         // The same digest as everywhere needs the same, known key: a simulation. A product: `Key::fresh`, from the generator of the
         // secure side.
         let noise = NoiseRng::simulation(2026);
@@ -51,28 +51,28 @@ pub fn provision() -> Status {
 }
 
 /// One private step: pays, persists, releases.
-pub fn step() -> Status {
+pub fn step() -> PartitionStatus {
     call(|run| {
-        let Run { ledger, config, state, params, noise } = run.as_mut().ok_or(Status::Refused)?;
+        let Run { ledger, config, state, params, noise } = run.as_mut().ok_or(PartitionStatus::Refused)?;
         let mut grad = [0.0; DIM];
         let mut step = match config.begin(state, ledger) {
             Ok(Some(step)) => step,
-            Ok(None) | Err(OpenError::BudgetSpent) => return Err(Status::BudgetSpent),
-            Err(_) => return Err(Status::Refused),
+            Ok(None) | Err(OpenError::BudgetSpent) => return Err(PartitionStatus::BudgetSpent),
+            Err(_) => return Err(PartitionStatus::Refused),
         };
-        let batch = step.poisson_batch(noise).map_err(|_| Status::Refused)?;
+        let batch = step.poisson_batch(noise).map_err(|_| PartitionStatus::Refused)?;
         for digit in batch.filter_map(digits::train) {
             softmax::gradient(params, digit, &mut grad);
-            step.add(&grad).map_err(|_| Status::Refused)?;
+            step.add(&grad).map_err(|_| PartitionStatus::Refused)?;
         }
-        step.finish(params, noise).map(|_| ()).map_err(|_| Status::Refused)
+        step.finish(params, noise).map(|_| ()).map_err(|_| PartitionStatus::Refused)
     })
 }
 
 /// Hands the released parameters out.
-pub fn params(to: impl FnOnce(&[f32; DIM]) -> Status) -> Status {
-    call(|run| match to(&run.as_ref().ok_or(Status::Refused)?.params) {
-        Status::Ok => Ok(()),
+pub fn params(to: impl FnOnce(&[f32; DIM]) -> PartitionStatus) -> PartitionStatus {
+    call(|run| match to(&run.as_ref().ok_or(PartitionStatus::Refused)?.params) {
+        PartitionStatus::Ok => Ok(()),
         refused => Err(refused),
     })
 }

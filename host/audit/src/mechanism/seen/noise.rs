@@ -7,7 +7,7 @@ use super::coins::CoinsAndNoise;
 use super::whitened::rounding;
 use damper_core::schedule::{AnyNoise, NoiseSchedule};
 use damper_train::Run;
-use damper_train::inside::worker::Layout;
+use damper_train::inside::worker::ParamLayout;
 
 /// Most coordinates that are tested one by one.
 pub(super) const MOST_COORDINATES: usize = 64;
@@ -70,7 +70,7 @@ pub(super) struct SeenNoise {
 
 impl SeenNoise {
     pub(super) fn new(run: &Run, per_window: u64) -> Self {
-        let lengths = Layout::new(&run.model.grad).lengths().to_vec();
+        let lengths = ParamLayout::new(&run.model.grad).lengths().to_vec();
         let dim: usize = lengths.iter().sum();
         let Slack { squares: slack, tails: tail_slack } = Slack::of(run);
         let scheduled = run.price.terms.noise_schedule != AnyNoise::Schedule(NoiseSchedule::Constant);

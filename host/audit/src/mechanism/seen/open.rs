@@ -2,7 +2,7 @@
 
 use damper_core::count::Query;
 use damper_core::schedule::Noise as _;
-use damper_train::{Noise, Run};
+use damper_train::{NoiseKind, Run};
 
 /// Samples that were summed and are not released yet.
 pub(super) struct Open {
@@ -25,19 +25,19 @@ impl Open {
     /// A unit of the released mean, as a float.
     pub(super) fn unit(&self, run: &Run) -> f64 {
         match run.config.noise {
-            Noise::Discrete => {
+            NoiseKind::Discrete => {
                 let units = (1u32 << run.config.grid_bits) as f32;
                 f64::from(self.clip / units / run.config.batch_size as f32)
             }
-            Noise::Continuous => 1.0 / f64::from(run.config.batch_size),
+            NoiseKind::Continuous => 1.0 / f64::from(run.config.batch_size),
         }
     }
 
     /// Clips in a unit of the sum.
     pub(super) fn clips(&self, run: &Run) -> f64 {
         match run.config.noise {
-            Noise::Discrete => 1.0 / f64::from(1u32 << run.config.grid_bits),
-            Noise::Continuous => 1.0 / f64::from(self.clip),
+            NoiseKind::Discrete => 1.0 / f64::from(1u32 << run.config.grid_bits),
+            NoiseKind::Continuous => 1.0 / f64::from(self.clip),
         }
     }
 }

@@ -6,7 +6,7 @@ use super::open::Open;
 use damper_core::count::Query;
 use damper_data::Split;
 use damper_train::inside::worker::Point;
-use damper_train::{Clipping, Noise, Run};
+use damper_train::{Clipping, NoiseKind, Run};
 
 /// Holds the sum and the counts against those of the known gradients.
 pub(super) fn recount(run: &Run, linear: Linear, step: &Open, points: &[Point], laws: &mut Checks) {
@@ -17,8 +17,8 @@ pub(super) fn recount(run: &Run, linear: Linear, step: &Open, points: &[Point], 
     let mut doubtful = 0i64;
     let clip = f64::from(step.clip);
     let grain = match run.config.noise {
-        Noise::Discrete => 2.0 * step.clips(run),
-        Noise::Continuous => 1e-6,
+        NoiseKind::Discrete => 2.0 * step.clips(run),
+        NoiseKind::Continuous => 1e-6,
     };
     for sample in &step.samples {
         let Some(gradient) = linear.gradient(split, *sample as usize, points) else {

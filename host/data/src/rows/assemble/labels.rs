@@ -5,7 +5,7 @@ use crate::dataset::{IGNORED, Stored, StoredKind};
 use crate::numbers::{Held, Number, Room, Sink, not_finite, rounded};
 use crate::rows::array::Array;
 use crate::rows::fit_shape::fit;
-use crate::{DataError, DataOptions, LabelKind, Labels, Layout};
+use crate::{ChannelLayout, DataError, DataOptions, LabelKind, Labels};
 
 /// The labels of `array`, numbers scaled by `scale`.
 pub(super) fn make(
@@ -28,7 +28,7 @@ pub(super) fn make(
 
 /// Returns true if samples of the shape `own` fit `wanted`.
 fn fits(own: &[usize], wanted: &[usize]) -> bool {
-    fit(own, wanted, Layout::Nchw).is_ok()
+    fit(own, wanted, ChannelLayout::Nchw).is_ok()
 }
 
 /// One number a sample is always in memory.

@@ -8,7 +8,7 @@
 
 use super::super::windows::{Windows, take};
 use super::{POINTS, VECTORS, WIDE_TILE, at_points, column_of, load, store, tiles, two};
-use crate::simd::{Aligned, MAX_LANES, Run, SimdKernel};
+use crate::simd::{Aligned, MAX_LANES, SimdCall, SimdKernel};
 use pulp::Simd;
 
 /// Tiles of the largest block.
@@ -19,7 +19,7 @@ const NARROW_TILE: usize = 3;
 
 /// With memory for a block, and for the kernels of the last call.
 #[derive(Debug)]
-pub struct Convolution {
+pub struct WinogradConvolution {
     windows: Windows,
     transposed: bool,
     /// As they were given.
@@ -52,7 +52,7 @@ struct Piece {
     at: usize,
 }
 
-impl Convolution {
+impl WinogradConvolution {
     /// Over `windows`. `transposed`: its weights `[C, O, 3, 3]` are those of the convolution whose gradient it takes from outputs, here
     /// the channels, to inputs.
     pub fn new(windows: Windows, transposed: bool) -> Self {
@@ -287,9 +287,9 @@ impl Convolution {
     }
 }
 
-impl SimdKernel for Convolution {
+impl SimdKernel for WinogradConvolution {
     #[inline(always)]
-    fn work<S: Simd>(Run { of, x, weights, bias, y }: Run<'_, Self>, simd: S) {
+    fn work<S: Simd>(SimdCall { of, x, weights, bias, y }: SimdCall<'_, Self>, simd: S) {
         if S::F32_LANES >= MAX_LANES {
             of.by_vectors::<S, WIDE_TILE>(simd, x, weights, bias, y);
         } else {
@@ -361,7 +361,7 @@ mod tests {
     };
     use super::*;
 
-    impl Convolves for Convolution {
+    impl Convolves for WinogradConvolution {
         fn over(windows: Windows, transposed: bool) -> Self {
             Self::new(windows, transposed)
         }
@@ -370,12 +370,12 @@ mod tests {
     // The convolution equals its definition for every SIMD width.
     #[test]
     fn matches_definition_at_every_width() {
-        convolutions_are_their_definition::<Convolution>(plain_cases());
+        convolutions_are_their_definition::<WinogradConvolution>(plain_cases());
     }
 
     // Neither other samples nor previous calls change the bits of a sample.
     #[test]
     fn sample_bits_depend_on_own_sample() {
-        samples_keep_to_themselves::<Convolution>(plain_cases());
+        samples_keep_to_themselves::<WinogradConvolution>(plain_cases());
     }
 }

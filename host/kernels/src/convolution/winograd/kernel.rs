@@ -20,7 +20,7 @@ const MANY_TILES: usize = 64;
 
 /// With memory for a sample.
 #[derive(Clone, Debug)]
-pub struct KernelGrad {
+pub struct WinogradKernelGrad {
     windows: Windows,
     /// Channels and outputs, rounded up to vectors.
     wide: usize,
@@ -40,7 +40,7 @@ pub struct KernelGrad {
     vectors: Arch,
 }
 
-impl KernelGrad {
+impl WinogradKernelGrad {
     /// Of windows that [`suits`](super::suits) accepts.
     pub fn new(windows: Windows) -> Self {
         let (wide, tall) = (windows.channels.next_multiple_of(MAX_LANES), windows.outputs.next_multiple_of(MAX_LANES));
@@ -243,7 +243,7 @@ impl Block {
 
 /// A sample's gradient on its way out.
 struct Write<'a> {
-    of: &'a mut KernelGrad,
+    of: &'a mut WinogradKernelGrad,
     left: &'a [f32],
     x: &'a [f32],
     grad: &'a mut [f32],
@@ -307,7 +307,7 @@ mod tests {
     fn gradient_matches_definition_every_width() {
         for windows in plain_cases() {
             let Windows { channels, outputs, input, output, .. } = windows;
-            let mut of = KernelGrad::new(windows);
+            let mut of = WinogradKernelGrad::new(windows);
             for seed in [1, 2] {
                 let left = numbers(outputs * output[0] * output[1], seed);
                 let x = numbers(channels * input[0] * input[1], 3 * seed);
@@ -334,7 +334,7 @@ mod tests {
     fn the_sample_before_leaves_no_trace() {
         for windows in plain_cases() {
             let Windows { channels, outputs, input, output, .. } = windows;
-            let (mut used, mut fresh) = (KernelGrad::new(windows), KernelGrad::new(windows));
+            let (mut used, mut fresh) = (WinogradKernelGrad::new(windows), WinogradKernelGrad::new(windows));
             let left = numbers(outputs * output[0] * output[1], 5);
             let x = numbers(channels * input[0] * input[1], 6);
             let mut grads = [(); 3].map(|()| vec![0.0; 9 * outputs * channels]);

@@ -1,6 +1,6 @@
 //! Convolutions and pools of lines and planes.
 
-use super::super::builder::{Builder, Form, Id, Refusal, TOO_MANY_AXES, len};
+use super::super::builder::{Builder, Id, ProgramForm, Refusal, TOO_MANY_AXES, len};
 use super::super::kernel::Kernel;
 use super::super::node::Node;
 use super::super::value::{Kind, Stage};
@@ -52,7 +52,7 @@ pub(super) fn conv_transpose(b: &mut Builder, node: &Node<'_>) -> Result<Id, Ref
     let shape: Vec<usize> = [1, channels].into_iter().chain(axes.iter().map(|axis| axis.input)).collect();
     // What does not change from sample to sample is laid out once, in the order in which it is read.
     let (mut kernel, mut strides) = (kernel, KernelStrides::onnx(&window));
-    if b.stage(kernel) != Stage::Sample && b.form == Form::Fast {
+    if b.stage(kernel) != Stage::Sample && b.form == ProgramForm::Fast {
         let [outputs, channels, taps] = [weights[0], weights[1], len(&weights[2..])];
         let order = [1, taps as isize, (taps * channels) as isize];
         let walk = Walk::new(&[taps, channels, outputs], [&order], [0]).ok_or(TOO_MANY_AXES)?;

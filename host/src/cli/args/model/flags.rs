@@ -2,7 +2,7 @@
 
 use super::ModelArgs;
 use clap::Parser;
-use damper_grad::{Loss, Reduction};
+use damper_grad::{Loss, LossReduction};
 
 #[derive(Parser)]
 struct Words {
@@ -45,7 +45,7 @@ impl ModelArgs {
         }
         output.iter().for_each(|name| add("output", name.clone()));
         class_axis.iter().for_each(|axis| add("class-axis", axis.to_string()));
-        if reduction.as_deref() == Some(&Reduction::Sum) {
+        if reduction.as_deref() == Some(&LossReduction::Sum) {
             add("reduction", "sum".into());
         }
         if let Some(weights) = class_weights.as_deref() {

@@ -11,7 +11,7 @@ use crate::cli::commands::Cli;
 use crate::cli::{Failure, plain};
 use clap::{Arg, ArgAction, CommandFactory};
 use damper_accounting::CandidateCount;
-use damper_report::compare::{Budgets, Method, Plan, Repeats, Score, SearchPlan, Setting};
+use damper_report::compare::{Budgets, ComparisonMethod, ComparisonPlan, Repeats, Score, SearchPlan, Setting};
 use damper_report::hex;
 use damper_train as train;
 use sha2::{Digest, Sha256};
@@ -41,7 +41,7 @@ pub(super) const NO_TEST: &str = "the data has no held-out samples to compare on
 
 /// The content of the file.
 pub(super) struct Read {
-    pub(super) plan: Plan,
+    pub(super) plan: ComparisonPlan,
     pub(super) out: PathBuf,
     /// The budget of the data set.
     pub(super) budget: Option<PathBuf>,
@@ -115,13 +115,14 @@ pub(super) fn read(
     }
     let shared = shared.iter().map(|(key, value)| format!("{key} = {value}")).collect();
     let search = reader.search(&table, candidates)?;
-    if search.is_some() && methods.iter().all(|method: &Method| method.settings.iter().all(|values| values.len() == 1))
+    if search.is_some()
+        && methods.iter().all(|method: &ComparisonMethod| method.settings.iter().all(|values| values.len() == 1))
     {
         return Err(reader.failure(
             "`tune-private`: no method has several values to choose from; give a list, such as lr = [1, 2], or leave it out",
         ));
     }
-    let plan = Plan { budgets, repeats, methods, shared, search };
+    let plan = ComparisonPlan { budgets, repeats, methods, shared, search };
     reader.try_all(&plan)?;
     Ok(Read { plan, out, budget: reader.budget, json, quiet })
 }
@@ -264,7 +265,7 @@ impl Reader<'_> {
         own: &Table,
         shared: &Table,
         digests: &mut BTreeMap<String, String>,
-    ) -> Result<Method, Failure> {
+    ) -> Result<ComparisonMethod, Failure> {
         let mut merged = shared.clone();
         for (key, value) in own {
             if TOP.contains(&key.as_str()) {
@@ -300,7 +301,7 @@ impl Reader<'_> {
             _ => String::new(),
         };
         let own = own.iter().map(|(key, value)| format!("{key} = {value}")).collect();
-        Ok(Method { label: label.into(), settings, own, model })
+        Ok(ComparisonMethod { label: label.into(), settings, own, model })
     }
 
     /// The values to choose from that `key = value` gives: one, or those of a list where the flag takes one value.
@@ -336,7 +337,7 @@ impl Reader<'_> {
 
     /// Parses every method's command lines, each value to choose from once, and reads every model with its data once. What
     /// that finds is wrong with the file; what depends on the budget is a refusal in the table.
-    fn try_all(&self, plan: &Plan) -> Result<(), Failure> {
+    fn try_all(&self, plan: &ComparisonPlan) -> Result<(), Failure> {
         let mut read = BTreeSet::new();
         for method in &plan.methods {
             let in_method = |message: String| {
@@ -375,7 +376,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn of_method(&self, method: &Method, failure: Failure) -> Failure {
+    fn of_method(&self, method: &ComparisonMethod, failure: Failure) -> Failure {
         self.failure(format!("{}: {}", heading(&method.label), failure.message))
     }
 }

@@ -3,7 +3,7 @@
 use super::watch::Watch;
 use crate::cli::session::output::Failure;
 use damper_report::TrainReport;
-use damper_report::compare::{Figures, Plan, SearchPlan};
+use damper_report::compare::{ComparisonFigures, ComparisonPlan, SearchPlan};
 use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Mutex;
@@ -28,7 +28,7 @@ pub(super) struct Runner<'a> {
 }
 
 /// The settings of a method's candidates, in words.
-pub(super) struct SettingsOf<'a>(pub(super) &'a Plan);
+pub(super) struct SettingsOf<'a>(pub(super) &'a ComparisonPlan);
 
 impl SettingsOf<'_> {
     pub(super) fn of(&self, label: &str, number: usize) -> Vec<String> {
@@ -37,8 +37,8 @@ impl SettingsOf<'_> {
 }
 
 /// The figures of a run as it reports them.
-pub(super) fn figures(report: TrainReport) -> Result<Figures, Failure> {
-    Ok(Figures {
+pub(super) fn figures(report: TrainReport) -> Result<ComparisonFigures, Failure> {
+    Ok(ComparisonFigures {
         test_accuracy: report.test.accuracy,
         test_loss: report.test.loss.filter(|loss| loss.is_finite()),
         epsilon: Some(report.epsilon),

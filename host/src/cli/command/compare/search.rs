@@ -9,11 +9,11 @@ use crate::cli::session::command_line;
 use damper_budget::RunPlan;
 use damper_data::{Dataset, held_out_rows};
 use damper_onnx as onnx;
-use damper_report::compare::{Figures, Found, Score, SearchPlan, TUNING_PART, Task};
+use damper_report::compare::{ComparisonFigures, Found, Score, SearchPlan, TUNING_PART, Task};
 use damper_report::{TrainReport, create_ledger_folder, trained_model};
 use damper_train::files::{Access, create_private_folder, write};
 use damper_train::search::{Candidate, calibrated, candidates};
-use damper_train::{self as train, Budget, Outcome, Run, Source, TestMetrics, TrainConfig, TrainError};
+use damper_train::{self as train, Budget, InputFiles, Outcome, Run, TestMetrics, TrainConfig, TrainError};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::sync::PoisonError;
@@ -33,7 +33,7 @@ pub(super) struct Search {
 
 /// One of the settings that a search draws from.
 struct Settings {
-    source: Source,
+    source: InputFiles,
     config: TrainConfig,
     split_seed: u64,
 }
@@ -110,7 +110,12 @@ impl Runner<'_> {
     }
 
     /// Searches, once the search is charged. `paid` is the folder of its ledger.
-    pub(super) fn search(&self, task: &Task, search: &Search, paid: &mut Option<PathBuf>) -> Result<Figures, Failure> {
+    pub(super) fn search(
+        &self,
+        task: &Task,
+        search: &Search,
+        paid: &mut Option<PathBuf>,
+    ) -> Result<ComparisonFigures, Failure> {
         let checkpoint = {
             let _alone = self.folders.lock().unwrap_or_else(PoisonError::into_inner);
             create_ledger_folder(self.out)?
@@ -139,7 +144,7 @@ impl Runner<'_> {
         let events = &search.plan.events;
         let candidate = &search.plans[settings].events;
         let report = TrainReport::new(&run, &outcome);
-        Ok(Figures {
+        Ok(ComparisonFigures {
             test_accuracy: accuracy,
             test_loss: Some(loss).filter(|loss| loss.is_finite()),
             epsilon: Some(events.epsilon(events.accountant, events.delta)?.epsilon),

@@ -2,8 +2,8 @@
 
 use crate::cli::args::flags::with_flags;
 use crate::cli::session::progress::duration;
-use crate::cli::session::rows::RowWarnings;
-use damper_report::compare::{Figures, Position, Purpose, Task};
+use crate::cli::session::row_warnings::RowWarnings;
+use damper_report::compare::{ComparisonFigures, ComparisonPurpose, Position, Task};
 use damper_train::{Progress, RunEvent};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::fmt;
@@ -99,15 +99,15 @@ impl Watch {
     /// A run begins.
     pub(super) fn run(&self, task: &Task, at: &Position, budget: &str) -> RunWatch<'_> {
         let what = match task.purpose {
-            Purpose::Final if !task.candidates.is_empty() => match task.seed {
+            ComparisonPurpose::Final if !task.candidates.is_empty() => match task.seed {
                 Some(seed) => format!("private search, seed {seed}"),
                 None => format!("private search {}", task.repeat),
             },
-            Purpose::Final => match task.seed {
+            ComparisonPurpose::Final => match task.seed {
                 Some(seed) => format!("seed {seed}"),
                 None => format!("repeat {}", task.repeat),
             },
-            Purpose::Tuning => format!("trying {}", task.chosen.join(", ")),
+            ComparisonPurpose::Tuning => format!("trying {}", task.chosen.join(", ")),
         };
         let left = at.seconds_left.map(|left| format!("  {} left", duration(left))).unwrap_or_default();
         let run = format!("run {}/{}  {}, {budget} {}, {what}{left}", at.number, at.total, task.label, task.budget);
@@ -121,15 +121,17 @@ impl Watch {
 
 impl RunWatch<'_> {
     /// The run ends.
-    pub(super) fn ends(&self, result: &Result<Figures, String>) {
+    pub(super) fn ends(&self, result: &Result<ComparisonFigures, String>) {
         if let Some(bar) = &self.watch.bar {
             bar.set_position(0);
         }
         let outcome: &dyn fmt::Display = match result {
-            Ok(Figures { test_accuracy: Some(accuracy), seconds, .. }) => {
+            Ok(ComparisonFigures { test_accuracy: Some(accuracy), seconds, .. }) => {
                 &format!("{:.2} % in {seconds:.1} s", 100.0 * accuracy)
             }
-            Ok(Figures { test_loss: Some(loss), seconds, .. }) => &format!("loss {loss:.4} in {seconds:.1} s"),
+            Ok(ComparisonFigures { test_loss: Some(loss), seconds, .. }) => {
+                &format!("loss {loss:.4} in {seconds:.1} s")
+            }
             Ok(_) => &"its loss is not a finite number",
             Err(reason) => &format!("refused: {}", reason.split_whitespace().collect::<Vec<_>>().join(" ")),
         };

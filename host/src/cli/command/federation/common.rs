@@ -9,7 +9,7 @@ use damper_data::{DataOptions, KnownNames};
 use damper_federated::Users;
 use damper_federation::{Aggregation, DeviceNoise, FederationEpsilon, FederationPlan, Unit};
 use damper_train::files::sha256;
-use damper_train::{Read, Source, read};
+use damper_train::{InputFiles, ModelAndData, read};
 use serde::Serialize;
 use std::fs;
 use std::num::NonZeroU32;
@@ -149,10 +149,10 @@ pub(super) fn read_device(
     data: &DataArgs,
     place: &str,
     options: &ModelArgs,
-) -> Result<Read, Failure> {
+) -> Result<ModelAndData, Failure> {
     let names = KnownNames { names: plan.names.clone(), origin: "the plan".into(), are_all: true };
 
-    let source = Source {
+    let source = InputFiles {
         model: model.into(),
         init_seed: options.init_seed,
         graph: options.graph_options(),
@@ -173,7 +173,7 @@ pub(super) fn read_device(
 }
 
 /// The users of the rows of `read`.
-pub(super) fn read_users(file: Option<&Path>, read: &Read, plan: &FederationPlan) -> Result<Users, Failure> {
+pub(super) fn read_users(file: Option<&Path>, read: &ModelAndData, plan: &FederationPlan) -> Result<Users, Failure> {
     let rows = read.data.train.len();
     match file {
         Some(file) if plan.unit == Unit::Sample => {

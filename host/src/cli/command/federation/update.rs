@@ -6,16 +6,16 @@ use crate::cli::args::data::DataArgs;
 use crate::cli::args::machine::MachineArgs;
 use crate::cli::args::model::ModelArgs;
 use crate::cli::session::caller;
-use crate::cli::session::rows::RowWarnings;
+use crate::cli::session::row_warnings::RowWarnings;
 use crate::cli::{Failure, answer, answer_json};
 use clap::Args;
 use damper_federated::{Device, DeviceData, Listening, Machine, Request, Users, charge_budget};
 use damper_federation::{
-    FederationError, FederationPlan, Kept, MemberKey, RoundLedger, Unit, check_approved, has_joined, join,
+    FederationError, FederationPlan, KeptUpdate, MemberKey, RoundLedger, Unit, check_approved, has_joined, join,
     request_digest,
 };
 use damper_runtime::open;
-use damper_train::Read;
+use damper_train::ModelAndData;
 use damper_train::check_file_fits;
 use damper_train::gradients::GradientOptions;
 use serde::Serialize;
@@ -222,7 +222,7 @@ fn update(
         resent: false,
         out: out.display().to_string(),
     };
-    if let Some(kept) = Kept::read(&args.ledger)?.and_then(|kept| kept.for_request(&digest)) {
+    if let Some(kept) = KeptUpdate::read(&args.ledger)?.and_then(|kept| kept.for_request(&digest)) {
         made.bytes = kept.len();
         made.resent = true;
         release.keep_again(kept)?;
@@ -310,7 +310,7 @@ impl Asked<'_> {
         }
     }
 
-    fn read(&self) -> Result<(Read, Users), Failure> {
+    fn read(&self) -> Result<(ModelAndData, Users), Failure> {
         let UpdateArgs { model, data, users, .. } = self.args;
         let read = read_device(self.plan, model, data, data.source(), self.options)?;
         let users = read_users(users.as_deref(), &read, self.plan)?;

@@ -4,7 +4,7 @@ use crate::cli::Failure;
 use crate::cli::args::model::{ModelArgs, bytes_text, memory as size};
 use crate::cli::{answer, warn};
 use clap::{Args, ValueEnum};
-use damper_compile::{CompileOptions, File, Language, compile};
+use damper_compile::{CompileOptions, CompiledFile, Language, compile};
 use damper_data::DataNames;
 use damper_edit::init::Loaded;
 use damper_grad::{DeriveOptions, Readout, derive};
@@ -124,7 +124,7 @@ fn is_free(out: &Path) -> bool {
 }
 
 /// Writes the files beside `out`, and moves them there when they are whole.
-fn place(out: &Path, files: &[File]) -> Result<(), (PathBuf, String)> {
+fn place(out: &Path, files: &[CompiledFile]) -> Result<(), (PathBuf, String)> {
     let mut staged = out.as_os_str().to_owned();
     staged.push(format!(".damper-{}", std::process::id()));
     let staged = PathBuf::from(staged);

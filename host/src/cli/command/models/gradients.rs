@@ -9,7 +9,7 @@ use crate::cli::{Failure, answer, say_of_data, warn};
 use clap::Args;
 use damper_runtime::open;
 use damper_train::gradients::{self, GradientOptions};
-use damper_train::{Source, read};
+use damper_train::{InputFiles, read};
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -53,7 +53,7 @@ pub(in crate::cli) fn run(args: &GradientsArgs) -> Result<ExitCode, Failure> {
     if out.exists() && !out.is_file() {
         return Err(Failure::in_file(out, "is there and no plain file; name another `out`"));
     }
-    let source = Source {
+    let source = InputFiles {
         model: model.clone(),
         init_seed: options.init_seed,
         graph: options.graph_options(),

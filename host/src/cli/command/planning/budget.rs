@@ -4,7 +4,7 @@ use crate::cli::{Failure, answer, answer_json};
 use clap::Args;
 use damper_accounting::pld::Neighbours;
 use damper_accounting::upward;
-use damper_budget::{Budget, Charge, Header, cost};
+use damper_budget::{BudgetFile, BudgetHeader, Charge, cost};
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -82,16 +82,16 @@ const ASSUMPTIONS: [&str; 4] = [
 pub(in crate::cli) fn run(args: &BudgetArgs) -> Result<(), Failure> {
     if let Some(dataset) = &args.create {
         let header = header(args, dataset)?;
-        Budget::create(&args.file, header)?;
+        BudgetFile::create(&args.file, header)?;
     }
-    if args.repair && !Budget::repair(&args.file)? {
+    if args.repair && !BudgetFile::repair(&args.file)? {
         return Err(Failure::in_file(&args.file, "no line is torn; leave out `repair`"));
     }
     let total = total(args)?;
     if args.json { answer_json(&total) } else { answer(&text(&total)) }
 }
 
-fn header(args: &BudgetArgs, dataset: &str) -> Result<Header, Failure> {
+fn header(args: &BudgetArgs, dataset: &str) -> Result<BudgetHeader, Failure> {
     let delta = args.delta.unwrap_or_default();
     if !(delta > 0.0 && delta < 1.0) {
         return Err(Failure::usage(format!(
@@ -104,11 +104,11 @@ fn header(args: &BudgetArgs, dataset: &str) -> Result<Header, Failure> {
     if dataset.trim().is_empty() {
         return Err(Failure::usage("`create`: names no data set; give a name"));
     }
-    Ok(Header::new(dataset.to_owned(), args.epsilon, delta))
+    Ok(BudgetHeader::new(dataset.to_owned(), args.epsilon, delta))
 }
 
 fn total(args: &BudgetArgs) -> Result<Total, Failure> {
-    let budget = Budget::open(&args.file)?;
+    let budget = BudgetFile::open(&args.file)?;
     let record = budget.record().clone();
     // Pricing takes a while: other runs need not wait.
     drop(budget);

@@ -5,7 +5,7 @@ use crate::cli::command::planning::epsilon::accountant;
 use crate::cli::{Failure, answer, answer_json};
 use clap::Args;
 use damper_accounting::{self, Accountant, AccountingError, CalibrateQuery, Plan, Recorded, upward};
-use damper_budget::{Budget, Record};
+use damper_budget::{BudgetFile, BudgetRecord};
 use damper_core::accounting::Rate;
 use damper_core::grid::Grid;
 use damper_core::noise::DiscreteGaussian;
@@ -111,7 +111,7 @@ const CLOSE: f64 = 1.0 + 1e-4;
 
 /// A further run that is searched for.
 struct Further<'a> {
-    record: &'a Record,
+    record: &'a BudgetRecord,
     rate: Rate,
     steps: u64,
     grid: Grid,
@@ -152,7 +152,7 @@ impl Further<'_> {
 }
 
 fn of_budget(args: &CalibrateArgs, file: &Path) -> Result<(), Failure> {
-    let record = Budget::open(file)?.record().clone();
+    let record = BudgetFile::open(file)?.record().clone();
     let Some(limit) = record.header.epsilon else {
         return Err(Failure::in_file(
             file,

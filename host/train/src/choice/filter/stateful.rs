@@ -4,12 +4,12 @@ use damper_core::slots::{AnyDigested, AnyFilter, AnyToRecord};
 use damper_core::state::{SaveState, StateField};
 
 /// A filter with its state.
-pub type FilterState = Box<dyn Stateful>;
+pub type FilterState = Box<dyn StatefulFilter>;
 
 /// A filter that lies with its state.
-pub trait Stateful: AnyFilter + SaveState + AnyDigested + AnyToRecord {}
+pub trait StatefulFilter: AnyFilter + SaveState + AnyDigested + AnyToRecord {}
 
-impl<T: AnyFilter + SaveState + AnyDigested + AnyToRecord> Stateful for T {}
+impl<T: AnyFilter + SaveState + AnyDigested + AnyToRecord> StatefulFilter for T {}
 
 impl SaveState for FilterState {
     fn each(&mut self, take: &mut dyn FnMut(StateField<'_>)) {

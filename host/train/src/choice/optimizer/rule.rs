@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 /// How parameters follow released gradients: an optimizer and its settings.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "name", rename_all = "kebab-case", rename_all_fields = "snake_case", deny_unknown_fields)]
-pub enum Rule {
+pub enum OptimizerRule {
     /// Stochastic gradient descent.
     Sgd {
         /// sgd, momentum, nesterov: the share of the last step that is kept, from 0 to below 1 [default: sgd 0; the others 0.9]
@@ -42,7 +42,7 @@ pub enum Rule {
         /// The gradient whose squares the second moment averages.
         second_moment: SecondMoment,
         /// How `epsilon` keeps the denominator above 0.
-        denominator: Denominator,
+        denominator: AdamDenominator,
     },
     /// DP-AdamBC: Adam whose second moment has the noise's share taken off.
     AdamBc {
@@ -93,7 +93,8 @@ pub enum SecondMoment {
 /// How Adam's `ε` keeps the denominator above 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Denominator {
+#[schemars(rename = "Denominator")] // Its name in the schema that `damper config --schema` prints.
+pub enum AdamDenominator {
     /// `√v̂ + ε`.
     #[default]
     Added,
@@ -101,14 +102,14 @@ pub enum Denominator {
     Floored,
 }
 
-impl ByName for Rule {
+impl ByName for OptimizerRule {
     const SETTING: &'static str = "optimizer";
 
     fn named() -> Vec<(&'static str, Self)> {
         let sgd = |momentum, nesterov| Self::Sgd { momentum, nesterov, weight_decay: 0.0 };
         let betas = [0.9, 0.999];
         let adam = |weight_decay| {
-            let (second_moment, denominator) = (SecondMoment::default(), Denominator::default());
+            let (second_moment, denominator) = (SecondMoment::default(), AdamDenominator::default());
             Self::Adam { betas, epsilon: 1e-8, weight_decay, second_moment, denominator }
         };
         vec![
@@ -124,7 +125,7 @@ impl ByName for Rule {
     }
 }
 
-impl Default for Rule {
+impl Default for OptimizerRule {
     fn default() -> Self {
         Self::Sgd { momentum: 0.0, nesterov: false, weight_decay: 0.0 }
     }
@@ -140,7 +141,7 @@ pub(crate) enum WeightDecay {
     Decoupled(f64),
 }
 
-impl Rule {
+impl OptimizerRule {
     /// The optimizer and its state for `dim` parameters.
     pub(super) fn build(&self, dim: usize) -> Result<(OptimizerSlot, OptimizerState), ConfigError> {
         let zeros = || vec![0.0; dim];
@@ -158,8 +159,8 @@ impl Rule {
                 };
                 let state = AdamState::new(zeros(), zeros());
                 match denominator {
-                    Denominator::Added => boxed(StatefulSlot::optimizer(adam, state)),
-                    Denominator::Floored => boxed(StatefulSlot::optimizer(adam.with_floored_denominator(), state)),
+                    AdamDenominator::Added => boxed(StatefulSlot::optimizer(adam, state)),
+                    AdamDenominator::Floored => boxed(StatefulSlot::optimizer(adam.with_floored_denominator(), state)),
                 }
             }
             Self::AdamBc { betas: [beta1, beta2], floor, weight_decay } => {

@@ -5,15 +5,15 @@ use damper_core::slots::{AnyDigested, AnyOptimizer, AnyToRecord, OptimizerSlot, 
 use damper_core::state::{SaveState, StateField};
 
 /// An optimizer with its state.
-pub type OptimizerState = Box<dyn Stateful>;
+pub type OptimizerState = Box<dyn StatefulOptimizer>;
 
 /// An optimizer that lies with its state, as GaLore and recordings see it.
-pub trait Stateful: AnyOptimizer + SaveState + AnyDigested + AnyToRecord {
+pub trait StatefulOptimizer: AnyOptimizer + SaveState + AnyDigested + AnyToRecord {
     /// As [`Optimizer::first_moments`].
     fn first_moments(&mut self) -> &mut [f32];
 }
 
-impl<O: Optimizer<S>, S> Stateful for StatefulSlot<O, S, O::Step>
+impl<O: Optimizer<S>, S> StatefulOptimizer for StatefulSlot<O, S, O::Step>
 where
     Self: AnyOptimizer + SaveState + AnyDigested + AnyToRecord,
 {
@@ -30,6 +30,6 @@ impl SaveState for OptimizerState {
 }
 
 /// The slot of an optimizer, and the optimizer with its state.
-pub(super) fn boxed(held: impl Stateful + 'static) -> (OptimizerSlot, OptimizerState) {
+pub(super) fn boxed(held: impl StatefulOptimizer + 'static) -> (OptimizerSlot, OptimizerState) {
     (OptimizerSlot::of(&held), Box::new(held))
 }

@@ -1,7 +1,7 @@
 //! What is fixed before the first step.
 
 use crate::engine::dry_run::{check_result, of_gradients, rehearse_on};
-use crate::engine::generator::{self, ChaCha20};
+use crate::engine::generator::{self, RunGenerator};
 use crate::engine::normalize_release::{constants, normalized};
 use crate::engine::not_private;
 use crate::engine::observe::Observer;
@@ -44,7 +44,7 @@ pub(super) struct Written<'a> {
 pub(super) struct Settled<'a, 'o> {
     pub(super) run: &'a Run,
     pub(super) ranks: Ranks<'a>,
-    pub(super) generator: &'a ChaCha20,
+    pub(super) generator: &'a RunGenerator,
     pub(super) backend: &'a dyn Backend,
     pub(super) written: Written<'a>,
     pub(super) progress: &'a mut dyn Progress,

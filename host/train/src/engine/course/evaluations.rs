@@ -1,6 +1,6 @@
 //! Evaluations on held-out rows, and what follows from them: the best parameters, and an early end.
 
-use crate::engine::worker::Layout;
+use crate::engine::worker::ParamLayout;
 use crate::outcome::best::BestParams;
 use crate::outcome::class_metrics::ClassMetrics;
 use crate::outcome::evaluate::Evaluator;
@@ -15,7 +15,7 @@ use std::path::Path;
 /// The evaluations of a run.
 pub(crate) struct Evaluations<'a> {
     config: &'a TrainConfig,
-    layout: Layout,
+    layout: ParamLayout,
     /// The held-out rows, on the rank that evaluates them.
     evaluator: Option<(Evaluator, &'a Split)>,
     /// Steps of the run, and between two evaluations beside the one at the end.
@@ -42,7 +42,7 @@ impl<'a> Evaluations<'a> {
             _ => None,
         };
         let best = BestParams::begin(folder, &before, run.model.params.len());
-        let (layout, steps) = (Layout::new(&run.model.grad), run.price.terms.steps);
+        let (layout, steps) = (ParamLayout::new(&run.model.grad), run.price.terms.steps);
         Ok(Self {
             config,
             layout,

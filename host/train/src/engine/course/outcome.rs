@@ -3,7 +3,7 @@
 use super::begin::Settled;
 use super::state::Engine;
 use super::trajectory::Ending;
-use crate::engine::step_loop::Sum;
+use crate::engine::step_loop::StepSum;
 use crate::engine::trained::Trained;
 use crate::engine::worker::Accumulate;
 use crate::plan::held_out::steps_between;
@@ -16,7 +16,7 @@ impl<M, W> Engine<'_, '_, '_, M, W>
 where
     M: Trained,
     W: Accumulate<M>,
-    Sum: From<Vec<M::Word>>,
+    StepSum: From<Vec<M::Word>>,
 {
     /// Settles the price, and gives the outcome.
     pub(super) fn end(mut self) -> Result<Outcome, TrainError> {

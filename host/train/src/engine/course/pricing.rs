@@ -3,7 +3,7 @@
 use crate::engine::odometer::Odometer;
 use crate::engine::sampler::BatchSampler;
 use crate::engine::trained::Trained;
-use crate::engine::worker::Step;
+use crate::engine::worker::RunStep;
 use crate::plan::held_out::steps_between;
 use crate::{Run, TrainError};
 use damper_accounting::CorrelatedRun;
@@ -22,7 +22,7 @@ impl Pricing {
     /// With the cost of the first `first` steps, which an earlier process took or lost.
     pub(super) fn begin<M: Trained, O: Clone>(
         run: &Run,
-        step: &Step<'_, M, O>,
+        step: &RunStep<'_, M, O>,
         draws: &BatchSampler,
         first: u32,
     ) -> Result<Self, TrainError> {
@@ -42,7 +42,7 @@ impl Pricing {
     fn event<M: Trained, O: Clone>(
         correlated: Option<SampledGaussian>,
         run: &Run,
-        step: &Step<'_, M, O>,
+        step: &RunStep<'_, M, O>,
         draws: &BatchSampler,
         at: u32,
     ) -> Result<Option<SampledGaussian>, ConfigError> {
@@ -59,7 +59,7 @@ impl Pricing {
     pub(super) fn count<M: Trained, O: Clone>(
         &mut self,
         run: &Run,
-        step: &Step<'_, M, O>,
+        step: &RunStep<'_, M, O>,
         draws: &BatchSampler,
         at: u32,
     ) -> Result<(), ConfigError> {
@@ -76,7 +76,7 @@ impl Pricing {
     pub(super) fn of_first<M: Trained, O: Clone>(
         &mut self,
         run: &Run,
-        step: &Step<'_, M, O>,
+        step: &RunStep<'_, M, O>,
         draws: &BatchSampler,
         first: u32,
     ) -> f64 {

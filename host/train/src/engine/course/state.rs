@@ -8,10 +8,10 @@ use crate::engine::iterates::Iterates;
 use crate::engine::ranks::group::agree;
 use crate::engine::ranks::sharded_state::WholeState;
 use crate::engine::sampler::BatchSampler;
-use crate::engine::step_loop::{self, Draw, State, Sum};
+use crate::engine::step_loop::{self, Draw, State, StepSum};
 use crate::engine::trained::Trained;
 use crate::engine::watched::{GradientWatch, ThresholdWatch, Watched, WatchedState};
-use crate::engine::worker::{Accumulate, Layout, Step};
+use crate::engine::worker::{Accumulate, ParamLayout, RunStep};
 use crate::state::checkpoint::{Moment, Place};
 use crate::state::space::check_room;
 use crate::{Resumed, RunEvent, TrainError};
@@ -22,7 +22,7 @@ use damper_core::slots::OptimizerSlot;
 pub(super) struct Engine<'a, 'o, 'l, M: Trained, W> {
     pub(super) settled: Settled<'a, 'o>,
     pub(super) workers: W,
-    pub(super) step: Step<'l, M, Watched<OptimizerSlot>>,
+    pub(super) step: RunStep<'l, M, Watched<OptimizerSlot>>,
     pub(super) state: State<M, WatchedState<OptimizerState>>,
     pub(super) trajectory: Trajectory<'a>,
     pub(super) draws: BatchSampler,
@@ -36,7 +36,7 @@ impl<'a, 'o, 'l, M, W> Engine<'a, 'o, 'l, M, W>
 where
     M: Trained,
     W: Accumulate<M>,
-    Sum: From<Vec<M::Word>>,
+    StepSum: From<Vec<M::Word>>,
 {
     /// The engine before its first step, with the state of an earlier process if there is one.
     pub(super) fn new(
@@ -47,7 +47,7 @@ where
     ) -> Result<Self, TrainError> {
         let Settled { run, backend, generator, .. } = settled;
         let Place { first, lost, .. } = settled.written.place;
-        let layout = Layout::new(&run.model.grad);
+        let layout = ParamLayout::new(&run.model.grad);
         // After a stop it is rebuilt from the key, also for steps that were lost: a burned row stays in later ones.
         let noise =
             mechanism.noise(layout.dim(), first, generator).map_err(|error| TrainError::Run(error.to_string()))?;

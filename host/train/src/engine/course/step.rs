@@ -6,7 +6,7 @@ use super::trajectory::Trajectory;
 use crate::TrainError;
 use crate::engine::observe::{Given, Summed};
 use crate::engine::ranks::Taken;
-use crate::engine::step_loop::{self, Sum};
+use crate::engine::step_loop::{self, StepSum};
 use crate::engine::trained::Trained;
 use crate::engine::worker::{Accumulate, GradientObserver};
 use crate::outcome::evaluate::loss_unit;
@@ -18,7 +18,7 @@ impl<M, W> Engine<'_, '_, '_, M, W>
 where
     M: Trained,
     W: Accumulate<M>,
-    Sum: From<Vec<M::Word>>,
+    StepSum: From<Vec<M::Word>>,
 {
     /// Charges a step, draws its batch, spreads it over the workers, releases. Returns the samples that this rank added, and those among them
     /// without a finite gradient, which are as secret as the data.
@@ -52,7 +52,7 @@ where
                 clip: opened.clip(),
                 samples: &draw.samples,
                 points: draw.points(),
-                sum: Sum::from(probe.sum.to_vec()),
+                sum: StepSum::from(probe.sum.to_vec()),
                 query: probe.query,
                 counts: probe.counts,
             });

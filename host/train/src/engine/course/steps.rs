@@ -7,7 +7,7 @@ use crate::engine::non_finite::{first_samples, tell_first};
 use crate::engine::non_finite_release::{self, Files};
 use crate::engine::observe::Observer;
 use crate::engine::ranks::group::agree;
-use crate::engine::step_loop::{self, StepLoop, Sum};
+use crate::engine::step_loop::{self, StepLoop, StepSum};
 use crate::engine::trained::Trained;
 use crate::engine::worker::Accumulate;
 use crate::state::checkpoint::Place;
@@ -23,7 +23,7 @@ impl StepLoop for Settled<'_, '_> {
     where
         M: Trained,
         W: Accumulate<M>,
-        Sum: From<Vec<M::Word>>,
+        StepSum: From<Vec<M::Word>>,
     {
         let layers = step_loop::layers(self.run);
         let mut engine = Engine::new(self, mechanism, workers, &layers)?;
@@ -44,7 +44,7 @@ impl<M, W> Engine<'_, '_, '_, M, W>
 where
     M: Trained,
     W: Accumulate<M>,
-    Sum: From<Vec<M::Word>>,
+    StepSum: From<Vec<M::Word>>,
 {
     /// Warns of samples without a finite gradient, before anything is charged.
     fn look_at_first_samples(&mut self) -> Result<(), TrainError> {

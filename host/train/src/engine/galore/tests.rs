@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::choice::FilterState;
-use crate::{ByName, FilterChoice, OptimizerChoice, Rule};
+use crate::{ByName, FilterChoice, OptimizerChoice, OptimizerRule};
 use damper_core::accounting::{Ledger, Volatile};
 use damper_core::clip::FlatL2;
 use damper_core::noise::{ContinuousGaussian, Xoshiro};
@@ -17,12 +17,12 @@ const LR: f64 = 0.05;
 /// The clip: far above any gradient here.
 const CLIP: f32 = 100.0;
 
-const fn form(rows: usize, columns: usize) -> Form {
-    Form { rows, columns }
+const fn form(rows: usize, columns: usize) -> MatrixShape {
+    MatrixShape { rows, columns }
 }
 
 /// Projected to rank 2 on the left, on the right, and three that are not. 143 numbers: pieces straddle tensors.
-const FORMS: [Form; 5] = [form(6, 9), form(9, 6), form(5, 1), form(2, 12), form(1, 6)];
+const FORMS: [MatrixShape; 5] = [form(6, 9), form(9, 6), form(5, 1), form(2, 12), form(1, 6)];
 
 fn dim() -> usize {
     FORMS.iter().map(|form| form.rows * form.columns).sum()
@@ -32,11 +32,11 @@ fn settings(rank: usize, every: u32, scale: f32) -> LowRank {
     LowRank { rank: NonZeroUsize::new(rank).unwrap(), every: NonZeroU32::new(every).unwrap(), scale }
 }
 
-fn rule(name: &str, settings: Table) -> Rule {
-    Rule::with(name, settings).unwrap()
+fn rule(name: &str, settings: Table) -> OptimizerRule {
+    OptimizerRule::with(name, settings).unwrap()
 }
 
-fn rules() -> [Rule; 7] {
+fn rules() -> [OptimizerRule; 7] {
     [
         rule("sgd", Table::new()),
         rule("nesterov", toml! { weight_decay = 0.1 }),
@@ -165,7 +165,7 @@ fn wave(i: usize, seed: usize) -> f32 {
     ((i * i + 3 * i + 1) as f64 * (seed as f64 + 0.37)).sin() as f32
 }
 
-fn galore(rule: Rule, settings: LowRank) -> (GaLore, GaLoreState) {
+fn galore(rule: OptimizerRule, settings: LowRank) -> (GaLore, GaLoreState) {
     let choice = OptimizerChoice { galore: Some(settings), ..rule.into() };
     choice.build_galore(settings, &FORMS).unwrap()
 }
@@ -176,7 +176,7 @@ fn projection(state: &GaLoreState, tensor: usize) -> &Projection {
 
 /// `Pᵀ·G` or `G·P`, in f64.
 fn coordinates(projection: &Projection, whole: &[f64]) -> Vec<f64> {
-    let (rank, Form { rows, columns }) = (projection.rank.get(), projection.form);
+    let (rank, MatrixShape { rows, columns }) = (projection.rank.get(), projection.form);
     let p = |i: usize, j: usize| f64::from(projection.entries[i * rank + j]);
     let mut out = vec![0.0; rank * rows.max(columns)];
     for i in 0..rows {
@@ -194,7 +194,7 @@ fn coordinates(projection: &Projection, whole: &[f64]) -> Vec<f64> {
 
 /// `P·R` or `R·Pᵀ`, in f64.
 fn matrix(projection: &Projection, coordinates: &[f64]) -> Vec<f64> {
-    let (rank, Form { rows, columns }) = (projection.rank.get(), projection.form);
+    let (rank, MatrixShape { rows, columns }) = (projection.rank.get(), projection.form);
     let p = |i: usize, j: usize| f64::from(projection.entries[i * rank + j]);
     let mut out = vec![0.0; rows * columns];
     for i in 0..rows {
@@ -289,7 +289,7 @@ fn low_rank_gradients_match_plain_sgd() {
     let grad = |step: usize| -> Vec<f32> {
         let (a, b) = (3.0 * wave(step, 1), 3.0 * wave(step, 2));
         let mut grad = Vec::new();
-        for (tensor, Form { rows, columns }) in FORMS.into_iter().enumerate() {
+        for (tensor, MatrixShape { rows, columns }) in FORMS.into_iter().enumerate() {
             for i in 0..rows {
                 for c in 0..columns {
                     let one = wave(i, 10 + tensor) * wave(c, 20 + tensor);

@@ -3,7 +3,7 @@
 use crate::choice::OptimizerState;
 use crate::engine::dry_run::check_result;
 use crate::engine::galore::forms;
-use crate::engine::generator::{self, ChaCha20};
+use crate::engine::generator::{self, RunGenerator};
 use crate::engine::iterates::Iterates;
 use crate::engine::rehearsal::self_test;
 use crate::engine::sampler::BatchSampler;
@@ -58,7 +58,7 @@ struct Engine<'a> {
     folder: &'a Path,
     checkpoint: Option<&'a mut Checkpoint>,
     backend: &'a dyn Backend,
-    generator: &'a ChaCha20,
+    generator: &'a RunGenerator,
     workers: PlainSums,
     optimizer: OptimizerSlot,
     state: OptimizerState,
@@ -75,7 +75,7 @@ impl<'a> Engine<'a> {
         run: &'a Run,
         workers: PlainSums,
         backend: &'a dyn Backend,
-        generator: &'a ChaCha20,
+        generator: &'a RunGenerator,
         (folder, mut checkpoint): (&'a Path, Option<&'a mut Checkpoint>),
         progress: &mut dyn Progress,
     ) -> Result<Self, TrainError> {

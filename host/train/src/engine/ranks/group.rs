@@ -22,18 +22,18 @@ pub trait Pieces {
 }
 
 /// A word of a sum.
-pub trait Word: Copy + Default + Zeroize {
+pub trait RankWord: Copy + Default + Zeroize {
     /// Slices of it.
     fn words(words: &mut [Self]) -> Words<'_>;
 }
 
-impl Word for u32 {
+impl RankWord for u32 {
     fn words(words: &mut [Self]) -> Words<'_> {
         Words::U32(words)
     }
 }
 
-impl Word for u64 {
+impl RankWord for u64 {
     fn words(words: &mut [Self]) -> Words<'_> {
         Words::U64(words)
     }
@@ -109,7 +109,11 @@ pub trait Group {
     /// As [`reduce_scatter`](Group::reduce_scatter) of all pieces, with the memory of a few of them. A group may fill one piece and take
     /// another while it adds a third.
     fn reduce_scatter_pieces(&self, cut: Cut, pieces: &mut dyn Pieces) -> Result<(), RankError> {
-        fn each<W: Word>(group: &(impl Group + ?Sized), cut: Cut, pieces: &mut dyn Pieces) -> Result<(), RankError> {
+        fn each<W: RankWord>(
+            group: &(impl Group + ?Sized),
+            cut: Cut,
+            pieces: &mut dyn Pieces,
+        ) -> Result<(), RankError> {
             let mut words = vec![W::default(); cut.width * group.size()];
             let own = group.rank() * cut.width..(group.rank() + 1) * cut.width;
             let result = (0..cut.pieces).try_for_each(|index| {

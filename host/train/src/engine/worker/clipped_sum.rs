@@ -6,7 +6,7 @@
 
 use super::device_sum::{DeviceSum, counted, unclipped};
 use super::ordered_lock::{OrderedLock, share_chunks};
-use super::{Accumulate, GradientObserver, GradsAt, Layout, Opened, Point, SUMS, Sessions, fill};
+use super::{Accumulate, GradientObserver, GradsAt, Opened, ParamLayout, Point, SUMS, Sessions, fill};
 use damper_core::clip::Clip;
 use damper_core::count::Counts;
 use damper_core::noise::ContinuousGaussian;
@@ -15,13 +15,13 @@ use damper_core::private::SumWord;
 use damper_core::step::{FloatSum, Shard};
 use damper_data::{Batch, Chunk, Split};
 use damper_onnx::TensorRef;
-use damper_runtime::{BackendError, Inputs, Kept, Session};
+use damper_runtime::{BackendError, Inputs, KeptInputs, Session};
 
 /// The workers, and the memory of their one sum.
 pub(crate) struct ClippedSums {
     by: By,
     sum: Vec<SumWord<f32>>,
-    layout: Layout,
+    layout: ParamLayout,
     /// Points of the graph, at least as many as a step has.
     points: usize,
     threads: usize,
@@ -44,7 +44,7 @@ struct Worker {
 impl ClippedSums {
     /// Loads the graph of clipped sums for each thread, or once for the backend's device.
     pub(crate) fn new(sessions: &Sessions<'_>) -> Result<Self, BackendError> {
-        let layout = Layout::new(sessions.grad);
+        let layout = ParamLayout::new(sessions.grad);
         let by = match DeviceSum::new(sessions)? {
             Some(device) => By::Device(Box::new(device)),
             None => By::Workers(sessions.each(|sessions| {
@@ -139,12 +139,12 @@ impl Accumulate<ContinuousGaussian> for ClippedSums {
 
 /// The inputs that the chunks of a step share: the parameters at each of as many points as `mix` has weights, the weights if there are
 /// several, and the clip.
-fn kept<'a>(layout: &'a Layout, points: &'a [Point], mix: &'a [f32], clip: &'a [f32]) -> Kept<'a> {
+fn kept<'a>(layout: &'a ParamLayout, points: &'a [Point], mix: &'a [f32], clip: &'a [f32]) -> KeptInputs<'a> {
     // A step may have fewer points than the graph: the others are point 0 once more, with weight 0.
     let at = |index: usize| points.get(index).unwrap_or(&points[0]);
     let params = (0..mix.len()).flat_map(|index| layout.split(&at(index).params));
     let weights = Some(mix).filter(|mix| mix.len() > 1);
-    Kept::new(params.chain(weights).chain([clip]).map(TensorRef::F32).collect())
+    KeptInputs::new(params.chain(weights).chain([clip]).map(TensorRef::F32).collect())
 }
 
 impl Worker {
@@ -153,7 +153,7 @@ impl Worker {
         &mut self,
         split: &Split,
         chunk: Chunk<'_>,
-        kept: &Kept<'_>,
+        kept: &KeptInputs<'_>,
         bound: f32,
         turn: &OrderedLock<Shard<'_, ContinuousGaussian, C, K>>,
     ) -> Result<(), BackendError> {

@@ -10,7 +10,7 @@ use damper_core::noise::ContinuousGaussian;
 use damper_core::step::{FloatSum, Shard};
 use damper_data::{Batch, Chunk, Split};
 use damper_onnx::TensorRef;
-use damper_runtime::{BackendError, ChunkPlace, Inputs, Kept, SummingSession};
+use damper_runtime::{BackendError, ChunkPlace, Inputs, KeptInputs, SummingSession};
 
 /// The one session, and its physical batch and the next.
 pub(super) struct DeviceSum {
@@ -34,7 +34,7 @@ impl DeviceSum {
         &mut self,
         split: &Split,
         chunk: Chunk<'_>,
-        kept: &Kept<'_>,
+        kept: &KeptInputs<'_>,
     ) -> Result<u64, BackendError> {
         let Self { session, batches: [batch, _], .. } = self;
         fill(batch, split, chunk)?;
@@ -52,7 +52,7 @@ impl DeviceSum {
         &mut self,
         split: &Split,
         chunks: &[Chunk<'_>],
-        kept: &Kept<'_>,
+        kept: &KeptInputs<'_>,
         bound: f32,
         shard: &mut Shard<'_, ContinuousGaussian, C, K>,
     ) -> Result<(), BackendError> {

@@ -4,9 +4,9 @@
 
 use super::ordered_lock::{OrderedLock, share_chunks};
 use super::reader::Reader;
-use super::{Layout, Sessions};
+use super::{ParamLayout, Sessions};
 use damper_data::{Chunk, Split};
-use damper_runtime::{BackendError, Inputs, Kept, Session};
+use damper_runtime::{BackendError, Inputs, KeptInputs, Session};
 
 /// The output that holds the samples' losses.
 const LOSS: &str = "dp.loss";
@@ -14,18 +14,18 @@ const LOSS: &str = "dp.loss";
 /// The workers.
 pub struct ExactGradients {
     workers: Vec<Worker>,
-    layout: Layout,
+    layout: ParamLayout,
 }
 
 struct Worker {
     gradients: Reader,
     losses: Option<Box<dyn Session>>,
-    rows: Rows,
+    rows: ChunkRows,
 }
 
 /// The gradients and losses of a chunk's samples, without the padding.
 #[derive(Default)]
-pub struct Rows {
+pub struct ChunkRows {
     /// One `[rows, *shape]` a parameter. Zeros for a null sample.
     pub grads: Vec<Vec<f32>>,
     /// `[rows]`. NaN for a null sample. Empty if no losses are computed.
@@ -44,9 +44,9 @@ impl ExactGradients {
     }
 
     fn load(sessions: &Sessions<'_>, with_losses: bool) -> Result<Self, BackendError> {
-        let layout = Layout::new(sessions.grad);
+        let layout = ParamLayout::new(sessions.grad);
         let workers = sessions.each(|sessions| {
-            let rows = Rows { grads: vec![vec![]; layout.lengths().len()], losses: vec![] };
+            let rows = ChunkRows { grads: vec![vec![]; layout.lengths().len()], losses: vec![] };
             let losses = with_losses.then(|| sessions.load(&[LOSS])).transpose()?;
             Ok(Worker { gradients: Reader::new(sessions)?, losses, rows })
         })?;
@@ -59,7 +59,7 @@ impl ExactGradients {
         split: &Split,
         chunks: &[Chunk<'_>],
         params: &[f32],
-        take: &mut (dyn FnMut(&Rows) -> Result<(), E> + Send),
+        take: &mut (dyn FnMut(&ChunkRows) -> Result<(), E> + Send),
     ) -> Result<(), E> {
         let Self { workers, layout } = self;
         let params = layout.kept(params);
@@ -73,8 +73,8 @@ impl ExactGradients {
 
 impl Worker {
     /// Fills `rows` with those of a chunk's samples.
-    fn compute(&mut self, split: &Split, chunk: Chunk<'_>, params: &Kept<'_>) -> Result<(), BackendError> {
-        let Self { gradients, losses, rows: Rows { grads, losses: of_rows } } = self;
+    fn compute(&mut self, split: &Split, chunk: Chunk<'_>, params: &KeptInputs<'_>) -> Result<(), BackendError> {
+        let Self { gradients, losses, rows: ChunkRows { grads, losses: of_rows } } = self;
         gradients.fill(split, chunk)?;
         let is_null = |row: usize| split.is_null(chunk.samples[row] as usize);
         grads.iter_mut().for_each(Vec::clear);

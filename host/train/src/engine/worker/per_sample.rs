@@ -2,25 +2,25 @@
 
 use super::ordered_lock::{Leave, OrderedLock, share_chunks};
 use super::reader::Reader;
-use super::{Accumulate, GradientObserver, GradsAt, Layout, Opened, Sessions};
+use super::{Accumulate, GradientObserver, GradsAt, Opened, ParamLayout, Sessions};
 use crate::engine::trained::Trained;
 use damper_core::filter::mix;
 use damper_core::numerics::reduce::sum_of_squares;
 use damper_core::optimizer::Optimizer;
 use damper_data::{Chunk, Split};
-use damper_runtime::{BackendError, Kept};
+use damper_runtime::{BackendError, KeptInputs};
 
 /// The workers, and the memory of the sums of all but the first, which adds to the step's.
 pub struct PerSampleGradients<W> {
     workers: Vec<Worker>,
     sums: Vec<Vec<W>>,
-    layout: Layout,
+    layout: ParamLayout,
 }
 
 impl<W: Copy + Default> PerSampleGradients<W> {
     /// Loads the gradient graph for each thread.
     pub fn new(sessions: &Sessions<'_>) -> Result<Self, BackendError> {
-        let layout = Layout::new(sessions.grad);
+        let layout = ParamLayout::new(sessions.grad);
         let workers = sessions.each(|sessions| Ok(Worker { gradients: Reader::new(sessions)?, mixed: vec![] }))?;
         Ok(Self { sums: vec![vec![W::default(); layout.dim()]; workers.len().saturating_sub(1)], workers, layout })
     }
@@ -36,7 +36,7 @@ impl<M: Trained> Accumulate<M> for PerSampleGradients<M::Word> {
         grad_observer: Option<&mut dyn GradientObserver>,
     ) -> Result<(), BackendError> {
         let Self { workers, sums, layout } = self;
-        let params: Vec<Kept<'_>> = at.points.iter().map(|point| layout.kept(&point.params)).collect();
+        let params: Vec<KeptInputs<'_>> = at.points.iter().map(|point| layout.kept(&point.params)).collect();
         let turn = grad_observer.map(OrderedLock::new);
         let work =
             Work { split, chunks, at, params: &params, dim: layout.dim(), threads: workers.len(), turn: turn.as_ref() };
@@ -101,7 +101,7 @@ struct Work<'a, 'o> {
     chunks: &'a [Chunk<'a>],
     at: GradsAt<'a>,
     /// Those of each point.
-    params: &'a [Kept<'a>],
+    params: &'a [KeptInputs<'a>],
     dim: usize,
     threads: usize,
     /// Who is shown each chunk's gradients when it is its turn.

@@ -5,14 +5,14 @@
 
 use super::ordered_lock::{OrderedLock, share_chunks};
 use super::reader::Reader;
-use super::{Layout, Sessions, Views};
+use super::{ParamLayout, Sessions, Views};
 use damper_data::{Chunk, Split};
-use damper_runtime::{BackendError, Kept};
+use damper_runtime::{BackendError, KeptInputs};
 
 /// The workers.
 pub struct PlainSums {
     workers: Vec<Worker>,
-    layout: Layout,
+    layout: ParamLayout,
 }
 
 struct Worker {
@@ -26,7 +26,7 @@ struct Worker {
 impl PlainSums {
     /// Loads the gradient graph for each thread.
     pub fn new(sessions: &Sessions<'_>) -> Result<Self, BackendError> {
-        let layout = Layout::new(sessions.grad);
+        let layout = ParamLayout::new(sessions.grad);
         let workers = sessions.each(|sessions| {
             Ok(Worker { gradients: Reader::new(sessions)?, sum: vec![0.0; layout.dim()], non_finite: 0 })
         })?;
@@ -77,7 +77,7 @@ impl PlainSums {
 
 impl Worker {
     /// Adds the gradients of a chunk to its sum. The rows after its samples are padding, and a null sample adds nothing.
-    fn add(&mut self, split: &Split, chunk: Chunk<'_>, params: &Kept<'_>) -> Result<(), BackendError> {
+    fn add(&mut self, split: &Split, chunk: Chunk<'_>, params: &KeptInputs<'_>) -> Result<(), BackendError> {
         let Self { gradients, sum, non_finite } = self;
         let rows = (0..chunk.samples.len()).filter(|row| !split.is_null(chunk.samples[*row] as usize));
         gradients.each_row(rows, params, &mut |_, grad| {

@@ -4,7 +4,7 @@ use super::parts::{OUTPUTS, Parts};
 use super::{Sessions, fill};
 use damper_data::{Batch, Chunk, Split};
 use damper_onnx::TensorRef;
-use damper_runtime::{BackendError, Inputs, Kept, Session};
+use damper_runtime::{BackendError, Inputs, KeptInputs, Session};
 
 /// A sample's gradient in consecutive parts.
 type InParts<'a> = &'a [&'a [f32]];
@@ -34,7 +34,7 @@ impl Reader {
     pub(super) fn each_row(
         &mut self,
         mut rows: impl Iterator<Item = usize>,
-        params: &Kept<'_>,
+        params: &KeptInputs<'_>,
         take: &mut dyn FnMut(usize, &[&[f32]]),
     ) -> Result<(), BackendError> {
         self.run(params, &mut |outputs, parts| {
@@ -48,7 +48,7 @@ impl Reader {
     pub(super) fn each_group(
         &mut self,
         rows: impl Iterator<Item = usize>,
-        params: &Kept<'_>,
+        params: &KeptInputs<'_>,
         take: &mut dyn FnMut(&[InParts<'_>]),
     ) -> Result<(), BackendError> {
         let rows: Vec<usize> = rows.collect();
@@ -60,7 +60,11 @@ impl Reader {
         })
     }
 
-    fn run(&mut self, params: &Kept<'_>, read: &mut dyn FnMut(&[&[f32]], &mut Parts)) -> Result<(), BackendError> {
+    fn run(
+        &mut self,
+        params: &KeptInputs<'_>,
+        read: &mut dyn FnMut(&[&[f32]], &mut Parts),
+    ) -> Result<(), BackendError> {
         let Self { session, parts, batch } = self;
         let before: Vec<TensorRef<'_>> = batch.inputs().collect();
         session.run_kept(Inputs { before: &before, kept: params, after: &[] }, &mut |outputs| read(outputs, parts))

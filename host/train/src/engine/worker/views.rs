@@ -1,6 +1,6 @@
 //! The random views of each sample in a step.
 
-use crate::engine::generator::ChaCha20;
+use crate::engine::generator::RunGenerator;
 use damper_core::noise::{Address, Generator, Purpose};
 use damper_data::{Augment, Batch, Chunk, Split, View};
 use rand_core::Rng;
@@ -9,13 +9,13 @@ use rand_core::Rng;
 #[derive(Clone, Copy)]
 pub struct Views<'a> {
     augment: Augment,
-    generator: &'a ChaCha20,
+    generator: &'a RunGenerator,
     step: u32,
 }
 
 impl<'a> Views<'a> {
     /// The views of step `step`; none if samples are taken as they are.
-    pub fn new(augment: Option<Augment>, generator: &'a ChaCha20, step: u32) -> Option<Self> {
+    pub fn new(augment: Option<Augment>, generator: &'a RunGenerator, step: u32) -> Option<Self> {
         augment.map(|augment| Self { augment, generator, step })
     }
 

@@ -3,8 +3,8 @@
 use super::rates::Rates;
 use crate::plan::before_steps::BeforeSteps;
 use crate::plan::equation6;
-use crate::{Budget, Noise, Terms, TrainConfig, TrainError};
-use damper_accounting::{AccountingError, Factors, Plan, SMALLEST_SIGMA, Sampler, Schedule, Truncation};
+use crate::{Budget, NoiseKind, Terms, TrainConfig, TrainError};
+use damper_accounting::{AccountingError, DrawSchedule, NoiseFactors, Plan, SMALLEST_SIGMA, Sampler, Truncation};
 use damper_core::accounting::SampledGaussian;
 use damper_core::grid::Grid;
 use damper_core::noise::{ContinuousGaussian, DiscreteGaussian};
@@ -76,11 +76,11 @@ impl Shape {
         rates: &Rates,
         joint: Option<f64>,
         release: Option<SampledGaussian>,
-    ) -> Schedule<'_> {
-        Schedule {
+    ) -> DrawSchedule<'_> {
+        DrawSchedule {
             accountant: config.accountant,
             rate: rates.event_rate,
-            factors: self.factors.as_deref().map_or(Factors::Constant(rates.events()), Factors::Each),
+            factors: self.factors.as_deref().map_or(NoiseFactors::Constant(rates.events()), NoiseFactors::Each),
             joint,
             release,
         }
@@ -128,7 +128,7 @@ fn truncated(config: &TrainConfig, rates: &Rates, samples: u64) -> Result<(Optio
 /// Sets the noise of counts, if the clip learns from some.
 fn settle_count_noise(
     config: &mut TrainConfig,
-    schedule: &Schedule<'_>,
+    schedule: &DrawSchedule<'_>,
     delta: f64,
 ) -> Result<Option<CountNoise>, TrainError> {
     if config.method.threshold.wants_count_noise() {
@@ -153,11 +153,11 @@ fn factors(schedule: AnyNoise, learning_rate: &LearningRate, steps: u32) -> Opti
 }
 
 /// The multiplier that runs, and on the exact path its σ in grid units.
-fn noise(config: &TrainConfig, schedule: &Schedule<'_>, delta: f64) -> Result<(f64, Option<u32>), TrainError> {
+fn noise(config: &TrainConfig, schedule: &DrawSchedule<'_>, delta: f64) -> Result<(f64, Option<u32>), TrainError> {
     let grid = Grid::new(config.grid_bits)?;
     let clip = config.method.threshold.clip();
     match config.noise {
-        Noise::Discrete => {
+        NoiseKind::Discrete => {
             let mechanism = match config.budget {
                 Budget::Epsilon(target) => {
                     let found = schedule.calibrate_on_grid(target, delta, config.grid_bits)?;
@@ -170,8 +170,8 @@ fn noise(config: &TrainConfig, schedule: &Schedule<'_>, delta: f64) -> Result<(f
                 Budget::NotPrivate => return Err(AccountingError::NotPrivate.into()),
             }?;
             let least = match schedule.factors {
-                Factors::Constant(_) => 1.0,
-                Factors::Each(factors) => factors.iter().copied().fold(f64::INFINITY, f64::min),
+                NoiseFactors::Constant(_) => 1.0,
+                NoiseFactors::Each(factors) => factors.iter().copied().fold(f64::INFINITY, f64::min),
             };
             let least = mechanism.scaled(least);
             if least.check_noise().is_err() {
@@ -185,7 +185,7 @@ fn noise(config: &TrainConfig, schedule: &Schedule<'_>, delta: f64) -> Result<(f
             mechanism.check_clip(clip)?;
             Ok((mechanism.multiplier(), Some(mechanism.sigma())))
         }
-        Noise::Continuous => {
+        NoiseKind::Continuous => {
             let multiplier = match config.budget {
                 Budget::Epsilon(target) => schedule.calibrate(target, delta)?.multiplier,
                 Budget::NoiseMultiplier(multiplier) | Budget::Equation6(multiplier) => multiplier,

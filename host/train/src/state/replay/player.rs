@@ -2,7 +2,7 @@
 
 use damper_core::noise::NoiseWord;
 use damper_core::private::SumWord;
-use damper_replay::{Line, Memory, PackError, ReplayError, Source, Summary, Vector};
+use damper_replay::{Line, Memory, MemoryPart, PackError, ReplayError, Source, Summary};
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Read};
 use std::path::Path;
@@ -144,7 +144,7 @@ impl Vectors {
     }
 
     /// Makes room for `needed` elements of a vector where `got` were free, and for as many again where the limit lets it.
-    fn grow(&mut self, of: Vector, needed: usize, got: usize, limit: u64) -> Result<(), PlayError> {
+    fn grow(&mut self, of: MemoryPart, needed: usize, got: usize, limit: u64) -> Result<(), PlayError> {
         let lengths = [self.floats.len(), self.narrow.len(), self.wide.len(), self.float_sums.len(), self.noise.len()];
         let at = of as usize;
         let wanted = lengths[at].saturating_add(needed.saturating_sub(got));
@@ -161,11 +161,11 @@ impl Vectors {
             _ => return Err(too_much),
         };
         match of {
-            Vector::Floats => resize(&mut self.floats, length),
-            Vector::Narrow => resize(&mut self.narrow, length),
-            Vector::Wide => resize(&mut self.wide, length),
-            Vector::FloatSums => resize(&mut self.float_sums, length),
-            Vector::Noise => resize(&mut self.noise, length),
+            MemoryPart::Floats => resize(&mut self.floats, length),
+            MemoryPart::Narrow => resize(&mut self.narrow, length),
+            MemoryPart::Wide => resize(&mut self.wide, length),
+            MemoryPart::FloatSums => resize(&mut self.float_sums, length),
+            MemoryPart::Noise => resize(&mut self.noise, length),
         }
         .ok_or(too_much)
     }

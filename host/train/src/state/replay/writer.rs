@@ -4,7 +4,7 @@ use super::part::PartFile;
 use crate::state::files::{Access, AtomicFile, FileError, failed};
 use damper_core::numerics::CONTRACT;
 use damper_core::numerics::digest::Digest;
-use damper_core::record::Sink;
+use damper_core::record::RecordSink;
 use damper_replay::grammar::{LONGEST_NAME, MAGIC, VERSION};
 use std::fs::File;
 use std::io::{self, BufReader, ErrorKind, Read, Write};
@@ -39,7 +39,7 @@ enum Target {
 
 /// The state of a pack that another process began.
 #[derive(Debug)]
-pub enum Begun {
+pub enum PackProgress {
     /// As much as is asked for, behind which it goes on.
     Part(PackWriter),
     /// All of it, under its name.
@@ -48,7 +48,7 @@ pub enum Begun {
     None(&'static str),
 }
 
-impl Sink for PackWriter {
+impl RecordSink for PackWriter {
     fn put(&mut self, bytes: &[u8]) {
         self.bytes(bytes);
     }
@@ -103,14 +103,14 @@ impl PackWriter {
     /// # Errors
     ///
     /// The file cannot be read or written.
-    pub fn resume(self, path: &Path, setting: &'static str, len: Option<u64>) -> Result<Begun, FileError> {
-        let Target::Memory(beginning) = &self.to else { return Ok(Begun::None("it has begun already")) };
+    pub fn resume(self, path: &Path, setting: &'static str, len: Option<u64>) -> Result<PackProgress, FileError> {
+        let Target::Memory(beginning) = &self.to else { return Ok(PackProgress::None("it has begun already")) };
         let Some(mut file) = PartFile::open(path, setting)? else {
             let whole = is_whole(path, beginning).map_err(|error| failed(path, setting, &error))?;
             return match (whole, len) {
-                (true, _) => Ok(Begun::Whole),
-                (false, None) => Ok(Begun::Part(self.into_part(path, setting)?)),
-                (false, Some(_)) => Ok(Begun::None("it is no longer there")),
+                (true, _) => Ok(PackProgress::Whole),
+                (false, None) => Ok(PackProgress::Part(self.into_part(path, setting)?)),
+                (false, Some(_)) => Ok(PackProgress::None("it is no longer there")),
             };
         };
         let mut digest = Digest::default();
@@ -126,13 +126,13 @@ impl PackWriter {
             (None, true) => beginning.len() as u64,
             // The other process was killed before the beginning was on the disk.
             (None, false) if found.is_some_and(|found| found < beginning.len()) => 0,
-            _ => return Ok(Begun::None("it is of another run, or was cut")),
+            _ => return Ok(PackProgress::None("it is of another run, or was cut")),
         };
         file.cut(cut).map_err(|error| file.failed(&error))?;
         if cut == 0 {
-            return Ok(Begun::Part(self.moved_to(Target::Part(file))));
+            return Ok(PackProgress::Part(self.moved_to(Target::Part(file))));
         }
-        Ok(Begun::Part(Self { to: Target::Part(file), digest, error: None }))
+        Ok(PackProgress::Part(Self { to: Target::Part(file), digest, error: None }))
     }
 
     /// Returns true if the part of the file `path` is there and begins as this pack, which is in memory.
@@ -367,7 +367,7 @@ mod tests {
         pack.f32(values.iter().map(|x| x * x).sum());
     }
 
-    fn begun(path: &Path, len: Option<u64>) -> Begun {
+    fn begun(path: &Path, len: Option<u64>) -> PackProgress {
         PackWriter::new("set", 0).resume(path, "record", len).unwrap()
     }
 
@@ -381,17 +381,17 @@ mod tests {
         whole.finish().unwrap();
         let whole = std::fs::read(folder.path().join("whole")).unwrap();
         // Nothing is there: it begins. What was written after the state is written again.
-        let Begun::Part(mut pack) = begun(&path, None) else { panic!() };
+        let PackProgress::Part(mut pack) = begun(&path, None) else { panic!() };
         add_group(&mut pack, &[3.0, 4.0]);
         let len = pack.sync().unwrap();
         add_group(&mut pack, &[5.0, 12.0]);
         drop(pack);
         assert!(!path.exists() && super::super::part::part_of(&path).exists());
-        let Begun::Part(mut pack) = begun(&path, len) else { panic!() };
+        let PackProgress::Part(mut pack) = begun(&path, len) else { panic!() };
         add_group(&mut pack, &[5.0, 12.0]);
         pack.finish().unwrap();
         assert!(std::fs::read(&path).unwrap() == whole && !super::super::part::part_of(&path).exists());
-        assert!(matches!(begun(&path, len), Begun::Whole) && matches!(begun(&path, None), Begun::Whole));
+        assert!(matches!(begun(&path, len), PackProgress::Whole) && matches!(begun(&path, None), PackProgress::Whole));
     }
 
     #[test]
@@ -399,19 +399,19 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("set.pack");
         let part = super::super::part::part_of(&path);
-        assert!(matches!(begun(&path, Some(40)), Begun::None("it is no longer there")));
+        assert!(matches!(begun(&path, Some(40)), PackProgress::None("it is no longer there")));
         let mut pack = PackWriter::new("set", 0).into_part(&path, "record").unwrap();
         add_group(&mut pack, &[3.0]);
         let len = pack.sync().unwrap();
         drop(pack);
         let bytes = std::fs::read(&part).unwrap();
         std::fs::write(&part, &bytes[..bytes.len() - 1]).unwrap();
-        assert!(matches!(begun(&path, len), Begun::None(_)));
+        assert!(matches!(begun(&path, len), PackProgress::None(_)));
         let other = PackWriter::new("sex", 0).resume(&path, "record", None).unwrap();
-        assert!(matches!(other, Begun::None(_)), "it has another beginning");
+        assert!(matches!(other, PackProgress::None(_)), "it has another beginning");
         // Killed before all of the beginning was on the disk.
         std::fs::write(&part, &bytes[..5]).unwrap();
-        let Begun::Part(mut pack) = begun(&path, None) else { panic!() };
+        let PackProgress::Part(mut pack) = begun(&path, None) else { panic!() };
         add_group(&mut pack, &[3.0]);
         pack.sync().unwrap();
         assert_eq!(std::fs::read(&part).unwrap(), bytes);

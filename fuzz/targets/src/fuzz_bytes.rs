@@ -1,9 +1,9 @@
 //! Numbers out of bytes: whatever the bytes, and zeros where they end.
 
 /// Bytes that are taken from the front.
-pub struct Source<'a>(pub &'a [u8]);
+pub struct FuzzBytes<'a>(pub &'a [u8]);
 
-impl<'a> Source<'a> {
+impl<'a> FuzzBytes<'a> {
     /// Returns true if all were taken.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

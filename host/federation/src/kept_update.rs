@@ -15,7 +15,7 @@ const KEPT: &str = "kept.upd";
 
 /// The update that is kept in a device's folder.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Kept {
+pub struct KeptUpdate {
     request: String,
     bytes: Vec<u8>,
 }
@@ -28,7 +28,7 @@ struct Head {
     bytes: String,
 }
 
-impl Kept {
+impl KeptUpdate {
     /// The update that `folder` keeps, if there is one that is whole. A damaged one is lost: its round is charged, and a later one can be taken.
     ///
     /// # Errors
@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn same_request_gets_same_bytes_alone() {
         let folder = tempfile::tempdir().unwrap();
-        let of = |request| Kept::read(folder.path()).unwrap().and_then(|kept| kept.for_request(request));
+        let of = |request| KeptUpdate::read(folder.path()).unwrap().and_then(|kept| kept.for_request(request));
         assert_eq!(of(&[1; 32]), None);
         Keeping::new(folder.path(), [1; 32]).keep(b"one\ntwo").unwrap();
         assert_eq!((of(&[1; 32]).as_deref(), of(&[2; 32])), (Some(&b"one\ntwo"[..]), None));
@@ -111,7 +111,7 @@ mod tests {
             let mut bad = good.clone();
             bad[at] ^= 1;
             fs::write(&file, &bad).unwrap();
-            assert_eq!(Kept::read(folder.path()).unwrap(), None, "{at}");
+            assert_eq!(KeptUpdate::read(folder.path()).unwrap(), None, "{at}");
         }
     }
 }

@@ -1,10 +1,10 @@
 //! Products of samples' rows with a parameter, as a custom operator: with weights that are inputs, as training has them, onnxruntime
 //! turns them where they are transposed and then packs them, all of them, before it takes a row. [`damper_kernels::product`] packs what stays near.
 
-use super::super::backend::{Plan, bound_shape};
+use super::super::backend::{SessionSpec, bound_shape};
 use super::super::ways::{Layer, Way, Ways};
 use super::operator::{Kernel, Operator, node};
-use damper_kernels::product::Product;
+use damper_kernels::product::SimdProduct;
 use damper_kernels::simd::SimdKernel as _;
 use damper_onnx::{DType, Dim, attr_ints, data_type, make_attr_int, pb};
 use std::collections::HashMap;
@@ -14,7 +14,7 @@ const FEWEST_OUTPUTS: usize = 4;
 
 /// Puts the operator in the place of each `MatMul` with a matrix of parameters, of the `Transpose` that turns it, and of the `Add` of a
 /// vector of parameters behind it, but for the layers that `ways` leave to the runtime. Returns its layers.
-pub(super) fn put(graph: &mut pb::GraphProto, plan: &Plan, ways: &Ways) -> Vec<Layer> {
+pub(super) fn put(graph: &mut pb::GraphProto, plan: &SessionSpec, ways: &Ways) -> Vec<Layer> {
     let places: Vec<_> = {
         let reads = Reads::new(graph, plan);
         (0..graph.node.len()).filter_map(|matmul| Some((matmul, reads.place(matmul)?))).collect()
@@ -40,14 +40,14 @@ struct Place {
 /// The producer and the readers of each tensor of a graph.
 struct Reads<'g> {
     graph: &'g pb::GraphProto,
-    plan: &'g Plan,
+    plan: &'g SessionSpec,
     makers: HashMap<&'g str, usize>,
     /// Of an output of the graph, with a number that is no node's.
     readers: HashMap<&'g str, Vec<usize>>,
 }
 
 impl<'g> Reads<'g> {
-    fn new(graph: &'g pb::GraphProto, plan: &'g Plan) -> Self {
+    fn new(graph: &'g pb::GraphProto, plan: &'g SessionSpec) -> Self {
         let mut readers: HashMap<&str, Vec<usize>> = HashMap::new();
         let mut makers = HashMap::new();
         for (index, node) in graph.node.iter().enumerate() {
@@ -135,7 +135,7 @@ pub(super) const PRODUCT: Operator<Multiplying> = Operator {
 /// A node's.
 pub(super) struct Multiplying {
     is_transposed: bool,
-    product: Option<Product>,
+    product: Option<SimdProduct>,
 }
 
 impl Kernel for Multiplying {
@@ -147,7 +147,7 @@ impl Kernel for Multiplying {
             return None;
         }
         let extents = [usize::try_from(terms).ok()?, usize::try_from(outputs).ok()?];
-        self.product = Some(Product::new(extents, self.is_transposed));
+        self.product = Some(SimdProduct::new(extents, self.is_transposed));
         Some(vec![[rows, &[outputs]].concat()])
     }
 
@@ -162,13 +162,13 @@ impl Kernel for Multiplying {
 mod tests {
     use super::super::testing::{apart, assert_samples_stay_alone, batched, model, node, numbers, parameter, put, run};
     use super::{PRODUCT, pb};
-    use crate::Plan;
+    use crate::SessionSpec;
 
     const LINES: usize = 3;
     const EXTENTS: [usize; 2] = [37, 19];
 
     /// `y = x · w + b`, in the nodes that the emitter writes for it.
-    fn written(is_transposed: bool, outputs: &[&str]) -> (pb::ModelProto, Plan) {
+    fn written(is_transposed: bool, outputs: &[&str]) -> (pb::ModelProto, SessionSpec) {
         let [terms, made] = EXTENTS;
         let weights = if is_transposed { [made, terms] } else { [terms, made] };
         let nodes = match is_transposed {

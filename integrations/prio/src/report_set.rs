@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 /// The reports that are in a round's sum.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Cohort {
+pub struct ReportSet {
     /// The round.
     pub round: u32,
     /// The digest of the request that all of them answer.
@@ -19,7 +19,7 @@ pub struct Cohort {
 /// Bytes of an entry.
 const ENTRY: usize = 8 + 32;
 
-impl Cohort {
+impl ReportSet {
     /// The bytes that travel: the round, the request, and 40 bytes a device, ascending.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut out = self.round.to_le_bytes().to_vec();
@@ -62,16 +62,16 @@ pub(crate) struct CohortFile {
     reports: BTreeMap<u64, String>,
 }
 
-impl From<&Cohort> for CohortFile {
-    fn from(cohort: &Cohort) -> Self {
+impl From<&ReportSet> for CohortFile {
+    fn from(cohort: &ReportSet) -> Self {
         let reports = cohort.reports.iter().map(|(device, digest)| (*device, hex(digest))).collect();
         Self { round: cohort.round, request: hex(cohort.request), reports }
     }
 }
 
 impl CohortFile {
-    pub(crate) fn cohort(&self) -> Option<Cohort> {
+    pub(crate) fn cohort(&self) -> Option<ReportSet> {
         let reports = self.reports.iter().map(|(device, digest)| Some((*device, unhex(digest)?)));
-        Some(Cohort { round: self.round, request: unhex(&self.request)?, reports: reports.collect::<Option<_>>()? })
+        Some(ReportSet { round: self.round, request: unhex(&self.request)?, reports: reports.collect::<Option<_>>()? })
     }
 }

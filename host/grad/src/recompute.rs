@@ -24,7 +24,7 @@ use std::rc::Rc;
 const MOST_SEGMENTS: usize = 32;
 
 /// The nodes of an emitted graph, in their order.
-pub struct Emitted<'a> {
+pub struct EmittedNodes<'a> {
     pub nodes: Vec<NodeProto>,
     pub initializers: &'a mut Vec<TensorProto>,
     pub known: &'a mut Known,
@@ -33,7 +33,7 @@ pub struct Emitted<'a> {
 
 /// Writes the nodes of `emitted` with fewer activations alive at once. `passes` are the places of its forward passes, each with the loss;
 /// behind each lies its sweep.
-pub fn checkpoint(mut emitted: Emitted<'_>, passes: &[Range<usize>]) -> Vec<NodeProto> {
+pub fn checkpoint(mut emitted: EmittedNodes<'_>, passes: &[Range<usize>]) -> Vec<NodeProto> {
     // What is written again lies behind its pass, so that earlier passes stay where they are.
     for pass in passes.iter().rev() {
         let again = Pass::new(&emitted, pass.clone()).again(&emitted);
@@ -71,8 +71,8 @@ struct Again {
 }
 
 impl Pass {
-    fn new(emitted: &Emitted<'_>, range: Range<usize>) -> Self {
-        let Emitted { nodes, known, outputs, .. } = emitted;
+    fn new(emitted: &EmittedNodes<'_>, range: Range<usize>) -> Self {
+        let EmittedNodes { nodes, known, outputs, .. } = emitted;
         let mut roots = HashMap::new();
         let mut tensors = HashMap::new();
         for (at, node) in nodes.iter().enumerate().take(range.end).skip(range.start) {
@@ -159,15 +159,15 @@ impl Pass {
     }
 
     /// The segments that are written again.
-    fn again(&self, emitted: &Emitted<'_>) -> Vec<Again> {
+    fn again(&self, emitted: &EmittedNodes<'_>) -> Vec<Again> {
         let borders = self.borders();
         let starts = [self.range.start].into_iter().chain(borders.iter().copied());
         let segments = starts.zip(&borders).map(|(start, end)| start..*end);
         segments.filter_map(|segment| self.segment_again(emitted, segment, &borders)).collect()
     }
 
-    fn segment_again(&self, emitted: &Emitted<'_>, segment: Range<usize>, borders: &[usize]) -> Option<Again> {
-        let Emitted { nodes, known, .. } = emitted;
+    fn segment_again(&self, emitted: &EmittedNodes<'_>, segment: Range<usize>, borders: &[usize]) -> Option<Again> {
+        let EmittedNodes { nodes, known, .. } = emitted;
         let is_again =
             |name: &str| self.activation(name).is_some_and(|of| segment.contains(&of.made) && !crosses(of, borders));
         let later = || nodes.iter().enumerate().skip(self.range.end);
@@ -227,7 +227,7 @@ impl Pass {
     }
 }
 
-impl Emitted<'_> {
+impl EmittedNodes<'_> {
     /// Puts what is written again in front of the nodes that read it, all behind node `end`.
     fn write(&mut self, mut again: Vec<Again>, end: usize) {
         if again.is_empty() {

@@ -6,7 +6,10 @@
 
 use super::clock::{Clock, Position};
 use super::summary::{Chosen, Comparison, Finished, RefusedRun, Untried};
-use super::{Figures, Journal, JournalError, Method, Plan, Purpose, Record, Setting, Task};
+use super::{
+    ComparisonFigures, ComparisonJournal, ComparisonJournalError, ComparisonMethod, ComparisonPlan, ComparisonPurpose,
+    ComparisonRecord, Setting, Task,
+};
 
 /// A run's cell in the table, and its place in that cell.
 pub(super) type Place = (usize, usize);
@@ -26,7 +29,7 @@ pub(super) enum Next {
 enum State {
     Waiting,
     Running,
-    Done(Result<Figures, String>),
+    Done(Result<ComparisonFigures, String>),
 }
 
 struct Entry {
@@ -38,7 +41,7 @@ struct Entry {
 struct Cell<'a> {
     /// The number of its method.
     index: usize,
-    method: &'a Method,
+    method: &'a ComparisonMethod,
     budget: f64,
     candidates: Vec<Vec<&'a Setting>>,
     /// The runs that there are so far: those of tuning, and after them the repeats.
@@ -54,23 +57,23 @@ struct Cell<'a> {
 
 /// All runs of a comparison.
 pub(super) struct Board<'a> {
-    plan: &'a Plan,
-    journal: &'a mut Journal,
+    plan: &'a ComparisonPlan,
+    journal: &'a mut ComparisonJournal,
     clock: Clock,
     cells: Vec<Cell<'a>>,
     pub(super) in_order: bool,
-    error: Option<JournalError>,
+    error: Option<ComparisonJournalError>,
     abandoned: bool,
 }
 
 impl<'a> Board<'a> {
-    pub(super) fn new(plan: &'a Plan, journal: &'a mut Journal, in_order: bool) -> Self {
+    pub(super) fn new(plan: &'a ComparisonPlan, journal: &'a mut ComparisonJournal, in_order: bool) -> Self {
         let mut cells = Vec::new();
         for (index, method) in plan.methods.iter().enumerate() {
             for budget in &plan.budgets.values {
                 let candidates = method.candidates();
                 let tuning = if candidates.len() > 1 && plan.search.is_none() { candidates.len() } else { 0 };
-                let task = |settings| plan.task(method, *budget, settings, 0, Purpose::Tuning);
+                let task = |settings| plan.task(method, *budget, settings, 0, ComparisonPurpose::Tuning);
                 let entries = candidates[..tuning]
                     .iter()
                     .map(|settings| Entry { task: task(settings), state: State::Waiting })
@@ -176,7 +179,7 @@ impl<'a> Board<'a> {
                 Some(search) if cell.candidates.len() > 1 => {
                     self.plan.search_task(cell.method, cell.budget, &cell.candidates, repeat, search)
                 }
-                _ => self.plan.task(cell.method, cell.budget, settings, repeat, Purpose::Final),
+                _ => self.plan.task(cell.method, cell.budget, settings, repeat, ComparisonPurpose::Final),
             };
             cell.entries.push(Entry { task, state: State::Waiting });
         }
@@ -188,17 +191,17 @@ impl<'a> Board<'a> {
     }
 
     /// A run has ended. It is in the journal when this returns.
-    pub(super) fn end(&mut self, at: Place, result: Result<Figures, String>) {
+    pub(super) fn end(&mut self, at: Place, result: Result<ComparisonFigures, String>) {
         if let Ok(figures) = &result {
             let task = self.cells[at.0].entries[at.1].task.clone();
-            if let Err(error) = self.journal.record(&Record { task, figures: figures.clone() }) {
+            if let Err(error) = self.journal.record(&ComparisonRecord { task, figures: figures.clone() }) {
                 self.error.get_or_insert(error);
             }
         }
         self.done(at, result);
     }
 
-    fn done(&mut self, (cell, entry): Place, result: Result<Figures, String>) {
+    fn done(&mut self, (cell, entry): Place, result: Result<ComparisonFigures, String>) {
         let cell = &mut self.cells[cell];
         match &result {
             Ok(figures) => self.clock.found(cell.index, figures.seconds),
@@ -208,12 +211,12 @@ impl<'a> Board<'a> {
     }
 
     /// The sum of it all.
-    pub(super) fn comparison(self) -> Result<Comparison, JournalError> {
+    pub(super) fn comparison(self) -> Result<Comparison, ComparisonJournalError> {
         if let Some(error) = self.error {
             return Err(error);
         }
         let (mut runs, mut tuning_runs) = (Vec::new(), 0);
-        let mut rows: Vec<(&Method, Vec<Finished>)> = Vec::new();
+        let mut rows: Vec<(&ComparisonMethod, Vec<Finished>)> = Vec::new();
         for cell in self.cells {
             let mut finished =
                 Finished { budget: cell.budget, chosen: cell.chosen, figures: Vec::new(), refusals: Vec::new() };
@@ -222,7 +225,7 @@ impl<'a> Board<'a> {
                 let is_tuning = at < cell.tuning;
                 match state {
                     State::Done(Ok(figures)) => {
-                        runs.push(Record { task, figures: figures.clone() });
+                        runs.push(ComparisonRecord { task, figures: figures.clone() });
                         if is_tuning {
                             tuning_runs += 1;
                         } else {

@@ -12,14 +12,14 @@ use std::path::Path;
 use tensorboard::TensorBoard;
 
 /// The receiver of events.
-pub(in crate::cli) struct Events {
+pub(in crate::cli) struct EventLog {
     lines: Option<File>,
     board: Option<TensorBoard>,
     /// Why an event could not be written, which ends the run.
     pub(in crate::cli) failed: Option<Failure>,
 }
 
-impl Events {
+impl EventLog {
     /// Opens what is asked for. Lines are added to a file that is there.
     pub(in crate::cli) fn open(lines: Option<&Path>, board: Option<&Path>) -> Result<Self, Failure> {
         let open = |path: &Path| {
