@@ -41,9 +41,7 @@ impl<M: Mechanism<Word: Send> + Send + Sync> Accumulate<M> for PerSampleGradient
         grad_observer: Option<&mut dyn GradientObserver>,
     ) -> Result<(), BackendError> {
         let threads = self.workers.len();
-        let dim = self.layout.dim();
-        let params: Vec<Kept<'_>> = at.points.iter().map(|point| self.layout.kept(&point.params)).collect();
-        let params = &params;
+        let layout = &self.layout;
         let turn = grad_observer.map(OrderedLock::new);
         let turn = turn.as_ref();
         let share = |index| chunks.iter().skip(index).step_by(threads).copied();
@@ -61,14 +59,14 @@ impl<M: Mechanism<Word: Send> + Send + Sync> Accumulate<M> for PerSampleGradient
                     let mut shard = opened.shard(sum).expect("a worker's sum has the parameters' length");
                     scope.spawn(move || {
                         let leave = turn.map(Leave);
-                        worker.add(split, share(index + 1), dim, at, params, turn, &mut shard)?;
+                        worker.add(split, share(index + 1), layout, at, turn, &mut shard)?;
                         std::mem::forget(leave);
                         Ok(shard)
                     })
                 })
                 .collect();
             let leave = turn.map(Leave);
-            first.add(split, share(0), dim, at, params, turn, opened)?;
+            first.add(split, share(0), layout, at, turn, opened)?;
             std::mem::forget(leave);
             handles
                 .into_iter()
@@ -131,20 +129,20 @@ struct Worker {
 }
 
 impl Worker {
-    /// Adds the samples of `chunks` to `sum`, taking gradients where `at` says, at `params` of each point, and mixing them per sample. A
-    /// witness is shown a chunk's when it is its turn.
-    #[allow(clippy::too_many_arguments)] // One call, and each is a thing of its own.
+    /// Adds the samples of `chunks` to `sum`, taking gradients where `at` says and mixing them per sample. A witness is shown a chunk's
+    /// when it is its turn.
     fn add<'c, S: SampleSum>(
         &mut self,
         split: &Split,
         chunks: impl Iterator<Item = Chunk<'c>>,
-        dim: usize,
+        layout: &Layout,
         at: GradsAt<'_>,
-        params: &[Kept<'_>],
         turn: Option<&OrderedLock<&mut dyn GradientObserver>>,
         sum: &mut S,
     ) -> Result<(), BackendError> {
         let Self { gradients, mixed, vectors } = self;
+        let dim = layout.dim();
+        let params: Vec<Kept<'_>> = at.points.iter().map(|point| layout.kept(&point.params)).collect();
         for chunk in chunks {
             gradients.fill(split, chunk)?;
             if let Some(views) = &at.views {
@@ -167,7 +165,7 @@ impl Worker {
                             gradients.fill(split, chunk)?;
                             views.apply(&mut gradients.batch, split, chunk, view);
                         }
-                        for (index, (point, params)) in points.iter().zip(params).enumerate() {
+                        for (index, (point, params)) in points.iter().zip(&params).enumerate() {
                             let (index, weight) = (view as usize * points.len() + index, point.weight / views as f32);
                             gradients.each_row(rows(), params, &mut |row, parts| {
                                 mix(index, weight, parts, &mut mixed[row * dim..][..dim]);
