@@ -38,6 +38,7 @@ fn c_tests_cover_every_function() {
     let header = read("include/damper.h");
     let tests = [
         "tests/c/misuse.c",
+        "tests/c/charges.c",
         "tests/c/resume.c",
         "tests/c/journal.c",
         "tests/c/methods.c",
@@ -71,6 +72,12 @@ fn the_self_test_finds_other_modes() {
 #[test]
 fn misuse_is_answered_and_changes_nothing() {
     let Some(said) = run_c("misuse", &["tests/c/misuse.c"]) else { return };
+    assert_eq!(said, "");
+}
+
+#[test]
+fn charges_and_costs_are_the_cores() {
+    let Some(said) = run_c("charges", &["tests/c/charges.c"]) else { return };
     let event = SampledGaussian::new(Rate::of(1, 100).unwrap(), 1.0).unwrap();
     let mut curve = RenyiCurve::EMPTY;
     curve.add(&event, 1000);

@@ -9,6 +9,7 @@ mod methods;
 mod models;
 
 use damper::cluster::Threads;
+use damper::data::Numbers;
 use damper::train::{self, Checkpoint, Group, Invocation, NoiseKind, Outcome, RankError, Run, TrainConfig, TrainError};
 use damper_core::numerics::digest::Digest;
 use digits::{StopAfter, source};
@@ -127,6 +128,33 @@ fn noise_drawn_in_parts_has_the_same_bits() {
             let folder = tempfile::tempdir().unwrap();
             assert_same(name, &train_on(size, &run, folder.path(), size == 3), &whole);
         }
+    }
+}
+
+// Several ranks count the same samples as a single process: null samples never, and all without a finite gradient.
+#[test]
+fn ranks_count_samples_as_one_process() {
+    let mut run = train::prepare(&source(SMALL), config()).unwrap();
+    let split = &mut Arc::make_mut(&mut run.data).train;
+    for index in 0..split.len() {
+        if index % 4 == 1 {
+            split.set_null(index, true);
+        } else if index % 4 == 2 {
+            let mut sample = split.sample(index);
+            for features in &mut sample.features {
+                let Numbers::F32(values) = features else { panic!("digits are floats") };
+                values.fill(f32::NAN);
+            }
+            split.replace(index, &sample);
+        }
+    }
+    let count = |folder: &Path| fs::read_to_string(folder.join("non-finite.json")).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let whole = train::run(&run, folder.path(), &mut ()).unwrap();
+    for size in 2..=3 {
+        let ranks = tempfile::tempdir().unwrap();
+        assert_same("null", &train_on(size, &run, ranks.path(), size == 3), &whole);
+        assert_eq!(count(ranks.path()), count(folder.path()), "{size} ranks");
     }
 }
 

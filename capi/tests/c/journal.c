@@ -314,6 +314,24 @@ static void a_filters_record_is_kept(void) {
   OK(damper_journal_close(journal));
 }
 
+/* A journal that Rust code of an earlier version wrote: seven steps are charged, and the eighth is next. */
+static void an_earlier_journal_is_gone_on_with(void) {
+  const damper_journal_run of = owner();
+  damper_flash flash = erased(4096, 100000);
+  FILE *file = fopen("../journal/tests/earlier/ledger.bin", "rb");
+  CHECK(file != NULL && fread(chip.cells, 1, chip.bytes, file) == chip.bytes && fgetc(file) == EOF && fclose(file) == 0);
+  uint64_t room[(DAMPER_JOURNAL_BYTES + 7) / 8];
+  damper_journal *journal;
+  damper_record record;
+  OK(damper_journal_open(room, sizeof room, &flash, &of, &journal));
+  OK(damper_journal_record(journal, &record));
+  CHECK(record.paid == 7 && record.budget == BUDGET && record.order == 0);
+  OK(damper_journal_close(journal));
+  uint8_t taken[BUDGET] = {0};
+  IS(BUDGET_SPENT, live(&flash, taken));
+  for (uint32_t number = 0; number < BUDGET; number++) CHECK(taken[number] == (number >= 7));
+}
+
 static damper_journal *calling;
 
 static int calls_back(void *context, uint32_t offset, const uint8_t *bytes, uint32_t len) {
@@ -343,6 +361,7 @@ int main(void) {
   misuse_is_answered();
   a_journal_pays_for_its_run_alone();
   a_filters_record_is_kept();
+  an_earlier_journal_is_gone_on_with();
   a_call_from_the_flash_is_refused();
   no_cut_forgets_a_charge();
   free(chip.cells);

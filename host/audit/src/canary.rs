@@ -250,7 +250,7 @@ impl StepLoop for Inserted<'_> {
             workers,
             params: run.model.params.clone(),
             generator,
-            draw: Draw::default(),
+            draw: Draw::new(run, generator),
             others,
         };
         let mut buffer = vec![0.0f32; dim];

@@ -233,7 +233,7 @@ fn detects_batch_without_charge() {
         workers: workers(&run),
         params: run.model.params.clone(),
         generator: &generator,
-        draw: Draw::default(),
+        draw: Draw::new(&run, &generator),
         others: 0,
     };
     let split = &run.data.train;
@@ -241,7 +241,7 @@ fn detects_batch_without_charge() {
         driven.sum_probe(split, &mut account, Order::Drawn, None).unwrap();
         if skips {
             let opened = Account::new(3).open(&step, &mut driven.state).unwrap();
-            driven.draw.throw(&run, &opened, split, 0, &generator);
+            driven.draw.throw(&opened, split, 0);
             account.draws += 1;
         }
         let caught = account.settled();

@@ -230,7 +230,7 @@ impl StepLoop for Replay<'_> {
             workers,
             params: run.model.params.clone(),
             generator: &chosen.generator,
-            draw: Draw::default(),
+            draw: Draw::new(run, &chosen.generator),
             others: 0,
         };
         let account = || Account::new(run.price.terms.steps);

@@ -101,7 +101,7 @@ pub(super) struct Driven<'a, M: Trained, O, OS, G> {
     pub(super) workers: G,
     pub(super) params: Vec<f32>,
     pub(super) generator: &'a RunGenerator,
-    pub(super) draw: Draw,
+    pub(super) draw: Draw<'a>,
     /// Samples behind the split that are drawn and not gathered.
     pub(super) others: u32,
 }
@@ -121,9 +121,9 @@ where
         order: Order,
         grad_observer: Option<&mut dyn GradientObserver>,
     ) -> Result<SumProbe, TrainError> {
-        let Self { run, step, state, workers, params, generator, draw, others } = self;
+        let Self { run, step, state, workers, params, draw, others, .. } = self;
         let mut opened = account.open(step, state)?;
-        draw.throw(run, &opened, split, *others, generator);
+        draw.throw(&opened, split, *others);
         if order == Order::Moved {
             draw.samples.reverse();
             let by = draw.samples.len() / 3;
@@ -131,7 +131,7 @@ where
         }
         account.draws += 1;
         let (number, clip) = (opened.number(), opened.clip());
-        draw.accumulate(run, &mut opened, split, workers, params, generator, grad_observer)?;
+        draw.accumulate(&mut opened, split, workers, params, grad_observer)?;
         let points =
             draw.points().iter().map(|point| (Digest::of(&point.params).value(), point.weight.to_bits())).collect();
         let probe = opened.probe(Unreleased::claim());
@@ -147,10 +147,10 @@ where
         account: &mut Account,
         add: impl FnOnce(&mut Opened<'_, '_, M, O, OS>, &Draw),
     ) -> Result<(), TrainError> {
-        let Self { run, step, state, workers, params, generator, draw, others } = self;
+        let Self { step, state, workers, params, generator, draw, others, .. } = self;
         let mut opened = account.open(step, state)?;
-        draw.throw(run, &opened, split, *others, generator);
-        draw.accumulate(run, &mut opened, split, workers, params, generator, None)?;
+        draw.throw(&opened, split, *others);
+        draw.accumulate(&mut opened, split, workers, params, None)?;
         add(&mut opened, draw);
         opened.finish(params, *generator).expect("the parameters have the state's length");
         Ok(())

@@ -119,26 +119,27 @@ fn split(py: Python<'_>, (features, labels): Split<'_>) -> PyResult<MemorySplit>
     })
 }
 
-/// Runs the subcommand `name`. `tell` hears events, and `tell_of_rows` warnings that depend on rows of the data. Returns its answer, and whether Ctrl-C ended it early.
+/// Runs the subcommand `name`. `data` are the rows to train on, and held-out rows. `tell` hears events, and `tell_of_rows` warnings that
+/// depend on rows of the data. Returns its answer, and whether Ctrl-C ended it early.
 #[pyfunction]
-#[pyo3(signature = (name, args, settings, tell, train=None, test=None, tell_of_rows=None))]
-#[allow(clippy::too_many_arguments)] // Python's keywords.
+#[pyo3(signature = (name, args, settings, tell, data=None, tell_of_rows=None))]
 fn call(
     py: Python<'_>,
     name: &str,
     args: Vec<String>,
     settings: &Bound<'_, PyDict>,
     tell: Py<PyAny>,
-    train: Option<Split<'_>>,
-    test: Option<Split<'_>>,
+    data: Option<(Split<'_>, Option<Split<'_>>)>,
     tell_of_rows: Option<Py<PyAny>>,
 ) -> PyResult<(String, bool)> {
     let mut given = Table::new();
     for (key, value) in settings.iter().filter(|(_, value)| !value.is_none()) {
         given.insert(key.extract()?, setting(&value)?);
     }
-    let memory = match train {
-        Some(train) => Some(MemoryArrays::new(split(py, train)?, test.map(|test| split(py, test)).transpose()?)),
+    let memory = match data {
+        Some((train, test)) => {
+            Some(MemoryArrays::new(split(py, train)?, test.map(|test| split(py, test)).transpose()?))
+        }
         None => None,
     };
     let raised = Arc::new(Mutex::new(None));

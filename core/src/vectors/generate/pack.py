@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Writes the packs that damper-replay plays, replay/src/vectors/*.pack, and what it must print for each, *.txt.
 
-The bytes of a pack are explained at the top of replay/src/lib.rs, its generated samples at the top of replay/src/samples.rs.
+The bytes of a pack are explained at the top of replay/src/lib.rs.
 Nothing here was made from, or checked against, the Rust code. Needs numpy and mpmath; see ../README.md."""
 
 import pathlib
@@ -18,6 +18,7 @@ from motion import (
     SETS, AdaGrad, AdaGradNorm, Adam, AdamBc, Identity, Iir, Kalman, Noise, PerSampleMomentum, Rate, RmsProp, Sgd,
 )  # fmt: skip
 from release import F
+from samples import Elsewhere, Generated, Recorded
 
 CONTRACT = 2
 RUN, FILTERED, UPDATES = 16, 17, 18
@@ -37,10 +38,6 @@ def folded(data):
 
 def f32s(values):
     return struct.pack(f"<{len(values)}f", *map(float, values))
-
-
-def bits32(values):
-    return np.array(values, np.uint32).view(F)
 
 
 def named(name):
@@ -179,89 +176,6 @@ def checkpoint(params, threshold, filter, optimizer, paid=None):
         memories.append(f64s(paid.spent) + struct.pack("<I", paid.paid))
     twice = [folded(memory) >> 16 ^ folded(memory) & 0xFFFF for memory in memories]
     return struct.pack(f"<I{len(twice)}H", folded(f32s(params)), *twice)
-
-
-# Samples --------------------------------------------------------------------------------------------------------------------------
-class Generated:
-    """Samples drawn from integers: see replay/src/samples.rs."""
-
-    kind = 0
-
-    def __init__(self, seed, dim):
-        self.x, self.dim, self.seed, self.key = seed, dim, seed, seed
-        self.params = self.numbers(self.ordinary)
-
-    def word(self):
-        self.x = (self.x * 6364136223846793005 + 1442695040888963407) % 2**64
-        return self.x >> 32
-
-    def numbers(self, make):
-        return bits32([make(self.word()) for _ in range(self.dim)])
-
-    @staticmethod
-    def ordinary(word):
-        return word & 0x807FFFFF | 122 + (word >> 24) % 4 << 23
-
-    def further(self, t):
-        """The gradient of the sample after the ordinary ones."""
-        kind = t % 8
-        if kind == 0:
-            return self.numbers(lambda word: word & 0x80000000)
-        if kind in (4, 5):
-            grad = self.numbers(self.ordinary)
-            grad.view(np.uint32)[t % self.dim] = 0x7F800000 if kind == 4 else 0x7FC00000
-            return grad
-        exponent = {1: 0, 2: 252, 3: 150, 6: 40}[kind]
-        return self.numbers(lambda word: word & 0x807FFFFF | exponent << 23)
-
-    def of(self, t):
-        for _ in range((5 * t + 3) % 7):
-            z = self.numbers(self.ordinary)
-            yield lambda x: x / F(4) - z
-        if t % 8 != 7:
-            grad = self.further(t)
-            yield lambda x: grad
-
-    def raw(self, t):
-        """The numbers of a step themselves."""
-        found = [self.numbers(self.ordinary) for _ in range((5 * t + 3) % 7)]
-        return found + ([self.further(t)] if t % 8 != 7 else [])
-
-    def head(self):
-        return bytes([self.kind]) + struct.pack("<Q", self.seed)
-
-    def start(self):
-        return b""
-
-    def step(self, t):
-        return b""
-
-
-class Elsewhere(Generated):
-    """The same, clipped and summed elsewhere: that sum is added to zeros and then to the step's, so nothing rounds anew."""
-
-    kind = 3
-
-
-class Recorded:
-    """Mixed gradients as they are, bit for bit: `steps` lists a step's samples. `key` is a seed, or 32 bytes."""
-
-    def __init__(self, key, params, steps):
-        self.key, self.params, self.steps = key, bits32(params), [[bits32(s) for s in step] for step in steps]
-
-    def of(self, t):
-        for grad in self.steps[t]:
-            yield lambda x: grad
-
-    def head(self):
-        return b"\2" + self.key if isinstance(self.key, bytes) else b"\1" + struct.pack("<Q", self.key)
-
-    def start(self):
-        return self.params.astype("<f4").tobytes()
-
-    def step(self, t):
-        grads = self.steps[t]
-        return struct.pack("<I", len(grads)) + b"".join(grad.astype("<f4").tobytes() for grad in grads)
 
 
 # Packs ------------------------------------------------------------------------------------------------------------------------------

@@ -7,6 +7,9 @@ import numpy as np
 
 __version__: str
 
+# Arrays of features with their names, and labels.
+_Split = tuple[list[tuple[str, np.ndarray]], np.ndarray | None]
+
 class Error(ValueError):
     """What is wrong, and what to do: in the command's words, with arguments in the place of flags."""
 
@@ -15,14 +18,14 @@ def call(
     args: list[str],
     settings: dict[str, Any],
     tell: Callable[[str], None],
-    train: tuple[list[tuple[str, np.ndarray]], np.ndarray | None] | None = None,
-    test: tuple[list[tuple[str, np.ndarray]], np.ndarray | None] | None = None,
+    data: tuple[_Split, _Split | None] | None = None,
     tell_of_rows: Callable[[str], None] | None = None,
 ) -> tuple[str, bool]:
     """Runs the subcommand `name`. Returns its answer, and whether Ctrl-C ended it early.
 
     `settings` are flags without dashes: a bool is a switch, a list a flag that is repeated, None is left out. `tell` gets one JSON
-    object for each thing that happens, and `tell_of_rows` each warning that depends on rows of the data.
+    object for each thing that happens, and `tell_of_rows` each warning that depends on rows of the data. `data` are the rows to train
+    on, and held-out rows.
     """
 
 def main(args: list[str]) -> int:

@@ -294,9 +294,9 @@ def _train(settings: dict[str, Any], train: Samples, test: Samples | None, folde
     use_onnxruntime()
     bar = _Bar(progress)
     try:
-        held_out = None if test is None else test.split()
+        data = (train.split(), None if test is None else test.split())
         of_rows = _OfRows()
-        _, interrupted = _damper.call("train", [], {"json": True, **settings}, bar, train.split(), held_out, of_rows)
+        _, interrupted = _damper.call("train", [], {"json": True, **settings}, bar, data, of_rows)
     finally:
         bar.close()
     run = Run(folder)

@@ -10,10 +10,12 @@ mod clock;
 mod evaluations;
 mod outcome;
 mod pricing;
+mod settled;
 mod state;
 mod step;
 mod steps;
 mod trajectory;
 
 pub use begin::{observed, run, run_on, run_resumable};
+pub(in crate::engine) use settled::{Settled, Written};
 pub(crate) use trajectory::{Ending, Trajectory};

@@ -15,18 +15,16 @@
 //! Each rank has the noise. It counts its share of the rows, or the rows that it holds, and the counts are totalled, so that all release one.
 
 use crate::config::release_non_finite::{NonFiniteCount, ReleaseNonFinite};
+use crate::engine::course::{Settled, Written};
 use crate::engine::generator::{Derived, RunGenerator, derived};
 use crate::engine::observe::{Counting, Observer};
 use crate::engine::ranks::Ranks;
-use crate::engine::ranks::group::agree;
 use crate::engine::trained::Trained;
 use crate::engine::worker::Accumulate;
 use crate::state::checkpoint::Checkpoint;
 use crate::state::files::NON_FINITE_LEDGER;
 use crate::state::store::{LedgerFile, RanksLedger};
 use crate::{Progress, Run, RunEvent, TrainError};
-use damper_access::Unreleased;
-use damper_budget::RunPlan;
 use damper_core::accounting::Ledger;
 use damper_core::clip::FlatL2;
 use damper_core::filter::Identity;
@@ -36,7 +34,6 @@ use damper_core::schedule::Constant;
 use damper_core::step::{PrivateStep, Slots, StepState};
 use damper_core::threshold::Fixed;
 use damper_data::Chunk;
-use std::path::Path;
 
 /// Physical batches that a thread takes between two questions whether the run is to stop.
 const A_TURN: usize = 4;
@@ -77,36 +74,22 @@ impl Left {
     }
 }
 
-/// Rank 0's files.
-pub(crate) struct Files<'a> {
-    /// The private folder.
-    pub(crate) folder: Option<&'a Path>,
-    /// The plan, which is in it.
-    pub(crate) plan: &'a RunPlan,
-    pub(crate) checkpoint: Option<&'a mut Checkpoint>,
-}
-
-/// The count of `run`, if it releases one: that of its state, or else one that is taken, charged and released now, at the initial `params`
-/// before step `first`. All ranks have the same.
-#[allow(clippy::too_many_arguments)] // One call, and each is a thing of its own.
-pub(crate) fn released<M: Trained>(
-    run: &Run,
-    ranks: &Ranks<'_>,
+/// The count of a run, if it releases one: that of its state, or else one that is taken, charged and released now. It is taken at the
+/// initial `params`. All ranks have the same.
+pub(in crate::engine) fn released<M: Trained>(
+    settled: &mut Settled<'_, '_>,
     workers: &mut impl Accumulate<M>,
-    (params, first): (&[f32], u32),
-    generator: &RunGenerator,
-    files: Files<'_>,
-    progress: &mut dyn Progress,
-    observer: Option<&mut dyn Observer>,
+    params: &[f32],
 ) -> Result<Option<NonFiniteCount>, TrainError> {
+    let Settled { run, ranks, generator, written, progress, observer, .. } = settled;
     let Some(asked) = &run.config.release_non_finite else { return Ok(None) };
-    let Files { folder, plan, checkpoint } = files;
+    let Written { folder, plan, checkpoint, place, .. } = written;
     let count = |released| NonFiniteCount {
         released,
         noise: asked.noise_multiplier.unwrap_or_default(),
         rows: run.config.dataset_size.unwrap_or(run.data.train.len() as u64),
     };
-    let left = ranks.of_rank_0(Ok(Left::of(checkpoint.as_deref(), first)), Left::bytes, Left::of_bytes)?;
+    let left = ranks.of_rank_0(Ok(Left::of(checkpoint.as_deref(), place.first)), Left::bytes, Left::of_bytes)?;
     match left {
         Some(Left::Value(released)) => return Ok(Some(count(Some(released)))),
         Some(Left::Charge) => {
@@ -115,12 +98,12 @@ pub(crate) fn released<M: Trained>(
         }
         None => {}
     }
-    let own = counted(run, ranks, workers, params, progress)?;
+    let own = counted(run, ranks, workers, params, *progress)?;
     let file = folder.map(|folder| LedgerFile::of_plan(folder.join(NON_FINITE_LEDGER), plan.digest(), 0));
-    let mut ledger = Ledger::resume(RanksLedger::new(file, ranks.group()), 1, 0);
+    let mut ledger = Ledger::resume(ranks.ledger(file), 1, 0);
+    let observer = observer.as_mut().map(|observer| &mut **observer as &mut dyn Observer);
     let released = release(asked, own, ranks, &mut ledger, &derived(generator, Derived::NonFinite), observer)?;
-    let kept = checkpoint.map_or(Ok(()), |checkpoint| checkpoint.keep_non_finite(released));
-    agree(ranks.group(), kept.map_err(TrainError::from))?;
+    ranks.agree(checkpoint.as_mut().map_or(Ok(()), |checkpoint| checkpoint.keep_non_finite(released)))?;
     let count = count(Some(released));
     progress.on_event(RunEvent::Counted(count));
     Ok(Some(count))
@@ -135,21 +118,17 @@ fn counted<M: Trained>(
     progress: &mut dyn Progress,
 ) -> Result<u64, TrainError> {
     let split = &run.data.train;
-    let (held, (rank, size)) = match split.held() {
-        // The shards of the ranks are their shares.
-        Some(held) => (held, (0, 1)),
-        None => (0..split.len(), ranks.share()),
-    };
-    let rows: Vec<u32> = held.filter(|row| !split.is_null(*row)).map(|row| row as u32).collect();
+    let (rows, (first, every)) = ranks.share(split);
+    let rows: Vec<u32> = rows.filter(|row| !split.is_null(*row)).map(|row| row as u32).collect();
     // Ranks may have different numbers of threads, so they share physical batches.
-    let own: Vec<&[u32]> = rows.chunks(run.model.physical_batch.get()).skip(rank).step_by(size).collect();
+    let own: Vec<&[u32]> = rows.chunks(run.model.physical_batch.get()).skip(first).step_by(every).collect();
     let mut turns = own.chunks(workers.threads().max(1) * A_TURN);
     let mut count = 0;
     loop {
         let chunks = turns.next().unwrap_or_default().iter().enumerate();
         let chunks: Vec<Chunk<'_>> = chunks.map(|(index, samples)| Chunk { index, samples }).collect();
         let found = workers.count_non_finite(split, &chunks, params);
-        count += agree(ranks.group(), found.map_err(TrainError::from))?;
+        count += ranks.agree(found)?;
         let [is_stop, is_more] = ranks.any([progress.stop(), turns.len() > 0])?;
         if is_stop {
             return Err(TrainError::Stopped);
@@ -186,9 +165,7 @@ fn release(
     for _ in 0..own {
         open.add_combined(&[&[1.0]]).expect(LENGTH);
     }
-    if ranks.are_several() {
-        open.exchange(Unreleased::claim(), |words, _| ranks.total_wide(words))?;
-    }
+    ranks.total_sum(&mut open)?;
     if let Some(observer) = &mut observer {
         observer.counting(Counting::Charged);
     }

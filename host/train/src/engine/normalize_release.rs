@@ -16,12 +16,10 @@ use crate::config::normalize_private::NormalizePrivate;
 use crate::engine::generator::{Derived, RunGenerator, derived};
 use crate::engine::observe::{Normalizing, Observer};
 use crate::engine::ranks::Ranks;
-use crate::engine::ranks::group::agree;
 use crate::state::checkpoint::Checkpoint;
 use crate::state::files::NORMALIZE_LEDGER;
 use crate::state::store::{LedgerFile, RanksLedger};
 use crate::{Run, TrainError};
-use damper_access::Unreleased;
 use damper_budget::RunPlan;
 use damper_core::accounting::Ledger;
 use damper_core::clip::FlatL2;
@@ -56,12 +54,11 @@ pub(crate) fn constants(
     if let Some(kept) = ranks.of_rank_0(Ok(kept), |kept| kept.to_string().into_bytes(), of)? {
         return Ok(Some(kept));
     }
-    agree(ranks.group(), folder.map_or(Ok(()), |folder| plan.write(folder).map_err(TrainError::from)))?;
+    ranks.agree(folder.map_or(Ok(()), |folder| plan.write(folder)))?;
     let file = folder.map(|folder| LedgerFile::of_plan(folder.join(NORMALIZE_LEDGER), plan.digest(), 0));
-    let mut ledger = Ledger::resume(RanksLedger::new(file, ranks.group()), 1, 0);
+    let mut ledger = Ledger::resume(ranks.ledger(file), 1, 0);
     let released = release(run, normalize, ranks, &mut ledger, &derived(generator, Derived::Normalize), observer)?;
-    let kept = checkpoint.map_or(Ok(()), |checkpoint| checkpoint.keep_normalize(&released));
-    agree(ranks.group(), kept.map_err(TrainError::from))?;
+    ranks.agree(checkpoint.map_or(Ok(()), |checkpoint| checkpoint.keep_normalize(&released)))?;
     Ok(Some(released))
 }
 
@@ -111,9 +108,9 @@ fn release(
         }
         Ok(())
     });
-    agree(ranks.group(), added)?;
+    ranks.agree(added)?;
     if run.is_sharded() {
-        open.exchange(Unreleased::claim(), |words, _| ranks.total_wide(words))?;
+        ranks.total_sum(&mut open)?;
     }
     if let Some(observer) = &mut observer {
         observer.normalizing(Normalizing::Charged);

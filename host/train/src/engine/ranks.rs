@@ -8,25 +8,33 @@
 //! Sums pass as 32-bit integers if the number of samples shows that the total fits.
 
 pub mod group;
-pub(crate) mod sharded_state;
+mod limits;
+mod sharded_state;
+
+pub(crate) use limits::check;
 
 use crate::choice::{FilterState, OptimizerState};
 use crate::engine::generator::RunGenerator;
 use crate::engine::iterates::Iterates;
 use crate::engine::ranks::group::{Cut, Group, Pieces, RankError, RankWord, Words, agree, block_of};
 use crate::engine::ranks::sharded_state::{Block, WholeState, answer};
+use crate::engine::step_loop::State;
 use crate::engine::trained::Trained;
 use crate::engine::worker::{Accumulate, Opened, ParamLayout, RunStep, draw_parts};
-use crate::state::checkpoint::{Moment, Saved};
+use crate::state::checkpoint::{Environment, Moment, Saved, check_same, identity};
+use crate::state::store::{LedgerFile, RanksLedger};
 use crate::{Run, TrainError};
 use damper_access::Unreleased;
+use damper_core::accounting::Ledger;
 use damper_core::filter::Filter;
 use damper_core::grid;
 use damper_core::noise::CHUNK;
 use damper_core::optimizer::Optimizer;
-use damper_core::private::SumWord;
-use damper_core::state::SaveState;
-use damper_core::step::{ExchangeError, NoisePart, OpenBlock, StepState, part_range};
+use damper_core::private::{Mechanism, SumWord};
+use damper_core::state::{RestoreError, SaveState};
+use damper_core::step::{ExchangeError, NoisePart, Open, OpenBlock, StepConfig, StepState, part_range};
+use damper_data::Split;
+use damper_runtime::BackendError;
 use std::ops::Range;
 use zeroize::Zeroize;
 
@@ -70,18 +78,35 @@ impl<'a> Ranks<'a> {
     }
 
     /// Returns true if there are others.
-    pub(crate) fn are_several(&self) -> bool {
+    fn are_several(&self) -> bool {
         self.group.size() > 1
     }
 
-    /// The group.
-    pub(crate) fn group(&self) -> &'a dyn Group {
-        self.group
+    /// The ledger whose charges are written into rank 0's `file`.
+    pub(crate) fn ledger(&self, file: Option<LedgerFile>) -> RanksLedger<'a> {
+        RanksLedger::new(file, self.group)
     }
 
-    /// Of a draw that every rank knows whole, this rank takes each so-many-th chunk, from this one.
-    pub(crate) fn share(&self) -> (usize, usize) {
-        (self.group.rank(), self.group.size())
+    /// Returns `result`, or an error on every rank if a rank has one.
+    pub(crate) fn agree<T, E: Into<TrainError>>(&self, result: Result<T, E>) -> Result<T, TrainError> {
+        agree(self.group, result.map_err(E::into))
+    }
+
+    /// Fails on all ranks if one has another run or `environment` than rank 0.
+    pub(crate) fn check_same(&self, run: &Run, environment: &Environment) -> Result<(), TrainError> {
+        if self.are_several() {
+            check_same(self.group, &self.agree(identity(run, environment))?)?;
+        }
+        Ok(())
+    }
+
+    /// The rows of `split` whose gradients this rank takes, and its share of their chunks: each `.1`-th, from number `.0`.
+    pub(crate) fn share(&self, split: &Split) -> (Range<usize>, (usize, usize)) {
+        match split.held() {
+            // The shards of the ranks are their shares.
+            Some(held) => (held, (0, 1)),
+            None => (0..split.len(), (self.group.rank(), self.group.size())),
+        }
     }
 
     /// Returns true on all ranks if `yes` is on any, for each of two.
@@ -120,8 +145,24 @@ impl<'a> Ranks<'a> {
         Ok(value)
     }
 
+    /// Restores the state that rank 0 has `saved`, if it has one, on all ranks. `damaged` makes the error of a state that does not fit.
+    pub(crate) fn restore<B, FS: SaveState, OS: SaveState, TS: SaveState, NS>(
+        &self,
+        saved: Option<Saved>,
+        iterates: &mut Iterates,
+        state: &mut StepState<B, FS, OS, TS, NS>,
+        damaged: impl FnOnce(RestoreError) -> TrainError,
+    ) -> Result<(), TrainError> {
+        let Some(saved) = self.saved(saved)? else { return Ok(()) };
+        let restored = match &self.shard {
+            None => saved.restore(&mut iterates.with(state)),
+            Some(shard) => saved.restore(&mut iterates.with(WholeState::to_restore(state, shard))),
+        };
+        self.agree(restored.map_err(damaged))
+    }
+
     /// The state that rank 0 goes on from, on all ranks.
-    pub(crate) fn saved(&self, saved: Option<Saved>) -> Result<Option<Saved>, TrainError> {
+    fn saved(&self, saved: Option<Saved>) -> Result<Option<Saved>, TrainError> {
         if !self.are_several() {
             return Ok(saved);
         }
@@ -162,30 +203,43 @@ impl<'a> Ranks<'a> {
         agree(self.group, saved)
     }
 
-    /// The coordinates whose filter and optimizer this rank has, if it does not have all.
-    pub(crate) fn shard(&self) -> Option<&Block> {
-        self.shard.as_ref()
+    /// The number of coordinates whose filter and optimizer this rank has, if it does not have all.
+    pub(crate) fn coordinates(&self) -> Option<usize> {
+        self.shard.as_ref().map(|shard| shard.own.len())
+    }
+
+    /// Charges a step, and opens it for the coordinates that this rank moves.
+    pub(crate) fn open<'s, 'l, M: Trained, O: Optimizer<OS> + Clone, OS>(
+        &self,
+        step: &RunStep<'l, M, O>,
+        state: &'s mut State<M, OS>,
+        ledger: &mut Ledger<RanksLedger<'_>>,
+    ) -> Result<Taken<'s, 'l, M, O, OS>, TrainError> {
+        Ok(match &self.shard {
+            None => Taken::Whole(step.open(state, ledger)?),
+            Some(shard) => Taken::Block(step.open_block(state, ledger, shard.own.clone())?),
+        })
     }
 
     /// Replaces the sum and the counts of the open step by their totals, or by those that this rank needs to finish it. `added` is the
-    /// number of samples that this rank has added, or its error, which is then one on every rank.
+    /// number of samples that this rank has added, which is returned, or its error, which is then one on every rank.
     pub(crate) fn total<M: Trained, O: Optimizer<OS>, OS>(
         &mut self,
         opened: &mut Opened<'_, '_, M, O, OS>,
-        added: Result<usize, TrainError>,
-    ) -> Result<(), TrainError> {
+        added: Result<usize, BackendError>,
+    ) -> Result<usize, TrainError> {
         if !self.are_several() {
-            return added.map(|_| ());
+            return Ok(added?);
         }
+        let own = *added.as_ref().unwrap_or(&0);
         opened.exchange(Unreleased::claim(), |words, counts| {
             let is_failed = added.is_err();
             let counted = counts.iter().map(|count| i64::from(*count) as u64);
-            let own = added.as_ref().map_or(0, |samples| *samples as u64);
-            let mut small: Vec<u64> = counted.chain([own, u64::from(is_failed)]).collect();
+            let mut small: Vec<u64> = counted.chain([own as u64, u64::from(is_failed)]).collect();
             self.group.all_reduce(Words::U64(&mut small))?;
             let [totals @ .., samples, failed] = &small[..] else { unreachable!("two are there") };
             if *failed > 0 {
-                agree(self.group, added)?;
+                self.agree(added)?;
                 return Err(RankError::Left.into());
             }
             for (count, total) in counts.iter_mut().zip(totals) {
@@ -194,8 +248,9 @@ impl<'a> Ranks<'a> {
             let words = M::grid(words).expect("ranks are refused sums of floats");
             self.total_words(words, samples.saturating_mul(self.unit) < 1 << 31)?;
             small.zeroize();
-            Ok(())
-        })
+            Ok::<(), TrainError>(())
+        })?;
+        Ok(own)
     }
 
     fn total_words<W: grid::Word + Into<i64>>(
@@ -223,8 +278,21 @@ impl<'a> Ranks<'a> {
         }
     }
 
+    /// Replaces the sum of the open step by its total over all ranks.
+    pub(crate) fn total_sum<P: StepConfig, FS, OS>(&self, opened: &mut Open<'_, P, FS, OS>) -> Result<(), TrainError>
+    where
+        P::Mechanism: Mechanism<Word = SumWord<i64>>,
+        P::Filter: Filter<FS>,
+        P::Optimizer: Optimizer<OS>,
+    {
+        if self.are_several() {
+            opened.exchange(Unreleased::claim(), |words, _| self.total_wide(words))?;
+        }
+        Ok(())
+    }
+
     /// Replaces the words of a sum by their totals over all ranks.
-    pub(crate) fn total_wide<W: grid::Word + Into<i64>>(&self, words: &mut [SumWord<W>]) -> Result<(), RankError> {
+    fn total_wide<W: grid::Word + Into<i64>>(&self, words: &mut [SumWord<W>]) -> Result<(), RankError> {
         let mut totals: Vec<u64> = words.iter().map(|word| word.get(Unreleased::claim()).into() as u64).collect();
         self.group.all_reduce(Words::U64(&mut totals))?;
         take(words, Words::U64(&mut totals));
@@ -252,7 +320,7 @@ impl<'a> Ranks<'a> {
             }
             (Taken::Whole(opened), Some(_)) => opened,
         };
-        let (rank, size) = self.share();
+        let (rank, size) = (self.group.rank(), self.group.size());
         let Self { group, parts, floats, noise, .. } = self;
         let (parts, len) = (*parts, noise.as_ref().map_or(0, |block| block.len));
         let finished = opened.finish_exchanged(params, generator, size * parts, |all| {

@@ -199,66 +199,64 @@ pub fn step_of<'a, M: Trained, O: Clone, OS>(
     Ok((step, state.with_noise(noise)))
 }
 
-/// The samples that a step drew and the points of its gradients. The memory is used again.
-#[derive(Default, Debug)]
-pub struct Draw {
+/// The samples that a step of a run drew and the points of its gradients. The memory is used again.
+pub struct Draw<'a> {
+    run: &'a Run,
+    /// Draws the samples and their views.
+    generator: &'a RunGenerator,
     /// The samples drawn, ascending.
     pub samples: Vec<u32>,
     points: Vec<Point>,
-    /// This rank's number and the number of ranks, if it takes its share of the chunks alone.
-    share: Option<(usize, usize)>,
+    /// Takes the gradients of each `share.1`-th chunk, from number `share.0`.
+    share: (usize, usize),
 }
 
-impl Draw {
+impl<'a> Draw<'a> {
+    /// Of `run`, whose gradients are all taken.
+    pub fn new(run: &'a Run, generator: &'a RunGenerator) -> Self {
+        Self { run, generator, samples: vec![], points: vec![], share: (0, 1) }
+    }
+
     /// From now on takes the gradients of each `share.1`-th chunk, from number `share.0`.
     pub fn take_share(&mut self, share: (usize, usize)) {
-        self.share = Some(share);
+        self.share = share;
     }
 
     /// Throws the coins of an open step's samples, those of `split` and as many `others` behind them.
-    pub fn throw<M: Trained, O, OS>(
-        &mut self,
-        run: &Run,
-        opened: &Opened<'_, '_, M, O, OS>,
-        split: &Split,
-        others: u32,
-        generator: &RunGenerator,
-    ) where
+    pub fn throw<M: Trained, O, OS>(&mut self, opened: &Opened<'_, '_, M, O, OS>, split: &Split, others: u32)
+    where
         O: Optimizer<OS>,
     {
-        BatchSampler::new(run, split.len() as u32 + others).draw(generator, opened.number(), &mut self.samples);
+        let mut sampler = BatchSampler::new(self.run, split.len() as u32 + others);
+        sampler.draw(self.generator, opened.number(), &mut self.samples);
     }
 
-    /// The gradients of the samples drawn from `split` are taken, clipped and summed by the workers. The generator draws their views.
-    /// Returns the number of samples.
-    #[allow(clippy::too_many_arguments)] // Each is a thing of its own.
+    /// The gradients of the samples drawn from `split` are taken, clipped and summed by the workers.
+    /// Returns the number of samples added, of which none is null.
     pub fn accumulate<M: Trained, O, OS>(
         &mut self,
-        run: &Run,
         opened: &mut Opened<'_, '_, M, O, OS>,
         split: &Split,
         workers: &mut impl Accumulate<M>,
         params: &[f32],
-        generator: &RunGenerator,
         grad_observer: Option<&mut dyn GradientObserver>,
     ) -> Result<usize, BackendError>
     where
         O: Optimizer<OS>,
     {
         let own = self.samples.partition_point(|sample| (*sample as usize) < split.len());
-        let mut all: Vec<Chunk<'_>> = chunks(&self.samples[..own], run.model.physical_batch).collect();
-        if let Some((rank, ranks)) = self.share {
-            all = all.into_iter().skip(rank).step_by(ranks).collect();
-        }
+        let (first, every) = self.share;
+        let all = chunks(&self.samples[..own], self.run.model.physical_batch);
+        let shared: Vec<Chunk<'_>> = all.skip(first).step_by(every).collect();
         self.points.resize_with(opened.eval_points(), Point::default);
         for (index, point) in self.points.iter_mut().enumerate() {
             point.params.resize(params.len(), 0.0);
             point.weight =
                 opened.eval_point(index, params, &mut point.params).expect("the points have the parameters' length");
         }
-        let views = Views::new(run.config.augment, generator, opened.number());
-        workers.accumulate(opened, split, &all, GradsAt { points: &self.points, views }, grad_observer)?;
-        Ok(all.iter().map(|chunk| chunk.samples.len()).sum())
+        let views = Views::new(self.run.config.augment, self.generator, opened.number());
+        workers.accumulate(opened, split, &shared, GradsAt { points: &self.points, views }, grad_observer)?;
+        Ok(shared.iter().map(|chunk| counted(chunk.samples, split)).sum())
     }
 
     /// The points at which the last step took gradients.
@@ -267,9 +265,14 @@ impl Draw {
     }
 
     /// Samples drawn that are not null.
-    pub fn counted(&self, split: &Split) -> u32 {
-        self.samples.iter().filter(|sample| !split.is_null(**sample as usize)).count() as u32
+    pub fn counted(&self, split: &Split) -> usize {
+        counted(&self.samples, split)
     }
+}
+
+/// Those of `samples` that are not null.
+fn counted(samples: &[u32], split: &Split) -> usize {
+    samples.iter().filter(|sample| !split.is_null(**sample as usize)).count()
 }
 
 #[cfg(test)]

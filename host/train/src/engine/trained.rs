@@ -1,6 +1,6 @@
 //! The mechanisms of the trainer, and the memory of their noise.
 
-use crate::choice::AnyThreshold;
+use crate::choice::ThresholdRule;
 use crate::engine::generator::RunGenerator;
 use crate::engine::worker::SHAPES;
 use damper_core::accounting::SampledGaussian;
@@ -16,7 +16,7 @@ use damper_core::threshold::Threshold;
 use pulp::{Arch, Simd, WithSimd};
 
 /// The sum of a step of the trainer's, or of a worker's share of it.
-pub type SampleSum<'s, 'l, M> = Adding<'s, M, AnyClip<'l>, <AnyThreshold as Threshold>::Counts>;
+pub type SampleSum<'s, 'l, M> = Adding<'s, M, AnyClip<'l>, <ThresholdRule as Threshold>::Counts>;
 
 /// Samples' gradients on their way into a sum. Wider vectors change no bits: nothing is fused or reordered.
 struct Add<'a, 's, 'l, M: Mechanism> {
@@ -97,9 +97,9 @@ impl Trained for ContinuousGaussian {
 }
 
 /// Correlated noise. Its buffers are as secret as the key: they are wiped with the state, and no file has them. The key has them all.
-pub type Correlated = CorrelatedGaussian<i64, AnyCorrelation, Vec<NoiseWord>>;
+pub type CorrelatedMechanism = CorrelatedGaussian<i64, AnyCorrelation, Vec<NoiseWord>>;
 
-impl Trained for Correlated {
+impl Trained for CorrelatedMechanism {
     type Integer = i64;
 
     fn noise(&self, dim: usize, first: u32, generator: &RunGenerator) -> Result<Self::NoiseState, CallError> {

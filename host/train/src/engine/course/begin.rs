@@ -1,21 +1,22 @@
 //! What is fixed before the first step.
 
+use super::settled::{Settled, Written};
 use crate::engine::dry_run::{check_result, of_gradients, rehearse_on};
-use crate::engine::generator::{self, RunGenerator};
+use crate::engine::generator;
 use crate::engine::normalize_release::{constants, normalized};
 use crate::engine::not_private;
 use crate::engine::observe::Observer;
-use crate::engine::ranks::Ranks;
-use crate::engine::ranks::group::{Alone, Group, RankError, agree};
+use crate::engine::ranks::group::{Alone, Group, RankError};
+use crate::engine::ranks::{self, Ranks};
 use crate::engine::rehearsal::{Independence, Rehearsed};
 use crate::engine::step_loop;
 use crate::engine::tune::backend_of;
 use crate::plan::held_out::steps_between;
-use crate::state::checkpoint::{Checkpoint, Environment, Place, check_same, identity};
+use crate::state::checkpoint::{Checkpoint, Environment, Place};
 use crate::state::recording::{Beginning, Begun, Origin, Recording};
 use crate::state::store::{LedgerFile, RESERVE, RanksLedger};
 use crate::{Outcome, Progress, Run, RunEvent, TrainError};
-use damper_budget::{EXACT, RunPlan, evaluations_until};
+use damper_budget::{RunPlan, evaluations_until};
 use damper_core::accounting::Ledger;
 use damper_onnx::SettingError;
 use damper_runtime::Backend;
@@ -25,31 +26,6 @@ use zeroize::Zeroizing;
 /// Warning of a network whose synthetic samples have no finite gradient.
 const NONE_IS_FINITE: &str = "no made-up sample has a finite gradient at the model's initial weights, so steps may be noise alone; look for \
                               infinities in frozen weights, and for logarithms, roots and divisions in the model";
-
-/// The files that a run writes as it goes, as secret as the data.
-pub(super) struct Written<'a> {
-    /// The private folder, which rank 0 has.
-    pub(super) folder: Option<&'a Path>,
-    pub(super) plan: RunPlan,
-    pub(super) ledger: Ledger<RanksLedger<'a>>,
-    /// The ledger of releases from held-out rows, which rank 0 makes.
-    pub(super) evaluations: Ledger<RanksLedger<'a>>,
-    pub(super) recording: Option<Recording>,
-    /// The state to go on from after a stop, where it is kept; and where the steps begin.
-    pub(super) checkpoint: Option<&'a mut Checkpoint>,
-    pub(super) place: Place,
-}
-
-/// A run, and what is fixed before its first step.
-pub(super) struct Settled<'a, 'o> {
-    pub(super) run: &'a Run,
-    pub(super) ranks: Ranks<'a>,
-    pub(super) generator: &'a RunGenerator,
-    pub(super) backend: &'a dyn Backend,
-    pub(super) written: Written<'a>,
-    pub(super) progress: &'a mut dyn Progress,
-    pub(super) observer: Option<&'o mut dyn Observer>,
-}
 
 /// Trains. `folder` is a private folder that is there; the plan and the ledger are persisted in it, the plan before the first
 /// step is charged and the ledger before each charge's first release. After a stop the run cannot go on.
@@ -105,9 +81,7 @@ pub fn observed(
     progress: &mut dyn Progress,
     mut observer: Option<&mut dyn Observer>,
 ) -> Result<Outcome, TrainError> {
-    if group.size() > 1 {
-        check_ranks(run)?;
-    }
+    ranks::check(group, run)?;
     if run.config.is_not_private() {
         let folder = folder.expect("a run without ranks has its folder");
         return not_private::train(run, folder, checkpoint, progress);
@@ -115,20 +89,18 @@ pub fn observed(
     damper_core::self_test()?;
     let ranks = Ranks::new(group, run, run.threads())?;
     let mut key = key(&ranks, run, checkpoint.as_deref())?;
-    let backend = agree(group, backend_of(run))?;
+    let backend = ranks.agree(backend_of(run))?;
     progress.on_event(RunEvent::Opened(&backend.note()));
     let independence = rehearsed(run, backend.as_ref(), progress)?;
     let plan = run.run_plan()?;
     let environment = Environment::of(run, backend.as_ref(), run.threads());
-    if group.size() > 1 {
-        check_same(group, &agree(group, identity(run, &environment))?)?;
-    }
+    ranks.check_same(run, &environment)?;
     let place = match &mut checkpoint {
         None => Ok(Place { first: 0, charged: 0, lost: 0 }),
         Some(checkpoint) => checkpoint.place(environment, &plan),
     };
     let place = ranks.of_rank_0(place.map(Some), Place::bytes, Place::of_bytes)?.ok_or(RankError::Left)?;
-    let [ledger, evaluations] = ledgers(run, group, folder, &plan, place);
+    let [ledger, evaluations] = ledgers(run, &ranks, folder, &plan, place);
     let origin = run.config.seed.map_or(Origin::Key(&key), Origin::Seed);
     let begun = match &checkpoint {
         None => Beginning::New { kept: false },
@@ -177,14 +149,14 @@ fn rehearsed(run: &Run, backend: &dyn Backend, progress: &mut dyn Progress) -> R
 /// The ledgers of steps and of releases from held-out rows, from `place` on.
 fn ledgers<'a>(
     run: &Run,
-    group: &'a dyn Group,
+    ranks: &Ranks<'a>,
     folder: Option<&Path>,
     plan: &RunPlan,
     place: Place,
 ) -> [Ledger<RanksLedger<'a>>; 2] {
     let steps = run.price.terms.steps;
     let file = folder.map(|folder| LedgerFile::new(folder, plan, place.charged));
-    let ledger = Ledger::resume(RanksLedger::new(file, group), steps, place.first).with_reserve(RESERVE);
+    let ledger = Ledger::resume(ranks.ledger(file), steps, place.first).with_reserve(RESERVE);
     let releases = run.price.private_metrics.as_ref().map_or(0, |metrics| metrics.releases);
     let released =
         evaluations_until(place.first, steps, steps_between(&run.config, run.price.terms.rate)).min(releases);
@@ -206,30 +178,4 @@ fn recording(begun: Begun, progress: &mut dyn Progress) -> (Option<Recording>, b
             (None, false)
         }
     }
-}
-
-/// Refuses what several ranks would change the bits of, or what one of them does not see whole.
-fn check_ranks(run: &Run) -> Result<(), TrainError> {
-    let refused = |setting, value: &str, problem| Err(SettingError::new(setting, value, problem).into());
-    if run.config.is_not_private() {
-        return refused("not_private", "", "adds floats, whose sum depends on the ranks; run it in one process");
-    }
-    if run.model.clipped.is_some() {
-        return refused("readout", "clipped-sum", "adds floats, whose sum depends on the ranks; leave it out");
-    }
-    if run.config.path() != EXACT {
-        return refused(
-            "noise",
-            "continuous",
-            "adds floats, whose sum depends on the ranks; use discrete, or one process",
-        );
-    }
-    if run.config.record.is_some() {
-        return refused(
-            "record",
-            "",
-            "has the gradients of all samples, of which a rank has its own; record it in one process",
-        );
-    }
-    Ok(())
 }

@@ -1,6 +1,6 @@
 //! The end of a run.
 
-use super::begin::Settled;
+use super::settled::Settled;
 use super::state::Engine;
 use super::trajectory::Ending;
 use crate::engine::step_loop::StepSum;

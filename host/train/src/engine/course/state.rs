@@ -1,12 +1,10 @@
 //! The state of a run: made anew, or restored from an earlier process.
 
-use super::begin::Settled;
 use super::pricing::Pricing;
+use super::settled::Settled;
 use super::trajectory::Trajectory;
 use crate::choice::OptimizerState;
 use crate::engine::iterates::Iterates;
-use crate::engine::ranks::group::agree;
-use crate::engine::ranks::sharded_state::WholeState;
 use crate::engine::sampler::BatchSampler;
 use crate::engine::step_loop::{self, Draw, State, StepSum};
 use crate::engine::trained::Trained;
@@ -26,7 +24,7 @@ pub(super) struct Engine<'a, 'o, 'l, M: Trained, W> {
     pub(super) state: State<M, WatchedState<OptimizerState>>,
     pub(super) trajectory: Trajectory<'a>,
     pub(super) draws: BatchSampler,
-    pub(super) draw: Draw,
+    pub(super) draw: Draw<'a>,
     pub(super) pricing: Pricing,
     /// Steps that were charged before a stop, and lost.
     pub(super) lost_steps: u32,
@@ -51,7 +49,7 @@ where
         // After a stop it is rebuilt from the key, also for steps that were lost: a burned row stays in later ones.
         let noise =
             mechanism.noise(layout.dim(), first, generator).map_err(|error| TrainError::Run(error.to_string()))?;
-        let coordinates = settled.ranks.shard().map(|shard| shard.own.len());
+        let coordinates = settled.ranks.coordinates();
         let (step, mut state) = step_loop::step_of(run, mechanism, noise, layers, coordinates, |optimizer, state| {
             (Watched(optimizer), WatchedState { inner: state, watch: None })
         })?;
@@ -67,12 +65,10 @@ where
         let mut trajectory = Trajectory::begin(run, iterates, backend, evaluates, folder, before, first - lost)?;
         trajectory.done = first;
         let mut draws = BatchSampler::new(run, run.data.train.len() as u32);
-        let mut draw = Draw::default();
-        match run.data.train.held() {
-            // The shards of the ranks are their shares.
-            Some(held) => draws.limit(held.start as u32..held.end as u32),
-            None => draw.take_share(settled.ranks.share()),
-        }
+        let (rows, chunks) = settled.ranks.share(&run.data.train);
+        draws.limit(rows.start as u32..rows.end as u32);
+        let mut draw = Draw::new(run, generator);
+        draw.take_share(chunks);
         let pricing = Pricing::begin(run, &step, &draws, first)?;
         if first > 0 {
             let at = Resumed { step: first - lost, lost, evaluations: trajectory.evaluations.all() };
@@ -90,17 +86,11 @@ impl Settled<'_, '_> {
         state: &mut State<M, WatchedState<OptimizerState>>,
     ) -> Result<(Moment, u32), TrainError> {
         let Self { run, ranks, written, .. } = self;
-        if let Some(saved) = ranks.saved(written.checkpoint.as_mut().and_then(|checkpoint| checkpoint.take_saved()))? {
-            let restored = match ranks.shard() {
-                None => saved.restore(&mut iterates.with(&mut *state)),
-                Some(shard) => saved.restore(&mut iterates.with(WholeState::to_restore(state, shard))),
-            };
-            let restored = restored.map_err(|error| match &written.checkpoint {
-                Some(checkpoint) => checkpoint.damaged(error),
-                None => TrainError::Run(format!("the state of rank 0: {error}")),
-            });
-            agree(ranks.group(), restored)?;
-        }
+        let saved = written.checkpoint.as_mut().and_then(|checkpoint| checkpoint.take_saved());
+        ranks.restore(saved, iterates, state, |error| match &written.checkpoint {
+            Some(checkpoint) => checkpoint.damaged(error),
+            None => TrainError::Run(format!("the state of rank 0: {error}")),
+        })?;
         ranks.save(iterates, state, |memory| {
             if let Some(folder) = written.folder {
                 check_room(run, folder, written.checkpoint.is_some().then_some(&mut *memory))?;

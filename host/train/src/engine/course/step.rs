@@ -1,11 +1,10 @@
 //! One step: charge, draw, gradients, release. And an evaluation, if one follows.
 
-use super::begin::Settled;
+use super::settled::Settled;
 use super::state::Engine;
 use super::trajectory::Trajectory;
 use crate::TrainError;
 use crate::engine::observe::{Given, Summed};
-use crate::engine::ranks::Taken;
 use crate::engine::step_loop::{self, StepSum};
 use crate::engine::trained::Trained;
 use crate::engine::worker::{Accumulate, GradientObserver};
@@ -26,24 +25,17 @@ where
         let Self { settled, workers, step, state, trajectory, draws, draw, .. } = self;
         let Settled { run, ranks, generator, written, observer, .. } = settled;
         let params = &mut trajectory.iterates.params;
-        let mut taken = match ranks.shard() {
-            None => Taken::Whole(step.open(state, &mut written.ledger)?),
-            Some(shard) => Taken::Block(step.open_block(state, &mut written.ledger, shard.own.clone())?),
-        };
+        let mut taken = ranks.open(step, state, &mut written.ledger)?;
         let opened = taken.open();
         let split = &run.data.train;
         draws.draw(*generator, opened.number(), &mut draw.samples);
         if let Some(recording) = &mut written.recording {
-            recording.step(draw.counted(split));
+            recording.step(draw.counted(split) as u32);
         }
         let grad_observer = written.recording.as_mut().map(|recording| recording as &mut dyn GradientObserver);
-        let added = draw.accumulate(run, opened, split, workers, params, generator, grad_observer);
+        let added = draw.accumulate(opened, split, workers, params, grad_observer);
         let without = opened.probe(Unreleased::claim()).non_finite;
-        let drawn = match &added {
-            Ok(added) if ranks.are_several() => *added,
-            _ => draw.counted(split) as usize,
-        };
-        ranks.total(opened, added.map_err(TrainError::from))?;
+        let added = ranks.total(opened, added)?;
         if let Some(observer) = observer {
             let probe = opened.probe(Unreleased::claim());
             observer.summed(Summed {
@@ -59,7 +51,7 @@ where
         }
         ranks.finish(taken, workers, params, generator)?;
         self.show_release()?;
-        Ok((drawn, without))
+        Ok((added, without))
     }
 
     /// Shows what the step released to the recording and to an observer.

@@ -1,12 +1,10 @@
 //! The course of a run: its steps in order, and what is told and saved after each.
 
-use super::begin::Settled;
+use super::settled::Settled;
 use super::state::Engine;
 use super::trajectory::Trajectory;
 use crate::engine::non_finite::{first_samples, tell_first};
-use crate::engine::non_finite_release::{self, Files};
-use crate::engine::observe::Observer;
-use crate::engine::ranks::group::agree;
+use crate::engine::non_finite_release;
 use crate::engine::step_loop::{self, StepLoop, StepSum};
 use crate::engine::trained::Trained;
 use crate::engine::worker::Accumulate;
@@ -55,12 +53,10 @@ where
             [] => Ok(0),
             samples => {
                 let first = [Chunk { index: 0, samples }];
-                self.workers
-                    .count_non_finite(&run.data.train, &first, &self.trajectory.iterates.params)
-                    .map_err(TrainError::from)
+                self.workers.count_non_finite(&run.data.train, &first, &self.trajectory.iterates.params)
             }
         };
-        let found = agree(ranks.group(), found)?;
+        let found = ranks.agree(found)?;
         if ranks.leads() && written.place.first == 0 {
             tell_first(found, looked_at.len(), self.settled.progress);
         }
@@ -69,21 +65,10 @@ where
 
     /// Writes the plan, and releases the number of samples without a finite gradient if the run does.
     fn release_non_finite(&mut self) -> Result<Option<NonFiniteCount>, TrainError> {
-        let Settled { run, ranks, generator, written, progress, observer, .. } = &mut self.settled;
-        agree(
-            ranks.group(),
-            written.folder.map_or(Ok(()), |folder| written.plan.write(folder).map_err(TrainError::from)),
-        )?;
-        let counted = non_finite_release::released(
-            run,
-            ranks,
-            &mut self.workers,
-            (&self.trajectory.iterates.params, written.place.first),
-            generator,
-            Files { folder: written.folder, plan: &written.plan, checkpoint: written.checkpoint.as_deref_mut() },
-            *progress,
-            observer.as_mut().map(|observer| &mut **observer as &mut dyn Observer),
-        )?;
+        let Settled { ranks, written, .. } = &self.settled;
+        ranks.agree(written.folder.map_or(Ok(()), |folder| written.plan.write(folder)))?;
+        let counted =
+            non_finite_release::released(&mut self.settled, &mut self.workers, &self.trajectory.iterates.params)?;
         self.trajectory.clock.start();
         Ok(counted)
     }
@@ -107,8 +92,8 @@ where
     fn take(&mut self, done: u32) -> Result<(), TrainError> {
         self.trajectory.done = done;
         if done > self.settled.written.place.first {
-            let (drawn, without) = self.one_step()?;
-            self.trajectory.non_finite.add(drawn, without, self.settled.progress);
+            let (added, without) = self.one_step()?;
+            self.trajectory.non_finite.add(added, without, self.settled.progress);
             self.trajectory.follow()?;
             let Self { settled: Settled { run, .. }, pricing, step, draws, .. } = self;
             pricing.count(run, step, draws, done - 1)?;
@@ -146,7 +131,7 @@ where
             all.tell(*progress);
         }
         let mut write = |folder| all.write(folder).and_then(|()| evaluations.write_best(folder));
-        agree(ranks.group(), written.folder.map_or(Ok(()), &mut write))?;
+        ranks.agree(written.folder.map_or(Ok(()), &mut write))?;
         ranks.save(iterates, state, |memory| {
             let Some(checkpoint) = &mut written.checkpoint else { return Ok(()) };
             let recorded = written.recording.as_mut().map_or(Ok(None), Recording::sync)?;
