@@ -164,7 +164,7 @@ pub(in crate::cli) fn say_of_data(note: &str) {
     }
 }
 
-/// The parser's message; where Rust's own parsers of numbers refuse a value, with what to give instead.
+/// The parser's message. If Rust's own parsers refused a number, it says what to give instead.
 pub(in crate::cli) fn plain_text(error: &clap::Error) -> String {
     let text = error.to_string();
     let refused = error.source().and_then(|source| Some((source.to_string(), instead(source)?)));

@@ -3,7 +3,7 @@
 use std::error::Error;
 use std::num::{IntErrorKind, ParseFloatError, ParseIntError};
 
-/// What to give instead of a text that Rust's own parsers of numbers refuse; none of another error.
+/// The remedy for a text that Rust's own number parsers refuse. None for another error.
 pub(in crate::cli) fn instead(error: &(dyn Error + 'static)) -> Option<&'static str> {
     if error.is::<ParseFloatError>() {
         return Some("give a number");

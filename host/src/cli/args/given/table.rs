@@ -1,10 +1,11 @@
 //! Settings as a table, whose keys are flags without dashes.
 
 use super::fault::{KeyFault, KeyFaultKind};
-use super::value::check;
+use super::value::{WrongValue, entries};
 use super::words::argument;
 use crate::cli::args::train::TrainArgs;
 use clap::Command;
+use schemars::schema_for;
 use serde::Deserialize;
 use toml::{Table, Value};
 
@@ -44,11 +45,31 @@ pub(in crate::cli) fn of_table(table: &Table, train: &Command) -> Result<TrainAr
         let at = |kind| KeyFault { key: key.clone(), kind };
         let name = argument(train, key).ok_or_else(|| at(KeyFaultKind::Unknown))?;
         // Alone, so that an error is of this key.
-        check(&name, value).map_err(|wrong| at(KeyFaultKind::Value(Box::new(value.clone()), wrong.instead(&name))))?;
+        check(&name, value)
+            .map_err(|wrong| at(KeyFaultKind::Value(Box::new(value.clone()), wrong.instead(wanted(&name)))))?;
         settings.insert(name, value.clone());
     }
     // Each alone is right.
     Ok(TrainArgs::deserialize(settings).expect("settings are read one by one"))
+}
+
+/// Checks `value` as the setting `key`.
+fn check(key: &str, value: &Value) -> Result<(), WrongValue> {
+    let one = Table::from_iter([(key.to_owned(), value.clone())]);
+    TrainArgs::deserialize(entries(one)).map(drop)
+}
+
+/// The kind of value that the setting `key` takes, from its schema.
+fn wanted(key: &str) -> &'static str {
+    let schema = schema_for!(TrainArgs);
+    let types = schema.as_value().pointer(&format!("/properties/{key}/type")).cloned().unwrap_or_default();
+    let takes = |name: &str| types == name || types.as_array().is_some_and(|types| types.iter().any(|of| of == name));
+    match () {
+        () if takes("integer") => "a whole number",
+        () if takes("number") => "a number",
+        () if takes("boolean") => "true or false",
+        () => "a text",
+    }
 }
 
 /// Lays `own` over the settings in `below`.

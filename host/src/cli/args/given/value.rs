@@ -1,10 +1,8 @@
 //! A value of a setting, read by serde with errors that have a kind.
 
-use crate::cli::args::train::TrainArgs;
-use schemars::schema_for;
 use serde::de::value::{MapDeserializer, SeqDeserializer};
 use serde::de::{Error, Expected, IntoDeserializer, Unexpected, Visitor};
-use serde::{Deserialize, Deserializer, forward_to_deserialize_any};
+use serde::{Deserializer, forward_to_deserialize_any};
 use std::fmt;
 use toml::{Table, Value};
 
@@ -13,30 +11,17 @@ use toml::{Table, Value};
 pub(in crate::cli) enum WrongValue {
     /// It has another type than the setting.
     Type,
-    /// What to give instead.
+    /// The remedy.
     Said(String),
 }
 
 impl WrongValue {
-    /// What to give as `key` instead.
-    pub(super) fn instead(self, key: &str) -> String {
+    /// The remedy as text. A value of another type should have been `wanted`.
+    pub(super) fn instead(self, wanted: &str) -> String {
         match self {
             Self::Said(text) => text,
-            Self::Type => format!("give {}", wanted(key)),
+            Self::Type => format!("give {wanted}"),
         }
-    }
-}
-
-/// What the setting `key` takes, by its schema.
-fn wanted(key: &str) -> &'static str {
-    let schema = schema_for!(TrainArgs);
-    let types = schema.as_value().pointer(&format!("/properties/{key}/type")).cloned().unwrap_or_default();
-    let takes = |name: &str| types == name || types.as_array().is_some_and(|types| types.iter().any(|of| of == name));
-    match () {
-        () if takes("integer") => "a whole number",
-        () if takes("number") => "a number",
-        () if takes("boolean") => "true or false",
-        () => "a text",
     }
 }
 
@@ -128,12 +113,7 @@ impl<'de> Deserializer<'de> for Given {
     }
 }
 
-fn entries<'de>(table: Table) -> MapDeserializer<'de, impl Iterator<Item = (String, Given)>, WrongValue> {
+/// The entries of a table to read.
+pub(super) fn entries<'de>(table: Table) -> MapDeserializer<'de, impl Iterator<Item = (String, Given)>, WrongValue> {
     MapDeserializer::new(table.into_iter().map(|(key, value)| (key, Given(value))))
-}
-
-/// Checks `value` as the setting `key`.
-pub(super) fn check(key: &str, value: &Value) -> Result<(), WrongValue> {
-    let one = Table::from_iter([(key.to_owned(), value.clone())]);
-    TrainArgs::deserialize(entries(one)).map(drop)
 }

@@ -95,7 +95,7 @@ impl<M: Trained> Accumulate<M> for PerSampleGradients<M::Word> {
     }
 }
 
-/// What the workers of a step share.
+/// The inputs that the workers of a step share.
 struct Work<'a, 'o> {
     split: &'a Split,
     chunks: &'a [Chunk<'a>],
@@ -104,7 +104,7 @@ struct Work<'a, 'o> {
     params: &'a [KeptInputs<'a>],
     dim: usize,
     threads: usize,
-    /// Who is shown each chunk's gradients when it is its turn.
+    /// An observer sees each chunk's gradients when the chunk has its turn.
     turn: Option<&'a OrderedLock<&'o mut (dyn GradientObserver + 'o)>>,
 }
 
