@@ -3,7 +3,7 @@
 //! MPI's own errors, such as a lost connection, end all processes: that is its default. So calls here do not fail.
 
 use crate::error::JoinError;
-use damper_train::{Cut, Group, Pieces, RankError, Word, Words, block_of};
+use damper_train::{Cut, Group, Pieces, RankError, RankWord, Words, block_of};
 use mpi::Threading;
 use mpi::collective::SystemOperation;
 use mpi::datatype::PartitionMut;
@@ -103,7 +103,7 @@ impl Mpi {
     }
 
     /// One piece is on its way while the next is filled and the one before taken.
-    fn total_pieces<W: Word + Equivalence>(&self, cut: Cut, pieces: &mut dyn Pieces) {
+    fn total_pieces<W: RankWord + Equivalence>(&self, cut: Cut, pieces: &mut dyn Pieces) {
         let buffers = |len: usize| [vec![W::default(); len], vec![W::default(); len]];
         let ([mut sent, mut next], [mut total, mut before]) = (buffers(cut.width * self.size()), buffers(cut.width));
         pieces.fill(0, W::words(&mut sent));

@@ -1,6 +1,6 @@
 //! Code of a Mach-O image: its segment `__TEXT`, which has instructions, constants, the header, and in it the image's unique number.
 
-use super::memory::{bytes, image};
+use super::system::{bytes, image};
 
 const MAGIC_64: u32 = 0xfeed_facf;
 /// Bytes of the header.

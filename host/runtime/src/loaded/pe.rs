@@ -1,6 +1,6 @@
 //! Code of a PE image: its sections that are never written, with pointers relative to the image and without the table of imports.
 
-use super::memory::{bytes, image};
+use super::system::{bytes, image};
 
 const READ: u32 = 0x4000_0000;
 const WRITE: u32 = 0x8000_0000;
