@@ -5,7 +5,7 @@ mod flash;
 
 use damper_core::accounting::RenyiFilter;
 use damper_core::prelude::*;
-use damper_journal::{Allowance, BLOB, Configuration, Journal, MonotonicCounter, Sealed, Snapshots, Vault};
+use damper_journal::{Allowance, BLOB, Configuration, Journal, MonotonicCounter, SealedJournal, Snapshots, Vault};
 use flash::Flash;
 use std::cell::RefCell;
 use std::fs;
@@ -102,7 +102,7 @@ fn sealed_ledger_has_its_charges() {
     let (count, blob) = file.split_first_chunk().unwrap();
     let host = Host(RefCell::new((u64::from_le_bytes(*count), blob.try_into().unwrap())));
     let most = Allowance { steps: 2, divergence: 0.0 };
-    let sealed = Sealed::open(&host, &host, ledger_of(b"run 3"), most).unwrap();
+    let sealed = SealedJournal::open(&host, &host, ledger_of(b"run 3"), most).unwrap();
     assert_eq!((sealed.record().paid, sealed.record().budget), (6, BUDGET));
     let mut ledger = Ledger::open(sealed, BUDGET).unwrap().with_reserve(2);
     assert_eq!(step().begin(&mut step().state::<D>(), &mut ledger).unwrap().unwrap().number(), 6);
