@@ -3,7 +3,7 @@
 //! ```text
 //! core::accounting::Store
 //!    ▲                 ▲
-//! Journal           Sealed          Snapshots: released parameters and state, which training goes on from
+//! Journal           SealedJournal   Snapshots: released parameters and state, which training goes on from
 //!    │                 │                │
 //! NOR flash    counter + sealed blob    NOR flash
 //! ```

@@ -4,7 +4,7 @@
 //! FederationPlan ─► ε of each party
 //!       │       └─► Member: a public key of each device
 //!       ▼
-//! device: RoundLedger, Kept ─► update ─► Envelope, signed ─► server: Aggregate ─► sum, Cohort, RoundLedger
+//! device: RoundLedger, KeptUpdate ─► update ─► Envelope, signed ─► server: Aggregate ─► sum, Cohort, RoundLedger
 //! ```
 //!
 //! Nothing here sees data. The update's own format is the core's ([`damper_core::update`]).

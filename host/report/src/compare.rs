@@ -1,7 +1,7 @@
 //! Comparing methods at equal budgets: methods × seeds × ε to one table and plots.
 //!
 //! ```text
-//! Plan ─ run (a Trainer trains, the Journal remembers) ─► Comparison ─► text, Markdown, HTML, JSON
+//! ComparisonPlan ─ run (a Trainer trains, the ComparisonJournal remembers) ─► Comparison ─► text, Markdown, HTML, JSON
 //! ```
 //!
 //! A method whose settings are lists is tuned first: every combination is tried once at every budget, on a held-out part

@@ -21,7 +21,7 @@
 //! use damper_grad::{DeriveOptions, Loss};
 //! use damper_onnx::graph::GraphOptions;
 //! use damper_runtime::Choice;
-//! use damper_train::{Budget, Method, Progress, RunEvent, Source, TrainConfig, files, prepare, run};
+//! use damper_train::{Budget, InputFiles, Method, Progress, RunEvent, TrainConfig, files, prepare, run};
 //!
 //! // Events have released and public values alone, so they may be shown.
 //! struct Evaluations;
@@ -41,7 +41,7 @@
 //! let image = |row| (0..64).map(|pixel| if (pixel % 8 > 3) == (row % 2 == 1) { "1," } else { "0," }).collect::<String>();
 //! std::fs::write(&data, (0..400).map(|row| format!("{}{}\n", image(row), row % 2)).collect::<String>())?;
 //!
-//! let source = Source {
+//! let source = InputFiles {
 //!     model: "../../onnx-models/digits-linear.onnx".into(),
 //!     init_seed: None,
 //!     graph: GraphOptions::default(),
