@@ -20,14 +20,12 @@ pub mod portable;
 mod tests;
 #[cfg(feature = "tract")]
 pub mod tract;
-mod ways;
 
 pub use backend::{Backend, BackendError, ChunkPlace, Plan, Session, SummingSession};
 pub use inputs::{Inputs, Kept};
 #[cfg(feature = "ort")]
 pub use library::suggest;
 pub use operators::Operators;
-pub use ways::{Way, Ways};
 
 /// Which runtime to use.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

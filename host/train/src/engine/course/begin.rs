@@ -9,7 +9,6 @@ use crate::engine::ranks::Ranks;
 use crate::engine::ranks::group::{Alone, Group, RankError, agree};
 use crate::engine::rehearsal::{Independence, Rehearsed};
 use crate::engine::step_loop;
-use crate::engine::tune::backend_of;
 use crate::plan::held_out::steps_between;
 use crate::state::checkpoint::{Checkpoint, Environment, Place, check_same, identity};
 use crate::state::recording::{Beginning, Begun, Origin, Recording};
@@ -18,7 +17,7 @@ use crate::{Outcome, Progress, Run, RunEvent, TrainError};
 use damper_budget::{EXACT, RunPlan, evaluations_until};
 use damper_core::accounting::Ledger;
 use damper_onnx::SettingError;
-use damper_runtime::Backend;
+use damper_runtime::{Backend, open};
 use std::path::Path;
 use zeroize::Zeroizing;
 
@@ -115,7 +114,7 @@ pub fn observed(
     damper_core::self_test()?;
     let ranks = Ranks::new(group, run, run.threads())?;
     let mut key = key(&ranks, run, checkpoint.as_deref())?;
-    let backend = agree(group, backend_of(run))?;
+    let backend = agree(group, open(run.config.backend).map_err(TrainError::from))?;
     progress.on_event(RunEvent::Opened(&backend.note()));
     let independence = rehearsed(run, backend.as_ref(), progress)?;
     let plan = run.run_plan()?;
