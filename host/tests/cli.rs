@@ -73,8 +73,6 @@ mod shell;
 mod silent;
 #[path = "cli/text.rs"]
 mod text;
-#[path = "cli/tune.rs"]
-mod tune;
 #[path = "cli/unfinished.rs"]
 mod unfinished;
 #[path = "cli/wrong_data.rs"]

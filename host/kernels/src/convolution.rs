@@ -46,14 +46,7 @@ impl Convolution {
         let fewest = windows.channels.min(windows.outputs);
         if fewest >= WORTH_TRANSFORMS && winograd::suits(&windows) {
             Self::Winograd(winograd::WinogradConvolution::new(windows, transposed))
-        } else {
-            Self::defined(windows, transposed)
-        }
-    }
-
-    /// As [`Convolution::new`], summed as it is defined.
-    pub fn defined(windows: Windows, transposed: bool) -> Self {
-        if shifted::suits(&windows) {
+        } else if shifted::suits(&windows) {
             Self::Shifted(shifted::ShiftedConvolution::new(windows, transposed))
         } else {
             Self::Direct(direct::DirectConvolution::new(windows, transposed))

@@ -2,7 +2,6 @@
 
 use super::inputs::Inputs;
 use super::operators::Operators;
-use super::ways::Ways;
 use damper_onnx::{DType, Dim, TensorRef, TensorSpec};
 
 /// The shapes and settings that a session is loaded for.
@@ -59,30 +58,6 @@ pub trait Backend {
         _first: usize,
     ) -> Result<Option<Box<dyn SummingSession>>, BackendError> {
         Ok(None)
-    }
-
-    /// Measures on `inputs` which way of computing each kind of layer of `model` is the fastest here, of those whose session `keeps` accepts;
-    /// none if this backend has one way.
-    ///
-    /// # Errors
-    ///
-    /// As [`Backend::load`], and of a run.
-    fn tune(
-        &self,
-        _model: &[u8],
-        _plan: &SessionSpec,
-        _inputs: &[TensorRef<'_>],
-        _keeps: &mut dyn FnMut(&mut dyn Session) -> Result<bool, BackendError>,
-    ) -> Result<Option<Ways>, BackendError> {
-        Ok(None)
-    }
-
-    /// This backend, with these ways in all that it loads. They may change the bits of gradients. One that has one way stays as it is.
-    fn set_ways(&mut self, _ways: Ways) {}
-
-    /// Its ways.
-    fn ways(&self) -> Ways {
-        Ways::default()
     }
 
     /// Computes `model` on numbers that are nobody's in two ways, where the runtime has two, and compares.

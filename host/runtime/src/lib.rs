@@ -20,14 +20,12 @@ pub mod portable;
 mod tests;
 #[cfg(feature = "tract")]
 pub mod tract;
-mod ways;
 
 pub use backend::{Backend, BackendError, ChunkPlace, Session, SessionSpec, SummingSession};
 pub use inputs::{Inputs, KeptInputs};
 #[cfg(feature = "ort")]
 pub use library::suggest;
 pub use operators::Operators;
-pub use ways::{Way, Ways};
 
 /// Which runtime to use.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

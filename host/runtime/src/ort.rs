@@ -33,12 +33,11 @@ mod tanh_grad;
 mod tensors;
 #[cfg(test)]
 mod testing;
-mod tune;
 
 use super::bind::bind;
-use super::{Backend, BackendError, Operators, Session, SessionSpec, SummingSession, Ways, library};
+use super::{Backend, BackendError, Operators, Session, SessionSpec, SummingSession, library};
 use bound::BoundSession;
-use damper_onnx::{AGAIN, TensorRef, lower_custom, pb};
+use damper_onnx::{AGAIN, lower_custom, pb};
 use errors::one_line;
 use ort::ep::CUDA;
 use ort::memory::AllocationDevice;
@@ -70,7 +69,6 @@ pub struct Ort {
     runtime: Runtime,
     device: Device,
     operators: Operators,
-    ways: Ways,
 }
 
 /// The memory that graphs run in.
@@ -122,7 +120,7 @@ impl Ort {
     }
 
     fn open_on(device: Device) -> Result<Self, BackendError> {
-        Ok(Self { runtime: runtime(device)?, device, operators: Operators::Own, ways: Ways::default() })
+        Ok(Self { runtime: runtime(device)?, device, operators: Operators::Own })
     }
 
     fn builder(&self, threads: usize) -> Result<SessionBuilder, BackendError> {
@@ -191,14 +189,9 @@ impl Ort {
         Ok(session)
     }
 
-    /// A session of a bound model with our operators, but for the layers that `ways` leave to onnxruntime.
-    fn with_own(
-        &self,
-        mut model: pb::ModelProto,
-        plan: &SessionSpec,
-        ways: &Ways,
-    ) -> Result<Box<dyn Session>, BackendError> {
-        operators::put(&mut model, plan, ways);
+    /// A session of a bound model with our operators.
+    fn with_own(&self, mut model: pb::ModelProto, plan: &SessionSpec) -> Result<Box<dyn Session>, BackendError> {
+        operators::put(&mut model, plan);
         let session = self.session(model, plan.threads)?;
         let declared: Vec<&str> = session.inputs().iter().map(|input| input.name()).collect();
         let planned: Vec<&str> = plan.inputs.iter().map(|spec| spec.name.as_str()).collect();
@@ -249,28 +242,7 @@ impl Backend for Ort {
             let session = BoundSession::new(self.standard(model, plan.threads)?, plan);
             return Ok(Box::new(session.map_err(|error| self.failed("cannot run the model", &error))?));
         }
-        self.with_own(model, plan, &self.ways)
-    }
-
-    fn tune(
-        &self,
-        model: &[u8],
-        plan: &SessionSpec,
-        inputs: &[TensorRef<'_>],
-        keeps: &mut dyn FnMut(&mut dyn Session) -> Result<bool, BackendError>,
-    ) -> Result<Option<Ways>, BackendError> {
-        if self.operators == Operators::Standard {
-            return Ok(None);
-        }
-        tune::tune(&|model, ways| self.with_own(model, plan, ways), model, plan, inputs, keeps).map(Some)
-    }
-
-    fn set_ways(&mut self, ways: Ways) {
-        self.ways = ways;
-    }
-
-    fn ways(&self) -> Ways {
-        self.ways.clone()
+        self.with_own(model, plan)
     }
 
     fn load_summing(

@@ -74,8 +74,6 @@ pub struct TrainConfig {
     pub memory: u64,
     /// Threads, each with a one-thread session; as many as there are processors if not given.
     pub workers: Option<NonZeroUsize>,
-    /// The folder in which the measured ways of computing layers are kept, if they are measured where the backend has several.
-    pub tune: Option<PathBuf>,
     /// Random views of each sample's pictures, of whose gradients the mean is clipped.
     pub augment: Option<Augment>,
     /// The parameters that are evaluated and written: their mean after these steps, or those after the last.
@@ -121,7 +119,6 @@ impl TrainConfig {
             physical_batch: None,
             memory: 2 << 30,
             workers: None,
-            tune: None,
             augment: None,
             average: None,
             evaluate_every: None,

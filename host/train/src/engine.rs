@@ -17,7 +17,6 @@ pub(crate) mod rehearsal;
 pub(crate) mod sampler;
 pub(crate) mod step_loop;
 pub(crate) mod trained;
-pub(crate) mod tune;
 pub(crate) mod watched;
 pub(crate) mod worker;
 

@@ -12,7 +12,7 @@ use crate::engine::rehearsal::Independence;
 use crate::outcome::class_metrics::ClassMetrics;
 use damper_accounting::Recorded;
 use damper_data::Normalize;
-use damper_runtime::{Operators, Ways};
+use damper_runtime::Operators;
 use serde::{Deserialize, Serialize};
 
 /// The outcome of training: all of it released or public.
@@ -54,8 +54,6 @@ pub struct Outcome {
     pub backend_version: String,
     /// The operators that it ran.
     pub operators: Operators,
-    /// The ways of computing layers that were measured to be faster than its own.
-    pub ways: Ways,
     /// Threads that ran.
     pub workers: usize,
     /// The clip of a next step: a constant, or learned from released counts.

@@ -356,9 +356,6 @@ pub struct Versions {
     pub backend: String,
     /// The operators of the graphs that it ran: `own` (those of the ONNX standard and damper's) or `standard`.
     pub operators: Cow<'static, str>,
-    /// Kinds of layers that were computed in another way than damper's own, as measured.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub ways: Vec<String>,
     /// Says whether a sample's gradient was shown not to depend on its row, chunk and neighbours.
     pub sample_independence: Cow<'static, str>,
     /// Processor and system.

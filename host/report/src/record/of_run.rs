@@ -118,7 +118,6 @@ impl Versions {
             bits_contract: damper_core::numerics::CONTRACT,
             backend: outcome.backend_version.clone(),
             operators: outcome.operators.name().into(),
-            ways: outcome.ways.iter().map(|(layer, way)| format!("{layer}: {}", way.name())).collect(),
             sample_independence: sample_independence.into(),
             platform: format!("{}-{}", std::env::consts::ARCH, std::env::consts::OS),
         }

@@ -2,39 +2,22 @@
 //! neither packs nor blocks in advance, and [`damper_kernels::convolution`] takes fewer products and unfolds nothing.
 
 use super::super::backend::{SessionSpec, bound_shape};
-use super::super::ways::{Layer, Way, Ways};
 use super::operator::{Kernel, Operator};
 use damper_kernels::convolution::{Convolution, Windows, suits};
 use damper_onnx::{
     CUSTOM_DOMAIN as DOMAIN, attr_int, attr_ints, attr_string, find_attr, make_attr_int, make_attr_ints, pb,
 };
 
-/// Puts the operator in the place of each `Conv` and `ConvTranspose` that is better done by it, in the way of `ways`. Returns its layers.
-pub(super) fn put(graph: &mut pb::GraphProto, plan: &SessionSpec, ways: &Ways) -> Vec<Layer> {
-    let mut layers = vec![];
+/// Puts the operator in the place of each `Conv` and `ConvTranspose` that is better done by it.
+pub(super) fn put(graph: &mut pb::GraphProto, plan: &SessionSpec) {
     for node in &mut graph.node {
         let weights = node.input.get(1).and_then(|name| plan.inputs.iter().find(|spec| spec.name == *name));
         let Some(shape) = weights.map(|spec| bound_shape(spec, plan.batch)) else { continue };
-        let Some(mut attributes) = attributes(node, &shape) else { continue };
-        let strides = attr_ints(&attributes, "strides").unwrap_or_default();
-        let layer = format!("{} {shape:?} by {strides:?}", node.op_type);
-        let way = ways.of(&layer);
-        // Where there are no transforms the two ways of ours are one.
-        let others: &[Way] = match shape[2..] {
-            [3, 3] if strides == [1, 1] => &[Way::Defined, Way::Runtime],
-            _ => &[Way::Runtime],
-        };
-        layers.push((layer, others));
-        match way {
-            Way::Own => {}
-            Way::Defined => attributes.push(make_attr_int("defined", 1)),
-            Way::Runtime => continue,
-        }
+        let Some(attributes) = attributes(node, &shape) else { continue };
         node.op_type = CONVOLUTION.name.into();
         node.domain = DOMAIN.into();
         node.attribute = attributes;
     }
-    layers
 }
 
 /// The operator's attributes, in the place of a node with weights of this shape.
@@ -82,15 +65,15 @@ fn attributes(node: &pb::NodeProto, weights: &[usize]) -> Option<Vec<pb::Attribu
 }
 
 /// `(x [N, C, *input], weights [O, C, *kernel], bias [O]?) → y [N, O, *output]` over one or two axes, with the attributes `pads`, `strides` and
-/// `dilations` as `Conv` has them, `transposed` where the weights are `[C, O, *kernel]`, turned, and `defined` where it takes no fewer products.
+/// `dilations` as `Conv` has them, and `transposed` where the weights are `[C, O, *kernel]`, turned.
 pub(super) const CONVOLUTION: Operator<Convolving> = Operator {
     name: "Convolution",
     inputs: [2, 1],
     outputs: [1, 0],
     kernel: |attributes| {
         let [pads, strides, dilations] = ["pads", "strides", "dilations"].map(|name| attributes.ints(name));
-        let [transposed, defined] = ["transposed", "defined"].map(|name| attributes.int(name) != 0);
-        Convolving { geometry: Geometry { pads, strides, dilations, transposed }, defined, convolution: None }
+        let transposed = attributes.int("transposed") != 0;
+        Convolving { geometry: Geometry { pads, strides, dilations, transposed }, convolution: None }
     },
 };
 
@@ -133,7 +116,6 @@ fn output(x: &[i64], windows: &Windows) -> Vec<i64> {
 /// A node's, with the memory of its shape.
 pub(super) struct Convolving {
     geometry: Geometry,
-    defined: bool,
     convolution: Option<Convolution>,
 }
 
@@ -145,8 +127,7 @@ impl Kernel for Convolving {
             return None;
         }
         let shape = output(x, &windows);
-        let new = if self.defined { Convolution::defined } else { Convolution::new };
-        self.convolution = Some(new(windows, self.geometry.transposed));
+        self.convolution = Some(Convolution::new(windows, self.geometry.transposed));
         Some(vec![shape])
     }
 
@@ -257,7 +238,7 @@ mod tests {
         for (op, attributes) in TAKEN {
             let (model, plan) = convolution(op, attributes, None);
             let mut model = super::super::super::bind::bind(&model.encode_to_vec(), &plan).unwrap();
-            operators::put(&mut model, &plan, &Ways::default());
+            operators::put(&mut model, &plan);
             let output = &mut model.graph.as_mut().unwrap().output[0];
             let expected = bound_shape(&plan.outputs[0], plan.batch);
             let Some(pb::type_proto::Value::TensorType(kind)) =

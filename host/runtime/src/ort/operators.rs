@@ -1,7 +1,6 @@
 //! Operators of our own in onnxruntime, on the processor.
 
 use super::super::SessionSpec;
-use super::super::ways::{Layer, Ways};
 use super::clipped_sum::{SQUARED_NORMS, WEIGHTED_SUM};
 use super::convolution::{self, CONVOLUTION};
 use super::gelu::{GELU, GELU_GRAD};
@@ -38,14 +37,12 @@ pub(super) fn domain() -> ort::Result<OperatorDomain> {
         .add(WEIGHTED_SUM)
 }
 
-/// Keeps the gradient graph's own, and puts others in the place of nodes that are better done by them. `model` is bound to `plan`. Returns the layers that
-/// have other ways than their own.
-pub(super) fn put(model: &mut pb::ModelProto, plan: &SessionSpec, ways: &Ways) -> Vec<Layer> {
-    let mut layers = vec![];
+/// Keeps the gradient graph's own, and puts others in the place of nodes that are better done by them. `model` is bound to `plan`.
+pub(super) fn put(model: &mut pb::ModelProto, plan: &SessionSpec) {
     if let Some(graph) = &mut model.graph {
-        layers.extend(convolution::put(graph, plan, ways));
+        convolution::put(graph, plan);
         pool::put(graph);
-        layers.extend(param_product::put(graph, plan, ways));
+        param_product::put(graph, plan);
         leave_out_unread(graph);
     }
     let kept = [
@@ -62,7 +59,6 @@ pub(super) fn put(model: &mut pb::ModelProto, plan: &SessionSpec, ways: &Ways) -
         WEIGHTED_SUM.name,
     ];
     lower_custom(model, |op| kept.contains(&op));
-    layers
 }
 
 /// Leaves out the outputs of custom operators that nothing reads.

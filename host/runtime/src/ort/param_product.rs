@@ -2,7 +2,6 @@
 //! turns them where they are transposed and then packs them, all of them, before it takes a row. [`damper_kernels::product`] packs what stays near.
 
 use super::super::backend::{SessionSpec, bound_shape};
-use super::super::ways::{Layer, Way, Ways};
 use super::operator::{Kernel, Operator, node};
 use damper_kernels::product::SimdProduct;
 use damper_kernels::simd::SimdKernel as _;
@@ -13,26 +12,21 @@ use std::collections::HashMap;
 const FEWEST_OUTPUTS: usize = 4;
 
 /// Puts the operator in the place of each `MatMul` with a matrix of parameters, of the `Transpose` that turns it, and of the `Add` of a
-/// vector of parameters behind it, but for the layers that `ways` leave to the runtime. Returns its layers.
-pub(super) fn put(graph: &mut pb::GraphProto, plan: &SessionSpec, ways: &Ways) -> Vec<Layer> {
+/// vector of parameters behind it.
+pub(super) fn put(graph: &mut pb::GraphProto, plan: &SessionSpec) {
     let places: Vec<_> = {
         let reads = Reads::new(graph, plan);
         (0..graph.node.len()).filter_map(|matmul| Some((matmul, reads.place(matmul)?))).collect()
     };
-    let layers = places.iter().map(|(_, place)| (place.layer.clone(), &[Way::Runtime][..])).collect();
-    for (matmul, Place { gone, operator, .. }) in
-        places.into_iter().filter(|(_, place)| ways.of(&place.layer) == Way::Own)
-    {
+    for (matmul, Place { gone, operator }) in places {
         graph.node[matmul] = operator;
         gone.into_iter().for_each(|node| graph.node[node].output.clear());
     }
     graph.node.retain(|node| !node.output.is_empty());
-    layers
 }
 
 /// An operator in the place of nodes.
 struct Place {
-    layer: String,
     gone: Vec<usize>,
     operator: pb::NodeProto,
 }
@@ -81,7 +75,7 @@ impl<'g> Reads<'g> {
             // One that others read stays for them.
             gone.extend((self.readers[right] == [matmul]).then_some(turn));
         }
-        let [terms, outputs] = oriented(self.matrix(weights)?, is_transposed);
+        let [_, outputs] = oriented(self.matrix(weights)?, is_transposed);
         if outputs < FEWEST_OUTPUTS {
             return None;
         }
@@ -95,8 +89,7 @@ impl<'g> Reads<'g> {
             result = sum;
         }
         let attributes = if is_transposed { vec![make_attr_int("transposed", 1)] } else { vec![] };
-        let layer = format!("MatMul {terms} to {outputs}{}", if is_transposed { ", turned" } else { "" });
-        Some(Place { layer, gone, operator: node(PRODUCT.name, &inputs, &[result], attributes) })
+        Some(Place { gone, operator: node(PRODUCT.name, &inputs, &[result], attributes) })
     }
 
     /// The extents of `name`, where it is a matrix of parameters.

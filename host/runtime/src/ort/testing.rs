@@ -3,7 +3,6 @@
 use super::super::backend::{Backend, SessionSpec, bound_shape};
 use super::Ort;
 use super::operators;
-use crate::Ways;
 use damper_onnx::graph::DType;
 use damper_onnx::{CUSTOM_DOMAIN as DOMAIN, TensorRef};
 use damper_onnx::{Dim, TensorSpec};
@@ -65,7 +64,7 @@ pub(super) fn model(
 /// Our operators in a model, the other nodes as `""`, as a session has them.
 pub(super) fn put((model, plan): &(pb::ModelProto, SessionSpec)) -> Vec<String> {
     let mut model = model.clone();
-    operators::put(&mut model, plan, &Ways::default());
+    operators::put(&mut model, plan);
     let is_ours = |node: pb::NodeProto| if node.domain == DOMAIN { node.op_type } else { String::new() };
     model.graph.unwrap().node.into_iter().map(is_ours).collect()
 }

@@ -98,12 +98,6 @@ pub(in crate::cli) struct TrainArgs {
     /// its own, and their epsilons add up
     #[arg(long)]
     pub(in crate::cli) alone: bool,
-    /// Measures, before the first step, which way of computing each kind of layer is the fastest here: damper's kernels or onnxruntime's. Kept for
-    /// the network, the processor and the program in DIR [default: the user's folder of caches]. Another way has other bits
-    #[arg(long, value_name = "DIR", num_args = 0..=1, require_equals = true)]
-    #[serde(with = "switch_or_folder", skip_serializing_if = "Option::is_none")]
-    #[schemars(with = "SwitchOrFolder")]
-    pub(in crate::cli) tune: Option<Option<PathBuf>>,
     /// Prints the report as one JSON object on standard output, and nothing else there
     #[arg(long)]
     pub(in crate::cli) json: bool,
@@ -329,37 +323,6 @@ impl FromText for Seconds {
     fn from_text(text: &str) -> Result<Self, String> {
         let seconds = text.parse().ok().filter(|seconds| (0.0..1e9).contains(seconds));
         seconds.map(Self).ok_or_else(|| "give seconds, from 0".into())
-    }
-}
-
-/// The schema of [`switch_or_folder`]: `true`, or the folder.
-#[derive(JsonSchema)]
-#[serde(untagged)]
-#[allow(dead_code)] // Read by the derived schema alone.
-enum SwitchOrFolder {
-    Switch(bool),
-    Folder(String),
-}
-
-mod switch_or_folder {
-    use crate::cli::args::flags::number::path;
-    use serde::de::Error as _;
-    use serde::{Deserialize, Deserializer, Serialize, Serializer};
-    use std::path::PathBuf;
-    use toml::Value;
-
-    pub(in crate::cli) fn serialize<S: Serializer>(given: &Option<Option<PathBuf>>, to: S) -> Result<S::Ok, S::Error> {
-        match given {
-            Some(folder @ Some(_)) => path::serialize(folder, to),
-            given => given.is_some().serialize(to),
-        }
-    }
-
-    pub(in crate::cli) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Option<Option<PathBuf>>, D::Error> {
-        match Value::deserialize(from)? {
-            Value::Boolean(on) => Ok(on.then_some(None)),
-            folder => path::deserialize(folder).map(Some).map_err(|_| D::Error::custom("give true, or a folder")),
-        }
     }
 }
 

@@ -18,7 +18,6 @@ use crate::cli::{Failure, FailureKind, say_of_data, warn};
 use damper_accounting::Sampler;
 use damper_budget::RunPlan;
 use damper_report::{OutputFolder, is_finished};
-use damper_runtime::Choice;
 use damper_train::files::{self, Access};
 use damper_train::{
     self as train, Budget, Checkpoint, Group, InputFiles, NoiseKind, RecordRequest, Run, TestMetrics, TrainConfig,
@@ -108,11 +107,6 @@ impl TrainArgs {
             physical_batch: self.machine.physical_batch,
             memory: self.machine.memory(),
             workers: self.machine.workers,
-            tune: self
-                .tune
-                .as_ref()
-                .map(|folder| tune_folder(folder.as_deref(), self.machine.backend()?))
-                .transpose()?,
             augment: self.training.augment.as_deref().copied(),
             average: self.training.average.as_deref().copied(),
             evaluate_every: self.training.eval_every,
@@ -307,23 +301,6 @@ fn lead(args: &TrainArgs, group: &dyn Group) -> Result<ExitCode, Failure> {
         }
         _ => failure,
     })
-}
-
-/// The folder of measured ways: the given one, or the user's.
-fn tune_folder(given: Option<&Path>, backend: Choice) -> Result<PathBuf, Failure> {
-    if backend != Choice::Ort {
-        let problem =
-            "`tune`: only onnxruntime with damper's operators has several ways; add `backend` ort, or leave it out";
-        return Err(Failure::usage(problem));
-    }
-    if let Some(given) = given {
-        return Ok(given.into());
-    }
-    let own = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from).filter(|folder| folder.is_absolute());
-    let folder = own.or_else(|| Some(std::env::home_dir()?.join(".cache")));
-    Ok(folder
-        .ok_or_else(|| Failure::usage("`tune`: the user has no folder of caches; give one: --tune=DIR"))?
-        .join("damper"))
 }
 
 /// Names the part of a recording that an unfinished run leaves.

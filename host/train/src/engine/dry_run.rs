@@ -2,11 +2,10 @@
 
 use crate::engine::rehearsal::{Independence, Made, Rehearsed, independence, made_up, self_test};
 use crate::engine::step_loop::graph_of;
-use crate::engine::tune::backend_of;
 use crate::engine::worker::{OUTPUTS, plan};
 use crate::outcome::evaluate::Evaluator;
 use crate::{Run, TestMetrics, TrainError};
-use damper_runtime::{Backend, BackendError};
+use damper_runtime::{Backend, BackendError, open};
 
 /// Goes through all that a run needs of its backend and its model on made-up numbers: gradients, clipped sums, figures of held-out
 /// samples, and the model that it writes. Whatever fails here would fail after something was charged.
@@ -15,7 +14,7 @@ use damper_runtime::{Backend, BackendError};
 ///
 /// The backend cannot run the network or computes it wrong, or the trained model cannot be made.
 pub fn rehearse(run: &Run) -> Result<(), TrainError> {
-    let backend = backend_of(run)?;
+    let backend = open(run.config.backend)?;
     rehearse_on(run, backend.as_ref()).map(|_| ())
 }
 

@@ -6,7 +6,7 @@ use damper_grad::GradGraph;
 use damper_onnx::TensorRef;
 use damper_onnx::graph::DType;
 use damper_onnx::{Dim, TensorSpec};
-use damper_runtime::{Backend, BackendError, Session, SessionSpec};
+use damper_runtime::{Backend, BackendError, SessionSpec};
 use std::hash::{DefaultHasher, Hasher};
 use std::num::NonZeroUsize;
 
@@ -68,30 +68,11 @@ pub(crate) fn independence(
     params: &[f32],
 ) -> Result<Rehearsed, BackendError> {
     let (model, plan) = plan(grad, prefixes, rows);
-    rehearsed_by(backend.load(&model, &plan)?.as_mut(), grad, &plan, params)
-}
-
-/// [`independence`] of the outputs of a session that is loaded for `plan`.
-pub(crate) fn independence_of(
-    session: &mut dyn Session,
-    grad: &GradGraph,
-    plan: &SessionSpec,
-    params: &[f32],
-) -> Result<Independence, BackendError> {
-    Ok(rehearsed_by(session, grad, plan, params)?.independence)
-}
-
-/// [`independence_of`], and whether any gradient is finite.
-fn rehearsed_by(
-    session: &mut dyn Session,
-    grad: &GradGraph,
-    plan: &SessionSpec,
-    params: &[f32],
-) -> Result<Rehearsed, BackendError> {
+    let mut session = backend.load(&model, &plan)?;
     let by_row = |spec: &TensorSpec| spec.shape.first() == Some(&Dim::Batch);
     if !plan.outputs.iter().all(by_row) {
         // One run, to see that it runs.
-        let made = made_up(grad, plan, params);
+        let made = made_up(grad, &plan, params);
         session.run(&made.iter().map(Made::input).collect::<Vec<_>>(), &mut |_| {})?;
         return Ok(Rehearsed { independence: Independence::NotTested, none_is_finite: false });
     }
@@ -112,7 +93,7 @@ fn rehearsed_by(
         })?;
         Ok(of_rows.iter().map(Hasher::finish).collect())
     };
-    let mut made = made_up(grad, plan, params);
+    let mut made = made_up(grad, &plan, params);
     let first = gradients(&made)?;
     let edit = |made: &mut [Made], change: &dyn Fn(&mut Made, usize)| {
         let of_samples = plan.inputs.iter().zip(made).filter(|(spec, _)| by_row(spec));

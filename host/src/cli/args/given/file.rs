@@ -11,7 +11,7 @@ use toml::{Table, Value};
 
 /// Settings whose value is a path of a file that is read, and of one that is written.
 const READ: [&str; 5] = ["model", "budget", "tokenizer", "labels", "test-labels"];
-const WRITTEN: [&str; 7] = ["out", "record", "cache", "image-cache", "events", "tensorboard", "tune"];
+const WRITTEN: [&str; 6] = ["out", "record", "cache", "image-cache", "events", "tensorboard"];
 /// Those of them that are relative to the run file.
 const BESIDE: [&str; 2] = ["out", "record"];
 /// Settings whose value may be KIND:PATH.
@@ -124,7 +124,6 @@ mod tests {
             ("record", "r.pack", "/the/run/r.pack"),
             ("events", "e.jsonl", "/the/run/e.jsonl"),
             ("tensorboard", "t", "/the/run/t"),
-            ("tune", "t", "/the/run/t"),
             ("classes", "a,b", "a,b"),
             ("classes", "names.txt", "/the/run/names.txt"),
             ("optimizer", "adam", "adam"),

@@ -118,8 +118,6 @@ mod tests {
             ("scale = [\"a=1,2\", \"b=3,4\"]", "--scale=a=1,2 --scale=b=3,4"),
             ("seed = 7", "--seed=7"),
             ("seed = \"18446744073709551615\"", "--seed=18446744073709551615"),
-            ("tune = true", "--tune"),
-            ("tune = \"ways\"", "--tune=ways"),
             ("nesterov = true", "--nesterov"),
             ("gamma = \"one\"", "--gamma=one"),
             ("gamma = -0.5", "--gamma=-0.5"),
@@ -139,7 +137,7 @@ mod tests {
 
     #[test]
     fn switches_that_are_off_are_not_given() {
-        let table = "raw-bytes = false\nnesterov = false\ntrain = []\ntune = false".parse().unwrap();
+        let table = "raw-bytes = false\nnesterov = false\ntrain = []".parse().unwrap();
         let settings = of_table(&table, &train()).map_err(|fault| fault.key).unwrap();
         assert!(table_of(&settings).is_empty());
     }

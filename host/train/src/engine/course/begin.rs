@@ -10,7 +10,6 @@ use crate::engine::ranks::group::{Alone, Group, RankError};
 use crate::engine::ranks::{self, Ranks};
 use crate::engine::rehearsal::{Independence, Rehearsed};
 use crate::engine::step_loop;
-use crate::engine::tune::backend_of;
 use crate::plan::held_out::steps_between;
 use crate::state::checkpoint::{Checkpoint, Environment, Place};
 use crate::state::recording::{Beginning, Begun, Origin, Recording};
@@ -19,7 +18,7 @@ use crate::{Outcome, Progress, Run, RunEvent, TrainError};
 use damper_budget::{RunPlan, evaluations_until};
 use damper_core::accounting::Ledger;
 use damper_onnx::SettingError;
-use damper_runtime::Backend;
+use damper_runtime::{Backend, open};
 use std::path::Path;
 use zeroize::Zeroizing;
 
@@ -89,7 +88,7 @@ pub fn observed(
     damper_core::self_test()?;
     let ranks = Ranks::new(group, run, run.threads())?;
     let mut key = key(&ranks, run, checkpoint.as_deref())?;
-    let backend = ranks.agree(backend_of(run))?;
+    let backend = ranks.agree(open(run.config.backend).map_err(TrainError::from))?;
     progress.on_event(RunEvent::Opened(&backend.note()));
     let independence = rehearsed(run, backend.as_ref(), progress)?;
     let plan = run.run_plan()?;

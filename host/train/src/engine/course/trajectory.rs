@@ -139,7 +139,6 @@ impl<'a> Trajectory<'a> {
             backend: backend.name(),
             backend_version: backend.version(),
             operators: backend.operators(),
-            ways: backend.ways(),
             workers,
             clip,
         })

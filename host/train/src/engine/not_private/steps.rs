@@ -7,7 +7,6 @@ use crate::engine::generator::{self, RunGenerator};
 use crate::engine::iterates::Iterates;
 use crate::engine::rehearsal::self_test;
 use crate::engine::sampler::BatchSampler;
-use crate::engine::tune::backend_of;
 use crate::engine::worker::{OUTPUTS, PlainSums, Sessions, Views};
 use crate::engine::{Ending, Trajectory};
 use crate::state::checkpoint::{Checkpoint, Environment, Moment, Place};
@@ -20,7 +19,7 @@ use damper_core::private::Released;
 use damper_core::slots::OptimizerSlot;
 use damper_core::state::SaveState;
 use damper_data::chunks;
-use damper_runtime::Backend;
+use damper_runtime::{Backend, open};
 use std::path::Path;
 
 /// Trains `run`, which is not private. The plan in `folder` says so before the first step.
@@ -33,7 +32,7 @@ pub(crate) fn train(
     let config = &run.config;
     let mut key = checkpoint.as_ref().map_or_else(|| generator::key(config.seed), |checkpoint| Ok(checkpoint.key()))?;
     let generator = generator::generator(config.seed, &mut key);
-    let backend = backend_of(run)?;
+    let backend = open(config.backend)?;
     progress.on_event(RunEvent::Opened(&backend.note()));
     let (split, rows, threads) = (&run.data.train, run.model.physical_batch, run.threads());
     self_test(backend.as_ref(), &run.model.grad, &OUTPUTS, rows, &run.model.params)?;

@@ -35,12 +35,7 @@ impl Environment {
     pub(crate) fn of(run: &Run, backend: &dyn Backend, workers: usize) -> Self {
         Self {
             program: program(backend.code()),
-            backend: backend
-                .ways()
-                .iter()
-                .fold(format!("{}, {} operators", backend.name(), backend.operators().name()), |text, (layer, way)| {
-                    format!("{text}; {layer}: {}", way.name())
-                }),
+            backend: format!("{}, {} operators", backend.name(), backend.operators().name()),
             backend_version: backend.version(),
             processor: processor().unwrap_or_default(),
             workers: (run.path() != EXACT).then_some(workers),
@@ -62,7 +57,7 @@ impl Environment {
     }
 
     /// Returns true if another environment cannot be taken for this one.
-    pub(crate) fn is_known(&self) -> bool {
+    fn is_known(&self) -> bool {
         self.program.is_some() && !self.processor.is_empty()
     }
 }
