@@ -93,7 +93,8 @@ pub enum SecondMoment {
 /// How Adam's `ε` keeps the denominator above 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-#[schemars(rename = "Denominator")] // Its name in the schema that `damper config --schema` prints.
+// The name that it has in the printed schema.
+#[schemars(rename = "Denominator")]
 pub enum AdamDenominator {
     /// `√v̂ + ε`.
     #[default]
