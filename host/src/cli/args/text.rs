@@ -151,7 +151,7 @@ pub(in crate::cli) enum OneOrMany {
 
 /// A setting that is given several times, or once as a list. Each item stands alone: commas are part of it.
 pub(in crate::cli) fn one_or_many<'de, D: Deserializer<'de>, T: Deserialize<'de>>(from: D) -> Result<Vec<T>, D::Error> {
-    let read = |item| T::deserialize(Given(item)).map_err(D::Error::custom);
+    let read = |item| T::deserialize(Given(item)).map_err(|wrong| D::Error::custom(wrong.instead("a text")));
     match Value::deserialize(from)? {
         Value::Array(items) => items.into_iter().map(read).collect(),
         one => Ok(vec![read(one)?]),

@@ -167,8 +167,10 @@ pub(in crate::cli) fn say_of_data(note: &str) {
 /// The parser's message. If Rust's own parsers refused a number, it says what to give instead.
 pub(in crate::cli) fn plain_text(error: &clap::Error) -> String {
     let text = error.to_string();
-    let refused = error.source().and_then(|source| Some((source.to_string(), instead(source)?)));
-    refused.map_or(text.clone(), |(said, instead)| text.replace(&said, instead))
+    match error.source().and_then(|source| Some((source.to_string(), instead(source)?))) {
+        Some((said, instead)) => text.replace(&said, instead),
+        None => text,
+    }
 }
 
 /// The first paragraph of clap's message and its tips, in one line.

@@ -17,7 +17,7 @@ pub(in crate::cli) enum WrongValue {
 
 impl WrongValue {
     /// The remedy as text. A value of another type should have been `wanted`.
-    pub(super) fn instead(self, wanted: &str) -> String {
+    pub(in crate::cli) fn instead(self, wanted: &str) -> String {
         match self {
             Self::Said(text) => text,
             Self::Type => format!("give {wanted}"),
@@ -27,10 +27,10 @@ impl WrongValue {
 
 impl fmt::Display for WrongValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Type => write!(f, "give a text"),
-            Self::Said(text) => write!(f, "{text}"),
-        }
+        f.write_str(match self {
+            Self::Type => "another type",
+            Self::Said(text) => text,
+        })
     }
 }
 
