@@ -2,14 +2,18 @@
 
 #[path = "flash/nor.rs"]
 mod flash;
+#[path = "enclave/host.rs"]
+mod host;
 
 use damper_core::accounting::RenyiFilter;
 use damper_core::prelude::*;
-use damper_journal::{Allowance, BLOB, Configuration, Journal, MonotonicCounter, SealedJournal, Snapshots, Vault};
+use damper_journal::{Allowance, Configuration, Journal, SealedJournal, Snapshots};
 use flash::Flash;
+use host::{Host, Shared};
 use std::cell::RefCell;
 use std::fs;
 use std::path::Path;
+use std::rc::Rc;
 
 const D: usize = 4;
 const BUDGET: u32 = 12;
@@ -66,43 +70,15 @@ fn filter_has_its_divergence() {
     assert_eq!(journal.record().paid, 10);
 }
 
-/// The counter and the host's newest blob.
-struct Host(RefCell<(u64, [u8; BLOB])>);
-
-impl MonotonicCounter for &Host {
-    type Error = &'static str;
-
-    fn read(&mut self) -> Result<u64, &'static str> {
-        Ok(self.0.borrow().0)
-    }
-
-    fn increment(&mut self) -> Result<u64, &'static str> {
-        self.0.borrow_mut().0 += 1;
-        Ok(self.0.borrow().0)
-    }
-}
-
-impl Vault for &Host {
-    type Error = &'static str;
-
-    fn put(&mut self, blob: &[u8; BLOB]) -> Result<(), &'static str> {
-        self.0.borrow_mut().1 = *blob;
-        Ok(())
-    }
-
-    fn get(&mut self) -> Result<Option<[u8; BLOB]>, &'static str> {
-        Ok(Some(self.0.borrow().1))
-    }
-}
-
 // Of the sixth step, which was reserved, nothing is known: it is burned.
 #[test]
 fn sealed_ledger_has_its_charges() {
     let file = read("sealed.bin");
     let (count, blob) = file.split_first_chunk().unwrap();
-    let host = Host(RefCell::new((u64::from_le_bytes(*count), blob.try_into().unwrap())));
+    let (count, blobs) = (u64::from_le_bytes(*count), vec![blob.try_into().unwrap()]);
+    let host = Shared(Rc::new(RefCell::new(Host { count, blobs, gives: Some(0), crash: None })));
     let most = Allowance { steps: 2, divergence: 0.0 };
-    let sealed = SealedJournal::open(&host, &host, ledger_of(b"run 3"), most).unwrap();
+    let sealed = SealedJournal::open(host.clone(), host, ledger_of(b"run 3"), most).unwrap();
     assert_eq!((sealed.record().paid, sealed.record().budget), (6, BUDGET));
     let mut ledger = Ledger::open(sealed, BUDGET).unwrap().with_reserve(2);
     assert_eq!(step().begin(&mut step().state::<D>(), &mut ledger).unwrap().unwrap().number(), 6);

@@ -1,6 +1,9 @@
 //! A host that keeps an enclave's sealed ledger and does what it likes: loses blobs, hands over old ones, crashes the enclave at
 //! every call, runs it twice. It cannot forge a blob, nor turn the counter back.
 
+#[path = "enclave/host.rs"]
+mod host;
+
 use damper_core::accounting::{Ledger, Rate, Record, RenyiFilter, SampledGaussian, Store};
 use damper_core::clip::FlatL2;
 use damper_core::filter::Identity;
@@ -11,76 +14,10 @@ use damper_core::private::SumWord;
 use damper_core::schedule::Constant;
 use damper_core::step::{PrivateStep, Slots, StepConfig as _, StepState};
 use damper_core::threshold::Fixed;
-use damper_journal::{Allowance, BLOB, Configuration, FirstBoot, MonotonicCounter, SealedError, SealedJournal, Vault};
+use damper_journal::{Allowance, Configuration, FirstBoot, SealedError, SealedJournal};
+use host::Shared;
 use proptest::prelude::*;
-use std::cell::RefCell;
 use std::collections::HashSet;
-use std::rc::Rc;
-
-#[derive(Default)]
-struct Host {
-    count: u64,
-    /// Every blob it was ever given; none is forged.
-    blobs: Vec<[u8; BLOB]>,
-    /// Which one it hands over; none: it says that it has nothing.
-    gives: Option<usize>,
-    /// Calls until the enclave crashes.
-    crash: Option<u32>,
-}
-
-impl Host {
-    /// Whether the enclave crashes here. Once it has, every call fails.
-    fn crashes(&mut self) -> bool {
-        match &mut self.crash {
-            Some(0) => true,
-            Some(left) => {
-                *left -= 1;
-                false
-            }
-            None => false,
-        }
-    }
-}
-
-#[derive(Clone, Default)]
-struct Shared(Rc<RefCell<Host>>);
-
-impl MonotonicCounter for Shared {
-    type Error = &'static str;
-
-    fn read(&mut self) -> Result<u64, &'static str> {
-        let host = &mut *self.0.borrow_mut();
-        if host.crashes() { Err("crash") } else { Ok(host.count) }
-    }
-
-    fn increment(&mut self) -> Result<u64, &'static str> {
-        let host = &mut *self.0.borrow_mut();
-        if host.crashes() {
-            return Err("crash before counting");
-        }
-        host.count += 1;
-        if host.crashes() { Err("crash after counting") } else { Ok(host.count) }
-    }
-}
-
-impl Vault for Shared {
-    type Error = &'static str;
-
-    fn put(&mut self, blob: &[u8; BLOB]) -> Result<(), &'static str> {
-        let host = &mut *self.0.borrow_mut();
-        if host.crashes() {
-            return Err("crash before the host has it");
-        }
-        host.blobs.push(*blob);
-        host.gives = Some(host.blobs.len() - 1);
-        if host.crashes() { Err("crash after the host has it") } else { Ok(()) }
-    }
-
-    fn get(&mut self) -> Result<Option<[u8; BLOB]>, &'static str> {
-        let host = &mut *self.0.borrow_mut();
-        if host.crashes() { Err("crash") } else { Ok(host.gives.and_then(|at| host.blobs.get(at).copied())) }
-    }
-}
 
 type Enclave = SealedJournal<Shared, Shared>;
 type Step = PrivateStep;
