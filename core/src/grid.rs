@@ -13,9 +13,8 @@
 //!
 //! Where `s` is not finite nothing is added. `s` and `g_i · s` round, so `Σ q_i²` may come out above `u²`. It is computed
 //! exactly, in integers, on what was summed; a sample that fails is taken out again, shrunk, and added again: with
-//! `h = 2^-20` at first, `s ← F(s·F(1 − h))`, `h ← 2h`, until it passes. `F` and truncation are monotone, so a scale fails if a smaller
-//! one does: on processors with vectors the scales up to one that fails are left out, with the same result. Truncation pulls each coordinate toward zero by
-//! half a unit on average: choose `2^bits ≫ √D`. A layer is clipped like a gradient of its own: lanes count from its first
+//! `h = 2^-20` at first, `s ← F(s·F(1 − h))`, `h ← 2h`, until it passes. Truncation pulls each coordinate toward zero by
+//! half a unit on average, so samples of many coordinates pass at once: choose `2^bits ≫ √D`. A layer is clipped like a gradient of its own: lanes and blocks count from its first
 //! coordinate, `u = ⌊s_l·2^bits⌋`, and its threshold is `F(C·s_l)`.
 //!
 //! The released mean is `F(F(sum + noise)·F(F(C/2^bits)/B))`.
@@ -23,15 +22,13 @@
 //! # Timing
 //!
 //! Coordinates choose values, not ways. A sample that fails the check of its integers is taken out and redone, in about three times
-//! the time; one of 2²¹ coordinates or more, on processors with vectors, is redone if its scale was not the predicted one. So the time
-//! depends on the sample, and so do float operations where they are computed in software.
+//! the time. So the time depends on the sample, and so do float operations where they are computed in software.
 //!
 //! # Privacy
 //!
 //! What one sample adds has an exact Euclidean norm of at most `C`. Sums wrap: reduction modulo a power of two is linear,
 //! hence private and independent of order, while saturation or an overflow error would depend on the data.
 
-mod long;
 mod streamed;
 #[cfg(test)]
 mod tests;
@@ -41,7 +38,6 @@ pub(crate) use streamed::StreamError;
 use crate::clip::{AddLayer, Clip, Layer, Pieces, each_layer, norm};
 use crate::error::{CallError, ConfigError, check_len};
 use crate::numerics::round::truncate;
-use crate::numerics::scalar::sqrt;
 use crate::private::{ClippedSum, SumWord};
 
 /// The integer a sum is kept in: `i32` on devices, `i64` on the host. Where nothing overflows `i32`, both give the same bits.
@@ -105,8 +101,6 @@ const BLOCK: usize = if cfg!(target_pointer_width = "64") { 16 } else { 1 };
 /// Coordinates whose squares are added in lanes.
 const LANES: usize = if BLOCK == 1 { 1 } else { 8 };
 const RUN: usize = 1 << 12;
-/// Coordinates from which a sample is long.
-const LONG: usize = 1 << if cfg!(test) { 10 } else { 21 };
 /// Samples added abreast.
 const ABREAST: usize = 8;
 
@@ -167,11 +161,7 @@ impl Grid {
         parts: &[&[f32]],
         sum: &mut [SumWord<W>],
     ) -> Option<f32> {
-        let rule = OnGrid { grid: self, clip, threshold };
-        if BLOCK == 1 || sum.len() < LONG || clip.layers().is_some() {
-            return each_layer(clip, parts, sum, &rule);
-        }
-        rule.add_long(parts, sum)
+        each_layer(clip, parts, sum, &OnGrid { grid: self, clip, threshold })
     }
 
     /// As [`add_sample`](Self::add_sample) of each of `samples` in turn, with the same bits; the norms go to `each`. A run of coordinates of
@@ -308,8 +298,7 @@ fn add_bounded<W: Word>(
             return;
         }
         if taking_out {
-            // On devices gradients are short, and code is.
-            scale = if BLOCK == 1 { scale.next() } else { scale.next_that_may_fit((units, bound), total, &pieces) };
+            scale = scale.next();
         }
         taking_out = !taking_out;
     }
@@ -323,9 +312,6 @@ struct Scale {
 }
 
 impl Scale {
-    /// Scales that are tried after one another, at most.
-    const TRIES: usize = 24;
-
     #[inline(always)]
     fn first(scale: f32) -> Self {
         Self { scale, shrink: 1.0 / (1u32 << 20) as f32 }
@@ -335,50 +321,6 @@ impl Scale {
     fn next(self) -> Self {
         Self { scale: self.scale * (1.0 - self.shrink), shrink: self.shrink * 2.0 }
     }
-
-    /// The first of the next scales at which the squares may be within the bound, after this one gave `total`: the norm of millions of
-    /// coordinates is often some 10⁻⁴ too small. The squares do not grow as the scale shrinks, for products round and truncate
-    /// monotonically: if they exceed the bound at one scale, they do at each before it. So one count replaces trying them all.
-    #[inline(always)]
-    fn next_that_may_fit(self, (units, bound): (u32, u64), total: u64, pieces: &Pieces<'_>) -> Self {
-        let wanted = f64::from(self.scale) * sqrt(bound as f64 / total as f64);
-        let mut tries = [self.next(); Self::TRIES];
-        let mut last = tries[0];
-        for scale in tries.iter_mut().skip(1) {
-            last = last.next();
-            *scale = last;
-        }
-        let mut first = tries.iter().take_while(|scale| f64::from(scale.scale) > wanted).count();
-        while let Some(before) = first.checked_sub(1).and_then(|before| tries.get(before)) {
-            if squares(units, before.scale, pieces.clone()) > bound {
-                break;
-            }
-            first -= 1;
-        }
-        tries.get(first).copied().unwrap_or(last)
-    }
-}
-
-/// `Σ q_i²` (saturating) of `q_i = trunc(g_i · scale)`; nothing is added.
-#[inline(always)]
-fn squares<'a>(units: u32, scale: f32, parts: impl Iterator<Item = &'a [f32]>) -> u64 {
-    let mut total = 0u64;
-    for part in parts {
-        for grads in part.chunks(RUN) {
-            let (mut rest, mut lanes, mut last) = (grads, [0u64; LANES], [0]);
-            while let Some((grads, more)) = rest.split_first_chunk::<BLOCK>() {
-                add_squares(units as f32, scale, grads, &mut lanes);
-                rest = more;
-            }
-            for grad in rest {
-                add_squares(units as f32, scale, &[*grad], &mut last);
-            }
-            for squares in lanes.into_iter().chain(last) {
-                total = total.saturating_add(squares);
-            }
-        }
-    }
-    total
 }
 
 /// Adds `trunc(g_i · scale)` to the sum; returns `Σ q_i²` (saturating).
@@ -454,20 +396,5 @@ fn quantise_block<W: Word, const N: usize, const L: usize>(
     for ((sum, magnitude), sign) in sum.iter_mut().zip(magnitudes).zip(signs) {
         let q = (magnitude ^ sign).wrapping_sub(sign) as i32;
         sum.0 = sum.0.wrapping_add(W::wrap(i64::from(q)));
-    }
-}
-
-/// Adds the squares of `N` coordinates to their lanes, as [`quantise_block`], without a sum.
-#[inline(always)]
-fn add_squares<const N: usize, const L: usize>(unit: f32, scale: f32, grads: &[f32; N], squares: &mut [u64; L]) {
-    let mut magnitudes = [0u32; N];
-    for (magnitude, grad) in magnitudes.iter_mut().zip(grads) {
-        let size = (grad * scale).abs();
-        *magnitude = truncate(if size > unit { unit } else { size });
-    }
-    for magnitudes in magnitudes.chunks_exact(L) {
-        for (square, magnitude) in squares.iter_mut().zip(magnitudes) {
-            *square += u64::from(*magnitude) * u64::from(*magnitude);
-        }
     }
 }

@@ -345,7 +345,7 @@ fn truncated_header_is_error() {
     for len in 0..HEAD + 16 {
         let (played, said) = said(&BASE[..len], 256);
         assert_eq!(played, Err(ReplayError::Source(TruncatedPack)), "{len} bytes");
-        assert_eq!(said, if len < HEAD { "" } else { "set base, contract 2\n" }, "{len} bytes");
+        assert_eq!(said, if len < HEAD { "" } else { "set base, contract 3\n" }, "{len} bytes");
     }
 }
 

@@ -472,6 +472,6 @@ int main(void) {
   a_sample_that_is_not_finite_adds_nothing();
   a_streamed_gradient_is_a_stored_one();
   every_status_has_a_name();
-  CHECK(damper_exp(0.0f) == 1.0f && damper_ln(1.0f) == 0.0f && damper_sqrt(9.0f) == 3.0f && damper_bits_contract() == 2);
+  CHECK(damper_exp(0.0f) == 1.0f && damper_ln(1.0f) == 0.0f && damper_sqrt(9.0f) == 3.0f && damper_bits_contract() == 3);
   return 0;
 }

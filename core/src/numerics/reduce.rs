@@ -1,18 +1,26 @@
 //! Ordered sums of floats.
 //!
-//! Element `i` of a vector goes to lane `i mod 8`; each lane adds in index order; the fold is
-//! `((0+4) + (2+6)) + ((1+5) + (3+7))`. The order depends on the index in the whole vector alone, so a vector handed over in
-//! parts (one tensor of a network after the other) has the bits it has in one piece.
+//! A vector is added up in blocks of 1,024 elements. In a block, element `i` of the vector goes to lane `i mod 8`; each lane adds f32s in
+//! index order; the fold is `((0+4) + (2+6)) + ((1+5) + (3+7))`. The blocks' totals are added in f64, in index order, and the sum is
+//! rounded to f32. The order depends on the index in the whole vector alone, so a vector handed over in parts (one tensor of a network after
+//! the other) has the bits it has in one piece.
+//!
+//! So a vector of millions of elements loses no squares, and blocks can be added up apart.
 
 /// Number of interleaved accumulators.
 pub const LANES: usize = 8;
+/// Elements that are added up in f32.
+pub const BLOCK: usize = 1024;
 
 /// Sum of squares of a vector that arrives in consecutive parts.
 #[derive(Default)]
 pub struct SumOfSquares {
+    /// Of the block that is not full yet.
     lanes: [f32; LANES],
-    /// Lane of the next element.
-    next: usize,
+    /// Elements in it.
+    len: usize,
+    /// Of the blocks before it.
+    blocks: f64,
 }
 
 impl SumOfSquares {
@@ -21,61 +29,56 @@ impl SumOfSquares {
     #[cfg_attr(target_pointer_width = "64", inline(always))]
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     pub fn add(&mut self, part: &[f32]) {
-        // Up to the next multiple of 8 one by one, so that the rest vectorises.
-        let (head, rest) = part.split_at(((LANES - self.next) % LANES).min(part.len()));
-        self.add_each(head);
-        let blocks = rest.chunks_exact(LANES);
-        let tail = blocks.remainder();
-        let mut lanes = self.lanes;
-        for block in blocks {
-            for (lane, x) in lanes.iter_mut().zip(block) {
-                *lane += x * x;
+        let mut rest = part;
+        while !rest.is_empty() {
+            let (here, after) = rest.split_at(BLOCK.saturating_sub(self.len).min(rest.len()));
+            self.add_to_block(here);
+            if self.len >= BLOCK {
+                *self = Self { blocks: self.blocks + f64::from(self.block()), ..Self::default() };
             }
+            rest = after;
         }
-        self.lanes = lanes;
-        self.add_each(tail);
     }
 
-    /// As [`add`](Self::add); also `[Σ x², Σ |x|]` of this part alone, whose order is not fixed.
+    /// Adds elements that all fit the block.
     #[inline(always)]
-    pub(crate) fn add_measured(&mut self, part: &[f32]) -> [f32; 2] {
-        let (head, rest) = part.split_at(((LANES - self.next) % LANES).min(part.len()));
+    fn add_to_block(&mut self, part: &[f32]) {
+        // Up to the next multiple of 8 one by one, so that the rest vectorises.
+        let (head, rest) = part.split_at((self.len.wrapping_neg() % LANES).min(part.len()));
         self.add_each(head);
-        let blocks = rest.chunks_exact(LANES);
-        let tail = blocks.remainder();
-        // Three sums abreast: each addition waits for the one before it.
-        let (mut lanes, mut squares, mut sizes) = (self.lanes, [0f32; LANES], [0f32; LANES]);
-        for block in blocks {
-            for (((lane, square), size), x) in lanes.iter_mut().zip(&mut squares).zip(&mut sizes).zip(block) {
+        let eights = rest.chunks_exact(LANES);
+        let tail = eights.remainder();
+        let mut lanes = self.lanes;
+        for eight in eights {
+            for (lane, x) in lanes.iter_mut().zip(eight) {
                 *lane += x * x;
-                *square += x * x;
-                *size += x.abs();
             }
         }
         self.lanes = lanes;
+        self.len += rest.len() - tail.len();
         self.add_each(tail);
-        let mut measured = [0f32; 2];
-        for (square, size) in squares.into_iter().zip(sizes).chain(head.iter().chain(tail).map(|x| (x * x, x.abs()))) {
-            measured = [measured[0] + square, measured[1] + size];
-        }
-        measured
     }
 
     #[inline(always)]
     fn add_each(&mut self, part: &[f32]) {
         for x in part {
-            if let Some(lane) = self.lanes.get_mut(self.next) {
+            if let Some(lane) = self.lanes.get_mut(self.len % LANES) {
                 *lane += x * x;
             }
-            self.next = (self.next + 1) % LANES;
+            self.len += 1;
         }
+    }
+
+    /// Of the block that is not full yet.
+    fn block(&self) -> f32 {
+        let [a, b, c, d, e, f, g, h] = self.lanes;
+        ((a + e) + (c + g)) + ((b + f) + (d + h))
     }
 
     /// The sum.
     #[must_use]
     pub fn total(&self) -> f32 {
-        let [a, b, c, d, e, f, g, h] = self.lanes;
-        ((a + e) + (c + g)) + ((b + f) + (d + h))
+        (self.blocks + f64::from(self.block())) as f32
     }
 }
 
@@ -96,19 +99,22 @@ mod tests {
     use proptest::prelude::*;
 
     fn reference(x: &[f32]) -> f32 {
-        let mut lanes = [0f32; 8];
-        for (i, x) in x.iter().enumerate() {
-            lanes[i % 8] += x * x;
+        let mut sum = 0f64;
+        for block in x.chunks(1024) {
+            let mut l = [0f32; 8];
+            for (i, x) in block.iter().enumerate() {
+                l[i % 8] += x * x;
+            }
+            sum += f64::from(((l[0] + l[4]) + (l[2] + l[6])) + ((l[1] + l[5]) + (l[3] + l[7])));
         }
-        let l = lanes;
-        ((l[0] + l[4]) + (l[2] + l[6])) + ((l[1] + l[5]) + (l[3] + l[7]))
+        sum as f32
     }
 
     proptest! {
         // The sum of squares of split slices has the bits of the whole slice.
         #[test]
         fn split_input_has_same_bits(
-            x in prop::collection::vec(-1e3f32..1e3, 0..200), a in 0usize..200, b in 0usize..200,
+            x in prop::collection::vec(-1e3f32..1e3, 0..5000), a in 0usize..5000, b in 0usize..5000,
         ) {
             let (a, b) = (a.min(x.len()), b.min(x.len()));
             let (a, b) = (a.min(b), a.max(b));

@@ -19,9 +19,8 @@
 //!
 //! # Numerics
 //!
-//! `n` is [`SumOfSquares`] of the released gradient, its coordinates in order: f32, eight lanes. Where it overflows,
-//! the largest f32 takes its place, so that the rate falls and stays a number. The lanes lose squares below 2⁻²⁵ of
-//! their sum: beyond 10⁸ coordinates `n` comes out low. Then, in f64, with `a = 0` before the first step:
+//! `n` is [`SumOfSquares`] of the released gradient, its coordinates in order. Where it overflows, the largest f32 takes
+//! its place, so that the rate falls and stays a number. Then, in f64, with `a = 0` before the first step:
 //!
 //! ```text
 //! e = n − d·(s·s)  or  n          a ← a + (e,  or ν where that is larger)          b = √(b_0² + a)

@@ -42,7 +42,7 @@ fn replay_matches_reported_digest() {
 
     let output = replay(&[&file], &[]);
     assert!(output.status.success() && output.stderr.is_empty(), "{}", stderr(&output));
-    let lines = format!("set recorded run, contract 2\ndisk: 5 steps, params {params}\n1 group, all the same\n");
+    let lines = format!("set recorded run, contract 3\ndisk: 5 steps, params {params}\n1 group, all the same\n");
     assert_eq!(stdout(&output), lines);
     let twice = json(&replay(&[&file, &file], &["--json"]));
     assert_eq!((&twice["groups"], &twice["differ"]), (&2.into(), &0.into()));

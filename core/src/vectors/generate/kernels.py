@@ -151,6 +151,13 @@ def further(pack):
     payers(pack)
 
 
+def long(pack):
+    """A sum of squares over whole blocks and a part of one."""
+    numbers = Gradients(97)
+    grad = np.array([numbers.next(23) for _ in range(2 * 1024 + 13)], F)
+    pack.group(SQUARES, "squares", grad_bytes(grad) + bits(norm_squared(grad)), "1 values")
+
+
 def add(pack, clip_bytes):
     words(pack, WORDS, "words", Stream)
     for sigma in [1, 3, 1000, 65536, (1 << 31) - 1]:

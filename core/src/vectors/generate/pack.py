@@ -20,7 +20,7 @@ from motion import (
 from release import F
 from samples import Elsewhere, Generated, Recorded
 
-CONTRACT = 2
+CONTRACT = 3
 RUN, FILTERED, UPDATES = 16, 17, 18
 
 
@@ -393,6 +393,7 @@ def further():
 def wide():
     """Over the edges of blocks and chunks of coordinates. One seed: what is drawn is worked out once for all methods."""
     pack = Pack("wide")
+    kernels.long(pack)
     dim, steps, every = 1030, 200, 10
     layers = [(10, 2097152), (600, 3355443), (420, 1048577)]
     for name, choice in methods(layers):

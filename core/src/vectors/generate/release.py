@@ -146,7 +146,15 @@ def discrete_gaussian(sigma, stream):
 
 # Clipping on the grid -----------------------------------------------------------------------------------------------
 def norm_squared(grad):
-    """Sum of squares: element i goes to lane i mod 8, lanes add in index order, then a fixed fold."""
+    """Sum of squares in blocks of 1,024, their totals added in float64."""
+    total = 0.0
+    for at in range(0, len(grad), 1024):
+        total += float(block_squared(grad[at : at + 1024]))
+    return F(total)
+
+
+def block_squared(grad):
+    """Of a block: element i goes to lane i mod 8, lanes add in index order, then a fixed fold."""
     squares = np.zeros(-(-len(grad) // 8) * 8, F)
     squares[: len(grad)] = np.asarray(grad, F) * np.asarray(grad, F)
     lanes = np.zeros(8, F)

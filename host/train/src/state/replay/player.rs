@@ -258,7 +258,7 @@ mod tests {
             (BASE[..BASE.len() - 1].to_vec(), "ends before the pack"),
             ([BASE, b"more"].concat(), "4 bytes follow the end"),
             (damaged, "it was damaged: copy or record it again"),
-            (contract, "of contract 9, those here of 2: play it with the damper of that contract"),
+            (contract, "of contract 9, those here of 3: play it with the damper of that contract"),
         ] {
             std::fs::write(&path, bytes).unwrap();
             let message = play_file(&path, LIMIT, |_| {}).unwrap_err().to_string();

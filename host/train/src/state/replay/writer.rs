@@ -324,7 +324,7 @@ mod tests {
         assert_eq!((summary.groups, summary.differ), (1, 0));
         assert_eq!(
             said,
-            "set a name that is longer than what a pack c, contract 2\nsquares: 1 values\n1 group, all the same\n"
+            "set a name that is longer than what a pack c, contract 3\nsquares: 1 values\n1 group, all the same\n"
         );
     }
 
