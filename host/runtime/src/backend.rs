@@ -60,6 +60,19 @@ pub trait Backend {
         Ok(None)
     }
 
+    /// As [`Backend::load`], for a session whose outputs stay in the memory of its device; none if the backend keeps nothing there.
+    ///
+    /// # Errors
+    ///
+    /// As [`Backend::load`].
+    fn load_resident(
+        &self,
+        _model: &[u8],
+        _plan: &SessionSpec,
+    ) -> Result<Option<Box<dyn ResidentSession>>, BackendError> {
+        Ok(None)
+    }
+
     /// Computes `model` on numbers that are nobody's in two ways, where the runtime has two, and compares.
     ///
     /// # Errors
@@ -95,6 +108,29 @@ pub trait SummingSession: Send {
         place: ChunkPlace,
         read: &mut dyn FnMut(&[&[f32]]),
     ) -> Result<(), BackendError>;
+}
+
+/// A loaded model whose outputs stay in the memory of its device.
+pub trait ResidentSession: Send {
+    /// Runs on one chunk, and waits for its end.
+    ///
+    /// # Errors
+    ///
+    /// The inputs do not fit, or the runtime failed.
+    fn run(&mut self, inputs: Inputs<'_>) -> Result<(), BackendError>;
+
+    /// The outputs, in `plan.outputs` order: each `[batch, …]`. They have the values of the last run, and lie in the same places in every run,
+    /// as long as the session lives.
+    fn outputs(&self) -> &[DeviceFloats];
+}
+
+/// Floats in the memory of a device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DeviceFloats {
+    /// The address of the first, as the device has it.
+    pub address: usize,
+    /// How many there are.
+    pub len: usize,
 }
 
 /// The place of a chunk in its step.

@@ -24,6 +24,7 @@ mod operators;
 mod order;
 mod param_product;
 mod pool;
+mod resident;
 mod row_sums;
 mod session;
 mod softmax;
@@ -35,7 +36,7 @@ mod tensors;
 mod testing;
 
 use super::bind::bind;
-use super::{Backend, BackendError, Operators, Session, SessionSpec, SummingSession, library};
+use super::{Backend, BackendError, Operators, ResidentSession, Session, SessionSpec, SummingSession, library};
 use bound::BoundSession;
 use damper_onnx::{AGAIN, lower_custom, pb};
 use errors::one_line;
@@ -43,6 +44,7 @@ use ort::ep::CUDA;
 use ort::memory::AllocationDevice;
 use ort::session::builder::{GraphOptimizationLevel, SessionBuilder};
 use prost::Message as _;
+use resident::Resident;
 use session::OrtSession;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -84,6 +86,14 @@ impl Device {
         match self {
             Self::Processor => "onnxruntime",
             Self::Cuda => "onnxruntime-gpu",
+        }
+    }
+
+    /// Its memory.
+    fn allocation(self) -> AllocationDevice<'static> {
+        match self {
+            Self::Processor => AllocationDevice::CPU,
+            Self::Cuda => AllocationDevice::CUDA,
         }
     }
 }
@@ -257,11 +267,21 @@ impl Backend for Ort {
         let mut model = bind(model, plan)?;
         lower_custom(&mut model, |_| false);
         let totals = summing::add_totals(&mut model, plan, first);
-        let device = match self.device {
-            Device::Processor => AllocationDevice::CPU,
-            Device::Cuda => AllocationDevice::CUDA,
-        };
-        let session = Summing::new(self.standard(model, plan.threads)?, device, plan, totals);
+        let session = Summing::new(self.standard(model, plan.threads)?, self.device.allocation(), plan, totals);
+        Ok(Some(Box::new(session.map_err(|error| self.failed("cannot run the model", &error))?)))
+    }
+
+    fn load_resident(
+        &self,
+        model: &[u8],
+        plan: &SessionSpec,
+    ) -> Result<Option<Box<dyn ResidentSession>>, BackendError> {
+        if self.operators == Operators::Own {
+            return Ok(None);
+        }
+        let mut model = bind(model, plan)?;
+        lower_custom(&mut model, |_| false);
+        let session = Resident::new(self.standard(model, plan.threads)?, self.device.allocation(), plan);
         Ok(Some(Box::new(session.map_err(|error| self.failed("cannot run the model", &error))?)))
     }
 }

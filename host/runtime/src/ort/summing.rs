@@ -9,9 +9,10 @@ use super::around::{Around, Made, names};
 use super::binding::Binding;
 use super::bound::{BoundInputs, failed, kept};
 use super::errors::one_line;
+use super::resident::device_memory;
 use damper_onnx::{Extent, TensorRef, TensorSpec, make_node, make_value_info, pb};
 use ort::AsPointer as _;
-use ort::memory::{AllocationDevice, Allocator, AllocatorType, MemoryInfo, MemoryType};
+use ort::memory::{AllocationDevice, Allocator, MemoryInfo};
 use ort::value::Tensor;
 use std::ffi::CString;
 
@@ -70,8 +71,7 @@ impl Summing {
         Totals { first, before }: Totals,
     ) -> Result<Self, String> {
         let explain = |error: ort::Error| format!("no memory for the sums: {}", one_line(&error));
-        let memory = MemoryInfo::new(device, 0, AllocatorType::Device, MemoryType::Default).map_err(explain)?;
-        let allocator = Allocator::new(&session, memory).map_err(explain)?;
+        let allocator = Allocator::new(&session, device_memory(device).map_err(explain)?).map_err(explain)?;
         let total = |spec: &TensorSpec| Tensor::<f32>::new(&allocator, bound_shape(spec, plan.batch)).map_err(explain);
         let totals = || before.iter().map(total).collect::<Result<Vec<_>, _>>();
         let mut binding = Binding::new(&session).map_err(|error| one_line(&error))?;

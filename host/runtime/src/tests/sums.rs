@@ -52,3 +52,33 @@ fn device_sums_are_chunk_sums_in_order() {
         assert!(error.to_string().contains("begin with the first"), "{error}");
     }
 }
+
+// Outputs stay where they are from run to run, and have the bits of a session that hands them out.
+#[test]
+fn resident_outputs_are_those_of_a_run() {
+    let (bytes, plan) = sums();
+    for backend in backends() {
+        let Some(mut session) = backend.load_resident(&bytes, &plan).unwrap() else {
+            assert!(backend.operators() == Operators::Own || backend.name() != "ort", "{}", backend.name());
+            continue;
+        };
+        let mut single = backend.load(&bytes, &plan).unwrap();
+        let places = session.outputs().to_vec();
+        for step in 0..4 {
+            let (x, w) = (values(step, N * 3), values(step + 9, 3));
+            let own = run(single.as_mut(), &[TensorRef::F32(&x), TensorRef::F32(&w)]);
+            let kept = KeptInputs::new(vec![TensorRef::F32(&w)]);
+            session.run(Inputs { before: &[TensorRef::F32(&x)], kept: &kept, after: &[] }).unwrap();
+            assert_eq!(session.outputs(), places);
+            for (place, own) in places.iter().zip(&own) {
+                // SAFETY: the backend's device is the processor, and the session lives and does not run.
+                let made = unsafe {
+                    std::slice::from_raw_parts(std::ptr::with_exposed_provenance::<f32>(place.address), place.len)
+                };
+                assert_eq!(made, own);
+            }
+        }
+        let kept = KeptInputs::new(vec![]);
+        assert!(session.run(Inputs { before: &[], kept: &kept, after: &[] }).is_err());
+    }
+}
