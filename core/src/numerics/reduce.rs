@@ -5,7 +5,7 @@
 //! rounded to f32. The order depends on the index in the whole vector alone, so a vector handed over in parts (one tensor of a network after
 //! the other) has the bits it has in one piece.
 //!
-//! So a vector of millions of elements loses no squares, and blocks can be added up apart.
+//! So a vector of millions of elements loses no squares, and blocks can be added up apart. A sum that is no number is infinite.
 
 /// Number of interleaved accumulators.
 pub const LANES: usize = 8;
@@ -69,10 +69,11 @@ impl SumOfSquares {
         }
     }
 
-    /// Of the block that is not full yet.
+    /// Of the block that is not full yet. One that is no number is infinite: software takes as long for either then.
     fn block(&self) -> f32 {
         let [a, b, c, d, e, f, g, h] = self.lanes;
-        ((a + e) + (c + g)) + ((b + f) + (d + h))
+        let total = ((a + e) + (c + g)) + ((b + f) + (d + h));
+        if total.is_finite() { total } else { f32::INFINITY }
     }
 
     /// The sum.
