@@ -151,12 +151,6 @@ impl Grid {
         clip / self.unit() as f32 / expected_batch as f32
     }
 
-    /// The scales of a layer with this norm, under a clip rule and its threshold.
-    pub(crate) fn scales<C: Clip>(self, clip: &C, threshold: f32, layer: Layer, norm: f32) -> Scales {
-        let (bound, scale) = OnGrid { grid: self, clip, threshold }.scale(layer, norm);
-        Scales { bound, next: scale.is_finite().then(|| Scale::first(scale)) }
-    }
-
     /// Clips the gradient whose consecutive parts are `parts`, rounds it onto the grid and adds it to `sum` (`[D]`); its
     /// norm before that. A gradient whose squared norm is not a finite f32 adds exactly nothing.
     #[inline(always)]
@@ -311,7 +305,7 @@ fn add_bounded<W: Word>(
 }
 
 /// A scale of a layer's coordinates, and by how much the next is smaller.
-#[derive(Clone, Copy, PartialEq, Debug)]
+#[derive(Clone, Copy)]
 struct Scale {
     scale: f32,
     shrink: f32,
@@ -326,32 +320,6 @@ impl Scale {
     #[inline(always)]
     fn next(self) -> Self {
         Self { scale: self.scale * (1.0 - self.shrink), shrink: self.shrink * 2.0 }
-    }
-}
-
-/// The scales of a layer's coordinates that are tried after one another, until the integers' norm is within the bound. The last is 0. None
-/// if the clip rule gives no number: then nothing is added.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Scales {
-    bound: u32,
-    next: Option<Scale>,
-}
-
-impl Scales {
-    /// The bound of the layer's norm in grid units, and of each coordinate.
-    #[must_use]
-    pub fn bound(&self) -> u32 {
-        self.bound
-    }
-}
-
-impl Iterator for Scales {
-    type Item = f32;
-
-    fn next(&mut self) -> Option<f32> {
-        let here = self.next?;
-        self.next = (here.scale != 0.0).then(|| here.next());
-        Some(here.scale)
     }
 }
 

@@ -26,6 +26,12 @@ impl<'a> AnyClip<'a> {
         Self { rule, layers: None }
     }
 
+    /// The rule, without its layers.
+    #[must_use]
+    pub const fn rule(self) -> AnyRule {
+        self.rule
+    }
+
     /// The same rule in each of these layers: [`PerLayer`](crate::clip::PerLayer).
     #[must_use]
     pub fn by_layer(self, layers: Layers<'a>) -> Self {

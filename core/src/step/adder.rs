@@ -50,7 +50,7 @@ impl<M: Mechanism, C: Clip> Adder<M, C> {
     }
 
     #[inline(always)]
-    fn count<K: Counts>(&self, norm: Option<f32>, counts: &mut K) {
+    pub(super) fn count<K: Counts>(&self, norm: Option<f32>, counts: &mut K) {
         match norm {
             Some(norm) => self.query.count(norm, counts.as_mut()),
             None => counts.non_finite(&self.query),

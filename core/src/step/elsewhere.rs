@@ -1,81 +1,53 @@
 //! A step whose samples are added in other memory, such as that of a GPU: what its kernels need, and what comes back. All of it takes
 //! [`Unreleased`].
 //!
-//! Whoever holds the other memory does what [`grid`](crate::grid) and [`noise`](crate::noise) say, with the bits that they say:
+//! Whoever holds the other memory does what [`grid`](crate::grid) and [`noise`](crate::noise) say, with their bits:
 //!
-//! ```text
-//! 1. the norm of each sample, of each layer    SumOfSquares
-//! 2. the scales of each layer                  Elsewhere::scales
-//! 3. q_i = trunc(F(g_i·s)) is added, Σ q_i² compared with the square of the bound; the next scale, while it is above
-//! 4. the sample is counted                     Open::count_elsewhere
-//! 5. after all samples: the noise of each chunk, the mean; the sum is wiped
-//! 6. NoisePart::take_released of all parts     Open::finish_exchanged
-//! ```
+//! 1. clips each sample, rounds it onto the grid and adds it, and [counts](Open::count_elsewhere) it here;
+//! 2. adds the noise of this step's number, makes the mean, and wipes the sum;
+//! 3. gives the mean to all parts of the noise ([`NoisePart::take_released`](super::NoisePart::take_released)) in [`Open::finish_exchanged`].
 //!
 //! # Privacy
 //!
-//! Nothing here is released. That a sample adds at most the clip, and that noise is added once, is up to the caller, who answers for it with the
-//! token. A step that gets nothing back draws its noise onto an empty sum: it releases noise alone.
+//! Nothing here is released. That a sample adds at most the clip, and that the noise is added once, is up to the caller, who answers for it
+//! with the token. A part that gets nothing back draws its noise onto an empty sum: it releases noise alone.
 
 use super::Open;
 use super::config::StepConfig;
-use crate::clip::{Clip, Layer};
-use crate::count::Counts;
-use crate::grid::{Grid, Scales, Word};
-use crate::noise::DiscreteGaussian;
 use damper_access::Unreleased;
 
-/// The constants of an open step, for other memory.
+/// The constants of an open step, for other memory. `M` is its mechanism and `C` its clip rule.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Elsewhere<C> {
+pub struct Elsewhere<M, C> {
     /// The number of the step: the address of its noise.
     pub step: u32,
-    /// σ of the step's noise in grid units.
-    pub sigma: u32,
-    /// The value of a grid unit in the released mean, `F(F(C/2^bits)/B)`.
-    pub mean_unit: f32,
-    grid: Grid,
-    threshold: f32,
-    clip: C,
+    /// The mechanism of this step, whose noise a schedule may have scaled.
+    pub mechanism: M,
+    /// The clip rule.
+    pub clip: C,
+    /// The clip of this step, `C_t`.
+    pub threshold: f32,
+    /// The divisor of the sum, `B`.
+    pub expected_batch: u32,
 }
 
-impl<C: Clip> Elsewhere<C> {
-    /// The layers that are clipped each on its own; one of all `dim` coordinates if there are none.
-    pub fn layers(&self, dim: usize) -> impl Iterator<Item = Layer> + '_ {
-        let layers = self.clip.layers().map(|layers| layers.as_slice());
-        let whole = layers.is_none().then(|| Layer::whole(dim));
-        layers.unwrap_or_default().iter().copied().chain(whole)
-    }
-
-    /// The scales that are tried after one another for a layer with this norm.
-    #[must_use]
-    pub fn scales(&self, layer: Layer, norm: f32) -> Scales {
-        self.grid.scales(&self.clip, self.threshold, layer, norm)
-    }
-}
-
-impl<W: Word, P: StepConfig<Mechanism = DiscreteGaussian<W>>, FS, OS> Open<'_, P, FS, OS> {
+impl<P: StepConfig, FS, OS> Open<'_, P, FS, OS> {
     /// The constants of this step.
     #[must_use]
-    pub fn elsewhere(&self, _: Unreleased) -> Elsewhere<P::Clip> {
-        let adder = &self.adder;
-        let (grid, threshold) = (adder.mechanism.grid(), adder.threshold);
+    pub fn elsewhere(&self, _: Unreleased) -> Elsewhere<P::Mechanism, P::Clip> {
+        let adder = self.adder;
         Elsewhere {
             step: adder.step,
-            sigma: adder.mechanism.sigma(),
-            mean_unit: grid.mean_unit(threshold, self.expected_batch),
-            grid,
-            threshold,
+            mechanism: adder.mechanism,
             clip: adder.clip,
+            threshold: adder.threshold,
+            expected_batch: self.expected_batch,
         }
     }
 
     /// Counts a sample that was added elsewhere, by the norm of its whole gradient; one whose squared norm is not a finite f32 has none.
     pub fn count_elsewhere(&mut self, norm: Option<f32>, _: Unreleased) {
-        match norm {
-            Some(norm) => self.adder.query.count(norm, self.counts.as_mut()),
-            None => self.counts.non_finite(&self.adder.query),
-        }
+        self.adder.count(norm, &mut self.counts);
     }
 }
 
@@ -83,10 +55,10 @@ impl<W: Word, P: StepConfig<Mechanism = DiscreteGaussian<W>>, FS, OS> Open<'_, P
 mod tests {
     use super::*;
     use crate::accounting::Ledger;
-    use crate::clip::{Automatic, FlatL2, Layers, PerLayer};
+    use crate::clip::{Automatic, Clip, FlatL2, Layer, Layers, PerLayer};
     use crate::filter::Identity;
-    use crate::noise::{Address, CHUNK, ChaCha20, Generator, Purpose};
-    use crate::numerics::reduce::sum_of_squares;
+    use crate::grid::Grid;
+    use crate::noise::{Address, CHUNK, ChaCha20, DiscreteGaussian, Generator, Purpose};
     use crate::numerics::round::saturate;
     use crate::optimizer::{Sgd, SgdState};
     use crate::private::SumWord;
@@ -108,28 +80,6 @@ mod tests {
         // The squares underflow, so that its first scales do not fit.
         samples[3].iter_mut().for_each(|x| *x *= 1e-22);
         samples
-    }
-
-    /// Adds a sample as other memory does, in plain loops.
-    fn add(elsewhere: &Elsewhere<impl Clip>, grad: &[f32], sum: &mut [i64]) -> Option<f32> {
-        let norm_sq = sum_of_squares([grad].into_iter());
-        if !norm_sq.is_finite() {
-            return None;
-        }
-        let mut at = 0;
-        for layer in elsewhere.layers(grad.len()) {
-            let grads = &grad[at..at + layer.len];
-            let scales = elsewhere.scales(layer, sum_of_squares([grads].into_iter()).sqrt());
-            let bound = scales.bound() as f32;
-            let rounded =
-                |scale: f32| -> Vec<i64> { grads.iter().map(|g| (g * scale).clamp(-bound, bound) as i64).collect() };
-            let fits = |q: &Vec<i64>| q.iter().map(|q| q * q).sum::<i64>() <= i64::from(scales.bound()).pow(2);
-            if let Some(q) = scales.map(rounded).find(fits) {
-                sum[at..at + layer.len].iter_mut().zip(q).for_each(|(sum, q)| *sum += q);
-            }
-            at += layer.len;
-        }
-        Some(norm_sq.sqrt())
     }
 
     fn same<C: Clip, T: Threshold + Copy>(clip: C, threshold: T, state: impl Fn() -> T::State) {
@@ -158,19 +108,20 @@ mod tests {
             open.finish(&mut params_here, &generator).unwrap();
 
             let mut open = step.open(&mut there, &mut ledger_there).unwrap();
-            let elsewhere = open.elsewhere(Unreleased::claim());
-            let mut sum = vec![0i64; DIM];
+            let Elsewhere { step, mechanism, clip, threshold, expected_batch } = open.elsewhere(Unreleased::claim());
+            let (mut sum, mut memory) = (vec![0i64; DIM], vec![SumWord::<i64>::ZERO; DIM]);
             for grad in samples() {
-                open.count_elsewhere(add(&elsewhere, &grad, &mut sum), Unreleased::claim());
+                let mut words = sum.iter_mut();
+                let add = |q: i64| *words.next().unwrap() += q;
+                let norm = mechanism.grid().round_sample(&clip, threshold, &[&grad], &mut memory, add).unwrap();
+                open.count_elsewhere(norm, Unreleased::claim());
             }
+            let unit = threshold / mechanism.grid().unit() as f32 / expected_batch as f32;
             let mut released = vec![];
             for (chunk, sum) in sum.chunks(CHUNK).enumerate() {
-                let address = Address { purpose: Purpose::GradientNoise, step: elsewhere.step, chunk: chunk as u32 };
+                let address = Address { purpose: Purpose::GradientNoise, step, chunk: chunk as u32 };
                 let mut words = generator.stream(address);
-                let noise = DiscreteGaussian::<i64>::new(Grid::new(16).unwrap(), elsewhere.sigma).unwrap();
-                released.extend(
-                    sum.iter().map(|sum| saturate((sum + noise.sample(&mut words)) as f32 * elsewhere.mean_unit)),
-                );
+                released.extend(sum.iter().map(|sum| saturate((sum + mechanism.sample(&mut words)) as f32 * unit)));
             }
             let take = |parts: &mut [NoisePart<'_, DiscreteGaussian<i64>, ChaCha20>]| {
                 for part in parts {
