@@ -2,11 +2,12 @@
 //! can make one. `damper-core` does not export them. So a program has such access if its own `Cargo.toml` names this crate: a
 //! feature would reach all that is built with it.
 //!
-//! Of the crates here, `damper-train` and `damper-audit` alone name it: no firmware, enclave or C library does. `core/tests/step.rs` checks that.
+//! Of the crates here, `damper-train`, `damper-audit` and `damper-cuda` alone name it: no firmware, enclave or C library does. `core/tests/step.rs` checks that.
 #![no_std]
 #![forbid(unsafe_code)]
 
-/// Access to what an open step holds before it is released: its sum, its counts and the norms of its samples. All of that is as secret as the data.
+/// Access to what an open step holds before it is released: its sum, its counts and the norms of its samples; and to the words of a generator's key.
+/// All of that is as secret as the data.
 /// Audits compare it with the price of the mechanism, and processes exchange it to release one sum.
 // Without `Default`, by which the compiler would make one for a caller that cannot name the type.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -14,11 +14,12 @@ use super::erase::erase;
 use super::generator::{Address, Generator, Purpose};
 use super::sealed;
 use core::convert::Infallible;
+use damper_access::Unreleased;
 use zeroize::optimization_barrier;
 
 /// A 256-bit secret from which every random number of a run follows: as secret as the data.
 ///
-/// It has no `Clone`, no `Debug` and no accessor. Dropping it erases it.
+/// It has no `Clone`, no `Debug` and no accessor but [`ChaCha20::key_words`], which takes [`Unreleased`]. Dropping it erases it.
 ///
 /// # A fresh key at each boot
 ///
@@ -119,6 +120,12 @@ impl<const BLOCKS: usize> ChaCha20<BLOCKS> {
         let (head, _) = key.split_at_mut(8);
         head.copy_from_slice(&[a, b, c, d, e, f, g, h]);
         Self { key: Key::of(&key), private: false }
+    }
+
+    /// The words of the key, for a device that draws the same noise. Whoever copies them erases the copy.
+    #[must_use]
+    pub fn key_words(&self, _: Unreleased) -> &[u32; 8] {
+        &self.key.0
     }
 }
 
@@ -339,6 +346,14 @@ mod tests {
         for word in expected {
             assert_eq!(stream.next_u32(), word);
         }
+    }
+
+    // The words of the key make the same stream in another generator.
+    #[test]
+    fn key_words_are_those_of_the_key() {
+        let mut bytes = core::array::from_fn(|i| i as u8);
+        let generator = ChaCha20::<1>::from_key(Key::from_bytes(&mut bytes));
+        assert_eq!(generator.key_words(Unreleased::claim())[..2], [0x0302_0100, 0x0706_0504]);
     }
 
     // The number of blocks computed at once does not change the stream.

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 /// Crates of damper that name `damper-access`, but for their tests: no program for a device, an enclave or another language does.
 #[test]
-fn only_trainer_and_audits_claim_access() {
+fn only_trainer_audits_and_devices_claim_access() {
     fn manifests(folder: &Path, found: &mut Vec<PathBuf>) {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
@@ -28,7 +28,13 @@ fn only_trainer_and_audits_claim_access() {
     });
     let mut found: Vec<_> = found.iter().map(|path| path.strip_prefix(root).unwrap().to_str().unwrap()).collect();
     found.sort_unstable();
-    let expected =
-        ["Cargo.toml", "core/Cargo.toml", "core/access/Cargo.toml", "host/audit/Cargo.toml", "host/train/Cargo.toml"];
+    let expected = [
+        "Cargo.toml",
+        "core/Cargo.toml",
+        "core/access/Cargo.toml",
+        "host/audit/Cargo.toml",
+        "host/cuda/Cargo.toml",
+        "host/train/Cargo.toml",
+    ];
     assert_eq!(found, expected);
 }

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Writes core/src/noise/discrete_gaussian/table.rs: numbers of P(I < i) for I >= 0 with P(I = i) proportional to exp(-(i/8)^2/2).
+"""Writes core/src/noise/discrete_gaussian/table.rs and host/cuda/kernels/gaussian_table.h: numbers of P(I < i) for I >= 0 with P(I = i)
+proportional to exp(-(i/8)^2/2).
 
 Needs mpmath."""
 
@@ -51,3 +52,21 @@ lines = [
 path = pathlib.Path(__file__).resolve().parents[2] / "noise" / "discrete_gaussian" / "table.rs"
 path.parent.mkdir(exist_ok=True)
 path.write_text("\n".join(lines))
+
+# The same for the kernels of a graphics card.
+lines = [
+    "// Written by `core/src/vectors/generate/gaussian_table.py`; do not edit.",
+    "",
+    "// The first 24 bits of `P(I < i)`.",
+    f"TABLE u32 HEAD[{CELLS}] = {{",
+    *("    " + " ".join(f"0x{word:06x}," for word in head[i : i + 8]) for i in range(0, CELLS, 8)),
+    "};",
+    "",
+    "// `exp(-1/128)`.",
+    f"TABLE u32 RATIO[{DIGITS}] = {{{digits(weight(1))}}};",
+    "",
+    "// A sixteenth of the sum of `exp(-i^2/128)`, `i >= 0`.",
+    f"TABLE u32 TOTAL[{DIGITS}] = {{{digits(total / 16)}}};",
+    "",
+]
+(pathlib.Path(__file__).resolve().parents[4] / "host" / "cuda" / "kernels" / "gaussian_table.h").write_text("\n".join(lines))

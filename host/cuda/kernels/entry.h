@@ -1,0 +1,57 @@
+// Calls a kernel by its name, thread after thread, in an order that the caller chooses.
+
+// 0: as numbered, 1: reversed, else shuffled by this seed.
+static std::vector<u64> ordered(u64 count, u64 order) {
+    std::vector<u64> numbers(count);
+    std::iota(numbers.begin(), numbers.end(), 0);
+    if (order == 1) {
+        std::reverse(numbers.begin(), numbers.end());
+    } else if (order > 1) {
+        for (u64 i = count; i > 1; i--) {
+            order = order * 6364136223846793005ull + 1442695040888963407ull;
+            std::swap(numbers[i - 1], numbers[(order >> 33) % i]);
+        }
+    }
+    return numbers;
+}
+
+// The result: 0, 1 if there is no such kernel, 2 if it has other arguments.
+template <class... A, std::size_t... N>
+static int call(void (*kernel)(A...), Place grid, u32 block, u64 order, void **args, const u32 *sizes, u32 count,
+                std::index_sequence<N...>) {
+    const u32 expected[] = {(u32)sizeof(A)...};
+    if (count != sizeof...(A) || !std::equal(sizes, sizes + count, expected)) {
+        return 2;
+    }
+    std::tuple<A...> values;
+    ((void)std::memcpy(&std::get<N>(values), args[N], sizeof(A)), ...);
+    gridDim = grid;
+    blockDim = {block, 1};
+    for (u64 number : ordered((u64)grid.x * grid.y * block, order)) {
+        threadIdx = {(u32)(number % block), 0};
+        blockIdx = {(u32)(number / block % grid.x), (u32)(number / block / grid.x)};
+        kernel(std::get<N>(values)...);
+    }
+    return 0;
+}
+
+template <class... A>
+static int call(void (*kernel)(A...), Place grid, u32 block, u64 order, void **args, const u32 *sizes, u32 count) {
+    return call(kernel, grid, block, order, args, sizes, count, std::index_sequence_for<A...>());
+}
+
+#define CASE(kernel)                                                                                                                      \
+    if (std::strcmp(name, #kernel) == 0) {                                                                                                 \
+        return call(kernel, Place{grid_x, grid_y}, block, order, args, sizes, count);                                                      \
+    }
+
+extern "C" int damper_emulate(const char *name, u32 grid_x, u32 grid_y, u32 block, u64 order, void **args, const u32 *sizes, u32 count) {
+    CASE(norm_lanes)
+    CASE(norm_totals)
+    CASE(norm_sums)
+    CASE(scale_first)
+    CASE(scale_next)
+    CASE(add_rows)
+    CASE(release_chunks)
+    return 1;
+}

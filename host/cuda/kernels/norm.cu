@@ -1,0 +1,50 @@
+// Norms of the samples of a chunk: sums of squares whose order depends on the place in the sample alone.
+//
+// A segment is cut into blocks of 1024 coordinates, counted from its first. Inside a block coordinate i goes to lane i mod 8, each lane a
+// sum in f32, in index order; the fold of the lanes is the block's total, in f32. The totals are added in f64, in order.
+
+// A thread for each (lane of a block, row): the lane's sum.
+KERNEL norm_lanes(const float *const *parts, const u64 *lens, const Piece *pieces, const u32 *first_piece, u32 blocks, u32 rows,
+                  float *lanes) {
+    u64 number = thread_number();
+    u32 block = (u32)(number / LANES), lane = (u32)(number % LANES), row = blockIdx.y;
+    if (block >= blocks) {
+        return;
+    }
+    float sum = 0.0f;
+    for (u32 p = first_piece[block]; p < first_piece[block + 1]; p++) {
+        Piece piece = pieces[p];
+        const float *grad = row_of(parts, lens, row, piece);
+        // The first coordinate of the piece in this lane.
+        for (u32 i = (lane - piece.at) % LANES; i < piece.len; i += LANES) {
+            sum = add(sum, mul(grad[i], grad[i]));
+        }
+    }
+    lanes[((u64)block * rows + row) * LANES + lane] = sum;
+}
+
+// A thread for each (block, row): the block's total. Rows lie beside each other.
+KERNEL norm_totals(const float *lanes, u64 count, float *totals) {
+    u64 number = thread_number();
+    if (number >= count) {
+        return;
+    }
+    const float *l = lanes + number * LANES;
+    totals[number] = add(add(add(l[0], l[4]), add(l[2], l[6])), add(add(l[1], l[5]), add(l[3], l[7])));
+}
+
+// A thread for each (segment, row): its norm. Not finite: there is none. A row that is no sample has none either.
+KERNEL norm_sums(const float *totals, const Segment *segments, u32 segment_count, u32 rows, const u8 *present, float *norms) {
+    u64 number = thread_number();
+    if (number >= (u64)segment_count * rows) {
+        return;
+    }
+    u32 row = (u32)(number % rows);
+    Segment segment = segments[number / rows];
+    double sum = 0.0;
+    for (u32 block = segment.first_block; block < segment.end_block; block++) {
+        sum = add_f64(sum, (double)totals[(u64)block * rows + row]);
+    }
+    float norm = root(narrow(sum));
+    norms[number] = present[row] ? norm : float_of(NONE);
+}

@@ -1,0 +1,162 @@
+//! A device: memory and kernels. What a device is asked for is checked before it is asked: the types of the arguments can be made in
+//! this crate alone, from memory that it owns.
+
+use crate::error::DeviceError;
+use crate::kernels::Kernel;
+
+/// A block of a device's memory. Whoever has it owns the block: it has no `Clone`.
+#[derive(Debug)]
+pub struct Allocation {
+    address: u64,
+    bytes: u64,
+}
+
+impl Allocation {
+    // What only a device needs; none may be compiled in.
+    #[cfg_attr(not(any(test, feature = "cuda", feature = "emulated")), expect(dead_code))]
+    pub(crate) fn new(address: u64, bytes: u64) -> Self {
+        Self { address, bytes }
+    }
+
+    /// Its first byte.
+    #[must_use]
+    pub fn address(&self) -> u64 {
+        self.address
+    }
+
+    /// Its length.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+/// Bytes within an [`Allocation`].
+#[derive(Debug)]
+pub struct Span<'a> {
+    pub(crate) allocation: &'a Allocation,
+    pub(crate) at: u64,
+    pub(crate) bytes: u64,
+}
+
+impl Span<'_> {
+    /// Its first byte.
+    #[must_use]
+    pub fn address(&self) -> u64 {
+        self.allocation.address + self.at
+    }
+
+    /// Its length.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+}
+
+/// An argument of a kernel.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Argument {
+    /// An address in the device's memory, or an integer of 64 bits.
+    Wide(u64),
+    /// An integer of 32 bits.
+    Narrow(u32),
+    /// A float.
+    Float(f32),
+}
+
+impl Argument {
+    /// Its bytes, the least significant first, and how many there are.
+    #[must_use]
+    pub fn word(self) -> (u64, u32) {
+        match self {
+            Self::Wide(word) => (word, 8),
+            Self::Narrow(word) => (word.into(), 4),
+            Self::Float(float) => (float.to_bits().into(), 4),
+        }
+    }
+}
+
+/// A call of a kernel, whose reads and writes stay in memory that is alive. Made in this crate alone.
+#[derive(Debug)]
+pub struct Launch<'a> {
+    pub(crate) kernel: Kernel,
+    /// Blocks of threads along both axes.
+    pub(crate) grid: [u32; 2],
+    /// Threads of a block.
+    pub(crate) block: u32,
+    pub(crate) arguments: &'a [Argument],
+}
+
+impl Launch<'_> {
+    /// The kernel.
+    #[must_use]
+    pub fn kernel(&self) -> Kernel {
+        self.kernel
+    }
+
+    /// Blocks of threads along both axes.
+    #[must_use]
+    pub fn grid(&self) -> [u32; 2] {
+        self.grid
+    }
+
+    /// Threads of a block.
+    #[must_use]
+    pub fn block(&self) -> u32 {
+        self.block
+    }
+
+    /// The arguments, in order.
+    #[must_use]
+    pub fn arguments(&self) -> &[Argument] {
+        self.arguments
+    }
+}
+
+/// A device that runs the kernels, each call after the one before it.
+pub trait Device: Send + Sync {
+    /// New memory. What is in it is not known.
+    ///
+    /// # Errors
+    ///
+    /// There is no room.
+    fn allocate(&self, bytes: u64) -> Result<Allocation, DeviceError>;
+
+    /// Gives memory back, after all that was asked for before.
+    fn free(&self, allocation: Allocation);
+
+    /// Copies to the device; `bytes` is as long as the span. The source may be changed after it.
+    ///
+    /// # Errors
+    ///
+    /// The device failed.
+    fn upload(&self, to: Span<'_>, bytes: &[u8]) -> Result<(), DeviceError>;
+
+    /// Copies from the device, after all that was asked for before.
+    ///
+    /// # Errors
+    ///
+    /// The device failed, now or in an earlier call.
+    fn download(&self, from: Span<'_>, bytes: &mut [u8]) -> Result<(), DeviceError>;
+
+    /// Writes zeros.
+    ///
+    /// # Errors
+    ///
+    /// The device failed.
+    fn clear(&self, span: Span<'_>) -> Result<(), DeviceError>;
+
+    /// Calls a kernel.
+    ///
+    /// # Errors
+    ///
+    /// The device failed. It may say so later only.
+    fn launch(&self, launch: &Launch<'_>) -> Result<(), DeviceError>;
+
+    /// Waits until all that was asked for is done.
+    ///
+    /// # Errors
+    ///
+    /// The device failed, now or in an earlier call.
+    fn synchronize(&self) -> Result<(), DeviceError>;
+}

@@ -1,0 +1,51 @@
+//! Errors of a device.
+
+use std::fmt;
+
+/// Why a device cannot do what it was asked for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum DeviceError {
+    /// A library of NVIDIA's is not on this machine: the driver's or NVRTC.
+    NoLibrary(&'static str),
+    /// The machine has no card of this number, or no compiler for the emulation.
+    NoDevice(String),
+    /// The device has no room for this many bytes.
+    NoMemory {
+        /// The bytes.
+        bytes: u64,
+    },
+    /// The kernels do not compile: the compiler's words.
+    Compile(String),
+    /// A call of the driver failed.
+    Call {
+        /// The call.
+        call: &'static str,
+        /// Its code, as the driver names it.
+        code: String,
+    },
+    /// The sizes do not fit each other, or are too large for the device's arithmetic.
+    Shape(&'static str),
+    /// A call out of its order: a chunk before the step, a second release, or anything after an error in the step.
+    Order(&'static str),
+}
+
+impl fmt::Display for DeviceError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoLibrary(name) => {
+                write!(f, "{name}: the library is not on this machine; install NVIDIA's driver and CUDA")
+            }
+            Self::NoDevice(what) => write!(f, "{what}"),
+            Self::NoMemory { bytes } => {
+                write!(f, "the device has no room for {bytes} bytes; use a smaller physical batch")
+            }
+            Self::Compile(log) => write!(f, "the device's kernels do not compile: {log}"),
+            Self::Call { call, code } => write!(f, "{call}: the device failed with {code}"),
+            Self::Shape(what) => write!(f, "a sum on the device: {what}"),
+            Self::Order(what) => write!(f, "a sum on the device: {what}"),
+        }
+    }
+}
+
+impl std::error::Error for DeviceError {}

@@ -1,0 +1,339 @@
+//! The sum of a private step on a device.
+
+use crate::device::{Argument, Device, Launch};
+use crate::error::DeviceError;
+use crate::kernels::Kernel;
+use crate::layout::{LANES, Layout, SumShape, TILE_THREADS};
+use crate::memory::DeviceMemory;
+use crate::scratch::{Chunk, Tables};
+use crate::tensor::DeviceTensor;
+use damper_access::Unreleased;
+use damper_core::clip::{AnyRule, Clip as _};
+use damper_core::grid::Grid;
+use damper_core::noise::{ChaCha20, DiscreteGaussian};
+use damper_core::private::Mechanism as _;
+use std::sync::Arc;
+use zeroize::Zeroize as _;
+
+/// Threads of a block of kernels that need no certain number.
+const THREADS: u32 = 256;
+/// Threads that draw noise in a block: each takes as long as 1,024 draws.
+const DRAWING_THREADS: u32 = 64;
+/// Rows of a group that a thread adds in 32 bits.
+const MOST_OF_GROUP: u32 = 255;
+/// Blocks of threads that keep a card busy.
+const BUSY: u32 = 2048;
+/// More scales than it takes for a sample to shrink to nothing.
+const TRIES: u32 = 32;
+/// Coordinates that share one address of noise.
+const CHUNK: u64 = damper_core::noise::CHUNK as u64;
+
+/// The noise of a step.
+pub struct StepNoise<'a, const BLOCKS: usize> {
+    /// The mechanism, on the grid of the sum.
+    pub mechanism: DiscreteGaussian<i64>,
+    /// The generator. Its key goes to the device's memory for as long as the noise is drawn.
+    pub generator: &'a ChaCha20<BLOCKS>,
+    /// The number of the step, which was charged.
+    pub step: u32,
+    /// The divisor of the sum.
+    pub expected_batch: u32,
+}
+
+/// Where a sum is in its step.
+#[derive(Clone, Copy, PartialEq, Debug)]
+enum State {
+    Idle,
+    Adding { threshold: f32, rule: AnyRule },
+    Broken,
+    Released,
+}
+
+/// The sum of a private step on a device: it takes the gradients of chunks of samples and releases their sum with noise, with the bits of
+/// `damper-core`. All memory is taken when it is made. Dropping it wipes that memory.
+///
+/// It charges nothing: whoever releases has charged the step before, and releases it once.
+pub struct ExactSum {
+    device: Arc<dyn Device>,
+    layout: Layout,
+    grid: Grid,
+    tables: Tables,
+    pub(crate) chunk: Chunk,
+    pub(crate) sum: DeviceMemory,
+    released: DeviceMemory,
+    pub(crate) key: DeviceMemory,
+    pub(crate) step: DeviceMemory,
+    state: State,
+}
+
+impl ExactSum {
+    /// A sum of this shape.
+    ///
+    /// # Errors
+    ///
+    /// The sizes do not fit each other, or the device has no room. Nothing is charged by then.
+    pub fn new(device: &Arc<dyn Device>, shape: &SumShape<'_>) -> Result<Self, DeviceError> {
+        let layout = Layout::new(shape)?;
+        Ok(Self {
+            tables: Tables::new(device, &layout)?,
+            chunk: Chunk::new(device, &layout)?,
+            sum: DeviceMemory::zeros(device, layout.dim as u64 * 8)?,
+            released: DeviceMemory::zeros(device, layout.dim as u64 * 4)?,
+            key: DeviceMemory::zeros(device, 32)?,
+            step: DeviceMemory::zeros(device, 4)?,
+            device: Arc::clone(device),
+            layout,
+            grid: shape.grid,
+            state: State::Idle,
+        })
+    }
+
+    /// Number of coordinates.
+    #[must_use]
+    pub fn dim(&self) -> usize {
+        self.layout.dim
+    }
+
+    /// Begins a step: an empty sum, whose samples are clipped to `threshold` by `rule`.
+    ///
+    /// # Errors
+    ///
+    /// The grid cannot represent the threshold, or the device failed.
+    pub fn begin(&mut self, threshold: f32, rule: AnyRule) -> Result<(), DeviceError> {
+        self.state = State::Broken;
+        let is_valid = DiscreteGaussian::<i64>::new(self.grid, 1).and_then(|grid| grid.check_clip(threshold)).is_ok();
+        if !is_valid {
+            return Err(DeviceError::Shape("a threshold that its grid cannot represent"));
+        }
+        self.sum.clear()?;
+        self.tables.segments.upload(&self.layout.segments(threshold))?;
+        self.state = State::Adding { threshold, rule };
+        Ok(())
+    }
+
+    /// Adds the samples of a chunk. Each of `gradients` has a row for each sample, in the order of the shape's parts. Rows that are not
+    /// `present` add nothing, whatever is in them.
+    ///
+    /// Returns the norm of each row; `None` if it is not present, or if its squared norm is not a finite f32: then it added nothing. Norms
+    /// are as secret as the samples.
+    ///
+    /// # Errors
+    ///
+    /// No step was begun, the sizes do not fit, or the device failed: then the step cannot be released.
+    pub fn add_chunk(
+        &mut self,
+        gradients: &[DeviceTensor<'_>],
+        present: &[bool],
+        _: Unreleased,
+    ) -> Result<Vec<Option<f32>>, DeviceError> {
+        let State::Adding { rule, .. } = self.state else {
+            return Err(DeviceError::Order("a chunk without a step"));
+        };
+        let rows = u64::from(self.layout.rows);
+        let lens = self
+            .layout
+            .lens
+            .chunks_exact(8)
+            .map(|len| len.iter().rev().fold(0, |len, byte| len << 8 | u64::from(*byte)));
+        let fit = gradients.iter().zip(lens).all(|(tensor, len)| tensor.floats >= rows * len);
+        if !fit || gradients.len() * 8 != self.layout.lens.len() || present.len() as u64 != rows {
+            return Err(DeviceError::Shape("a chunk of other sizes"));
+        }
+        let state = std::mem::replace(&mut self.state, State::Broken);
+        let addresses: Vec<u8> = gradients.iter().flat_map(|tensor| tensor.address.to_le_bytes()).collect();
+        self.chunk.parts.upload(&addresses)?;
+        self.chunk.present.upload(&present.iter().map(|present| u8::from(*present)).collect::<Vec<_>>())?;
+        self.measure()?;
+        self.first_scales(rule)?;
+        self.add_until_bounded()?;
+        let norms = self.norms()?;
+        self.state = state;
+        Ok(norms)
+    }
+
+    /// Adds the noise and writes the mean over the expected batch to the device's memory, from which [`read_released`](Self::read_released)
+    /// copies. The sum, the key and all that was computed from samples are wiped.
+    ///
+    /// # Errors
+    ///
+    /// No step was begun, or it was released, or an error came before; the noise is of another grid; or the device failed. Nothing of the step
+    /// can be released after an error.
+    pub fn release<const BLOCKS: usize>(
+        &mut self,
+        noise: &StepNoise<'_, BLOCKS>,
+        access: Unreleased,
+    ) -> Result<(), DeviceError> {
+        let State::Adding { threshold, .. } = self.state else {
+            return Err(DeviceError::Order("a release without a step"));
+        };
+        if noise.mechanism.grid() != self.grid {
+            return Err(DeviceError::Shape("noise of another grid"));
+        }
+        self.state = State::Broken;
+        let released = self.draw(noise, threshold, access);
+        // Also after an error.
+        let wiped = [self.key.clear(), self.step.clear(), self.chunk.wipe(), self.sum.clear()];
+        released?;
+        wiped.into_iter().collect::<Result<(), _>>()?;
+        self.device.synchronize()?;
+        self.state = State::Released;
+        Ok(())
+    }
+
+    /// Copies the released mean.
+    ///
+    /// # Errors
+    ///
+    /// Nothing is released, `out` has another length, or the device failed.
+    pub fn read_released(&self, out: &mut [f32]) -> Result<(), DeviceError> {
+        if self.state != State::Released {
+            return Err(DeviceError::Order("nothing is released"));
+        }
+        if out.len() != self.layout.dim {
+            return Err(DeviceError::Shape("a mean of another length"));
+        }
+        let mut bytes = vec![0; out.len() * 4];
+        self.released.download(&mut bytes)?;
+        for (out, bytes) in out.iter_mut().zip(bytes.as_chunks().0) {
+            *out = f32::from_le_bytes(*bytes);
+        }
+        Ok(())
+    }
+
+    /// The norms of each row's segments.
+    fn measure(&self) -> Result<(), DeviceError> {
+        let Self { tables, chunk, layout: Layout { rows, blocks, measured, clipped, .. }, .. } = self;
+        let lanes = [
+            chunk.parts.argument(),
+            tables.lens.argument(),
+            tables.block_pieces.argument(),
+            tables.first_piece.argument(),
+            Argument::Narrow(*blocks),
+            Argument::Narrow(*rows),
+            chunk.lanes.argument(),
+        ];
+        self.launch(Kernel::NormLanes, (u64::from(*blocks) * LANES, *rows), THREADS, &lanes)?;
+        let count = u64::from(*blocks) * u64::from(*rows);
+        let totals = [chunk.lanes.argument(), Argument::Wide(count), chunk.totals.argument()];
+        self.launch(Kernel::NormTotals, (count, 1), THREADS, &totals)?;
+        let segments = measured + clipped;
+        let sums = [
+            chunk.totals.argument(),
+            tables.segments.argument(),
+            Argument::Narrow(segments),
+            Argument::Narrow(*rows),
+            chunk.present.argument(),
+            chunk.norms.argument(),
+        ];
+        // Few threads that each take long: small blocks spread them over the card.
+        self.launch(Kernel::NormSums, (u64::from(segments) * u64::from(*rows), 1), 32, &sums)
+    }
+
+    fn first_scales(&self, rule: AnyRule) -> Result<(), DeviceError> {
+        let (is_automatic, gamma) = match rule {
+            AnyRule::Flat => (0, 0.0),
+            // The divisor of a norm of 0 is γ.
+            AnyRule::Automatic(rule) => (1, rule.divisor(0.0, 0.0)),
+        };
+        let Self { tables, chunk, layout: Layout { rows, measured, clipped, .. }, .. } = self;
+        let arguments = [
+            chunk.norms.argument(),
+            tables.segments.argument(),
+            Argument::Narrow(*measured),
+            Argument::Narrow(*clipped),
+            Argument::Narrow(*rows),
+            Argument::Narrow(is_automatic),
+            Argument::Float(gamma),
+            chunk.scales.argument(),
+        ];
+        self.launch(Kernel::ScaleFirst, (u64::from(*clipped) * u64::from(*rows), 1), THREADS, &arguments)
+    }
+
+    /// Adds the rows, and those that exceed their bound again, with less, until none does.
+    fn add_until_bounded(&self) -> Result<(), DeviceError> {
+        let Self { tables, chunk, layout: Layout { rows, measured, clipped, tiles, .. }, .. } = self;
+        let groups = rows.div_ceil(MOST_OF_GROUP).max(rows.div_ceil(16).min(BUSY.div_ceil((*tiles).max(1))));
+        let rows_of_group = rows.div_ceil(groups);
+        let add = [
+            chunk.parts.argument(),
+            tables.lens.argument(),
+            tables.tile_pieces.argument(),
+            tables.segments.argument(),
+            Argument::Narrow(*measured),
+            Argument::Narrow(*rows),
+            Argument::Narrow(rows_of_group),
+            chunk.scales.argument(),
+            self.sum.argument(),
+        ];
+        let next = [
+            tables.segments.argument(),
+            Argument::Narrow(*measured),
+            Argument::Narrow(*clipped),
+            Argument::Narrow(*rows),
+            chunk.scales.argument(),
+            chunk.failed.argument(),
+        ];
+        for _ in 0..TRIES {
+            let threads = u64::from(*tiles) * u64::from(TILE_THREADS);
+            self.launch(Kernel::AddRows, (threads, groups), TILE_THREADS, &add)?;
+            chunk.failed.clear()?;
+            self.launch(Kernel::ScaleNext, (u64::from(*clipped) * u64::from(*rows), 1), THREADS, &next)?;
+            let mut failed = [0; 4];
+            chunk.failed.download(&mut failed)?;
+            if failed == [0; 4] {
+                return Ok(());
+            }
+        }
+        Err(DeviceError::Order("a sample that does not shrink: the device computes wrongly"))
+    }
+
+    fn norms(&self) -> Result<Vec<Option<f32>>, DeviceError> {
+        let mut bytes = vec![0; self.layout.rows as usize * 4];
+        self.chunk.norms.download(&mut bytes)?;
+        let norms =
+            bytes.as_chunks().0.iter().map(|bytes| Some(f32::from_le_bytes(*bytes)).filter(|norm| norm.is_finite()));
+        let norms = norms.collect();
+        bytes.zeroize();
+        Ok(norms)
+    }
+
+    /// Adds the noise, wipes the sum and writes what is released.
+    pub(crate) fn draw<const BLOCKS: usize>(
+        &self,
+        noise: &StepNoise<'_, BLOCKS>,
+        threshold: f32,
+        access: Unreleased,
+    ) -> Result<(), DeviceError> {
+        let mut key = [0; 32];
+        for (bytes, word) in key.as_chunks_mut().0.iter_mut().zip(noise.generator.key_words(access)) {
+            *bytes = word.to_le_bytes();
+        }
+        let uploaded = self.key.upload(&key);
+        key.zeroize();
+        uploaded?;
+        self.step.upload(&noise.step.to_le_bytes())?;
+        let dim = self.layout.dim as u64;
+        let arguments = [
+            self.sum.argument(),
+            Argument::Wide(dim),
+            self.key.argument(),
+            self.step.argument(),
+            Argument::Narrow(noise.mechanism.sigma()),
+            // One grid unit of the sum in the mean, in the order of `damper-core`.
+            Argument::Float(threshold / self.grid.unit() as f32 / noise.expected_batch as f32),
+            self.released.argument(),
+        ];
+        self.launch(Kernel::ReleaseChunks, (dim.div_ceil(CHUNK), 1), DRAWING_THREADS, &arguments)
+    }
+
+    /// Calls a kernel with at least that many threads along the first axis, and blocks along the second.
+    fn launch(&self, kernel: Kernel, size: (u64, u32), block: u32, arguments: &[Argument]) -> Result<(), DeviceError> {
+        let (threads, second) = size;
+        let first = threads.div_ceil(block.into());
+        let first = i32::try_from(first).map_err(|_| DeviceError::Shape("more threads than a card has"))? as u32;
+        if first == 0 || second == 0 {
+            return Ok(());
+        }
+        self.device.launch(&Launch { kernel, grid: [first, second], block, arguments })
+    }
+}

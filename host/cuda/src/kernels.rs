@@ -1,0 +1,82 @@
+//! The kernels' source, which is compiled for a card when a program runs, and as C++ for tests.
+
+/// A kernel.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[non_exhaustive]
+pub enum Kernel {
+    /// Sums of squares of lanes.
+    NormLanes,
+    /// Totals of blocks.
+    NormTotals,
+    /// Norms.
+    NormSums,
+    /// First scales.
+    ScaleFirst,
+    /// Next scales of what exceeds its bound.
+    ScaleNext,
+    /// Adds rows to the sum.
+    AddRows,
+    /// Adds the noise, wipes the sum and writes the released mean.
+    ReleaseChunks,
+}
+
+impl Kernel {
+    /// All kernels.
+    pub const ALL: [Self; 7] = [
+        Self::NormLanes,
+        Self::NormTotals,
+        Self::NormSums,
+        Self::ScaleFirst,
+        Self::ScaleNext,
+        Self::AddRows,
+        Self::ReleaseChunks,
+    ];
+
+    /// Its name in the source.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::NormLanes => "norm_lanes",
+            Self::NormTotals => "norm_totals",
+            Self::NormSums => "norm_sums",
+            Self::ScaleFirst => "scale_first",
+            Self::ScaleNext => "scale_next",
+            Self::AddRows => "add_rows",
+            Self::ReleaseChunks => "release_chunks",
+        }
+    }
+}
+
+/// The names that the kernels use, as a card's compiler has them.
+const CUDA: (&str, &str) = ("cuda.h", include_str!("../kernels/cuda.h"));
+/// The same for a C++ compiler, and how a kernel is called.
+const EMULATED: (&str, &str) = ("emulated.h", include_str!("../kernels/emulated.h"));
+const ENTRY: (&str, &str) = ("entry.h", include_str!("../kernels/entry.h"));
+/// The kernels, in an order in which each file uses what is before it.
+const FILES: [(&str, &str); 8] = [
+    ("gaussian_table.h", include_str!("../kernels/gaussian_table.h")),
+    ("layout.h", include_str!("../kernels/layout.h")),
+    ("norm.cu", include_str!("../kernels/norm.cu")),
+    ("scale.cu", include_str!("../kernels/scale.cu")),
+    ("add.cu", include_str!("../kernels/add.cu")),
+    ("chacha.cu", include_str!("../kernels/chacha.cu")),
+    ("gaussian.cu", include_str!("../kernels/gaussian.cu")),
+    ("release.cu", include_str!("../kernels/release.cu")),
+];
+
+/// The source for NVRTC: one text without includes.
+#[must_use]
+pub fn cuda_source() -> String {
+    joined(std::iter::once(CUDA).chain(FILES))
+}
+
+/// The source for a C++ compiler (C++17), with `damper_emulate`, which calls a kernel thread by thread. Contraction of products and sums must be off.
+#[must_use]
+pub fn emulated_source() -> String {
+    joined(std::iter::once(EMULATED).chain(FILES).chain([ENTRY]))
+}
+
+fn joined(files: impl Iterator<Item = (&'static str, &'static str)>) -> String {
+    // So that messages name the file.
+    files.map(|(name, text)| format!("#line 1 \"{name}\"\n{text}")).collect()
+}

@@ -1,0 +1,26 @@
+#![doc = include_str!("../README.md")]
+
+mod device;
+mod error;
+mod exact_sum;
+mod kernels;
+mod layout;
+mod memory;
+mod scratch;
+mod tensor;
+
+#[cfg(any(test, feature = "emulated"))]
+mod emulated;
+
+#[cfg(test)]
+mod tests;
+
+pub use device::{Allocation, Argument, Device, Launch, Span};
+#[cfg(any(test, feature = "emulated"))]
+pub use emulated::{EmulatedDevice, ThreadOrder};
+pub use error::DeviceError;
+pub use exact_sum::{ExactSum, StepNoise};
+pub use kernels::{Kernel, cuda_source, emulated_source};
+pub use layout::SumShape;
+pub use memory::DeviceMemory;
+pub use tensor::DeviceTensor;

@@ -1,0 +1,105 @@
+//! Memory of a device that is wiped when it is dropped.
+
+use crate::device::{Allocation, Argument, Device, Span};
+use crate::error::DeviceError;
+use std::fmt;
+use std::sync::Arc;
+
+/// Memory of a device. Dropping it wipes it, unless the device fails.
+pub struct DeviceMemory {
+    device: Arc<dyn Device>,
+    /// Always there, but while it is dropped.
+    allocation: Option<Allocation>,
+    bytes: u64,
+}
+
+impl DeviceMemory {
+    /// Memory of zeros.
+    ///
+    /// # Errors
+    ///
+    /// The device has no room, or failed.
+    pub fn zeros(device: &Arc<dyn Device>, bytes: u64) -> Result<Self, DeviceError> {
+        // A device may have no empty memory.
+        let allocation = device.allocate(bytes.max(1))?;
+        let memory = Self { device: Arc::clone(device), allocation: Some(allocation), bytes };
+        memory.clear()?;
+        Ok(memory)
+    }
+
+    /// Memory with these bytes.
+    ///
+    /// # Errors
+    ///
+    /// The device has no room, or failed.
+    pub fn of(device: &Arc<dyn Device>, bytes: &[u8]) -> Result<Self, DeviceError> {
+        let memory = Self::zeros(device, bytes.len() as u64)?;
+        memory.upload(bytes)?;
+        Ok(memory)
+    }
+
+    /// Its length.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// Replaces its first bytes.
+    ///
+    /// # Errors
+    ///
+    /// There are more bytes than it has, or the device failed.
+    pub fn upload(&self, bytes: &[u8]) -> Result<(), DeviceError> {
+        self.device.upload(self.head(bytes.len() as u64)?, bytes)
+    }
+
+    /// Reads its first bytes.
+    ///
+    /// # Errors
+    ///
+    /// There are more bytes than it has, or the device failed.
+    pub fn download(&self, bytes: &mut [u8]) -> Result<(), DeviceError> {
+        self.device.download(self.head(bytes.len() as u64)?, bytes)
+    }
+
+    /// Writes zeros over all of it.
+    ///
+    /// # Errors
+    ///
+    /// The device failed.
+    pub fn clear(&self) -> Result<(), DeviceError> {
+        self.device.clear(self.head(self.bytes)?)
+    }
+
+    /// Its address, for a kernel.
+    pub(crate) fn argument(&self) -> Argument {
+        Argument::Wide(self.address())
+    }
+
+    pub(crate) fn address(&self) -> u64 {
+        self.allocation.as_ref().map_or(0, Allocation::address)
+    }
+
+    fn head(&self, bytes: u64) -> Result<Span<'_>, DeviceError> {
+        match &self.allocation {
+            Some(allocation) if bytes <= self.bytes => Ok(Span { allocation, at: 0, bytes }),
+            _ => Err(DeviceError::Shape("more bytes than the memory has")),
+        }
+    }
+}
+
+impl Drop for DeviceMemory {
+    fn drop(&mut self) {
+        // A device that fails here has failed before, and its memory goes with its context.
+        let _ = self.clear();
+        if let Some(allocation) = self.allocation.take() {
+            self.device.free(allocation);
+        }
+    }
+}
+
+impl fmt::Debug for DeviceMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("DeviceMemory").field("bytes", &self.bytes).finish_non_exhaustive()
+    }
+}

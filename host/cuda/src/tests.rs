@@ -1,0 +1,28 @@
+//! The kernels as C++ against `damper-core` and against slow references.
+
+mod faults;
+mod gradients;
+mod noise;
+mod reference;
+mod step;
+mod sums;
+mod table;
+mod wiping;
+
+use crate::{Device, DeviceError, EmulatedDevice, ThreadOrder};
+use std::sync::Arc;
+
+/// What `DAMPER_REQUIRE` names to make a missing C++ compiler a failure.
+const NEED: &str = "c++";
+
+/// An emulated device; nothing, and a line that says so, if no C++ compiler is here.
+fn device(order: ThreadOrder) -> Option<Arc<dyn Device>> {
+    match EmulatedDevice::new(order, u64::MAX) {
+        Ok(device) => Some(Arc::new(device)),
+        Err(DeviceError::NoDevice(why)) => {
+            damper_testing::skip(NEED, why);
+            None
+        }
+        Err(error) => panic!("{error}"),
+    }
+}

@@ -1,0 +1,85 @@
+//! Faults planted in the kernels: the comparisons of the other tests see each of them.
+
+use super::sums::{Case, case};
+use super::{NEED, noise, wiping};
+use crate::{Device, DeviceError, EmulatedDevice, emulated_source};
+use damper_core::noise::ChaCha20;
+use proptest::strategy::{Strategy as _, ValueTree as _};
+use proptest::test_runner::TestRunner;
+use std::sync::Arc;
+
+/// A device whose kernels have `after` in place of `before`; nothing if no C++ compiler is here.
+fn faulty(before: &str, after: &str) -> Option<Arc<dyn Device>> {
+    let source = emulated_source();
+    assert_eq!(source.matches(before).count(), 1, "{before}");
+    match EmulatedDevice::of_source(&source.replace(before, after)) {
+        Ok(device) => Some(Arc::new(device)),
+        Err(DeviceError::NoDevice(why)) => {
+            damper_testing::skip(NEED, why);
+            None
+        }
+        Err(error) => panic!("{before}: {error}"),
+    }
+}
+
+#[test]
+fn faults_of_the_sum_are_seen() {
+    let mut runner = TestRunner::deterministic();
+    let cases: Vec<Case> = (0..150).map(|_| case(1500).new_tree(&mut runner).unwrap().current()).collect();
+    for (before, after) in [
+        // A wrong lane, fold, block and precision.
+        ("(lane - piece.at) % LANES", "lane"),
+        ("add(l[0], l[4]), add(l[2], l[6])", "add(l[0], l[2]), add(l[4], l[6])"),
+        ("double sum = 0.0;", "float sum = 0.0f;"),
+        // Rounding, the limit of a coordinate, the sign.
+        ("(i32)truncate(size", "(i32)std::nearbyint(size"),
+        ("size > units ? units : size", "size"),
+        ("bits_of(x) >> 31 ? -magnitude", "grad < 0.0f ? magnitude"),
+        // Samples that are absent, or have no norm.
+        ("present[row] ? norm", "true ? norm"),
+        ("is_finite(whole) && is_finite(scale)", "is_finite(scale)"),
+        // The bound, and what is taken out when it is exceeded.
+        ("state.squares > units * units", "state.squares >= units * units"),
+        ("squares += (u64)((i64)q * q)", "squares += (u64)((i64)q * (q - 1))"),
+        ("takes_out ? rounded(grad[i], before, units) : 0", "0"),
+        ("sub(1.0f, state.shrink)", "sub(1.0f, mul(state.shrink, 2.0f))"),
+        ("state.shrink = mul(state.shrink, 2.0f)", "state.shrink = mul(state.shrink, 1.5f)"),
+        // Automatic clipping, and the threshold.
+        ("add(norm, gamma)", "norm"),
+        ("norm > segment.threshold ? norm", "norm < segment.threshold ? norm"),
+    ] {
+        let Some(device) = faulty(before, after) else { return };
+        assert!(cases.iter().any(|case| case.check(&device).is_err()), "not seen: {after} for {before}");
+    }
+}
+
+#[test]
+fn faults_of_the_noise_are_seen() {
+    let generator = ChaCha20::simulation(17);
+    let sigma = (1 << 20) + 3;
+    let opposite: Vec<i64> = noise::draws(sigma, 1 << 21, &generator).iter().map(|z| -z).collect();
+    for (before, after) in [
+        ("d = turned(d ^ a, 16)", "d = turned(d ^ a, 15)"),
+        ("words->place[0]++;", "words->place[0] += 16;"),
+        ("HEAD[i + half] <= head", "HEAD[i + half] < head"),
+        ("HEAD[i] == head ? cell_by_all_digits(head, words) : i", "i"),
+        ("multiply(number, TOTAL);", ""),
+        ("(u32)product < reject_below", "false"),
+        ("toss == 2 * i ? 2 : 1", "1"),
+        ("low >= shifted", "low < shifted"),
+        ("*step, (u32)chunk", "*step, 0"),
+        ("GRADIENT_NOISE, *step", "GRADIENT_NOISE, *step + 1"),
+    ] {
+        let Some(device) = faulty(before, after) else { return };
+        let released = noise::release(&device, &opposite, sigma, &generator);
+        assert!(released.iter().any(|x| *x != 0.0), "not seen: {after} for {before}");
+    }
+}
+
+#[test]
+fn a_sum_that_is_not_wiped_is_seen() {
+    let Some(device) = faulty("sum[i] = 0;\n        released", "released") else { return };
+    assert_eq!(wiping::check_drawn(&device), Err("sum"));
+    // The host wipes it, too.
+    assert_eq!(wiping::check(&device), Ok(()));
+}
