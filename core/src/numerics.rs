@@ -5,9 +5,9 @@
 //!
 //! 1. `+ − × ÷` and the correctly rounded square root may be used anywhere; fused multiply-add never.
 //! 2. Float sums go only through [`reduce`]: blocks of [`reduce::BLOCK`] elements in [`reduce::LANES`] interleaved accumulators and one
-//!    fixed fold, the blocks' totals in f64; those of [`basis`] in index order.
+//!    fixed fold, the blocks' totals in two f32s; those of [`basis`] in index order.
 //! 3. Everything transcendental comes from [`function`], which is the `libm` crate and never `std`.
-//! 4. Per coordinate there are only `f32` and integers; `f64` is for scalars of a step and of a block, on all targets.
+//! 4. Per coordinate there are only `f32` and integers; `f64` is for scalars of a step, on all targets.
 //! 5. No NaN reaches a comparison that decides, or a digest. Subnormal numbers are kept.
 //! 6. Floats become integers by truncation toward zero, integers floats by rounding to nearest, ties to even.
 //!

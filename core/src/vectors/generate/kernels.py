@@ -9,7 +9,7 @@ import continuous
 from clipping import Automatic, Flat, PerLayer, add_sample
 from numerics import S
 from payer import Filter, Ledger
-from release import F, GRADIENT_NOISE, SAMPLING, Gradients, Stream, discrete_gaussian, norm_squared
+from release import F, GRADIENT_NOISE, SAMPLING, Gradients, Stream, block_squared, discrete_gaussian, norm_squared
 from xoshiro import Xoshiro
 
 WORDS, NOISE, COINS, SQUARES, FUNCTIONS, CLIPPED, BINS, CONTINUOUS, FAST_WORDS, COORDINATES, LEDGER, FILTER = range(1, 13)
@@ -152,9 +152,15 @@ def further(pack):
 
 
 def long(pack):
-    """A sum of squares over whole blocks and a part of one."""
-    numbers = Gradients(97)
-    grad = np.array([numbers.next(23) for _ in range(2 * 1024 + 13)], F)
+    """A sum of squares over whole blocks and a part of one, of which a sum of the blocks' totals in float32 alone would be another."""
+    for seed in range(97, 200):
+        numbers = Gradients(seed)
+        grad = np.array([numbers.next(23) for _ in range(4 * 1024 + 13)], F)
+        plain = F(0)
+        for at in range(0, len(grad), 1024):
+            plain = F(plain + block_squared(grad[at : at + 1024]))
+        if plain != norm_squared(grad):
+            break
     pack.group(SQUARES, "squares", grad_bytes(grad) + bits(norm_squared(grad)), "1 values")
 
 

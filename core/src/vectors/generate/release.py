@@ -2,6 +2,7 @@
 the grid. Integers are Python's; floats are numpy's, whose + - * / and square root are correctly rounded."""
 
 import struct
+from fractions import Fraction
 
 import numpy as np
 from mpmath import exp, floor, inf, mp, mpf, nsum
@@ -146,11 +147,14 @@ def discrete_gaussian(sigma, stream):
 
 # Clipping on the grid -----------------------------------------------------------------------------------------------
 def norm_squared(grad):
-    """Sum of squares in blocks of 1,024, their totals added in float64."""
-    total = 0.0
+    """Sum of squares in blocks of 1,024. What rounding takes away from the sum of their totals, a float32, is added at the end."""
+    total, lost = F(0), F(0)
     for at in range(0, len(grad), 1024):
-        total += float(block_squared(grad[at : at + 1024]))
-    return F(total)
+        block = block_squared(grad[at : at + 1024])
+        before, total = total, F(total + block)
+        if np.isfinite(total):
+            lost = F(lost + F(float(Fraction(float(before)) + Fraction(float(block)) - Fraction(float(total)))))
+    return F(total + lost)
 
 
 def block_squared(grad):
