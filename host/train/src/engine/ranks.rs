@@ -304,7 +304,7 @@ impl<'a> Ranks<'a> {
     pub(crate) fn finish<M: Trained, O: Optimizer<OS>, OS>(
         &mut self,
         taken: Taken<'_, '_, M, O, OS>,
-        workers: &impl Accumulate<M>,
+        workers: &mut impl Accumulate<M>,
         params: &mut [f32],
         generator: &RunGenerator,
     ) -> Result<(), TrainError> {
@@ -315,8 +315,7 @@ impl<'a> Ranks<'a> {
                 return Ok(self.group.all_gather_floats(params, len)?);
             }
             (Taken::Whole(opened), None) => {
-                workers.finish(opened, params, generator).expect(LENGTH);
-                return Ok(());
+                return Ok(workers.finish(opened, params, generator)?);
             }
             (Taken::Whole(opened), Some(_)) => opened,
         };

@@ -1,12 +1,13 @@
 //! Workers: each thread adds its share of a batch to the sum of a step, with a session and a physical batch of its own.
 //!
 //! Samples are split over one-thread sessions rather than operators over threads: it is faster on networks of every size
-//! met here. Each sample's gradient is added by itself (`per_sample`), or the backend clips and sums a chunk
-//! (`clipped_sum`).
+//! met here. Each sample's gradient is added by itself (`per_sample`), where a device has it (`on_device`), or the backend clips and sums a
+//! chunk (`clipped_sum`).
 
 mod clipped_sum;
 mod device_sum;
 mod exact;
+mod on_device;
 mod ordered_lock;
 mod parts;
 mod per_sample;
@@ -16,15 +17,16 @@ mod views;
 
 pub(crate) use clipped_sum::ClippedSums;
 pub use exact::{ChunkRows, ExactGradients};
+pub(crate) use on_device::DeviceGradients;
 pub use parts::OUTPUTS;
 pub use per_sample::PerSampleGradients;
 pub use plain_sum::PlainSums;
 pub use views::Views;
 
 use crate::choice::FilterState;
+use crate::engine::generator::RunGenerator;
 use crate::engine::prune::keep_outputs;
 use crate::engine::watched::WatchedThreshold;
-use damper_core::error::CallError;
 use damper_core::noise::Generator;
 use damper_core::optimizer::Optimizer;
 use damper_core::private::Mechanism;
@@ -83,18 +85,23 @@ pub trait Accumulate<M: Mechanism> {
     }
 
     /// Finishes the step: the noise is drawn by all threads, and its bits do not depend on their number.
+    ///
+    /// # Errors
+    ///
+    /// A device failed; nothing is released.
     fn finish<O: Optimizer<OS>, OS>(
-        &self,
+        &mut self,
         opened: Opened<'_, '_, M, O, OS>,
         params: &mut [f32],
-        generator: &(impl Generator + Sync),
-    ) -> Result<(), CallError>
+        generator: &RunGenerator,
+    ) -> Result<(), BackendError>
     where
         M: Send + Sync,
         M::Word: Send,
     {
         let parts = (params.len() / WORTH_A_THREAD).clamp(1, self.threads());
-        opened.finish_on(params, generator, parts, draw_parts)
+        opened.finish_on(params, generator, parts, draw_parts).expect(LENGTH);
+        Ok(())
     }
 }
 
@@ -239,4 +246,5 @@ pub struct Point {
     pub weight: f32,
 }
 
+const LENGTH: &str = "the step has the parameters' length";
 pub(crate) const SHAPES: &str = "the graph's gradients have the parameters' shapes";
