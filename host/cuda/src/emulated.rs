@@ -1,6 +1,6 @@
 //! The kernels compiled as C++ for the processor, so that their bits are tested without a card.
 
-use crate::device::{Allocation, Argument, Device, Launch, Span};
+use crate::device::{Allocation, Argument, CudaDevice, Launch, Span};
 use crate::error::DeviceError;
 use crate::kernels::emulated_source;
 use libloading::Library;
@@ -105,7 +105,7 @@ fn memory_layout(bytes: u64) -> Option<Layout> {
     Layout::from_size_align(bytes, GUARD).ok()
 }
 
-impl Device for EmulatedDevice {
+impl CudaDevice for EmulatedDevice {
     fn allocate(&self, bytes: u64) -> Result<Allocation, DeviceError> {
         let mut taken = self.taken.lock().unwrap_or_else(|broken| broken.into_inner());
         let no_memory = DeviceError::NoMemory { bytes };
@@ -152,7 +152,7 @@ impl Device for EmulatedDevice {
 
     fn download(&self, from: Span<'_>, bytes: &mut [u8]) -> Result<(), DeviceError> {
         assert_eq!(from.bytes(), bytes.len() as u64);
-        // SAFETY: as in `upload`; memory is written when it is taken.
+        // SAFETY: as in `upload`. Memory is written when it is taken.
         unsafe { pointer(&from).copy_to_nonoverlapping(bytes.as_mut_ptr(), bytes.len()) };
         Ok(())
     }

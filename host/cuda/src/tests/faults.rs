@@ -2,14 +2,14 @@
 
 use super::sums::{Case, case};
 use super::{NEED, noise, wiping};
-use crate::{Device, DeviceError, EmulatedDevice, emulated_source};
+use crate::{CudaDevice, DeviceError, EmulatedDevice, emulated_source};
 use damper_core::noise::ChaCha20;
 use proptest::strategy::{Strategy as _, ValueTree as _};
 use proptest::test_runner::TestRunner;
 use std::sync::Arc;
 
-/// A device whose kernels have `after` in place of `before`; nothing if no C++ compiler is here.
-fn faulty(before: &str, after: &str) -> Option<Arc<dyn Device>> {
+/// A device whose kernels have `after` in place of `before`. Returns nothing if no C++ compiler is here.
+fn faulty(before: &str, after: &str) -> Option<Arc<dyn CudaDevice>> {
     let source = emulated_source();
     assert_eq!(source.matches(before).count(), 1, "{before}");
     match EmulatedDevice::of_source(&source.replace(before, after)) {

@@ -1,7 +1,7 @@
 //! Noise, draw for draw that of `damper-core`.
 
 use super::device;
-use crate::{Device, ExactSum, StepNoise, SumShape, ThreadOrder};
+use crate::{CudaDevice, ExactSum, StepNoise, SumShape, ThreadOrder};
 use damper_access::Unreleased;
 use damper_core::clip::AnyRule;
 use damper_core::grid::Grid;
@@ -23,7 +23,7 @@ pub(super) fn draws(sigma: u32, dim: usize, generator: &NoiseRng) -> Vec<i64> {
 }
 
 /// What the device releases of this sum.
-pub(super) fn release(device: &Arc<dyn Device>, sum: &[i64], sigma: u32, generator: &NoiseRng) -> Vec<f32> {
+pub(super) fn release(device: &Arc<dyn CudaDevice>, sum: &[i64], sigma: u32, generator: &NoiseRng) -> Vec<f32> {
     let grid = Grid::new(BITS).unwrap();
     let shape = SumShape { parts: &[sum.len()], rows: 1, layers: None, grid };
     let mut exact = ExactSum::new(device, &shape).unwrap();

@@ -36,7 +36,7 @@ fn step() -> Step {
     .unwrap()
 }
 
-/// The gradients of a step's samples; one of them is not finite.
+/// The gradients of a step's samples. One of them is not finite.
 fn samples(step: usize) -> Vec<Vec<f32>> {
     let mut random = Random(step as u64);
     let mut samples: Vec<Vec<f32>> = (0..2 * ROWS - 1).map(|_| (0..DIM).map(|_| random.signed()).collect()).collect();
@@ -59,7 +59,7 @@ fn train(
     params
 }
 
-// The device sums and draws; the released mean goes through the filter and optimizer of the core.
+// The device sums and draws. The released mean goes through the filter and optimizer of the core.
 #[test]
 fn steps_move_parameters_as_in_core() {
     let Some(device) = device(ThreadOrder::Shuffled(1)) else { return };

@@ -2,7 +2,7 @@
 
 use super::gradients::{KINDS, gradient};
 use super::{device, reference};
-use crate::{Device, DeviceMemory, DeviceTensor, ExactSum, SumShape, ThreadOrder};
+use crate::{CudaDevice, DeviceMemory, DeviceTensor, ExactSum, SumShape, ThreadOrder};
 use damper_access::Unreleased;
 use damper_core::clip::{AnyRule, Automatic, Clip, FlatL2, Layer, Layers, PerLayer};
 use damper_core::grid::Grid;
@@ -36,7 +36,7 @@ impl Case {
     }
 
     /// Norms and sum of the device.
-    pub(super) fn on_device(&self, device: &Arc<dyn Device>) -> (Vec<Option<f32>>, Vec<i64>) {
+    pub(super) fn on_device(&self, device: &Arc<dyn CudaDevice>) -> (Vec<Option<f32>>, Vec<i64>) {
         let rows = self.rows();
         let layers = self.layers.as_ref().map(|layers| Layers::new(layers).unwrap());
         let grid = Grid::new(self.bits).unwrap();
@@ -99,7 +99,7 @@ impl Case {
     }
 
     /// Compares the device with the slow sum, and with `damper-core` if its norms have the same order of sums.
-    pub(super) fn check(&self, device: &Arc<dyn Device>) -> Result<(), TestCaseError> {
+    pub(super) fn check(&self, device: &Arc<dyn CudaDevice>) -> Result<(), TestCaseError> {
         let (norms, sum) = self.on_device(device);
         let bits = |norms: &[Option<f32>]| norms.iter().map(|norm| norm.map(f32::to_bits)).collect::<Vec<_>>();
         let (slow_norms, slow_sum) = self.slowly();
@@ -115,7 +115,7 @@ impl Case {
 }
 
 /// The columns of a chunk that are one tensor.
-pub(super) fn upload(device: &Arc<dyn Device>, rows: &[impl AsRef<[f32]>], columns: Range<usize>) -> DeviceMemory {
+pub(super) fn upload(device: &Arc<dyn CudaDevice>, rows: &[impl AsRef<[f32]>], columns: Range<usize>) -> DeviceMemory {
     let floats = rows.iter().flat_map(|row| &row.as_ref()[columns.clone()]);
     DeviceMemory::of(device, &floats.flat_map(|x| x.to_le_bytes()).collect::<Vec<_>>()).unwrap()
 }
@@ -200,7 +200,7 @@ fn many_rows_do_not_overflow() {
 
 // A sample whose squares underflow shrinks many times, so that the order of the loop shows.
 #[test]
-fn samples_that_underflow_shrink_until_they_fit() {
+fn underflowed_samples_shrink_until_they_fit() {
     let Some(device) = device(ThreadOrder::Numbered) else { return };
     let rule = AnyRule::Automatic(Automatic::new(1e-18).unwrap());
     let case = Case {
