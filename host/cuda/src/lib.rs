@@ -9,12 +9,16 @@ mod memory;
 mod scratch;
 mod tensor;
 
+#[cfg(feature = "cuda")]
+mod card;
 #[cfg(any(test, feature = "emulated"))]
 mod emulated;
 
 #[cfg(test)]
 mod tests;
 
+#[cfg(feature = "cuda")]
+pub use card::Card;
 pub use device::{Allocation, Argument, CudaDevice, Launch, Span};
 #[cfg(any(test, feature = "emulated"))]
 pub use emulated::{EmulatedDevice, ThreadOrder};

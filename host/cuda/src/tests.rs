@@ -1,5 +1,7 @@
 //! The kernels as C++ against `damper-core` and against slow references.
 
+#[cfg(feature = "cuda")]
+mod card;
 mod faults;
 mod gradients;
 mod noise;

@@ -9,6 +9,8 @@ use damper_core::grid::Grid;
 use damper_core::private::SumWord;
 use damper_testing::Random;
 use proptest::prelude::*;
+use proptest::strategy::ValueTree as _;
+use proptest::test_runner::TestRunner;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -139,7 +141,7 @@ fn cut(dim: usize, seed: u64) -> Vec<Layer> {
     layers
 }
 
-pub(super) fn case(most: usize) -> impl Strategy<Value = Case> {
+fn case(most: usize) -> impl Strategy<Value = Case> {
     let parts = prop::collection::vec(prop_oneof![0..most, 0..9usize], 1..6);
     let kinds = prop::collection::vec((0..KINDS, prop::bool::weighted(0.8)), 1..6);
     let threshold = prop_oneof![Just(1f32), Just(0.37), Just(1e-28), Just(1e6)];
@@ -154,6 +156,12 @@ pub(super) fn case(most: usize) -> impl Strategy<Value = Case> {
             Case { parts, kinds, present, layers, bits, threshold, rule, seed }
         },
     )
+}
+
+/// The same cases each time.
+pub(super) fn cases(count: usize, most: usize) -> Vec<Case> {
+    let mut runner = TestRunner::deterministic();
+    (0..count).map(|_| case(most).new_tree(&mut runner).unwrap().current()).collect()
 }
 
 proptest! {
