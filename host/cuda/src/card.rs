@@ -32,7 +32,7 @@ impl Card {
     ///
     /// # Errors
     ///
-    /// NVIDIA's driver or NVRTC is not on this machine, there is no such card, or the kernels do not compile.
+    /// NVIDIA's driver or NVRTC is not on this machine, the machine has not so many cards, or the kernels do not compile.
     pub fn open(number: u32) -> Result<Self, DeviceError> {
         // The bindings panic if they do not find their library, so they are asked first.
         // SAFETY: loading the driver's library runs its constructors, as for every program that uses it.

@@ -113,13 +113,13 @@ impl Launch<'_> {
     }
 }
 
-/// A device that runs the kernels, each call after the one before it.
+/// A device that runs the kernels, in the order of its calls.
 pub trait CudaDevice: Send + Sync {
     /// New memory. What is in it is not known.
     ///
     /// # Errors
     ///
-    /// There is no room.
+    /// The device has no room.
     fn allocate(&self, bytes: u64) -> Result<Allocation, DeviceError>;
 
     /// Gives memory back, after all that was asked for before.

@@ -40,7 +40,7 @@ pub struct StepNoise<'a, const BLOCKS: usize> {
     pub expected_batch: u32,
 }
 
-/// Where a sum is in its step.
+/// The place of a sum in its step.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum State {
     Idle,

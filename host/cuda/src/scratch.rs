@@ -1,4 +1,4 @@
-//! What a sum needs on the device beside its words: the tables, and memory for a chunk.
+//! Memory of a sum on the device, other than its words: the tables, and what a chunk needs.
 
 use crate::device::CudaDevice;
 use crate::error::DeviceError;

@@ -14,7 +14,7 @@ mod wiping;
 use crate::{CudaDevice, DeviceError, EmulatedDevice, ThreadOrder};
 use std::sync::Arc;
 
-/// What `DAMPER_REQUIRE` names to make a missing C++ compiler a failure.
+/// The need that `DAMPER_REQUIRE` names to make a missing C++ compiler a failure.
 const NEED: &str = "c++";
 
 /// An emulated device. Prints a line and returns nothing if no C++ compiler is here.

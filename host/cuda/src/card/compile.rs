@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::ffi::{CStr, CString, c_char};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What keeps the bits: no fused products, no flushed subnormals, correctly rounded quotients and roots.
+/// Options that keep the bits: no fused products, no flushed subnormals, correctly rounded quotients and roots.
 const OPTIONS: [&str; 5] = ["--fmad=false", "--ftz=false", "--prec-div=true", "--prec-sqrt=true", "--std=c++17"];
 
 /// A program of NVRTC's.
@@ -54,7 +54,7 @@ fn compile(architecture: &str) -> Result<Vec<u8>, DeviceError> {
     // SAFETY: as above, and the size is written to a variable of this function.
     unsafe { sys::nvrtcGetCUBINSize(program.0, &raw mut size) }.result().map_err(failed("nvrtcGetCUBINSize"))?;
     let mut cubin = vec![0u8; size];
-    // SAFETY: as above, and the memory is as long as NVRTC has just said.
+    // SAFETY: as above, and the memory is as long as the size that NVRTC gave.
     unsafe { sys::nvrtcGetCUBIN(program.0, cubin.as_mut_ptr().cast::<c_char>()) }
         .result()
         .map_err(failed("nvrtcGetCUBIN"))?;

@@ -5,11 +5,11 @@ use crate::card::cubin;
 use crate::{Card, CudaDevice, DeviceError};
 use std::sync::Arc;
 
-/// What `DAMPER_REQUIRE` names to make a missing card a failure, and a missing compiler for cards.
+/// The needs that `DAMPER_REQUIRE` names to make a missing card a failure, and a missing compiler for cards.
 const CARD: &str = "cuda";
 const NVRTC: &str = "nvrtc";
 
-/// A machine without a card, driver or NVRTC gets an error that says so, and no panic.
+/// A machine without a card, driver or NVRTC gets an error, not a panic.
 fn card() -> Option<Arc<dyn CudaDevice>> {
     match Card::open(0) {
         Ok(card) => Some(Arc::new(card)),

@@ -22,7 +22,7 @@ pub(super) fn draws(sigma: u32, dim: usize, generator: &NoiseRng) -> Vec<i64> {
     chunks.collect()
 }
 
-/// What the device releases of this sum.
+/// The release of this sum by the device.
 pub(super) fn release(device: &Arc<dyn CudaDevice>, sum: &[i64], sigma: u32, generator: &NoiseRng) -> Vec<f32> {
     let grid = Grid::new(BITS).unwrap();
     let shape = SumShape { parts: &[sum.len()], rows: 1, layers: None, grid };
@@ -54,7 +54,7 @@ fn draws_are_those_of_core() {
     }
 }
 
-// Sums near the ends of 64 bits wrap, and large ones round to the nearest float.
+// Sums near the ends of 64 bits wrap, and large sums round to the nearest float.
 #[test]
 fn noisy_sums_round_as_in_core() {
     let Some(device) = device(ThreadOrder::Reversed) else { return };

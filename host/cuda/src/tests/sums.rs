@@ -208,7 +208,7 @@ fn many_rows_do_not_overflow() {
 
 // A sample whose squares underflow shrinks many times, so that the order of the loop shows.
 #[test]
-fn underflowed_samples_shrink_until_they_fit() {
+fn underflowed_samples_shrink_to_fit() {
     let Some(device) = device(ThreadOrder::Numbered) else { return };
     let rule = AnyRule::Automatic(Automatic::new(1e-18).unwrap());
     let case = Case {

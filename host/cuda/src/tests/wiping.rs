@@ -1,4 +1,4 @@
-//! What is wiped, and the order of calls.
+//! Tests of wiping and of the order of calls.
 
 use super::{NEED, device};
 use crate::{
