@@ -6,7 +6,7 @@
 #![no_std]
 #![forbid(unsafe_code)]
 
-/// Access to what an open step holds before it is released: its sum, its counts and the norms of its samples; and to the words of a generator's key.
+/// Access to what an open step holds before it is released: its sum, its counts and the norms of its samples. Also to the words of a generator's key.
 /// All of that is as secret as the data.
 /// Audits compare it with the price of the mechanism, and processes exchange it to release one sum.
 // Without `Default`, by which the compiler would make one for a caller that cannot name the type.

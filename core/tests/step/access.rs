@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 /// Crates of damper that name `damper-access`, but for their tests: no program for a device, an enclave or another language does.
 #[test]
-fn only_trainer_audits_and_devices_claim_access() {
+fn only_named_crates_claim_access() {
     fn manifests(folder: &Path, found: &mut Vec<PathBuf>) {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();

@@ -2,7 +2,7 @@
 //! this crate alone, from memory that it owns.
 
 use crate::error::DeviceError;
-use crate::kernels::Kernel;
+use crate::kernels::CudaKernel;
 
 /// A block of a device's memory. Whoever has it owns the block: it has no `Clone`.
 #[derive(Debug)]
@@ -12,7 +12,7 @@ pub struct Allocation {
 }
 
 impl Allocation {
-    // What only a device needs; none may be compiled in.
+    // Used by devices alone, and a build may have none.
     #[cfg_attr(not(any(test, feature = "cuda", feature = "emulated")), expect(dead_code))]
     pub(crate) fn new(address: u64, bytes: u64) -> Self {
         Self { address, bytes }
@@ -79,7 +79,7 @@ impl Argument {
 /// A call of a kernel, whose reads and writes stay in memory that is alive. Made in this crate alone.
 #[derive(Debug)]
 pub struct Launch<'a> {
-    pub(crate) kernel: Kernel,
+    pub(crate) kernel: CudaKernel,
     /// Blocks of threads along both axes.
     pub(crate) grid: [u32; 2],
     /// Threads of a block.
@@ -90,7 +90,7 @@ pub struct Launch<'a> {
 impl Launch<'_> {
     /// The kernel.
     #[must_use]
-    pub fn kernel(&self) -> Kernel {
+    pub fn kernel(&self) -> CudaKernel {
         self.kernel
     }
 
@@ -113,19 +113,19 @@ impl Launch<'_> {
     }
 }
 
-/// A device that runs the kernels, each call after the one before it.
-pub trait Device: Send + Sync {
+/// A device that runs the kernels, in the order of its calls.
+pub trait CudaDevice: Send + Sync {
     /// New memory. What is in it is not known.
     ///
     /// # Errors
     ///
-    /// There is no room.
+    /// The device has no room.
     fn allocate(&self, bytes: u64) -> Result<Allocation, DeviceError>;
 
     /// Gives memory back, after all that was asked for before.
     fn free(&self, allocation: Allocation);
 
-    /// Copies to the device; `bytes` is as long as the span. The source may be changed after it.
+    /// Copies `bytes` to the device. The span is as long. The source may be changed after it.
     ///
     /// # Errors
     ///
@@ -150,7 +150,7 @@ pub trait Device: Send + Sync {
     ///
     /// # Errors
     ///
-    /// The device failed. It may say so later only.
+    /// The device failed. A later call may return this error.
     fn launch(&self, launch: &Launch<'_>) -> Result<(), DeviceError>;
 
     /// Waits until all that was asked for is done.

@@ -1,6 +1,6 @@
 //! The kernels compiled as C++ for the processor, so that their bits are tested without a card.
 
-use crate::device::{Allocation, Argument, Device, Launch, Span};
+use crate::device::{Allocation, Argument, CudaDevice, Launch, Span};
 use crate::error::DeviceError;
 use crate::kernels::emulated_source;
 use libloading::Library;
@@ -35,7 +35,7 @@ type Entry = unsafe extern "C" fn(*const c_char, u32, u32, u32, u64, *mut *mut c
 /// Bytes that nobody writes around each block of memory.
 const GUARD: usize = 64;
 const GUARD_BYTE: u8 = 0xc5;
-/// What new memory holds: a float that is no number.
+/// The bytes of new memory: NaN, as floats.
 const NEW_BYTE: u8 = 0xff;
 
 impl EmulatedDevice {
@@ -75,7 +75,7 @@ fn load(source: &str) -> Result<Entry, DeviceError> {
     std::fs::create_dir_all(&folder).map_err(failed)?;
     let built = build(source, &folder);
     let loaded = built.and_then(|library| {
-        // SAFETY: the library is the one just compiled from this crate's source, whose constructors do nothing.
+        // SAFETY: the library was just compiled from this crate's source, whose constructors do nothing.
         unsafe { Library::new(&library) }.map_err(|error| DeviceError::Compile(error.to_string()))
     });
     std::fs::remove_dir_all(&folder).map_err(failed)?;
@@ -105,7 +105,7 @@ fn memory_layout(bytes: u64) -> Option<Layout> {
     Layout::from_size_align(bytes, GUARD).ok()
 }
 
-impl Device for EmulatedDevice {
+impl CudaDevice for EmulatedDevice {
     fn allocate(&self, bytes: u64) -> Result<Allocation, DeviceError> {
         let mut taken = self.taken.lock().unwrap_or_else(|broken| broken.into_inner());
         let no_memory = DeviceError::NoMemory { bytes };
@@ -152,7 +152,7 @@ impl Device for EmulatedDevice {
 
     fn download(&self, from: Span<'_>, bytes: &mut [u8]) -> Result<(), DeviceError> {
         assert_eq!(from.bytes(), bytes.len() as u64);
-        // SAFETY: as in `upload`; memory is written when it is taken.
+        // SAFETY: as in `upload`. Memory is written when it is taken.
         unsafe { pointer(&from).copy_to_nonoverlapping(bytes.as_mut_ptr(), bytes.len()) };
         Ok(())
     }
@@ -167,7 +167,7 @@ impl Device for EmulatedDevice {
         let name = CString::new(launch.kernel().name()).unwrap_or_default();
         let [x, y] = launch.grid();
         let (mut words, sizes): (Vec<u64>, Vec<u32>) = launch.arguments().iter().copied().map(Argument::word).unzip();
-        // The least significant byte comes first on every processor that has a card beside it.
+        // The least significant byte comes first on every processor with a card.
         let mut pointers: Vec<*mut c_void> = words.iter_mut().map(|word| std::ptr::from_mut(word).cast()).collect();
         let order = match self.order {
             ThreadOrder::Numbered => 0,

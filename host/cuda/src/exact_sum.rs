@@ -1,8 +1,8 @@
 //! The sum of a private step on a device.
 
-use crate::device::{Argument, Device, Launch};
+use crate::device::{Argument, CudaDevice, Launch};
 use crate::error::DeviceError;
-use crate::kernels::Kernel;
+use crate::kernels::CudaKernel;
 use crate::layout::{LANES, Layout, SumShape, TILE_THREADS};
 use crate::memory::DeviceMemory;
 use crate::scratch::{Chunk, Tables};
@@ -40,7 +40,7 @@ pub struct StepNoise<'a, const BLOCKS: usize> {
     pub expected_batch: u32,
 }
 
-/// Where a sum is in its step.
+/// The place of a sum in its step.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum State {
     Idle,
@@ -54,7 +54,7 @@ enum State {
 ///
 /// It charges nothing: whoever releases has charged the step before, and releases it once.
 pub struct ExactSum {
-    device: Arc<dyn Device>,
+    device: Arc<dyn CudaDevice>,
     layout: Layout,
     grid: Grid,
     tables: Tables,
@@ -72,7 +72,7 @@ impl ExactSum {
     /// # Errors
     ///
     /// The sizes do not fit each other, or the device has no room. Nothing is charged by then.
-    pub fn new(device: &Arc<dyn Device>, shape: &SumShape<'_>) -> Result<Self, DeviceError> {
+    pub fn new(device: &Arc<dyn CudaDevice>, shape: &SumShape<'_>) -> Result<Self, DeviceError> {
         let layout = Layout::new(shape)?;
         Ok(Self {
             tables: Tables::new(device, &layout)?,
@@ -114,7 +114,7 @@ impl ExactSum {
     /// Adds the samples of a chunk. Each of `gradients` has a row for each sample, in the order of the shape's parts. Rows that are not
     /// `present` add nothing, whatever is in them.
     ///
-    /// Returns the norm of each row; `None` if it is not present, or if its squared norm is not a finite f32: then it added nothing. Norms
+    /// Returns the norm of each row, or `None` if it is not present, or if its squared norm is not a finite f32: then it added nothing. Norms
     /// are as secret as the samples.
     ///
     /// # Errors
@@ -156,7 +156,7 @@ impl ExactSum {
     ///
     /// # Errors
     ///
-    /// No step was begun, or it was released, or an error came before; the noise is of another grid; or the device failed. Nothing of the step
+    /// No step was begun, it was released, an error came before, the noise is of another grid, or the device failed. Nothing of the step
     /// can be released after an error.
     pub fn release<const BLOCKS: usize>(
         &mut self,
@@ -212,10 +212,10 @@ impl ExactSum {
             Argument::Narrow(*rows),
             chunk.lanes.argument(),
         ];
-        self.launch(Kernel::NormLanes, (u64::from(*blocks) * LANES, *rows), THREADS, &lanes)?;
+        self.launch(CudaKernel::NormLanes, (u64::from(*blocks) * LANES, *rows), THREADS, &lanes)?;
         let count = u64::from(*blocks) * u64::from(*rows);
         let totals = [chunk.lanes.argument(), Argument::Wide(count), chunk.totals.argument()];
-        self.launch(Kernel::NormTotals, (count, 1), THREADS, &totals)?;
+        self.launch(CudaKernel::NormTotals, (count, 1), THREADS, &totals)?;
         let segments = measured + clipped;
         let sums = [
             chunk.totals.argument(),
@@ -226,7 +226,7 @@ impl ExactSum {
             chunk.norms.argument(),
         ];
         // Few threads that each take long: small blocks spread them over the card.
-        self.launch(Kernel::NormSums, (u64::from(segments) * u64::from(*rows), 1), 32, &sums)
+        self.launch(CudaKernel::NormSums, (u64::from(segments) * u64::from(*rows), 1), 32, &sums)
     }
 
     fn first_scales(&self, rule: AnyRule) -> Result<(), DeviceError> {
@@ -246,7 +246,7 @@ impl ExactSum {
             Argument::Float(gamma),
             chunk.scales.argument(),
         ];
-        self.launch(Kernel::ScaleFirst, (u64::from(*clipped) * u64::from(*rows), 1), THREADS, &arguments)
+        self.launch(CudaKernel::ScaleFirst, (u64::from(*clipped) * u64::from(*rows), 1), THREADS, &arguments)
     }
 
     /// Adds the rows, and those that exceed their bound again, with less, until none does.
@@ -275,9 +275,9 @@ impl ExactSum {
         ];
         for _ in 0..TRIES {
             let threads = u64::from(*tiles) * u64::from(TILE_THREADS);
-            self.launch(Kernel::AddRows, (threads, groups), TILE_THREADS, &add)?;
+            self.launch(CudaKernel::AddRows, (threads, groups), TILE_THREADS, &add)?;
             chunk.failed.clear()?;
-            self.launch(Kernel::ScaleNext, (u64::from(*clipped) * u64::from(*rows), 1), THREADS, &next)?;
+            self.launch(CudaKernel::ScaleNext, (u64::from(*clipped) * u64::from(*rows), 1), THREADS, &next)?;
             let mut failed = [0; 4];
             chunk.failed.download(&mut failed)?;
             if failed == [0; 4] {
@@ -323,11 +323,17 @@ impl ExactSum {
             Argument::Float(threshold / self.grid.unit() as f32 / noise.expected_batch as f32),
             self.released.argument(),
         ];
-        self.launch(Kernel::ReleaseChunks, (dim.div_ceil(CHUNK), 1), DRAWING_THREADS, &arguments)
+        self.launch(CudaKernel::ReleaseChunks, (dim.div_ceil(CHUNK), 1), DRAWING_THREADS, &arguments)
     }
 
     /// Calls a kernel with at least that many threads along the first axis, and blocks along the second.
-    fn launch(&self, kernel: Kernel, size: (u64, u32), block: u32, arguments: &[Argument]) -> Result<(), DeviceError> {
+    fn launch(
+        &self,
+        kernel: CudaKernel,
+        size: (u64, u32),
+        block: u32,
+        arguments: &[Argument],
+    ) -> Result<(), DeviceError> {
         let (threads, second) = size;
         let first = threads.div_ceil(block.into());
         let first = i32::try_from(first).map_err(|_| DeviceError::Shape("more threads than a card has"))? as u32;

@@ -3,7 +3,7 @@
 /// A kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-pub enum Kernel {
+pub enum CudaKernel {
     /// Sums of squares of lanes.
     NormLanes,
     /// Totals of blocks.
@@ -20,7 +20,7 @@ pub enum Kernel {
     ReleaseChunks,
 }
 
-impl Kernel {
+impl CudaKernel {
     /// All kernels.
     pub const ALL: [Self; 7] = [
         Self::NormLanes,

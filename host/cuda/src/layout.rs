@@ -42,7 +42,7 @@ struct Segment {
 pub(crate) struct Layout {
     pub(crate) dim: usize,
     pub(crate) rows: u32,
-    /// Segments that are measured and not clipped; they come first.
+    /// Segments that are measured and not clipped. They come first.
     pub(crate) measured: u32,
     pub(crate) clipped: u32,
     pub(crate) blocks: u32,
@@ -179,11 +179,11 @@ impl Starts {
         Self(starts)
     }
 
-    /// Cuts coordinates where a tensor ends and after `most` of them.
+    /// Cuts coordinates at the end of a tensor and after `most` of them.
     fn pieces(&self, coordinates: Range<usize>, most: usize) -> impl Iterator<Item = Piece> + '_ {
         let mut first = coordinates.start;
         std::iter::from_fn(move || {
-            // The last tensor that starts at or before; empty ones start where the next does.
+            // The last tensor that starts at or before. An empty tensor starts with the next.
             let part = self.0.partition_point(|start| *start <= first).checked_sub(1)?;
             let (start, end) = (self.0.get(part)?, self.0.get(part + 1)?);
             let len = (end - first).min(most).min(coordinates.end.saturating_sub(first));

@@ -9,18 +9,22 @@ mod memory;
 mod scratch;
 mod tensor;
 
+#[cfg(feature = "cuda")]
+mod card;
 #[cfg(any(test, feature = "emulated"))]
 mod emulated;
 
 #[cfg(test)]
 mod tests;
 
-pub use device::{Allocation, Argument, Device, Launch, Span};
+#[cfg(feature = "cuda")]
+pub use card::Card;
+pub use device::{Allocation, Argument, CudaDevice, Launch, Span};
 #[cfg(any(test, feature = "emulated"))]
 pub use emulated::{EmulatedDevice, ThreadOrder};
 pub use error::DeviceError;
 pub use exact_sum::{ExactSum, StepNoise};
-pub use kernels::{Kernel, cuda_source, emulated_source};
+pub use kernels::{CudaKernel, cuda_source, emulated_source};
 pub use layout::SumShape;
 pub use memory::DeviceMemory;
 pub use tensor::DeviceTensor;

@@ -1,13 +1,13 @@
 //! Memory of a device that is wiped when it is dropped.
 
-use crate::device::{Allocation, Argument, Device, Span};
+use crate::device::{Allocation, Argument, CudaDevice, Span};
 use crate::error::DeviceError;
 use std::fmt;
 use std::sync::Arc;
 
 /// Memory of a device. Dropping it wipes it, unless the device fails.
 pub struct DeviceMemory {
-    device: Arc<dyn Device>,
+    device: Arc<dyn CudaDevice>,
     /// Always there, but while it is dropped.
     allocation: Option<Allocation>,
     bytes: u64,
@@ -19,7 +19,7 @@ impl DeviceMemory {
     /// # Errors
     ///
     /// The device has no room, or failed.
-    pub fn zeros(device: &Arc<dyn Device>, bytes: u64) -> Result<Self, DeviceError> {
+    pub fn zeros(device: &Arc<dyn CudaDevice>, bytes: u64) -> Result<Self, DeviceError> {
         // A device may have no empty memory.
         let allocation = device.allocate(bytes.max(1))?;
         let memory = Self { device: Arc::clone(device), allocation: Some(allocation), bytes };
@@ -32,7 +32,7 @@ impl DeviceMemory {
     /// # Errors
     ///
     /// The device has no room, or failed.
-    pub fn of(device: &Arc<dyn Device>, bytes: &[u8]) -> Result<Self, DeviceError> {
+    pub fn of(device: &Arc<dyn CudaDevice>, bytes: &[u8]) -> Result<Self, DeviceError> {
         let memory = Self::zeros(device, bytes.len() as u64)?;
         memory.upload(bytes)?;
         Ok(memory)

@@ -1,6 +1,6 @@
-//! What a sum needs on the device beside its words: the tables, and memory for a chunk.
+//! Memory of a sum on the device, other than its words: the tables, and what a chunk needs.
 
-use crate::device::Device;
+use crate::device::CudaDevice;
 use crate::error::DeviceError;
 use crate::layout::{LANES, Layout};
 use crate::memory::DeviceMemory;
@@ -16,7 +16,7 @@ pub(crate) struct Tables {
 }
 
 impl Tables {
-    pub(crate) fn new(device: &Arc<dyn Device>, layout: &Layout) -> Result<Self, DeviceError> {
+    pub(crate) fn new(device: &Arc<dyn CudaDevice>, layout: &Layout) -> Result<Self, DeviceError> {
         Ok(Self {
             lens: DeviceMemory::of(device, &layout.lens)?,
             block_pieces: DeviceMemory::of(device, &layout.block_pieces)?,
@@ -42,7 +42,7 @@ pub(crate) struct Chunk {
 const SCALE_BYTES: u64 = 24;
 
 impl Chunk {
-    pub(crate) fn new(device: &Arc<dyn Device>, layout: &Layout) -> Result<Self, DeviceError> {
+    pub(crate) fn new(device: &Arc<dyn CudaDevice>, layout: &Layout) -> Result<Self, DeviceError> {
         let rows = u64::from(layout.rows);
         let totals = u64::from(layout.blocks) * rows * 4;
         Ok(Self {

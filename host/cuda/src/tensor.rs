@@ -22,8 +22,8 @@ impl<'a> DeviceTensor<'a> {
     ///
     /// # Safety
     ///
-    /// For as long as this value or a copy of it is used, the device that it is given to may read that many floats there, the address is a
-    /// multiple of 4, and nothing writes to them. What was asked of another stream to write them is done.
+    /// While this value or a copy of it is used, the device that it is given to may read that many floats there, and nothing writes to
+    /// them. The address is a multiple of 4. The stream that wrote the floats has finished.
     #[must_use]
     pub unsafe fn from_raw(address: u64, floats: u64) -> Self {
         Self { address, floats, owner: PhantomData }

@@ -1,5 +1,7 @@
 //! The kernels as C++ against `damper-core` and against slow references.
 
+#[cfg(feature = "cuda")]
+mod card;
 mod faults;
 mod gradients;
 mod noise;
@@ -9,14 +11,14 @@ mod sums;
 mod table;
 mod wiping;
 
-use crate::{Device, DeviceError, EmulatedDevice, ThreadOrder};
+use crate::{CudaDevice, DeviceError, EmulatedDevice, ThreadOrder};
 use std::sync::Arc;
 
-/// What `DAMPER_REQUIRE` names to make a missing C++ compiler a failure.
+/// The need that `DAMPER_REQUIRE` names to make a missing C++ compiler a failure.
 const NEED: &str = "c++";
 
-/// An emulated device; nothing, and a line that says so, if no C++ compiler is here.
-fn device(order: ThreadOrder) -> Option<Arc<dyn Device>> {
+/// An emulated device. Prints a line and returns nothing if no C++ compiler is here.
+fn device(order: ThreadOrder) -> Option<Arc<dyn CudaDevice>> {
     match EmulatedDevice::new(order, u64::MAX) {
         Ok(device) => Some(Arc::new(device)),
         Err(DeviceError::NoDevice(why)) => {

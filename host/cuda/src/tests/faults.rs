@@ -1,15 +1,13 @@
 //! Faults planted in the kernels: the comparisons of the other tests see each of them.
 
-use super::sums::{Case, case};
+use super::sums::cases;
 use super::{NEED, noise, wiping};
-use crate::{Device, DeviceError, EmulatedDevice, emulated_source};
+use crate::{CudaDevice, DeviceError, EmulatedDevice, emulated_source};
 use damper_core::noise::ChaCha20;
-use proptest::strategy::{Strategy as _, ValueTree as _};
-use proptest::test_runner::TestRunner;
 use std::sync::Arc;
 
-/// A device whose kernels have `after` in place of `before`; nothing if no C++ compiler is here.
-fn faulty(before: &str, after: &str) -> Option<Arc<dyn Device>> {
+/// A device whose kernels have `after` in place of `before`. Returns nothing if no C++ compiler is here.
+fn faulty(before: &str, after: &str) -> Option<Arc<dyn CudaDevice>> {
     let source = emulated_source();
     assert_eq!(source.matches(before).count(), 1, "{before}");
     match EmulatedDevice::of_source(&source.replace(before, after)) {
@@ -24,8 +22,7 @@ fn faulty(before: &str, after: &str) -> Option<Arc<dyn Device>> {
 
 #[test]
 fn faults_of_the_sum_are_seen() {
-    let mut runner = TestRunner::deterministic();
-    let cases: Vec<Case> = (0..150).map(|_| case(1500).new_tree(&mut runner).unwrap().current()).collect();
+    let cases = cases(150, 1500);
     for (before, after) in [
         // A wrong lane, fold, block and precision.
         ("(lane - piece.at) % LANES", "lane"),

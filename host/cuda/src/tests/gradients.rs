@@ -1,4 +1,4 @@
-//! Gradients of samples: ordinary ones, and those that break a careless sum.
+//! Gradients of samples: ordinary gradients, and those that break a careless sum.
 
 use damper_testing::Random;
 
@@ -14,7 +14,7 @@ pub(super) fn gradient(kind: usize, dim: usize, random: &mut Random) -> Vec<f32>
     match kind {
         0 => put(f32::NAN),
         1 => put(f32::NEG_INFINITY),
-        // Its square is no f32.
+        // Its square is not an f32.
         2 => put(1e30),
         // Its square is one.
         3 => put(-1e18),

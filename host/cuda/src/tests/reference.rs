@@ -1,4 +1,4 @@
-//! What a sample adds, computed slowly and plainly.
+//! The contribution of a sample, computed slowly and plainly.
 
 use damper_core::clip::{AnyRule, Clip as _, Layer};
 

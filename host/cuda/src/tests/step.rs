@@ -2,7 +2,7 @@
 
 use super::device;
 use super::sums::upload;
-use crate::{DeviceTensor, ExactSum, StepNoise, SumShape, ThreadOrder};
+use crate::{CudaDevice, DeviceTensor, ExactSum, StepNoise, SumShape, ThreadOrder};
 use damper_access::Unreleased;
 use damper_core::accounting::Ledger;
 use damper_core::clip::{AnyRule, FlatL2};
@@ -15,6 +15,7 @@ use damper_core::schedule::Constant;
 use damper_core::step::{PrivateStep, Slots, StepState};
 use damper_core::threshold::Fixed;
 use damper_testing::Random;
+use std::sync::Arc;
 
 const PARTS: [usize; 3] = [700, 1, 299];
 const DIM: usize = 1000;
@@ -36,7 +37,7 @@ fn step() -> Step {
     .unwrap()
 }
 
-/// The gradients of a step's samples; one of them is not finite.
+/// The gradients of a step's samples. One of them is not finite.
 fn samples(step: usize) -> Vec<Vec<f32>> {
     let mut random = Random(step as u64);
     let mut samples: Vec<Vec<f32>> = (0..2 * ROWS - 1).map(|_| (0..DIM).map(|_| random.signed()).collect()).collect();
@@ -59,16 +60,14 @@ fn train(
     params
 }
 
-// The device sums and draws; the released mean goes through the filter and optimizer of the core.
-#[test]
-fn steps_move_parameters_as_in_core() {
-    let Some(device) = device(ThreadOrder::Shuffled(1)) else { return };
+// The device sums and draws. The released mean goes through the filter and optimizer of the core.
+pub(super) fn check(device: &Arc<dyn CudaDevice>) {
     let expected = train(|_, number, mut open, params, generator| {
         samples(number).iter().for_each(|grad| open.add(grad).unwrap());
         open.finish(params, generator).unwrap();
     });
     let shape = SumShape { parts: &PARTS, rows: ROWS, layers: None, grid: Grid::new(16).unwrap() };
-    let mut sum = ExactSum::new(&device, &shape).unwrap();
+    let mut sum = ExactSum::new(device, &shape).unwrap();
     let moved = train(|step, number, open, params, generator| {
         sum.begin(open.clip(), AnyRule::Flat).unwrap();
         for chunk in samples(number).chunks(ROWS) {
@@ -80,7 +79,7 @@ fn steps_move_parameters_as_in_core() {
             let memory = PARTS.map(|len| {
                 let columns = at..at + len;
                 at += len;
-                upload(&device, &rows, columns)
+                upload(device, &rows, columns)
             });
             let tensors = memory.each_ref().map(DeviceTensor::of);
             let norms = sum.add_chunk(&tensors, &present, Unreleased::claim()).unwrap();
@@ -107,4 +106,11 @@ fn steps_move_parameters_as_in_core() {
     let bits = |params: &[f32]| params.iter().map(|x| x.to_bits()).collect::<Vec<_>>();
     assert_eq!(bits(&moved), bits(&expected));
     assert!(moved.iter().any(|x| *x != 0.5));
+}
+
+#[test]
+fn steps_move_parameters_as_in_core() {
+    if let Some(device) = device(ThreadOrder::Shuffled(1)) {
+        check(&device);
+    }
 }

@@ -2,13 +2,15 @@
 
 use super::gradients::{KINDS, gradient};
 use super::{device, reference};
-use crate::{Device, DeviceMemory, DeviceTensor, ExactSum, SumShape, ThreadOrder};
+use crate::{CudaDevice, DeviceMemory, DeviceTensor, ExactSum, SumShape, ThreadOrder};
 use damper_access::Unreleased;
 use damper_core::clip::{AnyRule, Automatic, Clip, FlatL2, Layer, Layers, PerLayer};
 use damper_core::grid::Grid;
 use damper_core::private::SumWord;
 use damper_testing::Random;
 use proptest::prelude::*;
+use proptest::strategy::ValueTree as _;
+use proptest::test_runner::TestRunner;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -36,7 +38,7 @@ impl Case {
     }
 
     /// Norms and sum of the device.
-    pub(super) fn on_device(&self, device: &Arc<dyn Device>) -> (Vec<Option<f32>>, Vec<i64>) {
+    pub(super) fn on_device(&self, device: &Arc<dyn CudaDevice>) -> (Vec<Option<f32>>, Vec<i64>) {
         let rows = self.rows();
         let layers = self.layers.as_ref().map(|layers| Layers::new(layers).unwrap());
         let grid = Grid::new(self.bits).unwrap();
@@ -99,7 +101,7 @@ impl Case {
     }
 
     /// Compares the device with the slow sum, and with `damper-core` if its norms have the same order of sums.
-    pub(super) fn check(&self, device: &Arc<dyn Device>) -> Result<(), TestCaseError> {
+    pub(super) fn check(&self, device: &Arc<dyn CudaDevice>) -> Result<(), TestCaseError> {
         let (norms, sum) = self.on_device(device);
         let bits = |norms: &[Option<f32>]| norms.iter().map(|norm| norm.map(f32::to_bits)).collect::<Vec<_>>();
         let (slow_norms, slow_sum) = self.slowly();
@@ -115,7 +117,7 @@ impl Case {
 }
 
 /// The columns of a chunk that are one tensor.
-pub(super) fn upload(device: &Arc<dyn Device>, rows: &[impl AsRef<[f32]>], columns: Range<usize>) -> DeviceMemory {
+pub(super) fn upload(device: &Arc<dyn CudaDevice>, rows: &[impl AsRef<[f32]>], columns: Range<usize>) -> DeviceMemory {
     let floats = rows.iter().flat_map(|row| &row.as_ref()[columns.clone()]);
     DeviceMemory::of(device, &floats.flat_map(|x| x.to_le_bytes()).collect::<Vec<_>>()).unwrap()
 }
@@ -139,7 +141,7 @@ fn cut(dim: usize, seed: u64) -> Vec<Layer> {
     layers
 }
 
-pub(super) fn case(most: usize) -> impl Strategy<Value = Case> {
+fn case(most: usize) -> impl Strategy<Value = Case> {
     let parts = prop::collection::vec(prop_oneof![0..most, 0..9usize], 1..6);
     let kinds = prop::collection::vec((0..KINDS, prop::bool::weighted(0.8)), 1..6);
     let threshold = prop_oneof![Just(1f32), Just(0.37), Just(1e-28), Just(1e6)];
@@ -154,6 +156,12 @@ pub(super) fn case(most: usize) -> impl Strategy<Value = Case> {
             Case { parts, kinds, present, layers, bits, threshold, rule, seed }
         },
     )
+}
+
+/// The same cases each time.
+pub(super) fn cases(count: usize, most: usize) -> Vec<Case> {
+    let mut runner = TestRunner::deterministic();
+    (0..count).map(|_| case(most).new_tree(&mut runner).unwrap().current()).collect()
 }
 
 proptest! {
@@ -200,7 +208,7 @@ fn many_rows_do_not_overflow() {
 
 // A sample whose squares underflow shrinks many times, so that the order of the loop shows.
 #[test]
-fn samples_that_underflow_shrink_until_they_fit() {
+fn underflowed_samples_shrink_to_fit() {
     let Some(device) = device(ThreadOrder::Numbered) else { return };
     let rule = AnyRule::Automatic(Automatic::new(1e-18).unwrap());
     let case = Case {

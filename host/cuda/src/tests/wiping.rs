@@ -1,8 +1,8 @@
-//! What is wiped, and the order of calls.
+//! Tests of wiping and of the order of calls.
 
 use super::{NEED, device};
 use crate::{
-    Device, DeviceError, DeviceMemory, DeviceTensor, EmulatedDevice, ExactSum, StepNoise, SumShape, ThreadOrder,
+    CudaDevice, DeviceError, DeviceMemory, DeviceTensor, EmulatedDevice, ExactSum, StepNoise, SumShape, ThreadOrder,
 };
 use damper_access::Unreleased;
 use damper_core::clip::AnyRule;
@@ -16,7 +16,7 @@ fn grid() -> Grid {
     Grid::new(16).unwrap()
 }
 
-fn sum(device: &Arc<dyn Device>) -> Result<ExactSum, DeviceError> {
+fn sum(device: &Arc<dyn CudaDevice>) -> Result<ExactSum, DeviceError> {
     ExactSum::new(device, &SumShape { parts: &[DIM], rows: 2, layers: None, grid: grid() })
 }
 
@@ -46,7 +46,7 @@ fn secrets(sum: &ExactSum) -> [(&'static str, &DeviceMemory); 8] {
 }
 
 /// A sum of two samples that are not zeros.
-fn filled(device: &Arc<dyn Device>) -> ExactSum {
+fn filled(device: &Arc<dyn CudaDevice>) -> ExactSum {
     let mut sum = sum(device).unwrap();
     let grads: Vec<u8> = (0..2 * DIM).flat_map(|i| (i as f32).to_le_bytes()).collect();
     let grads = DeviceMemory::of(device, &grads).unwrap();
@@ -60,14 +60,14 @@ fn filled(device: &Arc<dyn Device>) -> ExactSum {
 }
 
 /// Names what is not wiped after a release.
-pub(super) fn check(device: &Arc<dyn Device>) -> Result<(), &'static str> {
+pub(super) fn check(device: &Arc<dyn CudaDevice>) -> Result<(), &'static str> {
     let (mut sum, generator) = (filled(device), ChaCha20::simulation(1));
     sum.release(&noise(&generator, 16), Unreleased::claim()).unwrap();
     secrets(&sum).into_iter().find(|(_, memory)| !is_zero(memory)).map_or(Ok(()), |(name, _)| Err(name))
 }
 
 /// The same of the sum alone, once the kernel has released it and before the host wipes anything.
-pub(super) fn check_drawn(device: &Arc<dyn Device>) -> Result<(), &'static str> {
+pub(super) fn check_drawn(device: &Arc<dyn CudaDevice>) -> Result<(), &'static str> {
     let (sum, generator) = (filled(device), ChaCha20::simulation(1));
     sum.draw(&noise(&generator, 16), 1.0, Unreleased::claim()).unwrap();
     if is_zero(&sum.sum) { Ok(()) } else { Err("sum") }
@@ -105,14 +105,14 @@ fn calls_out_of_order_are_errors() {
     assert!(matches!(sum.add_chunk(&grads, &[true; 2], access), Err(DeviceError::Order(_))));
 }
 
-// A device without room says so when the sum is made, and keeps nothing.
+// A device without room fails when the sum is made, and keeps nothing.
 #[test]
 fn missing_room_is_an_error_before_the_step() {
     let emulated = match EmulatedDevice::new(ThreadOrder::Numbered, 10_000) {
         Ok(emulated) => Arc::new(emulated),
         Err(why) => return damper_testing::skip(NEED, why),
     };
-    let device: Arc<dyn Device> = Arc::clone(&emulated) as _;
+    let device: Arc<dyn CudaDevice> = Arc::clone(&emulated) as _;
     assert!(matches!(sum(&device).err(), Some(DeviceError::NoMemory { .. })));
     assert_eq!(emulated.blocks(), 0);
     let tiny = SumShape { parts: &[5], rows: 2, layers: None, grid: grid() };

@@ -1,0 +1,186 @@
+//! A CUDA card, through the driver's library, which is looked for when a program runs.
+
+mod compile;
+
+pub(crate) use compile::cubin;
+
+use crate::device::{Allocation, Argument, CudaDevice, Launch, Span};
+use crate::error::DeviceError;
+use crate::kernels::CudaKernel;
+use cudarc::driver::result::{self, DriverError};
+use cudarc::driver::sys;
+use std::ffi::{CString, c_void};
+
+/// A card with the kernels, in the context that onnxruntime uses too, and a stream on which all calls are made in order.
+pub struct Card {
+    device: sys::CUdevice,
+    context: sys::CUcontext,
+    stream: sys::CUstream,
+    module: sys::CUmodule,
+    /// In the order of [`CudaKernel::ALL`].
+    functions: Vec<sys::CUfunction>,
+    architecture: String,
+}
+
+// SAFETY: the driver's handles may be used from any thread, and each call makes the context current in its thread first.
+unsafe impl Send for Card {}
+// SAFETY: as above. The driver orders the calls of threads on one stream.
+unsafe impl Sync for Card {}
+
+impl Card {
+    /// The card of this number. Compiles the kernels for it, once a process.
+    ///
+    /// # Errors
+    ///
+    /// NVIDIA's driver or NVRTC is not on this machine, the machine has not so many cards, or the kernels do not compile.
+    pub fn open(number: u32) -> Result<Self, DeviceError> {
+        // The bindings panic if they do not find their library, so they are asked first.
+        // SAFETY: loading the driver's library runs its constructors, as for every program that uses it.
+        if !unsafe { sys::is_culib_present() } {
+            return Err(DeviceError::NoLibrary("libcuda"));
+        }
+        result::init().map_err(|error| failed("cuInit", error))?;
+        let count = result::device::get_count().map_err(|error| failed("cuDeviceGetCount", error))?;
+        let ordinal = i32::try_from(number).ok().filter(|number| *number < count);
+        let ordinal = ordinal.ok_or_else(|| DeviceError::NoDevice(format!("card {number} of {count}")))?;
+        let device = result::device::get(ordinal).map_err(|error| failed("cuDeviceGet", error))?;
+        let architecture = architecture(device)?;
+        let cubin = cubin(&architecture)?;
+        // SAFETY: the device is one that the driver has just given.
+        let context = unsafe { result::primary_ctx::retain(device) }
+            .map_err(|error| failed("cuDevicePrimaryCtxRetain", error))?;
+        let (stream, module) = (std::ptr::null_mut(), std::ptr::null_mut());
+        let mut card = Self { device, context, stream, module, functions: Vec::new(), architecture };
+        card.enter()?;
+        card.stream = result::stream::create(result::stream::StreamKind::NonBlocking)
+            .map_err(|error| failed("cuStreamCreate", error))?;
+        // SAFETY: the image is what NVRTC made.
+        card.module = unsafe { result::module::load_data(cubin.as_ptr().cast()) }
+            .map_err(|error| failed("cuModuleLoadData", error))?;
+        for kernel in CudaKernel::ALL {
+            let name = CString::new(kernel.name()).unwrap_or_default();
+            // SAFETY: the module is loaded.
+            let function = unsafe { result::module::get_function(card.module, name) };
+            card.functions.push(function.map_err(|error| failed("cuModuleGetFunction", error))?);
+        }
+        Ok(card)
+    }
+
+    /// Its architecture, as `sm_90`.
+    #[must_use]
+    pub fn architecture(&self) -> &str {
+        &self.architecture
+    }
+
+    /// Makes the context this thread's.
+    fn enter(&self) -> Result<(), DeviceError> {
+        // SAFETY: the context is retained until this is dropped.
+        unsafe { result::ctx::set_current(self.context) }.map_err(|error| failed("cuCtxSetCurrent", error))
+    }
+}
+
+fn architecture(device: sys::CUdevice) -> Result<String, DeviceError> {
+    use sys::CUdevice_attribute::{
+        CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+    };
+    let get = |attribute| {
+        // SAFETY: the device is one that the driver has given.
+        unsafe { result::device::get_attribute(device, attribute) }
+            .map_err(|error| failed("cuDeviceGetAttribute", error))
+    };
+    let (major, minor) =
+        (get(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?, get(CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?);
+    Ok(format!("sm_{major}{minor}"))
+}
+
+fn failed(call: &'static str, DriverError(code): DriverError) -> DeviceError {
+    DeviceError::Call { call, code: format!("{code:?}") }
+}
+
+impl CudaDevice for Card {
+    fn allocate(&self, bytes: u64) -> Result<Allocation, DeviceError> {
+        self.enter()?;
+        let no_memory = DeviceError::NoMemory { bytes };
+        let Ok(size) = usize::try_from(bytes) else { return Err(no_memory) };
+        // SAFETY: the block is owned by the allocation, and freed with it alone.
+        match unsafe { result::malloc_sync(size) } {
+            Ok(address) => Ok(Allocation::new(address, bytes)),
+            Err(DriverError(sys::CUresult::CUDA_ERROR_OUT_OF_MEMORY)) => Err(no_memory),
+            Err(error) => Err(failed("cuMemAlloc", error)),
+        }
+    }
+
+    fn free(&self, allocation: Allocation) {
+        if self.enter().is_ok() {
+            // SAFETY: an allocation is the owner of its block, and freeing waits for what uses it.
+            let _ = unsafe { result::free_sync(allocation.address()) };
+        }
+    }
+
+    fn upload(&self, to: Span<'_>, bytes: &[u8]) -> Result<(), DeviceError> {
+        assert_eq!(to.bytes(), bytes.len() as u64);
+        self.enter()?;
+        // SAFETY: a span lies within memory that is alive, as long as the source, which outlives the copy.
+        unsafe { result::memcpy_htod_async(to.address(), bytes, self.stream) }
+            .map_err(|error| failed("cuMemcpyHtoDAsync", error))?;
+        self.synchronize()
+    }
+
+    fn download(&self, from: Span<'_>, bytes: &mut [u8]) -> Result<(), DeviceError> {
+        assert_eq!(from.bytes(), bytes.len() as u64);
+        self.enter()?;
+        // SAFETY: as in `upload`.
+        unsafe { result::memcpy_dtoh_async(bytes, from.address(), self.stream) }
+            .map_err(|error| failed("cuMemcpyDtoHAsync", error))?;
+        self.synchronize()
+    }
+
+    fn clear(&self, span: Span<'_>) -> Result<(), DeviceError> {
+        self.enter()?;
+        if span.bytes() == 0 {
+            return Ok(());
+        }
+        // SAFETY: a span lies within memory that is alive.
+        unsafe { result::memset_d8_async(span.address(), 0, span.bytes() as usize, self.stream) }
+            .map_err(|error| failed("cuMemsetD8Async", error))
+    }
+
+    fn launch(&self, launch: &Launch<'_>) -> Result<(), DeviceError> {
+        self.enter()?;
+        let name = launch.kernel().name();
+        let place = CudaKernel::ALL.iter().position(|kernel| *kernel == launch.kernel());
+        let Some(function) = place.and_then(|place| self.functions.get(place)) else {
+            return Err(DeviceError::Call { call: name, code: "no such kernel".into() });
+        };
+        let mut words: Vec<u64> = launch.arguments().iter().map(|argument| Argument::word(*argument).0).collect();
+        let mut pointers: Vec<*mut c_void> = words.iter_mut().map(|word| std::ptr::from_mut(word).cast()).collect();
+        let [x, y] = launch.grid();
+        let block = (launch.block(), 1, 1);
+        // SAFETY: a `Launch` is made in this crate alone, with the kernel's arguments, and its memory is alive until it was freed, which waits for
+        // this call. The driver copies the arguments before it returns.
+        unsafe { result::launch_kernel(*function, (x, y, 1), block, 0, self.stream, &mut pointers) }
+            .map_err(|error| failed(name, error))
+    }
+
+    fn synchronize(&self) -> Result<(), DeviceError> {
+        self.enter()?;
+        // SAFETY: the stream is this card's.
+        unsafe { result::stream::synchronize(self.stream) }.map_err(|error| failed("cuStreamSynchronize", error))
+    }
+}
+
+impl Drop for Card {
+    fn drop(&mut self) {
+        if self.enter().is_ok() && !self.stream.is_null() {
+            // SAFETY: the stream is this card's, and nobody else has it. What was asked of it is done first.
+            let _ =
+                unsafe { result::stream::synchronize(self.stream).and_then(|()| result::stream::destroy(self.stream)) };
+        }
+        if !self.module.is_null() {
+            // SAFETY: it was loaded once, and nothing uses its functions any more.
+            let _ = unsafe { result::module::unload(self.module) };
+        }
+        // SAFETY: it was retained once.
+        let _ = unsafe { result::primary_ctx::release(self.device) };
+    }
+}
