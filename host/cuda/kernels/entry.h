@@ -52,6 +52,7 @@ extern "C" int damper_emulate(const char *name, u32 grid_x, u32 grid_y, u32 bloc
     CASE(scale_first)
     CASE(scale_next)
     CASE(add_rows)
+    CASE(fingerprint)
     CASE(release_chunks)
     return 1;
 }

@@ -28,6 +28,8 @@ const TRIES: u32 = 32;
 /// Coordinates that share one address of noise.
 const CHUNK: u64 = damper_core::noise::CHUNK as u64;
 
+const SIZES: DeviceError = DeviceError::Shape("a chunk of other sizes");
+
 /// The noise of a step.
 pub struct StepNoise<'a, const BLOCKS: usize> {
     /// The mechanism, on the grid of the sum.
@@ -129,19 +131,11 @@ impl ExactSum {
         let State::Adding { rule, .. } = self.state else {
             return Err(DeviceError::Order("a chunk without a step"));
         };
-        let rows = u64::from(self.layout.rows);
-        let lens = self
-            .layout
-            .lens
-            .chunks_exact(8)
-            .map(|len| len.iter().rev().fold(0, |len, byte| len << 8 | u64::from(*byte)));
-        let fit = gradients.iter().zip(lens).all(|(tensor, len)| tensor.floats >= rows * len);
-        if !fit || gradients.len() * 8 != self.layout.lens.len() || present.len() as u64 != rows {
-            return Err(DeviceError::Shape("a chunk of other sizes"));
+        if present.len() != self.layout.rows as usize {
+            return Err(SIZES);
         }
         let state = std::mem::replace(&mut self.state, State::Broken);
-        let addresses: Vec<u8> = gradients.iter().flat_map(|tensor| tensor.address.to_le_bytes()).collect();
-        self.chunk.parts.upload(&addresses)?;
+        self.upload_parts(gradients)?;
         self.chunk.present.upload(&present.iter().map(|present| u8::from(*present)).collect::<Vec<_>>())?;
         self.measure()?;
         self.first_scales(rule)?;
@@ -180,6 +174,33 @@ impl ExactSum {
         Ok(())
     }
 
+    /// A number for each row of the gradients of a chunk, which other bits give another number. To see whether a sample's gradient has the same
+    /// bits in any row and beside any others; of samples that are nobody's, for the numbers tell what a gradient is.
+    ///
+    /// # Errors
+    ///
+    /// The sizes do not fit, or the device failed.
+    pub fn fingerprints(&mut self, gradients: &[DeviceTensor<'_>], _: Unreleased) -> Result<Vec<u64>, DeviceError> {
+        self.state = State::Idle;
+        self.upload_parts(gradients)?;
+        let Self { tables, chunk, layout: Layout { rows, tiles, .. }, .. } = &*self;
+        chunk.prints.clear()?;
+        let arguments = [
+            chunk.parts.argument(),
+            tables.lens.argument(),
+            tables.tile_pieces.argument(),
+            Argument::Narrow(*rows),
+            chunk.prints.argument(),
+        ];
+        let threads = u64::from(*tiles) * u64::from(TILE_THREADS);
+        self.launch(CudaKernel::Fingerprint, (threads, *rows), TILE_THREADS, &arguments)?;
+        let mut bytes = vec![0; *rows as usize * 8];
+        chunk.prints.download(&mut bytes)?;
+        let prints = bytes.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect();
+        chunk.prints.clear()?;
+        Ok(prints)
+    }
+
     /// Copies the released mean.
     ///
     /// # Errors
@@ -198,6 +219,18 @@ impl ExactSum {
             *out = f32::from_le_bytes(*bytes);
         }
         Ok(())
+    }
+
+    /// Tells the kernels where the gradients of a chunk are.
+    fn upload_parts(&self, gradients: &[DeviceTensor<'_>]) -> Result<(), DeviceError> {
+        let rows = u64::from(self.layout.rows);
+        let lens = self.layout.lens.as_chunks().0.iter().map(|len| u64::from_le_bytes(*len));
+        let fit = gradients.iter().zip(lens).all(|(tensor, len)| tensor.floats >= rows * len);
+        if !fit || gradients.len() * 8 != self.layout.lens.len() {
+            return Err(SIZES);
+        }
+        let addresses: Vec<u8> = gradients.iter().flat_map(|tensor| tensor.address.to_le_bytes()).collect();
+        self.chunk.parts.upload(&addresses)
     }
 
     /// The norms of each row's segments.

@@ -16,19 +16,22 @@ pub enum CudaKernel {
     ScaleNext,
     /// Adds rows to the sum.
     AddRows,
+    /// Numbers that tell rows apart.
+    Fingerprint,
     /// Adds the noise, wipes the sum and writes the released mean.
     ReleaseChunks,
 }
 
 impl CudaKernel {
     /// All kernels.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::NormLanes,
         Self::NormTotals,
         Self::NormSums,
         Self::ScaleFirst,
         Self::ScaleNext,
         Self::AddRows,
+        Self::Fingerprint,
         Self::ReleaseChunks,
     ];
 
@@ -42,6 +45,7 @@ impl CudaKernel {
             Self::ScaleFirst => "scale_first",
             Self::ScaleNext => "scale_next",
             Self::AddRows => "add_rows",
+            Self::Fingerprint => "fingerprint",
             Self::ReleaseChunks => "release_chunks",
         }
     }
@@ -53,12 +57,13 @@ const CUDA: (&str, &str) = ("cuda.h", include_str!("../kernels/cuda.h"));
 const EMULATED: (&str, &str) = ("emulated.h", include_str!("../kernels/emulated.h"));
 const ENTRY: (&str, &str) = ("entry.h", include_str!("../kernels/entry.h"));
 /// The kernels, in an order in which each file uses what is before it.
-const FILES: [(&str, &str); 8] = [
+const FILES: [(&str, &str); 9] = [
     ("gaussian_table.h", include_str!("../kernels/gaussian_table.h")),
     ("layout.h", include_str!("../kernels/layout.h")),
     ("norm.cu", include_str!("../kernels/norm.cu")),
     ("scale.cu", include_str!("../kernels/scale.cu")),
     ("add.cu", include_str!("../kernels/add.cu")),
+    ("fingerprint.cu", include_str!("../kernels/fingerprint.cu")),
     ("chacha.cu", include_str!("../kernels/chacha.cu")),
     ("gaussian.cu", include_str!("../kernels/gaussian.cu")),
     ("release.cu", include_str!("../kernels/release.cu")),

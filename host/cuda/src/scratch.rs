@@ -36,6 +36,7 @@ pub(crate) struct Chunk {
     pub(crate) norms: DeviceMemory,
     pub(crate) scales: DeviceMemory,
     pub(crate) failed: DeviceMemory,
+    pub(crate) prints: DeviceMemory,
 }
 
 /// As `kernels/scale.cu` has it.
@@ -53,12 +54,13 @@ impl Chunk {
             norms: DeviceMemory::zeros(device, u64::from(layout.measured + layout.clipped) * rows * 4)?,
             scales: DeviceMemory::zeros(device, u64::from(layout.clipped) * rows * SCALE_BYTES)?,
             failed: DeviceMemory::zeros(device, 4)?,
+            prints: DeviceMemory::zeros(device, rows * 8)?,
         })
     }
 
     /// Writes zeros over what was computed from samples.
     pub(crate) fn wipe(&self) -> Result<(), DeviceError> {
-        [&self.lanes, &self.totals, &self.norms, &self.scales, &self.failed]
+        [&self.lanes, &self.totals, &self.norms, &self.scales, &self.failed, &self.prints]
             .into_iter()
             .try_for_each(DeviceMemory::clear)
     }

@@ -3,6 +3,7 @@
 #[cfg(feature = "cuda")]
 mod card;
 mod faults;
+mod fingerprints;
 mod gradients;
 mod noise;
 mod reference;

@@ -15,6 +15,7 @@ pub(crate) mod replaced;
 pub(crate) mod review;
 pub(crate) mod run;
 pub(crate) mod run_plan;
+pub(crate) mod sum_place;
 pub(crate) mod terms;
 pub(crate) mod tuning;
 pub(crate) mod warnings;

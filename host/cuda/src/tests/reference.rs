@@ -1,18 +1,11 @@
 //! The contribution of a sample, computed slowly and plainly.
 
 use damper_core::clip::{AnyRule, Clip as _, Layer};
+use damper_core::numerics::reduce::sum_of_squares;
 
-/// The norm by blocks of 1024 coordinates: lanes in f32, totals in f64. Not finite if it has none.
+/// The core's norm. Not finite if it has none.
 pub(super) fn norm(grad: &[f32]) -> f32 {
-    let mut total = 0f64;
-    for block in grad.chunks(1024) {
-        let mut l = [0f32; 8];
-        for (i, x) in block.iter().enumerate() {
-            l[i % 8] += x * x;
-        }
-        total += f64::from(((l[0] + l[4]) + (l[2] + l[6])) + ((l[1] + l[5]) + (l[3] + l[7])));
-    }
-    (total as f32).sqrt()
+    sum_of_squares([grad].into_iter()).sqrt()
 }
 
 fn divisor(rule: AnyRule, norm: f32, threshold: f32) -> f32 {

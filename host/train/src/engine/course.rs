@@ -16,6 +16,7 @@ mod step;
 mod steps;
 mod trajectory;
 
+pub(in crate::engine) use begin::{Files, begin};
 pub use begin::{observed, run, run_on, run_resumable};
 pub(in crate::engine) use settled::{Settled, Written};
 pub(crate) use trajectory::{Ending, Trajectory};

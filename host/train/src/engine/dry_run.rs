@@ -23,11 +23,17 @@ pub(crate) fn rehearse_on(run: &Run, backend: &dyn Backend) -> Result<Rehearsed,
     let (grad, prefixes) = graph_of(run);
     self_test(backend, grad, prefixes, run.model.physical_batch, &run.model.params)?;
     let rehearsed = of_gradients(run, backend)?;
+    check_evaluation(run, backend)?;
+    check_result(run)?;
+    Ok(rehearsed)
+}
+
+/// Loads the graph that held-out samples are evaluated by, if they are.
+pub(crate) fn check_evaluation(run: &Run, backend: &dyn Backend) -> Result<(), TrainError> {
     if let Some(split) = run.data.test.as_ref().filter(|_| run.config.test_metrics != TestMetrics::None) {
         Evaluator::new(backend, run, split)?;
     }
-    check_result(run)?;
-    Ok(rehearsed)
+    Ok(())
 }
 
 /// The part of a rehearsal that loads the run's own graph, for its own physical batch.

@@ -78,7 +78,7 @@ impl<'a> Ranks<'a> {
     }
 
     /// Returns true if there are others.
-    fn are_several(&self) -> bool {
+    pub(crate) fn are_several(&self) -> bool {
         self.group.size() > 1
     }
 

@@ -153,15 +153,31 @@ impl Made {
     }
 
     /// Every row of `width` numbers goes to the next row, and the last to the first.
-    fn rotate(&mut self, width: usize) {
+    pub(crate) fn rotate(&mut self, width: usize) {
         match self {
             Self::F32(values) => values.rotate_right(width),
             Self::I64(values) => values.rotate_right(width),
         }
     }
 
+    /// The first row of `width` numbers in all rows.
+    pub(crate) fn repeat_first(&mut self, width: usize) {
+        match self {
+            Self::F32(values) => (width..values.len()).for_each(|index| values[index] = values[index - width]),
+            Self::I64(values) => (width..values.len()).for_each(|index| values[index] = values[index - width]),
+        }
+    }
+
+    /// This number in all floats of rows 1, 3, 5 and so on.
+    pub(crate) fn fill_odd(&mut self, width: usize, value: f32) {
+        if let Self::F32(values) = self {
+            let rows = values.chunks_mut(width.max(1)).skip(1).step_by(2);
+            rows.for_each(|row| row.fill(value));
+        }
+    }
+
     /// Other numbers in rows 1, 3, 5 and so on.
-    fn replace_odd(&mut self, width: usize) {
+    pub(crate) fn replace_odd(&mut self, width: usize) {
         let odd = |index: &usize| index / width.max(1) % 2 == 1;
         match self {
             Self::F32(values) => {

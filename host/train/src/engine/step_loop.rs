@@ -9,8 +9,8 @@ use crate::engine::sampler::BatchSampler;
 use crate::engine::trained::{CorrelatedMechanism, Trained};
 use crate::engine::watched::{GradientWatch, Watched, WatchedState, WatchedThreshold, WatchedThresholdState};
 use crate::engine::worker::{
-    Accumulate, ClippedSums, GradientObserver, GradsAt, OUTPUTS, Opened, ParamLayout, PerSampleGradients, Point,
-    RunStep, SUMS, Sessions, Views,
+    Accumulate, ClippedSums, DeviceGradients, DeviceSession, GradientObserver, GradsAt, OUTPUTS, Opened, ParamLayout,
+    PerSampleGradients, Point, RunStep, SUMS, Sessions, Views,
 };
 use crate::{NoiseKind, Run, TrainConfig, TrainError};
 use damper_access::Unreleased;
@@ -80,14 +80,30 @@ pub fn graph_of(run: &Run) -> (&GradGraph, &'static [&'static str]) {
     }
 }
 
+/// The sessions of `run`.
+fn sessions<'a>(run: &'a Run, backend: &'a dyn Backend) -> Sessions<'a> {
+    let normalize = run.normalize.as_ref();
+    let (grad, split, rows, threads) = (&run.model.grad, &run.data.train, run.model.physical_batch, run.threads());
+    Sessions { backend, grad, split, rows, threads, normalize }
+}
+
+/// Goes the course of a run whose exact sum a device takes.
+pub(crate) fn go_on_device<C: StepLoop>(
+    run: &Run,
+    backend: &dyn Backend,
+    device: DeviceSession,
+    step_loop: C,
+) -> Result<C::End, TrainError> {
+    let sigma = run.price.terms.sigma_grid.expect("the noise of an exact sum is on a grid");
+    let mechanism = DiscreteGaussian::<i64>::new(Grid::new(run.config.grid_bits)?, sigma)?;
+    step_loop.go(mechanism, DeviceGradients::new(device, &sessions(run, backend))?)
+}
+
 /// Rehearses the run's graph on `backend`, loads it for each thread, and goes the course.
 pub fn go<C: StepLoop>(run: &Run, backend: &dyn Backend, step_loop: C) -> Result<C::End, TrainError> {
-    let rows = run.model.physical_batch;
-    let normalize = run.normalize.as_ref();
-    let (grad, split, threads) = (&run.model.grad, &run.data.train, run.threads());
-    let sessions = Sessions { backend, grad, split, rows, threads, normalize };
+    let sessions = sessions(run, backend);
     let (grad, prefixes) = graph_of(run);
-    self_test(backend, grad, prefixes, rows, &run.model.params)?;
+    self_test(backend, grad, prefixes, sessions.rows, &run.model.params)?;
     let continuous = || ContinuousGaussian::new(run.price.terms.multiplier);
     if let Some(correlated) = &run.price.terms.correlated {
         let workers = PerSampleGradients::new(&sessions)?;

@@ -1,7 +1,8 @@
 //! What is fixed before the first step.
 
 use super::settled::{Settled, Written};
-use crate::engine::dry_run::{check_result, of_gradients, rehearse_on};
+use crate::engine::device::{self, OpenDevice};
+use crate::engine::dry_run::{check_evaluation, check_result, of_gradients, rehearse_on};
 use crate::engine::generator;
 use crate::engine::normalize_release::{constants, normalized};
 use crate::engine::not_private;
@@ -10,6 +11,7 @@ use crate::engine::ranks::group::{Alone, Group, RankError};
 use crate::engine::ranks::{self, Ranks};
 use crate::engine::rehearsal::{Independence, Rehearsed};
 use crate::engine::step_loop;
+use crate::engine::worker::DeviceSession;
 use crate::plan::held_out::steps_between;
 use crate::state::checkpoint::{Checkpoint, Environment, Place};
 use crate::state::recording::{Beginning, Begun, Origin, Recording};
@@ -76,9 +78,30 @@ pub fn observed(
     run: &Run,
     group: &dyn Group,
     folder: Option<&Path>,
-    mut checkpoint: Option<&mut Checkpoint>,
+    checkpoint: Option<&mut Checkpoint>,
+    progress: &mut dyn Progress,
+    observer: Option<&mut dyn Observer>,
+) -> Result<Outcome, TrainError> {
+    let files = Files { folder, checkpoint };
+    begin(run, group, files, progress, observer, &device::open)
+}
+
+/// The files of a run.
+pub(in crate::engine) struct Files<'a> {
+    /// Its private folder.
+    pub(in crate::engine) folder: Option<&'a Path>,
+    /// Its state, where it is kept.
+    pub(in crate::engine) checkpoint: Option<&'a mut Checkpoint>,
+}
+
+/// As [`observed`], on the device that `device` opens.
+pub(in crate::engine) fn begin(
+    run: &Run,
+    group: &dyn Group,
+    Files { folder, mut checkpoint }: Files<'_>,
     progress: &mut dyn Progress,
     mut observer: Option<&mut dyn Observer>,
+    device: OpenDevice<'_>,
 ) -> Result<Outcome, TrainError> {
     ranks::check(group, run)?;
     if run.config.is_not_private() {
@@ -90,7 +113,9 @@ pub fn observed(
     let mut key = key(&ranks, run, checkpoint.as_deref())?;
     let backend = ranks.agree(open(run.config.backend).map_err(TrainError::from))?;
     progress.on_event(RunEvent::Opened(&backend.note()));
-    let independence = rehearsed(run, backend.as_ref(), progress)?;
+    let sees_sum = observer.is_some() || ranks.are_several();
+    let mut device = device::session(run, backend.as_ref(), sees_sum, device, progress)?;
+    let independence = rehearsed(run, backend.as_ref(), device.as_mut(), progress)?;
     let plan = run.run_plan()?;
     let environment = Environment::of(run, backend.as_ref(), run.threads());
     ranks.check_same(run, &environment)?;
@@ -114,7 +139,11 @@ pub fn observed(
     let written = Written { folder, plan, ledger, evaluations, recording, checkpoint, place };
     let backend = backend.as_ref();
     let settled = Settled { run, ranks, generator: &generator, backend, written, progress, observer };
-    Ok(Outcome { independence, is_recorded, normalize, ..step_loop::go(run, backend, settled)? })
+    let outcome = match device {
+        Some(device) => step_loop::go_on_device(run, backend, device, settled),
+        None => step_loop::go(run, backend, settled),
+    };
+    Ok(Outcome { independence, is_recorded, normalize, ..outcome? })
 }
 
 /// The key of the run's noise, on all ranks: that of its state, or a fresh one.
@@ -125,8 +154,18 @@ fn key(ranks: &Ranks<'_>, run: &Run, checkpoint: Option<&Checkpoint>) -> Result<
 }
 
 /// Goes through the run on made-up samples. Returns whether a sample's gradient has the same bits beside other samples.
-fn rehearsed(run: &Run, backend: &dyn Backend, progress: &mut dyn Progress) -> Result<Independence, TrainError> {
-    let Rehearsed { independence, none_is_finite } = if run.config.normalize_private.is_some() {
+fn rehearsed(
+    run: &Run,
+    backend: &dyn Backend,
+    device: Option<&mut DeviceSession>,
+    progress: &mut dyn Progress,
+) -> Result<Independence, TrainError> {
+    let Rehearsed { independence, none_is_finite } = if let Some(device) = device {
+        let rehearsed = device.rehearse(run)?;
+        check_evaluation(run, backend)?;
+        check_result(run)?;
+        rehearsed
+    } else if run.config.normalize_private.is_some() {
         // Constants are charged before the steps are rehearsed.
         rehearse_on(run, backend)?
     } else {

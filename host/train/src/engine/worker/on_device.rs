@@ -6,26 +6,124 @@
 
 use super::{Accumulate, GradientObserver, GradsAt, OUTPUTS, Opened, ParamLayout, Sessions, fill, plan};
 use crate::engine::generator::RunGenerator;
+use crate::engine::rehearsal::{Independence, Made, Rehearsed, made_up};
+use crate::{Run, TrainError};
 use damper_access::Unreleased;
-use damper_core::clip::{AnyRule, Layer, Layers};
+use damper_core::clip::{AnyRule, Layers};
 use damper_core::grid::Grid;
 use damper_core::noise::DiscreteGaussian;
 use damper_core::optimizer::Optimizer;
 use damper_core::step::Elsewhere;
-use damper_cuda::{Device, DeviceError, DeviceTensor, ExactSum, StepNoise, SumShape};
+use damper_cuda::{CudaDevice, DeviceError, DeviceTensor, ExactSum, StepNoise, SumShape};
 use damper_data::{Batch, Chunk, Split};
-use damper_onnx::TensorRef;
-use damper_runtime::{BackendError, Inputs, KeptInputs, ResidentSession};
+use damper_onnx::{Dim, TensorRef, TensorSpec};
+use damper_runtime::{Backend, BackendError, Inputs, KeptInputs, ResidentSession};
 use std::convert::Infallible;
 use std::sync::Arc;
 
 /// The mechanism whose sum a device takes.
 type Exact = DiscreteGaussian<i64>;
 
-/// The one session, its physical batch and the next, and the sum.
-pub(crate) struct DeviceGradients {
+/// The one session and the sum, before a row is read.
+pub(crate) struct DeviceSession {
     session: Box<dyn ResidentSession>,
     sum: ExactSum,
+}
+
+impl DeviceSession {
+    /// Loads the graph of whole gradients, and takes all memory of `device` that the steps of `run` need. Whoever calls has made sure that
+    /// the outputs of the backend's resident sessions lie in the memory of that device.
+    ///
+    /// # Errors
+    ///
+    /// The backend cannot run the graph or has no resident sessions, or the device has no room.
+    pub(crate) fn new(run: &Run, backend: &dyn Backend, device: &Arc<dyn CudaDevice>) -> Result<Self, TrainError> {
+        let (model, grad) = (&run.model, &run.model.grad);
+        let layout = ParamLayout::new(grad);
+        let (bytes, mut plan) = plan(grad, &OUTPUTS, model.physical_batch);
+        plan.threads = run.threads();
+        let session = backend.load_resident(&bytes, &plan)?;
+        let session = session.ok_or_else(|| BackendError("the backend has no memory of a device".into()))?;
+        let layers = run.config.method.clipping.layers(layout.lengths());
+        let layers = (!layers.is_empty()).then(|| Layers::new(&layers)).transpose()?;
+        let grid = Grid::new(run.config.grid_bits)?;
+        let shape = SumShape { parts: layout.lengths(), rows: model.physical_batch.get(), layers, grid };
+        Ok(Self { session, sum: ExactSum::new(device, &shape).map_err(failed)? })
+    }
+
+    /// Tests, in the session that trains, that a sample's gradient depends on that sample and the parameters alone: made-up samples have the
+    /// same bits when they are computed again, in any row, and beside samples of zeros, large numbers, infinities and NaN.
+    ///
+    /// # Errors
+    ///
+    /// They have others, which are named; or the backend failed.
+    pub(crate) fn rehearse(&mut self, run: &Run) -> Result<Rehearsed, BackendError> {
+        let grad = &run.model.grad;
+        let (_, plan) = plan(grad, &OUTPUTS, run.model.physical_batch);
+        let made = || made_up(grad, &plan, &run.model.params);
+        let of_samples = |spec: &TensorSpec| spec.shape.first() == Some(&Dim::Batch);
+        let edited = |change: &dyn Fn(&mut Made, usize)| {
+            let mut made = made();
+            let samples = plan.inputs.iter().zip(&mut made).filter(|(spec, _)| of_samples(spec));
+            samples.for_each(|(spec, made)| change(made, spec.elements(1)));
+            made
+        };
+        let first = self.prints(&made())?;
+        let rows = first.len();
+        let mut compare = |test: &str, made: &[Made], of: &dyn Fn(usize) -> Option<usize>| {
+            let prints = self.prints(made)?;
+            let differs = (0..rows).find(|row| of(*row).is_some_and(|was| prints[*row] != first[was]));
+            differs.map_or(Ok(()), |row| Err(depends(test, row)))
+        };
+        compare("computed again", &made(), &|row| Some(row))?;
+        let moved = edited(&|made, width| made.rotate(width));
+        compare("in the next row", &moved, &|row| Some((row + rows - 1) % rows))?;
+        let same = edited(&|made, width| made.repeat_first(width));
+        compare("in all rows", &same, &|_| Some(0))?;
+        let even = |row: usize| (row % 2 == 0).then_some(row);
+        let others = edited(&|made, width| made.replace_odd(width));
+        compare("beside other samples", &others, &even)?;
+        for value in [0.0, 1e30, f32::INFINITY, f32::NAN] {
+            let beside = edited(&|made, width| made.fill_odd(width, value));
+            compare(&format!("beside samples of {value}"), &beside, &even)?;
+        }
+        self.sum.begin(1.0, AnyRule::Flat).map_err(failed)?;
+        self.run(&made())?;
+        let norms = self.sum.add_chunk(&tensors(self.session.as_ref()), &vec![true; rows], Unreleased::claim());
+        let none_is_finite = norms.map_err(failed)?.iter().all(Option::is_none);
+        Ok(Rehearsed { independence: Independence::Tested, none_is_finite })
+    }
+
+    fn run(&mut self, made: &[Made]) -> Result<(), BackendError> {
+        let all: Vec<_> = made.iter().map(Made::input).collect();
+        self.session.run(Inputs { before: &all, kept: &KeptInputs::new(vec![]), after: &[] })
+    }
+
+    /// A number for each row's gradients.
+    fn prints(&mut self, made: &[Made]) -> Result<Vec<u64>, BackendError> {
+        self.run(made)?;
+        self.sum.fingerprints(&tensors(self.session.as_ref()), Unreleased::claim()).map_err(failed)
+    }
+}
+
+/// The error of a sample whose gradient depends on more than itself.
+fn depends(test: &str, row: usize) -> BackendError {
+    BackendError(format!(
+        "on this device the gradient of a made-up sample has other bits {test} (row {row} of the physical batch), so the clip would not bound \
+         what a sample changes; use `backend` ort, or `readout` clipped-sum"
+    ))
+}
+
+/// The gradients of the session's last run.
+fn tensors(session: &dyn ResidentSession) -> Vec<DeviceTensor<'_>> {
+    let outputs = session.outputs().iter();
+    // SAFETY: the session is borrowed, so that it lives and does not run while these are used; a run waits for its end.
+    outputs.map(|output| unsafe { DeviceTensor::from_raw(output.address as u64, output.len as u64) }).collect()
+}
+
+/// The session with its physical batch and the next.
+pub(crate) struct DeviceGradients {
+    device: DeviceSession,
     batches: [Batch; 2],
     layout: ParamLayout,
     /// `[D]`.
@@ -33,28 +131,11 @@ pub(crate) struct DeviceGradients {
 }
 
 impl DeviceGradients {
-    /// Loads the graph of whole gradients, and takes all memory of `device` that the steps need. Whoever calls has made sure that the
-    /// session's outputs lie in the memory of that device. None if the backend has no memory but the processor's.
-    pub(crate) fn new(
-        sessions: &Sessions<'_>,
-        device: &Arc<dyn Device>,
-        grid: Grid,
-        layers: &[Layer],
-    ) -> Result<Option<Self>, BackendError> {
+    /// With the samples of `sessions`.
+    pub(crate) fn new(device: DeviceSession, sessions: &Sessions<'_>) -> Result<Self, BackendError> {
         let layout = ParamLayout::new(sessions.grad);
-        let (model, mut plan) = plan(sessions.grad, &OUTPUTS, sessions.rows);
-        plan.threads = sessions.threads;
-        let are_whole = plan.outputs.iter().map(|spec| spec.elements(1)).eq(layout.lengths().iter().copied());
-        if !are_whole {
-            return Ok(None);
-        }
-        let Some(session) = sessions.backend.load_resident(&model, &plan)? else { return Ok(None) };
-        let layers = (!layers.is_empty()).then(|| Layers::new(layers).expect("the clip rule has taken them"));
-        let shape = SumShape { parts: layout.lengths(), rows: sessions.rows.get(), layers, grid };
-        let sum = ExactSum::new(device, &shape).map_err(failed)?;
         let batches = [sessions.batch()?, sessions.batch()?];
-        let released = vec![0.0; layout.dim()];
-        Ok(Some(Self { session, sum, batches, layout, released }))
+        Ok(Self { device, batches, released: vec![0.0; layout.dim()], layout })
     }
 
     /// Adds the samples of `chunks`; hands the norm of each that is there to `each`.
@@ -65,7 +146,7 @@ impl DeviceGradients {
         read: &(dyn Fn(&mut Batch, Chunk<'_>) -> Result<(), BackendError> + Sync),
         each: &mut dyn FnMut(Option<f32>),
     ) -> Result<(), BackendError> {
-        let Self { session, sum, batches: [batch, next], .. } = self;
+        let Self { device: DeviceSession { session, sum }, batches: [batch, next], .. } = self;
         if let Some(first) = chunks.first() {
             read(batch, *first)?;
         }
@@ -75,13 +156,7 @@ impl DeviceGradients {
             let norms = std::thread::scope(|scope| {
                 let read = chunks.get(index + 1).map(|chunk| scope.spawn(|| read(next, *chunk)));
                 session.run(Inputs { before: &before, kept, after: &[] })?;
-                let tensors: Vec<DeviceTensor<'_>> = session
-                    .outputs()
-                    .iter()
-                    // SAFETY: the session lives in `self` and does not run while these are used; it has waited for the end of its run.
-                    .map(|output| unsafe { DeviceTensor::from_raw(output.address as u64, output.len as u64) })
-                    .collect();
-                let norms = sum.add_chunk(&tensors, &present, Unreleased::claim()).map_err(failed)?;
+                let norms = sum.add_chunk(&tensors(session.as_ref()), &present, Unreleased::claim()).map_err(failed)?;
                 read.map_or(Ok(()), |read| read.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))?;
                 Ok::<_, BackendError>(norms)
             })?;
@@ -105,7 +180,7 @@ impl Accumulate<Exact> for DeviceGradients {
         let ([point], None) = (at.points, grad_observer) else { unreachable!("other steps are the processor's") };
         debug_assert!(point.weight == 1.0, "a filter's only point has weight 1");
         let Elsewhere { threshold, clip, .. } = opened.elsewhere(Unreleased::claim());
-        self.sum.begin(threshold, clip.rule()).map_err(failed)?;
+        self.device.sum.begin(threshold, clip.rule()).map_err(failed)?;
         let layout = self.layout.clone();
         let read = |batch: &mut Batch, chunk: Chunk<'_>| {
             fill(batch, split, chunk)?;
@@ -120,7 +195,7 @@ impl Accumulate<Exact> for DeviceGradients {
 
     fn count_non_finite(&mut self, split: &Split, chunks: &[Chunk<'_>], params: &[f32]) -> Result<u64, BackendError> {
         // A sum that is never released.
-        self.sum.begin(1.0, AnyRule::Flat).map_err(failed)?;
+        self.device.sum.begin(1.0, AnyRule::Flat).map_err(failed)?;
         let layout = self.layout.clone();
         let mut count = 0;
         let each = &mut |norm: Option<f32>| count += u64::from(norm.is_none());
@@ -139,7 +214,7 @@ impl Accumulate<Exact> for DeviceGradients {
         params: &mut [f32],
         generator: &RunGenerator,
     ) -> Result<(), BackendError> {
-        let Self { sum, released, .. } = self;
+        let Self { device: DeviceSession { sum, .. }, released, .. } = self;
         let Elsewhere { step, mechanism, expected_batch, .. } = opened.elsewhere(Unreleased::claim());
         sum.release(&StepNoise { mechanism, generator, step, expected_batch }, Unreleased::claim()).map_err(failed)?;
         sum.read_released(released).map_err(failed)?;

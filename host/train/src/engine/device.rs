@@ -1,0 +1,85 @@
+//! The device that takes the exact sum of a run, if its backend has one.
+
+use crate::engine::worker::DeviceSession;
+use crate::plan::sum_place::SumPlace;
+use crate::{Progress, Run, RunEvent, TrainError};
+use damper_cuda::CudaDevice;
+use damper_runtime::Backend;
+use std::sync::Arc;
+
+/// Opens the device of a backend; none if it has none.
+pub(super) type OpenDevice<'a> =
+    &'a dyn Fn(&dyn Backend, &mut dyn Progress) -> Result<Option<Arc<dyn CudaDevice>>, TrainError>;
+
+/// Loads the session of a run whose sum is taken on the device that `open` opens. None if it is taken on the processor: then `progress` is
+/// told why, if the backend has a device. `sees_sum` is true if others see the sum of a step.
+pub(super) fn session(
+    run: &Run,
+    backend: &dyn Backend,
+    sees_sum: bool,
+    open: OpenDevice<'_>,
+    progress: &mut dyn Progress,
+) -> Result<Option<DeviceSession>, TrainError> {
+    let place = match SumPlace::of(&run.config) {
+        SumPlace::Device if sees_sum => SumPlace::ProcessorFor("the sum goes to other ranks or to an audit"),
+        place => place,
+    };
+    match place {
+        SumPlace::Processor => Ok(None),
+        SumPlace::ProcessorFor(reason) => {
+            if backend.name() == "cuda" {
+                on_processor(reason, progress);
+            }
+            Ok(None)
+        }
+        SumPlace::Device => {
+            let device = open(backend, progress)?;
+            device.map(|device| DeviceSession::new(run, backend, &device)).transpose()
+        }
+    }
+}
+
+/// Opens the card of the CUDA provider, which is its first.
+#[cfg(feature = "cuda")]
+pub(super) fn open(
+    backend: &dyn Backend,
+    progress: &mut dyn Progress,
+) -> Result<Option<Arc<dyn CudaDevice>>, TrainError> {
+    use damper_cuda::{Card, DeviceError};
+    if backend.name() != "cuda" {
+        return Ok(None);
+    }
+    match Card::open(0) {
+        Ok(card) => {
+            let note = format!("exact sums and noise on the card, by kernels compiled for {}", card.architecture());
+            progress.on_event(RunEvent::Opened(&note));
+            Ok(Some(Arc::new(card)))
+        }
+        // Without its libraries training is slower, and has the same guarantee.
+        Err(error @ DeviceError::NoLibrary(_)) => {
+            on_processor(&error.to_string(), progress);
+            Ok(None)
+        }
+        Err(error) => Err(TrainError::Run(error.to_string())),
+    }
+}
+
+/// This build has no kernels for a card.
+#[cfg(not(feature = "cuda"))]
+pub(super) fn open(
+    backend: &dyn Backend,
+    progress: &mut dyn Progress,
+) -> Result<Option<Arc<dyn CudaDevice>>, TrainError> {
+    if backend.name() == "cuda" {
+        on_processor("this build leaves out damper's feature cuda", progress);
+    }
+    Ok(None)
+}
+
+fn on_processor(reason: &str, progress: &mut dyn Progress) {
+    let warning = format!("the exact sum is taken on the processor, to which each sample's gradient goes: {reason}");
+    progress.on_event(RunEvent::Warned(&warning));
+}
+
+#[cfg(test)]
+mod tests;

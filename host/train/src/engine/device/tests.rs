@@ -1,0 +1,246 @@
+//! Runs whose exact sum is taken on a device, which here is the processor behind the kernels' emulation.
+
+use super::*;
+use crate::choice::{Clipping, FilterChoice, NoiseChoice, ThresholdChoice};
+use crate::engine::course::{Files, begin};
+use crate::engine::ranks::group::Alone;
+use crate::engine::rehearsal::Independence;
+use crate::state::files::LEDGER;
+use crate::{Budget, InputFiles, Method, Outcome, TrainConfig, prepare};
+use damper_cuda::{Allocation, CudaKernel, DeviceError, EmulatedDevice, Launch, Span, ThreadOrder};
+use damper_data::DataOptions;
+use damper_grad::{DeriveOptions, Loss};
+use damper_onnx::graph::GraphOptions;
+use damper_runtime::{BackendError, Choice, DeviceFloats, Inputs, ResidentSession, Session, SessionSpec, open};
+use std::num::NonZeroUsize;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+/// A run of the digits, with the graph of a device; none if onnxruntime or a C++ compiler is not here.
+fn digits(model: &str, method: Method) -> Option<(Run, Arc<dyn CudaDevice>)> {
+    if let Err(error) = open(Choice::OrtStandard) {
+        damper_testing::skip("ort", error);
+        return None;
+    }
+    let device = match EmulatedDevice::new(ThreadOrder::Numbered, u64::MAX) {
+        Err(DeviceError::NoDevice(why)) => {
+            damper_testing::skip("c++", why);
+            return None;
+        }
+        device => device.unwrap(),
+    };
+    let models = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../onnx-models");
+    let source = InputFiles {
+        model: models.join(model),
+        init_seed: None,
+        graph: GraphOptions::default(),
+        lora: None,
+        derive: DeriveOptions::new(Loss::SoftmaxCrossEntropy),
+        data: format!("idx:{}", models.join("digits").display()),
+        data_options: DataOptions::default(),
+    };
+    let config = TrainConfig {
+        backend: Choice::OrtStandard,
+        seed: Some(7),
+        workers: NonZeroUsize::new(1),
+        physical_batch: NonZeroUsize::new(12),
+        ..TrainConfig::new(Budget::NoiseMultiplier(1.0), 1e-5, 50, 0.3, method)
+    };
+    Some((prepare(&source, config).unwrap(), Arc::new(device)))
+}
+
+/// Trains on the device that is given, or on the processor.
+fn train(run: &Run, device: Option<&Arc<dyn CudaDevice>>) -> Result<Outcome, TrainError> {
+    let folder = tempfile::tempdir().unwrap();
+    let files = Files { folder: Some(folder.path()), checkpoint: None };
+    begin(run, &Alone, files, &mut (), None, &|_, _| Ok(device.cloned()))
+}
+
+// Each kind of clip, threshold and noise ends with the bits of the processor's sum.
+#[test]
+fn device_ends_with_the_bits_of_the_processor() {
+    let plain = || Method::dp_sgd(0.7, 0.3);
+    let (clip, range, clip_bounds) = (0.5, 1.0, [1e-8, 1e8]);
+    let threshold = ThresholdChoice::Percentile { fraction: 0.5, count_noise: Some(5.0), clip, range, clip_bounds };
+    let automatic = Clipping::Automatic { gamma: 0.01 };
+    let noise_schedule = NoiseChoice::Polynomial { growth: 0.1, exponent: 0.5 };
+    let one_point = FilterChoice::Disk { kappa: 0.7, gain_recursion: None, gamma: None };
+    for (model, method) in [
+        ("digits-mlp.onnx", plain()),
+        ("digits-cnn.onnx", Method { threshold, ..plain() }),
+        ("digits-linear.onnx", Method { clipping: automatic, noise_schedule, ..plain() }),
+        ("digits-cnn-groupnorm.onnx", Method { clipping: Clipping::PerLayer, filter: one_point, ..plain() }),
+    ] {
+        let Some((run, device)) = digits(model, method) else { return };
+        let (here, there) = (train(&run, None).unwrap(), train(&run, Some(&device)).unwrap());
+        assert!(here.params == there.params, "{model}");
+        assert!(here.params != run.model.params && here.params.iter().all(|x| x.is_finite()));
+        assert_eq!((here.steps, there.independence), (there.steps, Independence::Tested));
+        let figures = |run: &Outcome| run.evaluations.iter().map(|at| (at.loss, at.accuracy)).collect::<Vec<_>>();
+        assert_eq!(figures(&here), figures(&there));
+    }
+}
+
+/// onnxruntime, whose gradients of one row depend on another.
+struct Leaky {
+    inner: Box<dyn Backend>,
+    leak: Leak,
+}
+
+/// How they do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Leak {
+    /// Row 2 has one more bit if row 3 has a number that is none.
+    NotANumber,
+    /// Row 1 is rounded in another way than the others.
+    Row,
+    /// Each second run is rounded in another way.
+    Run,
+}
+
+impl Backend for Leaky {
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+    fn version(&self) -> String {
+        self.inner.version()
+    }
+    fn note(&self) -> String {
+        self.inner.note()
+    }
+    fn load(&self, model: &[u8], plan: &SessionSpec) -> Result<Box<dyn Session>, BackendError> {
+        self.inner.load(model, plan)
+    }
+    fn load_resident(
+        &self,
+        model: &[u8],
+        plan: &SessionSpec,
+    ) -> Result<Option<Box<dyn ResidentSession>>, BackendError> {
+        let inner = self.inner.load_resident(model, plan)?.unwrap();
+        Ok(Some(Box::new(LeakySession { inner, rows: plan.batch, leak: self.leak, runs: 0 })))
+    }
+}
+
+struct LeakySession {
+    inner: Box<dyn ResidentSession>,
+    rows: usize,
+    leak: Leak,
+    runs: u32,
+}
+
+impl ResidentSession for LeakySession {
+    fn run(&mut self, inputs: Inputs<'_>) -> Result<(), BackendError> {
+        self.inner.run(inputs)?;
+        self.runs += 1;
+        for output in self.inner.outputs() {
+            let first = std::ptr::with_exposed_provenance_mut::<f32>(output.address);
+            // SAFETY: the device is the processor, and nobody else has the session's outputs.
+            let grads = unsafe { std::slice::from_raw_parts_mut(first, output.len) };
+            let width = output.len / self.rows;
+            let next_up = |grad: &mut f32| *grad = f32::from_bits(grad.to_bits() + 1);
+            match self.leak {
+                Leak::NotANumber if grads[3 * width..4 * width].iter().any(|x| x.is_nan()) => {
+                    next_up(&mut grads[2 * width])
+                }
+                Leak::Row => next_up(&mut grads[width]),
+                Leak::Run if self.runs.is_multiple_of(2) => grads.iter_mut().step_by(width).for_each(next_up),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn outputs(&self) -> &[DeviceFloats] {
+        self.inner.outputs()
+    }
+}
+
+// A session whose rows depend on each other is refused before a step is charged, and the error names the test that found it.
+#[test]
+fn session_whose_rows_depend_on_others_is_refused() {
+    for (leak, found) in [
+        (None, ""),
+        (Some(Leak::Run), "other bits computed again (row 0"),
+        (Some(Leak::Row), "other bits in the next row (row 1"),
+        (Some(Leak::NotANumber), "other bits beside samples of NaN (row 2"),
+    ] {
+        let Some((run, device)) = digits("digits-mlp.onnx", Method::dp_sgd(0.7, 0.3)) else { return };
+        let inner = open(Choice::OrtStandard).unwrap();
+        let backend: Box<dyn Backend> = match leak {
+            None => inner,
+            Some(leak) => Box::new(Leaky { inner, leak }),
+        };
+        let rehearsed = DeviceSession::new(&run, backend.as_ref(), &device).unwrap().rehearse(&run);
+        match leak {
+            None => assert!(!rehearsed.unwrap().none_is_finite),
+            Some(leak) => {
+                let error = rehearsed.unwrap_err().to_string();
+                assert!(error.contains(found), "{leak:?}: {error}");
+            }
+        }
+    }
+}
+
+/// A device that fails at a call.
+struct Failing {
+    inner: EmulatedDevice,
+    calls: AtomicU32,
+    /// The number of the call of [`Failing::kernel`] that fails.
+    at: u32,
+    kernel: CudaKernel,
+}
+
+impl CudaDevice for Failing {
+    fn allocate(&self, bytes: u64) -> Result<Allocation, DeviceError> {
+        self.inner.allocate(bytes)
+    }
+    fn free(&self, allocation: Allocation) {
+        self.inner.free(allocation);
+    }
+    fn upload(&self, to: Span<'_>, bytes: &[u8]) -> Result<(), DeviceError> {
+        self.inner.upload(to, bytes)
+    }
+    fn download(&self, from: Span<'_>, bytes: &mut [u8]) -> Result<(), DeviceError> {
+        self.inner.download(from, bytes)
+    }
+    fn clear(&self, span: Span<'_>) -> Result<(), DeviceError> {
+        self.inner.clear(span)
+    }
+    fn launch(&self, launch: &Launch<'_>) -> Result<(), DeviceError> {
+        if launch.kernel() == self.kernel && self.calls.fetch_add(1, Ordering::Relaxed) == self.at {
+            return Err(DeviceError::Call { call: "launch", code: "CUDA_ERROR_TEST".into() });
+        }
+        self.inner.launch(launch)
+    }
+    fn synchronize(&self) -> Result<(), DeviceError> {
+        self.inner.synchronize()
+    }
+}
+
+/// Steps that the ledger in `folder` counts as paid; none if it has no ledger.
+fn paid_steps(folder: &Path) -> Option<u64> {
+    let text = std::fs::read_to_string(folder.join(LEDGER)).ok()?;
+    let (_, rest) = text.split_once("\"paid\":").unwrap();
+    let digits: String = rest.trim_start().chars().take_while(char::is_ascii_digit).collect();
+    Some(digits.parse().unwrap())
+}
+
+// A device that fails before the first step costs nothing. One that fails in a step ends the run, and the step was charged before.
+#[test]
+fn device_that_fails_ends_the_run_after_the_charge() {
+    for (kernel, at, charged) in
+        [(CudaKernel::ReleaseChunks, 2, Some(3)), (CudaKernel::NormSums, 0, None), (CudaKernel::AddRows, 1, Some(1))]
+    {
+        let Some((run, _)) = digits("digits-linear.onnx", Method::dp_sgd(0.7, 0.3)) else { return };
+        let inner = EmulatedDevice::new(ThreadOrder::Numbered, u64::MAX).unwrap();
+        let device: Arc<dyn CudaDevice> = Arc::new(Failing { inner, calls: AtomicU32::new(0), at, kernel });
+        let folder = tempfile::tempdir().unwrap();
+        let files = Files { folder: Some(folder.path()), checkpoint: None };
+        let ended = begin(&run, &Alone, files, &mut (), None, &|_, _| Ok(Some(Arc::clone(&device))));
+        let error = ended.err().unwrap().to_string();
+        assert!(error.contains("CUDA_ERROR_TEST"), "{error}");
+        let paid = paid_steps(folder.path());
+        assert_eq!(paid.is_some(), charged.is_some(), "{kernel:?}");
+        assert!(paid >= charged, "{kernel:?}: {paid:?}");
+    }
+}
