@@ -22,7 +22,7 @@ pub const BLOCK: usize = 1024;
 /// Sum of squares of a vector that arrives in consecutive parts.
 #[derive(Default)]
 pub struct SumOfSquares {
-    /// Of the block that is not full yet.
+    /// Of the last block.
     lanes: [f32; LANES],
     /// Elements in it.
     len: usize,
@@ -37,12 +37,14 @@ impl SumOfSquares {
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     pub fn add(&mut self, part: &[f32]) {
         let mut rest = part;
-        while !rest.is_empty() {
-            let (here, after) = rest.split_at(BLOCK.saturating_sub(self.len).min(rest.len()));
+        loop {
+            let (here, after) = rest.split_at(BLOCK.wrapping_sub(self.len).min(rest.len()));
             self.add_to_block(here);
-            if self.len >= BLOCK {
-                *self = Self { blocks: self.all(), ..Self::default() };
+            if after.is_empty() {
+                break;
             }
+            // The block is full, and not the last.
+            (self.blocks, self.lanes, self.len) = (self.all(), [0.0; LANES], 0);
             rest = after;
         }
     }
@@ -50,29 +52,26 @@ impl SumOfSquares {
     /// Adds elements that all fit the block.
     #[inline(always)]
     fn add_to_block(&mut self, part: &[f32]) {
-        // Up to the next multiple of 8 one by one, so that the rest vectorises.
-        let (head, rest) = part.split_at((self.len.wrapping_neg() % LANES).min(part.len()));
-        self.add_each(head);
-        let eights = rest.chunks_exact(LANES);
-        let tail = eights.remainder();
-        let mut lanes = self.lanes;
-        for eight in eights {
-            for (lane, x) in lanes.iter_mut().zip(eight) {
+        let Self { lanes, len, .. } = self;
+        let mut rest = part;
+        loop {
+            // From a multiple of 8 on eight at a time, which vectorises.
+            if len.is_multiple_of(LANES) {
+                let before = rest.len();
+                while let Some((eight, after)) = rest.split_first_chunk::<LANES>() {
+                    for (lane, x) in lanes.iter_mut().zip(eight) {
+                        *lane += x * x;
+                    }
+                    rest = after;
+                }
+                *len += before - rest.len();
+            }
+            let Some((x, after)) = rest.split_first() else { break };
+            if let Some(lane) = lanes.get_mut(*len % LANES) {
                 *lane += x * x;
             }
-        }
-        self.lanes = lanes;
-        self.len += rest.len() - tail.len();
-        self.add_each(tail);
-    }
-
-    #[inline(always)]
-    fn add_each(&mut self, part: &[f32]) {
-        for x in part {
-            if let Some(lane) = self.lanes.get_mut(self.len % LANES) {
-                *lane += x * x;
-            }
-            self.len += 1;
+            *len += 1;
+            rest = after;
         }
     }
 
@@ -88,6 +87,7 @@ impl SumOfSquares {
 
     /// The sum. Where it is not finite, it is any value that is not.
     #[must_use]
+    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     pub fn total(&self) -> f32 {
         let [high, low] = self.all();
         high + low
@@ -97,6 +97,7 @@ impl SumOfSquares {
 /// Sum of squares of the vector whose consecutive parts are `parts`.
 #[must_use]
 #[cfg_attr(target_pointer_width = "64", inline(always))]
+#[cfg_attr(not(target_pointer_width = "64"), inline(never))]
 pub fn sum_of_squares<'a>(parts: impl Iterator<Item = &'a [f32]>) -> f32 {
     let mut sum = SumOfSquares::default();
     for part in parts {

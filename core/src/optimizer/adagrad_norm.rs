@@ -128,7 +128,7 @@ impl<S, O: Optimizer<S>> Optimizer<AdaGradNormState<S>> for AdaGradNorm<O> {
 
     fn observe(&self, state: &mut AdaGradNormState<S>, at: usize, released: &Released<'_>) {
         state.norm.add(released.grad());
-        state.seen = state.seen.saturating_add(released.grad().len());
+        state.seen = state.seen.wrapping_add(released.grad().len());
         if self.inner.needs_full_gradient() {
             self.inner.observe(&mut state.inner, at, released);
         }
@@ -167,7 +167,8 @@ impl<O> AdaGradNorm<O> {
     where
         O: Optimizer<S>,
     {
-        let total = core::mem::take(&mut state.norm).total();
+        let total = state.norm.total();
+        state.norm = SumOfSquares::default();
         let dim = core::mem::take(&mut state.seen) as f64;
         let norm = f64::from(if total.is_finite() { total } else { f32::MAX });
         let energy = weigh(if self.subtract_noise { norm - dim * (noise_std * noise_std) } else { norm });
