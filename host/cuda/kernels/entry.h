@@ -53,5 +53,10 @@ extern "C" int damper_emulate(const char *name, u32 grid_x, u32 grid_y, u32 bloc
     CASE(scale_next)
     CASE(add_rows)
     CASE(release_chunks)
+    CASE(filter_iir)
+    CASE(update_sgd)
+    CASE(update_adam)
+    CASE(update_scaled)
+    CASE(average_params)
     return 1;
 }

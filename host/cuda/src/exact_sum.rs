@@ -1,6 +1,6 @@
 //! The sum of a private step on a device.
 
-use crate::device::{Argument, CudaDevice, Launch};
+use crate::device::{Argument, CudaDevice, Launch, THREADS};
 use crate::error::DeviceError;
 use crate::kernels::CudaKernel;
 use crate::layout::{LANES, Layout, SumShape, TILE_THREADS};
@@ -15,8 +15,6 @@ use damper_core::private::Mechanism as _;
 use std::sync::Arc;
 use zeroize::Zeroize as _;
 
-/// Threads of a block of kernels that need no certain number.
-const THREADS: u32 = 256;
 /// Threads that draw noise in a block: each takes as long as 1,024 draws.
 const DRAWING_THREADS: u32 = 64;
 /// Rows of a group that a thread adds in 32 bits.
@@ -186,18 +184,12 @@ impl ExactSum {
     ///
     /// Nothing is released, `out` has another length, or the device failed.
     pub fn read_released(&self, out: &mut [f32]) -> Result<(), DeviceError> {
-        if self.state != State::Released {
-            return Err(DeviceError::Order("nothing is released"));
-        }
-        if out.len() != self.layout.dim {
-            return Err(DeviceError::Shape("a mean of another length"));
-        }
-        let mut bytes = vec![0; out.len() * 4];
-        self.released.download(&mut bytes)?;
-        for (out, bytes) in out.iter_mut().zip(bytes.as_chunks().0) {
-            *out = f32::from_le_bytes(*bytes);
-        }
-        Ok(())
+        self.released_memory()?.download_floats(out)
+    }
+
+    /// The released mean.
+    pub(crate) fn released_memory(&self) -> Result<&DeviceMemory, DeviceError> {
+        if self.state == State::Released { Ok(&self.released) } else { Err(DeviceError::Order("nothing is released")) }
     }
 
     /// The norms of each row's segments.

@@ -18,11 +18,21 @@ pub enum CudaKernel {
     AddRows,
     /// Adds the noise, wipes the sum and writes the released mean.
     ReleaseChunks,
+    /// A recursive filter.
+    FilterIir,
+    /// SGD.
+    UpdateSgd,
+    /// Adam and DP-AdamBC.
+    UpdateAdam,
+    /// RMSprop and AdaGrad.
+    UpdateScaled,
+    /// The mean of parameters.
+    AverageParams,
 }
 
 impl CudaKernel {
     /// All kernels.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 12] = [
         Self::NormLanes,
         Self::NormTotals,
         Self::NormSums,
@@ -30,6 +40,11 @@ impl CudaKernel {
         Self::ScaleNext,
         Self::AddRows,
         Self::ReleaseChunks,
+        Self::FilterIir,
+        Self::UpdateSgd,
+        Self::UpdateAdam,
+        Self::UpdateScaled,
+        Self::AverageParams,
     ];
 
     /// Its name in the source.
@@ -43,6 +58,11 @@ impl CudaKernel {
             Self::ScaleNext => "scale_next",
             Self::AddRows => "add_rows",
             Self::ReleaseChunks => "release_chunks",
+            Self::FilterIir => "filter_iir",
+            Self::UpdateSgd => "update_sgd",
+            Self::UpdateAdam => "update_adam",
+            Self::UpdateScaled => "update_scaled",
+            Self::AverageParams => "average_params",
         }
     }
 }
@@ -53,7 +73,7 @@ const CUDA: (&str, &str) = ("cuda.h", include_str!("../kernels/cuda.h"));
 const EMULATED: (&str, &str) = ("emulated.h", include_str!("../kernels/emulated.h"));
 const ENTRY: (&str, &str) = ("entry.h", include_str!("../kernels/entry.h"));
 /// The kernels, in an order in which each file uses what is before it.
-const FILES: [(&str, &str); 8] = [
+const FILES: [(&str, &str); 10] = [
     ("gaussian_table.h", include_str!("../kernels/gaussian_table.h")),
     ("layout.h", include_str!("../kernels/layout.h")),
     ("norm.cu", include_str!("../kernels/norm.cu")),
@@ -62,6 +82,8 @@ const FILES: [(&str, &str); 8] = [
     ("chacha.cu", include_str!("../kernels/chacha.cu")),
     ("gaussian.cu", include_str!("../kernels/gaussian.cu")),
     ("release.cu", include_str!("../kernels/release.cu")),
+    ("filter.cu", include_str!("../kernels/filter.cu")),
+    ("optimizer.cu", include_str!("../kernels/optimizer.cu")),
 ];
 
 /// The source for NVRTC: one text without includes.

@@ -27,6 +27,11 @@ impl DeviceMemory {
         Ok(memory)
     }
 
+    /// Memory of so many floats, all 0.
+    pub(crate) fn floats(device: &Arc<dyn CudaDevice>, floats: usize) -> Result<Self, DeviceError> {
+        Self::zeros(device, floats as u64 * 4)
+    }
+
     /// Memory with these bytes.
     ///
     /// # Errors
@@ -60,6 +65,24 @@ impl DeviceMemory {
     /// There are more bytes than it has, or the device failed.
     pub fn download(&self, bytes: &mut [u8]) -> Result<(), DeviceError> {
         self.device.download(self.head(bytes.len() as u64)?, bytes)
+    }
+
+    /// Replaces all of it by these floats.
+    pub(crate) fn upload_floats(&self, floats: &[f32]) -> Result<(), DeviceError> {
+        self.upload(&floats.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<_>>())
+    }
+
+    /// Reads all of it.
+    pub(crate) fn download_floats(&self, floats: &mut [f32]) -> Result<(), DeviceError> {
+        if floats.len() as u64 * 4 != self.bytes {
+            return Err(DeviceError::Shape("floats of another number"));
+        }
+        let mut bytes = vec![0; floats.len() * 4];
+        self.download(&mut bytes)?;
+        for (float, bytes) in floats.iter_mut().zip(bytes.as_chunks().0) {
+            *float = f32::from_le_bytes(*bytes);
+        }
+        Ok(())
     }
 
     /// Writes zeros over all of it.

@@ -9,6 +9,7 @@ mod reference;
 mod step;
 mod sums;
 mod table;
+mod updates;
 mod wiping;
 
 use crate::{CudaDevice, DeviceError, EmulatedDevice, ThreadOrder};

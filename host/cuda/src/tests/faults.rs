@@ -1,7 +1,7 @@
 //! Faults planted in the kernels: the comparisons of the other tests see each of them.
 
 use super::sums::cases;
-use super::{NEED, noise, wiping};
+use super::{NEED, noise, updates, wiping};
 use crate::{CudaDevice, DeviceError, EmulatedDevice, emulated_source};
 use damper_core::noise::ChaCha20;
 use std::sync::Arc;
@@ -79,4 +79,27 @@ fn a_sum_that_is_not_wiped_is_seen() {
     assert_eq!(wiping::check_drawn(&device), Err("sum"));
     // The host wipes it, too.
     assert_eq!(wiping::check(&device), Ok(()));
+}
+
+#[test]
+fn faults_of_updates_are_seen() {
+    for (before, after) in [
+        // The order of operations, and what is kept.
+        ("sub(mul(tap.b, grad), mul(tap.a, y))", "add(mul(tap.b, grad), mul(tap.a, y))"),
+        ("memory[(k + 1) * dim + i]", "memory[k * dim + i]"),
+        ("filtered[i] = saturated(mul(y, correction))", "filtered[i] = y"),
+        ("add(mul(keep, x), mul(take, y))", "(float)((double)keep * x + (double)take * y)"),
+        ("saturated(mul(x, x))", "mul(x, x)"),
+        ("saturated(add(filtered[i], mul(decay, param)))", "add(filtered[i], mul(decay, param))"),
+        ("nesterov ? saturated(add(grad, mul(momentum, m))) : m", "m"),
+        ("left > epsilon ? left : epsilon", "left"),
+        ("size > epsilon ? size : epsilon", "size"),
+        ("second[i] = v;\n    float moment", "float moment"),
+        ("div(mul(rate, direction), add(root(v), epsilon))", "mul(rate, div(direction, add(root(v), epsilon)))"),
+        ("mul(share, apart)", "div(apart, div(1.0f, share))"),
+    ] {
+        let Some(device) = faulty(before, after) else { return };
+        let check = std::panic::AssertUnwindSafe(|| updates::check(&device));
+        assert!(std::panic::catch_unwind(check).is_err(), "not seen: {after} for {before}");
+    }
 }
