@@ -133,7 +133,10 @@ impl ExactSum {
             .lens
             .chunks_exact(8)
             .map(|len| len.iter().rev().fold(0, |len, byte| len << 8 | u64::from(*byte)));
-        let fit = gradients.iter().zip(lens).all(|(tensor, len)| tensor.floats >= rows * len);
+        let fit = gradients
+            .iter()
+            .zip(lens)
+            .all(|(tensor, len)| tensor.floats >= rows * len && tensor.may_be_on(&self.device));
         if !fit || gradients.len() * 8 != self.layout.lens.len() || present.len() as u64 != rows {
             return Err(DeviceError::Shape("a chunk of other sizes"));
         }

@@ -2,6 +2,7 @@
 
 use crate::device::{Allocation, Argument, CudaDevice, Span};
 use crate::error::DeviceError;
+use damper_core::state::StateField;
 use std::fmt;
 use std::sync::Arc;
 
@@ -83,6 +84,23 @@ impl DeviceMemory {
             *float = f32::from_le_bytes(*bytes);
         }
         Ok(())
+    }
+
+    /// Gives its floats to `take`, which may change them.
+    pub(crate) fn give(&self, take: &mut dyn FnMut(StateField<'_>)) -> Result<(), DeviceError> {
+        let mut floats = vec![0.0; (self.bytes / 4) as usize];
+        self.download_floats(&mut floats)?;
+        take(StateField::Floats(&mut floats));
+        self.upload_floats(&floats)
+    }
+
+    /// True if it is memory of this device.
+    pub(crate) fn is_on(&self, device: &Arc<dyn CudaDevice>) -> bool {
+        Arc::ptr_eq(&self.device, device)
+    }
+
+    pub(crate) fn device(&self) -> &Arc<dyn CudaDevice> {
+        &self.device
     }
 
     /// Writes zeros over all of it.

@@ -58,7 +58,7 @@ impl Chunk {
 
     /// Writes zeros over what was computed from samples.
     pub(crate) fn wipe(&self) -> Result<(), DeviceError> {
-        [&self.lanes, &self.totals, &self.norms, &self.scales, &self.failed]
+        [&self.present, &self.lanes, &self.totals, &self.norms, &self.scales, &self.failed]
             .into_iter()
             .try_for_each(DeviceMemory::clear)
     }

@@ -14,6 +14,7 @@ use crate::memory::DeviceMemory;
 use crate::tensor::DeviceTensor;
 use damper_core::average::Weight;
 use damper_core::optimizer::Begin;
+use damper_core::state::StateField;
 use filter::FilterMemory;
 use optimizer::OptimizerMemory;
 use std::sync::Arc;
@@ -67,7 +68,11 @@ impl DeviceParams {
     ///
     /// Nothing is released, its length is another, or the device failed: then the parameters may have moved in part.
     pub fn update(&mut self, sum: &ExactSum, begin: Begin) -> Result<(), DeviceError> {
-        self.update_from(sum.released_memory()?, begin)
+        let released = sum.released_memory()?;
+        if !released.is_on(&self.device) {
+            return Err(DeviceError::Shape("a sum on another device"));
+        }
+        self.update_from(released, begin)
     }
 
     /// As [`update`](Self::update), by a released mean.
@@ -127,16 +132,47 @@ impl DeviceParams {
         }
     }
 
-    /// Copies what the filter and the optimizer keep, in the order in which the states of `damper-core` save their vectors.
+    /// Replaces the parameters.
+    ///
+    /// # Errors
+    ///
+    /// `params` has another length, or the device failed.
+    pub fn write_params(&mut self, params: &[f32]) -> Result<(), DeviceError> {
+        if params.len() != self.dim {
+            return Err(DeviceError::Shape("parameters of another number"));
+        }
+        self.params.upload_floats(params)
+    }
+
+    /// Gives each value of the filter's state to `take`, which may change it, as the state of the same filter of `damper-core` does. So a state that
+    /// either side has saved fits both.
     ///
     /// # Errors
     ///
     /// The device failed.
-    pub fn read_states(&self) -> Result<Vec<Vec<f32>>, DeviceError> {
-        let read = |memory: &DeviceMemory| {
-            let mut floats = vec![0.0; (memory.bytes() / 4) as usize];
-            memory.download_floats(&mut floats).map(|()| floats)
-        };
-        self.filter.vectors().chain(self.optimizer.vectors()).map(read).collect()
+    pub fn each_filter_state(&mut self, take: &mut dyn FnMut(StateField<'_>)) -> Result<(), DeviceError> {
+        self.filter.each_state(take)
+    }
+
+    /// As [`each_filter_state`](Self::each_filter_state), of the optimizer.
+    ///
+    /// # Errors
+    ///
+    /// The device failed.
+    pub fn each_optimizer_state(&mut self, take: &mut dyn FnMut(StateField<'_>)) -> Result<(), DeviceError> {
+        self.optimizer.each_state(take)
+    }
+
+    /// As [`each_filter_state`](Self::each_filter_state), of the mean, if there is one.
+    ///
+    /// # Errors
+    ///
+    /// The device failed.
+    pub fn each_average_state(&mut self, take: &mut dyn FnMut(StateField<'_>)) -> Result<(), DeviceError> {
+        let Some(average) = &mut self.average else { return Ok(()) };
+        take(StateField::Owner("average"));
+        average.mean.give(take)?;
+        take(StateField::Double(&mut average.weight));
+        Ok(())
     }
 }

@@ -149,7 +149,7 @@ pub(super) fn check(device: &Arc<dyn CudaDevice>) {
         optimizer: Adam::new(beta1, beta2, epsilon, weight_decay).unwrap(),
         optimizer_state: || AdamState::new(vec![0.0; DIM], vec![0.0; DIM]),
         on_device: (
-            DeviceFilter::Iir { a: vec![-0.9], b: vec![0.075, 0.025], is_corrected: true },
+            DeviceFilter::Iir { a: vec![-0.9], b: vec![0.075, 0.025], is_corrected: true, capacity: 8 },
             DeviceOptimizer::Adam { beta1, beta2, epsilon, weight_decay, filtered_second: false, floored: false },
         ),
     };

@@ -29,15 +29,26 @@ fn released(step: u32, random: &mut Random) -> Vec<f32> {
     (0..DIM).map(|i| of(random.signed(), size(i, step))).collect()
 }
 
-/// The vectors of a state, in the order in which it saves them.
-fn vectors(state: &mut impl SaveState) -> Vec<Vec<f32>> {
+/// The values of a state, in the order in which it gives them.
+fn values<E>(each: impl FnOnce(&mut dyn FnMut(StateField<'_>)) -> Result<(), E>) -> Vec<String> {
     let mut all = Vec::new();
-    state.each(&mut |field| {
-        if let StateField::Floats(floats) = field {
-            all.push(floats.to_vec());
-        }
+    let taken = each(&mut |field| {
+        all.push(match field {
+            StateField::Floats(floats) => format!("{:x?}", floats.iter().map(|x| x.to_bits()).collect::<Vec<_>>()),
+            StateField::Double(x) => format!("{:x}", x.to_bits()),
+            other => format!("{other:?}"),
+        });
     });
+    assert!(taken.is_ok());
     all
+}
+
+/// As [`values`], of the core.
+fn values_of(state: &mut impl SaveState) -> Vec<String> {
+    values(|take| {
+        state.each(take);
+        Ok::<(), ()>(())
+    })
 }
 
 fn bits(all: &[impl AsRef<[f32]>]) -> Vec<Vec<u32>> {
@@ -82,12 +93,13 @@ fn compare<F, FS: SaveState, O, OS: SaveState>(
         moved.read_params(&mut there).unwrap();
         moved.read_average(&mut mean).unwrap();
         assert_eq!(bits(&[there, mean]), bits(&[&params[..], average.mean().unwrap()]), "{name}, step {step}");
-        let mut states = vectors(&mut filter_state);
-        states.extend(vectors(&mut optimizer_state));
-        states.retain(|floats| !floats.is_empty());
-        let mut states_there = moved.read_states().unwrap();
-        states_there.retain(|floats| !floats.is_empty());
-        assert_eq!(bits(&states_there), bits(&states), "{name}, step {step}");
+        assert_eq!(values(|take| moved.each_filter_state(take)), values_of(&mut filter_state), "{name}, step {step}");
+        assert_eq!(
+            values(|take| moved.each_optimizer_state(take)),
+            values_of(&mut optimizer_state),
+            "{name}, step {step}"
+        );
+        assert_eq!(values(|take| moved.each_average_state(take)), values_of(&mut average), "{name}, step {step}");
     }
     assert!(params.iter().all(|x| x.is_finite()));
 }
@@ -139,7 +151,7 @@ pub(super) fn check(device: &Arc<dyn CudaDevice>) {
     for (a, b) in SETS.iter().map(|set| (set.a, set.b)).chain([(&[-0.5, 0.0][..], &[0.2, 0.1, -0.05, 0.02, 0.0][..])]) {
         let iir = Iir::<8>::new(a, b).unwrap();
         let state = || IirState::new(vec![0.0; iir.order() * DIM]);
-        let of = |is_corrected| DeviceFilter::Iir { a: a.to_vec(), b: b.to_vec(), is_corrected };
+        let of = |is_corrected| DeviceFilter::Iir { a: a.to_vec(), b: b.to_vec(), is_corrected, capacity: 8 };
         let sgd = || (Sgd::new(0.0, false, 0.0).unwrap(), SgdState { momentum: Vec::<f32>::new() });
         let there = DeviceOptimizer::Sgd { momentum: 0.0, nesterov: false, weight_decay: 0.0 };
         compare(device, (iir.clone(), state()), sgd(), (of(true), there));
@@ -147,7 +159,11 @@ pub(super) fn check(device: &Arc<dyn CudaDevice>) {
     }
     let set = SETS.iter().find(|set| set.name == "d2").unwrap();
     let iir = || (Iir::<8>::new(set.a, set.b).unwrap(), IirState::new(vec![0.0; 2 * DIM]));
-    each_optimizer(device, iir, &DeviceFilter::Iir { a: set.a.to_vec(), b: set.b.to_vec(), is_corrected: true });
+    each_optimizer(
+        device,
+        iir,
+        &DeviceFilter::Iir { a: set.a.to_vec(), b: set.b.to_vec(), is_corrected: true, capacity: 8 },
+    );
 }
 
 #[test]
@@ -164,8 +180,15 @@ fn updates_of_wrong_sizes_are_refused() {
     let mut params = DeviceParams::new(&device, &[1.0, 2.0], DeviceFilter::Identity, sgd, false).unwrap();
     let begin = Begin { lr: 0.1, noise_std: 1.0 };
     assert!(params.update_from(&DeviceMemory::floats(&device, 3).unwrap(), begin).is_err());
+    assert!(params.write_params(&[0.0; 3]).is_err());
+    params.write_params(&[3.0, 4.0]).unwrap();
+    let mut now = [0.0; 2];
+    params.read_params(&mut now).unwrap();
+    assert_eq!(now, [3.0, 4.0]);
     assert!(params.read_params(&mut [0.0; 3]).is_err() && params.read_average(&mut [0.0; 2]).is_err());
     assert!(params.add_to_average(Weight { weight: 1.0, keep: 1.0 }).is_err());
+    let short = DeviceFilter::Iir { a: vec![-0.1, 0.1], b: vec![1.0], is_corrected: true, capacity: 1 };
+    assert!(DeviceParams::new(&device, &[1.0], short, sgd, false).is_err());
     let mut params = DeviceParams::new(&device, &[1.0, 2.0], DeviceFilter::Identity, sgd, true).unwrap();
     assert!(params.read_average(&mut [0.0; 2]).is_err());
     assert!(params.add_to_average(Weight { weight: 0.0, keep: 1.0 }).is_err());

@@ -31,12 +31,13 @@ fn is_zero(memory: &DeviceMemory) -> bool {
     bytes.iter().all(|byte| *byte == 0)
 }
 
-fn secrets(sum: &ExactSum) -> [(&'static str, &DeviceMemory); 8] {
+fn secrets(sum: &ExactSum) -> [(&'static str, &DeviceMemory); 9] {
     let chunk = &sum.chunk;
     [
         ("sum", &sum.sum),
         ("key", &sum.key),
         ("step", &sum.step),
+        ("present", &chunk.present),
         ("lanes", &chunk.lanes),
         ("totals", &chunk.totals),
         ("norms", &chunk.norms),

@@ -4,6 +4,7 @@ use crate::device::{Argument, CudaDevice, by_coordinate};
 use crate::error::DeviceError;
 use crate::kernels::CudaKernel;
 use crate::memory::DeviceMemory;
+use damper_core::state::StateField;
 use std::sync::Arc;
 
 /// A filter with the settings of the same filter of `damper-core`, which checks them.
@@ -19,6 +20,8 @@ pub enum DeviceFilter {
         b: Vec<f32>,
         /// True if the output is divided by the step response.
         is_corrected: bool,
+        /// The parameter `ORDER` of that filter. Its state has so many scalars.
+        capacity: usize,
     },
 }
 
@@ -39,17 +42,20 @@ struct IirMemory {
 
 impl FilterMemory {
     pub(super) fn new(device: &Arc<dyn CudaDevice>, filter: DeviceFilter, dim: usize) -> Result<Self, DeviceError> {
-        let DeviceFilter::Iir { a, b, is_corrected } = filter else { return Ok(Self(None)) };
+        let DeviceFilter::Iir { a, b, is_corrected, capacity } = filter else { return Ok(Self(None)) };
         // Zeros at the end make no order.
         let last = |of: &[f32]| of.iter().rposition(|x| *x != 0.0).map_or(0, |last| last + 1);
         let order = last(&a).max(last(&b).saturating_sub(1));
+        if order > capacity {
+            return Err(DeviceError::Shape("a filter of an order above its capacity"));
+        }
         let at = |of: &[f32], at: usize| of.get(at).copied().unwrap_or(0.0);
         let taps: Vec<(f32, f32)> = (0..order).map(|i| (at(&a, i), at(&b, i + 1))).collect();
         let bytes: Vec<u8> = taps.iter().flat_map(|(a, b)| [a.to_le_bytes(), b.to_le_bytes()]).flatten().collect();
         Ok(Self(Some(IirMemory {
             dim,
             direct: at(&b, 0),
-            ones: vec![0.0; order],
+            ones: vec![0.0; capacity],
             coefficients: DeviceMemory::of(device, &bytes)?,
             memory: DeviceMemory::floats(device, order * dim)?,
             filtered: DeviceMemory::floats(device, dim)?,
@@ -80,8 +86,13 @@ impl FilterMemory {
         Ok(&iir.filtered)
     }
 
-    pub(super) fn vectors(&self) -> impl Iterator<Item = &DeviceMemory> {
-        self.0.iter().map(|iir| &iir.memory)
+    /// Gives each value to `take`, as the state of the same filter of `damper-core` does.
+    pub(super) fn each_state(&mut self, take: &mut dyn FnMut(StateField<'_>)) -> Result<(), DeviceError> {
+        let Some(iir) = &mut self.0 else { return Ok(()) };
+        take(StateField::Owner("iir"));
+        iir.memory.give(take)?;
+        iir.ones.iter_mut().for_each(|one| take(StateField::Double(one)));
+        Ok(())
     }
 }
 

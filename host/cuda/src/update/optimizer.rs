@@ -5,6 +5,7 @@ use crate::error::DeviceError;
 use crate::kernels::CudaKernel;
 use crate::memory::DeviceMemory;
 use damper_core::optimizer::Begin;
+use damper_core::state::StateField;
 use std::sync::Arc;
 
 /// An optimizer with the settings of the same optimizer of `damper-core`, which checks them.
@@ -78,8 +79,26 @@ impl OptimizerMemory {
         Ok(Self { optimizer, dim, vectors, first, second, noise: 0.0 })
     }
 
-    pub(super) fn vectors(&self) -> impl Iterator<Item = &DeviceMemory> {
-        self.vectors.iter()
+    /// Gives each value to `take`, as the state of the same optimizer of `damper-core` does.
+    pub(super) fn each_state(&mut self, take: &mut dyn FnMut(StateField<'_>)) -> Result<(), DeviceError> {
+        take(StateField::Owner(match self.optimizer {
+            DeviceOptimizer::Sgd { .. } => "sgd",
+            DeviceOptimizer::Adam { .. } => "adam",
+            DeviceOptimizer::AdamBc { .. } => "adam-bc",
+            DeviceOptimizer::RmsProp { .. } => "rmsprop",
+            DeviceOptimizer::AdaGrad { .. } => "adagrad",
+        }));
+        if self.vectors.is_empty() {
+            take(StateField::Floats(&mut []));
+        }
+        self.vectors.iter().try_for_each(|vector| vector.give(take))?;
+        let scalars = match self.optimizer {
+            DeviceOptimizer::Adam { .. } => vec![&mut self.first, &mut self.second],
+            DeviceOptimizer::AdamBc { .. } => vec![&mut self.noise, &mut self.first, &mut self.second],
+            _ => Vec::new(),
+        };
+        scalars.into_iter().for_each(|scalar| take(StateField::Double(scalar)));
+        Ok(())
     }
 
     /// Moves the parameters by the filtered gradient. Second moments are those of the released gradient.
