@@ -10,7 +10,7 @@ use std::sync::Arc;
 pub struct DeviceTensor<'a> {
     pub(crate) address: u64,
     pub(crate) floats: u64,
-    /// The device of its owner; nothing if the owner is not of this crate.
+    /// The device of its owner, if the owner is of this crate.
     device: Option<&'a Arc<dyn CudaDevice>>,
 }
 

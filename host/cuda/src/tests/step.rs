@@ -78,8 +78,8 @@ impl<F: Filter<FS>, FS, O: Optimizer<OS>, OS> Method<F, FS, O, OS> {
         params
     }
 
-    /// Takes the same steps in the core and twice on the device: once the released mean goes through the filter and the optimizer of the
-    /// core, and once through those of the device.
+    /// Takes the same steps in the core and twice on the device. The released mean goes through the filter and the optimizer of the core, and
+    /// through those of the device.
     fn check(self, device: &Arc<dyn CudaDevice>) {
         let expected = self.train(|_, number, mut open, params, generator| {
             samples(number).iter().for_each(|grad| open.add(grad).unwrap());
