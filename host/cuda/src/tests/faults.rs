@@ -38,7 +38,7 @@ fn faults_of_the_sum_are_seen() {
         // The bound, and what is taken out when it is exceeded.
         ("state.squares > units * units", "state.squares >= units * units"),
         ("squares += (u64)((i64)q * q)", "squares += (u64)((i64)q * (q - 1))"),
-        ("takes_out ? rounded(grad[i], before, units) : 0", "0"),
+        ("takes_out ? rounded(grads[e], before, units) : 0", "0"),
         ("sub(1.0f, state.shrink)", "sub(1.0f, mul(state.shrink, 2.0f))"),
         ("state.shrink = mul(state.shrink, 2.0f)", "state.shrink = mul(state.shrink, 1.5f)"),
         // Automatic clipping, and the threshold.
