@@ -72,6 +72,23 @@ impl Card {
         &self.architecture
     }
 
+    /// Its stream, which onnxruntime may compute on too (its setting `user_compute_stream`): then gradients are written before they are read.
+    #[must_use]
+    pub fn stream(&self) -> u64 {
+        self.stream.expose_provenance() as u64
+    }
+
+    /// Bytes of memory that are free, and of all memory.
+    ///
+    /// # Errors
+    ///
+    /// The driver failed.
+    pub fn memory(&self) -> Result<[u64; 2], DeviceError> {
+        self.enter()?;
+        let (free, all) = result::mem_get_info().map_err(|error| failed("cuMemGetInfo", error))?;
+        Ok([free as u64, all as u64])
+    }
+
     /// Makes the context this thread's.
     fn enter(&self) -> Result<(), DeviceError> {
         // SAFETY: the context is retained until this is dropped.

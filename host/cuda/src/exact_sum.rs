@@ -5,7 +5,7 @@ use crate::error::DeviceError;
 use crate::kernels::CudaKernel;
 use crate::layout::{LANES, Layout, SumShape, TILE_THREADS};
 use crate::memory::DeviceMemory;
-use crate::scratch::{Chunk, Tables};
+use crate::scratch::{Chunk, Tables, Totals, device_bytes};
 use crate::tensor::DeviceTensor;
 use damper_access::Unreleased;
 use damper_core::clip::{AnyRule, Clip as _};
@@ -57,10 +57,7 @@ pub struct ExactSum {
     grid: Grid,
     tables: Tables,
     pub(crate) chunk: Chunk,
-    pub(crate) sum: DeviceMemory,
-    released: DeviceMemory,
-    pub(crate) key: DeviceMemory,
-    pub(crate) step: DeviceMemory,
+    pub(crate) totals: Totals,
     state: State,
 }
 
@@ -75,15 +72,21 @@ impl ExactSum {
         Ok(Self {
             tables: Tables::new(device, &layout)?,
             chunk: Chunk::new(device, &layout)?,
-            sum: DeviceMemory::zeros(device, layout.dim as u64 * 8)?,
-            released: DeviceMemory::zeros(device, layout.dim as u64 * 4)?,
-            key: DeviceMemory::zeros(device, 32)?,
-            step: DeviceMemory::zeros(device, 4)?,
+            totals: Totals::new(device, &layout)?,
             device: Arc::clone(device),
             layout,
             grid: shape.grid,
             state: State::Idle,
         })
+    }
+
+    /// Bytes of the device's memory that a sum of this shape takes, so that a physical batch can be chosen. Gradients are not among them.
+    ///
+    /// # Errors
+    ///
+    /// The sizes do not fit each other.
+    pub fn device_bytes(shape: &SumShape<'_>) -> Result<u64, DeviceError> {
+        Ok(device_bytes(&Layout::new(shape)?))
     }
 
     /// Number of coordinates.
@@ -103,7 +106,7 @@ impl ExactSum {
         if !is_valid {
             return Err(DeviceError::Shape("a threshold that its grid cannot represent"));
         }
-        self.sum.clear()?;
+        self.totals.sum.clear()?;
         self.tables.segments.upload(&self.layout.segments(threshold))?;
         self.state = State::Adding { threshold, rule };
         Ok(())
@@ -173,7 +176,7 @@ impl ExactSum {
         self.state = State::Broken;
         let released = self.draw(noise, threshold, access);
         // Also after an error.
-        let wiped = [self.key.clear(), self.step.clear(), self.chunk.wipe(), self.sum.clear()];
+        let wiped = [self.totals.key.clear(), self.totals.step.clear(), self.chunk.wipe(), self.totals.sum.clear()];
         released?;
         wiped.into_iter().collect::<Result<(), _>>()?;
         self.device.synchronize()?;
@@ -192,7 +195,11 @@ impl ExactSum {
 
     /// The released mean.
     pub(crate) fn released_memory(&self) -> Result<&DeviceMemory, DeviceError> {
-        if self.state == State::Released { Ok(&self.released) } else { Err(DeviceError::Order("nothing is released")) }
+        if self.state == State::Released {
+            Ok(&self.totals.released)
+        } else {
+            Err(DeviceError::Order("nothing is released"))
+        }
     }
 
     /// The norms of each row's segments.
@@ -258,7 +265,7 @@ impl ExactSum {
             Argument::Narrow(*rows),
             Argument::Narrow(rows_of_group),
             chunk.scales.argument(),
-            self.sum.argument(),
+            self.totals.sum.argument(),
         ];
         let next = [
             tables.segments.argument(),
@@ -303,20 +310,20 @@ impl ExactSum {
         for (bytes, word) in key.as_chunks_mut().0.iter_mut().zip(noise.generator.key_words(access)) {
             *bytes = word.to_le_bytes();
         }
-        let uploaded = self.key.upload(&key);
+        let uploaded = self.totals.key.upload(&key);
         key.zeroize();
         uploaded?;
-        self.step.upload(&noise.step.to_le_bytes())?;
+        self.totals.step.upload(&noise.step.to_le_bytes())?;
         let dim = self.layout.dim as u64;
         let arguments = [
-            self.sum.argument(),
+            self.totals.sum.argument(),
             Argument::Wide(dim),
-            self.key.argument(),
-            self.step.argument(),
+            self.totals.key.argument(),
+            self.totals.step.argument(),
             Argument::Narrow(noise.mechanism.sigma()),
             // One grid unit of the sum in the mean, in the order of `damper-core`.
             Argument::Float(threshold / self.grid.unit() as f32 / noise.expected_batch as f32),
-            self.released.argument(),
+            self.totals.released.argument(),
         ];
         self.launch(CudaKernel::ReleaseChunks, (dim.div_ceil(CHUNK), 1), DRAWING_THREADS, &arguments)
     }

@@ -125,7 +125,7 @@ pub(super) fn upload(device: &Arc<dyn CudaDevice>, rows: &[impl AsRef<[f32]>], c
 /// The words of a sum.
 pub(super) fn words(sum: &ExactSum) -> Vec<i64> {
     let mut bytes = vec![0; sum.dim() * 8];
-    sum.sum.download(&mut bytes).unwrap();
+    sum.totals.sum.download(&mut bytes).unwrap();
     bytes.as_chunks().0.iter().map(|bytes| i64::from_le_bytes(*bytes)).collect()
 }
 

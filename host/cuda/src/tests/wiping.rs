@@ -34,9 +34,9 @@ fn is_zero(memory: &DeviceMemory) -> bool {
 fn secrets(sum: &ExactSum) -> [(&'static str, &DeviceMemory); 9] {
     let chunk = &sum.chunk;
     [
-        ("sum", &sum.sum),
-        ("key", &sum.key),
-        ("step", &sum.step),
+        ("sum", &sum.totals.sum),
+        ("key", &sum.totals.key),
+        ("step", &sum.totals.step),
         ("present", &chunk.present),
         ("lanes", &chunk.lanes),
         ("totals", &chunk.totals),
@@ -71,7 +71,7 @@ pub(super) fn check(device: &Arc<dyn CudaDevice>) -> Result<(), &'static str> {
 pub(super) fn check_drawn(device: &Arc<dyn CudaDevice>) -> Result<(), &'static str> {
     let (sum, generator) = (filled(device), ChaCha20::simulation(1));
     sum.draw(&noise(&generator, 16), 1.0, Unreleased::claim()).unwrap();
-    if is_zero(&sum.sum) { Ok(()) } else { Err("sum") }
+    if is_zero(&sum.totals.sum) { Ok(()) } else { Err("sum") }
 }
 
 #[test]
@@ -115,12 +115,12 @@ fn missing_room_is_an_error_before_the_step() {
     };
     let device: Arc<dyn CudaDevice> = Arc::clone(&emulated) as _;
     assert!(matches!(sum(&device).err(), Some(DeviceError::NoMemory { .. })));
-    assert_eq!(emulated.blocks(), 0);
+    assert_eq!(emulated.taken(), (0, 0));
     let tiny = SumShape { parts: &[5], rows: 2, layers: None, grid: grid() };
     let sum = ExactSum::new(&device, &tiny).unwrap();
-    assert!(emulated.blocks() > 0);
+    assert_eq!(emulated.taken().1, ExactSum::device_bytes(&tiny).unwrap());
     drop(sum);
-    assert_eq!(emulated.blocks(), 0);
+    assert_eq!(emulated.taken(), (0, 0));
 }
 
 // Sizes that the device's arithmetic does not hold.
