@@ -23,8 +23,6 @@ INLINE float add(float x, float y) { return __fadd_rn(x, y); }
 INLINE float sub(float x, float y) { return __fsub_rn(x, y); }
 INLINE float div(float x, float y) { return __fdiv_rn(x, y); }
 INLINE float root(float x) { return __fsqrt_rn(x); }
-INLINE double add_f64(double x, double y) { return __dadd_rn(x, y); }
-INLINE float narrow(double x) { return __double2float_rn(x); }
 INLINE float to_float(u32 x) { return __uint2float_rn(x); }
 INLINE float to_float(i64 x) { return __ll2float_rn(x); }
 // Of 0 <= x < 2^32.

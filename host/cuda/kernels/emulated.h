@@ -42,8 +42,6 @@ INLINE float add(float x, float y) { return x + y; }
 INLINE float sub(float x, float y) { return x - y; }
 INLINE float div(float x, float y) { return x / y; }
 INLINE float root(float x) { return std::sqrt(x); }
-INLINE double add_f64(double x, double y) { return x + y; }
-INLINE float narrow(double x) { return (float)x; }
 INLINE float to_float(u32 x) { return (float)x; }
 INLINE float to_float(i64 x) { return (float)x; }
 INLINE u32 truncate(float x) { return (u32)x; }

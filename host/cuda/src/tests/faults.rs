@@ -27,7 +27,7 @@ fn faults_of_the_sum_are_seen() {
         // A wrong lane, fold, block and precision.
         ("(lane - piece.at) % LANES", "lane"),
         ("add(l[0], l[4]), add(l[2], l[6])", "add(l[0], l[2]), add(l[4], l[6])"),
-        ("double sum = 0.0;", "float sum = 0.0f;"),
+        ("low = add(low, add(", "low = add(0.0f, add("),
         // Rounding, the limit of a coordinate, the sign.
         ("(i32)truncate(size", "(i32)std::nearbyint(size"),
         ("size > units ? units : size", "size"),

@@ -2,17 +2,21 @@
 
 use damper_core::clip::{AnyRule, Clip as _, Layer};
 
-/// The norm by blocks of 1024 coordinates: lanes in f32, totals in f64. Not finite if it has none.
+/// The norm by blocks of 1024 coordinates: lanes in f32, totals in two f32s. Not finite if it has none.
 pub(super) fn norm(grad: &[f32]) -> f32 {
-    let mut total = 0f64;
+    let (mut high, mut low) = (0f32, 0f32);
     for block in grad.chunks(1024) {
         let mut l = [0f32; 8];
         for (i, x) in block.iter().enumerate() {
             l[i % 8] += x * x;
         }
-        total += f64::from(((l[0] + l[4]) + (l[2] + l[6])) + ((l[1] + l[5]) + (l[3] + l[7])));
+        let total = ((l[0] + l[4]) + (l[2] + l[6])) + ((l[1] + l[5]) + (l[3] + l[7]));
+        let sum = high + total;
+        let back = sum - high;
+        low += (high - (sum - back)) + (total - back);
+        high = sum;
     }
-    (total as f32).sqrt()
+    (high + low).sqrt()
 }
 
 fn divisor(rule: AnyRule, norm: f32, threshold: f32) -> f32 {
