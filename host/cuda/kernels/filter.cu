@@ -24,3 +24,31 @@ KERNEL filter_iir(const float *released, u64 dim, float direct, const Tap *taps,
     }
     filtered[i] = saturated(mul(y, correction));
 }
+
+// DiSK's filter; without weights the released gradient itself.
+KERNEL filter_kalman(const float *released, u64 dim, u32 has_weights, float keep, float take, float *kept) {
+    u64 i = thread_number();
+    if (i >= dim) {
+        return;
+    }
+    float grad = released[i];
+    kept[i] = has_weights ? saturated(add(mul(keep, kept[i]), mul(take, grad))) : grad;
+}
+
+// Keeps the parameters before an update; after it, how far they have moved.
+KERNEL keep_move(const float *params, u64 dim, u32 is_after, float *moved) {
+    u64 i = thread_number();
+    if (i >= dim) {
+        return;
+    }
+    moved[i] = is_after ? saturated(sub(params[i], moved[i])) : params[i];
+}
+
+// The point ahead of the parameters in the direction of their last move.
+KERNEL point_ahead(const float *params, const float *moved, u64 dim, float gamma, float *point) {
+    u64 i = thread_number();
+    if (i >= dim) {
+        return;
+    }
+    point[i] = saturated(add(params[i], mul(gamma, moved[i])));
+}

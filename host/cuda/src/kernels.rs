@@ -20,6 +20,12 @@ pub enum CudaKernel {
     ReleaseChunks,
     /// A recursive filter.
     FilterIir,
+    /// DiSK's filter.
+    FilterKalman,
+    /// Parameters before an update, and how far they have moved after it.
+    KeepMove,
+    /// The point ahead of the parameters.
+    PointAhead,
     /// SGD.
     UpdateSgd,
     /// Adam and DP-AdamBC.
@@ -32,7 +38,7 @@ pub enum CudaKernel {
 
 impl CudaKernel {
     /// All kernels.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 15] = [
         Self::NormLanes,
         Self::NormTotals,
         Self::NormSums,
@@ -41,6 +47,9 @@ impl CudaKernel {
         Self::AddRows,
         Self::ReleaseChunks,
         Self::FilterIir,
+        Self::FilterKalman,
+        Self::KeepMove,
+        Self::PointAhead,
         Self::UpdateSgd,
         Self::UpdateAdam,
         Self::UpdateScaled,
@@ -59,6 +68,9 @@ impl CudaKernel {
             Self::AddRows => "add_rows",
             Self::ReleaseChunks => "release_chunks",
             Self::FilterIir => "filter_iir",
+            Self::FilterKalman => "filter_kalman",
+            Self::KeepMove => "keep_move",
+            Self::PointAhead => "point_ahead",
             Self::UpdateSgd => "update_sgd",
             Self::UpdateAdam => "update_adam",
             Self::UpdateScaled => "update_scaled",

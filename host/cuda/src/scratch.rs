@@ -48,7 +48,7 @@ pub(crate) fn device_bytes(layout: &Layout) -> u64 {
         + Totals::BYTES
 }
 
-/// The memory that a step has beside its chunks.
+/// The memory of a step that its chunks do not use.
 pub(crate) struct Totals {
     /// The words of the sum.
     pub(crate) sum: DeviceMemory,

@@ -21,6 +21,12 @@ impl<'a> DeviceTensor<'a> {
         Self { address: memory.address(), floats: memory.bytes() / 4, device: Some(memory.device()) }
     }
 
+    /// Its first byte.
+    #[must_use]
+    pub fn address(&self) -> u64 {
+        self.address
+    }
+
     /// `floats` floats at `address`, such as an output that onnxruntime has bound to the device.
     ///
     /// # Safety

@@ -1,6 +1,7 @@
 //! Parameters that stay on the device: filter, optimizer and average after a release.
 
 mod filter;
+mod kalman;
 mod optimizer;
 
 pub use filter::DeviceFilter;
@@ -80,8 +81,10 @@ impl DeviceParams {
         if released.bytes() != self.params.bytes() {
             return Err(DeviceError::Shape("a mean of another length"));
         }
+        self.filter.keep_move(&self.device, &self.params, false)?;
         let filtered = self.filter.apply(&self.device, released)?;
-        self.optimizer.update(&self.device, &self.params, [filtered, released], begin)
+        self.optimizer.update(&self.device, &self.params, [filtered, released], begin)?;
+        self.filter.keep_move(&self.device, &self.params, true)
     }
 
     /// Adds the parameters to their mean.
@@ -111,6 +114,15 @@ impl DeviceParams {
         DeviceTensor::of(&self.params)
     }
 
+    /// The point at which the gradients of the coming step are wanted: the parameters, if the filter does not look ahead.
+    ///
+    /// # Errors
+    ///
+    /// The device failed.
+    pub fn eval_point(&self) -> Result<DeviceTensor<'_>, DeviceError> {
+        self.filter.point(&self.device, &self.params).map(DeviceTensor::of)
+    }
+
     /// Copies the parameters.
     ///
     /// # Errors
@@ -118,6 +130,15 @@ impl DeviceParams {
     /// `out` has another length, or the device failed.
     pub fn read_params(&self, out: &mut [f32]) -> Result<(), DeviceError> {
         self.params.download_floats(out)
+    }
+
+    /// Copies the point of [`eval_point`](Self::eval_point).
+    ///
+    /// # Errors
+    ///
+    /// `out` has another length, or the device failed.
+    pub fn read_eval_point(&self, out: &mut [f32]) -> Result<(), DeviceError> {
+        self.filter.point(&self.device, &self.params)?.download_floats(out)
     }
 
     /// Copies the mean of the parameters.

@@ -11,6 +11,7 @@ use damper_core::clip::{AnyRule, FlatL2};
 use damper_core::filter::{Filter, Identity, Iir, IirState};
 use damper_core::grid::Grid;
 use damper_core::noise::{ChaCha20, DiscreteGaussian, NoiseRng};
+use damper_core::numerics::CONTRACT;
 use damper_core::optimizer::{Adam, AdamState, Begin, Optimizer, Sgd, SgdState};
 use damper_core::private::SumWord;
 use damper_core::schedule::Constant;
@@ -19,8 +20,9 @@ use damper_core::threshold::Fixed;
 use damper_testing::Random;
 use std::sync::Arc;
 
-const PARTS: [usize; 3] = [700, 1, 299];
-const DIM: usize = 1000;
+// Contract 2 adds up no blocks.
+const PARTS: [usize; 3] = if CONTRACT >= 3 { [1700, 1, 2299] } else { [700, 1, 299] };
+const DIM: usize = PARTS[0] + PARTS[1] + PARTS[2];
 const ROWS: usize = 3;
 const STEPS: usize = 4;
 const MULTIPLIER: f64 = 0.7;

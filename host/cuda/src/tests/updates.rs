@@ -4,7 +4,7 @@ use super::device;
 use crate::{CudaDevice, DeviceFilter, DeviceMemory, DeviceOptimizer, DeviceParams, ThreadOrder};
 use damper_access::NotPrivate;
 use damper_core::average::{Average, Weight};
-use damper_core::filter::{Filter, Identity, Iir, IirState, SETS, Uncorrected};
+use damper_core::filter::{Filter, Gain, Identity, Iir, IirState, Kalman, KalmanState, LookAhead, SETS, Uncorrected};
 use damper_core::optimizer::{
     AdaGrad, AdaGradState, Adam, AdamBc, AdamBcState, AdamState, Begin, Optimizer, RmsProp, RmsPropState, Sgd, SgdState,
 };
@@ -71,6 +71,11 @@ fn compare<F, FS: SaveState, O, OS: SaveState>(
     let mut moved = DeviceParams::new(device, &params, on_device.0, on_device.1, true).unwrap();
     let mut average = Average::new(vec![0.0; DIM]);
     for step in 0..STEPS {
+        let mut point = vec![f32::NAN; DIM];
+        filter.eval_point(&filter_state, 0, &params, &mut point).unwrap();
+        let mut point_there = vec![f32::NAN; DIM];
+        moved.read_eval_point(&mut point_there).unwrap();
+        assert_eq!(bits(&[point_there]), bits(&[point]), "{name}, step {step}");
         let grad = released(step, &mut random);
         let released = Released::not_private(&grad, NotPrivate::claim());
         let begin = Begin { lr: 0.1 / f64::from(step + 1), noise_std: 0.01 * f64::from(step + 1) };
@@ -81,7 +86,9 @@ fn compare<F, FS: SaveState, O, OS: SaveState>(
             filter.apply(filter_step, &mut filter_state, 0, &released, &mut filtered);
         }
         let filtered = Released::not_private(&filtered, NotPrivate::claim());
+        filter.before_update(filter_step, &mut filter_state, 0, &params);
         optimizer.update(optimizer_step, &mut optimizer_state, 0, &mut params, &filtered, &released);
+        filter.after_update(filter_step, &mut filter_state, 0, &params);
         let weight = Weight { weight: 1.5, keep: 0.9 };
         average.add(&params, weight).unwrap();
 
@@ -156,6 +163,16 @@ pub(super) fn check(device: &Arc<dyn CudaDevice>) {
         let there = DeviceOptimizer::Sgd { momentum: 0.0, nesterov: false, weight_decay: 0.0 };
         compare(device, (iir.clone(), state()), sgd(), (of(true), there));
         compare(device, (Uncorrected(iir.clone()), state()), sgd(), (of(false), there));
+    }
+    for gain in [
+        Gain::Constant(0.7),
+        Gain::Constant(1.0),
+        Gain::Recursion { noise: 2.0, drift: 0.5, process: 0.1 },
+        Gain::Recursion { noise: 1.0, drift: 0.0, process: 0.0 },
+    ] {
+        let kalman = Kalman::new(gain, LookAhead::One).unwrap();
+        let state = || (kalman, KalmanState::new(&kalman, zeros(), zeros()));
+        each_optimizer(device, state, &DeviceFilter::Kalman(gain));
     }
     let set = SETS.iter().find(|set| set.name == "d2").unwrap();
     let iir = || (Iir::<8>::new(set.a, set.b).unwrap(), IirState::new(vec![0.0; 2 * DIM]));

@@ -1,9 +1,11 @@
 //! Filters on released gradients.
 
+use super::kalman::KalmanMemory;
 use crate::device::{Argument, CudaDevice, by_coordinate};
 use crate::error::DeviceError;
 use crate::kernels::CudaKernel;
 use crate::memory::DeviceMemory;
+use damper_core::filter::Gain;
 use damper_core::state::StateField;
 use std::sync::Arc;
 
@@ -23,12 +25,18 @@ pub enum DeviceFilter {
         /// The parameter `ORDER` of that filter. Its state has so many scalars.
         capacity: usize,
     },
+    /// [`Kalman`](damper_core::filter::Kalman) with this gain and one gradient a sample ([`LookAhead::One`](damper_core::filter::LookAhead::One)).
+    Kalman(Gain),
 }
 
 /// The filter's state. The identity has none.
-pub(super) struct FilterMemory(Option<IirMemory>);
+pub(super) enum FilterMemory {
+    Identity,
+    Iir(Box<IirMemory>),
+    Kalman(Box<KalmanMemory>),
+}
 
-struct IirMemory {
+pub(super) struct IirMemory {
     dim: usize,
     direct: f32,
     taps: Vec<(f32, f32)>,
@@ -42,7 +50,11 @@ struct IirMemory {
 
 impl FilterMemory {
     pub(super) fn new(device: &Arc<dyn CudaDevice>, filter: DeviceFilter, dim: usize) -> Result<Self, DeviceError> {
-        let DeviceFilter::Iir { a, b, is_corrected, capacity } = filter else { return Ok(Self(None)) };
+        let (a, b, is_corrected, capacity) = match filter {
+            DeviceFilter::Identity => return Ok(Self::Identity),
+            DeviceFilter::Kalman(gain) => return Ok(Self::Kalman(Box::new(KalmanMemory::new(device, gain, dim)?))),
+            DeviceFilter::Iir { a, b, is_corrected, capacity } => (a, b, is_corrected, capacity),
+        };
         // Zeros at the end make no order.
         let last = |of: &[f32]| of.iter().rposition(|x| *x != 0.0).map_or(0, |last| last + 1);
         let order = last(&a).max(last(&b).saturating_sub(1));
@@ -52,7 +64,7 @@ impl FilterMemory {
         let at = |of: &[f32], at: usize| of.get(at).copied().unwrap_or(0.0);
         let taps: Vec<(f32, f32)> = (0..order).map(|i| (at(&a, i), at(&b, i + 1))).collect();
         let bytes: Vec<u8> = taps.iter().flat_map(|(a, b)| [a.to_le_bytes(), b.to_le_bytes()]).flatten().collect();
-        Ok(Self(Some(IirMemory {
+        Ok(Self::Iir(Box::new(IirMemory {
             dim,
             direct: at(&b, 0),
             ones: vec![0.0; capacity],
@@ -70,7 +82,11 @@ impl FilterMemory {
         device: &Arc<dyn CudaDevice>,
         released: &'a DeviceMemory,
     ) -> Result<&'a DeviceMemory, DeviceError> {
-        let Some(iir) = &mut self.0 else { return Ok(released) };
+        let iir = match self {
+            Self::Identity => return Ok(released),
+            Self::Kalman(kalman) => return kalman.apply(device, released),
+            Self::Iir(iir) => iir,
+        };
         let correction = if iir.is_corrected { (1.0 / iir.advance()) as f32 } else { 1.0 };
         let arguments = [
             released.argument(),
@@ -86,9 +102,38 @@ impl FilterMemory {
         Ok(&iir.filtered)
     }
 
+    /// The point at which gradients of the coming step are wanted.
+    pub(super) fn point<'a>(
+        &'a self,
+        device: &Arc<dyn CudaDevice>,
+        params: &'a DeviceMemory,
+    ) -> Result<&'a DeviceMemory, DeviceError> {
+        match self {
+            Self::Kalman(kalman) => kalman.point(device, params),
+            _ => Ok(params),
+        }
+    }
+
+    /// Keeps what it needs of the parameters before and after an update.
+    pub(super) fn keep_move(
+        &self,
+        device: &Arc<dyn CudaDevice>,
+        params: &DeviceMemory,
+        is_after: bool,
+    ) -> Result<(), DeviceError> {
+        match self {
+            Self::Kalman(kalman) => kalman.keep_move(device, params, is_after),
+            _ => Ok(()),
+        }
+    }
+
     /// Gives each value to `take`, as the state of the same filter of `damper-core` does.
     pub(super) fn each_state(&mut self, take: &mut dyn FnMut(StateField<'_>)) -> Result<(), DeviceError> {
-        let Some(iir) = &mut self.0 else { return Ok(()) };
+        let iir = match self {
+            Self::Identity => return Ok(()),
+            Self::Kalman(kalman) => return kalman.each_state(take),
+            Self::Iir(iir) => iir,
+        };
         take(StateField::Owner("iir"));
         iir.memory.give(take)?;
         iir.ones.iter_mut().for_each(|one| take(StateField::Double(one)));
