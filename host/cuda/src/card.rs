@@ -128,8 +128,10 @@ impl CudaDevice for Card {
     }
 
     fn free(&self, allocation: Allocation) {
+        // Earlier calls may use the block. After an error nothing runs any more.
+        let _ = self.synchronize();
         if self.enter().is_ok() {
-            // SAFETY: an allocation is the owner of its block, and freeing waits for what uses it.
+            // SAFETY: an allocation is the owner of its block, and nothing uses it now.
             let _ = unsafe { result::free_sync(allocation.address()) };
         }
     }

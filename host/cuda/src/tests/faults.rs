@@ -55,7 +55,7 @@ fn faults_of_the_noise_are_seen() {
     let generator = ChaCha20::simulation(17);
     let sigma = (1 << 20) + 3;
     let opposite: Vec<i64> = noise::draws(sigma, 1 << 21, &generator).iter().map(|z| -z).collect();
-    // Branches that one draw in 350,000 takes need all of them.
+    // Rare branches need all of them: some are taken once in 350,000 draws.
     let [few, all] = [&opposite[..1 << 14], &opposite[..]];
     for (before, after, opposite) in [
         ("d = turned(d ^ a, 16)", "d = turned(d ^ a, 15)", few),
