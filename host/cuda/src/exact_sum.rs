@@ -42,7 +42,15 @@ pub struct StepNoise<'a, const BLOCKS: usize> {
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum State {
     Idle,
-    Adding { threshold: f32, rule: AnyRule },
+    Adding {
+        threshold: f32,
+        rule: AnyRule,
+    },
+    /// As `Adding`, while the host has the words. The device must not release then: its noise, without the sum, would be that of the host.
+    Taken {
+        threshold: f32,
+        rule: AnyRule,
+    },
     Broken,
     Released,
 }
@@ -59,6 +67,8 @@ pub struct ExactSum {
     pub(crate) chunk: Chunk,
     pub(crate) totals: Totals,
     state: State,
+    /// The number of the last step whose noise was drawn.
+    last_step: Option<u32>,
 }
 
 impl ExactSum {
@@ -77,6 +87,7 @@ impl ExactSum {
             layout,
             grid: shape.grid,
             state: State::Idle,
+            last_step: None,
         })
     }
 
@@ -160,7 +171,7 @@ impl ExactSum {
     ///
     /// # Errors
     ///
-    /// No step was begun, it was released, an error came before, the noise is of another grid, or the device failed. Nothing of the step
+    /// No step was begun, it was released, an error came before, the noise is of another grid or was drawn for the step before, or the device failed. Nothing of the step
     /// can be released after an error.
     pub fn release<const BLOCKS: usize>(
         &mut self,
@@ -173,7 +184,11 @@ impl ExactSum {
         if noise.mechanism.grid() != self.grid {
             return Err(DeviceError::Shape("noise of another grid"));
         }
-        self.state = State::Broken;
+        // A second sum with the noise of the first would uncover their difference.
+        if self.last_step == Some(noise.step) {
+            return Err(DeviceError::Order("the noise of a step that was drawn"));
+        }
+        (self.state, self.last_step) = (State::Broken, Some(noise.step));
         let released = self.draw(noise, threshold, access);
         // Also after an error.
         let wiped = [self.totals.key.clear(), self.totals.step.clear(), self.chunk.wipe(), self.totals.sum.clear()];
@@ -182,6 +197,52 @@ impl ExactSum {
         self.device.synchronize()?;
         self.state = State::Released;
         Ok(())
+    }
+
+    /// Moves the words of the sum to the host, which are as secret as the samples: for noise that the host draws, and for ranks that exchange them. The
+    /// sum on the device is empty then, and can be released only after [`put_words`](Self::put_words).
+    ///
+    /// # Errors
+    ///
+    /// No step was begun, `words` has another length, or the device failed: then the step cannot be released.
+    pub fn take_words(&mut self, words: &mut [i64], _: Unreleased) -> Result<(), DeviceError> {
+        self.check_words(words.len())?;
+        let State::Adding { threshold, rule } = self.state else {
+            return Err(DeviceError::Order("words without a step"));
+        };
+        self.state = State::Broken;
+        let mut bytes = vec![0; words.len() * 8];
+        let moved = self.totals.sum.download(&mut bytes).and_then(|()| self.totals.sum.clear());
+        for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {
+            *word = i64::from_le_bytes(*bytes);
+        }
+        bytes.zeroize();
+        moved?;
+        self.state = State::Taken { threshold, rule };
+        Ok(())
+    }
+
+    /// Replaces the words of the sum that were taken, such as by the totals of all ranks.
+    ///
+    /// # Errors
+    ///
+    /// No words were taken, `words` has another length, or the device failed: then the step cannot be released.
+    pub fn put_words(&mut self, words: &[i64], _: Unreleased) -> Result<(), DeviceError> {
+        self.check_words(words.len())?;
+        let State::Taken { threshold, rule } = self.state else {
+            return Err(DeviceError::Order("words that were not taken"));
+        };
+        self.state = State::Broken;
+        let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let moved = self.totals.sum.upload(&bytes);
+        bytes.zeroize();
+        moved?;
+        self.state = State::Adding { threshold, rule };
+        Ok(())
+    }
+
+    fn check_words(&self, len: usize) -> Result<(), DeviceError> {
+        if len == self.layout.dim { Ok(()) } else { Err(DeviceError::Shape("a sum of another length")) }
     }
 
     /// Copies the released mean.
