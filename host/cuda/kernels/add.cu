@@ -42,14 +42,17 @@ KERNEL add_rows(const float *const *parts, const u64 *lens, const Piece *tiles, 
         }
         any = true;
         const float *grad = row_of(parts, lens, row, tile);
-        u64 squares = 0;
+        // All loads before the first use, so that they wait for memory together. A zero adds nothing.
+        float grads[EACH];
         for (u32 e = 0; e < EACH; e++) {
             u32 i = threadIdx.x + e * blockDim.x;
-            if (i < tile.len) {
-                i32 q = adds ? rounded(grad[i], next, units) : 0;
-                squares += (u64)((i64)q * q);
-                sums[e] += q - (takes_out ? rounded(grad[i], before, units) : 0);
-            }
+            grads[e] = i < tile.len ? grad[i] : 0.0f;
+        }
+        u64 squares = 0;
+        for (u32 e = 0; e < EACH; e++) {
+            i32 q = adds ? rounded(grads[e], next, units) : 0;
+            squares += (u64)((i64)q * q);
+            sums[e] += q - (takes_out ? rounded(grads[e], before, units) : 0);
         }
         add_of_warp(&state->squares, squares, cap);
     }

@@ -1,13 +1,10 @@
 // The names that the kernels use, for a C++ compiler: each thread is a call, so that the bits of the kernels are tested without a card.
 // Compile without contraction of products and sums (-ffp-contract=off).
 
-#include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <numeric>
-#include <tuple>
+#include <memory>
 #include <utility>
-#include <vector>
 
 typedef unsigned char u8;
 typedef unsigned int u32;

@@ -1,16 +1,14 @@
 // Calls a kernel by its name, thread after thread, in an order that the caller chooses.
 
 // 0: as numbered, 1: reversed, else shuffled by this seed.
-static std::vector<u64> ordered(u64 count, u64 order) {
-    std::vector<u64> numbers(count);
-    std::iota(numbers.begin(), numbers.end(), 0);
-    if (order == 1) {
-        std::reverse(numbers.begin(), numbers.end());
-    } else if (order > 1) {
-        for (u64 i = count; i > 1; i--) {
-            order = order * 6364136223846793005ull + 1442695040888963407ull;
-            std::swap(numbers[i - 1], numbers[(order >> 33) % i]);
-        }
+static std::unique_ptr<u64[]> ordered(u64 count, u64 order) {
+    std::unique_ptr<u64[]> numbers(new u64[count]);
+    for (u64 i = 0; i < count; i++) {
+        numbers[i] = order == 1 ? count - 1 - i : i;
+    }
+    for (u64 i = order > 1 ? count : 0; i > 1; i--) {
+        order = order * 6364136223846793005ull + 1442695040888963407ull;
+        std::swap(numbers[i - 1], numbers[(order >> 33) % i]);
     }
     return numbers;
 }
@@ -20,17 +18,18 @@ template <class... A, std::size_t... N>
 static int call(void (*kernel)(A...), Place grid, u32 block, u64 order, void **args, const u32 *sizes, u32 count,
                 std::index_sequence<N...>) {
     const u32 expected[] = {(u32)sizeof(A)...};
-    if (count != sizeof...(A) || !std::equal(sizes, sizes + count, expected)) {
+    if (count != sizeof...(A) || std::memcmp(sizes, expected, sizeof expected) != 0) {
         return 2;
     }
-    std::tuple<A...> values;
-    ((void)std::memcpy(&std::get<N>(values), args[N], sizeof(A)), ...);
     gridDim = grid;
     blockDim = {block, 1};
-    for (u64 number : ordered((u64)grid.x * grid.y * block, order)) {
+    u64 threads = (u64)grid.x * grid.y * block;
+    std::unique_ptr<u64[]> numbers = ordered(threads, order);
+    for (u64 i = 0; i < threads; i++) {
+        u64 number = numbers[i];
         threadIdx = {(u32)(number % block), 0};
         blockIdx = {(u32)(number / block % grid.x), (u32)(number / block / grid.x)};
-        kernel(std::get<N>(values)...);
+        kernel(*(const A *)args[N]...);
     }
     return 0;
 }
@@ -54,5 +53,13 @@ extern "C" int damper_emulate(const char *name, u32 grid_x, u32 grid_y, u32 bloc
     CASE(add_rows)
     CASE(fingerprint)
     CASE(release_chunks)
+    CASE(filter_iir)
+    CASE(filter_kalman)
+    CASE(keep_move)
+    CASE(point_ahead)
+    CASE(update_sgd)
+    CASE(update_adam)
+    CASE(update_scaled)
+    CASE(average_params)
     return 1;
 }

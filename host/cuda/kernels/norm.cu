@@ -1,7 +1,8 @@
 // Norms of the samples of a chunk: sums of squares whose order depends on the place in the sample alone.
 //
 // A segment is cut into blocks of 1024 coordinates, counted from its first. Inside a block coordinate i goes to lane i mod 8, each lane a
-// sum in f32, in index order; the fold of the lanes is the block's total, in f32. The totals are added in order, in two f32s (two-sum).
+// sum in f32, in index order; the fold of the lanes is the block's total. The totals are added in order, in f32, with what rounding takes away
+// in a second f32 (Knuth's two-sum).
 
 // A thread for each (lane of a block, row): the lane's sum.
 KERNEL norm_lanes(const float *const *parts, const u64 *lens, const Piece *pieces, const u32 *first_piece, u32 blocks, u32 rows,
@@ -43,9 +44,7 @@ KERNEL norm_sums(const float *totals, const Segment *segments, u32 segment_count
     Segment segment = segments[number / rows];
     float high = 0.0f, low = 0.0f;
     for (u32 block = segment.first_block; block < segment.end_block; block++) {
-        float total = totals[(u64)block * rows + row];
-        float sum = add(high, total);
-        float back = sub(sum, high);
+        float total = totals[(u64)block * rows + row], sum = add(high, total), back = sub(sum, high);
         low = add(low, add(sub(high, sub(sum, back)), sub(total, back)));
         high = sum;
     }

@@ -72,6 +72,23 @@ impl Card {
         &self.architecture
     }
 
+    /// Its stream, which onnxruntime may compute on too (its setting `user_compute_stream`): then gradients are written before they are read.
+    #[must_use]
+    pub fn stream(&self) -> u64 {
+        self.stream.expose_provenance() as u64
+    }
+
+    /// Bytes of memory that are free, and of all memory.
+    ///
+    /// # Errors
+    ///
+    /// The driver failed.
+    pub fn memory(&self) -> Result<[u64; 2], DeviceError> {
+        self.enter()?;
+        let (free, all) = result::mem_get_info().map_err(|error| failed("cuMemGetInfo", error))?;
+        Ok([free as u64, all as u64])
+    }
+
     /// Makes the context this thread's.
     fn enter(&self) -> Result<(), DeviceError> {
         // SAFETY: the context is retained until this is dropped.
@@ -111,8 +128,10 @@ impl CudaDevice for Card {
     }
 
     fn free(&self, allocation: Allocation) {
+        // Earlier calls may use the block. After an error nothing runs any more.
+        let _ = self.synchronize();
         if self.enter().is_ok() {
-            // SAFETY: an allocation is the owner of its block, and freeing waits for what uses it.
+            // SAFETY: an allocation is the owner of its block, and nothing uses it now.
             let _ = unsafe { result::free_sync(allocation.address()) };
         }
     }

@@ -3,6 +3,7 @@
 
 use crate::error::DeviceError;
 use crate::kernels::CudaKernel;
+use std::sync::Arc;
 
 /// A block of a device's memory. Whoever has it owns the block: it has no `Clone`.
 #[derive(Debug)]
@@ -159,4 +160,23 @@ pub trait CudaDevice: Send + Sync {
     ///
     /// The device failed, now or in an earlier call.
     fn synchronize(&self) -> Result<(), DeviceError>;
+}
+
+/// Threads of a block of kernels that need no certain number.
+pub(crate) const THREADS: u32 = 256;
+
+/// Calls a kernel with a thread for each coordinate.
+pub(crate) fn by_coordinate(
+    device: &Arc<dyn CudaDevice>,
+    kernel: CudaKernel,
+    dim: usize,
+    arguments: &[Argument],
+) -> Result<(), DeviceError> {
+    let blocks = dim.div_ceil(THREADS as usize);
+    let blocks =
+        i32::try_from(blocks).map_err(|_| DeviceError::Shape("more coordinates than a card has threads"))? as u32;
+    if blocks == 0 {
+        return Ok(());
+    }
+    device.launch(&Launch { kernel, grid: [blocks, 1], block: THREADS, arguments })
 }

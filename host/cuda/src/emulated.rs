@@ -59,10 +59,10 @@ impl EmulatedDevice {
         Ok(Self { order: ThreadOrder::Numbered, entry: load(source)?, taken: Mutex::new((0, 0)), room: u64::MAX })
     }
 
-    /// Blocks of memory that are taken.
+    /// Blocks of memory that are taken, and their bytes.
     #[must_use]
-    pub fn blocks(&self) -> usize {
-        self.taken.lock().unwrap_or_else(|broken| broken.into_inner()).0
+    pub fn taken(&self) -> (usize, u64) {
+        *self.taken.lock().unwrap_or_else(|broken| broken.into_inner())
     }
 }
 

@@ -1,11 +1,13 @@
 //! The sum of a private step on a device.
 
-use crate::device::{Argument, CudaDevice, Launch};
+mod fingerprint;
+
+use crate::device::{Argument, CudaDevice, Launch, THREADS};
 use crate::error::DeviceError;
 use crate::kernels::CudaKernel;
 use crate::layout::{LANES, Layout, SumShape, TILE_THREADS};
 use crate::memory::DeviceMemory;
-use crate::scratch::{Chunk, Tables};
+use crate::scratch::{Chunk, Tables, Totals, device_bytes};
 use crate::tensor::DeviceTensor;
 use damper_access::Unreleased;
 use damper_core::clip::{AnyRule, Clip as _};
@@ -15,8 +17,6 @@ use damper_core::private::Mechanism as _;
 use std::sync::Arc;
 use zeroize::Zeroize as _;
 
-/// Threads of a block of kernels that need no certain number.
-const THREADS: u32 = 256;
 /// Threads that draw noise in a block: each takes as long as 1,024 draws.
 const DRAWING_THREADS: u32 = 64;
 /// Rows of a group that a thread adds in 32 bits.
@@ -46,7 +46,15 @@ pub struct StepNoise<'a, const BLOCKS: usize> {
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum State {
     Idle,
-    Adding { threshold: f32, rule: AnyRule },
+    Adding {
+        threshold: f32,
+        rule: AnyRule,
+    },
+    /// As `Adding`, while the host has the words. The device must not release then: its noise, without the sum, would be that of the host.
+    Taken {
+        threshold: f32,
+        rule: AnyRule,
+    },
     Broken,
     Released,
 }
@@ -61,11 +69,10 @@ pub struct ExactSum {
     grid: Grid,
     tables: Tables,
     pub(crate) chunk: Chunk,
-    pub(crate) sum: DeviceMemory,
-    released: DeviceMemory,
-    pub(crate) key: DeviceMemory,
-    pub(crate) step: DeviceMemory,
+    pub(crate) totals: Totals,
     state: State,
+    /// The number of the last step whose noise was drawn.
+    last_step: Option<u32>,
 }
 
 impl ExactSum {
@@ -79,15 +86,22 @@ impl ExactSum {
         Ok(Self {
             tables: Tables::new(device, &layout)?,
             chunk: Chunk::new(device, &layout)?,
-            sum: DeviceMemory::zeros(device, layout.dim as u64 * 8)?,
-            released: DeviceMemory::zeros(device, layout.dim as u64 * 4)?,
-            key: DeviceMemory::zeros(device, 32)?,
-            step: DeviceMemory::zeros(device, 4)?,
+            totals: Totals::new(device, &layout)?,
             device: Arc::clone(device),
             layout,
             grid: shape.grid,
             state: State::Idle,
+            last_step: None,
         })
+    }
+
+    /// Bytes of the device's memory that a sum of this shape takes, so that a physical batch can be chosen. Gradients are not among them.
+    ///
+    /// # Errors
+    ///
+    /// The sizes do not fit each other.
+    pub fn device_bytes(shape: &SumShape<'_>) -> Result<u64, DeviceError> {
+        Ok(device_bytes(&Layout::new(shape)?))
     }
 
     /// Number of coordinates.
@@ -107,7 +121,7 @@ impl ExactSum {
         if !is_valid {
             return Err(DeviceError::Shape("a threshold that its grid cannot represent"));
         }
-        self.sum.clear()?;
+        self.totals.sum.clear()?;
         self.tables.segments.upload(&self.layout.segments(threshold))?;
         self.state = State::Adding { threshold, rule };
         Ok(())
@@ -135,7 +149,11 @@ impl ExactSum {
             return Err(SIZES);
         }
         let state = std::mem::replace(&mut self.state, State::Broken);
-        self.upload_parts(gradients)?;
+        self.upload_parts(gradients).inspect_err(|error| {
+            if *error == SIZES {
+                self.state = state;
+            }
+        })?;
         self.chunk.present.upload(&present.iter().map(|present| u8::from(*present)).collect::<Vec<_>>())?;
         self.measure()?;
         self.first_scales(rule)?;
@@ -150,7 +168,7 @@ impl ExactSum {
     ///
     /// # Errors
     ///
-    /// No step was begun, it was released, an error came before, the noise is of another grid, or the device failed. Nothing of the step
+    /// No step was begun, it was released, an error came before, the noise is of another grid or was drawn for the step before, or the device failed. Nothing of the step
     /// can be released after an error.
     pub fn release<const BLOCKS: usize>(
         &mut self,
@@ -163,10 +181,14 @@ impl ExactSum {
         if noise.mechanism.grid() != self.grid {
             return Err(DeviceError::Shape("noise of another grid"));
         }
-        self.state = State::Broken;
+        // A second sum with the noise of the first would uncover their difference.
+        if self.last_step == Some(noise.step) {
+            return Err(DeviceError::Order("the noise of a step that was drawn"));
+        }
+        (self.state, self.last_step) = (State::Broken, Some(noise.step));
         let released = self.draw(noise, threshold, access);
         // Also after an error.
-        let wiped = [self.key.clear(), self.step.clear(), self.chunk.wipe(), self.sum.clear()];
+        let wiped = [self.totals.key.clear(), self.totals.step.clear(), self.chunk.wipe(), self.totals.sum.clear()];
         released?;
         wiped.into_iter().collect::<Result<(), _>>()?;
         self.device.synchronize()?;
@@ -174,31 +196,50 @@ impl ExactSum {
         Ok(())
     }
 
-    /// A number for each row of the gradients of a chunk, which other bits give another number. To see whether a sample's gradient has the same
-    /// bits in any row and beside any others; of samples that are nobody's, for the numbers tell what a gradient is.
+    /// Moves the words of the sum to the host, which are as secret as the samples: for noise that the host draws, and for ranks that exchange them. The
+    /// sum on the device is empty then, and can be released only after [`put_words`](Self::put_words).
     ///
     /// # Errors
     ///
-    /// The sizes do not fit, or the device failed.
-    pub fn fingerprints(&mut self, gradients: &[DeviceTensor<'_>], _: Unreleased) -> Result<Vec<u64>, DeviceError> {
-        self.state = State::Idle;
-        self.upload_parts(gradients)?;
-        let Self { tables, chunk, layout: Layout { rows, tiles, .. }, .. } = &*self;
-        chunk.prints.clear()?;
-        let arguments = [
-            chunk.parts.argument(),
-            tables.lens.argument(),
-            tables.tile_pieces.argument(),
-            Argument::Narrow(*rows),
-            chunk.prints.argument(),
-        ];
-        let threads = u64::from(*tiles) * u64::from(TILE_THREADS);
-        self.launch(CudaKernel::Fingerprint, (threads, *rows), TILE_THREADS, &arguments)?;
-        let mut bytes = vec![0; *rows as usize * 8];
-        chunk.prints.download(&mut bytes)?;
-        let prints = bytes.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect();
-        chunk.prints.clear()?;
-        Ok(prints)
+    /// No step was begun, `words` has another length, or the device failed: then the step cannot be released.
+    pub fn take_words(&mut self, words: &mut [i64], _: Unreleased) -> Result<(), DeviceError> {
+        self.check_words(words.len())?;
+        let State::Adding { threshold, rule } = self.state else {
+            return Err(DeviceError::Order("words without a step"));
+        };
+        self.state = State::Broken;
+        let mut bytes = vec![0; words.len() * 8];
+        let moved = self.totals.sum.download(&mut bytes).and_then(|()| self.totals.sum.clear());
+        for (word, bytes) in words.iter_mut().zip(bytes.as_chunks().0) {
+            *word = i64::from_le_bytes(*bytes);
+        }
+        bytes.zeroize();
+        moved?;
+        self.state = State::Taken { threshold, rule };
+        Ok(())
+    }
+
+    /// Replaces the words of the sum that were taken, such as by the totals of all ranks.
+    ///
+    /// # Errors
+    ///
+    /// No words were taken, `words` has another length, or the device failed: then the step cannot be released.
+    pub fn put_words(&mut self, words: &[i64], _: Unreleased) -> Result<(), DeviceError> {
+        self.check_words(words.len())?;
+        let State::Taken { threshold, rule } = self.state else {
+            return Err(DeviceError::Order("words that were not taken"));
+        };
+        self.state = State::Broken;
+        let mut bytes: Vec<u8> = words.iter().flat_map(|word| word.to_le_bytes()).collect();
+        let moved = self.totals.sum.upload(&bytes);
+        bytes.zeroize();
+        moved?;
+        self.state = State::Adding { threshold, rule };
+        Ok(())
+    }
+
+    fn check_words(&self, len: usize) -> Result<(), DeviceError> {
+        if len == self.layout.dim { Ok(()) } else { Err(DeviceError::Shape("a sum of another length")) }
     }
 
     /// Copies the released mean.
@@ -207,26 +248,25 @@ impl ExactSum {
     ///
     /// Nothing is released, `out` has another length, or the device failed.
     pub fn read_released(&self, out: &mut [f32]) -> Result<(), DeviceError> {
-        if self.state != State::Released {
-            return Err(DeviceError::Order("nothing is released"));
+        self.released_memory()?.download_floats(out)
+    }
+
+    /// The released mean.
+    pub(crate) fn released_memory(&self) -> Result<&DeviceMemory, DeviceError> {
+        if self.state == State::Released {
+            Ok(&self.totals.released)
+        } else {
+            Err(DeviceError::Order("nothing is released"))
         }
-        if out.len() != self.layout.dim {
-            return Err(DeviceError::Shape("a mean of another length"));
-        }
-        let mut bytes = vec![0; out.len() * 4];
-        self.released.download(&mut bytes)?;
-        for (out, bytes) in out.iter_mut().zip(bytes.as_chunks().0) {
-            *out = f32::from_le_bytes(*bytes);
-        }
-        Ok(())
     }
 
     /// Tells the kernels where the gradients of a chunk are.
     fn upload_parts(&self, gradients: &[DeviceTensor<'_>]) -> Result<(), DeviceError> {
         let rows = u64::from(self.layout.rows);
         let lens = self.layout.lens.as_chunks().0.iter().map(|len| u64::from_le_bytes(*len));
-        let fit = gradients.iter().zip(lens).all(|(tensor, len)| tensor.floats >= rows * len);
-        if !fit || gradients.len() * 8 != self.layout.lens.len() {
+        let fits =
+            |(tensor, len): (&DeviceTensor<'_>, u64)| tensor.floats >= rows * len && tensor.may_be_on(&self.device);
+        if !gradients.iter().zip(lens).all(fits) || gradients.len() * 8 != self.layout.lens.len() {
             return Err(SIZES);
         }
         let addresses: Vec<u8> = gradients.iter().flat_map(|tensor| tensor.address.to_le_bytes()).collect();
@@ -296,7 +336,7 @@ impl ExactSum {
             Argument::Narrow(*rows),
             Argument::Narrow(rows_of_group),
             chunk.scales.argument(),
-            self.sum.argument(),
+            self.totals.sum.argument(),
         ];
         let next = [
             tables.segments.argument(),
@@ -341,20 +381,20 @@ impl ExactSum {
         for (bytes, word) in key.as_chunks_mut().0.iter_mut().zip(noise.generator.key_words(access)) {
             *bytes = word.to_le_bytes();
         }
-        let uploaded = self.key.upload(&key);
+        let uploaded = self.totals.key.upload(&key);
         key.zeroize();
         uploaded?;
-        self.step.upload(&noise.step.to_le_bytes())?;
+        self.totals.step.upload(&noise.step.to_le_bytes())?;
         let dim = self.layout.dim as u64;
         let arguments = [
-            self.sum.argument(),
+            self.totals.sum.argument(),
             Argument::Wide(dim),
-            self.key.argument(),
-            self.step.argument(),
+            self.totals.key.argument(),
+            self.totals.step.argument(),
             Argument::Narrow(noise.mechanism.sigma()),
             // One grid unit of the sum in the mean, in the order of `damper-core`.
             Argument::Float(threshold / self.grid.unit() as f32 / noise.expected_batch as f32),
-            self.released.argument(),
+            self.totals.released.argument(),
         ];
         self.launch(CudaKernel::ReleaseChunks, (dim.div_ceil(CHUNK), 1), DRAWING_THREADS, &arguments)
     }

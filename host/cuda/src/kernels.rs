@@ -20,11 +20,27 @@ pub enum CudaKernel {
     Fingerprint,
     /// Adds the noise, wipes the sum and writes the released mean.
     ReleaseChunks,
+    /// A recursive filter.
+    FilterIir,
+    /// DiSK's filter.
+    FilterKalman,
+    /// Parameters before an update, and how far they have moved after it.
+    KeepMove,
+    /// The point ahead of the parameters.
+    PointAhead,
+    /// SGD.
+    UpdateSgd,
+    /// Adam and DP-AdamBC.
+    UpdateAdam,
+    /// RMSprop and AdaGrad.
+    UpdateScaled,
+    /// The mean of parameters.
+    AverageParams,
 }
 
 impl CudaKernel {
     /// All kernels.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 16] = [
         Self::NormLanes,
         Self::NormTotals,
         Self::NormSums,
@@ -33,6 +49,14 @@ impl CudaKernel {
         Self::AddRows,
         Self::Fingerprint,
         Self::ReleaseChunks,
+        Self::FilterIir,
+        Self::FilterKalman,
+        Self::KeepMove,
+        Self::PointAhead,
+        Self::UpdateSgd,
+        Self::UpdateAdam,
+        Self::UpdateScaled,
+        Self::AverageParams,
     ];
 
     /// Its name in the source.
@@ -47,6 +71,14 @@ impl CudaKernel {
             Self::AddRows => "add_rows",
             Self::Fingerprint => "fingerprint",
             Self::ReleaseChunks => "release_chunks",
+            Self::FilterIir => "filter_iir",
+            Self::FilterKalman => "filter_kalman",
+            Self::KeepMove => "keep_move",
+            Self::PointAhead => "point_ahead",
+            Self::UpdateSgd => "update_sgd",
+            Self::UpdateAdam => "update_adam",
+            Self::UpdateScaled => "update_scaled",
+            Self::AverageParams => "average_params",
         }
     }
 }
@@ -57,7 +89,7 @@ const CUDA: (&str, &str) = ("cuda.h", include_str!("../kernels/cuda.h"));
 const EMULATED: (&str, &str) = ("emulated.h", include_str!("../kernels/emulated.h"));
 const ENTRY: (&str, &str) = ("entry.h", include_str!("../kernels/entry.h"));
 /// The kernels, in an order in which each file uses what is before it.
-const FILES: [(&str, &str); 9] = [
+const FILES: [(&str, &str); 11] = [
     ("gaussian_table.h", include_str!("../kernels/gaussian_table.h")),
     ("layout.h", include_str!("../kernels/layout.h")),
     ("norm.cu", include_str!("../kernels/norm.cu")),
@@ -67,6 +99,8 @@ const FILES: [(&str, &str); 9] = [
     ("chacha.cu", include_str!("../kernels/chacha.cu")),
     ("gaussian.cu", include_str!("../kernels/gaussian.cu")),
     ("release.cu", include_str!("../kernels/release.cu")),
+    ("filter.cu", include_str!("../kernels/filter.cu")),
+    ("optimizer.cu", include_str!("../kernels/optimizer.cu")),
 ];
 
 /// The source for NVRTC: one text without includes.

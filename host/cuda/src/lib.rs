@@ -8,6 +8,7 @@ mod layout;
 mod memory;
 mod scratch;
 mod tensor;
+mod update;
 
 #[cfg(feature = "cuda")]
 mod card;
@@ -28,3 +29,4 @@ pub use kernels::{CudaKernel, cuda_source, emulated_source};
 pub use layout::SumShape;
 pub use memory::DeviceMemory;
 pub use tensor::DeviceTensor;
+pub use update::{DeviceFilter, DeviceOptimizer, DeviceParams};

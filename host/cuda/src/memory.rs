@@ -2,6 +2,7 @@
 
 use crate::device::{Allocation, Argument, CudaDevice, Span};
 use crate::error::DeviceError;
+use damper_core::state::StateField;
 use std::fmt;
 use std::sync::Arc;
 
@@ -25,6 +26,11 @@ impl DeviceMemory {
         let memory = Self { device: Arc::clone(device), allocation: Some(allocation), bytes };
         memory.clear()?;
         Ok(memory)
+    }
+
+    /// Memory of so many floats, all 0.
+    pub(crate) fn floats(device: &Arc<dyn CudaDevice>, floats: usize) -> Result<Self, DeviceError> {
+        Self::zeros(device, floats as u64 * 4)
     }
 
     /// Memory with these bytes.
@@ -60,6 +66,41 @@ impl DeviceMemory {
     /// There are more bytes than it has, or the device failed.
     pub fn download(&self, bytes: &mut [u8]) -> Result<(), DeviceError> {
         self.device.download(self.head(bytes.len() as u64)?, bytes)
+    }
+
+    /// Replaces all of it by these floats.
+    pub(crate) fn upload_floats(&self, floats: &[f32]) -> Result<(), DeviceError> {
+        self.upload(&floats.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<_>>())
+    }
+
+    /// Reads all of it.
+    pub(crate) fn download_floats(&self, floats: &mut [f32]) -> Result<(), DeviceError> {
+        if floats.len() as u64 * 4 != self.bytes {
+            return Err(DeviceError::Shape("floats of another number"));
+        }
+        let mut bytes = vec![0; floats.len() * 4];
+        self.download(&mut bytes)?;
+        for (float, bytes) in floats.iter_mut().zip(bytes.as_chunks().0) {
+            *float = f32::from_le_bytes(*bytes);
+        }
+        Ok(())
+    }
+
+    /// Gives its floats to `take`, which may change them.
+    pub(crate) fn give(&self, take: &mut dyn FnMut(StateField<'_>)) -> Result<(), DeviceError> {
+        let mut floats = vec![0.0; (self.bytes / 4) as usize];
+        self.download_floats(&mut floats)?;
+        take(StateField::Floats(&mut floats));
+        self.upload_floats(&floats)
+    }
+
+    /// True if it is memory of this device.
+    pub(crate) fn is_on(&self, device: &Arc<dyn CudaDevice>) -> bool {
+        Arc::ptr_eq(&self.device, device)
+    }
+
+    pub(crate) fn device(&self) -> &Arc<dyn CudaDevice> {
+        &self.device
     }
 
     /// Writes zeros over all of it.

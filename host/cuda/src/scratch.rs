@@ -39,28 +39,76 @@ pub(crate) struct Chunk {
     pub(crate) prints: DeviceMemory,
 }
 
+/// Bytes that a sum of this layout takes on a device.
+pub(crate) fn device_bytes(layout: &Layout) -> u64 {
+    let tables = [&layout.lens, &layout.block_pieces, &layout.first_piece, &layout.tile_pieces, &layout.segments(0.0)];
+    let tables: u64 = tables.into_iter().map(|table| table.len() as u64).sum();
+    tables
+        + Chunk::sizes(layout).into_iter().sum::<u64>()
+        + Totals::BYTES_OF_COORDINATE * layout.dim as u64
+        + Totals::BYTES
+}
+
+/// The memory of a step that its chunks do not use.
+pub(crate) struct Totals {
+    /// The words of the sum.
+    pub(crate) sum: DeviceMemory,
+    pub(crate) released: DeviceMemory,
+    pub(crate) key: DeviceMemory,
+    pub(crate) step: DeviceMemory,
+}
+
+impl Totals {
+    const BYTES_OF_COORDINATE: u64 = 8 + 4;
+    const BYTES: u64 = 32 + 4;
+
+    pub(crate) fn new(device: &Arc<dyn CudaDevice>, layout: &Layout) -> Result<Self, DeviceError> {
+        Ok(Self {
+            sum: DeviceMemory::zeros(device, layout.dim as u64 * 8)?,
+            released: DeviceMemory::zeros(device, layout.dim as u64 * 4)?,
+            key: DeviceMemory::zeros(device, 32)?,
+            step: DeviceMemory::zeros(device, 4)?,
+        })
+    }
+}
+
 /// As `kernels/scale.cu` has it.
 const SCALE_BYTES: u64 = 24;
 
 impl Chunk {
-    pub(crate) fn new(device: &Arc<dyn CudaDevice>, layout: &Layout) -> Result<Self, DeviceError> {
+    /// The bytes of each field, in order.
+    fn sizes(layout: &Layout) -> [u64; 8] {
         let rows = u64::from(layout.rows);
         let totals = u64::from(layout.blocks) * rows * 4;
+        [
+            layout.lens.len() as u64,
+            rows,
+            totals * LANES,
+            totals,
+            u64::from(layout.measured + layout.clipped) * rows * 4,
+            u64::from(layout.clipped) * rows * SCALE_BYTES,
+            4,
+            rows * 8,
+        ]
+    }
+
+    pub(crate) fn new(device: &Arc<dyn CudaDevice>, layout: &Layout) -> Result<Self, DeviceError> {
+        let [parts, present, lanes, totals, norms, scales, failed, prints] = Self::sizes(layout);
         Ok(Self {
-            parts: DeviceMemory::zeros(device, layout.lens.len() as u64)?,
-            present: DeviceMemory::zeros(device, rows)?,
-            lanes: DeviceMemory::zeros(device, totals * LANES)?,
+            parts: DeviceMemory::zeros(device, parts)?,
+            present: DeviceMemory::zeros(device, present)?,
+            lanes: DeviceMemory::zeros(device, lanes)?,
             totals: DeviceMemory::zeros(device, totals)?,
-            norms: DeviceMemory::zeros(device, u64::from(layout.measured + layout.clipped) * rows * 4)?,
-            scales: DeviceMemory::zeros(device, u64::from(layout.clipped) * rows * SCALE_BYTES)?,
-            failed: DeviceMemory::zeros(device, 4)?,
-            prints: DeviceMemory::zeros(device, rows * 8)?,
+            norms: DeviceMemory::zeros(device, norms)?,
+            scales: DeviceMemory::zeros(device, scales)?,
+            failed: DeviceMemory::zeros(device, failed)?,
+            prints: DeviceMemory::zeros(device, prints)?,
         })
     }
 
     /// Writes zeros over what was computed from samples.
     pub(crate) fn wipe(&self) -> Result<(), DeviceError> {
-        [&self.lanes, &self.totals, &self.norms, &self.scales, &self.failed, &self.prints]
+        [&self.present, &self.lanes, &self.totals, &self.norms, &self.scales, &self.failed]
             .into_iter()
             .try_for_each(DeviceMemory::clear)
     }

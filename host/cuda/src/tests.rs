@@ -10,13 +10,14 @@ mod reference;
 mod step;
 mod sums;
 mod table;
+mod updates;
 mod wiping;
 
 use crate::{CudaDevice, DeviceError, EmulatedDevice, ThreadOrder};
 use std::sync::Arc;
 
 /// The need that `DAMPER_REQUIRE` names to make a missing C++ compiler a failure.
-const NEED: &str = "c++";
+const NEED: &str = "g++";
 
 /// An emulated device. Prints a line and returns nothing if no C++ compiler is here.
 fn device(order: ThreadOrder) -> Option<Arc<dyn CudaDevice>> {

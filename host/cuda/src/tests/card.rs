@@ -1,6 +1,6 @@
 //! The kernels on a card, if this machine has one: the comparisons that emulation passes too.
 
-use super::{noise, step, sums, wiping};
+use super::{noise, step, sums, updates, wiping};
 use crate::card::cubin;
 use crate::{Card, CudaDevice, DeviceError};
 use std::sync::Arc;
@@ -31,6 +31,7 @@ fn card_has_the_bits_of_core() {
     }
     noise::check(&card);
     step::check(&card);
+    updates::check(&card);
     wiping::check_drawn(&card).unwrap();
     wiping::check(&card).unwrap();
 }

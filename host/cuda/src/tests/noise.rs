@@ -28,7 +28,7 @@ pub(super) fn release(device: &Arc<dyn CudaDevice>, sum: &[i64], sigma: u32, gen
     let shape = SumShape { parts: &[sum.len()], rows: 1, layers: None, grid };
     let mut exact = ExactSum::new(device, &shape).unwrap();
     exact.begin(256.0, AnyRule::Flat).unwrap();
-    exact.sum.upload(&sum.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>()).unwrap();
+    exact.totals.sum.upload(&sum.iter().flat_map(|word| word.to_le_bytes()).collect::<Vec<_>>()).unwrap();
     let mechanism = DiscreteGaussian::new(grid, sigma).unwrap();
     exact.release(&StepNoise { mechanism, generator, step: STEP, expected_batch: 1 }, Unreleased::claim()).unwrap();
     let mut released = vec![f32::NAN; sum.len()];

@@ -31,12 +31,13 @@ fn is_zero(memory: &DeviceMemory) -> bool {
     bytes.iter().all(|byte| *byte == 0)
 }
 
-fn secrets(sum: &ExactSum) -> [(&'static str, &DeviceMemory); 8] {
+fn secrets(sum: &ExactSum) -> [(&'static str, &DeviceMemory); 9] {
     let chunk = &sum.chunk;
     [
-        ("sum", &sum.sum),
-        ("key", &sum.key),
-        ("step", &sum.step),
+        ("sum", &sum.totals.sum),
+        ("key", &sum.totals.key),
+        ("step", &sum.totals.step),
+        ("present", &chunk.present),
         ("lanes", &chunk.lanes),
         ("totals", &chunk.totals),
         ("norms", &chunk.norms),
@@ -70,7 +71,7 @@ pub(super) fn check(device: &Arc<dyn CudaDevice>) -> Result<(), &'static str> {
 pub(super) fn check_drawn(device: &Arc<dyn CudaDevice>) -> Result<(), &'static str> {
     let (sum, generator) = (filled(device), ChaCha20::simulation(1));
     sum.draw(&noise(&generator, 16), 1.0, Unreleased::claim()).unwrap();
-    if is_zero(&sum.sum) { Ok(()) } else { Err("sum") }
+    if is_zero(&sum.totals.sum) { Ok(()) } else { Err("sum") }
 }
 
 #[test]
@@ -103,6 +104,10 @@ fn calls_out_of_order_are_errors() {
     sum.read_released(&mut out).unwrap();
     assert!(matches!(sum.release(&noise16, access), Err(DeviceError::Order(_))));
     assert!(matches!(sum.add_chunk(&grads, &[true; 2], access), Err(DeviceError::Order(_))));
+    // The noise of a step is drawn once.
+    sum.begin(1.0, AnyRule::Flat).unwrap();
+    assert!(matches!(sum.release(&noise16, access), Err(DeviceError::Order(_))));
+    sum.release(&StepNoise { step: 6, ..noise16 }, access).unwrap();
 }
 
 // A device without room fails when the sum is made, and keeps nothing.
@@ -114,12 +119,12 @@ fn missing_room_is_an_error_before_the_step() {
     };
     let device: Arc<dyn CudaDevice> = Arc::clone(&emulated) as _;
     assert!(matches!(sum(&device).err(), Some(DeviceError::NoMemory { .. })));
-    assert_eq!(emulated.blocks(), 0);
+    assert_eq!(emulated.taken(), (0, 0));
     let tiny = SumShape { parts: &[5], rows: 2, layers: None, grid: grid() };
     let sum = ExactSum::new(&device, &tiny).unwrap();
-    assert!(emulated.blocks() > 0);
+    assert_eq!(emulated.taken().1, ExactSum::device_bytes(&tiny).unwrap());
     drop(sum);
-    assert_eq!(emulated.blocks(), 0);
+    assert_eq!(emulated.taken(), (0, 0));
 }
 
 // Sizes that the device's arithmetic does not hold.
@@ -132,4 +137,31 @@ fn sizes_out_of_range_are_refused() {
     };
     assert!(refused(&[5], 0) && refused(&[5], 65536) && refused(&[usize::MAX, 2], 1) && refused(&[1 << 31], 1));
     assert!(!refused(&[5], 3) && !refused(&[], 1) && !refused(&[0, 0], 1));
+}
+
+// A sum that went to the host and came back is released as one that stayed.
+#[test]
+fn words_move_to_the_host_and_back() {
+    let Some(device) = device(ThreadOrder::Numbered) else { return };
+    let (generator, access) = (ChaCha20::simulation(1), Unreleased::claim());
+    let release = |sum: &mut ExactSum| {
+        sum.release(&noise(&generator, 16), access).unwrap();
+        let mut out = vec![0.0; DIM];
+        sum.read_released(&mut out).unwrap();
+        out
+    };
+    let expected = release(&mut filled(&device));
+    let mut sum = filled(&device);
+    let mut words = vec![0; DIM];
+    sum.take_words(&mut words, access).unwrap();
+    assert!(is_zero(&sum.totals.sum) && words[DIM - 1] > 0);
+    // The noise alone would uncover a sum that the host has released with the same noise.
+    assert!(matches!(sum.release(&noise(&generator, 16), access), Err(DeviceError::Order(_))));
+    assert!(matches!(sum.take_words(&mut vec![0; DIM], access), Err(DeviceError::Order(_))));
+    assert!(matches!(sum.put_words(&words[1..], access), Err(DeviceError::Shape(_))));
+    sum.put_words(&words, access).unwrap();
+    assert_eq!(super::sums::words(&sum), words);
+    assert_eq!(release(&mut sum), expected);
+    assert!(matches!(sum.take_words(&mut words, access), Err(DeviceError::Order(_))));
+    assert!(matches!(sum.put_words(&words, access), Err(DeviceError::Order(_))));
 }

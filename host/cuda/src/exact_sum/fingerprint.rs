@@ -1,0 +1,37 @@
+//! Numbers that tell the rows of a chunk apart by their bits.
+
+use super::{ExactSum, State};
+use crate::device::Argument;
+use crate::error::DeviceError;
+use crate::kernels::CudaKernel;
+use crate::layout::{Layout, TILE_THREADS};
+use crate::tensor::DeviceTensor;
+use damper_access::Unreleased;
+
+impl ExactSum {
+    /// A number for each row of the gradients of a chunk, which other bits give another number. To see whether a sample's gradient has the same
+    /// bits in any row and beside any others; of samples that are nobody's, for the numbers tell what a gradient is. Ends the step.
+    ///
+    /// # Errors
+    ///
+    /// The sizes do not fit, or the device failed.
+    pub fn fingerprints(&mut self, gradients: &[DeviceTensor<'_>], _: Unreleased) -> Result<Vec<u64>, DeviceError> {
+        self.state = State::Idle;
+        self.upload_parts(gradients)?;
+        let Self { tables, chunk, layout: Layout { rows, tiles, .. }, .. } = &*self;
+        chunk.prints.clear()?;
+        let arguments = [
+            chunk.parts.argument(),
+            tables.lens.argument(),
+            tables.tile_pieces.argument(),
+            Argument::Narrow(*rows),
+            chunk.prints.argument(),
+        ];
+        let threads = u64::from(*tiles) * u64::from(TILE_THREADS);
+        self.launch(CudaKernel::Fingerprint, (threads, *rows), TILE_THREADS, &arguments)?;
+        let mut bytes = vec![0; *rows as usize * 8];
+        chunk.prints.download(&mut bytes)?;
+        chunk.prints.clear()?;
+        Ok(bytes.as_chunks().0.iter().map(|bytes| u64::from_le_bytes(*bytes)).collect())
+    }
+}

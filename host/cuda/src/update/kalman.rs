@@ -1,0 +1,127 @@
+//! DiSK's filter with one gradient a sample, at the point ahead.
+
+use crate::device::{Argument, CudaDevice, by_coordinate};
+use crate::error::DeviceError;
+use crate::kernels::CudaKernel;
+use crate::memory::DeviceMemory;
+use damper_core::filter::Gain;
+use damper_core::state::StateField;
+use std::sync::Arc;
+
+/// The least gain, as in [`Kalman`](damper_core::filter::Kalman).
+const LEAST_GAIN: f64 = 1e-3;
+
+pub(super) struct KalmanMemory {
+    dim: usize,
+    settings: Gain,
+    started: bool,
+    /// `κ` of the coming step.
+    gain: f64,
+    /// `p` before it.
+    uncertainty: f64,
+    filtered: DeviceMemory,
+    moved: DeviceMemory,
+    point: DeviceMemory,
+}
+
+impl KalmanMemory {
+    pub(super) fn new(device: &Arc<dyn CudaDevice>, settings: Gain, dim: usize) -> Result<Self, DeviceError> {
+        let uncertainty = match settings {
+            Gain::Constant(_) => 0.0,
+            Gain::Recursion { noise, .. } => noise,
+        };
+        Ok(Self {
+            dim,
+            settings,
+            started: false,
+            gain: next(settings, uncertainty).0,
+            uncertainty,
+            filtered: DeviceMemory::floats(device, dim)?,
+            moved: DeviceMemory::floats(device, dim)?,
+            point: DeviceMemory::floats(device, dim)?,
+        })
+    }
+
+    /// The point at which gradients of the coming step are wanted.
+    pub(super) fn point<'a>(
+        &'a self,
+        device: &Arc<dyn CudaDevice>,
+        params: &'a DeviceMemory,
+    ) -> Result<&'a DeviceMemory, DeviceError> {
+        if !self.started || self.gain == 1.0 {
+            return Ok(params);
+        }
+        let arguments = [
+            params.argument(),
+            self.moved.argument(),
+            Argument::Wide(self.dim as u64),
+            Argument::Float(((1.0 - self.gain) / self.gain) as f32),
+            self.point.argument(),
+        ];
+        by_coordinate(device, CudaKernel::PointAhead, self.dim, &arguments)?;
+        Ok(&self.point)
+    }
+
+    pub(super) fn apply(
+        &mut self,
+        device: &Arc<dyn CudaDevice>,
+        released: &DeviceMemory,
+    ) -> Result<&DeviceMemory, DeviceError> {
+        let gain = self.gain;
+        let is_later = std::mem::replace(&mut self.started, true);
+        let has_weights = is_later && gain != 1.0;
+        // The first step leaves the uncertainty alone.
+        if is_later {
+            self.uncertainty = next(self.settings, self.uncertainty).1;
+            self.gain = next(self.settings, self.uncertainty).0;
+        }
+        let arguments = [
+            released.argument(),
+            Argument::Wide(self.dim as u64),
+            Argument::Narrow(has_weights.into()),
+            Argument::Float((1.0 - gain) as f32),
+            Argument::Float(gain as f32),
+            self.filtered.argument(),
+        ];
+        by_coordinate(device, CudaKernel::FilterKalman, self.dim, &arguments)?;
+        Ok(&self.filtered)
+    }
+
+    /// Keeps the parameters before an update, or how far they have moved after it.
+    pub(super) fn keep_move(
+        &self,
+        device: &Arc<dyn CudaDevice>,
+        params: &DeviceMemory,
+        is_after: bool,
+    ) -> Result<(), DeviceError> {
+        let dim = Argument::Wide(self.dim as u64);
+        let arguments = [params.argument(), dim, Argument::Narrow(is_after.into()), self.moved.argument()];
+        by_coordinate(device, CudaKernel::KeepMove, self.dim, &arguments)
+    }
+
+    pub(super) fn each_state(&mut self, take: &mut dyn FnMut(StateField<'_>)) -> Result<(), DeviceError> {
+        take(StateField::Owner("kalman"));
+        self.filtered.give(take)?;
+        self.moved.give(take)?;
+        take(StateField::Double(&mut self.gain));
+        take(StateField::Double(&mut self.uncertainty));
+        let mut started = u32::from(self.started);
+        take(StateField::Count(&mut started));
+        self.started = started != 0;
+        Ok(())
+    }
+}
+
+/// The gain of the step after one that left the uncertainty `p`, and the uncertainty it leaves.
+fn next(settings: Gain, p: f64) -> (f64, f64) {
+    match settings {
+        Gain::Constant(gain) => (gain, p),
+        Gain::Recursion { noise, drift, process } => {
+            let predicted = p + drift + process;
+            let gain = predicted / (predicted + noise - drift);
+            // Also if the recursion has forgotten everything, which is 0/0.
+            let gain = if gain > LEAST_GAIN { gain.min(1.0) } else { LEAST_GAIN };
+            (gain, (1.0 - gain) * predicted)
+        }
+    }
+}
