@@ -37,7 +37,7 @@ mod testing;
 use super::bind::bind;
 use super::{Backend, BackendError, Operators, Session, SessionSpec, SummingSession, library};
 use bound::BoundSession;
-use damper_onnx::{AGAIN, lower_custom, pb};
+use damper_onnx::{AGAIN, lower_custom, make_pads_symmetric, pb};
 use errors::one_line;
 use ort::ep::CUDA;
 use ort::memory::AllocationDevice;
@@ -163,8 +163,9 @@ impl Ort {
         builder.map_err(|error| self.failed("cannot make session options", &error))
     }
 
-    /// A session of standard operators.
+    /// A session of standard operators, as a device has kernels for them.
     fn standard(&self, mut model: pb::ModelProto, threads: usize) -> Result<ort::session::Session, BackendError> {
+        make_pads_symmetric(&mut model);
         order::release_early(&mut model);
         let session = self.builder_of(&model, threads)?.commit_from_memory(&model.encode_to_vec());
         session.map_err(|error| self.failed("cannot run the model", &error))

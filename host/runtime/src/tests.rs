@@ -1,6 +1,7 @@
 //! Laws that every backend keeps, on models built by hand.
 
 mod sums;
+mod uneven_pads;
 
 use super::*;
 use damper_onnx::graph::DType;
