@@ -1,12 +1,12 @@
-//! Convolutions with as much padding behind as in front, on every axis.
+//! Convolutions with equal padding at both ends of every axis.
 //!
-//! cuDNN pads both ends alike. onnxruntime's CUDA provider runs a `ConvTranspose` with other pads on the processor, and hands those of a `Conv` to
-//! cuDNN, which may have no engine for them. The numbers stay the same: of a transposed convolution `output_padding` or a `Slice` after it takes
-//! what the ends differ by, of a convolution a `Pad` before it.
+//! cuDNN pads both ends by the same extent. onnxruntime's CUDA provider runs a `ConvTranspose` with other pads on the processor. It passes those of
+//! a `Conv` to cuDNN, which may have no engine for them. The values stay the same. `output_padding` or a `Slice` after it corrects a transposed
+//! convolution, a `Pad` before it a convolution.
 //!
-//! With equal pads a transposed convolution is cut off `before` elements behind too, and `output_padding` gives `before − after` of them back. The
-//! standard allows it below `max(stride, dilation)`. Here it stays below the stride: then a convolution over the output has as many windows as
-//! there are inputs, and it is such a convolution's gradient that cuDNN computes.
+//! With equal pads a transposed convolution loses `before` elements at the end too, and `output_padding` returns `before − after` of them. The
+//! standard allows it below `max(stride, dilation)`. Here it stays below the stride. Then a convolution over the output has as many windows as
+//! there are inputs, and cuDNN computes the gradient of that convolution.
 
 use super::pb::{AttributeProto, GraphProto, ModelProto, NodeProto};
 use super::{attr_ints, attr_string, find_attr, make_attr_ints, make_node, make_tensor_i64};
@@ -31,7 +31,7 @@ struct Ends {
 }
 
 impl Ends {
-    /// The pads that `node` states; none of a node that has other rules for them.
+    /// The pads that `node` states. None if it has other rules for them.
     fn of(node: &NodeProto) -> Option<Self> {
         let is_stated = node.domain.is_empty()
             && matches!(attr_string(&node.attribute, "auto_pad", "NOTSET"), "NOTSET" | "")
@@ -47,7 +47,7 @@ impl Ends {
     }
 }
 
-/// Writes a `Pad` for what one end has more than the other, then `node` with equal pads.
+/// Writes a `Pad` with the difference of the ends, then `node` with equal pads.
 fn pad_before(graph: &mut GraphProto, mut node: NodeProto, pads: &Ends) {
     let (Some(input), Some(output)) = (node.input.first_mut(), node.output.first()) else { return };
     let (padded, more) = (format!("dp.padded.{output}"), format!("dp.pads.{output}"));
@@ -61,7 +61,7 @@ fn pad_before(graph: &mut GraphProto, mut node: NodeProto, pads: &Ends) {
     graph.node.push(node);
 }
 
-/// Writes `node` with equal pads and `output_padding`. An axis on which that does not do is cut to its extent by a `Slice`.
+/// Writes `node` with equal pads and `output_padding`. If its stride does not allow that, a `Slice` cuts the axis to its extent.
 fn cut_after(graph: &mut GraphProto, mut node: NodeProto, pads: &Ends) {
     let rank = pads.before.len();
     let list =
@@ -74,9 +74,9 @@ fn cut_after(graph: &mut GraphProto, mut node: NodeProto, pads: &Ends) {
     let mut cuts = vec![];
     for axis in 0..rank {
         let (before, after) = (pads.before[axis], pads.after[axis]);
-        let behind = extra[axis] + before - after;
-        if (0..strides[axis]).contains(&behind) {
-            extra[axis] = behind;
+        let rest = extra[axis] + before - after;
+        if (0..strides[axis]).contains(&rest) {
+            extra[axis] = rest;
         } else {
             both[axis] = before.min(after);
             cuts.push((axis as i64 + 2, before - both[axis], after - both[axis]));
@@ -91,7 +91,7 @@ fn cut_after(graph: &mut GraphProto, mut node: NodeProto, pads: &Ends) {
         let (uncut, cut) = (format!("dp.uncut.{output}"), std::mem::take(output));
         output.clone_from(&uncut);
         let names = ["starts", "ends", "axes"].map(|name| format!("dp.cut.{cut}.{name}"));
-        // An end from behind; the last element is no end of that kind.
+        // Counted from the end of the axis. -0 would be its start.
         let end = |after: i64| if after == 0 { i64::MAX } else { -after };
         let lists: [Vec<i64>; 3] = [
             cuts.iter().map(|(_, before, _)| *before).collect(),
@@ -118,8 +118,10 @@ mod tests {
     use super::*;
     use crate::make_attr_string;
 
-    /// The nodes that one node of `op` becomes, each as its operator, its pads and its output padding, and the constants.
-    fn rewritten(op: &str, attributes: Vec<AttributeProto>) -> (Vec<(String, Vec<i64>, Vec<i64>)>, Vec<Vec<i64>>) {
+    type Node = (String, Vec<i64>, Vec<i64>);
+
+    /// The nodes that a node of `op` becomes, each as its operator, pads and output padding, and the constants.
+    fn rewritten(op: &str, attributes: Vec<AttributeProto>) -> (Vec<Node>, Vec<Vec<i64>>) {
         let node = vec![make_node(op, "it", &["x", "w"], &["y"], attributes)];
         let mut model = ModelProto { graph: Some(GraphProto { node, ..Default::default() }), ..Default::default() };
         make_pads_symmetric(&mut model);
@@ -136,7 +138,7 @@ mod tests {
         make_attr_ints(name, list)
     }
 
-    // The gradient of a convolution of 3×3 with stride 2 and padding 1; one more behind is given back too.
+    // The first is the gradient of a convolution of 3×3 with stride 2 and padding 1.
     #[test]
     fn strided_gradient_has_output_padding() {
         for (stride, pads, extra, expected) in [
@@ -151,7 +153,7 @@ mod tests {
         }
     }
 
-    // The second axis has more behind, the third more in front than its stride allows; the first is taken by its output padding.
+    // The second axis has more pads at the end, the third more at the start than its stride allows.
     #[test]
     fn other_axes_are_cut() {
         let lists = [ints("strides", &[2, 2, 2]), ints("pads", &[1, 0, 3, 0, 1, 0])];

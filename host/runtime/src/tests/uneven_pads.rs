@@ -18,7 +18,7 @@ impl Axis {
     /// An axis along which nothing is convolved.
     const FLAT: Self = Self { input: 1, kernel: 1, stride: 1, dilation: 1, pads: [0, 0], extra: 0 };
 
-    /// From the first to the last element of a window, that one included.
+    /// From the first to the last element of a window, both included.
     fn reach(&self) -> usize {
         (self.kernel - 1) * self.dilation + 1
     }
@@ -61,7 +61,7 @@ fn reference(axes: [Axis; 2], groups: usize, is_transposed: bool, x: &[f32], w: 
     let along = |axis: usize, narrow: usize, tap: usize| {
         (narrow * axes[axis].stride + tap * axes[axis].dilation).checked_sub(axes[axis].pads[0])
     };
-    // Windows lie over the wider side: the input of a convolution, the output of a transposed one.
+    // Windows lie over the wider side. That is the input of a convolution, and the output of a transposed convolution.
     let windows = if is_transposed { axes.map(|axis| axis.input) } else { output };
     let wide = if is_transposed { output } else { axes.map(|axis| axis.input) };
     let (kernel, at) = (axes.map(|axis| axis.kernel), |plane: usize, size: [usize; 2], row: usize, column: usize| {
