@@ -21,7 +21,7 @@ mod tests;
 #[cfg(feature = "tract")]
 pub mod tract;
 
-pub use backend::{Backend, BackendError, ChunkPlace, Session, SessionSpec, SummingSession};
+pub use backend::{Backend, BackendError, ChunkPlace, HostNode, Session, SessionSpec, SummingSession};
 pub use inputs::{Inputs, KeptInputs};
 #[cfg(feature = "ort")]
 pub use library::suggest;
