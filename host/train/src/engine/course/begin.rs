@@ -3,6 +3,7 @@
 use super::settled::{Settled, Written};
 use crate::engine::dry_run::{check_result, of_gradients, rehearse_on};
 use crate::engine::generator;
+use crate::engine::host_nodes::warning_of;
 use crate::engine::normalize_release::{constants, normalized};
 use crate::engine::not_private;
 use crate::engine::observe::Observer;
@@ -90,7 +91,7 @@ pub fn observed(
     let mut key = key(&ranks, run, checkpoint.as_deref())?;
     let backend = ranks.agree(open(run.config.backend).map_err(TrainError::from))?;
     progress.on_event(RunEvent::Opened(&backend.note()));
-    let independence = rehearsed(run, backend.as_ref(), progress)?;
+    let rehearsed = rehearsed(run, backend.as_ref(), progress)?;
     let plan = run.run_plan()?;
     let environment = Environment::of(run, backend.as_ref(), run.threads());
     ranks.check_same(run, &environment)?;
@@ -114,7 +115,9 @@ pub fn observed(
     let written = Written { folder, plan, ledger, evaluations, recording, checkpoint, place };
     let backend = backend.as_ref();
     let settled = Settled { run, ranks, generator: &generator, backend, written, progress, observer };
-    Ok(Outcome { independence, is_recorded, normalize, ..step_loop::go(run, backend, settled)? })
+    let Rehearsed { independence, difference, .. } = rehearsed;
+    let difference = difference.map(|difference| difference.to_string());
+    Ok(Outcome { independence, difference, is_recorded, normalize, ..step_loop::go(run, backend, settled)? })
 }
 
 /// The key of the run's noise, on all ranks: that of its state, or a fresh one.
@@ -124,9 +127,9 @@ fn key(ranks: &Ranks<'_>, run: &Run, checkpoint: Option<&Checkpoint>) -> Result<
     Ok(key.ok_or(RankError::Left)?)
 }
 
-/// Goes through the run on made-up samples. Returns whether a sample's gradient has the same bits beside other samples.
-fn rehearsed(run: &Run, backend: &dyn Backend, progress: &mut dyn Progress) -> Result<Independence, TrainError> {
-    let Rehearsed { independence, none_is_finite } = if run.config.normalize_private.is_some() {
+/// Goes through the run on made-up samples. Lists the nodes that are not on the backend's device.
+fn rehearsed(run: &Run, backend: &dyn Backend, progress: &mut dyn Progress) -> Result<Rehearsed, TrainError> {
+    let rehearsed = if run.config.normalize_private.is_some() {
         // Constants are charged before the steps are rehearsed.
         rehearse_on(run, backend)?
     } else {
@@ -134,15 +137,27 @@ fn rehearsed(run: &Run, backend: &dyn Backend, progress: &mut dyn Progress) -> R
         check_result(run)?;
         rehearsed
     };
-    if none_is_finite {
+    if rehearsed.none_is_finite {
         progress.on_event(RunEvent::Warned(NONE_IS_FINITE));
     }
-    if run.is_sharded() && independence != Independence::Tested {
+    if let Some(text) = warning_of(&backend.host_nodes().unwrap_or_default()) {
+        progress.on_event(RunEvent::Warned(&text));
+    }
+    let difference = rehearsed.difference.as_ref().map(ToString::to_string);
+    if let Some(difference) = &difference {
+        progress.on_event(RunEvent::Warned(&format!(
+            "a sample's gradient does not depend on that sample alone: {difference}"
+        )));
+    }
+    if run.is_sharded() && rehearsed.independence != Independence::Tested {
         // Which samples share a batch depends on the shards.
-        let problem = "on this backend a sample's gradient has other bits beside other samples, and shards change those; leave it out";
+        let difference = difference.map_or(String::new(), |difference| format!(" ({difference})"));
+        let problem = format!(
+            "on this backend a sample's gradient has other bits beside other samples{difference}, and shards change those; leave it out"
+        );
         return Err(SettingError::new("shard_data", "", problem).into());
     }
-    Ok(independence)
+    Ok(rehearsed)
 }
 
 /// The ledgers of steps and of releases from held-out rows, from `place` on.
