@@ -10,7 +10,7 @@ mod models;
 use damper::data::DataOptions;
 use damper::grad::Readout;
 use damper::report::TrainReport;
-use damper::runtime::{Choice, open};
+use damper::runtime::{Choice, HostNode, open};
 use damper::train::{self, Budget, InputFiles, Method, NoiseKind, Outcome, Run, TrainConfig};
 use digits::source;
 use models::{SKELETONS, path};
@@ -66,6 +66,10 @@ fn check(model: &str) {
         }
         // One session sums on the device; single gradients are read by each worker.
         assert_eq!(standard.workers, if readout == Readout::ClippedSum { 1 } else { 2 });
+        assert_eq!(TrainReport::new(&run, &standard).execution.host_nodes, None);
+        let left = HostNode { op: "ConvTranspose".into(), name: "dp.v7".into() };
+        let report = TrainReport::new(&run, &Outcome { host_nodes: Some(vec![left]), ..standard });
+        assert_eq!(report.execution.host_nodes, Some(vec!["ConvTranspose dp.v7".to_owned()]));
     }
 }
 

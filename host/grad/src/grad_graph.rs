@@ -4,7 +4,7 @@ use super::cost::Cost;
 use super::readout::GradStrategy;
 use super::window::SlidingWindow;
 use damper_onnx::pb::ModelProto;
-use damper_onnx::{TensorSpec, lower_custom};
+use damper_onnx::{TensorSpec, lower_custom, make_pads_symmetric};
 
 /// An emitted gradient graph (names and shapes: design, "Names and shapes of an emitted graph").
 #[derive(Clone, PartialEq, Debug)]
@@ -45,6 +45,13 @@ impl GradGraph {
     pub fn standard_model(&self) -> ModelProto {
         let mut model = self.model.clone();
         lower_custom(&mut model, |_| false);
+        model
+    }
+
+    /// The same in the forms that devices have kernels for.
+    pub fn device_model(&self) -> ModelProto {
+        let mut model = self.standard_model();
+        make_pads_symmetric(&mut model);
         model
     }
 

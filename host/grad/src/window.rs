@@ -71,8 +71,16 @@ impl SlidingWindow {
         [(0, 0), (0, 0)].into_iter().chain(spatial).collect()
     }
 
-    fn touched_after(&self) -> Vec<usize> {
-        self.touched_padding()[2..].iter().map(|p| p.1).collect()
+    /// Padding after the last element for as many windows. It equals the padding before if that adds no window, since devices have kernels for
+    /// equal pads. Else it is the touched padding.
+    fn padding_after(&self) -> Vec<usize> {
+        let touched = self.touched_padding();
+        let after = |i: usize| {
+            let touched = touched[i + 2].1;
+            let rest = (self.input[i] + 2 * self.before[i]).checked_sub(self.reach(i));
+            if rest.is_some_and(|rest| rest < self.stride[i]) { self.before[i] } else { touched }
+        };
+        (0..self.input.len()).map(after).collect()
     }
 
     /// Returns true if windows tile the input exactly, without padding, overlap or rest.
@@ -178,7 +186,7 @@ impl SlidingWindow {
     /// The convolution of `x: [N, C, *input]` with `w: [O, C/g, *kernel]`.
     pub fn conv(&self, em: &mut Emitter, x: &Var, w: &Var, groups: usize) -> Var {
         let (x, window) = self.thinned(em, x);
-        let mut attributes = window.attributes(&window.touched_after());
+        let mut attributes = window.attributes(&window.padding_after());
         attributes.push(make_attr_int("group", groups as i64));
         let shape = [&[x.shape[0], w.shape[0]], &self.output[..]].concat();
         em.node("Conv", &[&x, w], attributes, x.dtype, shape, x.batch)

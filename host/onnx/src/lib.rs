@@ -16,6 +16,7 @@ mod mark;
 pub mod pb;
 mod setting;
 mod spec;
+mod symmetric;
 mod tensor;
 mod trained;
 
@@ -32,6 +33,7 @@ pub use mark::{is_marked, mark};
 pub use mark::{label_scale, set_finished, set_label_scale, set_normalize, set_run, set_unfinished};
 pub use setting::SettingError;
 pub use spec::{Dim, TensorRef, TensorSpec};
+pub use symmetric::make_pads_symmetric;
 pub use tensor::{DType, Tensor, TensorData, TensorError, decode_tensor};
 pub use trained::split_name;
 pub use trained::{TrainedError, write_trained};

@@ -33,6 +33,10 @@ pub trait Backend {
     fn is_portable(&self) -> bool {
         false
     }
+    /// The nodes that the sessions loaded so far run on the processor. None if the backend has no device.
+    fn host_nodes(&self) -> Option<Vec<HostNode>> {
+        None
+    }
     /// The operators of its graphs.
     fn operators(&self) -> Operators {
         Operators::Standard
@@ -80,6 +84,21 @@ pub trait Backend {
     /// The runtime cannot run the model, or computes an output wrong: the message names it.
     fn self_test(&self, _model: &[u8], _plan: &SessionSpec, _inputs: &[TensorRef<'_>]) -> Result<(), BackendError> {
         Ok(())
+    }
+}
+
+/// A node that runs on the processor although its session has a device: its inputs and outputs are copied for it.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct HostNode {
+    /// Its operator.
+    pub op: String,
+    /// Its name in the gradient graph.
+    pub name: String,
+}
+
+impl std::fmt::Display for HostNode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} {}", self.op, self.name)
     }
 }
 

@@ -22,7 +22,7 @@ mod tests;
 pub mod tract;
 
 pub use backend::{
-    Backend, BackendError, ChunkPlace, DeviceFloats, ResidentSession, Session, SessionSpec, SummingSession,
+    Backend, BackendError, ChunkPlace, DeviceFloats, HostNode, ResidentSession, Session, SessionSpec, SummingSession,
 };
 pub use inputs::{Inputs, KeptInputs};
 #[cfg(feature = "ort")]

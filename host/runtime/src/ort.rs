@@ -8,6 +8,7 @@
 //! has standard operators alone, and inputs, outputs and sums are bound (`bound.rs`, `summing.rs`); the processor can run that, too.
 
 mod around;
+mod assignment;
 mod binding;
 mod bound;
 mod clipped_sum;
@@ -36,9 +37,11 @@ mod tensors;
 mod testing;
 
 use super::bind::bind;
-use super::{Backend, BackendError, Operators, ResidentSession, Session, SessionSpec, SummingSession, library};
+use super::{
+    Backend, BackendError, HostNode, Operators, ResidentSession, Session, SessionSpec, SummingSession, library,
+};
 use bound::BoundSession;
-use damper_onnx::{AGAIN, lower_custom, pb};
+use damper_onnx::{AGAIN, lower_custom, make_pads_symmetric, pb};
 use errors::one_line;
 use ort::ep::CUDA;
 use ort::memory::AllocationDevice;
@@ -46,6 +49,8 @@ use ort::session::builder::{GraphOptimizationLevel, SessionBuilder};
 use prost::Message as _;
 use resident::Resident;
 use session::OrtSession;
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use summing::Summing;
@@ -71,6 +76,8 @@ pub struct Ort {
     runtime: Runtime,
     device: Device,
     operators: Operators,
+    /// Of the sessions on a device.
+    host_nodes: Mutex<BTreeSet<HostNode>>,
 }
 
 /// The memory that graphs run in.
@@ -94,6 +101,14 @@ impl Device {
         match self {
             Self::Processor => AllocationDevice::CPU,
             Self::Cuda => AllocationDevice::CUDA,
+        }
+    }
+
+    /// The provider of its kernels. The processor's needs no name.
+    fn provider(self) -> Option<&'static str> {
+        match self {
+            Self::Processor => None,
+            Self::Cuda => Some("CUDAExecutionProvider"),
         }
     }
 }
@@ -122,15 +137,16 @@ impl Ort {
     ///
     /// # Errors
     ///
-    /// Those of [`Ort::open`], and a CUDA provider that cannot be registered.
+    /// Those of [`Ort::open`], a CUDA provider that cannot be registered, and an environment that allows TF32.
     pub fn open_cuda() -> Result<Self, BackendError> {
         let backend = Self { operators: Operators::Standard, ..Self::open_on(Device::Cuda)? };
         backend.builder(1)?;
+        check_tf32(std::env::var_os(TF32).as_deref())?;
         Ok(backend)
     }
 
     fn open_on(device: Device) -> Result<Self, BackendError> {
-        Ok(Self { runtime: runtime(device)?, device, operators: Operators::Own })
+        Ok(Self { runtime: runtime(device)?, device, operators: Operators::Own, host_nodes: Mutex::default() })
     }
 
     fn builder(&self, threads: usize) -> Result<SessionBuilder, BackendError> {
@@ -173,11 +189,19 @@ impl Ort {
         builder.map_err(|error| self.failed("cannot make session options", &error))
     }
 
-    /// A session of standard operators.
+    /// A session of standard operators, as a device has kernels for them.
     fn standard(&self, mut model: pb::ModelProto, threads: usize) -> Result<ort::session::Session, BackendError> {
+        make_pads_symmetric(&mut model);
         order::release_early(&mut model);
-        let session = self.builder_of(&model, threads)?.commit_from_memory(&model.encode_to_vec());
-        session.map_err(|error| self.failed("cannot run the model", &error))
+        let explain = |error: &dyn std::fmt::Display| self.failed("cannot run the model", error);
+        let builder = self.builder_of(&model, threads)?.with_config_entry(assignment::RECORD, "1");
+        let mut builder = builder.map_err(|error| explain(&error))?;
+        let session = builder.commit_from_memory(&model.encode_to_vec()).map_err(|error| explain(&error))?;
+        if let Some(provider) = self.device.provider() {
+            let nodes = assignment::assigned_elsewhere(&session, provider).map_err(|error| explain(&error))?;
+            self.host_nodes.lock().unwrap_or_else(PoisonError::into_inner).extend(nodes);
+        }
+        Ok(session)
     }
 
     /// A session with our operators; the process's first is made alone: onnxruntime looks whether it knows their domain and then writes it
@@ -233,6 +257,12 @@ impl Backend for Ort {
         self.operators
     }
 
+    fn host_nodes(&self) -> Option<Vec<HostNode>> {
+        self.device.provider()?;
+        let nodes = self.host_nodes.lock().unwrap_or_else(PoisonError::into_inner);
+        Some(nodes.iter().cloned().collect())
+    }
+
     fn version(&self) -> String {
         self.runtime.version.clone()
     }
@@ -284,6 +314,20 @@ impl Backend for Ort {
         let session = Resident::new(self.standard(model, plan.threads)?, self.device.allocation(), plan);
         Ok(Some(Box::new(session.map_err(|error| self.failed("cannot run the model", &error))?)))
     }
+}
+
+/// NVIDIA's libraries read it when they are loaded. onnxruntime's own setting does not reach all of its convolutions.
+const TF32: &str = "NVIDIA_TF32_OVERRIDE";
+
+/// An error if `value`, that of [`TF32`], does not forbid TF32. A program cannot set it while other threads run.
+fn check_tf32(value: Option<&OsStr>) -> Result<(), BackendError> {
+    let found = match value.map(OsStr::to_string_lossy) {
+        Some(value) if value == "0" => return Ok(()),
+        Some(value) => format!("is {value}"),
+        None => "is not set".into(),
+    };
+    let reason = "CUDA may round floats to TF32, 11 bits instead of 24";
+    Err(BackendError(format!("{TF32} {found}: {reason}; set {TF32}=0 before the program starts")))
 }
 
 /// The process's one runtime, loaded at the first call that succeeds.
@@ -395,6 +439,15 @@ mod tests {
             for error in absent.map(|error| error.to_string()) {
                 assert!(error.contains("`pip install ") && error.contains(package), "{error}");
             }
+        }
+    }
+
+    #[test]
+    fn tf32_is_refused_unless_forbidden() {
+        assert!(check_tf32(Some(OsStr::new("0"))).is_ok());
+        for (value, found) in [(None, "is not set"), (Some("1"), "is 1"), (Some(""), "is :")] {
+            let error = check_tf32(value.map(OsStr::new)).unwrap_err().to_string();
+            assert!(error.contains(found) && error.contains("set NVIDIA_TF32_OVERRIDE=0"), "{error}");
         }
     }
 

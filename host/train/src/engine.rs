@@ -5,6 +5,7 @@ mod device;
 pub(crate) mod dry_run;
 pub(crate) mod galore;
 pub(crate) mod generator;
+mod host_nodes;
 pub(crate) mod iterates;
 pub(crate) mod non_finite;
 pub(crate) mod non_finite_release;

@@ -12,7 +12,7 @@ use crate::engine::rehearsal::Independence;
 use crate::outcome::class_metrics::ClassMetrics;
 use damper_accounting::Recorded;
 use damper_data::Normalize;
-use damper_runtime::Operators;
+use damper_runtime::{HostNode, Operators};
 use serde::{Deserialize, Serialize};
 
 /// The outcome of training: all of it released or public.
@@ -42,6 +42,10 @@ pub struct Outcome {
     pub last_iterate: Option<LastIterate>,
     /// The result of a test before the run: does a sample's gradient depend on that sample alone?
     pub independence: Independence,
+    /// The output, the rows and the values that refuted it, for people.
+    pub difference: Option<String>,
+    /// The nodes of the run's graphs that ran on the processor. None if the backend has no device.
+    pub host_nodes: Option<Vec<HostNode>>,
     /// True if the recording that was asked for holds the run.
     pub is_recorded: bool,
     /// The released means and deviations that features were normalised by, if the run released some.

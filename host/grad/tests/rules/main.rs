@@ -6,6 +6,7 @@ mod cases;
 mod losses;
 mod nets;
 mod pieces;
+mod placement;
 mod pytorch;
 mod readouts;
 mod reference;

@@ -93,7 +93,7 @@ impl Runner {
 
     /// `None` where the library is not found.
     pub fn ort(grad: &GradGraph, n: usize) -> Option<Self> {
-        let bytes = bound(&grad.standard_model(), n).encode_to_vec();
+        let bytes = bound(&grad.device_model(), n).encode_to_vec();
         let session = ort::session::Session::builder(environment()?)
             .unwrap()
             .with_intra_threads(1)

@@ -171,6 +171,7 @@ pub(super) fn ran(record: &TrainReport) -> Rows {
     vec![
         ("path", format!("{}: {}", record.privacy.path, record.privacy.path_note)),
         ("backend", versions.of_backend(&record.execution.backend)),
+        ("nodes on the processor", host_nodes(record)),
         ("a sample's gradient is its own", versions.sample_independence.to_string()),
         ("generator", record.mechanism.generator.to_string()),
         ("damper", format!("{}, bits contract {}", versions.damper, versions.bits_contract)),
@@ -189,6 +190,14 @@ pub(super) fn ran(record: &TrainReport) -> Rows {
             }),
         ),
     ]
+}
+
+/// The nodes that a device left to the processor.
+fn host_nodes(record: &TrainReport) -> String {
+    record.execution.host_nodes.as_ref().map_or(String::new(), |nodes| match &nodes[..] {
+        [] => "none".into(),
+        nodes => format!("{}: {}", nodes.len(), nodes.join(", ")),
+    })
 }
 
 /// The figures on the held-out samples, and what is known of the samples.

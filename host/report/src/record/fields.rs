@@ -96,6 +96,9 @@ pub struct Execution {
     pub seconds: f64,
     /// `tract`, `ort` or `cuda`: what really ran.
     pub backend: Cow<'static, str>,
+    /// The nodes of the run's graphs that ran on the processor, each as its operator and its name. Absent if the backend has no device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_nodes: Option<Vec<String>>,
     /// SHA-256 of the trained parameters: f32, little-endian, in the gradient graph's order.
     pub params_digest: String,
 }

@@ -105,6 +105,7 @@ impl Execution {
         Self {
             seconds: outcome.seconds.ceil(),
             backend: outcome.backend.into(),
+            host_nodes: outcome.host_nodes.as_ref().map(|nodes| nodes.iter().map(ToString::to_string).collect()),
             params_digest: params_digest(run, &outcome.params),
         }
     }
@@ -271,5 +272,8 @@ fn warnings(run: &Run, outcome: &Outcome) -> Vec<String> {
             }
         )
     });
-    run.warnings.public.iter().cloned().chain(lost).chain(early).collect()
+    let difference = outcome.difference.as_ref().map(|difference| {
+        format!("in a test before the run a sample's gradient did not depend on that sample alone: {difference}")
+    });
+    run.warnings.public.iter().cloned().chain(lost).chain(early).chain(difference).collect()
 }

@@ -1,6 +1,6 @@
 //! The dry run of all that a run needs, on synthetic samples, before anything is charged.
 
-use crate::engine::rehearsal::{Independence, Made, Rehearsed, independence, made_up, self_test};
+use crate::engine::rehearsal::{Made, Rehearsed, independence, made_up, self_test};
 use crate::engine::step_loop::graph_of;
 use crate::engine::worker::{OUTPUTS, plan};
 use crate::outcome::evaluate::Evaluator;
@@ -48,7 +48,7 @@ pub(crate) fn of_gradients(run: &Run, backend: &dyn Backend) -> Result<Rehearsed
     let inputs: Vec<_> = made.iter().map(Made::input).collect();
     backend.load(&model, &plan)?.run(&inputs, &mut |outputs| norms.extend_from_slice(outputs[0]))?;
     let none_is_finite = norms.iter().all(|norm| !norm.is_finite());
-    Ok(Rehearsed { independence: Independence::NotTested, none_is_finite })
+    Ok(Rehearsed { none_is_finite, ..Rehearsed::default() })
 }
 
 /// Makes the model that the run will write, of the initial parameters.

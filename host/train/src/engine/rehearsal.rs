@@ -1,20 +1,20 @@
 //! The gradient graph on made-up numbers, before any sample is read: a runtime that computes a gradient wrong would train a
 //! wrong model without a word.
 
-use crate::engine::worker::{ParamLayout, plan};
+mod difference;
+mod made;
+
+use crate::engine::worker::plan;
 use damper_grad::GradGraph;
-use damper_onnx::TensorRef;
-use damper_onnx::graph::DType;
 use damper_onnx::{Dim, TensorSpec};
-use damper_runtime::{Backend, BackendError, SessionSpec};
-use std::hash::{DefaultHasher, Hasher};
+use damper_runtime::{Backend, BackendError};
+pub(crate) use difference::Difference;
+use difference::{IndependenceTest, RunBits};
+pub(crate) use made::{Made, made_up};
 use std::num::NonZeroUsize;
 
 /// Rows that are enough, and are not one.
 const ROWS: NonZeroUsize = NonZeroUsize::new(3).unwrap();
-
-/// Distance by which parameters are moved, so that those that start at zero hide no gradient.
-const MOVE: f32 = 0.02;
 
 /// Has `backend` compute the outputs of `grad` whose names begin so, near the public initial values `params`.
 ///
@@ -35,21 +35,24 @@ pub fn self_test(
 }
 
 /// Result of a test of a sample's gradient on synthetic samples.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Independence {
     /// It has the same bits in another row of the batch, and next to other samples.
     Tested,
     /// Its bits changed with the row or with the other samples.
     Refuted,
     /// The backend sums, so there is no sample's gradient to compare.
+    #[default]
     NotTested,
 }
 
 /// Result of a dry run of a network on synthetic samples.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct Rehearsed {
     /// The test that a sample's gradient depends on that sample alone.
     pub(crate) independence: Independence,
+    /// The output and rows that refuted it.
+    pub(crate) difference: Option<Difference>,
     /// True if no made-up sample had a finite gradient. That is a public fact.
     pub(crate) none_is_finite: bool,
 }
@@ -74,126 +77,146 @@ pub(crate) fn independence(
         // One run, to see that it runs.
         let made = made_up(grad, &plan, params);
         session.run(&made.iter().map(Made::input).collect::<Vec<_>>(), &mut |_| {})?;
-        return Ok(Rehearsed { independence: Independence::NotTested, none_is_finite: false });
+        return Ok(Rehearsed::default());
     }
     let rows = plan.batch;
-    // Of each row a hash of 64 bits: three gradients of all rows would be the most memory that a run takes.
-    let mut finite = vec![true; rows];
-    let mut gradients = |made: &[Made]| -> Result<Vec<u64>, BackendError> {
-        finite.fill(true);
-        let mut of_rows = vec![DefaultHasher::new(); rows];
-        session.run(&made.iter().map(Made::input).collect::<Vec<_>>(), &mut |outputs| {
-            for output in outputs {
-                let values = output.chunks((output.len() / rows).max(1));
-                for ((row, finite), values) in of_rows.iter_mut().zip(&mut finite).zip(values) {
-                    values.iter().for_each(|value| row.write_u32(value.to_bits()));
-                    *finite &= values.iter().all(|value| value.is_finite());
-                }
-            }
-        })?;
-        Ok(of_rows.iter().map(Hasher::finish).collect())
-    };
-    let mut made = made_up(grad, &plan, params);
-    let first = gradients(&made)?;
     let edit = |made: &mut [Made], change: &dyn Fn(&mut Made, usize)| {
         let of_samples = plan.inputs.iter().zip(made).filter(|(spec, _)| by_row(spec));
         of_samples.for_each(|(spec, made)| change(made, spec.elements(1)));
     };
-    edit(&mut made, &|made, width| made.rotate(width));
-    let moved = gradients(&made)?;
-    let same_when_moved = (0..rows).all(|row| first[row] == moved[(row + 1) % rows]);
+    let move_on = |made: &mut [Made]| edit(made, &|made, width| made.rotate(width));
     // Every second sample becomes another one.
-    edit(&mut made, &|made, width| made.replace_odd(width));
-    let beside = gradients(&made)?;
-    let same_beside_others = (0..rows).step_by(2).all(|row| moved[row] == beside[row]);
-    let independence = if same_when_moved && same_beside_others { Independence::Tested } else { Independence::Refuted };
-    Ok(Rehearsed { independence, none_is_finite: finite.iter().all(|finite| !finite) })
+    let replace = |made: &mut [Made]| edit(made, &|made, width| made.replace_odd(width));
+    let mut made = made_up(grad, &plan, params);
+    let first = RunBits::of(session.as_mut(), &made, rows)?;
+    move_on(&mut made);
+    let moved = RunBits::of(session.as_mut(), &made, rows)?;
+    replace(&mut made);
+    let beside = RunBits::of(session.as_mut(), &made, rows)?;
+    let found = first.differs(&moved, (0..rows).map(|row| [row, (row + 1) % rows]));
+    let found = found.map(|at| (IndependenceTest::OtherRow, at)).or_else(|| {
+        let found = moved.differs(&beside, (0..rows).step_by(2).map(|row| [row, row]));
+        found.map(|at| (IndependenceTest::OtherNeighbours, at))
+    });
+    let none_is_finite = beside.finite.iter().all(|finite| !finite);
+    let Some((test, at)) = found else {
+        return Ok(Rehearsed { independence: Independence::Tested, difference: None, none_is_finite });
+    };
+    let mut runs = [0, 1].map(|_| made_up(grad, &plan, params));
+    match test {
+        IndependenceTest::OtherRow => move_on(&mut runs[1]),
+        IndependenceTest::OtherNeighbours => {
+            runs.iter_mut().for_each(|made| move_on(made));
+            replace(&mut runs[1]);
+        }
+    }
+    let difference = Some(Difference::locate(session.as_mut(), &plan, test, runs, at)?);
+    Ok(Rehearsed { independence: Independence::Refuted, difference, none_is_finite })
 }
 
-/// Made-up numbers for the inputs of `plan`.
-pub(crate) fn made_up(grad: &GradGraph, plan: &SessionSpec, params: &[f32]) -> Vec<Made> {
-    let rows = plan.batch;
-    let mut draw = Draw(1);
-    let data = grad.inputs.len() + grad.labels.iter().len();
-    let layout = ParamLayout::new(grad);
-    let values: Vec<&[f32]> = (0..grad.points).flat_map(|_| layout.split(params)).collect();
-    plan.inputs
-        .iter()
-        .enumerate()
-        .map(|(index, spec)| {
-            let length = spec.elements(rows);
-            let is_label = index >= grad.inputs.len();
-            match (index.checked_sub(data).map(|at| values.get(at)), spec.dtype) {
-                (Some(Some(values)), _) => Made::F32(values.iter().map(|value| value + MOVE * draw.next()).collect()),
-                // The points' weights, the clip, the samples' weights.
-                (Some(None), _) => Made::F32(vec![1.0; length]),
-                // Indices and classes of which every table has two.
-                (None, DType::I64) => Made::I64((0..length).map(|_| i64::from(draw.next() > 0.0)).collect()),
-                (None, _) if is_label => {
-                    Made::F32((0..length).map(|_| f32::from(u8::from(draw.next() > 0.0))).collect())
-                }
-                (None, _) => Made::F32((0..length).map(|_| draw.next()).collect()),
-            }
-        })
-        .collect()
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::worker::OUTPUTS;
+    use damper_grad::{DeriveOptions, Loss, derive};
+    use damper_onnx::TensorRef;
+    use damper_onnx::graph::{Graph, GraphOptions};
+    use damper_runtime::{Session, SessionSpec, portable::Portable};
+    use std::path::Path;
 
-/// Made-up numbers of one input.
-pub(crate) enum Made {
-    F32(Vec<f32>),
-    I64(Vec<i64>),
-}
+    const BATCH: NonZeroUsize = NonZeroUsize::new(4).unwrap();
+    /// The entry that is changed.
+    const ENTRY: usize = 5;
 
-impl Made {
-    pub(crate) fn input(&self) -> TensorRef<'_> {
-        match self {
-            Self::F32(values) => TensorRef::F32(values),
-            Self::I64(values) => TensorRef::I64(values),
+    /// Changes [`ENTRY`] of the last output of every row: the values of all rows, of the run with this number.
+    type Change = fn(run: usize, entries: &mut [f32]);
+
+    /// The portable backend, with a change.
+    struct Changed(Change);
+
+    struct ChangedSession(Box<dyn Session>, Change, usize);
+
+    impl Backend for Changed {
+        fn name(&self) -> &'static str {
+            "changed"
+        }
+
+        fn version(&self) -> String {
+            String::new()
+        }
+
+        fn note(&self) -> String {
+            String::new()
+        }
+
+        fn load(&self, model: &[u8], plan: &SessionSpec) -> Result<Box<dyn Session>, BackendError> {
+            Ok(Box::new(ChangedSession(Portable.load(model, plan)?, self.0, 0)))
         }
     }
 
-    /// Every row of `width` numbers goes to the next row, and the last to the first.
-    pub(crate) fn rotate(&mut self, width: usize) {
-        match self {
-            Self::F32(values) => values.rotate_right(width),
-            Self::I64(values) => values.rotate_right(width),
+    impl Session for ChangedSession {
+        fn run(&mut self, inputs: &[TensorRef<'_>], read: &mut dyn FnMut(&[&[f32]])) -> Result<(), BackendError> {
+            let mut outputs = vec![];
+            self.0.run(inputs, &mut |made| outputs = made.iter().map(|made| made.to_vec()).collect())?;
+            let last: &mut Vec<f32> = outputs.last_mut().unwrap();
+            let width = last.len() / BATCH;
+            let mut entries: Vec<f32> = (0..BATCH.get()).map(|row| last[row * width + ENTRY]).collect();
+            (self.1)(self.2, &mut entries);
+            (0..BATCH.get()).for_each(|row| last[row * width + ENTRY] = entries[row]);
+            self.2 += 1;
+            read(&outputs.iter().map(Vec::as_slice).collect::<Vec<_>>());
+            Ok(())
         }
     }
 
-    /// The first row of `width` numbers in all rows.
-    pub(crate) fn repeat_first(&mut self, width: usize) {
-        match self {
-            Self::F32(values) => (width..values.len()).for_each(|index| values[index] = values[index - width]),
-            Self::I64(values) => (width..values.len()).for_each(|index| values[index] = values[index - width]),
-        }
+    fn tested(change: Change) -> Rehearsed {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../onnx-models/digits-linear.onnx");
+        let graph = Graph::from_model(&damper_onnx::load(&path).unwrap(), &GraphOptions::default()).unwrap();
+        let grad = derive(&graph, &DeriveOptions::new(Loss::SoftmaxCrossEntropy)).unwrap();
+        let params: Vec<f32> = graph.trained().flat_map(|p| p.initial.as_f32().unwrap().to_vec()).collect();
+        independence(&Changed(change), &grad, &OUTPUTS, BATCH, &params).unwrap()
     }
 
-    /// This number in all floats of rows 1, 3, 5 and so on.
-    pub(crate) fn fill_odd(&mut self, width: usize, value: f32) {
-        if let Self::F32(values) = self {
-            let rows = values.chunks_mut(width.max(1)).skip(1).step_by(2);
-            rows.for_each(|row| row.fill(value));
-        }
+    #[test]
+    fn own_gradients_pass() {
+        let rehearsed = tested(|_, _| {});
+        assert_eq!((rehearsed.independence, rehearsed.difference), (Independence::Tested, None));
     }
 
-    /// Other numbers in rows 1, 3, 5 and so on.
-    pub(crate) fn replace_odd(&mut self, width: usize) {
-        let odd = |index: &usize| index / width.max(1) % 2 == 1;
-        match self {
-            Self::F32(values) => {
-                (0..values.len()).filter(odd).for_each(|index| values[index] = 1.0 - 3.0 * values[index]);
-            }
-            Self::I64(values) => (0..values.len()).filter(odd).for_each(|index| values[index] = 1 - values[index]),
-        }
+    #[test]
+    fn difference_names_row_and_values() {
+        let rehearsed = tested(|_, entries| entries.iter_mut().zip([0.5, 0.25, 2.0, 4.0]).for_each(|(x, y)| *x = y));
+        assert_eq!(rehearsed.independence, Independence::Refuted);
+        let found = rehearsed.difference.unwrap();
+        assert_eq!((found.test, found.rows), (IndependenceTest::OtherRow, [0, 1]));
+        assert_eq!(found.entry, Some((ENTRY, [0.5, 0.25])));
+        assert_eq!(
+            found.to_string(),
+            "'dp.grad.fc.bias' of the synthetic sample in row 0 has other bits in row 1: entry 5 is 5e-1 (0x3f000000), then \
+             2.5e-1 (0x3e800000)"
+        );
     }
-}
 
-/// A fixed sequence in (−1, 1).
-struct Draw(u64);
+    // The largest entry of all rows is the same when the rows move on.
+    #[test]
+    fn difference_names_neighbours() {
+        let rehearsed = tested(|_, entries| {
+            let largest = entries.iter().fold(0.0f32, |largest, x| largest.max(x.abs()));
+            entries.fill(largest);
+        });
+        let found = rehearsed.difference.unwrap();
+        assert_eq!((found.test, found.rows), (IndependenceTest::OtherNeighbours, [0, 0]));
+        let (entry, [one, other]) = found.entry.unwrap();
+        assert!(entry == ENTRY && one != other, "{found}");
+        assert!(found.to_string().contains("in row 0 has other bits next to other samples: entry 5 is"), "{found}");
+    }
 
-impl Draw {
-    fn next(&mut self) -> f32 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((self.0 >> 40) as f32 + 0.5) / (1u64 << 23) as f32 - 1.0
+    #[test]
+    fn difference_may_be_gone() {
+        let rehearsed = tested(|run, entries| entries[2] += if run == 1 { 1.0 } else { 0.0 });
+        assert_eq!(rehearsed.independence, Independence::Refuted);
+        let found = rehearsed.difference.unwrap();
+        assert_eq!((found.rows, found.entry), ([1, 2], None));
+        assert!(found.to_string().ends_with("so the backend does not repeat them"), "{found}");
     }
 }

@@ -60,7 +60,7 @@ pub(in crate::cli) fn run(args: &DeriveArgs) -> Result<(), Failure> {
     let graph = Graph::from_model(&model, &options).map_err(|error| Failure::of_file(&args.model, error))?;
     let options = DeriveOptions { readout: args.readout, points: args.points, ..args.options.derive_options() };
     let grad = derive(&graph, &options).map_err(|error| Failure::of_file(&args.model, error))?;
-    let standard = grad.standard_model();
+    let standard = grad.device_model();
     write(&args.out, &onnx::encode(&standard), Access::Public)?;
     let note = match grad.unreached.join(", ") {
         names if names.is_empty() => names,

@@ -4,6 +4,7 @@ use super::settled::{Settled, Written};
 use crate::engine::device::{self, OpenDevice};
 use crate::engine::dry_run::{check_evaluation, check_result, of_gradients, rehearse_on};
 use crate::engine::generator;
+use crate::engine::host_nodes::warning_of;
 use crate::engine::normalize_release::{constants, normalized};
 use crate::engine::not_private;
 use crate::engine::observe::Observer;
@@ -115,7 +116,7 @@ pub(in crate::engine) fn begin(
     progress.on_event(RunEvent::Opened(&backend.note()));
     let sees_sum = observer.is_some() || ranks.are_several();
     let mut device = device::session(run, backend.as_ref(), sees_sum, device, progress)?;
-    let independence = rehearsed(run, backend.as_ref(), device.as_mut(), progress)?;
+    let rehearsed = rehearsed(run, backend.as_ref(), device.as_mut(), progress)?;
     let plan = run.run_plan()?;
     let environment = Environment::of(run, backend.as_ref(), run.threads());
     ranks.check_same(run, &environment)?;
@@ -143,7 +144,9 @@ pub(in crate::engine) fn begin(
         Some(device) => step_loop::go_on_device(run, backend, device, settled),
         None => step_loop::go(run, backend, settled),
     };
-    Ok(Outcome { independence, is_recorded, normalize, ..outcome? })
+    let Rehearsed { independence, difference, .. } = rehearsed;
+    let difference = difference.map(|difference| difference.to_string());
+    Ok(Outcome { independence, difference, is_recorded, normalize, ..outcome? })
 }
 
 /// The key of the run's noise, on all ranks: that of its state, or a fresh one.
@@ -153,14 +156,14 @@ fn key(ranks: &Ranks<'_>, run: &Run, checkpoint: Option<&Checkpoint>) -> Result<
     Ok(key.ok_or(RankError::Left)?)
 }
 
-/// Goes through the run on made-up samples. Returns whether a sample's gradient has the same bits beside other samples.
+/// Goes through the run on made-up samples. Lists the nodes that are not on the backend's device.
 fn rehearsed(
     run: &Run,
     backend: &dyn Backend,
     device: Option<&mut DeviceSession>,
     progress: &mut dyn Progress,
-) -> Result<Independence, TrainError> {
-    let Rehearsed { independence, none_is_finite } = if let Some(device) = device {
+) -> Result<Rehearsed, TrainError> {
+    let rehearsed = if let Some(device) = device {
         let rehearsed = device.rehearse(run)?;
         check_evaluation(run, backend)?;
         check_result(run)?;
@@ -173,15 +176,27 @@ fn rehearsed(
         check_result(run)?;
         rehearsed
     };
-    if none_is_finite {
+    if rehearsed.none_is_finite {
         progress.on_event(RunEvent::Warned(NONE_IS_FINITE));
     }
-    if run.is_sharded() && independence != Independence::Tested {
+    if let Some(text) = warning_of(&backend.host_nodes().unwrap_or_default()) {
+        progress.on_event(RunEvent::Warned(&text));
+    }
+    let difference = rehearsed.difference.as_ref().map(ToString::to_string);
+    if let Some(difference) = &difference {
+        progress.on_event(RunEvent::Warned(&format!(
+            "a sample's gradient does not depend on that sample alone: {difference}"
+        )));
+    }
+    if run.is_sharded() && rehearsed.independence != Independence::Tested {
         // Which samples share a batch depends on the shards.
-        let problem = "on this backend a sample's gradient has other bits beside other samples, and shards change those; leave it out";
+        let difference = difference.map_or(String::new(), |difference| format!(" ({difference})"));
+        let problem = format!(
+            "on this backend a sample's gradient has other bits beside other samples{difference}, and shards change those; leave it out"
+        );
         return Err(SettingError::new("shard_data", "", problem).into());
     }
-    Ok(independence)
+    Ok(rehearsed)
 }
 
 /// The ledgers of steps and of releases from held-out rows, from `place` on.

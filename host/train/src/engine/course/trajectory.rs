@@ -133,6 +133,8 @@ impl<'a> Trajectory<'a> {
             seconds: self.clock.seconds(),
             evaluations,
             independence: Independence::NotTested,
+            difference: None,
+            host_nodes: backend.host_nodes(),
             is_recorded: false,
             normalize: None,
             non_finite: None,

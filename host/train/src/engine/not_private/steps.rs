@@ -4,6 +4,7 @@ use crate::choice::OptimizerState;
 use crate::engine::dry_run::check_result;
 use crate::engine::galore::forms;
 use crate::engine::generator::{self, RunGenerator};
+use crate::engine::host_nodes::warning_of;
 use crate::engine::iterates::Iterates;
 use crate::engine::rehearsal::self_test;
 use crate::engine::sampler::BatchSampler;
@@ -38,6 +39,9 @@ pub(crate) fn train(
     self_test(backend.as_ref(), &run.model.grad, &OUTPUTS, rows, &run.model.params)?;
     let sessions = Sessions { backend: backend.as_ref(), grad: &run.model.grad, split, rows, threads, normalize: None };
     let workers = PlainSums::new(&sessions)?;
+    if let Some(text) = warning_of(&backend.host_nodes().unwrap_or_default()) {
+        progress.on_event(RunEvent::Warned(&text));
+    }
     let mut engine = Engine::new(run, workers, backend.as_ref(), &generator, (folder, checkpoint), progress)?;
     while !engine.trajectory.is_over() {
         engine.step(progress)?;

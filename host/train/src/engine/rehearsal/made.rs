@@ -1,0 +1,98 @@
+//! Made-up inputs of a gradient graph.
+
+use crate::engine::worker::ParamLayout;
+use damper_grad::GradGraph;
+use damper_onnx::TensorRef;
+use damper_onnx::graph::DType;
+use damper_runtime::SessionSpec;
+
+/// Distance by which parameters are moved, so that those that start at zero hide no gradient.
+const MOVE: f32 = 0.02;
+
+/// Made-up numbers for the inputs of `plan`.
+pub(crate) fn made_up(grad: &GradGraph, plan: &SessionSpec, params: &[f32]) -> Vec<Made> {
+    let rows = plan.batch;
+    let mut draw = Draw(1);
+    let data = grad.inputs.len() + grad.labels.iter().len();
+    let layout = ParamLayout::new(grad);
+    let values: Vec<&[f32]> = (0..grad.points).flat_map(|_| layout.split(params)).collect();
+    plan.inputs
+        .iter()
+        .enumerate()
+        .map(|(index, spec)| {
+            let length = spec.elements(rows);
+            let is_label = index >= grad.inputs.len();
+            match (index.checked_sub(data).map(|at| values.get(at)), spec.dtype) {
+                (Some(Some(values)), _) => Made::F32(values.iter().map(|value| value + MOVE * draw.next()).collect()),
+                // The points' weights, the clip, the samples' weights.
+                (Some(None), _) => Made::F32(vec![1.0; length]),
+                // Indices and classes of which every table has two.
+                (None, DType::I64) => Made::I64((0..length).map(|_| i64::from(draw.next() > 0.0)).collect()),
+                (None, _) if is_label => {
+                    Made::F32((0..length).map(|_| f32::from(u8::from(draw.next() > 0.0))).collect())
+                }
+                (None, _) => Made::F32((0..length).map(|_| draw.next()).collect()),
+            }
+        })
+        .collect()
+}
+
+/// Made-up numbers of one input.
+pub(crate) enum Made {
+    F32(Vec<f32>),
+    I64(Vec<i64>),
+}
+
+impl Made {
+    pub(crate) fn input(&self) -> TensorRef<'_> {
+        match self {
+            Self::F32(values) => TensorRef::F32(values),
+            Self::I64(values) => TensorRef::I64(values),
+        }
+    }
+
+    /// Every row of `width` numbers goes to the next row, and the last to the first.
+    pub(crate) fn rotate(&mut self, width: usize) {
+        match self {
+            Self::F32(values) => values.rotate_right(width),
+            Self::I64(values) => values.rotate_right(width),
+        }
+    }
+
+    /// The first row of `width` numbers in all rows.
+    pub(crate) fn repeat_first(&mut self, width: usize) {
+        match self {
+            Self::F32(values) => (width..values.len()).for_each(|index| values[index] = values[index - width]),
+            Self::I64(values) => (width..values.len()).for_each(|index| values[index] = values[index - width]),
+        }
+    }
+
+    /// This number in all floats of rows 1, 3, 5 and so on.
+    pub(crate) fn fill_odd(&mut self, width: usize, value: f32) {
+        if let Self::F32(values) = self {
+            let rows = values.chunks_mut(width.max(1)).skip(1).step_by(2);
+            rows.for_each(|row| row.fill(value));
+        }
+    }
+
+    /// Other numbers in rows 1, 3, 5 and so on.
+    pub(crate) fn replace_odd(&mut self, width: usize) {
+        let odd = |index: &usize| index / width.max(1) % 2 == 1;
+        match self {
+            Self::F32(values) => {
+                (0..values.len()).filter(odd).for_each(|index| values[index] = 1.0 - 3.0 * values[index]);
+            }
+            Self::I64(values) => (0..values.len()).filter(odd).for_each(|index| values[index] = 1 - values[index]),
+        }
+    }
+}
+
+/// A fixed sequence in (−1, 1).
+struct Draw(u64);
+
+impl Draw {
+    fn next(&mut self) -> f32 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 40) as f32 + 0.5) / (1u64 << 23) as f32 - 1.0
+    }
+}
