@@ -1,7 +1,7 @@
 //! Ordered sums of floats.
 //!
 //! A vector is added up in blocks of 1,024 elements. In a block, element `i` of the vector goes to lane `i mod 8`; each lane adds f32s in
-//! index order; the fold is `((0+4) + (2+6)) + ((1+5) + (3+7))`. The blocks' totals are added in index order, with what rounding takes away
+//! index order. The fold is `((0+4) + (2+6)) + ((1+5) + (3+7))`. The blocks' totals are added in index order, with what rounding takes away
 //! in a second f32 (Knuth's two-sum):
 //!
 //! ```text
@@ -11,8 +11,8 @@
 //! The order depends on the index in the whole vector alone, so a vector handed over in parts (one tensor of a network after
 //! the other) has the bits it has in one piece.
 //!
-//! So a vector of millions of elements loses no squares, and blocks can be added up apart. A second f32 is as exact as an f64 here: on a
-//! Cortex-M4F, which has no f64, that takes 1.3 KB of flash, and on most graphics cards it is slow.
+//! So a vector of millions of elements loses no squares, and blocks can be added up apart. A second f32 is as exact as an f64 here. An f64
+//! takes 1.3 KB of flash on a Cortex-M4F, and is slow on most graphics cards.
 
 /// Number of interleaved accumulators.
 pub const LANES: usize = 8;
@@ -85,7 +85,7 @@ impl SumOfSquares {
         [sum, low + ((high - (sum - back)) + (block - back))]
     }
 
-    /// The sum. Where it is not finite, it is any value that is not.
+    /// The sum. If it is not finite, it may be any value that is not.
     #[must_use]
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     pub fn total(&self) -> f32 {
@@ -119,7 +119,7 @@ mod tests {
                 l[i % 8] += x * x;
             }
             let block = ((l[0] + l[4]) + (l[2] + l[6])) + ((l[1] + l[5]) + (l[3] + l[7]));
-            // What the sum of two f32s loses is an f32: f64 has it exactly.
+            // The rounding error of a sum of two f32s is an f32: f64 has it exactly.
             let sum = high + block;
             low += ((f64::from(high) - f64::from(sum)) + f64::from(block)) as f32;
             high = sum;

@@ -1,7 +1,7 @@
 //! A step whose samples are added in other memory, such as that of a GPU: what its kernels need, and what comes back. All of it takes
 //! [`Unreleased`].
 //!
-//! Whoever holds the other memory does what [`grid`](crate::grid) and [`noise`](crate::noise) say, with their bits:
+//! Whoever holds the other memory follows [`grid`](crate::grid) and [`noise`](crate::noise), with their bits:
 //!
 //! 1. clips each sample, rounds it onto the grid and adds it, and [counts](Open::count_elsewhere) it here;
 //! 2. adds the noise of this step's number, makes the mean, and wipes the sum;
@@ -45,7 +45,7 @@ impl<P: StepConfig, FS, OS> Open<'_, P, FS, OS> {
         }
     }
 
-    /// Counts a sample that was added elsewhere, by the norm of its whole gradient; one whose squared norm is not a finite f32 has none.
+    /// Counts a sample that was added elsewhere, by the norm of its whole gradient. It has no norm if the square of that is not a finite f32.
     pub fn count_elsewhere(&mut self, norm: Option<f32>, _: Unreleased) {
         self.adder.count(norm, &mut self.counts);
     }
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_added_elsewhere_have_the_bits_of_those_added_here() {
+    fn other_memory_has_the_same_bits() {
         same(FlatL2, Fixed(1.0), || ());
         same(FlatL2, Quantile::new(0.5, 0.3, 2.0).unwrap(), || QuantileState::new(1.0).unwrap());
         same(Automatic::new(0.01).unwrap(), Fixed(1e-22), || ());

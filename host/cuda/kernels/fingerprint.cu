@@ -1,4 +1,4 @@
-// Numbers that tell rows of gradients apart by their bits: for made-up samples, whose gradients must have the same bits in any row.
+// Fingerprints of the rows of gradients: of synthetic samples, whose gradients must have the same bits in every row.
 
 // A bijection of 64-bit words (the finaliser of SplitMix64).
 INLINE u64 mixed(u64 x) {

@@ -260,7 +260,7 @@ impl ExactSum {
         }
     }
 
-    /// Tells the kernels where the gradients of a chunk are.
+    /// Uploads the addresses of a chunk's gradients.
     fn upload_parts(&self, gradients: &[DeviceTensor<'_>]) -> Result<(), DeviceError> {
         let rows = u64::from(self.layout.rows);
         let lens = self.layout.lens.as_chunks().0.iter().map(|len| u64::from_le_bytes(*len));

@@ -16,7 +16,7 @@ pub enum CudaKernel {
     ScaleNext,
     /// Adds rows to the sum.
     AddRows,
-    /// Numbers that tell rows apart.
+    /// Fingerprints of rows.
     Fingerprint,
     /// Adds the noise, wipes the sum and writes the released mean.
     ReleaseChunks,

@@ -64,7 +64,7 @@ pub trait Backend {
         Ok(None)
     }
 
-    /// As [`Backend::load`], for a session whose outputs stay in the memory of its device; none if the backend keeps nothing there.
+    /// As [`Backend::load`], for a session whose outputs stay in the memory of its device. None if the backend has no device.
     ///
     /// # Errors
     ///
@@ -148,7 +148,7 @@ pub trait ResidentSession: Send {
 pub struct DeviceFloats {
     /// The address of the first, as the device has it.
     pub address: usize,
-    /// How many there are.
+    /// Their number.
     pub len: usize,
 }
 

@@ -69,9 +69,9 @@ fn report_is_made_again() {
     }
 }
 
-// Its bits are of a contract before this one, which is said. It is not played as if they were the same.
+// Its bits are of contract 2. It is not played as if they were those of contract 3.
 #[test]
-fn recording_of_an_earlier_contract_is_refused() {
+fn recording_of_contract_2_is_refused() {
     let (_guard, of) = earlier();
     let played = damper().arg("replay").arg(of.join("run.pack")).output().unwrap();
     assert!(!played.status.success());

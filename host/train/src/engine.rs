@@ -1,7 +1,6 @@
 //! The engine of a run: its course of steps, and what takes them: draws, workers, mechanisms, releases, and several ranks.
 
 mod course;
-mod device;
 pub(crate) mod dry_run;
 pub(crate) mod galore;
 pub(crate) mod generator;

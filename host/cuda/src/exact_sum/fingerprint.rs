@@ -1,4 +1,4 @@
-//! Numbers that tell the rows of a chunk apart by their bits.
+//! Fingerprints of the rows of a chunk.
 
 use super::{ExactSum, State};
 use crate::device::Argument;
@@ -9,8 +9,8 @@ use crate::tensor::DeviceTensor;
 use damper_access::Unreleased;
 
 impl ExactSum {
-    /// A number for each row of the gradients of a chunk, which other bits give another number. To see whether a sample's gradient has the same
-    /// bits in any row and beside any others; of samples that are nobody's, for the numbers tell what a gradient is. Ends the step.
+    /// A fingerprint of each row's bits. It shows whether a sample's gradient has the same bits in every row and next to every other sample.
+    /// For synthetic samples: a fingerprint is as secret as the gradient. Ends the step.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Tests of the numbers that tell rows apart.
+//! Tests of the fingerprints of rows.
 
 use super::device;
 use super::sums::upload;
@@ -10,7 +10,7 @@ use damper_testing::Random;
 const PARTS: [usize; 3] = [700, 1, 1900];
 
 #[test]
-fn rows_have_one_number_if_they_have_the_same_bits() {
+fn fingerprints_differ_with_the_bits() {
     let dim = PARTS.iter().sum();
     let mut random = Random(3);
     let first: Vec<f32> = (0..dim).map(|_| random.below(1000) as f32 * 0.001).collect();

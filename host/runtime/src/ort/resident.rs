@@ -36,7 +36,7 @@ impl Resident {
             let tensor = Tensor::<f32>::new(&allocator, bound_shape(spec, plan.batch));
             let tensor =
                 tensor.map_err(|error| format!("no memory for output '{}': {}", spec.name, one_line(&error)))?;
-            // SAFETY: the tensor has the output's shape, and lives as long as the binding; it is read between runs.
+            // SAFETY: the tensor has the output's shape, and lives as long as the binding. It is read between runs.
             unsafe { binding.output(&name, tensor.ptr()) }.map_err(|error| one_line(&error))?;
             outputs
                 .push(DeviceFloats { address: tensor.data_ptr().expose_provenance(), len: spec.elements(plan.batch) });

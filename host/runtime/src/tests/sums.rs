@@ -53,7 +53,7 @@ fn device_sums_are_chunk_sums_in_order() {
     }
 }
 
-// Outputs stay where they are from run to run, and have the bits of a session that hands them out.
+// Outputs keep their addresses from run to run, and have the bits of a session that hands them out.
 #[test]
 fn resident_outputs_are_those_of_a_run() {
     let (bytes, plan) = sums();

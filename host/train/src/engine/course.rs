@@ -7,6 +7,7 @@
 
 mod begin;
 mod clock;
+mod device;
 mod evaluations;
 mod outcome;
 mod pricing;
@@ -16,7 +17,8 @@ mod step;
 mod steps;
 mod trajectory;
 
-pub(in crate::engine) use begin::{Files, begin};
+#[cfg(test)]
+use begin::{Files, begin};
 pub use begin::{observed, run, run_on, run_resumable};
 pub(in crate::engine) use settled::{Settled, Written};
 pub(crate) use trajectory::{Ending, Trajectory};

@@ -1,8 +1,8 @@
 //! Workers: each thread adds its share of a batch to the sum of a step, with a session and a physical batch of its own.
 //!
 //! Samples are split over one-thread sessions rather than operators over threads: it is faster on networks of every size
-//! met here. Each sample's gradient is added by itself (`per_sample`), where a device has it (`on_device`), or the backend clips and sums a
-//! chunk (`clipped_sum`).
+//! met here. Each sample's gradient is added by itself (`per_sample`, on a device `on_device`), or the backend clips and sums a chunk
+//! (`clipped_sum`).
 
 mod clipped_sum;
 mod device_sum;
@@ -88,7 +88,7 @@ pub trait Accumulate<M: Mechanism> {
     ///
     /// # Errors
     ///
-    /// A device failed; nothing is released.
+    /// A device failed. Nothing is released.
     fn finish<O: Optimizer<OS>, OS>(
         &mut self,
         opened: Opened<'_, '_, M, O, OS>,

@@ -1,4 +1,4 @@
-//! Where the exact sum of a run is taken: on the processor, or on the device of its backend.
+//! The place of a run's exact sum: the processor, or the device of its backend.
 
 use crate::config::noise_correlation::NoiseCorrelation;
 use crate::{NoiseKind, TrainConfig};
@@ -47,7 +47,7 @@ mod tests {
     use std::num::NonZeroU32;
 
     #[test]
-    fn sums_are_on_the_device_unless_something_needs_them_here() {
+    fn settings_decide_the_place() {
         let plain = TrainConfig::new(Budget::NoiseMultiplier(1.0), 1e-5, 10, 1.0, Method::dp_sgd(1.0, 0.1));
         let cuda = TrainConfig { backend: Choice::Cuda, ..plain };
         assert_eq!(SumPlace::of(&cuda), SumPlace::Device);

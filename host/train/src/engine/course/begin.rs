@@ -1,7 +1,7 @@
 //! What is fixed before the first step.
 
+use super::device::{self, OpenDevice};
 use super::settled::{Settled, Written};
-use crate::engine::device::{self, OpenDevice};
 use crate::engine::dry_run::{check_evaluation, check_result, of_gradients, rehearse_on};
 use crate::engine::generator;
 use crate::engine::host_nodes::warning_of;
@@ -88,15 +88,15 @@ pub fn observed(
 }
 
 /// The files of a run.
-pub(in crate::engine) struct Files<'a> {
+pub(super) struct Files<'a> {
     /// Its private folder.
-    pub(in crate::engine) folder: Option<&'a Path>,
-    /// Its state, where it is kept.
-    pub(in crate::engine) checkpoint: Option<&'a mut Checkpoint>,
+    pub(super) folder: Option<&'a Path>,
+    /// Its state, if it is kept.
+    pub(super) checkpoint: Option<&'a mut Checkpoint>,
 }
 
 /// As [`observed`], on the device that `device` opens.
-pub(in crate::engine) fn begin(
+pub(super) fn begin(
     run: &Run,
     group: &dyn Group,
     Files { folder, mut checkpoint }: Files<'_>,

@@ -24,7 +24,7 @@ use std::sync::Arc;
 /// The mechanism whose sum a device takes.
 type Exact = DiscreteGaussian<i64>;
 
-/// The one session and the sum, before a row is read.
+/// The session and the sum, before a row is read.
 pub(crate) struct DeviceSession {
     session: Box<dyn ResidentSession>,
     sum: ExactSum,
@@ -51,12 +51,12 @@ impl DeviceSession {
         Ok(Self { session, sum: ExactSum::new(device, &shape).map_err(failed)? })
     }
 
-    /// Tests, in the session that trains, that a sample's gradient depends on that sample and the parameters alone: made-up samples have the
-    /// same bits when they are computed again, in any row, and beside samples of zeros, large numbers, infinities and NaN.
+    /// Tests, in the session that trains, that a sample's gradient depends on that sample and the parameters alone. Synthetic samples must have
+    /// the same bits when they are computed again, in every row, and next to zeros, large numbers, infinities and NaN.
     ///
     /// # Errors
     ///
-    /// They have others, which are named; or the backend failed.
+    /// A row has other bits, or the backend failed.
     pub(crate) fn rehearse(&mut self, run: &Run) -> Result<Rehearsed, BackendError> {
         let grad = &run.model.grad;
         let (_, plan) = plan(grad, &OUTPUTS, run.model.physical_batch);
@@ -117,7 +117,7 @@ fn depends(test: &str, row: usize) -> BackendError {
 /// The gradients of the session's last run.
 fn tensors(session: &dyn ResidentSession) -> Vec<DeviceTensor<'_>> {
     let outputs = session.outputs().iter();
-    // SAFETY: the session is borrowed, so that it lives and does not run while these are used; a run waits for its end.
+    // SAFETY: the session is borrowed, so that it lives and does not run while these are used. A run waits for its end.
     outputs.map(|output| unsafe { DeviceTensor::from_raw(output.address as u64, output.len as u64) }).collect()
 }
 
@@ -138,7 +138,7 @@ impl DeviceGradients {
         Ok(Self { device, batches, released: vec![0.0; layout.dim()], layout })
     }
 
-    /// Adds the samples of `chunks`; hands the norm of each that is there to `each`.
+    /// Adds the samples of `chunks`, and hands the norm of each to `each`.
     fn add(
         &mut self,
         chunks: &[Chunk<'_>],
@@ -207,7 +207,7 @@ impl Accumulate<Exact> for DeviceGradients {
         1
     }
 
-    /// The device draws the noise; the core moves the parameters.
+    /// The device draws the noise, and the core moves the parameters.
     fn finish<O: Optimizer<OS>, OS>(
         &mut self,
         opened: Opened<'_, '_, Exact, O, OS>,

@@ -1,8 +1,8 @@
-//! Runs whose exact sum is taken on a device, which here is the processor behind the kernels' emulation.
+//! Runs whose exact sum is taken on a device: the emulation of the kernels on the processor.
 
+use super::super::{Files, begin};
 use super::*;
 use crate::choice::{Clipping, FilterChoice, NoiseChoice, ThresholdChoice};
-use crate::engine::course::{Files, begin};
 use crate::engine::ranks::group::Alone;
 use crate::engine::rehearsal::Independence;
 use crate::state::files::LEDGER;
@@ -16,7 +16,7 @@ use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// A run of the digits, with the graph of a device; none if onnxruntime or a C++ compiler is not here.
+/// A run of the digits, with the graph of a device. None without onnxruntime or a C++ compiler.
 fn digits(model: &str, method: Method) -> Option<(Run, Arc<dyn CudaDevice>)> {
     if let Err(error) = open(Choice::OrtStandard) {
         damper_testing::skip("ort", error);
@@ -58,7 +58,7 @@ fn train(run: &Run, device: Option<&Arc<dyn CudaDevice>>) -> Result<Outcome, Tra
 
 // Each kind of clip, threshold and noise ends with the bits of the processor's sum.
 #[test]
-fn device_ends_with_the_bits_of_the_processor() {
+fn device_and_processor_agree_on_bits() {
     let plain = || Method::dp_sgd(0.7, 0.3);
     let (clip, range, clip_bounds) = (0.5, 1.0, [1e-8, 1e8]);
     let threshold = ThresholdChoice::Percentile { fraction: 0.5, count_noise: Some(5.0), clip, range, clip_bounds };
@@ -87,7 +87,7 @@ struct Leaky {
     leak: Leak,
 }
 
-/// How they do.
+/// The way in which they do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Leak {
     /// Row 2 has one more bit if row 3 has a number that is none.
@@ -157,7 +157,7 @@ impl ResidentSession for LeakySession {
 
 // A session whose rows depend on each other is refused before a step is charged, and the error names the test that found it.
 #[test]
-fn session_whose_rows_depend_on_others_is_refused() {
+fn dependent_rows_are_refused() {
     for (leak, found) in [
         (None, ""),
         (Some(Leak::Run), "other bits computed again (row 0"),
@@ -217,7 +217,7 @@ impl CudaDevice for Failing {
     }
 }
 
-/// Steps that the ledger in `folder` counts as paid; none if it has no ledger.
+/// The ledger's number of charged steps, if `folder` has a ledger.
 fn paid_steps(folder: &Path) -> Option<u64> {
     let text = std::fs::read_to_string(folder.join(LEDGER)).ok()?;
     let (_, rest) = text.split_once("\"paid\":").unwrap();
@@ -227,7 +227,7 @@ fn paid_steps(folder: &Path) -> Option<u64> {
 
 // A device that fails before the first step costs nothing. One that fails in a step ends the run, and the step was charged before.
 #[test]
-fn device_that_fails_ends_the_run_after_the_charge() {
+fn failing_device_ends_the_run() {
     for (kernel, at, charged) in
         [(CudaKernel::ReleaseChunks, 2, Some(3)), (CudaKernel::NormSums, 0, None), (CudaKernel::AddRows, 1, Some(1))]
     {

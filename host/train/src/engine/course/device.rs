@@ -7,12 +7,12 @@ use damper_cuda::CudaDevice;
 use damper_runtime::Backend;
 use std::sync::Arc;
 
-/// Opens the device of a backend; none if it has none.
+/// Opens the device of a backend, if it has one.
 pub(super) type OpenDevice<'a> =
     &'a dyn Fn(&dyn Backend, &mut dyn Progress) -> Result<Option<Arc<dyn CudaDevice>>, TrainError>;
 
-/// Loads the session of a run whose sum is taken on the device that `open` opens. None if it is taken on the processor: then `progress` is
-/// told why, if the backend has a device. `sees_sum` is true if others see the sum of a step.
+/// Loads the session of a run whose sum is taken on the device that `open` opens. None if it is taken on the processor: a warning gives the
+/// reason if the backend has a device. `sees_sum` is true if others see the sum of a step.
 pub(super) fn session(
     run: &Run,
     backend: &dyn Backend,
