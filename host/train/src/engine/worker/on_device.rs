@@ -80,7 +80,7 @@ impl DeviceSession {
         compare("in the next row", &moved, &|row| Some((row + rows - 1) % rows))?;
         let same = edited(&|made, width| made.repeat_first(width));
         compare("in all rows", &same, &|_| Some(0))?;
-        let even = |row: usize| (row % 2 == 0).then_some(row);
+        let even = |row: usize| row.is_multiple_of(2).then_some(row);
         let others = edited(&|made, width| made.replace_odd(width));
         compare("beside other samples", &others, &even)?;
         for value in [0.0, 1e30, f32::INFINITY, f32::NAN] {
