@@ -4,18 +4,20 @@ import sys
 import time
 
 
-def serve(step):
+def serve(step, wait=lambda: None, memory=None):
     """Runs `step` twice to warm up; then, for each line, as many steps as it says. Answers with CPU seconds (user and system)
-    and wall seconds a step, and the process's peak resident memory in KiB."""
+    and wall seconds a step, and the process's peak resident memory in KiB, or that of `memory`. `wait` waits for a device."""
     step()
     step()
+    wait()
     print("ready", flush=True)
     for line in sys.stdin:
         steps = int(line)
         cpu, wall = time.process_time(), time.perf_counter()
         for _ in range(steps):
             step()
-        print((time.process_time() - cpu) / steps, (time.perf_counter() - wall) / steps, peak(), flush=True)
+        wait()
+        print((time.process_time() - cpu) / steps, (time.perf_counter() - wall) / steps, (memory or peak)(), flush=True)
 
 
 def peak():

@@ -1,4 +1,5 @@
-//! The trainer as a candidate of `run.py`: `damper-peer MODEL.onnx DATA.npz BATCH discrete|continuous|clipped-sum`.
+//! The trainer as a candidate of `run.py`: `damper-peer MODEL.onnx DATA.npz BATCH discrete|continuous|clipped-sum [BACKEND ROWS]`, with
+//! ROWS rows in the physical batch.
 //!
 //! It is [`damper::train::run`] itself, with as many workers as `OMP_NUM_THREADS` says, on a data set of exactly one batch, so that every
 //! step draws all of it. Like `candidate.py` it takes numbers of steps from standard input and answers with CPU seconds and wall
@@ -17,8 +18,12 @@ use std::io::BufRead;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [model, data, batch, noise] = &arguments[..] else {
-        return Err("damper-peer MODEL.onnx DATA.npz BATCH discrete|continuous|clipped-sum".into());
+    let [model, data, batch, noise, on @ ..] = &arguments[..] else {
+        return Err("damper-peer MODEL.onnx DATA.npz BATCH discrete|continuous|clipped-sum [BACKEND ROWS]".into());
+    };
+    let (backend, physical_batch) = match on {
+        [backend, rows] => (backend.parse()?, Some(rows.parse()?)),
+        _ => (Choice::Ort, None),
     };
     let (noise, readout) = match &**noise {
         "discrete" => (NoiseKind::Discrete, Readout::PerSample),
@@ -35,8 +40,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         data: format!("npz:{data}"),
         data_options: DataOptions::default(),
     };
-    let mut prepared =
-        prepare(&source, TrainConfig { noise, readout, workers: Some(workers), ..config(batch.parse()?) })?;
+    let config = config(batch.parse()?);
+    let config = TrainConfig { noise, readout, backend, physical_batch, workers: Some(workers), ..config };
+    let mut prepared = prepare(&source, config)?;
     let folder = tempfile::tempdir()?;
     let mut train = |steps: u32| {
         prepared.price.terms.steps = steps;
@@ -56,7 +62,6 @@ fn main() -> Result<(), Box<dyn Error>> {
 fn config(batch_size: u32) -> TrainConfig {
     TrainConfig {
         optimizer: OptimizerRule::of_name("momentum").unwrap().into(),
-        backend: Choice::Ort,
         seed: Some(1),
         ..TrainConfig::new(Budget::NoiseMultiplier(1.0), 1e-5, batch_size, 1e4, Method::dp_sgd(1.0, 0.01))
     }

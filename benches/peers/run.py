@@ -2,6 +2,7 @@
 
     python3 benches/peers/run.py [--rounds 7] [--seconds 2] [--networks mnist,cifar] [--batches 64,256] [--only PyTorch,damper]
     python3 benches/peers/run.py --networks resnet18,wrn,vit,bert,gpt --batches 32 [--threads 2]
+    python3 benches/peers/run.py --device cuda --networks mnist,resnet18 --batches 256
 
 Every candidate is a process of its own, on one thread (CPU time) or on `--threads` (wall time). A round gives each candidate its turn, about
 `--seconds` of steps; the table has the median over the rounds. Candidates run interleaved where that fits into memory, all alive at once. Those
@@ -38,7 +39,12 @@ YARDSTICK = "Opacus, hooks"
 LARGE = ("resnet18", "wrn", "vit", "bert", "gpt")
 
 
-def environment(threads):
+def environment(threads, device):
+    if device == "cuda":
+        # Threads prepare batches. No factor is rounded to TF32.
+        return os.environ | {
+            "OMP_NUM_THREADS": str(threads), "PEER_DEVICE": device, "NVIDIA_TF32_OVERRIDE": "0", "XLA_PYTHON_CLIENT_PREALLOCATE": "false",
+        }
     return os.environ | {
         "OMP_NUM_THREADS": str(threads),
         "MKL_NUM_THREADS": str(threads),
@@ -51,13 +57,16 @@ def environment(threads):
 
 def main():
     arguments = parse()
-    print(f"{'CPU' if arguments.threads == 1 else 'wall'} time, threads: {arguments.threads}, load at the start: {os.getloadavg()[0]:.1f}")
+    arguments.is_wall = arguments.threads > 1 or arguments.device == "cuda"
+    print(f"{'wall' if arguments.is_wall else 'CPU'} time on {arguments.device}, threads: {arguments.threads}, load at the start: {os.getloadavg()[0]:.1f}")
     print(f"{'network':8}{'batch':>6}  {'candidate':24}{'ms a step':>10}{'us a sample':>13}{'x':>7}{'peak MB':>9}")
     with tempfile.TemporaryDirectory() as folder:
         for network in arguments.networks.split(","):
             for batch in map(int, arguments.batches.split(",")):
                 candidates = [name for name in CANDIDATES if name.startswith(tuple(arguments.only.split(",")))]
-                is_alone = arguments.alone or network in LARGE
+                if arguments.device == "cuda":
+                    candidates.remove("damper, float")
+                is_alone = arguments.alone or arguments.device == "cuda" or network in LARGE
                 if is_alone:
                     # First, so that the others' rows can be compared with it.
                     candidates.sort(key=lambda name: name != YARDSTICK)
@@ -78,6 +87,7 @@ def parse():
     parser.add_argument("--batches", default="64,256")
     parser.add_argument("--only", default="PyTorch,Opacus,torch,JAX,damper", help="candidates, by how their names begin")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu", help="cuda: wall time, one physical batch, a candidate at a time")
     parser.add_argument("--alone", action="store_true", help="one candidate's process at a time; always so for large networks")
     parser.add_argument("--peer", default=ROOT / "target/release/damper-peer", help="the built damper-peer")
     parser.add_argument("--models", default=ROOT / "onnx-models", type=pathlib.Path)
@@ -88,7 +98,7 @@ def measure(arguments, folder, network, batch, names):
     """Median seconds a step and peak KiB of each of these candidates, alive at once. Those that fail are printed and left out."""
     started = {name: start(arguments, folder, name, network, batch) for name in names}
     running = {name: process for name, process in started.items() if process}
-    clock = 0 if arguments.threads == 1 else 1
+    clock = int(arguments.is_wall)
     steps, turns = {}, {name: [] for name in running}
     try:
         # How many steps a turn takes, from a first turn that does not count. damper's trainer reports every 0.1 s.
@@ -126,13 +136,14 @@ def start(arguments, folder, name, network, batch):
     command = CANDIDATES[name]
     if name.startswith("damper"):
         command = [arguments.peer, arguments.models / f"{MODELS[network]}.onnx", data(folder, network, batch), batch, *command]
+        command += ["cuda", batch] if arguments.device == "cuda" else []
     else:
         command = [sys.executable, HERE / command[0], *command[1:], network, batch]
     # Not a pipe: nobody reads it while the process runs, and it would fill up.
     with open(folder / name, "w") as errors:
         process = subprocess.Popen(
             list(map(str, command)), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors, text=True,
-            env=environment(arguments.threads),
+            env=environment(arguments.threads, arguments.device),
         )
     answer = process.stdout.readline()
     if answer.strip() != "ready":

@@ -1,6 +1,6 @@
 """PyTorch without privacy, Opacus by hooks and by ghost clipping, `torch.func`: `with_torch.py plain|hooks|ghost|func NETWORK BATCH`.
 
-One step: forward, backward, clip, noise, momentum SGD, on a batch that is already in memory.
+One step: forward, backward, clip, noise, momentum SGD, on a batch that is already in memory, on the device that PEER_DEVICE names.
 """
 
 import os
@@ -20,11 +20,13 @@ def main():
     kind, network, size = sys.argv[1], sys.argv[2], int(sys.argv[3])
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
     torch.manual_seed(0)
-    x, y = map(torch.from_numpy, batch(network, size))
-    net = NETWORKS[network]()
+    device = os.environ.get("PEER_DEVICE", "cpu")
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    x, y = (torch.from_numpy(array).to(device) for array in batch(network, size))
+    net = on(NETWORKS[network](), device)
     optimizer = torch.optim.SGD(net.parameters(), lr=0.01, momentum=0.9)
     if kind == "func":
-        return candidate.serve(by_func(net, optimizer, x, y))
+        return serve(by_func(net, optimizer, x, y), device)
     criterion = nn.CrossEntropyLoss()
     if kind != "plain":
         from opacus import PrivacyEngine
@@ -45,7 +47,24 @@ def main():
         criterion(net(x), y).backward()
         optimizer.step()
 
-    candidate.serve(step)
+    serve(step, device)
+
+
+def on(net, device):
+    """The network on a device, with its tensors that are not parameters."""
+    net = net.to(device)
+    for module in net.modules():
+        for name, value in list(vars(module).items()):
+            if torch.is_tensor(value):
+                setattr(module, name, value.to(device))
+    return net
+
+
+def serve(step, device):
+    """Serves steps. On a card the answers have the peak of its memory."""
+    if device == "cpu":
+        return candidate.serve(step)
+    candidate.serve(step, torch.cuda.synchronize, lambda: torch.cuda.max_memory_allocated() // 1024)
 
 
 def by_func(net, optimizer, x, y):
