@@ -187,6 +187,12 @@ pub fn plan(grad: &GradGraph, prefixes: &[&str], rows: NonZeroUsize) -> (Vec<u8>
     (model, SessionSpec { batch: rows.get(), threads: 1, inputs: grad.feeds(), outputs })
 }
 
+/// Returns true if the graph gives each sample's gradient as it is, not in factors.
+pub(crate) fn has_whole_gradients(grad: &GradGraph) -> bool {
+    let outputs = grad.outputs.iter().filter(|spec| OUTPUTS.iter().any(|prefix| spec.name.starts_with(prefix)));
+    outputs.map(|spec| spec.elements(1)).eq(grad.parameters.iter().map(|spec| spec.elements(1)))
+}
+
 /// Prefixes of the outputs that [`ClippedSums`] read.
 pub const SUMS: [&str; 2] = ["dp.norm", "dp.sum."];
 

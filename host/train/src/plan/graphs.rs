@@ -1,5 +1,6 @@
 //! The gradient graphs of a run, their physical batch and their initial parameters.
 
+use crate::plan::sum_place::SumPlace;
 use crate::{Clipping, NoiseKind, TrainConfig, TrainError};
 use damper_grad::{Cost, DeriveOptions, GradGraph, Readout, derive};
 use damper_onnx::SettingError;
@@ -11,6 +12,22 @@ pub(super) fn as_read(options: &DeriveOptions) -> DeriveOptions {
     let readout =
         if options.readout == Readout::PerSample { Readout::Factored { positions: true } } else { options.readout };
     DeriveOptions { readout, ..options.clone() }
+}
+
+/// The graph of whole gradients, for a run whose exact sum is taken on a device, which makes no outer products. None for other runs. None also if
+/// the graph adds scattered values: a device may add them in another order each time.
+pub(crate) fn whole(
+    graph: &Graph,
+    derived: &DeriveOptions,
+    config: &TrainConfig,
+) -> Result<Option<GradGraph>, TrainError> {
+    if SumPlace::of(config) != SumPlace::Device {
+        return Ok(None);
+    }
+    let whole = derive(graph, derived)?;
+    let model = whole.standard_model();
+    let scatters = model.graph.iter().flat_map(|graph| &graph.node).any(|node| node.op_type.starts_with("Scatter"));
+    Ok((!scatters).then_some(whole))
 }
 
 /// The graph of clipped sums where they are asked for, at as many points as the filter wants; the path is refused where its

@@ -2,12 +2,11 @@
 
 use crate::engine::worker::ParamLayout;
 use crate::plan::check::check_settings;
-use crate::plan::graphs::{clipped, initial, physical_batch};
+use crate::plan::graphs::{clipped, initial, physical_batch, whole};
 use crate::plan::model::Model;
 use crate::plan::price::price;
 use crate::plan::read::{InputFiles, ModelAndData, check_label_scale, read};
 use crate::plan::run::HeldOutChoice;
-use crate::plan::sum_place::SumPlace;
 use crate::plan::terms::Price;
 use crate::plan::warnings::{data as of_data, released_noise, settings};
 use crate::state::recording;
@@ -48,9 +47,7 @@ pub fn prepare_on(
     check_label_scale(&onnx, &source.data_options, &data)?;
     let data = change(data)?;
     let clipped = clipped(&graph, &source.derive, &config)?;
-    // A device has no outer products of its own: it takes whole gradients.
-    let is_on_device = SumPlace::of(&config) == SumPlace::Device;
-    let grad = if is_on_device { damper_grad::derive(&graph, &source.derive)? } else { grad };
+    let grad = whole(&graph, &source.derive, &config)?.unwrap_or(grad);
 
     let mut priced = price(&mut config, data.train.len() as u64, ParamLayout::new(&grad).dim())?;
     let of_noise = released_noise::all(&config, &data.train)?;

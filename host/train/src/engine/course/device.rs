@@ -1,11 +1,13 @@
 //! The device that takes the exact sum of a run, if its backend has one.
 
-use crate::engine::worker::DeviceSession;
+use crate::engine::worker::{DeviceSession, has_whole_gradients};
 use crate::plan::sum_place::SumPlace;
 use crate::{Progress, Run, RunEvent, TrainError};
 use damper_cuda::CudaDevice;
 use damper_runtime::Backend;
 use std::sync::Arc;
+
+const SCATTERED: &str = "its graph adds scattered values, such as those of a trained table of embeddings, which a device may add in another order each time";
 
 /// Opens the device of a backend, if it has one.
 pub(super) type OpenDevice<'a> =
@@ -22,6 +24,7 @@ pub(super) fn session(
 ) -> Result<Option<DeviceSession>, TrainError> {
     let place = match SumPlace::of(&run.config) {
         SumPlace::Device if sees_sum => SumPlace::ProcessorFor("the sum goes to other ranks or to an audit"),
+        SumPlace::Device if !has_whole_gradients(&run.model.grad) => SumPlace::ProcessorFor(SCATTERED),
         place => place,
     };
     match place {

@@ -5,12 +5,13 @@ use super::*;
 use crate::choice::{Clipping, FilterChoice, NoiseChoice, ThresholdChoice};
 use crate::engine::ranks::group::Alone;
 use crate::engine::rehearsal::Independence;
+use crate::plan::graphs::whole;
 use crate::state::files::LEDGER;
 use crate::{Budget, InputFiles, Method, Outcome, TrainConfig, prepare};
 use damper_cuda::{Allocation, CudaKernel, DeviceError, EmulatedDevice, Launch, Span, ThreadOrder};
 use damper_data::DataOptions;
 use damper_grad::{DeriveOptions, Loss};
-use damper_onnx::graph::GraphOptions;
+use damper_onnx::graph::{Graph, GraphOptions};
 use damper_runtime::{BackendError, Choice, DeviceFloats, Inputs, ResidentSession, Session, SessionSpec, open};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -47,6 +48,19 @@ fn digits(model: &str, method: Method) -> Option<(Run, Arc<dyn CudaDevice>)> {
         ..TrainConfig::new(Budget::NoiseMultiplier(1.0), 1e-5, 50, 0.3, method)
     };
     Some((prepare(&source, config).unwrap(), Arc::new(device)))
+}
+
+// Whole gradients are for devices. A table of embeddings is added row by row, in an order that a device does not keep.
+#[test]
+fn tables_stay_in_factors() {
+    let Some((run, _)) = digits("digits-cnn.onnx", Method::dp_sgd(0.7, 0.3)) else { return };
+    assert!(has_whole_gradients(&run.model.grad));
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../onnx-models/bert-tiny.onnx");
+    let graph = Graph::from_model(&damper_onnx::load(&path).unwrap(), &GraphOptions::default()).unwrap();
+    let options = DeriveOptions::new(Loss::SoftmaxCrossEntropy);
+    assert!(whole(&graph, &options, &run.config).unwrap().is_none());
+    let processor = TrainConfig { backend: Choice::Ort, ..run.config.clone() };
+    assert!(whole(&run.model.graph, &options, &processor).unwrap().is_none());
 }
 
 /// Trains on the device that is given, or on the processor.
