@@ -37,5 +37,7 @@ INLINE void add_of_warp(u64 *counter, u64 x, u64 cap) {
         atomicAdd(counter, x < cap ? x : cap);
     }
 }
+// The same modulo 2^64.
+INLINE void add_wrapping_of_warp(u64 *counter, u64 x) { add_of_warp(counter, x, ~0ull); }
 INLINE void add_atomic(u64 *to, i64 x) { atomicAdd(to, (u64)x); }
 INLINE void add_atomic(u32 *to, u32 x) { atomicAdd(to, x); }

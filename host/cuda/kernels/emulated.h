@@ -44,6 +44,11 @@ INLINE float to_float(i64 x) { return (float)x; }
 INLINE u32 truncate(float x) { return (u32)x; }
 
 // Integers: the order of the threads does not matter.
-INLINE void add_of_warp(u64 *counter, u64 x, u64 cap) { *counter += x < cap ? x : cap; }
+// A card's warps reach the cap together, so that their number bounds a counter. Here each thread may, and the counter saturates.
+INLINE void add_of_warp(u64 *counter, u64 x, u64 cap) {
+    u64 added = *counter + (x < cap ? x : cap);
+    *counter = added < *counter ? ~0ull : added;
+}
+INLINE void add_wrapping_of_warp(u64 *counter, u64 x) { *counter += x; }
 INLINE void add_atomic(u64 *to, i64 x) { *to += (u64)x; }
 INLINE void add_atomic(u32 *to, u32 x) { *to += x; }

@@ -16,5 +16,5 @@ KERNEL fingerprint(const float *const *parts, const u64 *lens, const Piece *tile
     for (u32 i = threadIdx.x; i < tile.len; i += blockDim.x) {
         sum += mixed((u64)(tile.at + i) << 32 | bits_of(grad[i]));
     }
-    add_of_warp(prints + row, sum, ~0ull);
+    add_wrapping_of_warp(prints + row, sum);
 }

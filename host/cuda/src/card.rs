@@ -164,6 +164,11 @@ impl CudaDevice for Card {
             .map_err(|error| failed("cuMemsetD8Async", error))
     }
 
+    fn wait_for_others(&self) -> Result<(), DeviceError> {
+        self.enter()?;
+        result::ctx::synchronize().map_err(|error| failed("cuCtxSynchronize", error))
+    }
+
     fn launch(&self, launch: &Launch<'_>) -> Result<(), DeviceError> {
         self.enter()?;
         let name = launch.kernel().name();

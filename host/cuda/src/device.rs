@@ -154,6 +154,15 @@ pub trait CudaDevice: Send + Sync {
     /// The device failed. A later call may return this error.
     fn launch(&self, launch: &Launch<'_>) -> Result<(), DeviceError>;
 
+    /// Waits until what others have asked of the device is done, such as onnxruntime on a stream of its own.
+    ///
+    /// # Errors
+    ///
+    /// The device failed.
+    fn wait_for_others(&self) -> Result<(), DeviceError> {
+        Ok(())
+    }
+
     /// Waits until all that was asked for is done.
     ///
     /// # Errors

@@ -1,6 +1,6 @@
 //! The sum of a private step on a device.
 
-mod fingerprint;
+mod rehearsal;
 
 use crate::device::{Argument, CudaDevice, Launch, THREADS};
 use crate::error::DeviceError;
@@ -188,12 +188,28 @@ impl ExactSum {
         (self.state, self.last_step) = (State::Broken, Some(noise.step));
         let released = self.draw(noise, threshold, access);
         // Also after an error.
-        let wiped = [self.totals.key.clear(), self.totals.step.clear(), self.chunk.wipe(), self.totals.sum.clear()];
+        let wiped = self.wipe();
         released?;
-        wiped.into_iter().collect::<Result<(), _>>()?;
-        self.device.synchronize()?;
+        wiped?;
         self.state = State::Released;
         Ok(())
+    }
+
+    /// Ends the step without a release, and wipes what was computed from its samples.
+    ///
+    /// # Errors
+    ///
+    /// The device failed.
+    pub fn discard(&mut self) -> Result<(), DeviceError> {
+        self.state = State::Idle;
+        self.wipe()
+    }
+
+    fn wipe(&self) -> Result<(), DeviceError> {
+        let Totals { sum, key, step, .. } = &self.totals;
+        let wiped = [key.clear(), step.clear(), self.chunk.wipe(), sum.clear()];
+        wiped.into_iter().collect::<Result<(), _>>()?;
+        self.device.synchronize()
     }
 
     /// Moves the words of the sum to the host, which are as secret as the samples: for noise that the host draws, and for ranks that exchange them. The
@@ -262,6 +278,7 @@ impl ExactSum {
 
     /// Uploads the addresses of a chunk's gradients.
     fn upload_parts(&self, gradients: &[DeviceTensor<'_>]) -> Result<(), DeviceError> {
+        self.device.wait_for_others()?;
         let rows = u64::from(self.layout.rows);
         let lens = self.layout.lens.as_chunks().0.iter().map(|len| u64::from_le_bytes(*len));
         let fits =

@@ -141,6 +141,10 @@ impl Layout {
         if self.segments.iter().any(|segment| warps * cap(segment) > u128::from(u64::MAX)) {
             return Err(DeviceError::Shape("so many coordinates need fewer grid bits"));
         }
+        // The segments that exceed their bounds are counted in 32 bits.
+        if u64::from(self.clipped) * u64::from(self.rows) > u64::from(u32::MAX) {
+            return Err(DeviceError::Shape("so many layers need fewer rows"));
+        }
         Ok(())
     }
 }

@@ -3,10 +3,10 @@
 #[cfg(feature = "cuda")]
 mod card;
 mod faults;
-mod fingerprints;
 mod gradients;
 mod noise;
 mod reference;
+mod rehearsal;
 mod step;
 mod sums;
 mod table;

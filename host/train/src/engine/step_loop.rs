@@ -10,7 +10,7 @@ use crate::engine::trained::{CorrelatedMechanism, Trained};
 use crate::engine::watched::{GradientWatch, Watched, WatchedState, WatchedThreshold, WatchedThresholdState};
 use crate::engine::worker::{
     Accumulate, ClippedSums, DeviceGradients, DeviceSession, GradientObserver, GradsAt, OUTPUTS, Opened, ParamLayout,
-    PerSampleGradients, Point, RunStep, SUMS, Sessions, Views,
+    PerSampleGradients, Point, RunStep, SUMS, Sessions, Views, exact,
 };
 use crate::{NoiseKind, Run, TrainConfig, TrainError};
 use damper_access::Unreleased;
@@ -94,9 +94,7 @@ pub(crate) fn go_on_device<C: StepLoop>(
     device: DeviceSession,
     step_loop: C,
 ) -> Result<C::End, TrainError> {
-    let sigma = run.price.terms.sigma_grid.expect("the noise of an exact sum is on a grid");
-    let mechanism = DiscreteGaussian::<i64>::new(Grid::new(run.config.grid_bits)?, sigma)?;
-    step_loop.go(mechanism, DeviceGradients::new(device, &sessions(run, backend))?)
+    step_loop.go(exact(run)?, DeviceGradients::new(device, &sessions(run, backend))?)
 }
 
 /// Rehearses the run's graph on `backend`, loads it for each thread, and goes the course.

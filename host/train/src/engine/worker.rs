@@ -17,7 +17,7 @@ mod views;
 
 pub(crate) use clipped_sum::ClippedSums;
 pub use exact::{ChunkRows, ExactGradients};
-pub(crate) use on_device::{DeviceGradients, DeviceSession};
+pub(crate) use on_device::{DeviceGradients, DeviceSession, exact};
 pub use parts::OUTPUTS;
 pub use per_sample::PerSampleGradients;
 pub use plain_sum::PlainSums;

@@ -10,9 +10,9 @@ use crate::engine::not_private;
 use crate::engine::observe::Observer;
 use crate::engine::ranks::group::{Alone, Group, RankError};
 use crate::engine::ranks::{self, Ranks};
-use crate::engine::rehearsal::{Independence, Rehearsed};
+use crate::engine::rehearsal::{Independence, Rehearsed, self_test};
 use crate::engine::step_loop;
-use crate::engine::worker::DeviceSession;
+use crate::engine::worker::{DeviceSession, OUTPUTS};
 use crate::plan::held_out::steps_between;
 use crate::state::checkpoint::{Checkpoint, Environment, Place};
 use crate::state::recording::{Beginning, Begun, Origin, Recording};
@@ -164,6 +164,7 @@ fn rehearsed(
     progress: &mut dyn Progress,
 ) -> Result<Rehearsed, TrainError> {
     let rehearsed = if let Some(device) = device {
+        self_test(backend, &run.model.grad, &OUTPUTS, run.model.physical_batch, &run.model.params)?;
         let rehearsed = device.rehearse(run)?;
         check_evaluation(run, backend)?;
         check_result(run)?;

@@ -58,8 +58,12 @@ pub(super) fn open(
             progress.on_event(RunEvent::Opened(&note));
             Ok(Some(Arc::new(card)))
         }
-        // Without its libraries training is slower, and has the same guarantee.
-        Err(error @ DeviceError::NoLibrary(_)) => {
+        // Without NVIDIA's libraries, or with an NVRTC that does not fit card or driver, training is slower. It has the same guarantee.
+        Err(
+            error @ (DeviceError::NoLibrary(_)
+            | DeviceError::Compile(_)
+            | DeviceError::Call { call: "cuModuleLoadData", .. }),
+        ) => {
             on_processor(&error.to_string(), progress);
             Ok(None)
         }

@@ -67,10 +67,10 @@ impl Made {
         }
     }
 
-    /// This number in all floats of rows 1, 3, 5 and so on.
-    pub(crate) fn fill_odd(&mut self, width: usize, value: f32) {
+    /// This number in all floats of each second row from `first` on.
+    pub(crate) fn fill_each_second(&mut self, first: usize, width: usize, value: f32) {
         if let Self::F32(values) = self {
-            let rows = values.chunks_mut(width.max(1)).skip(1).step_by(2);
+            let rows = values.chunks_mut(width.max(1)).skip(first).step_by(2);
             rows.for_each(|row| row.fill(value));
         }
     }

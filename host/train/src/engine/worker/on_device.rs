@@ -4,12 +4,13 @@
 //! One session runs the chunks in their order. The sum has the bits that the core gives the same gradients. While a chunk runs, the next is
 //! read.
 
-use super::{Accumulate, GradientObserver, GradsAt, OUTPUTS, Opened, ParamLayout, Sessions, fill, plan};
+use super::{Accumulate, GradientObserver, GradsAt, OUTPUTS, Opened, ParamLayout, Point, Sessions, fill, plan};
 use crate::engine::generator::RunGenerator;
 use crate::engine::rehearsal::{Independence, Made, Rehearsed, made_up};
 use crate::{Run, TrainError};
 use damper_access::Unreleased;
 use damper_core::clip::{AnyRule, Layers};
+use damper_core::error::ConfigError;
 use damper_core::grid::Grid;
 use damper_core::noise::DiscreteGaussian;
 use damper_core::optimizer::Optimizer;
@@ -23,6 +24,12 @@ use std::sync::Arc;
 
 /// The mechanism whose sum a device takes.
 type Exact = DiscreteGaussian<i64>;
+
+/// The mechanism of a run whose sum is on a grid.
+pub(crate) fn exact(run: &Run) -> Result<Exact, ConfigError> {
+    let sigma = run.price.terms.sigma_grid.expect("the noise of an exact sum is on a grid");
+    Exact::new(Grid::new(run.config.grid_bits)?, sigma)
+}
 
 /// The session and the sum, before a row is read.
 pub(crate) struct DeviceSession {
@@ -80,17 +87,21 @@ impl DeviceSession {
         compare("in the next row", &moved, &|row| Some((row + rows - 1) % rows))?;
         let same = edited(&|made, width| made.repeat_first(width));
         compare("in all rows", &same, &|_| Some(0))?;
-        let even = |row: usize| row.is_multiple_of(2).then_some(row);
         let others = edited(&|made, width| made.replace_odd(width));
-        compare("beside other samples", &others, &even)?;
-        for value in [0.0, 1e30, f32::INFINITY, f32::NAN] {
-            let beside = edited(&|made, width| made.fill_odd(width, value));
-            compare(&format!("beside samples of {value}"), &beside, &even)?;
+        compare("beside other samples", &others, &|row| row.is_multiple_of(2).then_some(row))?;
+        for (value, filled) in
+            [0.0, 1e30, f32::INFINITY, f32::NAN].into_iter().flat_map(|value| [(value, 1), (value, 0)])
+        {
+            let beside = edited(&|made, width| made.fill_each_second(filled, width, value));
+            compare(&format!("beside samples of {value}"), &beside, &|row| (row % 2 != filled).then_some(row))?;
         }
         self.sum.begin(1.0, AnyRule::Flat).map_err(failed)?;
         self.run(&made())?;
         let norms = self.sum.add_chunk(&tensors(self.session.as_ref()), &vec![true; rows], Unreleased::claim());
         let none_is_finite = norms.map_err(failed)?.iter().all(Option::is_none);
+        // All memory of a release is taken before the first charge.
+        let mechanism = exact(run).map_err(|error| BackendError(error.to_string()))?;
+        self.sum.rehearse_release(mechanism, Unreleased::claim()).map_err(failed)?;
         Ok(Rehearsed { independence: Independence::Tested, difference: None, none_is_finite })
     }
 
@@ -177,8 +188,9 @@ impl Accumulate<Exact> for DeviceGradients {
         at: GradsAt<'_>,
         grad_observer: Option<&mut dyn GradientObserver>,
     ) -> Result<(), BackendError> {
-        let ([point], None) = (at.points, grad_observer) else { unreachable!("other steps are the processor's") };
-        debug_assert!(point.weight == 1.0, "a filter's only point has weight 1");
+        let ([Point { params, weight: 1.0 }], None) = (at.points, grad_observer) else {
+            return Err(BackendError("a step that takes several gradients of a sample has no sum on a device".into()));
+        };
         let Elsewhere { threshold, clip, .. } = opened.elsewhere(Unreleased::claim());
         self.device.sum.begin(threshold, clip.rule()).map_err(failed)?;
         let layout = self.layout.clone();
@@ -189,7 +201,7 @@ impl Accumulate<Exact> for DeviceGradients {
             }
             Ok(())
         };
-        let kept = layout.kept(&point.params);
+        let kept = layout.kept(params);
         self.add(chunks, &kept, &read, &mut |norm| opened.count_elsewhere(norm, Unreleased::claim()))
     }
 
@@ -199,8 +211,9 @@ impl Accumulate<Exact> for DeviceGradients {
         let layout = self.layout.clone();
         let mut count = 0;
         let each = &mut |norm: Option<f32>| count += u64::from(norm.is_none());
-        self.add(chunks, &layout.kept(params), &|batch, chunk| fill(batch, split, chunk), each)?;
-        Ok(count)
+        let added = self.add(chunks, &layout.kept(params), &|batch, chunk| fill(batch, split, chunk), each);
+        self.device.sum.discard().map_err(failed)?;
+        added.map(|()| count)
     }
 
     fn count(&self) -> usize {

@@ -1,14 +1,40 @@
-//! Fingerprints of the rows of a chunk.
+//! The dry run of a sum on synthetic samples: fingerprints of rows, and a release that nobody sees.
 
-use super::{ExactSum, State};
+use super::{ExactSum, State, StepNoise};
 use crate::device::Argument;
 use crate::error::DeviceError;
 use crate::kernels::CudaKernel;
 use crate::layout::{Layout, TILE_THREADS};
 use crate::tensor::DeviceTensor;
 use damper_access::Unreleased;
+use damper_core::noise::{ChaCha20, DiscreteGaussian};
 
 impl ExactSum {
+    /// Runs the release of the step that is open, of synthetic samples, with a public key. Nothing can be read after it. A device
+    /// takes the memory of a kernel at its first call: it must not be missing after a charge.
+    ///
+    /// # Errors
+    ///
+    /// No step was begun, the noise is of another grid, or the device failed.
+    pub fn rehearse_release(
+        &mut self,
+        mechanism: DiscreteGaussian<i64>,
+        access: Unreleased,
+    ) -> Result<(), DeviceError> {
+        let State::Adding { threshold, .. } = self.state else {
+            return Err(DeviceError::Order("a release without a step"));
+        };
+        if mechanism.grid() != self.grid {
+            return Err(DeviceError::Shape("noise of another grid"));
+        }
+        let generator = ChaCha20::<1>::simulation(0);
+        let noise = StepNoise { mechanism, generator: &generator, step: 0, expected_batch: 1 };
+        let drawn = self.draw(&noise, threshold, access);
+        self.discard()?;
+        drawn?;
+        self.totals.released.clear()
+    }
+
     /// A fingerprint of each row's bits. It shows whether a sample's gradient has the same bits in every row and next to every other sample.
     /// For synthetic samples: a fingerprint is as secret as the gradient. Ends the step.
     ///
