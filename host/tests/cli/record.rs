@@ -257,7 +257,7 @@ fn invalid_pack_error_names_file() {
         (BASE[..BASE.len() / 2].to_vec(), ["a.pack", "ends before the pack does"]),
         (with(0, b'X'), ["a.pack", "this is no pack"]),
         (with(6, 9), ["a.pack", "this is no pack, or one of another version"]),
-        (with(8, 1), ["a.pack", "the pack's bits are of contract 1, those here of 2"]),
+        (with(8, 1), ["a.pack", "the pack's bits are of contract 1, those here of 3"]),
         (with(BASE.len() - 1, !BASE[BASE.len() - 1]), ["a.pack", "it was damaged"]),
         ([BASE, &[0; 3]].concat(), ["a.pack", "3 bytes follow the end"]),
     ] {
