@@ -10,6 +10,7 @@ use crate::state::files::LEDGER;
 use crate::{Budget, InputFiles, Method, Outcome, TrainConfig, prepare};
 use damper_cuda::{Allocation, CudaKernel, DeviceError, EmulatedDevice, Launch, Span, ThreadOrder};
 use damper_data::DataOptions;
+use damper_edit::init;
 use damper_grad::{DeriveOptions, Loss};
 use damper_onnx::graph::{Graph, GraphOptions};
 use damper_runtime::{BackendError, Choice, DeviceFloats, Inputs, ResidentSession, Session, SessionSpec, open};
@@ -56,7 +57,7 @@ fn tables_stay_in_factors() {
     let Some((run, _)) = digits("digits-cnn.onnx", Method::dp_sgd(0.7, 0.3)) else { return };
     assert!(has_whole_gradients(&run.model.grad));
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../onnx-models/bert-tiny.onnx");
-    let graph = Graph::from_model(&damper_onnx::load(&path).unwrap(), &GraphOptions::default()).unwrap();
+    let graph = Graph::from_model(&init::load(&path, None).unwrap().model, &GraphOptions::default()).unwrap();
     let options = DeriveOptions::new(Loss::SoftmaxCrossEntropy);
     assert!(whole(&graph, &options, &run.config).unwrap().is_none());
     let processor = TrainConfig { backend: Choice::Ort, ..run.config.clone() };
