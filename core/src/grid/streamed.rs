@@ -57,7 +57,7 @@ impl Stream<'_> {
     fn sum_of_squares(&mut self, from: usize, len: usize) -> Result<f32, StreamError> {
         let mut sum = SumOfSquares::default();
         match self.pass(from, len, &mut |segment| sum.add(segment)) {
-            all if all == self.dim => Ok(sum.total()),
+            all if all == self.dim => Ok(sum.take()),
             all => Err(StreamError::Length(all)),
         }
     }

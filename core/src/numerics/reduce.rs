@@ -44,7 +44,7 @@ impl SumOfSquares {
                 break;
             }
             // The block is full, and not the last.
-            (self.blocks, self.lanes, self.len) = (self.all(), [0.0; LANES], 0);
+            self.end_block();
             rest = after;
         }
     }
@@ -75,21 +75,23 @@ impl SumOfSquares {
         }
     }
 
-    /// Of all blocks: `[h, l]`.
-    fn all(&self) -> [f32; 2] {
-        let [a, b, c, d, e, f, g, h] = self.lanes;
+    /// Adds the last block to those before it.
+    #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
+    fn end_block(&mut self) {
+        let [a, b, c, d, e, f, g, h] = core::mem::take(&mut self.lanes);
         let block = ((a + e) + (c + g)) + ((b + f) + (d + h));
         let [high, low] = self.blocks;
         let sum = high + block;
         let back = sum - high;
-        [sum, low + ((high - (sum - back)) + (block - back))]
+        self.blocks = [sum, low + ((high - (sum - back)) + (block - back))];
+        self.len = 0;
     }
 
-    /// The sum. If it is not finite, it may be any value that is not.
-    #[must_use]
+    /// The sum, after which another begins. If it is not finite, it may be any value that is not.
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
-    pub fn total(&self) -> f32 {
-        let [high, low] = self.all();
+    pub fn take(&mut self) -> f32 {
+        self.end_block();
+        let [high, low] = core::mem::take(&mut self.blocks);
         high + low
     }
 }
@@ -103,7 +105,7 @@ pub fn sum_of_squares<'a>(parts: impl Iterator<Item = &'a [f32]>) -> f32 {
     for part in parts {
         sum.add(part);
     }
-    sum.total()
+    sum.take()
 }
 
 #[cfg(test)]

@@ -167,8 +167,7 @@ impl<O> AdaGradNorm<O> {
     where
         O: Optimizer<S>,
     {
-        let total = state.norm.total();
-        state.norm = SumOfSquares::default();
+        let total = state.norm.take();
         let dim = core::mem::take(&mut state.seen) as f64;
         let norm = f64::from(if total.is_finite() { total } else { f32::MAX });
         let energy = weigh(if self.subtract_noise { norm - dim * (noise_std * noise_std) } else { norm });
