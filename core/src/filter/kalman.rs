@@ -63,6 +63,29 @@ pub enum Gain {
     },
 }
 
+impl Gain {
+    /// The gain of the step after one that left the uncertainty `p`, and the uncertainty it leaves.
+    #[must_use]
+    pub fn next(self, p: f64) -> (f64, f64) {
+        match self {
+            Self::Constant(gain) => (gain, p),
+            Self::Recursion { noise, drift, process } => {
+                let predicted = p + drift + process;
+                // The least gain also where the recursion has forgotten everything (0/0).
+                let gain = predicted / (predicted + noise - drift);
+                let gain = if gain > 1.0 {
+                    1.0
+                } else if gain > LEAST_GAIN {
+                    gain
+                } else {
+                    LEAST_GAIN
+                };
+                (gain, (1.0 - gain) * predicted)
+            }
+        }
+    }
+}
+
 /// The evaluation points of a sample's gradients.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum LookAhead {
@@ -111,26 +134,6 @@ impl Kalman {
                 Err(ConfigError::new("gamma", "at least 0.01 in magnitude"))
             }
             _ => Ok(Self { gain, look_ahead }),
-        }
-    }
-
-    /// The gain of the step after one that left the uncertainty `p`, and the uncertainty it leaves.
-    fn next(&self, p: f64) -> (f64, f64) {
-        match self.gain {
-            Gain::Constant(gain) => (gain, p),
-            Gain::Recursion { noise, drift, process } => {
-                let predicted = p + drift + process;
-                // The least gain also where the recursion has forgotten everything (0/0).
-                let gain = predicted / (predicted + noise - drift);
-                let gain = if gain > 1.0 {
-                    1.0
-                } else if gain > LEAST_GAIN {
-                    gain
-                } else {
-                    LEAST_GAIN
-                };
-                (gain, (1.0 - gain) * predicted)
-            }
         }
     }
 
@@ -205,7 +208,7 @@ impl<B> KalmanState<B> {
             Gain::Constant(_) => 0.0,
             Gain::Recursion { noise, .. } => noise,
         };
-        Self { filtered, moved, started: false, gain: kalman.next(uncertainty).0, uncertainty }
+        Self { filtered, moved, started: false, gain: kalman.gain.next(uncertainty).0, uncertainty }
     }
 }
 
@@ -262,8 +265,8 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Filter<KalmanState<B>> for Kalman {
             return KalmanStep { weights: None };
         }
         let gain = state.gain;
-        state.uncertainty = self.next(state.uncertainty).1;
-        state.gain = self.next(state.uncertainty).0;
+        state.uncertainty = self.gain.next(state.uncertainty).1;
+        state.gain = self.gain.next(state.uncertainty).0;
         KalmanStep { weights: if is(gain, 1.0) { None } else { Some(((1.0 - gain) as f32, gain as f32)) } }
     }
 

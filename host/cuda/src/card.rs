@@ -56,7 +56,7 @@ impl Card {
             .map_err(|error| failed("cuStreamCreate", error))?;
         // SAFETY: the image is what NVRTC made.
         card.module = unsafe { result::module::load_data(cubin.as_ptr().cast()) }
-            .map_err(|error| failed("cuModuleLoadData", error))?;
+            .map_err(|DriverError(code)| DeviceError::Compile(format!("the driver does not load them: {code:?}")))?;
         for kernel in CudaKernel::ALL {
             let name = CString::new(kernel.name()).unwrap_or_default();
             // SAFETY: the module is loaded.

@@ -175,12 +175,7 @@ impl ExactSum {
         noise: &StepNoise<'_, BLOCKS>,
         access: Unreleased,
     ) -> Result<(), DeviceError> {
-        let State::Adding { threshold, .. } = self.state else {
-            return Err(DeviceError::Order("a release without a step"));
-        };
-        if noise.mechanism.grid() != self.grid {
-            return Err(DeviceError::Shape("noise of another grid"));
-        }
+        let threshold = self.check_release(&noise.mechanism)?;
         // A second sum with the noise of the first would uncover their difference.
         if self.last_step == Some(noise.step) {
             return Err(DeviceError::Order("the noise of a step that was drawn"));
@@ -193,6 +188,17 @@ impl ExactSum {
         wiped?;
         self.state = State::Released;
         Ok(())
+    }
+
+    /// The threshold of the step that is open, if noise of this mechanism fits its sum.
+    fn check_release(&self, mechanism: &DiscreteGaussian<i64>) -> Result<f32, DeviceError> {
+        let State::Adding { threshold, .. } = self.state else {
+            return Err(DeviceError::Order("a release without a step"));
+        };
+        if mechanism.grid() != self.grid {
+            return Err(DeviceError::Shape("noise of another grid"));
+        }
+        Ok(threshold)
     }
 
     /// Ends the step without a release, and wipes what was computed from its samples.

@@ -108,7 +108,7 @@ impl Chunk {
 
     /// Writes zeros over what was computed from samples.
     pub(crate) fn wipe(&self) -> Result<(), DeviceError> {
-        [&self.present, &self.lanes, &self.totals, &self.norms, &self.scales, &self.failed]
+        [&self.present, &self.lanes, &self.totals, &self.norms, &self.scales, &self.failed, &self.prints]
             .into_iter()
             .try_for_each(DeviceMemory::clear)
     }

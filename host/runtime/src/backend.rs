@@ -4,6 +4,10 @@ use super::inputs::Inputs;
 use super::operators::Operators;
 use damper_onnx::{DType, Dim, TensorRef, TensorSpec};
 
+/// A variable that NVIDIA's libraries read when they are loaded. With 0 they round no product of floats to TF32's 11 bits. onnxruntime's own
+/// setting does not reach all of its convolutions.
+pub const TF32_OVERRIDE: &str = "NVIDIA_TF32_OVERRIDE";
+
 /// The shapes and settings that a session is loaded for.
 #[derive(Clone, Debug)]
 pub struct SessionSpec {

@@ -23,6 +23,7 @@ pub mod tract;
 
 pub use backend::{
     Backend, BackendError, ChunkPlace, DeviceFloats, HostNode, ResidentSession, Session, SessionSpec, SummingSession,
+    TF32_OVERRIDE,
 };
 pub use inputs::{Inputs, KeptInputs};
 #[cfg(feature = "ort")]

@@ -38,7 +38,8 @@ mod testing;
 
 use super::bind::bind;
 use super::{
-    Backend, BackendError, HostNode, Operators, ResidentSession, Session, SessionSpec, SummingSession, library,
+    Backend, BackendError, HostNode, Operators, ResidentSession, Session, SessionSpec, SummingSession, TF32_OVERRIDE,
+    library,
 };
 use bound::BoundSession;
 use damper_onnx::{AGAIN, lower_custom, make_pads_symmetric, pb};
@@ -141,7 +142,7 @@ impl Ort {
     pub fn open_cuda() -> Result<Self, BackendError> {
         let backend = Self { operators: Operators::Standard, ..Self::open_on(Device::Cuda)? };
         backend.builder(1)?;
-        check_tf32(std::env::var_os(TF32).as_deref())?;
+        check_tf32(std::env::var_os(TF32_OVERRIDE).as_deref())?;
         Ok(backend)
     }
 
@@ -316,10 +317,7 @@ impl Backend for Ort {
     }
 }
 
-/// NVIDIA's libraries read it when they are loaded. onnxruntime's own setting does not reach all of its convolutions.
-const TF32: &str = "NVIDIA_TF32_OVERRIDE";
-
-/// An error if `value`, that of [`TF32`], does not forbid TF32. A program cannot set it while other threads run.
+/// An error if `value`, that of [`TF32_OVERRIDE`], does not forbid TF32. A program cannot set it while other threads run.
 fn check_tf32(value: Option<&OsStr>) -> Result<(), BackendError> {
     let found = match value.map(OsStr::to_string_lossy) {
         Some(value) if value == "0" => return Ok(()),
@@ -327,7 +325,7 @@ fn check_tf32(value: Option<&OsStr>) -> Result<(), BackendError> {
         None => "is not set".into(),
     };
     let reason = "CUDA may round floats to TF32, 11 bits instead of 24";
-    Err(BackendError(format!("{TF32} {found}: {reason}; set {TF32}=0 before the program starts")))
+    Err(BackendError(format!("{TF32_OVERRIDE} {found}: {reason}; set {TF32_OVERRIDE}=0 before the program starts")))
 }
 
 /// The process's one runtime, loaded at the first call that succeeds.

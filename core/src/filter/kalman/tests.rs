@@ -104,7 +104,7 @@ fn gain_converges_to_closed_form() {
         let kalman = Kalman::new(Gain::Recursion { noise, drift, process }, LookAhead::One).unwrap();
         let (mut uncertainty, mut gains) = (noise, vec![]);
         for _ in 0..60 {
-            let (gain, next) = kalman.next(uncertainty);
+            let (gain, next) = kalman.gain.next(uncertainty);
             uncertainty = next;
             gains.push(gain);
         }

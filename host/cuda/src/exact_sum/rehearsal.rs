@@ -21,12 +21,7 @@ impl ExactSum {
         mechanism: DiscreteGaussian<i64>,
         access: Unreleased,
     ) -> Result<(), DeviceError> {
-        let State::Adding { threshold, .. } = self.state else {
-            return Err(DeviceError::Order("a release without a step"));
-        };
-        if mechanism.grid() != self.grid {
-            return Err(DeviceError::Shape("noise of another grid"));
-        }
+        let threshold = self.check_release(&mechanism)?;
         let generator = ChaCha20::<1>::simulation(0);
         let noise = StepNoise { mechanism, generator: &generator, step: 0, expected_batch: 1 };
         let drawn = self.draw(&noise, threshold, access);

@@ -31,7 +31,7 @@ fn is_zero(memory: &DeviceMemory) -> bool {
     bytes.iter().all(|byte| *byte == 0)
 }
 
-fn secrets(sum: &ExactSum) -> [(&'static str, &DeviceMemory); 9] {
+fn secrets(sum: &ExactSum) -> [(&'static str, &DeviceMemory); 10] {
     let chunk = &sum.chunk;
     [
         ("sum", &sum.totals.sum),
@@ -43,6 +43,7 @@ fn secrets(sum: &ExactSum) -> [(&'static str, &DeviceMemory); 9] {
         ("norms", &chunk.norms),
         ("scales", &chunk.scales),
         ("failed", &chunk.failed),
+        ("prints", &chunk.prints),
     ]
 }
 
@@ -54,7 +55,7 @@ fn filled(device: &Arc<dyn CudaDevice>) -> ExactSum {
     sum.begin(1.0, AnyRule::Flat).unwrap();
     sum.add_chunk(&[DeviceTensor::of(&grads)], &[true; 2], Unreleased::claim()).unwrap();
     for (name, memory) in secrets(&sum) {
-        let is_still_zero = matches!(name, "key" | "step" | "failed");
+        let is_still_zero = matches!(name, "key" | "step" | "failed" | "prints");
         assert_eq!(is_zero(memory), is_still_zero, "{name}");
     }
     sum

@@ -8,9 +8,6 @@ use damper_core::filter::Gain;
 use damper_core::state::StateField;
 use std::sync::Arc;
 
-/// The least gain, as in [`Kalman`](damper_core::filter::Kalman).
-const LEAST_GAIN: f64 = 1e-3;
-
 pub(super) struct KalmanMemory {
     dim: usize,
     settings: Gain,
@@ -34,7 +31,7 @@ impl KalmanMemory {
             dim,
             settings,
             started: false,
-            gain: next(settings, uncertainty).0,
+            gain: settings.next(uncertainty).0,
             uncertainty,
             filtered: DeviceMemory::floats(device, dim)?,
             moved: DeviceMemory::floats(device, dim)?,
@@ -72,8 +69,8 @@ impl KalmanMemory {
         let has_weights = is_later && gain != 1.0;
         // The first step leaves the uncertainty alone.
         if is_later {
-            self.uncertainty = next(self.settings, self.uncertainty).1;
-            self.gain = next(self.settings, self.uncertainty).0;
+            self.uncertainty = self.settings.next(self.uncertainty).1;
+            self.gain = self.settings.next(self.uncertainty).0;
         }
         let arguments = [
             released.argument(),
@@ -109,19 +106,5 @@ impl KalmanMemory {
         take(StateField::Count(&mut started));
         self.started = started != 0;
         Ok(())
-    }
-}
-
-/// The gain of the step after one that left the uncertainty `p`, and the uncertainty it leaves.
-fn next(settings: Gain, p: f64) -> (f64, f64) {
-    match settings {
-        Gain::Constant(gain) => (gain, p),
-        Gain::Recursion { noise, drift, process } => {
-            let predicted = p + drift + process;
-            let gain = predicted / (predicted + noise - drift);
-            // Also if the recursion has forgotten everything, which is 0/0.
-            let gain = if gain > LEAST_GAIN { gain.min(1.0) } else { LEAST_GAIN };
-            (gain, (1.0 - gain) * predicted)
-        }
     }
 }

@@ -1,10 +1,17 @@
 //! The nodes of a device's graphs that run on the processor, in words.
 
-use damper_runtime::HostNode;
+use crate::{Progress, RunEvent};
+use damper_runtime::{Backend, HostNode};
 use std::collections::BTreeMap;
 
-/// A warning, if there are any.
-pub(crate) fn warning_of(nodes: &[HostNode]) -> Option<String> {
+/// Warns of the nodes that `backend` left to the processor, if there are any.
+pub(crate) fn warn(backend: &dyn Backend, progress: &mut dyn Progress) {
+    if let Some(text) = warning_of(&backend.host_nodes().unwrap_or_default()) {
+        progress.on_event(RunEvent::Warned(&text));
+    }
+}
+
+fn warning_of(nodes: &[HostNode]) -> Option<String> {
     let mut operators: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for node in nodes {
         operators.entry(&node.op).or_default().push(&node.name);

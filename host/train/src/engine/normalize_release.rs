@@ -130,23 +130,10 @@ mod tests {
     use super::*;
     use crate::engine::worker::new_batch;
     use crate::{Budget, InputFiles, Method, TrainConfig, prepare};
-    use damper_data::DataOptions;
-    use damper_grad::{DeriveOptions, Loss};
-    use damper_onnx::graph::GraphOptions;
-    use std::path::PathBuf;
     use std::sync::Arc;
 
     fn digits() -> Run {
-        let models = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../onnx-models");
-        let source = InputFiles {
-            model: models.join("digits-linear.onnx"),
-            init_seed: None,
-            graph: GraphOptions::default(),
-            lora: None,
-            derive: DeriveOptions::new(Loss::SoftmaxCrossEntropy),
-            data: format!("idx:{}", models.join("digits").display()),
-            data_options: DataOptions::default(),
-        };
+        let source = InputFiles::digits("digits-linear.onnx");
         let config = TrainConfig::new(Budget::NoiseMultiplier(1.0), 1e-5, 64, 1.0, Method::dp_sgd(1.0, 0.3));
         prepare(&source, config).unwrap()
     }

@@ -6,11 +6,11 @@ mod made;
 
 use crate::engine::worker::plan;
 use damper_grad::GradGraph;
-use damper_onnx::{Dim, TensorSpec};
 use damper_runtime::{Backend, BackendError};
 pub(crate) use difference::Difference;
 use difference::{IndependenceTest, RunBits};
-pub(crate) use made::{Made, made_up};
+use made::is_by_row;
+pub(crate) use made::{Made, edit_samples, made_up};
 use std::num::NonZeroUsize;
 
 /// Rows that are enough, and are not one.
@@ -72,21 +72,16 @@ pub(crate) fn independence(
 ) -> Result<Rehearsed, BackendError> {
     let (model, plan) = plan(grad, prefixes, rows);
     let mut session = backend.load(&model, &plan)?;
-    let by_row = |spec: &TensorSpec| spec.shape.first() == Some(&Dim::Batch);
-    if !plan.outputs.iter().all(by_row) {
+    if !plan.outputs.iter().all(is_by_row) {
         // One run, to see that it runs.
         let made = made_up(grad, &plan, params);
         session.run(&made.iter().map(Made::input).collect::<Vec<_>>(), &mut |_| {})?;
         return Ok(Rehearsed::default());
     }
     let rows = plan.batch;
-    let edit = |made: &mut [Made], change: &dyn Fn(&mut Made, usize)| {
-        let of_samples = plan.inputs.iter().zip(made).filter(|(spec, _)| by_row(spec));
-        of_samples.for_each(|(spec, made)| change(made, spec.elements(1)));
-    };
-    let move_on = |made: &mut [Made]| edit(made, &|made, width| made.rotate(width));
+    let move_on = |made: &mut [Made]| edit_samples(&plan, made, &|made, width| made.rotate(width));
     // Every second sample becomes another one.
-    let replace = |made: &mut [Made]| edit(made, &|made, width| made.replace_odd(width));
+    let replace = |made: &mut [Made]| edit_samples(&plan, made, &|made, width| made.replace_odd(width));
     let mut made = made_up(grad, &plan, params);
     let first = RunBits::of(session.as_mut(), &made, rows)?;
     move_on(&mut made);

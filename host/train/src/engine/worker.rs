@@ -12,6 +12,7 @@ mod ordered_lock;
 mod parts;
 mod per_sample;
 mod plain_sum;
+mod read_ahead;
 mod reader;
 mod views;
 

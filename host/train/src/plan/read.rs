@@ -35,6 +35,23 @@ pub struct InputFiles {
     pub data_options: DataOptions,
 }
 
+#[cfg(test)]
+impl InputFiles {
+    /// A model of `onnx-models`, and the digits.
+    pub(crate) fn digits(model: &str) -> Self {
+        let models = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../onnx-models");
+        Self {
+            model: models.join(model),
+            init_seed: None,
+            graph: GraphOptions::default(),
+            lora: None,
+            derive: DeriveOptions::new(damper_grad::Loss::SoftmaxCrossEntropy),
+            data: format!("idx:{}", models.join("digits").display()),
+            data_options: DataOptions::default(),
+        }
+    }
+}
+
 /// A model, read.
 pub(super) struct Network {
     model: ModelProto,

@@ -4,7 +4,7 @@ use super::device::{self, OpenDevice};
 use super::settled::{Settled, Written};
 use crate::engine::dry_run::{check_evaluation, check_result, of_gradients, rehearse_on};
 use crate::engine::generator;
-use crate::engine::host_nodes::warning_of;
+use crate::engine::host_nodes;
 use crate::engine::normalize_release::{constants, normalized};
 use crate::engine::not_private;
 use crate::engine::observe::Observer;
@@ -180,9 +180,7 @@ fn rehearsed(
     if rehearsed.none_is_finite {
         progress.on_event(RunEvent::Warned(NONE_IS_FINITE));
     }
-    if let Some(text) = warning_of(&backend.host_nodes().unwrap_or_default()) {
-        progress.on_event(RunEvent::Warned(&text));
-    }
+    host_nodes::warn(backend, progress);
     let difference = rehearsed.difference.as_ref().map(ToString::to_string);
     if let Some(difference) = &difference {
         progress.on_event(RunEvent::Warned(&format!(

@@ -59,11 +59,7 @@ pub(super) fn open(
             Ok(Some(Arc::new(card)))
         }
         // Without NVIDIA's libraries, or with an NVRTC that does not fit card or driver, training is slower. It has the same guarantee.
-        Err(
-            error @ (DeviceError::NoLibrary(_)
-            | DeviceError::Compile(_)
-            | DeviceError::Call { call: "cuModuleLoadData", .. }),
-        ) => {
+        Err(error @ (DeviceError::NoLibrary(_) | DeviceError::Compile(_))) => {
             on_processor(&error.to_string(), progress);
             Ok(None)
         }

@@ -4,7 +4,7 @@ use crate::choice::OptimizerState;
 use crate::engine::dry_run::check_result;
 use crate::engine::galore::forms;
 use crate::engine::generator::{self, RunGenerator};
-use crate::engine::host_nodes::warning_of;
+use crate::engine::host_nodes;
 use crate::engine::iterates::Iterates;
 use crate::engine::rehearsal::self_test;
 use crate::engine::sampler::BatchSampler;
@@ -39,9 +39,7 @@ pub(crate) fn train(
     self_test(backend.as_ref(), &run.model.grad, &OUTPUTS, rows, &run.model.params)?;
     let sessions = Sessions { backend: backend.as_ref(), grad: &run.model.grad, split, rows, threads, normalize: None };
     let workers = PlainSums::new(&sessions)?;
-    if let Some(text) = warning_of(&backend.host_nodes().unwrap_or_default()) {
-        progress.on_event(RunEvent::Warned(&text));
-    }
+    host_nodes::warn(backend.as_ref(), progress);
     let mut engine = Engine::new(run, workers, backend.as_ref(), &generator, (folder, checkpoint), progress)?;
     while !engine.trajectory.is_over() {
         engine.step(progress)?;

@@ -2,8 +2,8 @@
 
 use crate::engine::worker::ParamLayout;
 use damper_grad::GradGraph;
-use damper_onnx::TensorRef;
 use damper_onnx::graph::DType;
+use damper_onnx::{Dim, TensorRef, TensorSpec};
 use damper_runtime::SessionSpec;
 
 /// Distance by which parameters are moved, so that those that start at zero hide no gradient.
@@ -35,6 +35,17 @@ pub(crate) fn made_up(grad: &GradGraph, plan: &SessionSpec, params: &[f32]) -> V
             }
         })
         .collect()
+}
+
+/// True of a tensor with a row for each sample.
+pub(super) fn is_by_row(spec: &TensorSpec) -> bool {
+    spec.shape.first() == Some(&Dim::Batch)
+}
+
+/// Hands the numbers of each input with a row for each sample to `change`, with the width of a row.
+pub(crate) fn edit_samples(plan: &SessionSpec, made: &mut [Made], change: &dyn Fn(&mut Made, usize)) {
+    let samples = plan.inputs.iter().zip(made).filter(|(spec, _)| is_by_row(spec));
+    samples.for_each(|(spec, made)| change(made, spec.elements(1)));
 }
 
 /// Made-up numbers of one input.

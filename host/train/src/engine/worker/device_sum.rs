@@ -2,6 +2,7 @@
 //!
 //! One session runs the chunks in their order, so the sum does not depend on the number of workers. While it runs one, the next is read.
 
+use super::read_ahead::read_ahead;
 use super::{SUMS, Sessions, fill, plan};
 use damper_core::clip::Clip;
 use damper_core::count::Counts;
@@ -56,29 +57,20 @@ impl DeviceSum {
         bound: f32,
         shard: &mut Shard<'_, ContinuousGaussian, C, K>,
     ) -> Result<(), BackendError> {
-        let Self { session, batches: [batch, next], norms } = self;
+        let Self { session, batches, norms } = self;
         norms.clear();
-        if let Some(first) = chunks.first() {
-            fill(batch, split, *first)?;
-        }
         let mut added = Ok(());
-        for index in 0..chunks.len() {
-            let place = ChunkPlace { is_first: index == 0, is_last: index + 1 == chunks.len() };
+        read_ahead(batches, chunks, &|batch, chunk| fill(batch, split, chunk), &mut |batch, place| {
             let before: Vec<TensorRef<'_>> = batch.inputs().collect();
             let inputs = Inputs { before: &before, kept, after: &[TensorRef::F32(batch.weights())] };
-            std::thread::scope(|scope| {
-                let read = chunks.get(index + 1).map(|chunk| scope.spawn(|| fill(next, split, *chunk)));
-                session.add(inputs, place, &mut |outputs| {
-                    let (all_norms, parts) = outputs.split_first().expect("dp.norm is read");
-                    norms.extend(counted(all_norms, batch));
-                    if place.is_last {
-                        added = shard.add_float_sum(FloatSum { parts, bound, norms });
-                    }
-                })?;
-                read.map_or(Ok(()), |read| read.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))
-            })?;
-            std::mem::swap(batch, next);
-        }
+            session.add(inputs, place, &mut |outputs| {
+                let (all_norms, parts) = outputs.split_first().expect("dp.norm is read");
+                norms.extend(counted(all_norms, batch));
+                if place.is_last {
+                    added = shard.add_float_sum(FloatSum { parts, bound, norms });
+                }
+            })
+        })?;
         added.map_err(unclipped)
     }
 }

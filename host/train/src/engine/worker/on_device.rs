@@ -4,9 +4,10 @@
 //! One session runs the chunks in their order. The sum has the bits that the core gives the same gradients. While a chunk runs, the next is
 //! read.
 
+use super::read_ahead::read_ahead;
 use super::{Accumulate, GradientObserver, GradsAt, OUTPUTS, Opened, ParamLayout, Point, Sessions, fill, plan};
 use crate::engine::generator::RunGenerator;
-use crate::engine::rehearsal::{Independence, Made, Rehearsed, made_up};
+use crate::engine::rehearsal::{Independence, Made, Rehearsed, edit_samples, made_up};
 use crate::{Run, TrainError};
 use damper_access::Unreleased;
 use damper_core::clip::{AnyRule, Layers};
@@ -17,8 +18,8 @@ use damper_core::optimizer::Optimizer;
 use damper_core::step::Elsewhere;
 use damper_cuda::{CudaDevice, DeviceError, DeviceTensor, ExactSum, StepNoise, SumShape};
 use damper_data::{Batch, Chunk, Split};
-use damper_onnx::{Dim, TensorRef, TensorSpec};
-use damper_runtime::{Backend, BackendError, Inputs, KeptInputs, ResidentSession};
+use damper_onnx::TensorRef;
+use damper_runtime::{Backend, BackendError, Inputs, KeptInputs, ResidentSession, SessionSpec};
 use std::convert::Infallible;
 use std::sync::Arc;
 
@@ -34,6 +35,8 @@ pub(crate) fn exact(run: &Run) -> Result<Exact, ConfigError> {
 /// The session and the sum, before a row is read.
 pub(crate) struct DeviceSession {
     session: Box<dyn ResidentSession>,
+    /// The plan of the session.
+    plan: SessionSpec,
     sum: ExactSum,
 }
 
@@ -55,7 +58,7 @@ impl DeviceSession {
         let layers = (!layers.is_empty()).then(|| Layers::new(&layers)).transpose()?;
         let grid = Grid::new(run.config.grid_bits)?;
         let shape = SumShape { parts: layout.lengths(), rows: model.physical_batch.get(), layers, grid };
-        Ok(Self { session, sum: ExactSum::new(device, &shape).map_err(failed)? })
+        Ok(Self { session, plan, sum: ExactSum::new(device, &shape).map_err(failed)? })
     }
 
     /// Tests, in the session that trains, that a sample's gradient depends on that sample and the parameters alone. Synthetic samples must have
@@ -66,13 +69,11 @@ impl DeviceSession {
     /// A row has other bits, or the backend failed.
     pub(crate) fn rehearse(&mut self, run: &Run) -> Result<Rehearsed, BackendError> {
         let grad = &run.model.grad;
-        let (_, plan) = plan(grad, &OUTPUTS, run.model.physical_batch);
+        let plan = self.plan.clone();
         let made = || made_up(grad, &plan, &run.model.params);
-        let of_samples = |spec: &TensorSpec| spec.shape.first() == Some(&Dim::Batch);
         let edited = |change: &dyn Fn(&mut Made, usize)| {
             let mut made = made();
-            let samples = plan.inputs.iter().zip(&mut made).filter(|(spec, _)| of_samples(spec));
-            samples.for_each(|(spec, made)| change(made, spec.elements(1)));
+            edit_samples(&plan, &mut made, change);
             made
         };
         let first = self.prints(&made())?;
@@ -108,6 +109,26 @@ impl DeviceSession {
     fn run(&mut self, made: &[Made]) -> Result<(), BackendError> {
         let all: Vec<_> = made.iter().map(Made::input).collect();
         self.session.run(Inputs { before: &all, kept: &KeptInputs::new(vec![]), after: &[] })
+    }
+
+    /// Adds the samples of `chunks`, which `read` reads into `batches`, and hands the norm of each to `each`.
+    fn add(
+        &mut self,
+        batches: &mut [Batch; 2],
+        chunks: &[Chunk<'_>],
+        kept: &KeptInputs<'_>,
+        read: &(dyn Fn(&mut Batch, Chunk<'_>) -> Result<(), BackendError> + Sync),
+        each: &mut dyn FnMut(Option<f32>),
+    ) -> Result<(), BackendError> {
+        let Self { session, sum, .. } = self;
+        read_ahead(batches, chunks, read, &mut |batch, _| {
+            let before: Vec<TensorRef<'_>> = batch.inputs().collect();
+            let present: Vec<bool> = batch.weights().iter().map(|weight| *weight != 0.0).collect();
+            session.run(Inputs { before: &before, kept, after: &[] })?;
+            let norms = sum.add_chunk(&tensors(session.as_ref()), &present, Unreleased::claim()).map_err(failed)?;
+            norms.into_iter().zip(present).filter(|(_, present)| *present).for_each(|(norm, _)| each(norm));
+            Ok(())
+        })
     }
 
     /// A number for each row's gradients.
@@ -148,35 +169,6 @@ impl DeviceGradients {
         let batches = [sessions.batch()?, sessions.batch()?];
         Ok(Self { device, batches, released: vec![0.0; layout.dim()], layout })
     }
-
-    /// Adds the samples of `chunks`, and hands the norm of each to `each`.
-    fn add(
-        &mut self,
-        chunks: &[Chunk<'_>],
-        kept: &KeptInputs<'_>,
-        read: &(dyn Fn(&mut Batch, Chunk<'_>) -> Result<(), BackendError> + Sync),
-        each: &mut dyn FnMut(Option<f32>),
-    ) -> Result<(), BackendError> {
-        let Self { device: DeviceSession { session, sum }, batches: [batch, next], .. } = self;
-        if let Some(first) = chunks.first() {
-            read(batch, *first)?;
-        }
-        for index in 0..chunks.len() {
-            let before: Vec<TensorRef<'_>> = batch.inputs().collect();
-            let present: Vec<bool> = batch.weights().iter().map(|weight| *weight != 0.0).collect();
-            let norms = std::thread::scope(|scope| {
-                let read = chunks.get(index + 1).map(|chunk| scope.spawn(|| read(next, *chunk)));
-                session.run(Inputs { before: &before, kept, after: &[] })?;
-                let norms = sum.add_chunk(&tensors(session.as_ref()), &present, Unreleased::claim()).map_err(failed)?;
-                read.map_or(Ok(()), |read| read.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)))?;
-                Ok::<_, BackendError>(norms)
-            })?;
-            let there = norms.into_iter().zip(present).filter(|(_, present)| *present);
-            there.for_each(|(norm, _)| each(norm));
-            std::mem::swap(batch, next);
-        }
-        Ok(())
-    }
 }
 
 impl Accumulate<Exact> for DeviceGradients {
@@ -192,8 +184,8 @@ impl Accumulate<Exact> for DeviceGradients {
             return Err(BackendError("a step that takes several gradients of a sample has no sum on a device".into()));
         };
         let Elsewhere { threshold, clip, .. } = opened.elsewhere(Unreleased::claim());
-        self.device.sum.begin(threshold, clip.rule()).map_err(failed)?;
-        let layout = self.layout.clone();
+        let Self { device, batches, layout, .. } = self;
+        device.sum.begin(threshold, clip.rule()).map_err(failed)?;
         let read = |batch: &mut Batch, chunk: Chunk<'_>| {
             fill(batch, split, chunk)?;
             if let Some(views) = &at.views {
@@ -202,17 +194,18 @@ impl Accumulate<Exact> for DeviceGradients {
             Ok(())
         };
         let kept = layout.kept(params);
-        self.add(chunks, &kept, &read, &mut |norm| opened.count_elsewhere(norm, Unreleased::claim()))
+        device.add(batches, chunks, &kept, &read, &mut |norm| opened.count_elsewhere(norm, Unreleased::claim()))
     }
 
     fn count_non_finite(&mut self, split: &Split, chunks: &[Chunk<'_>], params: &[f32]) -> Result<u64, BackendError> {
         // A sum that is never released.
-        self.device.sum.begin(1.0, AnyRule::Flat).map_err(failed)?;
-        let layout = self.layout.clone();
+        let Self { device, batches, layout, .. } = self;
+        device.sum.begin(1.0, AnyRule::Flat).map_err(failed)?;
         let mut count = 0;
         let each = &mut |norm: Option<f32>| count += u64::from(norm.is_none());
-        let added = self.add(chunks, &layout.kept(params), &|batch, chunk| fill(batch, split, chunk), each);
-        self.device.sum.discard().map_err(failed)?;
+        let read = |batch: &mut Batch, chunk: Chunk<'_>| fill(batch, split, chunk);
+        let added = device.add(batches, chunks, &layout.kept(params), &read, each);
+        device.sum.discard().map_err(failed)?;
         added.map(|()| count)
     }
 

@@ -9,7 +9,6 @@ use crate::plan::graphs::whole;
 use crate::state::files::LEDGER;
 use crate::{Budget, InputFiles, Method, Outcome, TrainConfig, prepare};
 use damper_cuda::{Allocation, CudaKernel, DeviceError, EmulatedDevice, Launch, Span, ThreadOrder};
-use damper_data::DataOptions;
 use damper_edit::init;
 use damper_grad::{DeriveOptions, Loss};
 use damper_onnx::graph::{Graph, GraphOptions};
@@ -31,16 +30,7 @@ fn digits(model: &str, method: Method) -> Option<(Run, Arc<dyn CudaDevice>)> {
         }
         device => device.unwrap(),
     };
-    let models = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../onnx-models");
-    let source = InputFiles {
-        model: models.join(model),
-        init_seed: None,
-        graph: GraphOptions::default(),
-        lora: None,
-        derive: DeriveOptions::new(Loss::SoftmaxCrossEntropy),
-        data: format!("idx:{}", models.join("digits").display()),
-        data_options: DataOptions::default(),
-    };
+    let source = InputFiles::digits(model);
     let config = TrainConfig {
         backend: Choice::OrtStandard,
         seed: Some(7),
