@@ -132,11 +132,24 @@ def export(net, shape, *, dynamo=False, batch=2, dynamic=(0,), opset=OPSET, fold
     return model
 
 
+# What damper reads of the dynamo exporter's record.
+RECORD = {
+    "pkg.torch.export.ExportedProgram.graph_signature",
+    "pkg.torch.export.graph_signature.InputSpec.kind",
+    "pkg.onnxscript.optimizer.folded_from",
+    "pkg.torch.onnx.fx_node",
+}
+
+
 def strip(message):
-    """Clears, in place and all the way down, what names the exporting machine's files: doc strings and metadata."""
+    """Clears, in place and all the way down, what names the exporting machine's files: doc strings and traces of calls."""
     for field, value in message.ListFields():
-        if field.name in ("doc_string", "metadata_props"):
+        if field.name == "doc_string":
             message.ClearField(field.name)
+        elif field.name == "metadata_props":
+            kept = [entry for entry in value if entry.key in RECORD]
+            message.ClearField(field.name)
+            message.metadata_props.extend(kept)
         elif field.type == field.TYPE_MESSAGE:
             for part in value if hasattr(value, "add") else [value]:
                 strip(part)

@@ -1,11 +1,12 @@
 //! The losses: one number a sample, and its gradient with respect to the output it reads.
 
 mod bce_with_logits;
+mod ctc;
+mod difference;
 mod from_output;
 mod head;
 mod label_weights;
 mod labels;
-mod mse;
 mod softmax_cross_entropy;
 mod sums;
 
@@ -51,8 +52,9 @@ pub fn emit(
     label_weights::check(options)?;
     let z = Head::new(em, &output);
     let (loss, labels, seed) = match &options.loss {
-        Loss::SoftmaxCrossEntropy => softmax_cross_entropy::emit(em, &z, name, options)?,
-        Loss::Mse => mse::emit(em, &z, options.reduction),
+        Loss::SoftmaxCrossEntropy | Loss::CausalLm => softmax_cross_entropy::emit(em, &z, name, options)?,
+        Loss::Ctc => ctc::emit(em, &z, name, options)?,
+        Loss::Mse | Loss::L1 | Loss::Huber => difference::emit(em, &z, options),
         Loss::BceWithLogits => bce_with_logits::emit(em, &z, options)?,
         Loss::Output(_) => from_output::emit(em, &z, name)?,
     };

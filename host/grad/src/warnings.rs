@@ -42,13 +42,17 @@ fn depends_on_data(graph: &Graph, output: ValueId) -> bool {
 fn squashed(graph: &Graph, output: ValueId, options: &DeriveOptions) -> Option<String> {
     let (loss, own) = match options.loss {
         Loss::SoftmaxCrossEntropy => ("softmax-cross-entropy", "a softmax"),
+        Loss::CausalLm => ("causal-lm", "a softmax"),
+        Loss::Ctc => ("ctc", "a softmax"),
         Loss::BceWithLogits => ("bce-with-logits", "a sigmoid"),
-        Loss::Mse | Loss::Output(_) => return None,
+        Loss::Mse | Loss::L1 | Loss::Huber | Loss::Output(_) => return None,
     };
     let node = last_function(graph, output)?;
     let is_squash = match (&*node.op, &options.loss) {
         // A second one over the same axis changes nothing.
-        ("LogSoftmax", Loss::SoftmaxCrossEntropy) => !is_over_classes(graph, node, options),
+        ("LogSoftmax", Loss::SoftmaxCrossEntropy | Loss::CausalLm | Loss::Ctc) => {
+            !is_over_classes(graph, node, options)
+        }
         ("Softmax" | "LogSoftmax" | "Sigmoid" | "HardSigmoid", _) => true,
         _ => false,
     };

@@ -9,12 +9,14 @@
 mod attribute;
 mod build;
 mod custom;
+mod external;
 pub mod graph;
 mod load;
 mod mark;
 #[allow(missing_docs, clippy::all, rustdoc::all)]
 pub mod pb;
 mod setting;
+mod source;
 mod spec;
 mod symmetric;
 mod tensor;
@@ -26,6 +28,7 @@ pub use build::{
     make_attr_tensor, make_node, make_tensor, make_tensor_f32, make_tensor_i64, make_value_info,
 };
 pub use custom::{AGAIN, CUSTOM_DOMAIN, lower_custom, lower_nodes, lowering, make_custom, rename_tensor};
+pub use external::ExternalError;
 pub use load::node_name;
 pub use load::{LoadError, MAX_MODEL_BYTES, decode, encode, load};
 pub use mark::{CLASSES, COLUMNS, metadata, set_metadata};

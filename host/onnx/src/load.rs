@@ -7,7 +7,9 @@ use std::path::Path;
 use prost::Message as _;
 use prost::bytes::{Buf, Bytes};
 
+use super::external::{self, ExternalError};
 use super::pb::{ModelProto, NodeProto};
+use super::source;
 
 /// The largest model that is read: protobuf itself holds no more.
 pub const MAX_MODEL_BYTES: u64 = 1 << 31;
@@ -32,6 +34,14 @@ pub enum LoadError {
     /// The bytes are no protobuf message of this kind.
     #[error("{0}: not an ONNX model, or truncated: export it again with torch.onnx.export")]
     NotOnnx(String),
+    /// Data in another file is at fault.
+    #[error("{file}: {problem}")]
+    External {
+        /// The file.
+        file: String,
+        /// The tensor, and what is wrong.
+        problem: ExternalError,
+    },
     /// A message without a graph or without an operator set.
     #[error("{file}: the model has no {what}, so it is not an ONNX model, or truncated: export it again")]
     Incomplete {
@@ -43,9 +53,10 @@ pub enum LoadError {
 }
 
 /// Files of at least so many bytes are mapped.
-const MAPPED: u64 = 32 << 20;
+pub(crate) const MAPPED: u64 = 32 << 20;
 
-/// Reads a model. Weights of a large file stay in the file, which all copies of the model share, until they are used. Do not write to the
+/// Reads a model, its tensors under the names that its source gives them, where the file says so. Data that it keeps in other files is
+/// read from its folder. Weights of a large file stay in the file, which all copies of the model share, until they are used. Do not write to the
 /// file while they are; a file that takes its place does not matter.
 ///
 /// # Errors
@@ -54,7 +65,8 @@ pub fn load(path: &Path) -> Result<ModelProto, LoadError> {
     let file = path.display().to_string();
     let unreadable = |error: io::Error| LoadError::Unreadable { file: file.clone(), reason: error.to_string() };
     let opened = File::open(path).map_err(unreadable)?;
-    let bytes = match map(&opened) {
+    let is_small = opened.metadata().is_ok_and(|data| data.len() <= MAX_MODEL_BYTES);
+    let bytes = match map(&opened).filter(|_| is_small) {
         Some(bytes) => bytes,
         None => {
             let mut bytes = Vec::new();
@@ -62,13 +74,15 @@ pub fn load(path: &Path) -> Result<ModelProto, LoadError> {
             bytes.into()
         }
     };
-    read(file, bytes)
+    let mut model = read(file.clone(), bytes)?;
+    external::fill(&mut model, path).map_err(|problem| LoadError::External { file, problem })?;
+    source::restore(&mut model);
+    Ok(model)
 }
 
 /// The bytes of a large regular file, in the file.
-fn map(file: &File) -> Option<Bytes> {
-    let data =
-        file.metadata().ok().filter(|data| data.is_file() && (MAPPED..=MAX_MODEL_BYTES).contains(&data.len()))?;
+pub(crate) fn map(file: &File) -> Option<Bytes> {
+    let data = file.metadata().ok().filter(|data| data.is_file() && data.len() >= MAPPED)?;
     // SAFETY: the map is read alone. Whoever writes to the file meanwhile changes weights, and whoever cuts it ends the process, as `load`
     // says; damper replaces files and writes to none.
     let map = unsafe { memmap2::Mmap::map(file) }.ok()?;
@@ -80,7 +94,9 @@ fn map(file: &File) -> Option<Bytes> {
 /// # Errors
 /// [`LoadError`], which names `file`.
 pub fn decode(file: &str, bytes: &[u8]) -> Result<ModelProto, LoadError> {
-    read(file.to_string(), bytes)
+    let mut model = read(file.to_string(), bytes)?;
+    source::restore(&mut model);
+    Ok(model)
 }
 
 /// Weights share the memory of `bytes` if that can be shared.

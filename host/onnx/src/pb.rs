@@ -1,4 +1,5 @@
-//! The messages of ONNX's `onnx.proto3` (Apache-2.0), as prost generates them: tract-onnx 0.23.9 has this file too.
+//! The messages of ONNX's `onnx.proto3` (Apache-2.0), as prost generates them: tract-onnx 0.23.9 has this file too, without
+//! the metadata of values, nodes, graphs, tensors and functions (IR version 10).
 
 /// Attributes
 ///
@@ -140,6 +141,9 @@ pub struct ValueInfoProto {
     /// A human-readable documentation for this value. Markdown is allowed.
     #[prost(string, tag = "3")]
     pub doc_string: ::prost::alloc::string::String,
+    /// Named metadata of the value: key and value, keys are distinct.
+    #[prost(message, repeated, tag = "4")]
+    pub metadata_props: ::prost::alloc::vec::Vec<StringStringEntryProto>,
 }
 /// Nodes
 ///
@@ -178,6 +182,12 @@ pub struct NodeProto {
     /// A human-readable documentation for this node. Markdown is allowed.
     #[prost(string, tag = "6")]
     pub doc_string: ::prost::alloc::string::String,
+    /// Tells functions of one name and domain apart.
+    #[prost(string, tag = "8")]
+    pub overload: ::prost::alloc::string::String,
+    /// Named metadata of the node: key and value, keys are distinct.
+    #[prost(message, repeated, tag = "9")]
+    pub metadata_props: ::prost::alloc::vec::Vec<StringStringEntryProto>,
 }
 /// Models
 ///
@@ -324,6 +334,9 @@ pub struct GraphProto {
     /// which means, tensor 'a_scale' and tensor 'a_zero_point' are scale and zero point of tensor 'a' in the model.
     #[prost(message, repeated, tag = "14")]
     pub quantization_annotation: ::prost::alloc::vec::Vec<TensorAnnotation>,
+    /// Named metadata of the graph: key and value, keys are distinct.
+    #[prost(message, repeated, tag = "16")]
+    pub metadata_props: ::prost::alloc::vec::Vec<StringStringEntryProto>,
 }
 /// Training information
 /// TrainingInfoProto stores information for training a model.
@@ -541,6 +554,9 @@ pub struct TensorProto {
     /// - "checksum" (optional) - SHA1 digest of file specified in under 'location' key.
     #[prost(message, repeated, tag = "13")]
     pub external_data: ::prost::alloc::vec::Vec<StringStringEntryProto>,
+    /// Named metadata of the tensor: key and value, keys are distinct.
+    #[prost(message, repeated, tag = "16")]
+    pub metadata_props: ::prost::alloc::vec::Vec<StringStringEntryProto>,
 }
 /// Nested message and enum types in `TensorProto`.
 pub mod tensor_proto {
@@ -809,6 +825,9 @@ pub struct FunctionProto {
     /// the FunctionProto.
     #[prost(string, optional, tag = "10")]
     pub domain: ::core::option::Option<::prost::alloc::string::String>,
+    /// Named metadata of the function: key and value, keys are distinct.
+    #[prost(message, repeated, tag = "14")]
+    pub metadata_props: ::prost::alloc::vec::Vec<StringStringEntryProto>,
 }
 // Overview
 //

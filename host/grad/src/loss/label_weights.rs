@@ -16,7 +16,7 @@ use crate::options::{DeriveOptions, LabelWeights, Loss};
 pub fn check(options: &DeriveOptions) -> Result<(), DeriveError> {
     let LabelWeights { class_weights, label_smoothing, focal_gamma } = &options.label_weights;
     let refuse = |setting: &str, reason: &str, remedy: &str| Err(DeriveError::of_setting(setting, reason, remedy));
-    let of_classes = matches!(options.loss, Loss::SoftmaxCrossEntropy);
+    let of_classes = options.loss.is_of_classes();
     let of_labels = of_classes || options.loss == Loss::BceWithLogits;
     let (weights, smoothing, focal) = ("class_weights", "label_smoothing", "focal_gamma");
     if !class_weights.is_empty() && !of_labels {

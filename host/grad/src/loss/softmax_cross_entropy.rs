@@ -2,6 +2,8 @@
 //! the sample's counted tokens, 0 if there is none ⇒ `dz = (p − onehot(label)) / counted` for counted tokens, else 0.
 //! Summed: both times the number of counted tokens.
 //!
+//! `causal-lm` is the same with each token's logits beside the next token's label: the last logits and the first label are left out.
+//!
 //! A token with the label −100 is not counted. The label is compared with each class number, so none is ever used as an
 //! index. [`LabelWeights`](crate::options::LabelWeights) change both as `label_weights` has it. Uncounted tokens are masked by `Where`, so that what is not finite in them does not spread.
 
@@ -12,7 +14,7 @@ use super::sums::divisor;
 use crate::custom::{Exponentials, softmax};
 use crate::derive_error::DeriveError;
 use crate::emit::{Emitter, Var};
-use crate::options::{DeriveOptions, LossReduction};
+use crate::options::{DeriveOptions, Loss, LossReduction};
 use damper_onnx::graph::{DType, Tensor, TensorData};
 
 /// Loss `[N]`, labels int64 of the output's shape without the class axis, gradient.
@@ -33,6 +35,14 @@ pub fn emit(
         ));
     }
     let axis = axis as usize;
+    let shifts = options.loss == Loss::CausalLm;
+    if shifts && (rank, axis) != (3, 2) {
+        return Err(DeriveError::new(
+            format!("output {name}"),
+            "it is not `[N, S, K]`, the logits of K tokens at S places",
+            "name the output that has them with `output`",
+        ));
+    }
     let classes = z.var.shape[axis];
     let tokens_shape: Vec<usize> = (1..z.var.rank()).filter(|&i| i != axis).map(|i| z.var.shape[i]).collect();
     let tokens: usize = tokens_shape.iter().product();
@@ -45,6 +55,17 @@ pub fn emit(
     let rows = if single { moved.clone() } else { em.per_sample(&moved, &[tokens, classes]) };
     let last = rows.rank() - 1;
     let label = em.per_sample(&labels, &[tokens, 1][single as usize..]);
+    let (rows, label) = match shifts {
+        false => (rows, label),
+        true if tokens < 2 => {
+            return Err(DeriveError::new(
+                format!("output {name}"),
+                "it has one place, and no token before another",
+                "give the model longer texts",
+            ));
+        }
+        true => (em.slice(&rows, &[(1, 0, 1, tokens - 1)]), em.slice(&label, &[(1, 1, 1, tokens - 1)])),
+    };
 
     let probability = softmax(em, &rows, last);
     let exponentials = Exponentials::new(em, &rows, &[last]);
@@ -82,6 +103,7 @@ pub fn emit(
         let divisor = em.per_sample(&divisor, &[]);
         (em.div(&loss, &divisor), grad)
     };
+    let grad = if shifts { em.pad(&grad, &[(0, 0), (0, 1), (0, 0)], 0.0) } else { grad };
     let spread = em.per_sample(&grad, &moved.shape[1..]);
     let back: Vec<usize> = (0..to_last.len()).map(|i| to_last.iter().position(|&p| p == i).expect("in it")).collect();
     let grad = em.transpose(&spread, &back);

@@ -18,6 +18,8 @@ pub fn cases() -> Vec<Case> {
     let on_axis = |axis| DeriveOptions { class_axis: Some(axis), ..DeriveOptions::new(Loss::SoftmaxCrossEntropy) };
     let mse = DeriveOptions::new(Loss::Mse);
     let bce = DeriveOptions::new(Loss::BceWithLogits);
+    let ctc = DeriveOptions::new(Loss::Ctc);
+    let causal = DeriveOptions::new(Loss::CausalLm);
     let weighted = |options: &DeriveOptions, weights: &[f32], smoothing: f32, gamma: f32| DeriveOptions {
         label_weights: LabelWeights { class_weights: weights.to_vec(), label_smoothing: smoothing, focal_gamma: gamma },
         ..options.clone()
@@ -64,6 +66,16 @@ pub fn cases() -> Vec<Case> {
         one("bce-with-logits: class weights", &[2, 3], weighted(&bce, &[0.5, 3.0], 0.0, 0.0)),
         one("bce-with-logits: focal", &[2, 3], weighted(&bce, &[], 0.0, 2.0)),
         one("bce-with-logits: focal and weights", &[2, 3], weighted(&bce, &[1.0, 4.0], 0.0, 1.5)),
+        one("causal-lm", &[4, 5], causal.clone()),
+        one("causal-lm: some ignored", &[6, 4], DeriveOptions { class_axis: Some(-1), ..causal.clone() }),
+        one("causal-lm: summed, smoothed", &[3, 4], summed(&weighted(&causal, &[], 0.1, 0.0))),
+        one("ctc", &[5, 3], ctc.clone()),
+        one("ctc: summed", &[4, 4], summed(&ctc)),
+        one("ctc: one place", &[1, 3], ctc),
+        one("l1", &[2, 3], DeriveOptions::new(Loss::L1)),
+        one("l1: summed", &[4], summed(&DeriveOptions::new(Loss::L1))),
+        one("huber", &[2, 3], DeriveOptions::new(Loss::Huber)),
+        one("huber: summed", &[5], summed(&DeriveOptions::new(Loss::Huber))),
         one("mse", &[2, 3], mse.clone()),
         one("mse: summed", &[2, 3], summed(&mse)),
         one("bce-with-logits", &[2, 3], bce.clone()),

@@ -85,6 +85,13 @@ pub fn loss(graph: &Graph, options: &DeriveOptions, inputs: &[Vec<f64>], label: 
     let pairs = || z.data.iter().zip(label);
     let each: Vec<f64> = match options.loss {
         Loss::Mse => pairs().map(|(z, t)| (z - t).powi(2)).collect(),
+        Loss::L1 => pairs().map(|(z, t)| (z - t).abs()).collect(),
+        Loss::Huber => pairs()
+            .map(|(z, t)| match (z - t).abs() {
+                small if small <= 1.0 => small * small / 2.0,
+                large => large - 0.5,
+            })
+            .collect(),
         Loss::BceWithLogits => pairs()
             .filter(|(_, t)| **t != -100.0)
             .map(|(z, t)| {
@@ -104,6 +111,21 @@ pub fn loss(graph: &Graph, options: &DeriveOptions, inputs: &[Vec<f64>], label: 
             .collect(),
         Loss::Output(_) => return z.data[0],
         Loss::SoftmaxCrossEntropy => cross_entropies(z, label, options),
+        Loss::Ctc => {
+            let text: Vec<usize> = label.iter().filter(|label| **label > 0.0).map(|label| *label as usize).collect();
+            let sum = -ctc_probability(z, &text).ln();
+            let count = match options.reduction {
+                LossReduction::Sum => 1.0,
+                LossReduction::Mean => text.len().max(1) as f64,
+            };
+            return if sum.is_finite() { sum / count } else { 0.0 };
+        }
+        // The logits of all places but the last, and the labels of all but the first.
+        Loss::CausalLm => {
+            let (places, classes) = (z.shape[1], z.shape[2]);
+            let cut = Array::new(&[1, places - 1, classes], z.data[..(places - 1) * classes].to_vec());
+            cross_entropies(&cut, &label[1..], options)
+        }
     };
     let sum: f64 = each.iter().sum();
     match options.reduction {
@@ -165,4 +187,24 @@ pub fn apply(graph: &Graph, node: &Node, x: &[&Array], shape: &[usize]) -> Array
         .or_else(|| window::apply(node, x, shape))
         .or_else(|| reduction::apply(graph, node, x, shape))
         .unwrap_or_else(|| panic!("the reference does not know {}", node.op))
+}
+
+/// The probability of `text`: the sum over all answers that are it with repeats joined and blanks left out.
+fn ctc_probability(z: &Array, text: &[usize]) -> f64 {
+    let (places, classes) = (z.shape[1], z.shape[2]);
+    let log_probability = |place: usize, class: usize| {
+        let row = &z.data[place * classes..][..classes];
+        row[class] - log_sum_exp(row)
+    };
+    let mut total = 0.0;
+    for number in 0..classes.pow(places as u32) {
+        let answer: Vec<usize> = (0..places).map(|place| number / classes.pow(place as u32) % classes).collect();
+        let mut joined = answer.clone();
+        joined.dedup();
+        joined.retain(|class| *class != 0);
+        if joined == text {
+            total += answer.iter().enumerate().map(|(place, class)| log_probability(place, *class)).sum::<f64>().exp();
+        }
+    }
+    total
 }

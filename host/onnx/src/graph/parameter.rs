@@ -19,6 +19,7 @@ mod decoded;
 mod float;
 pub mod glob;
 mod notes;
+mod patterns;
 mod reads;
 mod ties;
 
@@ -26,6 +27,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::{GraphError, GraphOptions, Tensor, quantized};
 use crate::pb::{GraphProto, ModelProto, NodeProto};
+use crate::source::{self, Kind, Record};
 use crate::{DType, SettingError, attr_tensor, decode_tensor, node_name, split_name};
 
 use constants::Mask;
@@ -55,7 +57,8 @@ pub struct Initializer {
 /// [`GraphError`] where a pattern of `options` matches nothing, or a tensor cannot be read.
 pub fn initializers(model: &ModelProto, options: &GraphOptions) -> Result<Vec<Initializer>, GraphError> {
     let empty = GraphProto::default();
-    let ties = ties::find(model.graph.as_ref().unwrap_or(&empty), options)?;
+    let graph = model.graph.as_ref().unwrap_or(&empty);
+    let ties = ties::find(graph, options)?;
     let tied = ties::apply(model, &ties);
     let decisions = decide(tied.graph.as_ref().unwrap_or(&empty), options)?;
     let named = decisions.floats.into_iter().map(|float| Initializer {
@@ -95,7 +98,9 @@ enum Source<'a> {
 }
 
 pub(super) fn decide(graph: &GraphProto, options: &GraphOptions) -> Result<Decisions, GraphError> {
-    let reads = Reads::of(graph);
+    let options = &patterns::of_source(graph, options);
+    let record = Record::of(graph);
+    let reads = Reads::of(graph, &record);
     let mut tensors = decoded(graph)?;
     let weights = weights_of_integers(graph, &reads)?;
     tensors.extend(weights.iter().map(|(name, read)| (*name, read.tensor.clone())));
@@ -103,15 +108,17 @@ pub(super) fn decide(graph: &GraphProto, options: &GraphOptions) -> Result<Decis
     let others = others(graph, &tensors);
     let uniform: HashSet<&str> = tensors.iter().filter(|(_, t)| is_uniform(t)).map(|(name, _)| *name).collect();
 
-    let judge = Judge { graph, reads: &reads, flow: &flow, options, tensors: &tensors };
+    let renamed: HashSet<&str> = source::stored(graph).filter(|_| record.is_empty()).map(|(name, _)| name).collect();
+    let judge =
+        Judge { graph, record: &record, renamed: &renamed, reads: &reads, flow: &flow, options, tensors: &tensors };
     let mut floats = Vec::new();
     let mut splits = HashMap::new();
     let mut add = |name: &str, tensor: &Tensor, source: Source<'_>| {
         let verdict = |called: &str, source: &Source<'_>, read_by: &[(usize, usize)]| {
             let (trained, mut reason, mut note) = judge.judge(Candidate { name: called, tensor, source, read_by });
             if trained {
-                reason.push_str(&remarks(graph, called, tensor, source, read_by));
-                note = note.or_else(|| merged(graph, options, called, source, read_by));
+                reason.push_str(&judge.remarks(called, tensor, source, read_by));
+                note = note.or_else(|| judge.merged(called, tensor, source, read_by));
             }
             Float { name: called.to_string(), tensor: tensor.clone(), quantized: None, trained, reason, note }
         };
@@ -160,9 +167,20 @@ pub(super) fn decide(graph: &GraphProto, options: &GraphOptions) -> Result<Decis
         let quantized::Read { tensor, quantized, reason } = read;
         floats.push(Float { name: name.into(), tensor, quantized, trained: false, reason, note: None });
     }
+    note_equal(&mut floats, |name| source::is_exporters_name(name) || renamed.contains(name));
     check_settings(options, &floats, &others)?;
     let warnings = if options.parameter.is_empty() { notes::warnings(graph, &floats) } else { Vec::new() };
     Ok(Decisions { floats, others, splits, live: reads.live, warnings })
+}
+
+/// Notes the weights of an unknown origin whose values another one has, too.
+fn note_equal(floats: &mut [Float], is_unknown: impl Fn(&str) -> bool) {
+    let unknown = floats.iter().filter(|float| float.trained && is_unknown(&float.name));
+    let weights: Vec<(&str, &Tensor)> = unknown.map(|float| (float.name.as_str(), &float.tensor)).collect();
+    let equal: HashSet<String> = ties::equal(&weights).into_iter().map(String::from).collect();
+    for float in floats.iter_mut().filter(|float| equal.contains(&float.name)) {
+        float.note = float.note.or(Some(Note::Equal));
+    }
 }
 
 /// Initializers that are no float tensors.
@@ -262,16 +280,12 @@ struct Candidate<'a> {
     read_by: &'a [(usize, usize)],
 }
 
-impl Candidate<'_> {
-    /// Returns true if the exporter made the name up.
-    fn is_invented(&self) -> bool {
-        reads::is_exporters_name(if let Source::Split(base) = self.source { base } else { self.name })
-    }
-}
-
 /// The model and the settings that decide on candidates.
 struct Judge<'a> {
     graph: &'a GraphProto,
+    record: &'a Record,
+    /// Initializers that have a name after the modules that read them, for the exporter left them without.
+    renamed: &'a HashSet<&'a str>,
     reads: &'a Reads<'a>,
     flow: &'a DataFlow<'a>,
     options: &'a GraphOptions,
@@ -279,6 +293,19 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
+    /// Returns true if all readers of an initializer read it in the source, too: the exporter recorded it, or they are of one module.
+    fn is_shared_in_source(&self, name: &str, tensor: &Tensor, read_by: &[(usize, usize)]) -> bool {
+        let is_parameter = || !is_uniform(tensor) && self.record.kind(name) == Some(Kind::Parameter);
+        let is_of_one_module = || self.reads.are_of_one_module(self.graph, read_by.iter().map(|read| read.0));
+        self.reads.is_recorded(name) || is_parameter() || is_of_one_module()
+    }
+
+    /// Returns true if the exporter made the candidate's name up.
+    fn is_invented(&self, name: &str, source: &Source<'_>) -> bool {
+        let stored = if let Source::Split(base) = source { base } else { name };
+        source::is_exporters_name(stored) || self.renamed.contains(stored)
+    }
+
     /// Decides if the candidate is trained; gives the reason and warnings.
     fn judge(&self, candidate: Candidate<'_>) -> Judged {
         let Self { graph, reads, .. } = *self;
@@ -300,7 +327,7 @@ impl Judge<'_> {
             let by = if constants::stops_gradients(reader, slot) { "takes" } else { "and what follows it take" };
             return frozen(&format!("{} '{called}' {by} no gradient back", reader.op_type));
         }
-        if let Some(judged) = self.asked(name) {
+        if let Some(judged) = self.asked(name).or_else(|| self.by_record(candidate)) {
             return judged;
         }
         // The use that names a tied weight, not the exchange of axes put before another one.
@@ -353,6 +380,23 @@ impl Judge<'_> {
         None
     }
 
+    /// Decides by what the exporter recorded of the source. A table of sines is a constant, also as a parameter without gradient.
+    fn by_record(&self, candidate: Candidate<'_>) -> Option<Judged> {
+        let Candidate { name, tensor, source, read_by } = candidate;
+        let stored = if let Source::Alias(base) | Source::Split(base) = source { base } else { name };
+        match self.record.kind(stored)? {
+            Kind::Constant => Some(frozen("a buffer or a constant of the source")),
+            Kind::Parameter => {
+                let (node, slot) = self.reads.end_of(self.graph, *read_by.first()?);
+                let reader = &self.graph.node[node];
+                let role = reads::role(&reader.op_type, slot);
+                let judged =
+                    (true, format!("trained: {role} of {} '{}'", reader.op_type, node_name(reader, node)), None);
+                Some(constants::written(tensor, tensor.as_f32()?).map_or(judged, frozen))
+            }
+        }
+    }
+
     /// Decides by the nodes that read the candidate, if none of them has it as a weight.
     fn by_uses(
         &self,
@@ -374,7 +418,7 @@ impl Judge<'_> {
                 "constant {role} of the InstanceNormalization that a GroupNorm is exported as"
             )));
         }
-        let invented = candidate.is_invented();
+        let invented = self.is_invented(name, candidate.source);
         if invented && all(&unset) {
             return Some(frozen(&format!("constant {role} of {} '{called}', which has no weights", reader.op_type)));
         }
@@ -419,8 +463,14 @@ impl Judge<'_> {
         if let Some(why) = constants::written(tensor, data) {
             return Some(frozen(why));
         }
+        if let Some(node) = flow.unexplained(name, tensor, read_by) {
+            let why = format!(
+                "{node} adds it to scores or outputs, and it is no layer's bias; `train` '{name}' if it is a weight"
+            );
+            return Some((false, format!("not trained: {why}"), Some(Note::Unexplained)));
+        }
         let beside = tensors.iter().filter(|(other, t)| **other != name && t.shape == tensor.shape);
-        if candidate.is_invented()
+        if self.is_invented(name, candidate.source)
             && !is_uniform(tensor)
             && beside.filter_map(|(_, t)| t.as_f32()).any(|other| constants::is_rotary(data, other))
         {
@@ -443,48 +493,50 @@ impl Judge<'_> {
         }
         None
     }
-}
 
-/// Reports if the exporter merged a trained candidate with another, or may have.
-fn merged(
-    graph: &GraphProto,
-    options: &GraphOptions,
-    name: &str,
-    source: &Source<'_>,
-    read_by: &[(usize, usize)],
-) -> Option<Note> {
-    let is_chosen = |name: &str| [&options.tie, &options.untie].into_iter().any(|patterns| glob::any(patterns, name));
-    match source {
-        Source::Split(base) => (!is_chosen(name) && !is_chosen(base)).then_some(Note::Merged),
-        Source::Initializer => (!is_chosen(name) && notes::is_shared(graph, read_by)).then_some(Note::Shared),
-        // An alias keeps the name that the source gives it.
-        Source::Alias(_) | Source::Constant => None,
+    /// Reports if the exporter merged a trained candidate with another, or may have.
+    fn merged(&self, name: &str, tensor: &Tensor, source: &Source<'_>, read_by: &[(usize, usize)]) -> Option<Note> {
+        let Self { graph, options, .. } = *self;
+        let is_chosen =
+            |name: &str| [&options.tie, &options.untie].into_iter().any(|patterns| glob::any(patterns, name));
+        match source {
+            Source::Split(base) => (!is_chosen(name) && !is_chosen(base)).then_some(Note::Merged),
+            Source::Initializer => {
+                let is_known = is_chosen(name) || self.is_shared_in_source(name, tensor, read_by);
+                (!is_known && notes::is_shared(graph, read_by)).then_some(Note::Shared)
+            }
+            // An alias keeps the name that the source gives it.
+            Source::Alias(_) | Source::Constant => None,
+        }
     }
-}
 
-/// Warnings about a trained candidate.
-fn remarks(graph: &GraphProto, name: &str, tensor: &Tensor, source: &Source<'_>, read_by: &[(usize, usize)]) -> String {
-    let mut text = String::new();
-    let (copies, nodes): (HashSet<usize>, HashSet<usize>) =
-        read_by.iter().map(|read| read.0).partition(|&node| ties::is_exchange(&graph.node[node]));
-    for copy in copies.iter().flat_map(|&node| &graph.node[node].output) {
-        text += &format!("; tied to '{copy}'");
-    }
-    match source {
-        Source::Alias(base) if is_uniform(tensor) => {
-            text += &format!("; the exporter merged it with '{base}', of equal value");
+    /// Warnings about a trained candidate.
+    fn remarks(&self, name: &str, tensor: &Tensor, source: &Source<'_>, read_by: &[(usize, usize)]) -> String {
+        let Self { graph, .. } = *self;
+        let mut text = String::new();
+        let (copies, nodes): (HashSet<usize>, HashSet<usize>) =
+            read_by.iter().map(|read| read.0).partition(|&node| ties::is_exchange(&graph.node[node]));
+        for copy in copies.iter().flat_map(|&node| &graph.node[node].output) {
+            text += &format!("; tied to '{copy}'");
         }
-        Source::Alias(base) => {
-            text += &format!("; the exporter merged it with '{base}', of equal values: `tie` '{name}' if they are one");
+        match source {
+            Source::Alias(base) if is_uniform(tensor) => {
+                text += &format!("; the exporter merged it with '{base}', of equal value");
+            }
+            Source::Alias(base) => {
+                text +=
+                    &format!("; the exporter merged it with '{base}', of equal values: `tie` '{name}' if they are one");
+            }
+            Source::Split(base) => text += &format!("; the exporter merged it into '{base}', of equal value"),
+            Source::Initializer if nodes.len() > 1 && !self.is_shared_in_source(name, tensor, read_by) => {
+                text +=
+                    &format!("; {} nodes read it: `untie` '{name}' if they are layers with equal values", nodes.len());
+            }
+            Source::Initializer | Source::Constant => {}
         }
-        Source::Split(base) => text += &format!("; the exporter merged it into '{base}', of equal value"),
-        Source::Initializer if nodes.len() > 1 => {
-            text += &format!("; {} nodes read it: `untie` '{name}' if they are layers with equal values", nodes.len());
+        if is_uniform(tensor) && (source::is_exporters_name(name) || self.renamed.contains(name)) {
+            text += "; the exporter named it, and its values are all equal: `freeze` it if it is a constant";
         }
-        Source::Initializer | Source::Constant => {}
+        text
     }
-    if is_uniform(tensor) && reads::is_exporters_name(name) {
-        text += "; the exporter named it, and its values are all equal: `freeze` it if it is a constant";
-    }
-    text
 }

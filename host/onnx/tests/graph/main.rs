@@ -12,6 +12,7 @@ mod mixing;
 mod parameters;
 mod refusals;
 mod shapes;
+mod source;
 mod spatial;
 
 use damper_onnx::graph::{DType, Graph, GraphError, GraphOptions, Origin};

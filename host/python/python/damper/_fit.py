@@ -96,8 +96,8 @@ def fit(
     method, optimizer, momentum, lr_schedule
         As `damper train`'s: `method="doppler"`, `optimizer="adam"`, ...
     loss
-        "softmax-cross-entropy" (the default for integer labels), "mse" (for floats), "bce-with-logits", "output" (forward returns the
-        loss `[N]` itself, and `data` is `(X,)`), or PyTorch's `nn.CrossEntropyLoss()`, `nn.MSELoss()`, `nn.BCEWithLogitsLoss()` with their class weights and label smoothing.
+        "softmax-cross-entropy" (the default for integer labels), "mse" (for floats), "l1", "huber", "bce-with-logits", "causal-lm" (the labels are the tokens), "output" (forward returns the
+        loss `[N]` itself, and `data` is `(X,)`), or PyTorch's `nn.CrossEntropyLoss()`, `nn.MSELoss()`, `nn.L1Loss()`, `nn.HuberLoss()`, `nn.BCEWithLogitsLoss()` with their class weights and label smoothing.
     test
         Held-out samples: a fraction of the training rows, or data as above. Their metrics are exact and epsilon does not cover them, unless
         `test_metrics="private"`, or "none".

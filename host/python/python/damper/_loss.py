@@ -8,11 +8,17 @@ import numpy as np
 
 from ._damper import Error
 
-KNOWN = "softmax-cross-entropy, mse, bce-with-logits, output, nn.CrossEntropyLoss(), nn.MSELoss() or nn.BCEWithLogitsLoss()"
+KNOWN = (
+    "softmax-cross-entropy, causal-lm, ctc, mse, l1, huber, bce-with-logits, output, nn.CrossEntropyLoss(), nn.MSELoss(), nn.L1Loss(), nn.HuberLoss() or "
+    "nn.BCEWithLogitsLoss()"
+)
 # Functions of torch.nn.functional.
 FUNCTIONS = {
     "cross_entropy": "softmax-cross-entropy",
     "mse_loss": "mse",
+    "l1_loss": "l1",
+    "huber_loss": "huber",
+    "smooth_l1_loss": "huber",
     "binary_cross_entropy_with_logits": "bce-with-logits",
 }
 
@@ -52,8 +58,12 @@ def loss_settings(loss: Any, labels: np.ndarray | None) -> dict[str, Any]:
         weights = {} if loss.weight is None else {"class_weights": loss.weight.tolist()}
         smoothing = {"label_smoothing": loss.label_smoothing} if loss.label_smoothing else {}
         return {"loss": "softmax-cross-entropy", "class_axis": 1, **weights, **smoothing, **reduction}
-    if kind == "MSELoss":
-        return {"loss": "mse", **reduction}
+    if kind in ("MSELoss", "L1Loss"):
+        return {"loss": {"MSELoss": "mse", "L1Loss": "l1"}[kind], **reduction}
+    if kind in ("HuberLoss", "SmoothL1Loss"):
+        if getattr(loss, "delta", getattr(loss, "beta", 1.0)) != 1:
+            raise Error(f"loss: {kind} with another bound than 1; scale the labels by it")
+        return {"loss": "huber", **reduction}
     if kind == "BCEWithLogitsLoss":
         if loss.weight is not None:
             raise Error("loss: weight of BCEWithLogitsLoss is of a batch's samples; use pos_weight")

@@ -6,7 +6,11 @@ use damper_grad::{DeriveOptions, LabelWeights, Loss, LossReduction};
 pub fn loss_name(loss: &Loss) -> String {
     match loss {
         Loss::SoftmaxCrossEntropy => "softmax-cross-entropy".into(),
+        Loss::CausalLm => "causal-lm".into(),
+        Loss::Ctc => "ctc".into(),
         Loss::Mse => "mse".into(),
+        Loss::L1 => "l1".into(),
+        Loss::Huber => "huber".into(),
         Loss::BceWithLogits => "bce-with-logits".into(),
         Loss::Output(name) => format!("output:{name}"),
     }

@@ -171,7 +171,7 @@ pub(super) fn held_out(run: &Run, outcome: &Outcome) -> Option<HeldOutRecord> {
                 Some("not released: private metrics are accuracy and loss alone".into())
             }
             (TestMetrics::None, _) => Some("not computed".into()),
-            (TestMetrics::Exact, Loss::SoftmaxCrossEntropy | Loss::BceWithLogits) => {
+            (TestMetrics::Exact, Loss::SoftmaxCrossEntropy | Loss::CausalLm | Loss::BceWithLogits) => {
                 Some("not computed: too many classes, or the output does not have the samples in front".into())
             }
             (TestMetrics::Exact, _) => Some("none: the loss has no classes".into()),

@@ -22,8 +22,8 @@ use std::path::Path;
 #[command(next_help_heading = "Model")]
 #[serde(rename_all = "kebab-case", default)]
 pub(in crate::cli) struct ModelArgs {
-    /// What is minimised, one number a sample: softmax-cross-entropy, mse, bce-with-logits, or output:NAME where the
-    /// model computes its own loss [default: softmax-cross-entropy]
+    /// What is minimised, one number a sample: softmax-cross-entropy, causal-lm, ctc, mse, l1, huber, bce-with-logits, or output:NAME
+    /// where the model computes its own loss [default: softmax-cross-entropy]
     #[arg(long, value_name = "LOSS")]
     loss: Option<Text<Loss>>,
     /// The model output that feeds the loss, where there are several
@@ -170,11 +170,17 @@ pub(in crate::cli) fn loss(text: &str) -> Result<Loss, String> {
     match text {
         // The second is PyTorch's name.
         "softmax-cross-entropy" | "cross-entropy" => Ok(Loss::SoftmaxCrossEntropy),
+        "causal-lm" => Ok(Loss::CausalLm),
+        "ctc" => Ok(Loss::Ctc),
         "mse" => Ok(Loss::Mse),
+        "l1" => Ok(Loss::L1),
+        "huber" | "smooth-l1" => Ok(Loss::Huber),
         "bce-with-logits" => Ok(Loss::BceWithLogits),
         _ => match text.strip_prefix("output:") {
             Some(name) if !name.is_empty() => Ok(Loss::Output(name.into())),
-            _ => Err("use softmax-cross-entropy, mse, bce-with-logits or output:NAME".into()),
+            _ => {
+                Err("use softmax-cross-entropy, causal-lm, ctc, mse, l1, huber, bce-with-logits or output:NAME".into())
+            }
         },
     }
 }

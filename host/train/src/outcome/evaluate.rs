@@ -71,11 +71,19 @@ struct Classes {
     count: usize,
     /// From one class to the next.
     stride: usize,
+    /// Each label is that of the place before it: the first has none.
+    shifts: bool,
 }
 
-/// A loss of 1 in training, in the unit of the labels: they may be scaled, and then the loss is a squared error.
+/// A loss of 1 in training, in the unit of the labels: they may be scaled, and then the loss is an error, squared or not.
 pub(crate) fn loss_unit(run: &Run) -> f64 {
-    run.data.train.label_scale().map_or(1.0, |(_, std)| std * std)
+    let std = run.data.train.label_scale().map_or(1.0, |(_, std)| std);
+    match run.model.derive.loss {
+        Loss::L1 => std,
+        // Neither a square nor an absolute difference: in the unit of the scaled labels.
+        Loss::Huber => 1.0,
+        _ => std * std,
+    }
 }
 
 /// Mean loss of `run` with `params` on `split`, and the share of right answers where the loss has classes: exact functions of its rows.
@@ -100,9 +108,9 @@ impl Evaluator {
         let value = run.model.graph.outputs.iter().map(|id| run.model.graph.value(*id));
         let value = value.into_iter().find(|value| output.as_ref().is_some_and(|spec| spec.name == value.name));
         let kind = match (&run.model.derive.loss, value) {
-            (Loss::SoftmaxCrossEntropy, Some(value)) => {
+            (Loss::SoftmaxCrossEntropy | Loss::CausalLm, Some(value)) => {
                 let (count, stride) = class_axis(&run.model.derive, value);
-                Kind::Classes(Classes { count, stride })
+                Kind::Classes(Classes { count, stride, shifts: run.model.derive.loss == Loss::CausalLm })
             }
             (Loss::BceWithLogits, Some(_)) => Kind::Signs,
             _ => Kind::None,
@@ -250,6 +258,7 @@ impl Evaluator {
 impl Kind {
     /// The figures of one row.
     fn row(self, loss: f32, output: &[f32], labels: RowLabels<'_>) -> Row {
+        let labels = self.compared(labels);
         let counted = match labels {
             RowLabels::Classes(labels) => Some(labels.iter().filter(|label| **label >= 0).count() as u64),
             _ => None,
@@ -262,9 +271,19 @@ impl Kind {
         Row { loss, labels: counted, right, answers }
     }
 
+    /// The labels that the outputs are compared with, from the first place on.
+    fn compared(self, labels: RowLabels<'_>) -> RowLabels<'_> {
+        match (self, labels) {
+            (Self::Classes(Classes { shifts: true, .. }), RowLabels::Classes([_, labels @ ..])) => {
+                RowLabels::Classes(labels)
+            }
+            _ => labels,
+        }
+    }
+
     /// Adds the labels of one row that count, their answers and their scores to `tally`.
     fn tally(self, output: &[f32], labels: RowLabels<'_>, tally: &mut Tally) {
-        match (self, labels) {
+        match (self, self.compared(labels)) {
             (Self::Classes(classes), RowLabels::Classes(labels)) => classes.tally(output, labels, tally),
             (Self::Signs, RowLabels::Values(labels)) => {
                 let all = output.iter().zip(labels).enumerate();
@@ -325,7 +344,11 @@ mod tests {
     #[test]
     fn ignores_padding_and_ignored_labels() {
         let output = [0.1, 0.9, 0.8, 0.2, 0.3, 0.7, 9.0, 0.0];
-        assert_eq!(Classes { count: 2, stride: 1 }.judge(&output, &[1, 1, -100]), (1, 2));
+        assert_eq!(Classes { count: 2, stride: 1, shifts: false }.judge(&output, &[1, 1, -100]), (1, 2));
+        // Each label is compared with the answer at the place before it.
+        let next = Kind::Classes(Classes { count: 2, stride: 1, shifts: true });
+        let row = next.row(0.5, &output, RowLabels::Classes(&[0, 1, 1, -100]));
+        assert_eq!((row.labels, row.right, row.answers), (Some(2), 1, 2));
         assert_eq!(signs(&[0.5, -0.5, 0.5, 7.0], &[1.0, 1.0, -100.0]), (1, 2));
     }
 

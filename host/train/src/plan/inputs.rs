@@ -23,10 +23,10 @@ pub(super) fn loss_output(options: &DeriveOptions, graph: &Graph) -> Result<Valu
 pub(super) fn label_kind(options: &DeriveOptions, graph: &Graph, grad: &GradGraph, output: ValueId) -> LabelKind {
     let shape = grad.labels.as_ref().map(fixed);
     match options.loss {
-        Loss::SoftmaxCrossEntropy => {
+        Loss::SoftmaxCrossEntropy | Loss::CausalLm | Loss::Ctc => {
             LabelKind::Classes { classes: Some(class_axis(options, graph.value(output)).0), shape }
         }
-        Loss::Mse => LabelKind::Values { shape },
+        Loss::Mse | Loss::L1 | Loss::Huber => LabelKind::Values { shape },
         Loss::BceWithLogits => LabelKind::Chances { shape },
         Loss::Output(_) => LabelKind::None,
     }

@@ -112,7 +112,7 @@ pub(super) fn private_metrics(
         Budget::Epsilon(target) => target,
         Budget::NoiseMultiplier(_) | Budget::Equation6(_) | Budget::NotPrivate => of_training,
     };
-    let with_accuracy = matches!(loss, Loss::SoftmaxCrossEntropy | Loss::BceWithLogits);
+    let with_accuracy = loss.is_of_classes() || *loss == Loss::BceWithLogits;
     // The loss that a model computes itself may have any sign.
     let is_nonnegative = !matches!(loss, Loss::Output(_));
     let releases = evaluations(terms.steps, steps_between(config, terms.rate));

@@ -16,7 +16,10 @@ pub(super) fn written(tensor: &Tensor, data: &[f32]) -> Option<&'static str> {
     if is_sinusoid(&tensor.shape, data) {
         return Some("a table of sines and cosines");
     }
-    is_frequencies(data).then_some("the frequencies of sines and cosines: powers of one number")
+    if is_fourier(&tensor.shape, data) {
+        return Some("the sines and cosines of a Fourier transform, in a window");
+    }
+    is_frequencies(data).then_some("powers of one number: the frequencies of sines and cosines, or slopes by distance")
 }
 
 /// Evidence that a constant tensor is a mask: its numbers are added to data, multiply them, or choose among them.
@@ -109,12 +112,31 @@ fn is_sinusoid(shape: &[usize], data: &[f32]) -> bool {
     data.chunks(columns).all(beside) || data.chunks(columns).all(apart)
 }
 
-/// `1, r, r², …` for a rate below 1: the frequencies of rotary and of sinusoidal positions.
+/// `1, r, r², …` for a rate below 1: the frequencies of rotary and of sinusoidal positions. Or `r, r², …`: ALiBi's slopes, of few
+/// heads only if they are powers of 2.
 fn is_frequencies(data: &[f32]) -> bool {
-    if data.len() < 3 || data[0] != 1.0 || !(0.0..1.0).contains(&data[1]) || data[1] == 0.0 {
+    let &[first, second, ..] = data else { return false };
+    let rate = if first == 1.0 { second } else { first };
+    let is_power_of_two = |x: &f32| x.to_bits().trailing_zeros() >= f32::MANTISSA_DIGITS - 1;
+    let is_long = data.len() > 2 || first != 1.0 && data.iter().all(is_power_of_two);
+    let follows = |pair: &[f32]| (pair[1] / pair[0] / rate - 1.0).abs() < UNIT;
+    is_long && rate > 0.0 && rate < 1.0 && data.windows(2).all(follows)
+}
+
+/// Filters of a convolution, half of them `w(t) cos(kt)` and half `w(t) sin(kt)`: in each place, the squares of each pair have one sum.
+fn is_fourier(shape: &[usize], data: &[f32]) -> bool {
+    let &[filters, .., length] = shape else { return false };
+    if filters < 6 || filters % 2 != 0 || length < 8 || data.len() != filters * length {
         return false;
     }
-    data.windows(2).all(|pair| (pair[1] / pair[0] / data[1] - 1.0).abs() < UNIT)
+    let (cosines, sines) = data.split_at(data.len() / 2);
+    let square = |pair: usize, at: usize| {
+        let (cosine, sine) = (cosines[pair * length + at], sines[pair * length + at]);
+        cosine * cosine + sine * sine
+    };
+    let most = (0..length).map(|at| square(0, at)).fold(0.0, f32::max);
+    let is_one_sum = |at: usize| (1..filters / 2).all(|pair| (square(pair, at) - square(0, at)).abs() <= UNIT * most);
+    most > 0.0 && (0..length).all(is_one_sum)
 }
 
 /// The cosines to these sines, or the other way round: a table of the same shape that makes every square sum 1.
@@ -199,11 +221,22 @@ mod tests {
         assert!(why(&[1, 6, 4], grid(6, 4, table)).unwrap().contains("sines"));
         assert!(why(&[6, 4], grid(6, 4, halves)).unwrap().contains("sines"));
         assert!(why(&[4], vec![1.0, 0.1, 0.01, 0.001]).unwrap().contains("frequencies"));
+        assert!(why(&[2, 1], vec![0.0625, 0.00390625]).unwrap().contains("slopes"));
+        assert!(why(&[8, 1, 1], (1..9).map(|k| 0.5f32.powi(k)).collect()).unwrap().contains("slopes"));
+        let window = |t: usize| 0.5 - 0.5 * (t as f32 * std::f32::consts::TAU / 16.0).cos();
+        let filter = |row: usize, t: usize| {
+            let (sine, cosine) = ((row % 9 * t) as f32 * std::f32::consts::TAU / 16.0).sin_cos();
+            window(t) * if row < 9 { cosine } else { -sine }
+        };
+        assert!(why(&[18, 1, 16], grid(18, 16, filter)).unwrap().contains("Fourier"));
         // Weights at their initial values.
         assert_eq!(why(&[4, 4], grid(4, 4, |r, c| f32::from(r == c))), None);
         assert_eq!(why(&[4, 4], vec![0.0; 16]), None);
         assert_eq!(why(&[4], vec![1.0; 4]), None);
         assert_eq!(why(&[4], vec![1.0, 0.0, 0.0, 0.0]), None);
+        assert_eq!(why(&[2], vec![0.3, 0.09]), None);
+        assert_eq!(why(&[18, 1, 16], grid(18, 16, |r, t| (r * 16 + t) as f32 * 0.01 - 1.0)), None);
+        assert_eq!(why(&[18, 1, 16], vec![0.5; 18 * 16 - 1].into_iter().chain([0.6]).collect()), None);
         assert_eq!(why(&[4, 4], grid(4, 4, |r, c| (r * 4 + c) as f32 * 0.1 - 0.7)), None);
     }
 }

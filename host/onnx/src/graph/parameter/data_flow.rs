@@ -253,6 +253,63 @@ impl<'a> DataFlow<'a> {
         !met.is_empty() && (met.iter().all(inverse) || met.iter().all(last))
     }
 
+    /// The node that adds `tensor`, which `read_by` read, to scores (a softmax follows) or to an output, if no layer explains that: it is
+    /// no bias of a product or a convolution.
+    pub fn unexplained(&self, name: &str, tensor: &Tensor, read_by: &[(usize, usize)]) -> Option<String> {
+        // TensorFlow's and JAX's biases have axes of 1 before.
+        let may_have_axes = name.contains(['/', ':']) && !name.starts_with("onnx::");
+        let of_channels = match tensor.shape.split_last() {
+            Some((_, before)) => before.is_empty() || may_have_axes && before.iter().all(|extent| *extent == 1),
+            None => true,
+        };
+        let added = |&(at, slot): &(usize, usize)| {
+            let node = &self.graph.node[at];
+            let other = node.input.get(1 - slot.min(1)).filter(|other| self.data.contains(other.as_str()));
+            let is_bias = || of_channels && other.is_some_and(|other| self.is_of_layer(other));
+            matches!(&*node.op_type, "Add" | "Sub")
+                && other.is_some()
+                && !is_bias()
+                && (self.is_score(at) || !of_channels && self.ends_in_outputs(at))
+        };
+        let &(first, _) = read_by.first().filter(|_| read_by.iter().all(added))?;
+        let node = &self.graph.node[first];
+        Some(format!("{} '{}'", node.op_type, node_name(node, first)))
+    }
+
+    /// Returns true if `value` comes from a product with a weight or a convolution, moved.
+    fn is_of_layer(&self, value: &str) -> bool {
+        let mut value = value;
+        for _ in 0..self.graph.node.len() {
+            let Some(node) = self.reads.producer(value).map(|at| &self.graph.node[at]) else { return false };
+            match node.input.first() {
+                Some(from) if moves(&node.op_type) => value = from,
+                _ => {
+                    let has_weight = node.input.iter().take(2).any(|input| !self.data.contains(input.as_str()));
+                    return has_weight && matches!(&*node.op_type, "MatMul" | "Gemm" | "Conv" | "ConvTranspose");
+                }
+            }
+        }
+        false
+    }
+
+    /// Returns true if a softmax follows `node`, with nothing before it but shifts, scalings, moves and choices.
+    fn is_score(&self, node: usize) -> bool {
+        let mut open = vec![node];
+        let mut seen = HashSet::from([node]);
+        while let Some(at) = open.pop() {
+            for &(reader, _) in self.graph.node[at].output.iter().flat_map(|name| self.reads.of_name(name)) {
+                let op = self.graph.node[reader].op_type.as_str();
+                if op == "Softmax" {
+                    return true;
+                }
+                if (is_affine(op) || moves(op) || op == "Where") && seen.insert(reader) {
+                    open.push(reader);
+                }
+            }
+        }
+        false
+    }
+
     /// Returns true if only shifts, scalings and moves lie between `node` and the outputs.
     fn ends_in_outputs(&self, node: usize) -> bool {
         let outputs: HashSet<&str> = self.graph.output.iter().map(|output| output.name.as_str()).collect();

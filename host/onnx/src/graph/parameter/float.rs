@@ -21,6 +21,8 @@ pub enum Note {
     OfInput,
     /// It weights the loss, and is not trained.
     OfLoss,
+    /// It is added to scores or outputs, is no layer's bias, and is not trained.
+    Unexplained,
     /// It is not trained, for it may be a mask.
     Mask,
     /// It is trained, and may be a constant of the source.
@@ -29,4 +31,6 @@ pub enum Note {
     Merged,
     /// It is trained as one, and several nodes of one kind read it.
     Shared,
+    /// It is trained apart from another one of equal values, and nothing says whether both are one.
+    Equal,
 }

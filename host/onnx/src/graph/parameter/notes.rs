@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use super::float::{Float, Note};
 use super::reads;
-use crate::node_name;
 use crate::pb::{GraphProto, NodeProto};
+use crate::source::call;
 
 /// The names that a line lists at most.
 const LISTED: usize = 4;
@@ -28,6 +28,10 @@ pub(super) fn warnings(graph: &GraphProto, floats: &[Float]) -> Vec<String> {
         ),
         (Note::OfLoss, "not trained, for it weights the loss; give `train` with the name if it is a parameter"),
         (
+            Note::Unexplained,
+            "not trained, for it is added to scores or outputs and is no layer's bias; give `train` with the name if it is a weight",
+        ),
+        (
             Note::Mask,
             "not trained, for it looks like a mask; give `train` with the name if it is a weight, or `freeze` if it is a mask",
         ),
@@ -44,6 +48,11 @@ pub(super) fn warnings(graph: &GraphProto, floats: &[Float]) -> Vec<String> {
             Note::Shared,
             "trained as one weight, though several layers read it; give `untie` with the name if the exporter merged layers \
              of equal values",
+        ),
+        (
+            Note::Equal,
+            "trained apart from weights of equal values, and nothing in the file says whether they are one; export it again with \
+             dynamo=True, or without constant folding, if they are",
         ),
     ] {
         let names: Vec<&str> =
@@ -75,7 +84,9 @@ fn missing_biases(graph: &GraphProto, floats: &[Float]) -> Option<String> {
         })
     };
     let has_none = |node: &&NodeProto| {
-        node.input.get(2).is_none_or(String::is_empty)
+        // A call that the exporter recorded names its bias, which is restored then.
+        call(node).is_none()
+            && node.input.get(2).is_none_or(String::is_empty)
             && match node.op_type.as_str() {
                 "Gemm" => true,
                 "Conv" => !is_normalised(node),
@@ -98,14 +109,6 @@ fn missing_biases(graph: &GraphProto, floats: &[Float]) -> Option<String> {
 pub(super) fn is_shared(graph: &GraphProto, read_by: &[(usize, usize)]) -> bool {
     let nodes: HashSet<usize> = read_by.iter().map(|read| read.0).collect();
     let mut operators = HashSet::new();
-    let names = || nodes.iter().map(|&node| node_name(&graph.node[node], node));
-    // TorchScript's names of nodes have their layer's scope: one layer applied twice is told by it.
-    let scopes: HashSet<String> = names().filter_map(|name| Some(name.rsplit_once('/')?.0.to_string())).collect();
-    let one_scope = scopes.len() == 1 && names().all(|name| name.contains('/'));
     let role = |node: usize| reads::role(&graph.node[node].op_type, 1);
-    !one_scope
-        && nodes
-            .iter()
-            .filter(|&&node| role(node) != "operand")
-            .any(|&node| !operators.insert(&*graph.node[node].op_type))
+    nodes.iter().filter(|&&node| role(node) != "operand").any(|&node| !operators.insert(&*graph.node[node].op_type))
 }

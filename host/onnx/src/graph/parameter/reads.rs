@@ -3,8 +3,10 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::constants::stops_gradients;
+use super::ties::is_exchange;
 use super::{GraphOptions, Tensor, glob};
-use crate::pb::GraphProto;
+use crate::pb::{GraphProto, NodeProto};
+use crate::source::{Record, call, module, stored};
 
 /// The nodes that matter, and what they read.
 pub(super) struct Reads<'a> {
@@ -16,10 +18,14 @@ pub(super) struct Reads<'a> {
     producer: HashMap<&'a str, usize>,
     /// Nodes that pass a gradient on from an output.
     sloped: HashSet<usize>,
+    /// Initializers of which the exporter recorded that each of their readers reads them in the source.
+    recorded: HashSet<String>,
+    /// Modules of the source that have a tensor of their own.
+    modules: HashSet<&'a str>,
 }
 
 impl<'a> Reads<'a> {
-    pub fn of(graph: &'a GraphProto) -> Reads<'a> {
+    pub fn of(graph: &'a GraphProto, record: &Record) -> Reads<'a> {
         let outputs = |(i, node): (usize, &'a crate::pb::NodeProto)| {
             node.output.iter().filter(|name| !name.is_empty()).map(move |name| (name.as_str(), i))
         };
@@ -51,12 +57,59 @@ impl<'a> Reads<'a> {
             }
         }
         let sloped = sloped(graph);
-        Reads { live, aliases, by_name, producer, sloped }
+        let names = |node: usize, parameters: &[&str]| {
+            let call = call(&graph.node[node]);
+            is_exchange(&graph.node[node])
+                || call.is_some_and(|call| {
+                    call.arguments.iter().filter_map(|one| record.source(one)).any(|one| parameters.contains(&one))
+                })
+        };
+        let is_recorded = |(name, reads): &(&&str, &Vec<(usize, usize)>)| {
+            let parameters = record.parameters(name);
+            !parameters.is_empty() && reads.iter().all(|read| names(read.0, &parameters))
+        };
+        let recorded = by_name.iter().filter(is_recorded).map(|(name, _)| name.to_string()).collect();
+        let modules = modules(graph);
+        Reads { live, aliases, by_name, producer, sloped, recorded, modules }
+    }
+
+    /// The module whose call `node` of TorchScript is part of: `layer.0.fc` of `/layer.0_1/fc/MatMul`. That of a second call has a
+    /// number behind, unless a module has that name.
+    pub fn module(&self, node: &NodeProto) -> Option<String> {
+        // A node of the top module has no scope.
+        let path = node.name.strip_prefix('/')?;
+        let path = if path.contains('/') { module(&node.name)? } else { String::new() };
+        let mut module = String::new();
+        for part in path.split('.') {
+            let called = |part: &str| if module.is_empty() { part.to_string() } else { format!("{module}.{part}") };
+            let again = part.rsplit_once('_').filter(|(_, number)| number.parse::<u32>().is_ok());
+            module = match again {
+                Some((first, _)) if !self.modules.contains(called(part).as_str()) => called(first),
+                _ => called(part),
+            };
+        }
+        Some(module)
+    }
+
+    /// Returns true if one module of TorchScript has all these nodes.
+    pub fn are_of_one_module(&self, graph: &GraphProto, mut nodes: impl Iterator<Item = usize>) -> bool {
+        let first = nodes.next().and_then(|node| self.module(&graph.node[node]));
+        first.is_some() && nodes.all(|node| self.module(&graph.node[node]) == first)
+    }
+
+    /// Returns true if the exporter recorded, for each reader of an initializer, that it reads this one in the source.
+    pub fn is_recorded(&self, name: &str) -> bool {
+        self.recorded.contains(name)
     }
 
     /// Returns true if a gradient may come back from an output through input `slot` of `node`.
     pub fn returns_gradients(&self, graph: &GraphProto, node: usize, slot: usize) -> bool {
         self.sloped.contains(&node) && !stops_gradients(&graph.node[node], slot)
+    }
+
+    /// The node that gives `name`.
+    pub fn producer(&self, name: &str) -> Option<usize> {
+        self.producer.get(name).copied()
     }
 
     /// (node, input slot) of every reader of `name`, in node order.
@@ -78,7 +131,8 @@ impl<'a> Reads<'a> {
         for &(node, slot) in read_by {
             groups.entry(node).or_default().push((node, slot));
         }
-        let is_merged = uniform.contains(name) && tensors.get(name).is_some_and(|t| t.data.len() > 1);
+        let is_known = self.is_recorded(name) || self.are_of_one_module(graph, groups.keys().copied());
+        let is_merged = !is_known && uniform.contains(name) && tensors.get(name).is_some_and(|t| t.data.len() > 1);
         let mut weights = HashSet::new();
         let mut is_one_layer =
             || groups.keys().any(|&node| !self.weights(graph, node, tensors, uniform).all(|own| weights.insert(own)));
@@ -107,6 +161,18 @@ impl<'a> Reads<'a> {
         let own = inputs.iter().chain(before.flat_map(|&before| &graph.node[before].input)).map(String::as_str);
         let own: HashSet<&str> = own.filter(|name| tensors.contains_key(name) && !uniform.contains(name)).collect();
         own.into_iter()
+    }
+
+    /// The initializer that is added to what `node`, a product or a convolution, gives.
+    pub fn bias_after(&self, graph: &'a GraphProto, node: usize) -> Option<&'a str> {
+        let (node, output) = (&graph.node[node], graph.node[node].output.first()?);
+        if let Some(bias) = node.input.get(2).filter(|name| !name.is_empty()) {
+            return matches!(&*node.op_type, "Gemm" | "Conv").then_some(bias.as_str());
+        }
+        let adds =
+            self.of_name(output).iter().map(|read| &graph.node[read.0]).find(|reader| reader.op_type == "Add")?;
+        let bias = adds.input.iter().find(|name| *name != output)?;
+        graph.initializer.iter().any(|tensor| tensor.name == *bias).then_some(bias.as_str())
     }
 
     /// The node, and its input, that a read leads to through nodes that only reshape.
@@ -151,6 +217,13 @@ fn sloped(graph: &GraphProto) -> HashSet<usize> {
     sloped
 }
 
+/// The modules of the initializers that have the source's names.
+fn modules(graph: &GraphProto) -> HashSet<&str> {
+    let renamed: HashSet<&str> = stored(graph).map(|(name, _)| name).collect();
+    let names = graph.initializer.iter().map(|tensor| tensor.name.as_str()).filter(|name| !renamed.contains(name));
+    names.flat_map(|name| name.match_indices('.').map(move |(at, _)| &name[..at])).collect()
+}
+
 /// The role of input `slot` of an operator.
 pub(super) fn role(op: &str, slot: usize) -> &'static str {
     match (op, slot) {
@@ -182,61 +255,4 @@ pub(super) fn is_layer(op: &str) -> bool {
 /// Inputs that configure an operator, or that it counts itself.
 pub(super) fn is_setting(op: &str, slot: usize) -> bool {
     matches!((op, slot), ("Pow" | "Dropout", 1) | ("Clip" | "Resize" | "Pad", 1..) | ("BatchNormalization", 3 | 4))
-}
-
-/// Names that exporters invent: `val_3`, `onnx::Mul_12`, `/block/Constant_output_0`, and those of folded operators and of
-/// constants, `permute_1`, `scalar_tensor_default`; TensorFlow's `norm/add/y:0`. PyTorch's parameters below the top module have a dot.
-pub(super) fn is_exporters_name(name: &str) -> bool {
-    const STEMS: &[&str] = &[
-        "_tensor_constant",
-        "_to_copy",
-        "arange",
-        "clone",
-        "cos",
-        "detach_",
-        "div",
-        "embedding",
-        "exp",
-        "expand",
-        "eye",
-        "full",
-        "full_like",
-        "lift_fresh_copy",
-        "lifted_tensor",
-        "linspace",
-        "max_val_cast",
-        "min_val_cast",
-        "mul",
-        "neg",
-        "ones",
-        "ones_like",
-        "permute",
-        "pow",
-        "reciprocal",
-        "repeat",
-        "rsqrt",
-        "select",
-        "sin",
-        "slice",
-        "sqrt",
-        "t",
-        "to",
-        "transpose",
-        "tril",
-        "triu",
-        "unsqueeze",
-        "view",
-        "zeros",
-        "zeros_like",
-    ];
-    let digits = |rest: &str| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit());
-    let stem = name.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches('_');
-    name.strip_prefix("val_").is_some_and(digits)
-        || digits(name)
-        || name.starts_with("onnx::")
-        || name.starts_with('/')
-        || name.starts_with("scalar_tensor")
-        || name.starts_with("const_")
-        || ["/x:0", "/y:0"].iter().any(|operand| name.ends_with(operand))
-        || STEMS.contains(&stem)
 }

@@ -7,16 +7,18 @@
 //! Equal values prove that only where they cannot be equal by accident. So a copy has rank 2 or more and at least
 //! [`DISTINCT`] different values, and it is the transpose of the first, or, in the same order, it has a name that an
 //! exporter invented. Layers copied before training (`nn.TransformerEncoder`) are equal too, in the same order: they are
-//! told from one layer applied twice by the scopes in the names of the nodes that read them.
+//! told from one layer applied twice by the scopes in the names of the nodes that read them, and by the bias that one layer has each
+//! time. Where the exporter recorded that both come from one parameter of the source, equal values prove it, whatever they are.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use super::decoded::decoded;
-use super::glob;
-use super::reads::{Reads, is_exporters_name};
-use super::{GraphError, GraphOptions, Tensor};
+use super::reads::Reads;
+use super::{GraphError, GraphOptions, Tensor, is_uniform};
+use super::{glob, patterns};
 use crate::pb::{GraphProto, ModelProto, NodeProto};
+use crate::source::{Record, is_exporters_name, stored};
 use crate::{SettingError, make_attr_ints, make_node, make_tensor_i64};
 
 /// Fewer different values are no evidence: masks, identities, initial values that are all equal.
@@ -51,31 +53,34 @@ pub(super) struct Tie {
     pub shape: Vec<usize>,
 }
 
+/// What tells that equal values are one weight.
+struct Evidence<'a> {
+    graph: &'a GraphProto,
+    reads: Reads<'a>,
+    record: Record,
+    tensors: HashMap<&'a str, Tensor>,
+    /// Initializers that the source does not name so.
+    renamed: HashSet<&'a str>,
+}
+
 /// The copies in `graph`.
 pub(super) fn find(graph: &GraphProto, options: &GraphOptions) -> Result<Vec<Tie>, GraphError> {
     if !options.parameter.is_empty() {
         return Ok(Vec::new());
     }
-    let reads = Reads::of(graph);
-    let tensors = decoded(graph)?;
+    let options = &patterns::of_source(graph, options);
+    let record = Record::of(graph);
+    let reads = Reads::of(graph, &record);
+    let renamed = stored(graph).map(|(name, _)| name).collect();
+    let evidence = Evidence { graph, reads, record, tensors: decoded(graph)?, renamed };
+    let tensors = &evidence.tensors;
     let apart = |name: &str| glob::any(&options.untie, name);
-    let first_use = |name: &str| reads.of_name(name).first().map(|read| read.0);
-    let mut candidates: Vec<(bool, usize, &str)> = tensors
-        .iter()
-        .filter(|(_, tensor)| tensor.shape.iter().filter(|&&d| d > 1).count() >= 2)
-        .filter_map(|(name, _)| Some((is_exporters_name(name), first_use(name)?, *name)))
-        .collect();
-    candidates.sort_unstable();
     let mut firsts: HashMap<usize, Vec<&str>> = HashMap::new();
     let mut ties = Vec::new();
-    for (_, _, name) in candidates {
+    for name in evidence.candidates() {
         let tensor = &tensors[name];
         let same_size = firsts.entry(tensor.data.len()).or_default();
-        let known = same_size.iter().find_map(|first| {
-            let form = form(&tensors[first], tensor)?;
-            let proven = form == Form::Transposed || proves_one_layer(graph, &reads, first, name);
-            proven.then_some((*first, form))
-        });
+        let known = same_size.iter().find_map(|first| Some((*first, evidence.form(first, name)?)));
         match known {
             Some((of, form)) if !apart(name) && !apart(of) && !is_output(graph, name) => {
                 ties.push(Tie { copy: name.into(), of: of.into(), form, shape: tensor.shape.clone() });
@@ -83,10 +88,9 @@ pub(super) fn find(graph: &GraphProto, options: &GraphOptions) -> Result<Vec<Tie
             _ => same_size.push(name),
         }
     }
-    for (alias, base) in &reads.aliases {
+    for (alias, base) in &evidence.reads.aliases {
         let Some(tensor) = tensors.get(base) else { continue };
-        let proven =
-            form(tensor, tensor).is_some() && is_exporters_name(alias) && one_scope(graph, &reads, base, alias);
+        let proven = form(tensor, tensor).is_some() && is_exporters_name(alias) && evidence.is_one_layer(base, alias);
         let wanted = glob::any(&options.tie, alias) || proven;
         if wanted && !apart(alias) && !apart(base) && !is_output(graph, alias) {
             ties.push(Tie {
@@ -97,6 +101,12 @@ pub(super) fn find(graph: &GraphProto, options: &GraphOptions) -> Result<Vec<Tie
             });
         }
     }
+    check_patterns(options, tensors, &ties)?;
+    Ok(ties)
+}
+
+/// Fails if a pattern names nothing but copies.
+fn check_patterns(options: &GraphOptions, tensors: &HashMap<&str, Tensor>, ties: &[Tie]) -> Result<(), GraphError> {
     for (setting, patterns) in [("only", &options.only), ("train", &options.train), ("freeze", &options.freeze)] {
         for pattern in patterns {
             let one = [pattern.clone()];
@@ -112,7 +122,62 @@ pub(super) fn find(graph: &GraphProto, options: &GraphOptions) -> Result<Vec<Tie
             }
         }
     }
-    Ok(ties)
+    Ok(())
+}
+
+impl<'a> Evidence<'a> {
+    /// The initializers that may hold copies: those that the source names first, then in the order of their first use.
+    fn candidates(&self) -> Vec<&'a str> {
+        let first_use = |name: &str| self.reads.of_name(name).first().map(|read| read.0);
+        let may_be = |name: &str, tensor: &Tensor| {
+            tensor.shape.iter().filter(|&&d| d > 1).count() >= 2 || tensor.data.len() > 1 && self.origin(name).is_some()
+        };
+        let found = self.tensors.iter().filter(|(name, tensor)| may_be(name, tensor));
+        let mut found: Vec<(bool, usize, &str)> =
+            found.filter_map(|(name, _)| Some((self.is_invented(name), first_use(name)?, *name))).collect();
+        found.sort_unstable();
+        found.into_iter().map(|(.., name)| name).collect()
+    }
+
+    fn is_invented(&self, name: &str) -> bool {
+        is_exporters_name(name) || self.renamed.contains(name)
+    }
+
+    /// The parameter of the source that an initializer is, or was folded from alone.
+    fn origin(&self, name: &str) -> Option<&str> {
+        <[&str; 1]>::try_from(self.record.parameters(name)).ok().map(|[origin]| origin)
+    }
+
+    /// How `copy` holds the values of `first`, if both are one weight.
+    fn form(&self, first: &str, copy: &str) -> Option<Form> {
+        let (a, b) = (&self.tensors[first], &self.tensors[copy]);
+        match (self.origin(first), self.origin(copy)) {
+            // One that is not folded has the source's layout, and what was folded has another.
+            (Some(one), Some(other)) if one == other => {
+                let exchanged = self.record.folded_from(first).is_none();
+                transposed(a, b).filter(|_| exchanged).or_else(|| same(a, b)).or_else(|| transposed(a, b))
+            }
+            (Some(_), Some(_)) => None,
+            _ => form(a, b).filter(|form| *form == Form::Transposed || self.proves_one_layer(first, copy)),
+        }
+    }
+
+    /// Returns true if equal values in the same order are one layer's: an exporter named the copy, and not for another layer.
+    fn proves_one_layer(&self, first: &str, copy: &str) -> bool {
+        self.is_invented(copy) && (!self.is_invented(first) || self.is_one_layer(first, copy))
+    }
+
+    /// Returns true if both are read in one scope of the source, as `/layers.0/linear` of `/layers.0/linear/MatMul_1`, or the same
+    /// bias is added after both.
+    fn is_one_layer(&self, first: &str, copy: &str) -> bool {
+        let reader = |name: &str| Some(self.reads.of_name(name).first()?.0);
+        let (Some(one), Some(other)) = (reader(first), reader(copy)) else { return false };
+        // Biases of zeros may be merged ones.
+        let is_own = |bias: &&str| self.tensors.get(bias).is_some_and(|tensor| !is_uniform(tensor));
+        let bias = |node: usize| self.reads.bias_after(self.graph, node).filter(is_own);
+        self.reads.are_of_one_module(self.graph, [one, other].into_iter())
+            || bias(one).is_some_and(|name| Some(name) == bias(other))
+    }
 }
 
 /// Returns true if `node` brings a tied weight into a copy's shape.
@@ -157,25 +222,25 @@ pub(super) fn apply(model: &ModelProto, ties: &[Tie]) -> ModelProto {
     model
 }
 
+/// Those of `weights` that hold the values of another one.
+pub(super) fn equal<'a>(weights: &[(&'a str, &Tensor)]) -> HashSet<&'a str> {
+    let mut by_size: HashMap<usize, Vec<(&'a str, &Tensor)>> = HashMap::new();
+    let mut found = HashSet::new();
+    for &(name, tensor) in weights {
+        let others = by_size.entry(tensor.data.len()).or_default();
+        if let Some((first, _)) = others.iter().find(|(_, first)| form(first, tensor).is_some()) {
+            found.extend([*first, name]);
+        }
+        others.push((name, tensor));
+    }
+    found
+}
+
 /// How `copy` holds the values of `first`; `None` where they differ or are no evidence.
 fn form(first: &Tensor, copy: &Tensor) -> Option<Form> {
-    let (a, b) = (first.as_f32()?, copy.as_f32()?);
-    let bits = |x: &f32| x.to_bits();
-    let form = if a.iter().map(bits).eq(b.iter().map(bits)) {
-        if first.shape == copy.shape { Form::Same } else { Form::Reshaped }
-    } else {
-        let [row_axis, column_axis] = matrix(&first.shape)?;
-        let (rows, columns) = (first.shape[row_axis], first.shape[column_axis]);
-        let mut exchanged = first.shape.clone();
-        exchanged.swap(row_axis, column_axis);
-        let equal = |row: usize| (0..columns).all(|column| a[row * columns + column] == b[column * rows + row]);
-        if exchanged != copy.shape || !(0..rows).all(equal) {
-            return None;
-        }
-        Form::Transposed
-    };
+    let form = same(first, copy).or_else(|| transposed(first, copy))?;
     let mut seen = Vec::with_capacity(DISTINCT);
-    for x in a {
+    for x in first.as_f32()? {
         if !seen.contains(&x.to_bits()) {
             seen.push(x.to_bits());
         }
@@ -186,24 +251,29 @@ fn form(first: &Tensor, copy: &Tensor) -> Option<Form> {
     None
 }
 
+/// The same values in the same order.
+fn same(first: &Tensor, copy: &Tensor) -> Option<Form> {
+    let bits = |x: &f32| x.to_bits();
+    let equal = first.as_f32()?.iter().map(bits).eq(copy.as_f32()?.iter().map(bits));
+    equal.then_some(if first.shape == copy.shape { Form::Same } else { Form::Reshaped })
+}
+
+/// The same values with rows and columns exchanged.
+fn transposed(first: &Tensor, copy: &Tensor) -> Option<Form> {
+    let (a, b) = (first.as_f32()?, copy.as_f32()?);
+    let [row_axis, column_axis] = matrix(&first.shape)?;
+    let (rows, columns) = (first.shape[row_axis], first.shape[column_axis]);
+    let mut exchanged = first.shape.clone();
+    exchanged.swap(row_axis, column_axis);
+    let equal =
+        |row: usize| (0..columns).all(|column| a[row * columns + column].to_bits() == b[column * rows + row].to_bits());
+    (exchanged == copy.shape && (0..rows).all(equal)).then_some(Form::Transposed)
+}
+
 /// The two axes of more than one element, where there are two.
 fn matrix(shape: &[usize]) -> Option<[usize; 2]> {
     let long: Vec<usize> = (0..shape.len()).filter(|&axis| shape[axis] > 1).collect();
     <[usize; 2]>::try_from(long).ok()
-}
-
-/// Returns true if equal values in the same order are one layer's: an exporter named the copy, and not for another layer.
-fn proves_one_layer(graph: &GraphProto, reads: &Reads<'_>, first: &str, copy: &str) -> bool {
-    is_exporters_name(copy) && (!is_exporters_name(first) || one_scope(graph, reads, first, copy))
-}
-
-/// Returns true if both are read in one scope of the source, as `/layers.0/linear` of `/layers.0/linear/MatMul_1`.
-fn one_scope(graph: &GraphProto, reads: &Reads<'_>, first: &str, copy: &str) -> bool {
-    let scope = |name: &str| {
-        let node: &NodeProto = &graph.node[reads.of_name(name).first()?.0];
-        node.name.starts_with('/').then(|| node.name.rsplit_once('/').map(|(scope, _)| scope.to_string()))?
-    };
-    scope(first).is_some_and(|scope_of_first| Some(scope_of_first) == scope(copy))
 }
 
 fn is_output(graph: &GraphProto, name: &str) -> bool {

@@ -39,7 +39,11 @@ impl ModelArgs {
         let mut add = |flag: &str, value: String| words.push(format!("--{flag}={value}"));
         match loss.as_deref() {
             None | Some(Loss::SoftmaxCrossEntropy) => {}
+            Some(Loss::CausalLm) => add("loss", "causal-lm".into()),
+            Some(Loss::Ctc) => add("loss", "ctc".into()),
             Some(Loss::Mse) => add("loss", "mse".into()),
+            Some(Loss::L1) => add("loss", "l1".into()),
+            Some(Loss::Huber) => add("loss", "huber".into()),
             Some(Loss::BceWithLogits) => add("loss", "bce-with-logits".into()),
             Some(Loss::Output(name)) => add("loss", format!("output:{name}")),
         }
@@ -99,6 +103,10 @@ mod tests {
         for line in [
             "",
             "--loss=mse --output=y --only=a* --only=b --init-seed=7",
+            "--loss=causal-lm",
+            "--loss=huber --output=y",
+            "--loss=l1",
+            "--loss=ctc",
             "--loss=output:cost --reduction=sum --shape=height=28 --shape=x[1]=3",
             "--loss=bce-with-logits --class-weights=0.1,2.5 --label-smoothing=0.1 --focal-gamma=2 --class-axis=-1",
             "--lora=4 --lora-alpha=0.3 --train=head.* --lora-target=*.weight --lora-keep",

@@ -1,0 +1,58 @@
+//! Biases of zeros that the exporter dropped.
+//!
+//! It writes a linear layer or a convolution without its bias if that is zero. The call still names the bias: it is an initializer of
+//! zeros again, so that it can be trained.
+
+use super::record::{KIND, Record, call};
+use super::{is_taken, note};
+use crate::pb::tensor_proto::DataType;
+use crate::pb::{GraphProto, NodeProto};
+use crate::{attr_int, make_tensor_f32};
+
+/// Gives `Gemm` and `Conv` nodes the zeros that their calls name as the third argument.
+pub fn restore(graph: &mut GraphProto, record: &Record) {
+    let nodes = graph.node.iter().enumerate();
+    let found: Vec<(usize, String, usize)> =
+        nodes.filter_map(|(index, node)| Some((index, dropped(graph, record, node)?, length(graph, node)?))).collect();
+    for (index, name, length) in found {
+        if !is_taken(graph, &name) {
+            graph.initializer.push(make_tensor_f32(&name, &[length], &vec![0.0; length]));
+            note(graph, &name, KIND, "PARAMETER");
+        }
+        let inputs = &mut graph.node[index].input;
+        inputs.truncate(2);
+        inputs.push(name);
+    }
+}
+
+/// The name of the bias that `node` should have.
+fn dropped(graph: &GraphProto, record: &Record, node: &NodeProto) -> Option<String> {
+    let call = call(node)?;
+    let has_layer = match node.op_type.as_str() {
+        "Gemm" => call.target == "aten.linear.default",
+        "Conv" | "ConvTranspose" => call.target.starts_with("aten.conv"),
+        _ => false,
+    };
+    let has_none = node.input.get(2).is_none_or(String::is_empty);
+    let &[_, weight, bias] = call.arguments.as_slice() else { return None };
+    let (weight, bias) = (record.source(weight)?, record.source(bias)?);
+    let stored = node.input.get(1)?;
+    let is_own = stored == weight || record.parameters(stored).contains(&weight);
+    // A bias that is read elsewhere has values.
+    let is_absent = graph.initializer.iter().all(|tensor| tensor.name != bias);
+    (has_layer && has_none && is_own && is_absent && record.is_parameter(bias)).then(|| bias.to_string())
+}
+
+/// The outputs of a layer.
+fn length(graph: &GraphProto, node: &NodeProto) -> Option<usize> {
+    let weight = graph.initializer.iter().find(|tensor| Some(&tensor.name) == node.input.get(1))?;
+    if weight.data_type != DataType::Float as i32 {
+        return None;
+    }
+    let extent = |axis: usize| weight.dims.get(axis).and_then(|&extent| usize::try_from(extent).ok());
+    match node.op_type.as_str() {
+        "Gemm" if attr_int(&node.attribute, "transB", 0) == 0 => extent(1),
+        "ConvTranspose" => extent(1)?.checked_mul(usize::try_from(attr_int(&node.attribute, "group", 1)).ok()?),
+        _ => extent(0),
+    }
+}

@@ -1,0 +1,58 @@
+//! Names that no source has.
+
+/// Names that exporters invent: `val_3`, `onnx::Mul_12`, `/block/Constant_output_0`, and those of folded operators and of
+/// constants, `permute_1`, `scalar_tensor_default`; TensorFlow's `norm/add/y:0`. PyTorch's parameters below the top module have a dot.
+pub fn is_exporters_name(name: &str) -> bool {
+    const STEMS: &[&str] = &[
+        "_tensor_constant",
+        "_to_copy",
+        "arange",
+        "clone",
+        "cos",
+        "detach_",
+        "div",
+        "embedding",
+        "exp",
+        "expand",
+        "eye",
+        "full",
+        "full_like",
+        "lift_fresh_copy",
+        "lifted_tensor",
+        "linspace",
+        "max_val_cast",
+        "min_val_cast",
+        "mul",
+        "neg",
+        "ones",
+        "ones_like",
+        "permute",
+        "pow",
+        "reciprocal",
+        "repeat",
+        "rsqrt",
+        "select",
+        "sin",
+        "slice",
+        "sqrt",
+        "t",
+        "to",
+        "transpose",
+        "tril",
+        "triu",
+        "unsqueeze",
+        "view",
+        "zeros",
+        "zeros_like",
+    ];
+    let digits = |rest: &str| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit());
+    let stem = name.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches('_');
+    name.strip_prefix("val_").is_some_and(digits)
+        || digits(name)
+        || name.starts_with("onnx::")
+        || name.starts_with('/')
+        || name.starts_with("scalar_tensor")
+        || name.starts_with("const_")
+        || ["/x:0", "/y:0"].iter().any(|operand| name.ends_with(operand))
+        || STEMS.contains(&stem)
+}

@@ -1,0 +1,147 @@
+//! Look-ups that the exporter folded: `table[index]` with constant indices became one tensor, in which each row of the table stands as
+//! often as it is looked up. Trained as it is, every place would move apart from the others of its row.
+//!
+//! A table of relative positions `[P, H]` becomes scores' biases `[1, H, L, L]`; a token type, the same row for each position,
+//! `[1, L, D]`. Rows that are repeated in all their numbers tell it: such a tensor becomes a table and a `Gather` of constant indices
+//! again. What has a name of the source is not folded, and a tensor of one number in all places tells nothing. Masks, and slopes times
+//! distances (ALiBi), are constants of the source with repeated rows: they stay as they are.
+
+use std::collections::HashMap;
+
+use super::invented::is_exporters_name;
+use super::record::{KIND, Record};
+use super::scopes::module;
+use super::{is_taken, note};
+use crate::pb::{GraphProto, tensor_proto::DataType};
+use crate::{Tensor, TensorData, decode_tensor, make_attr_int, make_node, make_tensor_f32, make_tensor_i64};
+
+/// A tensor as rows of a table: entry `[outer, place]` is `table[outer, index[place]]`, in units of `inner` numbers.
+struct Rows {
+    axis: usize,
+    table: Tensor,
+    index: Tensor,
+}
+
+/// Makes tables and look-ups of the folded initializers in `graph` that hold rows again and again.
+pub fn unfold(graph: &mut GraphProto, record: &Record) {
+    let is_float = |kind: i32| kind == DataType::Float as i32;
+    let folded = |name: &str| match record.is_empty() {
+        true => is_exporters_name(name),
+        false => !record.is_parameter(name) && !record.parameters(name).is_empty(),
+    };
+    let tensors = graph.initializer.iter().filter(|tensor| is_float(tensor.data_type) && tensor.dims.len() > 1);
+    let names: Vec<String> = tensors.map(|tensor| tensor.name.clone()).filter(|name| folded(name)).collect();
+    for name in names {
+        let added = graph.node.iter().filter(|node| node.input.contains(&name));
+        // Weights of layers have no rows that are repeated but by chance.
+        let is_operand = added.clone().all(|node| matches!(&*node.op_type, "Add" | "Sub" | "Mul")) && added.count() > 0;
+        let Some(at) = graph.initializer.iter().position(|tensor| tensor.name == name).filter(|_| is_operand) else {
+            continue;
+        };
+        let Some(rows) = decode_tensor(&graph.initializer[at]).ok().and_then(|tensor| rows(&tensor)) else { continue };
+        let module = graph.node.iter().find(|node| node.input.contains(&name)).and_then(|node| module(&node.name));
+        let own =
+            module.map(|module| format!("{module}.table")).filter(|own| record.is_empty() && !is_taken(graph, own));
+        let table = own.unwrap_or_else(|| format!("{name}/table"));
+        let index = format!("{name}/index");
+        if is_taken(graph, &table) || is_taken(graph, &index) {
+            continue;
+        }
+        let (TensorData::F32(values), TensorData::I64(places)) = (&rows.table.data, &rows.index.data) else { continue };
+        graph.initializer[at] = make_tensor_f32(&table, &rows.table.shape, values);
+        graph.initializer.push(make_tensor_i64(&index, &rows.index.shape, places));
+        graph.input.retain(|input| input.name != name);
+        let axis = vec![make_attr_int("axis", rows.axis as i64)];
+        graph.node.insert(0, make_node("Gather", &format!("{name}/look-up"), &[&table, &index], &[&name], axis));
+        let entries = graph.value_info.iter().find(|info| info.name == name).map(|info| info.metadata_props.clone());
+        for entry in entries.unwrap_or_default().iter().filter(|entry| entry.key != KIND) {
+            note(graph, &table, &entry.key, &entry.value);
+        }
+    }
+}
+
+/// The tensor as a table and indices, if its rows are repeated: vectors of the last axis, columns over the first axis (behind axes of
+/// 1), or else single numbers.
+fn rows(tensor: &Tensor) -> Option<Rows> {
+    let data = tensor.as_f32()?;
+    let shape = &tensor.shape;
+    let ones = shape.iter().take_while(|extent| **extent == 1).count();
+    let &[.., last] = shape.as_slice() else { return None };
+    if is_mask(data) {
+        return None;
+    }
+    let along_last = || {
+        let vectors: Vec<Vec<u32>> = data.chunks(last).map(bits).collect();
+        let (index, firsts) = group(&vectors);
+        let table = firsts.iter().flat_map(|&at| &data[at * last..(at + 1) * last]).copied().collect();
+        let repeated = last > 1 && shape.len() > 1 && firsts.len() < vectors.len();
+        let table = Tensor { shape: vec![firsts.len(), last], data: TensorData::F32(table) };
+        let index = Tensor { shape: shape[..shape.len() - 1].to_vec(), data: TensorData::I64(index) };
+        repeated.then_some(Rows { axis: 0, table, index })
+    };
+    let down = |axis: usize| {
+        let heads: usize = shape.get(..axis)?.iter().product();
+        let places = data.len() / heads;
+        let column = |place: usize| (0..heads).map(|head| data[head * places + place].to_bits()).collect();
+        let columns: Vec<Vec<u32>> = (0..places).map(column).collect();
+        let (index, firsts) = group(&columns);
+        // Single numbers may be equal by chance.
+        let few = if heads == 1 { firsts.len() * 3 < places * 2 } else { firsts.len() < places };
+        let is_square = matches!(shape[axis..], [rows, columns] if rows == columns);
+        let table: Vec<f32> =
+            (0..heads).flat_map(|head| firsts.iter().map(move |&place| data[head * places + place])).collect();
+        let is_table = firsts.len() > 2 && !is_slopes(&table, firsts.len());
+        let table = Tensor {
+            shape: shape[..axis].iter().copied().chain([firsts.len()]).collect(),
+            data: TensorData::F32(table),
+        };
+        let index = Tensor { shape: shape[axis..].to_vec(), data: TensorData::I64(index) };
+        (few && is_square && is_table).then_some(Rows { axis, table, index })
+    };
+    along_last().or_else(|| down(ones + 1)).or_else(|| down(ones))
+}
+
+/// At most two different numbers, or numbers far below every weight.
+fn is_mask(data: &[f32]) -> bool {
+    let mut others = data.iter().filter(|x| x.to_bits() != data[0].to_bits());
+    let second = others.next();
+    others.all(|x| Some(x.to_bits()) == second.map(|x| x.to_bits()))
+        || data.iter().any(|x| !x.is_finite() || *x <= -1e4)
+}
+
+/// Rows that are multiples of the first one, or a single row in equal steps.
+fn is_slopes(table: &[f32], places: usize) -> bool {
+    let rows: Vec<&[f32]> = table.chunks(places).collect();
+    let most = |row: &[f32]| row.iter().fold(0.0f32, |most, x| most.max(x.abs()));
+    let is_multiple = |row: &&[f32]| {
+        let (of, to) = (most(rows[0]), most(row));
+        let same = |sign: f32| rows[0].iter().zip(*row).all(|(a, b)| (a * to - sign * b * of).abs() <= 1e-4 * of * to);
+        same(1.0) || same(-1.0)
+    };
+    if rows.len() > 1 {
+        return rows[1..].iter().all(is_multiple);
+    }
+    let mut sorted = table.to_vec();
+    sorted.sort_by(f32::total_cmp);
+    let step = (sorted[sorted.len() - 1] - sorted[0]) / (sorted.len() - 1).max(1) as f32;
+    sorted.windows(2).all(|pair| (pair[1] - pair[0] - step).abs() <= 1e-4 * step)
+}
+
+fn bits(vector: &[f32]) -> Vec<u32> {
+    vector.iter().map(|x| x.to_bits()).collect()
+}
+
+/// The group of each vector, and each group's first vector.
+fn group(vectors: &[Vec<u32>]) -> (Vec<i64>, Vec<usize>) {
+    let mut known: HashMap<&[u32], i64> = HashMap::new();
+    let mut firsts = Vec::new();
+    let mut index = Vec::with_capacity(vectors.len());
+    for (at, vector) in vectors.iter().enumerate() {
+        let group = *known.entry(vector).or_insert_with(|| {
+            firsts.push(at);
+            firsts.len() as i64 - 1
+        });
+        index.push(group);
+    }
+    (index, firsts)
+}

@@ -1,0 +1,110 @@
+//! Initializers that the exporter merged, taken apart.
+//!
+//! Small tensors of equal value are stored once, under the first one's name, and all nodes read that one. The call that a node is part
+//! of names its own: `layer_norm(%x, [32], %p_norm2_weight, %p_norm2_bias)`. So each read gets an initializer of that name. A call
+//! that names no tensor of the source reads a constant, even if it was merged into a parameter.
+
+use std::collections::{BTreeMap, HashMap, HashSet};
+
+use super::record::{KIND, Record, call, call_text};
+use super::{is_taken, note};
+use crate::pb::{GraphProto, tensor_proto::DataType};
+
+/// A read of an initializer: node and input.
+type Read = (usize, usize);
+
+/// The nodes of one call, and the tensors of the source that it names, in order.
+struct Reader<'a> {
+    nodes: Vec<usize>,
+    sources: Vec<&'a str>,
+    /// Every argument is a tensor of the source or a value of the graph.
+    is_plain: bool,
+}
+
+/// Takes merged initializers apart.
+pub fn take_apart(graph: &mut GraphProto, record: &Record) {
+    let mut own: BTreeMap<(String, String), Vec<Read>> = BTreeMap::new();
+    let mut constants: BTreeMap<String, Vec<Read>> = BTreeMap::new();
+    {
+        let mergeable = mergeable(graph);
+        for reader in readers(graph, record) {
+            let mut sources = reader.sources.clone();
+            let mut foreign = Vec::new();
+            for read in reads(graph, &reader, &mergeable) {
+                let name = graph.node[read.0].input[read.1].as_str();
+                let known = record.parameters(name);
+                let known = if known.is_empty() { vec![name] } else { known };
+                match sources.iter().any(|source| known.contains(source)) {
+                    true => sources.retain(|source| !known.contains(source)),
+                    false => foreign.push((name, read)),
+                }
+            }
+            if foreign.len() == sources.len() {
+                for ((name, read), source) in foreign.into_iter().zip(sources) {
+                    own.entry((name.into(), source.into())).or_default().push(read);
+                }
+            } else if sources.is_empty() && reader.is_plain {
+                for (name, read) in foreign.into_iter().filter(|(name, _)| record.is_parameter(name)) {
+                    constants.entry(name.into()).or_default().push(read);
+                }
+            }
+        }
+    }
+    for ((merged, source), reads) in own {
+        if !is_taken(graph, &source) {
+            copy(graph, &merged, &source, &reads);
+            note(graph, &source, KIND, if record.is_parameter(&source) { "PARAMETER" } else { "BUFFER" });
+        }
+    }
+    for (merged, reads) in constants {
+        let name = format!("{merged}/constant");
+        if !is_taken(graph, &name) {
+            copy(graph, &merged, &name, &reads);
+            note(graph, &name, KIND, "CONSTANT_TENSOR");
+        }
+    }
+}
+
+/// A new initializer with the values of `from`, which `reads` read in its place.
+fn copy(graph: &mut GraphProto, from: &str, to: &str, reads: &[Read]) {
+    let Some(mut tensor) = graph.initializer.iter().find(|tensor| tensor.name == from).cloned() else { return };
+    tensor.name = to.into();
+    graph.initializer.push(tensor);
+    for &(node, slot) in reads {
+        graph.node[node].input[slot] = to.into();
+    }
+}
+
+/// The initializers that may have been merged: floats of more than one element, for single numbers are merged with settings.
+fn mergeable(graph: &GraphProto) -> HashSet<&str> {
+    let float =
+        |kind: i32| [DataType::Float as i32, DataType::Float16 as i32, DataType::Bfloat16 as i32].contains(&kind);
+    let tensors = graph.initializer.iter().filter(|tensor| float(tensor.data_type));
+    tensors.filter(|tensor| tensor.dims.iter().product::<i64>() > 1).map(|tensor| tensor.name.as_str()).collect()
+}
+
+/// The calls of the source, in the order of their first node.
+fn readers<'a>(graph: &'a GraphProto, record: &'a Record) -> Vec<Reader<'a>> {
+    let outputs = graph.node.iter().flat_map(|node| &node.output).chain(graph.input.iter().map(|input| &input.name));
+    let values: HashSet<&str> = outputs.map(String::as_str).collect();
+    let mut at: HashMap<&str, usize> = HashMap::new();
+    let mut readers: Vec<Reader<'a>> = Vec::new();
+    for (index, node) in graph.node.iter().enumerate() {
+        let (Some(call), Some(text)) = (call(node), call_text(node)) else { continue };
+        if let Some(&known) = at.get(text) {
+            readers[known].nodes.push(index);
+            continue;
+        }
+        at.insert(text, readers.len());
+        let sources = call.arguments.iter().filter_map(|argument| record.source(argument)).collect();
+        let is_plain = call.arguments.iter().all(|name| record.source(name).is_some() || values.contains(name));
+        readers.push(Reader { nodes: vec![index], sources, is_plain });
+    }
+    readers
+}
+
+/// What the call's nodes read of `mergeable`, in the order of nodes and inputs; a tensor that it reads twice, once.
+fn reads(graph: &GraphProto, reader: &Reader<'_>, mergeable: &HashSet<&str>) -> Vec<Read> {
+    let all = reader.nodes.iter().flat_map(|&node| (0..graph.node[node].input.len()).map(move |slot| (node, slot)));
+    all.filter(|&(node, slot)| mergeable.contains(graph.node[node].input[slot].as_str())).collect()
+}

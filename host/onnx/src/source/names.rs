@@ -1,0 +1,47 @@
+//! The names of the source for what the exporter folded: `val_0` is `fc.weight`, transposed.
+
+use std::collections::BTreeMap;
+
+use super::record::Record;
+use super::{is_taken, rename};
+use crate::decode_tensor;
+use crate::pb::{GraphProto, tensor_proto::DataType};
+
+/// Names each float initializer that was folded from one parameter after it. Of copies the first has this name alone. Where pieces were
+/// folded, or the parameter itself is there, too, the file's name follows a slash.
+pub fn give(graph: &mut GraphProto, record: &Record) {
+    let mut folded: BTreeMap<&str, Vec<String>> = BTreeMap::new();
+    for tensor in graph.initializer.iter().filter(|tensor| tensor.data_type == DataType::Float as i32) {
+        if let Some(source) = record.folded_from(&tensor.name) {
+            folded.entry(source).or_default().push(tensor.name.clone());
+        }
+    }
+    for (source, stored) in folded {
+        let are_copies = are_copies(graph, &stored);
+        // A file that was read and written before has the names.
+        for name in stored.iter().filter(|name| *name != source) {
+            let own = match are_copies && !is_taken(graph, source) {
+                true => source.to_string(),
+                false => format!("{source}/{name}"),
+            };
+            if !name.starts_with(&format!("{source}/")) && !is_taken(graph, &own) {
+                rename(graph, name, &own);
+            }
+        }
+    }
+}
+
+/// Returns true if all of `names` hold the same numbers, in any order.
+fn are_copies(graph: &GraphProto, names: &[String]) -> bool {
+    let sum = |name: &String| {
+        let tensor = graph.initializer.iter().find(|tensor| tensor.name == *name)?;
+        let tensor = decode_tensor(tensor).ok()?;
+        Some(
+            tensor
+                .as_f32()?
+                .iter()
+                .fold((0, 0u64), |(count, sum), x| (count + 1, sum.wrapping_add(u64::from(x.to_bits()).pow(2)))),
+        )
+    };
+    names.len() == 1 || names.windows(2).all(|pair| sum(&pair[0]) == sum(&pair[1]))
+}

@@ -1,0 +1,76 @@
+//! Biases of a query, a key and a value that the exporter folded into one: `cat(q_bias, zeros, v_bias)` became `[3 W]`.
+//!
+//! The zeros are a buffer of the source, since a key's bias changes no attention. Trained, only noise would move them. So such a bias
+//! becomes a `Concat` of its parts again, and the part that is zero is a constant.
+
+use super::invented::is_exporters_name;
+use super::record::{KIND, Kind, Record};
+use super::scopes::module;
+use super::{is_taken, note};
+use crate::pb::{GraphProto, tensor_proto::DataType};
+use crate::{decode_tensor, make_attr_int, make_node, make_tensor_f32};
+
+/// The thirds: of query, key and value.
+const PARTS: usize = 3;
+
+/// Takes the folded biases in `graph` apart of which one third is a constant.
+pub fn take_apart(graph: &mut GraphProto, record: &Record) {
+    let float = |kind: i32| kind == DataType::Float as i32;
+    let vectors = graph.initializer.iter().filter(|tensor| float(tensor.data_type) && tensor.dims.len() == 1);
+    let names: Vec<String> = vectors.map(|tensor| tensor.name.clone()).collect();
+    for name in names {
+        let Some(at) = graph.initializer.iter().position(|tensor| tensor.name == name) else { continue };
+        let Some(values) =
+            decode_tensor(&graph.initializer[at]).ok().and_then(|tensor| Some(tensor.as_f32()?.to_vec()))
+        else {
+            continue;
+        };
+        let module = graph.node.iter().find(|node| node.input.contains(&name)).and_then(|node| module(&node.name));
+        let called = module.map(|module| format!("{module}.bias")).filter(|own| !is_taken(graph, own));
+        let called = called.unwrap_or_else(|| name.clone());
+        let Some(parts) = parts(record, &name, &called, &values) else { continue };
+        if parts.iter().any(|(part, _)| is_taken(graph, part)) {
+            continue;
+        }
+        graph.initializer.remove(at);
+        graph.input.retain(|input| input.name != name);
+        let width = values.len() / PARTS;
+        for ((part, kind), values) in parts.iter().zip(values.chunks(width)) {
+            graph.initializer.push(make_tensor_f32(part, &[width], values));
+            match kind {
+                Kind::Constant => note(graph, part, KIND, "BUFFER"),
+                // Without a record it is a bias as any other.
+                Kind::Parameter if !record.is_empty() => note(graph, part, KIND, "PARAMETER"),
+                Kind::Parameter => {}
+            }
+        }
+        let inputs: Vec<&str> = parts.iter().map(|(part, _)| part.as_str()).collect();
+        let axis = vec![make_attr_int("axis", 0)];
+        graph.node.insert(0, make_node("Concat", &format!("{name}/parts"), &inputs, &[&name], axis));
+    }
+}
+
+/// The parts of initializer `name`, if one of them is a constant: their names and kinds. Without a record, `called` is their bias.
+fn parts(record: &Record, name: &str, called: &str, values: &[f32]) -> Option<[(String, Kind); PARTS]> {
+    if values.is_empty() || values.len() % PARTS != 0 {
+        return None;
+    }
+    let zero: Vec<bool> = values.chunks(values.len() / PARTS).map(|part| part.iter().all(|x| *x == 0.0)).collect();
+    if record.is_empty() {
+        let is_folded = is_exporters_name(name) && zero == [false, true, false];
+        let part = |at: &str, kind| (format!("{called}.{at}"), kind);
+        return is_folded
+            .then(|| [part("query", Kind::Parameter), part("key", Kind::Constant), part("value", Kind::Parameter)]);
+    }
+    let sources = record.sources(name);
+    let [_, _, _] = sources.as_slice() else { return None };
+    let letter = |source: &str| source.rsplit('.').next().and_then(|last| "qkv".find(last.get(..1)?));
+    let mut placed: Vec<(usize, &str, Kind)> =
+        sources.iter().map(|&(source, kind)| Some((letter(source)?, source, kind))).collect::<Option<_>>()?;
+    placed.sort_unstable_by_key(|(at, ..)| *at);
+    let in_order = placed.iter().enumerate().all(|(at, (letter, ..))| at == *letter);
+    let fits = placed.iter().zip(&zero).all(|((.., kind), zero)| *kind == Kind::Parameter || *zero);
+    let has_constant = placed.iter().any(|(.., kind)| *kind == Kind::Constant);
+    let named: Vec<(String, Kind)> = placed.into_iter().map(|(_, source, kind)| (source.to_string(), kind)).collect();
+    named.try_into().ok().filter(|_| in_order && fits && has_constant)
+}

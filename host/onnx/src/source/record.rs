@@ -1,0 +1,162 @@
+//! What a file of PyTorch's dynamo exporter says of the source of its tensors.
+//!
+//! - Of the graph: the signature of the exported program, lines such as `p_fc_weight: PARAMETER target='fc.weight'`.
+//! - Of a value: its kind (`PARAMETER`, `BUFFER`), or the names of what it was folded from (`['fc.weight']`).
+//! - Of a node: the call that it belongs to, `%linear = call_function[target=...](args = (%x, %p_fc_weight, %p_fc_bias), ...)`.
+
+use std::collections::HashMap;
+
+use crate::pb::{GraphProto, NodeProto, StringStringEntryProto};
+
+const SIGNATURE: &str = "pkg.torch.export.ExportedProgram.graph_signature";
+/// The key of a value's metadata that has its kind.
+pub const KIND: &str = "pkg.torch.export.graph_signature.InputSpec.kind";
+const FOLDED_FROM: &str = "pkg.onnxscript.optimizer.folded_from";
+const CALL: &str = "pkg.torch.onnx.fx_node";
+
+/// The kind of a tensor in the source.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Kind {
+    /// An `nn.Parameter`, or computed from one alone.
+    Parameter,
+    /// A buffer, a constant, or computed from these alone.
+    Constant,
+}
+
+/// The record of an exporter.
+#[derive(Default, Debug)]
+pub struct Record {
+    /// The names of the source, by the exported program's.
+    placeholders: HashMap<String, String>,
+    kinds: HashMap<String, Kind>,
+    /// What an initializer was folded from, by its name: all values on the way.
+    folded: HashMap<String, Vec<String>>,
+}
+
+/// A call of the source that one node or several are part of.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Call<'a> {
+    /// `aten.linear.default`
+    pub target: &'a str,
+    /// Its arguments that are values, in order, without `%`.
+    pub arguments: Vec<&'a str>,
+}
+
+impl Record {
+    /// The record in `graph`; empty if there is none.
+    pub fn of(graph: &GraphProto) -> Record {
+        let mut record = Record::default();
+        for line in value(&graph.metadata_props, SIGNATURE).unwrap_or_default().lines() {
+            record.read_signature(line);
+        }
+        for info in &graph.value_info {
+            if let Some(kind) = value(&info.metadata_props, KIND).and_then(kind) {
+                record.kinds.insert(info.name.clone(), kind);
+            }
+            if let Some(list) = value(&info.metadata_props, FOLDED_FROM) {
+                record.folded.insert(info.name.clone(), quoted(list).map(String::from).collect());
+            }
+        }
+        record
+    }
+
+    /// A line such as `p_fc_weight: PARAMETER target='fc.weight'`.
+    fn read_signature(&mut self, line: &str) {
+        let Some((placeholder, rest)) = line.split_once(": ") else { return };
+        let (word, target) = rest.split_once(" target=").unwrap_or((rest, ""));
+        if let (Some(kind), Some(name)) = (kind(word.trim()), quoted(target).next()) {
+            self.placeholders.insert(placeholder.trim().into(), name.into());
+            self.kinds.insert(name.into(), kind);
+        }
+    }
+
+    /// Returns true if the file says nothing of any tensor's source.
+    pub fn is_empty(&self) -> bool {
+        self.kinds.is_empty()
+    }
+
+    /// The kind of an initializer; `None` where the record has nothing on it.
+    pub fn kind(&self, initializer: &str) -> Option<Kind> {
+        if let Some(kind) = self.kinds.get(initializer) {
+            return Some(*kind);
+        }
+        self.folded.get(initializer)?;
+        Some(if self.parameters(initializer).is_empty() { Kind::Constant } else { Kind::Parameter })
+    }
+
+    /// The source's parameters that an initializer is, or was folded from.
+    pub fn parameters(&self, initializer: &str) -> Vec<&str> {
+        let is_parameter = |name: &str| self.kinds.get(name) == Some(&Kind::Parameter);
+        if let Some(folded) = self.folded.get(initializer) {
+            return folded.iter().map(String::as_str).filter(|name| is_parameter(name)).collect();
+        }
+        self.kinds
+            .get_key_value(initializer)
+            .filter(|(name, _)| is_parameter(name))
+            .map(|(name, _)| name.as_str())
+            .into_iter()
+            .collect()
+    }
+
+    /// The parameters, buffers and constants of the source that an initializer was folded from, with their kinds.
+    pub fn sources(&self, initializer: &str) -> Vec<(&str, Kind)> {
+        let folded = self.folded.get(initializer).map_or(&[][..], Vec::as_slice);
+        folded.iter().filter_map(|name| Some((name.as_str(), *self.kinds.get(name)?))).collect()
+    }
+
+    /// The one parameter that an initializer was folded from.
+    pub fn folded_from(&self, initializer: &str) -> Option<&str> {
+        self.folded.get(initializer)?;
+        <[&str; 1]>::try_from(self.parameters(initializer)).ok().map(|[name]| name)
+    }
+
+    /// The source's name of an argument that is a parameter, a buffer or a constant.
+    pub fn source(&self, argument: &str) -> Option<&str> {
+        self.placeholders.get(argument).map(String::as_str)
+    }
+
+    /// Returns true if `name` of the source is a parameter.
+    pub fn is_parameter(&self, name: &str) -> bool {
+        self.kinds.get(name) == Some(&Kind::Parameter)
+    }
+}
+
+/// The text of the call that `node` is part of: the nodes of one call have one text.
+pub fn call_text(node: &NodeProto) -> Option<&str> {
+    value(&node.metadata_props, CALL)
+}
+
+/// The call that `node` is part of.
+pub fn call(node: &NodeProto) -> Option<Call<'_>> {
+    let text = call_text(node)?;
+    let target = text.split_once("[target=")?.1.split_once(']')?.0;
+    let target = target.strip_prefix("torch.ops.").unwrap_or(target);
+    let arguments = text.split_once("(args = ")?.1;
+    let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
+    let arguments = arguments.split('%').skip(1).map(|rest| rest.split(|c| !is_name(c)).next().unwrap_or(rest));
+    Some(Call { target, arguments: arguments.collect() })
+}
+
+fn kind(word: &str) -> Option<Kind> {
+    match word {
+        "PARAMETER" => Some(Kind::Parameter),
+        "BUFFER" | "CONSTANT_TENSOR" => Some(Kind::Constant),
+        _ => None,
+    }
+}
+
+/// The strings of a list as Python writes it: `['a', "b"]`.
+fn quoted(list: &str) -> impl Iterator<Item = &str> {
+    let mut rest = list;
+    std::iter::from_fn(move || {
+        let open = rest.find(['\'', '"'])?;
+        let quote = char::from(rest.as_bytes()[open]);
+        let (name, after) = rest[open + 1..].split_once(quote)?;
+        rest = after;
+        Some(name)
+    })
+}
+
+fn value<'a>(entries: &'a [StringStringEntryProto], key: &str) -> Option<&'a str> {
+    entries.iter().find(|entry| entry.key == key).map(|entry| entry.value.as_str())
+}
