@@ -390,8 +390,9 @@ impl Judge<'_> {
                 let (node, slot) = self.reads.end_of(self.graph, *read_by.first()?);
                 let reader = &self.graph.node[node];
                 let role = reads::role(&reader.op_type, slot);
+                let note = self.record.is_computed(self.graph, stored).then_some(Note::Computed);
                 let judged =
-                    (true, format!("trained: {role} of {} '{}'", reader.op_type, node_name(reader, node)), None);
+                    (true, format!("trained: {role} of {} '{}'", reader.op_type, node_name(reader, node)), note);
                 Some(constants::written(tensor, tensor.as_f32()?).map_or(judged, frozen))
             }
         }

@@ -27,18 +27,23 @@ pub fn unfold(graph: &mut GraphProto, record: &Record) {
     let is_float = |kind: i32| kind == DataType::Float as i32;
     let folded = |name: &str| match record.is_empty() {
         true => is_exporters_name(name),
-        false => !record.is_parameter(name) && !record.parameters(name).is_empty(),
+        false => record.folded_from(name).is_some_and(|source| source != name) && !record.is_computed(graph, name),
     };
     let tensors = graph.initializer.iter().filter(|tensor| is_float(tensor.data_type) && tensor.dims.len() > 1);
     let names: Vec<String> = tensors.map(|tensor| tensor.name.clone()).filter(|name| folded(name)).collect();
     for name in names {
         let added = graph.node.iter().filter(|node| node.input.contains(&name));
         // Weights of layers have no rows that are repeated but by chance.
-        let is_operand = added.clone().all(|node| matches!(&*node.op_type, "Add" | "Sub" | "Mul")) && added.count() > 0;
+        let is_operand = |op: &str| match record.is_empty() {
+            true => matches!(op, "Add" | "Sub" | "Mul"),
+            false => !matches!(op, "MatMul" | "Gemm" | "Conv" | "ConvTranspose"),
+        };
+        let is_operand = added.clone().all(|node| is_operand(&node.op_type)) && added.count() > 0;
         let Some(at) = graph.initializer.iter().position(|tensor| tensor.name == name).filter(|_| is_operand) else {
             continue;
         };
-        let Some(rows) = decode_tensor(&graph.initializer[at]).ok().and_then(|tensor| rows(&tensor)) else { continue };
+        let tensor = decode_tensor(&graph.initializer[at]).ok();
+        let Some(rows) = tensor.and_then(|tensor| rows(&tensor, !record.is_empty())) else { continue };
         let module = graph.node.iter().find(|node| node.input.contains(&name)).and_then(|node| module(&node.name));
         let own =
             module.map(|module| format!("{module}.table")).filter(|own| record.is_empty() && !is_taken(graph, own));
@@ -61,8 +66,8 @@ pub fn unfold(graph: &mut GraphProto, record: &Record) {
 }
 
 /// The tensor as a table and indices, if its rows are repeated: vectors of the last axis, columns over the first axis (behind axes of
-/// 1), or else single numbers.
-fn rows(tensor: &Tensor) -> Option<Rows> {
+/// 1), or else single numbers. What is `known` to come from a parameter may have any places; else they are a square.
+fn rows(tensor: &Tensor, known: bool) -> Option<Rows> {
     let data = tensor.as_f32()?;
     let shape = &tensor.shape;
     let ones = shape.iter().take_while(|extent| **extent == 1).count();
@@ -96,7 +101,7 @@ fn rows(tensor: &Tensor) -> Option<Rows> {
             data: TensorData::F32(table),
         };
         let index = Tensor { shape: shape[axis..].to_vec(), data: TensorData::I64(index) };
-        (few && is_square && is_table).then_some(Rows { axis, table, index })
+        (few && (known && heads > 1 || is_square) && is_table).then_some(Rows { axis, table, index })
     };
     along_last().or_else(|| down(ones + 1)).or_else(|| down(ones))
 }

@@ -8,7 +8,7 @@ use crate::decode_tensor;
 use crate::pb::{GraphProto, tensor_proto::DataType};
 
 /// Names each float initializer that was folded from one parameter after it. Of copies the first has this name alone. Where pieces were
-/// folded, or the parameter itself is there, too, the file's name follows a slash.
+/// folded, or something was computed, or the parameter itself is there, too, the file's name follows a slash.
 pub fn give(graph: &mut GraphProto, record: &Record) {
     let mut folded: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for tensor in graph.initializer.iter().filter(|tensor| tensor.data_type == DataType::Float as i32) {
@@ -17,10 +17,10 @@ pub fn give(graph: &mut GraphProto, record: &Record) {
         }
     }
     for (source, stored) in folded {
-        let are_copies = are_copies(graph, &stored);
+        let is_source = are_copies(graph, &stored) && stored.iter().all(|name| !record.is_computed(graph, name));
         // A file that was read and written before has the names.
         for name in stored.iter().filter(|name| *name != source) {
-            let own = match are_copies && !is_taken(graph, source) {
+            let own = match is_source && !is_taken(graph, source) {
                 true => source.to_string(),
                 false => format!("{source}/{name}"),
             };

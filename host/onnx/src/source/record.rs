@@ -14,6 +14,30 @@ pub const KIND: &str = "pkg.torch.export.graph_signature.InputSpec.kind";
 const FOLDED_FROM: &str = "pkg.onnxscript.optimizer.folded_from";
 const CALL: &str = "pkg.torch.onnx.fx_node";
 
+/// Names of what is computed, by the last call. Indices are computed by some of these, too.
+const COMPUTED: &[&str] = &["add", "div", "mul", "pow", "sub"];
+
+/// Names of calls that compute no indices.
+const COMPUTES: &[&str] = &[
+    "_native_batch_norm_legit",
+    "batch_norm",
+    "exp",
+    "gelu",
+    "linalg_vector_norm",
+    "linear",
+    "matmul",
+    "mm",
+    "relu",
+    "rsqrt",
+    "sigmoid",
+    "softmax",
+    "softplus",
+    "sqrt",
+    "tanh",
+    "var",
+    "var_mean",
+];
+
 /// The kind of a tensor in the source.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Kind {
@@ -108,6 +132,28 @@ impl Record {
     pub fn folded_from(&self, initializer: &str) -> Option<&str> {
         self.folded.get(initializer)?;
         <[&str; 1]>::try_from(self.parameters(initializer)).ok().map(|[name]| name)
+    }
+
+    /// Returns true if an initializer is not a parameter's numbers in another order, but was computed from one or several: a weight norm, a
+    /// standardised weight, a small network over constants.
+    pub fn is_computed(&self, graph: &GraphProto, initializer: &str) -> bool {
+        let Some(folded) = self.folded.get(initializer) else { return false };
+        let parameters = self.parameters(initializer);
+        let [parameter] = parameters.as_slice() else { return parameters.len() > 1 };
+        let stem = |name: &str| name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '_').to_string();
+        let is_product = || {
+            let readers = graph
+                .node
+                .iter()
+                .filter(|node| node.op_type == "Add" && node.input.iter().any(|input| input == initializer));
+            readers.filter_map(call).any(|call| {
+                let weight = call.arguments.get(1).and_then(|argument| self.source(argument));
+                call.target == "aten.linear.default" && weight == Some(parameter)
+            })
+        };
+        [COMPUTED, COMPUTES].iter().any(|names| names.contains(&&*stem(initializer)))
+            || folded.iter().any(|name| COMPUTES.contains(&&*stem(name)))
+            || is_product()
     }
 
     /// The source's name of an argument that is a parameter, a buffer or a constant.

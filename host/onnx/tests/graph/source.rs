@@ -363,3 +363,46 @@ fn zeros_between_biases_are_a_constant() {
     assert_eq!(names(&model), ["attn.q_bias", "attn.v_bias", "fc"]);
     computes_the_same(&model);
 }
+
+// What was computed from parameters, not moved, is trained as it is, and named.
+#[test]
+fn what_was_computed_from_parameters_is_named() {
+    let model = |value: &str, from: &str| {
+        let reads = call("y", "aten.linear.default", "%x, %p_fc_weight");
+        Sketch::new(18, &[N, 4])
+            .weight(value, &[4, 3])
+            .folded(value, from)
+            .signature(&[("PARAMETER", "fc.weight"), ("PARAMETER", "fc.gain"), ("BUFFER", "index")])
+            .called("MatMul", &["x", value], "y", &reads)
+            .returns(&["y"])
+    };
+    for (value, from, is_computed) in [
+        ("val_0", "['fc.weight']", false),
+        ("val_0", "['fc.weight', 'index', 'slice_1', 'add_2']", false),
+        ("mul_3", "['fc.weight']", true),
+        ("exp", "['fc.weight']", true),
+        ("view", "['fc.weight', 'linalg_vector_norm_1']", true),
+        ("val_0", "['fc.gain', 'fc.weight']", true),
+    ] {
+        let model = read(&model(value, from));
+        let warnings = Graph::from_model(&model, &GraphOptions::default()).unwrap().warnings;
+        let named = warnings.iter().any(|line| line.contains("as the exporter computed it"));
+        assert_eq!(named, is_computed, "{value} {from}: {warnings:?}");
+        assert_eq!(names(&model).contains(&"fc.weight".to_string()), !is_computed, "{value} {from}");
+    }
+}
+
+// A table may be looked up at any places, not only at a square of them, if the exporter recorded it.
+#[test]
+fn a_recorded_table_may_have_any_places() {
+    let number = |flat: usize| 0.1 * ((flat / 6 * 31 + (flat % 6) / 2 * 17) % 23) as f32 - 0.7;
+    let model = Sketch::new(18, &[N, 2, 2, 3])
+        .tensor("index", &[2, 2, 3], &(0..12).map(number).collect::<Vec<_>>())
+        .folded("index", "['attn.table', 'attn.places']")
+        .signature(&[("PARAMETER", "attn.table"), ("BUFFER", "attn.places")])
+        .called("Add", &["x", "index"], "s", &call("s", "aten.add.Tensor", "%x, %index"))
+        .called("Softmax", &["s"], "y", &call("y", "aten.softmax.int", "%s"))
+        .returns(&["y"]);
+    assert_eq!(trained(&model), [("attn.table".to_string(), 6)]);
+    computes_the_same(&model);
+}

@@ -31,6 +31,8 @@ pub enum Note {
     Merged,
     /// It is trained as one, and several nodes of one kind read it.
     Shared,
+    /// It is trained as the exporter computed it from parameters of the source.
+    Computed,
     /// It is trained apart from another one of equal values, and nothing says whether both are one.
     Equal,
 }

@@ -50,6 +50,11 @@ pub(super) fn warnings(graph: &GraphProto, floats: &[Float]) -> Vec<String> {
              of equal values",
         ),
         (
+            Note::Computed,
+            "trained as the exporter computed it from parameters of the source, which the file does not hold; export with \
+             optimize=False (dynamo=True) or do_constant_folding=False to train those",
+        ),
+        (
             Note::Equal,
             "trained apart from weights of equal values, and nothing in the file says whether they are one; export it again with \
              dynamo=True, or without constant folding, if they are",
