@@ -254,6 +254,11 @@ impl Emitter {
         self.node(op, &[a, b], vec![], DType::Bool, shape, batch)
     }
 
+    /// `IsNaN`, `IsInf` or `Not`.
+    pub fn probe(&mut self, op: &str, x: &Var) -> Var {
+        self.node(op, &[x], vec![], DType::Bool, x.shape.clone(), x.batch)
+    }
+
     /// `condition ? a : b`, broadcasting.
     pub fn choose(&mut self, condition: &Var, a: &Var, b: &Var) -> Var {
         let (shape, batch) = broadcast(a, b);

@@ -4,6 +4,7 @@
 mod builder;
 mod cases;
 mod losses;
+mod masked;
 mod nets;
 mod pieces;
 mod placement;
