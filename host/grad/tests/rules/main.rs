@@ -13,6 +13,7 @@ mod readouts;
 mod reference;
 mod rewritten;
 mod run;
+mod special;
 mod wide;
 
 use builder::Case;
