@@ -31,8 +31,7 @@ const CLOSE: f64 = 1e-4;
 const FLOOR: f64 = 2e-6;
 
 /// Files that cannot be trained yet or never, and what the refusal says. The list is to shrink.
-const REFUSED: &[(&str, &str)] = &[
-];
+const REFUSED: &[(&str, &str)] = &[];
 
 /// Files whose parameters are others than the source's.
 const OTHER: &[(&str, &str)] = &[

@@ -49,7 +49,12 @@ impl<'a> BackwardContext<'a> {
 
     /// Output 0.
     pub fn y(&self) -> Var {
-        self.forward[self.node.outputs[0].0].clone().expect("emitted before the sweep")
+        self.output(0)
+    }
+
+    /// Output `slot`.
+    pub fn output(&self, slot: usize) -> Var {
+        self.forward[self.node.outputs[slot].0].clone().expect("emitted before the sweep")
     }
 
     /// Output 0, with 0 in the place of NaN where its gradient `gy` is 0: a `Where` behind it took the other side there, and a rule that is

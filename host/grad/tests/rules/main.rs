@@ -342,7 +342,7 @@ fn rewritten_operator_keeps_values() {
         let feeds = feeds(&rewritten.case(), &grad, BATCH, 5);
         let ours = Runner::tract(&grad, BATCH).run(&grad, &feeds, BATCH);
         let at = grad.outputs.iter().position(|spec| spec.name == "y").unwrap();
-        let Some(theirs) = run::original(&rewritten.model, &grad, &feeds, BATCH) else {
+        let Some(theirs) = run::original(&rewritten.original(), &grad, &feeds, BATCH) else {
             return;
         };
         Closeness::Backends.check(&to_f64(&ours[at]), &to_f64(&theirs), &rewritten.name);

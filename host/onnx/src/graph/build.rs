@@ -8,8 +8,8 @@ mod per_sample_ints;
 mod steps;
 
 use super::node::{Item, Outcome, Rewritten, Site};
-use super::{Graph, GraphError, GraphOptions, Origin, Tensor, TensorData, ValueId};
 use super::shape::norm::batch_of_weight;
+use super::{Graph, GraphError, GraphOptions, Origin, Tensor, TensorData, ValueId};
 use super::{batch::show, fold, integers, parameter, quantized, refused, rules};
 use crate::pb::{GraphProto, ModelProto, NodeProto};
 use crate::{attr_tensor, decode_tensor, find_attr, node_name};

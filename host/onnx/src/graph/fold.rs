@@ -102,7 +102,7 @@ fn function(site: &Site<'_>, known: &[Known<'_>]) -> Option<(Function, DType)> {
     if let Some(f) = truth {
         return Some((f, DType::Bool));
     }
-    if let ("Cast", [x]) = (site.op(), known) {
+    if let ("Cast", [_]) = (site.op(), known) {
         let to = DType::from_onnx(i32::try_from(attr_int(site.attributes(), "to", 0)).ok()?).ok()?;
         return match to {
             DType::Bool => Some((|x| f64::from(x[0] != 0.0), to)),

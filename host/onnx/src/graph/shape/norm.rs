@@ -128,6 +128,28 @@ pub(in super::super) fn layer(site: &Site<'_>) -> Ruled {
     Ok(Outcome::Node(vec![Shaped::of(x)]))
 }
 
+/// `RMSNormalization` over the last axes: `X / √(mean of X² + ε) · scale`, written out.
+pub(in super::super) fn root_mean_square(site: &Site<'_>) -> Ruled {
+    let x = site.float(0)?;
+    let first = site.axis(attr_int(site.attributes(), "axis", -1), x.shape.len())?;
+    let axes: Vec<i64> = (first..x.shape.len()).map(|axis| axis as i64).collect();
+    over(site, x, &axes)?;
+    let inputs = &site.node.input;
+    let mut out = Rewrite::of(site);
+    let epsilon = out.floats(&[], vec![attr_float(site.attributes(), "epsilon", 1e-5)]);
+    let square = out.node("Mul", &[&inputs[0], &inputs[0]], vec![]);
+    let mean = if site.opset < 18 {
+        out.node("ReduceMean", &[&square], vec![make_attr_ints("axes", &axes)])
+    } else {
+        let axes = out.fixed(axes);
+        out.node("ReduceMean", &[&square, &axes], vec![])
+    };
+    let sum = out.node("Add", &[&mean, &epsilon], vec![]);
+    let root = out.node("Sqrt", &[&sum], vec![]);
+    let unit = out.node("Div", &[&inputs[0], &root], vec![]);
+    Ok(out.end("Mul", &[&unit, &inputs[1]], vec![]))
+}
+
 /// `LpNormalization` along one axis.
 pub(in super::super) fn lp(site: &Site<'_>) -> Ruled {
     let x = site.float(0)?;
