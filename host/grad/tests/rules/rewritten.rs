@@ -102,6 +102,11 @@ impl Sketch {
         self
     }
 
+    fn tensor(mut self, name: &str, shape: &[usize], data: &[i64]) -> Self {
+        self.graph.initializer.push(make_tensor_i64(name, shape, data));
+        self
+    }
+
     fn ints(mut self, name: &str, data: &[i64]) -> Self {
         self.graph.initializer.push(make_tensor_i64(name, &[data.len()], data));
         self

@@ -10,6 +10,7 @@ pub fn models() -> Vec<Rewritten> {
     models.extend(rotary());
     models.extend(functions());
     models.extend(losses());
+    models.extend(scatters());
     models.push(standardised(&[1, 3, 4]));
     models.push(standardised(&[3, 2, 2]));
     models.push(standardised(&[6, 2]));
@@ -64,7 +65,9 @@ fn rotary() -> Vec<Rewritten> {
             .activation("x", shape)
             .weight("cosine", &[5, width])
             .weight("sine", &[5, width])
-            .ids("place", &[3]);
+            .ids("id", &[3])
+            .ints("zero", &[0])
+            .node("Max", &["id", "zero"], "place", vec![]);
         of(23, sketch.node("RotaryEmbedding", &["x", "cosine", "sine", "place"], "y", attributes).end(name))
     };
     let own = Sketch::new(21)
@@ -125,6 +128,67 @@ fn losses() -> Vec<Rewritten> {
             .node("ReduceMax", &["log"], "top", vec![make_attr_ints("axes", &[1]), make_attr_int("keepdims", 0)])
             .node("Add", &["loss", "top"], "y", vec![])
             .end("SoftmaxCrossEntropyLoss: and logarithms"),
+    ]
+}
+
+/// Assignments to parts, as PyTorch's exporters write them.
+fn scatters() -> Vec<Rewritten> {
+    let swap = || vec![make_attr_ints("perm", &[1, 0, 2])];
+    let along = |axis| make_attr_int("axis", axis);
+    let adding = || make_attr_string("reduction", "add");
+    let places = |name: &str, places: &[i64], attributes: Vec<AttributeProto>| {
+        Sketch::new(17)
+            .activation("a", &[4, 3])
+            .activation("u", &[places.len(), 3])
+            .tensor("places", &[places.len(), 1], places)
+            .node("Transpose", &["a"], "data", swap())
+            .node("Transpose", &["u"], "updates", swap())
+            .node("ScatterND", &["data", "places", "updates"], "written", attributes)
+            .node("Transpose", &["written"], "y", swap())
+            .end(name)
+    };
+    // x[:, 2] = u
+    let rows = Sketch::new(17)
+        .activation("a", &[4, 3])
+        .activation("u", &[3])
+        .ints("first", &[0])
+        .ints("one", &[1])
+        .ints("column", &[-1, 1])
+        .ints("second", &[2])
+        .tensor("zero", &[], &[0])
+        .tensor("step", &[], &[1])
+        .node("Shape", &["a"], "shape", vec![])
+        .node("Gather", &["shape", "zero"], "count", vec![])
+        .node("Gather", &["shape", "first"], "counted", vec![])
+        .node("Range", &["zero", "count", "step"], "numbers", vec![])
+        .node("Reshape", &["numbers", "column"], "sample", vec![])
+        .node("Concat", &["counted", "one"], "target", vec![along(0)])
+        .node("Expand", &["second", "target"], "place", vec![])
+        .node("Concat", &["sample", "place"], "places", vec![along(1)])
+        .node("ScatterND", &["a", "places", "u"], "y", vec![]);
+    // x.select_scatter(u, 1, -2)
+    let selected = Sketch::new(17)
+        .activation("a", &[4, 3])
+        .activation("u", &[1, 3])
+        .ints("place", &[-2])
+        .node("Shape", &["u"], "shape", vec![])
+        .node("Expand", &["place", "shape"], "places", vec![])
+        .node("ScatterElements", &["a", "places", "u"], "y", vec![along(1)]);
+    let by_data = |name: &str, count: usize, attributes: Vec<AttributeProto>| {
+        Sketch::new(17)
+            .activation("a", &[4, 3])
+            .activation("u", &[count, 3])
+            .ids("places", &[count, 3])
+            .node("ScatterElements", &["a", "places", "u"], "y", attributes)
+            .end(name)
+    };
+    vec![
+        places("ScatterND: rows of a transposed batch", &[2, 0], vec![]),
+        places("ScatterND: rows added, one twice", &[2, 0, 2], vec![adding()]),
+        rows.end("ScatterND: a row of each sample"),
+        selected.end("ScatterElements: a constant row"),
+        by_data("ScatterElements: one element of each column", 1, vec![along(1)]),
+        by_data("ScatterElements: added by data", 3, vec![along(1), adding()]),
     ]
 }
 
