@@ -57,8 +57,8 @@ impl<'a> BackwardContext<'a> {
         self.forward[self.node.outputs[slot].0].clone().expect("emitted before the sweep")
     }
 
-    /// Output 0, with 0 in the place of NaN where its gradient `gy` is 0: a `Where` behind it took the other side there, and a rule that is
-    /// linear in `gy` gives 0. As it is where no `Where` is.
+    /// Output 0, with 0 instead of each NaN whose gradient `gy` is 0, because a later `Where` took the other side. A rule that is linear in
+    /// `gy` then gives 0. Without such a `Where` it is output 0 itself.
     pub fn chosen_y(&mut self, gy: &Var) -> Var {
         let y = self.y();
         if !is_chosen_from(self.graph, self.node.outputs[0]) {

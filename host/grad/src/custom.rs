@@ -94,13 +94,13 @@ pub struct Exponentials {
 }
 
 impl Exponentials {
-    /// Of `x`; NaN where all are minus infinity, as PyTorch's softmax.
+    /// Of `x`. NaN if all are minus infinity, as PyTorch's softmax.
     pub fn new(em: &mut Emitter, x: &Var, axes: &[usize]) -> Self {
         let top = em.reduce_max(x, axes, true);
         Self::below(em, x, top, axes)
     }
 
-    /// Of `x` around 0 where the largest is infinite: 0 where all are minus infinity, as PyTorch's `logsumexp`.
+    /// Of `x`, around 0 if the largest is infinite, as PyTorch's `logsumexp`: all 0 if all are minus infinity.
     pub fn bounded(em: &mut Emitter, x: &Var, axes: &[usize]) -> Self {
         let top = em.reduce_max(x, axes, true);
         let [zero, infinite] = [0.0, f64::INFINITY].map(|value| em.scalar(x.dtype, value));

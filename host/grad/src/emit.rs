@@ -254,7 +254,7 @@ impl Emitter {
         self.node(op, &[a, b], vec![], DType::Bool, shape, batch)
     }
 
-    /// −1, 0 or 1; 0 for NaN, as PyTorch has it.
+    /// −1, 0 or 1. The sign of NaN is 0, as PyTorch has it.
     pub fn sign(&mut self, x: &Var) -> Var {
         let [minus, zero, one] = [-1.0, 0.0, 1.0].map(|value| self.scalar(x.dtype, value));
         let positive = self.compare("Greater", x, &zero);

@@ -40,7 +40,7 @@ impl Exponential {
         let exp = self.exp(p.em, &x);
         let low = p.em.scale(&exp, self.gamma * self.alpha * self.beta);
         let high = p.em.scalar(x.dtype, self.gamma);
-        // Of NaN that of the line, so that it is finite where a `Where` left it out.
+        // Of NaN that of the line: finite, if a `Where` left it out.
         let zero = p.em.scalar(x.dtype, 0.0);
         let curved = p.em.compare("LessOrEqual", &x, &zero);
         let derivative = p.em.choose(&curved, &low, &high);

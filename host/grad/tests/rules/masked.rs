@@ -46,7 +46,7 @@ const GRADIENTS: [[[f64; 4]; 4]; 3] = [
     ],
 ];
 
-/// How the probabilities that are not numbers are replaced.
+/// A way to replace probabilities that are not numbers.
 #[derive(Clone, Copy, PartialEq)]
 enum Guard {
     IsNaN,
@@ -54,16 +54,16 @@ enum Guard {
     EqualToItself,
     /// By the mask: a query that sees a key keeps its row.
     BySight,
-    /// `IsNaN`, behind another order of the axes.
+    /// `IsNaN`, after another order of the axes.
     Transposed,
-    /// `IsNaN`, behind another shape and a cast.
+    /// `IsNaN`, after another shape and a cast.
     Reshaped,
 }
 
 const GUARDS: [Guard; 6] =
     [Guard::IsNaN, Guard::NotIsNaN, Guard::EqualToItself, Guard::BySight, Guard::Transposed, Guard::Reshaped];
 
-/// Where a query sees a key: `[1, 3, 3]`.
+/// True for each key that a query sees: `[1, 3, 3]`.
 fn seen(b: &mut GraphBuilder) -> ValueId {
     let kept = b.input(&[3]);
     let zero = b.floats(&[], &[0.0]);
@@ -184,7 +184,7 @@ fn readouts_are_those_of_pytorch() {
     }
 }
 
-// What a reader multiplies is finite, and 0 for a sample of padding alone.
+// The factors that a reader multiplies are finite.
 #[test]
 fn factors_are_finite() {
     let mut case = attention(Guard::IsNaN, false);
@@ -199,7 +199,7 @@ fn factors_are_finite() {
 
 // A row of logarithms that a guard replaced has the gradient 0, and other rows theirs.
 #[test]
-fn replaced_row_of_logarithms_has_no_gradient() {
+fn replaced_row_has_no_gradient() {
     let mut b = GraphBuilder::new(17);
     let (x, w) = (b.input(&[2, 3]), b.param(&[2, 3]));
     let scores = b.node("Add", &[x, w], vec![], &[1, 2, 3]);

@@ -17,7 +17,7 @@ use damper_testing::Random;
 pub struct Rewritten {
     /// What is special about it.
     pub name: String,
-    /// As an exporter writes it; for this test in an operator set that may be older.
+    /// As an exporter writes it, in an operator set that may be older.
     pub model: ModelProto,
     /// The operator set that has its operators.
     pub opset: i64,

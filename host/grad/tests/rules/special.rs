@@ -16,7 +16,7 @@ struct Line {
     attributes: Vec<AttributeProto>,
     inputs: Vec<Vec<f32>>,
     gradients: Vec<Vec<f32>>,
-    /// Where the output's gradient is 0, because a `Where` takes the other side.
+    /// The gradients for an output's gradient of 0, because a `Where` takes the other side.
     left_out: Vec<Vec<f32>>,
 }
 
@@ -41,7 +41,7 @@ impl Line {
         }
     }
 
-    /// The graph of the sum of the outputs where `taken`, an input, is above 0; of a softmax, of its first.
+    /// The graph of the sum of the outputs if `taken`, an input, is above 0. Of a softmax it is the first.
     fn case(&self) -> Case {
         let mut b = GraphBuilder::new(20);
         let taken = b.input(&[1]);
@@ -85,7 +85,7 @@ impl Line {
         case
     }
 
-    /// What differs from PyTorch: where that is finite, a gradient is; and the same, unless an input is NaN.
+    /// The differences from PyTorch. A gradient is finite if PyTorch's is, and equal to it unless an input is NaN.
     fn differences(&self) -> Vec<String> {
         let grad = emit(&self.case());
         let mut runners = [
@@ -127,7 +127,7 @@ impl Line {
 }
 
 #[test]
-fn gradients_are_finite_where_those_of_pytorch_are() {
+fn gradients_are_as_finite_as_pytorchs() {
     let lines: Vec<Line> = include_str!("special/vectors.tsv").lines().map(Line::read).collect();
     let found: Vec<String> = lines.iter().flat_map(Line::differences).collect();
     assert!(found.is_empty(), "{} {found:#?}", found.len());
@@ -135,7 +135,7 @@ fn gradients_are_finite_where_those_of_pytorch_are() {
 
 // ln(0 + 0 + 0).
 #[test]
-fn log_sum_exp_of_minus_infinities_is_minus_infinity() {
+fn log_sum_exp_of_nothing_is_infinite() {
     let none = vec![f32::NEG_INFINITY; 3];
     let line = Line {
         op: "ReduceLogSumExp".into(),

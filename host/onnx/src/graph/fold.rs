@@ -142,7 +142,7 @@ fn function(site: &Site<'_>, known: &[Known<'_>]) -> Option<(Function, DType)> {
     (dtype.is_float() && alike).then_some((f, dtype))
 }
 
-/// `x` toward zero. What no integer is, such as the logarithm of 0 that a `Where` leaves out behind it, is the lowest, as x86 has it.
+/// `x` toward zero. Anything else, such as the logarithm of 0 that a later `Where` leaves out, is the lowest integer, as x86 has it.
 fn whole(x: f64, lowest: f64) -> f64 {
     if (lowest..-lowest).contains(&x) { x.trunc() } else { lowest }
 }

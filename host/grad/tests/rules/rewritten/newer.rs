@@ -37,7 +37,7 @@ fn attentions() -> Vec<Rewritten> {
         .activation("v", &[3, 6])
         .activation("m", &[1, 3, 3])
         .node("Attention", &["q", "k", "v", "m"], "y", [heads(4, 2), vec![make_attr_float("scale", 0.5)]].concat());
-    // Seen where an activation is above 0: some queries see no key.
+    // An activation decides what is seen: some queries see no key.
     let masked = Sketch::new(21)
         .activation("q", &[2, 3, 2])
         .activation("k", &[2, 3, 2])
@@ -108,7 +108,7 @@ fn functions() -> Vec<Rewritten> {
     ]
 }
 
-/// Losses of each label, weighted; labels of −1 do not count.
+/// Losses of each label, weighted. Labels of −1 do not count.
 fn losses() -> Vec<Rewritten> {
     let none = || vec![make_attr_string("reduction", "none"), make_attr_int("ignore_index", -1)];
     let entropy = Sketch::new(17).activation("a", &[5]).ids("labels", &[]).weight("w", &[5]);

@@ -1,7 +1,7 @@
 """Writes vectors.tsv: gradients by PyTorch's autograd, in float32, at zeros, infinities, NaN, huge and tiny numbers.
 
-A line has an operator of ONNX, its attributes, the inputs of one sample, each a list, and the gradient of each input where
-that of the outputs is 1, and where it is 0. Run it with PyTorch 2.15.
+A line has an operator of ONNX, its attributes and the inputs of one sample, each a list. The gradient of each input follows, for a
+gradient of 1 of the outputs and for 0. Run it with PyTorch 2.15.
 """
 
 import pathlib

@@ -67,47 +67,46 @@ impl Builder<'_> {
             return Ok(true);
         }
         let name = node_name(node, index);
-        match (node.op_type.as_str(), &inputs[..]) {
+        if self.follow(&name, node, &inputs)? {
+            return Ok(true);
+        }
+        for (slot, input) in inputs.into_iter().enumerate() {
+            if let Input::Rows(rows) = input {
+                self.expand_rows(&name, node, slot, rows)?;
+            }
+        }
+        Ok(false)
+    }
+
+    /// Adds a node that counts rows, or that looks up or writes within each sample.
+    fn follow(&mut self, name: &str, node: &NodeProto, inputs: &[Input]) -> Result<bool, GraphError> {
+        let output = node.output.first().map_or("", String::as_str);
+        match (node.op_type.as_str(), inputs) {
             ("Shape", [Input::Rows(rows)]) if node.attribute.iter().all(|a| a.name == "start" && a.i == 0) => {
                 let extent = |(axis, &d): (usize, &usize)| {
                     if axis == rows.axis { Affine::per_sample(1) } else { Affine::fixed(d as i64) }
                 };
                 let entries: Vec<Affine> = rows.shape.iter().enumerate().map(extent).collect();
                 let ints = Ints { dtype: DType::I64, shape: vec![entries.len()], entries };
-                self.items.insert(output.clone(), Item::Ints(ints));
+                self.items.insert(output.to_string(), Item::Ints(ints));
                 return Ok(true);
             }
             ("GatherND", [Input::Value(data), index]) if attr_int(&node.attribute, "batch_dims", 0) == 0 => {
-                let rows = match index {
-                    Input::Rows(rows) => Some(rows.clone()),
-                    Input::Ints(ints) => self.only_sample(ints),
-                    Input::Value(_) | Input::Absent => None,
-                };
-                if let Some(plan) = rows.and_then(|rows| self.tuples(*data, &rows)) {
-                    return self.look_up(&name, node, *data, plan).map(|()| true);
+                if let Some(plan) = self.tuples(*data, index) {
+                    return self.look_up(name, node, *data, plan).map(|()| true);
                 }
             }
             ("ScatterND", [Input::Value(data), index, Input::Value(updates)]) => {
-                let rows = match index {
-                    Input::Rows(rows) => Some(rows.clone()),
-                    Input::Ints(ints) => self.only_sample(ints),
-                    Input::Value(_) | Input::Absent => None,
-                };
-                if let Some(plan) = rows.and_then(|rows| self.tuples(*data, &rows)) {
-                    return self.write_over(&name, node, (*data, *updates), plan).map(|()| true);
+                if let Some(plan) = self.tuples(*data, index) {
+                    return self.write_over(name, node, (*data, *updates), plan).map(|()| true);
                 }
             }
             ("Gather", [Input::Value(data), Input::Rows(rows)]) if attr_int(&node.attribute, "axis", 0) == 0 => {
                 if let Some(plan) = self.flat(*data, rows) {
-                    return self.look_up(&name, node, *data, plan).map(|()| true);
+                    return self.look_up(name, node, *data, plan).map(|()| true);
                 }
             }
             _ => {}
-        }
-        for (slot, input) in inputs.into_iter().enumerate() {
-            if let Input::Rows(rows) = input {
-                self.expand_rows(&name, node, slot, rows)?;
-            }
         }
         Ok(false)
     }
@@ -153,7 +152,12 @@ impl Builder<'_> {
     }
 
     /// `GatherND` and `ScatterND`: tuples of the sample's number and a position on each of the next axes.
-    fn tuples(&self, data: ValueId, rows: &Rows) -> Option<Plan> {
+    fn tuples(&self, data: ValueId, index: &Input) -> Option<Plan> {
+        let rows = match index {
+            Input::Rows(rows) => rows.clone(),
+            Input::Ints(ints) => self.only_sample(ints)?,
+            Input::Value(_) | Input::Absent => return None,
+        };
         let value = &self.values[data.0];
         let (&width, shape) = rows.shape.split_last()?;
         if value.batch != Some(BatchAxis::plain(0))

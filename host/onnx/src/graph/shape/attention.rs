@@ -106,7 +106,7 @@ fn refuse_caches(site: &Site<'_>) -> Result<(), GraphError> {
     Ok(())
 }
 
-/// The softmax of `scores` where the mask and the order of positions let a query see a key.
+/// The softmax of `scores` over the keys that the mask and the order of positions let a query see.
 fn probabilities(
     site: &Site<'_>,
     out: &mut Rewrite<'_>,
@@ -167,7 +167,7 @@ pub(in super::super) fn rotary(site: &Site<'_>) -> Ruled {
     let half = (turned / 2) as i64;
     let mut out = Rewrite::of(site);
     let names = &site.node.input;
-    // Heads behind positions where they are joined with the features.
+    // Joined heads come after the positions.
     let (mut data, place, whole) = match x.shape.len() {
         4 => (names[0].clone(), 1, None),
         _ => {

@@ -32,8 +32,8 @@ pub(in super::super) fn group(site: &Site<'_>) -> Ruled {
     Ok(Outcome::Node(vec![Shaped::of(x)]))
 }
 
-/// `BatchNormalization` in training mode of what holds no samples: its statistics are those of the data alone, as where a convolution
-/// standardises its weights. Written as `InstanceNormalization` of one instance. `None` for any other.
+/// `BatchNormalization` in training mode of what holds no samples: its statistics are those of the data alone. Convolutions
+/// standardise their weights so. Written as `InstanceNormalization` of one instance. `None` for any other.
 pub(in super::super) fn batch_of_weight(site: &Site<'_>) -> Option<Ruled> {
     let x = site.float(0).ok().filter(|x| x.batch.is_none() && x.shape.len() >= 2)?;
     let is_trained = site.op() == "BatchNormalization" && attr_int(site.attributes(), "training_mode", 0) != 0;

@@ -60,7 +60,7 @@ pub(in super::super) fn scatter_nd(site: &Site<'_>) -> Ruled {
 
 /// Rows along one axis of `[lead.., extent, rest..]` that others are written into.
 pub(in super::super) struct Written {
-    /// Where they come from, and the place of the batch once it has this form.
+    /// The source, and the batch axis in this form.
     pub data: (Source, Option<BatchAxis>),
     pub updates: (Source, Option<BatchAxis>),
     pub axis: usize,
@@ -71,7 +71,7 @@ pub(in super::super) struct Written {
 }
 
 impl Written {
-    /// Row `k` of the updates in the place of, or added to, row `rows[k]`. The last step gives `output`.
+    /// Row `k` of the updates instead of, or added to, row `rows[k]`. The last step gives `output`.
     pub fn steps(self, site: &Site<'_>, rows: &[usize], output: Shaped) -> Result<Vec<Step>, GraphError> {
         let adds = match site.attr_string("reduction", "none") {
             "none" => false,
@@ -104,7 +104,7 @@ impl Written {
         let along = || vec![make_attr_int("axis", self.axis as i64)];
         let whole = shaped(self.extent, batch);
         let last = if adds {
-            // A row of zeros behind the others.
+            // A row of zeros after the others.
             let rank = whole.shape.len();
             let mut pads = vec![0; 2 * rank];
             pads[rank + self.axis] = 1;
@@ -150,8 +150,8 @@ fn rounds(rows: &[usize], extent: usize) -> Vec<Vec<Option<usize>>> {
     rounds
 }
 
-/// `ScatterElements` within samples: an index for each update, which may be data. Of updates with one index and no sum it takes the sum,
-/// where ONNX leaves open which it is.
+/// `ScatterElements` within samples: an index for each update, which may be data. Of several updates with one index it takes the sum.
+/// Without a reduction ONNX does not define their result.
 pub(in super::super) fn scatter_elements(site: &Site<'_>) -> Ruled {
     let (x, indices, updates) = (site.data(0)?, site.data(1)?, site.data(2)?);
     let (shape, rank) = (&x.shaped.shape, x.shaped.shape.len());
