@@ -167,6 +167,9 @@ fn of_positive(net: &mut Net, op: &str) -> Option<()> {
 
 /// Functions of angles and their inverses, within (−0.8, 0.8) or, of `Acosh`, (1.2, 2.8).
 fn of_bounded(net: &mut Net, op: &str) -> Option<()> {
+    if !net.draw.one_in(10) {
+        return None;
+    }
     let x = net.any(|_| true)?;
     let (scale, shift) = (net.constant(&[], &[0.8]), net.constant(&[], &[2.0]));
     let unit = net.node("Tanh", &[&x.name], vec![]);
