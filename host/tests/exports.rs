@@ -31,10 +31,7 @@ const CLOSE: f64 = 1e-4;
 const FLOOR: f64 = 2e-6;
 
 /// Files that cannot be trained yet or never, and what the refusal says. The list is to shrink.
-const REFUSED: &[(&str, &str)] = &[
-    ("t5-encoder.opset17.torchscript.onnx", "its indices are computed from parameters"),
-    ("timm-resnetv2.opset17.torchscript.onnx", "(BatchNormalization)"),
-];
+const REFUSED: &[(&str, &str)] = &[];
 
 /// Files whose parameters are others than the source's.
 const OTHER: &[(&str, &str)] = &[

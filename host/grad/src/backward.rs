@@ -49,7 +49,26 @@ impl<'a> BackwardContext<'a> {
 
     /// Output 0.
     pub fn y(&self) -> Var {
-        self.forward[self.node.outputs[0].0].clone().expect("emitted before the sweep")
+        self.output(0)
+    }
+
+    /// Output `slot`.
+    pub fn output(&self, slot: usize) -> Var {
+        self.forward[self.node.outputs[slot].0].clone().expect("emitted before the sweep")
+    }
+
+    /// Output 0, with 0 instead of each NaN whose gradient `gy` is 0, because a later `Where` took the other side. A rule that is linear in
+    /// `gy` then gives 0. Without such a `Where` it is output 0 itself.
+    pub fn chosen_y(&mut self, gy: &Var) -> Var {
+        let y = self.y();
+        if !is_chosen_from(self.graph, self.node.outputs[0]) {
+            return y;
+        }
+        let zero = self.em.scalar(y.dtype, 0.0);
+        let is_nan = self.em.probe("IsNaN", &y);
+        let is_left = self.em.compare("Equal", gy, &zero);
+        let is_left = self.em.compare("And", &is_nan, &is_left);
+        self.em.choose(&is_left, &zero, &y)
     }
 
     /// Returns true if the gradient of input `i` leads to a trained parameter.
@@ -178,6 +197,25 @@ impl<'a> BackwardContext<'a> {
     fn y_value(&self) -> &Value {
         &self.graph.values[self.node.outputs[0].0]
     }
+}
+
+/// Operators between a value and a `Where` that keep a gradient of 0.
+const BEFORE_CHOICE: &[&str] =
+    &["Add", "Cast", "Concat", "Expand", "Identity", "Mul", "Neg", "Reshape", "Slice", "Sub", "Transpose"];
+
+/// Returns true if a `Where` chooses among the entries of `value`, as a guard against those that are not numbers does.
+fn is_chosen_from(graph: &Graph, value: ValueId) -> bool {
+    let mut found = vec![value];
+    for node in &graph.nodes {
+        let reads = node.inputs.iter().flatten().any(|id| found.contains(id));
+        if reads && node.op == "Where" && node.inputs[1..].iter().flatten().any(|id| found.contains(id)) {
+            return true;
+        }
+        if reads && BEFORE_CHOICE.contains(&&*node.op) {
+            found.extend(&node.outputs);
+        }
+    }
+    false
 }
 
 /// `x` with the batch on axis 0: as it is where it lies there; merged with the axis before; or the same for every sample.

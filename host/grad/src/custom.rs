@@ -94,9 +94,23 @@ pub struct Exponentials {
 }
 
 impl Exponentials {
-    /// Of `x`.
+    /// Of `x`. NaN if all are minus infinity, as PyTorch's softmax.
     pub fn new(em: &mut Emitter, x: &Var, axes: &[usize]) -> Self {
         let top = em.reduce_max(x, axes, true);
+        Self::below(em, x, top, axes)
+    }
+
+    /// Of `x`, around 0 if the largest is infinite, as PyTorch's `logsumexp`: all 0 if all are minus infinity.
+    pub fn bounded(em: &mut Emitter, x: &Var, axes: &[usize]) -> Self {
+        let top = em.reduce_max(x, axes, true);
+        let [zero, infinite] = [0.0, f64::INFINITY].map(|value| em.scalar(x.dtype, value));
+        let magnitude = em.unary("Abs", &top);
+        let finite = em.compare("Less", &magnitude, &infinite);
+        let top = em.choose(&finite, &top, &zero);
+        Self::below(em, x, top, axes)
+    }
+
+    fn below(em: &mut Emitter, x: &Var, top: Var, axes: &[usize]) -> Self {
         let shifted = em.sub(x, &top);
         let value = em.unary("Exp", &shifted);
         let sum = em.reduce_sum(&value, axes, true);

@@ -267,7 +267,9 @@ fn emit_forward(em: &mut Emitter, graph: &Graph, point: Point<'_>) -> Vec<Option
     }
     for node in graph.nodes.iter().rev() {
         if node.outputs.iter().any(|o| needed[o.0]) {
-            for id in node.inputs.iter().flatten() {
+            // The gradient of the largest elements needs their places.
+            let places = if node.op == "TopK" { &node.outputs[..] } else { &[] };
+            for id in node.inputs.iter().flatten().chain(places) {
                 needed[id.0] = true;
             }
         }

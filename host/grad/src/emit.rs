@@ -254,6 +254,20 @@ impl Emitter {
         self.node(op, &[a, b], vec![], DType::Bool, shape, batch)
     }
 
+    /// −1, 0 or 1. The sign of NaN is 0, as PyTorch has it.
+    pub fn sign(&mut self, x: &Var) -> Var {
+        let [minus, zero, one] = [-1.0, 0.0, 1.0].map(|value| self.scalar(x.dtype, value));
+        let positive = self.compare("Greater", x, &zero);
+        let negative = self.compare("Less", x, &zero);
+        let below = self.choose(&negative, &minus, &zero);
+        self.choose(&positive, &one, &below)
+    }
+
+    /// `IsNaN`, `IsInf` or `Not`.
+    pub fn probe(&mut self, op: &str, x: &Var) -> Var {
+        self.node(op, &[x], vec![], DType::Bool, x.shape.clone(), x.batch)
+    }
+
     /// `condition ? a : b`, broadcasting.
     pub fn choose(&mut self, condition: &Var, a: &Var, b: &Var) -> Var {
         let (shape, batch) = broadcast(a, b);

@@ -11,7 +11,7 @@ use super::lookup::{checked, found, numbers};
 use super::rules::{
     celu, cum_sum, elu, gelu, hard_sigmoid, hard_swish, lp_normalization, mean_variance_normalization, mish, p_relu,
     pad, pow, reduce_l1, reduce_l2, reduce_log_sum, reduce_log_sum_exp, reduce_prod, reduce_sum_square, resize, selu,
-    softplus, softsign, thresholded_relu, trilu,
+    softplus, softsign, tan, thresholded_relu, trilu,
 };
 use damper_onnx::graph::{BatchAxis, Graph, Node, Tensor, TensorData, Value};
 use damper_onnx::{attr_float, attr_int, attr_ints, attr_string, make_attr_int};
@@ -189,7 +189,9 @@ fn activation(em: &mut Emitter, node: &Node, x: &Var, inputs: &[Option<Var>]) ->
     let float = |name: &str, default| f64::from(attr_float(&node.attributes, name, default));
     Some(match node.op.as_str() {
         "Celu" => celu::celu(float("alpha", 1.0)).forward(em, x),
-        "Cos" | "Sin" => em.alone(&node.op, x),
+        "Acos" | "Acosh" | "Asin" | "Asinh" | "Atan" | "Atanh" | "Cos" | "Cosh" | "Sin" | "Sinh" => {
+            em.alone(&node.op, x)
+        }
         "Elu" => elu::Exponential::elu(float("alpha", 1.0)).forward(em, x),
         "Gelu" => gelu::forward(em, x, attr_string(&node.attributes, "approximate", "none") == "tanh"),
         "HardSigmoid" => hard_sigmoid::forward(em, x, float("alpha", 0.2), float("beta", 0.5)),
@@ -199,6 +201,7 @@ fn activation(em: &mut Emitter, node: &Node, x: &Var, inputs: &[Option<Var>]) ->
         "Selu" => selu::selu(float("alpha", selu::ALPHA), float("gamma", selu::GAMMA)).forward(em, x),
         "Softplus" => softplus::forward(em, x),
         "Softsign" => softsign::forward(em, x),
+        "Tan" => tan::forward(em, x),
         "ThresholdedRelu" => thresholded_relu::gate(em, x, x, float("alpha", 1.0)),
         _ => return None,
     })

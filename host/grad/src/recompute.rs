@@ -5,7 +5,7 @@
 //! that it follows from are written again. The last segment is not: the sweep begins with it.
 //!
 //! A runtime merges equal nodes, and runs a node when it likes. So a segment that is written again reads what is kept as
-//! `Where(g < g, x, x)`, with `g` out of the sweep: the bits of `x`, and not before `g` is there.
+//! `Where(g < g, x, x)`, or `Or(g < g, x)` of truth values, with `g` out of the sweep: the bits of `x`, and not before `g` is there.
 //!
 //! # Work
 //!
@@ -214,7 +214,12 @@ impl Pass {
         kept.sort_unstable();
         kept.dedup();
         let after: Vec<_> = kept.into_iter().map(renamed).collect();
-        in_front.extend(after.iter().map(|(name, after)| node("Where", &[&never, name, name], after)));
+        let is_truth = |name: &str| known.get(name).is_some_and(|var| var.dtype == DType::Bool);
+        // onnxruntime has no `Where` of truth values.
+        in_front.extend(after.iter().map(|(name, after)| match is_truth(name) {
+            true => node("Or", &[&never, name], after),
+            false => node("Where", &[&never, name, name], after),
+        }));
         names.extend(after);
         for mut node in written {
             rename(&mut node, &names);

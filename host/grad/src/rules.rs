@@ -5,7 +5,13 @@
 //! finite differences, on each backend, and for independence of the samples.
 
 mod abs;
+mod acos;
+mod acosh;
 mod add;
+mod asin;
+mod asinh;
+mod atan;
+mod atanh;
 mod average_pool;
 mod cast;
 pub mod celu;
@@ -14,6 +20,7 @@ mod concat;
 mod conv;
 mod conv_transpose;
 mod cos;
+mod cosh;
 pub(super) mod cum_sum;
 mod div;
 pub mod elu;
@@ -66,6 +73,7 @@ mod rule;
 pub mod selu;
 mod sigmoid;
 mod sin;
+mod sinh;
 mod slice;
 mod softmax;
 pub mod softplus;
@@ -73,8 +81,10 @@ pub mod softsign;
 mod sqrt;
 mod sub;
 mod sum;
+pub mod tan;
 mod tanh;
 pub mod thresholded_relu;
+mod top_k;
 mod transpose;
 pub(super) mod trilu;
 mod where_;
@@ -85,7 +95,13 @@ use rule::GradRule;
 /// Every rule, by operator.
 pub const RULES: &[GradRule] = &[
     abs::RULE,
+    acos::RULE,
+    acosh::RULE,
     add::RULE,
+    asin::RULE,
+    asinh::RULE,
+    atan::RULE,
+    atanh::RULE,
     average_pool::RULE,
     cast::RULE,
     celu::RULE,
@@ -94,6 +110,7 @@ pub const RULES: &[GradRule] = &[
     conv::RULE,
     conv_transpose::RULE,
     cos::RULE,
+    cosh::RULE,
     cum_sum::RULE,
     div::RULE,
     elu::RULE,
@@ -145,6 +162,7 @@ pub const RULES: &[GradRule] = &[
     selu::RULE,
     sigmoid::RULE,
     sin::RULE,
+    sinh::RULE,
     slice::RULE,
     softmax::RULE,
     softplus::RULE,
@@ -152,8 +170,10 @@ pub const RULES: &[GradRule] = &[
     sqrt::RULE,
     sub::RULE,
     sum::RULE,
+    tan::RULE,
     tanh::RULE,
     thresholded_relu::RULE,
+    top_k::RULE,
     transpose::RULE,
     trilu::RULE,
     where_::RULE,
@@ -175,6 +195,9 @@ pub fn is_differentiated(op: &str) -> bool {
         "GRU" | "LSTM" | "RNN" => "MatMul",
         "GatherND" => "Gather",
         "LRN" => "AveragePool",
+        "Attention" | "RMSNormalization" | "RotaryEmbedding" | "Swish" => "Mul",
+        "NegativeLogLikelihoodLoss" | "SoftmaxCrossEntropyLoss" => "GatherElements",
+        "ScatterElements" | "ScatterND" | "Shrink" => "Where",
         "Split" => "Slice",
         "Tile" => "Expand",
         _ => op,

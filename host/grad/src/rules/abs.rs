@@ -8,7 +8,7 @@ pub const RULE: GradRule = GradRule { op: "Abs", backward };
 
 fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (x, gy) = (p.x(0), p.gy());
-    let sign = p.em.unary("Sign", &x);
+    let sign = p.em.sign(&x);
     let gx = p.em.mul(&gy, &sign);
     p.gx(0, gx);
     Ok(())

@@ -29,7 +29,8 @@ impl Exponential {
         let less = em.sub(&exp, &one);
         let low = em.scale(&less, self.gamma * self.alpha);
         let high = em.scale(x, self.gamma);
-        let positive = positive(em, x);
+        let zero = em.scalar(x.dtype, 0.0);
+        let positive = em.compare("Greater", x, &zero);
         em.choose(&positive, &high, &low)
     }
 
@@ -39,8 +40,10 @@ impl Exponential {
         let exp = self.exp(p.em, &x);
         let low = p.em.scale(&exp, self.gamma * self.alpha * self.beta);
         let high = p.em.scalar(x.dtype, self.gamma);
-        let positive = positive(p.em, &x);
-        let derivative = p.em.choose(&positive, &high, &low);
+        // Of NaN that of the line: finite, if a `Where` left it out.
+        let zero = p.em.scalar(x.dtype, 0.0);
+        let curved = p.em.compare("LessOrEqual", &x, &zero);
+        let derivative = p.em.choose(&curved, &low, &high);
         let gx = p.em.mul(&gy, &derivative);
         p.gx(0, gx);
     }
@@ -51,11 +54,6 @@ impl Exponential {
         let scaled = em.scale(&low, self.beta);
         em.unary("Exp", &scaled)
     }
-}
-
-fn positive(em: &mut Emitter, x: &Var) -> Var {
-    let zero = em.scalar(x.dtype, 0.0);
-    em.compare("Greater", x, &zero)
 }
 
 fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {

@@ -21,7 +21,10 @@ fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let extent = x.shape[axis];
     if index.batch.is_none() {
         let Some(indices) = p.constant_ints(1) else {
-            return Err(p.refuse("its indices are computed from parameters", "use constant indices, or data"));
+            return Err(p.refuse(
+                "its indices follow from no data and are not known before a run",
+                "use constant indices, or data",
+            ));
         };
         let indices: Vec<usize> = indices.iter().map(|&i| i as usize).collect();
         let axis = axis + p.shift();

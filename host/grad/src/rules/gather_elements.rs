@@ -4,20 +4,27 @@
 use super::rule::GradRule;
 use crate::backward::BackwardContext;
 use crate::derive_error::DeriveError;
+use crate::emit::Var;
 use crate::lookup::{checked, numbers, split_at_axis};
 
 pub const RULE: GradRule = GradRule { op: "GatherElements", backward };
 
 fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
-    let (x, index, gy) = (p.x(0), p.x(1), p.gy());
-    let axis = p.int("axis", 0) as usize;
+    let (index, axis) = (p.x(1), p.int("axis", 0) as usize);
+    backward_at(p, &index, axis);
+    Ok(())
+}
+
+/// Adds the gradient of input 0 that `index` looked up along `axis`.
+pub fn backward_at(p: &mut BackwardContext<'_>, index: &Var, axis: usize) {
+    let (x, gy) = (p.x(0), p.gy());
     let ([before, extent, after], [_, count, _]) = (split_at_axis(&x.shape, axis), split_at_axis(&index.shape, axis));
     // Both as [N, before, 1, count, after], or without N.
     let rows = [before, 1, count, after];
     let grad = p.em.per_sample(&gy, &rows);
     let index = match index.batch {
-        Some(_) => p.em.per_sample(&index, &rows),
-        None => p.em.reshape(&index, &rows, None),
+        Some(_) => p.em.per_sample(index, &rows),
+        None => p.em.reshape(index, &rows, None),
     };
     let index = checked(p.em, &index, extent).index;
     let numbers = numbers(p.em, &[extent, 1, 1]);
@@ -28,5 +35,4 @@ fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (shape, batch) = p.layout(0);
     let gx = p.em.as_batched(&sums, &shape, batch);
     p.gx(0, gx);
-    Ok(())
 }

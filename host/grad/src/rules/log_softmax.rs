@@ -1,4 +1,4 @@
-//! `LogSoftmax` along one axis: `dX = dY − exp(Y) · Σ dY`.
+//! `LogSoftmax` along one axis: `dX = dY − exp(Y) · Σ dY`. A row that a guard replaced is as in `Softmax`.
 
 use super::rule::GradRule;
 use crate::backward::BackwardContext;
@@ -7,9 +7,10 @@ use crate::derive_error::DeriveError;
 pub const RULE: GradRule = GradRule { op: "LogSoftmax", backward };
 
 fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
-    let (y, gy) = (p.y(), p.gy());
+    let gy = p.gy();
+    let y = p.chosen_y(&gy);
     let axis = p.int("axis", -1);
-    let axis = if axis < 0 { axis + y.rank() as i64 } else { axis } as usize + p.shift();
+    let axis = if axis < 0 { axis + p.y().rank() as i64 } else { axis } as usize + p.shift();
     let probability = p.em.unary("Exp", &y);
     let sum = p.em.reduce_sum(&gy, &[axis], true);
     let part = p.em.mul(&probability, &sum);

@@ -27,7 +27,7 @@ fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let norm = norm(p.em, &x, axis, order);
     let product = p.em.mul(&gy, &y);
     let along = p.em.reduce_sum(&product, &[axis + p.shift()], true);
-    let direction = if order == 1 { p.em.unary("Sign", &x) } else { y };
+    let direction = if order == 1 { p.em.sign(&x) } else { y };
     let part = p.em.mul(&direction, &along);
     let rest = p.em.sub(&gy, &part);
     let gx = over_norm(p.em, &rest, &norm);

@@ -34,13 +34,25 @@ fn gate(em: &mut Emitter, x: &Var) -> Var {
     em.div(&numerator, &denominator)
 }
 
+/// `σ(X)`, without the rounding errors of runtimes' own far below 0, which are multiplied by `X`.
+fn sigmoid(em: &mut Emitter, x: &Var) -> Var {
+    let [zero, one] = [0.0, 1.0].map(|v| em.scalar(x.dtype, v));
+    let magnitude = em.unary("Abs", x);
+    let minus = em.unary("Neg", &magnitude);
+    let u = em.unary("Exp", &minus);
+    let whole = em.add(&u, &one);
+    let positive = em.compare("Greater", x, &zero);
+    let share = em.choose(&positive, &one, &u);
+    em.div(&share, &whole)
+}
+
 fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (x, gy) = (p.x(0), p.gy());
     let gate = gate(p.em, &x);
     let one = p.em.scalar(x.dtype, 1.0);
     let square = p.em.mul(&gate, &gate);
     let rest = p.em.sub(&one, &square);
-    let sigmoid = p.em.unary("Sigmoid", &x);
+    let sigmoid = sigmoid(p.em, &x);
     let derivative = p.em.mul(&rest, &sigmoid);
     let across = p.em.mul(&x, &derivative);
     let whole = p.em.add(&gate, &across);

@@ -17,7 +17,7 @@ pub fn forward(em: &mut Emitter, x: &Var, axes: &[usize], keep: bool) -> Var {
 fn backward(p: &mut BackwardContext<'_>) -> Result<(), DeriveError> {
     let (gy, _) = repeatable(p)?;
     let x = p.x(0);
-    let sign = p.em.unary("Sign", &x);
+    let sign = p.em.sign(&x);
     let gx = p.em.mul(&gy, &sign);
     p.gx(0, gx);
     Ok(())

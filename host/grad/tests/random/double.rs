@@ -7,7 +7,7 @@ use damper_onnx::graph::{DType, Graph, Node, Origin, Tensor, TensorData, ValueId
 use damper_onnx::pb::NodeProto;
 use damper_onnx::{attr_int, attr_ints, attr_string, decode_tensor, make_attr_int};
 
-use super::reference::{Array, apply, to_f64};
+use super::reference::{Array, apply, places, to_f64};
 use super::run::{Feed, bound, extents, specs};
 
 /// ONNX's numbers for float and double.
@@ -71,6 +71,7 @@ pub fn run(grad: &GradGraph, feeds: &[Feed], n: usize) -> BTreeMap<String, Array
     }
     for node in &graph.node {
         let x: Vec<&Array> = node.input.iter().filter(|name| !name.is_empty()).map(|name| &values[name]).collect();
+        let mut second = None;
         let y = match node.op_type.as_str() {
             "Shape" => Array::new(&[x[0].shape.len()], x[0].shape.iter().map(|&d| d as f64).collect()),
             "Reshape" => Array::new(&reshaped(x[0], x[1]), x[0].data.clone()),
@@ -83,10 +84,15 @@ pub fn run(grad: &GradGraph, feeds: &[Feed], n: usize) -> BTreeMap<String, Array
                     outputs: vec![],
                     attributes: node.attribute.clone(),
                 };
-                apply(&dummy, &node, &x, &shape(&node, &x))
+                let shape = shape(&node, &x);
+                if op == "TopK" {
+                    second = Some(places(&node, x[0], &shape));
+                }
+                apply(&dummy, &node, &x, &shape)
             }
         };
         values.insert(first_output(node), y);
+        values.extend(second.map(|second| (node.output[1].clone(), second)));
     }
     graph.output.iter().map(|output| (output.name.clone(), values[&output.name].clone())).collect()
 }
@@ -125,6 +131,11 @@ fn shape(node: &Node, x: &[&Array]) -> Vec<usize> {
     let first = &x[0].shape;
     let axis = |axis: i64| axis.rem_euclid(first.len() as i64) as usize;
     match node.op.as_str() {
+        "TopK" => {
+            let mut shape = first.clone();
+            shape[axis(int("axis", -1))] = x[1].data[0] as usize;
+            shape
+        }
         "Transpose" => match attr_ints(&node.attributes, "perm") {
             Some(perm) => perm.iter().map(|&p| first[p as usize]).collect(),
             None => first.iter().rev().copied().collect(),

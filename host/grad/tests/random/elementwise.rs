@@ -36,6 +36,15 @@ pub const OPS: &[Op] = &[
     ("Log", of_positive),
     ("Reciprocal", of_positive),
     ("Sqrt", of_positive),
+    ("Acos", of_bounded),
+    ("Acosh", of_bounded),
+    ("Asin", of_bounded),
+    ("Asinh", of_bounded),
+    ("Atan", of_bounded),
+    ("Atanh", of_bounded),
+    ("Cosh", of_bounded),
+    ("Sinh", of_bounded),
+    ("Tan", of_bounded),
     ("Pow", pow),
     ("Add", binary),
     ("Div", div),
@@ -153,6 +162,23 @@ fn of_positive(net: &mut Net, op: &str) -> Option<()> {
     let x = net.positive(&x);
     let bound = x.bound.max(2.0);
     net.maps(op, &x, vec![], bound);
+    Some(())
+}
+
+/// Functions of angles and their inverses, within (−0.8, 0.8) or, of `Acosh`, (1.2, 2.8).
+fn of_bounded(net: &mut Net, op: &str) -> Option<()> {
+    if !net.draw.one_in(10) {
+        return None;
+    }
+    let x = net.any(|_| true)?;
+    let (scale, shift) = (net.constant(&[], &[0.8]), net.constant(&[], &[2.0]));
+    let unit = net.node("Tanh", &[&x.name], vec![]);
+    let mut name = net.node("Mul", &[&unit, &scale], vec![]);
+    if op == "Acosh" {
+        name = net.node("Add", &[&name, &shift], vec![]);
+    }
+    let name = net.node(op, &[&name], vec![]);
+    net.yields(Val { name, bound: 2.6, ..x });
     Some(())
 }
 

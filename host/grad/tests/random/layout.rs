@@ -19,6 +19,7 @@ pub const OPS: &[Op] = &[
     ("Squeeze", squeeze),
     ("Tile", tile),
     ("Transpose", transpose),
+    ("TopK", top_k),
     ("Trilu", trilu),
     ("Unsqueeze", unsqueeze),
 ];
@@ -215,6 +216,24 @@ fn gather_elements(net: &mut Net, op: &str) -> Option<()> {
     let name = net.node("MatMul", &[&x.name, &gathered], vec![]);
     let shape = [&x.shape[..x.rank() - 1], &[4]].concat();
     net.yields(Val { name, shape, batch: x.batch, bound: 2.0 * x.bound * table.bound });
+    Some(())
+}
+
+/// Of elements that lie apart, so that a small step changes no place.
+fn top_k(net: &mut Net, op: &str) -> Option<()> {
+    if !net.draw.one_in(5) {
+        return None;
+    }
+    let x = net.any(|x| x.is_batch_first() && x.rank() > 1)?;
+    let extent = x.shape[x.rank() - 1];
+    let apart: Vec<f32> = (0..extent).map(|i| (3.0 * x.bound) as f32 * i as f32).collect();
+    let shift = net.constant(&[extent], &apart);
+    let moved = net.node("Add", &[&x.name, &shift], vec![]);
+    let count = net.draw.between(1, extent);
+    let k = net.ints(&[count as i64]);
+    let name = net.node(op, &[&moved, &k], vec![]);
+    let shape = [&x.shape[..x.rank() - 1], &[count]].concat();
+    net.yields(Val { name, shape, batch: x.batch, bound: x.bound * (3 * extent + 4) as f64 });
     Some(())
 }
 

@@ -192,6 +192,21 @@ impl GraphBuilder {
         output
     }
 
+    /// `TopK`, whose second output are places.
+    pub fn top_k(&mut self, x: ValueId, count: i64, axis: usize, attributes: Vec<AttributeProto>) -> ValueId {
+        let k = self.ints(&[count]);
+        let mut shape = self.shape(x);
+        shape[axis] = count as usize;
+        let batch = self.graph.values[x.0].batch;
+        let attributes = [attributes, vec![make_attr_int("axis", axis as i64)]].concat();
+        let y = self.node_at("TopK", &[x, k], attributes, &shape, batch);
+        let node = self.graph.nodes.len() - 1;
+        let origin = Origin::Node { node, slot: 1 };
+        let places = self.value(format!("v{node}.places"), DType::I64, shape, batch, origin);
+        self.graph.nodes[node].outputs.push(places);
+        y
+    }
+
     /// As [`node`](Self::node), with elements of another type.
     pub fn node_of(
         &mut self,

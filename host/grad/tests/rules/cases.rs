@@ -1,7 +1,13 @@
 //! The cases of every rule: the shapes and attributes that it must get right, one operator a file.
 
 mod abs;
+mod acos;
+mod acosh;
 mod add;
+mod asin;
+mod asinh;
+mod atan;
+mod atanh;
 mod average_pool;
 mod cast;
 mod celu;
@@ -10,6 +16,7 @@ mod concat;
 mod conv;
 mod conv_transpose;
 mod cos;
+mod cosh;
 mod cum_sum;
 mod div;
 mod elu;
@@ -62,6 +69,7 @@ mod resize;
 mod selu;
 mod sigmoid;
 mod sin;
+mod sinh;
 mod slice;
 mod softmax;
 mod softplus;
@@ -69,8 +77,10 @@ mod softsign;
 mod sqrt;
 mod sub;
 mod sum;
+mod tan;
 mod tanh;
 mod thresholded_relu;
+mod top_k;
 mod transpose;
 mod trilu;
 mod where_;
@@ -83,7 +93,13 @@ type Cases = fn() -> Vec<Case>;
 /// Every operator that has a rule, with its cases.
 pub const CASES: &[(&str, Cases)] = &[
     ("Abs", abs::cases),
+    ("Acos", acos::cases),
+    ("Acosh", acosh::cases),
     ("Add", add::cases),
+    ("Asin", asin::cases),
+    ("Asinh", asinh::cases),
+    ("Atan", atan::cases),
+    ("Atanh", atanh::cases),
     ("AveragePool", average_pool::cases),
     ("Cast", cast::cases),
     ("Celu", celu::cases),
@@ -92,6 +108,7 @@ pub const CASES: &[(&str, Cases)] = &[
     ("Conv", conv::cases),
     ("ConvTranspose", conv_transpose::cases),
     ("Cos", cos::cases),
+    ("Cosh", cosh::cases),
     ("CumSum", cum_sum::cases),
     ("Div", div::cases),
     ("Elu", elu::cases),
@@ -143,6 +160,7 @@ pub const CASES: &[(&str, Cases)] = &[
     ("Selu", selu::cases),
     ("Sigmoid", sigmoid::cases),
     ("Sin", sin::cases),
+    ("Sinh", sinh::cases),
     ("Slice", slice::cases),
     ("Softmax", softmax::cases),
     ("Softplus", softplus::cases),
@@ -150,8 +168,10 @@ pub const CASES: &[(&str, Cases)] = &[
     ("Sqrt", sqrt::cases),
     ("Sub", sub::cases),
     ("Sum", sum::cases),
+    ("Tan", tan::cases),
     ("Tanh", tanh::cases),
     ("ThresholdedRelu", thresholded_relu::cases),
+    ("TopK", top_k::cases),
     ("Transpose", transpose::cases),
     ("Trilu", trilu::cases),
     ("Where", where_::cases),

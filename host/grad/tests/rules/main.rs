@@ -4,6 +4,7 @@
 mod builder;
 mod cases;
 mod losses;
+mod masked;
 mod nets;
 mod pieces;
 mod placement;
@@ -12,6 +13,7 @@ mod readouts;
 mod reference;
 mod rewritten;
 mod run;
+mod special;
 mod wide;
 
 use builder::Case;
@@ -347,7 +349,7 @@ fn rewritten_operator_keeps_values() {
         let feeds = feeds(&rewritten.case(), &grad, BATCH, 5);
         let ours = Runner::tract(&grad, BATCH).run(&grad, &feeds, BATCH);
         let at = grad.outputs.iter().position(|spec| spec.name == "y").unwrap();
-        let Some(theirs) = run::original(&rewritten.model, &grad, &feeds, BATCH) else {
+        let Some(theirs) = run::original(&rewritten.original(), &grad, &feeds, BATCH) else {
             return;
         };
         Closeness::Backends.check(&to_f64(&ours[at]), &to_f64(&theirs), &rewritten.name);

@@ -20,12 +20,17 @@ pub type Make = fn(&GradGraph, usize) -> Option<Runner>;
 pub const BACKENDS: [Make; 2] = [|grad, n| Some(Runner::tract(grad, n)), Runner::ort];
 
 /// Gradients of a batch as the `per-sample` readout gives them: for each sample, all parameters' in f64.
-struct PerSample {
+pub struct PerSample {
     /// `[parameter][sample][entry]`.
     grads: Vec<Vec<Vec<f64>>>,
 }
 
 impl PerSample {
+    /// `[parameter][sample][entry]`, of another origin.
+    pub fn recorded(grads: Vec<Vec<Vec<f64>>>) -> Self {
+        Self { grads }
+    }
+
     fn new(grad: &GradGraph, outputs: &[Vec<f32>]) -> Self {
         let first = grad.outputs.len() - grad.parameters.len();
         let rows = |output: &Vec<f32>| (0..BATCH).map(|i| to_f64(sample(output, i, BATCH))).collect();
@@ -91,7 +96,7 @@ fn factors(norms: &[f64], clip: f64) -> Vec<f64> {
 }
 
 /// Norms and clipped sums of `case`, fed with `feeds` (and what the readouts take beside), against `want`.
-fn check_against(case: &Case, points: usize, feeds: &[Feed], want: &PerSample, make: Make, floor: f64) {
+pub fn check_against(case: &Case, points: usize, feeds: &[Feed], want: &PerSample, make: Make, floor: f64) {
     let norms: Vec<f64> = (0..BATCH).map(|i| want.norm(i)).collect();
     let clip = clip_of(&norms);
     let scale = largest(&norms).max(floor);

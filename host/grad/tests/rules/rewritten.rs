@@ -1,12 +1,15 @@
 //! Models with operators that a [`Graph`] writes as others.
 
+#[path = "rewritten/newer.rs"]
+mod newer;
+
 use super::builder::Case;
 use damper_grad::{DeriveOptions, Loss};
 use damper_onnx::graph::{DType, Graph, GraphOptions};
 use damper_onnx::pb::{AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, ValueInfoProto};
 use damper_onnx::{
-    Extent, make_attr_float, make_attr_int, make_attr_ints, make_attr_string, make_attr_strings, make_node,
-    make_tensor_f32, make_tensor_i64, make_value_info,
+    Extent, make_attr_float, make_attr_int, make_attr_ints, make_attr_string, make_attr_strings, make_attr_tensor,
+    make_node, make_tensor_f32, make_tensor_i64, make_value_info,
 };
 use damper_testing::Random;
 
@@ -14,11 +17,20 @@ use damper_testing::Random;
 pub struct Rewritten {
     /// What is special about it.
     pub name: String,
-    /// As an exporter writes it.
+    /// As an exporter writes it, in an operator set that may be older.
     pub model: ModelProto,
+    /// The operator set that has its operators.
+    pub opset: i64,
 }
 
 impl Rewritten {
+    /// As an exporter writes it.
+    pub fn original(&self) -> ModelProto {
+        let mut model = self.model.clone();
+        model.opset_import[0].version = self.opset;
+        model
+    }
+
     /// Its graph, as a case with the mean squared error.
     pub fn case(&self) -> Case {
         // Also what only shifts or scales an input.
@@ -36,6 +48,7 @@ pub fn models() -> Vec<Rewritten> {
     models.extend(spatial());
     models.extend(recurrent());
     models.extend(casts());
+    models.extend(newer::models());
     models
 }
 
@@ -65,14 +78,32 @@ impl Sketch {
         self.weight(&shift, shape).node("Add", &[&data, &shift], name, vec![])
     }
 
+    /// An input of integers from −1 to 3, `[N, *shape]`.
+    fn ids(mut self, name: &str, shape: &[usize]) -> Self {
+        let extents = std::iter::once(Extent::Batch).chain(shape.iter().map(|&d| Extent::Fixed(d)));
+        self.graph.input.push(make_value_info(name, DType::I64, &extents.collect::<Vec<_>>()));
+        self
+    }
+
     fn weight(mut self, name: &str, shape: &[usize]) -> Self {
         let data: Vec<f32> = (0..shape.iter().product()).map(|_| self.random.signed()).collect();
         self.graph.initializer.push(make_tensor_f32(name, shape, &data));
         self
     }
 
+    /// A `Constant`, which is never trained.
+    fn constant(self, name: &str, data: &[f32]) -> Self {
+        let value = make_attr_tensor("value", make_tensor_f32("", &[data.len()], data));
+        self.node("Constant", &[], name, vec![value])
+    }
+
     fn floats(mut self, name: &str, data: &[f32]) -> Self {
         self.graph.initializer.push(make_tensor_f32(name, &[data.len()], data));
+        self
+    }
+
+    fn tensor(mut self, name: &str, shape: &[usize], data: &[i64]) -> Self {
+        self.graph.initializer.push(make_tensor_i64(name, shape, data));
         self
     }
 
@@ -101,7 +132,7 @@ impl Sketch {
             graph: Some(self.graph),
             ..Default::default()
         };
-        Rewritten { name: name.into(), model }
+        Rewritten { name: name.into(), model, opset: self.opset }
     }
 }
 

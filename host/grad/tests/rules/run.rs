@@ -171,9 +171,12 @@ pub fn original(model: &ModelProto, grad: &GradGraph, feeds: &[Feed], n: usize) 
         .iter()
         .zip(feeds)
         .map(|(spec, feed)| {
-            let Feed::Float(data) = feed else { panic!("float inputs") };
             let shape: Vec<i64> = extents(spec, n).iter().map(|&d| d as i64).collect();
-            (spec.name.clone(), ort::value::Tensor::from_array((shape, data.clone())).unwrap().into())
+            let value = match feed {
+                Feed::Float(v) => ort::value::Tensor::from_array((shape, v.clone())).unwrap().into(),
+                Feed::Int(v) => ort::value::Tensor::from_array((shape, v.clone())).unwrap().into(),
+            };
+            (spec.name.clone(), value)
         })
         .collect();
     let outputs = session.run(inputs).expect("onnxruntime runs the model");

@@ -8,6 +8,7 @@ mod per_sample_ints;
 mod steps;
 
 use super::node::{Item, Outcome, Rewritten, Site};
+use super::shape::norm::batch_of_weight;
 use super::{Graph, GraphError, GraphOptions, Origin, Tensor, TensorData, ValueId};
 use super::{batch::show, fold, integers, parameter, quantized, refused, rules};
 use crate::pb::{GraphProto, ModelProto, NodeProto};
@@ -220,6 +221,8 @@ fn evaluate(site: &Site<'_>) -> Result<Outcome, GraphError> {
         ints.map(Outcome::Ints)
     } else if let Some(known) = fold::evaluate(site) {
         Ok(known)
+    } else if let Some(ruled) = batch_of_weight(site) {
+        ruled
     } else if let Some(known) = refused::find(&node.op_type) {
         Err(site.refused(known.reason, known.remedy))
     } else if let Some(rule) = rules::find(&node.op_type) {

@@ -7,7 +7,7 @@
 use super::affine::Affine;
 use super::integers::broadcast_index;
 use super::node::{Ints, Item, MAX_FOLDED, Outcome, Site};
-use super::{DType, Origin, Tensor, TensorData};
+use super::{DType, Origin, Tensor, TensorData, ValueId};
 use crate::{attr_int, attr_ints};
 
 /// A constant input: its elements as f64, truth values as 0 and 1.
@@ -22,10 +22,7 @@ pub(super) fn evaluate(site: &Site<'_>) -> Option<Outcome> {
     let mut floats = Vec::new();
     for item in site.inputs.iter().flatten() {
         if let Item::Value(id) = item {
-            match &site.values[id.0].origin {
-                Origin::Constant(tensor) => floats.push(tensor),
-                _ => return None,
-            }
+            floats.push(constant_value(site, *id)?);
         }
     }
     let first = *floats.first()?;
@@ -54,6 +51,18 @@ pub(super) fn evaluate(site: &Site<'_>) -> Option<Outcome> {
     })
 }
 
+/// A constant of the graph, or a single number that is stored among the weights and not trained.
+fn constant_value<'a>(site: &Site<'a>, id: ValueId) -> Option<&'a Tensor> {
+    match &site.values[id.0].origin {
+        Origin::Constant(tensor) => Some(tensor),
+        Origin::Parameter(at) => {
+            let parameter = &site.parameters[*at];
+            Some(&parameter.initial).filter(|tensor| !parameter.trained && tensor.data.len() == 1)
+        }
+        Origin::Input | Origin::Node { .. } => None,
+    }
+}
+
 fn constant(shape: Vec<usize>, data: TensorData) -> Outcome {
     Outcome::Constant(Tensor { shape, data })
 }
@@ -65,9 +74,7 @@ fn known<'a>(site: &'a Site<'_>, item: &'a Item) -> Option<Known<'a>> {
             Known { dtype: ints.dtype, shape: &ints.shape, data }
         }
         Item::Value(id) => {
-            let Origin::Constant(tensor) = &site.values[id.0].origin else {
-                return None;
-            };
+            let tensor = constant_value(site, *id)?;
             let data = match &tensor.data {
                 TensorData::F32(data) => data.iter().map(|&x| f64::from(x)).collect(),
                 TensorData::F64(data) => data.clone(),
@@ -95,12 +102,12 @@ fn function(site: &Site<'_>, known: &[Known<'_>]) -> Option<(Function, DType)> {
     if let Some(f) = truth {
         return Some((f, DType::Bool));
     }
-    if let ("Cast", [x]) = (site.op(), known) {
+    if let ("Cast", [_]) = (site.op(), known) {
         let to = DType::from_onnx(i32::try_from(attr_int(site.attributes(), "to", 0)).ok()?).ok()?;
-        let whole = x.data.iter().all(|x| x.is_finite() && x.abs() < 2f64.powi(53));
         return match to {
             DType::Bool => Some((|x| f64::from(x[0] != 0.0), to)),
-            DType::I32 | DType::I64 if !whole => None,
+            DType::I32 => Some((|x| whole(x[0], f64::from(i32::MIN)), to)),
+            DType::I64 => Some((|x| whole(x[0], i64::MIN as f64), to)),
             _ => Some((|x| x[0], to)),
         };
     }
@@ -133,6 +140,11 @@ fn function(site: &Site<'_>, known: &[Known<'_>]) -> Option<(Function, DType)> {
     };
     let alike = known.iter().all(|x| x.dtype == dtype) || site.op() == "Pow";
     (dtype.is_float() && alike).then_some((f, dtype))
+}
+
+/// `x` toward zero. Anything else, such as the logarithm of 0 that a later `Where` leaves out, is the lowest integer, as x86 has it.
+fn whole(x: f64, lowest: f64) -> f64 {
+    if (lowest..-lowest).contains(&x) { x.trunc() } else { lowest }
 }
 
 /// The largest or smallest; NaN where one is.

@@ -18,9 +18,6 @@ const REMOVE: &str = "export in evaluation mode (model.eval()) without it";
 const QUANTIZED: &str = "rounded weights have no gradient";
 const UNQUANTIZED: &str = "export the float32 model, train it, and quantise afterwards; weights that are not trained may be integers, as damper fix writes them";
 
-const SCATTERED: &str = "writing at indices is not differentiated";
-const JOINED: &str = "write it without assignments to parts of a tensor, with torch.where or torch.cat";
-
 /// Every refused operator, sorted by name.
 pub(super) const REFUSED: &[Refused] = &[
     Refused {
@@ -56,9 +53,11 @@ pub(super) const REFUSED: &[Refused] = &[
     Refused { op: "RandomUniformLike", reason: RANDOM, remedy: REMOVE },
     Refused { op: "RoiAlign", reason: SAMPLED, remedy: FIXED },
     Refused { op: "Scan", reason: CONTROL, remedy: STRAIGHT },
-    Refused { op: "Scatter", reason: SCATTERED, remedy: JOINED },
-    Refused { op: "ScatterElements", reason: SCATTERED, remedy: JOINED },
-    Refused { op: "ScatterND", reason: SCATTERED, remedy: JOINED },
+    Refused {
+        op: "Scatter",
+        reason: "it is of operator set 10",
+        remedy: "export it with ScatterElements, or write it with torch.where or torch.cat",
+    },
     Refused {
         op: "Unique",
         reason: "it compares elements of the whole batch, so shapes depend on all samples",

@@ -1,6 +1,7 @@
 //! Shape and batch-axis rules, one operator family a file.
 
 pub(super) mod arg;
+pub(super) mod attention;
 pub(super) mod constant;
 pub(super) mod conv;
 pub(super) mod cumulative;
@@ -8,8 +9,10 @@ pub(super) mod depth;
 pub(super) mod einsum;
 pub(super) mod elementwise;
 pub(super) mod expand;
+pub(super) mod gate;
 pub(super) mod gather_nd;
 pub(super) mod join;
+pub(super) mod loss;
 pub(super) mod matmul;
 pub(super) mod norm;
 pub(super) mod pad;
@@ -19,6 +22,7 @@ pub(super) mod reduce;
 pub(super) mod reshape;
 pub(super) mod resize;
 mod rewrite;
+pub(super) mod scatter;
 pub(super) mod select;
 pub(super) mod slices;
 pub(super) mod softmax;

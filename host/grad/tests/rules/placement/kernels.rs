@@ -34,6 +34,9 @@ pub struct Kernel {
     pub output: Output,
 }
 
+/// Operators of one element without a kernel there. onnxruntime copies their input to the processor and back.
+pub const WITHOUT: &[&str] = &["Acos", "Acosh", "Asin", "Asinh", "Atan", "Atanh", "Cosh", "Sinh"];
+
 const FLOATS: &[DType] = &[F32, F64];
 const NUMBERS: &[DType] = &[F32, F64, I32, I64];
 const ALL: &[DType] = &[F32, F64, I32, I64, Bool];
@@ -120,6 +123,7 @@ pub const KERNELS: &[Kernel] = &[
     like("Sub", &[NUMBERS]),
     like("Tanh", &[FLOATS]),
     shaped("Tile", &[NUMBERS, LIST], &[1]),
+    shaped("TopK", &[NUMBERS, LIST], &[1]),
     like("Transpose", &[ALL]),
     shaped("Trilu", &[ALL, LIST], &[1]),
     shaped("Unsqueeze", &[ALL, LIST], &[1]),

@@ -37,6 +37,15 @@ pub fn apply(node: &Node, x: &[&Array], shape: &[usize]) -> Option<Array> {
         "Round" => map(&f64::round_ties_even),
         "Sin" => map(&f64::sin),
         "Cos" => map(&f64::cos),
+        "Acos" => map(&f64::acos),
+        "Acosh" => map(&f64::acosh),
+        "Asin" => map(&f64::asin),
+        "Asinh" => map(&f64::asinh),
+        "Atan" => map(&f64::atan),
+        "Atanh" => map(&f64::atanh),
+        "Cosh" => map(&f64::cosh),
+        "Sinh" => map(&f64::sinh),
+        "Tan" => map(&f64::tan),
         "Erf" => map(&erf),
         "Gelu" if attr_string(&node.attributes, "approximate", "none") == "tanh" => map(&|v| {
             let u = (2.0 / std::f64::consts::PI).sqrt() * (v + 0.044715 * v.powi(3));

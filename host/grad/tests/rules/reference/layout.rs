@@ -55,6 +55,11 @@ pub fn apply(node: &Node, x: &[&Array], shape: &[usize]) -> Option<Array> {
             }
             y
         }
+        "TopK" => {
+            let axis = attr_int(&node.attributes, "axis", -1).rem_euclid(shape.len() as i64) as usize;
+            let places = places(node, x[0], shape);
+            Array::from_fn(shape, |i| x[0].at(&[&i[..axis], &[places.at(i) as usize], &i[axis + 1..]].concat()))
+        }
         "Reshape" => Array::new(shape, x[0].data.clone()),
         "Slice" => Array::from_fn(shape, |i| {
             let mut from = i.to_vec();
@@ -92,4 +97,16 @@ pub fn apply(node: &Node, x: &[&Array], shape: &[usize]) -> Option<Array> {
 /// An index below zero counts from the end.
 fn from_front(index: f64, extent: usize) -> usize {
     if index < 0.0 { (extent as f64 + index) as usize } else { index as usize }
+}
+
+/// The second output of `TopK`.
+pub fn places(node: &Node, x: &Array, shape: &[usize]) -> Array {
+    let axis = attr_int(&node.attributes, "axis", -1).rem_euclid(shape.len() as i64) as usize;
+    let sign = if attr_int(&node.attributes, "largest", 1) == 0 { 1.0 } else { -1.0 };
+    Array::from_fn(shape, |i| {
+        let along = |place: usize| x.at(&[&i[..axis], &[place], &i[axis + 1..]].concat());
+        let mut order: Vec<usize> = (0..x.shape[axis]).collect();
+        order.sort_by(|a, b| (sign * along(*a)).total_cmp(&(sign * along(*b))));
+        order[i[axis]] as f64
+    })
 }

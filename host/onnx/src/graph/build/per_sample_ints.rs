@@ -6,7 +6,8 @@
 //! samples' numbers is refused.
 
 use super::super::affine::Affine;
-use super::super::node::{Ints, Item, MAX_FOLDED, MAX_RANK, Shaped, Source, Step};
+use super::super::node::{Ints, Item, MAX_FOLDED, MAX_RANK, Shaped, Site, Source, Step};
+use super::super::shape::scatter::Written;
 use super::super::{BatchAxis, DType, GraphError, Tensor, TensorData, ValueId};
 use super::builder::{Builder, Rows};
 use crate::pb::NodeProto;
@@ -25,7 +26,7 @@ impl Builder<'_> {
     pub(super) fn add_rows(&mut self, index: usize, node: &NodeProto) -> Result<bool, GraphError> {
         let Some(output) = node.output.first() else { return Ok(false) };
         let reads = node.input.iter().any(|name| self.rows.contains_key(name));
-        if !reads && !matches!(node.op_type.as_str(), "Expand" | "GatherND" | "Range") {
+        if !reads && !matches!(node.op_type.as_str(), "Expand" | "GatherND" | "Range" | "ScatterND") {
             return Ok(false);
         }
         let mut inputs = Vec::with_capacity(node.input.len());
@@ -55,6 +56,7 @@ impl Builder<'_> {
                 let to = DType::from_onnx(attr_int(&node.attribute, "to", 0) as i32);
                 to.ok().filter(|to| matches!(to, DType::I32 | DType::I64)).map(|dtype| Rows { dtype, ..rows.clone() })
             }
+            ("Reshape", [Input::Rows(rows), Input::Ints(target)]) => reshaped(rows, target),
             ("Unsqueeze", [Input::Rows(rows), Input::Ints(axes)]) => unsqueezed(rows, axes),
             ("Add" | "Sub" | "Mul" | "Max" | "Min", [a, b]) if reads => elementwise(&node.op_type, a, b),
             ("Concat", _) if reads => joined(&inputs, attr_int(&node.attribute, "axis", 0)),
@@ -65,37 +67,46 @@ impl Builder<'_> {
             return Ok(true);
         }
         let name = node_name(node, index);
-        match (node.op_type.as_str(), &inputs[..]) {
+        if self.follow(&name, node, &inputs)? {
+            return Ok(true);
+        }
+        for (slot, input) in inputs.into_iter().enumerate() {
+            if let Input::Rows(rows) = input {
+                self.expand_rows(&name, node, slot, rows)?;
+            }
+        }
+        Ok(false)
+    }
+
+    /// Adds a node that counts rows, or that looks up or writes within each sample.
+    fn follow(&mut self, name: &str, node: &NodeProto, inputs: &[Input]) -> Result<bool, GraphError> {
+        let output = node.output.first().map_or("", String::as_str);
+        match (node.op_type.as_str(), inputs) {
             ("Shape", [Input::Rows(rows)]) if node.attribute.iter().all(|a| a.name == "start" && a.i == 0) => {
                 let extent = |(axis, &d): (usize, &usize)| {
                     if axis == rows.axis { Affine::per_sample(1) } else { Affine::fixed(d as i64) }
                 };
                 let entries: Vec<Affine> = rows.shape.iter().enumerate().map(extent).collect();
                 let ints = Ints { dtype: DType::I64, shape: vec![entries.len()], entries };
-                self.items.insert(output.clone(), Item::Ints(ints));
+                self.items.insert(output.to_string(), Item::Ints(ints));
                 return Ok(true);
             }
             ("GatherND", [Input::Value(data), index]) if attr_int(&node.attribute, "batch_dims", 0) == 0 => {
-                let rows = match index {
-                    Input::Rows(rows) => Some(rows.clone()),
-                    Input::Ints(ints) => self.only_sample(ints),
-                    Input::Value(_) | Input::Absent => None,
-                };
-                if let Some(plan) = rows.and_then(|rows| self.tuples(*data, &rows)) {
-                    return self.look_up(&name, node, *data, plan).map(|()| true);
+                if let Some(plan) = self.tuples(*data, index) {
+                    return self.look_up(name, node, *data, plan).map(|()| true);
+                }
+            }
+            ("ScatterND", [Input::Value(data), index, Input::Value(updates)]) => {
+                if let Some(plan) = self.tuples(*data, index) {
+                    return self.write_over(name, node, (*data, *updates), plan).map(|()| true);
                 }
             }
             ("Gather", [Input::Value(data), Input::Rows(rows)]) if attr_int(&node.attribute, "axis", 0) == 0 => {
                 if let Some(plan) = self.flat(*data, rows) {
-                    return self.look_up(&name, node, *data, plan).map(|()| true);
+                    return self.look_up(name, node, *data, plan).map(|()| true);
                 }
             }
             _ => {}
-        }
-        for (slot, input) in inputs.into_iter().enumerate() {
-            if let Input::Rows(rows) = input {
-                self.expand_rows(&name, node, slot, rows)?;
-            }
         }
         Ok(false)
     }
@@ -140,19 +151,36 @@ impl Builder<'_> {
         fits.then(|| Rows { dtype: ints.dtype, shape: ints.shape.clone(), axis: 0, entries: entries.collect() })
     }
 
-    /// `GatherND`: tuples of the sample's number and a position on axis 1.
-    fn tuples(&self, data: ValueId, rows: &Rows) -> Option<Plan> {
+    /// `GatherND` and `ScatterND`: tuples of the sample's number and a position on each of the next axes.
+    fn tuples(&self, data: ValueId, index: &Input) -> Option<Plan> {
+        let rows = match index {
+            Input::Rows(rows) => rows.clone(),
+            Input::Ints(ints) => self.only_sample(ints)?,
+            Input::Value(_) | Input::Absent => return None,
+        };
         let value = &self.values[data.0];
-        let (last, shape) = rows.shape.split_last()?;
-        if value.batch != Some(BatchAxis::plain(0)) || *last != 2 || value.shape.len() < 2 || rows.axis == shape.len() {
+        let (&width, shape) = rows.shape.split_last()?;
+        if value.batch != Some(BatchAxis::plain(0))
+            || !(2..=value.shape.len()).contains(&width)
+            || rows.axis == shape.len()
+        {
             return None;
         }
-        let position = |pair: &[Option<(i64, i64)>]| match (pair[0]?, pair[1]?) {
-            ((1, 0), (0, position)) => usize::try_from(position).ok().filter(|&position| position < value.shape[1]),
-            _ => None,
+        let extents = &value.shape[1..width];
+        let position = |tuple: &[Option<(i64, i64)>]| {
+            let (&first, rest) = tuple.split_first()?;
+            let mut places = rest.iter().zip(extents);
+            let place = |at: usize, (entry, &extent): (&Option<(i64, i64)>, &usize)| {
+                let position = (*entry)?;
+                let counted = if position.1 < 0 { position.1 + extent as i64 } else { position.1 };
+                let fits = position.0 == 0 && (0..extent as i64).contains(&counted);
+                fits.then_some(at * extent + counted as usize)
+            };
+            places.try_fold(0, place).filter(|_| first == Some((1, 0)))
         };
-        let positions = rows.entries.chunks(2).map(position).collect::<Option<Vec<_>>>()?;
-        Some(Plan { length: value.shape[1], positions, shape: shape.to_vec(), rest: 2, axis: rows.axis })
+        let positions = rows.entries.chunks(width).map(position).collect::<Option<Vec<_>>>()?;
+        let length = extents.iter().product();
+        Some(Plan { length, positions, shape: shape.to_vec(), rest: width, axis: rows.axis })
     }
 
     /// `Gather` of rows that lie sample behind sample: the sample's number times their length, and a position.
@@ -177,14 +205,7 @@ impl Builder<'_> {
             attributes,
             output: Shaped { dtype, shape: [shape, &rest].concat(), batch: Some(BatchAxis::plain(axis)) },
         };
-        if plan.shape[..plan.axis].iter().any(|&d| d != 1) {
-            return Err(GraphError::Mixes {
-                node: name.into(),
-                op: node.op_type.clone(),
-                reason: "it lays the samples behind another axis".into(),
-                remedy: "keep the batch on axis 0".into(),
-            });
-        }
+        plan.keeps_samples_first(name, node)?;
         let mut steps = Vec::new();
         let mut source = Source::Value(data);
         if plan.positions.iter().copied().ne(0..plan.length) {
@@ -195,6 +216,44 @@ impl Builder<'_> {
             source = Source::Step(1);
         }
         steps.push(step("Reshape", vec![source], vec![], &plan.shape, plan.axis));
+        let last = steps.len() - 1;
+        self.add_steps(name, node, steps, &[last])
+    }
+
+    /// The nodes that write within each sample.
+    fn write_over(
+        &mut self,
+        name: &str,
+        node: &NodeProto,
+        (data, updates): (ValueId, ValueId),
+        plan: Plan,
+    ) -> Result<(), GraphError> {
+        plan.keeps_samples_first(name, node)?;
+        let site = Site {
+            node,
+            name,
+            opset: self.opset,
+            fixed_batch: self.fixed_batch,
+            inputs: vec![],
+            values: &self.values,
+            parameters: &self.parameters,
+        };
+        let (value, given) = (&self.values[data.0], &self.values[updates.0]);
+        let rest = value.shape[plan.rest..].to_vec();
+        let is_held = given.batch.is_none_or(|at| at == BatchAxis::plain(plan.axis));
+        if given.shape[..] != *[&plan.shape[..], &rest].concat() || given.dtype != value.dtype || !is_held {
+            return Err(site.invalid(format!("updates {:?} do not fit data {:?}", given.shape, value.shape)));
+        }
+        let written = Written {
+            data: (Source::Value(data), value.batch),
+            updates: (Source::Value(updates), given.batch.map(|_| BatchAxis::plain(0))),
+            axis: 1,
+            lead: vec![1],
+            extent: plan.length,
+            rest,
+            dtype: value.dtype,
+        };
+        let steps = written.steps(&site, &plan.positions, Shaped::of(value))?;
         let last = steps.len() - 1;
         self.add_steps(name, node, steps, &[last])
     }
@@ -212,6 +271,20 @@ struct Plan {
     rest: usize,
     /// The batch axis of the output.
     axis: usize,
+}
+
+impl Plan {
+    fn keeps_samples_first(&self, name: &str, node: &NodeProto) -> Result<(), GraphError> {
+        if self.shape[..self.axis].iter().all(|&d| d == 1) {
+            return Ok(());
+        }
+        Err(GraphError::Mixes {
+            node: name.into(),
+            op: node.op_type.clone(),
+            reason: "it lays the samples behind another axis".into(),
+            remedy: "keep the batch on axis 0".into(),
+        })
+    }
 }
 
 /// `Range(0, N, 1)`.
@@ -249,6 +322,19 @@ fn expanded(
     let from = Rows { dtype, shape: shape.to_vec(), axis: 0, entries };
     let entries = (0..count).map(|flat| from.spread(flat, &to)).collect();
     Some(Rows { dtype, shape: to, axis: axis?, entries })
+}
+
+/// `Reshape` that keeps the samples in front.
+fn reshaped(rows: &Rows, target: &Ints) -> Option<Rows> {
+    let (&first, rest) = target.entries.split_first()?;
+    let leads = first.constant() == Some(-1) || first == Affine::per_sample(1);
+    let rest = rest.iter().map(|entry| usize::try_from(entry.constant()?).ok()).collect::<Option<Vec<_>>>()?;
+    let fits = rest.iter().try_fold(1usize, |n, &d| n.checked_mul(d)) == Some(rows.entries.len());
+    (leads && fits && rows.shape[..=rows.axis].iter().all(|&d| d == 1)).then(|| Rows {
+        shape: [&[1], &rest[..]].concat(),
+        axis: 0,
+        ..rows.clone()
+    })
 }
 
 fn unsqueezed(rows: &Rows, axes: &Ints) -> Option<Rows> {

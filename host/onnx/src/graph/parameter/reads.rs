@@ -254,5 +254,11 @@ pub(super) fn is_layer(op: &str) -> bool {
 
 /// Inputs that configure an operator, or that it counts itself.
 pub(super) fn is_setting(op: &str, slot: usize) -> bool {
-    matches!((op, slot), ("Pow" | "Dropout", 1) | ("Clip" | "Resize" | "Pad", 1..) | ("BatchNormalization", 3 | 4))
+    matches!(
+        (op, slot),
+        ("Pow" | "Dropout", 1)
+            | ("Clip" | "Resize" | "Pad", 1..)
+            | ("BatchNormalization", 3 | 4)
+            | ("NegativeLogLikelihoodLoss" | "SoftmaxCrossEntropyLoss", 2)
+    )
 }

@@ -1,7 +1,7 @@
 //! `ArgMax`, `ArgMin`, `OneHot`: integers from data and back, within samples.
 
 use super::super::DType;
-use super::super::node::{Outcome, Ruled, Shaped, Site, Source, Step};
+use super::super::node::{Outcome, Rewritten, Ruled, Shaped, Site, Source, Step};
 use crate::{attr_int, make_attr_int};
 
 /// `ArgMax` and `ArgMin` along one axis.
@@ -22,6 +22,37 @@ pub(in super::super) fn arg(site: &Site<'_>) -> Ruled {
         batch = batch.map(|at| at.at(at.axis - usize::from(at.axis > axis)));
     }
     Ok(Outcome::Node(vec![Shaped { dtype: DType::I64, shape, batch }]))
+}
+
+/// `TopK` of a constant number along one axis: values, and their places.
+pub(in super::super) fn top_k(site: &Site<'_>) -> Ruled {
+    let x = site.float(0)?;
+    let axis = site.axis(attr_int(site.attributes(), "axis", -1), x.shape.len())?;
+    if x.batch.is_some_and(|at| at.axis == axis) {
+        return Err(site.mixes(
+            format!("it compares elements along axis {axis}, which holds the samples"),
+            "take it along an axis of each sample, as x.topk(3, dim=1)",
+        ));
+    }
+    let count = match site.constants(1)?.as_deref() {
+        Some(&[count]) if (1..=x.shape[axis] as i64).contains(&count) => count as usize,
+        _ => return Err(site.invalid(format!("its k is not a number from 1 to {}", x.shape[axis]))),
+    };
+    let outputs = &site.node.output;
+    if outputs.len() < 2 || outputs.iter().any(String::is_empty) {
+        // The gradient of the values needs their places.
+        let mut whole = site.node.clone();
+        let first = outputs.iter().find(|name| !name.is_empty()).cloned().unwrap_or_default();
+        whole.output = (0..2)
+            .map(|slot| outputs.get(slot).filter(|name| !name.is_empty()).cloned().unwrap_or(format!("{first}/{slot}")))
+            .collect();
+        return Ok(Outcome::Rewritten(Rewritten { nodes: vec![whole], ints: vec![] }));
+    }
+    let mut shape = x.shape.clone();
+    shape[axis] = count;
+    let values = Shaped { dtype: x.dtype, shape, batch: x.batch };
+    let places = Shaped { dtype: DType::I64, ..values.clone() };
+    Ok(Outcome::Node(vec![values, places]))
 }
 
 /// `OneHot` of a constant depth: inputs indices and values (off, on), the depth being that of the output.

@@ -5,7 +5,7 @@ use super::super::batch::show;
 use super::super::node::{Outcome, Ruled, Shaped, Site};
 use super::super::{GraphError, Value};
 use super::rewrite::Rewrite;
-use crate::{attr_float, attr_int, make_attr_int, make_attr_ints};
+use crate::{attr_float, attr_int, make_attr_float, make_attr_int, make_attr_ints};
 
 /// No `LRN` reaches over more channels.
 const MAX_NEIGHBOURS: i64 = 1 << 16;
@@ -30,6 +30,29 @@ pub(in super::super) fn group(site: &Site<'_>) -> Ruled {
         scales(site, x.shape[1], "channels")?
     }
     Ok(Outcome::Node(vec![Shaped::of(x)]))
+}
+
+/// `BatchNormalization` in training mode of what holds no samples: its statistics are those of the data alone. Convolutions
+/// standardise their weights so. Written as `InstanceNormalization` of one instance. `None` for any other.
+pub(in super::super) fn batch_of_weight(site: &Site<'_>) -> Option<Ruled> {
+    let x = site.float(0).ok().filter(|x| x.batch.is_none() && x.shape.len() >= 2)?;
+    let is_trained = site.op() == "BatchNormalization" && attr_int(site.attributes(), "training_mode", 0) != 0;
+    is_trained.then(|| {
+        scales(site, x.shape[1], "channels")?;
+        let inputs = &site.node.input;
+        let mut rewrite = Rewrite::of(site);
+        let swapped: Vec<i64> = [1, 0].into_iter().chain(2..x.shape.len() as i64).collect();
+        let order = || vec![make_attr_ints("perm", &swapped)];
+        let channels = x.shape[1] as i64;
+        let across: Vec<i64> = swapped.iter().map(|&axis| x.shape[axis as usize] as i64).collect();
+        let (rows, back) = (rewrite.fixed([1, channels, across[1..].iter().product()]), rewrite.fixed(across));
+        let turned = rewrite.node("Transpose", &[&inputs[0]], order());
+        let flat = rewrite.node("Reshape", &[&turned, &rows], vec![]);
+        let epsilon = make_attr_float("epsilon", attr_float(site.attributes(), "epsilon", 1e-5));
+        let normal = rewrite.node("InstanceNormalization", &[&flat, &inputs[1], &inputs[2]], vec![epsilon]);
+        let shaped = rewrite.node("Reshape", &[&normal, &back], vec![]);
+        Ok(rewrite.end("Transpose", &[&shaped], order()))
+    })
 }
 
 /// `LRN`: `X / (bias + alpha · mean of X² over `size` neighbouring channels)^beta`, written as a pool over the channels.
@@ -103,6 +126,28 @@ pub(in super::super) fn layer(site: &Site<'_>) -> Ruled {
         }
     }
     Ok(Outcome::Node(vec![Shaped::of(x)]))
+}
+
+/// `RMSNormalization` over the last axes: `X / √(mean of X² + ε) · scale`, written out.
+pub(in super::super) fn root_mean_square(site: &Site<'_>) -> Ruled {
+    let x = site.float(0)?;
+    let first = site.axis(attr_int(site.attributes(), "axis", -1), x.shape.len())?;
+    let axes: Vec<i64> = (first..x.shape.len()).map(|axis| axis as i64).collect();
+    over(site, x, &axes)?;
+    let inputs = &site.node.input;
+    let mut out = Rewrite::of(site);
+    let epsilon = out.floats(&[], vec![attr_float(site.attributes(), "epsilon", 1e-5)]);
+    let square = out.node("Mul", &[&inputs[0], &inputs[0]], vec![]);
+    let mean = if site.opset < 18 {
+        out.node("ReduceMean", &[&square], vec![make_attr_ints("axes", &axes)])
+    } else {
+        let axes = out.fixed(axes);
+        out.node("ReduceMean", &[&square, &axes], vec![])
+    };
+    let sum = out.node("Add", &[&mean, &epsilon], vec![]);
+    let root = out.node("Sqrt", &[&sum], vec![]);
+    let unit = out.node("Div", &[&inputs[0], &root], vec![]);
+    Ok(out.end("Mul", &[&unit, &inputs[1]], vec![]))
 }
 
 /// `LpNormalization` along one axis.
