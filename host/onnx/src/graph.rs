@@ -32,6 +32,7 @@ mod query;
 mod refused;
 mod rules;
 mod shape;
+mod standard;
 mod support;
 mod types;
 
@@ -42,5 +43,6 @@ pub use options::GraphOptions;
 pub use parameter::glob;
 pub use parameter::{Initializer, initializers, retie};
 pub use quantized::QuantizedTensor;
+pub use standard::{OpenInput, hoist_weights, open_inputs, unique_names};
 pub use support::{Support, operators, refused_operators, support};
 pub use types::{BatchAxis, Graph, Node, Origin, Parameter, Value, ValueId};

@@ -66,34 +66,7 @@ fn depth(header: &[u8]) -> usize {
 /// Reads one array of at most `limit` bytes. Memory is bounded by what is there, whatever the header says.
 pub(super) fn read_array(entry: &mut dyn Read, limit: u64, origin: String, room: &Room) -> Result<Array, DataError> {
     let refuse = |fault: String| DataError::File(format!("{origin}: {fault}"));
-    let broken = |error: std::io::Error| read_failed(Path::new(&origin), &error);
-    let mut start = [0; 12];
-    entry.read_exact(&mut start[..10]).map_err(broken)?;
-    let long = start[6] > 1;
-    if long {
-        entry.read_exact(&mut start[10..]).map_err(broken)?;
-    }
-    let header_len = if long {
-        u64::from(u32::from_le_bytes([start[8], start[9], start[10], start[11]]))
-    } else {
-        u64::from(u16::from_le_bytes([start[8], start[9]]))
-    };
-    if header_len > MAX_HEADER {
-        return Err(refuse(format!("has a header of {header_len} bytes: {FETCH_AGAIN}")));
-    }
-    let start = if long { &start[..] } else { &start[..10] };
-    let mut text = vec![0; header_len as usize];
-    entry.read_exact(&mut text).map_err(broken)?;
-    if depth(&text) > DEEPEST {
-        return Err(refuse(format!("has a header of tuples within tuples, which NumPy does not write: {FETCH_AGAIN}")));
-    }
-    let header = NpyHeader::from_reader(start.chain(&text[..])).map_err(broken)?;
-    let shape: Vec<usize> = header
-        .shape()
-        .iter()
-        .map(|extent| usize::try_from(*extent))
-        .collect::<Result<_, _>>()
-        .map_err(|_| refuse(format!("declares the shape {:?}: {FETCH_AGAIN}", header.shape())))?;
+    let (header, shape) = read_header(entry, &origin)?;
     let (kind, width) = element(&header).ok_or_else(|| {
         refuse(format!(
             "has elements of type {}: save it as float32, float64, uint8 or int64, little-endian (x.astype('<f4'))",
@@ -128,6 +101,46 @@ fn integers(kind: TypeChar, width: usize, bytes: &[u8]) -> Vec<i64> {
         (TypeChar::Uint, 4) => each(bytes, |bytes| i64::from(u32::from_le_bytes(bytes))),
         _ => each(bytes, i64::from_le_bytes),
     }
+}
+
+/// The header of one array, and its extents.
+pub(super) fn read_header(entry: &mut dyn Read, origin: &str) -> Result<(NpyHeader, Vec<usize>), DataError> {
+    let refuse = |fault: String| DataError::File(format!("{origin}: {fault}"));
+    let broken = |error: std::io::Error| read_failed(Path::new(origin), &error);
+    let mut start = [0; 12];
+    entry.read_exact(&mut start[..10]).map_err(broken)?;
+    let long = start[6] > 1;
+    if long {
+        entry.read_exact(&mut start[10..]).map_err(broken)?;
+    }
+    let header_len = if long {
+        u64::from(u32::from_le_bytes([start[8], start[9], start[10], start[11]]))
+    } else {
+        u64::from(u16::from_le_bytes([start[8], start[9]]))
+    };
+    if header_len > MAX_HEADER {
+        return Err(refuse(format!("has a header of {header_len} bytes: {FETCH_AGAIN}")));
+    }
+    let start = if long { &start[..] } else { &start[..10] };
+    let mut text = vec![0; header_len as usize];
+    entry.read_exact(&mut text).map_err(broken)?;
+    if depth(&text) > DEEPEST {
+        return Err(refuse(format!("has a header of tuples within tuples, which NumPy does not write: {FETCH_AGAIN}")));
+    }
+    let header = NpyHeader::from_reader(start.chain(&text[..])).map_err(broken)?;
+    let shape: Vec<usize> = header
+        .shape()
+        .iter()
+        .map(|extent| usize::try_from(*extent))
+        .collect::<Result<_, _>>()
+        .map_err(|_| refuse(format!("declares the shape {:?}: {FETCH_AGAIN}", header.shape())))?;
+    Ok((header, shape))
+}
+
+/// The extents of the array at `path`.
+pub(super) fn shape(path: &Path) -> Result<Vec<usize>, DataError> {
+    let Source { mut reader, .. } = open(path)?;
+    Ok(read_header(&mut reader, &path.display().to_string())?.1)
 }
 
 /// Kind and width of the elements, where they are of a type that can be read.

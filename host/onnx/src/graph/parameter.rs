@@ -24,7 +24,8 @@ mod ties;
 
 use std::collections::{HashMap, HashSet};
 
-use super::{GraphError, GraphOptions, Tensor, quantized};
+use super::standard::has_branches;
+use super::{GraphError, GraphOptions, Tensor, build, quantized};
 use crate::pb::{GraphProto, ModelProto, NodeProto};
 use crate::{DType, SettingError, attr_tensor, decode_tensor, node_name, split_name};
 
@@ -35,6 +36,7 @@ pub(super) use float::Float;
 use float::Note;
 use reads::Reads;
 pub use ties::retie;
+pub(super) use ties::retie_graph;
 
 /// An initializer as `damper inspect` prints it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -55,9 +57,14 @@ pub struct Initializer {
 /// [`GraphError`] where a pattern of `options` matches nothing, or a tensor cannot be read.
 pub fn initializers(model: &ModelProto, options: &GraphOptions) -> Result<Vec<Initializer>, GraphError> {
     let empty = GraphProto::default();
-    let ties = ties::find(model.graph.as_ref().unwrap_or(&empty), options)?;
-    let tied = ties::apply(model, &ties);
-    let decisions = decide(tied.graph.as_ref().unwrap_or(&empty), options)?;
+    let given = model.graph.as_ref().unwrap_or(&empty);
+    let (input, shape) = (options.input.clone(), options.shape.clone());
+    // A model that cannot be read is listed as the file has it.
+    let flat = build::flat(model, &GraphOptions { input, shape, ..GraphOptions::default() }).map(|(flat, _)| flat);
+    let mut flat = flat.unwrap_or_else(|_| given.clone());
+    let ties = if has_branches(given) { vec![] } else { ties::find(&flat, options)? };
+    ties::apply_to(&mut flat, &ties);
+    let decisions = decide(&flat, options)?;
     let named = decisions.floats.into_iter().map(|float| Initializer {
         name: float.name,
         shape: float.tensor.shape,

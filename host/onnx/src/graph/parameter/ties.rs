@@ -15,6 +15,7 @@ use std::collections::HashMap;
 use super::decoded::decoded;
 use super::glob;
 use super::reads::{Reads, is_exporters_name};
+use super::super::standard::has_branches;
 use super::{GraphError, GraphOptions, Tensor};
 use crate::pb::{GraphProto, ModelProto, NodeProto};
 use crate::{SettingError, make_attr_ints, make_node, make_tensor_i64};
@@ -121,11 +122,27 @@ pub(super) fn is_exchange(node: &NodeProto) -> bool {
 }
 
 /// `model` with every copy read from the first of its kind.
-pub(super) fn apply(model: &ModelProto, ties: &[Tie]) -> ModelProto {
+fn apply(model: &ModelProto, ties: &[Tie]) -> ModelProto {
     let mut model = model.clone();
-    let Some(graph) = model.graph.as_mut() else {
-        return model;
-    };
+    if let Some(graph) = model.graph.as_mut() {
+        apply_to(graph, ties);
+    }
+    model
+}
+
+/// [`retie`], of a graph: none if nothing is tied.
+pub(in super::super) fn retie_graph(
+    graph: &GraphProto,
+    options: &GraphOptions,
+) -> Result<Option<GraphProto>, GraphError> {
+    let ties = find(graph, options)?;
+    let mut tied = graph.clone();
+    apply_to(&mut tied, &ties);
+    Ok((!ties.is_empty()).then_some(tied))
+}
+
+/// Every copy in `graph` is read from the first of its kind.
+pub(super) fn apply_to(graph: &mut GraphProto, ties: &[Tie]) {
     let mut nodes = Vec::new();
     for tie in ties {
         graph.initializer.retain(|tensor| tensor.name != tie.copy);
@@ -154,7 +171,6 @@ pub(super) fn apply(model: &ModelProto, ties: &[Tie]) -> ModelProto {
         }
     }
     graph.node.splice(0..0, nodes);
-    model
 }
 
 /// How `copy` holds the values of `first`; `None` where they differ or are no evidence.
@@ -219,6 +235,10 @@ pub fn retie<'a>(model: &'a ModelProto, options: &GraphOptions) -> Result<Cow<'a
     let Some(graph) = &model.graph else {
         return Ok(Cow::Borrowed(model));
     };
+    // Branches may read what the outer graph seems not to.
+    if has_branches(graph) {
+        return Ok(Cow::Borrowed(model));
+    }
     let ties = find(graph, options)?;
     Ok(if ties.is_empty() { Cow::Borrowed(model) } else { Cow::Owned(apply(model, &ties)) })
 }

@@ -7,7 +7,7 @@ use damper_edit::{
     BatchNormChange, BatchNormFix, QuantizeChange, Replacement, ScaleChange, WeightChange, add_scale_norms,
     fix_batch_norm, quantize_weights, standardize_weights,
 };
-use damper_onnx::graph::{Graph, GraphOptions};
+use damper_onnx::graph::{Graph, GraphOptions, hoist_weights};
 use damper_onnx::{self as onnx, TensorError, decode_tensor};
 use damper_train::files::{Access, write};
 use serde::Serialize;
@@ -139,6 +139,10 @@ pub(in crate::cli) fn run(args: &FixArgs) -> Result<(), Failure> {
         return Err(Failure::in_file(&args.out, "is there and no plain file; name another -o"));
     }
     let mut model = onnx::load(&args.model)?;
+    let is_listed = model.ir_version < 4;
+    if let Some(graph) = model.graph.as_mut() {
+        hoist_weights(graph, is_listed);
+    }
     if let Some(warning) = converted(&mut model, &args.model) {
         warn(&warning);
     }
