@@ -14,6 +14,7 @@ mod load;
 mod mark;
 #[allow(missing_docs, clippy::all, rustdoc::all)]
 pub mod pb;
+mod scopes;
 mod setting;
 mod spec;
 mod symmetric;
@@ -31,6 +32,7 @@ pub use load::{LoadError, MAX_MODEL_BYTES, decode, encode, load};
 pub use mark::{CLASSES, COLUMNS, metadata, set_metadata};
 pub use mark::{is_marked, mark};
 pub use mark::{label_scale, set_finished, set_label_scale, set_normalize, set_run, set_unfinished};
+pub use scopes::{stored_tensors, unique_names};
 pub use setting::SettingError;
 pub use spec::{Dim, TensorRef, TensorSpec};
 pub use symmetric::make_pads_symmetric;

@@ -6,9 +6,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::graph::unique_names;
 use super::load::node_name;
 use super::pb::{GraphProto, ModelProto, TensorProto};
+use super::scopes::unique_names;
 use super::{attr_tensor, make_attr_tensor, make_tensor_f32};
 
 /// A parameter that does not fit the model.
@@ -93,7 +93,10 @@ fn write_inner(graph: &mut GraphProto, named: &GraphProto, param: &Param<'_>) ->
                         node.attribute = vec![make_attr_tensor("value", tensor)];
                     }
                     Place::Read(at, _) => {
-                        let from = named.node[at].input.iter().position(|input| split_name(input, &named.node[at].name) == param.0);
+                        let from = named.node[at]
+                            .input
+                            .iter()
+                            .position(|input| split_name(input, &named.node[at].name) == param.0);
                         let Some(slot) = from else { return Ok(false) };
                         let from = own.node[at].input[slot].clone();
                         let inputs = own.node[at].input.iter_mut().filter(|input| **input == from);

@@ -1,6 +1,6 @@
 //! `npy:PATH`: one array, as `numpy.save` writes it; its labels are another, [`DataOptions::labels_file`].
 //!
-//! Element types: f4, f8, bool, and integers with and without a sign up to i8 and u8; little-endian, C order.
+//! Element types: f2, f4, f8, bool, and integers with and without a sign up to i8 and u8; little-endian, C order.
 
 use crate::dataset::Splits;
 use crate::files::{ArrayBytes, FETCH_AGAIN, Source, each, elements, open, open_plain, read_failed};
@@ -82,6 +82,7 @@ pub(super) fn read_array(entry: &mut dyn Read, limit: u64, origin: String, room:
 
     let bytes = ArrayBytes { reader: entry, origin: &origin, shape: &shape, width, room };
     let values = match (kind, width) {
+        (TypeChar::Float, 2) => bytes.values(|bytes| each(bytes, |half| from_half(u16::from_le_bytes(half)))),
         (TypeChar::Float, 4) => bytes.values(|bytes| each(bytes, f32::from_le_bytes)),
         (TypeChar::Float, _) => bytes.values(|bytes| each(bytes, f64::from_le_bytes)),
         (TypeChar::Uint, 1) => bytes.values(<[u8]>::to_vec),
@@ -89,6 +90,18 @@ pub(super) fn read_array(entry: &mut dyn Read, limit: u64, origin: String, room:
         (kind, width) => bytes.values(|bytes| integers(kind, width, bytes)),
     }?;
     Ok(Array { origin, shape, values })
+}
+
+/// The value of 16 bits of IEEE 754, exactly.
+fn from_half(bits: u16) -> f32 {
+    let sign = if bits >> 15 == 1 { -1.0 } else { 1.0 };
+    let (exponent, fraction) = (i32::from(bits >> 10 & 31), f32::from(bits & 1023));
+    match exponent {
+        0 => sign * fraction * 2f32.powi(-24),
+        31 if fraction == 0.0 => sign * f32::INFINITY,
+        31 => f32::NAN,
+        _ => sign * (1024.0 + fraction) * 2f32.powi(exponent - 25),
+    }
 }
 
 fn integers(kind: TypeChar, width: usize, bytes: &[u8]) -> Vec<i64> {
@@ -151,7 +164,7 @@ fn element(header: &NpyHeader) -> Option<(TypeChar, usize)> {
     let (kind, width) = (plain.type_char(), plain.num_bytes()?);
     let readable = matches!(
         (kind, width),
-        (TypeChar::Float, 4 | 8) | (TypeChar::Int | TypeChar::Uint, 1 | 2 | 4 | 8) | (TypeChar::Bool, 1)
+        (TypeChar::Float, 2 | 4 | 8) | (TypeChar::Int | TypeChar::Uint, 1 | 2 | 4 | 8) | (TypeChar::Bool, 1)
     );
     (readable && matches!(plain.endianness(), Endianness::Little | Endianness::Irrelevant)).then_some((kind, width))
 }

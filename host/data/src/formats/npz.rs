@@ -49,22 +49,22 @@ struct Archive {
 
 impl Archive {
     fn open(path: &Path) -> Result<Archive, DataError> {
-    let (mut file, len) = open_plain(path)?;
-    let mut magic = [0; 6];
-    if file.read_exact(&mut magic).is_ok() && magic == MAGIC {
-        return Err(DataError::File(format!(
-            "{}: is one array, as numpy.save writes it: use npy:{0}, and `labels` for the array of labels",
-            path.display()
-        )));
-    }
-    file.rewind().map_err(|error| read_failed(path, &error))?;
-    Ok(Archive {
-        path: path.to_path_buf(),
-        len,
-        zip: ZipArchive::new(BufReader::new(file)).map_err(|error| {
-            DataError::File(format!("{}: is not a readable .npz archive ({error}): {FETCH_AGAIN}", path.display()))
-        })?,
-    })
+        let (mut file, len) = open_plain(path)?;
+        let mut magic = [0; 6];
+        if file.read_exact(&mut magic).is_ok() && magic == MAGIC {
+            return Err(DataError::File(format!(
+                "{}: is one array, as numpy.save writes it: use npy:{0}, and `labels` for the array of labels",
+                path.display()
+            )));
+        }
+        file.rewind().map_err(|error| read_failed(path, &error))?;
+        Ok(Archive {
+            path: path.to_path_buf(),
+            len,
+            zip: ZipArchive::new(BufReader::new(file)).map_err(|error| {
+                DataError::File(format!("{}: is not a readable .npz archive ({error}): {FETCH_AGAIN}", path.display()))
+            })?,
+        })
     }
 
     /// The extents of array `name`.

@@ -6,11 +6,12 @@ mod flow;
 mod gelu;
 mod inputs;
 mod per_sample_ints;
+mod picks;
 mod steps;
 
 use super::node::{Item, Outcome, Rewritten, Site};
-use super::{Graph, GraphError, GraphOptions, Origin, Tensor, TensorData, ValueId};
 use super::standard::{self, Flow, Standard};
+use super::{Graph, GraphError, GraphOptions, Origin, Tensor, TensorData, ValueId};
 use super::{batch::show, fold, integers, parameter, quantized, refused, rules};
 use crate::pb::{GraphProto, ModelProto, NodeProto};
 use crate::{attr_tensor, decode_tensor, find_attr, node_name};
@@ -30,7 +31,7 @@ impl Graph {
     }
 }
 
-/// `model` in the form that the rules know, without ties, with the branches and loops written out that are known before a run; and its graph.
+/// `model` in the form that the rules know, with the branches and loops written out that are known before a run; and its graph.
 ///
 /// # Errors
 /// [`GraphError`]: the model is of no form that the rules know. That its graph cannot be read is the second result.
@@ -44,10 +45,8 @@ pub(super) fn flat(
         return Err(GraphError::Model(text.into()));
     }
     reserved_names(&graph)?;
-    // What is written out has no ties, for the file has it in its branches.
-    let tied = if standard::has_branches(&graph) { None } else { parameter::retie_graph(&graph, options)? };
     for _ in 0..MAX_INLINED {
-        let error = match read(tied.as_ref().unwrap_or(&graph), opset, options) {
+        let error = match read(&graph, opset, options) {
             Ok(Step::Done(mut done)) => {
                 done.warnings.splice(0..0, notes);
                 return Ok((graph, Ok(*done)));
@@ -111,7 +110,7 @@ impl Builder<'_> {
         if self.is_of_quantized_weight(node) {
             return Ok(());
         }
-        if self.add_rows(index, node)? {
+        if self.add_pick(index, &name, node)? || self.add_rows(index, node)? {
             return Ok(());
         }
         let inputs = self.inputs_of(index, &name, node)?;
@@ -211,7 +210,7 @@ impl Builder<'_> {
     ) -> Result<(), GraphError> {
         let made = rewritten.nodes.iter().flat_map(|part| &part.output).filter(|made| **made != node.output[0]);
         for made in made.chain(rewritten.ints.iter().map(|(made, _)| made)) {
-            if self.items.contains_key(made) || self.rows.contains_key(made) {
+            if self.items.contains_key(made) || self.picks.contains_key(made) || self.rows.contains_key(made) {
                 return Err(GraphError::Model(format!(
                     "the name '{made}' is needed for a part of node '{name}' ({}); rename it",
                     node.op_type

@@ -7,7 +7,7 @@
 use super::affine::Affine;
 use super::integers::broadcast_index;
 use super::node::{Ints, Item, MAX_FOLDED, Outcome, Site};
-use super::{DType, Origin, Tensor, TensorData};
+use super::{DType, Origin, Tensor, TensorData, ValueId};
 use crate::{attr_int, attr_ints};
 
 /// A constant input: its elements as f64, truth values as 0 and 1.
@@ -22,10 +22,7 @@ pub(super) fn evaluate(site: &Site<'_>) -> Option<Outcome> {
     let mut floats = Vec::new();
     for item in site.inputs.iter().flatten() {
         if let Item::Value(id) = item {
-            match &site.values[id.0].origin {
-                Origin::Constant(tensor) => floats.push(tensor),
-                _ => return None,
-            }
+            floats.push(fixed(site, *id)?);
         }
     }
     let first = *floats.first()?;
@@ -65,9 +62,7 @@ fn known<'a>(site: &'a Site<'_>, item: &'a Item) -> Option<Known<'a>> {
             Known { dtype: ints.dtype, shape: &ints.shape, data }
         }
         Item::Value(id) => {
-            let Origin::Constant(tensor) = &site.values[id.0].origin else {
-                return None;
-            };
+            let tensor = fixed(site, *id)?;
             let data = match &tensor.data {
                 TensorData::F32(data) => data.iter().map(|&x| f64::from(x)).collect(),
                 TensorData::F64(data) => data.clone(),
@@ -76,6 +71,18 @@ fn known<'a>(site: &'a Site<'_>, item: &'a Item) -> Option<Known<'a>> {
             Known { dtype: tensor.data.dtype(), shape: &tensor.shape, data }
         }
     })
+}
+
+/// The tensor of a constant, or of a `Range` also of a number that is stored and not trained.
+fn fixed<'a>(site: &'a Site<'_>, id: ValueId) -> Option<&'a Tensor> {
+    match &site.values[id.0].origin {
+        Origin::Constant(tensor) => Some(tensor),
+        Origin::Parameter(at) => {
+            let parameter = &site.parameters[*at];
+            (site.op() == "Range" && !parameter.trained).then_some(&parameter.initial)
+        }
+        Origin::Input | Origin::Node { .. } => None,
+    }
 }
 
 type Function = fn(&[f64]) -> f64;

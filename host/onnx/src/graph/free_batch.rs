@@ -55,7 +55,12 @@ pub fn free_batch(model: &ModelProto, graph: &Graph, options: &GraphOptions) -> 
 
 /// The same outputs, with a symbolic batch.
 fn check(freed: &ModelProto, graph: &Graph, options: &GraphOptions) -> Result<(), String> {
-    let options = GraphOptions { train: vec!["*".into()], shape: options.shape.clone(), input: options.input.clone(), ..GraphOptions::default() };
+    let options = GraphOptions {
+        train: vec!["*".into()],
+        shape: options.shape.clone(),
+        input: options.input.clone(),
+        ..GraphOptions::default()
+    };
     let again = Graph::from_model(freed, &options).map_err(|error| error.to_string())?;
     let lie = |graph: &Graph| {
         let outputs = graph.outputs.iter().map(|id| graph.value(*id));
@@ -67,8 +72,12 @@ fn check(freed: &ModelProto, graph: &Graph, options: &GraphOptions) -> Result<()
 fn fixes_batch(body: &GraphProto, graph: &Graph) -> bool {
     let is_input = |info: &&ValueInfoProto| graph.inputs.iter().any(|id| graph.value(*id).name == info.name);
     let moved: HashMap<String, usize> = batch_axes(body).into_iter().collect();
-    let first = |info: &ValueInfoProto| shape(info)?.dim.get(moved.get(&info.name).copied().unwrap_or(0))?.value.clone();
-    body.input.iter().filter(is_input).any(|info| matches!(first(info), Some(dimension::Value::DimValue(size)) if size > 0))
+    let first =
+        |info: &ValueInfoProto| shape(info)?.dim.get(moved.get(&info.name).copied().unwrap_or(0))?.value.clone();
+    body.input
+        .iter()
+        .filter(is_input)
+        .any(|info| matches!(first(info), Some(dimension::Value::DimValue(size)) if size > 0))
 }
 
 fn shape(info: &ValueInfoProto) -> Option<&crate::pb::TensorShapeProto> {

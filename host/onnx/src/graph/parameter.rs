@@ -24,9 +24,8 @@ mod ties;
 
 use std::collections::{HashMap, HashSet};
 
-use super::standard::has_branches;
-use super::{GraphError, GraphOptions, Tensor, build, quantized};
-use crate::pb::{GraphProto, ModelProto, NodeProto};
+use super::{GraphError, GraphOptions, Tensor, quantized};
+use crate::pb::{GraphProto, NodeProto};
 use crate::{DType, SettingError, attr_tensor, decode_tensor, node_name, split_name};
 
 use constants::Mask;
@@ -36,7 +35,7 @@ pub(super) use float::Float;
 use float::Note;
 use reads::Reads;
 pub use ties::retie;
-pub(super) use ties::retie_graph;
+pub(super) use ties::{find as ties, retie_graph};
 
 /// An initializer as `damper inspect` prints it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -49,35 +48,6 @@ pub struct Initializer {
     pub trained: bool,
     /// Why, or why not.
     pub reason: String,
-}
-
-/// Every initializer of `model`, whether it is trained, and why. A list without a trained entry is no error here.
-///
-/// # Errors
-/// [`GraphError`] where a pattern of `options` matches nothing, or a tensor cannot be read.
-pub fn initializers(model: &ModelProto, options: &GraphOptions) -> Result<Vec<Initializer>, GraphError> {
-    let empty = GraphProto::default();
-    let given = model.graph.as_ref().unwrap_or(&empty);
-    let (input, shape) = (options.input.clone(), options.shape.clone());
-    // A model that cannot be read is listed as the file has it.
-    let flat = build::flat(model, &GraphOptions { input, shape, ..GraphOptions::default() }).map(|(flat, _)| flat);
-    let mut flat = flat.unwrap_or_else(|_| given.clone());
-    let ties = if has_branches(given) { vec![] } else { ties::find(&flat, options)? };
-    ties::apply_to(&mut flat, &ties);
-    let decisions = decide(&flat, options)?;
-    let named = decisions.floats.into_iter().map(|float| Initializer {
-        name: float.name,
-        shape: float.tensor.shape,
-        trained: float.trained,
-        reason: float.reason,
-    });
-    let copies = ties.into_iter().map(|tie| Initializer {
-        trained: false,
-        reason: format!("not trained: tied to '{}'{}; `untie` '{}' if it is not", tie.of, tie.form, tie.copy),
-        name: tie.copy,
-        shape: tie.shape,
-    });
-    Ok(named.chain(copies).chain(decisions.others).collect())
 }
 
 /// The verdicts on a model's initializers.

@@ -5,17 +5,17 @@
 
 mod bind;
 mod inline;
-mod scopes;
 mod upgrade;
 mod weights;
 
+use super::parameter::retie_graph;
 use super::{GraphError, GraphOptions};
 use crate::pb::{GraphProto, ModelProto};
+use crate::scopes::{has_branches, unique_names};
 
 pub(super) use bind::batch_axes;
 pub use bind::{OpenInput, open_inputs};
 pub(super) use inline::{Flow, MAX_ROUNDS, inline};
-pub use scopes::{has_branches, unique_names};
 pub(super) use upgrade::FLATTENS;
 pub use weights::hoist_weights;
 
@@ -44,7 +44,7 @@ pub(super) fn opset(model: &ModelProto) -> i64 {
     model.opset_import.iter().find(|set| standard(&set.domain)).map_or(0, |set| set.version)
 }
 
-/// Brings `model` into the form that the rules know.
+/// Brings `model` into the form that the rules know, each tied weight once.
 ///
 /// # Errors
 /// [`GraphError`]: the operator set, a node of it, or an input's value.
@@ -58,12 +58,17 @@ pub(super) fn standard(model: &ModelProto, options: &GraphOptions) -> Result<Sta
             OPSETS.end()
         )));
     }
-    let mut graph = model.graph.clone().ok_or_else(|| {
-        GraphError::Model("the model has no graph; export it again".into())
-    })?;
-    scopes::unique_names(&mut graph);
+    let mut graph =
+        model.graph.clone().ok_or_else(|| GraphError::Model("the model has no graph; export it again".into()))?;
+    hoist_weights(&mut graph, false);
+    // What branches hold is tied to nothing: the outer graph does not show who reads it.
+    if !has_branches(&graph)
+        && let Some(tied) = retie_graph(&graph, options)?
+    {
+        graph = tied;
+    }
+    unique_names(&mut graph);
     upgrade::upgrade(&mut graph, written)?;
-    weights::hoist_weights(&mut graph, false);
     let notes = bind::bind(&mut graph, options)?;
     let opset = if written < 13 { UPGRADED } else { written.min(NEWEST_RULES) };
     Ok(Standard { graph, opset, notes })

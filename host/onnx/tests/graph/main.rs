@@ -13,6 +13,7 @@ mod parameters;
 mod refusals;
 mod shapes;
 mod spatial;
+mod standard;
 
 use damper_onnx::graph::{DType, Graph, GraphError, GraphOptions, Origin};
 use damper_onnx::pb::{AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, ValueInfoProto};

@@ -15,9 +15,9 @@ use std::collections::HashMap;
 use super::decoded::decoded;
 use super::glob;
 use super::reads::{Reads, is_exporters_name};
-use super::super::standard::has_branches;
 use super::{GraphError, GraphOptions, Tensor};
 use crate::pb::{GraphProto, ModelProto, NodeProto};
+use crate::scopes::has_branches;
 use crate::{SettingError, make_attr_ints, make_node, make_tensor_i64};
 
 /// Fewer different values are no evidence: masks, identities, initial values that are all equal.
@@ -25,7 +25,7 @@ const DISTINCT: usize = 16;
 
 /// How a copy's values lie.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Form {
+pub(in super::super) enum Form {
     /// As the first's.
     Same,
     /// In the same order, in another shape.
@@ -45,7 +45,7 @@ impl std::fmt::Display for Form {
 }
 
 /// An initializer, or an alias, that holds another one's values.
-pub(super) struct Tie {
+pub(in super::super) struct Tie {
     pub copy: String,
     pub of: String,
     pub form: Form,
@@ -53,7 +53,7 @@ pub(super) struct Tie {
 }
 
 /// The copies in `graph`.
-pub(super) fn find(graph: &GraphProto, options: &GraphOptions) -> Result<Vec<Tie>, GraphError> {
+pub(in super::super) fn find(graph: &GraphProto, options: &GraphOptions) -> Result<Vec<Tie>, GraphError> {
     if !options.parameter.is_empty() {
         return Ok(Vec::new());
     }
@@ -142,7 +142,7 @@ pub(in super::super) fn retie_graph(
 }
 
 /// Every copy in `graph` is read from the first of its kind.
-pub(super) fn apply_to(graph: &mut GraphProto, ties: &[Tie]) {
+fn apply_to(graph: &mut GraphProto, ties: &[Tie]) {
     let mut nodes = Vec::new();
     for tie in ties {
         graph.initializer.retain(|tensor| tensor.name != tie.copy);

@@ -26,9 +26,8 @@ fn flattened(site: &Site<'_>, axis: usize, shape: &[usize], is_behind: bool) -> 
     let mut long = (axis..shape.len()).filter(|&at| shape[at] > 1);
     let along = long.next().unwrap_or(axis);
     let name = |part: &str| format!("{y}/{part}");
-    let plain = |x: &str, y: &str, axis: i64| {
-        make_node(site.op(), site.name, &[x], &[y], vec![make_attr_int("axis", axis)])
-    };
+    let plain =
+        |x: &str, y: &str, axis: i64| make_node(site.op(), site.name, &[x], &[y], vec![make_attr_int("axis", axis)]);
     let nodes = if is_behind && long.next().is_none() {
         vec![plain(x, y, along as i64)]
     } else {

@@ -1,10 +1,10 @@
 //! The inputs of a model: values that the user gives, element types that samples do not have, samples on another axis than the first.
 
 use super::super::{GraphError, GraphOptions};
-use super::scopes::redirect;
 use crate::pb::tensor_proto::DataType;
 use crate::pb::tensor_shape_proto::{Dimension, dimension};
 use crate::pb::{GraphProto, ModelProto, TensorProto, TensorShapeProto, ValueInfoProto, type_proto};
+use crate::scopes::{constant, redirect};
 use crate::{
     DType, SettingError, Tensor, TensorData, make_attr_int, make_attr_ints, make_node, make_tensor, make_tensor_i64,
 };
@@ -89,7 +89,7 @@ fn give(graph: &mut GraphProto, options: &GraphOptions, name: &str, text: &str) 
     graph.input.remove(at);
     let first = data_inputs(graph).first().map(|&at| graph.input[at].name.clone());
     match samples.zip(first) {
-        None => graph.initializer.push(make_tensor(name, &tensor)),
+        None => graph.node.insert(0, constant(make_tensor(name, &tensor))),
         Some((axis, first)) => repeat(graph, name, &tensor, axis, &first),
     }
     Ok(())
@@ -121,11 +121,10 @@ fn extents_of(dims: &[Dimension], options: &GraphOptions, name: &str) -> Vec<Opt
 /// `name` is `tensor`, which has 1 along `axis`, repeated for each sample of the input `first`.
 fn repeat(graph: &mut GraphProto, name: &str, tensor: &Tensor, axis: usize, first: &str) {
     let part = |what: &str| format!("{name}/{what}");
-    graph.initializer.push(make_tensor(&part("value"), tensor));
     let extents: Vec<i64> = tensor.shape.iter().map(|&extent| extent as i64).collect();
     let mut parts = Vec::new();
-    let mut nodes = Vec::new();
-    graph.initializer.push(make_tensor_i64(&part("first"), &[1], &[0]));
+    let mut nodes =
+        vec![constant(make_tensor(&part("value"), tensor)), constant(make_tensor_i64(&part("first"), &[1], &[0]))];
     nodes.push(make_node("Shape", &part("Shape"), &[first], &[&part("sizes")], vec![]));
     let inputs = [part("sizes"), part("first")];
     let inputs = inputs.each_ref().map(String::as_str);
@@ -135,7 +134,7 @@ fn repeat(graph: &mut GraphProto, name: &str, tensor: &Tensor, axis: usize, firs
             ("", _) => parts.push(part("samples")),
             (_, []) => {}
             (what, list) => {
-                graph.initializer.push(make_tensor_i64(&part(what), &[list.len()], list));
+                nodes.push(constant(make_tensor_i64(&part(what), &[list.len()], list)));
                 parts.push(part(what));
             }
         }
@@ -202,7 +201,9 @@ fn move_samples_first(graph: &mut GraphProto) -> Result<Vec<String>, GraphError>
         let moved = format!("{name}/as_exported");
         redirect(graph, &name, &moved);
         let Some(info) = graph.input.iter_mut().find(|info| info.name == name) else { continue };
-        let Some(TensorShapeProto { dim }) = tensor_type(info).and_then(|tensor| tensor.shape.as_mut()) else { continue };
+        let Some(TensorShapeProto { dim }) = tensor_type(info).and_then(|tensor| tensor.shape.as_mut()) else {
+            continue;
+        };
         let rank = dim.len() as i64;
         let batch = dim.remove(axis);
         dim.insert(0, batch);

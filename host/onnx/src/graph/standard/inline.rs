@@ -3,10 +3,10 @@
 //! A hostile file may nest loops to any number of nodes, so their number is bounded.
 
 use super::super::GraphError;
-use super::scopes::{inner, rename};
 use crate::pb::{GraphProto, NodeProto};
-use crate::{find_attr, make_attr_int, make_node, make_tensor_i64, make_tensor};
+use crate::scopes::{constant, inner, rename};
 use crate::{Tensor, TensorData};
+use crate::{find_attr, make_attr_int, make_node, make_tensor, make_tensor_i64};
 use std::collections::{HashMap, HashSet};
 
 /// No model has more nodes after its branches and loops are written out.
@@ -72,7 +72,10 @@ fn branch(graph: &mut GraphProto, at: usize, taken: bool) -> Result<Vec<NodeProt
     let mut body = body(&node, if taken { "then_branch" } else { "else_branch" })?.clone();
     check_size(graph, &node, 0)?;
     if body.output.len() != node.output.len() {
-        return Err(invalid(&node, format!("its branch has {} outputs for its {}", body.output.len(), node.output.len())));
+        return Err(invalid(
+            &node,
+            format!("its branch has {} outputs for its {}", body.output.len(), node.output.len()),
+        ));
     }
     graph.initializer.append(&mut body.initializer);
     let mut nodes = body.node;
@@ -99,10 +102,10 @@ fn unrolled(graph: &mut GraphProto, at: usize, rounds: usize) -> Result<Vec<Node
     let mut gathered: Vec<Vec<String>> = vec![Vec::new(); scans];
     let mut nodes = Vec::new();
     let [number, truth] = ["number", "condition"].map(|part| format!("{}/{part}", node.name));
-    graph.initializer.push(make_tensor(&truth, &Tensor { shape: vec![], data: TensorData::Bool(vec![true]) }));
+    nodes.push(constant(make_tensor(&truth, &Tensor { shape: vec![], data: TensorData::Bool(vec![true]) })));
     for round in 0..rounds {
         let number = format!("{number}_{round}");
-        graph.initializer.push(make_tensor_i64(&number, &[], &[round as i64]));
+        nodes.push(constant(make_tensor_i64(&number, &[], &[round as i64])));
         let mut called: HashMap<String, String> =
             inner_names(&body).into_iter().map(|name| (name.clone(), format!("{name}/{round}"))).collect();
         let given = [&number, &truth].into_iter().chain(&names).cloned();
@@ -115,7 +118,7 @@ fn unrolled(graph: &mut GraphProto, at: usize, rounds: usize) -> Result<Vec<Node
         for (scan, (all, name)) in gathered.iter_mut().zip(&outputs[carried..]).enumerate() {
             let part = format!("{}/scan_{scan}_{round}", node.name);
             let axis = format!("{part}/axis");
-            graph.initializer.push(make_tensor_i64(&axis, &[1], &[0]));
+            nodes.push(constant(make_tensor_i64(&axis, &[1], &[0])));
             nodes.push(make_node("Unsqueeze", &part, &[name, &axis], &[&part], vec![]));
             all.push(part);
         }

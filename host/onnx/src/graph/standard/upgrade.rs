@@ -1,11 +1,11 @@
 //! Nodes of operator sets 7 to 12 as those of set 13, and of sets 22 to 24 as those of set 21.
 //!
-//! Where an attribute became an input, the input is an initializer of the output's name. What sets 22 to 24 changed of an operator that has
+//! Where an attribute became an input, the input is a constant of the output's name. What sets 22 to 24 changed of an operator that has
 //! a rule is its element types, and attributes of element types that are not read.
 
 use super::super::GraphError;
-use super::scopes::{DEEPEST, inner_mut};
 use crate::pb::{AttributeProto, GraphProto, NodeProto, TensorProto};
+use crate::scopes::{DEEPEST, constant, inner_mut};
 use crate::{
     attr_float, attr_int, attr_ints, attr_string, decode_tensor, find_attr, make_attr_int, make_attr_string,
     make_tensor_f32, make_tensor_i64,
@@ -27,6 +27,7 @@ pub(super) fn upgrade(graph: &mut GraphProto, opset: i64) -> Result<(), GraphErr
 
 fn of_graph(graph: &mut GraphProto, opset: i64, depth: usize) -> Result<(), GraphError> {
     let mut nodes = std::mem::take(&mut graph.node);
+    let mut constants = Vec::new();
     for node in &mut nodes {
         if depth < DEEPEST {
             for inner in inner_mut(node) {
@@ -34,18 +35,20 @@ fn of_graph(graph: &mut GraphProto, opset: i64, depth: usize) -> Result<(), Grap
             }
         }
         if matches!(node.domain.as_str(), "" | "ai.onnx") {
-            let mut upgrade = Upgrade { node, opset, tensors: &mut graph.initializer };
+            let mut upgrade = Upgrade { node, opset, stored: &graph.initializer, constants: &mut constants };
             if opset < 13 { upgrade.old()? } else { upgrade.new() }
         }
     }
-    graph.node = nodes;
+    graph.node = constants.into_iter().chain(nodes).collect();
     Ok(())
 }
 
 struct Upgrade<'a> {
     node: &'a mut NodeProto,
     opset: i64,
-    tensors: &'a mut Vec<TensorProto>,
+    stored: &'a [TensorProto],
+    /// Nodes that give the inputs that attributes became.
+    constants: &'a mut Vec<NodeProto>,
 }
 
 impl Upgrade<'_> {
@@ -94,7 +97,7 @@ impl Upgrade<'_> {
     /// Input `slot` is `tensor`.
     fn input(&mut self, slot: usize, what: &str, tensor: impl FnOnce(&str) -> TensorProto) {
         let name = format!("{}/{what}", self.node.output.first().map_or("", String::as_str));
-        self.tensors.push(tensor(&name));
+        self.constants.push(constant(tensor(&name)));
         let length = self.node.input.len().max(slot + 1);
         self.node.input.resize(length, String::new());
         self.node.input[slot] = name;
@@ -162,7 +165,7 @@ impl Upgrade<'_> {
     /// Before set 11: input 1 holds the scales, and element `i` comes from `i / scale`, rounded down; where it shrinks, rounded up.
     fn resize(&mut self) {
         let scales = self.node.input.get(1).cloned().unwrap_or_default();
-        let known = self.tensors.iter().find(|tensor| tensor.name == scales).and_then(|proto| decode_tensor(proto).ok());
+        let known = self.stored.iter().find(|tensor| tensor.name == scales).and_then(|proto| decode_tensor(proto).ok());
         let shrinks = known.as_ref().and_then(|t| t.as_f32()).is_some_and(|data| data.iter().any(|&scale| scale < 1.0));
         self.node.input.truncate(1);
         self.node.input.extend([String::new(), scales]);

@@ -1,12 +1,12 @@
 //! Weights that an exporter wrote as `Constant` nodes, as paddle2onnx and spox do: initializers of the same names.
 
-use super::scopes::{DEEPEST, inner, inner_mut};
 use crate::pb::{GraphProto, NodeProto, TensorProto};
+use crate::scopes::{DEEPEST, inner, inner_mut};
 use crate::{DType, attr_tensor, make_value_info};
 use std::collections::{HashMap, HashSet};
 
-/// Turns the `Constant` nodes that layers read as weights into initializers, here and in the graphs inside. In a model whose layers read no
-/// initializer at all, so are the other constants of several floats. `is_listed`: initializers are inputs too, as before IR version 4.
+/// Turns the `Constant` nodes that layers read as weights into initializers, here and in the graphs inside. In a model without an
+/// initializer of several floats, so are the other constants of several floats. `is_listed`: initializers are inputs too, as before IR version 4.
 pub fn hoist_weights(graph: &mut GraphProto, is_listed: bool) {
     let all = !has_stored_weights(graph, 0);
     hoist(graph, is_listed, all, 0);
@@ -34,16 +34,10 @@ fn is_float(tensor: &TensorProto) -> bool {
     floats.contains(&tensor.data_type) && tensor.dims.iter().any(|&extent| extent > 1)
 }
 
+/// Returns true if an initializer holds several floats, here or in a graph inside.
 fn has_stored_weights(graph: &GraphProto, depth: usize) -> bool {
-    let stored: HashSet<&str> =
-        graph.initializer.iter().filter(|tensor| is_float(tensor)).map(|tensor| tensor.name.as_str()).collect();
-    let reads = |node: &NodeProto| {
-        node.input.iter().enumerate().any(|(slot, name)| is_weight(&node.op_type, slot) && stored.contains(name.as_str()))
-    };
-    let within = |node: &NodeProto| depth < DEEPEST && inner(node).any(|inner| has_stored_weights(inner, depth + 1));
-    // A branch may read the outer graph's.
-    graph.node.iter().any(|node| reads(node) || within(node))
-        || !stored.is_empty() && graph.node.iter().any(|node| inner(node).next().is_some())
+    let within = |node: &NodeProto| inner(node).any(|inner| has_stored_weights(inner, depth + 1));
+    graph.initializer.iter().any(is_float) || depth < DEEPEST && graph.node.iter().any(within)
 }
 
 fn hoist(graph: &mut GraphProto, is_listed: bool, all: bool, depth: usize) {

@@ -1,24 +1,24 @@
 //! Names in the graphs of branches and loops.
 
-use crate::node_name;
-use crate::pb::{GraphProto, NodeProto};
+use crate::pb::{GraphProto, ModelProto, NodeProto, TensorProto};
+use crate::{attr_tensor, make_attr_tensor, make_node, node_name};
 use std::collections::{HashMap, HashSet};
 
 /// Branches deeper than this are left as they are, and refused where they are read.
-pub(super) const DEEPEST: usize = 32;
+pub(crate) const DEEPEST: usize = 32;
 
 /// The graphs inside a node.
-pub(super) fn inner(node: &NodeProto) -> impl Iterator<Item = &GraphProto> {
+pub(crate) fn inner(node: &NodeProto) -> impl Iterator<Item = &GraphProto> {
     node.attribute.iter().filter_map(|attribute| attribute.g.as_ref())
 }
 
 /// [`inner`], to change.
-pub(super) fn inner_mut(node: &mut NodeProto) -> impl Iterator<Item = &mut GraphProto> {
+pub(crate) fn inner_mut(node: &mut NodeProto) -> impl Iterator<Item = &mut GraphProto> {
     node.attribute.iter_mut().filter_map(|attribute| attribute.g.as_mut())
 }
 
 /// Returns true if a node of `graph` has a graph inside.
-pub fn has_branches(graph: &GraphProto) -> bool {
+pub(crate) fn has_branches(graph: &GraphProto) -> bool {
     graph.node.iter().any(|node| inner(node).next().is_some())
 }
 
@@ -39,6 +39,12 @@ pub fn unique_names(graph: &mut GraphProto) {
             rename_inner(inner, &owner, &mut taken, &mut nodes, &HashMap::new(), 1);
         }
     }
+}
+
+/// A node that gives `tensor`, which is no weight, under its name.
+pub(crate) fn constant(tensor: TensorProto) -> NodeProto {
+    let name = tensor.name.clone();
+    make_node("Constant", &name, &[], &[&name], vec![make_attr_tensor("value", tensor)])
 }
 
 /// The names that a graph gives to values.
@@ -95,7 +101,7 @@ fn rename_inner(
 }
 
 /// Renames what `graph` and the graphs in it read and give.
-pub(super) fn rename(graph: &mut GraphProto, names: &HashMap<String, String>) {
+pub(crate) fn rename(graph: &mut GraphProto, names: &HashMap<String, String>) {
     let rename_one = |name: &mut String| {
         if let Some(called) = names.get(name) {
             name.clone_from(called);
@@ -110,10 +116,37 @@ pub(super) fn rename(graph: &mut GraphProto, names: &HashMap<String, String>) {
 }
 
 /// Every reader of `from`, here and in the graphs inside, reads `to`.
-pub(super) fn redirect(graph: &mut GraphProto, from: &str, to: &str) {
+pub(crate) fn redirect(graph: &mut GraphProto, from: &str, to: &str) {
     for node in &mut graph.node {
         node.input.iter_mut().filter(|input| *input == from).for_each(|input| *input = to.to_owned());
         inner_mut(node).for_each(|inner| redirect(inner, from, to));
     }
     graph.output.iter_mut().filter(|output| output.name == from).for_each(|output| output.name = to.to_owned());
+}
+
+/// The tensors of a model: its initializers, and those of branches and loops and their constants under [`unique_names`].
+pub fn stored_tensors(model: &ModelProto) -> Vec<(String, &TensorProto)> {
+    let Some(graph) = &model.graph else { return vec![] };
+    let mut found: Vec<_> = graph.initializer.iter().map(|tensor| (tensor.name.clone(), tensor)).collect();
+    if has_branches(graph) {
+        let mut named = graph.clone();
+        unique_names(&mut named);
+        stored_inside(graph, &named, &mut found);
+    }
+    found
+}
+
+fn stored_inside<'a>(graph: &'a GraphProto, named: &GraphProto, found: &mut Vec<(String, &'a TensorProto)>) {
+    let inside = |(node, named): (&'a NodeProto, &NodeProto)| -> Vec<(&'a GraphProto, GraphProto)> {
+        inner(node).zip(inner(named).cloned()).collect()
+    };
+    for (own, named) in graph.node.iter().zip(&named.node).flat_map(inside) {
+        let stored = own.initializer.iter().zip(&named.initializer);
+        found.extend(stored.map(|(tensor, named)| (named.name.clone(), tensor)));
+        for (node, named) in own.node.iter().zip(&named.node).filter(|(node, _)| node.op_type == "Constant") {
+            let value = attr_tensor(&node.attribute, "value");
+            found.extend(value.zip(named.output.first()).map(|(tensor, name)| (name.clone(), tensor)));
+        }
+        stored_inside(own, &named, found);
+    }
 }
