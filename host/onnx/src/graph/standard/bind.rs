@@ -3,8 +3,8 @@
 use super::super::{GraphError, GraphOptions};
 use crate::pb::tensor_proto::DataType;
 use crate::pb::tensor_shape_proto::{Dimension, dimension};
-use crate::pb::{GraphProto, ModelProto, TensorProto, TensorShapeProto, ValueInfoProto, type_proto};
-use crate::scopes::{constant, redirect};
+use crate::pb::{GraphProto, ModelProto, NodeProto, TensorProto, TensorShapeProto, ValueInfoProto, type_proto};
+use crate::scopes::{constant, has_branches, redirect};
 use crate::{
     DType, SettingError, Tensor, TensorData, make_attr_int, make_attr_ints, make_node, make_tensor, make_tensor_i64,
 };
@@ -218,6 +218,12 @@ fn move_samples_first(graph: &mut GraphProto) -> Result<Vec<String>, GraphError>
     Ok(notes)
 }
 
+/// Returns true if only casts read `name`.
+fn is_cast_alone(graph: &GraphProto, name: &str) -> bool {
+    let reads = |node: &&NodeProto| node.input.iter().any(|input| input == name);
+    !has_branches(graph) && graph.node.iter().filter(reads).all(|node| node.op_type == "Cast")
+}
+
 /// Inputs of other integers and of truth values are int64, as samples are, and cast before they are read.
 fn widen(graph: &mut GraphProto) {
     for at in data_inputs(graph) {
@@ -229,7 +235,8 @@ fn widen(graph: &mut GraphProto) {
             Ok(DataType::Uint8 | DataType::Int8 | DataType::Uint16 | DataType::Int16 | DataType::Uint32)
         );
         let known = matches!(DType::from_onnx(elem_type), Ok(DType::I32 | DType::Bool));
-        if !is_small && !known {
+        // Arithmetic on small integers wraps, which int64 would not.
+        if !known && !(is_small && is_cast_alone(graph, &name)) {
             continue;
         }
         if let Some(tensor) = tensor_type(&mut graph.input[at]) {

@@ -6,7 +6,8 @@ use crate::{DType, attr_tensor, make_value_info};
 use std::collections::{HashMap, HashSet};
 
 /// Turns the `Constant` nodes that layers read as weights into initializers, here and in the graphs inside. In a model without an
-/// initializer of several floats, so are the other constants of several floats. `is_listed`: initializers are inputs too, as before IR version 4.
+/// initializer of several floats, so are the constants of several floats that
+/// are added, subtracted, multiplied or divided. `is_listed`: initializers are inputs too, as before IR version 4.
 pub fn hoist_weights(graph: &mut GraphProto, is_listed: bool) {
     let all = !has_stored_weights(graph, 0);
     hoist(graph, is_listed, all, 0);
@@ -41,14 +42,14 @@ fn has_stored_weights(graph: &GraphProto, depth: usize) -> bool {
 }
 
 fn hoist(graph: &mut GraphProto, is_listed: bool, all: bool, depth: usize) {
-    let weights = read_as_weights(graph);
+    let weights = read_as_weights(graph, all);
     let mut tensors = Vec::new();
     graph.node.retain_mut(|node| {
         if node.op_type != "Constant" || !matches!(node.domain.as_str(), "" | "ai.onnx") {
             return true;
         }
         let Some(output) = node.output.first().filter(|name| !name.starts_with("dp.")).cloned() else { return true };
-        let is_hoisted = |tensor: &TensorProto| is_float(tensor) && (all || weights.contains(&output));
+        let is_hoisted = |tensor: &TensorProto| is_float(tensor) && weights.contains(&output);
         if !attr_tensor(&node.attribute, "value").is_some_and(is_hoisted) {
             return true;
         }
@@ -72,15 +73,15 @@ fn hoist(graph: &mut GraphProto, is_listed: bool, all: bool, depth: usize) {
     }
 }
 
-/// The names of constants that a layer reads as a weight, here or in a branch.
-fn read_as_weights(graph: &GraphProto) -> HashSet<String> {
+/// The names of constants that a layer reads as a weight, here or in a branch; with `all`, those too that biases and scales may be.
+fn read_as_weights(graph: &GraphProto, all: bool) -> HashSet<String> {
     let mut by_output: HashMap<&str, &NodeProto> = HashMap::new();
     for node in &graph.node {
         by_output.extend(node.output.iter().map(|name| (name.as_str(), node)));
     }
     let mut found = HashSet::new();
     let mut open = Vec::new();
-    layer_reads(graph, 0, &mut open);
+    layer_reads(graph, all, 0, &mut open);
     let mut seen: HashSet<&str> = HashSet::new();
     while let Some(name) = open.pop() {
         if !seen.insert(name) {
@@ -97,12 +98,14 @@ fn read_as_weights(graph: &GraphProto) -> HashSet<String> {
     found
 }
 
-fn layer_reads<'a>(graph: &'a GraphProto, depth: usize, found: &mut Vec<&'a str>) {
+fn layer_reads<'a>(graph: &'a GraphProto, all: bool, depth: usize, found: &mut Vec<&'a str>) {
     for node in &graph.node {
-        let slots = node.input.iter().enumerate().filter(|(slot, _)| is_weight(&node.op_type, *slot));
+        let is_bias = all && matches!(node.op_type.as_str(), "Add" | "Sub" | "Mul" | "Div");
+        let slots = node.input.iter().enumerate();
+        let slots = slots.filter(|(slot, _)| is_bias || is_weight(&node.op_type, *slot));
         found.extend(slots.map(|(_, name)| name.as_str()));
         if depth < DEEPEST {
-            inner(node).for_each(|inner| layer_reads(inner, depth + 1, found));
+            inner(node).for_each(|inner| layer_reads(inner, all, depth + 1, found));
         }
     }
 }
