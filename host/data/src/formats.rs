@@ -212,6 +212,32 @@ impl Format {
     }
 }
 
+/// The extents of the samples of each input in `options`, without the number of samples, where the data of `spec` are arrays.
+pub(crate) fn shapes(spec: &str, options: &DataOptions) -> Option<Vec<Vec<usize>>> {
+    let (format, path) = find(spec, options).ok()?;
+    let shapes = match format.names[0] {
+        "npz" => npz::shapes(path, options).ok()?,
+        "npy" => vec![npy::shape(path).ok()?],
+        "memory" => {
+            let known = options.memory.as_ref()?.shapes();
+            let of_input = |name: &str| known.iter().find(|(other, _)| other == name).map(|(_, shape)| shape.clone());
+            match (&options.inputs[..], &known[..]) {
+                ([_], [(_, shape)]) => vec![shape.clone()],
+                (inputs, _) => inputs.iter().map(|input| of_input(&input.name)).collect::<Option<_>>()?,
+            }
+        }
+        _ => return None,
+    };
+    let sample = |shape: Vec<usize>| {
+        let mut extents: Vec<usize> = shape.into_iter().skip(1).collect();
+        if options.layout == ChannelLayout::Nhwc && extents.len() > 2 {
+            extents.rotate_right(1);
+        }
+        extents
+    };
+    Some(shapes.into_iter().map(sample).collect())
+}
+
 /// The formats that a user writes by hand.
 fn written_by_hand() -> impl Iterator<Item = &'static Format> {
     FORMATS.iter().filter(|format| format.path.is_some())

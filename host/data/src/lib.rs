@@ -39,7 +39,7 @@ pub use dataset::{Dataset, Features, Labels, Numbers, Sample, Split, Stored, hel
 pub use error::DataError;
 pub use files::catches_panics;
 pub use formats::{FORMATS, Format};
-pub use load::load;
+pub use load::{load, sample_shapes};
 pub use numbers::constant;
 pub use options::{
     ChannelLayout, DataOptions, InputShape, LabelKind, MemoryArray, MemoryArrays, MemorySplit, MemoryValues, Normalize,

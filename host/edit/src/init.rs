@@ -17,7 +17,7 @@ mod spec;
 
 pub use spec::{Distribution, Fan, FanDistribution, Fans, Initialiser};
 
-use damper_onnx::graph::{GraphError, GraphOptions, glob, initializers};
+use damper_onnx::graph::{GraphError, GraphOptions, glob, hoist_weights, initializers};
 use damper_onnx::pb::tensor_proto::{DataLocation, DataType};
 use damper_onnx::pb::{GraphProto, ModelProto, StringStringEntryProto, TensorProto};
 use damper_onnx::{self as onnx, LoadError, MAX_MODEL_BYTES, SettingError, TrainedError, write_trained};
@@ -115,6 +115,10 @@ pub(crate) fn uniform(seed: u64, name: &str, most: f64, length: usize) -> Vec<f3
 /// [`load`] with a seed that the file may have no use for.
 pub(crate) fn load_with_any_seed(path: &Path, seed: Option<u64>) -> Result<Loaded, InitError> {
     let mut model = onnx::load(path)?;
+    let is_listed = model.ir_version < 4;
+    if let Some(graph) = model.graph.as_mut() {
+        hoist_weights(graph, is_listed);
+    }
     let warnings = converted(&mut model, path).map(|floats| floats + ", as is the trained model").into_iter().collect();
     let used = seed.unwrap_or(0);
     let in_file = |error| InitError::InFile { file: path.display().to_string(), error: Box::new(error) };

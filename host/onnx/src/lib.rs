@@ -9,12 +9,12 @@
 mod attribute;
 mod build;
 mod custom;
-mod external;
 pub mod graph;
 mod load;
 mod mark;
 #[allow(missing_docs, clippy::all, rustdoc::all)]
 pub mod pb;
+mod scopes;
 mod setting;
 mod source;
 mod spec;
@@ -28,12 +28,12 @@ pub use build::{
     make_attr_tensor, make_node, make_tensor, make_tensor_f32, make_tensor_i64, make_value_info,
 };
 pub use custom::{AGAIN, CUSTOM_DOMAIN, lower_custom, lower_nodes, lowering, make_custom, rename_tensor};
-pub use external::ExternalError;
 pub use load::node_name;
 pub use load::{LoadError, MAX_MODEL_BYTES, decode, encode, load};
 pub use mark::{CLASSES, COLUMNS, metadata, set_metadata};
 pub use mark::{is_marked, mark};
 pub use mark::{label_scale, set_finished, set_label_scale, set_normalize, set_run, set_unfinished};
+pub use scopes::{stored_tensors, unique_names};
 pub use setting::SettingError;
 pub use spec::{Dim, TensorRef, TensorSpec};
 pub use symmetric::make_pads_symmetric;

@@ -1,63 +1,23 @@
 //! A file's bytes to a `ModelProto`, and back.
 
+mod bytes;
+mod external;
+
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
 
 use prost::Message as _;
-use prost::bytes::{Buf, Bytes};
+use prost::bytes::Buf;
 
-use super::external::{self, ExternalError};
+use bytes::map;
+pub use bytes::{LoadError, MAX_MODEL_BYTES};
+
 use super::pb::{ModelProto, NodeProto};
 use super::source;
 
-/// The largest model that is read: protobuf itself holds no more.
-pub const MAX_MODEL_BYTES: u64 = 1 << 31;
-
-/// A file that is no usable ONNX model.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum LoadError {
-    /// The file cannot be opened or read.
-    #[error("{file}: cannot read the model ({reason}): check the path")]
-    Unreadable {
-        /// The file.
-        file: String,
-        /// The system's message.
-        reason: String,
-    },
-    /// No bytes.
-    #[error("{0}: the file is empty: export the model again")]
-    Empty(String),
-    /// More bytes than protobuf can hold.
-    #[error("{0}: the file is larger than 2 GiB, which no ONNX model can be: check the path")]
-    TooLarge(String),
-    /// The bytes are no protobuf message of this kind.
-    #[error("{0}: not an ONNX model, or truncated: export it again with torch.onnx.export")]
-    NotOnnx(String),
-    /// Data in another file is at fault.
-    #[error("{file}: {problem}")]
-    External {
-        /// The file.
-        file: String,
-        /// The tensor, and what is wrong.
-        problem: ExternalError,
-    },
-    /// A message without a graph or without an operator set.
-    #[error("{file}: the model has no {what}, so it is not an ONNX model, or truncated: export it again")]
-    Incomplete {
-        /// The file.
-        file: String,
-        /// The missing part.
-        what: &'static str,
-    },
-}
-
-/// Files of at least so many bytes are mapped.
-pub(crate) const MAPPED: u64 = 32 << 20;
-
-/// Reads a model, its tensors under the names that its source gives them, where the file says so. Data that it keeps in other files is
-/// read from its folder. Weights of a large file stay in the file, which all copies of the model share, until they are used. Do not write to the
-/// file while they are; a file that takes its place does not matter.
+/// Reads a model, and the tensors that it keeps in files of its folder. Its tensors have the names that its source gives them, where the file
+/// says so. Weights of a large file stay in the file, which all copies of the model share, until they are used. Do not write to the file while they are; a file that takes its place does not matter.
 ///
 /// # Errors
 /// [`LoadError`], which names the file.
@@ -75,18 +35,10 @@ pub fn load(path: &Path) -> Result<ModelProto, LoadError> {
         }
     };
     let mut model = read(file.clone(), bytes)?;
-    external::fill(&mut model, path).map_err(|problem| LoadError::External { file, problem })?;
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    external::read(&mut model, folder, &file)?;
     source::restore(&mut model);
     Ok(model)
-}
-
-/// The bytes of a large regular file, in the file.
-pub(crate) fn map(file: &File) -> Option<Bytes> {
-    let data = file.metadata().ok().filter(|data| data.is_file() && data.len() >= MAPPED)?;
-    // SAFETY: the map is read alone. Whoever writes to the file meanwhile changes weights, and whoever cuts it ends the process, as `load`
-    // says; damper replaces files and writes to none.
-    let map = unsafe { memmap2::Mmap::map(file) }.ok()?;
-    (map.len() as u64 == data.len()).then(|| Bytes::from_owner(map))
 }
 
 /// Decodes a model; `file` is what errors call it.

@@ -20,6 +20,7 @@ use std::collections::HashSet;
 
 use crate::mark::metadata;
 use crate::pb::{GraphProto, ModelProto, StringStringEntryProto, ValueInfoProto};
+use crate::scopes::has_branches;
 use crate::{DType, Extent, make_value_info};
 
 pub use invented::is_exporters_name;
@@ -37,7 +38,8 @@ pub fn restore(model: &mut ModelProto) {
     if metadata(model, MODULE).is_some() {
         return;
     }
-    let Some(graph) = model.graph.as_mut() else { return };
+    // Branches read values by name, too.
+    let Some(graph) = model.graph.as_mut().filter(|graph| !has_branches(graph)) else { return };
     let record = Record::of(graph);
     parts::take_apart(graph, &record);
     lookups::unfold(graph, &record);

@@ -4,11 +4,12 @@
 //! exporter merged equal values: the alias becomes an initializer and the `Identity` goes); the output of a `Constant`
 //! node; or [`split_name`] of an initializer and one node that reads it.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::load::node_name;
 use super::pb::{GraphProto, ModelProto, TensorProto};
-use super::{attr_tensor, make_tensor_f32};
+use super::scopes::unique_names;
+use super::{attr_tensor, make_attr_tensor, make_tensor_f32};
 
 /// A parameter that does not fit the model.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -34,6 +35,9 @@ pub fn split_name(initializer: &str, node: &str) -> String {
     format!("{initializer}::{node}")
 }
 
+/// A name and its values.
+type Param<'a> = (&'a str, &'a [f32]);
+
 enum Place {
     Initializer(usize),
     /// A node whose output the new initializer replaces.
@@ -54,16 +58,75 @@ pub fn write_trained(model: &ModelProto, params: &[(&str, &[f32])]) -> Result<Mo
             None => Ok(out),
         };
     };
-    let by_name: HashMap<&str, usize> =
-        graph.initializer.iter().enumerate().map(|(i, t)| (t.name.as_str(), i)).collect();
-    let mut found = Vec::with_capacity(params.len());
-    for (name, values) in params {
-        let (place, shape) = locate(graph, &by_name, name).ok_or_else(|| TrainedError::Unknown(name.to_string()))?;
-        let expected = shape.iter().product::<usize>();
-        if expected != values.len() {
-            return Err(TrainedError::Length { name: name.to_string(), expected, found: values.len() });
+    // Constants, initializers and splits of the outer graph keep their names; of those in branches, the names are unique.
+    let (outer, inner): (Vec<Param<'_>>, Vec<_>) = params.iter().partition(|(name, _)| locate(graph, name).is_some());
+    if !inner.is_empty() {
+        let mut named = graph.clone();
+        unique_names(&mut named);
+        for param in &inner {
+            if !write_inner(graph, &named, param)? {
+                return Err(TrainedError::Unknown(param.0.to_string()));
+            }
         }
-        found.push((place, make_tensor_f32(name, &shape, values)));
+    }
+    write_into(graph, &outer, model.ir_version < 4)?;
+    Ok(out)
+}
+
+/// Writes a parameter into the branch or loop that holds it; false if none does. `named` is `graph` with unique names.
+fn write_inner(graph: &mut GraphProto, named: &GraphProto, param: &Param<'_>) -> Result<bool, TrainedError> {
+    for (node, named) in graph.node.iter_mut().zip(&named.node) {
+        for (own, named) in node.attribute.iter_mut().zip(&named.attribute) {
+            let (Some(own), Some(named)) = (own.g.as_mut(), named.g.as_ref()) else { continue };
+            if let Some((place, shape)) = locate(named, param.0) {
+                let tensor = checked(param, &shape)?;
+                match place {
+                    Place::Initializer(at) => {
+                        let name = std::mem::take(&mut own.initializer[at].name);
+                        own.initializer[at] = TensorProto { name, ..tensor };
+                    }
+                    Place::Output(at) => {
+                        // In its place, so that the nodes of both graphs stay in one order.
+                        let node = &mut own.node[at];
+                        node.op_type = "Constant".into();
+                        node.input.clear();
+                        node.attribute = vec![make_attr_tensor("value", tensor)];
+                    }
+                    Place::Read(at, _) => {
+                        let from = named.node[at]
+                            .input
+                            .iter()
+                            .position(|input| split_name(input, &named.node[at].name) == param.0);
+                        let Some(slot) = from else { return Ok(false) };
+                        let from = own.node[at].input[slot].clone();
+                        let inputs = own.node[at].input.iter_mut().filter(|input| **input == from);
+                        inputs.for_each(|input| *input = param.0.to_owned());
+                        own.initializer.push(tensor);
+                    }
+                }
+                return Ok(true);
+            }
+            if write_inner(own, named, param)? {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
+}
+
+fn checked((name, values): &Param<'_>, shape: &[usize]) -> Result<TensorProto, TrainedError> {
+    let expected = shape.iter().product::<usize>();
+    if expected != values.len() {
+        return Err(TrainedError::Length { name: name.to_string(), expected, found: values.len() });
+    }
+    Ok(make_tensor_f32(name, shape, values))
+}
+
+fn write_into(graph: &mut GraphProto, params: &[Param<'_>], is_listed: bool) -> Result<(), TrainedError> {
+    let mut found = Vec::with_capacity(params.len());
+    for param in params {
+        let (place, shape) = locate(graph, param.0).ok_or_else(|| TrainedError::Unknown(param.0.to_string()))?;
+        found.push((place, checked(param, &shape)?));
     }
     let mut gone = BTreeSet::new();
     let mut reads = BTreeMap::new();
@@ -81,7 +144,7 @@ pub fn write_trained(model: &ModelProto, params: &[(&str, &[f32])]) -> Result<Mo
             }
         }
         // Before IR version 4 an initializer is listed among the inputs, too.
-        if model.ir_version < 4 {
+        if is_listed {
             let shape: Vec<_> = tensor.dims.iter().map(|&d| super::Extent::Fixed(d as usize)).collect();
             graph.input.push(super::make_value_info(&tensor.name, super::DType::F32, &shape));
         }
@@ -92,12 +155,13 @@ pub fn write_trained(model: &ModelProto, params: &[(&str, &[f32])]) -> Result<Mo
     }
     let nodes = std::mem::take(&mut graph.node);
     graph.node = nodes.into_iter().enumerate().filter(|(i, _)| !gone.contains(i)).map(|(_, node)| node).collect();
-    Ok(out)
+    Ok(())
 }
 
-fn locate(graph: &GraphProto, by_name: &HashMap<&str, usize>, name: &str) -> Option<(Place, Vec<usize>)> {
+fn locate(graph: &GraphProto, name: &str) -> Option<(Place, Vec<usize>)> {
     let shape = |tensor: &TensorProto| tensor.dims.iter().map(|&d| usize::try_from(d).ok()).collect::<Option<Vec<_>>>();
-    if let Some(&index) = by_name.get(name) {
+    let by_name = |name: &str| graph.initializer.iter().position(|tensor| tensor.name == name);
+    if let Some(index) = by_name(name) {
         return Some((Place::Initializer(index), shape(&graph.initializer[index])?));
     }
     let producer = |name: &str| graph.node.iter().position(|node| node.output.iter().any(|output| output == name));
@@ -112,7 +176,7 @@ fn locate(graph: &GraphProto, by_name: &HashMap<&str, usize>, name: &str) -> Opt
                 }
                 "Identity" => {
                     let from = origin.input.first()?;
-                    if let Some(&index) = by_name.get(from.as_str()) {
+                    if let Some(index) = by_name(from) {
                         return Some((Place::Output(node), shape(&graph.initializer[index])?));
                     }
                     at = producer(from)?;
@@ -124,7 +188,7 @@ fn locate(graph: &GraphProto, by_name: &HashMap<&str, usize>, name: &str) -> Opt
     }
     graph.node.iter().enumerate().find_map(|(index, node)| {
         let from = node.input.iter().find(|input| split_name(input, &node_name(node, index)) == name)?;
-        let initializer = *by_name.get(from.as_str())?;
+        let initializer = by_name(from)?;
         Some((Place::Read(index, from.clone()), shape(&graph.initializer[initializer])?))
     })
 }
@@ -132,7 +196,7 @@ fn locate(graph: &GraphProto, by_name: &HashMap<&str, usize>, name: &str) -> Opt
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{make_attr_tensor, make_node, pb::NodeProto};
+    use crate::{make_node, pb::NodeProto};
 
     fn model(node: Vec<NodeProto>) -> ModelProto {
         let initializer = vec![make_tensor_f32("w", &[2], &[1.0, 1.0])];

@@ -182,11 +182,11 @@ fn read_model<'py>(py: Python<'py>, path: PathBuf) -> PyResult<(Bound<'py, PyDic
     let failed = |problem: &dyn std::fmt::Display| error(&format!("{}: {problem}", path.display()), &[]);
     let model = damper_onnx::load(&path).map_err(|problem| error(&problem.to_string(), &[]))?;
     let (tensors, metadata) = (PyDict::new(py), PyDict::new(py));
-    for proto in model.graph.iter().flat_map(|graph| &graph.initializer) {
+    for (name, proto) in damper_onnx::stored_tensors(&model) {
         let tensor = decode_tensor(proto).map_err(|problem| failed(&problem))?;
         let Some(values) = tensor.as_f32() else { continue };
         let bytes: Vec<u8> = values.iter().flat_map(|value| value.to_ne_bytes()).collect();
-        tensors.set_item(&proto.name, (PyTuple::new(py, &tensor.shape)?, PyBytes::new(py, &bytes)))?;
+        tensors.set_item(&name, (PyTuple::new(py, &tensor.shape)?, PyBytes::new(py, &bytes)))?;
     }
     for entry in &model.metadata_props {
         metadata.set_item(&entry.key, &entry.value)?;

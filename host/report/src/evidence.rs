@@ -180,8 +180,7 @@ fn model_at(path: &Path) -> Result<Option<ModelProto>, EvidenceError> {
 
 /// The digest of a model's parameters in the order of the record, or what it lacks.
 fn params(model: &ModelProto, record: &TrainReport) -> String {
-    let initializers = model.graph.iter().flat_map(|graph| &graph.initializer);
-    let by_name: HashMap<&str, &TensorProto> = initializers.map(|tensor| (tensor.name.as_str(), tensor)).collect();
+    let by_name: HashMap<String, &TensorProto> = onnx::stored_tensors(model).into_iter().collect();
     let mut all = Vec::new();
     for name in &record.training.tensors {
         let tensor = by_name.get(name.as_str()).and_then(|tensor| onnx::decode_tensor(tensor).ok());

@@ -1,6 +1,6 @@
 //! `npy:PATH`: one array, as `numpy.save` writes it; its labels are another, [`DataOptions::labels_file`].
 //!
-//! Element types: f4, f8, bool, and integers with and without a sign up to i8 and u8; little-endian, C order.
+//! Element types: f2, f4, f8, bool, and integers with and without a sign up to i8 and u8; little-endian, C order.
 
 use crate::dataset::Splits;
 use crate::files::{ArrayBytes, FETCH_AGAIN, Source, each, elements, open, open_plain, read_failed};
@@ -66,7 +66,60 @@ fn depth(header: &[u8]) -> usize {
 /// Reads one array of at most `limit` bytes. Memory is bounded by what is there, whatever the header says.
 pub(super) fn read_array(entry: &mut dyn Read, limit: u64, origin: String, room: &Room) -> Result<Array, DataError> {
     let refuse = |fault: String| DataError::File(format!("{origin}: {fault}"));
-    let broken = |error: std::io::Error| read_failed(Path::new(&origin), &error);
+    let (header, shape) = read_header(entry, &origin)?;
+    let (kind, width) = element(&header).ok_or_else(|| {
+        refuse(format!(
+            "has elements of type {}: save it as float32, float64, uint8 or int64, little-endian (x.astype('<f4'))",
+            header.dtype().descr()
+        ))
+    })?;
+    if header.order() == Order::Fortran && shape.len() > 1 {
+        return Err(refuse("is in Fortran order: save numpy.ascontiguousarray of it".into()));
+    }
+    if elements(&shape, width).is_none_or(|count| (count * width) as u64 > limit) {
+        return Err(refuse(format!("declares the shape {shape:?}, more than the file can hold: {FETCH_AGAIN}")));
+    }
+
+    let bytes = ArrayBytes { reader: entry, origin: &origin, shape: &shape, width, room };
+    let values = match (kind, width) {
+        (TypeChar::Float, 2) => bytes.values(|bytes| each(bytes, |half| from_half(u16::from_le_bytes(half)))),
+        (TypeChar::Float, 4) => bytes.values(|bytes| each(bytes, f32::from_le_bytes)),
+        (TypeChar::Float, _) => bytes.values(|bytes| each(bytes, f64::from_le_bytes)),
+        (TypeChar::Uint, 1) => bytes.values(<[u8]>::to_vec),
+        (TypeChar::Uint, 8) => bytes.values(|bytes| each(bytes, u64::from_le_bytes)),
+        (kind, width) => bytes.values(|bytes| integers(kind, width, bytes)),
+    }?;
+    Ok(Array { origin, shape, values })
+}
+
+/// The value of 16 bits of IEEE 754, exactly.
+fn from_half(bits: u16) -> f32 {
+    let sign = if bits >> 15 == 1 { -1.0 } else { 1.0 };
+    let (exponent, fraction) = (i32::from(bits >> 10 & 31), f32::from(bits & 1023));
+    match exponent {
+        0 => sign * fraction * 2f32.powi(-24),
+        31 if fraction == 0.0 => sign * f32::INFINITY,
+        31 => f32::NAN,
+        _ => sign * (1024.0 + fraction) * 2f32.powi(exponent - 25),
+    }
+}
+
+fn integers(kind: TypeChar, width: usize, bytes: &[u8]) -> Vec<i64> {
+    match (kind, width) {
+        (TypeChar::Bool, _) => each(bytes, |[byte]: [u8; 1]| i64::from(byte != 0)),
+        (TypeChar::Int, 1) => each(bytes, |bytes| i64::from(i8::from_le_bytes(bytes))),
+        (TypeChar::Int, 2) => each(bytes, |bytes| i64::from(i16::from_le_bytes(bytes))),
+        (TypeChar::Int, 4) => each(bytes, |bytes| i64::from(i32::from_le_bytes(bytes))),
+        (TypeChar::Uint, 2) => each(bytes, |bytes| i64::from(u16::from_le_bytes(bytes))),
+        (TypeChar::Uint, 4) => each(bytes, |bytes| i64::from(u32::from_le_bytes(bytes))),
+        _ => each(bytes, i64::from_le_bytes),
+    }
+}
+
+/// The header of one array, and its extents.
+pub(super) fn read_header(entry: &mut dyn Read, origin: &str) -> Result<(NpyHeader, Vec<usize>), DataError> {
+    let refuse = |fault: String| DataError::File(format!("{origin}: {fault}"));
+    let broken = |error: std::io::Error| read_failed(Path::new(origin), &error);
     let mut start = [0; 12];
     entry.read_exact(&mut start[..10]).map_err(broken)?;
     let long = start[6] > 1;
@@ -94,40 +147,13 @@ pub(super) fn read_array(entry: &mut dyn Read, limit: u64, origin: String, room:
         .map(|extent| usize::try_from(*extent))
         .collect::<Result<_, _>>()
         .map_err(|_| refuse(format!("declares the shape {:?}: {FETCH_AGAIN}", header.shape())))?;
-    let (kind, width) = element(&header).ok_or_else(|| {
-        refuse(format!(
-            "has elements of type {}: save it as float32, float64, uint8 or int64, little-endian (x.astype('<f4'))",
-            header.dtype().descr()
-        ))
-    })?;
-    if header.order() == Order::Fortran && shape.len() > 1 {
-        return Err(refuse("is in Fortran order: save numpy.ascontiguousarray of it".into()));
-    }
-    if elements(&shape, width).is_none_or(|count| (count * width) as u64 > limit) {
-        return Err(refuse(format!("declares the shape {shape:?}, more than the file can hold: {FETCH_AGAIN}")));
-    }
-
-    let bytes = ArrayBytes { reader: entry, origin: &origin, shape: &shape, width, room };
-    let values = match (kind, width) {
-        (TypeChar::Float, 4) => bytes.values(|bytes| each(bytes, f32::from_le_bytes)),
-        (TypeChar::Float, _) => bytes.values(|bytes| each(bytes, f64::from_le_bytes)),
-        (TypeChar::Uint, 1) => bytes.values(<[u8]>::to_vec),
-        (TypeChar::Uint, 8) => bytes.values(|bytes| each(bytes, u64::from_le_bytes)),
-        (kind, width) => bytes.values(|bytes| integers(kind, width, bytes)),
-    }?;
-    Ok(Array { origin, shape, values })
+    Ok((header, shape))
 }
 
-fn integers(kind: TypeChar, width: usize, bytes: &[u8]) -> Vec<i64> {
-    match (kind, width) {
-        (TypeChar::Bool, _) => each(bytes, |[byte]: [u8; 1]| i64::from(byte != 0)),
-        (TypeChar::Int, 1) => each(bytes, |bytes| i64::from(i8::from_le_bytes(bytes))),
-        (TypeChar::Int, 2) => each(bytes, |bytes| i64::from(i16::from_le_bytes(bytes))),
-        (TypeChar::Int, 4) => each(bytes, |bytes| i64::from(i32::from_le_bytes(bytes))),
-        (TypeChar::Uint, 2) => each(bytes, |bytes| i64::from(u16::from_le_bytes(bytes))),
-        (TypeChar::Uint, 4) => each(bytes, |bytes| i64::from(u32::from_le_bytes(bytes))),
-        _ => each(bytes, i64::from_le_bytes),
-    }
+/// The extents of the array at `path`.
+pub(super) fn shape(path: &Path) -> Result<Vec<usize>, DataError> {
+    let Source { mut reader, .. } = open(path)?;
+    Ok(read_header(&mut reader, &path.display().to_string())?.1)
 }
 
 /// Kind and width of the elements, where they are of a type that can be read.
@@ -138,7 +164,7 @@ fn element(header: &NpyHeader) -> Option<(TypeChar, usize)> {
     let (kind, width) = (plain.type_char(), plain.num_bytes()?);
     let readable = matches!(
         (kind, width),
-        (TypeChar::Float, 4 | 8) | (TypeChar::Int | TypeChar::Uint, 1 | 2 | 4 | 8) | (TypeChar::Bool, 1)
+        (TypeChar::Float, 2 | 4 | 8) | (TypeChar::Int | TypeChar::Uint, 1 | 2 | 4 | 8) | (TypeChar::Bool, 1)
     );
     (readable && matches!(plain.endianness(), Endianness::Little | Endianness::Irrelevant)).then_some((kind, width))
 }

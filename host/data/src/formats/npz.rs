@@ -4,7 +4,7 @@
 //! `x_train`, `y_train`, `x_test` and `y_test`. Other names by [`DataOptions::arrays`]. A model with several inputs takes its
 //! features from arrays of the inputs' names. Element types: those of npy; C order.
 
-use super::npy::{MAGIC, read_array};
+use super::npy::{MAGIC, read_array, read_header};
 use crate::dataset::Splits;
 use crate::files::{DEFLATE_RATIO, FETCH_AGAIN, open_plain, read_failed};
 use crate::numbers::Room;
@@ -15,23 +15,16 @@ use std::io::{BufReader, Read, Seek};
 use std::path::{Path, PathBuf};
 use zip::ZipArchive;
 
+/// The extents of the array of each input of the training split.
+pub(super) fn shapes(path: &Path, options: &DataOptions) -> Result<Vec<Vec<usize>>, DataError> {
+    let mut archive = Archive::open(path)?;
+    let features = archive.feature_names(options);
+    let suffix = if archive.has(&format!("{}_train", features[0])) { "_train" } else { "" };
+    features.iter().map(|name| archive.shape(&format!("{name}{suffix}"))).collect()
+}
+
 pub(super) fn load(path: &Path, options: &DataOptions) -> Result<Splits, DataError> {
-    let (mut file, len) = open_plain(path)?;
-    let mut magic = [0; 6];
-    if file.read_exact(&mut magic).is_ok() && magic == MAGIC {
-        return Err(DataError::File(format!(
-            "{}: is one array, as numpy.save writes it: use npy:{0}, and `labels` for the array of labels",
-            path.display()
-        )));
-    }
-    file.rewind().map_err(|error| read_failed(path, &error))?;
-    let mut archive = Archive {
-        path: path.to_path_buf(),
-        len,
-        zip: ZipArchive::new(BufReader::new(file)).map_err(|error| {
-            DataError::File(format!("{}: is not a readable .npz archive ({error}): {FETCH_AGAIN}", path.display()))
-        })?,
-    };
+    let mut archive = Archive::open(path)?;
     let features = archive.feature_names(options);
     let labels = match (&options.labels, &options.arrays) {
         (LabelKind::None, _) => None,
@@ -55,6 +48,33 @@ struct Archive {
 }
 
 impl Archive {
+    fn open(path: &Path) -> Result<Archive, DataError> {
+        let (mut file, len) = open_plain(path)?;
+        let mut magic = [0; 6];
+        if file.read_exact(&mut magic).is_ok() && magic == MAGIC {
+            return Err(DataError::File(format!(
+                "{}: is one array, as numpy.save writes it: use npy:{0}, and `labels` for the array of labels",
+                path.display()
+            )));
+        }
+        file.rewind().map_err(|error| read_failed(path, &error))?;
+        Ok(Archive {
+            path: path.to_path_buf(),
+            len,
+            zip: ZipArchive::new(BufReader::new(file)).map_err(|error| {
+                DataError::File(format!("{}: is not a readable .npz archive ({error}): {FETCH_AGAIN}", path.display()))
+            })?,
+        })
+    }
+
+    /// The extents of array `name`.
+    fn shape(&mut self, name: &str) -> Result<Vec<usize>, DataError> {
+        let origin = format!("{}, array '{name}'", self.path.display());
+        let entry = self.zip.by_name(&format!("{name}.npy"));
+        let mut entry = entry.map_err(|error| DataError::File(format!("{origin}: cannot be read ({error})")))?;
+        Ok(read_header(&mut entry, &origin)?.1)
+    }
+
     fn has(&self, name: &str) -> bool {
         self.names().any(|other| other == name)
     }

@@ -71,6 +71,13 @@ impl MemoryArrays {
         self.columns[usize::from(which != "train")].as_deref()
     }
 
+    /// The name and the extents of each array of the training split, if it was not taken yet.
+    pub(crate) fn shapes(&self) -> Vec<(String, Vec<usize>)> {
+        let Ok(split) = self.train.lock() else { return vec![] };
+        let arrays = split.iter().flat_map(|split| &split.features);
+        arrays.map(|array| (array.name.clone(), array.shape.clone())).collect()
+    }
+
     /// The arrays of `train` or `test`, once.
     pub(crate) fn take(&self, which: &str) -> Option<MemorySplit> {
         let place = match which {

@@ -2,21 +2,24 @@
 
 mod builder;
 mod compact;
+mod flow;
 mod gelu;
 mod inputs;
 mod per_sample_ints;
+mod picks;
 mod steps;
 
 use super::node::{Item, Outcome, Rewritten, Site};
 use super::shape::norm::batch_of_weight;
+use super::standard::{self, Flow, Standard};
 use super::{Graph, GraphError, GraphOptions, Origin, Tensor, TensorData, ValueId};
-use super::{batch::show, fold, integers, parameter, quantized, refused, rules};
+use super::{batch::show, fold, integers, quantized, refused, rules};
 use crate::pb::{GraphProto, ModelProto, NodeProto};
 use crate::{attr_tensor, decode_tensor, find_attr, node_name};
 use builder::{Builder, as_ints};
 
-/// Operator sets that the rules were written for.
-const OPSETS: std::ops::RangeInclusive<i64> = 13..=21;
+/// No more branches and loops are written out: exporters write far fewer.
+const MAX_INLINED: usize = 512;
 
 impl Graph {
     /// The typed, canonical graph of `model`.
@@ -24,34 +27,62 @@ impl Graph {
     /// # Errors
     /// [`GraphError`]: the node, input, initializer or option at fault, and the remedy.
     pub fn from_model(model: &ModelProto, options: &GraphOptions) -> Result<Graph, GraphError> {
-        let fault = |text: String| Err(GraphError::Model(text));
-        let model = parameter::retie(model, options)?;
-        let Some(graph) = &model.graph else {
-            return fault("the model has no graph; export it again".into());
-        };
-        let standard = |domain: &str| matches!(domain, "" | "ai.onnx");
-        let opset = model.opset_import.iter().find(|set| standard(&set.domain)).map_or(0, |set| set.version);
-        if !OPSETS.contains(&opset) {
-            return fault(format!(
-                "the model uses operator set {opset}, and {} to {} are supported; export it with \
-                 torch.onnx.export(..., opset_version=17) or dynamo=True and opset_version=18",
-                OPSETS.start(),
-                OPSETS.end()
-            ));
-        }
-        if !graph.sparse_initializer.is_empty() {
-            return fault("the model has sparse initializers, which are not read; export dense tensors".into());
-        }
-        reserved_names(graph)?;
-        let mut builder = Builder::new(graph, opset, options)?;
-        for (index, node) in graph.node.iter().enumerate() {
-            if builder.decisions.live.contains(&index) {
-                builder.add_node(index, node)?;
-            }
-        }
-        builder.join_gelu_chains();
-        builder.finish()
+        let (_, outcome) = flat(model, options)?;
+        outcome
     }
+}
+
+/// `model` in the form that the rules know, with the branches and loops written out that are known before a run; and its graph.
+///
+/// # Errors
+/// [`GraphError`]: the model is of no form that the rules know. That its graph cannot be read is the second result.
+pub(super) fn flat(
+    model: &ModelProto,
+    options: &GraphOptions,
+) -> Result<(GraphProto, Result<Graph, GraphError>), GraphError> {
+    let Standard { mut graph, opset, notes } = standard::standard(model, options)?;
+    if !graph.sparse_initializer.is_empty() {
+        let text = "the model has sparse initializers, which are not read; export dense tensors";
+        return Err(GraphError::Model(text.into()));
+    }
+    reserved_names(&graph)?;
+    for _ in 0..MAX_INLINED {
+        let error = match read(&graph, opset, options) {
+            Ok(Step::Done(mut done)) => {
+                done.warnings.splice(0..0, notes);
+                return Ok((graph, Ok(*done)));
+            }
+            Ok(Step::Inline(flow)) => match standard::inline(&mut graph, flow) {
+                Ok(()) => continue,
+                Err(error) => error,
+            },
+            Err(error) => error,
+        };
+        return Ok((graph, Err(error)));
+    }
+    let text = format!("the model has more than {MAX_INLINED} branches and loops; export it without");
+    Ok((graph, Err(GraphError::Model(text))))
+}
+
+/// A graph, or what must be written out first.
+enum Step {
+    Done(Box<Graph>),
+    Inline(Flow),
+}
+
+fn read(graph: &GraphProto, opset: i64, options: &GraphOptions) -> Result<Step, GraphError> {
+    let mut builder = Builder::new(graph, opset, options)?;
+    for (index, node) in graph.node.iter().enumerate() {
+        if !builder.decisions.live.contains(&index) {
+            continue;
+        }
+        if let Some(flow) = builder.known_flow(node)? {
+            return Ok(Step::Inline(flow));
+        }
+        builder.add_node(index, node)?;
+    }
+    builder.join_gelu_chains();
+    Ok(Step::Done(Box::new(builder.finish()?)))
 }
 
 fn reserved_names(graph: &GraphProto) -> Result<(), GraphError> {
@@ -80,7 +111,7 @@ impl Builder<'_> {
         if self.is_of_quantized_weight(node) {
             return Ok(());
         }
-        if self.add_rows(index, node)? {
+        if self.add_pick(index, &name, node)? || self.add_rows(index, node)? {
             return Ok(());
         }
         let inputs = self.inputs_of(index, &name, node)?;
@@ -180,7 +211,7 @@ impl Builder<'_> {
     ) -> Result<(), GraphError> {
         let made = rewritten.nodes.iter().flat_map(|part| &part.output).filter(|made| **made != node.output[0]);
         for made in made.chain(rewritten.ints.iter().map(|(made, _)| made)) {
-            if self.items.contains_key(made) || self.rows.contains_key(made) {
+            if self.items.contains_key(made) || self.picks.contains_key(made) || self.rows.contains_key(made) {
                 return Err(GraphError::Model(format!(
                     "the name '{made}' is needed for a part of node '{name}' ({}); rename it",
                     node.op_type

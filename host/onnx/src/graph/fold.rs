@@ -57,7 +57,8 @@ fn constant_value<'a>(site: &Site<'a>, id: ValueId) -> Option<&'a Tensor> {
         Origin::Constant(tensor) => Some(tensor),
         Origin::Parameter(at) => {
             let parameter = &site.parameters[*at];
-            Some(&parameter.initial).filter(|tensor| !parameter.trained && tensor.data.len() == 1)
+            let is_read = |tensor: &&Tensor| site.op() == "Range" || tensor.data.len() == 1;
+            Some(&parameter.initial).filter(|tensor| !parameter.trained && is_read(tensor))
         }
         Origin::Input | Origin::Node { .. } => None,
     }

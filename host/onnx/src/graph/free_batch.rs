@@ -5,6 +5,7 @@
 
 use std::collections::HashMap;
 
+use super::standard::batch_axes;
 use super::{Graph, GraphOptions, Value};
 use crate::pb::tensor_shape_proto::dimension;
 use crate::pb::{GraphProto, ModelProto, NodeProto, ValueInfoProto, tensor_shape_proto, type_proto};
@@ -24,9 +25,10 @@ pub fn free_batch(model: &ModelProto, graph: &Graph, options: &GraphOptions) -> 
         return Ok(None);
     }
     name_nodes(body);
+    let moved: HashMap<String, usize> = batch_axes(body).into_iter().collect();
     for info in &mut body.input {
         if graph.inputs.iter().any(|id| graph.value(*id).name == info.name) {
-            free_extent(info, 0, true);
+            free_extent(info, moved.get(&info.name).copied().unwrap_or(0), true);
         }
     }
     for info in &mut body.output {
@@ -53,7 +55,12 @@ pub fn free_batch(model: &ModelProto, graph: &Graph, options: &GraphOptions) -> 
 
 /// The same outputs, with a symbolic batch.
 fn check(freed: &ModelProto, graph: &Graph, options: &GraphOptions) -> Result<(), String> {
-    let options = GraphOptions { train: vec!["*".into()], shape: options.shape.clone(), ..GraphOptions::default() };
+    let options = GraphOptions {
+        train: vec!["*".into()],
+        shape: options.shape.clone(),
+        input: options.input.clone(),
+        ..GraphOptions::default()
+    };
     let again = Graph::from_model(freed, &options).map_err(|error| error.to_string())?;
     let lie = |graph: &Graph| {
         let outputs = graph.outputs.iter().map(|id| graph.value(*id));
@@ -64,8 +71,13 @@ fn check(freed: &ModelProto, graph: &Graph, options: &GraphOptions) -> Result<()
 
 fn fixes_batch(body: &GraphProto, graph: &Graph) -> bool {
     let is_input = |info: &&ValueInfoProto| graph.inputs.iter().any(|id| graph.value(*id).name == info.name);
-    let first = |info: &ValueInfoProto| shape(info)?.dim.first()?.value.clone();
-    body.input.iter().filter(is_input).any(|info| matches!(first(info), Some(dimension::Value::DimValue(_))))
+    let moved: HashMap<String, usize> = batch_axes(body).into_iter().collect();
+    let first =
+        |info: &ValueInfoProto| shape(info)?.dim.get(moved.get(&info.name).copied().unwrap_or(0))?.value.clone();
+    body.input
+        .iter()
+        .filter(is_input)
+        .any(|info| matches!(first(info), Some(dimension::Value::DimValue(size)) if size > 0))
 }
 
 fn shape(info: &ValueInfoProto) -> Option<&crate::pb::TensorShapeProto> {

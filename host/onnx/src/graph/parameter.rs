@@ -26,7 +26,7 @@ mod ties;
 use std::collections::{HashMap, HashSet};
 
 use super::{GraphError, GraphOptions, Tensor, quantized};
-use crate::pb::{GraphProto, ModelProto, NodeProto};
+use crate::pb::{GraphProto, NodeProto};
 use crate::source::{self, Kind, Record};
 use crate::{DType, SettingError, attr_tensor, decode_tensor, node_name, split_name};
 
@@ -37,6 +37,7 @@ pub(super) use float::Float;
 use float::Note;
 use reads::Reads;
 pub use ties::retie;
+pub(super) use ties::{find as ties, retie_graph};
 
 /// An initializer as `damper inspect` prints it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -49,31 +50,6 @@ pub struct Initializer {
     pub trained: bool,
     /// Why, or why not.
     pub reason: String,
-}
-
-/// Every initializer of `model`, whether it is trained, and why. A list without a trained entry is no error here.
-///
-/// # Errors
-/// [`GraphError`] where a pattern of `options` matches nothing, or a tensor cannot be read.
-pub fn initializers(model: &ModelProto, options: &GraphOptions) -> Result<Vec<Initializer>, GraphError> {
-    let empty = GraphProto::default();
-    let graph = model.graph.as_ref().unwrap_or(&empty);
-    let ties = ties::find(graph, options)?;
-    let tied = ties::apply(model, &ties);
-    let decisions = decide(tied.graph.as_ref().unwrap_or(&empty), options)?;
-    let named = decisions.floats.into_iter().map(|float| Initializer {
-        name: float.name,
-        shape: float.tensor.shape,
-        trained: float.trained,
-        reason: float.reason,
-    });
-    let copies = ties.into_iter().map(|tie| Initializer {
-        trained: false,
-        reason: format!("not trained: tied to '{}'{}; `untie` '{}' if it is not", tie.of, tie.form, tie.copy),
-        name: tie.copy,
-        shape: tie.shape,
-    });
-    Ok(named.chain(copies).chain(decisions.others).collect())
 }
 
 /// The verdicts on a model's initializers.

@@ -14,6 +14,7 @@ mod refusals;
 mod shapes;
 mod source;
 mod spatial;
+mod standard;
 
 use damper_onnx::graph::{DType, Graph, GraphError, GraphOptions, Origin};
 use damper_onnx::pb::{AttributeProto, GraphProto, ModelProto, NodeProto, OperatorSetIdProto, ValueInfoProto};

@@ -30,7 +30,7 @@ PATHS = ("budget", "cache", "events", "tensorboard", "record", "tokenizer")
 
 # Settings that say how a model is read.
 OF_MODEL = ("loss", "output", "class_axis", "reduction", "class_weights", "label_smoothing", "focal_gamma", "parameter", "train", "lora")
-OF_MODEL += ("lora_target", "lora_alpha", "shape", "init_seed")
+OF_MODEL += ("lora_target", "lora_alpha", "shape", "input", "init_seed")
 
 
 class PrivacyWarning(UserWarning):

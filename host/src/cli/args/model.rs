@@ -103,6 +103,12 @@ pub(in crate::cli) struct ModelArgs {
     #[serde(deserialize_with = "one_or_many")]
     #[schemars(with = "OneOrMany")]
     pub shape: Vec<Text<Extent>>,
+    /// The public value of an input that is no sample's, such as a rate or a state: a number for all of it, true or false, or its numbers with
+    /// commas between them (may be repeated)
+    #[arg(long, value_name = "NAME=VALUE")]
+    #[serde(deserialize_with = "one_or_many")]
+    #[schemars(with = "OneOrMany")]
+    pub input: Vec<Text<Value>>,
     /// Computes most activations again in the backward pass instead of keeping them: for long networks, less memory for up to one more
     /// forward pass; the same bits, but on tract
     #[arg(long)]
@@ -147,6 +153,7 @@ impl ModelArgs {
             untie: self.untie.clone(),
             adapters: vec![],
             shape: self.shape.iter().map(|extent| (**extent).clone()).collect(),
+            input: self.input.iter().map(|value| (value.0.clone(), value.1.clone())).collect(),
         }
     }
 
@@ -214,6 +221,19 @@ impl FromText for Extent {
                 _ => Err(format!("`{size}` is no size; give a whole number above 0")),
             },
             _ => Err("give NAME=N, such as height=28".into()),
+        }
+    }
+}
+
+/// An input and its value, as the library reads it.
+#[derive(Clone, Debug)]
+pub(in crate::cli) struct Value(String, String);
+
+impl FromText for Value {
+    fn from_text(text: &str) -> Result<Self, String> {
+        match text.rsplit_once('=') {
+            Some((name, value)) if !name.is_empty() && !value.is_empty() => Ok(Self(name.into(), value.into())),
+            _ => Err("give NAME=VALUE, such as temperature=0.5".into()),
         }
     }
 }

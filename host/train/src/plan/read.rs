@@ -6,12 +6,12 @@ use crate::plan::graphs::as_read;
 use crate::plan::inputs::{input_shape, label_kind, loss_output};
 use crate::plan::review::review;
 use crate::plan::weights::check_weights;
-use damper_data::{DataOptions, Dataset, load};
+use damper_data::{DataOptions, Dataset, load, sample_shapes};
 use damper_edit::init;
 use damper_edit::lora::{self, Adapted, Lora};
 use damper_grad::{DeriveOptions, GradGraph, derive};
 use damper_onnx::SettingError;
-use damper_onnx::graph::{Graph, GraphOptions, retie};
+use damper_onnx::graph::{Graph, GraphOptions, OpenInput, open_inputs, retie};
 use damper_onnx::label_scale;
 use damper_onnx::pb::ModelProto;
 use std::path::PathBuf;
@@ -58,28 +58,53 @@ pub(super) struct Network {
     adapted: Option<Adapted>,
     warnings: Vec<String>,
     init_seed: Option<u64>,
+    /// The options that it was read with, with sizes that the data have.
+    options: GraphOptions,
     graph: Graph,
     pub(super) grad: GradGraph,
 }
 
 /// Reads and derives the model of `source`, without its data.
 pub(super) fn network(source: &InputFiles) -> Result<Network, TrainError> {
+    let mut options = source.graph.clone();
     let (loaded, adapted) = match &source.lora {
         None => (init::load(&source.model, source.init_seed)?, None),
         Some(lora) => {
-            let (loaded, adapted) = lora::load(&source.model, source.init_seed, &source.graph, lora)?;
+            let (loaded, adapted) = lora::load(&source.model, source.init_seed, &options, lora)?;
             (loaded, Some(adapted))
         }
     };
-    let init::Loaded { model, init_seed, warnings } = loaded;
-    let model = retie(&model, &source.graph)?.into_owned();
+    let init::Loaded { model, init_seed, mut warnings } = loaded;
+    warnings.extend(take_sizes(&model, source, &mut options));
+    let model = retie(&model, &options)?.into_owned();
     let graph = match &adapted {
-        None => Graph::from_model(&model, &source.graph)?,
-        Some(adapted) => Graph::from_model(&adapted.model, &adapted.options(&source.graph))?,
+        None => Graph::from_model(&model, &options)?,
+        Some(adapted) => Graph::from_model(&adapted.model, &adapted.options(&options))?,
     };
-    check_weights(&graph, &source.graph)?;
+    check_weights(&graph, &options)?;
     let grad = derive(&graph, &as_read(&source.derive))?;
-    Ok(Network { model, adapted, warnings, init_seed, graph, grad })
+    Ok(Network { model, adapted, warnings, init_seed, options, graph, grad })
+}
+
+/// Fixes the axes that the model leaves open by the shapes of arrays of samples. Returns a line that says so, if there are any.
+fn take_sizes(model: &ModelProto, source: &InputFiles, options: &mut GraphOptions) -> Option<String> {
+    // That the inputs cannot be read is found by the graph.
+    let inputs = open_inputs(model, options).ok()?;
+    if inputs.iter().all(|input| input.extents.iter().all(Option::is_some)) {
+        return None;
+    }
+    let names: Vec<String> = inputs.iter().map(|input| input.name.clone()).collect();
+    let shapes = sample_shapes(&source.data, &source.data_options, &names)?;
+    let mut taken = vec![];
+    for (OpenInput { name, extents }, shape) in inputs.iter().zip(shapes) {
+        let open = extents.iter().zip(&shape).enumerate().filter(|(_, (own, _))| own.is_none());
+        if extents.len() == shape.len() {
+            taken.extend(open.map(|(axis, (_, &size))| (format!("{name}[{}]", axis + 1), size)));
+        }
+    }
+    let list: Vec<String> = taken.iter().map(|(place, size)| format!("{place}={size}")).collect();
+    options.shape.extend(taken);
+    (!list.is_empty()).then(|| format!("the data fix the model's open axes, as `shape` would: {}", list.join(", ")))
 }
 
 /// A model and its data, read.
@@ -105,7 +130,7 @@ pub struct ModelAndData {
 ///
 /// The model or the data is at fault; the message says which, and what to do.
 pub fn read(source: &InputFiles) -> Result<ModelAndData, TrainError> {
-    let Network { model, mut adapted, mut warnings, init_seed, graph, grad } = network(source)?;
+    let Network { model, mut adapted, mut warnings, init_seed, options, graph, grad } = network(source)?;
     let output = loss_output(&source.derive, &graph)?;
     let data_options = DataOptions {
         labels: label_kind(&source.derive, &graph, &grad, output),
@@ -116,12 +141,12 @@ pub fn read(source: &InputFiles) -> Result<ModelAndData, TrainError> {
     let derive = DeriveOptions { output: Some(graph.value(output).name.clone()), ..source.derive.clone() };
     let data = load(&source.data, &data_options)?;
     let (model, of_model) = match &mut adapted {
-        None => review(model, &graph, &source.graph, &derive),
+        None => review(model, &graph, &options, &derive),
         Some(adapted) => {
             // What is released is for any batch, with adapters and without.
-            let (with, of_model) = review(adapted.model.clone(), &graph, &adapted.options(&source.graph), &derive);
+            let (with, of_model) = review(adapted.model.clone(), &graph, &adapted.options(&options), &derive);
             adapted.model = with;
-            let options = adapted.plain_options(&source.graph);
+            let options = adapted.plain_options(&options);
             let plain = Graph::from_model(&model, &options)?;
             (review(model, &plain, &options, &derive).0, of_model)
         }

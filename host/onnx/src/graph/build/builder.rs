@@ -27,6 +27,15 @@ impl Rows {
     }
 }
 
+/// Places of which sample `n` names one in its own rows: `n` and `index`.
+#[derive(Clone, Debug)]
+pub(super) struct Pick {
+    /// The name of the samples' indices, `[N]` in a sum and `[N, 1]` in tuples.
+    pub(super) index: String,
+    /// `n · stride + index`; without, the tuple of both.
+    pub(super) stride: Option<usize>,
+}
+
 /// A graph while its nodes are read.
 pub(super) struct Builder<'a> {
     pub(super) graph: &'a GraphProto,
@@ -39,6 +48,7 @@ pub(super) struct Builder<'a> {
     pub(super) parameters: Vec<Parameter>,
     pub(super) items: HashMap<String, Item>,
     pub(super) rows: HashMap<String, Rows>,
+    pub(super) picks: HashMap<String, Pick>,
     pub(super) names: HashSet<String>,
 }
 
@@ -56,6 +66,7 @@ impl<'a> Builder<'a> {
             parameters: Vec::new(),
             items: HashMap::new(),
             rows: HashMap::new(),
+            picks: HashMap::new(),
             names: HashSet::new(),
         };
         let (inputs, fixed_batch) = inputs::read(graph, options)?;

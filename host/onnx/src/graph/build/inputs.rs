@@ -23,7 +23,7 @@ pub(super) fn read(graph: &GraphProto, options: &GraphOptions) -> Result<Inputs,
         let (dtype, dims) = typed(input)?;
         let Some((batch, rest)) = dims.split_first() else {
             return Err(GraphError::Model(format!(
-                "input '{name}' is a scalar, so it has no batch axis; give it one, as a tensor of shape [N]"
+                "input '{name}' is a scalar, so it is no sample's; give its public value with `input` {name}=VALUE"
             )));
         };
         let size = fixed(batch);
@@ -108,7 +108,7 @@ fn extent(
     let place = format!("{input}[{axis}]");
     let param = match &dim.value {
         Some(dimension::Value::DimParam(param)) if !param.is_empty() => param.clone(),
-        Some(dimension::Value::DimValue(d)) if *d != 0 => {
+        Some(dimension::Value::DimValue(d)) if *d > MAX_EXTENT => {
             return Err(GraphError::Model(format!(
                 "axis {axis} of input '{input}' has the extent {d}; check the model with onnx.checker"
             )));

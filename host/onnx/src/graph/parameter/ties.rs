@@ -18,6 +18,7 @@ use super::reads::Reads;
 use super::{GraphError, GraphOptions, Tensor, is_uniform};
 use super::{glob, patterns};
 use crate::pb::{GraphProto, ModelProto, NodeProto};
+use crate::scopes::has_branches;
 use crate::source::{Record, is_exporters_name, stored};
 use crate::{SettingError, make_attr_ints, make_node, make_tensor_i64};
 
@@ -26,7 +27,7 @@ const DISTINCT: usize = 16;
 
 /// How a copy's values lie.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Form {
+pub(in super::super) enum Form {
     /// As the first's.
     Same,
     /// In the same order, in another shape.
@@ -46,7 +47,7 @@ impl std::fmt::Display for Form {
 }
 
 /// An initializer, or an alias, that holds another one's values.
-pub(super) struct Tie {
+pub(in super::super) struct Tie {
     pub copy: String,
     pub of: String,
     pub form: Form,
@@ -64,7 +65,7 @@ struct Evidence<'a> {
 }
 
 /// The copies in `graph`.
-pub(super) fn find(graph: &GraphProto, options: &GraphOptions) -> Result<Vec<Tie>, GraphError> {
+pub(in super::super) fn find(graph: &GraphProto, options: &GraphOptions) -> Result<Vec<Tie>, GraphError> {
     if !options.parameter.is_empty() {
         return Ok(Vec::new());
     }
@@ -186,11 +187,27 @@ pub(super) fn is_exchange(node: &NodeProto) -> bool {
 }
 
 /// `model` with every copy read from the first of its kind.
-pub(super) fn apply(model: &ModelProto, ties: &[Tie]) -> ModelProto {
+fn apply(model: &ModelProto, ties: &[Tie]) -> ModelProto {
     let mut model = model.clone();
-    let Some(graph) = model.graph.as_mut() else {
-        return model;
-    };
+    if let Some(graph) = model.graph.as_mut() {
+        apply_to(graph, ties);
+    }
+    model
+}
+
+/// [`retie`], of a graph: none if nothing is tied.
+pub(in super::super) fn retie_graph(
+    graph: &GraphProto,
+    options: &GraphOptions,
+) -> Result<Option<GraphProto>, GraphError> {
+    let ties = find(graph, options)?;
+    let mut tied = graph.clone();
+    apply_to(&mut tied, &ties);
+    Ok((!ties.is_empty()).then_some(tied))
+}
+
+/// Every copy in `graph` is read from the first of its kind.
+fn apply_to(graph: &mut GraphProto, ties: &[Tie]) {
     let mut nodes = Vec::new();
     for tie in ties {
         graph.initializer.retain(|tensor| tensor.name != tie.copy);
@@ -219,7 +236,6 @@ pub(super) fn apply(model: &ModelProto, ties: &[Tie]) -> ModelProto {
         }
     }
     graph.node.splice(0..0, nodes);
-    model
 }
 
 /// Those of `weights` that hold the values of another one.
@@ -289,6 +305,10 @@ pub fn retie<'a>(model: &'a ModelProto, options: &GraphOptions) -> Result<Cow<'a
     let Some(graph) = &model.graph else {
         return Ok(Cow::Borrowed(model));
     };
+    // Branches may read what the outer graph seems not to.
+    if has_branches(graph) {
+        return Ok(Cow::Borrowed(model));
+    }
     let ties = find(graph, options)?;
     Ok(if ties.is_empty() { Cow::Borrowed(model) } else { Cow::Owned(apply(model, &ties)) })
 }

@@ -8,8 +8,8 @@ use super::super::{DType, GraphError};
 use super::slices::{parts, span};
 use crate::{attr_int, make_attr_int};
 
-/// An end that exporters write for all that there is, or above it.
-const EVERYTHING: i64 = i32::MAX as i64;
+/// An end that exporters write for all that there is, or above it: no batch has so many samples. TensorFlow's have ten digits.
+const EVERYTHING: i64 = 1_000_000_000;
 
 /// Elements `start, start + step, …` (`count` of them) along `axis`.
 #[derive(Clone, Copy)]

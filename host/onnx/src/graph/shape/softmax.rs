@@ -1,7 +1,8 @@
-//! `Softmax` and `LogSoftmax` (operator set 13 and later: one axis).
+//! `Softmax` and `LogSoftmax`: over one axis, and in operator sets before 13 over all axes from one on.
 
-use super::super::node::{Outcome, Ruled, Shaped, Site};
-use crate::attr_int;
+use super::super::node::{Outcome, Rewritten, Ruled, Shaped, Site};
+use super::super::standard::FLATTENS;
+use crate::{attr_int, make_attr_int, make_node};
 
 /// Normalises along one axis, which must not hold the samples.
 pub(in super::super) fn softmax(site: &Site<'_>) -> Ruled {
@@ -13,5 +14,30 @@ pub(in super::super) fn softmax(site: &Site<'_>) -> Ruled {
             "apply it to the class axis, as torch.softmax(x, dim=1)",
         ));
     }
+    if attr_int(site.attributes(), FLATTENS, 0) != 0 {
+        return Ok(flattened(site, axis, &x.shape, x.batch.is_none_or(|at| at.axis < axis)));
+    }
     Ok(Outcome::Node(vec![Shaped::of(x)]))
+}
+
+/// Over all axes from `axis` on: along the one of them that is longer than 1, or along their product.
+fn flattened(site: &Site<'_>, axis: usize, shape: &[usize], is_behind: bool) -> Outcome {
+    let (x, y) = (site.node.input[0].as_str(), site.node.output[0].as_str());
+    let mut long = (axis..shape.len()).filter(|&at| shape[at] > 1);
+    let along = long.next().unwrap_or(axis);
+    let name = |part: &str| format!("{y}/{part}");
+    let plain =
+        |x: &str, y: &str, axis: i64| make_node(site.op(), site.name, &[x], &[y], vec![make_attr_int("axis", axis)]);
+    let nodes = if is_behind && long.next().is_none() {
+        vec![plain(x, y, along as i64)]
+    } else {
+        let [flat, normed, sizes] = ["flat", "normed", "sizes"].map(name);
+        vec![
+            make_node("Flatten", &flat, &[x], &[&flat], vec![make_attr_int("axis", axis as i64)]),
+            plain(&flat, &normed, 1),
+            make_node("Shape", &sizes, &[x], &[&sizes], vec![]),
+            make_node("Reshape", &name("restored"), &[&normed, &sizes], &[y], vec![]),
+        ]
+    };
+    Outcome::Rewritten(Rewritten { nodes, ints: vec![] })
 }

@@ -32,6 +32,7 @@ impl ModelArgs {
             tie,
             untie,
             shape,
+            input,
             checkpoint_activations: _,
             init_seed,
         } = self;
@@ -76,6 +77,9 @@ impl ModelArgs {
         for extent in shape {
             add("shape", format!("{}={}", extent.0, extent.1));
         }
+        for value in input {
+            add("input", format!("{}={}", value.0, value.1));
+        }
         init_seed.iter().for_each(|seed| add("init-seed", seed.to_string()));
         if *lora_keep {
             words.push("--lora-keep".into());
@@ -110,7 +114,7 @@ mod tests {
             "--loss=output:cost --reduction=sum --shape=height=28 --shape=x[1]=3",
             "--loss=bce-with-logits --class-weights=0.1,2.5 --label-smoothing=0.1 --focal-gamma=2 --class-axis=-1",
             "--lora=4 --lora-alpha=0.3 --train=head.* --lora-target=*.weight --lora-keep",
-            "--parameter=w --parameter=-b",
+            "--parameter=w --parameter=-b --input=sr=16000 --input=h=0,1",
             "--train=a --freeze=b --tie=c --untie=d",
         ] {
             let words: Vec<String> = line.split_whitespace().map(String::from).collect();

@@ -1,5 +1,6 @@
 //! `damper fix`: a model without layers that mix the samples of a batch, with those that help private training, and with weights of integers.
 
+use crate::cli::args::flags::with_flags;
 use crate::cli::{Failure, answer, answer_json, warn};
 use clap::Args;
 use damper_edit::init::converted;
@@ -7,7 +8,7 @@ use damper_edit::{
     BatchNormChange, BatchNormFix, QuantizeChange, Replacement, ScaleChange, WeightChange, add_scale_norms,
     fix_batch_norm, quantize_weights, standardize_weights,
 };
-use damper_onnx::graph::{Graph, GraphOptions};
+use damper_onnx::graph::{Graph, GraphOptions, hoist_weights, open_inputs};
 use damper_onnx::{self as onnx, TensorError, decode_tensor};
 use damper_train::files::{Access, write};
 use serde::Serialize;
@@ -139,6 +140,10 @@ pub(in crate::cli) fn run(args: &FixArgs) -> Result<(), Failure> {
         return Err(Failure::in_file(&args.out, "is there and no plain file; name another -o"));
     }
     let mut model = onnx::load(&args.model)?;
+    let is_listed = model.ir_version < 4;
+    if let Some(graph) = model.graph.as_mut() {
+        hoist_weights(graph, is_listed);
+    }
     if let Some(warning) = converted(&mut model, &args.model) {
         warn(&warning);
     }
@@ -159,7 +164,11 @@ pub(in crate::cli) fn run(args: &FixArgs) -> Result<(), Failure> {
     }
     let rounded = quantize_weights(&mut model, &args.int8).map_err(|error| Failure::of_file(&args.model, error))?;
     changes.extend(rounded.into_iter().map(Change::from));
-    let refusal = Graph::from_model(&model, &GraphOptions::default()).err().map(|error| error.to_string());
+    let open = open_inputs(&model, &GraphOptions::default()).unwrap_or_default();
+    // The data or flags give open axes, so there is nothing to say of them.
+    let is_open = open.iter().any(|input| input.extents.iter().any(Option::is_none));
+    let refusal = Graph::from_model(&model, &GraphOptions::default()).err().filter(|_| !is_open);
+    let refusal = refusal.map(|error| with_flags(&error.to_string()));
     write(&args.out, &onnx::encode(&model), Access::Public)?;
     let fixed =
         Fixed { model: args.model.display().to_string(), out: args.out.display().to_string(), changes, refusal };

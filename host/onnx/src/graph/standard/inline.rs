@@ -1,0 +1,148 @@
+//! Branches and loops that are known before a run: their nodes, in the place of `If` and `Loop`.
+//!
+//! A hostile file may nest loops to any number of nodes, so their number is bounded.
+
+use super::super::GraphError;
+use crate::pb::{GraphProto, NodeProto};
+use crate::scopes::{constant, inner, rename};
+use crate::{Tensor, TensorData};
+use crate::{find_attr, make_attr_int, make_node, make_tensor, make_tensor_i64};
+use std::collections::{HashMap, HashSet};
+
+/// No model has more nodes after its branches and loops are written out.
+const MAX_NODES: usize = 1 << 16;
+
+/// No loop is written out for more rounds.
+pub(in super::super) const MAX_ROUNDS: i64 = 1024;
+
+/// What an `If` or a `Loop` at a place in the graph is known to do.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(in super::super) enum Flow {
+    /// The `If` with this first output takes this branch.
+    Branch(String, bool),
+    /// The `Loop` with this first output runs so many rounds, whatever its condition.
+    Rounds(String, usize),
+}
+
+/// Writes the nodes of one branch, or of all rounds of a loop, into `graph`.
+///
+/// # Errors
+/// [`GraphError`]: the node lacks its graph, its outputs do not fit, or too many nodes would come of it.
+pub(in super::super) fn inline(graph: &mut GraphProto, flow: Flow) -> Result<(), GraphError> {
+    let (Flow::Branch(output, _) | Flow::Rounds(output, _)) = &flow;
+    let Some(at) = graph.node.iter().position(|node| node.output.first() == Some(output)) else {
+        return Err(GraphError::Model(format!("no node computes '{output}'; check the model with onnx.checker")));
+    };
+    let nodes = match flow {
+        Flow::Branch(_, taken) => branch(graph, at, taken)?,
+        Flow::Rounds(_, rounds) => unrolled(graph, at, rounds)?,
+    };
+    graph.node.splice(at..=at, nodes);
+    Ok(())
+}
+
+fn invalid(node: &NodeProto, reason: impl Into<String>) -> GraphError {
+    GraphError::Invalid { node: node.name.clone(), op: node.op_type.clone(), reason: reason.into() }
+}
+
+/// The number of nodes of a graph and of the graphs in it.
+fn count(graph: &GraphProto) -> usize {
+    graph.node.iter().map(|node| 1 + inner(node).map(count).sum::<usize>()).sum()
+}
+
+fn check_size(graph: &GraphProto, node: &NodeProto, more: usize) -> Result<(), GraphError> {
+    if count(graph).saturating_add(more) > MAX_NODES {
+        return Err(invalid(node, format!("more than {MAX_NODES} nodes would come of it")));
+    }
+    Ok(())
+}
+
+fn body<'a>(node: &'a NodeProto, attribute: &str) -> Result<&'a GraphProto, GraphError> {
+    find_attr(&node.attribute, attribute)
+        .and_then(|attribute| attribute.g.as_ref())
+        .ok_or_else(|| invalid(node, format!("it has no {attribute}")))
+}
+
+fn identity(from: &str, to: &str) -> NodeProto {
+    make_node("Identity", &format!("{to}/of_branch"), &[from], &[to], vec![])
+}
+
+fn branch(graph: &mut GraphProto, at: usize, taken: bool) -> Result<Vec<NodeProto>, GraphError> {
+    let node = graph.node[at].clone();
+    let mut body = body(&node, if taken { "then_branch" } else { "else_branch" })?.clone();
+    check_size(graph, &node, 0)?;
+    if body.output.len() != node.output.len() {
+        return Err(invalid(
+            &node,
+            format!("its branch has {} outputs for its {}", body.output.len(), node.output.len()),
+        ));
+    }
+    graph.initializer.append(&mut body.initializer);
+    let mut nodes = body.node;
+    let outputs = body.output.iter().zip(&node.output).filter(|(_, to)| !to.is_empty());
+    nodes.extend(outputs.map(|(from, to)| identity(&from.name, to)));
+    Ok(nodes)
+}
+
+fn unrolled(graph: &mut GraphProto, at: usize, rounds: usize) -> Result<Vec<NodeProto>, GraphError> {
+    let node = graph.node[at].clone();
+    let mut body = body(&node, "body")?.clone();
+    check_size(graph, &node, count(&body).saturating_mul(rounds))?;
+    let carried = node.input.len().saturating_sub(2);
+    if body.input.len() != carried + 2 || body.output.len() != node.output.len() + 1 || node.output.len() < carried {
+        return Err(invalid(&node, "its body does not fit its inputs and outputs"));
+    }
+    let scans = node.output.len() - carried;
+    if scans > 0 && rounds == 0 {
+        return Err(invalid(&node, "it gathers the results of no round"));
+    }
+    // Weights are the same in every round.
+    graph.initializer.append(&mut body.initializer);
+    let mut names: Vec<String> = node.input[2..].to_vec();
+    let mut gathered: Vec<Vec<String>> = vec![Vec::new(); scans];
+    let mut nodes = Vec::new();
+    let [number, truth] = ["number", "condition"].map(|part| format!("{}/{part}", node.name));
+    nodes.push(constant(make_tensor(&truth, &Tensor { shape: vec![], data: TensorData::Bool(vec![true]) })));
+    for round in 0..rounds {
+        let number = format!("{number}_{round}");
+        nodes.push(constant(make_tensor_i64(&number, &[], &[round as i64])));
+        let mut called: HashMap<String, String> =
+            inner_names(&body).into_iter().map(|name| (name.clone(), format!("{name}/{round}"))).collect();
+        let given = [&number, &truth].into_iter().chain(&names).cloned();
+        called.extend(body.input.iter().map(|input| input.name.clone()).zip(given));
+        let mut copy = body.clone();
+        rename(&mut copy, &called);
+        copy.node.iter_mut().for_each(|node| node.name = format!("{}/{round}", node.name));
+        nodes.append(&mut copy.node);
+        let outputs: Vec<String> = copy.output.iter().skip(1).map(|output| output.name.clone()).collect();
+        for (scan, (all, name)) in gathered.iter_mut().zip(&outputs[carried..]).enumerate() {
+            let part = format!("{}/scan_{scan}_{round}", node.name);
+            let axis = format!("{part}/axis");
+            nodes.push(constant(make_tensor_i64(&axis, &[1], &[0])));
+            nodes.push(make_node("Unsqueeze", &part, &[name, &axis], &[&part], vec![]));
+            all.push(part);
+        }
+        names = outputs[..carried].to_vec();
+    }
+    let outputs = names.iter().zip(&node.output).filter(|(_, to)| !to.is_empty());
+    nodes.extend(outputs.map(|(from, to)| identity(from, to)));
+    for (all, to) in gathered.iter().zip(&node.output[carried..]).filter(|(_, to)| !to.is_empty()) {
+        let parts: Vec<&str> = all.iter().map(String::as_str).collect();
+        nodes.push(make_node("Concat", &format!("{to}/gathered"), &parts, &[to], vec![make_attr_int("axis", 0)]));
+    }
+    Ok(nodes)
+}
+
+/// The names that the nodes of `graph`, and of graphs in it, give.
+fn inner_names(graph: &GraphProto) -> HashSet<String> {
+    let mut names: HashSet<String> = HashSet::new();
+    for node in &graph.node {
+        names.extend(node.output.iter().filter(|name| !name.is_empty()).cloned());
+        for inner in inner(node) {
+            names.extend(inner.input.iter().map(|input| input.name.clone()));
+            names.extend(inner.initializer.iter().map(|tensor| tensor.name.clone()));
+            names.extend(inner_names(inner));
+        }
+    }
+    names
+}

@@ -1,0 +1,183 @@
+//! Nodes of operator sets 7 to 12 as those of set 13, and of sets 22 to 24 as those of set 21.
+//!
+//! Where an attribute became an input, the input is a constant of the output's name. What sets 22 to 24 changed of an operator that has
+//! a rule is its element types, and attributes of element types that are not read.
+
+use super::super::GraphError;
+use crate::pb::{AttributeProto, GraphProto, NodeProto, TensorProto};
+use crate::scopes::{DEEPEST, constant, inner_mut};
+use crate::{
+    attr_float, attr_int, attr_ints, attr_string, decode_tensor, find_attr, make_attr_int, make_attr_string,
+    make_tensor_f32, make_tensor_i64,
+};
+
+/// Says of a `Softmax` or `LogSoftmax` of sets before 13 that it takes all axes from its axis on as one.
+pub(in super::super) const FLATTENS: &str = "dp.flattens";
+
+/// Writes the nodes of `graph`, of operator set `opset`, as the rules know them.
+///
+/// # Errors
+/// [`GraphError`]: a node that has no form in the newer set.
+pub(super) fn upgrade(graph: &mut GraphProto, opset: i64) -> Result<(), GraphError> {
+    if (13..22).contains(&opset) {
+        return Ok(());
+    }
+    of_graph(graph, opset, 0)
+}
+
+fn of_graph(graph: &mut GraphProto, opset: i64, depth: usize) -> Result<(), GraphError> {
+    let mut nodes = std::mem::take(&mut graph.node);
+    let mut constants = Vec::new();
+    for node in &mut nodes {
+        if depth < DEEPEST {
+            for inner in inner_mut(node) {
+                of_graph(inner, opset, depth + 1)?;
+            }
+        }
+        if matches!(node.domain.as_str(), "" | "ai.onnx") {
+            let mut upgrade = Upgrade { node, opset, stored: &graph.initializer, constants: &mut constants };
+            if opset < 13 { upgrade.old()? } else { upgrade.new() }
+        }
+    }
+    graph.node = constants.into_iter().chain(nodes).collect();
+    Ok(())
+}
+
+struct Upgrade<'a> {
+    node: &'a mut NodeProto,
+    opset: i64,
+    stored: &'a [TensorProto],
+    /// Nodes that give the inputs that attributes became.
+    constants: &'a mut Vec<NodeProto>,
+}
+
+impl Upgrade<'_> {
+    fn old(&mut self) -> Result<(), GraphError> {
+        match self.node.op_type.as_str() {
+            "Softmax" | "LogSoftmax" => self.flattening(),
+            "Squeeze" | "Unsqueeze" | "ReduceSum" => self.list_to_input("axes", 1),
+            "Split" => self.list_to_input("split", 1),
+            "Dropout" if self.opset < 12 => self.remove("ratio"),
+            "Clip" if self.opset < 11 => self.bounds(),
+            "Pad" if self.opset < 11 => self.pads(),
+            "Slice" if self.opset < 10 => self.slice()?,
+            "TopK" if self.opset < 10 => self.number_to_input("k", 1),
+            "Upsample" => self.upsample()?,
+            "Resize" if self.opset < 11 => self.resize(),
+            "Scatter" => self.node.op_type = "ScatterElements".into(),
+            "BatchNormalization" if self.opset < 9 && attr_int(&self.node.attribute, "spatial", 1) == 0 => {
+                return Err(self.invalid("spatial is 0, so it has statistics for each place"));
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+
+    fn new(&mut self) {
+        // They choose a rounding to 8-bit floats.
+        if matches!(self.node.op_type.as_str(), "Cast" | "CastLike") {
+            self.remove("round_mode");
+            self.remove("saturate");
+        }
+    }
+
+    fn invalid(&self, reason: impl Into<String>) -> GraphError {
+        GraphError::Invalid { node: self.node.name.clone(), op: self.node.op_type.clone(), reason: reason.into() }
+    }
+
+    fn remove(&mut self, name: &str) {
+        self.node.attribute.retain(|attribute| attribute.name != name);
+    }
+
+    fn take(&mut self, name: &str) -> Option<AttributeProto> {
+        let at = self.node.attribute.iter().position(|attribute| attribute.name == name)?;
+        Some(self.node.attribute.remove(at))
+    }
+
+    /// Input `slot` is `tensor`.
+    fn input(&mut self, slot: usize, what: &str, tensor: impl FnOnce(&str) -> TensorProto) {
+        let name = format!("{}/{what}", self.node.output.first().map_or("", String::as_str));
+        self.constants.push(constant(tensor(&name)));
+        let length = self.node.input.len().max(slot + 1);
+        self.node.input.resize(length, String::new());
+        self.node.input[slot] = name;
+    }
+
+    fn list_to_input(&mut self, what: &str, slot: usize) {
+        if let Some(list) = self.take(what) {
+            self.input(slot, what, |name| make_tensor_i64(name, &[list.ints.len()], &list.ints));
+        }
+    }
+
+    fn number_to_input(&mut self, what: &str, slot: usize) {
+        if let Some(number) = self.take(what) {
+            self.input(slot, what, |name| make_tensor_i64(name, &[1], &[number.i]));
+        }
+    }
+
+    /// Axis 1 where none is given, and all that follow it.
+    fn flattening(&mut self) {
+        if find_attr(&self.node.attribute, "axis").is_none() {
+            self.node.attribute.push(make_attr_int("axis", 1));
+        }
+        self.node.attribute.push(make_attr_int(FLATTENS, 1));
+    }
+
+    fn bounds(&mut self) {
+        for (slot, what) in [(1, "min"), (2, "max")] {
+            if let Some(bound) = self.take(what) {
+                self.input(slot, what, |name| make_tensor_f32(name, &[], &[bound.f]));
+            }
+        }
+    }
+
+    fn pads(&mut self) {
+        let value = attr_float(&self.node.attribute, "value", 0.0);
+        let constant = attr_string(&self.node.attribute, "mode", "constant") == "constant";
+        self.remove("value");
+        self.list_to_input("pads", 1);
+        if constant && value != 0.0 {
+            self.input(2, "value", |name| make_tensor_f32(name, &[], &[value]));
+        }
+    }
+
+    fn slice(&mut self) -> Result<(), GraphError> {
+        if attr_ints(&self.node.attribute, "starts").is_none() || attr_ints(&self.node.attribute, "ends").is_none() {
+            return Err(self.invalid("it has no starts and ends"));
+        }
+        for (slot, what) in [(1, "starts"), (2, "ends"), (3, "axes")] {
+            self.list_to_input(what, slot);
+        }
+        Ok(())
+    }
+
+    /// `Upsample` is a `Resize` whose element `i` comes from `i / scale`, rounded down.
+    fn upsample(&mut self) -> Result<(), GraphError> {
+        if self.opset < 9 {
+            let Some(scales) = self.take("scales") else { return Err(self.invalid("it has no scales")) };
+            self.input(1, "scales", |name| make_tensor_f32(name, &[scales.floats.len()], &scales.floats));
+        }
+        self.node.op_type = "Resize".into();
+        self.resize();
+        Ok(())
+    }
+
+    /// Before set 11: input 1 holds the scales, and element `i` comes from `i / scale`, rounded down; where it shrinks, rounded up.
+    fn resize(&mut self) {
+        let scales = self.node.input.get(1).cloned().unwrap_or_default();
+        let known = self.stored.iter().find(|tensor| tensor.name == scales).and_then(|proto| decode_tensor(proto).ok());
+        let shrinks = known.as_ref().and_then(|t| t.as_f32()).is_some_and(|data| data.iter().any(|&scale| scale < 1.0));
+        self.node.input.truncate(1);
+        self.node.input.extend([String::new(), scales]);
+        let mode = match attr_string(&self.node.attribute, "mode", "nearest") {
+            "bilinear" => "linear".to_owned(),
+            other => other.to_owned(),
+        };
+        self.remove("mode");
+        self.node.attribute.extend([
+            make_attr_string("mode", &mode),
+            make_attr_string("coordinate_transformation_mode", "asymmetric"),
+            make_attr_string("nearest_mode", if shrinks { "ceil" } else { "floor" }),
+        ]);
+    }
+}
