@@ -5,7 +5,7 @@
 //! that it follows from are written again. The last segment is not: the sweep begins with it.
 //!
 //! A runtime merges equal nodes, and runs a node when it likes. So a segment that is written again reads what is kept as
-//! `Where(g < g, x, x)`, or `Or(g < g, x)` of truth values, with `g` out of the sweep: the bits of `x`, and not before `g` is there.
+//! `Where(g < g, x, x)`, with `g` out of the sweep: the bits of `x`, and not before `g` is there. Truth values are read as `Or(g < g, x)`.
 //!
 //! # Work
 //!

@@ -394,16 +394,16 @@ fn one_tensor() -> damper_onnx::pb::TensorProto {
     onnx::make_tensor_i64("", &[1], &[1])
 }
 
-// The error for an assignment to parts of a tensor names the replacement.
+// Assignments are made within a sample, at places that are known or an index for each element.
 #[test]
-fn scatter_error_names_replacement() {
-    let model =
-        Sketch::new(17, &[N, 4]).ids("i", &[N, 4]).node("ScatterElements", &["x", "i", "x"], "h", &[int("axis", 1)]);
-    assert_eq!(
-        refusal(&model.scaled("h")),
-        "node 'h' (ScatterElements): writing at indices is not differentiated; write it without assignments to parts of \
-         a tensor, with torch.where or torch.cat"
-    );
+fn writes_across_samples_are_refused() {
+    let elements =
+        Sketch::new(17, &[N, 4]).ids("i", &[N, 4]).node("ScatterElements", &["x", "i", "x"], "h", &[int("axis", 0)]);
+    let refused = refusal(&elements.scaled("h"));
+    assert!(refused.contains("it writes along axis 0, which holds the samples"), "{refused}");
+    let by_data = Sketch::new(17, &[N, 4]).ids("i", &[N, 1]).node("ScatterND", &["x", "i", "x"], "h", &[]);
+    let refused = refusal(&by_data.scaled("h"));
+    assert_eq!(refused, "node 'h' (ScatterND): its indices are data; write it with torch.where or torch.cat");
 }
 
 // Sample numbers may index the row of their own sample, but not that of another.
