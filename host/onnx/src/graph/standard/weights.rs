@@ -73,7 +73,7 @@ fn hoist(graph: &mut GraphProto, is_listed: bool, all: bool, depth: usize) {
     }
 }
 
-/// The names of constants that a layer reads as a weight, here or in a branch; with `all`, those too that biases and scales may be.
+/// The names of constants that a layer reads as a weight, here or in a branch. With `all`, the possible biases and scales too.
 fn read_as_weights(graph: &GraphProto, all: bool) -> HashSet<String> {
     let mut by_output: HashMap<&str, &NodeProto> = HashMap::new();
     for node in &graph.node {
