@@ -235,7 +235,7 @@ fn widen(graph: &mut GraphProto) {
         );
         let known = matches!(DType::from_onnx(elem_type), Ok(DType::I32 | DType::Bool));
         // Arithmetic on small integers wraps, which int64 would not.
-        if !known && !(is_small && is_cast_alone(graph, &name)) {
+        if !(known || is_small && is_cast_alone(graph, &name)) {
             continue;
         }
         if let Some(tensor) = tensor_type(&mut graph.input[at]) {

@@ -36,7 +36,7 @@ fn of_graph(graph: &mut GraphProto, opset: i64, depth: usize) -> Result<(), Grap
         }
         if matches!(node.domain.as_str(), "" | "ai.onnx") {
             let mut upgrade = Upgrade { node, opset, stored: &graph.initializer, constants: &mut constants };
-            if opset < 13 { upgrade.old()? } else { upgrade.new() }
+            if opset < 13 { upgrade.raise()? } else { upgrade.lower() }
         }
     }
     graph.node = constants.into_iter().chain(nodes).collect();
@@ -52,7 +52,7 @@ struct Upgrade<'a> {
 }
 
 impl Upgrade<'_> {
-    fn old(&mut self) -> Result<(), GraphError> {
+    fn raise(&mut self) -> Result<(), GraphError> {
         match self.node.op_type.as_str() {
             "Softmax" | "LogSoftmax" => self.flattening(),
             "Squeeze" | "Unsqueeze" | "ReduceSum" => self.list_to_input("axes", 1),
@@ -73,7 +73,7 @@ impl Upgrade<'_> {
         Ok(())
     }
 
-    fn new(&mut self) {
+    fn lower(&mut self) {
         // They choose a rounding to 8-bit floats.
         if matches!(self.node.op_type.as_str(), "Cast" | "CastLike") {
             self.remove("round_mode");
