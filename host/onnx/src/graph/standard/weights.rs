@@ -102,7 +102,7 @@ fn layer_reads<'a>(graph: &'a GraphProto, all: bool, depth: usize, found: &mut V
     for node in &graph.node {
         let is_bias = all && matches!(node.op_type.as_str(), "Add" | "Sub" | "Mul" | "Div");
         let slots = node.input.iter().enumerate();
-        // If weights are stored, exporters wrote the constants of norms and tables: ones, zeros, angles.
+        // If weights are stored, exporters wrote the constants of norms and tables.
         let is_made_up = !all && (node.op_type.ends_with("Normalization") || node.op_type == "Gather");
         let slots = slots.filter(|(slot, _)| is_bias || is_weight(&node.op_type, *slot) && !is_made_up);
         found.extend(slots.map(|(_, name)| name.as_str()));
