@@ -4,7 +4,7 @@ use crate::pb::{GraphProto, ModelProto, NodeProto, TensorProto};
 use crate::{attr_tensor, make_attr_tensor, make_node, node_name};
 use std::collections::{HashMap, HashSet};
 
-/// Branches deeper than this are left as they are, and refused where they are read.
+/// Branches deeper than this are left as they are, and refused if they are read.
 pub(crate) const DEEPEST: usize = 32;
 
 /// The graphs inside a node.
@@ -22,7 +22,7 @@ pub(crate) fn has_branches(graph: &GraphProto) -> bool {
     graph.node.iter().any(|node| inner(node).next().is_some())
 }
 
-/// Renames values that two branches call alike, and names every node, so that each name is given once in the whole model. The names of the
+/// Renames values of equal names in two branches, and names every node, so that each name is given once in the whole model. The names of the
 /// outer graph stay, and so do those that are given once. The order of all lists stays.
 pub fn unique_names(graph: &mut GraphProto) {
     for (index, node) in graph.node.iter_mut().enumerate() {
@@ -41,7 +41,7 @@ pub fn unique_names(graph: &mut GraphProto) {
     }
 }
 
-/// A node that gives `tensor`, which is no weight, under its name.
+/// A node that gives `tensor`, a constant, under its name.
 pub(crate) fn constant(tensor: TensorProto) -> NodeProto {
     let name = tensor.name.clone();
     make_node("Constant", &name, &[], &[&name], vec![make_attr_tensor("value", tensor)])

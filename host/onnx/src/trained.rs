@@ -58,7 +58,7 @@ pub fn write_trained(model: &ModelProto, params: &[(&str, &[f32])]) -> Result<Mo
             None => Ok(out),
         };
     };
-    // Constants, initializers and splits of the outer graph keep their names; of those in branches, the names are unique.
+    // The outer graph keeps its names. Names in branches are made unique.
     let (outer, inner): (Vec<Param<'_>>, Vec<_>) = params.iter().partition(|(name, _)| locate(graph, name).is_some());
     if !inner.is_empty() {
         let mut named = graph.clone();
@@ -73,7 +73,7 @@ pub fn write_trained(model: &ModelProto, params: &[(&str, &[f32])]) -> Result<Mo
     Ok(out)
 }
 
-/// Writes a parameter into the branch or loop that holds it; false if none does. `named` is `graph` with unique names.
+/// Writes a parameter into the branch or loop that holds it. Returns false if none does. `named` is `graph` with unique names.
 fn write_inner(graph: &mut GraphProto, named: &GraphProto, param: &Param<'_>) -> Result<bool, TrainedError> {
     for (node, named) in graph.node.iter_mut().zip(&named.node) {
         for (own, named) in node.attribute.iter_mut().zip(&named.attribute) {

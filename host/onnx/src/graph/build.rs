@@ -32,7 +32,7 @@ impl Graph {
     }
 }
 
-/// `model` in the form that the rules know, with the branches and loops written out that are known before a run; and its graph.
+/// `model` in the form that the rules know, with the branches and loops written out that are known before a run, and its graph.
 ///
 /// # Errors
 /// [`GraphError`]: the model is of no form that the rules know. That its graph cannot be read is the second result.

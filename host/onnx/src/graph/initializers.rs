@@ -6,10 +6,10 @@ use super::{GraphError, GraphOptions, build, parameter};
 use crate::pb::{GraphProto, ModelProto};
 use crate::scopes::has_branches;
 
-/// Every initializer of `model`, whether it is trained, and why. A list without a trained entry is no error here.
+/// Every initializer of `model`, whether it is trained, and why. A list without a trained entry is valid here.
 ///
 /// # Errors
-/// [`GraphError`] where a pattern of `options` matches nothing, or a tensor cannot be read.
+/// [`GraphError`] if a pattern of `options` matches nothing, or a tensor cannot be read.
 pub fn initializers(model: &ModelProto, options: &GraphOptions) -> Result<Vec<Initializer>, GraphError> {
     let empty = GraphProto::default();
     let given = model.graph.as_ref().unwrap_or(&empty);

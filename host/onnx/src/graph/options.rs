@@ -21,7 +21,7 @@ pub struct GraphOptions {
     pub adapters: Vec<String>,
     /// Sizes of dynamic axes other than the batch, by the axis's name (`height`), or `INPUT[AXIS]` where it has none.
     pub shape: Vec<(String, usize)>,
-    /// Public values of inputs that are no sample's, by the input's name: a number, `true` or `false`, or as many numbers as the input has,
-    /// with commas between them.
+    /// Public values of inputs that samples do not give, by the input's name: a number, `true` or `false`, or as many numbers as the input
+    /// has, with commas between them.
     pub input: Vec<(String, String)>,
 }

@@ -1,7 +1,11 @@
-//! The one form of models that the rules know, whatever operator set or exporter wrote the file.
+//! The form of models that the rules know, whatever operator set or exporter wrote the file.
 //!
-//! Weights in `Constant` nodes become initializers, nodes of older operator sets become those of set 13, inputs that are no sample's
-//! become constants, and samples lie along axis 0 of every other input. Names stay: what is trained is written into the file as it was.
+//! - Weights in `Constant` nodes become initializers.
+//! - Nodes of older operator sets become those of set 13.
+//! - Inputs with a public value become constants.
+//! - Samples lie along axis 0 of every other input.
+//!
+//! Names stay, so what is trained is written into the file as it was.
 
 mod bind;
 mod inline;
@@ -22,7 +26,7 @@ pub use weights::hoist_weights;
 /// Operator sets whose nodes are read.
 pub(super) const OPSETS: std::ops::RangeInclusive<i64> = 7..=24;
 
-/// The newest set whose nodes the rules know. Later ones, as far as they are read, add element types alone to the same operators.
+/// The newest set whose nodes the rules know. Later sets, up to the last of [`OPSETS`], add element types alone to the same operators.
 const NEWEST_RULES: i64 = 21;
 
 /// The set that older nodes are written in.
@@ -38,7 +42,7 @@ pub(super) struct Standard {
     pub notes: Vec<String>,
 }
 
-/// The model's version of the standard operator set; 0 if it names none.
+/// The model's version of the standard operator set, or 0 if it names none.
 pub(super) fn opset(model: &ModelProto) -> i64 {
     let standard = |domain: &str| matches!(domain, "" | "ai.onnx");
     model.opset_import.iter().find(|set| standard(&set.domain)).map_or(0, |set| set.version)
@@ -61,7 +65,7 @@ pub(super) fn standard(model: &ModelProto, options: &GraphOptions) -> Result<Sta
     let mut graph =
         model.graph.clone().ok_or_else(|| GraphError::Model("the model has no graph; export it again".into()))?;
     hoist_weights(&mut graph, false);
-    // What branches hold is tied to nothing: the outer graph does not show who reads it.
+    // Weights in branches are not tied, because the outer graph does not show who reads them.
     if !has_branches(&graph)
         && let Some(tied) = retie_graph(&graph, options)?
     {

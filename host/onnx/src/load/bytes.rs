@@ -44,7 +44,7 @@ pub enum LoadError {
         file: String,
         /// The tensor.
         tensor: String,
-        /// What is wrong.
+        /// The problem.
         problem: String,
     },
 }
@@ -57,7 +57,7 @@ pub(super) fn map(file: &File) -> Option<Bytes> {
     let data =
         file.metadata().ok().filter(|data| data.is_file() && (MAPPED..=MAX_MODEL_BYTES).contains(&data.len()))?;
     // SAFETY: the map is read alone. Whoever writes to the file meanwhile changes weights, and whoever cuts it ends the process, as `load`
-    // says; damper replaces files and writes to none.
+    // states. damper replaces files and writes to none.
     let map = unsafe { memmap2::Mmap::map(file) }.ok()?;
     (map.len() as u64 == data.len()).then(|| Bytes::from_owner(map))
 }

@@ -1,4 +1,4 @@
-//! Tensors that a model keeps in files beside it, read into the model.
+//! Tensors that a model keeps in other files, read into the model.
 //!
 //! A file lies in the model's folder or below it, no two tensors share bytes of it in part, and it has all of their bytes.
 

@@ -60,7 +60,7 @@ fn inputs_are_floats_or_integers() {
         tensor.elem_type = number;
         model
     };
-    // Small integers that are cast are int64; arithmetic on them would wrap.
+    // Small integers that are cast are int64. Arithmetic on them would wrap.
     for (number, name) in [(2, "uint8"), (3, "int8"), (4, "uint16"), (5, "int16"), (12, "uint32")] {
         assert!(graph(&of_type(number, "Cast")).is_ok(), "{name}");
         assert!(refusal(&of_type(number, "Neg")).contains(&format!("elements of type {name}; export")), "{name}");

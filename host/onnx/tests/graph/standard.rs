@@ -1,4 +1,4 @@
-//! Files of other operator sets and exporters, read in the one form that the rules know.
+//! Files of other operator sets and exporters, read in the form that the rules know.
 
 use super::{N, Sketch, examine, graph, layout};
 use damper_onnx::graph::{Graph, GraphOptions, Origin, open_inputs};
@@ -20,7 +20,7 @@ fn floats(name: &str, floats: &[f32]) -> AttributeProto {
     }
 }
 
-// Before set 13 a softmax takes all axes from its axis on as one; tract, which reads the file itself, agrees on shapes and samples.
+// Before set 13 a softmax normalises over all axes from its axis on.
 #[test]
 fn old_softmax_flattens() {
     let model = Sketch::new(11, &[N, 2, 3]).node("Softmax", &["x"], "h", &[]).scaled("h");
@@ -40,7 +40,7 @@ fn old_softmax_flattens() {
     assert!(graph(&first).unwrap_err().to_string().contains("mixes samples"));
 }
 
-// Attributes of older sets are the inputs of later ones.
+// Attributes of older sets become inputs.
 #[test]
 fn old_attributes_become_inputs() {
     let ints = |name, list: &[i64]| make_attr_ints(name, list);
@@ -211,7 +211,7 @@ fn nested_loops_are_bounded() {
     assert!(error.contains("nodes would come of it"), "{error}");
 }
 
-// Inputs of other integers are int64 in the graph, and cast where they are read.
+// Inputs of other integers are int64 in the graph, and cast.
 #[test]
 fn small_integers_are_cast() {
     let model = Sketch::new(17, &[N, 2])
@@ -224,7 +224,7 @@ fn small_integers_are_cast() {
     assert_eq!(ops(&read), ["Cast", "Cast", "Add", "Mul"]);
 }
 
-// Samples on axis 1 of an input are brought to the front, and a note says so.
+// Samples on axis 1 of an input are brought to the front, with a warning.
 #[test]
 fn samples_on_another_axis_are_moved() {
     let mut sketch = Sketch::new(17, &[N, 3]);
@@ -295,7 +295,7 @@ fn last_token(by_tuples: bool, base: i64) -> ModelProto {
         .scaled("h")
 }
 
-// A row of each sample that its own index chooses stays with the sample; a stride that reaches others is refused.
+// A row of each sample that its own index chooses stays with the sample. A stride that reaches others is refused.
 #[test]
 fn own_row_by_own_index_is_read() {
     for by_tuples in [true, false] {

@@ -103,8 +103,8 @@ pub(in crate::cli) struct ModelArgs {
     #[serde(deserialize_with = "one_or_many")]
     #[schemars(with = "OneOrMany")]
     pub shape: Vec<Text<Extent>>,
-    /// The public value of an input that is no sample's, such as a rate or a state: a number for all of it, true or false, or its numbers with
-    /// commas between them (may be repeated)
+    /// The public value of an input that samples do not give: a number for all of it, true, false, or all its numbers with commas (may be
+    /// repeated)
     #[arg(long, value_name = "NAME=VALUE")]
     #[serde(deserialize_with = "one_or_many")]
     #[schemars(with = "OneOrMany")]

@@ -86,7 +86,7 @@ pub(super) fn network(source: &InputFiles) -> Result<Network, TrainError> {
     Ok(Network { model, adapted, warnings, init_seed, options, graph, grad })
 }
 
-/// Fixes the axes that the model leaves open by the shapes of arrays of samples. Returns a line that says so, if there are any.
+/// Fixes the axes that the model leaves open by the shapes of arrays of samples. Returns a line with the sizes, if there are any.
 fn take_sizes(model: &ModelProto, source: &InputFiles, options: &mut GraphOptions) -> Option<String> {
     // That the inputs cannot be read is found by the graph.
     let inputs = open_inputs(model, options).ok()?;

@@ -32,7 +32,7 @@ impl Rows {
 pub(super) struct Pick {
     /// The name of the samples' indices, `[N]` in a sum and `[N, 1]` in tuples.
     pub(super) index: String,
-    /// `n · stride + index`; without, the tuple of both.
+    /// `n · stride + index`, or without a stride the tuple of both.
     pub(super) stride: Option<usize>,
 }
 

@@ -8,7 +8,7 @@ use crate::find_attr;
 use crate::pb::{GraphProto, NodeProto};
 
 impl Builder<'_> {
-    /// What `node` is known to do, if it is a branch or a loop, and that is known.
+    /// The known course of `node`, if it is a branch or a loop.
     pub(super) fn known_flow(&self, node: &NodeProto) -> Result<Option<Flow>, GraphError> {
         let Some(output) = node.output.first().cloned() else { return Ok(None) };
         Ok(match node.op_type.as_str() {

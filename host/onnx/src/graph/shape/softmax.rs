@@ -20,7 +20,7 @@ pub(in super::super) fn softmax(site: &Site<'_>) -> Ruled {
     Ok(Outcome::Node(vec![Shaped::of(x)]))
 }
 
-/// Over all axes from `axis` on: along the one of them that is longer than 1, or along their product.
+/// Over all axes from `axis` on: along the only axis longer than 1, or along their product.
 fn flattened(site: &Site<'_>, axis: usize, shape: &[usize], is_behind: bool) -> Outcome {
     let (x, y) = (site.node.input[0].as_str(), site.node.output[0].as_str());
     let mut long = (axis..shape.len()).filter(|&at| shape[at] > 1);

@@ -23,7 +23,7 @@ pub(super) fn bind(graph: &mut GraphProto, options: &GraphOptions) -> Result<Vec
     Ok(notes)
 }
 
-/// The inputs that are no initializers: places in `graph.input`.
+/// The indices in `graph.input` of inputs without an initializer.
 fn data_inputs(graph: &GraphProto) -> Vec<usize> {
     let stored: HashSet<&str> = graph.initializer.iter().map(|tensor| tensor.name.as_str()).collect();
     (0..graph.input.len()).filter(|&at| !stored.contains(graph.input[at].name.as_str())).collect()
@@ -170,12 +170,11 @@ fn typed(elem_type: i32, values: &[f64]) -> Result<TensorData, String> {
     })
 }
 
-/// For each data input, its name and the axis that holds its samples, where it is another than the first: of the size or the name of the
-/// first input's axis 0, and the only such one.
+/// The data inputs whose samples lie along another axis than the first, with that axis. It has the size or the name of axis 0 of the first
+/// input, and no other axis has.
 pub(in super::super) fn batch_axes(graph: &GraphProto) -> Vec<(String, usize)> {
     let inputs = data_inputs(graph);
     let of = |at: usize| dims(&graph.input[at]).map(|(_, dims)| dims);
-    // The input with most to tell is the one whose first axis is open, or else the first.
     let Some(first) = inputs.first().and_then(|&at| of(at)?.first()) else { return vec![] };
     let is_batch = |dim: &Dimension| match (fixed(first), fixed(dim)) {
         (Some(a), Some(b)) => a == b,
@@ -236,7 +235,7 @@ fn widen(graph: &mut GraphProto) {
         );
         let known = matches!(DType::from_onnx(elem_type), Ok(DType::I32 | DType::Bool));
         // Arithmetic on small integers wraps, which int64 would not.
-        if !known && !(is_small && is_cast_alone(graph, &name)) {
+        if !(known || is_small && is_cast_alone(graph, &name)) {
             continue;
         }
         if let Some(tensor) = tensor_type(&mut graph.input[at]) {
@@ -259,7 +258,7 @@ fn widen(graph: &mut GraphProto) {
 pub struct OpenInput {
     /// Its name.
     pub name: String,
-    /// The extents of a sample; none where the file has none.
+    /// The extents of a sample, none if the file has none.
     pub extents: Vec<Option<usize>>,
 }
 

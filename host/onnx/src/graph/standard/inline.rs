@@ -1,4 +1,4 @@
-//! Branches and loops that are known before a run: their nodes, in the place of `If` and `Loop`.
+//! Branches and loops that are known before a run: their nodes replace `If` and `Loop`.
 //!
 //! A hostile file may nest loops to any number of nodes, so their number is bounded.
 
@@ -15,7 +15,7 @@ const MAX_NODES: usize = 1 << 16;
 /// No loop is written out for more rounds.
 pub(in super::super) const MAX_ROUNDS: i64 = 1024;
 
-/// What an `If` or a `Loop` at a place in the graph is known to do.
+/// The known course of an `If` or a `Loop`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(in super::super) enum Flow {
     /// The `If` with this first output takes this branch.

@@ -1,6 +1,6 @@
 //! Nodes of operator sets 7 to 12 as those of set 13, and of sets 22 to 24 as those of set 21.
 //!
-//! Where an attribute became an input, the input is a constant of the output's name. What sets 22 to 24 changed of an operator that has
+//! If an attribute became an input, the input is a constant of the output's name. What sets 22 to 24 changed of an operator that has
 //! a rule is its element types, and attributes of element types that are not read.
 
 use super::super::GraphError;
@@ -11,7 +11,7 @@ use crate::{
     make_tensor_f32, make_tensor_i64,
 };
 
-/// Says of a `Softmax` or `LogSoftmax` of sets before 13 that it takes all axes from its axis on as one.
+/// Marks a `Softmax` or `LogSoftmax` of sets before 13, which normalises over all axes from its axis on.
 pub(in super::super) const FLATTENS: &str = "dp.flattens";
 
 /// Writes the nodes of `graph`, of operator set `opset`, as the rules know them.
@@ -36,7 +36,7 @@ fn of_graph(graph: &mut GraphProto, opset: i64, depth: usize) -> Result<(), Grap
         }
         if matches!(node.domain.as_str(), "" | "ai.onnx") {
             let mut upgrade = Upgrade { node, opset, stored: &graph.initializer, constants: &mut constants };
-            if opset < 13 { upgrade.old()? } else { upgrade.new() }
+            if opset < 13 { upgrade.raise()? } else { upgrade.lower() }
         }
     }
     graph.node = constants.into_iter().chain(nodes).collect();
@@ -52,7 +52,7 @@ struct Upgrade<'a> {
 }
 
 impl Upgrade<'_> {
-    fn old(&mut self) -> Result<(), GraphError> {
+    fn raise(&mut self) -> Result<(), GraphError> {
         match self.node.op_type.as_str() {
             "Softmax" | "LogSoftmax" => self.flattening(),
             "Squeeze" | "Unsqueeze" | "ReduceSum" => self.list_to_input("axes", 1),
@@ -73,7 +73,7 @@ impl Upgrade<'_> {
         Ok(())
     }
 
-    fn new(&mut self) {
+    fn lower(&mut self) {
         // They choose a rounding to 8-bit floats.
         if matches!(self.node.op_type.as_str(), "Cast" | "CastLike") {
             self.remove("round_mode");
@@ -115,7 +115,7 @@ impl Upgrade<'_> {
         }
     }
 
-    /// Axis 1 where none is given, and all that follow it.
+    /// Axis 1 by default, and all that follow it.
     fn flattening(&mut self) {
         if find_attr(&self.node.attribute, "axis").is_none() {
             self.node.attribute.push(make_attr_int("axis", 1));
@@ -162,7 +162,7 @@ impl Upgrade<'_> {
         Ok(())
     }
 
-    /// Before set 11: input 1 holds the scales, and element `i` comes from `i / scale`, rounded down; where it shrinks, rounded up.
+    /// Before set 11: input 1 holds the scales, and element `i` comes from `i / scale`, rounded down, or up if the axis shrinks.
     fn resize(&mut self) {
         let scales = self.node.input.get(1).cloned().unwrap_or_default();
         let known = self.stored.iter().find(|tensor| tensor.name == scales).and_then(|proto| decode_tensor(proto).ok());

@@ -73,7 +73,7 @@ fn hoist(graph: &mut GraphProto, is_listed: bool, all: bool, depth: usize) {
     }
 }
 
-/// The names of constants that a layer reads as a weight, here or in a branch; with `all`, those too that biases and scales may be.
+/// The names of constants that a layer reads as a weight, here or in a branch. With `all`, the possible biases and scales too.
 fn read_as_weights(graph: &GraphProto, all: bool) -> HashSet<String> {
     let mut by_output: HashMap<&str, &NodeProto> = HashMap::new();
     for node in &graph.node {
@@ -102,7 +102,9 @@ fn layer_reads<'a>(graph: &'a GraphProto, all: bool, depth: usize, found: &mut V
     for node in &graph.node {
         let is_bias = all && matches!(node.op_type.as_str(), "Add" | "Sub" | "Mul" | "Div");
         let slots = node.input.iter().enumerate();
-        let slots = slots.filter(|(slot, _)| is_bias || is_weight(&node.op_type, *slot));
+        // If weights are stored, exporters wrote the constants of norms and tables.
+        let is_made_up = !all && (node.op_type.ends_with("Normalization") || node.op_type == "Gather");
+        let slots = slots.filter(|(slot, _)| is_bias || is_weight(&node.op_type, *slot) && !is_made_up);
         found.extend(slots.map(|(_, name)| name.as_str()));
         if depth < DEEPEST {
             inner(node).for_each(|inner| layer_reads(inner, all, depth + 1, found));

@@ -165,7 +165,7 @@ pub(in crate::cli) fn run(args: &FixArgs) -> Result<(), Failure> {
     let rounded = quantize_weights(&mut model, &args.int8).map_err(|error| Failure::of_file(&args.model, error))?;
     changes.extend(rounded.into_iter().map(Change::from));
     let open = open_inputs(&model, &GraphOptions::default()).unwrap_or_default();
-    // The data or flags give open axes, so there is nothing to say of them.
+    // The data or flags fix open axes.
     let is_open = open.iter().any(|input| input.extents.iter().any(Option::is_none));
     let refusal = Graph::from_model(&model, &GraphOptions::default()).err().filter(|_| !is_open);
     let refusal = refusal.map(|error| with_flags(&error.to_string()));
