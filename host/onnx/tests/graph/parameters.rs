@@ -435,8 +435,8 @@ fn doubtful_constants_are_named() {
     assert_eq!(
         graph.warnings,
         [
-            "'target.std', 'anchor': trained, though it may be a constant that shifts or scales values; give `freeze` with the \
-          name if it is one"
+            "'target.std', 'anchor': trained, though it may be a constant that shifts or scales values, or that a layer takes for data; \
+             give `freeze` with the name if it is one"
         ]
     );
 }

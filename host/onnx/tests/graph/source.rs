@@ -406,3 +406,19 @@ fn a_recorded_table_may_have_any_places() {
     assert_eq!(trained(&model), [("attn.table".to_string(), 6)]);
     computes_the_same(&model);
 }
+
+// A layer over a constant: a table of coordinates, or learned queries. It is trained, and named.
+#[test]
+fn a_constant_that_a_layer_takes_for_data_is_named() {
+    let model = Sketch::new(17, &[N, 3])
+        .weight("coordinates", &[2, 4])
+        .weight("mlp.weight", &[4, 3])
+        .at("/mlp/MatMul", "MatMul", &["coordinates", "mlp.weight"], "table")
+        .at("/MatMul", "Einsum", &["x", "table"], "y");
+    let mut model = model.returns(&["y"]);
+    let equation = onnx::make_attr_string("equation", "ni,ji->nj");
+    model.graph.as_mut().unwrap().node[1].attribute = vec![equation];
+    assert_eq!(names(&model), ["coordinates", "mlp.weight"]);
+    let warnings = Graph::from_model(&read(&model), &GraphOptions::default()).unwrap().warnings;
+    assert!(warnings[0].starts_with("'coordinates': trained, though it may be a constant"), "{warnings:?}");
+}

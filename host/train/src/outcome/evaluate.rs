@@ -356,7 +356,7 @@ mod tests {
     fn classes_are_read_along_their_axis() {
         // Two samples of three classes by two tokens.
         let output = [0.1, 0.9, 0.8, 0.2, 0.3, 0.7, 9.0, 0.0, 0.0, 0.0, 0.0, 1.0];
-        assert_eq!(Classes { count: 3, stride: 2 }.judge(&output, &[1, 0, 0, 2]), (4, 4));
-        assert_eq!(Classes { count: 3, stride: 2 }.judge(&output, &[1, 0, 1, 1]), (2, 4));
+        assert_eq!(Classes { count: 3, stride: 2, shifts: false }.judge(&output, &[1, 0, 0, 2]), (4, 4));
+        assert_eq!(Classes { count: 3, stride: 2, shifts: false }.judge(&output, &[1, 0, 1, 1]), (2, 4));
     }
 }

@@ -239,8 +239,16 @@ impl<'a> DataFlow<'a> {
     }
 
     /// Returns true if `read_by` may be of a constant of the source: it is subtracted or divides, or it scales what an output
-    /// is, as the inverse of a scaling of targets does.
+    /// is, as the inverse of a scaling of targets does, or a layer takes it in the place of data.
     pub fn is_doubtful(&self, read_by: &[(usize, usize)]) -> bool {
+        let in_place_of_data = |&(at, slot): &(usize, usize)| {
+            let node = &self.graph.node[at];
+            let is_layer = matches!(&*node.op_type, "MatMul" | "Gemm" | "Conv");
+            is_layer && slot == 0 && node.input.iter().all(|name| !self.data.contains(name.as_str()))
+        };
+        if read_by.iter().all(in_place_of_data) {
+            return !read_by.is_empty();
+        }
         let met = self.meetings(read_by);
         let node = |index: usize| &self.graph.node[index];
         let inverse = |&(at, slot): &(usize, usize)| matches!(node(at).op_type.as_str(), "Sub" | "Div") && slot == 1;

@@ -37,7 +37,8 @@ pub(super) fn warnings(graph: &GraphProto, floats: &[Float]) -> Vec<String> {
         ),
         (
             Note::Doubtful,
-            "trained, though it may be a constant that shifts or scales values; give `freeze` with the name if it is one",
+            "trained, though it may be a constant that shifts or scales values, or that a layer takes for data; give `freeze` with the \
+             name if it is one",
         ),
         (
             Note::Merged,

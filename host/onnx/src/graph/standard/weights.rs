@@ -18,8 +18,8 @@ fn is_weight(op: &str, slot: usize) -> bool {
     match op {
         "Conv" | "ConvTranspose" | "LSTM" | "GRU" | "RNN" => (1..4).contains(&slot),
         "BatchNormalization" => (1..5).contains(&slot),
-        "MatMul" | "Gemm" => true,
-        "PRelu" => slot == 1,
+        "MatMul" | "PRelu" => slot == 1,
+        "Gemm" => slot > 0,
         "Gather" => slot == 0,
         _ => op.ends_with("Normalization") && slot > 0,
     }
@@ -105,6 +105,8 @@ fn layer_reads<'a>(graph: &'a GraphProto, all: bool, depth: usize, found: &mut V
         // If weights are stored, exporters wrote the constants of norms and tables.
         let is_made_up = !all && (node.op_type.ends_with("Normalization") || node.op_type == "Gather");
         let slots = slots.filter(|(slot, _)| is_bias || is_weight(&node.op_type, *slot) && !is_made_up);
+        // TorchScript writes no weight as a constant beside stored ones.
+        let slots = slots.filter(|(_, name)| all || !name.starts_with('/'));
         found.extend(slots.map(|(_, name)| name.as_str()));
         if depth < DEEPEST {
             inner(node).for_each(|inner| layer_reads(inner, all, depth + 1, found));
