@@ -22,11 +22,11 @@ class Network:
 
 
 def noise(*shape):
-    return lambda rows: torch.randn(rows, *shape, generator=torch.Generator().manual_seed(7))
+    return lambda rows: torch.randn(rows, *shape)
 
 
 def ids(*shape, below=VOCABULARY, start=4):
-    return lambda rows: torch.randint(start, below, (rows, *shape), generator=torch.Generator().manual_seed(7))
+    return lambda rows: torch.randint(start, below, (rows, *shape))
 
 
 class UNet(nn.Module):
@@ -66,7 +66,7 @@ class Unrolled(nn.Module):
         self.cell, self.head = kind(WIDTH, WIDTH), nn.Linear(WIDTH, CLASSES)
 
     def forward(self, x):
-        state = torch.zeros(x.shape[0], WIDTH)
+        state = x.new_zeros(x.shape[0], WIDTH)
         if isinstance(self.cell, nn.LSTMCell):
             state = (state, state)
         for step in range(LENGTH):
@@ -191,10 +191,11 @@ class BagOfWords(nn.Module):
 
 
 class WeightNorm(nn.Module):
-    def __init__(self):
+    def __init__(self, spectral):
         super().__init__()
-        self.conv = nn.utils.parametrizations.weight_norm(nn.Conv1d(3, WIDTH, 3))
-        self.head = nn.utils.parametrizations.spectral_norm(nn.Linear(WIDTH, CLASSES))
+        norms = nn.utils.parametrizations
+        self.conv = norms.weight_norm(nn.Conv1d(3, WIDTH, 3))
+        self.head = norms.spectral_norm(nn.Linear(WIDTH, CLASSES)) if spectral else nn.Linear(WIDTH, CLASSES)
 
     def forward(self, x):
         return self.head(torch.relu(self.conv(x)).mean(-1))
@@ -223,5 +224,6 @@ NETWORKS = {
     "tied-autoencoder": Network(TiedAutoencoder, {"x": noise(12)}),
     "transformer-encoder": Network(Encoder, TOKENS),
     "embedding-bag": Network(BagOfWords, TOKENS),
-    "weight-norm": Network(WeightNorm, {"x": noise(3, 12)}),
+    "weight-norm": Network(lambda: WeightNorm(False), {"x": noise(3, 12)}),
+    "spectral-norm": Network(lambda: WeightNorm(True), {"x": noise(3, 12)}),
 }
