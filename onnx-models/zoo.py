@@ -130,6 +130,9 @@ def cell(name, exporter, options):
         if done.returncode:
             return failed("refused", "fix: " + message(done))
         path = fixed
+    if options.fresh:
+        # What has a gradient at all: some heads begin as zeros.
+        perturb(net := copy.deepcopy(net))
     for seed in SEEDS:
         inputs = make_inputs(network, seed)
         result = derive(path, network, inputs, zoo_compare.reference(net, network, inputs), options)
