@@ -131,7 +131,7 @@ def cell(name, exporter, options):
             return failed("refused", "fix: " + message(done))
         path = fixed
     if options.fresh:
-        # What has a gradient at all: some heads begin as zeros.
+        # Noise shows which parameters have a gradient. Some heads begin as zeros.
         perturb(net := copy.deepcopy(net))
     for seed in SEEDS:
         inputs = make_inputs(network, seed)
@@ -164,7 +164,7 @@ def copy_parameters(net, source):
 
 
 def export(net, network, inputs, exporter, path):
-    """Tries what a user would try in turn. Returns which worked, and what the others said."""
+    """Tries what a user would try in turn. Returns the variant that worked, and the errors of the others."""
     transformers = [one for one in net.modules() if hasattr(one, "set_attn_implementation")]
     tries = [("", {})]
     tries += [("eager attention", {"eager": True})] if transformers else []
@@ -239,7 +239,7 @@ def derive(path, network, inputs, samples, options):
 
 
 def forward(path, inputs, samples):
-    """How the file's outputs differ from PyTorch's, if they do."""
+    """Describes the difference of the file's outputs from PyTorch's, or returns None."""
     session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
     taken = [one.name for one in session.get_inputs()]
     outputs = []

@@ -32,7 +32,7 @@ class Samples:
 def reference(net, network, inputs):
     net = copy.deepcopy(net)
     for module in net.modules():
-        # A file does not say that the row of the padding has no gradient.
+        # A file does not mark the row of the padding, which has no gradient in PyTorch.
         if isinstance(module, torch.nn.Embedding):
             module.padding_idx = None
     with torch.no_grad():
@@ -175,7 +175,7 @@ def judged(origins, covered, sums, extra, losses, samples):
         error = np.abs(ours - exact)[:, known].max(axis=1) / scale
         # At a kink float32 may take the other side: then PyTorch's own float32 is the reference.
         error = np.minimum(error, np.abs(ours - rounded)[:, known].max(axis=1) / scale)
-        # How far PyTorch itself is off in float32, of a network where small differences grow.
+        # PyTorch's own float32 is off by this, and by much if small differences grow.
         own = (np.abs(rounded - exact).max(axis=1) / scale).max()
         if not (error <= max(CLOSE, 5 * own)).all():
             error = np.nan_to_num(error, nan=np.inf)
@@ -210,7 +210,7 @@ def some(names):
 
 
 def sizes(grads, samples):
-    """Tensors that one side has and the other has not, by their sizes."""
+    """Compares the sizes of tensors."""
     wanted = {key: one.size for key, one in samples.values.items() if key in samples.used}
     left = dict(wanted)
     extra = {}

@@ -154,7 +154,7 @@ def bart():
 
 
 def end(rows):
-    """Each sample has one end, as BART's classifier wants."""
+    """Each sample has one end, as BART's classifier needs."""
     values = ids(LENGTH)(rows)
     values[:, -1] = 2
     return values
@@ -202,7 +202,7 @@ def clip(half):
 
 
 class Clip(nn.Module):
-    """A sample is an image and a text; the outputs are the products of their embeddings."""
+    """A sample is an image and a text. The outputs are the products of their embeddings."""
 
     def __init__(self):
         super().__init__()

@@ -39,7 +39,7 @@ def group_norm(batch_norm, most):
 
 
 def resnet(block, layers):
-    """Eight channels where torchvision begins with 64."""
+    """Eight channels instead of 64 at the beginning."""
     from torchvision.models import resnet
 
     class Narrow(resnet.ResNet):
