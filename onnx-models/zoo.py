@@ -1,10 +1,10 @@
-"""Makes the table of docs/models.md: networks of torchvision, timm, transformers and others by both exporters of PyTorch.
+"""Makes a table of networks of torchvision, timm, transformers and others by both exporters of PyTorch.
 
     pip install torch torchvision timm transformers onnx onnxscript && python3 zoo.py [NAME...] [--out FOLDER]
 
-A NAME may hold `*`. Each network is small, has seeded weights, and is exported with a symbolic batch. `damper gradients`
-writes the per-sample gradients, and PyTorch's autograd computes them again in float64, one sample at a time. What damper
-trains is held against `named_parameters()`. The folder gets `table.md`, `results.json` and the `.onnx` files.
+A NAME may hold `*`. Each network is small, has seeded weights, and is exported with a symbolic batch.
+`damper gradients` writes the per-sample gradients, and PyTorch's autograd computes them again in float64, one sample at
+a time. What damper trains is compared with `named_parameters()`. The folder gets `results.md`, `results.json` and `files/`.
 """
 
 import argparse
@@ -233,7 +233,8 @@ def derive(path, network, inputs, samples, options):
     result = zoo_compare.compare(model, grads, archive["loss"], samples, options.fresh)
     out.unlink()
     if result["kind"] == "off" and (differ := forward(path, inputs, samples)):
-        return result | {"kind": "file", "cell": f"the exporter's file computes something else: {differ}", "warned": warned}
+        cell = f"the exporter's file computes something else: {differ}"
+        return result | {"kind": "file", "cell": cell, "warned": warned}
     named = [name for name in [*result["missing"], *result["extra"]] if f"'{name}'" in "".join(warned)]
     return result | {"warned": warned, "cell": result["cell"] + (" (warned)" if named else "")}
 
@@ -261,7 +262,8 @@ def table(results):
     for name in NETWORKS:
         if name in results:
             cells = [results[name].get(exporter, {}).get("cell", "") for exporter in EXPORTERS]
-            lines.append(f"| {name} | {' | '.join(one.replace('|', '/').replace(chr(10), ' ')[:200] for one in cells)} |")
+            cells = [cell.replace("|", "/").replace("\n", " ")[:200] for cell in cells]
+            lines.append(f"| {name} | {' | '.join(cells)} |")
     return "\n".join(lines) + "\n\n" + summary(results) + "\n"
 
 

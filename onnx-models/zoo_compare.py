@@ -201,7 +201,8 @@ def verdict(off, missing, extra):
         parts.append("params: " + ", ".join(text))
     worst = max((one[0] for one in off.values()), default=0.0)
     kind = "off" if off else "params" if parts else "ok"
-    return {"kind": kind, "cell": "; ".join(parts) or "ok", "worst": worst, "off": off, "missing": missing, "extra": extra}
+    cell = "; ".join(parts) or "ok"
+    return {"kind": kind, "cell": cell, "worst": worst, "off": off, "missing": missing, "extra": extra}
 
 
 def some(names):
@@ -215,7 +216,8 @@ def sizes(grads, samples):
     left = dict(wanted)
     extra = {}
     for name, grad in grads.items():
-        match = name if left.get(name) == grad[0].size else next((k for k, n in left.items() if n == grad[0].size), None)
+        alike = [key for key, size in left.items() if size == grad[0].size]
+        match = name if name in alike else next(iter(alike), None)
         if match is None:
             extra[name] = [int(grad[0].size), f"{list(grad.shape[1:])}"]
         else:

@@ -90,7 +90,8 @@ def decoder(name, settings, token=True):
 
 BERT = encoder("bert", lambda: config(hf.BertConfig))
 BERT["bert/choice"] = Network(
-    lambda: Outputs(hf.BertForMultipleChoice(config(hf.BertConfig)), ["input_ids"], "logits"), {"input_ids": ids(3, LENGTH)},
+    lambda: Outputs(hf.BertForMultipleChoice(config(hf.BertConfig)), ["input_ids"], "logits"),
+    {"input_ids": ids(3, LENGTH)},
     packed=True,
 )
 ENCODERS = (
@@ -129,7 +130,9 @@ DECODERS = (
     ), token=False)
     | decoder("phi", lambda: config(hf.PhiConfig))
     | decoder("gpt-neox", lambda: config(hf.GPTNeoXConfig))
-    | decoder("falcon", lambda: config(hf.FalconConfig, multi_query=True, new_decoder_architecture=False, alibi=False))
+    | decoder("falcon", lambda: config(
+        hf.FalconConfig, multi_query=True, new_decoder_architecture=False, alibi=False,
+    ))
     | decoder("bloom", lambda: config(hf.BloomConfig, n_layer=2, n_head=2))
 )
 
@@ -140,8 +143,8 @@ DECODERS = (
 def t5():
     return hf.T5Config(
         vocab_size=VOCABULARY, d_model=WIDTH, d_kv=8, d_ff=32, num_layers=2, num_heads=2, num_labels=CLASSES,
-        relative_attention_num_buckets=8, relative_attention_max_distance=16, decoder_start_token_id=0, eos_token_id=2, use_cache=False,
-        classifier_dropout=0.0,
+        relative_attention_num_buckets=8, relative_attention_max_distance=16, decoder_start_token_id=0, eos_token_id=2,
+        use_cache=False, classifier_dropout=0.0,
     )
 
 
@@ -190,12 +193,13 @@ def vit():
 
 
 def clip(half):
+    layers = {"hidden_size": WIDTH, "intermediate_size": 32, "num_hidden_layers": 2, "num_attention_heads": 2}
     sides = {
-        "vision_config": dict(hidden_size=WIDTH, intermediate_size=32, num_hidden_layers=2, num_attention_heads=2, image_size=8, patch_size=4),
-        "text_config": dict(
-            vocab_size=VOCABULARY, hidden_size=WIDTH, intermediate_size=32, num_hidden_layers=2, num_attention_heads=2,
-            max_position_embeddings=16, eos_token_id=2, bos_token_id=1, pad_token_id=0,
-        ),
+        "vision_config": layers | {"image_size": 8, "patch_size": 4},
+        "text_config": layers | {
+            "vocab_size": VOCABULARY, "max_position_embeddings": 16, "eos_token_id": 2, "bos_token_id": 1,
+            "pad_token_id": 0,
+        },
     }
     both = hf.CLIPConfig(**sides, projection_dim=8)
     return getattr(both, half) if half else both

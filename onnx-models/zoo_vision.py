@@ -191,6 +191,8 @@ def mixer(block, **options):
 
 TINY = {"embed_dim": 16, "depth": 2, "num_heads": 2}
 PATCHES = {"img_size": 16, "patch_size": 4}
+WINDOWS = {"img_size": 32, "window_size": 4, "embed_dim": 8, "depths": (2, 2), "num_heads": (2, 2)}
+STAGES = {"img_size": 64, "embed_dim": (16, 24, 32), "key_dim": 8, "num_heads": (2, 3, 4), "depth": (1, 1, 1)}
 
 
 def at(size, make, **options):
@@ -223,14 +225,14 @@ TIMM = {
     "vit": at(16, named("vit_tiny_patch16_224", **PATCHES, **TINY)),
     "deit-distilled": at(16, named("deit_tiny_distilled_patch16_224", **PATCHES, **TINY)),
     "deit3": at(16, named("deit3_small_patch16_224", **PATCHES, **TINY)),
-    "swin": at(32, named("swin_tiny_patch4_window7_224", img_size=32, window_size=4, embed_dim=8, depths=(2, 2), num_heads=(2, 2))),
-    "swin-v2": at(32, named("swinv2_tiny_window8_256", img_size=32, window_size=4, embed_dim=8, depths=(2, 2), num_heads=(2, 2))),
+    "swin": at(32, named("swin_tiny_patch4_window7_224", **WINDOWS)),
+    "swin-v2": at(32, named("swinv2_tiny_window8_256", **WINDOWS)),
     "beit": at(16, named("beit_base_patch16_224", **PATCHES, **TINY)),
     "beit-v2": at(16, named("beitv2_base_patch16_224", **PATCHES, **TINY)),
     "cait": at(16, named("cait_xxs24_224", **PATCHES, **TINY)),
     "xcit": at(32, named("xcit_nano_12_p8_224", img_size=32, patch_size=8, **TINY)),
-    "levit": at(64, named("levit_128s", img_size=64, embed_dim=(16, 24, 32), key_dim=8, num_heads=(2, 3, 4), depth=(1, 1, 1))),
-    "levit-conv": at(64, named("levit_conv_128s", img_size=64, embed_dim=(16, 24, 32), key_dim=8, num_heads=(2, 3, 4), depth=(1, 1, 1))),
+    "levit": at(64, named("levit_128s", **STAGES)),
+    "levit-conv": at(64, named("levit_conv_128s", **STAGES)),
     "maxvit": at(64, named("test_maxvit", img_size=64)),
     "coatnet": at(64, named("test_coatnet", img_size=64)),
     "eva02": at(16, named("eva02_tiny_patch14_224", img_size=16, patch_size=4, **TINY)),
