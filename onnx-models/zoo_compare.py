@@ -49,8 +49,10 @@ def reference(net, network, inputs):
     losses = np.where(np.isfinite(losses), losses, losses32)
     exact = {key: np.where(np.isfinite(one), one, rounded[key]) for key, one in exact.items()}
     used = {key for key, one in net.named_parameters() if one.grad is not None}
-    values = {key: one.detach().numpy().ravel() for key, one in net.named_parameters()}
-    buffers = {key: one.numpy().ravel() for key, one in net.named_buffers()}
+    parameters = dict(net.named_parameters())
+    values = {key: one.detach().numpy().ravel() for key, one in parameters.items() if one.requires_grad}
+    frozen = {key: one.detach() for key, one in parameters.items() if not one.requires_grad}
+    buffers = {key: one.numpy().ravel() for key, one in [*net.named_buffers(), *frozen.items()]}
     return Samples(labels, out.numpy(), losses, values, exact, rounded, buffers, used)
 
 
@@ -128,6 +130,8 @@ def compare(model, grads, losses, samples, fresh):
     sums = np.zeros((len(losses), total))
     extra = {}
     for name, grad in grads.items():
+        # damper separates the uses of equal tensors as NAME::NODE.
+        name = name if name in held else name.split("::")[0]
         found = origins.find(held[name]) if name in held else np.full(grad[0].size, -1)
         grad = grad.reshape(len(losses), -1)
         if np.mean(found == -1) > 0.5 and name in held:
@@ -136,6 +140,7 @@ def compare(model, grads, losses, samples, fresh):
         if unknown:
             buffer = next((key for key, one in samples.buffers.items() if same(one, held.get(name))), None)
             what = f"{unknown} of {list(held[name].shape)}" if name in held else "not in the file"
+            unknown += extra[name][0] if name in extra else 0
             extra[name] = [unknown, "buffer " + buffer if buffer else what]
         places = found[found >= 0]
         np.add.at(covered, places, 1)
