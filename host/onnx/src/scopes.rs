@@ -54,6 +54,15 @@ fn given(graph: &GraphProto) -> impl Iterator<Item = &String> {
     inputs.chain(tensors).chain(graph.node.iter().flat_map(|node| &node.output)).filter(|name| !name.is_empty())
 }
 
+/// The names that a graph and the graphs in it give to values.
+pub(crate) fn all_names(graph: &GraphProto) -> HashSet<String> {
+    let mut names: HashSet<String> = given(graph).cloned().collect();
+    for inner in graph.node.iter().flat_map(inner) {
+        names.extend(all_names(inner));
+    }
+    names
+}
+
 fn rename_inner(
     graph: &mut GraphProto,
     owner: &str,

@@ -26,7 +26,7 @@ pub fn write(
         Loss::SoftmaxCrossEntropy => "softmax-cross-entropy",
         Loss::BceWithLogits => "bce-with-logits",
         Loss::Mse => "mse",
-        Loss::Output(_) => panic!("no test computes its loss"),
+        ref other => panic!("no test has the loss {other:?}"),
     };
     let model = retie(model, graph_options).unwrap();
     let output = options.output.clone().unwrap_or_else(|| model.graph.as_ref().unwrap().output[0].name.clone());

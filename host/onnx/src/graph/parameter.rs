@@ -402,7 +402,8 @@ impl Judge<'_> {
         if all(&|node, slot| reads::is_setting(&graph.node[node].op_type, slot)) {
             return Some(frozen(&format!("{role} of {} '{called}', not a weight", reader.op_type)));
         }
-        if data.len() == 1 && invented {
+        let is_layers = || read_by.iter().any(|&(node, slot)| slot > 0 && reads::is_layer(&graph.node[node].op_type));
+        if data.len() == 1 && invented && !is_layers() {
             return Some(frozen(&format!(
                 "a single number that the exporter named; `train` '{name}' if it is a weight"
             )));
@@ -440,7 +441,9 @@ impl Judge<'_> {
         if let Some(why) = constants::written(tensor, data) {
             return Some(frozen(why));
         }
-        if let Some(node) = flow.unexplained(name, tensor, read_by) {
+        // A damaged weight is refused, not frozen.
+        let node = flow.unexplained(name, tensor, read_by).filter(|_| data.iter().all(|x| x.is_finite()));
+        if let Some(node) = node {
             let why = format!(
                 "{node} adds it to scores or outputs, and it is no layer's bias; `train` '{name}' if it is a weight"
             );

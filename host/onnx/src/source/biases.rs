@@ -5,19 +5,27 @@
 
 use super::record::{KIND, Record, call};
 use super::{is_taken, note};
-use crate::pb::tensor_proto::DataType;
 use crate::pb::{GraphProto, NodeProto};
-use crate::{attr_int, make_tensor_f32};
+use crate::{attr_int, decode_tensor, make_tensor_f32};
+use std::collections::HashMap;
 
 /// Gives `Gemm` and `Conv` nodes the zeros that their calls name as the third argument.
 pub fn restore(graph: &mut GraphProto, record: &Record) {
     let nodes = graph.node.iter().enumerate();
     let found: Vec<(usize, String, usize)> =
         nodes.filter_map(|(index, node)| Some((index, dropped(graph, record, node)?, length(graph, node)?))).collect();
+    let mut made: HashMap<String, usize> = HashMap::new();
     for (index, name, length) in found {
-        if !is_taken(graph, &name) {
-            graph.initializer.push(make_tensor_f32(&name, &[length], &vec![0.0; length]));
-            note(graph, &name, KIND, "PARAMETER");
+        match made.get(&name) {
+            Some(known) if *known == length => {}
+            Some(_) => continue,
+            // What has the name is another value.
+            None if is_taken(graph, &name) => continue,
+            None => {
+                graph.initializer.push(make_tensor_f32(&name, &[length], &vec![0.0; length]));
+                note(graph, &name, KIND, "PARAMETER");
+                made.insert(name.clone(), length);
+            }
         }
         let inputs = &mut graph.node[index].input;
         inputs.truncate(2);
@@ -29,12 +37,12 @@ pub fn restore(graph: &mut GraphProto, record: &Record) {
 fn dropped(graph: &GraphProto, record: &Record, node: &NodeProto) -> Option<String> {
     let call = call(node)?;
     let has_layer = match node.op_type.as_str() {
-        "Gemm" => call.target == "aten.linear.default",
+        "Gemm" => ["aten.linear.default", "aten.addmm.default"].contains(&call.target),
         "Conv" | "ConvTranspose" => call.target.starts_with("aten.conv"),
         _ => false,
     };
     let has_none = node.input.get(2).is_none_or(String::is_empty);
-    let &[_, weight, bias] = call.arguments.as_slice() else { return None };
+    let (weight, bias) = call.weight_and_bias()?;
     let (weight, bias) = (record.source(weight)?, record.source(bias)?);
     let stored = node.input.get(1)?;
     let is_own = stored == weight || record.parameters(stored).contains(&weight);
@@ -46,9 +54,8 @@ fn dropped(graph: &GraphProto, record: &Record, node: &NodeProto) -> Option<Stri
 /// The outputs of a layer.
 fn length(graph: &GraphProto, node: &NodeProto) -> Option<usize> {
     let weight = graph.initializer.iter().find(|tensor| Some(&tensor.name) == node.input.get(1))?;
-    if weight.data_type != DataType::Float as i32 {
-        return None;
-    }
+    // The weight has as many numbers as its shape says, so its outputs are no more.
+    decode_tensor(weight).ok().filter(|tensor| tensor.as_f32().is_some())?;
     let extent = |axis: usize| weight.dims.get(axis).and_then(|&extent| usize::try_from(extent).ok());
     match node.op_type.as_str() {
         "Gemm" if attr_int(&node.attribute, "transB", 0) == 0 => extent(1),

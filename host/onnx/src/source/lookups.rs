@@ -4,7 +4,8 @@
 //! A table of relative positions `[P, H]` becomes scores' biases `[1, H, L, L]`; a token type, the same row for each position,
 //! `[1, L, D]`. Rows that are repeated in all their numbers tell it: such a tensor becomes a table and a `Gather` of constant indices
 //! again. What has a name of the source is not folded, and a tensor of one number in all places tells nothing. Masks, and slopes times
-//! distances (ALiBi), are constants of the source with repeated rows: they stay as they are.
+//! distances (ALiBi), are constants of the source with repeated rows: they stay as they are, as do
+//! the tables of rotary positions.
 
 use std::collections::HashMap;
 
@@ -72,7 +73,7 @@ fn rows(tensor: &Tensor, known: bool) -> Option<Rows> {
     let shape = &tensor.shape;
     let ones = shape.iter().take_while(|extent| **extent == 1).count();
     let &[.., last] = shape.as_slice() else { return None };
-    if is_mask(data) {
+    if is_mask(data) || is_rotary(data, last) {
         return None;
     }
     let along_last = || {
@@ -112,6 +113,12 @@ fn is_mask(data: &[f32]) -> bool {
     let second = others.next();
     others.all(|x| Some(x.to_bits()) == second.map(|x| x.to_bits()))
         || data.iter().any(|x| !x.is_finite() || *x <= -1e4)
+}
+
+/// The second half of each row is the first again: the sines or cosines of rotary positions.
+fn is_rotary(data: &[f32], width: usize) -> bool {
+    let halves = |row: &[f32]| row[..width / 2] == row[width / 2..];
+    width >= 2 && width.is_multiple_of(2) && data.chunks(width).all(halves)
 }
 
 /// Rows that are multiples of the first one, or a single row in equal steps.

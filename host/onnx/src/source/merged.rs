@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::record::{KIND, Record, call, call_text};
 use super::{is_taken, note};
-use crate::pb::{GraphProto, tensor_proto::DataType};
+use crate::pb::{GraphProto, NodeProto, tensor_proto::DataType};
 
 /// A read of an initializer: node and input.
 type Read = (usize, usize);
@@ -17,6 +17,10 @@ type Read = (usize, usize);
 struct Reader<'a> {
     nodes: Vec<usize>,
     sources: Vec<&'a str>,
+    /// The weight and the bias of a product or a convolution.
+    layer: Option<(&'a str, &'a str)>,
+    /// Its nodes read its tensors in the order of the arguments: a normalisation's scale and bias.
+    is_ordered: bool,
     /// Every argument is a tensor of the source or a value of the graph.
     is_plain: bool,
 }
@@ -39,12 +43,23 @@ pub fn take_apart(graph: &mut GraphProto, record: &Record) {
                     false => foreign.push((name, read)),
                 }
             }
-            if foreign.len() == sources.len() {
+            if foreign.len() > sources.len() {
+                // Constants of a norm that is written as several nodes.
+                foreign.retain(|(name, _)| !record.parameters(name).is_empty());
+            }
+            if let Some((weight, bias)) = reader.layer {
+                for (name, read) in foreign {
+                    let source = if is_weight(&graph.node[read.0], read.1) { weight } else { bias };
+                    if sources.contains(&source) {
+                        own.entry((name.into(), source.into())).or_default().push(read);
+                    }
+                }
+            } else if sources.len() == foreign.len() && (reader.is_ordered || sources.len() == 1) {
                 for ((name, read), source) in foreign.into_iter().zip(sources) {
                     own.entry((name.into(), source.into())).or_default().push(read);
                 }
             } else if sources.is_empty() && reader.is_plain {
-                for (name, read) in foreign.into_iter().filter(|(name, _)| record.is_parameter(name)) {
+                for (name, read) in foreign.into_iter().filter(|(name, _)| !record.parameters(name).is_empty()) {
                     constants.entry(name.into()).or_default().push(read);
                 }
             }
@@ -97,10 +112,19 @@ fn readers<'a>(graph: &'a GraphProto, record: &'a Record) -> Vec<Reader<'a>> {
         }
         at.insert(text, readers.len());
         let sources = call.arguments.iter().filter_map(|argument| record.source(argument)).collect();
-        let is_plain = call.arguments.iter().all(|name| record.source(name).is_some() || values.contains(name));
-        readers.push(Reader { nodes: vec![index], sources, is_plain });
+        let is_value = |name: &&str| record.source(name).is_some() || record.is_input(name) || values.contains(*name);
+        let is_plain = call.arguments.iter().all(is_value);
+        let layer =
+            call.weight_and_bias().and_then(|(weight, bias)| Some((record.source(weight)?, record.source(bias)?)));
+        let is_ordered = call.target.contains("norm");
+        readers.push(Reader { nodes: vec![index], sources, layer, is_ordered, is_plain });
     }
     readers
+}
+
+/// Returns true if `node` reads a layer's weight, and not its bias, at `slot`.
+fn is_weight(node: &NodeProto, slot: usize) -> bool {
+    slot == 1 && matches!(&*node.op_type, "MatMul" | "Gemm" | "Conv" | "ConvTranspose")
 }
 
 /// What the call's nodes read of `mergeable`, in the order of nodes and inputs; a tensor that it reads twice, once.

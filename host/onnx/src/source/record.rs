@@ -4,8 +4,9 @@
 //! - Of a value: its kind (`PARAMETER`, `BUFFER`), or the names of what it was folded from (`['fc.weight']`).
 //! - Of a node: the call that it belongs to, `%linear = call_function[target=...](args = (%x, %p_fc_weight, %p_fc_bias), ...)`.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
+use super::stored;
 use crate::pb::{GraphProto, NodeProto, StringStringEntryProto};
 
 const SIGNATURE: &str = "pkg.torch.export.ExportedProgram.graph_signature";
@@ -14,8 +15,34 @@ pub const KIND: &str = "pkg.torch.export.graph_signature.InputSpec.kind";
 const FOLDED_FROM: &str = "pkg.onnxscript.optimizer.folded_from";
 const CALL: &str = "pkg.torch.onnx.fx_node";
 
-/// Names of what is computed, by the last call. Indices are computed by some of these, too.
-const COMPUTED: &[&str] = &["add", "div", "mul", "pow", "sub"];
+/// Names of what is moved, by the last call. `val` is the exporter's own.
+const MOVES: &[&str] = &[
+    "_to_copy",
+    "alias",
+    "clone",
+    "contiguous",
+    "detach",
+    "embedding",
+    "expand",
+    "flatten",
+    "gather",
+    "getitem",
+    "index",
+    "index_select",
+    "movedim",
+    "permute",
+    "reshape",
+    "select",
+    "slice",
+    "squeeze",
+    "t",
+    "table",
+    "to",
+    "transpose",
+    "unsqueeze",
+    "val",
+    "view",
+];
 
 /// Names of calls that compute no indices.
 const COMPUTES: &[&str] = &[
@@ -53,6 +80,8 @@ pub struct Record {
     /// The names of the source, by the exported program's.
     placeholders: HashMap<String, String>,
     kinds: HashMap<String, Kind>,
+    /// The names of the exported program for the inputs.
+    inputs: HashSet<String>,
     /// What an initializer was folded from, by its name: all values on the way.
     folded: HashMap<String, Vec<String>>,
 }
@@ -64,6 +93,19 @@ pub struct Call<'a> {
     pub target: &'a str,
     /// Its arguments that are values, in order, without `%`.
     pub arguments: Vec<&'a str>,
+}
+
+impl<'a> Call<'a> {
+    /// The weight and the bias of a layer, by their places among the arguments.
+    pub fn weight_and_bias(&self) -> Option<(&'a str, &'a str)> {
+        match (self.target, self.arguments.as_slice()) {
+            ("aten.addmm.default", &[bias, _, weight]) => Some((weight, bias)),
+            (target, &[_, weight, bias]) if target == "aten.linear.default" || target.starts_with("aten.conv") => {
+                Some((weight, bias))
+            }
+            _ => None,
+        }
+    }
 }
 
 impl Record {
@@ -87,8 +129,14 @@ impl Record {
     /// A line such as `p_fc_weight: PARAMETER target='fc.weight'`.
     fn read_signature(&mut self, line: &str) {
         let Some((placeholder, rest)) = line.split_once(": ") else { return };
-        let (word, target) = rest.split_once(" target=").unwrap_or((rest, ""));
-        if let (Some(kind), Some(name)) = (kind(word.trim()), quoted(target).next()) {
+        if rest.trim() == "USER_INPUT" {
+            self.inputs.insert(placeholder.trim().into());
+        }
+        let Some((word, target)) = rest.split_once(" target='") else { return };
+        // PyTorch does not escape quotes: what is quoted ends at the last one before other words.
+        let target = target.split(" persistent=").next().unwrap_or(target).trim_end();
+        let name = target.strip_suffix('\'').filter(|name| !name.is_empty());
+        if let (Some(kind), Some(name)) = (kind(word.trim()), name) {
             self.placeholders.insert(placeholder.trim().into(), name.into());
             self.kinds.insert(name.into(), kind);
         }
@@ -141,6 +189,8 @@ impl Record {
         let parameters = self.parameters(initializer);
         let [parameter] = parameters.as_slice() else { return parameters.len() > 1 };
         let stem = |name: &str| name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '_').to_string();
+        let stored = stored(graph).find(|(name, _)| *name == initializer).map_or(initializer, |(_, stored)| stored);
+        let own = stem(stored.rsplit('/').next().unwrap_or(stored));
         let is_product = || {
             let readers = graph
                 .node
@@ -151,7 +201,7 @@ impl Record {
                 call.target == "aten.linear.default" && weight == Some(parameter)
             })
         };
-        [COMPUTED, COMPUTES].iter().any(|names| names.contains(&&*stem(initializer)))
+        stored != *parameter && !MOVES.contains(&&*own)
             || folded.iter().any(|name| COMPUTES.contains(&&*stem(name)))
             || is_product()
     }
@@ -159,6 +209,28 @@ impl Record {
     /// The source's name of an argument that is a parameter, a buffer or a constant.
     pub fn source(&self, argument: &str) -> Option<&str> {
         self.placeholders.get(argument).map(String::as_str)
+    }
+
+    /// Returns true if `argument` is an input of the exported program.
+    pub fn is_input(&self, argument: &str) -> bool {
+        self.inputs.contains(argument)
+    }
+
+    /// The parameters of the source that no initializer in `graph` is, or was folded from, in alphabetical order: those that a call names,
+    /// and those that none does.
+    pub fn lost(&self, graph: &GraphProto) -> [Vec<&str>; 2] {
+        let mut held: HashSet<&str> = HashSet::new();
+        for tensor in &graph.initializer {
+            held.insert(&tensor.name);
+            held.extend(self.parameters(&tensor.name));
+        }
+        let parameters = self.kinds.iter().filter(|(_, kind)| **kind == Kind::Parameter).map(|(name, _)| name.as_str());
+        let mut lost: Vec<&str> = parameters.filter(|name| !held.contains(name)).collect();
+        lost.sort_unstable();
+        let calls = graph.node.iter().filter_map(call).flat_map(|call| call.arguments);
+        let named: HashSet<&str> = calls.filter_map(|argument| self.source(argument)).collect();
+        let (named, others) = lost.into_iter().partition(|name| named.contains(name));
+        [named, others]
     }
 
     /// Returns true if `name` of the source is a parameter.

@@ -401,9 +401,44 @@ fn writes_across_samples_are_refused() {
         Sketch::new(17, &[N, 4]).ids("i", &[N, 4]).node("ScatterElements", &["x", "i", "x"], "h", &[int("axis", 0)]);
     let refused = refusal(&elements.scaled("h"));
     assert!(refused.contains("it writes along axis 0, which holds the samples"), "{refused}");
+    // ONNX would write one row of indices to the first sample alone.
+    let mut shared = Sketch::new(17, &[N, 4]).tensor("u", &[1, 1], &[2.5]);
+    shared.graph.initializer.push(onnx::make_tensor_i64("i", &[1, 1], &[1]));
+    let refused = refusal(&shared.node("ScatterElements", &["x", "i", "u"], "h", &[int("axis", 1)]).scaled("h"));
+    assert!(refused.contains("data, indices and updates hold their samples differently"), "{refused}");
     let by_data = Sketch::new(17, &[N, 4]).ids("i", &[N, 1]).node("ScatterND", &["x", "i", "x"], "h", &[]);
     let refused = refusal(&by_data.scaled("h"));
     assert_eq!(refused, "node 'h' (ScatterND): its indices are data; write it with torch.where or torch.cat");
+}
+
+// The second output of a pool counts places over the whole batch.
+#[test]
+fn places_of_a_pool_are_refused() {
+    let mut pool = Sketch::new(17, &[N, 1, 2, 2]);
+    let kernel = vec![ints("kernel_shape", &[2, 2])];
+    pool.graph.node.push(onnx::make_node("MaxPool", "pool", &["x"], &["p", "places"], kernel));
+    let to = [int("to", 1)];
+    let model = pool.node("Cast", &["places"], "f", &to).node("Mul", &["p", "f"], "h", &[]).scaled("h");
+    assert!(refusal(&model).contains("counts places over the whole batch"), "{}", refusal(&model));
+}
+
+// What is the same for all samples is one row of each sample, not of several that one sample has.
+#[test]
+fn rows_of_a_sample_are_no_samples() {
+    let joined = |rows: i64| {
+        let rest = vec![1.0; rows as usize];
+        Sketch::new(17, &[1, 4])
+            .ints("rows", &[rows, 4 / rows])
+            .ints("flat", &[1, 4 + rows])
+            .tensor("constant", &[rows as usize, 1], &rest)
+            .node("Tanh", &["x"], "t", &[])
+            .node("Reshape", &["t", "rows"], "r", &[])
+            .node("Concat", &["r", "constant"], "c", &[int("axis", 1)])
+            .node("Reshape", &["c", "flat"], "h", &[])
+            .scaled("h")
+    };
+    graph(&joined(1)).unwrap();
+    assert!(refusal(&joined(2)).contains("hold their samples differently"), "{}", refusal(&joined(2)));
 }
 
 // Sample numbers may index the row of their own sample, but not that of another.

@@ -322,12 +322,12 @@ fn only_biases_of_layers_are_added_to_outputs() {
     let model = |shape: &[usize]| {
         Sketch::new(17, &[N, 3])
             .weight("head.weight", &[3, 4])
-            .weight("own", shape)
+            .weight("net.own", shape)
             .at("/head/MatMul", "MatMul", &["x", "head.weight"], "h")
-            .at("/Add", "Add", &["h", "own"], "y")
+            .at("/Add", "Add", &["h", "net.own"], "y")
             .returns(&["y"])
     };
-    assert_eq!(names(&model(&[4])), ["head.weight", "own"]);
+    assert_eq!(names(&model(&[4])), ["head.weight", "net.own"]);
     assert_eq!(names(&model(&[1, 4])), ["head.weight"]);
 }
 

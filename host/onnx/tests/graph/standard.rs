@@ -192,6 +192,24 @@ fn known_loop_is_written_out() {
     assert!(error.contains("at most 1024"), "{error}");
 }
 
+// The rounds of a loop give no name that the model has.
+#[test]
+fn rounds_keep_the_names_of_others() {
+    let mut model = looped(2);
+    let graph = model.graph.as_mut().unwrap();
+    graph.node.insert(0, onnx::make_node("Sigmoid", "other", &["x"], &["next/0"], vec![]));
+    graph.node.push(onnx::make_node("Mul", "last", &["y", "next/0"], &["z"], vec![]));
+    graph.output[0].name = "z".into();
+    let read = Graph::from_model(&model, &GraphOptions::default()).unwrap();
+    let last = read.nodes.last().unwrap();
+    assert_eq!(last.inputs[1], read.find("next/0"));
+    assert!(
+        matches!(&read.value(last.inputs[1].unwrap()).origin, Origin::Node { node, .. } if read.nodes[*node].op == "Sigmoid")
+    );
+    let names: std::collections::HashSet<&str> = read.nodes.iter().map(|node| node.name.as_str()).collect();
+    assert_eq!(names.len(), read.nodes.len());
+}
+
 // Loops in loops end with an error before they fill the memory.
 #[test]
 fn nested_loops_are_bounded() {

@@ -18,7 +18,7 @@ const KNOWN: [(&[&str], &[&str]); 29] = [
     ),
     (&["sample-rate", "sampling-probability", "q"], &["sampling-rate", "batch-size"]),
     (&["max-physical-batch-size", "microbatch-size", "micro-batch-size", "num-microbatches"], &["physical-batch"]),
-    (&["dataset", "data-path", "data-dir", "train-data", "input", "train-file"], &["data"]),
+    (&["dataset", "data-path", "data-dir", "train-data", "train-file"], &["data"]),
     (&["test-data", "val-data", "val", "validation", "val-split", "test-split", "eval-data", "test-size"], &["test"]),
     (&["output-dir", "out-dir", "save-dir", "save-path", "output-path", "save", "logdir"], &["out"]),
     (&["wd", "l2"], &["weight-decay"]),

@@ -59,7 +59,8 @@ pub(super) fn read(graph: &GraphProto, options: &GraphOptions) -> Result<Inputs,
     let Some((_, fixed_batch)) = first else {
         return Err(GraphError::Model("the model has no data input; export a model that reads a batch".into()));
     };
-    if let Some((name, _)) = sizes.iter().find(|(_, used)| !used) {
+    let is_given = |name: &str| options.input.iter().any(|(given, _)| name.starts_with(&format!("{given}[")));
+    if let Some((name, _)) = sizes.iter().find(|(name, used)| !used && !is_given(name)) {
         let problem = "names no dynamic axis of an input (other than the batch); remove it, or check the name";
         return Err(SettingError::new("shape", name, problem).into());
     }

@@ -264,8 +264,8 @@ impl<'a> DataFlow<'a> {
     /// The node that adds `tensor`, which `read_by` read, to scores (a softmax follows) or to an output, if no layer explains that: it is
     /// no bias of a product or a convolution.
     pub fn unexplained(&self, name: &str, tensor: &Tensor, read_by: &[(usize, usize)]) -> Option<String> {
-        // TensorFlow's and JAX's biases have axes of 1 before.
-        let may_have_axes = name.contains(['/', ':']) && !name.starts_with("onnx::");
+        // Biases of other frameworks than PyTorch have axes of 1 before.
+        let may_have_axes = !name.starts_with("onnx::") && (name.contains(['/', ':']) || !name.contains('.'));
         let of_channels = match tensor.shape.split_last() {
             Some((_, before)) => before.is_empty() || may_have_axes && before.iter().all(|extent| *extent == 1),
             None => true,

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::float::{Float, Note};
 use super::reads;
 use crate::pb::{GraphProto, NodeProto};
-use crate::source::call;
+use crate::source::{Record, call};
 
 /// The names that a line lists at most.
 const LISTED: usize = 4;
@@ -68,6 +68,15 @@ pub(super) fn warnings(graph: &GraphProto, floats: &[Float]) -> Vec<String> {
         }
     }
     lines.extend(missing_biases(graph, floats));
+    let record = Record::of(graph);
+    let texts = [
+        "not trained, for the exporter folded it away; export with optimize=False (dynamo=True) if it should be trained",
+        "not in the file, and not trained: no output depends on it, it is another name of a weight, or the exporter joined its layer \
+         with an equal one; train a step or add a little noise before the export if it should be trained",
+    ];
+    for (lost, text) in record.lost(graph).iter().zip(texts).filter(|(lost, _)| !lost.is_empty()) {
+        lines.push(format!("{}: {text}", list(lost)));
+    }
     lines
 }
 

@@ -4,7 +4,7 @@ use super::{GraphOptions, glob};
 use crate::pb::GraphProto;
 use crate::source::stored;
 
-/// `options` with each pattern that only matches names of the file (`val_0`, `onnx::MatMul_18`) in the names of the source.
+/// `options` with each pattern that matches names of the file (`val_0`, `onnx::MatMul_18`) in the names of the source, too.
 pub(super) fn of_source(graph: &GraphProto, options: &GraphOptions) -> GraphOptions {
     let renamed: Vec<(&str, &str)> = stored(graph).collect();
     let names: Vec<&str> = graph.initializer.iter().map(|tensor| tensor.name.as_str()).collect();
@@ -16,13 +16,13 @@ pub(super) fn of_source(graph: &GraphProto, options: &GraphOptions) -> GraphOpti
     options
 }
 
-/// `pattern`, or the names that tensors have that it matches in the file.
+/// `pattern`, if it matches a name, and the names of the tensors that it matches in the file.
 fn in_source(pattern: String, names: &[&str], renamed: &[(&str, &str)]) -> Vec<String> {
     let one = [pattern];
-    if names.iter().any(|name| glob::any(&one, name)) {
-        return one.into();
-    }
     let found: Vec<String> =
         renamed.iter().filter(|(_, stored)| glob::any(&one, stored)).map(|(name, _)| name.to_string()).collect();
-    if found.is_empty() { one.into() } else { found }
+    match found.is_empty() || names.iter().any(|name| glob::any(&one, name)) {
+        true => one.into_iter().chain(found).collect(),
+        false => found,
+    }
 }

@@ -22,6 +22,8 @@ pub(super) struct Reads<'a> {
     recorded: HashSet<String>,
     /// Modules of the source that have a tensor of their own.
     modules: HashSet<&'a str>,
+    /// Modules, with a number from the second call on, that have a node.
+    calls: HashSet<String>,
 }
 
 impl<'a> Reads<'a> {
@@ -69,8 +71,8 @@ impl<'a> Reads<'a> {
             !parameters.is_empty() && reads.iter().all(|read| names(read.0, &parameters))
         };
         let recorded = by_name.iter().filter(is_recorded).map(|(name, _)| name.to_string()).collect();
-        let modules = modules(graph);
-        Reads { live, aliases, by_name, producer, sloped, recorded, modules }
+        let (modules, calls) = (modules(graph), calls(graph));
+        Reads { live, aliases, by_name, producer, sloped, recorded, modules, calls }
     }
 
     /// The module whose call `node` of TorchScript is part of: `layer.0.fc` of `/layer.0_1/fc/MatMul`. That of a second call has a
@@ -84,7 +86,12 @@ impl<'a> Reads<'a> {
             let called = |part: &str| if module.is_empty() { part.to_string() } else { format!("{module}.{part}") };
             let again = part.rsplit_once('_').filter(|(_, number)| number.parse::<u32>().is_ok());
             module = match again {
-                Some((first, _)) if !self.modules.contains(called(part).as_str()) => called(first),
+                // The first call has no number.
+                Some((first, _))
+                    if !self.modules.contains(called(part).as_str()) && self.calls.contains(&called(first)) =>
+                {
+                    called(first)
+                }
                 _ => called(part),
             };
         }
@@ -217,11 +224,25 @@ fn sloped(graph: &GraphProto) -> HashSet<usize> {
     sloped
 }
 
+/// The modules by the names of TorchScript's nodes, and those around them.
+fn calls(graph: &GraphProto) -> HashSet<String> {
+    let paths = graph.node.iter().filter_map(|node| module(&node.name));
+    let around = |path: String| {
+        let ends: Vec<usize> = path.match_indices('.').map(|(at, _)| at).chain([path.len()]).collect();
+        ends.into_iter().map(move |end| path[..end].to_string()).collect::<Vec<_>>()
+    };
+    paths.flat_map(around).collect()
+}
+
 /// The modules of the initializers that have the source's names.
 fn modules(graph: &GraphProto) -> HashSet<&str> {
     let renamed: HashSet<&str> = stored(graph).map(|(name, _)| name).collect();
-    let names = graph.initializer.iter().map(|tensor| tensor.name.as_str()).filter(|name| !renamed.contains(name));
-    names.flat_map(|name| name.match_indices('.').map(move |(at, _)| &name[..at])).collect()
+    let identities = graph.node.iter().filter(|node| node.op_type == "Identity").flat_map(|node| &node.output);
+    let names = graph.initializer.iter().map(|tensor| tensor.name.as_str()).chain(identities.map(String::as_str));
+    names
+        .filter(|name| !renamed.contains(name))
+        .flat_map(|name| name.match_indices('.').map(move |(at, _)| &name[..at]))
+        .collect()
 }
 
 /// The role of input `slot` of an operator.

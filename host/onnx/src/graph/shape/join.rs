@@ -27,7 +27,9 @@ pub(in super::super) fn concat(site: &Site<'_>) -> Ruled {
     for input in &inputs {
         let own = &input.shaped;
         let fits = own.shape.len() == rank && (0..rank).all(|i| i == axis || own.shape[i] == shape[i]);
-        let spread = batch.is_some() && own.batch.is_none() && site.fixed_batch == Some(1);
+        // One row for each sample, not one row for several of a sample's.
+        let has_one = batch.is_some_and(|batch| batch.extent() == 1);
+        let spread = has_one && own.batch.is_none() && site.fixed_batch == Some(1);
         if own.batch != batch && !(spread && fits) {
             return Err(differently(site, lead, input));
         }

@@ -1,7 +1,7 @@
 //! `MaxPool`, `AveragePool`, `GlobalAveragePool`, `GlobalMaxPool`: windows over the spatial axes.
 
 use super::super::node::{Outcome, Ruled, Shaped, Site};
-use super::super::{DType, GraphError, Value};
+use super::super::{GraphError, Value};
 use super::rewrite::Rewrite;
 use super::window::outputs;
 use crate::{attr_int, make_attr_ints};
@@ -9,6 +9,12 @@ use crate::{attr_int, make_attr_ints};
 /// `MaxPool` and `AveragePool`.
 pub(in super::super) fn window(site: &Site<'_>) -> Ruled {
     let x = spatial(site)?;
+    if site.node.output.get(1).is_some_and(|name| !name.is_empty()) {
+        return Err(site.mixes(
+            "its second output counts places over the whole batch",
+            "export the pool without indices (return_indices=False)",
+        ));
+    }
     let kernel = site.attr_ints("kernel_shape")?.unwrap_or_default();
     if kernel.len() + 2 != x.shape.len() || kernel.iter().any(|&k| k < 1 || k == i64::MAX) {
         return Err(site.invalid(format!("kernel_shape {kernel:?} does not fit data of rank {}", x.shape.len())));
@@ -30,12 +36,7 @@ pub(in super::super) fn window(site: &Site<'_>) -> Ruled {
     {
         return Ok(outcome);
     }
-    let output = Shaped { dtype: x.dtype, shape, batch: x.batch };
-    let mut outputs = vec![output.clone()];
-    if site.node.output.get(1).is_some_and(|name| !name.is_empty()) {
-        outputs.push(Shaped { dtype: DType::I64, ..output });
-    }
-    Ok(Outcome::Node(outputs))
+    Ok(Outcome::Node(vec![Shaped { dtype: x.dtype, shape, batch: x.batch }]))
 }
 
 /// The pool without the rest at the end where the window that would start there is left out: not all runtimes infer that

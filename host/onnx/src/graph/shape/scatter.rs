@@ -92,7 +92,11 @@ impl Written {
         for ((source, own), extent) in [(self.data, self.extent), (self.updates, rows.len())] {
             let mut side = add("Reshape", vec![source], vec![], shaped(extent, own));
             if own != batch {
-                let fits = batch.is_some_and(|at| own.is_none() && shaped(extent, None).shape[at.axis] == at.extent());
+                // ONNX repeats nothing: what is the same for all samples has one row in an export with one sample.
+                let has_one = site.fixed_batch == Some(1);
+                let fits = batch.is_some_and(|at| {
+                    has_one && own.is_none() && at.extent() == 1 && shaped(extent, None).shape[at.axis] == 1
+                });
                 if !fits {
                     return Err(site.mixes("data and updates hold their samples differently", site.export_remedy()));
                 }
@@ -175,6 +179,10 @@ pub(in super::super) fn scatter_elements(site: &Site<'_>) -> Ruled {
             format!("indices {:?} do not cover the other axes of data {shape:?}", indices.shaped.shape),
             "slice the data first",
         ));
+    }
+    // ONNX repeats none of them: one row of indices would write to the first sample alone.
+    if indices.shaped.batch != x.shaped.batch || updates.shaped.batch != x.shaped.batch {
+        return Err(site.mixes("data, indices and updates hold their samples differently", site.export_remedy()));
     }
     let extent = shape[axis] as i64;
     let names = &site.node.input;

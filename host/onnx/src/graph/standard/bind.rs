@@ -77,7 +77,7 @@ fn give(graph: &mut GraphProto, options: &GraphOptions, name: &str, text: &str) 
     let first = inputs.iter().find(|&&other| other != at);
     let batch = first.and_then(|&first| self::dims(&graph.input[first])).and_then(|(_, dims)| dims.first());
     let batch_name = batch.and_then(param).map(str::to_owned);
-    let (shape, samples) = extents(dims, options, name, batch_name.as_deref());
+    let (shape, samples) = extents(dims, options, name, batch_name.as_deref()).map_err(wrong)?;
     let count = shape.iter().try_fold(1usize, |n, &extent| n.checked_mul(extent)).filter(|&n| n <= MAX_GIVEN);
     let count = count.ok_or_else(|| wrong("the input is too large for a given value".into()))?;
     let values = match &given[..] {
@@ -96,15 +96,23 @@ fn give(graph: &mut GraphProto, options: &GraphOptions, name: &str, text: &str) 
 }
 
 /// The extents of a given input, and the axis that holds as many rows as there are samples, if one does.
-fn extents(dims: &[Dimension], options: &GraphOptions, name: &str, batch: Option<&str>) -> (Vec<usize>, Option<usize>) {
+fn extents(
+    dims: &[Dimension],
+    options: &GraphOptions,
+    name: &str,
+    batch: Option<&str>,
+) -> Result<(Vec<usize>, Option<usize>), String> {
     let shape = extents_of(dims, options, name);
     let open: Vec<usize> = (0..shape.len()).filter(|&axis| shape[axis].is_none()).collect();
     let named = open.iter().copied().find(|&axis| batch.is_some() && param(&dims[axis]) == batch);
     let samples = named.or(match open[..] {
-        [axis] => Some(axis),
+        [axis] if batch.is_none() || param(&dims[axis]).is_none() => Some(axis),
         _ => None,
     });
-    (shape.into_iter().map(|size| size.unwrap_or(1)).collect(), samples)
+    if let Some(axis) = open.iter().find(|axis| Some(**axis) != samples) {
+        return Err(format!("axis {axis} of the input is open; fix it with `shape` '{name}[{axis}]'"));
+    }
+    Ok((shape.into_iter().map(|size| size.unwrap_or(1)).collect(), samples))
 }
 
 /// The extents of input `name`, as the file or `shape` fixes them.

@@ -4,7 +4,7 @@
 
 use super::super::GraphError;
 use crate::pb::{GraphProto, NodeProto};
-use crate::scopes::{constant, inner, rename};
+use crate::scopes::{all_names, constant, inner, inner_mut, rename};
 use crate::{Tensor, TensorData};
 use crate::{find_attr, make_attr_int, make_node, make_tensor, make_tensor_i64};
 use std::collections::{HashMap, HashSet};
@@ -77,7 +77,7 @@ fn branch(graph: &mut GraphProto, at: usize, taken: bool) -> Result<Vec<NodeProt
             format!("its branch has {} outputs for its {}", body.output.len(), node.output.len()),
         ));
     }
-    graph.initializer.append(&mut body.initializer);
+    take_initializers(graph, &mut body);
     let mut nodes = body.node;
     let outputs = body.output.iter().zip(&node.output).filter(|(_, to)| !to.is_empty());
     nodes.extend(outputs.map(|(from, to)| identity(&from.name, to)));
@@ -97,27 +97,28 @@ fn unrolled(graph: &mut GraphProto, at: usize, rounds: usize) -> Result<Vec<Node
         return Err(invalid(&node, "it gathers the results of no round"));
     }
     // Weights are the same in every round.
-    graph.initializer.append(&mut body.initializer);
+    take_initializers(graph, &mut body);
+    let mark = free_mark(graph, &node.name);
     let mut names: Vec<String> = node.input[2..].to_vec();
     let mut gathered: Vec<Vec<String>> = vec![Vec::new(); scans];
     let mut nodes = Vec::new();
-    let [number, truth] = ["number", "condition"].map(|part| format!("{}/{part}", node.name));
+    let [number, truth] = ["number", "condition"].map(|part| format!("{}{mark}{part}", node.name));
     nodes.push(constant(make_tensor(&truth, &Tensor { shape: vec![], data: TensorData::Bool(vec![true]) })));
     for round in 0..rounds {
         let number = format!("{number}_{round}");
         nodes.push(constant(make_tensor_i64(&number, &[], &[round as i64])));
         let mut called: HashMap<String, String> =
-            inner_names(&body).into_iter().map(|name| (name.clone(), format!("{name}/{round}"))).collect();
+            inner_names(&body).into_iter().map(|name| (name.clone(), format!("{name}{mark}{round}"))).collect();
         let given = [&number, &truth].into_iter().chain(&names).cloned();
         called.extend(body.input.iter().map(|input| input.name.clone()).zip(given));
         let mut copy = body.clone();
         rename(&mut copy, &called);
-        copy.node.iter_mut().for_each(|node| node.name = format!("{}/{round}", node.name));
+        rename_nodes(&mut copy, &format!("{mark}{round}"));
         nodes.append(&mut copy.node);
         let outputs: Vec<String> = copy.output.iter().skip(1).map(|output| output.name.clone()).collect();
         for (scan, (all, name)) in gathered.iter_mut().zip(&outputs[carried..]).enumerate() {
-            let part = format!("{}/scan_{scan}_{round}", node.name);
-            let axis = format!("{part}/axis");
+            let part = format!("{}{mark}scan_{scan}_{round}", node.name);
+            let axis = format!("{part}_axis");
             nodes.push(constant(make_tensor_i64(&axis, &[1], &[0])));
             nodes.push(make_node("Unsqueeze", &part, &[name, &axis], &[&part], vec![]));
             all.push(part);
@@ -133,14 +134,40 @@ fn unrolled(graph: &mut GraphProto, at: usize, rounds: usize) -> Result<Vec<Node
     Ok(nodes)
 }
 
-/// The names that the nodes of `graph`, and of graphs in it, give.
+/// The weights of a body, which are the same in every copy of it.
+fn take_initializers(graph: &mut GraphProto, body: &mut GraphProto) {
+    let known: HashSet<String> = graph.initializer.iter().map(|tensor| tensor.name.clone()).collect();
+    graph.initializer.extend(body.initializer.drain(..).filter(|tensor| !known.contains(&tensor.name)));
+}
+
+/// What goes between a name and the number of a round, so that no name of `graph` comes of it.
+fn free_mark(graph: &GraphProto, node: &str) -> String {
+    let names = all_names(graph);
+    let is_taken = |mark: &str, name: &String| {
+        let numbered = name.rsplit_once(mark).is_some_and(|(_, number)| number.bytes().all(|b| b.is_ascii_digit()));
+        numbered || name.starts_with(&format!("{node}{mark}"))
+    };
+    let mut mark = String::from("/");
+    while names.iter().any(|name| is_taken(&mark, name)) {
+        mark.push('/');
+    }
+    mark
+}
+
+fn rename_nodes(graph: &mut GraphProto, end: &str) {
+    for node in &mut graph.node {
+        node.name.push_str(end);
+        inner_mut(node).for_each(|inner| rename_nodes(inner, end));
+    }
+}
+
+/// The names that the nodes of `graph`, and of graphs in it, give. Weights are the same in every round.
 fn inner_names(graph: &GraphProto) -> HashSet<String> {
     let mut names: HashSet<String> = HashSet::new();
     for node in &graph.node {
         names.extend(node.output.iter().filter(|name| !name.is_empty()).cloned());
         for inner in inner(node) {
             names.extend(inner.input.iter().map(|input| input.name.clone()));
-            names.extend(inner.initializer.iter().map(|tensor| tensor.name.clone()));
             names.extend(inner_names(inner));
         }
     }

@@ -5,11 +5,12 @@
 
 use super::super::GraphError;
 use crate::pb::{AttributeProto, GraphProto, NodeProto, TensorProto};
-use crate::scopes::{DEEPEST, constant, inner_mut};
+use crate::scopes::{DEEPEST, all_names, constant, inner_mut};
 use crate::{
-    attr_float, attr_int, attr_ints, attr_string, decode_tensor, find_attr, make_attr_int, make_attr_string,
-    make_tensor_f32, make_tensor_i64,
+    Tensor, attr_float, attr_int, attr_ints, attr_string, attr_tensor, decode_tensor, find_attr, make_attr_int,
+    make_attr_string, make_tensor_f32, make_tensor_i64,
 };
+use std::collections::HashSet;
 
 /// Marks a `Softmax` or `LogSoftmax` of sets before 13, which normalises over all axes from its axis on.
 pub(in super::super) const FLATTENS: &str = "dp.flattens";
@@ -22,20 +23,26 @@ pub(super) fn upgrade(graph: &mut GraphProto, opset: i64) -> Result<(), GraphErr
     if (13..22).contains(&opset) {
         return Ok(());
     }
-    of_graph(graph, opset, 0)
+    let names = all_names(graph);
+    of_graph(graph, opset, &names, 0)
 }
 
-fn of_graph(graph: &mut GraphProto, opset: i64, depth: usize) -> Result<(), GraphError> {
+fn of_graph(graph: &mut GraphProto, opset: i64, names: &HashSet<String>, depth: usize) -> Result<(), GraphError> {
     let mut nodes = std::mem::take(&mut graph.node);
     let mut constants = Vec::new();
+    let mut stored = graph.initializer.clone();
+    for node in nodes.iter().filter(|node| node.op_type == "Constant") {
+        let value = attr_tensor(&node.attribute, "value").zip(node.output.first());
+        stored.extend(value.map(|(tensor, name)| TensorProto { name: name.clone(), ..tensor.clone() }));
+    }
     for node in &mut nodes {
         if depth < DEEPEST {
             for inner in inner_mut(node) {
-                of_graph(inner, opset, depth + 1)?;
+                of_graph(inner, opset, names, depth + 1)?;
             }
         }
         if matches!(node.domain.as_str(), "" | "ai.onnx") {
-            let mut upgrade = Upgrade { node, opset, stored: &graph.initializer, constants: &mut constants };
+            let mut upgrade = Upgrade { node, opset, stored: &stored, names, constants: &mut constants };
             if opset < 13 { upgrade.raise()? } else { upgrade.lower() }
         }
     }
@@ -46,7 +53,10 @@ fn of_graph(graph: &mut GraphProto, opset: i64, depth: usize) -> Result<(), Grap
 struct Upgrade<'a> {
     node: &'a mut NodeProto,
     opset: i64,
+    /// Initializers and constants of the graph.
     stored: &'a [TensorProto],
+    /// All names of the model.
+    names: &'a HashSet<String>,
     /// Nodes that give the inputs that attributes became.
     constants: &'a mut Vec<NodeProto>,
 }
@@ -63,7 +73,7 @@ impl Upgrade<'_> {
             "Slice" if self.opset < 10 => self.slice()?,
             "TopK" if self.opset < 10 => self.number_to_input("k", 1),
             "Upsample" => self.upsample()?,
-            "Resize" if self.opset < 11 => self.resize(),
+            "Resize" if self.opset < 11 => self.scaled()?,
             "Scatter" => self.node.op_type = "ScatterElements".into(),
             "BatchNormalization" if self.opset < 9 && attr_int(&self.node.attribute, "spatial", 1) == 0 => {
                 return Err(self.invalid("spatial is 0, so it has statistics for each place"));
@@ -96,7 +106,10 @@ impl Upgrade<'_> {
 
     /// Input `slot` is `tensor`.
     fn input(&mut self, slot: usize, what: &str, tensor: impl FnOnce(&str) -> TensorProto) {
-        let name = format!("{}/{what}", self.node.output.first().map_or("", String::as_str));
+        let mut name = format!("{}/{what}", self.node.output.first().map_or("", String::as_str));
+        while self.names.contains(&name) {
+            name.push('_');
+        }
         self.constants.push(constant(tensor(&name)));
         let length = self.node.input.len().max(slot + 1);
         self.node.input.resize(length, String::new());
@@ -163,10 +176,30 @@ impl Upgrade<'_> {
     }
 
     /// Before set 11: input 1 holds the scales, and element `i` comes from `i / scale`, rounded down, or up if the axis shrinks.
+    fn scaled(&mut self) -> Result<(), GraphError> {
+        let scales = self.scales();
+        let known = scales.as_ref().and_then(|tensor| tensor.as_f32());
+        let any = |holds: fn(&f32) -> bool| known.is_some_and(|scales| scales.iter().any(holds));
+        let is_mixed = any(|scale| *scale < 1.0) && any(|scale| *scale > 1.0);
+        // A newer node rounds all axes alike.
+        let is_nearest = attr_string(&self.node.attribute, "mode", "nearest") == "nearest";
+        if is_nearest && (known.is_none() || is_mixed) {
+            let reason = "its scales are data, or some shrink and others grow, which newer operator sets cannot say";
+            return Err(self.invalid(reason));
+        }
+        self.resize();
+        Ok(())
+    }
+
+    /// The scales, if they are known.
+    fn scales(&self) -> Option<Tensor> {
+        let name = self.node.input.get(1)?;
+        self.stored.iter().find(|tensor| tensor.name == *name).and_then(|proto| decode_tensor(proto).ok())
+    }
+
     fn resize(&mut self) {
+        let shrinks = self.scales().is_some_and(|scales| scales.as_f32().is_some_and(|s| s.iter().any(|s| *s < 1.0)));
         let scales = self.node.input.get(1).cloned().unwrap_or_default();
-        let known = self.stored.iter().find(|tensor| tensor.name == scales).and_then(|proto| decode_tensor(proto).ok());
-        let shrinks = known.as_ref().and_then(|t| t.as_f32()).is_some_and(|data| data.iter().any(|&scale| scale < 1.0));
         self.node.input.truncate(1);
         self.node.input.extend([String::new(), scales]);
         let mode = match attr_string(&self.node.attribute, "mode", "nearest") {
