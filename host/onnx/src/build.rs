@@ -129,3 +129,8 @@ pub fn data_type(dtype: DType) -> DataType {
         DType::Bool => DataType::Bool,
     }
 }
+
+/// The name of node `index` in messages: its name, or `OP_INDEX`.
+pub fn node_name(node: &NodeProto, index: usize) -> String {
+    if node.name.is_empty() { format!("{}_{index}", node.op_type) } else { node.name.clone() }
+}

@@ -25,10 +25,9 @@ mod trained;
 pub use attribute::{attr_float, attr_int, attr_ints, attr_string, attr_strings, attr_tensor, find_attr};
 pub use build::{
     Extent, data_type, make_attr_float, make_attr_int, make_attr_ints, make_attr_string, make_attr_strings,
-    make_attr_tensor, make_node, make_tensor, make_tensor_f32, make_tensor_i64, make_value_info,
+    make_attr_tensor, make_node, make_tensor, make_tensor_f32, make_tensor_i64, make_value_info, node_name,
 };
 pub use custom::{AGAIN, CUSTOM_DOMAIN, lower_custom, lower_nodes, lowering, make_custom, rename_tensor};
-pub use load::node_name;
 pub use load::{LoadError, MAX_MODEL_BYTES, decode, encode, load};
 pub use mark::{CLASSES, COLUMNS, metadata, set_metadata};
 pub use mark::{is_marked, mark};

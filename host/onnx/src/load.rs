@@ -13,7 +13,7 @@ use prost::bytes::Buf;
 use bytes::map;
 pub use bytes::{LoadError, MAX_MODEL_BYTES};
 
-use super::pb::{ModelProto, NodeProto};
+use super::pb::ModelProto;
 use super::source;
 
 /// Reads a model, and the tensors that it keeps in files of its folder. Its tensors have the names that its source gives them, where the file
@@ -74,11 +74,6 @@ fn read(file: String, bytes: impl Buf) -> Result<ModelProto, LoadError> {
 /// Encodes a model.
 pub fn encode(model: &ModelProto) -> Vec<u8> {
     model.encode_to_vec()
-}
-
-/// The name of node `index` in messages: its name, or `OP_INDEX`.
-pub fn node_name(node: &NodeProto, index: usize) -> String {
-    if node.name.is_empty() { format!("{}_{index}", node.op_type) } else { node.name.clone() }
 }
 
 #[cfg(test)]

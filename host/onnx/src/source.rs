@@ -1,46 +1,42 @@
 //! The tensors of a file as its source has them.
 //!
 //! PyTorch's dynamo exporter folds constants (`val_0` is the transpose of `lin.weight`), merges small tensors of equal value (all
-//! biases of zeros become one) and drops biases of zeros. It leaves a record of that in the metadata of values and nodes: [`Record`].
+//! biases of zeros become one) and drops biases of zeros. Metadata of values and nodes record that: [`ExportRecord`].
 //! [`restore`] undoes it by this record: each parameter of the source is an initializer of its own, under its name in the source,
 //! and nothing else changes. The TorchScript exporter leaves no record but the scopes in its nodes' names: see [`scopes`].
 //!
-//! A file without a record stays as it is: what is one parameter is then told by values and names (`graph/parameter`).
+//! A file without a record stays as it is. Values and names then decide what a parameter is (`graph/parameter`).
 
 mod biases;
 mod invented;
 mod lookups;
 mod merged;
 mod names;
+mod names_in_file;
 mod parts;
 mod record;
 mod scopes;
 
-use std::collections::HashSet;
-
 use crate::mark::metadata;
-use crate::pb::{GraphProto, ModelProto, StringStringEntryProto, ValueInfoProto};
+use crate::pb::ModelProto;
 use crate::scopes::has_branches;
-use crate::{DType, Extent, make_value_info};
 
 pub use invented::is_exporters_name;
-pub use record::{Kind, Record, call};
+pub use names_in_file::stored;
+pub use record::{ExportRecord, SourceKind, call};
 pub use scopes::module;
 
 /// The key of a model that `damper.fit` exported: its tensors have names that lead back to the module.
 const MODULE: &str = "damper.module";
 
-/// The key of a value's metadata: the name that its initializer has in the exporter's file.
-const STORED_AS: &str = "damper.stored_as";
-
-/// Gives the initializers of `model` the names and the multiplicity that they have in its source, where the file says it.
+/// Gives the initializers of `model` the names and the number that its source has, as far as the file records them.
 pub fn restore(model: &mut ModelProto) {
     if metadata(model, MODULE).is_some() {
         return;
     }
     // Branches read values by name, too.
     let Some(graph) = model.graph.as_mut().filter(|graph| !has_branches(graph)) else { return };
-    let record = Record::of(graph);
+    let record = ExportRecord::of(graph);
     parts::take_apart(graph, &record);
     lookups::unfold(graph, &record);
     if record.is_empty() {
@@ -49,59 +45,5 @@ pub fn restore(model: &mut ModelProto) {
     }
     merged::take_apart(graph, &record);
     biases::restore(graph, &record);
-    names::give(graph, &Record::of(graph));
-}
-
-/// The initializers that [`restore`] renamed: their names, and those in the exporter's file.
-pub fn stored(graph: &GraphProto) -> impl Iterator<Item = (&str, &str)> {
-    let initializers: HashSet<&str> = graph.initializer.iter().map(|tensor| tensor.name.as_str()).collect();
-    let infos = graph.value_info.iter().filter(move |info| initializers.contains(info.name.as_str()));
-    infos.filter_map(|info| Some((info.name.as_str(), stored_as(info)?)))
-}
-
-fn stored_as(info: &ValueInfoProto) -> Option<&str> {
-    info.metadata_props.iter().find(|entry| entry.key == STORED_AS).map(|entry| entry.value.as_str())
-}
-
-/// Adds an entry to what the graph says of the float initializer `name`.
-fn note(graph: &mut GraphProto, name: &str, key: &str, value: &str) {
-    let entry = StringStringEntryProto { key: key.into(), value: value.into() };
-    let info = match graph.value_info.iter_mut().position(|info| info.name == name) {
-        Some(at) => &mut graph.value_info[at],
-        None => {
-            let dims =
-                graph.initializer.iter().find(|tensor| tensor.name == name).map_or(&[][..], |tensor| &tensor.dims);
-            let shape: Vec<Extent> = dims.iter().map(|&extent| Extent::Fixed(extent as usize)).collect();
-            graph.value_info.push(make_value_info(name, DType::F32, &shape));
-            let last = graph.value_info.len() - 1;
-            &mut graph.value_info[last]
-        }
-    };
-    info.metadata_props.retain(|other| other.key != key);
-    info.metadata_props.push(entry);
-}
-
-/// Renames an initializer everywhere, and remembers its name in the file.
-fn rename(graph: &mut GraphProto, from: &str, to: &str) {
-    let known = graph.value_info.iter().find(|info| info.name == from).and_then(stored_as);
-    let stored = known.unwrap_or(from).to_string();
-    for tensor in graph.initializer.iter_mut().filter(|tensor| tensor.name == from) {
-        tensor.name = to.into();
-    }
-    let infos = graph.value_info.iter_mut().chain(&mut graph.input);
-    for info in infos.filter(|info| info.name == from) {
-        info.name = to.into();
-    }
-    for node in &mut graph.node {
-        node.input.iter_mut().filter(|input| **input == from).for_each(|input| *input = to.into());
-    }
-    note(graph, to, STORED_AS, &stored);
-}
-
-/// Returns true if a value of the graph has this name.
-fn is_taken(graph: &GraphProto, name: &str) -> bool {
-    let values: &[&[ValueInfoProto]] = &[&graph.input, &graph.output];
-    graph.initializer.iter().any(|tensor| tensor.name == name)
-        || values.iter().flat_map(|infos| infos.iter()).any(|info| info.name == name)
-        || graph.node.iter().any(|node| node.output.iter().any(|output| output == name))
+    names::give(graph, &ExportRecord::of(graph));
 }

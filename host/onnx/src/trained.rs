@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::load::node_name;
+use super::node_name;
 use super::pb::{GraphProto, ModelProto, TensorProto};
 use super::scopes::unique_names;
 use super::{attr_tensor, make_attr_tensor, make_tensor_f32};

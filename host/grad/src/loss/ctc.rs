@@ -22,7 +22,7 @@ use damper_onnx::graph::{DType, Tensor, TensorData};
 
 /// The logarithm of 0.
 const NEVER: f64 = -1e30;
-/// What is below is none of something.
+/// Sums below it are empty.
 const NONE: f64 = -1e29;
 /// Places of the longest output.
 const MOST_PLACES: usize = 1024;
@@ -92,11 +92,11 @@ pub fn emit(
 
 /// The states of each sample, S = 2T + 1.
 struct States {
-    /// The class of each state: `[N, S, K]`, zeros where there is none.
+    /// The class of each state, `[N, S, K]`. An absent state has zeros.
     one_hot: Var,
     /// [`NEVER`] for states that the labels do not have: `[N, 1, S]`.
     absent: Var,
-    /// [`NEVER`] for states that do not follow the one before the last: `[N, 1, S]`.
+    /// [`NEVER`] for states that do not follow the state two before: `[N, 1, S]`.
     no_skip: Var,
     /// [`NEVER`] for states that are not the last label or blank: `[N, 1, S]`.
     not_last: Var,

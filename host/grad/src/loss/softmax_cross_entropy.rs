@@ -36,13 +36,6 @@ pub fn emit(
     }
     let axis = axis as usize;
     let shifts = options.loss == Loss::CausalLm;
-    if shifts && (rank, axis) != (3, 2) {
-        return Err(DeriveError::new(
-            format!("output {name}"),
-            "it is not `[N, S, K]`, the logits of K tokens at S places",
-            "name the output that has them with `output`",
-        ));
-    }
     let classes = z.var.shape[axis];
     let tokens_shape: Vec<usize> = (1..z.var.rank()).filter(|&i| i != axis).map(|i| z.var.shape[i]).collect();
     let tokens: usize = tokens_shape.iter().product();
@@ -56,15 +49,9 @@ pub fn emit(
     let last = rows.rank() - 1;
     let label = em.per_sample(&labels, &[tokens, 1][single as usize..]);
     let (rows, label) = match shifts {
-        false => (rows, label),
-        true if tokens < 2 => {
-            return Err(DeriveError::new(
-                format!("output {name}"),
-                "it has one place, and no token before another",
-                "give the model longer texts",
-            ));
-        }
+        true if (rank, axis) != (3, 2) || tokens < 2 => return Err(no_texts(name)),
         true => (em.slice(&rows, &[(1, 0, 1, tokens - 1)]), em.slice(&label, &[(1, 1, 1, tokens - 1)])),
+        false => (rows, label),
     };
 
     let probability = softmax(em, &rows, last);
@@ -108,4 +95,12 @@ pub fn emit(
     let back: Vec<usize> = (0..to_last.len()).map(|i| to_last.iter().position(|&p| p == i).expect("in it")).collect();
     let grad = em.transpose(&spread, &back);
     Ok((loss, Some(labels), grad))
+}
+
+fn no_texts(name: &str) -> DeriveError {
+    DeriveError::new(
+        format!("output {name}"),
+        "it is not `[N, S, K]`, the logits of K tokens at two or more places",
+        "name the output that has them with `output`",
+    )
 }

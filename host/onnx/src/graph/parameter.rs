@@ -27,12 +27,12 @@ use std::collections::{HashMap, HashSet};
 
 use super::{GraphError, GraphOptions, Tensor, quantized};
 use crate::pb::{GraphProto, NodeProto};
-use crate::source::{self, Kind, Record};
+use crate::source::{self, ExportRecord, SourceKind};
 use crate::{DType, SettingError, attr_tensor, decode_tensor, node_name, split_name};
 
 use constants::Mask;
 use data_flow::{Constant, DataFlow};
-use decoded::decoded;
+use decoded::{decoded, is_uniform};
 pub(super) use float::Float;
 use float::Note;
 use reads::Reads;
@@ -75,7 +75,7 @@ enum Source<'a> {
 
 pub(super) fn decide(graph: &GraphProto, options: &GraphOptions) -> Result<Decisions, GraphError> {
     let options = &patterns::of_source(graph, options);
-    let record = Record::of(graph);
+    let record = ExportRecord::of(graph);
     let reads = Reads::of(graph, &record);
     let mut tensors = decoded(graph)?;
     let weights = weights_of_integers(graph, &reads)?;
@@ -149,7 +149,7 @@ pub(super) fn decide(graph: &GraphProto, options: &GraphOptions) -> Result<Decis
     Ok(Decisions { floats, others, splits, live: reads.live, warnings })
 }
 
-/// Notes the weights of an unknown origin whose values another one has, too.
+/// Notes the weights of an unknown origin whose values another has, too.
 fn note_equal(floats: &mut [Float], is_unknown: impl Fn(&str) -> bool) {
     let unknown = floats.iter().filter(|float| float.trained && is_unknown(&float.name));
     let weights: Vec<(&str, &Tensor)> = unknown.map(|float| (float.name.as_str(), &float.tensor)).collect();
@@ -234,11 +234,6 @@ fn weights_of_integers<'a>(
     Ok(weights)
 }
 
-fn is_uniform(tensor: &Tensor) -> bool {
-    let equal = |data: &[f32]| data.windows(2).all(|pair| pair[0] == pair[1]);
-    tensor.as_f32().is_some_and(|data| !data.is_empty() && equal(data))
-}
-
 /// If a parameter is trained, the reason, and what to warn of.
 type Judged = (bool, String, Option<Note>);
 
@@ -259,7 +254,7 @@ struct Candidate<'a> {
 /// The model and the settings that decide on candidates.
 struct Judge<'a> {
     graph: &'a GraphProto,
-    record: &'a Record,
+    record: &'a ExportRecord,
     /// Initializers that have a name after the modules that read them, for the exporter left them without.
     renamed: &'a HashSet<&'a str>,
     reads: &'a Reads<'a>,
@@ -269,9 +264,9 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    /// Returns true if all readers of an initializer read it in the source, too: the exporter recorded it, or they are of one module.
+    /// Returns true if all readers of an initializer read it in the source, too. The exporter recorded that, or a single module has them.
     fn is_shared_in_source(&self, name: &str, tensor: &Tensor, read_by: &[(usize, usize)]) -> bool {
-        let is_parameter = || !is_uniform(tensor) && self.record.kind(name) == Some(Kind::Parameter);
+        let is_parameter = || !is_uniform(tensor) && self.record.kind(name) == Some(SourceKind::Parameter);
         let is_of_one_module = || self.reads.are_of_one_module(self.graph, read_by.iter().map(|read| read.0));
         self.reads.is_recorded(name) || is_parameter() || is_of_one_module()
     }
@@ -307,7 +302,7 @@ impl Judge<'_> {
             return judged;
         }
         // The use that names a tied weight, not the exchange of axes put before another one.
-        let own = read_by.iter().find(|read| !ties::is_exchange(&graph.node[read.0]));
+        let own = read_by.iter().find(|read| !reads::is_exchange(&graph.node[read.0]));
         let (node, slot) = reads.end_of(graph, *own.unwrap_or(&first));
         let reader = &graph.node[node];
         let called = node_name(reader, node);
@@ -361,8 +356,8 @@ impl Judge<'_> {
         let Candidate { name, tensor, source, read_by } = candidate;
         let stored = if let Source::Alias(base) | Source::Split(base) = source { base } else { name };
         match self.record.kind(stored)? {
-            Kind::Constant => Some(frozen("a buffer or a constant of the source")),
-            Kind::Parameter => {
+            SourceKind::Constant => Some(frozen("a buffer or a constant of the source")),
+            SourceKind::Parameter => {
                 let (node, slot) = self.reads.end_of(self.graph, *read_by.first()?);
                 let reader = &self.graph.node[node];
                 let role = reads::role(&reader.op_type, slot);
@@ -495,7 +490,7 @@ impl Judge<'_> {
         let Self { graph, .. } = *self;
         let mut text = String::new();
         let (copies, nodes): (HashSet<usize>, HashSet<usize>) =
-            read_by.iter().map(|read| read.0).partition(|&node| ties::is_exchange(&graph.node[node]));
+            read_by.iter().map(|read| read.0).partition(|&node| reads::is_exchange(&graph.node[node]));
         for copy in copies.iter().flat_map(|&node| &graph.node[node].output) {
             text += &format!("; tied to '{copy}'");
         }

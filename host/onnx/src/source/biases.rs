@@ -3,14 +3,14 @@
 //! It writes a linear layer or a convolution without its bias if that is zero. The call still names the bias: it is an initializer of
 //! zeros again, so that it can be trained.
 
-use super::record::{KIND, Record, call};
-use super::{is_taken, note};
+use super::names_in_file::{is_taken, note};
+use super::record::{ExportRecord, KIND, call};
 use crate::pb::{GraphProto, NodeProto};
 use crate::{attr_int, decode_tensor, make_tensor_f32};
 use std::collections::HashMap;
 
 /// Gives `Gemm` and `Conv` nodes the zeros that their calls name as the third argument.
-pub fn restore(graph: &mut GraphProto, record: &Record) {
+pub fn restore(graph: &mut GraphProto, record: &ExportRecord) {
     let nodes = graph.node.iter().enumerate();
     let found: Vec<(usize, String, usize)> =
         nodes.filter_map(|(index, node)| Some((index, dropped(graph, record, node)?, length(graph, node)?))).collect();
@@ -34,7 +34,7 @@ pub fn restore(graph: &mut GraphProto, record: &Record) {
 }
 
 /// The name of the bias that `node` should have.
-fn dropped(graph: &GraphProto, record: &Record, node: &NodeProto) -> Option<String> {
+fn dropped(graph: &GraphProto, record: &ExportRecord, node: &NodeProto) -> Option<String> {
     let call = call(node)?;
     let has_layer = match node.op_type.as_str() {
         "Gemm" => ["aten.linear.default", "aten.addmm.default"].contains(&call.target),
@@ -54,7 +54,7 @@ fn dropped(graph: &GraphProto, record: &Record, node: &NodeProto) -> Option<Stri
 /// The outputs of a layer.
 fn length(graph: &GraphProto, node: &NodeProto) -> Option<usize> {
     let weight = graph.initializer.iter().find(|tensor| Some(&tensor.name) == node.input.get(1))?;
-    // The weight has as many numbers as its shape says, so its outputs are no more.
+    // Its shape fits its numbers, so a hostile one cannot ask for more.
     decode_tensor(weight).ok().filter(|tensor| tensor.as_f32().is_some())?;
     let extent = |axis: usize| weight.dims.get(axis).and_then(|&extent| usize::try_from(extent).ok());
     match node.op_type.as_str() {

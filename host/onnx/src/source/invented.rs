@@ -1,7 +1,7 @@
 //! Names that no source has.
 
 /// Names that exporters invent: `val_3`, `onnx::Mul_12`, `/block/Constant_output_0`, and those of folded operators and of
-/// constants, `permute_1`, `scalar_tensor_default`; TensorFlow's `norm/add/y:0`. PyTorch's parameters below the top module have a dot.
+/// constants, `permute_1`, `scalar_tensor_default`, TensorFlow's `norm/add/y:0`. PyTorch's parameters below the top module have a dot.
 pub fn is_exporters_name(name: &str) -> bool {
     const STEMS: &[&str] = &[
         "_tensor_constant",

@@ -1,18 +1,18 @@
 //! Look-ups that the exporter folded: `table[index]` with constant indices became one tensor, in which each row of the table stands as
 //! often as it is looked up. Trained as it is, every place would move apart from the others of its row.
 //!
-//! A table of relative positions `[P, H]` becomes scores' biases `[1, H, L, L]`; a token type, the same row for each position,
-//! `[1, L, D]`. Rows that are repeated in all their numbers tell it: such a tensor becomes a table and a `Gather` of constant indices
-//! again. What has a name of the source is not folded, and a tensor of one number in all places tells nothing. Masks, and slopes times
+//! A table of relative positions `[P, H]` becomes scores' biases `[1, H, L, L]`. A token type, the same row for each position, becomes
+//! `[1, L, D]`. A tensor whose rows are repeated in all their numbers becomes a table and a `Gather` of constant
+//! indices again. A name of the source is not folded. Equal numbers in all places are no evidence. Masks, and slopes times
 //! distances (ALiBi), are constants of the source with repeated rows: they stay as they are, as do
 //! the tables of rotary positions.
 
 use std::collections::HashMap;
 
 use super::invented::is_exporters_name;
-use super::record::{KIND, Record};
+use super::names_in_file::{is_taken, note};
+use super::record::{ExportRecord, KIND};
 use super::scopes::module;
-use super::{is_taken, note};
 use crate::pb::{GraphProto, tensor_proto::DataType};
 use crate::{Tensor, TensorData, decode_tensor, make_attr_int, make_node, make_tensor_f32, make_tensor_i64};
 
@@ -24,7 +24,7 @@ struct Rows {
 }
 
 /// Makes tables and look-ups of the folded initializers in `graph` that hold rows again and again.
-pub fn unfold(graph: &mut GraphProto, record: &Record) {
+pub fn unfold(graph: &mut GraphProto, record: &ExportRecord) {
     let is_float = |kind: i32| kind == DataType::Float as i32;
     let folded = |name: &str| match record.is_empty() {
         true => is_exporters_name(name),
@@ -66,8 +66,8 @@ pub fn unfold(graph: &mut GraphProto, record: &Record) {
     }
 }
 
-/// The tensor as a table and indices, if its rows are repeated: vectors of the last axis, columns over the first axis (behind axes of
-/// 1), or else single numbers. What is `known` to come from a parameter may have any places; else they are a square.
+/// The tensor as a table and indices, if its rows are repeated: vectors of the last axis, columns over the first axis after axes of
+/// 1, or single numbers. A tensor `known` to come from a parameter may have any places, others a square of them.
 fn rows(tensor: &Tensor, known: bool) -> Option<Rows> {
     let data = tensor.as_f32()?;
     let shape = &tensor.shape;

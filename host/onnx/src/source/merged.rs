@@ -6,8 +6,8 @@
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use super::record::{KIND, Record, call, call_text};
-use super::{is_taken, note};
+use super::names_in_file::{is_taken, note};
+use super::record::{ExportRecord, KIND, call, call_text};
 use crate::pb::{GraphProto, NodeProto, tensor_proto::DataType};
 
 /// A read of an initializer: node and input.
@@ -26,7 +26,7 @@ struct Reader<'a> {
 }
 
 /// Takes merged initializers apart.
-pub fn take_apart(graph: &mut GraphProto, record: &Record) {
+pub fn take_apart(graph: &mut GraphProto, record: &ExportRecord) {
     let mut own: BTreeMap<(String, String), Vec<Read>> = BTreeMap::new();
     let mut constants: BTreeMap<String, Vec<Read>> = BTreeMap::new();
     {
@@ -99,7 +99,7 @@ fn mergeable(graph: &GraphProto) -> HashSet<&str> {
 }
 
 /// The calls of the source, in the order of their first node.
-fn readers<'a>(graph: &'a GraphProto, record: &'a Record) -> Vec<Reader<'a>> {
+fn readers<'a>(graph: &'a GraphProto, record: &'a ExportRecord) -> Vec<Reader<'a>> {
     let outputs = graph.node.iter().flat_map(|node| &node.output).chain(graph.input.iter().map(|input| &input.name));
     let values: HashSet<&str> = outputs.map(String::as_str).collect();
     let mut at: HashMap<&str, usize> = HashMap::new();
@@ -127,7 +127,7 @@ fn is_weight(node: &NodeProto, slot: usize) -> bool {
     slot == 1 && matches!(&*node.op_type, "MatMul" | "Gemm" | "Conv" | "ConvTranspose")
 }
 
-/// What the call's nodes read of `mergeable`, in the order of nodes and inputs; a tensor that it reads twice, once.
+/// What the call's nodes read of `mergeable`, in the order of nodes and inputs.
 fn reads(graph: &GraphProto, reader: &Reader<'_>, mergeable: &HashSet<&str>) -> Vec<Read> {
     let all = reader.nodes.iter().flat_map(|&node| (0..graph.node[node].input.len()).map(move |slot| (node, slot)));
     all.filter(|&(node, slot)| mergeable.contains(graph.node[node].input[slot].as_str())).collect()

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use super::record::Record;
-use super::{is_taken, rename};
+use super::names_in_file::{is_taken, rename};
+use super::record::ExportRecord;
 use crate::decode_tensor;
 use crate::pb::{GraphProto, tensor_proto::DataType};
 
-/// Names each float initializer that was folded from one parameter after it. Of copies the first has this name alone. Where pieces were
-/// folded, or something was computed, or the parameter itself is there, too, the file's name follows a slash.
-pub fn give(graph: &mut GraphProto, record: &Record) {
+/// Names each float initializer that was folded from one parameter after it. Of copies the first has this name alone. After pieces,
+/// computed values, and names that are taken, the file's name follows a slash.
+pub fn give(graph: &mut GraphProto, record: &ExportRecord) {
     let mut folded: BTreeMap<&str, Vec<String>> = BTreeMap::new();
     for tensor in graph.initializer.iter().filter(|tensor| tensor.data_type == DataType::Float as i32) {
         if let Some(source) = record.folded_from(&tensor.name) {

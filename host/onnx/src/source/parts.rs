@@ -4,9 +4,9 @@
 //! becomes a `Concat` of its parts again, and the part that is zero is a constant.
 
 use super::invented::is_exporters_name;
-use super::record::{KIND, Kind, Record};
+use super::names_in_file::{is_taken, note};
+use super::record::{ExportRecord, KIND, SourceKind};
 use super::scopes::module;
-use super::{is_taken, note};
 use crate::pb::{GraphProto, tensor_proto::DataType};
 use crate::{decode_tensor, make_attr_int, make_node, make_tensor_f32};
 
@@ -14,7 +14,7 @@ use crate::{decode_tensor, make_attr_int, make_node, make_tensor_f32};
 const PARTS: usize = 3;
 
 /// Takes the folded biases in `graph` apart of which one third is a constant.
-pub fn take_apart(graph: &mut GraphProto, record: &Record) {
+pub fn take_apart(graph: &mut GraphProto, record: &ExportRecord) {
     let float = |kind: i32| kind == DataType::Float as i32;
     let vectors = graph.initializer.iter().filter(|tensor| float(tensor.data_type) && tensor.dims.len() == 1);
     let names: Vec<String> = vectors.map(|tensor| tensor.name.clone()).collect();
@@ -38,10 +38,10 @@ pub fn take_apart(graph: &mut GraphProto, record: &Record) {
         for ((part, kind), values) in parts.iter().zip(values.chunks(width)) {
             graph.initializer.push(make_tensor_f32(part, &[width], values));
             match kind {
-                Kind::Constant => note(graph, part, KIND, "BUFFER"),
+                SourceKind::Constant => note(graph, part, KIND, "BUFFER"),
                 // Without a record it is a bias as any other.
-                Kind::Parameter if !record.is_empty() => note(graph, part, KIND, "PARAMETER"),
-                Kind::Parameter => {}
+                SourceKind::Parameter if !record.is_empty() => note(graph, part, KIND, "PARAMETER"),
+                SourceKind::Parameter => {}
             }
         }
         let inputs: Vec<&str> = parts.iter().map(|(part, _)| part.as_str()).collect();
@@ -51,7 +51,7 @@ pub fn take_apart(graph: &mut GraphProto, record: &Record) {
 }
 
 /// The parts of initializer `name`, if one of them is a constant: their names and kinds. Without a record, `called` is their bias.
-fn parts(record: &Record, name: &str, called: &str, values: &[f32]) -> Option<[(String, Kind); PARTS]> {
+fn parts(record: &ExportRecord, name: &str, called: &str, values: &[f32]) -> Option<[(String, SourceKind); PARTS]> {
     if values.is_empty() || values.len() % PARTS != 0 {
         return None;
     }
@@ -59,18 +59,24 @@ fn parts(record: &Record, name: &str, called: &str, values: &[f32]) -> Option<[(
     if record.is_empty() {
         let is_folded = is_exporters_name(name) && zero == [false, true, false];
         let part = |at: &str, kind| (format!("{called}.{at}"), kind);
-        return is_folded
-            .then(|| [part("query", Kind::Parameter), part("key", Kind::Constant), part("value", Kind::Parameter)]);
+        return is_folded.then(|| {
+            [
+                part("query", SourceKind::Parameter),
+                part("key", SourceKind::Constant),
+                part("value", SourceKind::Parameter),
+            ]
+        });
     }
     let sources = record.sources(name);
     let [_, _, _] = sources.as_slice() else { return None };
     let letter = |source: &str| source.rsplit('.').next().and_then(|last| "qkv".find(last.get(..1)?));
-    let mut placed: Vec<(usize, &str, Kind)> =
+    let mut placed: Vec<(usize, &str, SourceKind)> =
         sources.iter().map(|&(source, kind)| Some((letter(source)?, source, kind))).collect::<Option<_>>()?;
     placed.sort_unstable_by_key(|(at, ..)| *at);
     let in_order = placed.iter().enumerate().all(|(at, (letter, ..))| at == *letter);
-    let fits = placed.iter().zip(&zero).all(|((.., kind), zero)| *kind == Kind::Parameter || *zero);
-    let has_constant = placed.iter().any(|(.., kind)| *kind == Kind::Constant);
-    let named: Vec<(String, Kind)> = placed.into_iter().map(|(_, source, kind)| (source.to_string(), kind)).collect();
+    let fits = placed.iter().zip(&zero).all(|((.., kind), zero)| *kind == SourceKind::Parameter || *zero);
+    let has_constant = placed.iter().any(|(.., kind)| *kind == SourceKind::Constant);
+    let named: Vec<(String, SourceKind)> =
+        placed.into_iter().map(|(_, source, kind)| (source.to_string(), kind)).collect();
     named.try_into().ok().filter(|_| in_order && fits && has_constant)
 }

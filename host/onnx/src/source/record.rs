@@ -1,4 +1,4 @@
-//! What a file of PyTorch's dynamo exporter says of the source of its tensors.
+//! The record of the source of tensors in a file of PyTorch's dynamo exporter.
 //!
 //! - Of the graph: the signature of the exported program, lines such as `p_fc_weight: PARAMETER target='fc.weight'`.
 //! - Of a value: its kind (`PARAMETER`, `BUFFER`), or the names of what it was folded from (`['fc.weight']`).
@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::stored;
+use super::names_in_file::stored;
 use crate::pb::{GraphProto, NodeProto, StringStringEntryProto};
 
 const SIGNATURE: &str = "pkg.torch.export.ExportedProgram.graph_signature";
@@ -67,7 +67,7 @@ const COMPUTES: &[&str] = &[
 
 /// The kind of a tensor in the source.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Kind {
+pub enum SourceKind {
     /// An `nn.Parameter`, or computed from one alone.
     Parameter,
     /// A buffer, a constant, or computed from these alone.
@@ -76,10 +76,10 @@ pub enum Kind {
 
 /// The record of an exporter.
 #[derive(Default, Debug)]
-pub struct Record {
+pub struct ExportRecord {
     /// The names of the source, by the exported program's.
     placeholders: HashMap<String, String>,
-    kinds: HashMap<String, Kind>,
+    kinds: HashMap<String, SourceKind>,
     /// The names of the exported program for the inputs.
     inputs: HashSet<String>,
     /// What an initializer was folded from, by its name: all values on the way.
@@ -88,14 +88,14 @@ pub struct Record {
 
 /// A call of the source that one node or several are part of.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Call<'a> {
+pub struct SourceCall<'a> {
     /// `aten.linear.default`
     pub target: &'a str,
     /// Its arguments that are values, in order, without `%`.
     pub arguments: Vec<&'a str>,
 }
 
-impl<'a> Call<'a> {
+impl<'a> SourceCall<'a> {
     /// The weight and the bias of a layer, by their places among the arguments.
     pub fn weight_and_bias(&self) -> Option<(&'a str, &'a str)> {
         match (self.target, self.arguments.as_slice()) {
@@ -108,10 +108,10 @@ impl<'a> Call<'a> {
     }
 }
 
-impl Record {
-    /// The record in `graph`; empty if there is none.
-    pub fn of(graph: &GraphProto) -> Record {
-        let mut record = Record::default();
+impl ExportRecord {
+    /// The record in `graph`, which may be empty.
+    pub fn of(graph: &GraphProto) -> ExportRecord {
+        let mut record = ExportRecord::default();
         for line in value(&graph.metadata_props, SIGNATURE).unwrap_or_default().lines() {
             record.read_signature(line);
         }
@@ -142,23 +142,23 @@ impl Record {
         }
     }
 
-    /// Returns true if the file says nothing of any tensor's source.
+    /// Returns true if the file has no record.
     pub fn is_empty(&self) -> bool {
         self.kinds.is_empty()
     }
 
-    /// The kind of an initializer; `None` where the record has nothing on it.
-    pub fn kind(&self, initializer: &str) -> Option<Kind> {
+    /// The kind of an initializer. `None` if the record does not have it.
+    pub fn kind(&self, initializer: &str) -> Option<SourceKind> {
         if let Some(kind) = self.kinds.get(initializer) {
             return Some(*kind);
         }
         self.folded.get(initializer)?;
-        Some(if self.parameters(initializer).is_empty() { Kind::Constant } else { Kind::Parameter })
+        Some(if self.parameters(initializer).is_empty() { SourceKind::Constant } else { SourceKind::Parameter })
     }
 
     /// The source's parameters that an initializer is, or was folded from.
     pub fn parameters(&self, initializer: &str) -> Vec<&str> {
-        let is_parameter = |name: &str| self.kinds.get(name) == Some(&Kind::Parameter);
+        let is_parameter = |name: &str| self.kinds.get(name) == Some(&SourceKind::Parameter);
         if let Some(folded) = self.folded.get(initializer) {
             return folded.iter().map(String::as_str).filter(|name| is_parameter(name)).collect();
         }
@@ -171,7 +171,7 @@ impl Record {
     }
 
     /// The parameters, buffers and constants of the source that an initializer was folded from, with their kinds.
-    pub fn sources(&self, initializer: &str) -> Vec<(&str, Kind)> {
+    pub fn sources(&self, initializer: &str) -> Vec<(&str, SourceKind)> {
         let folded = self.folded.get(initializer).map_or(&[][..], Vec::as_slice);
         folded.iter().filter_map(|name| Some((name.as_str(), *self.kinds.get(name)?))).collect()
     }
@@ -216,15 +216,16 @@ impl Record {
         self.inputs.contains(argument)
     }
 
-    /// The parameters of the source that no initializer in `graph` is, or was folded from, in alphabetical order: those that a call names,
-    /// and those that none does.
+    /// The parameters of the source that no initializer in `graph` is, or was folded from, in alphabetical order: first the ones that a
+    /// call names, then the others.
     pub fn lost(&self, graph: &GraphProto) -> [Vec<&str>; 2] {
         let mut held: HashSet<&str> = HashSet::new();
         for tensor in &graph.initializer {
             held.insert(&tensor.name);
             held.extend(self.parameters(&tensor.name));
         }
-        let parameters = self.kinds.iter().filter(|(_, kind)| **kind == Kind::Parameter).map(|(name, _)| name.as_str());
+        let parameters =
+            self.kinds.iter().filter(|(_, kind)| **kind == SourceKind::Parameter).map(|(name, _)| name.as_str());
         let mut lost: Vec<&str> = parameters.filter(|name| !held.contains(name)).collect();
         lost.sort_unstable();
         let calls = graph.node.iter().filter_map(call).flat_map(|call| call.arguments);
@@ -235,7 +236,7 @@ impl Record {
 
     /// Returns true if `name` of the source is a parameter.
     pub fn is_parameter(&self, name: &str) -> bool {
-        self.kinds.get(name) == Some(&Kind::Parameter)
+        self.kinds.get(name) == Some(&SourceKind::Parameter)
     }
 }
 
@@ -245,20 +246,20 @@ pub fn call_text(node: &NodeProto) -> Option<&str> {
 }
 
 /// The call that `node` is part of.
-pub fn call(node: &NodeProto) -> Option<Call<'_>> {
+pub fn call(node: &NodeProto) -> Option<SourceCall<'_>> {
     let text = call_text(node)?;
     let target = text.split_once("[target=")?.1.split_once(']')?.0;
     let target = target.strip_prefix("torch.ops.").unwrap_or(target);
     let arguments = text.split_once("(args = ")?.1;
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
     let arguments = arguments.split('%').skip(1).map(|rest| rest.split(|c| !is_name(c)).next().unwrap_or(rest));
-    Some(Call { target, arguments: arguments.collect() })
+    Some(SourceCall { target, arguments: arguments.collect() })
 }
 
-fn kind(word: &str) -> Option<Kind> {
+fn kind(word: &str) -> Option<SourceKind> {
     match word {
-        "PARAMETER" => Some(Kind::Parameter),
-        "BUFFER" | "CONSTANT_TENSOR" => Some(Kind::Constant),
+        "PARAMETER" => Some(SourceKind::Parameter),
+        "BUFFER" | "CONSTANT_TENSOR" => Some(SourceKind::Constant),
         _ => None,
     }
 }

@@ -7,7 +7,7 @@
 
 use std::collections::HashMap;
 
-use super::{is_taken, rename};
+use super::names_in_file::{is_taken, rename};
 use crate::pb::{GraphProto, NodeProto, TensorProto, tensor_proto::DataType};
 
 /// The module of the source that a node's name begins with: `stem.1` of `/stem/stem.1/Conv`, whose second part repeats the first.

@@ -32,7 +32,7 @@ impl Sketch {
         self
     }
 
-    /// What the exporter says of an initializer.
+    /// An entry of an initializer's metadata.
     fn says(mut self, name: &str, key: &str, value: &str) -> Sketch {
         let mut info = onnx::make_value_info(name, DType::F32, &[]);
         info.metadata_props = vec![entry(key, value)];
@@ -211,7 +211,7 @@ fn the_record_decides_what_is_trained() {
 
 // TorchScript's weights have the names of the modules that read them, and what one module reads twice is one.
 #[test]
-fn torchscript_weights_have_their_modules_names() {
+fn torchscript_weights_are_named_after_modules() {
     let model = Sketch::new(17, &[N, 5, 6])
         .weight("onnx::MatMul_8", &[6, 6])
         .weight("fc.bias", &[6])
@@ -318,7 +318,7 @@ fn constants_of_scores_are_not_trained() {
 
 // A buffer that is added to outputs is none either. A layer's bias is one.
 #[test]
-fn only_biases_of_layers_are_added_to_outputs() {
+fn buffer_added_to_outputs_is_not_trained() {
     let model = |shape: &[usize]| {
         Sketch::new(17, &[N, 3])
             .weight("head.weight", &[3, 4])
@@ -364,9 +364,9 @@ fn zeros_between_biases_are_a_constant() {
     computes_the_same(&model);
 }
 
-// What was computed from parameters, not moved, is trained as it is, and named.
+// A value computed from parameters, not moved, is trained as it is, and named.
 #[test]
-fn what_was_computed_from_parameters_is_named() {
+fn computed_weights_are_named() {
     let model = |value: &str, from: &str| {
         let reads = call("y", "aten.linear.default", "%x, %p_fc_weight");
         Sketch::new(18, &[N, 4])
@@ -409,7 +409,7 @@ fn a_recorded_table_may_have_any_places() {
 
 // A layer over a constant: a table of coordinates, or learned queries. It is trained, and named.
 #[test]
-fn a_constant_that_a_layer_takes_for_data_is_named() {
+fn constant_in_place_of_data_is_named() {
     let model = Sketch::new(17, &[N, 3])
         .weight("coordinates", &[2, 4])
         .weight("mlp.weight", &[4, 3])

@@ -261,8 +261,8 @@ impl<'a> DataFlow<'a> {
         !met.is_empty() && (met.iter().all(inverse) || met.iter().all(last))
     }
 
-    /// The node that adds `tensor`, which `read_by` read, to scores (a softmax follows) or to an output, if no layer explains that: it is
-    /// no bias of a product or a convolution.
+    /// The node that adds `tensor`, which `read_by` read, to scores (a softmax follows) or to an output, unless it is the bias of a
+    /// product or a convolution.
     pub fn unexplained(&self, name: &str, tensor: &Tensor, read_by: &[(usize, usize)]) -> Option<String> {
         // Biases of other frameworks than PyTorch have axes of 1 before.
         let may_have_axes = !name.starts_with("onnx::") && (name.contains(['/', ':']) || !name.contains('.'));

@@ -12,3 +12,9 @@ pub(super) fn decoded(graph: &GraphProto) -> Result<HashMap<&str, Tensor>, Graph
     let read: Result<_, TensorError> = read.collect();
     read.map_err(|error| GraphError::Model(error.to_string()))
 }
+
+/// Returns true if all numbers are one.
+pub(super) fn is_uniform(tensor: &Tensor) -> bool {
+    let equal = |data: &[f32]| data.windows(2).all(|pair| pair[0] == pair[1]);
+    tensor.as_f32().is_some_and(|data| !data.is_empty() && equal(data))
+}

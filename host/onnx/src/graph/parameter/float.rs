@@ -33,6 +33,6 @@ pub enum Note {
     Shared,
     /// It is trained as the exporter computed it from parameters of the source.
     Computed,
-    /// It is trained apart from another one of equal values, and nothing says whether both are one.
+    /// It is trained apart from a weight of equal values. Both may be a single weight.
     Equal,
 }

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::float::{Float, Note};
 use super::reads;
 use crate::pb::{GraphProto, NodeProto};
-use crate::source::{Record, call};
+use crate::source::{ExportRecord, call};
 
 /// The names that a line lists at most.
 const LISTED: usize = 4;
@@ -68,7 +68,7 @@ pub(super) fn warnings(graph: &GraphProto, floats: &[Float]) -> Vec<String> {
         }
     }
     lines.extend(missing_biases(graph, floats));
-    let record = Record::of(graph);
+    let record = ExportRecord::of(graph);
     let texts = [
         "not trained, for the exporter folded it away; export with optimize=False (dynamo=True) if it should be trained",
         "not in the file, and not trained: no output depends on it, it is another name of a weight, or the exporter joined its layer \

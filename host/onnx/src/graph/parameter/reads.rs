@@ -3,10 +3,9 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use super::constants::stops_gradients;
-use super::ties::is_exchange;
 use super::{GraphOptions, Tensor, glob};
 use crate::pb::{GraphProto, NodeProto};
-use crate::source::{Record, call, module, stored};
+use crate::source::{ExportRecord, call, module, stored};
 
 /// The nodes that matter, and what they read.
 pub(super) struct Reads<'a> {
@@ -27,7 +26,7 @@ pub(super) struct Reads<'a> {
 }
 
 impl<'a> Reads<'a> {
-    pub fn of(graph: &'a GraphProto, record: &Record) -> Reads<'a> {
+    pub fn of(graph: &'a GraphProto, record: &ExportRecord) -> Reads<'a> {
         let outputs = |(i, node): (usize, &'a crate::pb::NodeProto)| {
             node.output.iter().filter(|name| !name.is_empty()).map(move |name| (name.as_str(), i))
         };
@@ -75,8 +74,8 @@ impl<'a> Reads<'a> {
         Reads { live, aliases, by_name, producer, sloped, recorded, modules, calls }
     }
 
-    /// The module whose call `node` of TorchScript is part of: `layer.0.fc` of `/layer.0_1/fc/MatMul`. That of a second call has a
-    /// number behind, unless a module has that name.
+    /// The module whose call `node` of TorchScript is part of: `layer.0.fc` of `/layer.0_1/fc/MatMul`. A second call has a number
+    /// behind, unless a module has that name.
     pub fn module(&self, node: &NodeProto) -> Option<String> {
         // A node of the top module has no scope.
         let path = node.name.strip_prefix('/')?;
@@ -104,7 +103,7 @@ impl<'a> Reads<'a> {
         first.is_some() && nodes.all(|node| self.module(&graph.node[node]) == first)
     }
 
-    /// Returns true if the exporter recorded, for each reader of an initializer, that it reads this one in the source.
+    /// Returns true if the exporter recorded for each reader of an initializer that it reads the same in the source.
     pub fn is_recorded(&self, name: &str) -> bool {
         self.recorded.contains(name)
     }
@@ -243,6 +242,11 @@ fn modules(graph: &GraphProto) -> HashSet<&str> {
         .filter(|name| !renamed.contains(name))
         .flat_map(|name| name.match_indices('.').map(move |(at, _)| &name[..at]))
         .collect()
+}
+
+/// Returns true if `node` brings a tied weight into a copy's shape.
+pub(super) fn is_exchange(node: &NodeProto) -> bool {
+    node.output.first().is_some_and(|copy| node.name.strip_suffix("/tied") == Some(copy))
 }
 
 /// The role of input `slot` of an operator.

@@ -7,19 +7,19 @@
 //! Equal values prove that only where they cannot be equal by accident. So a copy has rank 2 or more and at least
 //! [`DISTINCT`] different values, and it is the transpose of the first, or, in the same order, it has a name that an
 //! exporter invented. Layers copied before training (`nn.TransformerEncoder`) are equal too, in the same order: they are
-//! told from one layer applied twice by the scopes in the names of the nodes that read them, and by the bias that one layer has each
-//! time. Where the exporter recorded that both come from one parameter of the source, equal values prove it, whatever they are.
+//! told from one layer applied twice by the scopes in the names of the nodes that read them, and by a layer's bias.
+//! If the exporter recorded that both come from a single parameter of the source, any equal values prove it.
 
 use std::borrow::Cow;
 use std::collections::{HashMap, HashSet};
 
-use super::decoded::decoded;
+use super::decoded::{decoded, is_uniform};
 use super::reads::Reads;
-use super::{GraphError, GraphOptions, Tensor, is_uniform};
+use super::{GraphError, GraphOptions, Tensor};
 use super::{glob, patterns};
-use crate::pb::{GraphProto, ModelProto, NodeProto};
+use crate::pb::{GraphProto, ModelProto};
 use crate::scopes::has_branches;
-use crate::source::{Record, is_exporters_name, stored};
+use crate::source::{ExportRecord, is_exporters_name, stored};
 use crate::{SettingError, make_attr_ints, make_node, make_tensor_i64};
 
 /// Fewer different values are no evidence: masks, identities, initial values that are all equal.
@@ -54,13 +54,13 @@ pub(in super::super) struct Tie {
     pub shape: Vec<usize>,
 }
 
-/// What tells that equal values are one weight.
+/// Evidence that equal values are a single weight.
 struct Evidence<'a> {
     graph: &'a GraphProto,
     reads: Reads<'a>,
-    record: Record,
+    record: ExportRecord,
     tensors: HashMap<&'a str, Tensor>,
-    /// Initializers that the source does not name so.
+    /// Initializers whose names the source does not have.
     renamed: HashSet<&'a str>,
 }
 
@@ -70,7 +70,7 @@ pub(in super::super) fn find(graph: &GraphProto, options: &GraphOptions) -> Resu
         return Ok(Vec::new());
     }
     let options = &patterns::of_source(graph, options);
-    let record = Record::of(graph);
+    let record = ExportRecord::of(graph);
     let reads = Reads::of(graph, &record);
     let renamed = stored(graph).map(|(name, _)| name).collect();
     let evidence = Evidence { graph, reads, record, tensors: decoded(graph)?, renamed };
@@ -149,7 +149,7 @@ impl<'a> Evidence<'a> {
         <[&str; 1]>::try_from(self.record.parameters(name)).ok().map(|[origin]| origin)
     }
 
-    /// How `copy` holds the values of `first`, if both are one weight.
+    /// The form in which `copy` holds the values of `first`, if both are a single weight.
     fn form(&self, first: &str, copy: &str) -> Option<Form> {
         let (a, b) = (&self.tensors[first], &self.tensors[copy]);
         match (self.origin(first), self.origin(copy)) {
@@ -168,8 +168,8 @@ impl<'a> Evidence<'a> {
         self.is_invented(copy) && (!self.is_invented(first) || self.is_one_layer(first, copy))
     }
 
-    /// Returns true if both are read in one scope of the source, as `/layers.0/linear` of `/layers.0/linear/MatMul_1`, or the same
-    /// bias is added after both.
+    /// Returns true if a single module reads both, as `/layers.0/linear` of `/layers.0/linear/MatMul_1`, or the same bias is added after
+    /// both.
     fn is_one_layer(&self, first: &str, copy: &str) -> bool {
         let reader = |name: &str| Some(self.reads.of_name(name).first()?.0);
         let (Some(one), Some(other)) = (reader(first), reader(copy)) else { return false };
@@ -179,11 +179,6 @@ impl<'a> Evidence<'a> {
         self.reads.are_of_one_module(self.graph, [one, other].into_iter())
             || bias(one).is_some_and(|name| Some(name) == bias(other))
     }
-}
-
-/// Returns true if `node` brings a tied weight into a copy's shape.
-pub(super) fn is_exchange(node: &NodeProto) -> bool {
-    node.output.first().is_some_and(|copy| node.name.strip_suffix("/tied") == Some(copy))
 }
 
 /// `model` with every copy read from the first of its kind.
@@ -238,7 +233,7 @@ fn apply_to(graph: &mut GraphProto, ties: &[Tie]) {
     graph.node.splice(0..0, nodes);
 }
 
-/// Those of `weights` that hold the values of another one.
+/// The `weights` whose values another has, too.
 pub(super) fn equal<'a>(weights: &[(&'a str, &Tensor)]) -> HashSet<&'a str> {
     let mut by_size: HashMap<usize, Vec<(&'a str, &Tensor)>> = HashMap::new();
     let mut found = HashSet::new();
@@ -252,7 +247,7 @@ pub(super) fn equal<'a>(weights: &[(&'a str, &Tensor)]) -> HashSet<&'a str> {
     found
 }
 
-/// How `copy` holds the values of `first`; `None` where they differ or are no evidence.
+/// The form in which `copy` holds the values of `first`. `None` if they differ or are no evidence.
 fn form(first: &Tensor, copy: &Tensor) -> Option<Form> {
     let form = same(first, copy).or_else(|| transposed(first, copy))?;
     let mut seen = Vec::with_capacity(DISTINCT);

@@ -140,7 +140,7 @@ fn take_initializers(graph: &mut GraphProto, body: &mut GraphProto) {
     graph.initializer.extend(body.initializer.drain(..).filter(|tensor| !known.contains(&tensor.name)));
 }
 
-/// What goes between a name and the number of a round, so that no name of `graph` comes of it.
+/// A text between a name and the number of a round, such that `graph` has no name of this form.
 fn free_mark(graph: &GraphProto, node: &str) -> String {
     let names = all_names(graph);
     let is_taken = |mark: &str, name: &String| {

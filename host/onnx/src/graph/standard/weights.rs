@@ -105,7 +105,7 @@ fn layer_reads<'a>(graph: &'a GraphProto, all: bool, depth: usize, found: &mut V
         // If weights are stored, exporters wrote the constants of norms and tables.
         let is_made_up = !all && (node.op_type.ends_with("Normalization") || node.op_type == "Gather");
         let slots = slots.filter(|(slot, _)| is_bias || is_weight(&node.op_type, *slot) && !is_made_up);
-        // TorchScript writes no weight as a constant beside stored ones.
+        // TorchScript writes no weight as a constant if others are stored.
         let slots = slots.filter(|(_, name)| all || !name.starts_with('/'));
         found.extend(slots.map(|(_, name)| name.as_str()));
         if depth < DEEPEST {
