@@ -132,7 +132,7 @@ def export(net, shape, *, dynamo=False, batch=2, dynamic=(0,), opset=OPSET, fold
     return model
 
 
-# What damper reads of the dynamo exporter's record.
+# The keys of the dynamo exporter's record.
 RECORD = {
     "pkg.torch.export.ExportedProgram.graph_signature",
     "pkg.torch.export.graph_signature.InputSpec.kind",

@@ -9,16 +9,16 @@ pub enum Loss {
     /// `softmax-cross-entropy`: labels int64 of the output's shape without the class axis, `[N]` or `[N, S]`; over the
     /// tokens whose label is not −100.
     SoftmaxCrossEntropy,
-    /// `causal-lm`: logits `[N, S, K]` and labels int64 `[N, S]`, which are the tokens themselves: each is predicted from those before it, so
-    /// the logits of one place are compared with the next place's label. Over the labels from the second that are not −100.
+    /// `causal-lm`: logits `[N, S, K]` and labels int64 `[N, S]`, the tokens themselves. Each is predicted from those before it, so the logits
+    /// of a place are compared with the next place's label. Over the labels from the second that are not −100.
     CausalLm,
-    /// `ctc`: logits `[N, T, K]`, class 0 the blank, and labels int64 `[N, T]`, padded with −100 or 0; over the labels.
+    /// `ctc`: logits `[N, T, K]`, class 0 the blank, and labels int64 `[N, T]`, padded with −100 or 0. Over the labels.
     Ctc,
     /// `mse`: labels of the output's shape; over the sample's elements.
     Mse,
-    /// `l1`: the absolute difference; as `mse`.
+    /// `l1`: the absolute difference. Otherwise as `mse`.
     L1,
-    /// `huber`: half the square of a difference of at most 1, else its size less a half; as `mse`.
+    /// `huber`: half the square of a difference of at most 1, else its size less a half. Otherwise as `mse`.
     Huber,
     /// `bce-with-logits`: labels of the output's shape; over the elements whose label is not −100.
     BceWithLogits,

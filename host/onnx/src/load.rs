@@ -16,8 +16,8 @@ pub use bytes::{LoadError, MAX_MODEL_BYTES};
 use super::pb::ModelProto;
 use super::source;
 
-/// Reads a model, and the tensors that it keeps in files of its folder. Its tensors have the names that its source gives them, where the file
-/// says so. Weights of a large file stay in the file, which all copies of the model share, until they are used. Do not write to the file while they are; a file that takes its place does not matter.
+/// Reads a model, and the tensors that it keeps in files of its folder. Its tensors have the names of its source, as far as the file
+/// records them. Weights of a large file stay in the file, which all copies of the model share, until they are used. Do not write to the file while they are; a file that takes its place does not matter.
 ///
 /// # Errors
 /// [`LoadError`], which names the file.

@@ -1,5 +1,5 @@
-//! `ctc`: connectionist temporal classification (Graves et al., 2006): minus the logarithm of the probability that the answers at T places,
-//! repeats joined and then blanks left out, are the sample's labels. Class 0 is the blank.
+//! `ctc`: connectionist temporal classification (Graves et al., 2006). The loss is minus the logarithm of the probability that the answers
+//! at T places are the sample's labels, after repeats are joined and blanks left out. Class 0 is the blank.
 //!
 //! With the labels `l` between blanks, `b l₁ b l₂ … b`, as states `s`, and `E_t(s)` the logarithm of the probability of state `s` at place `t`:
 //!

@@ -2,7 +2,7 @@
 //! the sample's counted tokens, 0 if there is none ⇒ `dz = (p − onehot(label)) / counted` for counted tokens, else 0.
 //! Summed: both times the number of counted tokens.
 //!
-//! `causal-lm` is the same with each token's logits beside the next token's label: the last logits and the first label are left out.
+//! `causal-lm` compares each token's logits with the next token's label: the last logits and the first label are left out.
 //!
 //! A token with the label −100 is not counted. The label is compared with each class number, so none is ever used as an
 //! index. [`LabelWeights`](crate::options::LabelWeights) change both as `label_weights` has it. Uncounted tokens are masked by `Where`, so that what is not finite in them does not spread.

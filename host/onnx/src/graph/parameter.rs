@@ -13,6 +13,7 @@
 //! another weight and are thus one layer applied twice. Other values that several nodes read are one parameter. Copies
 //! that constant folding made are read from the first again: see `ties`. [`GraphOptions`] override it.
 
+mod by_record;
 mod constants;
 mod data_flow;
 mod decoded;
@@ -27,7 +28,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::{GraphError, GraphOptions, Tensor, quantized};
 use crate::pb::{GraphProto, NodeProto};
-use crate::source::{self, ExportRecord, SourceKind};
+use crate::source::{self, ExportRecord};
 use crate::{DType, SettingError, attr_tensor, decode_tensor, node_name, split_name};
 
 use constants::Mask;
@@ -264,13 +265,6 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    /// Returns true if all readers of an initializer read it in the source, too. The exporter recorded that, or a single module has them.
-    fn is_shared_in_source(&self, name: &str, tensor: &Tensor, read_by: &[(usize, usize)]) -> bool {
-        let is_parameter = || !is_uniform(tensor) && self.record.kind(name) == Some(SourceKind::Parameter);
-        let is_of_one_module = || self.reads.are_of_one_module(self.graph, read_by.iter().map(|read| read.0));
-        self.reads.is_recorded(name) || is_parameter() || is_of_one_module()
-    }
-
     /// Returns true if the exporter made the candidate's name up.
     fn is_invented(&self, name: &str, source: &Source<'_>) -> bool {
         let stored = if let Source::Split(base) = source { base } else { name };
@@ -349,24 +343,6 @@ impl Judge<'_> {
             return Some(frozen("adapters are trained instead"));
         }
         None
-    }
-
-    /// Decides by what the exporter recorded of the source. A table of sines is a constant, also as a parameter without gradient.
-    fn by_record(&self, candidate: Candidate<'_>) -> Option<Judged> {
-        let Candidate { name, tensor, source, read_by } = candidate;
-        let stored = if let Source::Alias(base) | Source::Split(base) = source { base } else { name };
-        match self.record.kind(stored)? {
-            SourceKind::Constant => Some(frozen("a buffer or a constant of the source")),
-            SourceKind::Parameter => {
-                let (node, slot) = self.reads.end_of(self.graph, *read_by.first()?);
-                let reader = &self.graph.node[node];
-                let role = reads::role(&reader.op_type, slot);
-                let note = self.record.is_computed(self.graph, stored).then_some(Note::Computed);
-                let judged =
-                    (true, format!("trained: {role} of {} '{}'", reader.op_type, node_name(reader, node)), note);
-                Some(constants::written(tensor, tensor.as_f32()?).map_or(judged, frozen))
-            }
-        }
     }
 
     /// Decides by the nodes that read the candidate, if none of them has it as a weight.

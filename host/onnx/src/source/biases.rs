@@ -19,7 +19,7 @@ pub fn restore(graph: &mut GraphProto, record: &ExportRecord) {
         match made.get(&name) {
             Some(known) if *known == length => {}
             Some(_) => continue,
-            // What has the name is another value.
+            // Another value has the name.
             None if is_taken(graph, &name) => continue,
             None => {
                 graph.initializer.push(make_tensor_f32(&name, &[length], &vec![0.0; length]));
@@ -54,7 +54,7 @@ fn dropped(graph: &GraphProto, record: &ExportRecord, node: &NodeProto) -> Optio
 /// The outputs of a layer.
 fn length(graph: &GraphProto, node: &NodeProto) -> Option<usize> {
     let weight = graph.initializer.iter().find(|tensor| Some(&tensor.name) == node.input.get(1))?;
-    // Its shape fits its numbers, so a hostile one cannot ask for more.
+    // Its shape fits its numbers, so a hostile shape cannot ask for more.
     decode_tensor(weight).ok().filter(|tensor| tensor.as_f32().is_some())?;
     let extent = |axis: usize| weight.dims.get(axis).and_then(|&extent| usize::try_from(extent).ok());
     match node.op_type.as_str() {

@@ -121,7 +121,7 @@ fn is_rotary(data: &[f32], width: usize) -> bool {
     width >= 2 && width.is_multiple_of(2) && data.chunks(width).all(halves)
 }
 
-/// Rows that are multiples of the first one, or a single row in equal steps.
+/// Rows that are multiples of the first, or a single row in equal steps.
 fn is_slopes(table: &[f32], places: usize) -> bool {
     let rows: Vec<&[f32]> = table.chunks(places).collect();
     let most = |row: &[f32]| row.iter().fold(0.0f32, |most, x| most.max(x.abs()));

@@ -1,6 +1,6 @@
 //! Initializers that the exporter merged, taken apart.
 //!
-//! Small tensors of equal value are stored once, under the first one's name, and all nodes read that one. The call that a node is part
+//! Small tensors of equal value are stored once, under the first's name, and all nodes read it. The call that a node is part
 //! of names its own: `layer_norm(%x, [32], %p_norm2_weight, %p_norm2_bias)`. So each read gets an initializer of that name. A call
 //! that names no tensor of the source reads a constant, even if it was merged into a parameter.
 
@@ -127,7 +127,7 @@ fn is_weight(node: &NodeProto, slot: usize) -> bool {
     slot == 1 && matches!(&*node.op_type, "MatMul" | "Gemm" | "Conv" | "ConvTranspose")
 }
 
-/// What the call's nodes read of `mergeable`, in the order of nodes and inputs.
+/// The reads of `mergeable` by the call's nodes, in the order of nodes and inputs.
 fn reads(graph: &GraphProto, reader: &Reader<'_>, mergeable: &HashSet<&str>) -> Vec<Read> {
     let all = reader.nodes.iter().flat_map(|&node| (0..graph.node[node].input.len()).map(move |slot| (node, slot)));
     all.filter(|&(node, slot)| mergeable.contains(graph.node[node].input[slot].as_str())).collect()

@@ -13,7 +13,7 @@ use crate::{decode_tensor, make_attr_int, make_node, make_tensor_f32};
 /// The thirds: of query, key and value.
 const PARTS: usize = 3;
 
-/// Takes the folded biases in `graph` apart of which one third is a constant.
+/// Takes the folded biases in `graph` apart if a third of them is a constant.
 pub fn take_apart(graph: &mut GraphProto, record: &ExportRecord) {
     let float = |kind: i32| kind == DataType::Float as i32;
     let vectors = graph.initializer.iter().filter(|tensor| float(tensor.data_type) && tensor.dims.len() == 1);

@@ -82,11 +82,11 @@ pub struct ExportRecord {
     kinds: HashMap<String, SourceKind>,
     /// The names of the exported program for the inputs.
     inputs: HashSet<String>,
-    /// What an initializer was folded from, by its name: all values on the way.
+    /// The origins of a folded initializer, by its name: all values on the way.
     folded: HashMap<String, Vec<String>>,
 }
 
-/// A call of the source that one node or several are part of.
+/// A call of the source that nodes are part of.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct SourceCall<'a> {
     /// `aten.linear.default`
@@ -133,7 +133,7 @@ impl ExportRecord {
             self.inputs.insert(placeholder.trim().into());
         }
         let Some((word, target)) = rest.split_once(" target='") else { return };
-        // PyTorch does not escape quotes: what is quoted ends at the last one before other words.
+        // PyTorch does not escape quotes: the quoted text ends at the last before other words.
         let target = target.split(" persistent=").next().unwrap_or(target).trim_end();
         let name = target.strip_suffix('\'').filter(|name| !name.is_empty());
         if let (Some(kind), Some(name)) = (kind(word.trim()), name) {
@@ -176,14 +176,14 @@ impl ExportRecord {
         folded.iter().filter_map(|name| Some((name.as_str(), *self.kinds.get(name)?))).collect()
     }
 
-    /// The one parameter that an initializer was folded from.
+    /// The only parameter that an initializer was folded from.
     pub fn folded_from(&self, initializer: &str) -> Option<&str> {
         self.folded.get(initializer)?;
         <[&str; 1]>::try_from(self.parameters(initializer)).ok().map(|[name]| name)
     }
 
-    /// Returns true if an initializer is not a parameter's numbers in another order, but was computed from one or several: a weight norm, a
-    /// standardised weight, a small network over constants.
+    /// Returns true if an initializer was computed from parameters. It is then not a parameter's numbers in another order, but a weight
+    /// norm, a standardised weight or a small network over constants.
     pub fn is_computed(&self, graph: &GraphProto, initializer: &str) -> bool {
         let Some(folded) = self.folded.get(initializer) else { return false };
         let parameters = self.parameters(initializer);
@@ -216,8 +216,8 @@ impl ExportRecord {
         self.inputs.contains(argument)
     }
 
-    /// The parameters of the source that no initializer in `graph` is, or was folded from, in alphabetical order: first the ones that a
-    /// call names, then the others.
+    /// The parameters of the source that no initializer in `graph` is, or was folded from, in alphabetical order: first those that a call
+    /// names.
     pub fn lost(&self, graph: &GraphProto) -> [Vec<&str>; 2] {
         let mut held: HashSet<&str> = HashSet::new();
         for tensor in &graph.initializer {

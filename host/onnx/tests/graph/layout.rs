@@ -422,7 +422,7 @@ fn places_of_a_pool_are_refused() {
     assert!(refusal(&model).contains("counts places over the whole batch"), "{}", refusal(&model));
 }
 
-// What is the same for all samples is one row of each sample, not of several that one sample has.
+// A constant that is joined to data has a row for each sample, not for several rows of a sample.
 #[test]
 fn rows_of_a_sample_are_no_samples() {
     let joined = |rows: i64| {

@@ -85,11 +85,11 @@ fn computes_the_same(model: &ModelProto) {
     let built = Graph::from_model(&restored, &GraphOptions::default()).unwrap();
     let outputs: Vec<String> = built.outputs.iter().map(|id| built.value(*id).name.clone()).collect();
     assert_eq!(run(model, &built, 3, 0, &outputs), run(&restored, &built, 3, 0, &outputs));
-    // What was read is not read in another way the next time.
+    // The next time it is read in the same way.
     assert_eq!(read(&restored), restored);
 }
 
-/// Two norms and a product, whose ones and zeros the exporter merged, with a constant among them.
+/// Two norms and a product, whose equal numbers the exporter merged, with a constant among them.
 fn merged() -> ModelProto {
     let norm =
         |at: &str, x: &str| call(at, "aten.layer_norm.default", &format!("%{x}, [4], %p_{at}_weight, %p_{at}_bias"));
@@ -211,7 +211,7 @@ fn the_record_decides_what_is_trained() {
 
 // TorchScript's weights have the names of the modules that read them, and what one module reads twice is one.
 #[test]
-fn torchscript_weights_are_named_after_modules() {
+fn torchscript_weight_is_named_after_module() {
     let model = Sketch::new(17, &[N, 5, 6])
         .weight("onnx::MatMul_8", &[6, 6])
         .weight("fc.bias", &[6])

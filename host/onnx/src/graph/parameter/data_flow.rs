@@ -26,7 +26,7 @@ pub(super) struct DataFlow<'a> {
     losses: HashSet<&'a str>,
 }
 
-/// The roles of an initializer that is no weight.
+/// The roles of an initializer that is not a weight.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Constant {
     /// It only shifts or scales an input: node and input.
@@ -201,7 +201,7 @@ impl<'a> DataFlow<'a> {
         met
     }
 
-    /// The role of an initializer that `read_by` read, if it is no weight.
+    /// The role of an initializer that `read_by` read, if it is not a weight.
     pub fn constant(&self, read_by: &[(usize, usize)], tensors: &HashMap<&str, Tensor>) -> Option<Constant> {
         let met = self.meetings(read_by);
         let node = |index: usize| &self.graph.node[index];
@@ -238,8 +238,8 @@ impl<'a> DataFlow<'a> {
         reached.iter().filter_map(|name| self.labelled.get(name).copied()).min()
     }
 
-    /// Returns true if `read_by` may be of a constant of the source: it is subtracted or divides, or it scales what an output
-    /// is, as the inverse of a scaling of targets does, or a layer takes it in the place of data.
+    /// Returns true if `read_by` may be of a constant of the source. It is subtracted or divides, or a layer takes it for data. Or it
+    /// scales what an output is, as the inverse of a scaling of targets does.
     pub fn is_doubtful(&self, read_by: &[(usize, usize)]) -> bool {
         let in_place_of_data = |&(at, slot): &(usize, usize)| {
             let node = &self.graph.node[at];

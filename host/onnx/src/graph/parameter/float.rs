@@ -21,7 +21,7 @@ pub enum Note {
     OfInput,
     /// It weights the loss, and is not trained.
     OfLoss,
-    /// It is added to scores or outputs, is no layer's bias, and is not trained.
+    /// It is added to scores or outputs, is not a layer's bias, and is not trained.
     Unexplained,
     /// It is not trained, for it may be a mask.
     Mask,

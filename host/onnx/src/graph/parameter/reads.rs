@@ -74,8 +74,8 @@ impl<'a> Reads<'a> {
         Reads { live, aliases, by_name, producer, sloped, recorded, modules, calls }
     }
 
-    /// The module whose call `node` of TorchScript is part of: `layer.0.fc` of `/layer.0_1/fc/MatMul`. A second call has a number
-    /// behind, unless a module has that name.
+    /// The module whose call `node` of TorchScript is part of: `layer.0.fc` of `/layer.0_1/fc/MatMul`. A second call's name
+    /// ends in a number, unless a module has that name.
     pub fn module(&self, node: &NodeProto) -> Option<String> {
         // A node of the top module has no scope.
         let path = node.name.strip_prefix('/')?;

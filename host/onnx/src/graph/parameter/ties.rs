@@ -22,7 +22,7 @@ use crate::scopes::has_branches;
 use crate::source::{ExportRecord, is_exporters_name, stored};
 use crate::{SettingError, make_attr_ints, make_node, make_tensor_i64};
 
-/// Fewer different values are no evidence: masks, identities, initial values that are all equal.
+/// Fewer different values prove nothing: masks, identities, initial values that are all equal.
 const DISTINCT: usize = 16;
 
 /// How a copy's values lie.
@@ -173,7 +173,7 @@ impl<'a> Evidence<'a> {
     fn is_one_layer(&self, first: &str, copy: &str) -> bool {
         let reader = |name: &str| Some(self.reads.of_name(name).first()?.0);
         let (Some(one), Some(other)) = (reader(first), reader(copy)) else { return false };
-        // Biases of zeros may be merged ones.
+        // Biases of zeros may be merged.
         let is_own = |bias: &&str| self.tensors.get(bias).is_some_and(|tensor| !is_uniform(tensor));
         let bias = |node: usize| self.reads.bias_after(self.graph, node).filter(is_own);
         self.reads.are_of_one_module(self.graph, [one, other].into_iter())
@@ -247,7 +247,7 @@ pub(super) fn equal<'a>(weights: &[(&'a str, &Tensor)]) -> HashSet<&'a str> {
     found
 }
 
-/// The form in which `copy` holds the values of `first`. `None` if they differ or are no evidence.
+/// The form in which `copy` holds the values of `first`. `None` if they differ or prove nothing.
 fn form(first: &Tensor, copy: &Tensor) -> Option<Form> {
     let form = same(first, copy).or_else(|| transposed(first, copy))?;
     let mut seen = Vec::with_capacity(DISTINCT);
