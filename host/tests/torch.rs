@@ -55,14 +55,24 @@ impl Case {
 }
 
 /// With folding, exporters rename the affine operands of GroupNorm. TorchScript's get their modules' names again.
+const NORMS_OF_TORCHSCRIPT: &[Renamed] = &[
+    ("norm1.weight", "norm1.weight", false),
+    ("norm1.bias", "norm1.bias", false),
+    ("norm2.weight", "norm2.weight", false),
+    ("norm2.bias", "norm2.bias", false),
+];
 const NORMS_OF_DYNAMO: &[Renamed] = &[
     ("val_22", "norm1.weight", false),
     ("val_24", "norm1.bias", false),
     ("val_50", "norm2.weight", false),
     ("val_52", "norm2.bias", false),
 ];
-const MERGED_NORMS_OF_TORCHSCRIPT: &[Renamed] =
-    &[("onnx::Mul_45", "norm2.weight", false), ("onnx::Add_46", "norm2.bias", false)];
+const MERGED_NORMS_OF_TORCHSCRIPT: &[Renamed] = &[
+    ("norm1.weight", "norm1.weight", false),
+    ("norm1.bias", "norm1.bias", false),
+    ("onnx::Mul_45", "norm2.weight", false),
+    ("onnx::Add_46", "norm2.bias", false),
+];
 const MERGED_NORMS_OF_DYNAMO: &[Renamed] = &[
     ("val_22", "norm1.weight", false),
     ("val_24", "norm1.bias", false),
@@ -96,9 +106,9 @@ fn cases() -> Vec<Case> {
         Case::new("exports/digits-cnn.opset20.torchscript.onnx", "digits-cnn"),
         Case::new("exports/digits-cnn.opset21.dynamo.onnx", "digits-cnn"),
         groupnorm("digits-cnn-groupnorm.onnx"),
-        groupnorm("exports/digits-cnn-groupnorm.torchscript.onnx"),
+        groupnorm("exports/digits-cnn-groupnorm.torchscript.onnx").renamed(NORMS_OF_TORCHSCRIPT),
         groupnorm("exports/digits-cnn-groupnorm.dynamo.onnx").renamed(NORMS_OF_DYNAMO),
-        groupnorm("exports/groupnorm.opset13.torchscript.onnx"),
+        groupnorm("exports/groupnorm.opset13.torchscript.onnx").renamed(NORMS_OF_TORCHSCRIPT),
         groupnorm("exports/groupnorm.opset21.dynamo.onnx"),
         Case::new("mnist-cnn.onnx", "mnist-cnn"),
         Case::new("exports/mnist-cnn.dynamo.onnx", "mnist-cnn"),

@@ -52,7 +52,7 @@ pub fn take_apart(graph: &mut GraphProto, record: &ExportRecord) {
 
 /// The parts of initializer `name`, if one of them is a constant: their names and kinds. Without a record, `called` is their bias.
 fn parts(record: &ExportRecord, name: &str, called: &str, values: &[f32]) -> Option<[(String, SourceKind); PARTS]> {
-    if values.is_empty() || values.len() % PARTS != 0 {
+    if values.is_empty() || !values.len().is_multiple_of(PARTS) {
         return None;
     }
     let zero: Vec<bool> = values.chunks(values.len() / PARTS).map(|part| part.iter().all(|x| *x == 0.0)).collect();

@@ -19,7 +19,8 @@ pub(super) fn written(tensor: &Tensor, data: &[f32]) -> Option<&'static str> {
     if is_fourier(&tensor.shape, data) {
         return Some("the sines and cosines of a Fourier transform, in a window");
     }
-    is_frequencies(data).then_some("powers of one number: the frequencies of sines and cosines, or slopes by distance")
+    is_frequencies(&tensor.shape, data)
+        .then_some("powers of one number: the frequencies of sines and cosines, or slopes by distance")
 }
 
 /// Evidence that a constant tensor is a mask: its numbers are added to data, multiply them, or choose among them.
@@ -112,13 +113,13 @@ fn is_sinusoid(shape: &[usize], data: &[f32]) -> bool {
     data.chunks(columns).all(beside) || data.chunks(columns).all(apart)
 }
 
-/// `1, r, r², …` for a rate below 1: the frequencies of rotary and of sinusoidal positions. Or `r, r², …`: ALiBi's slopes, of few
-/// heads only if they are powers of 2.
-fn is_frequencies(data: &[f32]) -> bool {
+/// `1, r, r², …` for a rate below 1: the frequencies of rotary and of sinusoidal positions. Or `r, r², …`: ALiBi's slopes, of two
+/// heads only as a column of powers of 2.
+fn is_frequencies(shape: &[usize], data: &[f32]) -> bool {
     let &[first, second, ..] = data else { return false };
     let rate = if first == 1.0 { second } else { first };
     let is_power_of_two = |x: &f32| x.to_bits().trailing_zeros() >= f32::MANTISSA_DIGITS - 1;
-    let is_long = data.len() > 2 || first != 1.0 && data.iter().all(is_power_of_two);
+    let is_long = data.len() > 2 || first != 1.0 && shape.len() > 1 && data.iter().all(is_power_of_two);
     let follows = |pair: &[f32]| (pair[1] / pair[0] / rate - 1.0).abs() < UNIT;
     is_long && rate > 0.0 && rate < 1.0 && data.windows(2).all(follows)
 }
@@ -135,8 +136,13 @@ fn is_fourier(shape: &[usize], data: &[f32]) -> bool {
         cosine * cosine + sine * sine
     };
     let most = (0..length).map(|at| square(0, at)).fold(0.0, f32::max);
-    let is_one_sum = |at: usize| (1..filters / 2).all(|pair| (square(pair, at) - square(0, at)).abs() <= UNIT * most);
-    most > 0.0 && (0..length).all(is_one_sum)
+    let is_one_sum = |at: usize| {
+        let bound = UNIT * square(0, at) + 1e-7 * most;
+        (1..filters / 2).all(|pair| (square(pair, at) - square(0, at)).abs() <= bound)
+    };
+    // One large number is no window.
+    let is_wide = (0..length).filter(|&at| square(0, at) > 0.01 * most).count() * 2 >= length;
+    most > 0.0 && most.is_finite() && is_wide && (0..length).all(is_one_sum)
 }
 
 /// The cosines to these sines, or the other way round: a table of the same shape that makes every square sum 1.
@@ -234,9 +240,15 @@ mod tests {
         assert_eq!(why(&[4, 4], vec![0.0; 16]), None);
         assert_eq!(why(&[4], vec![1.0; 4]), None);
         assert_eq!(why(&[4], vec![1.0, 0.0, 0.0, 0.0]), None);
-        assert_eq!(why(&[2], vec![0.3, 0.09]), None);
+        assert_eq!(why(&[2, 1], vec![0.3, 0.09]), None);
+        assert_eq!(why(&[2], vec![0.5, 0.25]), None);
         assert_eq!(why(&[18, 1, 16], grid(18, 16, |r, t| (r * 16 + t) as f32 * 0.01 - 1.0)), None);
         assert_eq!(why(&[18, 1, 16], vec![0.5; 18 * 16 - 1].into_iter().chain([0.6]).collect()), None);
+        let damaged =
+            |bad: f32| grid(64, 10, |r, c| if (r, c) == (0, 7) { bad } else { (r * 37 + c) as f32 / 2000.0 - 0.15 });
+        for bad in [1e20, f32::INFINITY, f32::NAN, 3.0] {
+            assert_eq!(why(&[64, 10], damaged(bad)), None);
+        }
         assert_eq!(why(&[4, 4], grid(4, 4, |r, c| (r * 4 + c) as f32 * 0.1 - 0.7)), None);
     }
 }
