@@ -38,7 +38,8 @@ pub fn take_apart(graph: &mut GraphProto, record: &ExportRecord) {
                 let name = graph.node[read.0].input[read.1].as_str();
                 let known = record.parameters(name);
                 let known = if known.is_empty() { vec![name] } else { known };
-                match sources.iter().any(|source| known.contains(source)) {
+                // Several nodes of a call may read the same.
+                match reader.sources.iter().any(|source| known.contains(source)) {
                     true => sources.retain(|source| !known.contains(source)),
                     false => foreign.push((name, read)),
                 }

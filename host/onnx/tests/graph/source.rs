@@ -422,3 +422,18 @@ fn constant_in_place_of_data_is_named() {
     let warnings = Graph::from_model(&read(&model), &GraphOptions::default()).unwrap().warnings;
     assert!(warnings[0].starts_with("'coordinates': trained, though it may be a constant"), "{warnings:?}");
 }
+
+// Two nodes of a call read the same weight: its shape, and its numbers.
+#[test]
+fn weight_of_two_nodes_of_a_call_is_trained() {
+    let reads = call("y", "aten.linear.default", "%x, %p_fc_weight");
+    let model = Sketch::new(18, &[N, 4])
+        .weight("fc.weight", &[4, 3])
+        .weight("val_2", &[4])
+        .signature(&[("PARAMETER", "fc.weight")])
+        .called("Shape", &["fc.weight"], "val_0", &reads)
+        .called("MatMul", &["x", "fc.weight"], "y", &reads)
+        .returns(&["y"]);
+    assert_eq!(names(&model), ["fc.weight"]);
+    computes_the_same(&model);
+}
