@@ -140,7 +140,7 @@ fn is_fourier(shape: &[usize], data: &[f32]) -> bool {
         let bound = UNIT * square(0, at) + 1e-7 * most;
         (1..filters / 2).all(|pair| (square(pair, at) - square(0, at)).abs() <= bound)
     };
-    // One large number is no window.
+    // A single large number makes none.
     let is_wide = (0..length).filter(|&at| square(0, at) > 0.01 * most).count() * 2 >= length;
     most > 0.0 && most.is_finite() && is_wide && (0..length).all(is_one_sum)
 }
