@@ -7,6 +7,7 @@ mod from_output;
 mod head;
 mod label_weights;
 mod labels;
+mod probabilities;
 mod softmax_cross_entropy;
 mod sums;
 

@@ -48,7 +48,7 @@ pub(crate) fn constant(tensor: TensorProto) -> NodeProto {
 }
 
 /// The names that a graph gives to values.
-fn given(graph: &GraphProto) -> impl Iterator<Item = &String> {
+pub(crate) fn given(graph: &GraphProto) -> impl Iterator<Item = &String> {
     let inputs = graph.input.iter().map(|input| &input.name);
     let tensors = graph.initializer.iter().map(|tensor| &tensor.name);
     inputs.chain(tensors).chain(graph.node.iter().flat_map(|node| &node.output)).filter(|name| !name.is_empty())

@@ -13,8 +13,9 @@
 
 use super::head::Head;
 use super::labels::labels;
+use super::probabilities::Probabilities;
 use super::sums::divisor;
-use crate::custom::{Exponentials, softmax};
+use crate::custom::Exponentials;
 use crate::derive_error::DeriveError;
 use crate::emit::{Emitter, Var};
 use crate::options::{DeriveOptions, LossReduction};
@@ -50,10 +51,7 @@ pub fn emit(
     }
     let labels = labels(DType::I64, &[places]);
     let states = States::new(em, &labels, classes, z.var.dtype);
-    let probability = softmax(em, &z.var, 2);
-    let exponentials = Exponentials::new(em, &z.var, &[2]);
-    let log_sum = em.log(&exponentials.sum);
-    let log_probability = em.sub(&exponentials.shifted, &log_sum);
+    let Probabilities { probability, log_probability } = Probabilities::new(em, &z.var, 2);
     let classes_first = em.transpose(&states.one_hot, &[0, 2, 1]);
     let of_states = em.matmul(&log_probability, &classes_first);
     let of_states = em.add(&of_states, &states.absent);
@@ -228,6 +226,5 @@ fn log_sum_of(em: &mut Emitter, x: &Var) -> Var {
     let last = x.rank() - 1;
     let exponentials = Exponentials::new(em, x, &[last]);
     let log = em.log(&exponentials.sum);
-    let most = em.reduce_max(x, &[last], true);
-    em.add(&most, &log)
+    em.add(&exponentials.top, &log)
 }

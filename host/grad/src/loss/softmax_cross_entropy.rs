@@ -10,8 +10,8 @@
 use super::head::Head;
 use super::label_weights::{self, LogitRows};
 use super::labels::{IGNORED, labels};
+use super::probabilities::Probabilities;
 use super::sums::divisor;
-use crate::custom::{Exponentials, softmax};
 use crate::derive_error::DeriveError;
 use crate::emit::{Emitter, Var};
 use crate::options::{DeriveOptions, Loss, LossReduction};
@@ -54,10 +54,7 @@ pub fn emit(
         false => (rows, label),
     };
 
-    let probability = softmax(em, &rows, last);
-    let exponentials = Exponentials::new(em, &rows, &[last]);
-    let log_sum = em.log(&exponentials.sum);
-    let log_probability = em.sub(&exponentials.shifted, &log_sum);
+    let Probabilities { probability, log_probability } = Probabilities::new(em, &rows, last);
 
     let numbers = em.ints(&(0..classes as i64).collect::<Vec<_>>());
     let is_label = em.compare("Equal", &label, &numbers);

@@ -144,9 +144,9 @@ pub(super) fn decide(graph: &GraphProto, options: &GraphOptions) -> Result<Decis
         let quantized::Read { tensor, quantized, reason } = read;
         floats.push(Float { name: name.into(), tensor, quantized, trained: false, reason, note: None });
     }
-    note_equal(&mut floats, |name| source::is_exporters_name(name) || renamed.contains(name));
+    note_equal(&mut floats, |name| judge.is_invented(name));
     check_settings(options, &floats, &others)?;
-    let warnings = if options.parameter.is_empty() { notes::warnings(graph, &floats) } else { Vec::new() };
+    let warnings = if options.parameter.is_empty() { notes::warnings(graph, &record, &floats) } else { Vec::new() };
     Ok(Decisions { floats, others, splits, live: reads.live, warnings })
 }
 
@@ -252,6 +252,13 @@ struct Candidate<'a> {
     read_by: &'a [(usize, usize)],
 }
 
+impl<'a> Candidate<'a> {
+    /// The initializer that it was split from, or itself.
+    fn split_from(&self) -> &'a str {
+        if let Source::Split(base) = self.source { base } else { self.name }
+    }
+}
+
 /// The model and the settings that decide on candidates.
 struct Judge<'a> {
     graph: &'a GraphProto,
@@ -265,10 +272,9 @@ struct Judge<'a> {
 }
 
 impl Judge<'_> {
-    /// Returns true if the exporter made the candidate's name up.
-    fn is_invented(&self, name: &str, source: &Source<'_>) -> bool {
-        let stored = if let Source::Split(base) = source { base } else { name };
-        source::is_exporters_name(stored) || self.renamed.contains(stored)
+    /// Returns true if the exporter made the name of an initializer up.
+    fn is_invented(&self, name: &str) -> bool {
+        source::is_exporters_name(name) || self.renamed.contains(name)
     }
 
     /// Decides if the candidate is trained; gives the reason and warnings.
@@ -366,7 +372,7 @@ impl Judge<'_> {
                 "constant {role} of the InstanceNormalization that a GroupNorm is exported as"
             )));
         }
-        let invented = self.is_invented(name, candidate.source);
+        let invented = self.is_invented(candidate.split_from());
         if invented && all(&unset) {
             return Some(frozen(&format!("constant {role} of {} '{called}', which has no weights", reader.op_type)));
         }
@@ -421,7 +427,7 @@ impl Judge<'_> {
             return Some((false, format!("not trained: {why}"), Some(Note::Unexplained)));
         }
         let beside = tensors.iter().filter(|(other, t)| **other != name && t.shape == tensor.shape);
-        if self.is_invented(name, candidate.source)
+        if self.is_invented(candidate.split_from())
             && !is_uniform(tensor)
             && beside.filter_map(|(_, t)| t.as_f32()).any(|other| constants::is_rotary(data, other))
         {
@@ -485,7 +491,7 @@ impl Judge<'_> {
             }
             Source::Initializer | Source::Constant => {}
         }
-        if is_uniform(tensor) && (source::is_exporters_name(name) || self.renamed.contains(name)) {
+        if is_uniform(tensor) && self.is_invented(name) {
             text += "; the exporter named it, and its values are all equal: `freeze` it if it is a constant";
         }
         text

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 use super::invented::is_exporters_name;
 use super::names_in_file::{is_taken, note};
 use super::record::{ExportRecord, KIND};
-use super::scopes::module;
+use super::scopes::reader;
 use crate::pb::{GraphProto, tensor_proto::DataType};
 use crate::{Tensor, TensorData, decode_tensor, make_attr_int, make_node, make_tensor_f32, make_tensor_i64};
 
@@ -45,7 +45,7 @@ pub fn unfold(graph: &mut GraphProto, record: &ExportRecord) {
         };
         let tensor = decode_tensor(&graph.initializer[at]).ok();
         let Some(rows) = tensor.and_then(|tensor| rows(&tensor, !record.is_empty())) else { continue };
-        let module = graph.node.iter().find(|node| node.input.contains(&name)).and_then(|node| module(&node.name));
+        let module = reader(graph, &name);
         let own =
             module.map(|module| format!("{module}.table")).filter(|own| record.is_empty() && !is_taken(graph, own));
         let table = own.unwrap_or_else(|| format!("{name}/table"));

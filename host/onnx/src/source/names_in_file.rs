@@ -3,10 +3,11 @@
 use std::collections::HashSet;
 
 use crate::pb::{GraphProto, StringStringEntryProto, ValueInfoProto};
+use crate::scopes::given;
 use crate::{DType, Extent, make_value_info};
 
 /// The key of a value's metadata: the name that its initializer has in the exporter's file.
-const STORED_AS: &str = "damper.stored_as";
+pub(super) const STORED_AS: &str = "damper.stored_as";
 
 /// The initializers that a source's names were given to: their names, and those in the exporter's file.
 pub fn stored(graph: &GraphProto) -> impl Iterator<Item = (&str, &str)> {
@@ -56,8 +57,5 @@ pub fn rename(graph: &mut GraphProto, from: &str, to: &str) {
 
 /// Returns true if a value of the graph has this name.
 pub fn is_taken(graph: &GraphProto, name: &str) -> bool {
-    let values: &[&[ValueInfoProto]] = &[&graph.input, &graph.output];
-    graph.initializer.iter().any(|tensor| tensor.name == name)
-        || values.iter().flat_map(|infos| infos.iter()).any(|info| info.name == name)
-        || graph.node.iter().any(|node| node.output.iter().any(|output| output == name))
+    given(graph).chain(graph.output.iter().map(|output| &output.name)).any(|taken| taken == name)
 }

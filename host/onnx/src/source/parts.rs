@@ -6,7 +6,7 @@
 use super::invented::is_exporters_name;
 use super::names_in_file::{is_taken, note};
 use super::record::{ExportRecord, KIND, SourceKind};
-use super::scopes::module;
+use super::scopes::reader;
 use crate::pb::{GraphProto, tensor_proto::DataType};
 use crate::{decode_tensor, make_attr_int, make_node, make_tensor_f32};
 
@@ -25,7 +25,7 @@ pub fn take_apart(graph: &mut GraphProto, record: &ExportRecord) {
         else {
             continue;
         };
-        let module = graph.node.iter().find(|node| node.input.contains(&name)).and_then(|node| module(&node.name));
+        let module = reader(graph, &name);
         let called = module.map(|module| format!("{module}.bias")).filter(|own| !is_taken(graph, own));
         let called = called.unwrap_or_else(|| name.clone());
         let Some(parts) = parts(record, &name, &called, &values) else { continue };

@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::names_in_file::stored;
+use super::names_in_file::STORED_AS;
 use crate::pb::{GraphProto, NodeProto, StringStringEntryProto};
 
 const SIGNATURE: &str = "pkg.torch.export.ExportedProgram.graph_signature";
@@ -66,7 +66,7 @@ const COMPUTES: &[&str] = &[
 ];
 
 /// The kind of a tensor in the source.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SourceKind {
     /// An `nn.Parameter`, or computed from one alone.
     Parameter,
@@ -84,6 +84,8 @@ pub struct ExportRecord {
     inputs: HashSet<String>,
     /// The origins of a folded initializer, by its name: all values on the way.
     folded: HashMap<String, Vec<String>>,
+    /// The names in the exporter's file of initializers that have another.
+    stored: HashMap<String, String>,
 }
 
 /// A call of the source that nodes are part of.
@@ -118,6 +120,9 @@ impl ExportRecord {
         for info in &graph.value_info {
             if let Some(kind) = value(&info.metadata_props, KIND).and_then(kind) {
                 record.kinds.insert(info.name.clone(), kind);
+            }
+            if let Some(stored) = value(&info.metadata_props, STORED_AS) {
+                record.stored.insert(info.name.clone(), stored.into());
             }
             if let Some(list) = value(&info.metadata_props, FOLDED_FROM) {
                 record.folded.insert(info.name.clone(), quoted(list).map(String::from).collect());
@@ -189,7 +194,7 @@ impl ExportRecord {
         let parameters = self.parameters(initializer);
         let [parameter] = parameters.as_slice() else { return parameters.len() > 1 };
         let stem = |name: &str| name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '_').to_string();
-        let stored = stored(graph).find(|(name, _)| *name == initializer).map_or(initializer, |(_, stored)| stored);
+        let stored = self.stored.get(initializer).map_or(initializer, String::as_str);
         let own = stem(stored.rsplit('/').next().unwrap_or(stored));
         let is_product = || {
             let readers = graph

@@ -23,6 +23,11 @@ pub fn module(node: &str) -> Option<String> {
     Some(parts.join("."))
 }
 
+/// The module whose node reads `name` first.
+pub fn reader(graph: &GraphProto, name: &str) -> Option<String> {
+    module(&graph.node.iter().find(|node| node.input.iter().any(|input| input == name))?.name)
+}
+
 /// Names each `onnx::` initializer that a layer reads after the layer's module.
 pub fn name(graph: &mut GraphProto) {
     let mut wanted: Vec<(String, String)> = Vec::new();

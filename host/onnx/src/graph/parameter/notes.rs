@@ -19,7 +19,7 @@ fn list(names: &[&str]) -> String {
 }
 
 /// The warnings on `floats`, and on biases that an exporter left out.
-pub(super) fn warnings(graph: &GraphProto, floats: &[Float]) -> Vec<String> {
+pub(super) fn warnings(graph: &GraphProto, record: &ExportRecord, floats: &[Float]) -> Vec<String> {
     let mut lines = Vec::new();
     for (note, text) in [
         (
@@ -68,7 +68,6 @@ pub(super) fn warnings(graph: &GraphProto, floats: &[Float]) -> Vec<String> {
         }
     }
     lines.extend(missing_biases(graph, floats));
-    let record = ExportRecord::of(graph);
     let texts = [
         "not trained, for the exporter folded it away; export with optimize=False (dynamo=True) if it should be trained",
         "not in the file, and not trained: no output depends on it, it is another name of a weight, or the exporter joined its layer \
