@@ -84,7 +84,7 @@ pub struct ExportRecord {
     inputs: HashSet<String>,
     /// The origins of a folded initializer, by its name: all values on the way.
     folded: HashMap<String, Vec<String>>,
-    /// The names in the exporter's file of initializers that have another.
+    /// The names in the exporter's file of renamed initializers.
     stored: HashMap<String, String>,
 }
 
