@@ -3,7 +3,8 @@
 //!
 //! A table of relative positions `[P, H]` becomes scores' biases `[1, H, L, L]`. A token type, the same row for each position, becomes
 //! `[1, L, D]`. A tensor whose rows are repeated in all their numbers becomes a table and a `Gather` of constant
-//! indices again. A name of the source is not folded. Equal numbers in all places are no evidence. Masks, and slopes times
+//! indices again. What is the same for every entry of axis 0, as a class token expanded to the batch, becomes one entry and an
+//! `Expand`. A name of the source is not folded. Equal numbers in all places are no evidence. Masks, and slopes times
 //! distances (ALiBi), are constants of the source with repeated rows: they stay as they are, as do
 //! the tables of rotary positions.
 
@@ -44,7 +45,11 @@ pub fn unfold(graph: &mut GraphProto, record: &ExportRecord) {
             continue;
         };
         let tensor = decode_tensor(&graph.initializer[at]).ok();
-        let Some(rows) = tensor.and_then(|tensor| rows(&tensor, !record.is_empty())) else { continue };
+        let Some(tensor) = tensor else { continue };
+        if !record.is_empty() && expand(graph, at, &tensor) {
+            continue;
+        }
+        let Some(rows) = rows(&tensor, !record.is_empty()) else { continue };
         let module = reader(graph, &name);
         let own =
             module.map(|module| format!("{module}.table")).filter(|own| record.is_empty() && !is_taken(graph, own));
@@ -56,13 +61,46 @@ pub fn unfold(graph: &mut GraphProto, record: &ExportRecord) {
         let (TensorData::F32(values), TensorData::I64(places)) = (&rows.table.data, &rows.index.data) else { continue };
         graph.initializer[at] = make_tensor_f32(&table, &rows.table.shape, values);
         graph.initializer.push(make_tensor_i64(&index, &rows.index.shape, places));
-        graph.input.retain(|input| input.name != name);
         let axis = vec![make_attr_int("axis", rows.axis as i64)];
         graph.node.insert(0, make_node("Gather", &format!("{name}/look-up"), &[&table, &index], &[&name], axis));
-        let entries = graph.value_info.iter().find(|info| info.name == name).map(|info| info.metadata_props.clone());
-        for entry in entries.unwrap_or_default().iter().filter(|entry| entry.key != KIND) {
-            note(graph, &table, &entry.key, &entry.value);
-        }
+        hand_over(graph, &name, &table);
+    }
+}
+
+/// Makes one entry and an `Expand` of the initializer at `at`, if all entries of axis 0 are the same. Equal numbers in all places are
+/// evidence only where the tensor is joined to others.
+fn expand(graph: &mut GraphProto, at: usize, tensor: &Tensor) -> bool {
+    let name = graph.initializer[at].name.clone();
+    let (Some(data), Some(&entries)) = (tensor.as_f32(), tensor.shape.first()) else { return false };
+    let (entry, target) = (format!("{name}/entry"), format!("{name}/shape"));
+    let size = data.len() / entries.max(1);
+    let is_same = || data.chunks(size).skip(1).all(|other| bits(other) == bits(&data[..size]));
+    let is_joined = || graph.node.iter().filter(|node| node.input.contains(&name)).all(|node| node.op_type == "Concat");
+    if entries < 2
+        || size < 2
+        || !is_same()
+        || is_mask(data) && !is_joined()
+        || is_taken(graph, &entry)
+        || is_taken(graph, &target)
+    {
+        return false;
+    }
+    let mut shape = tensor.shape.clone();
+    shape[0] = 1;
+    let extents: Vec<i64> = tensor.shape.iter().map(|&extent| extent as i64).collect();
+    graph.initializer[at] = make_tensor_f32(&entry, &shape, &data[..size]);
+    graph.initializer.push(make_tensor_i64(&target, &[extents.len()], &extents));
+    graph.node.insert(0, make_node("Expand", &format!("{name}/expand"), &[&entry, &target], &[&name], vec![]));
+    hand_over(graph, &name, &entry);
+    true
+}
+
+/// What the file says of the initializer `name` belongs to `source` from now on; `name` is a node's output.
+fn hand_over(graph: &mut GraphProto, name: &str, source: &str) {
+    graph.input.retain(|input| input.name != name);
+    let entries = graph.value_info.iter().find(|info| info.name == name).map(|info| info.metadata_props.clone());
+    for entry in entries.unwrap_or_default().iter().filter(|entry| entry.key != KIND) {
+        note(graph, source, &entry.key, &entry.value);
     }
 }
 

@@ -23,6 +23,7 @@ const MOVES: &[&str] = &[
     "contiguous",
     "detach",
     "embedding",
+    "entry",
     "expand",
     "flatten",
     "gather",

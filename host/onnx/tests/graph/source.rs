@@ -407,6 +407,31 @@ fn a_recorded_table_may_have_any_places() {
     computes_the_same(&model);
 }
 
+// A class token that the exporter expanded to the batch is one token, of zeros too; equal numbers that scale data are no evidence.
+#[test]
+fn expanded_token_is_one_token() {
+    let model = |op: &str, number: &dyn Fn(usize) -> f32| {
+        let whole: Vec<f32> = (0..8).map(number).collect();
+        let mut model = Sketch::new(18, &[2, 1, 4])
+            .tensor("expand", &[2, 1, 4], &whole)
+            .folded("expand", "['token']")
+            .signature(&[("PARAMETER", "token")])
+            .called(op, &["expand", "x"], "y", &call("y", "aten.cat.default", "%expand, %x"))
+            .returns(&["y"]);
+        if op == "Concat" {
+            model.graph.as_mut().unwrap().node[0].attribute = vec![onnx::make_attr_int("axis", 1)];
+        }
+        model
+    };
+    for scale in [0.3, 0.0] {
+        let model = model("Concat", &|at| scale * (at % 4) as f32);
+        assert_eq!(trained(&model), [("token".to_string(), 4)]);
+        let all = all(&model, &GraphOptions::default());
+        assert_eq!(all.iter().find(|one| one.trained).unwrap().shape, [1, 1, 4]);
+    }
+    assert_eq!(trained(&model("Mul", &|_| 1.0)), [("token".to_string(), 8)]);
+}
+
 // A layer over a constant: a table of coordinates, or learned queries. It is trained, and named.
 #[test]
 fn constant_in_place_of_data_is_named() {
