@@ -67,8 +67,8 @@ pub fn unfold(graph: &mut GraphProto, record: &ExportRecord) {
     }
 }
 
-/// Makes one entry and an `Expand` of the initializer at `at`, if all entries of axis 0 are the same. Equal numbers in all places are
-/// evidence only where the tensor is joined to others.
+/// Makes one entry and an `Expand` of the initializer at `at`, if all entries of axis 0 are the same. A tensor of
+/// equal numbers counts only if it is joined to others.
 fn expand(graph: &mut GraphProto, at: usize, tensor: &Tensor) -> bool {
     let name = graph.initializer[at].name.clone();
     let (Some(data), Some(&entries)) = (tensor.as_f32(), tensor.shape.first()) else { return false };
@@ -95,7 +95,7 @@ fn expand(graph: &mut GraphProto, at: usize, tensor: &Tensor) -> bool {
     true
 }
 
-/// What the file says of the initializer `name` belongs to `source` from now on; `name` is a node's output.
+/// Moves the metadata of the initializer `name` to `source`, for `name` becomes a node's output.
 fn hand_over(graph: &mut GraphProto, name: &str, source: &str) {
     graph.input.retain(|input| input.name != name);
     let entries = graph.value_info.iter().find(|info| info.name == name).map(|info| info.metadata_props.clone());

@@ -407,7 +407,7 @@ fn a_recorded_table_may_have_any_places() {
     computes_the_same(&model);
 }
 
-// A class token that the exporter expanded to the batch is one token, of zeros too; equal numbers that scale data are no evidence.
+// A class token that the exporter expanded to the batch is one token, even if it is zero. A scale of ones keeps its shape.
 #[test]
 fn expanded_token_is_one_token() {
     let model = |op: &str, number: &dyn Fn(usize) -> f32| {
