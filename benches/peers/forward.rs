@@ -23,7 +23,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let inputs = graph.input.iter().filter(is_weight).map(spec).collect::<Result<Vec<_>, _>>()?;
     let outputs = graph.output.iter().map(spec).collect::<Result<Vec<_>, _>>()?;
     let made: Vec<Made> = inputs.iter().map(|spec| Made::new(spec, batch)).collect();
-    let mut session = open(Choice::Ort)?.load(&bytes, &SessionSpec { batch, threads: 1, inputs, outputs })?;
+    let mut session = open(Choice::Ort)?.load(&proto, &SessionSpec { batch, threads: 1, inputs, outputs })?;
     let inputs: Vec<TensorRef<'_>> = made.iter().map(Made::input).collect();
     println!("ready");
     for line in std::io::stdin().lock().lines() {

@@ -142,7 +142,7 @@ fn outputs(
     let n = vectors.samples();
     let own = grad.outputs.iter().filter(|spec| spec.name.starts_with("dp.")).cloned().collect();
     let plan = SessionSpec { batch: n, threads: 1, inputs: grad.feeds(), outputs: own };
-    let session = backend.load(&grad.model.encode_to_vec(), &plan);
+    let session = backend.load(&grad.model, &plan);
     let mut session = session.unwrap_or_else(|error| panic!("{}: {error}", backend.name()));
     let (clip, weight) = ([clip], vec![1.0; n]);
     let ran = orders.iter().map(|order| {

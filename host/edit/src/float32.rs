@@ -126,7 +126,7 @@ mod tests {
             assert_eq!(convert_to_float32(&mut model), [name]);
             let graph = model.graph.as_ref().unwrap();
             let read = decode_tensor(&graph.initializer[0]).unwrap();
-            assert_eq!(read, Tensor { shape: vec![2], data: TensorData::F32(vec![1.5, -2.0]) });
+            assert_eq!(read, Tensor { shape: vec![2], data: TensorData::F32(vec![1.5, -2.0].into()) });
             assert_eq!(elem_type_of(&graph.input[0]), DataType::Float as i32);
             assert_eq!(graph.node[0].attribute[0].i, DataType::Float as i64);
             assert!(convert_to_float32(&mut model).is_empty());

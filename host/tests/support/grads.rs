@@ -43,7 +43,7 @@ pub fn released(grad: &GradGraph) -> Vec<TensorSpec> {
 /// A one-thread session of `grad` for `batch` rows.
 pub fn session(backend: &dyn Backend, grad: &GradGraph, batch: usize) -> Box<dyn Session> {
     let plan = SessionSpec { batch, threads: 1, inputs: inputs(grad), outputs: released(grad) };
-    backend.load(&grad.model.encode_to_vec(), &plan).unwrap_or_else(|error| panic!("{}: {error}", backend.name()))
+    backend.load(&grad.model, &plan).unwrap_or_else(|error| panic!("{}: {error}", backend.name()))
 }
 
 /// The outputs of one run.

@@ -93,7 +93,7 @@ impl Bench {
             ..Default::default()
         };
         let plan = SessionSpec { batch: N, threads: 1, inputs, outputs };
-        let mut session = backend.load(&model.encode_to_vec(), &plan).unwrap_or_else(|error| panic!("{error}"));
+        let mut session = backend.load(&model, &plan).unwrap_or_else(|error| panic!("{error}"));
         let fed: Vec<TensorRef<'_>> = self
             .inputs
             .iter()

@@ -286,9 +286,9 @@ fn constant(site: &Site<'_>) -> Result<Outcome, GraphError> {
     let tensor = if let Some(proto) = attr_tensor(attributes, "value") {
         decode_tensor(proto).map_err(|error| site.invalid(error.to_string()))?
     } else if let Some(attribute) = find_attr(attributes, "value_float") {
-        Tensor { shape: vec![], data: TensorData::F32(vec![attribute.f]) }
+        Tensor { shape: vec![], data: TensorData::F32(vec![attribute.f].into()) }
     } else if let Some(attribute) = find_attr(attributes, "value_floats") {
-        Tensor { shape: vec![attribute.floats.len()], data: TensorData::F32(attribute.floats.clone()) }
+        Tensor { shape: vec![attribute.floats.len()], data: TensorData::F32(attribute.floats.clone().into()) }
     } else if let Some(attribute) = find_attr(attributes, "value_int") {
         Tensor { shape: vec![], data: TensorData::I64(vec![attribute.i]) }
     } else if let Some(attribute) = find_attr(attributes, "value_ints") {

@@ -2,7 +2,7 @@
 //!
 //! A file lies in the model's folder or below it, no two tensors share bytes of it in part, and it has all of their bytes.
 
-use super::bytes::{LoadError, MAX_MODEL_BYTES, map};
+use super::bytes::{LoadError, map};
 use crate::pb::tensor_proto::DataLocation;
 use crate::pb::{GraphProto, ModelProto, TensorProto};
 use prost::bytes::Bytes;
@@ -17,7 +17,7 @@ const DEEPEST: usize = 32;
 /// Reads the tensors of `model` that are in files of `folder`. `file` is what errors call the model.
 pub(super) fn read(model: &mut ModelProto, folder: &Path, file: &str) -> Result<(), LoadError> {
     let Some(graph) = model.graph.as_mut() else { return Ok(()) };
-    let mut files = Files { folder, model: file, read: HashMap::new(), taken: HashMap::new(), total: 0 };
+    let mut files = Files { folder, model: file, read: HashMap::new(), taken: HashMap::new() };
     of_graph(graph, &mut files, 0)
 }
 
@@ -42,7 +42,6 @@ struct Files<'a> {
     read: HashMap<String, Bytes>,
     /// Ranges of each file that a tensor has.
     taken: HashMap<String, Vec<(usize, usize)>>,
-    total: u64,
 }
 
 impl Files<'_> {
@@ -81,10 +80,6 @@ impl Files<'_> {
         if !taken.contains(&(offset, end)) {
             taken.push((offset, end));
         }
-        self.total += (end - offset) as u64;
-        if self.total > MAX_MODEL_BYTES {
-            return Err(LoadError::TooLarge(self.model.into()));
-        }
         tensor.raw_data = bytes.slice(offset..end);
         tensor.external_data.clear();
         tensor.data_location = None;
@@ -111,14 +106,11 @@ impl Files<'_> {
         if !data.is_file() {
             return Err(format!("its file '{location}' is no plain file"));
         }
-        if data.len() > MAX_MODEL_BYTES {
-            return Err(format!("its file '{location}' is larger than 2 GiB, which the trained model could not be"));
-        }
         let bytes = match map(&opened) {
             Some(bytes) => bytes,
             None => {
                 let mut bytes = Vec::new();
-                opened.take(MAX_MODEL_BYTES + 1).read_to_end(&mut bytes).map_err(missing)?;
+                opened.take(data.len()).read_to_end(&mut bytes).map_err(missing)?;
                 bytes.into()
             }
         };

@@ -137,7 +137,7 @@ fn rows(tensor: &Tensor, known: bool) -> Option<Rows> {
         let is_table = firsts.len() > 2 && !is_slopes(&table, firsts.len());
         let table = Tensor {
             shape: shape[..axis].iter().copied().chain([firsts.len()]).collect(),
-            data: TensorData::F32(table),
+            data: TensorData::F32(table.into()),
         };
         let index = Tensor { shape: shape[axis..].to_vec(), data: TensorData::I64(index) };
         (few && (known && heads > 1 || is_square) && is_table).then_some(Rows { axis, table, index })

@@ -209,7 +209,15 @@ impl ExportRecord {
         };
         stored != *parameter && !MOVES.contains(&&*own)
             || folded.iter().any(|name| COMPUTES.contains(&&*stem(name)))
+            || self.is_standardised(folded)
             || is_product()
+    }
+
+    /// Returns true for a weight that the exporter normalised: of a batch norm of weights, written out, many numbered values are left, and the
+    /// choice of its first result.
+    fn is_standardised(&self, folded: &[String]) -> bool {
+        let starts = |prefix: &str| folded.iter().filter(|name| name.starts_with(prefix)).count();
+        starts("getitem") > 0 && starts("val_") >= 16
     }
 
     /// The source's name of an argument that is a parameter, a buffer or a constant.

@@ -324,7 +324,7 @@ fn constants_are_folded() {
         .returns(&["y"]);
     let graph = graph(&model).unwrap();
     let four = graph.constant(graph.find("four").unwrap()).unwrap();
-    assert_eq!(*four, Tensor { shape: vec![], data: TensorData::F32(vec![4.0]) });
+    assert_eq!(*four, Tensor { shape: vec![], data: TensorData::F32(vec![4.0].into()) });
     assert_eq!(graph.nodes.len(), 2);
     assert_eq!(graph.consumers()[graph.find("h").unwrap().0], [(1, 0)]);
 }

@@ -376,13 +376,17 @@ fn computed_weights_are_named() {
             .called("MatMul", &["x", value], "y", &reads)
             .returns(&["y"])
     };
+    let sums: String = (0..20).map(|at| format!(", 'val_{at}'")).collect();
+    let standardised = format!("['fc.weight', 'getitem_3'{sums}]");
     for (value, from, is_computed) in [
         ("val_0", "['fc.weight']", false),
+        ("view", "['fc.weight', 'getitem_3', 'val_1', 'val_2']", false),
         ("val_0", "['fc.weight', 'index', 'slice_1', 'add_2']", false),
         ("mul_3", "['fc.weight']", true),
         ("exp", "['fc.weight']", true),
         ("view", "['fc.weight', 'linalg_vector_norm_1']", true),
         ("val_0", "['fc.gain', 'fc.weight']", true),
+        ("view", &standardised, true),
     ] {
         let model = read(&model(value, from));
         let warnings = Graph::from_model(&model, &GraphOptions::default()).unwrap().warnings;

@@ -14,7 +14,8 @@ use damper_audit::neighbours::{NeighbourAudit, NeighbourOptions, neighbours};
 use damper_audit::{CANARY, Claim, MECHANISM, NEIGHBOURS, check_claim, check_sampler};
 use damper_onnx as onnx;
 use damper_report::{create_ledger_folder, trained_model};
-use damper_train::files::{self, Access, AtomicFile, MadeFolders, write};
+use damper_train::files::{self, Access, AtomicFile, MadeFolders};
+use damper_train::write_model;
 use damper_train::{Run, TrainConfig, TrainError, pay_all, rehearse};
 use serde::Serialize;
 use std::fs;
@@ -313,7 +314,7 @@ fn charged_canary(args: &CanaryArgs, charge: &Charge, paid: &mut Option<PathBuf>
     if args.keep_model {
         let mut model = trained_model(&run, &params)?;
         onnx::mark(&mut model);
-        write(&out.join(CANARY_MODEL), &onnx::encode(&model), Access::Private)?;
+        write_model(&out.join(CANARY_MODEL), &model, Access::Private)?;
     }
     if args.train.json {
         answer_json(&audit)?;

@@ -116,6 +116,7 @@ mod tests {
     use damper_grad::{DeriveOptions, Loss, derive};
     use damper_onnx::TensorRef;
     use damper_onnx::graph::{Graph, GraphOptions};
+    use damper_onnx::pb::ModelProto;
     use damper_runtime::{Session, SessionSpec, portable::Portable};
     use std::path::Path;
 
@@ -144,7 +145,7 @@ mod tests {
             String::new()
         }
 
-        fn load(&self, model: &[u8], plan: &SessionSpec) -> Result<Box<dyn Session>, BackendError> {
+        fn load(&self, model: &ModelProto, plan: &SessionSpec) -> Result<Box<dyn Session>, BackendError> {
             Ok(Box::new(ChangedSession(Portable.load(model, plan)?, self.0, 0)))
         }
     }

@@ -13,7 +13,6 @@ use damper_data::{Batch, BatchLabels, Labels, Split, chunks};
 use damper_grad::{Loss, LossReduction};
 use damper_onnx::Dim;
 use damper_runtime::{Backend, BackendError, Inputs, Session, SessionSpec, open};
-use prost::Message;
 use std::num::NonZeroUsize;
 
 /// Rows of an evaluation batch.
@@ -125,7 +124,7 @@ impl Evaluator {
         };
         let names: Vec<&str> = outputs.iter().map(|spec| &*spec.name).collect();
         let model = keep_outputs(&grad.model, &names);
-        let mut session = backend.load(&model.encode_to_vec(), &plan)?;
+        let mut session = backend.load(&model, &plan)?;
         // Whatever the backend cannot run is found out before anything is charged.
         let made = made_up(grad, &plan, &run.model.params);
         session.run(&made.iter().map(Made::input).collect::<Vec<_>>(), &mut |_| {})?;

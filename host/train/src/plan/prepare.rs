@@ -66,7 +66,7 @@ pub fn prepare_on(
 
     let params = initial(&graph, &grad);
     // A copy of all parameters less for the whole run.
-    graph.parameters.iter_mut().filter(|p| p.trained).for_each(|p| p.initial.data = TensorData::F32(vec![]));
+    graph.parameters.iter_mut().filter(|p| p.trained).for_each(|p| p.initial.data = TensorData::F32(vec![].into()));
     let held_out = HeldOutChoice {
         of_training_file: matches!(source.data_options.test, Some(TestSource::Fraction(_))),
         are_stratified: source.data_options.stratify,

@@ -6,8 +6,8 @@ use crate::cli::{Failure, answer, answer_json};
 use clap::Args;
 use damper_core::update::Update;
 use damper_federated::ServerModel;
-use damper_onnx as onnx;
 use damper_train::files::{Access, write};
+use damper_train::write_model;
 use serde::Serialize;
 use std::fs;
 use std::path::PathBuf;
@@ -72,7 +72,7 @@ pub(super) fn run(args: &ApplyArgs) -> Result<(), Failure> {
         read.apply(&plan, &bytes).map_err(|error| Failure::of_file(sum, error))?;
     }
     if let Some(out) = &args.out {
-        write(out, &onnx::encode(&read.to_model(&plan)?), Access::Public)?;
+        write_model(out, &read.to_model(&plan)?, Access::Public)?;
     }
     if let Some(out) = &args.out_params {
         let words: Vec<u8> = read.params().iter().flat_map(|param| param.to_le_bytes()).collect();

@@ -21,8 +21,8 @@ fn numbers(count: usize, seed: usize) -> Vec<f32> {
 
 /// Each row's gradients by the parameters' names.
 fn gradients(grad: &GradGraph, params: &HashMap<String, Vec<f32>>) -> Vec<HashMap<String, Vec<f32>>> {
-    let (bytes, plan) = plan(grad, &["dp.grad."], NonZeroUsize::new(ROWS).unwrap());
-    let mut session = open(Choice::Tract).unwrap().load(&bytes, &plan).unwrap();
+    let (model, plan) = plan(grad, &["dp.grad."], NonZeroUsize::new(ROWS).unwrap());
+    let mut session = open(Choice::Tract).unwrap().load(&model, &plan).unwrap();
     let x = numbers(grad.inputs[0].elements(ROWS), 5);
     let labels: Vec<i64> = (0..ROWS as i64).collect();
     let mut inputs = vec![TensorRef::F32(&x), TensorRef::I64(&labels)];
