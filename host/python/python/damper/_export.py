@@ -211,7 +211,7 @@ def _randomised(module: Any, seed: int = 1) -> Any:
 
 
 def _prepared(copied: Any) -> Any:
-    """A copy in evaluation mode, on the processor, in float32; without the caches that models of `transformers` return beside their logits."""
+    """A copy in evaluation mode, on the processor, in float32, without the caches that models of `transformers` return next to their logits."""
     for part in copied.modules():
         config = getattr(part, "config", None)
         if getattr(config, "use_cache", None) is True:
@@ -241,7 +241,7 @@ def _try(torch: Any, twin: Any, inputs: dict[str, Any], by_name: bool) -> None:
 
 
 def _positional(torch: Any, twin: Any, names: list[str], by_name: bool) -> Any:
-    """`twin` with inputs by position, in the order of `names`; without the wrappers of peft, which the dynamo exporter cannot follow."""
+    """`twin` with inputs by position, in the order of `names`, without the wrappers of peft. The dynamo exporter cannot follow those."""
 
     class Positional(torch.nn.Module):
         def __init__(self) -> None:

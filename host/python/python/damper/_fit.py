@@ -341,7 +341,7 @@ def _next_folder() -> pathlib.Path:
     runs = pathlib.Path(RUNS).absolute()
     while True:
         runs.mkdir(parents=True, exist_ok=True)
-        # Of a folder that another run has just removed, the loop makes a new one.
+        # Of a folder that another run has just removed, the loop makes another.
         with contextlib.suppress(FileExistsError, FileNotFoundError):
             taken = [int(one.name) for one in runs.iterdir() if one.name.isdigit()]
             folder = runs / f"{max(taken, default=0) + 1:04d}"
