@@ -33,7 +33,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let workers = std::env::var("OMP_NUM_THREADS")?.parse()?;
     let source = InputFiles {
         model: model.into(),
-        init_seed: None,
+        of_file: Default::default(),
         graph: GraphOptions::default(),
         lora: None,
         derive: DeriveOptions::new(Loss::SoftmaxCrossEntropy),

@@ -18,7 +18,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let bytes = std::fs::read(model)?;
     let (proto, batch): (ModelProto, usize) = (damper::onnx::decode(model, &bytes)?, samples.parse()?);
-    let graph = proto.graph.ok_or("the model has no graph")?;
+    let graph = proto.graph.as_ref().ok_or("the model has no graph")?;
     let is_weight = |value: &&ValueInfoProto| graph.initializer.iter().all(|weight| weight.name != value.name);
     let inputs = graph.input.iter().filter(is_weight).map(spec).collect::<Result<Vec<_>, _>>()?;
     let outputs = graph.output.iter().map(spec).collect::<Result<Vec<_>, _>>()?;

@@ -447,7 +447,7 @@ fn forward(backend: &dyn Backend, model: &ModelProto, grad: &GradGraph, network:
     let Array::Integers(ids) = &vectors["in.input_ids"] else { panic!("ids are integers") };
     let output = grad.outputs.iter().find(|spec| spec.name == "y").unwrap().clone();
     let plan = SessionSpec { batch: 2, threads: 1, inputs: vec![grad.inputs[0].clone()], outputs: vec![output] };
-    let mut session = backend.load(&model, &plan).unwrap();
+    let mut session = backend.load(model, &plan).unwrap();
     run(session.as_mut(), &[TensorRef::I64(ids)]).remove(0)
 }
 

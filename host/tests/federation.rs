@@ -303,7 +303,7 @@ fn failed_contributions_leave_noise_alone() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut source = InputFiles {
         model: root.join(MODEL),
-        init_seed: None,
+        of_file: Default::default(),
         graph: GraphOptions::default(),
         lora: None,
         derive: damper::grad::DeriveOptions::new(damper::grad::Loss::SoftmaxCrossEntropy),

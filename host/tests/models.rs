@@ -17,7 +17,6 @@ use damper::runtime::{Backend, SessionSpec};
 use grads::{run, values};
 use models::{SKELETONS, backends, drawn, path};
 use npz::NpzArchive;
-use prost::Message as _;
 use std::collections::BTreeMap;
 
 /// How far an entry of a gradient may be from PyTorch's, of the largest entry of that parameter's gradient of that sample.

@@ -37,6 +37,7 @@ pub use mark::{is_marked, mark};
 pub use mark::{label_scale, set_finished, set_label_scale, set_normalize, set_run, set_unfinished};
 pub use scopes::{stored_tensors, unique_names};
 pub use setting::SettingError;
+pub use source::restore as restore_source;
 pub use spec::{Dim, TensorRef, TensorSpec};
 pub use symmetric::make_pads_symmetric;
 pub use tensor::{DType, Tensor, TensorData, TensorError, decode_tensor};

@@ -7,7 +7,6 @@ use damper::onnx;
 use damper::onnx::TensorRef;
 use damper::onnx::TensorSpec;
 use damper::runtime::{Backend, Session, SessionSpec};
-use prost::Message as _;
 
 /// What the source of `file` trains and the rule does not: a parameter that is subtracted from the input.
 #[allow(dead_code, reason = "not every test has the exports")]

@@ -43,7 +43,7 @@
 //!
 //! let source = InputFiles {
 //!     model: "../../onnx-models/digits-linear.onnx".into(),
-//!     init_seed: None,
+//!     of_file: Default::default(),
 //!     graph: GraphOptions::default(),
 //!     lora: None,
 //!     derive: DeriveOptions::new(Loss::SoftmaxCrossEntropy),

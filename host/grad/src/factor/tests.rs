@@ -10,7 +10,6 @@ use damper_onnx::{Dim, TensorSpec};
 use damper_onnx::{Extent, make_value_info};
 use damper_runtime::{Backend, Choice, SessionSpec, open};
 use damper_testing::Random;
-use prost::Message;
 
 /// Samples.
 const N: usize = 4;

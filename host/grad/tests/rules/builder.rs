@@ -77,7 +77,7 @@ impl GraphBuilder {
         let name = format!("p{index}");
         let value = self.value(name.clone(), DType::F32, shape.to_vec(), None, Origin::Parameter(index));
         let data = (0..shape.iter().product()).map(|_| low + (high - low) * self.uniform()).collect();
-        let initial = Tensor { shape: shape.to_vec(), data: TensorData::F32(data.into()) };
+        let initial = Tensor { shape: shape.to_vec(), data: TensorData::F32(data) };
         let reason = "built by hand".into();
         self.graph.parameters.push(Parameter { name, value, initial, quantized: None, trained, reason });
         value

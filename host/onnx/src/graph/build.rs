@@ -40,6 +40,27 @@ pub(super) fn flat(
     model: &ModelProto,
     options: &GraphOptions,
 ) -> Result<(GraphProto, Result<Graph, GraphError>), GraphError> {
+    let whole = flat_of(model, options);
+    // What only other outputs need may be what has no rule.
+    match (&whole, options.output.as_ref().and_then(|output| with_output(model, output))) {
+        (Err(_) | Ok((_, Err(_))), Some(part)) => match flat_of(&part, options) {
+            Ok((flat, Ok(graph))) => Ok((flat, Ok(graph))),
+            _ => whole,
+        },
+        _ => whole,
+    }
+}
+
+/// `model` with one of its outputs alone, if it has others.
+fn with_output(model: &ModelProto, output: &str) -> Option<ModelProto> {
+    let outputs = &model.graph.as_ref()?.output;
+    let kept = outputs.iter().find(|info| info.name == output).filter(|_| outputs.len() > 1)?.clone();
+    let mut part = model.clone();
+    part.graph.as_mut()?.output = vec![kept];
+    Some(part)
+}
+
+fn flat_of(model: &ModelProto, options: &GraphOptions) -> Result<(GraphProto, Result<Graph, GraphError>), GraphError> {
     let Standard { mut graph, opset, notes } = standard::standard(model, options)?;
     if !graph.sparse_initializer.is_empty() {
         let text = "the model has sparse initializers, which are not read; export dense tensors";
@@ -243,8 +264,15 @@ impl Builder<'_> {
 fn evaluate(site: &Site<'_>) -> Result<Outcome, GraphError> {
     let node = site.node;
     let unsupported = |op: String| GraphError::Unsupported { feeds: feeds(site), node: site.name.to_string(), op };
-    if !matches!(node.domain.as_str(), "" | "ai.onnx") {
+    let is_standard = matches!(node.domain.as_str(), "" | "ai.onnx");
+    if !is_standard && node.domain != "ai.onnx.ml" {
         return Err(unsupported(format!("{}.{}", node.domain, node.op_type)));
+    }
+    if !is_standard {
+        return Err(match refused::find(&node.op_type) {
+            Some(known) => site.refused(known.reason, known.remedy),
+            None => unsupported(format!("{}.{}", node.domain, node.op_type)),
+        });
     }
     if node.op_type == "Constant" {
         constant(site)

@@ -11,6 +11,9 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::{Component, Path};
 
+/// Tensors of fewer bytes are copied.
+const SMALL: usize = 1 << 20;
+
 /// Graphs inside nodes are searched to this depth.
 const DEEPEST: usize = 32;
 
@@ -80,7 +83,9 @@ impl Files<'_> {
         if !taken.contains(&(offset, end)) {
             taken.push((offset, end));
         }
-        tensor.raw_data = bytes.slice(offset..end);
+        // A map of the file stays as long as a part of it is used.
+        let data = bytes.slice(offset..end);
+        tensor.raw_data = if data.len() < SMALL { Bytes::copy_from_slice(&data) } else { data };
         tensor.external_data.clear();
         tensor.data_location = None;
         Ok(())

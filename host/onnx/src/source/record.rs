@@ -159,7 +159,11 @@ impl ExportRecord {
             return Some(*kind);
         }
         self.folded.get(initializer)?;
-        Some(if self.parameters(initializer).is_empty() { SourceKind::Constant } else { SourceKind::Parameter })
+        match self.parameters(initializer).is_empty() {
+            false => Some(SourceKind::Parameter),
+            // Without the signature, of which optimisers keep nothing, a source that no tensor is any more may have been a parameter.
+            true => (!self.placeholders.is_empty()).then_some(SourceKind::Constant),
+        }
     }
 
     /// The source's parameters that an initializer is, or was folded from.

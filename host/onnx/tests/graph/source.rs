@@ -466,3 +466,68 @@ fn weight_of_two_nodes_of_a_call_is_trained() {
     assert_eq!(names(&model), ["fc.weight"]);
     computes_the_same(&model);
 }
+
+// Optimisers keep `folded_from` and drop the signature: then nothing says that a weight was none.
+#[test]
+fn record_without_signature_decides_nothing() {
+    let model = Sketch::new(18, &[N, 4])
+        .weight("val_19", &[4, 3])
+        .folded("val_19", "['attn.in_proj_weight', 'val_12']")
+        .called("MatMul", &["x", "val_19"], "y", &call("y", "aten.matmul.default", "%x, %t"))
+        .returns(&["y"]);
+    assert_eq!(names(&model), ["val_19"]);
+}
+
+// What paddle2onnx made of a call is no parameter, whatever it multiplies or adds.
+#[test]
+fn names_of_paddle_calls_are_invented() {
+    let model = |name: &str| {
+        Sketch::new(17, &[N, 4])
+            .weight("linear_0.w_0", &[4, 3])
+            .tensor(name, &[1], &[0.0])
+            .at("MatMul.0", "MatMul", &["x", "linear_0.w_0"], "h")
+            .at("Add.0", "Add", &["h", name], "y")
+            .returns(&["y"])
+    };
+    assert_eq!(names(&model("p2o.pd_op.full.2.0")), names(&model("full")));
+}
+
+// A bias along the channels of a convolution is a bias, though a softmax follows.
+#[test]
+fn bias_of_convolution_before_softmax_is_trained() {
+    let model = |shape: &[usize]| {
+        let mut model = Sketch::new(17, &[N, 2, 5])
+            .weight("kernel", &[3, 2, 1])
+            .weight("const_fold_opt__176", shape)
+            .at("conv1d/BiasAdd", "Conv", &["x", "kernel"], "h")
+            .at("conv1d/Add", "Add", &["h", "const_fold_opt__176"], "s")
+            .at("Softmax", "Softmax", &["s"], "y")
+            .returns(&["y"]);
+        model.graph.as_mut().unwrap().node[2].attribute = vec![onnx::make_attr_int("axis", 1)];
+        model
+    };
+    assert_eq!(names(&model(&[1, 3, 1])), ["const_fold_opt__176", "kernel"]);
+    // A table of scores is none.
+    assert_eq!(names(&model(&[1, 3, 5])), ["kernel"]);
+}
+
+// A constant that a layer reads as its weight is named, and trained if that is asked for.
+#[test]
+fn constant_weights_are_named() {
+    let head = onnx::make_tensor_f32("", &[3, 2], &[0.5, 0.25, -0.5, 1.0, 0.125, 2.0]);
+    let mut model = Sketch::new(17, &[N, 4])
+        .weight("fc.weight", &[4, 3])
+        .at("/fc/MatMul", "MatMul", &["x", "fc.weight"], "h")
+        .at("/Constant", "Constant", &[], "/Constant_output_0")
+        .at("/MatMul", "MatMul", &["h", "/Constant_output_0"], "y")
+        .returns(&["y"]);
+    model.graph.as_mut().unwrap().node[1].attribute = vec![onnx::make_attr_tensor("value", head)];
+    let graph = Graph::from_model(&read(&model), &GraphOptions::default()).unwrap();
+    let warned = |line: &String| line.starts_with("'/Constant_output_0': not trained, for they are constants");
+    assert!(graph.warnings.iter().any(warned), "{:?}", graph.warnings);
+    assert_eq!(names(&model), ["fc.weight"]);
+    let asked = GraphOptions { train: vec!["/Constant_output_0".into()], ..GraphOptions::default() };
+    let graph = Graph::from_model(&read(&model), &asked).unwrap();
+    assert_eq!(graph.trained().count(), 2);
+    assert!(!graph.warnings.iter().any(warned), "{:?}", graph.warnings);
+}

@@ -77,7 +77,7 @@ pub(super) fn run((model, plan): &(pb::ModelProto, SessionSpec), inputs: &[Vec<f
             return None;
         }
     };
-    let mut session = backend.load(&model, plan).unwrap();
+    let mut session = backend.load(model, plan).unwrap();
     let inputs: Vec<_> = inputs.iter().map(|input| TensorRef::F32(input)).collect();
     let mut outputs = vec![];
     session.run(&inputs, &mut |made| outputs = made.iter().map(|made| made.to_vec()).collect()).unwrap();

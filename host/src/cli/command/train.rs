@@ -43,7 +43,7 @@ impl TrainArgs {
         let data = &self.data;
         InputFiles {
             model,
-            init_seed: self.options.init_seed,
+            of_file: self.options.of_file(),
             graph: self.options.graph_options(),
             lora: self.options.lora(),
             derive: self.options.derive_options(),

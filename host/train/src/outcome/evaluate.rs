@@ -60,6 +60,8 @@ enum Kind {
     Classes(Classes),
     /// The sign of each output is the label's side of one half.
     Signs,
+    /// Nothing does, and a row's loss is of its text as a whole.
+    Text,
     /// Nothing does.
     None,
 }
@@ -112,9 +114,10 @@ impl Evaluator {
                 Kind::Classes(Classes { count, stride, shifts: run.model.derive.loss == Loss::CausalLm })
             }
             (Loss::BceWithLogits, Some(_)) => Kind::Signs,
+            (Loss::Ctc, _) => Kind::Text,
             _ => Kind::None,
         };
-        let output = output.filter(|_| !matches!(kind, Kind::None));
+        let output = output.filter(|_| !matches!(kind, Kind::Text | Kind::None));
         let outputs: Vec<_> = find("dp.loss").into_iter().chain(output).collect();
         let plan = SessionSpec {
             batch: ROWS.get(),
@@ -259,6 +262,8 @@ impl Kind {
     fn row(self, loss: f32, output: &[f32], labels: RowLabels<'_>) -> Row {
         let labels = self.compared(labels);
         let counted = match labels {
+            // Its padding may be classes, and its mean is over texts, as PyTorch's.
+            _ if matches!(self, Self::Text) => None,
             RowLabels::Classes(labels) => Some(labels.iter().filter(|label| **label >= 0).count() as u64),
             _ => None,
         };
@@ -349,6 +354,11 @@ mod tests {
         let row = next.row(0.5, &output, RowLabels::Classes(&[0, 1, 1, -100]));
         assert_eq!((row.labels, row.right, row.answers), (Some(2), 1, 2));
         assert_eq!(signs(&[0.5, -0.5, 0.5, 7.0], &[1.0, 1.0, -100.0]), (1, 2));
+        // A text counts once, however it is padded.
+        for labels in [[2, 1, 0], [2, 1, -100], [-100, -100, -100]] {
+            let row = Kind::Text.row(0.5, &[], RowLabels::Classes(&labels));
+            assert_eq!((row.labels, row.answers), (None, 0));
+        }
     }
 
     #[test]

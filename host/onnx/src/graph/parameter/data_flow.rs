@@ -264,12 +264,10 @@ impl<'a> DataFlow<'a> {
     /// The node that adds `tensor`, which `read_by` read, to scores (a softmax follows) or to an output, unless it is the bias of a
     /// product or a convolution.
     pub fn unexplained(&self, name: &str, tensor: &Tensor, read_by: &[(usize, usize)]) -> Option<String> {
-        // Biases of other frameworks than PyTorch have axes of 1 before.
+        // Biases of other frameworks than PyTorch have axes of 1: those of convolutions behind the channels, too.
         let may_have_axes = !name.starts_with("onnx::") && (name.contains(['/', ':']) || !name.contains('.'));
-        let of_channels = match tensor.shape.split_last() {
-            Some((_, before)) => before.is_empty() || may_have_axes && before.iter().all(|extent| *extent == 1),
-            None => true,
-        };
+        let is_along_one = tensor.shape.iter().filter(|extent| **extent != 1).count() <= 1;
+        let of_channels = tensor.shape.len() < 2 || may_have_axes && is_along_one;
         let added = |&(at, slot): &(usize, usize)| {
             let node = &self.graph.node[at];
             let other = node.input.get(1 - slot.min(1)).filter(|other| self.data.contains(other.as_str()));

@@ -55,7 +55,7 @@ pub(super) fn run(args: &ApplyArgs) -> Result<(), Failure> {
     let plan = read_plan(&args.plan)?;
     let options = model_of_plan(&plan, &args.options)?;
     check_model(&plan, model)?;
-    let read = ServerModel::read(model, options.init_seed, &options.graph_options(), &options.derive_options());
+    let read = ServerModel::read(model, options.of_file(), &options.graph_options(), &options.derive_options());
     let mut read = read.map_err(|error| Failure::in_model(model, error))?;
     if let Some(file) = &args.params {
         read.set_params(&plan, &read_params(file)?).map_err(|error| Failure::of_file(file, error))?;

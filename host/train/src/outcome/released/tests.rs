@@ -49,7 +49,7 @@ fn gradients_follow_from_the_merged_weights() {
     let options = GraphOptions::default();
     let lora = LoraOptions { rank: NonZeroUsize::new(RANK).unwrap(), alpha: Some(3.0), targets: vec!["*".into()] };
     let lora = Lora { options: lora, keep: false };
-    let (Loaded { model, .. }, adapted) = load(&path, Some(7), &options, &lora).unwrap();
+    let (Loaded { model, .. }, adapted) = load(&path, Some(7).into(), &options, &lora).unwrap();
     let derived = DeriveOptions { readout: Readout::PerSample, ..DeriveOptions::new(Loss::SoftmaxCrossEntropy) };
     let graph = Graph::from_model(&adapted.model, &adapted.options(&options)).unwrap();
     let grad = derive(&graph, &derived).unwrap();
