@@ -86,7 +86,7 @@ impl InitError {
     }
 }
 
-/// What is done to a model as it is read.
+/// Changes to a model as it is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct LoadOptions {
     /// Seed of the weights that the file leaves out.
@@ -112,7 +112,7 @@ pub struct Loaded {
     pub warnings: Vec<String>,
 }
 
-/// Reads a model, converts it to float32, and makes the values that a skeleton leaves out with the seed, or 0 where none is given.
+/// Reads a model, converts it to float32, and makes the values that a skeleton leaves out with the seed, or with 0 if none is given.
 ///
 /// # Errors
 ///
@@ -151,7 +151,7 @@ pub(crate) fn load_with_any_seed(path: &Path, options: LoadOptions) -> Result<Lo
     Ok(Loaded { model, init_seed: (made > 0).then_some(used), warnings })
 }
 
-/// How many batch normalisations became what.
+/// The number of batch normalisations by their replacements.
 fn summary(changes: &[BatchNormChange]) -> Option<String> {
     let count = |is: fn(&Replacement) -> bool| changes.iter().filter(|change| is(&change.to)).count();
     let kinds = [

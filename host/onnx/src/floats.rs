@@ -13,7 +13,7 @@ pub struct Floats(
 );
 
 impl Floats {
-    /// The numbers of little-endian `bytes`; they share the memory of `bytes` where that is aligned. A rest of less than four bytes is left
+    /// The numbers of little-endian `bytes`; they share the memory of `bytes` if that is aligned. A rest of less than four bytes is left
     /// out.
     pub fn of_little_endian(bytes: &Bytes) -> Floats {
         let whole = bytes.len() / 4 * 4;
@@ -84,7 +84,7 @@ impl fmt::Debug for Floats {
 mod tests {
     use super::*;
 
-    // Bytes at any place are read, and shared where floats may lie there.
+    // Bytes at any address are read. Aligned bytes are shared.
     #[test]
     fn aligned_bytes_are_shared() {
         let numbers = [1.5f32, -2.0, f32::MIN_POSITIVE];

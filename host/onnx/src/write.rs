@@ -1,5 +1,5 @@
-//! A model to a file's bytes, piece by piece: no second copy of its weights is made. What a protobuf message cannot hold goes into a file
-//! of weights beside the model's.
+//! A model to a file's bytes, piece by piece: no second copy of its weights is made. What a protobuf message cannot hold goes into a second
+//! file of weights.
 
 use std::io::{self, Write};
 use std::mem::take;
@@ -20,7 +20,7 @@ pub fn encode(model: &ModelProto) -> Vec<u8> {
 /// Writes the bytes of [`encode`].
 ///
 /// # Errors
-/// Those of `out`, and a model that one file cannot hold ([`split_weights`]).
+/// Those of `out`, and a model that is too large for a file ([`split_weights`]).
 pub fn write(model: &ModelProto, out: &mut dyn Write) -> io::Result<()> {
     if model.encoded_len() as u64 > MAX_MODEL_BYTES {
         return Err(io::Error::other("the model is larger than 2 GiB: its weights have to be in another file"));
@@ -89,7 +89,7 @@ const PAGE: usize = 4096;
 /// Tensors of fewer bytes stay in the model.
 const FEWEST: usize = 1024;
 
-/// The content of a file of weights beside a model.
+/// The content of a file of weights, which a model's file names.
 #[derive(Clone, Default, Debug)]
 pub struct WeightFile(Vec<Bytes>);
 
@@ -111,7 +111,7 @@ fn padding(len: usize) -> usize {
     len.next_multiple_of(PAGE) - len
 }
 
-/// A model that fits in one file as it is. Of a larger one, the model without its weights, and these for the file `name` beside it.
+/// A model that fits in one file stays as it is. A larger model loses its weights to the file `name` in its folder.
 pub fn split_weights(model: &ModelProto, name: &str) -> (ModelProto, Option<WeightFile>) {
     if model.encoded_len() as u64 <= MAX_MODEL_BYTES {
         return (model.clone(), None);
@@ -187,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn weights_beside_a_model_are_read_again() {
+    fn moved_weights_are_read_again() {
         assert!(split_weights(&model(), "m.data").1.is_none());
         let (moved, weights) = move_weights(&model(), "m.data");
         assert!(encode(&moved).len() + 3600 < encode(&model()).len() + 200);

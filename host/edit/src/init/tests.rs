@@ -182,7 +182,7 @@ fn invalid_skeleton_error_names_parameter() {
     assert!(matches!(&error, InitError::NoValues(name) if name == "unused"), "{error}");
 }
 
-// What `fix` makes of a file that is read: as `damper fix` does, and said in a line.
+// `fix` changes a file that is read as `damper fix` does, with one warning.
 #[test]
 fn batch_norms_are_fixed_on_the_way() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../onnx-models/exports/batchnorm.dynamo.onnx");

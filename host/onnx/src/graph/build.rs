@@ -41,7 +41,7 @@ pub(super) fn flat(
     options: &GraphOptions,
 ) -> Result<(GraphProto, Result<Graph, GraphError>), GraphError> {
     let whole = flat_of(model, options);
-    // What only other outputs need may be what has no rule.
+    // An operator without a rule may be for other outputs alone.
     match (&whole, options.output.as_ref().and_then(|output| with_output(model, output))) {
         (Err(_) | Ok((_, Err(_))), Some(part)) => match flat_of(&part, options) {
             Ok((flat, Ok(graph))) => Ok((flat, Ok(graph))),

@@ -7,7 +7,7 @@ use prost::bytes::Buf;
 /// Bytes that are read at a time.
 const PIECE: usize = 1 << 16;
 
-/// So many bytes of a reader. Behind an error of the reader they are zeros.
+/// So many bytes of a reader. After an error of the reader they are zeros.
 pub(super) struct Stream<R> {
     reader: R,
     /// Bytes that are not taken yet.

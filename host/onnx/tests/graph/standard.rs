@@ -324,7 +324,7 @@ fn own_row_by_own_index_is_read() {
     assert!(graph(&last_token(false, 3)).unwrap_err().to_string().contains("mixes samples"));
 }
 
-// What only other outputs need may have no rule, if the output that matters is named.
+// An operator for other outputs needs no rule if the output that matters is named.
 #[test]
 fn other_outputs_may_have_no_rule() {
     let model = Sketch::new(17, &[N, 4])

@@ -1,6 +1,6 @@
-//! Large matrices of frozen weights as inputs of a session, which it reads where they are: all sessions share one memory.
+//! Large matrices of frozen weights as inputs of a session: all sessions read the same memory.
 //!
-//! As initializers onnxruntime has a copy of them for each session, and a second one of those that a `Transpose` turns. Kernels of
+//! As initializers onnxruntime copies them for each session, and copies those that a `Transpose` turns twice. Kernels of
 //! convolutions stay initializers, for onnxruntime chooses their layout.
 
 use damper_onnx::pb::{GraphProto, ModelProto, NodeProto, TensorProto};
@@ -12,7 +12,7 @@ use std::collections::HashSet;
 /// Entries of the smallest matrix that is worth it.
 const FEWEST: usize = 1 << 14;
 
-/// Makes inputs of the large matrices of `model`, behind its own. Returns them with their entries.
+/// Makes inputs of the large matrices of `model`, after its own inputs. Returns them with their entries.
 pub(super) fn take(model: &mut ModelProto) -> Vec<(TensorSpec, Floats)> {
     let Some(graph) = &mut model.graph else { return vec![] };
     let kept = read_otherwise(graph);

@@ -136,7 +136,7 @@ impl ModelArgs {
         Ok((Loaded { model: adapted.model, warnings, ..loaded }, options))
     }
 
-    /// How the file is read.
+    /// Options for reading the file.
     pub(in crate::cli) fn of_file(&self) -> LoadOptions {
         LoadOptions { seed: self.init_seed, fix: self.fix }
     }

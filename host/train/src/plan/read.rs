@@ -21,7 +21,7 @@ use std::path::PathBuf;
 pub struct InputFiles {
     /// The `.onnx` file.
     pub model: PathBuf,
-    /// How it is read. Its seed is not one of a run's noise.
+    /// Changes to it as it is read. The seed is that of missing weights, not of a run's noise.
     pub of_file: LoadOptions,
     /// Options of its graph.
     pub graph: GraphOptions,

@@ -1,4 +1,4 @@
-//! Models on the disk. Weights that one file cannot hold, of 2 GiB at most, lie in a file beside it.
+//! Models on the disk. A model over 2 GiB has its weights in a second file.
 
 use crate::state::files::{Access, AtomicFile, FileError, hex};
 use damper_onnx::pb::ModelProto;
@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use std::io::Write;
 use std::path::Path;
 
-/// Writes `model` to `path`, whole or not at all. The weights of a large model are in `path` with `.data` behind it, which is there first.
+/// Writes `model` to `path`, whole or not at all. The weights of a large model are in `path` with `.data` added, which is written first.
 ///
 /// # Errors
 ///

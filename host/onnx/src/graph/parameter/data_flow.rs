@@ -264,7 +264,7 @@ impl<'a> DataFlow<'a> {
     /// The node that adds `tensor`, which `read_by` read, to scores (a softmax follows) or to an output, unless it is the bias of a
     /// product or a convolution.
     pub fn unexplained(&self, name: &str, tensor: &Tensor, read_by: &[(usize, usize)]) -> Option<String> {
-        // Biases of other frameworks than PyTorch have axes of 1: those of convolutions behind the channels, too.
+        // Biases of other frameworks than PyTorch have axes of 1, those of convolutions also after the channels.
         let may_have_axes = !name.starts_with("onnx::") && (name.contains(['/', ':']) || !name.contains('.'));
         let is_along_one = tensor.shape.iter().filter(|extent| **extent != 1).count() <= 1;
         let of_channels = tensor.shape.len() < 2 || may_have_axes && is_along_one;
