@@ -89,7 +89,7 @@ pub(super) fn warnings(graph: &GraphProto, record: &ExportRecord, floats: &[Floa
     lines
 }
 
-/// Constants in nodes that layers read as their weights, and that are no parameters.
+/// Constants in nodes that layers read as their weights, and that are not parameters.
 fn constant_weights<'a>(graph: &'a GraphProto, floats: &[Float]) -> Vec<&'a str> {
     let is_weight = |name: &str| {
         graph.node.iter().any(|node| {

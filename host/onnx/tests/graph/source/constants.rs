@@ -1,4 +1,4 @@
-//! What is computed from parameters, folded, or written as a constant.
+//! Values computed from parameters, folded tables, and constants in nodes.
 
 use super::*;
 
@@ -116,7 +116,7 @@ fn record_without_signature_decides_nothing() {
     assert_eq!(names(&model), ["val_19"]);
 }
 
-// What paddle2onnx made of a call is no parameter, whatever it multiplies or adds.
+// Tensors that paddle2onnx named after calls are constants.
 #[test]
 fn names_of_paddle_calls_are_invented() {
     let model = |name: &str| {
