@@ -21,7 +21,7 @@ use crate::batch_norm::{BatchNormChange, BatchNormFix, Replacement, fix_batch_no
 use damper_onnx::graph::{GraphError, GraphOptions, glob, hoist_weights, initializers};
 use damper_onnx::pb::tensor_proto::{DataLocation, DataType};
 use damper_onnx::pb::{GraphProto, ModelProto, StringStringEntryProto, TensorProto};
-use damper_onnx::{self as onnx, LoadError, MAX_MODEL_BYTES, SettingError, TrainedError, write_trained};
+use damper_onnx::{self as onnx, Floats, LoadError, MAX_MODEL_BYTES, SettingError, TrainedError, write_trained};
 use layer::{LayerRole, Layers};
 use std::path::Path;
 
@@ -211,7 +211,7 @@ fn fill_with(
     let count = made.len();
     for (index, values) in made {
         if let Some(tensor) = model.graph.as_mut().and_then(|graph| graph.initializer.get_mut(index)) {
-            tensor.raw_data = values.iter().flat_map(|x| x.to_le_bytes()).collect();
+            tensor.raw_data = Floats::from(values).to_little_endian();
         }
     }
     Ok(count)

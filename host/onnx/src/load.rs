@@ -28,7 +28,10 @@ pub fn load(path: &Path) -> Result<ModelProto, LoadError> {
     let unreadable = |error: io::Error| LoadError::Unreadable { file: file.clone(), reason: error.to_string() };
     let opened = File::open(path).map_err(unreadable)?;
     let data = opened.metadata().map_err(unreadable)?;
-    let mut model = if data.is_file() && data.len() <= MAX_MODEL_BYTES {
+    if data.len() > MAX_MODEL_BYTES {
+        return Err(LoadError::TooLarge(file));
+    }
+    let mut model = if data.is_file() {
         let mut stream = Stream::new(opened, data.len() as usize);
         let model = read(file.clone(), &mut stream);
         stream.end().map_err(unreadable)?;

@@ -83,7 +83,7 @@ fn check_type(found: &pb::ValueInfoProto, spec: &TensorSpec) -> Result<(), Backe
     Ok(())
 }
 
-fn value_info(spec: &TensorSpec, batch: usize) -> pb::ValueInfoProto {
+pub(super) fn value_info(spec: &TensorSpec, batch: usize) -> pb::ValueInfoProto {
     let shape: Vec<_> = bound_shape(spec, batch).into_iter().map(Extent::Fixed).collect();
     make_value_info(&spec.name, spec.dtype, &shape)
 }

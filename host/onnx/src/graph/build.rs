@@ -41,12 +41,13 @@ pub(super) fn flat(
     options: &GraphOptions,
 ) -> Result<(GraphProto, Result<Graph, GraphError>), GraphError> {
     let whole = flat_of(model, options);
+    if matches!(whole, Ok((_, Ok(_)))) {
+        return whole;
+    }
     // An operator without a rule may be for other outputs alone.
-    match (&whole, options.output.as_ref().and_then(|output| with_output(model, output))) {
-        (Err(_) | Ok((_, Err(_))), Some(part)) => match flat_of(&part, options) {
-            Ok((flat, Ok(graph))) => Ok((flat, Ok(graph))),
-            _ => whole,
-        },
+    let part = options.output.as_ref().and_then(|output| with_output(model, output));
+    match part.map(|part| flat_of(&part, options)) {
+        Some(part @ Ok((_, Ok(_)))) => part,
         _ => whole,
     }
 }
@@ -264,12 +265,8 @@ impl Builder<'_> {
 fn evaluate(site: &Site<'_>) -> Result<Outcome, GraphError> {
     let node = site.node;
     let unsupported = |op: String| GraphError::Unsupported { feeds: feeds(site), node: site.name.to_string(), op };
-    let is_standard = matches!(node.domain.as_str(), "" | "ai.onnx");
-    if !is_standard && node.domain != "ai.onnx.ml" {
-        return Err(unsupported(format!("{}.{}", node.domain, node.op_type)));
-    }
-    if !is_standard {
-        return Err(match refused::find(&node.op_type) {
+    if !matches!(node.domain.as_str(), "" | "ai.onnx") {
+        return Err(match refused::find(&node.domain, &node.op_type) {
             Some(known) => site.refused(known.reason, known.remedy),
             None => unsupported(format!("{}.{}", node.domain, node.op_type)),
         });
@@ -282,7 +279,7 @@ fn evaluate(site: &Site<'_>) -> Result<Outcome, GraphError> {
         Ok(known)
     } else if let Some(ruled) = batch_of_weight(site) {
         ruled
-    } else if let Some(known) = refused::find(&node.op_type) {
+    } else if let Some(known) = refused::find(&node.domain, &node.op_type) {
         Err(site.refused(known.reason, known.remedy))
     } else if let Some(rule) = rules::find(&node.op_type) {
         rule(site)

@@ -76,9 +76,10 @@ pub(super) const REFUSED: &[Refused] = &[
     },
 ];
 
-/// The entry of `op`.
-pub(super) fn find(op: &str) -> Option<&'static Refused> {
-    REFUSED.iter().find(|refused| refused.op == op)
+/// The entry of operator `op` of `domain`. The two domains of ONNX share no name.
+pub(super) fn find(domain: &str, op: &str) -> Option<&'static Refused> {
+    let is_of_onnx = matches!(domain, "" | "ai.onnx" | "ai.onnx.ml");
+    REFUSED.iter().find(|refused| is_of_onnx && refused.op == op)
 }
 
 #[cfg(test)]

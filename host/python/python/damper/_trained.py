@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fnmatch
+import functools
 import json
 import pathlib
 from typing import Any
@@ -43,7 +44,7 @@ def inspected(file: pathlib.Path, settings: dict[str, Any]) -> list[dict[str, An
 def with_adapters(parameters: list[dict[str, Any]]) -> list[str]:
     """The tensors that change: those with an adapter, and what is trained with them."""
     trained = [one["name"] for one in parameters if one["trained"]]
-    return sorted({name.removesuffix(".lora_A").removesuffix(".lora_B") for name in trained})
+    return sorted({functools.reduce(str.removesuffix, ADAPTERS, name) for name in trained})
 
 
 def check_reached(parameters: list[dict[str, Any]], asked: list[str] | str | None, names: dict[str, str], adapts: bool) -> None:

@@ -3,10 +3,9 @@
 //! As initializers onnxruntime copies them for each session, and copies those that a `Transpose` turns twice. Kernels of
 //! convolutions stay initializers, for onnxruntime chooses their layout.
 
+use super::super::bind::value_info;
 use damper_onnx::pb::{GraphProto, ModelProto, NodeProto, TensorProto};
-use damper_onnx::{
-    DType, Dim, Extent, Floats, TensorData, TensorSpec, attr_ints, data_type, decode_tensor, lowering, make_value_info,
-};
+use damper_onnx::{DType, Dim, Floats, TensorData, TensorSpec, attr_ints, data_type, decode_tensor, lowering};
 use std::collections::HashSet;
 
 /// Entries of the smallest matrix that is worth it.
@@ -24,18 +23,8 @@ pub(super) fn take(model: &mut ModelProto) -> Vec<(TensorSpec, Floats)> {
         }
     }
     graph.initializer = left;
-    for (spec, _) in &taken {
-        let shape: Vec<_> = spec.shape.iter().filter_map(fixed).collect();
-        graph.input.push(make_value_info(&spec.name, spec.dtype, &shape));
-    }
+    graph.input.extend(taken.iter().map(|(spec, _)| value_info(spec, 1)));
     taken
-}
-
-fn fixed(extent: &Dim) -> Option<Extent> {
-    match extent {
-        Dim::Fixed(extent) => Some(Extent::Fixed(*extent)),
-        _ => None,
-    }
 }
 
 /// The tensor as an input, if it is a large float32 matrix.

@@ -47,9 +47,8 @@ impl OrtSession {
     }
 
     fn compute(&mut self, inputs: &[TensorRef<'_>]) -> ort::Result<()> {
-        let frozen: Vec<_> = self.frozen.iter().map(|entries| TensorRef::F32(entries)).collect();
-        let given = inputs.iter().chain(&frozen);
-        let values = self.inputs.iter_mut().zip(given).map(|(around, input)| around.value(input, &self.memory));
+        let given = inputs.iter().copied().chain(self.frozen.iter().map(|entries| TensorRef::F32(entries)));
+        let values = self.inputs.iter_mut().zip(given).map(|(around, input)| around.value(&input, &self.memory));
         let values = values.collect::<ort::Result<Vec<_>>>()?;
         let mut made: Vec<_> = self.outputs.iter_mut().map(|output| output.tensor.ptr_mut()).collect();
         let pointers = |names: &[CString]| names.iter().map(|name| name.as_ptr()).collect::<Vec<*const c_char>>();

@@ -261,10 +261,10 @@ impl Kind {
     /// The figures of one row.
     fn row(self, loss: f32, output: &[f32], labels: RowLabels<'_>) -> Row {
         let labels = self.compared(labels);
-        let counted = match labels {
+        let counted = match (self, labels) {
             // Its padding may be classes, and its mean is over texts, as PyTorch's.
-            _ if matches!(self, Self::Text) => None,
-            RowLabels::Classes(labels) => Some(labels.iter().filter(|label| **label >= 0).count() as u64),
+            (Self::Text, _) => None,
+            (_, RowLabels::Classes(labels)) => Some(labels.iter().filter(|label| **label >= 0).count() as u64),
             _ => None,
         };
         let (right, answers) = match (self, labels) {
