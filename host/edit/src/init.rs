@@ -138,16 +138,17 @@ pub(crate) fn load_with_any_seed(path: &Path, options: LoadOptions) -> Result<Lo
     }
     let mut warnings: Vec<String> =
         converted(&mut model, path).map(|floats| floats + ", as is the trained model").into_iter().collect();
-    if options.fix {
-        let fixed = fix_batch_norm(&mut model, BatchNormFix::Auto, None)?;
-        warnings.extend(summary(&fixed).map(|made| format!("{}: {made}, in the trained model too", path.display())));
-    }
     let used = options.seed.unwrap_or(0);
     let in_file = |error| InitError::InFile { file: path.display().to_string(), error: Box::new(error) };
     if onnx::is_marked(&model) {
         return Err(in_file(InitError::Canary));
     }
     let made = fill(&mut model, used).map_err(in_file)?;
+    // Statistics and weights of a skeleton are there now.
+    if options.fix {
+        let fixed = fix_batch_norm(&mut model, BatchNormFix::Auto, None)?;
+        warnings.extend(summary(&fixed).map(|made| format!("{}: {made}, in the trained model too", path.display())));
+    }
     Ok(Loaded { model, init_seed: (made > 0).then_some(used), warnings })
 }
 

@@ -195,7 +195,15 @@ fn batch_norms_are_fixed_on_the_way() {
     assert_eq!(count(&fixed.model), 0);
     let said = format!("of its batch normalisations {}", count(&plain.model));
     assert!(fixed.warnings.iter().any(|line| line.contains(&said)), "{:?}", fixed.warnings);
-    let mut by_hand = plain.model;
+    let mut by_hand = plain.model.clone();
     fix_batch_norm(&mut by_hand, BatchNormFix::Auto, None).unwrap();
     assert_eq!(fixed.model, by_hand);
+    // A skeleton is filled first.
+    let (mut bare, list) = initialise(&plain.model, &GraphOptions::default(), &[], 3).unwrap();
+    skeleton(&mut bare, &list);
+    let file = std::env::temp_dir().join(format!("damper-skeleton-{}.onnx", std::process::id()));
+    std::fs::write(&file, onnx::encode(&bare)).unwrap();
+    let fixed = load(&file, LoadOptions { seed: None, fix: true });
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(count(&fixed.unwrap().model), 0);
 }

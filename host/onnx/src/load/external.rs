@@ -20,7 +20,7 @@ const DEEPEST: usize = 32;
 /// Reads the tensors of `model` that are in files of `folder`. `file` is what errors call the model.
 pub(super) fn read(model: &mut ModelProto, folder: &Path, file: &str) -> Result<(), LoadError> {
     let Some(graph) = model.graph.as_mut() else { return Ok(()) };
-    let mut files = Files { folder, model: file, read: HashMap::new(), taken: HashMap::new() };
+    let mut files = Files { folder, model: file, read: HashMap::new(), taken: HashMap::new(), copies: HashMap::new() };
     of_graph(graph, &mut files, 0)
 }
 
@@ -45,6 +45,8 @@ struct Files<'a> {
     read: HashMap<String, Bytes>,
     /// Ranges of each file that a tensor has.
     taken: HashMap<String, Vec<(usize, usize)>>,
+    /// Copies of small ranges, one for all of their tensors.
+    copies: HashMap<(String, usize, usize), Bytes>,
 }
 
 impl Files<'_> {
@@ -85,7 +87,13 @@ impl Files<'_> {
         }
         // A map of the file stays as long as a part of it is used.
         let data = bytes.slice(offset..end);
-        tensor.raw_data = if data.len() < SMALL { Bytes::copy_from_slice(&data) } else { data };
+        tensor.raw_data = match data.len() < SMALL {
+            true => {
+                let copies = self.copies.entry((location, offset, end));
+                copies.or_insert_with(|| Bytes::copy_from_slice(&data)).clone()
+            }
+            false => data,
+        };
         tensor.external_data.clear();
         tensor.data_location = None;
         Ok(())
@@ -175,6 +183,10 @@ mod tests {
             read.as_f32().unwrap().to_vec()
         };
         assert_eq!([values(0), values(1)], [[0.0, 1.0], [2.0, 3.0]]);
+        // Tensors of one range share one copy.
+        let tensors = vec![tensor("a", "weights.bin", "0", "8"), tensor("b", "weights.bin", "0", "8")];
+        let graph = read(&folder, tensors).unwrap().graph.unwrap();
+        assert_eq!(graph.initializer[0].raw_data.as_ptr(), graph.initializer[1].raw_data.as_ptr());
         std::fs::remove_dir_all(folder).unwrap();
     }
 

@@ -53,7 +53,7 @@ pub fn is_exporters_name(name: &str) -> bool {
         || name.starts_with('/')
         || name.starts_with("scalar_tensor")
         || name.starts_with("const_")
-        || name.starts_with("p2o.")
+        || name.starts_with("p2o.pd_op.")
         || ["/x:0", "/y:0"].iter().any(|operand| name.ends_with(operand))
         || STEMS.contains(&stem)
 }

@@ -142,6 +142,8 @@ def fit(
         raise Error("data: give arrays, a Dataset or a DataLoader; files are for the command damper train")
     if options.get("lora_keep"):
         raise Error("lora_keep: the module that was given has no place for adapters; leave it out: load_into gives it merged weights")
+    if options.get("fix"):
+        raise Error("fix: the module that was given keeps its layers; train damper.fix(module), which has GroupNorm in place of BatchNorm")
     module = plain(module)
     if lora is not None and _peft.has_adapters(module):
         raise Error("lora: the module has adapters of peft, which are trained without it; leave lora out")

@@ -72,6 +72,13 @@ fn expanded_token_is_one_token() {
         assert_eq!(all.iter().find(|one| one.trained).unwrap().shape, [1, 1, 4]);
     }
     assert_eq!(trained(&model("Mul", &|_| 1.0)), [("token".to_string(), 8)]);
+    // Nor are zeros under another name.
+    let mut zeros = model("Concat", &|_| 0.0);
+    let graph = zeros.graph.as_mut().unwrap();
+    graph.initializer[0].name = "val_0".into();
+    graph.value_info[0].name = "val_0".into();
+    graph.node[0].input[0] = "val_0".into();
+    assert_eq!(trained(&zeros), [("token".to_string(), 8)]);
 }
 
 // A layer over a constant: a table of coordinates, or learned queries. It is trained, and named.
@@ -128,6 +135,7 @@ fn names_of_paddle_calls_are_invented() {
             .returns(&["y"])
     };
     assert_eq!(names(&model("p2o.pd_op.full.2.0")), names(&model("full")));
+    assert_eq!(names(&model("p2o.bias")), ["linear_0.w_0", "p2o.bias"]);
 }
 
 // A bias along the channels of a convolution is a bias, though a softmax follows.
@@ -145,8 +153,10 @@ fn convolution_bias_is_trained() {
         model
     };
     assert_eq!(names(&model(&[1, 3, 1])), ["const_fold_opt__176", "kernel"]);
-    // A table of scores is none.
-    assert_eq!(names(&model(&[1, 3, 5])), ["kernel"]);
+    // A table of scores is none, nor are numbers along another axis than the channels.
+    for shape in [[1, 3, 5], [1, 2, 1], [2, 1, 1]] {
+        assert_eq!(names(&model(&shape)), ["kernel"], "{shape:?}");
+    }
 }
 
 // A constant that a layer reads as its weight is named, and trained if that is asked for.
