@@ -1,5 +1,6 @@
 //! From a graph to the ONNX model of its per-sample gradients.
 
+mod frozen;
 mod sweep;
 
 use super::cost::{Cost, count};
@@ -14,9 +15,10 @@ use super::readout::{
 };
 use super::recompute::{EmittedNodes, checkpoint};
 use super::window::SlidingWindow;
-use damper_onnx::graph::{DType, Graph, Node, Origin, Parameter};
-use damper_onnx::pb::{GraphProto, ModelProto, NodeProto, OperatorSetIdProto, ValueInfoProto};
+use damper_onnx::graph::{DType, Graph, Node, Origin, Parameter, ValueId};
+use damper_onnx::pb::{GraphProto, ModelProto, NodeProto, OperatorSetIdProto, TensorProto, ValueInfoProto};
 use damper_onnx::{CUSTOM_DOMAIN, Dim, Extent, TensorSpec, lower_nodes, make_value_info};
+pub use frozen::FrozenPart;
 use std::ops::Range;
 use sweep::sweep;
 
@@ -393,23 +395,7 @@ fn assemble(
         let emitted = EmittedNodes { nodes, initializers: &mut initializers, known: &mut known, outputs: &outputs };
         nodes = checkpoint(emitted, checkpointed);
     }
-    let imported = |domain: &str, version| OperatorSetIdProto { domain: domain.into(), version };
-    let custom = nodes.iter().find(|node| node.domain == CUSTOM_DOMAIN).map(|_| imported(CUSTOM_DOMAIN, 1));
-    let model = ModelProto {
-        // The newest that the oldest supported runtimes read, and that knows the operator set.
-        ir_version: if opset >= 21 { 10 } else { 8 },
-        opset_import: [imported("", opset)].into_iter().chain(custom).collect(),
-        producer_name: "damper".into(),
-        producer_version: env!("CARGO_PKG_VERSION").into(),
-        graph: Some(GraphProto {
-            name: "damper".into(),
-            node: nodes,
-            initializer: initializers,
-            output: outputs.iter().map(|(name, var)| merged_value_info(name, var)).collect(),
-            ..Default::default()
-        }),
-        ..Default::default()
-    };
+    let model = model_of(opset, nodes, initializers, outputs);
     // A batch merged with other axes has no place in a specification; such an output stays in the model alone.
     let outputs = outputs.iter().filter(|(_, v)| !is_merged(v)).map(|(name, v)| spec(name, v)).collect();
     let mut grad = GradGraph {
@@ -439,6 +425,49 @@ fn assemble(
     lower_nodes(&mut lowered, |_| false);
     grad.cost = count(&lowered.node, &known, &kept);
     grad
+}
+
+/// A model of these nodes, without its inputs.
+fn model_of(
+    opset: i64,
+    nodes: Vec<NodeProto>,
+    initializers: Vec<TensorProto>,
+    outputs: &[(String, Var)],
+) -> ModelProto {
+    let imported = |domain: &str, version| OperatorSetIdProto { domain: domain.into(), version };
+    let custom = nodes.iter().find(|node| node.domain == CUSTOM_DOMAIN).map(|_| imported(CUSTOM_DOMAIN, 1));
+    ModelProto {
+        // The newest that the oldest supported runtimes read, and that knows the operator set.
+        ir_version: if opset >= 21 { 10 } else { 8 },
+        opset_import: [imported("", opset)].into_iter().chain(custom).collect(),
+        producer_name: "damper".into(),
+        producer_version: env!("CARGO_PKG_VERSION").into(),
+        graph: Some(GraphProto {
+            name: "damper".into(),
+            node: nodes,
+            initializer: initializers,
+            output: outputs.iter().map(|(name, var)| merged_value_info(name, var)).collect(),
+            ..Default::default()
+        }),
+        ..Default::default()
+    }
+}
+
+/// The forward pass of `graph` as a model, with specifications of its inputs and outputs: samples lie on axis 0 of each.
+fn forward_model(graph: &Graph) -> (ModelProto, Vec<TensorSpec>, Vec<TensorSpec>) {
+    let mut em = Emitter::new(graph.opset);
+    let forward = emit_forward(&mut em, graph, Point { index: 0, of: 1, current: None });
+    let named = |id: &ValueId| {
+        let var = forward[id.0].clone().expect("inputs and outputs are emitted");
+        (graph.value(*id).name.clone(), var)
+    };
+    let outputs: Vec<(String, Var)> = graph.outputs.iter().map(named).collect();
+    let (nodes, initializers, _) = em.finish();
+    let mut model = model_of(graph.opset, nodes, initializers, &outputs);
+    let specs = |ids: &[ValueId]| ids.iter().map(named).map(|(name, var)| spec(&name, &var)).collect::<Vec<_>>();
+    let inputs = specs(&graph.inputs);
+    model.graph.get_or_insert_default().input = inputs.iter().map(value_info).collect();
+    (model, inputs, specs(&graph.outputs))
 }
 
 fn is_merged(var: &Var) -> bool {

@@ -117,7 +117,7 @@ enum Kind {
 #[derive(Args, Debug)]
 #[command(
     mut_arg("out", |arg| arg.help(OUT)), mut_arg("json", |arg| arg.help(JSON)), mut_arg("seed", |arg| arg.help(SEED)),
-    mut_arg("record", |arg| arg.hide(true)), mut_arg("record_limit", |arg| arg.hide(true)),
+    mut_arg("record", |arg| arg.hide(true)), mut_arg("record_limit", |arg| arg.hide(true)), mut_arg("cache_frozen", |arg| arg.hide(true)),
     mut_arg("eval_every", |arg| arg.hide(true)), mut_arg("stop_early", |arg| arg.hide(true)), after_help = MECHANISM_HELP
 )]
 struct MechanismArgs {
@@ -132,7 +132,7 @@ struct MechanismArgs {
 #[derive(Args, Debug)]
 #[command(
     mut_arg("out", |arg| arg.help(OUT)), mut_arg("json", |arg| arg.help(JSON)), mut_arg("seed", |arg| arg.help(REPLAY_SEED)),
-    mut_arg("record", |arg| arg.hide(true)), mut_arg("record_limit", |arg| arg.hide(true)),
+    mut_arg("record", |arg| arg.hide(true)), mut_arg("record_limit", |arg| arg.hide(true)), mut_arg("cache_frozen", |arg| arg.hide(true)),
     mut_arg("eval_every", |arg| arg.hide(true)), mut_arg("stop_early", |arg| arg.hide(true)), after_help = NEIGHBOURS_HELP
 )]
 struct NeighbourArgs {
@@ -147,7 +147,7 @@ struct NeighbourArgs {
 #[derive(Args, Debug)]
 #[command(
     mut_arg("out", |arg| arg.help(OUT)), mut_arg("json", |arg| arg.help(JSON)), mut_arg("seed", |arg| arg.help(SEED)),
-    mut_arg("record", |arg| arg.hide(true)), mut_arg("record_limit", |arg| arg.hide(true)),
+    mut_arg("record", |arg| arg.hide(true)), mut_arg("record_limit", |arg| arg.hide(true)), mut_arg("cache_frozen", |arg| arg.hide(true)),
     mut_arg("eval_every", |arg| arg.hide(true)), mut_arg("stop_early", |arg| arg.hide(true)), after_help = CANARY_HELP
 )]
 struct CanaryArgs {
@@ -353,6 +353,7 @@ fn prepare(
     check(&config)?;
     let seed = config.seed.take();
     config.record = None;
+    config.cache_frozen = None;
     let run = args.prepare(model, config)?;
     check_folder(args.out(), &Claim::new(&run))?;
     for warning in &run.warnings.public {

@@ -107,6 +107,7 @@ impl TrainArgs {
             physical_batch: self.machine.physical_batch,
             memory: self.machine.memory(),
             workers: self.machine.workers,
+            cache_frozen: self.training.cache_frozen.as_deref().map(|size| size.0),
             augment: self.training.augment.as_deref().copied(),
             average: self.training.average.as_deref().copied(),
             evaluate_every: self.training.eval_every,

@@ -1,5 +1,6 @@
 //! The dry run of all that a run needs, on synthetic samples, before anything is charged.
 
+use crate::engine::frozen;
 use crate::engine::rehearsal::{Made, Rehearsed, independence, made_up, self_test};
 use crate::engine::step_loop::graph_of;
 use crate::engine::worker::{OUTPUTS, plan};
@@ -22,7 +23,7 @@ pub fn rehearse(run: &Run) -> Result<(), TrainError> {
 pub(crate) fn rehearse_on(run: &Run, backend: &dyn Backend) -> Result<Rehearsed, TrainError> {
     let (grad, prefixes) = graph_of(run);
     self_test(backend, grad, prefixes, run.model.physical_batch, &run.model.params)?;
-    let rehearsed = of_gradients(run, backend)?;
+    let rehearsed = frozen::rehearsed(run, backend, of_gradients(run, backend)?)?;
     check_evaluation(run, backend)?;
     check_result(run)?;
     Ok(rehearsed)

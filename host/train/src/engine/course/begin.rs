@@ -1,6 +1,7 @@
 //! What is fixed before the first step.
 
 use super::device::{self, OpenDevice};
+use super::frozen;
 use super::settled::{Settled, Written};
 use crate::engine::dry_run::{check_evaluation, check_result, of_gradients, rehearse_on};
 use crate::engine::generator;
@@ -134,6 +135,8 @@ pub(super) fn begin(
     let (recording, is_recorded) = recording(Recording::begin(run, origin, begun)?, progress);
     let generator = generator::generator(run.config.seed, &mut key);
     let watched = observer.as_mut().map(|observer| &mut **observer as &mut dyn Observer);
+    let computed = ranks.agree(frozen::computed(run, backend.as_ref(), progress))?;
+    let run = computed.as_ref().unwrap_or(run);
     let normalize = constants(run, &ranks, folder, checkpoint.as_deref_mut(), &plan, &generator, watched)?;
     let normalized = normalize.clone().map(|constants| normalized(run, constants));
     let run = normalized.as_ref().unwrap_or(run);
@@ -177,6 +180,7 @@ fn rehearsed(
         check_result(run)?;
         rehearsed
     };
+    let rehearsed = frozen::rehearsed(run, backend, rehearsed)?;
     if rehearsed.none_is_finite {
         progress.on_event(RunEvent::Warned(NONE_IS_FINITE));
     }

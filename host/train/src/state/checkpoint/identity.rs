@@ -15,7 +15,13 @@ pub(crate) type Identity = Vec<(String, String)>;
 pub(crate) fn identity(run: &Run, environment: &Environment) -> Result<Identity, TrainError> {
     let header = Header::new(Invocation::default(), run)?;
     // What changes no bit may differ.
-    let config = TrainConfig { workers: None, memory: 0, record: None, ..run.config.clone() };
+    let config = TrainConfig {
+        workers: None,
+        memory: 0,
+        cache_frozen: run.config.cache_frozen.map(|_| 0),
+        record: None,
+        ..run.config.clone()
+    };
     let graph = model_digest(&run.model.grad.model);
     let (batch, samples, params) =
         (run.model.physical_batch, run.data.train.len(), Digest::of(&run.model.params).value());
