@@ -215,7 +215,7 @@ fn what_cannot_be_computed_once_is_refused() {
     let refused = |source: &InputFiles, change: &dyn Fn(&mut TrainConfig)| {
         let mut config = config(Choice::Portable, Some(SIZE));
         change(&mut config);
-        train::prepare(source, config).map(|_| ()).unwrap_err().to_string()
+        train::prepare(source, config).and_then(|run| train::rehearse(&run)).unwrap_err().to_string()
     };
     let head = last_of("digits-cnn", 2);
     let text = refused(&head, &|config| {
@@ -223,10 +223,10 @@ fn what_cannot_be_computed_once_is_refused() {
     });
     assert!(text.contains("each step has other views of a picture"), "{text}");
     let text = refused(&head, &|config| config.cache_frozen = Some(1000));
-    assert!(text.contains("take") && text.contains("bytes, and all 5 take 1MiB"), "{text}");
+    assert!(text.contains("the values of one sample take 1024 bytes, and those of all 5 samples take 1MiB"), "{text}");
     let text = refused(&head, &|config| (config.cache_frozen, config.dataset_size) = (Some(1000), Some(50)));
-    assert!(text.contains("bytes, and all take more than this") && !text.contains("all 5"), "{text}");
+    assert!(text.contains("those of all samples take more than SIZE") && !text.contains("all 5"), "{text}");
     let whole = InputFiles { graph: GraphOptions::default(), ..last_of("digits-cnn", 2) };
     let text = refused(&whole, &|_| {});
-    assert!(text.contains("no matrix product or convolution comes before the first trained weight"), "{text}");
+    assert!(text.contains("before the first trained weight no matrix product or convolution leads"), "{text}");
 }

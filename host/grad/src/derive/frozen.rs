@@ -8,8 +8,10 @@
 //! memory for little. If no product leads to a value, as to looked-up words or masks, the rest computes it
 //! from the data.
 
-use super::super::emit::BATCH_FIRST;
-use super::{depends_on_trained, forward_model};
+use super::super::cost::Cost;
+use super::super::emit::{BATCH_FIRST, Emitter, Var};
+use super::assemble::{model_of, spec, with_inputs};
+use super::{Point, depends_on_trained, emit_forward};
 use damper_onnx::TensorSpec;
 use damper_onnx::graph::{DType, Graph, Origin, ValueId};
 use damper_onnx::pb::ModelProto;
@@ -26,6 +28,8 @@ pub struct FrozenPart {
     pub stored: Vec<TensorSpec>,
     /// The data inputs that the rest of the network reads too, as places in `inputs`.
     pub read: Vec<usize>,
+    /// The cost of a run.
+    pub cost: Cost,
 }
 
 impl FrozenPart {
@@ -41,8 +45,8 @@ impl FrozenPart {
         let read: Vec<usize> = (0..graph.inputs.len()).filter(|at| split.is_read(graph.inputs[*at])).collect();
         let inputs: Vec<ValueId> = read.iter().map(|at| graph.inputs[*at]).chain(stored.iter().copied()).collect();
         let rest = graph.part(&inputs, &split.outputs);
-        let (model, inputs, stored) = forward_model(&graph.part(&graph.inputs, &stored));
-        Some((Self { model, inputs, stored, read }, rest))
+        let (model, [inputs, stored], cost) = forward_model(&graph.part(&graph.inputs, &stored));
+        Some((Self { model, inputs, stored, read, cost }, rest))
     }
 
     /// Bytes that a sample's stored values take.
@@ -50,6 +54,23 @@ impl FrozenPart {
     pub fn sample_bytes(&self) -> u64 {
         self.stored.iter().map(|spec| (spec.elements(1) * size_of::<f32>()) as u64).sum()
     }
+}
+
+/// The forward pass of `graph` as a model, with specifications of its inputs and outputs, and its cost. Samples lie on axis 0 of each.
+fn forward_model(graph: &Graph) -> (ModelProto, [Vec<TensorSpec>; 2], Cost) {
+    let mut em = Emitter::new(graph.opset);
+    let forward = emit_forward(&mut em, graph, Point { index: 0, of: 1, current: None });
+    let named = |id: &ValueId| {
+        let var = forward[id.0].clone().expect("inputs and outputs are emitted");
+        (graph.value(*id).name.clone(), var)
+    };
+    let outputs: Vec<(String, Var)> = graph.outputs.iter().map(named).collect();
+    let (nodes, initializers, known) = em.finish();
+    let mut model = model_of(graph.opset, nodes, initializers, &outputs);
+    let specs = |ids: &[ValueId]| ids.iter().map(named).map(|(name, var)| spec(&name, &var)).collect::<Vec<_>>();
+    let inputs = specs(&graph.inputs);
+    let cost = with_inputs(&mut model, &inputs, &known);
+    (model, [inputs, specs(&graph.outputs)], cost)
 }
 
 /// The division of a graph.

@@ -350,10 +350,11 @@ fn prepare(
 ) -> Result<(&Path, Run, Option<u64>), Failure> {
     let model = args.model()?;
     let mut config = args.config()?;
+    config.record = None;
+    // An audit takes whole networks: the mechanism is the same.
+    config.cache_frozen = None;
     check(&config)?;
     let seed = config.seed.take();
-    config.record = None;
-    config.cache_frozen = None;
     let run = args.prepare(model, config)?;
     check_folder(args.out(), &Claim::new(&run))?;
     for warning in &run.warnings.public {

@@ -58,25 +58,13 @@ pub(crate) struct Rehearsed {
     pub(crate) none_is_finite: bool,
 }
 
-/// Compares the gradients of made-up samples, by 64-bit hashes of their bits, with those in the next row of the batch, and with those next
-/// to other samples. A batch of one row has no other row.
+/// Compares the outputs of `model` for made-up samples, by 64-bit hashes of their bits, with those in the next row of the batch, and with those next
+/// to other samples. `make` makes the numbers for the inputs of `plan`. A batch of one row has no other row.
 ///
 /// # Errors
 ///
-/// The backend cannot run the graph.
+/// The backend cannot run the model.
 pub(crate) fn independence(
-    backend: &dyn Backend,
-    grad: &GradGraph,
-    prefixes: &[&str],
-    rows: NonZeroUsize,
-    params: &[f32],
-) -> Result<Rehearsed, BackendError> {
-    let (model, plan) = plan(grad, prefixes, rows);
-    independence_of(backend, &model, &plan, &|| made_up(grad, &plan, params))
-}
-
-/// As [`independence`], of the outputs of `model` on the numbers that `make` makes for the inputs of `plan`.
-pub(crate) fn independence_of(
     backend: &dyn Backend,
     model: &ModelProto,
     plan: &SessionSpec,
@@ -180,7 +168,8 @@ mod tests {
         let graph = Graph::from_model(&damper_onnx::load(&path).unwrap(), &GraphOptions::default()).unwrap();
         let grad = derive(&graph, &DeriveOptions::new(Loss::SoftmaxCrossEntropy)).unwrap();
         let params: Vec<f32> = graph.trained().flat_map(|p| p.initial.as_f32().unwrap().to_vec()).collect();
-        independence(&Changed(change), &grad, &OUTPUTS, BATCH, &params).unwrap()
+        let (model, plan) = plan(&grad, &OUTPUTS, BATCH);
+        independence(&Changed(change), &model, &plan, &|| made_up(&grad, &plan, &params)).unwrap()
     }
 
     #[test]

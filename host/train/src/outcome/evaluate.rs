@@ -2,7 +2,7 @@
 
 use crate::Run;
 use crate::TrainError;
-use crate::engine::frozen::stored_split;
+use crate::engine::frozen;
 use crate::engine::prune::keep_outputs;
 use crate::engine::rehearsal::{Made, made_up};
 use crate::engine::worker::{ParamLayout, new_batch};
@@ -96,8 +96,7 @@ pub(crate) fn loss_unit(run: &Run) -> f64 {
 pub fn exact_figures(run: &Run, params: &[f32], split: &Split) -> Result<(f64, Option<f64>), TrainError> {
     let backend = open(run.config.backend)?;
     let layout = ParamLayout::new(&run.model.grad);
-    let stored =
-        run.frozen.as_ref().map(|part| stored_split(part, run, backend.as_ref(), split, &mut ())).transpose()?;
+    let stored = frozen::of_split(run, backend.as_ref(), split)?;
     let split = stored.as_ref().unwrap_or(split);
     Ok(Evaluator::new(backend.as_ref(), run, split)?.evaluate(split, &layout, params)?)
 }

@@ -47,7 +47,7 @@ pub fn prepare_on(
         read(&of_run)?;
     check_label_scale(&onnx, &source.data_options, &data)?;
     let data = change(data)?;
-    let (frozen, rest) = frozen(&graph, &derive, &config, &data)?.unzip();
+    let (frozen, rest) = frozen(&graph, &derive, &config)?.unzip();
     let differentiated = rest.as_ref().unwrap_or(&graph);
     let clipped = clipped(differentiated, &source.derive, &config)?;
     let grad = match (whole(differentiated, &source.derive, &config)?, &rest) {
@@ -61,7 +61,15 @@ pub fn prepare_on(
     let of_noise = released_noise::all(&config, &data.train)?;
     check_data(&config, &data)?;
     let cost = clipped.as_ref().unwrap_or(&grad).cost;
-    let physical_batch = physical_batch(config.physical_batch, config.memory, cost)?;
+    let physical_batch = match &frozen {
+        None => physical_batch(config.physical_batch, config.memory, cost)?,
+        // One shape for both parts.
+        Some(part) => physical_batch(config.physical_batch, config.memory, cost)?.min(physical_batch(
+            config.physical_batch,
+            config.memory,
+            part.cost,
+        )?),
+    };
     let mut warnings = mem::take(&mut priced.warnings);
     let price = Price::new(&config, priced, &derive.loss, data.test.is_some())?;
     warnings.public.extend(of_noise);

@@ -127,6 +127,9 @@ pub(super) fn begin(
     };
     let place = ranks.of_rank_0(place.map(Some), Place::bytes, Place::of_bytes)?.ok_or(RankError::Left)?;
     let [ledger, evaluations] = ledgers(run, &ranks, folder, &plan, place);
+    // It may take minutes, in which a stop leaves nothing behind.
+    let computed = ranks.agree(frozen::computed(run, backend.as_ref(), progress))?;
+    let run = computed.as_ref().unwrap_or(run);
     let origin = run.config.seed.map_or(Origin::Key(&key), Origin::Seed);
     let begun = match &checkpoint {
         None => Beginning::New { kept: false },
@@ -135,8 +138,6 @@ pub(super) fn begin(
     let (recording, is_recorded) = recording(Recording::begin(run, origin, begun)?, progress);
     let generator = generator::generator(run.config.seed, &mut key);
     let watched = observer.as_mut().map(|observer| &mut **observer as &mut dyn Observer);
-    let computed = ranks.agree(frozen::computed(run, backend.as_ref(), progress))?;
-    let run = computed.as_ref().unwrap_or(run);
     let normalize = constants(run, &ranks, folder, checkpoint.as_deref_mut(), &plan, &generator, watched)?;
     let normalized = normalize.clone().map(|constants| normalized(run, constants));
     let run = normalized.as_ref().unwrap_or(run);
@@ -180,7 +181,6 @@ fn rehearsed(
         check_result(run)?;
         rehearsed
     };
-    let rehearsed = frozen::rehearsed(run, backend, rehearsed)?;
     if rehearsed.none_is_finite {
         progress.on_event(RunEvent::Warned(NONE_IS_FINITE));
     }

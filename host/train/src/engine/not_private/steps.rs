@@ -36,6 +36,7 @@ pub(crate) fn train(
     let generator = generator::generator(config.seed, &mut key);
     let backend = open(config.backend)?;
     progress.on_event(RunEvent::Opened(&backend.note()));
+    frozen::rehearse(run, backend.as_ref())?;
     let computed = frozen::computed(run, backend.as_ref(), progress)?;
     let run = computed.as_ref().unwrap_or(run);
     let (split, rows, threads) = (&run.data.train, run.model.physical_batch, run.threads());

@@ -53,6 +53,7 @@ pub(crate) fn edit_samples(plan: &SessionSpec, made: &mut [Made], change: &dyn F
 }
 
 /// Made-up numbers of one input.
+#[derive(Clone)]
 pub(crate) enum Made {
     F32(Vec<f32>),
     I64(Vec<i64>),

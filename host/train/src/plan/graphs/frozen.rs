@@ -1,7 +1,7 @@
 //! The frozen part of a run that computes it once.
 
-use crate::{TrainConfig, TrainError};
-use damper_data::Dataset;
+use crate::{Run, TestMetrics, TrainConfig, TrainError};
+use damper_data::Split;
 use damper_grad::{DeriveOptions, FrozenPart};
 use damper_onnx::SettingError;
 use damper_onnx::graph::Graph;
@@ -10,12 +10,11 @@ use damper_onnx::graph::Graph;
 ///
 /// # Errors
 ///
-/// Samples change from step to step, nothing is worth storing, or it is too much.
+/// Samples change from step to step, or nothing is worth storing.
 pub(crate) fn frozen(
     graph: &Graph,
     derive: &DeriveOptions,
     config: &TrainConfig,
-    data: &Dataset,
 ) -> Result<Option<(FrozenPart, Graph)>, TrainError> {
     if config.cache_frozen.is_none() {
         return Ok(None);
@@ -32,29 +31,32 @@ pub(crate) fn frozen(
     let output = derive.output.as_deref().unwrap_or_default();
     let Some((part, rest)) = FrozenPart::of(graph, output) else {
         return refuse(
-            "no matrix product or convolution comes before the first trained weight, so nothing is worth storing; leave it out",
+            "before the first trained weight no matrix product or convolution leads to float32 values with the samples on their first axis, so nothing can \
+             be stored; leave it out",
         );
     };
-    if data.train.held().is_none() {
-        let rows = data.train.len() + data.test.as_ref().map_or(0, |test| test.len());
-        check_size(&part, rows, config)?;
-    }
     Ok(Some((part, rest)))
 }
 
-/// Refuses more bytes than `cache_frozen` for the stored values of `rows` samples.
-pub(crate) fn check_size(part: &FrozenPart, rows: usize, config: &TrainConfig) -> Result<(), TrainError> {
-    let (each, limit) = (part.sample_bytes(), config.cache_frozen.unwrap_or(u64::MAX));
+/// Refuses more bytes than `cache_frozen` for the stored values of the samples that the run holds.
+pub(crate) fn check_size(part: &FrozenPart, run: &Run) -> Result<(), TrainError> {
+    let (each, limit) = (part.sample_bytes(), run.config.cache_frozen.unwrap_or(u64::MAX));
+    let rows: usize = splits(run).map(|split| split.held().map_or(split.len(), |held| held.len())).sum();
     let all = each.saturating_mul(rows as u64);
     if all <= limit {
         return Ok(());
     }
     // A declared number of samples hides the counted number.
-    let of_all = match config.dataset_size {
-        None => format!("all {rows} take {}MiB", all.div_ceil(1 << 20)),
-        Some(_) => "all take more than this".into(),
+    let of_all = match run.config.dataset_size {
+        None => format!("those of all {rows} samples take {}MiB", all.div_ceil(1 << 20)),
+        Some(_) => "those of all samples take more than SIZE".into(),
     };
-    let problem =
-        format!("the frozen part's values of a sample take {each} bytes, and {of_all}; give more, or leave it out");
+    let problem = format!("the values of one sample take {each} bytes, and {of_all}; give more, or leave it out");
     Err(SettingError::new("cache_frozen", "", problem).into())
+}
+
+/// The splits whose samples go through the network: that for training, and held-out samples if they are evaluated.
+pub(crate) fn splits(run: &Run) -> impl Iterator<Item = &Split> {
+    let is_evaluated = run.config.test_metrics != TestMetrics::None;
+    std::iter::once(&run.data.train).chain(run.data.test.as_ref().filter(|_| is_evaluated))
 }
