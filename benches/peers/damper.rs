@@ -1,6 +1,7 @@
 //! The trainer as a candidate of `run.py`: `damper-peer MODEL.onnx DATA.npz BATCH discrete|continuous|clipped-sum [BACKEND ROWS]`, with
-//! ROWS rows in the physical batch. Words `KEY=VALUE` among them: `rows=ROWS`; what is trained, by `only=PATTERN`, `train=PATTERN` and
-//! `lora=RANK:PATTERN,...`; `loss=causal-lm`; and `warm=no` for no steps beforehand, where each turn's first is enough.
+//! ROWS rows in the physical batch. Words `KEY=VALUE` among them set the physical batch (`rows=ROWS`), the trained parameters
+//! (`only=PATTERN`, `train=PATTERN`, `lora=RANK:PATTERN,...`) and the loss (`loss=causal-lm`). `warm=no` leaves out the steps before the
+//! first turn: a turn's first step does not count anyway.
 //!
 //! It is [`damper::train::run`] itself, with as many workers as `OMP_NUM_THREADS` says, on a data set of exactly one batch, so that every
 //! step draws all of it. Like `candidate.py` it takes numbers of steps from standard input and answers with CPU seconds and wall
@@ -73,7 +74,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// What a word says of the model.
+/// Changes how the model is read.
 fn set(source: &mut InputFiles, key: &str, value: &str) -> Result<(), Box<dyn Error>> {
     match key {
         "only" => source.graph.only.push(value.into()),

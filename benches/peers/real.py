@@ -43,7 +43,7 @@ class Logits(nn.Module):
 
 
 class Bert(nn.Module):
-    """What `trained` says is trained: the classifier, adapters beside queries and values with the classifier, or all."""
+    """Trains the classifier (`head`), the classifier with adapters of queries and values (`lora`), or all."""
 
     def __init__(self, trained):
         super().__init__()
@@ -59,9 +59,10 @@ class Bert(nn.Module):
             self.net.classifier.requires_grad_(True)
 
     def forward(self, x):
-        ids, mask = x.unbind(1)
+        # In one piece, which Opacus' ghost clipping requires.
+        ids, mask = (part.contiguous() for part in x.unbind(1))
         mask = (1 - mask[:, None, None, :].to(torch.float32)) * torch.finfo(torch.float32).min
-        positions = torch.arange(ids.shape[1]).expand(ids.shape[0], -1)
+        positions = torch.arange(ids.shape[1]).repeat(ids.shape[0], 1)
         return self.net(
             input_ids=ids, attention_mask=mask, token_type_ids=torch.zeros_like(ids), position_ids=positions,
         ).logits
@@ -105,7 +106,7 @@ class Gpt2(nn.Module):
                     setattr(module, name, linear)
 
     def forward(self, ids):
-        positions = torch.arange(ids.shape[1]).expand(ids.shape[0], -1)
+        positions = torch.arange(ids.shape[1]).repeat(ids.shape[0], 1)
         return self.net(input_ids=ids, position_ids=positions).logits
 
 

@@ -105,7 +105,7 @@ def measure(arguments, folder, network, batch, names):
         # How many steps a turn takes, from a first turn that does not count. damper's trainer reports every 0.1 s.
         first = {"mnist": 40, "bert": 8, "gpt": 8}.get(network, 3)
         if network in REAL:
-            # A step takes seconds, so one is enough. damper's first is no part of its figure.
+            # A step takes seconds, so one is enough. damper's first does not count.
             steps = {name: 2 if "damper" in name else 1 for name in running}
         for of_round in range(0 if steps else -1, arguments.rounds):
             for name, process in list(running.items()):
@@ -165,7 +165,7 @@ def turn(process, steps):
 
 
 def model(arguments, folder, network):
-    """The file that damper trains; of networks of real sizes it is written."""
+    """The file that damper trains. Those of real sizes are exported."""
     if network not in REAL:
         return arguments.models / f"{MODELS[network]}.onnx"
     name, _ = REAL[network]

@@ -18,13 +18,13 @@ REAL = {
     "bert-base-head": ("bert-base", ["rows=8", "only=*classifier*"]),
     "bert-base-lora": ("bert-base", ["rows=8", f"lora={RANK}:*query*,*value*", "train=*classifier*"]),
     "bert-base": ("bert-base", ["rows=4"]),
-    "vit-b16": ("vit-b16", ["rows=4"]),
+    "vit-b16": ("vit-b16", ["rows=2"]),
     "gpt2": ("gpt2", ["rows=1", "loss=causal-lm"]),
 }
 
 
 def batch(network, size):
-    """`x` and the labels. `x` of BERT has token ids and mask beside each other, `[size, 2, tokens]`."""
+    """`x` and the labels. `x` of BERT has token ids and then the mask, `[size, 2, tokens]`."""
     draw = np.random.default_rng(0)
     if network.startswith("bert"):
         words, tokens = (4096, 64) if network == "bert" else (30522, 128)

@@ -25,11 +25,11 @@ def main():
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     x, y = (torch.from_numpy(array).to(device) for array in batch(network, size))
     if network == "gpt2":
-        # The next token of each; the last has none.
+        # The next token of each. The last token has none.
         y = torch.cat([y[:, 1:], torch.full_like(y[:, :1], -100)], 1)
     net = on(make(network), device)
     if network == "gpt2" and kind == "ghost":
-        # Opacus' norms of a weight with two uses leave out the product of both.
+        # Opacus refuses a weight with two uses here.
         net.net.lm_head.weight = nn.Parameter(net.net.lm_head.weight.detach().clone())
     optimizer = torch.optim.SGD([p for p in net.parameters() if p.requires_grad], lr=0.01, momentum=0.9)
     if kind == "func":
@@ -69,7 +69,7 @@ def make(network):
 
 
 def flat(network, out, y):
-    """GPT-2's logits and labels, a token a row; the other networks' as they are."""
+    """Logits and labels, for GPT-2 with a token a row."""
     return (out.flatten(0, 1), y.flatten()) if network == "gpt2" else (out, y)
 
 
