@@ -1,5 +1,5 @@
-//! Values on the border whose samples lie on another axis than 0, as in networks that have the sequence first: they are turned to be
-//! stored, and turned back where they are read.
+//! Values on the border whose samples lie on another axis than 0, as in networks that have the sequence first. The frozen part turns them before
+//! they are stored. The rest turns them back.
 
 use super::super::super::emit::BATCH_FIRST;
 use damper_onnx::graph::{Graph, Node, Origin, Value, ValueId};
