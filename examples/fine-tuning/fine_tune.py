@@ -21,9 +21,9 @@ import network
 TOKENS = 24
 EPSILON = "3"
 # What the head takes if another run follows. The budget file composes both and refuses more than EPSILON.
-FIRST, SECOND = "2", "2"
-HEAD = "--optimizer adam --lr 0.3 --clip 0.1 --batch-size 4096 --epochs 10 --physical-batch 256".split()
-ROWS = f"--optimizer adam --lr 5e-4 --clip 0.1 --batch-size 1024 --epochs 0.25 --physical-batch 32 --shape sequence={TOKENS}".split()
+FIRST, SECOND = "2", "2.5"
+HEAD = "--optimizer adam --lr 0.3 --clip 0.1 --batch-size 4096 --epochs 20 --lr-schedule cosine --physical-batch 256".split()
+ROWS = f"--optimizer adam --lr 1e-3 --clip 0.1 --batch-size 1024 --epochs 0.6 --physical-batch 32 --shape sequence={TOKENS}".split()
 LORA = "--lora 8 --lora-alpha 16 --lora-target *attention.self.query.weight --lora-target *attention.self.value.weight --train head.weight".split()
 BIASES = "--only *self.query.bias --only *self.value.bias --only *encoder.layer.*dense.bias --only *encoder.layer.*LayerNorm.bias --only head.*".split()
 RECIPES = {"head": None, "lora": LORA + ROWS, "bitfit": BIASES + ROWS}

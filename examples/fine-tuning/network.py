@@ -68,30 +68,26 @@ def unpack(cache, wheel=None):
 
 
 class Classifier(nn.Module):
-    """The encoder, pools of each layer's tokens as features, and a linear layer on them."""
+    """The encoder, the mean of each layer's tokens as features, and a linear layer on them."""
 
     def __init__(self, encoder):
         super().__init__()
         self.encoder = encoder
         self.width = encoder.config.hidden_size
-        self.features_width = 3 * (encoder.config.num_hidden_layers + 1) * self.width
+        self.features_width = (encoder.config.num_hidden_layers + 1) * self.width
         self.head = nn.Linear(self.features_width, CLASSES)
         nn.init.zeros_(self.head.weight)
         nn.init.zeros_(self.head.bias)
 
     def features(self, input_ids, attention_mask):
-        """Returns `[N, features]` of length 1: mean, maximum and minimum over a row's tokens in each layer, each with mean 0.
+        """Returns `[N, features]` of length 1: the mean over a row's tokens of each layer, less its own mean, at one length.
 
         A row's features follow from that row alone.
         """
         hidden = self.encoder(input_ids=input_ids, attention_mask=attention_mask, output_hidden_states=True).hidden_states
         mask = attention_mask.unsqueeze(-1).to(hidden[0].dtype)
-        padding = (1 - mask) * 99
-        pools = [(layer * mask).sum(1) / mask.sum(1) for layer in hidden]
-        pools += [(layer * mask - padding).amax(1) for layer in hidden]
-        pools += [(layer * mask + padding).amin(1) for layer in hidden]
-        pools = [nn.functional.layer_norm(pool, (self.width,)) for pool in pools]
-        return torch.cat(pools, 1) / self.features_width**0.5
+        means = [(layer * mask).sum(1) / mask.sum(1) for layer in hidden]
+        return torch.cat([nn.functional.layer_norm(mean, (self.width,)) for mean in means], 1) / self.features_width**0.5
 
     def forward(self, input_ids, attention_mask):
         return self.head(self.features(input_ids, attention_mask))
