@@ -17,7 +17,7 @@ from pathlib import Path
 
 import network
 
-# Tokens that lora and bitfit cut a training row to. The final evaluation reads all tokens.
+# Tokens to which lora and bitfit cut a training row. The final evaluation reads all tokens.
 TOKENS = 24
 EPSILON = "3"
 # What the head takes if another run follows. The budget file composes both and refuses more than EPSILON.
@@ -31,7 +31,7 @@ RECIPES = {"head": None, "lora": LORA + ROWS, "bitfit": BIASES + ROWS}
 
 def arguments(given=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("recipe", choices=RECIPES, help="head: a linear layer on frozen features; lora, bitfit: after it, adapters or biases")
+    parser.add_argument("recipe", choices=RECIPES, help="head: a linear layer on frozen features. lora, bitfit: after it, adapters or biases")
     parser.add_argument("--data", type=Path, required=True, help="folder of SST-2: train.tsv.gz and dev.tsv.gz")
     parser.add_argument("--out", type=Path, required=True, help="folder for the outputs")
     parser.add_argument("--cache", type=Path, default=Path("fine-tuning-cache"), help="folder for the encoder and the features, which are private")

@@ -23,7 +23,7 @@ CLASSES, LENGTH = 2, 64
 
 
 class Missing(Exception):
-    """The package cannot be had, and why."""
+    """An error: the package cannot be had."""
 
 
 def sha256(path):
