@@ -20,7 +20,7 @@ import network
 # Tokens to which lora and bitfit cut a training row. The final evaluation reads all tokens.
 TOKENS = 24
 EPSILON = "3"
-# What the head takes if another run follows. The budget file composes both and refuses more than EPSILON.
+# Epsilon of the head and of the run after it. The budget file composes both and refuses more than EPSILON.
 FIRST, SECOND = "2", "2.5"
 HEAD = "--optimizer adam --lr 0.3 --clip 0.1 --batch-size 4096 --epochs 20 --lr-schedule cosine --physical-batch 256".split()
 ROWS = f"--optimizer adam --lr 1e-3 --clip 0.1 --batch-size 1024 --epochs 0.6 --physical-batch 32 --shape sequence={TOKENS}".split()

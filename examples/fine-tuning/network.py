@@ -154,7 +154,7 @@ def read(path, size=None):
 
 
 def in_batches(tokenizer, texts, compute, size=64):
-    """Returns `compute` of all texts. Texts of similar length share a batch; a row's result does not depend on the others."""
+    """Returns `compute` of all texts. Texts of similar length share a batch. A row's result does not depend on the others."""
     encoded = tokenizer.encode_batch(list(texts))
     order = sorted(range(len(texts)), key=lambda row: -sum(encoded[row].attention_mask))
     results = {}
