@@ -15,7 +15,6 @@ fn benches(c: &mut Criterion) {
     let model = onnx::load(&path).unwrap();
     let graph = Graph::from_model(&model, &GraphOptions::default()).unwrap();
     let grad = derive(&graph, &DeriveOptions::new(Loss::SoftmaxCrossEntropy)).unwrap();
-    let bytes = onnx::encode(&grad.model);
     let plan = SessionSpec {
         batch: BATCH,
         threads: 1,
@@ -35,7 +34,7 @@ fn benches(c: &mut Criterion) {
     for choice in [Choice::Tract, Choice::Portable, Choice::Ort] {
         match open(choice) {
             Ok(backend) => {
-                let mut session = backend.load(&bytes, &plan).unwrap();
+                let mut session = backend.load(&grad.model, &plan).unwrap();
                 group.bench_function(backend.name(), |b| b.iter(|| session.run(&inputs, &mut |_| ()).unwrap()));
             }
             Err(error) => eprintln!("skipped: {error}"),

@@ -4,11 +4,11 @@ import sys
 import time
 
 
-def serve(step, wait=lambda: None, memory=None):
-    """Runs `step` twice to warm up; then, for each line, as many steps as it says. Answers with CPU seconds (user and system)
+def serve(step, wait=lambda: None, memory=None, warm=2):
+    """Runs `step` `warm` times to warm up; then, for each line, as many steps as it says. Answers with CPU seconds (user and system)
     and wall seconds a step, and the process's peak resident memory in KiB, or that of `memory`. `wait` waits for a device."""
-    step()
-    step()
+    for _ in range(warm):
+        step()
     wait()
     print("ready", flush=True)
     for line in sys.stdin:

@@ -1,5 +1,7 @@
 //! The trainer as a candidate of `run.py`: `damper-peer MODEL.onnx DATA.npz BATCH discrete|continuous|clipped-sum [BACKEND ROWS]`, with
-//! ROWS rows in the physical batch.
+//! ROWS rows in the physical batch. Words `KEY=VALUE` among them set the physical batch (`rows=ROWS`), the trained parameters
+//! (`only=PATTERN`, `train=PATTERN`, `lora=RANK:PATTERN,...`) and the loss (`loss=causal-lm`). `warm=no` leaves out the steps before the
+//! first turn: a turn's first step does not count anyway.
 //!
 //! It is [`damper::train::run`] itself, with as many workers as `OMP_NUM_THREADS` says, on a data set of exactly one batch, so that every
 //! step draws all of it. Like `candidate.py` it takes numbers of steps from standard input and answers with CPU seconds and wall
@@ -7,6 +9,8 @@
 
 use cpu_time::ProcessTime;
 use damper::data::DataOptions;
+use damper::edit::LoraOptions;
+use damper::edit::lora::Lora;
 use damper::grad::{DeriveOptions, Loss, Readout};
 use damper::graph::GraphOptions;
 use damper::runtime::Choice;
@@ -18,6 +22,7 @@ use std::io::BufRead;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    let (settings, arguments): (Vec<_>, Vec<_>) = arguments.into_iter().partition(|argument| argument.contains('='));
     let [model, data, batch, noise, on @ ..] = &arguments[..] else {
         return Err("damper-peer MODEL.onnx DATA.npz BATCH discrete|continuous|clipped-sum [BACKEND ROWS]".into());
     };
@@ -31,9 +36,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         _ => (NoiseKind::Continuous, Readout::ClippedSum),
     };
     let workers = std::env::var("OMP_NUM_THREADS")?.parse()?;
-    let source = InputFiles {
+    let mut source = InputFiles {
         model: model.into(),
-        init_seed: None,
+        of_file: Default::default(),
         graph: GraphOptions::default(),
         lora: None,
         derive: DeriveOptions::new(Loss::SoftmaxCrossEntropy),
@@ -41,7 +46,15 @@ fn main() -> Result<(), Box<dyn Error>> {
         data_options: DataOptions::default(),
     };
     let config = config(batch.parse()?);
-    let config = TrainConfig { noise, readout, backend, physical_batch, workers: Some(workers), ..config };
+    let mut config = TrainConfig { noise, readout, backend, physical_batch, workers: Some(workers), ..config };
+    let mut is_warmed = true;
+    for setting in &settings {
+        match setting.split_once('=').unwrap_or_default() {
+            ("rows", rows) => config.physical_batch = Some(rows.parse()?),
+            ("warm", "no") => is_warmed = false,
+            (key, value) => set(&mut source, key, value)?,
+        }
+    }
     let mut prepared = prepare(&source, config)?;
     let folder = tempfile::tempdir()?;
     let mut train = |steps: u32| {
@@ -49,12 +62,30 @@ fn main() -> Result<(), Box<dyn Error>> {
         let mut clock = Clock::default();
         run(&prepared, folder.path(), &mut clock).map(|_| clock)
     };
-    train(2)?;
+    if is_warmed {
+        train(2)?;
+    }
     println!("ready");
     for line in std::io::stdin().lock().lines() {
         let clock = train(line?.trim().parse()?)?;
         let [cpu, wall] = clock.seconds_a_step().ok_or("give more steps: the trainer reports every 0.1 s")?;
         println!("{cpu} {wall} {}", peak()?);
+    }
+    Ok(())
+}
+
+/// Changes how the model is read.
+fn set(source: &mut InputFiles, key: &str, value: &str) -> Result<(), Box<dyn Error>> {
+    match key {
+        "only" => source.graph.only.push(value.into()),
+        "train" => source.graph.train.push(value.into()),
+        "loss" if value == "causal-lm" => source.derive.loss = Loss::CausalLm,
+        "lora" => {
+            let (rank, targets) = value.split_once(':').ok_or("lora=RANK:PATTERN,...")?;
+            let targets = targets.split(',').map(String::from).collect();
+            source.lora = Some(Lora { options: LoraOptions { rank: rank.parse()?, alpha: None, targets }, keep: false });
+        }
+        _ => return Err(format!("{key}={value}: unknown").into()),
     }
     Ok(())
 }

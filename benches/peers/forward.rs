@@ -18,12 +18,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let bytes = std::fs::read(model)?;
     let (proto, batch): (ModelProto, usize) = (damper::onnx::decode(model, &bytes)?, samples.parse()?);
-    let graph = proto.graph.ok_or("the model has no graph")?;
+    let graph = proto.graph.as_ref().ok_or("the model has no graph")?;
     let is_weight = |value: &&ValueInfoProto| graph.initializer.iter().all(|weight| weight.name != value.name);
     let inputs = graph.input.iter().filter(is_weight).map(spec).collect::<Result<Vec<_>, _>>()?;
     let outputs = graph.output.iter().map(spec).collect::<Result<Vec<_>, _>>()?;
     let made: Vec<Made> = inputs.iter().map(|spec| Made::new(spec, batch)).collect();
-    let mut session = open(Choice::Ort)?.load(&bytes, &SessionSpec { batch, threads: 1, inputs, outputs })?;
+    let mut session = open(Choice::Ort)?.load(&proto, &SessionSpec { batch, threads: 1, inputs, outputs })?;
     let inputs: Vec<TensorRef<'_>> = made.iter().map(Made::input).collect();
     println!("ready");
     for line in std::io::stdin().lock().lines() {

@@ -54,7 +54,8 @@ class Bert(shipped.Bert):
         self.positions = Plus((1, 64, 128))
 
     def forward(self, x):
-        ids, mask = x.unbind(1)
+        # In one piece, which Opacus' ghost clipping requires.
+        ids, mask = (part.contiguous() for part in x.unbind(1))
         mask = (1 - mask[:, None, None, :].to(torch.float32)) * torch.finfo(torch.float32).min
         x = self.norm(self.positions(self.words(ids)))
         for block in self.blocks:

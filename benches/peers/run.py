@@ -2,12 +2,13 @@
 
     python3 benches/peers/run.py [--rounds 7] [--seconds 2] [--networks mnist,cifar] [--batches 64,256] [--only PyTorch,damper]
     python3 benches/peers/run.py --networks resnet18,wrn,vit,bert,gpt --batches 32 [--threads 2]
+    python3 benches/peers/run.py --networks bert-base-head,bert-base-lora,bert-base,vit-b16,gpt2 --batches 8 --rounds 2 --only Opacus,torch.func
     python3 benches/peers/run.py --device cuda --networks mnist,resnet18 --batches 256
 
 Every candidate is a process of its own, on one thread (CPU time) or on `--threads` (wall time). A round gives each candidate its turn, about
 `--seconds` of steps; the table has the median over the rounds. Candidates run interleaved where that fits into memory, all alive at once. Those
 of the networks in LARGE, and all with `--alone`, run one after the other, each alone with all its rounds. Rows are printed as
-they are measured. README.md says what a step is.
+they are measured. Of networks of real sizes a round is one step. README.md says what a step is.
 """
 
 import argparse
@@ -20,7 +21,7 @@ import tempfile
 
 import numpy as np
 
-from shapes import MODELS, batch as samples
+from shapes import MODELS, REAL, batch as samples
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -36,7 +37,7 @@ CANDIDATES = {
 }
 YARDSTICK = "Opacus, hooks"
 # Their candidates together take 12 GB.
-LARGE = ("resnet18", "wrn", "vit", "bert", "gpt")
+LARGE = ("resnet18", "wrn", "vit", "bert", "gpt", *REAL)
 
 
 def environment(threads, device):
@@ -59,7 +60,7 @@ def main():
     arguments = parse()
     arguments.is_wall = arguments.threads > 1 or arguments.device == "cuda"
     print(f"{'wall' if arguments.is_wall else 'CPU'} time on {arguments.device}, threads: {arguments.threads}, load at the start: {os.getloadavg()[0]:.1f}")
-    print(f"{'network':8}{'batch':>6}  {'candidate':24}{'ms a step':>10}{'us a sample':>13}{'x':>7}{'peak MB':>9}")
+    print(f"{'network':15}{'batch':>6}  {'candidate':24}{'ms a step':>10}{'us a sample':>13}{'x':>7}{'peak MB':>9}")
     with tempfile.TemporaryDirectory() as folder:
         for network in arguments.networks.split(","):
             for batch in map(int, arguments.batches.split(",")):
@@ -75,7 +76,7 @@ def main():
                     rows = measure(arguments, pathlib.Path(folder), network, batch, group)
                     yardstick = rows.get(YARDSTICK, (yardstick,))[0]
                     for name, (seconds, peak) in rows.items():
-                        print(f"{network:8}{batch:6}  {name:24}{seconds * 1e3:10.2f}{seconds / batch * 1e6:13.1f}"
+                        print(f"{network:15}{batch:6}  {name:24}{seconds * 1e3:10.2f}{seconds / batch * 1e6:13.1f}"
                               f"{yardstick / seconds:7.2f}{peak / 1024:9.0f}", flush=True)
 
 
@@ -103,7 +104,10 @@ def measure(arguments, folder, network, batch, names):
     try:
         # How many steps a turn takes, from a first turn that does not count. damper's trainer reports every 0.1 s.
         first = {"mnist": 40, "bert": 8, "gpt": 8}.get(network, 3)
-        for of_round in range(-1, arguments.rounds):
+        if network in REAL:
+            # A step takes seconds, so one is enough. damper's first does not count.
+            steps = {name: 2 if "damper" in name else 1 for name in running}
+        for of_round in range(0 if steps else -1, arguments.rounds):
             for name, process in list(running.items()):
                 least = first if "damper" in name else 2
                 try:
@@ -128,14 +132,16 @@ def fail(folder, network, batch, name, process):
     process.communicate()
     lines = (folder / name).read_text().strip().splitlines()
     killed = "killed, perhaps for want of memory" if process.returncode == -9 else f"no reason given (status {process.returncode})"
-    print(f"{network:8}{batch:6}  {name:24}not measured: {(lines or [killed])[-1][:90]}", flush=True)
+    print(f"{network:15}{batch:6}  {name:24}not measured: {(lines or [killed])[-1][:90]}", flush=True)
 
 
 def start(arguments, folder, name, network, batch):
     """The candidate's process, warmed up; none if it cannot do this network, which is printed."""
     command = CANDIDATES[name]
     if name.startswith("damper"):
-        command = [arguments.peer, arguments.models / f"{MODELS[network]}.onnx", data(folder, network, batch), batch, *command]
+        _, words = REAL.get(network, (None, []))
+        command = [arguments.peer, model(arguments, folder, network), data(folder, network, batch), batch, *command, *words]
+        command += ["warm=no"] if network in REAL else []
         command += ["cuda", batch] if arguments.device == "cuda" else []
     else:
         command = [sys.executable, HERE / command[0], *command[1:], network, batch]
@@ -158,12 +164,25 @@ def turn(process, steps):
     return float(cpu), float(wall), int(peak)
 
 
+def model(arguments, folder, network):
+    """The file that damper trains. Those of real sizes are exported."""
+    if network not in REAL:
+        return arguments.models / f"{MODELS[network]}.onnx"
+    name, _ = REAL[network]
+    path = folder / f"{name}.onnx"
+    if not path.exists():
+        subprocess.run([sys.executable, HERE / "real.py", name, path], check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    return path
+
+
 def data(folder, network, batch):
     """A data set of one batch."""
     path = folder / f"{network}-{batch}.npz"
     if not path.exists():
         x, y = samples(network, batch)
-        names = dict(zip(("input_ids", "attention_mask"), x.transpose(1, 0, 2))) if network == "bert" else {"x": x}
+        of_input = {"vit-b16": "pixel_values", "gpt2": "input_ids"}
+        is_bert = network.startswith("bert")
+        names = dict(zip(("input_ids", "attention_mask"), x.transpose(1, 0, 2))) if is_bert else {of_input.get(network, "x"): x}
         np.savez(path, **names, y=y)
     return path
 

@@ -18,7 +18,7 @@ use std::num::NonZeroUsize;
 fn train(model: &str, backend: Choice, readout: Readout, checkpoint_activations: bool) -> (Run, Outcome) {
     let source = source(&format!("{model}.onnx"));
     let source = InputFiles {
-        init_seed: SKELETONS.contains(&model).then_some(1),
+        of_file: SKELETONS.contains(&model).then_some(1).into(),
         data: format!("npz:{}", path(&format!("vectors/{model}.npz")).display()),
         data_options: DataOptions::default(),
         derive: DeriveOptions { checkpoint_activations, ..source.derive },

@@ -11,6 +11,7 @@ use damper::federated::{Device, DeviceData, Listening, Machine, Request, Users};
 use damper::federation::{Asked, Envelope, FederationPlan, RoundLedger, request_digest};
 use damper::graph::GraphOptions;
 use damper::onnx::TensorRef;
+use damper::onnx::pb::ModelProto;
 use damper::runtime::{Backend, BackendError, Choice, Session, SessionSpec, open};
 use damper::train::gradients::GradientOptions;
 use damper::train::{InputFiles, read};
@@ -281,7 +282,7 @@ impl Backend for Failing {
         self.inner.is_portable()
     }
 
-    fn load(&self, model: &[u8], plan: &SessionSpec) -> Result<Box<dyn Session>, BackendError> {
+    fn load(&self, model: &ModelProto, plan: &SessionSpec) -> Result<Box<dyn Session>, BackendError> {
         Ok(Box::new(FailingSession(self.inner.load(model, plan)?, self.left.clone())))
     }
 }
@@ -302,7 +303,7 @@ fn failed_contributions_leave_noise_alone() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
     let mut source = InputFiles {
         model: root.join(MODEL),
-        init_seed: None,
+        of_file: Default::default(),
         graph: GraphOptions::default(),
         lora: None,
         derive: damper::grad::DeriveOptions::new(damper::grad::Loss::SoftmaxCrossEntropy),

@@ -3,7 +3,7 @@
 use damper::graph::DType;
 use damper::onnx::TensorRef;
 use damper::onnx::{Dim, TensorSpec};
-use damper::onnx::{Extent, encode, make_node, make_value_info, pb};
+use damper::onnx::{Extent, make_node, make_value_info, pb};
 use damper::runtime::{Choice, SessionSpec, open};
 use std::sync::Barrier;
 use std::thread;
@@ -23,7 +23,6 @@ fn they_can_be_made_in_many_threads_at_once() {
     };
     let opset = pb::OperatorSetIdProto { domain: String::new(), version: 17 };
     let model = pb::ModelProto { ir_version: 8, opset_import: vec![opset], graph: Some(graph), ..Default::default() };
-    let model = encode(&model);
     let spec = |name: &str| TensorSpec { name: name.into(), dtype: DType::F32, shape: vec![Dim::Batch] };
     let plan = SessionSpec { batch: 2, threads: 1, inputs: vec![spec("x")], outputs: vec![spec("y")] };
     drop(backend);

@@ -17,7 +17,6 @@ use damper::runtime::{Backend, SessionSpec};
 use grads::{run, values};
 use models::{SKELETONS, backends, drawn, path};
 use npz::NpzArchive;
-use prost::Message as _;
 use std::collections::BTreeMap;
 
 /// How far an entry of a gradient may be from PyTorch's, of the largest entry of that parameter's gradient of that sample.
@@ -142,7 +141,7 @@ fn outputs(
     let n = vectors.samples();
     let own = grad.outputs.iter().filter(|spec| spec.name.starts_with("dp.")).cloned().collect();
     let plan = SessionSpec { batch: n, threads: 1, inputs: grad.feeds(), outputs: own };
-    let session = backend.load(&grad.model.encode_to_vec(), &plan);
+    let session = backend.load(&grad.model, &plan);
     let mut session = session.unwrap_or_else(|error| panic!("{}: {error}", backend.name()));
     let (clip, weight) = ([clip], vec![1.0; n]);
     let ran = orders.iter().map(|order| {

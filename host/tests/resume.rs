@@ -84,7 +84,10 @@ impl Progress for Names {
             RunEvent::Evaluated(at) => format!("evaluated {}", at.step),
             RunEvent::Saved(step) => format!("saved {step}"),
             RunEvent::Ended(Ended { step, cause }) => format!("{cause:?} {step}"),
-            RunEvent::Warned(_) | RunEvent::Unrecorded { .. } | RunEvent::Counted(_) => return,
+            RunEvent::ComputedOnce { .. }
+            | RunEvent::Warned(_)
+            | RunEvent::Unrecorded { .. }
+            | RunEvent::Counted(_) => return,
         };
         if self.names.last() != Some(&name) {
             self.names.push(name);

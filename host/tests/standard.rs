@@ -22,7 +22,7 @@ const RECTIFIED: [&str; 2] = ["resnet18-groupnorm", "wrn-16-4-groupnorm"];
 /// Some steps over the samples of the model's vectors, in chunks of one row.
 fn train(model: &str, backend: Choice, readout: Readout) -> (Run, Outcome) {
     let source = InputFiles {
-        init_seed: SKELETONS.contains(&model).then_some(1),
+        of_file: SKELETONS.contains(&model).then_some(1).into(),
         data: format!("npz:{}", path(&format!("vectors/{model}.npz")).display()),
         data_options: DataOptions::default(),
         ..source(&format!("{model}.onnx"))

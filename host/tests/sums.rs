@@ -65,7 +65,7 @@ fn source(folder: &Path, rows: &[Row]) -> InputFiles {
     fs::write(&data, rows.iter().map(line).collect::<String>()).unwrap();
     InputFiles {
         model: file,
-        init_seed: None,
+        of_file: Default::default(),
         lora: None,
         graph: GraphOptions::default(),
         derive: DeriveOptions::new(Loss::Mse),

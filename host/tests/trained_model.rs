@@ -67,7 +67,7 @@ fn digest(source: &InputFiles, config: TrainConfig) -> String {
 }
 
 /// The share of right answers and the mean loss of a model as it is, without a gradient graph, in batches of `rows`.
-fn figures(model: &[u8], backend: &dyn Backend, test: &Split, rows: usize) -> (f64, f64) {
+fn figures(model: &onnx::pb::ModelProto, backend: &dyn Backend, test: &Split, rows: usize) -> (f64, f64) {
     let spec = |name: &str, shape: &[usize]| TensorSpec {
         name: name.into(),
         dtype: DType::F32,
@@ -105,8 +105,8 @@ fn figures(model: &[u8], backend: &dyn Backend, test: &Split, rows: usize) -> (f
 /// The model in `out` has the figures of the report in every runtime for models (the portable backend runs gradient graphs): the accuracy exactly, the loss as near as two f32
 /// forward passes are. The model it came from is far from it.
 fn check_figures(out: &Path, source: &InputFiles, report: &TrainReport, rows: usize) {
-    let written = std::fs::read(out.join("model.onnx")).unwrap();
-    let untrained = std::fs::read(&source.model).unwrap();
+    let written = onnx::load(&out.join("model.onnx")).unwrap();
+    let untrained = onnx::load(&source.model).unwrap();
     let test = train::prepare(source, config(Choice::Tract)).unwrap().data.test.clone().unwrap();
     let reported = report.test.loss.unwrap();
     for runtime in backends().into_iter().filter(|runtime| !runtime.is_portable()) {
@@ -165,10 +165,10 @@ fn fixed_batch_export_takes_any_batch_after() {
         let written = onnx::load(&out.join("model.onnx")).unwrap().graph.unwrap();
         assert!(written.value_info.is_empty());
         let rows = |rows: usize| {
-            let bytes = std::fs::read(out.join("model.onnx")).unwrap();
+            let model = onnx::load(&out.join("model.onnx")).unwrap();
             let test = train::prepare(&source, config(Choice::Tract)).unwrap().data.test.clone().unwrap();
             let loaded: Vec<_> = backends();
-            loaded.iter().map(|backend| figures(&bytes, backend.as_ref(), &test, rows)).collect::<Vec<_>>()
+            loaded.iter().map(|backend| figures(&model, backend.as_ref(), &test, rows)).collect::<Vec<_>>()
         };
         for (at_one, at_seven) in rows(1).into_iter().zip(rows(7)) {
             assert_eq!(Some(at_one.0), report.test.accuracy, "{exporter}");

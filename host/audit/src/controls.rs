@@ -44,7 +44,7 @@ fn run_with(model: &str, budget: Budget, epochs: f64, change: impl FnOnce(&mut T
     let models = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../onnx-models");
     let source = InputFiles {
         model: models.join(model),
-        init_seed: None,
+        of_file: Default::default(),
         lora: None,
         graph: GraphOptions::default(),
         derive: DeriveOptions::new(Loss::SoftmaxCrossEntropy),

@@ -94,8 +94,8 @@ pub fn check_claim(config: &TrainConfig) -> Result<(), TrainError> {
 ///
 /// # Errors
 ///
-/// Samples are not drawn by coins of their own at each step, draws are cut, features are normalised by a release, a count is released, or the run is not private:
-/// the error names the setting.
+/// Samples are not drawn by coins of their own at each step, draws are cut, features are normalised by a release, a count is released, the frozen part
+/// is computed once, or the run is not private: the error names the setting.
 pub fn check_sampler(config: &TrainConfig) -> Result<(), TrainError> {
     check_claim(config)?;
     if let Some(bounds) = &config.normalize_private {
@@ -103,6 +103,10 @@ pub fn check_sampler(config: &TrainConfig) -> Result<(), TrainError> {
                        it out, or give public constants (`normalize`)";
         let bounds = Normalize { means: bounds.lows.clone(), stds: bounds.highs.clone() };
         return Err(SettingError::new("normalize_private", bounds, problem).into());
+    }
+    if config.cache_frozen.is_some() {
+        let problem = "this audit replays whole networks; leave it out";
+        return Err(SettingError::new("cache_frozen", "", problem).into());
     }
     if config.release_non_finite.is_some() {
         let problem = "this audit is of steps alone; damper audit mechanism tests the release; leave it out";

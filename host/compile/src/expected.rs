@@ -7,7 +7,6 @@ use damper_grad::GradGraph;
 use damper_onnx::TensorRef;
 use damper_runtime::portable::{Kind, Portable};
 use damper_runtime::{Backend as _, BackendError};
-use prost::Message as _;
 
 /// The numbers of an input.
 enum Numbers {
@@ -18,7 +17,7 @@ enum Numbers {
 /// The gradient at `params`, `[D]`.
 pub(crate) fn gradient(network: &Network, grad: &GradGraph, params: &[f32]) -> Result<Vec<f32>, CompileError> {
     let failed = |error: BackendError| CompileError::new(error.0);
-    let mut session = Portable.load(&grad.model.encode_to_vec(), &plan(grad, gradients(grad))).map_err(failed)?;
+    let mut session = Portable.load(&grad.model, &plan(grad, gradients(grad))).map_err(failed)?;
     let sample = network.inputs.iter().map(|port| match port.kind {
         Kind::F32 => Numbers::F32((0..port.len).map(value).collect()),
         _ => Numbers::I64(vec![0; port.len]),

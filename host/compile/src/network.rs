@@ -7,7 +7,6 @@ use damper_onnx::graph::Graph;
 use damper_onnx::{DType, Dim, TensorSpec};
 use damper_runtime::SessionSpec;
 use damper_runtime::portable::{ADVICE, Kind, Program, ProgramForm};
-use prost::Message as _;
 
 /// How the gradient of a parameter is read.
 #[derive(Debug)]
@@ -58,12 +57,12 @@ pub(crate) struct Network {
 
 impl Network {
     pub(crate) fn new(graph: &Graph, grad: &GradGraph) -> Result<Self, CompileError> {
-        let model = grad.model.encode_to_vec();
+        let model = &grad.model;
         let weights = graph.parameters.iter();
         let weights = weights.filter_map(|weight| Some((weight.quantized.as_ref()?, weight.initial.as_f32()?)));
         let mut constants = Constants::new(weights);
         let mut schedule = |outputs: Vec<TensorSpec>| {
-            let program = Program::new(&model, &plan(grad, outputs), ProgramForm::Small)
+            let program = Program::new(model, &plan(grad, outputs), ProgramForm::Small)
                 .map_err(|error| CompileError::new(error.0.strip_suffix(ADVICE).unwrap_or(&error.0)))?;
             Ok(Schedule::new(&program, &mut constants))
         };

@@ -212,12 +212,15 @@ impl Format {
     }
 }
 
-/// The extents of the samples of each input in `options`, without the number of samples, where the data of `spec` are arrays.
+/// The extents of the samples of each input in `options`, without the number of samples, if the data of `spec` are arrays, or texts that the
+/// settings cut at a length.
 pub(crate) fn shapes(spec: &str, options: &DataOptions) -> Option<Vec<Vec<usize>>> {
     let (format, path) = find(spec, options).ok()?;
     let shapes = match format.names[0] {
         "npz" => npz::shapes(path, options).ok()?,
         "npy" => vec![npy::shape(path).ok()?],
+        #[cfg(feature = "text")]
+        "text" => vec![vec![0, text::declared_length(&options.text)?]; options.inputs.len()],
         "memory" => {
             let known = options.memory.as_ref()?.shapes();
             let of_input = |name: &str| known.iter().find(|(other, _)| other == name).map(|(_, shape)| shape.clone());

@@ -2,6 +2,7 @@
 
 use damper_onnx::pb::tensor_proto::{DataLocation, DataType};
 use damper_onnx::pb::{GraphProto, ModelProto, TensorProto, ValueInfoProto, type_proto};
+use damper_onnx::{Floats, restore_source};
 use half::{bf16, f16};
 use std::collections::BTreeSet;
 
@@ -22,6 +23,8 @@ pub fn convert_to_float32(model: &mut ModelProto) -> Vec<String> {
     let found: BTreeSet<i32> = weights.chain(inputs).filter(|data_type| is_other(*data_type)).collect();
     if !found.is_empty() {
         convert(graph);
+        // Numbers of other types were not compared when the file was read.
+        restore_source(model);
     }
     let names = found.into_iter().filter_map(|data_type| DataType::try_from(data_type).ok());
     names
@@ -78,7 +81,7 @@ fn convert_tensor(tensor: &mut TensorProto) {
         _ => raw.as_chunks().0.iter().map(|bytes| f64::from_le_bytes(*bytes) as f32).collect(),
     };
     tensor.data_type = DataType::Float as i32;
-    tensor.raw_data = data.into_iter().flat_map(f32::to_le_bytes).collect();
+    tensor.raw_data = Floats::from(data).to_little_endian();
     tensor.int32_data.clear();
     tensor.double_data.clear();
 }
@@ -86,6 +89,7 @@ fn convert_tensor(tensor: &mut TensorProto) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use damper_onnx::pb::StringStringEntryProto;
     use damper_onnx::{DType, Extent, Tensor, TensorData, decode_tensor, make_node, make_tensor, make_value_info};
 
     fn model(tensor: TensorProto, elem_type: DataType) -> ModelProto {
@@ -126,11 +130,31 @@ mod tests {
             assert_eq!(convert_to_float32(&mut model), [name]);
             let graph = model.graph.as_ref().unwrap();
             let read = decode_tensor(&graph.initializer[0]).unwrap();
-            assert_eq!(read, Tensor { shape: vec![2], data: TensorData::F32(vec![1.5, -2.0]) });
+            assert_eq!(read, Tensor { shape: vec![2], data: TensorData::F32(vec![1.5, -2.0].into()) });
             assert_eq!(elem_type_of(&graph.input[0]), DataType::Float as i32);
             assert_eq!(graph.node[0].attribute[0].i, DataType::Float as i64);
             assert!(convert_to_float32(&mut model).is_empty());
         }
+    }
+
+    // A half-precision weight has its source's name, too.
+    #[test]
+    fn converted_weight_has_its_sources_name() {
+        let mut model = model(halves(DataType::Bfloat16, [0x3fc0, 0xc000], true), DataType::Bfloat16);
+        let graph = model.graph.as_mut().unwrap();
+        graph.node.push(make_node("Mul", "m", &["y", "val_0"], &["z"], vec![]));
+        graph.output = vec![make_value_info("z", DType::F32, &[Extent::Batch, Extent::Fixed(2)])];
+        let entry = |key: &str, value: &str| StringStringEntryProto { key: key.into(), value: value.into() };
+        let signature = "\n# inputs\np_gain: PARAMETER target='norm.gain'\n";
+        graph.metadata_props = vec![entry("pkg.torch.export.ExportedProgram.graph_signature", signature)];
+        graph.initializer[0].name = "val_0".into();
+        let mut info = make_value_info("val_0", DType::F32, &[Extent::Fixed(2)]);
+        info.metadata_props = vec![entry("pkg.onnxscript.optimizer.folded_from", "['norm.gain']")];
+        graph.value_info = vec![info];
+        convert_to_float32(&mut model);
+        let graph = model.graph.unwrap();
+        assert_eq!(graph.initializer[0].name, "norm.gain");
+        assert_eq!(graph.node[1].input, ["y", "norm.gain"]);
     }
 
     fn elem_type_of(info: &ValueInfoProto) -> i32 {

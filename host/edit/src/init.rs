@@ -17,10 +17,11 @@ mod spec;
 
 pub use spec::{Distribution, Fan, FanDistribution, Fans, Initialiser};
 
+use crate::batch_norm::{BatchNormChange, BatchNormFix, Replacement, fix_batch_norm};
 use damper_onnx::graph::{GraphError, GraphOptions, glob, hoist_weights, initializers};
 use damper_onnx::pb::tensor_proto::{DataLocation, DataType};
 use damper_onnx::pb::{GraphProto, ModelProto, StringStringEntryProto, TensorProto};
-use damper_onnx::{self as onnx, LoadError, MAX_MODEL_BYTES, SettingError, TrainedError, write_trained};
+use damper_onnx::{self as onnx, Floats, LoadError, MAX_MODEL_BYTES, SettingError, TrainedError, write_trained};
 use layer::{LayerRole, Layers};
 use std::path::Path;
 
@@ -85,6 +86,21 @@ impl InitError {
     }
 }
 
+/// Changes to a model as it is read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct LoadOptions {
+    /// Seed of the weights that the file leaves out.
+    pub seed: Option<u64>,
+    /// Each batch normalisation becomes what treats a sample alone, as [`fix_batch_norm`] does by itself.
+    pub fix: bool,
+}
+
+impl From<Option<u64>> for LoadOptions {
+    fn from(seed: Option<u64>) -> Self {
+        Self { seed, fix: false }
+    }
+}
+
 /// A model with weights in float32.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Loaded {
@@ -96,15 +112,16 @@ pub struct Loaded {
     pub warnings: Vec<String>,
 }
 
-/// Reads a model, converts it to float32, and makes the values that a skeleton leaves out with `seed`, or 0 where none is given.
+/// Reads a model, converts it to float32, and makes the values that a skeleton leaves out with the seed, or with 0 if none is given.
 ///
 /// # Errors
 ///
 /// [`InitError`]: the file is no model, its metadata is wrong, or a seed is given and the file has all values.
-pub fn load(path: &Path, seed: Option<u64>) -> Result<Loaded, InitError> {
+pub fn load(path: &Path, options: impl Into<LoadOptions>) -> Result<Loaded, InitError> {
+    let options = options.into();
     let in_file = |error| InitError::InFile { file: path.display().to_string(), error: Box::new(error) };
-    let loaded = load_with_any_seed(path, seed)?;
-    if seed.is_some() && loaded.init_seed.is_none() { Err(in_file(InitError::IdleSeed)) } else { Ok(loaded) }
+    let loaded = load_with_any_seed(path, options)?;
+    if options.seed.is_some() && loaded.init_seed.is_none() { Err(in_file(InitError::IdleSeed)) } else { Ok(loaded) }
 }
 
 /// Numbers for the tensor `name`, uniform within `most` of 0: a function of the seed and the name.
@@ -113,20 +130,40 @@ pub(crate) fn uniform(seed: u64, name: &str, most: f64, length: usize) -> Vec<f3
 }
 
 /// [`load`] with a seed that the file may have no use for.
-pub(crate) fn load_with_any_seed(path: &Path, seed: Option<u64>) -> Result<Loaded, InitError> {
+pub(crate) fn load_with_any_seed(path: &Path, options: LoadOptions) -> Result<Loaded, InitError> {
     let mut model = onnx::load(path)?;
     let is_listed = model.ir_version < 4;
     if let Some(graph) = model.graph.as_mut() {
         hoist_weights(graph, is_listed);
     }
-    let warnings = converted(&mut model, path).map(|floats| floats + ", as is the trained model").into_iter().collect();
-    let used = seed.unwrap_or(0);
+    let mut warnings: Vec<String> =
+        converted(&mut model, path).map(|floats| floats + ", as is the trained model").into_iter().collect();
+    let used = options.seed.unwrap_or(0);
     let in_file = |error| InitError::InFile { file: path.display().to_string(), error: Box::new(error) };
     if onnx::is_marked(&model) {
         return Err(in_file(InitError::Canary));
     }
     let made = fill(&mut model, used).map_err(in_file)?;
+    // Statistics and weights of a skeleton are there now.
+    if options.fix {
+        let fixed = fix_batch_norm(&mut model, BatchNormFix::Auto, None)?;
+        warnings.extend(summary(&fixed).map(|made| format!("{}: {made}, in the trained model too", path.display())));
+    }
     Ok(Loaded { model, init_seed: (made > 0).then_some(used), warnings })
+}
+
+/// The number of batch normalisations by their replacements.
+fn summary(changes: &[BatchNormChange]) -> Option<String> {
+    let count = |is: fn(&Replacement) -> bool| changes.iter().filter(|change| is(&change.to)).count();
+    let kinds = [
+        (count(|to| matches!(to, Replacement::Merged { .. })), "merged into the layer before"),
+        (count(|to| matches!(to, Replacement::Affine)), "made a scale and a shift"),
+        (count(|to| matches!(to, Replacement::GroupNorm { .. })), "made a GroupNorm (the outputs change)"),
+        (count(|to| matches!(to, Replacement::Kept { .. })), "kept"),
+    ];
+    let parts: Vec<String> =
+        kinds.iter().filter(|(count, _)| *count > 0).map(|(count, what)| format!("{count} {what}")).collect();
+    (!parts.is_empty()).then(|| format!("of its batch normalisations {}", parts.join(", ")))
 }
 
 /// Converts `model`, read from `path`, to float32, and says so where it had other floats.
@@ -175,7 +212,7 @@ fn fill_with(
     let count = made.len();
     for (index, values) in made {
         if let Some(tensor) = model.graph.as_mut().and_then(|graph| graph.initializer.get_mut(index)) {
-            tensor.raw_data = values.iter().flat_map(|x| x.to_le_bytes()).collect();
+            tensor.raw_data = Floats::from(values).to_little_endian();
         }
     }
     Ok(count)

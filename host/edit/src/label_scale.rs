@@ -25,7 +25,7 @@ pub fn scale_output(model: &mut ModelProto, name: &str, mean: f64, std: f64) -> 
 }
 
 fn constant(graph: &mut GraphProto, name: &str, value: f32) {
-    let tensor = make_tensor(name, &Tensor { shape: vec![], data: TensorData::F32(vec![value]) });
+    let tensor = make_tensor(name, &Tensor { shape: vec![], data: TensorData::F32(vec![value].into()) });
     graph.node.push(make_node(
         "Constant",
         &format!("{name}.value"),

@@ -1,6 +1,6 @@
 //! Runs that train low-rank adapters beside frozen weights: the model with adapters is trained, and the model without them is released.
 
-use crate::init::{InitError, Loaded, load_with_any_seed, uniform};
+use crate::init::{InitError, LoadOptions, Loaded, load_with_any_seed, uniform};
 use crate::{Adapters, LoraOptions, add_adapters};
 use damper_onnx::SettingError;
 use damper_onnx::graph::{GraphOptions, retie};
@@ -42,7 +42,7 @@ impl Adapted {
     }
 }
 
-/// Reads the model in `path`, makes the values that it leaves out, and adds adapters. `seed`, or 0, is that of both. An adapter's `A` is
+/// Reads the model in `path`, makes the values that it leaves out, and adds adapters. The seed of `of_file`, or 0, is that of both. An adapter's `A` is
 /// uniform within 1/√inputs of 0, and its `B` is 0.
 ///
 /// # Errors
@@ -50,7 +50,7 @@ impl Adapted {
 /// As [`init::load`](crate::init::load), or no adapter can be added.
 pub fn load(
     path: &Path,
-    seed: Option<u64>,
+    of_file: LoadOptions,
     options: &GraphOptions,
     lora: &Lora,
 ) -> Result<(Loaded, Adapted), InitError> {
@@ -62,9 +62,9 @@ pub fn load(
         let problem = "`lora` adapts a weight for all its uses; leave one of them out";
         return Err(SettingError::new("untie", "", problem).into());
     }
-    let Loaded { model, mut warnings, .. } = load_with_any_seed(path, seed)?;
+    let Loaded { model, mut warnings, .. } = load_with_any_seed(path, of_file)?;
     let model = retie(&model, options)?.into_owned();
-    let seed = seed.unwrap_or(0);
+    let seed = of_file.seed.unwrap_or(0);
     let initial =
         |name: &str, inputs: usize, length: usize| uniform(seed, name, 1.0 / (inputs.max(1) as f64).sqrt(), length);
     let (adapted, adapters) = add_adapters(&model, &lora.options, &initial)?;
@@ -84,7 +84,7 @@ mod tests {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../onnx-models/digits-mlp.onnx");
         let lora = LoraOptions { rank: NonZeroUsize::new(2).unwrap(), alpha: None, targets: vec!["*".into()] };
         let lora = Lora { options: lora, keep: false };
-        let with = |seed| load(&path, seed, &GraphOptions::default(), &lora).unwrap();
+        let with = |seed: Option<u64>| load(&path, seed.into(), &GraphOptions::default(), &lora).unwrap();
         let (loaded, adapted) = with(None);
         assert_eq!((loaded.init_seed, with(Some(0)).1, with(None).1), (Some(0), adapted.clone(), adapted.clone()));
         assert!(with(Some(1)).1 != adapted);
@@ -95,13 +95,18 @@ mod tests {
             train: vec!["*bias".into()],
             ..GraphOptions::default()
         };
-        let (_, adapted) = load(&path, None, &given, &lora).unwrap();
+        let (_, adapted) = load(&path, LoadOptions::default(), &given, &lora).unwrap();
         let mut found = names(&Graph::from_model(&adapted.model, &adapted.options(&given)).unwrap());
         found.sort();
         let expected = ["fc1.weight.lora_A", "fc1.weight.lora_B", "fc2.bias", "fc2.weight.lora_A", "fc2.weight.lora_B"];
         assert_eq!(found, expected);
         assert!(Graph::from_model(&loaded.model, &given).unwrap_err().to_string().contains("`parameter` names all"));
         let only = GraphOptions { only: vec!["*".into()], ..GraphOptions::default() };
-        assert!(load(&path, None, &only, &lora).unwrap_err().to_string().starts_with("`only`: `lora` trains"));
+        assert!(
+            load(&path, LoadOptions::default(), &only, &lora)
+                .unwrap_err()
+                .to_string()
+                .starts_with("`only`: `lora` trains")
+        );
     }
 }

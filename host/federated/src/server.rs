@@ -9,7 +9,7 @@
 use super::RoundError;
 use damper_core::update::{Header, PayloadWord, Update};
 use damper_data::DataNames;
-use damper_edit::init::{self, Loaded};
+use damper_edit::init::{self, LoadOptions, Loaded};
 use damper_federation::{FederationError, FederationPlan};
 use damper_grad::{DeriveOptions, GradGraph, derive};
 use damper_onnx::graph::{Graph, GraphOptions};
@@ -35,11 +35,11 @@ impl ServerModel {
     /// It is no model that can be trained.
     pub fn read(
         file: &Path,
-        init_seed: Option<u64>,
+        of_file: LoadOptions,
         graph: &GraphOptions,
         options: &DeriveOptions,
     ) -> Result<Self, TrainError> {
-        let Loaded { model, .. } = init::load(file, init_seed)?;
+        let Loaded { model, .. } = init::load(file, of_file)?;
         let graph = Graph::from_model(&model, graph)?;
         let grad = derive(&graph, options)?;
         let params = initial(&graph, &grad);

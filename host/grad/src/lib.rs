@@ -28,7 +28,7 @@ mod warnings;
 mod window;
 
 pub use cost::Cost;
-pub use derive::{UNREACHED, derive};
+pub use derive::{FrozenPart, UNREACHED, derive};
 pub use derive_error::DeriveError;
 pub use factor::Costs;
 pub use grad_graph::GradGraph;

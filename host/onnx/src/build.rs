@@ -73,7 +73,7 @@ pub fn make_attr_tensor(name: &str, value: TensorProto) -> AttributeProto {
 /// A tensor with its elements as raw little-endian bytes.
 pub fn make_tensor(name: &str, tensor: &Tensor) -> TensorProto {
     let raw_data = match &tensor.data {
-        TensorData::F32(data) => data.iter().flat_map(|x| x.to_le_bytes()).collect(),
+        TensorData::F32(data) => data.to_little_endian(),
         TensorData::F64(data) => data.iter().flat_map(|x| x.to_le_bytes()).collect(),
         TensorData::I32(data) => data.iter().flat_map(|x| x.to_le_bytes()).collect(),
         TensorData::I64(data) => data.iter().flat_map(|x| x.to_le_bytes()).collect(),
@@ -90,7 +90,7 @@ pub fn make_tensor(name: &str, tensor: &Tensor) -> TensorProto {
 
 /// A float32 tensor.
 pub fn make_tensor_f32(name: &str, shape: &[usize], data: &[f32]) -> TensorProto {
-    make_tensor(name, &Tensor { shape: shape.to_vec(), data: TensorData::F32(data.to_vec()) })
+    make_tensor(name, &Tensor { shape: shape.to_vec(), data: TensorData::F32(data.into()) })
 }
 
 /// An int64 tensor.

@@ -1,7 +1,8 @@
-//! A file's bytes to a `ModelProto`, and back.
+//! A file's bytes to a `ModelProto`.
 
 mod bytes;
 mod external;
+mod stream;
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -10,14 +11,15 @@ use std::path::Path;
 use prost::Message as _;
 use prost::bytes::Buf;
 
-use bytes::map;
 pub use bytes::{LoadError, MAX_MODEL_BYTES};
+use stream::Stream;
 
 use super::pb::ModelProto;
 use super::source;
 
 /// Reads a model, and the tensors that it keeps in files of its folder. Its tensors have the names of its source, as far as the file
-/// records them. Weights of a large file stay in the file, which all copies of the model share, until they are used. Do not write to the file while they are; a file that takes its place does not matter.
+/// records them. All copies of the model share the memory of its weights. Those of large other files stay in the file: do not write to it
+/// while they are used. A file that takes its place does not matter.
 ///
 /// # Errors
 /// [`LoadError`], which names the file.
@@ -25,16 +27,20 @@ pub fn load(path: &Path) -> Result<ModelProto, LoadError> {
     let file = path.display().to_string();
     let unreadable = |error: io::Error| LoadError::Unreadable { file: file.clone(), reason: error.to_string() };
     let opened = File::open(path).map_err(unreadable)?;
-    let is_small = opened.metadata().is_ok_and(|data| data.len() <= MAX_MODEL_BYTES);
-    let bytes = match map(&opened).filter(|_| is_small) {
-        Some(bytes) => bytes,
-        None => {
-            let mut bytes = Vec::new();
-            opened.take(MAX_MODEL_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
-            bytes.into()
-        }
+    let data = opened.metadata().map_err(unreadable)?;
+    if data.len() > MAX_MODEL_BYTES {
+        return Err(LoadError::TooLarge(file));
+    }
+    let mut model = if data.is_file() {
+        let mut stream = Stream::new(opened, data.len() as usize);
+        let model = read(file.clone(), &mut stream);
+        stream.end().map_err(unreadable)?;
+        model?
+    } else {
+        let mut bytes = Vec::new();
+        opened.take(MAX_MODEL_BYTES + 1).read_to_end(&mut bytes).map_err(unreadable)?;
+        read(file.clone(), &bytes[..])?
     };
-    let mut model = read(file.clone(), bytes)?;
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     external::read(&mut model, folder, &file)?;
     source::restore(&mut model);
@@ -51,7 +57,7 @@ pub fn decode(file: &str, bytes: &[u8]) -> Result<ModelProto, LoadError> {
     Ok(model)
 }
 
-/// Weights share the memory of `bytes` if that can be shared.
+/// Each tensor gets memory of its own, for floats lie at any byte of a message.
 fn read(file: String, bytes: impl Buf) -> Result<ModelProto, LoadError> {
     if !bytes.has_remaining() {
         return Err(LoadError::Empty(file));
@@ -71,16 +77,11 @@ fn read(file: String, bytes: impl Buf) -> Result<ModelProto, LoadError> {
     Ok(model)
 }
 
-/// Encodes a model.
-pub fn encode(model: &ModelProto) -> Vec<u8> {
-    model.encode_to_vec()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::pb::{GraphProto, OperatorSetIdProto};
-    use crate::{DType, Extent, make_node, make_value_info};
+    use crate::{DType, Extent, encode, make_node, make_value_info};
 
     fn model() -> ModelProto {
         let info = |name| make_value_info(name, DType::F32, &[Extent::Batch, Extent::Fixed(3)]);

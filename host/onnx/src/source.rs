@@ -29,7 +29,8 @@ pub use scopes::module;
 /// The key of a model that `damper.fit` exported: its tensors have names that lead back to the module.
 const MODULE: &str = "damper.module";
 
-/// Gives the initializers of `model` the names and the number that its source has, as far as the file records them.
+/// Gives the float32 initializers of `model` the names and the number that its source has, as far as the file records them: again, of a
+/// model that has them, nothing.
 pub fn restore(model: &mut ModelProto) {
     if metadata(model, MODULE).is_some() {
         return;

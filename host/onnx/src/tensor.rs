@@ -1,5 +1,6 @@
 //! Tensors in memory, and how a `TensorProto` becomes one.
 
+use super::floats::Floats;
 use super::pb::TensorProto;
 use super::pb::tensor_proto::{DataLocation, DataType};
 
@@ -62,7 +63,7 @@ pub struct Tensor {
 #[derive(Clone, PartialEq, Debug)]
 pub enum TensorData {
     /// Elements of [`DType::F32`].
-    F32(Vec<f32>),
+    F32(Floats),
     /// Elements of [`DType::F64`].
     F64(Vec<f64>),
     /// Elements of [`DType::I32`].
@@ -175,7 +176,8 @@ pub fn decode_tensor(proto: &TensorProto) -> Result<Tensor, TensorError> {
         .ok_or_else(length)?;
     let raw = &proto.raw_data;
     let data = match dtype {
-        DType::F32 => TensorData::F32(read(raw, &proto.float_data, f32::from_le_bytes, |&x| x)),
+        DType::F32 if raw.is_empty() => TensorData::F32(proto.float_data.as_slice().into()),
+        DType::F32 => TensorData::F32(Floats::of_little_endian(raw)),
         DType::F64 => TensorData::F64(read(raw, &proto.double_data, f64::from_le_bytes, |&x| x)),
         DType::I32 => TensorData::I32(read(raw, &proto.int32_data, i32::from_le_bytes, |&x| x)),
         DType::I64 => TensorData::I64(read(raw, &proto.int64_data, i64::from_le_bytes, |&x| x)),
@@ -206,7 +208,7 @@ mod tests {
     #[test]
     fn every_element_type_reads_back_as_written() {
         for data in [
-            TensorData::F32(vec![1.5, -2.0]),
+            TensorData::F32(vec![1.5, -2.0].into()),
             TensorData::F64(vec![1.5, -2.0]),
             TensorData::I32(vec![7, -8]),
             TensorData::I64(vec![7, -8]),

@@ -1,5 +1,8 @@
 """What the tests share."""
 
+import warnings
+
+import damper
 import numpy as np
 import pytest
 import torch
@@ -27,3 +30,24 @@ def mlp(width=12, classes=3):
 
 
 QUICK = {"noise_multiplier": 1.0, "delta": 1e-5, "epochs": 1, "batch_size": 64, "lr": 0.5, "progress": False}
+
+
+def full_step(module, data, loss=None, test=None, **settings):
+    """One step of plain SGD on the mean of all samples, without clipping and noise: the run, and the gradient of each parameter."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        settings = {"epochs": 1, "batch_size": len(data[1]), "lr": 0.5, "progress": False, **settings}
+        run = damper.fit(module, data, loss=loss, test=test, not_private=True, **settings)
+    assert run.steps == 1
+    before = dict(module.named_parameters())
+    return run, {name: (before[name].detach().numpy() - value) / settings["lr"] for name, value in run.params.items()}
+
+
+def assert_gradients_equal(found, module, loss):
+    """Within 1e-5 of the largest entry of each parameter's gradient, and of what float32 keeps of a parameter near 1."""
+    module.zero_grad()
+    loss.backward()
+    expected = {name: one.grad.numpy() for name, one in module.named_parameters() if one.requires_grad and one.grad is not None}
+    assert set(found) == set(expected)
+    for name, grad in expected.items():
+        assert np.abs(found[name] - grad).max() <= 1e-5 * np.abs(grad).max() + 5e-7, name

@@ -275,6 +275,8 @@ def test_layers_that_mix_samples_are_refused():
     module = torch.nn.Sequential(torch.nn.Linear(12, 8), torch.nn.BatchNorm1d(8), torch.nn.Linear(8, 3))
     with pytest.raises(damper.Error, match=r"'1' is a BatchNorm1d.*damper\.fix"):
         damper.fit(module, (x, y), **QUICK)
+    with pytest.raises(damper.Error, match=r"fix: the module .*damper\.fix"):
+        damper.fit(module, (x, y), fix=True, **QUICK)
     fixed = damper.fix(module)
     assert isinstance(fixed[1], torch.nn.GroupNorm) and isinstance(module[1], torch.nn.BatchNorm1d)
     assert quiet(damper.fit, fixed, (x, y), **QUICK).finished

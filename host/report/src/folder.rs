@@ -2,10 +2,12 @@
 //! removes the folder: its ledger counts against the data.
 
 use damper_budget::PLAN;
+use damper_onnx::pb::ModelProto;
 use damper_train::files::{
     Access, FileError, MadeFolders, claim_private_folder, create_output_folder, create_private_folder, may_hold_ledger,
     write,
 };
+use damper_train::write_model;
 use std::cell::Cell;
 use std::fs;
 use std::io;
@@ -59,6 +61,15 @@ impl OutputFolder {
     /// The disk is full or fails.
     pub fn write(&self, name: &str, bytes: &[u8]) -> Result<(), FileError> {
         write(&self.path.join(name), bytes, Access::Public)
+    }
+
+    /// Writes a model among the public outputs.
+    ///
+    /// # Errors
+    ///
+    /// The disk is full or fails.
+    pub fn write_model(&self, name: &str, model: &ModelProto) -> Result<(), FileError> {
+        write_model(&self.path.join(name), model, Access::Public)
     }
 
     /// Returns true if steps may have been paid: the folder has a ledger, or cannot be looked at.

@@ -2,6 +2,7 @@
 
 use super::inputs::Inputs;
 use super::operators::Operators;
+use damper_onnx::pb::ModelProto;
 use damper_onnx::{DType, Dim, TensorRef, TensorSpec};
 
 /// A variable that NVIDIA's libraries read when they are loaded. With 0 they round no product of floats to TF32's 11 bits. onnxruntime's own
@@ -49,9 +50,9 @@ pub trait Backend {
     ///
     /// # Errors
     ///
-    /// The bytes are not an ONNX model, an input or output of `plan` is missing or of another type, or the runtime
+    /// An input or output of `plan` is missing or of another type, or the runtime
     /// refuses the model: the message names the runtime and gives its reason, with the node where it names one.
-    fn load(&self, model: &[u8], plan: &SessionSpec) -> Result<Box<dyn Session>, BackendError>;
+    fn load(&self, model: &ModelProto, plan: &SessionSpec) -> Result<Box<dyn Session>, BackendError>;
 
     /// As [`Backend::load`], for a session that adds up the outputs from `first` on over the runs of a step, where its device keeps them;
     /// none if the backend keeps nothing there.
@@ -61,7 +62,7 @@ pub trait Backend {
     /// As [`Backend::load`].
     fn load_summing(
         &self,
-        _model: &[u8],
+        _model: &ModelProto,
         _plan: &SessionSpec,
         _first: usize,
     ) -> Result<Option<Box<dyn SummingSession>>, BackendError> {
@@ -75,7 +76,7 @@ pub trait Backend {
     /// As [`Backend::load`].
     fn load_resident(
         &self,
-        _model: &[u8],
+        _model: &ModelProto,
         _plan: &SessionSpec,
     ) -> Result<Option<Box<dyn ResidentSession>>, BackendError> {
         Ok(None)
@@ -86,7 +87,12 @@ pub trait Backend {
     /// # Errors
     ///
     /// The runtime cannot run the model, or computes an output wrong: the message names it.
-    fn self_test(&self, _model: &[u8], _plan: &SessionSpec, _inputs: &[TensorRef<'_>]) -> Result<(), BackendError> {
+    fn self_test(
+        &self,
+        _model: &ModelProto,
+        _plan: &SessionSpec,
+        _inputs: &[TensorRef<'_>],
+    ) -> Result<(), BackendError> {
         Ok(())
     }
 }

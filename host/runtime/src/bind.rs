@@ -5,13 +5,11 @@
 use super::backend::{BackendError, SessionSpec, bound_shape, check_plan};
 use damper_onnx::{Dim, TensorSpec};
 use damper_onnx::{Extent, data_type, make_value_info, pb};
-use prost::Message as _;
 
-/// Decodes `model` and binds it to `plan`. Intermediate shapes are dropped: they may still name a symbolic batch.
-pub(super) fn bind(model: &[u8], plan: &SessionSpec) -> Result<pb::ModelProto, BackendError> {
+/// `model`, bound to `plan`. Intermediate shapes are dropped: they may still name a symbolic batch.
+pub(super) fn bind(model: &pb::ModelProto, plan: &SessionSpec) -> Result<pb::ModelProto, BackendError> {
     check_plan(plan)?;
-    let mut model = pb::ModelProto::decode(model)
-        .map_err(|error| BackendError(format!("not an ONNX model ({error}): export it again")))?;
+    let mut model = model.clone();
     let graph =
         model.graph.as_mut().ok_or_else(|| BackendError("the ONNX model has no graph: export it again".into()))?;
 
@@ -85,7 +83,7 @@ fn check_type(found: &pb::ValueInfoProto, spec: &TensorSpec) -> Result<(), Backe
     Ok(())
 }
 
-fn value_info(spec: &TensorSpec, batch: usize) -> pb::ValueInfoProto {
+pub(super) fn value_info(spec: &TensorSpec, batch: usize) -> pb::ValueInfoProto {
     let shape: Vec<_> = bound_shape(spec, batch).into_iter().map(Extent::Fixed).collect();
     make_value_info(&spec.name, spec.dtype, &shape)
 }

@@ -15,6 +15,7 @@ mod clipped_sum;
 mod convolution;
 mod elements;
 mod errors;
+mod frozen;
 mod gelu;
 mod kernel_grad;
 mod max_pool_grad;
@@ -226,15 +227,18 @@ impl Ort {
 
     /// A session of a bound model with our operators.
     fn with_own(&self, mut model: pb::ModelProto, plan: &SessionSpec) -> Result<Box<dyn Session>, BackendError> {
-        operators::put(&mut model, plan);
+        let (specs, frozen): (Vec<_>, Vec<_>) = frozen::take(&mut model).into_iter().unzip();
+        let inputs = plan.inputs.iter().cloned().chain(specs).collect();
+        let whole = SessionSpec { inputs, ..plan.clone() };
+        operators::put(&mut model, &whole);
         let session = self.session(model, plan.threads)?;
         let declared: Vec<&str> = session.inputs().iter().map(|input| input.name()).collect();
-        let planned: Vec<&str> = plan.inputs.iter().map(|spec| spec.name.as_str()).collect();
+        let planned: Vec<&str> = whole.inputs.iter().map(|spec| spec.name.as_str()).collect();
         if declared != planned {
             return Err(self.failed("cannot run the model", &format!("its inputs are {declared:?}, not {planned:?}")));
         }
-        let session = OrtSession::new(session, plan).map_err(|error| self.failed("cannot run the model", &error))?;
-        Ok(Box::new(session))
+        let session = OrtSession::new(session, plan, whole, frozen);
+        Ok(Box::new(session.map_err(|error| self.failed("cannot run the model", &error))?))
     }
 
     fn failed(&self, what: &str, error: &dyn std::fmt::Display) -> BackendError {
@@ -276,7 +280,7 @@ impl Backend for Ort {
         format!("onnxruntime {} at {}{operators}", self.runtime.version, self.runtime.path.display())
     }
 
-    fn load(&self, model: &[u8], plan: &SessionSpec) -> Result<Box<dyn Session>, BackendError> {
+    fn load(&self, model: &pb::ModelProto, plan: &SessionSpec) -> Result<Box<dyn Session>, BackendError> {
         let mut model = bind(model, plan)?;
         if self.operators == Operators::Standard {
             lower_custom(&mut model, |_| false);
@@ -288,7 +292,7 @@ impl Backend for Ort {
 
     fn load_summing(
         &self,
-        model: &[u8],
+        model: &pb::ModelProto,
         plan: &SessionSpec,
         first: usize,
     ) -> Result<Option<Box<dyn SummingSession>>, BackendError> {
@@ -304,7 +308,7 @@ impl Backend for Ort {
 
     fn load_resident(
         &self,
-        model: &[u8],
+        model: &pb::ModelProto,
         plan: &SessionSpec,
     ) -> Result<Option<Box<dyn ResidentSession>>, BackendError> {
         if self.operators == Operators::Own {

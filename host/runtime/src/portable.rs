@@ -18,6 +18,7 @@ pub use program::{ADVICE, Port, Program, ProgramStep, ValuePlace};
 pub use value::{Data, Kind, Stage};
 
 use super::backend::{Backend, BackendError, Session, SessionSpec};
+use damper_onnx::pb::ModelProto;
 use session::PortableSession;
 
 /// The portable backend.
@@ -41,7 +42,7 @@ impl Backend for Portable {
         true
     }
 
-    fn load(&self, model: &[u8], plan: &SessionSpec) -> Result<Box<dyn Session>, BackendError> {
+    fn load(&self, model: &ModelProto, plan: &SessionSpec) -> Result<Box<dyn Session>, BackendError> {
         Ok(Box::new(PortableSession::new(Program::new(model, plan, ProgramForm::Fast)?, plan)))
     }
 }

@@ -9,6 +9,7 @@
 use super::backend::{Backend, BackendError, Session, SessionSpec, bound_shape, check_inputs};
 use super::bind::bind;
 use damper_onnx::graph::DType;
+use damper_onnx::pb::ModelProto;
 use damper_onnx::{TensorRef, lower_custom};
 use prost::Message as _;
 use std::sync::Arc;
@@ -54,12 +55,12 @@ impl Backend for Tract {
         self.note.clone()
     }
 
-    fn load(&self, model: &[u8], plan: &SessionSpec) -> Result<Box<dyn Session>, BackendError> {
+    fn load(&self, model: &ModelProto, plan: &SessionSpec) -> Result<Box<dyn Session>, BackendError> {
         Ok(Box::new(TractSession::new(model, plan, Form::Optimised)?))
     }
 
     /// Runs the graph as it is optimised, and as it is written.
-    fn self_test(&self, model: &[u8], plan: &SessionSpec, inputs: &[TensorRef<'_>]) -> Result<(), BackendError> {
+    fn self_test(&self, model: &ModelProto, plan: &SessionSpec, inputs: &[TensorRef<'_>]) -> Result<(), BackendError> {
         let outputs = |form| TractSession::new(model, plan, form)?.outputs(inputs);
         let optimised = outputs(Form::Optimised)?;
         // What tract runs in no other way cannot be compared.
@@ -124,7 +125,7 @@ struct TractSession {
 }
 
 impl TractSession {
-    fn new(model: &[u8], plan: &SessionSpec, form: Form) -> Result<Self, BackendError> {
+    fn new(model: &ModelProto, plan: &SessionSpec, form: Form) -> Result<Self, BackendError> {
         // tract has its own types for the same messages.
         let mut model = bind(model, plan)?;
         lower_custom(&mut model, |_| false);

@@ -2,9 +2,7 @@
 
 use damper_onnx::graph::DType;
 use damper_onnx::pb::{GraphProto, ModelProto, NodeProto, OperatorSetIdProto};
-use damper_onnx::{
-    Dim, Extent, TensorRef, TensorSpec, encode, make_attr_int, make_attr_ints, make_node, make_value_info,
-};
+use damper_onnx::{Dim, Extent, TensorRef, TensorSpec, make_attr_int, make_attr_ints, make_node, make_value_info};
 use damper_runtime::portable::{Portable, Program, ProgramForm};
 use damper_runtime::{Backend as _, SessionSpec};
 
@@ -13,7 +11,7 @@ fn spec(name: &str, shape: &[Dim]) -> TensorSpec {
 }
 
 /// A model of `nodes`, and the plan for batches of `batch` rows.
-fn model(batch: usize, inputs: &[TensorSpec], output: &TensorSpec, node: Vec<NodeProto>) -> (Vec<u8>, SessionSpec) {
+fn model(batch: usize, inputs: &[TensorSpec], output: &TensorSpec, node: Vec<NodeProto>) -> (ModelProto, SessionSpec) {
     let info = |spec: &TensorSpec| {
         let extent = |dim: &Dim| if let Dim::Fixed(extent) = dim { Extent::Fixed(*extent) } else { Extent::Batch };
         make_value_info(&spec.name, spec.dtype, &spec.shape.iter().map(extent).collect::<Vec<_>>())
@@ -30,7 +28,7 @@ fn model(batch: usize, inputs: &[TensorSpec], output: &TensorSpec, node: Vec<Nod
         graph: Some(graph),
         ..ModelProto::default()
     };
-    (encode(&model), SessionSpec { batch, threads: 1, inputs: inputs.to_vec(), outputs: vec![output.clone()] })
+    (model, SessionSpec { batch, threads: 1, inputs: inputs.to_vec(), outputs: vec![output.clone()] })
 }
 
 fn node(op: &str, inputs: &[&str], output: &str) -> NodeProto {
@@ -41,8 +39,8 @@ fn node(op: &str, inputs: &[&str], output: &str) -> NodeProto {
 #[test]
 fn refusal_names_the_node() {
     let (x, y) = (spec("x", &[Dim::Batch, Dim::Fixed(3)]), spec("y", &[Dim::Batch, Dim::Fixed(3)]));
-    let (bytes, plan) = model(2, &[x], &y, vec![node("Softplus", &["x"], "y")]);
-    let error = Portable.load(&bytes, &plan).err().unwrap().to_string();
+    let (graph, plan) = model(2, &[x], &y, vec![node("Softplus", &["x"], "y")]);
+    let error = Portable.load(&graph, &plan).err().unwrap().to_string();
     assert!(error.starts_with("portable cannot run node 'node_y' (Softplus): "), "{error}");
 }
 
@@ -52,8 +50,8 @@ fn outputs_of_all_samples_are_refused() {
     let (x, y) = (spec("x", &[Dim::Batch, Dim::Fixed(3)]), spec("y", &[Dim::Fixed(3)]));
     let mut sum = node("ReduceMax", &["x"], "y");
     sum.attribute = vec![make_attr_ints("axes", &[0]), make_attr_int("keepdims", 0)];
-    let (bytes, plan) = model(2, &[x], &y, vec![sum]);
-    let error = Portable.load(&bytes, &plan).err().unwrap().to_string();
+    let (graph, plan) = model(2, &[x], &y, vec![sum]);
+    let error = Portable.load(&graph, &plan).err().unwrap().to_string();
     assert!(error.contains("'y' joins the samples"), "{error}");
 }
 
@@ -65,8 +63,8 @@ fn chain_shares_memory() {
     let mut nodes = vec![node("Exp", &["w"], "e"), node("Mul", &["x", "e"], "v0")];
     nodes.extend((1..9).map(|at| node("Tanh", &[&format!("v{}", at - 1)], &format!("v{at}"))));
     nodes.push(node("Add", &["v8", "e"], "y"));
-    let (bytes, plan) = model(4, &[x, w], &y, nodes);
-    let program = Program::new(&bytes, &plan, ProgramForm::Small).unwrap();
+    let (graph, plan) = model(4, &[x, w], &y, nodes);
+    let program = Program::new(&graph, &plan, ProgramForm::Small).unwrap();
     assert_eq!((program.of_parameters.len(), program.of_sample.len()), (1, 10));
     // The sample, the parameter, what follows from it, and two values of the chain.
     assert_eq!(program.areas, [5 * 64, 0, 0]);
@@ -76,8 +74,8 @@ fn chain_shares_memory() {
 #[test]
 fn batch_axis_may_be_the_second() {
     let (x, y) = (spec("x", &[Dim::Fixed(2), Dim::Batch]), spec("y", &[Dim::Fixed(2), Dim::Batch]));
-    let (bytes, plan) = model(3, &[x], &y, vec![node("Neg", &["x"], "y")]);
-    let mut session = Portable.load(&bytes, &plan).unwrap();
+    let (graph, plan) = model(3, &[x], &y, vec![node("Neg", &["x"], "y")]);
+    let mut session = Portable.load(&graph, &plan).unwrap();
     let mut read = vec![];
     let x = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
     session.run(&[TensorRef::F32(&x)], &mut |outputs| read = outputs[0].to_vec()).unwrap();
@@ -93,9 +91,9 @@ fn product_reads_through_a_transpose() {
     );
     let mut turned = node("Transpose", &["x"], "t");
     turned.attribute = vec![make_attr_ints("perm", &[0, 2, 1])];
-    let (bytes, plan) = model(1, &[x], &y, vec![turned, node("MatMul", &["t", "x"], "y")]);
-    assert_eq!(Program::new(&bytes, &plan, ProgramForm::Small).unwrap().of_sample.len(), 1);
-    let mut session = Portable.load(&bytes, &plan).unwrap();
+    let (graph, plan) = model(1, &[x], &y, vec![turned, node("MatMul", &["t", "x"], "y")]);
+    assert_eq!(Program::new(&graph, &plan, ProgramForm::Small).unwrap().of_sample.len(), 1);
+    let mut session = Portable.load(&graph, &plan).unwrap();
     let mut read = vec![];
     let x = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0];
     session.run(&[TensorRef::F32(&x)], &mut |outputs| read = outputs[0].to_vec()).unwrap();

@@ -16,7 +16,7 @@ fn layer(in_weight: bool, is_gemm: bool, bad: f32) -> Sketch {
         if damaged {
             numbers[7] = bad;
         }
-        TensorData::F32(numbers)
+        TensorData::F32(numbers.into())
     };
     let sketch = Sketch::new().tensor("fc.weight", &[64, 10], numbers(640, in_weight)).tensor(
         "fc.bias",
@@ -52,7 +52,7 @@ fn masked(shape: &[usize], mask: Vec<f32>) -> Sketch {
     Sketch::new()
         .tensor("square", &[3], TensorData::I64(vec![-1, 8, 8]))
         .tensor("flat", &[2], TensorData::I64(vec![-1, 64]))
-        .tensor("attention.mask", shape, TensorData::F32(mask))
+        .tensor("attention.mask", shape, TensorData::F32(mask.into()))
         .weight("fc.weight", &[64, 10])
         .weight("fc.bias", &[10])
         .node("Reshape", &["x", "square"], "scores")

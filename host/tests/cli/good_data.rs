@@ -352,7 +352,7 @@ fn scaled_labels_keep_their_unit() {
         outputs: vec![spec_of("logits", 1)],
     };
     let backend = damper::runtime::open(damper::runtime::Choice::Tract).unwrap();
-    let mut session = backend.load(&fs::read(folder.join("run/model.onnx")).unwrap(), &plan).unwrap();
+    let mut session = backend.load(&damper::onnx::load(&folder.join("run/model.onnx")).unwrap(), &plan).unwrap();
     let mut loss = 0.0;
     for at in 401..500 {
         let (a, b) = sample(at);

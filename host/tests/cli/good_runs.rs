@@ -113,7 +113,7 @@ fn accuracy(model: &Path) -> f64 {
     };
     let plan =
         SessionSpec { batch: rows.get(), threads: 1, inputs: vec![spec("x", 64)], outputs: vec![spec("logits", 10)] };
-    let mut session = open(Choice::Tract).unwrap().load(&fs::read(model).unwrap(), &plan).unwrap();
+    let mut session = open(Choice::Tract).unwrap().load(&damper::onnx::load(model).unwrap(), &plan).unwrap();
     let options = DataOptions {
         inputs: vec![InputShape { name: "x".into(), shape: vec![64], dtype: DType::F32, rows: None }],
         ..DataOptions::default()

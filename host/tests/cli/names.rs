@@ -167,7 +167,7 @@ fn resumed_run_matches_columns_by_name() {
     files(folder);
     let source = |data: &str, names| damper::train::InputFiles {
         model: folder.join("two.onnx"),
-        init_seed: None,
+        of_file: Default::default(),
         graph: damper::graph::GraphOptions::default(),
         lora: None,
         derive: damper::grad::DeriveOptions::new(damper::grad::Loss::SoftmaxCrossEntropy),

@@ -27,7 +27,7 @@ impl Sketch {
     pub(super) fn weight(self, name: &str, shape: &[usize]) -> Self {
         let count: usize = shape.iter().product();
         let data: Vec<f32> = (0..count).map(|at| ((at * 37 + 11) % 613) as f32 / 2000.0 + 0.01).collect();
-        self.tensor(name, shape, TensorData::F32(data))
+        self.tensor(name, shape, TensorData::F32(data.into()))
     }
 
     pub(super) fn tensor(mut self, name: &str, shape: &[usize], data: TensorData) -> Self {
@@ -185,7 +185,7 @@ fn class_weights_by_one_hot_labels_are_kept() {
         .weight("loss.weight", &[10, 1])
         .tensor("flat", &[1], TensorData::I64(vec![-1]))
         .tensor("classes", &[1], TensorData::I64(vec![10]))
-        .tensor("off_on", &[2], TensorData::F32(vec![0.0, 1.0]))
+        .tensor("off_on", &[2], TensorData::F32(vec![0.0, 1.0].into()))
         .tensor("axis", &[1], TensorData::I64(vec![1]))
         .node("LogSoftmax", &["h"], "logarithms")
         .node("Reshape", &["target", "flat"], "flat_target")

@@ -21,7 +21,7 @@ impl Progress for StopAfter {
 pub fn source(model: &str) -> InputFiles {
     InputFiles {
         model: path(model),
-        init_seed: None,
+        of_file: Default::default(),
         lora: None,
         graph: GraphOptions::default(),
         derive: DeriveOptions::new(Loss::SoftmaxCrossEntropy),

@@ -7,7 +7,6 @@ use damper::onnx;
 use damper::onnx::TensorRef;
 use damper::onnx::TensorSpec;
 use damper::runtime::{Backend, Session, SessionSpec};
-use prost::Message as _;
 
 /// What the source of `file` trains and the rule does not: a parameter that is subtracted from the input.
 #[allow(dead_code, reason = "not every test has the exports")]
@@ -43,7 +42,7 @@ pub fn released(grad: &GradGraph) -> Vec<TensorSpec> {
 /// A one-thread session of `grad` for `batch` rows.
 pub fn session(backend: &dyn Backend, grad: &GradGraph, batch: usize) -> Box<dyn Session> {
     let plan = SessionSpec { batch, threads: 1, inputs: inputs(grad), outputs: released(grad) };
-    backend.load(&grad.model.encode_to_vec(), &plan).unwrap_or_else(|error| panic!("{}: {error}", backend.name()))
+    backend.load(&grad.model, &plan).unwrap_or_else(|error| panic!("{}: {error}", backend.name()))
 }
 
 /// The outputs of one run.

@@ -72,6 +72,8 @@ pub struct TrainConfig {
     pub physical_batch: Option<NonZeroUsize>,
     /// Bytes that the tensors of one worker may take, as counted from the graph.
     pub memory: u64,
+    /// Computes the part of the network that no trained parameter reaches once for all samples, and keeps up to so many bytes of it in memory.
+    pub cache_frozen: Option<u64>,
     /// Threads, each with a one-thread session; as many as there are processors if not given.
     pub workers: Option<NonZeroUsize>,
     /// Random views of each sample's pictures, of whose gradients the mean is clipped.
@@ -118,6 +120,7 @@ impl TrainConfig {
             seed: None,
             physical_batch: None,
             memory: 2 << 30,
+            cache_frozen: None,
             workers: None,
             augment: None,
             average: None,

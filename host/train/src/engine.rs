@@ -21,5 +21,5 @@ pub(crate) mod trained;
 pub(crate) mod watched;
 pub(crate) mod worker;
 
-pub(crate) use course::{Ending, Trajectory};
+pub(crate) use course::{Ending, Trajectory, frozen};
 pub use course::{observed, run, run_on, run_resumable};

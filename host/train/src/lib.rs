@@ -43,7 +43,7 @@
 //!
 //! let source = InputFiles {
 //!     model: "../../onnx-models/digits-linear.onnx".into(),
-//!     init_seed: None,
+//!     of_file: Default::default(),
 //!     graph: GraphOptions::default(),
 //!     lora: None,
 //!     derive: DeriveOptions::new(Loss::SoftmaxCrossEntropy),
@@ -124,6 +124,7 @@ pub use plan::warnings::Warnings;
 pub use plan::weights::check_weights;
 pub use state::checkpoint::{Checkpoint, CheckpointError, Invocation};
 pub use state::files::LEDGER;
+pub use state::model_file::write_model;
 pub use state::recording::{recording_bytes, recording_part};
 pub use state::space::check_file_fits;
 pub use state::store::{paid_steps, pay_all, pay_plan};

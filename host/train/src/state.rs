@@ -3,6 +3,7 @@
 pub(crate) mod checkpoint;
 pub(crate) mod data_digest;
 pub mod files;
+pub mod model_file;
 pub(crate) mod recording;
 pub mod replay;
 pub(crate) mod space;

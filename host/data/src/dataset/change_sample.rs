@@ -17,6 +17,20 @@ impl Split {
         Self { rows, features, labels, null: vec![], held: None, are_bytes: vec![], label_scale: None }
     }
 
+    /// The same samples with other features: arrays of the rows that are held.
+    #[must_use]
+    pub fn with_features(&self, features: Vec<Features>) -> Self {
+        Self {
+            rows: self.rows,
+            features,
+            labels: self.labels.clone(),
+            null: self.null.clone(),
+            held: self.held.clone(),
+            are_bytes: vec![],
+            label_scale: self.label_scale,
+        }
+    }
+
     /// A copy of sample `index`.
     ///
     /// # Panics

@@ -23,7 +23,7 @@ pub(super) fn load(which: &str, options: &DataOptions, naming: &mut Naming) -> R
                 let names: Vec<String> = arrays.iter().map(|array| format!("'{}'", array.origin)).collect();
                 let names = names.join(", ");
                 DataError::File(format!(
-                    "memory:{which}: has {names}, and no array of the model's input '{}'",
+                    "memory:{which}: has {names}, and no array of the model's input '{0}'; if it is the same for all samples, give `input` {0}=0",
                     input.name
                 ))
             })?;

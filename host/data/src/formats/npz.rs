@@ -124,19 +124,24 @@ impl Archive {
         options: &DataOptions,
     ) -> Result<Split, DataError> {
         let room = &options.room();
-        let features =
-            features.iter().map(|name| self.array(&format!("{name}{suffix}"), room)).collect::<Result<Vec<_>, _>>()?;
-        let labels = labels.map(|name| self.array(&format!("{name}{suffix}"), room)).transpose()?;
+        // A state, or a rate, is often no sample's.
+        let remedy = |name: &String| match options.inputs.len() {
+            2.. => format!("; if it is the same for all samples, give `input` {name}=0"),
+            _ => String::new(),
+        };
+        let features = features.iter().map(|name| self.array(&format!("{name}{suffix}"), &remedy(name), room));
+        let features = features.collect::<Result<Vec<_>, _>>()?;
+        let labels = labels.map(|name| self.array(&format!("{name}{suffix}"), "", room)).transpose()?;
         assemble(RawSplit::new(features, labels), options)
     }
 
     /// Reads one array. Memory is bounded by what the archive's entry can hold, whatever its headers say.
-    fn array(&mut self, name: &str, room: &Room) -> Result<Array, DataError> {
+    fn array(&mut self, name: &str, remedy: &str, room: &Room) -> Result<Array, DataError> {
         if !self.has(name) {
             let mut names: Vec<String> = self.names().take(20).map(|name| format!("'{name}'")).collect();
             names.sort();
             return Err(DataError::File(format!(
-                "{}: has no array '{name}'; it has {}: rename the array, or name those of features and labels by `arrays` X,Y",
+                "{}: has no array '{name}'; it has {}: rename the array, or name those of features and labels by `arrays` X,Y{remedy}",
                 self.path.display(),
                 if names.is_empty() { "none".into() } else { names.join(", ") }
             )));

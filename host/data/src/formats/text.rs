@@ -23,6 +23,7 @@ use damper_onnx::SettingError;
 use lines_and_tables::Rows;
 use std::path::{Path, PathBuf};
 use tokenize::Tokens;
+pub(super) use tokenize::declared_length;
 
 /// Stems of the files of a folder's splits, the first that is there being taken.
 const TRAIN: &[&str] = &["train"];

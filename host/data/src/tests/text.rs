@@ -84,6 +84,26 @@ fn truncated_text_keeps_special_tokens() {
     }
 }
 
+// A model that leaves its length open takes that of `max_length`, else that of the tokenizer's file.
+#[test]
+fn open_length_follows_from_settings() {
+    let folder = folder();
+    let path = put(&folder, "t.tsv", b"label\ttext\n1\tabcdefgh\n");
+    let shapes = |options: &DataOptions| sample_shapes(&spec("text", &path), options, &["x".into(), "mask".into()]);
+    let mut options = bytes(&["x"], 6);
+    assert_eq!(shapes(&options), None);
+    options.text.max_length = Some(4);
+    assert_eq!(shapes(&options), Some(vec![vec![4], vec![4]]));
+    let mut json: serde_json::Value =
+        serde_json::from_slice(&std::fs::read(options.text.tokenizer.as_ref().unwrap()).unwrap()).unwrap();
+    json["truncation"] =
+        serde_json::json!({"direction": "Right", "max_length": 5, "strategy": "LongestFirst", "stride": 0});
+    options.text.tokenizer = Some(put(&folder, "cut.json", json.to_string().as_bytes()));
+    assert_eq!(shapes(&options), Some(vec![vec![4], vec![4]]));
+    options.text.max_length = None;
+    assert_eq!(shapes(&options), Some(vec![vec![5], vec![5]]));
+}
+
 // The labels of a language model are the next tokens.
 #[test]
 fn language_model_predicts_next_token() {

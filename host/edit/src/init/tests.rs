@@ -181,3 +181,29 @@ fn invalid_skeleton_error_names_parameter() {
     let error = initialise(&unused, &GraphOptions::default(), &[], 0).unwrap_err();
     assert!(matches!(&error, InitError::NoValues(name) if name == "unused"), "{error}");
 }
+
+// `fix` changes a file that is read as `damper fix` does, with one warning.
+#[test]
+fn batch_norms_are_fixed_on_the_way() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../onnx-models/exports/batchnorm.dynamo.onnx");
+    let count = |model: &ModelProto| {
+        model.graph.as_ref().unwrap().node.iter().filter(|node| node.op_type == "BatchNormalization").count()
+    };
+    let plain = load(&path, None).unwrap();
+    let fixed = load(&path, LoadOptions { seed: None, fix: true }).unwrap();
+    assert!(count(&plain.model) > 0 && plain.warnings.is_empty());
+    assert_eq!(count(&fixed.model), 0);
+    let said = format!("of its batch normalisations {}", count(&plain.model));
+    assert!(fixed.warnings.iter().any(|line| line.contains(&said)), "{:?}", fixed.warnings);
+    let mut by_hand = plain.model.clone();
+    fix_batch_norm(&mut by_hand, BatchNormFix::Auto, None).unwrap();
+    assert_eq!(fixed.model, by_hand);
+    // A skeleton is filled first.
+    let (mut bare, list) = initialise(&plain.model, &GraphOptions::default(), &[], 3).unwrap();
+    skeleton(&mut bare, &list);
+    let file = std::env::temp_dir().join(format!("damper-skeleton-{}.onnx", std::process::id()));
+    std::fs::write(&file, onnx::encode(&bare)).unwrap();
+    let fixed = load(&file, LoadOptions { seed: None, fix: true });
+    std::fs::remove_file(&file).unwrap();
+    assert_eq!(count(&fixed.unwrap().model), 0);
+}

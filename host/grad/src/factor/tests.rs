@@ -10,7 +10,6 @@ use damper_onnx::{Dim, TensorSpec};
 use damper_onnx::{Extent, make_value_info};
 use damper_runtime::{Backend, Choice, SessionSpec, open};
 use damper_testing::Random;
-use prost::Message;
 
 /// Samples.
 const N: usize = 4;
@@ -93,7 +92,7 @@ impl Bench {
             ..Default::default()
         };
         let plan = SessionSpec { batch: N, threads: 1, inputs, outputs };
-        let mut session = backend.load(&model.encode_to_vec(), &plan).unwrap_or_else(|error| panic!("{error}"));
+        let mut session = backend.load(&model, &plan).unwrap_or_else(|error| panic!("{error}"));
         let fed: Vec<TensorRef<'_>> = self
             .inputs
             .iter()

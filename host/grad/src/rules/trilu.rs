@@ -33,7 +33,7 @@ pub fn triangle(em: &mut Emitter, x: &Var, diagonal: i64, upper: bool) -> Var {
         DType::Bool => return em.node("And", &[x, &mask], vec![], DType::Bool, x.shape.clone(), x.batch),
         DType::I32 => TensorData::I32(vec![0]),
         DType::I64 => TensorData::I64(vec![0]),
-        DType::F32 => TensorData::F32(vec![0.0]),
+        DType::F32 => TensorData::F32(vec![0.0].into()),
         DType::F64 => TensorData::F64(vec![0.0]),
     };
     let zero = em.constant(Tensor { shape: vec![], data: zero });

@@ -75,7 +75,7 @@ fn feeds(case: &Case, grad: &GradGraph, n: usize, seed: u64) -> Vec<Feed> {
             let len = extents(spec, n).iter().product::<usize>();
             if parameters.contains(&i) {
                 let TensorData::F32(values) = &trained.next().unwrap().initial.data else { panic!("f32 parameters") };
-                return Feed::Float(values.clone());
+                return Feed::Float(values.to_vec());
             }
             if spec.dtype == DType::I64 && i < grad.inputs.len() {
                 // Rows of any table of four, counted from the end now and then.

@@ -87,7 +87,7 @@ impl Runner {
     /// The message of a graph that has no portable kernels.
     pub fn portable(grad: &GradGraph, n: usize) -> Result<Self, String> {
         let plan = SessionSpec { batch: n, threads: 1, inputs: grad.feeds(), outputs: grad.outputs.clone() };
-        let session = Portable.load(&grad.model.encode_to_vec(), &plan).map_err(|error| error.to_string())?;
+        let session = Portable.load(&grad.model, &plan).map_err(|error| error.to_string())?;
         Ok(Self::Portable(session))
     }
 

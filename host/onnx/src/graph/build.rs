@@ -40,6 +40,28 @@ pub(super) fn flat(
     model: &ModelProto,
     options: &GraphOptions,
 ) -> Result<(GraphProto, Result<Graph, GraphError>), GraphError> {
+    let whole = flat_of(model, options);
+    if matches!(whole, Ok((_, Ok(_)))) {
+        return whole;
+    }
+    // An operator without a rule may be for other outputs alone.
+    let part = options.output.as_ref().and_then(|output| with_output(model, output));
+    match part.map(|part| flat_of(&part, options)) {
+        Some(part @ Ok((_, Ok(_)))) => part,
+        _ => whole,
+    }
+}
+
+/// `model` with one of its outputs alone, if it has others.
+fn with_output(model: &ModelProto, output: &str) -> Option<ModelProto> {
+    let outputs = &model.graph.as_ref()?.output;
+    let kept = outputs.iter().find(|info| info.name == output).filter(|_| outputs.len() > 1)?.clone();
+    let mut part = model.clone();
+    part.graph.as_mut()?.output = vec![kept];
+    Some(part)
+}
+
+fn flat_of(model: &ModelProto, options: &GraphOptions) -> Result<(GraphProto, Result<Graph, GraphError>), GraphError> {
     let Standard { mut graph, opset, notes } = standard::standard(model, options)?;
     if !graph.sparse_initializer.is_empty() {
         let text = "the model has sparse initializers, which are not read; export dense tensors";
@@ -244,7 +266,10 @@ fn evaluate(site: &Site<'_>) -> Result<Outcome, GraphError> {
     let node = site.node;
     let unsupported = |op: String| GraphError::Unsupported { feeds: feeds(site), node: site.name.to_string(), op };
     if !matches!(node.domain.as_str(), "" | "ai.onnx") {
-        return Err(unsupported(format!("{}.{}", node.domain, node.op_type)));
+        return Err(match refused::find(&node.domain, &node.op_type) {
+            Some(known) => site.refused(known.reason, known.remedy),
+            None => unsupported(format!("{}.{}", node.domain, node.op_type)),
+        });
     }
     if node.op_type == "Constant" {
         constant(site)
@@ -254,7 +279,7 @@ fn evaluate(site: &Site<'_>) -> Result<Outcome, GraphError> {
         Ok(known)
     } else if let Some(ruled) = batch_of_weight(site) {
         ruled
-    } else if let Some(known) = refused::find(&node.op_type) {
+    } else if let Some(known) = refused::find(&node.domain, &node.op_type) {
         Err(site.refused(known.reason, known.remedy))
     } else if let Some(rule) = rules::find(&node.op_type) {
         rule(site)
@@ -286,9 +311,9 @@ fn constant(site: &Site<'_>) -> Result<Outcome, GraphError> {
     let tensor = if let Some(proto) = attr_tensor(attributes, "value") {
         decode_tensor(proto).map_err(|error| site.invalid(error.to_string()))?
     } else if let Some(attribute) = find_attr(attributes, "value_float") {
-        Tensor { shape: vec![], data: TensorData::F32(vec![attribute.f]) }
+        Tensor { shape: vec![], data: TensorData::F32(vec![attribute.f].into()) }
     } else if let Some(attribute) = find_attr(attributes, "value_floats") {
-        Tensor { shape: vec![attribute.floats.len()], data: TensorData::F32(attribute.floats.clone()) }
+        Tensor { shape: vec![attribute.floats.len()], data: TensorData::F32(attribute.floats.clone().into()) }
     } else if let Some(attribute) = find_attr(attributes, "value_int") {
         Tensor { shape: vec![], data: TensorData::I64(vec![attribute.i]) }
     } else if let Some(attribute) = find_attr(attributes, "value_ints") {

@@ -194,7 +194,7 @@ fn joined(known: &[Known<'_>]) -> Option<Tensor> {
     let vectors = known.iter().all(|x| x.shape.len() == 1 && x.dtype == DType::F32);
     count(&[known.iter().map(|x| x.data.len()).sum()]).filter(|_| vectors)?;
     let data: Vec<f32> = known.iter().flat_map(|x| &x.data).map(|&x| x as f32).collect();
-    Some(Tensor { shape: vec![data.len()], data: TensorData::F32(data) })
+    Some(Tensor { shape: vec![data.len()], data: TensorData::F32(data.into()) })
 }
 
 /// The output of an operator that moves elements; `None` for any other operator, `Some(None)` where it has no case.

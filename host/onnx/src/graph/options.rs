@@ -24,4 +24,6 @@ pub struct GraphOptions {
     /// Public values of inputs that samples do not give, by the input's name: a number, `true` or `false`, or as many numbers as the input
     /// has, with commas between them.
     pub input: Vec<(String, String)>,
+    /// The output that matters. If the model cannot be read whole, the others are left out, with what they alone need.
+    pub output: Option<String>,
 }

@@ -1,5 +1,7 @@
 //! Questions that the stages behind the graph ask.
 
+mod part;
+
 use super::{Graph, Origin, Parameter, Tensor, Value, ValueId};
 
 impl Graph {

@@ -18,12 +18,15 @@ const REMOVE: &str = "export in evaluation mode (model.eval()) without it";
 const QUANTIZED: &str = "rounded weights have no gradient";
 const UNQUANTIZED: &str = "export the float32 model, train it, and quantise afterwards; weights that are not trained may be integers, as damper fix writes them";
 
+const TREES: &str = "decision trees are steps, so they have no gradient";
+const UNLIKE_TREES: &str = "train a network for this task: a file of trees holds nothing that gradients could train";
+
 /// Every refused operator, sorted by name.
 pub(super) const REFUSED: &[Refused] = &[
     Refused {
         op: "BatchNormalization",
         reason: "it is trained on statistics of the whole batch, so every sample's gradient depends on the others",
-        remedy: "replace it by GroupNorm, with damper fix or as torch.nn.GroupNorm in the source",
+        remedy: "replace it on the way with `fix`, or for good with damper fix, or by torch.nn.GroupNorm in the source",
     },
     Refused { op: "Bernoulli", reason: RANDOM, remedy: REMOVE },
     Refused { op: "ConvInteger", reason: QUANTIZED, remedy: UNQUANTIZED },
@@ -63,6 +66,9 @@ pub(super) const REFUSED: &[Refused] = &[
         reason: "it is of operator set 10",
         remedy: "export it with ScatterElements, or write it with torch.where or torch.cat",
     },
+    Refused { op: "TreeEnsemble", reason: TREES, remedy: UNLIKE_TREES },
+    Refused { op: "TreeEnsembleClassifier", reason: TREES, remedy: UNLIKE_TREES },
+    Refused { op: "TreeEnsembleRegressor", reason: TREES, remedy: UNLIKE_TREES },
     Refused {
         op: "Unique",
         reason: "it compares elements of the whole batch, so shapes depend on all samples",
@@ -70,9 +76,10 @@ pub(super) const REFUSED: &[Refused] = &[
     },
 ];
 
-/// The entry of `op`.
-pub(super) fn find(op: &str) -> Option<&'static Refused> {
-    REFUSED.iter().find(|refused| refused.op == op)
+/// The entry of operator `op` of `domain`. The two domains of ONNX share no name.
+pub(super) fn find(domain: &str, op: &str) -> Option<&'static Refused> {
+    let is_of_onnx = matches!(domain, "" | "ai.onnx" | "ai.onnx.ml");
+    REFUSED.iter().find(|refused| is_of_onnx && refused.op == op)
 }
 
 #[cfg(test)]

@@ -15,16 +15,12 @@ pub enum Support {
 
 /// Returns the support of operator `op` of `domain`.
 pub fn support(domain: &str, op: &str) -> Support {
-    if !matches!(domain, "" | "ai.onnx") {
-        return Support::Unknown;
+    if let Some(refused) = refused::find(domain, op) {
+        return Support::Refused(format!("{}; {}", refused.reason, refused.remedy));
     }
-    match (refused::find(op), op) {
-        (Some(refused), _) => Support::Refused(format!("{}; {}", refused.reason, refused.remedy)),
-        // Folded before any rule is looked for.
-        (None, "Constant") => Support::Ruled,
-        (None, _) if rules::find(op).is_some() => Support::Ruled,
-        (None, _) => Support::Unknown,
-    }
+    // A constant is folded before any rule is looked for.
+    let is_ruled = matches!(domain, "" | "ai.onnx") && (op == "Constant" || rules::find(op).is_some());
+    if is_ruled { Support::Ruled } else { Support::Unknown }
 }
 
 /// Returns the names of the operators that have a rule, in alphabetical order.
@@ -49,5 +45,9 @@ mod tests {
         assert!(matches!(support("", "BatchNormalization"), Support::Refused(why) if why.contains("GroupNorm")));
         assert_eq!(support("", "Det"), Support::Unknown);
         assert_eq!(support("com.microsoft", "Conv"), Support::Unknown);
+        assert!(
+            matches!(support("ai.onnx.ml", "TreeEnsembleClassifier"), Support::Refused(why) if why.contains("trees"))
+        );
+        assert_eq!(support("ai.onnx.ml", "Conv"), Support::Unknown);
     }
 }

@@ -54,8 +54,7 @@ const MAPPED: u64 = 32 << 20;
 
 /// The bytes of a large regular file, in the file.
 pub(super) fn map(file: &File) -> Option<Bytes> {
-    let data =
-        file.metadata().ok().filter(|data| data.is_file() && (MAPPED..=MAX_MODEL_BYTES).contains(&data.len()))?;
+    let data = file.metadata().ok().filter(|data| data.is_file() && data.len() >= MAPPED)?;
     // SAFETY: the map is read alone. Whoever writes to the file meanwhile changes weights, and whoever cuts it ends the process, as `load`
     // states. damper replaces files and writes to none.
     let map = unsafe { memmap2::Mmap::map(file) }.ok()?;

@@ -2,7 +2,7 @@
 //!
 //! A file lies in the model's folder or below it, no two tensors share bytes of it in part, and it has all of their bytes.
 
-use super::bytes::{LoadError, MAX_MODEL_BYTES, map};
+use super::bytes::{LoadError, map};
 use crate::pb::tensor_proto::DataLocation;
 use crate::pb::{GraphProto, ModelProto, TensorProto};
 use prost::bytes::Bytes;
@@ -11,13 +11,16 @@ use std::fs::File;
 use std::io::Read as _;
 use std::path::{Component, Path};
 
+/// Tensors of fewer bytes are copied.
+const SMALL: usize = 1 << 20;
+
 /// Graphs inside nodes are searched to this depth.
 const DEEPEST: usize = 32;
 
 /// Reads the tensors of `model` that are in files of `folder`. `file` is what errors call the model.
 pub(super) fn read(model: &mut ModelProto, folder: &Path, file: &str) -> Result<(), LoadError> {
     let Some(graph) = model.graph.as_mut() else { return Ok(()) };
-    let mut files = Files { folder, model: file, read: HashMap::new(), taken: HashMap::new(), total: 0 };
+    let mut files = Files { folder, model: file, read: HashMap::new(), taken: HashMap::new(), copies: HashMap::new() };
     of_graph(graph, &mut files, 0)
 }
 
@@ -42,7 +45,8 @@ struct Files<'a> {
     read: HashMap<String, Bytes>,
     /// Ranges of each file that a tensor has.
     taken: HashMap<String, Vec<(usize, usize)>>,
-    total: u64,
+    /// Copies of small ranges, one for all of their tensors.
+    copies: HashMap<(String, usize, usize), Bytes>,
 }
 
 impl Files<'_> {
@@ -81,11 +85,15 @@ impl Files<'_> {
         if !taken.contains(&(offset, end)) {
             taken.push((offset, end));
         }
-        self.total += (end - offset) as u64;
-        if self.total > MAX_MODEL_BYTES {
-            return Err(LoadError::TooLarge(self.model.into()));
-        }
-        tensor.raw_data = bytes.slice(offset..end);
+        // A map of the file stays as long as a part of it is used.
+        let data = bytes.slice(offset..end);
+        tensor.raw_data = match data.len() < SMALL {
+            true => {
+                let copies = self.copies.entry((location, offset, end));
+                copies.or_insert_with(|| Bytes::copy_from_slice(&data)).clone()
+            }
+            false => data,
+        };
         tensor.external_data.clear();
         tensor.data_location = None;
         Ok(())
@@ -111,14 +119,11 @@ impl Files<'_> {
         if !data.is_file() {
             return Err(format!("its file '{location}' is no plain file"));
         }
-        if data.len() > MAX_MODEL_BYTES {
-            return Err(format!("its file '{location}' is larger than 2 GiB, which the trained model could not be"));
-        }
         let bytes = match map(&opened) {
             Some(bytes) => bytes,
             None => {
                 let mut bytes = Vec::new();
-                opened.take(MAX_MODEL_BYTES + 1).read_to_end(&mut bytes).map_err(missing)?;
+                opened.take(data.len()).read_to_end(&mut bytes).map_err(missing)?;
                 bytes.into()
             }
         };
@@ -178,6 +183,10 @@ mod tests {
             read.as_f32().unwrap().to_vec()
         };
         assert_eq!([values(0), values(1)], [[0.0, 1.0], [2.0, 3.0]]);
+        // Tensors of one range share one copy.
+        let tensors = vec![tensor("a", "weights.bin", "0", "8"), tensor("b", "weights.bin", "0", "8")];
+        let graph = read(&folder, tensors).unwrap().graph.unwrap();
+        assert_eq!(graph.initializer[0].raw_data.as_ptr(), graph.initializer[1].raw_data.as_ptr());
         std::fs::remove_dir_all(folder).unwrap();
     }
 

@@ -1,7 +1,7 @@
 //! Names that no source has.
 
 /// Names that exporters invent: `val_3`, `onnx::Mul_12`, `/block/Constant_output_0`, and those of folded operators and of
-/// constants, `permute_1`, `scalar_tensor_default`, TensorFlow's `norm/add/y:0`. PyTorch's parameters below the top module have a dot.
+/// constants, `permute_1`, `scalar_tensor_default`, TensorFlow's `norm/add/y:0`, paddle2onnx's `p2o.pd_op.full.2.0`. PyTorch's parameters below the top module have a dot.
 pub fn is_exporters_name(name: &str) -> bool {
     const STEMS: &[&str] = &[
         "_tensor_constant",
@@ -53,6 +53,7 @@ pub fn is_exporters_name(name: &str) -> bool {
         || name.starts_with('/')
         || name.starts_with("scalar_tensor")
         || name.starts_with("const_")
+        || name.starts_with("p2o.pd_op.")
         || ["/x:0", "/y:0"].iter().any(|operand| name.ends_with(operand))
         || STEMS.contains(&stem)
 }

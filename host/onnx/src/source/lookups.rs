@@ -68,14 +68,17 @@ pub fn unfold(graph: &mut GraphProto, record: &ExportRecord) {
 }
 
 /// Makes one entry and an `Expand` of the initializer at `at`, if all entries of axis 0 are the same. A tensor of
-/// equal numbers counts only if it is joined to others.
+/// equal numbers counts only if the exporter called it an expansion and it is joined to others.
 fn expand(graph: &mut GraphProto, at: usize, tensor: &Tensor) -> bool {
     let name = graph.initializer[at].name.clone();
     let (Some(data), Some(&entries)) = (tensor.as_f32(), tensor.shape.first()) else { return false };
     let (entry, target) = (format!("{name}/entry"), format!("{name}/shape"));
     let size = data.len() / entries.max(1);
     let is_same = || data.chunks(size).skip(1).all(|other| bits(other) == bits(&data[..size]));
-    let is_joined = || graph.node.iter().filter(|node| node.input.contains(&name)).all(|node| node.op_type == "Concat");
+    let is_joined = || {
+        let mut readers = graph.node.iter().filter(|node| node.input.contains(&name));
+        name.starts_with("expand") && readers.all(|node| node.op_type == "Concat")
+    };
     if entries < 2
         || size < 2
         || !is_same()
@@ -137,7 +140,7 @@ fn rows(tensor: &Tensor, known: bool) -> Option<Rows> {
         let is_table = firsts.len() > 2 && !is_slopes(&table, firsts.len());
         let table = Tensor {
             shape: shape[..axis].iter().copied().chain([firsts.len()]).collect(),
-            data: TensorData::F32(table),
+            data: TensorData::F32(table.into()),
         };
         let index = Tensor { shape: shape[axis..].to_vec(), data: TensorData::I64(index) };
         (few && (known && heads > 1 || is_square) && is_table).then_some(Rows { axis, table, index })

@@ -159,7 +159,11 @@ impl ExportRecord {
             return Some(*kind);
         }
         self.folded.get(initializer)?;
-        Some(if self.parameters(initializer).is_empty() { SourceKind::Constant } else { SourceKind::Parameter })
+        match self.parameters(initializer).is_empty() {
+            false => Some(SourceKind::Parameter),
+            // Without the signature, of which optimisers keep nothing, a source that no tensor is any more may have been a parameter.
+            true => (!self.placeholders.is_empty()).then_some(SourceKind::Constant),
+        }
     }
 
     /// The source's parameters that an initializer is, or was folded from.
@@ -209,7 +213,15 @@ impl ExportRecord {
         };
         stored != *parameter && !MOVES.contains(&&*own)
             || folded.iter().any(|name| COMPUTES.contains(&&*stem(name)))
+            || self.is_standardised(folded)
             || is_product()
+    }
+
+    /// Returns true for a weight that the exporter normalised: of a batch norm of weights, written out, many numbered values are left, and the
+    /// choice of its first result.
+    fn is_standardised(&self, folded: &[String]) -> bool {
+        let starts = |prefix: &str| folded.iter().filter(|name| name.starts_with(prefix)).count();
+        starts("getitem") > 0 && starts("val_") >= 16
     }
 
     /// The source's name of an argument that is a parameter, a buffer or a constant.

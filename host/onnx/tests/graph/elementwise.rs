@@ -213,9 +213,9 @@ fn folds_float_constants_and_masks() {
         model = model.node("Add", &[&from, name], &to, &[]);
     }
     let graph = graph(&model.returns(&["h2"])).unwrap();
-    assert_eq!(constant(&graph, "mask"), TensorData::F32(vec![1.0, 1f64.cos() as f32, f32::NEG_INFINITY]));
-    assert_eq!(constant(&graph, "least"), TensorData::F32(vec![1.0, 1.0, 2.0]));
-    assert_eq!(constant(&graph, "cubes"), TensorData::F32(vec![0.0, 1.0, 8.0]));
+    assert_eq!(constant(&graph, "mask"), TensorData::F32(vec![1.0, 1f64.cos() as f32, f32::NEG_INFINITY].into()));
+    assert_eq!(constant(&graph, "least"), TensorData::F32(vec![1.0, 1.0, 2.0].into()));
+    assert_eq!(constant(&graph, "cubes"), TensorData::F32(vec![0.0, 1.0, 8.0].into()));
     assert_eq!(graph.nodes.len(), 4);
 }
 
@@ -247,8 +247,8 @@ fn folds_integer_comparisons() {
     let graph = graph(&model).unwrap();
     let causal = [true, false, false, true, true, false, true, true, true];
     assert_eq!(constant(&graph, "causal"), TensorData::Bool(causal.to_vec()));
-    assert_eq!(constant(&graph, "c"), TensorData::F32(vec![0.0, 1.0, 1.0]));
-    assert_eq!(constant(&graph, "r"), TensorData::F32(vec![0.0, -1.0, 0.0]));
+    assert_eq!(constant(&graph, "c"), TensorData::F32(vec![0.0, 1.0, 1.0].into()));
+    assert_eq!(constant(&graph, "r"), TensorData::F32(vec![0.0, -1.0, 0.0].into()));
 }
 
 // A comparison with the number of samples is an error.

@@ -385,9 +385,9 @@ fn folds_integer_constants_through_layout() {
     let constant = |name: &str| graph.constant(graph.find(name).unwrap()).unwrap().clone();
     // Columns of the triangle summed are [1, 2, 3], [0, 1, 2], [0, 0, 1].
     let rows = [1.0, 3.0, 0.0, 2.0, 0.0, 1.0];
-    assert_eq!(constant("h"), Tensor { shape: vec![6, 2], data: TensorData::F32([rows, rows].concat()) });
+    assert_eq!(constant("h"), Tensor { shape: vec![6, 2], data: TensorData::F32([rows, rows].concat().into()) });
     let places = [0.0, 1.0, 2.0];
-    assert_eq!(constant("p"), Tensor { shape: vec![2, 3], data: TensorData::F32([places, places].concat()) });
+    assert_eq!(constant("p"), Tensor { shape: vec![2, 3], data: TensorData::F32([places, places].concat().into()) });
 }
 
 fn one_tensor() -> damper_onnx::pb::TensorProto {

@@ -7,7 +7,6 @@ use damper_onnx::TensorRef;
 use damper_onnx::{make_attr_int as int, make_attr_ints, make_attr_string};
 use damper_runtime::{Backend, Choice, SessionSpec, open};
 use damper_testing::Random;
-use prost::Message as _;
 
 /// Samples.
 const BATCH: usize = 3;
@@ -145,7 +144,7 @@ fn released(grad: &GradGraph, graph: &Graph, x: &[f32], backend: &dyn Backend) -
     let outputs: Vec<_> = grad.outputs.iter().filter(|spec| spec.name.starts_with("dp.")).cloned().collect();
     let labels = vec![0.25; grad.labels.as_ref().map_or(0, |spec| spec.elements(BATCH))];
     let plan = SessionSpec { batch: BATCH, threads: 1, inputs: grad.feeds(), outputs };
-    let mut session = backend.load(&grad.model.encode_to_vec(), &plan).map_err(|error| error.to_string())?;
+    let mut session = backend.load(&grad.model, &plan).map_err(|error| error.to_string())?;
     let mut inputs = vec![TensorRef::F32(x), TensorRef::F32(&labels)];
     inputs.extend(graph.trained().map(|parameter| TensorRef::F32(parameter.initial.as_f32().unwrap())));
     let mut read = vec![];

@@ -23,7 +23,7 @@ fn batch_norm_error_names_replacement() {
     assert_eq!(
         refusal(&model),
         "node 'y' (BatchNormalization): it is trained on statistics of the whole batch, so every sample's gradient \
-         depends on the others; replace it by GroupNorm, with damper fix or as torch.nn.GroupNorm in the source"
+         depends on the others; replace it on the way with `fix`, or for good with damper fix, or by torch.nn.GroupNorm in the source"
     );
 }
 

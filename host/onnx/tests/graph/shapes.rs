@@ -324,7 +324,7 @@ fn constants_are_folded() {
         .returns(&["y"]);
     let graph = graph(&model).unwrap();
     let four = graph.constant(graph.find("four").unwrap()).unwrap();
-    assert_eq!(*four, Tensor { shape: vec![], data: TensorData::F32(vec![4.0]) });
+    assert_eq!(*four, Tensor { shape: vec![], data: TensorData::F32(vec![4.0].into()) });
     assert_eq!(graph.nodes.len(), 2);
     assert_eq!(graph.consumers()[graph.find("h").unwrap().0], [(1, 0)]);
 }
@@ -348,6 +348,24 @@ fn fixed_batch_binds_to_matching_entry() {
         assert_eq!(layout(&graph, "i"), (vec![1, 3, 4], Some((0, 1, 1))), "batch {size}");
         assert_eq!(layout(&graph, "j"), (vec![4, 3], Some((0, 1, 4))), "batch {size}");
     }
+}
+
+// Targets that fit a batch of one alone bind as in a file whose batch is one, though the input declares any.
+#[test]
+fn target_of_one_sample_binds() {
+    let model = Sketch::new(17, &[N, 4, 3])
+        .ints("flat", &[1, 12])
+        .ints("apart", &[1, 3, 4])
+        .ints("rows", &[4, 3])
+        .node("Reshape", &["x", "flat"], "h", &[])
+        .node("Reshape", &["h", "apart"], "i", &[])
+        .node("Reshape", &["i", "rows"], "j", &[])
+        .scaled("j");
+    let graph = graph(&model).unwrap();
+    examine(&model, &graph, 1);
+    assert_eq!(layout(&graph, "h"), (vec![1, 12], Some((0, 1, 1))));
+    assert_eq!(layout(&graph, "i"), (vec![1, 3, 4], Some((0, 1, 1))));
+    assert_eq!(layout(&graph, "j"), (vec![4, 3], Some((0, 1, 4))));
 }
 
 #[test]

@@ -5,6 +5,8 @@ use damper_onnx::graph::{Initializer, initializers, retie};
 use damper_onnx::pb::StringStringEntryProto;
 use damper_onnx::{decode, encode};
 
+mod constants;
+
 const CALL: &str = "pkg.torch.onnx.fx_node";
 
 fn entry(key: &str, value: &str) -> StringStringEntryProto {
@@ -361,104 +363,5 @@ fn zeros_between_biases_are_a_constant() {
         .called("Add", &["h", "cat"], "y", &call("h", "aten.linear.default", "%x, %p_fc, %cat"))
         .returns(&["y"]);
     assert_eq!(names(&model), ["attn.q_bias", "attn.v_bias", "fc"]);
-    computes_the_same(&model);
-}
-
-// A value computed from parameters, not moved, is trained as it is, and named.
-#[test]
-fn computed_weights_are_named() {
-    let model = |value: &str, from: &str| {
-        let reads = call("y", "aten.linear.default", "%x, %p_fc_weight");
-        Sketch::new(18, &[N, 4])
-            .weight(value, &[4, 3])
-            .folded(value, from)
-            .signature(&[("PARAMETER", "fc.weight"), ("PARAMETER", "fc.gain"), ("BUFFER", "index")])
-            .called("MatMul", &["x", value], "y", &reads)
-            .returns(&["y"])
-    };
-    for (value, from, is_computed) in [
-        ("val_0", "['fc.weight']", false),
-        ("val_0", "['fc.weight', 'index', 'slice_1', 'add_2']", false),
-        ("mul_3", "['fc.weight']", true),
-        ("exp", "['fc.weight']", true),
-        ("view", "['fc.weight', 'linalg_vector_norm_1']", true),
-        ("val_0", "['fc.gain', 'fc.weight']", true),
-    ] {
-        let model = read(&model(value, from));
-        let warnings = Graph::from_model(&model, &GraphOptions::default()).unwrap().warnings;
-        let named = warnings.iter().any(|line| line.contains("as the exporter computed it"));
-        assert_eq!(named, is_computed, "{value} {from}: {warnings:?}");
-        assert_eq!(names(&model).contains(&"fc.weight".to_string()), !is_computed, "{value} {from}");
-    }
-}
-
-// A table may be looked up at any places, not only at a square of them, if the exporter recorded it.
-#[test]
-fn a_recorded_table_may_have_any_places() {
-    let number = |flat: usize| 0.1 * ((flat / 6 * 31 + (flat % 6) / 2 * 17) % 23) as f32 - 0.7;
-    let model = Sketch::new(18, &[N, 2, 2, 3])
-        .tensor("index", &[2, 2, 3], &(0..12).map(number).collect::<Vec<_>>())
-        .folded("index", "['attn.table', 'attn.places']")
-        .signature(&[("PARAMETER", "attn.table"), ("BUFFER", "attn.places")])
-        .called("Add", &["x", "index"], "s", &call("s", "aten.add.Tensor", "%x, %index"))
-        .called("Softmax", &["s"], "y", &call("y", "aten.softmax.int", "%s"))
-        .returns(&["y"]);
-    assert_eq!(trained(&model), [("attn.table".to_string(), 6)]);
-    computes_the_same(&model);
-}
-
-// A class token that the exporter expanded to the batch is one token, even if it is zero. A scale of ones keeps its shape.
-#[test]
-fn expanded_token_is_one_token() {
-    let model = |op: &str, number: &dyn Fn(usize) -> f32| {
-        let whole: Vec<f32> = (0..8).map(number).collect();
-        let mut model = Sketch::new(18, &[2, 1, 4])
-            .tensor("expand", &[2, 1, 4], &whole)
-            .folded("expand", "['token']")
-            .signature(&[("PARAMETER", "token")])
-            .called(op, &["expand", "x"], "y", &call("y", "aten.cat.default", "%expand, %x"))
-            .returns(&["y"]);
-        if op == "Concat" {
-            model.graph.as_mut().unwrap().node[0].attribute = vec![onnx::make_attr_int("axis", 1)];
-        }
-        model
-    };
-    for scale in [0.3, 0.0] {
-        let model = model("Concat", &|at| scale * (at % 4) as f32);
-        assert_eq!(trained(&model), [("token".to_string(), 4)]);
-        let all = all(&model, &GraphOptions::default());
-        assert_eq!(all.iter().find(|one| one.trained).unwrap().shape, [1, 1, 4]);
-    }
-    assert_eq!(trained(&model("Mul", &|_| 1.0)), [("token".to_string(), 8)]);
-}
-
-// A layer over a constant: a table of coordinates, or learned queries. It is trained, and named.
-#[test]
-fn constant_in_place_of_data_is_named() {
-    let model = Sketch::new(17, &[N, 3])
-        .weight("coordinates", &[2, 4])
-        .weight("mlp.weight", &[4, 3])
-        .at("/mlp/MatMul", "MatMul", &["coordinates", "mlp.weight"], "table")
-        .at("/MatMul", "Einsum", &["x", "table"], "y");
-    let mut model = model.returns(&["y"]);
-    let equation = onnx::make_attr_string("equation", "ni,ji->nj");
-    model.graph.as_mut().unwrap().node[1].attribute = vec![equation];
-    assert_eq!(names(&model), ["coordinates", "mlp.weight"]);
-    let warnings = Graph::from_model(&read(&model), &GraphOptions::default()).unwrap().warnings;
-    assert!(warnings[0].starts_with("'coordinates': trained, though it may be a constant"), "{warnings:?}");
-}
-
-// Two nodes of a call read the same weight: its shape, and its numbers.
-#[test]
-fn weight_of_two_nodes_of_a_call_is_trained() {
-    let reads = call("y", "aten.linear.default", "%x, %p_fc_weight");
-    let model = Sketch::new(18, &[N, 4])
-        .weight("fc.weight", &[4, 3])
-        .weight("val_2", &[4])
-        .signature(&[("PARAMETER", "fc.weight")])
-        .called("Shape", &["fc.weight"], "val_0", &reads)
-        .called("MatMul", &["x", "fc.weight"], "y", &reads)
-        .returns(&["y"]);
-    assert_eq!(names(&model), ["fc.weight"]);
     computes_the_same(&model);
 }

@@ -323,3 +323,27 @@ fn own_row_by_own_index_is_read() {
     }
     assert!(graph(&last_token(false, 3)).unwrap_err().to_string().contains("mixes samples"));
 }
+
+// An operator for other outputs needs no rule if the output that matters is named.
+#[test]
+fn other_outputs_may_have_no_rule() {
+    let model = Sketch::new(17, &[N, 4])
+        .weight("fc.weight", &[4, 3])
+        .node("MatMul", &["x", "fc.weight"], "y", &[])
+        .node("NonZero", &["y"], "places", &[])
+        .returns(&["y", "places"]);
+    let of = |output: Option<&str>| GraphOptions { output: output.map(String::from), ..GraphOptions::default() };
+    let graph = Graph::from_model(&model, &of(Some("y"))).unwrap();
+    assert_eq!(graph.outputs.len(), 1);
+    for output in [None, Some("places"), Some("none")] {
+        let error = Graph::from_model(&model, &of(output)).unwrap_err().to_string();
+        assert!(error.contains("NonZero"), "{error}");
+    }
+    // A model that can be read whole stays whole.
+    let plain = Sketch::new(17, &[N, 4])
+        .weight("fc.weight", &[4, 3])
+        .node("MatMul", &["x", "fc.weight"], "y", &[])
+        .node("Abs", &["y"], "z", &[]);
+    let options = GraphOptions { output: Some("y".into()), ..GraphOptions::default() };
+    assert_eq!(Graph::from_model(&plain.returns(&["y", "z"]), &options).map(|graph| graph.outputs.len()), Ok(2));
+}

@@ -13,11 +13,13 @@ from ._fit import PrivacyWarning, fit, resume
 from ._fix import fix
 from ._price import Calibration, calibrate, epsilon
 from ._run import Interrupted, Run
+from ._trained import NotTrained
 
 __all__ = [
     "Calibration",
     "Error",
     "Interrupted",
+    "NotTrained",
     "PrivacyWarning",
     "Run",
     "__version__",

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from . import _peft
 from ._alone import alone, silence
 from ._bags import fixed_bags
 from ._damper import Error
@@ -41,6 +42,8 @@ class Exported:
     parameters: list[str]
     #: What the user should know.
     notes: list[str]
+    #: The names in the module of these initializers.
+    names: dict[str, str]
 
 
 def export(
@@ -82,6 +85,7 @@ def _export(
 
     if exporter not in ATTEMPTS:
         raise Error(f"exporter '{exporter}': give auto, torchscript or dynamo")
+    _peft.check(module)
     notes = _refuse_or_note(module)
     twin = _randomised(module)
     inputs = {name: _example(torch, array, ROWS) for name, array in example.items()}
@@ -91,7 +95,8 @@ def _export(
     used = [name for name in named if name not in unused]
     trained_names = [name for name in used if whole or named[name].requires_grad]
     if not trained_names:
-        raise Error("the module has no parameter with requires_grad that its output depends on; unfreeze some")
+        hint = "; adapters of peft are frozen unless they are loaded with is_trainable=True" if _peft.has_adapters(module) else ""
+        raise Error(f"the module has no parameter with requires_grad that its output depends on; unfreeze some{hint}")
     spare = [name for name in unused if not whole and named[name].requires_grad]
     if spare:
         notes.append(f"{_list(spare)}: not trained, for no output depends on it")
@@ -107,7 +112,8 @@ def _export(
         known = {"places": places, "trained": trained, "parameters": list(named), "inputs": list(example), "labels": has_labels}
         known |= more
         model.metadata_props.add(key=METADATA, value=json.dumps(known))
-        return Exported(model.SerializeToString(deterministic=True), trained, notes)
+        names = {places[name]["tensor"]: name for name in reversed(used)}
+        return Exported(model.SerializeToString(deterministic=True), trained, notes, names)
     raise Error(f"PyTorch does not export the module ({'; '.join(dict.fromkeys(problems))}); docs/models.md lists what helps")
 
 
@@ -131,7 +137,8 @@ def _attempt(
     """The exported model with the module's values, and where it has the tensors of the module, all `used` parameters among them."""
     import onnx
 
-    net, prefix = (_by_name(torch, twin, list(inputs)), "module.") if by_name else (twin, "")
+    wraps = by_name or _peft.called(twin) is not twin
+    net, prefix = (_positional(torch, twin, list(inputs), by_name), "module.") if wraps else (twin, "")
     try:
         model = _export_with(torch, net, inputs, kind, folds)
     except Exception as error:  # noqa: BLE001: exporters raise what they like.
@@ -194,13 +201,22 @@ def _randomised(module: Any, seed: int = 1) -> Any:
         twin = copy.deepcopy(module)
     except RuntimeError as error:
         raise Error(f"the module cannot be copied ({error}); use torch.nn.utils.parametrizations in the place of old hooks")
-    twin = twin.cpu().float().eval()
+    twin = _prepared(twin)
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in twin.parameters():
             if parameter.is_floating_point():
                 parameter.copy_(0.2 * torch.randn(parameter.shape, generator=generator) + 0.05)
     return twin
+
+
+def _prepared(copied: Any) -> Any:
+    """A copy in evaluation mode, on the processor, in float32, without the caches that models of `transformers` return next to their logits."""
+    for part in copied.modules():
+        config = getattr(part, "config", None)
+        if getattr(config, "use_cache", None) is True:
+            config.use_cache = False
+    return copied.cpu().float().eval()
 
 
 def _example(torch: Any, like: Any, rows: int, generator: Any = None) -> Any:
@@ -224,8 +240,8 @@ def _try(torch: Any, twin: Any, inputs: dict[str, Any], by_name: bool) -> None:
         raise Error(f"the module does not take {shapes} ({_first_line(error)}); give data of its shapes and types") from error
 
 
-def _by_name(torch: Any, twin: Any, names: list[str]) -> Any:
-    """`twin` with inputs by position, in the order of `names`."""
+def _positional(torch: Any, twin: Any, names: list[str], by_name: bool) -> Any:
+    """`twin` with inputs by position, in the order of `names`, without the wrappers of peft. The dynamo exporter cannot follow those."""
 
     class Positional(torch.nn.Module):
         def __init__(self) -> None:
@@ -233,7 +249,8 @@ def _by_name(torch: Any, twin: Any, names: list[str]) -> Any:
             self.module = twin
 
         def forward(self, *args: Any) -> Any:
-            return self.module(**dict(zip(names, args)))
+            called = _peft.called(self.module)
+            return called(**dict(zip(names, args))) if by_name else called(*args)
 
     return Positional().eval()
 
@@ -367,7 +384,7 @@ def _check(torch: Any, module: Any, model: bytes, inputs: dict[str, Any], by_nam
     options.intra_op_num_threads = 1
     generator = torch.Generator().manual_seed(2)
     drawn = {name: _example(torch, value, OTHER_ROWS, generator) for name, value in inputs.items()}
-    original = copy.deepcopy(module).cpu().float().eval()
+    original = _prepared(copy.deepcopy(module))
     # Of either sign, and both: a branch that the trace has not taken shows.
     for change in (lambda value: value, lambda value: value.abs(), lambda value: -value.abs()):
         given = {name: change(value) if value.is_floating_point() else value for name, value in drawn.items()}

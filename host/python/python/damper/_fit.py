@@ -13,7 +13,7 @@ import tempfile
 import warnings
 from typing import Any, Iterator, Sequence
 
-from . import _damper, _frames
+from . import _damper, _frames, _peft
 from ._command import use_onnxruntime
 from ._data import Samples, samples
 from ._damper import Error
@@ -22,15 +22,12 @@ from ._loss import loss_settings
 from ._metadata import METADATA
 from ._plain import plain
 from ._run import Interrupted, Run, upward
+from ._trained import NotTrained, check_moved, check_reached, inspected, with_adapters
 
 #: The folder of runs without `out`, in the working folder.
 RUNS = "damper-runs"
 # Arguments that the command has as part of another, or that name files.
 PATHS = ("budget", "cache", "events", "tensorboard", "record", "tokenizer")
-
-# Settings that say how a model is read.
-OF_MODEL = ("loss", "output", "class_axis", "reduction", "class_weights", "label_smoothing", "focal_gamma", "parameter", "train", "lora")
-OF_MODEL += ("lora_target", "lora_alpha", "shape", "input", "init_seed")
 
 
 class PrivacyWarning(UserWarning):
@@ -75,7 +72,8 @@ def fit(
     ----------
     module
         A `torch.nn.Module` of any mode and device. What has `requires_grad` is trained; tied parameters are one; buffers stay. It is
-        exported in evaluation mode: dropout is off, and BatchNorm is refused (`damper.fix` replaces it).
+        exported in evaluation mode: dropout is off, and BatchNorm is refused (`damper.fix` replaces it). A model of the package `peft` with
+        LoRA or IA3 trains its active adapters.
     data
         The training samples, one row of `X` and `y` each: `(X, y)` with arrays or tensors `[N, ...]`, `X` also a tuple (inputs by
         position) or a dict (by name); a DataFrame; a `Dataset`; or a `DataLoader`, whose data set is walked once, in its order. `y` is `[N]`
@@ -96,8 +94,10 @@ def fit(
     method, optimizer, momentum, lr_schedule
         As `damper train`'s: `method="doppler"`, `optimizer="adam"`, ...
     loss
-        "softmax-cross-entropy" (the default for integer labels), "mse" (for floats), "l1", "huber", "bce-with-logits", "causal-lm" (the labels are the tokens), "output" (forward returns the
-        loss `[N]` itself, and `data` is `(X,)`), or PyTorch's `nn.CrossEntropyLoss()`, `nn.MSELoss()`, `nn.L1Loss()`, `nn.HuberLoss()`, `nn.BCEWithLogitsLoss()` with their class weights and label smoothing.
+        "softmax-cross-entropy" (the default for integer labels), "mse" (for floats), "l1", "huber", "bce-with-logits", "causal-lm" (the
+        labels are the tokens), "ctc", "output" (forward returns the loss `[N]` itself, and `data` is `(X,)`), or PyTorch's
+        `nn.CrossEntropyLoss()`, `nn.CTCLoss()`, `nn.MSELoss()`, `nn.L1Loss()`, `nn.HuberLoss()`, `nn.SmoothL1Loss()`,
+        `nn.BCEWithLogitsLoss()`, with their class weights, label smoothing and reduction.
     test
         Held-out samples: a fraction of the training rows, or data as above. Their metrics are exact and epsilon does not cover them, unless
         `test_metrics="private"`, or "none".
@@ -132,6 +132,9 @@ def fit(
     ------
     damper.Error
         A setting, the module or the data is at fault. Nothing was released, unless the message says that the run is unfinished.
+    damper.NotTrained
+        No gradient reaches some parameters, or the run left them bit for bit as they were. Its `parameters` name them. In the first case
+        nothing was released, and its `run` is None.
     damper.Interrupted
         Ctrl-C: the run ended after its step, and what was charged counts.
     """
@@ -139,7 +142,11 @@ def fit(
         raise Error("data: give arrays, a Dataset or a DataLoader; files are for the command damper train")
     if options.get("lora_keep"):
         raise Error("lora_keep: the module that was given has no place for adapters; leave it out: load_into gives it merged weights")
+    if options.get("fix"):
+        raise Error("fix: the module that was given keeps its layers; train damper.fix(module), which has GroupNorm in place of BatchNorm")
     module = plain(module)
+    if lora is not None and _peft.has_adapters(module):
+        raise Error("lora: the module has adapters of peft, which are trained without it; leave lora out")
     names = input_names(module)
     wants_labels = not (isinstance(loss, str) and loss.split(":")[0] == "output")
     settings = dict(options)
@@ -207,9 +214,13 @@ def fit(
         file.write_bytes(exported.model)
         settings["model"] = str(file)
         try:
+            found = inspected(file, settings)
+            check_reached(found, settings.get("train") if adapts else exported.parameters, exported.names, adapts)
             if adapts:
-                file.write_bytes(with_trained(exported.model, _trained_with_adapters(file, settings)))
+                file.write_bytes(with_trained(exported.model, with_adapters(found)))
             return _train(settings, train, held_out, folder, progress)
+        except NotTrained:
+            raise
         except Error as error:
             # The file is gone by the time that the user reads its name.
             raise Error(str(error).replace(str(file), "the exported module")) from None
@@ -257,14 +268,6 @@ def _as_type(table: _frames.Table, kind: Any, what: str) -> Any:
     return table.integers
 
 
-def _trained_with_adapters(file: pathlib.Path, settings: dict[str, Any]) -> list[str]:
-    """The tensors that change: those with an adapter, and what is trained beside them."""
-    asked = {name: settings.get(name) for name in OF_MODEL}
-    answer, _ = _damper.call("inspect", [str(file)], {"json": True, **asked}, lambda _: None)
-    trained = [one["name"] for one in json.loads(answer)["parameters"] if one["trained"]]
-    return sorted({name.removesuffix(".lora_A").removesuffix(".lora_B") for name in trained})
-
-
 def resume(path: str | os.PathLike[str], data: Any, test: Any = None, *, workers: int | None = None, progress: bool = True) -> Run:
     """Goes on with the run in `path` that Ctrl-C, a kill or an error stopped, and returns it finished.
 
@@ -303,6 +306,8 @@ def _train(settings: dict[str, Any], train: Samples, test: Samples | None, folde
     run.data_warnings = of_rows.texts
     if interrupted and not run.finished:
         raise Interrupted(run)
+    if note := check_moved(run):
+        warnings.warn(note, PrivacyWarning, stacklevel=3)
     return run
 
 
@@ -311,7 +316,7 @@ def input_names(module: Any) -> list[str]:
     if not hasattr(module, "named_parameters"):
         raise Error(f"module: a {type(module).__name__}; give a torch.nn.Module")
     names = []
-    for parameter in inspect.signature(module.forward).parameters.values():
+    for parameter in inspect.signature(_peft.called(module).forward).parameters.values():
         is_open = parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD)
         names.append("*" if is_open else parameter.name)
     return names
@@ -338,7 +343,7 @@ def _next_folder() -> pathlib.Path:
     runs = pathlib.Path(RUNS).absolute()
     while True:
         runs.mkdir(parents=True, exist_ok=True)
-        # Of a folder that another run has just removed, the loop makes a new one.
+        # Of a folder that another run has just removed, the loop makes another.
         with contextlib.suppress(FileExistsError, FileNotFoundError):
             taken = [int(one.name) for one in runs.iterdir() if one.name.isdigit()]
             folder = runs / f"{max(taken, default=0) + 1:04d}"

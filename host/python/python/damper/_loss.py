@@ -9,12 +9,13 @@ import numpy as np
 from ._damper import Error
 
 KNOWN = (
-    "softmax-cross-entropy, causal-lm, ctc, mse, l1, huber, bce-with-logits, output, nn.CrossEntropyLoss(), nn.MSELoss(), nn.L1Loss(), nn.HuberLoss() or "
-    "nn.BCEWithLogitsLoss()"
+    "softmax-cross-entropy, causal-lm, ctc, mse, l1, huber, bce-with-logits, output, nn.CrossEntropyLoss(), nn.CTCLoss(), nn.MSELoss(), "
+    "nn.L1Loss(), nn.HuberLoss(), nn.SmoothL1Loss() or nn.BCEWithLogitsLoss()"
 )
 # Functions of torch.nn.functional.
 FUNCTIONS = {
     "cross_entropy": "softmax-cross-entropy",
+    "ctc_loss": "ctc",
     "mse_loss": "mse",
     "l1_loss": "l1",
     "huber_loss": "huber",
@@ -44,11 +45,16 @@ def loss_settings(loss: Any, labels: np.ndarray | None) -> dict[str, Any]:
         if is_number:
             _refuse_classes(labels)
         return {"loss": "mse" if is_number else "softmax-cross-entropy"}
-    name = FUNCTIONS.get(getattr(loss, "__name__", ""))
+    import torch
+
+    name = next((name for own, name in FUNCTIONS.items() if loss is getattr(torch.nn.functional, own)), None)
     if name is not None:
         # PyTorch has the classes on axis 1.
         return {"loss": name, **({"class_axis": 1} if name == "softmax-cross-entropy" else {})}
     kind = type(loss).__name__
+    if type(loss) is not getattr(torch.nn, kind, None):
+        # A user's own class may have a name of PyTorch's and compute something else.
+        raise Error(f"loss: {getattr(loss, '__name__', kind)}; give {KNOWN}")
     if getattr(loss, "reduction", "mean") == "none":
         raise Error(f"loss: {kind} with reduction='none'; use 'mean', or 'sum' for the sum over a sample's tokens")
     reduction = {"reduction": loss.reduction} if getattr(loss, "reduction", "mean") == "sum" else {}
@@ -58,11 +64,16 @@ def loss_settings(loss: Any, labels: np.ndarray | None) -> dict[str, Any]:
         weights = {} if loss.weight is None else {"class_weights": loss.weight.tolist()}
         smoothing = {"label_smoothing": loss.label_smoothing} if loss.label_smoothing else {}
         return {"loss": "softmax-cross-entropy", "class_axis": 1, **weights, **smoothing, **reduction}
+    if kind == "CTCLoss":
+        if loss.blank != 0:
+            raise Error(f"loss: blank={loss.blank} of CTCLoss; make class 0 the blank")
+        return {"loss": "ctc", **reduction}
     if kind in ("MSELoss", "L1Loss"):
         return {"loss": {"MSELoss": "mse", "L1Loss": "l1"}[kind], **reduction}
     if kind in ("HuberLoss", "SmoothL1Loss"):
-        if getattr(loss, "delta", getattr(loss, "beta", 1.0)) != 1:
-            raise Error(f"loss: {kind} with another bound than 1; scale the labels by it")
+        bound = "delta" if kind == "HuberLoss" else "beta"
+        if getattr(loss, bound) != 1:
+            raise Error(f"loss: {bound}={getattr(loss, bound):g} of {kind}; use 1, and divide the outputs and the labels by {bound}")
         return {"loss": "huber", **reduction}
     if kind == "BCEWithLogitsLoss":
         if loss.weight is not None:

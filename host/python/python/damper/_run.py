@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from . import _damper
+from . import _damper, _peft
 from ._damper import Error
 from ._metadata import METADATA
 from ._plain import plain
@@ -136,8 +136,9 @@ class Run:
     def load_into(self, module: Any) -> Any:
         """Copies the trained parameters into `module`, bit for bit, and returns it.
 
-        Of adapters (`lora=`) it copies the merged weights. Frozen parameters and buffers that the outputs depend on get the values they had in the run. `module` must have exactly the
-        parameters of the module that was trained.
+        Of adapters (`lora=`) it copies the merged weights. Adapters of the package `peft` are parameters like any others. Frozen
+        parameters and buffers that the outputs depend on get the values they had in the run. `module` must have exactly the parameters of
+        the module that was trained.
 
         Raises `damper.Error` if a parameter is missing, or has another shape; then nothing is copied.
         """
@@ -145,6 +146,7 @@ class Run:
 
         values, _, _ = self._values()
         inner = plain(module)
+        _peft.check_unmerged(inner)
         parameters = dict(inner.named_parameters())
         tensors = {**parameters, **dict(inner.named_buffers())}
         expected = set(self._metadata()["parameters"])
@@ -193,6 +195,16 @@ class Run:
         if METADATA not in metadata:
             raise Error(f"{self.path}: the model is not of damper.fit, so its tensors have no names of a module")
         return json.loads(metadata[METADATA])
+
+    def _still(self) -> tuple[list[str], list[str]]:
+        """The names of the trained parameters, and of those whose bits are as they were before the run."""
+        known = self._metadata()
+        before, _ = _damper.read_model(self.path / "checkpoint" / "module.onnx")
+        before = {tensor: before[tensor] for tensor in known["trained"]}
+        after, _ = _damper.read_model(self._model())
+        still = {tensor for tensor, value in before.items() if after[tensor] == value}
+        trained = [name for name, place in known["places"].items() if place["tensor"] in before]
+        return trained, [name for name in trained if known["places"][name]["tensor"] in still]
 
     def _values(self) -> tuple[dict[str, np.ndarray], dict[str, Any], set[str]]:
         """Values by the names of the module, where the file has them, and the initializers that were trained."""

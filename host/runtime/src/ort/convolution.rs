@@ -144,7 +144,6 @@ mod tests {
     use super::super::{Ort, operators};
     use super::*;
     use damper_onnx::make_node;
-    use prost::Message as _;
 
     const WEIGHTS: [usize; 4] = [17, 16, 3, 3];
     const PLANE: [usize; 2] = [9, 6];
@@ -237,7 +236,7 @@ mod tests {
         let Ok(backend) = Ort::open() else { return damper_testing::skip("ort", "there is no onnxruntime") };
         for (op, attributes) in TAKEN {
             let (model, plan) = convolution(op, attributes, None);
-            let mut model = super::super::super::bind::bind(&model.encode_to_vec(), &plan).unwrap();
+            let mut model = super::super::super::bind::bind(&model, &plan).unwrap();
             operators::put(&mut model, &plan);
             let output = &mut model.graph.as_mut().unwrap().output[0];
             let expected = bound_shape(&plan.outputs[0], plan.batch);

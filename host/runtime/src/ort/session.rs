@@ -6,7 +6,7 @@
 use super::super::backend::{BackendError, Session, SessionSpec, bound_shape, check_inputs};
 use super::around::{Around, Made, names};
 use super::errors::one_line;
-use damper_onnx::TensorRef;
+use damper_onnx::{Floats, TensorRef};
 use ort::memory::MemoryInfo;
 use ort::{AsPointer as _, Error};
 use std::ffi::{CString, c_char};
@@ -15,6 +15,8 @@ use std::ptr;
 pub(super) struct OrtSession {
     session: ort::session::Session,
     plan: SessionSpec,
+    /// The last inputs, which the plan has not.
+    frozen: Vec<Floats>,
     memory: MemoryInfo<'static>,
     inputs: Vec<Around>,
     /// onnxruntime writes into them, `read` sees them.
@@ -25,21 +27,28 @@ pub(super) struct OrtSession {
 }
 
 impl OrtSession {
-    /// A session's, whose inputs are the plan's, in their order.
-    pub(super) fn new(session: ort::session::Session, plan: &SessionSpec) -> Result<Self, String> {
+    /// A session's, whose inputs are those of `whole`, in their order: the plan's, and `frozen`.
+    pub(super) fn new(
+        session: ort::session::Session,
+        plan: &SessionSpec,
+        whole: SessionSpec,
+        frozen: Vec<Floats>,
+    ) -> Result<Self, String> {
         Ok(Self {
             session,
             memory: MemoryInfo::default(),
-            inputs: plan.inputs.iter().map(|spec| Around::new(bound_shape(spec, plan.batch))).collect(),
+            inputs: whole.inputs.iter().map(|spec| Around::new(bound_shape(spec, plan.batch))).collect(),
             outputs: plan.outputs.iter().map(|spec| Made::new(spec, plan.batch)).collect::<Result<_, _>>()?,
-            input_names: names(&plan.inputs)?,
+            input_names: names(&whole.inputs)?,
+            frozen,
             output_names: names(&plan.outputs)?,
             plan: plan.clone(),
         })
     }
 
     fn compute(&mut self, inputs: &[TensorRef<'_>]) -> ort::Result<()> {
-        let values = self.inputs.iter_mut().zip(inputs).map(|(around, input)| around.value(input, &self.memory));
+        let given = inputs.iter().copied().chain(self.frozen.iter().map(|entries| TensorRef::F32(entries)));
+        let values = self.inputs.iter_mut().zip(given).map(|(around, input)| around.value(&input, &self.memory));
         let values = values.collect::<ort::Result<Vec<_>>>()?;
         let mut made: Vec<_> = self.outputs.iter_mut().map(|output| output.tensor.ptr_mut()).collect();
         let pointers = |names: &[CString]| names.iter().map(|name| name.as_ptr()).collect::<Vec<*const c_char>>();
@@ -77,14 +86,13 @@ mod tests {
     use super::super::Ort;
     use super::super::testing::{BATCH, batched, model, node, parameter};
     use damper_onnx::TensorRef;
-    use prost::Message as _;
 
     #[test]
     fn a_run_reads_the_slices_that_it_is_given() {
         let Ok(backend) = Ort::open() else { return damper_testing::skip("ort", "there is no onnxruntime") };
         let inputs = vec![batched("x", &[3]), parameter("w", &[3])];
         let (model, plan) = model(vec![node("y = Add(x, w)")], &[], inputs, vec![batched("y", &[3])]);
-        let mut session = backend.load(&model.encode_to_vec(), &plan).unwrap();
+        let mut session = backend.load(&model, &plan).unwrap();
         let mut check = |x: &[f32], w: &[f32]| {
             let sums: Vec<f32> = x.iter().zip(w.iter().cycle()).map(|(x, w)| x + w).collect();
             session.run(&[TensorRef::F32(x), TensorRef::F32(w)], &mut |made| assert_eq!(made, [&sums[..]])).unwrap();

@@ -7,7 +7,6 @@ use damper_onnx::graph::DType;
 use damper_onnx::{CUSTOM_DOMAIN as DOMAIN, TensorRef};
 use damper_onnx::{Dim, TensorSpec};
 use damper_onnx::{Extent, make_node, make_tensor_f32, make_value_info, pb};
-use prost::Message as _;
 
 /// Samples of a batch.
 pub(super) const BATCH: usize = 5;
@@ -78,7 +77,7 @@ pub(super) fn run((model, plan): &(pb::ModelProto, SessionSpec), inputs: &[Vec<f
             return None;
         }
     };
-    let mut session = backend.load(&model.encode_to_vec(), plan).unwrap();
+    let mut session = backend.load(model, plan).unwrap();
     let inputs: Vec<_> = inputs.iter().map(|input| TensorRef::F32(input)).collect();
     let mut outputs = vec![];
     session.run(&inputs, &mut |made| outputs = made.iter().map(|made| made.to_vec()).collect()).unwrap();

@@ -12,6 +12,7 @@ use super::node::Node;
 use super::value::{Data, Kind, Stage};
 use crate::backend::{BackendError, SessionSpec, bound_shape, check_plan};
 use crate::bind::bind;
+use damper_onnx::pb::ModelProto;
 use damper_onnx::{DType, Dim, TensorSpec, lower_custom, node_name};
 use std::collections::HashMap;
 
@@ -78,9 +79,9 @@ impl Program {
     ///
     /// # Errors
     ///
-    /// The bytes are not an ONNX model, an input or output of `plan` is missing or of another type, or a node has no portable kernel: the
+    /// An input or output of `plan` is missing or of another type, or a node has no portable kernel: the
     /// message names it.
-    pub fn new(model: &[u8], plan: &SessionSpec, form: ProgramForm) -> Result<Self, BackendError> {
+    pub fn new(model: &ModelProto, plan: &SessionSpec, form: ProgramForm) -> Result<Self, BackendError> {
         check_plan(plan)?;
         // A sample's numbers depend on that sample alone, so the graph is that of one.
         let mut model = bind(model, &SessionSpec { batch: 1, ..plan.clone() })?;

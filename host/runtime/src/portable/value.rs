@@ -39,7 +39,7 @@ impl Data {
     /// The elements of `tensor`; `None` of a type that no kernel computes.
     pub(super) fn of(tensor: Tensor) -> Option<Self> {
         match tensor.data {
-            TensorData::F32(data) => Some(Self::F32(data)),
+            TensorData::F32(data) => Some(Self::F32(data.to_vec())),
             TensorData::I64(data) => Some(Self::I64(data)),
             TensorData::I32(data) => Some(Self::I64(data.into_iter().map(i64::from).collect())),
             TensorData::Bool(data) => Some(Self::Bool(data)),

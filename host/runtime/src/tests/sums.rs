@@ -3,7 +3,7 @@
 use super::*;
 
 /// `y = x + w` and its sum over the samples, `[3]`.
-fn sums() -> (Vec<u8>, SessionSpec) {
+fn sums() -> (pb::ModelProto, SessionSpec) {
     let inputs = vec![spec("x", &[Dim::Batch, Dim::Fixed(3)]), spec("w", &[Dim::Fixed(3)])];
     let outputs = vec![spec("y", &[Dim::Batch, Dim::Fixed(3)]), spec("sum", &[Dim::Fixed(3)])];
     let mut sum = node("ReduceMean", &["y"], "sum", &[("axes", &[0])]);
@@ -18,13 +18,13 @@ fn sums() -> (Vec<u8>, SessionSpec) {
 // A device's sums over the chunks of a step are those of the chunks in their order, bit for bit, and no step sees another's.
 #[test]
 fn device_sums_are_chunk_sums_in_order() {
-    let (bytes, plan) = sums();
+    let (graph, plan) = sums();
     for backend in backends() {
-        let Some(mut session) = backend.load_summing(&bytes, &plan, 1).unwrap() else {
+        let Some(mut session) = backend.load_summing(&graph, &plan, 1).unwrap() else {
             assert!(backend.operators() == Operators::Own || backend.name() != "ort", "{}", backend.name());
             continue;
         };
-        let mut single = backend.load(&bytes, &plan).unwrap();
+        let mut single = backend.load(&graph, &plan).unwrap();
         for (step, chunks) in [1, 2, 3, 4, 1, 5].into_iter().enumerate() {
             let w = values(step as u64, 3).iter().map(|x| x / 3.0).collect::<Vec<_>>();
             let kept = KeptInputs::new(vec![TensorRef::F32(&w)]);
@@ -56,13 +56,13 @@ fn device_sums_are_chunk_sums_in_order() {
 // Outputs keep their addresses from run to run, and have the bits of a session that hands them out.
 #[test]
 fn resident_outputs_are_those_of_a_run() {
-    let (bytes, plan) = sums();
+    let (graph, plan) = sums();
     for backend in backends() {
-        let Some(mut session) = backend.load_resident(&bytes, &plan).unwrap() else {
+        let Some(mut session) = backend.load_resident(&graph, &plan).unwrap() else {
             assert!(backend.operators() == Operators::Own || backend.name() != "ort", "{}", backend.name());
             continue;
         };
-        let mut single = backend.load(&bytes, &plan).unwrap();
+        let mut single = backend.load(&graph, &plan).unwrap();
         let places = session.outputs().to_vec();
         for step in 0..4 {
             let (x, w) = (values(step, N * 3), values(step + 9, 3));

@@ -8,7 +8,7 @@ use crate::cli::args::text::{FromText, OneOrMany, Text, one_or_many};
 use crate::cli::{Failure, number32};
 use clap::Args;
 use damper_edit::LoraOptions;
-use damper_edit::init::{self, Loaded};
+use damper_edit::init::{self, LoadOptions, Loaded};
 use damper_edit::lora::{self, Lora};
 use damper_grad::{DeriveOptions, LabelWeights, Loss, LossReduction};
 use damper_onnx::graph::GraphOptions;
@@ -113,6 +113,10 @@ pub(in crate::cli) struct ModelArgs {
     /// forward pass; the same bits, but on tract
     #[arg(long)]
     pub checkpoint_activations: bool,
+    /// Turns each BatchNormalization into what treats a sample alone, as `damper fix` does: merged into the layer before if it has
+    /// statistics, else a GroupNorm
+    #[arg(long)]
+    pub fix: bool,
     /// Seed of the weights that the model file leaves out; public [default: 0]
     #[arg(long, value_name = "SEED")]
     #[serde(with = "whole")]
@@ -124,12 +128,17 @@ impl ModelArgs {
     /// The model in `file`, with weights and the adapters that are asked for, and the options to read it with.
     pub(in crate::cli) fn load(&self, file: &Path) -> Result<(Loaded, GraphOptions), Failure> {
         let options = self.graph_options();
-        let Some(lora) = self.lora() else { return Ok((init::load(file, self.init_seed)?, options)) };
-        let found = lora::load(file, self.init_seed, &options, &lora);
+        let Some(lora) = self.lora() else { return Ok((init::load(file, self.of_file())?, options)) };
+        let found = lora::load(file, self.of_file(), &options, &lora);
         let (loaded, adapted) = found.map_err(|error| Failure::in_model(file, error.into()))?;
         let options = adapted.options(&options);
         let warnings = loaded.warnings.iter().map(|warning| with_flags(warning)).collect();
         Ok((Loaded { model: adapted.model, warnings, ..loaded }, options))
+    }
+
+    /// Options for reading the file.
+    pub(in crate::cli) fn of_file(&self) -> LoadOptions {
+        LoadOptions { seed: self.init_seed, fix: self.fix }
     }
 
     /// The adapters that are asked for.
@@ -154,6 +163,10 @@ impl ModelArgs {
             adapters: vec![],
             shape: self.shape.iter().map(|extent| (**extent).clone()).collect(),
             input: self.input.iter().map(|value| (value.0.clone(), value.1.clone())).collect(),
+            output: match self.loss() {
+                Loss::Output(name) => Some(name),
+                _ => self.output.clone(),
+            },
         }
     }
 

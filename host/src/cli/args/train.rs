@@ -250,6 +250,10 @@ pub(in crate::cli) struct TrainingArgs {
     /// shiftPIXELS repeats the edge, flip mirrors half of the views. Costs K times the computing, and no privacy
     #[arg(long, value_name = "K:crop4,flip")]
     pub(in crate::cli) augment: Option<Text<Augment>>,
+    /// Computes the layers before the first trained weight once for all samples, and keeps up to SIZE of their values in memory, such as
+    /// 4GiB. Each step then runs the other layers alone. The values are as secret as the data
+    #[arg(long, value_name = "SIZE")]
+    pub(in crate::cli) cache_frozen: Option<Text<Size>>,
     /// Evaluates and writes a mean of the parameters after each step instead of the last ones, and costs no privacy. START: over the
     /// steps behind the first START of all, from 0 to below 1; with `,lr` each step weighs as much as its learning rate. ema:DECAY: an
     /// exponential moving average, as ema:0.99. poly:POWER: weights that grow with the power of the step, as poly:8

@@ -14,7 +14,8 @@ use damper_audit::neighbours::{NeighbourAudit, NeighbourOptions, neighbours};
 use damper_audit::{CANARY, Claim, MECHANISM, NEIGHBOURS, check_claim, check_sampler};
 use damper_onnx as onnx;
 use damper_report::{create_ledger_folder, trained_model};
-use damper_train::files::{self, Access, AtomicFile, MadeFolders, write};
+use damper_train::files::{self, Access, AtomicFile, MadeFolders};
+use damper_train::write_model;
 use damper_train::{Run, TrainConfig, TrainError, pay_all, rehearse};
 use serde::Serialize;
 use std::fs;
@@ -116,7 +117,7 @@ enum Kind {
 #[derive(Args, Debug)]
 #[command(
     mut_arg("out", |arg| arg.help(OUT)), mut_arg("json", |arg| arg.help(JSON)), mut_arg("seed", |arg| arg.help(SEED)),
-    mut_arg("record", |arg| arg.hide(true)), mut_arg("record_limit", |arg| arg.hide(true)),
+    mut_arg("record", |arg| arg.hide(true)), mut_arg("record_limit", |arg| arg.hide(true)), mut_arg("cache_frozen", |arg| arg.hide(true)),
     mut_arg("eval_every", |arg| arg.hide(true)), mut_arg("stop_early", |arg| arg.hide(true)), after_help = MECHANISM_HELP
 )]
 struct MechanismArgs {
@@ -131,7 +132,7 @@ struct MechanismArgs {
 #[derive(Args, Debug)]
 #[command(
     mut_arg("out", |arg| arg.help(OUT)), mut_arg("json", |arg| arg.help(JSON)), mut_arg("seed", |arg| arg.help(REPLAY_SEED)),
-    mut_arg("record", |arg| arg.hide(true)), mut_arg("record_limit", |arg| arg.hide(true)),
+    mut_arg("record", |arg| arg.hide(true)), mut_arg("record_limit", |arg| arg.hide(true)), mut_arg("cache_frozen", |arg| arg.hide(true)),
     mut_arg("eval_every", |arg| arg.hide(true)), mut_arg("stop_early", |arg| arg.hide(true)), after_help = NEIGHBOURS_HELP
 )]
 struct NeighbourArgs {
@@ -146,7 +147,7 @@ struct NeighbourArgs {
 #[derive(Args, Debug)]
 #[command(
     mut_arg("out", |arg| arg.help(OUT)), mut_arg("json", |arg| arg.help(JSON)), mut_arg("seed", |arg| arg.help(SEED)),
-    mut_arg("record", |arg| arg.hide(true)), mut_arg("record_limit", |arg| arg.hide(true)),
+    mut_arg("record", |arg| arg.hide(true)), mut_arg("record_limit", |arg| arg.hide(true)), mut_arg("cache_frozen", |arg| arg.hide(true)),
     mut_arg("eval_every", |arg| arg.hide(true)), mut_arg("stop_early", |arg| arg.hide(true)), after_help = CANARY_HELP
 )]
 struct CanaryArgs {
@@ -313,7 +314,7 @@ fn charged_canary(args: &CanaryArgs, charge: &Charge, paid: &mut Option<PathBuf>
     if args.keep_model {
         let mut model = trained_model(&run, &params)?;
         onnx::mark(&mut model);
-        write(&out.join(CANARY_MODEL), &onnx::encode(&model), Access::Private)?;
+        write_model(&out.join(CANARY_MODEL), &model, Access::Private)?;
     }
     if args.train.json {
         answer_json(&audit)?;
@@ -349,9 +350,11 @@ fn prepare(
 ) -> Result<(&Path, Run, Option<u64>), Failure> {
     let model = args.model()?;
     let mut config = args.config()?;
+    config.record = None;
+    // An audit takes whole networks: the mechanism is the same.
+    config.cache_frozen = None;
     check(&config)?;
     let seed = config.seed.take();
-    config.record = None;
     let run = args.prepare(model, config)?;
     check_folder(args.out(), &Claim::new(&run))?;
     for warning in &run.warnings.public {

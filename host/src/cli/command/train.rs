@@ -43,7 +43,7 @@ impl TrainArgs {
         let data = &self.data;
         InputFiles {
             model,
-            init_seed: self.options.init_seed,
+            of_file: self.options.of_file(),
             graph: self.options.graph_options(),
             lora: self.options.lora(),
             derive: self.options.derive_options(),
@@ -107,6 +107,7 @@ impl TrainArgs {
             physical_batch: self.machine.physical_batch,
             memory: self.machine.memory(),
             workers: self.machine.workers,
+            cache_frozen: self.training.cache_frozen.as_deref().map(|size| size.0),
             augment: self.training.augment.as_deref().copied(),
             average: self.training.average.as_deref().copied(),
             evaluate_every: self.training.eval_every,

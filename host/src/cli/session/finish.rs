@@ -101,7 +101,7 @@ pub(in crate::cli) fn stopped(
     code: Option<u8>,
 ) -> Result<ExitCode, Failure> {
     let model = model(run, outcome, &outcome.params)?;
-    folder.write("model.onnx", &onnx::encode(&unfinished_model(model, outcome.steps, run.price.terms.steps)))?;
+    folder.write_model("model.onnx", &unfinished_model(model, outcome.steps, run.price.terms.steps))?;
     folder.write("metrics.csv", metrics(run, &outcome.evaluations).as_bytes())?;
     let out = target.out.display();
     if run.config.is_not_private() {
@@ -160,9 +160,9 @@ fn model(run: &Run, outcome: &Outcome, params: &[f32]) -> Result<ModelProto, Fai
 
 /// Writes the files that each finished run has.
 fn write(run: &Run, outcome: &Outcome, folder: &OutputFolder, report: &str) -> Result<(), Failure> {
-    folder.write("model.onnx", &onnx::encode(&model(run, outcome, &outcome.params)?))?;
+    folder.write_model("model.onnx", &model(run, outcome, &outcome.params)?)?;
     if let Some(best) = &outcome.best {
-        folder.write(BEST_MODEL, &onnx::encode(&model(run, outcome, best)?))?;
+        folder.write_model(BEST_MODEL, &model(run, outcome, best)?)?;
     }
     folder.write("metrics.csv", metrics(run, &outcome.evaluations).as_bytes())?;
     folder.write("report.json", report.as_bytes())?;

@@ -20,6 +20,8 @@ pub(in crate::cli) struct RunWatcher<'a> {
     events: &'a mut EventLog,
     signals: &'a Signals,
     evaluations: Vec<Evaluation>,
+    /// Quarters of the frozen part's values that have a line.
+    quarters: u32,
     /// Twentieths of the run that events have told.
     twentieths: u32,
     /// Why metrics could not be written, which ends the run.
@@ -35,7 +37,8 @@ impl<'a> RunWatcher<'a> {
         signals: &'a Signals,
     ) -> Self {
         let watcher = Watcher::new(run.price.terms.steps, quiet);
-        Self { watcher, of_rows, run, folder, events, signals, evaluations: vec![], twentieths: 0, failed: None }
+        let (evaluations, quarters, twentieths) = (vec![], 0, 0);
+        Self { watcher, of_rows, run, folder, events, signals, evaluations, quarters, twentieths, failed: None }
     }
 
     /// Clears the bar. Returns why the run had to end, if it had to.
@@ -72,6 +75,15 @@ impl RunWatcher<'_> {
         self.failed = written.err().map(Failure::from);
     }
 
+    /// Writes a line for each quarter of the frozen part's values.
+    fn computed_once(&mut self, share: f64) {
+        let quarters = (4.0 * share) as u32;
+        if quarters > self.quarters {
+            self.quarters = quarters;
+            self.watcher.line(&format!("frozen part: computed for {} % of the samples", 25 * quarters));
+        }
+    }
+
     fn unrecorded(&mut self, why: &str, has_part: bool) {
         let Some(RecordRequest { file, .. }) = &self.run.config.record else { return };
         let text = with_flags(&format!("`record`: the recording cannot go on ({why}), so the run goes on without it"));
@@ -90,6 +102,7 @@ impl Progress for RunWatcher<'_> {
                 self.watcher.backend(note);
                 self.events.backend(note);
             }
+            RunEvent::ComputedOnce { share } => self.computed_once(share),
             RunEvent::Resumed(at) => {
                 self.evaluations = at.evaluations.to_vec();
                 self.watcher.resumed(&at);

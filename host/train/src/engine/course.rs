@@ -9,6 +9,7 @@ mod begin;
 mod clock;
 mod device;
 mod evaluations;
+pub(crate) mod frozen;
 mod outcome;
 mod pricing;
 mod settled;

@@ -1,11 +1,12 @@
 //! The dry run of all that a run needs, on synthetic samples, before anything is charged.
 
+use crate::engine::frozen;
 use crate::engine::rehearsal::{Made, Rehearsed, independence, made_up, self_test};
 use crate::engine::step_loop::graph_of;
-use crate::engine::worker::{OUTPUTS, plan};
+use crate::engine::worker::plan;
 use crate::outcome::evaluate::Evaluator;
 use crate::{Run, TestMetrics, TrainError};
-use damper_runtime::{Backend, BackendError, open};
+use damper_runtime::{Backend, open};
 
 /// Goes through all that a run needs of its backend and its model on made-up numbers: gradients, clipped sums, figures of held-out
 /// samples, and the model that it writes. Whatever fails here would fail after something was charged.
@@ -37,18 +38,26 @@ pub(crate) fn check_evaluation(run: &Run, backend: &dyn Backend) -> Result<(), T
 }
 
 /// The part of a rehearsal that loads the run's own graph, for its own physical batch.
-pub(crate) fn of_gradients(run: &Run, backend: &dyn Backend) -> Result<Rehearsed, BackendError> {
-    if run.model.clipped.is_none() {
-        return independence(backend, &run.model.grad, &OUTPUTS, run.model.physical_batch, &run.model.params);
-    }
+pub(crate) fn of_gradients(run: &Run, backend: &dyn Backend) -> Result<Rehearsed, TrainError> {
+    let (values, of_frozen) = frozen::rehearse(run, backend)?.unzip();
     let (grad, prefixes) = graph_of(run);
     let (model, plan) = plan(grad, prefixes, run.model.physical_batch);
-    let made = made_up(grad, &plan, &run.model.params);
+    let make = || {
+        let mut made = made_up(grad, &plan, &run.model.params);
+        // The data come first. Where a frozen part computes them, they are what it makes of made-up samples.
+        made.iter_mut().zip(values.iter().flatten()).for_each(|(made, value)| made.clone_from(value));
+        made
+    };
+    let of_both = |gradients| frozen::both(of_frozen, gradients);
+    if run.model.clipped.is_none() {
+        return Ok(of_both(independence(backend, &model, &plan, &make)?));
+    }
+    let made = make();
     let mut norms = vec![];
     let inputs: Vec<_> = made.iter().map(Made::input).collect();
     backend.load(&model, &plan)?.run(&inputs, &mut |outputs| norms.extend_from_slice(outputs[0]))?;
     let none_is_finite = norms.iter().all(|norm| !norm.is_finite());
-    Ok(Rehearsed { none_is_finite, ..Rehearsed::default() })
+    Ok(of_both(Rehearsed { none_is_finite, ..Rehearsed::default() }))
 }
 
 /// Makes the model that the run will write, of the initial parameters.

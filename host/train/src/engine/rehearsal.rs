@@ -6,11 +6,12 @@ mod made;
 
 use crate::engine::worker::plan;
 use damper_grad::GradGraph;
-use damper_runtime::{Backend, BackendError};
+use damper_onnx::pb::ModelProto;
+use damper_runtime::{Backend, BackendError, SessionSpec};
 pub(crate) use difference::Difference;
 use difference::{IndependenceTest, RunBits};
 use made::is_by_row;
-pub(crate) use made::{Made, edit_samples, made_up};
+pub(crate) use made::{Made, edit_samples, made_up, made_up_data};
 use std::num::NonZeroUsize;
 
 /// Rows that are enough, and are not one.
@@ -57,32 +58,30 @@ pub(crate) struct Rehearsed {
     pub(crate) none_is_finite: bool,
 }
 
-/// Compares the gradients of made-up samples, by 64-bit hashes of their bits, with those in the next row of the batch, and with those next
-/// to other samples. A batch of one row has no other row.
+/// Compares the outputs of `model` for made-up samples, by 64-bit hashes of their bits, with those in the next row of the batch, and with those next
+/// to other samples. `make` makes the numbers for the inputs of `plan`. A batch of one row has no other row.
 ///
 /// # Errors
 ///
-/// The backend cannot run the graph.
+/// The backend cannot run the model.
 pub(crate) fn independence(
     backend: &dyn Backend,
-    grad: &GradGraph,
-    prefixes: &[&str],
-    rows: NonZeroUsize,
-    params: &[f32],
+    model: &ModelProto,
+    plan: &SessionSpec,
+    make: &dyn Fn() -> Vec<Made>,
 ) -> Result<Rehearsed, BackendError> {
-    let (model, plan) = plan(grad, prefixes, rows);
-    let mut session = backend.load(&model, &plan)?;
+    let mut session = backend.load(model, plan)?;
     if !plan.outputs.iter().all(is_by_row) {
         // One run, to see that it runs.
-        let made = made_up(grad, &plan, params);
+        let made = make();
         session.run(&made.iter().map(Made::input).collect::<Vec<_>>(), &mut |_| {})?;
         return Ok(Rehearsed::default());
     }
     let rows = plan.batch;
-    let move_on = |made: &mut [Made]| edit_samples(&plan, made, &|made, width| made.rotate(width));
+    let move_on = |made: &mut [Made]| edit_samples(plan, made, &|made, width| made.rotate(width));
     // Every second sample becomes another one.
-    let replace = |made: &mut [Made]| edit_samples(&plan, made, &|made, width| made.replace_odd(width));
-    let mut made = made_up(grad, &plan, params);
+    let replace = |made: &mut [Made]| edit_samples(plan, made, &|made, width| made.replace_odd(width));
+    let mut made = make();
     let first = RunBits::of(session.as_mut(), &made, rows)?;
     move_on(&mut made);
     let moved = RunBits::of(session.as_mut(), &made, rows)?;
@@ -97,7 +96,7 @@ pub(crate) fn independence(
     let Some((test, at)) = found else {
         return Ok(Rehearsed { independence: Independence::Tested, difference: None, none_is_finite });
     };
-    let mut runs = [0, 1].map(|_| made_up(grad, &plan, params));
+    let mut runs = [0, 1].map(|_| make());
     match test {
         IndependenceTest::OtherRow => move_on(&mut runs[1]),
         IndependenceTest::OtherNeighbours => {
@@ -105,7 +104,7 @@ pub(crate) fn independence(
             replace(&mut runs[1]);
         }
     }
-    let difference = Some(Difference::locate(session.as_mut(), &plan, test, runs, at)?);
+    let difference = Some(Difference::locate(session.as_mut(), plan, test, runs, at)?);
     Ok(Rehearsed { independence: Independence::Refuted, difference, none_is_finite })
 }
 
@@ -116,7 +115,7 @@ mod tests {
     use damper_grad::{DeriveOptions, Loss, derive};
     use damper_onnx::TensorRef;
     use damper_onnx::graph::{Graph, GraphOptions};
-    use damper_runtime::{Session, SessionSpec, portable::Portable};
+    use damper_runtime::{Session, portable::Portable};
     use std::path::Path;
 
     const BATCH: NonZeroUsize = NonZeroUsize::new(4).unwrap();
@@ -144,7 +143,7 @@ mod tests {
             String::new()
         }
 
-        fn load(&self, model: &[u8], plan: &SessionSpec) -> Result<Box<dyn Session>, BackendError> {
+        fn load(&self, model: &ModelProto, plan: &SessionSpec) -> Result<Box<dyn Session>, BackendError> {
             Ok(Box::new(ChangedSession(Portable.load(model, plan)?, self.0, 0)))
         }
     }
@@ -169,7 +168,8 @@ mod tests {
         let graph = Graph::from_model(&damper_onnx::load(&path).unwrap(), &GraphOptions::default()).unwrap();
         let grad = derive(&graph, &DeriveOptions::new(Loss::SoftmaxCrossEntropy)).unwrap();
         let params: Vec<f32> = graph.trained().flat_map(|p| p.initial.as_f32().unwrap().to_vec()).collect();
-        independence(&Changed(change), &grad, &OUTPUTS, BATCH, &params).unwrap()
+        let (model, plan) = plan(&grad, &OUTPUTS, BATCH);
+        independence(&Changed(change), &model, &plan, &|| made_up(&grad, &plan, &params)).unwrap()
     }
 
     #[test]

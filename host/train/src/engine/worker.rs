@@ -36,9 +36,9 @@ use damper_core::slots::{AnyClip, FilterSlot};
 use damper_core::step::{NoisePart, Open, PrivateStep};
 use damper_data::{Batch, Chunk, Normalize, Split};
 use damper_grad::GradGraph;
+use damper_onnx::pb::ModelProto;
 use damper_onnx::{TensorRef, TensorSpec};
 use damper_runtime::{Backend, BackendError, KeptInputs, Session, SessionSpec};
-use prost::Message;
 use std::num::NonZeroUsize;
 
 /// A step of the trainer's that takes samples, whatever optimizer `O` with memory `OS` follows it, with layers that live for `'l`.
@@ -180,11 +180,11 @@ fn fill(batch: &mut Batch, split: &Split, chunk: Chunk<'_>) -> Result<(), Backen
 }
 
 /// `grad` cut down to those outputs, encoded, and what it is to be loaded for.
-pub fn plan(grad: &GradGraph, prefixes: &[&str], rows: NonZeroUsize) -> (Vec<u8>, SessionSpec) {
+pub fn plan(grad: &GradGraph, prefixes: &[&str], rows: NonZeroUsize) -> (ModelProto, SessionSpec) {
     let is_wanted = |spec: &&TensorSpec| prefixes.iter().any(|prefix| spec.name.starts_with(prefix));
     let outputs: Vec<TensorSpec> = grad.outputs.iter().filter(is_wanted).cloned().collect();
     let names: Vec<&str> = outputs.iter().map(|spec| spec.name.as_str()).collect();
-    let model = keep_outputs(&grad.model, &names).encode_to_vec();
+    let model = keep_outputs(&grad.model, &names);
     (model, SessionSpec { batch: rows.get(), threads: 1, inputs: grad.feeds(), outputs })
 }
 

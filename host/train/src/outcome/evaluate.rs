@@ -2,6 +2,7 @@
 
 use crate::Run;
 use crate::TrainError;
+use crate::engine::frozen;
 use crate::engine::prune::keep_outputs;
 use crate::engine::rehearsal::{Made, made_up};
 use crate::engine::worker::{ParamLayout, new_batch};
@@ -13,7 +14,6 @@ use damper_data::{Batch, BatchLabels, Labels, Split, chunks};
 use damper_grad::{Loss, LossReduction};
 use damper_onnx::Dim;
 use damper_runtime::{Backend, BackendError, Inputs, Session, SessionSpec, open};
-use prost::Message;
 use std::num::NonZeroUsize;
 
 /// Rows of an evaluation batch.
@@ -61,6 +61,8 @@ enum Kind {
     Classes(Classes),
     /// The sign of each output is the label's side of one half.
     Signs,
+    /// Nothing does, and a row's loss is of its text as a whole.
+    Text,
     /// Nothing does.
     None,
 }
@@ -94,6 +96,8 @@ pub(crate) fn loss_unit(run: &Run) -> f64 {
 pub fn exact_figures(run: &Run, params: &[f32], split: &Split) -> Result<(f64, Option<f64>), TrainError> {
     let backend = open(run.config.backend)?;
     let layout = ParamLayout::new(&run.model.grad);
+    let stored = frozen::of_split(run, backend.as_ref(), split)?;
+    let split = stored.as_ref().unwrap_or(split);
     Ok(Evaluator::new(backend.as_ref(), run, split)?.evaluate(split, &layout, params)?)
 }
 
@@ -113,9 +117,10 @@ impl Evaluator {
                 Kind::Classes(Classes { count, stride, shifts: run.model.derive.loss == Loss::CausalLm })
             }
             (Loss::BceWithLogits, Some(_)) => Kind::Signs,
+            (Loss::Ctc, _) => Kind::Text,
             _ => Kind::None,
         };
-        let output = output.filter(|_| !matches!(kind, Kind::None));
+        let output = output.filter(|_| !matches!(kind, Kind::Text | Kind::None));
         let outputs: Vec<_> = find("dp.loss").into_iter().chain(output).collect();
         let plan = SessionSpec {
             batch: ROWS.get(),
@@ -125,7 +130,7 @@ impl Evaluator {
         };
         let names: Vec<&str> = outputs.iter().map(|spec| &*spec.name).collect();
         let model = keep_outputs(&grad.model, &names);
-        let mut session = backend.load(&model.encode_to_vec(), &plan)?;
+        let mut session = backend.load(&model, &plan)?;
         // Whatever the backend cannot run is found out before anything is charged.
         let made = made_up(grad, &plan, &run.model.params);
         session.run(&made.iter().map(Made::input).collect::<Vec<_>>(), &mut |_| {})?;
@@ -259,8 +264,10 @@ impl Kind {
     /// The figures of one row.
     fn row(self, loss: f32, output: &[f32], labels: RowLabels<'_>) -> Row {
         let labels = self.compared(labels);
-        let counted = match labels {
-            RowLabels::Classes(labels) => Some(labels.iter().filter(|label| **label >= 0).count() as u64),
+        let counted = match (self, labels) {
+            // Its padding may be classes, and its mean is over texts, as PyTorch's.
+            (Self::Text, _) => None,
+            (_, RowLabels::Classes(labels)) => Some(labels.iter().filter(|label| **label >= 0).count() as u64),
             _ => None,
         };
         let (right, answers) = match (self, labels) {
@@ -350,6 +357,11 @@ mod tests {
         let row = next.row(0.5, &output, RowLabels::Classes(&[0, 1, 1, -100]));
         assert_eq!((row.labels, row.right, row.answers), (Some(2), 1, 2));
         assert_eq!(signs(&[0.5, -0.5, 0.5, 7.0], &[1.0, 1.0, -100.0]), (1, 2));
+        // A text counts once, however it is padded.
+        for labels in [[2, 1, 0], [2, 1, -100], [-100, -100, -100]] {
+            let row = Kind::Text.row(0.5, &[], RowLabels::Classes(&labels));
+            assert_eq!((row.labels, row.answers), (None, 0));
+        }
     }
 
     #[test]

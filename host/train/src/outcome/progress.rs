@@ -14,6 +14,11 @@ use crate::outcome::Evaluation;
 pub enum RunEvent<'a> {
     /// A backend was opened: one line on which and why.
     Opened(&'a str),
+    /// A share of all samples has its values of the frozen part, which are computed once before the first step.
+    ComputedOnce {
+        /// From 0 to 1.
+        share: f64,
+    },
     /// A run that had stopped goes on.
     Resumed(Resumed<'a>),
     /// A public fact is worth a warning. It does not depend on rows of the data.

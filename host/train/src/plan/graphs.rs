@@ -1,5 +1,7 @@
 //! The gradient graphs of a run, their physical batch and their initial parameters.
 
+pub(crate) mod frozen;
+
 use crate::plan::sum_place::SumPlace;
 use crate::{Clipping, NoiseKind, TrainConfig, TrainError};
 use damper_grad::{Cost, DeriveOptions, GradGraph, Readout, derive};

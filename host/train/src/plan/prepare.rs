@@ -2,7 +2,8 @@
 
 use crate::engine::worker::ParamLayout;
 use crate::plan::check::check_settings;
-use crate::plan::graphs::{clipped, initial, physical_batch, whole};
+use crate::plan::graphs::frozen::frozen;
+use crate::plan::graphs::{as_read, clipped, initial, physical_batch, whole};
 use crate::plan::model::Model;
 use crate::plan::price::price;
 use crate::plan::read::{InputFiles, ModelAndData, check_label_scale, read};
@@ -46,14 +47,29 @@ pub fn prepare_on(
         read(&of_run)?;
     check_label_scale(&onnx, &source.data_options, &data)?;
     let data = change(data)?;
-    let clipped = clipped(&graph, &source.derive, &config)?;
-    let grad = whole(&graph, &source.derive, &config)?.unwrap_or(grad);
+    let (frozen, rest) = frozen(&graph, &derive, &config)?.unzip();
+    let differentiated = rest.as_ref().unwrap_or(&graph);
+    let clipped = clipped(differentiated, &source.derive, &config)?;
+    let grad = match (whole(differentiated, &source.derive, &config)?, &rest) {
+        (Some(whole), _) => whole,
+        (None, Some(rest)) => damper_grad::derive(rest, &as_read(&source.derive))?,
+        (None, None) => grad,
+    };
+    drop(rest);
 
     let mut priced = price(&mut config, data.train.len() as u64, ParamLayout::new(&grad).dim())?;
     let of_noise = released_noise::all(&config, &data.train)?;
     check_data(&config, &data)?;
     let cost = clipped.as_ref().unwrap_or(&grad).cost;
-    let physical_batch = physical_batch(config.physical_batch, config.memory, cost)?;
+    let physical_batch = match &frozen {
+        None => physical_batch(config.physical_batch, config.memory, cost)?,
+        // One shape for both parts.
+        Some(part) => physical_batch(config.physical_batch, config.memory, cost)?.min(physical_batch(
+            config.physical_batch,
+            config.memory,
+            part.cost,
+        )?),
+    };
     let mut warnings = mem::take(&mut priced.warnings);
     let price = Price::new(&config, priced, &derive.loss, data.test.is_some())?;
     warnings.public.extend(of_noise);
@@ -66,14 +82,25 @@ pub fn prepare_on(
 
     let params = initial(&graph, &grad);
     // A copy of all parameters less for the whole run.
-    graph.parameters.iter_mut().filter(|p| p.trained).for_each(|p| p.initial.data = TensorData::F32(vec![]));
+    graph.parameters.iter_mut().filter(|p| p.trained).for_each(|p| p.initial.data = TensorData::F32(vec![].into()));
     let held_out = HeldOutChoice {
         of_training_file: matches!(source.data_options.test, Some(TestSource::Fraction(_))),
         are_stratified: source.data_options.stratify,
     };
     let model = Model { onnx, adapted, init_seed, graph, grad, clipped, derive, params, physical_batch };
     let (model, data) = (Arc::new(model), Arc::new(data));
-    let run = Run { config, model, data, held_out, price, warnings, normalize: None, data_digest: None };
+    let run = Run {
+        config,
+        model,
+        data,
+        held_out,
+        price,
+        warnings,
+        frozen: frozen.map(Arc::new),
+        normalize: None,
+        is_sharded: false,
+        data_digest: None,
+    };
     recording::check(&run)?;
     Ok(run)
 }

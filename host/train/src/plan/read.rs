@@ -7,7 +7,7 @@ use crate::plan::inputs::{input_shape, label_kind, loss_output};
 use crate::plan::review::review;
 use crate::plan::weights::check_weights;
 use damper_data::{DataOptions, Dataset, load, sample_shapes};
-use damper_edit::init;
+use damper_edit::init::{self, LoadOptions};
 use damper_edit::lora::{self, Adapted, Lora};
 use damper_grad::{DeriveOptions, GradGraph, derive};
 use damper_onnx::SettingError;
@@ -21,8 +21,8 @@ use std::path::PathBuf;
 pub struct InputFiles {
     /// The `.onnx` file.
     pub model: PathBuf,
-    /// Seed of the weights that the file leaves out; not of a run's noise.
-    pub init_seed: Option<u64>,
+    /// Changes to it as it is read. The seed is that of missing weights, not of a run's noise.
+    pub of_file: LoadOptions,
     /// Options of its graph.
     pub graph: GraphOptions,
     /// Low-rank adapters beside its weights, if they are asked for.
@@ -42,7 +42,7 @@ impl InputFiles {
         let models = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../onnx-models");
         Self {
             model: models.join(model),
-            init_seed: None,
+            of_file: LoadOptions::default(),
             graph: GraphOptions::default(),
             lora: None,
             derive: DeriveOptions::new(damper_grad::Loss::SoftmaxCrossEntropy),
@@ -68,9 +68,9 @@ pub(super) struct Network {
 pub(super) fn network(source: &InputFiles) -> Result<Network, TrainError> {
     let mut options = source.graph.clone();
     let (loaded, adapted) = match &source.lora {
-        None => (init::load(&source.model, source.init_seed)?, None),
+        None => (init::load(&source.model, source.of_file)?, None),
         Some(lora) => {
-            let (loaded, adapted) = lora::load(&source.model, source.init_seed, &options, lora)?;
+            let (loaded, adapted) = lora::load(&source.model, source.of_file, &options, lora)?;
             (loaded, Some(adapted))
         }
     };

@@ -10,6 +10,7 @@ use crate::state::data_digest::data_digest;
 use damper_accounting::RunKind;
 use damper_core::accounting::Rate;
 use damper_data::{Dataset, Normalize};
+use damper_grad::FrozenPart;
 use std::sync::Arc;
 
 /// A run made ready. Its copies share the model and the data.
@@ -27,9 +28,14 @@ pub struct Run {
     pub price: Price,
     /// Warnings, for whoever starts the run and for whoever holds the data.
     pub warnings: Warnings,
+    /// The part that no trained parameter reaches, if it is computed once. Then the graphs of `model` read its values, and the data are still
+    /// those of the whole network.
+    pub(crate) frozen: Option<Arc<FrozenPart>>,
     /// Released constants that scale the features as a batch is filled.
     pub(crate) normalize: Option<Normalize>,
-    /// The digest of all data, if only a shard of the training rows is in memory.
+    /// True if only a shard of the training rows is in memory.
+    pub(crate) is_sharded: bool,
+    /// The digest of all data as they were read, if others are in memory: a shard of the training rows, or values of the frozen part.
     pub(crate) data_digest: Option<String>,
 }
 
@@ -67,6 +73,7 @@ impl Run {
             return Err(TrainError::Run(format!("{rows} training rows make no {size} shards; use fewer ranks")));
         }
         self.data_digest = Some(data_digest(&self.data)?);
+        self.is_sharded = true;
         let data = Arc::make_mut(&mut self.data);
         if rank > 0 {
             data.test = None;
@@ -81,7 +88,7 @@ impl Run {
 
     /// Returns true if only a shard of the training rows is in memory.
     pub(crate) fn is_sharded(&self) -> bool {
-        self.data_digest.is_some()
+        self.is_sharded
     }
 
     /// Number of workers.

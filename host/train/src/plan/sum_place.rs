@@ -29,6 +29,7 @@ impl SumPlace {
             (config.method.filter.gradients_per_sample() > 1, "its filter takes several gradients of each sample"),
             (config.augment.is_some_and(|augment| augment.views.get() > 1), "each sample has several views"),
             (config.record.is_some(), "the run is recorded"),
+            (config.cache_frozen.is_some(), "its frozen part is computed once"),
         ];
         match reasons.into_iter().find(|(applies, _)| *applies) {
             Some((_, reason)) => Self::ProcessorFor(reason),

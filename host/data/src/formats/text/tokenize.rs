@@ -6,7 +6,7 @@ use crate::files::guarded;
 use crate::numbers::{Room, Sink};
 use crate::options::DROP;
 use crate::rows::Array;
-use crate::{DataError, DataOptions, InputShape, LabelKind, TextTask};
+use crate::{DataError, DataOptions, InputShape, LabelKind, TextOptions, TextTask};
 use damper_onnx::SettingError;
 use damper_onnx::graph::DType;
 use serde_json::Value;
@@ -39,6 +39,12 @@ pub(super) struct Tokens {
     pad: u32,
     pad_type: u32,
     task: TextTask,
+}
+
+/// The tokens at which texts are cut, whatever the model takes: those of `max_length`, else of the tokenizer's file.
+pub(in crate::formats) fn declared_length(options: &TextOptions) -> Option<usize> {
+    let of_file = || Some(read(options.tokenizer.as_ref()?).ok()?.get_truncation()?.max_length);
+    options.max_length.or_else(of_file)
 }
 
 /// Texts as the model takes them, `[N, S]` each.

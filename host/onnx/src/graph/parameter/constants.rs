@@ -177,7 +177,7 @@ mod tests {
     use crate::TensorData;
 
     fn why(shape: &[usize], data: Vec<f32>) -> Option<&'static str> {
-        written(&Tensor { shape: shape.to_vec(), data: TensorData::F32(data.clone()) }, &data)
+        written(&Tensor { shape: shape.to_vec(), data: TensorData::F32(data.clone().into()) }, &data)
     }
 
     fn grid(rows: usize, columns: usize, f: impl Fn(usize, usize) -> f32) -> Vec<f32> {

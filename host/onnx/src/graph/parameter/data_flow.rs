@@ -264,16 +264,19 @@ impl<'a> DataFlow<'a> {
     /// The node that adds `tensor`, which `read_by` read, to scores (a softmax follows) or to an output, unless it is the bias of a
     /// product or a convolution.
     pub fn unexplained(&self, name: &str, tensor: &Tensor, read_by: &[(usize, usize)]) -> Option<String> {
-        // Biases of other frameworks than PyTorch have axes of 1 before.
+        // Biases of other frameworks than PyTorch have axes of 1: before the channels, and after those of a convolution.
         let may_have_axes = !name.starts_with("onnx::") && (name.contains(['/', ':']) || !name.contains('.'));
         let of_channels = match tensor.shape.split_last() {
             Some((_, before)) => before.is_empty() || may_have_axes && before.iter().all(|extent| *extent == 1),
             None => true,
         };
+        let long: Vec<usize> = tensor.shape.iter().copied().filter(|&extent| extent != 1).collect();
+        let of_convolution = |layer| may_have_axes && self.kernels(layer).is_some_and(|kernels| long == [kernels]);
         let added = |&(at, slot): &(usize, usize)| {
             let node = &self.graph.node[at];
             let other = node.input.get(1 - slot.min(1)).filter(|other| self.data.contains(other.as_str()));
-            let is_bias = || of_channels && other.is_some_and(|other| self.is_of_layer(other));
+            let layer = || other.and_then(|other| self.layer(other));
+            let is_bias = || layer().is_some_and(|layer| of_channels || of_convolution(layer));
             matches!(&*node.op_type, "Add" | "Sub")
                 && other.is_some()
                 && !is_bias()
@@ -284,20 +287,28 @@ impl<'a> DataFlow<'a> {
         Some(format!("{} '{}'", node.op_type, node_name(node, first)))
     }
 
-    /// Returns true if `value` comes from a product with a weight or a convolution, moved.
-    fn is_of_layer(&self, value: &str) -> bool {
+    /// The product with a weight, or the convolution, that `value` comes from, moved.
+    fn layer(&self, value: &str) -> Option<&NodeProto> {
         let mut value = value;
         for _ in 0..self.graph.node.len() {
-            let Some(node) = self.reads.producer(value).map(|at| &self.graph.node[at]) else { return false };
+            let node = self.reads.producer(value).map(|at| &self.graph.node[at])?;
             match node.input.first() {
                 Some(from) if moves(&node.op_type) => value = from,
                 _ => {
                     let has_weight = node.input.iter().take(2).any(|input| !self.data.contains(input.as_str()));
-                    return has_weight && matches!(&*node.op_type, "MatMul" | "Gemm" | "Conv" | "ConvTranspose");
+                    let is_layer = matches!(&*node.op_type, "MatMul" | "Gemm" | "Conv" | "ConvTranspose");
+                    return Some(node).filter(|_| has_weight && is_layer);
                 }
             }
         }
-        false
+        None
+    }
+
+    /// The number of kernels of a `Conv` whose kernels are stored: its output channels.
+    fn kernels(&self, layer: &NodeProto) -> Option<usize> {
+        let name = layer.input.get(1).filter(|_| layer.op_type == "Conv")?;
+        let kernels = self.graph.initializer.iter().find(|tensor| tensor.name == *name)?;
+        usize::try_from(*kernels.dims.first()?).ok()
     }
 
     /// Returns true if a softmax follows `node`, with nothing before it but shifts, scalings, moves and choices.

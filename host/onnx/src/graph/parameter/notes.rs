@@ -4,8 +4,12 @@ use std::collections::HashSet;
 
 use super::float::{Float, Note};
 use super::reads;
+use crate::attr_tensor;
+use crate::pb::tensor_proto::DataType;
 use crate::pb::{GraphProto, NodeProto};
 use crate::source::{ExportRecord, call};
+
+const FLOAT: i32 = DataType::Float as i32;
 
 /// The names that a line lists at most.
 const LISTED: usize = 4;
@@ -68,6 +72,12 @@ pub(super) fn warnings(graph: &GraphProto, record: &ExportRecord, floats: &[Floa
         }
     }
     lines.extend(missing_biases(graph, floats));
+    let constants = constant_weights(graph, floats);
+    if !constants.is_empty() {
+        let text = "not trained, for they are constants of the source, though layers read them as their weights; give `train` with the name \
+                    if they are to be trained";
+        lines.push(format!("{}: {text}", list(&constants)));
+    }
     let texts = [
         "not trained, for the exporter folded it away; export with optimize=False (dynamo=True) if it should be trained",
         "not in the file, and not trained: no output depends on it, it is another name of a weight, or the exporter joined its layer \
@@ -77,6 +87,24 @@ pub(super) fn warnings(graph: &GraphProto, record: &ExportRecord, floats: &[Floa
         lines.push(format!("{}: {text}", list(lost)));
     }
     lines
+}
+
+/// Constants in nodes that layers read as their weights, and that are not parameters.
+fn constant_weights<'a>(graph: &'a GraphProto, floats: &[Float]) -> Vec<&'a str> {
+    let is_weight = |name: &str| {
+        graph.node.iter().any(|node| {
+            let slots = if node.op_type == "Gemm" { 1..3 } else { 1..2 };
+            matches!(&*node.op_type, "Conv" | "ConvTranspose" | "Gemm" | "MatMul")
+                && slots.clone().any(|slot| node.input.get(slot).is_some_and(|input| input == name))
+        })
+    };
+    let is_large = |node: &NodeProto| {
+        let tensor = attr_tensor(&node.attribute, "value");
+        tensor.is_some_and(|tensor| tensor.data_type == FLOAT && tensor.dims.iter().any(|&extent| extent > 1))
+    };
+    let constants = graph.node.iter().filter(|node| node.op_type == "Constant" && is_large(node));
+    let names = constants.filter_map(|node| node.output.first()).map(String::as_str);
+    names.filter(|name| is_weight(name) && floats.iter().all(|float| float.name != *name)).collect()
 }
 
 /// Layers of a dynamo export without a bias. That exporter writes a linear layer without a bias as `MatMul`, and leaves biases of

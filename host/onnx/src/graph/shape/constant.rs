@@ -77,7 +77,7 @@ pub(in super::super) fn of_shape(site: &Site<'_>) -> Ruled {
     let target = site.ints(0)?;
     let value = match attr_tensor(site.attributes(), "value") {
         Some(proto) => decode_tensor(proto).map_err(|error| site.invalid(error.to_string()))?,
-        None => Tensor { shape: vec![1], data: TensorData::F32(vec![0.0]) },
+        None => Tensor { shape: vec![1], data: TensorData::F32(vec![0.0].into()) },
     };
     if value.data.len() != 1 {
         return Err(site.invalid("its value has not one element"));
@@ -113,7 +113,7 @@ pub(in super::super) fn of_shape(site: &Site<'_>) -> Ruled {
         (None, Some(x)) => Ok(Outcome::Ints(Ints { dtype, shape, entries: vec![Affine::fixed(x); count] })),
         (None, None) => {
             let data = match value.data {
-                TensorData::F32(data) => TensorData::F32(vec![data[0]; count]),
+                TensorData::F32(data) => TensorData::F32(vec![data[0]; count].into()),
                 TensorData::F64(data) => TensorData::F64(vec![data[0]; count]),
                 other => other,
             };

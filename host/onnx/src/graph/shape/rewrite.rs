@@ -49,7 +49,7 @@ impl<'a> Rewrite<'a> {
 
     /// A float constant.
     pub fn floats(&mut self, shape: &[usize], data: Vec<f32>) -> String {
-        let tensor = make_tensor("", &Tensor { shape: shape.to_vec(), data: TensorData::F32(data) });
+        let tensor = make_tensor("", &Tensor { shape: shape.to_vec(), data: TensorData::F32(data.into()) });
         self.node("Constant", &[], vec![make_attr_tensor("value", tensor)])
     }
 

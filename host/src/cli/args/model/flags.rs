@@ -34,6 +34,7 @@ impl ModelArgs {
             shape,
             input,
             checkpoint_activations: _,
+            fix,
             init_seed,
         } = self;
         let mut words = vec![];
@@ -81,6 +82,9 @@ impl ModelArgs {
             add("input", format!("{}={}", value.0, value.1));
         }
         init_seed.iter().for_each(|seed| add("init-seed", seed.to_string()));
+        if *fix {
+            words.push("--fix".into());
+        }
         if *lora_keep {
             words.push("--lora-keep".into());
         }
@@ -115,7 +119,7 @@ mod tests {
             "--loss=bce-with-logits --class-weights=0.1,2.5 --label-smoothing=0.1 --focal-gamma=2 --class-axis=-1",
             "--lora=4 --lora-alpha=0.3 --train=head.* --lora-target=*.weight --lora-keep",
             "--parameter=w --parameter=-b --input=sr=16000 --input=h=0,1",
-            "--train=a --freeze=b --tie=c --untie=d",
+            "--train=a --freeze=b --tie=c --untie=d --fix",
         ] {
             let words: Vec<String> = line.split_whitespace().map(String::from).collect();
             let read = ModelArgs::of_words(&words).unwrap();

@@ -11,8 +11,9 @@ use damper_data::{Dataset, held_out_rows};
 use damper_onnx as onnx;
 use damper_report::compare::{ComparisonFigures, Found, Score, SearchPlan, TUNING_PART, Task};
 use damper_report::{TrainReport, create_ledger_folder, trained_model};
-use damper_train::files::{Access, create_private_folder, write};
+use damper_train::files::{Access, create_private_folder};
 use damper_train::search::{Candidate, calibrated, candidates};
+use damper_train::write_model;
 use damper_train::{self as train, Budget, InputFiles, Outcome, Run, TestMetrics, TrainConfig, TrainError};
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -138,8 +139,7 @@ impl Runner<'_> {
                  rates, or search again, which is charged again",
             ));
         };
-        let model = onnx::encode(&trained_model(&run, &outcome.params)?);
-        write(&folder.join("model.onnx"), &model, Access::Public)?;
+        write_model(&folder.join("model.onnx"), &trained_model(&run, &outcome.params)?, Access::Public)?;
         let (loss, accuracy) = train::exact_figures(&run, &outcome.params, &test)?;
         let events = &search.plan.events;
         let candidate = &search.plans[settings].events;

@@ -6,8 +6,8 @@ use crate::cli::{Failure, answer, answer_json};
 use clap::Args;
 use damper_core::update::Update;
 use damper_federated::ServerModel;
-use damper_onnx as onnx;
 use damper_train::files::{Access, write};
+use damper_train::write_model;
 use serde::Serialize;
 use std::fs;
 use std::path::PathBuf;
@@ -55,7 +55,7 @@ pub(super) fn run(args: &ApplyArgs) -> Result<(), Failure> {
     let plan = read_plan(&args.plan)?;
     let options = model_of_plan(&plan, &args.options)?;
     check_model(&plan, model)?;
-    let read = ServerModel::read(model, options.init_seed, &options.graph_options(), &options.derive_options());
+    let read = ServerModel::read(model, options.of_file(), &options.graph_options(), &options.derive_options());
     let mut read = read.map_err(|error| Failure::in_model(model, error))?;
     if let Some(file) = &args.params {
         read.set_params(&plan, &read_params(file)?).map_err(|error| Failure::of_file(file, error))?;
@@ -72,7 +72,7 @@ pub(super) fn run(args: &ApplyArgs) -> Result<(), Failure> {
         read.apply(&plan, &bytes).map_err(|error| Failure::of_file(sum, error))?;
     }
     if let Some(out) = &args.out {
-        write(out, &onnx::encode(&read.to_model(&plan)?), Access::Public)?;
+        write_model(out, &read.to_model(&plan)?, Access::Public)?;
     }
     if let Some(out) = &args.out_params {
         let words: Vec<u8> = read.params().iter().flat_map(|param| param.to_le_bytes()).collect();

@@ -154,7 +154,7 @@ pub(super) fn read_device(
 
     let source = InputFiles {
         model: model.into(),
-        init_seed: options.init_seed,
+        of_file: options.of_file(),
         graph: options.graph_options(),
         lora: options.lora(),
         derive: options.derive_options(),

@@ -175,7 +175,7 @@ fn read_members(file: &Path) -> Result<Vec<Member>, Failure> {
 pub(super) fn run(args: &PlanArgs) -> Result<(), Failure> {
     let PlanArgs { model, options, out, .. } = args;
     let bytes = fs::read(model).map_err(|error| Failure::of_file(model, error))?;
-    let read = ServerModel::read(model, options.init_seed, &options.graph_options(), &options.derive_options());
+    let read = ServerModel::read(model, options.of_file(), &options.graph_options(), &options.derive_options());
     let read = read.map_err(|error| Failure::in_model(model, error))?;
     let local = match (args.local_steps, args.local_lr, args.local_batch) {
         (Some(steps), Some(lr), Some(batch)) => Some(LocalSteps { steps, lr, batch }),

@@ -60,7 +60,7 @@ pub(super) fn run(args: &SimulateArgs) -> Result<(), Failure> {
     let plan = read_plan(&args.plan)?;
     let options = &model_of_plan(&plan, &args.options)?;
     check_model(&plan, model)?;
-    let server = ServerModel::read(model, options.init_seed, &options.graph_options(), &options.derive_options());
+    let server = ServerModel::read(model, options.of_file(), &options.graph_options(), &options.derive_options());
     let mut server = server.map_err(|error| Failure::in_model(model, error))?;
     let mut devices = vec![];
     for number in 1..=plan.devices {

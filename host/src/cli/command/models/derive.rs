@@ -6,9 +6,9 @@ use crate::cli::args::model::ModelArgs;
 use clap::Args;
 use damper_edit::init::Loaded;
 use damper_grad::{DeriveOptions, Readout, derive};
-use damper_onnx as onnx;
 use damper_onnx::graph::Graph;
-use damper_train::files::{Access, write};
+use damper_train::files::Access;
+use damper_train::write_model;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 
@@ -61,7 +61,7 @@ pub(in crate::cli) fn run(args: &DeriveArgs) -> Result<(), Failure> {
     let options = DeriveOptions { readout: args.readout, points: args.points, ..args.options.derive_options() };
     let grad = derive(&graph, &options).map_err(|error| Failure::of_file(&args.model, error))?;
     let standard = grad.device_model();
-    write(&args.out, &onnx::encode(&standard), Access::Public)?;
+    write_model(&args.out, &standard, Access::Public)?;
     let note = match grad.unreached.join(", ") {
         names if names.is_empty() => names,
         names => format!("\nnot trained, for no gradient reaches it from the loss: {names}"),

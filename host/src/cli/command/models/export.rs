@@ -8,7 +8,8 @@ use damper_edit::init::Loaded;
 use damper_grad::derive;
 use damper_onnx as onnx;
 use damper_onnx::graph::Graph;
-use damper_train::files::{Access, write};
+use damper_train::files::Access;
+use damper_train::write_model;
 use std::fs;
 use std::path::PathBuf;
 
@@ -70,6 +71,6 @@ pub(in crate::cli) fn run(args: &ExportArgs) -> Result<(), Failure> {
         rest = after;
     }
     let trained = onnx::write_trained(&proto, &named).map_err(|error| Failure::of_file(model, error))?;
-    write(out, &onnx::encode(&trained), Access::Public)?;
+    write_model(out, &trained, Access::Public)?;
     answer(&format!("{}: {} parameters in {} tensors", out.display(), values.len(), named.len()))
 }

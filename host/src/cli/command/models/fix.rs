@@ -10,7 +10,8 @@ use damper_edit::{
 };
 use damper_onnx::graph::{Graph, GraphOptions, hoist_weights, open_inputs};
 use damper_onnx::{self as onnx, TensorError, decode_tensor};
-use damper_train::files::{Access, write};
+use damper_train::files::Access;
+use damper_train::write_model;
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -169,7 +170,7 @@ pub(in crate::cli) fn run(args: &FixArgs) -> Result<(), Failure> {
     let is_open = open.iter().any(|input| input.extents.iter().any(Option::is_none));
     let refusal = Graph::from_model(&model, &GraphOptions::default()).err().filter(|_| !is_open);
     let refusal = refusal.map(|error| with_flags(&error.to_string()));
-    write(&args.out, &onnx::encode(&model), Access::Public)?;
+    write_model(&args.out, &model, Access::Public)?;
     let fixed =
         Fixed { model: args.model.display().to_string(), out: args.out.display().to_string(), changes, refusal };
     if args.json { answer_json(&fixed) } else { answer(&fixed.to_string()) }

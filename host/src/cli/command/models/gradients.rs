@@ -55,7 +55,7 @@ pub(in crate::cli) fn run(args: &GradientsArgs) -> Result<ExitCode, Failure> {
     }
     let source = InputFiles {
         model: model.clone(),
-        init_seed: options.init_seed,
+        of_file: options.of_file(),
         graph: options.graph_options(),
         lora: options.lora(),
         derive: options.derive_options(),

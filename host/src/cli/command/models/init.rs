@@ -5,7 +5,8 @@ use clap::Args;
 use damper_edit::init::{Initialised, Override, converted, initialise, skeleton};
 use damper_onnx as onnx;
 use damper_onnx::graph::GraphOptions;
-use damper_train::files::{Access, write};
+use damper_train::files::Access;
+use damper_train::write_model;
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -101,7 +102,7 @@ pub(in crate::cli) fn run(args: &InitArgs) -> Result<(), Failure> {
     if args.skeleton {
         skeleton(&mut model, &list);
     }
-    write(&args.out, &onnx::encode(&model), Access::Public)?;
+    write_model(&args.out, &model, Access::Public)?;
     let drawn = list.iter().filter(|one| one.initialiser.is_some());
     let answered = AccountingResult {
         model: args.model.display().to_string(),

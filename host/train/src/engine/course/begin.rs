@@ -1,6 +1,7 @@
 //! What is fixed before the first step.
 
 use super::device::{self, OpenDevice};
+use super::frozen;
 use super::settled::{Settled, Written};
 use crate::engine::dry_run::{check_evaluation, check_result, of_gradients, rehearse_on};
 use crate::engine::generator;
@@ -126,6 +127,9 @@ pub(super) fn begin(
     };
     let place = ranks.of_rank_0(place.map(Some), Place::bytes, Place::of_bytes)?.ok_or(RankError::Left)?;
     let [ledger, evaluations] = ledgers(run, &ranks, folder, &plan, place);
+    // It may take minutes, in which a stop leaves nothing behind.
+    let computed = ranks.agree(frozen::computed(run, backend.as_ref(), progress))?;
+    let run = computed.as_ref().unwrap_or(run);
     let origin = run.config.seed.map_or(Origin::Key(&key), Origin::Seed);
     let begun = match &checkpoint {
         None => Beginning::New { kept: false },

@@ -2,6 +2,7 @@
 
 use crate::choice::OptimizerState;
 use crate::engine::dry_run::check_result;
+use crate::engine::frozen;
 use crate::engine::galore::forms;
 use crate::engine::generator::{self, RunGenerator};
 use crate::engine::host_nodes;
@@ -35,6 +36,9 @@ pub(crate) fn train(
     let generator = generator::generator(config.seed, &mut key);
     let backend = open(config.backend)?;
     progress.on_event(RunEvent::Opened(&backend.note()));
+    frozen::rehearse(run, backend.as_ref())?;
+    let computed = frozen::computed(run, backend.as_ref(), progress)?;
+    let run = computed.as_ref().unwrap_or(run);
     let (split, rows, threads) = (&run.data.train, run.model.physical_batch, run.threads());
     self_test(backend.as_ref(), &run.model.grad, &OUTPUTS, rows, &run.model.params)?;
     let sessions = Sessions { backend: backend.as_ref(), grad: &run.model.grad, split, rows, threads, normalize: None };

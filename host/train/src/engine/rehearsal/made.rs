@@ -26,15 +26,19 @@ pub(crate) fn made_up(grad: &GradGraph, plan: &SessionSpec, params: &[f32]) -> V
                 (Some(Some(values)), _) => Made::F32(values.iter().map(|value| value + MOVE * draw.next()).collect()),
                 // The points' weights, the clip, the samples' weights.
                 (Some(None), _) => Made::F32(vec![1.0; length]),
-                // Indices and classes of which every table has two.
-                (None, DType::I64) => Made::I64((0..length).map(|_| i64::from(draw.next() > 0.0)).collect()),
-                (None, _) if is_label => {
+                (None, DType::F32) if is_label => {
                     Made::F32((0..length).map(|_| f32::from(u8::from(draw.next() > 0.0))).collect())
                 }
-                (None, _) => Made::F32((0..length).map(|_| draw.next()).collect()),
+                (None, dtype) => draw.of_data(dtype, length),
             }
         })
         .collect()
+}
+
+/// Made-up numbers for the data inputs of `plan`, which are all of its inputs.
+pub(crate) fn made_up_data(plan: &SessionSpec) -> Vec<Made> {
+    let mut draw = Draw(1);
+    plan.inputs.iter().map(|spec| draw.of_data(spec.dtype, spec.elements(plan.batch))).collect()
 }
 
 /// True of a tensor with a row for each sample.
@@ -49,6 +53,7 @@ pub(crate) fn edit_samples(plan: &SessionSpec, made: &mut [Made], change: &dyn F
 }
 
 /// Made-up numbers of one input.
+#[derive(Clone)]
 pub(crate) enum Made {
     F32(Vec<f32>),
     I64(Vec<i64>),
@@ -102,6 +107,14 @@ impl Made {
 struct Draw(u64);
 
 impl Draw {
+    /// Numbers of samples. Indices and classes are those of which every table has two.
+    fn of_data(&mut self, dtype: DType, length: usize) -> Made {
+        match dtype {
+            DType::I64 => Made::I64((0..length).map(|_| i64::from(self.next() > 0.0)).collect()),
+            _ => Made::F32((0..length).map(|_| self.next()).collect()),
+        }
+    }
+
     fn next(&mut self) -> f32 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         ((self.0 >> 40) as f32 + 0.5) / (1u64 << 23) as f32 - 1.0

@@ -50,9 +50,9 @@ impl DeviceSession {
     pub(crate) fn new(run: &Run, backend: &dyn Backend, device: &Arc<dyn CudaDevice>) -> Result<Self, TrainError> {
         let (model, grad) = (&run.model, &run.model.grad);
         let layout = ParamLayout::new(grad);
-        let (bytes, mut plan) = plan(grad, &OUTPUTS, model.physical_batch);
+        let (of_grads, mut plan) = plan(grad, &OUTPUTS, model.physical_batch);
         plan.threads = run.threads();
-        let session = backend.load_resident(&bytes, &plan)?;
+        let session = backend.load_resident(&of_grads, &plan)?;
         let session = session.ok_or_else(|| BackendError("the backend has no memory of a device".into()))?;
         let layers = run.config.method.clipping.layers(layout.lengths());
         let layers = (!layers.is_empty()).then(|| Layers::new(&layers)).transpose()?;

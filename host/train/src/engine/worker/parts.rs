@@ -289,10 +289,10 @@ mod tests {
         let options = DeriveOptions { readout, ..DeriveOptions::new(Loss::SoftmaxCrossEntropy) };
         let grad = derive(&graph, &options).unwrap();
         let params: Vec<f32> = graph.trained().flat_map(|p| p.initial.as_f32().unwrap().to_vec()).collect();
-        let (bytes, plan) = plan(&grad, &OUTPUTS, ROWS.try_into().unwrap());
+        let (model, plan) = plan(&grad, &OUTPUTS, ROWS.try_into().unwrap());
         let made = made_up(&grad, &plan, &params);
         let backend = open(choice).unwrap();
-        let mut session = backend.load(&bytes, &plan).unwrap();
+        let mut session = backend.load(&model, &plan).unwrap();
         let (mut parts, mut read) = (Parts::new(backend.as_ref(), &grad), vec![]);
         let inputs: Vec<_> = made.iter().map(Made::input).collect();
         session

@@ -21,8 +21,8 @@ fn numbers(count: usize, seed: usize) -> Vec<f32> {
 
 /// Each row's gradients by the parameters' names.
 fn gradients(grad: &GradGraph, params: &HashMap<String, Vec<f32>>) -> Vec<HashMap<String, Vec<f32>>> {
-    let (bytes, plan) = plan(grad, &["dp.grad."], NonZeroUsize::new(ROWS).unwrap());
-    let mut session = open(Choice::Tract).unwrap().load(&bytes, &plan).unwrap();
+    let (model, plan) = plan(grad, &["dp.grad."], NonZeroUsize::new(ROWS).unwrap());
+    let mut session = open(Choice::Tract).unwrap().load(&model, &plan).unwrap();
     let x = numbers(grad.inputs[0].elements(ROWS), 5);
     let labels: Vec<i64> = (0..ROWS as i64).collect();
     let mut inputs = vec![TensorRef::F32(&x), TensorRef::I64(&labels)];
@@ -49,7 +49,7 @@ fn gradients_follow_from_the_merged_weights() {
     let options = GraphOptions::default();
     let lora = LoraOptions { rank: NonZeroUsize::new(RANK).unwrap(), alpha: Some(3.0), targets: vec!["*".into()] };
     let lora = Lora { options: lora, keep: false };
-    let (Loaded { model, .. }, adapted) = load(&path, Some(7), &options, &lora).unwrap();
+    let (Loaded { model, .. }, adapted) = load(&path, Some(7).into(), &options, &lora).unwrap();
     let derived = DeriveOptions { readout: Readout::PerSample, ..DeriveOptions::new(Loss::SoftmaxCrossEntropy) };
     let graph = Graph::from_model(&adapted.model, &adapted.options(&options)).unwrap();
     let grad = derive(&graph, &derived).unwrap();

@@ -4,9 +4,9 @@ use super::environment::Environment;
 use super::snapshot::{Header, Invocation};
 use crate::engine::ranks::group::{Group, RankError};
 use crate::state::files::sha256;
+use crate::state::model_file::model_digest;
 use crate::{Run, TrainConfig, TrainError};
 use damper_core::numerics::digest::Digest;
-use prost::Message;
 
 /// Names and values, in the order in which a difference is looked for.
 pub(crate) type Identity = Vec<(String, String)>;
@@ -15,8 +15,14 @@ pub(crate) type Identity = Vec<(String, String)>;
 pub(crate) fn identity(run: &Run, environment: &Environment) -> Result<Identity, TrainError> {
     let header = Header::new(Invocation::default(), run)?;
     // What changes no bit may differ.
-    let config = TrainConfig { workers: None, memory: 0, record: None, ..run.config.clone() };
-    let graph = sha256(&run.model.grad.model.encode_to_vec());
+    let config = TrainConfig {
+        workers: None,
+        memory: 0,
+        cache_frozen: run.config.cache_frozen.map(|_| 0),
+        record: None,
+        ..run.config.clone()
+    };
+    let graph = model_digest(&run.model.grad.model);
     let (batch, samples, params) =
         (run.model.physical_batch, run.data.train.len(), Digest::of(&run.model.params).value());
     let settings =

@@ -10,12 +10,12 @@ use super::environment::Environment;
 use super::error::CheckpointError;
 use crate::state::data_digest::data_digest;
 use crate::state::files::{Access, FileError, hex, sha256, write_pieces};
+use crate::state::model_file::model_digest;
 use crate::state::replay::PART;
 use crate::{Evaluation, Run, TrainError};
 use damper_core::state::{self, SaveState};
 use damper_data::DataNames;
 use damper_files::sealed;
-use damper_onnx as onnx;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use std::fs;
@@ -143,11 +143,8 @@ impl Header {
         Ok(Self {
             version: VERSION,
             invocation,
-            model: sha256(&match &run.model.adapted {
-                None => onnx::encode(&run.model.onnx),
-                // With the values that the adapters start from, and their scale.
-                Some(adapted) => onnx::encode(&adapted.model),
-            }),
+            // With the values that adapters start from, and their scale.
+            model: model_digest(run.model.adapted.as_ref().map_or(&run.model.onnx, |adapted| &adapted.model)),
             data: run.data_digest.clone().map_or_else(|| data_digest(&run.data), Ok)?,
             plan: run.run_plan()?.digest(),
             environment: None,

@@ -12,6 +12,7 @@ use damper_cuda::{Allocation, CudaKernel, DeviceError, EmulatedDevice, Launch, S
 use damper_edit::init;
 use damper_grad::{DeriveOptions, Loss};
 use damper_onnx::graph::{Graph, GraphOptions};
+use damper_onnx::pb::ModelProto;
 use damper_runtime::{BackendError, Choice, DeviceFloats, Inputs, ResidentSession, Session, SessionSpec, open};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -113,12 +114,12 @@ impl Backend for Leaky {
     fn note(&self) -> String {
         self.inner.note()
     }
-    fn load(&self, model: &[u8], plan: &SessionSpec) -> Result<Box<dyn Session>, BackendError> {
+    fn load(&self, model: &ModelProto, plan: &SessionSpec) -> Result<Box<dyn Session>, BackendError> {
         self.inner.load(model, plan)
     }
     fn load_resident(
         &self,
-        model: &[u8],
+        model: &ModelProto,
         plan: &SessionSpec,
     ) -> Result<Option<Box<dyn ResidentSession>>, BackendError> {
         let inner = self.inner.load_resident(model, plan)?.unwrap();

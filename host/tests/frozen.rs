@@ -1,0 +1,232 @@
+//! A run that computes its frozen part once has the result of a run that computes it in every step.
+
+#[path = "support/digits.rs"]
+mod digits;
+#[path = "support/models.rs"]
+#[expect(dead_code, reason = "the backends are opened here")]
+mod models;
+
+use damper::cluster::Threads;
+use damper::data::{Augment, DataOptions, Motion};
+use damper::graph::{Graph, GraphOptions};
+use damper::runtime::{Choice, open};
+use damper::train::{
+    self, Budget, Checkpoint, Group, InputFiles, Invocation, Method, Outcome, Progress, Run, RunEvent, TrainConfig,
+    TrainError,
+};
+use damper_core::numerics::digest::Digest;
+use damper_edit::init;
+use digits::{StopAfter, source};
+use models::{SKELETONS, path};
+use std::num::{NonZeroU32, NonZeroUsize};
+use std::path::Path;
+use std::time::Duration;
+
+/// More than enough.
+const SIZE: u64 = 1 << 30;
+
+/// The samples of the model's vectors, and the last `trained` parameters of `model` to train.
+fn last_of(model: &str, trained: usize) -> InputFiles {
+    let source = source(&format!("{model}.onnx"));
+    let of_file = SKELETONS.contains(&model).then_some(1).into();
+    let loaded = init::load(&source.model, of_file).unwrap();
+    let graph = Graph::from_model(&loaded.model, &GraphOptions::default()).unwrap();
+    let names: Vec<String> = graph.trained().map(|parameter| parameter.name.clone()).collect();
+    let only = names[names.len() - trained..].to_vec();
+    InputFiles {
+        of_file,
+        data: format!("npz:{}", path(&format!("vectors/{model}.npz")).display()),
+        data_options: DataOptions::default(),
+        graph: GraphOptions { only, ..source.graph },
+        ..source
+    }
+}
+
+fn config(backend: Choice, cache_frozen: Option<u64>) -> TrainConfig {
+    TrainConfig {
+        backend,
+        cache_frozen,
+        seed: Some(5),
+        allow_large_delta: true,
+        physical_batch: NonZeroUsize::new(2),
+        workers: NonZeroUsize::new(2),
+        ..TrainConfig::new(Budget::NoiseMultiplier(0.01), 0.2, 2, 3.0, Method::dp_sgd(1.0, 0.1))
+    }
+}
+
+fn trained(run: &Run) -> Outcome {
+    let folder = tempfile::tempdir().unwrap();
+    train::run(run, folder.path(), &mut ()).unwrap()
+}
+
+fn bits(outcome: &Outcome) -> u64 {
+    Digest::of(&outcome.params).value()
+}
+
+/// The bits of a run that computes its frozen part once, compared with a run that does not.
+#[derive(Clone, Copy)]
+enum Bits {
+    Same,
+    /// The backend fuses operators on both sides of the border.
+    Others,
+}
+
+fn distance(one: &[f32], other: &[f32]) -> f64 {
+    one.iter().zip(other).map(|(x, y)| f64::from(x - y).powi(2)).sum::<f64>().sqrt()
+}
+
+fn check(model: &str, parameters: usize, backend: Choice, result: Bits) {
+    if let Err(error) = open(backend) {
+        return damper_testing::skip("ort", error.0.split(" (").next().unwrap_or_default());
+    }
+    let source = last_of(model, parameters);
+    let run =
+        |cache| train::prepare(&source, config(backend, cache)).unwrap_or_else(|error| panic!("{model}: {error}"));
+    let (whole, once) = (run(None), run(Some(SIZE)));
+    let multiply_adds = |run: &Run| run.model.grad.cost.multiply_adds;
+    println!("{model}: {} multiply-adds, {} of the rest", multiply_adds(&whole), multiply_adds(&once));
+    assert!(multiply_adds(&once) < multiply_adds(&whole), "{model}");
+    let [of_whole, of_once] = [&whole, &once].map(trained);
+    assert!(of_whole.params != whole.model.params, "{model}: nothing was trained");
+    match result {
+        Bits::Same => assert_eq!(bits(&of_once), bits(&of_whole), "{model}"),
+        Bits::Others => {
+            let moved = distance(&of_whole.params, &whole.model.params);
+            let between = distance(&of_once.params, &of_whole.params);
+            assert!(between > 0.0 && between < 1e-5 * moved, "{model}: {between} of {moved}");
+        }
+    }
+    assert_eq!(of_once.independence, of_whole.independence, "{model}");
+}
+
+macro_rules! models {
+    ($($test:ident: $model:literal, last $parameters:literal on $backend:ident, $bits:ident,)*) => {
+        $(#[test]
+        fn $test() {
+            check($model, $parameters, Choice::$backend, Bits::$bits);
+        })*
+    };
+}
+
+models! {
+    head_of_digits_cnn: "digits-cnn", last 2 on Ort, Same,
+    head_of_digits_cnn_on_tract: "digits-cnn", last 2 on Tract, Same,
+    head_of_digits_cnn_on_portable: "digits-cnn", last 2 on Portable, Same,
+    head_of_digits_cnn_in_standard: "digits-cnn", last 2 on OrtStandard, Same,
+    head_of_bert: "bert-tiny", last 4 on Ort, Same,
+    head_of_bert_on_tract: "bert-tiny", last 4 on Tract, Same,
+    layers_of_bert: "bert-tiny", last 12 on Ort, Same,
+    layers_of_gpt: "gpt-small", last 10 on Ort, Same,
+    layers_of_vit: "vit-tiny", last 30 on Ort, Others,
+    layers_of_resnet: "resnet18-groupnorm", last 14 on Ort, Same,
+    layers_of_resnet_on_tract: "resnet18-groupnorm", last 14 on Tract, Same,
+    head_of_gpt_on_portable: "gpt-small", last 2 on Portable, Same,
+}
+
+/// The head of the digits' CNN, with held-out rows that are evaluated.
+fn of_digits(cache_frozen: Option<u64>) -> Run {
+    let source = source("digits-cnn.onnx");
+    let only = last_of("digits-cnn", 2).graph.only;
+    let source = InputFiles { graph: GraphOptions { only, ..source.graph.clone() }, ..source };
+    let config = TrainConfig {
+        evaluate_every: Some(0.5),
+        physical_batch: NonZeroUsize::new(16),
+        ..TrainConfig { batch_size: 100, epochs: 1.0, delta: 1e-5, ..config(Choice::Portable, cache_frozen) }
+    };
+    train::prepare(&source, config).unwrap()
+}
+
+// Figures of held-out rows are the same, on the way and at the end, and of a search's candidate too.
+#[test]
+fn held_out_figures_are_the_same() {
+    let (whole, once) = (of_digits(None), of_digits(Some(SIZE)));
+    let [of_whole, of_once] = [&whole, &once].map(trained);
+    assert!(of_whole.evaluations.len() >= 2);
+    assert_eq!((of_once.evaluations, of_once.class_metrics), (of_whole.evaluations, of_whole.class_metrics));
+    let test = once.data.test.as_ref().unwrap();
+    let figures = |run: &Run| train::exact_figures(run, &of_whole.params, test).unwrap();
+    assert_eq!(figures(&once), figures(&whole));
+}
+
+// A resumed run computes the values again. Its data are the same, by their digest.
+#[test]
+fn stopped_run_goes_on_with_same_bits() {
+    let run = of_digits(Some(SIZE));
+    let folder = tempfile::tempdir().unwrap();
+    let mut checkpoint =
+        Checkpoint::begin(folder.path(), &run, Invocation::default(), Duration::from_secs(60)).unwrap();
+    // Each chunk of the frozen part asks too, so it is asked only once the steps have begun.
+    let mut first = AfterCache { is_over: false, steps: StopAfter(3) };
+    let stopped = train::run_resumable(&run, &mut checkpoint, &mut first).unwrap();
+    assert!(stopped.stopped);
+    drop(checkpoint);
+    let mut checkpoint = Checkpoint::resume(folder.path(), &run, Duration::from_secs(60)).unwrap();
+    let resumed = train::run_resumable(&run, &mut checkpoint, &mut ()).unwrap();
+    assert_eq!(bits(&resumed), bits(&trained(&of_digits(None))));
+}
+
+/// Stops steps, not what comes before them.
+struct AfterCache {
+    is_over: bool,
+    steps: StopAfter,
+}
+
+impl Progress for AfterCache {
+    fn on_event(&mut self, event: RunEvent<'_>) {
+        self.is_over |= matches!(event, RunEvent::Stepped { .. });
+    }
+
+    fn stop(&mut self) -> bool {
+        self.is_over && self.steps.stop()
+    }
+}
+
+// A stop before the first step charges nothing.
+#[test]
+fn early_stop_charges_nothing() {
+    let run = of_digits(Some(SIZE));
+    let folder = tempfile::tempdir().unwrap();
+    let result = train::run(&run, folder.path(), &mut StopAfter(2));
+    assert!(matches!(result, Err(TrainError::Stopped)));
+    assert!(!folder.path().join("ledger.json").exists());
+}
+
+// Ranks compute the values of their own rows, and end with the same bits.
+#[test]
+fn ranks_end_with_same_bits() {
+    let whole = trained(&of_digits(None));
+    let folder = tempfile::tempdir().unwrap();
+    let rank = |group: &dyn Group, folder: &Path| {
+        let mut run = of_digits(Some(SIZE));
+        run.keep_shard(group.rank(), group.size(), u64::MAX).unwrap();
+        train::run_on(&run, group, (group.rank() == 0).then_some(folder), None, &mut ()).unwrap()
+    };
+    let outcomes: Vec<Outcome> = std::thread::scope(|scope| {
+        let (rank, folder) = (&rank, folder.path());
+        let threads: Vec<_> =
+            Threads::group(2).into_iter().map(|group| scope.spawn(move || rank(&{ group }, folder))).collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    });
+    assert_eq!(outcomes.iter().map(bits).collect::<Vec<_>>(), [bits(&whole); 2]);
+}
+
+#[test]
+fn what_cannot_be_computed_once_is_refused() {
+    let refused = |source: &InputFiles, change: &dyn Fn(&mut TrainConfig)| {
+        let mut config = config(Choice::Portable, Some(SIZE));
+        change(&mut config);
+        train::prepare(source, config).and_then(|run| train::rehearse(&run)).unwrap_err().to_string()
+    };
+    let head = last_of("digits-cnn", 2);
+    let text = refused(&head, &|config| {
+        config.augment = Some(Augment { views: NonZeroU32::MIN, motion: Motion::None, flip: true })
+    });
+    assert!(text.contains("each step has other views of a picture"), "{text}");
+    let text = refused(&head, &|config| config.cache_frozen = Some(1000));
+    assert!(text.contains("the values of one sample take 1024 bytes, and those of all 5 samples take 1MiB"), "{text}");
+    let text = refused(&head, &|config| (config.cache_frozen, config.dataset_size) = (Some(1000), Some(50)));
+    assert!(text.contains("those of all samples take more than SIZE") && !text.contains("all 5"), "{text}");
+    let whole = InputFiles { graph: GraphOptions::default(), ..last_of("digits-cnn", 2) };
+    let text = refused(&whole, &|_| {});
+    assert!(text.contains("before the first trained weight no matrix product or convolution leads"), "{text}");
+}

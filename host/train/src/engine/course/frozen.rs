@@ -1,0 +1,230 @@
+//! The values of the frozen part, computed once for all samples.
+//!
+//! # Privacy
+//!
+//! They are as secret as the data. They are in memory alone, for as long as the run. A sample's values follow from that sample and public
+//! weights, in the run's physical batch shape. All samples are computed before the first step, drawn or not, so the duration of a step
+//! does not depend on whether a sample is new. If the number of samples is hidden, the listener hears of the end alone.
+
+use crate::engine::rehearsal::{Independence, Made, Rehearsed, independence, made_up_data};
+use crate::plan::graphs::frozen::{check_size, splits};
+use crate::state::data_digest::data_digest;
+use crate::{Progress, Run, RunEvent, TrainError};
+use damper_data::{Batch, Chunk, Dataset, Features, Numbers, Split, chunks};
+use damper_grad::FrozenPart;
+use damper_onnx::{Dim, TensorRef, TensorSpec};
+use damper_runtime::{Backend, BackendError, Session, SessionSpec};
+use std::num::NonZeroUsize;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::vec::IntoIter;
+
+/// `run` whose data are the values of its frozen part. None if it has no such part, or they are computed.
+///
+/// # Errors
+///
+/// The backend fails, the values do not fit into memory, or the listener stops the run.
+pub(crate) fn computed(
+    run: &Run,
+    backend: &dyn Backend,
+    progress: &mut dyn Progress,
+) -> Result<Option<Run>, TrainError> {
+    let Some(part) = &run.frozen else { return Ok(None) };
+    check_size(part, run)?;
+    let data_digest = run.data_digest.clone().map_or_else(|| data_digest(&run.data), Ok)?;
+    let mut course = Course::new(part, run, backend, progress)?;
+    let Dataset { sample, names, notes, .. } = &*run.data;
+    let mut of_split = splits(run).map(|split| course.of_split(split)).collect::<Result<Vec<_>, _>>()?.into_iter();
+    let (Some(train), test) = (of_split.next(), of_split.next()) else { return Ok(None) };
+    let data = Dataset { train, test, sample, names: names.clone(), notes: notes.clone() };
+    Ok(Some(Run { data: Arc::new(data), frozen: None, data_digest: Some(data_digest), ..run.clone() }))
+}
+
+/// What the graphs of `run` read of `split`: the values of the frozen part, if it has one that is not computed.
+///
+/// # Errors
+///
+/// As [`computed`].
+pub(crate) fn of_split(run: &Run, backend: &dyn Backend, split: &Split) -> Result<Option<Split>, TrainError> {
+    let Some(part) = &run.frozen else { return Ok(None) };
+    Course::new(part, run, backend, &mut ())?.of_split(split).map(Some)
+}
+
+/// The way through all samples.
+struct Course<'a> {
+    part: &'a FrozenPart,
+    rows: NonZeroUsize,
+    sessions: Vec<Box<dyn Session>>,
+    progress: &'a mut dyn Progress,
+    done: usize,
+    /// The number of chunks; none if it is hidden.
+    all: Option<usize>,
+}
+
+/// A chunk of the samples, and the places of its values.
+struct Job<'a> {
+    samples: &'a [u32],
+    to: Vec<&'a mut [f32]>,
+}
+
+impl<'a> Course<'a> {
+    fn new(
+        part: &'a FrozenPart,
+        run: &Run,
+        backend: &dyn Backend,
+        progress: &'a mut dyn Progress,
+    ) -> Result<Self, TrainError> {
+        let rows = run.model.physical_batch;
+        // A device runs one session at a time.
+        let count = if backend.host_nodes().is_some() { 1 } else { run.threads() };
+        let sessions = (0..count).map(|_| backend.load(&part.model, &plan(part, rows))).collect::<Result<_, _>>()?;
+        let chunks: usize = splits(run).map(|split| samples(split).len().div_ceil(rows.get())).sum();
+        let all = run.config.dataset_size.is_none().then_some(chunks);
+        Ok(Self { part, rows, sessions, progress, done: 0, all })
+    }
+
+    /// `split` with stored values as its features.
+    fn of_split(&mut self, split: &Split) -> Result<Split, TrainError> {
+        let samples: Vec<u32> = samples(split).map(|row| row as u32).collect();
+        let zeros = |spec: &TensorSpec| -> Result<Vec<f32>, TrainError> {
+            let (mut all, length) = (vec![], samples.len() * spec.elements(1));
+            all.try_reserve_exact(length).map_err(|_| {
+                TrainError::Run("there is no memory for the frozen part's values; leave out `cache_frozen`".into())
+            })?;
+            all.resize(length, 0.0);
+            Ok(all)
+        };
+        let mut values = self.part.stored.iter().map(zeros).collect::<Result<Vec<_>, _>>()?;
+        self.compute(split, &samples, &mut values)?;
+        let read = self.part.read.iter().map(|at| split.features()[*at].clone());
+        let stored = self
+            .part
+            .stored
+            .iter()
+            .zip(values)
+            .map(|(spec, values)| Features { shape: shape_of_sample(spec), values: Numbers::F32(values) });
+        Ok(split.with_features(read.chain(stored).collect()))
+    }
+
+    /// Computes the stored `values` of `samples`, each worker chunk by chunk.
+    fn compute(&mut self, split: &Split, samples: &[u32], values: &mut [Vec<f32>]) -> Result<(), TrainError> {
+        let Self { part, rows, sessions, .. } = self;
+        let (part, rows) = (*part, *rows);
+        let widths = part.stored.iter().map(|spec| spec.elements(rows.get()).max(1));
+        let mut parts: Vec<_> = values.iter_mut().zip(widths).map(|(all, width)| all.chunks_mut(width)).collect();
+        let jobs: Vec<Job<'_>> = chunks(samples, rows)
+            .map(|chunk| {
+                let to = parts.iter_mut().map(|part| part.next().unwrap_or_default()).collect();
+                Job { samples: chunk.samples, to }
+            })
+            .collect();
+        let (jobs, stop) = (Mutex::new(jobs.into_iter()), AtomicBool::new(false));
+        let mut sessions = std::mem::take(sessions);
+        let mut ended = Ok(());
+        let work = |session: &mut dyn Session, report: &mut dyn FnMut(Result<(), BackendError>)| {
+            let mut batch = Batch::new(split, rows);
+            while let Some(job) = next(&jobs).filter(|_| !stop.load(Ordering::Relaxed)) {
+                report(one(session, part, &mut batch, split, job));
+            }
+        };
+        if let [session] = &mut sessions[..] {
+            work(session.as_mut(), &mut |result| self.heard(result, &mut ended, &stop));
+        } else {
+            std::thread::scope(|scope| {
+                let (done, finished) = mpsc::channel();
+                for session in &mut sessions {
+                    let done = done.clone();
+                    let work = &work;
+                    // The receiver outlives all senders.
+                    scope.spawn(move || work(session.as_mut(), &mut |result| drop(done.send(result))));
+                }
+                drop(done);
+                finished.iter().for_each(|result| self.heard(result, &mut ended, &stop));
+            });
+        }
+        self.sessions = sessions;
+        ended
+    }
+
+    /// A chunk is done, or failed.
+    fn heard(&mut self, result: Result<(), BackendError>, ended: &mut Result<(), TrainError>, stop: &AtomicBool) {
+        self.done += 1;
+        if let Some(all) = self.all {
+            self.progress.on_event(RunEvent::ComputedOnce { share: self.done as f64 / all as f64 });
+        }
+        if ended.is_ok() && (result.is_err() || self.progress.stop()) {
+            stop.store(true, Ordering::Relaxed);
+            *ended = result.map_err(TrainError::from).and(Err(TrainError::Stopped));
+        }
+    }
+}
+
+/// The samples of `split` that are in memory or in its file.
+fn samples(split: &Split) -> std::ops::Range<usize> {
+    split.held().unwrap_or(0..split.len())
+}
+
+/// Extents without the samples' axis.
+fn shape_of_sample(spec: &TensorSpec) -> Vec<usize> {
+    spec.shape.iter().filter_map(|dim| if let Dim::Fixed(extent) = dim { Some(*extent) } else { None }).collect()
+}
+
+fn next<'a>(jobs: &Mutex<IntoIter<Job<'a>>>) -> Option<Job<'a>> {
+    jobs.lock().ok()?.next()
+}
+
+/// Computes one chunk.
+fn one(
+    session: &mut dyn Session,
+    part: &FrozenPart,
+    batch: &mut Batch,
+    split: &Split,
+    job: Job<'_>,
+) -> Result<(), BackendError> {
+    let chunk = Chunk { index: 0, samples: job.samples };
+    batch.fill(split, chunk).map_err(|error| BackendError(error.to_string()))?;
+    let inputs: Vec<TensorRef<'_>> = (0..part.inputs.len()).map(|input| batch.features(input)).collect();
+    let mut to = job.to;
+    session.run(&inputs, &mut |outputs| {
+        for (to, from) in to.iter_mut().zip(outputs) {
+            to.copy_from_slice(&from[..to.len()]);
+        }
+    })
+}
+
+fn plan(part: &FrozenPart, rows: NonZeroUsize) -> SessionSpec {
+    SessionSpec { batch: rows.get(), threads: 1, inputs: part.inputs.clone(), outputs: part.stored.clone() }
+}
+
+/// Goes through the frozen part on made-up samples, as a run goes through its gradients. Returns the values that the rest reads of these samples, in
+/// the order of its inputs, and whether the values of a sample depend on others. None if the run has no such part.
+///
+/// # Errors
+///
+/// The values of all samples take more than they may, or the backend cannot run the part, or computes it wrong.
+pub(crate) fn rehearse(run: &Run, backend: &dyn Backend) -> Result<Option<(Vec<Made>, Rehearsed)>, TrainError> {
+    let Some(part) = &run.frozen else { return Ok(None) };
+    check_size(part, run)?;
+    let plan = plan(part, run.model.physical_batch);
+    let made = made_up_data(&plan);
+    let inputs: Vec<_> = made.iter().map(Made::input).collect();
+    backend.self_test(&part.model, &plan, &inputs)?;
+    let found = independence(backend, &part.model, &plan, &|| made_up_data(&plan))?;
+    let mut stored = vec![];
+    backend.load(&part.model, &plan)?.run(&inputs, &mut |outputs| {
+        stored = outputs.iter().map(|values| Made::F32(values.to_vec())).collect();
+    })?;
+    let mut made: Vec<Option<Made>> = made.into_iter().map(Some).collect();
+    let read = part.read.iter().filter_map(|at| made[*at].take());
+    Ok(Some((read.chain(stored).collect(), found)))
+}
+
+/// The result for both parts: that of `frozen`, if its samples depend on each other, else that of `gradients`.
+pub(crate) fn both(frozen: Option<Rehearsed>, gradients: Rehearsed) -> Rehearsed {
+    match frozen {
+        Some(frozen) if frozen.independence == Independence::Refuted => {
+            Rehearsed { none_is_finite: gradients.none_is_finite, ..frozen }
+        }
+        _ => gradients,
+    }
+}

@@ -1,0 +1,62 @@
+//! The frozen part of a run that computes it once.
+
+use crate::{Run, TestMetrics, TrainConfig, TrainError};
+use damper_data::Split;
+use damper_grad::{DeriveOptions, FrozenPart};
+use damper_onnx::SettingError;
+use damper_onnx::graph::Graph;
+
+/// The frozen part of `graph` and the rest, if the run computes it once.
+///
+/// # Errors
+///
+/// Samples change from step to step, or nothing is worth storing.
+pub(crate) fn frozen(
+    graph: &Graph,
+    derive: &DeriveOptions,
+    config: &TrainConfig,
+) -> Result<Option<(FrozenPart, Graph)>, TrainError> {
+    if config.cache_frozen.is_none() {
+        return Ok(None);
+    }
+    let refuse = |problem: &str| Err(SettingError::new("cache_frozen", "", problem).into());
+    if config.augment.is_some() {
+        return refuse(
+            "each step has other views of a picture, so the frozen part computes other values; leave out one of `cache_frozen` and `augment`",
+        );
+    }
+    if config.normalize_private.is_some() {
+        return refuse("its values are computed before constants are released; use `normalize`, or leave it out");
+    }
+    let output = derive.output.as_deref().unwrap_or_default();
+    let Some((part, rest)) = FrozenPart::of(graph, output) else {
+        return refuse(
+            "before the first trained weight no matrix product or convolution leads to float32 values with the samples on their first axis, so nothing can \
+             be stored; leave it out",
+        );
+    };
+    Ok(Some((part, rest)))
+}
+
+/// Refuses more bytes than `cache_frozen` for the stored values of the samples that the run holds.
+pub(crate) fn check_size(part: &FrozenPart, run: &Run) -> Result<(), TrainError> {
+    let (each, limit) = (part.sample_bytes(), run.config.cache_frozen.unwrap_or(u64::MAX));
+    let rows: usize = splits(run).map(|split| split.held().map_or(split.len(), |held| held.len())).sum();
+    let all = each.saturating_mul(rows as u64);
+    if all <= limit {
+        return Ok(());
+    }
+    // A declared number of samples hides the counted number.
+    let of_all = match run.config.dataset_size {
+        None => format!("those of all {rows} samples take {}MiB", all.div_ceil(1 << 20)),
+        Some(_) => "those of all samples take more than SIZE".into(),
+    };
+    let problem = format!("the values of one sample take {each} bytes, and {of_all}; give more, or leave it out");
+    Err(SettingError::new("cache_frozen", "", problem).into())
+}
+
+/// The splits whose samples go through the network: that for training, and held-out samples if they are evaluated.
+pub(crate) fn splits(run: &Run) -> impl Iterator<Item = &Split> {
+    let is_evaluated = run.config.test_metrics != TestMetrics::None;
+    std::iter::once(&run.data.train).chain(run.data.test.as_ref().filter(|_| is_evaluated))
+}
