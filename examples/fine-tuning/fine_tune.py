@@ -21,11 +21,14 @@ import network
 TOKENS = 24
 EPSILON = "3"
 # Epsilon of the head and of the run after it. The budget file composes both and refuses more than EPSILON.
-FIRST, SECOND = "2", "2.5"
-HEAD = "--optimizer adam --lr 0.3 --clip 0.1 --batch-size 4096 --epochs 20 --lr-schedule cosine --physical-batch 256".split()
-ROWS = f"--optimizer adam --lr 1e-3 --clip 0.1 --batch-size 1024 --epochs 0.6 --physical-batch 32 --shape sequence={TOKENS}".split()
-LORA = "--lora 8 --lora-alpha 16 --lora-target *attention.self.query.weight --lora-target *attention.self.value.weight --train head.weight".split()
-BIASES = "--only *self.query.bias --only *self.value.bias --only *encoder.layer.*dense.bias --only *encoder.layer.*LayerNorm.bias --only head.*".split()
+FIRST, SECOND = "2", "2.3"
+HEAD = "--optimizer adam --lr 0.3 --clip 0.1 --batch-size 8192 --epochs 40 --average 0.5 --physical-batch 256".split()
+# The upper half of the encoder is trained after the head. The lower half is computed once.
+UPPER = ("layer.3.", "layer.4.", "layer.5.")
+ROWS = f"""--optimizer adam --lr 3e-4 --lr-schedule cosine --clip 0.03 --batch-size 2048 --epochs 2 --physical-batch 32 --max-length {TOKENS}
+    --cache-frozen 4GiB""".split()
+LORA = [*"--lora 8 --lora-alpha 16".split(), *(f"--lora-target=*{layer}*{name}.weight" for layer in UPPER for name in ("query", "value"))]
+BIASES = [f"--only=*{layer}*bias" for layer in UPPER]
 RECIPES = {"head": None, "lora": LORA + ROWS, "bitfit": BIASES + ROWS}
 
 
