@@ -1,7 +1,7 @@
 //! The trainer as a candidate of `run.py`: `damper-peer MODEL.onnx DATA.npz BATCH discrete|continuous|clipped-sum [BACKEND ROWS]`, with
 //! ROWS rows in the physical batch. Words `KEY=VALUE` among them set the physical batch (`rows=ROWS`), the trained parameters
-//! (`only=PATTERN`, `train=PATTERN`, `lora=RANK:PATTERN,...`) and the loss (`loss=causal-lm`). `warm=no` leaves out the steps before the
-//! first turn: a turn's first step does not count anyway.
+//! (`only=PATTERN`, `train=PATTERN`, `lora=RANK:PATTERN,...`) and the loss (`loss=causal-lm`). `cache=yes` computes the frozen part once,
+//! before the first step. `warm=no` leaves out the steps before the first turn: a turn's first step does not count anyway.
 //!
 //! It is [`damper::train::run`] itself, with as many workers as `OMP_NUM_THREADS` says, on a data set of exactly one batch, so that every
 //! step draws all of it. Like `candidate.py` it takes numbers of steps from standard input and answers with CPU seconds and wall
@@ -52,6 +52,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         match setting.split_once('=').unwrap_or_default() {
             ("rows", rows) => config.physical_batch = Some(rows.parse()?),
             ("warm", "no") => is_warmed = false,
+            ("cache", "yes") => config.cache_frozen = Some(1 << 30),
             (key, value) => set(&mut source, key, value)?,
         }
     }
@@ -83,7 +84,8 @@ fn set(source: &mut InputFiles, key: &str, value: &str) -> Result<(), Box<dyn Er
         "lora" => {
             let (rank, targets) = value.split_once(':').ok_or("lora=RANK:PATTERN,...")?;
             let targets = targets.split(',').map(String::from).collect();
-            source.lora = Some(Lora { options: LoraOptions { rank: rank.parse()?, alpha: None, targets }, keep: false });
+            source.lora =
+                Some(Lora { options: LoraOptions { rank: rank.parse()?, alpha: None, targets }, keep: false });
         }
         _ => return Err(format!("{key}={value}: unknown").into()),
     }

@@ -94,8 +94,8 @@ pub fn check_claim(config: &TrainConfig) -> Result<(), TrainError> {
 ///
 /// # Errors
 ///
-/// Samples are not drawn by coins of their own at each step, draws are cut, features are normalised by a release, a count is released, the frozen part
-/// is computed once, or the run is not private: the error names the setting.
+/// The error names the setting. Samples are not drawn by coins of their own at each step, or draws are cut. Features are normalised by a
+/// release, a count is released, or the frozen part is computed once. Or the run is not private.
 pub fn check_sampler(config: &TrainConfig) -> Result<(), TrainError> {
     check_claim(config)?;
     if let Some(bounds) = &config.normalize_private {

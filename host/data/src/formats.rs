@@ -212,8 +212,7 @@ impl Format {
     }
 }
 
-/// The extents of the samples of each input in `options`, without the number of samples, if the data of `spec` are arrays, or texts that the
-/// settings cut at a length.
+/// The extents of a sample of each input in `options`. None unless the data of `spec` are arrays, or texts with a declared length.
 pub(crate) fn shapes(spec: &str, options: &DataOptions) -> Option<Vec<Vec<usize>>> {
     let (format, path) = find(spec, options).ok()?;
     let shapes = match format.names[0] {

@@ -8,8 +8,8 @@ use crate::{DataError, DataOptions, Dataset, InputShape, Split, TestSource};
 use damper_onnx::{DType, SettingError};
 use std::path::Path;
 
-/// The extents of a sample of each of `inputs` in the data set `KIND:PATH`, as the file has them: of arrays (`npz`, `npy`, `memory`), and of
-/// texts that the settings cut at a length. `None` for other kinds, and if the data cannot be read.
+/// The extents of a sample of each of `inputs` in the data set `KIND:PATH`. Arrays have them (`npz`, `npy`, `memory`), and texts of a declared
+/// length. `None` for other kinds, and if the data cannot be read.
 pub fn sample_shapes(spec: &str, options: &DataOptions, inputs: &[String]) -> Option<Vec<Vec<usize>>> {
     let input = |name: &String| InputShape { name: name.clone(), shape: vec![], dtype: DType::F32, rows: None };
     let options = DataOptions { inputs: inputs.iter().map(input).collect(), ..options.clone() };

@@ -44,7 +44,7 @@ pub(crate) fn of_gradients(run: &Run, backend: &dyn Backend) -> Result<Rehearsed
     let (model, plan) = plan(grad, prefixes, run.model.physical_batch);
     let make = || {
         let mut made = made_up(grad, &plan, &run.model.params);
-        // The data come first. Where a frozen part computes them, they are what it makes of made-up samples.
+        // The data come first. A frozen part computes them from made-up samples.
         made.iter_mut().zip(values.iter().flatten()).for_each(|(made, value)| made.clone_from(value));
         made
     };

@@ -40,7 +40,7 @@ pub(crate) fn computed(
     Ok(Some(Run { data: Arc::new(data), frozen: None, data_digest: Some(data_digest), ..run.clone() }))
 }
 
-/// What the graphs of `run` read of `split`: the values of the frozen part, if it has one that is not computed.
+/// `split` as the graphs of `run` read it: with the values of the frozen part. None if it has no such part, or they are computed.
 ///
 /// # Errors
 ///
@@ -57,7 +57,7 @@ struct Course<'a> {
     sessions: Vec<Box<dyn Session>>,
     progress: &'a mut dyn Progress,
     done: usize,
-    /// The number of chunks; none if it is hidden.
+    /// The number of chunks. None if it is hidden.
     all: Option<usize>,
 }
 

@@ -33,7 +33,10 @@ where
         let recorded = recorded(config, &run.price.terms, events, held_out, [planned.normalize, planned.non_finite]);
         let steps = if trajectory.ended_early.is_some() { steps } else { written.ledger.charged_steps() };
         let clip = step.slots().threshold.clip(&state.threshold);
-        trajectory.outcome(Ending { backend, workers: workers.count(), steps, lost_steps, recorded, clip }, progress)
+        let count = workers.count();
+        // Their memory is worth several copies of the parameters, which the outcome takes.
+        drop((workers, step, state));
+        trajectory.outcome(Ending { backend, workers: count, steps, lost_steps, recorded, clip }, progress)
     }
 
     /// When a run ends early follows from what was released, and its price was fixed before: that of all steps.
