@@ -16,6 +16,7 @@ use damper::train::{
 };
 use damper_core::numerics::digest::Digest;
 use damper_edit::init;
+use damper_onnx::graph::{Tensor, TensorData};
 use digits::{StopAfter, source};
 use models::{SKELETONS, path};
 use std::num::{NonZeroU32, NonZeroUsize};
@@ -121,6 +122,67 @@ models! {
     layers_of_resnet: "resnet18-groupnorm", last 14 on Ort, Same,
     layers_of_resnet_on_tract: "resnet18-groupnorm", last 14 on Tract, Same,
     head_of_gpt_on_portable: "gpt-small", last 2 on Portable, Same,
+}
+
+/// Rows of pictures as a sequence, which is the first axis: `fixed` is frozen, `trained` trained.
+fn sequence_first() -> damper_onnx::pb::ModelProto {
+    use damper_onnx::{
+        DType, Extent, make_attr_int, make_attr_ints, make_node, make_tensor, make_tensor_f32, make_value_info,
+    };
+    let weight = |name: &str, rows: usize, columns: usize| {
+        let entries: Vec<f32> = (0..rows * columns).map(|at| (at * 7 % 11) as f32 / 16.0 - 0.3).collect();
+        make_tensor_f32(name, &[rows, columns], &entries)
+    };
+    let ints = |name: &str, values: &[i64]| {
+        make_tensor(name, &Tensor { shape: vec![values.len()], data: TensorData::I64(values.to_vec()) })
+    };
+    let node =
+        |op: &str, inputs: &[&str], output: &str, attributes| make_node(op, output, inputs, &[output], attributes);
+    let graph = damper_onnx::pb::GraphProto {
+        name: "sequence".into(),
+        node: vec![
+            node("Reshape", &["x", "rows"], "samples", vec![]),
+            node("Transpose", &["samples"], "sequence", vec![make_attr_ints("perm", &[1, 0, 2])]),
+            node("MatMul", &["sequence", "fixed"], "h", vec![]),
+            node("Tanh", &["h"], "hidden", vec![]),
+            node("MatMul", &["hidden", "trained"], "each", vec![]),
+            node("ReduceMean", &["each", "first"], "y", vec![make_attr_int("keepdims", 0)]),
+        ],
+        input: vec![make_value_info(
+            "x",
+            DType::F32,
+            &[Extent::Batch, Extent::Fixed(1), Extent::Fixed(8), Extent::Fixed(8)],
+        )],
+        output: vec![make_value_info("y", DType::F32, &[Extent::Batch, Extent::Fixed(10)])],
+        initializer: vec![
+            weight("fixed", 8, 16),
+            weight("trained", 16, 10),
+            ints("rows", &[-1, 8, 8]),
+            ints("first", &[0]),
+        ],
+        ..Default::default()
+    };
+    let opset = damper_onnx::pb::OperatorSetIdProto { domain: String::new(), version: 18 };
+    damper_onnx::pb::ModelProto { ir_version: 8, opset_import: vec![opset], graph: Some(graph), ..Default::default() }
+}
+
+// Values whose samples lie on the second axis are turned to be stored.
+#[test]
+fn sequence_may_come_first() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = folder.path().join("sequence.onnx");
+    std::fs::write(&model, damper_onnx::encode(&sequence_first())).unwrap();
+    let graph = GraphOptions { only: vec!["trained".into()], ..GraphOptions::default() };
+    let source = InputFiles { model, graph, ..source("digits-cnn.onnx") };
+    let run = |cache| {
+        let config = TrainConfig { batch_size: 100, epochs: 1.0, delta: 1e-5, ..config(Choice::Portable, cache) };
+        train::prepare(&source, config).unwrap()
+    };
+    let [whole, once] = [None, Some(SIZE)].map(run);
+    assert!(once.model.grad.cost.multiply_adds < whole.model.grad.cost.multiply_adds);
+    let [of_whole, of_once] = [&whole, &once].map(trained);
+    assert_eq!(bits(&of_once), bits(&of_whole));
+    assert!(of_whole.params != whole.model.params);
 }
 
 /// The head of the digits' CNN, with held-out rows that are evaluated.

@@ -3,15 +3,18 @@
 //!
 //! # What is stored
 //!
-//! The values that the rest of the network reads. Each is float32 with the samples on axis 0. The rest computes others from the values before
+//! The values that the rest of the network reads. Each is float32, with the samples alone on an axis. The rest computes others from the values before
 //! them. It also computes values that need at most one product of other stored values, as frozen keys of trained queries do. They would take
 //! memory for little. If no product leads to a value, as to looked-up words or masks, the rest computes it
 //! from the data.
 
+mod border;
+
 use super::super::cost::Cost;
-use super::super::emit::{BATCH_FIRST, Emitter, Var};
+use super::super::emit::{Emitter, Var};
 use super::assemble::{model_of, spec, with_inputs};
 use super::{Point, depends_on_trained, emit_forward};
+use border::{turn_inputs, turn_outputs};
 use damper_onnx::TensorSpec;
 use damper_onnx::graph::{DType, Graph, Origin, ValueId};
 use damper_onnx::pb::ModelProto;
@@ -44,8 +47,10 @@ impl FrozenPart {
         }
         let read: Vec<usize> = (0..graph.inputs.len()).filter(|at| split.is_read(graph.inputs[*at])).collect();
         let inputs: Vec<ValueId> = read.iter().map(|at| graph.inputs[*at]).chain(stored.iter().copied()).collect();
-        let rest = graph.part(&inputs, &split.outputs);
-        let (model, [inputs, stored], cost) = forward_model(&graph.part(&graph.inputs, &stored));
+        let (mut rest, mut part) = (graph.part(&inputs, &split.outputs), graph.part(&graph.inputs, &stored));
+        turn_inputs(&mut rest);
+        turn_outputs(&mut part);
+        let (model, [inputs, stored], cost) = forward_model(&part);
         Some((Self { model, inputs, stored, read, cost }, rest))
     }
 
@@ -107,7 +112,8 @@ impl<'a> Split<'a> {
                 && !self.in_rest[node]
             {
                 let value = self.graph.value(id);
-                if value.dtype != DType::F32 || value.batch != Some(BATCH_FIRST) {
+                let has_axis_of_samples = value.batch.is_some_and(|batch| batch.outer * batch.inner == 1);
+                if value.dtype != DType::F32 || !has_axis_of_samples {
                     return Some(node);
                 }
                 self.stored.insert(id);

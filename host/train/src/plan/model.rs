@@ -17,7 +17,7 @@ pub struct Model {
     pub init_seed: Option<u64>,
     /// The model as a graph, without the initial values of the trained parameters, which are `params`.
     pub graph: Graph,
-    /// The graph that computes per-sample gradients.
+    /// The graph that computes per-sample gradients: of the rest of the network, if its frozen part is computed once.
     pub grad: GradGraph,
     /// The graph that computes clipped sums, if the backend clips.
     pub clipped: Option<GradGraph>,

@@ -31,8 +31,8 @@ pub(crate) fn frozen(
     let output = derive.output.as_deref().unwrap_or_default();
     let Some((part, rest)) = FrozenPart::of(graph, output) else {
         return refuse(
-            "before the first trained weight no matrix product or convolution leads to float32 values with the samples on their first axis, so nothing can \
-             be stored; leave it out",
+            "before the first trained weight no matrix product or convolution leads to float32 values with an axis of the samples, so nothing can be \
+             stored; leave it out",
         );
     };
     Ok(Some((part, rest)))

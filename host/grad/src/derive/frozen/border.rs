@@ -1,0 +1,73 @@
+//! Values on the border whose samples lie on another axis than 0, as in networks that have the sequence first. The frozen part turns them before
+//! they are stored. The rest turns them back.
+
+use super::super::super::emit::BATCH_FIRST;
+use damper_onnx::graph::{Graph, Node, Origin, Value, ValueId};
+use damper_onnx::make_attr_ints;
+
+/// The axes of a value of this rank with axis `samples` first.
+fn samples_first(rank: usize, samples: usize) -> Vec<usize> {
+    std::iter::once(samples).chain((0..rank).filter(|axis| *axis != samples)).collect()
+}
+
+/// The place of each axis of `order`.
+fn inverse(order: &[usize]) -> Vec<usize> {
+    (0..order.len()).map(|axis| order.iter().position(|at| *at == axis).unwrap_or(axis)).collect()
+}
+
+/// `value` with its samples first.
+fn turned(value: &Value, order: &[usize], origin: Origin) -> Value {
+    let shape = order.iter().map(|axis| value.shape[*axis]).collect();
+    Value { name: format!("{}.samples_first", value.name), shape, batch: Some(BATCH_FIRST), origin, ..value.clone() }
+}
+
+fn transpose(name: &str, order: &[usize], from: ValueId, to: ValueId) -> Node {
+    let axes: Vec<i64> = order.iter().map(|axis| *axis as i64).collect();
+    let attributes = vec![make_attr_ints("perm", &axes)];
+    Node { name: name.into(), op: "Transpose".into(), inputs: vec![Some(from)], outputs: vec![to], attributes }
+}
+
+/// The axis of the samples of value `id`, if it is not 0.
+fn other_axis(graph: &Graph, id: ValueId) -> Option<usize> {
+    graph.value(id).batch.map(|batch| batch.axis).filter(|axis| *axis != 0)
+}
+
+/// Turns the outputs of `graph`.
+pub(super) fn turn_outputs(graph: &mut Graph) {
+    for at in 0..graph.outputs.len() {
+        let from = graph.outputs[at];
+        let Some(samples) = other_axis(graph, from) else { continue };
+        let value = graph.value(from);
+        let order = samples_first(value.shape.len(), samples);
+        let turned = turned(value, &order, Origin::Node { node: graph.nodes.len(), slot: 0 });
+        let to = ValueId(graph.values.len());
+        graph.nodes.push(transpose(&turned.name, &order, from, to));
+        graph.values.push(turned);
+        graph.outputs[at] = to;
+    }
+}
+
+/// Takes the inputs of `graph` as [`turn_outputs`] writes them.
+pub(super) fn turn_inputs(graph: &mut Graph) {
+    let mut nodes = vec![];
+    for at in 0..graph.inputs.len() {
+        let to = graph.inputs[at];
+        let Some(samples) = other_axis(graph, to) else { continue };
+        let value = graph.value(to);
+        let order = samples_first(value.shape.len(), samples);
+        let turned = turned(value, &order, Origin::Input);
+        let from = ValueId(graph.values.len());
+        nodes.push(transpose(&value.name, &inverse(&order), from, to));
+        graph.values.push(turned);
+        graph.values[to.0].origin = Origin::Node { node: nodes.len() - 1, slot: 0 };
+        graph.inputs[at] = from;
+    }
+    let first = nodes.len();
+    let made: Vec<ValueId> = nodes.iter().flat_map(|node| node.outputs.clone()).collect();
+    for (_, value) in graph.values.iter_mut().enumerate().filter(|(at, _)| !made.contains(&ValueId(*at))) {
+        if let Origin::Node { node, .. } = &mut value.origin {
+            *node += first;
+        }
+    }
+    graph.nodes.splice(0..0, nodes);
+}
