@@ -1,0 +1,98 @@
+"""The example from the package to a report, on a few rows: pytest test_fine_tune.py. DAMPER_ENCODER_WHEEL names the package's wheel."""
+
+import gzip
+import json
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+np = pytest.importorskip("numpy")
+for module in ("onnx", "onnxruntime", "tokenizers", "torch", "transformers"):
+    pytest.importorskip(module)
+import fine_tune  # noqa: E402
+import made_up  # noqa: E402
+import network  # noqa: E402
+
+WHEEL = os.environ.get("DAMPER_ENCODER_WHEEL")
+DAMPER = os.environ.get("DAMPER") or shutil.which("damper")
+
+
+def test_made_up_reviews_are_balanced_and_filled():
+    reviews = made_up.sentences(2000, seed=0)
+    assert reviews == made_up.sentences(2000, seed=0) != made_up.sentences(2000, seed=1)
+    assert not any("{" in text or "  " in text for text, _ in reviews)
+    assert 0.45 < np.mean([label for _, label in reviews]) < 0.55
+
+
+def test_a_missing_package_is_named(tmp_path, capsys):
+    status = fine_tune.main(["head", "--data", str(tmp_path), "--out", str(tmp_path / "run"), "--wheel", str(tmp_path / "none.whl")])
+    assert status == 1 and "skipped: fine-tuning because" in capsys.readouterr().err
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """A folder with a few public rows, and the encoder."""
+    if DAMPER is None:
+        pytest.skip("fine-tuning because the command damper is not here")
+    if not WHEEL and network.installed_zip() is None:
+        pytest.skip(f"fine-tuning because {network.PACKAGE} is not installed and DAMPER_ENCODER_WHEEL is not set")
+    folder = tmp_path_factory.mktemp("fine-tuning")
+    for split, count, seed in (("train", 400, 1), ("dev", 60, 2)):
+        with gzip.open(folder / f"{split}.tsv.gz", "wt") as file:
+            file.write("label\tsentence\n" + "".join(f"{label}\t{text}\n" for text, label in made_up.sentences(count, seed)))
+    network.unpack(folder / "cache", WHEEL and Path(WHEEL))
+    return folder
+
+
+@pytest.mark.parametrize("recipe", fine_tune.RECIPES)
+def test_recipe_from_package_to_report(recipe, folder, monkeypatch):
+    # Batches of few rows: the number of steps stays.
+    monkeypatch.setattr(fine_tune, "HEAD", smaller(fine_tune.HEAD, "100"))
+    # With few rows and another delta two runs compose to more.
+    monkeypatch.setattr(fine_tune, "SECOND", "1.5")
+    flags = fine_tune.RECIPES[recipe]
+    monkeypatch.setitem(fine_tune.RECIPES, recipe, flags and smaller(flags, "50"))
+    out = folder / recipe
+    given = [recipe, "--data", folder, "--out", out, "--cache", folder / "cache", "--damper", DAMPER, "--delta", "1e-3", "--warm-up", "0"]
+    assert fine_tune.main([str(part) for part in given]) == 0
+    summary = json.loads((out / "summary.json").read_text())
+    assert 0 < summary["epsilon"] <= 3 and summary["accuracy"] > 0.4
+    report = json.loads((out / recipe / "report.json").read_text())
+    assert report["steps"] > 0 and (out / recipe / "report.html").is_file()
+    start, end = (dict(values(out / name)) for name in ("start.onnx" if recipe != "head" else "head.onnx", f"{recipe}/model.onnx"))
+    # The trained model has the source's names, so arrays are compared, not names.
+    changed = {name for name, array in end.items() if not any(np.array_equal(array, other) for other in start.values())}
+    kind = {"head": ("weight", "bias"), "lora": ("weight",), "bitfit": ("bias",)}[recipe]
+    assert changed and all(name.endswith(kind) for name in changed), changed
+
+
+def test_notebook_trains_both_models(folder, tmp_path, monkeypatch):
+    pytest.importorskip("damper")
+    peft = pytest.importorskip("peft")
+    monkeypatch.setenv("SST2", str(folder))
+    monkeypatch.setenv("ROWS", "120")
+    monkeypatch.setattr(network, "unpack", lambda cache: folder / "cache/pretrained")
+    notebook = json.loads((Path(__file__).parent / "in_python.ipynb").read_text())
+    names = {"__name__": "notebook"}
+    with monkeypatch.context() as here:
+        here.chdir(tmp_path)
+        for cell in notebook["cells"]:
+            if cell["cell_type"] == "code":
+                exec("".join(cell["source"]).replace("1e-5", "1e-3"), names)
+    assert 0 < names["head"].epsilon <= 3 and 0 < names["adapters"].epsilon <= 3
+    assert set(names["head"].params) == {"head.weight", "head.bias"}
+    assert isinstance(names["model"], peft.PeftModel) and (tmp_path / "adapters/adapter_model.safetensors").is_file()
+    trained = names["adapters"].params
+    assert trained and all("lora_" in name or "classifier" in name for name in trained), list(trained)
+
+
+def smaller(flags, batch):
+    return [batch if before == "--batch-size" else flag for before, flag in zip([None, *flags], flags)]
+
+
+def values(path):
+    import onnx
+
+    return ((tensor.name, onnx.numpy_helper.to_array(tensor)) for tensor in onnx.load(path).graph.initializer)
