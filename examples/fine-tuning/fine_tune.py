@@ -70,7 +70,8 @@ def main(given=None):
     given.out.mkdir(parents=True)
     encoder = network.warm_up(pretrained, given.cache / f"warm-{given.warm_up}", given.warm_up) if given.warm_up else pretrained
     classifier, tokenizer = network.Classifier(network.encoder_of(encoder)), network.tokenizer_of(pretrained)
-    features = given.cache / f"features-{given.warm_up}-{given.train_size or 'all'}.npz"
+    of_data = "".join(network.sha256(given.data / f"{split}.tsv.gz")[:8] for split in ("train", "dev"))
+    features = given.cache / f"features-{given.warm_up}-{given.train_size or 'all'}-{of_data}.npz"
     network.write_features(classifier, tokenizer, given.data, features, given.train_size)
     network.write_head(classifier, given.out / "head.onnx")
     samples = len(network.read(given.data / "train.tsv.gz", given.train_size)[1])

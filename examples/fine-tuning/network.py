@@ -82,7 +82,7 @@ class Classifier(nn.Module):
     def features(self, input_ids, attention_mask):
         """Returns `[N, features]` of length 1: the mean over a row's tokens of each layer, less its own mean, at one length.
 
-        A row's features follow from that row alone.
+        A row's features follow from that row alone, up to rounding.
         """
         hidden = self.encoder(input_ids=input_ids, attention_mask=attention_mask, output_hidden_states=True).hidden_states
         mask = attention_mask.unsqueeze(-1).to(hidden[0].dtype)
@@ -154,7 +154,7 @@ def read(path, size=None):
 
 
 def in_batches(tokenizer, texts, compute, size=64):
-    """Returns `compute` of all texts. Texts of similar length share a batch. A row's result does not depend on the others."""
+    """Returns `compute` of all texts. Texts of similar length share a batch. A row's result does not depend on the others, up to rounding."""
     encoded = tokenizer.encode_batch(list(texts))
     order = sorted(range(len(texts)), key=lambda row: -sum(encoded[row].attention_mask))
     results = {}

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The recipe `head` in Opacus, on the features that fine_tune.py has written: python with_opacus.py fine-tuning-cache/features-200-all.npz"""
+"""The recipe `head` in Opacus, on the features that fine_tune.py has written: python with_opacus.py fine-tuning-cache/features-200-all-*.npz"""
 
 import sys
 import time

@@ -350,24 +350,6 @@ fn fixed_batch_binds_to_matching_entry() {
     }
 }
 
-// Targets that fit a batch of one alone bind as in a file whose batch is one, though the input declares any.
-#[test]
-fn target_of_one_sample_binds() {
-    let model = Sketch::new(17, &[N, 4, 3])
-        .ints("flat", &[1, 12])
-        .ints("apart", &[1, 3, 4])
-        .ints("rows", &[4, 3])
-        .node("Reshape", &["x", "flat"], "h", &[])
-        .node("Reshape", &["h", "apart"], "i", &[])
-        .node("Reshape", &["i", "rows"], "j", &[])
-        .scaled("j");
-    let graph = graph(&model).unwrap();
-    examine(&model, &graph, 1);
-    assert_eq!(layout(&graph, "h"), (vec![1, 12], Some((0, 1, 1))));
-    assert_eq!(layout(&graph, "i"), (vec![1, 3, 4], Some((0, 1, 1))));
-    assert_eq!(layout(&graph, "j"), (vec![4, 3], Some((0, 1, 4))));
-}
-
 #[test]
 fn several_inputs_share_the_batch() {
     let model = Sketch::new(17, &[N, 3]).input("z", &[N, 3]).weight("w", &[3]);

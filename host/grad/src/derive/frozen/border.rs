@@ -15,10 +15,15 @@ fn inverse(order: &[usize]) -> Vec<usize> {
     (0..order.len()).map(|axis| order.iter().position(|at| *at == axis).unwrap_or(axis)).collect()
 }
 
-/// `value` with its samples first.
-fn turned(value: &Value, order: &[usize], origin: Origin) -> Value {
+/// Value `id` of `graph` with its samples first, under a name of its own.
+fn turned(graph: &Graph, id: ValueId, order: &[usize], origin: Origin) -> Value {
+    let value = graph.value(id);
     let shape = order.iter().map(|axis| value.shape[*axis]).collect();
-    Value { name: format!("{}.samples_first", value.name), shape, batch: Some(BATCH_FIRST), origin, ..value.clone() }
+    let mut name = format!("{}.samples_first", value.name);
+    while graph.find(&name).is_some() {
+        name.push('_');
+    }
+    Value { name, shape, batch: Some(BATCH_FIRST), origin, ..value.clone() }
 }
 
 fn transpose(name: &str, order: &[usize], from: ValueId, to: ValueId) -> Node {
@@ -39,7 +44,7 @@ pub(super) fn turn_outputs(graph: &mut Graph) {
         let Some(samples) = other_axis(graph, from) else { continue };
         let value = graph.value(from);
         let order = samples_first(value.shape.len(), samples);
-        let turned = turned(value, &order, Origin::Node { node: graph.nodes.len(), slot: 0 });
+        let turned = turned(graph, from, &order, Origin::Node { node: graph.nodes.len(), slot: 0 });
         let to = ValueId(graph.values.len());
         graph.nodes.push(transpose(&turned.name, &order, from, to));
         graph.values.push(turned);
@@ -55,7 +60,7 @@ pub(super) fn turn_inputs(graph: &mut Graph) {
         let Some(samples) = other_axis(graph, to) else { continue };
         let value = graph.value(to);
         let order = samples_first(value.shape.len(), samples);
-        let turned = turned(value, &order, Origin::Input);
+        let turned = turned(graph, to, &order, Origin::Input);
         let from = ValueId(graph.values.len());
         nodes.push(transpose(&value.name, &inverse(&order), from, to));
         graph.values.push(turned);

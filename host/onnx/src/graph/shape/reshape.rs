@@ -211,10 +211,6 @@ fn batched(site: &Site<'_>, shape: &[usize], batch: BatchAxis, entries: &[Entry]
             let to = complete(site, total, &one_sample)?;
             place(sides, &to, *axis).map(|b| (to, Some(b)))
         }
-        // Only a batch of one sample passes: it is exported so.
-        ([], None) if rest.is_none() && product(site, one_sample.iter().flatten().copied())? == total => {
-            rebind(site, sides, total, batch.axis, 1, &one_sample)?
-        }
         ([], None) => {
             let Some(axis) = rest else {
                 return Err(site.mixes(

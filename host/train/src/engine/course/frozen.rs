@@ -4,7 +4,7 @@
 //!
 //! They are as secret as the data. They are in memory alone, for as long as the run. A sample's values follow from that sample and public
 //! weights, in the run's physical batch shape. All samples are computed before the first step, drawn or not, so the duration of a step
-//! does not depend on whether a sample is new. If the number of samples is hidden, the listener hears of the end alone.
+//! does not depend on whether a sample is new. If the number of samples is hidden, the listener has no progress of it.
 
 use crate::engine::rehearsal::{Independence, Made, Rehearsed, independence, made_up_data};
 use crate::plan::graphs::frozen::{check_size, splits};
