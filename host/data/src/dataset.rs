@@ -190,6 +190,11 @@ impl Split {
         self.null.get(self.place(index)).copied().unwrap_or(false)
     }
 
+    /// The rows that the split holds.
+    pub fn rows_held(&self) -> Range<usize> {
+        self.held.clone().unwrap_or(0..self.rows)
+    }
+
     /// The rows that the split holds, if not all.
     pub fn held(&self) -> Option<Range<usize>> {
         self.held.clone()

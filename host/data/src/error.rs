@@ -33,3 +33,8 @@ impl DataError {
         Self::SettingOf { spec: spec.into(), error }
     }
 }
+
+/// The remedy for an input that no sample gives, such as a state or a rate.
+pub(crate) fn same_for_all(input: &str) -> String {
+    format!("; if it is the same for all samples, give `input` {input}=0")
+}

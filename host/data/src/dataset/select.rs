@@ -18,7 +18,7 @@ impl Split {
     ///
     /// Rows in a file cannot be read.
     pub fn load_rows(&mut self, limit: u64) -> Result<(), DataError> {
-        let held = self.held.as_ref().map_or(self.rows, |held| held.len());
+        let held = self.rows_held().len();
         let fits = |stored: &Stored| stored.bytes_in_file(held).is_some_and(|bytes| bytes <= limit);
         for index in 0..self.features.len() {
             if let Numbers::Stored(stored) = &self.features[index].values

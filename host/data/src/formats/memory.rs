@@ -3,6 +3,7 @@
 //! The arrays are handed over once and become the data set's without a copy, if their samples have the model's shape.
 
 use crate::dataset::Splits;
+use crate::error::same_for_all;
 use crate::files::elements;
 use crate::numbers::{Held, Values};
 use crate::rows::{Array, Naming, RawSplit, assemble};
@@ -23,8 +24,9 @@ pub(super) fn load(which: &str, options: &DataOptions, naming: &mut Naming) -> R
                 let names: Vec<String> = arrays.iter().map(|array| format!("'{}'", array.origin)).collect();
                 let names = names.join(", ");
                 DataError::File(format!(
-                    "memory:{which}: has {names}, and no array of the model's input '{0}'; if it is the same for all samples, give `input` {0}=0",
-                    input.name
+                    "memory:{which}: has {names}, and no array of the model's input '{}'{}",
+                    input.name,
+                    same_for_all(&input.name)
                 ))
             })?;
             sorted.push(arrays.swap_remove(at));

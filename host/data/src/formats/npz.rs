@@ -6,6 +6,7 @@
 
 use super::npy::{MAGIC, read_array, read_header};
 use crate::dataset::Splits;
+use crate::error::same_for_all;
 use crate::files::{DEFLATE_RATIO, FETCH_AGAIN, open_plain, read_failed};
 use crate::numbers::Room;
 use crate::rows::{Array, RawSplit, assemble};
@@ -124,9 +125,8 @@ impl Archive {
         options: &DataOptions,
     ) -> Result<Split, DataError> {
         let room = &options.room();
-        // A state, or a rate, is often no sample's.
         let remedy = |name: &String| match options.inputs.len() {
-            2.. => format!("; if it is the same for all samples, give `input` {name}=0"),
+            2.. => same_for_all(name),
             _ => String::new(),
         };
         let features = features.iter().map(|name| self.array(&format!("{name}{suffix}"), &remedy(name), room));

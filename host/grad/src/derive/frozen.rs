@@ -45,7 +45,8 @@ impl FrozenPart {
         if stored.is_empty() {
             return None;
         }
-        let read: Vec<usize> = (0..graph.inputs.len()).filter(|at| split.is_read(graph.inputs[*at])).collect();
+        let values = split.read_by_rest();
+        let read: Vec<usize> = (0..graph.inputs.len()).filter(|at| values.contains(&graph.inputs[*at])).collect();
         let inputs: Vec<ValueId> = read.iter().map(|at| graph.inputs[*at]).chain(stored.iter().copied()).collect();
         let (mut rest, mut part) = (graph.part(&inputs, &split.outputs), graph.part(&graph.inputs, &stored));
         turn_inputs(&mut rest);
@@ -131,10 +132,6 @@ impl<'a> Split<'a> {
             }
         }
         read
-    }
-
-    fn is_read(&self, id: ValueId) -> bool {
-        self.read_by_rest().contains(&id)
     }
 
     /// Leaves to the rest what it computes with one product at most.

@@ -97,7 +97,7 @@ impl NonFinite {
 /// The first samples of `run` that are looked at before the first step: at most a physical batch, and no null samples.
 pub(crate) fn first_samples(run: &Run) -> Vec<u32> {
     let split = &run.data.train;
-    let own = split.held().unwrap_or(0..split.len());
+    let own = split.rows_held();
     let rows = own.filter(|row| !split.is_null(*row)).take(run.model.physical_batch.get().min(FIRST));
     rows.map(|row| row as u32).collect()
 }

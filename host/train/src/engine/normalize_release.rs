@@ -96,7 +96,7 @@ fn release(
     let mut batch = Batch::new(split, NonZeroUsize::MIN);
     let (mut first, mut second) = (vec![0.0; columns], vec![0.0; columns]);
     let mut wide = vec![0.0; columns];
-    let own = split.held().unwrap_or(0..split.len());
+    let own = split.rows_held();
     let added = own.into_iter().try_for_each(|row| -> Result<(), TrainError> {
         batch.fill(split, Chunk { index: 0, samples: &[row as u32] })?;
         if let (TensorRef::F32(values), [1.0]) = (batch.features(input), batch.weights()) {

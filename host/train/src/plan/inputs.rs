@@ -98,6 +98,6 @@ fn rows_looked_up(graph: &Graph, input: ValueId) -> Option<usize> {
 }
 
 /// Extents without the batch.
-fn fixed(spec: &TensorSpec) -> Vec<usize> {
+pub(crate) fn fixed(spec: &TensorSpec) -> Vec<usize> {
     spec.shape.iter().filter_map(|dim| if let Dim::Fixed(extent) = dim { Some(*extent) } else { None }).collect()
 }

@@ -16,6 +16,7 @@ use damper_data::{Dataset, TestSource};
 use damper_onnx::SettingError;
 use damper_onnx::graph::TensorData;
 use std::mem;
+use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 /// Reads, checks, derives and calibrates. Nothing is released and nothing written.
@@ -61,15 +62,10 @@ pub fn prepare_on(
     let of_noise = released_noise::all(&config, &data.train)?;
     check_data(&config, &data)?;
     let cost = clipped.as_ref().unwrap_or(&grad).cost;
-    let physical_batch = match &frozen {
-        None => physical_batch(config.physical_batch, config.memory, cost)?,
-        // One shape for both parts.
-        Some(part) => physical_batch(config.physical_batch, config.memory, cost)?.min(physical_batch(
-            config.physical_batch,
-            config.memory,
-            part.cost,
-        )?),
-    };
+    let rows = |cost| physical_batch(config.physical_batch, config.memory, cost);
+    // One shape for both parts.
+    let of_frozen = frozen.as_ref().map(|part| rows(part.cost)).transpose()?;
+    let physical_batch = of_frozen.into_iter().fold(rows(cost)?, NonZeroUsize::min);
     let mut warnings = mem::take(&mut priced.warnings);
     let price = Price::new(&config, priced, &derive.loss, data.test.is_some())?;
     warnings.public.extend(of_noise);
@@ -98,7 +94,6 @@ pub fn prepare_on(
         warnings,
         frozen: frozen.map(Arc::new),
         normalize: None,
-        is_sharded: false,
         data_digest: None,
     };
     recording::check(&run)?;

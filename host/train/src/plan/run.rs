@@ -33,8 +33,6 @@ pub struct Run {
     pub(crate) frozen: Option<Arc<FrozenPart>>,
     /// Released constants that scale the features as a batch is filled.
     pub(crate) normalize: Option<Normalize>,
-    /// True if only a shard of the training rows is in memory.
-    pub(crate) is_sharded: bool,
     /// The digest of all data as they were read, if others are in memory: a shard of the training rows, or values of the frozen part.
     pub(crate) data_digest: Option<String>,
 }
@@ -73,7 +71,6 @@ impl Run {
             return Err(TrainError::Run(format!("{rows} training rows make no {size} shards; use fewer ranks")));
         }
         self.data_digest = Some(data_digest(&self.data)?);
-        self.is_sharded = true;
         let data = Arc::make_mut(&mut self.data);
         if rank > 0 {
             data.test = None;
@@ -88,7 +85,7 @@ impl Run {
 
     /// Returns true if only a shard of the training rows is in memory.
     pub(crate) fn is_sharded(&self) -> bool {
-        self.is_sharded
+        self.data.train.held().is_some()
     }
 
     /// Number of workers.

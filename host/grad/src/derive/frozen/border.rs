@@ -54,25 +54,23 @@ pub(super) fn turn_outputs(graph: &mut Graph) {
 
 /// Takes the inputs of `graph` as [`turn_outputs`] writes them.
 pub(super) fn turn_inputs(graph: &mut Graph) {
-    let mut nodes = vec![];
-    for at in 0..graph.inputs.len() {
-        let to = graph.inputs[at];
-        let Some(samples) = other_axis(graph, to) else { continue };
-        let value = graph.value(to);
-        let order = samples_first(value.shape.len(), samples);
-        let turned = turned(graph, to, &order, Origin::Input);
-        let from = ValueId(graph.values.len());
-        nodes.push(transpose(&value.name, &inverse(&order), from, to));
-        graph.values.push(turned);
-        graph.values[to.0].origin = Origin::Node { node: nodes.len() - 1, slot: 0 };
-        graph.inputs[at] = from;
-    }
-    let first = nodes.len();
-    let made: Vec<ValueId> = nodes.iter().flat_map(|node| node.outputs.clone()).collect();
-    for (_, value) in graph.values.iter_mut().enumerate().filter(|(at, _)| !made.contains(&ValueId(*at))) {
+    let inputs = graph.inputs.iter().enumerate();
+    let others: Vec<(usize, usize)> = inputs.filter_map(|(at, id)| Some((at, other_axis(graph, *id)?))).collect();
+    // The new nodes come first.
+    for value in &mut graph.values {
         if let Origin::Node { node, .. } = &mut value.origin {
-            *node += first;
+            *node += others.len();
         }
     }
-    graph.nodes.splice(0..0, nodes);
+    for (place, (at, samples)) in others.into_iter().enumerate() {
+        let to = graph.inputs[at];
+        let value = graph.value(to);
+        let order = samples_first(value.shape.len(), samples);
+        let node = transpose(&value.name, &inverse(&order), ValueId(graph.values.len()), to);
+        let turned = turned(graph, to, &order, Origin::Input);
+        graph.inputs[at] = ValueId(graph.values.len());
+        graph.values.push(turned);
+        graph.values[to.0].origin = Origin::Node { node: place, slot: 0 };
+        graph.nodes.insert(place, node);
+    }
 }

@@ -8,11 +8,12 @@
 
 use crate::engine::rehearsal::{Independence, Made, Rehearsed, independence, made_up_data};
 use crate::plan::graphs::frozen::{check_size, splits};
+use crate::plan::inputs::fixed;
 use crate::state::data_digest::data_digest;
 use crate::{Progress, Run, RunEvent, TrainError};
 use damper_data::{Batch, Chunk, Dataset, Features, Numbers, Split, chunks};
 use damper_grad::FrozenPart;
-use damper_onnx::{Dim, TensorRef, TensorSpec};
+use damper_onnx::{TensorRef, TensorSpec};
 use damper_runtime::{Backend, BackendError, Session, SessionSpec};
 use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -78,14 +79,14 @@ impl<'a> Course<'a> {
         // A device runs one session at a time.
         let count = if backend.host_nodes().is_some() { 1 } else { run.threads() };
         let sessions = (0..count).map(|_| backend.load(&part.model, &plan(part, rows))).collect::<Result<_, _>>()?;
-        let chunks: usize = splits(run).map(|split| samples(split).len().div_ceil(rows.get())).sum();
+        let chunks: usize = splits(run).map(|split| split.rows_held().len().div_ceil(rows.get())).sum();
         let all = run.config.dataset_size.is_none().then_some(chunks);
         Ok(Self { part, rows, sessions, progress, done: 0, all })
     }
 
     /// `split` with stored values as its features.
     fn of_split(&mut self, split: &Split) -> Result<Split, TrainError> {
-        let samples: Vec<u32> = samples(split).map(|row| row as u32).collect();
+        let samples: Vec<u32> = split.rows_held().map(|row| row as u32).collect();
         let zeros = |spec: &TensorSpec| -> Result<Vec<f32>, TrainError> {
             let (mut all, length) = (vec![], samples.len() * spec.elements(1));
             all.try_reserve_exact(length).map_err(|_| {
@@ -102,7 +103,7 @@ impl<'a> Course<'a> {
             .stored
             .iter()
             .zip(values)
-            .map(|(spec, values)| Features { shape: shape_of_sample(spec), values: Numbers::F32(values) });
+            .map(|(spec, values)| Features { shape: fixed(spec), values: Numbers::F32(values) });
         Ok(split.with_features(read.chain(stored).collect()))
     }
 
@@ -157,16 +158,6 @@ impl<'a> Course<'a> {
             *ended = result.map_err(TrainError::from).and(Err(TrainError::Stopped));
         }
     }
-}
-
-/// The samples of `split` that are in memory or in its file.
-fn samples(split: &Split) -> std::ops::Range<usize> {
-    split.held().unwrap_or(0..split.len())
-}
-
-/// Extents without the samples' axis.
-fn shape_of_sample(spec: &TensorSpec) -> Vec<usize> {
-    spec.shape.iter().filter_map(|dim| if let Dim::Fixed(extent) = dim { Some(*extent) } else { None }).collect()
 }
 
 fn next<'a>(jobs: &Mutex<IntoIter<Job<'a>>>) -> Option<Job<'a>> {

@@ -41,7 +41,7 @@ pub(crate) fn frozen(
 /// Refuses more bytes than `cache_frozen` for the stored values of the samples that the run holds.
 pub(crate) fn check_size(part: &FrozenPart, run: &Run) -> Result<(), TrainError> {
     let (each, limit) = (part.sample_bytes(), run.config.cache_frozen.unwrap_or(u64::MAX));
-    let rows: usize = splits(run).map(|split| split.held().map_or(split.len(), |held| held.len())).sum();
+    let rows: usize = splits(run).map(|split| split.rows_held().len()).sum();
     let all = each.saturating_mul(rows as u64);
     if all <= limit {
         return Ok(());
