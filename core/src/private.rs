@@ -1,7 +1,7 @@
 //! The privacy boundary between private and released values.
 //!
-//! A sum of clipped gradients has no accessor: only a [`Mechanism`] turns it into a [`Released`] gradient, and filters and
-//! optimizers accept nothing else. That raw gradients cannot reach the parameters is a compile error:
+//! A sum of clipped gradients has no accessor. Only a [`Mechanism`] turns it into a [`Released`] gradient, and filters
+//! and optimizers accept nothing else. Code that passes raw gradients to the parameters does not compile:
 //!
 //! ```compile_fail,E0308
 //! use damper_core::optimizer::{Begin, Optimizer, Sgd, SgdState};
@@ -17,8 +17,8 @@
 //! let forged = Released { grad: &grad, noise_std: 0.0 };
 //! ```
 //!
-//! A mean that no mechanism released takes a value of `damper-access`, which a crate has if its own `Cargo.toml` names that one; nothing else
-//! makes it:
+//! A mean that no mechanism released needs a token from `damper-access`. Only a crate that names `damper-access` in its
+//! own `Cargo.toml` can create the token:
 //!
 //! ```compile_fail,E0061
 //! let forged = damper_core::private::Released::not_private(&[1.0f32]);
@@ -38,7 +38,7 @@
 //! }
 //! ```
 //!
-//! A sum lies in the caller's memory, as [`SumWord`]s. They have no accessor:
+//! A sum is stored in the caller's memory, as [`SumWord`]s. They have no accessor:
 //!
 //! ```compile_fail,E0616
 //! fn peek(word: damper_core::private::SumWord<i64>) -> i64 {
@@ -46,8 +46,9 @@
 //! }
 //! ```
 //!
-//! and the methods of a [`Mechanism`] that read or move them take a parameter that only this crate can create, so a bound on
-//! the sealed trait does not open them. Else a generator of zeros would release a sum without noise:
+//! The methods of a [`Mechanism`] that read or move these words take a parameter that only this crate can create. A
+//! bound on the sealed trait therefore does not give access to them. Otherwise a generator of zeros would release a sum
+//! without noise:
 //!
 //! ```compile_fail,E0061
 //! use damper_core::private::Mechanism;
@@ -68,9 +69,10 @@
 //!
 //! # Traits
 //!
-//! Sealed, because an implementation would be given values that are not released, or decides what is priced: [`Mechanism`] (sums),
-//! [`Clip`] (the norm of every sample), [`Counts`](crate::count::Counts) (exact counts), [`Word`](crate::grid::Word) (sums),
-//! [`Generator`](crate::noise::Generator) (the noise) and [`Schedule`](crate::schedule::Schedule) (the price).
+//! Some traits are sealed, because an implementation would receive values that are not released, or would determine the
+//! privacy cost: [`Mechanism`] (sums), [`Clip`] (the norm of every sample), [`Counts`](crate::count::Counts) (exact
+//! counts), [`Word`](crate::grid::Word) (sums), [`Generator`](crate::noise::Generator) (the noise) and
+//! [`Schedule`](crate::schedule::Schedule) (the noise of each step, which determines the privacy cost).
 //!
 //! ```compile_fail,E0277
 //! #[derive(Clone, Copy)]
@@ -124,17 +126,21 @@
 //! }
 //! ```
 //!
-//! Open, because an implementation is given released values, public constants and its own memory alone:
-//! [`Filter`](crate::filter::Filter) and [`Optimizer`](crate::optimizer::Optimizer) ([`Released`] and the parameters),
-//! [`Threshold`](crate::threshold::Threshold) ([`ReleasedCounts`](crate::count::ReleasedCounts) and constants), the objects of
-//! [`slots`](crate::slots) (the same), [`Store`](crate::accounting::Store) (numbers of charged steps),
-//! and [`SaveState`](crate::state::SaveState) and [`Digested`](crate::numerics::digest::Digested) (those memories).
+//! Other traits are open, because an implementation receives only released values, public constants and its own state:
 //!
-//! The privacy boundary is between the parts of a step. It does not hold a caller off who already has the samples' gradients, or the generator: whoever can
-//! ask it for a stream can compute the noise and subtract it. So a [`Key`](crate::noise::Key) is as secret as the data.
+//! - [`Filter`](crate::filter::Filter) and [`Optimizer`](crate::optimizer::Optimizer): [`Released`] and the parameters.
+//! - [`Threshold`](crate::threshold::Threshold): [`ReleasedCounts`](crate::count::ReleasedCounts) and constants.
+//! - The objects of [`slots`](crate::slots): the same.
+//! - [`Store`](crate::accounting::Store): numbers of charged steps.
+//! - [`SaveState`](crate::state::SaveState) and [`Digested`](crate::numerics::digest::Digested): the state of the
+//!   others.
 //!
-//! What is made of released values is released: [`ReleasedBuffer`] collects pieces, [`Released::projected`] takes coordinates.
-//! Neither takes numbers from elsewhere:
+//! The privacy boundary separates the parts of a step. It does not protect against a caller who already has the
+//! samples' gradients or the generator. Code that can request a stream from the generator can compute the noise and
+//! subtract it. A [`Key`](crate::noise::Key) is therefore as secret as the data.
+//!
+//! Values computed from released values are released. [`ReleasedBuffer`] collects segments, and [`Released::projected`]
+//! changes the basis. Neither accepts values from elsewhere:
 //!
 //! ```compile_fail,E0451
 //! use damper_core::private::ReleasedBuffer;
@@ -154,55 +160,56 @@ use crate::numerics::basis::Basis;
 use crate::numerics::digest::Digest;
 use rand_core::Rng;
 
-/// Summation and release of clipped gradients. Sealed: a closed set, so that nobody passes one that breaks the proof.
+/// Summation and release of clipped gradients. Sealed: another implementation could invalidate the privacy proof.
 pub trait Mechanism: Copy + PartialEq + Sealed {
-    /// The type of a sum: a [`SumWord`].
+    /// One word of a sum: a [`SumWord`].
     type Word: Copy + Default;
-    /// The memory of the noise from step to step: none if the noise of steps is independent.
+    /// Noise state from step to step: `()` if the noise of steps is independent.
     type NoiseState;
-    /// That memory for one release: the caller's code is asked for it once.
+    /// The noise state as borrowed for one release. The caller's memory is requested once.
     #[doc(hidden)]
     type Lent<'s>
     where
         Self: 's;
-    /// Returns true if a step may draw the noise of the step before again.
+    /// True if a step may need the noise of the previous step again.
     #[doc(hidden)]
     const DRAWS_AGAIN: bool = false;
 
-    /// Standard deviation of the noise over the clip, as it runs.
+    /// Returns the standard deviation of the noise divided by the clip, as it runs.
     fn multiplier(&self) -> f64;
 
-    /// The steps of a sample that the price assumes, where steps are not priced one by one.
+    /// Returns the participation pattern that the privacy cost assumes, or `None` if each step is accounted separately.
     fn participation(&self) -> Option<Participation> {
         None
     }
 
-    /// Adds all that the price of the noise depends on.
+    /// Adds everything that the privacy cost of the noise depends on to the digest.
     #[doc(hidden)]
     fn add_to(&self, digest: &mut Digest);
 
-    /// Returns true if `clip` can be represented.
+    /// Checks that the arithmetic can represent `clip`.
     ///
     /// # Errors
     ///
-    /// Zero, negative, not finite, or too small for the arithmetic.
+    /// Fails if `clip` is zero, negative, not finite, or too small for the arithmetic.
     fn check_clip(&self, clip: f32) -> Result<(), ConfigError>;
 
-    /// Returns true if the noise can be accounted.
+    /// Checks that the accountant covers this noise.
     ///
     /// # Errors
     ///
-    /// It is so small that the accountant's bounds would not hold for it.
+    /// Fails if the noise is so small that the accountant's bounds do not hold for it.
     fn check_noise(&self) -> Result<(), ConfigError> {
         Ok(())
     }
 
-    /// This mechanism with noise of `factor` times its standard deviation, rounded up and within its range: step `t` of a
-    /// noise schedule. A factor of 1 gives the mechanism itself.
+    /// Returns this mechanism with `factor` times its standard deviation, rounded up and within its range. Step `t` of
+    /// a noise schedule uses it. A factor of 1 returns the mechanism unchanged.
     #[must_use]
     fn scaled(&self, factor: f64) -> Self;
 
-    /// Adds one sample, clipped, and returns the norm it came with; adds nothing and returns nothing if that is not finite.
+    /// Clips and adds one sample, and returns its norm before clipping. If the norm is not finite, adds nothing and
+    /// returns `None`.
     #[doc(hidden)]
     fn add_sample<C: Clip>(
         &self,
@@ -213,7 +220,7 @@ pub trait Mechanism: Copy + PartialEq + Sealed {
         inside: Inside,
     ) -> Option<f32>;
 
-    /// As [`add_sample`](Self::add_sample) of each of `samples` in turn, with the same bits; the norms go to `each`.
+    /// Adds each of `samples` in turn, with the bits of [`add_sample`](Self::add_sample). Passes the norms to `each`.
     #[doc(hidden)]
     #[inline(always)]
     fn add_samples<C: Clip>(
@@ -231,7 +238,8 @@ pub trait Mechanism: Copy + PartialEq + Sealed {
     #[doc(hidden)]
     fn merge(&self, sum: &mut [Self::Word], other: &[Self::Word], inside: Inside);
 
-    /// The memory of the noise of any chunk of coordinates, if chunks need none of each other: any number of workers may draw them.
+    /// Returns the noise state for any chunk of coordinates if chunks are independent. Any number of workers may then
+    /// draw chunks.
     #[doc(hidden)]
     fn independent_state<'s>() -> Option<Self::Lent<'s>>
     where
@@ -240,19 +248,20 @@ pub trait Mechanism: Copy + PartialEq + Sealed {
         None
     }
 
-    /// The memory of the noise; fails unless it fits a sum of `dim` words.
+    /// Borrows the noise state. Fails unless it fits a sum of `dim` words.
     #[doc(hidden)]
     fn lend<'s>(&self, state: &'s mut Self::NoiseState, dim: usize) -> Result<Self::Lent<'s>, CallError>
     where
         Self: 's;
 
-    /// Prepares the memory of the noise for this step; the standard deviation of the step's noise over that of independent noise.
+    /// Prepares the noise state for this step. Returns the standard deviation of the step's noise divided by that of
+    /// independent noise.
     #[doc(hidden)]
     fn begin(&self, _state: &mut Self::Lent<'_>, _step: u32, _inside: Inside) -> f64 {
         1.0
     }
 
-    /// Returns true if this step draws the noise of the step before again.
+    /// Returns true if this step needs the noise of the previous step again.
     #[doc(hidden)]
     fn draws_again(&self, _state: &Self::Lent<'_>) -> bool {
         false
@@ -262,8 +271,10 @@ pub trait Mechanism: Copy + PartialEq + Sealed {
     #[doc(hidden)]
     fn end(&self, _state: &mut Self::Lent<'_>, _step: u32, _inside: Inside) {}
 
-    /// Adds noise to `sum`, the coordinates from `at`, writes the mean over the batch to `out`, and wipes `sum`. The words before are those
-    /// of the step before. Pairs cost a device no code, as a struct of all would.
+    /// Adds noise to `sum`, the coordinates from `at`. Writes the mean over the batch to `out` and wipes `sum`.
+    ///
+    /// `words_and_before` has the random words of this step, and those of the previous step if they are drawn again.
+    /// Arguments come in pairs because a struct of all of them costs code size on devices.
     #[doc(hidden)]
     fn release<R: Rng>(
         &self,
@@ -275,23 +286,24 @@ pub trait Mechanism: Copy + PartialEq + Sealed {
         inside: Inside,
     );
 
-    /// Puts a released value where the sum was, which is free by then.
+    /// Converts a released value to a word, to store it in the memory of the sum, which is free by then.
     #[doc(hidden)]
     fn store_released(released: f32, inside: Inside) -> Self::Word;
 
-    /// The released value that was put there.
+    /// Reads a released value back from a word.
     #[doc(hidden)]
     fn load_released(word: Self::Word, inside: Inside) -> f32;
 }
 
-/// A sum over samples that nobody can read (`[D]`). Creating it wipes the memory before anything is added, and dropping it wipes it
-/// again. This is the one way in which memory becomes a sum, so words that a forgotten step or shard left are never used.
+/// Sum over samples (`[D]`) without an accessor. Creating it wipes the memory, and dropping it wipes the memory again.
+///
+/// This is the only way to turn memory into a sum. Words left by a forgotten step or shard are therefore never used.
 pub struct ClippedSum<'a, W: Copy + Default> {
     pub(crate) sum: &'a mut [W],
 }
 
 impl<'a, W: Copy + Default> ClippedSum<'a, W> {
-    /// An empty sum in the caller's memory.
+    /// Creates an empty sum in the caller's memory.
     pub(crate) fn new(sum: &'a mut [W]) -> Self {
         sum.fill(W::default());
         Self { sum }
@@ -299,11 +311,11 @@ impl<'a, W: Copy + Default> ClippedSum<'a, W> {
 }
 
 impl<W: Copy + Default> ClippedSum<'_, W> {
-    /// Wipes all but the words `block`, which are the sum from now on; their number.
+    /// Wipes all words outside `block` and keeps `block` as the sum. Returns the number of words left.
     pub(crate) fn narrow(&mut self, block: core::ops::Range<usize>) -> usize {
         let (head, rest) = core::mem::take(&mut self.sum).split_at_mut_checked(block.start).unwrap_or_default();
         let (own, tail) = rest.split_at_mut(block.len().min(rest.len()));
-        // Each is wiped when it is dropped.
+        // Dropping each part wipes it.
         drop([ClippedSum { sum: head }, ClippedSum { sum: tail }]);
         self.sum = own;
         self.sum.len()
@@ -313,12 +325,12 @@ impl<W: Copy + Default> ClippedSum<'_, W> {
 impl<W: Copy + Default> Drop for ClippedSum<'_, W> {
     fn drop(&mut self) {
         self.sum.fill(W::default());
-        // Memory that the caller frees next is wiped, too.
+        // The barrier keeps the wipe even if the caller frees the memory next.
         zeroize::optimization_barrier(self.sum);
     }
 }
 
-/// A piece of a released mean gradient: consecutive coordinates, public.
+/// A segment of a released mean gradient: consecutive coordinates. Public.
 pub struct Released<'a> {
     grad: &'a [f32],
     noise_std: f64,
@@ -329,56 +341,59 @@ impl<'a> Released<'a> {
         Self { grad, noise_std }
     }
 
-    /// The coordinates.
+    /// Returns the coordinates.
     #[must_use]
     pub fn grad(&self) -> &'a [f32] {
         self.grad
     }
 
-    /// Standard deviation of the noise in each coordinate of the gradient as it was released: `multiplier · C / B`. A filtered
-    /// gradient says that of the one it was made from.
+    /// Returns the standard deviation of the noise in each coordinate of the released gradient: `multiplier · C / B`. A
+    /// filtered gradient has the value of the gradient that it was computed from.
     #[must_use]
     pub fn noise_std(&self) -> f64 {
         self.noise_std
     }
 
-    /// The coordinates of this piece, a whole matrix, in a basis; `out` is their memory.
+    /// Projects this segment, which is one complete matrix, onto a basis. Writes the coordinates to `out`.
     ///
-    /// They are a linear image of a released value, hence released, if the basis itself is a function of released values
-    /// and public constants; computing the image here rather than taking it from the caller leaves the basis as the one
-    /// thing to get right. The standard deviation of the noise stays as it is if the basis is orthonormal and was not
-    /// chosen by this very noise: one that was finds more of it than a fixed one.
+    /// The result is a linear image of a released value. It is therefore released if the basis is a function of
+    /// released values and public constants. Computing the image here, not in the caller, leaves the basis as the only
+    /// assumption.
+    ///
+    /// The standard deviation of the noise is unchanged if the basis is orthonormal and does not depend on this noise.
+    /// A basis chosen from this noise captures more of it than a fixed basis.
     ///
     /// # Errors
     ///
-    /// The lengths do not fit.
+    /// Fails if the lengths do not match.
     pub fn projected<'b>(&self, basis: &Basis<'_>, out: &'b mut [f32]) -> Result<Released<'b>, CallError> {
         basis.project(self.grad, out)?;
         Ok(Released { grad: out, noise_std: self.noise_std })
     }
 }
 
-/// A released gradient kept whole (`[D]`), for what needs more than a piece at a time. Only released values get in.
+/// A complete released gradient (`[D]`), for code that needs more than a segment at a time. It accepts released values
+/// only.
 pub struct ReleasedBuffer<B> {
     grad: B,
     noise_std: f64,
-    /// Returns true if anything was stored: before, there is no released value to load.
+    /// True after the first store. Before that, there is nothing released to load.
     kept: bool,
 }
 
 impl<B: AsMut<[f32]> + AsRef<[f32]>> ReleasedBuffer<B> {
-    /// Zeros in the caller's memory.
+    /// Creates a buffer of zeros in the caller's memory.
     pub fn new(mut grad: B) -> Self {
         grad.as_mut().fill(0.0);
         Self { grad, noise_std: 0.0, kept: false }
     }
 
-    /// Number of coordinates, `D`.
+    /// Returns the number of coordinates, `D`.
     pub fn dim(&self) -> usize {
         self.grad.as_ref().len()
     }
 
-    /// Keeps a piece, `at..`, of this step's gradient in place of the last step's.
+    /// Stores a segment of this step's gradient, from coordinate `at`, over that of the last step.
     pub fn keep(&mut self, at: usize, released: &Released<'_>) {
         let rest = self.grad.as_mut().get_mut(at..).unwrap_or_default();
         for (kept, grad) in rest.iter_mut().zip(released.grad) {
@@ -388,7 +403,8 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> ReleasedBuffer<B> {
         self.kept = true;
     }
 
-    /// The piece `at..at + len`; none before anything was kept, and where the gradient ends before.
+    /// Returns the segment `at..at + len`. Returns `None` before the first store, or if the segment ends past the
+    /// gradient.
     pub fn piece(&self, at: usize, len: usize) -> Option<Released<'_>> {
         let grad = self.grad.as_ref().get(at..)?.get(..len)?;
         self.kept.then_some(Released { grad, noise_std: self.noise_std })
@@ -413,7 +429,7 @@ mod tests {
         assert!(kept.piece(3, 2).is_none() && kept.piece(9, 0).is_none());
     }
 
-    // A projected release is the basis times the gradient, and keeps its noise deviation.
+    // A projected release is the basis times the gradient, and keeps the standard deviation of its noise.
     #[test]
     fn projection_keeps_noise_std() {
         let basis = Basis::new(&[0.6, 0.8], NonZeroUsize::MIN, Side::Left).unwrap();

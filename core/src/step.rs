@@ -1,4 +1,4 @@
-//! One private training step: the one public way through it.
+//! One private training step, and the only public way to run it.
 //!
 //! ```text
 //! gradients of one sample ─ mix ─ clip ─ round to the grid ─ integer sum ─┐      ledger: charge, persist
@@ -7,10 +7,12 @@
 //! next threshold ◄─ released counts ◄─────────────────────────────────────┘
 //! ```
 //!
-//! The order is what makes the step private, so it is one type with named slots: [`PrivateStep`] is the configuration,
-//! [`StepState`] the caller's memory, [`Open`] a step that has been charged. Only [`Open::finish`] and [`Open::emit`] release
-//! anything. A step that is dropped half-way wipes its sum. One that is forgotten (`mem::forget`) leaves it in the caller's
-//! memory, as words that have no accessor; the next step wipes them before it adds anything.
+//! The order of operations makes the step private, so one type with named slots fixes it. [`PrivateStep`] is the
+//! configuration, [`StepState`] the caller's memory, and [`Open`] a step that has been charged. Only [`Open::finish`]
+//! and [`Open::emit`] release anything.
+//!
+//! A step that is dropped early wipes its sum. A step that is forgotten (`mem::forget`) leaves its sum in the caller's
+//! memory, as words that have no accessor. The next step wipes them before it adds anything.
 //!
 //! ```
 //! use damper_core::accounting::Ledger;
@@ -45,13 +47,16 @@
 //! # }
 //! ```
 //!
-//! The words of a sum are the caller's memory, and cannot be read: [`StepState`] shows the attempts that do not compile.
+//! The words of a sum are in the caller's memory and cannot be read. [`StepState`] shows the attempts that do not
+//! compile.
 //!
 //! # Memory
 //!
-//! `D` words of sum and what filter and optimizer state in their docs; the step itself streams a few dozen coordinates at a time. Beside it
-//! lies the gradient of one sample, `D` floats of the caller's; with [`Open::add_streamed`] only a segment of it, at the cost of computing it
-//! three times.
+//! A step needs `D` words for the sum, and the memory that the docs of the filter and the optimizer state. The step
+//! itself streams a few dozen coordinates at a time.
+//!
+//! The caller also stores the gradient of one sample, `D` floats. With [`Open::add_streamed`] a segment of it is
+//! enough, but the caller computes the gradient three times.
 
 mod adder;
 mod adding;
@@ -98,37 +103,38 @@ use crate::threshold::{Fixed, Threshold};
 use adder::Adder;
 use draw::Draw;
 
-/// The parts in the slots of a step. The defaults are those of DP-SGD on a device.
+/// The components of a step, one for each slot. The defaults are those of DP-SGD on a device.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Slots<F = Identity, O = Sgd, M = DiscreteGaussian<i32>, T = Fixed, C = FlatL2, S = Constant> {
-    /// The filter on released gradients.
+    /// Filter on released gradients.
     pub filter: F,
-    /// The update of the parameters.
+    /// Update of the parameters.
     pub optimizer: O,
-    /// The storage and release of sums.
+    /// Storage and release of sums.
     pub mechanism: M,
-    /// The clipping threshold of each step.
+    /// Clipping threshold of each step.
     pub threshold: T,
-    /// The bound on one sample's contribution.
+    /// Bound on the contribution of one sample.
     pub clip: C,
-    /// The learning rate of each step, and its noise beside the mechanism's own.
+    /// Learning rate of each step, and a factor on the mechanism's noise.
     pub schedule: S,
-    /// The divisor of the sum, `B`: declared, never the number of samples that came.
+    /// Divisor of the sum, `B`. It is declared, and never the actual number of samples.
     pub expected_batch: u32,
 }
 
-/// The configuration of a private step: immutable and validated. [`DpSgd`](crate::DpSgd) builds the most common one.
+/// Configuration of a private step: immutable and validated. [`DpSgd`](crate::DpSgd) builds the most common
+/// configuration.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct PrivateStep<F = Identity, O = Sgd, M = DiscreteGaussian<i32>, T = Fixed, C = FlatL2, S = Constant> {
     slots: Slots<F, O, M, T, C, S>,
     count_noise: Option<CountNoise>,
-    /// The draw of each step.
+    /// Poisson sampling of each step.
     draw: Draw,
-    /// Of all that the price depends on but the number of parameters.
+    /// Digest of everything that determines the privacy cost, except the number of parameters.
     digest: Digest,
 }
 
-/// The version of the accounting. A charge under another stands for something else.
+/// Version of the accounting. A charge under another version has another meaning.
 const ACCOUNTING: u32 = 1;
 
 impl<F, O, M, T, C, S> Sealed for PrivateStep<F, O, M, T, C, S> {}
@@ -150,12 +156,13 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> StepC
 }
 
 impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> PrivateStep<F, O, M, T, C, S> {
-    /// Checks the slots against each other.
+    /// Validates the slots, each and in combination.
     ///
     /// # Errors
     ///
-    /// `expected_batch` is 0 or above 2²⁴ (it must be an exact f32), the learning rate is not positive, the schedule is out of its range;
-    /// or the noise is correlated, and the schedule changes it or the threshold takes counts.
+    /// Fails if `expected_batch` is 0 or above 2²⁴ (it must be an exact f32), the learning rate is not positive, or the
+    /// schedule is out of its range. Correlated noise excludes a noise schedule that is not constant and a threshold
+    /// that takes counts.
     pub fn new(slots: Slots<F, O, M, T, C, S>) -> Result<Self, ConfigError> {
         if slots.expected_batch == 0 || slots.expected_batch > 1 << 24 {
             return Err(ConfigError::new("expected_batch", "from 1 to 2^24"));
@@ -187,12 +194,13 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> Priva
         Ok(Self { slots, count_noise, draw: Draw { rate: Rate::ZERO, samples: 0 }, digest })
     }
 
-    /// The same step with its draw: each step takes each of `samples` samples with probability `rate`
+    /// Adds Poisson sampling to the step: each step takes each of `samples` samples with probability `rate`
     /// ([`Open::poisson_batch`]).
     ///
     /// # Errors
     ///
-    /// The noise is correlated: it has no price for Poisson draws. Or `samples` is 0.
+    /// Fails if the noise is correlated, because its privacy cost is not known for Poisson sampling. Also fails if
+    /// `samples` is 0.
     pub fn with_poisson_batches(mut self, rate: Rate, samples: u32) -> Result<Self, ConfigError> {
         if self.slots.mechanism.participation().is_some() {
             return Err(ConfigError::new(
@@ -209,25 +217,27 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> Priva
         Ok(self)
     }
 
-    /// The event that step `step` is, at this sampling rate: gradient and counts, one draw. What is priced is what runs.
+    /// Returns the accounting event of step `step` at this sampling rate: gradient and counts of one batch. The event
+    /// describes exactly the step that runs.
     ///
     /// # Errors
     ///
-    /// The multiplier cannot be priced, or σ on the grid is too small to be ([`Mechanism::check_noise`]); or the rate is below that of
-    /// the step's own draw.
+    /// Fails if the multiplier cannot be accounted, or σ on the grid is too small ([`Mechanism::check_noise`]). Also
+    /// fails if `rate` is below the sampling rate of the step.
     pub fn event_at(&self, step: u32, rate: Rate) -> Result<SampledGaussian, ConfigError> {
-        // Without a draw of its own the rate is 0.
+        // Without Poisson sampling, `self.draw.rate` is 0.
         if rate < self.draw.rate {
             return Err(ConfigError::new("sampling rate", "at least that of the step's own draw"));
         }
         self.event(&self.mechanism_at(step), rate)
     }
 
-    /// The event that a step of [`PrivateStep::open_adaptive`] with this factor is: what its filter is asked to admit.
+    /// Returns the accounting event of a step of [`PrivateStep::open_adaptive`] with this factor. The filter admits or
+    /// rejects it.
     ///
     /// # Errors
     ///
-    /// As [`PrivateStep::event_at`], or the factor is not finite and above 0.
+    /// Fails as [`PrivateStep::event_at`] does, or if the factor is not finite and above 0.
     pub fn event_adaptive(&self, factor: f64, rate: Rate) -> Result<SampledGaussian, ConfigError> {
         self.event(&self.mechanism_adaptive(factor)?, rate)
     }
@@ -241,12 +251,13 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> Priva
         }
     }
 
-    /// The mechanism of step `step`: the slot's, scaled by the noise schedule.
+    /// Returns the mechanism of step `step`: that of the slot, scaled by the noise schedule.
     fn mechanism_at(&self, step: u32) -> M {
         self.slots.mechanism.scaled(self.slots.schedule.noise_factor(step))
     }
 
-    /// The mechanism of a step with this factor. What is no number above 0 would become some number.
+    /// Returns the mechanism scaled by `factor`. Rejects other values first, because `scaled` maps every value into its
+    /// range.
     fn mechanism_adaptive(&self, factor: f64) -> Result<M, ConfigError> {
         if factor.is_finite() && factor > 0.0 {
             Ok(self.slots.mechanism.scaled(factor))
@@ -255,16 +266,16 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> Priva
         }
     }
 
-    /// The slots.
+    /// Returns the slots.
     pub fn slots(&self) -> &Slots<F, O, M, T, C, S> {
         &self.slots
     }
 
-    /// Charges a step, persists the charge, and opens the step; `None` if the budget is spent.
+    /// Charges a step, persists the charge, and opens the step. Returns `None` if the budget is spent.
     ///
     /// # Errors
     ///
-    /// The store failed, or the state does not fit; nothing is released.
+    /// Fails if the store fails or the state does not fit. Nothing is released.
     #[allow(clippy::type_complexity)] // A step, the end of the budget, or an error.
     pub fn begin<'a, B, FS, OS, L: Store>(
         &self,
@@ -286,7 +297,7 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> Priva
     ///
     /// # Errors
     ///
-    /// The budget is spent, the store failed, or the state does not fit; nothing is released.
+    /// Fails if the budget is spent, the store fails, or the state does not fit. Nothing is released.
     pub fn open<'a, B, FS, OS, L: Store>(
         &self,
         state: &'a mut StepState<B, FS, OS, T::State, M::NoiseState>,
@@ -303,19 +314,22 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> Priva
         Ok(self.opened(checked, number, number, None))
     }
 
-    /// Opens a step whose noise is `factor` times the mechanism's, `factor` chosen from released values: the filter is charged
-    /// the event that it becomes at this sampling rate, or refuses it. The schedule's noise has no part in it.
+    /// Opens a step with `factor` times the mechanism's noise, for a factor chosen from released values.
     ///
-    /// The steps charged to a filter are numbered from 2³¹, those of a ledger from 0: under one seed they share no noise and
-    /// no draw. Each prices what was charged to it alone, so a run that uses both costs both.
+    /// The filter is charged the event of this step at this sampling rate, or rejects it. The noise schedule does not
+    /// apply.
     ///
-    /// Multipliers chosen on the way are not covered by the price of a declared schedule; without a filter whose order was
-    /// fixed in advance there is no way to choose one.
+    /// Steps charged to a filter are numbered from 2³¹, and steps charged to a ledger from 0. Under one seed, they
+    /// therefore share neither noise nor batches. Each accounts only for its own charges, so a run that uses both has
+    /// the cost of both.
+    ///
+    /// The privacy cost of a declared schedule does not cover multipliers chosen during the run. They need a filter
+    /// with an order fixed in advance.
     ///
     /// # Errors
     ///
-    /// The filter's budget has no room for the step, the store failed, the state does not fit, or the factor is not finite and
-    /// above 0; nothing is released.
+    /// Fails if the filter's budget has no room for the step, the store fails, the state does not fit, or the factor is
+    /// not finite and above 0. Nothing is released.
     pub fn open_adaptive<'a, B, FS, OS, P: Store>(
         &self,
         state: &'a mut StepState<B, FS, OS, T::State, M::NoiseState>,
@@ -336,12 +350,12 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> Priva
         Ok(self.opened(checked, number, charged, Some((factor, rate))))
     }
 
-    /// The event of a step with this factor.
+    /// Returns the event of a step with this factor.
     fn adaptive(&self, factor: f64, rate: Rate) -> Result<SampledGaussian, CallError> {
         self.event_adaptive(factor, rate).map_err(|_| CallError::Order(NO_PRICE))
     }
 
-    /// Fails unless the ledger has no more steps than were priced together.
+    /// Fails if the ledger has more steps than the mechanism was accounted for.
     fn check_budget<L>(&self, ledger: &Ledger<L>) -> Result<(), CallError> {
         match self.slots.mechanism.participation() {
             Some(participation) if ledger.budget() > participation.steps() => {
@@ -351,8 +365,8 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> Priva
         }
     }
 
-    /// The state if it fits, before anything is charged. The caller's code is asked for memory, clip and query once: what was
-    /// checked is what the step uses.
+    /// Checks the state before anything is charged. Requests memory, clip and query from the caller's code once, so
+    /// that the step uses what was checked.
     fn check<'a, B, FS, OS>(
         &self,
         state: &'a mut StepState<B, FS, OS, T::State, M::NoiseState>,
@@ -365,7 +379,8 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> Priva
         self.check_of(state, None)
     }
 
-    /// As [`check`](Self::check), with filter and optimizer of so many coordinates, if not of all.
+    /// Checks the state as [`check`](Self::check) does. Filter and optimizer have `coordinates` coordinates if given,
+    /// else all.
     #[inline(always)]
     fn check_of<'a, B, FS, OS>(
         &self,
@@ -392,19 +407,20 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> Priva
         let coordinates = coordinates.unwrap_or(dim);
         slots.filter.check(&state.filter, coordinates)?;
         slots.optimizer.check(&state.optimizer, coordinates)?;
-        // What is released is made of what the memory gives then, which is checked again.
+        // Only a check. The release borrows the noise state again, and checks it again.
         slots.mechanism.lend(&mut state.noise, dim)?;
         let (filter, threshold, optimizer) = (&mut state.filter, &mut state.threshold, &mut state.optimizer);
         Ok(Checked { sum, filter, threshold, optimizer, noise: &mut state.noise, clip, query })
     }
 
-    /// Counts without noise are not taken.
+    /// Returns the threshold's query. Without count noise, no counts are taken.
     fn query(&self, state: &T::State) -> Query {
         if self.count_noise.is_some() { self.slots.threshold.query(state) } else { Query::None }
     }
 
-    /// The step of this number, after `charged` steps, with the noise factor and the rate that were chosen and charged, if they were.
-    #[inline(always)] // Smaller: most programs have one.
+    /// Opens step number `step` after `charged` steps. `chosen` has the adaptive noise factor and sampling rate, if
+    /// any.
+    #[inline(always)] // Smaller: most programs have one caller.
     fn opened<'a, FS, OS>(
         &self,
         checked: Checked<'a, M, T, FS, OS>,
@@ -437,7 +453,7 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> Priva
     }
 }
 
-/// A state that fits, with what its threshold said when it was checked.
+/// A state that was checked, with the clip and query that its threshold returned.
 struct Checked<'a, M: Mechanism, T: Threshold, FS, OS> {
     sum: &'a mut [M::Word],
     filter: &'a mut FS,

@@ -2,29 +2,31 @@
 
 use core::fmt;
 
-/// One word of a private sum. It has no accessor, no comparison and no conversion: whoever owns the memory of a sum can create,
-/// copy and drop its words, and can read none. So a step or a shard that is forgotten leaves nothing that safe code reads.
+/// One word of a private sum. It has no accessor, no comparison and no conversion.
 ///
-/// The memory holds a `W` (`i32`, `i64` or `f32`), with the same layout.
+/// The owner of the memory can create, copy and drop words, but cannot read them. A forgotten step or shard therefore
+/// leaves nothing that safe code can read.
+///
+/// The memory layout is that of `W` (`i32`, `i64` or `f32`).
 #[derive(Clone, Copy, Default)]
 #[repr(transparent)]
 pub struct SumWord<W>(pub(crate) W);
 
 impl<W: Number> SumWord<W> {
-    /// The word of an empty sum.
+    /// Word of an empty sum.
     pub const ZERO: Self = Self(W::ZERO);
 }
 
-/// Writes the name alone, not the value.
+/// Writes only the type's name, not the value.
 impl<W> fmt::Debug for SumWord<W> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("SumWord")
     }
 }
 
-/// The content of a word. Nameable in this module alone.
+/// Content of a word. The trait can be named only in this module.
 pub trait Number {
-    /// Nothing.
+    /// Zero.
     const ZERO: Self;
 }
 

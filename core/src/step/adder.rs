@@ -1,4 +1,4 @@
-//! Adds a sample to the sum of a step.
+//! Adding a sample to the sum of a step.
 
 use crate::clip::{Clip, Segments};
 use crate::count::{Counts, Query};
@@ -8,13 +8,13 @@ use crate::noise::DiscreteGaussian;
 use crate::noise::sealed::Inside;
 use crate::private::{Mechanism, SumWord};
 
-/// Elements of a vector that arrives in parts.
+/// Returns the number of elements of a vector in parts.
 #[inline(always)]
 pub(super) fn total_len(parts: &[&[f32]]) -> usize {
     parts.iter().fold(0, |total, part| total.saturating_add(part.len()))
 }
 
-/// The settings of a step that adding a sample needs. Each shard has a copy.
+/// Settings of a step for adding a sample. Each shard has a copy.
 #[derive(Clone, Copy)]
 pub(super) struct Adder<M, C> {
     pub(super) mechanism: M,
@@ -25,7 +25,7 @@ pub(super) struct Adder<M, C> {
 }
 
 impl<M: Mechanism, C: Clip> Adder<M, C> {
-    /// Returns true if both add to one sum: a unit of another grid, clip or query has another value.
+    /// Returns true if both add to the same sum. Another grid, clip or query gives a unit another value.
     pub(super) fn is_of(&self, other: &Self) -> bool {
         self.step == other.step
             && self.mechanism == other.mechanism
@@ -33,8 +33,10 @@ impl<M: Mechanism, C: Clip> Adder<M, C> {
             && self.query == other.query
     }
 
-    /// Adds a sample whose length was checked, and counts it. Into each of its callers where those are compiled for a processor's
-    /// vectors; once where flash is short.
+    /// Adds a sample of checked length, and counts it.
+    ///
+    /// On 64-bit targets it is inlined, so that each caller compiles it for its SIMD instruction set. Elsewhere one
+    /// copy saves flash.
     #[cfg_attr(target_pointer_width = "64", inline(always))]
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     pub(super) fn add<K: Counts>(&self, parts: &[&[f32]], sum: &mut [M::Word], counts: &mut K) {
@@ -42,7 +44,7 @@ impl<M: Mechanism, C: Clip> Adder<M, C> {
         self.count(norm, counts);
     }
 
-    /// As [`add`](Self::add) of each of `samples` in turn, with the same bits.
+    /// Adds each of `samples` in turn, with the bits of [`add`](Self::add).
     #[inline(always)]
     pub(super) fn add_each<K: Counts>(&self, samples: &[&[&[f32]]], sum: &mut [M::Word], counts: &mut K) {
         let count = |norm| self.count(norm, counts);
@@ -59,7 +61,8 @@ impl<M: Mechanism, C: Clip> Adder<M, C> {
 }
 
 impl<W: Word, C: Clip> Adder<DiscreteGaussian<W>, C> {
-    /// As [`Adder::add`], of the gradient that `producer` yields. `is_broken` becomes true if a part was added and the rest was not.
+    /// Adds the gradient that `producer` yields, as [`Adder::add`] does. `is_broken` becomes true if the sample was
+    /// added in part only.
     pub(super) fn add_streamed<K: Counts>(
         &self,
         producer: &mut dyn FnMut(&mut Segments<'_>),
@@ -70,7 +73,7 @@ impl<W: Word, C: Clip> Adder<DiscreteGaussian<W>, C> {
         if *is_broken {
             return Err(CallError::Broken);
         }
-        // A producer that panics is not asked again.
+        // If the producer panics, `is_broken` stays true and the producer is not called again.
         *is_broken = true;
         let dim = sum.len();
         match self.mechanism.grid().add_streamed(&self.clip, self.threshold, producer, sum) {

@@ -1,11 +1,10 @@
-//! What an open step holds before it is released, for audits and tests.
+//! Content of an open step before release, for audits and tests.
 //!
-//! An audit compares what a mechanism does with what it is priced for, so it must read what nobody else may: each function here takes
-//! [`Unreleased`]. The host's trainer claims that, for `damper audit`; firmware, enclaves and the C interface do not. What is read
-//! here is as secret as the data.
+//! An audit compares the mechanism with its accounting, so it must read values that no other code may read. Each
+//! function here takes [`Unreleased`]. The host's trainer claims that token for `damper audit`. Firmware, enclaves and
+//! the C interface do not. The values are as secret as the data.
 //!
-//! Reading changes nothing: a step that was probed can be finished. Then the noise is the difference of what was released and what was
-//! probed.
+//! Reading changes nothing, so a probed step can be finished. The noise is then the released sum minus the probed sum.
 
 use super::config::StepConfig;
 use super::{Open, Shard, StepState};
@@ -15,16 +14,17 @@ use crate::noise::sealed::Sealed;
 use crate::private::{Mechanism, SumWord};
 use damper_access::Unreleased;
 
-/// The content of an open step or of a shard of it.
+/// Content of an open step or of a shard.
 #[derive(Clone, Copy)]
 pub struct Probe<'a, W> {
-    /// The sum of clipped gradients, `[D]` words.
+    /// Sum of clipped gradients, `[D]` words.
     pub sum: &'a [W],
-    /// The counts of its samples.
+    /// Query for the counts of the samples.
     pub query: Query,
-    /// The counts, without noise. The query's answer comes first; the rest is memory without use.
+    /// Counts without noise. The result of the query comes first, and the rest is unused memory.
     pub counts: &'a [i32],
-    /// Samples whose gradient was not finite, so that they added nothing; 0 if the threshold's counts do not count them.
+    /// Number of samples with a gradient that is not finite. They added nothing. 0 if the threshold does not count
+    /// them.
     pub non_finite: u32,
 }
 
@@ -53,46 +53,46 @@ impl<M: Mechanism, C, K: Counts> Shard<'_, M, C, K> {
 }
 
 impl<B, FS, OS, TS, NS> StepState<B, FS, OS, TS, NS> {
-    /// The memory of the sum, outside of a step.
+    /// Returns the memory of the sum, outside a step.
     pub fn sum(&self, _: Unreleased) -> &B {
         &self.sum
     }
 
-    /// The memory of the sum, to be replaced.
+    /// Returns the memory of the sum, to replace it.
     pub fn sum_mut(&mut self, _: Unreleased) -> &mut B {
         &mut self.sum
     }
 }
 
 impl<W> SumWord<W> {
-    /// A word of this value.
+    /// Creates a word with this value.
     pub fn new(value: W, _: Unreleased) -> Self {
         Self(value)
     }
 
-    /// The value.
+    /// Returns the value.
     pub fn get(self, _: Unreleased) -> W {
         self.0
     }
 }
 
-/// A rule of clipping as an audit brings it, right or wrong.
+/// A clipping rule supplied by an audit. It may be wrong on purpose.
 pub trait ClipRule: Copy {
-    /// As [`Clip::divisor`].
+    /// Returns the divisor, as [`Clip::divisor`] does.
     fn divisor(&self, norm: f32, clip: f32) -> f32;
 
-    /// As [`Clip::layers`].
+    /// Returns the layers, as [`Clip::layers`] does.
     fn layers(&self) -> Option<Layers<'_>> {
         None
     }
 }
 
-/// Clipping by a [`ClipRule`], which is given the norm of every sample.
+/// Clipping by a [`ClipRule`], which receives the norm of every sample.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ByRule<R>(R);
 
 impl<R: ClipRule> ByRule<R> {
-    /// Clipping by this rule.
+    /// Creates a clip from this rule.
     pub fn new(rule: R, _: Unreleased) -> Self {
         Self(rule)
     }

@@ -1,13 +1,14 @@
-//! Training on several processes: a step's sum goes to the others and comes back added to theirs. What gives the sum away, or takes values that
-//! other processes released, takes [`Unreleased`].
+//! Training on several processes: each exchanges its part of a step's sum for the total. Functions that expose the sum,
+//! or accept values that other processes released, take [`Unreleased`].
 //!
-//! The words that ranks exchange are as secret as the data, and all processes hold the key. Sums are integers modulo a power of two, so that the order in
-//! which processes are added changes no bit.
+//! The words that ranks exchange are as secret as the data, and all processes hold the key. Sums are integers modulo a
+//! power of two, so the order of addition does not change a bit.
 //!
 //! # Privacy
 //!
-//! Each process adds the samples of its share alone, and all of them release one sum with one noise. A process that released the sum of its
-//! own share would use that noise for a second sum. So a step whose exchange failed is [broken](CallError::Broken), and releases nothing.
+//! Each process adds only the samples of its share. All processes release one sum with one noise. A process that
+//! released the sum of its own share would use that noise for a second sum. A step with a failed exchange is therefore
+//! [broken](CallError::Broken), and releases nothing.
 
 use super::config::StepConfig;
 use super::noise_part::NoisePart;
@@ -26,12 +27,12 @@ use crate::threshold::Threshold;
 use core::ops::Range;
 use damper_access::Unreleased;
 
-/// Why a step of several processes was not finished; it releases nothing, and its charge stays.
+/// Cause that kept a step of several processes from finishing. The step releases nothing, and its charge stays.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum ExchangeError<E> {
     /// The step does not fit its caller.
     Call(CallError),
-    /// The processes did not exchange what they must.
+    /// The exchange between the processes failed.
     Exchange(E),
 }
 
@@ -40,13 +41,15 @@ where
     P::Filter: Filter<FS>,
     P::Optimizer: Optimizer<OS>,
 {
-    /// Gives the words of the sum (`[D]`) and the counts to `exchange`, which replaces them by the totals over all processes.
+    /// Passes the words of the sum (`[D]`) and the counts to `exchange`, which replaces them with the totals over all
+    /// processes.
     ///
-    /// With [`Open::finish_exchanged`], a process needs the totals of the coordinates that it draws alone, and zeros elsewhere.
+    /// With [`Open::finish_exchanged`], a process needs only the totals of the coordinates that it draws, and zeros
+    /// elsewhere.
     ///
     /// # Errors
     ///
-    /// Those of `exchange`, after which the step is [broken](CallError::Broken).
+    /// Returns the error of `exchange`. The step is then [broken](CallError::Broken).
     pub fn exchange<E>(
         &mut self,
         _: Unreleased,
@@ -58,12 +61,12 @@ where
         Ok(())
     }
 
-    /// As [`Open::finish_on`], with parts of which `draw` draws some and [takes](NoisePart::take_released) others as another process has
-    /// drawn them.
+    /// Finishes the step as [`Open::finish_on`] does. `draw` draws some parts, and [takes](NoisePart::take_released)
+    /// the others from the processes that drew them.
     ///
     /// # Errors
     ///
-    /// As [`Open::finish_on`], noise that has no parts, or those of `draw`; nothing is released.
+    /// Fails as [`Open::finish_on`] does, if the noise has no parts, or with the error of `draw`. Nothing is released.
     pub fn finish_exchanged<G: Generator, E>(
         mut self,
         params: &mut [f32],
@@ -89,8 +92,11 @@ where
     }
 }
 
-/// A step of which this process moves one block of coordinates alone: its filter and optimizer have the state of no other. The other
-/// processes move the rest, with the bits of one process if no coordinate's step depends on another coordinate.
+/// An open step of which this process updates one block of coordinates. Its filter and optimizer have only the state of
+/// the block.
+///
+/// Other processes update the rest. The result has the bits of one process if no coordinate's update depends on another
+/// coordinate.
 #[must_use = "a step that is not finished releases nothing, and its charge stays"]
 pub struct OpenBlock<'a, P: StepConfig, FS = (), OS = ()> {
     open: Open<'a, P, FS, OS>,
@@ -98,12 +104,15 @@ pub struct OpenBlock<'a, P: StepConfig, FS = (), OS = ()> {
 }
 
 impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> PrivateStep<F, O, M, T, C, S> {
-    /// As [`PrivateStep::open`], of which [`OpenBlock::finish`] moves the coordinates `block`: a range within `0..D` that begins at a whole
-    /// chunk of noise. Filter and optimizer have the state of `block` alone, its first coordinate at 0.
+    /// Opens a step as [`PrivateStep::open`] does, of which [`OpenBlock::finish`] updates the coordinates `block`.
+    ///
+    /// The block is a range within `0..D` that begins at a chunk of noise. Filter and optimizer have the state of
+    /// `block` only, with its first coordinate at 0.
     ///
     /// # Errors
     ///
-    /// As [`PrivateStep::open`]; or the block is none, the noise has no parts, or a coordinate's step depends on others.
+    /// Fails as [`PrivateStep::open`] does, if the block is invalid, if the noise has no parts, or if a coordinate's
+    /// update depends on other coordinates.
     pub fn open_block<'a, B, FS, OS, L: Store>(
         &self,
         state: &'a mut StepState<B, FS, OS, T::State, M::NoiseState>,
@@ -135,17 +144,19 @@ where
     P::Filter: Filter<FS>,
     P::Optimizer: Optimizer<OS>,
 {
-    /// The step, for samples and the exchange.
+    /// Returns the step, to add samples and to exchange the sum.
     pub fn open(&mut self) -> &mut Open<'a, P, FS, OS> {
         &mut self.open
     }
 
-    /// As [`Open::finish_on`], of the block: the totals of its coordinates are there, and `params` (`[D]`) moves in it alone. The words of
-    /// the other coordinates are wiped. The threshold learns in every process.
+    /// Finishes the block as [`Open::finish_on`] does. The totals of the block's coordinates must be present.
+    ///
+    /// Only the block of `params` (`[D]`) changes. The words of the other coordinates are wiped. Every process updates
+    /// the threshold.
     ///
     /// # Errors
     ///
-    /// As [`Open::finish_on`].
+    /// Fails as [`Open::finish_on`] does.
     pub fn finish<G: Generator>(
         self,
         params: &mut [f32],
@@ -167,7 +178,7 @@ where
     }
 }
 
-/// The coordinates of part `index` of `parts` of a step with `dim` coordinates.
+/// Returns the coordinates of part `index` of `parts`, in a step with `dim` coordinates.
 #[must_use]
 pub fn part_range(dim: usize, parts: usize, index: usize) -> Range<usize> {
     let width = super::noise_part::chunks_of_part(dim, parts).saturating_mul(CHUNK);
@@ -176,14 +187,15 @@ pub fn part_range(dim: usize, parts: usize, index: usize) -> Range<usize> {
 }
 
 impl<M: Mechanism, G> NoisePart<'_, M, G> {
-    /// Its coordinates.
+    /// Returns the coordinates of the part.
     #[must_use]
     pub fn coordinates(&self) -> Range<usize> {
         let start = (self.first as usize).saturating_mul(CHUNK);
         start..start.saturating_add(self.sum.len())
     }
 
-    /// Writes the released values to `out`. Returns false, and writes nothing, if the part is not drawn or `out` has another length.
+    /// Writes the released values to `out`. Returns false and writes nothing if the part is not drawn or the lengths
+    /// differ.
     pub fn read_released(&self, out: &mut [f32]) -> bool {
         if !self.is_drawn || out.len() != self.sum.len() {
             return false;
@@ -194,8 +206,8 @@ impl<M: Mechanism, G> NoisePart<'_, M, G> {
         true
     }
 
-    /// Takes the values that another process has released for these coordinates. Returns false, and takes none, if the part is drawn or
-    /// `released` has another length.
+    /// Stores the values that another process released for these coordinates. Returns false and stores nothing if the
+    /// part is already drawn or the lengths differ.
     pub fn take_released(&mut self, released: &[f32], _: Unreleased) -> bool {
         if self.is_drawn || released.len() != self.sum.len() {
             return false;
@@ -238,7 +250,7 @@ mod tests {
         .unwrap()
     }
 
-    /// Three steps of Adam after a filter of order 2, as each process of `blocks` takes them; the parameters of all blocks.
+    /// Runs three steps of Adam after a filter of order 2, once for each block. Returns the parameters of all blocks.
     fn train(blocks: &[Range<usize>]) -> Vec<f32> {
         let step = step(Iir::<2>::new(&[-0.9], &[0.1, 0.2]).unwrap(), Adam::new(0.9, 0.99, 1e-6, 0.1).unwrap());
         let generator: ChaCha20 = ChaCha20::simulation(1);
@@ -277,7 +289,7 @@ mod tests {
         assert_eq!(train(&[0..2 * CHUNK, 2 * CHUNK..DIM]), whole);
     }
 
-    // What depends on other coordinates, or is no block, is refused, and nothing is charged.
+    // An update that depends on other coordinates, or an invalid block, is an error, and nothing is charged.
     #[test]
     fn what_has_no_blocks_is_refused() {
         let sgd = || (Sgd::new(0.0, false, 0.0).unwrap(), SgdState { momentum: Vec::<f32>::new() });
@@ -298,7 +310,7 @@ mod tests {
             assert!(plain.open_block(&mut of_plain, &mut ledger, block).is_err());
         }
         assert_eq!(ledger.charged_steps(), 0);
-        // Parameters of another length: nothing is released, and the charge stays.
+        // Parameters of another length are an error. Nothing is released, and the charge stays.
         let opened = plain.open_block(&mut of_plain, &mut ledger, 0..CHUNK).unwrap();
         let generator: ChaCha20 = ChaCha20::simulation(1);
         assert!(opened.finish(&mut [0.0; 3], &generator, 1, |_| ()).is_err());

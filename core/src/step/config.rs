@@ -1,4 +1,4 @@
-//! The configuration of a step as one type parameter.
+//! Configuration of a step as one type parameter.
 
 use crate::clip::Clip;
 use crate::noise::sealed::Sealed;
@@ -7,22 +7,24 @@ use crate::threshold::Threshold;
 
 /// A [`PrivateStep`](super::PrivateStep) as one type parameter. Sealed: every configuration is a `PrivateStep`.
 pub trait StepConfig: Clone + Sealed {
-    /// The filter.
+    /// Filter.
     type Filter: Clone;
-    /// The optimizer.
+    /// Optimizer.
     type Optimizer: Clone;
-    /// The mechanism.
+    /// Mechanism.
     type Mechanism: Mechanism;
-    /// The rule for the clip of each step.
+    /// Clipping threshold of each step.
     type Threshold: Threshold;
-    /// The rule of clipping.
+    /// Clipping rule.
     type Clip: Clip;
 
-    /// The fingerprint of all that the price of a step on `dim` parameters depends on, and what its noise is for: mechanism, noise
-    /// schedule, counts, rule of clipping and fixed clip, draw, expected batch, and the version of the accounting. Filter, optimizer, learning rate and a clip
-    /// that follows released counts cost nothing, and are not in it. Never 0. FNV-1a of 64 bits: it finds mistakes; it authenticates nothing.
+    /// Returns the fingerprint of everything that determines the privacy cost of a step on `dim` parameters. Never 0.
+    ///
+    /// It covers mechanism, noise schedule, counts, clipping rule, fixed clip, sampling, expected batch and the version
+    /// of the accounting. Filter, optimizer, learning rate and adaptive clip have no privacy cost and are not in it.
+    /// The hash is FNV-1a of 64 bits. It detects mistakes and does not authenticate.
     fn fingerprint(&self, dim: usize) -> u64;
 }
 
-/// The counts of a step.
+/// Type of the counts of a step.
 pub(super) type CountsOf<P> = <<P as StepConfig>::Threshold as Threshold>::Counts;

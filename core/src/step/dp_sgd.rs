@@ -1,7 +1,7 @@
-//! DP-SGD by one builder: flat clipping, exact discrete Gaussian noise, SGD at a constant learning rate.
+//! Builder for DP-SGD: flat clipping, exact discrete Gaussian noise, SGD at a constant learning rate.
 //!
-//! Source: Abadi et al., "Deep learning with differential privacy", CCS 2016, algorithm 1; the noise is that of
-//! [`DiscreteGaussian`]. Every other method fills the [`Slots`] itself.
+//! Source: Abadi et al., "Deep learning with differential privacy", CCS 2016, algorithm 1. The noise is that of
+//! [`DiscreteGaussian`]. Other methods fill the [`Slots`] directly.
 //!
 //! # Memory
 //!
@@ -19,7 +19,7 @@ use crate::schedule::Constant;
 use crate::step::{Open, PrivateStep, Slots, StepState};
 use crate::threshold::Fixed;
 
-/// Builds the configuration of DP-SGD. The clip, the noise multiplier, the learning rate and the expected batch must be set.
+/// Builder of a DP-SGD configuration. Clip, noise multiplier, learning rate and expected batch must be set.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct DpSgd {
     clip: Option<f32>,
@@ -35,13 +35,13 @@ pub struct DpSgd {
 
 /// A validated configuration of DP-SGD.
 pub type DpSgdConfig = PrivateStep;
-/// The memory of DP-SGD on `D` parameters.
+/// State of DP-SGD on `D` parameters.
 pub type DpSgdState<const D: usize> = StepState<[SumWord<i32>; D], (), SgdState<[f32; D]>>;
 /// An open step of DP-SGD on `D` parameters.
 pub type DpSgdStep<'a, const D: usize> = Open<'a, DpSgdConfig, (), SgdState<[f32; D]>>;
 
 impl DpSgd {
-    /// Nothing is set; without momentum and weight decay, on a grid of 2¹⁶ units a clip.
+    /// Creates a builder with no setting, without momentum and weight decay, on a grid of 2¹⁶ units per clip.
     #[must_use]
     pub const fn new() -> Self {
         Self {
@@ -57,66 +57,67 @@ impl DpSgd {
         }
     }
 
-    /// The Euclidean norm that no sample's share of the sum exceeds, `C`.
+    /// Sets the clip `C`: the largest Euclidean norm of a sample's contribution to the sum.
     #[must_use]
     pub const fn clip(self, clip: f32) -> Self {
         Self { clip: Some(clip), ..self }
     }
 
-    /// Standard deviation of the noise over the clip.
+    /// Sets the standard deviation of the noise divided by the clip.
     #[must_use]
     pub const fn noise_multiplier(self, multiplier: f64) -> Self {
         Self { noise_multiplier: Some(multiplier), ..self }
     }
 
-    /// The learning rate.
+    /// Sets the learning rate.
     #[must_use]
     pub const fn learning_rate(self, rate: f64) -> Self {
         Self { learning_rate: Some(rate), ..self }
     }
 
-    /// The divisor of the sum: the number of samples that a step draws on average.
+    /// Sets the divisor of the sum: the average number of samples in a batch.
     #[must_use]
     pub const fn expected_batch(self, samples: u32) -> Self {
         Self { expected_batch: Some(samples), ..self }
     }
 
-    /// The Poisson draw of each step: each of `samples` samples with probability `rate` ([`Open::poisson_batch`]). Without it the
-    /// caller draws, at the rate that was priced.
+    /// Sets Poisson sampling: each step takes each of `samples` samples with probability `rate`
+    /// ([`Open::poisson_batch`]). Without it, the caller samples the batches, at the sampling rate of the accounting.
     #[must_use]
     pub const fn poisson_batches(self, rate: Rate, samples: u32) -> Self {
         Self { draw: Some((rate, samples)), ..self }
     }
 
-    /// Momentum, from 0 to below 1.
+    /// Sets the momentum, from 0 to below 1.
     #[must_use]
     pub const fn momentum(self, momentum: f32) -> Self {
         Self { momentum, ..self }
     }
 
-    /// Nesterov's form of momentum.
+    /// Selects Nesterov momentum.
     #[must_use]
     pub const fn nesterov(self) -> Self {
         Self { nesterov: true, ..self }
     }
 
-    /// Weight decay, as in `torch.optim.SGD`.
+    /// Sets the weight decay, as in `torch.optim.SGD`.
     #[must_use]
     pub const fn weight_decay(self, decay: f32) -> Self {
         Self { weight_decay: decay, ..self }
     }
 
-    /// A grid of 2^`bits` units a clip. Fewer bits make room for larger batches in a sum of `i32`, and add rounding.
+    /// Sets a grid of 2^`bits` units per clip. Fewer bits allow larger batches in a sum of `i32`, but increase the
+    /// rounding error.
     #[must_use]
     pub const fn grid_bits(self, bits: u32) -> Self {
         Self { grid_bits: bits, ..self }
     }
 
-    /// Checks the settings.
+    /// Validates the settings and builds the configuration.
     ///
     /// # Errors
     ///
-    /// A setting is missing or out of its range, or sums of this batch could overflow on this grid.
+    /// Fails if a setting is missing or out of its range, or if sums of this batch could overflow on this grid.
     pub fn build(self) -> Result<DpSgdConfig, ConfigError> {
         let clip = set("clip", self.clip)?;
         let expected_batch = set("expected_batch", self.expected_batch)?;
@@ -157,7 +158,7 @@ fn set<T>(parameter: &'static str, value: Option<T>) -> Result<T, ConfigError> {
 }
 
 impl DpSgdConfig {
-    /// The memory of a run on `D` parameters, before its first step.
+    /// Returns the state of a run on `D` parameters before its first step.
     #[must_use]
     pub const fn state<const D: usize>(&self) -> DpSgdState<D> {
         DpSgdState::zeros()
@@ -165,7 +166,7 @@ impl DpSgdConfig {
 }
 
 impl<const D: usize> DpSgdState<D> {
-    /// The memory of a run before its first step: for a `static`, which never lies on the stack.
+    /// Returns the state of a run before its first step. A `static` can hold it, so that it is never on the stack.
     #[must_use]
     pub const fn zeros() -> Self {
         Self::new([SumWord::ZERO; D], (), SgdState { momentum: [0.0; D] }, ())

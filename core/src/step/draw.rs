@@ -1,8 +1,8 @@
-//! The Poisson draw that a step makes itself.
+//! Poisson sampling by the step itself.
 
 use crate::accounting::Rate;
 
-/// A Poisson draw of the step's own: its rate, and the number of samples; 0 if there is none.
+/// Settings of Poisson sampling: sampling rate and number of samples. `samples` is 0 if the step does not sample.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Draw {
     pub rate: Rate,

@@ -1,38 +1,40 @@
-//! A step whose samples are added in other memory, such as that of a GPU: what its kernels need, and what comes back. All of it takes
-//! [`Unreleased`].
+//! A step with its samples added in other memory, such as that of a GPU: the constants for its kernels, and their
+//! results. Every function takes [`Unreleased`].
 //!
-//! Whoever holds the other memory follows [`grid`](crate::grid) and [`noise`](crate::noise), with their bits:
+//! The code for the other memory follows [`grid`](crate::grid) and [`noise`](crate::noise), with their bits:
 //!
-//! 1. clips each sample, rounds it onto the grid and adds it, and [counts](Open::count_elsewhere) it here;
-//! 2. adds the noise of this step's number, makes the mean, and wipes the sum;
-//! 3. gives the mean to all parts of the noise ([`NoisePart::take_released`](super::NoisePart::take_released)) in [`Open::finish_exchanged`].
+//! 1. It clips each sample, rounds it onto the grid and adds it. It [counts](Open::count_elsewhere) the sample here.
+//! 2. It adds the noise of this step's number, computes the mean, and wipes the sum.
+//! 3. It passes the mean to all parts of the noise ([`NoisePart::take_released`](super::NoisePart::take_released)) in
+//!    [`Open::finish_exchanged`].
 //!
 //! # Privacy
 //!
-//! Nothing here is released. That a sample adds at most the clip, and that the noise is added once, is up to the caller, who answers for it
-//! with the token. A part that gets nothing back draws its noise onto an empty sum: it releases noise alone.
+//! Nothing here is released. The caller must ensure that a sample adds at most the clip, and that the noise is added
+//! once. The token marks this responsibility. A part that receives no values draws its noise onto an empty sum, and
+//! releases only noise.
 
 use super::Open;
 use super::config::StepConfig;
 use damper_access::Unreleased;
 
-/// The constants of an open step, for other memory. `M` is its mechanism and `C` its clip rule.
+/// Constants of an open step, for other memory. `M` is its mechanism and `C` its clipping rule.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Elsewhere<M, C> {
-    /// The number of the step: the address of its noise.
+    /// Number of the step, which addresses its noise.
     pub step: u32,
-    /// The mechanism of this step, whose noise a schedule may have scaled.
+    /// Mechanism of this step, with its noise scaled by the schedule.
     pub mechanism: M,
-    /// The clip rule.
+    /// Clipping rule.
     pub clip: C,
-    /// The clip of this step, `C_t`.
+    /// Clipping threshold of this step, `C_t`.
     pub threshold: f32,
-    /// The divisor of the sum, `B`.
+    /// Divisor of the sum, `B`.
     pub expected_batch: u32,
 }
 
 impl<P: StepConfig, FS, OS> Open<'_, P, FS, OS> {
-    /// The constants of this step.
+    /// Returns the constants of this step.
     #[must_use]
     pub fn elsewhere(&self, _: Unreleased) -> Elsewhere<P::Mechanism, P::Clip> {
         let adder = self.adder;
@@ -45,7 +47,8 @@ impl<P: StepConfig, FS, OS> Open<'_, P, FS, OS> {
         }
     }
 
-    /// Counts a sample that was added elsewhere, by the norm of its whole gradient. It has no norm if the square of that is not a finite f32.
+    /// Counts a sample that was added elsewhere, by the norm of its whole gradient. The norm is `None` if its square is
+    /// not a finite f32.
     pub fn count_elsewhere(&mut self, norm: Option<f32>, _: Unreleased) {
         self.adder.count(norm, &mut self.counts);
     }
@@ -77,7 +80,7 @@ mod tests {
         let mut samples: Vec<Vec<f32>> =
             (1..6).map(|k| (0..DIM).map(|i| ((i * k % 17) as f32 - 8.0) * 0.01 * k as f32).collect()).collect();
         samples[1][5] = f32::NAN;
-        // The squares underflow, so that its first scales do not fit.
+        // The squares underflow, so the first scales do not fit.
         samples[3].iter_mut().for_each(|x| *x *= 1e-22);
         samples
     }

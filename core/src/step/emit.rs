@@ -1,4 +1,4 @@
-//! The door for updates that leave the device: a step's sum is released on the grid, as bytes, and no parameter moves here.
+//! Updates that leave the device: releases a step's sum on the grid, as bytes. The parameters do not change here.
 
 use super::Open;
 use super::config::StepConfig;
@@ -9,19 +9,19 @@ use crate::numerics::digest::Digest;
 use crate::threshold::Fixed;
 use crate::update::{Header, PayloadWord};
 
-/// The sender of an update, and its round.
+/// Sender of an update, and its round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sender {
-    /// The number of the federation's run.
+    /// Number of the federation's run.
     pub run: u64,
-    /// The number of this device, its own.
+    /// Number of this device, unique in the run.
     pub device: u64,
-    /// The round of the federation.
+    /// Round of the federation.
     pub round: u32,
 }
 
-/// For the exact path with a fixed clip and no filter, whose sums can be added: on one grid, of one meaning. There is no way for
-/// floats,
+/// Updates need the exact path with a fixed clip and no filter. Their sums can be added, because they share one grid
+/// and one unit. The float path has no `emit`:
 ///
 /// ```compile_fail,E0599
 /// use damper_core::{filter::Identity, noise::*, optimizer::*, step::{Open, PrivateStep, Sender}};
@@ -31,7 +31,7 @@ pub struct Sender {
 /// }
 /// ```
 ///
-/// and a sum is released once: the same noise under two forms of it would be taken off by whoever has both.
+/// A sum is released once. Two sums released with the same noise would let their holder cancel the noise:
 ///
 /// ```compile_fail,E0382
 /// use damper_core::{noise::*, optimizer::*, step::{Open, PrivateStep, Sender}};
@@ -45,14 +45,14 @@ impl<P, OS> Open<'_, P, (), OS>
 where
     P: StepConfig<Mechanism = DiscreteGaussian<i32>, Threshold = Fixed, Filter = Identity>,
 {
-    /// Adds the noise and gives the released sum to `sink`, from the first byte to the last, in the format of
-    /// [`update`](crate::update). The sum is wiped as it goes.
+    /// Adds the noise and writes the released sum to `sink`, from the first byte to the last, in the format of
+    /// [`update`](crate::update). Wipes the sum along the way.
     ///
-    /// What `sink` loses is lost: the charge stays, and there is no second release of a step.
+    /// Bytes that `sink` loses cannot be recovered. The charge stays, and a step is not released twice.
     ///
     /// # Errors
     ///
-    /// A sum of 2³² coordinates or more, or the step is [broken](CallError::Broken); nothing is released.
+    /// Fails if the sum has 2³² coordinates or more, or the step is [broken](CallError::Broken). Nothing is released.
     pub fn emit<G: Generator>(
         self,
         sender: Sender,
@@ -135,7 +135,7 @@ mod tests {
         (0..DIM as u64).map(|i| ((i * 37 + seed * 11) % 101) as f32 / 50.0 - 1.0).collect()
     }
 
-    // The emitted update equals the movement of the parameters in `finish`.
+    // The emitted update equals the change of the parameters in `finish`.
     #[test]
     fn emitted_update_matches_finish() {
         let (step, generator) = (step(), ChaCha20::<20>::simulation(5));
@@ -162,7 +162,7 @@ mod tests {
         assert!(
             update.units().zip(&params).all(|(units, param)| (units as f32 * unit).to_bits() == (-param).to_bits())
         );
-        // Beyond a chunk the noise goes on.
+        // The noise continues past the first chunk.
         assert!(update.units().skip(CHUNK).any(|units| units != 0));
     }
 
@@ -180,7 +180,7 @@ mod tests {
             let mut bytes = Vec::new();
             open.emit(Sender { run: 1, device, round: 0 }, &generator, |part| bytes.extend_from_slice(part)).unwrap();
             total.iter_mut().zip(Update::parse(&bytes).unwrap().units()).for_each(|(total, units)| *total += units);
-            // One sum in wide words over all samples and all noise.
+            // One sum in wider words, over all samples and all noise.
             let mechanism = DiscreteGaussian::<i64>::with_multiplier(Grid::new(16).unwrap(), 1.0).unwrap();
             samples.iter().for_each(|sample| {
                 mechanism.grid().add_sample(&FlatL2, 0.5, &[sample], &mut one_process);

@@ -1,4 +1,4 @@
-//! The door for sums that were clipped elsewhere, in floats: the float path of large models.
+//! Float sums that a backend clipped: the float path of large models.
 
 use super::Shard;
 use super::adder::total_len;
@@ -8,22 +8,25 @@ use crate::error::{CallError, check_len};
 use crate::noise::ContinuousGaussian;
 use crate::numerics::reduce::sum_of_squares;
 
-/// A sum of gradients that a backend clipped in its own floats. **Not exact**: that no sample adds more than `bound` is the
-/// backend's claim, true up to its rounding; it cannot be checked on a sum.
+/// Sum of gradients that a backend clipped in its own float arithmetic.
+///
+/// **Not exact**: the backend claims that no sample adds more than `bound`. The claim holds up to the backend's
+/// rounding, and cannot be checked on a sum.
 #[derive(Clone, Copy)]
 pub struct FloatSum<'a> {
-    /// The sum, `[D]` elements in consecutive parts.
+    /// Sum, `[D]` elements in consecutive parts.
     pub parts: &'a [&'a [f32]],
-    /// The Euclidean norm that no sample's share exceeds.
+    /// Largest Euclidean norm of a sample's contribution.
     pub bound: f32,
-    /// The norms before the clip, one a sample in the sum: a sample whose norm is not finite must have added nothing.
+    /// Norms before clipping, one for each sample of the sum. A sample with a norm that is not finite must have added
+    /// nothing.
     pub norms: &'a [f32],
 }
 
-/// A little above what `n` samples can add: the claim is one of floats.
+/// Slack on the bound of `n` samples, because the backend's arithmetic rounds.
 const TOLERANCE: f32 = 1.0 + 1.0 / 1024.0;
 
-/// For the continuous Gaussian alone: the exact path takes no sum that it did not bound itself.
+/// For the continuous Gaussian only. The exact path rejects sums that it did not bound itself:
 ///
 /// ```compile_fail,E0599
 /// use damper_core::{clip::FlatL2, noise::DiscreteGaussian, step::{FloatSum, Shard}};
@@ -36,8 +39,8 @@ impl<C: Clip, K: Counts> Shard<'_, ContinuousGaussian, C, K> {
     ///
     /// # Errors
     ///
-    /// The parts have another number of elements, the bound is not this step's clip, or the sum is longer than that many
-    /// samples of that bound can make it, or not finite; nothing was added.
+    /// Fails if the parts have another number of elements, or the bound is not this step's clip. Also fails if the sum
+    /// is not finite, or longer than its number of samples times the bound. Nothing is added.
     pub fn add_float_sum(&mut self, sum: FloatSum<'_>) -> Result<(), CallError> {
         check_len("the sum", self.sum.sum.len(), total_len(sum.parts))?;
         if sum.bound.to_bits() != self.adder.threshold.to_bits() {
@@ -46,7 +49,7 @@ impl<C: Clip, K: Counts> Shard<'_, ContinuousGaussian, C, K> {
         let samples = sum.norms.iter().filter(|norm| norm.is_finite());
         let longest = samples.count() as f32 * sum.bound * TOLERANCE;
         let square = sum_of_squares(sum.parts.iter().copied());
-        // The squares of a long but finite sum may overflow, and so may those of its bound.
+        // The squared norm of a long but finite sum may overflow, and so may the squared bound.
         let is_finite = sum.parts.iter().all(|part| part.iter().all(|x| x.is_finite()));
         if !is_finite || square > longest * longest {
             return Err(CallError::Order("a sum longer than its samples' bounds together: it was not clipped"));

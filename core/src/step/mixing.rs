@@ -1,4 +1,4 @@
-//! One sample whose gradients at several points become one.
+//! Combination of one sample's gradients at several evaluation points.
 
 use super::adder::{Adder, total_len};
 use super::config::{CountsOf, StepConfig};
@@ -6,11 +6,12 @@ use crate::error::{CallError, check_len};
 use crate::filter::{Filter, mix};
 use crate::private::Mechanism;
 
-/// One sample whose gradients arrive point by point. Dropping it before [`Mixing::add`] adds nothing.
+/// One sample with gradients that arrive one evaluation point at a time. Dropping it before [`Mixing::add`] adds
+/// nothing.
 #[must_use = "the sample is not added before `add`"]
 pub struct Mixing<'a, P: StepConfig, FS> {
     adder: &'a Adder<P::Mechanism, P::Clip>,
-    /// The step's sum, lent: not wiped when this ends.
+    /// Borrowed sum of the step, which is not wiped when this is dropped.
     sum: &'a mut [<P::Mechanism as Mechanism>::Word],
     counts: &'a mut CountsOf<P>,
     filter: &'a P::Filter,
@@ -23,7 +24,7 @@ impl<'a, P: StepConfig, FS> Mixing<'a, P, FS>
 where
     P::Filter: Filter<FS>,
 {
-    /// Before the first point.
+    /// Creates the combination before the first evaluation point.
     pub(super) fn new(
         adder: &'a Adder<P::Mechanism, P::Clip>,
         sum: &'a mut [<P::Mechanism as Mechanism>::Word],
@@ -35,11 +36,11 @@ where
         Self { adder, sum, counts, filter, filter_state, buffer, next: 0 }
     }
 
-    /// Writes where the sample's next gradient is wanted (`[D]`) to `out`; `false` when there are no more points.
+    /// Writes the next evaluation point of the sample (`[D]`) to `out`. Returns `false` after the last point.
     ///
     /// # Errors
     ///
-    /// Wrong lengths.
+    /// Fails if the lengths are wrong.
     pub fn next_eval_point(&self, params: &[f32], out: &mut [f32]) -> Result<bool, CallError> {
         if self.next >= self.filter.eval_points(self.filter_state) {
             return Ok(false);
@@ -47,11 +48,11 @@ where
         self.filter.eval_point(self.filter_state, self.next, params, out).map(|_| true)
     }
 
-    /// Takes the sample's gradient at the next point, `[D]` elements in consecutive parts.
+    /// Takes the sample's gradient at the next evaluation point, `[D]` elements in consecutive parts.
     ///
     /// # Errors
     ///
-    /// Wrong length, or more points than the filter wants.
+    /// Fails if the length is wrong, or after the filter's last evaluation point.
     pub fn eval_point(&mut self, parts: &[&[f32]]) -> Result<(), CallError> {
         check_len("the gradient", self.buffer.len(), total_len(parts))?;
         if self.next >= self.filter.eval_points(self.filter_state) {
@@ -62,11 +63,11 @@ where
         Ok(())
     }
 
-    /// Clips the mixed gradient and adds it.
+    /// Clips the combined gradient and adds it.
     ///
     /// # Errors
     ///
-    /// A point is missing; nothing was added.
+    /// Fails if an evaluation point is missing. Nothing is added.
     pub fn add(self) -> Result<(), CallError> {
         if self.next != self.filter.eval_points(self.filter_state) {
             return Err(CallError::Order("fewer points than the filter wants"));

@@ -1,22 +1,23 @@
-//! The noise of a step in parts, which any number of workers may draw.
+//! Noise of a step in parts, which any number of workers may draw.
 //!
-//! Noise is addressed by chunks of coordinates, so its bits do not depend on who draws it. A part puts the released values where the sum was.
+//! Noise is addressed by chunks of coordinates, so its bits do not depend on the worker. A part overwrites the sum with
+//! the released values.
 //!
 //! # Privacy
 //!
-//! A part that was not drawn would be a sum without noise. The parts are lent as a slice, so none of them can be forgotten, dropped or
-//! exchanged for another step's (each has a lifetime of its own), and [`Drawing::each_part`] draws at the end what is left. Drawing does not
-//! panic, so no part is drawn in half.
+//! An undrawn part would be a sum without noise. The parts are lent as a slice, so none can be forgotten or dropped.
+//! Each has its own lifetime, so none can be exchanged for a part of another step. [`Drawing::each_part`] draws the
+//! remaining parts at the end. Drawing does not panic, so a part is never half drawn.
 
 use crate::noise::sealed::Inside;
 use crate::noise::{Address, CHUNK, Generator, Purpose};
 use crate::private::Mechanism;
 
-/// Coordinates released, filtered and applied at a time. Even, so that the float mechanism's pairs never straddle.
-/// Fewer on devices, whose stack holds them.
+/// Number of coordinates that are released, filtered and applied at a time. It is even, so that pairs of the float
+/// mechanism never straddle two blocks. It is smaller on devices, which keep a block on the stack.
 pub(super) const BLOCK: usize = if cfg!(target_pointer_width = "64") { 64 } else { 16 };
 
-/// Writes released values over the sum.
+/// Overwrites the sum with released values.
 #[inline(always)]
 pub(super) fn store<M: Mechanism>(released: &[f32], sum: &mut [M::Word]) {
     for (word, released) in sum.iter_mut().zip(released) {
@@ -24,7 +25,7 @@ pub(super) fn store<M: Mechanism>(released: &[f32], sum: &mut [M::Word]) {
     }
 }
 
-/// Reads the released values that were written over the sum, and wipes them if `wipes`.
+/// Reads the released values that overwrote the sum. Wipes them if `wipes`.
 #[inline(always)]
 pub(super) fn load<M: Mechanism>(sum: &mut [M::Word], released: &mut [f32], wipes: bool) {
     for (released, word) in released.iter_mut().zip(sum) {
@@ -35,15 +36,15 @@ pub(super) fn load<M: Mechanism>(sum: &mut [M::Word], released: &mut [f32], wipe
     }
 }
 
-/// The address of the noise of a chunk.
+/// Returns the address of the noise of a chunk.
 pub(super) fn address(step: u32, chunk: u32) -> Address {
     Address { purpose: Purpose::GradientNoise, step, chunk }
 }
 
-/// The largest number of parts.
+/// Largest number of parts.
 const MOST: usize = 64;
 
-/// Chunks of each of `parts` parts of `dim` coordinates; the last ones may have fewer.
+/// Returns the number of chunks in each of `parts` parts of `dim` coordinates. The last parts may have fewer.
 pub(super) fn chunks_of_part(dim: usize, parts: usize) -> usize {
     dim.div_ceil(CHUNK).div_ceil(parts.clamp(1, MOST)).max(1)
 }
@@ -57,22 +58,22 @@ pub(super) struct Drawing<'a, M, G> {
     pub(super) generator: &'a G,
 }
 
-/// The sum over some coordinates of a step, on its way to released values. Its memory is the step's.
+/// The sum over some coordinates of a step, before and after its release. The step owns its memory.
 pub struct NoisePart<'a, M: Mechanism, G> {
     drawing: Drawing<'a, M, G>,
-    /// The number of its first chunk.
+    /// Number of the first chunk.
     pub(super) first: u32,
     pub(super) sum: &'a mut [M::Word],
     pub(super) is_drawn: bool,
 }
 
 impl<M: Mechanism, G> NoisePart<'_, M, G> {
-    /// The largest number of parts.
+    /// Largest number of parts.
     pub const MOST: usize = MOST;
 }
 
 impl<M: Mechanism, G: Generator> NoisePart<'_, M, G> {
-    /// Draws its noise and releases its coordinates; the second time does nothing.
+    /// Draws the noise and releases the coordinates. A second call does nothing.
     pub fn draw(&mut self) {
         let Some(mut state) = M::independent_state() else { return };
         if core::mem::replace(&mut self.is_drawn, true) {
@@ -103,7 +104,8 @@ impl<M: Copy, G> Clone for Drawing<'_, M, G> {
 impl<M: Copy, G> Copy for Drawing<'_, M, G> {}
 
 impl<M: Mechanism, G: Generator> Drawing<'_, M, G> {
-    /// Splits `sum`, whose first chunk has number `first`, into parts of whole chunks, hands them to `draw`, and draws what is left.
+    /// Splits `sum` into parts of whole chunks, passes them to `draw`, and draws the remaining parts. `first` is the
+    /// number of the first chunk of `sum`.
     pub(super) fn each_part<T>(
         self,
         sum: &mut [M::Word],

@@ -1,4 +1,4 @@
-//! A step that is open: it takes samples, releases, and moves the parameters.
+//! An open step: takes samples, releases the sum, and updates the parameters.
 
 use super::adder::{Adder, total_len};
 use super::config::{CountsOf, StepConfig};
@@ -19,9 +19,9 @@ use crate::sampling::{PoissonBatch, poisson};
 use crate::threshold::{StepConstants, Threshold};
 use core::ops::Range;
 
-/// A step that is charged and takes samples. Dropping it releases nothing and wipes the sum; the charge stays.
+/// A charged step that takes samples. Dropping it releases nothing and wipes the sum. The charge stays.
 ///
-/// It borrows the state and nothing else, so it can be kept in a task or in a resource.
+/// It borrows only the state, so a task or a resource can hold it.
 #[must_use = "a step that is not finished releases nothing, and its charge stays"]
 pub struct Open<'a, P: StepConfig, FS = (), OS = ()> {
     pub(super) adder: Adder<P::Mechanism, P::Clip>,
@@ -35,25 +35,28 @@ pub struct Open<'a, P: StepConfig, FS = (), OS = ()> {
     pub(super) optimizer: P::Optimizer,
     pub(super) optimizer_state: &'a mut OS,
     pub(super) noise_state: &'a mut <P::Mechanism as Mechanism>::NoiseState,
-    /// The step's own Poisson draw.
+    /// Poisson sampling of the step.
     pub(super) draw: Draw,
     pub(super) learning_rate: f64,
     pub(super) expected_batch: u32,
-    /// True if a producer's sample was partly added.
+    /// True if a producer's sample was added in part.
     pub(super) is_broken: bool,
 }
 
 /// A worker's share of a step.
 pub(super) type ShardOf<'s, P> = Shard<'s, <P as StepConfig>::Mechanism, <P as StepConfig>::Clip, CountsOf<P>>;
 
-/// For noise that is independent from step to step: any other has no price for Poisson batches.
+/// For noise that is independent from step to step. Poisson sampling has no known privacy cost with other noise.
 impl<P: StepConfig<Mechanism: Mechanism<NoiseState = ()>>, FS, OS> Open<'_, P, FS, OS> {
-    /// Draws the batch of this step as its [configuration](super::PrivateStep::with_poisson_batches) says: each index below `samples` with
-    /// probability `rate`. A step of [`open_adaptive`](super::PrivateStep::open_adaptive) draws at the rate that it was charged. One draw a step.
+    /// Samples the batch of this step by its [configuration](super::PrivateStep::with_poisson_batches): each index
+    /// below `samples` with probability `rate`.
+    ///
+    /// A step of [`open_adaptive`](super::PrivateStep::open_adaptive) samples at the charged rate. A step has one
+    /// batch, so every call gives the same indices.
     ///
     /// # Errors
     ///
-    /// The configuration has no draw.
+    /// Fails if the configuration has no Poisson sampling.
     pub fn poisson_batch<'g, G: Generator>(&self, generator: &'g G) -> Result<PoissonBatch<'g, G>, CallError> {
         let Draw { rate, samples } = self.draw;
         if samples == 0 {
@@ -68,40 +71,41 @@ where
     P::Filter: Filter<FS>,
     P::Optimizer: Optimizer<OS>,
 {
-    /// The number of this step, counted from 0: the address of its noise and of its draw.
+    /// Returns the number of this step, counted from 0. It addresses the step's noise and batch.
     #[must_use]
     pub fn number(&self) -> u32 {
         self.adder.step
     }
 
-    /// The clip of this step, `C_t`.
+    /// Returns the clipping threshold of this step, `C_t`.
     #[must_use]
     pub fn clip(&self) -> f32 {
         self.adder.threshold
     }
 
-    /// At how many points each sample's gradient is wanted.
+    /// Returns the number of evaluation points for each sample.
     #[must_use]
     pub fn eval_points(&self) -> usize {
         self.filter.eval_points(self.filter_state)
     }
 
-    /// Writes point `index` (`[D]`) to `out`; returns the weight of the gradients taken there, for whoever mixes outside
-    /// (by [`mix`](crate::filter::mix), in index order).
+    /// Writes evaluation point `index` (`[D]`) to `out`. Returns the weight of its gradients, for callers that combine
+    /// gradients themselves (by [`mix`](crate::filter::mix), in index order).
     ///
     /// # Errors
     ///
-    /// Wrong lengths, or no such point.
+    /// Fails if the lengths are wrong, or the evaluation point does not exist.
     pub fn eval_point(&self, index: usize, params: &[f32], out: &mut [f32]) -> Result<f32, CallError> {
         self.filter.eval_point(self.filter_state, index, params, out)
     }
 
-    /// The samples of this step in the fixed order that its noise is priced for
-    /// ([`Participation::of_samples`](crate::noise::Participation::of_samples)). With independent noise all samples of a draw at rate 1.
+    /// Returns the samples of this step in the fixed order that its noise is accounted for
+    /// ([`Participation::of_samples`](crate::noise::Participation::of_samples)). With independent noise, returns all
+    /// samples of a batch at sampling rate 1.
     ///
     /// # Errors
     ///
-    /// The configuration does not say of how many samples, or it draws at another rate.
+    /// Fails if the configuration does not state the number of samples, or samples at another rate.
     pub fn fixed_order_batch(&self) -> Result<Range<u32>, CallError> {
         let batch = match (self.adder.mechanism.participation(), self.draw) {
             (Some(participation), _) => participation.batch(self.number()),
@@ -111,13 +115,13 @@ where
         batch.ok_or(CallError::Order("a fixed order of a number of samples that the configuration does not have"))
     }
 
-    /// Adds one sample by its gradient at the parameters (`[D]`). A gradient whose squared norm is not a finite f32 adds
-    /// exactly nothing.
+    /// Adds one sample by its gradient at the parameters (`[D]`). A gradient with a squared norm that is not a finite
+    /// f32 adds exactly nothing.
     ///
     /// # Errors
     ///
-    /// The gradient has another number of elements, or the filter wants gradients at other points than the parameters
-    /// ([`Open::add_points`]); nothing was added.
+    /// Fails if the gradient has another number of elements, or the filter needs gradients at other points than the
+    /// parameters ([`Open::add_points`]). Nothing is added.
     pub fn add(&mut self, grad: &[f32]) -> Result<(), CallError> {
         if !self.filter.evaluates_at_params() {
             return Err(CallError::Order("the filter wants gradients at other points than the parameters"));
@@ -125,12 +129,12 @@ where
         self.add_combined(&[grad])
     }
 
-    /// Adds one sample whose gradients at all points are already mixed. `parts` are the consecutive parts of its gradient,
-    /// `[D]` elements together. A gradient whose squared norm is not a finite f32 adds exactly nothing.
+    /// Adds one sample by its combined gradient over all evaluation points, `[D]` elements in consecutive `parts`. A
+    /// gradient with a squared norm that is not a finite f32 adds exactly nothing.
     ///
     /// # Errors
     ///
-    /// The parts have another number of elements; nothing was added.
+    /// Fails if the parts have another number of elements. Nothing is added.
     #[inline(always)]
     pub fn add_combined(&mut self, parts: &[&[f32]]) -> Result<(), CallError> {
         check_len("the gradient", self.sum.sum.len(), total_len(parts))?;
@@ -138,37 +142,38 @@ where
         Ok(())
     }
 
-    /// The sum alone, to add samples to.
+    /// Borrows only the sum, to add samples to it.
     #[inline(always)]
     pub fn adding(&mut self) -> Adding<'_, P::Mechanism, P::Clip, CountsOf<P>> {
         Adding { adder: &self.adder, sum: self.sum.sum, counts: &mut self.counts }
     }
 
-    /// Adds one sample point by point: the gradients are mixed in `buffer` (`[D]`), in index order.
+    /// Adds one sample one evaluation point at a time. Combines the gradients in `buffer` (`[D]`), in index order.
     ///
     /// # Errors
     ///
-    /// The buffer has another number of elements.
+    /// Fails if the buffer has another number of elements.
     pub fn add_points<'s>(&'s mut self, buffer: &'s mut [f32]) -> Result<Mixing<'s, P, FS>, CallError> {
         check_len("the mixing buffer", self.sum.sum.len(), buffer.len())?;
         Ok(Mixing::new(&self.adder, self.sum.sum, &mut self.counts, &self.filter, self.filter_state, buffer))
     }
 
-    /// A sum of its own for another worker, in memory of the caller's (`[D]` words), to be merged before the end.
+    /// Creates a separate sum for another worker, in the caller's memory (`[D]` words). Merge it before the step
+    /// finishes.
     ///
     /// # Errors
     ///
-    /// The memory has another number of words.
+    /// Fails if the memory has another number of words.
     pub fn shard<'s>(&self, sum: &'s mut [<P::Mechanism as Mechanism>::Word]) -> Result<ShardOf<'s, P>, CallError> {
         check_len("the shard's sum", self.sum.sum.len(), sum.len())?;
         Ok(Shard { adder: self.adder, sum: ClippedSum::new(sum), counts: self.counts.empty(), is_broken: false })
     }
 
-    /// Returns true if a shard belongs to this step, so that it can be merged.
+    /// Checks that a shard can be merged into this step.
     ///
     /// # Errors
     ///
-    /// The shard is another step's, of another length, or [broken](CallError::Broken).
+    /// Fails if the shard is that of another step, has another length, or is [broken](CallError::Broken).
     pub fn takes(&self, shard: &ShardOf<'_, P>) -> Result<(), CallError> {
         check_len("the shard's sum", self.sum.sum.len(), shard.sum.sum.len())?;
         if shard.is_broken {
@@ -185,7 +190,7 @@ where
     ///
     /// # Errors
     ///
-    /// The shard is another step's, of another length, or [broken](CallError::Broken).
+    /// Fails if the shard is that of another step, has another length, or is [broken](CallError::Broken).
     pub fn merge(&mut self, shard: ShardOf<'_, P>) -> Result<(), CallError> {
         self.takes(&shard)?;
         self.adder.mechanism.merge(self.sum.sum, shard.sum.sum, Inside(()));
@@ -196,12 +201,13 @@ where
         Ok(())
     }
 
-    /// Adds the noise, releases the mean over the expected batch, filters it and updates `params` (`[D]`); then releases
-    /// the counts and lets the threshold learn from them.
+    /// Adds the noise, releases the mean over the expected batch, filters it and updates `params` (`[D]`). Then
+    /// releases the counts and updates the threshold.
     ///
     /// # Errors
     ///
-    /// `params` has another number of elements, or the step is [broken](CallError::Broken); nothing is released, and the charge stays.
+    /// Fails if `params` has another number of elements, or the step is [broken](CallError::Broken). Nothing is
+    /// released, and the charge stays.
     pub fn finish<G: Generator>(mut self, params: &mut [f32], generator: &G) -> Result<(), CallError> {
         self.check_unbroken()?;
         check_len("the parameters", self.sum.sum.len(), params.len())?;
@@ -210,13 +216,15 @@ where
         Ok(())
     }
 
-    /// As [`Open::finish`], with the same bits; the noise is drawn in `parts` parts (at most [`NoisePart::MOST`]) by whoever
-    /// `draw` hands them to, such as threads. Noise that needs that of other coordinates has one part, which is not handed out. What `draw`
-    /// leaves undrawn is drawn after it, so nothing is released without noise.
+    /// Finishes the step as [`Open::finish`] does, with the same bits. `draw` receives the noise in `parts` parts (at
+    /// most [`NoisePart::MOST`]), for example to draw them on threads.
+    ///
+    /// Noise that depends on other coordinates has one part, which is not passed to `draw`. Parts that `draw` leaves
+    /// undrawn are drawn afterwards, so nothing is released without noise.
     ///
     /// # Errors
     ///
-    /// As [`Open::finish`].
+    /// Fails as [`Open::finish`] does.
     pub fn finish_on<G: Generator>(
         mut self,
         params: &mut [f32],
@@ -235,35 +243,36 @@ where
         Ok(())
     }
 
-    /// Constants of the step's noise, shared by its parts.
+    /// Returns the constants of the step's noise, shared by its parts.
     pub(super) fn drawing<'g, G>(&self, generator: &'g G) -> Drawing<'g, P::Mechanism, G> {
         let Adder { mechanism, threshold, step, .. } = self.adder;
         Drawing { mechanism, threshold, step, expected_batch: self.expected_batch, generator }
     }
 
-    /// Fails if a producer's sample was partly added.
+    /// Fails if a producer's sample was added in part.
     pub(super) fn check_unbroken(&self) -> Result<(), CallError> {
         if self.is_broken { Err(CallError::Broken) } else { Ok(()) }
     }
 
-    /// Releases, filters and updates. If `DRAWN`, the released values are where the sum was already.
+    /// Releases, filters and updates. If `DRAWN`, the released values already replace the sum.
     ///
     /// # Errors
     ///
-    /// The memory of the noise does not fit the sum; nothing is released.
+    /// Fails if the noise state does not fit the sum. Nothing is released.
     pub(super) fn move_params<G: Generator, const DRAWN: bool>(
         &mut self,
         params: &mut [f32],
         generator: &G,
     ) -> Result<(), CallError> {
         let Adder { mechanism, threshold, step, .. } = self.adder;
-        // Asked for once: the words that are checked are those that the noise is made of.
+        // Borrowed once, so the noise uses the words that were checked.
         let mut noise_state = mechanism.lend(self.noise_state, self.sum.sum.len())?;
         let noise_std = mechanism.multiplier() * f64::from(threshold) / f64::from(self.expected_batch)
             * mechanism.begin(&mut noise_state, step, Inside(()));
         let draws_again = P::Mechanism::DRAWS_AGAIN && mechanism.draws_again(&noise_state);
         let held = self.optimizer.needs_full_gradient();
-        // An optimizer that looks ahead sees all of the gradient first; what was released is held where the sum was.
+        // Some optimizers observe the whole gradient before the update. The released values then replace the sum
+        // meanwhile.
         for looks in [true, false] {
             if looks && !held {
                 continue;
@@ -321,7 +330,7 @@ where
         Ok(())
     }
 
-    // On a stack of its own, which is over when parameters have moved.
+    // A separate function on small targets: its stack frame does not exist while the parameters are updated.
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     pub(super) fn learn_threshold<G: Generator>(&mut self, dim: usize, generator: &G) {
         let Some(noise) = self.count_noise else { return };
@@ -329,14 +338,14 @@ where
         let constants = StepConstants { multiplier: mechanism.multiplier(), dim, expected_batch: self.expected_batch };
         let mut words = generator.stream(Address { purpose: Purpose::HistogramNoise, step, chunk: 0 });
         let mut released = CountsOf::<P>::NONE;
-        // As many as were asked for.
+        // As many counts as the query has.
         let released = released.as_mut().get_mut(..query.len()).unwrap_or_default();
         noise.release(self.counts.as_ref(), &mut words, released);
         self.threshold.update(self.threshold_state, &ReleasedCounts::new(released), constants);
     }
 }
 
-/// Samples without a gradient in memory, on the exact path. The bound on floats needs the whole gradient,
+/// Streamed samples need the exact path. The float path needs the whole gradient for its bound:
 ///
 /// ```compile_fail,E0599
 /// use damper_core::{filter::Identity, noise::*, optimizer::*, step::{Open, PrivateStep}};
@@ -350,9 +359,11 @@ where
     P::Filter: Filter<FS>,
     P::Optimizer: Optimizer<OS>,
 {
-    /// Adds one sample by its gradient at the parameters (`[D]`), which `producer` yields in segments of any length, in order, each time it
-    /// is called. The sum has the bits that [`Open::add`] of the stored gradient gives it. A gradient whose squared norm is not a finite
-    /// f32 adds exactly nothing.
+    /// Adds one sample by its gradient at the parameters (`[D]`), without a stored gradient. `producer` yields the
+    /// gradient in segments of any length, in order, each time it is called.
+    ///
+    /// The sum has the same bits as with [`Open::add`]. A gradient with a squared norm that is not a finite f32 adds
+    /// exactly nothing.
     ///
     /// ```
     /// # use damper_core::prelude::*;
@@ -371,16 +382,21 @@ where
     /// # }
     /// ```
     ///
-    /// The calls: one for the norm, one for the integers' norm, one to add them; one more for each time that the sample shrinks, which is
-    /// rare. With [`PerLayer`](crate::clip::PerLayer) three for each layer and one for the whole: [`Segments::skip`] saves a producer the
-    /// other layers. Memory: what the producer keeps, and 16 words of stack (64 on 64-bit processors).
+    /// The step calls `producer` once for the norm, once for the norm of the integers, and once to add them. Each time
+    /// that the sample must be scaled down further needs another call, which is rare.
+    /// [`PerLayer`](crate::clip::PerLayer) needs three calls for each layer and one for the whole. [`Segments::skip`]
+    /// then saves the work of the other layers.
+    ///
+    /// Memory: that of the producer, and 16 words of stack (64 on 64-bit processors).
     ///
     /// # Errors
     ///
-    /// The producer yielded another number of coordinates in its first call, or the filter wants gradients at other points than the
-    /// parameters: nothing was added. [`CallError::Broken`] if it yielded something else in a later call: then at most the clip was added,
-    /// no part of the step is ever released. The charge stays. So is a step whose producer panics. If two calls
-    /// differ and neither the length nor the integers' norm shows it, what is added has a norm of at most the clip, as always.
+    /// Fails if the producer yields another number of coordinates in its first call, or the filter needs gradients at
+    /// other points than the parameters. Nothing is added.
+    ///
+    /// [`CallError::Broken`] if a later call yields another gradient. At most the clip was added, and no part of the
+    /// step is ever released. The charge stays. A producer that panics also breaks the step. Two calls may differ
+    /// without a change of the length or of the integers' norm. Then the sample still adds at most the clip.
     pub fn add_streamed(&mut self, producer: impl FnMut(&mut Segments<'_>)) -> Result<(), CallError> {
         if !self.filter.evaluates_at_params() {
             return Err(CallError::Order("the filter wants gradients at other points than the parameters"));
@@ -388,12 +404,12 @@ where
         self.add_combined_streamed(producer)
     }
 
-    /// As [`Open::add_streamed`], of a sample whose gradients at all points are already mixed, a segment at a time
-    /// ([`mix`](crate::filter::mix)).
+    /// Adds a streamed sample as [`Open::add_streamed`] does, by its combined gradient over all evaluation points, a
+    /// segment at a time ([`mix`](crate::filter::mix)).
     ///
     /// # Errors
     ///
-    /// Those of [`Open::add_streamed`]; any filter will do.
+    /// Fails as [`Open::add_streamed`] does, but accepts any filter.
     pub fn add_combined_streamed(&mut self, mut producer: impl FnMut(&mut Segments<'_>)) -> Result<(), CallError> {
         self.adder.add_streamed(&mut producer, self.sum.sum, &mut self.counts, &mut self.is_broken)
     }

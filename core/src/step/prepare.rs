@@ -1,4 +1,4 @@
-//! Steps whose charge the caller persists in its own time: first the charge, then the step.
+//! Steps with a charge that the caller persists: first the charge, then the step.
 
 use super::{Open, PrivateStep, StepConfig as _, StepState};
 use crate::accounting::{ChargedNoise, Due, Ledger, Rate, Receipt, RenyiFilter};
@@ -12,7 +12,7 @@ use crate::threshold::Threshold;
 use core::convert::Infallible;
 
 impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> PrivateStep<F, O, M, T, C, S> {
-    /// Charges a step whose record the caller persists, in its own time: the first part of [`PrivateStep::open`].
+    /// Charges a step, and leaves it to the caller to persist the record: the first part of [`PrivateStep::open`].
     ///
     /// ```
     /// use damper_core::prelude::*;
@@ -36,7 +36,7 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> Priva
     ///
     /// # Errors
     ///
-    /// The budget is spent, or the state does not fit; nothing is charged.
+    /// Fails if the budget is spent, or the state does not fit. Nothing is charged.
     pub fn prepare<'l, B, FS, OS>(
         &self,
         state: &mut StepState<B, FS, OS, T::State, M::NoiseState>,
@@ -54,12 +54,12 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> Priva
         Ok(Due::new(record, Receipt { step, charged: step, noise }, Some(durable)))
     }
 
-    /// As [`PrivateStep::prepare`], for a step of [`PrivateStep::open_adaptive`].
+    /// Charges a step of [`PrivateStep::open_adaptive`], as [`PrivateStep::prepare`] does.
     ///
     /// # Errors
     ///
-    /// The filter's budget has no room for the step, the state does not fit, or the factor is not finite and above 0; nothing is
-    /// charged.
+    /// Fails if the filter's budget has no room for the step, the state does not fit, or the factor is not finite and
+    /// above 0. Nothing is charged.
     pub fn prepare_adaptive<'l, B, FS, OS>(
         &self,
         state: &mut StepState<B, FS, OS, T::State, M::NoiseState>,
@@ -84,7 +84,7 @@ impl<F: Clone, O: Clone, M: Mechanism, T: Threshold, C: Clip, S: Schedule> Priva
     ///
     /// # Errors
     ///
-    /// The receipt is another configuration's, or the state does not fit; the step is burned.
+    /// Fails if the receipt belongs to another configuration, or the state does not fit. The charge is lost.
     pub fn open_charged<'a, B, FS, OS>(
         &self,
         state: &'a mut StepState<B, FS, OS, T::State, M::NoiseState>,

@@ -1,10 +1,11 @@
-//! The memory of a run.
+//! State of a run.
 
 use crate::state::{SaveState, StateField};
 
-/// The memory of a run: the caller's.
+/// State of a run, in the caller's memory.
 ///
-/// The words of a sum are the caller's memory, and cannot be read: not while the step is open, nor after it was forgotten,
+/// The words of a sum are in the caller's memory, but cannot be read. They cannot be read while the step is open, nor
+/// after it was forgotten:
 ///
 /// ```compile_fail,E0499
 /// # use damper_core::accounting::Ledger;
@@ -61,7 +62,7 @@ use crate::state::{SaveState, StateField};
 /// let peek = memory[0].0;
 /// ```
 ///
-/// nor if the memory is a type that looks at its words when it is asked for them or dropped,
+/// They cannot be read by a memory type that inspects its words when it lends or drops them:
 ///
 /// ```compile_fail,E0369
 /// # use damper_core::accounting::Ledger;
@@ -89,7 +90,7 @@ use crate::state::{SaveState, StateField};
 /// core::mem::forget(step.open(&mut state, &mut ledger).unwrap());
 /// ```
 ///
-/// nor in the memory of a shard that was forgotten.
+/// They cannot be read in the memory of a forgotten shard:
 ///
 /// ```compile_fail,E0605
 /// # use damper_core::accounting::Ledger;
@@ -112,33 +113,33 @@ use crate::state::{SaveState, StateField};
 /// ```
 #[derive(Debug)]
 pub struct StepState<B, FS = (), OS = (), TS = (), NS = ()> {
-    /// Scratch for the sum of a step, `[D]` words.
+    /// Scratch memory for the sum of a step, `[D]` words.
     pub(super) sum: B,
-    /// The filter's memory.
+    /// State of the filter.
     pub filter: FS,
-    /// The optimizer's memory.
+    /// State of the optimizer.
     pub optimizer: OS,
-    /// The threshold's memory.
+    /// State of the threshold.
     pub threshold: TS,
-    /// The memory of the noise: secret, and not part of what is saved.
+    /// State of the noise. It is secret and is not saved.
     pub(super) noise: NS,
 }
 
 impl<B, FS, OS, TS> StepState<B, FS, OS, TS> {
-    /// The memory of a run: `sum` is scratch of `[D]` words ([`SumWord`](crate::private::SumWord)). Whatever it holds, opening a step
-    /// wipes it first.
+    /// Creates the state of a run. `sum` is scratch memory of `[D]` words ([`SumWord`](crate::private::SumWord)).
+    /// Opening a step wipes its content first.
     pub const fn new(sum: B, filter: FS, optimizer: OS, threshold: TS) -> Self {
         Self { sum, filter, optimizer, threshold, noise: () }
     }
 
-    /// The same with memory of [correlated noise](crate::noise::CorrelatedState).
+    /// Adds the state of [correlated noise](crate::noise::CorrelatedState).
     pub fn with_noise<NS>(self, noise: NS) -> StepState<B, FS, OS, TS, NS> {
         let Self { sum, filter, optimizer, threshold, noise: () } = self;
         StepState { sum, filter, optimizer, threshold, noise }
     }
 }
 
-/// State from step to step, a function of released values. The sum and the memory of the noise are not part of it.
+/// State from step to step, a function of released values. Excludes the sum and the noise state.
 impl<B, FS: SaveState, OS: SaveState, TS: SaveState, NS> SaveState for StepState<B, FS, OS, TS, NS> {
     fn each(&mut self, take: &mut dyn FnMut(StateField<'_>)) {
         self.filter.each(take);
