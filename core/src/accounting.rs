@@ -1,5 +1,5 @@
-//! Privacy accounting: events record what happened, the Rényi curve composes them, the ledger charges them,
-//! and a filter if steps are chosen online.
+//! Privacy accounting. Events record what happened, the Rényi curve composes them, and the ledger charges them. A
+//! filter charges steps that are chosen online.
 
 pub mod event;
 mod ledger;

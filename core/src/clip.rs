@@ -1,13 +1,14 @@
 //! Clipping: the bound on one sample's contribution.
 //!
-//! A rule of clipping turns the norm of a sample's mixed gradient into a divisor `d`: the sample adds `g · C/d`. That its
-//! norm is at most `C` does not rest on the rule: it is enforced on what is summed, on the grid in integers (see
-//! [`crate::grid`]), per layer where the rule has [`Layers`].
+//! A clipping rule maps the norm of a sample's combined gradient to a divisor `d`. The sample adds `g · C/d`.
+//!
+//! The bound `C` on its norm does not depend on the rule. The [grid](crate::grid) enforces it on the integers that are
+//! summed, for each layer if the rule has [`Layers`].
 //!
 //! # Timing
 //!
-//! A gradient whose squared norm is not finite is left early, and whether a norm is above its threshold may be a branch: both
-//! depend on the sample.
+//! A gradient with a squared norm that is not finite is skipped early. The comparison of a norm with its threshold may
+//! be a branch. Both depend on the sample.
 
 mod automatic;
 mod flat;
@@ -29,17 +30,17 @@ use crate::numerics::function::sqrt_f32;
 use crate::numerics::reduce::sum_of_squares;
 use crate::record::{RecordSink, RecordSource};
 
-/// A rule that is chosen when a program runs.
+/// Clipping rule chosen at run time.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum AnyRule {
-    /// [`FlatL2`].
+    /// Flat clipping: [`FlatL2`].
     Flat,
-    /// [`Automatic`].
+    /// Automatic clipping: [`Automatic`].
     Automatic(Automatic),
 }
 
 impl AnyRule {
-    /// Writes the rule as recordings have it. Layers are apart from it.
+    /// Writes the rule in the format of recordings, without layers.
     pub fn write(&self, sink: &mut dyn RecordSink) {
         match self {
             Self::Flat => sink.u8(0),
@@ -54,7 +55,7 @@ impl AnyRule {
     ///
     /// # Errors
     ///
-    /// There is no such rule, or a number is out of its range.
+    /// Fails if the rule is unknown, or a value is out of its range.
     pub fn read<R: RecordSource>(source: &mut R) -> Result<Self, R::Error> {
         match source.u8() {
             0 => Ok(Self::Flat),
@@ -63,7 +64,7 @@ impl AnyRule {
         }
     }
 
-    /// As [`Clip::divisor`].
+    /// Returns the divisor, as [`Clip::divisor`] does.
     pub(crate) fn divisor(&self, norm: f32, clip: f32) -> f32 {
         match self {
             Self::Flat => FlatL2.divisor(norm, clip),
@@ -72,27 +73,30 @@ impl AnyRule {
     }
 }
 
-/// The treatment of one layer of a sample before it is summed.
+/// Clips one layer of a sample and adds it to the sum.
 pub(crate) trait AddLayer<W> {
-    /// Adds the layer's coordinates, which come in `pieces` and have this norm, clipped to its share of the threshold.
+    /// Adds the layer's coordinates in `pieces`, with norm `norm`, clipped to its share of the threshold.
     fn add_layer(&self, layer: Layer, norm: f32, pieces: Pieces<'_>, sum: &mut [W]);
 }
 
-/// The norm of the gradient whose consecutive parts are `parts`, `len` coordinates; `None` if its square is not a finite f32.
+/// Returns the norm of a gradient of `len` coordinates in consecutive `parts`, or `None` if its square is not a finite
+/// f32.
 #[inline(always)]
 pub(crate) fn norm(parts: &[&[f32]], len: usize) -> Option<f32> {
     norm_of(sum_of_squares(Pieces::new(parts, 0, len)))
 }
 
-/// The norm whose square is `norm_sq`; `None` if that is not a finite f32.
+/// Returns the square root of `norm_sq`, or `None` if `norm_sq` is not a finite f32.
 #[inline(always)]
 pub(crate) fn norm_of(norm_sq: f32) -> Option<f32> {
     norm_sq.is_finite().then(|| sqrt_f32(norm_sq))
 }
 
-/// Hands each layer of the gradient whose consecutive parts are `parts` to `to`, with its norm, its coordinates and its place
-/// in `sum` (`[D]`); without layers the whole gradient is one. Returns the whole's norm; nothing is handed over if its square
-/// is not a finite f32.
+/// Passes each layer of the gradient in consecutive `parts` to `to`, with its norm, its coordinates and its part of
+/// `sum` (`[D]`).
+///
+/// Without layers, the whole gradient is one layer. Returns the norm of the whole gradient. If its square is not a
+/// finite f32, returns `None` and passes nothing.
 #[inline(always)]
 pub(crate) fn each_layer<C: Clip, W>(clip: &C, parts: &[&[f32]], sum: &mut [W], to: &impl AddLayer<W>) -> Option<f32> {
     let norm = norm(parts, sum.len())?;

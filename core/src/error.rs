@@ -1,15 +1,14 @@
-//! Errors by remedy: fix the configuration ([`ConfigError`]), fix the call ([`CallError`]), or stop
-//! ([`OpenError`]).
+//! Errors by remedy: fix the configuration ([`ConfigError`]), fix the call ([`CallError`]), or stop ([`OpenError`]).
 
 use core::fmt;
 
-/// A configuration was refused: which parameter, and what it must be.
+/// Invalid configuration: the parameter and its allowed range.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct ConfigError {
-    /// The parameter, in words: `sampling rate`, `noise multiplier`.
+    /// Name of the parameter: `sampling rate`, `noise multiplier`.
     pub parameter: &'static str,
-    /// The allowed range.
+    /// Allowed range.
     pub must_be: &'static str,
 }
 
@@ -29,26 +28,27 @@ impl fmt::Display for ConfigError {
 
 impl core::error::Error for ConfigError {}
 
-/// A call did not fit the configuration. Nothing was released by it, and, but for [`CallError::Broken`], nothing added.
+/// A call that does not fit the configuration. It released nothing and, except with [`CallError::Broken`], added
+/// nothing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum CallError {
     /// A slice has the wrong number of elements.
     Length {
-        /// The slice.
+        /// Name of the slice.
         what: &'static str,
-        /// Elements it must have.
+        /// Required number of elements.
         expected: usize,
-        /// Elements it has.
+        /// Actual number of elements.
         got: usize,
     },
-    /// The threshold of this step cannot be represented by the mechanism.
+    /// The mechanism cannot represent the threshold of this step.
     Clip,
-    /// A shard of another step was merged, or one point of a sample was given twice, left out, or out of order.
+    /// The call is not allowed now or with this configuration, such as a shard of another step or a missing evaluation
+    /// point.
     Order(&'static str),
-    /// A producer yielded one sample's gradient in another way when it was asked again, or did not come to its end. The step
-    /// cannot be released.
+    /// A producer yielded two gradients for one sample, or did not finish. The step cannot be released.
     Broken,
 }
 
@@ -76,9 +76,9 @@ pub(crate) fn check_len(what: &'static str, expected: usize, got: usize) -> Resu
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum OpenError<E> {
-    /// The privacy budget is spent: stop.
+    /// The privacy budget is spent. Stop training.
     BudgetSpent,
-    /// The ledger could not be persisted. The step is not released; it may or may not have been charged.
+    /// The ledger could not be persisted. The step is not released, but it may have been charged.
     Store(E),
     /// The state does not fit the configuration.
     Call(CallError),

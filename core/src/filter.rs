@@ -1,8 +1,8 @@
-//! Filters: what is done to released gradients before the optimizer sees them.
+//! Filters: transforms of released gradients before the optimizer.
 //!
-//! A filter also says **where** it wants gradients taken: DiSK at a point ahead of the parameters, DP-PMLF at the last
-//! iterates. The gradients of one sample at all points are mixed with the filter's weights *before* the one clip, so a
-//! sample adds at most `C` whatever the weights are.
+//! A filter also chooses the **evaluation points** of the gradients. DiSK uses a point ahead of the parameters, and
+//! DP-PMLF the last iterates. The gradients of one sample at all points are combined with the filter's weights *before*
+//! the only clip. A sample therefore adds at most `C` with any weights.
 
 mod adaptive_fir;
 mod base;

@@ -1,5 +1,5 @@
-//! One differentially private training step, for a microcontroller as for a GPU: no heap, no unsafe, no panic, and the
-//! same bits on every target.
+//! One differentially private training step, for targets from a microcontroller to a GPU. No heap, no unsafe code, no
+//! panic, and the same bits on every target.
 //!
 //! ```
 //! use damper_core::prelude::*;
@@ -28,18 +28,19 @@
 //! # }
 //! ```
 //!
-//! [`Ledger::open`](accounting::Ledger::open) takes a store that survives a restart, such as the journal of `damper-journal`. The
-//! budget in steps, and what it is in (ε, δ), comes from an accountant on the host: `damper calibrate`.
+//! [`Ledger::open`](accounting::Ledger::open) takes a store that survives a restart, such as the journal of
+//! `damper-journal`. An accountant on the host computes the budget in steps and its (ε, δ): `damper calibrate`.
 //!
-//! [`step`] is the entry point to every other method. Below it, the arithmetic ([`numerics`]) knows nothing of privacy, and filters
-//! and optimizers never see a value that has not been released:
+//! [`step`] is the entry point to every other method. The layers below it are independent of privacy: [`numerics`] is
+//! plain arithmetic, and filters and optimizers receive only released values:
 //!
 //! ```text
 //! step ─► clip, grid, count, threshold ─► private (the privacy boundary) ─► noise ─► filter ─► optimizer
 //!  └────► accounting (events, Rényi curve, ledger, store)        all ─► numerics
 //! ```
 //!
-//! Configuration is small, immutable and validated when built; memory is the caller's, as slices, arrays or vectors.
+//! Configuration is small, immutable and validated when built. The caller provides the memory, as slices, arrays or
+//! vectors.
 #![no_std]
 #![forbid(unsafe_code)]
 #![cfg_attr(test, allow(clippy::disallowed_methods))] // References in tests are plain arithmetic.
@@ -68,6 +69,6 @@ pub mod update;
 pub use numerics::self_test::{ArithmeticError, self_test};
 pub use step::dp_sgd::DpSgd;
 
-// The allocator-free core is documented and tested with examples that have one.
+// The core has no allocator, but its examples and tests use one.
 #[cfg(test)]
 extern crate std;

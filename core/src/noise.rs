@@ -1,8 +1,8 @@
-//! Mechanisms, and the addressed generator they draw from.
+//! Mechanisms, and the addressed generator of their noise.
 //!
-//! Noise is a function of (key, purpose, step, chunk of [`CHUNK`] coordinates): it can be made by any number of threads in
-//! any order, no block of it is the fresh noise of two steps, and a draw never crosses a chunk. Noise of successive steps is independent
-//! ([`DiscreteGaussian`], [`ContinuousGaussian`]) or partly cancels ([`CorrelatedGaussian`]).
+//! Noise is a function of (key, purpose, step, chunk of [`CHUNK`] coordinates). Any number of threads can draw it, in
+//! any order. Two steps never share a block as fresh noise, and a block never crosses a chunk. Noise of successive
+//! steps is independent ([`DiscreteGaussian`], [`ContinuousGaussian`]) or partly cancels ([`CorrelatedGaussian`]).
 
 mod chacha;
 mod continuous_gaussian;
@@ -23,8 +23,8 @@ pub use discrete_gaussian::{DiscreteGaussian, LEAST_SIGMA, MAX_SIGMA};
 pub use generator::{Address, Generator, Purpose};
 pub use xoshiro::{FastStream, Xoshiro};
 
-/// The generator of a private run, as fast as this target makes it: [`ChaCha20`].
+/// Generator of a private run, in the fastest form for this target: [`ChaCha20`].
 pub type NoiseRng = ChaCha20<{ if cfg!(target_pointer_width = "64") { 16 } else { 1 } }>;
 
-/// Coordinates that share one address.
+/// Number of coordinates that share one address.
 pub const CHUNK: usize = 1024;

@@ -1,16 +1,17 @@
-//! Optimizers: how the parameters follow the released gradient.
+//! Optimizers: parameter updates from released gradients.
 //!
-//! An optimizer receives the filtered gradient `ĝ` and the released one `g` it was made from, in pieces of consecutive
-//! coordinates, so that a step needs no gradient-sized buffer of its own. Those that scale by a second moment take it
-//! from `g` and move along `ĝ`.
+//! An optimizer receives the filtered gradient `ĝ` and the released gradient `g` that it was computed from. They arrive
+//! in segments of consecutive coordinates, so a step needs no buffer of the gradient's size. Optimizers with a second
+//! moment compute it from `g` and move along `ĝ`.
 //!
 //! # Numerics
 //!
 //! The pages of the optimizers write `F(x)` for `x` rounded to the nearest f32, ties to even, which may overflow to an
-//! infinity, and `S(x)` for `F(x)` with an infinity replaced by the largest f32 of its sign. Every operation stands in
-//! an `F` or `S` of its own; what is computed in f64 says so, and each of its operations rounds once. Saturation keeps
-//! every parameter and state finite for all finite inputs: an infinity would in time become a NaN, whose bits differ
-//! between processors.
+//! infinity. They write `S(x)` for `F(x)` with an infinity replaced by the largest f32 of its sign. Every operation has
+//! an `F` or `S` of its own. Operations in f64 are marked, and each rounds once.
+//!
+//! Saturation keeps every parameter and state finite for all finite inputs. An infinity would eventually become a NaN,
+//! and NaN bits differ between processors.
 
 mod adagrad;
 mod adagrad_norm;

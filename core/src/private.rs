@@ -70,9 +70,13 @@
 //! # Traits
 //!
 //! Some traits are sealed, because an implementation would receive values that are not released, or would determine the
-//! privacy cost: [`Mechanism`] (sums), [`Clip`] (the norm of every sample), [`Counts`](crate::count::Counts) (exact
-//! counts), [`Word`](crate::grid::Word) (sums), [`Generator`](crate::noise::Generator) (the noise) and
-//! [`Schedule`](crate::schedule::Schedule) (the noise of each step, which determines the privacy cost).
+//! privacy cost:
+//!
+//! - [`Mechanism`] and [`Word`](crate::grid::Word): sums.
+//! - [`Clip`]: the norm of every sample.
+//! - [`Counts`](crate::count::Counts): exact counts.
+//! - [`Generator`](crate::noise::Generator): the noise.
+//! - [`Schedule`](crate::schedule::Schedule): the noise of each step, so the privacy cost.
 //!
 //! ```compile_fail,E0277
 //! #[derive(Clone, Copy)]

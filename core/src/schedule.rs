@@ -1,4 +1,4 @@
-//! Schedules: functions of the step's number alone, declared before data is read.
+//! Schedules: functions of the step number only, declared before data is read.
 
 mod clt;
 mod constant;
@@ -16,10 +16,11 @@ pub use noise::NoiseSchedule;
 
 use crate::error::ConfigError;
 
-/// Declared changes from step to step. A function of the step's number, so its values are accounted in advance.
+/// Declared changes from step to step. A schedule depends only on the step number, so its values are accounted in
+/// advance.
 ///
-/// Sealed: a schedule that remembers, or is told what was released, would choose its noise online past the price of what was
-/// declared. For that there is [`RenyiFilter`](crate::accounting::RenyiFilter).
+/// Sealed: a schedule with state, or with access to released values, could choose its noise online. The privacy cost of
+/// the declared schedule would not cover that. [`RenyiFilter`](crate::accounting::RenyiFilter) covers it.
 ///
 /// ```compile_fail,E0277
 /// use core::cell::Cell;
@@ -31,25 +32,26 @@ use crate::error::ConfigError;
 /// }
 /// ```
 pub trait Schedule: Copy + crate::noise::sealed::Sealed {
-    /// The learning rate of step `step`, counted from 0.
+    /// Returns the learning rate of step `step`, counted from 0.
     fn learning_rate(&self, step: u32) -> f64;
 
-    /// The noise of step `step` beside the mechanism's own, `α_t`.
+    /// Returns the factor `α_t` on the mechanism's noise in step `step`.
     fn noise_factor(&self, _step: u32) -> f64 {
         1.0
     }
 
-    /// The fingerprint of all that the noise of the steps depends on; 0 if it never changes.
+    /// Returns the fingerprint of everything that the noise of the steps depends on. Returns 0 if the noise never
+    /// changes.
     #[doc(hidden)]
     fn noise_fingerprint(&self) -> u64 {
         0
     }
 
-    /// Fails unless the schedule's numbers are in their ranges.
+    /// Checks that the settings are in their ranges.
     ///
     /// # Errors
     ///
-    /// One is not.
+    /// Fails if a setting is out of its range.
     fn check(&self) -> Result<(), ConfigError> {
         Ok(())
     }
@@ -57,7 +59,7 @@ pub trait Schedule: Copy + crate::noise::sealed::Sealed {
 
 impl<S: Schedule> crate::noise::sealed::Sealed for &S {}
 
-/// A schedule that is lent: a step holds its address.
+/// Implementation for a borrowed schedule, so that a step stores only its address.
 impl<S: Schedule> Schedule for &S {
     fn learning_rate(&self, step: u32) -> f64 {
         (**self).learning_rate(step)

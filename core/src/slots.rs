@@ -1,10 +1,11 @@
-//! Slots that are filled when the program runs: one step, compiled once, for every method.
+//! Slots that are filled at run time: one step, compiled once, for every method.
 //!
-//! The slots of a [`PrivateStep`] are types, so that a program with one method carries that method alone.
-//! One with several, or whose method comes from a configuration, would carry a copy of the step for each. Here a filter, an
-//! optimizer or a threshold is [`StatefulSlot`] together with its memory and lent to the step as an object; the slot itself is the same
-//! type whatever is lent ([`FilterSlot`], [`OptimizerSlot`], [`ThresholdSlot`], [`AnyClip`], [`AnySchedule`]). What is not named in
-//! a program is not linked into it.
+//! The slots of a [`PrivateStep`] are types, so a program with one method contains the code of that method only.
+//!
+//! A program with several methods, or with a configured method, would contain a copy of the step for each. Here,
+//! [`StatefulSlot`] pairs a filter, an optimizer or a threshold with its state. The step borrows it as a trait object.
+//! The slot has the same type for every object ([`FilterSlot`], [`OptimizerSlot`], [`ThresholdSlot`], [`AnyClip`],
+//! [`AnySchedule`]). Methods that a program does not name are not linked into it.
 //!
 //! ```
 //! use damper_core::accounting::Ledger;
@@ -47,18 +48,20 @@
 //!
 //! # Memory
 //!
-//! What is held, and a table of functions in flash for each kind of it. Calls go through the table, a few for each piece of
-//! coordinates, none for a coordinate. Who also saves what is remembered ([`SaveState`](crate::state::SaveState)) lends objects of a trait of its own that asks
-//! for both: else nothing of that is linked.
+//! The configuration and state of each slot, and one vtable in flash for each type. A step makes a few dynamic calls
+//! for each segment of coordinates, and none for a coordinate.
+//!
+//! A program that also saves the state ([`SaveState`](crate::state::SaveState)) lends objects of its own trait, which
+//! has both traits as supertraits. Otherwise, no code for saving is linked.
 //!
 //! # Numerics
 //!
-//! The functions are those of the typed slots: so are the bits.
+//! The functions are those of the typed slots, so the bits are equal.
 //!
 //! # Privacy
 //!
-//! As with typed slots: an object sees released values alone. A slot that was made for another object than the state's is refused
-//! when a step is opened; the noise of counts that is priced is the slot's, and it is the noise that runs.
+//! As with typed slots, an object receives released values only. A slot created for another object than the state's is
+//! an error when a step opens. The count noise comes from the slot, both for the accounting and for the release.
 
 mod clip;
 mod filter;
@@ -76,10 +79,10 @@ pub use threshold::{AnyThreshold, ThresholdSlot};
 
 use crate::step::{PrivateStep, StepState};
 
-/// The step whose slots are filled when the program runs, but for the mechanism; with memory for `COUNTS` counts of a threshold.
+/// Step with slots that are filled at run time, except the mechanism. A threshold has memory for `COUNTS` counts.
 pub type AnyStep<'a, M, const COUNTS: usize = 20> =
     PrivateStep<FilterSlot, OptimizerSlot, M, ThresholdSlot<'a, COUNTS>, AnyClip<'a>, &'a AnySchedule>;
 
-/// The state of an [`AnyStep`]: sums in `B`, and the memory of the methods in the slots.
+/// State of an [`AnyStep`]: sums in `B`, and the objects in the slots.
 pub type AnyState<'a, B> =
     StepState<B, &'a mut (dyn AnyFilter + 'a), &'a mut (dyn AnyOptimizer + 'a), &'a mut (dyn AnyThreshold + 'a)>;

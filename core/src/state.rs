@@ -1,7 +1,7 @@
-//! State of filters, thresholds and optimizers, value by value, so that it can be saved over a restart.
+//! Serialization of the state of filters, thresholds and optimizers, to save it over a restart.
 //!
-//! A [`SaveState`] gives its values in one order, so that code that saves them need not know whose they are. [`save`] turns them into
-//! bytes, and [`restore`] turns bytes into values.
+//! A [`SaveState`] visits its values in a fixed order, so code that saves them does not depend on their owner. [`save`]
+//! converts them to bytes, and [`restore`] converts bytes to values.
 //!
 //! # Format
 //!
@@ -16,32 +16,33 @@
 //! | 24 | | the values: 4 bytes an f32 or a count, 8 an f64 |
 //! | | 8 | checksum: [`Digest`] of all bytes before |
 //!
-//! The shape tells methods and lengths apart, not the settings of a configuration. The checksum finds damage, not forgery.
+//! The shape distinguishes methods and lengths, but not the settings of a configuration. The checksum detects damage,
+//! not forgery.
 //!
 //! # Privacy
 //!
-//! All of it follows from what was released: it is no more secret than the parameters, and whoever changes it costs accuracy and
-//! no privacy. The sum of an open step and the key are not in it.
+//! All of the state is a function of released values. It is as public as the parameters. Changing it costs
+//! accuracy and not privacy. The sum of an open step and the key are excluded.
 
 use crate::numerics::digest::Digest;
 use core::fmt;
 
-/// Values of a state, or the name of the owner of the next.
+/// Values of a state, or the name of the owner of the next values.
 #[derive(Debug)]
 pub enum StateField<'a> {
-    /// The next values are those of the owner of this name.
+    /// Name of the owner of the next values.
     Owner(&'static str),
-    /// A vector.
+    /// Vector.
     Floats(&'a mut [f32]),
-    /// One of a step's scalars.
+    /// Scalar of a step.
     Double(&'a mut f64),
-    /// A count.
+    /// Count.
     Count(&'a mut u32),
 }
 
-/// State that lives from step to step, and is saved over a restart.
+/// State that persists from step to step, and is saved over a restart.
 pub trait SaveState {
-    /// Gives every value to `take`, in one order; `take` may change it.
+    /// Passes every value to `take`, in a fixed order. `take` may change it.
     fn each(&mut self, take: &mut dyn FnMut(StateField<'_>));
 }
 
@@ -63,7 +64,7 @@ impl<const D: usize> SaveState for [f32; D] {
     }
 }
 
-/// One after the other, such as parameters and a whole [`StepState`](crate::step::StepState).
+/// Visits both in turn, such as parameters and a [`StepState`](crate::step::StepState).
 impl<A: SaveState, B: SaveState> SaveState for (A, B) {
     fn each(&mut self, take: &mut dyn FnMut(StateField<'_>)) {
         self.0.each(take);
@@ -79,20 +80,20 @@ impl<M: SaveState + ?Sized> SaveState for &mut M {
 
 const MAGIC: [u8; 8] = *b"DAMPERST";
 const VERSION: u32 = 1;
-/// Bytes before the numbers.
+/// Number of bytes before the values.
 const HEAD: usize = 24;
-/// Bytes after them.
+/// Number of bytes after the values.
 const CHECKSUM: usize = 8;
 
-/// Why bytes were not restored; nothing was changed.
+/// Cause of a failed restore. Nothing was changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum RestoreError {
-    /// They are not what [`save`] wrote, or were damaged.
+    /// The bytes are not from [`save`], or were damaged.
     Damaged,
-    /// They are of another method or of another number of parameters.
+    /// The state belongs to another method or another number of parameters.
     Shape,
-    /// They were saved after more steps than are charged: the ledger was put back.
+    /// The state was saved after more steps than are charged: the ledger was rolled back.
     LedgerBehind,
 }
 
@@ -108,7 +109,7 @@ impl fmt::Display for RestoreError {
 
 impl core::error::Error for RestoreError {}
 
-/// The digest of the shape, and how many bytes the numbers take.
+/// Returns the digest of the shape, and the number of bytes of the values.
 fn shape(memory: &mut dyn SaveState) -> (u64, usize) {
     let (mut digest, mut bytes) = (Digest::default(), 0usize);
     memory.each(&mut |numbers| {
@@ -125,12 +126,12 @@ fn shape(memory: &mut dyn SaveState) -> (u64, usize) {
     (digest.value(), bytes)
 }
 
-/// Bytes that [`save`] gives.
+/// Returns the number of bytes that [`save`] writes.
 pub fn saved_len(memory: &mut dyn SaveState) -> usize {
     shape(memory).1.saturating_add(HEAD + CHECKSUM)
 }
 
-/// Gives the bytes of a memory as of `paid` steps to `sink`, from the first to the last.
+/// Writes the bytes of a state after `paid` charged steps to `sink`, from the first to the last.
 pub fn save(memory: &mut dyn SaveState, paid: u32, mut sink: impl FnMut(&[u8])) {
     let (shape, _) = shape(memory);
     let mut digest = Digest::default();
@@ -152,7 +153,7 @@ pub fn save(memory: &mut dyn SaveState, paid: u32, mut sink: impl FnMut(&[u8])) 
     sink(&checksum.to_le_bytes());
 }
 
-/// The next bytes; zeros where there are none, which cannot be: the length was checked.
+/// Returns the next bytes. Returns zeros past the end, which cannot happen because the length was checked.
 fn next<const N: usize>(bytes: &mut &[u8]) -> [u8; N] {
     match bytes.split_first_chunk::<N>() {
         Some((first, rest)) => {
@@ -163,11 +164,11 @@ fn next<const N: usize>(bytes: &mut &[u8]) -> [u8; N] {
     }
 }
 
-/// Restores a memory of this shape from all of `bytes`, where `paid` steps are charged.
+/// Restores a state of this shape from all of `bytes`. `paid` is the number of charged steps.
 ///
 /// # Errors
 ///
-/// The bytes are damaged, of another shape, or saved after more steps.
+/// Fails if the bytes are damaged, have another shape, or were saved after more steps.
 pub fn restore(memory: &mut dyn SaveState, paid: u32, bytes: &[u8]) -> Result<(), RestoreError> {
     let (shape, len) = shape(memory);
     let (whole, mut checksum) =
@@ -221,7 +222,7 @@ mod tests {
         state
     }
 
-    /// Written by hand from the table above.
+    /// Bytes written by hand from the table above.
     #[test]
     fn the_format_is_the_documented_one() {
         let bytes = bytes_of(&mut AdaGradState { sum: [1.0f32, -0.0] }, 7);
@@ -237,7 +238,7 @@ mod tests {
         assert_eq!(saved_len(&mut AdaGradState { sum: [0.0f32; 2] }), expected.len());
     }
 
-    // A state of another method or length is an error, and so is an old ledger.
+    // A state of another method or length is an error, and so is an older ledger.
     #[test]
     fn wrong_shape_or_old_ledger_is_error() {
         let bytes = bytes_of(&mut AdaGradState { sum: [1.0f32; 4] }, 5);
@@ -275,7 +276,7 @@ mod tests {
             prop_assert_eq!(bytes_of(&mut fresh, paid), bytes);
         }
 
-        /// Counts that no run has are the worst that a forger can write: nothing panics.
+        /// Counts that no run reaches are the worst that a forger can write. They do not cause a panic.
         #[test]
         fn whatever_is_restored_a_step_can_be_taken(slot in any::<u32>(), seen in any::<u32>(), index in 0usize..4) {
             let make = || {

@@ -1,7 +1,7 @@
-//! Thresholds: which clip `C_t` a step uses. Chosen before the step, from released values only.
+//! Thresholds: rules for the clip `C_t` of each step, chosen before the step from released values only.
 //!
-//! A rule may ask for counts of the step's samples ([`Query`]): they are released with noise beside the gradient, and the
-//! clip learned from them is the *next* step's. All clips a rule gives lie within bounds of its own.
+//! A rule may request counts of the step's samples ([`Query`]). They are released with noise, together with the
+//! gradient, and determine the clip of the *next* step. Every clip stays within the bounds of its rule.
 
 mod base;
 mod bounds;

@@ -1,7 +1,7 @@
 //! Automatic clipping, AUTO-S: `g · C/(‖g‖ + γ)`, so `d = ‖g‖ + γ`.
 //!
-//! Every gradient is normalised, large or small, and `C` only scales the sum with its noise: it can be absorbed by the
-//! learning rate. The stability constant `γ` keeps small gradients from counting like large ones.
+//! Every gradient is normalised, large or small. `C` only scales the sum and its noise, so the learning rate can absorb
+//! it. The stability constant `γ` keeps small gradients from counting like large gradients.
 //!
 //! Source: Bu, Wang, Zha, Karypis, "Automatic Clipping: Differentially Private Deep Learning Made Easier and Stronger",
 //! NeurIPS 2023, AUTO-S (their default γ is 0.01).
@@ -12,31 +12,31 @@
 //!
 //! # Numerics
 //!
-//! `F(‖g‖ + γ)`; the rest is the [grid](crate::grid)'s.
+//! `F(‖g‖ + γ)`, followed by the arithmetic of the [grid](crate::grid).
 //!
 //! # Privacy
 //!
-//! `‖g‖/(‖g‖ + γ) < 1`: one sample added or removed changes the sum by at most `C` in the Euclidean norm over all
+//! `‖g‖/(‖g‖ + γ) < 1`. Adding or removing one sample changes the sum by at most `C` in the Euclidean norm over all
 //! coordinates together.
 
 use super::rule::Clip;
 use crate::error::ConfigError;
 use crate::noise::sealed::Sealed;
 
-/// Automatic clipping with its stability constant.
+/// Automatic clipping with a stability constant.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Automatic {
     pub(super) gamma: f32,
 }
 
 impl Automatic {
-    /// Automatic clipping with stability constant `γ`, in units of gradient norms.
+    /// Creates automatic clipping with stability constant `γ`, in units of gradient norms.
     ///
     /// # Errors
     ///
-    /// `γ` must be finite, and at least 1e-18.
+    /// Fails unless `γ` is finite and at least 1e-18.
     pub fn new(gamma: f32) -> Result<Self, ConfigError> {
-        // Below, the squares of gradients as small underflow, and the norm with them.
+        // Below 1e-18, the squares of equally small gradients underflow, and so does the norm.
         if gamma.is_finite() && gamma >= 1e-18 {
             Ok(Self { gamma })
         } else {

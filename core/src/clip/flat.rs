@@ -8,7 +8,7 @@
 //!
 //! # Privacy
 //!
-//! One sample added or removed changes the sum by at most `C` in the Euclidean norm over all coordinates together.
+//! Adding or removing one sample changes the sum by at most `C` in the Euclidean norm over all coordinates together.
 
 use super::rule::Clip;
 use crate::noise::sealed::Sealed;

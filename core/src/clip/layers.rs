@@ -1,4 +1,4 @@
-//! Layers of a gradient and their shares of the clip.
+//! Layers of a gradient, and their shares of the clip.
 
 use crate::error::{CallError, ConfigError, check_len};
 use crate::numerics::round::magnitude;
@@ -12,34 +12,35 @@ const WHOLE: u32 = 1 << 22;
 pub struct Layer {
     /// Number of coordinates.
     pub len: usize,
-    /// `s_l` in units of 2⁻²².
+    /// Share `s_l` in units of 2⁻²².
     pub share: u32,
 }
 
 impl Layer {
-    /// All `len` coordinates of a gradient, with the whole of the clip.
+    /// Creates a layer of all `len` coordinates of a gradient, with the whole clip.
     pub(crate) fn whole(len: usize) -> Self {
         Self { len, share: WHOLE }
     }
 
-    /// A layer of `len` coordinates that is one of `layers` with equal shares `1/√layers`, rounded down.
+    /// Creates a layer of `len` coordinates with share `1/√layers`, rounded down, for `layers` layers with equal
+    /// shares.
     #[must_use]
     pub fn equal(len: usize, layers: usize) -> Self {
         Self { len, share: magnitude(f64::from(WHOLE) / sqrt(layers.max(1) as f64)) }
     }
 
-    /// `⌊s_l·2^bits⌋`, for `bits` up to 22.
+    /// Returns `⌊s_l·2^bits⌋`, for `bits` up to 22.
     pub(crate) fn units(self, bits: u32) -> u32 {
         self.share >> 22u32.saturating_sub(bits)
     }
 
-    /// `s_l`, exactly.
+    /// Returns `s_l` exactly.
     pub(crate) fn share_f32(self) -> f32 {
         self.share as f32 / WHOLE as f32
     }
 }
 
-/// Layers whose shares are valid together.
+/// Layers with shares that were checked together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Layers<'a>(&'a [Layer]);
 
@@ -48,7 +49,7 @@ impl<'a> Layers<'a> {
     ///
     /// # Errors
     ///
-    /// The shares are too large together, or one is 0.
+    /// Fails if the sum of squares is too large, or a share is 0.
     pub fn new(layers: &'a [Layer]) -> Result<Self, ConfigError> {
         let square = layers
             .iter()
@@ -64,7 +65,7 @@ impl<'a> Layers<'a> {
         check_len("the layers together", dim, self.0.iter().fold(0, |sum, layer| sum.saturating_add(layer.len)))
     }
 
-    /// The layers, in the order of their coordinates.
+    /// Returns the layers, in the order of their coordinates.
     #[must_use]
     pub fn as_slice(self) -> &'a [Layer] {
         self.0

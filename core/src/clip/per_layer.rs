@@ -1,27 +1,27 @@
-//! Per-layer clipping: layer `l` of a gradient is clipped on its own, to `C_l = s_l·C` with `Σ s_l² ≤ 1`.
+//! Per-layer clipping: clips layer `l` of a gradient separately, to `C_l = s_l·C` with `Σ s_l² ≤ 1`.
 //!
-//! Source: McMahan et al., "Learning Differentially Private Recurrent Language Models", ICLR 2018, per-layer clipping;
-//! with equal shares `s_l = 1/√L`.
+//! Source: McMahan et al., "Learning Differentially Private Recurrent Language Models", ICLR 2018, per-layer clipping.
+//! Equal shares are `s_l = 1/√L`.
 //!
 //! # Memory
 //!
-//! One [`Layer`] a layer, the caller's.
+//! The caller provides one [`Layer`] for each layer.
 //!
 //! # Numerics
 //!
-//! Shares are integers over 2²², so that `Σ s_l² ≤ 1` is checked exactly. One grid serves all layers: layer `l` may use
-//! `⌊s_l·2^bits⌋` units of it. What a layer adds: see [`crate::grid`].
+//! Shares are integers over 2²², so the check of `Σ s_l² ≤ 1` is exact. All layers share one grid. Layer `l` may use
+//! `⌊s_l·2^bits⌋` units of it. See [`crate::grid`] for the values that a layer adds.
 //!
 //! # Privacy
 //!
-//! One sample added or removed changes the sum by at most `√(Σ C_l²) ≤ C` in the Euclidean norm over all coordinates.
+//! Adding or removing one sample changes the sum by at most `√(Σ C_l²) ≤ C` in the Euclidean norm over all coordinates.
 
 use super::layers::Layers;
 use super::rule::Clip;
 use crate::error::ConfigError;
 use crate::noise::sealed::Sealed;
 
-/// Per-layer clipping by the rule `R` in each layer.
+/// Per-layer clipping, with rule `R` in each layer.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct PerLayer<'a, R> {
     rule: R,
@@ -33,7 +33,7 @@ impl<'a, R: Clip> PerLayer<'a, R> {
     ///
     /// # Errors
     ///
-    /// `rule` has layers of its own.
+    /// Fails if `rule` already has layers.
     pub fn new(rule: R, layers: Layers<'a>) -> Result<Self, ConfigError> {
         if rule.layers().is_some() {
             return Err(ConfigError::new("rule of per-layer clipping", "one without layers of its own"));

@@ -1,14 +1,14 @@
-//! Consecutive coordinates of a vector that arrives in parts.
+//! Iterator over consecutive coordinates of a vector in parts.
 
 use core::slice::Iter;
 
-/// The coordinates `at..at + len` of the vector whose consecutive parts are given, in parts.
+/// The coordinates `at..at + len` of a vector in consecutive parts, as slices.
 #[derive(Clone)]
 pub(crate) struct Pieces<'a> {
     parts: Iter<'a, &'a [f32]>,
-    /// Coordinates before the first wanted, from the next part's first.
+    /// Number of coordinates to skip, from the start of the next part.
     skip: usize,
-    /// Coordinates wanted.
+    /// Number of coordinates left to yield.
     len: usize,
 }
 

@@ -1,13 +1,13 @@
-//! The trait of rules of clipping.
+//! Trait of clipping rules.
 
 use super::layers::Layers;
 use crate::noise::sealed::Sealed;
 use crate::numerics::digest::Digest;
 
-/// A rule of clipping: a function of norm and threshold alone.
+/// A clipping rule: a function of norm and threshold only.
 ///
-/// Sealed: a rule is called with the norm of every sample, which no code outside of this crate may see. A program that chooses
-/// its rule when it runs takes [`AnyClip`](crate::slots::AnyClip).
+/// Sealed: a rule receives the norm of every sample, which code outside this crate must not see. A program that chooses
+/// its rule at run time uses [`AnyClip`](crate::slots::AnyClip).
 ///
 /// ```compile_fail,E0277
 /// use core::cell::Cell;
@@ -21,15 +21,15 @@ use crate::numerics::digest::Digest;
 /// }
 /// ```
 pub trait Clip: Copy + Sealed {
-    /// The divisor for a gradient of this norm under the threshold `clip`; not below `norm`.
+    /// Returns the divisor for a gradient of this norm under the threshold `clip`. It is at least `norm`.
     fn divisor(&self, norm: f32, clip: f32) -> f32;
 
-    /// The layers that are clipped each on its own; `None`: all coordinates together.
+    /// Returns the layers that are clipped separately, or `None` to clip all coordinates together.
     fn layers(&self) -> Option<Layers<'_>> {
         None
     }
 
-    /// Adds what the rule is: its divisor of a zero tells it from others, and so do its layers.
+    /// Adds the rule to the digest. Its divisor at zero and its layers identify it.
     #[doc(hidden)]
     fn add_to(&self, digest: &mut Digest) {
         digest.add_word(self.divisor(0.0, 0.0).to_bits().into());

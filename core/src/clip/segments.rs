@@ -1,11 +1,11 @@
-//! A gradient that arrives in segments, in order, and that nobody keeps.
+//! A gradient that arrives in segments, in order, and is not stored.
 
-/// Takes the consecutive segments of one sample's gradient from its producer. See
+/// Receives the consecutive segments of one sample's gradient from its producer. See
 /// [`Open::add_streamed`](crate::step::Open::add_streamed).
 pub struct Segments<'a> {
-    /// Coordinates so far.
+    /// Number of coordinates so far.
     at: usize,
-    /// The first coordinate that is wanted, and the first that is not.
+    /// First coordinate of the requested range, and the first coordinate after it.
     from: usize,
     to: usize,
     take: &'a mut dyn FnMut(&[f32]),
@@ -16,12 +16,12 @@ impl<'a> Segments<'a> {
         Self { at: 0, from, to, take }
     }
 
-    /// Coordinates so far.
+    /// Returns the number of coordinates so far.
     pub(crate) fn len(&self) -> usize {
         self.at
     }
 
-    /// Takes the next coordinates, any number of them.
+    /// Takes the next segment, of any length.
     pub fn push(&mut self, segment: &[f32]) {
         let (_, rest) = segment.split_at(self.from.saturating_sub(self.at).min(segment.len()));
         let start = self.at.max(self.from);
@@ -32,8 +32,11 @@ impl<'a> Segments<'a> {
         }
     }
 
-    /// Returns true if none of the next `len` coordinates are wanted this time; then they are left out, and must not be pushed. A
-    /// producer need not ask. It saves the work of the other layers with [`PerLayer`](crate::clip::PerLayer).
+    /// Returns true if this call needs none of the next `len` coordinates. They then count as passed, and must not be
+    /// pushed.
+    ///
+    /// A producer may ignore this function. It saves the work of the other layers with
+    /// [`PerLayer`](crate::clip::PerLayer).
     pub fn skip(&mut self, len: usize) -> bool {
         let end = self.at.saturating_add(len);
         let unwanted = end <= self.from || self.at >= self.to;
@@ -53,7 +56,7 @@ mod tests {
     use std::vec::Vec;
 
     proptest! {
-        // The wanted coordinates come in order, whether or not the producer asks what to skip.
+        // The requested coordinates arrive in order, with or without calls of `skip`.
         #[test]
         fn segments_are_the_wanted_range(
             lengths in prop::collection::vec(0usize..7, 0..9), asks in prop::collection::vec(any::<bool>(), 9),

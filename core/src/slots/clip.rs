@@ -1,9 +1,9 @@
-//! Any rule of clipping.
+//! Clipping rule chosen at run time.
 
 use crate::clip::{AnyRule, Automatic, Clip, Layers};
 use crate::noise::sealed::Sealed;
 
-/// Any rule of clipping, of all coordinates together or of each layer on its own.
+/// Any clipping rule, over all coordinates together or for each layer.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct AnyClip<'a> {
     rule: AnyRule,
@@ -11,28 +11,28 @@ pub struct AnyClip<'a> {
 }
 
 impl<'a> AnyClip<'a> {
-    /// [`FlatL2`](crate::clip::FlatL2).
+    /// Flat clipping: [`FlatL2`](crate::clip::FlatL2).
     pub const FLAT: Self = Self { rule: AnyRule::Flat, layers: None };
 
-    /// [`Automatic`].
+    /// Creates automatic clipping: [`Automatic`].
     #[must_use]
     pub fn automatic(rule: Automatic) -> Self {
         Self::of(AnyRule::Automatic(rule))
     }
 
-    /// This rule.
+    /// Creates a clip from this rule.
     #[must_use]
     pub const fn of(rule: AnyRule) -> Self {
         Self { rule, layers: None }
     }
 
-    /// The rule, without its layers.
+    /// Returns the rule, without its layers.
     #[must_use]
     pub const fn rule(self) -> AnyRule {
         self.rule
     }
 
-    /// The same rule in each of these layers: [`PerLayer`](crate::clip::PerLayer).
+    /// Applies the rule in each of these layers: [`PerLayer`](crate::clip::PerLayer).
     #[must_use]
     pub fn by_layer(self, layers: Layers<'a>) -> Self {
         Self { layers: Some(layers), ..self }

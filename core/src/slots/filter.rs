@@ -1,4 +1,4 @@
-//! Any filter.
+//! Filter chosen at run time.
 
 use super::held::StatefulSlot;
 use crate::error::CallError;
@@ -6,19 +6,19 @@ use crate::filter::Filter;
 use crate::private::Released;
 use core::ops::DerefMut;
 
-/// A filter with its memory: [`Filter`], where the object keeps what the pieces of a step share.
+/// [`Filter`] as a trait object, with its state. The object stores the values that the segments of a step share.
 pub trait AnyFilter {
     /// As [`Filter::eval_points`].
     fn eval_points(&self) -> usize;
 
-    /// What fills its slot.
+    /// Returns the slot of this filter.
     fn slot(&self) -> FilterSlot;
 
     /// As [`Filter::eval_point`].
     ///
     /// # Errors
     ///
-    /// `out` and `params` differ in length, or there is no such point.
+    /// Fails if `out` and `params` differ in length, or the evaluation point does not exist.
     fn eval_point(&self, index: usize, params: &[f32], out: &mut [f32]) -> Result<f32, CallError>;
 
     /// As [`Filter::weight`].
@@ -28,24 +28,24 @@ pub trait AnyFilter {
     ///
     /// # Errors
     ///
-    /// A slice of the memory has another length.
+    /// Fails if a slice of the state has another length.
     fn check(&self, dim: usize) -> Result<(), CallError>;
 
     /// As [`Filter::begin`].
     fn begin(&mut self);
 
-    /// As [`Filter::apply`]; nothing before the first step.
+    /// As [`Filter::apply`]. Does nothing before the first step.
     fn apply(&mut self, at: usize, released: &Released<'_>, filtered: &mut [f32]);
 
-    /// As [`Filter::before_update`]; nothing before the first step.
+    /// As [`Filter::before_update`]. Does nothing before the first step.
     fn before_update(&mut self, at: usize, params: &[f32]);
 
-    /// As [`Filter::after_update`]; nothing before the first step.
+    /// As [`Filter::after_update`]. Does nothing before the first step.
     fn after_update(&mut self, at: usize, params: &[f32]);
 }
 
 impl<F: Filter<S>, S> StatefulSlot<F, S, F::Step> {
-    /// A filter and its memory.
+    /// Creates a slot from a filter and its state.
     pub fn filter(config: F, state: S) -> Self {
         Self { config, state, step: None }
     }
@@ -100,17 +100,17 @@ impl<F: Filter<S>, S> AnyFilter for StatefulSlot<F, S, F::Step> {
     }
 }
 
-/// The slot of a filter that is lent (or boxed) as its state; inside another filter too.
+/// Slot of a filter that is borrowed or boxed as its own state. It also works inside another filter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FilterSlot(u8);
 
-// Bits, which take less flash than a struct of `bool`.
+// Bit flags take less flash than a struct of `bool`.
 impl FilterSlot {
     const AT_PARAMS: u8 = 1;
     const IDENTITY: u8 = 2;
     const BY_COORDINATE: u8 = 4;
 
-    /// The slot of this filter.
+    /// Returns the slot of this filter.
     pub fn of(filter: &(impl AnyFilter + ?Sized)) -> Self {
         filter.slot()
     }

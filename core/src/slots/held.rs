@@ -1,11 +1,11 @@
-//! A configuration with its state, as it fills a slot.
+//! A configuration with its state, to fill a slot.
 
 use crate::numerics::digest::{Digest, Digested};
 use crate::record::{RecordSink, ToRecord};
 use crate::state::{SaveState, StateField};
 
-/// A filter, an optimizer or a threshold together with its memory, and with what the pieces of a step under way share (`P`: a
-/// threshold has no such step).
+/// A filter, an optimizer or a threshold with its state. `P` is the data that the segments of an open step share. A
+/// threshold has none.
 #[derive(Debug)]
 pub struct StatefulSlot<C, S, P> {
     pub(super) config: C,
@@ -19,7 +19,7 @@ impl<C, S: SaveState, P> SaveState for StatefulSlot<C, S, P> {
     }
 }
 
-/// [`Digested`] as a trait object: the digest by which two runs are compared.
+/// [`Digested`] as a trait object: the digest that compares two runs.
 pub trait AnyDigested {
     /// As [`Digested::add_to`].
     fn add_to(&self, digest: &mut Digest);
@@ -51,17 +51,17 @@ impl<C: ToRecord<S>, S, P> AnyToRecord for StatefulSlot<C, S, P> {
 }
 
 impl<C, S, P> StatefulSlot<C, S, P> {
-    /// The configuration.
+    /// Returns the configuration.
     pub fn config(&self) -> &C {
         &self.config
     }
 
-    /// The memory.
+    /// Returns the state.
     pub fn state(&self) -> &S {
         &self.state
     }
 
-    /// The same, to change it between steps.
+    /// Returns the state, to change it between steps.
     pub fn state_mut(&mut self) -> &mut S {
         &mut self.state
     }

@@ -1,4 +1,4 @@
-//! Any optimizer.
+//! Optimizer chosen at run time.
 
 use super::held::{AnyDigested, AnyToRecord, StatefulSlot};
 use crate::error::CallError;
@@ -8,16 +8,16 @@ use crate::private::Released;
 use crate::record::{RecordSink, ToRecord};
 use core::ops::{Deref, DerefMut};
 
-/// An optimizer with its memory: [`Optimizer`], where the object keeps what the pieces of a step share.
+/// [`Optimizer`] as a trait object, with its state. The object stores the values that the segments of a step share.
 pub trait AnyOptimizer {
     /// As [`Optimizer::check`].
     ///
     /// # Errors
     ///
-    /// A slice of the memory has another length.
+    /// Fails if a slice of the state has another length.
     fn check(&self, dim: usize) -> Result<(), CallError>;
 
-    /// What fills its slot.
+    /// Returns the slot of this optimizer.
     fn slot(&self) -> OptimizerSlot;
 
     /// As [`Optimizer::observe`].
@@ -26,15 +26,15 @@ pub trait AnyOptimizer {
     /// As [`Optimizer::begin`].
     fn begin(&mut self, begin: Begin);
 
-    /// As [`Optimizer::update`]; nothing before the first step.
+    /// As [`Optimizer::update`]. Does nothing before the first step.
     fn update(&mut self, at: usize, params: &mut [f32], filtered: &Released<'_>, released: &Released<'_>);
 
-    /// As [`Optimizer::end`]; nothing before the first step.
+    /// As [`Optimizer::end`]. Does nothing before the first step.
     fn end(&mut self, params: &mut [f32]);
 }
 
 impl<O: Optimizer<S>, S> StatefulSlot<O, S, O::Step> {
-    /// An optimizer and its memory.
+    /// Creates a slot from an optimizer and its state.
     pub fn optimizer(config: O, state: S) -> Self {
         Self { config, state, step: None }
     }
@@ -74,16 +74,16 @@ impl<O: Optimizer<S>, S> AnyOptimizer for StatefulSlot<O, S, O::Step> {
     }
 }
 
-/// The slot of an optimizer that is lent (or boxed) as its state; inside another optimizer too.
+/// Slot of an optimizer that is borrowed or boxed as its own state. It also works inside another optimizer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OptimizerSlot(u8);
 
-// Bits, as of a `FilterSlot`.
+// Bit flags, as in a `FilterSlot`.
 impl OptimizerSlot {
     const FULL_GRADIENT: u8 = 1;
     const BY_COORDINATE: u8 = 2;
 
-    /// The slot of this optimizer.
+    /// Returns the slot of this optimizer.
     pub fn of(optimizer: &(impl AnyOptimizer + ?Sized)) -> Self {
         optimizer.slot()
     }

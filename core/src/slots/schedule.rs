@@ -1,13 +1,13 @@
-//! Any schedule.
+//! Schedule chosen at run time.
 
 use crate::error::ConfigError;
 use crate::noise::sealed::Sealed;
 use crate::schedule::{Constant, Decay, Declared, Schedule};
 
-/// [`Constant`] or [`Declared`].
+/// [`Constant`] or [`Declared`] schedule.
 ///
-/// A declared one is called through functions that [`AnySchedule::declared`] chooses: a program without it has none of the powers
-/// and cosines that schedules take, and one that names its schedule there has what that one takes.
+/// A declared schedule is called through functions that [`AnySchedule::declared`] selects. A program without it links
+/// no powers and cosines. A program with constant settings links only the functions of its schedule.
 #[derive(Clone, Copy, Debug)]
 pub struct AnySchedule(Kind);
 
@@ -18,7 +18,7 @@ enum Kind {
     Declared(Declared, Functions, u64),
 }
 
-/// The functions of a declared schedule.
+/// Functions of a declared schedule.
 #[derive(Clone, Copy, Debug)]
 struct Functions {
     learning_rate: fn(&Declared, &Self, u32) -> f64,
@@ -37,14 +37,14 @@ fn noise_factor(declared: &Declared, functions: &Functions, step: u32) -> f64 {
 }
 
 impl AnySchedule {
-    /// One learning rate, and the mechanism's own noise.
+    /// Creates a constant learning rate with the mechanism's own noise.
     #[must_use]
     pub fn constant(learning_rate: f64) -> Self {
         Self(Kind::Constant(Constant(learning_rate)))
     }
 
-    /// A learning rate and a noise that change over the steps.
-    // Where its numbers are known, so are the functions.
+    /// Creates a schedule for the learning rate and the noise.
+    // Inlined: if the settings are constants, the compiler resolves the functions.
     #[inline(always)]
     #[must_use]
     pub fn declared(declared: Declared) -> Self {

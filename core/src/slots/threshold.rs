@@ -1,4 +1,4 @@
-//! Any threshold.
+//! Threshold chosen at run time.
 
 use super::held::StatefulSlot;
 use crate::threshold::{CountNoise, Query, ReleasedCounts, StepConstants, Threshold};
@@ -6,7 +6,7 @@ use core::convert::Infallible;
 use core::fmt;
 use core::marker::PhantomData;
 
-/// A rule for the clip with its memory: [`Threshold`] as an object.
+/// [`Threshold`] as a trait object, with its state.
 pub trait AnyThreshold {
     /// As [`Threshold::clip`].
     fn clip(&self) -> f32;
@@ -22,7 +22,7 @@ pub trait AnyThreshold {
 }
 
 impl<T: Threshold> StatefulSlot<T, T::State, Infallible> {
-    /// A threshold and its memory.
+    /// Creates a slot from a threshold and its state.
     pub fn threshold(config: T, state: T::State) -> Self {
         Self { config, state, step: None }
     }
@@ -46,8 +46,8 @@ impl<T: Threshold> AnyThreshold for StatefulSlot<T, T::State, Infallible> {
     }
 }
 
-/// The slot of a threshold that is lent as its state, as an object of type `A`, with memory for `COUNTS` counts in each step and
-/// shard.
+/// Slot of a threshold that is borrowed as its own state, as an object of type `A`. Each step and each shard has memory
+/// for `COUNTS` counts.
 pub struct ThresholdSlot<'a, const COUNTS: usize = 20, A: ?Sized = dyn AnyThreshold + 'a> {
     noise: Option<CountNoise>,
     /// The clip if it never changes, else 0.
@@ -56,14 +56,14 @@ pub struct ThresholdSlot<'a, const COUNTS: usize = 20, A: ?Sized = dyn AnyThresh
 }
 
 impl<const COUNTS: usize, A: AnyThreshold + ?Sized> ThresholdSlot<'_, COUNTS, A> {
-    /// The slot of this threshold.
+    /// Returns the slot of this threshold.
     pub fn of(threshold: &(impl AnyThreshold + ?Sized)) -> Self {
         let noise = threshold.count_noise();
         Self { noise, clip: if noise.is_none() { threshold.clip() } else { 0.0 }, lent: PhantomData }
     }
 }
 
-// Not derived: that would ask it of the object.
+// Not derived: a derive would put the bound on `A`.
 impl<const COUNTS: usize, A: ?Sized> Clone for ThresholdSlot<'_, COUNTS, A> {
     fn clone(&self) -> Self {
         *self
