@@ -1,10 +1,10 @@
-//! The weighted mean of the parameters that steps left behind.
+//! Weighted mean of the parameters after each step.
 //!
 //! ```text
 //! W ← k_t·W + w_t          θ̄ ← θ̄ + (w_t/W)·(θ_t − θ̄)
 //! ```
 //!
-//! Without decay (`k_t = 1`), `θ̄ = Σ w_t·θ_t / Σ w_t`. Training goes on from `θ_t`, never from `θ̄`.
+//! Without decay (`k_t = 1`), `θ̄ = Σ w_t·θ_t / Σ w_t`. Training continues from `θ_t`, never from `θ̄`.
 //!
 //! | averaging | `w_t` | `k_t` |
 //! | --- | --- | --- |
@@ -13,27 +13,32 @@
 //! | exponential moving average, bias corrected as Adam's moments are: the first step counts as θ_1, not as a step from zero | 1 | `β` |
 //! | polynomial decay of power `p`, `w_t/W = (p+1)/(t+p)` at the t-th step, from 1: its weights grow as `t^p` | `p+1` | `(t−1)/(t−1+p)` |
 //!
-//! Sources: Wu, Wang, Cristali, Gu, Willett, "Adaptive Differentially Private Empirical Risk Minimization", theorem 4.2; De, Berrada,
-//! Hayes, Smith, Balle, "Unlocking High-Accuracy Differentially Private Image Classification through Scale", section 3 (exponential);
-//! Shamir, Zhang, "Stochastic Gradient Descent for Non-smooth Optimization", section 4 (polynomial).
+//! Sources:
+//!
+//! - Plain and weighted: Wu, Wang, Cristali, Gu, Willett, "Adaptive Differentially Private Empirical Risk
+//!   Minimization", theorem 4.2.
+//! - Exponential: De, Berrada, Hayes, Smith, Balle, "Unlocking High-Accuracy Differentially Private Image
+//!   Classification through Scale", section 3.
+//! - Polynomial: Shamir, Zhang, "Stochastic Gradient Descent for Non-smooth Optimization", section 4.
 //!
 //! # Memory
 //!
-//! `D` words and one f64.
+//! `D` floats and one f64.
 //!
 //! # Numerics
 //!
-//! `W`, `k_t` and `w_t/W` in f64; per coordinate `θ̄ ← S(θ̄ + S(F(w_t/W)·S(θ_t − θ̄)))`. The first parameters come out as they are.
+//! `W`, `k_t` and `w_t/W` are in f64. Each coordinate computes `θ̄ ← S(θ̄ + S(F(w_t/W)·S(θ_t − θ̄)))`. The first
+//! parameters are returned unchanged.
 //!
 //! # Privacy
 //!
-//! Parameters after a step are released, so their mean is post-processing. It is not for parameters within a step.
+//! Parameters after a step are released, so their mean is post-processing. Do not average parameters within a step.
 
 use crate::error::{CallError, ConfigError, check_len};
 use crate::numerics::round::saturate;
 use crate::state::{SaveState, StateField};
 
-/// A mean of parameters in the caller's memory.
+/// Mean of parameters, in the caller's memory.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Average<B> {
     mean: B,
@@ -41,7 +46,7 @@ pub struct Average<B> {
 }
 
 impl<B: AsMut<[f32]> + AsRef<[f32]>> Average<B> {
-    /// The mean of nothing: `mean` is `[D]` and is set to zero.
+    /// Creates an empty mean. `mean` is `[D]` and is set to zero.
     pub fn new(mut mean: B) -> Self {
         mean.as_mut().fill(0.0);
         Self { mean, weight: 0.0 }
@@ -51,8 +56,8 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Average<B> {
     ///
     /// # Errors
     ///
-    /// `params` has another length, or the weight is not finite and above 0, or what earlier steps keep is not from 0 to 1; nothing was
-    /// added.
+    /// Fails if `params` has another length, the weight is not finite and above 0, or `keep` is not from 0 to 1.
+    /// Nothing is added.
     pub fn add(&mut self, params: &[f32], Weight { weight, keep }: Weight) -> Result<(), CallError> {
         check_len("the parameters", self.mean.as_ref().len(), params.len())?;
         if !(weight.is_finite() && weight > 0.0 && (0.0..=1.0).contains(&keep)) {
@@ -67,7 +72,7 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>> Average<B> {
         Ok(())
     }
 
-    /// The mean; none before anything was added.
+    /// Returns the mean, or `None` before the first addition.
     #[must_use]
     pub fn mean(&self) -> Option<&[f32]> {
         (self.weight > 0.0).then(|| self.mean.as_ref())
@@ -82,22 +87,22 @@ impl<B: AsMut<[f32]>> SaveState for Average<B> {
     }
 }
 
-/// How much the parameters of a step count.
+/// Weight of the parameters of a step.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Weight {
-    /// The weight of the step, above 0.
+    /// Weight of the step, above 0.
     pub weight: f64,
     /// Factor on the weights of all earlier steps, from 0 to 1.
     pub keep: f64,
 }
 
-/// How steps are weighted.
+/// Weighting of steps.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Averaging(Kind);
 
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Kind {
-    /// The steps behind the first `start` of all, by their learning rates or equally.
+    /// Steps after the first fraction `start`, weighted by their learning rates or equally.
     Mean {
         start: f64,
         by_rate: bool,
@@ -111,11 +116,11 @@ enum Kind {
 }
 
 impl Averaging {
-    /// Over the steps behind the first `start` of all, equally weighted.
+    /// Averages the steps after the first fraction `start`, with equal weights.
     ///
     /// # Errors
     ///
-    /// `start` must be from 0 to below 1.
+    /// Fails unless `start` is from 0 to below 1.
     pub fn new(start: f64) -> Result<Self, ConfigError> {
         if (0.0..1.0).contains(&start) {
             Ok(Self(Kind::Mean { start, by_rate: false }))
@@ -124,7 +129,7 @@ impl Averaging {
         }
     }
 
-    /// The same with each step weighted by its learning rate. Other averages stay as they are.
+    /// Weights each step by its learning rate. Other averages are unchanged.
     #[must_use]
     pub fn by_learning_rate(self) -> Self {
         match self.0 {
@@ -133,12 +138,12 @@ impl Averaging {
         }
     }
 
-    /// An exponential moving average: each step multiplies the weights of earlier ones by `decay`, so about the last
+    /// Creates an exponential moving average. Each step multiplies earlier weights by `decay`, so about the last
     /// `1/(1 − decay)` steps count.
     ///
     /// # Errors
     ///
-    /// `decay` must be above 0 and below 1.
+    /// Fails unless `decay` is above 0 and below 1.
     pub fn exponential(decay: f64) -> Result<Self, ConfigError> {
         if decay > 0.0 && decay < 1.0 {
             Ok(Self(Kind::Exponential { decay }))
@@ -147,11 +152,12 @@ impl Averaging {
         }
     }
 
-    /// Weights that grow with the `power` of the step, so about the last `1/(power + 1)` of the steps count, at any time.
+    /// Creates weights that grow as the step to the power `power`. At any time, about the last fraction `1/(power + 1)`
+    /// of the steps counts.
     ///
     /// # Errors
     ///
-    /// `power` must be from 0 to 1000.
+    /// Fails unless `power` is from 0 to 1000.
     pub fn polynomial(power: f64) -> Result<Self, ConfigError> {
         if (0.0..=1000.0).contains(&power) {
             Ok(Self(Kind::Polynomial { power }))
@@ -160,8 +166,10 @@ impl Averaging {
         }
     }
 
-    /// The weight of step `step` (from 0) of `steps` at this learning rate; none before averaging begins, and none at a rate of 0
-    /// that it would be. The last step is always among those that are averaged.
+    /// Returns the weight of step `step` (from 0) of `steps` at this learning rate.
+    ///
+    /// Returns `None` before averaging begins, and if the weight would be a learning rate of 0. The last step is always
+    /// averaged.
     #[must_use]
     pub fn weight(&self, step: u32, steps: u32, learning_rate: f64) -> Option<Weight> {
         match self.0 {
@@ -269,7 +277,7 @@ mod tests {
         assert!([-0.1, 1.0, f64::NAN].iter().all(|start| Averaging::new(*start).is_err()));
     }
 
-    /// The mean of 0, 1, 2, … in the order of steps, by this averaging.
+    /// Returns the average of 0, 1, 2, … over the steps.
     fn of_counting(averaging: Averaging, steps: u32) -> f64 {
         let mut average = Average::new([0f32]);
         for step in 0..steps {
@@ -282,7 +290,7 @@ mod tests {
     fn exponential_follows_its_definition() {
         for (decay, steps) in [(0.9, 1), (0.9, 2), (0.5, 7), (0.999, 40)] {
             let averaging = Averaging::exponential(decay).unwrap();
-            // The textbook's recursion from zero, and its bias correction.
+            // The textbook recursion from zero, with its bias correction.
             let (mut moment, mut power) = (0.0, 1.0);
             for step in 0..steps {
                 moment = decay * moment + (1.0 - decay) * f64::from(step);

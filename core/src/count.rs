@@ -1,27 +1,28 @@
-//! Counts of samples: what thresholds learn from.
+//! Counts of samples, the input of adaptive thresholds.
 //!
-//! A threshold asks a [`Query`] of each step; the core counts, so that a sample moves one count by exactly one whatever the
-//! rule, and releases the counts with noise of their own beside the gradient. Both come from one draw and are priced as one
-//! event: `1/σ² = 1/σ_T² + 1/σ_H²` (DC-SGD, theorem 2).
+//! A threshold sends a [`Query`] to each step. The core does the counting, so a sample changes one count by exactly one
+//! under any rule. The counts are released together with the gradient, with separate noise. Both come from one batch
+//! and are accounted as one event: `1/σ² = 1/σ_T² + 1/σ_H²` (DC-SGD, theorem 2).
 //!
 //! # Memory
 //!
-//! One `i32` a count, in the open step and in each of its shards; none for a rule that counts nothing.
+//! One `i32` for each count, in the open step and in each of its shards. A rule without counts needs none.
 //!
 //! # Numerics
 //!
-//! The bin of a norm `n` is `F(n·F(b/R))` cut to an integer, at most `b − 1`: at an edge it may differ by one from that of
-//! the exact quotient. A count of 1 is [`UNIT`] grid units; the noise is a discrete Gaussian with an integer σ on that grid,
-//! drawn in the order of the counts at the address (counts, step, chunk 0). Counts wrap like the sum of gradients, and far
-//! above any batch. Released counts are f64, exact.
+//! The bin of a norm `n` is `F(n·F(b/R))` truncated to an integer, at most `b − 1`. At an edge, it may differ by one
+//! from the bin of the exact quotient. A count of 1 is [`UNIT`] grid units. The noise is a discrete Gaussian with an
+//! integer σ on that grid. It is drawn in the order of the counts at the address (counts, step, chunk 0). Counts wrap
+//! like the sum of gradients, far above any batch. Released counts are f64, exact.
 //!
 //! # Timing
 //!
-//! Which counter a sample moves, an address, depends on its norm, and on which side of [`Query::Above`] it lies may be a branch.
+//! The index of a sample's counter is an address that depends on its norm. The comparison of [`Query::Above`] may be a
+//! branch.
 //!
 //! # Privacy
 //!
-//! One sample added or removed moves one count by one: sensitivity 1 in the Euclidean norm.
+//! Adding or removing one sample changes one count by one: sensitivity 1 in the Euclidean norm.
 
 pub mod held_out;
 
@@ -31,24 +32,25 @@ use crate::numerics::round::{ceil, exactly};
 use core::num::NonZeroU32;
 use rand_core::Rng;
 
-/// Grid units of a count of 1.
+/// Number of grid units in a count of 1.
 pub const UNIT: u32 = 1 << 12;
 
-/// The counts of a step: each sample is counted by the norm of its combined, unclipped gradient.
+/// Counts that a step takes. Each sample is counted by the norm of its combined, unclipped gradient.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Query {
-    /// Nothing is counted.
+    /// No counts.
     None,
-    /// A histogram of `bins` equal bins over `[0, range)`; the last also takes every larger norm.
+    /// Histogram of `bins` equal bins over `[0, range)`. The last bin also counts every larger norm.
     Histogram {
         /// Number of bins, `b`.
         bins: u32,
-        /// `R`.
+        /// Upper edge of the range, `R`.
         range: f32,
     },
-    /// One count that moves up if the norm is above `norm`, and down if not: twice the excess of clipped samples over half.
+    /// One count that increases if the norm is above `norm`, and decreases if not. It is twice the excess of clipped
+    /// samples over half.
     Above {
-        /// The norm compared with.
+        /// Norm to compare with.
         norm: f32,
     },
 }
@@ -64,17 +66,17 @@ impl Query {
         }
     }
 
-    /// Returns true if nothing is counted.
+    /// Returns true if the query has no counts.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Counts one sample whose mixed, unclipped gradient has this norm.
+    /// Counts one sample by the norm of its combined, unclipped gradient.
     pub fn count(&self, norm: f32, counts: &mut [i32]) {
         let (index, step) = match *self {
             Self::None => return,
-            // The cast saturates, and what is not a number goes to bin 0: one bin in any case.
+            // The cast saturates, and NaN goes to bin 0. Every sample is in exactly one bin.
             Self::Histogram { bins, range } => {
                 (((norm * (bins as f32 / range)) as u32).min(bins.saturating_sub(1)) as usize, 1)
             }
@@ -86,40 +88,41 @@ impl Query {
     }
 }
 
-/// Memory for a step's counts: `[i32; N]` with `N` at least the length of any query.
+/// Memory for a step's counts: `[i32; N]`, with `N` at least the length of any query.
 pub trait Counts: Copy + sealed::Sealed {
-    /// Memory for the released counts, as many as are counted.
+    /// Memory for the released counts.
     type Released: AsMut<[f64]>;
 
-    /// No sample counted yet.
+    /// Counts before the first sample.
     const ZERO: Self;
 
-    /// No count released yet.
+    /// Released counts before the first release.
     const NONE: Self::Released;
 
-    /// The counts.
+    /// Returns the counts.
     #[doc(hidden)]
     fn as_mut(&mut self) -> &mut [i32];
 
-    /// The counts.
+    /// Returns the counts.
     #[doc(hidden)]
     fn as_ref(&self) -> &[i32];
 
-    /// The same memory with no sample counted: a shard's.
+    /// Returns empty counts of the same kind, for a shard.
     #[must_use]
     fn empty(&self) -> Self {
         Self::ZERO
     }
 
-    /// A sample whose gradient is not finite, which adds nothing to the sum: counted nowhere.
+    /// Handles a sample with a gradient that is not finite, which adds nothing to the sum. By default, it is not
+    /// counted.
     #[doc(hidden)]
     fn non_finite(&mut self, _query: &Query) {}
 
-    /// Adds the samples of another worker whose gradients were not finite.
+    /// Adds another worker's number of samples with gradients that are not finite.
     #[doc(hidden)]
     fn merge_non_finite(&mut self, _other: &Self) {}
 
-    /// Number of samples whose gradient was not finite, which is never released; 0 if they are not counted.
+    /// Returns the number of samples with gradients that are not finite, or 0 if they are not counted. Never released.
     #[doc(hidden)]
     fn non_finite_samples(&self) -> u32 {
         0
@@ -143,18 +146,18 @@ impl<const N: usize> Counts for [i32; N] {
     }
 }
 
-/// Counts that may also take the samples whose gradients are not finite: in the last bin of a histogram, as every larger norm. Their
-/// gradients still add nothing. A program without it has nothing of it.
+/// Counts that can include samples with gradients that are not finite, in the last bin of a histogram with the largest
+/// norms. Their gradients still add nothing. A program that does not use it links none of its code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct AllCounts<const N: usize> {
     counts: [i32; N],
     non_finite: bool,
-    /// Samples that were not finite, whether they are in a count or not.
+    /// Number of samples that were not finite, counted or not.
     non_finite_samples: u32,
 }
 
 impl<const N: usize> AllCounts<N> {
-    /// No sample counted yet; whether those that are not finite will be.
+    /// Creates empty counts. `non_finite` selects if samples that are not finite are counted.
     #[must_use]
     pub const fn new(non_finite: bool) -> Self {
         Self { counts: [0; N], non_finite, non_finite_samples: 0 }
@@ -200,19 +203,19 @@ impl<const N: usize> Counts for AllCounts<N> {
     }
 }
 
-/// The noise of counts: a discrete Gaussian on their grid.
+/// Noise of counts: a discrete Gaussian on their grid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CountNoise {
     sigma: NonZeroU32,
 }
 
 impl CountNoise {
-    /// Noise of at least `multiplier` counts: `σ = ⌈multiplier · 2^12⌉` grid units.
+    /// Creates noise of at least `multiplier` counts: `σ = ⌈multiplier · 2^12⌉` grid units.
     ///
     /// # Errors
     ///
-    /// The multiplier must be from 1/4 (below, the accountant's fractional orders would not hold for the discrete Gaussian)
-    /// to 2¹⁸.
+    /// Fails unless the multiplier is from 1/4 to 2¹⁸. Below 1/4, the accountant's fractional orders would not hold for
+    /// the discrete Gaussian.
     pub fn new(multiplier: f64) -> Result<Self, ConfigError> {
         if !(0.25..=262_144.0).contains(&multiplier) {
             return Err(ConfigError::new("count noise multiplier", "from 0.25 to 2^18"));
@@ -221,32 +224,32 @@ impl CountNoise {
         Ok(Self { sigma: NonZeroU32::new(sigma).unwrap_or(NonZeroU32::MIN) })
     }
 
-    /// The standard deviation in units of `UNIT`, as it runs.
+    /// Returns the standard deviation that runs, in grid units of `1/UNIT` count.
     pub(crate) fn sigma(self) -> u32 {
         self.sigma.get()
     }
 
-    /// The multiplier that runs and is priced: σ in counts, exactly.
+    /// Returns the multiplier that runs and is accounted: σ in counts, exactly.
     #[must_use]
     pub fn multiplier(self) -> f64 {
         f64::from(self.sigma.get()) / f64::from(UNIT)
     }
 
-    /// The counts with noise.
+    /// Writes the counts with noise to `out`.
     pub(crate) fn release<R: Rng>(self, counts: &[i32], words: &mut R, out: &mut [f64]) {
         for (count, out) in counts.iter().zip(out) {
             *out = self.noisy(i64::from(*count) * i64::from(UNIT), words);
         }
     }
 
-    /// A sum of grid units with noise, in counts.
+    /// Returns a sum of grid units with noise, in counts.
     pub(crate) fn noisy<R: Rng>(self, units: i64, words: &mut R) -> f64 {
         let noise = discrete_gaussian::sample(self.sigma.get(), words);
         exactly(units.wrapping_add(noise)) / f64::from(UNIT)
     }
 }
 
-/// Counts that were released with noise: they may be negative, and no integers.
+/// Counts released with noise. They may be negative, and are not integers.
 pub struct ReleasedCounts<'a> {
     counts: &'a [f64],
 }
@@ -256,7 +259,7 @@ impl<'a> ReleasedCounts<'a> {
         Self { counts }
     }
 
-    /// The counts, in the query's order.
+    /// Returns the counts, in the order of the query.
     #[must_use]
     pub fn counts(&self) -> &'a [f64] {
         self.counts
@@ -291,7 +294,7 @@ mod tests {
         }
     }
 
-    /// One sample moves one count, whatever its gradient: the sensitivity stays 1.
+    /// One sample changes one count with any gradient, so the sensitivity stays 1.
     #[test]
     fn non_finite_sample_moves_last_bin_only() {
         for (bins, range) in [(1, 1.0), (4, 1e-38), (4, 1.0), (4, f32::MAX), (4, f32::INFINITY)] {

@@ -1,33 +1,37 @@
-//! The exact path: gradients on an integer grid, the clipping bound checked in integer arithmetic.
+//! The exact path: gradients on an integer grid, with the clipping bound checked in integer arithmetic.
 //!
-//! A gradient `g` becomes `q_i = trunc(g_i · s)` with `s = 2^bits / divisor`, one grid unit standing for `C·2^-bits`. The sum
-//! over samples is one of integers, so it does not depend on their order, nor on how they were spread over workers.
+//! A gradient `g` becomes `q_i = trunc(g_i · s)` with `s = 2^bits / divisor`. One grid unit stands for `C·2^-bits`. The
+//! sum over samples is an integer sum, so it does not depend on their order or on their distribution over workers.
 //!
 //! # Numerics
 //!
-//! With `n = F(√Σ g_i²)`, the sum that of [`sum_of_squares`](crate::numerics::reduce::sum_of_squares), `d` the clipping rule's divisor for `n` and `u = 2^bits`:
+//! Let `n = F(√Σ g_i²)`, with the sum of [`sum_of_squares`](crate::numerics::reduce::sum_of_squares). Let `d` be the
+//! clipping rule's divisor for `n`, and `u = 2^bits`:
 //!
 //! ```text
 //! s = F(u/d)          q_i = trunc(F(g_i·s), at most u, at least −u)
 //! ```
 //!
-//! Where `s` is not finite nothing is added. `s` and `g_i · s` round, so `Σ q_i²` may come out above `u²`. It is computed
-//! exactly, in integers, on what was summed; a sample that fails is taken out again, shrunk, and added again: with
-//! `h = 2^-20` at first, `s ← F(s·F(1 − h))`, `h ← 2h`, until it passes. Truncation pulls each coordinate toward zero by
-//! half a unit on average, so samples of many coordinates pass at once: choose `2^bits ≫ √D`. A layer is clipped like a gradient of its own: lanes and blocks count from its first
+//! If `s` is not finite, nothing is added. `s` and `g_i · s` are rounded, so `Σ q_i²` may exceed `u²`. It is computed
+//! exactly, in integers, from the values that were summed. A sample that fails is subtracted, scaled down and added
+//! again, until it passes: `s ← F(s·F(1 − h))`, `h ← 2h`, with `h = 2^-20` at first.
+//!
+//! Truncation moves each coordinate toward zero by half a unit on average. Samples of many coordinates therefore pass
+//! at once. Choose `2^bits ≫ √D`. A layer is clipped like a separate gradient: lanes and blocks count from its first
 //! coordinate, `u = ⌊s_l·2^bits⌋`, and its threshold is `F(C·s_l)`.
 //!
 //! The released mean is `F(F(sum + noise)·F(F(C/2^bits)/B))`.
 //!
 //! # Timing
 //!
-//! Coordinates choose values, not ways. A sample that fails the check of its integers is taken out and redone, in about three times
-//! the time. So the time depends on the sample, and so do float operations where they are computed in software.
+//! Coordinates affect values, not branches. A sample that fails the integer check is subtracted and added again, in
+//! about three times the time. The time therefore depends on the sample. So do float operations on processors that
+//! emulate them in software.
 //!
 //! # Privacy
 //!
-//! What one sample adds has an exact Euclidean norm of at most `C`. Sums wrap: reduction modulo a power of two is linear,
-//! hence private and independent of order, while saturation or an overflow error would depend on the data.
+//! The contribution of one sample has an exact Euclidean norm of at most `C`. Sums wrap. Reduction modulo a power of
+//! two is linear, so it is private and independent of order. Saturation or an overflow error would depend on the data.
 
 mod streamed;
 #[cfg(test)]
@@ -40,18 +44,18 @@ use crate::error::{CallError, ConfigError, check_len};
 use crate::numerics::round::truncate;
 use crate::private::{ClippedSum, SumWord};
 
-/// The integer a sum is kept in: `i32` on devices, `i64` on the host. Where nothing overflows `i32`, both give the same bits.
+/// Integer type of a sum: `i32` on devices, `i64` on the host. Without overflow of `i32`, both give the same bits.
 pub trait Word: Copy + Default + PartialEq + core::fmt::Debug + sealed::SealedWord {
-    /// Sum modulo 2^bits.
+    /// Returns the sum modulo 2^bits.
     #[must_use]
     fn wrapping_add(self, other: Self) -> Self;
-    /// `x` modulo 2^bits.
+    /// Returns `x` modulo 2^bits.
     fn wrap(x: i64) -> Self;
-    /// Nearest float, ties to even.
+    /// Returns the nearest float, ties to even.
     fn to_f32(self) -> f32;
-    /// The word whose low 32 bits are a float's.
+    /// Returns a word with the bits of `x` in its low 32 bits.
     fn store_released(x: f32) -> Self;
-    /// The float of the low 32 bits.
+    /// Returns the float in the low 32 bits.
     fn load_released(self) -> f32;
 }
 
@@ -96,39 +100,40 @@ pub struct Grid {
     bits: u32,
 }
 
-/// Coordinates quantised at a time: what fills the registers of a processor with 128-bit vectors; one where there are none.
+/// Number of coordinates quantised at a time. It fills the registers of a processor with 128-bit SIMD. 1 without SIMD.
 const BLOCK: usize = if cfg!(target_pointer_width = "64") { 16 } else { 1 };
-/// Coordinates whose squares are added in lanes.
+/// Number of lanes in the sum of squares.
 const LANES: usize = if BLOCK == 1 { 1 } else { 8 };
 const RUN: usize = 1 << 12;
-/// Samples added abreast.
+/// Number of samples added together.
 const ABREAST: usize = 8;
 
 impl Grid {
-    /// A grid on which the clip is `2^bits` units, `bits` in `8..=22`.
+    /// Creates a grid on which the clip is `2^bits` units, for `bits` in `8..=22`.
     ///
     /// # Errors
     ///
-    /// `bits` out of range.
+    /// Fails if `bits` is out of range.
     pub fn new(bits: u32) -> Result<Self, ConfigError> {
         if (8..=22).contains(&bits) { Ok(Self { bits }) } else { Err(ConfigError::new("grid bits", "from 8 to 22")) }
     }
 
-    /// `2^bits`: the clip in grid units.
+    /// Returns `2^bits`: the clip in grid units.
     #[must_use]
     pub fn unit(self) -> u32 {
         1 << self.bits
     }
 
-    /// `bits`.
+    /// Returns `bits`.
     #[must_use]
     pub fn bits(self) -> u32 {
         self.bits
     }
 
-    /// Returns true if `expected_batch` samples and noise of `sigma` units may come near the edge of `i32`: `min(8·B, 4·B + 32)` samples
-    /// of an expected batch `B`, all aligned, plus twelve standard deviations. From `B` = 8 on a Poisson draw has that many or more with probability
-    /// 2⁻¹¹¹ or less.
+    /// Returns true if `expected_batch` samples and noise of `sigma` units may approach the limits of `i32`.
+    ///
+    /// The criterion is `min(8·B, 4·B + 32)` aligned samples for an expected batch `B`, plus twelve standard deviations
+    /// of noise. For `B` of 8 or more, a Poisson batch is that large with probability 2⁻¹¹¹ or less.
     #[must_use]
     pub fn may_overflow_i32(self, expected_batch: u32, sigma: u32) -> bool {
         let batch = u64::from(expected_batch);
@@ -136,7 +141,7 @@ impl Grid {
         samples.saturating_add(12 * u64::from(sigma)) >= 1 << 31
     }
 
-    /// The clip must be such that one grid unit is a normal f32.
+    /// Checks that `clip · 2^-bits`, the size of a grid unit, is a normal f32.
     pub(crate) fn check_clip(self, clip: f32) -> Result<(), ConfigError> {
         let step = clip / self.unit() as f32;
         if step.is_normal() && clip.is_finite() && step > 0.0 {
@@ -151,8 +156,8 @@ impl Grid {
         clip / self.unit() as f32 / expected_batch as f32
     }
 
-    /// Clips the gradient whose consecutive parts are `parts`, rounds it onto the grid and adds it to `sum` (`[D]`); its
-    /// norm before that. A gradient whose squared norm is not a finite f32 adds exactly nothing.
+    /// Clips the gradient in consecutive `parts`, rounds it onto the grid and adds it to `sum` (`[D]`). Returns its
+    /// norm before clipping. A gradient with a squared norm that is not a finite f32 adds exactly nothing.
     #[inline(always)]
     pub(crate) fn add_sample<C: Clip, W: Word>(
         self,
@@ -164,8 +169,10 @@ impl Grid {
         each_layer(clip, parts, sum, &OnGrid { grid: self, clip, threshold })
     }
 
-    /// As [`add_sample`](Self::add_sample) of each of `samples` in turn, with the same bits; the norms go to `each`. A run of coordinates of
-    /// the sum stays near the processor while the samples go by, so that it is read and written once for up to eight of them.
+    /// Adds each of `samples` in turn, with the bits of [`add_sample`](Self::add_sample). Passes the norms to `each`.
+    ///
+    /// A run of the sum's coordinates stays in the cache for up to eight samples, so it is read and written once for
+    /// them.
     #[inline(always)]
     pub(crate) fn add_samples<C: Clip, W: Word>(
         self,
@@ -176,7 +183,7 @@ impl Grid {
         mut each: impl FnMut(Option<f32>),
     ) {
         if clip.layers().is_some() || samples.len() == 1 {
-            // Not by a closure: that would not be compiled for the processor's vectors.
+            // No closure here: it would be compiled without the processor's SIMD instructions.
             for parts in samples {
                 each(self.add_sample(clip, threshold, parts, sum));
             }
@@ -185,7 +192,7 @@ impl Grid {
         let rule = OnGrid { grid: self, clip, threshold };
         let whole = Layer::whole(sum.len());
         for samples in samples.chunks(ABREAST) {
-            // Of a sample that adds nothing the scale stays infinite.
+            // The scale of a sample that adds nothing stays infinite.
             let mut added = [(f32::INFINITY, 0u64); ABREAST];
             for (parts, (scale, _)) in samples.iter().zip(&mut added) {
                 let norm = norm(parts, sum.len());
@@ -211,12 +218,15 @@ impl Grid {
         }
     }
 
-    /// Clips the caller's gradient, rounds it onto the grid and passes each coordinate, in grid units, to `each`. Returns the norm before
-    /// clipping; without a finite norm all coordinates are 0. `memory` (`[D]`) is wiped before and after: nothing of a sum is read.
+    /// Clips a gradient, rounds it onto the grid and passes each coordinate, in grid units, to `each`. Returns the norm
+    /// before clipping.
+    ///
+    /// Without a finite norm, all coordinates are 0. `memory` (`[D]`) is wiped before and after, so no sum can be read
+    /// from it.
     ///
     /// # Errors
     ///
-    /// The clip cannot be represented, or the lengths of the gradient, the layers and the memory differ.
+    /// Fails if the clip cannot be represented, or the lengths of the gradient, the layers and the memory differ.
     pub fn round_sample<C: Clip, W: Word>(
         self,
         clip: &C,
@@ -237,7 +247,7 @@ impl Grid {
     }
 }
 
-/// Clips by a rule to a threshold and rounds onto a grid.
+/// Clips to a threshold by a rule, and rounds onto a grid.
 struct OnGrid<'a, C> {
     grid: Grid,
     clip: &'a C,
@@ -245,13 +255,13 @@ struct OnGrid<'a, C> {
 }
 
 impl<C: Clip, W: Word> AddLayer<SumWord<W>> for OnGrid<'_, C> {
-    /// Adds `trunc(g_i · units/divisor)`, whose norm is at most `units` on the grid.
-    // Once where flash is short.
+    /// Adds `trunc(g_i · units/divisor)`, with a norm of at most `units` on the grid.
+    // Not inlined on small targets, to save flash.
     #[cfg_attr(target_pointer_width = "64", inline(always))]
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     fn add_layer(&self, layer: Layer, norm: f32, pieces: Pieces<'_>, sum: &mut [SumWord<W>]) {
         let (units, scale) = self.scale(layer, norm);
-        // A rule that gives no number adds nothing.
+        // If the rule gives no finite scale, nothing is added.
         if scale.is_finite() {
             add_bounded((units, scale), None, pieces, sum);
         }
@@ -259,13 +269,13 @@ impl<C: Clip, W: Word> AddLayer<SumWord<W>> for OnGrid<'_, C> {
 }
 
 impl<C: Clip> OnGrid<'_, C> {
-    /// The bound of a layer's norm on the grid.
+    /// Returns the bound on a layer's norm, in grid units.
     #[inline(always)]
     fn units(&self, layer: Layer) -> u32 {
         layer.units(self.grid.bits)
     }
 
-    /// The bound of a layer's norm on the grid, and the scale of its coordinates.
+    /// Returns the bound on a layer's norm in grid units, and the scale of its coordinates.
     #[inline(always)]
     fn scale(&self, layer: Layer, norm: f32) -> (u32, f32) {
         let units = self.units(layer);
@@ -273,8 +283,9 @@ impl<C: Clip> OnGrid<'_, C> {
     }
 }
 
-/// Adds a layer at `scale`, and takes it out and adds it again, shrunk, until its norm is at most `units`. If it is added already, `added`
-/// has its squares.
+/// Adds a layer at `scale`. While its norm exceeds `units`, subtracts it and adds it again at a smaller scale.
+///
+/// If the layer is already added, `added` is its sum of squares.
 #[inline(always)]
 fn add_bounded<W: Word>(
     (units, scale): (u32, f32),
@@ -285,11 +296,11 @@ fn add_bounded<W: Word>(
     let bound = u64::from(units) * u64::from(units);
     let mut scale = Scale::first(scale);
     let mut taking_out = false;
-    // The shrinking doubles up to the whole, at which nothing is added: it ends.
+    // Terminates: `shrink` doubles until it reaches 1, and then nothing is added.
     loop {
-        // Truncation is symmetric: the opposite takes out again what was added, and has the same squares.
+        // Truncation is symmetric, so the negated scale subtracts exactly what was added, and has the same squares.
         let signed = if taking_out { -scale.scale } else { scale.scale };
-        // Not by a closure, as above.
+        // No closure, as above.
         let total = match added.take() {
             Some(total) => total,
             None => quantise(units, signed, pieces.clone(), sum),
@@ -304,7 +315,7 @@ fn add_bounded<W: Word>(
     }
 }
 
-/// A scale of a layer's coordinates, and by how much the next is smaller.
+/// Scale of a layer's coordinates, and the relative decrease to the next scale.
 #[derive(Clone, Copy)]
 struct Scale {
     scale: f32,
@@ -323,7 +334,7 @@ impl Scale {
     }
 }
 
-/// Adds `trunc(g_i · scale)` to the sum; returns `Σ q_i²` (saturating).
+/// Adds `trunc(g_i · scale)` to the sum. Returns `Σ q_i²` (saturating).
 #[inline(always)]
 fn quantise<'a, W: Word>(
     units: u32,
@@ -335,7 +346,7 @@ fn quantise<'a, W: Word>(
     let mut rest = sum;
     for part in parts {
         let (here, after) = rest.split_at_mut(part.len().min(rest.len()));
-        // By hand: an iterator over chunks that is not made in place divides by their length, and may panic.
+        // Not `chunks`: if it is not inlined, it divides by the chunk length and may panic.
         let (mut grads, mut sums) = (part, here);
         while !(grads.is_empty() || sums.is_empty()) {
             let (grad, more) = grads.split_at(RUN.min(grads.len()));
@@ -348,10 +359,10 @@ fn quantise<'a, W: Word>(
     total
 }
 
-/// As [`quantise`], of at most `RUN` coordinates.
+/// Quantises at most `RUN` coordinates, as [`quantise`] does.
 #[inline(always)]
 fn quantise_run<W: Word>(unit: f32, scale: f32, grads: &[f32], sums: &mut [SumWord<W>]) -> u64 {
-    // Squares are at most 2⁴⁴: those of a run fit with room to spare.
+    // Squares are at most 2⁴⁴, so those of a run do not overflow.
     let mut squares = [0u64; LANES];
     let (mut sums, last_sums) = sums.split_at_mut(sums.len() & !(BLOCK - 1));
     let (mut grads, last_grads) = grads.split_at(sums.len().min(grads.len()));
@@ -370,7 +381,7 @@ fn quantise_run<W: Word>(unit: f32, scale: f32, grads: &[f32], sums: &mut [SumWo
     total[0]
 }
 
-/// As [`quantise`], of `N` coordinates, each square added to its lane.
+/// Quantises `N` coordinates, as [`quantise`] does. Adds each square to its lane.
 #[inline(always)]
 fn quantise_block<W: Word, const N: usize, const L: usize>(
     unit: f32,
@@ -379,11 +390,11 @@ fn quantise_block<W: Word, const N: usize, const L: usize>(
     sum: &mut [SumWord<W>; N],
     squares: &mut [u64; L],
 ) {
-    // Short loops over arrays vectorise where one loop does not.
+    // The compiler vectorises short loops over arrays, but not one combined loop.
     let (mut magnitudes, mut signs) = ([0u32; N], [0u32; N]);
     for ((magnitude, sign), grad) in magnitudes.iter_mut().zip(&mut signs).zip(grads) {
         let x = grad * scale;
-        // Within the units but for rounding, and where a tiny norm underflowed.
+        // Above `unit` only by rounding, or after underflow of a tiny norm.
         let size = x.abs();
         *magnitude = truncate(if size > unit { unit } else { size });
         *sign = (x.to_bits() as i32 >> 31) as u32;

@@ -1,7 +1,7 @@
 //! Mechanisms, and the addressed generator of their noise.
 //!
 //! Noise is a function of (key, purpose, step, chunk of [`CHUNK`] coordinates). Any number of threads can draw it, in
-//! any order. Two steps never share a block as fresh noise, and a block never crosses a chunk. Noise of successive
+//! any order. No block is the fresh noise of two steps, and a draw never crosses a chunk. Noise of successive
 //! steps is independent ([`DiscreteGaussian`], [`ContinuousGaussian`]) or partly cancels ([`CorrelatedGaussian`]).
 
 mod chacha;

@@ -1,7 +1,7 @@
-//! The bytes of methods in recordings: a kind, then numbers in order, little-endian.
+//! Bytes of methods in recordings: a kind, then numbers in order, little-endian.
 //!
-//! A method writes its numbers and reads them back in its own file ([`ToRecord`], [`FromRecord`]). The player of recordings chooses among
-//! the methods of a slot by their kinds. A program that neither records nor plays links nothing of it.
+//! A method writes and reads its numbers in its own file ([`ToRecord`], [`FromRecord`]). The player of recordings
+//! selects a method of a slot by its kind. A program that neither records nor plays links none of this code.
 
 use crate::error::ConfigError;
 use crate::state::SaveState;
@@ -11,123 +11,123 @@ pub trait StateVector: AsRef<[f32]> + AsMut<[f32]> {}
 
 impl<B: AsRef<[f32]> + AsMut<[f32]>> StateVector for B {}
 
-/// Takes the bytes of a recording.
+/// Receives the bytes of a recording.
 pub trait RecordSink {
-    /// Takes `bytes`, which come next.
+    /// Appends `bytes`.
     fn put(&mut self, bytes: &[u8]);
 }
 
 impl dyn RecordSink + '_ {
-    /// A byte.
+    /// Writes a byte.
     pub fn u8(&mut self, value: u8) {
         self.put(&[value]);
     }
 
-    /// Four bytes.
+    /// Writes four bytes.
     pub fn u32(&mut self, value: u32) {
         self.put(&value.to_le_bytes());
     }
 
-    /// The four bytes of a float's bits.
+    /// Writes the bits of a float, in four bytes.
     pub fn f32(&mut self, value: f32) {
         self.u32(value.to_bits());
     }
 
-    /// The eight bytes of a float's bits.
+    /// Writes the bits of a float, in eight bytes.
     pub fn f64(&mut self, value: f64) {
         self.put(&value.to_bits().to_le_bytes());
     }
 }
 
-/// Gives the bytes of a recording, and memory for the states of what it holds. A source that has ended gives zeros.
+/// Provides the bytes of a recording, and memory for the states in it. After its end, it provides zeros.
 pub trait RecordSource {
-    /// A vector of a state.
+    /// Vector of a state.
     type Vector: StateVector;
-    /// Why nothing is read.
+    /// Error of a read.
     type Error: From<ConfigError>;
 
-    /// A byte.
+    /// Reads a byte.
     fn u8(&mut self) -> u8;
 
-    /// Four bytes.
+    /// Reads four bytes.
     fn u32(&mut self) -> u32;
 
-    /// The float of four bytes.
+    /// Reads a float of four bytes.
     fn f32(&mut self) -> f32;
 
-    /// The float of eight bytes.
+    /// Reads a float of eight bytes.
     fn f64(&mut self) -> f64;
 
     /// Fills `out` with floats of four bytes.
     fn f32s(&mut self, out: &mut [f32]);
 
-    /// The error of a field, `what`, whose value no recording has.
+    /// Returns the error for field `what` with a value that no recording has.
     fn wrong(what: &'static str) -> Self::Error;
 
-    /// Number of parameters.
+    /// Returns the number of parameters.
     fn dim(&self) -> usize;
 
-    /// A vector of so many zeros.
+    /// Returns a vector of `len` zeros.
     ///
     /// # Errors
     ///
-    /// There is no memory for it.
+    /// Fails if there is not enough memory.
     fn zeros(&mut self, len: usize) -> Result<Self::Vector, Self::Error>;
 }
 
-/// A method with a state of type `S`, as recordings have it before the first step.
+/// A method with a state of type `S` that can be recorded, as it is before the first step.
 pub trait ToRecord<S> {
-    /// The method's kind; `None` if no recording has it.
+    /// Returns the kind of the method, or `None` if recordings do not support it.
     fn kind(&self, _state: &S) -> Option<u8> {
         None
     }
 
-    /// Writes the method's numbers, which follow its kind.
+    /// Writes the numbers of the method, which follow its kind.
     fn write(&self, _state: &S, _sink: &mut dyn RecordSink) {}
 }
 
-/// A method that recordings have.
+/// A method that recordings support.
 pub trait FromRecord: Sized {
-    /// The method's state, with vectors of type `B`.
+    /// State of the method, with vectors of type `B`.
     type State<B: StateVector>: SaveState;
 
-    /// The method's kinds.
+    /// Kinds of the method.
     const KINDS: &'static [u8];
 
-    /// Reads the method of this kind, one of [`KINDS`](Self::KINDS), and makes its state.
+    /// Reads the method of this kind, one of [`KINDS`](Self::KINDS), and creates its state.
     ///
     /// # Errors
     ///
-    /// A number out of its range, or no memory.
+    /// Fails if a number is out of its range, or there is not enough memory.
     #[allow(clippy::type_complexity)] // A method and its state.
     fn read<R: RecordSource>(kind: u8, source: &mut R) -> Result<(Self, Self::State<R::Vector>), R::Error>;
 }
 
-/// The switch over the methods of a slot that recordings have. A method is of a type with the bounds, in which `S` is the type of its
-/// state.
+/// Defines the selection among a slot's methods that recordings support. A method has a type with the bounds, with `S`
+/// the type of its state.
 macro_rules! recorded {
     ($(<$most:ident>)?: { $($bound:tt)+ }; $($method:ty),+) => {
-        /// Takes a method of whatever type it is.
+        /// Receives a method of any type.
         pub trait Take<'a>: $crate::record::RecordSource<Vector: 'a> + Sized {
-            /// The result of taking it.
+            /// Result of taking the method.
             type Taken;
 
             /// Takes the method and its state.
             ///
             /// # Errors
             ///
-            /// Whatever stops the caller.
+            /// The implementation defines the errors.
             fn take<M, S>(self, method: M, state: S) -> Result<Self::Taken, Self::Error>
             where
                 M: $($bound)+ + 'a,
                 S: $crate::state::SaveState + 'a;
         }
 
-        /// Reads the method of this kind and hands it over; `None` if there is no such kind.
+        /// Reads the method of this kind and passes it to `source`. Returns `None` if the kind is unknown.
         ///
         /// # Errors
         ///
-        /// A number out of its range, or those of `source`.
+        /// Fails if a number is out of its range, or with an error of `source`.
         pub fn read<'a, $(const $most: usize,)? T: Take<'a>>(
             kind: u8,
             mut source: T,

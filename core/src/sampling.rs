@@ -1,27 +1,27 @@
-//! Poisson sampling: each sample is drawn, or not, by a coin of its own.
+//! Poisson sampling: each sample is taken or not by an independent Bernoulli trial.
 //!
-//! Sample `i`'s coin at step `t` is a 53-bit integer from the sampling stream at (t, i), compared with the rate's numerator:
-//! it comes up with probability exactly `k/2⁵³`, the rate that is accounted. A coin depends on the sample's index alone, so
-//! adding or removing a sample moves no other coin.
+//! Sample `i` at step `t` compares a 53-bit integer from the sampling stream at (t, i) with the numerator of the
+//! sampling rate. It is taken with probability exactly `k/2⁵³`, the accounted rate. The trial depends only on the
+//! sample's index, so adding or removing a sample does not change other trials.
 //!
 //! # Memory
 //!
-//! None: samples come one by one, in index order.
+//! None: samples arrive one at a time, in index order.
 //!
 //! # Timing
 //!
-//! All coins are thrown, whatever they show. How many samples come depends on the secret draw, and between which of them how many
-//! coins lie.
+//! Every trial runs, with any result. The number of samples depends on the secret batch. So does the number of trials
+//! between them.
 
 use crate::accounting::Rate;
 use crate::noise::{Address, Generator, Purpose};
 use core::ops::Range;
 use rand_core::Rng;
 
-/// Samples that share one address.
+/// Number of samples that share one address.
 const CHUNK: u32 = 1024;
 
-/// The indices drawn at one step from `samples` samples, ascending.
+/// Indices of the Poisson batch of one step, ascending.
 pub struct PoissonBatch<'a, G: Generator> {
     generator: &'a G,
     stream: G::Stream<'a>,
@@ -31,13 +31,13 @@ pub struct PoissonBatch<'a, G: Generator> {
     samples: u32,
 }
 
-/// Draws from `0..samples`, each with probability `rate`. One draw a step.
+/// Samples from `0..samples`, each with probability `rate`. Use one batch for each step.
 #[must_use]
 pub fn poisson<G: Generator>(generator: &G, step: u32, rate: Rate, samples: u32) -> PoissonBatch<'_, G> {
     poisson_part(generator, step, rate, 0..samples)
 }
 
-/// The part of that draw that lies in `samples`, for whoever draws it in parts.
+/// Samples the part of that batch in `samples`, for callers that sample it in parts.
 #[must_use]
 pub fn poisson_part<G: Generator>(generator: &G, step: u32, rate: Rate, samples: Range<u32>) -> PoissonBatch<'_, G> {
     let Range { start, end } = samples;
@@ -48,7 +48,7 @@ pub fn poisson_part<G: Generator>(generator: &G, step: u32, rate: Rate, samples:
     PoissonBatch { generator, stream, step, rate, next: start, samples: end }
 }
 
-/// The words that are coins of the samples of a chunk.
+/// Returns the random words for the trials of a chunk.
 fn coins<G: Generator>(generator: &G, step: u32, chunk: u32) -> G::Stream<'_> {
     generator.stream(Address { purpose: Purpose::Sampling, step, chunk })
 }
@@ -84,14 +84,14 @@ mod tests {
         poisson(&ChaCha20::<4>::simulation(9), step, Rate::at_most(rate).unwrap(), samples).collect()
     }
 
-    // A sampling rate of one takes all samples, and one of zero takes none.
+    // A sampling rate of 1 takes all samples, and a sampling rate of 0 takes none.
     #[test]
     fn sampling_rate_one_takes_all_samples() {
         assert_eq!(draw(3, 1.0, 2500), (0..2500).collect::<Vec<_>>());
         assert!(draw(3, 0.0, 2500).is_empty());
     }
 
-    /// A generator whose coins at step 7 equal `k`, except that of sample `c` of chunk `c`, which is smaller by one.
+    /// Generator with trials at step 7 equal to `k`, except for sample `c` of chunk `c`, which is smaller by one.
     struct Told {
         k: u64,
     }
@@ -123,7 +123,7 @@ mod tests {
             unimplemented!("a coin is made of 64 bits")
         }
 
-        /// The low 11 bits are not of the coin.
+        /// The low 11 bits are not part of the trial.
         fn try_next_u64(&mut self) -> Result<u64, Self::Error> {
             Ok(self.coins.next().unwrap() << 11 | 0x7ff)
         }
@@ -133,7 +133,8 @@ mod tests {
         }
     }
 
-    /// With 53 bits below `k` a probability of exactly `k/2^53`; and each sample has the coin at its own place.
+    /// With 53 bits, the probability of a value below `k` is exactly `k/2^53`. Each sample has the trial at its own
+    /// index.
     #[test]
     fn coins_below_the_numerator_draw() {
         for k in [1, 5, 1 << 52, Rate::DENOMINATOR - 1] {
@@ -163,7 +164,8 @@ mod tests {
         }
     }
 
-    /// Fixed seeds; 6 standard errors around the mean and around independence of two steps (error rate 2e-9 each).
+    /// Fixed seeds. The bounds are 6 standard errors for the mean and for independence of two steps (error rate 2e-9
+    /// each).
     #[test]
     fn trials_match_sampling_rate() {
         let (rate, samples, steps) = (0.1, 20_000, 100);

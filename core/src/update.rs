@@ -1,8 +1,9 @@
-//! An update that leaves a device: a released sum of clipped gradients, on the grid, as bytes. The one place that knows the format.
+//! An update that leaves a device: a released sum of clipped gradients, on the grid, as bytes. Defines the format.
 //!
-//! A device writes one with [`Open::emit`](crate::step::Open::emit), which alone can: the sum without its noise is never in bytes.
-//! A server reads each with [`Update::parse`] and adds the integers of those whose [`Header`]s agree. The integers are exact, so the
-//! total is that of one process that held every sample, with the noise of every device.
+//! Only [`Open::emit`](crate::step::Open::emit) on a device writes an update, so a sum without noise never becomes
+//! bytes. A server reads each update with [`Update::parse`], and adds the integers of updates with matching
+//! [`Header`]s. The integers are exact. The total is therefore that of one process with every sample, and with the
+//! noise of every device.
 //!
 //! # Format
 //!
@@ -25,58 +26,58 @@
 //! | 60 | `4·D` or `8·D` | payload: two's complement |
 //! | | 8 | checksum: [`Digest`] of all bytes before |
 //!
-//! The checksum finds damage, not forgery: what carries the bytes authenticates them.
+//! The checksum detects damage, not forgery. The transport authenticates the bytes.
 //!
 //! # Privacy
 //!
-//! The integers are a clipped sum with discrete Gaussian noise: each update is private with respect to its own device's samples at
-//! the multiplier in its header, whoever reads it, and what a server makes of it is post-processing. The server adds no noise.
-//! `docs/federated.md` says what that is worth.
+//! The integers are a clipped sum with discrete Gaussian noise. Each update is private with respect to the samples of
+//! its device, at the multiplier in its header, for any reader. Computations on the server are post-processing. The
+//! server adds no noise. `docs/federated.md` describes the guarantee.
 
 use crate::numerics::digest::Digest;
 use core::fmt;
 
 const MAGIC: [u8; 8] = *b"DAMPERUP";
 const VERSION: u32 = 1;
-/// Bytes before the payload.
+/// Number of bytes before the payload.
 pub const HEADER: usize = 60;
-/// Bytes after it.
+/// Number of bytes after the payload.
 pub const CHECKSUM: usize = 8;
 
-/// The header of an update. Two may be added if they differ in `device` alone.
+/// Header of an update. Two updates may be added if their headers differ only in `device`.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Header {
-    /// The number of the federation's run.
+    /// Number of the federation's run.
     pub run: u64,
-    /// The number of the device; 0 in a sum.
+    /// Number of the device. 0 in a sum.
     pub device: u64,
-    /// The round of the federation.
+    /// Round of the federation.
     pub round: u32,
-    /// Devices whose updates are in it.
+    /// Number of devices in the update.
     pub devices: u32,
-    /// Parameters, `D`.
+    /// Number of parameters, `D`.
     pub dim: u32,
-    /// The clip is `2^grid_bits` units.
+    /// Grid bits: the clip is `2^grid_bits` units.
     pub grid_bits: u32,
-    /// Expected samples of each device.
+    /// Expected number of samples of each device.
     pub expected_batch: u32,
-    /// Standard deviation of each device's noise in grid units.
+    /// Standard deviation of each device's noise, in grid units.
     pub sigma: u32,
-    /// The norm that no sample exceeds.
+    /// Clip: the largest norm of a sample.
     pub clip: f32,
 }
 
-/// The mechanism whose sums a payload holds.
+/// Integer type of a payload.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PayloadWord {
-    /// A device's: four bytes an integer.
+    /// Update of a device: four bytes for each integer.
     Device,
-    /// A sum of several devices': eight.
+    /// Sum of several devices: eight bytes for each integer.
     Sum,
 }
 
 impl PayloadWord {
-    /// Bytes of an integer.
+    /// Returns the number of bytes of an integer.
     #[must_use]
     pub fn bytes(self) -> usize {
         match self {
@@ -87,13 +88,13 @@ impl PayloadWord {
 }
 
 impl Header {
-    /// The noise multiplier of each device, exactly.
+    /// Returns the noise multiplier of each device, exactly.
     #[must_use]
     pub fn multiplier(&self) -> f64 {
         f64::from(self.sigma) / f64::from(1u32.checked_shl(self.grid_bits).unwrap_or(u32::MAX))
     }
 
-    /// The first bytes of an update.
+    /// Returns the first bytes of an update.
     #[must_use]
     pub fn bytes(&self, word: PayloadWord) -> [u8; HEADER] {
         let mut bytes = [0; HEADER];
@@ -117,7 +118,7 @@ impl Header {
     }
 }
 
-/// An update that was read.
+/// A parsed update.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Update<'a> {
     header: Header,
@@ -125,25 +126,25 @@ pub struct Update<'a> {
     payload: &'a [u8],
 }
 
-/// Why bytes are no update.
+/// Cause that makes bytes an invalid update.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum UpdateError {
-    /// They do not begin as one.
+    /// The bytes do not begin with the magic.
     Magic,
-    /// An update of another version.
+    /// The version is not supported.
     Version(u32),
-    /// Some are missing, or there are some behind it.
+    /// The number of bytes is wrong.
     Length {
-        /// Bytes that an update with this header has, at least.
+        /// Number of bytes of an update with this header, at least.
         expected: u64,
-        /// Bytes there are.
+        /// Actual number of bytes.
         got: u64,
     },
-    /// The checksum is another: bytes were changed.
+    /// The checksum differs, so bytes were changed.
     Checksum,
-    /// The header says what no update can.
+    /// A field of the header is out of its range.
     Field(&'static str),
 }
 
@@ -164,7 +165,7 @@ impl fmt::Display for UpdateError {
 
 impl core::error::Error for UpdateError {}
 
-/// Takes the first bytes off; zeros where there are none, which cannot be: the length was checked.
+/// Takes the first bytes. Returns zeros past the end, which cannot happen because the length was checked.
 fn take<const N: usize>(bytes: &mut &[u8]) -> [u8; N] {
     match bytes.split_first_chunk::<N>() {
         Some((first, rest)) => {
@@ -176,11 +177,11 @@ fn take<const N: usize>(bytes: &mut &[u8]) -> [u8; N] {
 }
 
 impl<'a> Update<'a> {
-    /// Reads one update: all of `bytes`.
+    /// Parses one update from all of `bytes`.
     ///
     /// # Errors
     ///
-    /// They are not one whole, undamaged update.
+    /// Fails unless `bytes` is exactly one undamaged update.
     pub fn parse(bytes: &'a [u8]) -> Result<Self, UpdateError> {
         let got = bytes.len() as u64;
         let magic = bytes.get(..MAGIC.len().min(bytes.len())).unwrap_or_default();
@@ -234,19 +235,19 @@ impl<'a> Update<'a> {
         }
     }
 
-    /// The header.
+    /// Returns the header.
     #[must_use]
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// The mechanism of the update.
+    /// Returns the integer type of the payload.
     #[must_use]
     pub fn word(&self) -> PayloadWord {
         self.word
     }
 
-    /// The integers, `D` of them.
+    /// Returns the `D` integers.
     pub fn units(&self) -> impl Iterator<Item = i64> + 'a {
         let word = self.word;
         self.payload.chunks_exact(word.bytes()).map(move |mut bytes| match word {
@@ -293,7 +294,7 @@ mod tests {
         assert!(update.units().eq([1, -2, i64::from(i32::MIN)]));
     }
 
-    /// Written by hand from the table above.
+    /// Bytes written by hand from the table above.
     #[test]
     fn the_format_is_the_documented_one() {
         let bytes = with_payload(&PLAIN, &[1, -2, 3]);

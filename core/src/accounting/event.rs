@@ -1,4 +1,4 @@
-//! The event of a step: what one Poisson draw releases. An accountant composes events, and their number equals the number of draws.
+//! Accounting event of a step: the releases from one Poisson batch. An accountant composes events, one for each batch.
 
 use crate::error::ConfigError;
 use crate::numerics::up::{add_up, div_up, mul_up, next_down, sqrt_up};
@@ -8,7 +8,7 @@ const BATCH: ConfigError =
     ConfigError { parameter: "expected_batch", must_be: "at most the number of samples, which must not be 0" };
 const MULTIPLIER: ConfigError = ConfigError { parameter: "noise multiplier", must_be: "finite and above 0" };
 
-/// A sampling rate: exactly `numerator / 2^53`. The sampler draws with this rational, and it is the rate accounted.
+/// A sampling rate: exactly `numerator / 2^53`. Sampling and accounting both use this rational number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Rate {
@@ -16,37 +16,36 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// The common denominator, 2^53: every numerator is exact in an `f64`.
+    /// Common denominator, 2^53. Every numerator is exact in an `f64`.
     pub const DENOMINATOR: u64 = 1 << 53;
-    /// Every sample in every draw: no amplification by sampling.
+    /// Every sample is in every batch: no amplification by sampling.
     pub const ONE: Self = Self { numerator: Self::DENOMINATOR };
-    /// No sample in any draw.
+    /// No sample is in any batch.
     pub const ZERO: Self = Self { numerator: 0 };
 
-    /// The rate `numerator / 2^53`; an error above 1.
+    /// Creates the rate `numerator / 2^53`. Fails above 1.
     pub const fn from_numerator(numerator: u64) -> Result<Self, ConfigError> {
         if numerator > Self::DENOMINATOR { Err(RATE) } else { Ok(Self { numerator }) }
     }
 
-    /// The largest rate that is at most `q`; an error unless `0 ≤ q ≤ 1`.
+    /// Returns the largest rate that is at most `q`. Fails unless `0 ≤ q ≤ 1`.
     pub fn at_most(q: f64) -> Result<Self, ConfigError> {
         if (0.0..=1.0).contains(&q) {
-            // A power of two scales exactly, and the cast truncates.
+            // Scaling by a power of two is exact, and the cast truncates.
             Ok(Self { numerator: (q * Self::DENOMINATOR as f64) as u64 })
         } else {
             Err(RATE)
         }
     }
 
-    /// The smallest rate that is at least `q`, for pricing a rate that someone else draws with; an error unless
-    /// `0 ≤ q ≤ 1`.
+    /// Returns the smallest rate that is at least `q`, to account for sampling by other code. Fails unless `0 ≤ q ≤ 1`.
     pub fn at_least(q: f64) -> Result<Self, ConfigError> {
         let below = Self::at_most(q)?;
         let exact = below.as_f64() == q;
         Ok(Self { numerator: below.numerator + !exact as u64 })
     }
 
-    /// The largest rate that is at most `expected_batch / dataset_size`, in integer arithmetic.
+    /// Returns the largest rate that is at most `expected_batch / dataset_size`, in integer arithmetic.
     pub const fn of(expected_batch: u64, dataset_size: u64) -> Result<Self, ConfigError> {
         if dataset_size == 0 || expected_batch > dataset_size {
             return Err(BATCH);
@@ -55,17 +54,17 @@ impl Rate {
         Ok(Self { numerator: (scaled / dataset_size as u128) as u64 })
     }
 
-    /// `k` of `k / 2^53`.
+    /// Returns `k` of `k / 2^53`.
     pub const fn numerator(self) -> u64 {
         self.numerator
     }
 
-    /// The rate as a number, exactly.
+    /// Returns the rate as a number, exactly.
     pub const fn as_f64(self) -> f64 {
         self.numerator as f64 / Self::DENOMINATOR as f64
     }
 
-    /// `1 − q`, exactly.
+    /// Returns `1 − q`, exactly.
     pub const fn complement(self) -> Self {
         Self {
             // Never wraps: the numerator is at most the denominator.
@@ -74,10 +73,11 @@ impl Rate {
     }
 }
 
-/// The sampled Gaussian mechanism: one Poisson draw and everything released from it, as one Gaussian release of sensitivity 1. Mironov,
-/// Talwar and Zhang (2019) bound its Rényi divergence.
+/// The sampled Gaussian mechanism: one Poisson batch and all its releases, as one Gaussian release of sensitivity 1.
+/// Mironov, Talwar and Zhang (2019) bound its Rényi divergence.
 ///
-/// Neighbours: one sample replaced by a null sample that contributes nothing, so the sum moves by at most the clip.
+/// Neighbours: one sample is replaced by a null sample that contributes nothing, so the sum changes by at most the
+/// clip.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct SampledGaussian {
@@ -86,16 +86,16 @@ pub struct SampledGaussian {
 }
 
 impl SampledGaussian {
-    /// A draw at `rate` from which one sum is released, its noise `multiplier` times the clip.
+    /// Creates the event of a batch at `rate` and one released sum with noise of `multiplier` times the clip.
     pub fn new(rate: Rate, multiplier: f64) -> Result<Self, ConfigError> {
         if multiplier > 0.0 && multiplier.is_finite() { Ok(Self { rate, multiplier }) } else { Err(MULTIPLIER) }
     }
 
-    /// This draw with a further release from it (a histogram of norms beside the gradient): `1/σ² = 1/σ₁² + 1/σ₂²`, σ
-    /// rounded down, which overstates the loss of privacy.
+    /// Adds another release from the same batch, such as a histogram of norms. `1/σ² = 1/σ₁² + 1/σ₂²`, with σ rounded
+    /// down, which overstates the privacy loss.
     ///
-    /// Two Gaussian releases whose shifts are in units of their own σ are one in the product space, its shift the root
-    /// of the sum of squares.
+    /// In units of their own σ, the shifts of two Gaussian releases combine in the product space. The joint shift is
+    /// the root of the sum of squares.
     pub fn and(self, multiplier: f64) -> Result<Self, ConfigError> {
         let other = Self::new(self.rate, multiplier)?.multiplier;
         let (small, large) = if other < self.multiplier { (other, self.multiplier) } else { (self.multiplier, other) };
@@ -104,12 +104,12 @@ impl SampledGaussian {
         Self::new(self.rate, next_down(small / shrink))
     }
 
-    /// The sampling rate.
+    /// Returns the sampling rate.
     pub const fn rate(&self) -> Rate {
         self.rate
     }
 
-    /// The noise multiplier: σ over the sensitivity.
+    /// Returns the noise multiplier: σ divided by the sensitivity.
     pub const fn multiplier(&self) -> f64 {
         self.multiplier
     }

@@ -1,9 +1,11 @@
-//! The ledger: how many steps may be released, and how many were charged.
+//! The ledger: the number of steps that may be released, and the number charged.
 //!
-//! What a budget of steps means in (ε, δ) is worked out in advance, from the event that one step is. Opening a step takes
-//! one from the ledger and persists it **before** anything is released, so that a crash may over-count but never
-//! under-count. A step's number is the number of charges before it: a step that was charged and lost is burned, its noise
-//! with it.
+//! An accountant computes the (ε, δ) of a budget of steps in advance, from the event of a step. Opening a step takes
+//! one from the ledger and persists the charge **before** anything is released. A crash may over-count but never
+//! under-count.
+//!
+//! A step's number is the number of charges before it. A step that was charged and lost is burned together with its
+//! noise.
 //!
 //! # Memory
 //!
@@ -13,28 +15,28 @@ use super::renyi_filter::FIRST;
 use super::{ReadStore, Record, Store, Volatile};
 use crate::error::{CallError, ConfigError, OpenError};
 
-/// The most steps of a ledger: numbers from there on are those of steps that a filter is charged for.
+/// Largest budget of a ledger. The numbers from here on belong to steps that are charged to a filter.
 pub const MOST_STEPS: u32 = FIRST;
 
 /// Counts charged steps against a budget, and persists each charge in `S` ([`Store`]) before the step opens.
 ///
-/// The price of its steps is that of one configuration. So it is bound to one: to that of its store's record, or of the first step that it
-/// opens. A step of another is refused.
+/// The privacy cost of its steps is that of one configuration. The ledger is therefore bound to the configuration of
+/// its store's record, or of the first step that it opens. A step of another configuration is an error.
 ///
-/// It has no `Clone`: a budget cannot be spent twice.
+/// It has no `Clone`, so a budget cannot be spent twice.
 #[derive(PartialEq, Eq, Debug)]
 pub struct Ledger<S> {
     budget: u32,
     charged: u32,
     persisted: u32,
     reserve: u32,
-    /// Of the configuration that it is bound to; 0 before.
+    /// Fingerprint of the configuration that the ledger is bound to, or 0.
     fingerprint: u64,
     store: S,
 }
 
 impl Ledger<Volatile> {
-    /// A ledger for tests and simulations: a restart forgets what was charged.
+    /// Creates a ledger for tests and simulations. A restart loses its charges.
     #[must_use]
     pub fn volatile(budget: u32) -> Self {
         Self::resume(Volatile, budget, 0)
@@ -42,11 +44,13 @@ impl Ledger<Volatile> {
 }
 
 impl<S: ReadStore> Ledger<S> {
-    /// The ledger of a run with a budget of `budget` steps, at most 2³¹, as its store has it: new, or after a restart.
+    /// Opens the ledger of a run with a budget of `budget` steps, at most 2³¹, from its store. The run is new or
+    /// continues after a restart.
     ///
     /// # Errors
     ///
-    /// The budget is above 2³¹; or the store's record is of another budget, or of a [`RenyiFilter`](super::RenyiFilter).
+    /// Fails if the budget is above 2³¹, or the store's record has another budget or belongs to a
+    /// [`RenyiFilter`](super::RenyiFilter).
     pub fn open(store: S, budget: u32) -> Result<Self, ConfigError> {
         if budget > MOST_STEPS {
             return Err(ConfigError::new("budget", "at most 2^31 steps"));
@@ -60,38 +64,42 @@ impl<S: ReadStore> Ledger<S> {
 }
 
 impl<S> Ledger<S> {
-    /// The ledger after a restart: `charged` is what the store holds. Steps that were reserved but not taken are burned.
+    /// Restores the ledger after a restart. `charged` is the number in the store. Steps that were reserved but not
+    /// taken are burned.
     ///
-    /// [`Ledger::open`] reads `charged` itself. This is for a store that cannot be read here, or that is written elsewhere:
-    /// with `()` in the place of a store, [`prepare`](crate::step::PrivateStep::prepare) steps and persist their records. A smaller
-    /// `charged` than the store holds gives numbers twice, where the store cannot tell ([`Store::charged_steps`]). With a budget above 2³¹
-    /// every step is refused.
+    /// [`Ledger::open`] reads `charged` itself. This function is for a store that cannot be read here, or that other
+    /// code writes. For the latter, pass `()` as the store, [`prepare`](crate::step::PrivateStep::prepare) steps and
+    /// persist their records.
+    ///
+    /// If `charged` is below the number in the store, step numbers repeat, unless the store reports its number
+    /// ([`Store::charged_steps`]). With a budget above 2³¹, every step is an error.
     #[must_use]
     pub fn resume(store: S, budget: u32, charged: u32) -> Self {
         Self { budget, charged, persisted: charged, reserve: 1, fingerprint: 0, store }
     }
 
-    /// Charges `steps` at a time (at least 1), to write less often; a restart burns what was reserved.
+    /// Charges `steps` at a time (at least 1), to write less often. A restart burns reserved steps.
     #[must_use]
     pub fn with_reserve(self, steps: u32) -> Self {
         Self { reserve: steps.max(1), ..self }
     }
 
-    /// The same, bound to the configuration with this [fingerprint](crate::step::StepConfig::fingerprint), as the store has it; 0 binds it to
-    /// that of its next step. What was reserved for another configuration is burned.
+    /// Binds the ledger to the configuration with this [fingerprint](crate::step::StepConfig::fingerprint), as recorded
+    /// in the store. 0 binds it to the configuration of its next step. Steps reserved for another configuration are
+    /// burned.
     #[must_use]
     pub fn bound_to(self, fingerprint: u64) -> Self {
         let charged = if self.fingerprint == fingerprint { self.charged } else { self.charged.max(self.persisted) };
         Self { fingerprint, charged, ..self }
     }
 
-    /// The fingerprint of the configuration that the ledger is bound to; 0 before its first step.
+    /// Returns the fingerprint of the configuration that the ledger is bound to, or 0 before its first step.
     #[must_use]
     pub fn fingerprint(&self) -> u64 {
         self.fingerprint
     }
 
-    /// Fails unless a step of the configuration with this fingerprint can be charged.
+    /// Checks that a step of the configuration with this fingerprint can be charged.
     pub(crate) fn check(&self, fingerprint: u64) -> Result<(), CallError> {
         if self.budget > MOST_STEPS {
             return Err(CallError::Order("a ledger with a budget of more than 2^31 steps"));
@@ -103,37 +111,37 @@ impl<S> Ledger<S> {
         }
     }
 
-    /// Steps that may be released in all.
+    /// Returns the budget: the total number of steps that may be released.
     #[must_use]
     pub fn budget(&self) -> u32 {
         self.budget
     }
 
-    /// Steps charged and taken so far: the number of the next step.
+    /// Returns the number of steps charged and taken so far, which is the number of the next step.
     #[must_use]
     pub fn charged_steps(&self) -> u32 {
         self.charged
     }
 
-    /// The store.
+    /// Returns the store.
     #[must_use]
     pub fn store(&self) -> &S {
         &self.store
     }
 
-    /// The store, for what else it keeps.
+    /// Returns the store, to use its other content.
     pub fn store_mut(&mut self) -> &mut S {
         &mut self.store
     }
 
-    /// The store, after the last step.
+    /// Returns the store, after the last step.
     #[must_use]
     pub fn into_store(self) -> S {
         self.store
     }
 
-    /// Takes the number of the next step, not below `least` where it needs a record. It is given once, whatever becomes of the
-    /// record, which must be durable before the step opens.
+    /// Takes the number of the next step. If it needs a record, the number is at least `least`. A number is taken once,
+    /// even if the record is lost. The record must be durable before the step opens.
     fn take(&mut self, least: u32) -> Option<(u32, Option<Record>)> {
         let is_reserved = self.charged < self.persisted;
         let step = if is_reserved { self.charged } else { self.charged.max(least) };
@@ -151,7 +159,8 @@ impl<S> Ledger<S> {
 }
 
 impl Ledger<()> {
-    /// Takes the number of the next step, its record, and where to note that it is durable; bound to this fingerprint.
+    /// Binds the ledger to this fingerprint. Returns the number of the next step, its record, and the count of durable
+    /// steps to update.
     pub(crate) fn prepare(&mut self, fingerprint: u64) -> Option<(u32, Option<Record>, &mut u32)> {
         self.fingerprint = fingerprint;
         let (step, record) = self.take(0)?;
@@ -160,23 +169,24 @@ impl Ledger<()> {
 }
 
 impl<S: Store> Ledger<S> {
-    /// Charges one step and persists the charge; its number. A step that is not opened after it is burned.
+    /// Charges one step, persists the charge, and returns the step's number. If the step does not open, it is burned.
     ///
     /// # Errors
     ///
-    /// The budget is spent or above 2³¹, or the store failed.
+    /// Fails if the budget is spent or above 2³¹, or the store fails.
     pub fn charge(&mut self) -> Result<u32, OpenError<S::Error>> {
         self.charge_for(self.fingerprint)
     }
 
-    /// As [`charge`](Self::charge), of a step of the configuration with this fingerprint: the ledger is bound to it from now on.
+    /// Charges a step of the configuration with this fingerprint, as [`charge`](Self::charge) does. Binds the ledger to
+    /// it.
     pub(crate) fn charge_for(&mut self, fingerprint: u64) -> Result<u32, OpenError<S::Error>> {
         self.check(fingerprint).map_err(OpenError::Call)?;
         self.fingerprint = fingerprint;
-        // Whoever else charged to this store has the numbers below.
+        // Other code that charged to this store has used the numbers below.
         let (step, record) = self.take(self.store.charged_steps()).ok_or(OpenError::BudgetSpent)?;
         if let Some(record) = record {
-            // Whether a failed write became durable is unknown: the step is burned either way.
+            // A failed write may still have become durable, so the step is burned in both cases.
             self.store.persist(record).map_err(OpenError::Store)?;
             self.persisted = record.paid;
         }
@@ -208,7 +218,7 @@ mod tests {
         assert!(Ledger::open(&mut store, 0).is_err());
     }
 
-    // A budget whose steps would be numbered as a filter's is refused by name, and is not cut.
+    // A budget with step numbers that belong to a filter is an error that names the budget. It is not truncated.
     #[test]
     fn a_budget_above_2_31_is_refused() {
         assert_eq!(Ledger::open(Recorder::new(), FIRST + 1).unwrap_err().parameter, "budget");

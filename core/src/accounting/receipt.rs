@@ -1,11 +1,12 @@
-//! A charge whose record is not durable yet, and the receipt for one whose record is.
+//! A charge with a record that is not durable yet, and the receipt after its record is durable.
 //!
 //! ```text
 //! prepare ─► Due ─ the caller persists its record, blocking or not ─► Due::persisted ─► Receipt ─► open_charged
 //! ```
 //!
-//! A [`Due`] borrows its ledger. So one is out at a time, and the ledger is not opened again before it is confirmed or dropped: records
-//! reach the store in order, and no number is given twice. A [`Receipt`] borrows nothing, because its record is durable.
+//! A [`Due`] borrows its ledger, so only one exists at a time. The ledger opens no other step until the `Due` is
+//! confirmed or dropped. Records therefore reach the store in order, and numbers do not repeat. A [`Receipt`] borrows
+//! nothing, because its record is durable.
 //!
 //! ```compile_fail,E0499
 //! # use damper_core::prelude::*;
@@ -19,13 +20,13 @@
 use super::{Rate, Record};
 use core::marker::PhantomData;
 
-/// A step that may open once its record is durable. Dropping it burns the step: its number is never given again.
+/// A step that may open once its record is durable. Dropping it burns the step: its number is never used again.
 #[must_use = "the step's number is burned if it is not opened"]
 #[derive(Debug)]
 pub struct Due<'l> {
     record: Option<Record>,
     receipt: Receipt,
-    /// Steps that the ledger knows to be durable. A filter keeps no such number.
+    /// The ledger's count of durable steps. `None` for a filter, which has no such count.
     durable: Option<&'l mut u32>,
     lent: PhantomData<&'l mut ()>,
 }
@@ -35,8 +36,10 @@ impl<'l> Due<'l> {
         Self { record, receipt, durable, lent: PhantomData }
     }
 
-    /// Says that the record is durable; writes nothing. This must be true: a restart that has forgotten a released step releases its
-    /// number again, with the same noise.
+    /// Confirms that the record is durable. Writes nothing.
+    ///
+    /// The confirmation must be true. If a restart loses the charge of a released step, it releases the same number
+    /// again, with the same noise.
     pub fn persisted(self) -> Receipt {
         if let (Some(durable), Some(record)) = (self.durable, self.record) {
             *durable = record.paid;
@@ -44,37 +47,37 @@ impl<'l> Due<'l> {
         self.receipt
     }
 
-    /// The record that must be durable before the step opens; none if an earlier record covers this step
-    /// ([`with_reserve`](super::Ledger::with_reserve)).
+    /// Returns the record that must be durable before the step opens. Returns `None` if an earlier record covers this
+    /// step ([`with_reserve`](super::Ledger::with_reserve)).
     #[must_use]
     pub fn record(&self) -> Option<Record> {
         self.record
     }
 
-    /// The number of the step.
+    /// Returns the number of the step.
     #[must_use]
     pub fn step(&self) -> u32 {
         self.receipt.step
     }
 }
 
-/// Opens one step, once: a charge that is durable. It has no `Clone`, and is bound to the step's number and to the configuration that
-/// was charged.
+/// A durable charge, which opens one step, once. It has no `Clone`. It is bound to the step's number and to the charged
+/// configuration.
 #[must_use = "the step's number is burned if it is not opened"]
 #[derive(Debug)]
 pub struct Receipt {
-    /// The number of the step.
+    /// Number of the step.
     pub(crate) step: u32,
-    /// Steps charged before it.
+    /// Number of steps charged before it.
     pub(crate) charged: u32,
     pub(crate) noise: ChargedNoise,
 }
 
-/// The noise that was charged for.
+/// The noise that was charged.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) struct ChargedNoise {
-    /// The noise factor and the sampling rate, if they were chosen from released values.
+    /// Noise factor and sampling rate, if they were chosen from released values.
     pub(crate) chosen: Option<(f64, Rate)>,
-    /// The configuration's fingerprint.
+    /// Fingerprint of the configuration.
     pub(crate) fingerprint: u64,
 }

@@ -1,12 +1,13 @@
-//! The Rényi accountant of the Poisson-subsampled Gaussian, rounded up at every step.
+//! Rényi accountant of the Poisson-subsampled Gaussian, with every operation rounded up.
 //!
-//! Neighbours: add/remove, one sample replaced by a null sample that contributes nothing. The divergence of an event at
-//! one order is bounded by [`divergence`]; divergences of successive events add ([`RenyiCurve`]); a curve turns into ε
-//! at δ by the bound of Balle, Barthe, Gaboardi, Hsu, Sato (arXiv 1905.09982, theorem 21) and Canonne, Kamath, Steinke
-//! (arXiv 2004.00010, proposition 12).
+//! Neighbours: add/remove. One sample is replaced by a null sample that contributes nothing.
 //!
-//! Memory: one `f64` an order. Nothing here is linked unless it is called: a device that keeps a ledger of integers
-//! only pays no flash for it.
+//! [`divergence`] bounds the divergence of an event at one order. Divergences of successive events add
+//! ([`RenyiCurve`]). Two bounds convert a curve to ε at δ: Balle, Barthe, Gaboardi, Hsu, Sato (arXiv 1905.09982,
+//! theorem 21) and Canonne, Kamath, Steinke (arXiv 2004.00010, proposition 12).
+//!
+//! Memory: one `f64` for each order. Unused functions are not linked, so a device with only a ledger of integers spends
+//! no flash on them.
 
 mod fractional;
 mod integer;
@@ -15,15 +16,15 @@ use crate::accounting::event::SampledGaussian;
 use crate::error::ConfigError;
 use crate::numerics::up::{add_up, div_up, from_u64_up, ln_up, mul_up};
 
-/// The number of orders of a curve.
+/// Number of orders of a curve.
 pub const ORDER_COUNT: usize = 72;
 
-/// The orders α at which a curve is kept, ascending.
+/// Orders α of a curve, ascending.
 ///
-/// Against a minimum over all orders they cost, by a sweep over ε from 0.5 to 10, less than 0.5 % of ε at rates from
-/// 0.01 up and over thousands of steps (1.4 % at a rate of 0.004). At smaller rates or over few steps, ε(α) falls
-/// like 1/(α−1) up to a cliff, and the gap below the cliff is lost: up to 8 % at 1,000 steps, 15 % at one.
-/// [`least_epsilon`] searches between the orders and was never more than 0.1 % above the minimum.
+/// A sweep over ε from 0.5 to 10 compared them with a minimum over all orders. They cost less than 0.5 % of ε at
+/// sampling rates of 0.01 or more over thousands of steps (1.4 % at 0.004). At smaller rates or over few steps, ε(α)
+/// falls like 1/(α−1) to a cliff. The gap below the cliff is lost: up to 8 % at 1,000 steps, and 15 % at one.
+/// [`least_epsilon`] searches between the orders, and was at most 0.1 % above the minimum.
 #[rustfmt::skip]
 pub const ORDERS: [f64; ORDER_COUNT] = [
     1.125, 1.25, 1.375, 1.5, 1.625, 1.75, 1.875,
@@ -33,7 +34,7 @@ pub const ORDERS: [f64; ORDER_COUNT] = [
     300.0, 360.0, 430.0, 520.0, 640.0, 800.0, 1024.0,
 ];
 
-/// The largest order that can be priced: up to here every binomial coefficient is finite.
+/// Largest supported order. Up to it, every binomial coefficient is finite.
 pub const MAX_ORDER: f64 = MAX_INTEGER_ORDER as f64;
 
 /// [`MAX_ORDER`] as an integer.
@@ -41,11 +42,12 @@ pub const MAX_INTEGER_ORDER: u32 = 1024;
 
 const DELTA: ConfigError = ConfigError { parameter: "delta", must_be: "above 0 and below 1" };
 
-/// The Rényi divergence of order `order` of one event, an upper bound; +∞ where it overflows and outside
+/// Returns an upper bound on the Rényi divergence of order `order` of one event. Returns +∞ on overflow, and outside
 /// `1 < order ≤ 1024`.
 ///
-/// Exact to rounding at integer orders (1e-11 relative), within 1e-8 relative at fractional ones; below a multiplier of
-/// 0.2 those may be looser, and at σ → 0 they become the chord between integers. At rate 1 it is `α/2σ²`.
+/// Exact up to rounding at integer orders (1e-11 relative), and within 1e-8 relative at fractional orders. Below a
+/// multiplier of 0.2, fractional orders may be looser. At σ → 0, they become the chord between integers. At rate 1, the
+/// result is `α/2σ²`.
 pub fn divergence(event: &SampledGaussian, order: f64) -> f64 {
     if !(order > 1.0 && order <= MAX_ORDER) {
         return f64::INFINITY;
@@ -58,7 +60,7 @@ pub fn divergence(event: &SampledGaussian, order: f64) -> f64 {
     if ln_moment == 0.0 { 0.0 } else { div_up(ln_moment, order - 1.0) }
 }
 
-/// [`divergence`] at an integer order; it does not link what fractional orders need.
+/// Returns [`divergence`] at an integer order. It does not link the code for fractional orders.
 pub fn divergence_at_integer(event: &SampledGaussian, order: u32) -> f64 {
     if !(2..=MAX_INTEGER_ORDER).contains(&order) {
         return f64::INFINITY;
@@ -70,9 +72,9 @@ pub fn divergence_at_integer(event: &SampledGaussian, order: u32) -> f64 {
 /// An ε, and the order that gave it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Epsilon {
-    /// ε, at least 0, +∞ where nothing can be claimed.
+    /// ε, at least 0, or +∞ without a guarantee.
     pub epsilon: f64,
-    /// The order α of the curve that gave the smallest ε.
+    /// Order α of the curve that gave the smallest ε.
     pub order: f64,
 }
 
@@ -89,10 +91,10 @@ impl Default for RenyiCurve {
 }
 
 impl RenyiCurve {
-    /// No event yet.
+    /// Curve without events.
     pub const EMPTY: Self = Self { divergences: [0.0; ORDER_COUNT] };
 
-    /// The curve of one event.
+    /// Returns the curve of one event.
     pub fn of(event: &SampledGaussian) -> Self {
         let mut curve = Self::EMPTY;
         for (divergence_at, &order) in curve.divergences.iter_mut().zip(&ORDERS) {
@@ -101,7 +103,7 @@ impl RenyiCurve {
         curve
     }
 
-    /// Adds `times` events of one kind. Where the same kind comes again, keep its curve and [`compose`](Self::compose).
+    /// Adds `times` equal events. For repeated use of an event, store its curve and [`compose`](Self::compose) it.
     pub fn add(&mut self, event: &SampledGaussian, times: u64) {
         self.compose(&Self::of(event), times);
     }
@@ -116,12 +118,12 @@ impl RenyiCurve {
         }
     }
 
-    /// The divergences, in the order of [`ORDERS`].
+    /// Returns the divergences, in the order of [`ORDERS`].
     pub const fn divergences(&self) -> &[f64; ORDER_COUNT] {
         &self.divergences
     }
 
-    /// The smallest ε at `delta` over the orders, rounded up; an error unless `0 < delta < 1`.
+    /// Returns the smallest ε at `delta` over the orders, rounded up. Fails unless `0 < delta < 1`.
     pub fn epsilon(&self, delta: f64) -> Result<Epsilon, ConfigError> {
         if !(delta > 0.0 && delta < 1.0) {
             return Err(DELTA);
@@ -137,14 +139,16 @@ impl RenyiCurve {
     }
 }
 
-/// Orders above this one are searched as integers: dense enough, and exact.
+/// Above this order, the search uses only integers, which are dense enough, and exact.
 const WHOLE_ABOVE: f64 = 64.0;
-/// Probes of the search between two orders; each shrinks the bracket by the golden ratio.
+/// Number of probes in the search between two orders. Each shrinks the bracket by the golden ratio.
 const PROBES: u32 = 16;
 
-/// The smallest ε at `delta` of all `events` (each with its number of times) over continuous orders: the best of
-/// [`ORDERS`], then a golden-section search between its neighbours. Every probe is a valid bound, so the search can
-/// only gain. About twice the work of a curve; the events are public constants, so the order found may depend on them.
+/// Returns the smallest ε at `delta` of all `events` (each with its count) over continuous orders.
+///
+/// It takes the best of [`ORDERS`], then runs a golden-section search between its neighbours. Every probe is a valid
+/// bound, so the search never worsens the result. It takes about twice the work of a curve. The events are public
+/// constants, so the order may depend on them.
 pub fn least_epsilon(events: &[(SampledGaussian, u64)], delta: f64) -> Result<Epsilon, ConfigError> {
     let mut curve = RenyiCurve::EMPTY;
     for (event, times) in events {
@@ -188,15 +192,17 @@ pub fn least_epsilon(events: &[(SampledGaussian, u64)], delta: f64) -> Result<Ep
     Ok(best)
 }
 
-/// ε at `delta` from one divergence ρ of order α > 1, rounded up, never below 0:
+/// Returns ε at `delta` from one divergence ρ of order α > 1, rounded up, never below 0:
 ///
 /// ```text
 /// ε = ρ + ln((α−1)/α) − (ln δ + ln α)/(α−1)
 /// ```
 ///
-/// in the order `(ρ ⊕ ln((α−1) ⊘ α)) ⊕ ((ln(1 ⊘ δ) ⊕ ln(1 ⊘ α)) ⊘ (α−1))` of the operations of [`up`](crate::numerics::up),
-/// and 0 at ρ = 0, where nothing was released. It is continuous in ρ > 0, which calibration relies on; the step to ε =
-/// 0 that total variation would allow at a tiny ρ is therefore not taken.
+/// It is computed as `(ρ ⊕ ln((α−1) ⊘ α)) ⊕ ((ln(1 ⊘ δ) ⊕ ln(1 ⊘ α)) ⊘ (α−1))` with the operations of
+/// [`up`](crate::numerics::up). It is 0 at ρ = 0, when nothing was released.
+///
+/// Calibration needs continuity in ρ > 0. The result is therefore not set to 0 at a tiny ρ, although total variation
+/// would allow it.
 pub fn epsilon_at(divergence: f64, order: f64, delta: f64) -> f64 {
     if divergence == f64::INFINITY {
         return divergence;
@@ -205,7 +211,7 @@ pub fn epsilon_at(divergence: f64, order: f64, delta: f64) -> f64 {
         return 0.0;
     }
     let below = order - 1.0;
-    // −ln(δα), rounded up: the reciprocal is taken first, since ln is rounded up.
+    // −ln(δα), rounded up. The reciprocal comes first, because ln is rounded up.
     let ln_reciprocal = add_up(ln_up(div_up(1.0, delta)), ln_up(div_up(1.0, order)));
     let epsilon = add_up(add_up(divergence, ln_up(div_up(below, order))), div_up(ln_reciprocal, below));
     if epsilon > 0.0 { epsilon } else { 0.0 }

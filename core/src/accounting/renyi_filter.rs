@@ -1,42 +1,43 @@
-//! A Rényi privacy filter: a budget for steps whose noise is chosen as the run goes, from what it has released.
+//! A Rényi privacy filter: a budget for steps with noise that is chosen during the run, from released values.
 //!
-//! Composition theorems add up losses that were fixed in advance. Where a step's multiplier depends on earlier releases,
-//! the loss itself is random, and a **filter** is needed: a rule that looks at the losses chosen so far and refuses a step
+//! Composition theorems add losses that were fixed in advance. If a step's multiplier depends on earlier releases, the
+//! loss itself is random, and a **filter** is needed. A filter examines the losses chosen so far and rejects a step
 //! before they exceed a budget (Rogers, Roth, Ullman, Vadhan, "Privacy odometers and filters", NeurIPS 2016). For Rényi
-//! divergences of one order α the plain sum is such a rule (Feldman, Zrnic, "Individual privacy accounting via a Rényi
-//! filter", NeurIPS 2021): if always
+//! divergences of one order α, the plain sum is a valid filter (Feldman, Zrnic, "Individual privacy accounting via a
+//! Rényi filter", NeurIPS 2021). If always
 //!
 //! ```text
 //! Σ_{s≤t} D_α(event_s) ≤ budget
 //! ```
 //!
-//! then everything released together has a divergence of order α of at most the budget, and so (ε, δ) as
-//! [`epsilon_at`] says.
+//! then the divergence of order α of all releases together is at most the budget. [`epsilon_at`] converts it to (ε, δ).
 //!
 //! # Why one order, and fixed in advance
 //!
-//! The rule holds for one order. The smallest ε over several orders picks the order after the losses are known, so a run
-//! that goes on while *some* order has room would have to split δ over the orders; one that stays within the budget of
-//! *every* order is private, but stops earlier than any single order would stop it. So one order is chosen before the first
-//! step: the best for the run as planned ([`least_epsilon`](super::renyi::least_epsilon) says which), rounded to an
-//! integer. Integer orders hold for a discrete Gaussian at any σ, and are the quicker ones.
+//! The filter is valid for one order. The smallest ε over several orders selects the order after the losses are known.
+//! A run that continues while *some* order has room would therefore have to split δ over the orders. A run within the
+//! budget of *every* order is private, but ends earlier than with any single order.
+//!
+//! So one order is chosen before the first step. It is the best order of the planned run
+//! ([`least_epsilon`](super::renyi::least_epsilon) computes it), rounded to an integer. Integer orders are valid for a
+//! discrete Gaussian at any σ, and are faster.
 //!
 //! # Memory
 //!
-//! Three `f64` and two `u32`. Pricing a step takes an exponential for each of `order` terms.
+//! Three `f64` and two `u32`. Accounting for a step computes one exponential for each of `order` terms.
 //!
 //! # Numerics
 //!
-//! Sums and divergences are rounded up; the budget is the largest `f64` whose ε, rounded up, is within the target.
+//! Sums and divergences are rounded up. The budget is the largest `f64` with an ε, rounded up, within the target.
 
 use super::renyi::{MAX_INTEGER_ORDER, divergence_at_integer, epsilon_at};
 use super::{ReadStore, Record, SampledGaussian, Store};
 use crate::error::{ConfigError, OpenError};
 use crate::numerics::up::add_up;
 
-/// Adds up the divergences of steps chosen online, and refuses the step that would exceed the budget.
+/// Adds the divergences of steps chosen online, and rejects a step that would exceed the budget.
 ///
-/// It has no `Clone`: a budget cannot be spent twice.
+/// It has no `Clone`, so a budget cannot be spent twice.
 #[derive(PartialEq, Debug)]
 pub struct RenyiFilter {
     order: u32,
@@ -46,22 +47,22 @@ pub struct RenyiFilter {
 }
 
 impl RenyiFilter {
-    /// A filter of which nothing is spent, that keeps the run within (`epsilon`, `delta`) by the divergence of order
-    /// `order`.
+    /// Creates a filter that keeps the run within (`epsilon`, `delta`) by the divergence of order `order`. Nothing is
+    /// spent yet.
     ///
     /// # Errors
     ///
-    /// `order` must be in `2..=1024`, ε finite and above 0, δ above 0 and below 1. At a small order a small ε cannot be shown,
-    /// not even of almost nothing: the order must be larger.
+    /// Fails unless `order` is in `2..=1024`, ε is finite and above 0, and δ is above 0 and below 1. Also fails if
+    /// `order` is too small for this ε, so that not even a tiny divergence meets the target.
     pub fn new(order: u32, epsilon: f64, delta: f64) -> Result<Self, ConfigError> {
         Self::resume(order, epsilon, delta, 0, 0.0)
     }
 
-    /// The filter as its store has it: new, or after a restart.
+    /// Opens the filter from its store: new, or after a restart.
     ///
     /// # Errors
     ///
-    /// As [`RenyiFilter::new`], or the store's record is of another order, or of a ledger.
+    /// Fails as [`RenyiFilter::new`] does, or if the store's record has another order or belongs to a ledger.
     pub fn open(store: &impl ReadStore, order: u32, epsilon: f64, delta: f64) -> Result<Self, ConfigError> {
         let Record { budget, paid, divergence, order: recorded, .. } = store.record();
         if budget != 0 || (recorded != order && paid != 0) {
@@ -70,12 +71,12 @@ impl RenyiFilter {
         Self::resume(order, epsilon, delta, paid, divergence)
     }
 
-    /// The filter after a restart: `charged` and `spent` are what the store holds, spent at this same order. A `spent` that is
-    /// not a number from 0 counts as all.
+    /// Restores the filter after a restart. `charged` and `spent` are the values in the store, and `spent` has this
+    /// same order. A negative or NaN `spent` counts as the whole budget.
     ///
     /// # Errors
     ///
-    /// As [`RenyiFilter::new`].
+    /// Fails as [`RenyiFilter::new`] does.
     pub fn resume(order: u32, epsilon: f64, delta: f64, charged: u32, spent: f64) -> Result<Self, ConfigError> {
         if !(2..=MAX_INTEGER_ORDER).contains(&order) {
             return Err(ConfigError::new("order", "from 2 to 1024"));
@@ -93,46 +94,49 @@ impl RenyiFilter {
         Ok(Self { order, budget, spent: if spent >= 0.0 { spent } else { f64::INFINITY }, charged })
     }
 
-    /// The order.
+    /// Returns the order.
     #[must_use]
     pub fn order(&self) -> u32 {
         self.order
     }
 
-    /// The divergence that may be spent in all.
+    /// Returns the budget: the total divergence that may be spent.
     #[must_use]
     pub fn budget(&self) -> f64 {
         self.budget
     }
 
-    /// The divergence spent so far.
+    /// Returns the divergence spent so far.
     #[must_use]
     pub fn spent(&self) -> f64 {
         self.spent
     }
 
-    /// Steps charged so far.
+    /// Returns the number of steps charged so far.
     #[must_use]
     pub fn charged_steps(&self) -> u32 {
         self.charged
     }
 
-    /// Returns true if the budget has room for this step. What is asked must be public: what was released, and constants.
+    /// Returns true if the budget has room for this step. The event must be public: a function of released values and
+    /// constants.
     #[must_use]
     pub fn fits_budget(&self, event: &SampledGaussian) -> bool {
         self.after(event).is_some()
     }
 
-    /// The privacy cost after this step, if it is within the budget.
+    /// Returns the divergence spent after this step, if it is within the budget.
     fn after(&self, event: &SampledGaussian) -> Option<f64> {
         let cost = divergence_at_integer(event, self.order);
         let spent = if cost == 0.0 { self.spent } else { add_up(self.spent, cost) };
         (spent <= self.budget && self.charged < FIRST).then_some(spent)
     }
 
-    /// Takes the number of the next step, 2³¹ and the steps charged before it, if its event fits the budget. The number is given
-    /// once, whatever becomes of the record, which must be durable before the step opens. A step that is refused costs nothing,
-    /// and one with more noise may still fit.
+    /// Takes the number of the next step if its event fits the budget. The number is 2³¹ plus the number of charged
+    /// steps.
+    ///
+    /// A number is taken once, even if the record is lost. The record must be durable before the step opens. A rejected
+    /// step costs nothing, and a step with more noise may still fit.
     pub(crate) fn take(&mut self, event: &SampledGaussian, fingerprint: u64) -> Option<(u32, Record)> {
         let spent = self.after(event)?;
         let step = self.charged;
@@ -141,17 +145,17 @@ impl RenyiFilter {
         Some((FIRST + step, record))
     }
 
-    /// Charges one step and persists the charge; its number. A step that is not opened after it is burned.
+    /// Charges one step, persists the charge, and returns the step's number. If the step does not open, it is burned.
     ///
     /// # Errors
     ///
-    /// The event does not fit the budget, or the store failed.
+    /// Fails if the event does not fit the budget, or the store fails.
     pub fn charge<S: Store>(&mut self, event: &SampledGaussian, store: &mut S) -> Result<u32, OpenError<S::Error>> {
         self.charge_for(event, 0, store)
     }
 
-    /// As [`charge`](Self::charge), of a step of the configuration with this fingerprint. A filter takes steps of any: each is charged
-    /// what it costs.
+    /// Charges a step of the configuration with this fingerprint, as [`charge`](Self::charge) does. A filter accepts
+    /// any configuration, because it charges each step its own cost.
     pub(crate) fn charge_for<S: Store>(
         &mut self,
         event: &SampledGaussian,
@@ -159,18 +163,19 @@ impl RenyiFilter {
         store: &mut S,
     ) -> Result<u32, OpenError<S::Error>> {
         let (step, record) = self.take(event, fingerprint).ok_or(OpenError::BudgetSpent)?;
-        // Whether a failed write became durable is unknown: the step is burned either way.
+        // A failed write may still have become durable, so the step is burned in both cases.
         store.persist(record).map_err(OpenError::Store)?;
         Ok(step)
     }
 }
 
-/// The number of a filter's first step: a ledger's steps end below, so that both, under one seed, share no noise and no draw.
+/// Number of a filter's first step. A ledger's steps end below it. Under one seed, they therefore share neither noise
+/// nor batches.
 pub(crate) const FIRST: u32 = 1 << 31;
 
-/// The largest divergence of this order whose ε at `delta` is at most `epsilon`; 0 if there is none.
+/// Returns the largest divergence of this order with an ε at `delta` of at most `epsilon`, or 0 if none exists.
 fn largest_divergence(order: u32, epsilon: f64, delta: f64) -> f64 {
-    // The bits of numbers from 0 are in the order of the numbers, and ε never falls: bit by bit, from the top.
+    // Non-negative floats order like their bits, and ε never decreases. So bisect the bits from the top.
     let bits = (0..63).rev().fold(0u64, |bits, bit| {
         let tried = f64::from_bits(bits | 1 << bit);
         if tried.is_finite() && epsilon_at(tried, f64::from(order), delta) <= epsilon { tried.to_bits() } else { bits }
@@ -221,7 +226,7 @@ mod tests {
 
     #[test]
     fn the_last_admissible_step_is_exact() {
-        // Eight unsampled steps of divergence α/2σ² spend all; a ninth, however cheap, is refused.
+        // Eight unsampled steps of divergence α/2σ² spend the budget. A ninth is rejected, however small its cost.
         let order = 16;
         let whole = RenyiFilter::new(order, 4.0, 1e-5).unwrap().budget();
         let step = event(1.0, libm::sqrt(8.0 * 16.0 / (2.0 * whole)));
@@ -257,13 +262,13 @@ mod tests {
             moves in prop::collection::vec((0u8..8, -3.0f64..4.0, 0.0f64..1.0), 1..200),
         ) {
             let delta = 1e-5;
-            // A target that this order can show.
+            // A target that this order can reach.
             let epsilon = epsilon_at(f64::MIN_POSITIVE, f64::from(order), delta) + extra;
             let mut filter = RenyiFilter::new(order, epsilon, delta).unwrap();
             let mut store = Recorder::new();
             let (mut released, mut next) = (0.0, 0);
             for (kind, ln_multiplier, ln_rate) in moves {
-                // The adversary takes what it likes, or what just fits.
+                // The adversary chooses any event, or an event that just fits.
                 let mut chosen = event(libm::exp(-8.0 * ln_rate), libm::exp(ln_multiplier));
                 while kind > 4 && !filter.fits_budget(&chosen) && chosen.multiplier() < 1e9 {
                     chosen = SampledGaussian::new(chosen.rate(), 1.05 * chosen.multiplier()).unwrap();

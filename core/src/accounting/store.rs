@@ -1,47 +1,47 @@
-//! Persistence of a ledger or a filter: no crash, power cut or restart forgets a charge.
+//! Persistence of a ledger or a filter: charges survive crashes, power cuts and restarts.
 
-/// A place that survives a restart.
+/// Persisted state of a ledger or a filter.
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Record {
-    /// Steps that may be released in all; of a filter, 0.
+    /// Total number of steps that may be released. 0 for a filter.
     pub budget: u32,
-    /// Steps charged, those reserved included.
+    /// Number of charged steps, including reserved steps.
     pub paid: u32,
-    /// The Rényi divergence spent by a [`RenyiFilter`](super::RenyiFilter), finite and at least 0; 0 of a ledger of steps.
+    /// Rényi divergence spent by a [`RenyiFilter`](super::RenyiFilter), finite and at least 0. 0 for a ledger of steps.
     pub divergence: f64,
-    /// The order of that divergence; 0 of a ledger of steps.
+    /// Order of that divergence. 0 for a ledger of steps.
     pub order: u32,
-    /// The [fingerprint](crate::step::StepConfig::fingerprint) of the configuration that is charged; 0 if no step was opened.
+    /// [Fingerprint](crate::step::StepConfig::fingerprint) of the charged configuration. 0 if no step was opened.
     pub fingerprint: u64,
 }
 
 impl Record {
-    /// Nothing was charged yet.
+    /// Record before the first charge.
     pub const NONE: Self = Self { budget: 0, paid: 0, divergence: 0.0, order: 0, fingerprint: 0 };
 }
 
-/// Durable memory for a ledger or a filter. `persist` returns only when the record would survive a power cut.
+/// Durable storage for a ledger or a filter. `persist` returns only when the record would survive a power cut.
 pub trait Store {
-    /// Why it could not be persisted.
+    /// Error of a failed write.
     type Error;
 
-    /// Persists the state; it replaces the record before it.
+    /// Persists the record, in place of the previous record.
     ///
     /// # Errors
     ///
-    /// The record may not be durable: the step must not be released.
+    /// Fails if the record may not be durable. The step must then not be released.
     fn persist(&mut self, record: Record) -> Result<(), Self::Error>;
 
-    /// Steps that the store holds as charged; 0 if it cannot tell. A ledger gives no number below.
+    /// Returns the number of charged steps in the store, or 0 if it cannot be read. A ledger uses no number below it.
     fn charged_steps(&self) -> u32 {
         0
     }
 }
 
-/// A store that can be read: a restart goes on from what it holds.
+/// A store that can be read, so a restart continues from its content.
 pub trait ReadStore: Store {
-    /// The last record persisted; zeros if there is none yet.
+    /// Returns the last persisted record, or zeros if there is none yet.
     fn record(&self) -> Record;
 }
 
@@ -63,7 +63,7 @@ impl<S: ReadStore + ?Sized> ReadStore for &mut S {
     }
 }
 
-/// Forgets everything: for tests and simulations, where a restart starts again.
+/// A store without persistence, for tests and simulations. A restart begins again from zero.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Volatile;
 
@@ -81,7 +81,7 @@ impl ReadStore for Volatile {
     }
 }
 
-/// Remembers the last record; fails at chosen writes.
+/// Stores the last record, and fails at chosen writes.
 #[cfg(test)]
 #[derive(Debug)]
 pub(super) struct Recorder {

@@ -1,26 +1,26 @@
-//! Sums over held-out rows, released with noise: how a model does on rows that are private too.
+//! Sums over held-out rows, released with noise: evaluation of a model on rows that are private too.
 //!
-//! Each row adds `N` numbers from −1 to 1, such as the share of right answers and the loss over a public bound. The sums are integers
-//! of [`UNIT`] to 1, and a release adds the noise of counts to each. A release is charged to a ledger of its own, and that charge is
-//! persisted first.
+//! Each row adds `N` numbers from −1 to 1, such as the accuracy and the loss divided by a public bound. The sums are
+//! integers, with [`UNIT`] for 1. A release adds the noise of counts to each sum. It is charged to a ledger of its own,
+//! and the charge is persisted first.
 //!
 //! # Numerics
 //!
-//! A number is rounded to the nearest of `1/UNIT`, ties away from zero, and clamped in integers; NaN counts as 1. The noise is a
-//! discrete Gaussian with an integer σ on that grid, drawn in the order of the sums at the address (held-out noise, release, chunk 0).
-//! Sums wrap, far above any number of rows.
+//! A number is rounded to the nearest multiple of `1/UNIT`, ties away from zero, and clamped in integers. NaN counts
+//! as 1. The noise is a discrete Gaussian with an integer σ on that grid. It is drawn in the order of the sums at the
+//! address (held-out noise, release, chunk 0). Sums wrap, far above any number of rows.
 //!
 //! # Privacy
 //!
-//! One row added, removed or turned into a null row moves each sum by at most 1: of `N` sums released with the multiplier z, the
-//! joint multiplier is `z/√N`. No row is drawn: the sampling rate is 1.
+//! Adding, removing or replacing one row by a null row changes each sum by at most 1. With `N` sums and multiplier z,
+//! the joint multiplier is `z/√N`. Rows are not sampled, so the sampling rate is 1.
 
 use crate::accounting::{Ledger, Store};
 use crate::count::{CountNoise, UNIT};
 use crate::error::OpenError;
 use crate::noise::{Address, Generator, Purpose};
 
-/// The largest contribution of a row, in grid units.
+/// Largest contribution of a row, in grid units.
 const BOUND: i32 = UNIT as i32;
 
 /// Sums over held-out rows. They have no accessor: [`HeldOutSums::release`] adds noise.
@@ -35,18 +35,18 @@ impl<const N: usize> Default for HeldOutSums<N> {
 }
 
 impl<const N: usize> HeldOutSums<N> {
-    /// Adds one row. A null row is not added.
+    /// Adds one row. Do not add null rows.
     pub fn add(&mut self, row: [f32; N]) {
         for (sum, number) in self.sums.iter_mut().zip(row) {
             *sum = sum.wrapping_add(i64::from(units(number)));
         }
     }
 
-    /// The sums with noise, after this release was charged to `ledger` and the charge was persisted.
+    /// Charges this release to `ledger`, persists the charge, and returns the sums with noise.
     ///
     /// # Errors
     ///
-    /// The ledger's budget of releases is spent, or the charge could not be persisted. Nothing is released.
+    /// Fails if the ledger's budget of releases is spent, or the charge could not be persisted. Nothing is released.
     pub fn release<G: Generator, S: Store>(
         self,
         noise: CountNoise,
@@ -59,7 +59,7 @@ impl<const N: usize> HeldOutSums<N> {
     }
 }
 
-/// `x` in grid units, from −[`BOUND`] to [`BOUND`].
+/// Returns `x` in grid units, from −[`BOUND`] to [`BOUND`].
 fn units(x: f32) -> i32 {
     let scaled = x * UNIT as f32;
     // The casts saturate.
@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(numbers.map(units), [BOUND, BOUND, BOUND, BOUND, -BOUND, -BOUND, 0]);
     }
 
-    /// The sums of `rows` equal rows, released with noise of four rows.
+    /// Releases the sums of `rows` equal rows, with noise of four rows.
     fn released(rows: u32, ledger: &mut Ledger<Volatile>) -> Result<[f64; 2], OpenError<core::convert::Infallible>> {
         let mut sums = HeldOutSums::<2>::default();
         (0..rows).for_each(|_| sums.add([1.0, 0.25]));
@@ -119,12 +119,12 @@ mod tests {
         for (at, one) in noise.iter().enumerate() {
             assert!(noise.iter().skip(at + 1).all(|other| one != other), "{noise:?}");
         }
-        // The same release has the same noise, whatever the rows.
+        // The same release has the same noise with other rows.
         let other = released(50, &mut Ledger::volatile(1)).unwrap();
         assert_eq!((other[0] - 50.0, other[1] - 12.5), (noise[0], noise[1]));
     }
 
-    /// 40,000 draws: the standard deviation within four of its own.
+    /// Over 40,000 draws, the standard deviation is within four standard errors.
     #[test]
     fn noise_has_the_priced_deviation() {
         let mut ledger = Ledger::volatile(20_000);
@@ -137,7 +137,7 @@ mod tests {
         assert!((ratio - 1.0).abs() < 4.0 * (2.0f64 / 40_000.0).sqrt(), "{ratio}");
     }
 
-    /// A store whose second write fails.
+    /// A store with a second write that fails.
     struct FailsOnce {
         writes: u32,
         paid: u32,

@@ -1,9 +1,10 @@
-//! The exact path without a gradient in memory: a producer yields it again in each pass.
+//! The exact path without a stored gradient: a producer yields it again in each pass.
 //!
 //! # Numerics
 //!
-//! Every bit is that of [`Grid::add_sample`]: norms are sums in the same lanes, coordinates go through the same function, and the scale
-//! shrinks by the same steps. The passes over a layer of one sample, or over the whole without layers:
+//! Every bit equals that of [`Grid::add_sample`]. Norms are sums in the same lanes, coordinates use the same function,
+//! and the scale decreases in the same steps. These are the passes over a layer of one sample, or over the whole
+//! gradient without layers:
 //!
 //! ```text
 //! 1. Σ g_i² in floats, of the whole first; not finite: nothing is added
@@ -13,14 +14,16 @@
 //!
 //! # Privacy
 //!
-//! The bound does not rest on the producer. Pass 3 adds a block of coordinates only if the squares of all it has added, and of these,
-//! are at most `u²`. So what one sample adds has an exact norm of at most `C`, whatever was yielded in which pass. A producer that yields
-//! something else in pass 3 than in pass 2 is found by `Σ q_i²` or by its length, unless both agree. Then its sample is partly added, and it
-//! must not be added again: the caller ends the step without a release.
+//! The bound does not depend on the producer. Pass 3 adds a block of coordinates only if the sum of squares, including
+//! the block, is at most `u²`. The contribution of one sample therefore has an exact norm of at most `C`, whatever the
+//! producer yields.
+//!
+//! If pass 3 yields other values than pass 2, `Σ q_i²` or the length reveals it, unless both agree. The sample was then
+//! added in part and must not be added again. The caller ends the step without a release.
 //!
 //! # Memory
 //!
-//! A block of rounded coordinates on the stack: 64 words, on devices 16.
+//! A block of rounded coordinates on the stack: 64 words, and 16 on devices.
 
 use super::{Grid, OnGrid, Word, quantise};
 use crate::clip::{Clip, Layer, Segments};
@@ -28,26 +31,26 @@ use crate::numerics::function::sqrt_f32;
 use crate::numerics::reduce::SumOfSquares;
 use crate::private::SumWord;
 
-/// Coordinates rounded at a time.
+/// Number of coordinates rounded at a time.
 const BLOCK: usize = if cfg!(target_pointer_width = "64") { 64 } else { 16 };
 
-/// Why a sample was not added.
+/// Cause that kept a sample from being added.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum StreamError {
-    /// The producer yielded so many coordinates, not `[D]`. Nothing was added.
+    /// The producer yielded this number of coordinates instead of `[D]`. Nothing was added.
     Length(usize),
-    /// The producer yielded something else in a later pass. A part may have been added.
+    /// The producer yielded other values in a later pass. The sample may have been added in part.
     Changed,
 }
 
-/// One sample's producer, and the length that it has.
+/// Producer of one sample, and the length of its gradient.
 struct Stream<'a> {
     producer: &'a mut dyn FnMut(&mut Segments<'_>),
     dim: usize,
 }
 
 impl Stream<'_> {
-    /// Hands the coordinates `from..from + len` to `take`; returns the number of all.
+    /// Passes the coordinates `from..from + len` to `take`. Returns the total number of coordinates.
     fn pass(&mut self, from: usize, len: usize, take: &mut dyn FnMut(&[f32])) -> usize {
         let mut segments = Segments::new(from, from.saturating_add(len), take);
         (self.producer)(&mut segments);
@@ -62,9 +65,9 @@ impl Stream<'_> {
         }
     }
 
-    /// Rounds a layer and hands each block with its squares to `take`, up to the first that it refuses. Fails if the coordinates are not
-    /// finite or not as many as they were.
-    // Once where flash is short.
+    /// Rounds a layer and passes each block with its squares to `take`, until `take` returns false. Fails if the
+    /// coordinates are not finite or their number changed.
+    // Not inlined on small targets, to save flash.
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     fn round<W: Word>(
         &mut self,
@@ -75,7 +78,7 @@ impl Stream<'_> {
         let mut is_right = true;
         let all = self.pass(from, len, &mut |segment| {
             for grads in segment.chunks(BLOCK) {
-                // What was not in the finite norm; a product with it has no bound.
+                // The finite norm excludes such values. A product with them has no bound.
                 is_right = is_right && grads.iter().all(|grad| grad.is_finite());
                 if !is_right {
                     return;
@@ -89,7 +92,7 @@ impl Stream<'_> {
         if is_right && all == self.dim { Ok(()) } else { Err(StreamError::Changed) }
     }
 
-    /// Adds a layer with this norm, whose first coordinate is `from`, as [`OnGrid`] adds a stored one.
+    /// Adds a layer with this norm and first coordinate `from`, as [`OnGrid`] adds a stored layer.
     fn add_layer<C: Clip, W: Word>(
         &mut self,
         rule: &OnGrid<'_, C>,
@@ -135,7 +138,7 @@ impl Stream<'_> {
 }
 
 impl Grid {
-    /// As [`Grid::add_sample`], of the gradient that `producer` yields in each of several passes.
+    /// Adds the gradient that `producer` yields in several passes, as [`Grid::add_sample`] does.
     pub(crate) fn add_streamed<C: Clip, W: Word>(
         self,
         clip: &C,
@@ -182,7 +185,7 @@ mod tests {
 
     const BITS: u32 = 16;
 
-    /// Yields `grad` in segments of these lengths, over and over.
+    /// Yields `grad` in segments of these lengths, repeated.
     fn push(grad: &[f32], lengths: &[usize], skips: bool, segments: &mut Segments<'_>) {
         let (mut rest, mut turn) = (grad, 0);
         while !rest.is_empty() {
@@ -219,7 +222,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(1000))]
 
-        // Sums and norms have the bits of a stored gradient, whatever the segments, clip rule and gradient.
+        // Sums and norms have the bits of a stored gradient, for any segments, clipping rule and gradient.
         #[test]
         fn streamed_sum_has_stored_bits(
             grad in adversarial(), lengths in prop::collection::vec(1usize..200, 1..4),
@@ -236,7 +239,7 @@ mod tests {
             same(PerLayer::new(FlatL2, Layers::new(&layers).unwrap()).unwrap(), threshold, &grad, &lengths)?;
         }
 
-        // A producer that yields something else in each pass adds at most the clip.
+        // A producer with other values in each pass adds at most the clip.
         #[test]
         fn lying_producer_adds_at_most_the_clip(
             passes in prop::collection::vec(
@@ -268,7 +271,8 @@ mod tests {
         }
     }
 
-    /// Each lie in the third pass is found. Without the check of what is added, the first would add √D times the clip.
+    /// Every change in the third pass is detected. Without the check of the added values, the first would add √D times
+    /// the clip.
     #[test]
     fn lie_while_adding_is_found() {
         let grid = Grid::new(BITS).unwrap();
@@ -293,7 +297,8 @@ mod tests {
         }
     }
 
-    /// Squares that underflow give too small a norm, and the scale shrinks as that of a stored gradient, in more passes.
+    /// Squares that underflow give too small a norm. The scale then decreases as that of a stored gradient does, in
+    /// more passes.
     #[test]
     fn shrinking_takes_more_passes() {
         let grid = Grid::new(BITS).unwrap();

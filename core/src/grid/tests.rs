@@ -17,7 +17,7 @@ fn square(q: &[i64]) -> u128 {
     q.iter().map(|q| u128::from(q.unsigned_abs()).pow(2)).sum()
 }
 
-/// Gradients that have tried to slip past a bound: one coordinate, equal coordinates, powers of two, huge, tiny, mixed.
+/// Adversarial gradients for the bound: one coordinate, equal coordinates, powers of two, huge, tiny, mixed.
 pub(super) fn adversarial() -> impl Strategy<Value = Vec<f32>> {
     let any_finite = prop::num::f32::NORMAL | prop::num::f32::SUBNORMAL | prop::num::f32::ZERO;
     let plain = prop::collection::vec(-2f32..2.0, 1..40);
@@ -44,7 +44,7 @@ proptest! {
         prop_assert!(square(&added(bits, clip, &[&grad])) <= 1u128 << (2 * bits));
     }
 
-    // The grid point is the clipped gradient to within one unit, and never longer.
+    // The grid point is within one unit of the clipped gradient, and never longer.
     #[test]
     fn grid_point_is_within_one_unit(
         grad in prop::collection::vec(-2f32..2.0, 1..40), clip in 1e-2f32..10.0,
@@ -75,8 +75,8 @@ proptest! {
         prop_assert!(added(20, 1.0, &[&grad]).iter().all(|q| *q == 0));
     }
 
-    // Samples added abreast have the bits and norms of samples added in turn: of any number, with any parts, where some are not finite
-    // and some are shrunk, with every clip rule.
+    // Samples added together have the bits and norms of samples added in turn. Covers any number of samples and parts,
+    // samples that are not finite or are scaled down, and every clipping rule.
     #[test]
     fn samples_abreast_have_bits_of_samples_in_turn(
         grads in prop::collection::vec(adversarial(), 0..20), len in 1usize..5000, cut in 0usize..5000,
@@ -103,7 +103,7 @@ proptest! {
         same(grid, &layered, threshold, &samples, len)?;
     }
 
-    // The scale found is the first of the sequence, whatever norm it began with.
+    // The final scale is the first of the sequence that fits, for any initial norm.
     #[test]
     fn scale_is_first_that_fits(grad in adversarial(), n in 1usize..5000, bits in 8u32..=22, low in 0f32..0.9) {
         let grad: Vec<f32> = grad.iter().copied().cycle().take(n).collect();
@@ -137,7 +137,7 @@ proptest! {
     }
 }
 
-/// Whatever the memory held is neither read nor kept.
+/// The previous content of the memory is neither read nor kept.
 #[test]
 fn a_rounded_sample_is_what_it_adds() {
     let (grid, grad) = (Grid::new(20).unwrap(), [0.3f32, -2.0, 0.5]);
@@ -161,7 +161,7 @@ fn misfits_round_no_sample() {
     assert!(grid.round_sample(&layered, 1.0, &[&[1.0; 3]], memory, none).is_err());
 }
 
-/// Squares that underflow give too small a norm: the sample is shrunk until it is within the clip, and not to nothing.
+/// Squares that underflow give too small a norm. The sample is scaled down to the clip, and not to zero.
 #[test]
 fn a_norm_that_underflowed_is_made_up_for() {
     let mut shrunk = 0;
@@ -210,14 +210,14 @@ fn sums_wrap_and_do_not_depend_on_order() {
     assert!(forward[0].0 < 0);
 }
 
-// The warning about i32 comes before any sum can overflow.
+// The warning about i32 precedes any overflow of a sum.
 #[test]
 fn i32_warning_precedes_overflow() {
     let grid = Grid::new(20).unwrap();
     assert!(!grid.may_overflow_i32(500, 1 << 20));
     assert!(grid.may_overflow_i32(501, 1 << 20));
     assert!(grid.may_overflow_i32(1, 1 << 28));
-    // Four times the expected batch, all aligned, and ten standard deviations still fit where there is no warning.
+    // Without the warning, four times the expected batch, all aligned, and ten standard deviations still fit.
     assert!(4 * 500 * i64::from(grid.unit()) + 10 * (1 << 20) < i64::from(i32::MAX));
     assert!((0..4000).all(|batch| grid.may_overflow_i32(batch, 1) == ((8 * batch).min(4 * batch + 32) >= 2048)));
 }

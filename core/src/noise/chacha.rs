@@ -1,14 +1,14 @@
-//! ChaCha20 (RFC 8439), the generator of private runs.
+//! ChaCha20 (RFC 8439), the random generator of private runs.
 //!
 //! # Memory
 //!
-//! `64·BLOCKS` bytes of buffer, and 16 of state beside the key, which is the generator's. `BLOCKS` is speed only (1 on a device, 16 where there are vectors): the words
-//! and their order are the same.
+//! A stream takes `64·BLOCKS` bytes of buffer and 16 bytes of state. The key stays in the generator. `BLOCKS` affects
+//! only the speed (1 on devices, 16 with SIMD). The words and their order do not depend on it.
 //!
 //! # Timing
 //!
-//! Additions, rotations and exclusive-ors: independent of key and words. When the buffer is refilled depends on how many
-//! words were drawn.
+//! Additions, rotations and exclusive-ors take a time that does not depend on key or words. The number of drawn words
+//! determines when the buffer is refilled.
 
 use super::erase::erase;
 use super::generator::{Address, Generator, Purpose};
@@ -17,61 +17,68 @@ use core::convert::Infallible;
 use damper_access::Unreleased;
 use zeroize::optimization_barrier;
 
-/// A 256-bit secret from which every random number of a run follows: as secret as the data.
+/// A 256-bit secret that determines every random number of a run. It is as secret as the data.
 ///
-/// It has no `Clone`, no `Debug` and no accessor but [`ChaCha20::key_words`], which takes [`Unreleased`]. Dropping it erases it.
+/// It has neither `Clone` nor `Debug`. Its only accessor, [`ChaCha20::key_words`], takes [`Unreleased`]. Dropping it
+/// erases it.
 ///
 /// # A fresh key at each boot
 ///
-/// A run may take a fresh key after each restart ([`Key::fresh`]), so that no key rests in flash. The guarantee is the same:
+/// A run may take a fresh key after each restart ([`Key::fresh`]), so that no key is stored in flash. The guarantee is
+/// the same:
 ///
-/// 1. A word of noise or of sampling is a function of the key and of an [`Address`], which names the step.
-/// 2. A [`Ledger`](crate::accounting::Ledger) whose store survives restarts gives each step number once, if one ledger at a time is
-///    over one store. A [`RenyiFilter`](crate::accounting::RenyiFilter) numbers its steps from 2³¹, and releases of held-out sums
-///    have a purpose of their own. So no two released sums of one purpose have the same number, and under one key they share no
-///    word.
-/// 3. Under two fresh keys they share none either: the streams of independent keys are independent, up to the advantage of
-///    an attacker on ChaCha20 and to the chance of 2⁻²⁵⁶ that two keys are equal.
-/// 4. By 2 and 3, the noise and the draw of each step are independent of those of every other step, which is all that the
-///    composition of steps asks. Which key a step was under is public, as long as restarts do not depend on unreleased data: a
-///    watchdog that trips on one sample tells of it, with any key.
+/// 1. A word of noise or of sampling is a function of the key and of an [`Address`], which contains the step number.
+/// 2. A [`Ledger`](crate::accounting::Ledger) with a store that survives restarts gives each step number once, if only
+///    one ledger uses the store at a time. A [`RenyiFilter`](crate::accounting::RenyiFilter) numbers its steps from
+///    2³¹, and releases of held-out sums have a purpose of their own. Two released sums of one purpose therefore have
+///    different numbers. Under one key they share no word.
+/// 3. Under two fresh keys they share no word either. Streams of independent keys are independent, up to an attacker's
+///    advantage against ChaCha20, and the probability 2⁻²⁵⁶ that two keys are equal.
+/// 4. By 2 and 3, the noise and the batch of each step are independent of those of every other step. Composition of
+///    steps requires no more. The key of a step may be public knowledge if restarts do not depend on unreleased data. A
+///    watchdog that a single sample triggers leaks that sample with any key.
 ///
-/// Two boots that get the same key repeat no noise either: by 2 their numbers differ.
+/// Two boots with the same key do not repeat noise either, because by 2 their step numbers differ.
 ///
-/// It needs true randomness at each boot. The run is not reproducible from one key, and if the store is lost, so is what was
-/// charged: a fresh key keeps the noise independent then, but more may have been released than the new ledger knows.
+/// A fresh key needs true randomness at each boot, and the run is not reproducible from one key. If the store is lost,
+/// the charges are lost too. The noise stays independent under a fresh key, but the new ledger lacks the earlier
+/// releases.
 pub struct Key([u32; 8]);
 
 impl Key {
-    /// A key from 32 bytes of true randomness (the operating system's, a device's true generator). Erases `bytes`.
+    /// Creates a key from 32 bytes of true randomness, of the operating system or of a hardware generator. Erases
+    /// `bytes`.
     #[must_use]
     pub fn from_bytes(bytes: &mut [u8; 32]) -> Self {
         let key = Self::of(bytes);
         for byte in bytes.iter_mut() {
-            // Byte by byte: on a board, a fill of bytes links 208 bytes that nothing else uses.
+            // Byte by byte: on boards, `fill` would link 208 bytes of code that nothing else uses.
             *byte = 0;
             optimization_barrier(byte);
         }
         key
     }
 
-    /// A key that `fill` fills with 32 bytes of true randomness: the operating system's, or a chip's true generator.
+    /// Creates a key from 32 bytes that `fill` writes. They must be true randomness, of the operating system or of a
+    /// hardware generator.
     ///
     /// # Errors
     ///
-    /// `fill` failed.
+    /// Fails if `fill` fails.
     pub fn fresh<E>(fill: impl FnOnce(&mut [u8; 32]) -> Result<(), E>) -> Result<Self, E> {
         let mut bytes = [0; 32];
         let filled = fill(&mut bytes);
-        // Also if it failed half-way: this erases the bytes.
+        // Even if `fill` failed halfway, because this erases the bytes.
         let key = Self::from_bytes(&mut bytes);
         filled.map(|()| key)
     }
 
-    /// The key of run number `run` of a device that keeps one secret: the first 32 bytes of ChaCha20's stream under the secret, at
-    /// an address that nothing else uses. Keys of different runs are independent of each other, and none tells the secret.
+    /// Derives the key of run number `run`, for a device that stores one secret. The key is the first 32 bytes of
+    /// ChaCha20's stream under the secret, at an address of its own. Keys of different runs are independent of each
+    /// other, and reveal nothing about the secret.
     ///
-    /// A number of a run must not be used twice, unless its ledger goes on: two ledgers under one key give the same step numbers.
+    /// Use each run number once, except to continue a run with its ledger. Two ledgers under one key give the same step
+    /// numbers.
     #[must_use]
     pub fn derive(secret: &Self, run: u64) -> Self {
         let generator = ChaCha20::<1> { key: Self(secret.0), private: true };
@@ -98,21 +105,21 @@ impl Drop for Key {
     }
 }
 
-/// The addressed generator over ChaCha20. `BLOCKS`: how many blocks of 64 bytes it makes at once.
+/// Addressed generator over ChaCha20. `BLOCKS` is the number of 64-byte blocks that it computes at once.
 pub struct ChaCha20<const BLOCKS: usize = 1> {
     key: Key,
     private: bool,
 }
 
 impl<const BLOCKS: usize> ChaCha20<BLOCKS> {
-    /// The generator of a private run: `key` must be secret, truly random, and used for this run alone.
+    /// Creates the generator of a private run. `key` must be secret, truly random, and used for this run only.
     #[must_use]
     pub fn from_key(key: Key) -> Self {
-        // Copied, not moved: `key` is dropped here, which erases the memory that it came in.
+        // Copied, not moved. Dropping `key` here erases its original memory.
         Self { key: Key(key.0), private: true }
     }
 
-    /// The generator of a **simulation**: the seed is known, so nothing it makes is private.
+    /// Creates the generator of a **simulation**. The seed is public, so its output is not private.
     #[must_use]
     pub fn simulation(seed: u64) -> Self {
         let [a, b, c, d, e, f, g, h] = seed.to_le_bytes();
@@ -122,7 +129,7 @@ impl<const BLOCKS: usize> ChaCha20<BLOCKS> {
         Self { key: Key::of(&key), private: false }
     }
 
-    /// The words of the key, for a device that draws the same noise. Whoever copies them erases the copy.
+    /// Returns the words of the key, for a device that draws the same noise. The caller must erase every copy.
     #[must_use]
     pub fn key_words(&self, _: Unreleased) -> &[u32; 8] {
         &self.key.0
@@ -138,7 +145,7 @@ impl<const BLOCKS: usize> Generator for ChaCha20<BLOCKS> {
         self.private
     }
 
-    // Once where flash is short.
+    // Not inlined on small targets, to save flash.
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     fn stream(&self, address: Address) -> Stream<'_, BLOCKS> {
         Stream {
@@ -153,15 +160,16 @@ impl<const BLOCKS: usize> Generator for ChaCha20<BLOCKS> {
 /// "expand 32-byte k".
 const CONSTANTS: [u32; 4] = [0x6170_7865, 0x3320_646e, 0x7962_2d32, 0x6b20_6574];
 
-/// The words at one address, in the order of RFC 8439's key stream read as little-endian `u32`. Dropping it erases the words that it
-/// made. It copies the key no further than into the buffer that these are made in.
+/// Random words at one address, in the order of RFC 8439's key stream read as little-endian `u32`.
+///
+/// Dropping it erases its buffer. The buffer is the only copy of the key that it makes.
 pub struct Stream<'a, const BLOCKS: usize> {
     key: &'a Key,
-    /// The number of the next block, and the address: the last four words of a block's start.
+    /// Number of the next block, then the address: the last four words of a block's initial state.
     place: [u32; 4],
-    /// Word `w` of block `b` is `buffer[w][b]`: so laid out, one instruction serves several blocks.
+    /// Word `w` of block `b` is `buffer[w][b]`, so one SIMD instruction processes several blocks.
     buffer: [[u32; BLOCKS]; 16],
-    /// Number of the buffer's words that were taken.
+    /// Number of words taken from the buffer.
     next: usize,
 }
 
@@ -176,7 +184,7 @@ impl<const BLOCKS: usize> Stream<'_, BLOCKS> {
         self.buffer.get(word).and_then(|row| row.get(block)).copied().unwrap_or_default()
     }
 
-    // Apart from what is drawn: a word of the buffer is a few instructions then.
+    // Not inlined, so that taking a word from the buffer stays a few instructions.
     #[inline(never)]
     fn refill(&mut self) {
         let Self { key: Key(key), place, buffer, .. } = self;
@@ -200,7 +208,7 @@ impl<const BLOCKS: usize> Stream<'_, BLOCKS> {
     }
 }
 
-/// Gives each row's words to `to`, with the word that its blocks start from: the constants, the key, the place.
+/// Applies `to` to each row's words and their initial value: the constants, the key, then the address.
 #[inline(always)]
 fn each<const BLOCKS: usize>(
     buffer: &mut [[u32; BLOCKS]; 16],
@@ -215,7 +223,7 @@ fn each<const BLOCKS: usize>(
     rows(places, place, &to);
 }
 
-/// As [`each`], of some rows.
+/// Applies `to` to some rows, as [`each`] does.
 #[inline(always)]
 fn rows<const BLOCKS: usize>(rows: &mut [[u32; BLOCKS]], starts: &[u32], to: impl Fn(&mut u32, u32)) {
     for (row, start) in rows.iter_mut().zip(starts) {
@@ -223,17 +231,17 @@ fn rows<const BLOCKS: usize>(rows: &mut [[u32; BLOCKS]], starts: &[u32], to: imp
     }
 }
 
-/// Adds to each block's counter how many blocks it is behind the first.
+/// Adds the index of each block to its counter.
 fn count<const BLOCKS: usize>(counters: &mut [u32; BLOCKS]) {
     for (block, counter) in counters.iter_mut().enumerate() {
         *counter = counter.wrapping_add(block as u32);
     }
 }
 
-/// Blocks from which on a quarter round is a loop over vectors, which a compiler finds in a function of its own.
+/// Smallest `BLOCKS` for which a quarter round is a SIMD loop. The compiler vectorises it only in a separate function.
 const WIDE: usize = 16;
 
-/// The quarter round on four rows.
+/// Computes the quarter round on four rows.
 #[inline(always)]
 fn quarter<const BLOCKS: usize>(
     a: &mut [u32; BLOCKS],
@@ -314,7 +322,8 @@ mod tests {
     // The block equals the test vector of RFC 8439, section 2.3.2.
     #[test]
     fn block_matches_rfc_8439() {
-        // Its nonce is 00:00:00:09 00:00:00:4a 00:00:00:00 and its counter 1, so the second block of such a stream.
+        // The vector has nonce 00:00:00:09 00:00:00:4a 00:00:00:00 and counter 1, so it is the second block of such a
+        // stream.
         let mut key = [0; 32];
         for (i, byte) in key.iter_mut().enumerate() {
             *byte = i as u8;
@@ -348,7 +357,7 @@ mod tests {
         }
     }
 
-    // The words of the key make the same stream in another generator.
+    // The words of the key give the same stream in another generator.
     #[test]
     fn key_words_are_those_of_the_key() {
         let mut bytes = core::array::from_fn(|i| i as u8);
@@ -370,7 +379,7 @@ mod tests {
         }
     }
 
-    /// The first block of RFC 8439 at counter 0 and nonce (8, low half, high half), computed by another program.
+    /// First block of RFC 8439 at counter 0 and nonce (8, low half, high half), computed by another program.
     #[test]
     fn derived_key_is_chacha20_of_the_run() {
         let mut secret = [0; 32];

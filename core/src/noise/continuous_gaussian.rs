@@ -1,20 +1,20 @@
-//! The continuous Gaussian in floats: the named alternative to the exact path, for comparison.
+//! Continuous Gaussian noise in floats: the alternative to the exact path, for comparison.
 //!
-//! Formula (Box and Muller): from two words `u, v`, `r = √(−2 ln((u+1)/2³²))`, `θ = 2πv/2³²` (24 bits of `v`), and the
+//! Formula (Box and Muller): `r = √(−2 ln((u+1)/2³²))` and `θ = 2πv/2³²` (24 bits of `v`), from two words `u, v`. The
 //! two draws are `r cos θ` and `r sin θ`.
 //!
 //! # Numerics
 //!
-//! f32 throughout; `ln`, `sin`, `cos` have the bits of `libm`. No draw exceeds 6.67 σ.
+//! All arithmetic is in f32. `ln`, `sin`, `cos` have the bits of `libm`. A draw is at most 6.67 σ.
 //!
 //! # Timing
 //!
-//! The functions branch on the words drawn, so a draw's time depends on its value.
+//! The functions branch on the random words, so the time of a draw depends on its value.
 //!
 //! # Privacy
 //!
-//! **Not exact**: sums and noise round, so the guarantee holds for real numbers but not for the floats that are released
-//! (Mironov 2012). Reports name this path as not exact.
+//! **Not exact**: sums and noise are rounded. The guarantee holds for real numbers, but not for the released floats
+//! (Mironov 2012). Reports mark this path as not exact.
 
 use crate::clip::{AddLayer, Clip, Layer, Pieces, each_layer};
 use crate::error::{CallError, ConfigError};
@@ -25,26 +25,26 @@ use crate::numerics::round::saturate;
 use crate::private::{Mechanism, SumWord};
 use rand_core::Rng;
 
-/// The float mechanism: samples are clipped and summed in f32, and the noise is a continuous Gaussian.
+/// Float mechanism: clips and sums samples in f32, and adds continuous Gaussian noise.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ContinuousGaussian {
     multiplier: f32,
 }
 
-/// The norm below which squares of f32 that underflow could matter: a layer's clip is at least 2⁻²² of this.
+/// Smallest clip. Below it, underflow of squared f32 could matter, because a layer's clip may be 2⁻²² of it.
 const LEAST_CLIP: f32 = 1.0 / (1u64 << 38) as f32;
 
 impl ContinuousGaussian {
-    /// Noise of `multiplier` times the clip.
+    /// Creates noise of `multiplier` times the clip.
     ///
     /// # Errors
     ///
-    /// The multiplier must be positive and finite in f32.
+    /// Fails unless the multiplier is positive and finite in f32.
     pub fn new(multiplier: f64) -> Result<Self, ConfigError> {
         if !(multiplier.is_finite() && multiplier > 0.0) {
             return Err(ConfigError::new("noise multiplier", "finite and above 0"));
         }
-        // To the next float above, so that the multiplier that runs is not below the one asked for.
+        // Rounded up to the next float, so that the actual multiplier is not below the given multiplier.
         let multiplier = up_f32(multiplier);
         if !multiplier.is_normal() {
             return Err(ConfigError::new("noise multiplier", "a normal f32"));
@@ -82,7 +82,7 @@ impl Mechanism for ContinuousGaussian {
         Ok(())
     }
 
-    // No grid has so few bits.
+    // The low half is 1. Every grid has more bits, so an exact mechanism differs.
     fn add_to(&self, digest: &mut Digest) {
         digest.add_word(u64::from(self.multiplier.to_bits()) << 32 | 1);
     }
@@ -150,19 +150,19 @@ impl Mechanism for ContinuousGaussian {
     }
 }
 
-/// Clips by a rule to a threshold.
+/// Clips to a threshold by a rule.
 struct InFloats<'a, C> {
     clip: &'a C,
     threshold: f32,
 }
 
 impl<C: Clip> AddLayer<SumWord<f32>> for InFloats<'_, C> {
-    // Once where flash is short.
+    // Not inlined on small targets, to save flash.
     #[cfg_attr(target_pointer_width = "64", inline(always))]
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     fn add_layer(&self, layer: Layer, norm: f32, pieces: Pieces<'_>, sum: &mut [SumWord<f32>]) {
         let threshold = self.threshold * layer.share_f32();
-        // Whatever the rule says, the divisor is not below the norm.
+        // With any rule, the divisor is not below the norm.
         let factor = threshold / self.clip.divisor(norm, threshold).max(norm);
         if !factor.is_finite() {
             return;
@@ -178,13 +178,13 @@ impl<C: Clip> AddLayer<SumWord<f32>> for InFloats<'_, C> {
     }
 }
 
-/// The least f32 that is not below `x`.
+/// Returns the smallest f32 that is not below `x`.
 fn up_f32(x: f64) -> f32 {
     let nearest = x as f32;
     if f64::from(nearest) < x { f32::from_bits(nearest.to_bits().wrapping_add(1)) } else { nearest }
 }
 
-/// Two standard normals from two words.
+/// Returns two standard normal values from two words.
 fn pair(u: u32, v: u32) -> [f32; 2] {
     const TWO_TO_MINUS_32: f32 = 1.0 / 4_294_967_296.0;
     const TAU_OVER_2_TO_24: f32 = core::f32::consts::TAU / 16_777_216.0;
@@ -199,8 +199,8 @@ mod tests {
     use crate::clip::{FlatL2, Layers, PerLayer};
     use crate::noise::{Address, ChaCha20, Generator, Purpose};
 
-    /// Kolmogorov-Smirnov against the normal distribution at a fixed seed; the bound's error rate is 1e-6, and a spread off
-    /// by 3 % must exceed it.
+    /// Kolmogorov-Smirnov test against the normal distribution at a fixed seed. The bound has error rate 1e-6, and a
+    /// standard deviation that is off by 3 % must exceed it.
     #[test]
     fn draws_are_normal() {
         extern crate std;
@@ -236,7 +236,7 @@ mod tests {
         }
     }
 
-    /// Shares of 3/5 and 4/5 of a clip of 2; a third layer that lies within its share, of nearly nothing.
+    /// Two layers have shares of 3/5 and 4/5 of a clip of 2. A third, tiny layer is already within its share.
     #[test]
     fn layers_are_clipped_to_their_shares() {
         let layer = |len, share: f64| Layer { len, share: (share * f64::from(1u32 << 22)) as u32 };

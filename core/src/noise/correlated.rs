@@ -1,15 +1,18 @@
 //! Correlated noise on the grid: noise of successive steps that partly cancels in the sum over steps.
 //!
-//! Step t releases `x_t + w_t` in integers, `w = C⁻¹z` up to rounding: `z_t` independent discrete Gaussians of one integer σ, each at the
-//! address of its step, and C a lower-triangular Toeplitz matrix with `1 = c_0 ≥ c_1 ≥ … ≥ 0`: a [`Correlation`]. The run as a whole is
-//! priced as one Gaussian release ([`CorrelatedGaussian::event`]). Sources: arXiv 2404.16706, 2408.08868 (BLT), 2306.08153 (banded).
+//! Step t releases `x_t + w_t` in integers, with `w = C⁻¹z` up to rounding. The `z_t` are independent discrete
+//! Gaussians with one integer σ, each at the address of its step. C is a lower-triangular Toeplitz matrix with `1 = c_0
+//! ≥ c_1 ≥ … ≥ 0`: a [`Correlation`]. The run as a whole is accounted as one Gaussian release
+//! ([`CorrelatedGaussian::event`]). Sources: arXiv 2404.16706, 2408.08868 (BLT), 2306.08153 (banded).
 //!
-//! It needs a fixed order of the samples: no sample takes part in two steps closer than the separation of the [`Participation`]. If all
-//! samples take part in every step, independent noise is best. `damper factorize` finds the coefficients.
+//! It needs a fixed order of the samples. No sample takes part in two steps closer than the separation of the
+//! [`Participation`]. If all samples take part in every step, independent noise is best. `damper factorize` computes
+//! the coefficients.
 //!
 //! # Numerics
 //!
-//! `rnd(v, s) = (v + 2^(s−1)) >> s` on exact products; coefficients are integers over 2³⁰, rounded down; buffers are 0 at first.
+//! `rnd(v, s) = (v + 2^(s−1)) >> s` on exact products. Coefficients are integers over 2³⁰, rounded down. Buffers start
+//! at 0.
 //!
 //! ```text
 //! Blt     w_t = z_t − rnd(Σ_i W_i·s_i, 40);            s_i ← rnd(T_i·s_i, 30) + w_t·2¹⁰
@@ -19,37 +22,47 @@
 //!
 //! # Memory
 //!
-//! [`NoiseWord`]s of 8 bytes, the caller's: D a coordinate of `Blt<D>`, p − 1 of `Banded<p>`, none of [`Lambda`], which draws twice.
+//! The caller's [`NoiseWord`]s, 8 bytes each: D for each coordinate with `Blt<D>`, p − 1 with `Banded<p>`, and none
+//! with [`Lambda`], which draws twice.
 //!
 //! # Privacy
 //!
-//! Let Δ = 2^bits be the clip, n the steps, m the coordinates. Neighbours differ in one sample, whose steps satisfy the participation and do not
-//! depend on data. Given all outputs before t, `δ_t = z'_t − z_t` is the integer vector by which the noise of the two data sets must differ for
-//! the same output. On every path `Σ‖δ_t‖² ≤ β²`, `β = S·Δ + R`:
+//! Let Δ = 2^bits be the clip, n the steps, m the coordinates. Neighbouring data sets differ in one sample. Its steps
+//! satisfy the participation and do not depend on data. Given all outputs before t, `δ_t = z'_t − z_t` is an integer
+//! vector. The noise of the two data sets must differ by it to give the same output. On every path `Σ‖δ_t‖² ≤ β²`, `β =
+//! S·Δ + R`:
 //!
-//! - `Blt` and `Banded` compute w from earlier **w**, so `Cw = z + ρ` with `|ρ| ≤ E` in each coordinate, and `δ = C(x − x') − (ρ' − ρ)`.
-//!   `Lambda` computes it from z, so `w = C⁻¹z + e`, `|e| ≤ ½`, and `δ = C(x − x') − C(e' − e)`.
-//! - The entries of C are not negative, so `‖C(x − x')‖ ≤ S·Δ`, whatever the sample adds, chosen from earlier outputs or not.
-//! - R is `2E√(nm)`, of `Lambda` `Σ_{j<n} λ^j·√(nm)`. E is ½ for the rounding of w. Of `Blt`, each buffer errs by half a unit of 2⁻¹⁰ at each
-//!   step, which decays with θ: `½ + 2⁻¹¹ Σ ω_i·min(n, 1/(1 − θ_i))`.
+//! - `Blt` and `Banded` compute w from earlier **w**, so `Cw = z + ρ` with `|ρ| ≤ E` in each coordinate. Then `δ = C(x
+//!   − x') − (ρ' − ρ)`. `Lambda` computes it from z, so `w = C⁻¹z + e`, `|e| ≤ ½`, and `δ = C(x − x') − C(e' − e)`.
+//! - The entries of C are not negative, so `‖C(x − x')‖ ≤ S·Δ` for every contribution of the sample. It may depend on
+//!   earlier outputs.
+//! - R is `2E√(nm)`, and `Σ_{j<n} λ^j·√(nm)` with `Lambda`. E is ½ for the rounding of w. With `Blt`, each buffer errs
+//!   by half a unit of 2⁻¹⁰ at each step, and the error decays with θ: `E = ½ + 2⁻¹¹ Σ ω_i·min(n, 1/(1 − θ_i))`.
 //!
-//! So the run is an adaptive composition of Gaussians whose squared shifts add up to at most β² on every path: it costs what one release of
-//! multiplier σ/β does (arXiv 2210.17520; for the discrete Gaussian, `accounting/src/pld/discrete.rs`). S is computed from the integer
-//! coefficients, and every rounding goes up.
+//! The run is therefore an adaptive composition of Gaussians with squared shifts that sum to at most β² on every path.
+//! Its privacy cost is that of one release with multiplier σ/β (arXiv 2210.17520, and for the discrete Gaussian
+//! `accounting/src/pld/discrete.rs`). S is computed from the integer coefficients, and every rounding goes up.
 //!
-//! Outputs are integers. Noise that is not rounded, `z_t − λz_{t−1}` with fractions, would give away `z_{t−1}` modulo the denominator, and with
-//! it `x_{t−1}`.
+//! Outputs are integers. Unrounded noise, `z_t − λz_{t−1}` with fractions, would reveal `z_{t−1}` modulo the
+//! denominator, and with it `x_{t−1}`.
 //!
-//! *Restarts and burned steps.* The buffers are used at step t only if they were left by step t − 1 of the same mechanism. Else they begin at
-//! zeros: this sets entries of C to 0, and by the second point β holds, whoever chooses the moment. A released row enters the buffers once. So
-//! a restart loses accuracy and no privacy, and buffers are never saved: a stale copy would not be private. The memory is asked for its words once a
-//! release, and words that the step before did not leave there count as a restart. A host rebuilds them from the key
-//! instead ([`CorrelatedGaussian::rebuild`]): the w of earlier steps do not depend on data, so the buffers are those of a run that never stopped.
+//! *Restarts and burned steps.* Step t uses the buffers only if step t − 1 of the same mechanism left them. Otherwise
+//! they start at zero. This sets entries of C to 0, so by the second point β holds whenever a restart occurs. A
+//! released row enters the buffers once. A restart therefore loses accuracy and not privacy.
 //!
-//! *Not priced*, and refused: Poisson batches (a sample may come at neighbouring steps), noise that changes over steps, counts of a
-//! threshold, a ledger of more steps than n.
+//! Buffers are never saved, because a stale copy would not be private. A release requests the words from the memory
+//! once. Words that the previous step did not leave there count as a restart. A host rebuilds the buffers from the key
+//! instead ([`CorrelatedGaussian::rebuild`]). The w of earlier steps do not depend on data, so these are the buffers of
+//! an uninterrupted run.
 //!
-//! Buffers are as secret as the key. They have no accessor, and are wiped when they are dropped.
+//! *Not covered by the accounting*, and rejected:
+//!
+//! - Poisson batches, because a sample may take part in neighbouring steps.
+//! - Noise that changes over steps.
+//! - Counts of a threshold.
+//! - A ledger of more steps than n.
+//!
+//! Buffers are as secret as the key. They have no accessor, and dropping them wipes them.
 
 mod any;
 mod banded;
@@ -88,7 +101,7 @@ use crate::private::{Mechanism, SumWord};
 use core::marker::PhantomData;
 use rand_core::Rng;
 
-/// The discrete Gaussian with correlated noise, on a [`Grid`]. `B` is the memory of the buffers.
+/// Discrete Gaussian with correlated noise, on a [`Grid`]. `B` is the memory of the buffers.
 ///
 /// ```
 /// use damper_core::accounting::Ledger;
@@ -132,7 +145,7 @@ use rand_core::Rng;
 /// # }
 /// ```
 ///
-/// Poisson batches have no price with it:
+/// Poisson batches are not accounted with it, so they do not compile:
 ///
 /// ```compile_fail,E0271
 /// use damper_core::{filter::Identity, noise::*, optimizer::*, step::{Open, PrivateStep}};
@@ -147,13 +160,13 @@ pub struct CorrelatedGaussian<W, K, B> {
     correlation: K,
     participation: Participation,
     dim: u32,
-    /// β, rounded up, and the part of it that is R.
+    /// β, rounded up, and its part R.
     shift: f64,
     rounding: f64,
     memory: PhantomData<fn() -> B>,
 }
 
-// Whatever the memory is.
+// Written by hand, to put no bound on `B`.
 impl<W: Copy, K: Copy, B> Clone for CorrelatedGaussian<W, K, B> {
     fn clone(&self) -> Self {
         *self
@@ -172,11 +185,12 @@ impl<W: PartialEq, K: PartialEq, B> PartialEq for CorrelatedGaussian<W, K, B> {
 }
 
 impl<W: Word, K: Correlation, B> CorrelatedGaussian<W, K, B> {
-    /// Noise z of standard deviation `sigma` grid units, for a run of these steps on `dim` parameters.
+    /// Creates noise z of standard deviation `sigma` grid units, for a run with this participation on `dim` parameters.
     ///
     /// # Errors
     ///
-    /// σ is outside of 2¹⁰ to 2³¹ − 1, or so small against β that it has no price; `dim` is 0; or buffers might overflow.
+    /// Fails if σ is outside 2¹⁰ to 2³¹ − 1, or too small relative to β for the accounting. Also fails if `dim` is 0,
+    /// or buffers might overflow.
     pub fn new(
         grid: Grid,
         sigma: u32,
@@ -198,18 +212,19 @@ impl<W: Word, K: Correlation, B> CorrelatedGaussian<W, K, B> {
             ));
         }
         let (shift, rounding) = shift(grid, &correlation, participation, dim);
-        // As for independent noise, whose longest shift is the clip.
+        // The condition of independent noise, with β instead of the clip as the longest shift.
         if mul_up(10.0, shift) > f64::from(sigma) * f64::from(sigma) {
             return Err(ConfigError::new("sigma in grid units", "larger, or the grid bits more"));
         }
         Ok(Self { inner, correlation, participation, dim, shift, rounding, memory: PhantomData })
     }
 
-    /// Noise of at least `multiplier` times β, `σ = ⌈multiplier·β⌉`: a run that costs at most what one release of this multiplier does.
+    /// Creates noise of at least `multiplier` times β, `σ = ⌈multiplier·β⌉`. The privacy cost of the run is at most
+    /// that of one release with this multiplier.
     ///
     /// # Errors
     ///
-    /// The multiplier must be positive, or as [`CorrelatedGaussian::new`].
+    /// Fails unless the multiplier is positive, or as [`CorrelatedGaussian::new`] does.
     pub fn with_multiplier(
         grid: Grid,
         multiplier: f64,
@@ -221,33 +236,38 @@ impl<W: Word, K: Correlation, B> CorrelatedGaussian<W, K, B> {
             return Err(ConfigError::new("noise multiplier", "finite and above 0"));
         }
         let (shift, _) = shift(grid, &correlation, participation, dim);
-        // One unit more covers that σ/β is rounded down.
+        // One more unit, because σ/β is rounded down.
         let sigma = ceil(next_up(mul_up(multiplier, shift))).saturating_add(1);
         Self::new(grid, sigma, correlation, participation, dim)
     }
 
-    /// The event that the whole run is: one release of multiplier σ/β without sampling. Its steps have no price of their own.
+    /// Returns the accounting event of the whole run: one release of multiplier σ/β without sampling. Its steps are not
+    /// accounted separately.
     ///
     /// # Errors
     ///
-    /// The multiplier cannot be priced.
+    /// Fails if the multiplier cannot be accounted.
     pub fn event(&self) -> Result<SampledGaussian, ConfigError> {
         SampledGaussian::new(Rate::ONE, self.run_multiplier())
     }
 
-    /// σ/β, rounded down.
+    /// Returns σ/β, rounded down.
     fn run_multiplier(&self) -> f64 {
         next_down(f64::from(self.inner.sigma()) / self.shift)
     }
 
-    /// Brings the buffers to where the first `steps` steps of a run leave them, from the generator alone: each step's noise is drawn again.
-    /// A run that goes on has then the bits of one that never stopped. Takes `O(steps · m)` time; nothing is drawn again with no buffers.
+    /// Rebuilds the buffers as the first `steps` steps of a run leave them, from the generator only. Draws the noise of
+    /// each step again.
     ///
-    /// A run does this after each restart, or after none: rows released from zeros and rows from exact buffers have no price together.
+    /// The continued run then has the bits of an uninterrupted run. Takes `O(steps · m)` time. A correlation without
+    /// buffers draws nothing again.
+    ///
+    /// A run must do this after every restart, or after none. The accounting does not cover a mix of rows from zero
+    /// buffers and rows from rebuilt buffers.
     ///
     /// # Errors
     ///
-    /// The memory does not fit the mechanism.
+    /// Fails if the memory does not fit the mechanism.
     pub fn rebuild<G: Generator>(
         &self,
         state: &mut CorrelatedState<K, B>,
@@ -277,44 +297,44 @@ impl<W: Word, K: Correlation, B> CorrelatedGaussian<W, K, B> {
         Ok(())
     }
 
-    /// The part of β that is due to rounding, `R/β`, rounded up. More grid bits make it smaller.
+    /// Returns the part of β that is due to rounding, `R/β`, rounded up. More grid bits make it smaller.
     #[must_use]
     pub fn rounding_share(&self) -> f64 {
         div_up(self.rounding, self.shift)
     }
 
-    /// A bound on the noise of a coordinate in any step, in grid units. `O(n)` time.
+    /// Returns a bound on the noise of a coordinate in any step, in grid units. Takes `O(n)` time.
     #[must_use]
     pub fn largest_noise(&self) -> f64 {
         largest(&self.correlation, self.participation, self.sigma())
     }
 
-    /// σ in grid units.
+    /// Returns σ in grid units.
     #[must_use]
     pub fn sigma(&self) -> u32 {
         self.inner.sigma()
     }
 
-    /// The grid.
+    /// Returns the grid.
     #[must_use]
     pub fn grid(&self) -> Grid {
         self.inner.grid()
     }
 
-    /// The correlation.
+    /// Returns the correlation.
     #[must_use]
     pub fn correlation(&self) -> &K {
         &self.correlation
     }
 
-    /// The steps of a sample.
+    /// Returns the participation pattern of the samples.
     #[must_use]
     pub fn participation(&self) -> Participation {
         self.participation
     }
 }
 
-/// `|w| ≤ Σ|a_j|·(|z| + |ρ|)`, and `|z| < 19σ`.
+/// Bounds `|w| ≤ Σ|a_j|·(|z| + |ρ|)`, with `|z| < 19σ`.
 fn largest<K: Correlation>(correlation: &K, participation: Participation, sigma: u32) -> f64 {
     let (mut line, mut growth) = (K::START, 0.0);
     for t in 0..participation.steps() {
@@ -323,7 +343,7 @@ fn largest<K: Correlation>(correlation: &K, participation: Participation, sigma:
     1.01 * growth * (19.0 * f64::from(sigma) + correlation.rounding(participation.steps()))
 }
 
-/// β and R, rounded up.
+/// Returns β and R, rounded up.
 fn shift<K: Correlation>(grid: Grid, correlation: &K, participation: Participation, dim: u32) -> (f64, f64) {
     let steps = participation.steps();
     let rounding = mul_up(correlation.rounding(steps), sqrt_up(mul_up(f64::from(steps), f64::from(dim))));
@@ -350,7 +370,7 @@ impl<W: Word, K: Correlation, B: AsMut<[NoiseWord]>> Mechanism for CorrelatedGau
         self.inner.check_clip(clip)
     }
 
-    /// A step alone has no price.
+    /// Always fails, because a single step is not accounted.
     fn check_noise(&self) -> Result<(), ConfigError> {
         Err(ConfigError::new("correlated noise", "priced as a whole run, by the mechanism's event"))
     }
@@ -359,7 +379,7 @@ impl<W: Word, K: Correlation, B: AsMut<[NoiseWord]>> Mechanism for CorrelatedGau
         Some(self.participation)
     }
 
-    // Noise that changes over steps is refused when a step is built.
+    // Building a step rejects noise that changes over steps.
     fn scaled(&self, _factor: f64) -> Self {
         *self
     }

@@ -1,9 +1,9 @@
-//! Erasing secrets so that the compiler keeps the writes.
+//! Erasure of secrets with writes that the compiler keeps.
 
 use zeroize::optimization_barrier;
 
-/// Writes zeros over a key or a key stream. A plain store to memory that is dropped next is dead, and is optimised away.
-// Once where flash is short.
+/// Overwrites a key or a key stream with zeros. The compiler would remove a plain store to memory that is dropped next.
+// Not inlined on small targets, to save flash.
 #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
 pub(super) fn erase<T: Copy + Default>(secret: &mut [T]) {
     secret.fill(T::default());

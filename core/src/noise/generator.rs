@@ -1,4 +1,4 @@
-//! The trait of generators, and the address of random words.
+//! Trait of random generators, and the address of random words.
 
 use super::sealed;
 
@@ -10,43 +10,43 @@ pub enum Purpose {
     GradientNoise = 1,
     /// Noise on the histogram of norms.
     HistogramNoise = 2,
-    /// The coins of Poisson sampling.
+    /// Bernoulli trials of Poisson sampling.
     Sampling = 3,
     /// Initial parameters.
     Initialisation = 4,
     /// Random augmentation of samples.
     Augmentation = 5,
-    /// An audit's coins and canaries.
+    /// Random bits and canaries of an audit.
     Audit = 6,
     /// Noise on sums over held-out rows.
     HeldOutNoise = 7,
-    /// Keys of runs, from a secret: [`Key::derive`](super::Key::derive).
+    /// Run keys from a secret: [`Key::derive`](super::Key::derive).
     RunKey = 8,
-    /// The candidates of a private search.
+    /// Candidates of a private search.
     Search = 9,
 }
 
-/// The address of random words in a run.
+/// Address of random words in a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Address {
-    /// The purpose.
+    /// Purpose.
     pub purpose: Purpose,
-    /// Number of the step.
+    /// Step number.
     pub step: u32,
-    /// Number of the chunk of coordinates (noise) or samples (sampling).
+    /// Number of the chunk of coordinates (noise) or of samples (sampling).
     pub chunk: u32,
 }
 
-/// A source of random words by address. Sealed; it has no `Clone` and no `Debug`.
+/// Source of random words by address. Sealed. It has neither `Clone` nor `Debug`.
 pub trait Generator: sealed::Sealed {
-    /// The words at one address. It borrows the key: there is no second copy of it.
+    /// Random words at one address. The stream borrows the key and does not copy it.
     type Stream<'a>: rand_core::Rng
     where
         Self: 'a;
 
-    /// Returns true if the words are secret. If it returns false, the run is a simulation, and every output says so.
+    /// Returns true if the words are secret. If false, the run is a simulation, and every output is marked as such.
     fn is_private(&self) -> bool;
 
-    /// The words at `address`, from the first.
+    /// Returns the words at `address`, from the first.
     fn stream(&self, address: Address) -> Self::Stream<'_>;
 }

@@ -1,23 +1,26 @@
-//! xoshiro128++ by address, for fast **simulations**: it is not cryptographic, so nothing it makes is private.
+//! Addressed xoshiro128++ for fast **simulations**. It is not cryptographic, so its output is not private.
 //!
-//! With `mix(x)` SplitMix64's output from the state `x`, an address's state is `m = mix(mix(seed ^ mix(purpose)) ^ mix(step·2³² +
-//! chunk))`, and the generator's four words are the next two outputs of SplitMix64 from `m`, each its low half first. (D. Blackman,
-//! S. Vigna, "Scrambled linear pseudorandom number generators", 2021; `xoshiro128plusplus.c` and `splitmix64.c` of the authors.)
+//! Let `mix(x)` be SplitMix64's output from the state `x`. The state of an address is
+//! `m = mix(k ^ mix(step·2³² + chunk))` with `k = mix(seed ^ mix(purpose))`. The four words of the generator are the
+//! next two outputs of SplitMix64 from `m`, low half first.
+//!
+//! Source: D. Blackman, S. Vigna, "Scrambled linear pseudorandom number generators", 2021, and the authors' files
+//! `xoshiro128plusplus.c` and `splitmix64.c`.
 
 use super::generator::{Address, Generator};
 use super::sealed;
 use rand_core::SeedableRng;
 
-/// The words at one address.
+/// Random words at one address.
 pub type FastStream = rand_xoshiro::Xoshiro128PlusPlus;
 
-/// The addressed generator of fast simulations.
+/// Addressed generator of fast simulations.
 pub struct Xoshiro {
     seed: u64,
 }
 
 impl Xoshiro {
-    /// A generator for a simulation with this seed.
+    /// Creates a generator for a simulation with this seed.
     #[must_use]
     pub fn simulation(seed: u64) -> Self {
         Self { seed }
@@ -43,7 +46,7 @@ impl Generator for Xoshiro {
     }
 }
 
-/// The finaliser of SplitMix64: a bijection that spreads every input bit.
+/// Applies the finaliser of SplitMix64: a bijection in which every input bit affects the output.
 fn mix(x: u64) -> u64 {
     let x = x.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let x = (x ^ (x >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -23,7 +23,7 @@ impl RecordSink for Vec<u8> {
 
 const DIM: usize = 3;
 
-/// The bytes of a recording that are not read yet.
+/// Unread bytes of a recording.
 struct Bytes<'a>(&'a [u8]);
 
 impl Bytes<'_> {
@@ -109,7 +109,7 @@ impl threshold::Take<'static> for Bytes<'_> {
     }
 }
 
-/// Writes a method, reads it back, and checks that its kind is the same and no byte is left.
+/// Writes a method and reads it back. Checks that its kind is equal and no byte is left.
 fn back<M: FromRecord + ToRecord<M::State<Vec<f32>>>>(method: &M, state: &M::State<Vec<f32>>) -> M {
     let (mut bytes, kind) = (Vec::new(), method.kind(state).expect("recordings have it"));
     assert!(M::KINDS.contains(&kind));
@@ -207,7 +207,7 @@ fn thresholds_are_read_as_written() {
     assert_eq!(back(&rule, &QuantileState::new(0.5).unwrap()), rule);
 }
 
-/// Reads back what `write` wrote.
+/// Reads back the bytes from `write`.
 fn again<T>(write: impl FnOnce(&mut Vec<u8>), read: impl FnOnce(&mut Bytes<'_>) -> Result<T, Error>) -> T {
     let mut bytes = Vec::new();
     write(&mut bytes);
@@ -255,7 +255,7 @@ fn wrong_fields_are_errors() {
     }
 }
 
-/// Each slot's kinds, once each; every one is found, and no other.
+/// Every slot has unique kinds. Each kind can be read, and no other.
 #[test]
 fn kinds_are_unique() {
     for (kinds, read) in [

@@ -1,22 +1,26 @@
-//! Noise that grows as the learning rate falls, by the central limit theorem's price of a subsampled step.
+//! Noise that grows as the learning rate falls, from the central limit theorem for the privacy cost of a subsampled
+//! step.
 //!
-//! With Poisson sampling at a small rate the price of all steps is close to a function of `Σ (e^(1/z_t²) − 1)`, with `z_t` the noise
-//! multiplier of step `t`. The noise that reaches the parameters is `Σ η_t²·z_t²`. The second is least at a fixed first where
+//! With Poisson sampling at a small rate, the privacy cost of all steps is close to a function of `Σ (e^(1/z_t²) − 1)`.
+//! Here `z_t` is the noise multiplier of step `t`. The noise that reaches the parameters is `Σ η_t²·z_t²`. For a fixed
+//! privacy cost, this noise is smallest if
 //!
 //! ```text
 //! z_t⁴·e^(−1/z_t²) = λ/η_t²
 //! ```
 //!
-//! Where all `z_t` are large this is the paper's `α_t² ∝ 1/η_t`. Where they are small it is flatter, since the price rises steeply
-//! there. `λ` is given by the multiplier of the first step at full rate, `z_0`, so `α_t = z_t/z_0` solves
+//! If all `z_t` are large, this is the paper's `α_t² ∝ 1/η_t`. If they are small, it is flatter, because the privacy
+//! cost rises steeply there. The multiplier of the first step at full learning rate, `z_0`, determines `λ`. So
+//! `α_t = z_t/z_0` solves
 //!
 //! ```text
 //! a·e^((1 − 1/a)/(2·z_0²)) = η_0/η_t          α_t = √a
 //! ```
 //!
-//! Source: the goal and the composition are of Wu, Wang, Cristali, Gu, Willett, "Adaptive Differentially Private Empirical Risk
-//! Minimization", §4; the price is the CLT's of Bu, Dong, Long, Su, "Deep Learning with Gaussian Differential Privacy". It shapes
-//! the schedule. What is claimed is the accountant's price of the schedule that runs.
+//! Sources: the objective and the composition are from Wu, Wang, Cristali, Gu, Willett, "Adaptive Differentially
+//! Private Empirical Risk Minimization", §4. The CLT privacy cost is from Bu, Dong, Long, Su, "Deep Learning with
+//! Gaussian Differential Privacy". It only shapes the schedule. The guarantee comes from the accountant, for the
+//! schedule that runs.
 //!
 //! # Memory
 //!
@@ -24,13 +28,15 @@
 //!
 //! # Numerics
 //!
-//! f64, `exp` with the bits of `libm`. With `R = η_0/η_t`, cut to 10⁻¹⁸ … 10¹⁸ (an undefined quotient counts as the least), and
-//! `u = (1/(z_0·z_0))/2`: `α = 1` where `R = 1`. Else `(l, h) = (1, R)`, exchanged where `R` is below 1; at most 200 times, with
-//! `m = (l + h)/2` and as long as `l < m < h`: `l = m` where `m·e^(u·(1 − 1/m)) < R`, else `h = m`. Then `α = √l`.
+//! All arithmetic is in f64, with `exp` in the bits of `libm`. Let `R = η_0/η_t`, limited to 10⁻¹⁸ … 10¹⁸ (an undefined
+//! quotient becomes the lower limit), and `u = (1/(z_0·z_0))/2`. If `R = 1`, `α = 1`.
+//!
+//! Otherwise, let `(l, h) = (1, R)`, exchanged if `R` is below 1. Bisect at most 200 times, while `l < m < h` for
+//! `m = (l + h)/2`: `l = m` if `m·e^(u·(1 − 1/m)) < R`, else `h = m`. Then `α = √l`.
 //!
 //! # Privacy
 //!
-//! A function of the step's number and of constants that are declared before data is read.
+//! A function of the step number and of constants that are declared before data is read.
 
 use super::LearningRate;
 use super::factor::Noise;
@@ -40,23 +46,23 @@ use crate::numerics::digest::Digest;
 use crate::numerics::order::is_within;
 use crate::numerics::scalar::{exp, sqrt};
 
-/// Quotients of learning rates stay between this and its reciprocal.
+/// Upper limit of a quotient of learning rates. Its reciprocal is the lower limit.
 const LARGEST: f64 = 1e18;
-/// Halvings of the interval.
+/// Largest number of bisections.
 const HALVINGS: u32 = 200;
 
-/// The schedule of the central limit theorem, for a noise multiplier of `first` at the first step.
+/// Noise schedule of the central limit theorem, for a noise multiplier of `first` at the first step.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct CltNoise {
     first: f64,
 }
 
 impl CltNoise {
-    /// The schedule whose first step has the noise multiplier `first`.
+    /// Creates the schedule with noise multiplier `first` at the first step.
     ///
     /// # Errors
     ///
-    /// `first` must be from 0.05 to 10⁶.
+    /// Fails unless `first` is from 0.05 to 10⁶.
     pub fn new(first: f64) -> Result<Self, ConfigError> {
         if is_within(first, 0.05, 1e6) {
             Ok(Self { first })
@@ -65,13 +71,13 @@ impl CltNoise {
         }
     }
 
-    /// `z_0`.
+    /// Returns `z_0`.
     #[must_use]
     pub fn first(&self) -> f64 {
         self.first
     }
 
-    /// `α_t` where the learning rate is the first one over `quotient`.
+    /// Returns `α_t` for a learning rate that is the first learning rate divided by `quotient`.
     fn at_quotient(&self, quotient: f64) -> f64 {
         let quotient = if quotient > LARGEST {
             LARGEST
@@ -131,13 +137,13 @@ mod tests {
         LearningRate::new(0.7, 0, decay).unwrap()
     }
 
-    /// `Σ η²z²` and `Σ (e^(1/z²) − 1)`.
+    /// Returns `Σ η²z²` and `Σ (e^(1/z²) − 1)`.
     fn sums(rates: &[f64], multipliers: &[f64]) -> (f64, f64) {
         let noise = rates.iter().zip(multipliers).map(|(rate, z)| (rate * z).powi(2)).sum();
         (noise, multipliers.iter().map(|z| libm::expm1(1.0 / (z * z))).sum())
     }
 
-    /// The multipliers of this shape that cost as much as `price`.
+    /// Returns the multipliers of this shape with privacy cost `price`.
     fn priced(shape: &[f64], price: f64) -> Vec<f64> {
         let scaled = |scale: f64| shape.iter().map(|factor| factor * scale).collect::<Vec<_>>();
         let (mut low, mut high) = (1e-3, 1e3);
@@ -149,7 +155,7 @@ mod tests {
     }
 
     proptest! {
-        /// `z_t⁴·e^(−1/z_t²)·η_t²` is one number for all steps.
+        /// `z_t⁴·e^(−1/z_t²)·η_t²` is equal for all steps.
         #[test]
         fn clt_factors_solve_the_equation(first in 0.1f64..50.0, quotient in 1e-6f64..1e6) {
             let factor = CltNoise::new(first).unwrap().at_quotient(quotient);
@@ -159,7 +165,7 @@ mod tests {
             prop_assert!((found - expected).abs() < 1e-9 * (1.0 + expected.abs()), "{found} {expected}");
         }
 
-        /// At equal price the noise that reaches the parameters is at most that of other shapes.
+        /// At equal privacy cost, the noise that reaches the parameters is at most that of other shapes.
         #[test]
         fn clt_noise_is_least_at_equal_price(first in 0.4f64..5.0, slope in 0.01f64..2.0, exponent in 0.0f64..1.5) {
             let rate = rate(Decay::Polynomial { offset: 3.0, slope });

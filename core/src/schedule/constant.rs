@@ -1,8 +1,8 @@
-//! No schedule: one learning rate, one noise.
+//! A constant learning rate and constant noise.
 //!
 //! # Memory
 //!
-//! None, and none of the functions that other schedules link: on a device without an FPU for f64 they are kilobytes.
+//! None. It links none of the functions of other schedules, which take kilobytes on a device without an FPU for f64.
 
 use super::Schedule;
 use crate::noise::sealed::Sealed;

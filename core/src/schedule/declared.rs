@@ -38,12 +38,12 @@ impl Noise for NoiseSchedule {
     }
 }
 
-/// A noise schedule that is chosen when a program runs. A program that does not name it has none of what [`CltNoise`] takes.
+/// Noise schedule chosen at run time. A program that does not use it links none of the functions of [`CltNoise`].
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum AnyNoise {
-    /// By an exponent.
+    /// Schedule with an exponent.
     Schedule(NoiseSchedule),
-    /// By the central limit theorem.
+    /// Schedule of the central limit theorem.
     Clt(CltNoise),
 }
 
@@ -72,12 +72,13 @@ impl Noise for AnyNoise {
     }
 }
 
-/// A learning rate and a noise that change over the steps, declared together since one may be matched to the other.
+/// A learning rate and a noise that change over the steps. They are declared together, because the noise may depend on
+/// the learning rate.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Declared<N = NoiseSchedule> {
-    /// The learning rate.
+    /// Learning rate.
     pub learning_rate: LearningRate,
-    /// The noise beside the mechanism's own.
+    /// Factor on the mechanism's noise.
     pub noise: N,
 }
 

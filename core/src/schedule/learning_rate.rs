@@ -8,7 +8,7 @@
 //! | polynomial (ADP, proposition 5.1) | `1/√(a + c·t)` |
 //! | linear in √t (ADP, table 1) | `1 − (1 − floor)·√(t/T)` |
 //!
-//! Warm-up over `w` steps multiplies step `t < w` by `(t+1)/w`. After `T` the last value stays.
+//! Warm-up over `w` steps multiplies step `t < w` by `(t+1)/w`. After `T`, the last value remains.
 //!
 //! # Memory
 //!
@@ -16,11 +16,12 @@
 //!
 //! # Numerics
 //!
-//! f64, once a step; cosine and powers have the bits of `libm`. `f_t` is the table's factor, every operation rounded by itself:
+//! Computed in f64, once a step. Cosine and powers have the bits of `libm`. `f_t` is the factor in the table, with
+//! every operation rounded separately:
 //!
-//! - step: the power of `factor`; polynomial: `1/√(a + (c·t))`;
-//! - with `x = min(t, T)/T`, cosine: `floor + (((1 − floor)·(1 + cos(π·x)))/2)`, `π` the nearest f64; linear in √t:
-//!   `1 − ((1 − floor)·√x)`;
+//! - Step: the power of `factor`. Polynomial: `1/√(a + (c·t))`.
+//! - With `x = min(t, T)/T`: cosine is `floor + (((1 − floor)·(1 + cos(π·x)))/2)`, with `π` the nearest f64. Linear in
+//!   √t is `1 − ((1 − floor)·√x)`.
 //! - `η_t = η·f_t`, and during warm-up `(η·f_t)·((t+1)/w)`.
 //!
 //! # Privacy
@@ -34,13 +35,13 @@ use crate::record::{RecordSink, RecordSource};
 /// Decay of the learning rate.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Decay {
-    /// Not at all.
+    /// No decay.
     Constant,
-    /// By `factor` every so many steps.
+    /// Multiplies by `factor` every `every` steps.
     Step {
-        /// Steps between falls, at least 1.
+        /// Number of steps between decays, at least 1.
         every: u32,
-        /// The factor at each fall, in `(0, 1]`.
+        /// Factor of each decay, in `(0, 1]`.
         factor: f64,
     },
     /// Half a cosine over `steps`, down to `floor` times the start.
@@ -67,7 +68,7 @@ pub enum Decay {
 }
 
 impl Decay {
-    /// Writes the decay as recordings have it.
+    /// Writes the decay in the format of recordings.
     pub fn write(&self, sink: &mut dyn RecordSink) {
         match *self {
             Self::Constant => sink.u8(0),
@@ -98,7 +99,7 @@ impl Decay {
     ///
     /// # Errors
     ///
-    /// There is no such decay. Its numbers are checked by [`LearningRate::new`].
+    /// Fails if the decay is unknown. [`LearningRate::new`] checks its settings.
     pub fn read<R: RecordSource>(source: &mut R) -> Result<Self, R::Error> {
         Ok(match source.u8() {
             0 => Self::Constant,
@@ -110,7 +111,8 @@ impl Decay {
         })
     }
 
-    /// The factor of this kind of decay: a program whose kind is known when it is compiled has no other.
+    /// Returns the factor function of this kind of decay. If the kind is a compile-time constant, the program links no
+    /// other kind.
     #[inline(always)]
     pub(crate) fn function(&self) -> fn(&Self, u32) -> f64 {
         match self {
@@ -143,12 +145,12 @@ impl Decay {
     }
 }
 
-/// `min(t, T)/T`, by a declared number of steps, which is not 0.
+/// Returns `min(t, T)/T` for the declared number of steps, which is not 0.
 fn share(step: u32, steps: u32) -> f64 {
     f64::from(step.min(steps)) / f64::from(steps)
 }
 
-/// The learning rate at each step.
+/// Learning rate of each step.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct LearningRate {
     base: f64,
@@ -157,11 +159,11 @@ pub struct LearningRate {
 }
 
 impl LearningRate {
-    /// `base` after a warm-up of `warmup` steps, falling by `decay`.
+    /// Creates a learning rate of `base` after a warm-up of `warmup` steps, with `decay`.
     ///
     /// # Errors
     ///
-    /// `base` must be finite and above 0, and the decay's numbers in their ranges.
+    /// Fails unless `base` is finite and above 0, and the decay's settings are in their ranges.
     pub fn new(base: f64, warmup: u32, decay: Decay) -> Result<Self, ConfigError> {
         if !(base.is_finite() && base > 0.0) {
             return Err(ConfigError::new("learning rate", "finite and above 0"));
@@ -182,13 +184,13 @@ impl LearningRate {
         }
     }
 
-    /// The rate of step `step`, counted from 0.
+    /// Returns the learning rate of step `step`, counted from 0.
     #[must_use]
     pub fn at(&self, step: u32) -> f64 {
         self.by(self.decay.function(), step)
     }
 
-    /// Returns all that the rates depend on.
+    /// Returns everything that the learning rates depend on.
     #[inline]
     pub(super) fn words(&self) -> [u64; 4] {
         let (kind, first, second): (u64, u64, u64) = match self.decay {
@@ -201,13 +203,13 @@ impl LearningRate {
         [self.base.to_bits(), kind << 32 | u64::from(self.warmup), first, second]
     }
 
-    /// The decay.
+    /// Returns the decay.
     #[inline(always)]
     pub(crate) fn decay(&self) -> &Decay {
         &self.decay
     }
 
-    /// The rate of a step by its decay's [function](Decay::function).
+    /// Returns the learning rate of a step by its decay's [function](Decay::function).
     #[inline]
     pub(crate) fn by(&self, factor: fn(&Decay, u32) -> f64, step: u32) -> f64 {
         let rate = self.base * factor(&self.decay, step);

@@ -6,9 +6,10 @@
 //! | matched to the learning rate | `(η_0/η_t)^p`; with `η_t = η/b_t` the paper's `α_t² ∝ b_t` is `p = ½` |
 //! | polynomial | `(1 + g·t)^(p/2)`: with `p = ½`, `g = C/b_0²` the surrogate of AdaGrad-norm; with `g = 1` the law `α_t² ∝ (1+t)^p` |
 //!
-//! Source: Wu, Wang, Cristali, Gu, Willett, "Adaptive Differentially Private Empirical Risk Minimization", §4, §5. Only the
-//! shape matters: the base is calibrated for the whole of it. At practical ε the exponent ¼ is the safer choice, for the
-//! subsampled Gaussian prices an uneven schedule above an even one of the same `Σ 1/α²`.
+//! Source: Wu, Wang, Cristali, Gu, Willett, "Adaptive Differentially Private Empirical Risk Minimization", §4, §5. Only
+//! the shape matters, because the base is calibrated for the whole schedule. At practical ε, the exponent ¼ is the
+//! safer choice. The subsampled Gaussian has a higher privacy cost for an uneven schedule than for an even schedule of
+//! the same `Σ 1/α²`.
 //!
 //! # Memory
 //!
@@ -16,14 +17,15 @@
 //!
 //! # Numerics
 //!
-//! f64, powers with the bits of `libm`: `(η_0/η_t)` to the power `p`, or `1 + (g·t)` to the power `p/2`; at least `1/10⁹` and at
-//! most 10⁹, an undefined factor becoming the least. The σ of step `t` is `⌈σ·α_t⌉` grid units, the product in f64, at least 1;
-//! where `α_t = 1` it is σ itself.
+//! All arithmetic is in f64, with powers in the bits of `libm`. The factor is `(η_0/η_t)` to the power `p`, or
+//! `1 + (g·t)` to the power `p/2`. It is limited to the range from `1/10⁹` to 10⁹, and an undefined factor becomes the
+//! lower limit. The σ of step `t` is `⌈σ·α_t⌉` grid units, at least 1, with the product in f64. If `α_t = 1`, it is σ
+//! itself.
 //!
 //! # Privacy
 //!
-//! Declared before data is read and a function of the step's number alone, so ordinary composition prices it, step by step.
-//! A multiplier chosen from releases is another thing: see [`crate::accounting::RenyiFilter`].
+//! The schedule is declared before data is read and depends only on the step number. Ordinary composition therefore
+//! accounts for it, step by step. A multiplier chosen from releases needs [`crate::accounting::RenyiFilter`].
 
 use super::LearningRate;
 use crate::error::ConfigError;
@@ -43,23 +45,23 @@ pub enum NoiseSchedule {
     },
     /// `α_t = (1 + growth·t)^(exponent/2)`.
     Polynomial {
-        /// `g`, not below 0.
+        /// `g`, at least 0.
         growth: f64,
         /// `p`, from 0 to 4.
         exponent: f64,
     },
 }
 
-/// The value of [`pow`] for an exponent of a half.
+/// Returns the value of [`pow`] for an exponent of one half.
 fn root(x: f64, _half: f64) -> f64 {
     sqrt(x)
 }
 
-/// Factors stay between this and its reciprocal.
+/// Upper limit of the factors. Its reciprocal is the lower limit.
 const LARGEST: f64 = 1e9;
 
 impl NoiseSchedule {
-    /// Writes the schedule as recordings have it.
+    /// Writes the schedule in the format of recordings.
     pub fn write(&self, sink: &mut dyn RecordSink) {
         match *self {
             Self::Constant => sink.u8(0),
@@ -79,7 +81,7 @@ impl NoiseSchedule {
     ///
     /// # Errors
     ///
-    /// There is no such schedule. Its numbers are checked by [`NoiseSchedule::check`].
+    /// Fails if the schedule is unknown. [`NoiseSchedule::check`] checks its settings.
     pub fn read<R: RecordSource>(source: &mut R) -> Result<Self, R::Error> {
         Ok(match source.u8() {
             0 => Self::Constant,
@@ -89,11 +91,11 @@ impl NoiseSchedule {
         })
     }
 
-    /// Fails unless the schedule's numbers are in their ranges.
+    /// Checks that the settings are in their ranges.
     ///
     /// # Errors
     ///
-    /// An exponent outside `0..=4`, or a growth that is negative or not finite.
+    /// Fails if an exponent is outside `0..=4`, or a growth is negative or not finite.
     #[inline]
     pub fn check(&self) -> Result<(), ConfigError> {
         let (growth, exponent) = match *self {
@@ -110,13 +112,14 @@ impl NoiseSchedule {
         Ok(())
     }
 
-    /// `α_t` of step `step`, counted from 0, beside this learning rate. Between 10⁻⁹ and 10⁹.
+    /// Returns `α_t` of step `step`, counted from 0, for this learning rate. Between 10⁻⁹ and 10⁹.
     #[must_use]
     pub fn factor(&self, step: u32, learning_rate: &LearningRate) -> f64 {
         self.by(pow, |step| learning_rate.at(step), step)
     }
 
-    /// The power that it takes: a program whose exponent is known when it is compiled to be a square root has no other.
+    /// Returns the power function of the schedule. If the exponent is a compile-time constant for a square root, the
+    /// program links no other power.
     #[inline(always)]
     pub(crate) fn power(&self) -> fn(f64, f64) -> f64 {
         match *self {
@@ -126,7 +129,7 @@ impl NoiseSchedule {
         }
     }
 
-    /// The factor by its [power](Self::power) and these learning rates.
+    /// Returns the factor, by its [power](Self::power) and these learning rates.
     #[inline]
     pub(crate) fn by(&self, power: fn(f64, f64) -> f64, rate: impl Fn(u32) -> f64, step: u32) -> f64 {
         let factor = match *self {
@@ -134,7 +137,7 @@ impl NoiseSchedule {
             Self::Matched { exponent } => power(rate(0) / rate(step), exponent),
             Self::Polynomial { growth, exponent } => power(1.0 + growth * f64::from(step), exponent / 2.0),
         };
-        // A rate of 0 gives an infinite factor, and 0/0 none.
+        // A learning rate of 0 gives an infinite factor, and 0/0 is undefined.
         if factor > LARGEST {
             LARGEST
         } else if factor > 1.0 / LARGEST {
@@ -158,13 +161,13 @@ mod tests {
         for t in [0, 1, 17, 11759] {
             let exact = (20.0 + f64::from(t)).sqrt().sqrt() / 20f64.sqrt().sqrt();
             assert!((matched.factor(t, &lr) - exact).abs() < 1e-14 * exact);
-            // The surrogate of AdaGrad-norm with b_0² = 20, C = 1 is the same shape.
+            // The surrogate of AdaGrad-norm with b_0² = 20, C = 1 has the same shape.
             let surrogate = NoiseSchedule::Polynomial { growth: 1.0 / 20.0, exponent: 0.5 };
             assert!((surrogate.factor(t, &lr) - exact).abs() < 1e-14 * exact);
         }
     }
 
-    /// With α² = 1/η the noise that reaches the parameters at step t is √η_t times the base.
+    /// With α² = 1/η, the noise that reaches the parameters at step t is √η_t times the base.
     #[test]
     fn matched_noise_scales_as_sqrt_lr() {
         let lr = LearningRate::new(0.7, 0, Decay::Polynomial { offset: 3.0, slope: 0.5 }).unwrap();
@@ -176,7 +179,7 @@ mod tests {
         }
     }
 
-    /// `M(α, b) = Σ(α/b)²·Σ1/α²` has its minimum `(Σ1/b)²` at `α² ∝ b`, and the papers' ratios to α = 1.
+    /// `M(α, b) = Σ(α/b)²·Σ1/α²` has its minimum `(Σ1/b)²` at `α² ∝ b`, and the paper's ratios to α = 1.
     #[test]
     fn matched_noise_minimises_the_papers_bound() {
         for (steps, ratio) in [(11760u32, 1.727), (23520, 1.869), (39200, 1.978)] {
@@ -201,7 +204,7 @@ mod tests {
         }
     }
 
-    // An invalid schedule is an error, and factors never exceed the largest one.
+    // An invalid schedule is an error, and factors never exceed the limit.
     #[test]
     fn invalid_schedule_is_error() {
         for exponent in [-0.1, 4.1, f64::NAN] {

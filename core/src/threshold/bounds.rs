@@ -1,4 +1,4 @@
-//! Between which values a threshold's clips lie.
+//! Bounds on the clips of a threshold.
 //!
 //! # Memory
 //!
@@ -6,26 +6,26 @@
 //!
 //! # Numerics
 //!
-//! A clip worked out in f64 is first rounded to the nearest f32, ties to even, then clamped. What is not a number becomes
-//! the least.
+//! A clip computed in f64 is first rounded to the nearest f32, ties to even, and then clamped. NaN becomes the lower
+//! bound.
 //!
 //! # Privacy
 //!
-//! Constants declared before data is read; clamping is post-processing.
+//! The bounds are constants declared before data is read. Clamping is post-processing.
 
 use crate::error::ConfigError;
 use crate::record::{RecordSink, RecordSource};
 
-/// The least clip: `2^-104`, a normal f32 on the finest grid of all (`2^-22` of it).
+/// Smallest clip: `2^-104`. A unit of the finest grid (`2^-22` of it) is a normal f32.
 const LEAST: f32 = f32::MIN_POSITIVE * 4_194_304.0;
 
-/// The largest clip: `2^126`, finite when doubled.
+/// Largest clip: `2^126`, finite when doubled.
 const LARGEST: f32 = 1.0 / f32::MIN_POSITIVE;
 
-/// Wide, but far from the edges of f32.
+/// Wide, but far from the limits of f32.
 const DEFAULT: Bounds = Bounds { min: 1e-8, max: 1e8 };
 
-/// A closed interval of clips, or of ranges. Equal ends freeze what they bound.
+/// A closed interval of clips, or of histogram ranges. Equal ends fix the value.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Bounds {
     min: f32,
@@ -33,29 +33,29 @@ pub struct Bounds {
 }
 
 impl Bounds {
-    /// From `min` to `max`.
+    /// Creates the interval from `min` to `max`.
     ///
     /// # Errors
     ///
-    /// Unless `2^-104 ≤ min ≤ max ≤ 2^126`, so that `2^-22` of any clip is a normal f32.
+    /// Fails unless `2^-104 ≤ min ≤ max ≤ 2^126`, so that `2^-22` of any clip is a normal f32.
     pub fn new(min: f32, max: f32) -> Result<Self, ConfigError> {
         let bounds = Self { min: scale("least clip", min)?, max: scale("largest clip", max)? };
         if min <= max { Ok(bounds) } else { Err(ConfigError::new("least clip", "at most the largest")) }
     }
 
-    /// The least.
+    /// Returns the lower bound.
     #[must_use]
     pub fn min(self) -> f32 {
         self.min
     }
 
-    /// The largest.
+    /// Returns the upper bound.
     #[must_use]
     pub fn max(self) -> f32 {
         self.max
     }
 
-    /// Writes both ends as recordings have them.
+    /// Writes both ends in the format of recordings.
     pub(super) fn write(self, sink: &mut dyn RecordSink) {
         sink.f32(self.min);
         sink.f32(self.max);
@@ -66,8 +66,8 @@ impl Bounds {
         Ok(Self::new(source.f32(), source.f32())?)
     }
 
-    /// The nearest value within.
-    // Once where flash is short.
+    /// Returns the nearest value in the interval.
+    // Not inlined on small targets, to save flash.
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     pub(super) fn clamp(self, x: f32) -> f32 {
         if x >= self.max {
@@ -80,14 +80,14 @@ impl Bounds {
     }
 }
 
-/// From `1e-8` to `1e8`.
+/// The interval from `1e-8` to `1e8`.
 impl Default for Bounds {
     fn default() -> Self {
         DEFAULT
     }
 }
 
-/// Fails unless `x` may be a clip or a range.
+/// Checks that `x` may be a clip or a range.
 pub(super) fn scale(parameter: &'static str, x: f32) -> Result<f32, ConfigError> {
     if (LEAST..=LARGEST).contains(&x) { Ok(x) } else { Err(ConfigError::new(parameter, "from 2^-104 to 2^126")) }
 }

@@ -1,27 +1,27 @@
-//! A threshold whose histogram also counts the samples whose gradients are not finite.
+//! A threshold with a histogram that also counts samples with gradients that are not finite.
 //!
-//! Such a sample adds exactly nothing to the sum, and one to the last bin, where norms above the range are counted. Without this it
-//! is counted nowhere. The paper does not say; its digest has both, and counts in the last bin.
+//! Such a sample adds exactly nothing to the sum, and one to the last bin, together with norms above the range. Without
+//! this rule it is not counted. The paper does not specify it.
 //!
-//! With it a batch in which many gradients overflow raises the clip (percentile) or the range (expected error), and the noisy number
-//! of samples `S'` stays that of the batch. A rule without a histogram is what it was.
+//! A batch in which many gradients overflow then raises the clip (percentile) or the range (expected error). The noisy
+//! number of samples `S'` remains that of the batch. A rule without a histogram is unchanged.
 //!
 //! Source: Wei, Li, Gong, Chen, "DC-SGD: Differentially Private SGD with Dynamic Clipping through Gradient Norm Distribution
 //! Estimation", Algorithm 1: every sample of a batch is counted.
 //!
 //! # Memory
 //!
-//! One byte beside the counts.
+//! One byte in addition to the counts.
 //!
 //! # Privacy
 //!
-//! One sample moves at most one count by one, whatever its gradient, and its gradient's share of the sum is at most the clip or
-//! nothing: the price stays what it is.
+//! One sample changes at most one count by one, with any gradient. Its contribution to the sum is at most the clip, or
+//! nothing. The privacy cost is therefore unchanged.
 
 use super::base::{StepConstants, Threshold};
 use crate::count::{AllCounts, CountNoise, Query, ReleasedCounts};
 
-/// The rule `T`, with non-finite samples in the last bin of its histogram.
+/// The rule `T`, with samples that are not finite in the last bin of its histogram.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct CountingAll<T>(pub T);
 

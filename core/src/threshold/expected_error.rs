@@ -1,4 +1,4 @@
-//! DC-SGD-E: the clip minimises the expected error that noise and clipping add together.
+//! DC-SGD-E: the clip minimises the expected error from noise and clipping together.
 //!
 //! ```text
 //! E(C) = a·C² + (1/S')·Σ H̃[i]·max(m_i − C, 0)²        a = σ_T²·d/B²        S' = Σ H̃        m_i = (i + ½)·R_t/b
@@ -6,54 +6,58 @@
 //! R_{t+1} = 2·R_t  if H̃[b−1] ≥ S'/2,      R_t/2  if Σ_{i ≥ ⌊b/2⌋} H̃[i] ≤ S'/b,      R_t  otherwise
 //! ```
 //!
-//! with `H̃` the released histogram of the norms of step `t` over `[0, R_t)`, `σ_T` the multiplier of that step's gradient
-//! noise, `d` the number of parameters and `B` the declared batch.
+//! `H̃` is the released histogram of the norms of step `t` over `[0, R_t)`. `σ_T` is the multiplier of that step's
+//! gradient noise, `d` the number of parameters and `B` the declared batch.
 //!
 //! Source: Wei, Li, Gong, Chen, "DC-SGD: Differentially Private SGD with Dynamic Clipping through Gradient Norm
 //! Distribution Estimation", Algorithm 4 (`AdaptE`). Its settings: 20 bins, noise of 5 counts, `C_0 = 1`, `R_0 = b`.
 //!
-//! Two [solvers](Solver):
+//! There are two [solvers](Solver):
 //!
-//! - **paper's grid**: the best of `{0.1, 0.2, …, 2.0}·C`, again around the winner until it is not at an end. With raw
-//!   counts, which noise may turn so that `E` falls all the way to 0: the printed loop then never ends. Here, where
-//!   `Σ H̃[i]·m_i ≤ 0` (`E` rises from 0, wherever else it may fall) or the [`PASSES`]th winner is still at an end, `C` stays
-//!   and only the range follows. A winner near 0.1 lies on a coarse grid: `E` there is at most 4 times its minimum.
-//! - **exact**: with counts below 0 taken as 0 (`w_i = max(H̃[i], 0)`, `S = Σ w_i`), `E` is convex, and its minimum is where
-//!   `C = Σ_{m_i > C} w_i·m_i / (a·S + Σ_{m_i > C} w_i)`. Never collapses, but while the range is far too wide the counts
-//!   taken as 0 pull it up, and with a range that fits they pull it down, by a few per cent.
+//! - **Paper's grid**: takes the best of `{0.1, 0.2, …, 2.0}·C`, and repeats around the winner until the winner is not
+//!   at an end. It uses raw counts. Noise may make `E` fall all the way to 0, and the paper's loop then never ends.
+//!   Here, `C` is unchanged and only the range adapts if `Σ H̃[i]·m_i ≤ 0` (`E` rises from 0, even if it falls
+//!   elsewhere). The same applies if the [`PASSES`]th winner is still at an end. A winner near 0.1 is on a coarse grid:
+//!   `E` there is at most 4 times its minimum.
+//! - **Exact**: sets counts below 0 to 0 (`w_i = max(H̃[i], 0)`, `S = Σ w_i`). `E` is then convex, with its minimum at
+//!   `C = Σ_{m_i > C} w_i·m_i / (a·S + Σ_{m_i > C} w_i)`. It never collapses. If the range is far too wide, the counts
+//!   set to 0 raise the minimum. With a suitable range, they lower it by a few per cent.
 //!
-//! Where `S' ≤ 0` the counts say nothing, and `C` and `R` stay.
+//! If `S' ≤ 0`, the counts have no information, and `C` and `R` are unchanged.
 //!
-//! With large `a` (large networks) `E` is least at `mean norm/(1 + a)`: every sample is clipped, and SGD's learning rate
-//! must make up for the scale.
+//! With large `a` (large networks), the minimum of `E` is at `mean norm/(1 + a)`. Every sample is then clipped, and
+//! SGD's learning rate must compensate for the scale.
 //!
 //! # Memory
 //!
-//! Two `f32`; `b` counts in each open step and shard. A pass of the grid is `20·b` terms of f64: one pass
-//! while the clip moves little, one more for each doubling or tenth. The exact solver is one term a bin.
+//! Two `f32`, and `b` counts in each open step and shard. A pass of the grid takes `20·b` terms of f64. One pass
+//! suffices while the clip changes little, and each doubling or tenth takes another. The exact solver takes one term
+//! for each bin.
 //!
 //! # Numerics
 //!
-//! f64, from the f32 `C_t`, `R_t` (both clamped to their bounds), every operation rounded by itself, to nearest with ties to
-//! even:
+//! All arithmetic is in f64, from the f32 `C_t`, `R_t` (both clamped to their bounds). Every operation rounds
+//! separately, to nearest with ties to even:
 //!
 //! 1. `S' = H̃[0] + H̃[1] + …`, from the left, starting at 0 (exact, as counts are multiples of `2^-12`). If not `S' > 0`, stop.
-//! 2. `a = ((σ_T · σ_T) · d) / (B · B)`; `m_i = ((i + 0.5) · R_t) / b`.
-//! 3. Paper's grid: `M = 0`; for `i = 0, 1, …`: `M = M + H̃[i] · m_i`. If `M > 0`: `C = C_t`, then up to 60 times:
-//!    `c_j = (j · C) / 10` for `j = 1, …, 20`; `E_j = a · (c_j · c_j) + F / S'`, where `F = 0`, and for `i = 0, 1, …`: `x = m_i − c_j`,
-//!    and if `x > 0`: `F = F + H̃[i] · (x · x)`. The winner is the smallest `j` of the least `E_j`; `C = c_winner`; if the winner is
-//!    neither 1 nor 20, `C_{t+1}` is `C`, rounded to f32, then clamped.
-//! 4. Exact: `S = Σ max(H̃[i], 0)` from the left; `W = M = 0`; for `k = b−1, …, 0`: `w = max(H̃[k], 0)`, `W = W + w`,
-//!    `M = M + w · m_k`, `C = M / (a · S + W)`; the first `k` that is 0 or has `C ≥ m_{k−1}` gives `C_{t+1} = min(C, m_k)`, rounded
-//!    to f32, then clamped.
-//! 5. `right = H̃[⌊b/2⌋] + … + H̃[b−1]`. If `H̃[b−1] ≥ 0.5 · S'`: `R = 2 · R_t`; else if `right ≤ S' / b`: `R = R_t / 2`; rounded to
-//!    f32, then clamped.
+//! 2. `a = ((σ_T · σ_T) · d) / (B · B)` and `m_i = ((i + 0.5) · R_t) / b`.
+//! 3. Paper's grid:
+//!    - Let `M = 0`. For `i = 0, 1, …`: `M = M + H̃[i] · m_i`. If `M > 0`, start from `C = C_t` and run up to 60 passes.
+//!    - A pass takes `c_j = (j · C) / 10` for `j = 1, …, 20`, and `E_j = a · (c_j · c_j) + F / S'`. Here `F = 0` at first,
+//!      and for `i = 0, 1, …`: `x = m_i − c_j`, and if `x > 0`: `F = F + H̃[i] · (x · x)`.
+//!    - The winner is the smallest `j` of the least `E_j`, and `C = c_winner`. If the winner is neither 1 nor 20,
+//!      `C_{t+1}` is `C`, rounded to f32, then clamped.
+//! 4. Exact: let `S = Σ max(H̃[i], 0)` from the left, and `W = M = 0`. For `k = b−1, …, 0`: `w = max(H̃[k], 0)`,
+//!    `W = W + w`, `M = M + w · m_k`, `C = M / (a · S + W)`. The first `k` that is 0 or has `C ≥ m_{k−1}` gives
+//!    `C_{t+1} = min(C, m_k)`, rounded to f32, then clamped.
+//! 5. Let `right = H̃[⌊b/2⌋] + … + H̃[b−1]`. If `H̃[b−1] ≥ 0.5 · S'`: `R = 2 · R_t`. Else if `right ≤ S' / b`:
+//!    `R = R_t / 2`. The result is rounded to f32, then clamped.
 //!
 //! # Privacy
 //!
-//! One sample moves one count by one. The counts' noise is priced with the gradient's as one event
-//! (`1/σ² = 1/σ_T² + 1/σ_H²`); all else is post-processing of released counts and constants. The paper's equation 4 prints
-//! the realised size of the batch; here it is `S'`, the noisy one, as in its Algorithm 4.
+//! One sample changes one count by one. The noise of counts and gradient is accounted as one event
+//! (`1/σ² = 1/σ_T² + 1/σ_H²`). The rest is post-processing of released counts and constants. The paper's equation 4
+//! prints the actual size of the batch. This code uses the noisy `S'`, as in its Algorithm 4.
 
 use super::base::{StepConstants, Threshold};
 use super::bounds::{Bounds, scale};
@@ -64,19 +68,19 @@ use crate::numerics::order::{is_above_zero, is_within};
 use crate::record::{FromRecord, RecordSink, RecordSource, StateVector, ToRecord};
 use crate::state::{SaveState, StateField};
 
-/// Passes of the grid after which `C` stays as it was. From one end of the default bounds to the other is 55.
+/// Number of grid passes after which `C` is unchanged. From one end of the default bounds to the other takes 55.
 pub const PASSES: u32 = 60;
 
-/// Candidates of a pass.
+/// Number of candidates in a pass.
 const CANDIDATES: u32 = 20;
 
-/// The method that minimises `E`.
+/// Method that minimises `E`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Solver {
-    /// Over the paper's grid, with guards.
+    /// The paper's grid search, with guards.
     #[default]
     PaperGrid,
-    /// In closed form.
+    /// The closed form.
     Exact,
 }
 
@@ -90,17 +94,17 @@ pub struct ExpectedError<const BINS: usize = 20> {
 }
 
 impl<const BINS: usize> ExpectedError<BINS> {
-    /// Minimises by `solver`, with noise of `noise` on the counts.
+    /// Creates the rule with this `solver`, and with noise `noise` on the counts.
     ///
     /// # Errors
     ///
-    /// The bins must be from 2 to 1024.
+    /// Fails unless the number of bins is from 2 to 1024.
     pub fn new(solver: Solver, noise: CountNoise) -> Result<Self, ConfigError> {
         check_bins(BINS)?;
         Ok(Self { solver, noise, clips: Bounds::default(), ranges: Bounds::default() })
     }
 
-    /// Keeps clips within `clips` and the histogram's range within `ranges`.
+    /// Limits clips to `clips`, and the histogram's range to `ranges`.
     #[must_use]
     pub fn within(self, clips: Bounds, ranges: Bounds) -> Self {
         Self { clips, ranges, ..self }
@@ -111,7 +115,7 @@ impl<const BINS: usize> ExpectedError<BINS> {
     }
 }
 
-/// Memory of DC-SGD-E. Both numbers follow from released counts alone.
+/// State of DC-SGD-E. Both numbers are functions of released counts only.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct ExpectedErrorState {
     clip: f32,
@@ -119,34 +123,35 @@ pub struct ExpectedErrorState {
 }
 
 impl ExpectedErrorState {
-    /// The clip and the histogram's range of the first step, `C_0` and `R_0`; of the next step after a restart.
+    /// Creates the state with the clip and histogram range of the first step, `C_0` and `R_0`. After a restart, they
+    /// are those of the next step.
     ///
     /// # Errors
     ///
-    /// Both must be from `2^-104` to `2^126`.
+    /// Fails unless both are from `2^-104` to `2^126`.
     pub fn new(clip: f32, range: f32) -> Result<Self, ConfigError> {
         Ok(Self { clip: scale("clip", clip)?, range: scale("histogram range", range)? })
     }
 
-    /// The clip that follows from the counts so far. Released.
+    /// Returns the clip that follows from the counts so far. Released.
     #[must_use]
     pub fn clip(&self) -> f32 {
         self.clip
     }
 
-    /// The range of the next histogram. Released.
+    /// Returns the range of the next histogram. Released.
     #[must_use]
     pub fn range(&self) -> f32 {
         self.range
     }
 }
 
-/// A count, or 0 where it is below.
+/// Returns the count, or 0 if it is negative.
 fn positive(count: f64) -> f64 {
     if is_above_zero(count) { count } else { 0.0 }
 }
 
-/// `E` of one histogram.
+/// Objective `E` of one histogram.
 #[derive(Clone, Copy)]
 struct Objective<'a> {
     counts: &'a [f64],
@@ -163,7 +168,7 @@ impl Objective<'_> {
         midpoint(bin, self.counts.len(), self.range)
     }
 
-    /// `E(clip)`.
+    /// Returns `E(clip)`.
     fn at(&self, clip: f64) -> f64 {
         let mut bias = 0.0;
         for (i, count) in self.counts.iter().enumerate() {
@@ -175,13 +180,13 @@ impl Objective<'_> {
         self.variance * (clip * clip) + bias / self.total
     }
 
-    /// The best of the paper's grid around `clip`, and then around that; none if there is no end to it.
+    /// Searches the paper's grid around `clip`, and then around each winner. Returns `None` if the search does not end.
     fn by_grid(&self, mut clip: f64) -> Option<f64> {
         let mut moment = 0.0;
         for (i, count) in self.counts.iter().enumerate() {
             moment += count * self.midpoint(i);
         }
-        // No mean norm is below 0: counts of noise, whose E begins by rising.
+        // A mean norm is never below 0, so these counts are noise, and their E begins by rising.
         if !is_above_zero(moment) {
             return None;
         }
@@ -202,7 +207,7 @@ impl Objective<'_> {
         None
     }
 
-    /// The minimum with counts below 0 taken as 0.
+    /// Returns the minimum, with counts below 0 set to 0.
     fn exactly(&self) -> Option<f64> {
         let mut all = 0.0;
         for count in self.counts {
@@ -215,7 +220,8 @@ impl Objective<'_> {
             weight += count;
             moment += count * midpoint;
             let clip = moment / (floor + weight);
-            // E falls up to the midpoint below, and it was seen to rise from this one on: min is against rounding only.
+            // E falls up to the midpoint below, and rises from this midpoint on. The minimum only guards against
+            // rounding.
             if k.checked_sub(1).is_none_or(|below| is_within(clip, self.midpoint(below), f64::INFINITY)) {
                 return Some(if midpoint > clip { clip } else { midpoint });
             }
@@ -223,7 +229,7 @@ impl Objective<'_> {
         None
     }
 
-    /// `R_{t+1}`.
+    /// Returns `R_{t+1}`.
     fn next_range(&self) -> f64 {
         let bins = self.counts.len();
         let last = self.counts.last().copied().unwrap_or_default();

@@ -2,12 +2,12 @@
 //!
 //! # Memory
 //!
-//! None; the state is `()`.
+//! None. The state is `()`.
 
 use super::base::Threshold;
 use crate::record::{FromRecord, RecordSink, RecordSource, StateVector, ToRecord};
 
-/// The constant threshold.
+/// Constant threshold.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Fixed(pub f32);
 

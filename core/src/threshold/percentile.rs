@@ -4,34 +4,37 @@
 //! S' = Σ H̃          C_{t+1} = the midpoint of the first bin at which H̃[0] + … + H̃[i] ≥ p·S'          R_{t+1} = 2·C_{t+1}
 //! ```
 //!
-//! with `H̃` the released histogram of the norms of step `t` over `[0, R_t)` and `p` the fraction of samples to leave
-//! unclipped. Where `S' ≤ 0` the counts say nothing, and `C` and `R` stay.
+//! `H̃` is the released histogram of the norms of step `t` over `[0, R_t)`, and `p` the fraction of samples to leave
+//! unclipped. If `S' ≤ 0`, the counts have no information, and `C` and `R` are unchanged.
 //!
 //! Source: Wei, Li, Gong, Chen, "DC-SGD: Differentially Private SGD with Dynamic Clipping through Gradient Norm
 //! Distribution Estimation", Algorithm 3 (`AdaptP`). Its settings: 20 bins, noise of 5 counts, `C_0 = R_0 = 1`.
 //!
-//! Negative counts are used as they come: the first crossing of a sum that need not rise. A percentile outside the range is
-//! answered by the first or last midpoint, so the range grows by at most `2 − 1/b` a step, and shrinks by at most `b`. Small
-//! `p` is noisy, and with many norms near 0 it feeds itself: the clip follows them down to its bound.
+//! Negative counts are used unchanged, so the cumulative sum may fall. The first crossing wins. For a percentile
+//! outside the range, the result is the first or last midpoint. The range therefore grows by at most `2 − 1/b` a step,
+//! and shrinks by at most `b`. A small `p` is noisy. With many norms near 0 it reinforces itself, and the clip follows
+//! them down to its bound.
 //!
 //! # Memory
 //!
-//! Two `f32`; `b` counts in each open step and shard.
+//! Two `f32`, and `b` counts in each open step and shard.
 //!
 //! # Numerics
 //!
-//! f64, from the f32 `C_t`, `R_t`, every operation rounded by itself, to nearest with ties to even:
+//! All arithmetic is in f64, from the f32 `C_t`, `R_t`. Every operation rounds separately, to nearest with ties to
+//! even:
 //!
 //! 1. `S' = H̃[0] + H̃[1] + …`, from the left, starting at 0 (exact, as counts are multiples of `2^-12`). If not `S' > 0`, stop.
-//! 2. `goal = p · S'`. `S = 0`; for `i = 0, 1, …, b−1`: `S = S + H̃[i]`; the first `i` with `S ≥ goal` wins, the last bin if none.
+//! 2. Let `goal = p · S'` and `S = 0`. For `i = 0, 1, …, b−1`: `S = S + H̃[i]`. The first `i` with `S ≥ goal` wins, or
+//!    the last bin.
 //! 3. `C = ((i + 0.5) · R_t) / b`, rounded to f32, then clamped to the bounds.
-//! 4. `R = 2 · C` in f32 (exact), of the clamped `C`.
+//! 4. `R = 2 · C` in f32 (exact), from the clamped `C`.
 //!
 //! # Privacy
 //!
-//! One sample moves one count by one. The counts' noise is priced with the gradient's as one event
-//! (`1/σ² = 1/σ_T² + 1/σ_H²`); all else is post-processing of released counts. `S'` is the noisy number of samples; the
-//! realised one is never used.
+//! One sample changes one count by one. The noise of counts and gradient is accounted as one event
+//! (`1/σ² = 1/σ_T² + 1/σ_H²`). The rest is post-processing of released counts. `S'` is the noisy number of samples. The
+//! actual number is never used.
 
 use super::base::{StepConstants, Threshold};
 use super::bounds::{Bounds, scale};
@@ -51,11 +54,11 @@ pub struct Percentile<const BINS: usize = 20> {
 }
 
 impl<const BINS: usize> Percentile<BINS> {
-    /// Leaves about `fraction` of the samples unclipped (`p`), with noise of `noise` on the counts.
+    /// Creates the rule that leaves about `fraction` of the samples unclipped (`p`), with noise `noise` on the counts.
     ///
     /// # Errors
     ///
-    /// `fraction` must lie between 0 and 1, and the bins must be from 2 to 1024.
+    /// Fails unless `fraction` is between 0 and 1, and the number of bins is from 2 to 1024.
     pub fn new(fraction: f64, noise: CountNoise) -> Result<Self, ConfigError> {
         check_bins(BINS)?;
         if !(fraction > 0.0 && fraction < 1.0) {
@@ -64,14 +67,14 @@ impl<const BINS: usize> Percentile<BINS> {
         Ok(Self { fraction, noise, clips: Bounds::default() })
     }
 
-    /// Keeps clips within `clips`.
+    /// Limits clips to `clips`.
     #[must_use]
     pub fn within(self, clips: Bounds) -> Self {
         Self { clips, ..self }
     }
 }
 
-/// Memory of DC-SGD-P. Both numbers follow from released counts alone.
+/// State of DC-SGD-P. Both numbers are functions of released counts only.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct PercentileState {
     clip: f32,
@@ -79,30 +82,32 @@ pub struct PercentileState {
 }
 
 impl PercentileState {
-    /// The clip and the histogram's range of the first step, `C_0` and `R_0`; of the next step after a restart.
+    /// Creates the state with the clip and histogram range of the first step, `C_0` and `R_0`. After a restart, they
+    /// are those of the next step.
     ///
     /// # Errors
     ///
-    /// The clip and half the range must be from `2^-104` to `2^126`.
+    /// Fails unless the clip and half the range are from `2^-104` to `2^126`.
     pub fn new(clip: f32, range: f32) -> Result<Self, ConfigError> {
         scale("half the histogram range", range / 2.0)?;
         Ok(Self { clip: scale("clip", clip)?, range })
     }
 
-    /// The clip that follows from the counts so far. Released.
+    /// Returns the clip that follows from the counts so far. Released.
     #[must_use]
     pub fn clip(&self) -> f32 {
         self.clip
     }
 
-    /// The range of the next histogram. Released.
+    /// Returns the range of the next histogram. Released.
     #[must_use]
     pub fn range(&self) -> f32 {
         self.range
     }
 }
 
-/// The midpoint of the bin at which the sum of counts first reaches `fraction` of them all; none if they say nothing.
+/// Returns the midpoint of the bin in which the cumulative count first reaches `fraction` of the total. Returns `None`
+/// if the counts have no information.
 fn percentile(counts: &[f64], fraction: f64, range: f64) -> Option<f64> {
     let all = total(counts);
     if !is_above_zero(all) {
@@ -206,7 +211,7 @@ mod tests {
         counts
     }
 
-    /// 256 equally likely quantiles of N(100, 20²), by bisection of the distribution function.
+    /// Returns 256 equally likely quantiles of N(100, 20²), by bisection of the distribution function.
     fn normal_norms() -> Vec<f32> {
         (0..256)
             .map(|i| {
@@ -249,7 +254,7 @@ mod tests {
     // The first crossing of the raw cumulative counts wins, even if the sum falls again.
     #[test]
     fn first_crossing_of_counts_wins() {
-        // Sums 4, −2, 7, 8: half of 8 is first reached in bin 0, a goal above 4 only in bin 2.
+        // Cumulative sums are 4, −2, 7, 8. Bin 0 first reaches half of 8, and only bin 2 reaches a goal above 4.
         let mut counts = [0.0; 20];
         counts[..4].copy_from_slice(&[4.0, -6.0, 9.0, 1.0]);
         assert_eq!(next(&rule(0.5), 1.0, 20.0, &counts).clip(), 0.5);
@@ -277,9 +282,12 @@ mod tests {
         assert_eq!((state.clip(), state.range(), frozen.clip(&state)), (0.7, 1.4, 0.7));
     }
 
-    /// Numbers worked out beside the paper for N(100, 20²), 256 samples, R = 150: 71.25, 101.25, 131.25 without noise. With noise of 5 the
-    /// standard deviation of the clip over 2,000 draws is 7.8, 2.3, 4.0; theirs is from other draws and samples, so within
-    /// a fifth (a standard deviation from 2,000 draws has a standard error below 3 % even with heavy tails). Fixed seed.
+    /// Values computed independently from the paper, for N(100, 20²), 256 samples, R = 150: 71.25, 101.25, 131.25
+    /// without noise.
+    ///
+    /// With noise of 5, the standard deviation of the clip over 2,000 draws is 7.8, 2.3, 4.0. The paper used other
+    /// draws and samples, so the tolerance is a fifth. A standard deviation from 2,000 draws has a standard error below
+    /// 3 % even with heavy tails. Fixed seed.
     #[test]
     fn normal_percentiles_have_known_spread() {
         let counts = histogram(&normal_norms(), 150.0);

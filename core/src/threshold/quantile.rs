@@ -4,14 +4,14 @@
 //! b̃_t = (1/B)·(Σ_i (1[n_i ≤ C_t] − ½) + N(0, σ_b²)) + ½          C_{t+1} = C_t·exp(−η_C·(b̃_t − γ))
 //! ```
 //!
-//! with `n_i` the norms of the samples of step `t`, `B` the declared batch, and `γ` the fraction of samples to leave unclipped.
-//! Of `B` samples, `b̃` is the noisy fraction at or below the clip.
+//! The `n_i` are the norms of the samples of step `t`, `B` is the declared batch, and `γ` the fraction of samples to
+//! leave unclipped. Of `B` samples, `b̃` is the noisy fraction at or below the clip.
 //!
 //! Source: Andrew, Thakkar, McMahan, Ramaswamy, "Differentially Private Learning with Adaptive Clipping", NeurIPS 2021,
 //! Algorithm 1. Its settings: `γ = ½`, `η_C = 0.2`, `σ_b = B/20`.
 //!
-//! The core counts `s = (samples above C_t) − (samples not above)`: each sample moves it by ±1, which is −2 times what it adds
-//! to the paper's sum. So `Σ_i (1[n_i ≤ C_t] − ½) = −s/2`, and with the noise on `s`:
+//! The core counts `s = (samples above C_t) − (samples not above)`. Each sample changes it by ±1, which is −2 times its
+//! contribution to the paper's sum. So `Σ_i (1[n_i ≤ C_t] − ½) = −s/2`, and with the noise on `s`:
 //!
 //! ```text
 //! b̃_t = ½ − s̃/(2·B)          noise of s̃: 2σ_b          sensitivity: 1
@@ -19,22 +19,23 @@
 //!
 //! # Memory
 //!
-//! One `f32`; one count in each open step and shard.
+//! One `f32`, and one count in each open step and shard.
 //!
 //! # Numerics
 //!
-//! f64, from the f32 `C_t`, clamped to its bounds, every operation rounded by itself, to nearest with ties to even:
+//! All arithmetic is in f64, from the f32 `C_t`, clamped to its bounds. Every operation rounds separately, to nearest
+//! with ties to even:
 //!
 //! 1. `b = 0.5 − s̃ / (2 · B)`
-//! 2. `C = C_t · exp(η_C · (γ − b))`, with the bits of `libm`'s `exp`; rounded to f32, then clamped.
+//! 2. `C = C_t · exp(η_C · (γ − b))`, with the bits of `libm`'s `exp`, rounded to f32, then clamped.
 //!
 //! An infinite `exp` becomes the largest clip.
 //!
 //! # Privacy
 //!
-//! One sample moves the count by one, so a count with noise of standard deviation `2σ_b` has multiplier `2σ_b`: that is what is
-//! priced, with the gradient's as one event, `1/σ² = 1/σ_T² + 1/(2σ_b)²` (the paper's theorem 1, where `σ_T` is `z_Δ`). The fraction
-//! is of the declared batch, never of the realised one, which is private.
+//! One sample changes the count by one. A count with noise of standard deviation `2σ_b` therefore has multiplier
+//! `2σ_b`. It is accounted with the gradient as one event, `1/σ² = 1/σ_T² + 1/(2σ_b)²` (theorem 1 of the paper, with
+//! `σ_T` as `z_Δ`). The fraction is of the declared batch, never of the actual batch, which is private.
 
 use super::base::{StepConstants, Threshold};
 use super::bounds::{Bounds, scale};
@@ -54,12 +55,14 @@ pub struct Quantile {
 }
 
 impl Quantile {
-    /// Follows the `quantile` (`γ`) of the norms at rate `rate` (`η_C`), with noise of standard deviation `sigma_b` on the number
-    /// of unclipped samples, in the paper's units: the multiplier that is priced is `2·sigma_b`.
+    /// Creates the rule for the `quantile` (`γ`) of the norms, with step size `rate` (`η_C`). `sigma_b` is the standard
+    /// deviation of the noise on the number of unclipped samples, in the paper's units. The accounted multiplier is
+    /// `2·sigma_b`.
     ///
     /// # Errors
     ///
-    /// The quantile must lie between 0 and 1, the rate be finite and above 0, and `2·sigma_b` from 0.25 to 2¹⁸.
+    /// Fails unless the quantile is between 0 and 1, the step size finite and above 0, and `2·sigma_b` from 0.25 to
+    /// 2¹⁸.
     pub fn new(quantile: f64, rate: f64, sigma_b: f64) -> Result<Self, ConfigError> {
         if !(quantile > 0.0 && quantile < 1.0) {
             return Err(ConfigError::new("quantile", "between 0 and 1"));
@@ -70,39 +73,40 @@ impl Quantile {
         Ok(Self { quantile, rate, noise: CountNoise::new(2.0 * sigma_b)?, clips: Bounds::default() })
     }
 
-    /// As the paper recommends for `expected_batch` (`B`): the median, `η_C = 0.2`, `σ_b = B/20`.
+    /// Creates the rule with the paper's recommendation for `expected_batch` (`B`): the median, `η_C = 0.2`,
+    /// `σ_b = B/20`.
     ///
     /// # Errors
     ///
-    /// The batch is below 3, where the noise would be too small to price.
+    /// Fails if the batch is below 3, because the noise would be too small for the accounting.
     pub fn recommended(expected_batch: u32) -> Result<Self, ConfigError> {
         Self::new(0.5, 0.2, f64::from(expected_batch) / 20.0)
     }
 
-    /// Keeps clips within `clips`.
+    /// Limits clips to `clips`.
     #[must_use]
     pub fn within(self, clips: Bounds) -> Self {
         Self { clips, ..self }
     }
 }
 
-/// Memory of adaptive clipping. It follows from released counts alone.
+/// State of adaptive clipping. It is a function of released counts only.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct QuantileState {
     clip: f32,
 }
 
 impl QuantileState {
-    /// The clip of the first step, `C_0`; of the next step after a restart.
+    /// Creates the state with the clip of the first step, `C_0`. After a restart, it is that of the next step.
     ///
     /// # Errors
     ///
-    /// It must be from `2^-104` to `2^126`.
+    /// Fails unless the clip is from `2^-104` to `2^126`.
     pub fn new(clip: f32) -> Result<Self, ConfigError> {
         Ok(Self { clip: scale("clip", clip)? })
     }
 
-    /// The clip that follows from the counts so far. Released.
+    /// Returns the clip that follows from the counts so far. Released.
     #[must_use]
     pub fn clip(&self) -> f32 {
         self.clip
@@ -121,7 +125,7 @@ impl ToRecord<QuantileState> for Quantile {
         Some(4)
     }
 
-    // `σ_b`, as the constructor takes it.
+    // Writes `σ_b`, as the constructor takes it.
     fn write(&self, state: &QuantileState, sink: &mut dyn RecordSink) {
         sink.f64(self.quantile);
         sink.f64(self.rate);
@@ -180,7 +184,7 @@ mod tests {
     }
 
     proptest! {
-        /// The paper's sum of halves, and its step, in the plainest form.
+        /// The paper's sum of halves, and its step, in their simplest form.
         #[test]
         fn a_step_is_the_papers(
             norms in prop::collection::vec(0f32..2.0, 0..100), clip in 0.01f32..2.0, quantile in 0.01f64..0.99,

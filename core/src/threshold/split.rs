@@ -4,28 +4,32 @@
 //! σ_T = (1/σ² − 1/σ_H²)^(-1/2)
 //! ```
 //!
-//! so that a step that releases its gradient at `σ_T` and its counts at `σ_H` costs what a step of DP-SGD at `σ` does.
+//! A step that releases its gradient at `σ_T` and its counts at `σ_H` then has the privacy cost of a step of DP-SGD at
+//! `σ`.
 //!
-//! Source: Wei et al., "DC-SGD", theorem 2; Andrew et al., "Differentially Private Learning with Adaptive Clipping",
-//! theorem 1, where `σ_H` is `2σ_b` and `σ_T` is `z_Δ`.
+//! Sources: Wei et al., "DC-SGD", theorem 2, and Andrew et al., "Differentially Private Learning with Adaptive
+//! Clipping", theorem 1, with `σ_H` as `2σ_b` and `σ_T` as `z_Δ`.
 //!
 //! # Numerics
 //!
-//! f64: `r = σ/σ_H`, then `σ / √((1 − r)·(1 + r))`, which keeps its digits where `σ_H` is near `σ`.
+//! In f64: `r = σ/σ_H`, then `σ / √((1 − r)·(1 + r))`, which keeps its digits for `σ_H` near `σ`.
 //!
 //! # Privacy
 //!
-//! Not what is claimed: [`PrivateStep::event_at`](crate::step::PrivateStep::event_at) prices the noise that runs.
+//! The guarantee does not depend on this division. [`PrivateStep::event_at`](crate::step::PrivateStep::event_at)
+//! accounts for the noise that runs.
 
 use super::CountNoise;
 use crate::error::ConfigError;
 use crate::numerics::function::sqrt_f64;
 
-/// The multiplier of the gradient's noise, `σ_T`, beside counts with noise of `counts`, for `total` in all.
+/// Returns the multiplier of the gradient's noise, `σ_T`, for the multiplier `total` together with counts of noise
+/// `counts`.
 ///
 /// # Errors
 ///
-/// `total` is not above 0, or not below the multiplier of the counts: then they alone cost as much or more.
+/// Fails if `total` is not above 0, or not below the multiplier of the counts. In the latter case, the counts alone
+/// cost as much or more.
 pub fn gradient_multiplier(total: f64, counts: CountNoise) -> Result<f64, ConfigError> {
     if !(total.is_finite() && total > 0.0) {
         return Err(ConfigError::new("noise multiplier", "finite and above 0"));
@@ -56,8 +60,8 @@ mod tests {
         }
     }
 
-    /// Worked out in decimal arithmetic of 40 digits: `z_Δ` of Andrew et al. for z = 1 and σ_b = 100/20, and DC-SGD's σ_T for
-    /// σ = 0.966 with its σ_H = 5.
+    /// Computed in decimal arithmetic of 40 digits: `z_Δ` of Andrew et al. for z = 1 and σ_b = 100/20, and DC-SGD's σ_T
+    /// for σ = 0.966 with its σ_H = 5.
     #[test]
     fn known_pairs_come_out() {
         for (total, counts, gradient) in [(1.0, 10.0, 1.005_037_815_259_212), (0.966, 5.0, 0.984_549_507_570_697_3)] {

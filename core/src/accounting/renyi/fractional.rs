@@ -1,6 +1,6 @@
-//! Fractional orders: quadrature of a non-negative integrand, every error bounded from above.
+//! Fractional orders: quadrature of a non-negative integrand, with an upper bound on every error.
 //!
-//! With x = σu ~ N(0, σ²), `z = u/σ − 1/2σ²` and `r = 1 + y`, `y = q·expm1(z)`, the moment is `A_α = E[r^α]`. Because
+//! Let x = σu ~ N(0, σ²), `z = u/σ − 1/2σ²` and `r = 1 + y`, `y = q·expm1(z)`. The moment is `A_α = E[r^α]`. Because
 //! `E[y] = 0`,
 //!
 //! ```text
@@ -8,19 +8,21 @@
 //! ```
 //!
 //! and nothing cancels. The expectation is a trapezoidal sum of step h over the whole line (Trefethen, Weideman, "The
-//! exponentially convergent trapezoidal rule", SIAM Review 56, 2014, theorem 5.1): the integrand is analytic for
-//! |Im u| < πσ (there r never meets the negative axis), so for any a in that strip the sum errs by at most
-//! `2M/(exp(2πa/h) − 1)`, where M bounds `∫|φ f|` on its lines: `|φ(u+ia)| = φ(u)e^{a²/2}`, `|r^α| ≤ r(Re u)^α` and
-//! `|y| ≤ q(|e^z| + 1)` give `M = e^{a²/2}(A_α + 1 + 2αq)`. With `κ = 2e^{a²/2}/(e^{2πa/h} − 1)`,
+//! exponentially convergent trapezoidal rule", SIAM Review 56, 2014, theorem 5.1). The integrand is analytic in the
+//! strip |Im u| < πσ, because r never meets the negative axis there. For any a in that strip, the error of the sum is at
+//! most `2M/(exp(2πa/h) − 1)`. M bounds `∫|φ f|` on the lines of the strip.
+//!
+//! From `|φ(u+ia)| = φ(u)e^{a²/2}`, `|r^α| ≤ r(Re u)^α` and `|y| ≤ q(|e^z| + 1)` follows `M = e^{a²/2}(A_α + 1 + 2αq)`.
+//! With `κ = 2e^{a²/2}/(e^{2πa/h} − 1)`,
 //!
 //! ```text
 //! A_α − 1 ≤ (sum + κ(2 + 2αq)) / (1 − κ)
 //! ```
 //!
-//! The ends of the sum are cut where geometric bounds of what is left are small, and those bounds are added: on the
-//! right `φ r^α` falls at least by `e^{−h(u − α/σ)}` a step beyond u = α/σ; on the left f is convex with f(0) = 0 and
-//! f(−1) = α−1, so `f ≤ (α−1)q`. Rounding in the evaluation of the terms is below 1e-11 relative; [`PADDING`] covers it
-//! a hundred times over.
+//! The sum is truncated at both ends, once geometric bounds on the rest are small. The bounds are added to the sum. On
+//! the right, `φ r^α` falls by at least `e^{−h(u − α/σ)}` a step beyond u = α/σ. On the left, f is convex with f(0) = 0
+//! and f(−1) = α−1, so `f ≤ (α−1)q`. Rounding in the evaluation of the terms is below 1e-11 relative. [`PADDING`] is a
+//! hundred times larger.
 
 use crate::accounting::event::SampledGaussian;
 use crate::numerics::up::{LogSum, add_up, exp_m1_up, exp_up, ln_1p_up, ln_up, mul_up, sqrt_up, sub_up};
@@ -29,14 +31,14 @@ use super::integer;
 
 /// Relative allowance for the rounding of the quadrature's terms.
 const PADDING: f64 = 1e-9;
-/// The trapezoidal error aimed at, relative to A − 1, as a natural logarithm: 2e-9.
+/// Target for the trapezoidal error relative to A − 1, as a natural logarithm: 2e-9.
 const LN_ACCURACY: f64 = 20.0;
-/// The largest truncated ends, relative to the sum, as a natural logarithm.
+/// Largest truncated ends, relative to the sum, as a natural logarithm.
 const LN_CUT: f64 = 22.0;
-/// Points on which the step is planned; at extremes a wider step is taken and its error is part of the bound.
+/// Number of points that the step is planned for. At extremes a wider step is used, and its error is part of the bound.
 const POINTS: u32 = 1024;
 
-/// `ln A_α` at any real order above 1, an upper bound.
+/// Returns an upper bound on `ln A_α` at any real order above 1.
 pub(super) fn ln_moment(event: &SampledGaussian, alpha: f64) -> f64 {
     let q = event.rate().as_f64();
     if q == 0.0 {
@@ -52,7 +54,7 @@ pub(super) fn ln_moment(event: &SampledGaussian, alpha: f64) -> f64 {
     }
 }
 
-/// The bound by convexity: `ln A_α` is convex in α and 0 at α = 1, so it lies below the chord between integers.
+/// Returns the bound by convexity: `ln A_α` is convex in α and 0 at α = 1, so it is below the chord between integers.
 fn chord(event: &SampledGaussian, alpha: f64) -> f64 {
     let below = alpha as u32;
     let part = alpha - f64::from(below);
@@ -61,13 +63,13 @@ fn chord(event: &SampledGaussian, alpha: f64) -> f64 {
     if right == f64::INFINITY { right } else { add_up(mul_up(1.0 - part, left), mul_up(part, right)) }
 }
 
-/// The trapezoidal bound; `None` where the step that [`POINTS`] allow is too wide to bound anything.
+/// Returns the trapezoidal bound, or `None` if the step for [`POINTS`] points is too wide for any bound.
 fn quadrature(event: &SampledGaussian, alpha: f64) -> Option<f64> {
     let q = event.rate().as_f64();
     let sigma = event.multiplier();
     let ln_slack = ln_up(2.0 + 2.0 * alpha * q);
 
-    // The step, from a guess of A − 1. A poor guess costs accuracy or time, never validity.
+    // The step, from an estimate of A − 1. A poor estimate costs accuracy or time, never validity.
     let exponent = ln_slack + LN_ACCURACY - ln_excess_guess(q, sigma, alpha);
     let exponent = exponent.clamp(LN_ACCURACY, 600.0);
     let strip = (3.0 * sigma).min(sqrt_up(2.0 * exponent));
@@ -118,25 +120,25 @@ fn quadrature(event: &SampledGaussian, alpha: f64) -> Option<f64> {
     Some(excess.ln_1p())
 }
 
-/// A guess of `ln(A_α − 1)`: the larger of the second-order term and the last binomial term.
+/// Estimates `ln(A_α − 1)` by the larger of the second-order term and the last binomial term.
 fn ln_excess_guess(q: f64, sigma: f64, alpha: f64) -> f64 {
     let ln_exp_m1 = |t: f64| if t > 40.0 { t } else { ln_up(exp_m1_up(t)) };
     let inverse_variance = 1.0 / (sigma * sigma);
     let spread = ln_exp_m1(inverse_variance);
-    // Below order 2 large ratios count with the power α, not 2.
+    // Below order 2, large ratios enter with the power α, not 2.
     let spread = if alpha < 2.0 { spread.min(0.0) } else { spread };
     let second = 2.0 * ln_up(q) + ln_up(alpha * (alpha - 1.0) / 2.0) + spread;
     let last = alpha * ln_up(q) + ln_exp_m1(alpha * (alpha - 1.0) / 2.0 * inverse_variance);
     if alpha > 2.0 && last > second { last } else { second }
 }
 
-/// A lower bound of `ln(eᵗ − 1)`.
+/// Returns a lower bound of `ln(eᵗ − 1)`.
 fn ln_exp_m1_down(t: f64) -> f64 {
-    // The functions err by a few units upward; 1e-14 relative to the argument takes that back.
+    // The functions err upward by a few units. Subtracting 1e-14 relative to the argument compensates.
     if t > 40.0 { t - 1e-12 } else { ln_up(exp_m1_up(t)) - 1e-13 }
 }
 
-/// The integrand, up to `1/√2π`.
+/// Integrand, up to the factor `1/√2π`.
 struct Integrand {
     q: f64,
     sigma: f64,
@@ -160,7 +162,7 @@ impl Integrand {
         let alpha = self.alpha;
         let y = self.q * exp_m1_up(z);
         if (alpha * y).abs() < 0.05 {
-            // The binomial series of f; the terms left out are below 1e-12 of it.
+            // Binomial series of f. The omitted terms are below 1e-12 of it.
             let mut series = 1.0;
             for j in (2..10).rev() {
                 let j = f64::from(j);
@@ -172,7 +174,7 @@ impl Integrand {
         let ln_ratio = ln_1p_up(y);
         let ln_power = alpha * ln_ratio;
         if ln_power - ln_ratio > 50.0 {
-            // f < r^α, and by less than α e^−50 of it.
+            // f < r^α, with a difference below α e^−50 of it.
             sum.add(ln_weight + ln_power);
         } else if ln_power > 40.0 {
             // Here y > 0, and f = r^α (1 − (1 + αy)/r^α).
@@ -182,14 +184,14 @@ impl Integrand {
         }
     }
 
-    /// `ln(e^{−u²/2} r^α)` at u.
+    /// Returns `ln(e^{−u²/2} r^α)` at u.
     fn ln_moment_term(&self, u: f64) -> f64 {
         let z = self.exponent(u);
-        // Far out r = q e^z (1 + (1−q)/(q e^z)), whose last factor is below 1 + e^{37 − z}.
+        // Far out r = q e^z (1 + (1−q)/(q e^z)), with a last factor below 1 + e^{37 − z}.
         let ln_ratio = if z > FAR { add_up(z, ln_up(self.q)) } else { ln_1p_up(self.q * exp_m1_up(z)) };
         self.alpha * ln_ratio - u * u / 2.0
     }
 }
 
-/// The point from which the ratio is taken as `q e^z`.
+/// Exponent from which the ratio is computed as `q e^z`.
 const FAR: f64 = 600.0;

@@ -1,66 +1,69 @@
 //! Integer orders: a finite sum without cancellation.
 //!
-//! For the Poisson-subsampled Gaussian of rate q and multiplier σ, the α-th moment of the likelihood ratio "mixture
-//! against base" is (Mironov, Talwar, Zhang, "Rényi differential privacy of the sampled Gaussian mechanism", arXiv
-//! 1908.10530, section 3.3)
+//! Source: Mironov, Talwar, Zhang, "Rényi differential privacy of the sampled Gaussian mechanism", arXiv 1908.10530,
+//! section 3.3. For the Poisson-subsampled Gaussian of rate q and multiplier σ, the α-th moment of the likelihood ratio
+//! "mixture against base" is
 //!
 //! ```text
 //! A_α = Σ_{k=0..α} C(α,k) q^k (1−q)^(α−k) exp((k²−k)/2σ²),      D_α = ln(A_α) / (α−1)
 //! ```
 //!
-//! and, since the binomial weights add to 1 and the exponent vanishes at k = 0 and 1,
+//! The binomial weights sum to 1 and the exponent vanishes at k = 0 and 1. So
 //!
 //! ```text
 //! A_α − 1 = Σ_{k=2..α} C(α,k) q^k (1−q)^(α−k) expm1((k²−k)/2σ²)
 //! ```
 //!
-//! has positive terms only: a small A_α − 1 keeps its digits, and rounding every step up bounds it from above. Terms
-//! are added by their logarithms, so nothing overflows.
+//! has positive terms only. A small A_α − 1 keeps its digits, and rounding every operation up gives an upper bound.
+//! Terms are added by their logarithms, so nothing overflows.
 //!
 //! # Why the discrete Gaussian costs the same
 //!
-//! The exact path adds a discrete Gaussian: integers x with weight exp(−x²/2σ²), σ in grid units. Let P be it at the
-//! origin and Q at an integer shift Δ, in any dimension, and `θ(c) = Σ_x exp(−(x−c)²/2σ²)` over the integers x.
-//! Completing the square in `(Q/P)^k = exp(k(2⟨x,Δ⟩ − ‖Δ‖²)/2σ²)` gives, for every real k,
+//! The exact path adds a discrete Gaussian: integers x with weight exp(−x²/2σ²), σ in grid units. Let P be this
+//! distribution at the origin and Q at an integer shift Δ, in any dimension. Let `θ(c) = Σ_x exp(−(x−c)²/2σ²)` over the
+//! integers x. Completing the square in `(Q/P)^k = exp(k(2⟨x,Δ⟩ − ‖Δ‖²)/2σ²)` gives, for every real k,
 //!
 //! ```text
 //! E_P[(Q/P)^k] = exp(k(k−1)‖Δ‖²/2σ²) · Π_i θ(kΔ_i)/θ(0)
 //! ```
 //!
-//! θ has period 1, so at integer k the product is 1: the moments are exactly the continuous Gaussian's. `A_α` at an
-//! integer α is a binomial sum of integer moments with positive weights, hence exactly the continuous one for ‖Δ‖ = C,
-//! and increasing in ‖Δ‖, which the integer check of the clip bounds by C. It depends on Δ through ‖Δ‖ only, so one
-//! dimension decides. The reflection x → Δ − x swaps P and Q, which is all that the proof needs that "mixture against
-//! base" is the worse of the two directions (the same paper, theorem 5 and its corollary).
+//! θ has period 1, so at integer k the product is 1, and the moments are exactly those of the continuous Gaussian.
+//! `A_α` at an integer α is a binomial sum of integer moments with positive weights. It is therefore exactly the
+//! continuous value for ‖Δ‖ = C. It increases in ‖Δ‖, which the integer check of the clip bounds by C. It depends on Δ
+//! only through ‖Δ‖, so one dimension suffices.
 //!
-//! By Poisson summation `θ(c) = σ√(2π) (1 + 2 Σ_{n≥1} exp(−2π²σ²n²) cos(2πnc))`, so `θ(c) ≤ θ(0)` and at real k the
-//! moments are no larger than the continuous ones. At **fractional** orders α the moment is not a sum of moments, and
-//! what is assumed is that the two agree: along the shift, the lattice sum is a trapezoidal rule of step 1 for the
-//! integral that [`super::fractional`] evaluates, and its relative error is below `exp(a²/2σ² − 2πa)` with a the
-//! half-width of the strip where the integrand is analytic, `a < πσ²/‖Δ‖`. With σ ≥ 2^10 grid units and σ²/‖Δ‖ ≥ 10 the
-//! exponent is below −160: far below an `f64`'s last bit. Below that size use integer orders, or the convex bound
-//! between them.
+//! The proof also needs that "mixture against base" is the worse of the two directions (the same paper, theorem 5 and
+//! its corollary). The reflection x → Δ − x swaps P and Q, which is sufficient for that.
+//!
+//! By Poisson summation `θ(c) = σ√(2π) (1 + 2 Σ_{n≥1} exp(−2π²σ²n²) cos(2πnc))`. So `θ(c) ≤ θ(0)`, and at real k the
+//! moments are at most the continuous moments.
+//!
+//! At **fractional** orders α the moment is not a sum of moments, and the code assumes that the two agree. Along the
+//! shift, the lattice sum is a trapezoidal rule of step 1 for the integral in [`super::fractional`]. Its relative error
+//! is below `exp(a²/2σ² − 2πa)`. Here a is the half-width of the strip in which the integrand is analytic,
+//! `a < πσ²/‖Δ‖`. With σ ≥ 2^10 grid units and σ²/‖Δ‖ ≥ 10, the exponent is below −160, far below the last bit of an
+//! `f64`. For a smaller σ, use integer orders, or the convex bound between them.
 //!
 //! # Numerics
 //!
-//! `⊕ ⊗ ⊘` are the operations of [`up`](crate::numerics::up), `ln` and `expm1` its functions, `1 − q` is exact, and the sum is its
-//! [`LogSum`]. With `o = q ⊘ (1−q)`, `h = ((((2 ⊗ 1)/2) ⊘ σ) ⊘ σ)/2`, and
-//! `w = 1`, `l = α ⊗ ln(1−q)` before the first term, for `k = 1 … α`:
+//! `⊕ ⊗ ⊘` are the operations of [`up`](crate::numerics::up), and `ln` and `expm1` its functions. `1 − q` is exact, and
+//! the sum is its [`LogSum`]. Let `o = q ⊘ (1−q)`, `h = ((((2 ⊗ 1)/2) ⊘ σ) ⊘ σ)/2`, and `w = 1`, `l = α ⊗ ln(1−q)`
+//! before the first term. For `k = 1 … α`:
 //!
 //! ```text
 //! w ← w ⊗ (o ⊗ ((α − k + 1) ⊘ k));  outside [1e−100, 1e100]: l ← l ⊕ ln w, w ← 1
 //! t = k(k−1) ⊗ h;  from k = 2 on the term w·e^(l ⊕ t) where t > 40, else (w ⊗ expm1 t)·e^l
 //! ```
 //!
-//! `ln A` is `ln(1 + Σ)`. At `q = 1` it is `(((α ⊗ (α−1))/2) ⊘ σ) ⊘ σ`, at `q = 0` it is 0.
+//! `ln A` is `ln(1 + Σ)`. At `q = 1` it is `(((α ⊗ (α−1))/2) ⊘ σ) ⊘ σ`, and at `q = 0` it is 0.
 
 use crate::accounting::event::SampledGaussian;
 use crate::numerics::up::{LogSum, add_up, div_up, exp_m1_up, ln_up, mul_up};
 
-/// Beyond this exponent `expm1(t)` is taken as `e^t`, from which it differs by less than an `f64`'s last bit.
+/// Above this exponent, `e^t` replaces `expm1(t)`. They differ by less than the last bit of an `f64`.
 const EXP_M1_IS_EXP: f64 = 40.0;
 
-/// `ln A_α` at an integer order, rounded up. A rate of 1 gives the unsampled Gaussian's `α(α−1)/2σ²`.
+/// Returns `ln A_α` at an integer order, rounded up. At rate 1, it is the unsampled Gaussian's `α(α−1)/2σ²`.
 pub(super) fn ln_moment(event: &SampledGaussian, order: u32) -> f64 {
     let alpha = f64::from(order);
     let q = event.rate().as_f64();
@@ -74,7 +77,8 @@ pub(super) fn ln_moment(event: &SampledGaussian, order: u32) -> f64 {
     let odds = div_up(q, out);
     let half_precision = gaussian_exponent(2.0, event.multiplier()) / 2.0;
 
-    // The binomial weight of k is weight · e^ln_weight; one multiplication a term, rescaled before it leaves the range.
+    // The binomial weight of k is weight · e^ln_weight. Each term takes one multiplication, with rescaling near the
+    // limits.
     let (mut weight, mut ln_weight) = (1.0, mul_up(alpha, ln_up(out)));
     let mut excess = LogSum::EMPTY;
     for k in 1..=order {
@@ -96,7 +100,7 @@ pub(super) fn ln_moment(event: &SampledGaussian, order: u32) -> f64 {
     excess.ln_1p()
 }
 
-/// `(k²−k)/2σ²`, rounded up: the logarithm of the k-th moment of a Gaussian's likelihood ratio.
+/// Returns `(k²−k)/2σ²`, rounded up: the logarithm of the k-th moment of a Gaussian's likelihood ratio.
 pub(super) fn gaussian_exponent(k: f64, sigma: f64) -> f64 {
     let product = mul_up(k, k - 1.0);
     div_up(div_up(product / 2.0, sigma), sigma)
@@ -111,14 +115,14 @@ mod tests {
 
     const REACH: i32 = 60;
 
-    /// θ(c) over the integers.
+    /// Returns θ(c) over the integers.
     fn theta(c: f64, sigma: f64) -> f64 {
         (-REACH..=REACH)
             .map(|x| exp(-(f64::from(x) - c) * (f64::from(x) - c) / (2.0 * sigma * sigma)))
             .fold(0.0, |a, b| a + b)
     }
 
-    /// For points of the plane: ln P, P the discrete Gaussian at the origin, and ln(Q/P) for the shift.
+    /// Returns, for points of the plane, ln P of the discrete Gaussian at the origin, and ln(Q/P) for the shift.
     fn plane(sigma: f64, shift: [i32; 2]) -> Vec<(f64, f64)> {
         let scale = 2.0 * sigma * sigma;
         let ln_total = 2.0 * log(theta(0.0, sigma));
@@ -133,7 +137,7 @@ mod tests {
         points
     }
 
-    /// `E_P[(1 − q + q·Q/P)^k]`.
+    /// Returns `E_P[(1 − q + q·Q/P)^k]`.
     fn moment(points: &[(f64, f64)], q: f64, k: f64) -> f64 {
         let ln_mixed = |ln_ratio: f64| {
             if q == 1.0 { ln_ratio } else { log(1.0 - q + q * exp(ln_ratio)) }
@@ -145,7 +149,7 @@ mod tests {
         exp(k * (k - 1.0) * f64::from(shift[0] * shift[0] + shift[1] * shift[1]) / (2.0 * sigma * sigma))
     }
 
-    // A discrete moment is the continuous one times theta, and no larger.
+    // A discrete moment is the continuous moment times theta, and no larger.
     #[test]
     fn discrete_moment_is_at_most_continuous() {
         for (sigma, shift) in [(0.45, [1, 1]), (0.6, [2, 1]), (0.5, [1, 0]), (1.5, [3, -2])] {
@@ -163,7 +167,7 @@ mod tests {
                 }
                 theta_mattered |= discrete < 0.999 * plain;
             }
-            // At a small σ the check would notice a θ that is constant.
+            // At a small σ, the check would detect a constant θ.
             assert_eq!(theta_mattered, sigma < 1.0);
         }
     }
@@ -184,7 +188,7 @@ mod tests {
                     let backward = log(moment(&points, q, 1.0 - alpha));
                     assert!((ours - forward).abs() < 1e-11 * (1.0 + ours), "{sigma} {q} {order}: {ours} {forward}");
                     assert!(backward <= ours + 1e-11, "{sigma} {q} {order}: {ours} {backward}");
-                    // A multiplier a hundredth too large would be seen.
+                    // A multiplier that is 1 % too large would be detected.
                     let wrong = ln_moment(&SampledGaussian::new(rate, 1.01 * sigma / length).unwrap(), order);
                     assert!(wrong < forward - 1e-8, "{sigma} {q} {order}");
                 }

@@ -1,10 +1,10 @@
-//! A correlation that is chosen when the program runs: one type, so that a program with all of them has one copy of the step.
+//! Correlation chosen at run time. It is one type, so a program with all correlations has one copy of the step.
 //!
-//! The functions are those of the typed correlations, and so are the bits.
+//! It calls the functions of the typed correlations, so the bits are equal.
 //!
 //! # Memory
 //!
-//! Room for 256 coefficients, 1 KiB, in each copy of the mechanism; 2 KiB in its state.
+//! Space for 256 coefficients, 1 KiB, in each copy of the mechanism, and 2 KiB in its state.
 
 use super::banded::{self, MOST};
 use super::blt::Blt;
@@ -15,21 +15,21 @@ use crate::error::ConfigError;
 use crate::noise::sealed::Sealed;
 use crate::numerics::digest::Digest;
 
-/// One of the correlations.
+/// Any correlation.
 #[derive(Clone, Copy, PartialEq, Debug)]
-#[allow(clippy::large_enum_variant)] // Without an allocator there is no box.
+#[allow(clippy::large_enum_variant)] // Without an allocator, a variant cannot be boxed.
 pub enum AnyCorrelation {
-    /// One step back.
+    /// Previous step only.
     Lambda(Lambda),
-    /// A BLT of one buffer.
+    /// BLT with one buffer.
     Blt1(Blt<1>),
-    /// Of two.
+    /// BLT with two buffers.
     Blt2(Blt<2>),
-    /// Of three.
+    /// BLT with three buffers.
     Blt3(Blt<3>),
-    /// Of four.
+    /// BLT with four buffers.
     Blt4(Blt<4>),
-    /// Bands, as [`Banded`](super::Banded).
+    /// Bands, as in [`Banded`](super::Banded).
     Banded(Bands),
 }
 
@@ -41,7 +41,7 @@ pub struct Bands {
 }
 
 impl Bands {
-    /// The coefficients, as they run.
+    /// Returns the coefficients after rounding.
     pub fn column(&self) -> impl Iterator<Item = f64> {
         self.units().iter().map(|units| banded::number(*units))
     }
@@ -51,7 +51,7 @@ impl Bands {
     }
 }
 
-/// Matches, with one arm for the BLTs.
+/// Matches on the kind, with one arm for all BLTs.
 macro_rules! match_kind {
     ($self:expr, lambda $lambda:ident => $of_lambda:expr, blt $blt:ident => $of_blt:expr, banded $column:ident => $of_banded:expr) => {
         match $self {
@@ -75,11 +75,11 @@ impl From<Lambda> for AnyCorrelation {
 }
 
 impl AnyCorrelation {
-    /// A BLT of these decays and scales, as [`Blt::new`].
+    /// Creates a BLT with these decays and scales, as [`Blt::new`] does.
     ///
     /// # Errors
     ///
-    /// As [`Blt::new`], or the numbers of decays and scales differ.
+    /// Fails as [`Blt::new`] does, or if the numbers of decays and scales differ.
     pub fn blt(theta: &[f64], omega: &[f64]) -> Result<Self, ConfigError> {
         fn of<const D: usize>(theta: &[f64], omega: &[f64]) -> Result<Blt<D>, ConfigError> {
             match (theta.try_into(), omega.try_into()) {
@@ -95,19 +95,19 @@ impl AnyCorrelation {
         })
     }
 
-    /// Bands with these coefficients, as [`Banded::new`](super::Banded::new).
+    /// Creates bands with these coefficients, as [`Banded::new`](super::Banded::new) does.
     ///
     /// # Errors
     ///
-    /// As [`Banded::new`](super::Banded::new).
+    /// Fails as [`Banded::new`](super::Banded::new) does.
     pub fn banded(column: &[f64]) -> Result<Self, ConfigError> {
         let mut units = [0; MOST];
         banded::read(column, &mut units)?;
         Ok(Self::Banded(Bands { column: units, bands: column.len() }))
     }
 
-    /// Hands on the integers that a recording keeps, and returns its kind: 0 (lambda: P and q), 1 (BLT: θ, then ω) or 2 (bands). Those of
-    /// kinds 1 and 2 are over 2³⁰.
+    /// Passes the recorded integers to `take`, and returns the kind: 0 (lambda: P and q), 1 (BLT: θ, then ω) or 2
+    /// (bands). The integers of kinds 1 and 2 are over 2³⁰.
     pub fn recorded(&self, mut take: impl FnMut(u32)) -> u8 {
         match_kind!(
             self,
@@ -128,11 +128,11 @@ impl AnyCorrelation {
         )
     }
 
-    /// The correlation that a recording has as these integers.
+    /// Creates the correlation from its recorded integers.
     ///
     /// # Errors
     ///
-    /// [`recorded`](Self::recorded) hands on no such integers.
+    /// Fails if [`recorded`](Self::recorded) never passes such integers.
     #[inline(never)]
     pub fn from_recorded(kind: u8, units: &[u32]) -> Result<Self, ConfigError> {
         const RANGE: ConfigError = ConfigError::new("recorded correlation", "one that can run");
@@ -148,13 +148,14 @@ impl AnyCorrelation {
             (2, _) => Self::banded(numbers)?,
             _ => return Err(RANGE),
         };
-        // Scales that are too large were lowered, and integers beyond the room left out.
+        // The constructor lowers scales that are too large, and integers past the end were ignored. Both are errors
+        // here.
         let (mut rest, mut same) = (units.iter(), true);
         found.recorded(|units| same &= rest.next() == Some(&units));
         if same && rest.next().is_none() { Ok(found) } else { Err(RANGE) }
     }
 
-    /// Writes the first column of C, `c_0 = 1, c_1, …`, as it runs.
+    /// Writes the first column of C, `c_0 = 1, c_1, …`, after rounding.
     pub fn column(&self, out: &mut [f64]) {
         let mut line = Self::START;
         for (t, out) in out.iter_mut().enumerate() {
@@ -162,7 +163,7 @@ impl AnyCorrelation {
         }
     }
 
-    /// The number of coefficients, if all others are 0.
+    /// Returns the number of coefficients if all others are 0, else `None`.
     #[must_use]
     pub fn bands(&self) -> Option<usize> {
         if let Self::Banded(bands) = self { Some(bands.bands) } else { None }

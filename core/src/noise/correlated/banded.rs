@@ -1,4 +1,4 @@
-//! Banded Toeplitz (arXiv 2306.08153): P free coefficients `1 = c_0 ≥ c_1 ≥ … ≥ c_{P−1} > 0`.
+//! Banded Toeplitz correlation (arXiv 2306.08153): P free coefficients `1 = c_0 ≥ c_1 ≥ … ≥ c_{P−1} > 0`.
 
 use super::correlation::Correlation;
 use super::exact::{Products, UNIT, rounded_down};
@@ -14,28 +14,29 @@ pub struct Banded<const P: usize> {
 }
 
 impl<const P: usize> Banded<P> {
-    /// `c_0 = 1, c_1, …`; they are rounded down to multiples of 2⁻³⁰.
+    /// Creates bands from `c_0 = 1, c_1, …`, rounded down to multiples of 2⁻³⁰.
     ///
     /// # Errors
     ///
-    /// P is not from 2 to 256, the first is not 1, or one is above the one before it or not above 0.
+    /// Fails if P is not from 2 to 256, or the first coefficient is not 1. Each coefficient must be above 0 and not
+    /// above the previous coefficient.
     pub fn new(column: [f64; P]) -> Result<Self, ConfigError> {
         let mut units = [0; P];
         read(&column, &mut units)?;
         Ok(Self { column: units })
     }
 
-    /// The coefficients, as they run.
+    /// Returns the coefficients after rounding.
     #[must_use]
     pub fn column(&self) -> [f64; P] {
         self.column.map(number)
     }
 }
 
-/// The most bands.
+/// Largest number of bands.
 pub(super) const MOST: usize = 256;
 
-/// Writes the coefficients as integers over 2³⁰, rounded down, to `units`, which has room for them.
+/// Writes the coefficients to `units`, as integers over 2³⁰, rounded down. `units` must have space for them.
 pub(super) fn read(column: &[f64], units: &mut [u32]) -> Result<(), ConfigError> {
     const RANGE: ConfigError =
         ConfigError::new("bands", "2 to 256 coefficients that start with 1, do not increase and are above 0");
@@ -50,12 +51,12 @@ pub(super) fn read(column: &[f64], units: &mut [u32]) -> Result<(), ConfigError>
     Ok(())
 }
 
-/// A coefficient as it runs.
+/// Returns a coefficient as a number.
 pub(super) fn number(units: u32) -> f64 {
     f64::from(units) / f64::from(1u32 << UNIT)
 }
 
-/// Puts `x` first and moves the others on.
+/// Shifts the values by one and stores `x` first.
 fn push(line: &mut [f64], x: f64) {
     line.rotate_right(1);
     if let Some(first) = line.first_mut() {
@@ -63,7 +64,7 @@ fn push(line: &mut [f64], x: f64) {
     }
 }
 
-/// [`Correlation::rounding`] of bands is 1, and this is [`Correlation::fits`].
+/// [`Correlation::fits`] of bands. Their [`Correlation::rounding`] is 1.
 pub(super) fn fits(largest: f64) -> bool {
     largest < (1u64 << 45) as f64
 }
@@ -74,7 +75,7 @@ pub(super) fn add_to(column: &[u32], digest: &mut Digest) {
     column.iter().for_each(|unit| digest.add_word((*unit).into()));
 }
 
-/// [`Correlation::forward`] of these coefficients; `line` has the last numbers, the latest first.
+/// [`Correlation::forward`] of these coefficients. `line` has the last numbers, latest first.
 pub(super) fn forward(column: &[u32], line: &mut [f64], x: f64) -> f64 {
     push(line, x);
     column.iter().zip(line).fold(0.0, |sum, (entry, x)| sum + number(*entry) * *x)
@@ -88,13 +89,14 @@ pub(super) fn backward(column: &[u32], line: &mut [f64], x: f64) -> f64 {
     entry
 }
 
-/// [`Correlation::correlate`] of these coefficients. The buffers are a ring: `w_{t−j}` is at `(t − j) mod (P − 1)`, t counted by age.
+/// [`Correlation::correlate`] of these coefficients. The buffers are a ring: `w_{t−j}` is at `(t − j) mod (P − 1)`,
+/// with t counted by age.
 #[inline(always)]
 pub(super) fn correlate(column: &[u32], z: i64, age: u32, buffers: &mut [NoiseWord]) -> i64 {
     let len = buffers.len() as u32;
     let now = age.checked_rem(len).unwrap_or_default() as usize;
     let mut products = Products::default();
-    // From the step before at `now − 1` down to 0, then from the end down to `now`, the oldest.
+    // From the previous step at `now − 1` down to 0, then from the end down to `now`, the oldest.
     let (low, high) = buffers.split_at(now.min(buffers.len()));
     let lags = low.iter().rev().chain(high.iter().rev());
     for (entry, before) in column.iter().skip(1).zip(lags) {
@@ -110,7 +112,7 @@ pub(super) fn correlate(column: &[u32], z: i64, age: u32, buffers: &mut [NoiseWo
 impl<const P: usize> Sealed for Banded<P> {}
 
 impl<const P: usize> Correlation for Banded<P> {
-    /// The last P numbers, the latest first.
+    /// The last P numbers, latest first.
     type Line = [f64; P];
     const START: [f64; P] = [0.0; P];
     const DRAWS_AGAIN: bool = false;

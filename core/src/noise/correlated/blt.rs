@@ -1,4 +1,5 @@
-//! Buffered linear Toeplitz (BLT; arXiv 2404.16706): `c_j = Σ_i ω_i θ_i^{j−1}`, with D buffers a coordinate.
+//! Buffered linear Toeplitz correlation (BLT, arXiv 2404.16706): `c_j = Σ_i ω_i θ_i^{j−1}`, with D buffers for each
+//! coordinate.
 
 use super::correlation::Correlation;
 use super::exact::{Products, UNIT, rounded_down};
@@ -8,7 +9,7 @@ use crate::noise::sealed::Sealed;
 use crate::numerics::digest::Digest;
 use crate::numerics::up::{add_up, div_up, mul_up};
 
-/// Bits of a buffer below the grid.
+/// Fractional bits of a buffer, below the grid.
 const FINE: u32 = 10;
 
 /// D decays and scales as integers over 2³⁰.
@@ -19,11 +20,12 @@ pub struct Blt<const D: usize> {
 }
 
 impl<const D: usize> Blt<D> {
-    /// Decays θ and scales ω, as `damper factorize` prints them; they are rounded down to multiples of 2⁻³⁰.
+    /// Creates a BLT from decays θ and scales ω, as `damper factorize` prints them. They are rounded down to multiples
+    /// of 2⁻³⁰.
     ///
     /// # Errors
     ///
-    /// D is not from 1 to 4, a decay or scale is not above 0 and below 1, or `Σ ω_i/θ_i` is above 1.
+    /// Fails if D is not from 1 to 4, a decay or scale is not above 0 and below 1, or `Σ ω_i/θ_i` is above 1.
     pub fn new(theta: [f64; D], omega: [f64; D]) -> Result<Self, ConfigError> {
         const RANGE: ConfigError = ConfigError::new("decays and scales", "above 0 and below 1, of 1 to 4 buffers");
         if D == 0 || D > 4 {
@@ -38,7 +40,7 @@ impl<const D: usize> Blt<D> {
             }
             (*unit, *scale_unit) = (decay, scale);
         }
-        // Decays that were rounded down raise the sum a little.
+        // Rounding the decays down raises the sum slightly.
         for _ in 0..4 {
             if blt.is_bounded() {
                 return Ok(blt);
@@ -50,7 +52,8 @@ impl<const D: usize> Blt<D> {
         Err(ConfigError::new("scales over decays", "at most 1 in all"))
     }
 
-    /// `Σ ω_i/θ_i ≤ 1`: then c does not increase, and the entries of the inverse are at most 2 in all. Exact.
+    /// Returns true if `Σ ω_i/θ_i ≤ 1`, exactly. Then c does not increase, and the entries of the inverse sum to at
+    /// most 2.
     fn is_bounded(&self) -> bool {
         // Below 4·2¹²⁰.
         let others = |i: usize| {
@@ -65,24 +68,24 @@ impl<const D: usize> Blt<D> {
         sum <= others(D)
     }
 
-    /// The decays θ, as they run.
+    /// Returns the decays θ after rounding.
     #[must_use]
     pub fn theta(&self) -> [f64; D] {
         self.theta.map(number)
     }
 
-    /// The scales ω, as they run.
+    /// Returns the scales ω after rounding.
     #[must_use]
     pub fn omega(&self) -> [f64; D] {
         self.omega.map(number)
     }
 
-    /// θ, then ω, as integers over 2³⁰.
+    /// Returns θ, then ω, as integers over 2³⁰.
     pub(super) fn units(&self) -> impl Iterator<Item = u32> {
         self.theta.into_iter().chain(self.omega)
     }
 
-    /// `min(n, 1/(1−θ))`, rounded up.
+    /// Returns `min(n, 1/(1−θ))`, rounded up.
     fn reach(theta: u32, steps: u32) -> f64 {
         let whole = f64::from(1u32 << UNIT);
         let all = div_up(whole, whole - f64::from(theta));
@@ -175,7 +178,7 @@ mod tests {
         assert!(Blt::new([f64::NAN], [0.1]).is_err() && Blt::new([0.5], [-0.1]).is_err());
         assert!(Blt::new([], []).is_err() && Blt::new([0.5; 5], [0.01; 5]).is_err());
         assert!(Blt::new([0.9, 0.5], [0.45, 0.25]).is_ok() && Blt::new([0.9, 0.5], [0.45, 0.26]).is_err());
-        // λ as a BLT has a sum of exactly 1, also if it has no finite binary digits.
+        // λ as a BLT has a sum of exactly 1, even without a finite binary expansion.
         assert!(Blt::new([1.0 / 3.0], [1.0 / 3.0]).is_ok());
         assert!(Blt::new([0.7, 0.1], [0.35, 0.05]).is_ok());
     }

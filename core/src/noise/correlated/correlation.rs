@@ -1,4 +1,4 @@
-//! The trait of correlations.
+//! Trait of correlations.
 
 use super::participation::Participation;
 use super::word::NoiseWord;
@@ -6,41 +6,41 @@ use crate::noise::sealed::Sealed;
 use crate::numerics::digest::Digest;
 use crate::numerics::up::{mul_up, sqrt_up};
 
-/// The first column of C. Sealed: the price rests on it.
+/// First column of C. Sealed, because the privacy cost depends on it.
 pub trait Correlation: Copy + PartialEq + core::fmt::Debug + Sealed {
-    /// Memory of one sequence of `f64`s through the matrix or its inverse.
+    /// State of one `f64` sequence through the matrix or its inverse.
     #[doc(hidden)]
     type Line: Copy + core::fmt::Debug;
-    /// The line before its first number.
+    /// State before the first number of the sequence.
     #[doc(hidden)]
     const START: Self::Line;
-    /// Returns false if no correlation of this type draws the noise of the step before again.
+    /// False if no correlation of this type draws the noise of the previous step again.
     #[doc(hidden)]
     const DRAWS_AGAIN: bool;
 
-    /// [`NoiseWord`]s a coordinate.
+    /// Returns the number of [`NoiseWord`]s for each coordinate.
     #[must_use]
     fn words(&self) -> usize;
 
-    /// Adds all coefficients.
+    /// Adds all coefficients to the digest.
     #[doc(hidden)]
     fn add_to(&self, digest: &mut Digest);
 
-    /// Returns true if the noise of the step before is drawn again.
+    /// Returns true if the noise of the previous step is drawn again.
     #[doc(hidden)]
     fn draws_again(&self) -> bool {
         Self::DRAWS_AGAIN
     }
 
-    /// The next entry of `Cx` for the next entry of x.
+    /// Returns the next entry of `Cx` for the next entry of x.
     #[doc(hidden)]
     fn forward(&self, line: &mut Self::Line, x: f64) -> f64;
 
-    /// The next entry of `C⁻¹x`.
+    /// Returns the next entry of `C⁻¹x`.
     #[doc(hidden)]
     fn backward(&self, line: &mut Self::Line, x: f64) -> f64;
 
-    /// `R/√(nm)` over n steps, rounded up.
+    /// Returns `R/√(nm)` over n steps, rounded up.
     #[doc(hidden)]
     fn rounding(&self, steps: u32) -> f64;
 
@@ -48,12 +48,13 @@ pub trait Correlation: Copy + PartialEq + core::fmt::Debug + Sealed {
     #[doc(hidden)]
     fn fits(&self, steps: u32, largest: f64) -> bool;
 
-    /// `w_t` of a coordinate, whose buffers it updates. `before` is `z_{t−1}` if it is drawn again; `age` counts the steps since the buffers
-    /// were 0.
+    /// Returns `w_t` of a coordinate and updates its buffers. `before` is `z_{t−1}` if it is drawn again. `age` is the
+    /// number of steps since the buffers were 0.
     #[doc(hidden)]
     fn correlate(&self, z: i64, before: i64, age: u32, buffers: &mut [NoiseWord]) -> i64;
 
-    /// The noise of the sum over all steps has the variance `σ²` times this: `Σ_t A_t²`, A the prefix sums of the first column of C⁻¹.
+    /// Returns the variance of the noise in the sum over all steps, divided by `σ²`. It is `Σ_t A_t²`, with A the
+    /// prefix sums of the first column of C⁻¹.
     fn error(&self, participation: Participation) -> f64 {
         let (mut line, mut prefix, mut error) = (Self::START, 0.0, 0.0);
         for t in 0..participation.steps() {
@@ -63,7 +64,7 @@ pub trait Correlation: Copy + PartialEq + core::fmt::Debug + Sealed {
         error
     }
 
-    /// S, rounded up: `S² = Σ_t v_t²`, `v = C·(1 at 0, b, 2b, … k times)`. `O(n)` time.
+    /// Returns S, rounded up: `S² = Σ_t v_t²`, `v = C·(1 at 0, b, 2b, … k times)`. Takes `O(n)` time.
     fn sensitivity(&self, participation: Participation) -> f64 {
         let (mut line, mut square) = (Self::START, 0.0);
         let steps = participation.steps();
@@ -71,7 +72,8 @@ pub trait Correlation: Copy + PartialEq + core::fmt::Debug + Sealed {
             let v = self.forward(&mut line, f64::from(u8::from(participation.is_worst(t))));
             square += v * v;
         }
-        // No term is negative, so every rounding is relative: at most two a step for each buffer's chain, one a square, one a sum.
+        // No term is negative, so every rounding is relative. There are at most two a step for each buffer's chain, one
+        // a square, and one a sum.
         let roundings = 4.0 * f64::from(steps) + 8.0 * self.words() as f64 + 64.0;
         mul_up(sqrt_up(square), 1.0 + roundings * f64::EPSILON)
     }

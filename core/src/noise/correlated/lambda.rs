@@ -1,4 +1,5 @@
-//! One step back: `c_j = λ^j`, `w_t = z_t − λz_{t−1}` (arXiv 2601.22334). No buffers: z_{t−1} is drawn again from its address.
+//! Correlation with the previous step: `c_j = λ^j`, `w_t = z_t − λz_{t−1}` (arXiv 2601.22334). No buffers: z_{t−1} is
+//! drawn again from its address.
 
 use super::correlation::Correlation;
 use super::word::NoiseWord;
@@ -15,11 +16,11 @@ pub struct Lambda {
 }
 
 impl Lambda {
-    /// λ = `numerator / 2^bits`; `15/16` is 15, 4.
+    /// Creates λ = `numerator / 2^bits`. For `15/16`, pass 15 and 4.
     ///
     /// # Errors
     ///
-    /// λ must be above 0 and below 1, and `bits` from 1 to 16.
+    /// Fails unless λ is above 0 and below 1, and `bits` from 1 to 16.
     pub const fn new(numerator: u32, bits: u32) -> Result<Self, ConfigError> {
         if bits == 0 || bits > 16 || numerator == 0 || numerator >> bits != 0 {
             return Err(ConfigError::new("lambda", "P/2^q, above 0 and below 1, q from 1 to 16"));
@@ -27,13 +28,13 @@ impl Lambda {
         Ok(Self { numerator, bits })
     }
 
-    /// P and `2^q`.
+    /// Returns P and `2^q`.
     #[must_use]
     pub fn fraction(&self) -> (u32, u32) {
         (self.numerator, 1 << self.bits)
     }
 
-    /// λ, exactly.
+    /// Returns λ exactly.
     #[must_use]
     pub fn value(&self) -> f64 {
         f64::from(self.numerator) / f64::from(1u32 << self.bits)
@@ -68,7 +69,7 @@ impl Correlation for Lambda {
         entry
     }
 
-    /// `Σ_{j<n} λ^j ≤ min(n, 1/(1−λ))`.
+    /// Returns a bound on `Σ_{j<n} λ^j ≤ min(n, 1/(1−λ))`.
     fn rounding(&self, steps: u32) -> f64 {
         let whole = 1u32 << self.bits;
         let all = div_up(f64::from(whole), f64::from(whole - self.numerator));
@@ -81,7 +82,7 @@ impl Correlation for Lambda {
 
     #[inline(always)]
     fn correlate(&self, z: i64, before: i64, _age: u32, _buffers: &mut [NoiseWord]) -> i64 {
-        // |z| is below 2³⁶, the numerator below 2¹⁶.
+        // No overflow: |z| is below 2³⁶ and the numerator below 2¹⁶.
         let half = 1i64 << (self.bits - 1);
         z.wrapping_sub(i64::from(self.numerator).wrapping_mul(before).wrapping_add(half) >> self.bits)
     }
@@ -99,7 +100,7 @@ mod tests {
         assert_eq!(Lambda::new(15, 4).unwrap().value(), 0.9375);
     }
 
-    // λ = 1/2 of an odd number is a tie, rounded up before it is taken off.
+    // λ = 1/2 of an odd number is a tie, rounded up before the subtraction.
     #[test]
     fn noise_before_is_taken_off() {
         let lambda = Lambda::new(1, 1).unwrap();

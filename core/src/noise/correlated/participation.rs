@@ -1,31 +1,31 @@
-//! Participation: the number of steps that a sample may be in, and their least distance.
+//! Participation of a sample: the largest number of its steps, and their smallest distance.
 
 use crate::error::ConfigError;
 use crate::numerics::digest::Digest;
 use core::ops::Range;
 
-/// A sample takes part in at most `participations` of `steps` steps, any two of them at least `separation` apart. The steps of a
-/// sample never depend on data.
+/// Participation pattern: a sample takes part in at most `participations` of `steps` steps, any two at least
+/// `separation` apart. The steps of a sample never depend on data.
 ///
-/// With [`of_samples`](Self::of_samples) it also says which steps: those of a fixed order of so many samples.
+/// After [`of_samples`](Self::of_samples), it also determines the steps: those of a fixed order of that many samples.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Participation {
     steps: u32,
     separation: u32,
     participations: u32,
-    /// 0 before it is declared.
+    /// 0 if not declared.
     samples: u32,
 }
 
 impl Participation {
-    /// The most steps of a run with correlated noise.
+    /// Largest number of steps of a run with correlated noise.
     pub const MAX_STEPS: u32 = 1_000_000;
 
-    /// `participations` beyond `⌈steps / separation⌉` count as that many, and a separation beyond the last step as the steps.
+    /// Creates a pattern. `participations` is limited to `⌈steps / separation⌉`, and `separation` to `steps`.
     ///
     /// # Errors
     ///
-    /// `steps` is outside of 1 to 1,000,000, or another number is 0.
+    /// Fails if `steps` is outside 1 to 1,000,000, or another number is 0.
     pub fn new(steps: u32, separation: u32, participations: u32) -> Result<Self, ConfigError> {
         if steps == 0 || steps > Self::MAX_STEPS {
             return Err(ConfigError::new("steps", "from 1 to 1000000"));
@@ -40,64 +40,66 @@ impl Participation {
         Ok(Self { steps, separation, participations: participations.min(steps.div_ceil(separation)), samples: 0 })
     }
 
-    /// Each sample takes part once.
+    /// Creates the pattern of one participation for each sample.
     ///
     /// # Errors
     ///
-    /// As [`Participation::new`].
+    /// Fails as [`Participation::new`] does.
     pub fn single(steps: u32) -> Result<Self, ConfigError> {
         Self::new(steps, steps.max(1), 1)
     }
 
-    /// The same for a fixed order of `samples` samples. The number is part of the run: with another at one step, samples move to other
-    /// batches, and come closer than the separation.
+    /// Declares a fixed order of `samples` samples. The number is part of the run. Another number at a single step
+    /// would move samples to other batches, closer than the separation.
     ///
     /// # Errors
     ///
-    /// `samples` is 0.
+    /// Fails if `samples` is 0.
     pub fn of_samples(self, samples: u32) -> Result<Self, ConfigError> {
         if samples == 0 { Err(ConfigError::new("samples", "above 0")) } else { Ok(Self { samples, ..self }) }
     }
 
-    /// The samples of the fixed order, if they are declared.
+    /// Returns the number of samples of the fixed order, if declared.
     #[must_use]
     pub fn samples(&self) -> Option<u32> {
         (self.samples != 0).then_some(self.samples)
     }
 
-    /// Adds all that the price and the steps of a sample depend on.
+    /// Adds everything that the privacy cost and the steps of a sample depend on to the digest.
     pub(super) fn add_to(self, digest: &mut Digest) {
         for number in [self.steps, self.separation, self.participations, self.samples] {
             digest.add_word(number.into());
         }
     }
 
-    /// Steps of the run.
+    /// Returns the number of steps of the run.
     #[must_use]
     pub fn steps(&self) -> u32 {
         self.steps
     }
 
-    /// The least distance of two steps of a sample; at most the steps.
+    /// Returns the smallest distance of two steps of a sample, at most the number of steps.
     #[must_use]
     pub fn separation(&self) -> u32 {
         self.separation
     }
 
-    /// The most steps of a sample.
+    /// Returns the largest number of steps of a sample.
     #[must_use]
     pub fn participations(&self) -> u32 {
         self.participations
     }
 
-    /// Returns true if the worst pattern, 0, b, 2b, …, has this step.
+    /// Returns true if the worst pattern, 0, b, 2b, …, contains this step.
     pub(super) fn is_worst(&self, step: u32) -> bool {
         let epoch = step.checked_div(self.separation).unwrap_or_default();
         epoch.wrapping_mul(self.separation) == step && epoch < self.participations
     }
 
-    /// The samples of a step, in a fixed order of those [declared](Self::of_samples): in epoch after epoch the same batches, each sample in one
-    /// of them. Empty after the last epoch that the participations allow; none if no samples are declared.
+    /// Returns the samples of a step, in a fixed order of the [declared](Self::of_samples) samples.
+    ///
+    /// Every epoch has the same batches, and each sample is in one batch of an epoch. Returns an empty range after the
+    /// last allowed epoch, and `None` if no samples are declared.
     #[must_use]
     pub fn batch(&self, step: u32) -> Option<Range<u32>> {
         let (samples, epoch) = (self.samples()?, step.checked_div(self.separation).unwrap_or_default());
@@ -132,7 +134,7 @@ mod tests {
         assert_eq!((most.samples(), most.batch(0)), (None, None));
     }
 
-    // Batches in a fixed order satisfy what is priced, for sizes that fit and sizes that do not.
+    // Batches in a fixed order satisfy the accounted pattern, for sizes that divide evenly and sizes that do not.
     #[test]
     fn fixed_order_satisfies_participation() {
         for samples in [1u32, 3, 7, 10, 11, 100] {

@@ -1,4 +1,5 @@
-//! The stream and the privacy argument: by plain arithmetic, an adaptive adversary, and the leak that rounding prevents.
+//! Tests of the noise stream and the privacy argument: plain arithmetic, an adaptive adversary, and the leak that
+//! rounding prevents.
 
 use super::*;
 use crate::noise::{Address, ChaCha20, Generator, Purpose};
@@ -10,7 +11,7 @@ use std::vec::Vec;
 
 /// A correlation with its definition in plain arithmetic.
 trait Plain: Correlation {
-    /// `c_0, c_1, …`
+    /// Returns `c_0, c_1, …`.
     fn column(&self, steps: usize) -> Vec<f64>;
 }
 
@@ -33,7 +34,7 @@ impl<const P: usize> Plain for Banded<P> {
     }
 }
 
-/// Buffers of one coordinate, and the noise before.
+/// Buffers of one coordinate, and the previous noise.
 struct Coordinate<K> {
     correlation: K,
     buffers: Vec<NoiseWord>,
@@ -52,7 +53,7 @@ impl<K: Correlation> Coordinate<K> {
         w
     }
 
-    /// The z that makes the next noise w: what an observer computes who knows all noise before.
+    /// Returns the z that gives w as the next noise. An observer who has all previous noise can compute it.
     fn needed(&mut self, w: i64) -> i64 {
         let mut copy: Vec<_> = self.buffers.iter().map(|word| NoiseWord(word.0)).collect();
         let z = w - self.correlation.correlate(0, self.before, self.age, &mut copy);
@@ -79,7 +80,7 @@ fn inverse(column: &[f64]) -> Vec<f64> {
     inverse
 }
 
-/// `w = C⁻¹z` within the stated error.
+/// Checks `w = C⁻¹z` within the stated error.
 fn follows_the_inverse<K: Plain>(correlation: K, sigma: u32) {
     const STEPS: usize = 150;
     let column = correlation.column(STEPS);
@@ -103,7 +104,7 @@ fn follows_the_inverse<K: Plain>(correlation: K, sigma: u32) {
     }
 }
 
-// Noise that is as large as can be and has the worst signs comes near the bound, and stays below it.
+// The largest noise with the worst signs is close to the bound, and below it.
 #[test]
 fn largest_noise_is_hardly_above_the_worst() {
     fn check<K: Plain>(correlation: K) {
@@ -133,8 +134,9 @@ fn noise_follows_the_inverse() {
     }
 }
 
-/// Two data sets that differ in one sample, which takes part at `0, b, 2b, …` with vectors that an adversary chooses from the outputs before.
-/// For the same outputs the noise differs by integers of a norm of at most β. Returns the largest norm over β.
+/// Compares two data sets that differ in one sample. It takes part at `0, b, 2b, …`, with vectors that an adversary
+/// chooses from earlier outputs. For equal outputs, the noise differs by integers of norm at most β. Returns the
+/// largest norm divided by β.
 fn coupling<K: Plain>(correlation: K, seed: u64, rule: impl Fn(usize, i64, f64) -> f64) -> f64 {
     const BITS: u32 = 8;
     let (dim, run) = (3usize, Participation::new(40, 6, 5).unwrap());
@@ -152,7 +154,7 @@ fn coupling<K: Plain>(correlation: K, seed: u64, rule: impl Fn(usize, i64, f64) 
     let mut theirs: Vec<_> = (0..dim).map(|_| Coordinate::new(correlation)).collect();
     let (mut square, mut before) = (0.0f64, 0);
     for t in 0..40usize {
-        // The sample's vector: on the ball, its direction a function of what was released.
+        // The sample's vector is on the ball. Its direction is a function of released values.
         let takes_part = t % 6 == 0 && t / 6 < 5;
         let share = if takes_part { rule(t, before, f64::from(1u32 << BITS)) } else { 0.0 };
         let vector = [share, ((1u64 << (2 * BITS)) as f64 - share * share).max(0.0).sqrt(), 0.0];
@@ -191,11 +193,12 @@ fn adaptive_sample_moves_noise_by_beta() {
         coupling(blt(), seed, against);
         coupling(Banded::new([1.0, 0.76, 0.67, 0.59]).unwrap(), seed, against);
     }
-    // The bound is nearly reached: a smaller S would fail.
+    // The bound is nearly reached, so a smaller S would fail.
     assert!(largest > 0.95, "{largest}");
 }
 
-/// After its p rows, a participation changes no noise of banded correlation: exactly, as w is the recursion's input.
+/// After p rows, a participation changes no noise of banded correlation. This is exact, because w is the input of the
+/// recursion.
 #[test]
 fn banded_participation_ends() {
     let banded = Banded::new([1.0, 0.76, 0.67, 0.59]).unwrap();
@@ -207,7 +210,8 @@ fn banded_participation_ends() {
     }
 }
 
-/// An adversary who sees two outputs of λ = 15/16 and looks for the sum of the first step modulo 16. Returns how often it is right in 1000.
+/// An adversary sees two outputs of λ = 15/16 and guesses the first step's sum modulo 16. Returns the number of correct
+/// guesses in 1000.
 fn found_modulo_16(rounds: bool) -> u32 {
     let z = draws(5000, 2000, 5);
     let lambda = Lambda::new(15, 4).unwrap();
@@ -223,7 +227,8 @@ fn found_modulo_16(rounds: bool) -> u32 {
         .sum()
 }
 
-// The fraction of noise that is not rounded is z_1 mod 16, and gives x_1 mod 16 away. By chance 1 in 16 is right: 62 of 1000, deviation 7.7.
+// The fraction of unrounded noise is z_1 mod 16, and reveals x_1 mod 16. By chance, 1 in 16 guesses is right: 62 of
+// 1000, with standard deviation 7.7.
 #[test]
 fn rounding_prevents_the_lattice_leak() {
     assert_eq!(found_modulo_16(false), 1000);
@@ -232,7 +237,7 @@ fn rounding_prevents_the_lattice_leak() {
 }
 
 proptest! {
-    // The sensitivity bounds a direct product with the matrix for any pattern that is allowed.
+    // The sensitivity bounds the direct matrix product for any allowed pattern.
     #[test]
     fn sensitivity_bounds_any_pattern(
         starts in prop::collection::vec(0u32..9, 1..5), separation in 1u32..9, which in 0usize..3,
@@ -264,7 +269,7 @@ proptest! {
         prop_assert!(holds);
     }
 
-    // Buffers of any noise within the bound are those of 128-bit arithmetic.
+    // For any noise within the bound, the buffers equal those of 128-bit arithmetic.
     #[test]
     fn blt_equals_wide_arithmetic(z in prop::collection::vec(-(1i64 << 36)..1 << 36, 1..60)) {
         let units = |x: f64| (x * f64::from(1u32 << 30)) as i128;
@@ -283,7 +288,7 @@ proptest! {
     }
 }
 
-// Buffers are wiped when the state is dropped, and when it is made.
+// Buffers are wiped on drop and on creation.
 #[test]
 fn dropped_buffers_are_zero() {
     let mut memory = [NoiseWord(7), NoiseWord(8)];

@@ -1,9 +1,9 @@
-//! The words of noise buffers.
+//! Words of noise buffers.
 
 use core::fmt;
 
-/// One word of the buffers. It has no accessor, no copy, no comparison and no conversion, as a
-/// [`SumWord`](crate::private::SumWord): it is as secret as the key, and a stale copy of it would not be private.
+/// One word of the noise buffers. Like a [`SumWord`](crate::private::SumWord), it has no accessor, no comparison and no
+/// conversion. It also has no copy: it is as secret as the key, and a stale copy would not be private.
 ///
 /// ```compile_fail,E0616
 /// fn peek(word: damper_core::noise::NoiseWord) -> i64 {
@@ -20,7 +20,7 @@ use core::fmt;
 pub struct NoiseWord(pub(super) i64);
 
 impl NoiseWord {
-    /// The word of empty buffers.
+    /// Word of empty buffers.
     pub const ZERO: Self = Self(0);
 }
 
@@ -30,7 +30,7 @@ impl Default for NoiseWord {
     }
 }
 
-/// Writes the name alone, not the value.
+/// Writes only the type's name, not the value.
 impl fmt::Debug for NoiseWord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("NoiseWord")

@@ -1,18 +1,18 @@
 //! Fixed-point numbers of 288 bits.
 
-/// Digits of a [`Fraction`].
+/// Number of digits of a [`Fraction`].
 pub(super) const DIGITS: usize = 9;
 
-/// A number in `[0, 1)`: digits base 2³², the most significant first.
+/// Number in `[0, 1)`: digits base 2³², most significant first.
 pub(super) type Fraction = [u32; DIGITS];
 
-/// `x ← x·y`, rounded down: no carry of the lower half is lost.
-// Once where flash is short.
+/// Computes `x ← x·y`, rounded down. No carry of the lower half is lost.
+// Not inlined on small targets, to save flash.
 #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
 pub(super) fn multiply(x: &mut Fraction, y: &Fraction) {
     let mut sum = [0; DIGITS];
     for digit in x.iter().rev() {
-        // sum ← ⌊(sum + digit·y)/2³²⌋: each digit goes to the place after its own, and the last is dropped.
+        // sum ← ⌊(sum + digit·y)/2³²⌋: each digit moves one place down, and the last is dropped.
         let (mut carry, mut dropped) = (0, 0);
         let mut to = &mut dropped;
         for (from, y) in sum.iter_mut().zip(y).rev() {
@@ -27,7 +27,7 @@ pub(super) fn multiply(x: &mut Fraction, y: &Fraction) {
     *x = sum;
 }
 
-/// `x ← x + y`, which must be below 1.
+/// Computes `x ← x + y`. The sum must be below 1.
 pub(super) fn add(x: &mut Fraction, y: &Fraction) {
     let mut carry = 0;
     for (x, y) in x.iter_mut().zip(y).rev() {
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// All digits of the product, the least significant first.
+    /// Returns all digits of the product, least significant first.
     fn exact(x: &Fraction, y: &Fraction) -> [u32; 2 * DIGITS] {
         let mut digits = [0u32; 2 * DIGITS];
         for (i, x) in x.iter().rev().enumerate() {

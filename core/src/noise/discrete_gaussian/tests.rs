@@ -22,7 +22,7 @@ fn a_draw_is_the_noise_of_a_sum_of_zeros() {
     }
 }
 
-/// Chi-square of the counts of −limit..=limit and the two tails against the discrete Gaussian of `sigma`.
+/// Chi-square of the counts of −limit..=limit and of the two tails, against the discrete Gaussian of `sigma`.
 fn chi_square(draws: &[i64], sigma: f64, limit: i64) -> f64 {
     let density = |z: i64| (-((z * z) as f64) / (2.0 * sigma * sigma)).exp();
     let total: f64 = (-40 * limit..=40 * limit).map(density).sum();
@@ -45,8 +45,8 @@ fn chi_square(draws: &[i64], sigma: f64, limit: i64) -> f64 {
     chi + (tail - n * rest).powi(2) / (n * rest)
 }
 
-/// Fixed seeds: the test is deterministic. Under the law the statistic has 2·limit + 1 degrees of freedom; the bound is
-/// its quantile at 1 − 1e-6. The control, σ off by 5 %, must exceed it.
+/// Fixed seeds make the test deterministic. Under the distribution, the statistic has 2·limit + 1 degrees of freedom.
+/// The bound is its quantile at 1 − 1e-6. The control, with σ off by 5 %, must exceed it.
 #[test]
 fn values_fit_discrete_gaussian() {
     for (sigma, limit, bound) in [(1, 3, 43.2), (2, 6, 58.2), (7, 18, 107.4)] {
@@ -58,7 +58,8 @@ fn values_fit_discrete_gaussian() {
     }
 }
 
-// A head equal to an entry is decided by the digits behind it: zeros lie before where the cell begins, ones in it.
+// If a head equals an entry, the later digits decide. Zeros give the previous cell, and the largest digits the cell
+// itself.
 #[test]
 fn digits_decide_at_edges_of_cells() {
     struct Constant(u32);
@@ -84,7 +85,7 @@ fn digits_decide_at_edges_of_cells() {
     assert_eq!(cell(0xff_ffff, &mut Constant(u32::MAX)), LAST_CELL);
 }
 
-// Without a tie the cell is the last that begins at or below the head.
+// Without a tie, the cell is the last cell that begins at or below the head.
 #[test]
 fn cells_without_ties_need_no_more_words() {
     for head in (0..1 << 24).step_by(97).chain((0xff_ff00..=0xff_ffff).chain(HEAD.map(|head| head.saturating_sub(1)))) {
@@ -100,7 +101,7 @@ fn replay_cell(head: u32) -> (u32, usize) {
     (cell(head, &mut replay), replay.used)
 }
 
-// How long a draw takes does not depend on the draws of other addresses, or how many blocks are made at once.
+// Draws at an address do not depend on draws at other addresses, or on the number of blocks computed at once.
 #[test]
 fn draws_follow_their_address_alone() {
     let address = |chunk| Address { purpose: Purpose::GradientNoise, step: 3, chunk };
@@ -122,7 +123,7 @@ fn draws_follow_their_address_alone() {
     }
 }
 
-// Far cells have the law too: with a head in the tail, the draw's part behind its cell fits its density.
+// The acceptance rate is `exp(−ξ(2i+ξ)/128)`, in near and far cells.
 #[test]
 fn far_cells_accept_at_their_rate() {
     let generator = ChaCha20::<8>::simulation(6);
@@ -144,7 +145,7 @@ fn far_cells_accept_at_their_rate() {
     }
 }
 
-/// Words that were recorded, from the first again where they end.
+/// Recorded words, repeated from the start after the last.
 struct Replay<'a> {
     words: &'a [u32],
     used: usize,
@@ -169,7 +170,7 @@ fn replay(sigma: u32, words: &[u32]) -> (i64, usize) {
     (sample(sigma, &mut replay), replay.used)
 }
 
-// A value uses as many random words as its opposite.
+// A value and its opposite use the same number of random words.
 #[test]
 fn value_and_opposite_use_equal_words() {
     let generator = ChaCha20::<8>::simulation(4);
@@ -178,7 +179,7 @@ fn value_and_opposite_use_equal_words() {
         let mut stream = generator.stream(Address { purpose: Purpose::GradientNoise, step: 0, chunk: chunk as u32 });
         let mut words: Vec<u32> = (0..200).map(|_| stream.next_u32()).collect();
         let (value, used) = replay(sigma, &words);
-        // The shortest end of the words that gives the value is one attempt: its first bit is the sign.
+        // The shortest suffix of the words that gives the value is one attempt. Its first bit is the sign.
         for first in (0..used).rev() {
             if value != 0 && replay(sigma, &words[first..]) == (value, used - first) {
                 words[first] ^= 1 << 31;
@@ -193,7 +194,7 @@ fn value_and_opposite_use_equal_words() {
 
 #[test]
 fn the_variance_is_sigma_squared() {
-    // 200,000 draws: the standard error of the variance is 0.32 %; six of them.
+    // 200,000 draws: the standard error of the variance is 0.32 %. The limit is six standard errors.
     let sigma = 1 << 20;
     let draws = draws(sigma, 200_000, 3);
     let variance = draws.iter().map(|z| (*z as f64).powi(2)).sum::<f64>() / draws.len() as f64;

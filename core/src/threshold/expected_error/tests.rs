@@ -5,7 +5,7 @@ use proptest::prelude::*;
 extern crate std;
 use std::vec::Vec;
 
-/// `σ_T = 1`, `B = 256`: `a = d/2^16`.
+/// Constants with `σ_T = 1` and `B = 256`, so `a = d/2^16`.
 fn facts(dim: usize) -> StepConstants {
     StepConstants { multiplier: 1.0, dim, expected_batch: 256 }
 }
@@ -20,7 +20,7 @@ fn next(rule: &ExpectedError, clip: f32, range: f32, counts: &[f64], dim: usize)
     state
 }
 
-/// `E` in its plainest form.
+/// Returns `E` in its simplest form.
 fn plain(counts: &[f64], range: f64, variance: f64, clip: f64) -> f64 {
     let bias: f64 = counts
         .iter()
@@ -76,8 +76,9 @@ proptest! {
         prop_assert_eq!(clip, at as f32);
     }
 
-    /// With `j ≥ 2` the winner, the least of the convex `E` lies between its neighbours. `E = a·C² + b(C)` with `b ≥ 0` and
-    /// falling: at the neighbour above that, `E` is at most `(c/C)²` times the least, 4 for the neighbours 1 and 2.
+    /// If `j ≥ 2` wins, the minimum of the convex `E` is between the neighbours. `E = a·C² + b(C)` with `b ≥ 0`
+    /// decreasing. At the neighbour above the minimum, `E` is at most `(c/C)²` times the minimum, which is 4 for the
+    /// neighbours 1 and 2.
     #[test]
     fn grid_search_is_within_4x_minimum(
         h in counts(), dim in 1usize..30_000_000, range in 0.01f32..1000.0, start in -3f32..2.0,
@@ -103,7 +104,7 @@ proptest! {
         prop_assert!((objective.at(clip) / error - 1.0).abs() < 1e-13);
     }
 
-    /// Above all with `Σ H̃ > 0` and `Σ H̃ m ≤ 0`, where the printed loop never ends.
+    /// The main case is `Σ H̃ > 0` and `Σ H̃ m ≤ 0`, in which the paper's loop never ends.
     #[test]
     fn any_counts_end_within_the_bounds(
         h in prop_oneof![
@@ -119,8 +120,8 @@ proptest! {
     }
 }
 
-/// For N(100, 20²), R = 120 and d = 10⁵, `E` is least near mean/(1 + a) = 39.6, and the grid from 50 says 40. Mass beyond the range
-/// lowers the mean of the histogram, hence the exact minimum by a little.
+/// For N(100, 20²), R = 120 and d = 10⁵, the minimum of `E` is near mean/(1 + a) = 39.6, and the grid from 50 gives 40.
+/// Mass above the range lowers the mean of the histogram, and so the exact minimum, slightly.
 #[test]
 fn normal_norms_have_known_minimum() {
     let h = normal_counts();
@@ -128,16 +129,18 @@ fn normal_norms_have_known_minimum() {
     let exact = next(&rule(Solver::Exact), 50.0, 120.0, &h, 100_000).clip();
     assert_eq!(grid, 40.0);
     assert!((38.5..39.6).contains(&exact), "{exact}");
-    // Mean and variance give E of what is all above C; the histogram's is a little lower.
+    // Mean and variance give E if all norms are above C. The histogram's E is slightly lower.
     for (clip, error) in [(39.6, 6437.0), (20.0, 7411.0)] {
         let histogram = plain(&h, 120.0, 100_000.0 / 65_536.0, clip);
         assert!(histogram < error && histogram > 0.9 * error, "{histogram}");
     }
 }
 
-/// Mean and spread of the clip over the noise, at d = 10⁵, against an independent simulation in floats. 2,000 draws on either
-/// side: a tenth of the spread is 4.4 standard errors of its difference, and half a unit of the mean at least 4. Fixed
-/// seed. Also that taking negative counts as 0 pulls the exact minimum: here down, for it adds samples of small norm.
+/// Mean and spread of the clip over the noise, at d = 10⁵, against an independent simulation in floats. Both sides have
+/// 2,000 draws. A tenth of the spread is 4.4 standard errors of its difference, and half a unit of the mean at least 4.
+/// Fixed seed.
+///
+/// Setting negative counts to 0 also biases the exact minimum. Here it is lower, because it adds samples of small norm.
 #[test]
 fn clip_spread_matches_simulation() {
     let h = normal_counts().map(|h| h.round() as i32);
@@ -172,7 +175,7 @@ fn zero_error_keeps_clip_and_moves_range() {
     let state = next(&rule(Solver::PaperGrid), 0.3, 20.0, &h, 1000);
     assert_eq!((state.clip(), state.range()), (0.3, 10.0));
     assert!(next(&rule(Solver::Exact), 0.3, 20.0, &h, 1000).clip() > 0.4, "the last bin counts as empty");
-    // Also where the grid would end elsewhere: here near 19.5.
+    // Also if the grid would end elsewhere, here near 19.5.
     (h[0], h[10], h[19]) = (100.0, -30.0, 10.0);
     assert_eq!(next(&rule(Solver::PaperGrid), 15.0, 20.0, &h, 65).clip(), 15.0);
 }
@@ -215,7 +218,7 @@ fn range_doubles_or_halves_on_counts() {
 
 #[test]
 fn equal_errors_pick_smallest_candidate() {
-    // No parameters, no variance: every clip above the only norm, 0.5, has error 0.
+    // Without parameters the variance is 0, so every clip above the only norm, 0.5, has error 0.
     let mut h = [0.0; 20];
     h[0] = 10.0;
     assert_eq!(next(&rule(Solver::PaperGrid), 1.0, 20.0, &h, 0).clip(), 0.5);
