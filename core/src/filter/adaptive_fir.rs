@@ -1,44 +1,49 @@
-//! DOPPLER's adaptive filter: taps that follow the autocorrelation of the released gradients.
+//! DOPPLER's adaptive filter: taps from the autocorrelation of the released gradients.
 //!
 //! ```text
 //! m̂_t = Σ_{r=0..min(n,t)} b_r·g_{t−r}          b_r = c_r / Σ_{j≤min(n,t)} c_j          c_0 = ½
 //! c_r = max(E[⟨g_s, g_{s−r}⟩ − ½·max(‖g_{s−r}‖² − d·σ_{s−r}², 0)] / E[max(‖g_s‖² − d·σ_s², ε₁)], 0)          s < t
 //! ```
 //!
-//! with `g` the released gradient, `σ` the standard deviation of its noise in each coordinate and `d` the number of coordinates.
-//! There is no delay in the noise's own correlation: noise of two steps is independent, so `⟨g_s, g_{s−r}⟩` needs no correction.
+//! `g` is the released gradient, `σ` the standard deviation of its noise in each coordinate, and `d` the number of
+//! coordinates. The noise of two steps is independent, so `⟨g_s, g_{s−r}⟩` needs no correction.
 //!
-//! Source: Zhang, Bu, Hong, Razaviyayn, "DOPPLER: Differentially Private Optimizers with Low-pass Filter for Privacy Noise
-//! Reduction", §5.3, "optimal FIR filter", with its `ε₁ = 10⁻³`. The paper has no experiment with it. What it leaves open:
+//! Source: Zhang, Bu, Hong, Razaviyayn, "DOPPLER: Differentially Private Optimizers with Low-pass Filter for Privacy
+//! Noise Reduction", §5.3, "optimal FIR filter", with its `ε₁ = 10⁻³`. The paper has no experiment with it. This code
+//! fills its gaps:
 //!
-//! - `E` is an exponential average over the steps before this one, with the weight `ρ` a step: `ρ = 0` takes the last step alone.
-//! - At `r = 0` the formula has the noise in `⟨g_t, g_t⟩`. `c_0 = ½` is what it gives without.
-//! - A negative `c_r` counts as 0. So the taps are a convex combination, `Σ c` is at least ½, and no gradient is amplified.
-//! - A lag that has not been seen has no tap.
+//! - `E` is an exponential average over the previous steps, with the weight `ρ` a step. `ρ = 0` uses only the last
+//!   step.
+//! - At `r = 0`, `⟨g_t, g_t⟩` in the formula includes the noise. Without the noise, the formula gives `c_0 = ½`.
+//! - A negative `c_r` counts as 0. The taps are therefore a convex combination, `Σ c` is at least ½, and no gradient is
+//!   amplified.
+//! - A lag without data has no tap.
 //!
-//! `d·σ²` is far above `‖∇F‖²` in most runs, and `‖g‖²` has a standard deviation of `σ²·√(2d)` by its noise alone. Then the taps follow
-//! noise: watch them before trusting them.
+//! In most runs, `d·σ²` is far above `‖∇F‖²`, and the noise alone gives `‖g‖²` a standard deviation of `σ²·√(2d)`. The
+//! taps then follow the noise. Inspect them before relying on them.
 //!
 //! # Memory
 //!
-//! `n·D` words for `n` past gradients, and `3·n + 3` f64.
+//! `n·D` floats for `n` past gradients, and `3·n + 3` f64.
 //!
 //! # Numerics
 //!
-//! Once a step, in f64, every operation rounded by itself. `P_r` and `Q` are the sums `Σ_i g_{s,i}·g_{s−r,i}` and `Σ_i g_{s,i}²` over the
-//! coordinates in order, starting from 0, products of f32s being exact; `e_s = Q − d·(σ_s·σ_s)`, and `h_s` is `e_s`, or 0 where that is
-//! larger. Before the first step `A_r = W_r = B = V = 0`. After step `s`, for each `r` from 1 to `min(n, s)`:
+//! Once a step, in f64, with every operation rounded separately. `P_r` and `Q` are the sums `Σ_i g_{s,i}·g_{s−r,i}` and
+//! `Σ_i g_{s,i}²` over the coordinates in order, from 0. Products of f32s are exact. `e_s = Q − d·(σ_s·σ_s)`, and `h_s`
+//! is the larger of `e_s` and 0. Before the first step `A_r = W_r = B = V = 0`. After step `s`, for each `r` from 1 to
+//! `min(n, s)`:
 //!
 //! ```text
 //! A_r ← ρ·A_r + (P_r − 0.5·h_{s−r})     W_r ← ρ·W_r + 1     B ← ρ·B + (e_s, or ε₁ where that is larger)     V ← ρ·V + 1
 //! ```
 //!
-//! and at the next step `c_r = (A_r/W_r)/(B/V)`, or 0 where that is not above 0 or `W_r = 0`; `C = ((½ + c_1) + c_2) + …` over the lags
-//! there are; `b_r = F(c_r/C)`. Per coordinate `y = S(b_0·g)`, then `y ← S(y + F(b_r·g_{t−r}))` for `r = 1, 2, …`
+//! At the next step `c_r = (A_r/W_r)/(B/V)`, or 0 if that is not above 0 or `W_r = 0`. `C = ((½ + c_1) + c_2) + …` over
+//! the lags with data, and `b_r = F(c_r/C)`. Each coordinate computes `y = S(b_0·g)`, then `y ← S(y + F(b_r·g_{t−r}))`
+//! for `r = 1, 2, …`
 //!
 //! # Privacy
 //!
-//! Taps are functions of released gradients and of declared constants, so the output is post-processing.
+//! The taps are functions of released gradients and declared constants, so the output is post-processing.
 
 use super::base::Filter;
 use super::identity::Identity;
@@ -60,11 +65,12 @@ pub struct AdaptiveFir<const LAGS: usize = 8> {
 }
 
 impl<const LAGS: usize> AdaptiveFir<LAGS> {
-    /// A filter over `lags` past gradients (`n`), whose averages keep `memory` (`ρ`) from step to step, with `floor` (`ε₁`).
+    /// Creates a filter over `lags` past gradients (`n`), with averages that keep `memory` (`ρ`) from step to step and
+    /// `floor` (`ε₁`).
     ///
     /// # Errors
     ///
-    /// `lags` must be from 1 to `LAGS`, `memory` from 0 to below 1, and `floor` finite and at least 10⁻³⁰.
+    /// Fails unless `lags` is from 1 to `LAGS`, `memory` from 0 to below 1, and `floor` finite and at least 10⁻³⁰.
     pub fn new(lags: usize, memory: f64, floor: f64) -> Result<Self, ConfigError> {
         if lags == 0 || lags > LAGS {
             return Err(ConfigError::new("lags of the adaptive filter", "at least 1 and within the filter's capacity"));
@@ -78,19 +84,19 @@ impl<const LAGS: usize> AdaptiveFir<LAGS> {
         Ok(Self { lags, memory, floor })
     }
 
-    /// Returns the length of the state's memory in words for `dim` parameters: `n·D`.
+    /// Returns the number of floats in the state for `dim` parameters: `n·D`.
     #[must_use]
     pub fn memory_len(&self, dim: usize) -> usize {
         self.lags.saturating_mul(dim)
     }
 
-    /// The taps of the coming step, from the averages.
+    /// Returns the taps of the coming step, from the averages.
     fn taps<B>(&self, state: &AdaptiveFirState<B, LAGS>) -> AdaptiveFirStep<LAGS> {
         let mean = state.energy / state.energy_weight;
         let (mut total, mut found) = (0.5, [0.0; LAGS]);
         for (found, of) in found.iter_mut().zip(&state.of).take(state.filled as usize) {
             let tap = (of.product / of.weight) / mean;
-            // No number before the lag was seen.
+            // NaN before the lag has data.
             *found = if is_above_zero(tap) { tap } else { 0.0 };
             total += *found;
         }
@@ -98,40 +104,40 @@ impl<const LAGS: usize> AdaptiveFir<LAGS> {
     }
 }
 
-/// The statistics of a lag.
+/// Statistics of a lag.
 #[derive(Clone, Copy, PartialEq, Default, Debug)]
 struct Lag {
     /// `A_r` and `W_r`.
     product: f64,
     weight: f64,
-    /// `h_{t−r}`, of the gradient that many steps ago.
+    /// `h_{t−r}`, of the gradient at this lag.
     energy: f64,
-    /// `P_r` so far, of the last step.
+    /// `P_r` of the last step so far.
     sum: f64,
 }
 
-/// Memory of the adaptive filter.
+/// State of the adaptive filter.
 #[derive(Debug)]
 pub struct AdaptiveFirState<B, const LAGS: usize = 8> {
-    /// The last `n` released gradients, in a ring.
+    /// The last `n` released gradients, in a ring buffer.
     past: B,
     of: [Lag; LAGS],
     /// `B` and `V`.
     energy: f64,
     energy_weight: f64,
-    /// Past gradients that there are.
+    /// Number of past gradients.
     filled: u32,
-    /// The place of the ring where the coming gradient goes.
+    /// Position in the ring buffer for the coming gradient.
     next: u32,
-    /// `Q` so far, coordinates in it and the standard deviation of their noise, of the last step: it is learned from when the next
-    /// begins.
+    /// `Q` so far, its number of coordinates and the standard deviation of their noise, for the last step. The averages
+    /// are updated when the next step begins.
     square: f64,
     seen: u32,
     noise_std: f64,
 }
 
 impl<B, const LAGS: usize> AdaptiveFirState<B, LAGS> {
-    /// The state before the first step: `past` is `[n, D]` ([`AdaptiveFir::memory_len`]), of any content.
+    /// Creates the state before the first step. `past` is `[n, D]` ([`AdaptiveFir::memory_len`]) with any content.
     pub fn new(past: B) -> Self {
         Self {
             past,
@@ -146,7 +152,7 @@ impl<B, const LAGS: usize> AdaptiveFirState<B, LAGS> {
         }
     }
 
-    /// Takes the step that is over into the averages.
+    /// Updates the averages with the completed step.
     fn learn(&mut self, filter: &AdaptiveFir<LAGS>) {
         let energy = self.square - f64::from(self.seen) * (self.noise_std * self.noise_std);
         for lag in self.of.iter_mut().take(self.filled as usize) {
@@ -167,7 +173,7 @@ impl<B, const LAGS: usize> AdaptiveFirState<B, LAGS> {
     }
 }
 
-/// The taps of a step, which all of its segments share.
+/// Taps of a step, shared by all its segments.
 #[derive(Clone, Copy, Debug)]
 pub struct AdaptiveFirStep<const LAGS: usize = 8> {
     /// `b_0`.
@@ -177,7 +183,7 @@ pub struct AdaptiveFirStep<const LAGS: usize = 8> {
 }
 
 impl<const LAGS: usize> AdaptiveFirStep<LAGS> {
-    /// `b_1, …`: released.
+    /// Returns `b_1, …`, which are released.
     #[must_use]
     pub fn delayed(&self) -> &[f32] {
         &self.delayed
@@ -231,7 +237,7 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>, const LAGS: usize> Filter<AdaptiveFirState<
         for (y, g) in filtered.iter_mut().zip(grad) {
             *y = saturate(step.direct * g);
         }
-        // The newest is behind `next` in the ring, the oldest of `n` at `next`.
+        // The newest gradient is before `next` in the ring buffer, and the oldest of `n` at `next`.
         let mut place = *next as usize;
         for (lag, tap) in of.iter_mut().zip(step.delayed).take(*filled as usize) {
             place = place.checked_sub(1).unwrap_or(self.lags.saturating_sub(1));
@@ -246,7 +252,7 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>, const LAGS: usize> Filter<AdaptiveFirState<
         }
         *seen = seen.saturating_add(len.min(grad.len()) as u32);
         *noise_std = released.noise_std();
-        // In the place of the oldest, whose piece was read.
+        // Overwrites the oldest gradient, after its segment was read.
         let row = piece(past, (*next as usize).saturating_mul(dim).saturating_add(at), len);
         for (s, g) in row.iter_mut().zip(grad) {
             *s = *g;
@@ -254,7 +260,8 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>, const LAGS: usize> Filter<AdaptiveFirState<
     }
 }
 
-/// The ring, then each lag's `A_r`, `W_r`, `h_{t−r}` and `P_r`, then `B`, `V`, `Q`, the noise, and what is counted.
+/// Saves the ring buffer, then each lag's `A_r`, `W_r`, `h_{t−r}` and `P_r`, then `B`, `V`, `Q`, the noise, and the
+/// counts.
 impl<B: AsMut<[f32]>, const LAGS: usize> SaveState for AdaptiveFirState<B, LAGS> {
     fn each(&mut self, take: &mut dyn FnMut(StateField<'_>)) {
         take(StateField::Owner("adaptive-fir"));
@@ -303,11 +310,11 @@ mod tests {
 
     fn new(lags: usize, memory: f64) -> (AdaptiveFir<4>, State) {
         let filter = AdaptiveFir::new(lags, memory, 1e-3).unwrap();
-        // Memory of any content: it must not be read before it was written.
+        // Memory of any content must not be read before it is written.
         (filter, AdaptiveFirState::new(std::vec![f32::NAN; filter.memory_len(DIM)]))
     }
 
-    /// One step, its coordinates from `cut` on in a second piece; the output and the taps from `b_0` on.
+    /// Runs one step, with a second segment from `cut`. Returns the output and the taps from `b_0`.
     fn step(
         filter: &AdaptiveFir<4>,
         state: &mut State,
@@ -327,7 +334,7 @@ mod tests {
         a.iter().zip(b).map(|(a, b)| f64::from(*a) * f64::from(*b)).sum()
     }
 
-    /// The definition: all sums from the beginning at each step.
+    /// The definition: all sums from the first step, at each step.
     fn taps(grads: &[[f32; DIM]], noise: f64, lags: usize, memory: f64) -> Vec<f64> {
         let energy = |s: usize| dot(&grads[s], &grads[s]) - DIM as f64 * noise * noise;
         let mean = |of: &dyn Fn(usize) -> f64, from: usize| -> f64 {
@@ -366,7 +373,7 @@ mod tests {
             }
         }
 
-        /// Whatever comes, the taps are a convex combination and the output is finite.
+        /// For any input, the taps are a convex combination and the output is finite.
         #[test]
         fn adaptive_output_stays_finite(
             grads in prop::collection::vec(prop::array::uniform3(prop::num::f32::NORMAL | prop::num::f32::SUBNORMAL), 1..20),
@@ -393,7 +400,8 @@ mod tests {
         }
     }
 
-    /// A constant gradient is correlated with itself: all taps grow to equal ones, and it passes unchanged.
+    /// A constant gradient is correlated with itself. The taps converge to equal values, and the gradient passes
+    /// unchanged.
     #[test]
     fn constant_gradient_gives_equal_taps() {
         let (filter, mut state) = new(3, 0.9);
@@ -402,12 +410,12 @@ mod tests {
             let (out, taps) = step(&filter, &mut state, &grad, 0.0, DIM);
             assert!(out.iter().zip(&grad).all(|(out, grad)| (out - grad).abs() < 1e-6), "{out:?}");
             let expected = 1.0 / (1 + t.min(3)) as f32;
-            // A lag's first product comes a step after it is seen.
+            // The first product of a lag arrives a step after its first gradient.
             assert!(t < 4 || taps[..4].iter().all(|tap| (tap - expected).abs() < 1e-6), "step {t}: {taps:?}");
         }
     }
 
-    /// Uncorrelated noise leaves the released gradient as it is.
+    /// Gradients of opposite sign correlate negatively, so their tap is 0 and the released gradient passes unchanged.
     #[test]
     fn opposite_gradients_give_zero_taps() {
         let (filter, mut state) = new(1, 0.5);

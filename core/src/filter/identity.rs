@@ -1,8 +1,8 @@
-//! No filter: `m_t = g_t`. DP-SGD and its kin.
+//! No filter: `m_t = g_t`, as in DP-SGD.
 //!
 //! # Memory
 //!
-//! None; the state is `()`.
+//! None. The state is `()`.
 
 use super::base::Filter;
 use crate::error::{CallError, check_len};
@@ -10,7 +10,7 @@ use crate::numerics::digest::{Digest, Digested};
 use crate::private::Released;
 use crate::record::{FromRecord, RecordSource, StateVector, ToRecord};
 
-/// The identity filter.
+/// Identity filter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Identity;
 

@@ -1,20 +1,20 @@
-//! A fixed linear recursive filter: DOPPLER, and the filter of DP-PMLF.
+//! Fixed linear recursive filter: DOPPLER, and the filter of DP-PMLF.
 //!
 //! ```text
 //! m_t = −Σ_{r=1..na} a_r·m_{t−r} + Σ_{r=0..nb} b_r·g_{t−r}          m̂_t = m_t / c_t
 //! c_t = −Σ_{r=1..na} a_r·c_{t−r} + Σ_{r=0..min(nb,t)} b_r           (the same filter applied to 1, 1, 1, …)
 //! ```
 //!
-//! with `g_t` the released gradient and everything before the first step zero. The division is the bias correction: a
-//! constant input passes unchanged at every step, and scaling `b` changes nothing.
+//! `g_t` is the released gradient, and all values before the first step are zero. The division is the bias correction.
+//! A constant input passes unchanged at every step, and scaling `b` changes nothing.
 //!
-//! Source: Zhang, Bu, Hong, Razaviyayn, "DOPPLER: Differentially Private Optimizers with Low-pass Filter for Privacy
-//! Noise Reduction"; Xu, Ranbaduge, Wang, Rakotoarivelo, Smith, "Enhancing DPSGD via Per-Sample Momentum and Low-Pass
-//! Filtering". DOPPLER's stability test is printed inverted: see [`Iir::new`].
+//! Sources: Zhang, Bu, Hong, Razaviyayn, "DOPPLER: Differentially Private Optimizers with Low-pass Filter for Privacy
+//! Noise Reduction", and Xu, Ranbaduge, Wang, Rakotoarivelo, Smith, "Enhancing DPSGD via Per-Sample Momentum and
+//! Low-Pass Filtering". DOPPLER's stability test is printed inverted: see [`Iir::new`].
 //!
 //! # Memory
 //!
-//! `K·D` words for order `K = max(na, nb)`, and `K` f64. The transposed direct form II gives the output of the direct
+//! `K·D` floats for order `K = max(na, nb)`, and `K` f64. The transposed direct form II gives the output of the direct
 //! form, which needs `(na + nb)·D`:
 //!
 //! ```text
@@ -23,18 +23,20 @@
 //!
 //! # Numerics
 //!
-//! f32 per coordinate by the transposed form, products and sums rounded one by one in the order written, coefficients that
-//! are not there zero; `c_t` is the `y` of the same form in f64, with the same f32 coefficients, for the input 1;
-//! `m̂ = F(y·F(1/c_t))`, the quotient in f64. Rounding errors enter where `y` and `s_i` are formed and leave through
-//! `1/A`, so with `u = 2⁻²⁴` and `h` the impulse response of `1/(1 + Σ a_r z⁻ʳ)` a constant input `g` comes out within
+//! Each coordinate is in f32 by the transposed form. Products and sums are rounded separately in the order written, and
+//! missing coefficients are zero. `c_t` is the `y` of the same form in f64, with the same f32 coefficients, for the
+//! input 1. `m̂ = F(y·F(1/c_t))`, with the quotient in f64.
+//!
+//! Rounding errors enter when `y` and `s_i` are computed, and leave through `1/A`. Let `u = 2⁻²⁴`, and `h` the impulse
+//! response of `1/(1 + Σ a_r z⁻ʳ)`. The output for a constant input `g` is then within
 //!
 //! ```text
 //! |m̂_t − g| ≤ |g|·(2u + (1/c_t)·Σ_{τ≤t} |h_{t−τ}|·(E⁰_τ + Σ_i Eⁱ_{τ−i}))
 //! E⁰ = u·(|b_0| + |y|)        Eⁱ = u·(|b_i| + |a_i·y| + |b_i − a_i·y| + |s_i|)
 //! ```
 //!
-//! to first order in `u`: at most 316 u for f6, 115 u for d2 and 43 u for the others of [`SETS`], at every step. The
-//! filter `a = {}, b = {1}` multiplies by one twice: DP-SGD bit for bit.
+//! to first order in `u`: at most 316 u for f6, 115 u for d2 and 43 u for the other sets of [`SETS`], at every step.
+//! The filter `a = {}, b = {1}` multiplies by one twice: DP-SGD bit for bit.
 //!
 //! # Privacy
 //!
@@ -62,9 +64,9 @@ use crate::state::{SaveState, StateField};
 use heapless::Vec;
 use stability::peak_squared;
 
-/// Steps within which a step response must be shown to stay positive.
+/// Number of steps within which a step response must be shown to stay positive.
 const SETTLING_STEPS: u32 = 10_000;
-/// Neither the DC gain nor a step response relative to it may leave `1/RANGE..RANGE`, far inside f32.
+/// The DC gain, and a step response relative to it, must stay within `1/RANGE..RANGE`, far inside f32.
 const RANGE: f64 = 4_294_967_296.0;
 
 /// Coefficients of one delay.
@@ -84,19 +86,20 @@ pub struct Iir<const ORDER: usize = 8> {
 }
 
 impl<const ORDER: usize> Iir<ORDER> {
-    /// The filter with `a = {a_1, …, a_na}` (without the leading 1) and `b = {b_0, …, b_nb}`.
+    /// Creates the filter with `a = {a_1, …, a_na}` (without the leading 1) and `b = {b_0, …, b_nb}`.
     ///
-    /// It is stable when all its poles, the roots of `z^K + a_1·z^{K−1} + … + a_K`, are inside the unit circle, which
-    /// the Schur–Cohn recursion decides from the coefficients. (DOPPLER prints the condition for the roots of
-    /// `1 + Σ a_r·x^r`, the poles' reciprocals, which accepts what it should refuse.) That `c_t` stays positive is
-    /// proved, not sampled: once a bound on all later deviations from the limit is smaller than the limit, no later
-    /// `c_t` can reach zero.
+    /// It is stable if all its poles, the roots of `z^K + a_1·z^{K−1} + … + a_K`, are inside the unit circle. The
+    /// Schur–Cohn recursion decides this from the coefficients. DOPPLER prints the condition for the roots of
+    /// `1 + Σ a_r·x^r`, the reciprocals of the poles, and so accepts unstable filters.
+    ///
+    /// A proof, not a sample, shows that `c_t` stays positive. Once a bound on all later deviations from the limit is
+    /// smaller than the limit, no later `c_t` can reach zero.
     ///
     /// # Errors
     ///
-    /// A coefficient is not finite, the order exceeds `ORDER`, a pole is on or outside the unit circle, the DC gain
-    /// `Σ b / (1 + Σ a)` is not from 2⁻³² to 2³², some `c_t` is not above 0 or not within 2³² times that, or the poles are
-    /// so near the unit circle that 10,000 steps do not show it.
+    /// Fails if a coefficient is not finite, the order exceeds `ORDER`, or a pole is on or outside the unit circle.
+    /// Fails if the DC gain `Σ b / (1 + Σ a)` is not from 2⁻³² to 2³², or some `c_t` is not above 0 or not within 2³²
+    /// times the gain. Also fails if poles are so near the unit circle that 10,000 steps do not prove it.
     pub fn new(a: &[f32], b: &[f32]) -> Result<Self, ConfigError> {
         if !a.iter().chain(b).all(|coefficient| coefficient.is_finite()) {
             return Err(ConfigError::new("a filter's coefficients", "finite"));
@@ -116,13 +119,13 @@ impl<const ORDER: usize> Iir<ORDER> {
         Ok(iir)
     }
 
-    /// The order `K`: how many vectors of `D` words the filter remembers.
+    /// Returns the order `K`: the number of state vectors of `D` floats.
     #[must_use]
     pub fn order(&self) -> usize {
         self.taps.len()
     }
 
-    /// `Σ b / (1 + Σ a)`, the limit of `c_t`.
+    /// Returns `Σ b / (1 + Σ a)`, the limit of `c_t`.
     fn dc_gain(&self) -> f64 {
         let (numerator, denominator) = self
             .taps
@@ -131,7 +134,7 @@ impl<const ORDER: usize> Iir<ORDER> {
         numerator / denominator
     }
 
-    /// The next `c_t`.
+    /// Returns the next `c_t`.
     fn advance(&self, ones: &mut [f64; ORDER]) -> f64 {
         let y = f64::from(self.direct) + ones.first().copied().unwrap_or(0.0);
         let mut next = ones.iter_mut();
@@ -139,7 +142,7 @@ impl<const ORDER: usize> Iir<ORDER> {
         for tap in &self.taps {
             let later = next.next();
             if let Some(current) = current {
-                // Beyond the order the states stay zero.
+                // Beyond the order, the states stay zero.
                 *current = (f64::from(tap.b) - f64::from(tap.a) * y) + later.as_deref().copied().unwrap_or(0.0);
             }
             current = later;
@@ -147,8 +150,8 @@ impl<const ORDER: usize> Iir<ORDER> {
         y
     }
 
-    /// [`peak_squared`] of the recursion of `a` after these deviations.
-    // Once where flash is short.
+    /// Returns [`peak_squared`] of the recursion of `a` after these deviations.
+    // Not inlined on small targets, to save flash.
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     fn peak(&self, deviations: &[f64]) -> Option<f64> {
         let mut a = [0.0; ORDER];
@@ -183,7 +186,8 @@ impl<const ORDER: usize> Iir<ORDER> {
             for deviation in deviations.iter_mut().rev() {
                 core::mem::swap(deviation, &mut newest);
             }
-            // From here on all of b is in c_t, and deviations follow the recursion of a alone. The margin is rounding's.
+            // From here on, c_t includes all of b, and deviations follow the recursion of a alone. The margin covers
+            // rounding.
             let unforced = t as usize >= self.order();
             let peak = if unforced { self.peak(deviations) } else { None };
             if peak.is_some_and(|peak| is_at_most(peak, limit * limit * (1.0 - 1e-9))) {
@@ -205,23 +209,23 @@ fn without_trailing_zeros(coefficients: &[f32]) -> &[f32] {
     kept
 }
 
-/// Memory of a recursive filter.
+/// State of a recursive filter.
 #[derive(Debug)]
 pub struct IirState<B, const ORDER: usize = 8> {
     /// `s_1, …, s_K`, one after the other.
     memory: B,
-    /// The same states of the input 1, 1, 1, …
+    /// The same states for the input 1, 1, 1, …
     ones: [f64; ORDER],
 }
 
 impl<B, const ORDER: usize> IirState<B, ORDER> {
-    /// The state before the first step: `memory` is `[K, D]` ([`Iir::order`] vectors of parameters), zeros.
+    /// Creates the state before the first step. `memory` is `[K, D]` ([`Iir::order`] vectors of parameters), zeros.
     pub fn new(memory: B) -> Self {
         Self { memory, ones: [0.0; ORDER] }
     }
 }
 
-/// The constant that the segments of one step share: `1/c_t`.
+/// Constant that the segments of one step share: `1/c_t`.
 #[derive(Clone, Copy, Debug)]
 pub struct IirStep(f32);
 
@@ -289,8 +293,8 @@ impl<B: AsMut<[f32]> + AsRef<[f32]>, const ORDER: usize> Filter<IirState<B, ORDE
     }
 }
 
-/// Adds a later delay's states, if there are any.
-// Once where flash is short.
+/// Adds the states of a later delay, if any.
+// Not inlined on small targets, to save flash.
 #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
 fn add(sums: &mut [f32], later: &[f32]) {
     if later.is_empty() {
@@ -301,10 +305,10 @@ fn add(sums: &mut [f32], later: &[f32]) {
     }
 }
 
-/// Most coefficients of a kind that a recording can have.
+/// Largest number of coefficients of a kind in a recording.
 const MOST: usize = 17;
 
-/// As it runs: zeros at the end make no order.
+/// Writes the filter after construction: trailing zeros do not count toward the order.
 impl<B, const ORDER: usize> ToRecord<IirState<B, ORDER>> for Iir<ORDER> {
     fn kind(&self, _state: &IirState<B, ORDER>) -> Option<u8> {
         Some(1)
@@ -341,7 +345,7 @@ impl<const ORDER: usize> FromRecord for Iir<ORDER> {
     }
 }
 
-/// `s_1, …, s_K`, then those of the input 1, 1, 1, …
+/// Saves `s_1, …, s_K`, then those of the input 1, 1, 1, …
 impl<B: AsMut<[f32]>, const ORDER: usize> SaveState for IirState<B, ORDER> {
     fn each(&mut self, take: &mut dyn FnMut(StateField<'_>)) {
         take(StateField::Owner("iir"));

@@ -6,10 +6,11 @@
 //! ```
 //!
 //! Source: Zhang, Bu, Balle, Hong, Razaviyayn, Mirrokni, "DiSK: Differentially Private Optimizer with Simplified Kalman
-//! Filter for Noise Reduction", Algorithm 3. With `γ = (1−κ)/κ` the constant `c` is 1 and each sample needs one gradient,
-//! at the point ahead: the default. The filter starts from the first released gradient itself; nothing is released for it.
+//! Filter for Noise Reduction", Algorithm 3. With `γ = (1−κ)/κ`, the constant `c` is 1, and each sample needs one
+//! gradient, at the point ahead. This is the default. The filter starts from the first released gradient itself,
+//! without a separate release.
 //!
-//! The gain may follow the scalar recursion of the unsimplified filter (Algorithm 2 with scalars for matrices):
+//! The gain may follow the scalar recursion of the unsimplified filter (Algorithm 2, with scalars for matrices):
 //!
 //! ```text
 //! p⁻ = p_{t−1} + σ_H² + σ_v²        κ_t = p⁻/(p⁻ + σ_w² − σ_H²)        p_t = (1 − κ_t)·p⁻,   p_0 = σ_w²
@@ -17,25 +18,28 @@
 //!
 //! # Memory
 //!
-//! `2·D` words: `g̃` and `d`. A step with two points needs one more vector to mix in, one with one point a vector for it.
+//! `2·D` floats: `g̃` and `d`. A step with two evaluation points needs one more vector for the combined gradient. A
+//! step with one point needs a vector for the point.
 //!
 //! # Numerics
 //!
-//! f32 per coordinate, products and sums rounded one by one; `κ`, `c`, `γ` in f64 once a step, then f32:
-//! `g̃ ← F(F(F(1−κ)·g̃) + F(F(κ)·g))`, point `F(x + F(F(γ)·d))`, `d ← F(x_{t+1} − x_t)`. Where nothing is to be mixed (the
-//! first step, `κ = 1`) values are copied, so that `κ = 1` is DP-SGD bit for bit. In f64, from left to right:
+//! Each coordinate is in f32, with products and sums rounded separately. `κ`, `c`, `γ` are computed in f64 once a step,
+//! then rounded to f32: `g̃ ← F(F(F(1−κ)·g̃) + F(F(κ)·g))`, point `F(x + F(F(γ)·d))`, `d ← F(x_{t+1} − x_t)`. If
+//! nothing is combined (the first step, or `κ = 1`), values are copied, so `κ = 1` is DP-SGD bit for bit. In f64, from
+//! left to right:
 //!
 //! ```text
 //! p⁻ = p + σ_H² + σ_v²        κ = p⁻/(p⁻ + σ_w² − σ_H²), from 0.001 to 1        p ← (1 − κ)·p⁻        c = ((1−κ)/κ)/γ
 //! ```
 //!
-//! The first step (`t = 0`) leaves `p` alone and takes one gradient, at `x_0`; so does any step with `κ = 1`, and one with
-//! `c = 1` at the point ahead. Of two points the first is `x_t`, with weight `F(1−c)`, the second that ahead, with `F(c)`.
+//! The first step (`t = 0`) does not change `p` and evaluates one gradient, at `x_0`. So does any step with `κ = 1`. A
+//! step with `c = 1` evaluates one gradient at the point ahead. With two points, the first is `x_t` with weight
+//! `F(1−c)`, and the second is the point ahead with weight `F(c)`.
 //!
 //! # Privacy
 //!
-//! `x_t` and `d_{t−1}` follow from earlier releases, so mixing first and clipping once leaves the sensitivity at `C`
-//! whatever `c` is. Clipping the two gradients each on its own would let one sample add `(|c| + |1−c|)·C`.
+//! `x_t` and `d_{t−1}` follow from earlier releases. Combining first and clipping once therefore keeps the sensitivity
+//! at `C` for any `c`. Clipping the two gradients separately would let one sample add `(|c| + |1−c|)·C`.
 
 use super::base::Filter;
 use crate::error::{CallError, ConfigError, check_len};
@@ -47,31 +51,31 @@ use crate::private::Released;
 use crate::record::{FromRecord, RecordSink, RecordSource, StateVector, ToRecord};
 use crate::state::{SaveState, StateField};
 
-/// The source of the gain.
+/// Source of the gain.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Gain {
-    /// `κ` at every step, from 0.001 to 1.
+    /// Constant `κ`, from 0.001 to 1.
     Constant(f64),
-    /// The scalar recursion, by variances in any common unit.
+    /// Scalar recursion, with variances in any common unit.
     Recursion {
-        /// `σ_w²`: of the noise in a released gradient; above `drift`.
+        /// `σ_w²`: variance of the noise in a released gradient. Above `drift`.
         noise: f64,
-        /// `σ_H²`: of the error of the finite difference.
+        /// `σ_H²`: variance of the error of the finite difference.
         drift: f64,
-        /// `σ_v²`: of the gradient's own change.
+        /// `σ_v²`: variance of the gradient's own change.
         process: f64,
     },
 }
 
 impl Gain {
-    /// The gain of the step after one that left the uncertainty `p`, and the uncertainty it leaves.
+    /// Returns the gain of a step after the uncertainty `p`, and the uncertainty after that step.
     #[must_use]
     pub fn next(self, p: f64) -> (f64, f64) {
         match self {
             Self::Constant(gain) => (gain, p),
             Self::Recursion { noise, drift, process } => {
                 let predicted = p + drift + process;
-                // The least gain also where the recursion has forgotten everything (0/0).
+                // The smallest gain also covers 0/0, when the recursion has lost all information.
                 let gain = predicted / (predicted + noise - drift);
                 let gain = if gain > 1.0 {
                     1.0
@@ -86,34 +90,35 @@ impl Gain {
     }
 }
 
-/// The evaluation points of a sample's gradients.
+/// Evaluation points of a sample's gradients.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum LookAhead {
     /// One gradient, at `x_t + ((1−κ)/κ)·d_{t−1}`.
     One,
-    /// Two, at `x_t` and `x_t + γd_{t−1}`.
+    /// Two gradients, at `x_t` and `x_t + γd_{t−1}`.
     Two {
-        /// `γ`, of either sign and at least 0.01 in magnitude: below, the difference of two gradients is rounding error.
+        /// `γ`, of either sign and at least 0.01 in magnitude. Below that, the difference of two gradients is rounding
+        /// error.
         gamma: f64,
     },
 }
 
-/// DiSK's filter.
+/// Configuration of DiSK's filter.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Kalman {
     gain: Gain,
     look_ahead: LookAhead,
 }
 
-/// The least gain: below, the weights of the two gradients lose all digits.
+/// Smallest gain. Below it, the weights of the two gradients lose all digits.
 const LEAST_GAIN: f64 = 1e-3;
 
 impl Kalman {
-    /// The filter with this gain and look-ahead.
+    /// Creates the filter with this gain and look-ahead.
     ///
     /// # Errors
     ///
-    /// A gain outside `[0.001, 1]`, variances out of their ranges, or `γ` too close to 0.
+    /// Fails if a gain is outside `[0.001, 1]`, variances are out of their ranges, or `γ` is too close to 0.
     pub fn new(gain: Gain, look_ahead: LookAhead) -> Result<Self, ConfigError> {
         match gain {
             Gain::Constant(gain) if !(LEAST_GAIN..=1.0).contains(&gain) => {
@@ -137,7 +142,7 @@ impl Kalman {
         }
     }
 
-    /// `(γ, c)` of a step with this gain.
+    /// Returns `(γ, c)` of a step with this gain.
     fn mixing(&self, gain: f64) -> (f64, f64) {
         let one = (1.0 - gain) / gain;
         match self.look_ahead {
@@ -146,8 +151,8 @@ impl Kalman {
         }
     }
 
-    /// The evaluation points of a step with this gain. A filter that has not `started` takes one, at `x_t`.
-    // Once where flash is short.
+    /// Returns the evaluation points of a step with this gain. A filter that has not `started` has one, at `x_t`.
+    // Not inlined on small targets, to save flash.
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     fn look_ahead(&self, started: bool, gain: f64) -> Look {
         let here = Look { gamma: 0.0, ahead: false, weights: (1.0, None) };
@@ -166,13 +171,13 @@ impl Kalman {
     }
 }
 
-/// The evaluation points of one step.
+/// Evaluation points of one step.
 struct Look {
-    /// The distance of the point ahead.
+    /// Distance of the point ahead.
     gamma: f32,
-    /// True if the first point is ahead; the second always is.
+    /// True if the first point is ahead. The second always is.
     ahead: bool,
-    /// Of the first point and of the second, if there is one.
+    /// Weights of the first point, and of the second if it exists.
     weights: (f32, Option<f32>),
 }
 
@@ -189,7 +194,7 @@ impl Look {
     }
 }
 
-/// Memory of DiSK's filter.
+/// State of DiSK's filter.
 #[derive(Debug)]
 pub struct KalmanState<B> {
     filtered: B,
@@ -197,12 +202,12 @@ pub struct KalmanState<B> {
     started: bool,
     /// `κ` of the coming step.
     gain: f64,
-    /// `p` before it.
+    /// `p` before the coming step.
     uncertainty: f64,
 }
 
 impl<B> KalmanState<B> {
-    /// The state before the first step: `filtered` (`g̃`) and `moved` (`d`) are `[D]`, of any content.
+    /// Creates the state before the first step. `filtered` (`g̃`) and `moved` (`d`) are `[D]`, with any content.
     pub fn new(kalman: &Kalman, filtered: B, moved: B) -> Self {
         let uncertainty = match kalman.gain {
             Gain::Constant(_) => 0.0,
@@ -215,7 +220,7 @@ impl<B> KalmanState<B> {
 /// Constants that the segments of one step share.
 #[derive(Clone, Copy, Debug)]
 pub struct KalmanStep {
-    /// `1−κ` and `κ`; `None`: the released gradient is the filtered one.
+    /// `1−κ` and `κ`. If `None`, the filtered gradient is the released gradient.
     weights: Option<(f32, f32)>,
 }
 
@@ -362,7 +367,7 @@ impl FromRecord for Kalman {
     }
 }
 
-/// `g̃`, `d`, then `κ` of the coming step.
+/// Adds `g̃`, `d`, then `κ` of the coming step.
 impl<B: AsRef<[f32]>> Digested<KalmanState<B>> for Kalman {
     fn add_to(&self, state: &KalmanState<B>, digest: &mut Digest) {
         digest.add_f32s(state.filtered.as_ref());

@@ -1,30 +1,34 @@
-//! DP-PMLF: per-sample momentum over the last `k` iterates, before the clip; then another filter on what was released.
+//! DP-PMLF: per-sample momentum over the last `k` iterates before clipping, followed by another filter on the released
+//! gradient.
 //!
 //! ```text
 //! u_i = Σ_{j<k} w_j·∇f(x_{t−j}; i),   w_j = β^j / Σ_{l<k} β^l      mixed per sample, then clipped once
 //! ```
 //!
 //! Source: Xu, Ranbaduge, Wang, Rakotoarivelo, Smith, "Enhancing DPSGD via Per-Sample Momentum and Low-Pass Filtering",
-//! Algorithm 1, with the inner filter [`super::Iir`]. Gradients at past iterates are taken again, of the samples of this
-//! step's draw. Iterates before the first count as the first (`x_{−j} = x_0`): their weights fall to the oldest there is.
+//! Algorithm 1, with the inner filter [`super::Iir`]. Gradients at past iterates are computed again, for the samples of
+//! this step's batch. Iterates before the first count as the first (`x_{−j} = x_0`), so the oldest iterate gets their
+//! weights.
 //!
-//! Without normalisation (`w_j = β^j`) and with momentum in the optimizer it is the inner and outer momentum of Xiao,
+//! Without normalisation (`w_j = β^j`) and with momentum in the optimizer, it has inner and outer momentum. Source: Xiao,
 //! Xiang, Wang, Devadas, "A Theory to Instruct Differentially-Private Learning via Clipping Bias Reduction", S&P 2023.
 //!
 //! # Memory
 //!
-//! `(k−1)·D` words of past iterates, and the inner filter's; one vector to mix in. Never anything per sample.
+//! `(k−1)·D` floats of past iterates, the inner filter's state, and one vector for the combined gradient. Nothing is
+//! stored per sample.
 //!
 //! # Numerics
 //!
-//! In f64, `β^j` by repeated multiplication and `Σ = 1 + β + β² + …` in this order (1 without normalisation); the weight of
-//! `x_{t−j}` is `F(β^j/Σ)`, that of the oldest there is `F((β^{k−1} + β^{k−2} + … + β^j)/Σ)`, in this order. Point `j` is
-//! `x_{t−j}`. With `k = 1` the one weight is exactly 1.
+//! In f64, `β^j` by repeated multiplication and `Σ = 1 + β + β² + …` in this order (1 without normalisation). The
+//! weight of `x_{t−j}` is `F(β^j/Σ)`, and that of the oldest iterate `F((β^{k−1} + β^{k−2} + … + β^j)/Σ)`, in this
+//! order. Evaluation point `j` is `x_{t−j}`. With `k = 1` the only weight is exactly 1.
 //!
 //! # Privacy
 //!
-//! Past iterates are released, so `u_i` is a function of the sample and of releases: one clip after mixing leaves the
-//! sensitivity at `C`. Clipping each gradient on its own would let one sample add `Σ w_j·C`, or `k·C` without weights.
+//! Past iterates are released, so `u_i` is a function of the sample and of releases. One clip after the combination
+//! keeps the sensitivity at `C`. Clipping each gradient separately would let one sample add `Σ w_j·C`, or `k·C` without
+//! weights.
 
 use super::base::Filter;
 use super::identity::Identity;
@@ -37,7 +41,7 @@ use crate::private::Released;
 use crate::record::{FromRecord, RecordSink, RecordSource, StateVector, ToRecord};
 use crate::state::{SaveState, StateField};
 
-/// Per-sample momentum over at most `K` iterates, and the filter of what is released.
+/// Per-sample momentum over at most `K` iterates, and the filter on the released gradient.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct PerSampleMomentum<F, const K: usize = 8> {
     weights: [f32; K],
@@ -50,20 +54,22 @@ pub struct PerSampleMomentum<F, const K: usize = 8> {
 }
 
 impl<F, const K: usize> PerSampleMomentum<F, K> {
-    /// Momentum over `iterates` (`k`, the current one included) with factor `β`, normalised to a sum of 1; then `inner`.
+    /// Creates momentum over `iterates` (`k`, including the current iterate) with factor `β`, normalised to a sum of 1,
+    /// then `inner`.
     ///
     /// # Errors
     ///
-    /// `iterates` outside `1..=K`, `β` outside `[−0.9, 1]`. (At `k = 2`, `β = −(1−κ)` mixes as DiSK with `γ = −1`.)
+    /// Fails if `iterates` is outside `1..=K` or `β` outside `[−0.9, 1]`. At `k = 2`, `β = −(1−κ)` combines as DiSK
+    /// with `γ = −1`.
     pub fn new(iterates: usize, beta: f64, inner: F) -> Result<Self, ConfigError> {
         Self::with(iterates, beta, true, inner)
     }
 
-    /// The same with weights `β^j` that are not normalised: the inner momentum of Xiao et al.
+    /// Creates momentum with weights `β^j` that are not normalised: the inner momentum of Xiao et al.
     ///
     /// # Errors
     ///
-    /// As [`PerSampleMomentum::new`].
+    /// Fails as [`PerSampleMomentum::new`] does.
     pub fn unnormalised(iterates: usize, beta: f64, inner: F) -> Result<Self, ConfigError> {
         Self::with(iterates, beta, false, inner)
     }
@@ -86,14 +92,15 @@ impl<F, const K: usize> PerSampleMomentum<F, K> {
         self.past().saturating_mul(dim)
     }
 
-    /// `k−1`.
+    /// Returns `k−1`.
     fn past(&self) -> usize {
         self.iterates.saturating_sub(1)
     }
 }
 
-/// The weights of as many iterates as there are powers, and their sums from each to the oldest.
-// Once where flash is short.
+/// Computes the weights of all iterates, and their sums from each to the oldest. `powers` has one element for each
+/// iterate.
+// Not inlined on small targets, to save flash.
 #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
 fn weigh(beta: f64, normalised: bool, powers: &mut [f64], weights: &mut [f32], tails: &mut [f32]) {
     let (mut power, mut total) = (1.0, 0.0);
@@ -102,7 +109,7 @@ fn weigh(beta: f64, normalised: bool, powers: &mut [f64], weights: &mut [f32], t
         total += power;
         power *= beta;
     }
-    // Alternating signs: the sum is at least 1 − 0.9.
+    // Signs may alternate, and the sum is at least 1 − 0.9.
     let scale = if normalised { total } else { 1.0 };
     let mut tail = 0.0;
     for ((power, weight), slot) in powers.iter().zip(weights).zip(tails).rev() {
@@ -112,27 +119,27 @@ fn weigh(beta: f64, normalised: bool, powers: &mut [f64], weights: &mut [f32], t
     }
 }
 
-/// Memory of per-sample momentum, and of the inner filter.
+/// State of per-sample momentum, and of the inner filter.
 #[derive(Debug)]
 pub struct PerSampleMomentumState<B, S> {
-    /// `[k−1, D]`, a ring.
+    /// Past iterates `[k−1, D]`, in a ring buffer.
     iterates: B,
-    /// Index of the last iterate that was left.
+    /// Index of the latest past iterate.
     slot: usize,
-    /// Number of iterates.
+    /// Number of past iterates.
     seen: usize,
     inner: S,
 }
 
 impl<B, S> PerSampleMomentumState<B, S> {
-    /// The state before the first step: `iterates` is `[k−1, D]`, of any content.
+    /// Creates the state before the first step. `iterates` is `[k−1, D]`, with any content.
     pub fn new(iterates: B, inner: S) -> Self {
         Self { iterates, slot: 0, seen: 0, inner }
     }
 }
 
 impl<B: AsRef<[f32]>, S> PerSampleMomentumState<B, S> {
-    /// The iterate that was left `age` steps before the last one that was; `past` is `k−1`.
+    /// Returns the past iterate `age` steps before the latest. `past` is `k−1`.
     fn iterate(&self, age: usize, past: usize, dim: usize) -> &[f32] {
         let slot = self.slot.wrapping_add(past).wrapping_sub(age).checked_rem(past).unwrap_or_default();
         let start = slot.saturating_mul(dim);
@@ -153,7 +160,7 @@ impl<B: AsMut<[f32]>, S: SaveState> SaveState for PerSampleMomentumState<B, S> {
     }
 }
 
-/// The numbers of the mix, then those of the filter of what is released, without its kind.
+/// Writes the settings of the momentum, then those of the inner filter, without its kind.
 impl<B, F: ToRecord<S>, S, const K: usize> ToRecord<PerSampleMomentumState<B, S>> for PerSampleMomentum<F, K> {
     fn kind(&self, state: &PerSampleMomentumState<B, S>) -> Option<u8> {
         self.inner.kind(&state.inner).map(|_| if self.normalised { 2 } else { 3 })
@@ -180,7 +187,7 @@ impl<const ORDER: usize, const K: usize> FromRecord for PerSampleMomentum<Iir<OR
     }
 }
 
-/// The past iterates, the last one left first; then the inner filter's memory.
+/// Adds the past iterates, latest first, then the inner filter's state.
 impl<B: AsRef<[f32]>, S, F: Digested<S>, const K: usize> Digested<PerSampleMomentumState<B, S>>
     for PerSampleMomentum<F, K>
 {
@@ -286,7 +293,7 @@ mod tests {
         PerSampleMomentum::new(iterates, beta, Identity).unwrap()
     }
 
-    /// The points and weights that each of `steps` steps asks for, while the parameters are `[t, −t]` at step `t`.
+    /// Returns the evaluation points and weights of each of `steps` steps. The parameters are `[t, −t]` at step `t`.
     fn asked(filter: &PerSampleMomentum<Identity>, steps: u32) -> Vec<Vec<(f32, [f32; 2])>> {
         let mut state = PerSampleMomentumState::new(vec![f32::NAN; filter.iterates_len(2)], ());
         (0..steps)
@@ -310,7 +317,7 @@ mod tests {
     }
 
     proptest! {
-        /// Iterates before the first count as the first, so the weights add to 1 at every step, the first included.
+        /// Iterates before the first count as the first, so the weights sum to 1 at every step, including the first.
         #[test]
         fn eval_points_are_last_iterates(iterates in 1usize..8, beta in -0.9f64..=1.0) {
             let filter = momentum(iterates, beta);

@@ -1,8 +1,8 @@
 //! Correlated noise on the grid: noise of successive steps that partly cancels in the sum over steps.
 //!
 //! Step t releases `x_t + w_t` in integers, with `w = C⁻¹z` up to rounding. The `z_t` are independent discrete
-//! Gaussians with one integer σ, each at the address of its step. C is a lower-triangular Toeplitz matrix with `1 = c_0
-//! ≥ c_1 ≥ … ≥ 0`: a [`Correlation`]. The run as a whole is accounted as one Gaussian release
+//! Gaussians with one integer σ, each at the address of its step. C is a lower-triangular Toeplitz matrix with
+//! `1 = c_0 ≥ c_1 ≥ … ≥ 0`: a [`Correlation`]. The run as a whole is accounted as one Gaussian release
 //! ([`CorrelatedGaussian::event`]). Sources: arXiv 2404.16706, 2408.08868 (BLT), 2306.08153 (banded).
 //!
 //! It needs a fixed order of the samples. No sample takes part in two steps closer than the separation of the
@@ -29,11 +29,12 @@
 //!
 //! Let Δ = 2^bits be the clip, n the steps, m the coordinates. Neighbouring data sets differ in one sample. Its steps
 //! satisfy the participation and do not depend on data. Given all outputs before t, `δ_t = z'_t − z_t` is an integer
-//! vector. The noise of the two data sets must differ by it to give the same output. On every path `Σ‖δ_t‖² ≤ β²`, `β =
-//! S·Δ + R`:
+//! vector. The noise of the two data sets must differ by it to give the same output. On every path `Σ‖δ_t‖² ≤ β²`,
+//! `β = S·Δ + R`:
 //!
-//! - `Blt` and `Banded` compute w from earlier **w**, so `Cw = z + ρ` with `|ρ| ≤ E` in each coordinate. Then `δ = C(x
-//!   − x') − (ρ' − ρ)`. `Lambda` computes it from z, so `w = C⁻¹z + e`, `|e| ≤ ½`, and `δ = C(x − x') − C(e' − e)`.
+//! - `Blt` and `Banded` compute w from earlier **w**, so `Cw = z + ρ` with `|ρ| ≤ E` in each coordinate. Then
+//!   `δ = C(x − x') − (ρ' − ρ)`. `Lambda` computes it from z, so `w = C⁻¹z + e`, `|e| ≤ ½`, and
+//!   `δ = C(x − x') − C(e' − e)`.
 //! - The entries of C are not negative, so `‖C(x − x')‖ ≤ S·Δ` for every contribution of the sample. It may depend on
 //!   earlier outputs.
 //! - R is `2E√(nm)`, and `Σ_{j<n} λ^j·√(nm)` with `Lambda`. E is ½ for the rounding of w. With `Blt`, each buffer errs

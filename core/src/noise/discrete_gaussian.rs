@@ -14,8 +14,8 @@
 //! of probability `y/1, y/2, y/3, …` until the first failure. Accept if the number of successes is even.
 //!
 //! A trial of `y/n` draws a uniform integer below `128n`. If it is less than `2i`, the trial succeeds if a trial of `ξ`
-//! succeeds. If it equals `2i`, two trials of `ξ` must succeed. Otherwise the trial fails. From cell 64 on (`|z| ≥
-//! 8σ`), step 3 is `T = 1 + ⌊i/64⌋` trials of `exp(−y/T)`.
+//! succeeds. If it equals `2i`, two trials of `ξ` must succeed. Otherwise the trial fails. From cell 64 on
+//! (`|z| ≥ 8σ`), step 3 is `T = 1 + ⌊i/64⌋` trials of `exp(−y/T)`.
 //!
 //! The first word of an attempt has 1 bit for the sign, 24 bits for the cell and 7 bits for the first trial. The second
 //! word gives `j`. Nine of ten attempts need no more, and a draw takes 2.27 words on average. A trial of `ξ` compares
@@ -23,9 +23,10 @@
 //!
 //! # Exactness
 //!
-//! Each `z ≠ 0` of a sign comes from one `(i, a)`: `i = ⌊8|z|/σ⌋`, `a = 8|z| − iσ`, so `0 ≤ a < σ` and `a ≡ −iσ (mod
-//! 8)`. Step 2 proposes each such `a` with the same probability in every cell, `1/⌈σ/8⌉`. Since `8|z|/σ = i + ξ`, the
-//! weight of step 1 times that of step 3 is `exp(−(i/8)²/2)·exp(−ξ(2i+ξ)/128) = exp(−(i+ξ)²/128) = exp(−z²/2σ²)`.
+//! Each `z ≠ 0` of a sign comes from one `(i, a)`: `i = ⌊8|z|/σ⌋`, `a = 8|z| − iσ`, so `0 ≤ a < σ` and
+//! `a ≡ −iσ (mod 8)`. Step 2 proposes each such `a` with the same probability in every cell, `1/⌈σ/8⌉`. Since
+//! `8|z|/σ = i + ξ`, the weight of step 1 times that of step 3 is
+//! `exp(−(i/8)²/2)·exp(−ξ(2i+ξ)/128) = exp(−(i+ξ)²/128) = exp(−z²/2σ²)`.
 //!
 //! Steps 2 and 3 are exact. Step 1 compares 24 random bits with those of `P(I < i)`. If they are equal, as in one of
 //! 350,000 draws, a number of 288 bits decides, from cumulative weights in fixed point. Each weight is off by less than
@@ -184,8 +185,8 @@ impl<W: Word> Mechanism for DiscreteGaussian<W> {
         self.grid.check_clip(clip)
     }
 
-    /// Checks that σ is at least [`LEAST_SIGMA`], and σ² at least ten times the clip, the longest shift: `σ² ≥
-    /// 10·2^bits`.
+    /// Checks that σ is at least [`LEAST_SIGMA`], and σ² at least ten times the clip, the longest shift:
+    /// `σ² ≥ 10·2^bits`.
     fn check_noise(&self) -> Result<(), ConfigError> {
         // From 2^13 on, the square is large enough for every grid. After `min`, the comparison fits 32 bits.
         let sigma = self.sigma.min(1 << 13);
@@ -352,8 +353,8 @@ fn accept<R: Rng>(i: u32, a: u32, sigma: u32, coin: u32, words: &mut R) -> bool 
 
 /// Returns true with probability `numerator/denominator`, for `numerator < denominator < 2³¹`.
 ///
-/// Compares a uniform number with the ratio, digit by digit (base 2³²). With digit `u`, the number is in `[u,
-/// u+1)/2³²`. The next digit is needed only if the ratio is in that interval too.
+/// Compares a uniform number with the ratio, digit by digit (base 2³²). With digit `u`, the number is in
+/// `[u, u+1)/2³²`. The next digit is needed only if the ratio is in that interval too.
 #[inline]
 fn ratio<R: Rng>(numerator: u32, denominator: u32, words: &mut R) -> bool {
     let denominator = u64::from(denominator);

@@ -1,4 +1,4 @@
-//! Coordinates of a matrix in a few directions, and back.
+//! Coordinates of a matrix in a low-rank basis, and the inverse map.
 //!
 //! ```text
 //! left, P [m,r]:    R = Pᵀ·G  [r,n]     D = P·R        right, P [n,r]:   R = G·P  [m,r]     D = R·Pᵀ        G, D [m,n]
@@ -6,14 +6,14 @@
 //!
 //! # Numerics
 //!
-//! With `S` of [`crate::optimizer`]: each element is a sum in the order of the index summed over, from 0, each product
-//! and each sum in an `S` of its own. Finite numbers give finite numbers.
+//! With `S` of [`crate::optimizer`], each element is a sum in index order, from 0. Each product and each sum has an `S`
+//! of its own. Finite inputs give finite results.
 
 use super::round::saturate;
 use crate::error::{CallError, check_len};
 use core::num::NonZeroUsize;
 
-/// On which side of a matrix a basis stands.
+/// Side of a matrix that a basis multiplies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
     /// The directions are combinations of rows.
@@ -22,7 +22,7 @@ pub enum Side {
     Right,
 }
 
-/// Directions `P`: `[k, r]`, one a column; orthonormal where a norm is to be kept.
+/// Directions `P`: `[k, r]`, one for each column. They must be orthonormal to preserve a norm.
 #[derive(Clone, Copy, Debug)]
 pub struct Basis<'a> {
     entries: &'a [f32],
@@ -31,23 +31,24 @@ pub struct Basis<'a> {
 }
 
 impl<'a> Basis<'a> {
-    /// The directions `entries` (`[k, rank]`, row by row).
+    /// Creates a basis from the directions `entries` (`[k, rank]`, row-major).
     ///
     /// # Errors
     ///
-    /// There are none, or their number is not a multiple of `rank`.
+    /// Fails if `entries` is empty, or its length is not a multiple of `rank`.
     pub fn new(entries: &'a [f32], rank: NonZeroUsize, side: Side) -> Result<Self, CallError> {
         let basis = Self { entries, rank, side };
         check_len("the basis", basis.len().get().saturating_mul(rank.get()), entries.len())?;
         Ok(basis)
     }
 
-    /// The length of a direction, `k`.
+    /// Returns the length of a direction, `k`.
     fn len(&self) -> NonZeroUsize {
         NonZeroUsize::new(self.entries.len() / self.rank).unwrap_or(NonZeroUsize::MIN)
     }
 
-    /// Fails unless `matrix` has whole rows (columns) of `k`, and `image` as many of `r`; gives their number, 1 if none.
+    /// Checks that `matrix` has whole rows (columns) of `k`, and `image` as many of `r`. Returns their number, or 1 if
+    /// none.
     fn check(&self, matrix: usize, image: usize) -> Result<usize, CallError> {
         let others = matrix / self.len();
         check_len("the matrix", others.saturating_mul(self.len().get()), matrix)?;
@@ -55,11 +56,12 @@ impl<'a> Basis<'a> {
         Ok(others.max(1))
     }
 
-    /// Writes the coordinates of `matrix` (`[k, n]` on the left, `[m, k]` on the right) to `image` (`[r, n]`, `[m, r]`).
+    /// Writes the coordinates of `matrix` (`[k, n]` on the left, `[m, k]` on the right) to `image` (`[r, n]`,
+    /// `[m, r]`).
     ///
     /// # Errors
     ///
-    /// The lengths do not fit; nothing was written.
+    /// Fails if the lengths do not match. Nothing is written.
     pub fn project(&self, matrix: &[f32], image: &mut [f32]) -> Result<(), CallError> {
         let others = self.check(matrix.len(), image.len())?;
         image.fill(0.0);
@@ -82,11 +84,11 @@ impl<'a> Basis<'a> {
         Ok(())
     }
 
-    /// Writes the matrix with the coordinates `image` to `matrix`; shapes as in [`Basis::project`].
+    /// Writes the matrix with the coordinates `image` to `matrix`. The shapes are those of [`Basis::project`].
     ///
     /// # Errors
     ///
-    /// The lengths do not fit; nothing was written.
+    /// Fails if the lengths do not match. Nothing is written.
     pub fn lift(&self, image: &[f32], matrix: &mut [f32]) -> Result<(), CallError> {
         let others = self.check(matrix.len(), image.len())?;
         matrix.fill(0.0);
@@ -112,7 +114,7 @@ impl<'a> Basis<'a> {
     }
 }
 
-/// `to ← S(to + S(scale·from))`, element by element.
+/// Computes `to ← S(to + S(scale·from))` for each element.
 fn add_scaled(to: &mut [f32], scale: f32, from: &[f32]) {
     for (to, from) in to.iter_mut().zip(from) {
         *to = saturate(*to + saturate(scale * from));
@@ -126,7 +128,7 @@ mod tests {
     use std::vec;
     use std::vec::Vec;
 
-    /// `G [m,n]`, `P`, in f64.
+    /// Returns `R` and `D` of `G [m,n]` and `P`, in f64.
     fn reference(side: Side, m: usize, n: usize, rank: usize, p: &[f32], g: &[f32]) -> (Vec<f64>, Vec<f64>) {
         let (p, g): (Vec<f64>, Vec<f64>) =
             (p.iter().map(|x| f64::from(*x)).collect(), g.iter().map(|x| f64::from(*x)).collect());

@@ -1,16 +1,16 @@
-//! A digest of bits, which finds where two runs parted: FNV-1a, 64 bits, over little-endian bytes.
+//! A digest of bits, to locate the step at which two runs diverge: FNV-1a, 64 bits, over little-endian bytes.
 //!
-//! It finds differences; it authenticates nothing.
+//! It detects differences and does not authenticate.
 //!
 //! # Numerics
 //!
-//! The bits of a NaN differ between processors, so no NaN is digested as it is: `7fc00000` stands for any. No number of a run
-//! is one.
+//! The bits of a NaN differ between processors, so every NaN is digested as `7fc00000`. The values of a run are never
+//! NaN.
 
 const OFFSET: u64 = 0xcbf2_9ce4_8422_2325;
 const PRIME: u64 = 0x0000_0100_0000_01b3;
 
-/// A digest of what was added so far, in order.
+/// Digest of the values added so far, in order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Digest(u64);
 
@@ -21,7 +21,7 @@ impl Default for Digest {
 }
 
 impl Digest {
-    /// The digest of `values` (`[D]`).
+    /// Returns the digest of `values` (`[D]`).
     #[must_use]
     pub fn of(values: &[f32]) -> Self {
         let mut digest = Self::default();
@@ -30,7 +30,7 @@ impl Digest {
     }
 
     /// Adds bytes.
-    // Once where flash is short.
+    // Not inlined on small targets, to save flash.
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     pub fn add_bytes(&mut self, bytes: &[u8]) {
         for byte in bytes {
@@ -38,7 +38,7 @@ impl Digest {
         }
     }
 
-    /// Adds numbers, four bytes each.
+    /// Adds floats, four bytes each.
     pub fn add_f32s(&mut self, values: &[f32]) {
         for value in values {
             let bits = if value.is_nan() { 0x7fc0_0000 } else { value.to_bits() };
@@ -46,45 +46,45 @@ impl Digest {
         }
     }
 
-    /// Adds a number that is not a NaN, eight bytes.
+    /// Adds a number that is not NaN, as eight bytes.
     pub fn add_f64(&mut self, value: f64) {
         self.add_bytes(&value.to_bits().to_le_bytes());
     }
 
-    /// Adds a whole number, eight bytes. Once in a program: fingerprints add many.
+    /// Adds an integer, as eight bytes. Not inlined, because fingerprints add many.
     #[inline(never)]
     pub fn add_word(&mut self, word: u64) {
         self.add_bytes(&word.to_le_bytes());
     }
 
-    /// As [`add_word`](Self::add_word) of each.
+    /// Adds each word, as [`add_word`](Self::add_word) does.
     #[inline]
     pub(crate) fn add_words<const N: usize>(&mut self, words: [u64; N]) {
         self.add_bytes(words.map(u64::to_le_bytes).as_flattened());
     }
 
-    /// All 64 bits.
+    /// Returns all 64 bits.
     #[must_use]
     pub fn value(self) -> u64 {
         self.0
     }
 
-    /// 32 bits, by exclusive or of both halves.
+    /// Returns 32 bits: the exclusive or of both halves.
     #[must_use]
     pub fn folded(self) -> u32 {
         (self.0 >> 32) as u32 ^ self.0 as u32
     }
 
-    /// 16 bits, by exclusive or of both halves of those.
+    /// Returns 16 bits: the exclusive or of both halves of the 32 bits.
     #[must_use]
     pub fn folded_twice(self) -> u16 {
         (self.folded() >> 16) as u16 ^ self.folded() as u16
     }
 }
 
-/// A filter or an optimizer with memory `S`, which follows from releases: what two runs of it are compared by.
+/// Digest of a filter or an optimizer with state `S`, to compare two runs. It is a function of released values.
 pub trait Digested<S: ?Sized> {
-    /// Adds all that the coming steps depend on.
+    /// Adds everything that the coming steps depend on.
     fn add_to(&self, state: &S, digest: &mut Digest);
 }
 
@@ -95,7 +95,7 @@ mod tests {
     // The digest is FNV-1a over the bytes in order.
     #[test]
     fn digest_is_fnv_1a_of_bytes() {
-        // Computed elsewhere, from the bytes of "" and "foobarfo".
+        // Computed by another program, from the bytes of "" and "foobarfo".
         assert_eq!(Digest::of(&[]).value(), 0xcbf2_9ce4_8422_2325);
         let floats = Digest::of(&[f32::from_le_bytes(*b"foob"), f32::from_le_bytes(*b"arfo")]);
         assert_eq!(floats.value(), 0x7396_e6eb_4e20_40df);

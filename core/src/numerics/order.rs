@@ -1,11 +1,11 @@
-//! Comparisons of f64 by their bits: where f64 is software, each kind of comparison is a routine of its own, and its call takes more
-//! than the bits of constants do.
+//! Comparisons of f64 by their bits. If f64 is computed in software, each kind of float comparison links a separate
+//! routine. Its call takes more flash than a comparison of bits with constants.
 //!
 //! # Numerics
 //!
-//! Numbers from 0 on are ordered as their bits; what is no number lies above all of them.
+//! Non-negative numbers order like their bits. NaN is above all of them.
 
-/// Returns true if `x` is a number above 0.
+/// Returns true if `x` is above 0. False for NaN.
 #[must_use]
 pub fn is_above_zero(x: f64) -> bool {
     (1..=f64::INFINITY.to_bits()).contains(&x.to_bits())
@@ -17,13 +17,13 @@ pub fn is_within(x: f64, least: f64, most: f64) -> bool {
     (least.to_bits()..=most.to_bits()).contains(&x.to_bits())
 }
 
-/// Returns true if `|x|` is at most `most`, which is not negative.
+/// Returns true if `|x|` is at most `most`, which must not be negative.
 #[must_use]
 pub fn is_at_most(x: f64, most: f64) -> bool {
     x.abs().to_bits() <= most.to_bits()
 }
 
-/// Returns true if two numbers, not 0, are equal.
+/// Returns true if two nonzero numbers are equal.
 #[must_use]
 pub fn is(x: f64, y: f64) -> bool {
     x.to_bits() == y.to_bits()
@@ -34,7 +34,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// All kinds of numbers, and those that are compared with.
+    /// Numbers of all kinds, including the limits of the comparisons.
     fn any() -> impl Strategy<Value = f64> {
         prop_oneof![
             prop::num::f64::ANY,

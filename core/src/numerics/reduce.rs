@@ -1,38 +1,38 @@
 //! Ordered sums of floats.
 //!
-//! A vector is added up in blocks of 1,024 elements. In a block, element `i` of the vector goes to lane `i mod 8`; each lane adds f32s in
-//! index order. The fold is `((0+4) + (2+6)) + ((1+5) + (3+7))`. The blocks' totals are added in index order, with what rounding takes away
-//! in a second f32 (Knuth's two-sum):
+//! A vector is summed in blocks of 1,024 elements. In a block, element `i` of the vector goes to lane `i mod 8`, and
+//! each lane adds f32s in index order. The fold is `((0+4) + (2+6)) + ((1+5) + (3+7))`. The totals of the blocks are
+//! added in index order, with the rounding error in a second f32 (Knuth's two-sum):
 //!
 //! ```text
 //! s = F(h + t)    b = F(s − h)    l ← F(l + F(F(h − F(s − b)) + F(t − b)))    h ← s          the sum is F(h + l)
 //! ```
 //!
-//! The order depends on the index in the whole vector alone, so a vector handed over in parts (one tensor of a network after
-//! the other) has the bits it has in one piece.
+//! The order depends only on the index in the whole vector. A vector that arrives in parts, such as one tensor of a
+//! network after another, therefore has the bits of the whole vector.
 //!
-//! So a vector of millions of elements loses no squares, and blocks can be added up apart. A second f32 is as exact as an f64 here. An f64
-//! takes 1.3 KB of flash on a Cortex-M4F, and is slow on most graphics cards.
+//! A vector of millions of elements loses no squares this way, and blocks can be summed separately. A second f32 is as
+//! exact as an f64 here. An f64 takes 1.3 KB of flash on a Cortex-M4F, and is slow on most graphics cards.
 
 /// Number of interleaved accumulators.
 pub const LANES: usize = 8;
-/// Elements that are added up in f32.
+/// Number of elements that are summed in f32.
 pub const BLOCK: usize = 1024;
 
 /// Sum of squares of a vector that arrives in consecutive parts.
 #[derive(Default)]
 pub struct SumOfSquares {
-    /// Of the last block.
+    /// Sums of the last block.
     lanes: [f32; LANES],
-    /// Elements in it.
+    /// Number of elements in the last block.
     len: usize,
-    /// Of the blocks before it: `[h, l]`.
+    /// Sum of the blocks before it: `[h, l]`.
     blocks: [f32; 2],
 }
 
 impl SumOfSquares {
     /// Adds the next elements of the vector.
-    // Once where flash is short.
+    // Not inlined on small targets, to save flash.
     #[cfg_attr(target_pointer_width = "64", inline(always))]
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     pub fn add(&mut self, part: &[f32]) {
@@ -43,7 +43,7 @@ impl SumOfSquares {
             if after.is_empty() {
                 break;
             }
-            // The block is full, and not the last.
+            // The block is full, and more elements follow.
             self.end_block();
             rest = after;
         }
@@ -55,7 +55,7 @@ impl SumOfSquares {
         let Self { lanes, len, .. } = self;
         let mut rest = part;
         loop {
-            // From a multiple of 8 on eight at a time, which vectorises.
+            // From a multiple of 8 on, eight at a time, which vectorises.
             if len.is_multiple_of(LANES) {
                 let before = rest.len();
                 while let Some((eight, after)) = rest.split_first_chunk::<LANES>() {
@@ -75,7 +75,7 @@ impl SumOfSquares {
         }
     }
 
-    /// Adds the last block to those before it.
+    /// Adds the last block to the previous blocks.
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     fn end_block(&mut self) {
         let [a, b, c, d, e, f, g, h] = core::mem::take(&mut self.lanes);
@@ -87,7 +87,7 @@ impl SumOfSquares {
         self.len = 0;
     }
 
-    /// The sum, after which another begins. If it is not finite, it may be any value that is not.
+    /// Returns the sum and resets it. If the sum is not finite, the result is any non-finite value.
     #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
     pub fn take(&mut self) -> f32 {
         self.end_block();
@@ -96,7 +96,7 @@ impl SumOfSquares {
     }
 }
 
-/// Sum of squares of the vector whose consecutive parts are `parts`.
+/// Returns the sum of squares of a vector in consecutive `parts`.
 #[must_use]
 #[cfg_attr(target_pointer_width = "64", inline(always))]
 #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
@@ -121,7 +121,7 @@ mod tests {
                 l[i % 8] += x * x;
             }
             let block = ((l[0] + l[4]) + (l[2] + l[6])) + ((l[1] + l[5]) + (l[3] + l[7]));
-            // The rounding error of a sum of two f32s is an f32: f64 has it exactly.
+            // The rounding error of a sum of two f32s is an f32, and f64 represents it exactly.
             let sum = high + block;
             low += ((f64::from(high) - f64::from(sum)) + f64::from(block)) as f32;
             high = sum;

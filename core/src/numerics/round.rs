@@ -1,13 +1,13 @@
-//! Floats to integers and back, and floats that stay finite.
+//! Conversion of floats to integers and back, and saturation of floats.
 
 use super::order::{is, is_above_zero};
 
-/// `x` rounded down, for `0 ≤ x ≤ 2²²`.
+/// Returns `x` rounded down, for `0 ≤ x ≤ 2²²`.
 ///
 /// # Numerics
 ///
-/// Exact, and the same everywhere. On x86 a checked conversion does not vectorise, so there the integer is read off the
-/// mantissa of `x + 2²³`, one less where that sum rounded up.
+/// Exact, and equal on all targets. On x86, a checked conversion does not vectorise. There, the integer is the mantissa
+/// of `x + 2²³`, minus one if that sum was rounded up.
 #[inline(always)]
 #[must_use]
 pub fn truncate(x: f32) -> u32 {
@@ -22,7 +22,7 @@ fn truncate_by_mantissa(x: f32) -> u32 {
     (shifted.to_bits() & 0x007f_ffff).wrapping_sub(rounded_up)
 }
 
-/// The smallest integer that is not below `x`, from 0 to `u32::MAX`, which stands for all above; 0 for what is no number.
+/// Returns the smallest integer that is not below `x`, limited to `0..=u32::MAX`. Returns 0 for NaN.
 #[must_use]
 pub fn ceil(x: f64) -> u32 {
     if is_above_zero(x) {
@@ -33,11 +33,12 @@ pub fn ceil(x: f64) -> u32 {
     }
 }
 
-/// The float that an integer within ±2⁵³ is.
+/// Returns an integer within ±2⁵³ as a float.
 ///
 /// # Numerics
 ///
-/// Exact. Where f64 is software, each kind of conversion is a routine of its own, and this one's rounds: the bits say it in less.
+/// Exact. With f64 in software, each kind of conversion links a separate routine, and that of `i64` also rounds.
+/// Assembling the bits takes less flash.
 #[must_use]
 pub fn exactly(x: i64) -> f64 {
     if cfg!(target_pointer_width = "64") {
@@ -52,16 +53,16 @@ fn exactly_by_bits(x: i64) -> f64 {
         return 0.0;
     }
     let zeros = size.leading_zeros();
-    // The leading digit is one of the exponent.
+    // The addition carries the leading digit into the exponent.
     let bits = (u64::from(1085u32.wrapping_sub(zeros)) << 52) + (size << zeros >> 11);
     f64::from_bits(bits | (x as u64) & 1 << 63)
 }
 
-/// `|x|` rounded down, `u32::MAX` for all above and for what is no number.
+/// Returns `|x|` rounded down. Returns `u32::MAX` for larger numbers and for NaN.
 ///
 /// # Numerics
 ///
-/// Exact. The bits say it where a cast would compare in software.
+/// Exact. Uses the bits, because a cast would compare in software.
 #[must_use]
 pub fn magnitude(x: f64) -> u32 {
     let bits = x.to_bits();
@@ -73,12 +74,12 @@ pub fn magnitude(x: f64) -> u32 {
     }
 }
 
-/// A float with an infinity replaced by the largest number of its sign.
+/// Returns `x`, with an infinity replaced by the largest number of its sign.
 ///
 /// # Numerics
 ///
-/// Exact, and the same everywhere. Vectors of a 64-bit processor have minimum and maximum; where floats are compared one by one,
-/// or in software, the bits are quicker.
+/// Exact, and equal on all targets. SIMD of 64-bit processors has minimum and maximum. Without SIMD, or in software,
+/// operations on the bits are faster.
 #[inline(always)]
 #[must_use]
 pub fn saturate(x: f32) -> f32 {
@@ -87,7 +88,7 @@ pub fn saturate(x: f32) -> f32 {
 
 #[inline(always)]
 fn saturate_bits(x: f32) -> f32 {
-    // Below an infinity, toward zero, lies the largest number of its sign.
+    // The bits before an infinity, toward zero, are the largest number of its sign.
     let bits = x.to_bits();
     f32::from_bits(bits.wrapping_sub(u32::from(bits << 1 == f32::INFINITY.to_bits() << 1)))
 }

@@ -1,72 +1,71 @@
-//! Functions of a step's scalars, where a processor computes f64 in software: the bits of [`function`] in a third
-//! of the flash.
+//! Functions for a step's scalars on processors with f64 in software: the bits of [`function`] in a third of the flash.
 //!
-//! A schedule takes the cosine of half a turn and powers of positive numbers, a threshold an exponential. What `libm` has for all
-//! other arguments (numbers of many turns, negative bases) would be linked too, and is most of its code; and its polynomials are
-//! written out, where a loop over the coefficients is short.
+//! A schedule takes cosines up to half a turn and powers of positive numbers, and a threshold takes an exponential.
+//! `libm` also handles other arguments (many turns, negative bases), which is most of its code. It also unrolls its
+//! polynomials, although a loop over the coefficients is shorter.
 //!
 //! # Numerics
 //!
-//! The operations of FreeBSD's `e_exp.c`, `e_pow.c`, `e_rem_pio2.c`, `k_cos.c` and `k_sin.c` (Sun Microsystems, 1993), which `libm`
-//! follows too, in their order: tests compare the bits.
+//! The operations are those of FreeBSD's `e_exp.c`, `e_pow.c`, `e_rem_pio2.c`, `k_cos.c` and `k_sin.c` (Sun
+//! Microsystems, 1993), in their order. `libm` follows the same files, and tests compare the bits.
 
 use super::function;
 use super::order::is_at_most;
 use super::round::magnitude;
 
-/// `(c_n·z + c_{n−1})·z + …`, rounded step by step; the highest coefficient first.
+/// Returns `(c_n·z + c_{n−1})·z + …`, rounded at each step, with the highest coefficient first.
 #[inline(never)]
 fn polynomial(z: f64, coefficients: &[f64]) -> f64 {
     let mut sum = 0.0;
     for (i, coefficient) in coefficients.iter().enumerate() {
-        // Not 0·z + c: that of an infinite z is no number.
+        // Not 0·z + c, which is NaN for an infinite z.
         sum = if i == 0 { *coefficient } else { coefficient + z * sum };
     }
     sum
 }
 
-/// The high half of a number's bits.
+/// Returns the high half of a number's bits.
 fn high(x: f64) -> u32 {
     (x.to_bits() >> 32) as u32
 }
 
-/// A number without the low half of its bits.
+/// Returns a number with the low half of its bits cleared.
 fn cut(x: f64) -> f64 {
     f64::from_bits(x.to_bits() & !u64::from(u32::MAX))
 }
 
-/// A number rounded toward 0, for those within ±2³¹.
+/// Returns a number within ±2³¹, rounded toward 0.
 fn integer(x: f64) -> i32 {
     let magnitude = magnitude(x) as i32;
     if x.is_sign_negative() { magnitude.wrapping_neg() } else { magnitude }
 }
 
-/// An integer as a float: by one kind of conversion, where each is a routine of its own.
+/// Returns an integer as a float. Uses a single kind of conversion, because each kind links a separate routine.
 fn float(n: i32) -> f64 {
     let size = f64::from(n.unsigned_abs());
     if n < 0 { -size } else { size }
 }
 
-/// `x·2^n` for `n` within ±2000, rounded once where `x` is from ¼ to 4.
+/// Returns `x·2^n` for `n` within ±2000. Rounds once if `x` is from ¼ to 4.
 fn scale(x: f64, n: i32) -> f64 {
     let power = |n: i32| f64::from_bits(u64::from(1023u32.wrapping_add_signed(n)) << 52);
     x * power(n / 2) * power(n - n / 2)
 }
 
-/// Square root, correctly rounded.
+/// Returns the square root, correctly rounded.
 #[must_use]
 pub fn sqrt(x: f64) -> f64 {
     if cfg!(target_pointer_width = "64") { function::sqrt_f64(x) } else { sqrt_by_digits(x) }
 }
 
-/// The same, a binary digit at a time.
+/// Computes the square root one binary digit at a time.
 fn sqrt_by_digits(x: f64) -> f64 {
     const HIDDEN: u64 = 1 << 52;
     let bits = x.to_bits();
     if bits << 1 == 0 || bits == f64::INFINITY.to_bits() {
         return x;
     }
-    // What is negative, or no number.
+    // Negative, or NaN.
     if bits >= f64::INFINITY.to_bits() {
         return f64::NAN;
     }
@@ -76,7 +75,7 @@ fn sqrt_by_digits(x: f64) -> f64 {
     } else {
         rest |= HIDDEN;
     }
-    // As `rest·2^exponent` with the leading digit in its place, and the exponent, from −1023 on, even.
+    // Normalises to `rest·2^exponent`, with the leading digit in its place and an even exponent, from −1023 on.
     let shift = rest.leading_zeros().wrapping_sub(11);
     rest <<= shift;
     let mut exponent = (exponent as i32).wrapping_sub(shift as i32).wrapping_sub(1023);
@@ -84,7 +83,7 @@ fn sqrt_by_digits(x: f64) -> f64 {
         rest <<= 1;
         exponent = exponent.wrapping_sub(1);
     }
-    // `root² + rest·2^(−k)` stays what it was; of 54 digits the last is for rounding.
+    // Invariant: `root² + rest·2^(−k)` is constant. The last of 54 digits is for rounding.
     let (mut root, mut digit) = (0u64, 1u64 << 53);
     rest <<= 1;
     while digit != 0 {
@@ -96,14 +95,14 @@ fn sqrt_by_digits(x: f64) -> f64 {
         rest <<= 1;
         digit >>= 1;
     }
-    // Never a tie: a root of 54 digits would have a square of more than there are.
+    // Never a tie: a root of 54 digits would have a square with more digits than the argument.
     let mantissa = (root >> 1) + (root & 1);
-    // The mantissa's hidden digit is one of the exponent.
+    // The addition carries the mantissa's hidden digit into the exponent.
     let exponent = 1022u64.wrapping_add_signed(i64::from(exponent / 2));
     f64::from_bits((exponent << 52) + mantissa)
 }
 
-/// Of `eˣ` on ±½·ln 2, the highest coefficient first, as in all of these.
+/// Coefficients of `eˣ` on ±½·ln 2, highest first, as in all of these tables.
 static EXP: [f64; 5] = [
     4.138_136_797_057_238_5e-08,
     -1.653_390_220_546_525_2e-06,
@@ -115,12 +114,12 @@ const LN2_HIGH: f64 = 0.693_147_180_369_123_8;
 const LN2_LOW: f64 = 1.908_214_929_270_587_7e-10;
 const LOG2_E: f64 = core::f64::consts::LOG2_E;
 
-/// `eˣ`, with the bits of [`function::exp_f64`].
+/// Returns `eˣ`, with the bits of [`function::exp_f64`].
 #[must_use]
 #[inline(never)]
 pub fn exp(x: f64) -> f64 {
     let head = high(x) & 0x7fff_ffff;
-    // From 1000 on, but for what is no number.
+    // 1000 or more, excluding NaN.
     if head > 0x408f_4000 && is_at_most(x, f64::INFINITY) {
         return if x.is_sign_negative() { 0.0 } else { f64::INFINITY };
     }
@@ -137,7 +136,7 @@ pub fn exp(x: f64) -> f64 {
     scale(1.0 + (x * c / (2.0 - c) - low + high), turns)
 }
 
-/// Of the logarithm.
+/// Coefficients of the logarithm.
 static LOG: [f64; 6] = [
     0.206_975_017_800_338_42,
     0.230_660_745_775_561_75,
@@ -146,19 +145,19 @@ static LOG: [f64; 6] = [
     0.428_571_428_578_550_2,
     0.599_999_999_999_994_6,
 ];
-/// 2/(3·ln 2), its head and what the head lacks.
+/// 2/(3·ln 2): its head, and the error of the head.
 const SCALE: f64 = 0.961_796_693_925_975_6;
 const SCALE_HIGH: f64 = 0.961_796_700_954_437_3;
 const SCALE_LOW: f64 = -7.028_461_650_952_758e-09;
 /// log₂ 1.5 in two parts.
 const LOG2_HIGH: f64 = 0.584_962_487_220_764_2;
 const LOG2_LOW: f64 = 1.350_039_202_129_749e-08;
-/// ln 2, its head and what the head lacks.
+/// ln 2: its head, and the error of the head.
 const LN2: f64 = core::f64::consts::LN_2;
 const LN2_HEAD: f64 = 0.693_147_182_464_599_6;
 const LN2_TAIL: f64 = -1.904_654_299_957_768e-09;
 
-/// log₂ x in two parts, for a positive number that is finite.
+/// Returns log₂ x in two parts, for a finite positive number.
 #[inline(always)]
 fn log2(x: f64) -> (f64, f64) {
     // x = 2^n·m, m near 1 or near 1.5.
@@ -179,7 +178,7 @@ fn log2(x: f64) -> (f64, f64) {
     }
     let m = f64::from_bits(u64::from(head) << 32 | m.to_bits() & u64::from(u32::MAX));
     let (near, near_high, near_low) = if near_one_and_a_half { (1.5, LOG2_HIGH, LOG2_LOW) } else { (1.0, 0.0, 0.0) };
-    // s = (m − near)/(m + near) in two parts.
+    // Computes s = (m − near)/(m + near) in two parts.
     let u = m - near;
     let v = 1.0 / (m + near);
     let s = u * v;
@@ -188,7 +187,7 @@ fn log2(x: f64) -> (f64, f64) {
     let t_high = f64::from_bits(u64::from(t_high) << 32);
     let t_low = m - (t_high - near);
     let s_low = v * ((u - s_high * t_high) - s_high * t_low);
-    // ln m.
+    // Computes ln m.
     let square = s * s;
     let mut r = square * square * polynomial(square, &LOG);
     r += s_low * (s_high + s);
@@ -197,7 +196,7 @@ fn log2(x: f64) -> (f64, f64) {
     let t_low = r - ((t_high - 3.0) - square);
     let u = s_high * t_high;
     let v = s_low * t_high + t_low * s;
-    // log₂ x.
+    // Computes log₂ x.
     let p_high = cut(u + v);
     let p_low = v - (p_high - u);
     let z_high = SCALE_HIGH * p_high;
@@ -208,7 +207,8 @@ fn log2(x: f64) -> (f64, f64) {
     (log_high, log_low)
 }
 
-/// `xʸ` for `x` from 0 on and `y` from 0 to 2³¹, with the bits of [`function::pow_f64`] where those are a normal number.
+/// Returns `xʸ` for `x` from 0 and `y` from 0 to 2³¹. Has the bits of [`function::pow_f64`] if these are a normal
+/// number.
 #[must_use]
 pub fn pow(x: f64, y: f64) -> f64 {
     const ONE: u64 = 1f64.to_bits();
@@ -217,14 +217,14 @@ pub fn pow(x: f64, y: f64) -> f64 {
     const INFINITY: u64 = f64::INFINITY.to_bits();
     match (x.to_bits(), y.to_bits()) {
         (ONE, _) | (_, 0) => return 1.0,
-        // Also what is no number.
+        // Includes NaN.
         (0 | INFINITY.., _) | (_, ONE) => return x,
         (_, TWO) => return x * x,
         (_, HALF) => return sqrt(x),
         _ => {}
     }
     let (log_high, log_low) = log2(x);
-    // y·log₂ x in two parts.
+    // Computes y·log₂ x in two parts.
     let y_high = cut(y);
     let p_low = (y - y_high) * log_high + y * log_low;
     let p_high = y_high * log_high;
@@ -235,7 +235,7 @@ pub fn pow(x: f64, y: f64) -> f64 {
     if z < -1075.0 {
         return 0.0;
     }
-    // 2 to the nearest integer, halves away from 0; then to the rest.
+    // Raises 2 to the nearest integer, halves away from 0, and then to the rest.
     let n = if high(z) & 0x7fff_ffff > 0x3fe0_0000 { integer(cut(z) + f64::copysign(0.5, z)) } else { 0 };
     let p_high = p_high - float(n);
     let t = cut(p_low + p_high);
@@ -249,28 +249,28 @@ pub fn pow(x: f64, y: f64) -> f64 {
     scale(1.0 - (r - z), n)
 }
 
-/// A quarter turn in parts of 33 bits, each with what is then left.
+/// A quarter turn in parts of 33 bits, each with the remainder after it.
 static QUARTER: [(f64, f64); 3] = [
     (1.570_796_326_734_125_6, 6.077_100_506_506_192e-11),
     (6.077_100_506_303_966e-11, 2.022_266_248_795_950_6e-21),
     (2.022_266_248_711_166_5e-21, 8.478_427_660_368_9e-32),
 ];
-/// Binary digits that may cancel before the next part is taken.
+/// Number of binary digits that may cancel before the next part is needed.
 static CANCEL: [u32; 3] = [16, 49, 2047];
 
-/// Of the cosine: the last three and the first three of its six.
+/// Coefficients of the cosine: the last three, then the first three of six.
 static COS: [[f64; 3]; 2] = [
     [-1.135_964_755_778_819_5e-11, 2.087_572_321_298_175e-09, -2.755_731_435_139_066_3e-07],
     [2.480_158_728_947_673e-05, -0.001_388_888_888_887_411, 0.041_666_666_666_666_6],
 ];
-/// Of the sine, but for the first.
+/// Coefficients of the sine, except the first.
 static SIN: [&[f64]; 2] = [
     &[1.589_690_995_211_55e-10, -2.505_076_025_340_686_3e-08],
     &[2.755_731_370_707_006_8e-06, -0.000_198_412_698_298_579_5, 0.008_333_333_333_322_49],
 ];
 const SIN_FIRST: f64 = -0.166_666_666_666_666_32;
 
-/// `cos x` for `x` from 0 to π, with the bits of [`function::cos_f64`].
+/// Returns `cos x` for `x` from 0 to π, with the bits of [`function::cos_f64`].
 #[must_use]
 #[inline(never)]
 pub fn cos(x: f64) -> f64 {
@@ -278,7 +278,7 @@ pub fn cos(x: f64) -> f64 {
     // The nearest multiple of a quarter turn.
     let quarters = u32::from(head > 0x3fe9_21fb) + u32::from(head > 0x4002_d97c);
     let n = f64::from(quarters);
-    // x less that multiple, in two parts.
+    // x minus that multiple, in two parts.
     let (mut y, mut low) = (x, 0.0);
     if quarters > 0 {
         let mut rest = x;
@@ -315,7 +315,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Numbers next to each other around `x`.
+    /// Returns the neighbouring floats of `x`.
     fn around(x: f64) -> impl Iterator<Item = f64> {
         (-50i64..=50).map(move |ulps| f64::from_bits(x.to_bits().saturating_add_signed(ulps)))
     }

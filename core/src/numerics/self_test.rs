@@ -1,28 +1,28 @@
-//! A check of the processor's arithmetic, for a device's boot and a host's start.
+//! Check of the processor's arithmetic, for a device's boot and a host's start.
 //!
-//! The recorded bits, and the bound on what a sample adds, are those of IEEE 754 arithmetic: rounding to nearest, ties to even,
-//! with subnormal numbers, each operation rounded once. A processor can be set otherwise, by a register that any code can write:
-//! `FPSCR` on Arm (FZ, RMode), `FPCR` on AArch64, `MXCSR` on x86-64 (FTZ, DAZ, RC), `fcsr` on RISC-V. Some libraries set it
-//! for speed, and a thread that they start inherits it.
+//! The recorded bits, and the bound on a sample's contribution, need IEEE 754 arithmetic. It rounds each operation
+//! once, to nearest, ties to even, and has subnormal numbers. Any code can change this by a register: `FPSCR` on Arm
+//! (FZ, RMode), `FPCR` on AArch64, `MXCSR` on x86-64 (FTZ, DAZ, RC), `fcsr` on RISC-V. Some libraries set it for speed,
+//! and their threads inherit it.
 //!
 //! ```
 //! damper_core::self_test().unwrap();
 //! ```
 //!
-//! It checks the scalar operations of the thread that calls it, at that time. Vector units with a mode of their own (NEON on 32-bit
-//! Arm always flushes) are not seen, and the register can be written afterwards.
+//! It checks the scalar operations of the calling thread, at the time of the call. It does not detect SIMD units with a
+//! separate mode (NEON on 32-bit Arm always flushes), or later changes of the register.
 
 use core::fmt;
 use core::hint::black_box;
 
-/// A difference of this processor's arithmetic from that of the recorded bits.
+/// Difference of this processor's arithmetic from that of the recorded bits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum ArithmeticError {
-    /// Results or operands that are subnormal are taken for zero.
+    /// Subnormal results or operands become zero.
     FlushToZero,
-    /// Results are not rounded to the nearest number, ties to even.
+    /// Results are not rounded to nearest, ties to even.
     Rounding,
     /// A product and a sum are rounded together, or not to their type.
     Fused,
@@ -40,12 +40,13 @@ impl fmt::Display for ArithmeticError {
 
 impl core::error::Error for ArithmeticError {}
 
-/// Checks rounding, subnormal numbers and fused operations: in f32, and on 64-bit processors in f64. Where f64 is computed in
-/// software no mode changes it, and where a processor computes both they have one register.
+/// Checks rounding, subnormal numbers and fused operations, in f32, and on 64-bit processors also in f64.
+///
+/// If f64 is computed in software, no mode changes it. If a processor computes both, one register controls both.
 ///
 /// # Errors
 ///
-/// The first difference that is found.
+/// Returns the first difference.
 pub fn self_test() -> Result<(), ArithmeticError> {
     single()?;
     if cfg!(target_pointer_width = "64") { double() } else { Ok(()) }
@@ -56,9 +57,9 @@ macro_rules! check {
         fn $name() -> Result<(), ArithmeticError> {
             const ONE: $float = 1.0;
             const HALF_ULP: $float = <$float>::EPSILON / 2.0;
-            // (1 + h)² = 1 + 2h + h², of which h² is less than half a unit in the last place.
+            // (1 + h)² = 1 + 2h + h², with h² less than half a unit in the last place.
             const H: $float = 1.0 / (1u32 << ($digits / 2 + 1)) as $float;
-            // Bits are compared: a comparison of floats would flush its operands, too.
+            // Compares bits, because a comparison of floats would also flush its operands.
             let half = black_box(<$float>::MIN_POSITIVE) * black_box(0.5);
             let normal = black_box(<$float>::from_bits(1)) * black_box(ONE / <$float>::EPSILON * 2.0);
             if half.to_bits() != 1 << ($digits - 2)
@@ -66,7 +67,7 @@ macro_rules! check {
             {
                 return Err(ArithmeticError::FlushToZero);
             }
-            // Ties: down to even, and up to even. Each other mode gives another number for one of the two.
+            // Ties go down to even, and up to even. Every other mode changes one of the two results.
             let down = black_box(ONE) + black_box(HALF_ULP);
             let up = black_box(ONE) + black_box(3.0 * HALF_ULP);
             if down.to_bits() != ONE.to_bits() || up.to_bits() != ONE.to_bits() + 2 {

@@ -1,17 +1,17 @@
-//! Upward-rounded `f64` arithmetic for privacy figures: an ε may only err upward.
+//! Upward-rounded `f64` arithmetic for privacy costs: an ε may only err upward.
 //!
-//! Every function returns a value that is at least the exact result for the arguments given (directed arguments are the
-//! caller's business), and at most a few units in the last place above it. Sums, products and quotients are rounded to
-//! nearest by the processor and then moved one step up, which covers their half unit. `libm` states errors below one
-//! unit for its logarithms and exponentials; they are moved two steps up, and committed vectors check both sides.
+//! Every function returns a value that is at least the exact result for its arguments, and at most a few units in the
+//! last place above it. The caller must round the arguments in the right direction. The processor rounds sums, products
+//! and quotients to nearest. One step up then covers their half unit. `libm` states errors below one unit for its
+//! logarithms and exponentials. They are moved two steps up, and committed vectors check both sides.
 //!
-//! NaN in gives NaN out, +∞ stays. This is the only place where accounting calls `libm`.
-#![allow(clippy::disallowed_methods)] // The door itself.
+//! NaN gives NaN, and +∞ stays. This is the only accounting module that calls `libm`.
+#![allow(clippy::disallowed_methods)] // This module may call `libm`.
 
 use super::scalar;
 
-/// The next larger `f64`; NaN and +∞ stay as they are.
-// This and sums, products and quotients once where flash is short: they are most of what an accountant does.
+/// Returns the next larger `f64`. NaN and +∞ are unchanged.
+// Not inlined on small targets, as sums, products and quotients below. An accountant calls them most.
 #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
 pub const fn next_up(x: f64) -> f64 {
     if x.is_nan() || x == f64::INFINITY {
@@ -27,75 +27,75 @@ pub const fn next_up(x: f64) -> f64 {
     }
 }
 
-/// The next smaller `f64`; NaN and −∞ stay as they are.
+/// Returns the next smaller `f64`. NaN and −∞ are unchanged.
 pub const fn next_down(x: f64) -> f64 {
     -next_up(-x)
 }
 
-/// `a + b`, rounded up.
+/// Returns `a + b`, rounded up.
 #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
 pub fn add_up(a: f64, b: f64) -> f64 {
     next_up(a + b)
 }
 
-/// `a − b`, rounded up.
+/// Returns `a − b`, rounded up.
 #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
 pub fn sub_up(a: f64, b: f64) -> f64 {
     next_up(a - b)
 }
 
-/// `a · b`, rounded up.
+/// Returns `a · b`, rounded up.
 #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
 pub fn mul_up(a: f64, b: f64) -> f64 {
     next_up(a * b)
 }
 
-/// `a / b`, rounded up.
+/// Returns `a / b`, rounded up.
 #[cfg_attr(not(target_pointer_width = "64"), inline(never))]
 pub fn div_up(a: f64, b: f64) -> f64 {
     next_up(a / b)
 }
 
-/// `√a`, rounded up.
+/// Returns `√a`, rounded up.
 pub fn sqrt_up(a: f64) -> f64 {
     next_up(scalar::sqrt(a))
 }
 
-/// `eˣ`, rounded up; never 0.
+/// Returns `eˣ`, rounded up. Never 0.
 pub fn exp_up(x: f64) -> f64 {
     next_up(next_up(scalar::exp(x)))
 }
 
-/// `eˣ − 1`, rounded up.
+/// Returns `eˣ − 1`, rounded up.
 pub fn exp_m1_up(x: f64) -> f64 {
     next_up(next_up(libm::expm1(x)))
 }
 
-/// `ln x`, rounded up; −∞ at 0 becomes the smallest finite number.
+/// Returns `ln x`, rounded up. −∞ at 0 becomes the smallest finite number.
 pub fn ln_up(x: f64) -> f64 {
     next_up(next_up(libm::log(x)))
 }
 
-/// `ln(1 + x)`, rounded up.
+/// Returns `ln(1 + x)`, rounded up.
 pub fn ln_1p_up(x: f64) -> f64 {
     next_up(next_up(libm::log1p(x)))
 }
 
-/// The smallest `f64` that is at least `n`.
+/// Returns the smallest `f64` that is at least `n`.
 pub const fn from_u64_up(n: u64) -> f64 {
     let nearest = n as f64;
-    // Exact, but for 2^64, which becomes the largest u64: that is below no n.
+    // Exact, except for 2^64, which becomes the largest u64. That is not below any n.
     if (nearest as u64) < n { next_up(nearest) } else { nearest }
 }
 
-/// The logarithm of a sum of positive terms, rounded up, in one pass and without overflow.
+/// Logarithm of a sum of positive terms, rounded up, in one pass and without overflow.
 ///
-/// The sum is kept as `sum · e^scale`. The scale follows the terms only when one is far above it, and the exponential
-/// of the last scale is kept, so that a run of terms at one scale costs one multiplication each.
+/// The sum is stored as `sum · e^scale`. The scale changes only for a term far above it. The exponential of the last
+/// scale is cached, so a run of terms at one scale costs one multiplication each.
 ///
-/// A term `f·e^l` with `l` above `scale + 200` (the first one, too) makes `l` the scale and the sum `sum ⊗ exp(scale ⊖ l)`, 0 where
-/// it was empty; then `f` itself is added, `f ⊗ 1`. Any other adds `f ⊗ exp(l ⊖ scale)`. In the end `ln Σ = scale ⊕ ln(sum)`, and
-/// `ln(1 + Σ)` is `ln Σ ⊕ exp(−ln Σ)` above 600 and `ln_1p(exp(ln Σ))` below.
+/// A term `f·e^l` with `l` above `scale + 200`, or the first term, sets the scale to `l`. The sum becomes
+/// `sum ⊗ exp(scale ⊖ l)`, or 0 if it was empty, and `f ⊗ 1` is added. Every other term adds `f ⊗ exp(l ⊖ scale)`. The
+/// result is `ln Σ = scale ⊕ ln(sum)`. `ln(1 + Σ)` is `ln Σ ⊕ exp(−ln Σ)` above 600, and `ln_1p(exp(ln Σ))` below.
 #[derive(Clone, Copy, Debug)]
 pub struct LogSum {
     scale: f64,
@@ -105,17 +105,18 @@ pub struct LogSum {
 }
 
 impl LogSum {
-    /// The empty sum.
+    /// Empty sum.
     pub const EMPTY: Self = Self { scale: f64::NEG_INFINITY, sum: 0.0, last_scale: 0.0, last_factor: 0.0 };
-    /// The largest distance of a term's scale above the sum's.
+    /// Largest distance of a term's scale above the sum's scale.
     const HEADROOM: f64 = 200.0;
 
-    /// Adds a term `e^ln_term`. −∞ (a term of 0) adds nothing; +∞ makes the sum infinite.
+    /// Adds a term `e^ln_term`. −∞ (a term of 0) adds nothing, and +∞ makes the sum infinite.
     pub fn add(&mut self, ln_term: f64) {
         self.add_scaled(1.0, ln_term);
     }
 
-    /// Adds a term `factor · e^ln_scale`, `factor` above 0 and at most 1e130 (the sum's own range does the rest).
+    /// Adds a term `factor · e^ln_scale`, with `factor` above 0 and at most 1e130. The range of the sum covers the
+    /// rest.
     pub fn add_scaled(&mut self, factor: f64, ln_scale: f64) {
         if ln_scale == f64::NEG_INFINITY || self.scale == f64::INFINITY {
             return;
@@ -130,12 +131,12 @@ impl LogSum {
         self.sum = add_up(self.sum, mul_up(factor, self.last_factor));
     }
 
-    /// `ln Σ`, rounded up; −∞ for the empty sum.
+    /// Returns `ln Σ`, rounded up, or −∞ for the empty sum.
     pub fn ln(&self) -> f64 {
         if self.sum > 0.0 && self.scale < f64::INFINITY { add_up(self.scale, ln_up(self.sum)) } else { self.scale }
     }
 
-    /// `ln(1 + Σ)`, rounded up, without cancellation for a small Σ; 0 for the empty sum.
+    /// Returns `ln(1 + Σ)`, rounded up, without cancellation for a small Σ. Returns 0 for the empty sum.
     pub fn ln_1p(&self) -> f64 {
         let ln = self.ln();
         if ln == f64::NEG_INFINITY {

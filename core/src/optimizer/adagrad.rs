@@ -1,24 +1,24 @@
-//! AdaGrad: each coordinate's rate falls with the sum of its squared gradients.
+//! AdaGrad: each coordinate's learning rate falls with the sum of its squared gradients.
 //!
 //! ```text
 //! s ← s + (g + λθ)²          θ ← θ − η·(ĝ + λθ) / (√s + ε)
 //! ```
 //!
-//! with `ĝ` the filtered and `g` the unfiltered released gradient.
+//! `ĝ` is the filtered and `g` the unfiltered released gradient.
 //!
-//! Source: Duchi, Hazan, Singer, JMLR 12 (2011); with the identity filter it is PyTorch's `torch.optim.Adagrad`, weight
-//! decay included.
+//! Source: Duchi, Hazan, Singer, JMLR 12 (2011). With the identity filter, it is PyTorch's `torch.optim.Adagrad`,
+//! including weight decay.
 //!
-//! Under DP noise of constant variance `s` grows by that variance at every step, so that all rates fall like `1/√t`
-//! whatever the data.
+//! Under DP noise of constant variance, `s` grows by that variance at every step. All learning rates therefore fall
+//! like `1/√t`, for any data.
 //!
 //! # Memory
 //!
-//! `D` words.
+//! `D` floats.
 //!
 //! # Numerics
 //!
-//! The rate of a step is `S(η)`. Per coordinate, with `θ` its value before:
+//! The learning rate of a step is `S(η)`. For each coordinate, with `θ` its previous value:
 //!
 //! ```text
 //! w = F(λ·θ)          h = S(ĝ + w)          r = S(g + w)
@@ -26,12 +26,13 @@
 //! θ ← S(θ − S(F(S(η)·h) / F(F(√s) + ε)))
 //! ```
 //!
-//! A square above the largest f32 (`|r|` above 1.8·10¹⁹) counts as the largest f32, and a sum that has reached it
-//! stays: that coordinate's rate is then `η` over 1.8·10¹⁹. Squares below 2⁻²⁵ of the sum no longer add to it.
+//! A square above the largest f32 (`|r|` above 1.8·10¹⁹) counts as the largest f32. A sum that has reached the largest
+//! f32 stays there, and the coordinate's learning rate is then `η` divided by 1.8·10¹⁹. Squares below 2⁻²⁵ of the sum
+//! no longer change it.
 //!
 //! # Privacy
 //!
-//! Reads released values only.
+//! Uses released values only.
 
 use super::base::{Begin, Optimizer, far_piece, narrow, saturate};
 use crate::error::{CallError, ConfigError, check_len};
@@ -49,11 +50,11 @@ pub struct AdaGrad {
 }
 
 impl AdaGrad {
-    /// AdaGrad with `ε > 0` (PyTorch: 10⁻¹⁰) and weight decay `λ ≥ 0`, added to the gradient.
+    /// Creates AdaGrad with `ε > 0` (PyTorch: 10⁻¹⁰) and weight decay `λ ≥ 0`, added to the gradient.
     ///
     /// # Errors
     ///
-    /// A number out of its range.
+    /// Fails if a number is out of its range.
     pub fn new(epsilon: f32, weight_decay: f32) -> Result<Self, ConfigError> {
         if !(epsilon.is_normal() && epsilon > 0.0) {
             return Err(ConfigError::new("AdaGrad's epsilon", "a normal number above 0"));
@@ -65,10 +66,10 @@ impl AdaGrad {
     }
 }
 
-/// Memory of AdaGrad.
+/// State of AdaGrad.
 #[derive(Debug)]
 pub struct AdaGradState<B> {
-    /// `s`, `[D]`; before the first step zeros, or a value not below 0 that damps the first steps.
+    /// `s`, `[D]`. Before the first step zeros, or a non-negative value that damps the first steps.
     pub sum: B,
 }
 
@@ -131,7 +132,7 @@ impl FromRecord for AdaGrad {
     }
 }
 
-/// The sum.
+/// Adds the sum to the digest.
 impl<B: AsRef<[f32]>> Digested<AdaGradState<B>> for AdaGrad {
     fn add_to(&self, state: &AdaGradState<B>, digest: &mut Digest) {
         digest.add_f32s(state.sum.as_ref());

@@ -1,38 +1,39 @@
-//! AdaGrad-norm: one rate for all coordinates, which falls with the norms of the released gradients; over any
+//! AdaGrad-norm: one learning rate for all coordinates, which falls with the norms of the released gradients. Wraps any
 //! optimizer.
 //!
 //! ```text
 //! b² ← b² + max(‖g‖² − d·s²  or  ‖g‖²,  ν)          the inner optimizer steps with the rate η/b
 //! ```
 //!
-//! with `g` the released gradient of this step, unfiltered, `b²` before the first step `b_0²`, and `s` the standard
-//! deviation of its noise. The noise adds `d·s²` to the squared norm; unless that is subtracted it soon decides the
-//! rate, which then falls like `1/√t` whatever the data. What an inner optimizer scales by its rate, weight decay
-//! included, falls too.
+//! `g` is the released gradient of this step, unfiltered, `b²` starts at `b_0²`, and `s` is the standard deviation of
+//! the noise. The noise adds `d·s²` to the squared norm. Unless that is subtracted, it soon dominates, and the learning
+//! rate falls like `1/√t` for any data. Terms that an inner optimizer scales by its learning rate, such as weight
+//! decay, fall too.
 //!
 //! Source: Ward, Wu, Bottou, "AdaGrad stepsizes", JMLR 21 (2020), as in Wu, Wang, Cristali, Gu, Willett, "Adaptive
 //! Differentially Private Empirical Risk Minimization", §5.2 (run there with `b_0² = 20`, `ν = 10⁻⁵`).
 //!
 //! # Memory
 //!
-//! One f64 and a few words beside the inner optimizer's; the whole released gradient is seen before parameters move.
+//! One f64 and a few words, plus the inner optimizer's state. The whole released gradient is observed before the
+//! parameters change.
 //!
 //! # Numerics
 //!
-//! `n` is [`SumOfSquares`] of the released gradient, its coordinates in order. Where it overflows, the largest f32 takes
-//! its place, so that the rate falls and stays a number. Then, in f64, with `a = 0` before the first step:
+//! `n` is [`SumOfSquares`] of the released gradient, with its coordinates in order. On overflow, `n` is the largest
+//! f32, so the learning rate falls and stays finite. Then, in f64, with `a = 0` before the first step:
 //!
 //! ```text
 //! e = n − d·(s·s)  or  n          a ← a + (e,  or ν where that is larger)          b = √(b_0² + a)
 //! ```
 //!
-//! and the inner optimizer is given the rate `η/b` in f64.
+//! The inner optimizer receives the learning rate `η/b` in f64.
 //!
 //! # Privacy
 //!
-//! The paper's step size reads the norm of the *raw* gradient, which its theorem does not cover: `θ` then reveals it.
-//! Here `b` is a function of released gradients and declared constants alone, hence post-processing. The noise of a
-//! step must not depend on `b` without a Rényi filter.
+//! The paper's step size uses the norm of the *raw* gradient, which its theorem does not cover, so `θ` reveals it. Here
+//! `b` is a function of released gradients and declared constants only, which is post-processing. The noise of a step
+//! must not depend on `b` without a Rényi filter.
 
 mod weighted;
 
@@ -57,17 +58,17 @@ pub struct AdaGradNorm<O> {
 }
 
 impl<O> AdaGradNorm<O> {
-    /// AdaGrad-norm with `b_0² ≥ 0`, `ν > 0` (squared gradient norms), with or without subtracting the noise's known
-    /// share of the squared norm, over `inner`.
+    /// Creates AdaGrad-norm over `inner`, with `b_0² ≥ 0` and `ν > 0` (squared gradient norms). `subtract_noise`
+    /// subtracts the noise's known share of the squared norm.
     ///
     /// # Errors
     ///
-    /// A number out of its range.
+    /// Fails if a number is out of its range.
     pub fn new(initial: f64, floor: f64, subtract_noise: bool, inner: O) -> Result<Self, ConfigError> {
         if !(initial.is_finite() && initial >= 0.0) {
             return Err(ConfigError::new("AdaGrad-norm's b_0^2", "finite and not negative"));
         }
-        // Below, 1/b could exceed an f32.
+        // Below this, 1/b could exceed an f32.
         if !(floor.is_finite() && floor >= f64::from(f32::MIN_POSITIVE)) {
             return Err(ConfigError::new("AdaGrad-norm's floor", "finite, and a normal f32 above 0"));
         }
@@ -75,25 +76,25 @@ impl<O> AdaGradNorm<O> {
     }
 }
 
-/// Memory of AdaGrad-norm over an optimizer with memory `S`.
+/// State of AdaGrad-norm over an optimizer with state `S`.
 pub struct AdaGradNormState<S> {
     /// `b² − b_0²`.
     pub added: f64,
-    /// The inner optimizer's memory.
+    /// State of the inner optimizer.
     pub inner: S,
     norm: SumOfSquares,
-    /// Coordinates in `norm`, `d` at the end.
+    /// Number of coordinates in `norm`, `d` at the end.
     seen: usize,
 }
 
 impl<S> AdaGradNormState<S> {
-    /// The state before the first step.
+    /// Creates the state before the first step.
     pub fn new(inner: S) -> Self {
         Self { added: 0.0, inner, norm: SumOfSquares::default(), seen: 0 }
     }
 }
 
-/// Its own numbers, then the kind and the numbers of the inner optimizer.
+/// Writes its own settings, then the kind and the settings of the inner optimizer.
 impl<S, O: ToRecord<S>> ToRecord<AdaGradNormState<S>> for AdaGradNorm<O> {
     fn kind(&self, state: &AdaGradNormState<S>) -> Option<u8> {
         self.inner.kind(&state.inner).map(|_| if self.subtract_noise { 9 } else { 8 })
@@ -156,7 +157,7 @@ impl<S, O: Optimizer<S>> Optimizer<AdaGradNormState<S>> for AdaGradNorm<O> {
 }
 
 impl<O> AdaGradNorm<O> {
-    /// Begins a step that counts `weigh(e)` of the squared norm.
+    /// Begins a step that adds `weigh(e)` for the squared norm `e`.
     #[inline]
     fn begin_weighing<S>(
         &self,
@@ -177,7 +178,7 @@ impl<O> AdaGradNorm<O> {
     }
 }
 
-/// `a = b² − b_0²`, then the inner optimizer's memory.
+/// Adds `a = b² − b_0²`, then the inner optimizer's state.
 impl<S, O: Digested<S>> Digested<AdaGradNormState<S>> for AdaGradNorm<O> {
     fn add_to(&self, state: &AdaGradNormState<S>, digest: &mut Digest) {
         digest.add_f64(state.added);
@@ -202,7 +203,7 @@ mod tests {
     use proptest::prelude::*;
     use std::vec::Vec;
 
-    /// Moves nothing and keeps what it was given: the rate and the released gradient of every step.
+    /// Leaves the parameters, and records the learning rate and the released gradient of every step.
     #[derive(Clone, Copy)]
     struct Recorder;
 
@@ -234,7 +235,7 @@ mod tests {
         }
     }
 
-    /// An auditor's replay: the rates of a private run from its releases.
+    /// Replay by an auditor: computes the learning rates of a private run from its releases.
     #[test]
     fn replayed_learning_rates_match_run() {
         const DIM: usize = 1500;
@@ -329,7 +330,7 @@ mod tests {
         }
     }
 
-    /// 1e20 squared is above the largest f32.
+    /// The square of 1e20 is above the largest f32.
     #[test]
     fn overflowing_norm_gives_tiny_lr() {
         let wrapped = AdaGradNorm::new(1.0, 1e-5, true, Recorder).unwrap();

@@ -4,29 +4,30 @@
 //! m ← β₁m + (1−β₁)·ĝ        v ← β₂v + (1−β₂)·g²        θ ← θ·(1−ηλ)        θ ← θ − η/(1−β₁ᵗ) · m / (√(v/(1−β₂ᵗ)) + ε)
 //! ```
 //!
-//! with `ĝ` the filtered and `g` the unfiltered released gradient (DOPPLER's Algorithm 3 takes the second moment from
-//! the latter; with the identity filter they are one) and `t` counted from 1. With `β₁ = 0` the filter stands in place
-//! of the first moment, as in DOPPLER. Its printed correction `1 − βᵗ` with `β = 1 − β₂` and `t` from 0 is a slip: it
-//! divides by zero at the first step.
+//! `ĝ` is the filtered and `g` the unfiltered released gradient, and `t` counts from 1. DOPPLER's Algorithm 3 computes
+//! the second moment from `g`. With the identity filter both are equal. With `β₁ = 0`, the filter replaces the first
+//! moment, as in DOPPLER. The paper prints the correction `1 − βᵗ` with `β = 1 − β₂` and `t` from 0. That is an error,
+//! because it divides by zero at the first step.
 //!
-//! [`Adam::with_floored_denominator`] takes `max(√(v/(1−β₂ᵗ)), ε)` for the denominator, as DOPPLER's Algorithm 3 prints it.
+//! [`Adam::with_floored_denominator`] uses `max(√(v/(1−β₂ᵗ)), ε)` as the denominator, as printed in DOPPLER's
+//! Algorithm 3.
 //!
-//! Source: Kingma and Ba, arXiv 1412.6980; decoupled weight decay: Loshchilov and Hutter, arXiv 1711.05101; the two
+//! Sources: Kingma and Ba, arXiv 1412.6980. Decoupled weight decay: Loshchilov and Hutter, arXiv 1711.05101. The two
 //! gradients: Zhang, Bu, Hong, Razaviyayn, "DOPPLER", Algorithm 3.
 //!
 //! # Memory
 //!
-//! `2·D` words and two f64.
+//! `2·D` floats and two f64.
 //!
 //! # Numerics
 //!
-//! Once a step, in f64, with `p₁ = p₂ = 1` before the first:
+//! Once a step, in f64, with `p₁ = p₂ = 1` before the first step:
 //!
 //! ```text
 //! p₁ ← p₁·β₁     p₂ ← p₂·β₂     keep = S(1 − η·λ)     rate = S(η/(1 − p₁))     scale = S(1/(1 − p₂))
 //! ```
 //!
-//! Per coordinate, with `b₁ = F(β₁)`, `n₁ = F(1−β₁)`, `b₂ = F(β₂)`, `n₂ = F(1−β₂)`, the differences in f64:
+//! For each coordinate, with `b₁ = F(β₁)`, `n₁ = F(1−β₁)`, `b₂ = F(β₂)`, `n₂ = F(1−β₂)`, and the differences in f64:
 //!
 //! ```text
 //! m ← S(F(b₁·m) + F(n₁·ĝ))
@@ -35,12 +36,12 @@
 //! θ ← S(F(keep·θ) − S(F(rate·m) / d))
 //! ```
 //!
-//! A square above the largest f32 (`|g|` above 1.8·10¹⁹) counts as the largest f32; such a coordinate's step is too
-//! short until `v` has forgotten it.
+//! A square above the largest f32 (`|g|` above 1.8·10¹⁹) counts as the largest f32. The step of such a coordinate is
+//! too short until `v` has decayed.
 //!
 //! # Privacy
 //!
-//! Reads released values only.
+//! Uses released values only.
 
 use super::base::{Begin, Optimizer, check_betas, far_piece, narrow, saturate, weights};
 use crate::error::{CallError, ConfigError, check_len};
@@ -52,21 +53,21 @@ use crate::record::{FromRecord, RecordSink, RecordSource, StateVector, ToRecord}
 use crate::state::{SaveState, StateField};
 use core::marker::PhantomData;
 
-/// How `ε` keeps the denominator above 0. Sealed: [`Added`] or [`Floored`].
+/// Form of the denominator, which `ε` keeps above 0. Sealed: [`Added`] or [`Floored`].
 pub trait Denominator: Copy + Sealed {
-    /// True if recordings have it.
+    /// True if recordings support it.
     #[doc(hidden)]
     const IS_RECORDED: bool;
-    /// The denominator, from the root of the second moment.
+    /// Returns the denominator for the root of the second moment.
     #[doc(hidden)]
     fn of(root: f32, epsilon: f32) -> f32;
 }
 
-/// `√v̂ + ε`: Adam.
+/// Denominator `√v̂ + ε`: Adam.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Added;
 
-/// `max(√v̂, ε)`: DOPPLER's Algorithm 3.
+/// Denominator `max(√v̂, ε)`: DOPPLER's Algorithm 3.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Floored;
 
@@ -91,8 +92,8 @@ impl Denominator for Floored {
     }
 }
 
-/// Configuration of Adam; with weight decay it is AdamW. The denominator `N` is chosen when a program is compiled, so what is not
-/// chosen takes no flash.
+/// Configuration of Adam, or of AdamW with weight decay. The denominator `N` is a compile-time choice, so the other
+/// form takes no flash.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Adam<N = Added> {
     beta1: f64,
@@ -107,11 +108,11 @@ pub struct Adam<N = Added> {
 }
 
 impl Adam {
-    /// Adam with `β₁, β₂` in `[0, 1)`, `ε > 0` and decoupled weight decay `λ ≥ 0`.
+    /// Creates Adam with `β₁, β₂` in `[0, 1)`, `ε > 0` and decoupled weight decay `λ ≥ 0`.
     ///
     /// # Errors
     ///
-    /// A number out of its range.
+    /// Fails if a number is out of its range.
     pub fn new(beta1: f64, beta2: f64, epsilon: f32, weight_decay: f64) -> Result<Self, ConfigError> {
         check_betas(beta1, beta2)?;
         if !(epsilon.is_normal() && epsilon > 0.0) {
@@ -124,7 +125,7 @@ impl Adam {
         Ok(Self { beta1, beta2, epsilon, weight_decay, weights, filtered_second: false, denominator: PhantomData })
     }
 
-    /// The same with the denominator `max(√v̂, ε)`.
+    /// Selects the denominator `max(√v̂, ε)`.
     #[must_use]
     pub fn with_floored_denominator(self) -> Adam<Floored> {
         self.with_denominator()
@@ -137,14 +138,14 @@ impl Adam {
 }
 
 impl<N: Denominator> Adam<N> {
-    /// The same with the second moment, too, of the filtered gradient: DiSK's Adam.
+    /// Computes the second moment, too, from the filtered gradient: DiSK's Adam.
     #[must_use]
     pub fn with_filtered_second_moment(self) -> Self {
         Self { filtered_second: true, ..self }
     }
 }
 
-/// Memory of Adam.
+/// State of Adam.
 #[derive(Debug)]
 pub struct AdamState<B> {
     /// `m`, `[D]`.
@@ -158,13 +159,13 @@ pub struct AdamState<B> {
 }
 
 impl<B> AdamState<B> {
-    /// The state before the first step: `first` and `second` are `[D]`, zeros.
+    /// Creates the state before the first step. `first` and `second` are `[D]`, zeros.
     pub fn new(first: B, second: B) -> Self {
         Self { first, second, beta1_power: 1.0, beta2_power: 1.0 }
     }
 }
 
-/// Constants of one step of Adam, shared by all pieces of the parameters.
+/// Constants of one step of Adam, shared by all segments of the parameters.
 #[derive(Clone, Copy, Debug)]
 pub struct AdamStep {
     /// `1 − ηλ`.
@@ -257,7 +258,7 @@ impl FromRecord for Adam {
     }
 }
 
-/// `m`, `v`, then `β₁ᵗ` and `β₂ᵗ`.
+/// Adds `m`, `v`, then `β₁ᵗ` and `β₂ᵗ`.
 impl<N: Denominator, B: AsRef<[f32]>> Digested<AdamState<B>> for Adam<N> {
     fn add_to(&self, state: &AdamState<B>, digest: &mut Digest) {
         digest.add_f32s(state.first.as_ref());
@@ -299,7 +300,7 @@ mod tests {
             properties::state_is_finite_and_segment_invariant(make, numbers, &steps, cut)?;
         }
 
-        /// DOPPLER's equivalence E2.
+        /// Equivalence E2 of DOPPLER.
         #[test]
         fn one_pole_filter_replaces_beta1(
             grads in prop::collection::vec(prop::array::uniform2(-2f32..2.0), 1..60), beta in 0.0f64..0.99,
@@ -309,7 +310,7 @@ mod tests {
             let mut state = AdamState::new([0f32; 2], [0f32; 2]);
             let mut expected_state = AdamState::new([0f32; 2], [0f32; 2]);
             let (mut params, mut expected) = ([0.3f32, -0.1], [0.3f32, -0.1]);
-            // The filter: an average of released gradients over its own step response.
+            // The filter is an average of released gradients divided by its own step response.
             let (mut average, mut response) = ([0f64; 2], 0f64);
             for grad in &grads {
                 response = beta * response + (1.0 - beta);
@@ -385,7 +386,7 @@ mod tests {
         }
     }
 
-    /// DOPPLER's Algorithm 3 with its correction as the digest of the paper has it: `max(√v̂, ε)`, with roots on both sides of ε.
+    /// DOPPLER's Algorithm 3 with the corrected bias correction: `max(√v̂, ε)`, with roots on both sides of ε.
     #[test]
     fn floored_follows_the_formula_in_f64() {
         let (beta2, epsilon, decay, lr) = (0.5f64, 0.7f64, 0.1f64, 0.01f64);
@@ -413,7 +414,7 @@ mod tests {
         assert!(floored.iter().all(|steps| *steps > 20), "{floored:?}");
     }
 
-    /// Below a large ε all steps have one size, whatever the gradients: SGD at the rate η/ε.
+    /// If ε exceeds all roots, Adam with a floored denominator is SGD at the learning rate η/ε.
     #[test]
     fn floored_above_all_roots_is_sgd() {
         let adam = Adam::new(0.0, 0.99, 4.0, 0.0).unwrap().with_floored_denominator();
@@ -439,7 +440,7 @@ mod tests {
         }
     }
 
-    /// DiSK takes both moments of the filtered gradient, DOPPLER the second of the released one.
+    /// DiSK computes both moments from the filtered gradient. DOPPLER computes the second from the released gradient.
     #[test]
     fn second_moment_source_is_selectable() {
         let plain = Adam::new(0.9, 0.999, 1e-8, 0.0).unwrap();

@@ -1,29 +1,31 @@
-//! DP-AdamBC: Adam without the bias that the noise puts into its second moment.
+//! DP-AdamBC: Adam without the bias of the noise in its second moment.
 //!
 //! ```text
 //! m ← β₁m + (1−β₁)·ĝ     v ← β₂v + (1−β₂)·g²     φ ← β₂φ + (1−β₂)·(z_t·C_t/B)²
 //! θ ← θ·(1−ηλ)           θ ← θ − η·m̂ / √max(v̂ − Φ̂, γ′)          m̂, v̂, Φ̂ = m, v, φ over (1 − βᵗ)
 //! ```
 //!
-//! with `ĝ` the filtered and `g` the unfiltered released gradient. The noise adds its variance to `E[g²]`; the paper
-//! subtracts the constant `(σC/B)²`, here `Φ̂` is the same average of the variances of all steps as `v̂` is of the
-//! squares, since noise schedules and adaptive clips change them. As `v` sees the *unfiltered* gradient, the filter's
-//! noise gain does not enter.
+//! `ĝ` is the filtered and `g` the unfiltered released gradient. The noise adds its variance to `E[g²]`, and the paper
+//! subtracts the constant `(σC/B)²`. Here `Φ̂` averages the variances of all steps with the weights of `v̂`, because
+//! noise schedules and adaptive clips change them. `v` uses the *unfiltered* gradient, so the filter's noise gain is
+//! not needed.
 //!
-//! `v̂ − Φ̂` itself fluctuates, by about `Φ·√(2(1−β₂)/(1+β₂))` for a constant variance: a floor `γ′` far below that
-//! lets the noise choose the step size. A relative floor, `γ′_t = max(γ′, ρ·Φ̂_t)`, follows clips and noise that change.
+//! `v̂ − Φ̂` itself fluctuates, by about `Φ·√(2(1−β₂)/(1+β₂))` for a constant variance. With a floor `γ′` far below
+//! that, the noise determines the step size. A relative floor, `γ′_t = max(γ′, ρ·Φ̂_t)`, follows changes of clip and
+//! noise.
 //!
-//! Source: Tang, Shpilevskiy, Lécuyer, "DP-AdamBC: Your DP-Adam Is Actually DP-SGD (Unless You Apply Bias Correction)",
-//! AAAI 2024, arXiv 2312.14334; decoupled weight decay as in AdamW, arXiv 1711.05101.
+//! Sources: Tang, Shpilevskiy, Lécuyer, "DP-AdamBC: Your DP-Adam Is Actually DP-SGD (Unless You Apply Bias
+//! Correction)", AAAI 2024, arXiv 2312.14334. Decoupled weight decay as in AdamW, arXiv 1711.05101.
 //!
 //! # Memory
 //!
-//! `2·D` words and three f64.
+//! `2·D` floats and three f64.
 //!
 //! # Numerics
 //!
-//! With `b₁ = F(β₁)`, `n₁ = F(1−β₁)`, `b₂ = F(β₂)`, `n₂ = F(1−β₂)`, the differences in f64. Once a step, in f64, with
-//! `w₁ = w₂ = φ = 0` before the first and `s` the noise's standard deviation in this step's released gradient:
+//! Let `b₁ = F(β₁)`, `n₁ = F(1−β₁)`, `b₂ = F(β₂)`, `n₂ = F(1−β₂)`, with the differences in f64. `s` is the standard
+//! deviation of the noise in this step's released gradient. Once a step, in f64, with `w₁ = w₂ = φ = 0` before the
+//! first step:
 //!
 //! ```text
 //! w₁ ← (b₁·w₁) + n₁     w₂ ← (b₂·w₂) + n₂     φ ← (b₂·φ) + (n₂·(s·s))
@@ -31,8 +33,8 @@
 //! floor = γ′,  or S(ρ·(φ/w₂)) where that is larger
 //! ```
 //!
-//! The weights `w` are the recursion's answer to the constant 1, so that rounding `β` to f32 biases neither `v̂` nor
-//! `Φ̂` (with exact `β` they are `1 − βᵗ`). Per coordinate:
+//! The weights `w` are the response of the recursion to the constant 1. Rounding `β` to f32 therefore biases neither
+//! `v̂` nor `Φ̂` (with exact `β`, the weights are `1 − βᵗ`). For each coordinate:
 //!
 //! ```text
 //! m ← S(F(b₁·m) + F(n₁·ĝ))
@@ -45,7 +47,7 @@
 //!
 //! # Privacy
 //!
-//! Reads released values and the noise's declared variance only.
+//! Uses only released values and the declared variance of the noise.
 
 use super::base::{Begin, Optimizer, check_betas, far_piece, narrow, saturate, weights};
 use crate::error::{CallError, ConfigError, check_len};
@@ -69,12 +71,12 @@ pub struct AdamBc {
 }
 
 impl AdamBc {
-    /// DP-AdamBC with `β₁, β₂` in `[0, 1)`, the floor `γ′ > 0` of the corrected second moment (a squared gradient) and
-    /// decoupled weight decay `λ ≥ 0`.
+    /// Creates DP-AdamBC with `β₁, β₂` in `[0, 1)`, decoupled weight decay `λ ≥ 0`, and the floor `γ′ > 0` of the
+    /// corrected second moment (a squared gradient).
     ///
     /// # Errors
     ///
-    /// A number out of its range.
+    /// Fails if a number is out of its range.
     pub fn new(beta1: f64, beta2: f64, floor: f32, weight_decay: f64) -> Result<Self, ConfigError> {
         check_betas(beta1, beta2)?;
         if !(floor.is_normal() && floor > 0.0) {
@@ -87,15 +89,15 @@ impl AdamBc {
         Ok(Self { beta1, weights, beta2, floor, relative_floor: 0.0, weight_decay })
     }
 
-    /// The same with a floor of at least `ρ = √(2(1−β₂)/(1+β₂))` times the noise's variance: what that variance spreads by in
-    /// a second moment that has settled. Below it there is only noise.
+    /// Sets a floor of at least `ρ = √(2(1−β₂)/(1+β₂))` times the variance of the noise. That is the spread of the
+    /// variance in a converged second moment. Below it there is only noise.
     #[must_use]
     pub fn with_floor_by_noise(self) -> Self {
         Self { relative_floor: scalar::sqrt(2.0 * (1.0 - self.beta2) / (1.0 + self.beta2)), ..self }
     }
 }
 
-/// Memory of DP-AdamBC.
+/// State of DP-AdamBC.
 #[derive(Debug)]
 pub struct AdamBcState<B> {
     /// `m`, `[D]`.
@@ -104,20 +106,20 @@ pub struct AdamBcState<B> {
     pub second: B,
     /// `φ`, the noise's share of `v`.
     pub noise: f64,
-    /// `w₁`, what `m` would be had all gradients been 1.
+    /// `w₁`, the value of `m` if all gradients were 1.
     pub first_weight: f64,
-    /// `w₂`, what `v` would be had all gradients been 1.
+    /// `w₂`, the value of `v` if all gradients were 1.
     pub second_weight: f64,
 }
 
 impl<B> AdamBcState<B> {
-    /// The state before the first step: `first` and `second` are `[D]`, zeros.
+    /// Creates the state before the first step. `first` and `second` are `[D]`, zeros.
     pub fn new(first: B, second: B) -> Self {
         Self { first, second, noise: 0.0, first_weight: 0.0, second_weight: 0.0 }
     }
 }
 
-/// Constants of one step of DP-AdamBC, shared by all pieces of the parameters.
+/// Constants of one step of DP-AdamBC, shared by all segments of the parameters.
 #[derive(Clone, Copy, Debug)]
 pub struct AdamBcStep {
     /// `1 − ηλ`.
@@ -219,7 +221,7 @@ impl FromRecord for AdamBc {
     }
 }
 
-/// `m`, `v`, then `w₁`, `w₂` and `φ`.
+/// Adds `m`, `v`, then `w₁`, `w₂` and `φ`.
 impl<B: AsRef<[f32]>> Digested<AdamBcState<B>> for AdamBc {
     fn add_to(&self, state: &AdamBcState<B>, digest: &mut Digest) {
         digest.add_f32s(state.first.as_ref());
@@ -304,7 +306,7 @@ mod tests {
                 let weight = |s: usize| beta2.powi((t - s) as i32);
                 let average: f64 = (0..=t).map(|s| weight(s) * stds[s] * stds[s]).sum();
                 let expected = average / (0..=t).map(weight).sum::<f64>();
-                // beta2 is rounded to f32: each of its powers moves by t·2⁻²⁴ at most.
+                // Rounding beta2 to f32 changes each of its powers by at most t·2⁻²⁴.
                 prop_assert!((state.noise / state.second_weight / expected - 1.0).abs() < 2e-5);
             }
         }
@@ -327,17 +329,17 @@ mod tests {
         }
     }
 
-    /// Normal numbers by the polar form of two uniforms.
+    /// Returns normal numbers, from the polar form of two uniform numbers.
     fn normals(step: u32, len: usize) -> Vec<f64> {
         let mut words = Xoshiro::simulation(20).stream(Address { purpose: Purpose::GradientNoise, step, chunk: 0 });
         let mut uniform = || (f64::from(words.next_u32()) + 0.5) / 4_294_967_296.0;
         (0..len).map(|_| (-2.0 * uniform().ln()).sqrt() * (std::f64::consts::TAU * uniform()).cos()).collect()
     }
 
-    /// Noise alone, growing by 5 % a step. Step `t − k` has the share `(1−ρ)·ρᵏ` of `Φ̂`, `ρ = β₂/1.05²`, so the mean
-    /// over D coordinates of `v̂/Φ̂ − 1` has standard deviation `√(2/D·(1−ρ)/(1+ρ))`: 0.0070 here. Six of them fail one
-    /// such test in 10⁸, and the seed is fixed. The present variance alone, which must fail, is off by `1 − Φ̂/s² ≈
-    /// 0.46`.
+    /// Noise only, growing by 5 % a step. Step `t − k` has the share `(1−ρ)·ρᵏ` of `Φ̂`, `ρ = β₂/1.05²`. The mean over
+    /// D coordinates of `v̂/Φ̂ − 1` therefore has standard deviation `√(2/D·(1−ρ)/(1+ρ))`: 0.0070 here. A limit of six
+    /// standard deviations fails one such test in 10⁸, and the seed is fixed. The variance of the current step alone is
+    /// off by `1 − Φ̂/s² ≈ 0.46`, and must fail.
     #[test]
     fn pure_noise_second_moment_is_zero() {
         const DIM: usize = 4096;
@@ -384,7 +386,7 @@ mod tests {
         assert!(adam.check(&AdamBcState::new(std::vec![0f32; 3], std::vec![0f32; 2]), 3).is_err());
     }
 
-    /// A clip that grows a hundredfold takes the floor with it; an absolute one would stay behind.
+    /// If the clip grows a hundredfold, the relative floor follows. An absolute floor would not.
     #[test]
     fn a_floor_by_the_noise_follows_the_noise() {
         let adam = AdamBc::new(0.9, 0.99, 1e-30, 0.0).unwrap().with_floor_by_noise();

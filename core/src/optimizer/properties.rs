@@ -1,14 +1,14 @@
-//! Laws that hold for every optimizer, for their tests.
+//! Properties of every optimizer, for their tests.
 
 use super::base::{Begin, Optimizer};
 use crate::private::Released;
 use proptest::prelude::*;
 use std::vec::Vec;
 
-/// Parameters in the laws' steps.
+/// Number of parameters in the test steps.
 pub(super) const DIM: usize = 5;
 
-/// The input of one step.
+/// Input of one step.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Step {
     pub(super) begin: Begin,
@@ -16,7 +16,7 @@ pub(super) struct Step {
     pub(super) released: [f32; DIM],
 }
 
-/// Any finite number: usual, huge, tiny, subnormal, zero.
+/// Generates any finite number: usual, huge, tiny, subnormal, zero.
 fn number() -> impl Strategy<Value = f32> {
     use prop::num::f32::{NEGATIVE, NORMAL, POSITIVE, SUBNORMAL, ZERO};
     prop_oneof![
@@ -27,7 +27,7 @@ fn number() -> impl Strategy<Value = f32> {
     ]
 }
 
-/// Runs of a few steps with any finite numbers.
+/// Generates runs of a few steps with any finite numbers.
 pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
     let lr = prop_oneof![3 => 1e-6f64..1.0, 1 => 1f64..1e30];
     let noise_std = prop_oneof![Just(0.0), 1e-6f64..10.0, 1f64..1e38];
@@ -36,12 +36,12 @@ pub(super) fn steps() -> impl Strategy<Value = Vec<Step>> {
     prop::collection::vec(step, 1..12)
 }
 
-/// The numbers of a state's vectors.
+/// Returns the values of a state's vectors.
 pub(super) fn widen(vectors: &[&[f32]]) -> Vec<f64> {
     vectors.concat().into_iter().map(f64::from).collect()
 }
 
-/// One step of all parameters in one piece.
+/// Runs one step of all parameters in one segment.
 pub(super) fn step<S, O: Optimizer<S>>(
     optimizer: &O,
     state: &mut S,
@@ -84,8 +84,8 @@ fn step_in_pieces<S, O: Optimizer<S>>(
     optimizer.end(shared, state, params);
 }
 
-/// Fails where a finite input makes a parameter or a number of the state (`numbers`) that is not, or where a cut into
-/// pieces changes a bit.
+/// Fails if a finite input makes a parameter or a value of the state (`numbers`) non-finite, or a split into segments
+/// changes a bit.
 pub(super) fn state_is_finite_and_segment_invariant<S, O: Optimizer<S>>(
     make: impl Fn() -> (O, S),
     numbers: impl Fn(&S) -> Vec<f64>,

@@ -1,23 +1,23 @@
-//! RMSprop: each coordinate's rate follows the root of an average of its squared gradients.
+//! RMSprop: divides each coordinate's learning rate by the root of an average of its squared gradients.
 //!
 //! ```text
 //! v ← αv + (1−α)·(g + λθ)²          θ ← θ − η·(ĝ + λθ) / (√v + ε)
 //! ```
 //!
-//! with `ĝ` the filtered and `g` the unfiltered released gradient. There is no bias correction: the first step is
-//! `1/√(1−α)` times the rate.
+//! `ĝ` is the filtered and `g` the unfiltered released gradient. RMSprop has no bias correction, so the first step is
+//! `1/√(1−α)` times the learning rate.
 //!
-//! Source: Tieleman and Hinton, Coursera lecture 6.5 (2012); with the identity filter it is PyTorch's
-//! `torch.optim.RMSprop`, weight decay included, without momentum and not centered.
+//! Source: Tieleman and Hinton, Coursera lecture 6.5 (2012). With the identity filter, it is PyTorch's
+//! `torch.optim.RMSprop`, including weight decay, without momentum and not centered.
 //!
 //! # Memory
 //!
-//! `D` words.
+//! `D` floats.
 //!
 //! # Numerics
 //!
-//! The rate of a step is `S(η)`. Per coordinate, with `θ` its value before, `a = F(α)` and `n = F(1−α)`, the difference
-//! in f64:
+//! The learning rate of a step is `S(η)`. For each coordinate, with `θ` its previous value, `a = F(α)` and
+//! `n = F(1−α)`, and the difference in f64:
 //!
 //! ```text
 //! w = F(λ·θ)          h = S(ĝ + w)          r = S(g + w)
@@ -25,12 +25,12 @@
 //! θ ← S(θ − S(F(S(η)·h) / F(F(√v) + ε)))
 //! ```
 //!
-//! A square above the largest f32 (`|r|` above 1.8·10¹⁹) counts as the largest f32; such a coordinate's step is too
-//! short until `v` has forgotten it.
+//! A square above the largest f32 (`|r|` above 1.8·10¹⁹) counts as the largest f32. The step of such a coordinate is
+//! too short until `v` has decayed.
 //!
 //! # Privacy
 //!
-//! Reads released values only.
+//! Uses released values only.
 
 use super::base::{Begin, Optimizer, far_piece, narrow, saturate, weights};
 use crate::error::{CallError, ConfigError, check_len};
@@ -51,12 +51,12 @@ pub struct RmsProp {
 }
 
 impl RmsProp {
-    /// RMSprop with `α` in `[0, 1)` (PyTorch: 0.99), `ε > 0` (PyTorch: 10⁻⁸) and weight decay `λ ≥ 0`, added to the
-    /// gradient.
+    /// Creates RMSprop with `α` in `[0, 1)` (PyTorch: 0.99), `ε > 0` (PyTorch: 10⁻⁸) and weight decay `λ ≥ 0`, added to
+    /// the gradient.
     ///
     /// # Errors
     ///
-    /// A number out of its range.
+    /// Fails if a number is out of its range.
     pub fn new(alpha: f64, epsilon: f32, weight_decay: f32) -> Result<Self, ConfigError> {
         if !(0.0..1.0).contains(&alpha) {
             return Err(ConfigError::new("RMSprop's alpha", "from 0 to below 1"));
@@ -71,10 +71,10 @@ impl RmsProp {
     }
 }
 
-/// Memory of RMSprop.
+/// State of RMSprop.
 #[derive(Debug)]
 pub struct RmsPropState<B> {
-    /// `v`, `[D]`; zeros before the first step.
+    /// `v`, `[D]`, zeros before the first step.
     pub second: B,
 }
 
@@ -139,7 +139,7 @@ impl FromRecord for RmsProp {
     }
 }
 
-/// `v`.
+/// Adds `v`.
 impl<B: AsRef<[f32]>> Digested<RmsPropState<B>> for RmsProp {
     fn add_to(&self, state: &RmsPropState<B>, digest: &mut Digest) {
         digest.add_f32s(state.second.as_ref());

@@ -1,20 +1,20 @@
-//! Stochastic gradient descent with momentum, Nesterov's form and weight decay.
+//! Stochastic gradient descent with momentum, Nesterov momentum and weight decay.
 //!
 //! ```text
 //! h = ĝ + λθ          m ← μm + h          θ ← θ − η·(m,  or h + μm with Nesterov,  or h with μ = 0)
 //! ```
 //!
-//! with `ĝ` the filtered gradient.
+//! `ĝ` is the filtered gradient.
 //!
 //! Source: the convention of PyTorch's `torch.optim.SGD` with dampening 0 (`m` starts at 0, so the first `m` is `h`).
 //!
 //! # Memory
 //!
-//! `D` words with momentum, none without.
+//! `D` floats with momentum, none without.
 //!
 //! # Numerics
 //!
-//! The rate of a step is `S(η)`. Per coordinate:
+//! The learning rate of a step is `S(η)`. For each coordinate:
 //!
 //! ```text
 //! h = S(ĝ + F(λ·θ))     m ← S(F(μ·m) + h)     u = m,  or S(h + F(μ·m)) with Nesterov,  or h with μ = 0
@@ -23,7 +23,7 @@
 //!
 //! # Privacy
 //!
-//! Reads released values only.
+//! Uses released values only.
 
 use super::base::{Begin, Optimizer, narrow, piece, saturate};
 use crate::error::{CallError, ConfigError, check_len};
@@ -41,11 +41,11 @@ pub struct Sgd {
 }
 
 impl Sgd {
-    /// SGD with momentum `μ` in `[0, 1)` and weight decay `λ ≥ 0`, Nesterov's form if asked for.
+    /// Creates SGD with momentum `μ` in `[0, 1)` and weight decay `λ ≥ 0`. `nesterov` selects Nesterov momentum.
     ///
     /// # Errors
     ///
-    /// A number out of its range, or Nesterov's form without momentum.
+    /// Fails if a number is out of its range, or Nesterov momentum has `μ = 0`.
     pub fn new(momentum: f32, nesterov: bool, weight_decay: f32) -> Result<Self, ConfigError> {
         if !(0.0..1.0).contains(&momentum) {
             return Err(ConfigError::new("momentum", "from 0 to below 1"));
@@ -59,17 +59,17 @@ impl Sgd {
         Ok(Self { momentum, nesterov, weight_decay })
     }
 
-    /// Number of elements of [`SgdState::momentum`] for `dim` parameters.
+    /// Returns the number of elements of [`SgdState::momentum`] for `dim` parameters.
     #[must_use]
     pub fn momentum_len(&self, dim: usize) -> usize {
         if self.momentum == 0.0 { 0 } else { dim }
     }
 }
 
-/// Memory of SGD.
+/// State of SGD.
 #[derive(Debug)]
 pub struct SgdState<B> {
-    /// `m`: `[D]` with momentum, zeros before the first step. Without momentum it is not used, of any length.
+    /// `m`: `[D]` with momentum, zeros before the first step. Without momentum it is unused and may have any length.
     pub momentum: B,
 }
 
@@ -147,7 +147,7 @@ impl FromRecord for Sgd {
     }
 }
 
-/// `m`.
+/// Adds `m`.
 impl<B: AsRef<[f32]>> Digested<SgdState<B>> for Sgd {
     fn add_to(&self, state: &SgdState<B>, digest: &mut Digest) {
         digest.add_f32s(state.momentum.as_ref());
@@ -176,7 +176,7 @@ mod tests {
         }
     }
 
-    /// Worked by hand for `θ = 1`, `μ = η = 1/2` and gradients 1, 2, 2, all exact in f32.
+    /// Computed by hand for `θ = 1`, `μ = η = 1/2` and gradients 1, 2, 2, all exact in f32.
     #[test]
     fn three_steps_equal_the_formula() {
         for (nesterov, expected) in [(false, [0.5, -0.75, -2.375]), (true, [0.25, -1.375, -3.1875])] {

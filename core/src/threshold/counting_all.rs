@@ -6,8 +6,8 @@
 //! A batch in which many gradients overflow then raises the clip (percentile) or the range (expected error). The noisy
 //! number of samples `S'` remains that of the batch. A rule without a histogram is unchanged.
 //!
-//! Source: Wei, Li, Gong, Chen, "DC-SGD: Differentially Private SGD with Dynamic Clipping through Gradient Norm Distribution
-//! Estimation", Algorithm 1: every sample of a batch is counted.
+//! Source: Wei, Li, Gong, Chen, "DC-SGD: Differentially Private SGD with Dynamic Clipping through Gradient Norm
+//! Distribution Estimation", Algorithm 1: every sample of a batch is counted.
 //!
 //! # Memory
 //!

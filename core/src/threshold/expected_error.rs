@@ -39,12 +39,14 @@
 //! All arithmetic is in f64, from the f32 `C_t`, `R_t` (both clamped to their bounds). Every operation rounds
 //! separately, to nearest with ties to even:
 //!
-//! 1. `S' = H̃[0] + H̃[1] + …`, from the left, starting at 0 (exact, as counts are multiples of `2^-12`). If not `S' > 0`, stop.
+//! 1. `S' = H̃[0] + H̃[1] + …`, from the left, starting at 0 (exact, as counts are multiples of `2^-12`). If not
+//!    `S' > 0`, stop.
 //! 2. `a = ((σ_T · σ_T) · d) / (B · B)` and `m_i = ((i + 0.5) · R_t) / b`.
 //! 3. Paper's grid:
-//!    - Let `M = 0`. For `i = 0, 1, …`: `M = M + H̃[i] · m_i`. If `M > 0`, start from `C = C_t` and run up to 60 passes.
-//!    - A pass takes `c_j = (j · C) / 10` for `j = 1, …, 20`, and `E_j = a · (c_j · c_j) + F / S'`. Here `F = 0` at first,
-//!      and for `i = 0, 1, …`: `x = m_i − c_j`, and if `x > 0`: `F = F + H̃[i] · (x · x)`.
+//!    - Let `M = 0`. For `i = 0, 1, …`: `M = M + H̃[i] · m_i`. If `M > 0`, start from `C = C_t` and run up to 60
+//!      passes.
+//!    - A pass takes `c_j = (j · C) / 10` for `j = 1, …, 20`, and `E_j = a · (c_j · c_j) + F / S'`. Here `F = 0` at
+//!      first, and for `i = 0, 1, …`: `x = m_i − c_j`, and if `x > 0`: `F = F + H̃[i] · (x · x)`.
 //!    - The winner is the smallest `j` of the least `E_j`, and `C = c_winner`. If the winner is neither 1 nor 20,
 //!      `C_{t+1}` is `C`, rounded to f32, then clamped.
 //! 4. Exact: let `S = Σ max(H̃[i], 0)` from the left, and `W = M = 0`. For `k = b−1, …, 0`: `w = max(H̃[k], 0)`,

@@ -24,7 +24,8 @@
 //! All arithmetic is in f64, from the f32 `C_t`, `R_t`. Every operation rounds separately, to nearest with ties to
 //! even:
 //!
-//! 1. `S' = H̃[0] + H̃[1] + …`, from the left, starting at 0 (exact, as counts are multiples of `2^-12`). If not `S' > 0`, stop.
+//! 1. `S' = H̃[0] + H̃[1] + …`, from the left, starting at 0 (exact, as counts are multiples of `2^-12`). If not
+//!    `S' > 0`, stop.
 //! 2. Let `goal = p · S'` and `S = 0`. For `i = 0, 1, …, b−1`: `S = S + H̃[i]`. The first `i` with `S ≥ goal` wins, or
 //!    the last bin.
 //! 3. `C = ((i + 0.5) · R_t) / b`, rounded to f32, then clamped to the bounds.

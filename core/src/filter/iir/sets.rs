@@ -1,4 +1,4 @@
-//! The filters of the papers, under the names of their tables.
+//! Published filters, by their names in the papers' tables.
 
 /// A published filter.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -9,7 +9,7 @@ pub struct Set {
     pub a: &'static [f32],
     /// `b_0, b_1, …`
     pub b: &'static [f32],
-    /// The table it stands in.
+    /// Table of the paper.
     pub source: &'static str,
 }
 
@@ -17,8 +17,8 @@ const T2: &str = "DOPPLER, Table 2";
 const T4: &str = "DOPPLER, Table 4";
 const PM: &str = "DP-PMLF, Table 4";
 
-/// Every filter in the tables of DOPPLER (the orders of Table 2: SGD, momentum, first and second order; f1–f6) and of
-/// DP-PMLF (p0–p7). All have a DC gain of 1; `p0 = sgd`, `p4 = momentum`, `p2 = f4`.
+/// Every filter in the tables of DOPPLER (the orders of Table 2: SGD, momentum, first and second order, and f1–f6) and
+/// of DP-PMLF (p0–p7). All have a DC gain of 1. `p0 = sgd`, `p4 = momentum`, `p2 = f4`.
 pub const SETS: &[Set] = &[
     Set { name: "sgd", a: &[], b: &[1.0], source: T2 },
     Set { name: "momentum", a: &[-0.9], b: &[0.1], source: T2 },
@@ -41,7 +41,7 @@ pub const SETS: &[Set] = &[
     Set { name: "p7", a: &[-0.7, -0.2], b: &[0.05, 0.05], source: PM },
 ];
 
-/// The filter of that name, in any case; `identity` is `sgd`.
+/// Returns the filter of that name, in any case. `identity` is `sgd`.
 #[must_use]
 pub fn named(name: &str) -> Option<&'static Set> {
     let name = if name.eq_ignore_ascii_case("identity") { "sgd" } else { name };

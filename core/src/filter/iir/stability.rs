@@ -1,34 +1,36 @@
-//! The Schur–Cohn recursion: where the poles are, without finding them.
+//! Schur–Cohn recursion: checks that all poles are inside the unit circle, without computing them.
 //!
-//! For `A_m(z) = z^m + a_1·z^{m−1} + … + a_m` with `k = a_m`, and its reverse `A_m*(z) = z^m·A_m(1/z)`, the step
-//! `(1 − k²)·z·A_{m−1} = A_m − k·A_m*` lowers the degree by one. It decides exactly what the poles say: `|k|` is the
-//! product of their moduli, so `|k| ≥ 1` leaves one on or outside the circle. If `|k| < 1`, then on the circle
-//! `|A_m*| = |A_m|`, hence `|k·A_m*| < |A_m|` wherever `A_m` is not zero: by Rouché's theorem both sides have equally many
-//! roots inside, and a root on the circle is one of `A_m*` too and stays one of `A_{m−1}`. So all roots of `A_m` are
-//! inside exactly when `|k| < 1` at every degree.
+//! Let `A_m(z) = z^m + a_1·z^{m−1} + … + a_m` with `k = a_m`, and its reverse `A_m*(z) = z^m·A_m(1/z)`. The step
+//! `(1 − k²)·z·A_{m−1} = A_m − k·A_m*` lowers the degree by one. All roots of `A_m` are inside the circle exactly if
+//! `|k| < 1` at every degree:
+//!
+//! - `|k|` is the product of the moduli of the roots, so `|k| ≥ 1` leaves a root on or outside the circle.
+//! - If `|k| < 1`, then on the circle `|A_m*| = |A_m|`. So `|k·A_m*| < |A_m|` unless `A_m` is zero. By Rouché's theorem
+//!   both sides have equally many roots inside.
+//! - A root of `A_m` on the circle is also a root of `A_m*`, and stays a root of `A_{m−1}`.
 //!
 //! # Numerics
 //!
 //! In f64, from f32 coefficients. A pole so near the circle that rounding could misplace it has a step response that
-//! does not settle, and is refused for that.
+//! does not settle. It is rejected for that reason.
 
 use crate::numerics::order::is_at_most;
 
-/// The largest number below 1.
+/// Largest number below 1.
 const BELOW_ONE: f64 = 1.0 - f64::EPSILON / 2.0;
 
-/// A bound on the square of every later value of `x_t = −Σ a_r·x_{t−r}`, from its last `K` values, oldest first; `None` if
-/// a root of `z^K + a_1·z^{K−1} + … + a_K` is not inside the unit circle. Uses `a` up.
+/// Returns a bound on the square of every later value of `x_t = −Σ a_r·x_{t−r}`, from its last `K` values, oldest
+/// first. Returns `None` if a root of `z^K + a_1·z^{K−1} + … + a_K` is not inside the unit circle. Overwrites `a`.
 ///
-/// With `R` the covariance (`K × K`, diagonal `r_0`) of the autoregressive process with these coefficients and `F` the
-/// companion matrix, `F R Fᵀ ≤ R`, so `xᵀ R⁻¹ x` never grows along the recursion, and each entry squared is at most
-/// `r_0·xᵀ R⁻¹ x`. The prediction errors `e_m` of the polynomials of degree `m = 0..K−1` diagonalise `R`:
+/// Let `R` be the covariance (`K × K`, diagonal `r_0`) of the autoregressive process with these coefficients, and `F`
+/// the companion matrix. Then `F R Fᵀ ≤ R`, so `xᵀ R⁻¹ x` never grows along the recursion, and each squared entry is at
+/// most `r_0·xᵀ R⁻¹ x`. The prediction errors `e_m` of the polynomials of degree `m = 0..K−1` diagonalise `R`:
 /// `r_0·xᵀ R⁻¹ x = Σ_m e_m² / Π_{i≤m} (1 − k_i²)`.
 pub(super) fn peak_squared(a: &mut [f64], last: &[f64]) -> Option<f64> {
     let (mut a, mut last) = (a, last);
     let mut peak = 0.0;
     while let Some((&mut k, lower)) = a.split_last_mut() {
-        // Not a number: not inside.
+        // NaN counts as not inside.
         if !is_at_most(k, BELOW_ONE) {
             return None;
         }

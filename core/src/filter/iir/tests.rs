@@ -16,7 +16,7 @@ fn wide(coefficients: &[f32]) -> Vec<f64> {
     coefficients.iter().map(|x| f64::from(*x)).collect()
 }
 
-/// The filter as the paper writes it, in direct form and f64; inputs before the first are zero.
+/// The filter as in the paper, in direct form and f64. Inputs before the first step are zero.
 fn direct_form(a: &[f64], b: &[f64], input: &[f64]) -> Vec<f64> {
     let mut output: Vec<f64> = Vec::new();
     for t in 0..input.len() {
@@ -33,7 +33,7 @@ fn impulse_response(set: &Set, len: usize) -> Vec<f64> {
     direct_form(&wide(set.a), &wide(set.b), &impulse)
 }
 
-/// `m̂_t` of the kernel for inputs `[t][coordinate]`, applied in pieces of 64.
+/// Returns `m̂_t` of the implementation for inputs `[t][coordinate]`, applied in segments of 64.
 fn run(filter: &Iir, inputs: &[Vec<f32>]) -> Vec<Vec<f32>> {
     let dim = inputs[0].len();
     let mut state = IirState::new(std::vec![0f32; filter.order() * dim]);
@@ -58,7 +58,7 @@ fn noise(seed: u64, steps: usize, dim: usize) -> Vec<Vec<f32>> {
     (0..steps).map(|_| (0..dim).map(|_| uniform(&mut random) as f32).collect()).collect()
 }
 
-/// The bound in the module's docs on what a constant input is changed by, in units of 2⁻²⁴, for each step.
+/// Returns the bound in the module's docs on the change of a constant input, in units of 2⁻²⁴, for each step.
 fn rounding_bound(set: &Set, steps: usize) -> Vec<f64> {
     let (a, b) = (wide(set.a), wide(set.b));
     let order = a.len().max(b.len() - 1);
@@ -87,10 +87,10 @@ fn rounding_bound(set: &Set, steps: usize) -> Vec<f64> {
 #[test]
 fn published_filters_have_unit_dc_gain() {
     for set in SETS {
-        // Off by the rounding of the coefficients alone, which 1 + Σ a magnifies.
+        // Off only by the rounding of the coefficients, which 1 + Σ a magnifies.
         assert!((iir(set).dc_gain() - 1.0).abs() < 5e-6, "{}", set.name);
     }
-    // D1 and D2 are quotients; there it is one exactly.
+    // D1 and D2 are quotients, and their gain is exactly 1.
     for (name, a, b, denominator) in
         [("d1v1", &[-9][..], &[1, 1][..], 11), ("d1v2", &[-9], &[3, -1], 11), ("d2", &[-92, 38], &[1, 2, 1], 58)]
     {
@@ -215,7 +215,7 @@ fn identity_keeps_bits_without_state() {
     for (filtered, grad) in run(&filter, &input).iter().flatten().zip(input.iter().flatten()) {
         assert_eq!(filtered.to_bits(), grad.to_bits());
     }
-    // Zeros at the end cost nothing.
+    // Trailing zeros do not add to the order.
     assert_eq!(Iir::<8>::new(&[0.0, 0.0], &[1.0, 0.0]), Ok(filter));
 }
 
@@ -235,7 +235,7 @@ fn scaling_b_changes_nothing() {
 
 #[test]
 fn the_poles_are_those_of_the_table() {
-    // Moduli; two of a second-order filter with complex poles are equal.
+    // Moduli. The two moduli of a second-order filter with complex poles are equal.
     let table: &[(&str, &[f64])] = &[
         ("momentum", &[0.9]),
         ("d1v1", &[0.818]),
@@ -269,7 +269,7 @@ fn the_poles_are_those_of_the_table() {
     }
 }
 
-/// `Var(m̂_t)/σ²` for white noise.
+/// Returns `Var(m̂_t)/σ²` for white noise.
 fn variance(set: &Set, t: usize) -> f64 {
     let kappa = impulse_response(set, t + 1);
     let (power, sum) = kappa.iter().fold((0.0, 0.0), |(power, sum), k| (power + k * k, sum + k));
@@ -296,7 +296,7 @@ fn the_noise_falls_as_published() {
     }
 }
 
-/// Closed forms, from the tables (`momentum`: `(1−β)/(1+β)`).
+/// Closed forms from the tables (`momentum`: `(1−β)/(1+β)`).
 const NOISE_GAIN: &[(&str, f64)] = &[
     ("sgd", 1.0),
     ("momentum", 1.0 / 19.0),
@@ -328,7 +328,7 @@ fn the_noise_gain_is_that_of_the_table() {
     }
 }
 
-/// The mean square over 2¹⁶ independent coordinates after the start-up, over the input's variance.
+/// Returns the mean square over 2¹⁶ independent coordinates after the start-up, divided by the input's variance.
 fn measured_noise_gain(set: &Set, seed: u64) -> f64 {
     const DIM: usize = 1 << 16;
     let filter = iir(set);
@@ -347,15 +347,16 @@ fn measured_noise_gain(set: &Set, seed: u64) -> f64 {
 // The variance of filtered noise has its closed form.
 #[test]
 fn noise_power_has_closed_form() {
-    // Uniform noise has negative excess kurtosis and filtering keeps it so: the mean square of n independent outputs has
-    // a relative deviation below √(2/n) = 0.55 %. Five of them: a false alarm in 1.7 million.
+    // Uniform noise has negative excess kurtosis, also after filtering. The mean square of n independent outputs
+    // therefore has a relative deviation below √(2/n) = 0.55 %. The limit of five deviations gives one false alarm in
+    // 1.7 million.
     let tolerance = 5.0 * (2.0f64 / 65_536.0).sqrt();
     for (name, seed) in [("momentum", 11), ("d2", 12), ("f6", 13), ("p6", 14), ("p7", 15)] {
         let (_, expected) = NOISE_GAIN.iter().find(|(of, _)| *of == name).unwrap();
         let measured = measured_noise_gain(named(name).unwrap(), seed);
         assert!((measured / expected - 1.0).abs() < tolerance, "{name} {measured} {expected}");
     }
-    // The test can fail: the filter nearest to momentum is told apart from it.
+    // The test can fail: it distinguishes the filter nearest to momentum.
     assert!((measured_noise_gain(named("p5").unwrap(), 16) / (1.0 / 19.0) - 1.0).abs() > tolerance);
 }
 
@@ -377,7 +378,7 @@ fn one_pole_is_adams_bias_corrected_average() {
 // One pole without bias correction is heavy-ball momentum.
 #[test]
 fn uncorrected_pole_is_heavy_ball() {
-    // SGD with momentum β and rate η(1−β) on ½x² + noise, against x ← x − η·m_t with m_t = m̂_t·c_t.
+    // SGD with momentum β and learning rate η(1−β) on ½x² + noise, against x ← x − η·m_t with m_t = m̂_t·c_t.
     let (beta, lr) = (0.75f32, 0.5f64);
     let filter: Iir = Iir::new(&[-beta], &[1.0 - beta]).unwrap();
     let sgd = Sgd::new(beta, false, 0.0).unwrap();
@@ -428,7 +429,7 @@ fn invalid_filter_error_gives_reason() {
         let refusal = Iir::<8>::new(a, b).expect_err(&format!("{a:?} {b:?}"));
         assert!(refusal.must_be.contains(reason), "{a:?} {b:?}: {refusal}");
     }
-    // Slow is no reason where the step response provably stays positive.
+    // A slow filter is valid if its step response provably stays positive.
     Iir::<8>::new(&[-0.999_999_9], &[1.0e-7]).unwrap();
     Iir::<8>::new(&[0.1; 8], &[0.1; 9]).unwrap();
 }

@@ -1,11 +1,11 @@
-//! A recursive filter without the bias correction: `m_t` itself.
+//! Recursive filter without bias correction: outputs `m_t` itself.
 //!
-//! The output starts small and grows to the gain `Σ b / (1 + Σ a)` within the filter's memory, and multiplying all `b` by a number
-//! multiplies the output. So a single-tap filter whose `b_0` is 1 instead of `1 + Σ a` enlarges the learning rate: this, and no
-//! denoising, is what reproduces DP-PMLF's tables for MNIST.
+//! The output starts small and grows to the gain `Σ b / (1 + Σ a)` within the filter's memory. Multiplying all `b` by a
+//! number multiplies the output. A single-tap filter with `b_0 = 1` instead of `1 + Σ a` therefore increases the
+//! learning rate. This effect, and not denoising, reproduces DP-PMLF's tables for MNIST.
 //!
-//! Source: Xu, Ranbaduge, Wang, Rakotoarivelo, Smith, "Enhancing DPSGD via Per-Sample Momentum and Low-Pass Filtering": line 10 of
-//! Algorithm 1 without line 11.
+//! Source: Xu, Ranbaduge, Wang, Rakotoarivelo, Smith, "Enhancing DPSGD via Per-Sample Momentum and Low-Pass Filtering":
+//! line 10 of Algorithm 1, without line 11.
 //!
 //! # Memory
 //!
@@ -13,7 +13,7 @@
 //!
 //! # Numerics
 //!
-//! `F(y·1)`, so `y`.
+//! `F(y·1)`, which is `y`.
 //!
 //! # Privacy
 //!
@@ -26,7 +26,7 @@ use crate::numerics::digest::{Digest, Digested};
 use crate::private::Released;
 use crate::record::ToRecord;
 
-/// A recursive filter of order at most `ORDER` without bias correction.
+/// Recursive filter of order at most `ORDER` without bias correction.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Uncorrected<const ORDER: usize = 8>(pub Iir<ORDER>);
 
@@ -92,7 +92,7 @@ mod tests {
     extern crate std;
     use std::vec::Vec;
 
-    /// The output for each of `inputs`, in pieces of one and the rest.
+    /// Returns the output for each of `inputs`, in a segment of one coordinate and a segment of the rest.
     fn filtered<F>(filter: &F, order: usize, inputs: &[[f32; 3]]) -> Vec<[f32; 3]>
     where
         F: Filter<IirState<Vec<f32>>>,
@@ -130,7 +130,7 @@ mod tests {
             }
         }
 
-        /// Scaling `b` scales the output, which the bias correction would undo.
+        /// Scaling `b` scales the output. The bias correction would undo this.
         #[test]
         fn uncorrected_scales_with_b(inputs in prop::collection::vec(prop::array::uniform3(-2f32..2.0), 1..20)) {
             let of = |b: f32| {

@@ -8,7 +8,7 @@ fn constant(kappa: f64, look_ahead: LookAhead) -> Kalman {
     Kalman::new(Gain::Constant(kappa), look_ahead).unwrap()
 }
 
-/// SGD with DiSK on a loss with this gradient, without noise or clipping; the iterates.
+/// Runs SGD with DiSK on a loss with this gradient, without noise or clipping. Returns the iterates.
 fn descend(kalman: Kalman, lr: f32, steps: usize, start: &[f32], grad: impl Fn(&[f32]) -> Vec<f32>) -> Vec<Vec<f32>> {
     let dim = start.len();
     let mut state = KalmanState::new(&kalman, vec![f32::NAN; dim], vec![f32::NAN; dim]);
@@ -53,7 +53,7 @@ fn noiseless_disk_on_quadratic_is_gd() {
     }
 }
 
-/// Beyond quadratics only γ = −1 is gradient descent: another γ must differ.
+/// Beyond quadratics, only γ = −1 is gradient descent. Another γ must differ.
 #[test]
 fn noiseless_disk_gamma_minus_one_is_gd() {
     let grad = |x: &[f32]| vec![x[0] * x[0] * x[0], 4.0 * x[1] * x[1] * x[1]];
@@ -63,7 +63,7 @@ fn noiseless_disk_gamma_minus_one_is_gd() {
     assert!(distance(&with(0.5), &plain) > 1e-3);
 }
 
-// At gamma = (1-kappa)/kappa, the two-gradient form equals the one-gradient form.
+// At gamma = (1-kappa)/kappa, the form with two gradients equals the form with one.
 #[test]
 fn one_gradient_gamma_zeroes_other_weight() {
     for kappa in [0.3, 0.5, 0.7] {
@@ -93,7 +93,7 @@ fn gamma_minus_one_is_negative_momentum() {
     assert_eq!(point, [3.0]);
 }
 
-/// The recursion's fixed points, and the factor `(1−k)²` by which it nears them (the paper prints another).
+/// Fixed points of the recursion, and the factor `(1−k)²` of its convergence (the paper prints another factor).
 #[test]
 fn gain_converges_to_closed_form() {
     for (noise, drift, process, p, k) in [
@@ -114,9 +114,9 @@ fn gain_converges_to_closed_form() {
     }
 }
 
-/// On a quadratic under noise of variance σ² the error of the filtered gradient has variance κ/(2−κ)·σ². Fixed
-/// noise; 60,000 draws, correlation time below 4: six standard errors are 8 % (error rate 2e-9), and κ off by a fifth
-/// must fail.
+/// On a quadratic under noise of variance σ², the error of the filtered gradient has variance κ/(2−κ)·σ². The noise is
+/// fixed, with 60,000 draws and a correlation time below 4. Six standard errors are 8 % (error rate 2e-9), and κ off by
+/// a fifth must fail.
 #[test]
 fn residual_noise_has_closed_form() {
     let mut x = 1u64;

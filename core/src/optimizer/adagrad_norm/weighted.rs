@@ -1,26 +1,27 @@
-//! AdaGrad-norm whose first steps of an epoch count more, as ADP's experiments ran it.
+//! AdaGrad-norm with larger weights on the first steps of an epoch, as in ADP's experiments.
 //!
 //! ```text
 //! b² ← b² + max(β_t·‖g‖², ν)          β_t = max(β/((t mod p) + 1), 1)
 //! ```
 //!
-//! with `t` counted from 0 and `p` the steps of an epoch. With `β = 1` this is [`AdaGradNorm`].
+//! `t` counts from 0, and `p` is the number of steps of an epoch. With `β = 1`, this is [`AdaGradNorm`].
 //!
-//! Source: Wu, Wang, Cristali, Gu, Willett, "Adaptive Differentially Private Empirical Risk Minimization", §6.2, run there with
-//! `b_0² = 20`, `ν = 10⁻⁵`, `p = 195` and `β` of 1, 512, 1024, 2048, 4096 or 8192.
+//! Source: Wu, Wang, Cristali, Gu, Willett, "Adaptive Differentially Private Empirical Risk Minimization", §6.2, run
+//! there with `b_0² = 20`, `ν = 10⁻⁵`, `p = 195` and `β` of 1, 512, 1024, 2048, 4096 or 8192.
 //!
 //! # Memory
 //!
-//! One word beside that of AdaGrad-norm.
+//! One word more than AdaGrad-norm.
 //!
 //! # Numerics
 //!
-//! As [`AdaGradNorm`], with `w·e` in place of `e`: `w = β/((t mod p) + 1)` in f64, or 1 where that is larger. After 2³² − 1 steps `t`
+//! As [`AdaGradNorm`], with `w·e` instead of `e`: `w = β/((t mod p) + 1)` in f64, at least 1. After 2³² − 1 steps, `t`
 //! stays.
 //!
 //! # Privacy
 //!
-//! As [`AdaGradNorm`]: `‖g‖` is the released gradient's. The paper's is the raw gradient's, which its theorem does not cover.
+//! As [`AdaGradNorm`]: `‖g‖` is the norm of the released gradient. The paper uses the raw gradient, which its theorem
+//! does not cover.
 
 use super::{AdaGradNorm, AdaGradNormState};
 use crate::error::{CallError, ConfigError};
@@ -40,11 +41,11 @@ pub struct WeightedNorm<O> {
 }
 
 impl<O> WeightedNorm<O> {
-    /// `norm` with the weight `β = weight` at the first of every `period` steps.
+    /// Creates weighted AdaGrad-norm from `norm`, with the weight `β = weight` at the first of every `period` steps.
     ///
     /// # Errors
     ///
-    /// `weight` must be finite and at least 1.
+    /// Fails unless `weight` is finite and at least 1.
     pub fn new(norm: AdaGradNorm<O>, weight: f64, period: NonZeroU32) -> Result<Self, ConfigError> {
         if weight.is_finite() && weight >= 1.0 {
             Ok(Self { norm, weight, period })
@@ -53,7 +54,7 @@ impl<O> WeightedNorm<O> {
         }
     }
 
-    /// `β_t`.
+    /// Returns `β_t`.
     fn at(&self, step: u32) -> f64 {
         let place = step.checked_rem(self.period.get()).unwrap_or_default();
         let weight = self.weight / (f64::from(place) + 1.0);
@@ -61,16 +62,16 @@ impl<O> WeightedNorm<O> {
     }
 }
 
-/// Memory of weighted AdaGrad-norm over an optimizer with memory `S`.
+/// State of weighted AdaGrad-norm over an optimizer with state `S`.
 pub struct WeightedNormState<S> {
-    /// The state of AdaGrad-norm.
+    /// State of AdaGrad-norm.
     pub norm: AdaGradNormState<S>,
     /// `t`.
     pub step: u32,
 }
 
 impl<S> WeightedNormState<S> {
-    /// The state before the first step.
+    /// Creates the state before the first step.
     pub fn new(inner: S) -> Self {
         Self { norm: AdaGradNormState::new(inner), step: 0 }
     }
@@ -124,7 +125,7 @@ impl<S, O: Optimizer<S>> Optimizer<WeightedNormState<S>> for WeightedNorm<O> {
     }
 }
 
-/// The step's number as an f64, then AdaGrad-norm's memory.
+/// Adds the step number as an f64, then AdaGrad-norm's state.
 impl<S, O: Digested<S>> Digested<WeightedNormState<S>> for WeightedNorm<O> {
     fn add_to(&self, state: &WeightedNormState<S>, digest: &mut Digest) {
         digest.add_f64(f64::from(state.step));
@@ -167,7 +168,7 @@ mod tests {
             }
         }
 
-        /// The formula in f64, the norm by its definition.
+        /// The formula in f64, with the norm computed by its definition.
         #[test]
         fn weighted_norm_follows_the_formula(
             grads in prop::collection::vec(prop::array::uniform3(-3f32..3.0), 1..30),

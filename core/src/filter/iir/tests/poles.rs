@@ -1,15 +1,15 @@
-//! Filters of random poles.
+//! Filters with random poles.
 
 use super::*;
 
-/// Poles: real, or a conjugate pair as (modulus, angle).
+/// Generates poles: real, or a conjugate pair as (modulus, angle).
 fn poles(modulus: impl Strategy<Value = f64> + Clone) -> impl Strategy<Value = Vec<(f64, Option<f64>)>> {
     let real = (modulus.clone(), any::<bool>()).prop_map(|(m, negative)| (if negative { -m } else { m }, None));
     let pair = (modulus, 0.01..3.13f64).prop_map(|(m, angle)| (m, Some(angle)));
     prop::collection::vec(prop_oneof![real, pair], 1..5)
 }
 
-/// `a_1, a_2, …` of the filter with these poles.
+/// Returns `a_1, a_2, …` of the filter with these poles.
 fn with_poles(poles: &[(f64, Option<f64>)]) -> Vec<f64> {
     let mut a = std::vec![1.0];
     for (modulus, angle) in poles {
