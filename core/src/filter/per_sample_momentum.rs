@@ -10,8 +10,9 @@
 //! this step's batch. Iterates before the first count as the first (`x_{−j} = x_0`), so the oldest iterate gets their
 //! weights.
 //!
-//! Without normalisation (`w_j = β^j`) and with momentum in the optimizer, it has inner and outer momentum. Source: Xiao,
-//! Xiang, Wang, Devadas, "A Theory to Instruct Differentially-Private Learning via Clipping Bias Reduction", S&P 2023.
+//! Without normalisation (`w_j = β^j`) and with momentum in the optimizer, it has inner and outer momentum. Source:
+//! Xiao, Xiang, Wang, Devadas, "A Theory to Instruct Differentially-Private Learning via Clipping Bias Reduction",
+//! S&P 2023.
 //!
 //! # Memory
 //!

@@ -1,15 +1,14 @@
-"""Writes the accounting vectors beside this file, with mpmath and dp-accounting only: never from the Rust code.
+"""Writes the accounting vectors next to this file, with mpmath and dp-accounting only: never from the Rust code.
 
     python3 core/src/vectors/accounting/generate.py
 
-divergence.tsv   rate (k of k/2^53), multiplier, order, true Renyi divergence "mixture against base"
-epsilon.tsv      rate, multiplier, steps, delta, order, true epsilon of that order's conversion
-outside.tsv      rate, multiplier, order, dp-accounting's RDP figure (an outside implementation)
-pld.tsv          rate, multiplier, steps, delta, a lower bound of epsilon (dp-accounting's optimistic PLD)
-up.tsv           function, argument, the largest f64 at most the true value
+- divergence.tsv: rate (k of k/2^53), multiplier, order, true Renyi divergence "mixture against base"
+- epsilon.tsv: rate, multiplier, steps, delta, order, true epsilon of that order's conversion
+- outside.tsv: rate, multiplier, order, RDP from dp-accounting (an independent implementation)
+- pld.tsv: rate, multiplier, steps, delta, a lower bound of epsilon (dp-accounting's optimistic PLD)
+- up.tsv: function, argument, the largest f64 at most the true value
 
-Numbers are written as 17 significant digits, which name an f64 exactly; true values are rounded to nearest except in
-up.tsv.
+Numbers have 17 significant digits, which identify an f64 exactly. True values are rounded to nearest, except in up.tsv.
 """
 
 import math
@@ -34,7 +33,7 @@ def numerator(q):
 
 
 def moment_integer(q, sigma, order):
-    """A_alpha as the exact finite sum; forty digits leave nothing to cancellation."""
+    """Returns A_alpha as the exact finite sum. Forty digits exclude cancellation errors."""
     total = mp.mpf(0)
     for k in range(order + 1):
         total += mp.binomial(order, k) * q**k * (1 - q) ** (order - k) * mp.exp(mp.mpf(k * k - k) / (2 * sigma**2))
@@ -42,7 +41,7 @@ def moment_integer(q, sigma, order):
 
 
 def moment_quadrature(q, sigma, order):
-    """A_alpha at any order: Gauss-Legendre panels on the plain integrand, at more digits than cancellation can eat."""
+    """Returns A_alpha at any order, by Gauss-Legendre panels on the plain integrand, with more digits than cancellation loses."""
     def integrand(u):
         z = u / sigma - 1 / (2 * sigma**2)
         return mp.npdf(u) * (1 - q + q * mp.exp(z)) ** order
@@ -79,7 +78,7 @@ def write(name, header, rows):
 
 
 def divergences():
-    for order in [2, 3, 8]:  # the quadrature agrees with the finite sum where both apply
+    for order in [2, 3, 8]:  # the quadrature agrees with the finite sum if both apply
         for rate, sigma in [(mp.mpf("1e-5"), mp.mpf("0.3")), (mp.mpf("0.1"), mp.mpf(50))]:
             exact = moment_integer(rate, sigma, order) - 1
             assert abs(moment_quadrature(rate, sigma, mp.mpf(order)) - 1 - exact) < mp.mpf("1e-12") * exact
@@ -141,7 +140,7 @@ def lower_bounds():
 
 
 def upward():
-    """Arguments over each function's range, seeded so that the file is the same every time."""
+    """Yields arguments over each function's range. A fixed seed gives the same file every time."""
     draw = random.Random(20260101)
     rows = []
 

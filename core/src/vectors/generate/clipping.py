@@ -1,7 +1,7 @@
-"""Rules of clipping and thresholds, written from the docs of the core's modules.
+"""Clipping rules and thresholds, written from the docs of the core's modules.
 
-Per coordinate float32; scalars of a step are Python's floats, which are f64. Every configuration has
-`text`, its words in the vectors (see methods.py), and holds its own memory."""
+Coordinates are float32. Scalars of a step are Python's floats, which are f64. Every configuration has
+`text`, its words in the vectors (see methods.py), and contains its own state."""
 
 import math
 
@@ -38,7 +38,7 @@ class PerLayer:
 
 
 def add_sample(rule, grad, clip, bits):
-    """What a sample adds, in grid units, and its norm; nothing and None if that is not finite."""
+    """Returns a sample's contribution in grid units and its norm, or zeros and None if the norm is not finite."""
     square = norm_squared(grad)
     if not np.isfinite(square):
         return [0] * len(grad), None
@@ -81,7 +81,7 @@ class Fixed:
 
 
 class Counting:
-    """What rules with noisy counts share. `noise` is a multiplier; its sigma is rounded up on a grid of 2^12 a count."""
+    """Base of rules with noisy counts. `noise` is a multiplier, with its sigma rounded up on a grid of 2^12 for each count."""
 
     def __init__(self, noise, clips):
         self.clips, self.count_sigma = clips, math.ceil(noise * 4096)
@@ -198,6 +198,6 @@ class Quantile(Counting):
 
 
 def counting_all(threshold):
-    """The same, with samples that are not finite in the last bin."""
+    """Returns the threshold with samples that are not finite in the last bin."""
     threshold.counts_all, threshold.text = True, f"all {threshold.text}"
     return threshold

@@ -1,7 +1,7 @@
-"""Continuous Gaussian noise, written from the docs of the core, and the functions of f32 that it takes.
+"""Continuous Gaussian noise, written from the docs of the core, and its functions of f32.
 
-`ln`, `sin` and `cos` have the bits of FreeBSD's msun (e_logf.c, s_sinf.c, s_cosf.c, k_sinf.c, k_cosf.c), which the core's library
-follows too; written here from msun, one operation rounded at a time. Each is checked against mpmath where this file is used."""
+`ln`, `sin` and `cos` have the bits of FreeBSD's msun (e_logf.c, s_sinf.c, s_cosf.c, k_sinf.c, k_cosf.c). The core's library
+follows the same files. They are written here from msun, with each operation rounded. `check` compares them with mpmath."""
 
 import functools
 
@@ -18,7 +18,7 @@ def from_hex(text):
 
 
 def next_up(x):
-    """The least f32 that is not below the f64 `x`."""
+    """Returns the smallest f32 that is not below the f64 `x`."""
     near = F(x)
     return np.nextafter(near, F(np.inf)) if float(near) < x else near
 
@@ -29,7 +29,7 @@ LG = [F(float.fromhex(c)) for c in ("0xaaaaaa.0p-24", "0xccce13.0p-25", "0x91e9e
 
 
 def ln(x):
-    """Of a normal f32 above 0."""
+    """Returns the natural logarithm of a normal f32 above 0."""
     bits = int(F(x).view(np.uint32))
     if bits == 0x3F800000:
         return F(0)
@@ -65,7 +65,7 @@ def k_cos(x):
 
 
 def sin_cos(x):
-    """Of an f32 from 0 to 9 pi/4, by the multiple of pi/2 that is nearest as msun's bounds have it."""
+    """Returns sine and cosine of an f32 from 0 to 9 pi/4, by the nearest multiple of pi/2 according to msun's bounds."""
     bits, wide, half_pi = int(F(x).view(np.uint32)), D(x), D(np.pi) / 2
     assert bits <= 0x40E231D5
     if bits < 0x39800000:
@@ -83,7 +83,7 @@ def sin_cos(x):
 
 # The noise ------------------------------------------------------------------------------------------------------------------
 def pair(u, v):
-    """Two standard normals from two words."""
+    """Returns two standard normal values from two words."""
     r = np.sqrt(F(-2) * ln((F(u) + F(1)) * F(2.0**-32)))
     sin, cos = sin_cos(F(v >> 8) * (F(2 * np.pi) / F(2.0**24)))
     return [r * cos, r * sin]
@@ -99,7 +99,7 @@ def normals(seed, purpose, step, chunk, count):
 
 
 def check():
-    """Every function within a unit in the last place of mpmath's."""
+    """Checks that every function is within a unit in the last place of mpmath's."""
     numbers = Stream(1, 4, 0, 0)
     for _ in range(2000):
         u, v = numbers.next(), numbers.next()

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes core/src/vectors/correlated.tsv: correlated noise on the grid, and what its price rests on, worked out from the docs of
-core/src/noise/correlated.rs.
+"""Writes core/src/vectors/correlated.tsv: correlated noise on the grid, and the inputs of its privacy cost, computed from the docs
+of core/src/noise/correlated.rs.
 
-Noise is made of Python's integers and the whole history of a coordinate; sensitivities are made of fractions and of the whole matrix.
+Noise uses Python's integers and the whole history of a coordinate. Sensitivities use fractions and the whole matrix.
 Nothing here was made from, or checked against, the Rust code. Needs numpy and mpmath."""
 
 import math
@@ -22,7 +22,7 @@ def rnd(v, s):
 
 
 def lambda_noise(z, p, q):
-    """w of one coordinate, steps 0, 1, … since zeros."""
+    """Returns w of one coordinate, at steps 0, 1, … after zeros."""
     return [z_t - (rnd(p * z[t - 1], q) if t > 0 else 0) for t, z_t in enumerate(z)]
 
 
@@ -43,7 +43,7 @@ def blt_noise(z, theta, omega):
 
 
 def sensitivity(column, n, b, k):
-    """Of the worst pattern, by fractions: c_j for all j < n."""
+    """Returns the sensitivity of the worst pattern, by fractions: c_j for all j < n."""
     total = Fraction(0)
     for t in range(n):
         v = sum((column[t - j * b] for j in range(k) if t - j * b >= 0), Fraction(0))
@@ -94,7 +94,7 @@ def main():
             powers, column = list(scales), [Fraction(1)]
             for _ in range(1, n):
                 column.append(sum(powers))
-                # Enough digits for every place that is compared.
+                # Enough digits for every digit that is compared.
                 powers = [Fraction(round(x * t * (1 << 120)), 1 << 120) for x, t in zip(powers, units)]
             decaying = [min(mpf(n), ONE / mpf(ONE - c)) for c in coefficients[0]]
             rounding = 1 + sum(mpf(c) / ONE * reach / 1024 for c, reach in zip(coefficients[1], decaying))
@@ -102,7 +102,7 @@ def main():
         runs = [list(range(12)), [0, 1, 2, 5, 6, 7, 8, 11]] if n > 11 else [list(range(n))]
         for coordinate, steps in [(0, runs[0]), (5, runs[1]), (1025, runs[0][:6])]:
             noise = []
-            # Without the step before, the run begins at zeros.
+            # Without the previous step, the run begins at zeros.
             for i, step in enumerate(steps):
                 if i == 0 or steps[i - 1] != step - 1:
                     part = []

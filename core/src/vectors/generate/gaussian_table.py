@@ -18,7 +18,7 @@ def weight(i):
 
 
 def digits(x):
-    """The first digits of x < 1, base 2^32."""
+    """Returns the first digits of x < 1, base 2^32."""
     bits = int(floor(x * mpf(2) ** (32 * DIGITS)))
     return ", ".join(f"0x{bits >> 32 * i & 0xFFFFFFFF:08x}" for i in reversed(range(DIGITS)))
 
@@ -53,7 +53,7 @@ path = pathlib.Path(__file__).resolve().parents[2] / "noise" / "discrete_gaussia
 path.parent.mkdir(exist_ok=True)
 path.write_text("\n".join(lines))
 
-# The same for the kernels of a graphics card.
+# The same table for the CUDA kernels.
 lines = [
     "// Written by `core/src/vectors/generate/gaussian_table.py`; do not edit.",
     "",

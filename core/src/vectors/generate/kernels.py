@@ -1,4 +1,4 @@
-"""The kernels of a pack: values of the parts of a step. Bytes as in replay/src/lib.rs."""
+"""Function checks of a pack: values of the parts of a step. The bytes are those of replay/src/lib.rs."""
 
 import struct
 
@@ -34,8 +34,8 @@ def grad_bytes(grad):
 
 
 def near(function, draw, digits, count):
-    """`count` arguments whose exact value is within 1/64 unit of a float of so many digits: any library that errs by less than
-    31/64 of a unit before it rounds gives that float."""
+    """Returns `count` arguments with an exact value within 1/64 unit of a float of `digits` digits. A library that errs by less
+    than 31/64 of a unit before rounding then returns that float."""
     found = []
     while len(found) < count:
         arguments = draw()
@@ -54,7 +54,7 @@ def functions(pack):
         return low + (high - low) * (words.next64() >> 11) / 2.0**53
 
     def any_f32(low, high):
-        """A float whose exponent field is from low to high - 1."""
+        """Returns a float with an exponent field from low to high - 1."""
         word = words.next()
         return np.uint32(word & 0x007FFFFF | low + (words.next() % (high - low)) << 23).view(F)
 
@@ -94,7 +94,7 @@ def functions(pack):
 
 
 def coordinates(pack, numbers):
-    """A matrix [5, 6] in 2 directions on its left, [4, 5] in 3 on its right, and what is left of it; large and small numbers."""
+    """Adds a matrix [5, 6] in 2 directions on its left, [4, 5] in 3 on its right, and its projections. Large and small numbers."""
     for name, left, rows, columns, rank, shift in [("left", True, 5, 6, 2, 23), ("right", False, 4, 5, 3, -40)]:
         k = rows if left else columns
         directions = np.array([numbers.next(23) for _ in range(k * rank)], F).reshape(k, rank)
@@ -114,7 +114,7 @@ def coordinates(pack, numbers):
 
 
 def payers(pack):
-    """Steps paid, stores that fail and restarts, until the budget is spent."""
+    """Adds charged steps, stores that fail and restarts, until the budget is spent."""
     for budget, prepaid in [(9, 1), (12, 4)]:
         ledger, body = Ledger(budget, prepaid), []
         for event in [0, 0, 1, 0, 2, 0, 0, 1, 0, 0, 2, 0, 0, 0, 2, 0, 0]:
@@ -129,7 +129,7 @@ def payers(pack):
         for i in range(24):
             event = {5: 1, 9: 2, 17: 2}.get(i, 0)
             rate = rates[i % 5]
-            # From far too little noise to plenty.
+            # From far too little noise to far more than needed.
             multiplier = (1 + words.next() % 1000) / 100 * (0.1 if i % 5 == 3 else 1.0) + (20.0 if i == 0 else 0.0)
             found = filter.restart() if event == 2 else filter.pay(rate, multiplier, event == 1)
             body.append(struct.pack("<BQdId", event, rate, multiplier, found, filter.spent))
@@ -145,14 +145,14 @@ def words(pack, kind, name, generator):
 
 
 def further(pack):
-    """Those that the base set has not."""
+    """Adds the checks that are not in the base set."""
     words(pack, FAST_WORDS, "xoshiro", Xoshiro)
     coordinates(pack, Gradients(98))
     payers(pack)
 
 
 def long(pack):
-    """A sum of squares over whole blocks and a part of one, of which a sum of the blocks' totals in float32 alone would be another."""
+    """Adds a sum of squares over whole blocks and a partial block. Adding the blocks' totals in float32 alone would differ."""
     for seed in range(97, 200):
         numbers = Gradients(seed)
         grad = np.array([numbers.next(23) for _ in range(4 * 1024 + 13)], F)
@@ -172,7 +172,7 @@ def add(pack, clip_bytes):
         head = address(sigma, GRADIENT_NOISE, 5, 1) + struct.pack("<I", sigma)
         pack.group(NOISE, f"noise {sigma}", head + body, "20 values")
     draws = continuous.normals(9, GRADIENT_NOISE, 2, 0, 40)
-    # One times sigma, over a batch of one: two roundings of a value that is a float already.
+    # Sigma times one, divided by a batch of one: two roundings of a value that is already a float.
     sigma = continuous.next_up(0.7)
     body = struct.pack("<H", 20) + b"".join(bits(F(sigma * x)) for x in draws)
     pack.group(CONTINUOUS, "noise continuous", address(9, GRADIENT_NOISE, 2, 0) + struct.pack("<d", 0.7) + body, "40 values")

@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Writes core/src/vectors/methods.tsv: runs of every method, worked out from the formulas in the docs.
+"""Writes core/src/vectors/methods.tsv: runs of every method, computed from the formulas in the docs.
 
-Nothing here was made from, or checked against, the Rust code. Needs numpy and mpmath; see ../README.md.
+Nothing here was made from, or checked against, the Rust code. Needs numpy and mpmath, as ../README.md describes.
 
-`exp`, `cos` and `pow` are correctly rounded here, and those of the core have the bits of a library that may be off by one in
-the last place. So a run that uses one is worked out three times, with all their results two units down, as they are, and two
-units up, and is refused if that changes a single bit of what is recorded."""
+`exp`, `cos` and `pow` are correctly rounded here. In the core, they have the bits of a library that may be off by one in the last
+place. A run that uses them is therefore computed three times: with all their results two units down, exact, and two units up. A
+difference of a single recorded bit is an error."""
 
 import pathlib
 import struct
@@ -64,7 +64,7 @@ HEADER = """\
 
 
 def more(t):
-    """What a further sample at this step is spoiled by."""
+    """Returns the value that corrupts the additional sample of this step, or None."""
     return {3: F(2.0**100), 4: F(np.inf)}.get(t % 5)
 
 
@@ -80,7 +80,7 @@ def as_bits(params):
 
 
 def play(make, dim, steps, batch, bits, sigma, seed):
-    """The records of a run: (sigma, clip, params) after each step, and its configuration's text."""
+    """Returns the records of a run, (sigma, clip, params) after each step, and its configuration's text."""
     slots = make()
     text = [part.text for part in slots]
     numbers = Gradients(seed)
@@ -99,7 +99,7 @@ def play(make, dim, steps, batch, bits, sigma, seed):
 
 
 def user_filter():
-    """Order 4: poles at 0.5 +- 0.3i, -0.4 and 0.7."""
+    """Returns a filter of order 4, with poles at 0.5 +- 0.3i, -0.4 and 0.7."""
     a = np.poly([0.5 + 0.3j, 0.5 - 0.3j, -0.4, 0.7]).real
     return Iir(([F(round(x, 3)) for x in a[1:]], [0.1, 0.2, -0.05, 0.1, 0.03]))
 
@@ -108,7 +108,7 @@ UNEQUAL = [(10, 2097152), (33, 3355443), (27, 1048577)]
 
 
 def runs():
-    """(name, what is not the default)"""
+    """Yields (name, settings that differ from the default)."""
     yield "sgd", {}
     yield "sgd-momentum", {"optimizer": lambda: Sgd(0.9, False, 0.01), "dim": 70}
     yield "sgd-nesterov", {"optimizer": lambda: Sgd(0.8, True, 0.02)}
@@ -205,13 +205,13 @@ def runs():
         "optimizer": lambda: AdaGradNorm(0.5, 1e-5, True, Sgd(0.5)),
         "dim": 1030,
     }
-    # At the edges of f32: flushing subnormal numbers to zero shows, and so does an infinity.
+    # At the limits of f32. Flushing subnormal numbers to zero changes the bits, and so does an infinity.
     yield "subnormal-moments", {"threshold": lambda: Fixed(3e-19), "optimizer": lambda: Adam(0.9, 0.99, 1e-25, 0.0)}
     yield "saturated-moments", {"threshold": lambda: Fixed(1e38), "optimizer": lambda: AdaGrad(1e-10, 0.5)}
     large = {"threshold": lambda: Fixed(1e38), "rate": lambda: Rate(4.0)}
     yield "saturated-params", large | {"optimizer": lambda: Sgd(0.9, True, 0.01)}
 
-    # What papers have beside their defaults. New runs stand at the end: a run's seed is its place.
+    # Options of the papers other than their defaults. Add new runs at the end, because a run's seed is its position.
     floored = {"optimizer": lambda: Adam(0.0, 0.99, 0.3, floored=True), "rate": lambda: Rate(0.02)}
     yield "adam-floored", floored
     yield "doppler-adam-floored", floored | {"filter": lambda: Iir("p6"), "dim": 70}

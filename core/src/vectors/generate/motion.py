@@ -1,7 +1,7 @@
 """Filters, optimizers and schedules, written from the docs of the core's modules.
 
-Per coordinate float32, arrays of them; scalars of a step are Python's floats, which are f64. Every configuration has
-`text`, its words in the vectors (see methods.py), and holds its own memory."""
+Coordinates are arrays of float32. Scalars of a step are Python's floats, which are f64. Every configuration has
+`text`, its words in the vectors (see methods.py), and contains its own state."""
 
 import math
 
@@ -48,7 +48,7 @@ class Identity(OnePoint):
 
 
 class Iir(OnePoint):
-    """A set's name, or (a, b); `uncorrected` is without the bias correction."""
+    """Recursive filter, by a set's name or (a, b). `uncorrected` omits the bias correction."""
 
     def __init__(self, which, uncorrected=False):
         self.uncorrected = uncorrected
@@ -152,7 +152,7 @@ class PerSampleMomentum:
 
 
 class Kalman:
-    """`gain` is kappa, or the variances (noise, drift, process); `gamma` None asks for one gradient."""
+    """DiSK's filter. `gain` is kappa, or the variances (noise, drift, process). `gamma` None uses one gradient."""
 
     def __init__(self, gain, gamma=None):
         self.recursion = gain if isinstance(gain, tuple) else None
@@ -166,7 +166,7 @@ class Kalman:
             self.p = self.recursion[0]
 
     def gain(self):
-        """kappa of the coming step, and the uncertainty that it leaves."""
+        """Returns kappa of the coming step, and the uncertainty after it."""
         if not self.recursion:
             return self.constant, None
         noise, drift, process = self.recursion
@@ -289,7 +289,7 @@ class RmsProp(AdaGrad):
 
 
 class AdaGradNorm:
-    """`weight` is (beta, steps of an epoch)."""
+    """AdaGrad-norm. `weight` is (beta, steps of an epoch)."""
 
     def __init__(self, initial, floor, subtract, inner, weight=None):
         kind = "subtract" if subtract else "raw"
@@ -347,7 +347,7 @@ class Noise:
         self.text = " ".join([kind] + [f64(x) for x in numbers])
 
     def factor(self, t, rate):
-        """The noise of step t over that of the mechanism."""
+        """Returns the noise of step t divided by that of the mechanism."""
         if self.kind == "constant":
             return 1.0
         if self.kind == "clt":

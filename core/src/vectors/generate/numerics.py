@@ -1,4 +1,4 @@
-"""What the methods share: bits as text, saturation, and functions that are not correctly rounded everywhere."""
+"""Shared numerics: bits as text, saturation, and functions that are not correctly rounded everywhere."""
 
 import math
 import struct
@@ -20,18 +20,18 @@ def f64(x):
 
 
 def S(x):
-    """Rounded already: an infinity becomes the largest number of its sign."""
+    """Replaces an infinity by the largest number of its sign. `x` is already rounded."""
     return np.clip(x, -LARGEST, LARGEST)
 
 
 def narrow(x):
-    """f64 to f32, an infinity to the largest number of its sign."""
+    """Rounds an f64 to f32, and an infinity to the largest number of its sign."""
     return F(S(F(x)))
 
 
 # Functions that are not correctly rounded in the core ------------------------------------------------------------------
 class Transcendental:
-    """Correctly rounded, then moved by `nudge` units in the last place. Values that C's Annex F makes exact are not moved."""
+    """Functions that are correctly rounded, then moved by `nudge` units in the last place, except values exact by C's Annex F."""
 
     nudge, used = 0, False
 

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Writes the packs that damper-replay plays, replay/src/vectors/*.pack, and what it must print for each, *.txt.
+"""Writes the packs of damper-replay, replay/src/vectors/*.pack, and its expected output for each, *.txt.
 
-The bytes of a pack are explained at the top of replay/src/lib.rs.
-Nothing here was made from, or checked against, the Rust code. Needs numpy and mpmath; see ../README.md."""
+replay/src/lib.rs documents the bytes of a pack.
+Nothing here was made from, or checked against, the Rust code. Needs numpy and mpmath, as ../README.md describes."""
 
 import pathlib
 import struct
@@ -54,7 +54,7 @@ class Words:
         return self.words.pop(0)
 
     def floats(self, count):
-        """Floats of either width, from hexadecimal."""
+        """Returns the bytes of floats of either width, from hexadecimal."""
         return b"".join(bytes.fromhex(self.next())[::-1] for _ in range(count))
 
     def u32(self):
@@ -136,7 +136,7 @@ def schedule(rate, noise):
     return packed + bytes([words.kind(constant=0, matched=1, polynomial=2)]) + words.floats(len(words.words))
 
 
-# What is digested of the memory -------------------------------------------------------------------------------------------------
+# Digests of the state -----------------------------------------------------------------------------------------------------------
 def f64s(*values):
     return struct.pack(f"<{len(values)}d", *values)
 
@@ -180,7 +180,7 @@ def checkpoint(params, threshold, filter, optimizer, paid=None):
 
 # Packs ------------------------------------------------------------------------------------------------------------------------------
 def mechanism(kind, bits, multiplier):
-    """How it runs, and its bytes."""
+    """Returns the mechanism, and its bytes."""
     if kind == "f32":
         return run.Continuous(multiplier), b"\2" + struct.pack("<d", multiplier)
     sigma = round(multiplier * 2**bits)
@@ -199,8 +199,8 @@ class Pack:
         self.groups += 1
 
     def run(self, name, make, samples, steps, every, batch, mechanism, paid=None):
-        """`make` gives the slots afresh, `samples` the samples, `mechanism` its kind and numbers; `paid`, if a Rényi filter pays,
-        it and the rate: then the run goes on until it refuses."""
+        """Adds a run. `make` returns new slots, `samples` the samples, and `mechanism` is the mechanism with its bytes. If a Rényi
+        filter is charged, `paid` returns it and the rate, and the run continues until the filter rejects a step."""
         runs, packed = mechanism
 
         def play():
@@ -228,7 +228,7 @@ class Pack:
         self.group(FILTERED if paid else RUN, name, body, f"{taken} steps, params {digest:016x}")
 
     def updates(self, name, rule, dim, rounds, every, seed, batch, bits, multiplier, of):
-        """Rounds of a device whose updates leave it."""
+        """Adds rounds of a device that emits updates."""
         number, device = 0x0102030405060708, 0xA0B0C0D0E0F00102
         mechanism, samples, emitted = run.Discrete(32, bits, round(multiplier * 2**bits)), Generated.__new__(Generated), b""
         samples.x, samples.dim = seed, dim
@@ -261,7 +261,7 @@ DEFAULT = {
 
 
 def methods(layers):
-    """(name, what is not the default): every method, under its name on the command line where it has one."""
+    """Yields (name, settings that differ from the default) for every method, with its name on the command line if it has one."""
     def momentum(k, beta, normalised, inner):
         return {"filter": lambda: PerSampleMomentum(k, beta, normalised, Iir(inner))}
 
@@ -293,7 +293,7 @@ def methods(layers):
 
 
 def schedules(steps):
-    """What else changes a run: other schedules, the edges of f32, several methods at once. (name, kind of sums, ...)"""
+    """Yields other runs: schedules, the limits of f32, several methods at once. (name, kind of sums, ...)"""
     yield "cosine", "i32", {"rate": lambda: Rate(0.3, 5, ("cosine", steps, 0.1))}
     yield "step-decay", "i64", {"rate": lambda: Rate(0.3, 0, ("step", 20, 0.7))}
     yield "root", "f32", {"rate": lambda: Rate(0.3, 3, ("root", steps, 0.05))}
@@ -311,7 +311,7 @@ def schedules(steps):
         "threshold": lambda: ExpectedError("grid", 0.5, 1.0, 20.0), "rate": lambda: Rate(0.02, 3, ("cosine", steps, 0.1)),
     }  # fmt: skip
     yield "fine-grid", "i64", {"bits": 22}
-    # Noise far above what 32 bits hold.
+    # Noise far above the range of 32 bits.
     yield "wrapped-sums", "i32", {"bits": 22, "multiplier": 256.0}
     a = [F(x) for x in (-1.3, 0.35, 0.3, -0.15)]
     yield "doppler-order-4", "i64", {"filter": lambda: Iir((a, [0.1, 0.2, -0.05, 0.1, 0.03]))}
@@ -335,7 +335,7 @@ def add_run(pack, name, kind, choice, samples, steps, every, paid=None):
 
 
 def whole_steps(pack):
-    """Steps whose samples are written out: ordinary, zero of either sign, subnormal, tiny, huge, not finite; and none."""
+    """Adds steps with explicit samples: ordinary, zero of either sign, subnormal, tiny, huge, not finite, and no sample."""
     params = [0x3F000000, 0xBF200000, 0x00000001, 0x80000000, 0x42280000]
     steps = [
         [[0x3E99999A, 0xBE4CCCCD, 0x3DCCCCCD, 0, 0x80000000], [0x40400000, 0x40800000, 0, 0x00000001, 0x807FFFFF]],
@@ -351,7 +351,7 @@ def whole_steps(pack):
 
 
 def filtered(pack, dim, every, seed):
-    """Runs whose steps a Rényi filter pays for, with noise chosen on the way, until it refuses."""
+    """Adds runs that charge a Rényi filter, with noise chosen during the run, until it rejects a step."""
     drawn = 2**53 // 50
     adam = {"filter": lambda: Iir("d2"), "optimizer": Adam, "rate": lambda: Rate(0.02, 5, ("root", 300, 0.1))}
     counts = {"threshold": lambda: Percentile(0.5, 4.0, 1.0, 1.0)}
@@ -377,7 +377,7 @@ def base():
 
 
 def further():
-    """What takes code beyond that of the base set."""
+    """Writes the pack for code that the base set does not need."""
     pack = Pack("further")
     kernels.further(pack)
     dim, steps, every = 19, 200, 10
@@ -391,7 +391,7 @@ def further():
 
 
 def wide():
-    """Over the edges of blocks and chunks of coordinates. One seed: what is drawn is worked out once for all methods."""
+    """Writes the pack that crosses blocks and chunks of coordinates. A single seed draws the noise once for all methods."""
     pack = Pack("wide")
     kernels.long(pack)
     dim, steps, every = 1030, 200, 10

@@ -1,8 +1,8 @@
-"""Ledgers and Rényi filters, written from the docs of the core's accounting, and the functions of f64 that their prices take.
+"""Ledgers and Rényi filters, written from the docs of the core's accounting, and the f64 functions of their privacy costs.
 
-`exp`, `expm1`, `log` and `log1p` have the bits of FreeBSD's msun as musl has it (e_exp.c, s_expm1.c, e_log.c, s_log1p.c), which the
-core's library follows too; written here from those, one operation rounded at a time. Each is checked against mpmath where this
-file is used."""
+`exp`, `expm1`, `log` and `log1p` have the bits of FreeBSD's msun in musl (e_exp.c, s_expm1.c, e_log.c, s_log1p.c). The core's
+library follows the same files. They are written here from those files, with each operation rounded. `check` compares them with
+mpmath."""
 
 import math
 import struct
@@ -41,7 +41,7 @@ def horner(coefficients, x):
 
 
 def nearest_k(x):
-    """Of the multiple of ln 2 that is taken off, where |x| is above half of it."""
+    """Returns the multiple of ln 2 to subtract if |x| is above half of ln 2."""
     if bits(x) >> 32 & 0x7FFFFFFF < 0x3FF0A2B2:
         return 1 if x > 0 else -1
     return int(INV_LN2 * x + math.copysign(0.5, x))
@@ -98,7 +98,7 @@ def expm1(x):
 
 # e_log.c, s_log1p.c -----------------------------------------------------------------------------------------------------------
 def reduced(x):
-    """`(k, f)`: x is 2^k (1 + f), 1 + f from sqrt(2)/2 to sqrt(2)."""
+    """Returns `(k, f)`: x is 2^k (1 + f), with 1 + f from sqrt(2)/2 to sqrt(2)."""
     found = bits(x)
     top = (found >> 32) + 0x3FF00000 - 0x3FE6A09E
     k = (top >> 20) - 0x3FF
@@ -106,7 +106,7 @@ def reduced(x):
 
 
 def tail(f):
-    """`(half of f squared, s, R)` of the series."""
+    """Returns `(half of f squared, s, R)` of the series."""
     s = f / (2.0 + f)
     z = s * s
     w = z * z
@@ -138,7 +138,7 @@ def log1p(x):
 
 
 def check():
-    """Every function within a unit in the last place of mpmath's."""
+    """Checks that every function is within a unit in the last place of mpmath's."""
     words = Stream(2, 4, 0, 0)
 
     def uniform(low, high):
@@ -178,7 +178,7 @@ def ln_up(x):
 
 
 class LogSum:
-    """`total` e^`scale`."""
+    """Sum of positive terms, stored as `total` e^`scale`."""
 
     def __init__(self):
         self.scale, self.total = -INF, 0.0
@@ -203,7 +203,7 @@ def gaussian(alpha, sigma):
 
 
 def divergence(rate, multiplier, order):
-    """Of one draw at `rate`/2^53."""
+    """Returns the divergence of one batch at sampling rate `rate`/2^53."""
     q, out, alpha = rate / 2.0**53, (2**53 - rate) / 2.0**53, float(order)
     if q == 0:
         return 0.0
@@ -234,17 +234,17 @@ def epsilon_at(spent, alpha, delta):
 
 
 def together(a, b):
-    """One multiplier for two releases from one draw, rounded down."""
+    """Returns the joint multiplier of two releases from one batch, rounded down."""
     ratio = div_up(min(a, b), max(a, b))
     return math.nextafter(min(a, b) / up(math.sqrt(add_up(1.0, mul_up(ratio, ratio)))), -INF)
 
 
-# What pays ---------------------------------------------------------------------------------------------------------------------
+# Budget trackers ---------------------------------------------------------------------------------------------------------------
 REFUSED, STORE_FAILED = 0xFFFFFFFF, 0xFFFFFFFE
 
 
 class Ledger:
-    """Counts steps against a budget; `persisted` is what its store holds, `covered` up to where it knows to be persisted."""
+    """Counts steps against a budget. `persisted` is the number in its store. `covered` is the number that it assumes persisted."""
 
     def __init__(self, budget, prepaid=1):
         self.budget, self.prepaid, self.paid, self.persisted, self.covered = budget, prepaid, 0, 0, 0
@@ -266,14 +266,14 @@ class Ledger:
 
 
 class Filter:
-    """Adds up divergences of one order, and refuses the step that would exceed the budget."""
+    """Adds divergences of one order, and rejects the step that would exceed the budget."""
 
     FIRST = 1 << 31
 
     def __init__(self, order, epsilon, delta):
         self.order, self.epsilon, self.delta = order, epsilon, delta
         self.paid, self.spent, self.persisted = 0, 0.0, (0, 0.0)
-        # The largest whose epsilon is within the target: numbers from 0 have the order of their bits.
+        # The largest divergence with epsilon within the target. Non-negative floats order like their bits, so bisect the bits.
         low, high = 0, bits(INF)
         while high - low > 1:
             middle = (low + high) // 2

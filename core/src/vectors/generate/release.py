@@ -1,5 +1,5 @@
-"""What a private step releases, worked out from the docs of the core: random words, discrete Gaussian noise, clipping onto
-the grid. Integers are Python's; floats are numpy's, whose + - * / and square root are correctly rounded."""
+"""Releases of a private step, computed from the docs of the core: random words, discrete Gaussian noise, clipping onto
+the grid. Integers are Python's. Floats are numpy's, with correctly rounded + - * / and square root."""
 
 import struct
 from fractions import Fraction
@@ -15,7 +15,7 @@ CHUNK = 1024
 
 # ChaCha20, RFC 8439 ------------------------------------------------------------------------------------------------
 def chacha_blocks(key, counters, nonce):
-    """The words of the blocks with these counters, one after the other."""
+    """Returns the words of the blocks with these counters, in order."""
     start = np.zeros((16, len(counters)), np.uint32)
     start[:4] = np.array(struct.unpack("<4I", b"expand 32-byte k"), np.uint32)[:, None]
     start[4:12] = np.array(key, np.uint32)[:, None]
@@ -47,14 +47,14 @@ def chacha_blocks(key, counters, nonce):
 
 
 def simulation(seed):
-    """The key of the simulation with this seed."""
+    """Returns the key of the simulation with this seed."""
     key = struct.pack("<Q", seed) + b" damper: not private key"
     assert len(key) == 32
     return key
 
 
 class Stream:
-    """The words at (purpose, step, chunk) under a key: 32 bytes, or the seed of a simulation."""
+    """Words at (purpose, step, chunk) under a key: 32 bytes, or the seed of a simulation."""
 
     def __init__(self, key, purpose, step, chunk):
         self.key = struct.unpack("<8I", key if isinstance(key, bytes) else simulation(key))
@@ -63,7 +63,7 @@ class Stream:
 
     def next(self):
         if self.at == len(self.words):
-            # More at a time the longer it goes on.
+            # Draw more at a time as the stream gets longer.
             more = max(4, self.blocks)
             counters = np.arange(self.blocks, self.blocks + more, dtype=np.uint32)
             self.words, self.at, self.blocks = chacha_blocks(self.key, counters, self.nonce), 0, self.blocks + more
@@ -79,7 +79,7 @@ class Stream:
 mp.prec = 600
 WEIGHTS = [exp(-mpf(i) ** 2 / 128) for i in range(200)]
 TOTAL = nsum(lambda i: exp(-(i**2) / mpf(128)), [0, inf])
-# P(I < i), the first 288 bits.
+# First 288 bits of P(I < i).
 CUMULATIVE = [int(floor(sum(WEIGHTS[:i]) / TOTAL * mpf(2) ** 288)) for i in range(152)]
 HEADS = [c >> 264 for c in CUMULATIVE[:64]]
 
@@ -113,7 +113,7 @@ def ratio(numerator, denominator, stream):
 
 
 def accept(i, a, sigma, coin, stream):
-    """With probability exp(-x(2i + x)/128), x = a/sigma: `trials` trials of exp(-x(2i + x)/(128 trials))."""
+    """Returns True with probability exp(-x(2i + x)/128), x = a/sigma, by `trials` trials of exp(-x(2i + x)/(128 trials))."""
     trials = i // 64 + 1
     for trial in range(trials):
         heads = 0
@@ -147,7 +147,7 @@ def discrete_gaussian(sigma, stream):
 
 # Clipping on the grid -----------------------------------------------------------------------------------------------
 def norm_squared(grad):
-    """Sum of squares in blocks of 1,024. What rounding takes away from the sum of their totals, a float32, is added at the end."""
+    """Returns the sum of squares in blocks of 1,024. The rounding error of the sum of their totals, a float32, is added at the end."""
     total, lost = F(0), F(0)
     for at in range(0, len(grad), 1024):
         block = block_squared(grad[at : at + 1024])
@@ -158,7 +158,7 @@ def norm_squared(grad):
 
 
 def block_squared(grad):
-    """Of a block: element i goes to lane i mod 8, lanes add in index order, then a fixed fold."""
+    """Returns the sum of squares of a block: element i goes to lane i mod 8, lanes add in index order, then a fixed fold."""
     squares = np.zeros(-(-len(grad) // 8) * 8, F)
     squares[: len(grad)] = np.asarray(grad, F) * np.asarray(grad, F)
     lanes = np.zeros(8, F)
@@ -169,13 +169,13 @@ def block_squared(grad):
 
 
 def onto_grid(grad, units, divisor):
-    """trunc(g * units/divisor), shrunk until its norm is at most `units`, checked in integers."""
+    """Returns trunc(g * units/divisor), scaled down until its norm, checked in integers, is at most `units`."""
     unit = F(units)
     scale, shrink = F(unit / divisor), F(2.0**-20)
     if not np.isfinite(scale):
         return [0] * len(grad)
     grad = np.asarray(grad, F)
-    # No sum of squares overflows 64 bits.
+    # The sum of squares does not overflow 64 bits.
     assert len(grad) * units * units < 2**63
     while True:
         q = np.trunc(np.clip(grad * scale, -unit, unit)).astype(np.int64)
@@ -185,7 +185,7 @@ def onto_grid(grad, units, divisor):
 
 
 def clipped(grad, clip, bits):
-    """Flat clipping; a gradient whose squared norm is not finite adds nothing."""
+    """Clips flat. A gradient with a squared norm that is not finite adds nothing."""
     square = norm_squared(grad)
     if not np.isfinite(square):
         return [0] * len(grad)
@@ -194,7 +194,7 @@ def clipped(grad, clip, bits):
 
 # Gradients of a run: floats built from integers ----------------------------------------------------------------------
 class Gradients:
-    """x <- x * 6364136223846793005 + 1442695040888963407 mod 2^64; a gradient is ((x >> 40) - 2^23) / 2^shift."""
+    """Generator x <- x * 6364136223846793005 + 1442695040888963407 mod 2^64. A gradient is ((x >> 40) - 2^23) / 2^shift."""
 
     def __init__(self, seed):
         self.x = seed
@@ -205,5 +205,5 @@ class Gradients:
 
 
 def bits_of(x):
-    """The bits of an f32, in hexadecimal."""
+    """Returns the bits of an f32, in hexadecimal."""
     return f"{struct.unpack('<I', struct.pack('<f', float(x)))[0]:08x}"

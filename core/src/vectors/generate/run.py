@@ -1,4 +1,4 @@
-"""A run, step by step, worked out from the docs of the core's modules."""
+"""A run, step by step, computed from the docs of the core's modules."""
 
 import functools
 import math
@@ -14,13 +14,13 @@ from release import CHUNK, COUNT_NOISE, GRADIENT_NOISE, F, Stream, discrete_gaus
 
 @functools.cache
 def noise(sigma, key, purpose, step, chunk, count):
-    """Draws at an address, in grid units."""
+    """Returns the draws at an address, in grid units."""
     stream = Stream(key, purpose, step, chunk)
     return [discrete_gaussian(sigma, stream) for _ in range(count)]
 
 
 class Discrete:
-    """Sums in integers of `word` bits, which wrap; the noise is a discrete Gaussian of `sigma` grid units."""
+    """Sums in integers of `word` bits, which wrap. The noise is a discrete Gaussian of `sigma` grid units."""
 
     def __init__(self, word, bits, sigma):
         self.word, self.bits, self.sigma = word, bits, sigma
@@ -39,7 +39,7 @@ class Discrete:
         return [a + b for a, b in zip(total, added)], norm
 
     def noised(self, total, key, number):
-        """The sum with its noise, in grid units."""
+        """Returns the sum with noise, in grid units."""
         half, found = 1 << self.word - 1, []
         for chunk in range(0, len(total), CHUNK):
             part = total[chunk : chunk + CHUNK]
@@ -53,7 +53,7 @@ class Discrete:
 
 
 class Continuous:
-    """Sums in floats; the noise is a continuous Gaussian of `multiplier` times the clip, rounded up to a float."""
+    """Sums in floats. The noise is a continuous Gaussian of `multiplier` times the clip, rounded up to a float."""
 
     def __init__(self, multiplier):
         self.sigma = next_up(multiplier)
@@ -93,7 +93,7 @@ class Continuous:
 
 
 def chosen(payer, rate, mechanism, threshold, params):
-    """How much more noise than the mechanism's the payer admits, and what is paid for."""
+    """Returns the factor on the mechanism's noise that fits the payer's budget, and the charged multiplier, or None."""
     word = int(params[0].view(np.uint32)) & 7
     for doublings in range(3):
         factor = (1.0 + word / 8.0) * 2**doublings
@@ -106,8 +106,8 @@ def chosen(payer, rate, mechanism, threshold, params):
 
 
 def play(slots, mechanism, params, samples, batch, steps, key, payer=None, rate_drawn=None):
-    """Yields (mechanism, clip, params) after each step; the slots hold their memory. `samples(t)` gives, for each sample of
-    step t, its gradient as a function of a point. A payer that is a filter ends the run where it refuses a step."""
+    """Yields (mechanism, clip, params) after each step. The slots contain their state. `samples(t)` returns, for each sample of
+    step t, its gradient as a function of a point. A filter as `payer` ends the run when it rejects a step."""
     clip, threshold, filter, optimizer, rate, schedule = slots
     dim = len(params)
     filter.start(dim)
@@ -131,7 +131,7 @@ def play(slots, mechanism, params, samples, batch, steps, key, payer=None, rate_
             if norm is not None:
                 threshold.count(norm, counts)
             elif len(counts) > 1 and getattr(threshold, "counts_all", False):
-                counts[-1] += 1  # A histogram; a single count is no bin.
+                counts[-1] += 1  # Only in a histogram: a single count has no bins.
         released = now.release(total, clip_t, batch, key, number)
         noise_std = now.multiplier() * float(clip_t) / batch
         filter.noise_std = noise_std
@@ -147,7 +147,7 @@ def play(slots, mechanism, params, samples, batch, steps, key, payer=None, rate_
 
 
 def steady(name, run):
-    """What `run` gives, shown not to depend on the last bits of transcendental functions."""
+    """Returns the result of `run`, and checks that it does not depend on the last bits of transcendental functions."""
     LIBM.used = False
     given = run()
     for nudge in (-2, 2) if LIBM.used else ():

@@ -1,4 +1,4 @@
-"""The samples of packs: drawn from integers, as explained at the top of replay/src/samples.rs, or written out."""
+"""Samples of packs: generated from integers, as replay/src/samples.rs documents, or explicit."""
 
 import struct
 
@@ -12,7 +12,7 @@ def bits32(values):
 
 
 class Generated:
-    """Samples drawn from integers: see replay/src/samples.rs."""
+    """Samples generated from integers, as replay/src/samples.rs documents."""
 
     kind = 0
 
@@ -32,7 +32,7 @@ class Generated:
         return word & 0x807FFFFF | 122 + (word >> 24) % 4 << 23
 
     def further(self, t):
-        """The gradient of the sample after the ordinary ones."""
+        """Returns the gradient of the sample after the ordinary samples."""
         kind = t % 8
         if kind == 0:
             return self.numbers(lambda word: word & 0x80000000)
@@ -52,7 +52,7 @@ class Generated:
             yield lambda x: grad
 
     def raw(self, t):
-        """The numbers of a step themselves."""
+        """Returns the numbers of a step."""
         found = [self.numbers(self.ordinary) for _ in range((5 * t + 3) % 7)]
         return found + ([self.further(t)] if t % 8 != 7 else [])
 
@@ -67,13 +67,13 @@ class Generated:
 
 
 class Elsewhere(Generated):
-    """The same, clipped and summed elsewhere: that sum is added to zeros and then to the step's, so nothing rounds anew."""
+    """Generated samples that are clipped and summed elsewhere. That sum is added to zeros, then to the step's, without rounding."""
 
     kind = 3
 
 
 class Recorded:
-    """Mixed gradients as they are, bit for bit: `steps` lists a step's samples. `key` is a seed, or 32 bytes."""
+    """Explicit combined gradients, bit for bit. `steps` lists the samples of each step. `key` is a seed, or 32 bytes."""
 
     def __init__(self, key, params, steps):
         self.key, self.params, self.steps = key, bits32(params), [[bits32(s) for s in step] for step in steps]

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Writes core/src/vectors/step.tsv: words, noise, clipped and counted samples, whole runs, worked out from the formulas in the docs.
+"""Writes core/src/vectors/step.tsv: words, noise, clipped and counted samples, whole runs, computed from the formulas in the docs.
 
-Integers are Python's; floats are numpy's float32 and float64, whose + - * / and square root are correctly rounded. Nothing
+Integers are Python's. Floats are numpy's float32 and float64, with correctly rounded + - * / and square root. Nothing
 here was made from, or checked against, the Rust code. Needs numpy and mpmath."""
 
 import pathlib
@@ -12,7 +12,7 @@ from release import CUMULATIVE, F, GRADIENT_NOISE, SAMPLING, Gradients, Stream, 
 
 
 def run(optimizer, dim, steps, batch, bits, sigma, clip, seed):
-    """Parameters after `steps` steps. Step t sees t mod 4 samples; sample s's gradients have shift 22 + s."""
+    """Returns the parameters after `steps` steps. Step t has t mod 4 samples, and sample s's gradients have shift 22 + s."""
     gradients = Gradients(seed)
     clip = F(clip)
     params = [F(gradients.next(24)) for _ in range(dim)]
@@ -49,7 +49,7 @@ def run(optimizer, dim, steps, batch, bits, sigma, clip, seed):
 
 
 class Given:
-    """These words, then those of a stream; it writes down all that are taken."""
+    """Yields these words, then those of a stream, and records all words taken."""
 
     def __init__(self, words, rest):
         self.words, self.rest, self.taken = words, rest, []
@@ -60,13 +60,13 @@ class Given:
 
 
 def edge(value, sign, coin):
-    """The words of a draw whose cell is decided by all 288 bits of `value`."""
+    """Returns the words of a draw with a cell that all 288 bits of `value` determine."""
     low = value & 2**264 - 1
     return [sign << 31 | value >> 264 << 7 | coin, low >> 256 << 24 | 0x5A5A5A] + [low >> 32 * i & 0xFFFFFFFF for i in reversed(range(8))]
 
 
 def draws():
-    """Draws on both sides of where a cell begins, as near as 2^-258, and in far cells: words almost never decide so."""
+    """Yields draws on both sides of the start of a cell, as near as 2^-258, and in far cells, which random words almost never reach."""
     for i in [1, 2, 7, 20, 43, 44, 63, 64, 65, 127, 128, 140]:
         for near in -1, 1:
             for coin in 0, 127:

@@ -1,4 +1,4 @@
-"""The fast generator of simulations: xoshiro128++ by address, from the docs of the core and its authors' references
+"""Fast generator of simulations: addressed xoshiro128++, from the docs of the core and its authors' references
 (prng.di.unimi.it: xoshiro128plusplus.c, splitmix64.c)."""
 
 M32, M64 = 0xFFFFFFFF, 0xFFFFFFFFFFFFFFFF
@@ -16,7 +16,7 @@ def mix(x):
 
 
 class Xoshiro:
-    """The words at (purpose, step, chunk) of the simulation with this seed."""
+    """Words at (purpose, step, chunk) of the simulation with this seed."""
 
     def __init__(self, seed, purpose, step, chunk):
         state = seed
