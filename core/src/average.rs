@@ -9,9 +9,11 @@
 //! | averaging | `w_t` | `k_t` |
 //! | --- | --- | --- |
 //! | plain mean | 1 | 1 |
-//! | weighted by the rate: ADP's theorem, whose bound is on a mean weighted by `1/b_{t+1}` | `η_t` | 1 |
-//! | exponential moving average, bias corrected as Adam's moments are: the first step counts as θ_1, not as a step from zero | 1 | `β` |
-//! | polynomial decay of power `p`, `w_t/W = (p+1)/(t+p)` at the t-th step, from 1: its weights grow as `t^p` | `p+1` | `(t−1)/(t−1+p)` |
+//! | weighted by the learning rate (ADP's theorem bounds the mean weighted by `1/b_{t+1}`) | `η_t` | 1 |
+//! | exponential moving average, bias-corrected like Adam's moments: the first mean is `θ_1` | 1 | `β` |
+//! | polynomial decay of power `p`, `w_t/W = (p+1)/(t+p)` for t from 1 | `p+1` | `(t−1)/(t−1+p)` |
+//!
+//! The weights of polynomial decay grow as `t^p`.
 //!
 //! Sources:
 //!

@@ -7,13 +7,13 @@
 //!
 //! Little-endian, without padding:
 //!
-//! | at | bytes | what |
+//! | at | bytes | content |
 //! | ---: | ---: | --- |
 //! | 0 | 8 | magic, `DAMPERST` |
 //! | 8 | 4 | version, 1 |
-//! | 12 | 4 | steps charged when it was saved |
-//! | 16 | 8 | shape: [`Digest`] of each owner's name and of the number of its values, in order |
-//! | 24 | | the values: 4 bytes an f32 or a count, 8 an f64 |
+//! | 12 | 4 | number of charged steps at the time of saving |
+//! | 16 | 8 | shape: [`Digest`] of each owner's name and number of values, in order |
+//! | 24 | | the values: 4 bytes for an f32 or a count, 8 for an f64 |
 //! | | 8 | checksum: [`Digest`] of all bytes before |
 //!
 //! The shape distinguishes methods and lengths, but not the settings of a configuration. The checksum detects damage,

@@ -9,19 +9,19 @@
 //!
 //! Little-endian, without padding:
 //!
-//! | at | bytes | what |
+//! | at | bytes | content |
 //! | ---: | ---: | --- |
 //! | 0 | 8 | magic, `DAMPERUP` |
 //! | 8 | 4 | version, 1 |
 //! | 12 | 4 | bytes of an integer of the payload: 4 from a device, 8 in a sum of several |
-//! | 16 | 8 | run: a number that all devices of a federation are given |
-//! | 24 | 8 | device: a number of its own; 0 in a sum |
+//! | 16 | 8 | run: a number that all devices of a federation share |
+//! | 24 | 8 | device: its unique number, or 0 in a sum |
 //! | 32 | 4 | round |
-//! | 36 | 4 | devices whose updates are in it: 1 from a device |
+//! | 36 | 4 | number of devices in the update: 1 from a device |
 //! | 40 | 4 | `D` |
-//! | 44 | 4 | grid bits `b`: an integer is worth `clip · 2^-b` |
+//! | 44 | 4 | grid bits `b`: a unit of the integers is `clip · 2^-b` |
 //! | 48 | 4 | expected batch of each device |
-//! | 52 | 4 | σ of each device's noise in grid units; the multiplier is `σ / 2^b` |
+//! | 52 | 4 | σ of each device's noise in grid units, for a multiplier of `σ / 2^b` |
 //! | 56 | 4 | clip, the bits of an f32 |
 //! | 60 | `4·D` or `8·D` | payload: two's complement |
 //! | | 8 | checksum: [`Digest`] of all bytes before |

@@ -55,7 +55,7 @@ pub enum Decay {
     Polynomial {
         /// `a`, above 0.
         offset: f64,
-        /// `c`, not below 0.
+        /// `c`, at least 0.
         slope: f64,
     },
     /// `1 − (1 − floor)·√(t/T)`.

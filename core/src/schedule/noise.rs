@@ -4,7 +4,9 @@
 //! | --- | --- |
 //! | constant | 1: DP-SGD |
 //! | matched to the learning rate | `(η_0/η_t)^p`; with `η_t = η/b_t` the paper's `α_t² ∝ b_t` is `p = ½` |
-//! | polynomial | `(1 + g·t)^(p/2)`: with `p = ½`, `g = C/b_0²` the surrogate of AdaGrad-norm; with `g = 1` the law `α_t² ∝ (1+t)^p` |
+//! | polynomial | `(1 + g·t)^(p/2)`; with `g = 1`, `α_t² ∝ (1+t)^p` |
+//!
+//! With `p = ½` and `g = C/b_0²`, the polynomial schedule is the surrogate of AdaGrad-norm.
 //!
 //! Source: Wu, Wang, Cristali, Gu, Willett, "Adaptive Differentially Private Empirical Risk Minimization", §4, §5. Only
 //! the shape matters, because the base is calibrated for the whole schedule. At practical ε, the exponent ¼ is the
