@@ -249,7 +249,7 @@ impl CountNoise {
     }
 }
 
-/// Counts released with noise. They may be negative, and are not integers.
+/// Counts released with noise. They may be negative or fractional.
 pub struct ReleasedCounts<'a> {
     counts: &'a [f64],
 }

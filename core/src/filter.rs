@@ -2,7 +2,7 @@
 //!
 //! A filter also chooses the **evaluation points** of the gradients. DiSK uses a point ahead of the parameters, and
 //! DP-PMLF the last iterates. The gradients of one sample at all points are combined with the filter's weights *before*
-//! the only clip. A sample therefore adds at most `C` with any weights.
+//! the single clip. A sample therefore adds at most `C` with any weights.
 
 mod adaptive_fir;
 mod base;

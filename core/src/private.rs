@@ -18,7 +18,7 @@
 //! ```
 //!
 //! A mean that no mechanism released needs a token from `damper-access`. Only a crate that names `damper-access` in its
-//! own `Cargo.toml` can create the token:
+//! own `Cargo.toml` can create the token. Other attempts do not compile:
 //!
 //! ```compile_fail,E0061
 //! let forged = damper_core::private::Released::not_private(&[1.0f32]);
@@ -187,7 +187,7 @@ pub trait Mechanism: Copy + PartialEq + Sealed {
         None
     }
 
-    /// Adds everything that the privacy cost of the noise depends on to the digest.
+    /// Adds to the digest everything that the privacy cost of the noise depends on.
     #[doc(hidden)]
     fn add_to(&self, digest: &mut Digest);
 

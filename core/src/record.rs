@@ -103,8 +103,8 @@ pub trait FromRecord: Sized {
     fn read<R: RecordSource>(kind: u8, source: &mut R) -> Result<(Self, Self::State<R::Vector>), R::Error>;
 }
 
-/// Defines the selection among a slot's methods that recordings support. A method has a type with the bounds, with `S`
-/// the type of its state.
+/// Defines the dispatch over the methods of a slot that recordings support. A method's type has the given bounds, in
+/// which `S` is the type of its state.
 macro_rules! recorded {
     ($(<$most:ident>)?: { $($bound:tt)+ }; $($method:ty),+) => {
         /// Receives a method of any type.

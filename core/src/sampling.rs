@@ -10,8 +10,8 @@
 //!
 //! # Timing
 //!
-//! Every trial runs, with any result. The number of samples depends on the secret batch. So does the number of trials
-//! between them.
+//! Every trial runs, whatever the results. The number of samples depends on the secret batch. So does the number of
+//! trials between them.
 
 use crate::accounting::Rate;
 use crate::noise::{Address, Generator, Purpose};

@@ -1,4 +1,4 @@
-//! A charge with a record that is not durable yet, and the receipt after its record is durable.
+//! Charges with records that are not durable yet, and receipts for durable charges.
 //!
 //! ```text
 //! prepare ─► Due ─ the caller persists its record, blocking or not ─► Due::persisted ─► Receipt ─► open_charged

@@ -3,7 +3,7 @@
 //! Neighbours: add/remove. One sample is replaced by a null sample that contributes nothing.
 //!
 //! [`divergence`] bounds the divergence of an event at one order. Divergences of successive events add
-//! ([`RenyiCurve`]). Two bounds convert a curve to ε at δ: Balle, Barthe, Gaboardi, Hsu, Sato (arXiv 1905.09982,
+//! ([`RenyiCurve`]). A curve converts to ε at δ by the bound of Balle, Barthe, Gaboardi, Hsu, Sato (arXiv 1905.09982,
 //! theorem 21) and Canonne, Kamath, Steinke (arXiv 2004.00010, proposition 12).
 //!
 //! Memory: one `f64` for each order. Unused functions are not linked, so a device with only a ledger of integers spends

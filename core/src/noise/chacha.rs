@@ -35,8 +35,8 @@ use zeroize::optimization_barrier;
 /// 3. Under two fresh keys they share no word either. Streams of independent keys are independent, up to an attacker's
 ///    advantage against ChaCha20, and the probability 2⁻²⁵⁶ that two keys are equal.
 /// 4. By 2 and 3, the noise and the batch of each step are independent of those of every other step. Composition of
-///    steps requires no more. The key of a step may be public knowledge if restarts do not depend on unreleased data. A
-///    watchdog that a single sample triggers leaks that sample with any key.
+///    steps requires no more. It may be public at which steps the key changed, if restarts do not depend on unreleased
+///    data. A watchdog that trips on one sample reveals it, with any key.
 ///
 /// Two boots with the same key do not repeat noise either, because by 2 their step numbers differ.
 ///

@@ -335,7 +335,7 @@ impl<W: Word, K: Correlation, B> CorrelatedGaussian<W, K, B> {
     }
 }
 
-/// Bounds `|w| ≤ Σ|a_j|·(|z| + |ρ|)`, with `|z| < 19σ`.
+/// Returns a bound on `|w| ≤ Σ|a_j|·(|z| + |ρ|)`, from `|z| < 19σ`.
 fn largest<K: Correlation>(correlation: &K, participation: Participation, sigma: u32) -> f64 {
     let (mut line, mut growth) = (K::START, 0.0);
     for t in 0..participation.steps() {

@@ -292,8 +292,8 @@ fn cell<R: Rng>(head: u32, words: &mut R) -> u32 {
     if digit(i) == head { cell_by_all_digits(head, words) } else { i }
 }
 
-/// Draws the cell as [`cell`] does, with all digits of the uniform number. Multiplies it by the sum of all weights.
-/// Passes each cell if the cumulative weight up to it does not exceed the product.
+/// Draws the cell as [`cell`] does, with all digits of the uniform number. Multiplies it by the sum of all weights. The
+/// cell is the number of cells with a cumulative weight, including their own, that does not exceed the product.
 #[cold]
 #[inline(never)]
 fn cell_by_all_digits<R: Rng>(head: u32, words: &mut R) -> u32 {

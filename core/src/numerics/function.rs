@@ -1,4 +1,4 @@
-//! Functions beyond `+ − × ÷`: the only module that calls `libm`.
+//! Functions beyond `+ − × ÷`, from `libm`. Only this module and [`up`](super::up) call it.
 //!
 //! # Numerics
 //!

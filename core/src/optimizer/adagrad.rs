@@ -69,7 +69,7 @@ impl AdaGrad {
 /// State of AdaGrad.
 #[derive(Debug)]
 pub struct AdaGradState<B> {
-    /// `s`, `[D]`. Before the first step zeros, or a non-negative value that damps the first steps.
+    /// `s`, `[D]`. Zeros before the first step, or a non-negative value that damps the first steps.
     pub sum: B,
 }
 

@@ -386,7 +386,7 @@ mod tests {
         }
     }
 
-    /// DOPPLER's Algorithm 3 with the corrected bias correction: `max(√v̂, ε)`, with roots on both sides of ε.
+    /// DOPPLER's Algorithm 3 without the error in its bias correction: `max(√v̂, ε)`, with roots on both sides of ε.
     #[test]
     fn floored_follows_the_formula_in_f64() {
         let (beta2, epsilon, decay, lr) = (0.5f64, 0.7f64, 0.1f64, 0.01f64);

@@ -41,7 +41,7 @@ pub type DpSgdState<const D: usize> = StepState<[SumWord<i32>; D], (), SgdState<
 pub type DpSgdStep<'a, const D: usize> = Open<'a, DpSgdConfig, (), SgdState<[f32; D]>>;
 
 impl DpSgd {
-    /// Creates a builder with no setting, without momentum and weight decay, on a grid of 2¹⁶ units per clip.
+    /// Creates a builder with no required setting, without momentum and weight decay, on a grid of 2¹⁶ units per clip.
     #[must_use]
     pub const fn new() -> Self {
         Self {

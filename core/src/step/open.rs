@@ -271,8 +271,7 @@ where
             * mechanism.begin(&mut noise_state, step, Inside(()));
         let draws_again = P::Mechanism::DRAWS_AGAIN && mechanism.draws_again(&noise_state);
         let held = self.optimizer.needs_full_gradient();
-        // Some optimizers observe the whole gradient before the update. The released values then replace the sum
-        // meanwhile.
+        // Some optimizers observe the whole gradient before the update. Meanwhile, the released values replace the sum.
         for looks in [true, false] {
             if looks && !held {
                 continue;

@@ -283,12 +283,12 @@ mod tests {
         assert_eq!((state.clip(), state.range(), frozen.clip(&state)), (0.7, 1.4, 0.7));
     }
 
-    /// Values computed independently from the paper, for N(100, 20²), 256 samples, R = 150: 71.25, 101.25, 131.25
-    /// without noise.
+    /// Reference values computed independently from the paper, for N(100, 20²), 256 samples, R = 150: 71.25, 101.25,
+    /// 131.25 without noise.
     ///
-    /// With noise of 5, the standard deviation of the clip over 2,000 draws is 7.8, 2.3, 4.0. The paper used other
-    /// draws and samples, so the tolerance is a fifth. A standard deviation from 2,000 draws has a standard error below
-    /// 3 % even with heavy tails. Fixed seed.
+    /// With noise of 5, the reference standard deviation of the clip over 2,000 draws is 7.8, 2.3, 4.0. It is from
+    /// other draws and samples, so the tolerance is a fifth. A standard deviation from 2,000 draws has a standard error
+    /// below 3 % even with heavy tails. Fixed seed.
     #[test]
     fn normal_percentiles_have_known_spread() {
         let counts = histogram(&normal_norms(), 150.0);

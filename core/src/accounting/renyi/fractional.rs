@@ -12,8 +12,8 @@
 //! strip |Im u| < πσ, because r never meets the negative axis there. For any a in that strip, the error of the sum is
 //! at most `2M/(exp(2πa/h) − 1)`. M bounds `∫|φ f|` on the lines of the strip.
 //!
-//! From `|φ(u+ia)| = φ(u)e^{a²/2}`, `|r^α| ≤ r(Re u)^α` and `|y| ≤ q(|e^z| + 1)` follows `M = e^{a²/2}(A_α + 1 + 2αq)`.
-//! With `κ = 2e^{a²/2}/(e^{2πa/h} − 1)`,
+//! `|φ(u+ia)| = φ(u)e^{a²/2}`, `|r^α| ≤ r(Re u)^α` and `|y| ≤ q(|e^z| + 1)` give `M = e^{a²/2}(A_α + 1 + 2αq)`. With
+//! `κ = 2e^{a²/2}/(e^{2πa/h} − 1)`,
 //!
 //! ```text
 //! A_α − 1 ≤ (sum + κ(2 + 2αq)) / (1 − κ)

@@ -69,7 +69,7 @@ impl Correlation for Lambda {
         entry
     }
 
-    /// Returns a bound on `Σ_{j<n} λ^j ≤ min(n, 1/(1−λ))`.
+    /// Returns `min(n, 1/(1−λ))`, rounded up, which bounds `Σ_{j<n} λ^j`.
     fn rounding(&self, steps: u32) -> f64 {
         let whole = 1u32 << self.bits;
         let all = div_up(f64::from(whole), f64::from(whole - self.numerator));

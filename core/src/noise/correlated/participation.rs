@@ -65,7 +65,7 @@ impl Participation {
         (self.samples != 0).then_some(self.samples)
     }
 
-    /// Adds everything that the privacy cost and the steps of a sample depend on to the digest.
+    /// Adds to the digest everything that the privacy cost and the steps of a sample depend on.
     pub(super) fn add_to(self, digest: &mut Digest) {
         for number in [self.steps, self.separation, self.participations, self.samples] {
             digest.add_word(number.into());
