@@ -77,7 +77,7 @@ fn each_question_has_its_answer() {
     assert_eq!(CalibrateQuery { samples: Some(250_000), ..none }.answer(), Err(AccountingError::Free));
 }
 
-// Calibration solves for the one missing quantity. The privacy cost never exceeds the target.
+// Calibration solves for the missing quantity. The privacy cost never exceeds the target.
 #[test]
 fn solves_any_quantity_below_target() {
     for accountant in [Accountant::Rdp, Accountant::Pld] {

@@ -217,7 +217,7 @@ mod tests {
         }
     }
 
-    /// Rates and ratios at which one of the two forms loses digits.
+    /// Rates and ratios at which one of the forms is inexact.
     #[test]
     fn loss_is_the_logarithm_of_the_mixture() {
         let nearly = Rate::from_numerator(Rate::DENOMINATOR - (1 << 13)).unwrap();

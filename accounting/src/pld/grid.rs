@@ -78,7 +78,7 @@ pub(super) struct Moments {
 #[derive(Clone, Debug)]
 pub(super) struct Folded {
     pub mass: Vec<f64>,
-    /// Added to every multiple.
+    /// Offset of every multiple.
     pub offset: f64,
     /// `ln E[e^{λL}]` of the distribution on the grid. `mass` is divided by `E[e^{λL}]`.
     pub ln_moment: f64,

@@ -53,7 +53,7 @@ const NEGLIGIBLE: f64 = 60.0;
 
 /// The pair, in units of σ.
 struct Pair {
-    /// a: how far one sample moves the release.
+    /// a, the largest shift of the release by one sample.
     near: f64,
     size: u32,
     /// `ln w_j − j²a²/2` for j from 0.

@@ -169,7 +169,7 @@ mod tests {
         phi(mu / 2.0 - epsilon / mu) - exp(epsilon) * phi(-mu / 2.0 - epsilon / mu)
     }
 
-    /// Matches the integral of its derivative, also in ranges in which one of the forms loses digits.
+    /// Matches the integral of its derivative, also in ranges in which either form is inexact.
     #[test]
     fn variation_is_the_integral_of_a_density() {
         for (low, high) in [(0.01, 0.0101), (0.3, 0.9), (0.6, 0.601), (8.0, 8.1), (15.0, 15.01), (30.0, 30.5)] {

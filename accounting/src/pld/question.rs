@@ -33,7 +33,7 @@ const MANY: usize = 32;
 const BEYOND: f64 = 1e-7;
 /// Largest logarithm of the inverse of that share, for any number of events.
 const FARTHEST: f64 = 1000.0;
-/// Losses above so many times ε are cut, where few large ones decide.
+/// Losses above this multiple of ε are cut if few large losses determine δ.
 const CUT: f64 = 2.0;
 /// The share of δ that the cut losses may take in an upper bound.
 const LOST: f64 = 2e-4;
@@ -97,7 +97,7 @@ struct Found {
 #[derive(Clone, Copy, Debug)]
 struct Aim {
     tilt: f64,
-    /// Chernoff's ε.
+    /// ε by Chernoff's bound.
     epsilon: f64,
     mean: f64,
     deviation: f64,

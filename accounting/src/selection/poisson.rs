@@ -1,13 +1,14 @@
 //! The best of a Poisson number of candidates.
 //!
-//! Papernot and Steinke (arXiv 2110.03620), theorem 6. If the number K of candidates is Poisson of mean m, a candidate has the Rényi
-//! divergence c(λ) and is (ε, δ)-private with `exp ε ≤ 1 + 1/(λ−1)`, the best of K has at the order λ
+//! Papernot and Steinke (arXiv 2110.03620), theorem 6. Let the number K of candidates be Poisson of mean m. Let a
+//! candidate have the Rényi divergence c(λ) and be (ε, δ)-private with `exp ε ≤ 1 + 1/(λ−1)`. Then the best of K has at
+//! the order λ
 //!
 //! ```text
 //! c'(λ) = c(λ) + m δ + ln(m)/(λ−1)
 //! ```
 //!
-//! With K = 0 the outcome is that there is none.
+//! With K = 0 the output states that no candidate exists.
 //!
 //! # Proof
 //!
@@ -30,12 +31,12 @@ fn delta_at(curve: &Curve, epsilon: f64) -> f64 {
     least
 }
 
-/// The divergences of the best, of those of a candidate.
+/// Returns the divergences of the best candidate, from those of a candidate.
 pub(super) fn best(curve: &Curve, mean: f64) -> Curve {
     let ln_mean = ln_up(mean);
     let mut best = *curve;
     for (divergence, &order) in best.iter_mut().zip(&ORDERS) {
-        // Below ln(λ/(λ−1)).
+        // Slightly below ln(λ/(λ−1)).
         let epsilon = -ln_up(div_up(order - 1.0, order));
         let surcharge = mul_up(mean, delta_at(curve, epsilon));
         *divergence = add_up(add_up(*divergence, surcharge), div_up(ln_mean, order - 1.0));

@@ -32,7 +32,7 @@ fn kernel_norm_is_the_norm_of_the_kernel() {
     }
 }
 
-// The computed composition differs from the exact one by less than its error bound.
+// The computed composition differs from the exact composition by less than its error bound.
 #[test]
 fn composition_error_is_within_bound() {
     let (mut most, mut count) = (0.0f64, 0);
