@@ -7,8 +7,9 @@
 //! # The chord is an upper bound
 //!
 //! The Rényi divergence of the Poisson-subsampled Gaussian is convex in x at every order α > 1. The likelihood ratio at
-//! precision x is `M_x = exp(B_x − x/2)`, B a Brownian motion, so `A(x) = E[f(M_x)]` with `f(M) = s^α`, `s = 1 − q + qM`,
-//! and `A' = E[Gf]`, `A'' = E[G²f]` with the generator `G = ½M²∂²`. With `t = qM/s`, which lies in [0, 1],
+//! precision x is `M_x = exp(B_x − x/2)`, B a Brownian motion, so `A(x) = E[f(M_x)]` with `f(M) = s^α`,
+//! `s = 1 − q + qM`, and `A' = E[Gf]`, `A'' = E[G²f]` with the generator `G = ½M²∂²`. With `t = qM/s`, which lies in
+//! [0, 1],
 //!
 //! ```text
 //! Gf  = ½ α(α−1) t² s^α

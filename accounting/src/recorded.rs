@@ -125,7 +125,8 @@ impl Recorded {
         self.with(&RunParts { held_out: &[], ..self.parts() })
     }
 
-    /// The first `events` draws, with the statistics before them and the first `held_out` releases from held-out samples.
+    /// The first `events` draws, with the statistics before them and the first `held_out` releases from held-out
+    /// samples.
     #[must_use]
     pub fn first(&self, events: u64, held_out: u64) -> Self {
         let parts = self.parts();

@@ -7,9 +7,9 @@
 //!
 //! # The ratio
 //!
-//! Let `ρ_v(x) = e^{−x²/2v}` and `a(v) = 2 Σ_{m≥1} e^{−2π²vm²}`. By Poisson summation `Σ_z ρ_v(z − y) = √(2πv)·(1 + b)` with `|b| ≤ a(v)`,
-//! and `b = a(v)` at integers y. Let X and Y be discrete Gaussians of the variances u and w, `v = u + w` and `t = uw/v`. Completing the
-//! square, with `u·w = v·t` under the roots,
+//! Let `ρ_v(x) = e^{−x²/2v}` and `a(v) = 2 Σ_{m≥1} e^{−2π²vm²}`. By Poisson summation `Σ_z ρ_v(z − y) = √(2πv)·(1 + b)`
+//! with `|b| ≤ a(v)`, and `b = a(v)` at integers y. Let X and Y be discrete Gaussians of the variances u and w,
+//! `v = u + w` and `t = uw/v`. Completing the square, with `u·w = v·t` under the roots,
 //!
 //! ```text
 //! P[X + Y = z] = ρ_v(z)/(√(2πv)) · (1 + b)/((1 + a(u))(1 + a(w))),   |b| ≤ a(t)
@@ -199,7 +199,7 @@ pub fn tail(deviations: f64) -> f64 {
     mul_up(2.0, exp_up(-deviations * deviations / 2.0)).min(1.0)
 }
 
-/// `a + b`, rounded up; exactly `a` if b is 0.
+/// `a + b`, rounded up. Exactly `a` if b is 0.
 fn plus(a: f64, b: f64) -> f64 {
     if b == 0.0 { a } else { add_up(a, b) }
 }
@@ -239,7 +239,8 @@ mod tests {
         (0..p.len()).map(|at| (moved(at) - exp(epsilon) * p[at]).max(0.0)).sum()
     }
 
-    // The ratio of the convolution to the discrete Gaussian of its variance is within the bound, which is tight for two shares.
+    // The ratio of the convolution to the discrete Gaussian of its variance is within the bound, which is tight for two
+    // shares.
     #[test]
     fn ratio_bound_holds_and_is_tight() {
         for (sigma, shares) in [(1u32, 2u32), (1, 3), (1, 8), (1, 30), (2, 2), (2, 5)] {

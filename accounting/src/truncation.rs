@@ -2,15 +2,15 @@
 //!
 //! A Poisson draw of N samples is larger than M with the tail probability `τ = P[Bin(N, q) > M]`. The Bernoulli trials
 //! do not depend on the data, and N is public. So on neighbouring data sets a run of T draws differs from the run
-//! without truncation with probability at most Tτ, and
-//! public, so on neighbouring data sets a run of T draws differs from the run that cuts none with probability at most Tτ, and
+//! without truncation with probability at most Tτ. The guarantee becomes public, so on neighbouring data sets a run of
+//! T draws differs from the run that cuts none with probability at most Tτ, and
 //!
 //! ```text
 //! P'(S) ≤ P(S) + Tτ ≤ e^ε Q(S) + δ + Tτ ≤ e^ε Q'(S) + δ + (1 + e^ε)·Tτ
 //! ```
 //!
-//! (Chua, Ghazi, Kamath, Kumar, Manurangsi, Sinha, Zhang, "Scalable DP-SGD: shuffling vs. Poisson subsampling", NeurIPS 2024.)
-//! The choice of samples that remain may depend on anything except the data.
+//! (Chua, Ghazi, Kamath, Kumar, Manurangsi, Sinha, Zhang, "Scalable DP-SGD: shuffling vs. Poisson subsampling", NeurIPS
+//! 2024.) The choice of samples that remain may depend on anything except the data.
 
 use super::{AccountingError, EpsilonBound};
 use damper_core::accounting::event::{Rate, SampledGaussian};
@@ -38,7 +38,7 @@ pub struct TruncationBound {
 }
 
 impl Truncation {
-    /// The probability that one draw at `rate` is truncated, rounded up.
+    /// The probability that a draw at `rate` is truncated, rounded up.
     ///
     /// Terms of the tail fall at least as fast as a geometric series that starts at the first term. If the tail is
     /// small, the series is within a few per cent of it.

@@ -1,5 +1,5 @@
-//! Replaced samples: the dominating pair is compared with closed forms, with quadrature of two and three draws, with
-//! recorded bounds of an independent generator, and with pairs in the plane that are not collinear.
+//! Tests of the dominating pair of a replaced sample. References: closed forms, quadrature of two and three draws,
+//! recorded bounds of an independent generator, and pairs in the plane that are not collinear.
 
 use damper_accounting::pld::{Neighbours, epsilon, epsilon_lower_bound, of_discrete};
 use damper_accounting::{Accountant, EpsilonQuery, Recorded};

@@ -49,7 +49,8 @@ pub fn test_name<T>(test: T) -> &'static str {
     path.split_once("::").unwrap_or_else(|| panic!("{path} is no path of a function")).1
 }
 
-/// Asserts that a test program ran exactly one test, and that it passed. A name that matches no test is also a success for the program.
+/// Asserts that a test program ran exactly one test, and that it passed. A name that matches no test is also a success
+/// for the program.
 ///
 /// # Panics
 ///

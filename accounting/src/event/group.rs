@@ -38,7 +38,8 @@ impl Event {
     ///
     /// # Errors
     ///
-    /// As [`Event::epsilon`], the group is larger than [`LARGEST_GROUP`], or no ε of at most [`LARGEST_USEFUL`] is found.
+    /// As [`Event::epsilon`], the group is larger than [`LARGEST_GROUP`], or no ε of at most [`LARGEST_USEFUL`] is
+    /// found.
     pub fn epsilon_of_group(
         &self,
         size: NonZeroU32,

@@ -28,11 +28,12 @@
 //!   the product (u) count, on an angle below 2π: 8.5u. The functions have an error below one unit in the last place,
 //!   2u in modulus. So `μ ≤ 10.5u`.
 //! - So `η ≤ 10.5u + 4u·√2 + O(u²) < 16.2u`. [`ERROR`] is 20u.
-//! - A real transform of length N is a complex transform of length N/2, with `log₂N − 1` levels, and a pass that
-//!   unpacks it by one twiddle factor and additions, one more level. The bound counts two further levels: for the
-//!   division of values back into the disc, for the scaling by 1/N and for `1/(1 − log₂N·η)`.
+//! - A real transform of length N is a complex transform of length N/2, with `log₂N − 1` levels. A pass unpacks it by
+//!   one twiddle factor and additions, which is one more level. The bound counts two further levels: for the division
+//!   of values back into the disc, for the scaling by 1/N and for `1/(1 − log₂N·η)`.
 //!
-//! The tests compare transforms with sums of twice the precision, and compositions with convolutions of twice the precision.
+//! The tests compare transforms with sums of twice the precision, and compositions with convolutions of twice the
+//! precision.
 
 use super::bound::Bound;
 use super::grid::Folded;

@@ -12,10 +12,10 @@
 //!
 //! # Proof
 //!
-//! Define K: for a real y, release the integer z with probability `ρ_s(z − y)/θ_s(y)`, where `ρ_s(x) = e^{−x²/2s²}` and
-//! `θ_s(y) = Σ_z ρ_s(z − y)`, independently for each coordinate. (This is randomised rounding by a discrete Gaussian
-//! centred at y: Peikert, "An efficient and parallel Gaussian sampler for lattices", CRYPTO 2010, theorem 3.1.) By
-//! Poisson summation
+//! Let `ρ_s(x) = e^{−x²/2s²}` and `θ_s(y) = Σ_z ρ_s(z − y)`. Define K: for a real y, release the integer z with
+//! probability `ρ_s(z − y)/θ_s(y)`, independently for each coordinate. (This is randomised rounding by a discrete
+//! Gaussian centred at y: Peikert, "An efficient and parallel Gaussian sampler for lattices", CRYPTO 2010, theorem
+//! 3.1.) By Poisson summation
 //!
 //! ```text
 //! θ_s(y) = s√(2π)·(1 + 2 Σ_{n≥1} e^{−2π²s²n²} cos 2πny)  ∈  s√(2π)·[1 − κ, 1 + κ],   κ = 2.01·e^{−2π²s²}.
@@ -31,10 +31,10 @@
 //! (1 − κ)/(1 + κ) · KN(Δ, τ²)(z)  ≤  D_σ(z − Δ)  ≤  (1 + κ) · KN(Δ, τ²)(z).
 //! ```
 //!
-//! This bounds the ratio at every point, so the bound multiplies over D coordinates, over the parts of a Poisson draw's
-//! mixture (the same K serves all), and over T adaptive steps. With `c = 3κDT`, the complete output of the run has
-//! `P ≤ e^c·KP'` and `Q ≥ e^{−c}·KQ'`, where P' and Q' are those of the continuous run. Post-processing does not raise
-//! a hockey-stick divergence, so
+//! This bounds the ratio at every point. So the bound multiplies over D coordinates, over the parts of a Poisson draw's
+//! mixture (with the same K for all), and over T adaptive steps. With `c = 3κDT`, the complete output of the run has
+//! `P ≤ e^c·KP'` and `Q ≥ e^{−c}·KQ'` for P' and Q' of the continuous run. Post-processing does not raise a
+//! hockey-stick divergence, so
 //! ```text
 //! δ(ε)  ≤  e^c · δ'(ε − 2c).
 //! ```

@@ -1,6 +1,6 @@
 //! Double-double arithmetic for tests of rounding errors: sums of two `f64` with a hundred binary digits, and
-//! convolutions term by term (Dekker, "A floating-point technique for extending the available precision", Numerische
-//! Mathematik 18, 1971). For tests only.
+//! convolutions term by term. Source: Dekker, "A floating-point technique for extending the available precision",
+//! Numerische Mathematik 18, 1971.
 
 /// `high + low`.
 #[derive(Clone, Copy, Debug)]

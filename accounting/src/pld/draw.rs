@@ -1,8 +1,8 @@
 //! One Poisson draw and its Gaussian release as a pair of distributions: the output with one sample, and without it.
 //!
-//! With `P = (1−q)N₀ + qN₁` and `Q = N₀`, the pair is `(P, Q)` if the sample is removed and `(Q, P)` if it is added
-//! (Zhu, Dong, Wang, "Optimal accounting of differential privacy via characteristic function", AISTATS 2022). Neither
-//! direction is worse for every composition. The accountant computes both, and reports the larger ε.
+//! Let `P = (1−q)N₀ + qN₁` and `Q = N₀`. The pair is `(P, Q)` if the sample is removed and `(Q, P)` if it is added.
+//! Source: Zhu, Dong, Wang, "Optimal accounting of differential privacy via characteristic function", AISTATS 2022.
+//! Neither direction is worse for every composition. The accountant computes both, and reports the larger ε.
 //!
 //! A **replaced** sample has its own pair: [`replace`](super::replace).
 
@@ -217,7 +217,7 @@ mod tests {
         }
     }
 
-    /// Rates and ratios at which one of the forms is inexact.
+    /// Rates and ratios at which some form is inexact.
     #[test]
     fn loss_is_the_logarithm_of_the_mixture() {
         let nearly = Rate::from_numerator(Rate::DENOMINATOR - (1 << 13)).unwrap();

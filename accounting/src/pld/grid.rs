@@ -3,7 +3,7 @@
 //!
 //! An upper bound splits a point's mass onto the multiples next to its loss, so that the masses of both distributions
 //! are preserved ("connect the dots"). The mean of `e^{−L}` is unchanged, and the excess is of second order in h. A
-//! lower bound merges points, in ascending order and the last one in part, until the mean loss `ln(mass/mass')` is a
+//! lower bound merges points, in ascending order and the last point in part, until the mean loss `ln(mass/mass')` is a
 //! multiple of h. Merging, and splitting a point at random, are post-processings.
 //!
 //! Masses are **tilted**: multiplied by `e^{λL − K}`, `K = ln E[e^{λL}]`. A composition of tilted distributions is the

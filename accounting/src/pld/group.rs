@@ -11,8 +11,8 @@
 //! P = Σ_S p_S N(g_S, I),   Q = N(0, I),   and the claim is that   Σ_j Bin(k, q)(j) N(ja, 1)  and  N(0, 1)
 //! ```
 //!
-//! dominate them in both directions (A. Ganesh, "Tight group-level DP guarantees for DP-SGD with sampling via mixture of Gaussians
-//! mechanisms", 2024). Equal gradients in one direction reach the pair, so it is tight.
+//! dominate them in both directions (A. Ganesh, "Tight group-level DP guarantees for DP-SGD with sampling via mixture
+//! of Gaussians mechanisms", 2024). Equal gradients in one direction reach the pair, so it is tight.
 //!
 //! # Proof
 //!

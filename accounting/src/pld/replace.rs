@@ -26,8 +26,8 @@
 //! ```
 //!
 //! A and B jointly normal with mean 0 and the covariance Σ of `−g` and `g' − g`: `Σ_AA = ‖g‖²`, `Σ_BB = ‖g' − g‖²` and
-//! `Σ_AB = ⟨g, g − g'⟩`. Gradients that are not collinear enter through Σ alone. Let `F(Σ) = E[k(αM + βN)]` with a convex k. The heat
-//! equation (Plackett's identity, for exponentials that are martingales) gives
+//! `Σ_AB = ⟨g, g − g'⟩`. Gradients that are not collinear enter through Σ alone. Let `F(Σ) = E[k(αM + βN)]` with a
+//! convex k. The heat equation (Plackett's identity, for exponentials that are martingales) gives
 //!
 //! ```text
 //! ∂F/∂Σ_AA = ½E[α²M²k'']  ≥ 0,     ∂F/∂Σ_BB = ½E[β²N²k'']  ≥ 0,     ∂F/∂Σ_AB = E[αM·βN·k'']  ≥ 0,
@@ -53,7 +53,7 @@
 //! are `p(t) = 1 − q + q·e^{at−k}` and `1 − q + q·e^{−ct−k}`. The upper bound splits the mass of P between two nodes
 //! onto them, so that the masses of P and Q are preserved. This is the largest spread of the likelihood ratio with the
 //! given mean and range, so no hockey-stick divergence falls. A point t between r and s goes to s with the weight
-//! `D(r, t)/D(r, s)`, where
+//! `D(r, t)/D(r, s)`. Here
 //!
 //! ```text
 //! D(r, s) = Q(r)p(s) − Q(s)p(r)

@@ -236,8 +236,8 @@ fn delta_is_the_least_within_a_thousandth() {
     }
 }
 
-// At ε = 0, δ is the total variation of the pair: `q·(2Φ(√T/(2σ)) − 1)` for T draws at rate 1 (Balle and Wang, theorem 8), or for one
-// draw at rate q. At any ε of T draws at rate 1: `Φ(1/(2s) − εs) − e^ε·Φ(−1/(2s) − εs)` with `s = σ/√T`.
+// At ε = 0, δ is the total variation of the pair: `q·(2Φ(√T/(2σ)) − 1)` for T draws at rate 1 (Balle and Wang, theorem
+// 8), or for one draw at rate q. At any ε of T draws at rate 1: `Φ(1/(2s) − εs) − e^ε·Φ(−1/(2s) − εs)` with `s = σ/√T`.
 #[test]
 fn delta_meets_closed_forms() {
     let phi = |x: f64| 0.5 * libm::erfc(-x / std::f64::consts::SQRT_2);
@@ -287,7 +287,7 @@ fn epsilon_is_of_the_part_that_costs_more() {
     assert!(training.of_held_out().is_none());
 }
 
-// A release before the draws costs the same as in its plan, for either accountant. It counts even if there is no draw.
+// A release before the draws costs the same as in its plan, for either accountant. It counts even without a draw.
 #[test]
 fn release_is_composed_with_draws() {
     let release = SampledGaussian::new(Rate::ONE, 6.0).unwrap();
@@ -330,8 +330,8 @@ fn release_is_composed_with_draws() {
     }
 }
 
-/// δ of Gaussian releases with these multipliers at `epsilon`, by the formula of Balle and Wang (2018, theorem 8) for one Gaussian of the
-/// summed inverse variances.
+/// δ of Gaussian releases with these multipliers at `epsilon`, by the formula of Balle and Wang (2018, theorem 8) for
+/// one Gaussian of the summed inverse variances.
 fn delta_of_gaussians(multipliers: &[f64], epsilon: f64) -> f64 {
     let mu = multipliers.iter().map(|z| 1.0 / (z * z)).sum::<f64>().sqrt();
     let below = |x: f64| 0.5 * libm::erfc(-x / std::f64::consts::SQRT_2);

@@ -1,7 +1,7 @@
 //! The best of a truncated negative binomial number of candidates.
 //!
-//! Papernot and Steinke, "Hyperparameter tuning with Rényi differential privacy" (arXiv 2110.03620), theorem 2. The number K of
-//! candidates has, for a shape η > −1 and a success probability γ,
+//! Papernot and Steinke, "Hyperparameter tuning with Rényi differential privacy" (arXiv 2110.03620), theorem 2. The
+//! number K of candidates has, for a shape η > −1 and a success probability γ,
 //!
 //! ```text
 //! P[K = k] ∝ (1−γ)^k Π_{l<k} (l+η)/(l+1),   k ≥ 1

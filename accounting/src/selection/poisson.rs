@@ -13,13 +13,15 @@
 //! # Proof
 //!
 //! `f'(x) = m exp(m(x−1))`. By their lemma 7, with q and q' as in `negative_binomial`, the excess times λ−1 is at most
-//! `ln m + m(λq − (λ−1)q' − 1)`, and `1−q' ≤ exp(ε)(1−q) + δ` gives `λq − (λ−1)q' − 1 ≤ ((λ−1) exp ε − λ)(1−q) + (λ−1)δ ≤ (λ−1)δ`.
+//! `ln m + m(λq − (λ−1)q' − 1)`, and `1−q' ≤ exp(ε)(1−q) + δ` gives
+//! `λq − (λ−1)q' − 1 ≤ ((λ−1) exp ε − λ)(1−q) + (λ−1)δ ≤ (λ−1)δ`.
 
 use super::curve::Curve;
 use damper_core::accounting::renyi::ORDERS;
 use damper_core::numerics::up::{add_up, div_up, exp_up, ln_up, mul_up};
 
-/// δ at which a candidate with these divergences is (ε, δ)-private: proposition 12 of Canonne, Kamath and Steinke (arXiv 2004.00010).
+/// δ at which a candidate with these divergences is (ε, δ)-private: proposition 12 of Canonne, Kamath and Steinke
+/// (arXiv 2004.00010).
 fn delta_at(curve: &Curve, epsilon: f64) -> f64 {
     let mut least: f64 = 1.0;
     for (&order, &divergence) in ORDERS.iter().zip(curve) {

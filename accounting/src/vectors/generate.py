@@ -6,10 +6,13 @@
     python3 accounting/src/vectors/generate.py replace     replace.tsv
 
 pld.tsv       rate (k of k/2^53), multiplier, steps, delta, a lower and an upper bound of epsilon for the continuous Gaussian
+
 corners.tsv   the same at the ends of the supported region: ten thousand steps and more, epsilon about 100 and about 0.01.
               Also points at which few large losses make up delta
+
 outside.tsv   the same first four, dp-accounting's epsilon (Poisson-sampled Gaussian event, its default grid) and
               prv-accountant's upper bound, or "-" if one fails or takes more than two seconds of CPU time. Neither is exact.
+
 replace.tsv   as pld.tsv, for neighbours that differ in one replaced sample: the pair (1-q)N(0) + qN(a) and
               (1-q)N(0) + qN(-a) with a = 1/multiplier
 
