@@ -155,8 +155,8 @@ fn run() -> Participation {
     Participation::new(1000, 100, 10).unwrap()
 }
 
-/// A step that is opened and dropped releases nothing, and the next begins at zeros: like a run that starts there. So do buffers that
-/// another state has gone past, and those of another mechanism.
+/// A step that is opened and dropped releases nothing, and the next begins at zeros: like a run that starts there. So
+/// do buffers that another state has gone past, and those of another mechanism.
 fn restarts<K: Correlation>(correlation: K) {
     let dim = 3;
     let mechanism = mechanism(correlation, 5000, run(), dim);
@@ -193,7 +193,8 @@ fn gaps_and_stale_buffers_begin_at_zeros() {
     restarts(Banded::<3>::new([1.0, 0.7, 0.5]).unwrap());
 }
 
-/// A state that is rebuilt from the key goes on with the bits of one that never stopped, and says the same deviation of its noise.
+/// A state that is rebuilt from the key goes on with the bits of one that never stopped, and says the same deviation of
+/// its noise.
 fn rebuilds<K: Correlation>(correlation: K) {
     // More than a chunk of coordinates.
     let dim = 1030;
@@ -347,8 +348,9 @@ fn noise_std_follows_the_inverse() {
     }
 }
 
-/// The noise of prefix sums has the variance `σ²E_i`, and independent noise at the same ε has more. Fixed seed. The mean square over m
-/// coordinates of a Gaussian has a relative deviation of `√(2/m)`; the bound is five of those, and σ 2 % off would exceed it.
+/// The noise of prefix sums has the variance `σ²E_i`, and independent noise at the same ε has more. Fixed seed. The
+/// mean square over m coordinates of a Gaussian has a relative deviation of `√(2/m)`; the bound is five of those, and σ
+/// 2 % off would exceed it.
 fn prefix_variance<K: Correlation>(correlation: K, steps: u32, dim: usize, error: impl Fn(u32) -> f64) {
     let sigma = 2000;
     let step = step(mechanism(correlation, sigma, Participation::new(steps, 10, 10).unwrap(), dim));
@@ -419,8 +421,8 @@ fn squared(blt: &Blt<2>, steps: &[u32], of: u32) -> f64 {
     (0..of).map(|t| steps.iter().filter(|at| **at <= t).map(|at| entry(t - at)).sum::<f64>().powi(2)).sum()
 }
 
-/// With another number of samples at each step a sample comes back before the separation, and reaches a sensitivity that was not priced. So
-/// the number is the run's, and a step takes none.
+/// With another number of samples at each step a sample comes back before the separation, and reaches a sensitivity
+/// that was not priced. So the number is the run's, and a step takes none.
 #[test]
 fn fixed_order_is_of_one_number_of_samples() {
     let order = |samples| run().of_samples(samples).unwrap();

@@ -22,7 +22,8 @@ fn with_mxcsr(bits: u32) -> Result<(), ArithmeticError> {
     use core::arch::asm;
     std::thread::spawn(move || {
         let (mut before, mut during) = (0u32, 0u32);
-        // SAFETY: reads and writes MXCSR; between the two writes only the self-test runs, and the value from before comes back.
+        // SAFETY: reads and writes MXCSR; between the two writes only the self-test runs, and the value from before
+        // comes back.
         unsafe {
             asm!("stmxcsr [{}]", in(reg) &mut before, options(nostack));
             let set = before | bits;

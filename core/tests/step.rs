@@ -122,8 +122,8 @@ proptest! {
         }
     }
 
-    /// Adversarial samples: many equal coordinates, one coordinate, huge, tiny. In grid units, with the noise of the same
-    /// address taken off, so exactly; the sum of the others must not move at all.
+    /// Adversarial samples: many equal coordinates, one coordinate, huge, tiny. In grid units, with the noise of the
+    /// same address taken off, so exactly; the sum of the others must not move at all.
     #[test]
     fn added_sample_moves_sum_by_at_most_clip(
         others in gradients(), kind in 0usize..5, size in -6i32..7,
@@ -174,9 +174,9 @@ fn spread(means: &[f32], clip: f32, expected_batch: u32) -> f64 {
     variance.sqrt() * f64::from(expected_batch) / f64::from(clip)
 }
 
-/// With no sample at all the release is noise of the stated size: an empty batch is an ordinary step. Fixed seeds; 40,000
-/// draws, whose standard deviation has a relative standard error of 0.35 %: the bound is 6 of them, and a control 3 % off either way
-/// must fail it.
+/// With no sample at all the release is noise of the stated size: an empty batch is an ordinary step. Fixed seeds;
+/// 40,000 draws, whose standard deviation has a relative standard error of 0.35 %: the bound is 6 of them, and a
+/// control 3 % off either way must fail it.
 #[test]
 fn empty_batch_releases_declared_noise() {
     fn check<M: Mechanism<NoiseState = ()>>(mechanism: M, generator: &impl Generator) {
@@ -193,7 +193,8 @@ fn empty_batch_releases_declared_noise() {
 }
 
 // No two blocks of noise are equal over steps, chunks and keys.
-/// The noise in any number of parts, drawn by threads, in any order, twice, in part or not at all by others, gives the bits of one part.
+/// The noise in any number of parts, drawn by threads, in any order, twice, in part or not at all by others, gives the
+/// bits of one part.
 #[test]
 fn parts_of_the_noise_give_the_same_bits() {
     #[allow(clippy::type_complexity)] // What finishes a step, and what draws its noise.
@@ -280,7 +281,8 @@ fn failed_call_releases_nothing() {
     assert_eq!(ledger.charged_steps(), 1);
 }
 
-/// `mem::forget` runs no destructor: the words stay, and the next step and the next shard wipe them before anything is added.
+/// `mem::forget` runs no destructor: the words stay, and the next step and the next shard wipe them before anything is
+/// added.
 #[test]
 fn forgotten_step_or_shard_is_wiped() {
     fn check<M: Mechanism<NoiseState = ()>>(mechanism: M, is_zero: impl Fn(M::Word) -> bool) {

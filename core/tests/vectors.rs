@@ -124,8 +124,8 @@ fn samples_drawn_equal_the_vectors() {
     }
 }
 
-/// The noise of the same address without the sample is taken off again: what stays is what the sample added. Both releases
-/// are exact in f32 here, below 2²⁴ grid units.
+/// The noise of the same address without the sample is taken off again: what stays is what the sample added. Both
+/// releases are exact in f32 here, below 2²⁴ grid units.
 #[test]
 fn clipped_samples_equal_the_vectors() {
     for row in rows("clip") {

@@ -17,7 +17,7 @@
 //! | copies | it was | and is |
 //! | --- | --- | --- |
 //! | any is whole | at least begun | charged |
-//! | none is whole, one is blank | interrupted before it was persisted, or damaged while unused | skipped: it released nothing |
+//! | none is whole, one is blank | interrupted early, or damaged while unused | skipped: it released nothing |
 //! | none is whole, none is blank | persisted, and damaged three times | an error if it may be the newest |
 //!
 //! # Power cuts

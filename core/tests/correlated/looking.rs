@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// Keeps the noise's standard deviation that it is told, and moves parameters by the gradient: after it has seen all of it, or at once.
+/// Keeps the noise's standard deviation that it is told, and moves parameters by the gradient: after it has seen all of
+/// it, or at once.
 #[derive(Clone)]
 struct Listens {
     looks_ahead: bool,

@@ -38,8 +38,8 @@ fn on_shifty(from: u32, once: bool) -> Vec<Vec<i64>> {
         .collect()
 }
 
-/// Whatever the memory gives, each step is that of a run that never stopped, or one that begins at zeros, as a whole: no block of a release
-/// is made of other words than the rest.
+/// Whatever the memory gives, each step is that of a run that never stopped, or one that begins at zeros, as a whole:
+/// no block of a release is made of other words than the rest.
 #[test]
 fn other_words_are_a_restart_of_the_whole() {
     let whole = on_shifty(u32::MAX, false);
@@ -64,7 +64,8 @@ fn other_words_are_a_restart_of_the_whole() {
         assert!(possible.contains(&run), "other words from request {from} on");
         seen += usize::from(run != whole);
         for (number, one) in on_shifty(from, true).iter().enumerate() {
-            // One request in between: that step is a restart, and so may be the next, whose words the one before did not leave.
+            // One request in between: that step is a restart, and so may be the next, whose words the one before did
+            // not leave.
             assert!(possible.iter().any(|run| run[number] == *one), "step {number}, request {from}");
         }
     }

@@ -66,8 +66,8 @@ fn uncertain_charge_releases_nothing() {
     }
 }
 
-/// Power fails at any moment: before a step, between charge and release, after it; the memory is lost, the store is not. Some
-/// ledgers prepay.
+/// Power fails at any moment: before a step, between charge and release, after it; the memory is lost, the store is
+/// not. Some ledgers prepay.
 #[test]
 fn power_loss_keeps_charges_and_fresh_noise() {
     for (seed, filter) in FILTERS.iter().enumerate() {
@@ -125,8 +125,8 @@ fn spent_divergence_survives_power_loss() {
     assert!(numbers.len() > 20 && epsilon_at(spent, f64::from(order), delta) <= epsilon);
 }
 
-/// An adversary that sees all that is released chooses each step's noise, good and bad numbers alike; what is admitted stays within the
-/// budget, and what is refused releases nothing.
+/// An adversary that sees all that is released chooses each step's noise, good and bad numbers alike; what is admitted
+/// stays within the budget, and what is refused releases nothing.
 #[test]
 fn adaptive_multipliers_stay_in_budget() {
     let (order, epsilon, delta, rate) = (10, 3.0, 1e-5, Rate::at_most(0.1).unwrap());

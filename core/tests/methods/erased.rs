@@ -1,5 +1,5 @@
-//! Filters, thresholds and optimizers of any type behind one: configuration and state together are the state, and the slot
-//! holds nothing. Every method of the three traits is forwarded, those with defaults too.
+//! Filters, thresholds and optimizers of any type behind one: configuration and state together are the state, and the
+//! slot holds nothing. Every method of the three traits is forwarded, those with defaults too.
 
 use crate::harness::Taken;
 use damper_core::error::CallError;

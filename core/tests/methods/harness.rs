@@ -1,6 +1,7 @@
 //! A run of a method, through the public door.
 //!
-//! The optimizer's and the threshold's slots write down what they are given: the released and the filtered gradient, the counts.
+//! The optimizer's and the threshold's slots write down what they are given: the released and the filtered gradient,
+//! the counts.
 
 use crate::erased::{Any, AnyOptimizer, AnyThreshold, FilterMemory, OptimizerMemory, ThresholdMemory};
 use crate::method::{AnyClip, Method, filter_memory};

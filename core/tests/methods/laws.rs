@@ -36,8 +36,8 @@ fn history(method: &Method, data: &[Vec<Sample>]) -> (Vec<Taken>, Vec<Vec<f32>>)
     (steps, params)
 }
 
-/// A batch that is empty, and one of which no sample is finite: both release noise, and leave everything as it must be for
-/// the steps after.
+/// A batch that is empty, and one of which no sample is finite: both release noise, and leave everything as it must be
+/// for the steps after.
 #[test]
 fn an_empty_batch_is_a_step_like_any_other() {
     for method in methods() {
@@ -61,7 +61,8 @@ fn an_empty_batch_is_a_step_like_any_other() {
     }
 }
 
-/// What the optimizer moves along follows from all releases, those of empty batches among them, by the filter's formula.
+/// What the optimizer moves along follows from all releases, those of empty batches among them, by the filter's
+/// formula.
 #[test]
 fn filters_receive_each_release_in_order() {
     for filter in FILTERS {
@@ -160,7 +161,8 @@ fn disk_evaluates_params_and_look_ahead() {
     }
 }
 
-/// Point `j` of step `t` is `x_{t−j}`; before there are `k` of them the oldest, `x_0`, stands for those that are missing.
+/// Point `j` of step `t` is `x_{t−j}`; before there are `k` of them the oldest, `x_0`, stands for those that are
+/// missing.
 #[test]
 fn per_sample_momentum_uses_last_iterates() {
     for method in methods() {
@@ -226,7 +228,8 @@ fn constant_gradient_passes_every_filter() {
     }
 }
 
-/// `β` of per-sample momentum, `γ` of DiSK: numbers that are read but not used would pass every law of noise and sensitivity.
+/// `β` of per-sample momentum, `γ` of DiSK: numbers that are read but not used would pass every law of noise and
+/// sensitivity.
 #[test]
 fn every_number_of_a_filter_changes_the_run() {
     let momentum = |iterates, beta, normalised| FilterChoice::Momentum { iterates, beta, normalised, inner: None };
@@ -286,8 +289,8 @@ fn clip_is_chosen_one_step_before() {
     }
 }
 
-/// Two data sets whose raw gradients differ by any amount while the clipped sums agree: nothing can tell them apart. One whose
-/// sum differs by a unit can.
+/// Two data sets whose raw gradients differ by any amount while the clipped sums agree: nothing can tell them apart.
+/// One whose sum differs by a unit can.
 #[test]
 fn adagrad_norm_lr_needs_only_releases() {
     let inner = Sgd::new(0.0, false, 0.0).unwrap();
@@ -328,7 +331,8 @@ fn adagrad_norm_lr_needs_only_releases() {
     }
 }
 
-/// The parameters again, from what was stored of each step: released and filtered gradients, the declared rate and noise.
+/// The parameters again, from what was stored of each step: released and filtered gradients, the declared rate and
+/// noise.
 #[test]
 fn adagrad_norm_replays_from_releases() {
     for method in methods().into_iter().filter(|method| method.optimizer == OptimizerChoice::AdaGradNorm) {
@@ -349,8 +353,8 @@ fn adagrad_norm_replays_from_releases() {
     }
 }
 
-/// One record more in the data set, with the rate and the batch declared as they were: the draws of the others, their scale
-/// and the noise stay.
+/// One record more in the data set, with the rate and the batch declared as they were: the draws of the others, their
+/// scale and the noise stay.
 #[test]
 fn extra_record_affects_only_its_own_trial() {
     let rate = Rate::at_most(0.05).unwrap();
@@ -378,8 +382,8 @@ fn extra_record_affects_only_its_own_trial() {
     }
 }
 
-/// The step size of the whole step, `η_t`, and the noise that reaches the parameters under a matched schedule: `√η_t·√η_0` times
-/// the first step's σ.
+/// The step size of the whole step, `η_t`, and the noise that reaches the parameters under a matched schedule:
+/// `√η_t·√η_0` times the first step's σ.
 #[test]
 fn matched_noise_scales_as_sqrt_lr() {
     let method = Method {

@@ -1,7 +1,7 @@
 //! Laws that hold for every method, through whole private steps and the public door alone.
 //!
-//! A table of [`table::methods`] holds every choice of filter, clip, threshold, optimizer and noise schedule with every other,
-//! pair by pair; [`harness::Run`] takes its steps and keeps what the slots were given.
+//! A table of [`table::methods`] holds every choice of filter, clip, threshold, optimizer and noise schedule with every
+//! other, pair by pair; [`harness::Run`] takes its steps and keeps what the slots were given.
 //!
 //! The laws were broken before, in software that is in use. Where each breach would be seen:
 //!
@@ -27,7 +27,8 @@
 //! | a sample came twice in one step's draws | `laws::extra_record_affects_only_its_own_trial`: a draw has each at most once |
 //! | a restart used noise again or forgot a charge | `budget::power_loss_keeps_charges_and_fresh_noise`, `budget::spent_divergence_survives_power_loss` |
 //!
-//! Where a law is statistical its seeds are fixed, and its test says how likely a right implementation would be to fail it.
+//! Where a law is statistical its seeds are fixed, and its test says how likely a right implementation would be to fail
+//! it.
 #![allow(clippy::disallowed_methods)] // References are plain arithmetic.
 
 mod budget;

@@ -1,7 +1,7 @@
 //! Any method as data.
 //!
-//! Configurations and states of any type stand behind one interface, so that a table of choices makes the steps; what the
-//! slots do is theirs alone.
+//! Configurations and states of any type stand behind one interface, so that a table of choices makes the steps; what
+//! the slots do is theirs alone.
 
 use crate::erased::{
     Any, AnyOptimizer, AnyThreshold, FilterMemory, OptimizerMemory, ThresholdMemory, filter, optimizer, threshold,

@@ -1,7 +1,7 @@
 //! The noise of every method: its size is the one that is priced, and each of its draws is made once.
 //!
-//! The tests of variance compare `s²/σ²` of 80,000 draws with 1: its standard error is 0.5 %, the bound is 6.1 of them (a
-//! right implementation fails with probability 1e-9 at each), and a σ that is 3 % off moves it by 12.
+//! The tests of variance compare `s²/σ²` of 80,000 draws with 1: its standard error is 0.5 %, the bound is 6.1 of them
+//! (a right implementation fails with probability 1e-9 at each), and a σ that is 3 % off moves it by 12.
 
 use crate::harness::{How, Sample, Taken};
 use crate::method::{FilterChoice, Method, PLAIN};
@@ -66,7 +66,8 @@ fn zero_gradients_release_declared_noise() {
     }
 }
 
-/// At every step, integer by integer what DP-SGD releases, whose size is tested above: any `κ` and `γ`, any `k` and `β`, any `a` and `b`.
+/// At every step, integer by integer what DP-SGD releases, whose size is tested above: any `κ` and `γ`, any `k` and
+/// `β`, any `a` and `b`.
 #[test]
 fn filter_settings_never_change_noise() {
     let two = |kappa, gamma| FilterChoice::Kalman(Gain::Constant(kappa), LookAhead::Two { gamma });
@@ -111,8 +112,8 @@ fn scheduled_noise_matches_charge() {
     }
 }
 
-/// The noise of step `t` is the one at the address of step `t`, drawn once: that of DP-SGD at the same σ, whatever the method
-/// does besides.
+/// The noise of step `t` is the one at the address of step `t`, drawn once: that of DP-SGD at the same σ, whatever the
+/// method does besides.
 #[test]
 fn every_method_draws_the_noise_of_dp_sgd() {
     for method in methods() {

@@ -1,4 +1,5 @@
-//! Each method with its own part switched off is the plainer method, bit for bit; and what may make no difference makes none.
+//! Each method with its own part switched off is the plainer method, bit for bit; and what may make no difference makes
+//! none.
 
 use crate::harness::{How, bits};
 use crate::method::{ClipChoice, FilterChoice, Method, OptimizerChoice, PLAIN, ThresholdChoice};
@@ -7,7 +8,8 @@ use damper_core::filter::{Gain, LookAhead};
 use damper_core::grid::Word;
 use damper_core::schedule::{Decay, NoiseSchedule};
 
-/// Everything that a run lets out, as bits: each step's release, what the optimizer was given, counts, clip and parameters.
+/// Everything that a run lets out, as bits: each step's release, what the optimizer was given, counts, clip and
+/// parameters.
 fn trajectory<W: Word>(method: &Method, how: How, seed: u64, steps: usize) -> Vec<Vec<u64>> {
     let mut run = method.start::<W>(steps as u32);
     let wide = |x: &[f32]| bits(x).into_iter().map(u64::from).collect::<Vec<_>>();

@@ -1,4 +1,5 @@
-//! The sensitivity to one sample, in exact integers: runs that differ in one sample of their last step, under the same noise.
+//! The sensitivity to one sample, in exact integers: runs that differ in one sample of their last step, under the same
+//! noise.
 
 use crate::harness::{How, Sample, Taken};
 use crate::method::{ClipChoice, FilterChoice, Method, PLAIN, ThresholdChoice};
@@ -8,7 +9,8 @@ use proptest::prelude::*;
 
 const DIM: usize = 12;
 
-/// The methods, each with a noise of one grid unit: the sums themselves, nearly. The grid is as fine as f32 can tell apart.
+/// The methods, each with a noise of one grid unit: the sums themselves, nearly. The grid is as fine as f32 can tell
+/// apart.
 fn exact() -> Vec<Method> {
     methods().into_iter().map(|method| Method { dim: DIM, bits: 19, sigma: 1, expected_batch: 3, ..method }).collect()
 }
@@ -102,7 +104,8 @@ proptest! {
         }
     }
 
-    /// Gradient in units of its noise and counts in units of theirs, stacked: one Gaussian release of the priced multiplier.
+    /// Gradient in units of its noise and counts in units of theirs, stacked: one Gaussian release of the priced
+    /// multiplier.
     #[test]
     fn joint_sensitivity_is_within_charge(
         sample in adversary(), warm_up in 0usize..4,
@@ -181,8 +184,8 @@ fn against(weights: &[f32]) -> Vec<Vec<f32>> {
     weights.iter().map(|w| vec![100.0 * w.signum(); DIM]).collect()
 }
 
-/// The control: the same samples, each point clipped on its own and then weighted, as public implementations do. Its sums are far
-/// beyond what the laws above allow, so they would be seen; mixed first, the same sample adds `C`.
+/// The control: the same samples, each point clipped on its own and then weighted, as public implementations do. Its
+/// sums are far beyond what the laws above allow, so they would be seen; mixed first, the same sample adds `C`.
 #[test]
 fn clipping_each_point_exceeds_clip() {
     let momentum = |iterates, beta| FilterChoice::Momentum { iterates, beta, normalised: false, inner: None };

@@ -131,7 +131,8 @@ impl Threshold for Watch {
     }
 }
 
-/// The gradient's noise of σ grid units, and beside it that of [`COUNTS`] counts a step, of as many units of their grid.
+/// The gradient's noise of σ grid units, and beside it that of [`COUNTS`] counts a step, of as many units of their
+/// grid.
 pub fn with_counts<G: Generator>(sigma: u32, generator: &G, of: Steps) -> (Vec<i32>, Vec<i32>) {
     let noise = CountNoise::new(f64::from(sigma) / COUNT_UNIT).unwrap();
     let mechanism = DiscreteGaussian::<i32>::new(Grid::new(GRID_BITS).unwrap(), sigma).unwrap();

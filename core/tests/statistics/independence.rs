@@ -1,8 +1,8 @@
-//! What must not share a stream is independent: neighbouring steps, coordinates, chunks, purposes, seeds, and what runs before and
-//! after a restart.
+//! What must not share a stream is independent: neighbouring steps, coordinates, chunks, purposes, seeds, and what runs
+//! before and after a restart.
 //!
-//! Two tests of pairs. Correlation is linear and sharp; chi-square over 16 × 16 cells sees any dependence that such cells show. Both
-//! take the law as given, which the other files test.
+//! Two tests of pairs. Correlation is linear and sharp; chi-square over 16 × 16 cells sees any dependence that such
+//! cells show. Both take the law as given, which the other files test.
 
 use crate::draws::{COUNTS, Steps, exact, float, numbers, with_counts};
 use crate::tail::{chi_square_uniform, normal, of_normal};

@@ -13,8 +13,8 @@ pub struct Discrete {
     reach: i32,
 }
 
-/// From here on `P(Z ≤ z)` is the normal's at `z + 1/2` to a relative 1/σ² in each bin: a hundredth of what ten million draws
-/// could show.
+/// From here on `P(Z ≤ z)` is the normal's at `z + 1/2` to a relative 1/σ² in each bin: a hundredth of what ten million
+/// draws could show.
 const LARGE: f64 = 2048.0;
 
 impl Discrete {
@@ -58,8 +58,8 @@ impl Discrete {
     }
 }
 
-/// Chi-square of `draws` draws in bins by their ends: probability of, and draws in, all up to there. Where they expect fewer than
-/// [`LEAST`] neighbours are taken together: the outermost are the tails.
+/// Chi-square of `draws` draws in bins by their ends: probability of, and draws in, all up to there. Where they expect
+/// fewer than [`LEAST`] neighbours are taken together: the outermost are the tails.
 fn chi_square(ends: impl Iterator<Item = (f64, usize)>, draws: usize) -> f64 {
     let n = draws as f64;
     let (mut counts, mut probabilities) = (vec![], vec![]);

@@ -1,7 +1,7 @@
 //! The noise of every mechanism has the law that is accounted.
 //!
-//! The other mixtures of slots draw the noise of DP-SGD, integer by integer (`tests/methods/noise.rs`), and other targets the host's
-//! bits (`tests/vectors`, the packs): what is shown here holds for them.
+//! The other mixtures of slots draw the noise of DP-SGD, integer by integer (`tests/methods/noise.rs`), and other
+//! targets the host's bits (`tests/vectors`, the packs): what is shown here holds for them.
 
 use crate::draws::{COUNTS, Steps, exact, float, with_counts};
 use crate::law::{Discrete, Normal};

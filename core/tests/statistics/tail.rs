@@ -2,10 +2,11 @@
 
 use std::f64::consts::SQRT_2;
 
-/// Lower and upper regularised incomplete gamma functions at `(a, x)`: `P + Q = 1`, the smaller one to full relative accuracy.
+/// Lower and upper regularised incomplete gamma functions at `(a, x)`: `P + Q = 1`, the smaller one to full relative
+/// accuracy.
 ///
-/// The series of P below `a + 1`, the continued fraction of Q (modified Lentz) above: W. Press and others, "Numerical Recipes",
-/// section 6.2.
+/// The series of P below `a + 1`, the continued fraction of Q (modified Lentz) above: W. Press and others, "Numerical
+/// Recipes", section 6.2.
 fn gamma(a: f64, x: f64) -> (f64, f64) {
     if x <= 0.0 {
         return (0.0, 1.0);
@@ -83,8 +84,8 @@ pub fn chi_square_uniform(counts: &[u64]) -> f64 {
     chi_square(counts, &vec![1.0 / counts.len() as f64; counts.len()])
 }
 
-/// Kolmogorov and Smirnov's test of sorted draws, with Stephens' factor: exact for a continuous law, and for a discrete one an
-/// upper bound of the probability (the distance is taken at its atoms alone).
+/// Kolmogorov and Smirnov's test of sorted draws, with Stephens' factor: exact for a continuous law, and for a discrete
+/// one an upper bound of the probability (the distance is taken at its atoms alone).
 pub fn kolmogorov<T: Copy + PartialEq>(sorted: &[T], below: impl Fn(T) -> f64, up_to: impl Fn(T) -> f64) -> f64 {
     let n = sorted.len() as f64;
     let (mut distance, mut first) = (0f64, 0);
@@ -96,7 +97,8 @@ pub fn kolmogorov<T: Copy + PartialEq>(sorted: &[T], below: impl Fn(T) -> f64, u
     of_kolmogorov((n.sqrt() + 0.12 + 0.11 / n.sqrt()) * distance)
 }
 
-/// Vectors of mpmath 1.3 at 40 digits: `gammainc(a, 0, x, regularized=True)` and `gammainc(a, x, inf, regularized=True)`.
+/// Vectors of mpmath 1.3 at 40 digits: `gammainc(a, 0, x, regularized=True)` and
+/// `gammainc(a, x, inf, regularized=True)`.
 #[test]
 fn incomplete_gammas_are_those_of_mpmath() {
     let vectors = [

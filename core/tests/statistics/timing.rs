@@ -1,7 +1,8 @@
-//! The time of a draw of discrete Gaussian noise, in random words, and what it depends on. `docs/threat-model.md` states this limit.
+//! The time of a draw of discrete Gaussian noise, in random words, and what it depends on. `docs/threat-model.md`
+//! states this limit.
 //!
-//! The sampler is written again here and counts its words. A chunk's draws share one stream, so a value agrees only if every draw
-//! before it took as many words: the counts are those of the released noise.
+//! The sampler is written again here and counts its words. A chunk's draws share one stream, so a value agrees only if
+//! every draw before it took as many words: the counts are those of the released noise.
 
 use crate::draws::{Steps, exact};
 use damper_core::noise::{Address, CHUNK, ChaCha20, Generator, Purpose};
@@ -117,9 +118,9 @@ fn explained(counted: &[(i64, u32)], group: impl Fn(i64) -> usize) -> f64 {
     between / counted.iter().map(|(_, words)| (f64::from(*words) - average).powi(2)).sum::<f64>()
 }
 
-/// The limit: a draw takes two words at least, whatever its value. Of the words' variance the sign explains nothing, and the size, in
-/// quarters of σ, between 0.3 and 0.5 %.
-/// 131,072 draws of a fixed seed: a share that is none comes out as one in 131,072 for each group, and as ten times that almost never.
+/// The limit: a draw takes two words at least, whatever its value. Of the words' variance the sign explains nothing,
+/// and the size, in quarters of σ, between 0.3 and 0.5 %. 131,072 draws of a fixed seed: a share that is none comes out
+/// as one in 131,072 for each group, and as ten times that almost never.
 #[test]
 fn words_of_a_draw_tell_size_not_sign() {
     for sigma in [1000, 1 << 16] {

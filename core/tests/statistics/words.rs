@@ -17,8 +17,8 @@ fn words<G: Generator>(generator: &G, of: usize) -> Vec<u32> {
     (0..DRAWS / of).flat_map(each).collect()
 }
 
-/// The least probability among: high halves, low halves, neighbours' low bytes, the first word of each address where they
-/// are many, and each bit.
+/// The least probability among: high halves, low halves, neighbours' low bytes, the first word of each address where
+/// they are many, and each bit.
 fn least(words: &[u32], of: usize) -> f64 {
     let count = |kind: &mut dyn Iterator<Item = u32>| {
         let mut counts = vec![0; 1 << 16];
@@ -60,8 +60,8 @@ fn words_are_uniform() {
     }
 }
 
-/// Coins of a hundred chunks of samples, step after step: their number, the gaps between those that come up (geometric, across
-/// steps too), and where in a chunk they come up; the least probability under `claimed`.
+/// Coins of a hundred chunks of samples, step after step: their number, the gaps between those that come up (geometric,
+/// across steps too), and where in a chunk they come up; the least probability under `claimed`.
 fn least_of_coins(rate: f64, claimed: f64, steps: u32) -> f64 {
     const SAMPLES: u32 = 102_400;
     let generator = ChaCha20::<16>::simulation(70);

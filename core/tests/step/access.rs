@@ -2,7 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-/// Crates of damper that name `damper-access`, but for their tests: no program for a device, an enclave or another language does.
+/// Crates of damper that name `damper-access`, but for their tests: no program for a device, an enclave or another
+/// language does.
 #[test]
 fn only_named_crates_claim_access() {
     fn manifests(folder: &Path, found: &mut Vec<PathBuf>) {

@@ -1,6 +1,7 @@
 //! Laws of thresholds that learn from counts, through whole private steps.
 //!
-//! Fixed seeds throughout. Where a law is statistical, its test says how likely a right implementation would be to fail it.
+//! Fixed seeds throughout. Where a law is statistical, its test says how likely a right implementation would be to fail
+//! it.
 #![allow(clippy::disallowed_methods)] // References are plain arithmetic.
 
 mod again;
@@ -201,8 +202,8 @@ fn rule_without_counts_costs_as_dp_sgd() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
-    /// Both releases with and without one sample, under the same noise: what moves is what the sample added, exactly, as clip and batch
-    /// are 1 and the grid a power of two.
+    /// Both releases with and without one sample, under the same noise: what moves is what the sample added, exactly,
+    /// as clip and batch are 1 and the grid a power of two.
     #[test]
     fn joint_sensitivity_is_within_multiplier(
         samples in prop::collection::vec(prop::collection::vec(-2f32..2.0, 3), 1..12), rule in 0usize..3,
@@ -374,7 +375,8 @@ fn empty_batch_releases_sum_and_counts() {
     assert!(grad[0] != 0.0 && counts.len() == 1 && counts[0] != 0.0);
 }
 
-/// 40,000 released counts of empty batches: their standard deviation has a standard error of 0.35 %, the bound is 6 of them.
+/// 40,000 released counts of empty batches: their standard deviation has a standard error of 0.35 %, the bound is 6 of
+/// them.
 #[test]
 fn count_noise_has_charged_multiplier() {
     let (rule, start) = expected_error(Solver::PaperGrid);

@@ -33,7 +33,7 @@ enum Check {
 /// The effect of reading an uncorrectable word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ecc {
-    /// There is no error correction.
+    /// The chip has none.
     None,
     /// The driver returns an error.
     Error,
