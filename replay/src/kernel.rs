@@ -169,7 +169,7 @@ fn functions(pack: &mut Reader<'_>) -> Result<Compared, PackError> {
     Ok(compared)
 }
 
-/// The integers that one sample adds, then the bits of its norm (`ffffffff` if it is not finite).
+/// The integers that a sample adds, then the bits of its norm (`ffffffff` if it is not finite).
 fn clipped(pack: &mut Reader<'_>, memory: &mut Memory<'_>) -> Result<Compared, PackError> {
     let mut layers = [Layer { len: 0, share: 0 }; MOST_LAYERS];
     let clip = recorded::clip(pack, &mut layers)?;
