@@ -7,9 +7,9 @@
 //! ```
 //!
 //! H is the hockey-stick divergence of a Gaussian shifted by √k/σ, which is less than its first term. If σ is small,
-//! the release reveals the trials anyway. Each draw that contains the sample costs `1/2σ²`, and ignoring the trials
-//! loses about `ln 1/q` of it. A privacy loss distribution would need too many grid points in this range. Rényi
-//! divergences of orders above 1 assume that almost every draw contains the sample.
+//! the release reveals the trials anyway. Each draw that contains the sample costs `1/2σ²`, and the bound exceeds it by
+//! about `ln 1/q` only. A privacy loss distribution would need too many grid points in this range. Rényi divergences of
+//! orders above 1 assume that almost every draw contains the sample.
 
 use super::Truncation;
 use damper_core::accounting::event::{Rate, SampledGaussian};

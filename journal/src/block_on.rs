@@ -10,7 +10,8 @@ use embedded_storage_async::nor_flash::{NorFlash as AsyncNorFlash, ReadNorFlash 
 ///
 /// A charge must be in flash before its step is opened, and takes little time: three writes of 32 bytes, and sometimes
 /// an erase. Other tasks of the same executor wait. The driver's futures must make progress by interrupts, DMA or
-/// polling alone. A future that waits for another task of this executor, such as for its mutex, never completes.
+/// polling alone. A future that waits for another task of this executor, such as for a mutex that the task holds, never
+/// completes.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockOn<F>(F);
 

@@ -55,7 +55,7 @@
 //! Damage to one or two copies is repaired from the third. Two losses give [`JournalError::Corrupted`]: damage to all
 //! copies of the newest charge, and an erased or overwritten sector that has it. A blank region gives
 //! [`JournalError::Blank`]. Neither counts as an empty ledger. An older image of the region or of the current sector is
-//! not detected. This requires a [monotonic counter](crate::SealedJournal).
+//! not detected. Its detection requires a [monotonic counter](crate::SealedJournal).
 //!
 //! A damaged journal does not open. The owner may call [`Journal::recover`], which charges everything that the damage
 //! may hide. A journal of an earlier version gives [`JournalError::OtherConfiguration`] and is not erased. The version
@@ -65,8 +65,7 @@
 //!
 //! 96 bytes of flash per charge, and an erase every `ERASE_SIZE / 96 − 2` charges, in turn over the sectors. Opening
 //! reads the region once. Words have up to 32 bytes, sectors 512 bytes or more, and a region at least two sectors. 48
-//! bytes of RAM next to the flash's driver.
-//! driver.
+//! bytes of RAM, plus the flash's driver.
 
 use crate::block::{self, Block, Words};
 use crate::{Allowance, Configuration, FirstBoot};

@@ -5,8 +5,8 @@
 //! released. Each count has an [`Allowance`]: at count `v`, counted from provisioning, at most `v` allowances are
 //! charged. So for any blob that the host returns:
 //!
-//! - the blob with the counter's current count has the newest charge, exactly.
-//! - any other blob counts as `v` charged allowances, the largest possible charge.
+//! - The blob with the counter's current count has the newest charge, exactly.
+//! - Any other blob counts as `v` charged allowances, the largest possible charge.
 //!
 //! *Proof.* An increment gives each count to one instance alone, so at most one blob has it. Its writer had the
 //! previous count (it stops if it gets any other). So by induction it had a bound on everything released before. A

@@ -22,7 +22,7 @@
 //!
 //! # Cost
 //!
-//! Each snapshot erases one half, in turn. 56 bytes of RAM next to the flash's driver.
+//! Each snapshot erases one half, in turn. 56 bytes of RAM, plus the flash's driver.
 
 use crate::Configuration;
 use crate::block::{self, Block};

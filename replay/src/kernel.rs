@@ -116,7 +116,7 @@ fn coins(pack: &mut Reader<'_>) -> Result<Compared, PackError> {
     let mut found = poisson(&generator, step, rate, samples);
     let mut compared = Compared::default();
     for _ in 0..drawn {
-        // u32::MAX is not the number of a sample.
+        // No sample has the number `u32::MAX`.
         compared.value(u64::from(found.next().unwrap_or(u32::MAX)), u64::from(pack.u32()));
     }
     compared.value(found.fold(0, |more, _| more + 1), 0);

@@ -94,7 +94,7 @@
 //!
 //! # Memory
 //!
-//! The caller provides it, see [`Memory`]. Playing the base set takes 7 KB of stack on a Cortex-M0, its memory
+//! The caller provides the memory (see [`Memory`]). Playing the base set takes 7 KB of stack on a Cortex-M0, its memory
 //! included.
 //!
 //! # Privacy

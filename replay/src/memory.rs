@@ -5,10 +5,10 @@ use damper_core::private::SumWord;
 
 /// The caller's memory for a pack. A run of `D` parameters uses:
 ///
-/// - of `floats`, `2·D` for parameters and a gradient (`4·D` if it generates its samples), plus the documented sizes of
+/// - Of `floats`, `2·D` for parameters and a gradient (`4·D` if it generates its samples), plus the documented sizes of
 ///   its filter and optimizer.
 /// - `D` or `2·D` sums: of `narrow` for i32 sums, of `wide` for i64 sums, of `float_sums` for f32 sums.
-/// - of `noise`, the buffers of correlated noise.
+/// - Of `noise`, the buffers of correlated noise.
 pub struct Memory<'a> {
     /// Vectors of f32.
     pub floats: &'a mut [f32],

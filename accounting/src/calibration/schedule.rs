@@ -1,4 +1,4 @@
-//! Calibration of a run whose noise is declared up to one common size. The run has a noise schedule (ADP, Wu et al.
+//! Calibration of a run whose noise is declared up to a common scale. The run has a noise schedule (ADP, Wu et al.
 //! 2021), a histogram released next to the gradient (DC-SGD, Wei et al. 2025), or both.
 
 use super::search::{ACCURACY, Calibrated, Nearness, OnGrid, search};
@@ -7,14 +7,14 @@ use crate::{Accountant, AccountingError, Plan, SMALLEST_SIGMA};
 use damper_core::accounting::event::{Rate, SampledGaussian};
 use damper_core::noise::MAX_SIGMA;
 
-/// The draws of a run and their noise, up to the common size that calibration finds.
+/// The draws of a run and their noise, up to the common scale that calibration finds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DrawSchedule<'a> {
     /// The accountant.
     pub accountant: Accountant,
     /// The rate of every draw.
     pub rate: Rate,
-    /// The noise of each draw's gradient, relative to the common size.
+    /// The noise of each draw's gradient, relative to the common scale.
     pub factors: NoiseFactors<'a>,
     /// The multiplier of a further release of every draw, such as a histogram's σ_H. Calibration does not scale it.
     pub joint: Option<f64>,
@@ -23,7 +23,7 @@ pub struct DrawSchedule<'a> {
     pub release: Option<SampledGaussian>,
 }
 
-/// The noise factor α_t of each draw, relative to a common size.
+/// The noise factor α_t of each draw, relative to a common scale.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum NoiseFactors<'a> {
     /// The factor 1 at each of this many draws.

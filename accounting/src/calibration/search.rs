@@ -12,7 +12,7 @@ pub const ACCURACY: f64 = 0.99;
 /// The fraction at which the search stops, if ε is smooth in the multiplier.
 pub(super) const STOP: f64 = 0.9999;
 /// The fraction for privacy loss distributions. Each multiplier has its own grid, which changes ε by up to a
-/// thousandth. The search also stops if its ends are this close.
+/// thousandth. So the search also stops if its ends are as close as `CLOSE_TIGHT`.
 pub(super) const STOP_TIGHT: f64 = 0.9998;
 const CLOSE: f64 = 1e-12;
 const CLOSE_TIGHT: f64 = 1e-5;

@@ -7,8 +7,8 @@
 //! multiple of h. Merging, and splitting a point at random, are post-processings.
 //!
 //! Masses are **tilted**: multiplied by `e^{λL − K}`, `K = ln E[e^{λL}]`. A composition of tilted distributions is the
-//! tilted composition. Its bulk is near the loss that matters, which is not a tail of 1e-10. So the rounding error of a
-//! Fourier transform is small relative to δ, for any δ.
+//! tilted composition. Near the loss that matters it then has its bulk, instead of a tail of 1e-10. So the rounding
+//! error of a Fourier transform is small relative to δ, for any δ.
 
 use super::draw::{Atom, Losses};
 use libm::{exp, expm1, log, log1p};

@@ -15,7 +15,6 @@
 //! `H_γ(N₀‖P) = 1 − γ + γ·H_{1/γ}(P‖N₀)`. So both are convex in τ, too. In q both are convex since P is linear in q. So
 //! an event between two multipliers is dominated by a mixture of the two with public weights, linear in τ. The same
 //! holds for an event between two rates. A composition of dominating pairs dominates.
-//! and an event between two rates likewise. A composition of dominating pairs dominates.
 //!
 //! For the pair of a replacement (`replace`, with `b = 2a`) the same holds in `τ(a) = erf(a/√2)`, its total variation
 //! at q = 1. This is at twice μ above. Its divergence is `H = q·(Φ(a − x) − γΦ(−a − x)) − (1−q)(γ−1)Φ(−x)` at the point
