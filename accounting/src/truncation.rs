@@ -2,8 +2,7 @@
 //!
 //! A Poisson draw of N samples is larger than M with the tail probability `τ = P[Bin(N, q) > M]`. The Bernoulli trials
 //! do not depend on the data, and N is public. So on neighbouring data sets a run of T draws differs from the run
-//! without truncation with probability at most Tτ. The guarantee becomes public, so on neighbouring data sets a run of
-//! T draws differs from the run that cuts none with probability at most Tτ, and
+//! without truncation with probability at most Tτ. The guarantee becomes
 //!
 //! ```text
 //! P'(S) ≤ P(S) + Tτ ≤ e^ε Q(S) + δ + Tτ ≤ e^ε Q'(S) + δ + (1 + e^ε)·Tτ

@@ -1,4 +1,4 @@
-//! The flat form of a record in files, equal in every version.
+//! The form of a record in files: flat, and the same in every version.
 
 use super::kind::RunKind;
 use super::run_parts::{RunParts, RunSearch};

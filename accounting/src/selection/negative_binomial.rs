@@ -17,9 +17,9 @@
 //! # Proof
 //!
 //! By their lemma 7 the excess is at most `ln(f'(q)^λ f'(q')^(1−λ))/(λ−1)`. Here f is the generating function of K, and
-//! q, q' are the probabilities of a randomised event of one candidate on neighbours. Here `f'(x) = E[K] (γ/a)^(1+η)`
-//! with `a = 1 − (1−γ)x ≥ γ`, and a is itself the probability of such an event. So `a' ≤ a^(1−1/μ) exp((1−1/μ) c(μ))`,
-//! and
+//! q, q' are the probabilities of a randomised event of one candidate on neighbours. For this K,
+//! `f'(x) = E[K] (γ/a)^(1+η)` with `a = 1 − (1−γ)x ≥ γ`, and a is itself the probability of such an event. So
+//! `a' ≤ a^(1−1/μ) exp((1−1/μ) c(μ))`, and
 //!
 //! ```text
 //! f'(q)^λ f'(q')^(1−λ) = E[K] γ^(1+η) (a'^(λ−1) a^(−λ))^(1+η)

@@ -7,7 +7,6 @@ use std::f64::consts::SQRT_2;
 ///
 /// The series of P below `a + 1`, and the continued fraction of Q (modified Lentz) above. Source: W. Press and others,
 /// "Numerical Recipes", section 6.2.
-/// Recipes", section 6.2.
 fn gamma(a: f64, x: f64) -> (f64, f64) {
     if x <= 0.0 {
         return (0.0, 1.0);
