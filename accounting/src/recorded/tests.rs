@@ -47,7 +47,7 @@ fn changing_rates_are_priced_each_as_it_is() {
     assert_eq!((found.epsilon, found.order), (exact.epsilon, Some(exact.order)));
     assert_eq!((recorded.largest_rate(), recorded.smallest_multiplier()), (events[1].0.rate(), 1.0));
     assert_eq!((recorded.events(), recorded.steps(), recorded.first(0, 0).largest_rate()), (500, 500, Rate::ZERO));
-    // In any order, and in segments.
+    // In any order, and split into several entries.
     let parts = [(event(10, 2.0), 150), (event(100, 1.0), 300), (event(10, 2.0), 50)];
     assert_eq!(Recorded::new(Accountant::Rdp, 1e-5, &parts).epsilon(Accountant::Rdp, 1e-5), Ok(found));
 }
