@@ -4,9 +4,8 @@
 //!
 //! - **Poisson draws** with independent noise: the pair of [`pld::of_group`], composed like the pair of one sample.
 //!   This bound is tight.
-//! **No Poisson draws**: a fixed order, shuffled batches, correlated noise in a fixed order, the features' means, or
-//! held-out metrics. The releases move by at most k times as much as for one sample. They are Gaussians with 1/k of the
-//! multiplier.
+//! - **No Poisson draws**: a fixed order, shuffled batches, correlated noise in a fixed order, the features' means, or
+//!   held-out metrics. The releases move by at most k times as much as for one sample. They are Gaussians with 1/k of
 //!   the multiplier.
 //! - **All other events** (blocks of correlated noise, a private search, replacement with Poisson draws): k changes of
 //!   one sample each. If one sample has ε₀ at δ₀ then `P₀(S) ≤ e^{kε₀} P_k(S) + δ₀(1 + e^{ε₀} + … + e^{(k−1)ε₀})`, for
