@@ -349,8 +349,8 @@ mod tests {
         assert!(all.windows(2).all(|pair| pair[1] > pair[0]), "{all:?}");
     }
 
-    /// A schedule of many multipliers is accounted by knots above them. The result is close to ε of its least
-    /// multiplier alone, and not below it.
+    /// A schedule of many multipliers is accounted by knots above them. The result is at least the lower bound of the
+    /// same schedule, and at most 3 % above it.
     #[test]
     fn schedule_is_priced_from_above() {
         let rate = Rate::at_least(0.02).unwrap();
