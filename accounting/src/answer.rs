@@ -16,7 +16,7 @@ use super::{
 };
 use damper_core::accounting::event::{Rate, SampledGaussian};
 
-/// Assumptions of every ε here; they are printed next to the figure.
+/// Assumptions of every ε in this module. They are printed next to the figure.
 const RDP_ASSUMES: [&str; 5] = [
     NEIGHBOURS,
     SAMPLING,
@@ -61,14 +61,14 @@ fn assumptions(accountant: Accountant, neighbours: Neighbours, order: Option<f64
     all.to_vec()
 }
 
-/// The question of `damper epsilon`.
+/// Input of `damper epsilon`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EpsilonQuery {
-    /// The bound.
+    /// The accountant that bounds ε.
     pub accountant: Accountant,
-    /// Standard deviation of the noise in clips.
+    /// Standard deviation of the noise, in clips.
     pub noise_multiplier: f64,
-    /// Probability of each sample in each draw.
+    /// Probability that a batch contains a given sample.
     pub sampling_rate: f64,
     /// Number of draws.
     pub steps: u64,
@@ -78,15 +78,15 @@ pub struct EpsilonQuery {
     pub neighbours: Neighbours,
     /// Multiplier of one-hot counts that each step releases next to the gradient.
     pub count_noise_multiplier: Option<f64>,
-    /// Samples that are all there or none of them, in the place of one; none for one.
+    /// Samples of a group, which are either all present or all absent. None for single samples.
     pub group: Option<NonZeroU32>,
 }
 
-/// The question of `damper calibrate`: one of ε, multiplier, steps and rate is left out, and found; of the rate's two numbers, where
-/// the number of samples is given, the expected batch.
+/// Input of `damper calibrate`. Exactly one of ε, multiplier, steps and rate is missing, and is found. If the number of
+/// samples is given, the expected batch takes the role of the rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CalibrateQuery {
-    /// The bound.
+    /// The accountant that bounds ε.
     pub accountant: Accountant,
     /// ε.
     pub epsilon: Option<f64>,
@@ -94,9 +94,9 @@ pub struct CalibrateQuery {
     pub delta: f64,
     /// Standard deviation of the noise in clips.
     pub noise_multiplier: Option<f64>,
-    /// Probability of each sample in each draw.
+    /// Probability that a batch contains a given sample.
     pub sampling_rate: Option<f64>,
-    /// Number of samples: the rate is `batch_size/samples`, and no other is given.
+    /// Number of samples. The rate is then `batch_size/samples`, and `sampling_rate` is not given.
     pub samples: Option<u64>,
     /// The expected batch.
     pub batch_size: Option<u64>,
@@ -106,8 +106,8 @@ pub struct CalibrateQuery {
     pub grid_bits: Option<u32>,
 }
 
-/// The answer to either: serializes to the fixed keys `epsilon`, `delta`, `noise_multiplier`, `sampling_rate`, `steps`,
-/// `accountant`, and more.
+/// Result of either query. It serializes to the fixed keys `epsilon`, `delta`, `noise_multiplier`, `sampling_rate`,
+/// `steps`, `accountant`, and more.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct AccountingResult {
     /// ε, rounded up.
@@ -116,38 +116,38 @@ pub struct AccountingResult {
     pub delta: f64,
     /// σ over the clip.
     pub noise_multiplier: f64,
-    /// The rate asked about.
+    /// The sampling rate of the query.
     pub sampling_rate: f64,
     /// The number of draws.
     pub steps: u64,
-    /// The accountant.
+    /// The accountant that bounds ε.
     pub accountant: Accountant,
-    /// The Rényi order that gave ε; none where privacy loss distributions did.
+    /// The Rényi order that gave ε. None if privacy loss distributions gave it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub order: Option<f64>,
-    /// `k` of the rate `k / 2^53` that was priced, the smallest at least `sampling_rate`.
+    /// Numerator `k` of the accounted rate `k / 2^53`, the smallest such rate of at least `sampling_rate`.
     pub sampling_rate_numerator: u64,
-    /// The number of samples, where the rate follows from it.
+    /// The number of samples, if the rate follows from it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub samples: Option<u64>,
-    /// And the expected batch.
+    /// The expected batch, if the rate follows from it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch_size: Option<u64>,
     /// The neighbour relation.
     pub neighbours: Neighbours,
-    /// The samples of the group that ε is of; none if it is of one sample.
+    /// Size of the group that ε protects. None for single samples.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub group: Option<u32>,
-    /// The multiplier of counts released beside the gradient.
+    /// The multiplier of counts released next to the gradient.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count_noise_multiplier: Option<f64>,
     /// The target of a calibration.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target_epsilon: Option<f64>,
-    /// σ in grid units, where a grid was named.
+    /// σ in grid units, if a grid was named.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub sigma_grid: Option<u64>,
-    /// The grid that was named.
+    /// The grid bits, if a grid was named.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub grid_bits: Option<u32>,
     /// The assumptions of the figure.
@@ -187,7 +187,7 @@ impl AccountingResult {
 }
 
 impl EpsilonQuery {
-    /// The draws as an event, for what a group of samples costs.
+    /// The draws as an event, for the privacy cost of a group.
     fn event_of_group(&self) -> Result<Event, AccountingError> {
         if self.accountant == Accountant::Rdp {
             return Err(AccountingError::GroupByOrders);
@@ -197,13 +197,13 @@ impl EpsilonQuery {
         Ok(Event::Compose(Event::draws(Sampler::Poisson, plan.events())))
     }
 
-    /// δ at `epsilon`: an upper bound, as [`Event::delta`]; 1 if none is found. The query's own δ is not used.
+    /// δ at `epsilon`: an upper bound, as [`Event::delta`], and 1 if none is found. The query's own δ is not used.
     ///
     /// # Errors
     ///
     /// As [`EpsilonQuery::answer`], or ε is not a finite number of at least 0.
     pub fn delta_at(&self, epsilon: f64) -> Result<f64, AccountingError> {
-        // The price at each δ, whatever the δ of the query.
+        // The plan has no δ, so that the search below evaluates it at each δ.
         let plan = Plan::constant(
             sampling_rate(self.sampling_rate)?,
             self.noise_multiplier,
@@ -221,7 +221,7 @@ impl EpsilonQuery {
         })
     }
 
-    /// Prices the query.
+    /// Computes ε of the query.
     pub fn answer(&self) -> Result<AccountingResult, AccountingError> {
         let Self { accountant, noise_multiplier, steps, delta, neighbours, count_noise_multiplier, .. } = *self;
         let rate = sampling_rate(self.sampling_rate)?;
@@ -269,11 +269,11 @@ impl EpsilonQuery {
 }
 
 impl CalibrateQuery {
-    /// Finds what is left out.
+    /// Finds the missing quantity.
     pub fn answer(&self) -> Result<AccountingResult, AccountingError> {
         let Self { accountant, epsilon: asked_epsilon, delta, grid_bits, samples, .. } = *self;
         let mut batch_size = self.batch_size;
-        // The rate that is priced, and as it was asked for.
+        // The accounted rate, and the rate as it was given.
         let rate = match (self.sampling_rate, samples, batch_size) {
             (None, None, None) | (None, Some(_), None) => None,
             (Some(asked), None, None) => Some((sampling_rate(asked)?, asked)),

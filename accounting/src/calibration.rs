@@ -1,4 +1,4 @@
-//! From a privacy budget to one quantity of a run: noise, steps, rate or batch.
+//! Calibration of one quantity of a run (noise, steps, rate or batch) to a privacy budget.
 
 pub(crate) mod schedule;
 pub(crate) mod search;
@@ -7,7 +7,7 @@ use super::{Accountant, AccountingError, DrawSchedule, EpsilonBound, Plan};
 use damper_core::accounting::event::Rate;
 use search::{Calibrated, OnGrid, STOP_TIGHT};
 
-/// The rate at which a sampling rate `q` is priced: the smallest `k/2^53` at least `q`.
+/// The rate at which a sampling rate `q` is accounted: the smallest `k/2^53` of at least `q`.
 pub fn sampling_rate(q: f64) -> Result<Rate, AccountingError> {
     match Rate::at_least(q) {
         Ok(rate) if rate != Rate::ZERO => Ok(rate),
@@ -15,7 +15,8 @@ pub fn sampling_rate(q: f64) -> Result<Rate, AccountingError> {
     }
 }
 
-/// The smallest multiplier, to a ten-thousandth, whose ε at `delta` over `steps` draws at `rate` is at most `target`.
+/// Returns the smallest multiplier, to a ten-thousandth, with ε of at most `target` at `delta`, for `steps` draws at
+/// `rate`.
 pub fn calibrate(
     accountant: Accountant,
     target: f64,
@@ -26,8 +27,10 @@ pub fn calibrate(
     DrawSchedule::constant(accountant, rate, steps).calibrate(target, delta)
 }
 
-/// The smallest integer σ, in grid units of `2^-grid_bits` clips, found to have an ε of at most `target`; at least
-/// [`SMALLEST_SIGMA`](super::SMALLEST_SIGMA), with σ²/‖Δ‖ at least 10, or the grid is too coarse.
+/// Returns the smallest integer σ found, in grid units of `2^-grid_bits` clips, with ε of at most `target`.
+///
+/// σ is at least [`SMALLEST_SIGMA`](super::SMALLEST_SIGMA), and σ²/‖Δ‖ is at least 10. Otherwise the grid is too
+/// coarse.
 pub fn calibrate_on_grid(
     accountant: Accountant,
     target: f64,
@@ -39,7 +42,8 @@ pub fn calibrate_on_grid(
     DrawSchedule::constant(accountant, rate, steps).calibrate_on_grid(target, delta, grid_bits)
 }
 
-/// The most draws, of at most 2^53, whose ε at `delta` is at most `target`, and that ε. Every probe is an upper bound.
+/// Returns the largest number of draws, at most 2^53, with ε of at most `target` at `delta`, and that ε. Every
+/// evaluation is an upper bound.
 pub fn calibrate_steps(
     accountant: Accountant,
     target: f64,
@@ -73,7 +77,8 @@ pub fn calibrate_steps(
     Ok((low, found))
 }
 
-/// About the largest sampling rate whose ε at `delta` over `steps` draws is at most `target`, and that ε.
+/// Returns approximately the largest sampling rate with ε of at most `target` at `delta` over `steps` draws, and that
+/// ε.
 pub fn calibrate_rate(
     accountant: Accountant,
     target: f64,
@@ -94,7 +99,7 @@ pub fn calibrate_rate(
         return Err(out_of_reach(target, delta, found, "the smallest rate", (multiplier, steps)));
     }
     while high.numerator() - low.numerator() > 1 && found.epsilon < STOP_TIGHT * target {
-        // Halfway in the logarithm, and in the end between neighbours.
+        // Bisects the logarithm, and at the end the integers.
         let geometric = (low.as_f64() * high.as_f64()).sqrt() * Rate::DENOMINATOR as f64;
         let middle = rate((geometric as u64).clamp(low.numerator() + 1, high.numerator() - 1));
         let priced = at(middle)?;
@@ -103,8 +108,8 @@ pub fn calibrate_rate(
     Ok((low, found))
 }
 
-/// The largest expected batch of `samples` samples, whose rate is `batch/samples`, with an ε at `delta` over `steps` draws of at most
-/// `target`, and that ε.
+/// Returns the largest expected batch of `samples` samples with ε of at most `target` at `delta` over `steps` draws,
+/// and that ε. The rate is `batch/samples`.
 pub fn calibrate_batch(
     accountant: Accountant,
     target: f64,
@@ -139,7 +144,7 @@ pub fn calibrate_batch(
     Ok((low, found))
 }
 
-/// The rate at which an expected batch is drawn, as training draws it: the largest `k/2^53` at most `batch/samples`.
+/// The rate at which training draws an expected batch: the largest `k/2^53` of at most `batch/samples`.
 pub(super) fn batch_rate(batch: u64, samples: u64) -> Result<Rate, AccountingError> {
     match Rate::of(batch, samples) {
         Ok(rate) if rate != Rate::ZERO => Ok(rate),
@@ -147,7 +152,7 @@ pub(super) fn batch_rate(batch: u64, samples: u64) -> Result<Rate, AccountingErr
     }
 }
 
-/// Even the least of what is sought costs more.
+/// The error if even the least value of the calibrated quantity costs too much.
 fn out_of_reach(
     epsilon: f64,
     delta: f64,
@@ -254,7 +259,7 @@ mod tests {
         assert_eq!(batch_rate(5, 10), Ok(Rate::of(1, 2).unwrap()));
     }
 
-    // If even one step, or a batch of one sample, exceeds the budget, the error says so.
+    // If even one step, or a batch of one sample, exceeds the budget, the error states it.
     #[test]
     fn smallest_value_over_budget_is_error() {
         let rate = sampling_rate(0.5).unwrap();

@@ -1,28 +1,29 @@
-//! ε if the coins of the draws are known: the bound for very little noise.
+//! ε if the Bernoulli trials of the draws are public: the bound for very little noise.
 //!
-//! A draw whose coins are published is, where the sample is drawn, the plain Gaussian mechanism, and costs nothing elsewhere. Publishing
-//! less is a post-processing. So for k of T draws that hold the sample, k binomial,
-//!
+//! Publish the trials of a draw. If the sample is drawn, the draw is the plain Gaussian mechanism. Otherwise it costs
+//! nothing. Publishing less is post-processing. So for k of T draws that contain the sample, with k binomial,
 //! ```text
 //! δ(ε)  ≤  Σ_k P[Bin(T, q) = k]·H(√k/σ, ε)  ≤  P[Bin(T, q) > K] + Σ_{1≤k≤K} P[Bin(T, q) = k]·Φ(√k/2σ − εσ/√k),
 //! ```
 //!
-//! H the hockey-stick divergence of a Gaussian shifted by √k/σ, less than its first term. If σ is small the release shows its coins
-//! anyway: what is lost is about `ln 1/q` for each draw that holds the sample, of `1/2σ²`. Points of a privacy loss distribution would be
-//! too many there, and Rényi divergences of orders above 1 take almost every draw to hold the sample.
+//! H is the hockey-stick divergence of a Gaussian shifted by √k/σ, which is less than its first term. If σ is small,
+//! the release reveals the trials anyway. Each draw that contains the sample costs `1/2σ²`, and the bound exceeds it by
+//! about `ln 1/q` only. A privacy loss distribution would need too many grid points in this range. Rényi divergences of
+//! orders above 1 assume that almost every draw contains the sample.
 
 use super::Truncation;
 use damper_core::accounting::event::{Rate, SampledGaussian};
 use libm::{erfc, exp, lgamma, log, log1p, sqrt};
 
-/// Multipliers below this one are priced here too: privacy loss distributions end at a 64th.
+/// Multipliers below this bound are accounted here too. Privacy loss distributions end at 1/64.
 const BELOW: f64 = 1.0 / 32.0;
-/// Most numbers of draws that are summed over; beyond, the largest likely number prices all.
+/// Largest number of terms that are summed exactly. Above it, the largest likely number of draws bounds all of them.
 const TERMS: u64 = 1 << 14;
-/// Rounding of one term.
+/// Rounding error of one term.
 const SLACK: f64 = 1e-10;
 
-/// ε at `delta` of `events`, each so many times, rounded up. Infinite if nothing is found, or if there is more noise than this is for.
+/// Returns ε at `delta` of `events`, each with its number of times, rounded up. Infinite if no bound is found, or if
+/// the noise is outside the range of this bound.
 pub(super) fn epsilon(events: &[(SampledGaussian, u64)], delta: f64) -> f64 {
     let drawn = events.iter().filter(|(_, times)| *times > 0);
     let Some(least) = drawn.clone().map(|(event, _)| event.multiplier()).reduce(f64::min) else { return 0.0 };
@@ -32,7 +33,7 @@ pub(super) fn epsilon(events: &[(SampledGaussian, u64)], delta: f64) -> f64 {
         return if rate == Rate::ZERO { 0.0 } else { f64::INFINITY };
     }
     let beyond = |most: u64| Truncation { samples: steps, most }.tail(rate);
-    // The fewest that are exceeded with a small part of δ only.
+    // The smallest number that is exceeded with a small part of δ only.
     let (mut low, mut high) = (0u64, steps);
     while low < high {
         let middle = low + (high - low) / 2;
@@ -103,7 +104,7 @@ mod tests {
         (0..=n).map(one).collect()
     }
 
-    /// The ε at which the chances, each times `Φ(√k/2σ - εσ/√k)`, add up to δ.
+    /// The ε at which the probabilities, each times `Φ(√k/2σ - εσ/√k)`, sum to δ.
     fn direct(chances: &[(u64, f64)], sigma: f64, delta: f64) -> f64 {
         let at = |epsilon: f64| -> f64 {
             let term = |(k, chance): &(u64, f64)| {
@@ -152,13 +153,13 @@ mod tests {
                 direct(&chances, sigma, delta),
             );
             assert!(found >= exact && found <= exact * 1.001, "{q} {sigma}: {found} {exact}");
-            // The least noise and the largest rate price all.
+            // The least noise and the largest rate bound all parts.
             let parts =
                 [(rate, 1.01 * sigma, 3), (Rate::at_least(0.9 * q).unwrap(), sigma, steps - 3), (Rate::ONE, 1e-9, 0)];
             let parts = parts.map(|(rate, sigma, times)| (SampledGaussian::new(rate, sigma).unwrap(), times));
             assert_eq!(epsilon(&parts, delta), found);
         }
-        // Too many for a sum: the number that is exceeded with a 256th of δ.
+        // Too many terms for a sum: use the number that is exceeded with probability δ/256.
         let (steps, half) = (60_000u64, Rate::of(1, 2).unwrap());
         let found = epsilon(&[(SampledGaussian::new(half, 0.01).unwrap(), steps)], 1e-5);
         let (_, z) =
@@ -181,7 +182,7 @@ mod tests {
 
     #[test]
     fn counts_draws_with_the_sample() {
-        // A sample that is drawn at all with a probability below δ costs nothing.
+        // A sample whose probability of ever being drawn is below δ costs nothing.
         let rare = [(SampledGaussian::new(Rate::at_least(1e-9).unwrap(), 1e-3).unwrap(), 100)];
         assert_eq!(epsilon(&rare, 1e-5), 0.0);
         let once = [(SampledGaussian::new(Rate::at_least(1e-4).unwrap(), 1e-3).unwrap(), 10)];
@@ -189,7 +190,7 @@ mod tests {
         assert!(found > 5e5 && found < 5.1e5, "{found}");
         let plain = [(SampledGaussian::new(Rate::ONE, 1e-3).unwrap(), 4)];
         let found = epsilon(&plain, 1e-5);
-        // μ = 2,000: ε is μ²/2 and some of μ.
+        // μ = 2,000: ε is μ²/2 plus a multiple of μ.
         assert!(found > 2e6 && found < 2.02e6, "{found}");
         assert_eq!(epsilon(&[(SampledGaussian::new(Rate::ONE, 1.0).unwrap(), 1)], 1e-5), f64::INFINITY);
     }

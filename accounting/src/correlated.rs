@@ -1,12 +1,15 @@
-//! A run with correlated noise: what is priced, and its record.
+//! Correlated noise of a run: its accounted events and its record.
 //!
-//! - **Fixed order** (minimum separation b, at most k steps of a sample): the whole run is one Gaussian release of multiplier σ/β at rate 1,
-//!   `β = S·Δ + R` (`damper_core::noise::CorrelatedGaussian`). It has one event, and no step has a price of its own: the first step pays all.
-//!   The first t steps alone would be another mechanism, with a smaller S, that is not claimed.
-//! - **Cyclic Poisson** (G groups, p ≤ G bands): each draw of a sample is one Gaussian release of multiplier σ/β_c at the rate of the draws,
-//!   `β_c = ‖c‖Δ + √((p−1)m)` ([`block_shift`]). After t steps a sample has had at most `⌈t/G⌉` draws: the price splits over cycles.
+//! - **Fixed order** (minimum separation b, at most k steps of a sample): the whole run is one Gaussian release of
+//!   multiplier σ/β at rate 1, with `β = S·Δ + R` (`damper_core::noise::CorrelatedGaussian`). The run has one event. A
+//!   single step has no privacy cost of its own, so the first step is charged the whole cost. The first t steps alone
+//!   would be another mechanism with a smaller S, which is not claimed.
+//! - **Cyclic Poisson** (G groups, p ≤ G bands): each draw of a sample is one Gaussian release of multiplier σ/β_c at
+//!   the rate of the draws, with `β_c = ‖c‖Δ + √((p−1)m)` ([`block_shift`]). After t steps a sample has had at most
+//!   `⌈t/G⌉` draws, so the privacy cost splits over cycles.
 //!
-//! A record holds coefficients, steps, parameters, pattern and σ, so that its events follow from it. Events that are cheaper are refused.
+//! A record has coefficients, steps, parameters, pattern and σ, which determine its events. A record with cheaper
+//! events is an error.
 
 use super::AccountingError;
 use super::factor::block_shift;
@@ -16,14 +19,14 @@ use damper_core::noise::{AnyCorrelation, CorrelatedGaussian, Correlation, Lambda
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Correlated noise of a whole run, with everything that its price follows from.
+/// Correlated noise of a whole run, with all inputs of its privacy cost.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct CorrelatedRun {
     /// The matrix.
     pub correlation: AnyCorrelation,
-    /// The steps of a sample. With cyclic Poisson draws the separation is the number of groups.
+    /// The participation of a sample. With cyclic Poisson draws the separation is the number of groups.
     pub participation: Participation,
-    /// The rate of cyclic Poisson draws; none for a fixed order.
+    /// The rate of cyclic Poisson draws. None for a fixed order.
     pub rate: Option<Rate>,
     /// Number of trained parameters, m.
     pub parameters: u32,
@@ -34,18 +37,18 @@ pub struct CorrelatedRun {
 }
 
 impl CorrelatedRun {
-    /// This run with noise of at least `multiplier` times the shift: a multiplier of the events.
+    /// This run with noise of at least `multiplier` times the shift. Its events have this multiplier.
     ///
     /// # Errors
     ///
-    /// The multiplier is not a number above 0, or as [`CorrelatedRun::mechanism`].
+    /// The multiplier is not a finite number above 0, or as [`CorrelatedRun::mechanism`].
     pub fn with_multiplier(self, multiplier: f64) -> Result<Self, AccountingError> {
         if !(multiplier.is_finite() && multiplier > 0.0) {
             return Err(AccountingError::NoiseMultiplier(multiplier));
         }
         // β does not depend on σ.
         let shift = Self { sigma: 1 << 30, ..self }.shift()?;
-        // One unit more covers that σ over the shift is rounded down.
+        // One more unit covers the rounding of σ over the shift, which is downward.
         let sigma = (multiplier * shift * (1.0 + 4.0 * f64::EPSILON)).ceil() + 1.0;
         if sigma > f64::from(u32::MAX) {
             return Err(AccountingError::SigmaOfGrid(self.grid_bits));
@@ -55,7 +58,7 @@ impl CorrelatedRun {
         Ok(run)
     }
 
-    /// The mechanism that runs, with buffers in `B`.
+    /// The mechanism that runs, with its buffers in `B`.
     ///
     /// # Errors
     ///
@@ -65,7 +68,7 @@ impl CorrelatedRun {
         Ok(CorrelatedGaussian::new(grid, self.sigma, self.correlation, self.participation, self.parameters)?)
     }
 
-    /// The longest shift of the noise by a sample, in grid units: β of the run, or β_c of a draw.
+    /// The largest shift of the noise caused by a sample, in grid units: β of the run, or β_c of a draw.
     fn shift(&self) -> Result<f64, AccountingError> {
         match self.rate {
             None => Ok(f64::from(self.sigma) / self.mechanism::<[NoiseWord; 0]>()?.event()?.multiplier()),
@@ -80,11 +83,11 @@ impl CorrelatedRun {
         column
     }
 
-    /// The event that the run is, or each draw of a sample, and how many there are.
+    /// The event of the run, or of each draw of a sample, and the number of events.
     ///
     /// # Errors
     ///
-    /// The multiplier cannot be priced, or blocks of draws overlap.
+    /// The multiplier cannot be accounted, or blocks of draws overlap.
     pub fn event(&self) -> Result<(SampledGaussian, u64), AccountingError> {
         let Some(rate) = self.rate else { return Ok((self.mechanism::<[NoiseWord; 0]>()?.event()?, 1)) };
         let groups = self.participation.separation();
@@ -96,7 +99,7 @@ impl CorrelatedRun {
         Ok((SampledGaussian::new(rate, multiplier)?, u64::from(self.participation.steps().div_ceil(groups))))
     }
 
-    /// S, or `‖c‖` of a draw.
+    /// The sensitivity S of the run, or `‖c‖` of a draw.
     #[must_use]
     pub fn sensitivity(&self) -> f64 {
         match self.rate {
@@ -105,7 +108,7 @@ impl CorrelatedRun {
         }
     }
 
-    /// The part of the shift that is due to rounding on the grid.
+    /// The fraction of the shift that is due to rounding on the grid.
     ///
     /// # Errors
     ///
@@ -116,7 +119,7 @@ impl CorrelatedRun {
     }
 }
 
-/// The matrix as a record holds it.
+/// The matrix in the form of a record.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 enum Matrix {
@@ -130,16 +133,16 @@ enum Matrix {
     Banded(Vec<f64>),
 }
 
-/// Correlated noise of a run, as a record holds it.
+/// Correlated noise of a run, in the form of a record.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CorrelatedNoise {
     matrix: Matrix,
     /// Steps of the whole run.
     steps: u32,
-    /// The least distance of two steps of a sample, or the groups of cyclic draws.
+    /// The smallest distance of two steps of a sample, or the groups of cyclic draws.
     separation: u32,
-    /// The most steps of a sample.
+    /// The largest number of steps of a sample.
     participations: u32,
     parameters: u32,
     grid_bits: u32,
@@ -169,7 +172,7 @@ impl From<&CorrelatedRun> for CorrelatedNoise {
 }
 
 impl CorrelatedNoise {
-    /// The run that this is a record of, with draws at `rate` if they are cyclic.
+    /// The recorded run, with draws at `rate` if they are cyclic.
     fn run(&self, rate: Option<Rate>) -> Result<CorrelatedRun, AccountingError> {
         let correlation = match &self.matrix {
             Matrix::Lambda(numerator, whole) if whole.is_power_of_two() => {
@@ -189,7 +192,8 @@ impl CorrelatedNoise {
         })
     }
 
-    /// Fails unless these events cost at least what follows from the coefficients: draws of each group, or the whole run in a fixed order.
+    /// Checks that these events cost at least what the coefficients imply, for draws of each group or for a whole run
+    /// in a fixed order.
     pub(super) fn check(&self, is_cyclic: bool, events: &[(SampledGaussian, u64)]) -> Result<(), AccountingError> {
         let follows = |event: &SampledGaussian| -> Result<bool, AccountingError> {
             let (found, _) = self.run(is_cyclic.then(|| event.rate()))?.event()?;
@@ -266,7 +270,7 @@ mod tests {
         }
     }
 
-    // The price follows from the record, and survives a round trip through JSON.
+    // The privacy cost follows from the record, and survives a round trip through JSON.
     #[test]
     fn record_is_whole_and_cheaper_events_are_refused() {
         for run in all() {
@@ -284,7 +288,7 @@ mod tests {
             assert_eq!(cheaper.epsilon(Accountant::Pld, 1e-5), Err(AccountingError::Correlated));
             let other = read.clone().with_sampler(Sampler::Poisson, 200);
             assert_eq!(other.epsilon(Accountant::Pld, 1e-5), Err(AccountingError::Correlated));
-            // A replaced sample costs twice the shift at rate 1, and blocks have no price of it.
+            // A replaced sample costs twice the shift at rate 1. Blocks have no privacy cost for it.
             match read.epsilon_of_replaced(1e-5) {
                 Ok(replaced) => assert!(run.rate.is_none() && replaced.epsilon > 1.5 * epsilon),
                 Err(error) => assert!(run.rate.is_some() && error == AccountingError::ReplacedBlocks),

@@ -1,11 +1,11 @@
-//! δ: the allowed range for N samples, and the search for the δ of an ε.
+//! The allowed range of δ for N samples, and the search for the δ of an ε.
 
 use super::AccountingError;
 use libm::{exp, log, log1p};
 
 /// The smallest δ that [`smallest_delta`] returns.
 pub(super) const LEAST_DELTA: f64 = 1e-15;
-/// The largest relative excess of a δ, and of `1 − δ`, over the smallest one that holds.
+/// The largest relative excess of a δ, and of `1 − δ`, over the smallest δ that holds.
 pub(super) const DELTA_RATIO: f64 = 1e-3;
 /// The largest δ that is tried: `1 − MARGIN`.
 const MARGIN: f64 = 1e-9;
@@ -15,28 +15,28 @@ pub(super) fn check_delta(delta: f64) -> Result<(), AccountingError> {
     if delta > 0.0 && delta < 1.0 { Ok(()) } else { Err(AccountingError::Delta(delta)) }
 }
 
-/// The logit `ln(δ / (1 − δ))`: a step of it bounds the relative change of δ and of `1 − δ`.
+/// The logit `ln(δ / (1 − δ))`. A step in the logit bounds the relative change of δ and of `1 − δ`.
 fn logit(delta: f64) -> f64 {
     log(delta) - log1p(-delta)
 }
 
-/// The δ of a [`logit`].
+/// The δ of a [`logit`] (its inverse).
 fn of_logit(x: f64) -> f64 {
     if x < 0.0 { exp(x) / (1.0 + exp(x)) } else { 1.0 / (1.0 + exp(-x)) }
 }
 
-/// The smallest δ at which `epsilon_at` is at most `epsilon`, rounded up by at most [`DELTA_RATIO`]; at least [`LEAST_DELTA`], and 1 if no
-/// smaller one holds.
+/// Returns the smallest δ at which `epsilon_at` is at most `epsilon`, rounded up by at most [`DELTA_RATIO`]. The result
+/// is at least [`LEAST_DELTA`], and 1 if no smaller δ holds.
 ///
-/// `epsilon_at` falls with δ, and may be infinite or 0 over a whole range. The secant of one end with such a range says nothing, so the
-/// search bisects wherever three steps have not halved the bracket.
+/// `epsilon_at` falls with δ, and may be infinite or 0 over a whole range. A secant with one end in such a range is
+/// useless, so the search bisects if three steps have not halved the bracket.
 pub(super) fn smallest_delta(
     epsilon: f64,
     epsilon_at: impl Fn(f64) -> Result<f64, AccountingError>,
 ) -> Result<f64, AccountingError> {
     let at = |x: f64| epsilon_at(of_logit(x)).map(|found| found - epsilon);
     let start = logit(LEAST_DELTA);
-    // low: δ is too small; high: δ holds.
+    // low: δ is too small. high: δ holds.
     let (mut low, mut high) = ((start, at(start)?), (logit(1.0 - MARGIN), 0.0));
     if low.1 <= 0.0 {
         return Ok(LEAST_DELTA);
@@ -49,7 +49,7 @@ pub(super) fn smallest_delta(
     while high.0 - low.0 > DELTA_RATIO {
         let (above, below) = (low.1 * weights.0, -high.1 * weights.1);
         let share = above / (above + below);
-        // Not so near an end that only the other one would move.
+        // Keep a distance from both ends: otherwise only the other end would move.
         let margin = (0.25 * DELTA_RATIO / (high.0 - low.0)).min(0.5);
         let is_slow = slow >= 3 || !share.is_finite() || below == 0.0;
         let share = if is_slow { 0.5 } else { share.clamp(margin, 1.0 - margin) };
@@ -73,14 +73,14 @@ pub(super) fn smallest_delta(
     Ok(of_logit(high.0))
 }
 
-/// A remark on δ.
+/// Assessment of δ.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum DeltaVerdict {
     /// At most `N^-1.1`.
     Fine,
-    /// Above `N^-1.1`: to be warned about.
+    /// Above `N^-1.1`, which gives a warning.
     Large {
-        /// `N^-1.1`, the δ advised.
+        /// `N^-1.1`, the recommended δ.
         advised: f64,
     },
 }
@@ -97,7 +97,7 @@ impl DeltaVerdict {
     }
 }
 
-/// Judges δ against the public number of samples N: above `N^-1.1` it is warned about, and from `1/N` on it is an
+/// Compares δ with the public number of samples N. Above `N^-1.1` the verdict is a warning. From `1/N` on it is an
 /// error, unless `allow_large`.
 pub fn judge_delta(delta: f64, samples: u64, allow_large: bool) -> Result<DeltaVerdict, AccountingError> {
     check_delta(delta)?;
@@ -113,7 +113,7 @@ pub fn judge_delta(delta: f64, samples: u64, allow_large: bool) -> Result<DeltaV
 mod tests {
     use super::*;
 
-    // Curves with a flat part at either end, and a jump: the search finds where they meet ε.
+    // Curves with a flat part at either end, and a jump. The search finds their intersection with ε.
     #[test]
     fn search_finds_smallest_delta_of_any_curve() {
         type Curve = fn(f64) -> f64;
@@ -148,7 +148,7 @@ mod tests {
         }
     }
 
-    // A small delta is accepted, a larger one gives a warning, and a still larger one is an error.
+    // A small δ is accepted, a larger δ gives a warning, and an even larger δ is an error.
     #[test]
     fn delta_verdict_worsens_with_delta() {
         assert_eq!(judge_delta(5e-6, 60_000, false), Ok(DeltaVerdict::Fine));

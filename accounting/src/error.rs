@@ -7,8 +7,8 @@ use damper_core::error::ConfigError;
 use damper_core::noise::Participation;
 use thiserror::Error;
 
-/// The smallest σ in grid units whose discrete Gaussian is priced as the continuous one at fractional orders
-/// (`damper_core::accounting::renyi`, on integer orders, has the argument).
+/// The smallest σ, in grid units, at which fractional orders account a discrete Gaussian as the continuous Gaussian.
+/// `damper_core::accounting::renyi` has the argument, on integer orders.
 pub const SMALLEST_SIGMA: u64 = damper_core::noise::LEAST_SIGMA as u64;
 
 /// An error: the setting at fault under the name of its field, in backticks, and the fix.
@@ -26,16 +26,16 @@ pub enum AccountingError {
     /// The sampling rate is not above 0 and at most 1.
     #[error("`sampling_rate` {0}: must be above 0 and at most 1; give expected batch size / number of samples")]
     SamplingRate(f64),
-    /// Something else than Gaussian releases is to be released from a Poisson draw.
+    /// A release from a Poisson draw is not Gaussian.
     #[error("a Poisson draw: its privacy cost is known for Gaussian releases alone; draw nothing else")]
     Drawn,
-    /// No step.
+    /// The number of steps is 0.
     #[error("`steps` 0: nothing is released; give the number of draws, epochs * samples / batch size")]
     Steps,
     /// The multiplier is not a finite number above 0.
     #[error("`noise_multiplier` {0}: must be a finite number above 0; give one such as 1.0, or `epsilon` instead")]
     NoiseMultiplier(f64),
-    /// The multiplier of the counts released beside the gradient is not a finite number above 0.
+    /// The multiplier of the counts released next to the gradient is not a finite number above 0.
     #[error("`count_noise_multiplier` {0}: must be a finite number above 0; 5 is usual")]
     CountNoise(f64),
     /// The counts alone cost the whole budget.
@@ -47,7 +47,7 @@ pub enum AccountingError {
     CountNoiseTooSmall {
         /// The multiplier of the counts.
         multiplier: f64,
-        /// The multiplier that the target needs of all releases of a step together.
+        /// The multiplier that the target requires of all releases of a step together.
         least: f64,
     },
     /// A factor of a noise schedule is not a finite number above 0.
@@ -84,7 +84,7 @@ pub enum AccountingError {
         /// About the smallest ε that can be reached.
         least: f64,
     },
-    /// Even the least of the sought quantity costs more than the target.
+    /// Even the least value of the calibrated quantity costs more than the target.
     #[error(
         "`epsilon` {epsilon}: out of reach at `delta` {delta}: {of} costs {} already; raise `epsilon`, `delta` or `noise_multiplier`",
         upward(*least)
@@ -96,10 +96,10 @@ pub enum AccountingError {
         delta: f64,
         /// ε of the least value.
         least: f64,
-        /// The least of what is sought, in words.
+        /// The least value, in words.
         of: &'static str,
     },
-    /// The target allows more steps than are counted.
+    /// The target allows more steps than the calibration counts.
     #[error("`epsilon` {0}: allows more than 2^53 steps; lower it, or give `steps`")]
     Endless(f64),
     /// The expected batch is not from 1 up to the number of samples.
@@ -110,14 +110,14 @@ pub enum AccountingError {
         /// The number of samples.
         samples: u64,
     },
-    /// A batch without a number of samples, or both and a rate.
+    /// The batch size has no number of samples, or a rate is given in addition to both.
     #[error("the sampling rate: give `sampling_rate`, or `samples` and `batch_size`, of which the rate follows")]
     Draws,
     /// Even almost no noise stays below the target.
     #[error("`epsilon` {0}: so large that no noise to speak of is left; lower it, or give `noise_multiplier`")]
     TooLarge(f64),
-    /// The grid's σ is an integer too small: to hit the target closely, or for the discrete Gaussian to be priced as
-    /// the continuous one at fractional orders.
+    /// σ in grid units is too small an integer. It cannot hit the target closely, or a discrete Gaussian of this σ is
+    /// not accounted as the continuous Gaussian at fractional orders.
     #[error(
         "`epsilon` {epsilon}: a grid of {grid_bits} bits is too coarse, sigma is only {sigma} grid units there; raise \
          `grid_bits` until it is at least {SMALLEST_SIGMA}"
@@ -130,10 +130,10 @@ pub enum AccountingError {
         /// σ in grid units.
         sigma: u64,
     },
-    /// The grid is finer than σ in grid units can be represented.
+    /// σ cannot be represented in units of so fine a grid.
     #[error("`grid_bits` {0}: must be at most 40; 20 is fine for any network")]
     GridBits(u32),
-    /// The grid is finer than σ in grid units can be sampled.
+    /// σ cannot be sampled in units of so fine a grid.
     #[error(
         "`epsilon` {epsilon}: on a grid of {grid_bits} bits sigma is more than {largest} grid units; lower `grid_bits`"
     )]
@@ -145,19 +145,19 @@ pub enum AccountingError {
         /// The largest σ.
         largest: u64,
     },
-    /// None of the quantities is to be found, or more than one.
+    /// The query leaves none of the quantities to be found, or more than one.
     #[error(
         "calibrate finds one quantity from the others: leave out exactly one of `epsilon`, `noise_multiplier`, `steps` and `sampling_rate`, \
          or, where `samples` is given, `batch_size`"
     )]
     Free,
-    /// More steps than are factorised, or none.
+    /// The number of steps is 0, or above the limit of factorisations.
     #[error("`steps` {0}: must be from 1 to {max}", max = Participation::MAX_STEPS)]
     FactorizedSteps(u64),
-    /// No buffer, or more than are optimised.
+    /// The number of buffers is 0, or above the limit of the optimisation.
     #[error("`buffers` {0}: must be from 1 to {max}; 2 are usual", max = MAX_BUFFERS)]
     Buffers(u32),
-    /// Noise that reaches past a cycle of groups.
+    /// The matrix has more bands than there are groups, so noise reaches past a cycle.
     #[error(
         "{bands} bands: more than the {groups} groups, so that two draws of a sample would share noise; give fewer"
     )]
@@ -167,7 +167,7 @@ pub enum AccountingError {
         /// The groups.
         groups: u64,
     },
-    /// An expected batch that is larger than a group, or empty.
+    /// The expected batch is larger than a group, or empty.
     #[error(
         "`batch_size` {batch}: times {groups} groups must be from 1 to the {samples} samples; lower it, or the groups"
     )]
@@ -179,22 +179,22 @@ pub enum AccountingError {
         /// The samples.
         samples: u64,
     },
-    /// Correlated noise that cannot run.
+    /// The correlated noise cannot run.
     #[error("`noise_correlation`: {0}")]
     CorrelatedNoise(#[from] ConfigError),
-    /// σ of correlated noise is larger than what is sampled.
+    /// σ of correlated noise is larger than the sampler's limit.
     #[error("`grid_bits` {0}: too many, sigma is above 2^31 grid units; lower it")]
     SigmaOfGrid(u32),
-    /// A record whose events are cheaper than its noise.
+    /// A record has events that cost less than its noise.
     #[error("the record of correlated noise: its events are not those of its coefficients; the file is damaged")]
     Correlated,
-    /// Blocks of correlated noise have no price of a replaced sample.
+    /// Blocks of correlated noise have no privacy cost for a replaced sample.
     #[error("`neighbours` replace: correlated noise with cyclic Poisson draws is not priced for it; use add-or-remove")]
     ReplacedBlocks,
-    /// A group that is larger than any that is priced.
+    /// The group is larger than the limit of the accountant.
     #[error("`group` {0}: must be at most {max}", max = LARGEST_GROUP)]
     GroupSize(u32),
-    /// No useful ε is found for a group.
+    /// The accountant finds no useful ε for a group.
     #[error(
         "`group` {size}: no useful bound: at `delta` {delta:e} epsilon is above {max} or infinite; give a smaller group or a larger \
          `delta`, or train with more noise",
@@ -206,46 +206,46 @@ pub enum AccountingError {
         /// δ.
         delta: f64,
     },
-    /// The Rényi accountant has no price of a group.
+    /// The Rényi accountant has no privacy cost of a group.
     #[error("`group`: is priced by privacy loss distributions alone; use `accountant` pld")]
     GroupByOrders,
-    /// No distribution of the number of candidates.
+    /// The distribution of the number of candidates is not valid.
     #[error(
         "`tune_private`: give geometric:G, logarithmic:G or negative-binomial:SHAPE,G with G above 0 and below 1 and SHAPE above -1 and at \
          most 1, or poisson:MEAN with MEAN from 1 to 10000; numbers with at most six decimals, such as geometric:0.1"
     )]
     CandidateNumber,
-    /// The best of a search has no price of a replaced sample.
+    /// The best of a search has no privacy cost for a replaced sample.
     #[error("`neighbours` replace: a private search is not priced for it; use add-or-remove")]
     ReplacedSearch,
-    /// The best of a search has no price if draws are cut.
+    /// The best of a search has no privacy cost if draws are truncated.
     #[error("`truncate`: a private search has no price if draws are cut; leave it out")]
     TruncatedSearch,
-    /// Steps of a sample that are no distance apart.
+    /// The distance between two steps of a sample is 0.
     #[error("`separation` 0: two steps of a sample are at least 1 apart; give the steps of an epoch in a fixed order")]
     Separation,
-    /// A sample that takes no part.
+    /// A sample takes part in no step.
     #[error("`participations` 0: a sample takes part at least once; give the number of epochs in a fixed order")]
     Participations,
-    /// Cutting draws costs more than δ.
+    /// Truncation of draws costs more than δ.
     #[error(
         "`truncate` {most}: draws are larger so often that cutting them takes {taken:.1e} of `delta` {delta:e}; raise it, or leave it \
          out: a draw of any size is split over physical batches"
     )]
     Truncation {
-        /// The most that a draw may hold.
+        /// The largest number of samples of a draw.
         most: u64,
-        /// The part of δ that cutting takes.
+        /// The part of δ that truncation takes.
         taken: f64,
         /// δ.
         delta: f64,
     },
-    /// A sum without a share of noise.
+    /// A sum has no share of noise.
     #[error(
         "`smallest_cohort` 0: noise comes from at least one device; give the fewest devices whose sum may be released"
     )]
     NoShares,
-    /// Shares of noise whose sum is too far from a discrete Gaussian, or too small to be priced.
+    /// The sum of the noise shares is too far from a discrete Gaussian, or too small to be accounted.
     #[error(
         "`grid_bits`: the noise of a device is {sigma} grid units, too few for the sum of {shares} to have a price; raise the bits, or          `noise_multiplier`"
     )]
@@ -261,15 +261,15 @@ pub enum AccountingError {
          it; raise `noise_multiplier`"
     )]
     OutOfRange {
-        /// The probability, of all rounds.
+        /// The probability over all rounds.
         probability: f64,
         /// δ.
         delta: f64,
     },
-    /// More different events than are priced.
+    /// The number of different events is above the limit of the accountant.
     #[error("{0} different events at changing rates: too many to be priced, and more than any run of damper has")]
     TooMany(usize),
-    /// The Rényi accountant has no price of a replaced sample.
+    /// The Rényi accountant has no privacy cost of a replaced sample.
     #[error("`neighbours` replace: is priced by privacy loss distributions alone; use `accountant` pld")]
     Replaced,
     /// δ is not below 1/N.
@@ -290,7 +290,7 @@ pub enum AccountingError {
 }
 
 impl AccountingError {
-    /// Returns true if a setting is at fault, by the name of its field.
+    /// Returns true if the error names a setting by its field.
     #[must_use]
     pub fn is_of_setting(&self) -> bool {
         !matches!(

@@ -1,4 +1,4 @@
-//! Mechanisms as an accountant composes them: releases, draws, and what is made of them.
+//! Mechanisms as an accountant composes them: releases, draws, and their compositions.
 
 pub(crate) mod canonical;
 pub(crate) mod group;
@@ -12,12 +12,12 @@ use super::truncation::Truncation;
 use super::{AccountingError, Sampler};
 use damper_core::accounting::event::{Rate, SampledGaussian};
 
-/// A mechanism: something that is released from a data set with noise.
+/// A mechanism: a release from a data set with noise.
 ///
-/// Neighbouring data sets differ in one sample, which the other has not. Events compose: an event may depend on everything that
-/// events before it released. [`Event::epsilon`] returns the privacy cost of all of it.
+/// Neighbouring data sets differ in one sample, which only one of them contains. Events compose: an event may depend on
+/// everything that earlier events released. [`Event::epsilon`] returns the privacy cost of the composition.
 ///
-/// Constructors check ranges. A variant that was made by hand is checked when its privacy cost is computed.
+/// Constructors check ranges. A variant built by hand is checked when its privacy cost is computed.
 ///
 /// ```
 /// use damper_accounting::{Accountant, CorrelatedRun, Event, Rate, sampling_rate};
@@ -60,37 +60,39 @@ pub enum Event {
         /// σ over the sensitivity.
         multiplier: f64,
     },
-    /// A Gaussian release of a statistic of all samples, before any draw. All statistics of a composition cost what one Gaussian release
-    /// with the summed inverse variances costs.
+    /// A Gaussian release of a statistic of all samples, before any draw. All statistics of a composition cost as much
+    /// as one Gaussian release with the summed inverse variances.
     Statistic {
         /// The statistic.
         of: Statistic,
         /// σ over the sensitivity.
         multiplier: f64,
     },
-    /// A Gaussian release, or several, from one Poisson draw: each sample is drawn with probability `rate`, independently.
+    /// One or several Gaussian releases from one Poisson draw: each sample is drawn with probability `rate`,
+    /// independently.
     Poisson {
         /// The sampling rate.
         rate: Rate,
         /// The releases from the draw.
         event: Box<Event>,
     },
-    /// Events one after the other, each so many times.
+    /// Events in sequence, each with its number of repetitions.
     Compose(Vec<(Event, u64)>),
     /// Events of disjoint sets of samples. The sets are public, so ε is the largest of all sets.
     Disjoint(Vec<Event>),
-    /// Draws that are cut if they are too large. A statistic is not cut.
+    /// Draws that are truncated if they are too large. A statistic is not truncated.
     Truncated {
         /// The largest draw.
         truncation: Truncation,
-        /// The draws before they are cut.
+        /// The draws before truncation.
         event: Box<Event>,
     },
-    /// Releases whose noise is correlated: a Gaussian for the whole run in a fixed order, or a Poisson draw of each group.
+    /// Releases with correlated noise: one Gaussian for the whole run in a fixed order, or a Poisson draw of each
+    /// group.
     Correlated {
-        /// The correlation, from which a multiplier follows.
+        /// The correlation, which determines the multiplier.
         noise: Box<CorrelatedNoise>,
-        /// The releases, with multipliers of at most that.
+        /// The releases. Their multipliers are at most the determined multiplier.
         event: Box<Event>,
     },
     /// The best of a random number of candidates. Each candidate draws one of the events `of`.
@@ -125,24 +127,24 @@ impl Event {
     ///
     /// # Errors
     ///
-    /// The rate is 0, or `event` is something else than Gaussian releases.
+    /// The rate is 0, or `event` has a release that is not Gaussian.
     pub fn poisson(rate: Rate, event: Self) -> Result<Self, AccountingError> {
         event.drawn(rate)?;
         Ok(Self::Poisson { rate, event: Box::new(event) })
     }
 
-    /// This event so many times, one after the other.
+    /// This event `times` times, in sequence.
     #[must_use]
     pub fn times(self, times: u64) -> Self {
         Self::Compose(vec![(self, times)])
     }
 
-    /// Events one after the other.
+    /// Events in sequence.
     pub fn compose(events: impl IntoIterator<Item = Self>) -> Self {
         Self::Compose(events.into_iter().map(|event| (event, 1)).collect())
     }
 
-    /// This event with draws of more than `truncation.most` samples cut.
+    /// This event with draws of more than `truncation.most` samples truncated.
     #[must_use]
     pub fn truncated(self, truncation: Truncation) -> Self {
         Self::Truncated { truncation, event: Box::new(self) }
@@ -171,8 +173,8 @@ impl Event {
         Ok(Self::Selection { candidates, of })
     }
 
-    /// The draws of `sampler` from which something was released, as [`Event::Compose`] lists them. A sampler without Poisson draws takes
-    /// Gaussian releases at a rate of 1.
+    /// The draws of `sampler` that released something, in the form that [`Event::Compose`] takes. A sampler without
+    /// Poisson draws takes Gaussian releases at a rate of 1.
     #[must_use]
     pub fn draws(sampler: Sampler, events: &[(SampledGaussian, u64)]) -> Vec<(Self, u64)> {
         let listed = |(event, times): &(SampledGaussian, u64)| {
@@ -181,19 +183,20 @@ impl Event {
         events.iter().map(listed).collect()
     }
 
-    /// Releases without draws at a rate of 1, as [`Event::Compose`] lists them.
+    /// Releases at a rate of 1 without draws, in the form that [`Event::Compose`] takes.
     #[must_use]
     pub fn releases(events: &[(SampledGaussian, u64)]) -> Vec<(Self, u64)> {
         Self::draws(Sampler::Shuffled, events)
     }
 
-    /// One draw, or a Gaussian release at a rate of 1 without a draw.
+    /// One draw, or a Gaussian release without a draw at a rate of 1.
     pub(crate) fn draw(has_coins: bool, rate: Rate, multiplier: f64) -> Self {
         let gaussian = Self::Gaussian { multiplier };
         if has_coins || rate != Rate::ONE { Self::Poisson { rate, event: Box::new(gaussian) } } else { gaussian }
     }
 
-    /// Rate and multiplier of a draw, all its releases together, unchecked. None of an event that is not one draw of one release.
+    /// Rate and multiplier of a draw, with all its releases combined, unchecked. None if the event is not one draw of
+    /// one release.
     #[must_use]
     pub fn rate_and_multiplier(&self) -> Option<(Rate, f64)> {
         match self {
@@ -217,7 +220,7 @@ impl Event {
         self.any(&|event| matches!(event, Self::Selection { .. }))
     }
 
-    /// Returns true if this event, or one inside it, is so.
+    /// Returns true if `is` holds for this event or for any event inside it.
     fn any(&self, is: &dyn Fn(&Self) -> bool) -> bool {
         is(self)
             || match self {
@@ -230,7 +233,7 @@ impl Event {
             }
     }
 
-    /// This event as it is released from a draw at `rate`: all its Gaussian releases as one.
+    /// All Gaussian releases of this event, from one draw at `rate`, as one release.
     pub(crate) fn drawn(&self, rate: Rate) -> Result<SampledGaussian, AccountingError> {
         match self {
             Self::Gaussian { multiplier } => gaussian(rate, *multiplier),
@@ -252,7 +255,7 @@ fn gaussian(rate: Rate, multiplier: f64) -> Result<SampledGaussian, AccountingEr
     SampledGaussian::new(rate, multiplier).map_err(|_| AccountingError::NoiseMultiplier(multiplier))
 }
 
-/// Releases from one draw as one release, with the summed inverse variances, rounded toward less noise.
+/// Combines releases from one draw into one release with the summed inverse variances, rounded toward less noise.
 pub(crate) fn joint(
     one: Option<SampledGaussian>,
     two: Option<SampledGaussian>,
@@ -265,7 +268,7 @@ pub(crate) fn joint(
     }
 }
 
-/// So many equal releases from one draw as one release.
+/// Combines `times` equal releases from one draw into one release.
 pub(crate) fn repeated(release: SampledGaussian, times: u64) -> Result<Option<SampledGaussian>, AccountingError> {
     let (mut sum, mut power, mut left) = (None, Some(release), times);
     while left > 0 {

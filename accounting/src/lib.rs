@@ -1,8 +1,11 @@
 //! Privacy accounting: ε of a noise multiplier, the multiplier for an ε, and the allowed δ.
 //!
-//! [`Event`] is a mechanism: releases and draws, and what is composed of them. Two accountants bound its privacy cost: [`pld`], which is
-//! tight, and the Rényi accountant of [`damper_core::accounting::renyi`], which a device's ledger adds up. Here are calibration of any one quantity, the refusals (one line each, naming the flag and the
-//! remedy), and what `damper epsilon` and `damper calibrate` answer. Nothing here trains: an auditor needs no more than this.
+//! [`Event`] describes a mechanism: releases, draws and their composition. Two accountants bound its privacy cost:
+//! [`pld`] is tight, and the Rényi accountant of [`damper_core::accounting::renyi`] is the sum that a device's ledger
+//! keeps.
+//!
+//! The crate also calibrates any single quantity, and has the results of `damper epsilon` and `damper calibrate`. Each
+//! error is one line that names the flag and the fix. The crate has no training code, so an auditor needs nothing else.
 
 mod answer;
 mod calibration;

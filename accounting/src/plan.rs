@@ -1,14 +1,15 @@
-//! The price of a run whose steps have noise of different sizes: a noise schedule, or a second release beside the gradient.
+//! Privacy cost of a run whose steps have different noise: a noise schedule, or a second release next to the gradient.
 //!
-//! A divergence takes microseconds at each of a hundred orders, too long for every step of a schedule. A few multipliers
-//! of the plan are priced, its *knots*; a step between two knots is priced on the chord between their prices, as a
-//! function of the precision `x = 1/σ²`.
+//! A divergence takes microseconds at each of a hundred orders, which is too slow for every step of a schedule. The
+//! accountant computes the cost of a few multipliers of the plan, its *knots*. A step between two knots costs the value
+//! of the chord between their costs, as a function of the precision `x = 1/σ²`.
 //!
-//! # Why the chord lies above
+//! # The chord is an upper bound
 //!
 //! The Rényi divergence of the Poisson-subsampled Gaussian is convex in x at every order α > 1. The likelihood ratio at
-//! precision x is `M_x = exp(B_x − x/2)`, B a Brownian motion, so `A(x) = E[f(M_x)]` with `f(M) = s^α`, `s = 1 − q + qM`,
-//! and `A' = E[Gf]`, `A'' = E[G²f]` with the generator `G = ½M²∂²`. With `t = qM/s`, which lies in [0, 1],
+//! precision x is `M_x = exp(B_x − x/2)`, B a Brownian motion, so `A(x) = E[f(M_x)]` with `f(M) = s^α`,
+//! `s = 1 − q + qM`, and `A' = E[Gf]`, `A'' = E[G²f]` with the generator `G = ½M²∂²`. With `t = qM/s`, which lies in
+//! [0, 1],
 //!
 //! ```text
 //! Gf  = ½ α(α−1) t² s^α
@@ -16,37 +17,37 @@
 //! G²f − (Gf)²/f = ¼ α(α−1) t² s^α (1−t)(2 + (4α−6)t)  ≥  0
 //! ```
 //!
-//! and by Cauchy and Schwarz `A'² = E[√f · Gf/√f]² ≤ E[f] E[(Gf)²/f] ≤ A·A''`: `ln A` is convex. (At integer orders it is
-//! a logarithm of a sum of exponentials of x.) So n steps between two knots cost at most what `⌈Σλ⌉` steps at the lower
-//! and the others at the upper knot cost, λ the steps' places on the chord.
+//! and by Cauchy and Schwarz `A'² = E[√f · Gf/√f]² ≤ E[f] E[(Gf)²/f] ≤ A·A''`, so `ln A` is convex. (At integer orders
+//! it is a logarithm of a sum of exponentials of x.) Let λ be the positions of n steps on the chord between two knots.
+//! Then the n steps cost at most as much as `⌈Σλ⌉` steps at the lower knot and the others at the upper knot.
 //!
-//! The same convexity makes an uneven schedule cost more than a constant multiplier of equal `Σ 1/σ²`.
+//! By the same convexity an uneven schedule costs more than a constant multiplier of equal `Σ 1/σ²`.
 
 use super::delta::check_delta;
 use super::{Accountant, AccountingError, EpsilonBound, smaller};
 use damper_core::accounting::event::{Rate, SampledGaussian};
 use damper_core::accounting::renyi::least_epsilon;
 
-/// Knots are about so many, at equal distances of `1/σ`: as the curvature of a price falls with the precision, each
-/// distance then costs about the same share of it. On ADP's schedules ε is less than a thousandth above that of every step
-/// priced alone.
+/// The approximate number of knots, at equal distances of `1/σ`. The curvature of the cost falls with the precision, so
+/// each distance adds a similar relative error. On ADP's schedules ε is less than a thousandth above the value with
+/// every step computed separately.
 const KNOTS: f64 = 192.0;
-/// A larger multiplier is priced as this one.
+/// A larger multiplier is accounted as this multiplier.
 pub(super) const LARGEST: f64 = 1e12;
-/// The unit of a place on the chord: sums of places are exact.
+/// The unit of a position on the chord. Sums of positions are exact.
 const WHOLE: u64 = 1 << 32;
 
-/// A declared run: how many draws with which noise. Built before data is read, priced as a whole.
+/// A declared run: the number of draws and their noise. It is built before data is read, and accounted as a whole.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Plan {
     knots: Vec<Knot>,
-    /// The events as they are, and how often.
+    /// The events and their multiplicities.
     events: Vec<(SampledGaussian, u64)>,
-    /// A release of its own before the first draw, or several as one event.
+    /// A separate release before the first draw, or several as one event.
     release: Option<SampledGaussian>,
 }
 
-/// A multiplier that is priced, and the steps from it up to the next.
+/// A multiplier with a computed cost, and the steps from it up to the next knot.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Knot {
     event: SampledGaussian,
@@ -54,7 +55,7 @@ struct Knot {
     at: u64,
     /// Steps between this multiplier and the next.
     between: u64,
-    /// The number of those that this knot accounts for, in units of `1/WHOLE`.
+    /// The number of the steps between that this knot accounts for, in units of `1/WHOLE`.
     place: u128,
 }
 
@@ -64,7 +65,7 @@ impl Knot {
     }
 }
 
-/// Steps as knots price them: each knot's number.
+/// The number of steps that each knot accounts for.
 fn counts(knots: &[Knot]) -> Vec<(SampledGaussian, u64)> {
     let mut above = 0;
     knots
@@ -78,7 +79,7 @@ fn counts(knots: &[Knot]) -> Vec<(SampledGaussian, u64)> {
         .collect()
 }
 
-/// Counts one step; `false` where its multiplier is below every knot's.
+/// Counts one step. Returns false if its multiplier is below every knot's.
 fn count(knots: &mut [Knot], multiplier: f64) -> bool {
     let after = knots.partition_point(|knot| knot.event.multiplier() <= multiplier);
     let next = knots.get(after).map(|knot| knot.event.multiplier());
@@ -98,7 +99,7 @@ fn count(knots: &mut [Knot], multiplier: f64) -> bool {
 fn place(low: f64, multiplier: f64, high: f64) -> u64 {
     let over = |sigma: f64| (high / sigma) * (high / sigma) - 1.0;
     let share = over(multiplier) / over(low);
-    // Between knots so close, differences of squares would keep too few digits.
+    // For knots this close, differences of squares lose too many digits.
     if share < 1.0 && high > low * (1.0 + 1e-6) {
         // Rounding above is below two units.
         ((share * WHOLE as f64) as u64 + 4).min(WHOLE)
@@ -108,8 +109,8 @@ fn place(low: f64, multiplier: f64, high: f64) -> u64 {
 }
 
 impl Plan {
-    /// `steps` draws at `rate`, all with noise `multiplier` times the clip. Where `joint` is given, each draw has a further
-    /// release of that multiplier (a histogram of norms), and the two are one event.
+    /// `steps` draws at `rate`, all with a noise of `multiplier` clips. If `joint` is given, each draw has a further
+    /// release of that multiplier (a histogram of norms), and both are one event.
     pub fn constant(rate: Rate, multiplier: f64, joint: Option<f64>, steps: u64) -> Result<Self, AccountingError> {
         let event = event(rate, multiplier, joint)?;
         if steps == 0 {
@@ -118,7 +119,7 @@ impl Plan {
         Ok(Self { knots: vec![Knot::new(event, steps)], events: vec![(event, steps)], release: None })
     }
 
-    /// One draw at `rate` for each of `multipliers`; `joint` as in [`Plan::constant`].
+    /// One draw at `rate` for each of `multipliers`. `joint` is as in [`Plan::constant`].
     pub fn new(
         rate: Rate,
         multipliers: impl IntoIterator<Item = f64>,
@@ -129,11 +130,11 @@ impl Plan {
         let mut events = events.collect::<Result<Vec<_>, _>>()?;
         events.sort_unstable_by(|a, b| a.multiplier().total_cmp(&b.multiplier()));
         let (Some(first), Some(last)) = (events.first(), events.last()) else { return Err(AccountingError::Steps) };
-        // From a knot, the multipliers up to here belong to it.
+        // The largest multiplier that belongs to a knot.
         let distance = 1.0 / (KNOTS * first.multiplier());
         let reach = |knot: f64| if 1.0 / knot > distance { 1.0 / (1.0 / knot - distance) } else { f64::INFINITY };
 
-        // A knot is the largest multiplier of the plan within reach of the last, or else the next one.
+        // A knot is the largest multiplier of the plan within reach of the last knot, or else the next multiplier.
         let mut knots = vec![Knot::new(*first, 0)];
         let (mut knot, mut before) = (first.multiplier(), *first);
         for event in &events {
@@ -158,14 +159,14 @@ impl Plan {
         Ok(Self { knots, events: counted, release: None })
     }
 
-    /// This plan with a release of its own before the first draw, such as of the features' means and deviations; or several as one event
-    /// (`SampledGaussian::and`).
+    /// This plan with a separate release before the first draw, such as the features' means and deviations. Several
+    /// releases are passed as one event (`SampledGaussian::and`).
     #[must_use]
     pub fn with_release(self, release: Option<SampledGaussian>) -> Self {
         Self { release, ..self }
     }
 
-    /// Few events that cost at least as much in Rényi divergences.
+    /// A few events with Rényi divergences of at least those of this plan.
     pub(super) fn knots(&self) -> Vec<(SampledGaussian, u64)> {
         with(self.release, &counts(&self.knots))
     }
@@ -175,18 +176,18 @@ impl Plan {
         self.knots.iter().map(|knot| knot.at + knot.between).sum()
     }
 
-    /// The smallest multiplier of a draw, all its releases together.
+    /// The smallest multiplier of a draw, with all its releases combined.
     pub fn smallest_multiplier(&self) -> f64 {
         self.knots.first().map_or(0.0, |knot| knot.event.multiplier())
     }
 
-    /// The events, and how often each is drawn.
+    /// The events, and the number of draws of each.
     #[must_use]
     pub fn events(&self) -> &[(SampledGaussian, u64)] {
         &self.events
     }
 
-    /// ε at `delta`, rounded up. An error where no finite ε holds.
+    /// ε at `delta`, rounded up. Fails if no finite ε holds.
     pub fn epsilon(&self, accountant: Accountant, delta: f64) -> Result<EpsilonBound, AccountingError> {
         let priced = self.price(accountant, delta)?;
         if priced.epsilon.is_finite() {
@@ -206,7 +207,8 @@ impl Plan {
         }
     }
 
-    /// The privacy cost of this plan at `delta`, step by step; nothing yet but the release before the first.
+    /// The privacy cost of this plan at `delta`, step by step. Initially it covers only the release before the first
+    /// draw.
     pub fn spent(&self, accountant: Accountant, delta: f64) -> Result<Spent, AccountingError> {
         Ok(Spent {
             knots: self.knots.iter().map(|knot| Knot::new(knot.event, 0)).collect(),
@@ -227,7 +229,7 @@ pub struct Spent {
     accountant: Accountant,
     /// The whole plan's ε.
     most: f64,
-    /// The steps as they were.
+    /// The exact events of the steps.
     taken: Vec<(SampledGaussian, u64)>,
     release: Option<SampledGaussian>,
     delta: f64,
@@ -235,22 +237,22 @@ pub struct Spent {
 }
 
 impl Spent {
-    /// Counts one step, the event that it was. A step below every multiplier of the plan has no price: from then on ε is
-    /// infinite.
+    /// Counts one step with its event. A step below every multiplier of the plan has no privacy cost: ε is infinite
+    /// from then on.
     pub fn count(&mut self, event: &SampledGaussian) {
         let planned = self.knots.first().is_some_and(|knot| knot.event.rate() == event.rate());
         self.unplanned |= !(planned && count(&mut self.knots, event.multiplier()));
         tally(&mut self.taken, event);
     }
 
-    /// The steps counted: each event and how often it came.
+    /// The counted steps: each event and its number of steps.
     #[must_use]
     pub fn events(&self) -> &[(SampledGaussian, u64)] {
         &self.taken
     }
 
-    /// ε of the steps counted, as tight as a plan of them alone; some tens of milliseconds, up to a second or two for thousands of
-    /// different steps.
+    /// ε of the counted steps, as tight as a plan of these steps alone. It takes some tens of milliseconds, and up to
+    /// two seconds for thousands of different steps.
     pub fn least_epsilon(&self) -> f64 {
         if self.unplanned {
             return f64::INFINITY;
@@ -274,7 +276,7 @@ pub(super) fn with(release: Option<SampledGaussian>, draws: &[(SampledGaussian, 
     release.map(|event| (event, 1)).into_iter().chain(draws.iter().copied()).collect()
 }
 
-/// Counts an event with the last one, where they are equal.
+/// Merges an event with the last event if they are equal.
 fn tally(events: &mut Vec<(SampledGaussian, u64)>, event: &SampledGaussian) {
     match events.last_mut() {
         Some((last, times)) if last == event => *times += 1,
@@ -282,7 +284,7 @@ fn tally(events: &mut Vec<(SampledGaussian, u64)>, event: &SampledGaussian) {
     }
 }
 
-/// One draw with everything released from it.
+/// One draw with all its releases.
 fn event(rate: Rate, multiplier: f64, joint: Option<f64>) -> Result<SampledGaussian, AccountingError> {
     if rate == Rate::ZERO {
         return Err(AccountingError::SamplingRate(0.0));
@@ -294,7 +296,7 @@ fn event(rate: Rate, multiplier: f64, joint: Option<f64>) -> Result<SampledGauss
     }
 }
 
-/// ε at `delta` of `steps` draws at `rate` with noise `multiplier` times the clip, rounded up.
+/// ε at `delta` of `steps` draws at `rate` with a noise of `multiplier` clips, rounded up.
 pub fn epsilon(
     accountant: Accountant,
     multiplier: f64,

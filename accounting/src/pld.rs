@@ -1,21 +1,22 @@
-//! The tight accountant: privacy loss distributions of the Poisson-subsampled Gaussian, composed by a Fourier transform, with
-//! bounds on both sides.
+//! The tight accountant: privacy loss distributions of the Poisson-subsampled Gaussian, composed by a Fourier
+//! transform, with bounds on both sides.
 //!
-//! What is computed for each direction of neighbours, and for any list of events:
+//! Steps of the computation, for each direction of neighbours and for any list of events:
 //!
-//! 1. `gaussian`: the Gaussian and its shift as finitely many points, from above by splitting mass, from below by
-//!    merging it;
-//! 2. `draw`: the privacy loss of each point under the draw's mixture; what lies beyond the points is a loss of infinity. A replaced sample
-//!    has a dominating pair of its own, in `replace`, and so has a group of samples, in `group`;
-//! 3. `knots`: events of many sizes as mixtures of few, from above;
-//! 4. `grid`: losses on multiples of a step, split from above and merged from below; tilted, so that the bulk lies where δ is
-//!    decided;
-//! 5. `compose`: transform, product, inverse; the rounding of all of it bounded, and added to δ or taken from it.
+//! 1. `gaussian`: the Gaussian and its shift as finitely many points. The upper bound splits mass, the lower bound
+//!    merges it.
+//! 2. `draw`: the privacy loss of each point under the draw's mixture. The mass beyond the points has an infinite loss.
+//!    A replaced sample has its own dominating pair in `replace`, and a group of samples has its pair in `group`.
+//! 3. `knots`: events of many sizes as mixtures of few, from above.
+//! 4. `grid`: losses on multiples of a step, split for the upper bound and merged for the lower bound. They are tilted,
+//!    so that the bulk is at the losses that determine δ.
+//! 5. `compose`: transform, product, inverse. All rounding errors are bounded, and added to δ or subtracted from it.
 //!
-//! [`epsilon`] gives an upper bound of ε, [`epsilon_lower_bound`] a lower one; the truth for the ideal, continuous mechanism lies
-//! between. [`discrete`] says why the upper one holds for the discrete mechanism that runs, and at which multiplier.
+//! [`epsilon`] returns an upper bound of ε, [`epsilon_lower_bound`] a lower bound. The exact ε of the ideal, continuous
+//! mechanism is between them. [`discrete`] proves that the upper bound holds for the discrete mechanism that runs, and
+//! gives the multiplier.
 //!
-//! `question` chooses step and length, and answers for one pair of neighbouring distributions.
+//! `question` chooses step and length, and computes ε of one pair of neighbouring distributions.
 
 mod bound;
 mod compose;
@@ -42,15 +43,16 @@ use std::num::NonZeroU32;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Neighbours {
-    /// One sample, there or not: added, removed, or replaced by a null sample. Multipliers are in units of the clip.
+    /// One sample is present or absent: added, removed, or replaced by a null sample. Multipliers are in units of the
+    /// clip.
     #[default]
     AddOrRemove,
-    /// One sample in the place of another. A release moves by up to twice the clip. Multipliers are in units of the clip.
+    /// One sample replaces another. A release moves by up to twice the clip. Multipliers are in units of the clip.
     Replace,
 }
 
-/// ε at `delta` of all `events`, each so many times, rounded up: an upper bound for the continuous Gaussian. Infinite where
-/// nothing is found to hold.
+/// Returns ε at `delta` of all `events`, each with its number of repetitions, rounded up. This is an upper bound for
+/// the continuous Gaussian. Infinite if no bound is found.
 ///
 /// # Errors
 ///
@@ -68,8 +70,8 @@ fn upper(events: &[(SampledGaussian, u64)], pairs: &[Pair], delta: f64) -> f64 {
     })
 }
 
-/// [`epsilon`] of the discrete Gaussian that runs, whose σ is at least [`SMALLEST_SIGMA`](crate::SMALLEST_SIGMA) grid units in every
-/// release (and so of the continuous one).
+/// [`epsilon`] of the discrete Gaussian that runs. Its σ is at least [`SMALLEST_SIGMA`](crate::SMALLEST_SIGMA) grid
+/// units in every release. The bound holds for the continuous Gaussian too.
 ///
 /// # Errors
 ///
@@ -85,9 +87,11 @@ pub fn of_discrete(
     }
 }
 
-/// [`of_discrete`] of `times` equal draws where neighbours have one sample in the place of another. Their releases lie at most `apart`
-/// times as far from each other as either lies from the release without the sample: 2 if the clip is the only bound, less if one-hot counts are
-/// released too ([`apart`](crate::replaced::apart)).
+/// [`of_discrete`] of `times` equal draws if neighbours replace one sample by another.
+///
+/// The distance of their releases is at most `apart` times the distance of either from the release without the sample.
+/// It is 2 if the clip is the only bound, and less if one-hot counts are released too
+/// ([`apart`](crate::replaced::apart)).
 pub(crate) fn of_replaced(event: SampledGaussian, times: u64, apart: f64, delta: f64) -> Result<f64, AccountingError> {
     let events = [(event, times)];
     check(&events, delta)?;
@@ -97,7 +101,7 @@ pub(crate) fn of_replaced(event: SampledGaussian, times: u64, apart: f64, delta:
     })
 }
 
-/// [`of_discrete`] where neighbours have all of a group's `size` samples, or none of them.
+/// [`of_discrete`] if neighbours have either all or none of a group's `size` samples.
 ///
 /// # Errors
 ///
@@ -107,7 +111,8 @@ pub fn of_group(events: &[(SampledGaussian, u64)], size: NonZeroU32, delta: f64)
     Ok(continuous(events).map_or(f64::INFINITY, |events| upper(&events, &of_size(size), delta)))
 }
 
-/// A lower bound of ε at `delta` of all `events` for groups, of the continuous Gaussian: the truth lies between it and [`of_group`].
+/// Returns a lower bound of ε at `delta` of all `events` for groups, of the continuous Gaussian. The exact ε is between
+/// it and [`of_group`].
 ///
 /// # Errors
 ///
@@ -125,8 +130,8 @@ fn of_size(size: NonZeroU32) -> [Pair; 2] {
     [Direction::Remove, Direction::Add].map(|direction| Pair::Group { size: size.get(), direction })
 }
 
-/// The continuous events of which discrete ones are a post-processing, up to a factor below every rounding; `None` where a multiplier
-/// vanishes.
+/// The continuous events whose post-processing gives the discrete events, up to a factor below every rounding. `None`
+/// if a multiplier vanishes.
 pub(crate) fn continuous(events: &[(SampledGaussian, u64)]) -> Option<Vec<(SampledGaussian, u64)>> {
     let bounded = |(event, times): &(SampledGaussian, u64)| {
         let multiplier = discrete::continuous(event.multiplier(), crate::SMALLEST_SIGMA as f64)?;
@@ -135,8 +140,8 @@ pub(crate) fn continuous(events: &[(SampledGaussian, u64)]) -> Option<Vec<(Sampl
     events.iter().map(bounded).collect()
 }
 
-/// A lower bound of ε at `delta` of all `events` for the worst neighbours of the continuous Gaussian; the transform of each
-/// different event is taken, so that many cost time.
+/// Returns a lower bound of ε at `delta` of all `events` for the worst neighbours of the continuous Gaussian. It
+/// transforms each different event, so many different events take long.
 ///
 /// # Errors
 ///

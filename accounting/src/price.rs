@@ -1,15 +1,16 @@
-//! The accountants, and an ε as they return it.
+//! The accountants, and their result.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The bound to compute.
+/// The accountant, which determines the bound.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Accountant {
-    /// Rényi divergences: what a device's ledger adds up.
+    /// Rényi divergences, the sum that a device's ledger keeps.
     Rdp,
-    /// Privacy loss distributions, tight; or Rényi divergences where their bound is smaller, as over billions of steps.
+    /// Privacy loss distributions, which are tight, or Rényi divergences if their bound is smaller, as for billions of
+    /// steps.
     #[default]
     Pld,
 }
@@ -28,11 +29,11 @@ impl fmt::Display for Accountant {
 pub struct EpsilonBound {
     /// ε, at least 0.
     pub epsilon: f64,
-    /// The Rényi order that gave it; none where privacy loss distributions did.
+    /// The Rényi order that gave ε. None if privacy loss distributions gave it.
     pub order: Option<f64>,
 }
 
-/// A number for people: four decimals, never below the number.
+/// Formats a number for display: four decimals, never below the number.
 #[must_use]
 pub fn upward(x: f64) -> String {
     let nearest = format!("{x:.4}");

@@ -1,4 +1,4 @@
-//! The record of a run for an auditor: its event, from which ε follows without anything else.
+//! The record of a run for an auditor. ε follows from its event alone.
 
 mod file;
 mod kind;
@@ -24,13 +24,13 @@ pub struct Recorded {
     pub delta: f64,
     /// The accountant of the run's claim.
     pub accountant: Accountant,
-    /// The kind of the run; none in a record of an earlier version.
+    /// The kind of the run. None in a record of an earlier version.
     pub run: Option<RunKind>,
     /// The sampler.
     pub sampler: Sampler,
-    /// Steps that released something, where an event is an epoch of them.
+    /// Number of steps that released something, if an event is an epoch of steps.
     pub steps: Option<u64>,
-    /// Always that of [`RunParts`].
+    /// The event, always in the form of [`RunParts`].
     event: Event,
 }
 
@@ -52,7 +52,7 @@ impl TryFrom<File> for Recorded {
 }
 
 impl Recorded {
-    /// A run of these Poisson draws.
+    /// The record of a run of these Poisson draws.
     #[must_use]
     pub fn new(accountant: Accountant, delta: f64, events: &[(SampledGaussian, u64)]) -> Self {
         let event = Event::Compose(Event::draws(Sampler::Poisson, events));
@@ -65,13 +65,13 @@ impl Recorded {
         Self { event: parts.event(), ..*self }
     }
 
-    /// This record of a run with `steps` steps by `sampler`.
+    /// This record, for a run with `steps` steps by `sampler`.
     #[must_use]
     pub fn with_sampler(self, sampler: Sampler, steps: u64) -> Self {
         Self { sampler, steps: (!sampler.has_event_each_step()).then_some(steps), ..self }
     }
 
-    /// This record of a run of this kind.
+    /// This record, for a run of this kind.
     #[must_use]
     pub fn with_kind(self, run: RunKind) -> Self {
         Self { run: Some(run), ..self }
@@ -86,7 +86,7 @@ impl Recorded {
     /// The parts of the event.
     #[must_use]
     pub fn parts(&self) -> RunParts<'_> {
-        // A record has no other event.
+        // A record's event always has this form.
         RunParts::of(&self.event).unwrap_or_default()
     }
 
@@ -110,7 +110,7 @@ impl Recorded {
         self.steps.unwrap_or_else(|| self.events())
     }
 
-    /// The releases from held-out samples, as a record of their own; none where there are none.
+    /// The releases from held-out samples, as a separate record. None if there are none.
     #[must_use]
     pub fn of_held_out(&self) -> Option<Self> {
         let draws = self.parts().held_out;
@@ -119,13 +119,14 @@ impl Recorded {
         (!draws.is_empty()).then_some(alone)
     }
 
-    /// The draws and the statistics before them: what a training sample is protected from.
+    /// The draws and the statistics before them, which determine the privacy cost of a training sample.
     #[must_use]
     pub fn of_training(&self) -> Self {
         self.with(&RunParts { held_out: &[], ..self.parts() })
     }
 
-    /// The first `events` draws, with the statistics before them and the first `held_out` releases from held-out samples.
+    /// The first `events` draws, with the statistics before them and the first `held_out` releases from held-out
+    /// samples.
     #[must_use]
     pub fn first(&self, events: u64, held_out: u64) -> Self {
         let parts = self.parts();
@@ -133,7 +134,7 @@ impl Recorded {
         self.with(&RunParts { draws: &draws, held_out: &held_out, ..parts })
     }
 
-    /// One of the draws, in words.
+    /// Name of one of the draws.
     #[must_use]
     pub fn event_name(&self) -> &'static str {
         match (self.sampler, self.parts().correlation) {
@@ -169,7 +170,7 @@ impl Recorded {
         self.cost(|event| event.epsilon(accountant, delta))
     }
 
-    /// ε at `delta` where neighbours have one sample in the place of another, as [`Event::epsilon_of_replaced`].
+    /// ε at `delta` if neighbours replace one sample by another, as [`Event::epsilon_of_replaced`].
     ///
     /// # Errors
     ///
@@ -217,7 +218,7 @@ impl Recorded {
 
     fn cost<T>(&self, of: impl Fn(&Event) -> Result<T, AccountingError>) -> Result<T, AccountingError> {
         of(self.checked()?).map_err(|error| match error {
-            // Draws are epochs of so many steps.
+            // Each draw is an epoch of several steps.
             AccountingError::NothingHolds { multiplier, steps } if steps == self.events() => {
                 AccountingError::NothingHolds { multiplier, steps: self.steps() }
             }
@@ -253,7 +254,7 @@ fn count(list: &[(Event, u64)]) -> u64 {
     list.iter().fold(0, |sum, (_, times)| sum.saturating_add(*times))
 }
 
-/// The first `left` of a list.
+/// The first `left` entries of a list, by their number of repetitions.
 fn first_of(list: &[(Event, u64)], mut left: u64) -> Vec<(Event, u64)> {
     let mut first = Vec::new();
     for (event, times) in list {

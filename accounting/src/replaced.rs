@@ -1,12 +1,12 @@
 //! The geometry of a replaced sample if a draw releases one-hot counts next to the sum of gradients.
 //!
-//! Either sample moves the two releases by at most `a = √(1/σ_T² + 1/σ_H²)` in units of their σ. A replaced one moves the sum of
-//! gradients by up to twice the clip. It takes 1 from one count and adds it to another, which is √2 in the 2-norm. So the two
-//! releases lie at most `b = √(4/σ_T² + 2/σ_H²)` from each other.
+//! Either sample moves the two releases by at most `a = √(1/σ_T² + 1/σ_H²)` in units of their σ. A replaced sample
+//! moves the sum of gradients by up to twice the clip. It moves a 1 from one count to another, which is √2 in the
+//! 2-norm. So the distance of the two releases is at most `b = √(4/σ_T² + 2/σ_H²)`.
 
 use damper_core::numerics::up::{add_up, div_up, next_down, sqrt_up};
 
-/// `b/a = √(2 + 2/(1 + (σ_T/σ_H)²))`, rounded up; 2 without counts. Multipliers are above 0.
+/// `b/a = √(2 + 2/(1 + (σ_T/σ_H)²))`, rounded up, or 2 without counts. Multipliers are above 0.
 pub(crate) fn apart(gradient: f64, counts: Option<f64>) -> f64 {
     let Some(counts) = counts else { return 2.0 };
     let ratio = next_down(gradient / counts).max(0.0);

@@ -1,4 +1,4 @@
-//! Samplers of steps, and what an event of each is.
+//! Samplers of batches, and the event of each.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,15 +6,16 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Sampler {
-    /// Each sample by a coin of its own, again at every step: an event is a draw.
+    /// Each sample has an independent Bernoulli trial at every step. An event is a draw.
     #[default]
     Poisson,
-    /// Batches of a fixed size out of a new order of all samples each epoch: an event is an epoch, at a rate of 1, for its batches
-    /// are disjoint and nothing is claimed of the order.
+    /// Batches of a fixed size, in a new order of all samples each epoch. An event is an epoch at a rate of 1, because
+    /// its batches are disjoint. The accountant assumes nothing about the order.
     Shuffled,
-    /// Poisson draws from one of G fixed groups after the other: an event is a draw of each group.
+    /// Poisson draws from G fixed groups in turn. An event is a draw of each group.
     CyclicPoisson,
-    /// Batches of a fixed size in one order for the whole run: an event is an epoch at a rate of 1, or with correlated noise the whole run.
+    /// Batches of a fixed size, in one order for the whole run. An event is an epoch at a rate of 1, or the whole run
+    /// with correlated noise.
     MinSeparation,
 }
 
@@ -29,7 +30,7 @@ impl Sampler {
         self == Self::Poisson
     }
 
-    /// Returns true if a sample is drawn by a coin of its own.
+    /// Returns true if each sample has an independent Bernoulli trial.
     #[must_use]
     pub fn has_coins(self) -> bool {
         matches!(self, Self::Poisson | Self::CyclicPoisson)
@@ -41,7 +42,7 @@ impl Sampler {
         matches!(self, Self::CyclicPoisson | Self::MinSeparation)
     }
 
-    /// The name, as the command takes it.
+    /// The name, as on the command line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {

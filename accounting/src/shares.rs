@@ -1,28 +1,29 @@
-//! Noise that several devices add a share of: the privacy cost of a sum of discrete Gaussians.
+//! Noise in shares: the privacy cost of a sum of discrete Gaussians from several devices.
 //!
-//! Each of n devices adds an independent discrete Gaussian of σ grid units, and only the sum is released. Its variance is nσ², but a sum of
-//! discrete Gaussians is no discrete Gaussian. Kairouz, Liu and Steinke ("The distributed discrete Gaussian mechanism for federated
-//! learning with secure aggregation", ICML 2021) bound how far it is from one. The bound here has the same exponent and smaller constants.
+//! Each of n devices adds an independent discrete Gaussian of σ grid units, and only the sum is released. Its variance
+//! is nσ², but a sum of discrete Gaussians is not a discrete Gaussian. Kairouz, Liu and Steinke ("The distributed
+//! discrete Gaussian mechanism for federated learning with secure aggregation", ICML 2021) bound the difference. The
+//! bound here has the same exponent and smaller constants.
 //!
 //! # The ratio
 //!
-//! Let `ρ_v(x) = e^{−x²/2v}` and `a(v) = 2 Σ_{m≥1} e^{−2π²vm²}`. By Poisson summation `Σ_z ρ_v(z − y) = √(2πv)·(1 + b)` with `|b| ≤ a(v)`,
-//! and `b = a(v)` at integers y. Let X and Y be discrete Gaussians of the variances u and w, `v = u + w` and `t = uw/v`. Completing the
-//! square, with `u·w = v·t` under the roots,
+//! Let `ρ_v(x) = e^{−x²/2v}` and `a(v) = 2 Σ_{m≥1} e^{−2π²vm²}`. By Poisson summation `Σ_z ρ_v(z − y) = √(2πv)·(1 + b)`
+//! with `|b| ≤ a(v)`, and `b = a(v)` at integers y. Let X and Y be discrete Gaussians of the variances u and w,
+//! `v = u + w` and `t = uw/v`. Completing the square, with `u·w = v·t` under the roots,
 //!
 //! ```text
 //! P[X + Y = z] = ρ_v(z)/(√(2πv)) · (1 + b)/((1 + a(u))(1 + a(w))),   |b| ≤ a(t)
 //! D_v(z)       = ρ_v(z)/(√(2πv)) / (1 + a(v))
 //! ```
 //!
-//! As `a` falls, `a(v) ≤ a(u)`, so the logarithm of their ratio lies in
+//! As `a` is decreasing, `a(v) ≤ a(u)`, so the logarithm of their ratio lies in
 //!
 //! ```text
 //! [ln(1 − a(t)) − a(u) − a(w),  ln(1 + a(t))].
 //! ```
 //!
-//! One variable after the other, `u = kσ²`, `w = σ²`, `t = σ²·k/(k+1)`: convolving with `D_{σ²}` keeps a ratio, so the logarithm of the ratio of
-//! the sum of n to the discrete Gaussian of variance nσ² is at most
+//! Add the variables in turn, with `u = kσ²`, `w = σ²` and `t = σ²·k/(k+1)`. Convolving with `D_{σ²}` preserves a
+//! ratio. So the logarithm of the ratio of the sum of n to the discrete Gaussian of variance nσ² is at most
 //!
 //! ```text
 //! τ = Σ_{k=1}^{n−1} [−ln(1 − a(σ²·k/(k+1))) + a(kσ²) + a(σ²)]
@@ -32,16 +33,17 @@
 //!
 //! # The privacy cost
 //!
-//! The ratio holds around every integer, so it multiplies over D coordinates, the parts of a Poisson draw's mixture and T adaptive rounds:
-//! with `c = τDT`, `P ≤ e^c P'` and `Q' ≤ e^c Q` for the outputs P', Q' of the run whose noise is one discrete Gaussian. If that is
-//! (ε, δ)-private, the sum is `(ε + 2c, e^c δ)`-private.
+//! The ratio bound holds around every integer, so it multiplies over D coordinates, the parts of a Poisson draw's
+//! mixture and T adaptive rounds. With `c = τDT`, `P ≤ e^c P'` and `Q' ≤ e^c Q` for the outputs P', Q' of the run whose
+//! noise is one discrete Gaussian. If that is (ε, δ)-private, the sum is `(ε + 2c, e^c δ)`-private.
 //!
-//! Integers that leave their range (a 32-bit word, or the range that is proved) change the output with a probability `p` that does not
-//! depend on the data's values. As in `truncation`, that adds `(1 + e^ε)p` to δ.
+//! Integers that leave their range (a 32-bit word, or the proved range) change the output with a probability `p` that
+//! does not depend on the data. As in `truncation`, that adds `(1 + e^ε)p` to δ.
 //!
 //! # Dropouts
 //!
-//! A device that leaves takes its share along, so n is the smallest number of honest devices whose sum may be released.
+//! A device that leaves takes its share with it, so n is the smallest number of honest devices whose sum may be
+//! released.
 
 use super::delta::check_delta;
 use super::pld::Neighbours;
@@ -51,9 +53,9 @@ use damper_core::numerics::up::{add_up, div_up, exp_up, from_u64_up, mul_up, nex
 use libm::{exp, log1p, sqrt};
 use std::num::NonZeroU32;
 
-/// A number below `2π²`.
+/// Slightly below `2π²`.
 const TWO_PI_SQUARED: f64 = 19.739_208_802_178;
-/// Shares whose terms are added one by one. Later terms are each at most as large as the last of these.
+/// Number of shares whose terms are added individually. Each later term is at most as large as the last of these.
 const ONE_BY_ONE: u32 = 1 << 12;
 
 /// The noise of a sum to which each of `shares` devices adds a discrete Gaussian.
@@ -66,7 +68,7 @@ pub struct NoiseShares {
 /// The rounds of a federation whose sums are released.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct SharedRounds {
-    /// The accountant.
+    /// The accountant that bounds ε.
     pub accountant: Accountant,
     /// The probability of each unit (a sample or a user) in each round.
     pub rate: Rate,
@@ -76,7 +78,7 @@ pub struct SharedRounds {
     pub dim: u64,
     /// The clip is `2^grid_bits` grid units.
     pub grid_bits: u32,
-    /// The probability that any integer of any round leaves its range, at most.
+    /// An upper bound on the probability that any integer of any round leaves its range.
     pub out_of_range: f64,
 }
 
@@ -85,7 +87,7 @@ impl NoiseShares {
     ///
     /// # Errors
     ///
-    /// No share, or no noise.
+    /// The number of shares or the noise is 0.
     pub fn new(sigma: u32, shares: u32) -> Result<Self, AccountingError> {
         match (sigma, shares) {
             (0, _) => Err(AccountingError::NoiseMultiplier(0.0)),
@@ -101,8 +103,8 @@ impl NoiseShares {
         if self.shares == 1 { own } else { next_down(own * next_down(sqrt(f64::from(self.shares)))) }
     }
 
-    /// `τ`: the largest logarithm, in absolute value, of the ratio of a probability of the sum to that of the discrete Gaussian of the same
-    /// variance. Rounded up; infinite if σ is too small for a bound.
+    /// `τ`, the largest absolute logarithm of the ratio of a probability of the sum to that of the discrete Gaussian of
+    /// the same variance. Rounded up. Infinite if σ is too small for a bound.
     #[must_use]
     pub fn ln_ratio(&self) -> f64 {
         let terms = self.shares - 1;
@@ -129,7 +131,7 @@ impl NoiseShares {
         if rest > 0.0 { mul_up(2.0, div_up(exp_up(-exponent), rest)) } else { f64::INFINITY }
     }
 
-    /// ε at `delta` of the rounds whose sums have this noise, rounded up.
+    /// Returns ε at `delta` of the rounds whose sums have this noise, rounded up.
     ///
     /// # Errors
     ///
@@ -138,8 +140,8 @@ impl NoiseShares {
         self.epsilon_of_group(rounds, NonZeroU32::MIN, delta)
     }
 
-    /// [`NoiseShares::epsilon`] of a group of `size` units, all there or none of them. What noise in shares adds to the price does not
-    /// depend on the units.
+    /// [`NoiseShares::epsilon`] of a group of `size` units, which are all present or all absent. The cost of noise in
+    /// shares does not depend on the units.
     ///
     /// # Errors
     ///
@@ -183,21 +185,21 @@ impl NoiseShares {
             if found.epsilon <= guess {
                 return Ok(found);
             }
-            // A little beyond, so that the next price lies below its guess.
+            // Slightly above, so that the next ε is below its guess.
             guess = found.epsilon * (1.0 + 1e-6);
         }
         Err(AccountingError::OutOfRange { probability: rounds.out_of_range, delta })
     }
 }
 
-/// The probability that one discrete Gaussian is `deviations` standard deviations or more from 0, at most: it is subgaussian (Canonne,
-/// Kamath, Steinke, arXiv 2004.00010, corollary 17).
+/// Returns an upper bound on the probability that a discrete Gaussian is `deviations` or more standard deviations from
+/// 0. A discrete Gaussian is subgaussian (Canonne, Kamath, Steinke, arXiv 2004.00010, corollary 17).
 #[must_use]
 pub fn tail(deviations: f64) -> f64 {
     mul_up(2.0, exp_up(-deviations * deviations / 2.0)).min(1.0)
 }
 
-/// `a + b`, rounded up; exactly `a` if b is 0.
+/// `a + b`, rounded up. Exactly `a` if b is 0.
 fn plus(a: f64, b: f64) -> f64 {
     if b == 0.0 { a } else { add_up(a, b) }
 }
@@ -231,13 +233,14 @@ mod tests {
         })
     }
 
-    /// `Σ max(0, P − e^ε Q)` of a distribution moved by `shift` and itself.
+    /// `Σ max(0, P − e^ε Q)` of a distribution shifted by `shift` and itself.
     fn hockey_stick(p: &[f64], shift: usize, epsilon: f64) -> f64 {
         let moved = |at: usize| if at >= shift { p[at - shift] } else { 0.0 };
         (0..p.len()).map(|at| (moved(at) - exp(epsilon) * p[at]).max(0.0)).sum()
     }
 
-    // The ratio of the convolution to the discrete Gaussian of its variance is within the bound, which is tight for two shares.
+    // The ratio of the convolution to the discrete Gaussian of its variance is within the bound, which is tight for two
+    // shares.
     #[test]
     fn ratio_bound_holds_and_is_tight() {
         for (sigma, shares) in [(1u32, 2u32), (1, 3), (1, 8), (1, 30), (2, 2), (2, 5)] {
@@ -245,12 +248,12 @@ mod tests {
             let v = f64::from(sigma * sigma * shares);
             let reach = (9.0 * sqrt(v)) as i32;
             let (sum, ideal) = (convolved(f64::from(sigma), shares, 2 * reach), gaussian(v, 2 * reach));
-            // Far out the convolution lacks what was cut off.
+            // Far from the centre the convolution lacks the truncated mass.
             let middle = reach as usize..3 * reach as usize;
             let seen = middle.map(|at| log(sum[at] / ideal[at]).abs()).fold(0.0, f64::max);
             let bound = noise.ln_ratio();
             assert!(seen <= bound + 1e-13, "{sigma} {shares}: {seen:e} {bound:e}");
-            // More shares smooth what two have, and at σ = 2 the ratio is below the rounding of the sums.
+            // More shares are smoother than two. At σ = 2 the ratio is below the rounding error of the sums.
             assert!((sigma, shares) != (1, 2) || seen > 0.999 * bound, "{sigma} {shares}: {seen:e} {bound:e}");
             // The published bound.
             let exponent = |k: u32| -TWO_PI_SQUARED * f64::from(sigma * sigma) * f64::from(k) / f64::from(k + 1);
@@ -259,7 +262,8 @@ mod tests {
         }
     }
 
-    // The privacy of the convolved noise, computed exactly, is within what the ratio allows of the discrete Gaussian's.
+    // The privacy of the convolved noise, computed exactly, is within the bound that the ratio gives relative to the
+    // discrete Gaussian.
     #[test]
     fn convolved_noise_is_private_within_ratio() {
         for (shares, shift) in [(2u32, 1usize), (2, 3), (5, 2), (8, 4)] {
@@ -299,7 +303,7 @@ mod tests {
         }
     }
 
-    // One share is the plain accountant's; more shares of the same total cost as much; fewer devices cost more.
+    // One share has the plain accountant's cost. More shares of the same total cost the same. Fewer devices cost more.
     #[test]
     fn epsilon_is_of_the_smallest_cohort() {
         let run = SharedRounds { rate: Rate::of(1, 10).unwrap(), dim: 1_000_000, ..rounds(16, 100) };
@@ -311,7 +315,8 @@ mod tests {
         assert!(epsilon(1 << 16, 3) > 1.1 * shared);
     }
 
-    /// A group of users is priced at the noise of the sum: with one share as any draw, and always drawn as a Gaussian.
+    /// A group of users is accounted at the noise of the sum. With one share it costs the same as any draw, and if
+    /// always drawn, the same as a Gaussian.
     #[test]
     fn group_of_units_is_that_of_the_draws() {
         let run = SharedRounds { rate: Rate::of(1, 10).unwrap(), dim: 1_000_000, ..rounds(16, 100) };
@@ -332,7 +337,7 @@ mod tests {
         assert!((group / one - 1.0).abs() < 1e-6, "{group} {one}");
     }
 
-    /// Half of δ lost to integers out of range: the price of the rest, to a millionth, however slowly guesses come near it.
+    /// If out-of-range integers take half of δ, ε is that of the rest, to a millionth, for any speed of convergence.
     #[test]
     fn large_loss_is_priced_not_refused() {
         let run = SharedRounds { rate: Rate::ONE, ..rounds(16, 1) };
@@ -352,7 +357,7 @@ mod tests {
             let run = SharedRounds { dim, ..rounds(8, 10) };
             NoiseShares::new(sigma, shares).unwrap().epsilon(&run, 1e-5)
         };
-        // Too little noise in all; then enough, of shares that are no Gaussians.
+        // First case: the total noise is too small. Then: enough noise, but its shares are not Gaussian.
         assert!(matches!(coarse(500, 4, 1), Err(AccountingError::SharesTooCoarse { sigma: 500, shares: 4 })));
         assert!(matches!(coarse(1, 1 << 21, 1 << 10), Err(AccountingError::SharesTooCoarse { .. })));
         assert!(coarse(2, 1 << 20, 1 << 20).is_ok());
@@ -360,7 +365,7 @@ mod tests {
         assert!(NoiseShares::new(0, 5).is_err());
     }
 
-    // The chance that an integer leaves its range is charged out of δ, and all of it is refused.
+    // The probability that an integer leaves its range is charged to δ. If it takes all of δ, the result is an error.
     #[test]
     fn lost_integers_are_charged() {
         let noise = NoiseShares::new(1 << 16, 4).unwrap();

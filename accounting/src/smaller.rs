@@ -1,12 +1,13 @@
-//! The smallest of three upper bounds: the answer of [`Accountant::Pld`](crate::Accountant::Pld).
+//! The smallest of three upper bounds: the result of [`Accountant::Pld`](crate::Accountant::Pld).
 //!
-//! Privacy loss distributions give the smaller one, but for runs of far more steps than anybody takes: what the points of a step are
-//! rounded by is then paid billions of times, where a Rényi divergence is one number, rounded once.
+//! Privacy loss distributions give the smaller bound, except for runs with far more steps than usual. There the
+//! rounding of a step's points is charged billions of times, but a Rényi divergence is one number, rounded once.
 //!
-//! At multipliers of a few hundredths and less, points are too many: [`coins`] has the bound there.
+//! For multipliers of at most a few hundredths there are too many points: [`coins`] has the bound for this range.
 //!
-//! All bound one mechanism, the continuous Gaussian at the multiplier of [`pld::discrete`], whose post-processing the discrete one is up to
-//! a factor below every rounding. So Rényi's bound holds at fractional orders here without an assumption on the discrete Gaussian.
+//! All three bound one mechanism, the continuous Gaussian at the multiplier of [`pld::discrete`]. The discrete Gaussian
+//! is its post-processing, up to a factor below every rounding error. So the Rényi bound holds at fractional orders
+//! here, without an assumption on the discrete Gaussian.
 
 use super::delta::check_delta;
 use super::pld::{self, Neighbours};
@@ -14,11 +15,14 @@ use super::{AccountingError, EpsilonBound, coins};
 use damper_core::accounting::event::SampledGaussian;
 use damper_core::accounting::renyi::least_epsilon;
 
-/// Most different events that are priced one by one; a divergence takes microseconds at each of 100 orders.
+/// Largest number of different events whose divergences are computed separately. A divergence takes microseconds at
+/// each of 100 orders.
 const ONE_BY_ONE: usize = 128;
 
-/// ε at `delta` of `events` where a sample is there or not; infinite where nothing is found to hold. `knots` are events that cost at
-/// least as much in Rényi divergences, few of them: asked for where there are many events, `None` where there is no such list.
+/// Returns ε at `delta` of `events` if a sample is added or removed. Infinite if no bound is found.
+///
+/// `knots` returns a few events that cost at least as much in Rényi divergences, or `None` if no such list exists. It
+/// is called only if there are many events.
 pub(super) fn price(
     events: &[(SampledGaussian, u64)],
     knots: impl FnOnce() -> Option<Vec<(SampledGaussian, u64)>>,
@@ -76,7 +80,7 @@ mod tests {
         {
             let (smaller, renyi, tight) = at(rate, multiplier, steps, delta);
             assert!(smaller.epsilon < 0.5 * tight && smaller.order.is_some(), "{smaller:?} {tight}");
-            // At a multiplier four millionths smaller.
+            // The multiplier is smaller by four millionths.
             assert!(smaller.epsilon >= renyi.epsilon && smaller.epsilon <= renyi.epsilon * (1.0 + 2e-5), "{renyi:?}");
         }
     }

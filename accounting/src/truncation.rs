@@ -1,14 +1,15 @@
-//! Draws that are cut where they are too large, and what that adds to δ.
+//! Truncation of draws that are too large, and its cost in δ.
 //!
-//! A Poisson draw of N samples is larger than M with the tail probability `τ = P[Bin(N, q) > M]`. Coins know nothing of the data and N is
-//! public, so on neighbouring data sets a run of T draws differs from the run that cuts none with probability at most Tτ, and
+//! A Poisson draw of N samples is larger than M with the tail probability `τ = P[Bin(N, q) > M]`. The Bernoulli trials
+//! do not depend on the data, and N is public. So on neighbouring data sets a run of T draws differs from the run
+//! without truncation with probability at most Tτ. The guarantee becomes
 //!
 //! ```text
 //! P'(S) ≤ P(S) + Tτ ≤ e^ε Q(S) + δ + Tτ ≤ e^ε Q'(S) + δ + (1 + e^ε)·Tτ
 //! ```
 //!
-//! (Chua, Ghazi, Kamath, Kumar, Manurangsi, Sinha, Zhang, "Scalable DP-SGD: shuffling vs. Poisson subsampling", NeurIPS 2024.)
-//! Which samples of a draw are kept may follow from anything but the data.
+//! (Chua, Ghazi, Kamath, Kumar, Manurangsi, Sinha, Zhang, "Scalable DP-SGD: shuffling vs. Poisson subsampling", NeurIPS
+//! 2024.) The choice of samples that remain may depend on anything except the data.
 
 use super::{AccountingError, EpsilonBound};
 use damper_core::accounting::event::{Rate, SampledGaussian};
@@ -16,30 +17,30 @@ use damper_core::numerics::up::{add_up, exp_up, mul_up, sub_up};
 use libm::{exp, lgamma, log, log1p};
 use serde::{Deserialize, Serialize};
 
-/// Draws of more than so many samples are cut to so many.
+/// Draws of more than `most` samples are truncated to `most` samples.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Truncation {
-    /// N, public.
+    /// N, the public number of samples.
     pub samples: u64,
-    /// M: the most that a draw may hold.
+    /// M, the largest number of samples of a draw.
     pub most: u64,
 }
 
-/// An ε at the δ that truncation leaves.
+/// An ε at the part of δ that truncation leaves.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct TruncationBound {
-    /// The price at `delta`.
+    /// The privacy cost at `delta`.
     pub price: EpsilonBound,
-    /// The rest of δ: that of the run without truncation.
+    /// The remaining δ, which the run without truncation has.
     pub delta: f64,
 }
 
 impl Truncation {
-    /// The probability that one draw at `rate` is cut, rounded up.
+    /// The probability that a draw at `rate` is truncated, rounded up.
     ///
-    /// Terms of the tail fall at least as fast as a geometric series from the first on, which is within a few per cent of the
-    /// whole where the tail is small.
+    /// Terms of the tail fall at least as fast as a geometric series that starts at the first term. If the tail is
+    /// small, the series is within a few per cent of it.
     #[must_use]
     pub fn tail(&self, rate: Rate) -> f64 {
         let (n, k, q) = (self.samples as f64, self.most as f64 + 1.0, rate.as_f64());
@@ -60,7 +61,7 @@ impl Truncation {
         (exp(ln_first + slack) / (1.0 - ratio) * (1.0 + 1e-12)).min(1.0)
     }
 
-    /// The probability that any draw of a run is cut, at most.
+    /// An upper bound on the probability that any draw of a run is truncated.
     #[must_use]
     pub fn any(&self, events: &[(SampledGaussian, u64)]) -> f64 {
         events
@@ -69,14 +70,15 @@ impl Truncation {
             .min(1.0)
     }
 
-    /// The rest of `delta` next to a guarantee at `epsilon`, rounded down; an error if nothing is left.
+    /// The remaining `delta` next to a guarantee at `epsilon`, rounded down. Fails if nothing remains.
     pub fn left(&self, delta: f64, epsilon: f64, any: f64) -> Result<f64, AccountingError> {
         let taken = mul_up(add_up(1.0, exp_up(epsilon)), any);
         let left = -sub_up(taken, delta);
         if left > 0.0 { Ok(left) } else { Err(AccountingError::Truncation { most: self.most, taken, delta }) }
     }
 
-    /// ε at `delta` of a run that is cut with probability `any`, where `price` is that of the run that cuts no draw.
+    /// ε at `delta` of a run in which a draw is truncated with probability `any`. `price` returns ε of the run without
+    /// truncation.
     pub fn price(
         &self,
         delta: f64,
@@ -90,7 +92,7 @@ impl Truncation {
             if found.epsilon <= guess {
                 return Ok(TruncationBound { price: found, delta: left });
             }
-            // A little beyond, so that the next price lies below its guess.
+            // Slightly above, so that the next ε is below its guess.
             guess = found.epsilon * (1.0 + 1e-6);
         }
         Err(AccountingError::Truncation { most: self.most, taken: delta, delta })
@@ -118,7 +120,7 @@ mod tests {
         }
     }
 
-    // A batch that cannot exceed the limit has tail 0. One that mostly exceeds it has tail 1.
+    // A batch that cannot exceed the limit has tail 0. A batch that mostly exceeds it has tail 1.
     #[test]
     fn tail_is_zero_or_one_at_limits() {
         let half = Rate::of(1, 2).unwrap();
@@ -131,7 +133,7 @@ mod tests {
         }
     }
 
-    /// About the mean, where the series says little.
+    /// Near the mean, for which the series gives a weak bound.
     #[test]
     fn a_tail_from_the_mean_on_is_bounded() {
         for (n, q, mean) in [(20, 0.3, 6), (200, 0.1, 20), (300, 0.5, 150), (40, 0.9, 36)] {
@@ -143,7 +145,7 @@ mod tests {
         }
     }
 
-    /// Of a last term nothing follows that its roundings could hide behind.
+    /// A single last term, with no other term that could hide its rounding.
     #[test]
     fn the_last_term_is_rounded_up() {
         for (n, q) in [(2, 0.25), (3, 0.125), (40, 0.125f64)] {
@@ -170,7 +172,7 @@ mod tests {
         assert!(matches!(refused, AccountingError::Truncation { most: 30, taken, delta: 1e-5 } if taken >= 1e-5));
     }
 
-    /// No more is taken than the truncation costs at the ε that is found.
+    /// Truncation takes no more of δ than it costs at the resulting ε.
     #[test]
     fn little_is_taken_for_a_truncation() {
         let truncation = Truncation { samples: 1000, most: 50 };

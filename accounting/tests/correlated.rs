@@ -1,4 +1,4 @@
-//! Correlated noise as the core runs it, against the matrices that are factorised here, and its price.
+//! Correlated noise of the core, compared with the matrices that this crate factorises, and its privacy cost.
 
 use damper_accounting::factor::{FactorizeQuery, Objective, Participation, error, sensitivity};
 use damper_accounting::pld::{self, Neighbours};
@@ -6,7 +6,8 @@ use damper_core::grid::Grid;
 use damper_core::noise::{Banded, Blt, CorrelatedGaussian, Correlation, Lambda, NoiseWord};
 use libm::{erf, exp, sqrt};
 
-/// The core's sensitivity and error of all schemes of up to 12 steps, and of long ones, against sums over the column.
+/// Compares the core's sensitivity and error with sums over the column, for all schemes of up to 12 steps and for long
+/// schemes.
 fn agrees<K: Correlation>(correlation: K, column: impl Fn(usize) -> Vec<f64>) {
     let short = (1..=12u32).flat_map(|n| (1..=n).flat_map(move |b| (1..=n.div_ceil(b)).map(move |k| (n, b, k))));
     for (steps, separation, times) in short.chain([(1000, 100, 10), (1000, 7, 20), (500, 500, 1)]) {
@@ -35,7 +36,8 @@ fn core_and_matrix_agree() {
     agrees(banded, |_| banded.column().to_vec());
 }
 
-// What `damper factorize` prints, a device can load: also where a decay of the inverse is 0. The rounded table is as good.
+// A device can load the output of `damper factorize`, even if a decay of the inverse is 0. The rounded table is as
+// good.
 #[test]
 fn printed_tables_fit_a_device() {
     for (steps, separation, times, objective) in [
@@ -64,7 +66,7 @@ fn gaussian_delta(multiplier: f64, epsilon: f64) -> f64 {
     normal(half - epsilon * multiplier) - exp(epsilon) * normal(-half - epsilon * multiplier)
 }
 
-// A whole run costs what one release of multiplier σ/β does: an upper bound, and a tight one.
+// A whole run costs as much as one release of multiplier σ/β. The bound is tight.
 #[test]
 fn run_costs_one_release() {
     let run = Participation::new(1000, 100, 10).unwrap();

@@ -1,21 +1,25 @@
 //! Exact enumeration of two private steps on tiny data sets.
 //!
-//! Every Poisson draw of both steps is enumerated. The real step of `damper-core` clips, rounds and sums each draw, and the test reads
-//! the integers that it holds. Their release is a discrete Gaussian of known probabilities, so every output of both steps has an
-//! exact probability under both neighbours, and δ at ε is a finite sum. The gradients of the second step depend on the first release.
+//! Every Poisson draw of both steps is enumerated. The real step of `damper-core` clips, rounds and sums each draw, and
+//! the test reads the integers of the sum. Their release is a discrete Gaussian of known probabilities. So every output
+//! of both steps has an exact probability under both neighbours, and δ at ε is a finite sum. The gradients of the
+//! second step depend on the first release.
 //!
-//! # How the comparison is sound
+//! # Soundness
 //!
-//! `δ(ε) = Σ P₁(y)P₂(z|y)·(1 − e^{ε − L₁(y) − L₂(z|y)})₊`. Losses are rounded to multiples of a width: up for an upper bound of δ, down for
-//! a lower one. Outputs farther than eleven standard deviations from every sum are left out; their mass, below 1e-26, and the rounding of
-//! sums of positive terms, below 1e-12 relative, are covered by [`SLACK`].
+//! `δ(ε) = Σ P₁(y)P₂(z|y)·(1 − e^{ε − L₁(y) − L₂(z|y)})₊`. Losses are rounded to multiples of a width: up for an upper
+//! bound of δ, down for a lower bound. Outputs farther than eleven standard deviations from every sum are omitted.
+//! [`SLACK`] covers their mass, below 1e-26, and the rounding error of sums of positive terms, below 1e-12 relative.
 //!
-//! # How the parameters are chosen
+//! # Choice of parameters
 //!
-//! The accountant prices the discrete Gaussian as the continuous one at a multiplier smaller by the factor √(1 − 8/σ²), σ in grid units. That costs
-//! 4e-6 at σ = 1,024, the least that damper runs, on which the instances with D = 1 lie. With D = 2 an output is a point of a plane, so σ is
-//! 96 there and the factor costs 4e-4. Rounding of losses costs at most two widths of ε. What is left of the half per cent is the
-//! accountant's own excess. The worst neighbours have samples without gradient around one sample of full norm: other samples only hide it.
+//! The accountant treats the discrete Gaussian as a continuous Gaussian whose multiplier is smaller by the factor √(1 −
+//! 8/σ²), with σ in grid units. That costs 4e-6 at σ = 1,024, the least σ that damper runs and the σ of the cases with
+//! D = 1. With D = 2 an output is a point of a plane, so σ is 96 and the factor costs 4e-4. Rounding of losses costs at
+//! most two widths of ε. The rest of the half per cent is the accountant's own excess.
+//!
+//! The worst neighbours have samples without gradient around one sample of full norm, because other samples only hide
+//! it.
 
 use damper_access::Unreleased;
 use damper_accounting::pld::{Neighbours, discrete, epsilon};
@@ -32,7 +36,7 @@ use damper_core::step::{PrivateStep, Slots, StepState};
 use damper_core::threshold::Fixed;
 use rand_core::Rng;
 
-/// Relative, on δ.
+/// Relative error of δ.
 const SLACK: f64 = 1e-9;
 /// The largest distance of an output from a sum, in standard deviations.
 const REACH: f64 = 11.0;
@@ -51,7 +55,7 @@ impl<const D: usize> Sample<D> {
         Self { first: gradient, second: [gradient; STATES] }
     }
 
-    /// The second gradient turns around if the first release was large, and vanishes if it was small.
+    /// The second gradient reverses its sign if the first release was large, and vanishes if it was small.
     fn adaptive(gradient: [f32; D]) -> Self {
         let back = gradient.map(|g| -g);
         Self { first: gradient, second: [[0.0; D], gradient, back] }
@@ -62,35 +66,35 @@ impl<const D: usize> Sample<D> {
     }
 }
 
-/// The mechanism and how its draws are made.
+/// The mechanism and its sampling.
 #[derive(Clone, Copy, Debug)]
 struct Setting {
     bits: u32,
     sigma: u32,
     rate: Rate,
-    /// Of rounded losses.
+    /// The width of rounded losses.
     width: f64,
 }
 
 impl Setting {
-    /// What the accountant prices: one draw.
+    /// The accountant's event: one draw.
     fn event(&self) -> SampledGaussian {
         let sigma = f64::from(self.sigma);
         let multiplier = sigma / f64::from(1u32 << self.bits);
         SampledGaussian::new(self.rate, discrete::continuous(multiplier, sigma).unwrap()).unwrap()
     }
 
-    /// The probability of a draw of some of the samples, of which `drawn` is a bit each.
+    /// The probability of a draw. `drawn` has one bit for each of the samples.
     fn chance(&self, samples: usize, drawn: usize) -> f64 {
         let (inside, out) = (self.rate.as_f64(), self.rate.complement().as_f64());
         (0..samples).map(|i| if drawn >> i & 1 == 1 { inside } else { out }).product()
     }
 
-    /// The sums that the real step holds, one for each draw of these gradients, with the draw's probability.
+    /// The sums of the real step, one for each draw of these gradients, with the draw's probability.
     fn sums<const D: usize>(&self, gradients: &[[f32; D]]) -> Vec<([i64; D], f64)> {
         let grid = Grid::new(self.bits).unwrap();
         let step = PrivateStep::new(Slots {
-            // The sums do not depend on σ, and a run has no smaller one.
+            // The sums do not depend on σ, and a run does not allow a smaller σ.
             mechanism: DiscreteGaussian::<i64>::new(grid, self.sigma.max(1024)).unwrap(),
             clip: FlatL2,
             threshold: Fixed(1.0),
@@ -130,7 +134,7 @@ impl Setting {
     }
 }
 
-/// Masses of rounded losses, multiples of the width.
+/// Masses of rounded losses, which are multiples of the width.
 #[derive(Clone)]
 struct Masses {
     mass: Vec<f64>,
@@ -138,7 +142,7 @@ struct Masses {
     start: i64,
 }
 
-/// No ε here is as large.
+/// Upper limit: every ε here is smaller.
 const LARGEST: f64 = 256.0;
 
 impl Masses {
@@ -166,12 +170,12 @@ impl Masses {
     }
 }
 
-/// The losses of one step in both directions, by the kind of its release: the first neighbour against the second, then the second
-/// against the first; each rounded up, then down.
+/// The losses of one step in both directions, by the kind of its release: the first neighbour against the second, then
+/// the second against the first. Each is rounded up, then down.
 struct Losses([[Vec<Masses>; 2]; 2]);
 
 impl Losses {
-    /// Of two lists of sums with their probabilities.
+    /// The losses of two lists of sums with their probabilities.
     fn of<const D: usize>(setting: &Setting, with: &[([i64; D], f64)], without: &[([i64; D], f64)]) -> Self {
         let edge = (REACH * f64::from(setting.sigma)) as i64;
         let all = || with.iter().chain(without);
@@ -215,7 +219,7 @@ fn kind(setting: &Setting, release: i64) -> usize {
     if release < -scale { 0 } else { usize::from(release >= scale) + 1 }
 }
 
-/// The second step after one kind of first release: `Σ mass` and `Σ mass·e^{−loss}` from each multiple on.
+/// The second step after one kind of first release: `Σ mass` and `Σ mass·e^{−loss}` over each multiple and all above.
 struct Tails {
     mass: Vec<f64>,
     other: Vec<f64>,
@@ -239,7 +243,7 @@ impl Tails {
     }
 }
 
-/// δ at ε of two steps, of losses as they are rounded.
+/// δ at ε of two steps, from their rounded losses.
 fn delta(first: &[Masses], second: &[Tails], width: f64, epsilon: f64) -> f64 {
     let mut sum = 0.0;
     for (first, second) in first.iter().zip(second) {
@@ -253,7 +257,7 @@ fn delta(first: &[Masses], second: &[Tails], width: f64, epsilon: f64) -> f64 {
     sum
 }
 
-/// A lower and an upper bound of ε of two data sets at this δ, in both directions: the largest of each.
+/// A lower and an upper bound of ε of two data sets at this δ: the largest over both directions.
 fn bounds<const D: usize>(setting: &Setting, with: &[Sample<D>], without: &[Sample<D>], target: f64) -> (f64, f64) {
     let losses = |of: &dyn Fn(&Sample<D>) -> [f32; D]| {
         let sums = |samples: &[Sample<D>]| setting.sums(&samples.iter().map(of).collect::<Vec<_>>());
@@ -278,7 +282,8 @@ fn bounds<const D: usize>(setting: &Setting, with: &[Sample<D>], without: &[Samp
     (least, most)
 }
 
-/// The largest lower bound and the largest upper bound over all neighbours of a data set, sample left out and replaced.
+/// The largest lower bound and the largest upper bound over all neighbours of a data set, with a sample left out and
+/// replaced.
 fn worst<const D: usize>(setting: &Setting, data: &[Sample<D>], delta: f64) -> [(f64, f64); 2] {
     let mut found = [(0.0f64, 0.0f64); 2];
     let mut compare = |at: usize, other: &[Sample<D>]| {
@@ -286,10 +291,10 @@ fn worst<const D: usize>(setting: &Setting, data: &[Sample<D>], delta: f64) -> [
         found[at] = (found[at].0.max(least), found[at].1.max(most));
     };
     for i in 0..data.len() {
-        // Removed; or added, if it is read from right to left.
+        // Removed, or added with the roles exchanged.
         compare(0, &[&data[..i], &data[i + 1..]].concat());
         let with = |sample: Sample<D>| [&data[..i], &[sample], &data[i + 1..]].concat();
-        // Zeroed out, by zeros and by a gradient that is not finite.
+        // Zeroed out, by zeros and by a non-finite gradient.
         compare(0, &with(Sample::constant([0.0; D])));
         compare(0, &with(Sample::constant([f32::NAN; D])));
         compare(1, &with(data[i].opposite()));
@@ -298,7 +303,7 @@ fn worst<const D: usize>(setting: &Setting, data: &[Sample<D>], delta: f64) -> [
     found
 }
 
-/// The accountant's ε of two steps: sample left out, and replaced.
+/// The accountant's ε of two steps: with a sample left out, and with a sample replaced.
 fn priced(setting: &Setting, delta: f64) -> [f64; 2] {
     [Neighbours::AddOrRemove, Neighbours::Replace]
         .map(|neighbours| epsilon(&[(setting.event(), 2)], neighbours, delta).unwrap())
@@ -326,7 +331,7 @@ fn accountant_is_tight_in_one_dimension() {
     let others: &[Sample<1>] = &[full, Sample::constant([-0.4]), Sample::adaptive([3.0])];
     let four: &[Sample<1>] = &[Sample::adaptive([1.0]), null, Sample::constant([f32::NAN]), Sample::adaptive([-0.7])];
     let all = [worst, others, four];
-    // Without sampling the accountant is closest to the truth: losses are rounded less.
+    // Without sampling the accountant is closest to the exact ε, so losses are rounded less.
     let (coarse, fine) = (1.0 / 8192.0, 1.0 / 65_536.0);
     let cases = [
         (10, 1024, 0.25, 1e-5, coarse, &all[..]),
@@ -343,7 +348,7 @@ fn accountant_is_tight_in_one_dimension() {
 
 #[test]
 fn accountant_is_tight_in_two_dimensions() {
-    // On the line through both, and across it.
+    // On the line through both, and perpendicular to it.
     let (along, null) = (Sample::constant([0.6, 0.8]), Sample::constant([0.0, 0.0]));
     let worst: &[Sample<2>] = &[Sample::adaptive([1.0, 0.0])];
     let others: &[Sample<2>] = &[along, null, Sample::adaptive([0.0, -1.0])];
@@ -354,7 +359,8 @@ fn accountant_is_tight_in_two_dimensions() {
 
 #[test]
 fn sampler_has_exact_probabilities() {
-    // A coin of 53 bits below the numerator is a draw, so a subset of n samples has the probability Π k or (2^53 − k) over 2^53n.
+    // A random 53-bit integer below the numerator draws a sample, so a subset of n samples has the probability Π k or
+    // (2^53 − k) over 2^53n.
     let mut seen = [false; 16];
     for seed in 0..400 {
         let generator: ChaCha20 = ChaCha20::simulation(seed);
@@ -372,7 +378,7 @@ fn sampler_has_exact_probabilities() {
     }
     assert_eq!(seen, [true; 16]);
 
-    // The probabilities that the enumeration uses are these, and add up to 1.
+    // The enumeration uses these probabilities, and they sum to 1.
     for numerator in [1, 12_345, Rate::DENOMINATOR / 3, Rate::DENOMINATOR - 1, Rate::DENOMINATOR] {
         let rate = Rate::from_numerator(numerator).unwrap();
         let setting = Setting { bits: 10, sigma: 1024, rate, width: 1.0 };

@@ -1,5 +1,5 @@
-//! Extremes in both accountants: every combination gives an upper bound or an error that names the flag, never NaN, in bounded time
-//! and memory.
+//! Extremes in both accountants. Every combination gives an upper bound or an error that names the flag, never NaN, in
+//! bounded time and memory.
 
 use damper_accounting::pld::{Neighbours, epsilon, epsilon_lower_bound, of_discrete};
 use damper_accounting::{Accountant, AccountingError, CalibrateQuery, EpsilonQuery, Plan, Recorded};
@@ -7,16 +7,16 @@ use damper_core::accounting::event::{Rate, SampledGaussian};
 use damper_core::accounting::renyi::{RenyiCurve, least_epsilon};
 
 const ACCOUNTANTS: [Accountant; 2] = [Accountant::Rdp, Accountant::Pld];
-/// Sampling rates that can be priced.
+/// Sampling rates with a privacy cost.
 const RATES: [f64; 5] = [5e-324, 1e-12, 1e-4, 1.0 - 1e-15, 1.0];
-/// Multipliers that can be priced, or are too small for any.
+/// Multipliers with a privacy cost, or too small for any.
 const MULTIPLIERS: [f64; 6] = [5e-324, 1e-3, 0.02, 1.0, 1e6, f64::MAX];
 /// Numbers of steps with a δ.
 const CLAIMS: [(u64, f64); 5] = [(1, 1e-15), (10_000_000, 1e-15), (u64::MAX, 0.5), (3, 1.0 - 1e-12), (7, 5e-324)];
-/// What is no rate, multiplier, δ or ε.
+/// Invalid values of a rate, multiplier, δ or ε.
 const NOTHING: [f64; 6] = [0.0, -0.0, -1.0, f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
 
-/// An ε that a person may be told.
+/// Returns true if ε is finite and not negative, so that it can be reported.
 fn is_told(epsilon: f64) -> bool {
     epsilon >= 0.0 && epsilon.is_finite()
 }
@@ -50,7 +50,7 @@ fn extreme_queries_are_finite_or_error() {
                 let [renyi, tight] = ACCOUNTANTS.map(at);
                 if let (Ok(renyi), Ok(tight)) = (renyi, tight) {
                     told += 1;
-                    // The discrete mechanism is priced at a multiplier 4e-6 smaller.
+                    // The discrete mechanism is accounted at a multiplier smaller by 4e-6.
                     let slack = 2e-5 * renyi + 2e-4;
                     let asked = (sampling_rate, noise_multiplier, steps, delta);
                     assert!(tight <= renyi + slack, "{asked:?}: {tight} {renyi}");
@@ -203,7 +203,7 @@ fn calibration_meets_extreme_budgets() {
             };
             let answer = match query.answer() {
                 Ok(answer) => answer,
-                // At tiny budgets the Rényi orders end.
+                // At tiny budgets the Rényi orders are too small.
                 Err(AccountingError::TooSmall { least, .. }) if accountant == Accountant::Rdp && epsilon < 0.01 => {
                     assert!(least > epsilon);
                     continue;
@@ -211,7 +211,7 @@ fn calibration_meets_extreme_budgets() {
                 Err(error) => panic!("{query:?}: {error}"),
             };
             assert!(answer.epsilon <= epsilon && answer.epsilon >= 0.99 * epsilon, "{query:?}: {answer:?}");
-            // A per cent less noise costs more than the target.
+            // One per cent less noise costs more than the target.
             let less = EpsilonQuery {
                 accountant,
                 noise_multiplier: 0.99 * answer.noise_multiplier,
@@ -239,7 +239,7 @@ fn ten_million_steps_have_a_cost() {
         let times = [(1.0, 5_000_000), (1.5, 5_000_000), (2.0, 1)]
             .map(|(multiplier, times)| (SampledGaussian::new(rate, multiplier).unwrap(), times));
         assert!(is_told(Recorded::new(accountant, 1e-15, &times).epsilon(accountant, 1e-15).unwrap().epsilon));
-        // More than can be counted.
+        // More events than can be counted.
         let endless = Recorded::new(accountant, 1e-15, &times.map(|(event, _)| (event, u64::MAX)));
         assert_eq!(endless.steps(), u64::MAX);
         assert!(endless.epsilon(accountant, 1e-15).map_or(true, |price| is_told(price.epsilon)));
@@ -251,12 +251,13 @@ fn phi(x: f64) -> f64 {
     0.5 * libm::erfc(-x / libm::sqrt(2.0))
 }
 
-/// δ of a Gaussian moved by `mu` standard deviations (Balle, Wang, "Improving the Gaussian mechanism for differential privacy", 2018).
+/// δ of a Gaussian shifted by `mu` standard deviations (Balle, Wang, "Improving the Gaussian mechanism for differential
+/// privacy", 2018).
 fn gaussian_delta(mu: f64, epsilon: f64) -> f64 {
     phi(mu / 2.0 - epsilon / mu) - libm::exp(epsilon) * phi(-mu / 2.0 - epsilon / mu)
 }
 
-// δ at ε = 0, at the largest ε, and between, is the Gaussian's: at ε = 0 it is 2Φ(1/2σ) − 1.
+// δ at ε = 0, at the largest ε, and in between, is that of the Gaussian. At ε = 0 it is 2Φ(1/2σ) − 1.
 #[test]
 fn delta_is_right_at_both_ends() {
     for sigma in [0.2, 0.5, 1.0, 2.0, 4.0, 20.0, 300.0] {
@@ -267,7 +268,7 @@ fn delta_is_right_at_both_ends() {
             let found = record.delta(Accountant::Pld, epsilon).unwrap();
             let exact = if epsilon < 1e3 { gaussian_delta(1.0 / sigma, epsilon).max(1e-15) } else { 1e-15 };
             assert!(found >= exact * (1.0 - 1e-9), "{sigma} {epsilon}: {found:e} {exact:e}");
-            // ε is within a thousandth or 1.5e-5 of the truth, which is more of δ.
+            // ε is within a thousandth or 1.5e-5 of the exact value, which is a larger part of δ.
             let most = gaussian_delta(1.0 / sigma, (epsilon - 1e-3 * epsilon - 2e-5).max(0.0)).max(1e-15);
             if epsilon < 1e3 {
                 assert!(found <= 1.005 * most.max(exact) + 3e-5, "{sigma} {epsilon}: {found:e} {most:e}");
@@ -278,14 +279,14 @@ fn delta_is_right_at_both_ends() {
         let zero = record.delta(Accountant::Pld, 0.0).unwrap();
         assert!(zero >= total && zero <= 1.003 * total + 1e-5, "{sigma}: {zero} {total}");
     }
-    // By Rényi divergences ε is 0 from some δ on, too, and by any accountant it falls as ε grows.
+    // By Rényi divergences ε is 0 above some δ too. By any accountant δ falls as ε grows.
     for accountant in ACCOUNTANTS {
         let plan = Plan::constant(Rate::at_least(0.01).unwrap(), 1.0, None, 100).unwrap();
         let record = Recorded::new(accountant, 1e-5, plan.events());
         let deltas: Vec<f64> =
             [0.0, 1e-6, 0.1, 1.0, 5.0].into_iter().map(|at| record.delta(accountant, at).unwrap()).collect();
         assert!(deltas.windows(2).all(|pair| pair[0] >= pair[1] * (1.0 - 2e-3)) && deltas[0] < 0.9, "{deltas:?}");
-        // It holds, and a smaller one does not.
+        // The δ holds, and a smaller δ does not.
         for (epsilon, delta) in [0.0, 1e-6, 0.1, 1.0, 5.0].into_iter().zip(deltas) {
             let at = |delta| record.epsilon(accountant, delta).unwrap().epsilon;
             assert!(at(delta) <= epsilon && (delta == 1e-15 || at(delta * 0.99) > epsilon), "{epsilon}: {delta:e}");
@@ -303,7 +304,7 @@ fn gaussian_multiplier(epsilon: f64, delta: f64) -> f64 {
     high
 }
 
-// The multiplier of one release, between the ends: a δ at which a little more noise has ε = 0, and a large ε.
+// The multiplier of one release between the extremes: a δ at which slightly more noise has ε = 0, and a large ε.
 #[test]
 fn multiplier_is_right_at_both_ends() {
     let query = |epsilon, delta| CalibrateQuery {
@@ -324,7 +325,7 @@ fn multiplier_is_right_at_both_ends() {
         let share = found.noise_multiplier / exact;
         assert!((0.9999..1.02).contains(&share), "{epsilon} {delta}: {} {exact}", found.noise_multiplier);
     }
-    // Steps, rate and batch at their ends: one step alone, every sample, all samples.
+    // Steps, rate and batch at their extremes: a single step, every sample, all samples.
     let base = CalibrateQuery { noise_multiplier: Some(5.0), ..query(1.0, 1e-5) };
     let one = gaussian_multiplier(1.0, 1e-5) / 5.0;
     let steps = CalibrateQuery { steps: None, noise_multiplier: Some(5.0 * one * 1.01), ..base }.answer().unwrap();
@@ -336,6 +337,6 @@ fn multiplier_is_right_at_both_ends() {
     let batch = CalibrateQuery { samples: Some(77), ..rate }.answer().unwrap();
     assert_eq!(batch.batch_size, Some(77));
     let tiny = CalibrateQuery { noise_multiplier: Some(0.05), ..rate }.answer().unwrap();
-    // A sample that is drawn less often than δ costs nothing: the rate is about δ.
+    // A sample that is drawn with a probability below δ costs nothing, so the rate is about δ.
     assert!(tiny.sampling_rate >= 1e-5 * 0.999 && tiny.sampling_rate < 1.1e-5, "{tiny:?}");
 }

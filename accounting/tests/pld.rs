@@ -19,7 +19,7 @@ fn lower(events: &[(SampledGaussian, u64)], delta: f64) -> f64 {
     epsilon_lower_bound(events, Neighbours::AddOrRemove, delta).unwrap()
 }
 
-/// What is promised above the truth.
+/// The documented tolerance above the exact ε.
 fn tolerance(epsilon: f64) -> f64 {
     f64::max(0.005 * epsilon, 1e-4)
 }
@@ -168,7 +168,7 @@ fn long_schedule_is_close_with_few_knots() {
     for multiplier in [rising as fn(u32) -> f64, falling] {
         let events: Vec<(SampledGaussian, u64)> = (1..=10_000).map(|t| (event(0.005, multiplier(t)), 1)).collect();
         let ours = upper(&events, 1e-5);
-        // A lower bound: multipliers rounded up onto few values, each of which is priced as itself.
+        // A lower bound: multipliers rounded up to a few values, each computed separately.
         let coarse = |event: &SampledGaussian| 1.001f64.powf((event.multiplier().ln() / 1.001f64.ln()).ceil());
         let mut fewer: Vec<(SampledGaussian, u64)> = Vec::new();
         for (event, _) in &events {
@@ -206,7 +206,7 @@ fn mixed_sampling_rate_cost_is_bounded() {
     let ours = upper(&changing, 1e-6);
     let exactly_two = [(event(0.002, 0.8), 1000), (event(0.004, 0.8), 1000)];
     assert!(ours <= upper(&exactly_two, 1e-6) * 1.3 && ours >= lower(&[(event(0.002, 0.85), 2000)], 1e-6));
-    // Few enough to be priced one by one from below.
+    // Few enough for the lower bound, which computes each event separately.
     let some: Vec<(SampledGaussian, u64)> = changing.iter().step_by(50).map(|(event, _)| (*event, 50)).collect();
     let (low, high) = (lower(&some, 1e-6), upper(&some, 1e-6));
     assert!(low <= high && high <= low + tolerance(low), "{low} {high}");
@@ -215,7 +215,7 @@ fn mixed_sampling_rate_cost_is_bounded() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(60) })]
 
-    // The two PLD bounds are close, and RDP is never below the lower one.
+    // The two PLD bounds are close, and RDP is never below the lower bound.
     #[test]
     fn bounds_enclose_truth_and_rdp_is_above(
         ln_q in -11.5f64..0.0, ln_sigma in -1.2f64..3.0, ln_steps in 0.0f64..10.0, ln_delta in -23.0f64..-6.9,

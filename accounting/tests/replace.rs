@@ -1,5 +1,5 @@
-//! Replaced samples: the dominating pair against closed forms, quadrature of two and three draws, recorded bounds of an independent
-//! generator, and pairs in the plane that are not collinear.
+//! Tests of the dominating pair of a replaced sample. References: closed forms, quadrature of two and three draws,
+//! recorded bounds of an independent generator, and pairs in the plane that are not collinear.
 
 use damper_accounting::pld::{Neighbours, epsilon, epsilon_lower_bound, of_discrete};
 use damper_accounting::{Accountant, EpsilonQuery, Recorded};
@@ -19,7 +19,7 @@ fn lower(events: &[(SampledGaussian, u64)], delta: f64) -> f64 {
     epsilon_lower_bound(events, Neighbours::Replace, delta).unwrap()
 }
 
-/// The promise: half a per cent above the truth.
+/// The documented tolerance: half a per cent above the exact ε.
 fn tolerance(epsilon: f64) -> f64 {
     f64::max(0.005 * epsilon, 1e-4)
 }
@@ -56,7 +56,7 @@ impl Draw {
         mass(self.a) - exp(epsilon) * mass(-self.a)
     }
 
-    /// δ of this draw `steps` times: the trapezoidal rule over all draws but one.
+    /// δ of `steps` such draws, by the trapezoidal rule over all draws but one.
     fn composed(&self, steps: u32, epsilon: f64) -> f64 {
         if steps == 1 {
             return self.delta(epsilon);
@@ -145,7 +145,7 @@ fn matches_independent_generator() {
 
 #[test]
 fn sampling_amplifies_a_replaced_sample() {
-    // Twice the sensitivity under add/remove adjacency, which bounded it before.
+    // Twice the sensitivity under add/remove adjacency, the previous bound.
     for (q, sigma, steps, delta, share) in
         [(1e-4, 0.6, 1000, 1e-6, 0.3), (0.001, 0.7, 10_000, 1e-6, 0.3), (0.004, 1.0, 3000, 1e-5, 0.5)]
     {
@@ -153,7 +153,7 @@ fn sampling_amplifies_a_replaced_sample() {
         let found = upper(&[(event(q, sigma), steps)], delta);
         println!("{q} {sigma} {steps}: {found}, at twice the sensitivity {twice}");
         assert!(found < share * twice, "{q} {sigma}: {found} {twice}");
-        // It is never cheaper than a sample left out, which is one that is replaced by a null sample.
+        // It is never cheaper than removal, which replaces a sample by a null sample.
         let out = epsilon_lower_bound(&[(event(q, sigma), steps)], Neighbours::AddOrRemove, delta).unwrap();
         assert!(found >= out, "{q} {sigma}: {found} {out}");
     }
@@ -164,7 +164,7 @@ fn a_schedule_costs_between_its_ends() {
     let schedule: Vec<(SampledGaussian, u64)> =
         (0..2000).map(|t| (event(0.005, 0.8 + 1e-4 * f64::from(t)), 1)).collect();
     let found = upper(&schedule, 1e-5);
-    // Rounded to few multipliers, each priced as itself.
+    // Rounded to a few multipliers, each computed separately.
     let coarse = |up: bool| -> Vec<(SampledGaussian, u64)> {
         let at = |k: usize| 0.8 + 1e-4 * f64::from(100 * (k + usize::from(up)) as u32);
         (0..20).map(|k| (event(0.005, at(k)), 100)).collect()
@@ -192,7 +192,7 @@ fn record_and_query_agree() {
     assert_eq!(answered, of_discrete(&events, Neighbours::Replace, 1e-5).unwrap());
 }
 
-/// δ of two draws next to each other in the plane, by quadrature: `(1−q)N(0) + qN(g)` against `(1−q)N(0) + qN(h)`.
+/// δ of two draws that are neighbours in the plane, by quadrature: `(1−q)N(0) + qN(g)` against `(1−q)N(0) + qN(h)`.
 fn plane(q: f64, g: [f64; 2], h: [f64; 2], epsilon: f64) -> f64 {
     let width = 1.0 / 8.0;
     let at = |i: i32, j: i32| {
@@ -213,7 +213,7 @@ proptest! {
     ) {
         let (g, h) = ([shorter * a, 0.0], [other * a * angle.cos(), other * a * angle.sin()]);
         let truth = Draw { q, a }.delta(epsilon);
-        // The quadrature of a kink is off by the square of its width.
+        // The error of quadrature at a kink is the square of its width.
         prop_assert!(plane(q, g, h, epsilon) <= truth + 1e-4, "{q} {g:?} {h:?} {epsilon}");
         prop_assert!(plane(q, h, g, epsilon) <= truth + 1e-4, "{q} {g:?} {h:?} {epsilon}");
     }
@@ -222,7 +222,7 @@ proptest! {
     fn counts_cost_at_most_collinear_pair(
         q in 0.01f64..1.0, gradient in 0.6f64..3.0, counts in 0.6f64..3.0, epsilon in 0.0f64..3.0,
     ) {
-        // The worst gradients are opposite, the counts orthogonal: in the plane of the two shifts.
+        // The worst gradients are opposite, and the counts orthogonal, in the plane of the two shifts.
         let (near, apart) = (1.0 / gradient.powi(2) + 1.0 / counts.powi(2), 4.0 / gradient.powi(2) + 2.0 / counts.powi(2));
         let cosine = 1.0 - apart / (2.0 * near);
         let a = near.sqrt();

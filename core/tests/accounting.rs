@@ -1,4 +1,4 @@
-//! The Rényi accountant against vectors made without it, and the laws that hold for every ε.
+//! The Rényi accountant: independent vectors, and properties that hold for every ε.
 #![allow(clippy::disallowed_methods)] // References are plain arithmetic.
 
 use damper_core::accounting::event::{Rate, SampledGaussian};
@@ -32,14 +32,14 @@ fn epsilon(rate: f64, multiplier: f64, steps: u64, delta: f64) -> f64 {
     least_epsilon(&[(event, steps)], delta).unwrap().epsilon
 }
 
-// Divergences are at least the true ones, and within 1e-8 of them.
+// Divergences are at least the exact values, and within 1e-8 of them.
 #[test]
 fn divergence_is_tight_upper_bound() {
     let mut count = 0;
     for row in rows(DIVERGENCES) {
         let (order, truth): (f64, f64) = (row[2].parse().unwrap(), row[3].parse().unwrap());
         let ours = divergence(&event(row[0], row[1]), order);
-        // The truth is rounded to nearest: half a unit in the last place.
+        // The exact value is rounded to nearest: half a unit in the last place.
         assert!(ours >= truth * (1.0 - 1.2e-16), "below the truth: {row:?}, {ours:e}");
         let allowed = if order.fract() == 0.0 { 1e-11 } else { 1e-8 };
         assert!(ours <= truth * (1.0 + allowed), "too far above: {row:?}, {ours:e}, {:e}", ours / truth - 1.0);
@@ -48,7 +48,7 @@ fn divergence_is_tight_upper_bound() {
     assert_eq!(count, 7 * 8 * 17);
 }
 
-// At an integer order, epsilon is at least the true one, and within 1e-6 of it.
+// At an integer order, epsilon is at least the exact value, and within 1e-6 of it.
 #[test]
 fn integer_epsilon_is_tight_upper_bound() {
     for row in rows(EPSILONS) {
@@ -58,20 +58,21 @@ fn integer_epsilon_is_tight_upper_bound() {
         let ours = epsilon_at(rho, order, delta);
         assert!(ours >= truth * (1.0 - 1.2e-16), "below the truth: {row:?}, {ours:e}");
         assert!(ours <= truth * (1.0 + 1e-6), "too far above: {row:?}, {ours:e}");
-        // The reported ε is the least over the orders, this one among them.
+        // The reported ε is the least over the orders, and this order is among them.
         if ORDERS.contains(&order) {
             assert!(curve(&event(row[0], row[1]), steps).epsilon(delta).unwrap().epsilon <= ours * (1.0 + 1e-15));
         }
     }
 }
 
-// At integer orders, divergences agree with independent software. At other orders, they are no larger.
+// At integer orders, divergences agree with independent software. At other orders, they are at most its values.
 #[test]
 fn divergence_agrees_with_reference() {
     for row in rows(OUTSIDE) {
         let (order, theirs): (f64, f64) = (row[2].parse().unwrap(), row[3].parse().unwrap());
         let ours = divergence(&event(row[0], row[1]), order);
-        // Theirs adds 1 to a small sum: 1e-12 is its own error. At fractional orders its series stops early, above.
+        // The reference adds 1 to a small sum: 1e-12 is its own error. At fractional orders its series stops early,
+        // above the exact value.
         assert!(ours <= theirs * (1.0 + 1e-6) + 1e-12, "{row:?}: {ours:e}");
         if order.fract() == 0.0 {
             assert!(ours >= theirs * (1.0 - 1e-6) - 1e-12, "{row:?}: {ours:e}");
@@ -122,7 +123,7 @@ fn swept(event: &SampledGaussian, steps: u64, delta: f64) -> f64 {
     let mut least = f64::INFINITY;
     let mut order: f64 = 1.05;
     while order < MAX_ORDER {
-        // Integers above 64: they are cheap, and dense enough there.
+        // Integers above 64: they are cheap, and sufficiently dense.
         let at = if order > 64.0 { order.floor() } else { order };
         least = least.min(epsilon_at(steps as f64 * divergence(event, at), at, delta));
         order = 1.0 + (order - 1.0) * 1.01;
@@ -170,7 +171,7 @@ fn order_search_loses_below_half_percent() {
         let finest = swept(&event, steps, delta);
         assert!(ours.epsilon <= 1.005 * finest, "{rate} {multiplier} {steps}: {ours:?} against {finest}");
         assert!(ours.epsilon <= curve(&event, steps).epsilon(delta).unwrap().epsilon);
-        // The order it names gives the ε it names.
+        // The returned order gives the returned ε.
         let again = epsilon_at(steps as f64 * divergence(&event, ours.order), ours.order, delta);
         assert!((again / ours.epsilon - 1.0).abs() < 1e-12, "{ours:?}, {again}");
     }
@@ -209,7 +210,7 @@ fn extreme_inputs_are_never_nan() {
     }
 }
 
-// Upward functions are at least the true value, and at most six units above it.
+// Upward functions are at least the exact value, and at most six units above it.
 #[test]
 fn upward_rounding_is_within_six_ulps() {
     for row in rows(UPWARD) {
@@ -238,7 +239,7 @@ proptest! {
     fn epsilon_is_monotone(
         numerator in 1u64..1 << 53, log_sigma in -1.0f64..3.5, steps in 1u64..100_000, log_delta in -30.0f64..-3.0,
     ) {
-        // Quadrature is within 1e-8 above the truth, not monotone to the last bit.
+        // Quadrature is within 1e-8 above the exact value, and not monotone to the last bit.
         const SLACK: f64 = 1.0 + 1e-7;
         let (sigma, delta) = (log_sigma.exp(), log_delta.exp());
         let at = |numerator, sigma, steps| {

@@ -1,4 +1,4 @@
-//! Correlated noise through the public door: recorded vectors, restarts, refusals, the noise of the sum.
+//! Correlated noise through the public API: recorded vectors, restarts, errors, and the noise of the sum.
 #![allow(clippy::disallowed_methods)] // References are plain arithmetic.
 
 #[path = "correlated/looking.rs"]
@@ -50,7 +50,7 @@ fn words(count: usize) -> Vec<NoiseWord> {
     (0..count).map(|_| NoiseWord::ZERO).collect()
 }
 
-/// Parameters, from zero, become minus the released integers.
+/// A step whose parameters, from zero, become the negated released integers.
 fn step<K: Correlation>(mechanism: Correlated<K>) -> Step<K> {
     PrivateStep::new(slots(mechanism)).unwrap()
 }
@@ -63,7 +63,7 @@ fn with<K: Correlation>(noise: CorrelatedState<K, Vec<NoiseWord>>, dim: usize) -
     StepState::new(vec![SumWord::ZERO; dim], (), SgdState { momentum: [] }, ()).with_noise(noise)
 }
 
-/// What step `number` releases, in grid units; no sample takes part.
+/// The release of step `number`, in grid units, without any sample.
 fn released<K: Correlation>(step: &Step<K>, state: &mut State<K>, number: u32, dim: usize, seed: u64) -> Vec<i64> {
     let steps = step.slots().mechanism.participation().steps();
     let mut ledger = Ledger::resume(Volatile, steps, number);
@@ -77,7 +77,7 @@ fn list<T: FromStr>(cell: &str) -> Vec<T> {
     cell.split(' ').map(|number| number.parse().unwrap_or_else(|_| panic!("{number}"))).collect()
 }
 
-/// One row of the vectors: the price's parts, and the noise of one coordinate.
+/// One row of the vectors: the parts of the privacy cost, and the noise of one coordinate.
 fn play<K: Correlation>(correlation: K, row: &[&str]) {
     let number = |at: usize| row[at].parse::<u32>().unwrap();
     let run = Participation::new(number(2), number(3), number(4)).unwrap();
@@ -155,8 +155,8 @@ fn run() -> Participation {
     Participation::new(1000, 100, 10).unwrap()
 }
 
-/// A step that is opened and dropped releases nothing, and the next begins at zeros: like a run that starts there. So do buffers that
-/// another state has gone past, and those of another mechanism.
+/// A step that is opened and dropped releases nothing, and the next begins at zeros, like a run that starts there. So
+/// does a step on buffers that another state has advanced past, or on those of another mechanism.
 fn restarts<K: Correlation>(correlation: K) {
     let dim = 3;
     let mechanism = mechanism(correlation, 5000, run(), dim);
@@ -169,18 +169,18 @@ fn restarts<K: Correlation>(correlation: K) {
     for number in 0..3 {
         released(&step, &mut kept, number, dim, 4);
     }
-    // Burned: charged, opened, dropped.
+    // A lost step: charged, opened, dropped.
     drop(step.open(&mut kept, &mut Ledger::resume(Volatile, 1000, 3)).unwrap());
     for (number, noise) in (4..6).zip(fresh(4, 6)) {
         assert_eq!(released(&step, &mut kept, number, dim, 4), noise);
     }
-    // Stale: a step of the same number, but others were released since.
+    // Stale buffers: the step number is right, but other steps were released since.
     let mut other = state(correlation, dim);
     released(&step, &mut other, 6, dim, 4);
     assert_eq!(released(&step, &mut kept, 7, dim, 4), fresh(7, 8)[0]);
-    // In a row they differ from fresh ones: the checks above can fail.
+    // In sequence they differ from fresh buffers, so the checks above can fail.
     assert_ne!(released(&step, &mut kept, 8, dim, 4), fresh(8, 9)[0]);
-    // Buffers of a mechanism that is priced otherwise.
+    // Buffers of a mechanism with another privacy cost.
     let larger = PrivateStep::new(slots(self::mechanism(correlation, 5001, run(), dim))).unwrap();
     let mut own = state(correlation, dim);
     assert_eq!(released(&larger, &mut kept, 9, dim, 4), released(&larger, &mut own, 9, dim, 4));
@@ -193,7 +193,8 @@ fn gaps_and_stale_buffers_begin_at_zeros() {
     restarts(Banded::<3>::new([1.0, 0.7, 0.5]).unwrap());
 }
 
-/// A state that is rebuilt from the key goes on with the bits of one that never stopped, and says the same deviation of its noise.
+/// A state that is rebuilt from the key continues with the same bits as one that never stopped, and returns the same
+/// standard deviation of its noise.
 fn rebuilds<K: Correlation>(correlation: K) {
     // More than a chunk of coordinates.
     let dim = 1030;
@@ -228,7 +229,7 @@ fn rebuilt_buffers_equal_kept_ones() {
     assert!(AnyCorrelation::blt(&[], &[]).is_err() && AnyCorrelation::banded(&[1.0]).is_err());
 }
 
-// What a recording keeps is the correlation as it runs, and no other integers are taken.
+// A recording has the exact integers of the correlation, and accepts no others.
 #[test]
 fn recorded_integers_are_the_correlation() {
     let all = [
@@ -236,7 +237,7 @@ fn recorded_integers_are_the_correlation() {
         AnyCorrelation::blt(&[0.9], &[0.9]).unwrap(),
         AnyCorrelation::blt(&blt().theta(), &blt().omega()).unwrap(),
         AnyCorrelation::blt(&[0.9999, 0.99, 0.9, 0.5], &[0.02, 0.05, 0.1, 0.2]).unwrap(),
-        // Scales that were lowered: decays have no finite binary digits.
+        // Lowered scales: these decays have no finite binary digits.
         AnyCorrelation::blt(&[1.0 / 3.0], &[1.0 / 3.0]).unwrap(),
         AnyCorrelation::banded(&[1.0, 0.7, 0.5]).unwrap(),
         AnyCorrelation::banded(&[1.0; 256]).unwrap(),
@@ -265,7 +266,7 @@ fn recorded_integers_are_the_correlation() {
     }
 }
 
-/// Refuses before anything is charged.
+/// Errors occur before anything is charged.
 #[test]
 fn unpriced_uses_are_refused() {
     let mechanism = mechanism(blt(), 5000, run(), 3);
@@ -286,7 +287,7 @@ fn unpriced_uses_are_refused() {
     let mut wide = StepState::new(vec![SumWord::ZERO; 4], (), SgdState { momentum: [] }, ())
         .with_noise(CorrelatedState::<Blt<2>, _>::new(words(8)));
     assert!(step.open(&mut wide, &mut Ledger::volatile(10)).is_err());
-    // Counts, and noise that changes.
+    // Counts, and changing noise.
     let Slots { clip, filter, optimizer, expected_batch, schedule, .. } = slots(mechanism);
     let threshold = Quantile::new(0.5, 0.2, 5.0).unwrap();
     let slots = Slots { mechanism, clip, threshold, filter, optimizer, expected_batch, schedule };
@@ -319,17 +320,17 @@ fn wrong_configurations_are_refused() {
     for wrong in [0.0, -1.0, f64::NAN, f64::INFINITY, 1e9] {
         assert!(of(wrong).is_err(), "{wrong}");
     }
-    // Buffers that reach far, and the largest noise.
+    // Buffers with a long range, and the largest noise.
     let far = Blt::new([1.0 - 1e-9], [1e-6]).unwrap();
     let long = Participation::new(1_000_000, 1_000_000, 1).unwrap();
     assert!(Correlated::new(grid, (1 << 31) - 1, far, long, 3).is_err());
     assert!(Correlated::new(grid, 1 << 20, far, long, 3).is_ok());
-    // A column whose inverse grows without end.
+    // A column whose inverse grows without bound.
     let unstable = Banded::<4>::new([1.0, 1.0, 1.0, 1.0]).unwrap();
     assert!(CorrelatedGaussian::<i64, _, Vec<NoiseWord>>::new(grid, 1 << 20, unstable, run(), 3).is_ok());
 }
 
-/// Optimizers are told the deviation of this step's noise: `σ·√(Σ_{j≤t} a_j²)`.
+/// Optimizers get the standard deviation of this step's noise: `σ·√(Σ_{j≤t} a_j²)`.
 #[test]
 fn noise_std_follows_the_inverse() {
     let (told, _) = listened(false);
@@ -347,8 +348,9 @@ fn noise_std_follows_the_inverse() {
     }
 }
 
-/// The noise of prefix sums has the variance `σ²E_i`, and independent noise at the same ε has more. Fixed seed. The mean square over m
-/// coordinates of a Gaussian has a relative deviation of `√(2/m)`; the bound is five of those, and σ 2 % off would exceed it.
+/// The noise of prefix sums has the variance `σ²E_i`, and independent noise at the same ε has more. Fixed seed. The
+/// mean square over m coordinates of a Gaussian has a relative deviation of `√(2/m)`. The bound is five of those, and a
+/// σ that is off by 2 % would exceed it.
 fn prefix_variance<K: Correlation>(correlation: K, steps: u32, dim: usize, error: impl Fn(u32) -> f64) {
     let sigma = 2000;
     let step = step(mechanism(correlation, sigma, Participation::new(steps, 10, 10).unwrap(), dim));
@@ -385,7 +387,7 @@ fn prefix_sums_have_the_stated_variance() {
     prefix_variance(blt(), 40, dim, |t| errors[t as usize]);
 }
 
-/// A sample's steps in a fixed order satisfy what is priced; Adam takes the noise as any other.
+/// A sample's steps in a fixed order match the accounted pattern. Adam accepts the noise like any other.
 #[test]
 fn fixed_order_steps_move_parameters() {
     let dim = 70;
@@ -412,15 +414,15 @@ fn fixed_order_steps_move_parameters() {
     assert!(params.iter().all(|param| *param != 0.0 && param.is_finite()));
 }
 
-/// The squared sensitivity `‖C(x)‖²/Δ²` of a sample that is in these steps, from the coefficients `c_j` in f64.
+/// The squared sensitivity `‖C(x)‖²/Δ²` of a sample in these steps, from the coefficients `c_j` in f64.
 fn squared(blt: &Blt<2>, steps: &[u32], of: u32) -> f64 {
     let (theta, omega) = (blt.theta(), blt.omega());
     let entry = |j: u32| if j == 0 { 1.0 } else { (0..2).map(|i| omega[i] * theta[i].powi(j as i32 - 1)).sum() };
     (0..of).map(|t| steps.iter().filter(|at| **at <= t).map(|at| entry(t - at)).sum::<f64>().powi(2)).sum()
 }
 
-/// With another number of samples at each step a sample comes back before the separation, and reaches a sensitivity that was not priced. So
-/// the number is the run's, and a step takes none.
+/// If each step had another number of samples, a sample would return before the separation, and its sensitivity would
+/// exceed the accounted value. So the number belongs to the run, and a step does not take it as an argument.
 #[test]
 fn fixed_order_is_of_one_number_of_samples() {
     let order = |samples| run().of_samples(samples).unwrap();
@@ -430,7 +432,7 @@ fn fixed_order_is_of_one_number_of_samples() {
     let priced = blt().sensitivity(run());
     let one = steps_of(250, &|_| 400);
     assert!(squared(&blt(), &one, 1000).sqrt() <= priced, "{one:?}");
-    // As a caller could that named the number at each step: the sample is in two batches of each epoch.
+    // A caller that passes the number at each step could do this: the sample is in two batches of each epoch.
     let many = steps_of(250, &|step| if step % 100 < 50 { 1000 } else { 400 });
     assert!(squared(&blt(), &many, 1000).sqrt() > 1.1 * priced, "{many:?}");
 
@@ -442,12 +444,12 @@ fn fixed_order_is_of_one_number_of_samples() {
     let refused = OpenError::Call(CallError::Order("a ledger of another configuration"));
     assert_eq!(other.open(&mut kept, &mut ledger).err(), Some(refused));
     assert_eq!(ledger.charged_steps(), 1);
-    // A step whose run does not say.
+    // A step whose run does not set the number.
     let unset = step(mechanism(blt(), 5000, run(), 3));
     assert!(unset.open(&mut kept, &mut Ledger::volatile(1000)).unwrap().fixed_order_batch().is_err());
 }
 
-/// Every number that is priced, or that says what the noise is for, is in the fingerprint.
+/// The fingerprint covers every accounted number, and every number that identifies the noise.
 #[test]
 fn fingerprint_has_every_priced_number() {
     let of = |step: Step<AnyCorrelation>| step.fingerprint(3);
@@ -473,7 +475,7 @@ fn fingerprint_has_every_priced_number() {
     ];
     let distinct: std::collections::HashSet<u64> = all.into_iter().collect();
     assert_eq!(distinct.len(), all.len());
-    // The same correlation by another type is the same.
+    // The same correlation in another type has the same fingerprint.
     assert_eq!(
         any(Lambda::new(15, 4).unwrap().into(), 5000, run),
         step(mechanism(Lambda::new(15, 4).unwrap(), 5000, run, 3)).fingerprint(3)

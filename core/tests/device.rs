@@ -1,5 +1,5 @@
-//! What a device needs: every method in memory of fixed size, and the firmware example on a board that QEMU plays, where a
-//! toolchain for it and QEMU are there.
+//! Requirements of a device: every method in memory of fixed size, and the firmware example on an emulated board. The
+//! latter needs QEMU and a toolchain for the board.
 
 use damper_core::accounting::Ledger;
 use damper_core::clip::{Automatic, Clip, FlatL2, Layer, Layers, PerLayer};
@@ -30,7 +30,7 @@ fn output(program: &str, args: &[&str]) -> Option<String> {
     output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// A cargo that builds for the board: a cross toolchain's `xcargo`, or rustup's with the target installed.
+/// The cargo that builds for the board: a cross toolchain's `xcargo`, or rustup's with the target installed.
 fn cargo() -> Option<&'static str> {
     if output("xcargo", &["--version"]).is_some() {
         return Some("xcargo");
@@ -60,7 +60,7 @@ fn the_board_says_what_the_host_says() {
         let image = firmware.join("target").join(TARGET).join("release").join(program);
         let said = output(&firmware.join("cortex-m/qemu").to_string_lossy(), &[TARGET, &image.to_string_lossy()]);
         let expected = std::fs::read_to_string(firmware.join(expected)).unwrap();
-        // The last line of `train` is what it took of the board.
+        // The last line of `train` is the board's memory use.
         let lines = |text: &str| text.lines().filter(|line| !line.starts_with("board: ")).map(str::to_owned).collect();
         assert_eq!(said.as_deref().map(lines), Some::<Vec<_>>(lines(&expected)), "{program}");
     }
@@ -93,10 +93,10 @@ impl Memory for Vectors {
     }
 }
 
-/// Bits of the parameters after a few steps, and the bytes of all that a run keeps between steps.
+/// Bits of the parameters after a few steps, and the bytes of a run's state between steps.
 type Trained = ([u32; D], usize);
 
-/// Trains for a few steps, point by point; all memory is in the arguments and on the stack.
+/// Trains for a few steps, by evaluation point. All memory is in the arguments and on the stack.
 fn train<C: Clip, T: Threshold, F: Filter<FS>, FS, O: Optimizer<OS>, OS>(
     clip: C,
     (threshold, threshold_state): (T, T::State),
@@ -125,7 +125,7 @@ fn train<C: Clip, T: Threshold, F: Filter<FS>, FS, O: Optimizer<OS>, OS>(
             let mut mixing = open.add_points(&mut mixed).unwrap();
             while mixing.next_eval_point(&params, &mut point).unwrap() {
                 for ((grad, x), i) in grad.iter_mut().zip(point).zip(0u8..) {
-                    // Not linear: of a linear one two points give what one does, up to rounding.
+                    // Not linear: for a linear gradient, two points give the same as one, up to rounding.
                     let distance = x - f32::from((i ^ sample) % 8) / 16.0;
                     *grad = distance + distance * distance;
                 }
@@ -144,18 +144,18 @@ fn filtered<F: Filter<FS>, FS>(filter: F, state: FS) -> Trained {
     train(FlatL2, (Fixed(1.0), ()), (filter, state), (sgd, SgdState { momentum: [0f32; 0] }))
 }
 
-/// DP-SGD with this rule for the clip.
+/// DP-SGD with this clip rule and threshold.
 fn clipped<C: Clip, T: Threshold>(clip: C, threshold: T, state: T::State) -> Trained {
     let sgd = Sgd::new(0.0, false, 0.0).unwrap();
     train(clip, (threshold, state), (Identity, ()), (sgd, SgdState { momentum: [0f32; 0] }))
 }
 
-/// This optimizer on released gradients as they are.
+/// This optimizer on unfiltered released gradients.
 fn optimized<O: Optimizer<S>, S>(optimizer: O, state: S) -> Trained {
     train(FlatL2, (Fixed(1.0), ()), (Identity, ()), (optimizer, state))
 }
 
-/// Every method in memory of kind `M`, with the words per parameter that its page says, the sum's included.
+/// Every method in memory of kind `M`, with the documented number of words per parameter, including the sum.
 fn every_method<M: Memory>() -> [(&'static str, usize, Trained); 19] {
     let iir = |a: &[f32], b: &[f32]| Iir::<2>::new(a, b).unwrap();
     let momentum = PerSampleMomentum::<_, 4>::new(4, 0.9, iir(&[-0.9], &[0.15, -0.05])).unwrap();
@@ -214,7 +214,7 @@ fn every_method<M: Memory>() -> [(&'static str, usize, Trained); 19] {
     ]
 }
 
-// Every method runs in the documented memory, and with the bits of every other storage.
+// Every method runs in the documented memory, with the same bits as with any other storage.
 #[test]
 fn methods_use_documented_memory() {
     let (device, host) = (every_method::<Arrays>(), every_method::<Vectors>());

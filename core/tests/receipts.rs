@@ -1,4 +1,4 @@
-//! Steps whose charge the caller persists, and steps that are kept while a program does something else.
+//! Steps whose charge the caller persists, and steps that stay open while a program does other work.
 
 use damper_core::accounting::RenyiFilter;
 use damper_core::grid::Grid;
@@ -43,7 +43,7 @@ fn split_path_has_the_bits_of_open() {
     assert_eq!((params, durable.paid), (blocking(7), 7));
 }
 
-/// A record is due again until one was confirmed, and no number is given twice.
+/// A record stays due until it is confirmed, and no number is used twice.
 #[test]
 fn reserve_is_used_after_it_is_confirmed() {
     let config = DP_SGD.build().unwrap();
@@ -67,7 +67,7 @@ fn receipt_is_bound_to_the_noise() {
     let due = loud.prepare(&mut state, &mut ledger).unwrap();
     let receipt = due.persisted();
     assert!(matches!(quiet.open_charged(&mut state, receipt), Err(CallError::Order(_))));
-    // The step is burned: the next has the next number.
+    // The step is lost: the next step has the next number.
     let due = loud.prepare(&mut state, &mut ledger).unwrap();
     assert_eq!(loud.open_charged(&mut state, due.persisted()).unwrap().number(), 1);
 }
@@ -94,7 +94,7 @@ fn split_path_of_adaptive_steps() {
     assert!(config.prepare_adaptive(one, f64::NAN, Rate::ONE, &mut filter()).is_err());
 }
 
-/// σ below the least on B's grid has no price, whoever was charged.
+/// A σ below the least on B's grid has no privacy cost, for any charge.
 #[test]
 fn adaptive_receipt_checks_the_noise() {
     let (fine, coarse) = (DP_SGD.build().unwrap(), DP_SGD.build().unwrap());
@@ -109,7 +109,7 @@ fn adaptive_receipt_checks_the_noise() {
     assert!(matches!(coarse.open_charged(&mut state, due.persisted()), Err(CallError::Order(_))));
 }
 
-/// Keeps the newest record, as a journal does.
+/// A store with the newest record, like a journal.
 #[derive(Debug)]
 struct Newest(Record);
 
@@ -133,7 +133,7 @@ impl ReadStore for Newest {
     }
 }
 
-/// One that begins below its store, and two on one store in turn.
+/// A ledger that begins below its store, and two ledgers on one store in turn.
 #[test]
 fn stale_ledgers_give_no_number_twice() {
     let ten = Record { budget: 100, paid: 10, ..Record::NONE };
@@ -161,7 +161,7 @@ fn filter_opens_its_own_record() {
     assert!(open(&Newest(Record { budget: 5, ..Record::NONE })).is_err());
 }
 
-/// What a resource or a task holds: a step without its configuration.
+/// The content of a resource or a task: a step without its configuration.
 struct Device {
     step: Option<DpSgdStep<'static, 3>>,
     params: [f32; 3],
@@ -177,13 +177,13 @@ fn boot() -> Device {
 #[test]
 fn open_step_is_kept_in_a_resource() {
     let mut device = boot();
-    // An interrupt later.
+    // In a later interrupt.
     device.step.as_mut().unwrap().add(&GRAD).unwrap();
     device.step.take().unwrap().finish(&mut device.params, &NoiseRng::simulation(1)).unwrap();
     assert_eq!(device.params, blocking(1));
 }
 
-/// Not ready at the first poll, as a sensor or a flash.
+/// Pending at the first poll, like a sensor or a flash.
 async fn later<T>(value: T) -> T {
     let mut polled = false;
     std::future::poll_fn(move |context| {
@@ -223,7 +223,7 @@ fn open_step_lives_in_a_task() {
     assert_eq!((params, polls), (blocking(3), 7));
 }
 
-/// A filter that looks ahead wants gradients elsewhere.
+/// A filter with look-ahead needs gradients at other evaluation points.
 #[test]
 fn add_is_refused_where_points_differ() {
     use damper_core::filter::{Gain, Kalman, KalmanState, LookAhead};

@@ -1,5 +1,5 @@
-//! The self-test passes, and fails where the processor's register of modes is set otherwise.
-#![allow(clippy::disallowed_methods)] // The fused operation is what is looked for.
+//! The self-test passes, and fails if the processor's mode register has other settings.
+#![allow(clippy::disallowed_methods)] // The test looks for the fused operation.
 
 use damper_core::{ArithmeticError, self_test};
 
@@ -8,7 +8,7 @@ fn arithmetic_is_as_recorded() {
     assert_eq!(self_test(), Ok(()));
 }
 
-/// Fused, the self-test's numbers give another result than rounded one after the other.
+/// With fused operations, the self-test's numbers give another result than with separate rounding.
 #[test]
 fn a_fused_operation_would_be_found() {
     let (h, h_f64) = (1.0f32 / 8192.0, 1.0f64 / 134_217_728.0);
@@ -16,13 +16,14 @@ fn a_fused_operation_would_be_found() {
     assert_ne!((1.0 + h_f64).mul_add(1.0 + h_f64, -1.0 - 2.0 * h_f64), 0.0);
 }
 
-/// In a thread of its own, whose register dies with it.
+/// Runs the self-test in a separate thread with its own register.
 #[cfg(target_arch = "x86_64")]
 fn with_mxcsr(bits: u32) -> Result<(), ArithmeticError> {
     use core::arch::asm;
     std::thread::spawn(move || {
         let (mut before, mut during) = (0u32, 0u32);
-        // SAFETY: reads and writes MXCSR; between the two writes only the self-test runs, and the value from before comes back.
+        // SAFETY: reads and writes MXCSR. Only the self-test runs between the two writes, and the previous value is
+        // restored.
         unsafe {
             asm!("stmxcsr [{}]", in(reg) &mut before, options(nostack));
             let set = before | bits;

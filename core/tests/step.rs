@@ -1,4 +1,4 @@
-//! Laws of a whole private step, through its public door alone.
+//! Properties of a whole private step, tested through its public API alone.
 #![allow(clippy::disallowed_methods)] // References are plain arithmetic.
 
 #[path = "step/access.rs"]
@@ -26,7 +26,7 @@ fn exact<W: Word>(multiplier: f64) -> DiscreteGaussian<W> {
     DiscreteGaussian::with_multiplier(Grid::new(20).unwrap(), multiplier).unwrap()
 }
 
-/// DP-SGD whose parameters, from zero, become minus the released mean.
+/// DP-SGD whose parameters, from zero, become the negated released mean.
 fn plain<M: Mechanism<NoiseState = ()>>(mechanism: M, clip: f32, expected_batch: u32) -> Step<M> {
     PrivateStep::new(Slots {
         mechanism,
@@ -44,7 +44,7 @@ fn state<W: Copy + Default>(dim: usize) -> StepState<Vec<W>, (), SgdState<Vec<f3
     StepState::new(vec![W::default(); dim], (), SgdState { momentum: vec![] }, ())
 }
 
-/// The released means of `steps` steps in which `samples` take part.
+/// The released means of `steps` steps with these `samples`.
 fn release<M: Mechanism<NoiseState = ()>, G: Generator>(
     step: &Step<M>,
     samples: &[Vec<f32>],
@@ -113,7 +113,7 @@ proptest! {
     // The divisor is the expected batch size, for any realised batch.
     #[test]
     fn divisor_is_expected_batch(samples in gradients()) {
-        // Noise of one unit on a grid of 2^20: what is left is the sum over the declared size.
+        // Noise of one unit on a grid of 2^20: the rest is the sum over the declared size.
         let step = plain(DiscreteGaussian::<i64>::new(Grid::new(20).unwrap(), 1).unwrap(), 1e6, 7);
         let mean = release(&step, &samples, 5, &ChaCha20::<1>::simulation(3), 1);
         for (i, mean) in mean.iter().enumerate() {
@@ -122,8 +122,8 @@ proptest! {
         }
     }
 
-    /// Adversarial samples: many equal coordinates, one coordinate, huge, tiny. In grid units, with the noise of the same
-    /// address taken off, so exactly; the sum of the others must not move at all.
+    /// Adversarial samples: many equal coordinates, one coordinate, huge, tiny. In grid units, with the noise of the
+    /// same address subtracted, so the comparison is exact. The sum of the others must not change at all.
     #[test]
     fn added_sample_moves_sum_by_at_most_clip(
         others in gradients(), kind in 0usize..5, size in -6i32..7,
@@ -174,9 +174,9 @@ fn spread(means: &[f32], clip: f32, expected_batch: u32) -> f64 {
     variance.sqrt() * f64::from(expected_batch) / f64::from(clip)
 }
 
-/// With no sample at all the release is noise of the stated size: an empty batch is an ordinary step. Fixed seeds; 40,000
-/// draws, whose standard deviation has a relative standard error of 0.35 %: the bound is 6 of them, and a control 3 % off either way
-/// must fail it.
+/// Without samples the release is noise of the stated size: an empty batch is an ordinary step. Fixed seeds. The
+/// standard deviation of 40,000 draws has a relative standard error of 0.35 %. The bound is 6 of them, and a control
+/// that is off by 3 % in either direction must fail it.
 #[test]
 fn empty_batch_releases_declared_noise() {
     fn check<M: Mechanism<NoiseState = ()>>(mechanism: M, generator: &impl Generator) {
@@ -192,11 +192,11 @@ fn empty_batch_releases_declared_noise() {
     check(ContinuousGaussian::new(1.3).unwrap(), &ChaCha20::<4>::simulation(3));
 }
 
-// No two blocks of noise are equal over steps, chunks and keys.
-/// The noise in any number of parts, drawn by threads, in any order, twice, in part or not at all by others, gives the bits of one part.
+/// The noise can be drawn in any number of parts, by threads, in any order, twice, partly by others or not. The bits
+/// are those of one part.
 #[test]
 fn parts_of_the_noise_give_the_same_bits() {
-    #[allow(clippy::type_complexity)] // What finishes a step, and what draws its noise.
+    #[allow(clippy::type_complexity)] // The function that finishes a step, and the function that draws its noise.
     fn check<M: Mechanism<Word: Send, NoiseState = ()> + Send + Sync>(mechanism: M, dim: usize) {
         let (step, generator) = (plain(mechanism, 1.0, 4), ChaCha20::<4>::simulation(9));
         let grad: Vec<f32> = (0..dim).map(|at| (at % 13) as f32 / 400.0).collect();
@@ -233,6 +233,7 @@ fn parts_of_the_noise_give_the_same_bits() {
     }
 }
 
+// No two blocks of noise are equal over steps, chunks and keys.
 #[test]
 fn noise_blocks_are_unique() {
     let step = plain(exact::<i64>(1.0), 1.0, 1);
@@ -280,7 +281,7 @@ fn failed_call_releases_nothing() {
     assert_eq!(ledger.charged_steps(), 1);
 }
 
-/// `mem::forget` runs no destructor: the words stay, and the next step and the next shard wipe them before anything is added.
+/// `mem::forget` runs no destructor. The words stay, and the next step or shard wipes them before it adds anything.
 #[test]
 fn forgotten_step_or_shard_is_wiped() {
     fn check<M: Mechanism<NoiseState = ()>>(mechanism: M, is_zero: impl Fn(M::Word) -> bool) {
@@ -319,7 +320,7 @@ fn forgotten_step_or_shard_is_wiped() {
     check(ContinuousGaussian::new(1.0).unwrap(), |word| word.get(Unreleased::claim()) == 0.0);
 }
 
-/// The caller's types are asked once: a memory or a threshold that answers differently the second time changes nothing.
+/// The caller's types are asked once. A memory or a threshold that answers differently the second time has no effect.
 #[test]
 fn what_was_checked_is_what_the_step_uses() {
     use std::cell::Cell;
@@ -366,7 +367,7 @@ fn a_shard_of_another_step_is_not_merged() {
     assert!(matches!(open.merge(shard), Err(CallError::Order(_))));
 }
 
-/// A unit of a finer grid, or of a smaller clip, would be worth more in the sum than one sample may add.
+/// In the sum, a unit of a finer grid or of a smaller clip would count more than one sample may add.
 #[test]
 fn shard_of_other_step_is_error() {
     let coarse = DiscreteGaussian::<i64>::with_multiplier(Grid::new(8).unwrap(), 1.0).unwrap();
@@ -402,7 +403,7 @@ fn event_has_running_multiplier() {
     assert_eq!(event.multiplier(), 1.0 + 1.0 / f64::from(1 << 20));
 }
 
-/// What the accountant's bounds do not hold for has no event, and no step that a filter would pay for.
+/// Noise outside the range of the accountant's bounds has no event, and no step that a filter would charge.
 #[test]
 fn too_small_sigma_is_error() {
     let at =
@@ -444,7 +445,7 @@ fn adam_runs_through_the_same_step() {
     assert!(params.iter().any(|p| *p != 0.5));
 }
 
-/// `Released` is what optimizers see; only a mechanism makes it, so its fields are all there is to check here.
+/// Optimizers see `Released`. Only a mechanism can construct it, so this test only checks its fields.
 #[test]
 fn a_released_gradient_states_its_noise() {
     #[derive(Clone)]

@@ -1,4 +1,4 @@
-//! Whole private steps whose samples' gradients are streamed release the bits of stored ones.
+//! Whole private steps with streamed gradients release the bits of stored gradients.
 
 use damper_core::accounting::Ledger;
 use damper_core::clip::{Automatic, Clip, FlatL2, Layer, Layers, PerLayer};
@@ -36,7 +36,7 @@ fn state() -> State {
     StepState::new([SumWord::ZERO; DIM], (), SgdState { momentum: [0.0; DIM] }, QuantileState::new(1.0).unwrap())
 }
 
-/// How samples reach a step.
+/// The way in which samples reach a step.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Way {
     Stored,
@@ -44,7 +44,7 @@ enum Way {
     Shards,
 }
 
-/// The parameters after two steps and the clip that their counts lead to: bits.
+/// The bits of the parameters after two steps, and of the clip that follows from their counts.
 fn trained<C: Clip>(clip: C, samples: &[Vec<f32>], cut: usize, way: Way) -> (Vec<u32>, u32) {
     let (step, mut state, mut ledger) = (step(clip), state(), Ledger::volatile(2));
     let (mut params, generator) = ([0.5f32; DIM], ChaCha20::<1>::simulation(3));
@@ -72,7 +72,7 @@ fn trained<C: Clip>(clip: C, samples: &[Vec<f32>], cut: usize, way: Way) -> (Vec
 }
 
 proptest! {
-    // Parameters and learned clips agree for every clip rule, not-finite samples among them.
+    // Parameters and learned clips agree for every clip rule, also with non-finite samples.
     #[test]
     fn streamed_steps_release_stored_bits(
         samples in prop::collection::vec(prop::collection::vec(
@@ -89,7 +89,7 @@ proptest! {
         }
     }
 
-    // Gradients that are mixed a segment at a time have the bits of those mixed whole.
+    // Gradients that are combined in segments have the same bits as gradients that are combined whole.
     #[test]
     fn mixed_segments_release_stored_bits(grad in prop::collection::vec(-3f32..3.0, 2 * DIM), cut in 1usize..=DIM) {
         let points = [(0.75f32, &grad[..DIM]), (0.25, &grad[DIM..])];
@@ -118,7 +118,7 @@ proptest! {
     }
 }
 
-// A wrong length at first adds nothing, and the step goes on.
+// A wrong length at the start adds nothing, and the step continues.
 #[test]
 fn wrong_length_adds_nothing() {
     let (step, generator) = (step(FlatL2), ChaCha20::<1>::simulation(3));
@@ -138,7 +138,7 @@ fn wrong_length_adds_nothing() {
     assert_eq!(released[0], released[1]);
 }
 
-// After a producer that changed its mind nothing of the step is released; the charge stays.
+// If a producer changes its mind, the step releases nothing, and the charge stays.
 #[test]
 fn broken_step_releases_nothing() {
     let step = step(FlatL2);

@@ -1,4 +1,4 @@
-//! The recorded vectors of `src/vectors`, which an independent generator wrote, played through the public door.
+//! Plays the recorded vectors of `src/vectors`, which an independent generator wrote, through the public API.
 #![allow(clippy::disallowed_methods)] // References are plain arithmetic.
 
 #[path = "vectors/methods.rs"]
@@ -38,7 +38,7 @@ fn float(cell: &str) -> f32 {
     f32::from_bits(u32::from_str_radix(cell, 16).unwrap())
 }
 
-/// The mean that one step releases, times the batch, in grid units: the sum plus noise.
+/// The released mean of one step, times the batch, in grid units: the sum plus noise.
 fn released(bits: u32, sigma: u32, clip: f32, seed: u64, step_number: u32, grads: &[Vec<f32>], dim: usize) -> Vec<f32> {
     let step = PrivateStep::new(Slots {
         mechanism: DiscreteGaussian::<i64>::new(Grid::new(bits).unwrap(), sigma).unwrap(),
@@ -74,7 +74,7 @@ fn words_equal_the_vectors() {
     }
 }
 
-/// Through a whole step: the draws of chunk 1 are the release of coordinates 1024 and on, when no sample takes part.
+/// Through a whole step without samples: the draws of chunk 1 are the release from coordinate 1024 on.
 #[test]
 fn noise_equals_the_vectors() {
     for row in rows("noise") {
@@ -103,7 +103,7 @@ impl rand_core::TryRng for Given {
     }
 }
 
-/// Draws whose cell is decided by all digits, on both sides of its beginning, and in far cells.
+/// Draws whose cell depends on all digits, on both sides of its lower end, and in distant cells.
 #[test]
 fn draws_at_edges_equal_the_vectors() {
     for row in rows("draw") {
@@ -124,8 +124,8 @@ fn samples_drawn_equal_the_vectors() {
     }
 }
 
-/// The noise of the same address without the sample is taken off again: what stays is what the sample added. Both releases
-/// are exact in f32 here, below 2²⁴ grid units.
+/// Subtracting the noise of the same address, from a run without the sample, leaves the sample's contribution. Both
+/// releases are exact in f32 here, below 2²⁴ grid units.
 #[test]
 fn clipped_samples_equal_the_vectors() {
     for row in rows("clip") {
@@ -146,7 +146,7 @@ fn clipped_samples_equal_the_vectors() {
     }
 }
 
-/// Asks one question at every step and keeps what is released.
+/// A threshold that makes one query at every step and records the release.
 #[derive(Clone)]
 struct Asking(Query);
 
@@ -171,7 +171,7 @@ impl Threshold for Asking {
     }
 }
 
-/// The counts that a step with these samples of one coordinate releases.
+/// The released counts of a step with these samples of one coordinate.
 fn counted(query: Query, samples: &[f32]) -> Vec<f64> {
     let step = PrivateStep::new(Slots {
         mechanism: DiscreteGaussian::<i64>::new(Grid::new(16).unwrap(), 1).unwrap(),
@@ -193,7 +193,7 @@ fn counted(query: Query, samples: &[f32]) -> Vec<f64> {
     state.threshold
 }
 
-/// As for clipped samples: the noise of the same address is taken off again, exactly.
+/// As for clipped samples, the noise of the same address is subtracted, exactly.
 #[test]
 fn counted_samples_equal_the_vectors() {
     for row in [rows("bins"), rows("above")].concat() {
@@ -215,7 +215,8 @@ fn counted_samples_equal_the_vectors() {
     }
 }
 
-/// x ← x·6364136223846793005 + 1442695040888963407 mod 2⁶⁴; a gradient is ((x >> 40) − 2²³) / 2^shift.
+/// Generator of gradients: `x ← x·6364136223846793005 + 1442695040888963407 mod 2⁶⁴`. A gradient is
+/// `((x >> 40) − 2²³) / 2^shift`.
 struct Gradients(u64);
 
 impl Gradients {

@@ -1,4 +1,4 @@
-//! An asynchronous flash where a blocking one is wanted.
+//! Adapter from an asynchronous flash to a blocking flash.
 
 use core::future::Future;
 use core::pin::pin;
@@ -6,11 +6,12 @@ use core::task::{Context, Poll, Waker};
 use embedded_storage::nor_flash::{ErrorType, NorFlash, ReadNorFlash};
 use embedded_storage_async::nor_flash::{NorFlash as AsyncNorFlash, ReadNorFlash as AsyncReadNorFlash};
 
-/// A flash of `embedded-storage-async` as a flash of `embedded-storage`: each call polls until it is done.
+/// A flash of `embedded-storage-async` as a flash of `embedded-storage`. Each call polls until it is done.
 ///
-/// A charge must be in flash before its step is opened, so there is little to do meanwhile: three writes of 32 bytes, and now and then an
-/// erase. Other tasks of the same executor wait. The driver's futures must get on by interrupts, DMA or polling alone: one that waits for
-/// another task of this executor, such as for a mutex that it holds, never ends.
+/// A charge must be in flash before its step is opened, and takes little time: three writes of 32 bytes, and sometimes
+/// an erase. Other tasks of the same executor wait. The driver's futures must make progress by interrupts, DMA or
+/// polling alone. A future that waits for another task of this executor, such as for a mutex that the task holds, never
+/// completes.
 #[derive(Clone, Copy, Debug)]
 pub struct BlockOn<F>(F);
 
@@ -20,7 +21,7 @@ impl<F> BlockOn<F> {
         Self(flash)
     }
 
-    /// Gives the flash back.
+    /// Returns the flash.
     pub fn release(self) -> F {
         self.0
     }

@@ -1,18 +1,21 @@
-//! The owner of a journal: a fingerprint of the run's configuration, and the budget of its ledger or filter.
+//! The configuration of a journal: a fingerprint of the run's settings, and the budget of its ledger or filter.
 
 use damper_core::accounting::{MOST_STEPS, Record};
 use damper_core::numerics::digest::Digest;
 use damper_core::step::StepConfig;
 
-/// The version of what a record stands for: part of every fingerprint. Journals of another are refused.
+/// The version of the meaning of a record. It is part of every fingerprint, so journals of another version are
+/// rejected.
 const FORMAT: u64 = 2;
 
-/// A run's budget and the fingerprint of all that its charges stand for.
+/// A run's budget, and the fingerprint of all settings that its charges depend on.
 ///
-/// It is made of the step that is charged, by type: mechanism and noise, schedule, counts, clipping, draw, number of samples and of parameters,
-/// expected batch ([`StepConfig::fingerprint`]). What a journal keeps under it opens for that step alone, and the journal takes the charges of no
-/// other. Items that the step does not know, such as the data set's name or a number of the run, are added ([`with`](Self::with)); they never
-/// stand in for the step. The fingerprint is FNV-1a of 64 bits: it finds mistakes; it authenticates nothing.
+/// It is built from the charged step, by type: mechanism and noise, schedule, counts, clipping, sampling, number of
+/// samples and of parameters, and expected batch ([`StepConfig::fingerprint`]). A journal with this configuration opens
+/// for that step alone, and rejects charges of any other step.
+///
+/// [`with`](Self::with) adds items that the step does not contain, such as the data set's name or a number of the run.
+/// They never replace the step. The fingerprint is a 64-bit FNV-1a. It detects mistakes, and does not authenticate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Configuration {
     digest: Digest,
@@ -23,13 +26,14 @@ pub struct Configuration {
 }
 
 impl Configuration {
-    /// For a ledger of `budget` steps of `step` on `dim` parameters, at most 2³¹.
+    /// The configuration of a ledger of `budget` steps of `step` on `dim` parameters, at most 2³¹ steps.
     #[must_use]
     pub fn of_ledger(budget: u32, step: &impl StepConfig, dim: usize) -> Self {
         Self::begun(budget, 0, step.fingerprint(dim))
     }
 
-    /// For a Rényi filter of this order that keeps steps of `step` on `dim` parameters within (`epsilon`, `delta`), whatever their noise factors.
+    /// The configuration of a Rényi filter of this order. It keeps steps of `step` on `dim` parameters within
+    /// (`epsilon`, `delta`), for any noise factors.
     #[must_use]
     pub fn of_filter(order: u32, epsilon: f64, delta: f64, step: &impl StepConfig, dim: usize) -> Self {
         let mut run = Self::begun(0, order, step.fingerprint(dim));
@@ -38,7 +42,7 @@ impl Configuration {
         run
     }
 
-    /// The numbers that every configuration has.
+    /// Starts the digest with the numbers that every configuration has.
     fn begun(budget: u32, order: u32, step: u64) -> Self {
         let mut digest = Digest::default();
         digest.add_word(FORMAT);
@@ -51,23 +55,24 @@ impl Configuration {
         self.digest.value()
     }
 
-    /// Returns true if a record is a charge of this run. A filter's may be of no step: it is charged what it costs.
+    /// Returns true if a record is a charge of this run. A filter accepts a record without a step, because the record
+    /// has the cost.
     pub(crate) fn takes(&self, record: &Record) -> bool {
         let is_step = record.fingerprint == self.step || (self.order != 0 && record.fingerprint == 0);
         is_step && (record.budget, record.order) == (self.budget, self.order)
     }
 
-    /// Returns true if a ledger can have so large a budget.
+    /// Returns true if the budget is within a ledger's limit.
     pub(crate) fn fits(&self) -> bool {
         self.budget <= MOST_STEPS
     }
 
-    /// The record of this run with so much charged.
+    /// The record of this run with this charge.
     pub(crate) fn record(&self, paid: u32, divergence: f64) -> Record {
         Record { budget: self.budget, paid, divergence, order: self.order, fingerprint: self.step }
     }
 
-    /// This configuration and one more item of it. Items are told apart: their lengths are folded in.
+    /// Adds an item to this configuration. Items stay distinct, because their lengths are hashed too.
     #[must_use]
     pub fn with(mut self, item: &[u8]) -> Self {
         self.digest.add_bytes(item);
@@ -105,7 +110,8 @@ mod tests {
         }
     }
 
-    // A charge of a smaller noise is not one of this run, nor is any other number that is priced.
+    // A charge of a smaller noise does not belong to this run. Nor does a charge that differs in any other accounted
+    // number.
     #[test]
     fn every_priced_number_counts() {
         let rate = |batch| Rate::of(batch, 600).unwrap();
@@ -123,7 +129,7 @@ mod tests {
             assert_ne!(ledger(10, other, 3).fingerprint(), run, "{what}");
         }
         assert_ne!(ledger(10, base, 4).fingerprint(), run);
-        // What no price depends on does not count.
+        // A number without effect on the privacy cost does not count.
         assert_eq!(ledger(10, base.learning_rate(0.2).momentum(0.9), 3).fingerprint(), run);
     }
 

@@ -1,15 +1,17 @@
-//! The owner's word that a run begins.
+//! The owner's confirmation that a run begins.
 
-/// The owner's word that nothing was charged to this run before: in the factory, or by an act of whoever owns the device.
+/// The owner's confirmation that this run was not charged before. It is given in the factory, or by an action of the
+/// device's owner.
 ///
-/// Provisioning takes it, because a blank region tells two cases that look the same: a device that never ran, and one whose flash was
-/// erased after it ran. In the second case a new ledger forgets what was charged. So the token must not come from the failure to open
-/// a journal, but from elsewhere: a button, a command of the production line, an option of the build.
+/// Provisioning requires it, because a blank region has two possible causes: a device that never ran, and a device
+/// whose flash was erased after it ran. In the second case a new ledger loses the charges. So a failure to open a
+/// journal must not produce the token. It must come from another source: a button, a command of the production line, or
+/// a build option.
 #[derive(Debug)]
 pub struct FirstBoot(());
 
 impl FirstBoot {
-    /// Nothing was charged to this run before, and its key is new.
+    /// Confirms that this run was not charged before, and that its key is new.
     #[must_use]
     pub const fn confirmed_by_owner() -> Self {
         Self(())

@@ -2,8 +2,8 @@
 //!
 //! # Format
 //!
-//! A slot is three copies of a block of 32 bytes. Slots are numbered from provisioning on, and number `n` lies at place
-//! `n mod slots`, so that an entry tells where it belongs. In each sector
+//! A slot is three copies of a block of 32 bytes. Slots are numbered from provisioning on. Number `n` is at position
+//! `n mod slots`, so an entry identifies its position. Each sector has
 //!
 //! ```text
 //! slot 0         the newest charge when the sector was begun: the sector is whole and carries on
@@ -11,64 +11,61 @@
 //! last slot      written when another sector has taken over: what is newest is no longer here
 //! ```
 //!
-//! A charge is written copy by copy, each read back before the next is begun; after the third it is persisted. So a restart
-//! tells slots apart:
+//! A charge is written copy by copy. Each copy is read back before the next is begun. After the third the charge is
+//! persisted. So a restart can distinguish slots:
 //!
 //! | copies | it was | and is |
 //! | --- | --- | --- |
-//! | any is whole | begun at least | paid |
-//! | none is whole, one is blank | cut before it was persisted, or never begun and hit: nothing was released for it | passed over |
-//! | none is whole, none is blank | persisted, and hit three times | refused if it may be the newest |
+//! | any is whole | at least begun | charged |
+//! | none is whole, one is blank | interrupted early, or damaged while unused | skipped: it released nothing |
+//! | none is whole, none is blank | persisted, and damaged three times | an error if it may be the newest |
 //!
 //! # Power cuts
 //!
-//! A word that was being written when power failed may read as any mix of old and new bits, differently each time, and may
-//! read as blank. Then it may be written once more, and its bits still be in doubt. Why three copies suffice: the **first**
-//! may lie in words that a cut had touched before. The **second** is begun after the first was read back, and so is the third:
-//! by then the slot is not blank and never again taken for it; both lie in words that nothing had touched. That the
-//! **third** was begun tells that the second is beyond doubt. And what a restart finds in less than three copies is written
-//! again, to the next slot, before it is reported: nothing rests on a word that may change its mind.
+//! If the power fails during a write, the word may read as any mix of old and new bits, differently each time, or as
+//! blank. Then it may be written once more with its bits still uncertain. Three copies suffice. The **first** may be in
+//! words that an earlier cut touched. The **second** is begun after the first was read back, and so is the third. By
+//! then the slot is not blank and is not reused, so both are in untouched words. A begun **third** copy proves that the
+//! second is certain. A restart that finds fewer than three copies writes the charge to the next slot before it reports
+//! it, so no result depends on an uncertain word.
 //!
-//! A flash that refuses words that a cut has touched is taken at its word, and the next slot is used. A word that cannot be
-//! read counts as damaged.
+//! If a flash refuses words that a cut touched, the next slot is used. An unreadable word counts as damaged. Only a
+//! sector without the newest charge is erased, so an interrupted erase loses no charge, for any content it leaves.
 //!
-//! A sector is erased only when it is not the one that holds the newest charge, so a cut erase loses nothing, whatever it
-//! leaves behind.
+//! # Requirements on a driver
 //!
-//! # What a driver must do
-//!
-//! - **Write and erase**: return `Ok` only when the words are in the cells, not in a buffer. Refuse or accept words that a cut has touched;
-//!   both will do.
-//! - **Read**: return an error for a word that error correction (ECC) cannot correct. On many parts (STM32 L4, G4 and H7 among them) such a
-//!   read raises a fault or a non-maskable interrupt instead, and a cut leaves such words. A driver that lets the fault reset the
-//!   device makes it reset at every start, for [`Journal::open`] reads the whole region. So: mask the fault or handle it (on a Cortex-M7 a
-//!   read with `FAULTMASK` and `BFHFNMIGN` set; on an STM32L4 an NMI handler that clears `ECCD`), and after each read look at the flag of
-//!   the flash controller; if it is set, clear it and return an error.
-//! - **No stale reads**: read past caches, or invalidate them, after a write or an erase. The journal reads back what it wrote.
+//! - **Write and erase**: return `Ok` only when the words are in the cells, not in a buffer. Words that a cut touched
+//!   may be accepted or refused.
+//! - **Read**: return an error for a word that error correction (ECC) cannot correct. On many parts (STM32 L4, G4 and
+//!   H7 among them) such a read raises a fault or a non-maskable interrupt instead, and a cut leaves such words.
+//!   [`Journal::open`] reads the whole region, so a fault that resets the device resets it at every start. So mask or
+//!   handle the fault: on a Cortex-M7, read with `FAULTMASK` and `BFHFNMIGN` set. On an STM32L4, use an NMI handler
+//!   that clears `ECCD`. If the flash controller's flag is set after a read, clear it and return an error.
+//! - **No stale reads**: after a write or an erase, bypass or invalidate caches. The journal reads back its writes.
 //!
 //! # Page disturb
 //!
-//! On some parts a cut write or erase also damages a word that was written long before, in the same page or a sector beside it. A cut
-//! may so tear one copy of the newest charge and damage another. The third is left, and the next restart writes three copies again before
-//! it reports the charge. If that restart is cut too, and the next, each may take one more copy. A charge with no copy left is
-//! noticed as [`JournalError::Corrupted`]: the run ends, and no charge is forgotten.
+//! On some parts an interrupted write or erase also damages an old word in the same page or an adjacent sector. A cut
+//! may so tear one copy of the newest charge and damage another. The third copy remains, and the next restart writes
+//! three copies again before it reports the charge. If that restart is cut too, and the next, each may damage one more
+//! copy. A charge without a copy is detected as [`JournalError::Corrupted`], and the run ends.
 //!
-//! # What is noticed
+//! # Detected damage
 //!
-//! Any damage to one or two copies is repaired from the third. Damage to all copies of the newest charge, and the loss of the
-//! sector that it is in, erased or overwritten, are noticed ([`JournalError::Corrupted`]), and so is a blank region
-//! ([`JournalError::Blank`]): none is taken for "nothing paid". Not noticed is an older image put back, of the region or of the
-//! sector in use; that takes a [monotonic counter](crate::SealedJournal).
+//! Damage to one or two copies is repaired from the third. Two losses give [`JournalError::Corrupted`]: damage to all
+//! copies of the newest charge, and an erased or overwritten sector that has it. A blank region gives
+//! [`JournalError::Blank`]. Neither counts as an empty ledger. An older image of the region or of the current sector is
+//! not detected. Its detection requires a [monotonic counter](crate::SealedJournal).
 //!
-//! A damaged journal does not open. The owner can go on from it by an act of their own, [`Journal::recover`], which charges all that the damage
-//! may hide. A journal of an earlier version is refused by name ([`JournalError::OtherConfiguration`]) and is not erased: its charges are
-//! read by the version that wrote them, and come off the budget of the run that goes on.
+//! A damaged journal does not open. The owner may call [`Journal::recover`], which charges everything that the damage
+//! may hide. A journal of an earlier version gives [`JournalError::OtherConfiguration`] and is not erased. The version
+//! that wrote it reads its charges, and they reduce the budget of the continued run.
 //!
 //! # Cost
 //!
-//! 96 bytes of flash a charge, an erase every `ERASE_SIZE / 96 − 2` charges, taken by the sectors in turn. Opening reads the
-//! region once. Words of up to 32 bytes, sectors of 512 bytes or more, two or more of them. 48 bytes of RAM beside the flash's
-//! driver.
+//! 96 bytes of flash per charge, and an erase every `ERASE_SIZE / 96 − 2` charges, in turn over the sectors. Opening
+//! reads the region once. Words have up to 32 bytes, sectors 512 bytes or more, and a region at least two sectors. 48
+//! bytes of RAM, plus the flash's driver.
 
 use crate::block::{self, Block, Words};
 use crate::{Allowance, Configuration, FirstBoot};
@@ -80,12 +77,12 @@ use embedded_storage::nor_flash::NorFlash;
 
 const COPIES: u32 = 3;
 const SLOT: u32 = COPIES * block::BYTES;
-/// "DJL2": a charge of the second format, whose fingerprint is made of the step.
+/// "DJL2": a charge of the second format, whose fingerprint is computed from the step.
 const KIND: u32 = u32::from_le_bytes(*b"DJL2");
-/// "DJL1": a charge of the first, whose fingerprint was made of the caller's items.
+/// "DJL1": a charge of the first format, whose fingerprint was computed from the caller's items.
 const EARLIER: u32 = u32::from_le_bytes(*b"DJL1");
 
-/// Why a journal cannot be used, or a charge was not persisted.
+/// An error of a journal: it cannot be used, or a charge was not persisted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -94,17 +91,17 @@ pub enum JournalError<E> {
     Flash(E),
     /// The region is not two or more whole sectors.
     Geometry,
-    /// Nothing is there. On a device that was provisioned, someone erased it: what was charged is unknown.
+    /// The region is blank. On a provisioned device someone erased it, and the charges are unknown.
     Blank,
-    /// A region to be provisioned is not erased.
+    /// A region for provisioning is not erased.
     Occupied,
-    /// The journal is another configuration's or an earlier version's, or the ledger is another's than the journal. Nothing is erased.
+    /// The journal or the ledger has another configuration, or the journal an earlier version. Nothing is erased.
     OtherConfiguration,
     /// The budget is above 2³¹ steps.
     Budget,
-    /// Damage that may hide charges. [`Journal::recover`] goes on from it.
+    /// The journal has damage that may hide charges. [`Journal::recover`] continues from it.
     Corrupted,
-    /// A charge that is not above the one before it.
+    /// A charge is not above the previous charge.
     Backwards,
     /// Written or erased words do not read back.
     Worn,
@@ -128,7 +125,7 @@ impl<E: fmt::Display> fmt::Display for JournalError<E> {
 
 impl<E: fmt::Debug + fmt::Display> core::error::Error for JournalError<E> {}
 
-/// The charges of one run, in a region of flash that is the journal's alone.
+/// The charges of one run, in an exclusive region of flash.
 #[derive(Debug)]
 pub struct Journal<F> {
     flash: F,
@@ -143,14 +140,15 @@ pub struct Journal<F> {
 #[derive(Clone, Copy, Debug)]
 struct Payment {
     paid: u32,
-    /// The bits of an f64 from 0: they are in the order of the numbers, and comparing them takes no floating point.
+    /// The bits of an f64 of at least 0. Non-negative floats order like their bits, so comparison needs no floating
+    /// point.
     divergence: u64,
 }
 
 /// The content of a slot.
 enum Slot {
     Blank,
-    /// A charge, its number, and whether all copies are whole.
+    /// A charge: its number, its payment, and whether all copies are whole.
     Whole(u32, Payment, bool),
     /// No copy is whole, some are blank.
     Torn,
@@ -170,12 +168,12 @@ impl<F: NorFlash> Journal<F> {
         F::ERASE_SIZE as u32 / SLOT
     };
 
-    /// Begins a journal with nothing paid, in a region that the caller has erased, in a call that came back (and that of
-    /// the snapshots likewise). Once in a run, never because opening failed: [`FirstBoot`] says why.
+    /// Creates a journal without charges, in a region that the caller has erased successfully (as for the snapshots).
+    /// Call it once per run, and never because opening failed. [`FirstBoot`] gives the reason.
     ///
     /// # Errors
     ///
-    /// The region is not erased, does not fit, or does not keep what is written.
+    /// The region is not erased, does not fit, or does not keep written words.
     pub fn provision(flash: F, run: Configuration, _: FirstBoot) -> Result<Self, JournalError<F::Error>> {
         let mut journal = Self::over(flash, run)?;
         for place in 0..journal.places.get() {
@@ -191,25 +189,25 @@ impl<F: NorFlash> Journal<F> {
     ///
     /// # Errors
     ///
-    /// There is none, it is another configuration's, or it is damaged so that charges may be missing: nothing may be
-    /// released.
+    /// The journal is missing, has another configuration, or may have lost charges. Then nothing may be released.
     pub fn open(flash: F, run: Configuration) -> Result<Self, JournalError<F::Error>> {
         let mut journal = Self::over(flash, run)?;
         journal.find()?;
         Ok(journal)
     }
 
-    /// Opens a journal as [`Journal::open`] does; if it is damaged ([`JournalError::Corrupted`]), as if every charge that the damage may hide had
-    /// taken `most`: the most steps that were reserved at a time, and the divergence of a filter's dearest step. It over-counts and never
-    /// under-counts if no charge took more. With `u32::MAX` steps, or if no charge is left to count from, the whole budget is charged. What is
-    /// charged is persisted, in a sector that has not the newest charge left; the other sectors are not erased unless no charge is left.
+    /// Opens a journal as [`Journal::open`] does. If it is damaged ([`JournalError::Corrupted`]), every charge that the
+    /// damage may hide counts as `most`. That is the most steps reserved at a time, and the divergence of a filter's
+    /// most expensive step. The result never under-counts if no charge took more. With `u32::MAX` steps, or if no
+    /// charge is left to count from, the whole budget is charged. The charge is persisted in a sector without the
+    /// newest remaining charge. The other sectors are not erased unless no charge is left.
     ///
-    /// *Why.* The slot of the newest charge that is whole, number `n` in the sector that begins with `f`, was not used again. So no slot was
-    /// written with a number from `f + slots` on, and the lost charges have numbers between: fewer than `f + slots − n`, one charge each.
+    /// *Proof.* Let the newest whole slot have number `n`, in a sector that begins with `f`. It was not reused, so no
+    /// slot was written with a number of at least `f + slots`. So fewer than `f + slots − n` charges are lost.
     ///
     /// # Errors
     ///
-    /// As [`Journal::open`] but for the damage; or no sector keeps what is written.
+    /// As [`Journal::open`] except for damage, or no sector keeps written words.
     pub fn recover(flash: F, run: Configuration, most: Allowance) -> Result<Self, JournalError<F::Error>> {
         let mut journal = Self::over(flash, run)?;
         match journal.find() {
@@ -221,7 +219,7 @@ impl<F: NorFlash> Journal<F> {
             Some((number, payment, _)) => {
                 let first = number - number % Self::SLOTS;
                 journal.newest = journal.over_counted(payment, turn - number % Self::SLOTS - 1, most);
-                // Numbers above all that may be hidden, in any sector but this one.
+                // Numbers above all that may be hidden, in any other sector.
                 (first.checked_add(turn).ok_or(JournalError::Worn)?, 1..sectors)
             }
             None => {
@@ -249,14 +247,14 @@ impl<F: NorFlash> Journal<F> {
         result.map(|()| journal)
     }
 
-    /// A payment and so many charges of at most `most` after it.
+    /// A payment and this many charges of at most `most` after it.
     fn over_counted(&self, payment: Payment, charges: u32, most: Allowance) -> Payment {
         let (steps, divergence) = most.times(u64::from(charges));
         let paid = payment.paid.saturating_add(steps);
         match self.run.order {
             0 if paid >= self.run.budget => self.all(),
             0 => Payment { paid, divergence: 0 },
-            // What is no divergence counts as all.
+            // An invalid divergence counts as the whole budget.
             _ if divergence.is_nan() || divergence < 0.0 || steps == u32::MAX => self.all(),
             _ => Payment { paid, divergence: add_up(f64::from_bits(payment.divergence), divergence).to_bits() },
         }
@@ -270,7 +268,7 @@ impl<F: NorFlash> Journal<F> {
         }
     }
 
-    /// The newest slot that is whole, and whether everything else is blank.
+    /// The newest whole slot, and whether everything else is blank.
     #[allow(clippy::type_complexity)] // A slot's number, payment and certainty.
     fn newest_whole(&mut self) -> Result<(Option<(u32, Payment, bool)>, bool), JournalError<F::Error>> {
         let (mut found, mut blank) = (None, true);
@@ -289,7 +287,7 @@ impl<F: NorFlash> Journal<F> {
         Ok((found, blank))
     }
 
-    /// Finds the newest charge, and where the next one goes.
+    /// Finds the newest charge, and the next slot to write.
     fn find(&mut self) -> Result<(), JournalError<F::Error>> {
         let (found, blank) = self.newest_whole()?;
         let (newest, payment, mut certain) =
@@ -297,14 +295,14 @@ impl<F: NorFlash> Journal<F> {
         let first = newest - newest % Self::SLOTS;
         let end = first.checked_add(Self::SLOTS).ok_or(JournalError::Corrupted)?;
         (self.newest, self.next) = (payment, newest + 1);
-        // After the newest there is only what a power cut may leave; another sector has not taken over.
+        // After the newest charge there may only be the traces of a power cut, because no other sector has taken over.
         for number in self.next..end {
             let may_be_paid = number + 1 < end;
             match self.slot(number) {
                 Slot::Blank => {}
                 Slot::Torn if !may_be_paid => {}
                 Slot::Torn => (self.next, certain) = (number + 1, false),
-                // A cut write that reads as whole now and did not before.
+                // An interrupted write that reads as whole now and did not before.
                 Slot::Whole(_, payment, _) if may_be_paid => {
                     (self.newest, self.next, certain) = (payment, number + 1, false);
                 }
@@ -341,7 +339,7 @@ impl<F: NorFlash> Journal<F> {
         self.run.record(paid, f64::from_bits(divergence))
     }
 
-    /// Gives the flash back.
+    /// Returns the flash.
     pub fn release(self) -> F {
         self.flash
     }
@@ -384,7 +382,7 @@ impl<F: NorFlash> Journal<F> {
         [kind, number, low, high, divergence as u32, (divergence >> 32) as u32, paid]
     }
 
-    /// Writes a slot that is blank, and reads each copy back before the next.
+    /// Writes a blank slot, and reads each copy back before the next.
     fn write(&mut self, number: u32, payment: Payment) -> Result<(), JournalError<F::Error>> {
         let (at, words) = (self.address(number), self.words(number, payment));
         for copy in 0..COPIES {
@@ -397,16 +395,16 @@ impl<F: NorFlash> Journal<F> {
         Ok(())
     }
 
-    /// Persists a charge in the next slot that takes it.
+    /// Persists a charge in the next slot that accepts it.
     fn append(&mut self, payment: Payment) -> Result<(), JournalError<F::Error>> {
         let mut result = Err(JournalError::Worn);
-        // So many that a freshly erased sector is among them: cuts may have touched any number of slots in this one.
+        // So many that they include a freshly erased sector: cuts may have touched any number of slots in this sector.
         for _ in 0..Self::SLOTS {
             if self.next % Self::SLOTS == Self::SLOTS - 1 {
                 self.turn()?;
             }
             let number = self.next;
-            // Whatever comes of it, this slot is used.
+            // The slot counts as used, for any result.
             self.next = number + 1;
             result = self.write(number, payment);
             if result.is_ok() {
@@ -417,12 +415,13 @@ impl<F: NorFlash> Journal<F> {
         result
     }
 
-    /// Goes on in the next sector of the ring that can be erased and written; never in the one that holds the newest charge.
+    /// Continues in the next sector of the ring that can be erased and written, but never in the sector with the newest
+    /// charge.
     fn turn(&mut self) -> Result<(), JournalError<F::Error>> {
         let mut result = Err(JournalError::Worn);
         let mut first = self.next - self.next % Self::SLOTS;
         for _ in 1..self.places.get() / Self::SLOTS {
-            // Numbers end long after any flash has worn out.
+            // Any flash wears out long before numbers end.
             first = first
                 .checked_add(Self::SLOTS)
                 .filter(|first| first.checked_add(Self::SLOTS).is_some())
@@ -437,7 +436,7 @@ impl<F: NorFlash> Journal<F> {
         result
     }
 
-    /// Erases the sector whose first slot has this number, and carries the newest charge into it.
+    /// Erases the sector whose first slot has this number, and copies the newest charge into it.
     fn begin(&mut self, first: u32) -> Result<(), JournalError<F::Error>> {
         let at = self.address(first);
         self.flash.erase(at, at + F::ERASE_SIZE as u32).map_err(JournalError::Flash)?;
@@ -449,7 +448,7 @@ impl<F: NorFlash> Journal<F> {
         self.write(first, self.newest)
     }
 
-    /// Marks the last sector before the one that begins with number `first`, where a power cut kept it from being marked.
+    /// Marks the last sector before the sector that begins with number `first`, if a power cut prevented the mark.
     fn close_before(&mut self, first: u32) {
         for back in 1..self.places.get() / Self::SLOTS {
             let Some(before) = first.checked_sub(back * Self::SLOTS) else { return };
@@ -459,8 +458,8 @@ impl<F: NorFlash> Journal<F> {
         }
     }
 
-    /// Marks the sector that ends with number `last`: another has taken over. If a worn slot refuses the mark, it is only a
-    /// later loss of the other sector that would go unnoticed.
+    /// Marks the sector that ends with number `last`, because another sector has taken over. If a worn slot refuses the
+    /// mark, only a later loss of the other sector would not be detected.
     fn close(&mut self, last: u32) {
         let (at, words) = (self.address(last), self.words(last, self.newest));
         for copy in 0..COPIES {
@@ -491,7 +490,7 @@ impl<F: NorFlash> Store for Journal<F> {
         }
         let Payment { paid, divergence } = self.newest;
         let next = Payment { paid: record.paid, divergence: record.divergence.to_bits() };
-        // Above the bits of infinity are those of what is negative or not a number.
+        // Negative values and NaN have bits above those of infinity.
         if next.paid <= paid || !(divergence..=f64::INFINITY.to_bits()).contains(&next.divergence) {
             return Err(JournalError::Backwards);
         }

@@ -1,4 +1,4 @@
-//! The privacy ledger of a device or an enclave in persistent storage: no restart forgets a charge.
+//! The privacy ledger of a device or an enclave in persistent storage. Every charge survives restarts.
 //!
 //! ```text
 //! core::accounting::Store
@@ -9,15 +9,17 @@
 //! ```
 //!
 //! - [`Journal`] appends every charge to a ring of erase sectors, for microcontrollers.
-//! - [`SealedJournal`] keeps the newest charge in a blob whose age a monotonic counter tells, for enclaves.
-//! - [`Snapshots`] keeps the newest released parameters beside a journal.
+//! - [`SealedJournal`] keeps the newest charge in a sealed blob, with a monotonic counter that detects old blobs, for
+//!   enclaves.
+//! - [`Snapshots`] keeps the newest released parameters next to a journal.
 //! - [`Region`] is a part of a flash: one for the journal, one for the snapshots.
-//! - [`Configuration`] is what each of them is bound to.
+//! - [`Configuration`] identifies the run that each of them belongs to.
 //!
-//! A flash is a driver that implements `NorFlash` of `embedded-storage`, as those of the chips' HALs do. With the feature
-//! `embedded-storage-async`, `BlockOn` makes one of an asynchronous driver. [`Journal`] states what it expects of a driver.
+//! A flash is a driver that implements `NorFlash` of `embedded-storage`, as the drivers in the chips' HALs do. With the
+//! feature `embedded-storage-async`, `BlockOn` adapts an asynchronous driver. [`Journal`] states its requirements on a
+//! driver.
 //!
-//! What they protect from, and what they do not, is in `docs/threat-model.md`.
+//! `docs/threat-model.md` states the attacks that these types prevent, and those that they do not.
 //!
 //! ```
 //! use damper_core::prelude::*;
@@ -40,20 +42,20 @@
 //! }
 //! ```
 //!
-//! Each step is then charged to it: `step.open(&mut state, &mut ledger)`.
+//! The ledger then charges each step: `step.open(&mut state, &mut ledger)`.
 //!
 //! # Keys
 //!
-//! Noise is addressed by step number, so a generator has no state to persist: the ledger's number is the state. A number is
-//! charged before it is given out and never given out again, over any number of restarts. Hence no block of noise is used
-//! twice **under one key**. A new journal starts at 0: each provisioning needs a key of its own. Each restart may take a fresh one
-//! ([`Key`](damper_core::noise::Key) says why).
+//! The step number addresses the noise, so a generator has no state to persist: the ledger's number is the state. A
+//! number is charged before it is used, and is never used again, over any number of restarts. So no block of noise is
+//! used twice **under one key**. A new journal starts at 0, so each provisioning needs its own key. Each restart may
+//! use a fresh key ([`Key`](damper_core::noise::Key) gives the reason).
 //!
-//! # Why not `sequential-storage`
+//! # Comparison with `sequential-storage`
 //!
-//! It is made for settings and queues, where a damaged item is best ignored and an older value beats none. A ledger that
-//! ignores its newest entry has forgotten charges. It is asynchronous, and its format changes with its major version. What a
-//! ledger needs, one kind of entry that only grows, is less.
+//! That crate serves settings and queues. For these it is best to ignore a damaged item, and an older value is better
+//! than none. A ledger that ignores its newest entry loses charges. The crate is asynchronous, and its format changes
+//! with its major version. A ledger needs less: one kind of entry that only grows.
 #![no_std]
 #![forbid(unsafe_code)]
 
@@ -76,7 +78,7 @@ pub use region::{Region, RegionError};
 pub use sealed::{Allowance, BLOB, MonotonicCounter, SealedError, SealedJournal, Vault};
 pub use snapshot::{SnapshotError, Snapshots};
 
-// Tested with an allocator; it has none itself.
+// Tests use an allocator. The crate has none.
 #[cfg(test)]
 extern crate std;
 

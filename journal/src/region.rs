@@ -1,11 +1,11 @@
-//! A part of a flash that several users share.
+//! A part of a flash with several users.
 
 use core::cell::RefCell;
 use core::fmt;
 use core::ops::Range;
 use embedded_storage::nor_flash::{ErrorType, NorFlash, NorFlashError, NorFlashErrorKind, ReadNorFlash};
 
-/// The bytes `start..end` of a flash, as a flash of their own. A journal and its snapshots take one region each.
+/// The bytes `start..end` of a flash, as a separate flash. A journal and its snapshots take one region each.
 ///
 /// ```
 /// use core::cell::RefCell;
@@ -26,7 +26,7 @@ pub struct Region<'a, F> {
     end: u32,
 }
 
-/// Why a region could not be used.
+/// An error of a region.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub enum RegionError<E> {
@@ -61,8 +61,8 @@ impl<E: fmt::Display> fmt::Display for RegionError<E> {
 impl<E: fmt::Debug + fmt::Display> core::error::Error for RegionError<E> {}
 
 impl<'a, F: NorFlash> Region<'a, F> {
-    /// The region `bytes` of `flash`. It is empty, so that nothing opens in it, if it is not whole sectors within the flash, or if
-    /// the flash is borrowed now. Regions must not overlap.
+    /// The region `bytes` of `flash`. If it is not whole sectors within the flash, or if the flash is borrowed now, the
+    /// region is empty, so nothing opens in it. Regions must not overlap.
     pub fn new(flash: &'a RefCell<F>, bytes: Range<u32>) -> Self {
         let is_edge = |at: u32| (at as usize).is_multiple_of(F::ERASE_SIZE);
         let fits = flash.try_borrow().is_ok_and(|flash| bytes.end as usize <= flash.capacity());
@@ -73,7 +73,7 @@ impl<'a, F: NorFlash> Region<'a, F> {
 }
 
 impl<F> Region<'_, F> {
-    /// The place in the flash of `offset`, if `len` bytes from there on are within the region.
+    /// The address in the flash of `offset`, if the `len` bytes from there are within the region.
     fn place<E>(&self, offset: u32, len: usize) -> Result<u32, RegionError<E>> {
         let at = self.start.checked_add(offset).ok_or(RegionError::OutOfBounds)?;
         let room = self.end.checked_sub(at).ok_or(RegionError::OutOfBounds)?;

@@ -1,25 +1,26 @@
-//! A ledger's charges in an enclave: a sealed blob kept by a host that is not trusted, and a counter that is.
+//! A ledger's charges in an enclave: a sealed blob on an untrusted host, and a trusted counter.
 //!
-//! The host can lose a blob, hand over an older one, or run the enclave twice. It cannot read or forge a blob, nor turn the
-//! counter back. A charge takes a count, puts a blob that names the count, and **only then** is a step released. Each count
-//! has an [`Allowance`]: under count `v`, counted from provisioning, no more than `v` allowances are ever paid. So whatever the
-//! host hands over:
+//! The host can lose a blob, return an older blob, or run the enclave twice. It cannot read or forge a blob, or
+//! decrement the counter. A charge increments the counter and stores a blob with the new count. **Only then** is a step
+//! released. Each count has an [`Allowance`]: at count `v`, counted from provisioning, at most `v` allowances are
+//! charged. So for any blob that the host returns:
 //!
-//! - the blob of the counter's own count is the newest charge, exactly;
-//! - with any other, `v` allowances are taken as paid, the most that there can have been.
+//! - The blob with the counter's current count has the newest charge, exactly.
+//! - Any other blob counts as `v` charged allowances, the largest possible charge.
 //!
-//! *Why.* An increment gives each count to one instance alone, so at most one blob has it. Its writer held the count before
-//! (it stops if it is given any other) and so, by induction, a bound on all that was released before. What is released
-//! under a count is at most what its blob holds. Step numbers below what is charged are never given out again, so two instances of
-//! one ledger share none: of two that hold the same count, one is given the next.
+//! *Proof.* An increment gives each count to one instance alone, so at most one blob has it. Its writer had the
+//! previous count (it stops if it gets any other). So by induction it had a bound on everything released before. A
+//! count releases at most the charge in its blob. Step numbers below the charge are never used again, so two instances
+//! of one ledger share none: of two with the same count, only one gets the next count.
 //!
-//! A ledger that reserves exactly its allowance loses no more than one charge by a lost blob. A filter loses the difference
-//! between what its steps cost and their allowances. Neither is locked out, and neither loses privacy. Two things are beyond it:
-//! whoever can provision can begin a budget again, and so can whoever runs the enclave with another counter.
+//! If a blob is lost, a ledger that reserves exactly its allowance loses at most one charge. A filter loses the
+//! difference between the cost of its steps and their allowances. Neither is locked out, and neither loses privacy. The
+//! design does not prevent two cases: whoever can provision can restart a budget, and so can whoever runs the enclave
+//! with another counter.
 //!
 //! # Cost
 //!
-//! One increment a charge: prepay where the counter is slow or wears out. 80 bytes of memory.
+//! One increment per charge. Reserve steps if the counter is slow or wears out. 80 bytes of memory.
 
 use crate::block;
 use crate::{Configuration, FirstBoot};
@@ -29,46 +30,48 @@ use damper_core::numerics::up::{from_u64_up, mul_up};
 
 /// Bytes of a blob before it is sealed.
 pub const BLOB: usize = 40;
-/// "DJE2": a charge of the second format, whose fingerprint is made of the step.
+/// "DJE2": a charge of the second format, whose fingerprint is computed from the step.
 const KIND: u32 = u32::from_le_bytes(*b"DJE2");
 
-/// A counter that nobody can turn back, not even by cutting power: a TPM's, replay-protected memory's, a quorum's.
+/// A counter that cannot be decremented, not even by a power cut, such as that of a TPM, of replay-protected memory or
+/// of a quorum.
 pub trait MonotonicCounter {
-    /// Why it did not count.
+    /// The error of the counter.
     type Error;
 
     /// The count.
     ///
     /// # Errors
     ///
-    /// It cannot be had.
+    /// The counter cannot be read.
     fn read(&mut self) -> Result<u64, Self::Error>;
 
-    /// Adds 1 and returns the new count, which it returns to nobody else.
+    /// Adds 1 and returns the new count. No other caller gets this count.
     ///
     /// # Errors
     ///
-    /// It may or may not have counted.
+    /// The counter failed, and may or may not have counted.
     fn increment(&mut self) -> Result<u64, Self::Error>;
 }
 
-/// Keeps one blob outside the enclave, sealed: encrypted and authenticated with a key that this enclave alone can have.
+/// Storage for one blob outside the enclave. The blob is sealed: encrypted and authenticated with a key of this enclave
+/// alone.
 pub trait Vault {
-    /// Why it failed; of [`get`](Self::get), also that what came back was not sealed by this enclave.
+    /// The error of the vault. [`get`](Self::get) also fails if this enclave did not seal the blob.
     type Error;
 
-    /// Seals the blob and gives it to the host.
+    /// Seals the blob and sends it to the host.
     ///
     /// # Errors
     ///
-    /// The host may or may not have it.
+    /// The host failed, and may or may not have the blob.
     fn put(&mut self, blob: &[u8; BLOB]) -> Result<(), Self::Error>;
 
-    /// Unseals what the host gives back: none if it has nothing.
+    /// Unseals the blob that the host returns. None if the host has no blob.
     ///
     /// # Errors
     ///
-    /// The host failed, or what it gave is not authentic.
+    /// The host failed, or its blob is not authentic.
     fn get(&mut self) -> Result<Option<[u8; BLOB]>, Self::Error>;
 }
 
@@ -76,13 +79,14 @@ pub trait Vault {
 #[derive(Clone, Copy, PartialEq, Debug)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Allowance {
-    /// Steps: of a ledger those it reserves, of a filter 1.
+    /// The number of steps: those that a ledger reserves, or 1 for a filter.
     pub steps: u32,
-    /// Rényi divergence: of a ledger 0, of a filter the dearest step's.
+    /// The Rényi divergence: 0 for a ledger, or that of the most expensive step for a filter.
     pub divergence: f64,
 }
 
-/// Why a charge was not persisted, or nothing may be released. `C` is the counter's error, `V` the vault's.
+/// An error of a sealed journal: a charge was not persisted, or nothing may be released. `C` is the counter's error,
+/// `V` the vault's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -91,23 +95,24 @@ pub enum SealedError<C, V> {
     Counter(C),
     /// The vault failed.
     Vault(V),
-    /// The host has no blob: it was not provisioned, or the host withholds it.
+    /// The host has no blob. It was not provisioned, or the host withholds it.
     Blank,
-    /// A vault to be provisioned has a blob.
+    /// A vault for provisioning has a blob.
     Occupied,
-    /// The blob is another configuration's, another allowance's or an earlier version's, or the ledger is another's.
+    /// The blob has another configuration, another allowance or an earlier version, or the ledger has another
+    /// configuration.
     OtherConfiguration,
     /// The budget is above 2³¹ steps.
     Budget,
-    /// The counter is behind the blob: it is another counter.
+    /// The count is below the blob's, so the counter was exchanged.
     CounterBehind,
-    /// Another instance has taken a count. This one is closed.
+    /// Another instance has taken a count, and this instance is closed.
     Forked,
-    /// A charge that is not above the one before it.
+    /// A charge is not above the previous charge.
     Backwards,
-    /// A charge of more than the allowances of all counts so far.
+    /// A charge exceeds the allowances of all counts so far.
     Allowance,
-    /// A charge failed before: open again.
+    /// An earlier charge failed. Open the journal again.
     Closed,
 }
 
@@ -145,7 +150,7 @@ pub struct SealedJournal<C, V> {
     allowance: Allowance,
     /// The count at provisioning.
     origin: u64,
-    /// The count that this instance holds; none after a failure.
+    /// The current count of this instance. None after a failure.
     count: Option<u64>,
     paid: u32,
     divergence: f64,
@@ -154,11 +159,12 @@ pub struct SealedJournal<C, V> {
 type Failure<C, V> = SealedError<<C as MonotonicCounter>::Error, <V as Vault>::Error>;
 
 impl<C: MonotonicCounter, V: Vault> SealedJournal<C, V> {
-    /// Begins a ledger with nothing paid. Once in a run, never because opening failed: [`FirstBoot`] says why.
+    /// Creates a ledger without charges. Call it once per run, and never because opening failed. [`FirstBoot`] gives
+    /// the reason.
     ///
     /// # Errors
     ///
-    /// The vault has a blob, or something failed.
+    /// The vault has a blob, or a call failed.
     pub fn provision(
         mut counter: C,
         mut vault: V,
@@ -182,7 +188,7 @@ impl<C: MonotonicCounter, V: Vault> SealedJournal<C, V> {
     ///
     /// # Errors
     ///
-    /// There is none, it is another configuration's, or something failed: nothing may be released.
+    /// The ledger is missing, has another configuration, or a call failed. Then nothing may be released.
     pub fn open(mut counter: C, mut vault: V, run: Configuration, allowance: Allowance) -> Result<Self, Failure<C, V>> {
         if !run.fits() {
             return Err(SealedError::Budget);
@@ -216,14 +222,14 @@ impl<C: MonotonicCounter, V: Vault> SealedJournal<C, V> {
 }
 
 impl Allowance {
-    /// Returns the charge that so many counts allow: steps, and a divergence that is rounded up.
+    /// Returns the charge that this many counts allow: steps, and a divergence that is rounded up.
     pub(crate) fn times(&self, counts: u64) -> (u32, f64) {
         let steps = u32::try_from(counts).unwrap_or(u32::MAX).saturating_mul(self.steps);
         (steps, if self.divergence == 0.0 { 0.0 } else { mul_up(from_u64_up(counts), self.divergence) })
     }
 }
 
-/// The configuration of a run with this allowance: another allowance is another ledger.
+/// The configuration of a run with this allowance. Another allowance identifies another ledger.
 fn allowed(run: Configuration, allowance: Allowance) -> Configuration {
     run.with(&allowance.steps.to_le_bytes()).with(&allowance.divergence.to_bits().to_le_bytes())
 }
@@ -257,7 +263,7 @@ impl<C: MonotonicCounter, V: Vault> Store for SealedJournal<C, V> {
         if !self.run.takes(&record) {
             return Err(SealedError::OtherConfiguration);
         }
-        // Of a divergence that is not a number, no comparison holds.
+        // A comparison with NaN is false.
         if !(record.paid > self.paid && record.divergence >= self.divergence) {
             return Err(SealedError::Backwards);
         }
@@ -268,7 +274,7 @@ impl<C: MonotonicCounter, V: Vault> Store for SealedJournal<C, V> {
         if !within {
             return Err(SealedError::Allowance);
         }
-        // Whatever fails from here on, this instance no longer knows which count it holds.
+        // If a call fails from here on, the current count of this instance is unknown.
         self.count = None;
         if self.counter.increment().map_err(SealedError::Counter)? != next {
             return Err(SealedError::Forked);

@@ -1,27 +1,28 @@
-//! Released parameters and state in NOR flash, so that training goes on after a restart: two halves of a region, written in
-//! turn.
+//! Released parameters and state in NOR flash, so that training continues after a restart. A region has two halves,
+//! written in turn.
 //!
 //! # Privacy
 //!
-//! Parameters and the state of filters, thresholds and optimizers are functions of what was released, so a snapshot is no more
-//! secret than the model, and an old or forged one costs no privacy: the guarantee holds for whatever parameters a step
-//! begins with. What must not be in it is the key, and the sum of an open step.
+//! Parameters and the state of filters, thresholds and optimizers are functions of released values. So a snapshot is as
+//! secret as the model. An old or forged snapshot costs no privacy: the guarantee holds for any parameters at the start
+//! of a step. A snapshot must not contain the key, or the sum of an open step.
 //!
-//! A step whose release no snapshot holds when power fails is burned: the journal counts it, and the run goes on from the
-//! newest snapshot with the next step number. That holds for the steps between two snapshots, too.
+//! If no snapshot has the release of a step when power fails, the step is lost. The journal counts it, and the run
+//! continues from the newest snapshot with the next step number. This also holds for the steps between two snapshots.
 //!
 //! # Format
 //!
-//! A half is erased, its words are written and read back, and then its head and the head's mirror: blocks of kind, steps charged,
-//! the fingerprint, how many words, their CRC-32 and that of the state's shape. A power cut leaves a half without a head, and the other half whole.
+//! A half is erased, and its words are written and read back. Then its head and a mirror of the head are written. Both
+//! are blocks with the kind, the charged steps, the fingerprint, the number of words, their CRC-32 and that of the
+//! state's shape. A power cut leaves a half without a head, and the other half whole.
 //!
-//! A head that was cut may read as whole at one restart and not at the next. Once its mirror was begun it is beyond doubt;
-//! while the mirror is blank it may not be. Such a snapshot is gone on from as well, but where the other half is whole it
-//! is the doubtful one that the next snapshot is written over. So one that was kept is there until the next one is.
+//! An interrupted head may read as whole at one restart and not at the next. Once its mirror was begun the head is
+//! certain. While the mirror is blank it may be uncertain. Such a snapshot is used too. But if the other half is whole,
+//! the next snapshot overwrites the uncertain half. So a saved snapshot remains until the next is saved.
 //!
 //! # Cost
 //!
-//! An erase of one half a snapshot, in turn. 56 bytes of RAM beside the flash's driver.
+//! Each snapshot erases one half, in turn. 56 bytes of RAM, plus the flash's driver.
 
 use crate::Configuration;
 use crate::block::{self, Block};
@@ -31,13 +32,13 @@ use embedded_storage::nor_flash::NorFlash;
 
 /// Bytes of the head and its mirror.
 const HEAD: u32 = 2 * block::BYTES;
-/// "DJS2": the head of a snapshot of the second format, whose fingerprint is made of the step.
+/// "DJS2": the head of a snapshot of the second format, whose fingerprint is computed from the step.
 const KIND: u32 = u32::from_le_bytes(*b"DJS2");
-/// "DJS1": of the first.
+/// "DJS1": the head of a snapshot of the first format.
 const EARLIER: u32 = u32::from_le_bytes(*b"DJS1");
 const WORDS: usize = block::BYTES as usize / 4;
 
-/// Why there is no snapshot to go on from, or one was not kept.
+/// An error of snapshots: there is none to continue from, or a snapshot was not saved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -46,15 +47,15 @@ pub enum SnapshotError<E> {
     Flash(E),
     /// The region is not two or more whole sectors, an even number of them.
     Geometry,
-    /// A snapshot of another configuration, or of an earlier version, is there.
+    /// The region has a snapshot of another configuration or of an earlier version.
     OtherConfiguration,
-    /// A snapshot is newer than the ledger: the ledger was put back.
+    /// A snapshot is newer than the ledger, so the ledger was reset to an older image.
     LedgerBehind,
-    /// A snapshot that is not newer than the one before it.
+    /// A snapshot is not newer than the previous snapshot.
     Backwards,
-    /// More words than a half has room for.
+    /// The state has more words than a half.
     TooLong,
-    /// The newest snapshot is of a state of another shape, or there is none.
+    /// The newest snapshot has another shape of state, or there is none.
     Length,
     /// Written words do not read back.
     Worn,
@@ -77,13 +78,13 @@ impl<E: fmt::Display> fmt::Display for SnapshotError<E> {
 
 impl<E: fmt::Debug + fmt::Display> core::error::Error for SnapshotError<E> {}
 
-/// The newest snapshots of one run, in a region of flash that is theirs alone.
+/// The newest snapshots of one run, in an exclusive region of flash.
 #[derive(Debug)]
 pub struct Snapshots<F> {
     flash: F,
     run: Configuration,
     newest: Option<Head>,
-    /// The half that the next snapshot is written to.
+    /// The half for the next snapshot.
     next: u32,
 }
 
@@ -104,12 +105,12 @@ impl<F: NorFlash> Snapshots<F> {
         "words of flash must divide 32 bytes, and sectors be 64 bytes or more"
     );
 
-    /// Finds the newest whole snapshot of a run of which `paid` steps are charged, as the ledger's store says. A blank region
-    /// is one without a snapshot: the run goes on from its initial parameters.
+    /// Finds the newest whole snapshot of a run with `paid` charged steps, as stated by the ledger's store. A blank
+    /// region has no snapshot, and the run continues from its initial parameters.
     ///
     /// # Errors
     ///
-    /// The region does not fit, or a snapshot in it is another configuration's, or newer than the ledger.
+    /// The region does not fit, or it has a snapshot of another configuration or one newer than the ledger.
     pub fn open(flash: F, run: Configuration, paid: u32) -> Result<Self, SnapshotError<F::Error>> {
         let () = Self::FITS;
         let capacity = flash.capacity();
@@ -143,12 +144,12 @@ impl<F: NorFlash> Snapshots<F> {
         self.newest.map(|head| head.paid)
     }
 
-    /// Loads the newest snapshot into `memory`, which must be of the shape that was saved.
+    /// Loads the newest snapshot into `memory`, which must have the saved shape.
     ///
     /// # Errors
     ///
-    /// There is no snapshot, or it is of a state of another shape: the memory is as it was. Or the flash has changed since it was
-    /// opened: the memory is not to be used.
+    /// - The region has no snapshot, or its state has another shape. `memory` is unchanged.
+    /// - The flash has changed since it was opened. `memory` must not be used.
     pub fn load(&mut self, memory: &mut dyn SaveState) -> Result<(), SnapshotError<F::Error>> {
         let (words, shape) = shape_of(memory);
         let head =
@@ -163,12 +164,12 @@ impl<F: NorFlash> Snapshots<F> {
         if reader.is_whole(&head) { Ok(()) } else { Err(SnapshotError::Worn) }
     }
 
-    /// Keeps `memory` as of `paid` steps: parameters, and what the step's state remembers, such as `(&mut params, &mut state)`. It
-    /// returns when they would survive a power cut; until then the snapshot before does.
+    /// Saves `memory` as of `paid` steps: parameters and the step's state, such as `(&mut params, &mut state)`. When it
+    /// returns, they survive a power cut. Until then the previous snapshot does.
     ///
     /// # Errors
     ///
-    /// It is not newer, does not fit, or the flash failed; the snapshot before is still there.
+    /// The snapshot is not newer, does not fit, or the flash failed. The previous snapshot is still there.
     pub fn save(&mut self, paid: u32, memory: &mut dyn SaveState) -> Result<(), SnapshotError<F::Error>> {
         if self.newest.is_some_and(|newest| paid <= newest.paid) {
             return Err(SnapshotError::Backwards);
@@ -202,7 +203,7 @@ impl<F: NorFlash> Snapshots<F> {
         Ok(())
     }
 
-    /// Gives the flash back.
+    /// Returns the flash.
     pub fn release(self) -> F {
         self.flash
     }
@@ -239,7 +240,7 @@ impl<F: NorFlash> Snapshots<F> {
         Ok(Some(Head { at, paid, words, crc, shape }))
     }
 
-    /// Returns true if a snapshot's words are as they were saved.
+    /// Returns true if a snapshot's words are unchanged.
     fn is_whole(&mut self, head: &Head) -> bool {
         let room = (self.half() - HEAD) / 4;
         if head.words > room {
@@ -251,7 +252,8 @@ impl<F: NorFlash> Snapshots<F> {
     }
 }
 
-/// Returns the number of flash words of a state, and a CRC-32 of its shape: owners' names, and kinds and numbers of values.
+/// Returns the number of flash words of a state, and a CRC-32 of its shape: owners' names, and kinds and numbers of
+/// values.
 fn shape_of(memory: &mut dyn SaveState) -> (u32, u32) {
     let (mut words, mut shape) = (0u32, !0);
     memory.each(&mut |field| {
@@ -306,7 +308,7 @@ impl<F: NorFlash> Writer<'_, F> {
         self.chunk = [0; WORDS];
     }
 
-    /// The head of what was written.
+    /// The head of the written words.
     fn finish(mut self) -> Result<Head, SnapshotError<F::Error>> {
         if !self.head.words.is_multiple_of(WORDS as u32) {
             self.flush();
@@ -330,7 +332,7 @@ impl<'a, F: NorFlash> Reader<'a, F> {
         Self { flash, from: head.at + HEAD, chunk: [0; WORDS], read: 0, crc: !0, failed: false }
     }
 
-    /// The next word; any word after a failure.
+    /// Reads the next word. After a failure the word is arbitrary.
     fn word(&mut self) -> u32 {
         let place = self.read as usize % WORDS;
         if place == 0 && !self.failed {
@@ -350,7 +352,7 @@ impl<'a, F: NorFlash> Reader<'a, F> {
         f64::from_bits(low | u64::from(self.word()) << 32)
     }
 
-    /// Returns true if all that was read is what this head was written for.
+    /// Returns true if all words were read and match this head.
     fn is_whole(&self, head: &Head) -> bool {
         !self.failed && self.read == head.words && self.crc == head.crc
     }

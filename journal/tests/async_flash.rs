@@ -1,4 +1,4 @@
-//! A journal on an asynchronous flash, whose futures take several polls.
+//! A journal on an asynchronous flash with futures that need several polls.
 
 use damper_core::accounting::{Record, Store};
 use damper_core::prelude::*;
@@ -12,7 +12,7 @@ use std::task::{Context, Poll};
 
 const SECTOR: usize = 1024;
 
-/// The step that is charged.
+/// The charged step.
 fn step() -> DpSgdConfig {
     DpSgd::new().clip(1.0).noise_multiplier(1.1).learning_rate(0.1).expected_batch(60).build().unwrap()
 }
@@ -21,7 +21,7 @@ fn run() -> Configuration {
     Configuration::of_ledger(100, &step(), 3)
 }
 
-/// Memory as flash. Every call is pending a few times.
+/// Simulated flash in RAM. Every call is pending a few times.
 #[derive(Debug)]
 struct Mock {
     bytes: Vec<u8>,
@@ -86,7 +86,7 @@ fn record(paid: u32) -> Record {
     Record { budget: 100, paid, divergence: 0.0, order: 0, fingerprint: step().fingerprint(3) }
 }
 
-// Charges and snapshots on an asynchronous flash are there after a restart.
+// Charges and snapshots on an asynchronous flash survive a restart.
 #[test]
 fn async_flash_keeps_charges_and_snapshots() {
     let mock = || BlockOn::new(Mock { bytes: vec![0xff; 4 * SECTOR], polls: 0, fails: false });

@@ -1,5 +1,5 @@
-//! One journal pays for one step. A program that changes anything that is priced, under the same budget and the same description, is refused
-//! before a release, by whatever way it comes.
+//! A journal takes the charges of one step. If a program changes any accounted setting under the same budget and
+//! description, every path to a release gives an error.
 
 #[path = "flash/nor.rs"]
 mod flash;
@@ -29,13 +29,13 @@ fn run(step: &impl StepConfig, dim: usize) -> Configuration {
     Configuration::of_ledger(BUDGET, step, dim).with(b"one text")
 }
 
-/// A journal that one step is charged in, 8 steps at a time.
+/// A journal with charges of one step, 8 steps at a time.
 struct Charged {
     chip: Chip,
     run: Configuration,
     fingerprint: u64,
     ledger: Ledger<Journal<Chip>>,
-    /// For a step of this configuration.
+    /// A receipt for a step of this configuration.
     receipt: Receipt,
 }
 
@@ -60,7 +60,7 @@ where
     Charged { chip, run, fingerprint: step.fingerprint(DIM), ledger, receipt }
 }
 
-/// Fails if `other` opens a step on what another configuration charged, or writes a word to its flash.
+/// Fails if `other` opens a step on the charge of another configuration, or writes a word to its flash.
 fn refused<F, O, M, T, C, S, B, FS, OS>(
     what: &str,
     charged: Charged,
@@ -83,10 +83,10 @@ fn refused<F, O, M, T, C, S, B, FS, OS>(
 
     let opened = Journal::open(chip.clone(), run(other, dim)).unwrap_err();
     assert_eq!(opened, JournalError::OtherConfiguration, "{what}: the journal of another step opens");
-    // In a step that the record covers already.
+    // In a step that the record already covers.
     let error = other.open(state, &mut ledger).err();
     assert!(matches!(error, Some(OpenError::Call(_))), "{what}: reserved: {error:?}");
-    // A ledger that was told of other owners, or of none, forgets what was reserved.
+    // A ledger bound to another owner, or to none, drops its reserve.
     for owner in [0, other.fingerprint(dim)] {
         ledger = ledger.bound_to(owner);
         assert_eq!(other.open(state, &mut ledger).err(), foreign, "{what}: bound to {owner}");
@@ -147,7 +147,7 @@ fn one_journal_is_of_one_number_each() {
     }
     let same = dp_sgd().build().unwrap();
     refused("another number of parameters", base(), &same, &mut same.state::<4>(), 4);
-    // The right step goes on where it was.
+    // The right step continues from its position.
     let Charged { mut ledger, .. } = base();
     assert_eq!(same.open(&mut same.state::<DIM>(), &mut ledger).unwrap().number(), 1);
 }
@@ -170,7 +170,7 @@ fn one_journal_is_of_one_method() {
     let floats = step(ContinuousGaussian::new(1.1).unwrap(), Fixed(1.0), FlatL2, Constant(0.1));
     refused("floating-point noise", base(), &floats, &mut state(()), DIM);
     refused("correlated noise", base(), &correlated(order(600), 0.1, 100_000), &mut correlated_state(), DIM);
-    // And back.
+    // And in the other direction.
     let first = correlated(order(600), 0.1, 100_000);
     refused("independent noise", charged(&first, &mut correlated_state()), &plain(), &mut state(()), DIM);
 }
@@ -214,7 +214,7 @@ fn one_journal_is_of_one_fixed_order() {
     }
 }
 
-/// At each step another N: the second step is refused, and so are all after it but those of the first N.
+/// Each step gets another N. The second step and all later steps fail, except those with the first N.
 #[test]
 fn a_run_keeps_its_number_of_samples() {
     let first = correlated(order(400), 0.1, 100_000);
@@ -231,7 +231,8 @@ fn a_run_keeps_its_number_of_samples() {
     assert_eq!(ledger.charged_steps(), 6);
 }
 
-/// After a restart an adaptive clip begins where it was, in a slot of any threshold too. A fixed one is bound.
+/// After a restart an adaptive clip begins at its last value, also in a slot for any threshold. A fixed clip is bound
+/// to the journal.
 #[test]
 fn an_adaptive_clip_may_begin_anywhere() {
     let quantile = |clip| {
@@ -251,7 +252,7 @@ fn an_adaptive_clip_may_begin_anywhere() {
     assert_eq!(fixed(1.0), step(gaussian(), Fixed(1.0), FlatL2, Constant(0.1)).fingerprint(DIM));
 }
 
-/// What costs nothing is not bound: a device may change its learning rate and its optimizer and go on.
+/// Settings without a privacy cost are not bound. A device may change its learning rate and its optimizer and continue.
 #[test]
 fn what_has_no_price_may_change() {
     let first = step(gaussian(), Fixed(1.0), FlatL2, Constant(0.1));

@@ -1,5 +1,5 @@
-//! Journals that are wrong on purpose: the laws of `training` must find each out. A law that no wrong journal breaks would say
-//! nothing of a right one.
+//! Journals with deliberate faults. The checks of `training` must detect each: a check that no faulty journal fails
+//! proves nothing.
 
 #[path = "flash/nor.rs"]
 mod flash;
@@ -16,7 +16,7 @@ type Chip = Flash<4, 512>;
 
 const PLAN: Plan = Plan { ledger: Some((12, 1)), snapshot_every: 3, journal: 2, snapshots: 2 };
 
-/// The laws that are broken when a run is cut at each of its events, and then now and then or before anything is written again.
+/// The checks that fail if a run is cut at each of its events, and then at times, or again before the next write.
 fn broken<K: Keeper<Chip>>(provision: impl Fn(&Chip)) -> Vec<String>
 where
     K::Error: std::fmt::Debug,
@@ -42,7 +42,7 @@ where
     broken
 }
 
-/// A log of bare numbers, one word each, over one sector or two. What is wrong with it is its type.
+/// A log of bare numbers, one word each, over one or two sectors. Its type parameter selects the fault.
 struct Log<const WRONG: u8> {
     flash: Chip,
     run: Record,
@@ -51,17 +51,17 @@ struct Log<const WRONG: u8> {
     waiting: Option<u32>,
 }
 
-/// Says that a charge is persisted, and writes it with the next.
+/// Returns from a charge before it is persisted, and writes it with the next.
 const RELEASES_FIRST: u8 = 0;
 /// Erases the only copy before it writes the next.
 const ERASES_FIRST: u8 = 1;
-/// Reports a number that may have been cut, without writing it again.
+/// Reports a number that a cut may have torn, without writing it again.
 const BELIEVES: u8 = 2;
 
 const SECTOR: u32 = 512;
 
 impl<const WRONG: u8> Log<WRONG> {
-    /// A number and its complement: a torn pair is not whole.
+    /// A number and its complement, so that a torn pair is detected.
     fn pair(&mut self, at: u32) -> [u32; 2] {
         let mut bytes = [[0; 4]; 2];
         self.flash.read(at, bytes.as_flattened_mut()).unwrap_or_default();

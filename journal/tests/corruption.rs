@@ -1,5 +1,6 @@
-//! Damage that no power cut does: flipped bits, overwritten and erased words, slots and sectors, other content, other
-//! configurations. A journal that opens has lost no charge; one that may have does not open.
+//! Damage that a power cut cannot cause: flipped bits, overwritten and erased words, slots and sectors, foreign
+//! content, other configurations. A journal that opens has lost no charge. A journal that may have lost charges does
+//! not open.
 
 #[path = "flash/nor.rs"]
 mod flash;
@@ -19,7 +20,7 @@ use std::cell::RefCell;
 type Chip = Flash<4, 512>;
 const SECTOR: usize = 512;
 
-/// The step that is charged.
+/// The charged step.
 fn step() -> DpSgdConfig {
     DpSgd::new().clip(1.0).noise_multiplier(1.1).learning_rate(0.1).expected_batch(60).build().unwrap()
 }
@@ -36,7 +37,7 @@ fn record(paid: u32) -> Record {
     Record { budget: 1000, paid, divergence: 0.0, order: 0, fingerprint: step().fingerprint(3) }
 }
 
-/// Something that remembers words.
+/// State with saved words.
 #[derive(PartialEq, Debug)]
 struct Words(Vec<u32>);
 
@@ -52,7 +53,7 @@ fn first_numbers(count: u32) -> Words {
 
 #[test]
 fn snapshot_keeps_a_whole_state() {
-    /// One of each kind of numbers.
+    /// A field of each kind.
     #[derive(PartialEq, Debug)]
     struct All([f32; 5], f64, u32);
     impl SaveState for All {
@@ -90,20 +91,20 @@ fn regions_of_a_flash_do_not_touch() {
     assert_eq!(region.write(beyond, &[0; 4]), Err(RegionError::OutOfBounds));
     assert_eq!(region.erase(0, beyond + SECTOR as u32), Err(RegionError::OutOfBounds));
     assert_eq!(Region::new(&flash, 0..u32::MAX).capacity(), 0);
-    // A sector that is shared would be erased by both.
+    // Both regions would erase a shared sector.
     assert_eq!(Region::new(&flash, 4..SECTOR as u32 + 4).capacity(), 0);
     let _borrowed = flash.borrow_mut();
     assert_eq!(region.read(0, &mut [0; 4]), Err(RegionError::Busy));
 }
 
-/// A journal of this many charges in sectors of five slots.
+/// A journal with this many charges, in sectors of five slots.
 fn paid(payments: u32, sectors: usize) -> Chip {
     let mut journal = Journal::provision(Chip::erased(sectors, 1), run(), FirstBoot::confirmed_by_owner()).unwrap();
     (1..=payments).for_each(|paid| journal.persist(record(paid)).unwrap());
     journal.release()
 }
 
-/// A journal of this many charges of `reserve` steps each.
+/// A journal with this many charges of `reserve` steps each.
 fn charged(charges: u32, sectors: usize, reserve: u32) -> Chip {
     let mut journal = Journal::provision(Chip::erased(sectors, 1), run(), FirstBoot::confirmed_by_owner()).unwrap();
     (1..=charges).for_each(|charge| journal.persist(record(charge * reserve)).unwrap());
@@ -120,7 +121,7 @@ fn damage() -> impl Strategy<Value = Vec<Damage>> {
     prop::collection::vec(one, 1..5)
 }
 
-/// What opens has lost nothing, and stays so.
+/// Checks that a journal that opens has lost no charge, and that this remains so.
 fn loses_nothing(flash: &Chip, paid: u32) -> Result<bool, TestCaseError> {
     let Ok(mut journal) = Journal::open(flash.clone(), run()) else { return Ok(false) };
     prop_assert!(journal.record().paid == paid, "{} of {paid}", journal.record().paid);
@@ -140,7 +141,7 @@ enum Damage {
 }
 
 impl Damage {
-    /// The same within so many bytes.
+    /// The same damage, limited to this many bytes.
     fn within(&self, bytes: usize) -> Self {
         match self {
             Self::Flip(bits) => Self::Flip(bits.iter().map(|bit| bit % (8 * bytes)).collect()),
@@ -205,7 +206,7 @@ proptest! {
         loses_nothing(&flash, payments)?;
     }
 
-    // Whatever is damaged, a recovered journal has charged at least what was charged, and goes on from there.
+    // For any damage, a recovered journal has at least the original charge, and continues from there.
     #[test]
     fn recovery_only_over_counts(
         payments in 0u32..60, sectors in 2usize..5, reserve in 1u32..9, damage in damage(), restarts in 1usize..3,
@@ -223,7 +224,7 @@ proptest! {
         for _ in 0..restarts {
             let recovered = match Journal::recover(flash.clone(), run(), most) {
                 Ok(recovered) => recovered.record().paid,
-                // Everything was erased: by the damage, or by the recovery of a journal with no charge left.
+                // Everything was erased, by the damage or by the recovery of a journal without a charge.
                 Err(JournalError::Blank) => return Ok(()),
                 Err(error) => return Err(TestCaseError::fail(format!("{error:?}"))),
             };
@@ -231,7 +232,7 @@ proptest! {
             prop_assert!(recovered <= 1000);
             match opens {
                 Ok(record) => prop_assert_eq!(recovered, record.paid),
-                // Over-counted once, not at each restart.
+                // The over-count happens once, not at each restart.
                 Err(_) => prop_assert_eq!(
                     Journal::open(flash.copied(), run()).map(|journal| journal.record().paid), Ok(recovered)
                 ),
@@ -257,7 +258,7 @@ proptest! {
         prop_assert_eq!(provisioned.err(), if blank { None } else { Some(JournalError::Occupied) });
     }
 
-    // A damaged snapshot falls back to the one before, or to none.
+    // A damaged snapshot falls back to the previous snapshot, or to none.
     #[test]
     fn damaged_snapshot_falls_back(
         saves in 1u32..6, bits in prop::collection::vec(0usize..4 * 4096, 1..40),
@@ -342,7 +343,7 @@ fn newer_snapshot_reveals_ledger_rollback() {
     let mut other = Words(vec![7; 9]);
     assert_eq!(snapshots.load(&mut other), Err(SnapshotError::Length));
     assert_eq!(other, Words(vec![7; 9]));
-    // As many words, of another kind.
+    // The same number of words, of another kind.
     let mut floats = [7.0f32; 10];
     assert_eq!(snapshots.load(&mut floats), Err(SnapshotError::Length));
     assert_eq!(floats, [7.0; 10]);
@@ -351,11 +352,11 @@ fn newer_snapshot_reveals_ledger_rollback() {
     assert_eq!(Snapshots::open(flash, run(), 5).unwrap().newest(), Some(5));
 }
 
-// A snapshot that does not fit leaves the one before.
+// A snapshot that does not fit leaves the previous snapshot.
 #[test]
 fn oversized_snapshot_keeps_previous() {
     let mut snapshots = Snapshots::open(Chip::erased(2, 1), run(), 9).unwrap();
-    // A half of 512 bytes less its head is 112 words.
+    // A half of 512 bytes minus its head has 112 words.
     snapshots.save(1, &mut first_numbers(112)).unwrap();
     assert_eq!(snapshots.save(2, &mut first_numbers(113)), Err(SnapshotError::TooLong));
     assert_eq!(snapshots.newest(), Some(1));
@@ -364,7 +365,7 @@ fn oversized_snapshot_keeps_previous() {
     assert_eq!(words, first_numbers(112));
 }
 
-// An older image of the whole region is not detected. Only a monotonic counter could.
+// An older image of the whole region is not detected. Only a monotonic counter could detect it.
 #[test]
 fn full_rollback_is_not_detected() {
     let flash = paid(20, 2);
@@ -384,7 +385,7 @@ fn a_budget_above_2_31_is_refused() {
     assert!(provision(1 << 31).is_ok());
 }
 
-/// A block of seven words and their CRC-32, as a version that this one follows wrote it.
+/// A block of seven words and their CRC-32, as an earlier version wrote it.
 fn block(words: [u32; 7]) -> [u8; 32] {
     let bytes = words.map(u32::to_le_bytes);
     let check = !bytes.as_flattened().iter().fold(!0u32, |crc, byte| {
@@ -396,7 +397,7 @@ fn block(words: [u32; 7]) -> [u8; 32] {
     block
 }
 
-// A journal and a snapshot of the first format are refused by name, and are there afterwards.
+// A journal and a snapshot of the first format give an error that names the version, and remain unchanged.
 #[test]
 fn an_earlier_version_is_refused_by_name() {
     let flash = Chip::erased(4, 1);

@@ -1,4 +1,5 @@
-//! Journals, snapshots and a sealed ledger of an earlier version, in `tests/earlier/`: they open with their charges and take a step.
+//! Journals, snapshots and a sealed ledger of an earlier version, in `tests/earlier/`. They open with their charges and
+//! take a step.
 
 #[path = "flash/nor.rs"]
 mod flash;
@@ -29,7 +30,7 @@ fn flash_of<const E: usize>(name: &str) -> Flash<8, E> {
     flash
 }
 
-/// The step that was charged.
+/// The charged step.
 fn step() -> DpSgdConfig {
     let step = DpSgd::new().clip(1.0).noise_multiplier(1.0).learning_rate(0.1).momentum(0.9).expected_batch(2);
     step.poisson_batches(Rate::of(1, 2).unwrap(), 4).build().unwrap()
@@ -70,7 +71,7 @@ fn filter_has_its_divergence() {
     assert_eq!(journal.record().paid, 10);
 }
 
-// Of the sixth step, which was reserved, nothing is known: it is burned.
+// The sixth step was reserved, and its outcome is unknown, so it is lost.
 #[test]
 fn sealed_ledger_has_its_charges() {
     let file = read("sealed.bin");

@@ -1,5 +1,5 @@
-//! Flash whose torn words raise a fault, and flash where a cut damages other words than the one it cut. How the whole run fares on flash
-//! with error correction is in `power_cuts.rs`.
+//! Flash with faults at torn words, and flash in which a cut also damages other words. `power_cuts.rs` tests whole runs
+//! on flash with error correction.
 
 #[path = "flash/nor.rs"]
 mod flash;
@@ -11,7 +11,7 @@ use damper_journal::{Configuration, FirstBoot, Journal, JournalError};
 use flash::{Chip, Ecc, Failed, Flash};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// The step that is charged.
+/// The charged step.
 fn step() -> DpSgdConfig {
     DpSgd::new().clip(1.0).noise_multiplier(1.1).learning_rate(0.1).expected_batch(60).build().unwrap()
 }
@@ -20,7 +20,7 @@ fn run() -> Configuration {
     Configuration::of_ledger(1000, &step(), 3)
 }
 
-/// Events in which the charges of a session fall.
+/// The number of events that cover the charges of a session.
 const EVENTS: u64 = 260;
 
 fn record(paid: u32) -> Record {
@@ -34,14 +34,14 @@ fn flash<const W: usize, const E: usize>(seed: u64, kind: impl Fn(&mut Chip)) ->
     flash
 }
 
-/// Charges one by one from `paid` on until power fails; the last that came back.
+/// Charges in steps of one from `paid` until the power fails. Returns the last charge that succeeded.
 fn charge<const W: usize, const E: usize>(journal: &mut Journal<Flash<W, E>>, paid: u32) -> u32 {
     (paid + 1..paid + 10).take_while(|next| journal.persist(record(*next)).is_ok()).last().unwrap_or(paid)
 }
 
 type Opened<const W: usize, const E: usize> = Result<Journal<Flash<W, E>>, JournalError<Failed>>;
 
-/// Opens until power lasts; each cut of `cuts` is one more restart that loses power after so many events.
+/// Opens until the power lasts. Each entry of `cuts` is one more restart that loses power after this many events.
 fn restart<const W: usize, const E: usize>(flash: &Flash<W, E>, cuts: &[u64]) -> Opened<W, E> {
     for cut in cuts {
         flash.power_on(Some(*cut));
@@ -51,7 +51,7 @@ fn restart<const W: usize, const E: usize>(flash: &Flash<W, E>, cuts: &[u64]) ->
     Journal::open(flash.clone(), run())
 }
 
-// A driver that lets the fault through makes a device that never starts again; one that returns an error loses nothing.
+// If a driver lets the fault through, the device never starts again. If it returns an error, no charge is lost.
 #[test]
 fn fault_must_become_an_error() {
     let mut stuck = 0;
@@ -72,7 +72,8 @@ fn fault_must_become_an_error() {
     assert!(stuck > 20, "{stuck} of {EVENTS}");
 }
 
-/// Cuts, each followed by a restart, on flash whose cuts damage other words: no charge is lost, and the journal opens.
+/// Cuts the power, followed by restarts, on flash in which cuts damage other words. No charge is lost, and the journal
+/// opens.
 fn survives<const W: usize, const E: usize>(kind: fn(&mut Chip)) {
     for seed in 0..EVENTS * 12 {
         let first = seed % EVENTS;
@@ -91,7 +92,7 @@ fn survives<const W: usize, const E: usize>(kind: fn(&mut Chip)) {
     }
 }
 
-// A cut that tears one copy and damages another leaves the third: with two copies this fails.
+// A cut that tears one copy and damages another leaves the third. With two copies this test fails.
 #[test]
 fn third_copy_survives_page_disturb() {
     fn plain(chip: &mut Chip) {
@@ -105,7 +106,7 @@ fn third_copy_survives_page_disturb() {
     survives::<16, 1024>(corrected);
 }
 
-// Any two copies of the newest charge may be lost, wherever they are.
+// Any two copies of the newest charge may be lost, in any position.
 #[test]
 fn third_copy_survives_loss_of_two() {
     let flash = flash::<4, 512>(1, |_| ());
@@ -122,7 +123,7 @@ fn third_copy_survives_loss_of_two() {
     }
 }
 
-// Copies lost in several cuts in a row are noticed: the journal does not open with less than was charged.
+// Copies lost in several consecutive cuts are detected: the journal does not open with less than the charge.
 #[test]
 fn lost_charge_never_opens() {
     let mut refused = 0;

@@ -1,5 +1,5 @@
-//! A host that keeps an enclave's sealed ledger and does what it likes: loses blobs, hands over old ones, crashes the enclave at
-//! every call, runs it twice. It cannot forge a blob, nor turn the counter back.
+//! A malicious host that keeps an enclave's sealed ledger. It loses blobs, returns old blobs, crashes the enclave at
+//! every call, and runs it twice. It cannot forge a blob, or decrement the counter.
 
 #[path = "enclave/host.rs"]
 mod host;
@@ -54,14 +54,14 @@ fn dearest() -> f64 {
     damper_core::accounting::renyi::divergence_at_integer(&SampledGaussian::new(Rate::ONE, FACTORS[0]).unwrap(), 8)
 }
 
-/// What the host does next.
+/// The next action of the host.
 #[derive(Clone, Debug)]
 enum Act {
-    /// A fresh instance, from one of the blobs.
+    /// Starts a fresh instance from one of the blobs.
     Open(usize),
-    /// An instance takes steps.
+    /// Lets an instance take steps.
     Steps(usize, u8),
-    /// A crash after so many calls.
+    /// Crashes after this many calls.
     Crash(u32),
 }
 
@@ -79,7 +79,7 @@ enum Instance {
     Divergence(RenyiFilter, Enclave),
 }
 
-/// Lets the host act, and counts what was released: no number twice, never more than the budget.
+/// Runs the actions of the host and checks the releases: no number twice, and never more than the budget.
 fn play(acts: &[Act], prepay: Option<u32>) -> Result<u32, TestCaseError> {
     let (run, allowance) = match prepay {
         Some(steps) => (ledger_run(), Allowance { steps, divergence: 0.0 }),
@@ -97,7 +97,7 @@ fn play(acts: &[Act], prepay: Option<u32>) -> Result<u32, TestCaseError> {
             Act::Open(which) => {
                 {
                     let host = &mut *host.0.borrow_mut();
-                    // A crash takes every instance with it.
+                    // A crash stops every instance.
                     if host.crash == Some(0) {
                         instances.clear();
                     }
@@ -171,7 +171,7 @@ fn record(paid: u32) -> Record {
     Record { budget: BUDGET, paid, divergence: 0.0, order: 0, fingerprint: step().fingerprint(1) }
 }
 
-// A crash at any call burns at most one charge, and training continues.
+// A crash at any call loses at most one charge, and training continues.
 #[test]
 fn crash_burns_at_most_one_charge() {
     let (step, mut state) = (step(), state());
@@ -220,7 +220,8 @@ fn of_two_instances_one_is_closed() {
     assert_eq!(first.persist(record(1)), Ok(()));
     assert_eq!(second.persist(record(1)), Err(SealedError::Forked));
     assert_eq!(second.persist(record(2)), Err(SealedError::Closed));
-    // The second took a count without a blob: the first no longer holds the newest, and a third pays for it.
+    // The second instance took a count without a blob. So the first no longer has the newest count, and a third is
+    // charged for it.
     assert_eq!(first.persist(record(2)), Err(SealedError::Forked));
     assert_eq!(open(&host, 1).unwrap().record().paid, 3);
 }
@@ -235,7 +236,7 @@ fn what_is_not_this_ledger_is_refused() {
     assert_eq!(store.persist(record(2)), Ok(()));
     assert_eq!(store.persist(record(2)), Err(SealedError::Backwards));
     assert_eq!(open(&host, 3).unwrap_err_kind(), SealedError::OtherConfiguration);
-    // The blob of the format before this one.
+    // A blob of the previous format.
     let newest = *host.0.borrow().blobs.last().unwrap();
     assert_eq!(newest[..4], *b"DJE2");
     let at = host.0.borrow().gives;

@@ -1,5 +1,6 @@
-//! A run is cut at every event of its flash (`DAMPER_POWER_ROUNDS` times, with other leavings each time): before each word and in the middle of it, before each erase and in the middle of it,
-//! and again while it recovers. After every restart the laws of `training` hold.
+//! Cuts a run at every event of its flash, `DAMPER_POWER_ROUNDS` times with different random remains. Cuts occur before
+//! each word and in the middle of it, before each erase and in the middle of it, and again during the recovery. After
+//! every restart the checks of `training` pass.
 
 #[path = "flash/nor.rs"]
 mod flash;
@@ -16,7 +17,7 @@ const LEDGER: Plan = Plan { ledger: Some((24, 1)), snapshot_every: 3, journal: 2
 const PREPAYING: Plan = Plan { ledger: Some((40, 5)), snapshot_every: 1, journal: 3, snapshots: 2 };
 const FILTER: Plan = Plan { ledger: None, snapshot_every: 2, journal: 2, snapshots: 2 };
 
-/// A flash that takes what it can of data for words that a cut touched, one that refuses them, and one with error correction.
+/// A flash that accepts data for words that a cut touched, one that refuses it, and a flash with error correction.
 const KINDS: [fn(&mut Chip); 3] = [takes, refuses, corrects];
 
 fn takes(_: &mut Chip) {}
@@ -29,12 +30,12 @@ fn corrects(chip: &mut Chip) {
     chip.ecc = Ecc::Error;
 }
 
-/// Cuts a run at each of its events; how many there were.
+/// Cuts a run at each of its events, and returns the number of events.
 fn cut_everywhere<const W: usize, const E: usize>(plan: &Plan, kind: fn(&mut Chip)) -> u64 {
     let whole = plan.flash::<W, E>(1);
     let story = journaled(plan, &whole, |_| None).unwrap();
     let events = whole.events();
-    // What a cut leaves is drawn; some of it is rare.
+    // The remains of a cut are random, and some are rare.
     let rounds = std::env::var("DAMPER_POWER_ROUNDS").map_or(1, |rounds| rounds.parse().expect("a number"));
     for (round, first) in (0..rounds).flat_map(|round| (0..events).map(move |first| (round, first))) {
         let seed = round * events + first + 2;
@@ -52,7 +53,7 @@ fn holds_together(plan: &Plan, whole: &Story, cut: &Story) {
     match plan.ledger {
         Some((budget, prepay)) => {
             assert_eq!((whole.released.len() as u32, whole.paid, cut.paid), (budget, budget, budget));
-            // A restart burns at most what one charge bought.
+            // A restart loses at most one charge's steps.
             assert!(cut.released.len() as u32 + (cut.restarts - 1) * prepay >= budget);
         }
         None => {
@@ -143,7 +144,7 @@ fn long_run_wears_sectors_evenly() {
         let story = journaled(&plan, &flash, |_| None).unwrap();
         assert_eq!(story.released.len(), 1000);
         let chip = flash.chip.borrow();
-        // 40 charges a sector.
+        // 40 charges per sector.
         let turns = (payments - 1) / 40;
         assert_eq!(chip.erases[..4].iter().sum::<u32>(), turns);
         let (least, most) = (chip.erases[..4].iter().min().unwrap(), chip.erases[..4].iter().max().unwrap());
@@ -155,7 +156,7 @@ fn long_run_wears_sectors_evenly() {
 // A long run completes despite many power losses.
 #[test]
 fn long_run_completes_despite_power_loss() {
-    // The shorter sessions are too short for a charge and a snapshot; all they do is repair.
+    // The shorter sessions are too short for a charge and a snapshot, and only repair.
     for (budget, longest, refuses) in [(1000, 200, false), (1000, 200, true), (150, 30, false), (150, 30, true)] {
         let plan = Plan { ledger: Some((budget, 4)), snapshot_every: 10, journal: 2, snapshots: 2 };
         let flash = plan.flash::<8, 1024>(3);
@@ -198,7 +199,7 @@ fn stuck_slot_is_skipped() {
     let plan = Plan { ledger: Some((30, 1)), snapshot_every: 1000, journal: 2, snapshots: 2 };
     let stuck = |flash: &Flash<4, 512>, seed: u64| {
         for sector in 0..2 {
-            // All copies of a slot, somewhere past the checked words' head.
+            // All copies of a slot, after the head of the checked words.
             let slot = sector * 512 + 96 * (1 + (seed as usize + sector) % 3);
             flash.chip.borrow_mut().stuck.extend([(slot + 28, 0xff), (slot + 60, 0xff), (slot + 92, 0xff)]);
         }
@@ -230,7 +231,7 @@ fn lost_sector_is_detected() {
             flash.power_on(None);
             let mut journal = Journal::open(flash.clone(), LEDGER.run()).unwrap();
             paid = journal.record().paid.max(paid) + 1;
-            // Of the sector in use there may be no other trace than the mark in the one before.
+            // The mark in the previous sector may be the only trace of the current sector.
             for lost in 0..3 {
                 let flash = flash.copied();
                 flash.corrupt(|bytes| bytes[512 * lost..][..512].fill(0xff));

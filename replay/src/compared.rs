@@ -1,13 +1,13 @@
-//! Values of a kernel against those recorded.
+//! Comparison of a kernel's values with the recorded values.
 
 use super::line::KernelValue;
 
-/// The comparison of one kernel.
+/// The result of the comparison of one kernel.
 #[derive(Default)]
 pub(super) struct Compared {
     /// Values compared.
     pub(super) values: u32,
-    /// The first that differs.
+    /// The first value that differs.
     pub(super) first: Option<KernelValue>,
 }
 

@@ -5,12 +5,12 @@ use core::fmt;
 use damper_core::error::{CallError, ConfigError};
 use damper_core::numerics::CONTRACT;
 
-/// A pack cannot be played to its end. Lines said before it still hold.
+/// A pack cannot be played to its end. Lines printed before the error are valid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ReplayError<E> {
     /// The bytes ended or could not be read.
     Source(E),
-    /// The bytes are not what they must be.
+    /// The bytes are invalid.
     Pack(PackError),
 }
 
@@ -18,13 +18,13 @@ pub enum ReplayError<E> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum PackError {
-    /// This is no pack, or one of another version.
+    /// The bytes are not a pack, or a pack of another version.
     NotAPack,
     /// The pack's bits are of another version of the contract.
     Contract(u32),
-    /// Something in the pack is out of its range.
+    /// A field of the pack is out of range.
     Field(&'static str),
-    /// A configuration in the pack is refused.
+    /// A configuration in the pack is invalid.
     Config(ConfigError),
     /// A state in the pack does not fit.
     Call(CallError),
@@ -37,7 +37,7 @@ pub enum PackError {
         /// Elements free.
         got: usize,
     },
-    /// The digest at the end is not that of the pack's bytes: differences that were said may be damage.
+    /// The digest at the end does not match the pack's bytes. Reported differences may be due to damage.
     Damaged,
 }
 

@@ -1,4 +1,4 @@
-//! Kernels: what the parts of a step give, value by value.
+//! Kernels: the parts of a step, compared value by value.
 
 use super::compared::Compared;
 use super::error::PackError;
@@ -19,7 +19,7 @@ use damper_core::numerics::reduce::sum_of_squares;
 use damper_core::sampling::poisson;
 use rand_core::Rng;
 
-/// Most samples of a draw, so that a pack that was changed ends.
+/// Most samples of a draw. The limit bounds the work of a modified pack.
 const MOST_SAMPLES: u32 = 1 << 16;
 
 /// Plays the kernel of this kind.
@@ -105,7 +105,7 @@ fn continuous(pack: &mut Reader<'_>) -> Result<Compared, PackError> {
     Ok(compared)
 }
 
-/// Poisson sampling: which samples a step draws.
+/// Poisson sampling: the samples that a step draws.
 fn coins(pack: &mut Reader<'_>) -> Result<Compared, PackError> {
     let (seed, step, rate) = (pack.u64(), pack.u32(), Rate::from_numerator(pack.u64())?);
     let (samples, drawn) = (pack.u32(), pack.u16());
@@ -116,14 +116,14 @@ fn coins(pack: &mut Reader<'_>) -> Result<Compared, PackError> {
     let mut found = poisson(&generator, step, rate, samples);
     let mut compared = Compared::default();
     for _ in 0..drawn {
-        // No sample has the last number.
+        // No sample has the number `u32::MAX`.
         compared.value(u64::from(found.next().unwrap_or(u32::MAX)), u64::from(pack.u32()));
     }
     compared.value(found.fold(0, |more, _| more + 1), 0);
     Ok(compared)
 }
 
-/// Lent memory for a gradient of the length that comes next.
+/// Lent memory for a gradient with the next length in the pack.
 #[inline(never)]
 fn grad<'m>(pack: &mut Reader<'_>, memory: &'m mut [f32]) -> Result<&'m mut [f32], PackError> {
     let needed = usize::from(pack.u16());
@@ -140,7 +140,7 @@ fn squares(pack: &mut Reader<'_>, memory: &mut Memory<'_>) -> Result<Compared, P
     Ok(compared)
 }
 
-/// Functions of f32 and f64, each line an argument or two and a value or two.
+/// Functions of f32 and f64. Each line has one or two arguments, and one or two values.
 fn functions(pack: &mut Reader<'_>) -> Result<Compared, PackError> {
     let mut compared = Compared::default();
     let kind = pack.u8();
@@ -158,7 +158,7 @@ fn functions(pack: &mut Reader<'_>) -> Result<Compared, PackError> {
             5 => compared.value(function::cos_f64(pack.f64()).to_bits(), pack.u64()),
             6 => compared.value(function::pow_f64(pack.f64(), pack.f64()).to_bits(), pack.u64()),
             7 => compared.float(function::exp_f32(pack.f32()), pack.u32()),
-            // Subnormals as they come: a sum, a product, a quotient, and a narrowing.
+            // Subnormals without flushing: a sum, a product, a quotient, and a conversion to f32.
             8 => compared.float(pack.f32() + pack.f32(), pack.u32()),
             9 => compared.float(pack.f32() * pack.f32(), pack.u32()),
             10 => compared.float(pack.f32() / pack.f32(), pack.u32()),
@@ -169,7 +169,7 @@ fn functions(pack: &mut Reader<'_>) -> Result<Compared, PackError> {
     Ok(compared)
 }
 
-/// The integers that one sample adds; then the bits of its norm, all ones where it is not finite.
+/// The integers that a sample adds, then the bits of its norm (`ffffffff` if it is not finite).
 fn clipped(pack: &mut Reader<'_>, memory: &mut Memory<'_>) -> Result<Compared, PackError> {
     let mut layers = [Layer { len: 0, share: 0 }; MOST_LAYERS];
     let clip = recorded::clip(pack, &mut layers)?;
@@ -185,7 +185,7 @@ fn clipped(pack: &mut Reader<'_>, memory: &mut Memory<'_>) -> Result<Compared, P
     Ok(compared)
 }
 
-/// Coordinates of a matrix in a few directions, and the matrix that they give.
+/// Coordinates of a matrix in a few directions, and the matrix that they represent.
 fn coordinates(pack: &mut Reader<'_>, memory: &mut Memory<'_>) -> Result<Compared, PackError> {
     let side = if pack.u8() == 0 { Side::Left } else { Side::Right };
     let rank = NonZeroUsize::new(usize::from(pack.u16())).ok_or(PackError::Field("number of directions"))?;
@@ -205,7 +205,7 @@ fn coordinates(pack: &mut Reader<'_>, memory: &mut Memory<'_>) -> Result<Compare
     Ok(compared)
 }
 
-/// The bin of each norm, of at most 20.
+/// The bin of each norm, out of at most 20.
 fn bins(pack: &mut Reader<'_>) -> Result<Compared, PackError> {
     let query = Query::Histogram { bins: u32::from(pack.u8()), range: pack.f32() };
     if !(1..=20).contains(&query.len()) {

@@ -1,11 +1,13 @@
-//! Replay: plays recorded vectors on the target it runs on, and says group by group whether the bits are the same.
+//! Replay: plays recorded vectors on the current target, and reports for each group whether the bits match.
 //!
-//! A **pack** holds what must come out: of kernels (random words, noise, sampling, clipping, functions) every value, of whole
-//! steps and runs a checkpoint every few steps: the digest of the parameters, those of the filter's and the optimizer's memory,
-//! the clip and the range of the coming step. So where a run parts, the steps between two checkpoints and the part are known.
-//! A run draws its samples from integers (`samples.rs` says how) or brings them: mixed gradients bit for bit, as a
-//! recorded run of a host does. Packs are written by the independent generator in `core/src/vectors/generate`, those of recorded runs by
-//! the host that recorded.
+//! A **pack** has the expected results. For kernels (random words, noise, sampling, clipping, functions) these are all
+//! values. For whole steps and runs they are checkpoints every few steps. A checkpoint has the digests of the
+//! parameters and of the state of filter and optimizer, and the clip and the range of the coming step. So a mismatch of
+//! a run is known to the steps between two checkpoints and the part.
+//!
+//! A run generates its samples from integers (see `samples.rs`), or has recorded samples: combined gradients bit for
+//! bit, like a recorded run of a host. The independent generator in `core/src/vectors/generate` writes packs. A host
+//! that records a run writes its pack.
 //!
 //! ```
 //! use damper_core::private::SumWord;
@@ -20,7 +22,8 @@
 //!
 //! # A pack, byte for byte
 //!
-//! Numbers are little-endian, floats their bits; a name is its length in a byte (at most 40), then printable ASCII.
+//! Numbers are little-endian, and floats are stored as their bits. A name is its length in a byte (at most 40), then
+//! printable ASCII.
 //!
 //! ```text
 //! pack      "DAMPER" u16:1 u32:CONTRACT name group... u8:0 u64:FNV-1a of all bytes before it
@@ -75,23 +78,29 @@
 //!           u32 after every rounds and the last: the digest, folded, of all bytes that were emitted
 //! ```
 //!
-//! The digests of checkpoints are of [`Digest`](damper_core::numerics::digest::Digest), folded once or twice. A threshold's is of the clip and
-//! the range of the coming step (0 without a histogram). A filter's memory is `s_1 … s_K`, then in f64 those of the input 1, 1, …; of per-sample momentum the past iterates before it, the last one
-//! first; of DiSK `g̃`, `d`, and `κ` of the coming step in f64. An optimizer's is its vectors in the order of its page, then Adam's
-//! powers, Adam-BC's `w₁ w₂ φ`; AdaGrad-norm's `a` before the inner one's. A Rényi filter's is of what is spent, an f64, and the
-//! steps charged, a u32.
+//! The digests of checkpoints are [`Digest`](damper_core::numerics::digest::Digest)s, folded once or twice. Their
+//! inputs are:
 //!
-//! A step that a Rényi filter is charged for has noise of `f = 1 + w/8` times the mechanism's, `w` the last three bits of the first
-//! parameter; while the filter refuses that, `f` is doubled, at most twice. A run ends where it refuses all three.
+//! - Threshold: the clip and the range of the coming step (0 without a histogram).
+//! - Filter: `s_1 … s_K`, then in f64 those of the input 1, 1, … Per-sample momentum has the past iterates before it,
+//!   the last first. DiSK has `g̃`, `d`, and `κ` of the coming step in f64.
+//! - Optimizer: its vectors in the order of its page, then Adam's powers, or Adam-BC's `w₁ w₂ φ`. AdaGrad-norm's `a`
+//!   precedes the inner optimizer's.
+//! - Rényi filter: the spent divergence, an f64, and the charged steps, a u32.
+//!
+//! A step that is charged to a Rényi filter has noise of `f = 1 + w/8` times the mechanism's. Here `w` is the last
+//! three bits of the first parameter. While the filter rejects the step, `f` is doubled, at most twice. A run ends at
+//! the first step whose three factors are all rejected.
 //!
 //! # Memory
 //!
-//! The caller's, see [`Memory`]. The base set and its memory are played in 7 KB of stack on a Cortex-M0.
+//! The caller provides the memory (see [`Memory`]). Playing the base set takes 7 KB of stack on a Cortex-M0, its memory
+//! included.
 //!
 //! # Privacy
 //!
-//! A recorded run holds its samples' gradients and its key: it is as secret as the data. What is said of it are digests of
-//! released values.
+//! A recorded run has its samples' gradients and its key, so it is as secret as the data. The output has only digests
+//! of released values.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -121,25 +130,27 @@ use damper_core::numerics::CONTRACT;
 use grammar::{FILTERED, MAGIC, RUN, UPDATES, VERSION};
 use pack::Reader;
 
-/// The set that runs everywhere: kernels, whole steps, and 200 steps of every method under every mechanism, with 19 parameters.
+/// The set for every target: kernels, whole steps, and 200 steps of every method under every mechanism, with 19
+/// parameters.
 pub static BASE: &[u8] = include_bytes!("vectors/base.pack");
 /// The text that every target must print for [`BASE`].
 pub static BASE_SAID: &str = include_str!("vectors/base.txt");
-/// The other parts of the core: ledgers and Rényi filters, updates, other generators and mechanisms, sums that were clipped elsewhere.
+/// The other parts of the core: ledgers and Rényi filters, updates, other generators and mechanisms, and sums clipped
+/// outside of the core.
 pub static FURTHER: &[u8] = include_bytes!("vectors/further.pack");
 /// The text that every target must print for [`FURTHER`].
 pub static FURTHER_SAID: &str = include_str!("vectors/further.txt");
-/// The set of long vectors: 200 steps of every method with 1,030 parameters, over the edges of blocks and chunks of coordinates, in
-/// 50 KB.
+/// The set of long vectors: 200 steps of every method with 1,030 parameters, in 50 KB. The length crosses the
+/// boundaries of blocks and chunks of coordinates.
 pub static WIDE: &[u8] = include_bytes!("vectors/wide.pack");
-/// The text that every target that plays it must print for [`WIDE`].
+/// The text that every target that plays [`WIDE`] must print.
 pub static WIDE_SAID: &str = include_str!("vectors/wide.txt");
 
-/// Plays a pack from the beginning to its end; a line a group goes to `say`.
+/// Plays a pack from its beginning to its end. `say` gets one line per group.
 ///
 /// # Errors
 ///
-/// The pack cannot be played to its end. That a group differs is no error: [`Summary::differ`] counts it.
+/// The pack cannot be played to its end. A group that differs is not an error: [`Summary::differ`] counts it.
 pub fn play<S: Source>(
     source: &mut S,
     memory: Memory<'_>,
@@ -148,8 +159,8 @@ pub fn play<S: Source>(
     play_any::<S, true, true>(source, memory, say)
 }
 
-/// As [`play`], for the kinds of groups that the base set has (kinds 1 to 8 and 16, with samples and mechanisms of kinds 0 to 2): a
-/// program that plays nothing else has no code for the others.
+/// As [`play`], for the kinds of groups in the base set (kinds 1 to 8 and 16, with samples and mechanisms of kinds 0 to
+/// 2). A program that plays only these has no code for the others.
 ///
 /// # Errors
 ///
@@ -162,7 +173,7 @@ pub fn play_base<S: Source>(
     play_any::<S, false, false>(source, memory, say)
 }
 
-/// As [`play`], but for correlated noise (mechanisms of kinds 3 and 4): a program that plays none has no code for it.
+/// As [`play`], without correlated noise (mechanisms of kinds 3 and 4), and without code for it.
 ///
 /// # Errors
 ///
@@ -175,7 +186,7 @@ pub fn play_independent<S: Source>(
     play_any::<S, true, false>(source, memory, say)
 }
 
-/// `ALL`: whether beyond what the base set has, but for correlated noise, which is `CORRELATED`.
+/// Plays a pack. `ALL` enables groups outside the base set, except correlated noise, which `CORRELATED` enables.
 fn play_any<S: Source, const ALL: bool, const CORRELATED: bool>(
     source: &mut S,
     memory: Memory<'_>,

@@ -9,9 +9,9 @@ use core::fmt;
 pub struct KernelValue {
     /// The index of the value, from 0.
     pub index: u32,
-    /// The bits that were found.
+    /// The computed bits.
     pub found: u64,
-    /// The expected values.
+    /// The recorded bits.
     pub recorded: u64,
 }
 
@@ -20,24 +20,25 @@ pub struct KernelValue {
 pub enum Part {
     /// The parameters.
     Params,
-    /// The filter's memory.
+    /// The filter's state.
     Filter,
-    /// The optimizer's memory.
+    /// The optimizer's state.
     Optimizer,
     /// The clip or the range of the coming step.
     Threshold,
-    /// The steps the ledger or the Rényi filter counts and what it has spent, or that it refuses a further one.
+    /// The steps and the privacy cost that the ledger or the Rényi filter has counted, and whether it rejects a further
+    /// step.
     Ledger,
     /// The bytes of updates.
     Update,
 }
 
 impl Part {
-    /// All of them.
+    /// All parts.
     pub const ALL: [Self; 6] =
         [Self::Params, Self::Filter, Self::Optimizer, Self::Threshold, Self::Ledger, Self::Update];
 
-    /// The part's name, as a line says it.
+    /// The part's name, as printed in a line.
     #[must_use]
     pub fn name(self) -> &'static str {
         match self {
@@ -60,13 +61,13 @@ impl Parts {
         self.0 |= u8::from(differs) << part as u8;
     }
 
-    /// Returns true if there is none.
+    /// Returns true if the set is empty.
     #[must_use]
     pub fn is_empty(self) -> bool {
         self.0 == 0
     }
 
-    /// Returns true if this is one of them.
+    /// Returns true if the set contains this part.
     #[must_use]
     pub fn contains(self, part: Part) -> bool {
         self.0 >> part as u8 & 1 == 1
@@ -87,21 +88,21 @@ impl fmt::Display for Parts {
     }
 }
 
-/// The place of a run's mismatch with its record.
+/// The location of a run's mismatch with its recording.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Mismatch {
-    /// Steps after which it was still the same.
+    /// The last checkpoint without a difference, in steps.
     pub after: u32,
-    /// Steps after which it was not.
+    /// The first checkpoint with a difference, in steps.
     pub by: u32,
-    /// The state that differs there.
+    /// The parts that differ at that checkpoint.
     pub parts: Parts,
 }
 
 /// One line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Line {
-    /// The group that is played.
+    /// The set that is played.
     Set {
         /// The set's name.
         name: Name,
@@ -114,7 +115,7 @@ pub enum Line {
         name: Name,
         /// Values compared.
         values: u32,
-        /// The first that differs.
+        /// The first value that differs.
         first: Option<KernelValue>,
     },
     /// A run.
@@ -123,23 +124,23 @@ pub enum Line {
         name: Name,
         /// Number of steps.
         steps: u32,
-        /// The digest of its parameters at the end, as they are here.
+        /// The digest of its final parameters, as computed here.
         params: u64,
         /// The mismatch.
         mismatch: Option<Mismatch>,
     },
-    /// Rounds whose updates were emitted.
+    /// Rounds that emit updates.
     Updates {
         /// Their name.
         name: Name,
         /// Rounds.
         rounds: u32,
-        /// The digest of all bytes, as they are here.
+        /// The digest of all bytes, as computed here.
         bytes: u64,
         /// The mismatch.
         mismatch: Option<Mismatch>,
     },
-    /// All were played.
+    /// All groups were played.
     End(Summary),
 }
 
@@ -168,7 +169,7 @@ impl fmt::Display for Line {
     }
 }
 
-/// The mismatch of a run, if there is one.
+/// The mismatch of a run, if any.
 struct Told<'a>(&'a Option<Mismatch>);
 
 impl fmt::Display for Told<'_> {

@@ -1,4 +1,4 @@
-//! Mechanisms on the grid as packs have them.
+//! Mechanisms on the grid, in the form of a pack.
 
 use super::error::PackError;
 use super::pack::Reader;
@@ -14,7 +14,7 @@ pub(super) fn discrete<W: Word>(pack: &mut Reader<'_>) -> Result<DiscreteGaussia
     Ok(DiscreteGaussian::new(grid, pack.u32())?)
 }
 
-/// Correlated noise of a run of so many steps and parameters, with buffers in `B`.
+/// Correlated noise of a run with this many steps and parameters, with buffers in `B`.
 #[inline(never)]
 pub(super) fn correlated<W: Word, B>(
     pack: &mut Reader<'_>,

@@ -1,11 +1,14 @@
-//! The memory that a pack is played in.
+//! The caller's memory for a pack.
 
 use damper_core::noise::NoiseWord;
 use damper_core::private::SumWord;
 
-/// Memory to play in, the caller's. A run of `D` parameters takes of `floats` the `2·D` of parameters and a gradient (`4·D` where
-/// it generates its samples) and what its filter and optimizer state in their pages; and sums, `D` or `2·D`: of `narrow` for sums of
-/// i32, of `wide` for those of i64, of `float_sums` for those of f32. Correlated noise takes its buffers of `noise`.
+/// The caller's memory for a pack. A run of `D` parameters uses:
+///
+/// - Of `floats`, `2·D` for parameters and a gradient (`4·D` if it generates its samples), plus the documented sizes of
+///   its filter and optimizer.
+/// - `D` or `2·D` sums: of `narrow` for i32 sums, of `wide` for i64 sums, of `float_sums` for f32 sums.
+/// - Of `noise`, the buffers of correlated noise.
 pub struct Memory<'a> {
     /// Vectors of f32.
     pub floats: &'a mut [f32],

@@ -1,10 +1,10 @@
-//! Reading a pack: bytes in order, little-endian, digested as they come.
+//! Reading a pack: bytes in order, little-endian, hashed as they are read.
 
 use super::error::PackError;
 use super::grammar::LONGEST_NAME;
 use damper_core::numerics::digest::Digest;
 
-/// The source of a pack's bytes, once, in order: flash, a file over semihosting.
+/// The source of a pack's bytes, which are read once, in order, such as from flash or from a file over semihosting.
 pub trait Source {
     /// The error of a read.
     type Error;
@@ -13,7 +13,7 @@ pub trait Source {
     ///
     /// # Errors
     ///
-    /// There are not so many, or they cannot be had.
+    /// There are fewer bytes, or they cannot be read.
     fn read(&mut self, out: &mut [u8]) -> Result<(), Self::Error>;
 }
 
@@ -62,8 +62,8 @@ impl core::fmt::Display for Name {
     }
 }
 
-/// Numbers out of a source. Once the source failed they are zeros: whoever loops over them looks at [`Reader::failed`], and the
-/// failure goes before any other error. So reading takes little code.
+/// Values from a source. After a failure of the source they are zeros. So a loop over them checks [`Reader::failed`],
+/// and the failure takes precedence over any other error. This keeps the code for reading small.
 pub(super) struct Reader<'a> {
     read: &'a mut dyn FnMut(&mut [u8]) -> bool,
     failed: bool,
@@ -71,7 +71,7 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    /// `read` fills its argument, or says that it could not.
+    /// `read` fills its argument. It returns false if it fails.
     pub(super) fn new(read: &'a mut dyn FnMut(&mut [u8]) -> bool) -> Self {
         Self { read, failed: false, digest: Digest::default() }
     }
@@ -142,7 +142,7 @@ impl<'a> Reader<'a> {
         }
     }
 
-    /// The end of the pack: the digest of all before it.
+    /// The end of the pack: the digest of all bytes before it.
     pub(super) fn end(&mut self) -> Result<(), PackError> {
         let found = self.digest.value();
         if self.u64() == found { Ok(()) } else { Err(PackError::Damaged) }

@@ -1,4 +1,4 @@
-//! Runs: a configuration, its samples, and what the state must be every few steps.
+//! Runs: a configuration, its samples, and the expected state every few steps.
 
 use super::error::PackError;
 use super::grammar::{MOST_LAYERS, MOST_STEPS};
@@ -29,26 +29,26 @@ use damper_core::slots::{AnyClip, AnyThreshold, FilterSlot, OptimizerSlot, Thres
 use damper_core::step::{FloatSum, Open, PrivateStep, Shard, Slots, StepState};
 use damper_core::threshold::Threshold;
 
-/// Most samples of a step that generates them.
+/// Most samples of a step with generated samples.
 const MOST_SAMPLES: usize = 7;
 
-/// A run's sizes and key: all but its slots.
+/// A run's sizes and key: everything except its slots.
 struct Head {
     dim: usize,
     steps: u32,
     /// Steps between checkpoints.
     every: u16,
     generator: ChaCha20,
-    /// The seed of generated samples; none where the pack holds the samples.
+    /// The seed of generated samples. None if the pack has the samples.
     seed: Option<u64>,
     /// True if samples are clipped and summed outside of the core.
     elsewhere: bool,
     expected_batch: u32,
 }
 
-/// A mechanism as runs add to it.
+/// The interface of a run to its mechanism.
 trait Played: Mechanism {
-    /// Adds a sum that was clipped elsewhere: sums of floats alone take one.
+    /// Adds a sum that was clipped outside of the core. Only sums of floats accept it.
     fn add_sum<C: Clip, K: Counts>(_shard: &mut Shard<'_, Self, C, K>, _sum: FloatSum<'_>) -> Result<(), PackError> {
         Err(PackError::Field("kind of samples"))
     }
@@ -64,7 +64,7 @@ impl Played for ContinuousGaussian {
     }
 }
 
-/// How a run went.
+/// The result of a run.
 pub(super) struct Ended {
     pub(super) steps: u32,
     /// The digest of the parameters.
@@ -72,7 +72,7 @@ pub(super) struct Ended {
     pub(super) mismatch: Option<Mismatch>,
 }
 
-/// The parts of the state that may have memory, as checkpoints have them.
+/// The parts of the state that may have digests, in the order of checkpoints.
 const STATE: [Part; 3] = [Part::Filter, Part::Optimizer, Part::Threshold];
 
 /// The methods in a run's slots.
@@ -82,14 +82,14 @@ struct Lent<'s> {
     filter: &'s mut dyn PlayedFilter,
     optimizer: &'s mut dyn PlayedOptimizer,
     schedule: Declared,
-    /// True for a filter and for a threshold that have state.
+    /// True if the filter and if the threshold have state.
     has_memory: [bool; 2],
 }
 
 type Step<'s, M> = PrivateStep<FilterSlot, OptimizerSlot, M, ThresholdSlot<'s>, AnyClip<'s>, Declared>;
 type Opened<'o, 's, M> = Open<'o, Step<'s, M>, &'s mut (dyn PlayedFilter + 's), &'s mut (dyn PlayedOptimizer + 's)>;
 
-/// Plays the run that the pack has next, charged to `tracker`, or to a ledger of as many steps.
+/// Plays the next run of the pack, charged to `tracker`, or to a ledger with this number of steps.
 pub(super) fn play<const ALL: bool, const CORRELATED: bool>(
     pack: &mut Reader<'_>,
     tracker: Option<BudgetTracker>,
@@ -134,7 +134,7 @@ pub(super) fn play<const ALL: bool, const CORRELATED: bool>(
     }
 }
 
-/// Plays the run with noise that is independent from step to step.
+/// Plays the run with noise that is independent between steps.
 fn independent<M: Played<NoiseState = ()>, const ALL: bool>(
     input: Input<'_, '_, '_>,
     head: &Head,
@@ -145,7 +145,7 @@ fn independent<M: Played<NoiseState = ()>, const ALL: bool>(
     with_slots(input, &mut |input, lent| configured::<_, ALL>(input, head, tracker, mechanism, sums, (), lent))
 }
 
-/// Plays the run with correlated noise, whose coefficients lie on a stack of its own.
+/// Plays the run with correlated noise. Its coefficients have a separate stack frame.
 #[inline(never)]
 fn correlated<W: Word, const ALL: bool>(
     input: Input<'_, '_, '_>,
@@ -164,7 +164,7 @@ fn correlated<W: Word, const ALL: bool>(
     })
 }
 
-/// Lends the methods that the pack has next to `then`.
+/// Lends the next methods of the pack to `then`.
 #[inline(never)]
 fn with_slots<'a>(
     input: Input<'_, '_, 'a>,
@@ -184,7 +184,7 @@ fn with_slots<'a>(
 }
 
 impl Head {
-    /// The sums of a run. A shard has one of its own; recorded samples come without a shard.
+    /// The sums of a run. A shard has its own sums. Recorded samples come without a shard.
     fn sums<'m, W>(&self, memory: &'m mut [W], of: MemoryPart) -> Result<&'m mut [W], PackError> {
         let needed = if self.seed.is_some() { self.dim.saturating_mul(2) } else { self.dim };
         let got = memory.len();
@@ -192,7 +192,7 @@ impl Head {
     }
 }
 
-/// Plays the run, whose slots are filled.
+/// Plays the run with its slots filled.
 #[inline(never)]
 fn configured<'a, M: Played, const ALL: bool>(
     input: Input<'_, '_, 'a>,
@@ -225,7 +225,7 @@ fn configured<'a, M: Played, const ALL: bool>(
     let first = tracker.first();
     let mut mismatch = None;
     let mut same = 0;
-    // One more than there are: that one must be refused.
+    // One more step than the run has: the ledger must reject it.
     for t in 0..=head.steps {
         let number = {
             let opened = match tracker {
@@ -274,7 +274,7 @@ fn configured<'a, M: Played, const ALL: bool>(
     Ok(Ended { steps: head.steps, params: Digest::of(params).value(), mismatch })
 }
 
-/// Which parts of the state differ from the pack's next checkpoint.
+/// Returns the parts of the state that differ from the pack's next checkpoint.
 #[inline(never)]
 fn compare(
     pack: &mut Reader<'_>,
@@ -290,7 +290,7 @@ fn compare(
     let [of_filter, of_optimizer, _] = &mut digests;
     filter.add_to(of_filter);
     optimizer.add_to(of_optimizer);
-    // An optimizer without memory digests nothing.
+    // An optimizer without state adds nothing to the digest.
     let has_memory = [filters, digests[1] != Digest::default(), learns];
     for ((part, digest), has_memory) in STATE.into_iter().zip(digests).zip(has_memory) {
         parts.set(part, has_memory && pack.u16() != digest.folded_twice());
@@ -308,7 +308,7 @@ enum Samples<'a, W> {
         shard: &'a mut [W],
         elsewhere: bool,
     },
-    /// The pack holds mixed gradients: a number of samples for each step, then those.
+    /// The pack has combined gradients: for each step the number of samples, then their gradients.
     Recorded { grad: &'a mut [f32] },
 }
 
@@ -378,7 +378,7 @@ impl<'a, W: Copy + Default> Samples<'a, W> {
     }
 }
 
-/// Clips a gradient flat in floats and adds it to `sum`; its norm. One that is not finite adds nothing.
+/// Clips a gradient flat in floats, adds it to `sum` and returns its norm. A non-finite gradient adds nothing.
 #[inline(never)]
 fn add_clipped(clip: f32, grad: &[f32], sum: &mut [f32]) -> f32 {
     let norm = sqrt_f32(sum_of_squares([grad].into_iter()));
@@ -425,7 +425,7 @@ fn add_one<M: Mechanism>(
     open.add_combined(&[first, second, tail])
 }
 
-/// The gradient at `point`, in its place.
+/// Computes the gradient at `point`, in place.
 #[inline(never)]
 fn gradient(kind: Kind, z: &[f32], point: &mut [f32]) {
     for (x, z) in point.iter_mut().zip(z) {

@@ -1,4 +1,4 @@
-//! The gradients of runs that store none, drawn from integers.
+//! Generated gradients, for runs without recorded gradients.
 //!
 //! ```text
 //! x ← x·6364136223846793005 + 1442695040888963407 mod 2⁶⁴, from the run's seed          a word is w = ⌊x/2³²⌋
@@ -13,36 +13,37 @@
 //! | large | the same with the exponent field 150 |
 //! | huge | the same with the exponent field 252: its square overflows |
 //!
-//! Parameters start as `D` ordinary numbers. Step `t` (from 0) takes `(5·t + 3) mod 7` samples of `D` ordinary numbers `z`
-//! each; their gradient at the point `x` is `F(F(x/4) − z)`. After them comes one more sample of `D` numbers, which are its
-//! gradient at every point; their kind is, by `t mod 8`:
+//! Parameters start as `D` ordinary numbers. Step `t` (from 0) takes `(5·t + 3) mod 7` samples, each with `D` ordinary
+//! numbers `z`. Their gradient at the evaluation point `x` is `F(F(x/4) − z)`. Then one further sample of `D` numbers
+//! follows, which are its gradient at every point. Its kind depends on `t mod 8`:
 //!
 //! | 0 | 1 | 2 | 3 | 4 | 5 | 6 | 7 |
 //! | --- | --- | --- | --- | --- | --- | --- | --- |
 //! | zero | subnormal | huge | large | ordinary, `7f800000` at coordinate `t mod D` | the same with `7fc00000` | tiny | no sample |
 //!
-//! So steps 47, 103 and 159 take none at all. Sample `s` of a step, counted from 0, comes in by `s mod 3`: mixed outside and in
-//! three parts, by a shard, or point by point.
+//! So steps 47, 103 and 159 have no samples. Sample `s` of a step, counted from 0, is added in a way that depends on
+//! `s mod 3`: combined outside and in three segments, by a shard, or by evaluation point.
 //!
-//! Samples that are clipped elsewhere are those of a step at its parameters, each of norm `n` and clipped flat to
-//! `F(g·F(C/max(n, C)))`, summed in floats in their order, from zeros, and handed over by a shard; those whose norm is not
-//! finite are left out. Samples of a round of updates are the numbers themselves, and there are no parameters.
+//! Samples that are clipped outside of the core are those of a step at its parameters. A sample of norm `n` is clipped
+//! flat to `F(g·F(C/max(n, C)))`. They are summed in floats in their order, from zeros, and a shard passes the sum.
+//! Samples with a non-finite norm are omitted. Samples of a round of updates are the numbers themselves, without
+//! parameters.
 
-/// Numbers of a run.
+/// Generator of a run's numbers.
 pub(super) struct Numbers(pub(super) u64);
 
 const SIGN: u32 = 0x8000_0000;
 const MANTISSA: u32 = 0x007f_ffff;
 
-/// The source of a sample's values.
+/// The kind of a sample's values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
-    /// With the gradient `x/4 − z`.
+    /// The gradient is `x/4 − z`.
     Ordinary,
-    /// The numbers are the gradient; the exponent field.
+    /// The numbers are the gradient. `Scaled` has the exponent field.
     Zero,
     Scaled(u32),
-    /// The numbers are the gradient, with these bits at one coordinate.
+    /// The numbers are the gradient, except one coordinate with these bits.
     Spoilt(u32),
 }
 
@@ -65,7 +66,7 @@ impl Numbers {
     }
 }
 
-/// Puts what a spoilt sample of step `t` has at one coordinate there.
+/// Writes the non-finite value of a spoilt sample of step `t` to its coordinate.
 #[inline(never)]
 pub(super) fn inject_non_finite(kind: Kind, t: u32, out: &mut [f32]) {
     if let Kind::Spoilt(bits) = kind {
@@ -81,7 +82,7 @@ pub(super) fn ordinary(t: u32) -> u32 {
     (t.wrapping_mul(5).wrapping_add(3)) % 7
 }
 
-/// The kind of the sample after them.
+/// The kind of the further sample.
 pub(super) fn further(t: u32) -> Option<Kind> {
     match t % 8 {
         0 => Some(Kind::Zero),

@@ -1,7 +1,7 @@
 //! The slots of a run, as the core's run-time slots.
 //!
-//! A slot is read by the kind of its method, which holds method and memory on its own stack and calls the rest of the run with
-//! them.
+//! A slot is read by the kind of its method. The reader has the method and its state on its own stack frame, and calls
+//! the rest of the run with them.
 
 pub(super) mod recorded;
 
@@ -17,7 +17,7 @@ pub(super) struct Input<'p, 'r, 'a> {
     pub(super) dim: usize,
 }
 
-/// Memory that is handed out in pieces of zeros.
+/// Memory that is lent in zeroed segments.
 pub(super) struct Floats<'a>(pub(super) &'a mut [f32]);
 
 impl<'a> Floats<'a> {

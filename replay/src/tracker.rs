@@ -1,4 +1,4 @@
-//! Budget trackers: ledgers and Rényi filters, as functions and in runs.
+//! Budget trackers: ledgers and Rényi filters, as kernels and in runs.
 
 use super::compared::Compared;
 use super::error::PackError;
@@ -7,7 +7,7 @@ use damper_core::accounting::{Ledger, Rate, Record, RenyiFilter, SampledGaussian
 use damper_core::error::OpenError;
 use damper_core::numerics::digest::Digest;
 
-/// The number of the first step that a filter is charged for: 2³¹, as its page says.
+/// The number of the first step that a filter is charged for: 2³¹, as its docs state.
 const FIRST: u32 = 1 << 31;
 
 /// The budget tracker of a run.
@@ -41,7 +41,7 @@ impl BudgetTracker {
         }
     }
 
-    /// The digest of what was spent; none where only steps are counted.
+    /// The digest of the privacy cost. None if only steps are counted.
     pub(super) fn digest(&self) -> Option<Digest> {
         let Self::Filter { filter, .. } = self else { return None };
         let mut digest = Digest::default();
@@ -54,7 +54,7 @@ impl BudgetTracker {
 /// The number of times that a refused factor is doubled.
 const DOUBLINGS: u32 = 2;
 
-/// The factor of a step that a filter is to charge, chosen from what was released.
+/// The noise factor of a step that is charged to a filter, chosen from released values.
 pub(super) fn factor(
     params: &[f32],
     filter: &RenyiFilter,
@@ -71,7 +71,7 @@ pub(super) fn factor(
     Ok(factor)
 }
 
-/// Keeps the last record, or fails.
+/// A store that keeps the last record, or fails.
 struct Kept {
     record: Record,
     fails: bool,
@@ -112,7 +112,7 @@ impl Happening {
     }
 }
 
-/// The number of a step, or what there is instead.
+/// The number of a step, or the code of an error.
 fn number(paid: Result<u32, OpenError<()>>) -> u64 {
     u64::from(match paid {
         Ok(number) => number,

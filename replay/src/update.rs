@@ -1,4 +1,4 @@
-//! Updates: rounds of a device whose released sums leave it as bytes.
+//! Updates: rounds of a device that emit released sums as bytes.
 
 use super::error::PackError;
 use super::grammar::{MOST_LAYERS, MOST_STEPS};
@@ -27,7 +27,7 @@ pub(super) struct Ended {
     pub(super) mismatch: Option<Mismatch>,
 }
 
-/// Plays the rounds that the pack has next.
+/// Plays the next rounds of the pack.
 #[inline(never)]
 pub(super) fn play(pack: &mut Reader<'_>, memory: &mut Memory<'_>) -> Result<Ended, PackError> {
     let (run, device, dim) = (pack.u64(), pack.u64(), pack.u32() as usize);

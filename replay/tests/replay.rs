@@ -1,4 +1,5 @@
-//! Replay: the sets give on this machine what every target must say, and whatever else a pack holds is found and told.
+//! Tests of replay: the sets print the expected text of every target on this machine, and any other content of a pack
+//! is reported.
 #![allow(clippy::disallowed_methods)] // References are plain arithmetic.
 
 use damper_access::Unreleased;
@@ -14,9 +15,9 @@ use std::cell::Cell;
 use std::ops::Range;
 use std::sync::LazyLock;
 
-/// A pack's beginning, up to its first group.
+/// The length of a pack's header, up to its first group.
 const HEAD: usize = 12 + 1 + 4;
-/// Its end: no further group, and the digest.
+/// The length of its end: the end mark, and the digest.
 const END: usize = 1 + 8;
 
 fn said(pack: &[u8], floats: usize) -> (Result<Summary, ReplayError<TruncatedPack>>, String) {
@@ -32,7 +33,7 @@ fn said(pack: &[u8], floats: usize) -> (Result<Summary, ReplayError<TruncatedPac
     (played, said)
 }
 
-/// The base set, and how far it was read.
+/// The base set, and the number of bytes that were read.
 struct Watched<'a> {
     rest: &'a [u8],
     read: &'a Cell<usize>,
@@ -47,7 +48,7 @@ impl Source for Watched<'_> {
     }
 }
 
-/// The name of each group of the base set and the further one, and its bytes.
+/// The name and the bytes of each group of the base set and of the further set.
 static GROUPS: LazyLock<Vec<(String, &[u8])>> = LazyLock::new(|| {
     let (mut floats, mut narrow, mut wide, mut float_sums) =
         ([0.0; 256], [SumWord::ZERO; 40], [SumWord::ZERO; 40], [SumWord::ZERO; 40]);
@@ -71,13 +72,13 @@ static GROUPS: LazyLock<Vec<(String, &[u8])>> = LazyLock::new(|| {
     groups
 });
 
-/// The bytes of a group of the base set or the further one.
+/// The bytes of a group of the base set or of the further set.
 fn group(name: &str) -> Vec<u8> {
     let (_, bytes) = GROUPS.iter().find(|(found, _)| found == name).unwrap_or_else(|| panic!("no group {name}"));
     bytes.to_vec()
 }
 
-/// A pack of these groups, with the digest that belongs to it.
+/// A pack of these groups, with its digest.
 fn packed(groups: &[Vec<u8>]) -> Vec<u8> {
     let mut pack = BASE[..HEAD].to_vec();
     pack.extend(groups.concat());
@@ -158,7 +159,7 @@ fn correlated(pattern: [u32; 2], kind: u8, units: &[u32]) -> Vec<u8> {
 const ONE: u32 = 1 << 30;
 const HALF: u32 = 1 << 29;
 
-// Nothing comes before the first step, so its noise is that of an independent run.
+// The first step has no earlier noise, so its noise is that of an independent run.
 #[test]
 fn correlated_run_parts_after_first_step() {
     for (kind, units) in [(0, &[15, 4][..]), (1, &[HALF, HALF / 2]), (2, &[ONE, HALF])] {
@@ -189,10 +190,10 @@ fn broken_correlation_is_refused() {
         assert!(matches!(error, PackError::Config(_)), "{kind} {units:?}: {error}");
     }
     assert_eq!(refused(correlated([2, 2], 2, &[ONE; 257])), PackError::Field("number of coefficients"));
-    // Nine buffers of five parameters, where the tests lend forty words.
+    // Nine buffers of five parameters, but the tests lend forty words.
     let memory = PackError::Memory { of: MemoryPart::Noise, needed: 45, got: 40 };
     assert_eq!(refused(correlated([2, 2], 2, &[ONE; 10])), memory);
-    // A step has no price of its own that a filter could be charged.
+    // A single step has no privacy cost that a filter could charge.
     let mut charged = correlated([2, 2], 0, &[15, 4]);
     charged[0] = 17;
     let filter = [&8u32.to_le_bytes()[..], &3f64.to_le_bytes(), &1e-5f64.to_le_bytes(), &(1u64 << 50).to_le_bytes()];
@@ -200,7 +201,7 @@ fn broken_correlation_is_refused() {
     assert!(matches!(refused(charged), PackError::Config(_)));
 }
 
-// The player of independent noise plays all that the further set has, and nothing correlated.
+// The player of independent noise plays all groups of the further set, and no correlated noise.
 #[test]
 fn independent_player_refuses_correlation() {
     let played = |pack: &[u8]| {
@@ -248,7 +249,7 @@ fn other_sets_report_mismatches() {
     }
 }
 
-/// With another budget the filter ends later or sooner, or takes other steps near its end.
+/// With another budget the filter ends earlier or later, or takes other steps near its end.
 #[test]
 fn a_filter_that_ends_elsewhere_is_told() {
     let run = group("renyi-filter i32");
@@ -287,7 +288,7 @@ fn mismatch_shows_run_steps_and_part() {
         assert!(lines[2].ends_with(&format!(", DIFFERS: {told}")), "{said}");
         assert_eq!(lines[3], "2 groups, 1 DIFFER");
     }
-    // Another seed parts at once, and everywhere.
+    // Another seed differs at once, in all parts.
     let mut other = run.clone();
     let seed = 1 + 1 + "disk-adamw-dc-sgd-e i32".len() + 4 + 4 + 2 + 1;
     other[seed] ^= 1;
@@ -339,7 +340,7 @@ fn invalid_or_foreign_pack_is_error() {
     assert_eq!(said(&[], 256).0, Err(ReplayError::Source(TruncatedPack)));
 }
 
-/// Also in its name, and in the name of its first group.
+/// Also in the pack's name, and in the name of its first group.
 #[test]
 fn truncated_header_is_error() {
     for len in 0..HEAD + 16 {
@@ -379,14 +380,14 @@ proptest! {
         prop_assert!(!is_played(&pack));
     }
 
-    /// Damage that the digest at the end does not tell.
+    /// Damage that the digest at the end does not detect.
     #[test]
     fn changed_group_plays_or_is_error(
         which in any::<prop::sample::Index>(), changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..6),
     ) {
         let found = GROUPS.get(which.index(GROUPS.len() + 1));
         let mut bytes = found.map_or_else(|| correlated([2, 2], 2, &[ONE, HALF]), |(_, bytes)| bytes.to_vec());
-        // Most of what decides is at the beginning.
+        // Most of the relevant bytes are at the beginning.
         let early = bytes.len().min(120);
         for (at, byte) in changes {
             bytes[at.index(early)] = byte;

@@ -1,13 +1,13 @@
-//! Helpers for the tests of damper's crates. Nothing that is released depends on them.
+//! Helpers for the tests of damper's crates. No release depends on them.
 
 use std::fmt::Display;
 use std::path::Path;
 use std::process::{Command, Output};
 
-/// Names what must not be skipped, separated by commas: `DAMPER_REQUIRE=ort,qemu`.
+/// Environment variable with the needs that must not be skipped, separated by commas: `DAMPER_REQUIRE=ort,qemu`.
 pub const REQUIRE: &str = "DAMPER_REQUIRE";
 
-/// Distributions of a private search's number of candidates: their price and their draws are tested.
+/// Distributions of a private search's number of candidates, whose privacy cost and random draws are tested.
 pub const COUNTS: [&str; 8] = [
     "geometric:0.1",
     "geometric:0.5",
@@ -30,7 +30,7 @@ pub fn skip(need: &str, why: impl Display) {
     println!("skipped: {why}");
 }
 
-/// Returns true if this user may mount a small disk at `folder`, in a namespace of its own.
+/// Returns true if this user may mount a small disk at `folder`, in its own namespace.
 #[must_use]
 pub fn may_mount(folder: &Path) -> bool {
     let mut probe = Command::new("unshare");
@@ -38,18 +38,19 @@ pub fn may_mount(folder: &Path) -> bool {
     probe.output().is_ok_and(|output| output.status.success())
 }
 
-/// The name under which this test program knows a test function, for `--exact`: its path without the crate.
+/// Returns the name of a test function for `--exact`: its path without the crate.
 ///
 /// # Panics
 ///
-/// `test` is no function of a module.
+/// `test` is not a function of a module.
 #[must_use]
 pub fn test_name<T>(test: T) -> &'static str {
     let path = std::any::type_name_of_val(&test);
     path.split_once("::").unwrap_or_else(|| panic!("{path} is no path of a function")).1
 }
 
-/// Asserts that a test program ran exactly one test, and that it passed. A name that matches no test is also a success for the program.
+/// Asserts that a test program ran exactly one test, and that it passed. A name that matches no test is also a success
+/// for the program.
 ///
 /// # Panics
 ///
@@ -67,7 +68,7 @@ fn is_named(need: &str, required: &str) -> bool {
     required.split(',').any(|name| name.trim() == need)
 }
 
-/// Random numbers that follow from a seed: SplitMix64.
+/// Random numbers from a seed, by SplitMix64.
 #[derive(Clone, Debug)]
 pub struct Random(pub u64);
 
@@ -81,22 +82,22 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// A whole number below `end`.
+    /// A random integer below `end`.
     pub fn below(&mut self, end: usize) -> usize {
         (self.bits() % end as u64) as usize
     }
 
-    /// In [0, 1).
+    /// A random number in [0, 1).
     pub fn unit(&mut self) -> f32 {
         (self.bits() >> 40) as f32 / (1u64 << 24) as f32
     }
 
-    /// In [0, 1).
+    /// A random number in [0, 1).
     pub fn unit_f64(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// In [-1, 1).
+    /// A random number in [-1, 1).
     pub fn signed(&mut self) -> f32 {
         (self.bits() >> 40) as f32 / (1u64 << 23) as f32 - 1.0
     }

@@ -53,7 +53,7 @@ fn names_accountant_and_neighbours() {
     assert_eq!(assumptions(Accountant::Pld, Neighbours::Replace, None), [REPLACED, pld[1], pld[2], pld[3], pld[4]]);
 }
 
-/// One quantity of six is left out: which one is sought, and with what the answer is given.
+/// One quantity of six is missing. The case lists which quantity is found, and the result.
 #[test]
 fn each_question_has_its_answer() {
     let drawn = CalibrateQuery { sampling_rate: None, samples: Some(250_000), batch_size: Some(1000), ..SIGMA };
@@ -77,7 +77,7 @@ fn each_question_has_its_answer() {
     assert_eq!(CalibrateQuery { samples: Some(250_000), ..none }.answer(), Err(AccountingError::Free));
 }
 
-// Calibration solves for the one missing quantity. The privacy cost never exceeds the target.
+// Calibration solves for the missing quantity. The privacy cost never exceeds the target.
 #[test]
 fn solves_any_quantity_below_target() {
     for accountant in [Accountant::Rdp, Accountant::Pld] {
@@ -140,7 +140,7 @@ fn replace_cost_uses_joint_multiplier() {
     let (plain, counted) = (query, EpsilonQuery { count_noise_multiplier: Some(3.0), ..query });
     let [plain, counted] = [plain, counted].map(|query| query.answer().unwrap());
     assert!(plain.assumptions[0].contains("in the place of another") && counted.epsilon > plain.epsilon);
-    // At a rate of 1 one Gaussian, moved by the root of 4/σ_T² + 2/σ_H², is all that there is.
+    // At a rate of 1 the query is one Gaussian, shifted by the root of 4/σ_T² + 2/σ_H².
     let all = EpsilonQuery { sampling_rate: 1.0, noise_multiplier: 40.0, count_noise_multiplier: Some(60.0), ..query };
     let alike = EpsilonQuery {
         noise_multiplier: (4.0f64 / 1600.0 + 2.0 / 3600.0).powf(-0.5),

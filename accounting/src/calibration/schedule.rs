@@ -1,5 +1,5 @@
-//! Calibration of a run whose noise is declared up to one common size: a noise schedule (ADP, Wu et al. 2021), a histogram
-//! released beside the gradient (DC-SGD, Wei et al. 2025), or both.
+//! Calibration of a run whose noise is declared up to a common scale. The run has a noise schedule (ADP, Wu et al.
+//! 2021), a histogram released next to the gradient (DC-SGD, Wei et al. 2025), or both.
 
 use super::search::{ACCURACY, Calibrated, Nearness, OnGrid, search};
 use crate::delta::check_delta;
@@ -7,27 +7,28 @@ use crate::{Accountant, AccountingError, Plan, SMALLEST_SIGMA};
 use damper_core::accounting::event::{Rate, SampledGaussian};
 use damper_core::noise::MAX_SIGMA;
 
-/// The draws of a run and their noise, up to the size that is to be found.
+/// The draws of a run and their noise, up to the common scale that calibration finds.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DrawSchedule<'a> {
     /// The accountant.
     pub accountant: Accountant,
     /// The rate of every draw.
     pub rate: Rate,
-    /// The noise of each draw's gradient, relative to that size.
+    /// The noise of each draw's gradient, relative to the common scale.
     pub factors: NoiseFactors<'a>,
-    /// The multiplier of a further release of every draw, of this size whatever is found: a histogram's σ_H.
+    /// The multiplier of a further release of every draw, such as a histogram's σ_H. Calibration does not scale it.
     pub joint: Option<f64>,
-    /// A release of its own before the first draw, or several as one event, priced with the draws whatever is found.
+    /// A separate release before the first draw, or several as one event. Calibration composes it with the draws and
+    /// does not scale it.
     pub release: Option<SampledGaussian>,
 }
 
-/// The noise of each draw, relative to a common size: α_t.
+/// The noise factor α_t of each draw, relative to a common scale.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum NoiseFactors<'a> {
-    /// 1 at each of so many draws.
+    /// The factor 1 at each of this many draws.
     Constant(u64),
-    /// One factor a draw, finite and above 0.
+    /// One factor per draw, finite and above 0.
     Each(&'a [f64]),
 }
 
@@ -39,13 +40,13 @@ impl DrawSchedule<'static> {
 }
 
 impl DrawSchedule<'_> {
-    /// The plan in which draw t has noise `multiplier · α_t` times the clip.
+    /// The plan in which draw t has noise `multiplier · α_t` in clips.
     pub fn plan(&self, multiplier: f64) -> Result<Plan, AccountingError> {
         self.plan_of(|factor| multiplier * factor)
     }
 
-    /// The plan that a grid of `2^-grid_bits` clips runs: draw t has noise `σ_t = ⌈sigma · α_t⌉` grid units, at most the
-    /// largest that is sampled, `2^31 − 1`.
+    /// The plan that a grid of `2^-grid_bits` clips runs. Draw t has noise `σ_t = ⌈sigma · α_t⌉` grid units, limited to
+    /// the largest σ that is sampled, `2^31 − 1`.
     pub fn plan_on_grid(&self, sigma: u64, grid_bits: u32) -> Result<Plan, AccountingError> {
         let units = units(grid_bits)?;
         self.plan_of(|factor| self.sigma_at(sigma, factor) as f64 / units)
@@ -60,9 +61,9 @@ impl DrawSchedule<'_> {
         Ok(plan?.with_release(self.release))
     }
 
-    /// The smallest common multiplier, to a ten-thousandth of ε, at which ε at `delta` is at most `target`.
+    /// Returns the smallest common multiplier, to a ten-thousandth of ε, with ε of at most `target` at `delta`.
     pub fn calibrate(&self, target: f64, delta: f64) -> Result<Calibrated, AccountingError> {
-        // Searched is the multiplier of the draw with the least noise: of one magnitude for every schedule.
+        // Search over the multiplier of the draw with the least noise: its magnitude is similar for every schedule.
         let scale = 1.0 / self.smallest_factor()?;
         self.plan(scale)?;
         check_delta(delta)?;
@@ -86,7 +87,7 @@ impl DrawSchedule<'_> {
         }
     }
 
-    /// The refusal that names what all releases of a draw may be together, were every draw the same.
+    /// The error that names the multiplier available to all releases of a draw together, if every draw were equal.
     fn counts_cost_all(&self, joint: f64, target: f64, delta: f64) -> AccountingError {
         match DrawSchedule::constant(self.accountant, self.rate, self.steps()).calibrate(target, delta) {
             Ok(total) => AccountingError::CountNoiseTooSmall { multiplier: joint, least: total.multiplier },
@@ -94,16 +95,17 @@ impl DrawSchedule<'_> {
         }
     }
 
-    /// The smallest common σ found, an integer in grid units of `2^-grid_bits` clips, at which ε of what the grid runs
-    /// ([`DrawSchedule::plan_on_grid`]) is at most `target`. Every σ_t is at least [`SMALLEST_SIGMA`], with σ_t²/‖Δ‖ at least
-    /// 10, or the grid is too coarse.
+    /// Returns the smallest common σ found, an integer in grid units of `2^-grid_bits` clips. ε of the plan that the
+    /// grid runs ([`DrawSchedule::plan_on_grid`]) is at most `target`.
+    ///
+    /// Every σ_t is at least [`SMALLEST_SIGMA`], and σ_t²/‖Δ‖ is at least 10. Otherwise the grid is too coarse.
     pub fn calibrate_on_grid(&self, target: f64, delta: f64, grid_bits: u32) -> Result<OnGrid, AccountingError> {
         let units = units(grid_bits)?;
         let ideal = self.calibrate(target, delta)?;
         let largest = self.largest_sigma();
         let mut sigma = (ideal.multiplier * units).ceil().min(largest as f64) as u64;
         let mut smallest = 0;
-        // The price is monotone but for what the search over orders leaves: a few small steps up settle a miss by that.
+        // ε is monotone up to the error of the order search. Raise σ in small steps.
         for _ in 0..64 {
             if sigma >= largest {
                 return Err(AccountingError::GridTooFine { epsilon: target, grid_bits, largest });
@@ -144,7 +146,8 @@ impl DrawSchedule<'_> {
         (sigma as f64 * factor).ceil().min(self.largest_sigma() as f64) as u64
     }
 
-    /// The largest σ in grid units: what is sampled; or where it is only asked about, what an `f64` holds exactly.
+    /// The largest σ in grid units: the sampler's limit, or for an accounting query the largest integer that `f64`
+    /// represents exactly.
     fn largest_sigma(&self) -> u64 {
         match (self.factors, self.joint) {
             (NoiseFactors::Constant(_), None) => Rate::DENOMINATOR,
@@ -153,7 +156,7 @@ impl DrawSchedule<'_> {
     }
 }
 
-/// Grid units in a clip.
+/// Grid units per clip.
 fn units(grid_bits: u32) -> Result<f64, AccountingError> {
     if grid_bits > 40 { Err(AccountingError::GridBits(grid_bits)) } else { Ok((1u64 << grid_bits) as f64) }
 }
@@ -308,7 +311,8 @@ mod tests {
         }
     }
 
-    /// Half of the cost is of steps that want a little more noise than is sampled: the others make up for it.
+    /// Half of the cost comes from steps that ask for slightly more noise than the sampler supports. The other steps
+    /// compensate for it.
     #[test]
     fn noise_that_is_capped_is_made_up_for() {
         let mut factors = vec![1.0; 40];
@@ -326,7 +330,7 @@ mod tests {
         assert!(grid.calibrated.epsilon <= 0.5 && grid.calibrated.epsilon > 0.4998, "{grid:?}");
     }
 
-    /// σ is 2,000 grid units and more, but ‖Δ‖ may be a million.
+    /// σ is at least 2,000 grid units, but ‖Δ‖ may be a million.
     #[test]
     fn noise_far_below_a_clip_is_refused() {
         let refused = DrawSchedule::constant(Accountant::Rdp, Rate::ONE, 1).calibrate_on_grid(1.4e5, DELTA, 20);

@@ -1,57 +1,57 @@
-//! The search for a noise multiplier.
+//! Search for a noise multiplier.
 //!
-//! ε falls as the multiplier grows, so the multiplier is bracketed by doubling and then found by bisection of `ln σ`
-//! sharpened by the secant (the Illinois variant of regula falsi, safeguarded). What comes back is checked by pricing it: its ε lies
-//! in `[0.99 ε, ε]`, or there is an error that says what to change.
+//! ε decreases in the multiplier. The search brackets the multiplier by doubling, then bisects `ln σ` with secant steps
+//! (the Illinois variant of regula falsi, safeguarded). It evaluates ε at the result. If that is not in `[0.99 ε, ε]`
+//! for the target ε, an error names the setting to change.
 
 use crate::plan::LARGEST;
 use crate::{Accountant, AccountingError};
 
-/// The share of the target that a calibrated ε reaches at least.
+/// The fraction of the target that a calibrated ε reaches at least.
 pub const ACCURACY: f64 = 0.99;
-/// The share at which the search stops, where the price is smooth in the multiplier.
+/// The fraction at which the search stops, if ε is smooth in the multiplier.
 pub(super) const STOP: f64 = 0.9999;
-/// And where its grid is chosen again for every multiplier, which moves the price by up to a thousandth: there also between ends
-/// so close.
+/// The fraction for privacy loss distributions. Each multiplier has its own grid, which changes ε by up to a
+/// thousandth. So the search also stops if its ends are as close as `CLOSE_TIGHT`.
 pub(super) const STOP_TIGHT: f64 = 0.9998;
 const CLOSE: f64 = 1e-12;
 const CLOSE_TIGHT: f64 = 1e-5;
-/// Of a schedule's many different steps one such price takes a second.
+/// The fraction for schedules with many different steps: each evaluation of ε takes a second.
 const STOP_MANY: f64 = 0.998;
-/// The search ends here: ε is above 1e17 if the sample is drawn once.
+/// The search ends at this multiplier: ε is above 1e17 if the sample is drawn once.
 pub(super) const SMALLEST: f64 = 1e-9;
 
-/// A multiplier and its price.
+/// A multiplier and its privacy cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Calibrated {
     /// The noise multiplier.
     pub multiplier: f64,
-    /// The ε of what was found, at most the target.
+    /// ε at this multiplier, at most the target.
     pub epsilon: f64,
-    /// The Rényi order that gave it; of the tight accountant none.
+    /// The Rényi order that gave ε. None for the tight accountant.
     pub order: Option<f64>,
 }
 
-/// A multiplier that a grid can run, and its price.
+/// A multiplier that a grid can run, and its privacy cost.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OnGrid {
     /// σ in grid units, an integer.
     pub sigma: u64,
-    /// `sigma / 2^grid_bits`, exactly: the multiplier that runs, and is priced and reported.
+    /// `sigma / 2^grid_bits`, exactly. The mechanism runs this multiplier, and it is the accounted and reported value.
     pub calibrated: Calibrated,
 }
 
-/// When a search stops.
+/// Stopping criterion of a search.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Nearness {
-    /// The share of the target at which it stops.
+    /// The fraction of the target at which the search stops.
     stop: f64,
-    /// Or the ratio of its ends, less 1.
+    /// The ratio of its ends, less 1, at which the search stops too.
     close: f64,
 }
 
 impl Nearness {
-    /// For steps all alike, or many different ones.
+    /// The criterion for equal steps, or for many different steps.
     pub(super) fn of(accountant: Accountant, alike: bool) -> Self {
         match (accountant, alike) {
             (Accountant::Rdp, _) => Self { stop: STOP, close: CLOSE },
@@ -61,14 +61,14 @@ impl Nearness {
     }
 }
 
-/// The search, over any falling price `at`.
+/// Searches any decreasing privacy cost `at`.
 pub(super) fn search(
     Nearness { stop, close }: Nearness,
     target: f64,
     delta: f64,
     mut at: impl FnMut(f64) -> Result<Calibrated, AccountingError>,
 ) -> Result<Calibrated, AccountingError> {
-    // low: too little noise; high: enough.
+    // low has too little noise, high has enough.
     let mut high = at(1.0)?;
     let mut low = high;
     while high.epsilon > target {
@@ -86,18 +86,18 @@ pub(super) fn search(
         low = at(low.multiplier / 2.0)?;
     }
 
-    // Weights of the ends: an end that stays twice in a row counts half, so that both close in.
+    // Weights of the ends. An end that stays twice in a row counts half, so that both ends converge.
     let (mut low_weight, mut high_weight) = (1.0, 1.0);
     for _ in 0..80 {
         if high.epsilon >= stop * target || high.multiplier <= low.multiplier * (1.0 + close) {
             break;
         }
-        // Aimed a little below the target, so that the secant's last point falls on the side that counts.
+        // Aim slightly below the target, so that the last secant point is on the feasible side.
         let aim = (target * (0.5 + stop / 2.0)).ln();
         let above = (low.epsilon.ln() - aim) * low_weight;
         let below = (aim - high.epsilon.ln()) * high_weight;
         let share = above / (above + below);
-        // At a large δ ε is 0 from some multiplier on, and infinite up to some other: no secant leads from there.
+        // At a large δ, ε is 0 above some multiplier and infinite below another. A secant cannot leave such a range.
         let share = if below.is_finite() && share.is_finite() { share.clamp(0.001, 0.999) } else { 0.5 };
         let next = at((low.multiplier.ln() + share * (high.multiplier / low.multiplier).ln()).exp())?;
         if next.epsilon <= target {
@@ -111,7 +111,7 @@ pub(super) fn search(
     if high.epsilon >= ACCURACY * target {
         Ok(high)
     } else {
-        // ε steps over the target, as it does where a rounding is larger than a hundredth of it.
+        // ε jumps over the target, as it does if a rounding is larger than a hundredth of the target.
         Err(AccountingError::TooSmall { epsilon: target, delta, least: low.epsilon })
     }
 }

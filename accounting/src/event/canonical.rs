@@ -1,4 +1,5 @@
-//! The canonical form of an event: for each disjoint set of samples, a list of draws and what goes with them. Its privacy cost follows from it.
+//! The canonical form of an event: the draws and other releases of each disjoint set of samples. The privacy cost
+//! follows from it.
 
 use super::{Event, joint, repeated};
 use crate::plan::with;
@@ -7,9 +8,10 @@ use crate::{AccountingError, Truncation};
 use damper_core::accounting::event::{Rate, SampledGaussian};
 use damper_core::numerics::up::mul_up;
 
-/// Most different draws that are composed if rates change (some seconds; at one rate, 100,000 draws take one second).
+/// The largest number of different draws that are composed if rates change (some seconds). At one rate, 100,000 draws
+/// take one second.
 pub(crate) const CHANGING: usize = 1 << 14;
-/// Most disjoint sets. Beyond, a sample counts as being in all sets of an event.
+/// The largest number of disjoint sets. Above it, a sample counts as a member of all sets of an event.
 const MOST_PARTS: usize = 64;
 
 /// The events that a sample of a disjoint set takes part in.
@@ -17,25 +19,25 @@ const MOST_PARTS: usize = 64;
 pub(crate) struct Part {
     /// All statistics as one release, before the draws.
     pub(crate) release: Option<SampledGaussian>,
-    /// The draws in their order, and releases at a rate of 1.
+    /// The draws in order, and releases at a rate of 1.
     pub(crate) draws: Vec<(SampledGaussian, u64)>,
-    /// True if some are drawn by coins, and if some are not.
+    /// True if any draws are Poisson-sampled.
     pub(crate) has_coins: bool,
     has_fixed: bool,
-    /// Draws that are cut.
+    /// Truncated draws.
     cuts: Vec<(Truncation, Vec<(SampledGaussian, u64)>)>,
-    /// True if cuts of several events add up.
+    /// True if truncations of several events add up.
     is_composed: bool,
     /// Private searches.
     pub(crate) searches: Vec<Searched>,
 }
 
-/// A private search.
+/// State of a private search.
 #[derive(Clone)]
 pub(crate) struct Searched {
-    /// The divergences of its best candidate.
+    /// The divergences of the search's best candidate.
     curve: Curve,
-    /// The smallest multiplier and the number of draws of its first candidate.
+    /// The smallest multiplier of its first candidate, and the number of its draws.
     least: f64,
     steps: u64,
 }
@@ -103,7 +105,7 @@ fn parts_of(event: &Event, times: u64) -> Result<Vec<Part>, AccountingError> {
     }
 }
 
-/// Every set of `all` with every set of `more`.
+/// Combines every set of `all` with every set of `more`.
 fn composed(mut all: Vec<Part>, mut more: Vec<Part>) -> Result<Vec<Part>, AccountingError> {
     if all.len().saturating_mul(more.len()) > MOST_PARTS {
         more = vec![more.iter().try_fold(Part::default(), |sum, part| sum.and(part))?];
@@ -115,7 +117,7 @@ fn composed(mut all: Vec<Part>, mut more: Vec<Part>) -> Result<Vec<Part>, Accoun
     all.iter().flat_map(|part| more.iter().map(|other| part.clone().and(other))).collect()
 }
 
-/// The largest divergences of all sets.
+/// The largest divergences over all sets.
 pub(crate) fn divergences<'a>(parts: impl Iterator<Item = &'a Part>) -> Result<Curve, AccountingError> {
     let each = parts
         .map(|part| if part.is_cut() { Err(AccountingError::TruncatedSearch) } else { part.curve(&part.settled()?) });
@@ -123,7 +125,7 @@ pub(crate) fn divergences<'a>(parts: impl Iterator<Item = &'a Part>) -> Result<C
 }
 
 impl Part {
-    /// Both, one after the other.
+    /// Composes both parts in sequence.
     fn and(mut self, other: &Self) -> Result<Self, AccountingError> {
         self.release = joint(self.release, other.release)?;
         self.draws.extend_from_slice(&other.draws);
@@ -135,11 +137,11 @@ impl Part {
         Ok(self)
     }
 
-    /// The draws, those that are alike together, as a plan orders them.
+    /// The draws, with equal draws merged, in a plan's order.
     ///
     /// # Errors
     ///
-    /// Nothing is released, or more different draws at changing rates than are composed.
+    /// The part releases nothing, or it has more different draws at changing rates than are composed.
     pub(crate) fn settled(&self) -> Result<Vec<(SampledGaussian, u64)>, AccountingError> {
         let draws = counted(&self.draws);
         if draws.is_empty() && self.release.is_none() && self.searches.is_empty() {
@@ -155,22 +157,23 @@ impl Part {
         of_draws.chain(self.searches.iter().map(|search| search.least)).fold(f64::INFINITY, f64::min)
     }
 
-    /// The number of draws.
+    /// The total number of draws.
     pub(crate) fn steps(&self) -> u64 {
         let of_draws = self.draws.iter().map(|(_, times)| *times);
         of_draws.chain(self.searches.iter().map(|search| search.steps)).fold(0, u64::saturating_add)
     }
 
-    /// Returns true if draws are cut.
+    /// Returns true if any draws are truncated.
     pub(crate) fn is_cut(&self) -> bool {
         !self.cuts.is_empty()
     }
 
-    /// The truncation, and the probability that any draw is cut, rounded up; `draws` as [`Part::settled`] returns them.
+    /// The truncation, and the probability that any draw is truncated, rounded up. `draws` is the result of
+    /// [`Part::settled`].
     pub(crate) fn cut(&self) -> Option<(Truncation, f64)> {
         let (last, draws) = self.cuts.last()?;
         let any = if self.is_composed || self.cuts.len() > 1 {
-            // Rounded upward: the sum of two floats is off by half a unit at most.
+            // Rounded up: the sum of two floats has an error of at most half a unit in the last place.
             self.cuts.iter().fold(0.0, |sum, (cut, draws)| (sum + cut.any(draws)) * (1.0 + f64::EPSILON)).min(1.0)
         } else {
             last.any(&counted(draws))
@@ -178,7 +181,7 @@ impl Part {
         Some((*last, any))
     }
 
-    /// The Rényi divergences of everything, without cuts; `draws` as [`Part::settled`] returns them.
+    /// The Rényi divergences of all releases, without truncation. `draws` is the result of [`Part::settled`].
     pub(crate) fn curve(&self, draws: &[(SampledGaussian, u64)]) -> Result<Curve, AccountingError> {
         let own = with(self.release, draws);
         if self.searches.is_empty() {
@@ -189,7 +192,7 @@ impl Part {
     }
 }
 
-/// Draws that are alike together, by multiplier and rate.
+/// Merges equal draws, ordered by multiplier and rate.
 fn counted(draws: &[(SampledGaussian, u64)]) -> Vec<(SampledGaussian, u64)> {
     let mut draws: Vec<_> = draws.iter().copied().filter(|(_, times)| *times > 0).collect();
     draws.sort_by(|(a, _), (b, _)| (a.multiplier().total_cmp(&b.multiplier())).then(a.rate().cmp(&b.rate())));

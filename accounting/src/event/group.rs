@@ -1,17 +1,20 @@
-//! ε of a group of samples: of everything that one person, document or device gave.
+//! ε of a group of samples, such as all samples of one person, document or device.
 //!
-//! Three bounds, the first that applies:
+//! The first of three bounds that applies is used:
 //!
-//! - **Poisson draws** with independent noise: the pair of [`pld::of_group`], composed like the pair of one sample. Tight.
-//! - **No draw by coins** (a fixed order, shuffled batches, correlated noise in a fixed order, the features' means, held-out metrics): the
-//!   releases move by at most k times as much as for one sample, so they are Gaussians of a k-th of the multiplier.
-//! - **Anything else** (blocks of correlated noise, a private search, replaced samples that are drawn by coins): k changes of one sample
-//!   each. If one sample has ε₀ at δ₀ then `P₀(S) ≤ e^{kε₀} P_k(S) + δ₀(1 + e^{ε₀} + … + e^{(k−1)ε₀})`, for every ε₀; the smallest that
-//!   leaves δ is taken.
+//! - **Poisson draws** with independent noise: the pair of [`pld::of_group`], composed like the pair of one sample.
+//!   This bound is tight.
+//! - **No Poisson draws**: a fixed order, shuffled batches, correlated noise in a fixed order, the features' means, or
+//!   held-out metrics. The releases move by at most k times as much as for one sample. They are Gaussians with 1/k of
+//!   the multiplier.
+//! - **All other events** (blocks of correlated noise, a private search, replacement with Poisson draws): k changes of
+//!   one sample each. If one sample has ε₀ at δ₀ then `P₀(S) ≤ e^{kε₀} P_k(S) + δ₀(1 + e^{ε₀} + … + e^{(k−1)ε₀})`, for
+//!   every ε₀. The bound uses the smallest ε₀ that leaves δ.
 //!
-//! A group may have training samples and held-out ones. The worst of all partitions is reported.
+//! A group may have training samples and held-out samples. The result is the worst of all partitions.
 //!
-//! Cut draws cost the group the same part of δ as a sample (`truncation`): coins do not depend on the data.
+//! Truncated draws cost the group the same part of δ as a sample (`truncation`), because the Bernoulli trials do not
+//! depend on the data.
 
 use super::Event;
 use super::canonical::{self, Part};
@@ -24,17 +27,18 @@ use damper_core::accounting::event::{Rate, SampledGaussian};
 use damper_core::numerics::up::{add_up, exp_up, mul_up, next_down};
 use std::num::NonZeroU32;
 
-/// Rounds of the search for ε₀, and by how much each goes beyond what it found.
+/// Rounds of the search for ε₀, and the relative distance that each round moves past its result.
 const ROUNDS: usize = 200;
 const BEYOND: f64 = 1e-4;
 
 impl Event {
-    /// ε at `delta` of a group of samples, by privacy loss distributions: neighbours have all of the group's `size` samples, or none of
-    /// them (or other ones in their places).
+    /// ε at `delta` of a group of samples, by privacy loss distributions. Neighbours have all of the group's `size`
+    /// samples, or none of them. Under replacement, other samples take their places.
     ///
     /// # Errors
     ///
-    /// As [`Event::epsilon`], the group is larger than [`LARGEST_GROUP`], or no ε of at most [`LARGEST_USEFUL`] is found.
+    /// As [`Event::epsilon`], the group is larger than [`LARGEST_GROUP`], or no ε of at most [`LARGEST_USEFUL`] is
+    /// found.
     pub fn epsilon_of_group(
         &self,
         size: NonZeroU32,
@@ -50,7 +54,7 @@ impl Event {
             return one;
         }
         check_size(size)?;
-        // A group has no bound where a sample has none.
+        // A group has no bound if a single sample has none.
         let one = one?;
         let none = AccountingError::Group { size: size.get(), delta };
         let parts = canonical::parts(self)?;
@@ -79,7 +83,7 @@ impl Event {
     }
 }
 
-/// Draws, and releases at a rate of 1 from a disjoint set of samples.
+/// The draws, and the releases at a rate of 1 from a disjoint set of samples.
 struct Partitions<'a> {
     training: &'a Part,
     held_out: Option<&'a Part>,
@@ -91,7 +95,7 @@ impl<'a> Partitions<'a> {
     fn of(event: &Event, parts: &'a [Part], neighbours: Neighbours) -> Option<Self> {
         let (training, held_out) = match (event, parts) {
             (_, [all]) => (all, None),
-            // Two parts that share nothing.
+            // Two parts with disjoint samples.
             (Event::Disjoint(sets), [training, held_out]) if sets.len() == 2 => (training, Some(held_out)),
             _ => return None,
         };
@@ -103,7 +107,7 @@ impl<'a> Partitions<'a> {
         is_covered.then_some(Self { training, held_out, neighbours })
     }
 
-    /// The largest ε of the partitions of a group into training samples and held-out ones.
+    /// The largest ε over all partitions of a group into training samples and held-out samples.
     fn epsilon(&self, size: u32, delta: f64) -> Result<EpsilonBound, AccountingError> {
         let mut worst = self.of_partition(size, 0, delta)?;
         let most = if self.held_out.is_some() { size } else { 0 };
@@ -119,13 +123,13 @@ impl<'a> Partitions<'a> {
         Ok(worst)
     }
 
-    /// ε of a group with so many samples in either set.
+    /// ε of a group with this many samples in each set.
     fn of_partition(&self, training: u32, held_out: u32, delta: f64) -> Result<EpsilonBound, AccountingError> {
         let draws = self.training.settled()?;
         let mut events = if training > 0 { with(self.training.release, &draws) } else { Vec::new() };
         for part in self.held_out.iter().filter(|_| held_out > 0) {
             for (event, times) in with(part.release, &part.draws) {
-                // As far as this many samples move it, in the unit in which the others move it by one.
+                // Scale the shift of these samples to the unit in which the training samples shift by one.
                 let multiplier = event.multiplier() * f64::from(training.max(1)) / f64::from(held_out);
                 let multiplier = next_down(next_down(multiplier));
                 let event = SampledGaussian::new(event.rate(), multiplier)
@@ -145,12 +149,12 @@ impl<'a> Partitions<'a> {
     }
 }
 
-/// Fails if the group is larger than any that is priced.
+/// Fails if the group is larger than the limit of the accountant.
 pub(crate) fn check_size(size: NonZeroU32) -> Result<(), AccountingError> {
     if size.get() <= LARGEST_GROUP { Ok(()) } else { Err(AccountingError::GroupSize(size.get())) }
 }
 
-/// ε of events if all of a group's samples are there, or none of them.
+/// ε of events if either all or none of a group's samples are present.
 fn price(
     events: &[(SampledGaussian, u64)],
     size: u32,
@@ -173,7 +177,7 @@ fn price(
     }
 }
 
-/// kε₀ of k changes of one sample each; `least` is ε of one sample at `delta`. None where no useful bound is found.
+/// kε₀ of k changes of one sample each. `least` is ε of one sample at `delta`. None if no useful bound is found.
 fn chained(
     size: u32,
     delta: f64,
@@ -187,7 +191,7 @@ fn chained(
         if !is_useful {
             return Ok(None);
         }
-        // δ₀ for which the sum is δ. A price at it that is no more than the guess holds at the guess.
+        // δ₀ for which the sum is δ. If ε at δ₀ is at most the guess, the guess is valid.
         let share = next_down(delta / sum_of_powers(size as u32, guess));
         if share.is_nan() || share <= f64::MIN_POSITIVE {
             return Ok(None);
@@ -316,7 +320,7 @@ mod tests {
         }
     }
 
-    /// Many draws, enclosed: what is given lies above the lower bound of the same pair, by little.
+    /// Many draws are enclosed: the result is slightly above the lower bound of the same pair.
     #[test]
     fn many_draws_are_enclosed() {
         for (q, sigma, steps, k, delta) in [
@@ -333,7 +337,7 @@ mod tests {
         }
     }
 
-    /// Not about five times ε: the claim that this replaces.
+    /// Control: the claim that ε is about five times as large is false.
     #[test]
     fn five_samples_cost_more_than_five_times() {
         let record = run(Rate::of(256, 60_000).unwrap(), 1.1, 3516, 1e-5);
@@ -345,7 +349,8 @@ mod tests {
         assert!(all.windows(2).all(|pair| pair[1] > pair[0]), "{all:?}");
     }
 
-    /// A schedule of many multipliers is priced by knots above them: never below one of its least multipliers alone, and near.
+    /// A schedule of many multipliers is accounted by knots above them. The result is at least the lower bound of the
+    /// same schedule, and at most 3 % above it.
     #[test]
     fn schedule_is_priced_from_above() {
         let rate = Rate::at_least(0.02).unwrap();
@@ -356,7 +361,8 @@ mod tests {
         assert!(found >= below && found <= 1.03 * below, "{below} {found}");
     }
 
-    /// A valid chain for every run: above the tight bound, and the sum of a geometric series by hand.
+    /// The chained bound is valid for every run. It is above the tight bound, and matches the geometric series computed
+    /// by hand.
     #[test]
     fn chain_holds_and_is_above_the_tight_bound() {
         let record = run(Rate::of(1, 100).unwrap(), 2.0, 300, 1e-5);
@@ -372,7 +378,8 @@ mod tests {
         }
     }
 
-    /// A search, blocks and replaced samples by coins have the chain; cut draws pay for the cut.
+    /// A private search, blocks, and replacement with Poisson draws use the chained bound. Truncated draws are charged
+    /// for truncation.
     #[test]
     fn other_runs_have_a_bound() {
         let plain = run(Rate::of(1, 100).unwrap(), 4.0, 100, 1e-5);
@@ -392,18 +399,18 @@ mod tests {
         assert_eq!(of(&cyclic, 3), tight);
     }
 
-    /// All samples of a group may be held-out ones, or some of them.
+    /// All samples of a group may be held-out samples, or some of them.
     #[test]
     fn worst_partition_is_priced() {
         let metrics = |multiplier, times| [(Event::gaussian(multiplier).unwrap(), times)];
         let plain = run(Rate::ONE, 20.0, 4, 1e-5);
         let both = plain.with(&RunParts { held_out: &metrics(20.0, 4), ..plain.parts() });
-        // Both parts move by j and k - j: the longest vector is that of one part.
+        // Both parts move by j and k - j. The longest vector has all samples in one part.
         let (found, alone) = (of(&both, 4), of(&plain, 4));
         assert!(found >= alone && found <= 1.001 * alone, "{found} {alone}");
         let exact = gaussian(4.0 * 2.0 / 20.0, 1e-5);
         assert!(found >= exact && found <= 1.01 * exact, "{found} {exact}");
-        // Weaker noise on the held-out ones.
+        // Weaker noise on the held-out samples.
         let weak = run(Rate::of(1, 100).unwrap(), 8.0, 20, 1e-5);
         let weak = weak.with(&RunParts { held_out: &metrics(8.0, 1), ..weak.parts() });
         let exact = gaussian(4.0 / 8.0, 1e-5);
@@ -421,7 +428,7 @@ mod tests {
         assert_eq!(large, Err(AccountingError::GroupSize(1001)));
     }
 
-    /// δ of a group at its own ε is its δ again.
+    /// δ of a group at its own ε is the original δ.
     #[test]
     fn delta_is_the_inverse() {
         let record = run(Rate::of(1, 50).unwrap(), 3.0, 200, 1e-5);

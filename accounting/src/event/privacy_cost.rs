@@ -10,11 +10,11 @@ use crate::{Accountant, AccountingError, EpsilonBound, Plan, smaller};
 use damper_core::accounting::event::SampledGaussian;
 use damper_core::accounting::renyi::least_epsilon;
 
-/// Most draws that are listed one by one.
+/// The largest number of draws that are listed individually.
 pub(crate) const SCHEDULE: u64 = 1 << 24;
 
 impl Event {
-    /// ε at `delta`, rounded up. The cost of a private search is by Rényi divergences, whatever the accountant.
+    /// ε at `delta`, rounded up. A private search always uses Rényi divergences, for either accountant.
     ///
     /// # Errors
     ///
@@ -24,9 +24,9 @@ impl Event {
         epsilon_of(&canonical::parts(self)?, accountant, delta)
     }
 
-    /// ε at `delta` where neighbours have one sample in the place of another, by privacy loss distributions.
+    /// ε at `delta` if neighbours replace one sample by another, by privacy loss distributions.
     ///
-    /// Everything that a draw releases is part of its multiplier, so all of it counts as moved to the opposite.
+    /// The multiplier of a draw covers all its releases, so all of them count as moved to the opposite.
     ///
     /// # Errors
     ///
@@ -47,17 +47,17 @@ impl Event {
         })
     }
 
-    /// Rényi divergences of everything.
+    /// Rényi divergences of all releases.
     ///
     /// # Errors
     ///
-    /// As [`Event::epsilon`], or draws are truncated, which has no divergence.
+    /// As [`Event::epsilon`], or draws are truncated, so that no divergence exists.
     pub fn divergences(&self) -> Result<Curve, AccountingError> {
         canonical::divergences(canonical::parts(self)?.iter())
     }
 
-    /// δ at `epsilon`: an upper bound, at most a thousandth above the least that this accountant certifies, at least 1e-15, and 1 if no
-    /// smaller δ is found.
+    /// δ at `epsilon`: an upper bound, at most a thousandth above the least δ that this accountant certifies. The
+    /// result is at least 1e-15, and 1 if no smaller δ is found.
     ///
     /// # Errors
     ///
@@ -72,7 +72,7 @@ fn epsilon_of(parts: &[Part], accountant: Accountant, delta: f64) -> Result<Epsi
     worst(parts, |part| part.at(delta, |draws, delta| part.uncut(accountant, draws, delta)))
 }
 
-/// The largest ε of all sets.
+/// The largest ε over all sets.
 fn worst(
     parts: &[Part],
     epsilon: impl Fn(&Part) -> Result<EpsilonBound, AccountingError>,
@@ -81,7 +81,7 @@ fn worst(
     parts.iter().map(epsilon).reduce(|a, b| Ok(larger(a?, b?))).unwrap_or(Err(AccountingError::Steps))
 }
 
-/// δ at `epsilon`, where `epsilon_at` is ε at each δ.
+/// δ at `epsilon`. `epsilon_at` returns ε at each δ.
 pub(crate) fn delta_at(
     epsilon: f64,
     epsilon_at: impl Fn(f64) -> Result<EpsilonBound, AccountingError>,
@@ -99,7 +99,7 @@ pub(crate) fn delta_at(
 }
 
 impl Part {
-    /// ε at what truncation leaves of δ, by `epsilon` of the settled draws at each δ.
+    /// ε at the part of δ that truncation leaves. `epsilon` returns ε of the settled draws at each δ.
     pub(crate) fn at(
         &self,
         delta: f64,
@@ -129,7 +129,7 @@ impl Part {
             let (epsilon, order) = selection::epsilon(&self.curve(draws)?, delta);
             return Ok(EpsilonBound { epsilon, order: Some(order) });
         }
-        // A schedule's draws differ, and Rényi's accountant composes them by a plan's few knots.
+        // A schedule's draws differ. The Rényi accountant composes them by a plan's few knots.
         let all = with(self.release, draws);
         let alike = draws.iter().all(|(event, _)| event.rate() == draws[0].0.rate());
         let plan = || {

@@ -57,7 +57,7 @@ fn releases_of_a_draw_are_one() {
 fn constructors_check_ranges() {
     for multiplier in [0.0, -1.0, f64::NAN, f64::INFINITY] {
         assert!(matches!(Event::gaussian(multiplier), Err(AccountingError::NoiseMultiplier(_))));
-        // Made by hand, it has no privacy cost.
+        // A variant built by hand has no privacy cost.
         for event in [Event::Gaussian { multiplier }, Event::draw(true, Rate::ONE, multiplier)] {
             assert!(matches!(event.epsilon(Accountant::Pld, 1e-5), Err(AccountingError::NoiseMultiplier(_))));
         }
@@ -77,7 +77,7 @@ fn constructors_check_ranges() {
     assert_eq!(releases(1.0, 1).epsilon(Accountant::Pld, 0.0), Err(AccountingError::Delta(0.0)));
 }
 
-/// Every set of the one event with every set of the other, and all of both if there are too many.
+/// Every set of one event is combined with every set of the other. If there are too many, all sets are merged.
 #[test]
 fn disjoint_sets_cost_the_largest() {
     let sets = |multipliers: &[f64]| Event::Disjoint(multipliers.iter().map(|z| releases(*z, 1)).collect());
@@ -106,7 +106,8 @@ fn truncations_of_events_add_up() {
     assert_eq!(best.truncated(Truncation { samples: 9, most: 9 }).divergences(), Err(AccountingError::TruncatedSearch));
 }
 
-/// A search of one event costs more than the event, less than two searches, and composes with draws by Rényi divergences.
+/// A search over one event costs more than the event and less than two searches. It composes with draws by Rényi
+/// divergences.
 #[test]
 fn selections_compose() {
     let run = steps(0.01, 1.5, 500);

@@ -1,4 +1,4 @@
-//! The answer of `damper factorize`: plain data, the fixed JSON keys first.
+//! Result of `damper factorize`: plain data, the fixed JSON keys first.
 
 use super::objective::Objective;
 use super::optimize::optimize;
@@ -7,20 +7,21 @@ use damper_core::noise::Participation;
 use serde::Serialize;
 use std::fmt;
 
-/// The question: a run, and how many buffers a device has room for.
+/// Input of `damper factorize`: a run, and the number of buffers that fit on a device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct FactorizeQuery {
     /// Steps of the run.
     pub steps: u64,
-    /// The most buffers.
+    /// The largest number of buffers.
     pub buffers: u32,
-    /// The least distance of two steps of a sample, and the most steps of one; none for a single one.
+    /// The smallest distance of two steps of a sample, and the largest number of its steps. None if a sample takes part
+    /// once.
     pub pattern: Option<(u64, u64)>,
-    /// The error that was minimised.
+    /// The error to minimise.
     pub objective: Objective,
 }
 
-/// A BLT and what it is worth.
+/// A BLT with its sensitivity and loss.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Factorized {
     /// The decays of C, descending.
@@ -31,15 +32,15 @@ pub struct Factorized {
     pub theta_hat: Vec<f64>,
     /// The scales of C⁻¹.
     pub omega_hat: Vec<f64>,
-    /// S.
+    /// The sensitivity S.
     pub sensitivity: f64,
-    /// `S·√error`: the standard deviation of the prefix sum's noise for a run of multiplier 1.
+    /// `S·√error`, the standard deviation of the prefix sum's noise for a run of multiplier 1.
     pub root_loss: f64,
     /// Steps of the run.
     pub steps: usize,
-    /// The least distance of two steps of a sample.
+    /// The smallest distance of two steps of a sample.
     pub separation: usize,
-    /// The most steps of a sample.
+    /// The largest number of steps of a sample.
     pub participations: usize,
     /// The objective.
     pub objective: Objective,
@@ -54,7 +55,7 @@ impl FactorizeQuery {
     ///
     /// # Errors
     ///
-    /// A number is out of its range.
+    /// A setting is out of range.
     pub fn answer(&self) -> Result<Factorized, AccountingError> {
         let Self { steps, buffers, pattern, objective } = *self;
         let participation = participation(steps, pattern)?;
@@ -83,9 +84,9 @@ impl FactorizeQuery {
     }
 }
 
-/// The steps of a sample, as they are asked for.
+/// Converts the query's steps and pattern to a participation.
 fn participation(steps: u64, pattern: Option<(u64, u64)>) -> Result<Participation, AccountingError> {
-    // What is beyond the last step is the same.
+    // Values beyond the last step are equivalent, so saturation is exact.
     let number = |number: u64| u32::try_from(number).unwrap_or(u32::MAX);
     let made = match pattern {
         _ if !(1..=Participation::MAX_STEPS).contains(&number(steps)) => {

@@ -1,7 +1,8 @@
-//! Banded Toeplitz matrices of small loss: the first p coefficients of a BLT, `1 ≥ c_1 ≥ … > 0`, for this number of bands.
+//! Banded Toeplitz matrices of small loss: the first p coefficients of a BLT, `1 ≥ c_1 ≥ … > 0`, optimised for p bands.
 //!
-//! With steps of a sample at least p apart its rows do not overlap, and `S² = k‖c‖²`. The loss is minimised over the decays of the BLT, a few
-//! numbers for any p. For p = 2 and 4 this is the least loss over all coefficients to 1e-5.
+//! If the steps of a sample are at least p apart, its rows do not overlap, and `S² = k‖c‖²`. The loss is minimised over
+//! the decays of the BLT, a few values for any p. For p = 2 and 4 the result is the least loss over all coefficients to
+//! 1e-5.
 
 use super::blt::BltMatrix;
 use super::minimize::minimize;
@@ -11,9 +12,9 @@ use super::toeplitz::{error, sensitivity};
 use crate::AccountingError;
 use damper_core::noise::Participation;
 
-/// The most bands.
+/// The largest number of bands.
 pub const MAX_BANDS: u32 = 256;
-/// Buffers of the BLT that is cut: more gain less than a thousandth.
+/// Buffers of the truncated BLT. More buffers gain less than a thousandth.
 const BUFFERS: usize = 2;
 
 /// The coefficients `c_0 = 1, c_1, …` of `bands` bands.

@@ -6,16 +6,16 @@
 //!
 //! # Closed forms
 //!
-//! *Sensitivity.* Between two steps of the worst pattern the sum `v_t` is `Σ_i ω_i u_i θ_i^s`, `u` the buffers after the first of them,
-//! so each block of b steps adds a few geometric sums. It takes `O(k·d²)` time, whatever n is.
+//! *Sensitivity.* Between two steps of the worst pattern the sum `v_t` is `Σ_i ω_i u_i θ_i^s`, with `u` the buffers
+//! after the first of them. So each block of b steps adds a few geometric sums, in `O(k·d²)` time for any n.
 //!
-//! *Error.* `A_j = A + Σ_i h_i θ̂_i^j` with `A = ∏ (1 − θ_i)/(1 − θ̂_i)` and `h_i = −ω̂_i/(1 − θ̂_i) ≥ 0`, so the sums of `A_j²` are sums of
-//! geometric sums, all terms positive.
+//! *Error.* `A_j = A + Σ_i h_i θ̂_i^j` with `A = ∏ (1 − θ_i)/(1 − θ̂_i)` and `h_i = −ω̂_i/(1 − θ̂_i) ≥ 0`. So the sums
+//! of `A_j²` are sums of geometric sums, and all terms are positive.
 
 use super::objective::Objective;
 use damper_core::noise::Participation;
 
-/// A BLT: its decays. The output scales follow.
+/// A BLT, stored as its decays. The output scales follow from them.
 #[derive(Clone, PartialEq, Debug)]
 pub struct BltMatrix {
     /// θ, descending.
@@ -25,8 +25,8 @@ pub struct BltMatrix {
 }
 
 impl BltMatrix {
-    /// The BLT of these decays, in turn θ_1, θ̂_1, θ_2, …; an empty list is the identity. `None` unless they descend from below 1
-    /// to at least 0, all but the last above 0.
+    /// The BLT with these decays, interleaved as θ_1, θ̂_1, θ_2, … An empty list is the identity. `None` unless the
+    /// decays descend from below 1 to at least 0, with all but the last above 0.
     #[must_use]
     pub fn of_decays(decays: &[f64]) -> Option<Self> {
         let is_descending = decays.windows(2).all(|pair| pair[0] > pair[1]);
@@ -79,12 +79,13 @@ impl BltMatrix {
         (0..steps).map(entry).collect()
     }
 
-    /// The sensitivity, to a few roundings. What is priced is that of the coefficients that run, rounded up.
+    /// The sensitivity, to a few rounding errors. The accountant uses the sensitivity of the coefficients that run,
+    /// rounded up.
     #[must_use]
     pub fn sensitivity(&self, participation: Participation) -> f64 {
         let omega = self.omega();
         let (steps, separation) = (participation.steps() as usize, participation.separation() as usize);
-        // Steps after the first of a block, of whole blocks and of the last.
+        // Steps after the first of a whole block, and of the last block.
         let whole = Decaying::new(&self.theta, separation - 1);
         let last = Decaying::new(&self.theta, (steps - 1) % separation);
         let mut buffers = vec![0.0; omega.len()];
@@ -143,7 +144,7 @@ fn dot(a: &[f64], b: &[f64]) -> f64 {
 /// `∏_j (a_i − b_j) / ∏_{j≠i} (a_i − a_j)`.
 fn scales(decays: &[f64], others: &[f64]) -> Vec<f64> {
     let scale = |(i, decay): (usize, &f64)| {
-        // The factors in turn: the numbers interlace, so that no product grows out of range.
+        // Multiply and divide in turn: the values interlace, so the product stays in range.
         let mut scale = 1.0;
         for (j, other) in others.iter().enumerate() {
             scale *= decay - other;
@@ -161,7 +162,7 @@ fn distance_of_product(a: f64, b: f64) -> f64 {
     (1.0 - a) + a * (1.0 - b)
 }
 
-/// Buffers over some steps.
+/// State of the buffers over some steps.
 struct Decaying {
     /// `θ_i^steps`.
     powers: Vec<f64>,
@@ -184,7 +185,7 @@ fn power(distance: f64, steps: usize) -> f64 {
     if steps == 0 { 1.0 } else { libm::exp(steps as f64 * libm::log1p(-distance)) }
 }
 
-/// `Σ_{j<steps} r^j`, r = 1 − `distance`.
+/// `Σ_{j<steps} r^j` with r = 1 − `distance`.
 fn geometric(distance: f64, steps: usize) -> f64 {
     let n = steps as f64;
     if distance * n < 1e-3 {
@@ -193,7 +194,7 @@ fn geometric(distance: f64, steps: usize) -> f64 {
     -libm::expm1(n * libm::log1p(-distance)) / distance
 }
 
-/// `Σ_{j<n} r^j` of the largest prefix, or the mean `Σ_{j<n} (1 − j/n) r^j` over all prefixes; r = 1 − `distance`.
+/// `Σ_{j<n} r^j` of the largest prefix, or the mean `Σ_{j<n} (1 − j/n) r^j` over all prefixes, with r = 1 − `distance`.
 fn prefix_weighted(distance: f64, steps: usize, objective: Objective) -> f64 {
     let n = steps as f64;
     match objective {
@@ -251,7 +252,7 @@ mod tests {
         }
     }
 
-    // C⁻¹ has the decays θ̂ and the scales ω̂, which are negative; the column of C does not increase.
+    // C⁻¹ has the decays θ̂ and the scales ω̂, which are negative. The column of C does not increase.
     #[test]
     fn inverse_has_the_other_decays() {
         for blt in interlaced() {
@@ -286,7 +287,7 @@ mod tests {
         assert!((identity.root_loss(participation, Objective::Mean) - 505f64.sqrt()).abs() < 1e-9);
     }
 
-    // Next to 1, a decay's geometric sums lose no digits.
+    // The geometric sums of a decay close to 1 lose no digits.
     #[test]
     fn sums_near_one_are_exact() {
         for (distance, steps) in [(2f64.powi(-30), 1000usize), (1e-6, 900), (1e-5, 990), (1e-3, 2), (0.3, 7)] {

@@ -1,22 +1,25 @@
 //! Banded correlated noise with cyclic Poisson sampling (arXiv 2306.08153).
 //!
-//! The samples are in G fixed groups, and step t draws from group `t mod G`, each sample with probability q. C has p ≤ G bands, and the noise
-//! is a function of earlier **noise** `w` in the last p − 1 steps.
+//! The samples are in G fixed groups, and step t draws from group `t mod G`, each sample with probability q. C has p ≤
+//! G bands, and the noise is a function of the **noise** `w` of the last p − 1 steps.
 //!
-//! # Why a draw is one Gaussian release
+//! # A draw is one Gaussian release
 //!
-//! Let a sample be drawn at step t. For the same outputs, its noise w differs at t alone, by the integers of the sample. So the noise z differs
-//! in rows t to t + p − 1: by `c_j` times the sample in row t + j, up to the rounding of rows t + 1 and on, at most 1 in each of m
-//! coordinates. The shift has a norm of at most `β_c = ‖c‖Δ + √((p−1)m)` on every path of outputs. The next draw of the sample is at
-//! least G ≥ p steps later, so the blocks of a sample do not overlap: its `⌈n/G⌉` draws are a composition of Poisson-subsampled
-//! Gaussians. (A block's pair of distributions is a post-processing of the Gaussian pair, and a post-processing keeps mixtures.)
+//! Let a sample be drawn at step t. For the same outputs, its noise w differs at t alone, by the integers of the
+//! sample. So the noise z differs in rows t to t + p − 1. In row t + j it differs by `c_j` times the sample, up to the
+//! rounding of rows t + 1 and later, at most 1 in each of m coordinates. The shift has a norm of at most
+//! `β_c = ‖c‖Δ + √((p−1)m)` for every sequence of outputs.
+//!
+//! The next draw of the sample is at least G ≥ p steps later, so the blocks of a sample do not overlap. Its `⌈n/G⌉`
+//! draws are a composition of Poisson-subsampled Gaussians. (A block's pair of distributions is a post-processing of
+//! the Gaussian pair, and post-processing preserves mixtures.)
 
 use crate::AccountingError;
 use crate::calibration::sampling_rate;
 use damper_core::accounting::event::SampledGaussian;
 use damper_core::noise::Participation;
 
-/// A run whose steps draw from one group after the other.
+/// A run whose steps draw from the groups in turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CyclicPoisson {
     /// Steps of the run.
@@ -25,18 +28,22 @@ pub struct CyclicPoisson {
     pub groups: u64,
     /// The expected batch of a step, B.
     pub batch: u64,
-    /// Samples of all groups together, N: declared, not counted from the data if neighbours differ in size.
+    /// Samples of all groups together, N. This is a declared number, and is not counted from the data if neighbours
+    /// differ in size.
     pub samples: u64,
 }
 
 impl CyclicPoisson {
-    /// The event of each of a sample's draws, and their number, for noise of `sigma` grid units, a clip of `2^grid_bits` units and `dim`
-    /// coordinates. `column` has the p coefficients of C from `c_0 = 1` on; any signs.
+    /// The event of each of a sample's draws, and their number. The noise has `sigma` grid units, the clip
+    /// `2^grid_bits` units, and the release `dim` coordinates. `column` has the p coefficients of C from `c_0 = 1` on,
+    /// of any sign.
     ///
     /// # Errors
     ///
-    /// More bands than groups; an expected batch above a group (`q = B·G/N` above 1) or 0; a number of steps that is not from 1 to
-    /// [`Participation::MAX_STEPS`]; or a multiplier that cannot be priced.
+    /// - There are more bands than groups.
+    /// - The expected batch is 0, or larger than a group (`q = B·G/N` above 1).
+    /// - The number of steps is not from 1 to [`Participation::MAX_STEPS`].
+    /// - The multiplier cannot be accounted.
     pub fn events(
         &self,
         column: &[f64],
@@ -67,7 +74,7 @@ impl CyclicPoisson {
 pub fn block_shift(column: &[f64], grid_bits: u32, dim: u64) -> f64 {
     let square: f64 = column.iter().map(|entry| entry * entry).sum();
     let rounding = ((column.len().saturating_sub(1)) as f64 * dim as f64).sqrt();
-    // A few roundings a term; all terms are positive.
+    // A few rounding errors per term. All terms are positive.
     let up = 1.0 + (column.len() + 16) as f64 * f64::EPSILON;
     (square.sqrt() * f64::from(grid_bits).exp2() + rounding) * up
 }

@@ -1,12 +1,12 @@
-//! Minimisation of a smooth function without constraints: BFGS with numeric gradients, from a start.
+//! Unconstrained minimisation of a smooth function: BFGS with numeric gradients, from a given start.
 
-/// A point of the gradient is so far from the middle.
+/// Distance of the finite differences from the centre.
 const STEP: f64 = 1e-5;
-/// The function is flat where a step gains less than this.
+/// The function counts as flat if a step gains less than this.
 const FLAT: f64 = 1e-14;
 const ITERATIONS: usize = 300;
 
-/// A local minimum of `f` near `start`, and its value. What is not finite counts as large.
+/// Returns a local minimum of `f` near `start`, and its value. A value that is not finite counts as large.
 pub(super) fn minimize(f: impl Fn(&[f64]) -> f64, start: &[f64]) -> (Vec<f64>, f64) {
     let n = start.len();
     let f = |x: &[f64]| Some(f(x)).filter(|value| value.is_finite()).unwrap_or(f64::MAX);
@@ -23,7 +23,7 @@ pub(super) fn minimize(f: impl Fn(&[f64]) -> f64, start: &[f64]) -> (Vec<f64>, f
     let mut x = start.to_vec();
     let mut value = f(&x);
     let mut slope = gradient(&x);
-    // The inverse of the Hessian, row by row, and whether it is the first guess.
+    // The inverse of the Hessian, row by row. It is fresh if it is still the initial guess.
     let mut inverse = identity(n);
     let (mut is_fresh, mut flat) = (true, 0);
     for _ in 0..ITERATIONS {
@@ -34,7 +34,7 @@ pub(super) fn minimize(f: impl Fn(&[f64]) -> f64, start: &[f64]) -> (Vec<f64>, f
             direction = slope.iter().map(|slope| -slope).collect();
             descent = dot(&direction, &slope);
         }
-        // A first step of about a unit.
+        // The first step has a length of about 1.
         let longest = direction.iter().fold(0.0f64, |longest, part| longest.max(part.abs()));
         if !(longest.is_finite() && longest > 0.0) {
             break;
@@ -81,7 +81,7 @@ fn identity(n: usize) -> Vec<Vec<f64>> {
     (0..n).map(|i| (0..n).map(|j| f64::from(u8::from(i == j))).collect()).collect()
 }
 
-/// The update of Broyden, Fletcher, Goldfarb and Shanno for a step `s` and the change `y` of the gradient.
+/// The BFGS update for a step `s` and the change `y` of the gradient.
 fn update(inverse: &mut [Vec<f64>], s: &[f64], y: &[f64], is_fresh: bool) {
     let curvature = dot(s, y);
     if curvature <= 1e-12 * dot(s, s).sqrt() * dot(y, y).sqrt() {
@@ -111,7 +111,7 @@ mod tests {
         assert!(value < 1e-10 && (x[0] - 1.0).abs() < 1e-4, "{x:?} {value}");
     }
 
-    // A function that is no number beyond a wall is minimised before it.
+    // A function that is NaN outside its domain is minimised inside it.
     #[test]
     fn walls_are_avoided() {
         let (x, _) =

@@ -1,8 +1,9 @@
 //! The BLT of least loss for a number of buffers.
 //!
-//! `ln S + ½ ln error` is minimised over the decays as a product of logistics, `θ_1 = ℓ(u_1)`, `θ̂_1 = θ_1 ℓ(u_2)`, …, so that any
-//! numbers interlace. There are local minima. The buffers are added one at a time: each new one starts at several places between
-//! those of the last, where it changes almost nothing, and far starts are spread evenly in `ln(1 − θ)`.
+//! The search minimises `ln S + ½ ln error` over the decays. It writes the decays as products of logistics,
+//! `θ_1 = ℓ(u_1)`, `θ̂_1 = θ_1 ℓ(u_2)`, …, so that any values interlace. The loss has local minima, so buffers are
+//! added one at a time. Each new buffer starts at several positions between the previous decays, with almost no effect
+//! on the loss. Distant starts are spread evenly in `ln(1 − θ)`.
 
 use super::blt::BltMatrix;
 use super::minimize::minimize;
@@ -11,13 +12,13 @@ use crate::error::AccountingError;
 use crate::limits::MAX_BUFFERS;
 use damper_core::noise::Participation;
 
-/// A buffer that gains no more than this share is left out.
+/// A buffer with a relative gain of at most this is left out.
 const GAIN: f64 = 1e-9;
 /// θ_1 is at most 1 − 2⁻³⁰.
 const FARTHEST: f64 = 1.0 / (1u64 << 30) as f64;
 
-/// The BLT with at most `buffers` buffers whose root loss is the least found; fewer where one gains nothing, and none where independent
-/// noise is best.
+/// Returns the BLT with at most `buffers` buffers and the least root loss found. It has fewer buffers if another buffer
+/// gains nothing, and none if independent noise is best.
 ///
 /// # Errors
 ///
@@ -31,7 +32,7 @@ pub fn optimize(
         return Err(AccountingError::Buffers(buffers));
     }
     let identity = BltMatrix::of_decays(&[]).ok_or(AccountingError::Buffers(buffers))?;
-    // With every sample in every step nothing is gained.
+    // If every sample takes part in every step, correlated noise gains nothing.
     if participation.separation() == 1 && participation.participations() == participation.steps() {
         return Ok(identity);
     }
@@ -57,7 +58,7 @@ pub fn optimize(
     Ok(blt(&best).unwrap_or(identity))
 }
 
-/// The BLT of these numbers.
+/// The BLT of these unconstrained values.
 pub(super) fn blt(u: &[f64]) -> Option<BltMatrix> {
     let mut decay = 1.0;
     let decays: Vec<f64> = u
@@ -74,7 +75,7 @@ pub(super) fn blt(u: &[f64]) -> Option<BltMatrix> {
     BltMatrix::of_decays(&decays)
 }
 
-/// The numbers of these decays.
+/// The unconstrained values of these decays.
 fn numbers(decays: &[f64]) -> Vec<f64> {
     let mut before = 1.0;
     decays
@@ -87,7 +88,7 @@ fn numbers(decays: &[f64]) -> Vec<f64> {
         .collect()
 }
 
-/// Starts for `count` buffers, from the best of one fewer.
+/// Starts for `count` buffers, from the best result with one buffer less.
 pub(super) fn starts(best: &[f64], count: usize, reach: usize) -> Vec<Vec<f64>> {
     let decays: Vec<f64> = blt(best).map_or_else(Vec::new, |blt| {
         blt.theta().iter().zip(blt.theta_hat()).flat_map(|(theta, hat)| [*theta, *hat]).collect()
@@ -104,7 +105,7 @@ pub(super) fn starts(best: &[f64], count: usize, reach: usize) -> Vec<Vec<f64>> 
             starts.push(numbers(&grown));
         }
     }
-    // Distances from 1 that grow by equal factors, from one over the reach up to a half, as the square root's do.
+    // Distances from 1 in a geometric sequence, from one over the reach up to a half, like those of the square root.
     for from in [1.0, 0.1] {
         let (near, far) = ((from / (reach as f64 + 1.0)).min(0.2), 0.7f64);
         let ratio = (far / near).powf(1.0 / (2 * count) as f64);
@@ -154,7 +155,7 @@ mod tests {
         }
     }
 
-    // No BLT is better than the best Toeplitz matrix, and more buffers come close to it.
+    // No BLT is better than the best Toeplitz matrix. More buffers approach its loss.
     #[test]
     fn more_buffers_approach_best_toeplitz() {
         let losses: Vec<f64> = [1, 2, 3, 4, 8].map(|buffers| loss(1000, 1000, 1, buffers, Objective::Max)).to_vec();
@@ -168,7 +169,7 @@ mod tests {
         assert!(optimize(all, 3, Objective::Max).unwrap().theta().is_empty());
         assert_eq!(optimize(all, 0, Objective::Max), Err(AccountingError::Buffers(0)));
         assert_eq!(optimize(all, 9, Objective::Max), Err(AccountingError::Buffers(9)));
-        // One step, or two, leave little to gain, and nothing fails.
+        // One or two steps leave little to gain. The search must not fail on them.
         for steps in 1..5 {
             let single = Participation::single(steps).unwrap();
             let blt = optimize(single, 8, Objective::Mean).unwrap();

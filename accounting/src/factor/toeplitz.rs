@@ -2,24 +2,24 @@
 //!
 //! # Sensitivity
 //!
-//! X has a row for each step. A sample's rows have a norm of at most 1 and are 0 where it takes no part. For entries of C that are
-//! not negative,
+//! X has a row for each step. A sample's rows have a norm of at most 1, and are 0 at steps without the sample. If the
+//! entries of C are not negative,
 //!
 //! ```text
 //! ‖CX‖² = Σ_{ij} ⟨X_i, X_j⟩ (CᵀC)_{ij}  ≤  Σ_{ij in the pattern} (CᵀC)_{ij},
 //! ```
 //!
-//! with equality for equal rows of norm 1. If `c_0 ≥ c_1 ≥ … ≥ 0`, the pattern of the largest sum is `0, b, 2b, …` (Kalinin and
-//! Lampert, theorem 2): `S² = Σ_t v_t²`, `v_t = Σ_{j<k} c_{t−jb}`. Any other C is bounded entry by entry by that of the column
-//! `max_{i≥j} |c_i|`, which does not increase.
+//! with equality for equal rows of norm 1. If `c_0 ≥ c_1 ≥ … ≥ 0`, the pattern of the largest sum is `0, b, 2b, …`
+//! (Kalinin and Lampert, theorem 2): `S² = Σ_t v_t²`, `v_t = Σ_{j<k} c_{t−jb}`. Any other C is bounded entry by entry
+//! by the column `max_{i≥j} |c_i|`, which does not increase.
 
 use super::objective::Objective;
 use damper_core::noise::Participation;
 
-/// The sensitivity, rounded up: exact for a column `c_0 ≥ c_1 ≥ … ≥ 0`, and a bound for any other. Entries beyond the end of `column`
-/// are 0. Takes `O(n)` time and memory for n steps.
+/// Returns the sensitivity, rounded up. It is exact for a column `c_0 ≥ c_1 ≥ … ≥ 0`, and a bound for any other column.
+/// Entries beyond the end of `column` are 0. Takes `O(n)` time and memory for n steps.
 ///
-/// NaN in the column gives NaN.
+/// A NaN in the column gives NaN.
 #[must_use]
 pub fn sensitivity(column: &[f64], participation: Participation) -> f64 {
     let [steps, separation, times] =
@@ -34,8 +34,9 @@ pub fn sensitivity(column: &[f64], participation: Participation) -> f64 {
             return f64::NAN;
         }
     }
-    // The sum of `times` entries `separation` apart ends at each step. Blocks of so many entries: a window is the end of one and
-    // the beginning of the next, so that nothing is subtracted and every rounding is relative.
+    // The sum of `times` entries `separation` apart ends at each step. Split the entries into blocks of this length: a
+    // window is the end of one block and the beginning of the next. So nothing is subtracted, and every rounding error
+    // is relative.
     let block = separation * times;
     let mut ends = bound.clone();
     for t in (0..steps).rev() {
@@ -50,18 +51,18 @@ pub fn sensitivity(column: &[f64], participation: Participation) -> f64 {
         if (t / separation) % times != 0 {
             beginnings[t] += beginnings[t - separation];
         }
-        // A window that begins a block is the block.
+        // A window that begins at a block boundary is the block.
         let is_whole = (t / separation + 1) % times == 0;
         let end = if is_whole || t < block { 0.0 } else { ends[t + separation - block] };
         let window = beginnings[t] + end;
         square += window * window;
     }
-    // Sums of numbers that are not negative: each of so many operations errs by half a unit at most.
+    // Sums of non-negative values: each operation errs by at most half a unit in the last place.
     square.sqrt() * (1.0 + (steps + 2 * times + 8) as f64 * f64::EPSILON)
 }
 
-/// The first column of the inverse of the matrix with this first column (`column[0]` is 1), `steps` entries. Takes `O(steps · p)` time
-/// for `p` entries.
+/// Returns the first column of the inverse of the matrix with this first column (`column[0]` is 1), `steps` entries.
+/// Takes `O(steps · p)` time for `p` entries.
 #[must_use]
 pub fn inverse(column: &[f64], steps: usize) -> Vec<f64> {
     let mut inverse: Vec<f64> = Vec::with_capacity(steps);
@@ -73,7 +74,7 @@ pub fn inverse(column: &[f64], steps: usize) -> Vec<f64> {
     inverse
 }
 
-/// The error at σ = 1 of the noise whose matrix has this first column (`column[0]` is 1) over so many steps.
+/// Returns the error at σ = 1 over `steps` steps of the noise whose matrix has this first column (`column[0]` is 1).
 #[must_use]
 pub fn error(column: &[f64], steps: usize, objective: Objective) -> f64 {
     let (mut prefix, mut last, mut total) = (0.0, 0.0, 0.0);
@@ -114,8 +115,8 @@ mod tests {
         (0..steps).map(|t| row(t) * row(t)).sum::<f64>().sqrt()
     }
 
-    /// The largest norm over all patterns and signs: at the corners, as the norm is convex. Rows in more dimensions give no more where
-    /// the entries are not negative, and with signs the corner bounds are tight in one.
+    /// The largest norm over all patterns and signs. The norm is convex, so its maximum is at a corner. More dimensions
+    /// give no larger norm if the entries are not negative. With signs, the corner bounds are tight in one dimension.
     fn brute_force(column: &[f64], steps: usize, separation: usize, times: usize, with_signs: bool) -> f64 {
         let mut largest = 0.0f64;
         for at in patterns(steps, separation, times) {
@@ -155,7 +156,8 @@ mod tests {
     }
 
     proptest! {
-        // A bound for any column; the formula on the entries themselves, or on their absolute values, is none (below).
+        // A bound for any column. The formula on the entries themselves, or on their absolute values, is not a bound
+        // (see below).
         #[test]
         fn any_column_is_bounded(
             column in prop::collection::vec(-1f64..1.0, 1..9), separation in 1usize..9, times in 1usize..9,
@@ -172,7 +174,7 @@ mod tests {
         norm(column, steps, &at, 0)
     }
 
-    // Controls: where entries increase, or signs differ, the pattern 0, b, 2b, … is not the worst.
+    // Controls: if entries increase or signs differ, the pattern 0, b, 2b, … is not the worst.
     #[test]
     fn other_columns_need_the_guard() {
         let increasing = [1.0, 0.0, 0.0, 0.9];
@@ -216,7 +218,7 @@ mod tests {
         }
     }
 
-    // λ = 15/16 at n 1000, b 100, k 10; the identity at every scheme.
+    // λ = 15/16 at n 1000, b 100, k 10. The identity at every scheme.
     #[test]
     fn lambda_and_identity_have_known_losses() {
         let column: Vec<f64> = (0..1000).map(|j| 0.9375f64.powi(j)).collect();
@@ -229,7 +231,7 @@ mod tests {
         assert!((error(&[1.0], 999, Objective::Mean) - 500.0).abs() < 1e-9);
     }
 
-    // Banded columns of the table: c over its norm, single participation, the mean over 200 steps.
+    // Banded columns of the table: c over its norm, one participation, the mean over 200 steps.
     #[test]
     fn banded_columns_have_known_losses() {
         let tables: [(&[f64], f64); 2] =

@@ -30,7 +30,7 @@ fn epsilon(rate: Rate, multipliers: &[f64]) -> f64 {
     plan(rate, multipliers).price(Accountant::Rdp, DELTA).unwrap().epsilon
 }
 
-/// Every step priced alone.
+/// ε with every step computed separately.
 fn stepwise(rate: Rate, multipliers: &[f64]) -> f64 {
     let events: Vec<_> = multipliers.iter().map(|z| (SampledGaussian::new(rate, *z).unwrap(), 1)).collect();
     least_epsilon(&events, DELTA).unwrap().epsilon
@@ -47,7 +47,7 @@ fn constant_schedule_costs_its_multiplier() {
         let alone = least_epsilon(&[(event, 900)], DELTA).unwrap();
         assert_eq!((priced.epsilon, priced.order), (alone.epsilon, Some(alone.order)));
     }
-    // Few different multipliers are all knots.
+    // If there are few different multipliers, all of them are knots.
     let stairs: Vec<f64> = (0..900).map(|t| 1.0 + f64::from(t / 100)).collect();
     let ours = epsilon(cifar(), &stairs);
     assert!(ours <= stepwise(cifar(), &stairs));
@@ -65,7 +65,7 @@ fn unsampled_cost_needs_sum_of_precisions() {
         let even = SampledGaussian::new(Rate::ONE, constant).unwrap();
         for order in ORDERS {
             let ours: f64 = uneven.iter().map(|(event, times)| *times as f64 * divergence(event, order)).sum();
-            // Exact but for the whole steps that knots' shares are rounded up to.
+            // Exact up to the integer steps that the shares of knots are rounded up to.
             let constant = steps as f64 * divergence(&even, order);
             assert!(ours >= constant * (1.0 - 1e-12) && ours < constant * 1.01, "{order}: {ours} {constant}");
             let alone: f64 =
@@ -75,10 +75,11 @@ fn unsampled_cost_needs_sum_of_precisions() {
     }
 }
 
-// An uneven schedule costs more than a constant one of equal precision, unless the noise is large.
+// An uneven schedule costs more than a constant schedule of equal precision, unless the noise is large.
 #[test]
 fn uneven_schedule_costs_more_than_even() {
-    // An outside implementation, every step priced alone, gives 9.83 and 2.28 for 10.19/8: the published eight-fold ε.
+    // An outside implementation, with every step computed separately, gives 9.83 and 2.28 for 10.19/8: the published
+    // eight-fold ε.
     let mut least = f64::INFINITY;
     for (constant, uneven, even) in [(10.19 / 8.0, 9.83, 2.28), (10.19 / 4.0, 1.92, 0.917), (10.19 / 2.0, 0.491, 0.417)]
     {
@@ -106,7 +107,7 @@ fn knots_bound_per_step_cost_closely() {
     }
 }
 
-/// `1/σ² = λ/low² + (1 - λ)/high²`, and no less.
+/// `1/σ² = λ/low² + (1 - λ)/high²`, or slightly more.
 #[test]
 fn a_place_is_the_share_of_the_precision() {
     for (low, multiplier, high) in
@@ -116,7 +117,7 @@ fn a_place_is_the_share_of_the_precision() {
         let share = (precision(multiplier) - precision(high)) / (precision(low) - precision(high));
         let exact = share * WHOLE as f64;
         let found = place(low, multiplier, high) as f64;
-        // A difference of squares so close keeps fewer digits.
+        // A difference of squares this close keeps fewer digits.
         assert!(found >= exact && found <= exact + 1e4, "{low} {multiplier}: {found} {exact}");
     }
     assert_eq!((place(1.0, 1.0, 2.0), place(1.0, 1.0 + 1e-9, 1.0 + 1e-8)), (WHOLE, WHOLE));

@@ -1,10 +1,10 @@
-//! The side on which figures err.
+//! The direction of errors.
 
-/// The direction in which figures err.
+/// The direction of the error of a bound.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Bound {
-    /// δ is at most this.
+    /// An upper bound: δ is at most the value.
     Upper,
-    /// δ is at least this.
+    /// A lower bound: δ is at least the value.
     Lower,
 }

@@ -1,4 +1,4 @@
-//! Composition on the grid by a Fourier transform, with everything it may be off by.
+//! Composition on the grid by a Fourier transform, with a bound on its error.
 //!
 //! # The bound
 //!
@@ -8,29 +8,32 @@
 //! δ(ε) = M e^{−λε} Σ_{s>ε} p(s) κ(s − ε),    κ(y) = e^{−λy} (1 − e^{−y}) ≤ 1
 //! ```
 //!
-//! - **Folding.** Multiples are taken modulo the length of the transform, an exact operation; what is read is at least p.
-//!   An upper bound reads on up to a multiple `top` and takes all mass above it as if it lay there; a lower bound subtracts
-//!   what may have been folded into the part it reads, by Chernoff's bound on p.
-//! - **Rounding.** A transform of length N errs by at most `E = t·log₂N` relative to its result in the 2-norm, t being [`ERROR`] (below).
-//!   Factors of a product lie in the unit disc (computed ones are put back into it), so `|Π a − Π b| ≤ Σ |a − b|`, and with
-//!   Parseval the composed p is off by at most `e = E·(1 + Σ_events ‖p_event‖₂) + u-terms` in the 2-norm. A sum over κ is then off by
-//!   at most `e·‖κ‖₂`, which is added to δ, or taken from it.
+//! - **Folding.** Multiples are taken modulo the length of the transform, which is exact. An entry is at least p. An
+//!   upper bound reads up to a multiple `top`, and moves all mass above it to `top`. A lower bound subtracts the mass
+//!   that may be folded into the part it reads, by Chernoff's bound on p.
+//! - **Rounding.** A transform of length N errs by at most `E = t·log₂N` relative to its result in the 2-norm, with t
+//!   the constant [`ERROR`] (below). Factors of a product are in the unit disc, and computed factors are scaled back
+//!   into it, so `|Π a − Π b| ≤ Σ |a − b|`. With Parseval, the composed p has an error of at most
+//!   `e = E·(1 + Σ_events ‖p_event‖₂) + u-terms` in the 2-norm. A sum over κ then has an error of at most `e·‖κ‖₂`,
+//!   which is added to δ, or subtracted from it.
 //!
 //! # The constant of a transform
 //!
-//! For radix 2 in f64, with the unit roundoff `u = 2⁻⁵³` and twiddle factors off by at most μ, the relative error in the 2-norm is at most
-//! `log₂N·η/(1 − log₂N·η)`, `η = μ + γ₄(√2 + μ)`, `γ₄ = 4u/(1 − 4u)` (Higham, "Accuracy and stability of numerical algorithms", 2nd edition,
-//! theorem 24.2). A pass of radix 2^k has the additions of k such levels and no more multiplications than they.
+//! For radix 2 in f64, let `u = 2⁻⁵³` be the unit roundoff and let twiddle factors have an error of at most μ. Then the
+//! relative error in the 2-norm is at most `log₂N·η/(1 − log₂N·η)`, with `η = μ + γ₄(√2 + μ)` and `γ₄ = 4u/(1 − 4u)`
+//! (Higham, "Accuracy and stability of numerical algorithms", 2nd edition, theorem 24.2). A pass of radix 2^k has the
+//! additions of k such levels, and no more multiplications than these levels.
 //!
-//! - rustfft takes the cosine and sine of `(−2π/n)·j`: n is a power of two, so that of its roundings only those of π (0.35u) and of the
-//!   product (u) count, on an angle below 2π: 8.5u. The functions are off by less than a unit in the last place, 2u in modulus. So
-//!   `μ ≤ 10.5u`.
-//! - Hence `η ≤ 10.5u + 4u·√2 + O(u²) < 16.2u`. [`ERROR`] is 20u.
-//! - A real transform of length N is a complex one of N/2, `log₂N − 1` levels, and a pass that unpacks it by one twiddle factor and
-//!   additions, one level more. Two further levels are counted, for the division of values back into the disc, for the scaling by 1/N and for
-//!   `1/(1 − log₂N·η)`.
+//! - rustfft takes the cosine and sine of `(−2π/n)·j`. As n is a power of two, only the roundings of π (0.35u) and of
+//!   the product (u) count, on an angle below 2π: 8.5u. The functions have an error below one unit in the last place,
+//!   2u in modulus. So `μ ≤ 10.5u`.
+//! - So `η ≤ 10.5u + 4u·√2 + O(u²) < 16.2u`. [`ERROR`] is 20u.
+//! - A real transform of length N is a complex transform of length N/2, with `log₂N − 1` levels. A pass unpacks it by
+//!   one twiddle factor and additions, which is one more level. The bound counts two further levels: for the division
+//!   of values back into the disc, for the scaling by 1/N and for `1/(1 − log₂N·η)`.
 //!
-//! The tests compare transforms with sums of twice the precision, and compositions with convolutions of twice the precision.
+//! The tests compare transforms with sums of twice the precision, and compositions with convolutions of twice the
+//! precision.
 
 use super::bound::Bound;
 use super::grid::Folded;
@@ -40,12 +43,13 @@ use realfft::num_complex::Complex;
 
 /// A transform's relative error in the 2-norm per binary digit of its length.
 const ERROR: f64 = 20.0 * f64::EPSILON / 2.0;
-/// Of a product of complex numbers, and of a sum of four.
+/// The relative rounding error of a product of complex numbers, and of a sum of four.
 const ROUNDING: f64 = 8.0 * f64::EPSILON;
-/// A frequency whose product has become smaller is taken for 0 from then on: most are, for a composition is smooth.
+/// A frequency with a product below this is set to 0 from then on. Most frequencies are, because a composition is
+/// smooth.
 const VANISHED: f64 = 1e-30;
 
-/// A distribution that events are mixtures of, transformed.
+/// The transform of a distribution, a part of the events' mixtures.
 struct Transformed {
     spectrum: Vec<Complex<f64>>,
     offset: f64,
@@ -53,16 +57,16 @@ struct Transformed {
     norm: f64,
 }
 
-/// Transforms and composes, all on one grid.
+/// Transforms and composes distributions on one grid.
 pub(super) struct Composer {
     len: usize,
     planner: RealFftPlanner<f64>,
     parts: Vec<Transformed>,
     product: Vec<Complex<f64>>,
-    /// The frequencies at which it has not vanished.
+    /// The frequencies at which the product has not vanished.
     live: Vec<usize>,
     offset: f64,
-    /// `ln M`, and a bound on its rounding.
+    /// `ln M`, and a bound on its rounding error.
     ln_moment: f64,
     ln_slack: f64,
     /// The 2-norm of the error of `product`, over √N.
@@ -72,9 +76,9 @@ pub(super) struct Composer {
 /// The tilted composition modulo the grid's length.
 pub(super) struct Composed {
     mass: Vec<f64>,
-    /// Added to every multiple.
+    /// Offset of every multiple.
     pub offset: f64,
-    /// `ln M`, and a bound on its rounding.
+    /// `ln M`, and a bound on its rounding error.
     pub ln_moment: f64,
     pub ln_slack: f64,
     /// The 2-norm of the error of `mass`.
@@ -98,12 +102,12 @@ impl Composer {
         }
     }
 
-    /// Adds a distribution that events may be mixtures of; they name it by its number, from 0. Parts of one mixture have the
-    /// same offset.
+    /// Adds a distribution for the mixtures of events. Events refer to it by its index, from 0. Parts of one mixture
+    /// have the same offset.
     pub fn part(&mut self, mut folded: Folded) {
         let mut spectrum = vec![Complex::new(0.0, 0.0); self.len / 2 + 1];
         let transform = self.planner.plan_fft_forward(self.len);
-        // Lengths agree by construction, the only thing that it may complain about.
+        // The lengths agree by construction, and a wrong length is the only possible error.
         let _ = transform.process(&mut folded.mass, &mut spectrum);
         for value in &mut spectrum {
             let size = value.norm();
@@ -119,7 +123,7 @@ impl Composer {
         });
     }
 
-    /// Composes with `times` events, each the mixture of parts with these weights, which add up to 1.
+    /// Composes with `times` events. Each is the mixture of parts with these weights, which sum to 1.
     pub fn compose(&mut self, mixture: &[(usize, f64)], times: u64) {
         let times_f = times as f64;
         let most = mixture.iter().map(|(part, _)| self.parts[*part].ln_moment).fold(f64::NEG_INFINITY, f64::max);
@@ -135,7 +139,7 @@ impl Composer {
         let norm = shares.iter().map(|(part, share)| share * self.parts[*part].norm).sum::<f64>();
         self.error += times_f * (self.transform_error() * norm + ROUNDING);
 
-        // Of many roundings none may lift a lower bound.
+        // Rounding errors must not raise a lower bound.
         let offset = mixture.first().map_or(0.0, |(part, _)| self.parts[*part].offset);
         self.offset += times_f * offset - 2.0 * f64::EPSILON * (self.offset.abs() + times_f * offset.abs());
 
@@ -144,7 +148,7 @@ impl Composer {
             let part = &parts[part].spectrum;
             Self::multiply(product, live, |k| power(part[k], times));
         } else if let [(first, share), (second, other)] = shares[..] {
-            // Most of a schedule's mixtures.
+            // The case of most of a schedule's mixtures.
             let (first, second) = (&parts[first].spectrum, &parts[second].spectrum);
             Self::multiply(product, live, |k| power(first[k] * share + second[k] * other, times));
         } else {
@@ -154,7 +158,7 @@ impl Composer {
         }
     }
 
-    /// Multiplies the product with a factor at each frequency.
+    /// Multiplies the product by a factor at each frequency.
     fn multiply(product: &mut [Complex<f64>], live: &mut Vec<usize>, factor: impl Fn(usize) -> Complex<f64>) {
         live.retain(|&k| {
             let value = product[k] * factor(k);
@@ -168,11 +172,11 @@ impl Composer {
         ERROR * (log2(self.len as f64) + 2.0)
     }
 
-    /// The composition of all events.
+    /// Returns the composition of all events.
     pub fn finish(mut self) -> Composed {
         let mut mass = vec![0.0; self.len];
         let transform = self.planner.plan_fft_inverse(self.len);
-        // The first and the last frequency are real; it takes them as such.
+        // The transform requires the first and the last frequency to be real, and they are.
         let end = self.product.len() - 1;
         (self.product[0].im, self.product[end].im) = (0.0, 0.0);
         let _ = transform.process(&mut self.product, &mut mass);
@@ -198,22 +202,22 @@ fn power(z: Complex<f64>, n: u64) -> Complex<f64> {
     }
 }
 
-/// The point of the grid at which δ is read.
+/// The range of the grid over which δ is read.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Window {
     /// The tilt.
     pub tilt: f64,
     /// The step.
     pub step: f64,
-    /// The multiple above which nothing is read.
+    /// The multiple at which reading ends.
     pub top: i64,
-    /// The mass that a tilted distribution may fold into the part that is read; of a lower bound only.
+    /// The mass that a tilted distribution may fold into the part that is read. Used for a lower bound only.
     pub folded: f64,
 }
 
 impl Composed {
-    /// The ε in `[least, top]` at which the bound on δ, less `infinite`, meets δ: the smallest whose upper bound is at most δ,
-    /// or the largest whose lower bound is at least δ. `None` where there is no such ε.
+    /// Returns the ε in `[least, top]` at which the bound on δ, less `infinite`, equals δ. It is the smallest ε whose
+    /// upper bound is at most δ, or the largest ε whose lower bound is at least δ. `None` if no such ε exists.
     pub fn epsilon(&self, window: &Window, bound: Bound, delta: f64, infinite: f64, least: f64) -> Option<f64> {
         let Window { tilt, step, top, folded } = *window;
         let room = delta - infinite;
@@ -224,10 +228,10 @@ impl Composed {
         let len = self.mass.len();
         let roundings = 8.0 * f64::EPSILON * (self.ln_moment.abs() + tilt * step * (top.abs() as f64) + 64.0);
         let slack = (self.ln_slack + roundings) * if bound == Bound::Upper { 1.0 } else { -1.0 };
-        // The recurrence's terms are positive: each operation costs a unit, and no sum has more than `len` terms.
+        // The recurrence's terms are positive: each operation costs one unit, and a sum has at most `len` terms.
         let relative = (len as f64 + 64.0) * 4.0 * f64::EPSILON;
         let (down, decay, gain) = (exp(-tilt * step), exp(-(tilt + 1.0) * step), -expm1(-step));
-        // What δ·e^{λs}/M may be at s, and e^{λs}/M·Σ_{s'≥s} e^{s−s'}p.
+        // The bound on δ·e^{λs}/M at s, and e^{λs}/M·Σ_{s'≥s} e^{s−s'}p.
         let (mut tail, mut sum) = if bound == Bound::Upper { (1.0, 1.0) } else { (0.0, 0.0) };
         let certified = |tail: f64, error: f64| match bound {
             Bound::Upper => tail * (1.0 + relative) + error,
@@ -245,7 +249,7 @@ impl Composed {
             let value = certified(below, error);
             let threshold = exp(ln_room(at - 1));
             if value > threshold {
-                // δ is linear in e^ε between multiples; the error's share is that at the lower one.
+                // δ is linear in e^ε between multiples. The error's share is its value at the lower multiple.
                 let here = exp(ln_room(at)) - certified(tail, error / down);
                 let share = if bound == Bound::Upper {
                     here / (sum * (1.0 + relative))
@@ -267,7 +271,7 @@ impl Composed {
     }
 }
 
-/// `‖κ‖₂` on the grid: `κ² ≤ e^{−2λy} min(y, 1)²`, and a sum is at most the integral and twice the largest term.
+/// `‖κ‖₂` on the grid: `κ² ≤ e^{−2λy} min(y, 1)²`, and a sum is at most the integral plus twice the largest term.
 fn kernel_norm(tilt: f64, step: f64) -> f64 {
     let largest = exp(-tilt * log1p(1.0 / tilt)) / (tilt + 1.0);
     let integral = f64::min(1.0 / (4.0 * tilt * tilt * tilt), 1.0 / (2.0 * tilt));

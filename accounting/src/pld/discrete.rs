@@ -1,52 +1,58 @@
-//! Why figures for the continuous Gaussian hold for the discrete one that runs, and at which multiplier.
+//! Proof that bounds for the continuous Gaussian hold for the discrete Gaussian that runs, and the multiplier for which
+//! they hold.
 //!
 //! # The claim
 //!
-//! Let `D_σ` be the discrete Gaussian on the integers, and X a vector of D independent draws of it. For every integer vector Δ,
-//! the pair (X + Δ, X) is, up to a factor below, a **post-processing** of the continuous pair `N(Δ, τ²I)`, `N(0, τ²I)` with
-//! `τ² = σ² − s²`, `s² = 8`, and the post-processing does not depend on Δ. So a run of the discrete mechanism, with whatever
-//! subsampling, in any dimension, over any number of steps each of which may depend on those before, is bounded by what the
-//! tight accountant says of the continuous mechanism with τ in the place of σ.
+//! Let `D_σ` be the discrete Gaussian on the integers, and X a vector of D independent draws of it. For every integer
+//! vector Δ, the pair (X + Δ, X) is, up to the factor below, a **post-processing** of the continuous pair `N(Δ, τ²I)`,
+//! `N(0, τ²I)` with `τ² = σ² − s²`, `s² = 8`. The post-processing does not depend on Δ.
+//!
+//! So consider a run of the discrete mechanism, with any subsampling, in any dimension, over any number of adaptive
+//! steps. The tight accountant's result for the continuous mechanism with τ instead of σ bounds it.
 //!
 //! # Proof
 //!
-//! K is: given a real y, release the integer z with probability `ρ_s(z − y)/θ_s(y)`, `ρ_s(x) = e^{−x²/2s²}`,
-//! `θ_s(y) = Σ_z ρ_s(z − y)`; one coordinate as the other. (Rounding at random by a discrete Gaussian about y; Peikert, "An
-//! efficient and parallel Gaussian sampler for lattices", CRYPTO 2010, theorem 3.1.) By Poisson summation
+//! Let `ρ_s(x) = e^{−x²/2s²}` and `θ_s(y) = Σ_z ρ_s(z − y)`. Define K: for a real y, release the integer z with
+//! probability `ρ_s(z − y)/θ_s(y)`, independently for each coordinate. (This is randomised rounding by a discrete
+//! Gaussian centred at y: Peikert, "An efficient and parallel Gaussian sampler for lattices", CRYPTO 2010, theorem
+//! 3.1.) By Poisson summation
 //!
 //! ```text
 //! θ_s(y) = s√(2π)·(1 + 2 Σ_{n≥1} e^{−2π²s²n²} cos 2πny)  ∈  s√(2π)·[1 − κ, 1 + κ],   κ = 2.01·e^{−2π²s²}.
 //! ```
 //!
-//! For y of `N(Δ, τ²)` the result z has the probability `∫ N(y; Δ, τ²)·ρ_s(z − y)/θ_s(y) dy`. Without the denominator's
-//! variation the integral is the convolution of two Gaussian densities, `N(z; Δ, τ² + s²) = N(z; Δ, σ²)`; with it, it lies
-//! within `[1/(1+κ), 1/(1−κ)]` of that. And `D_σ(z − Δ) = N(z; Δ, σ²)/(1 + κ')` with `0 ≤ κ' ≤ κ`, since θ_σ takes the same value
-//! at all integers Δ. So for every z and every integer Δ
+//! For y of `N(Δ, τ²)` the result z has the probability `∫ N(y; Δ, τ²)·ρ_s(z − y)/θ_s(y) dy`. With a constant
+//! denominator the integral is the convolution of two Gaussian densities, `N(z; Δ, τ² + s²) = N(z; Δ, σ²)`. The
+//! variation of the denominator changes it by a factor in `[1/(1+κ), 1/(1−κ)]`. Moreover,
+//! `D_σ(z − Δ) = N(z; Δ, σ²)/(1 + κ')` with `0 ≤ κ' ≤ κ`, since θ_σ takes the same value at all integers Δ. So for
+//! every z and every integer Δ
 //!
 //! ```text
 //! (1 − κ)/(1 + κ) · KN(Δ, τ²)(z)  ≤  D_σ(z − Δ)  ≤  (1 + κ) · KN(Δ, τ²)(z).
 //! ```
 //!
-//! That is a bound on the ratio at every point, so it multiplies: over D coordinates, over the parts of a Poisson
-//! draw's mixture (the same K serves all), and over T adaptive steps. With `c = 3κDT`, all of the run's output has `P ≤ e^c·KP'`
-//! and `Q ≥ e^{−c}·KQ'`, P' and Q' those of the continuous run, and as no post-processing raises a hockey-stick divergence
-//!
+//! This bounds the ratio at every point. So the bound multiplies over D coordinates, over the parts of a Poisson draw's
+//! mixture (with the same K for all), and over T adaptive steps. With `c = 3κDT`, the complete output of the run has
+//! `P ≤ e^c·KP'` and `Q ≥ e^{−c}·KQ'` for P' and Q' of the continuous run. Post-processing does not raise a
+//! hockey-stick divergence, so
 //! ```text
 //! δ(ε)  ≤  e^c · δ'(ε − 2c).
 //! ```
 //!
-//! At s² = 8, κ is below 6e-69: for D·T up to 2^128, c is below 1e-29, far below the last bit of δ and ε, which are rounded up
-//! by more than that. What remains is τ for σ: a multiplier smaller by the factor `√(1 − 8/σ²)`, σ in grid units, 4e-6 at 1,024.
-//! Nothing asks for a large dimension, a direction of Δ, or integer orders. A joint release of a gradient and a histogram is
-//! one vector whose coordinates have two sizes of σ: the factor is that of the smaller.
+//! At s² = 8, κ is below 6e-69. For D·T up to 2^128, c is below 1e-29, far below the last bit of δ and ε, which are
+//! rounded up by more than that. The remaining effect is τ instead of σ: a multiplier smaller by the factor
+//! `√(1 − 8/σ²)`, with σ in grid units, 4e-6 at 1,024.
+//!
+//! The proof assumes neither a large dimension, nor a direction of Δ, nor integer orders. A joint release of a gradient
+//! and a histogram is one vector whose coordinates have two sizes of σ. The factor is that of the smaller σ.
 
 use libm::sqrt;
 
 /// `s²`, in squared grid units.
 const SMOOTHING: f64 = 8.0;
 
-/// The multiplier at which the continuous Gaussian bounds the discrete one of this multiplier whose σ is at least `sigma` grid
-/// units, rounded down; `None` where σ² is not above 8.
+/// The multiplier at which the continuous Gaussian bounds the discrete Gaussian of this multiplier, rounded down. The
+/// discrete Gaussian's σ is at least `sigma` grid units. `None` if σ² is not above 8.
 #[must_use]
 pub fn continuous(multiplier: f64, sigma: f64) -> Option<f64> {
     let left = 1.0 - SMOOTHING / sigma / sigma;
@@ -68,10 +74,10 @@ mod tests {
         exp(-x * x / (2.0 * sigma * sigma)) / (sigma * sqrt(2.0 * PI))
     }
 
-    // Randomised rounding of a continuous Gaussian gives the discrete one, within the factor of the proof.
+    // Randomised rounding of a continuous Gaussian gives the discrete Gaussian, within the factor of the proof.
     #[test]
     fn randomised_rounding_is_near_discrete() {
-        // At a small s the factor can be seen.
+        // At a small s the factor is visible.
         for (sigma, s) in [(0.41f64, 0.4f64), (1.2, 0.5), (2.0, 0.6), (3.0, 0.8), (4.0, 1.0)] {
             let tau = sqrt(sigma * sigma - s * s);
             let kappa = 2.01 * exp(-2.0 * PI * PI * s * s);
@@ -79,7 +85,7 @@ mod tests {
             for shift in [0, 1, 5] {
                 for z in shift - 9..=shift + 9 {
                     let distance = f64::from(z - shift);
-                    // The trapezoidal rule is exact to rounding for such integrands.
+                    // The trapezoidal rule is exact up to rounding for such integrands.
                     let step = 1.0 / 64.0;
                     let rounded: f64 = (-64 * 40..64 * 40)
                         .map(|k| {
@@ -95,7 +101,7 @@ mod tests {
                     seen = seen.max((ratio - 1.0).abs() / kappa);
                 }
             }
-            // With so little left of τ nothing blurs the denominator, and the factor is reached.
+            // With so small a τ the denominator is not averaged, and the factor is reached.
             assert!(sigma > 0.5 || seen > 0.1, "the factor is far too large to be checked: {seen}");
         }
     }
@@ -106,7 +112,7 @@ mod tests {
         phi(mu / 2.0 - epsilon / mu) - exp(epsilon) * phi(-mu / 2.0 - epsilon / mu)
     }
 
-    // The 2-D discrete Gaussian costs no more than the continuous one at the smaller multiplier.
+    // The 2-D discrete Gaussian costs no more than the continuous Gaussian at the smaller multiplier.
     #[test]
     fn discrete_2d_within_continuous_bound() {
         let mut needed = false;

@@ -1,5 +1,6 @@
-//! Exact enough to judge roundings by: sums of two `f64`, a hundred binary digits, and convolutions term by term (Dekker, "A floating-point
-//! technique for extending the available precision", Numerische Mathematik 18, 1971). Tests only.
+//! Double-double arithmetic for tests of rounding errors: sums of two `f64` with a hundred binary digits, and
+//! convolutions term by term. Source: Dekker, "A floating-point technique for extending the available precision",
+//! Numerische Mathematik 18, 1971.
 
 /// `high + low`.
 #[derive(Clone, Copy, Debug)]
@@ -12,14 +13,14 @@ impl DoubleDouble {
     pub const ZERO: Self = Self { high: 0.0, low: 0.0 };
     pub const ONE: Self = Self { high: 1.0, low: 0.0 };
 
-    /// `a + b`, without a rounding.
+    /// `a + b`, exactly.
     fn sum(a: f64, b: f64) -> Self {
         let high = a + b;
         let kept = high - a;
         Self { high, low: (a - (high - kept)) + (b - kept) }
     }
 
-    /// `a · b`, without a rounding.
+    /// `a · b`, exactly.
     pub fn product(a: f64, b: f64) -> Self {
         let high = a * b;
         Self { high, low: a.mul_add(b, -high) }
@@ -48,7 +49,7 @@ pub(super) fn convolved(a: &[DoubleDouble], b: &[DoubleDouble]) -> Vec<DoubleDou
     (0..len).map(at).collect()
 }
 
-/// `mass` convolved with itself, so that it is there `times` times, at least once.
+/// The convolution power of `mass` with exponent `times`, at least 1.
 pub(super) fn power_of(mass: &[DoubleDouble], times: u64) -> Vec<DoubleDouble> {
     let mut found = mass.to_vec();
     for digit in (0..times.ilog2()).rev() {

@@ -1,10 +1,10 @@
-//! One Poisson draw and its Gaussian release as a pair of distributions: what is observed with one sample, and without it.
+//! One Poisson draw and its Gaussian release as a pair of distributions: the output with one sample, and without it.
 //!
-//! With `P = (1−q)N₀ + qN₁` and `Q = N₀`, the pair is `(P, Q)` where the sample is removed and `(Q, P)` where it is added (Zhu,
-//! Dong, Wang, "Optimal accounting of differential privacy via characteristic function", AISTATS 2022). Neither is worse
-//! for every composition: both are priced, and the worse one is reported.
+//! Let `P = (1−q)N₀ + qN₁` and `Q = N₀`. The pair is `(P, Q)` if the sample is removed and `(Q, P)` if it is added.
+//! Source: Zhu, Dong, Wang, "Optimal accounting of differential privacy via characteristic function", AISTATS 2022.
+//! Neither direction is worse for every composition. The accountant computes both, and reports the larger ε.
 //!
-//! A sample that is **replaced** has a pair of its own: [`replace`](super::replace).
+//! A **replaced** sample has its own pair: [`replace`](super::replace).
 
 use super::bound::Bound;
 use super::gaussian::{Cells, Nodes, Point};
@@ -14,32 +14,33 @@ use libm::{exp, expm1, log, log1p};
 /// The difference of the two data sets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Direction {
-    /// The sample is observed: (P, Q).
+    /// The observed data contains the sample: (P, Q).
     Remove,
-    /// It is not: (Q, P).
+    /// The observed data does not contain the sample: (Q, P).
     Add,
 }
 
-/// A point of the privacy loss: the logarithm of its mass under the first distribution, and the loss.
+/// A point of the privacy loss distribution: the logarithm of its mass under the first distribution, and the loss.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Atom {
     pub ln_mass: f64,
     pub loss: f64,
 }
 
-/// A privacy loss distribution on points anywhere.
+/// A privacy loss distribution on arbitrary points.
 #[derive(Clone, Debug)]
 pub(super) struct Losses {
     pub atoms: Vec<Atom>,
-    /// Mass whose loss is not among `atoms`: infinite in an upper bound.
+    /// Mass whose loss is not in `atoms`. The loss is infinite in an upper bound.
     pub beyond: f64,
-    /// The mass of the second distribution there: 0 in an upper bound.
+    /// The mass of this part under the second distribution. It is 0 in an upper bound.
     pub second: f64,
 }
 
 impl Losses {
-    /// The losses without those above `cut`. From above, a point there is split into one at `cut` and one at infinity, which keeps both
-    /// masses and every divergence up to `e^cut`; from below it is only told apart.
+    /// Returns the losses without those above `cut`. For an upper bound, a point above is split into one at `cut` and
+    /// one at infinity, which preserves both masses and every divergence up to `e^cut`. For a lower bound its masses
+    /// are only recorded separately.
     pub fn cut(&self, cut: f64, bound: Bound) -> Self {
         let at = self.atoms.partition_point(|atom| atom.loss <= cut);
         let (kept, above) = self.atoms.split_at(at);
@@ -69,7 +70,7 @@ impl Losses {
 /// `ln(1 − q + q·r)`, and a bound on its error.
 fn loss(rate: Rate, point: &Point) -> (f64, f64) {
     let (q, out, ln_ratio) = (rate.as_f64(), rate.complement().as_f64(), point.ln_ratio);
-    // At a tiny rate large terms cancel.
+    // At a tiny rate, large terms cancel.
     let mut cancelled = 0.0;
     let value = if q == 1.0 {
         ln_ratio
@@ -81,7 +82,8 @@ fn loss(rate: Rate, point: &Point) -> (f64, f64) {
     } else {
         log1p(q * expm1(ln_ratio))
     };
-    // Off by what the ratio is off by, which moves the loss by no more than that and by no larger share, and by roundings.
+    // The error of the ratio moves the loss by no more than that error, and by no larger relative share. Rounding
+    // errors add to it.
     (value, (8.0 * f64::EPSILON + 2.0 * point.slack) * value.abs() + cancelled)
 }
 
@@ -128,7 +130,7 @@ pub(super) fn lower_pld(cells: &Cells, rate: Rate, direction: Direction) -> Loss
     Losses { atoms, beyond: 0.0, second: 0.0 }
 }
 
-/// Adds mass to a point.
+/// Adds mass to an atom.
 fn raise(atom: Option<&mut Atom>, mass: f64) {
     if let Some(atom) = atom {
         let ratio = exp(log(mass) - atom.ln_mass);
@@ -161,8 +163,8 @@ mod tests {
 
     const ROUNDED: f64 = 1e-11;
 
-    /// The hockey-stick divergence of the pair, by the place where its likelihood ratio is `e^ε`. Off by [`ROUNDED`], for tails
-    /// are rounded up.
+    /// The hockey-stick divergence of the pair, from the point at which its likelihood ratio is `e^ε`. Its error is
+    /// [`ROUNDED`], because tails are rounded up.
     fn exact(q: f64, sigma: f64, epsilon: f64, direction: Direction) -> f64 {
         let half = 0.5 / sigma;
         match direction {
@@ -215,7 +217,7 @@ mod tests {
         }
     }
 
-    /// At rates and ratios of which one form or another keeps few digits.
+    /// Rates and ratios at which some form is inexact.
     #[test]
     fn loss_is_the_logarithm_of_the_mixture() {
         let nearly = Rate::from_numerator(Rate::DENOMINATOR - (1 << 13)).unwrap();
@@ -259,7 +261,7 @@ mod tests {
         }
     }
 
-    /// The allowance for rounding raises the upper bound and lowers the lower one; a large slack shows it.
+    /// The slack for rounding raises the upper bound and reduces the lower bound. A large slack makes it visible.
     #[test]
     fn slack_is_added_above_and_taken_below() {
         let point = Point { ln_mass: -2.0, ln_ratio: 0.5, slack: 1e-6 };
@@ -291,7 +293,7 @@ mod tests {
             let (cut, whole) = (upper.delta(epsilon), all.delta(epsilon));
             assert!(cut >= whole && cut - whole < 1e-11, "{cut:e}, {whole:e}");
         }
-        // What is only told apart: both its masses.
+        // Both masses of the part that is recorded separately.
         let above = all.atoms.iter().filter(|atom| atom.loss > 1.5);
         let second: f64 = above.map(|atom| exp(atom.ln_mass - atom.loss)).sum();
         assert!((lower.second - second).abs() < 1e-11 * second);

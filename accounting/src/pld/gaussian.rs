@@ -1,25 +1,27 @@
 //! One Gaussian release and its shift by the sensitivity, `N₀ = N(0, σ²)` and `N₁ = N(1, σ²)`, as finitely many points.
 //!
-//! Coordinates are `c = x/σ − 1/2σ`, in which the likelihood ratio is `r = N₁/N₀ = e^{c/σ}` and the two densities are those
-//! of unit normals at `∓1/2σ`. Every pair that a draw at rate q gives, `(1−q)N₀ + qN₁` and `N₀` in either order, is linear in
-//! (N₀, N₁): what holds for these two holds for all.
+//! Coordinates are `c = x/σ − 1/2σ`. In these the likelihood ratio is `r = N₁/N₀ = e^{c/σ}`, and the two densities are
+//! those of unit normals at `∓1/2σ`. Every pair of a draw at rate q, `(1−q)N₀ + qN₁` and `N₀` in either order, is
+//! linear in (N₀, N₁). So a bound for these two holds for all.
 //!
-//! - [`Nodes`] is **worse** than the pair: the mass between two neighbouring nodes is split onto them so that the masses under
-//!   N₀ and under N₁ are both kept. A split is undone by merging, a post-processing, so no hockey-stick divergence falls.
-//!   In terms of the divergence as a function of γ these are chords ("connect the dots", Doroshenko, Ghazi, Kamath, Kumar,
-//!   Manurangsi, PoPETs 2022); on this uniform grid of `c` the node's mass has a closed integral.
-//! - [`Cells`] is **better** than the pair: each interval between two nodes is merged into one point.
+//! - [`Nodes`] is **pessimistic**: the mass between two neighbouring nodes is split onto them, so that the masses under
+//!   N₀ and under N₁ are both preserved. Merging, a post-processing, reverses a split, so no hockey-stick divergence
+//!   falls. In terms of the divergence as a function of γ, these are chords ("connect the dots", Doroshenko, Ghazi,
+//!   Kamath, Kumar, Manurangsi, PoPETs 2022). On this uniform grid of `c`, the node's mass has a closed integral.
+//! - [`Cells`] is **optimistic**: each interval between two nodes is merged into one point.
 //!
 //! # Numerics
 //!
-//! With spacing g, a node's N₀-mass is `φ(z) ∫₀^g 2 cosh(cu) w(u) du`, `w(u) = e^{−u²/2} sinh((g−u)/2σ) / sinh(g/2σ)`, and a
-//! cell's is `φ(z) ∫₀^{g/2} 2 cosh(zu) e^{−u²/2} du` about its middle z: a series in `c²` (or `z²`) of positive terms, whose
-//! moments are taken by a Gauss-Legendre rule with sixteen points on an interval below 1/16 (its error is below 1e-30 of the
-//! value). Each logarithm is off by less than [`slack`], which is added to an upper bound, and taken from a lower one.
+//! With spacing g, a node's N₀-mass is `φ(z) ∫₀^g 2 cosh(cu) w(u) du`, `w(u) = e^{−u²/2} sinh((g−u)/2σ) / sinh(g/2σ)`.
+//! A cell's mass is `φ(z) ∫₀^{g/2} 2 cosh(zu) e^{−u²/2} du` about its middle z. Both are series in `c²` (or `z²`) of
+//! positive terms. A Gauss-Legendre rule with sixteen points on an interval below 1/16 gives their moments, with a
+//! relative error below 1e-30. Each logarithm has an error of less than [`slack`], which is added to an upper bound and
+//! subtracted from a lower bound.
 
 use libm::{erfc, exp, lgamma, log, sinh, sqrt};
 
-/// The smallest multiplier that is discretised; below it (ε of one unsampled release is above 2,000) nothing is computed.
+/// The smallest multiplier that is discretised. Below it, ε of one unsampled release is above 2,000, and no bound is
+/// computed.
 pub(super) const SMALLEST: f64 = 1.0 / 64.0;
 /// The number of terms of a series in c².
 const TERMS: usize = 16;
@@ -36,26 +38,26 @@ pub(super) struct Point {
     pub slack: f64,
 }
 
-/// A split of the pair onto nodes, and what lies outside of them.
+/// A split of the pair onto nodes, and the mass outside of them.
 #[derive(Clone, Debug)]
 pub(super) struct Nodes {
     /// In ascending order of `ln_ratio`.
     pub points: Vec<Point>,
-    /// The mass of N₀ below the first node; N₁ has it above the last one. Rounded up.
+    /// The mass of N₀ below the first node, and of N₁ above the last. Rounded up.
     pub near: f64,
-    /// The mass of N₁ below the first node; N₀ has it above the last one. Rounded up.
+    /// The mass of N₁ below the first node, and of N₀ above the last. Rounded up.
     pub far: f64,
 }
 
-/// Intervals of the pair, each merged into a point, in ascending order of `ln_ratio`; what lies outside is dropped.
+/// Intervals of the pair, each merged into a point, in ascending order of `ln_ratio`. Mass outside of them is dropped.
 pub(super) type Cells = Vec<Point>;
 
-/// The number of nodes on each side of the middle, so that N₀ has at most `e^{−reach²/2}` below the first.
+/// The number of nodes on each side of the middle, such that N₀ has at most `e^{−reach²/2}` below the first node.
 pub(super) fn side(sigma: f64, spacing: f64, reach: f64) -> i64 {
     ((reach + 0.5 / sigma) / spacing).ceil() as i64
 }
 
-/// The pair on nodes `spacing` apart in units of σ; `spacing` is a power of two.
+/// Discretises the pair on nodes `spacing` apart in units of σ. `spacing` is a power of two.
 pub(super) fn nodes(sigma: f64, spacing: f64, reach: f64) -> Nodes {
     let series = Series::new(spacing, |u| exp(-u * u / 2.0) * sinh_ratio(spacing - u, spacing, sigma));
     let side = side(sigma, spacing, reach);
@@ -68,7 +70,7 @@ pub(super) fn nodes(sigma: f64, spacing: f64, reach: f64) -> Nodes {
     Nodes { points: points.collect(), near: tail(edge), far: tail(edge + 1.0 / sigma) }
 }
 
-/// The pair in cells of this width.
+/// Discretises the pair in cells of width `spacing`.
 pub(super) fn cells(sigma: f64, spacing: f64, reach: f64) -> Cells {
     let series = Series::new(spacing / 2.0, |u| exp(-u * u / 2.0));
     let side = side(sigma, spacing, reach);
@@ -91,7 +93,7 @@ pub(super) fn ln_normal(z: f64) -> f64 {
     -z * z / 2.0 - LN_SQRT_TWO_PI
 }
 
-/// A bound on the error of a point's logarithms: some units in the last place of the terms they are sums of.
+/// A bound on the error of a point's logarithms: some units in the last place of their terms.
 fn slack(c: f64, sigma: f64) -> f64 {
     let z = c.abs() + 0.5 / sigma;
     16.0 * f64::EPSILON * (z * z + c.abs() / sigma + 8.0)
@@ -153,7 +155,7 @@ pub(super) fn legendre() -> [(f64, f64); 16] {
 mod tests {
     use super::*;
 
-    /// The mass of a unit normal between two places.
+    /// The mass of a unit normal between two bounds.
     fn between(low: f64, high: f64) -> f64 {
         if low > 0.0 { tail(low) - tail(high) } else { tail(-high) - tail(-low) }
     }
@@ -203,7 +205,7 @@ mod tests {
         }
     }
 
-    /// Simpson's rule for the shares of the mass on both sides that keep N₀ and N₁.
+    /// Simpson's rule for the shares of the mass on both sides that preserve N₀ and N₁.
     #[test]
     fn nodes_keep_both_masses() {
         for (sigma, spacing) in [(0.5, 1.0 / 32.0), (1.0, 1.0 / 16.0), (20.0, 1.0 / 128.0)] {
@@ -214,7 +216,8 @@ mod tests {
                 near(node.ln_ratio + 1.0, c / sigma + 1.0, 1e-14);
                 let density = |u: f64| exp(ln_normal(c + 0.5 / sigma + u));
                 let kept = |u: f64| {
-                    // The share of a point at c + u follows from its ratio N₁/N₀ and those of the two nodes beside it.
+                    // The share of a point at c + u follows from its ratio N₁/N₀ and those of the two neighbouring
+                    // nodes.
                     if u >= 0.0 {
                         density(u) * ((spacing / sigma).exp() - (u / sigma).exp()) / (spacing / sigma).exp_m1()
                     } else {

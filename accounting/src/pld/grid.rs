@@ -1,20 +1,21 @@
-//! Privacy losses on a grid: multiples of h, a power of two, so that every multiple and every distance to one is exact.
+//! Privacy losses on a grid: multiples of h, a power of two, so that every multiple and every distance to a multiple is
+//! exact.
 //!
-//! An upper bound splits a point's mass onto the multiples beside its loss so that both distributions' masses are kept
-//! ("connect the dots"); the mean of `e^{−L}` stays, and the excess is of second order in h. A lower bound merges points,
-//! in ascending order and the last one in part, until the mean loss `ln(mass/mass')` is a multiple of h: merging, and
-//! parting a point at random, are post-processings.
+//! An upper bound splits a point's mass onto the multiples next to its loss, so that the masses of both distributions
+//! are preserved ("connect the dots"). The mean of `e^{−L}` is unchanged, and the excess is of second order in h. A
+//! lower bound merges points, in ascending order and the last point in part, until the mean loss `ln(mass/mass')` is a
+//! multiple of h. Merging, and splitting a point at random, are post-processings.
 //!
-//! Masses are **tilted**: multiplied by `e^{λL − K}`, `K = ln E[e^{λL}]`. A composition of tilted distributions is the tilted
-//! composition, and near the loss that matters it has its bulk there, not a tail of 1e-10: what rounding in a Fourier
-//! transform adds is then small relative to δ, whatever δ is.
+//! Masses are **tilted**: multiplied by `e^{λL − K}`, `K = ln E[e^{λL}]`. A composition of tilted distributions is the
+//! tilted composition. Near the loss that matters it then has its bulk, instead of a tail of 1e-10. So the rounding
+//! error of a Fourier transform is small relative to δ, for any δ.
 
 use super::draw::{Atom, Losses};
 use libm::{exp, expm1, log, log1p};
 
-/// Exponents below this one are raised to it, in an upper bound: no subnormal numbers.
+/// Smaller exponents are raised to this in an upper bound, which avoids subnormal numbers.
 const LEAST: f64 = -600.0;
-/// Some units in the last place, for a term with few roundings.
+/// A few units in the last place, for a term with few roundings.
 const FEW: f64 = 16.0 * f64::EPSILON;
 
 impl Losses {
@@ -41,7 +42,7 @@ impl Losses {
         Self { atoms: thin.map(heavier).collect(), ..*self }
     }
 
-    /// The loss at which half of the mass is reached.
+    /// The loss at the median of the mass.
     fn median(&self) -> f64 {
         let total: f64 = self.atoms.iter().map(|atom| exp(atom.ln_mass)).sum();
         let mut sum = 0.0;
@@ -52,7 +53,7 @@ impl Losses {
         found.map_or(0.0, |atom| atom.loss)
     }
 
-    /// About how much [`spread`] onto multiples of `step` raises `K(λ)`.
+    /// The approximate increase of `K(λ)` if [`spread`] moves the losses to multiples of `step`.
     pub fn excess(&self, tilt: f64, ln_moment: f64, step: f64) -> f64 {
         let share = |atom: &Atom| {
             let above = atom.loss - (atom.loss / step).floor() * step;
@@ -62,7 +63,7 @@ impl Losses {
     }
 }
 
-/// Of a tilted loss.
+/// Moments of a tilted loss.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Moments {
     /// `K(λ)`.
@@ -73,13 +74,13 @@ pub(super) struct Moments {
     pub variance: f64,
 }
 
-/// A tilted distribution on a grid modulo its length: entry i is the mass of `offset` and the multiples `i + n·len`.
+/// A tilted distribution on a grid modulo its length. Entry i is the mass at `offset` plus the multiples `i + n·len`.
 #[derive(Clone, Debug)]
 pub(super) struct Folded {
     pub mass: Vec<f64>,
-    /// Added to every multiple.
+    /// Offset of every multiple.
     pub offset: f64,
-    /// `ln E[e^{λL}]` of what was put on the grid, by which `mass` is divided.
+    /// `ln E[e^{λL}]` of the distribution on the grid. `mass` is divided by `E[e^{λL}]`.
     pub ln_moment: f64,
     /// The root of the sum of squares.
     pub norm: f64,
@@ -95,7 +96,8 @@ impl Folded {
         self.mass[at] += mass;
     }
 
-    /// Divides by the sum, `ln_moment` being what it was divided by before. `margin` covers roundings of the sum.
+    /// Divides by the sum. `ln_moment` is the logarithm of the previous divisor. `margin` covers rounding errors of the
+    /// sum.
     fn normalized(mut self, ln_moment: f64, margin: f64) -> Self {
         let sum: f64 = self.mass.iter().sum::<f64>() * (1.0 + margin);
         self.mass.iter_mut().for_each(|mass| *mass /= sum);
@@ -105,7 +107,7 @@ impl Folded {
     }
 }
 
-/// The losses on multiples of `step`, from above.
+/// The losses on multiples of `step`, as an upper bound.
 pub(super) fn spread(losses: &Losses, tilt: f64, step: f64, len: usize) -> Folded {
     let ln_moment = losses.tilted(tilt).ln_moment;
     let mut folded = Folded::empty(len);
@@ -121,18 +123,18 @@ pub(super) fn spread(losses: &Losses, tilt: f64, step: f64, len: usize) -> Folde
     folded.normalized(ln_moment, 1e-12)
 }
 
-/// Relative allowance for the roundings of thousands of points that are merged.
+/// Relative allowance for the rounding errors of merging thousands of points.
 const GATHERED: f64 = 4e-12;
-/// The bulk's loss is found to this share of a step, in at most so many rounds.
+/// Relative precision of the bulk's loss, in steps, and the largest number of rounds to find it.
 const NEAR: f64 = 1e-9;
 const ROUNDS: usize = 24;
 
-/// The losses merged into multiples of `step` above and below the loss of their bulk, from below.
+/// Merges the losses into multiples of `step` above and below the loss of their bulk, as a lower bound.
 ///
-/// Most of the mass of a draw at a small rate lies at a loss of about −q: were that brought to a multiple of a far larger step,
-/// the points that matter would be spent on it. So the multiples are counted from the mean loss of the bulk, all that
-/// is left when the other points are gathered from the ends inward: a point out in the tail then takes little of the mass next
-/// to it. What is left depends on where the multiples lie, hence a few rounds.
+/// At a small rate, most of the mass of a draw has a loss of about −q. Moving it to a multiple of a far larger step
+/// would consume the points that matter. So the multiples are counted from the mean loss of the bulk, which is the rest
+/// after the other points are gathered from the ends inward. A point in the tail then takes little of the mass next to
+/// it. The rest depends on the positions of the multiples, so a few rounds are needed.
 pub(super) fn merge(losses: &Losses, tilt: f64, step: f64, len: usize) -> Folded {
     let ln_moment = losses.tilted(tilt).ln_moment;
     let mut offset = losses.median();
@@ -144,7 +146,7 @@ pub(super) fn merge(losses: &Losses, tilt: f64, step: f64, len: usize) -> Folded
             break;
         }
     }
-    // The bulk's loss may fall, and must not rise.
+    // The bulk's loss may fall, but must not rise.
     let mut margin = NEAR * step + FEW * offset.abs();
     while gathered(&losses.atoms, offset - margin, step, &mut |_, _, _| {}).above <= FEW * offset.abs() && margin < step
     {
@@ -167,7 +169,7 @@ pub(super) fn merge(losses: &Losses, tilt: f64, step: f64, len: usize) -> Folded
     folded.normalized(ln_moment, 1e-12)
 }
 
-/// The rest between the points gathered from both ends.
+/// The rest between the points that are gathered from both ends.
 struct Bulk {
     mass: f64,
     /// The cell's mean loss, less the offset.
@@ -194,8 +196,8 @@ fn gathered(atoms: &[Atom], offset: f64, step: f64, put: &mut impl FnMut(f64, f6
     Bulk { mass, above: if mass > 0.0 { -log1p(-excess / mass) } else { 0.0 } }
 }
 
-/// Merges points in their order into multiples, until the next one is less than a step from the offset; `sign` is 1 where
-/// losses ascend, −1 where they descend. Returns how many points are used up, and what is left of the next one, as a share.
+/// Merges points in order into multiples, until the next multiple is less than a step from the offset. `sign` is 1 if
+/// losses ascend, −1 if they descend. Returns the number of used points, and the remaining share of the next point.
 fn gather(
     atoms: impl Iterator<Item = Atom>,
     sign: f64,
@@ -233,7 +235,8 @@ fn gather(
         taken += 1;
     }
     if let Some(open) = group {
-        // The rest misses the loss it was gathered for: the second distribution's mass stays, the first one's falls.
+        // The rest misses its target loss: the second distribution's mass is preserved, and the first distribution's
+        // mass is reduced.
         let second = open.mass + sign * open.need;
         let short = ((log(open.mass / second) - GATHERED) / step).floor().min(0.0);
         put(open.multiple + short, open.scale, second * exp(short * step) * (1.0 - GATHERED));
@@ -241,19 +244,20 @@ fn gather(
     (taken, 1.0)
 }
 
-/// Points being merged; masses in units of `e^scale`.
+/// Points being merged, with masses in units of `e^scale`.
 struct Group {
-    /// The multiple of the step that they are to have as loss.
+    /// The target loss, as a multiple of the step.
     multiple: f64,
     scale: f64,
-    /// Under the first distribution.
+    /// Mass under the first distribution.
     mass: f64,
-    /// By how much, in the direction of the points to come, `mass` differs from `e^loss` times that under the second.
+    /// The difference of `mass` from `e^loss` times the mass under the second distribution, in the direction of the
+    /// next points.
     need: f64,
 }
 
 impl Group {
-    /// `e^ln_mass` in the group's units, which it raises to.
+    /// `e^ln_mass` in the group's units. Raises the units to it if it is larger.
     fn unit(&mut self, ln_mass: f64) -> f64 {
         if ln_mass > self.scale {
             let factor = exp(self.scale - ln_mass);
@@ -287,8 +291,8 @@ mod tests {
         near(found.variance, (0.25 * a + 0.0625 * b) / (a + b) - mean * mean);
     }
 
-    /// A loss between two multiples is split so that the mean of e^-L stays. For a small step that raises K by
-    /// λ(λ + 1)/2 · Σ w·above·(step - above), w the tilted weights.
+    /// A loss between two multiples is split, so that the mean of e^-L is unchanged. For a small step this raises K by
+    /// λ(λ + 1)/2 · Σ w·above·(step - above), with w the tilted weights.
     #[test]
     fn excess_is_what_splitting_adds() {
         let (tilt, step) = (3.0, 1.0 / 1024.0);
@@ -327,7 +331,7 @@ mod tests {
         assert!((found.mean - 0.5).abs() < 0.01, "{}", found.mean);
     }
 
-    /// The atoms of a grid that no mass went around.
+    /// The atoms of a grid without wrapped mass.
     fn unfolded(folded: &Folded, tilt: f64, step: f64) -> Losses {
         let len = folded.mass.len() as i64;
         let atom = |(at, mass): (usize, &f64)| {
@@ -339,7 +343,7 @@ mod tests {
         Losses { atoms: atoms.collect(), beyond: 0.0, second: 0.0 }
     }
 
-    /// Losses of a unit Gaussian moved by 1, in cells: both distributions' masses are near 1.
+    /// Losses of a unit Gaussian shifted by 1, in cells. The masses of both distributions are close to 1.
     fn gaussian() -> Losses {
         let points: Vec<(f64, f64)> = (-600..=600)
             .map(|i| {
@@ -371,21 +375,21 @@ mod tests {
         }
     }
 
-    /// A single point, on a multiple or between two, and so large a tilt that what is allowed for roundings is seen.
+    /// A single point, on a multiple or between two. The tilt is so large that the allowance for rounding is visible.
     #[test]
     fn spreading_allows_for_its_roundings() {
         let unit = 16.0 * f64::EPSILON;
         for (tilt, at) in [(512.0, 3.0), (256.0, -5.0), (1.0, 2.0)] {
             let all = losses(&[(1.0, at)]);
             let raised = spread(&all, tilt, 1.0, 16).ln_moment - all.tilted(tilt).ln_moment;
-            // What is subtracted has a rounding of its own.
+            // The subtracted term has a rounding error too.
             let exact = unit * (8.0 + tilt) + 1e-12;
             assert!(
                 (raised - exact).abs() < 2.0 * f64::EPSILON * tilt * at.abs(),
                 "{tilt} {at}: {raised:e}, not {exact:e}"
             );
         }
-        // Hardly any mass is raised to a normal number.
+        // A tiny mass is raised to a normal number.
         let folded = spread(&losses(&[(1.0, 0.0), (1e-300, 3.0)]), -50.0, 1.0, 16);
         assert!(
             folded.mass[3] > 0.9 * (-600f64).exp() && folded.mass[3] < 1.1 * (-600f64).exp(),
@@ -394,7 +398,7 @@ mod tests {
         );
     }
 
-    /// The multiples are counted from a little below the bulk's loss.
+    /// The multiples are counted from slightly below the bulk's loss.
     #[test]
     fn merging_counts_from_the_bulk() {
         let rare: Vec<(f64, f64)> = (-400..=400)
@@ -410,7 +414,7 @@ mod tests {
         }
     }
 
-    /// Points that have the mean loss of one multiple, and points left over that miss theirs.
+    /// Points with the mean loss of one multiple, and remaining points that miss their multiple.
     #[test]
     fn gathering_keeps_mass_and_mean() {
         let all = losses(&[(0.2, 0.9), (0.1, 1.3), (0.05, 1.9), (0.3, 2.2), (0.1, 2.9), (0.03, 3.2)]);
@@ -427,7 +431,7 @@ mod tests {
         assert!(second <= other && second > 0.999 * other, "{second} {other}");
     }
 
-    /// Ascending, where the last points end below the multiple that they were gathered for: they go to one below.
+    /// Ascending losses, with the last points below their target multiple: they go to a multiple below.
     #[test]
     fn points_left_over_err_below() {
         let all = [(0.2, -2.9), (0.1, -2.3), (0.05, -1.9), (0.3, -1.42), (0.1, -0.9), (0.03, -0.8)];

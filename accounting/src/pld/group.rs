@@ -1,61 +1,66 @@
-//! The dominating pair of a Poisson-sampled Gaussian release for a group of k samples, all there or none of them, and its
-//! discretisation.
+//! The dominating pair of a Poisson-sampled Gaussian release for a group of k samples, which are all present or all
+//! absent, and its discretisation.
 //!
 //! # The pair
 //!
-//! Each sample of the group is drawn by a coin of its own. The samples drawn move the release by a vector `g_S` of length at most `|S|·a`,
-//! `a = 1/σ` in units of σ. Given the coins of the others, the two distributions are, moved by a common vector,
+//! Each sample of the group has an independent Bernoulli trial. The drawn samples S move the release by a vector `g_S`
+//! of length at most `|S|·a`, with `a = 1/σ` in units of σ. Given the trials of all other samples, the two
+//! distributions are, up to a common translation,
 //!
 //! ```text
 //! P = Σ_S p_S N(g_S, I),   Q = N(0, I),   and the claim is that   Σ_j Bin(k, q)(j) N(ja, 1)  and  N(0, 1)
 //! ```
 //!
-//! dominate them in both directions (A. Ganesh, "Tight group-level DP guarantees for DP-SGD with sampling via mixture of Gaussians
-//! mechanisms", 2024). Equal gradients in one direction reach the pair, so it is tight.
+//! dominate them in both directions (A. Ganesh, "Tight group-level DP guarantees for DP-SGD with sampling via mixture
+//! of Gaussians mechanisms", 2024). Equal gradients in one direction reach the pair, so it is tight.
 //!
 //! # Proof
 //!
-//! Divide by the density of Q. `H_γ(P‖Q) = E[(Σ p_S M_S − γ)₊]` and `H_γ(Q‖P) = E[(1 − γΣ p_S M_S)₊]` with `M_S = e^{⟨g_S,Z⟩ − ‖g_S‖²/2}`.
-//! Both are `F(Σ) = E[h(Σ p_S M_S)]` with a convex h, and depend on the Gram matrix `Σ_ST = ⟨g_S, g_T⟩` alone. The heat equation gives
-//! `∂F/∂Σ_ST = E[p_S M_S · p_T M_T · h''] ≥ 0` (halved on the diagonal), as in [`replace`](super::replace). So F grows along the segment to
-//! the Gram matrix of collinear vectors of the lengths `|S|·a`, which is at least as large in every entry. Sets of one size are then one
-//! component. ∎
+//! Divide by the density of Q. `H_γ(P‖Q) = E[(Σ p_S M_S − γ)₊]` and `H_γ(Q‖P) = E[(1 − γΣ p_S M_S)₊]` with
+//! `M_S = e^{⟨g_S,Z⟩ − ‖g_S‖²/2}`. Both are `F(Σ) = E[h(Σ p_S M_S)]` with a convex h, and depend on the Gram matrix
+//! `Σ_ST = ⟨g_S, g_T⟩` alone. The heat equation gives `∂F/∂Σ_ST = E[p_S M_S · p_T M_T · h''] ≥ 0` (halved on the
+//! diagonal), as in [`replace`](super::replace).
 //!
-//! The lengths may also grow, by the same argument. So the pair's divergences grow with a and, by coupling the coins, with q and k.
+//! So F grows along the segment to the Gram matrix of collinear vectors of the lengths `|S|·a`, which is at least as
+//! large in every entry. Sets of one size are then one component. ∎
 //!
-//! Draws from groups in turn (`cyclic-poisson`, independent noise): the samples of a cycle's draws move it by a vector of coordinates
-//! `J_g·a`, whose length is at most the number of coins that came up. So a cycle is dominated by one draw of all k.
+//! The lengths may also grow, by the same argument. So the pair's divergences grow with a and, by coupling the trials,
+//! with q and k.
+//!
+//! Draws from groups in turn (`cyclic-poisson`, independent noise): the samples of a cycle's draws move it by a vector
+//! of coordinates `J_g·a`. Its length is at most the number of successful trials. So a cycle is dominated by one draw
+//! of all k.
 //!
 //! # Numerics
 //!
-//! `R(x) = P/Q = Σ_j w_j e^{jax − j²a²/2}` grows in x. From above, the mass between two nodes is split onto them so that the masses of P
-//! and of Q are both kept, as in [`gaussian`](super::gaussian): a point t between r and s goes to s with the weight
-//! `(R(t) − R(r))/(R(s) − R(r))`. A difference of R is a sum of positive terms:
+//! `R(x) = P/Q = Σ_j w_j e^{jax − j²a²/2}` grows in x. The upper bound splits the mass between two nodes onto them, so
+//! that the masses of P and of Q are both preserved, as in [`gaussian`](super::gaussian). A point t between r and s
+//! goes to s with the weight `(R(t) − R(r))/(R(s) − R(r))`. A difference of R is a sum of positive terms:
 //!
 //! ```text
 //! R(m + d/2) − R(m − d/2) = Σ_j w_j e^{jam − j²a²/2} · 2 sinh(jad/2).
 //! ```
 //!
-//! Integrals are those of a Gauss-Legendre rule of sixteen points. From below, the mass between two nodes is merged.
+//! Integrals use a Gauss-Legendre rule of sixteen points. The lower bound merges the mass between two nodes.
 
 use super::draw::{Atom, Direction, Losses};
 use super::gaussian::{legendre, ln_normal, tail};
 use damper_core::accounting::event::Rate;
 use libm::{exp, expm1, lgamma, log, log1p, sinh};
 
-/// Terms of a sum that are this far below the largest, in the logarithm, are left out: far below a rounding.
+/// Terms of a sum whose logarithm is this far below the largest are omitted. They are far below a rounding error.
 const NEGLIGIBLE: f64 = 60.0;
 
 /// The pair, in units of σ.
 struct Pair {
-    /// a: how far one sample moves the release.
+    /// a, the largest shift of the release by one sample.
     near: f64,
     size: u32,
     /// `ln w_j − j²a²/2` for j from 0.
     ln_scales: Vec<f64>,
     /// `ln w_j`.
     ln_weights: Vec<f64>,
-    /// The largest absolute sum of the terms of a weight's logarithm that counts.
+    /// The largest absolute sum of the terms of a weight's logarithm, among the weights that count.
     terms: f64,
 }
 
@@ -82,7 +87,7 @@ impl Pair {
         f64::from(self.size) * self.near
     }
 
-    /// A bound on the error of a logarithm at x: some units in the last place of the terms.
+    /// A bound on the error of a logarithm at x: some units in the last place of its terms.
     fn slack(&self, x: f64) -> f64 {
         let far = self.farthest();
         16.0 * f64::EPSILON * (8.0 + self.terms + x * x + far * x.abs() + far * far)
@@ -90,7 +95,7 @@ impl Pair {
 
     /// `ln R(x)`, and a bound on its error.
     fn loss(&self, x: f64) -> (f64, f64) {
-        // At a small rate R is about 1, and a difference from it keeps the digits.
+        // At a small rate R is close to 1, so compute its difference from 1.
         let (mut excess, mut size) = (0.0, 0.0);
         for (j, ln_weight) in self.ln_weights.iter().enumerate().skip(1) {
             let shift = j as f64 * self.near;
@@ -100,7 +105,7 @@ impl Pair {
                 excess += weight * expm1(exponent);
                 size += weight * (1.0 + exp(exponent));
             } else {
-                // Of terms so large only the size matters, which may overflow: the other form has them.
+                // For terms this large only the size matters, and it may overflow. The other form handles them.
                 size += exp((ln_weight + exponent).min(700.0));
                 excess = f64::NAN;
             }
@@ -130,21 +135,21 @@ impl Pair {
     }
 }
 
-/// A point of the rule on an interval between two nodes: the distance from one of its ends, and the weight.
+/// A point of the quadrature rule on an interval between two nodes: the distance from one end, and the weight.
 struct RulePoint {
     from: f64,
     weight: f64,
-    /// For each j: what `w_j e^{jac − j²a²/2}` at the interval's middle c is multiplied by in the difference of R between the point and
-    /// the other end; first of the left end, then of the right one.
+    /// Factors for each j. The difference of R between the point and the other end is the sum of `w_j e^{jac − j²a²/2}`
+    /// at the interval's middle c, times these factors. First for the left end, then for the right.
     left: Vec<f64>,
     right: Vec<f64>,
 }
 
-/// The rule of every interval, which are all of one length.
+/// The quadrature rule of an interval. All intervals have the same length.
 struct Rule {
     spacing: f64,
     points: Vec<RulePoint>,
-    /// And in that between both ends.
+    /// The factors of the difference between both ends.
     whole: Vec<f64>,
 }
 
@@ -165,7 +170,8 @@ impl Rule {
         Self { spacing, points: legendre().into_iter().map(point).collect(), whole: factor(0.0, spacing) }
     }
 
-    /// The mass of Q between `left` and `left + spacing`, split onto these two nodes; each part is divided by the density of Q at its node.
+    /// The mass of Q between `left` and `left + spacing`, split onto these two nodes. Each part is divided by the
+    /// density of Q at its node.
     fn shares(&self, pair: &Pair, left: f64) -> (f64, f64) {
         let (middle, right) = (left + self.spacing / 2.0, left + self.spacing);
         let exponent = |j: usize| pair.ln_scales[j] + j as f64 * pair.near * middle;
@@ -186,7 +192,7 @@ impl Rule {
     }
 }
 
-/// The first node and the last one, in units of the spacing.
+/// The first node and the last node, in units of the spacing.
 fn ends(pair: &Pair, spacing: f64, reach: f64) -> (i64, i64) {
     (-(reach / spacing).ceil() as i64, ((reach + pair.farthest()) / spacing).ceil() as i64)
 }
@@ -210,7 +216,7 @@ pub(super) fn upper_pld(
         let received = before + after;
         before = next;
         let (ratio, error) = pair.loss(x);
-        // At both ends next to nothing is received.
+        // The nodes at both ends receive almost no mass.
         let ln_mass = ln_normal(x) + log(received) + 2.0 * pair.slack(x);
         match direction {
             Direction::Remove => Atom { ln_mass: ln_mass + ratio + error, loss: ratio + error },
@@ -226,7 +232,7 @@ pub(super) fn upper_pld(
             (tail(-low), tail(high))
         }
     };
-    // What lies at the other end has smaller losses than the first point.
+    // The mass beyond the other end has smaller losses than the first point.
     if let Some(atom) = atoms.first_mut() {
         let most = atom.ln_mass.max(log(rest));
         atom.ln_mass = most + log(exp(atom.ln_mass - most) + exp(log(rest) - most)) + 1e-14;
@@ -234,7 +240,7 @@ pub(super) fn upper_pld(
     Losses { atoms, beyond, second: 0.0 }
 }
 
-/// A lower bound of it, in ascending order of the loss.
+/// A lower bound of the distribution, in ascending order of the loss.
 pub(super) fn lower_pld(
     multiplier: f64,
     size: u32,
@@ -254,7 +260,7 @@ pub(super) fn lower_pld(
         };
         let points = rule.map(|at| point(&at));
         let plain: f64 = points.iter().map(|(mass, _)| mass).sum();
-        // About the middle one, so that a mean near 1 keeps its digits.
+        // Relative to the middle point, so that a mean near 1 keeps its digits.
         let about = points[8].1;
         let ratio = about + log1p(points.iter().map(|(mass, loss)| mass * expm1(loss - about)).sum::<f64>() / plain);
         let slack = pair.slack(low.abs() + spacing);
@@ -275,7 +281,7 @@ pub(super) fn lower_pld(
 mod tests {
     use super::*;
 
-    /// The exact divergence is off by this: tails are rounded up.
+    /// Error of the exact divergence: tails are rounded up.
     const ROUNDED: f64 = 1e-11;
     const SETTINGS: [(f64, f64, u32); 7] = [
         (0.01, 0.7, 5),
@@ -295,8 +301,8 @@ mod tests {
         (0..=size).map(one).collect()
     }
 
-    /// The hockey-stick divergence of the mixture: its ratio to the other grows, so it is that of a half-line, whose end is found by
-    /// bisection.
+    /// The hockey-stick divergence of the mixture. The likelihood ratio is increasing, so the divergence is that of a
+    /// half-line, and bisection finds its end.
     fn exact(q: f64, sigma: f64, size: u32, epsilon: f64, direction: Direction) -> f64 {
         let weights = weights(q, size);
         let shift = |j: usize| j as f64 / sigma;
@@ -354,7 +360,8 @@ mod tests {
         }
     }
 
-    /// A group of one is a sample: the same masses and losses as the pair of one, which has other formulas.
+    /// A group of one equals a single sample: the same masses and losses as the pair of one sample, which uses other
+    /// formulas.
     #[test]
     fn a_group_of_one_is_a_sample() {
         for (q, sigma) in [(0.01, 0.7), (0.3, 2.0), (1e-6, 1.0)] {
@@ -374,7 +381,7 @@ mod tests {
         }
     }
 
-    /// The logarithm in both of its forms, against a sum of densities.
+    /// Both forms of the logarithm match a sum of densities.
     #[test]
     fn loss_is_the_logarithm_of_the_mixture() {
         for (q, sigma, size) in SETTINGS {

@@ -1,47 +1,50 @@
 //! Events of many sizes as mixtures of few.
 //!
-//! # Why a mixture is worse
+//! # A mixture dominates
 //!
 //! Let `H_γ(μ)` be the hockey-stick divergence of a Gaussian and its shift, μ = 1/σ. With γ = e^ε,
-//! `dH/dμ = φ(ε/μ − μ/2)`. In `τ(μ) = erf(μ/√8)`, the total variation, which grows as `e^{−μ²/8}`,
+//! `dH/dμ = φ(ε/μ − μ/2)`. In `τ(μ) = erf(μ/√8)`, the total variation, whose derivative is proportional to `e^{−μ²/8}`,
 //!
 //! ```text
 //! d/dμ ln(dH/dτ) = ε²/μ³ − μ/4 + μ/4 = ε²/μ³ ≥ 0:
 //! ```
 //!
-//! H is convex in τ at every γ. With P = (1−q)N₀ + qN₁, `H_γ(P‖N₀) = q·H_γ'(N₁‖N₀)` with `γ' = (γ−1+q)/q` where that is
-//! positive (else `1 − γ`), and `H_γ(N₀‖P) = 1 − γ + γ·H_{1/γ}(P‖N₀)`, so both are convex in τ, too. In q both are convex since P is
-//! linear in q. So an event between two multipliers is dominated by a mixture of the two with public weights, linear in τ;
-//! and an event between two rates likewise. A composition of dominating pairs dominates.
+//! so H is convex in τ at every γ.
 //!
-//! For the pair of a replacement (`replace`, with `b = 2a`) the same holds in `τ(a) = erf(a/√2)`, its total variation at q = 1, that is at twice
-//! μ above. Its divergence is `H = q·(Φ(a − x) − γΦ(−a − x)) − (1−q)(γ−1)Φ(−x)` at the point x where the densities
-//! `u = φ(x−a)`, `v = γφ(x+a)` and `w = (1−q)(γ−1)/q·φ(x)` have `u = v + w`, so `dH/da = q(u + v)`. With `β = w/(u + v)`, which lies in [0, 1],
-//! and `y = x/a` that condition gives `dx/da = β − y`, and then
+//! With P = (1−q)N₀ + qN₁, `H_γ(P‖N₀) = q·H_γ'(N₁‖N₀)` with `γ' = (γ−1+q)/q` if that is positive (else `1 − γ`). Also,
+//! `H_γ(N₀‖P) = 1 − γ + γ·H_{1/γ}(P‖N₀)`. So both are convex in τ, too. In q both are convex since P is linear in q. So
+//! an event between two multipliers is dominated by a mixture of the two with public weights, linear in τ. The same
+//! holds for an event between two rates. A composition of dominating pairs dominates.
+//!
+//! For the pair of a replacement (`replace`, with `b = 2a`) the same holds in `τ(a) = erf(a/√2)`, its total variation
+//! at q = 1. This is at twice μ above. Its divergence is `H = q·(Φ(a − x) − γΦ(−a − x)) − (1−q)(γ−1)Φ(−x)` at the point
+//! x that satisfies `u = v + w`. Here `u = φ(x−a)`, `v = γφ(x+a)` and `w = (1−q)(γ−1)/q·φ(x)` are the densities. So
+//! `dH/da = q(u + v)`. With `β = w/(u + v)`, which lies in [0, 1], and `y = x/a` that condition gives `dx/da = β − y`,
+//! and then
 //!
 //! ```text
 //! d/da ln(dH/dτ) = a(y² − βy + β² − 1) + a ≥ ¾aβ² ≥ 0.
 //! ```
 //!
-//! For a group of samples (`group`) neither is shown, and an event is priced as the knot above it: divergences grow with precision and
-//! rate.
+//! For a group of samples (`group`) neither property is proved. An event is then accounted as the knot above it,
+//! because divergences grow with precision and rate.
 //!
-//! The excess of a mixture is of second order in the distance of the knots; weights are rounded up to a [`LEVELS`]-th so that equal ones
-//! are counted together.
+//! The excess of a mixture is of second order in the distance of the knots. Weights are rounded up to multiples of
+//! 1/[`LEVELS`], so that equal weights are counted together.
 
 use damper_core::accounting::event::{Rate, SampledGaussian};
 use libm::{erf, erfc, exp, log};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Up to so many different events, each is priced as itself.
+/// Up to this number of different events, each event is a knot.
 const FEW: usize = 32;
 /// Neighbouring knots differ by this in the logarithm.
 const RATIO: f64 = 0.02;
-/// At most about so many knots in each direction.
+/// The approximate largest number of knots in each direction.
 const MOST: usize = 192;
 const LEVELS: f64 = 16.0;
 
-/// An event as a mixture: knots and their weights, which add up to 1.
+/// An event as a mixture: knots and their weights, which sum to 1.
 pub(super) type Mixture = Vec<(usize, f64)>;
 
 /// Events as mixtures of knots.
@@ -51,7 +54,7 @@ pub(super) struct Knots {
     pub mixtures: Vec<(Mixture, u64)>,
 }
 
-/// Each event as itself, equal ones together.
+/// Each event as a knot, with equal events merged.
 pub(super) fn exact(events: &[(SampledGaussian, u64)]) -> Knots {
     let mut counts = BTreeMap::<(u64, u64), (SampledGaussian, u64)>::new();
     for (event, times) in events.iter().filter(|(_, times)| *times > 0) {
@@ -63,14 +66,16 @@ pub(super) fn exact(events: &[(SampledGaussian, u64)]) -> Knots {
     Knots { knots, mixtures }
 }
 
-/// Few knots, never cheaper than the events. The two releases that are told apart lie at most `apart/σ` from each other: 1 for a sample
-/// that is there or not, 2 for a replaced one; none if only the knot above an event is known to dominate it.
+/// A few knots that cost at least as much as the events.
+///
+/// `apart` is the largest distance of the two neighbouring releases in units of 1/σ: 1 if a sample is present or
+/// absent, 2 if it is replaced. None if only the knot above an event is known to dominate it.
 pub(super) fn few(events: &[(SampledGaussian, u64)], apart: Option<f64>) -> Knots {
     let exact = exact(events);
     if exact.knots.len() <= FEW {
         return exact;
     }
-    // Precisions and rates, both ascending with the price.
+    // Precisions and rates. The privacy cost grows with both.
     let precisions = Axis::new(exact.knots.iter().map(|event| 1.0 / event.multiplier()));
     let rates = Axis::new(exact.knots.iter().map(|event| event.rate().as_f64()));
     let mut wanted = BTreeSet::new();
@@ -96,7 +101,7 @@ pub(super) fn few(events: &[(SampledGaussian, u64)], apart: Option<f64>) -> Knot
         (mixture.collect(), times)
     });
     let mixtures = mixtures.collect();
-    // A multiplier of which 1/σ is not exact is taken one step down.
+    // Rounding of 1/σ may lose a bit, so take the next smaller multiplier.
     let knot = |&(p, r): &(usize, usize)| {
         let rate = Rate::at_least(rates.knots[r].min(1.0)).ok()?;
         SampledGaussian::new(rate, (1.0 / precisions.knots[p]).next_down()).ok()
@@ -107,13 +112,13 @@ pub(super) fn few(events: &[(SampledGaussian, u64)], apart: Option<f64>) -> Knot
     }
 }
 
-/// The total variation that lies between two precisions, `low < high`.
+/// The difference in total variation between two precisions, `low < high`.
 fn variation(low: f64, high: f64) -> f64 {
     let scale = libm::sqrt(8.0);
     if low > 0.5 { erfc(low / scale) - erfc(high / scale) } else { erf(high / scale) - erf(low / scale) }
 }
 
-/// The two knots of a place and their weights; one, where the weight of the other is 0.
+/// The two knots of a place and their weights, or one knot if the other weight is 0.
 fn parts((upper, level): (usize, u32)) -> impl Iterator<Item = (usize, f64)> + Clone {
     let weight = f64::from(level) / LEVELS;
     [(upper, weight), (upper.wrapping_sub(1), 1.0 - weight)].into_iter().filter(|(_, weight)| *weight > 0.0)
@@ -133,14 +138,15 @@ impl Axis {
         if span < 1e-9 {
             return Self { knots: vec![most] };
         }
-        // From the largest down, and a little below the smallest.
+        // From the largest value down to slightly below the smallest.
         let mut knots: Vec<f64> = (0..=count).map(|k| most * exp(-(span + 1e-9) * k as f64 / count as f64)).collect();
         knots.reverse();
         knots.dedup();
         Self { knots }
     }
 
-    /// The knot at or above a value, and its weight in `1/LEVELS`, rounded up; the rest is that of the knot below.
+    /// The knot at or above a value, and its weight in `1/LEVELS`, rounded up. The remaining weight belongs to the knot
+    /// below.
     fn place(&self, value: f64, between: impl Fn(f64, f64) -> f64) -> (usize, u32) {
         let upper = self.knots.partition_point(|knot| *knot < value).min(self.knots.len() - 1);
         let Some(below) = upper.checked_sub(1) else { return (upper, LEVELS as u32) };
@@ -162,7 +168,7 @@ mod tests {
         phi(mu / 2.0 - epsilon / mu) - exp(epsilon) * phi(-mu / 2.0 - epsilon / mu)
     }
 
-    /// Against the integral of its derivative: where one of the forms keeps few digits, too.
+    /// Matches the integral of its derivative, also in ranges in which either form is inexact.
     #[test]
     fn variation_is_the_integral_of_a_density() {
         for (low, high) in [(0.01, 0.0101), (0.3, 0.9), (0.6, 0.601), (8.0, 8.1), (15.0, 15.01), (30.0, 30.5)] {

@@ -1,8 +1,8 @@
-//! ε of one pair of distributions: the grid for it, and the answer.
+//! ε of one pair of distributions, with the grid chosen for it.
 //!
-//! Step and length are chosen for the question: the excess that a step costs is known before anything is transformed, by the
-//! tilted moments. An upper bound is never above that of the moments alone (Chernoff's), which also answers where a
-//! transform would be too long.
+//! Step and length depend on the query. The tilted moments give the excess that a step costs before anything is
+//! transformed. An upper bound is never above the bound of the moments alone (Chernoff's), which is also the result if
+//! a transform would be too long.
 
 #[cfg(test)]
 mod tests;
@@ -15,48 +15,48 @@ use super::{gaussian, grid, group, replace};
 use damper_core::accounting::event::{Rate, SampledGaussian};
 use libm::{exp, expm1, log, log1p, sqrt};
 
-/// The longest transform: its product and its parts stay far below a gibibyte.
+/// The longest transform. Its product and its parts need far less than a gibibyte.
 const LONGEST: usize = 1 << 20;
 const SHORTEST: usize = 1 << 10;
-/// Numbers that the transformed parts of a schedule may take in all.
+/// The largest total number of values in the transformed parts of a schedule.
 const PARTS: usize = 1 << 24;
-/// The share of ε, and the least ε, that the grid's step may cost.
+/// The relative error of ε, and the least absolute error, that the grid's step may cause.
 const SHARE: f64 = 1e-3;
 const LEAST: f64 = 1.5e-5;
-/// A finer grid that gains no more than this share of ε is the last.
+/// Refinement stops if a finer grid gains at most this share of ε.
 const SETTLED: f64 = 1.5e-3;
 /// Spacing of nodes in units of σ, for few events and for many.
 const FINE: f64 = 1.0 / 128.0;
 const MEDIUM: f64 = 1.0 / 64.0;
 const MANY: usize = 32;
-/// The mass beyond the nodes, of all events, over δ.
+/// The mass beyond the nodes, over all events, relative to δ.
 const BEYOND: f64 = 1e-7;
-/// The logarithm of one over that share is at most this, for any number of events.
+/// Largest logarithm of the inverse of that share, for any number of events.
 const FARTHEST: f64 = 1000.0;
-/// Losses above so many times ε are cut, where few large ones decide.
+/// Losses above this multiple of ε are cut if few large losses determine δ.
 const CUT: f64 = 2.0;
-/// The share of δ that those may be, of an upper bound.
+/// The share of δ that the cut losses may take in an upper bound.
 const LOST: f64 = 2e-4;
 /// The width of a window, in standard deviations of the tilted distribution, and the loss of a lower bound to folding.
 const REACH: f64 = 9.0;
 const FOLDED: f64 = 1e-11;
-/// Multipliers from here on are priced as this one.
+/// Larger multipliers are accounted as this multiplier.
 const LARGEST: f64 = 1e9;
 
-/// The two distributions that are told apart.
+/// The pair of neighbouring distributions.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) enum Pair {
     /// With one sample, and without it.
     Sampled(Direction),
-    /// With one sample, and with another in its place. `apart` is how far the two releases lie from each other at most, over how far either
-    /// lies from the one without the sample.
+    /// With one sample, and with another instead. `apart` is the largest distance of the two releases, relative to the
+    /// largest distance of either from the release without the sample.
     Replaced { apart: f64 },
     /// With all samples of a group, and with none of them.
     Group { size: u32, direction: Direction },
 }
 
 impl Pair {
-    /// The place of events among knots, if mixtures of two knots dominate them.
+    /// The distance of the two releases, if mixtures of two knots dominate events between them.
     fn spread(self) -> Option<f64> {
         match self {
             Self::Sampled(_) => Some(1.0),
@@ -65,7 +65,7 @@ impl Pair {
         }
     }
 
-    /// By how much the largest shift exceeds that of one sample.
+    /// The largest shift, relative to that of one sample.
     fn size(self) -> f64 {
         match self {
             Self::Group { size, .. } => f64::from(size),
@@ -80,28 +80,28 @@ pub(super) struct Question {
     pair: Pair,
     delta: f64,
     bound: Bound,
-    /// Nodes reach so many standard deviations.
+    /// Range of the nodes, in standard deviations.
     reach: f64,
-    /// An upper bound need not be sharper than this: the other pair's is.
+    /// A sufficient upper bound: ε of the other pair. This bound need not be smaller.
     pub(super) least: f64,
 }
 
-/// An ε, and whether few large losses make up δ.
+/// An ε. `heavy` is true if few large losses make up δ.
 #[derive(Clone, Copy, Debug)]
 struct Found {
     epsilon: f64,
     heavy: bool,
 }
 
-/// A tilt, and what it says before anything is transformed.
+/// A tilt and the moments at it, before any transform.
 #[derive(Clone, Copy, Debug)]
 struct Aim {
     tilt: f64,
-    /// Chernoff's ε.
+    /// ε by Chernoff's bound.
     epsilon: f64,
     mean: f64,
     deviation: f64,
-    /// The window reaches at least so far from the mean.
+    /// The least distance from the mean to the end of the window.
     reach: f64,
 }
 
@@ -114,7 +114,8 @@ impl Question {
         };
         let capped: Vec<_> = events.iter().map(capped).collect();
         let times: f64 = events.iter().map(|(_, times)| *times as f64).sum();
-        // Of a δ that is hardly a number, the share underflows: nothing is found for it, but not on endless nodes.
+        // For a δ close to the smallest float, the share underflows. No bound is found for it, but the number of nodes
+        // stays finite.
         let reach = sqrt(2.0 * log(times / (BEYOND * delta)).min(FARTHEST));
         let events = if bound == Bound::Upper { knots::few(&capped, pair.spread()) } else { knots::exact(&capped) };
         Self { events, pair, delta, bound, reach, least: 0.0 }
@@ -123,7 +124,7 @@ impl Question {
     fn losses(&self, spacing: f64) -> Vec<Losses> {
         let (bound, reach) = (self.bound, self.reach);
         let one = |event: &SampledGaussian| match (self.pair, bound) {
-            // A group that is always drawn is one Gaussian, as far away as all of its samples together.
+            // A group that is always drawn is one Gaussian, shifted by all of its samples together.
             (Pair::Group { size, direction }, Bound::Upper) if event.rate() == Rate::ONE => {
                 let multiplier = (event.multiplier() / f64::from(size)).next_down();
                 draw::upper_pld(&gaussian::nodes(multiplier, spacing, reach), Rate::ONE, direction)
@@ -154,7 +155,7 @@ impl Question {
         self.events.knots.iter().map(one).collect()
     }
 
-    /// Events a knot stands for, by weight.
+    /// The total weight of the events that each knot stands for.
     fn counts(&self) -> Vec<f64> {
         let mut counts = vec![0.0; self.events.knots.len()];
         for (mixture, times) in &self.events.mixtures {
@@ -165,9 +166,9 @@ impl Question {
         counts
     }
 
-    /// The tilt at which Chernoff's ε is smallest.
+    /// The tilt with the smallest ε by Chernoff's bound.
     fn aim(&self, losses: &[Losses], counts: &[f64], room: f64) -> Aim {
-        // The mass at 0 of a replacement is one point, and no density.
+        // The mass at 0 of a replacement is a single point, so it has no density to thin.
         let thin: Vec<Losses> = match self.pair {
             Pair::Replaced { .. } => losses.to_vec(),
             Pair::Sampled(_) | Pair::Group { .. } => losses.iter().map(Losses::thinned).collect(),
@@ -204,7 +205,7 @@ impl Question {
         found
     }
 
-    /// ε, finite; `None` where nothing is found. A lower bound is sought up to `limit`.
+    /// Returns ε if it is finite. `None` if no bound is found. A lower bound is searched up to `limit`.
     pub(super) fn answer(&self, limit: f64) -> Option<f64> {
         let knots = &self.events.knots;
         if knots.iter().any(|event| event.multiplier() < gaussian::SMALLEST * self.pair.size()) {
@@ -216,11 +217,11 @@ impl Question {
             Bound::Upper => self.settled(&all, &counts, limit, true)?,
             Bound::Lower => Found { epsilon: 0.0, heavy: limit.is_finite() },
         };
-        // Where few large losses make up δ, those far above ε only widen the window.
+        // If few large losses make up δ, losses far above ε only widen the window.
         let mut cut = CUT * if self.bound == Bound::Upper { found.epsilon } else { limit };
         while found.heavy && cut > 0.0 {
             let mut losses = self.cut(&all, cut);
-            // What is cut off is taken from δ: so little that ε hardly moves.
+            // The cut mass is subtracted from δ. It is so small that ε hardly changes.
             while self.bound == Bound::Upper
                 && self.beyond(&losses, &counts, limit) > LOST * self.delta
                 && cut < FARTHEST
@@ -249,7 +250,8 @@ impl Question {
         losses.iter().map(|one| one.cut(cut, self.bound)).collect()
     }
 
-    /// ε on a grid so fine that a finer one gains little; on the first one where it is `rough` and few losses decide.
+    /// Returns ε on a grid so fine that a finer grid gains little, or on the first grid if `rough` and few losses
+    /// determine δ.
     fn settled(&self, losses: &[Losses], counts: &[f64], limit: f64, rough: bool) -> Option<Found> {
         let beyond = self.beyond(losses, counts, limit);
         let room = self.delta - beyond;
@@ -273,7 +275,7 @@ impl Question {
         }
         let mut grid = self.step(losses, counts, &aim);
         let mut found = self.at(losses, counts, &aim, beyond, limit, grid)?;
-        // Chernoff's bound is about right where many losses add up, and what a step costs is then known in advance.
+        // Chernoff's bound is about right if many losses add up. The cost of a step is then known in advance.
         let heavy = found < 0.75 * aim.epsilon;
         while grid.1 < self.longest() && (self.bound == Bound::Lower || (heavy && !rough)) {
             grid = (grid.0 / 2.0, grid.1 * 2);
@@ -301,7 +303,7 @@ impl Question {
         }
     }
 
-    /// ε on one grid: its step and length.
+    /// Returns ε on one grid, given as step and length.
     fn at(
         &self,
         losses: &[Losses],
@@ -335,12 +337,13 @@ impl Question {
         Some(found.min(moments).max(0.0)).filter(|epsilon| epsilon.is_finite())
     }
 
-    /// The longest transform for so many parts.
+    /// The longest transform for this number of parts.
     fn longest(&self) -> usize {
         LONGEST.min((PARTS / self.events.knots.len()).next_power_of_two()).max(SHORTEST)
     }
 
-    /// A step, a power of two, and a length, so that the excess stays within its share and the window holds what matters.
+    /// Chooses a step, a power of two, and a length. The excess stays within its share, and the window covers the
+    /// relevant losses.
     fn step(&self, losses: &[Losses], counts: &[f64], aim: &Aim) -> (f64, usize) {
         let bottom = (aim.mean - aim.reach).min(aim.epsilon - 30.0 / aim.tilt);
         let width = above(aim) - bottom;
@@ -360,7 +363,7 @@ impl Question {
         }
     }
 
-    /// A bound on the tilted mass outside `[bottom, top)`, times the largest weight that it may get.
+    /// A bound on the tilted mass outside `[bottom, top)`, times its largest weight.
     fn folded(&self, losses: &[Losses], counts: &[f64], aim: &Aim, bottom: f64, top: f64) -> f64 {
         let ln_moment = |tilt: f64| -> f64 {
             losses.iter().zip(counts).map(|(one, count)| count * one.tilted(tilt).ln_moment).sum()
@@ -382,12 +385,12 @@ fn chernoff(ln_moment: f64, tilt: f64, delta: f64) -> f64 {
     (ln_moment - log(delta) + ln_most) / tilt
 }
 
-/// By how much the grid may change `ln M`.
+/// The largest change of `ln M` that the grid may cause.
 fn allowed(aim: &Aim) -> f64 {
     (SHARE * aim.epsilon).max(LEAST) * aim.tilt
 }
 
-/// The end of the part that is read.
+/// The end of the range that is read.
 fn above(aim: &Aim) -> f64 {
     (aim.epsilon + 30.0 / aim.tilt).max(aim.mean + aim.reach)
 }

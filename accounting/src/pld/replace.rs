@@ -2,18 +2,20 @@
 //!
 //! # The pair
 //!
-//! Neighbours hold x and x' in the same place. Given the coins of the others, their release is a Gaussian of covariance σ²I, and
-//! the two distributions are `P = (1−q)N(0) + qN(g)` and `Q = (1−q)N(0) + qN(g')`, moved by a common vector. The hockey-stick
-//! divergence is jointly convex and invariant under a common translation, so the mixture over the others' coins costs at most
-//! the worst such pair. Everything is in units of σ. With `‖g‖, ‖g'‖ ≤ a` and `‖g − g'‖ ≤ b`, in any dimension, the claim is
+//! Neighbours have x and x' at the same position. Given the trials of the others, their release is a Gaussian of
+//! covariance σ²I, and the two distributions are `P = (1−q)N(0) + qN(g)` and `Q = (1−q)N(0) + qN(g')`, up to a common
+//! translation. The hockey-stick divergence is jointly convex and invariant under a common translation. So the mixture
+//! over the others' trials costs at most as much as the worst such pair. All quantities are in units of σ. With
+//! `‖g‖, ‖g'‖ ≤ a` and `‖g − g'‖ ≤ b`, in any dimension, the claim is
 //!
 //! ```text
 //! H_γ(P‖Q)  ≤  H_γ((1−q)N(0) + qN(a) ‖ (1−q)N(0) + qN(a−b))     for every γ ≥ 1.
 //! ```
 //!
-//! If the clip is the only bound then `a = 1/σ` and `b = 2a`: the pair `(1−q)N(0) + qN(a)` and `(1−q)N(0) + qN(−a)`, which two opposite
-//! gradients reach, so it is tight (Lebeda, Regehr, Kamath, Steinke, "Avoiding pitfalls for privacy accounting of subsampled
-//! mechanisms under composition", 2024, discuss substitution and this pair). It is its own mirror image: one direction covers both.
+//! If the clip is the only bound, then `a = 1/σ` and `b = 2a`. The pair is `(1−q)N(0) + qN(a)` and
+//! `(1−q)N(0) + qN(−a)`. Two opposite gradients reach it, so it is tight (Lebeda, Regehr, Kamath, Steinke, "Avoiding
+//! pitfalls for privacy accounting of subsampled mechanisms under composition", 2024, discuss substitution and this
+//! pair). It is its own mirror image, so one direction covers both.
 //!
 //! # Proof
 //!
@@ -24,39 +26,42 @@
 //! ```
 //!
 //! A and B jointly normal with mean 0 and the covariance Σ of `−g` and `g' − g`: `Σ_AA = ‖g‖²`, `Σ_BB = ‖g' − g‖²` and
-//! `Σ_AB = ⟨g, g − g'⟩`. Gradients that are not collinear enter through Σ alone. Let `F(Σ) = E[k(αM + βN)]` with a convex k. The heat
-//! equation (Plackett's identity, for exponentials that are martingales) gives
+//! `Σ_AB = ⟨g, g − g'⟩`. Gradients that are not collinear enter through Σ alone. Let `F(Σ) = E[k(αM + βN)]` with a
+//! convex k. The heat equation (Plackett's identity, for exponentials that are martingales) gives
 //!
 //! ```text
 //! ∂F/∂Σ_AA = ½E[α²M²k'']  ≥ 0,     ∂F/∂Σ_BB = ½E[β²N²k'']  ≥ 0,     ∂F/∂Σ_AB = E[αM·βN·k'']  ≥ 0,
 //! ```
 //!
-//! first for smooth k, and in the limit for `(1−z)₊`. So F grows along the segment from Σ to any Σ' that is at least as large in every
-//! entry; between two covariances all are covariances. Here `Σ_AA ≤ a²`, `Σ_BB ≤ b²`, and by Cauchy and Schwarz `Σ_AB ≤ ab`: Σ' of the
-//! collinear shifts a and b. Both proportions α and β are kept. ∎
+//! first for smooth k, and in the limit for `(1−z)₊`. So F grows along the segment from Σ to any Σ' that is at least as
+//! large in every entry, and all matrices between two covariances are covariances. Here `Σ_AA ≤ a²`, `Σ_BB ≤ b²`, and
+//! by Cauchy and Schwarz `Σ_AB ≤ ab`. These bounds are Σ' of the collinear shifts a and b. Both proportions α and β are
+//! preserved. ∎
 //!
-//! For γ < 1, `H_γ(P‖Q) = 1 − γ + γ·H_{1/γ}(Q‖P)`, and the claim holds for (Q, P) as for (P, Q). So the pair of a replacement takes its
-//! losses above 0 from the pair above, those below 0 from its mirror image, and the rest of its mass, which is none for `b = 2a`, at 0.
-//! Dominating pairs compose, adaptively too (Zhu, Dong, Wang, "Optimal accounting of differential privacy via characteristic function",
-//! AISTATS 2022, theorem 10).
+//! For γ < 1, `H_γ(P‖Q) = 1 − γ + γ·H_{1/γ}(Q‖P)`, and the claim holds for (Q, P) as for (P, Q). So the pair of a
+//! replacement takes its losses above 0 from the pair above, and those below 0 from its mirror image. The rest of its
+//! mass, which vanishes for `b = 2a`, is at 0. Dominating pairs compose, adaptively too (Zhu, Dong, Wang, "Optimal
+//! accounting of differential privacy via characteristic function", AISTATS 2022, theorem 10).
 //!
 //! Counts next to the gradient: one-hot counts of x and x' are two unit vectors, so `a² = 1/σ_T² + 1/σ_H²` and
-//! `b² = 4/σ_T² + 2/σ_H²`. For them the bound is not reached, because `Σ_AB = b²/2 < ab`: it is exact as q tends to 0 and at q = 1.
+//! `b² = 4/σ_T² + 2/σ_H²`. For them the bound is not reached, because `Σ_AB = b²/2 < ab`. It is exact as q tends to 0
+//! and at q = 1.
 //!
 //! # Numerics
 //!
-//! The loss vanishes at `x* = a − b/2`. With `x = x* + t`, `c = b − a` and `k = ac/2` the densities over that of N(0) are
-//! `p(t) = 1 − q + q·e^{at−k}` and `1 − q + q·e^{−ct−k}`. From above, the mass of P between two nodes is split onto them so that the masses
-//! of P and Q are kept: that is the largest spread of the likelihood ratio, whose mean and range are given, so no
-//! hockey-stick divergence falls. A point t between r and s goes to s with the weight `D(r, t)/D(r, s)`, where
+//! The loss vanishes at `x* = a − b/2`. With `x = x* + t`, `c = b − a` and `k = ac/2` the densities over that of N(0)
+//! are `p(t) = 1 − q + q·e^{at−k}` and `1 − q + q·e^{−ct−k}`. The upper bound splits the mass of P between two nodes
+//! onto them, so that the masses of P and Q are preserved. This is the largest spread of the likelihood ratio with the
+//! given mean and range, so no hockey-stick divergence falls. A point t between r and s goes to s with the weight
+//! `D(r, t)/D(r, s)`. Here
 //!
 //! ```text
 //! D(r, s) = Q(r)p(s) − Q(s)p(r)
 //!         ∝ e^{am}·((1−q)(sinh(ad/2) + e^{−bm} sinh(cd/2)) + q·e^{−k−cm} sinh(bd/2)),   m = (r+s)/2, d = s − r:
 //! ```
 //!
-//! only positive terms. Integrals are those of a Gauss-Legendre rule of sixteen points on intervals on which the exponents
-//! change by less than 2. From below, the mass between two nodes is merged.
+//! All terms are positive. Integrals use a Gauss-Legendre rule of sixteen points on intervals on which the exponents
+//! change by less than 2. The lower bound merges the mass between two nodes.
 
 use super::draw::{Atom, Losses};
 use super::gaussian::{legendre, ln_normal, side, tail};
@@ -67,11 +72,11 @@ use libm::{exp, expm1, log, log1p, sinh};
 struct Pair {
     q: f64,
     out: f64,
-    /// a: how far from the common part either release lies at most.
+    /// a, the largest distance of either release from the common part.
     near: f64,
     /// c: b − a.
     back: f64,
-    /// x*, where the loss vanishes.
+    /// x*, the point at which the loss vanishes.
     origin: f64,
     /// k = ac/2.
     shrink: f64,
@@ -92,13 +97,13 @@ impl Pair {
         }
     }
 
-    /// The largest t of a node.
+    /// The index of the last node, which has the largest t.
     fn nodes(&self, spacing: f64, reach: f64) -> i64 {
         side(1.0 / (self.near + self.back), spacing, reach)
     }
 
-    /// A bound on the error of a logarithm at t, and on that of a loss relative to itself: some units in the last place of the
-    /// terms.
+    /// A bound on the error of a logarithm at t, and on the relative error of a loss: some units in the last place of
+    /// the terms.
     fn slack(&self, t: f64) -> f64 {
         let z = t + self.origin;
         16.0 * f64::EPSILON * (z * z + 2.0 * (self.near + self.back) * t + self.shrink + 8.0)
@@ -120,7 +125,7 @@ impl Pair {
         self.ln_mixed(self.near * t - self.shrink)
     }
 
-    /// The loss at t ≥ 0 without the rounding of the small ones that a difference would have, and a bound on its error.
+    /// The loss at t ≥ 0, and a bound on its error. It avoids the cancellation that a difference has for small losses.
     fn loss(&self, t: f64) -> (f64, f64) {
         let (exponent, apart) = (self.near * t - self.shrink, (self.near + self.back) * t);
         if self.q == 1.0 {
@@ -140,15 +145,15 @@ impl Pair {
         length / 2.0 * self.rule.iter().map(point).sum::<f64>()
     }
 
-    /// Returns the mass that the node at t receives from the interval of length `spacing` on one side of it, divided by p(t) and by the
-    /// density of N(0) at t.
+    /// Returns the mass that the node at t receives from the interval of length `spacing` on one side, divided by p(t)
+    /// and by the density of N(0) at t.
     fn share(&self, t: f64, spacing: f64, sign: f64) -> f64 {
         let (near, back) = (self.near, self.back);
         let (z, middle) = (t + self.origin, t + sign * spacing / 2.0);
         let (ln_out, ln_in) = (log(self.out), log(self.q) - self.shrink - back * middle);
         let most = ln_out.max(ln_in);
         let (out, inside) = (exp(ln_out - most), exp(ln_in - most));
-        // D of points d apart about `middle + change`, over a constant.
+        // D of points at distance d about `middle + change`, up to a constant factor.
         let determinant = |d: f64, change: f64| {
             let unsampled = sinh(near * d / 2.0) + exp(-(near + back) * (middle + change)) * sinh(back * d / 2.0);
             let sampled = exp(-back * change) * sinh((near + back) * d / 2.0);
@@ -159,7 +164,8 @@ impl Pair {
     }
 }
 
-/// An upper bound of the draw's privacy loss distribution. `multiplier` is 1/a, `apart` is b/a, from 1 to 2.
+/// Returns an upper bound of the draw's privacy loss distribution. `multiplier` is 1/a, and `apart` is b/a, from 1 to
+/// 2.
 pub(super) fn upper_pld(multiplier: f64, apart: f64, rate: Rate, spacing: f64, reach: f64) -> Losses {
     let pair = Pair::new((1.0 / multiplier).next_up(), apart, rate);
     let last = pair.nodes(spacing, reach);
@@ -182,7 +188,7 @@ pub(super) fn upper_pld(multiplier: f64, apart: f64, rate: Rate, spacing: f64, r
     Losses { atoms, beyond: pair.out * tail(edge) + pair.q * tail(edge - pair.near), second: 0.0 }
 }
 
-/// A lower bound of the draw's privacy loss distribution for `b = 2a`, in ascending order of the loss.
+/// Returns a lower bound of the draw's privacy loss distribution for `b = 2a`, in ascending order of the loss.
 pub(super) fn lower_pld(multiplier: f64, rate: Rate, spacing: f64, reach: f64) -> Losses {
     let pair = Pair::new((1.0 / multiplier).next_down(), 2.0, rate);
     let near = pair.near;
@@ -219,12 +225,13 @@ pub(super) fn lower_pld(multiplier: f64, rate: Rate, spacing: f64, reach: f64) -
 mod tests {
     use super::*;
 
-    /// The exact divergence is off by this: tails are rounded up.
+    /// Error of the exact divergence: tails are rounded up.
     const ROUNDED: f64 = 1e-11;
     const SETTINGS: [(f64, f64, f64); 5] =
         [(0.01, 0.7, 2.0), (0.2, 1.0, 2.0), (0.6, 3.0, 1.4), (1.0, 4.0, 2.0), (0.05, 1.5, 1.1)];
 
-    /// The hockey-stick divergence of `(1-q)N(0) + qN(a)` and `(1-q)N(0) + qN(a-b)`: the ratio grows, so it is that of a half-line.
+    /// The hockey-stick divergence of `(1-q)N(0) + qN(a)` and `(1-q)N(0) + qN(a-b)`. The ratio is increasing, so the
+    /// divergence is that of a half-line.
     fn exact(q: f64, sigma: f64, apart: f64, epsilon: f64) -> f64 {
         let (a, other) = (1.0 / sigma, (1.0 - apart) / sigma);
         let density = |x: f64, shift: f64| 1.0 - q + q * exp(shift * x - shift * shift / 2.0);
@@ -261,7 +268,7 @@ mod tests {
         }
     }
 
-    /// From densities, in which near 0 a difference of logarithms keeps few digits.
+    /// From densities, for which a difference of logarithms loses digits near 0.
     #[test]
     fn loss_is_the_logarithm_of_the_ratio() {
         for (q, near, apart) in [(1.0, 0.5, 2.0), (0.2, 0.5, 2.0), (0.3, 10.0, 2.0), (1e-6, 4.0, 1.5), (0.9, 6.0, 1.2)]
@@ -290,7 +297,8 @@ mod tests {
         }
     }
 
-    /// What a point between two nodes gives the one at t solves two equations, for both distributions; Simpson's rule over the interval.
+    /// The shares that a point between two nodes gives to the node at t solve two equations, one per distribution.
+    /// Simpson's rule over the interval.
     #[test]
     fn shares_keep_both_distributions() {
         for (q, near, apart) in [(0.2, 0.5, 2.0), (0.6, 1.0, 1.3), (0.9, 3.0, 2.0), (1.0, 2.0, 1.7), (1e-3, 2.0, 2.0)] {
@@ -318,7 +326,8 @@ mod tests {
         }
     }
 
-    /// Each cell has the masses of its interval, the mirrored one those exchanged; less what is allowed for roundings.
+    /// Each cell has the masses of its interval, and the mirrored cell has them exchanged, less the allowance for
+    /// rounding.
     #[test]
     fn cells_have_the_masses_of_intervals() {
         for (q, sigma) in [(0.2, 1.0), (0.7, 0.4), (1.0, 4.0), (1e-3, 0.25)] {
@@ -348,7 +357,7 @@ mod tests {
         }
     }
 
-    /// The last node's place follows from its loss: what lies beyond is the pair's own tail.
+    /// The last node's position follows from its loss. The mass beyond it is the pair's own tail.
     #[test]
     fn beyond_is_the_tail_at_the_last_node() {
         for (q, sigma, apart) in SETTINGS {
@@ -370,12 +379,12 @@ mod tests {
                 "{q} {sigma} {apart}: {:e}, not {exact:e}",
                 upper.beyond
             );
-            // All that the nodes leave lies at 0.
+            // The mass that the nodes leave is at 0.
             assert!((upper.masses().0 - 1.0).abs() < 1e-12);
         }
     }
 
-    /// With b = 2a nothing lies at 0 but the mass of P beyond the last nodes: what a node takes ends there.
+    /// With b = 2a, the only mass at 0 is that of P beyond the last nodes: nodes take no mass from beyond.
     #[test]
     fn nodes_take_nothing_from_beyond() {
         for (q, sigma) in [(0.01, 0.7), (0.2, 1.0), (1.0, 4.0)] {
@@ -389,7 +398,7 @@ mod tests {
         }
     }
 
-    /// The allowance for rounding raises the nodes' masses and losses, both ways.
+    /// The allowance for rounding raises the nodes' masses and losses, on both sides.
     #[test]
     fn nodes_are_lifted_by_their_slack() {
         let rate = Rate::at_least(0.2).unwrap();
@@ -411,7 +420,7 @@ mod tests {
         }
     }
 
-    /// The part of the losses below 0 is the mirror image of that above.
+    /// The part of the losses below 0 is the mirror image of the part above.
     #[test]
     fn both_masses_are_kept() {
         for (q, sigma, apart) in SETTINGS {

@@ -1,4 +1,4 @@
-//! The form of a record in files: flat, as every version has written it.
+//! The form of a record in files: flat, and the same in every version.
 
 use super::kind::RunKind;
 use super::run_parts::{RunParts, RunSearch};
@@ -7,7 +7,7 @@ use crate::{Accountant, AccountingError, CandidateCount, CorrelatedNoise, Sample
 use damper_core::accounting::event::Rate;
 use serde::{Deserialize, Serialize};
 
-/// A record in a self.
+/// A record in a file.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct File {
@@ -35,19 +35,19 @@ pub(super) struct File {
     non_finite: Option<Draws>,
 }
 
-/// Draws that were all alike.
+/// Equal draws.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Draws {
     /// `k` of the sampling rate `k/2^53`.
     sampling_rate_numerator: u64,
-    /// σ over the sensitivity, all releases of the draw together.
+    /// σ over the sensitivity, with all releases of the draw combined.
     noise_multiplier: f64,
     /// Number of draws.
     times: u64,
 }
 
-/// A search whose candidates have the events of the record, or others.
+/// A search whose candidates have the events of the record, or other events.
 #[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Search {
@@ -66,7 +66,7 @@ struct Candidate {
 }
 
 impl Draws {
-    /// Draws of an event, as [`RunParts`] has them.
+    /// Draws of an event in the form of [`RunParts`].
     fn of((event, times): &(Event, u64)) -> Self {
         let (rate, noise_multiplier) = event.rate_and_multiplier().unwrap_or((Rate::ZERO, 0.0));
         Self { sampling_rate_numerator: rate.numerator(), noise_multiplier, times: *times }
@@ -93,7 +93,7 @@ impl Draws {
 
     /// The multiplier of a release from all samples.
     fn multiplier(self) -> Result<f64, AccountingError> {
-        // A damaged record is refused, not free.
+        // A damaged record is an error, and not a record without cost.
         match (self.rate()?, self.times) {
             (Rate::ONE, 1) => Ok(self.noise_multiplier),
             (Rate::ONE, _) => Err(AccountingError::Steps),

@@ -7,11 +7,12 @@ use std::fmt;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum RunKind {
-    /// The key came from the operating system.
+    /// The operating system generated the key.
     Private,
-    /// The seed is known, so the noise can be computed again and nothing is private. ε is what a private run would have.
+    /// The seed is known, so anyone can compute the noise, and nothing is private. ε is the value of an equal private
+    /// run.
     Simulation,
-    /// Neither clipped nor with noise, by request. No event is recorded and no ε holds.
+    /// Trained without clipping and noise, by request. No event is recorded and no ε holds.
     #[serde(rename = "not private")]
     NotPrivate,
 }

@@ -6,23 +6,24 @@ use damper_core::accounting::event::{Rate, SampledGaussian};
 
 /// The parts of a training run's event: statistics, then draws, and releases from held-out samples.
 ///
-/// A sample is either a training sample or a held-out one, by public choice, so ε is the larger of the two: whatever a held-out sample
-/// is, the draws do not depend on it, and given what the draws released, the releases here do not depend on a training sample.
+/// A sample is either a training sample or a held-out sample, by public choice, so ε is the larger of the two. The
+/// draws do not depend on a held-out sample. Given the outputs of the draws, the held-out releases do not depend on a
+/// training sample.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct RunParts<'a> {
-    /// The multiplier of the release of the features' means and deviations, if there is one.
+    /// The multiplier of the release of the features' means and deviations, if any.
     pub normalize: Option<f64>,
-    /// The multiplier of the release of the number of samples without a finite gradient, if there is one.
+    /// The multiplier of the release of the number of samples without a finite gradient, if any.
     pub non_finite: Option<f64>,
-    /// The largest draw, if draws are cut.
+    /// The largest draw, if draws are truncated.
     pub truncation: Option<Truncation>,
     /// The correlation of the noise, if it is correlated.
     pub correlation: Option<&'a CorrelatedNoise>,
-    /// The draws in the order of the steps, as [`Event::draws`] lists them.
+    /// The draws in the order of the steps, in the form of [`Event::draws`].
     pub draws: &'a [(Event, u64)],
     /// Releases from held-out samples.
     pub held_out: &'a [(Event, u64)],
-    /// The private search whose best candidate is released, if there is one: the run is its first candidate.
+    /// The private search that releases its best candidate, if any. The run is its first candidate.
     pub search: Option<RunSearch<'a>>,
 }
 
@@ -31,7 +32,7 @@ pub struct RunParts<'a> {
 pub struct RunSearch<'a> {
     /// The distribution of the number of candidates.
     pub candidates: CandidateCount,
-    /// Draws and releases from held-out samples of candidates that differ from the first in these.
+    /// The draws and held-out releases of the candidates in which these differ from the first candidate.
     pub others: Vec<[&'a [(Event, u64)]; 2]>,
 }
 
@@ -68,7 +69,7 @@ impl<'a> RunParts<'a> {
         of.into_iter().filter_map(|(of, multiplier)| multiplier.map(|multiplier| Event::Statistic { of, multiplier }))
     }
 
-    /// The releases before the draws as one Gaussian release, if there are some.
+    /// The releases before the draws as one Gaussian release, if any.
     ///
     /// # Errors
     ///
@@ -80,7 +81,7 @@ impl<'a> RunParts<'a> {
         Ok(all.map(|all| Event::Gaussian { multiplier: all.multiplier() }))
     }
 
-    /// The parts of an event that [`RunParts::event`] made; none of other events.
+    /// The parts of an event that [`RunParts::event`] built. None for other events.
     pub(crate) fn of(event: &'a Event) -> Option<Self> {
         let Event::Selection { candidates, of } = event else { return Self::of_candidate(event) };
         let (first, others) = of.split_first()?;

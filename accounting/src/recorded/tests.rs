@@ -8,7 +8,7 @@ use crate::{Plan, Truncation};
 use damper_core::accounting::renyi::least_epsilon;
 use serde_json::json;
 
-/// The record in this file.
+/// Parses this file as a record.
 fn read(file: &serde_json::Value) -> Result<Recorded, String> {
     serde_json::from_str(&file.to_string()).map_err(|error| error.to_string())
 }
@@ -47,12 +47,13 @@ fn changing_rates_are_priced_each_as_it_is() {
     assert_eq!((found.epsilon, found.order), (exact.epsilon, Some(exact.order)));
     assert_eq!((recorded.largest_rate(), recorded.smallest_multiplier()), (events[1].0.rate(), 1.0));
     assert_eq!((recorded.events(), recorded.steps(), recorded.first(0, 0).largest_rate()), (500, 500, Rate::ZERO));
-    // In any order, and in parts.
+    // In any order, and split into several entries.
     let parts = [(event(10, 2.0), 150), (event(100, 1.0), 300), (event(10, 2.0), 50)];
     assert_eq!(Recorded::new(Accountant::Rdp, 1e-5, &parts).epsilon(Accountant::Rdp, 1e-5), Ok(found));
 }
 
-/// A schedule is priced by its plan's knots, however long; a record of more draws than are listed, each by itself.
+/// A schedule of any length is accounted by its plan's knots. In a record with more draws than the limit, each draw is
+/// accounted separately.
 #[test]
 fn long_records_are_priced_without_a_plan() {
     let rate = Rate::of(1, 1000).unwrap();
@@ -79,7 +80,7 @@ fn what_a_record_says_is_in_its_file() {
     assert_eq!((coins.sampler, coins.run), (Sampler::Poisson, Some(private)));
 }
 
-/// Whatever events its file lists.
+/// The events of the record do not matter.
 #[test]
 fn no_epsilon_of_a_run_not_private() {
     let event = (SampledGaussian::new(Rate::of(1, 10).unwrap(), 5.0).unwrap(), 3);
@@ -132,7 +133,7 @@ fn a_damaged_record_is_refused() {
     assert_eq!(epsilon(1 << 50, 1.0, 0), Err(AccountingError::Steps));
     assert_eq!(epsilon(0, 1.0, 5), Err(AccountingError::SamplingRate(0.0)));
     assert_eq!(epsilon(1 << 50, -1.0, 5), Err(AccountingError::NoiseMultiplier(-1.0)));
-    // No event has such a rate, so the file is refused as it is read.
+    // No event has such a rate, so reading the file fails.
     for above in [3 * Rate::DENOMINATOR / 2, Rate::DENOMINATOR + 1, u64::MAX] {
         assert!(read(&listed(above, &[(1.0, 5)])).unwrap_err().contains("`sampling_rate`"));
     }
@@ -151,7 +152,7 @@ fn a_damaged_record_is_refused() {
     assert_eq!(many, Err(AccountingError::TooMany(CHANGING + 1)));
 }
 
-/// Every key of a file has its place in the event, is written again in the same order, and no other key is read.
+/// Every key of a file maps to a part of the event, and is written in the same order. No other key is read.
 #[test]
 fn files_are_flat_and_keep_their_bytes() {
     let full = concat!(
@@ -216,7 +217,7 @@ fn delta_and_epsilon_are_inverse() {
     }
 }
 
-/// Halving finds the least δ at which ε is small enough.
+/// Bisection finds the least δ at which ε is small enough.
 #[test]
 fn delta_is_the_least_within_a_thousandth() {
     let steep = Recorded::new(Accountant::Rdp, 1e-5, &[(SampledGaussian::new(Rate::ONE, 40.0).unwrap(), 9)]);
@@ -235,8 +236,8 @@ fn delta_is_the_least_within_a_thousandth() {
     }
 }
 
-// At ε = 0, δ is the total variation of the pair: `q·(2Φ(√T/(2σ)) − 1)` for T draws at rate 1 (Balle and Wang, theorem 8), or for one
-// draw at rate q. At any ε of T draws at rate 1: `Φ(1/(2s) − εs) − e^ε·Φ(−1/(2s) − εs)` with `s = σ/√T`.
+// At ε = 0, δ is the total variation of the pair: `q·(2Φ(√T/(2σ)) − 1)` for T draws at rate 1 (Balle and Wang, theorem
+// 8), or for one draw at rate q. At any ε of T draws at rate 1: `Φ(1/(2s) − εs) − e^ε·Φ(−1/(2s) − εs)` with `s = σ/√T`.
 #[test]
 fn delta_meets_closed_forms() {
     let phi = |x: f64| 0.5 * libm::erfc(-x / std::f64::consts::SQRT_2);
@@ -279,14 +280,14 @@ fn epsilon_is_of_the_part_that_costs_more() {
         assert!(a >= b);
         let read: Recorded = serde_json::from_str(&serde_json::to_string(&both).unwrap()).unwrap();
         assert_eq!(read, both);
-        // A damaged release is no free one.
+        // A damaged release is an error, and not a release without cost.
         let broken = training.with(&RunParts { held_out: &release(multiplier, 0), ..training.parts() });
         assert!(broken.epsilon(Accountant::Pld, 1e-5).is_err());
     }
     assert!(training.of_held_out().is_none());
 }
 
-// A release before the draws costs what its plan costs, with either accountant, and counts where no draw came.
+// A release before the draws costs the same as in its plan, for either accountant. It counts even without a draw.
 #[test]
 fn release_is_composed_with_draws() {
     let release = SampledGaussian::new(Rate::ONE, 6.0).unwrap();
@@ -300,7 +301,7 @@ fn release_is_composed_with_draws() {
             let found = read.epsilon(accountant, 1e-5).unwrap();
             assert_eq!((&read, found), (&both, plan.epsilon(accountant, 1e-5).unwrap()));
             assert!(found.epsilon > alone.epsilon(accountant, 1e-5).unwrap().epsilon);
-            // One event more, priced one by one: the slow reference.
+            // The same with one more event, with every event computed separately: the slow reference.
             let listed = Event::compose([Event::gaussian(release.multiplier()).unwrap(), alone.event().clone()]);
             let exact = listed.epsilon(accountant, 1e-5).unwrap().epsilon;
             assert!((found.epsilon / exact - 1.0).abs() < 1e-3, "{} {exact}", found.epsilon);
@@ -329,15 +330,15 @@ fn release_is_composed_with_draws() {
     }
 }
 
-/// δ of Gaussian releases with these multipliers at `epsilon`, by the formula of Balle and Wang (2018, theorem 8) for one Gaussian of the
-/// summed inverse variances.
+/// δ of Gaussian releases with these multipliers at `epsilon`, by the formula of Balle and Wang (2018, theorem 8) for
+/// one Gaussian of the summed inverse variances.
 fn delta_of_gaussians(multipliers: &[f64], epsilon: f64) -> f64 {
     let mu = multipliers.iter().map(|z| 1.0 / (z * z)).sum::<f64>().sqrt();
     let below = |x: f64| 0.5 * libm::erfc(-x / std::f64::consts::SQRT_2);
     below(mu / 2.0 - epsilon / mu) - epsilon.exp() * below(-mu / 2.0 - epsilon / mu)
 }
 
-// Two releases before draws at a rate of 1 cost what the Gaussian formula says of all of them, and never less.
+// Two releases before draws at a rate of 1 cost the value of the Gaussian formula for all of them, and never less.
 #[test]
 fn two_releases_cost_summed_precision() {
     let event = |multiplier| SampledGaussian::new(Rate::ONE, multiplier).unwrap();
@@ -351,12 +352,12 @@ fn two_releases_cost_summed_precision() {
         assert!(at <= 1e-5 && above > 1e-5, "{priced}: {at:e}, {above:e}");
         let renyi = recorded.epsilon(Accountant::Rdp, 1e-5).unwrap().epsilon;
         assert!(renyi >= priced && renyi < 1.2 * priced, "{renyi} {priced}");
-        // Each is one of the two: leaving one out costs less, and their order is nothing.
+        // Both releases count: without either, the cost is lower. Their order does not matter.
         assert_eq!(turned.epsilon(Accountant::Pld, 1e-5).unwrap().epsilon, priced);
         for left in [of(None, Some(two)), of(Some(one), None)] {
             assert!(left.epsilon(Accountant::Pld, 1e-5).unwrap().epsilon < priced);
         }
-        // They count where no draw came, and in every other price.
+        // They count without draws, and in every other privacy cost.
         let first = recorded.first(0, 0).epsilon(Accountant::Pld, 1e-5).unwrap().epsilon;
         let at = delta_of_gaussians(&[one, two], first);
         assert!(at <= 1e-5 && delta_of_gaussians(&[one, two], 0.999 * first) > 1e-5, "{first}: {at:e}");

@@ -8,20 +8,21 @@ use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::str::FromStr;
 
-/// The distribution of the number of candidates. A text `geometric:G`, `logarithmic:G`, `negative-binomial:SHAPE,G` or `poisson:MEAN`.
+/// The distribution of the number of candidates. Its text form is `geometric:G`, `logarithmic:G`,
+/// `negative-binomial:SHAPE,G` or `poisson:MEAN`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum CandidateCount {
     /// Truncated negative binomial: at least one candidate.
     NegativeBinomial {
-        /// η, above −1 and at most 1: 1 is the geometric distribution, 0 the logarithmic one.
+        /// η, above −1 and at most 1. 1 is the geometric distribution, 0 the logarithmic distribution.
         shape: Fraction,
         /// γ, above 0 and below 1.
         success: Fraction,
     },
-    /// Poisson, which may give none.
+    /// Poisson, which may draw no candidate.
     Poisson {
-        /// At least 1.
+        /// The mean, at least 1.
         mean: Fraction,
     },
 }
@@ -47,7 +48,8 @@ impl CandidateCount {
         }
     }
 
-    /// The divergences of the best, of those of the worst candidate at each order, which hold in both directions.
+    /// Returns the divergences of the best candidate, from the largest divergence of a candidate at each order. They
+    /// hold in both directions.
     #[must_use]
     pub fn best(self, curve: &Curve) -> Curve {
         match self {

@@ -8,16 +8,17 @@ use damper_core::numerics::up::add_up;
 /// A divergence for each of [`ORDERS`], each an upper bound.
 pub type Curve = [f64; ORDER_COUNT];
 
-/// No event.
+/// Divergences without any event.
 pub(crate) const NOTHING: Curve = [0.0; ORDER_COUNT];
 
-/// Most different events that are priced one by one; a divergence takes microseconds at each order.
+/// Largest number of different events whose divergences are computed separately. A divergence takes microseconds at
+/// each order.
 const ONE_BY_ONE: usize = 128;
-/// Most draws that are listed one by one for a plan.
+/// Largest number of draws that are listed individually for a plan.
 const SCHEDULE: u64 = 1 << 24;
 
-/// The divergences of `events`, each of the continuous Gaussian that bounds the discrete one. Many at one rate are priced by the knots of a
-/// plan.
+/// Returns the divergences of `events`, using the continuous Gaussian that bounds each discrete Gaussian. If there are
+/// many events at one rate, the knots of a plan bound them.
 pub(crate) fn of_events(events: &[(SampledGaussian, u64)]) -> Result<Curve, AccountingError> {
     let times = events.iter().fold(0u64, |sum, (_, times)| sum.saturating_add(*times));
     let is_alike = events.iter().all(|(event, _)| event.rate() == events[0].0.rate());
@@ -40,7 +41,7 @@ pub(crate) fn larger(a: &Curve, b: &Curve) -> Curve {
     std::array::from_fn(|at| a[at].max(b[at]))
 }
 
-/// The divergences of both, one after the other.
+/// Sums the divergences of two composed mechanisms.
 pub(crate) fn sum(a: &Curve, b: &Curve) -> Curve {
     std::array::from_fn(|at| add_up(a[at], b[at]))
 }

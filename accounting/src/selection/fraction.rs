@@ -1,12 +1,12 @@
-//! A decimal number as a fraction of integers, so that coins of its value are exact.
+//! A decimal number as a fraction of integers, for exact Bernoulli trials.
 
 use super::super::AccountingError;
 use std::fmt;
 use std::str::FromStr;
 
-/// Decimals after the point, at most.
+/// Largest number of decimals.
 const DECIMALS: usize = 6;
-/// Numbers are below this.
+/// Numbers must be below this.
 const LIMIT: i64 = 1_000_000;
 
 /// A number with at most six decimals.
@@ -70,7 +70,7 @@ impl FromStr for Fraction {
 
 impl fmt::Display for Fraction {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        // The nearest float of six decimals and as many digits before the point prints as it was read.
+        // The nearest float prints as it was read, for six decimals and up to six digits before the point.
         write!(f, "{}", self.as_f64())
     }
 }

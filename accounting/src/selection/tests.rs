@@ -31,7 +31,8 @@ fn chances(count: CandidateCount, most: usize) -> Vec<f64> {
     weights.iter().map(|weight| weight / sum).collect()
 }
 
-/// The exact distribution of the best of K, the outcomes ascending; at the end, that there is none.
+/// The exact distribution of the best of K, with the outcomes in ascending order. The last entry is the probability of
+/// no candidate.
 fn best_of(candidate: &[f64], chances: &[f64]) -> Vec<f64> {
     let below = |at: usize| candidate[..at].iter().sum::<f64>().min(1.0);
     let generated = |x: f64| chances.iter().rev().fold(0.0, |sum, chance| sum * x + chance);
@@ -70,7 +71,7 @@ fn means_are_those_of_the_chances() {
     }
 }
 
-/// Randomised response, whose best of K is known exactly, in all orders of its answers.
+/// Randomised response, for which the best of K is known exactly, in all orders of its outputs.
 #[test]
 fn bound_holds_for_randomized_response() {
     for text in COUNTS {
@@ -94,8 +95,8 @@ fn three_epsilon_is_reached() {
     assert!(loss > 2.98 * epsilon && loss <= 3.0 * epsilon, "{loss}");
 }
 
-// Values of dp-accounting 0.6.0 (`_compute_rdp_repeat_and_select`) of a candidate with the divergence 0.01 λ at the same orders. Of a negative
-// binomial number it takes the least of all higher orders, too.
+// Values of dp-accounting 0.6.0 (`_compute_rdp_repeat_and_select`) for a candidate with the divergence 0.01 λ at the
+// same orders. For a negative binomial number it also takes the minimum over all higher orders.
 #[test]
 fn bound_is_that_of_another_implementation() {
     for (text, exact) in [
@@ -115,7 +116,8 @@ fn bound_is_that_of_another_implementation() {
     }
 }
 
-// The paper's corollaries: a pure candidate of ε costs (2+η)ε, and one of ρ-zCDP ρλ + (1+η)(2√(ρ ln(1/γ)) − ρ) + ln E[K]/(λ−1).
+// The paper's corollaries. A pure candidate of ε costs (2+η)ε. A ρ-zCDP candidate costs ρλ + (1+η)(2√(ρ ln(1/γ)) − ρ) +
+// ln E[K]/(λ−1).
 #[test]
 fn candidates_cost_what_the_paper_says() {
     for (text, shape) in [("geometric:0.01", 1.0), ("logarithmic:0.01", 0.0), ("negative-binomial:-0.5,0.01", -0.5)] {
@@ -137,7 +139,7 @@ fn candidates_cost_what_the_paper_says() {
     }
 }
 
-/// A hundred candidates cost less than three would one after the other, and the record holds all of it.
+/// A hundred candidates cost less than three in sequence, and the record has the complete search.
 #[test]
 fn search_costs_less_than_few_candidates() {
     let plan = Plan::constant(Rate::of(256, 50_000).unwrap(), 1.5, None, 2000).unwrap();
@@ -153,7 +155,7 @@ fn search_costs_less_than_few_candidates() {
     assert!(alone < ten && ten < hundred && hundred < 4.0 * alone);
     let read: Recorded = serde_json::from_str(&serde_json::to_string(&search("geometric:0.1")).unwrap()).unwrap();
     assert_eq!(read, search("geometric:0.1"));
-    // The worst candidate counts at each order, and its score, if that costs more.
+    // The worst candidate counts at each order. Its score counts too, if that costs more.
     let noisier = Plan::constant(Rate::of(256, 50_000).unwrap(), 1.2, None, 2000).unwrap();
     let draws = Event::draws(Sampler::Poisson, noisier.events());
     let search = RunSearch { candidates: count("geometric:0.1"), others: vec![[&draws, &[]]] };
@@ -187,7 +189,7 @@ fn texts_are_read_and_printed_alike() {
 }
 
 proptest! {
-    /// Random mechanisms of up to five outcomes: the bound holds against the exact distribution of the best.
+    /// Random mechanisms of up to five outcomes: the bound holds for the exact distribution of the best.
     #[test]
     fn bound_holds_for_random_mechanisms(
         which in 0..COUNTS.len(),

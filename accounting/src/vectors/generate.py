@@ -1,4 +1,4 @@
-"""Writes the vectors of the tight accountant beside this file, with numpy and scipy only: never from the Rust code.
+"""Writes the test vectors of the tight accountant to this folder, with numpy and scipy only: never from the Rust code.
 
     python3 accounting/src/vectors/generate.py bounds      pld.tsv
     python3 accounting/src/vectors/generate.py corners     corners.tsv
@@ -6,24 +6,27 @@
     python3 accounting/src/vectors/generate.py replace     replace.tsv
 
 pld.tsv       rate (k of k/2^53), multiplier, steps, delta, a lower and an upper bound of epsilon for the continuous Gaussian
-corners.tsv   the same where the region that is promised ends: ten thousand steps and more, epsilon about 100 and about 0.01;
-              and where few large losses make up delta
+
+corners.tsv   the same at the ends of the supported region: ten thousand steps and more, epsilon about 100 and about 0.01.
+              Also points at which few large losses make up delta
+
 outside.tsv   the same first four, dp-accounting's epsilon (Poisson-sampled Gaussian event, its default grid) and
-              prv-accountant's upper bound; "-" where one fails or takes more than two seconds of CPU time. Neither is a truth.
-replace.tsv   as pld.tsv, for neighbours of which one has a sample in the place of another: the pair (1-q)N(0) + qN(a) and
+              prv-accountant's upper bound, or "-" if one fails or takes more than two seconds of CPU time. Neither is exact.
+
+replace.tsv   as pld.tsv, for neighbours that differ in one replaced sample: the pair (1-q)N(0) + qN(a) and
               (1-q)N(0) + qN(-a) with a = 1/multiplier
 
-The method on the grid of losses is not the Rust code's. One draw's pair of distributions is cut into cells of x, which are
-merged into points (from below) or split onto their ends (from above). A point's loss goes to a multiple of h at random so
-that the **mean loss** is kept (Gopi, Lee, Wutschitz, "Numerical composition of differential privacy", 2021): over T steps the
-sum moves by a sum of T independent terms of mean 0, each at most h, of variance v together per step, so by Bernstein it moves
-by more than tau to either side with a probability of at most eta = exp(-tau^2 / (2 T v + 2 h tau / 3)). Hence
+The method on the grid of losses differs from that of the Rust code. One draw's pair of distributions is cut into cells of x.
+These are merged into points (lower bound) or split onto their ends (upper bound). A point's loss goes to a multiple of h at
+random, so that the **mean loss** is preserved (Gopi, Lee, Wutschitz, "Numerical composition of differential privacy", 2021).
+Over T steps the sum moves by T independent terms of mean 0, each at most h, with a total variance of v per step. By Bernstein
+it moves by more than tau to either side with a probability of at most eta = exp(-tau^2 / (2 T v + 2 h tau / 3)). So
 
     delta~(epsilon + tau) - eta  <=  delta(epsilon)  <=  delta~(epsilon - tau) + eta.
 
-delta~ is computed by one transform of the tilted distribution; the transform's error (Higham, theorem 24.2, times eight) and
-what is folded are added or taken off. Losses above a cut of twice epsilon go to infinity in that part that keeps every
-divergence below the cut (from above), or are counted as an event of their own (from below).
+One transform of the tilted distribution gives delta~. The transform's error (Higham, theorem 24.2, times eight) and the
+folded mass are added or subtracted. Losses above a cut of twice epsilon go to infinity in the part that preserves every
+divergence below the cut (upper bound), or count as a separate event (lower bound).
 """
 
 import math
@@ -48,7 +51,7 @@ def between(a, b):
 
 
 class Step:
-    """One draw in one direction: masses and losses of points; what is beyond (first and second mass)."""
+    """One draw in one direction: masses and losses of points, and the mass beyond them (first and second distribution)."""
 
     def __init__(self, q, sigma, direction, upper, reach):
         side = math.ceil((reach + 0.5 / sigma) / SPACING)
@@ -87,7 +90,7 @@ class Step:
 
     @classmethod
     def replaced(cls, q, sigma, upper, reach):
-        """One draw with a sample and with its opposite in its place."""
+        """One draw with a sample, and with its opposite as the replacement."""
         self = cls.__new__(cls)
         self.beyond, self.second = 0.0, 0.0
         side = math.ceil((reach + 1 / sigma) / SPACING)
@@ -137,7 +140,7 @@ def chernoff(ln_moment, tilt, room):
 
 
 def bound(step, steps, delta, upper, limit, width_share=2.5e-4, floor=0.0):
-    """Epsilon from above, or from below up to `limit`; None where nothing is found."""
+    """Epsilon as an upper bound, or as a lower bound up to `limit`. None if no bound is found."""
     some = lambda p: -math.expm1(steps * math.log1p(-min(p, 1 - 1e-16)))
     eta = 1e-3 * delta
     if upper:
@@ -171,7 +174,8 @@ def bound(step, steps, delta, upper, limit, width_share=2.5e-4, floor=0.0):
         return reference
     log_eta = -math.log(eta)
     length = 1 << 13
-    # Multiples are counted from the loss of most of the mass, at a small rate about -q: there nothing is then moved.
+    #     # Multiples are counted from the loss of most of the mass, about -q at a small rate, so that this mass is not
+    #     moved.
     half = np.searchsorted(np.cumsum(step.mass), step.mass.sum() / 2)
     near = np.abs(step.loss - step.loss[half]) < 3 * abs(step.loss[half])
     origins = (0.0, step.loss[half], (step.mass * step.loss)[near].sum() / step.mass[near].sum() if near.any() else 0.0)
@@ -229,7 +233,8 @@ def bound(step, steps, delta, upper, limit, width_share=2.5e-4, floor=0.0):
 
     low_end, high_end = bottom, reference + 1.0
     if not upper:
-        # Far below epsilon the error outweighs the tilted mass: the search starts where the bound holds.
+        #         # Far below epsilon the error outweighs the tilted mass, so the search starts at a value for which the
+        #         bound holds.
         starts = [share * min(guess, reference) for share in (0.99, 0.97, 0.95, 0.9, 0.8, 0.6, 0.4, 0.2)]
         low_end = next((start for start in starts if holds(start)), None)
         if low_end is None:
@@ -242,7 +247,7 @@ def bound(step, steps, delta, upper, limit, width_share=2.5e-4, floor=0.0):
 
 
 def epsilon(q, sigma, steps, delta, directions=("remove", "add")):
-    """(lower, upper); infinite and 0 where the upper one is far outside of what is promised."""
+    """(lower, upper), or infinite and 0 if the upper bound is far outside of the supported range."""
     reach = math.sqrt(2 * math.log(steps / (1e-7 * delta)))
     lowest, highest = 0.0, 0.0
     for direction in directions:
@@ -273,12 +278,13 @@ def epsilon(q, sigma, steps, delta, directions=("remove", "add")):
 
 
 def points():
-    """Points of everyday use, and a grid of the region that is promised, in an order that is random once and for all."""
+    """Points of everyday use, and a grid of the supported region, in a fixed random order."""
     everyday = [(256 / 60000, 1.1, 3516, 1e-5), (0.01, 1.0, 1000, 1e-5), (0.01, 0.6, 500, 1e-6), (0.004, 0.8, 14063, 1e-5),
                 (0.01, 0.5, 1000, 1e-5), (0.001, 0.7, 10000, 1e-6), (512 / 50000, 1.5, 3910, 1e-5), (1.0, 10.0, 100, 1e-5)]
     grid = [(q, s, t, d) for q in (1e-5, 1e-4, 1e-3, 1e-2, 0.1, 0.5, 0.9, 1.0) for s in (0.3, 0.4, 0.6, 1.0, 2.0, 5.0, 20.0)
             for t in (1, 10, 100, 1000) for d in (1e-10, 1e-6, 1e-3)]
-    # Bernstein's inequality asks for the longest transforms where there are most steps: fewer of those.
+    #     # Bernstein's inequality needs the longest transforms for the largest number of steps, so there are fewer of
+    #     those.
     grid += [(q, s, t, d) for q in (1e-5, 1e-3, 0.1, 1.0) for s in (0.4, 1.0, 5.0, 20.0) for t in (10000, 100000)
              for d in (1e-10, 1e-5)]
     random.Random(6).shuffle(grid)
@@ -286,7 +292,7 @@ def points():
 
 
 def multiplier_at(q, steps, delta, target):
-    """About the multiplier, to three digits, whose epsilon is `target`: by Chernoff's bound, which is a few hundredths above."""
+    """The approximate multiplier, to three digits, with this epsilon, by Chernoff's bound (a few hundredths too large)."""
     reach = math.sqrt(2 * math.log(steps / (1e-7 * delta)))
 
     def at(sigma):
@@ -305,7 +311,7 @@ def multiplier_at(q, steps, delta, target):
 
 
 def corners():
-    """Points at the ends of the region: where epsilon is about 100 or 0.01, of many steps, and with the least of everything."""
+    """Points at the ends of the region: epsilon of about 100 or 0.01, many steps, and the smallest values of all settings."""
     found = [(q, s, t, d) for q in (1e-5, 1.0) for s in (0.3, 20.0) for t in (10000, 30000, 100000) for d in (1e-10, 1e-6, 1e-3)]
     for q in (1e-5, 1e-4, 1e-3, 1e-2, 0.1, 0.5, 1.0):
         for t in (1, 10, 100, 1000, 10000, 100000):
@@ -326,7 +332,7 @@ def corners():
 
 
 def heavy():
-    """Points where few large losses make up delta; the first is one that a random test met."""
+    """Points at which few large losses make up delta. A random test found the first point."""
     found = [(167654081445 / 2**53, 0.5930466692367685, 125, 4.927516235938987e-10)]
     drawn = random.Random(8)
     while len(found) < 24:
@@ -340,7 +346,7 @@ def numerator(q):
 
 
 def replaced():
-    """Points of everyday use, and some of the grid, of at most ten thousand draws."""
+    """Points of everyday use, and a part of the grid, with at most ten thousand draws."""
     return [point for point in points() if point[2] <= 10000]
 
 

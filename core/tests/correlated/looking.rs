@@ -1,8 +1,9 @@
-//! Optimizers that see all of the gradient before they move.
+//! Optimizers that observe the full gradient before they update.
 
 use super::*;
 
-/// Keeps the noise's standard deviation that it is told, and moves parameters by the gradient: after it has seen all of it, or at once.
+/// Records the noise's standard deviation, and moves parameters by the gradient, after it has observed all of it or at
+/// once.
 #[derive(Clone)]
 struct Listens {
     looks_ahead: bool,
@@ -28,7 +29,7 @@ impl Optimizer<Vec<f64>> for Listens {
     }
 }
 
-/// What 20 steps tell an optimizer, and where they lead.
+/// The recorded standard deviations of 20 steps, and the final parameters.
 pub(super) fn listened(looks_ahead: bool) -> (Vec<f64>, Vec<f32>) {
     let dim = 1100;
     let step = PrivateStep::new(Slots {
@@ -51,7 +52,7 @@ pub(super) fn listened(looks_ahead: bool) -> (Vec<f64>, Vec<f32>) {
     (state.optimizer, params)
 }
 
-// An optimizer that looks ahead sees the gradient twice, and its noise is drawn once.
+// An optimizer that needs the full gradient observes it twice, and its noise is drawn once.
 #[test]
 fn looking_ahead_changes_no_noise() {
     assert_eq!(listened(true), listened(false));

@@ -1,14 +1,14 @@
-//! Memory of the noise that changes between steps.
+//! Noise buffers whose content changes between steps.
 
 use super::*;
 
-/// Memory that gives other words when it is asked again.
+/// Memory that returns other words at a later request.
 struct Shifty {
     words: [Vec<NoiseWord>; 2],
     asked: u32,
-    /// The request from which on the second words are given.
+    /// The first request that returns the second words.
     from: u32,
-    /// Returns true if it gives the first words again after that one request.
+    /// True if it returns the first words again after that request.
     once: bool,
 }
 
@@ -20,7 +20,7 @@ impl AsMut<[NoiseWord]> for Shifty {
     }
 }
 
-/// The releases of four steps on buffers whose memory gives other words from request `from` on.
+/// The releases of four steps on buffers whose memory returns other words from request `from` on.
 fn on_shifty(from: u32, once: bool) -> Vec<Vec<i64>> {
     let dim = 200;
     let mechanism =
@@ -38,8 +38,8 @@ fn on_shifty(from: u32, once: bool) -> Vec<Vec<i64>> {
         .collect()
 }
 
-/// Whatever the memory gives, each step is that of a run that never stopped, or one that begins at zeros, as a whole: no block of a release
-/// is made of other words than the rest.
+/// For any words in memory, each step is that of a run that never stopped, or one that begins at zeros, as a whole. No
+/// block of a release comes from other words than the rest.
 #[test]
 fn other_words_are_a_restart_of_the_whole() {
     let whole = on_shifty(u32::MAX, false);
@@ -64,7 +64,8 @@ fn other_words_are_a_restart_of_the_whole() {
         assert!(possible.contains(&run), "other words from request {from} on");
         seen += usize::from(run != whole);
         for (number, one) in on_shifty(from, true).iter().enumerate() {
-            // One request in between: that step is a restart, and so may be the next, whose words the one before did not leave.
+            // One request in between: that step is a restart. So may be the next, because the previous step did not
+            // write the words that it gets.
             assert!(possible.iter().any(|run| run[number] == *one), "step {number}, request {from}");
         }
     }

@@ -1,4 +1,4 @@
-//! Payments: one for each step, before anything is released, whatever happens in between.
+//! Charges: exactly one for each step, before any release, under any interruption.
 
 use crate::harness::{How, Lost, Run, Sample, bits};
 use crate::method::{Method, PLAIN, ThresholdChoice};
@@ -24,7 +24,7 @@ fn charges_events_and_releases_match_steps() {
                 (t + 1, t + 1, t + 1)
             );
         }
-        // The budget is spent: nothing is released, nothing moves, nothing is written.
+        // The budget is spent: the call releases nothing, moves nothing, and writes nothing.
         let before = bits(&run.params);
         assert!(matches!(run.try_take(&[], How::Points), Err(OpenError::BudgetSpent)));
         assert_eq!((bits(&run.params), run.ledger.charged_steps(), run.ledger.store().count), (before, 7, 7));
@@ -39,7 +39,8 @@ fn rejects_wrong_state_before_charge() {
         for len in [0, method.dim - 1, method.dim + 1] {
             let mut run = method.start::<i64>(3);
             run.resize_sum(len);
-            // Filters, layers or optimizers whose memory is as long as the gradient notice; those without any cannot.
+            // Filters, layers or optimizers with state of the gradient's length detect it. Methods without such state
+            // cannot.
             if let Err(error) = run.try_take(&[], How::Points) {
                 assert!(matches!(error, OpenError::Call(_)));
                 assert_eq!((run.ledger.charged_steps(), run.ledger.store().count), (0, 0));
@@ -48,7 +49,7 @@ fn rejects_wrong_state_before_charge() {
     }
 }
 
-/// Nobody knows whether a write that failed became durable: the step is burned, and so is its noise.
+/// A failed write may or may not be durable, so the step and its noise are lost.
 #[test]
 fn uncertain_charge_releases_nothing() {
     for method in methods().into_iter().step_by(3) {
@@ -66,8 +67,8 @@ fn uncertain_charge_releases_nothing() {
     }
 }
 
-/// Power fails at any moment: before a step, between charge and release, after it; the memory is lost, the store is not. Some
-/// ledgers prepay.
+/// The power fails at any moment: before a step, between charge and release, or after it. The memory is lost, and the
+/// store is not. Some ledgers reserve steps.
 #[test]
 fn power_loss_keeps_charges_and_fresh_noise() {
     for (seed, filter) in FILTERS.iter().enumerate() {
@@ -84,7 +85,7 @@ fn power_loss_keeps_charges_and_fresh_noise() {
                         for block in method.units(&taken).chunks(5) {
                             assert!(blocks.insert(block.to_vec()), "noise repeats");
                         }
-                        // What survives a cut covers what was released.
+                        // The durable record after a cut covers every release.
                         let covered = run.ledger.store().last.map_or(paid, |record| record.paid);
                         assert!(taken.number < covered && covered <= budget);
                     }
@@ -103,7 +104,7 @@ fn power_loss_keeps_charges_and_fresh_noise() {
     }
 }
 
-/// The same with noise chosen online: what is spent never falls.
+/// The same with adaptive noise. The spent divergence never falls.
 #[test]
 fn spent_divergence_survives_power_loss() {
     let (order, epsilon, delta, rate) = (12, 2.0, 1e-5, Rate::at_most(0.05).unwrap());
@@ -125,14 +126,14 @@ fn spent_divergence_survives_power_loss() {
     assert!(numbers.len() > 20 && epsilon_at(spent, f64::from(order), delta) <= epsilon);
 }
 
-/// An adversary that sees all that is released chooses each step's noise, good and bad numbers alike; what is admitted stays within the
-/// budget, and what is refused releases nothing.
+/// An adversary that observes all releases chooses each step's noise, from valid and invalid numbers. Accepted steps
+/// stay within the budget, and rejected steps release nothing.
 #[test]
 fn adaptive_multipliers_stay_in_budget() {
     let (order, epsilon, delta, rate) = (10, 3.0, 1e-5, Rate::at_most(0.1).unwrap());
     for method in methods().into_iter().step_by(5) {
         let mut filter = RenyiFilter::new(order, epsilon, delta).unwrap();
-        // A ledger of no steps: it has no part in this.
+        // A ledger of zero steps, because this test does not use it.
         let mut run = method.start::<i64>(0);
         let mut choice = Noise::new(2);
         let (mut admitted, mut refused, mut spent) = (0, 0, 0.0);
@@ -141,7 +142,7 @@ fn adaptive_multipliers_stay_in_budget() {
             let factor = match choice.below(6) {
                 0 => [0.0, -1.0, f64::NAN, f64::INFINITY, 1e-300, 1e300][choice.below(6)],
                 1 => 0.3,
-                // Of the release before.
+                // Depends on the previous release.
                 2 => f64::from(last.abs()) * 4.0,
                 _ => f64::from(1.0 + 0.9 * choice.signed()),
             };
@@ -156,7 +157,7 @@ fn adaptive_multipliers_stay_in_budget() {
                         (taken.number, filter.charged_steps(), run.ledger.store().count),
                         (CHOSEN + paid, paid + 1, writes + 1)
                     );
-                    // What is priced is what ran.
+                    // The accounted event is the event that ran.
                     let multiplier = taken.noise_std * f64::from(method.expected_batch) / f64::from(taken.clip);
                     let multiplier = (multiplier * 65_536.0).round() / 65_536.0;
                     let event = SampledGaussian::new(rate, multiplier).unwrap();
@@ -170,7 +171,7 @@ fn adaptive_multipliers_stay_in_budget() {
                 }
                 Err(error) => {
                     refused += 1;
-                    // A factor that is none, or gives a sigma that is too small, is not even priced.
+                    // A factor that is invalid, or gives too small a sigma, is rejected before accounting.
                     let sigma = (f64::from(method.sigma) * factor).ceil();
                     let has_price = factor.is_finite() && factor > 0.0 && sigma >= f64::from(LEAST_SIGMA);
                     match error {
@@ -190,7 +191,7 @@ fn adaptive_multipliers_stay_in_budget() {
     }
 }
 
-/// The number of the first step that a filter pays for.
+/// The number of the first step that is charged to a filter.
 const CHOSEN: u32 = 1 << 31;
 
 // A factor that is not a finite number above 0 is an error before anything is charged.
@@ -207,7 +208,7 @@ fn invalid_factor_is_error_before_charge() {
     assert!(run.try_take_chosen(&[], 1.0, Rate::ONE, &mut filter).is_ok());
 }
 
-/// `α → κα`, `σ → σ/κ` once more, by the other door. The ledger's step has another number, hence other noise.
+/// `α → κα`, `σ → σ/κ` again, through the other API. The ledger's step has another number, so it has other noise.
 #[test]
 fn adaptive_factor_equals_own_mechanism() {
     let half = Method { sigma: 4000, ..PLAIN };

@@ -1,5 +1,5 @@
-//! Filters, thresholds and optimizers of any type behind one: configuration and state together are the state, and the slot
-//! holds nothing. Every method of the three traits is forwarded, those with defaults too.
+//! Type erasure: filters, thresholds and optimizers of any type in one slot. Configuration and state together are the
+//! state, and the slot itself is empty. Every method of the three traits is forwarded, including those with defaults.
 
 use crate::harness::Taken;
 use damper_core::error::CallError;
@@ -8,7 +8,7 @@ use damper_core::optimizer::{Begin, Optimizer};
 use damper_core::private::Released;
 use damper_core::threshold::{CountNoise, Counts, Query, ReleasedCounts, StepConstants, Threshold};
 
-/// Whatever its state says it is.
+/// A slot whose state has the method.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Any;
 
@@ -130,11 +130,11 @@ impl<O: Optimizer<S>, S> ErasedOptimizer for Bound<O, S, O::Step> {
 /// The slot of an optimizer.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct AnyOptimizer {
-    /// Whether the gradient is shown whole first.
+    /// True if the optimizer observes the full gradient first.
     pub needs_full_gradient: bool,
 }
 
-/// An optimizer that also writes down what it was given.
+/// An optimizer that also records its inputs.
 pub struct OptimizerMemory {
     inner: Box<dyn ErasedOptimizer>,
     looked: Vec<f32>,
@@ -151,7 +151,7 @@ impl OptimizerMemory {
         self.inner.needs_full_gradient()
     }
 
-    /// Writes down what this step brought.
+    /// Records the inputs of this step in `taken`.
     pub fn write(&mut self, taken: &mut Taken) {
         let seen = std::mem::take(&mut self.seen);
         let looked = std::mem::take(&mut self.looked);
@@ -225,7 +225,7 @@ impl<T: Threshold> ErasedThreshold for Bound<T, T::State, ()> {
     }
 }
 
-/// A threshold that also writes down what it learns from.
+/// A threshold that also records the counts that it gets.
 pub struct ThresholdMemory {
     inner: Box<dyn ErasedThreshold>,
     counts: Vec<f64>,
@@ -244,7 +244,7 @@ impl ThresholdMemory {
         self.inner.clip()
     }
 
-    /// Writes down what this step brought.
+    /// Records the counts of this step in `taken`.
     pub fn write(&mut self, taken: &mut Taken) {
         taken.counts = std::mem::take(&mut self.counts);
         taken.releases.1 = std::mem::take(&mut self.releases);

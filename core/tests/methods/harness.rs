@@ -1,6 +1,7 @@
-//! A run of a method, through the public door.
+//! A run of a method through the public API.
 //!
-//! The optimizer's and the threshold's slots write down what they are given: the released and the filtered gradient, the counts.
+//! The slots of the optimizer and of the threshold record their inputs: the released and the filtered gradient, and the
+//! counts.
 
 use crate::erased::{Any, AnyOptimizer, AnyThreshold, FilterMemory, OptimizerMemory, ThresholdMemory};
 use crate::method::{AnyClip, Method, filter_memory};
@@ -15,12 +16,12 @@ use damper_core::schedule::Declared;
 use damper_core::step::audit::ByRule;
 use damper_core::step::{NoisePart, Open, PrivateStep, StepState};
 
-/// One sample: its gradient at any point.
+/// One sample: its gradient at any evaluation point.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Sample {
-    /// That of `Σ curvature·(d²/2 + d⁴/4)`, `d = x − centre`: not linear in the point.
+    /// The gradient of `Σ curvature·(d²/2 + d⁴/4)`, `d = x − centre`: not linear in the point.
     Bowl { curvature: Vec<f32>, centre: Vec<f32> },
-    /// At point 0, 1, …, whatever the point; the last for all beyond.
+    /// Fixed gradients for point 0, 1, …, independent of the parameters. The last is used for all further points.
     At(Vec<Vec<f32>>),
 }
 
@@ -42,20 +43,20 @@ impl Sample {
     }
 }
 
-/// How samples are added.
+/// The way in which samples are added.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum How {
-    /// Point by point.
+    /// By evaluation point.
     Points,
-    /// Point by point, each sample begun, dropped, and begun again; and none added before its last point is in.
+    /// By evaluation point. Each sample is begun, dropped, and begun again, and is added only after its last point.
     Interrupted,
-    /// Mixed outside, in two parts.
+    /// Combined outside, in two segments.
     Mixed,
-    /// Mixed outside, dealt to so many shards.
+    /// Combined outside, distributed over this many shards.
     Shards(usize),
 }
 
-/// A store that keeps the last record, counts writes, and fails when told to.
+/// A store that keeps the last record, counts writes, and fails on request.
 #[derive(Default)]
 pub struct Writes {
     pub last: Option<Record>,
@@ -78,17 +79,17 @@ impl Store for Writes {
     }
 }
 
-/// What one step let out, as its slots saw it.
+/// The outputs of one step, as its slots recorded them.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Taken {
     pub number: u32,
     pub clip: f32,
-    /// The points asked for, with their weights.
+    /// The requested evaluation points, with their weights.
     pub points: Vec<(f32, Vec<f32>)>,
     pub released: Vec<f32>,
     pub filtered: Vec<f32>,
     pub noise_std: f64,
-    /// The rate that the (outermost) optimizer was given.
+    /// The learning rate that the (outermost) optimizer received.
     pub lr: f64,
     pub counts: Vec<f64>,
     /// Releases of the gradient and of the counts.
@@ -99,7 +100,7 @@ pub type Step<W> = PrivateStep<Any, AnyOptimizer, DiscreteGaussian<W>, AnyThresh
 type State<W> = StepState<Vec<SumWord<W>>, FilterMemory, OptimizerMemory, ThresholdMemory>;
 type Opened<'a, W> = Open<'a, Step<W>, FilterMemory, OptimizerMemory>;
 
-/// A run of a method: what a program that trains would hold.
+/// A run of a method: the state of a training program.
 pub struct Run<W: Word> {
     pub step: Step<W>,
     state: State<W>,
@@ -128,7 +129,7 @@ impl Method {
         Run { step: self.step(), state, ledger, params, generator }
     }
 
-    /// The integers that were released: sum and noise in grid units. Fails where a value is not on the declared grid.
+    /// The released integers: sum and noise in grid units. Fails if a value is not on the declared grid.
     pub fn units(&self, taken: &Taken) -> Vec<i64> {
         let unit = taken.clip / (1u32 << self.bits) as f32 / self.expected_batch as f32;
         taken
@@ -213,7 +214,7 @@ fn end<W: Word>(
     }
     let (number, clip) = (open.number(), open.clip());
     match how {
-        // Some parts of the noise are drawn by others, from the last to the first.
+        // Others draw some parts of the noise, from the last to the first.
         How::Shards(count) => open
             .finish_on(params, generator, count, |parts| parts.iter_mut().rev().step_by(2).for_each(NoisePart::draw))
             .unwrap(),
@@ -248,12 +249,12 @@ impl<W: Word> Run<W> {
         Ok(self.complete(taken))
     }
 
-    /// Pays for a step and takes none: as a power cut does.
+    /// Charges a step without taking it, like a power cut.
     pub fn abandon(&mut self) -> bool {
         self.step.open(&mut self.state, &mut self.ledger).is_ok()
     }
 
-    /// At how many points the coming step wants gradients.
+    /// The number of evaluation points of the coming step.
     pub fn eval_points(&self) -> usize {
         self.state.filter.eval_points()
     }
@@ -263,12 +264,12 @@ impl<W: Word> Run<W> {
         self.state.threshold.clip()
     }
 
-    /// Gives the run a sum of another length.
+    /// Replaces the sum by one of another length.
     pub fn resize_sum(&mut self, len: usize) {
         self.state.sum_mut(Unreleased::claim()).resize(len, SumWord::default());
     }
 
-    /// All bits of the sum's memory are zero.
+    /// Returns true if all bits of the sum's memory are zero.
     pub fn sum_is_wiped(&self) -> bool {
         self.state.sum(Unreleased::claim()).iter().all(|word| word.get(Unreleased::claim()) == W::default())
     }

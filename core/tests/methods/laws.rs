@@ -36,8 +36,8 @@ fn history(method: &Method, data: &[Vec<Sample>]) -> (Vec<Taken>, Vec<Vec<f32>>)
     (steps, params)
 }
 
-/// A batch that is empty, and one of which no sample is finite: both release noise, and leave everything as it must be for
-/// the steps after.
+/// An empty batch, and a batch without a finite sample. Both release noise, and leave a valid state for the steps
+/// after.
 #[test]
 fn an_empty_batch_is_a_step_like_any_other() {
     for method in methods() {
@@ -54,14 +54,14 @@ fn an_empty_batch_is_a_step_like_any_other() {
             assert!(taken.released.iter().all(|x| x.is_finite()) && taken.released.iter().any(|x| *x != 0.0));
             assert!(before != run.params && run.params.iter().all(|x| x.is_finite()));
         }
-        // The filter has advanced at empty batches as at others: gradients are wanted at as many points.
+        // The filter advances at empty batches as at others: it requests gradients at the same number of points.
         let points =
             |data: &[Vec<Sample>]| history(&method, data).0.iter().map(|taken| taken.points.len()).collect::<Vec<_>>();
         assert_eq!(points(&data), points(&full_batches(1, 12, method.dim)));
     }
 }
 
-/// What the optimizer moves along follows from all releases, those of empty batches among them, by the filter's formula.
+/// The optimizer's direction follows from all releases, including those of empty batches, by the filter's formula.
 #[test]
 fn filters_receive_each_release_in_order() {
     for filter in FILTERS {
@@ -118,7 +118,7 @@ fn filtered(filter: &FilterChoice, released: &[f64]) -> Vec<f64> {
     }
 }
 
-/// `g̃_0 = g_0`: the first step is one of DP-SGD, wherever the filter will look later.
+/// `g̃_0 = g_0`: the first step is a DP-SGD step, for any later look-ahead.
 #[test]
 fn disk_starts_with_dp_sgd_gradient() {
     for method in methods() {
@@ -160,7 +160,8 @@ fn disk_evaluates_params_and_look_ahead() {
     }
 }
 
-/// Point `j` of step `t` is `x_{t−j}`; before there are `k` of them the oldest, `x_0`, stands for those that are missing.
+/// Point `j` of step `t` is `x_{t−j}`. Before there are `k` of them, the oldest, `x_0`, takes the positions of the
+/// missing iterates.
 #[test]
 fn per_sample_momentum_uses_last_iterates() {
     for method in methods() {
@@ -180,7 +181,7 @@ fn per_sample_momentum_uses_last_iterates() {
     }
 }
 
-/// With gradients that do not depend on the point the momentum has nothing to do but sum its weights, which are 1.
+/// If gradients do not depend on the point, the momentum only sums its weights, and their sum is 1.
 #[test]
 fn equal_gradients_pass_normalised_filters() {
     let mut noise = Noise::new(6);
@@ -196,12 +197,13 @@ fn equal_gradients_pass_normalised_filters() {
             let apart = method.units(&a).into_iter().zip(method.units(&b)).map(|(a, b)| a.abs_diff(b));
             most = most.max(apart.max().unwrap());
         }
-        // Two samples, each a unit off by the rounding of weights.
+        // Two samples, each off by one unit due to the rounding of weights.
         assert_eq!(most <= 2, normalised, "{filter:?}: {most}");
     }
 }
 
-/// A constant gradient under noise of one unit of a fine grid: filtered, it is itself at every step, from the first.
+/// A constant gradient under noise of one unit of a fine grid. The filtered gradient equals it at every step, from the
+/// first.
 #[test]
 fn constant_gradient_passes_every_filter() {
     let published = SETS.iter().map(|set| FilterChoice::Iir(set.name));
@@ -226,7 +228,8 @@ fn constant_gradient_passes_every_filter() {
     }
 }
 
-/// `β` of per-sample momentum, `γ` of DiSK: numbers that are read but not used would pass every law of noise and sensitivity.
+/// `β` of per-sample momentum, `γ` of DiSK: a number that is read but not used would pass every check of noise and
+/// sensitivity.
 #[test]
 fn every_number_of_a_filter_changes_the_run() {
     let momentum = |iterates, beta, normalised| FilterChoice::Momentum { iterates, beta, normalised, inner: None };
@@ -251,7 +254,7 @@ fn every_number_of_a_filter_changes_the_run() {
     }
 }
 
-/// The clip of a step is known before its samples are, and its own counts decide the next one's.
+/// The clip of a step is known before its samples are. Its own counts determine the next clip.
 #[test]
 fn clip_is_chosen_one_step_before() {
     for method in methods() {
@@ -269,7 +272,7 @@ fn clip_is_chosen_one_step_before() {
                 })
                 .collect::<Vec<_>>()
         };
-        // A rule that chooses among few clips may choose the same one by its noise.
+        // A rule that chooses among few clips may choose the same clip again because of its noise.
         let moves = (1..=8).filter(|&seed| {
             let (before, after) = (run(&data, seed), run(&changed, seed));
             assert_eq!(before[..5], after[..5], "{method:?}");
@@ -286,8 +289,8 @@ fn clip_is_chosen_one_step_before() {
     }
 }
 
-/// Two data sets whose raw gradients differ by any amount while the clipped sums agree: nothing can tell them apart. One whose
-/// sum differs by a unit can.
+/// Two data sets whose raw gradients differ arbitrarily but whose clipped sums agree are indistinguishable. A data set
+/// whose sum differs by one unit is distinguishable.
 #[test]
 fn adagrad_norm_lr_needs_only_releases() {
     let inner = Sgd::new(0.0, false, 0.0).unwrap();
@@ -302,7 +305,7 @@ fn adagrad_norm_lr_needs_only_releases() {
             expected_batch: 2,
         })
         .unwrap();
-        // b² − b_0² after each step, and the parameters at the end.
+        // b² − b_0² after each step, and the final parameters.
         let rates = |data: &dyn Fn(usize) -> Vec<[f32; 3]>| {
             let mut state =
                 StepState::new([SumWord::ZERO; 3], (), AdaGradNormState::new(SgdState { momentum: [0f32; 0] }), ());
@@ -320,7 +323,7 @@ fn adagrad_norm_lr_needs_only_releases() {
         let plain = rates(&|t| vec![[0.5, 0.25, t as f32 / 64.0]]);
         let loud = |t: usize| {
             let huge = 10f32.powi(t as i32);
-            // Clipped, these two cancel; the others add up to the same.
+            // After clipping, these two cancel, and the others have the same sum.
             vec![[huge, -huge, 0.0], [0.25, 0.25, 0.0], [-huge, huge, 0.0], [0.25, 0.0, t as f32 / 64.0]]
         };
         assert_eq!(plain, rates(&loud));
@@ -328,7 +331,8 @@ fn adagrad_norm_lr_needs_only_releases() {
     }
 }
 
-/// The parameters again, from what was stored of each step: released and filtered gradients, the declared rate and noise.
+/// Recomputes the parameters from the stored data of each step: released and filtered gradients, and the declared rate
+/// and noise.
 #[test]
 fn adagrad_norm_replays_from_releases() {
     for method in methods().into_iter().filter(|method| method.optimizer == OptimizerChoice::AdaGradNorm) {
@@ -349,8 +353,8 @@ fn adagrad_norm_replays_from_releases() {
     }
 }
 
-/// One record more in the data set, with the rate and the batch declared as they were: the draws of the others, their scale
-/// and the noise stay.
+/// One more record in the data set, with the same declared rate and batch. The other records' trials, their scale and
+/// the noise stay the same.
 #[test]
 fn extra_record_affects_only_its_own_trial() {
     let rate = Rate::at_most(0.05).unwrap();
@@ -358,7 +362,7 @@ fn extra_record_affects_only_its_own_trial() {
     for method in methods().into_iter().step_by(3) {
         let mut noise = Noise::new(13);
         let mut records: Vec<_> = (0..101).map(|_| crate::table::bowl(&mut noise, method.dim)).collect();
-        // The last adds nothing, so that only what its presence does can be seen.
+        // The last record adds nothing, so that only the effect of its presence is visible.
         records[100] = Sample::constant(vec![f32::INFINITY; method.dim]);
         let runs = [100, 101].map(|count| {
             let mut run = method.start::<i64>(8);
@@ -378,8 +382,8 @@ fn extra_record_affects_only_its_own_trial() {
     }
 }
 
-/// The step size of the whole step, `η_t`, and the noise that reaches the parameters under a matched schedule: `√η_t·√η_0` times
-/// the first step's σ.
+/// The step size of the whole step, `η_t`, and the noise that reaches the parameters under a matched schedule:
+/// `√η_t·√η_0` times the first step's σ.
 #[test]
 fn matched_noise_scales_as_sqrt_lr() {
     let method = Method {

@@ -1,7 +1,7 @@
 //! Any method as data.
 //!
-//! Configurations and states of any type stand behind one interface, so that a table of choices makes the steps; what the
-//! slots do is theirs alone.
+//! Configurations and states of any type share one interface, so that a table of choices builds the steps. The
+//! behaviour of the slots is not changed.
 
 use crate::erased::{
     Any, AnyOptimizer, AnyThreshold, FilterMemory, OptimizerMemory, ThresholdMemory, filter, optimizer, threshold,
@@ -25,12 +25,12 @@ use damper_core::threshold::{
     CountNoise, ExpectedError, ExpectedErrorState, Fixed, Percentile, PercentileState, Quantile, QuantileState, Solver,
 };
 
-/// A filter and its numbers.
+/// A filter and its settings.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum FilterChoice {
     Identity,
     Iir(&'static str),
-    /// Per-sample momentum over `iterates`; inside, the identity or a published filter.
+    /// Per-sample momentum over `iterates`. The inner filter is the identity or a published filter.
     Momentum {
         iterates: usize,
         beta: f64,
@@ -51,7 +51,7 @@ pub enum ClipChoice {
     EqualLayers,
     UnequalLayers,
     EqualLayersAutomatic,
-    /// Rules that divide by this number whatever the norm, over all coordinates and per layer.
+    /// Rules that divide by this number for any norm, over all coordinates and per layer.
     Wrong(f32),
     WrongLayers(f32),
 }
@@ -79,7 +79,7 @@ pub enum OptimizerChoice {
     AdaGradNorm,
 }
 
-/// Everything that makes a run.
+/// All settings of a run.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Method {
     pub filter: FilterChoice,
@@ -97,7 +97,7 @@ pub struct Method {
     pub first_clip: f32,
     pub expected_batch: u32,
     pub seed: u64,
-    /// Has the released gradient shown whole first, also to an optimizer that does not ask for it.
+    /// True if the optimizer observes the full released gradient first, even if it does not request it.
     pub look_ahead: bool,
 }
 
@@ -129,7 +129,7 @@ pub enum AnyClip {
     WrongLayers(PerLayer<'static, ByRule<Divisor>>),
 }
 
-/// A rule of clipping that breaks the promise of the trait.
+/// A clip rule that violates the trait's contract.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Divisor(f32);
 
@@ -164,7 +164,7 @@ impl ClipRule for AnyClip {
 }
 
 impl Method {
-    /// The layers of its rule of clipping, in units of 2⁻²² of the clip.
+    /// The layers of the clip rule, with shares in units of 2⁻²² of the clip.
     pub fn layers(&self) -> Vec<Layer> {
         let lens = [self.dim / 2, 1, self.dim - self.dim / 2 - 1];
         match self.clip {
@@ -176,7 +176,7 @@ impl Method {
                 vec![Layer { len: self.dim, share: 1 << 22 }]
             }
             ClipChoice::EqualLayers | ClipChoice::EqualLayersAutomatic => lens.map(|len| Layer::equal(len, 3)).to_vec(),
-            // 0.8, 0.5 and 0.3: 0.98 of the whole.
+            // Shares of 0.8, 0.5 and 0.3 of the clip. Their squares sum to 0.98.
             ClipChoice::UnequalLayers | ClipChoice::WrongLayers(_) => lens
                 .iter()
                 .zip([3_355_443, 2_097_152, 1_258_291])
@@ -204,7 +204,7 @@ impl Method {
         }
     }
 
-    /// Its rule for the clip, with the memory of that before the first step.
+    /// The threshold rule, with its state before the first step.
     pub fn threshold(&self) -> (AnyThreshold, ThresholdMemory) {
         let (clip, noise) = (self.first_clip, CountNoise::new(5.0).unwrap());
         let expected_error = |solver| {
@@ -224,7 +224,7 @@ impl Method {
         }
     }
 
-    /// Its optimizer, with the memory of that before the first step.
+    /// The optimizer, with its state before the first step.
     pub fn optimizer(&self) -> OptimizerMemory {
         let zeros = || vec![0f32; self.dim];
         let sgd = |momentum, nesterov| {
@@ -261,13 +261,13 @@ impl Method {
         }
     }
 
-    /// Its learning rate.
+    /// The learning rate schedule.
     pub fn learning_rate(&self) -> LearningRate {
         let (base, warmup, decay) = self.learning_rate;
         LearningRate::new(base, warmup, decay).unwrap()
     }
 
-    /// Its configuration.
+    /// The configuration of the step.
     pub fn step<W: Word>(&self) -> Step<W> {
         PrivateStep::new(Slots {
             mechanism: DiscreteGaussian::new(Grid::new(self.bits).unwrap(), self.sigma).unwrap(),
@@ -281,7 +281,7 @@ impl Method {
         .unwrap()
     }
 
-    /// `z_t` as it must be: `⌈σ·α_t⌉` units over the grid's.
+    /// The expected `z_t`: `⌈σ·α_t⌉` units, divided by the grid's units per clip.
     pub fn multiplier_at(&self, step: u32) -> f64 {
         let sigma = (f64::from(self.sigma) * self.noise.factor(step, &self.learning_rate())).ceil();
         sigma / f64::from(1u32 << self.bits)
@@ -295,7 +295,7 @@ fn iir(name: &str, dim: usize) -> (Iir, IirState<Vec<f32>>) {
     (iir, IirState::new(memory))
 }
 
-/// A filter with its memory before the first step.
+/// A filter with its state before the first step.
 pub fn filter_memory(choice: &FilterChoice, dim: usize) -> FilterMemory {
     match *choice {
         FilterChoice::Identity => filter(Identity, ()),

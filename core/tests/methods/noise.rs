@@ -1,7 +1,7 @@
-//! The noise of every method: its size is the one that is priced, and each of its draws is made once.
+//! The noise of every method: it has the accounted size, and is drawn exactly once.
 //!
-//! The tests of variance compare `s²/σ²` of 80,000 draws with 1: its standard error is 0.5 %, the bound is 6.1 of them (a
-//! right implementation fails with probability 1e-9 at each), and a σ that is 3 % off moves it by 12.
+//! The tests of variance compare `s²/σ²` of 80,000 draws with 1. Its standard error is 0.5 %, and the bound is 6.1 of
+//! them (a correct implementation fails each with probability 1e-9). A σ that is off by 3 % moves it by 12.
 
 use crate::harness::{How, Sample, Taken};
 use crate::method::{FilterChoice, Method, PLAIN};
@@ -13,7 +13,7 @@ use std::collections::HashSet;
 
 const DRAWS: usize = 80_000;
 
-/// `(s²/σ² − 1)` in standard errors, for numbers in units of their σ.
+/// `(s²/σ² − 1)` in standard errors, for values in units of their σ.
 fn excess(draws: &[f64]) -> f64 {
     let n = draws.len() as f64;
     assert_eq!(draws.len(), DRAWS);
@@ -24,33 +24,33 @@ fn has_the_stated_size(draws: &[f64]) -> bool {
     excess(draws).abs() < 6.1
 }
 
-/// Fails unless the draws have a standard deviation of 1, or if 3 % more or less would pass.
+/// Fails unless the draws have a standard deviation of 1, or if 3 % more or less would also pass.
 fn check(draws: &[f64], what: &dyn std::fmt::Debug) {
     let scaled = |factor: f64| draws.iter().map(|x| x * factor).collect::<Vec<_>>();
     assert!(has_the_stated_size(draws), "{} standard errors: {what:?}", excess(draws));
     assert!(!has_the_stated_size(&scaled(1.03)) && !has_the_stated_size(&scaled(1.0 / 1.03)), "{what:?}");
 }
 
-/// `z_t·C_t/B` by the method's declaration; fails unless the step states it, exactly.
+/// `z_t·C_t/B` by the method's declaration. Fails unless the step returns exactly this value.
 fn stated(method: &Method, taken: &Taken) -> f64 {
     let std = method.multiplier_at(taken.number) * f64::from(taken.clip) / f64::from(method.expected_batch);
     assert_eq!(taken.noise_std.to_bits(), std.to_bits(), "{method:?}");
     std
 }
 
-/// What is released before the filter, in units of what its noise must be.
+/// The release before the filter, in units of its expected noise.
 fn in_units(method: &Method, taken: &Taken) -> impl Iterator<Item = f64> {
     let std = stated(method, taken);
     taken.released.iter().map(move |x| f64::from(*x) / std)
 }
 
-/// Gradients of zero, a few of them or none, at every point.
+/// Zero gradients at every point, for a few samples or none.
 fn zeros(count: u32, dim: usize) -> Vec<Sample> {
     (0..count % 3).map(|_| Sample::constant(vec![0.0; dim])).collect()
 }
 
-/// Every fourth method of the table, which has each choice of every slot; for the others see
-/// [`every_method_draws_the_noise_of_dp_sgd`].
+/// Every fourth method of the table, which includes each choice of every slot.
+/// [`every_method_draws_the_noise_of_dp_sgd`] covers the others.
 #[test]
 fn zero_gradients_release_declared_noise() {
     for method in methods().into_iter().step_by(4) {
@@ -66,7 +66,8 @@ fn zero_gradients_release_declared_noise() {
     }
 }
 
-/// At every step, integer by integer what DP-SGD releases, whose size is tested above: any `κ` and `γ`, any `k` and `β`, any `a` and `b`.
+/// At every step, the integers equal the release of DP-SGD, whose size is tested above, for any `κ` and `γ`, any `k`
+/// and `β`, any `a` and `b`.
 #[test]
 fn filter_settings_never_change_noise() {
     let two = |kappa, gamma| FilterChoice::Kalman(Gain::Constant(kappa), LookAhead::Two { gamma });
@@ -111,8 +112,8 @@ fn scheduled_noise_matches_charge() {
     }
 }
 
-/// The noise of step `t` is the one at the address of step `t`, drawn once: that of DP-SGD at the same σ, whatever the method
-/// does besides.
+/// The noise of step `t` has the address of step `t`, and is drawn once. It equals that of DP-SGD at the same σ, for
+/// all other settings of the method.
 #[test]
 fn every_method_draws_the_noise_of_dp_sgd() {
     for method in methods() {
@@ -142,7 +143,7 @@ fn noise_blocks_are_unique() {
                 assert!(blocks.insert(block.to_vec()), "noise repeats: {filter:?}");
             }
             let draws: Vec<f64> = in_units(&method, &taken).collect();
-            // Six standard errors, against the step before, the next coordinate, and the next chunk.
+            // Six standard errors, against the previous step, the next coordinate, and the next chunk.
             let uncorrelated = |a: &[f64], b: &[f64]| {
                 let n = a.len().min(b.len()) as f64;
                 a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>().abs() < 6.0 * n.sqrt()
@@ -155,7 +156,7 @@ fn noise_blocks_are_unique() {
     }
 }
 
-/// The counts' noise comes from a stream of its own: not a copy of the gradient's, scaled.
+/// The counts' noise comes from a separate stream, and is not a scaled copy of the gradient's.
 #[test]
 fn count_and_gradient_noise_are_separate() {
     let mut products = vec![];

@@ -1,4 +1,5 @@
-//! Each method with its own part switched off is the plainer method, bit for bit; and what may make no difference makes none.
+//! Each method with its own part switched off equals the plainer method, bit for bit. Settings without effect do not
+//! change a bit.
 
 use crate::harness::{How, bits};
 use crate::method::{ClipChoice, FilterChoice, Method, OptimizerChoice, PLAIN, ThresholdChoice};
@@ -7,7 +8,7 @@ use damper_core::filter::{Gain, LookAhead};
 use damper_core::grid::Word;
 use damper_core::schedule::{Decay, NoiseSchedule};
 
-/// Everything that a run lets out, as bits: each step's release, what the optimizer was given, counts, clip and parameters.
+/// All outputs of a run, as bits: each step's release, the optimizer's inputs, counts, clip and parameters.
 fn trajectory<W: Word>(method: &Method, how: How, seed: u64, steps: usize) -> Vec<Vec<u64>> {
     let mut run = method.start::<W>(steps as u32);
     let wide = |x: &[f32]| bits(x).into_iter().map(u64::from).collect::<Vec<_>>();
@@ -22,7 +23,7 @@ fn trajectory<W: Word>(method: &Method, how: How, seed: u64, steps: usize) -> Ve
         .collect()
 }
 
-/// Fails unless all of `methods` run alike, over batches of which some are empty.
+/// Fails unless all of `methods` give equal runs, over batches that include empty batches.
 fn are_one(methods: &[Method]) {
     for seed in 0..2 {
         let first = trajectory::<i64>(&methods[0], How::Points, seed, 15);
@@ -74,7 +75,7 @@ fn disk_with_unit_gain_is_dp_sgd() {
     }
 }
 
-/// One iterate, or a factor of zero; normalised or not.
+/// One iterate, or a factor of zero, with or without normalisation.
 #[test]
 fn one_iterate_momentum_is_inner_filter() {
     for method in unfiltered() {
@@ -94,7 +95,7 @@ fn one_iterate_momentum_is_inner_filter() {
     }
 }
 
-// A noise schedule of ones is DP-SGD.
+// A noise schedule with all factors 1 is DP-SGD.
 #[test]
 fn unit_noise_schedule_is_dp_sgd() {
     let constant = (0.05, 0, Decay::Constant);
@@ -111,7 +112,8 @@ fn unit_noise_schedule_is_dp_sgd() {
     }
 }
 
-/// `α → κα` with `σ → σ/κ` is the same noise: here `α_t = 2^t` against a mechanism of half the σ, a step on.
+/// `α → κα` with `σ → σ/κ` is the same noise. Here `α_t = 2^t` is compared with a mechanism of half the σ, one step
+/// later.
 #[test]
 fn only_schedule_times_multiplier_matters() {
     let halving = (0.5, 0, Decay::Step { every: 1, factor: 0.5 });
@@ -140,7 +142,7 @@ fn single_layer_clipping_is_flat_clipping() {
     }
 }
 
-// An optimizer that observes the full gradient first gets the same one.
+// An optimizer that observes the full gradient first gets the same gradient.
 #[test]
 fn look_ahead_optimizer_gets_same_gradient() {
     for method in methods() {
@@ -161,7 +163,7 @@ fn word_workers_and_combiner_keep_bits() {
     }
 }
 
-/// More coordinates than share one address of noise, and than are streamed at a time.
+/// More coordinates than share one address of noise, and more than are streamed at a time.
 #[test]
 fn long_gradients_release_like_short_ones() {
     for method in methods().iter().step_by(11) {
@@ -172,7 +174,7 @@ fn long_gradients_release_like_short_ones() {
     }
 }
 
-/// The controls: what the laws above call equal does differ where the method's own part is switched on.
+/// Controls: the runs that must be equal above differ if the method's own part is switched on.
 #[test]
 fn every_method_differs_from_dp_sgd() {
     let plain = trajectory::<i64>(&PLAIN, How::Points, 2, 12);

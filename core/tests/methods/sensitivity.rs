@@ -1,4 +1,5 @@
-//! The sensitivity to one sample, in exact integers: runs that differ in one sample of their last step, under the same noise.
+//! The sensitivity to one sample, in exact integers. Runs differ in one sample of their last step, under the same
+//! noise.
 
 use crate::harness::{How, Sample, Taken};
 use crate::method::{ClipChoice, FilterChoice, Method, PLAIN, ThresholdChoice};
@@ -8,12 +9,13 @@ use proptest::prelude::*;
 
 const DIM: usize = 12;
 
-/// The methods, each with a noise of one grid unit: the sums themselves, nearly. The grid is as fine as f32 can tell apart.
+/// The methods, each with a noise of one grid unit: almost the sums themselves. The grid is as fine as f32 can
+/// represent.
 fn exact() -> Vec<Method> {
     methods().into_iter().map(|method| Method { dim: DIM, bits: 19, sigma: 1, expected_batch: 3, ..method }).collect()
 }
 
-/// The step after `warm_up` common ones, with these samples beside those of a batch.
+/// The step after `warm_up` common steps, with these samples in addition to those of a batch.
 fn last(method: &Method, warm_up: usize, samples: &[Sample], how: How) -> Taken {
     let mut run = method.start::<i64>(1000);
     let mut batches = batches(warm_up as u64, warm_up + 1, method.dim);
@@ -25,7 +27,7 @@ fn last(method: &Method, warm_up: usize, samples: &[Sample], how: How) -> Taken 
     run.take(&others, how)
 }
 
-/// What the sum moves by, in grid units.
+/// The change of the sum, in grid units.
 fn moved(method: &Method, with: &Taken, without: &Taken) -> Vec<i64> {
     assert_eq!(with.clip.to_bits(), without.clip.to_bits());
     method.units(with).iter().zip(method.units(without)).map(|(a, b)| a - b).collect()
@@ -35,7 +37,7 @@ fn square(x: &[i64]) -> u64 {
     x.iter().map(|x| x.unsigned_abs().pow(2)).sum()
 }
 
-/// `‖x‖² ≤ (factor·C)²`, all in grid units; per layer by its own share, too.
+/// `‖x‖² ≤ (factor·C)²`, all in grid units. Per-layer clipping also checks each layer's own share.
 fn within(method: &Method, x: &[i64], factor: u64) -> Result<(), String> {
     let unit = 1u64 << method.bits;
     if square(x) > (factor * unit).pow(2) {
@@ -54,8 +56,8 @@ fn within(method: &Method, x: &[i64], factor: u64) -> Result<(), String> {
     Ok(())
 }
 
-/// Gradients of one sample at four points that try to slip past a bound: one direction, with signs that make separately
-/// clipped parts add up; huge, tiny, equal, single, or unrelated.
+/// Gradients of one sample at four points that try to exceed a bound. They have one direction, with signs for which
+/// separately clipped parts add up, or are huge, tiny, equal, single, or unrelated.
 fn adversary() -> impl Strategy<Value = Sample> {
     let direction = prop_oneof![
         prop::collection::vec(-1f32..1.0, DIM),
@@ -102,13 +104,14 @@ proptest! {
         }
     }
 
-    /// Gradient in units of its noise and counts in units of theirs, stacked: one Gaussian release of the priced multiplier.
+    /// The gradient in units of its noise and the counts in units of theirs, stacked: one Gaussian release of the
+    /// accounted multiplier.
     #[test]
     fn joint_sensitivity_is_within_charge(
         sample in adversary(), warm_up in 0usize..4,
     ) {
         for method in exact() {
-            // The noise that is priced; that of one unit tells the sums.
+            // The accounted noise. Noise of one unit reveals the sums.
             let priced = Method { sigma: PLAIN.sigma << 3, ..method };
             let event = priced.step::<i64>().event_at(warm_up as u32, damper_core::accounting::Rate::ONE).unwrap();
             let without = last(&method, warm_up, &[], How::Points);
@@ -125,7 +128,7 @@ proptest! {
         }
     }
 
-    /// At any point, also where only the mixing overflows; the other samples' bits and all that follows stay.
+    /// At any point, also if only the combination overflows. The other samples' bits and all later bits stay the same.
     #[test]
     fn non_finite_sample_changes_no_bit(
         at in 0usize..4, i in 0..DIM, bad in prop::sample::select(&[f32::NAN, f32::INFINITY, f32::NEG_INFINITY, f32::MAX][..]),
@@ -136,7 +139,7 @@ proptest! {
             let runs = [&[][..], &[Sample::At(grads.clone())][..]].map(|extra| {
                 let mut run = method.start::<i64>(10);
                 let steps: Vec<_> = batches(5, 6, DIM).into_iter().map(|mut batch| {
-                    // Where fewer points are asked for, the poisoned one would not be seen: nothing is added.
+                    // If fewer points are requested, the non-finite point has no effect, so the sample is not added.
                     let wanted = run.eval_points() > at;
                     batch.extend(extra.iter().filter(|_| wanted).cloned());
                     run.take(&batch, How::Points)
@@ -151,7 +154,7 @@ proptest! {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(1000))]
 
-    /// The bound does not rest on the rule of clipping: one that divides by any number at all is held to it, too.
+    /// The bound does not depend on the clip rule. It also holds for a rule that divides by an arbitrary number.
     #[test]
     fn wrong_clip_rule_cannot_exceed_clip(
         sample in adversary(),
@@ -171,18 +174,18 @@ proptest! {
     }
 }
 
-/// A sample that adds nothing at all and is not counted: one that is not finite once it is mixed.
+/// Returns true if a sample adds nothing and is not counted, because it is not finite after combination.
 fn moved_nothing(with: &Taken, without: &Taken) -> bool {
     with.counts == without.counts && with.released == without.released
 }
 
-/// One sample whose gradients at the points of a step point where the weights make parts clipped on their own add up.
+/// One sample whose gradients follow the signs of the weights, so that separately clipped parts add up.
 fn against(weights: &[f32]) -> Vec<Vec<f32>> {
     weights.iter().map(|w| vec![100.0 * w.signum(); DIM]).collect()
 }
 
-/// The control: the same samples, each point clipped on its own and then weighted, as public implementations do. Its sums are far
-/// beyond what the laws above allow, so they would be seen; mixed first, the same sample adds `C`.
+/// Control: the same samples with each point clipped separately and then weighted, as in public implementations. Their
+/// sums far exceed the bounds above, so the checks detect them. If combined first, the same sample adds `C`.
 #[test]
 fn clipping_each_point_exceeds_clip() {
     let momentum = |iterates, beta| FilterChoice::Momentum { iterates, beta, normalised: false, inner: None };
@@ -203,7 +206,7 @@ fn clipping_each_point_exceeds_clip() {
         assert_eq!(within(&method, &mixed_first, 1), Ok(()));
         assert!(square(&mixed_first) as f64 > 0.999 * f64::from(1 << 16).powi(2), "it uses up the bound");
 
-        // Each point's gradient clipped by DP-SGD's own step.
+        // Each point's gradient clipped by a separate DP-SGD step.
         let alone = Method { filter: FilterChoice::Identity, ..method };
         let mut separately = [0f64; DIM];
         for (weight, grad) in weights.iter().zip(against(&weights)) {
@@ -223,7 +226,7 @@ fn clipping_each_point_exceeds_clip() {
     }
 }
 
-/// The other control: a bound that is not kept per layer is seen, though the whole is within `C`.
+/// Second control: a bound that fails per layer is detected, even if the total is within `C`.
 #[test]
 fn a_layer_beyond_its_share_is_seen() {
     let method = Method { clip: ClipChoice::UnequalLayers, dim: DIM, ..PLAIN };
@@ -233,7 +236,7 @@ fn a_layer_beyond_its_share_is_seen() {
     assert!(within(&method, &x, 1).is_err());
 }
 
-/// Different batches with the same clipped sum: however many samples came, and whatever the data set is.
+/// Different batches with the same clipped sum, for any number of samples and any data set.
 #[test]
 fn realised_batch_keeps_scale_and_noise() {
     for method in exact().into_iter().filter(|method| method.threshold == ThresholdChoice::Fixed) {
@@ -241,7 +244,7 @@ fn realised_batch_keeps_scale_and_noise() {
         let (mut few, mut many) = (method.start::<i64>(9), method.start::<i64>(9));
         for t in 0..6 {
             let kept = Sample::constant(noise.vector(DIM, 0.3));
-            // Each beside its opposite: exactly nothing on the grid, for truncation is symmetric.
+            // Each next to its opposite: the sum on the grid is exactly zero, because truncation is symmetric.
             let mut crowd = vec![kept.clone()];
             for _ in 0..t * t {
                 let grad = noise.vector(DIM, 3.0);
@@ -254,13 +257,13 @@ fn realised_batch_keeps_scale_and_noise() {
     }
 }
 
-/// Gradients on the grid, whatever the data: the reachable outputs are the same for all data sets.
+/// Gradients on the grid for any data: the reachable outputs are the same for all data sets.
 #[test]
 fn releases_are_multiples_of_public_unit() {
     for method in methods() {
         let mut run = method.start::<i64>(8);
         for batch in batches(6, 8, method.dim) {
-            // Fails off the grid.
+            // Fails if a value is off the grid.
             method.units(&run.take(&batch, How::Points));
             assert!(run.sum_is_wiped());
         }

@@ -1,4 +1,4 @@
-//! The table of methods: every filter with every optimizer, and with them every other pair of choices.
+//! The table of methods: every filter with every optimizer, and every other pair of choices.
 
 use crate::harness::Sample;
 use crate::method::{ClipChoice, FilterChoice, Method, OptimizerChoice, PLAIN, ThresholdChoice};
@@ -73,7 +73,7 @@ pub const OPTIMIZERS: &[OptimizerChoice] = &[
     OptimizerChoice::AdaGradNorm,
 ];
 
-/// A rate that falls as in ADP's experiments.
+/// A decaying rate as in ADP's experiments.
 pub const FALLING: (f64, u32, Decay) = (0.2, 0, Decay::Polynomial { offset: 20.0, slope: 1.0 });
 
 /// The table.
@@ -111,7 +111,7 @@ fn every_pair_of_choices_is_in_the_table() {
     }
 }
 
-/// Numbers without meaning, by seed.
+/// Random values from a seed.
 pub struct Noise(<ChaCha20 as Generator>::Stream<'static>);
 
 impl Noise {
@@ -123,12 +123,12 @@ impl Noise {
         }))
     }
 
-    /// Below `n`.
+    /// A random integer below `n`.
     pub fn below(&mut self, n: usize) -> usize {
         self.0.next_u32() as usize % n
     }
 
-    /// From −1 to 1.
+    /// A random value from −1 to 1.
     pub fn signed(&mut self) -> f32 {
         self.0.next_u32() as i32 as f32 / 2_147_483_648.0
     }
@@ -138,13 +138,13 @@ impl Noise {
     }
 }
 
-/// A sample whose gradient depends on where it is taken.
+/// A sample whose gradient depends on its evaluation point.
 pub fn bowl(noise: &mut Noise, dim: usize) -> Sample {
     let scale = 2f32.powi(noise.below(6) as i32 - 3);
     Sample::Bowl { curvature: noise.vector(dim, scale), centre: noise.vector(dim, 1.0) }
 }
 
-/// Batches of 0 to 9 samples; a fifth of them, and the first for odd seeds, empty.
+/// Batches of 0 to 9 samples. A fifth of them, and the first for odd seeds, are empty.
 pub fn batches(seed: u64, steps: usize, dim: usize) -> Vec<Vec<Sample>> {
     let mut noise = Noise::new(seed);
     (0..steps)

@@ -1,4 +1,4 @@
-//! Noise as it is released: through whole private steps in which no sample takes part.
+//! Released noise: whole private steps without samples.
 
 use damper_core::accounting::{Ledger, Store, Volatile};
 use damper_core::clip::FlatL2;
@@ -11,7 +11,7 @@ use damper_core::schedule::Constant;
 use damper_core::step::{PrivateStep, Slots, StepState};
 use damper_core::threshold::{CountNoise, Fixed, Query, ReleasedCounts, StepConstants, Threshold};
 
-/// Steps to draw the noise of: `steps` from step `first` on, `dim` coordinates each.
+/// The range of steps: `steps` from step `first` on, `dim` coordinates each.
 #[derive(Clone, Copy)]
 pub struct Steps {
     pub first: u32,
@@ -20,13 +20,13 @@ pub struct Steps {
 }
 
 impl Steps {
-    /// The steps from the first of a run on.
+    /// The range from the first step of a run.
     pub fn from_the_first(steps: u32, dim: usize) -> Self {
         Self { first: 0, steps, dim }
     }
 }
 
-/// DP-SGD with batch 1, whose parameters, from zero, become minus the released mean.
+/// DP-SGD with batch 1. From zero, its parameters become the negated released mean.
 fn dp_sgd<M: Mechanism<NoiseState = ()>, T: Threshold>(mechanism: M, threshold: T) -> PrivateStep<Identity, Sgd, M, T> {
     PrivateStep::new(Slots {
         mechanism,
@@ -40,7 +40,7 @@ fn dp_sgd<M: Mechanism<NoiseState = ()>, T: Threshold>(mechanism: M, threshold: 
     .unwrap()
 }
 
-/// What it releases with clip 1 on no samples, step after step. Returns the threshold's memory.
+/// Passes each release with clip 1 and no samples to `each`. Returns the threshold's state.
 fn released<M: Mechanism<NoiseState = ()>, T: Threshold, G: Generator>(
     mechanism: M,
     threshold: T,
@@ -62,7 +62,7 @@ fn released<M: Mechanism<NoiseState = ()>, T: Threshold, G: Generator>(
     state.threshold
 }
 
-/// The numbers of the next steps that a run with this ledger takes.
+/// The numbers of the next steps of a run with this ledger.
 pub fn numbers<S: Store<Error: std::fmt::Debug>, const N: usize>(ledger: &mut Ledger<S>) -> [u32; N] {
     let step = dp_sgd(DiscreteGaussian::<i32>::new(Grid::new(GRID_BITS).unwrap(), 1).unwrap(), Fixed(1.0));
     let optimizer = SgdState { momentum: vec![0f32; 0] };
@@ -70,14 +70,14 @@ pub fn numbers<S: Store<Error: std::fmt::Debug>, const N: usize>(ledger: &mut Le
     [0; N].map(|_| step.open(&mut state, ledger).unwrap().number())
 }
 
-/// A released number in grid units; fails where it is not on the grid.
+/// A released value in grid units. Fails if it is not on the grid.
 fn units(released: f64, unit: f64) -> i32 {
     let units = released * unit;
     assert!(units.fract() == 0.0 && units.abs() < 16_777_216.0, "not on the grid: {units}");
     units as i32
 }
 
-/// Grid units of the clip, which is 1: so few that each draw is an f32 and a multiple of a unit.
+/// log2 of the grid units per clip of 1. They are so few that each draw is an f32 and a multiple of a unit.
 const GRID_BITS: u32 = 8;
 const GRID_UNIT: f64 = (1 << GRID_BITS) as f64;
 
@@ -99,13 +99,13 @@ pub fn float<G: Generator>(generator: &G, of: Steps) -> Vec<f32> {
     draws
 }
 
-/// How many counts a step releases here.
+/// Counts per step.
 pub const COUNTS: usize = 1000;
 
 /// Grid units of a count of 1.
 const COUNT_UNIT: f64 = damper_core::count::UNIT as f64;
 
-/// A rule for the clip that writes down the counts it is given.
+/// A threshold rule that records its counts.
 #[derive(Clone)]
 struct Watch(CountNoise);
 
@@ -131,7 +131,8 @@ impl Threshold for Watch {
     }
 }
 
-/// The gradient's noise of σ grid units, and beside it that of [`COUNTS`] counts a step, of as many units of their grid.
+/// The gradient's noise of σ grid units, and the noise of [`COUNTS`] counts per step, of the same number of units of
+/// their own grid.
 pub fn with_counts<G: Generator>(sigma: u32, generator: &G, of: Steps) -> (Vec<i32>, Vec<i32>) {
     let noise = CountNoise::new(f64::from(sigma) / COUNT_UNIT).unwrap();
     let mechanism = DiscreteGaussian::<i32>::new(Grid::new(GRID_BITS).unwrap(), sigma).unwrap();

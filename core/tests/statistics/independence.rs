@@ -1,8 +1,7 @@
-//! What must not share a stream is independent: neighbouring steps, coordinates, chunks, purposes, seeds, and what runs before and
-//! after a restart.
+//! Independence of neighbouring steps, coordinates, chunks, purposes, seeds, and of runs before and after a restart.
 //!
-//! Two tests of pairs. Correlation is linear and sharp; chi-square over 16 × 16 cells sees any dependence that such cells show. Both
-//! take the law as given, which the other files test.
+//! There are two tests of pairs. Correlation is linear and sensitive. Chi-square over 16 × 16 cells detects any
+//! dependence that is visible in the cells. Both assume the distribution, which the other files test.
 
 use crate::draws::{COUNTS, Steps, exact, float, numbers, with_counts};
 use crate::tail::{chi_square_uniform, normal, of_normal};
@@ -11,7 +10,7 @@ use damper_core::accounting::{Ledger, ReadStore, Record, Store};
 use damper_core::noise::{Address, ChaCha20, Generator, Purpose, Xoshiro};
 use rand_core::Rng;
 
-/// σ of the draws: so large that a draw is the normal's for these tests.
+/// σ of the draws, so large that a draw counts as normal in these tests.
 const SIGMA: u32 = 1 << 16;
 
 /// Draws of a step, as probabilities: uniform in (0, 1).
@@ -30,7 +29,7 @@ fn generator() -> ChaCha20<16> {
     ChaCha20::simulation(80)
 }
 
-/// The least probability of both tests, if the pairs are independent.
+/// The smallest probability of both tests, under independence of the pairs.
 fn least<'a>(pairs: impl Iterator<Item = (&'a f64, &'a f64)>) -> f64 {
     let (mut cells, mut product, mut n) = (vec![0u64; 256], 0.0, 0.0);
     for (a, b) in pairs {
@@ -64,10 +63,10 @@ fn neighbouring_noise_is_independent() {
     for lag in [1, 2, 3, 8, 16, 64, 1023, 1024, 1025, 16 * 1024] {
         must_be_independent(&draws, &draws[lag..], &format!("coordinates {lag} apart"));
     }
-    // One chunk's address used for its neighbour too.
+    // Control: the neighbour reuses the chunk's address.
     let shared: Uniform = draws.chunks(2048).flat_map(|two| [&two[..two.len().min(1024)]; 2].concat()).collect();
     must_depend(&shared, &shared[1024..], "two chunks share a stream");
-    // And an echo of one twentieth of the neighbour.
+    // Control: an echo of one twentieth of the neighbour.
     let echo: Uniform = draws.windows(2).map(|two| 0.95 * two[1] + 0.05 * two[0]).collect();
     must_depend(&echo, &echo[1..], "an echo of the neighbour");
 }
@@ -81,7 +80,7 @@ fn neighbouring_steps_share_no_noise() {
         for (b, after) in steps.iter().enumerate().skip(a + 1) {
             must_be_independent(before, after, &format!("steps {a} and {b}"));
         }
-        // By a coordinate, by a chunk: streams that are one stream, shifted.
+        // Shifted by a coordinate or by a chunk, to detect one shared stream.
         must_be_independent(&before[1..], &steps[(a + 1) % steps.len()], "the next step, shifted by a coordinate");
         must_be_independent(&before[1024..], &steps[(a + 1) % steps.len()], "the next step, shifted by a chunk");
     }
@@ -134,7 +133,7 @@ fn purposes_share_no_words() {
         Purpose::Search,
     ];
     let source = generator();
-    // Ten million words in all, at the same addresses but for the purpose.
+    // Ten million words in total, at addresses that are the same except for the purpose.
     let words = PURPOSES.map(|purpose| -> Uniform {
         let chunk = |at: u32| {
             let mut stream = source.stream(Address { purpose, step: at / 8, chunk: at % 8 });
@@ -149,7 +148,7 @@ fn purposes_share_no_words() {
     }
     must_depend(&words[2], &words[2], "two purposes with one number");
 
-    // The noise itself, of gradients and of counts, with each other and with the coins of sampling.
+    // The noise of gradients and of counts, with each other and with the Bernoulli trials of sampling.
     let (gradient, counts) =
         with_counts(SIGMA, &generator(), Steps::from_the_first((DRAWS / COUNTS / 10) as u32, COUNTS));
     let (gradient, counts) = (uniform(&gradient), uniform(&counts));
@@ -165,7 +164,7 @@ fn purposes_share_no_words() {
     must_depend(&gradient, &gradient, "counts from the gradients' stream");
 }
 
-/// A store that may lose what it is given.
+/// A store that may lose its record.
 struct Flash {
     durable: Record,
     loses: bool,
@@ -188,7 +187,7 @@ impl ReadStore for Flash {
     }
 }
 
-/// The numbers of the steps that two runs take, three each, the second from what the first left in its store.
+/// The step numbers of two runs with three steps each. The second starts from the first run's store.
 fn numbers_around_a_restart(loses: bool) -> [[u32; 3]; 2] {
     let budget = 100;
     let mut ledger = Ledger::open(Flash { durable: Record::NONE, loses: false }, budget).unwrap();

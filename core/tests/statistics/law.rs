@@ -1,20 +1,20 @@
-//! The laws that are accounted: probabilities of bins, and both tests of draws against them.
+//! The accounted distributions: probabilities of bins, and both tests of draws.
 
 use crate::tail;
 
-/// Least number of draws that a bin must expect.
+/// The least expected number of draws in a bin.
 const LEAST: f64 = 10.0;
 
-/// Probabilities of the discrete Gaussian of a σ in grid units (a control's need not be an integer), cumulative.
+/// Cumulative probabilities of the discrete Gaussian of a σ in grid units (a control's σ need not be an integer).
 pub struct Discrete {
     sigma: f64,
-    /// `P(Z ≤ z)` for `z = −reach ..= reach`; none where σ is so large that [`Discrete::up_to`] has a closed form.
+    /// `P(Z ≤ z)` for `z = −reach ..= reach`. Empty if σ is so large that [`Discrete::up_to`] has a closed form.
     table: Vec<f64>,
     reach: i32,
 }
 
-/// From here on `P(Z ≤ z)` is the normal's at `z + 1/2` to a relative 1/σ² in each bin: a hundredth of what ten million draws
-/// could show.
+/// From this σ on, `P(Z ≤ z)` is the normal's at `z + 1/2` to a relative 1/σ² in each bin. This is a hundredth of the
+/// resolution of ten million draws.
 const LARGE: f64 = 2048.0;
 
 impl Discrete {
@@ -44,12 +44,12 @@ impl Discrete {
         usize::try_from(index).map_or(0.0, |index| self.table[index])
     }
 
-    /// Kolmogorov and Smirnov's test of sorted draws.
+    /// The Kolmogorov-Smirnov test of sorted draws.
     pub fn kolmogorov(&self, sorted: &[i32]) -> f64 {
         tail::kolmogorov(sorted, |z| self.up_to(z - 1), |z| self.up_to(z))
     }
 
-    /// Chi-square of sorted draws: value by value where σ is small, else in 64 bins a σ.
+    /// The chi-square test of sorted draws: value by value if σ is small, otherwise in 64 bins per σ.
     pub fn chi_square(&self, sorted: &[i32]) -> f64 {
         let width = (self.sigma / 64.0).floor().max(1.0) as i32;
         let reach = self.reach / width * width;
@@ -58,13 +58,13 @@ impl Discrete {
     }
 }
 
-/// Chi-square of `draws` draws in bins by their ends: probability of, and draws in, all up to there. Where they expect fewer than
-/// [`LEAST`] neighbours are taken together: the outermost are the tails.
+/// Chi-square of `draws` draws in bins, given by their ends: the cumulative probability and the cumulative number of
+/// draws. Neighbouring bins that expect fewer than [`LEAST`] draws are merged. The outermost bins are the tails.
 fn chi_square(ends: impl Iterator<Item = (f64, usize)>, draws: usize) -> f64 {
     let n = draws as f64;
     let (mut counts, mut probabilities) = (vec![], vec![]);
     let (mut below, mut start) = (0.0, 0);
-    // What is left above the last end makes a bin that expects enough.
+    // The rest above the last end is a bin that expects enough.
     for (up_to, next) in ends {
         if n * (up_to - below) >= LEAST && n * (1.0 - up_to) >= LEAST {
             counts.push((next - start) as u64);
@@ -81,13 +81,13 @@ fn chi_square(ends: impl Iterator<Item = (f64, usize)>, draws: usize) -> f64 {
 pub struct Normal(pub f64);
 
 impl Normal {
-    /// Kolmogorov and Smirnov's test of sorted draws.
+    /// The Kolmogorov-Smirnov test of sorted draws.
     pub fn kolmogorov(&self, sorted: &[f32]) -> f64 {
         let up_to = |x: f32| tail::normal(f64::from(x) / self.0);
         tail::kolmogorov(sorted, up_to, up_to)
     }
 
-    /// Chi-square of sorted draws in 64 bins a σ.
+    /// The chi-square test of sorted draws, in 64 bins per σ.
     pub fn chi_square(&self, sorted: &[f32]) -> f64 {
         let ends = (-640..=640).map(|end| f64::from(end) / 64.0);
         let up_to = |end: f64| (tail::normal(end), sorted.partition_point(|x| f64::from(*x) / self.0 <= end));

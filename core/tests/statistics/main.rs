@@ -1,13 +1,13 @@
-//! Statistics of the noise: ten million draws and more of every mechanism, each through the public door, against the law that is
-//! accounted; and independence of what must not share a stream.
+//! Statistics of the noise: at least ten million draws of every mechanism through the public API, compared with the
+//! accounted distribution. Also tests of independence between streams.
 //!
-//! Every comparison is a probability under the law, two-sided, and fails below [`LEVEL`]. There are fewer than a thousand of them,
-//! so a right implementation fails anywhere with probability below 1e-9 over the choice of the seeds. The seeds are fixed: a
-//! pass is the same pass at every run and on every target, whose bits are tied to these by the digests of `src/vectors` and the
-//! packs. Controls (σ off by 1 %, half the noise, a biased rounding, a repeated block, a shared stream) must fail at the same
-//! level.
+//! Every comparison is a two-sided probability under the distribution, and fails below [`LEVEL`]. There are fewer than
+//! a thousand comparisons, so a correct implementation fails any with probability below 1e-9 over the choice of the
+//! seeds. The seeds are fixed, so the result is the same at every run and on every target: the digests of `src/vectors`
+//! and the packs fix the bits of all targets. Controls (σ off by 1 %, half the noise, a biased rounding, a repeated
+//! block, a shared stream) must fail at the same level.
 //!
-//! In the test profile for releases alone: unoptimised these draws take minutes.
+//! In release builds only: unoptimised, these draws take minutes.
 #![allow(clippy::disallowed_methods)] // References are plain arithmetic.
 
 mod draws;
@@ -18,8 +18,8 @@ mod tail;
 mod timing;
 mod words;
 
-/// Least probability of a comparison that passes.
+/// The smallest probability of a comparison that passes.
 const LEVEL: f64 = 1e-12;
 
-/// Draws of each law.
+/// Draws of each distribution.
 const DRAWS: usize = 10_000_000;

@@ -1,17 +1,17 @@
-//! The noise of every mechanism has the law that is accounted.
+//! The noise of every mechanism has the accounted distribution.
 //!
-//! The other mixtures of slots draw the noise of DP-SGD, integer by integer (`tests/methods/noise.rs`), and other targets the host's
-//! bits (`tests/vectors`, the packs): what is shown here holds for them.
+//! The other combinations of slots draw the noise of DP-SGD, integer by integer (`tests/methods/noise.rs`). Other
+//! targets have the host's bits (`tests/vectors`, the packs). So the results here hold for them.
 
 use crate::draws::{COUNTS, Steps, exact, float, with_counts};
 use crate::law::{Discrete, Normal};
 use crate::{DRAWS, LEVEL};
 use damper_core::noise::{ChaCha20, Xoshiro};
 
-/// σ in grid units: from where there are five values to where there are ten million.
+/// σ in grid units: from five distinct values to ten million.
 const SIGMAS: [u32; 8] = [1, 2, 3, 7, 30, 1000, 1 << 16, 1 << 20];
 
-/// Ten million draws of the exact path, in chunks that are full and one that is not.
+/// Ten million draws of the exact path, in full chunks and one partial chunk.
 fn drawn(sigma: u32, seed: u64) -> Vec<i32> {
     let steps = Steps::from_the_first(10, DRAWS / 10);
     exact::<i64, _>(sigma, &ChaCha20::<16>::simulation(seed), steps)
@@ -22,7 +22,7 @@ fn sorted(mut draws: Vec<i32>) -> Vec<i32> {
     draws
 }
 
-/// Whether both tests pass; what they gave.
+/// Returns true if both tests pass, and their probabilities.
 fn fits(sorted: &[i32], law: &Discrete) -> (bool, [f64; 2]) {
     let probabilities = [law.chi_square(sorted), law.kolmogorov(sorted)];
     (probabilities.iter().all(|p| *p >= LEVEL), probabilities)
@@ -62,7 +62,8 @@ fn detects_half_biased_or_repeated_noise() {
     must_fit(&sorted(draws.clone()), 500.0, "gradient");
     must_not_fit(&sorted(draws.clone()), 1000.0, "half the noise");
 
-    // Finer noise, cut to the grid: down, it is off by half a unit; toward zero, there are too many zeros.
+    // Finer noise, truncated to the grid: rounded down, it is off by half a unit. Rounded toward zero, it has too many
+    // zeros.
     let fine = drawn(800, 21);
     for sigma in [800 / 16, 800 / 80] {
         let per_unit = 800 / sigma;
@@ -72,10 +73,10 @@ fn detects_half_biased_or_repeated_noise() {
         must_not_fit(&cut(f64::trunc), f64::from(sigma), "rounded toward zero");
     }
 
-    // Every block of the generator twice: each value comes in pairs, so the counts scatter too far.
+    // Every block of the generator is used twice. Each value comes in pairs, so the counts vary too much.
     let repeated = draws.chunks(16).step_by(2).flat_map(|block| [block, block].concat()).collect();
     must_not_fit(&sorted(repeated), 500.0, "a repeated block");
-    // And one block all the time: they do not scatter at all.
+    // The same block is always used. The counts do not vary at all.
     let again = drawn(500, 22)[..1000].repeat(DRAWS / 1000);
     must_not_fit(&sorted(again), 500.0, "one block alone");
 }

@@ -1,11 +1,12 @@
-//! Tail probabilities: of chi-square, of Kolmogorov's distance, of the normal distribution; and both tests.
+//! Tail probabilities of chi-square, of Kolmogorov's distance and of the normal distribution, and both tests.
 
 use std::f64::consts::SQRT_2;
 
-/// Lower and upper regularised incomplete gamma functions at `(a, x)`: `P + Q = 1`, the smaller one to full relative accuracy.
+/// Lower and upper regularised incomplete gamma functions at `(a, x)`: `P + Q = 1`, with the smaller value to full
+/// relative accuracy.
 ///
-/// The series of P below `a + 1`, the continued fraction of Q (modified Lentz) above: W. Press and others, "Numerical Recipes",
-/// section 6.2.
+/// The series of P below `a + 1`, and the continued fraction of Q (modified Lentz) above. Source: W. Press and others,
+/// "Numerical Recipes", section 6.2.
 fn gamma(a: f64, x: f64) -> (f64, f64) {
     if x <= 0.0 {
         return (0.0, 1.0);
@@ -38,7 +39,7 @@ fn gamma(a: f64, x: f64) -> (f64, f64) {
     }
 }
 
-/// Two-sided probability of chi-square at `statistic` with `freedom` degrees: counts that fit too well are as wrong.
+/// Two-sided probability of chi-square at `statistic` with `freedom` degrees. Counts that fit too well are wrong too.
 pub fn of_chi_square(statistic: f64, freedom: usize) -> f64 {
     let (lower, upper) = gamma(freedom as f64 / 2.0, statistic / 2.0);
     (2.0 * lower.min(upper)).min(1.0)
@@ -56,7 +57,7 @@ fn of_kolmogorov(t: f64) -> f64 {
     terms.sum()
 }
 
-/// Probability that a standard normal is at most `x`.
+/// The probability that a standard normal is at most `x`.
 pub fn normal(x: f64) -> f64 {
     0.5 * libm::erfc(-x / SQRT_2)
 }
@@ -66,7 +67,7 @@ pub fn of_normal(x: f64) -> f64 {
     libm::erfc(x.abs() / SQRT_2)
 }
 
-/// Chi-square of counts against probabilities that add up to 1.
+/// Chi-square of counts against probabilities that sum to 1.
 pub fn chi_square(counts: &[u64], probabilities: &[f64]) -> f64 {
     assert_eq!(counts.len(), probabilities.len());
     assert!((probabilities.iter().sum::<f64>() - 1.0).abs() < 1e-9, "the law is not whole");
@@ -83,8 +84,8 @@ pub fn chi_square_uniform(counts: &[u64]) -> f64 {
     chi_square(counts, &vec![1.0 / counts.len() as f64; counts.len()])
 }
 
-/// Kolmogorov and Smirnov's test of sorted draws, with Stephens' factor: exact for a continuous law, and for a discrete one an
-/// upper bound of the probability (the distance is taken at its atoms alone).
+/// The Kolmogorov-Smirnov test of sorted draws, with Stephens' factor. It is exact for a continuous distribution. For a
+/// discrete distribution it is an upper bound of the probability, because the distance is evaluated only at its atoms.
 pub fn kolmogorov<T: Copy + PartialEq>(sorted: &[T], below: impl Fn(T) -> f64, up_to: impl Fn(T) -> f64) -> f64 {
     let n = sorted.len() as f64;
     let (mut distance, mut first) = (0f64, 0);
@@ -96,7 +97,8 @@ pub fn kolmogorov<T: Copy + PartialEq>(sorted: &[T], below: impl Fn(T) -> f64, u
     of_kolmogorov((n.sqrt() + 0.12 + 0.11 / n.sqrt()) * distance)
 }
 
-/// Vectors of mpmath 1.3 at 40 digits: `gammainc(a, 0, x, regularized=True)` and `gammainc(a, x, inf, regularized=True)`.
+/// Vectors of mpmath 1.3 at 40 digits: `gammainc(a, 0, x, regularized=True)` and
+/// `gammainc(a, x, inf, regularized=True)`.
 #[test]
 fn incomplete_gammas_are_those_of_mpmath() {
     let vectors = [
@@ -115,14 +117,14 @@ fn incomplete_gammas_are_those_of_mpmath() {
     for (a, x, lower, upper) in vectors {
         let (p, q) = gamma(a, x);
         for (found, expected) in [(p, lower), (q, upper)] {
-            // The smaller one to ten digits, the other to as many places.
+            // The smaller value to ten digits, the other to as many decimals.
             let scale = if expected < 0.5 { expected } else { 1.0f64 };
             assert!((found - expected).abs() < 1e-10 * scale, "({a}, {x}): {found:e} for {expected:e}");
         }
     }
 }
 
-/// As above: the series, 400 terms of it.
+/// As above, for 400 terms of the series.
 #[test]
 fn kolmogorovs_tail_is_that_of_mpmath() {
     let vectors = [

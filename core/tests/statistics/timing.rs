@@ -1,13 +1,14 @@
-//! The time of a draw of discrete Gaussian noise, in random words, and what it depends on. `docs/threat-model.md` states this limit.
+//! The time of a draw of discrete Gaussian noise in random words, and its dependence on the value.
+//! `docs/threat-model.md` states this limit.
 //!
-//! The sampler is written again here and counts its words. A chunk's draws share one stream, so a value agrees only if every draw
-//! before it took as many words: the counts are those of the released noise.
+//! The sampler is implemented again here and counts its words. A chunk's draws share one stream, so a value agrees only
+//! if every earlier draw took the same number of words. So the counts are those of the released noise.
 
 use crate::draws::{Steps, exact};
 use damper_core::noise::{Address, CHUNK, ChaCha20, Generator, Purpose};
 use rand_core::Rng;
 
-/// A stream, and how many of its words are taken.
+/// A stream with the number of consumed words.
 struct Words<R> {
     stream: R,
     taken: u32,
@@ -19,7 +20,7 @@ impl<R: Rng> Words<R> {
         u64::from(self.stream.next_u32())
     }
 
-    /// Uniform below `n`.
+    /// A uniform integer below `n`.
     fn below(&mut self, n: u64) -> u64 {
         loop {
             let product = self.next() * n;
@@ -43,7 +44,7 @@ impl<R: Rng> Words<R> {
         }
     }
 
-    /// True with probability `exp(−ξ(2i+ξ)/128)`, `ξ = a/σ`, of a cell below the 64th. `coin` is uniform below 128.
+    /// True with probability `exp(−ξ(2i+ξ)/128)`, `ξ = a/σ`, for a cell below the 64th. `coin` is uniform below 128.
     fn accepts(&mut self, i: u64, a: u64, sigma: u64, mut coin: u64) -> bool {
         assert!(i < 64, "eight deviations away");
         for n in 2.. {
@@ -56,7 +57,7 @@ impl<R: Rng> Words<R> {
         unreachable!()
     }
 
-    /// A draw. No head of these streams is equal to one of `heads`, which would take nine words more.
+    /// One draw. No head of these streams equals an entry of `heads`, which would take nine more words.
     fn draw(&mut self, heads: &[u64], sigma: u64) -> i64 {
         loop {
             let word = self.next();
@@ -81,7 +82,7 @@ fn heads() -> Vec<u64> {
     (0..64).map(|i| ((1.0 - from(i)) * 2f64.powi(24)) as u64).collect()
 }
 
-/// Each released value with the words it took.
+/// Each released value, with its number of words.
 fn counted(sigma: u32) -> Vec<(i64, u32)> {
     let (generator, heads) = (ChaCha20::<8>::simulation(15), heads());
     let of = Steps::from_the_first(64, 2 * CHUNK);
@@ -103,7 +104,7 @@ fn mean(of: impl Iterator<Item = f64> + Clone) -> f64 {
     of.clone().sum::<f64>() / of.count() as f64
 }
 
-/// The share of the variance of `counted`'s words that `group` explains.
+/// The fraction of the words' variance that `group` explains.
 fn explained(counted: &[(i64, u32)], group: impl Fn(i64) -> usize) -> f64 {
     let words = |of: &[(i64, u32)]| mean(of.iter().map(|(_, words)| f64::from(*words)));
     let average = words(counted);
@@ -117,9 +118,9 @@ fn explained(counted: &[(i64, u32)], group: impl Fn(i64) -> usize) -> f64 {
     between / counted.iter().map(|(_, words)| (f64::from(*words) - average).powi(2)).sum::<f64>()
 }
 
-/// The limit: a draw takes two words at least, whatever its value. Of the words' variance the sign explains nothing, and the size, in
-/// quarters of σ, between 0.3 and 0.5 %.
-/// 131,072 draws of a fixed seed: a share that is none comes out as one in 131,072 for each group, and as ten times that almost never.
+/// The limit: a draw takes at least two words, for any value. The sign explains none of the words' variance, and the
+/// size, in quarters of σ, explains between 0.3 and 0.5 %. The test uses 131,072 draws of a fixed seed. A zero fraction
+/// appears as 1/131,072 for each group, and almost never as ten times that.
 #[test]
 fn words_of_a_draw_tell_size_not_sign() {
     for sigma in [1000, 1 << 16] {

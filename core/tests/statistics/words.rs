@@ -1,4 +1,4 @@
-//! The words that all noise is made of are uniform, and the coins of sampling come up at the rate that is accounted.
+//! The random words of all noise are uniform, and the Bernoulli trials of sampling succeed at the accounted rate.
 
 use crate::tail::{chi_square, chi_square_uniform, of_chi_square, of_normal};
 use crate::{DRAWS, LEVEL};
@@ -17,8 +17,8 @@ fn words<G: Generator>(generator: &G, of: usize) -> Vec<u32> {
     (0..DRAWS / of).flat_map(each).collect()
 }
 
-/// The least probability among: high halves, low halves, neighbours' low bytes, the first word of each address where they
-/// are many, and each bit.
+/// The smallest probability over high halves, low halves, neighbours' low bytes, the first word of each address if
+/// there are many, and each bit.
 fn least(words: &[u32], of: usize) -> f64 {
     let count = |kind: &mut dyn Iterator<Item = u32>| {
         let mut counts = vec![0; 1 << 16];
@@ -60,12 +60,13 @@ fn words_are_uniform() {
     }
 }
 
-/// Coins of a hundred chunks of samples, step after step: their number, the gaps between those that come up (geometric, across
-/// steps too), and where in a chunk they come up; the least probability under `claimed`.
+/// Bernoulli trials for a hundred chunks of samples, over several steps. Returns the smallest probability under
+/// `claimed` of three statistics: the number of successes, the gaps between them (geometric, across steps too), and
+/// their positions in a chunk.
 fn least_of_coins(rate: f64, claimed: f64, steps: u32) -> f64 {
     const SAMPLES: u32 = 102_400;
     let generator = ChaCha20::<16>::simulation(70);
-    // Longer gaps than one that expects twenty are counted together.
+    // Gaps longer than the length that expects twenty occurrences are counted together.
     let coins = f64::from(SAMPLES) * f64::from(steps);
     let longest = ((20.0 / (coins * claimed * claimed)).ln() / (1.0 - claimed).ln()).ceil() as usize;
     let (mut gaps, mut places) = (vec![0u64; longest + 1], vec![0u64; 1024]);
@@ -80,7 +81,7 @@ fn least_of_coins(rate: f64, claimed: f64, steps: u32) -> f64 {
     }
     let drawn: u64 = places.iter().sum();
     let number = of_normal((drawn as f64 - coins * claimed) / (coins * claimed * (1.0 - claimed)).sqrt());
-    // Each place's number is binomial, of as many coins.
+    // The number at each position is binomial, with the same number of trials.
     let each = coins / places.len() as f64 * claimed;
     let squares = places.iter().map(|drawn| (*drawn as f64 - each).powi(2) / (each * (1.0 - claimed)));
     let by_place = of_chi_square(squares.sum(), places.len());
@@ -93,7 +94,7 @@ fn least_of_coins(rate: f64, claimed: f64, steps: u32) -> f64 {
 #[test]
 #[cfg_attr(debug_assertions, ignore = "in releases alone: minutes")]
 fn trials_match_charged_sampling_rate() {
-    // The rarer, the more coins, so that one per cent is seen.
+    // The smaller the rate, the more trials are needed to detect one per cent.
     for (rate, steps) in [(0.5, 100), (1.0 / 3.0, 100), (0.1, 200), (0.01, 1000)] {
         let right = least_of_coins(rate, rate, steps);
         println!("coins at {rate}: {right:.3}");

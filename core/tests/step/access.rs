@@ -1,8 +1,9 @@
-//! Who may see what a step does not release.
+//! The crates with access to unreleased values.
 
 use std::path::{Path, PathBuf};
 
-/// Crates of damper that name `damper-access`, but for their tests: no program for a device, an enclave or another language does.
+/// The crates of damper that name `damper-access`, except for their tests. No program for a device, an enclave or
+/// another language does.
 #[test]
 fn only_named_crates_claim_access() {
     fn manifests(folder: &Path, found: &mut Vec<PathBuf>) {
@@ -22,7 +23,7 @@ fn only_named_crates_claim_access() {
     assert!(found.len() > 40, "{found:?}");
     found.retain(|path| {
         let text = std::fs::read_to_string(path).unwrap();
-        // Dependencies of tests reach nobody who depends on a package.
+        // Dev-dependencies do not reach the dependents of a package.
         let mut sections = text.split("\n[").filter(|section| !section.starts_with("dev-dependencies"));
         sections.any(|section| section.contains("damper-access") || section.contains("core/access"))
     });

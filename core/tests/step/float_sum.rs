@@ -1,4 +1,4 @@
-//! Sums of floats that are clipped already.
+//! Float sums of samples that are already clipped.
 
 use super::*;
 
@@ -13,7 +13,7 @@ fn float_sum_equals_clipped_samples() {
     let mut open = step.open(&mut state, &mut ledger).unwrap();
     let mut memory = [SumWord::ZERO; 3];
     let mut shard = open.shard(&mut memory).unwrap();
-    // A sample that is not finite is named by its norm, and in no sum.
+    // A non-finite sample has its norm in the list, and is not in the sum.
     let norms = [5.0, f32::NAN, 0.5];
     shard.add_float_sum(FloatSum { parts: &[&[1.1], &[0.0, 0.8]], bound: 1.0, norms: &norms }).unwrap();
     open.merge(shard).unwrap();
@@ -58,7 +58,7 @@ fn unclipped_float_sum_is_error() {
         FloatSum { parts: &[&[0.5]], bound: 1.0, norms: &two },
     ];
     assert!(bad.into_iter().all(|sum| shard.add_float_sum(sum).is_err()));
-    // Nor where the bound is so large that no finite sum is too long.
+    // The same if the bound is so large that no finite sum exceeds it.
     let step_of_a_huge_clip = plain(ContinuousGaussian::new(1e-3).unwrap(), 1e25, 2);
     let (mut other_state, mut other_ledger) = (self::state::<SumWord<f32>>(2), Ledger::volatile(1));
     let other = step_of_a_huge_clip.open(&mut other_state, &mut other_ledger).unwrap();

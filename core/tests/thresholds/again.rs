@@ -1,4 +1,4 @@
-//! The rules again, from released counts alone: what the Numerics sections of their documentation say.
+//! Reimplementation of the rules from released counts alone, by the Numerics sections of their documentation.
 
 use super::*;
 use damper_core::numerics::function::exp_f64;
@@ -100,7 +100,7 @@ fn clips_follow_from_released_counts() {
     type Again = fn(&[f64], (f32, f32), StepConstants) -> (f32, f32);
     fn check<T: Threshold>(rule: T, start: T::State, mut at: (f32, f32), again: Again) {
         let mut source = normal(2);
-        // A falling scale, an empty batch now and then.
+        // A decreasing scale, with occasional empty batches.
         let data: Vec<_> = (0..300)
             .map(|t| if t % 50 == 7 { vec![] } else { lognormal(3.0 * 0.97f64.powi(t), 0.5, &mut source) })
             .collect();

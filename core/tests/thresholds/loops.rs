@@ -1,4 +1,4 @@
-//! The values at which thresholds settle, and how closely they stay there.
+//! The values to which thresholds converge, and how closely they stay there.
 
 use super::*;
 
@@ -6,9 +6,10 @@ fn unclipped(samples: &[Vec<f32>], clip: f32) -> f64 {
     samples.iter().filter(|s| s[0] <= clip).count() as f64 / samples.len() as f64
 }
 
-/// From a clip and a range of 1, whatever the scale of the norms, within 8 steps; then held for 352 more. The mean fraction
-/// left unclipped was measured by other code as 0.104, 0.500 and 0.892, with a deviation of 0.06 a step: a standard error
-/// of at most 0.004 here and 0.005 there, so the bound on the mean is over 3 of both together (1 in 1,000 fails).
+/// Starts from a clip and a range of 1, converges within 8 steps for any scale of the norms, then stays for 352 more.
+/// Other code measured the mean unclipped fraction as 0.104, 0.500 and 0.892, with a deviation of 0.06 per step. The
+/// standard error is at most 0.004 here and 0.005 there. So the bound on the mean is over 3 of both together (1 in
+/// 1,000 fails).
 #[test]
 fn percentile_converges_in_eight_steps() {
     for (fraction, measured) in [(0.1, 0.104), (0.5, 0.500), (0.9, 0.892)] {
@@ -26,9 +27,9 @@ fn percentile_converges_in_eight_steps() {
     }
 }
 
-/// From a clip 50 times too large and 50 times too small. A deviation of 0.04 a step that is forgotten within about 6 steps leaves a
-/// standard error of 0.01 on the mean over 200: the bound is 3 of them (1 in 400 fails). With the sign wrong the clip runs to a
-/// bound, where the fraction is 0 or 1.
+/// Starts from a clip 50 times too large and 50 times too small. A deviation of 0.04 per step that decays within about
+/// 6 steps gives a standard error of 0.01 of the mean over 200. The bound is 3 of them (1 in 400 fails). With the wrong
+/// sign the clip moves to a bound, at which the fraction is 0 or 1.
 #[test]
 fn quantile_converges_from_both_sides() {
     for goal in [0.1, 0.5, 0.9] {
@@ -55,9 +56,10 @@ fn least_error(norms: &[f64], a: f64) -> f64 {
     low
 }
 
-/// The clip over the true minimiser, in steps 60 to 360: measured by other code with a median from 0.8 to 0.98, and 90 % of the steps
-/// from 0.76 to 1.13. (Below 1, for up to half of the mass may lie beyond the range.) Over 300 steps these order statistics
-/// have standard errors of about 0.01: the bounds are 2 of them wider on the extremes of 18 runs.
+/// The clip relative to the exact minimiser, in steps 60 to 360. Other code measured a median from 0.8 to 0.98, and 90
+/// % of the steps from 0.76 to 1.13. (It is below 1, because up to half of the mass may exceed the range.) Over 300
+/// steps these order statistics have standard errors of about 0.01. The bounds are 2 of them wider than the extremes of
+/// 18 runs.
 #[test]
 fn least_error_clip_converges() {
     for solver in [Solver::PaperGrid, Solver::Exact] {
@@ -67,7 +69,7 @@ fn least_error_clip_converges() {
                 let data: Vec<_> = (0..360).map(|_| lognormal(median, 0.5, &mut source)).collect();
                 let norms: Vec<f64> = data.iter().flatten().map(|s| f64::from(s[0])).collect();
                 let (rule, start) = expected_error(solver);
-                // One parameter: the noise makes up for the rest of a = σ²d/B².
+                // One parameter: the noise provides the rest of a = σ²d/B².
                 let step = step(rule, 256.0 * a.sqrt(), 256);
                 let (mut state, mut ledger, mut params) = (state(start, 1), Ledger::volatile(1000), [0.0]);
                 let best = least_error(&norms, a);

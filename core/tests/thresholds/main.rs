@@ -1,6 +1,6 @@
-//! Laws of thresholds that learn from counts, through whole private steps.
+//! Properties of thresholds that learn from counts, tested through whole private steps.
 //!
-//! Fixed seeds throughout. Where a law is statistical, its test says how likely a right implementation would be to fail it.
+//! All seeds are fixed. Statistical tests state the probability that a correct implementation fails.
 #![allow(clippy::disallowed_methods)] // References are plain arithmetic.
 
 mod again;
@@ -64,7 +64,7 @@ fn quantile(quantile: f64, batch: u32) -> (Quantile, QuantileState) {
     (Quantile::new(quantile, 0.2, f64::from(batch) / 20.0).unwrap(), QuantileState::new(1.0).unwrap())
 }
 
-/// A rule that also writes down what is released to it.
+/// A rule that also records its released counts.
 #[derive(Clone)]
 struct Recorder<T>(T);
 
@@ -115,7 +115,7 @@ fn take<T: Threshold>(
     clip
 }
 
-/// What one first step releases: the movement of the parameters from zero, in units of `-0.1·C/B`, and the counts.
+/// The release of one first step: the movement of the parameters from zero, in units of `-0.1·C/B`, and the counts.
 fn first<T: Threshold>(threshold: T, start: T::State, samples: &[Vec<f32>], dim: usize) -> (Vec<f32>, Vec<f64>) {
     let step = step(Recorder(threshold), 1.25, 1);
     let mut state = state(record(start), dim);
@@ -125,7 +125,7 @@ fn first<T: Threshold>(threshold: T, start: T::State, samples: &[Vec<f32>], dim:
     (state.optimizer.momentum, state.threshold.counts.remove(0))
 }
 
-/// Standard normal numbers, from sums of twelve uniform ones: far better than what is measured with them.
+/// Standard normal values, as sums of twelve uniform values: far more accurate than the measurements need.
 struct Normal<R>(R);
 
 impl<R: Rng> Normal<R> {
@@ -171,7 +171,7 @@ fn counted_step_costs_total_multiplier() {
     ];
     let plain = SampledGaussian::new(rate, total).unwrap();
     for event in events {
-        // What runs is rounded up to the grid of 2^16 units.
+        // The multiplier of the mechanism is rounded up to the grid of 2^16 units.
         assert!(event.multiplier() >= total && event.multiplier() < total + 1.0 / 65_536.0, "{}", event.multiplier());
         assert_eq!(event.rate(), rate);
         let runs = mechanism(gradient).multiplier();
@@ -185,7 +185,7 @@ fn counted_step_costs_total_multiplier() {
         let (joint, alone) = (epsilon(event), epsilon(plain));
         assert!(joint <= alone && joint > alone * (1.0 - 1e-4), "{joint} {alone}");
     }
-    // And before that rounding, at every order.
+    // The same before that rounding, at every order.
     let joint = RenyiCurve::of(&SampledGaussian::new(rate, gradient).unwrap().and(5.0).unwrap());
     for (joint, alone) in joint.divergences().iter().zip(RenyiCurve::of(&plain).divergences()) {
         assert!((joint / alone - 1.0).abs() < 1e-9, "{joint} {alone}");
@@ -201,8 +201,8 @@ fn rule_without_counts_costs_as_dp_sgd() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
-    /// Both releases with and without one sample, under the same noise: what moves is what the sample added, exactly, as clip and batch
-    /// are 1 and the grid a power of two.
+    /// Both releases with and without one sample, under the same noise. The difference is exactly the sample's
+    /// contribution, because clip and batch are 1 and the grid is a power of two.
     #[test]
     fn joint_sensitivity_is_within_multiplier(
         samples in prop::collection::vec(prop::collection::vec(-2f32..2.0, 3), 1..12), rule in 0usize..3,
@@ -236,7 +236,7 @@ proptest! {
         let (_, with) = first(rule, start, &samples, 1);
         let (_, without) = first(rule, start, &[], 1);
         let counts: Vec<f64> = with.iter().zip(&without).map(|(a, b)| a - b).collect();
-        // A norm of 10³⁰ has a square that is no finite f32.
+        // The square of a norm of 10³⁰ is not a finite f32.
         let counted = norms.iter().filter(|n| **n < 1e19).count() as f64;
         prop_assert_eq!(counts.iter().sum::<f64>(), counted);
         let beyond = norms.iter().filter(|n| **n >= 19.0 && **n < 1e19).count() as f64;
@@ -275,7 +275,8 @@ proptest! {
         prop_assert_eq!(bits(&whole_params), bits(&params));
     }
 
-    /// The fraction is of the declared batch: a sample above and one below leave the count as it is, and so the clip.
+    /// The fraction refers to the declared batch. A sample above the clip and one below it leave the count, and so the
+    /// clip, unchanged.
     #[test]
     fn quantile_ignores_realised_batch(pairs in 0usize..30, count in -9i32..9) {
         let clip_after = |pairs: usize| {
@@ -290,12 +291,12 @@ proptest! {
     }
 }
 
-/// Runs `rule` over changing data; the clips used, and what was released.
+/// Runs `rule` over changing data. Returns the clips and the recorded releases.
 fn run<T: Threshold>(rule: T, start: T::State, data: &[Vec<Vec<f32>>]) -> (Vec<f32>, State<Record<T::State>>) {
     run_of(rule, start, data, 11)
 }
 
-/// As [`run`], with the noise of a seed.
+/// As [`run`], with the noise of a given seed.
 fn run_of<T: Threshold>(
     rule: T,
     start: T::State,
@@ -319,7 +320,7 @@ fn clip_ignores_samples_of_own_step() {
         let data: Vec<_> = (0..8).map(|_| lognormal(1.0, 0.5, &mut source)).collect();
         let mut changed = data.clone();
         changed[4] = lognormal(0.05, 0.5, &mut source);
-        // A rule that chooses among few clips may choose the same one by its noise.
+        // A rule that chooses among few clips may choose the same clip again because of its noise.
         let moves = (1..=8).filter(|&seed| {
             let (before, _) = run_of(rule, start, &data, seed);
             let (after, _) = run_of(rule, start, &changed, seed);
@@ -374,7 +375,8 @@ fn empty_batch_releases_sum_and_counts() {
     assert!(grad[0] != 0.0 && counts.len() == 1 && counts[0] != 0.0);
 }
 
-/// 40,000 released counts of empty batches: their standard deviation has a standard error of 0.35 %, the bound is 6 of them.
+/// 40,000 released counts of empty batches. Their standard deviation has a standard error of 0.35 %, and the bound is 6
+/// of them.
 #[test]
 fn count_noise_has_charged_multiplier() {
     let (rule, start) = expected_error(Solver::PaperGrid);
@@ -385,7 +387,8 @@ fn count_noise_has_charged_multiplier() {
     assert!((deviation / 5.0 - 1.0).abs() < 0.021 && mean.abs() < 0.15, "{mean} {deviation}");
 }
 
-/// The raw histogram's error falls to zero about every other time: no step may hang, and no clip leave its bounds.
+/// The raw histogram's error falls to zero in about half of the steps. No step may hang, and no clip may leave its
+/// bounds.
 #[test]
 fn noise_counts_keep_clip_in_bounds() {
     for solver in [Solver::PaperGrid, Solver::Exact] {

@@ -1,4 +1,4 @@
-//! Runs of every method, from `src/vectors/methods.tsv`, whose beginning says what its lines mean.
+//! Runs of every method, from `src/vectors/methods.tsv`. Its header explains its lines.
 
 use crate::Gradients;
 use crate::slots::{AnyClip, Words, filter, learning_rate, noise_schedule, optimizer, threshold};
@@ -16,7 +16,7 @@ use damper_core::threshold::Threshold;
 
 const VECTORS: &str = include_str!("../../src/vectors/methods.tsv");
 
-/// A run's line, and what it must give: the lines up to the next.
+/// A run's line, and its expected results: the lines up to the next run.
 fn runs(vectors: &str) -> Vec<(&str, Vec<&str>)> {
     let mut runs: Vec<(&str, Vec<&str>)> = Vec::new();
     for line in vectors.lines().filter(|line| !line.starts_with('#')) {
@@ -36,7 +36,7 @@ fn fnv(params: &[f32]) -> u64 {
         .fold(0xcbf2_9ce4_8422_2325, |digest, byte| (digest ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
 }
 
-/// The first parameter whose digits are not among `expected`, `width` digits each.
+/// The first parameter whose digits do not match `expected`, with `width` digits each.
 fn first_difference(params: &[f32], expected: &str, width: usize, digits: impl Fn(f32) -> String) -> Option<String> {
     assert_eq!(expected.len(), params.len() * width, "as many digits as {} parameters have", params.len());
     params.iter().enumerate().find_map(|(i, param)| {
@@ -53,7 +53,7 @@ fn mark(param: f32) -> String {
     format!("{:02x}", param.to_le_bytes().iter().fold(0, |mark, byte| mark ^ byte))
 }
 
-/// A run's samples, of the gradient x/4 − z.
+/// A run's samples, with the gradient x/4 − z.
 struct Samples {
     numbers: Gradients,
     dim: usize,
@@ -80,7 +80,7 @@ impl Samples {
     }
 }
 
-/// Plays a run with sums in words `W`; the first difference from what was recorded.
+/// Plays a run with sums in words `W`. Returns the first difference from the recorded results.
 fn play<W: Word>(run: &str, expected: &[&str]) -> Result<(), String> {
     let fields: Vec<&str> = run.split('\t').collect();
     let [head, clip, rule, smoothing, descent, rate, noise] = fields[..] else { panic!("seven fields: {run}") };
@@ -142,7 +142,7 @@ fn play<W: Word>(run: &str, expected: &[&str]) -> Result<(), String> {
             return Err(format!("{name}: the clip of step {paid} is {}, {last_clip} was recorded", bits(open.clip())));
         }
         for (s, z) in samples.of(t).iter().enumerate() {
-            // In three parts, two of them short, as the tensors of a network come.
+            // In three segments, two of them short, like the tensors of a network.
             let cut =
                 |grad: &[f32]| [grad[..dim / 5].to_vec(), grad[dim / 5..dim / 2].to_vec(), grad[dim / 2..].to_vec()];
             let grads: Vec<(f32, [Vec<f32>; 3])> = (0..open.eval_points())
@@ -158,7 +158,7 @@ fn play<W: Word>(run: &str, expected: &[&str]) -> Result<(), String> {
                 mix(index, *weight, &[a, b, c], &mut mixed);
             }
             let [a, b, c] = cut(&mixed);
-            // The three ways in give the same bits.
+            // The three methods of adding give the same bits.
             match s % 3 {
                 0 => open.add_combined(&[&a, &b, &c]).unwrap(),
                 1 => {
@@ -185,7 +185,7 @@ fn play<W: Word>(run: &str, expected: &[&str]) -> Result<(), String> {
         let wrong = match priced {
             Ok(priced) if counts => priced >= runs,
             Ok(priced) => priced != runs,
-            // Some runs have noise that is too small to be priced.
+            // The noise of some runs is too small to be accounted.
             Err(_) => sigma >= LEAST_SIGMA && u64::from(sigma) * u64::from(sigma) >= 10 * u64::from(grid.unit()),
         };
         if wrong {
@@ -207,7 +207,7 @@ fn play<W: Word>(run: &str, expected: &[&str]) -> Result<(), String> {
     }
 }
 
-/// What differs from the vectors, over all runs.
+/// The differences from the vectors, over all runs.
 fn differences<W: Word>(vectors: &str) -> Vec<String> {
     runs(vectors).iter().filter_map(|(run, expected)| play::<W>(run, expected).err()).collect()
 }
@@ -250,7 +250,7 @@ fn reports_step_and_coordinate_of_error() {
     let difference = play::<i32>(run, &wrong).unwrap_err();
     assert!(difference.starts_with("sgd: after step 5, coordinate 1 is"), "{difference}");
 
-    // The run after it has marks: another seed parts at the first step, and the marks tell where.
+    // The next run has marks. With another seed it differs at the first step, and the marks show the step.
     let (run, expected) = &all[1];
     let difference = play::<i32>(&run.replacen(" 1001 ", " 1002 ", 1), expected).unwrap_err();
     assert!(difference.contains("part after step 1; after step 6, coordinate 0 is"), "{difference}");

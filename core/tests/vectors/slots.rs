@@ -1,4 +1,4 @@
-//! Any method that the vectors name, as the core's run-time slots.
+//! Any method of the vectors, in the core's run-time slots.
 
 use damper_core::clip::{Automatic, Clip, FlatL2, Layer, Layers, PerLayer};
 use damper_core::filter::{
@@ -57,7 +57,7 @@ pub enum AnyClip<'a> {
 }
 
 impl<'a> AnyClip<'a> {
-    /// `layers` is memory for the layers there may be.
+    /// Parses a clip rule. `layers` is the memory for its layers.
     pub fn parse(words: &mut Words<'_>, layers: &'a mut Vec<Layer>) -> Self {
         match words.word() {
             "flat" => Self::Flat(FlatL2),
@@ -95,7 +95,7 @@ impl ClipRule for AnyClip<'_> {
     }
 }
 
-/// What is counted, which is asked for without the memory.
+/// A threshold whose counts are requested without its state.
 #[derive(Clone)]
 pub struct Counted {
     slot: ThresholdSlot<'static>,
@@ -127,7 +127,7 @@ impl Threshold for Counted {
     }
 }
 
-/// Lends a slot for as long as the tests run.
+/// Lends a slot for the lifetime of the test program.
 fn lent<T>(held: T) -> &'static mut T {
     Box::leak(Box::new(held))
 }
@@ -178,7 +178,7 @@ fn recursive(kind: &str, words: &mut Words<'_>, dim: usize) -> (Iir, IirState<Ve
     (iir, state)
 }
 
-/// Per-sample momentum before `inner`.
+/// Per-sample momentum over the inner filter `inner`.
 fn momentum<F>(
     iterates: usize,
     beta: f64,
@@ -192,7 +192,7 @@ where
 {
     let build = if normalised { PerSampleMomentum::<_, 8>::new } else { PerSampleMomentum::unnormalised };
     let momentum = build(iterates, beta, inner).unwrap();
-    // Memory of any content: it must not be read before it was written.
+    // Arbitrary memory content: it must not be read before it is written.
     let iterates = vec![7.0f32; momentum.iterates_len(dim)];
     lent(StatefulSlot::filter(momentum, PerSampleMomentumState::new(iterates, state)))
 }

@@ -1,4 +1,4 @@
-//! A host that keeps the counter and the blobs of a sealed ledger.
+//! A host with the counter and the blobs of a sealed ledger.
 
 use damper_journal::{BLOB, MonotonicCounter, Vault};
 use std::cell::RefCell;
@@ -8,16 +8,16 @@ use std::rc::Rc;
 #[derive(Default)]
 pub struct Host {
     pub count: u64,
-    /// Every blob it was ever given; none is forged.
+    /// Every blob that it received. None is forged.
     pub blobs: Vec<[u8; BLOB]>,
-    /// Which one it hands over; none: it says that it has nothing.
+    /// Index of the blob that it returns. None if it returns no blob.
     pub gives: Option<usize>,
     /// Calls until the enclave crashes.
     pub crash: Option<u32>,
 }
 
 impl Host {
-    /// Whether the enclave crashes here. Once it has, every call fails.
+    /// Returns true if the enclave crashes here. After a crash, every call fails.
     fn crashes(&mut self) -> bool {
         match &mut self.crash {
             Some(0) => true,
@@ -30,7 +30,7 @@ impl Host {
     }
 }
 
-/// A host as an enclave sees it.
+/// The enclave's handle to a host.
 #[derive(Clone, Default)]
 pub struct Shared(pub Rc<RefCell<Host>>);
 

@@ -1,9 +1,10 @@
-//! A simulated chip of NOR flash that keeps the trait's rules and loses power wherever it is told to.
+//! A simulated NOR flash chip that checks the trait's rules and loses power at chosen events.
 //!
-//! Bits go from 1 to 0 by writing and back by erasing a sector; a word is written once between erases, aligned; anything else is
-//! a bug of the caller and panics. There is an event before every word and in the middle of it, before every erase of a sector
-//! and in the middle of it; power fails at a chosen one, and every later call fails until it is back. A word or sector that
-//! was cut keeps any mix of old and new bits, some of which read differently each time.
+//! Writing changes bits from 1 to 0, and erasing a sector sets them to 1. A word is written once between erases,
+//! aligned. Any other use is a bug of the caller and panics. There is an event before every word and in the middle of
+//! it, and before every erase of a sector and in the middle of it. The power fails at a chosen event, and every later
+//! call fails until it returns. An interrupted word or sector keeps any mix of old and new bits, some of which read
+//! differently each time.
 #![allow(dead_code)] // Each test binary uses a part.
 
 use embedded_storage::nor_flash::{ErrorType, NorFlash, NorFlashError, NorFlashErrorKind, ReadNorFlash};
@@ -14,29 +15,29 @@ use std::rc::Rc;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Failed {
     NoPower,
-    /// A word that a power cut touched takes no more data.
+    /// A word that a power cut touched does not accept data.
     Refused,
-    /// A word that error correction cannot correct: what a driver makes of the chip's fault.
+    /// A word that error correction cannot correct. The driver translates the chip's fault to this error.
     Uncorrectable,
 }
 
-/// Whether error correction can correct a word.
+/// The result of error correction of a word.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Check {
     Right,
-    /// At some reads.
+    /// Correctable at some reads.
     Doubtful,
     Wrong,
 }
 
-/// What a read of a word that cannot be corrected does.
+/// The effect of reading an uncorrectable word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ecc {
-    /// There is no error correction.
+    /// The chip has none.
     None,
     /// The driver returns an error.
     Error,
-    /// The driver does nothing about the chip's fault, which resets the device: a panic.
+    /// The driver ignores the chip's fault, which resets the device: a panic.
     Fault,
 }
 
@@ -50,9 +51,9 @@ impl NorFlashError for Failed {
 enum Word {
     Erased,
     Written,
-    /// Its write was cut.
+    /// Its write was interrupted.
     Touched,
-    /// Its erase was cut.
+    /// Its erase was interrupted.
     HalfErased,
 }
 
@@ -74,13 +75,15 @@ pub struct Chip {
     pub erases: Vec<u32>,
     /// Sectors in which a bit stays 0.
     pub worn: Vec<usize>,
-    /// Bits that stay 1, by byte; the chip does not say so.
+    /// Bits that stay 1, by byte. The chip does not report them.
     pub stuck: HashMap<usize, u8>,
-    /// Whether a word that a cut touched is refused (flash with error correction) or takes what it can.
+    /// True if a word that a cut touched is refused (flash with error correction). Otherwise it accepts data as far as
+    /// possible.
     pub refuses_touched: bool,
-    /// What error correction does, if there is some. Then touched words are refused.
+    /// The effect of error correction, if any. Touched words are then refused.
     pub ecc: Ecc,
-    /// Bytes of a page: a cut write also damages another word of its page, a cut erase one of a sector beside it. 0: no such damage.
+    /// Bytes of a page. An interrupted write also damages another word of its page, an interrupted erase a word of an
+    /// adjacent sector. 0: no such damage.
     pub disturbed_page: usize,
 }
 
@@ -92,7 +95,7 @@ impl Chip {
         self.random
     }
 
-    /// Counts an event; whether power fails at it.
+    /// Counts an event. Returns true if the power fails at it.
     fn fails(&mut self) -> bool {
         self.events += 1;
         match &mut self.power {
@@ -124,17 +127,17 @@ impl Chip {
                 1 => (wanted, 0),
                 2 => (wanted & self.next() as u8, 0),
                 3 => (wanted & self.next() as u8, wanted & self.next() as u8),
-                // All but one bit, which is in doubt.
+                // All bits except one, which is uncertain.
                 _ if byte == at => (wanted, wanted & wanted.wrapping_neg()),
                 _ => (wanted, 0),
             };
             self.bytes[byte] &= !done;
-            // What was in doubt stays so where the new data wants a 1.
+            // An uncertain bit stays uncertain if the new data has a 1 there.
             self.unstable[byte] = self.unstable[byte] & data | doubtful;
         }
         self.words[word] = if cut { Word::Touched } else { Word::Written };
         if cut && self.ecc != Ecc::None && style > 1 {
-            // A check that was not whole.
+            // An incomplete check.
             self.checks[word] = if style % 2 == 0 { Check::Wrong } else { Check::Doubtful };
         }
         if cut && self.disturbed_page > 0 {
@@ -145,7 +148,7 @@ impl Chip {
         if cut { Err(Failed::NoPower) } else { Ok(()) }
     }
 
-    /// Damages a word among these bytes, but not `cut`, mostly one that holds something.
+    /// Damages a word among these bytes, but not `cut`. It prefers written words.
     fn disturb(&mut self, bytes: std::ops::Range<usize>, cut: usize) {
         let words = bytes.start / self.word..bytes.end / self.word;
         let held: Vec<usize> = words.clone().filter(|word| self.words[*word] != Word::Erased && *word != cut).collect();
@@ -255,12 +258,12 @@ impl<const W: usize, const E: usize> Flash<W, E> {
         Self { chip: self.chip.clone(), from: self.from + from * E, len: (to - from) * E }
     }
 
-    /// A chip of its own with the same content.
+    /// A separate chip with the same content.
     pub fn copied(&self) -> Self {
         Self { chip: Rc::new(RefCell::new(self.chip.borrow().clone())), ..*self }
     }
 
-    /// Power comes back, and fails again after so many events.
+    /// Restores power, which fails again after this many events.
     pub fn power_on(&self, fails_after: Option<u64>) {
         let mut chip = self.chip.borrow_mut();
         (chip.dead, chip.power) = (false, fails_after);
@@ -274,7 +277,7 @@ impl<const W: usize, const E: usize> Flash<W, E> {
         self.chip.borrow().events
     }
 
-    /// Changes the content as no writer can.
+    /// Changes the content directly, without the rules of writing.
     pub fn corrupt(&self, change: impl FnOnce(&mut [u8])) {
         change(&mut self.chip.borrow_mut().bytes[self.from..self.from + self.len]);
     }

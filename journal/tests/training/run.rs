@@ -1,5 +1,5 @@
-//! A private run on a device that loses power: core's step with exact noise, a store for the ledger, snapshots of parameters
-//! and momentum; and the laws that every restart must keep.
+//! A private run on a device that loses power: core's step with exact noise, a store for the ledger, and snapshots of
+//! parameters and momentum. Every restart must pass the checks here.
 #![allow(dead_code)] // Each test binary uses a part.
 
 use crate::flash::{Failed, Flash};
@@ -23,11 +23,11 @@ pub const D: usize = 4;
 pub const ORDER: u32 = 8;
 pub const EPSILON: f64 = 12.0;
 pub const DELTA: f64 = 1e-5;
-/// The noise of each of a filter's steps over the mechanism's, in turn.
+/// Noise factors of a filter's steps, relative to the mechanism, in turn.
 pub const FACTORS: [f64; 3] = [3.0, 4.0, 6.0];
 const FIRST_OF_FILTER: u32 = 1 << 31;
 
-/// Where a device keeps its ledger: the journal, or one that is wrong on purpose.
+/// The store of a device's ledger: the journal, or a store with a deliberate fault.
 pub trait Keeper<F>: ReadStore + Sized {
     fn open(flash: F, run: Configuration) -> Result<Self, Self::Error>;
 }
@@ -38,14 +38,14 @@ impl<const W: usize, const E: usize> Keeper<Flash<W, E>> for Journal<Flash<W, E>
     }
 }
 
-/// What a run is.
+/// Settings of a run.
 #[derive(Clone, Copy)]
 pub struct Plan {
-    /// Steps of a ledger that reserves some at a time; none: a Rényi filter.
+    /// Budget of a ledger, and the steps that it reserves at a time. None for a Rényi filter.
     pub ledger: Option<(u32, u32)>,
     /// Releases between snapshots.
     pub snapshot_every: usize,
-    /// Sectors of the journal; those of the snapshots come after.
+    /// Sectors of the journal. The snapshots' sectors follow.
     pub journal: usize,
     pub snapshots: usize,
 }
@@ -64,20 +64,20 @@ impl Plan {
     }
 }
 
-/// What a run did.
+/// Result of a run.
 #[derive(Default, Debug)]
 pub struct Story {
-    /// Numbers of the steps that were released.
+    /// Numbers of the released steps.
     pub released: Vec<u32>,
     pub restarts: u32,
-    /// Paid at the end.
+    /// Charged steps at the end.
     pub paid: u32,
-    /// The divergence of all that was released, as it was priced.
+    /// The accounted divergence of all releases.
     pub divergence: f64,
     pub params: [f32; D],
 }
 
-/// SGD that remembers what was released to it: of an empty draw, the noise alone.
+/// SGD that records its released input. For an empty batch this is the noise alone.
 #[derive(Clone)]
 pub struct Watched(Sgd);
 
@@ -117,7 +117,7 @@ impl Optimizer<WatchedState> for Watched {
     }
 }
 
-/// The step that is charged.
+/// The charged step.
 pub fn step() -> PrivateStep<Identity, Watched> {
     PrivateStep::new(Slots {
         mechanism: DiscreteGaussian::<i32>::with_multiplier(Grid::new(16).unwrap(), 1.0).unwrap(),
@@ -141,7 +141,7 @@ enum Budget<K> {
 }
 
 impl<K: ReadStore> Budget<K> {
-    /// Steps charged, as the store has it.
+    /// The charged steps in the store.
     fn charged(&self) -> u32 {
         match self {
             Self::Steps(ledger) => ledger.store().record().paid,
@@ -150,7 +150,7 @@ impl<K: ReadStore> Budget<K> {
     }
 }
 
-/// The bits of parameters and momentum.
+/// The words of parameters and momentum.
 fn words_of(params: &[f32; D], sgd: &SgdState<[f32; D]>) -> [u32; 2 * D] {
     let mut words = [0; 2 * D];
     for (word, x) in words.iter_mut().zip(params.iter().chain(&sgd.momentum)) {
@@ -159,8 +159,8 @@ fn words_of(params: &[f32; D], sgd: &SgdState<[f32; D]>) -> [u32; 2 * D] {
     words
 }
 
-/// Trains to the end of the budget over however many power cuts; `cuts` says after how many events each session loses power.
-/// The error is the law that was broken.
+/// Trains to the end of the budget over any number of power cuts. `cuts` returns the number of events after which each
+/// session loses power. The error names the failed check.
 pub fn train<K: Keeper<Flash<W, E>>, const W: usize, const E: usize>(
     plan: &Plan,
     flash: &Flash<W, E>,
@@ -175,9 +175,9 @@ where
     let pictures = flash.part(plan.journal, plan.journal + plan.snapshots);
     let mut story = Story::default();
     let (mut opened, mut noise) = (HashSet::new(), HashSet::new());
-    // What was reported as paid, by a restart or by a charge that came back.
+    // The largest reported charge, from a restart or from a successful charge.
     let (mut reported, mut spent) = (0, 0.0);
-    // Words of the newest snapshot that came back, and of those since that may have been kept as power failed.
+    // Words of the newest saved snapshot, and of later attempts that may have been saved as the power failed.
     let (mut kept, mut tried) = ([0u32; 2 * D], Vec::new());
     loop {
         flash.power_on(cuts(story.restarts));
@@ -282,7 +282,7 @@ pub fn journaled<const W: usize, const E: usize>(
     train::<Journal<_>, W, E>(plan, flash, cuts)
 }
 
-/// Power fails after `first` events, then now and then.
+/// The power fails after `first` events, then at random times.
 pub fn cuts_after(first: u64, seed: u64, mean: u64) -> impl FnMut(u32) -> Option<u64> {
     let mut random = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
     move |restarts| {

@@ -1,4 +1,4 @@
-//! Filters, optimizers and thresholds by their kinds; AdaGrad-norm over any other optimizer.
+//! Filters, optimizers and thresholds by their kinds, and AdaGrad-norm over any other optimizer.
 
 use super::{Floats, Input};
 use crate::error::PackError;
@@ -24,28 +24,28 @@ pub(crate) trait PlayedOptimizer: AnyOptimizer + AnyDigested {}
 
 impl<T: AnyOptimizer + AnyDigested> PlayedOptimizer for T {}
 
-/// Plays a run with its filter. The last argument is true if the filter has memory.
+/// Plays a run with its filter. The last argument is true if the filter has state.
 type ThenFilter<'t, 'a, R> = dyn FnMut(Input<'_, '_, 'a>, &mut dyn PlayedFilter, bool) -> Result<R, PackError> + 't;
 /// Plays a run with its optimizer.
 type ThenOptimizer<'t, 'a, R> = dyn FnMut(Input<'_, '_, 'a>, &mut dyn PlayedOptimizer) -> Result<R, PackError> + 't;
-/// Plays a run with its threshold. The last argument is true if the threshold has memory.
+/// Plays a run with its threshold. The last argument is true if the threshold has state.
 type ThenThreshold<'t, 'a, R> = dyn FnMut(Input<'_, '_, 'a>, &mut dyn AnyThreshold, bool) -> Result<R, PackError> + 't;
 
-/// Lends the filter that the pack has next to `then`.
+/// Lends the next filter of the pack to `then`.
 #[inline(never)]
 pub(crate) fn filter<'a, R>(input: Input<'_, '_, 'a>, then: &mut ThenFilter<'_, 'a, R>) -> Result<R, PackError> {
     let kind = input.pack.u8();
     filter::read::<MOST, _>(kind, Played { kind, input, then })?.ok_or(PackError::Field("kind of filter"))
 }
 
-/// Lends the threshold that the pack has next to `then`.
+/// Lends the next threshold of the pack to `then`.
 #[inline(never)]
 pub(crate) fn threshold<'a, R>(input: Input<'_, '_, 'a>, then: &mut ThenThreshold<'_, 'a, R>) -> Result<R, PackError> {
     let kind = input.pack.u8();
     threshold::read(kind, Played { kind, input, then })?.ok_or(PackError::Field("kind of threshold"))
 }
 
-/// Lends the optimizer that the pack has next to `then`.
+/// Lends the next optimizer of the pack to `then`.
 #[inline(never)]
 pub(crate) fn optimizer<'a, R>(input: Input<'_, '_, 'a>, then: &mut ThenOptimizer<'_, 'a, R>) -> Result<R, PackError> {
     match input.pack.u8() {
@@ -60,13 +60,13 @@ pub(crate) fn optimizer<'a, R>(input: Input<'_, '_, 'a>, then: &mut ThenOptimize
     }
 }
 
-/// Lends an optimizer that is over no other.
+/// Lends an optimizer without an inner optimizer.
 #[inline(never)]
 fn plain<'a, R>(kind: u8, input: Input<'_, '_, 'a>, then: &mut ThenOptimizer<'_, 'a, R>) -> Result<R, PackError> {
     optimizer::read(kind, Played { kind, input, then })?.ok_or(PackError::Field("kind of optimizer"))
 }
 
-/// A rule of clipping, and the layers that it clips each on its own.
+/// Reads a clip rule, and the layers that it clips separately.
 pub(crate) fn clip<'a>(pack: &mut Reader<'_>, memory: &'a mut [Layer; MOST_LAYERS]) -> Result<AnyClip<'a>, PackError> {
     let rule = AnyRule::read(&mut numbers(pack))?;
     let rule = AnyClip::of(rule);
@@ -81,7 +81,7 @@ pub(crate) fn clip<'a>(pack: &mut Reader<'_>, memory: &'a mut [Layer; MOST_LAYER
     Ok(rule.by_layer(Layers::new(layers)?))
 }
 
-/// The schedule that the pack has next.
+/// Reads the next schedule of the pack.
 pub(crate) fn schedule(pack: &mut Reader<'_>) -> Result<Declared, PackError> {
     let (base, warmup) = (pack.f64(), pack.u32());
     let decay = Decay::read(&mut numbers(pack))?;
@@ -89,7 +89,7 @@ pub(crate) fn schedule(pack: &mut Reader<'_>) -> Result<Declared, PackError> {
     Ok(Declared { learning_rate: LearningRate::new(base, warmup, decay)?, noise })
 }
 
-/// Reads what has numbers alone.
+/// A reader for methods without state.
 fn numbers<'p, 'r>(pack: &'p mut Reader<'r>) -> Played<'p, 'r, 'static, ()> {
     Played { kind: 0, input: Input { pack, floats: Floats(&mut []), dim: 0 }, then: () }
 }

@@ -1,7 +1,7 @@
 use super::super::double_double::{DoubleDouble, convolved, power_of};
 use super::*;
 
-/// Masses that add up to 1 at most, as those on a grid do, smooth or not.
+/// Masses with a sum of at most 1, like those on a grid, smooth or not.
 fn masses(len: usize, bulk: f64, width: f64, rough: usize) -> Folded {
     let unscaled = |i: usize| exp(-(i as f64 - bulk).powi(2) / width) * (1.0 + (i * 31 % rough) as f64) + 1e-9;
     let sum = (0..len).map(unscaled).sum::<f64>() * (1.0 + 1e-10);
@@ -14,7 +14,8 @@ fn distance(ours: &[f64], exact: &[DoubleDouble]) -> f64 {
     sqrt(ours.iter().zip(exact).map(|(ours, exact)| exact.minus(*ours).powi(2)).sum())
 }
 
-/// The norm of `e^(-λy) (1 - e^-y)` on multiples of the step from any place: never above, and near at both ends of λ.
+/// The norm of `e^(-λy) (1 - e^-y)` on multiples of the step from any offset. The result is an upper bound, and close
+/// at both ends of λ.
 #[test]
 fn kernel_norm_is_the_norm_of_the_kernel() {
     for (tilt, step) in [(0.01, 0.1), (100.0, 1e-4)] {
@@ -31,14 +32,14 @@ fn kernel_norm_is_the_norm_of_the_kernel() {
     }
 }
 
-// The computed composition differs from the exact one by less than its error bound.
+// The computed composition differs from the exact composition by less than its error bound.
 #[test]
 fn composition_error_is_within_bound() {
     let (mut most, mut count) = (0.0f64, 0);
     for len in [16usize, 64, 256, 1024] {
         for (rough, width) in [(1, 40.0), (5, 3.0), (13, 4e3)] {
             let parts = [masses(len, len as f64 / 3.0, width, rough), masses(len, 2.0, 2.0 * width, 3)];
-            // Shares that are no roundings, the second a mixture.
+            // Shares that are not exact in floating point. The second event is a mixture.
             let events: [(&[(usize, f64)], u64); 3] =
                 [(&[(0, 1.0)], 1), (&[(0, 0.25), (1, 0.75)], 37), (&[(1, 1.0)], 500)];
             for used in 1..=events.len() {
@@ -72,7 +73,7 @@ fn composition_error_is_within_bound() {
 // For every length, a transform and its inverse err by less than the stated constant.
 #[test]
 fn fft_round_trip_error_is_within_bound() {
-    // There and back: of a single event the product is its transform.
+    // Forward and back: for a single event, the product is its transform.
     let mut most = 0.0f64;
     for digits in 10..=20 {
         let len = 1usize << digits;
@@ -93,7 +94,7 @@ fn fft_round_trip_error_is_within_bound() {
     println!("at most {most:.3} of the constant");
 }
 
-/// `e^{−2πi·m/len}` to a unit in the last place: an angle of an eighth of the circle has a small error.
+/// `e^{−2πi·m/len}` to a unit in the last place: an angle within an eighth of the circle has a small error.
 fn root(m: usize, len: usize) -> Complex<f64> {
     let (eighth, within) = (8 * m / len, (8 * m % len) as f64 / len as f64);
     let angle = |within: f64| std::f64::consts::FRAC_PI_4 * within;
@@ -116,7 +117,7 @@ fn fft_matches_definition_within_bound() {
             composer.part(folded);
             let part = &composer.parts[0];
             let bound = composer.transform_error() * part.norm * sqrt(len as f64);
-            // A frequency may be off by the whole 2-norm at most; those looked at together, too.
+            // One frequency may have an error of at most the whole 2-norm. So may the frequencies checked together.
             let off = |k: usize| {
                 let (mut re, mut im) = (DoubleDouble::ZERO, DoubleDouble::ZERO);
                 for (i, mass) in mass.iter().enumerate() {
@@ -136,7 +137,7 @@ fn fft_matches_definition_within_bound() {
     println!("at most {most:.3} of the constant");
 }
 
-/// A tilted mass with a bulk of this deviation, uneven, over multiples of 1/32.
+/// A tilted, uneven mass over multiples of 1/32, with a bulk of this deviation.
 fn composed(offset: f64, ln_moment: f64) -> Composed {
     let folded = masses(1024, 300.0, 2e4, 5);
     Composed { mass: folded.mass, offset, ln_moment, ln_slack: 0.0, error: 0.0 }
@@ -147,7 +148,7 @@ fn window(tilt: f64, top: i64) -> Window {
 }
 
 impl Composed {
-    /// `Σ_{s>ε} M e^(-λs) p(s) (1 - e^(ε-s))`, term by term, and its slope.
+    /// `Σ_{s>ε} M e^(-λs) p(s) (1 - e^(ε-s))`, term by term, and its derivative.
     fn direct(&self, window: &Window, epsilon: f64) -> (f64, f64) {
         let len = self.mass.len() as i64;
         let term = |at: i64| {
@@ -159,7 +160,7 @@ impl Composed {
     }
 }
 
-/// At places on multiples and between them: δ by direct sums, and ε from it again.
+/// For ε on multiples and between them: computes δ by direct sums, and recovers ε from it.
 #[test]
 fn epsilon_is_where_a_direct_sum_is_delta() {
     for (tilt, top, offset, ln_moment) in [(2.0, 900, 0.013, 3.0), (0.9, 1000, -0.5, 0.1), (6.0, 500, 0.0, 40.0)] {
@@ -171,7 +172,7 @@ fn epsilon_is_where_a_direct_sum_is_delta() {
             for (infinite, least) in [(0.0, 0.0), (0.25 * delta, 0.05)] {
                 let found = |bound| composed.epsilon(&window, bound, delta + infinite, infinite, least).unwrap();
                 let (high, low) = (found(Bound::Upper), found(Bound::Lower));
-                // All mass is taken to lie at the top, too.
+                // The upper bound also moves all mass above the top to the top.
                 let topmost = exp(-(tilt - 0.1) * (top as f64 / 32.0 - epsilon)).max(rounded);
                 assert!(low <= epsilon && low >= epsilon - rounded, "{tilt}: {low} {epsilon}");
                 assert!(high >= epsilon && high <= epsilon + 100.0 * topmost, "{tilt}: {high} {epsilon}");
@@ -208,7 +209,7 @@ fn errors_move_epsilon_by_their_share() {
         };
         let slack = Composed { ln_slack: 1e-5, ..composed(0.0, 3.0) };
         near(moved(&slack, &window(tilt, top), bound), 1e-5 * delta);
-        // Of what lies on the multiple below.
+        // Relative to the mass on the multiple below.
         let unit = exp(3.0 - tilt * 5.0);
         let folded = Window { folded: 1e-6, ..window(tilt, top) };
         near(moved(&plain, &folded, bound), 1e-6 * unit);
@@ -217,7 +218,7 @@ fn errors_move_epsilon_by_their_share() {
     }
 }
 
-/// Both bounds differ by twice what roundings may amount to, of `ln M`, places and sums.
+/// Both bounds differ by twice the rounding errors of `ln M`, offsets and sums.
 #[test]
 fn bounds_differ_by_their_roundings() {
     let unit = f64::EPSILON;
@@ -272,7 +273,7 @@ fn what_is_composed_adds_up() {
     near(composer.error, error + 5.0 * one(norms[2]));
     assert!(composer.offset < -1.4 && composer.offset > -1.4 - 1e-14, "{:e}", composer.offset + 1.4);
 
-    // A share that is no number but for the division by the largest.
+    // A share that is NaN unless it is divided by the largest.
     let mut composer = Composer { offset: 0.0, ln_moment: 0.0, ln_slack: 0.0, error: 0.0, ..composer };
     composer.compose(&[(0, 0.5), (1, 0.25), (3, 0.25)], 2000);
     near(composer.ln_moment, 2000.0 * (300.0 + log(0.25)));
@@ -281,7 +282,7 @@ fn what_is_composed_adds_up() {
     near(composer.finish().error, error + 20.0 * unit / 2.0 * 10.0 * (1.0 + error));
 }
 
-/// A binomial law has the transform `cos^n`: from 1e-30 on it is kept.
+/// A binomial distribution has the transform `cos^n`. Values of at least 1e-30 are kept.
 #[test]
 fn frequencies_are_kept_until_they_vanish() {
     let len = 1 << 10;

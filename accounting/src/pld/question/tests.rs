@@ -1,4 +1,4 @@
-//! Tests of the answers against closed forms and searches.
+//! Tests of the results against closed forms and searches.
 
 use super::super::{Neighbours, epsilon, epsilon_lower_bound, of_discrete};
 use super::*;
@@ -18,7 +18,7 @@ fn near(found: f64, exact: f64, share: f64) {
     assert!((found - exact).abs() <= share * exact.abs(), "{found:e}, not {exact:e}");
 }
 
-/// Full batches: the loss is normal with mean `shift²/2` and this deviation.
+/// Full batches: the loss is normal with mean `shift²/2` and standard deviation `shift`.
 fn shift(events: &[(SampledGaussian, u64)]) -> f64 {
     sqrt(events.iter().map(|(event, times)| *times as f64 / (event.multiplier() * event.multiplier())).sum())
 }
@@ -43,7 +43,7 @@ fn full(parts: [(f64, u64); 2]) -> [(SampledGaussian, u64); 2] {
 
 const FULL: [[(f64, u64); 2]; 3] = [[(1.0, 2), (2.0, 4)], [(300.0, 3), (200.0, 5)], [(0.1, 2), (0.2, 3)]];
 
-/// The largest of `e^(-λy) (1 - e^-y)` by trying.
+/// The largest value of `e^(-λy) (1 - e^-y)`, by trial.
 #[test]
 fn chernoff_takes_the_largest_weight() {
     for (ln_moment, tilt, delta) in [(0.3, 0.2, 1e-5), (7.0, 1.0, 1e-3), (900.0, 40.0, 1e-9)] {
@@ -71,7 +71,7 @@ fn aim_is_chernoffs_best_for_gaussians() {
     }
 }
 
-/// Of full batches the best tilt λ is at `ln 1/δ = λ²·shift²/2 + ln(1 + λ)`.
+/// For full batches the best tilt λ satisfies `ln 1/δ = λ²·shift²/2 + ln(1 + λ)`.
 #[test]
 fn aim_finds_the_best_tilt() {
     let events = full(FULL[0]);
@@ -85,7 +85,8 @@ fn aim_finds_the_best_tilt() {
     }
 }
 
-/// Between the mass of both normal tails and Chernoff's bound on it at a change of up to a quarter more than the best.
+/// The bound is between the mass of both normal tails and Chernoff's bound on it, at a tilt of up to a quarter more
+/// than the best.
 #[test]
 fn folded_bounds_two_normal_tails() {
     let events = full(FULL[0]);
@@ -115,7 +116,7 @@ fn beyond_is_the_chance_of_any() {
         assert!(found <= exact && found >= exact * (1.0 - 1e-8), "{found} {exact}");
     }
     assert_eq!((beyond(Bound::Lower, 9.0), beyond(Bound::Lower, f64::INFINITY)), (0.0, 0.0));
-    // Of one event it is the mass itself, whatever the logarithm and the exponential round to.
+    // For one event the result is the mass itself, despite the rounding of the logarithm and the exponential.
     for mass in (1..400).map(|k| f64::from(k) * 2.3e-3) {
         let found =
             removed(&[(event(0.1, 1.0), 1)], 1e-5, Bound::Upper).beyond(&[one(mass, 0.0)], &[1.0], f64::INFINITY);
@@ -140,7 +141,7 @@ fn nodes_leave_a_small_part_of_delta() {
     assert_eq!(endless.events.knots.iter().map(SampledGaussian::multiplier).fold(0.0, f64::max), 1e9);
 }
 
-/// A window of the asked width; and its step the largest power of two whose excess is allowed.
+/// A window of the requested width. Its step is the largest power of two with an allowed excess.
 #[test]
 fn steps_are_as_coarse_as_is_allowed() {
     for (events, delta) in [
@@ -158,7 +159,7 @@ fn steps_are_as_coarse_as_is_allowed() {
         let width = step * len as f64;
         assert!(width >= high - low && width < 2.0 * (high - low) * (1.0 + 1e-12), "{width} {low} {high}");
         assert_eq!(step.log2().fract(), 0.0);
-        // What the grid adds to `ln M`, directly.
+        // The amount that the grid adds to `ln M`, computed directly.
         let added = |step: f64, len: usize| -> f64 {
             let one = |losses: &Losses| {
                 grid::spread(losses, aim.tilt, step, 64 * len).ln_moment - losses.tilted(aim.tilt).ln_moment
@@ -202,7 +203,7 @@ fn what_lies_beyond_is_taken_from_delta() {
     }
 }
 
-/// Nothing is composed if, and only if, Chernoff's bound is below the cost of another pair.
+/// The composition is skipped if and only if Chernoff's bound is below the cost of another pair.
 #[test]
 fn moments_suffice_below_the_least() {
     let events = full(FULL[0]);
@@ -223,7 +224,8 @@ fn moments_suffice_below_the_least() {
     assert!(moments > 1.01 * settled(0.0));
 }
 
-/// If many losses add up, the cost of a step is known in advance, and the first result is a rough one.
+/// If many losses add up, the cost of a step is known in advance, and one grid suffices. If few do, the first result is
+/// rough.
 #[test]
 fn one_grid_settles_what_is_known_before() {
     let few = [(event(1e-4, 0.5), 100), (event(1e-4, 0.6), 50)];
@@ -241,7 +243,7 @@ fn one_grid_settles_what_is_known_before() {
     }
 }
 
-/// A window that ends 3.1 deviations below the mean: what lies below may have been folded into it, and is taken off.
+/// A window that ends 3.1 deviations below the mean. The mass below may be folded into it, and is subtracted.
 #[test]
 fn lower_bounds_take_off_what_is_folded() {
     let (events, delta, len) = (full(FULL[0]), 1e-5, 1024);
@@ -252,7 +254,7 @@ fn lower_bounds_take_off_what_is_folded() {
     let aim = Aim { reach: width - 3.1 * shift, epsilon: 0.0, ..aim };
     assert_eq!(super::above(&aim), aim.mean + aim.reach);
     let found = question.at(&losses, &counts, &aim, 0.0, f64::INFINITY, (step, len)).unwrap();
-    // At least the mass below the lower end, as large as κ ≤ 1 allows.
+    // At least the mass below the lower end, with the largest weight κ ≤ 1.
     let (mean, tilt) = (shift * shift * (0.5 + aim.tilt), aim.tilt);
     let below = above((mean - (aim.mean + aim.reach - width)) / shift);
     let most = |epsilon: f64| {
@@ -277,7 +279,7 @@ fn answers_enclose_the_gaussian() {
     }
 }
 
-/// So many events that nodes lie wider apart.
+/// So many events that the nodes have a wider spacing.
 #[test]
 fn answers_hold_for_many_events() {
     let events: Vec<_> = (0..60).map(|k| (event(1.0, 2.0 * 1.09f64.powi(k)), 1 + k as u64)).collect();
@@ -289,7 +291,7 @@ fn answers_hold_for_many_events() {
     }
 }
 
-/// Values of the independent generator where few large losses decide, where many add up, and in between.
+/// Values of the independent generator: few large losses determine δ, many losses do, and cases in between.
 #[test]
 fn answers_enclose_recorded_bounds() {
     for line in include_str!("../../vectors/pld.tsv").lines().filter(|line| !line.starts_with('#')).step_by(24) {
