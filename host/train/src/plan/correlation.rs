@@ -1,7 +1,8 @@
-//! Correlated noise as it is asked for, and its run: matrix, pattern of the samples' steps, σ.
+//! Settings of correlated noise, and the noise of a run: its matrix, the participation pattern of a sample, and σ.
 //!
-//! Everything is fixed before data is read, from the configuration and the numbers of samples and parameters. A fixed order or cyclic
-//! Poisson draws give the pattern ([`sampler`](crate::engine::sampler)); the core proves and runs the noise (`damper_core::noise::CorrelatedGaussian`).
+//! Everything is fixed before data is read, from the configuration and the numbers of samples and parameters. A fixed
+//! order or cyclic Poisson sampling determines the pattern ([`sampler`](crate::engine::sampler)). The core has the
+//! noise and its proof (`damper_core::noise::CorrelatedGaussian`).
 
 use crate::engine::sampler::epoch_steps;
 use crate::plan::before_steps::BeforeSteps;

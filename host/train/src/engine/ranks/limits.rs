@@ -5,7 +5,8 @@ use crate::{Run, TrainError};
 use damper_budget::EXACT;
 use damper_onnx::SettingError;
 
-/// Refuses what several ranks would change the bits of, or what one of them does not see whole.
+/// Returns an error for runs whose bits would depend on the ranks, and for recordings, which need the gradients of all
+/// ranks.
 pub(crate) fn check(group: &dyn Group, run: &Run) -> Result<(), TrainError> {
     if group.size() == 1 {
         return Ok(());

@@ -3,7 +3,8 @@
 use crate::{ReleaseNonFinite, TrainConfig, TrainError};
 use damper_data::Split;
 
-/// Noise above this share makes a release nearly useless: of half a column's range for a mean, of the rows for a count.
+/// Noise above this share causes a warning. For a mean, the share is of half a column's range. For a count, it is of
+/// the rows.
 const LARGE_NOISE: f64 = 0.1;
 
 /// Returns all warnings for a run on `train`.
