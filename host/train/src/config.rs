@@ -75,7 +75,7 @@ pub struct TrainConfig {
     /// Computes the frozen part, which no trained parameter reaches, once for all samples. Keeps at most this many
     /// bytes of it in memory.
     pub cache_frozen: Option<u64>,
-    /// Number of threads, each with a one-thread session. The number of processors if not given.
+    /// Number of threads, each with a single-threaded session. The number of processors if not given.
     pub workers: Option<NonZeroUsize>,
     /// Random views of each sample's images. The mean of their gradients is clipped.
     pub augment: Option<Augment>,

@@ -92,12 +92,12 @@ pub struct Evaluation {
 
 impl Evaluation {
     /// Returns true if none of the last `patience` evaluations improves on the best before them. Compares accuracy, or
-    /// loss if there is no accuracy.
+    /// loss without an accuracy.
     pub(crate) fn has_stalled(evaluations: &[Self], patience: u32) -> bool {
         Self::best_index(evaluations).is_some_and(|index| evaluations.len() - 1 - index >= patience as usize)
     }
 
-    /// Returns the first of the best evaluations. Compares accuracy, or loss if there is no accuracy.
+    /// Returns the first of the best evaluations. Compares accuracy, or loss without an accuracy.
     #[must_use]
     pub fn best(evaluations: &[Self]) -> Option<&Self> {
         Self::best_index(evaluations).and_then(|index| evaluations.get(index))

@@ -37,9 +37,9 @@ pub enum ThresholdChoice {
         /// percentile, quantile: share of gradients to leave unclipped [default: 0.5]
         #[schemars(extend("x-value" = "P", "x-flag" = "percentile"))]
         fraction: f64,
-        /// percentile, expected-error, quantile: standard deviation of the noise on each released count, which a sample
-        /// changes by 1 [default: 5, or 8 if sigma is at least 2, or 12 if it is above 3. quantile: batch size / 10,
-        /// twice the paper's sigma_b]
+        /// percentile, expected-error, quantile: standard deviation of the noise on each released count. A sample
+        /// changes a count by 1. [default: 5, or 8 if sigma is at least 2, or 12 if it is above 3. With quantile, batch
+        /// size / 10, twice the paper's sigma_b]
         #[schemars(extend("x-value" = "S", "x-flag" = "count_noise_multiplier"))]
         count_noise: Option<f64>,
         /// The clip of the first step.

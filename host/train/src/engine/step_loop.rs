@@ -1,5 +1,5 @@
-//! Code that every loop over the steps of a run shares, in training and in audits: the mechanism with its workers, the
-//! step with its state, and the path from a batch to the sum.
+//! Code shared by every loop over the steps of a run, in training and in audits. It has the mechanism with its workers,
+//! the step with its state, and the path from a batch to the sum.
 
 use crate::choice::{FilterState, OptimizerState};
 use crate::engine::galore::{MatrixShape, forms};

@@ -147,8 +147,8 @@ pub struct Sessions<'a> {
 }
 
 impl Sessions<'_> {
-    /// Loads a one-thread session for the outputs with these name prefixes. Training does not compute the loss of a
-    /// private sample.
+    /// Loads a single-threaded session for the outputs with these name prefixes. Training does not compute the loss of
+    /// a private sample.
     fn load(&self, prefixes: &[&str]) -> Result<Box<dyn Session>, BackendError> {
         let (model, plan) = plan(self.grad, prefixes, self.rows);
         self.backend.load(&model, &plan)

@@ -20,9 +20,9 @@
 
 use serde::{Deserialize, Serialize};
 
-/// With more classes there are no figures by class, because their matrix would fill most of the report.
+/// With more classes, figures by class are left out, because their matrix would fill most of the report.
 pub(crate) const MOST_CLASSES: usize = 256;
-/// With more scores there is no AUC, because scores are stored in memory.
+/// With more scores, the AUC is left out, because scores are stored in memory.
 const MOST_SCORES: usize = 1 << 24;
 
 /// Figures by class.

@@ -1,4 +1,4 @@
-//! Any filter behind one type that stores its configuration with its state.
+//! A single type for any filter, which stores its configuration with its state.
 
 use damper_core::slots::{AnyDigested, AnyFilter, AnyToRecord};
 use damper_core::state::{SaveState, StateField};

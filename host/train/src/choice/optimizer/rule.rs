@@ -33,8 +33,8 @@ pub enum OptimizerRule {
         /// filter is the first moment]
         #[schemars(extend("x-value" = "B1,B2"))]
         betas: [f64; 2],
-        /// adam, adamw, adagrad, rmsprop: term added to the root of the second moment. adam-bc: lower bound on the
-        /// second moment after the noise's share is subtracted [default: 1e-8, adagrad 1e-10, adam-bc by the noise]
+        /// adam, adamw, adagrad, rmsprop: term added to the root of the second moment. With `adam-bc`, lower bound on
+        /// the second moment after the noise's share is subtracted [default: 1e-8, adagrad 1e-10, adam-bc by the noise]
         #[schemars(extend("x-value" = "E", "x-flag" = "adam_epsilon"))]
         epsilon: f32,
         /// Decoupled decay.

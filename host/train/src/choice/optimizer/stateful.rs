@@ -1,4 +1,4 @@
-//! Any optimizer behind one type that stores its configuration with its state.
+//! A single type for any optimizer, which stores its configuration with its state.
 
 use damper_core::optimizer::Optimizer;
 use damper_core::slots::{AnyDigested, AnyOptimizer, AnyToRecord, OptimizerSlot, StatefulSlot};

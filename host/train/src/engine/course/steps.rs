@@ -48,7 +48,7 @@ where
     fn look_at_first_samples(&mut self) -> Result<(), TrainError> {
         let Settled { run, ref ranks, ref written, .. } = self.settled;
         let looked_at = first_samples(run);
-        // If the data is empty or has only null samples, there is no chunk to check.
+        // Empty data, or only null samples, gives no chunk to check.
         let found = match &*looked_at {
             [] => Ok(0),
             samples => {
