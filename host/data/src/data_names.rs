@@ -15,7 +15,7 @@ pub struct DataNames {
 }
 
 impl DataNames {
-    /// Returns true if there are no names.
+    /// Returns true if both lists of names are absent.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.table.is_none() && self.classes.is_none()
@@ -28,7 +28,7 @@ impl DataNames {
 pub struct TableNames {
     /// All used columns, including the label, in the order of the first table.
     pub columns: Vec<String>,
-    /// The label column. `None` if there is no label, or it is not in the table.
+    /// The label column. `None` without a label, or if it is not in the table.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub label: Option<String>,
 }

@@ -4,15 +4,22 @@
 //! [`load`] reads `KIND:PATH` with [`DataOptions`] and returns a [`Dataset`]. [`FORMATS`] lists the kinds. [`chunks`]
 //! and [`Batch`] convert the samples drawn for a step to batches of one physical size.
 //!
-//! The modules, from top to bottom: `load`, `formats` (a file for each format), `pictures` and `files` (images and
-//! bytes for the formats), `rows` (rows of a file as samples), `batches`, `dataset`, `options` and `numbers`. Each uses
-//! only modules after it.
+//! The modules from top to bottom, each using only modules after it:
+//!
+//! - `load`
+//! - `formats`, with a file for each format
+//! - `pictures` and `files`, which read images and bytes for the formats
+//! - `rows`, from the rows of a file to samples
+//! - `batches`
+//! - `dataset`
+//! - `options`
+//! - `numbers`
 //!
 //! Private and public data in this crate:
 //!
 //! - Preprocessing uses only public constants. Bytes are scaled by 1/255. [`DataOptions::normalize`] is a mean and a
-//!   standard deviation that the user knows in advance. This crate does not compute anything from the samples.
-//!   [`Batch::scaled_by`] uses released constants.
+//!   standard deviation from the user. This crate does not compute anything from the samples. [`Batch::scaled_by`] uses
+//!   released constants.
 //! - The number of rows N is public. With [`OnBadRow::Drop`] a bad row keeps its index and becomes a null sample, which
 //!   contributes nothing. N, the draw, the split and every other sample do not change. The number of bad rows is
 //!   private, and this crate does not report it.

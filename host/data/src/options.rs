@@ -295,7 +295,7 @@ pub enum TextTask {
     /// Predict the number in the label column, `[N]`.
     #[default]
     Classify,
-    /// Predict each token's successor, `[N, S]`, or −100 if there is no successor.
+    /// Predict each token's successor, `[N, S]`, or −100 if it has none.
     LanguageModel,
 }
 

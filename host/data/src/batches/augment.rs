@@ -1,8 +1,8 @@
 //! Random views of images: crops, shifts and mirror images.
 //!
-//! A sample's gradient is the mean over its views, computed before the single clip, so views do not affect the privacy
-//! cost: De, Berrada, Hayes, Smith, Balle, "Unlocking High-Accuracy Differentially Private Image Classification through
-//! Scale", 2022, section 3 ("augmentation multiplicity").
+//! A sample's gradient is the mean over its views, computed before the single clip. So views do not affect the privacy
+//! cost. Source: De, Berrada, Hayes, Smith, Balle, "Unlocking High-Accuracy Differentially Private Image Classification
+//! through Scale", 2022, section 3 ("augmentation multiplicity").
 //!
 //! An image is a float input with samples `[H, W]` or `[C, H, W]`. It may also be `[H, W, C]` if `H` is above four and
 //! `C` at most four. All images of a sample have the same view. Other inputs stay unchanged.

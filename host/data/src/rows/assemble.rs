@@ -295,7 +295,8 @@ fn integers(
     }
 }
 
-/// Zeroes the null samples, so that memory that a runtime reads has nothing of a dropped row. Public classes stay.
+/// Zeroes the null samples, so that no value of a dropped row stays in memory that a runtime reads. Public classes
+/// stay.
 fn blank(split: &mut Split, classes_are_public: bool) {
     for row in (0..split.null.len()).filter(|row| split.null[*row]) {
         for features in &mut split.features {
