@@ -13,7 +13,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 /// Maximum size of a budget file in bytes.
 const LARGEST: u64 = 1 << 28;
 
-/// The error of a budget file that cannot be used, or has no room for a run: one line with the file and the fix.
+/// The error of an unusable budget file, or of a run that exceeds the budget: one line with the file and the fix.
 #[derive(Debug, thiserror::Error)]
 #[allow(missing_docs)]
 pub enum BudgetError {

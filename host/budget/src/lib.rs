@@ -1,8 +1,8 @@
 //! The privacy budget of a data set: a record of everything that was ever charged to it. This crate does not train
 //! networks or read data.
 //!
-//! The record is an append-only file of lines. A run locks the file, reads all lines, adds its whole plan to their
-//! cost, and appends its line if the sum is within the limit. The line is on disk before the run reads data. A run that
+//! The record is an append-only file of lines. A run locks the file, reads all lines, and adds its whole plan to their
+//! cost. If the sum is within the limit, it appends its line. The line is on disk before the run reads data. A run that
 //! crashes keeps its whole charge. A run that ends early may append a second line with the charged steps of its ledger.
 //! If it is resumed, a third line charges the whole plan again.
 //!

@@ -1,6 +1,6 @@
-//! Design and analysis of recursive filters: names, designs from a cut-off, and the effect of a filter on noise, on a
-//! constant gradient and on the stability of training. The core's [`Iir`](damper_core::filter::Iir) runs the filter.
-//! This crate does not filter gradients or train.
+//! Design and analysis of recursive filters. Filters come from names or from a cut-off. The analysis covers noise, a
+//! constant gradient and the stability of training. The core's [`Iir`](damper_core::filter::Iir) runs the filter. This
+//! crate does not filter gradients or train.
 
 mod closed_loop;
 mod coefficients;

@@ -122,8 +122,8 @@ impl<'a> Aggregate<'a> {
     ///
     /// # Errors
     ///
-    /// The update is damaged, is a sum, has another configuration, is not signed by its member, is out of the plan's
-    /// range, or its device was already added. Nothing is added then.
+    /// The update is damaged, is a sum, has another configuration, or is out of the plan's range. Or its member did not
+    /// sign it, or its device was already added. Nothing is added then.
     pub fn add(&mut self, name: &str, bytes: &[u8]) -> Result<u64, AggregateError> {
         let name = name.to_owned();
         let (bytes, signer) = match &self.asked {

@@ -1,8 +1,8 @@
 //! An owner's approval of a plan, and the check of the device's data against it, stored in the folder of the owner's
 //! device.
 //!
-//! Some plans protect a device only if other parties behave: they rely on shares of the noise, or on members that are
-//! not all controlled by the server. A device cannot verify that, so its owner must approve such a plan. A plan without
+//! Some plans protect a device only if other parties are honest. They rely on shares of the noise, or on members that
+//! the server does not control. A device cannot verify that, so its owner must approve such a plan. A plan without
 //! members, in which a device adds all of the noise itself, does not need approval.
 
 use crate::round_ledger::{self, SETTING};

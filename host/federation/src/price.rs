@@ -11,7 +11,7 @@
 //! | server, of two aggregators of which one is honest | the sums, what c colluders added, and when reports come | `n − c` |
 //!
 //! A device with an empty draw may answer sooner. So to the server every unit counts as drawn in each round, which is a
-//! sampling rate of 1, unless the plan has a fixed reply delay. Outsiders and participants do not see when answers
+//! sampling rate of 1. A plan with a fixed reply delay avoids this. Outsiders and participants do not see when answers
 //! arrive.
 //!
 //! A larger cohort has more noise. A unit is on one device. Other updates depend on it only through the models, which

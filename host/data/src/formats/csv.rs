@@ -8,7 +8,7 @@
 //! # The first line
 //!
 //! If [`DataOptions::header`] is given, it determines if the first line names the columns. Otherwise this rule applies.
-//! A field is a *value* if it is a number, a word for a missing value (as pandas reads it, or `?`), or in a list of
+//! A number is a *value*, and so are words for a missing value (those of pandas, and `?`) and entries of a list of
 //! categories or classes. The first line names the columns if none of its fields is a value. The first field may then
 //! be empty. It is a row if all fields are values.
 //!

@@ -1,7 +1,7 @@
 //! `idx:PATH`: the format of MNIST, Fashion-MNIST and EMNIST (<http://yann.lecun.com/exdb/mnist/>).
 //!
-//! A file has a magic number (two zero bytes, an element type, the number of extents), the extents as big-endian u32,
-//! and the elements in row-major order, big-endian. PATH is a folder with `train-images-idx3-ubyte`,
+//! A file begins with a magic number: two zero bytes, an element type and the number of extents. The extents follow as
+//! big-endian u32, then the elements in row-major order, big-endian. PATH is a folder with `train-images-idx3-ubyte`,
 //! `train-labels-idx1-ubyte` and, for the test split, the two `t10k-` files. PATH may also be a prefix of these names
 //! (`emnist/emnist-letters-`). Each file may end in `.gz`, and may have `.idx3-ubyte` instead of `-idx3-ubyte`.
 

@@ -1,8 +1,8 @@
 //! `text:PATH`: texts, converted to the integers of a tokenizer file.
 //!
-//! PATH is a table (`.tsv`, or `.csv` as in RFC 4180) with column names in its first line, or a `.txt` file with one
-//! text per line. It may also be a folder with `train` and, for the test split, `dev`, `validation`, `valid` or `test`,
-//! with one of these extensions. Each file may be gzipped. One row is one sample.
+//! PATH is a table (`.tsv`, or `.csv` as in RFC 4180) with column names in its first line. It may also be a `.txt` file
+//! with one text per line. Or it is a folder with `train` and, for the test split, `dev`, `validation`, `valid` or
+//! `test`, with one of these extensions. Each file may be gzipped. One row is one sample.
 //!
 //! A text is used unchanged, including white space at its ends. It is truncated to the model's sequence length S and
 //! padded to it, on the sides that the tokenizer file names. If the file's own length is shorter, that length applies.

@@ -33,8 +33,8 @@ pub(crate) fn classes(options: &DataOptions) -> Result<(), SettingError> {
     }
 }
 
-/// Returns an error if a list of categories exceeds the embedding matrix that it indexes, or if a model with an output
-/// of one value has classes.
+/// Returns an error if a list of categories exceeds the embedding matrix that it indexes. Also returns an error if a
+/// model has classes, but an output of one value.
 pub(crate) fn model(options: &DataOptions) -> Result<(), SettingError> {
     if let LabelKind::Classes { classes: Some(1), .. } = &options.labels {
         let problem = "the model's output has one number where classes are, and of one class nothing is learned; use bce-with-logits, or mse";

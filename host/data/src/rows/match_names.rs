@@ -1,10 +1,10 @@
 //! Matching by names of columns and classes. It reorders tables to one column order, and numbers classes.
 //!
-//! The order of the columns is that of the names known in advance: those of the model, of the resumed run, or of a
-//! federation's plan. Without such names, the first table of a data set determines it. Every later table must have the
-//! same names, each once, in any order. A column number refers to that position of the first table. It is an error if
-//! names known in advance have another order. A table without names is read by position, with a note. A data set with
-//! both kinds of tables is an error. Classes are numbered by the first list of names in the same way.
+//! Names may be known in advance from the model, the resumed run, or a federation's plan. These determine the order of
+//! the columns. Without such names, the first table of a data set determines it. Every later table must have the same
+//! names, each once, in any order. A column number refers to that position of the first table. It is an error if names
+//! known in advance have another order. A table without names is read by position, with a note. A data set with both
+//! kinds of tables is an error. Classes are numbered by the first list of names in the same way.
 //!
 //! Names of columns, of classes and of the folders of images are public.
 

@@ -119,7 +119,7 @@ pub(super) fn rate(settings: &PlanSettings) -> Result<Rate, FederationError> {
     rate.ok_or_else(|| problem().into())
 }
 
-/// Returns the maximum number of units that a device draws in a round: the setting, or enough for a device with
+/// Returns the maximum number of units that a device draws in a round. Without the setting, it suits a device with
 /// [`HELD`] times the units of a batch.
 pub(super) fn most_units(
     settings: &PlanSettings,

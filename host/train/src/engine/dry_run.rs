@@ -8,9 +8,8 @@ use crate::outcome::evaluate::Evaluator;
 use crate::{Run, TestMetrics, TrainError};
 use damper_runtime::{Backend, open};
 
-/// Runs everything that a run needs of its backend and its model on synthetic samples: gradients, clipped sums, figures
-/// of held-out samples, and the released model. It finds failures that would otherwise occur after something was
-/// charged.
+/// Tests the backend and the model of a run on synthetic samples: gradients, clipped sums, figures of held-out samples,
+/// and the released model. It finds failures that would otherwise occur after something was charged.
 ///
 /// # Errors
 ///

@@ -71,7 +71,7 @@ impl Odometer {
         self.spent.events()
     }
 
-    /// Returns ε of the first `first` steps, or of the steps counted so far if they are more, with the evaluations that come after them.
+    /// Returns ε of the first `first` steps, or of the counted steps if they are more, with the evaluations after them.
     ///
     /// `event` returns the event of a later step. ε is infinite if it fails.
     pub(crate) fn of_first<E>(&mut self, first: u32, event: impl Fn(u32) -> Result<Option<SampledGaussian>, E>) -> f64 {

@@ -13,7 +13,7 @@
 //!   charged steps with the same key, draws, noise and gradients. The values are the same, so each step is still one
 //!   release that is charged once. The run ends with the bits of a run that never stopped.
 //! - **Any other environment**, or a backend that may round differently between runs: repeated steps might have
-//!   different gradients, and two different sums would share noise. So the run resumes after the last *charged* step.
+//!   different gradients. Two different sums would then share noise. So the run resumes after the last *charged* step.
 //!   The steps between are lost: they are charged, and their noise is never used again. The privacy cost stays that of
 //!   the plan.
 //!

@@ -1,5 +1,5 @@
 //! A recording: a run as a pack that [`damper_replay`] plays on any target. It has every drawn sample's combined
-//! gradient, with the bits that the core received, and a checkpoint of digests every ten steps and at the last step.
+//! gradient, with the bits that the core received. It has a checkpoint of digests every ten steps and at the last step.
 //!
 //! The samples of a step are written in chunk order, regardless of the worker, so a seed always gives the same
 //! recording. Sums are recorded as i32, which fit on small devices, if no draw and no noise can exceed that range. They

@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 const SMALL_FILES: u64 = 1 << 17;
 
 /// Returns an error if the outputs of a run do not fit on their disks. Counts the model and the small files next to the
-/// private folder `folder`, the states of `memory` if they are kept, and the rest of the recording. Later writes by
-/// this process or others are not counted.
+/// private folder `folder`, the states of `memory` if kept, and the rest of the recording. Later writes by this process
+/// or others are not counted.
 ///
 /// # Errors
 ///

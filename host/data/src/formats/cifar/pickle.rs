@@ -197,8 +197,8 @@ impl<'a> Machine<'a> {
         Ok(None)
     }
 
-    /// Executes an opcode that pushes one value (a constant, a number, a text or a memo entry), or that stores the last
-    /// value in the memo.
+    /// Executes an opcode that pushes one value: a constant, a number, a text or a memo entry. Also executes opcodes
+    /// that store the last value in the memo.
     fn push_one(&mut self, opcode: u8) -> Result<(), String> {
         match opcode {
             b'N' => self.push(Value::None)?,

@@ -47,8 +47,8 @@ impl Naming {
         Ok(Order { names, places, label })
     }
 
-    /// Returns an error for settings that use a column number, if the table at `path` orders its columns differently
-    /// from a model, a run or a plan. The number would be ambiguous.
+    /// Returns an error for settings with an ambiguous column number. It is ambiguous if the table at `path` orders its
+    /// columns differently from a model, a run or a plan.
     pub fn check_numbers(&self, path: &Path, wanted: &[(&'static str, &str)], order: &Order) -> Result<(), DataError> {
         let Some(known) = self.table.as_ref().filter(|known| !known.is_own && !order.places.is_sorted()) else {
             return Ok(());

@@ -45,7 +45,7 @@ pub fn run(run: &Run, folder: &Path, progress: &mut dyn Progress) -> Result<Outc
 ///
 /// # Errors
 ///
-/// As [`run`], or the state cannot be written or is damaged.
+/// As for [`run`], or the state cannot be written or is damaged.
 pub fn run_resumable(
     run: &Run,
     checkpoint: &mut Checkpoint,

@@ -107,8 +107,8 @@ impl<'a> Evaluations<'a> {
         (self.all, best)
     }
 
-    /// Returns exact figures that only the end of a run has: figures by class, and those of the last iterate if the
-    /// result is the `mean`.
+    /// Returns the exact figures of the end of a run: figures by class, and those of the last iterate if the result is
+    /// the `mean`.
     #[allow(clippy::type_complexity)] // Two figures.
     pub(crate) fn at_end(
         &mut self,

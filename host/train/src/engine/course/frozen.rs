@@ -191,8 +191,8 @@ fn plan(part: &FrozenPart, rows: NonZeroUsize) -> SessionSpec {
 }
 
 /// Does the dry run of the frozen part on synthetic samples, as a run does for its gradients. Returns the values of
-/// these samples that the rest of the network reads, in the order of its inputs, and the result of the independence
-/// test. Returns `None` if the run has no frozen part.
+/// these samples, in the order of the inputs of the rest of the network, and the result of the independence test.
+/// Returns `None` if the run has no frozen part.
 ///
 /// # Errors
 ///

@@ -46,8 +46,8 @@ where
         let Settled { run, backend, generator, .. } = settled;
         let Place { first, lost, .. } = settled.written.place;
         let layout = ParamLayout::new(&run.model.grad);
-        // After a stop, the noise state is rebuilt from the key, including lost steps, because the noise of a lost step
-        // stays in later steps.
+        // After a stop, the noise state is rebuilt from the key. This includes lost steps, because their noise stays in
+        // later steps.
         let noise =
             mechanism.noise(layout.dim(), first, generator).map_err(|error| TrainError::Run(error.to_string()))?;
         let coordinates = settled.ranks.coordinates();
