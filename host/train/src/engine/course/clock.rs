@@ -31,8 +31,8 @@ impl Clock {
         self.before + self.started.elapsed().as_secs_f64()
     }
 
-    /// Returns a progress report after `step` steps of `run`, if one is due. It is due at each twentieth of the run and
-    /// after the minimum interval.
+    /// Returns a progress report after `step` steps of `run`, if one is due. It is due at each twentieth of the run,
+    /// and after each [`TICK`].
     pub(crate) fn report(&mut self, step: u32, run: &Run) -> Option<StepReport> {
         let steps = run.price.terms.steps;
         let twentieths = |step: u32| u64::from(step) * 20 / u64::from(steps);

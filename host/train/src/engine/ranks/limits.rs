@@ -5,8 +5,8 @@ use crate::{Run, TrainError};
 use damper_budget::EXACT;
 use damper_onnx::SettingError;
 
-/// Returns an error for runs whose bits would depend on the ranks, and for recordings, which need the gradients of all
-/// ranks.
+/// Returns an error for runs that would give different bits on several ranks, and for recordings, which need all
+/// gradients.
 pub(crate) fn check(group: &dyn Group, run: &Run) -> Result<(), TrainError> {
     if group.size() == 1 {
         return Ok(());
